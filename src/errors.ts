@@ -1,0 +1,51 @@
+/**
+ * Every fault that a client can be told of, in one place: what it is called on the wire, the WebSocket close code
+ * when it is fatal there, and the HTTP status over REST (docs/protocol.md, "Errors").
+ */
+const KINDS = {
+  message_too_big: { closeCode: 1009, status: 413, retryable: false, title: 'Message too big' },
+  internal_error: { closeCode: 1011, status: 500, retryable: true, title: 'Internal error' },
+  draining: { closeCode: 1012, status: 503, retryable: true, title: 'Draining' },
+  overloaded: { closeCode: 1013, status: 503, retryable: true, title: 'Overloaded' },
+  bad_request: { closeCode: 4400, status: 400, retryable: false, title: 'Bad request' },
+  bad_message: { closeCode: 4400, status: 400, retryable: false, title: 'Bad message' },
+  unauthorized: { closeCode: 4401, status: 401, retryable: false, title: 'Unauthorized' },
+  forbidden: { closeCode: 4403, status: 403, retryable: false, title: 'Forbidden' },
+  heartbeat_timeout: { closeCode: 4408, status: 408, retryable: true, title: 'Heartbeat time-out' },
+  replaced: { closeCode: 4409, status: 409, retryable: false, title: 'Replaced' },
+  unsupported_audio: { closeCode: 4415, status: 415, retryable: false, title: 'Unsupported audio' },
+  ccu_limit: { closeCode: 4429, status: 429, retryable: true, title: 'Too many connections' },
+  slow_consumer: { closeCode: 4490, status: 408, retryable: true, title: 'Slow consumer' },
+  not_found: { closeCode: 4400, status: 404, retryable: false, title: 'Not found' },
+} as const;
+
+export type ErrorCode = keyof typeof KINDS;
+
+/** A fault whose words may be shown to the client; everything else that is thrown becomes `internal_error`. */
+export class PartylineError extends Error {
+  override readonly name = 'PartylineError';
+  readonly code: ErrorCode;
+  readonly retryAfterMs: number | undefined;
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options?: ErrorOptions & { retryAfterMs?: number },
+  ) {
+    super(message, options);
+    this.code = code;
+    this.retryAfterMs = options?.retryAfterMs;
+  }
+
+  get kind(): (typeof KINDS)[ErrorCode] {
+    return KINDS[this.code];
+  }
+
+  /** What the client may see of any thrown value: its own words if it is ours, else a sentence that gives nothing away. */
+  static from(thrown: unknown): PartylineError {
+    if (thrown instanceof PartylineError) return thrown;
+    return new PartylineError('internal_error', 'A fault on our side; it has been logged.', {
+      cause: thrown,
+    });
+  }
+}

@@ -1,0 +1,8 @@
+/** mediasoup's own shapes, as they travel on the wire; so that only this folder imports mediasoup. */
+export type {
+  DtlsParameters,
+  IceCandidate,
+  IceParameters,
+  RtpCapabilities,
+  RtpParameters,
+} from 'mediasoup/types';

@@ -1,0 +1,167 @@
+import { type Static, type TObject, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { PartylineError, type ErrorCode } from '../errors.ts';
+import type {
+  DtlsParameters,
+  IceCandidate,
+  IceParameters,
+  RtpCapabilities,
+  RtpParameters,
+} from '../media/types.ts';
+
+/** The text frames of `/ws` (docs/protocol.md): what a client may send, as schemas; what it is sent, as types. */
+
+/** An object that mediasoup itself validates when it is handed over (it throws TypeError on a wrong field). */
+const mediasoupObject = <T>() => Type.Unsafe<T>(Type.Object({}));
+const id = Type.Optional(Type.String({ maxLength: 128 }));
+const reference = Type.String({ minLength: 1, maxLength: 128 });
+
+const CLIENT_MESSAGES = {
+  join: Type.Object({
+    type: Type.Literal('join'),
+    id,
+    room: Type.String(),
+    media: Type.Optional(Type.Literal('webrtc')),
+    rtp_capabilities: Type.Optional(mediasoupObject<RtpCapabilities>()),
+  }),
+  leave: Type.Object({ type: Type.Literal('leave'), id }),
+  connect_transport: Type.Object({
+    type: Type.Literal('connect_transport'),
+    id,
+    transport_id: reference,
+    dtls_parameters: mediasoupObject<DtlsParameters>(),
+  }),
+  produce: Type.Object({
+    type: Type.Literal('produce'),
+    id,
+    transport_id: reference,
+    kind: Type.Literal('audio'),
+    rtp_parameters: mediasoupObject<RtpParameters>(),
+  }),
+  pause_producer: Type.Object({ type: Type.Literal('pause_producer'), id, producer_id: reference }),
+  resume_producer: Type.Object({
+    type: Type.Literal('resume_producer'),
+    id,
+    producer_id: reference,
+  }),
+  resume_consumer: Type.Object({
+    type: Type.Literal('resume_consumer'),
+    id,
+    consumer_id: reference,
+  }),
+  restart_ice: Type.Object({ type: Type.Literal('restart_ice'), id, transport_id: reference }),
+} satisfies Record<string, TObject>;
+
+type ClientMessageType = keyof typeof CLIENT_MESSAGES;
+export type ClientMessages = { [T in ClientMessageType]: Static<(typeof CLIENT_MESSAGES)[T]> };
+export type ClientMessage = ClientMessages[ClientMessageType];
+
+const envelope = Compile(Type.Object({ type: Type.String(), id }));
+const validators = new Map(
+  Object.entries(CLIENT_MESSAGES).map(([type, schema]) => [type, Compile(schema)] as const),
+);
+const isClientMessage = (type: string, message: unknown): message is ClientMessage =>
+  validators.get(type)?.Check(message) ?? false;
+
+/** A text frame that is not a message; carries the `id` that the client gave, if it could be read. */
+export class MessageError extends PartylineError {
+  readonly replyTo: string | undefined;
+
+  constructor(message: string, replyTo?: string) {
+    super('bad_message', message);
+    this.replyTo = replyTo;
+  }
+}
+
+/**
+ * Reads one text frame of a client.
+ * @throws {MessageError} malformed JSON, not an object, an unknown `type`, a missing field or one of a wrong type
+ */
+export function parseClientMessage(text: string): ClientMessage {
+  let message: unknown;
+  try {
+    message = JSON.parse(text);
+  } catch (cause) {
+    throw new MessageError(`Not JSON: ${cause instanceof Error ? cause.message : 'unreadable'}.`);
+  }
+  if (!envelope.Check(message)) {
+    throw new MessageError(
+      'A message is a JSON object with a string "type" (and, if it likes, a string "id").',
+    );
+  }
+  const { type, id: replyTo } = message;
+  const validator = validators.get(type);
+  if (!validator) {
+    throw new MessageError(
+      `Unknown type; known are ${[...validators.keys()].join(', ')}.`,
+      replyTo,
+    );
+  }
+  if (isClientMessage(type, message)) return message;
+  const faults = validator
+    .Errors(message)
+    .map((fault) => `${fault.instancePath.slice(1)} ${fault.message}`.trim());
+  throw new MessageError(`${type}: ${faults.join('; ')}.`, replyTo);
+}
+
+export type PeerKind = 'websocket' | 'webrtc';
+
+/** `speaker` is the number that stands in the head of this peer's frames under `delivery=forward`. */
+export type PeerDescription = { peer: string; kind: PeerKind; speaker: number };
+
+export type TransportDescription = {
+  id: string;
+  ice_parameters: IceParameters;
+  ice_candidates: IceCandidate[];
+  dtls_parameters: DtlsParameters;
+};
+
+export type WebRtcDescription = {
+  router_rtp_capabilities: RtpCapabilities;
+  send_transport: TransportDescription;
+  recv_transport: TransportDescription;
+};
+
+export type LeaveReason = 'left' | 'moved' | 'closed' | 'replaced' | ErrorCode;
+
+/** What the gateway says in text frames. `reply_to` is the `id` of the message that is answered. */
+export type ServerMessage = { reply_to?: string } & (
+  | {
+      type: 'welcome';
+      peer: string;
+      room: string;
+      session_id: string;
+      audio: { in: string; out: string; delivery: 'mix' | 'forward' };
+      limits: { max_ccu: number; current_ccu: number; remaining_minutes: number };
+      heartbeat_ms: number;
+    }
+  | {
+      type: 'joined';
+      room: string;
+      speaker: number;
+      peers: PeerDescription[];
+      webrtc?: WebRtcDescription;
+    }
+  | { type: 'left'; room: string; reason: LeaveReason }
+  | ({ type: 'peer_joined' } & PeerDescription)
+  | { type: 'peer_left'; peer: string; speaker: number; reason: LeaveReason }
+  | { type: 'speaking'; peers: { peer: string; level_dbov: number }[] }
+  | { type: 'transport_connected'; transport_id: string }
+  | { type: 'produced'; producer_id: string }
+  | { type: 'producer_paused'; producer_id: string }
+  | { type: 'producer_resumed'; producer_id: string }
+  | {
+      type: 'new_consumer';
+      consumer_id: string;
+      producer_id: string;
+      peer: string;
+      kind: 'audio';
+      rtp_parameters: RtpParameters;
+    }
+  | { type: 'consumer_resumed'; consumer_id: string }
+  | { type: 'consumer_closed'; consumer_id: string }
+  | { type: 'ice_restarted'; transport_id: string; ice_parameters: IceParameters }
+  | { type: 'media_restarted' }
+  | { type: 'draining'; deadline_ms: number }
+  | { type: 'error'; code: ErrorCode; message: string; retryable: boolean; retry_after_ms?: number }
+);
