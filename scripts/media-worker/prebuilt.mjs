@@ -1,0 +1,69 @@
+/** The media worker that mediasoup's authors build and publish with each release. */
+import { spawnSync } from 'node:child_process';
+import { rmSync } from 'node:fs';
+import { release } from 'node:os';
+import { join } from 'node:path';
+import { say } from '../set-up/say.mjs';
+import { keep, prebuiltKey, workshop } from './cache.mjs';
+import { mediasoup } from './mediasoup.mjs';
+import { whyNotStarting } from './starts.mjs';
+
+const topic = 'media worker';
+/** Short: where the release page cannot be reached, there is another way. */
+const answerTimeoutMs = 5_000;
+const downloadTimeoutMs = 120_000;
+
+/** @returns {Promise<string | undefined>} its path in the cache; undefined when there is none */
+export async function downloadPrebuilt() {
+  const folder = workshop(prebuiltKey());
+  try {
+    unpack(await download(archiveAddress()), folder);
+    const binary = join(folder, 'mediasoup-worker');
+    const trouble = whyNotStarting(binary);
+    if (trouble) throw new Error(`it does not start here: ${trouble}`);
+    say(topic, "took upstream's prebuilt one");
+    return keep(prebuiltKey(), binary);
+  } catch (error) {
+    say(topic, `no prebuilt one to be had (${reasonOf(error)})`);
+    rmSync(folder, { recursive: true, force: true });
+    return undefined;
+  }
+}
+
+/** The archive's name as mediasoup's own npm-scripts.mjs makes it. */
+function archiveAddress() {
+  const { version, repository } = mediasoup();
+  const kernel = release().split('.')[0];
+  const archive = `mediasoup-worker-${version}-${process.platform}-${process.arch}-kernel${kernel}.tgz`;
+  return `${repository}/releases/download/${version}/${archive}`;
+}
+
+/** @param {string} address */
+async function download(address) {
+  const abort = new AbortController();
+  let timer = setTimeout(() => abort.abort(new Error('no answer in time')), answerTimeoutMs);
+  try {
+    const response = await fetch(address, { signal: abort.signal });
+    if (!response.ok) throw new Error(`${new URL(address).host} answered ${response.status}`);
+    clearTimeout(timer);
+    timer = setTimeout(() => abort.abort(new Error('download too slow')), downloadTimeoutMs);
+    return Buffer.from(await response.arrayBuffer());
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * @param {Buffer} archive
+ * @param {string} folder
+ */
+function unpack(archive, folder) {
+  const { status, stderr } = spawnSync('tar', ['-xz', '-C', folder], { input: archive });
+  if (status !== 0) throw new Error(`its archive does not unpack: ${String(stderr).trim()}`);
+}
+
+/** @param {unknown} error fetch hides the reason that a person understands in `cause` */
+function reasonOf(error) {
+  const { message, cause } = /** @type {Error & { cause?: Error }} */ (error);
+  return cause?.message ?? message;
+}

@@ -1,0 +1,32 @@
+/**
+ * Set-up: brings a machine that has Node, npm and apt to where `npm start` and `npm test` can run.
+ * npm calls it before both (`prestart`, `pretest`, `prebench`). Every step first looks whether it is
+ * done already, so a second run takes a fraction of a second and an interrupted one can be repeated.
+ *
+ * Plain JavaScript on nothing but Node's own modules: it runs under the machine's Node, which may be
+ * older than the one that the project brings, and before any dependency is there.
+ *
+ * `--for-tests` also provides what only the tests need: a browser, and Redis in any case.
+ */
+import { provideBrowser } from './set-up/browser.mjs';
+import { installDependencies } from './set-up/dependencies.mjs';
+import { asFailure } from './set-up/failure.mjs';
+import { requireNode } from './set-up/node-version.mjs';
+import { provideMediaWorker } from './set-up/media-worker.mjs';
+import { provideRedis } from './set-up/redis.mjs';
+import { sayFailure } from './set-up/say.mjs';
+import { buildWebPage } from './set-up/web-page.mjs';
+
+const forTests = process.argv.includes('--for-tests');
+
+try {
+  requireNode();
+  await installDependencies();
+  await provideMediaWorker();
+  if (forTests || !process.env.REDIS_URL) await provideRedis();
+  if (forTests) await provideBrowser();
+  await buildWebPage();
+} catch (error) {
+  sayFailure(asFailure(error).message);
+  process.exitCode = 1;
+}

@@ -1,0 +1,98 @@
+/**
+ * The npm packages, among them `node`: it brings the Node that the gateway runs on, whatever the
+ * machine's own is.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { SetUpFailure } from './failure.mjs';
+import { find } from './find.mjs';
+import { exclusively } from './lock.mjs';
+import { bin, nodeModules, readJson, root } from './project.mjs';
+import { CommandFailure, run } from './run.mjs';
+import { say } from './say.mjs';
+
+const topic = 'npm packages';
+
+/** Installs the packages of package-lock.json, and the Node that is one of them. */
+export async function installDependencies() {
+  if (isInstalled() && hasItsNode()) return;
+  await exclusively(`dependencies of ${root}`, async () => {
+    if (!find('npm')) {
+      throw new SetUpFailure(
+        'Partyline needs npm, and it is not in PATH: run "sudo apt-get install -y npm".',
+      );
+    }
+    if (!isInstalled()) {
+      say(topic, 'installing those of package-lock.json (npm ci)');
+      // No package's own scripts: mediasoup's would download its media worker, or build it with tools
+      // to download, and fail where neither can be reached. npm 11 alone would read `allowScripts`.
+      // --include=dev: NODE_ENV=production would leave out what set-up and the gateway's Node are.
+      await npm(['ci', '--ignore-scripts', '--include=dev', '--no-audit', '--no-fund']);
+    }
+    if (!hasItsNode()) {
+      const packages = allowedScripts();
+      say(topic, `running the install scripts of ${packages.join(' and ')}`);
+      await npm(['rebuild', '--ignore-scripts=false', ...packages]);
+    }
+    if (!hasItsNode()) {
+      throw new SetUpFailure(
+        `Partyline needs Node ${pinnedNode()} from the npm package "node", and it does not run on this machine: run "npm rebuild node" to see why.`,
+      );
+    }
+  });
+}
+
+/**
+ * Compares npm's own record of what it installed, which it writes last, with the lock file. An
+ * optional package may be absent (it is for another system), but none may be here that is not for
+ * this system: such a node_modules came from elsewhere.
+ */
+function isInstalled() {
+  const record = join(nodeModules, '.package-lock.json');
+  if (!existsSync(record)) return false;
+  /** @type {Record<string, any>} */
+  const installed = readJson(record).packages;
+  /** @type {Record<string, any>} */
+  const locked = readJson(join(root, 'package-lock.json')).packages;
+  return Object.entries(locked).every(([path, wanted]) => {
+    if (path === '') return true; // The project itself.
+    const present = installed[path];
+    if (!present) return Boolean(wanted.optional);
+    return (
+      present.version === wanted.version &&
+      present.integrity === wanted.integrity &&
+      (present.os ?? [process.platform]).includes(process.platform) &&
+      (present.cpu ?? [process.arch]).includes(process.arch)
+    );
+  });
+}
+
+function hasItsNode() {
+  const { stdout } = spawnSync(join(bin, 'node'), ['--version'], { encoding: 'utf8' });
+  return stdout?.trim() === `v${pinnedNode()}`;
+}
+
+/** @returns {string} */
+function pinnedNode() {
+  return readJson(join(root, 'package.json')).devDependencies.node;
+}
+
+/** @returns {string[]} */
+function allowedScripts() {
+  const { allowScripts } = readJson(join(root, 'package.json'));
+  return Object.keys(allowScripts).filter((name) => allowScripts[name] === true);
+}
+
+/** @param {string[]} args */
+async function npm(args) {
+  try {
+    await run('npm', args, { log: 'npm' });
+  } catch (error) {
+    if (!(error instanceof CommandFailure)) throw error;
+    error.show();
+    throw new SetUpFailure(
+      `Partyline needs its npm packages, and could not install them (${error.message}): run "npm ${args.join(' ')}" to see why.`,
+    );
+  }
+}

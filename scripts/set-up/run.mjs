@@ -1,0 +1,104 @@
+/**
+ * Runs the programs that set-up leaves the work to. Their output goes to a log file; a person sees
+ * the end of it only when one fails.
+ */
+import { spawn } from 'node:child_process';
+import { createWriteStream, mkdirSync } from 'node:fs';
+import { constants } from 'node:os';
+import { join, relative } from 'node:path';
+import { createInterface } from 'node:readline';
+import { machinePath } from './find.mjs';
+import { build, root } from './project.mjs';
+import { sayOutput } from './say.mjs';
+
+const linesShown = 20;
+
+/** @type {Set<import('node:child_process').ChildProcess>} */
+const running = new Set();
+/** @type {NodeJS.Signals | undefined} the signal that asked set-up to stop */
+let stoppedBy;
+
+/** A program that could not be started or did not end with 0. */
+export class CommandFailure extends Error {
+  /**
+   * @param {string} program
+   * @param {string[]} lines the end of its output
+   * @param {string} log where all of it is
+   */
+  constructor(program, lines, log) {
+    super(`${program} failed, its output is in ${relative(root, log)}`);
+    this.lines = lines;
+  }
+
+  /** Shows the end of the output, for a person to find the reason in. */
+  show() {
+    sayOutput(this.lines);
+  }
+}
+
+/**
+ * @param {string} program
+ * @param {string[]} args
+ * @param {object} options
+ * @param {string} options.log name of the log file
+ * @param {string} [options.cwd]
+ * @param {Record<string, string>} [options.env] beyond the machine's own
+ * @param {(line: string) => void} [options.onLine]
+ * @returns {Promise<void>} rejects with a CommandFailure
+ */
+export async function run(program, args, { log, cwd = root, env = {}, onLine }) {
+  const logPath = openLogFolder(log);
+  const logFile = createWriteStream(logPath, { flags: 'a' });
+  logFile.write(`\n$ ${program} ${args.join(' ')}\n`);
+
+  const child = spawn(program, args, {
+    cwd,
+    // LC_ALL: the progress of some programs is read from their English output.
+    env: { ...process.env, LC_ALL: 'C.UTF-8', ...env, PATH: machinePath },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  running.add(child);
+  /** @type {string[]} */
+  const lines = [];
+  for (const output of [child.stdout, child.stderr]) {
+    createInterface({ input: output }).on('line', (line) => {
+      logFile.write(`${line}\n`);
+      lines.push(line);
+      if (lines.length > linesShown) lines.shift();
+      onLine?.(line);
+    });
+  }
+
+  const status = await new Promise((resolve) => {
+    child.once('error', (error) => {
+      lines.push(error.message);
+      resolve(undefined);
+    });
+    child.once('close', resolve);
+  });
+  running.delete(child);
+  await new Promise((resolve) => logFile.end(resolve));
+  if (stoppedBy) exitWhenAllStopped(stoppedBy);
+  if (status !== 0) throw new CommandFailure(program, lines, logPath);
+}
+
+/** @param {string} log */
+function openLogFolder(log) {
+  const folder = join(build, 'set-up');
+  mkdirSync(folder, { recursive: true });
+  return join(folder, `${log}.log`);
+}
+
+/** @param {NodeJS.Signals} signal */
+function exitWhenAllStopped(signal) {
+  if (running.size === 0) process.exit(128 + constants.signals[signal]);
+}
+
+// Programs that set-up started end before it does: otherwise the next set-up would meet them at work.
+for (const signal of /** @type {NodeJS.Signals[]} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
+  process.on(signal, () => {
+    stoppedBy = signal;
+    for (const child of running) child.kill(signal);
+    exitWhenAllStopped(signal);
+  });
+}

@@ -1,0 +1,54 @@
+/** What set-up tells the person who waits for it: one line a step, prefixed with what it is about. */
+
+const { stdout, stderr } = process;
+
+/** Whether the cursor stands behind a progress line that the next one would overwrite. */
+let inProgressLine = false;
+
+/**
+ * @param {string} topic what it is about, e.g. `media worker`
+ * @param {string} text
+ */
+export function say(topic, text) {
+  endProgressLine();
+  stdout.write(`${topic}: ${text}\n`);
+}
+
+/** @param {string} sentence */
+export function sayFailure(sentence) {
+  endProgressLine();
+  stderr.write(`\n${sentence}\n`);
+}
+
+/** @param {string[]} lines the end of a failed command's output */
+export function sayOutput(lines) {
+  endProgressLine();
+  stderr.write(lines.map((line) => `  | ${line}\n`).join(''));
+}
+
+/**
+ * Counts towards a total: in one line on a terminal, else (a log) in a line for every tenth.
+ *
+ * @param {string} topic
+ * @param {string} text
+ * @returns {(done: number, total: number) => void}
+ */
+export function sayProgress(topic, text) {
+  let tenthsSaid = 0;
+  return (done, total) => {
+    if (stdout.isTTY) {
+      stdout.write(`\r\u001B[2K${topic}: ${text} ${done}/${total}`);
+      inProgressLine = true;
+      return;
+    }
+    const tenths = Math.floor((done / total) * 10);
+    if (tenths <= tenthsSaid) return;
+    tenthsSaid = tenths;
+    say(topic, `${text} ${done}/${total}`);
+  };
+}
+
+function endProgressLine() {
+  if (inProgressLine) stdout.write('\n');
+  inProgressLine = false;
+}
