@@ -15,6 +15,7 @@ const KINDS = {
   replaced: { closeCode: 4409, status: 409, retryable: false, title: 'Replaced' },
   unsupported_audio: { closeCode: 4415, status: 415, retryable: false, title: 'Unsupported audio' },
   ccu_limit: { closeCode: 4429, status: 429, retryable: true, title: 'Too many connections' },
+  media_lost: { closeCode: 4504, status: 503, retryable: true, title: 'Media lost' },
   slow_consumer: { closeCode: 4490, status: 408, retryable: true, title: 'Slow consumer' },
   not_found: { closeCode: 4400, status: 404, retryable: false, title: 'Not found' },
 } as const;

@@ -109,6 +109,9 @@ export type PeerKind = 'websocket' | 'webrtc';
 /** `speaker` is the number that stands in the head of this peer's frames under `delivery=forward`. */
 export type PeerDescription = { peer: string; kind: PeerKind; speaker: number };
 
+/** `level_dbov`: 0 is the loudest, negative below. */
+export type SpeakingPeer = { peer: string; level_dbov: number };
+
 export type TransportDescription = {
   id: string;
   ice_parameters: IceParameters;
@@ -145,7 +148,7 @@ export type ServerMessage = { reply_to?: string } & (
   | { type: 'left'; room: string; reason: LeaveReason }
   | ({ type: 'peer_joined' } & PeerDescription)
   | { type: 'peer_left'; peer: string; speaker: number; reason: LeaveReason }
-  | { type: 'speaking'; peers: { peer: string; level_dbov: number }[] }
+  | { type: 'speaking'; peers: SpeakingPeer[] }
   | { type: 'transport_connected'; transport_id: string }
   | { type: 'produced'; producer_id: string }
   | { type: 'producer_paused'; producer_id: string }

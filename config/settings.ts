@@ -1,0 +1,174 @@
+import { availableParallelism } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { type Static, type TSchema, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+
+/**
+ * Every setting: its environment variable, default, unit and range. This is the only reader of `process.env`; the table
+ * in README is made from it.
+ */
+
+const inProject = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url));
+const port = { minimum: 0, maximum: 65535 };
+
+const SettingsSchema = Type.Object({
+  HOST: Type.String({
+    default: '127.0.0.1',
+    minLength: 1,
+    description: 'Address on which HTTP and WebSocket are served',
+  }),
+  PORT: Type.Integer({ ...port, default: 3000, description: 'Its TCP port; 0 takes a free one' }),
+  REDIS_URL: Type.String({
+    default: '',
+    pattern: '^(rediss?://.+)?$',
+    description: 'The Redis that holds the state; when empty, a redis-server of its own is started',
+  }),
+  DATA_DIR: Type.String({
+    default: inProject('data'),
+    minLength: 1,
+    description: "Folder of the own Redis's append-only file and of the demo account's key",
+  }),
+  DEMO_ACCOUNT: Type.Boolean({
+    default: true,
+    description: 'Create a demo account on the pro plan and print its key',
+  }),
+  MEDIA_WORKERS: Type.Integer({
+    default: availableParallelism(),
+    minimum: 1,
+    maximum: 256,
+    description: 'Media worker processes; by default one for each core',
+  }),
+  MEDIASOUP_WORKER_BIN: Type.String({
+    default: inProject('build/mediasoup-worker'),
+    minLength: 1,
+    description: 'The media worker program; set-up provides the default',
+  }),
+  RTC_LISTEN_IP: Type.String({
+    default: '127.0.0.1',
+    format: 'ipv4',
+    description: 'IPv4 address on which WebRTC media is received',
+  }),
+  RTC_ANNOUNCED_ADDRESS: Type.String({
+    default: '',
+    description: 'Address or host name told to browsers, when it is not RTC_LISTEN_IP (NAT)',
+  }),
+  RTC_PORT: Type.Integer({
+    default: 30000,
+    minimum: 1024,
+    maximum: 65535,
+    description:
+      'WebRTC port, UDP and TCP, of the first media worker; each further one takes the next',
+  }),
+  OPUS_BITRATE_BPS: Type.Integer({
+    default: 32000,
+    minimum: 6000,
+    maximum: 256000,
+    description: 'Bit rate of the Opus that the gateway encodes, bit/s',
+  }),
+  OPUS_COMPLEXITY: Type.Integer({
+    default: 5,
+    minimum: 0,
+    maximum: 10,
+    description: 'Complexity of the Opus encoder',
+  }),
+  MIX_MAX_SPEAKERS: Type.Integer({
+    default: 8,
+    minimum: 1,
+    maximum: 64,
+    description: 'So many of the loudest speakers of a room are mixed',
+  }),
+  TALK_THRESHOLD_DBOV: Type.Integer({
+    default: -65,
+    minimum: -126,
+    maximum: 0,
+    description: 'Level from which a speaker counts as talking, dBov',
+  }),
+  TALK_HOLD_MS: Type.Integer({
+    default: 500,
+    minimum: 100,
+    maximum: 10000,
+    description: 'How long a speaker counts as talking after the last sound, ms',
+  }),
+  LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
+    default: 'info',
+    description: 'Least severe log line that is written',
+  }),
+});
+
+export type Settings = Static<typeof SettingsSchema>;
+
+const validator = Compile(SettingsSchema);
+
+/** All that is wrong with the environment, one sentence a fault. */
+export class SettingsError extends Error {
+  override readonly name = 'SettingsError';
+  readonly faults: string[];
+
+  constructor(faults: string[]) {
+    super(`Wrong settings:\n${faults.map((fault) => `  ${fault}`).join('\n')}`);
+    this.faults = faults;
+  }
+}
+
+/**
+ * Reads the settings; an empty variable counts as one that is not set.
+ * @throws {SettingsError} with every fault at once
+ */
+export function readSettings(environment: Record<string, string | undefined>): Settings {
+  const given: Record<string, unknown> = {};
+  for (const [name, schema] of Object.entries(SettingsSchema.properties)) {
+    const text = environment[name]?.trim();
+    if (text) given[name] = convert(text, schema);
+  }
+  const settings = validator.Default(given);
+  if (!validator.Check(settings)) {
+    const faults = validator
+      .Errors(settings)
+      .map(({ instancePath, message }) => `${instancePath.slice(1)} ${message}.`);
+    throw new SettingsError([...new Set(faults)]);
+  }
+  const faults = crossChecks(settings);
+  if (faults.length > 0) throw new SettingsError(faults);
+  return settings;
+}
+
+/** The value that a text means; the text itself, for the validator to refuse, if it means none. */
+function convert(text: string, schema: TSchema): unknown {
+  if (Type.IsInteger(schema) && /^-?\d+$/.test(text)) return Number(text);
+  if (Type.IsBoolean(schema) && /^(true|false)$/.test(text)) return text === 'true';
+  return text;
+}
+
+function crossChecks(settings: Settings): string[] {
+  const faults: string[] = [];
+  if (settings.RTC_LISTEN_IP === '0.0.0.0' && settings.RTC_ANNOUNCED_ADDRESS === '') {
+    faults.push('RTC_ANNOUNCED_ADDRESS must be set when RTC_LISTEN_IP is 0.0.0.0.');
+  }
+  if (settings.RTC_PORT + settings.MEDIA_WORKERS - 1 > 65535) {
+    faults.push('RTC_PORT must leave room for one port per media worker below 65536.');
+  }
+  return faults;
+}
+
+type SettingDescription = {
+  default?: unknown;
+  description?: string;
+  minimum?: number;
+  maximum?: number;
+};
+
+/** The settings as a Markdown table, for README. */
+export function settingsTable(): string {
+  const properties = Object.entries(SettingsSchema.properties) as [string, SettingDescription][];
+  const rows = properties.map(([name, setting]) => {
+    const range = setting.minimum === undefined ? '' : `${setting.minimum}…${setting.maximum}`;
+    return `| \`${name}\` | ${describeDefault(name, setting.default)} | ${range} | ${setting.description} |`;
+  });
+  return ['| variable | default | range | meaning |', '|---|---|---|---|', ...rows].join('\n');
+}
+
+function describeDefault(name: string, value: unknown): string {
+  if (name === 'MEDIA_WORKERS') return 'number of cores';
+  if (value === '') return '(empty)';
+  return `\`${String(value).replace(inProject(''), '')}\``;
+}

@@ -1,0 +1,34 @@
+/** Gain is decided per block of 5 ms, and moves linearly across it. */
+const BLOCK_SAMPLES = 240;
+/** What a limited peak comes out at: a little under full scale, so that Opus has room to overshoot. */
+const CEILING = 0.97;
+/** Gain that comes back per block: about half a second from -6 dB. */
+const RELEASE_PER_BLOCK = 0.005;
+
+/** Turns a sum of loud speakers down instead of clipping it. Keeps its gain from frame to frame. */
+export class Limiter {
+  #gain = 1;
+
+  /** Limits `frame` in place; its length is a multiple of 240 samples. A quiet frame at unity gain is left untouched. */
+  process(frame: Float32Array): void {
+    for (let start = 0; start < frame.length; start += BLOCK_SAMPLES) {
+      this.#processBlock(frame, start, start + BLOCK_SAMPLES);
+    }
+  }
+
+  #processBlock(frame: Float32Array, start: number, end: number): void {
+    let peak = 0;
+    for (let i = start; i < end; i += 1) peak = Math.max(peak, Math.abs(frame[i]!));
+    const wanted = peak > CEILING ? CEILING / peak : 1;
+    if (wanted === 1 && this.#gain === 1) return;
+    const to = Math.min(wanted, this.#gain + RELEASE_PER_BLOCK, 1);
+    const step = (to - this.#gain) / BLOCK_SAMPLES;
+    for (let i = start; i < end; i += 1) {
+      this.#gain += step;
+      const limited = frame[i]! * this.#gain;
+      // The gain is still on its way down in the first block of a burst: what sticks out is clipped there.
+      frame[i] = Math.abs(limited) > 1 ? Math.sign(limited) : limited;
+    }
+    this.#gain = to;
+  }
+}

@@ -1,0 +1,92 @@
+/** What an Opus packet says of itself, without decoding it (RFC 6716 §3). Durations are in samples at 48 kHz. */
+
+const MAX_PACKET_SAMPLES = 5760;
+const MAX_FRAME_BYTES = 1275;
+const SILK_FRAME_SAMPLES = [480, 960, 1920, 2880];
+const HYBRID_FRAME_SAMPLES = [480, 960];
+const CELT_FRAME_SAMPLES = [120, 240, 480, 960];
+
+/** The duration of one frame of a packet, by the configuration in its TOC byte (RFC 6716 §3.1, table 2). */
+function frameSamples(toc: number): number {
+  const config = toc >> 3;
+  if (config < 12) return SILK_FRAME_SAMPLES[config & 3]!;
+  if (config < 16) return HYBRID_FRAME_SAMPLES[config & 1]!;
+  return CELT_FRAME_SAMPLES[config & 3]!;
+}
+
+/**
+ * The duration of a packet, checked against every rule of RFC 6716 §3.4.
+ * @returns undefined if the bytes are no well-formed Opus packet
+ */
+export function opusPacketSamples(packet: Uint8Array): number | undefined {
+  const { length } = packet;
+  if (length === 0) return undefined;
+  const toc = packet[0]!;
+  const samples = frameSamples(toc);
+  switch (toc & 3) {
+    case 0:
+      return length - 1 <= MAX_FRAME_BYTES ? samples : undefined;
+    case 1:
+      return (length - 1) % 2 === 0 && (length - 1) / 2 <= MAX_FRAME_BYTES
+        ? 2 * samples
+        : undefined;
+    case 2: {
+      const first = readFrameLength(packet, 1);
+      if (!first) return undefined;
+      const second = length - first.next - first.bytes;
+      return second >= 0 && second <= MAX_FRAME_BYTES ? 2 * samples : undefined;
+    }
+    default:
+      return isArbitraryFramingValid(packet, samples) ? (packet[1]! & 0x3f) * samples : undefined;
+  }
+}
+
+/** A frame length of one or two bytes (RFC 6716 §3.2.1). */
+function readFrameLength(
+  packet: Uint8Array,
+  at: number,
+): { bytes: number; next: number } | undefined {
+  const first = packet[at];
+  if (first === undefined) return undefined;
+  if (first < 252) return { bytes: first, next: at + 1 };
+  const second = packet[at + 1];
+  return second === undefined ? undefined : { bytes: first + 4 * second, next: at + 2 };
+}
+
+/** Code 3: a signalled number of frames, perhaps padded (RFC 6716 §3.2.5). */
+function isArbitraryFramingValid(packet: Uint8Array, samples: number): boolean {
+  const head = packet[1];
+  if (head === undefined) return false;
+  const frameCount = head & 0x3f;
+  if (frameCount === 0 || frameCount * samples > MAX_PACKET_SAMPLES) return false;
+  let at = 2;
+  let paddingBytes = 0;
+  if (head & 0x40) {
+    for (let value = 255; value === 255; at += 1) {
+      const next = packet[at];
+      if (next === undefined) return false;
+      value = next;
+      paddingBytes += value === 255 ? 254 : value;
+    }
+  }
+  const isVariable = (head & 0x80) !== 0;
+  const signalledLengths = isVariable ? frameCount - 1 : 0;
+  for (let frame = 0; frame < signalledLengths; frame += 1) {
+    const frameLength = readFrameLength(packet, at);
+    if (!frameLength || frameLength.bytes > MAX_FRAME_BYTES) return false;
+    at = frameLength.next;
+    paddingBytes += frameLength.bytes;
+  }
+  const restBytes = packet.length - at - paddingBytes;
+  if (restBytes < 0) return false;
+  if (isVariable) return restBytes <= MAX_FRAME_BYTES;
+  return restBytes % frameCount === 0 && restBytes / frameCount <= MAX_FRAME_BYTES;
+}
+
+/**
+ * True for a packet too short to carry sound: discontinuous transmission (RFC 6716 §3.1), or the three bytes in which
+ * encoders say digital silence.
+ */
+export function isOpusSilence(packet: Uint8Array): boolean {
+  return packet.length <= 3;
+}

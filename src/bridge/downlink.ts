@@ -1,0 +1,54 @@
+import type { Mixer } from '../audio/mixer.ts';
+import type { OpusCodec } from '../audio/opus-codec.ts';
+import type { PlainConsumer } from '../media/plain-leg.ts';
+import type { RoomRouter } from '../media/room-router.ts';
+import { parseRtpPacket } from '../rtp/packet.ts';
+
+type Heard = { consumer: PlainConsumer | undefined };
+
+/** The way down: what every producer of a room says comes out of its router as plain RTP, and goes into the mixer. */
+export class Downlink {
+  readonly #router: RoomRouter;
+  readonly #mixer: Mixer;
+  readonly #codec: OpusCodec;
+  readonly #heard = new Map<string, Heard>();
+
+  constructor(router: RoomRouter, mixer: Mixer, codec: OpusCodec) {
+    this.#router = router;
+    this.#mixer = mixer;
+    this.#codec = codec;
+  }
+
+  /**
+   * Listens to what `peer` produces, in place of what it produced before; resolves when not a packet more will be
+   * missed.
+   * @param speaker the number of the peer in forwarded frames
+   */
+  async add(peer: string, speaker: number, producerId: string): Promise<void> {
+    this.remove(peer);
+    const heard: Heard = { consumer: undefined };
+    this.#heard.set(peer, heard);
+    const decoder = await this.#codec.createDecoder();
+    if (this.#heard.get(peer) !== heard) {
+      decoder.close();
+      return;
+    }
+    this.#mixer.addSpeaker(peer, speaker, decoder);
+    const consumer = await this.#router.plainLeg.consume(
+      producerId,
+      this.#router.rtpCapabilities,
+      (datagram) => {
+        const packet = parseRtpPacket(datagram, heard.consumer?.levelExtensionId ?? 0);
+        if (packet) this.#mixer.receive(peer, packet, performance.now());
+      },
+    );
+    if (this.#heard.get(peer) === heard) heard.consumer = consumer;
+    else consumer.close();
+  }
+
+  remove(peer: string): void {
+    this.#heard.get(peer)?.consumer?.close();
+    this.#heard.delete(peer);
+    this.#mixer.removeSpeaker(peer);
+  }
+}

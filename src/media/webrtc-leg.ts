@@ -1,0 +1,164 @@
+import type {
+  Consumer,
+  DtlsParameters,
+  IceParameters,
+  Producer,
+  Router,
+  RtpCapabilities,
+  RtpParameters,
+  WebRtcServer,
+  WebRtcTransport,
+} from 'mediasoup/types';
+import { PartylineError } from '../errors.ts';
+
+export type WebRtcLegEvents = {
+  /** Somebody who was listened to has stopped producing. */
+  onConsumerClosed: (consumerId: string) => void;
+};
+
+/** What a browser must be told to build its side of a transport; mediasoup-client's `TransportOptions`. */
+export type TransportOptions = Pick<
+  WebRtcTransport,
+  'id' | 'iceParameters' | 'iceCandidates' | 'dtlsParameters'
+>;
+
+/** One browser's side of a router: a transport to send, a transport to receive, and what runs over them. */
+export class WebRtcLeg {
+  readonly #router: Router;
+  readonly #sendTransport: WebRtcTransport;
+  readonly #recvTransport: WebRtcTransport;
+  readonly #events: WebRtcLegEvents;
+  readonly #consumers = new Map<string, Consumer>();
+  #producer: Producer | 'opening' | undefined;
+
+  private constructor(
+    router: Router,
+    sendTransport: WebRtcTransport,
+    recvTransport: WebRtcTransport,
+    events: WebRtcLegEvents,
+  ) {
+    this.#router = router;
+    this.#sendTransport = sendTransport;
+    this.#recvTransport = recvTransport;
+    this.#events = events;
+  }
+
+  static async open(
+    router: Router,
+    webRtcServer: WebRtcServer,
+    events: WebRtcLegEvents,
+  ): Promise<WebRtcLeg> {
+    const options = { webRtcServer, enableUdp: true, enableTcp: true, preferUdp: true };
+    const sendTransport = await router.createWebRtcTransport(options);
+    try {
+      const recvTransport = await router.createWebRtcTransport(options);
+      return new WebRtcLeg(router, sendTransport, recvTransport, events);
+    } catch (fault) {
+      sendTransport.close();
+      throw fault;
+    }
+  }
+
+  get sendTransport(): TransportOptions {
+    return this.#sendTransport;
+  }
+
+  get recvTransport(): TransportOptions {
+    return this.#recvTransport;
+  }
+
+  /** @throws {PartylineError} `bad_message` for a transport that is not this leg's, or is connected already */
+  async connect(transportId: string, dtlsParameters: DtlsParameters): Promise<void> {
+    const transport = this.#transport(transportId);
+    await refused('connect_transport', transport.connect({ dtlsParameters }));
+  }
+
+  /**
+   * Starts what this browser says; there is one producer a browser.
+   * @throws {PartylineError} `bad_message`
+   */
+  async produce(transportId: string, rtpParameters: RtpParameters): Promise<string> {
+    if (transportId !== this.#sendTransport.id) {
+      throw new PartylineError('bad_message', 'produce: not the send transport.');
+    }
+    if (this.#producer) throw new PartylineError('bad_message', 'produce: already producing.');
+    this.#producer = 'opening';
+    try {
+      this.#producer = await refused(
+        'produce',
+        this.#sendTransport.produce({ kind: 'audio', rtpParameters }),
+      );
+      return this.#producer.id;
+    } catch (fault) {
+      this.#producer = undefined;
+      throw fault;
+    }
+  }
+
+  async pauseProducer(producerId: string): Promise<void> {
+    await this.#findProducer(producerId).pause();
+  }
+
+  async resumeProducer(producerId: string): Promise<void> {
+    await this.#findProducer(producerId).resume();
+  }
+
+  /** Prepares to hear a producer; nothing is sent until {@link resumeConsumer}. Undefined if this browser cannot. */
+  async consume(
+    producerId: string,
+    rtpCapabilities: RtpCapabilities,
+  ): Promise<{ id: string; rtpParameters: RtpParameters } | undefined> {
+    if (!this.#router.canConsume({ producerId, rtpCapabilities })) return undefined;
+    const consumer = await this.#recvTransport.consume({
+      producerId,
+      rtpCapabilities,
+      paused: true,
+    });
+    this.#consumers.set(consumer.id, consumer);
+    consumer.on('producerclose', () => {
+      this.#consumers.delete(consumer.id);
+      this.#events.onConsumerClosed(consumer.id);
+    });
+    return consumer;
+  }
+
+  async resumeConsumer(consumerId: string): Promise<void> {
+    const consumer = this.#consumers.get(consumerId);
+    if (!consumer) throw new PartylineError('bad_message', 'resume_consumer: no such consumer.');
+    await consumer.resume();
+  }
+
+  async restartIce(transportId: string): Promise<IceParameters> {
+    return this.#transport(transportId).restartIce();
+  }
+
+  /** Closes both transports, and with them the producer and the consumers. */
+  close(): void {
+    this.#sendTransport.close();
+    this.#recvTransport.close();
+    this.#consumers.clear();
+  }
+
+  #transport(id: string): WebRtcTransport {
+    const transport = [this.#sendTransport, this.#recvTransport].find((leg) => leg.id === id);
+    if (!transport) throw new PartylineError('bad_message', 'No such transport.');
+    return transport;
+  }
+
+  #findProducer(id: string): Producer {
+    if (typeof this.#producer !== 'object' || this.#producer.id !== id) {
+      throw new PartylineError('bad_message', 'No such producer.');
+    }
+    return this.#producer;
+  }
+}
+
+/** mediasoup answers parameters that it cannot take with a rejection: the client's fault, not ours. */
+async function refused<T>(what: string, request: Promise<T>): Promise<T> {
+  try {
+    return await request;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : 'refused';
+    throw new PartylineError('bad_message', `${what}: ${reason}.`, { cause });
+  }
+}

@@ -1,0 +1,36 @@
+import type { FastifyBaseLogger } from 'fastify';
+import type { LeaveReason, PeerKind, ServerMessage } from '../signaling/messages.ts';
+
+/** One who is in a room, as the room sees it. */
+export type Peer = {
+  /** The name, unique within the account. */
+  readonly name: string;
+  readonly kind: PeerKind;
+  /** 16 bits; stands for the peer in the head of forwarded frames. */
+  readonly speaker: number;
+  /** Takes its place in the room; the others are told. */
+  enter(): void;
+  /** Begins to hear the room. */
+  listen(): void;
+  notify(message: ServerMessage): void;
+  /** Somebody else's producer is there to be heard. */
+  producerAdded(producer: RoomProducer): void;
+  /** The room's media worker died, and the room with it. */
+  roomLost(): void;
+  /** Leaves the room and lets go of all that it opened. Idempotent. */
+  close(reason: LeaveReason): void;
+};
+
+/** What a peer needs of the session that it belongs to. */
+export type PeerOutlet = {
+  readonly name: string;
+  readonly log: FastifyBaseLogger;
+  notify(message: ServerMessage): void;
+  /** Sends one binary frame; drops it when the client does not keep up. */
+  sendAudio(frame: Buffer): void;
+  /** Ends the session: it cannot go on. The session closes the peer in turn. */
+  fail(fault: unknown): void;
+};
+
+/** What somebody in the room says. */
+export type RoomProducer = { id: string; peer: string };

@@ -1,0 +1,55 @@
+import { Room, type RoomParts } from './room.ts';
+
+/** The right to be in a room; the room stays open until the last one is released. */
+export type RoomLease = { readonly room: Room; release(): void };
+
+type Entry = { opening: Promise<Room>; users: number };
+
+/** The rooms of this process. A room belongs to an account, is opened by the first who asks and closed after the last. */
+export class RoomRegistry {
+  readonly #parts: RoomParts;
+  readonly #entries = new Map<string, Entry>();
+
+  constructor(parts: RoomParts) {
+    this.#parts = parts;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** @throws {Error} if the media worker cannot open a router */
+  async acquire(accountId: number, name: string): Promise<RoomLease> {
+    const key = `${accountId}:${name}`;
+    let entry = this.#entries.get(key);
+    if (!entry) {
+      const log = this.#parts.log.child({ account: accountId, room: name });
+      entry = { opening: Room.open({ ...this.#parts, log }), users: 0 };
+      this.#entries.set(key, entry);
+    }
+    const held = entry;
+    held.users += 1;
+    let released = false;
+    const release = () => {
+      if (released) return;
+      released = true;
+      held.users -= 1;
+      if (held.users === 0) this.#close(key, held);
+    };
+    try {
+      return { room: await held.opening, release };
+    } catch (fault) {
+      release();
+      throw fault;
+    }
+  }
+
+  #close(key: string, entry: Entry): void {
+    if (this.#entries.get(key) === entry) this.#entries.delete(key);
+    // A room that did not open has told those who asked for it; there is nothing to close then.
+    entry.opening.then(
+      (room) => room.close(),
+      () => {},
+    );
+  }
+}

@@ -1,0 +1,138 @@
+import type { FastifyBaseLogger } from 'fastify';
+import type { FrameClock } from '../audio/clock.ts';
+import { Mixer } from '../audio/mixer.ts';
+import type { OpusCodec } from '../audio/opus-codec.ts';
+import { Downlink } from '../bridge/downlink.ts';
+import type { MediaWorkerPool } from '../media/media-worker-pool.ts';
+import type { RoomRouter } from '../media/room-router.ts';
+import type { LeaveReason, PeerDescription, ServerMessage } from '../signaling/messages.ts';
+import type { Peer, RoomProducer } from './peer.ts';
+import { SpeakingReporter } from './speaking-reporter.ts';
+
+export type RoomParts = {
+  pool: MediaWorkerPool;
+  codec: OpusCodec;
+  clock: FrameClock;
+  log: FastifyBaseLogger;
+  /** So many of the loudest are mixed. */
+  maxMixedSpeakers: number;
+  /** Level from which a speaker counts as talking: dBov, negative. */
+  talkThresholdDbov: number;
+  talkHoldMs: number;
+};
+
+const JITTER_BUFFER_LIMITS = { minMs: 5, maxMs: 200 };
+
+/** One room: who is in it, who produces, and its media: a router, and the mixer for those who listen over a WebSocket. */
+export class Room {
+  readonly log: FastifyBaseLogger;
+  readonly router: RoomRouter;
+  readonly mixer: Mixer;
+  readonly #downlink: Downlink;
+  readonly #speaking: SpeakingReporter;
+  readonly #peers = new Map<string, Peer>();
+  readonly #producers = new Map<string, RoomProducer>();
+  #nextSpeaker = 0;
+
+  private constructor(router: RoomRouter, parts: RoomParts) {
+    this.log = parts.log;
+    this.router = router;
+    this.mixer = new Mixer(
+      parts.codec,
+      parts.clock,
+      {
+        talkers: {
+          thresholdDbov: -parts.talkThresholdDbov,
+          holdMs: parts.talkHoldMs,
+          maxMixed: parts.maxMixedSpeakers,
+        },
+        jitterBuffer: JITTER_BUFFER_LIMITS,
+      },
+      {
+        onFault: (fault) => this.log.error({ err: fault }, 'an encoder could not be opened'),
+        onTalkersChanged: () => this.#speaking.talkersChanged(),
+      },
+    );
+    this.#downlink = new Downlink(router, this.mixer, parts.codec);
+    this.#speaking = new SpeakingReporter(
+      () => this.mixer.speaking(),
+      (peers) => this.#broadcast({ type: 'speaking', peers }),
+    );
+  }
+
+  /** Opens a room with nobody in it. */
+  static async open(parts: RoomParts): Promise<Room> {
+    const router = await parts.pool.openRouter(() => room.#lost());
+    const room = new Room(router, parts);
+    return room;
+  }
+
+  /** Everybody in the room but `self`. */
+  others(self: Peer): PeerDescription[] {
+    return [...this.#peers.values()].filter((peer) => peer !== self).map(describe);
+  }
+
+  /** A number for a peer who is about to enter, that nobody in the room has. */
+  takeSpeakerNumber(): number {
+    const taken = new Set([...this.#peers.values()].map(({ speaker }) => speaker));
+    do this.#nextSpeaker = (this.#nextSpeaker + 1) & 0xffff;
+    while (taken.has(this.#nextSpeaker));
+    return this.#nextSpeaker;
+  }
+
+  /** Lets a peer in and tells the others. */
+  enter(peer: Peer): void {
+    this.#peers.set(peer.name, peer);
+    this.#broadcast({ type: 'peer_joined', ...describe(peer) }, peer);
+  }
+
+  /** What is said in the room already, for a peer who has entered and is ready to hear it. */
+  announceProducersTo(peer: Peer): void {
+    for (const producer of this.#producers.values()) {
+      if (producer.peer !== peer.name) peer.producerAdded(producer);
+    }
+  }
+
+  /** Lets a peer out, with what it produced, and tells the others. Called by the peer as it closes. */
+  leave(peer: Peer, reason: LeaveReason): void {
+    if (this.#peers.get(peer.name) !== peer) return;
+    this.#peers.delete(peer.name);
+    this.#producers.delete(peer.name);
+    this.#downlink.remove(peer.name);
+    const { name, speaker } = peer;
+    this.#broadcast({ type: 'peer_left', peer: name, speaker, reason });
+  }
+
+  /** Makes a producer heard by everybody else; resolves when the WebSocket peers will not miss a packet of it. */
+  async addProducer(peer: Peer, id: string): Promise<void> {
+    if (this.#peers.get(peer.name) !== peer) return;
+    await this.#downlink.add(peer.name, peer.speaker, id);
+    if (this.#peers.get(peer.name) !== peer) return;
+    const producer = { id, peer: peer.name };
+    this.#producers.set(peer.name, producer);
+    for (const other of this.#peers.values()) if (other !== peer) other.producerAdded(producer);
+  }
+
+  hasProducer({ id, peer }: RoomProducer): boolean {
+    return this.#producers.get(peer)?.id === id;
+  }
+
+  close(): void {
+    this.#speaking.close();
+    this.mixer.close();
+    this.router.close();
+  }
+
+  /** The media worker died: everybody must come again, into a room with a new router. */
+  #lost(): void {
+    for (const peer of this.#peers.values()) peer.roomLost();
+  }
+
+  #broadcast(message: ServerMessage, except?: Peer): void {
+    for (const peer of this.#peers.values()) if (peer !== except) peer.notify(message);
+  }
+}
+
+function describe({ name, kind, speaker }: Peer): PeerDescription {
+  return { peer: name, kind, speaker };
+}

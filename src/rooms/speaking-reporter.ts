@@ -1,0 +1,50 @@
+import type { SpeakingPeer } from '../signaling/messages.ts';
+
+/** At most four reports a second (docs/protocol.md, "Events"). */
+const INTERVAL_MS = 250;
+/** A level that moves less than this is not worth a report. */
+const LEVEL_STEP_DB = 6;
+
+/** Tells a room who speaks, when that changes; it has a timer only while somebody does. */
+export class SpeakingReporter {
+  readonly #read: () => SpeakingPeer[];
+  readonly #report: (peers: SpeakingPeer[]) => void;
+  #reported: SpeakingPeer[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(read: () => SpeakingPeer[], report: (peers: SpeakingPeer[]) => void) {
+    this.#read = read;
+    this.#report = report;
+  }
+
+  /** Somebody has begun or ceased to speak: reported now, or when the last report is a quarter of a second old. */
+  talkersChanged(): void {
+    if (this.#timer || this.#closed) return;
+    this.#run();
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+  }
+
+  #run(): void {
+    const peers = this.#read();
+    if (isWorthReporting(this.#reported, peers)) {
+      this.#reported = peers;
+      this.#report(peers);
+    }
+    this.#timer = undefined;
+    if (peers.length > 0) this.#timer = setTimeout(() => this.#run(), INTERVAL_MS);
+  }
+}
+
+function isWorthReporting(before: SpeakingPeer[], now: SpeakingPeer[]): boolean {
+  if (before.length !== now.length) return true;
+  const levels = new Map(before.map(({ peer, level_dbov: level }) => [peer, level]));
+  return now.some(({ peer, level_dbov: level }) => {
+    const previous = levels.get(peer);
+    return previous === undefined || Math.abs(level - previous) >= LEVEL_STEP_DB;
+  });
+}

@@ -1,0 +1,151 @@
+import { PartylineError } from '../errors.ts';
+import type {
+  DtlsParameters,
+  IceParameters,
+  RtpCapabilities,
+  RtpParameters,
+} from '../media/types.ts';
+import type { TransportOptions, WebRtcLeg } from '../media/webrtc-leg.ts';
+import type {
+  LeaveReason,
+  PeerDescription,
+  ServerMessage,
+  TransportDescription,
+  WebRtcDescription,
+} from '../signaling/messages.ts';
+import type { Peer, PeerOutlet, RoomProducer } from './peer.ts';
+import type { RoomLease } from './registry.ts';
+
+/** A browser in a room: one WebRTC leg on the room's router, and a consumer for each who speaks. */
+export class WebRtcPeer implements Peer {
+  readonly kind = 'webrtc';
+  readonly name: string;
+  readonly speaker: number;
+  readonly #lease: RoomLease;
+  readonly #outlet: PeerOutlet;
+  readonly #leg: WebRtcLeg;
+  readonly #rtpCapabilities: RtpCapabilities;
+  #closed = false;
+
+  private constructor(
+    lease: RoomLease,
+    outlet: PeerOutlet,
+    leg: WebRtcLeg,
+    rtpCapabilities: RtpCapabilities,
+  ) {
+    this.name = outlet.name;
+    this.speaker = lease.room.takeSpeakerNumber();
+    this.#lease = lease;
+    this.#outlet = outlet;
+    this.#leg = leg;
+    this.#rtpCapabilities = rtpCapabilities;
+  }
+
+  /**
+   * Prepares a peer; it is in the room once it has been told to {@link enter}. Owns the lease from then on.
+   * @param rtpCapabilities what the browser can receive; by default what the router can send, as every browser does Opus
+   */
+  static async open(
+    lease: RoomLease,
+    outlet: PeerOutlet,
+    rtpCapabilities: RtpCapabilities = lease.room.router.rtpCapabilities,
+  ): Promise<WebRtcPeer> {
+    const leg = await lease.room.router.openWebRtcLeg({
+      onConsumerClosed: (consumerId) =>
+        outlet.notify({ type: 'consumer_closed', consumer_id: consumerId }),
+    });
+    return new WebRtcPeer(lease, outlet, leg, rtpCapabilities);
+  }
+
+  describe(): WebRtcDescription {
+    return {
+      router_rtp_capabilities: this.#lease.room.router.rtpCapabilities,
+      send_transport: describeTransport(this.#leg.sendTransport),
+      recv_transport: describeTransport(this.#leg.recvTransport),
+    };
+  }
+
+  others(): PeerDescription[] {
+    return this.#lease.room.others(this);
+  }
+
+  enter(): void {
+    this.#lease.room.enter(this);
+  }
+
+  listen(): void {
+    this.#lease.room.announceProducersTo(this);
+  }
+
+  connect(transportId: string, dtlsParameters: DtlsParameters): Promise<void> {
+    return this.#leg.connect(transportId, dtlsParameters);
+  }
+
+  async produce(transportId: string, rtpParameters: RtpParameters): Promise<string> {
+    const producerId = await this.#leg.produce(transportId, rtpParameters);
+    await this.#lease.room.addProducer(this, producerId);
+    return producerId;
+  }
+
+  pauseProducer(producerId: string): Promise<void> {
+    return this.#leg.pauseProducer(producerId);
+  }
+
+  resumeProducer(producerId: string): Promise<void> {
+    return this.#leg.resumeProducer(producerId);
+  }
+
+  resumeConsumer(consumerId: string): Promise<void> {
+    return this.#leg.resumeConsumer(consumerId);
+  }
+
+  restartIce(transportId: string): Promise<IceParameters> {
+    return this.#leg.restartIce(transportId);
+  }
+
+  notify(message: ServerMessage): void {
+    this.#outlet.notify(message);
+  }
+
+  producerAdded(producer: RoomProducer): void {
+    this.#consume(producer).catch((fault: unknown) => {
+      // A leg or a producer that closed in the meantime takes its requests with it.
+      if (this.#closed || !this.#lease.room.hasProducer(producer)) return;
+      this.#outlet.fail(fault);
+    });
+  }
+
+  roomLost(): void {
+    this.#outlet.fail(new PartylineError('media_lost', 'The media worker of the room died.'));
+  }
+
+  close(reason: LeaveReason): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#lease.room.leave(this, reason);
+    this.#leg.close();
+    this.#lease.release();
+  }
+
+  async #consume({ id, peer }: RoomProducer): Promise<void> {
+    const consumer = await this.#leg.consume(id, this.#rtpCapabilities);
+    if (!consumer || this.#closed) return;
+    this.#outlet.notify({
+      type: 'new_consumer',
+      consumer_id: consumer.id,
+      producer_id: id,
+      peer,
+      kind: 'audio',
+      rtp_parameters: consumer.rtpParameters,
+    });
+  }
+}
+
+function describeTransport(transport: TransportOptions): TransportDescription {
+  return {
+    id: transport.id,
+    ice_parameters: transport.iceParameters,
+    ice_candidates: transport.iceCandidates,
+    dtls_parameters: transport.dtlsParameters,
+  };
+}

@@ -1,0 +1,125 @@
+import type { RtpPacket } from './packet.ts';
+import { sequenceDelta, timestampDelta } from './sequence.ts';
+
+const SAMPLES_PER_MS = 48;
+/** How long the quickest packet is remembered as what the path can do; two windows, so one is always full. */
+const FASTEST_WINDOW_MS = 5000;
+/** Each packet that is not late lowers the estimate by this share: a bad spell is forgotten in a few seconds. */
+const DECAY = 1 / 128;
+
+/** The bounds of {@link JitterBuffer.targetMs}. */
+export type JitterBufferLimits = { minMs: number; maxMs: number };
+
+type Held = { sequenceNumber: number; payload: Buffer; durationSamples: number };
+
+/**
+ * Puts one stream's packets back in order and holds them just long enough that the late ones make it. Pure: the caller
+ * says what time it is, and takes packets at the pace at which they are played.
+ */
+export class JitterBuffer {
+  readonly #limits: JitterBufferLimits;
+  readonly #held = new Map<number, Held>();
+  #heldSamples = 0;
+  #next: number | undefined;
+  #isBuffering = true;
+  #firstAtMs = 0;
+  #lateMs = 0;
+  #reference: { timestamp: number; atMs: number } | undefined;
+  #fastestMs = [Infinity, Infinity];
+  #windowEndsMs = 0;
+  /** Packets that came after their turn, twice, or beyond what may be held. */
+  droppedPackets = 0;
+
+  constructor(limits: JitterBufferLimits) {
+    this.#limits = limits;
+  }
+
+  get depthMs(): number {
+    return this.#heldSamples / SAMPLES_PER_MS;
+  }
+
+  /** How long the first packet is held, so that later ones may be so much later. */
+  get targetMs(): number {
+    const { minMs, maxMs } = this.#limits;
+    return Math.min(maxMs, Math.max(minMs, this.#lateMs));
+  }
+
+  /** @param durationSamples what the packet's payload holds, at 48 kHz */
+  insert(packet: RtpPacket, durationSamples: number, nowMs: number): void {
+    this.#measure(packet.timestamp, nowMs);
+    const { sequenceNumber, payload } = packet;
+    if (this.#next !== undefined) {
+      const ahead = sequenceDelta(this.#next, sequenceNumber);
+      if (Math.abs(ahead) > 1000) {
+        this.clear();
+      } else if (ahead < 0) {
+        this.droppedPackets += 1;
+        return;
+      }
+    }
+    if (this.#held.has(sequenceNumber)) {
+      this.droppedPackets += 1;
+      return;
+    }
+    if (this.#next === undefined) {
+      this.#next = sequenceNumber;
+      this.#firstAtMs = nowMs;
+    }
+    this.#held.set(sequenceNumber, { sequenceNumber, payload, durationSamples });
+    this.#heldSamples += durationSamples;
+    while (this.depthMs > this.#limits.maxMs + this.targetMs) {
+      this.droppedPackets += 1;
+      this.#release();
+    }
+  }
+
+  /**
+   * The next packet to play; `lost` if it is missing while later ones are here; `empty` if there is nothing to play
+   * now: before the first packet was held long enough, and after the stream has run dry.
+   */
+  take(nowMs: number): Held | 'lost' | 'empty' {
+    if (this.#isBuffering) {
+      if (this.#held.size === 0 || nowMs - this.#firstAtMs < this.targetMs) return 'empty';
+      this.#isBuffering = false;
+    }
+    if (this.#held.size === 0) {
+      this.#isBuffering = true;
+      this.#next = undefined;
+      return 'empty';
+    }
+    return this.#release() ?? 'lost';
+  }
+
+  /** Forgets what is held; the next packet begins anew. */
+  clear(): void {
+    this.#held.clear();
+    this.#heldSamples = 0;
+    this.#next = undefined;
+    this.#isBuffering = true;
+  }
+
+  #release(): Held | undefined {
+    const sequenceNumber = this.#next ?? 0;
+    const held = this.#held.get(sequenceNumber);
+    this.#next = (sequenceNumber + 1) & 0xffff;
+    if (held) {
+      this.#held.delete(sequenceNumber);
+      this.#heldSamples -= held.durationSamples;
+    }
+    return held;
+  }
+
+  /** How late this packet is against the quickest of the last seconds; at once upward, slowly down. */
+  #measure(timestamp: number, nowMs: number): void {
+    this.#reference ??= { timestamp, atMs: nowMs };
+    const mediaMs = timestampDelta(this.#reference.timestamp, timestamp) / SAMPLES_PER_MS;
+    const transitMs = nowMs - this.#reference.atMs - mediaMs;
+    if (nowMs >= this.#windowEndsMs) {
+      this.#fastestMs = [this.#fastestMs[1] ?? Infinity, Infinity];
+      this.#windowEndsMs = nowMs + FASTEST_WINDOW_MS;
+    }
+    this.#fastestMs[1] = Math.min(this.#fastestMs[1]!, transitMs);
+    const lateMs = transitMs - Math.min(this.#fastestMs[0]!, this.#fastestMs[1]);
+    this.#lateMs = lateMs > this.#lateMs ? lateMs : this.#lateMs + (lateMs - this.#lateMs) * DECAY;
+  }
+}

@@ -1,0 +1,49 @@
+import type { WebSocket } from 'ws';
+import { FRAME_MS } from '../audio/format.ts';
+
+/** Audio that a client has not taken yet is dropped beyond this. */
+const MAX_UNSENT_AUDIO_MS = 250;
+/** A client that makes us drop for this long does not read any more. */
+const SLOW_AFTER_MS = 5000;
+/** Text is never dropped; a client that leaves this much of it unread is as good as gone. */
+const MAX_UNSENT_BYTES = 1 << 20;
+/** Share of a frame's size in the running mean. */
+const SMOOTHING = 0.1;
+
+/** The way out to one client: keeps what waits in its socket small by dropping audio, never text, and counts the drops. */
+export class SendQueue {
+  readonly #socket: WebSocket;
+  readonly #onSlow: () => void;
+  #meanFrameBytes = 0;
+  #droppingSinceMs: number | undefined;
+  droppedFrames = 0;
+
+  /** @param onSlow called when the client has not kept up for 5 s */
+  constructor(socket: WebSocket, onSlow: () => void) {
+    this.#socket = socket;
+    this.#onSlow = onSlow;
+  }
+
+  sendText(text: string): void {
+    if (this.#socket.bufferedAmount > MAX_UNSENT_BYTES) this.#onSlow();
+    else this.#socket.send(text);
+  }
+
+  /** Sends one frame of 20 ms, or drops it. */
+  sendAudio(frame: Buffer, nowMs: number): void {
+    const unsentBytes = this.#socket.bufferedAmount;
+    if (unsentBytes > 0 && (unsentBytes / this.#meanFrameBytes) * FRAME_MS > MAX_UNSENT_AUDIO_MS) {
+      this.#drop(nowMs);
+      return;
+    }
+    this.#droppingSinceMs = undefined;
+    this.#meanFrameBytes += (frame.length - this.#meanFrameBytes) * SMOOTHING;
+    this.#socket.send(frame, { binary: true, compress: false });
+  }
+
+  #drop(nowMs: number): void {
+    this.droppedFrames += 1;
+    this.#droppingSinceMs ??= nowMs;
+    if (nowMs - this.#droppingSinceMs > SLOW_AFTER_MS) this.#onSlow();
+  }
+}

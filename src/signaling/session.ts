@@ -1,0 +1,286 @@
+import type { FastifyBaseLogger } from 'fastify';
+import type { WebSocket } from 'ws';
+import { formatAudioFormat } from '../audio/format.ts';
+import type { OpusCodec } from '../audio/opus-codec.ts';
+import { PartylineError } from '../errors.ts';
+import type { PeerOutlet } from '../rooms/peer.ts';
+import type { RoomRegistry } from '../rooms/registry.ts';
+import { WebRtcPeer } from '../rooms/webrtc-peer.ts';
+import { type AudioPreferences, WebSocketPeer } from '../rooms/websocket-peer.ts';
+import { BadMessageBudget } from './bad-message-budget.ts';
+import {
+  type ClientMessage,
+  type ClientMessages,
+  type LeaveReason,
+  MessageError,
+  parseClientMessage,
+  type ServerMessage,
+} from './messages.ts';
+import { checkName, LOBBY } from './names.ts';
+import { SendQueue } from './send-queue.ts';
+import { handleWebRtcMessage } from './webrtc-messages.ts';
+
+export const HEARTBEAT_MS = 15_000;
+const SILENCE_IS_DEATH_MS = 30_000;
+const MAX_MESSAGE_BYTES = 64 * 1024;
+/** Messages that wait for one that takes time (a join); more than a client can mean. */
+const MAX_WAITING_MESSAGES = 64;
+
+/** Where the client is. What it has there exists only in that state. */
+type State =
+  | { name: 'lobby' }
+  | { name: 'in_room'; room: string; peer: WebSocketPeer | WebRtcPeer }
+  | { name: 'closed' };
+
+export type SessionParts = {
+  id: string;
+  accountId: number;
+  /** The `peer` of the query. */
+  peer: string;
+  audio: AudioPreferences;
+  limits: { max_ccu: number; current_ccu: number; remaining_minutes: number };
+  rooms: RoomRegistry;
+  codec: OpusCodec;
+  log: FastifyBaseLogger;
+  /** Called once, when all that the session had is let go. */
+  onClosed: () => void;
+};
+
+/** One client on one WebSocket, from `welcome` to close: lobby, rooms, and its frames both ways. */
+export class Session implements PeerOutlet {
+  readonly name: string;
+  readonly log: FastifyBaseLogger;
+  readonly accountId: number;
+  readonly #socket: WebSocket;
+  readonly #parts: SessionParts;
+  readonly #sendQueue: SendQueue;
+  readonly #badMessages = new BadMessageBudget();
+  #state: State = { name: 'lobby' };
+  #handling: Promise<void> = Promise.resolve();
+  #waitingMessages = 0;
+  #heardAtMs = performance.now();
+  #pingedAtMs = performance.now();
+
+  constructor(socket: WebSocket, parts: SessionParts) {
+    this.name = parts.peer;
+    this.accountId = parts.accountId;
+    this.log = parts.log;
+    this.#socket = socket;
+    this.#parts = parts;
+    this.#sendQueue = new SendQueue(socket, () =>
+      this.fail(new PartylineError('slow_consumer', 'The client has not read for 5 seconds.')),
+    );
+    socket.on('pong', () => this.#heard());
+    socket.on('ping', () => this.#heard());
+    socket.on('message', (data: Buffer, isBinary: boolean) => this.#receive(data, isBinary));
+    socket.on('close', () => this.#end('closed'));
+  }
+
+  /** Greets the client and, if it asked for a room at connection, takes it there. */
+  start(room: string): void {
+    const { id, audio, limits } = this.#parts;
+    this.notify({
+      type: 'welcome',
+      peer: this.name,
+      room: LOBBY,
+      session_id: id,
+      audio: {
+        in: formatAudioFormat(audio.in),
+        out: formatAudioFormat(audio.out),
+        delivery: audio.delivery,
+      },
+      limits,
+      heartbeat_ms: HEARTBEAT_MS,
+    });
+    this.log.info('session started');
+    if (room !== LOBBY) this.#enqueue({ type: 'join', room });
+  }
+
+  notify(message: ServerMessage): void {
+    if (this.#state.name !== 'closed') this.#sendQueue.sendText(JSON.stringify(message));
+  }
+
+  sendAudio(frame: Buffer): void {
+    this.#sendQueue.sendAudio(frame, performance.now());
+  }
+
+  /** Tells the client why and closes with the matching code. Whatever is not a fault of the client is logged. */
+  fail(fault: unknown): void {
+    if (this.#state.name === 'closed') return;
+    const error = PartylineError.from(fault);
+    if (error.code === 'internal_error') this.log.error({ err: fault }, 'session failed');
+    this.#sendError(error);
+    this.#socket.close(error.kind.closeCode, error.code);
+    this.#end(error.code);
+  }
+
+  /** Pings when it is time to, and gives up on a client that has been silent for 30 s. */
+  beat(nowMs: number): void {
+    if (nowMs - this.#heardAtMs >= SILENCE_IS_DEATH_MS) {
+      this.fail(new PartylineError('heartbeat_timeout', 'Nothing was heard for 30 seconds.'));
+      this.#socket.terminate();
+    } else if (nowMs - this.#pingedAtMs >= HEARTBEAT_MS) {
+      this.#pingedAtMs = nowMs;
+      this.#socket.ping();
+    }
+  }
+
+  #heard(): void {
+    this.#heardAtMs = performance.now();
+  }
+
+  #receive(data: Buffer, isBinary: boolean): void {
+    if (this.#state.name === 'closed') return;
+    this.#heard();
+    if (data.length > MAX_MESSAGE_BYTES) {
+      this.fail(new PartylineError('message_too_big', 'A message may have 64 KiB.'));
+    } else if (isBinary) {
+      this.#receiveAudio(data);
+    } else {
+      this.#receiveText(data.toString());
+    }
+  }
+
+  /** Audio in the lobby, from a browser's session, or of no bytes at all is nobody's: it is dropped. */
+  #receiveAudio(frame: Buffer): void {
+    const state = this.#state;
+    if (state.name !== 'in_room' || state.peer.kind !== 'websocket' || frame.length === 0) return;
+    try {
+      state.peer.receiveAudio(frame);
+    } catch (fault) {
+      this.fail(fault);
+    }
+  }
+
+  #receiveText(text: string): void {
+    try {
+      this.#enqueue(parseClientMessage(text));
+    } catch (fault) {
+      this.#refuse(fault, fault instanceof MessageError ? fault.replyTo : undefined);
+    }
+  }
+
+  /** Messages are handled one after the other, so that a join during a join is just the next one. */
+  #enqueue(message: ClientMessage): void {
+    if (this.#waitingMessages >= MAX_WAITING_MESSAGES) {
+      this.fail(new PartylineError('bad_message', 'Too many messages at once.'));
+      return;
+    }
+    this.#waitingMessages += 1;
+    this.#handling = this.#handling.then(async () => {
+      try {
+        if (this.#state.name !== 'closed') await this.#handle(message);
+      } catch (fault) {
+        this.#refuse(fault, message.id);
+      } finally {
+        this.#waitingMessages -= 1;
+      }
+    });
+  }
+
+  /** A fault that leaves the socket open, in the state in which it was; unless there are too many. */
+  #refuse(fault: unknown, replyTo: string | undefined): void {
+    const error = PartylineError.from(fault);
+    if (error.code === 'internal_error') this.log.error({ err: fault }, 'message failed');
+    if (error.code === 'bad_message' && this.#badMessages.spend(performance.now())) {
+      this.fail(
+        new PartylineError('bad_message', `Too many bad messages; the last: ${error.message}`),
+      );
+      return;
+    }
+    this.#sendError(error, replyTo);
+  }
+
+  async #handle(message: ClientMessage): Promise<void> {
+    if (message.type === 'join') return this.#join(message);
+    if (message.type === 'leave') return this.#leave(message);
+    if (this.#state.name !== 'in_room' || this.#state.peer.kind !== 'webrtc') {
+      throw new PartylineError('bad_message', `${message.type}: join with "media":"webrtc" first.`);
+    }
+    this.#answer(message.id, await handleWebRtcMessage(this.#state.peer, message));
+  }
+
+  /** Prepares the new place before the old one is left, so that a join that fails changes nothing. */
+  async #join(message: ClientMessages['join']): Promise<void> {
+    const room = checkName(message.room, 'room', 'bad_message');
+    const current = this.#state;
+    if (current.name === 'in_room' && current.room === room && current.peer.kind === 'websocket') {
+      if (!message.media) return this.#confirmJoin(message.id, room, current.peer);
+    }
+    const peer = await this.#openPeer(room, message);
+    if (this.#state.name === 'closed') {
+      peer.close('closed');
+      return;
+    }
+    if (this.#state.name === 'in_room') this.#state.peer.close('moved');
+    this.#state = { name: 'in_room', room, peer };
+    peer.enter();
+    this.#confirmJoin(message.id, room, peer);
+    peer.listen();
+    this.log.info({ room, kind: peer.kind }, 'joined');
+  }
+
+  async #openPeer(
+    room: string,
+    message: ClientMessages['join'],
+  ): Promise<WebSocketPeer | WebRtcPeer> {
+    const { rooms, accountId, audio, codec } = this.#parts;
+    const lease = await rooms.acquire(accountId, room);
+    try {
+      return message.media
+        ? await WebRtcPeer.open(lease, this, message.rtp_capabilities)
+        : await WebSocketPeer.open(lease, this, audio, codec);
+    } catch (fault) {
+      lease.release();
+      throw fault;
+    }
+  }
+
+  #confirmJoin(id: string | undefined, room: string, peer: WebSocketPeer | WebRtcPeer): void {
+    const webrtc = peer.kind === 'webrtc' ? { webrtc: peer.describe() } : {};
+    this.#answer(id, {
+      type: 'joined',
+      room,
+      speaker: peer.speaker,
+      peers: peer.others(),
+      ...webrtc,
+    });
+  }
+
+  #leave(message: ClientMessages['leave']): void {
+    if (this.#state.name !== 'in_room') {
+      throw new PartylineError('bad_message', 'leave: not in a room.');
+    }
+    const { room, peer } = this.#state;
+    this.#state = { name: 'lobby' };
+    peer.close('left');
+    this.#answer(message.id, { type: 'left', room, reason: 'left' });
+    this.log.info({ room }, 'left');
+  }
+
+  #answer(id: string | undefined, message: ServerMessage): void {
+    this.notify(id === undefined ? message : { ...message, reply_to: id });
+  }
+
+  #sendError(error: PartylineError, replyTo?: string): void {
+    const { code, message, retryAfterMs } = error;
+    this.#answer(replyTo, {
+      type: 'error',
+      code,
+      message,
+      retryable: error.kind.retryable,
+      ...(retryAfterMs === undefined ? {} : { retry_after_ms: retryAfterMs }),
+    });
+  }
+
+  /** Lets go of everything; the socket may already be gone. */
+  #end(reason: LeaveReason): void {
+    if (this.#state.name === 'closed') return;
+    const before = this.#state;
+    this.#state = { name: 'closed' };
+    if (before.name === 'in_room') before.peer.close(reason);
+    const { droppedFrames } = this.#sendQueue;
+    this.log.info({ reason, droppedFrames }, 'session ended');
+    this.#parts.onClosed();
+  }
+}
