@@ -17,6 +17,7 @@ const KINDS = {
   ccu_limit: { closeCode: 4429, status: 429, retryable: true, title: 'Too many connections' },
   media_lost: { closeCode: 4504, status: 503, retryable: true, title: 'Media lost' },
   slow_consumer: { closeCode: 4490, status: 408, retryable: true, title: 'Slow consumer' },
+  upgrade_required: { closeCode: 4400, status: 426, retryable: false, title: 'Upgrade required' },
   not_found: { closeCode: 4400, status: 404, retryable: false, title: 'Not found' },
 } as const;
 

@@ -168,3 +168,9 @@ export type ServerMessage = { reply_to?: string } & (
   | { type: 'draining'; deadline_ms: number }
   | { type: 'error'; code: ErrorCode; message: string; retryable: boolean; retry_after_ms?: number }
 );
+
+/** How a fault is told to a client. */
+export function errorMessage({ code, message, kind, retryAfterMs }: PartylineError): ServerMessage {
+  const retryAfter = retryAfterMs === undefined ? {} : { retry_after_ms: retryAfterMs };
+  return { type: 'error', code, message, retryable: kind.retryable, ...retryAfter };
+}

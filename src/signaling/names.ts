@@ -14,7 +14,7 @@ const UNPRINTABLE = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}]/u;
  */
 export function checkName(name: string, what: string, code: ErrorCode): string {
   const fail = (fault: string) => new PartylineError(code, `"${what}" ${fault}.`);
-  const characters = [...name].length;
+  const characters = Array.from(name).length;
   if (characters === 0) throw fail('must not be empty');
   if (characters > MAX_NAME_CHARACTERS) {
     throw fail(`must have at most ${MAX_NAME_CHARACTERS} characters`);

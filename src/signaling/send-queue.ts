@@ -16,6 +16,7 @@ export class SendQueue {
   readonly #onSlow: () => void;
   #meanFrameBytes = 0;
   #droppingSinceMs: number | undefined;
+  #isSlow = false;
   droppedFrames = 0;
 
   /** @param onSlow called when the client has not kept up for 5 s */
@@ -25,8 +26,8 @@ export class SendQueue {
   }
 
   sendText(text: string): void {
-    if (this.#socket.bufferedAmount > MAX_UNSENT_BYTES) this.#onSlow();
-    else this.#socket.send(text);
+    if (this.#isSlow || this.#socket.bufferedAmount <= MAX_UNSENT_BYTES) this.#socket.send(text);
+    else this.#giveUp();
   }
 
   /** Sends one frame of 20 ms, or drops it. */
@@ -44,6 +45,13 @@ export class SendQueue {
   #drop(nowMs: number): void {
     this.droppedFrames += 1;
     this.#droppingSinceMs ??= nowMs;
-    if (nowMs - this.#droppingSinceMs > SLOW_AFTER_MS) this.#onSlow();
+    if (nowMs - this.#droppingSinceMs > SLOW_AFTER_MS) this.#giveUp();
+  }
+
+  /** Once; what is sent after that are the last words to the client. */
+  #giveUp(): void {
+    if (this.#isSlow) return;
+    this.#isSlow = true;
+    this.#onSlow();
   }
 }

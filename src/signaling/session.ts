@@ -11,6 +11,7 @@ import { BadMessageBudget } from './bad-message-budget.ts';
 import {
   type ClientMessage,
   type ClientMessages,
+  errorMessage,
   type LeaveReason,
   MessageError,
   parseClientMessage,
@@ -74,6 +75,8 @@ export class Session implements PeerOutlet {
     socket.on('ping', () => this.#heard());
     socket.on('message', (data: Buffer, isBinary: boolean) => this.#receive(data, isBinary));
     socket.on('close', () => this.#end('closed'));
+    // ws closes the socket itself after a protocol error, which is then told by 'close'.
+    socket.on('error', (fault) => this.log.debug({ err: fault }, 'socket error'));
   }
 
   /** Greets the client and, if it asked for a room at connection, takes it there. */
@@ -112,6 +115,16 @@ export class Session implements PeerOutlet {
     this.#sendError(error);
     this.#socket.close(error.kind.closeCode, error.code);
     this.#end(error.code);
+  }
+
+  /** The same peer has connected again. */
+  replace(): void {
+    this.fail(new PartylineError('replaced', 'The same peer has connected again.'));
+  }
+
+  /** The node goes away. */
+  drain(): void {
+    this.fail(new PartylineError('draining', 'This node is going away; reconnect.'));
   }
 
   /** Pings when it is time to, and gives up on a client that has been silent for 30 s. */
@@ -263,14 +276,7 @@ export class Session implements PeerOutlet {
   }
 
   #sendError(error: PartylineError, replyTo?: string): void {
-    const { code, message, retryAfterMs } = error;
-    this.#answer(replyTo, {
-      type: 'error',
-      code,
-      message,
-      retryable: error.kind.retryable,
-      ...(retryAfterMs === undefined ? {} : { retry_after_ms: retryAfterMs }),
-    });
+    this.#answer(replyTo, errorMessage(error));
   }
 
   /** Lets go of everything; the socket may already be gone. */

@@ -1,0 +1,30 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Account, Accounts } from './accounts.ts';
+
+export type DemoAccount = { account: Account; apiKey: string };
+
+/**
+ * The demo account on the pro plan, made when there is none. Redis holds only the hash of its key; the key itself stays
+ * in a file in `dataDir` that only its owner can read, so that every start can print it.
+ */
+export async function openDemoAccount(accounts: Accounts, dataDir: string): Promise<DemoAccount> {
+  const file = join(dataDir, 'demo-key');
+  const known = await readIfThere(file);
+  const account = known === undefined ? undefined : await accounts.findByKey(known);
+  if (known !== undefined && account) return { account, apiKey: known };
+  const created = await accounts.create({ name: 'Demo', email: 'demo@localhost', plan: 'pro' });
+  const apiKey = await accounts.addKey(created.id);
+  await mkdir(dataDir, { recursive: true });
+  await writeFile(file, apiKey, { mode: 0o600 });
+  return { account: created, apiKey };
+}
+
+async function readIfThere(file: string): Promise<string | undefined> {
+  try {
+    return (await readFile(file, 'utf8')).trim();
+  } catch (fault) {
+    if (fault instanceof Error && 'code' in fault && fault.code === 'ENOENT') return undefined;
+    throw fault;
+  }
+}

@@ -1,0 +1,137 @@
+import type { AddressInfo } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import fastifyStatic from '@fastify/static';
+import fastifyWebsocket from '@fastify/websocket';
+import Fastify, { type FastifyInstance } from 'fastify';
+import type { Settings } from '../config/settings.ts';
+import { Accounts } from './accounts/accounts.ts';
+import { type DemoAccount, openDemoAccount } from './accounts/demo-account.ts';
+import { FrameClock } from './audio/clock.ts';
+import { loadOpusCodec } from './audio/opus-codec.ts';
+import { registerMeRoute } from './http/me-route.ts';
+import { registerProblems } from './http/problem.ts';
+import { MediaWorkerPool } from './media/media-worker-pool.ts';
+import { RoomRegistry } from './rooms/registry.ts';
+import { Sessions } from './signaling/sessions.ts';
+import { registerWebSocketRoute } from './signaling/websocket-route.ts';
+import { Redis } from './store/redis.ts';
+import { startRedisServer } from './store/redis-server.ts';
+import { CcuLeases } from './usage/ccu-leases.ts';
+
+/** ws itself closes with 1009 beyond this; up to here the session does, with a word of why. */
+const MAX_PAYLOAD_BYTES = 1 << 20;
+/** `closeTimeout`: how long a client may take to answer a close before its socket is cut, in ms. */
+const webSocketOptions = {
+  maxPayload: MAX_PAYLOAD_BYTES,
+  perMessageDeflate: false,
+  closeTimeout: 3000,
+};
+
+/** A running gateway. */
+export type App = {
+  url: string;
+  demo: DemoAccount | undefined;
+  /** What is open now; all 0 when nobody is connected. */
+  counts(): { sessions: number; rooms: number };
+  mediaWorkerPids: number[];
+  /** Ends every session and closes every part, in the reverse of the order in which they were opened. */
+  close(): Promise<void>;
+};
+
+/**
+ * Builds every part and hands each its settings.
+ * @throws {Error} if a part cannot be opened; those before it are closed then
+ */
+export async function openApp(settings: Settings): Promise<App> {
+  const opened = new AsyncDisposableStack();
+  try {
+    return await openParts(settings, opened);
+  } catch (fault) {
+    await opened.disposeAsync();
+    throw fault;
+  }
+}
+
+async function openParts(settings: Settings, opened: AsyncDisposableStack): Promise<App> {
+  const server = newServer(settings);
+  const { log } = server;
+  const address = await openRedisAddress(settings, opened);
+  const redis = opened.adopt(await Redis.connect(address, log), (part) => part.close());
+  const accounts = new Accounts(redis);
+  const demo = settings.DEMO_ACCOUNT
+    ? await openDemoAccount(accounts, settings.DATA_DIR)
+    : undefined;
+  const leases = opened.adopt(new CcuLeases(redis, log), (part) => part.close());
+  const pool = opened.adopt(
+    await MediaWorkerPool.open(
+      {
+        mediaWorkers: settings.MEDIA_WORKERS,
+        workerBin: settings.MEDIASOUP_WORKER_BIN,
+        rtcListenIp: settings.RTC_LISTEN_IP,
+        rtcAnnouncedAddress: settings.RTC_ANNOUNCED_ADDRESS,
+        rtcPort: settings.RTC_PORT,
+      },
+      log,
+    ),
+    (part) => part.close(),
+  );
+  const codec = await loadOpusCodec({
+    bitrateBps: settings.OPUS_BITRATE_BPS,
+    complexity: settings.OPUS_COMPLEXITY,
+  });
+  const rooms = new RoomRegistry({
+    pool,
+    codec,
+    clock: new FrameClock(),
+    log,
+    maxMixedSpeakers: settings.MIX_MAX_SPEAKERS,
+    talkThresholdDbov: settings.TALK_THRESHOLD_DBOV,
+    talkHoldMs: settings.TALK_HOLD_MS,
+  });
+  const sessions = new Sessions();
+  await server.register(fastifyWebsocket, {
+    options: webSocketOptions,
+    preClose: () => sessions.drain(),
+  });
+  await server.register(fastifyStatic, {
+    root: fileURLToPath(new URL('../build/web', import.meta.url)),
+  });
+  registerProblems(server);
+  registerMeRoute(server, { accounts, leases, redis });
+  registerWebSocketRoute(server, { accounts, leases, redis, rooms, sessions, codec });
+  opened.adopt(server, (part) => part.close());
+  await server.listen({ host: settings.HOST, port: settings.PORT });
+  return {
+    url: urlOf(server, settings.HOST),
+    demo,
+    counts: () => ({ sessions: sessions.size, rooms: rooms.size }),
+    mediaWorkerPids: pool.pids,
+    close: () => opened.disposeAsync(),
+  };
+}
+
+/** The Redis of the operator, or one of our own. */
+async function openRedisAddress(settings: Settings, opened: AsyncDisposableStack) {
+  if (settings.REDIS_URL !== '') return { url: settings.REDIS_URL };
+  return opened.adopt(await startRedisServer(settings.DATA_DIR), (part) => part.close());
+}
+
+/** Requests are logged by path only: the query of `/ws` holds the API key. */
+function newServer({ LOG_LEVEL: level }: Settings): FastifyInstance {
+  return Fastify({
+    logger: {
+      level,
+      serializers: {
+        req: ({ method, url, ip }) => ({ method, path: url.split('?')[0], ip }),
+      },
+    },
+    forceCloseConnections: true,
+  });
+}
+
+/** Where a person on this machine can open it. */
+function urlOf(server: FastifyInstance, host: string): string {
+  const { port } = server.server.address() as AddressInfo;
+  const name = host === '0.0.0.0' || host === '::' ? 'localhost' : host;
+  return `http://${name.includes(':') ? `[${name}]` : name}:${port}`;
+}

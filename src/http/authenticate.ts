@@ -1,0 +1,17 @@
+import type { FastifyRequest } from 'fastify';
+import type { Account, Accounts } from '../accounts/accounts.ts';
+import { PartylineError } from '../errors.ts';
+
+/**
+ * The account of a request's `Authorization: Bearer <API key>` (RFC 6750 §2.1).
+ * @throws {PartylineError} `unauthorized`, `overloaded`
+ */
+export async function authenticate(request: FastifyRequest, accounts: Accounts): Promise<Account> {
+  const [scheme, apiKey] = (request.headers.authorization ?? '').split(' ');
+  if (scheme?.toLowerCase() !== 'bearer' || !apiKey) {
+    throw new PartylineError('unauthorized', 'Send "Authorization: Bearer <API key>".');
+  }
+  const account = await accounts.findByKey(apiKey);
+  if (!account) throw new PartylineError('unauthorized', 'The API key is not known.');
+  return account;
+}

@@ -1,0 +1,41 @@
+import { readSettings, SettingsError } from '../config/settings.ts';
+import { type App, openApp } from './app.ts';
+
+/** The process: starts the gateway, says where it is, and ends it on a signal. */
+
+const say = (line: string) => process.stdout.write(`${line}\n`);
+
+function announce({ url, demo }: App): void {
+  say(`\nPartyline is running. Open ${url}`);
+  if (demo) say(`Demo account ${demo.account.id} (plan ${demo.account.plan}), key ${demo.apiKey}`);
+  say('Ctrl-C stops it.\n');
+  const account = demo ? { account_id: demo.account.id, api_key: demo.apiKey } : {};
+  say(`ready ${JSON.stringify({ url, ...account })}`);
+}
+
+async function main(): Promise<void> {
+  const opening = openApp(readSettings(process.env));
+  const stop = (signal: NodeJS.Signals) => {
+    // A second signal ends the process at once: its media workers and its Redis go with it.
+    process.once(signal, () => process.exit(1));
+    void opening.then(
+      (app) => app.close(),
+      () => {
+        // It did not open; main says so.
+      },
+    );
+  };
+  process.once('SIGINT', stop);
+  process.once('SIGTERM', stop);
+  announce(await opening);
+}
+
+main().catch((fault: unknown) => {
+  const isExpected = fault instanceof SettingsError || !(fault instanceof Error);
+  const cause =
+    fault instanceof Error && fault.cause instanceof Error ? `: ${fault.cause.message}` : '';
+  process.stderr.write(
+    `Partyline could not start. ${isExpected ? String(fault) : fault.message + cause}\n`,
+  );
+  process.exitCode = 1;
+});

@@ -1,0 +1,46 @@
+import type { Session } from './session.ts';
+
+const BEAT_EVERY_MS = 1000;
+
+/** Every client of this process: keeps them alive, and keeps `peer` unique within an account. */
+export class Sessions {
+  readonly #sessions = new Map<string, Session>();
+  #timer: NodeJS.Timeout | undefined;
+
+  get size(): number {
+    return this.#sessions.size;
+  }
+
+  /** Ends the session that has the same `peer`, if there is one. */
+  replace(accountId: number, name: string): void {
+    this.#sessions.get(keyOf({ accountId, name }))?.replace();
+  }
+
+  add(session: Session): void {
+    this.replace(session.accountId, session.name);
+    this.#sessions.set(keyOf(session), session);
+    this.#timer ??= setInterval(() => this.#beat(), BEAT_EVERY_MS);
+  }
+
+  /** Called by the session as it ends. */
+  delete(session: Session): void {
+    const key = keyOf(session);
+    if (this.#sessions.get(key) !== session) return;
+    this.#sessions.delete(key);
+    if (this.#sessions.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** Tells every client that this node goes away, and closes it. */
+  drain(): void {
+    for (const session of this.#sessions.values()) session.drain();
+  }
+
+  #beat(): void {
+    const nowMs = performance.now();
+    for (const session of this.#sessions.values()) session.beat(nowMs);
+  }
+}
+
+const keyOf = ({ accountId, name }: Pick<Session, 'accountId' | 'name'>) => `${accountId}:${name}`;

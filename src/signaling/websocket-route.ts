@@ -1,0 +1,144 @@
+import { randomUUID } from 'node:crypto';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { WebSocket } from 'ws';
+import type { Accounts } from '../accounts/accounts.ts';
+import { PLANS } from '../accounts/plans.ts';
+import { parseAudioFormat } from '../audio/format.ts';
+import type { OpusCodec } from '../audio/opus-codec.ts';
+import { PartylineError } from '../errors.ts';
+import type { RoomRegistry } from '../rooms/registry.ts';
+import type { AudioPreferences } from '../rooms/websocket-peer.ts';
+import type { CcuLeases } from '../usage/ccu-leases.ts';
+import { readSummary } from '../usage/summary.ts';
+import type { Redis } from '../store/redis.ts';
+import { errorMessage } from './messages.ts';
+import { checkName, LOBBY } from './names.ts';
+import { Session } from './session.ts';
+import type { Sessions } from './sessions.ts';
+
+export type WebSocketRouteParts = {
+  accounts: Accounts;
+  leases: CcuLeases;
+  redis: Redis;
+  rooms: RoomRegistry;
+  sessions: Sessions;
+  codec: OpusCodec;
+};
+
+/** What the client said of itself in the query of `/ws`. */
+type Query = { room: string; peer: string; apiKey: string; audio: AudioPreferences };
+
+/** `GET /ws`: accepts every well-formed upgrade, because a browser cannot read a refused one, and says what is wrong then. */
+export function registerWebSocketRoute(app: FastifyInstance, parts: WebSocketRouteParts): void {
+  app.route({
+    method: 'GET',
+    url: '/ws',
+    handler: () => {
+      throw new PartylineError('upgrade_required', 'This is a WebSocket endpoint.');
+    },
+    wsHandler: (socket, request) => {
+      // Nothing is read before there is a session to take it.
+      socket.pause();
+      // ws closes the socket itself after an error, and tells that by 'close'.
+      socket.on('error', (fault) => request.log.debug({ err: fault }, 'socket error'));
+      openSession(socket, request, parts)
+        .catch((fault: unknown) => refuse(socket, request, fault))
+        .finally(() => socket.resume());
+    },
+  });
+}
+
+/**
+ * @throws {PartylineError} whatever keeps the client out; nothing is left behind then
+ */
+async function openSession(
+  socket: WebSocket,
+  request: FastifyRequest,
+  parts: WebSocketRouteParts,
+): Promise<void> {
+  const { accounts, leases, sessions } = parts;
+  const query = readQuery(request);
+  const account = await accounts.authenticate(query.apiKey);
+  const id = randomUUID();
+  const log = request.log.child({ account: account.id, peer: query.peer, session: id });
+  // Before a lease is asked for: who replaces himself needs no second one.
+  sessions.replace(account.id, query.peer);
+  await leases.admit(account.id, id, PLANS[account.plan].maxCcu);
+  const release = () => {
+    leases.release(account.id, id).catch((fault: unknown) => {
+      log.warn({ err: fault }, 'lease not given back; it runs out by itself');
+    });
+  };
+  try {
+    const limits = await readSummary(parts.redis, leases, account);
+    if (socket.readyState !== socket.OPEN) {
+      release();
+      return;
+    }
+    const session: Session = new Session(socket, {
+      id,
+      accountId: account.id,
+      peer: query.peer,
+      audio: query.audio,
+      limits,
+      rooms: parts.rooms,
+      codec: parts.codec,
+      log,
+      onClosed: () => {
+        sessions.delete(session);
+        release();
+      },
+    });
+    sessions.add(session);
+    session.start(query.room);
+  } catch (fault) {
+    release();
+    throw fault;
+  }
+}
+
+/** Says why, in words and by the close code. */
+function refuse(socket: WebSocket, request: FastifyRequest, fault: unknown): void {
+  const error = PartylineError.from(fault);
+  if (error.code === 'internal_error') request.log.error({ err: fault }, 'connection failed');
+  else request.log.info({ code: error.code, reason: error.message }, 'connection refused');
+  socket.send(JSON.stringify(errorMessage(error)));
+  socket.close(error.kind.closeCode, error.code);
+}
+
+/** @throws {PartylineError} `bad_request`, `unauthorized` without a key, `unsupported_audio` */
+function readQuery(request: FastifyRequest): Query {
+  const parameters = new URL(request.url, 'http://localhost').searchParams;
+  const read = (name: string): string | undefined => {
+    const values = parameters.getAll(name);
+    if (values.length < 2) return values[0];
+    throw new PartylineError('bad_request', `"${name}" is given more than once.`);
+  };
+  const need = (name: string): string => {
+    const value = read(name);
+    if (value === undefined) throw new PartylineError('bad_request', `"${name}" is missing.`);
+    return value;
+  };
+  const room = need('room');
+  if (room !== LOBBY) checkName(room, 'room', 'bad_request');
+  const peer = checkName(need('peer'), 'peer', 'bad_request');
+  const audio = readAudio(read('audio'), read('audio_out'), read('delivery'));
+  const apiKey = read('api_key');
+  if (!apiKey) throw new PartylineError('unauthorized', '"api_key" is missing.');
+  return { room, peer, apiKey, audio };
+}
+
+function readAudio(
+  audioIn = 'auto',
+  audioOut: string | undefined = audioIn,
+  delivery = 'mix',
+): AudioPreferences {
+  if (delivery !== 'mix' && delivery !== 'forward') {
+    throw new PartylineError('bad_request', '"delivery" is "mix" or "forward".');
+  }
+  const opus = { codec: 'opus' } as const;
+  const read = (value: string) => (value === 'auto' ? opus : parseAudioFormat(value));
+  // Forwarded is what the speakers sent: Opus.
+  const out = delivery === 'forward' ? opus : read(audioOut);
+  return { in: read(audioIn), out, delivery };
+}

@@ -1,0 +1,97 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { createClient } from 'redis';
+
+/** sockaddr_un holds 108 bytes (unix(7)), the closing 0 among them. */
+const MAX_SOCKET_PATH_BYTES = 107;
+const START_TIMEOUT_MS = 10_000;
+
+/** A redis-server of the gateway's own: a child process that listens on a socket file only. */
+export type RedisServer = {
+  socketPath: string;
+  /** Lets it write what it holds, and waits until it has gone. */
+  close(): Promise<void>;
+};
+
+/**
+ * Starts `redis-server` with an append-only file in `dataDir`.
+ * @throws {Error} if there is no such program, the folder is in use by another gateway, or Redis does not answer
+ */
+export async function startRedisServer(dataDir: string): Promise<RedisServer> {
+  await mkdir(dataDir, { recursive: true });
+  const absolutePath = join(dataDir, 'redis.sock');
+  const relativePath = relative(process.cwd(), absolutePath);
+  const socketPath = relativePath.length < absolutePath.length ? relativePath : absolutePath;
+  if (Buffer.byteLength(socketPath) > MAX_SOCKET_PATH_BYTES) {
+    throw new Error(`DATA_DIR ${dataDir} is too long a path for a socket: choose a shorter one`);
+  }
+  if (await answers(socketPath)) {
+    throw new Error(`another gateway uses ${dataDir}: stop it, or set DATA_DIR or REDIS_URL`);
+  }
+  const child = spawnRedis(dataDir);
+  const exited = once(child, 'exit');
+  try {
+    await untilAnswering(child, socketPath);
+  } catch (fault) {
+    child.kill('SIGKILL');
+    throw fault;
+  }
+  return {
+    socketPath,
+    close: async () => {
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      child.kill('SIGTERM');
+      await exited;
+    },
+  };
+}
+
+/**
+ * In a session of its own, so that Ctrl-C reaches only the gateway, which still needs it to take its leave; and with
+ * the kernel's promise to end it should the gateway be killed.
+ */
+function spawnRedis(dataDir: string): ChildProcess {
+  const redis = ['redis-server', '--port', '0', '--unixsocket', 'redis.sock'];
+  const files = ['--unixsocketperm', '700', '--dir', '.', '--save', '', '--appendonly', 'yes'];
+  return spawn('setpriv', ['--pdeathsig', 'TERM', '--', ...redis, ...files], {
+    cwd: dataDir,
+    detached: true,
+    stdio: 'ignore',
+  });
+}
+
+async function untilAnswering(child: ChildProcess, socketPath: string): Promise<void> {
+  let failure: Error | undefined;
+  child.once('error', (fault) => (failure = fault));
+  child.once('exit', (code) => {
+    failure ??= new Error(
+      `redis-server ended with code ${code}: is it installed, and DATA_DIR writable?`,
+    );
+  });
+  const deadlineMs = performance.now() + START_TIMEOUT_MS;
+  while (!(await answers(socketPath))) {
+    if (failure) throw failure;
+    if (performance.now() > deadlineMs) throw new Error('redis-server does not answer');
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+async function answers(socketPath: string): Promise<boolean> {
+  const client = createClient({
+    socket: { path: socketPath, tls: false, reconnectStrategy: false },
+  });
+  // What is wrong is thrown by the calls below as well.
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    await client.ping();
+    return true;
+  } catch {
+    // Not there, or (LOADING) not ready yet: either way it does not answer.
+    return false;
+  } finally {
+    if (client.isOpen) client.destroy();
+  }
+}

@@ -1,0 +1,70 @@
+import type { FastifyBaseLogger } from 'fastify';
+import { createClient } from 'redis';
+import { PartylineError } from '../errors.ts';
+
+const COMMAND_TIMEOUT_MS = 1500;
+const MAX_RECONNECT_DELAY_MS = 1000;
+const RETRY_AFTER_MS = 2000;
+
+/** Every key of the gateway begins so. */
+export const KEY_PREFIX = 'partyline:';
+
+export type RedisAddress = { url: string } | { socketPath: string };
+type Client = ReturnType<typeof newClient>;
+
+/** The store of all shared state. A command that Redis does not answer in time fails; none waits for it to come back. */
+export class Redis {
+  readonly #client: Client;
+  readonly #log: FastifyBaseLogger;
+
+  private constructor(client: Client, log: FastifyBaseLogger) {
+    this.#client = client;
+    this.#log = log;
+  }
+
+  /** @throws {Error} if Redis cannot be reached now; later it may go away and come back */
+  static async connect(address: RedisAddress, log: FastifyBaseLogger): Promise<Redis> {
+    const client = newClient(address);
+    let isConnected = false;
+    client.on('error', (fault: unknown) => {
+      if (isConnected) log.warn({ err: fault }, 'redis is away');
+      isConnected = false;
+    });
+    client.on('ready', () => {
+      isConnected = true;
+      log.info('redis is there');
+    });
+    await client.connect();
+    return new Redis(client, log);
+  }
+
+  /**
+   * Runs commands.
+   * @throws {PartylineError} `overloaded` when Redis does not answer
+   */
+  async run<T>(commands: (client: Client) => Promise<T>): Promise<T> {
+    try {
+      return await commands(this.#client);
+    } catch (cause) {
+      this.#log.warn({ err: cause }, 'redis did not answer');
+      const options = { cause, retryAfterMs: RETRY_AFTER_MS };
+      throw new PartylineError('overloaded', 'The store cannot be reached.', options);
+    }
+  }
+
+  close(): void {
+    this.#client.destroy();
+  }
+}
+
+const reconnectStrategy = (retries: number) => Math.min(50 * 2 ** retries, MAX_RECONNECT_DELAY_MS);
+
+function newClient(address: RedisAddress) {
+  return createClient({
+    ...('url' in address
+      ? { url: address.url, socket: { reconnectStrategy } }
+      : { socket: { path: address.socketPath, tls: false, reconnectStrategy } }),
+    disableOfflineQueue: true,
+    commandOptions: { timeout: COMMAND_TIMEOUT_MS },
+  });
+}

@@ -1,0 +1,175 @@
+import type { ClientMessages, ServerMessage } from '../src/signaling/messages.ts';
+import { reasonForCloseCode, type CloseReason } from './retry.ts';
+
+/** One WebSocket to `/ws`, from its opening to its end: requests with their answers, and everything else as messages. */
+
+type MessageOf<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
+
+/** Which message answers which request. */
+type ReplyTypes = {
+  join: 'joined';
+  leave: 'left';
+  connect_transport: 'transport_connected';
+  produce: 'produced';
+  pause_producer: 'producer_paused';
+  resume_producer: 'producer_resumed';
+  resume_consumer: 'consumer_resumed';
+  restart_ice: 'ice_restarted';
+};
+type RequestType = keyof ReplyTypes;
+
+type Request<T extends RequestType> = { type: T } & Omit<ClientMessages[T], 'type' | 'id'>;
+type Reply<T extends RequestType> = MessageOf<ReplyTypes[T]>;
+export type SendRequest = <T extends RequestType>(request: Request<T>) => Promise<Reply<T>>;
+
+type Waiting = {
+  resolve: (reply: ServerMessage) => void;
+  reject: (error: RequestError) => void;
+  timer: number;
+};
+
+/** A request that was refused, or that got no answer. */
+export class RequestError extends Error {
+  override readonly name = 'RequestError';
+  /** The gateway's `code`, or `timeout` or `disconnected` when there was no answer. */
+  readonly code: string;
+  readonly retryable: boolean;
+
+  constructor(code: string, message: string, retryable: boolean) {
+    super(message);
+    this.code = code;
+    this.retryable = retryable;
+  }
+}
+
+type ConnectionHandlers = {
+  /** The gateway has let us in. */
+  welcomed: () => void;
+  /** A message that answers no request. */
+  received: (message: ServerMessage) => void;
+  /** The connection ended, and not by `close()`. */
+  lost: (reason: CloseReason) => void;
+};
+
+const WELCOME_TIMEOUT_MS = 10_000;
+const REQUEST_TIMEOUT_MS = 10_000;
+
+/** One WebSocket, from its opening to its end. It does not come back: that is Link's part. */
+export class Connection {
+  readonly #socket: WebSocket;
+  readonly #handlers: ConnectionHandlers;
+  readonly #listening = new AbortController();
+  readonly #waiting = new Map<string, Waiting>();
+  readonly #welcomeTimer: number;
+  #lastId = 0;
+  #closed = false;
+  #lastMessage: ServerMessage | undefined;
+
+  constructor(url: URL, handlers: ConnectionHandlers) {
+    this.#handlers = handlers;
+    this.#socket = new WebSocket(url);
+    const { signal } = this.#listening;
+    this.#socket.addEventListener('message', (event) => this.#receive(event.data), { signal });
+    this.#socket.addEventListener('close', (event) => this.#lose(this.#reasonOf(event)), {
+      signal,
+    });
+    this.#welcomeTimer = window.setTimeout(
+      () => this.fail('The gateway did not answer.'),
+      WELCOME_TIMEOUT_MS,
+    );
+  }
+
+  /**
+   * Sends a message and waits for the one that answers it.
+   * @throws {RequestError} refused, not answered within 10 s, or the connection ended meanwhile
+   */
+  readonly request: SendRequest = <T extends RequestType>(request: Request<T>) =>
+    new Promise<Reply<T>>((resolve, reject) => {
+      if (this.#closed || this.#socket.readyState !== WebSocket.OPEN) {
+        reject(disconnected());
+        return;
+      }
+      const id = String(++this.#lastId);
+      const timer = window.setTimeout(() => {
+        this.#waiting.delete(id);
+        const message = `The gateway did not answer to "${request.type}".`;
+        reject(new RequestError('timeout', message, true));
+      }, REQUEST_TIMEOUT_MS);
+      // The gateway answers a request with the type that ReplyTypes names, or with an error.
+      const answer = (reply: ServerMessage) => resolve(reply as Reply<T>);
+      this.#waiting.set(id, { resolve: answer, reject, timer });
+      this.#socket.send(JSON.stringify({ ...request, id }));
+    });
+
+  /** Gives up a connection that has gone silent: the same as if it had broken. */
+  fail(message: string): void {
+    this.#lose({ ...reasonForCloseCode(4408), message });
+  }
+
+  /** Ends the connection; `lost` is not called. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#listening.abort();
+    window.clearTimeout(this.#welcomeTimer);
+    for (const { reject, timer } of this.#waiting.values()) {
+      window.clearTimeout(timer);
+      reject(disconnected());
+    }
+    this.#waiting.clear();
+    this.#socket.close(1000);
+  }
+
+  #lose(reason: CloseReason): void {
+    if (this.#closed) return;
+    this.close();
+    this.#handlers.lost(reason);
+  }
+
+  #receive(data: unknown): void {
+    const message = typeof data === 'string' ? parse(data) : undefined;
+    if (!message) return; // binary frames are for clients without WebRTC
+    this.#lastMessage = message;
+    const replyTo = message.reply_to;
+    const waiting = replyTo === undefined ? undefined : this.#waiting.get(replyTo);
+    if (replyTo !== undefined) {
+      if (!waiting) return; // an answer that came after its time-out
+      this.#waiting.delete(replyTo);
+      window.clearTimeout(waiting.timer);
+      if (message.type === 'error') {
+        waiting.reject(new RequestError(message.code, message.message, message.retryable));
+      } else waiting.resolve(message);
+    } else if (message.type === 'welcome') {
+      window.clearTimeout(this.#welcomeTimer);
+      this.#handlers.welcomed();
+    } else this.#handlers.received(message);
+  }
+
+  /** A fatal error is told in the message right before the close; only a broken connection (1006) closes without saying so. */
+  #reasonOf({ code: closeCode, reason }: CloseEvent): CloseReason {
+    const last = this.#lastMessage;
+    if (last?.type !== 'error' || closeCode === 1006) return reasonForCloseCode(closeCode, reason);
+    const { code, message, retryable, retry_after_ms: retryAfterMs } = last;
+    return {
+      code,
+      closeCode,
+      message,
+      retryable,
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    };
+  }
+}
+
+const disconnected = () =>
+  new RequestError('disconnected', 'There is no connection to the gateway.', true);
+
+/** The gateway is trusted to send what messages.ts says; what is not even a message is passed over. */
+function parse(text: string): ServerMessage | undefined {
+  try {
+    const message: unknown = JSON.parse(text);
+    const isMessage = typeof message === 'object' && message !== null && 'type' in message;
+    return isMessage ? (message as ServerMessage) : undefined;
+  } catch {
+    return undefined;
+  }
+}

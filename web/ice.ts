@@ -1,0 +1,63 @@
+import type { types } from 'mediasoup-client';
+import { RequestError, type SendRequest } from './connection.ts';
+
+const RESTARTS = 3;
+/** How long a restart may take before the next is tried. */
+const PATIENCE_MS = 5_000;
+
+/**
+ * Mends a transport's path when it breaks (a changed network, a NAT that forgot us): asks the gateway for new ICE
+ * credentials and has both sides look for a path again, until it is connected, `signal` aborts, or it is `lost`.
+ */
+export function keepIceAlive(
+  transport: types.Transport,
+  request: SendRequest,
+  lost: (error: RequestError) => void,
+  signal: AbortSignal,
+): void {
+  let mending = false;
+  transport.on('connectionstatechange', (state) => {
+    if ((state !== 'disconnected' && state !== 'failed') || mending || signal.aborted) return;
+    mending = true;
+    mend(transport, request, signal).then(
+      () => (mending = false),
+      (thrown: unknown) => {
+        mending = false;
+        if (!signal.aborted) lost(thrown instanceof RequestError ? thrown : noPath(thrown));
+      },
+    );
+  });
+}
+
+async function mend(
+  transport: types.Transport,
+  request: SendRequest,
+  signal: AbortSignal,
+): Promise<void> {
+  for (let attempt = 0; attempt < RESTARTS; attempt++) {
+    const reply = await request({ type: 'restart_ice', transport_id: transport.id });
+    if (signal.aborted) return;
+    await transport.restartIce({ iceParameters: reply.ice_parameters });
+    await delay(PATIENCE_MS, signal);
+    if (signal.aborted || transport.connectionState === 'connected') return;
+  }
+  throw noPath();
+}
+
+const noPath = (cause?: unknown) => {
+  const why = cause instanceof Error ? cause.message : 'a firewall may be in the way';
+  return new RequestError('no_path', `Audio does not reach the gateway: ${why}.`, true);
+};
+
+/** Waits; ends early, and does not throw, when the signal says so. */
+function delay(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      window.clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = window.setTimeout(end, ms);
+    signal.addEventListener('abort', end);
+  });
+}

@@ -1,0 +1,80 @@
+import type { ServerMessage } from '../src/signaling/messages.ts';
+import { Connection } from './connection.ts';
+import { retryDelayMs, type CloseReason } from './retry.ts';
+
+/** A broken connection, and when the next is tried. */
+type Pause = { reason: CloseReason; attempt: number; retryAt: number };
+
+type LinkHandlers = {
+  /** A connection is being opened. */
+  opening: () => void;
+  /** The gateway has let us in. */
+  up: (connection: Connection) => void;
+  received: (connection: Connection, message: ServerMessage) => void;
+  /** The connection broke; the next is tried by itself. */
+  down: (pause: Pause) => void;
+  /** The gateway closed the connection for a reason that trying again would not mend. */
+  ended: (reason: CloseReason) => void;
+};
+
+/** A connection that lasted this long was a good one: when it breaks, the waiting starts from the shortest again. */
+const STEADY_MS = 10_000;
+
+/** Keeps a connection to the gateway: opens it, and another when it breaks, until `close()`. */
+export class Link {
+  readonly #url: URL;
+  readonly #handlers: LinkHandlers;
+  #connection: Connection | undefined;
+  #timer: number | undefined;
+  #attempt = 0;
+  #upSince = Infinity;
+  #closed = false;
+
+  constructor(url: URL, handlers: LinkHandlers) {
+    this.#url = url;
+    this.#handlers = handlers;
+  }
+
+  readonly open = (): void => {
+    this.#stopWaiting();
+    if (this.#closed) return;
+    const connection = new Connection(this.#url, {
+      welcomed: () => {
+        this.#upSince = performance.now();
+        this.#handlers.up(connection);
+      },
+      received: (message) => this.#handlers.received(connection, message),
+      lost: (reason) => this.#lost(reason),
+    });
+    this.#connection = connection;
+    this.#handlers.opening();
+  };
+
+  close(): void {
+    this.#closed = true;
+    this.#stopWaiting();
+    this.#connection?.close();
+    this.#connection = undefined;
+  }
+
+  #lost(reason: CloseReason): void {
+    this.#connection = undefined;
+    if (!reason.retryable) {
+      this.close();
+      this.#handlers.ended(reason);
+      return;
+    }
+    if (performance.now() - this.#upSince > STEADY_MS) this.#attempt = 0;
+    this.#upSince = Infinity;
+    const attempt = this.#attempt++;
+    const delayMs = retryDelayMs(attempt, reason.retryAfterMs);
+    this.#timer = window.setTimeout(this.open, delayMs);
+    window.addEventListener('online', this.open); // the network is back: why wait
+    this.#handlers.down({ reason, attempt, retryAt: Date.now() + delayMs });
+  }
+
+  #stopWaiting(): void {
+    window.clearTimeout(this.#timer);
+    window.removeEventListener('online', this.open);
+  }
+}

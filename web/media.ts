@@ -1,0 +1,235 @@
+import type { Device, types } from 'mediasoup-client';
+import type {
+  ServerMessage,
+  TransportDescription,
+  WebRtcDescription,
+} from '../src/signaling/messages.ts';
+import type { RequestError, SendRequest } from './connection.ts';
+import { keepIceAlive } from './ice.ts';
+import { Playback } from './playback.ts';
+
+/**
+ * The WebRTC side of one stay in one room: mediasoup-client's transports, one producer, a consumer for everyone heard.
+ * mediasoup and mediasoup-client describe the same JSON by two sets of types that differ in optional fields: hence the casts.
+ */
+
+type NewConsumer = Extract<ServerMessage, { type: 'new_consumer' }>;
+
+type MediaHandlers = {
+  /** `trackOf(peer)` is not what it was. */
+  trackChanged: (peer: string) => void;
+  /** The browser plays sound only after a click. */
+  playbackBlocked: () => void;
+  /** Something failed and the room goes on without it. */
+  fault: (message: string) => void;
+  /** ICE restarts did not help, or could not be asked for. */
+  lost: (error: RequestError) => void;
+};
+
+const CODEC_OPTIONS = { opusStereo: false, opusDtx: true, opusFec: true };
+
+export class MediaSession {
+  readonly #request: SendRequest;
+  readonly #handlers: MediaHandlers;
+  readonly #playback: Playback;
+  readonly #closing = new AbortController();
+  readonly #consumers = new Map<string, { peer: string; consumer: types.Consumer }>();
+  /** Consumers that wait for their turn; deleted here when they are closed before it. */
+  readonly #announced = new Set<string>();
+  readonly #opened: Promise<void>;
+  #consuming: Promise<void>;
+  #speaking: Promise<void>;
+  #sendTransport: types.Transport | undefined;
+  #recvTransport: types.Transport | undefined;
+  #producer: types.Producer | undefined;
+  #muted: boolean;
+
+  constructor(
+    device: Device,
+    description: WebRtcDescription,
+    request: SendRequest,
+    muted: boolean,
+    handlers: MediaHandlers,
+  ) {
+    this.#request = request;
+    this.#muted = muted;
+    this.#handlers = handlers;
+    this.#playback = new Playback(handlers.playbackBlocked);
+    this.#opened = this.#open(device, description);
+    // What is asked for before the Device is loaded waits for it; that it failed is told by opened().
+    this.#consuming = this.#opened.catch(() => undefined);
+    this.#speaking = this.#consuming;
+  }
+
+  get #closed(): boolean {
+    return this.#closing.signal.aborted;
+  }
+
+  /** Resolves when the transports exist. @throws when the browser cannot do what the room needs */
+  opened(): Promise<void> {
+    return this.#opened;
+  }
+
+  /**
+   * Speaks with this track, or with none. The track stays the caller's, who also stops it.
+   * @throws {RequestError} when the gateway refuses
+   */
+  speakWith(track: MediaStreamTrack | null): Promise<void> {
+    const turn = this.#speaking.then(() => this.#speakNow(track));
+    this.#speaking = turn.catch(() => undefined); // told to this caller, not to the next
+    return turn;
+  }
+
+  /** Silences the track at once, then tells the gateway. @throws {RequestError} */
+  async setMuted(muted: boolean): Promise<void> {
+    this.#muted = muted;
+    if (this.#closed || !this.#producer) return;
+    await this.#tellMuted(this.#producer);
+  }
+
+  /** Hears one more producer, after those that were announced before it: one offer and answer at a time. */
+  consume(announced: NewConsumer): void {
+    if (this.#closed) return;
+    this.#announced.add(announced.consumer_id);
+    this.#consuming = this.#consuming.then(() => this.#consumeNow(announced));
+  }
+
+  closeConsumer(consumerId: string): void {
+    this.#announced.delete(consumerId);
+    const entry = this.#consumers.get(consumerId);
+    if (!entry) return;
+    this.#consumers.delete(consumerId);
+    entry.consumer.close();
+    this.#playback.remove(consumerId);
+    // Someone who came back at once may already be heard through a newer consumer: hence trackOf().
+    this.#handlers.trackChanged(entry.peer);
+  }
+
+  /** What is heard of a peer. */
+  trackOf(peer: string): MediaStreamTrack | undefined {
+    const entries = [...this.#consumers.values()];
+    return entries.findLast((entry) => entry.peer === peer)?.consumer.track;
+  }
+
+  /** For the click that the browser wanted. */
+  resumePlayback(): void {
+    this.#playback.resume();
+  }
+
+  /** The WebRTC statistics of both transports, for tests and for the curious. */
+  async stats(): Promise<{ send: RTCStatsReport; recv: RTCStatsReport } | undefined> {
+    if (this.#closed || !this.#sendTransport || !this.#recvTransport) return undefined;
+    const [send, recv] = await Promise.all([
+      this.#sendTransport.getStats(),
+      this.#recvTransport.getStats(),
+    ]);
+    return { send, recv };
+  }
+
+  /** Ends everything; calls nobody. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closing.abort();
+    this.#sendTransport?.close();
+    this.#recvTransport?.close();
+    this.#playback.close();
+    this.#consumers.clear();
+    this.#announced.clear();
+  }
+
+  async #open(device: Device, description: WebRtcDescription): Promise<void> {
+    const routerRtpCapabilities = description.router_rtp_capabilities as types.RtpCapabilities;
+    await device.load({ routerRtpCapabilities });
+    if (this.#closed) return;
+    this.#sendTransport = device.createSendTransport(optionsOf(description.send_transport));
+    this.#recvTransport = device.createRecvTransport(optionsOf(description.recv_transport));
+    this.#watch(this.#sendTransport);
+    this.#watch(this.#recvTransport);
+    this.#sendTransport.on('produce', ({ rtpParameters }, resolve, reject) => {
+      this.#request({
+        type: 'produce',
+        transport_id: description.send_transport.id,
+        kind: 'audio',
+        rtp_parameters: rtpParameters,
+      }).then(({ producer_id: id }) => resolve({ id }), reject);
+    });
+  }
+
+  #watch(transport: types.Transport): void {
+    transport.on('connect', ({ dtlsParameters }, resolve, reject) => {
+      this.#request({
+        type: 'connect_transport',
+        transport_id: transport.id,
+        dtls_parameters: dtlsParameters,
+      }).then(resolve, reject);
+    });
+    keepIceAlive(transport, this.#request, this.#handlers.lost, this.#closing.signal);
+  }
+
+  async #speakNow(track: MediaStreamTrack | null): Promise<void> {
+    if (this.#closed || !this.#sendTransport) return;
+    if (this.#producer) {
+      await this.#producer.replaceTrack({ track });
+      return;
+    }
+    if (!track) return;
+    track.enabled = !this.#muted;
+    const producer = await this.#sendTransport.produce({
+      track,
+      stopTracks: false,
+      codecOptions: CODEC_OPTIONS,
+    });
+    if (this.#closed) return; // closing the transport closed the producer too
+    this.#producer = producer;
+    // A Producer is born paused from a track that is not enabled; the gateway is told, and so is a change since.
+    if (this.#muted || producer.paused) await this.#tellMuted(producer);
+  }
+
+  async #consumeNow(announced: NewConsumer): Promise<void> {
+    const { consumer_id: id, producer_id: producerId, peer, kind } = announced;
+    const unwanted = () => this.#closed || !this.#announced.has(id);
+    if (unwanted() || !this.#recvTransport) return;
+    try {
+      const rtpParameters = announced.rtp_parameters as types.RtpParameters;
+      const consumer = await this.#recvTransport.consume({ id, producerId, kind, rtpParameters });
+      if (unwanted()) {
+        consumer.close();
+        return;
+      }
+      this.#announced.delete(id);
+      this.#consumers.set(id, { peer, consumer });
+      this.#playback.add(id, consumer.track);
+      this.#handlers.trackChanged(peer);
+      // Not awaited here: the next consumer need not wait for this one's round trip.
+      this.#request({ type: 'resume_consumer', consumer_id: id }).catch((error: unknown) => {
+        if (this.#consumers.has(id)) this.#handlers.fault(cannotHear(peer, error));
+      });
+    } catch (error) {
+      if (unwanted()) return;
+      this.#announced.delete(id);
+      this.#handlers.fault(cannotHear(peer, error));
+    }
+  }
+
+  async #tellMuted(producer: types.Producer): Promise<void> {
+    const producerId = { producer_id: producer.id };
+    if (this.#muted) {
+      producer.pause();
+      await this.#request({ type: 'pause_producer', ...producerId });
+    } else {
+      producer.resume();
+      await this.#request({ type: 'resume_producer', ...producerId });
+    }
+  }
+}
+
+const optionsOf = (description: TransportDescription) => ({
+  id: description.id,
+  iceParameters: description.ice_parameters,
+  iceCandidates: description.ice_candidates,
+  dtlsParameters: description.dtls_parameters,
+});
+
+const wordsOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
+const cannotHear = (peer: string, error: unknown) =>
+  `${peer} cannot be heard here: ${wordsOf(error)}`;

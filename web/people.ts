@@ -1,0 +1,80 @@
+import type { PeerKind } from '../src/signaling/messages.ts';
+import { element } from './element.ts';
+import { meterShare } from './level.ts';
+
+export type Person = {
+  peer: string;
+  kind: PeerKind;
+  isSelf: boolean;
+  /** dBov; absent while silent. */
+  levelDbov?: number;
+};
+
+const KIND_WORDS: Record<PeerKind, string> = { webrtc: 'Browser', websocket: 'WebSocket' };
+
+/** The list of who is there. Entries are kept and changed in place, so that a ring moves and a reader keeps its place. */
+export class People {
+  readonly #list = element('people', HTMLUListElement);
+  readonly #template = element('person', HTMLTemplateElement);
+  readonly #entries = new Map<string, HTMLLIElement>();
+
+  show(people: Iterable<Person>): void {
+    const gone = new Set(this.#entries.keys());
+    for (const person of people) {
+      gone.delete(person.peer);
+      const entry = this.#entries.get(person.peer) ?? this.#add(person);
+      const { levelDbov } = person;
+      entry.dataset['speaking'] = String(levelDbov !== undefined);
+      const level = levelDbov === undefined ? 0 : Math.max(0.2, meterShare(levelDbov));
+      entry.style.setProperty('--level', level.toFixed(2));
+    }
+    for (const peer of gone) {
+      this.#entries.get(peer)?.remove();
+      this.#entries.delete(peer);
+    }
+  }
+
+  clear(): void {
+    this.show([]);
+  }
+
+  #add({ peer, kind, isSelf }: Person): HTMLLIElement {
+    const fragment = this.#template.content.cloneNode(true) as DocumentFragment;
+    const entry = within(fragment, '.person', HTMLLIElement);
+    entry.dataset['peer'] = peer;
+    const avatar = within(entry, '.avatar', HTMLElement);
+    avatar.textContent = initials(peer);
+    avatar.style.setProperty('--hue', String(hue(peer)));
+    const name = within(entry, '.name', HTMLElement);
+    name.textContent = peer;
+    name.title = peer;
+    within(entry, '.kind', HTMLElement).textContent = KIND_WORDS[kind] + (isSelf ? ' · you' : '');
+    this.#entries.set(peer, entry);
+    this.#list.append(entry);
+    return entry;
+  }
+}
+
+/** The first letters of the first two words, by what a reader takes for a letter. */
+function initials(name: string): string {
+  const letters = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
+  const first = (word: string) => letters.segment(word)[Symbol.iterator]().next().value?.segment;
+  const words = name.split(/[\s._-]+/).filter(Boolean);
+  return words
+    .slice(0, 2)
+    .map((word) => first(word)?.toLocaleUpperCase() ?? '')
+    .join('');
+}
+
+/** A colour of one's own, the same on everybody's page. */
+function hue(name: string): number {
+  let hash = 0;
+  for (const character of name) hash = (hash * 31 + (character.codePointAt(0) ?? 0)) % 360;
+  return hash;
+}
+
+function within<T extends Element>(parent: ParentNode, selector: string, type: new () => T): T {
+  const found = parent.querySelector(selector);
+  if (!(found instanceof type)) throw new TypeError(`The template has no ${selector}.`);
+  return found;
+}

@@ -1,0 +1,90 @@
+import type { Device } from 'mediasoup-client';
+import type { PeerKind, ServerMessage } from '../src/signaling/messages.ts';
+import type { Connection, RequestError } from './connection.ts';
+import { MediaSession } from './media.ts';
+import type { RemotePeer } from './state.ts';
+
+type Joined = Extract<ServerMessage, { type: 'joined' }>;
+
+type RoomHandlers = {
+  /** Someone came, went, speaks, can be heard. */
+  changed: () => void;
+  fault: (message: string) => void;
+  playbackBlocked: () => void;
+  /** The audio's path is gone for good: the room must be joined again. */
+  mediaLost: (error: RequestError) => void;
+};
+
+/** One stay in a room: who is there, who speaks, and the audio. */
+export class Room {
+  readonly name: string;
+  readonly media: MediaSession;
+  readonly peers = new Map<string, RemotePeer>();
+  speaking: ReadonlyMap<string, number> = new Map();
+  readonly #self: string;
+  readonly #handlers: RoomHandlers;
+
+  /**
+   * @param self our own name, which is not among the others
+   * @throws when the answer to our join carries no WebRTC
+   */
+  constructor(
+    self: string,
+    connection: Connection,
+    device: Device,
+    { room: name, peers, webrtc }: Joined,
+    muted: boolean,
+    handlers: RoomHandlers,
+  ) {
+    if (!webrtc) throw new Error('The gateway offers no WebRTC here.');
+    this.name = name;
+    this.#self = self;
+    this.#handlers = handlers;
+    for (const { peer, kind } of peers) {
+      if (peer !== self) this.peers.set(peer, { peer, kind });
+    }
+    this.media = new MediaSession(device, webrtc, connection.request, muted, {
+      trackChanged: (peer) => this.#trackChanged(peer),
+      playbackBlocked: handlers.playbackBlocked,
+      fault: handlers.fault,
+      lost: handlers.mediaLost,
+    });
+  }
+
+  /** Takes a message that the gateway sent while we are in this room. */
+  receive(message: ServerMessage): void {
+    switch (message.type) {
+      case 'peer_joined':
+        if (message.peer === this.#self) return;
+        this.#note(message.peer, message.kind);
+        break;
+      case 'peer_left':
+        this.peers.delete(message.peer);
+        break;
+      case 'speaking':
+        this.speaking = new Map(message.peers.map(({ peer, level_dbov }) => [peer, level_dbov]));
+        break;
+      case 'new_consumer':
+        this.media.consume(message);
+        return;
+      case 'consumer_closed':
+        this.media.closeConsumer(message.consumer_id);
+        return;
+      default:
+        return;
+    }
+    this.#handlers.changed();
+  }
+
+  #note(peer: string, kind: PeerKind): void {
+    const track = this.media.trackOf(peer);
+    this.peers.set(peer, { peer, kind, ...(track && { track }) });
+  }
+
+  #trackChanged(peer: string): void {
+    const known = this.peers.get(peer);
+    if (!known) return; // has left already, or is about to be announced
+    this.#note(peer, known.kind);
+    this.#handlers.changed();
+  }
+}

@@ -1,0 +1,205 @@
+import { PartylineClient } from './client.ts';
+import { Microphone } from './microphone.ts';
+import type { Entry, Page } from './page.ts';
+import type { Person } from './people.ts';
+import { ClosedError, type ClientState } from './state.ts';
+import { endWords, errorWords, microphoneWords, retryWords } from './words.ts';
+
+type InRoom = Extract<ClientState, { name: 'in_room' }>;
+
+/** From pressing Join to leaving: a client, a microphone, and what the page shows of them. */
+export class Visit {
+  readonly client: PartylineClient;
+  readonly #page: Page;
+  readonly #entry: Entry;
+  readonly #ended: () => void;
+  readonly #ending = new AbortController();
+  #microphone: Microphone | undefined;
+  #people: ReadonlySet<string> | undefined;
+  #lastFault = '';
+
+  /** @param ended called when the visit is over and the page shows the entrance again */
+  constructor(page: Page, entry: Entry, ended: () => void) {
+    this.#page = page;
+    this.#entry = entry;
+    this.#ended = ended;
+    this.client = new PartylineClient({ apiKey: entry.apiKey, peer: entry.peer });
+    const { signal } = this.#ending;
+    this.client.on('change', (state) => this.#show(state), { signal });
+    this.client.on('fault', (words) => this.#fault(words), { signal });
+    this.client.on(
+      'playback_blocked',
+      () => {
+        const run = () => this.client.resumePlayback();
+        page.showNotice('The browser waits for a click before it plays sound.', {
+          label: 'Play',
+          run,
+        });
+      },
+      { signal },
+    );
+  }
+
+  get #over(): boolean {
+    return this.#ending.signal.aborted;
+  }
+
+  /** Goes in. Never rejects: what fails is shown. */
+  async start(): Promise<void> {
+    try {
+      await this.client.connect();
+      // Asked for only now: a wrong key should not cost a question for the microphone.
+      if (!this.#entry.listenOnly) {
+        this.#page.showProgress('Waiting for the microphone…');
+        await this.#openMicrophone();
+      }
+      if (this.#over) return;
+      await this.client.join(this.#entry.room, this.#microphone?.track);
+    } catch (error) {
+      const reason = error instanceof ClosedError ? error.reason : undefined;
+      this.#end(reason ? endWords(reason) : errorWords(error), reason?.code === 'unauthorized');
+    }
+  }
+
+  leave(): void {
+    this.#end('');
+  }
+
+  /** The microphone's button: mute, unmute, or try to get one. */
+  async pressMicrophone(): Promise<void> {
+    try {
+      if (!this.#microphone) {
+        const microphone = await this.#openMicrophone();
+        if (microphone) await this.client.setMicrophone(microphone.track);
+      } else if (this.client.muted) await this.client.unmute();
+      else await this.client.mute();
+    } catch (error) {
+      this.#fault(errorWords(error));
+    }
+  }
+
+  /** Ends it and shows nothing, as when the page goes away. The others see a leave, not a broken connection. */
+  close(): void {
+    if (this.#over) return;
+    this.#ending.abort();
+    // Sent before the close frame; nobody waits for the answer.
+    this.client.leave().catch(() => undefined);
+    this.client.close();
+    this.#microphone?.close();
+    this.#microphone = undefined;
+  }
+
+  #end(words: string, isKeyWrong = false): void {
+    if (this.#over) return;
+    this.close();
+    this.#page.clearNotice();
+    this.#page.people.clear();
+    this.#page.showOwnLevel(0);
+    this.#page.showEntrance(words, isKeyWrong);
+    this.#ended();
+  }
+
+  #fault(words: string): void {
+    this.#lastFault = words;
+    this.#page.showNotice(words);
+  }
+
+  /** Says what is wrong when there is none to be had. */
+  async #openMicrophone(): Promise<Microphone | undefined> {
+    try {
+      const microphone = await Microphone.open();
+      if (this.#over) {
+        microphone.close();
+        return undefined;
+      }
+      this.#microphone = microphone;
+      const { signal } = this.#ending;
+      microphone.track.addEventListener('ended', () => this.#loseMicrophone(), { signal });
+      this.#meter();
+    } catch (error) {
+      if (!this.#over) this.#page.showNotice(microphoneWords(error));
+    }
+    this.#showMicrophone();
+    return this.#microphone;
+  }
+
+  /** It was unplugged, or the permission was taken back. */
+  #loseMicrophone(): void {
+    this.#microphone?.close();
+    this.#microphone = undefined;
+    this.#showMicrophone();
+    this.#page.showNotice('The microphone is gone. You can listen, but nobody hears you.');
+    this.client.setMicrophone(null).catch((error: unknown) => this.#fault(errorWords(error)));
+  }
+
+  /** Draws our own level with every picture, as long as there is a microphone. */
+  #meter(): void {
+    const draw = () => {
+      this.#page.showOwnLevel(this.#microphone?.level() ?? 0);
+      if (this.#microphone) requestAnimationFrame(draw);
+    };
+    draw();
+  }
+
+  #showMicrophone(): void {
+    const muted = this.client.muted ? 'muted' : 'on';
+    this.#page.showMicrophone(this.#microphone ? muted : 'off');
+  }
+
+  #show(state: ClientState): void {
+    const { room } = this.#entry;
+    switch (state.name) {
+      case 'idle':
+        break;
+      case 'lobby':
+        // At first the way in; after a stay in the room, the gateway has put us out.
+        if (this.#people) this.#end(this.#lastFault);
+        break;
+      case 'connecting':
+        this.#showWay('Connecting to the gateway…');
+        break;
+      case 'joining':
+        this.#showWay('Entering the room…');
+        break;
+      case 'reconnecting':
+        this.#showWay(retryWords(state.reason, state.retryAt - Date.now()));
+        break;
+      case 'in_room':
+        this.#showMicrophone();
+        this.#page.showRoom(room, inRoomWords(state), false);
+        this.#showPeople(state);
+        break;
+      case 'closed':
+        this.#end(endWords(state.reason), state.reason.code === 'unauthorized');
+    }
+  }
+
+  /** On the way in at the entrance; on the way back in the room. */
+  #showWay(status: string): void {
+    if (this.#people) this.#page.showRoom(this.#entry.room, status, true);
+    else this.#page.showProgress(status);
+  }
+
+  #showPeople({ peers, speaking }: InRoom): void {
+    const self = { peer: this.client.peer, kind: 'webrtc', isSelf: true } as const;
+    const people = [self, ...[...peers.values()].map((peer) => ({ ...peer, isSelf: false }))];
+    this.#page.people.show(people.map((person) => withLevel(person, speaking.get(person.peer))));
+    this.#page.showAlone(peers.size === 0);
+    const names = new Set(peers.keys());
+    const known = this.#people ?? names; // who was there before us did not come
+    const comings = [
+      ...[...names].filter((name) => !known.has(name)).map((name) => `${name} came.`),
+      ...[...known].filter((name) => !names.has(name)).map((name) => `${name} left.`),
+    ];
+    if (comings.length > 0) this.#page.announce(comings.join(' '));
+    this.#people = names;
+  }
+}
+
+const withLevel = (person: Omit<Person, 'levelDbov'>, levelDbov?: number): Person =>
+  levelDbov === undefined ? person : { ...person, levelDbov };
+
+function inRoomWords({ peers }: InRoom): string {
+  if (peers.size === 0) return 'You are in the room, alone.';
+  return `You are in the room with ${peers.size === 1 ? 'one other' : `${peers.size} others`}.`;
+}

@@ -1,0 +1,45 @@
+import type { CloseReason } from './retry.ts';
+
+/** What went wrong, in a sentence for whoever sits before the page. */
+
+const END_WORDS: Record<string, string> = {
+  unauthorized: 'The gateway does not know this API key. Check that all of it was pasted.',
+  replaced:
+    'You were disconnected: another connection came with your name. Join again under another name, or leave it there.',
+  forbidden: 'The gateway has put you out.',
+  minutes_exhausted: 'The minutes that this account has in the month are used up.',
+};
+
+/** Why the connection ended for good. */
+export function endWords({ code, message }: CloseReason): string {
+  const words = END_WORDS[code];
+  if (code === 'forbidden') return `${words} ${message}`;
+  return words ?? message;
+}
+
+/** Why there is no connection now, and what is being done about it. */
+export function retryWords({ message }: CloseReason, delayMs: number): string {
+  const seconds = Math.round(delayMs / 1000);
+  return `${message} Trying again ${seconds > 1 ? `in ${seconds} s` : 'now'}.`;
+}
+
+const MICROPHONE_WORDS: Record<string, string> = {
+  NotAllowedError: 'The browser did not let this page use the microphone.',
+  NotFoundError: 'No microphone was found.',
+  NotReadableError: 'The microphone cannot be used: another program may hold it.',
+  InsecureContextError: 'The browser gives a microphone only to pages on https or localhost.',
+};
+
+/** Why there is no microphone. */
+export function microphoneWords(error: unknown): string {
+  const name = error instanceof Error ? error.name : '';
+  const words = MICROPHONE_WORDS[name] ?? `The microphone cannot be used: ${errorWords(error)}`;
+  return `${words} You can listen, but nobody hears you.`;
+}
+
+/** Any other fault. */
+export function errorWords(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error.name === 'UnsupportedError') return 'This browser cannot do WebRTC audio.';
+  return error.message;
+}
