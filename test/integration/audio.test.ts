@@ -1,0 +1,99 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { TestClient } from '../support/client.ts';
+import { eventually, openTestGateway, type TestGateway } from '../support/gateway.ts';
+import {
+  amplitudeOf,
+  decodeOpus,
+  joinPcm,
+  opusTone,
+  pcmTone,
+  peakHz,
+  play,
+  toDb,
+} from '../support/sound.ts';
+
+let gateway: TestGateway;
+const clients: TestClient[] = [];
+
+beforeAll(async () => {
+  gateway = await openTestGateway();
+});
+afterAll(() => gateway.close());
+afterEach(async () => {
+  await Promise.all(clients.splice(0).map((client) => client.close()));
+  await eventually('everything is let go', () => {
+    const { sessions, rooms } = gateway.counts();
+    return sessions === 0 && rooms === 0;
+  });
+});
+
+async function enter(peer: string, query: Record<string, string> = {}): Promise<TestClient> {
+  const client = await TestClient.connect(gateway.url, {
+    room: 'sound',
+    peer,
+    api_key: gateway.apiKey,
+    audio: 'opus',
+    ...query,
+  });
+  clients.push(client);
+  await client.next('joined');
+  return client;
+}
+
+test('one speaker: his Opus packets reach the other untouched and in order', async () => {
+  const [alice, bob] = [await enter('alice'), await enter('bob')];
+  const packets = await opusTone(1000, 0.5, 1000);
+  await play(alice, packets);
+  await eventually('all packets', () => bob.frames.length === packets.length);
+  expect(bob.frames).toEqual(packets);
+  expect(alice.frames).toEqual([]);
+  expect(peakHz(await decodeOpus(bob.frames))).toBe(1000);
+});
+
+test('two speakers: each hears the other untouched, a third hears both', async () => {
+  const [alice, bob, carol] = [await enter('alice'), await enter('bob'), await enter('carol')];
+  const [low, high] = [await opusTone(440, 0.3, 2000), await opusTone(1500, 0.3, 2000)];
+  await Promise.all([play(alice, low), play(bob, high)]);
+  expect(bob.frames.length).toBeGreaterThan(90);
+  const heardByBob = await decodeOpus(bob.frames.slice(30));
+  expect(toDb(amplitudeOf(heardByBob, 440) / 0.3)).toBeGreaterThan(-1.5);
+  expect(toDb(amplitudeOf(heardByBob, 1500) / 0.3)).toBeLessThan(-40);
+  const heardByCarol = (await decodeOpus(carol.frames.slice(30))).slice(0, 48_000);
+  expect(toDb(amplitudeOf(heardByCarol, 440) / 0.3)).toBeGreaterThan(-1.5);
+  expect(toDb(amplitudeOf(heardByCarol, 1500) / 0.3)).toBeGreaterThan(-1.5);
+});
+
+test('PCM speakers: three of them each hear the two others, and never themselves', async () => {
+  const audio = 'pcm_s16le;rate=48000;channels=1';
+  const names = ['p1', 'p2', 'p3'];
+  const tonesHz = [500, 900, 1700];
+  const peers: TestClient[] = [];
+  for (const name of names) peers.push(await enter(name, { audio }));
+  await Promise.all(peers.map((peer, i) => play(peer, pcmTone(tonesHz[i]!, 0.25, 2000))));
+  for (const [i, peer] of peers.entries()) {
+    const heard = joinPcm(peer.frames).slice(24_000, 72_000);
+    for (const [j, toneHz] of tonesHz.entries()) {
+      const levelDb = toDb(amplitudeOf(heard, toneHz) / 0.25);
+      if (i === j) expect(levelDb).toBeLessThan(-40);
+      else expect(Math.abs(levelDb)).toBeLessThan(1.5);
+    }
+  }
+});
+
+test('delivery=forward: each speaker apart, with his number', async () => {
+  const [alice, bob] = [await enter('alice'), await enter('bob')];
+  const carol = await enter('carol', { delivery: 'forward' });
+  const { peers } = await carol.next('joined');
+  const [low, high] = [await opusTone(440, 0.3, 600), await opusTone(1500, 0.3, 600)];
+  await Promise.all([play(alice, low), play(bob, high)]);
+  await eventually('all frames', () => carol.frames.length === low.length + high.length);
+  for (const [peer, packets] of [
+    ['alice', low],
+    ['bob', high],
+  ] as const) {
+    const speaker = peers.find((other) => other.peer === peer)?.speaker;
+    const frames = carol.frames.filter((frame) => frame.readUInt16BE(2) === speaker);
+    expect(frames.map((frame) => frame.subarray(4))).toEqual(packets);
+    expect(frames.every((frame) => frame[0] === 1)).toBe(true);
+  }
+});

@@ -1,0 +1,96 @@
+import { WebSocket } from 'ws';
+import type { ServerMessage } from '../../src/signaling/messages.ts';
+
+type MessageOf<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
+
+/** A client as a test sees it: what it was told, what it heard, and how it ended. */
+export class TestClient {
+  readonly messages: ServerMessage[] = [];
+  readonly frames: Buffer[] = [];
+  /** Resolves with the close code. */
+  readonly closed: Promise<number>;
+  readonly #socket: WebSocket;
+  readonly #waiting = new Set<() => void>();
+
+  private constructor(socket: WebSocket) {
+    this.#socket = socket;
+    this.closed = new Promise((resolve) => socket.once('close', (code) => resolve(code)));
+    socket.on('error', (fault) => this.errors.push(fault));
+    socket.on('message', (data: Buffer, isBinary: boolean) => {
+      if (isBinary) this.frames.push(data);
+      else this.messages.push(JSON.parse(data.toString()) as ServerMessage);
+      for (const wake of this.#waiting) wake();
+    });
+  }
+
+  /** What the socket itself complained of. */
+  readonly errors: Error[] = [];
+
+  /** Connects; does not wait for anything but the upgrade. */
+  static async connect(url: string, query: Record<string, string>): Promise<TestClient> {
+    const address = new URL('/ws', url.replace('http', 'ws'));
+    address.search = new URLSearchParams(query).toString();
+    const socket = new WebSocket(address, { perMessageDeflate: false });
+    const client = new TestClient(socket);
+    await new Promise((resolve, reject) => {
+      socket.once('open', resolve);
+      socket.once('error', reject);
+    });
+    return client;
+  }
+
+  send(message: object | string): void {
+    this.#socket.send(typeof message === 'string' ? message : JSON.stringify(message));
+  }
+
+  sendAudio(frame: Uint8Array): void {
+    this.#socket.send(frame, { binary: true });
+  }
+
+  /** The first message of a type that came, or will come, after the `from`-th message. */
+  async next<T extends ServerMessage['type']>(type: T, from = 0): Promise<MessageOf<T>> {
+    return this.until(`message "${type}"`, () =>
+      this.messages.slice(from).find((message): message is MessageOf<T> => message.type === type),
+    );
+  }
+
+  /** Sends a message and waits for the next one of the type of its answer. */
+  async ask<T extends ServerMessage['type']>(message: object, answer: T): Promise<MessageOf<T>> {
+    const from = this.messages.length;
+    this.send(message);
+    return this.next(answer, from);
+  }
+
+  /** Waits until `read` gives something. */
+  async until<T>(what: string, read: () => T | undefined): Promise<T> {
+    const found = read();
+    if (found !== undefined) return found;
+    return new Promise<T>((resolve, reject) => {
+      const giveUp = setTimeout(() => {
+        this.#waiting.delete(wake);
+        reject(
+          new Error(`no ${what} within 5 s; came: ${JSON.stringify(this.messages).slice(0, 2000)}`),
+        );
+      }, 5000);
+      const wake = () => {
+        const value = read();
+        if (value === undefined) return;
+        clearTimeout(giveUp);
+        this.#waiting.delete(wake);
+        resolve(value);
+      };
+      this.#waiting.add(wake);
+    });
+  }
+
+  /** Closes as a well-behaved client does. */
+  async close(): Promise<void> {
+    this.#socket.close(1000);
+    await this.closed;
+  }
+
+  /** Vanishes, as a client does whose network is cut. */
+  vanish(): void {
+    this.#socket.terminate();
+  }
+}

@@ -1,0 +1,45 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { readSettings } from '../../config/settings.ts';
+import { type App, openApp } from '../../src/app.ts';
+
+/** A real gateway in this process: its own media workers and its own Redis, in a folder of its own. */
+export type TestGateway = App & { apiKey: string };
+
+/** Each test file runs in a process of its own, so its media workers need ports of their own. */
+const rtcPort = 20_000 + (process.pid % 4000) * 2;
+
+export async function openTestGateway(
+  environment: Record<string, string> = {},
+): Promise<TestGateway> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'partyline-test-'));
+  const app = await openApp(
+    readSettings({
+      PORT: '0',
+      DATA_DIR: dataDir,
+      MEDIA_WORKERS: '2',
+      RTC_PORT: String(rtcPort),
+      LOG_LEVEL: 'silent',
+      ...environment,
+    }),
+  );
+  if (!app.demo) throw new Error('the test gateway has no demo account');
+  return {
+    ...app,
+    apiKey: app.demo.apiKey,
+    close: async () => {
+      await app.close();
+      await rm(dataDir, { recursive: true });
+    },
+  };
+}
+
+/** Waits until `condition` holds, for things that happen a moment later. */
+export async function eventually(what: string, condition: () => boolean): Promise<void> {
+  const deadlineMs = performance.now() + 5000;
+  while (!condition()) {
+    if (performance.now() > deadlineMs) throw new Error(`did not happen within 5 s: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
