@@ -1,0 +1,82 @@
+import { describe, expect, test } from 'vitest';
+import { JitterBuffer } from '../../src/rtp/jitter-buffer.ts';
+
+const newBuffer = () => new JitterBuffer({ minMs: 5, maxMs: 200 });
+
+function packet(sequenceNumber: number, timestamp = sequenceNumber * 960) {
+  return {
+    ssrc: 1,
+    sequenceNumber: sequenceNumber & 0xffff,
+    timestamp: timestamp >>> 0,
+    payloadType: 100,
+    marker: false,
+    levelDbov: 30,
+    payload: Buffer.from(String(sequenceNumber & 0xffff)),
+  };
+}
+
+const taken = (buffer: JitterBuffer, nowMs: number) => {
+  const next = buffer.take(nowMs);
+  return typeof next === 'string' ? next : next.payload.toString();
+};
+
+describe('JitterBuffer', () => {
+  test('take() is empty until the first packet has been held long enough', () => {
+    const buffer = newBuffer();
+    expect(taken(buffer, 0)).toBe('empty');
+    buffer.insert(packet(1), 960, 0);
+    expect(taken(buffer, 4)).toBe('empty');
+    expect(taken(buffer, 5)).toBe('1');
+  });
+
+  test.each([1, 65_530])('take() gives packets in order, from sequence number %i', (start) => {
+    const buffer = newBuffer();
+    for (const offset of [0, 2, 1, 4, 3, 6, 5, 7]) buffer.insert(packet(start + offset), 960, 0);
+    const order = Array.from({ length: 8 }, () => taken(buffer, 200));
+    expect(order).toEqual(Array.from({ length: 8 }, (_, i) => String((start + i) & 0xffff)));
+  });
+
+  test('take() says lost for a missing packet while later ones are held', () => {
+    const buffer = newBuffer();
+    buffer.insert(packet(1), 960, 0);
+    buffer.insert(packet(3), 960, 0);
+    expect([taken(buffer, 5), taken(buffer, 25), taken(buffer, 45)]).toEqual(['1', 'lost', '3']);
+  });
+
+  test('insert() drops and counts what comes twice or after its turn', () => {
+    const buffer = newBuffer();
+    buffer.insert(packet(1), 960, 0);
+    buffer.insert(packet(1), 960, 0);
+    buffer.insert(packet(3), 960, 0);
+    taken(buffer, 5);
+    taken(buffer, 25);
+    buffer.insert(packet(2), 960, 30);
+    expect(buffer.droppedPackets).toBe(2);
+  });
+
+  test('the target grows at once with lateness and decays on a quiet network', () => {
+    const buffer = newBuffer();
+    const late = (i: number) => (i === 50 ? 80 : 0);
+    for (let i = 0; i < 51; i += 1) buffer.insert(packet(i), 960, i * 20 + late(i));
+    expect(buffer.targetMs).toBeCloseTo(80, 0);
+    for (let i = 51; i < 700; i += 1) {
+      buffer.insert(packet(i), 960, i * 20);
+      taken(buffer, i * 20);
+    }
+    expect(buffer.targetMs).toBe(5);
+  });
+
+  test('never holds more than its limit and the target together, however much comes', () => {
+    const buffer = newBuffer();
+    for (let i = 0; i < 500; i += 1) buffer.insert(packet(i), 960, 0);
+    expect(buffer.depthMs).toBeLessThanOrEqual(400);
+    expect(buffer.droppedPackets).toBeGreaterThan(0);
+  });
+
+  test('a sequence number far away begins the stream anew', () => {
+    const buffer = newBuffer();
+    buffer.insert(packet(1), 960, 0);
+    buffer.insert(packet(20_000), 960, 10);
+    expect(taken(buffer, 30)).toBe('20000');
+  });
+});

@@ -1,0 +1,63 @@
+import { describe, expect, test } from 'vitest';
+import { isOpusSilence, opusPacketSamples } from '../../src/audio/opus-packet.ts';
+
+const toc = (config: number, code: number) => (config << 3) | code;
+const bytes = (...values: number[]) => Uint8Array.from(values);
+const withBody = (head: number[], bodyBytes: number) =>
+  Uint8Array.from([...head, ...Array.from({ length: bodyBytes }, () => 0x55)]);
+
+describe('opusPacketSamples()', () => {
+  /** RFC 6716 §3.1, table 2, at 48 kHz. */
+  test.each([
+    [0, 480],
+    [1, 960],
+    [2, 1920],
+    [3, 2880],
+    [11, 2880],
+    [12, 480],
+    [15, 960],
+    [16, 120],
+    [17, 240],
+    [18, 480],
+    [19, 960],
+    [31, 960],
+  ])('configuration %i is one frame of %i samples', (config, samples) => {
+    expect(opusPacketSamples(withBody([toc(config, 0)], 20))).toBe(samples);
+  });
+
+  test.each([
+    ['code 1: two equal frames', withBody([toc(31, 1)], 40), 1920],
+    ['code 2: two frames, the first of 3 bytes', withBody([toc(31, 2), 3], 10), 1920],
+    ['code 2: a length of two bytes (252 + 4)', withBody([toc(31, 2), 252, 1], 260), 1920],
+    ['code 3: six equal frames of 20 ms', withBody([toc(31, 3), 6], 60), 5760],
+    ['code 3: variable lengths', withBody([toc(31, 3), 0x83, 2, 3], 9), 2880],
+    ['code 3: padded', withBody([toc(31, 3), 0x41, 4], 14), 960],
+    ['code 3: padded by more than 254', withBody([toc(31, 3), 0x41, 255, 1], 255 + 10), 960],
+    ['a TOC byte alone: an empty frame', bytes(toc(31, 0)), 960],
+  ])('takes %s', (_name, packet, samples) => {
+    expect(opusPacketSamples(packet)).toBe(samples);
+  });
+
+  test.each([
+    ['no bytes', bytes()],
+    ['code 0 over 1275 bytes', withBody([toc(31, 0)], 1276)],
+    ['code 1 of uneven length', withBody([toc(31, 1)], 41)],
+    ['code 2 whose first frame is longer than the packet', withBody([toc(31, 2), 200], 10)],
+    ['code 2 without a length', bytes(toc(31, 2))],
+    ['code 3 without a count', bytes(toc(31, 3))],
+    ['code 3 of no frames', withBody([toc(31, 3), 0], 10)],
+    ['code 3 of more than 120 ms', withBody([toc(31, 3), 7], 70)],
+    ['code 3 that does not divide evenly', withBody([toc(31, 3), 3], 10)],
+    ['code 3 padded beyond its end', withBody([toc(31, 3), 0x41, 100], 10)],
+    ['code 3 with padding that never ends', bytes(toc(31, 3), 0x41, 255)],
+    ['code 3 with variable lengths beyond its end', withBody([toc(31, 3), 0x82, 100], 10)],
+  ])('refuses %s', (_name, packet) => {
+    expect(opusPacketSamples(packet)).toBeUndefined();
+  });
+});
+
+test('isOpusSilence() is true for packets too short to carry sound', () => {
+  expect(isOpusSilence(bytes(toc(31, 0)))).toBe(true);
+  expect(isOpusSilence(bytes(0xf8, 0xff, 0xfe))).toBe(true);
+  expect(isOpusSilence(withBody([toc(31, 0)], 3))).toBe(false);
+});

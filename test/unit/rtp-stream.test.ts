@@ -1,0 +1,116 @@
+import { describe, expect, test } from 'vitest';
+import { MediaClock } from '../../src/rtp/media-clock.ts';
+import { parseRtpPacket } from '../../src/rtp/packet.ts';
+import { Packetizer } from '../../src/rtp/packetizer.ts';
+import { sequenceDelta, timestampDelta } from '../../src/rtp/sequence.ts';
+
+describe('sequenceDelta()', () => {
+  test.each([
+    [0, 1, 1],
+    [65535, 0, 1],
+    [0, 65535, -1],
+    [65530, 4, 10],
+    [4, 65530, -10],
+    [0, 32767, 32767],
+    [0, 32769, -32767],
+  ])('from %i to %i is %i', (from, to, delta) => {
+    expect(sequenceDelta(from, to)).toBe(delta);
+  });
+});
+
+test('timestampDelta() counts across the 32-bit edge both ways', () => {
+  expect(timestampDelta(4294967295, 959)).toBe(960);
+  expect(timestampDelta(959, 4294967295)).toBe(-960);
+});
+
+describe('Packetizer', () => {
+  const stream = { ssrc: 1, payloadType: 100, levelExtensionId: 1 };
+  const payload = Buffer.from([1]);
+  const read = (datagram: Buffer) => {
+    const { sequenceNumber, timestamp, marker } = parseRtpPacket(datagram, 1)!;
+    return { sequenceNumber, timestamp, marker };
+  };
+
+  test('advances the sequence number by one and the timestamp by what each packet holds', () => {
+    const packetizer = new Packetizer(stream, { sequenceNumber: 10, timestamp: 1000 });
+    expect(read(packetizer.packetize(payload, 960, 30, 0))).toEqual({
+      sequenceNumber: 10,
+      timestamp: 1000,
+      marker: true,
+    });
+    expect(read(packetizer.packetize(payload, 120, 30, 0))).toEqual({
+      sequenceNumber: 11,
+      timestamp: 1960,
+      marker: false,
+    });
+    expect(read(packetizer.packetize(payload, 5760, 30, 0)).timestamp).toBe(2080);
+  });
+
+  test('jumps over a gap with the timestamp alone, and marks the first packet after it', () => {
+    const packetizer = new Packetizer(stream, { sequenceNumber: 10, timestamp: 0 });
+    packetizer.packetize(payload, 960, 30, 0);
+    expect(read(packetizer.packetize(payload, 960, 30, 48_000))).toEqual({
+      sequenceNumber: 11,
+      timestamp: 48_960,
+      marker: true,
+    });
+    expect(read(packetizer.packetize(payload, 960, 30, 0)).marker).toBe(false);
+  });
+
+  test.each(Array.from({ length: 16 }, (_, i) => 65_520 + i))(
+    'wraps both counters, starting at sequence number %i',
+    (start) => {
+      const packetizer = new Packetizer(stream, {
+        sequenceNumber: start,
+        timestamp: 2 ** 32 - 960 * 8,
+      });
+      for (let i = 0; i < 32; i += 1) {
+        expect(read(packetizer.packetize(payload, 960, 30, 0))).toMatchObject({
+          sequenceNumber: (start + i) % 65_536,
+          timestamp: (2 ** 32 - 960 * 8 + 960 * i) % 2 ** 32,
+        });
+      }
+    },
+  );
+
+  test('starts at a random sequence number that is neither 0 nor in the upper half', () => {
+    for (let i = 0; i < 200; i += 1) {
+      const { sequenceNumber } = read(new Packetizer(stream).packetize(payload, 960, 30, 0));
+      expect(sequenceNumber).toBeGreaterThan(0);
+      expect(sequenceNumber).toBeLessThan(32_768);
+    }
+  });
+
+  test('gives each packet a buffer of its own', () => {
+    const packetizer = new Packetizer(stream);
+    const first = packetizer.packetize(payload, 960, 30, 0);
+    const before = Buffer.from(first);
+    packetizer.packetize(payload, 960, 30, 0);
+    expect(first).toEqual(before);
+  });
+});
+
+describe('MediaClock', () => {
+  const newClock = () => new MediaClock({ gapMs: 100, maxAheadMs: 200 });
+
+  test('sees no gap in audio that comes at its pace, jitter or not', () => {
+    const clock = newClock();
+    const arrivalsMs = [0, 20, 75, 76, 80, 110, 120];
+    expect(arrivalsMs.map((atMs) => clock.admit(atMs, 20))).toEqual(arrivalsMs.map(() => 0));
+  });
+
+  test('measures a pause from the end of the audio before it', () => {
+    const clock = newClock();
+    clock.admit(0, 20);
+    expect(clock.admit(1020, 20)).toBe(1000);
+    expect(clock.admit(1040, 20)).toBe(0);
+  });
+
+  test('refuses what runs more than 200 ms ahead of real time, and takes it again later', () => {
+    const clock = newClock();
+    const admitted = Array.from({ length: 50 }, () => clock.admit(0, 20));
+    expect(admitted.filter((gapMs) => gapMs !== undefined)).toHaveLength(10);
+    expect(clock.admit(20, 20)).toBe(0);
+    expect(clock.admit(20, 20)).toBeUndefined();
+  });
+});

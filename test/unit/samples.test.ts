@@ -1,0 +1,100 @@
+import { describe, expect, test } from 'vitest';
+import { levelDbov } from '../../src/audio/level.ts';
+import { Limiter } from '../../src/audio/limiter.ts';
+import { readS16le, writeS16le } from '../../src/audio/pcm.ts';
+
+const sine = (amplitude: number, samples = 4800, frequencyHz = 1000) =>
+  Float32Array.from(
+    { length: samples },
+    (_, i) => amplitude * Math.sin((2 * Math.PI * frequencyHz * i) / 48_000),
+  );
+
+describe('levelDbov() (RFC 6464)', () => {
+  test.each([
+    ['silence', new Float32Array(960), 127],
+    ['a full-scale square wave', new Float32Array(960).fill(1), 0],
+    ['a full-scale sine', sine(1), 3],
+    ['a sine 20 dB below', sine(0.1), 23],
+    ['less than the quietest that can be said', new Float32Array(960).fill(1e-9), 127],
+    ['more than full scale', new Float32Array(960).fill(2), 0],
+  ])('of %s', (_name, samples, level) => {
+    expect(levelDbov(samples)).toBe(level);
+  });
+});
+
+describe('pcm', () => {
+  test('writeS16le() saturates instead of wrapping', () => {
+    const bytes = writeS16le(Float32Array.of(1.7, -1.7, 1, -1, 0));
+    expect([0, 2, 4, 6, 8].map((at) => bytes.readInt16LE(at))).toEqual([
+      32_767, -32_768, 32_767, -32_768, 0,
+    ]);
+  });
+
+  test('readS16le() then writeS16le() gives back every value', () => {
+    const bytes = Buffer.alloc(65_536 * 2);
+    for (let i = 0; i < 65_536; i += 1) bytes.writeInt16LE(i - 32_768, i * 2);
+    expect(writeS16le(readS16le(bytes)).equals(bytes)).toBe(true);
+  });
+});
+
+describe('Limiter', () => {
+  test('process() leaves a frame within full scale untouched', () => {
+    const frame = sine(0.9, 960);
+    const before = frame.slice();
+    new Limiter().process(frame);
+    expect(frame).toEqual(before);
+  });
+
+  test('process() keeps every sample of a loud sum within full scale', () => {
+    const limiter = new Limiter();
+    for (let i = 0; i < 20; i += 1) {
+      const frame = sine(3, 960);
+      limiter.process(frame);
+      expect(Math.max(...frame.map(Math.abs))).toBeLessThanOrEqual(1);
+    }
+  });
+
+  test('process() does not clip a steady loud sum once the gain has settled: two tones at 0.7 keep 20 dB SNR', () => {
+    const limiter = new Limiter();
+    const low = sine(0.7, 48_000, 440);
+    const high = sine(0.7, 48_000, 1500);
+    const out = new Float32Array(48_000);
+    for (let at = 0; at < out.length; at += 960) {
+      const frame = low.slice(at, at + 960).map((sample, i) => sample + high[at + i]!);
+      limiter.process(frame);
+      out.set(frame, at);
+    }
+    expect(snrDb(out.subarray(24_000), [440, 1500])).toBeGreaterThan(20);
+  });
+
+  test('process() gives the gain back after a loud spell', () => {
+    const limiter = new Limiter();
+    limiter.process(sine(2, 960));
+    for (let i = 0; i < 50; i += 1) limiter.process(sine(0.5, 960));
+    const frame = sine(0.5, 960);
+    const before = frame.slice();
+    limiter.process(frame);
+    expect(frame).toEqual(before);
+  });
+});
+
+/** What is not the given tones, against them. */
+function snrDb(samples: Float32Array, tonesHz: number[]): number {
+  const rest = Float64Array.from(samples);
+  let tones = 0;
+  for (const toneHz of tonesHz) {
+    let re = 0;
+    let im = 0;
+    const angle = (i: number) => (2 * Math.PI * toneHz * i) / 48_000;
+    for (let i = 0; i < rest.length; i += 1) {
+      re += (2 / rest.length) * samples[i]! * Math.cos(angle(i));
+      im += (2 / rest.length) * samples[i]! * Math.sin(angle(i));
+    }
+    for (let i = 0; i < rest.length; i += 1) {
+      rest[i]! -= re * Math.cos(angle(i)) + im * Math.sin(angle(i));
+    }
+    tones += (re * re + im * im) / 2;
+  }
+  const noise = rest.reduce((sum, value) => sum + value * value, 0) / rest.length;
+  return 10 * Math.log10(tones / noise);
+}

@@ -1,0 +1,46 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { readSettings, SettingsError, settingsTable } from '../../config/settings.ts';
+
+describe('readSettings()', () => {
+  test('gives every default when nothing is set', () => {
+    expect(readSettings({})).toMatchObject({ HOST: '127.0.0.1', PORT: 3000, REDIS_URL: '' });
+  });
+
+  test('takes what is set, in its own type; an empty variable is not set', () => {
+    expect(readSettings({ PORT: '8080', DEMO_ACCOUNT: 'false', LOG_LEVEL: '' })).toMatchObject({
+      PORT: 8080,
+      DEMO_ACCOUNT: false,
+      LOG_LEVEL: 'info',
+    });
+  });
+
+  test('lists all faults at once, each by its name', () => {
+    const wrong = {
+      PORT: 'abc',
+      MEDIA_WORKERS: '0',
+      OPUS_COMPLEXITY: '1.5',
+      REDIS_URL: 'http://x',
+      RTC_LISTEN_IP: 'nowhere',
+      LOG_LEVEL: 'loud',
+      DEMO_ACCOUNT: 'yes',
+    };
+    try {
+      readSettings(wrong);
+      expect.unreachable();
+    } catch (fault) {
+      expect(fault).toBeInstanceOf(SettingsError);
+      const faults = (fault as SettingsError).faults.map((text) => text.split(' ')[0]);
+      expect(faults.toSorted()).toEqual(Object.keys(wrong).toSorted());
+    }
+  });
+
+  test('refuses to listen on every address without one to announce', () => {
+    expect(() => readSettings({ RTC_LISTEN_IP: '0.0.0.0' })).toThrow('RTC_ANNOUNCED_ADDRESS');
+  });
+});
+
+test('README shows the settings as they are', () => {
+  const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+  expect(readme).toContain(settingsTable());
+});

@@ -1,0 +1,57 @@
+import { describe, expect, test } from 'vitest';
+import { Talkers } from '../../src/audio/talkers.ts';
+
+const newTalkers = (maxMixed = 8) =>
+  new Talkers<string>({ thresholdDbov: 65, holdMs: 500, maxMixed });
+
+describe('Talkers', () => {
+  test('heard() begins talk at the threshold, and not below it', () => {
+    const talkers = newTalkers();
+    expect(talkers.heard('quiet', 66, 0)).toBe(false);
+    expect(talkers.heard('loud', 65, 0)).toBe(true);
+    expect([...talkers.mixed]).toEqual(['loud']);
+  });
+
+  test('heard() takes a packet without a level for loud', () => {
+    const talkers = newTalkers();
+    talkers.heard('unlevelled', undefined, 0);
+    expect(talkers.isTalking('unlevelled')).toBe(true);
+  });
+
+  test('a pause shorter than the hold time does not end talk; a longer one does', () => {
+    const talkers = newTalkers();
+    talkers.heard('a', 30, 0);
+    expect(talkers.heard('a', 127, 500)).toBe(false);
+    expect(talkers.isTalking('a')).toBe(true);
+    expect(talkers.heard('a', 127, 501)).toBe(true);
+    expect(talkers.isSilent).toBe(true);
+  });
+
+  test('expire() ends the talk of one who sends nothing any more', () => {
+    const talkers = newTalkers();
+    talkers.heard('a', 30, 0);
+    expect(talkers.expire(500)).toBe(false);
+    expect(talkers.expire(501)).toBe(true);
+    expect(talkers.mixed.size).toBe(0);
+  });
+
+  test('only the loudest are mixed; one who is not clearly louder takes nobody’s place', () => {
+    const talkers = newTalkers(2);
+    talkers.heard('a', 30, 0);
+    talkers.heard('b', 40, 0);
+    talkers.heard('c', 36, 0);
+    expect([...talkers.mixed]).toEqual(['a', 'b']);
+    talkers.heard('d', 30, 0);
+    expect([...talkers.mixed]).toEqual(['a', 'd']);
+    expect(talkers.levels()).toHaveLength(4);
+  });
+
+  test('the loudest who waits takes the place of one who stops', () => {
+    const talkers = newTalkers(1);
+    talkers.heard('a', 20, 0);
+    talkers.heard('b', 40, 0);
+    talkers.heard('c', 25, 0);
+    talkers.delete('a');
+    expect([...talkers.mixed]).toEqual(['c']);
+  });
+});
