@@ -1,5 +1,5 @@
 import { Device, type types } from 'mediasoup-client';
-import type { ServerMessage } from '../src/signaling/messages.ts';
+import type { ServerMessage } from '../src/protocol/messages.ts';
 import { RequestError, type Connection } from './connection.ts';
 import { Link } from './link.ts';
 import type { CloseReason } from './retry.ts';
@@ -199,7 +199,7 @@ export class PartylineClient {
   }
 
   #received(connection: Connection, message: ServerMessage): void {
-    if (message.type === 'error') this.#fault(message.message);
+    // An `error` that answers nothing comes before a close, and Connection makes the close's reason of it.
     const phase = this.#phase;
     roomOf(phase)?.receive(message);
     if (phase.name !== 'in_room') return;

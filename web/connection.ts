@@ -1,4 +1,4 @@
-import type { ClientMessages, ServerMessage } from '../src/signaling/messages.ts';
+import type { ClientMessages, ServerMessage } from '../src/protocol/messages.ts';
 import { reasonForCloseCode, type CloseReason } from './retry.ts';
 
 /** One WebSocket to `/ws`, from its opening to its end: requests with their answers, and everything else as messages. */

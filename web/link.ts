@@ -1,4 +1,4 @@
-import type { ServerMessage } from '../src/signaling/messages.ts';
+import type { ServerMessage } from '../src/protocol/messages.ts';
 import { Connection } from './connection.ts';
 import { retryDelayMs, type CloseReason } from './retry.ts';
 
@@ -18,7 +18,7 @@ type LinkHandlers = {
 };
 
 /** A connection that lasted this long was a good one: when it breaks, the waiting starts from the shortest again. */
-const STEADY_MS = 10_000;
+const STEADY_MS = 5_000;
 
 /** Keeps a connection to the gateway: opens it, and another when it breaks, until `close()`. */
 export class Link {
@@ -64,7 +64,9 @@ export class Link {
       this.#handlers.ended(reason);
       return;
     }
-    if (performance.now() - this.#upSince > STEADY_MS) this.#attempt = 0;
+    const upMs = performance.now() - this.#upSince;
+    // A node that goes away (and had let us in) is no fault: another, or its successor, is there at once.
+    if (upMs > STEADY_MS || (upMs > 0 && reason.code === 'draining')) this.#attempt = 0;
     this.#upSince = Infinity;
     const attempt = this.#attempt++;
     const delayMs = retryDelayMs(attempt, reason.retryAfterMs);

@@ -3,7 +3,7 @@ import type {
   ServerMessage,
   TransportDescription,
   WebRtcDescription,
-} from '../src/signaling/messages.ts';
+} from '../src/protocol/messages.ts';
 import type { RequestError, SendRequest } from './connection.ts';
 import { keepIceAlive } from './ice.ts';
 import { Playback } from './playback.ts';

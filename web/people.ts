@@ -1,4 +1,4 @@
-import type { PeerKind } from '../src/signaling/messages.ts';
+import type { PeerKind } from '../src/protocol/messages.ts';
 import { element } from './element.ts';
 import { meterShare } from './level.ts';
 

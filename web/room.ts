@@ -1,5 +1,5 @@
 import type { Device } from 'mediasoup-client';
-import type { PeerKind, ServerMessage } from '../src/signaling/messages.ts';
+import type { PeerKind, ServerMessage } from '../src/protocol/messages.ts';
 import type { Connection, RequestError } from './connection.ts';
 import { MediaSession } from './media.ts';
 import type { RemotePeer } from './state.ts';

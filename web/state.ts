@@ -1,4 +1,4 @@
-import type { PeerKind } from '../src/signaling/messages.ts';
+import type { PeerKind } from '../src/protocol/messages.ts';
 import type { CloseReason } from './retry.ts';
 
 /** What a program that uses `PartylineClient` sees of it. */

@@ -5,7 +5,7 @@ import type { CloseReason } from './retry.ts';
 const END_WORDS: Record<string, string> = {
   unauthorized: 'The gateway does not know this API key. Check that all of it was pasted.',
   replaced:
-    'You were disconnected: another connection came with your name. Join again under another name, or leave it there.',
+    'Another connection took your name, and this one was closed. To be in the room here too, join under another name.',
   forbidden: 'The gateway has put you out.',
   minutes_exhausted: 'The minutes that this account has in the month are used up.',
 };

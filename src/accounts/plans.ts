@@ -5,7 +5,5 @@ export const PLANS = {
   pro: { maxCcu: 500, minutesPerMonth: undefined },
 } as const;
 
-export type Plan = keyof typeof PLANS;
-
 /** Stands for "no limit" on the wire, so that typed and comparing clients keep working (docs/protocol.md). */
 export const UNLIMITED_MINUTES = 1_000_000_000;

@@ -1,4 +1,4 @@
-import { PartylineError } from '../errors.ts';
+import { PartylineError } from '../protocol/errors.ts';
 
 /** What one binary message of a peer means (docs/protocol.md, "Audio formats"). */
 export type AudioFormat =

@@ -1,4 +1,4 @@
-import { PartylineError } from '../errors.ts';
+import { PartylineError } from '../protocol/errors.ts';
 import { SILENCE_DBOV } from '../rtp/packet.ts';
 import { type AudioFormat, FRAME_SAMPLES } from './format.ts';
 import { levelDbov } from './level.ts';

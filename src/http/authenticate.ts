@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import type { Account, Accounts } from '../accounts/accounts.ts';
-import { PartylineError } from '../errors.ts';
+import { PartylineError } from '../protocol/errors.ts';
 
 /**
  * The account of a request's `Authorization: Bearer <API key>` (RFC 6750 §2.1).

@@ -1,3 +1,4 @@
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { type Accounts, AccountSchema } from '../accounts/accounts.ts';
@@ -13,7 +14,8 @@ export function registerMeRoute(
   app: FastifyInstance,
   { accounts, leases, redis }: { accounts: Accounts; leases: CcuLeases; redis: Redis },
 ): void {
-  app.get('/api/me', { schema: { response: { 200: MeSchema } } }, async (request) => {
+  const typed = app.withTypeProvider<TypeBoxTypeProvider>();
+  typed.get('/api/me', { schema: { response: { 200: MeSchema } } }, async (request) => {
     const account = await authenticate(request, accounts);
     return { account, summary: await readSummary(redis, leases, account) };
   });

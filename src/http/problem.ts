@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { PartylineError } from '../errors.ts';
+import { PartylineError } from '../protocol/errors.ts';
 
 /** Answers every fault over REST as RFC 9457 `application/problem+json`; what is not the client's is logged, and not shown. */
 export function registerProblems(app: FastifyInstance): void {

@@ -9,7 +9,7 @@ import type {
   WebRtcServer,
   WebRtcTransport,
 } from 'mediasoup/types';
-import { PartylineError } from '../errors.ts';
+import { PartylineError } from '../protocol/errors.ts';
 
 export type WebRtcLegEvents = {
   /** Somebody who was listened to has stopped producing. */

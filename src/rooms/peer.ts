@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify';
-import type { LeaveReason, PeerKind, ServerMessage } from '../signaling/messages.ts';
+import type { LeaveReason, PeerKind, ServerMessage } from '../protocol/messages.ts';
 
 /** One who is in a room, as the room sees it. */
 export type Peer = {

@@ -5,7 +5,7 @@ import type { OpusCodec } from '../audio/opus-codec.ts';
 import { Downlink } from '../bridge/downlink.ts';
 import type { MediaWorkerPool } from '../media/media-worker-pool.ts';
 import type { RoomRouter } from '../media/room-router.ts';
-import type { LeaveReason, PeerDescription, ServerMessage } from '../signaling/messages.ts';
+import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/messages.ts';
 import type { Peer, RoomProducer } from './peer.ts';
 import { SpeakingReporter } from './speaking-reporter.ts';
 

@@ -1,4 +1,4 @@
-import type { SpeakingPeer } from '../signaling/messages.ts';
+import type { SpeakingPeer } from '../protocol/messages.ts';
 
 /** At most four reports a second (docs/protocol.md, "Events"). */
 const INTERVAL_MS = 250;

@@ -1,4 +1,4 @@
-import { PartylineError } from '../errors.ts';
+import { PartylineError } from '../protocol/errors.ts';
 import type {
   DtlsParameters,
   IceParameters,
@@ -12,7 +12,7 @@ import type {
   ServerMessage,
   TransportDescription,
   WebRtcDescription,
-} from '../signaling/messages.ts';
+} from '../protocol/messages.ts';
 import type { Peer, PeerOutlet, RoomProducer } from './peer.ts';
 import type { RoomLease } from './registry.ts';
 

@@ -3,8 +3,8 @@ import { createIngest, type Ingest } from '../audio/ingest.ts';
 import type { Listener } from '../audio/mixer.ts';
 import type { OpusCodec } from '../audio/opus-codec.ts';
 import { Uplink } from '../bridge/uplink.ts';
-import { PartylineError } from '../errors.ts';
-import type { LeaveReason, PeerDescription, ServerMessage } from '../signaling/messages.ts';
+import { PartylineError } from '../protocol/errors.ts';
+import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/messages.ts';
 import type { Peer, PeerOutlet } from './peer.ts';
 import type { RoomLease } from './registry.ts';
 

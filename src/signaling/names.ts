@@ -1,4 +1,4 @@
-import { PartylineError, type ErrorCode } from '../errors.ts';
+import { PartylineError, type ErrorCode } from '../protocol/errors.ts';
 
 /** Where a peer is while it is in no room. */
 export const LOBBY = '__lobby__';

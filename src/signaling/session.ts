@@ -2,7 +2,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
 import { formatAudioFormat } from '../audio/format.ts';
 import type { OpusCodec } from '../audio/opus-codec.ts';
-import { PartylineError } from '../errors.ts';
+import { PartylineError } from '../protocol/errors.ts';
 import type { PeerOutlet } from '../rooms/peer.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
 import { WebRtcPeer } from '../rooms/webrtc-peer.ts';
@@ -16,12 +16,12 @@ import {
   MessageError,
   parseClientMessage,
   type ServerMessage,
-} from './messages.ts';
+} from '../protocol/messages.ts';
 import { checkName, LOBBY } from './names.ts';
 import { SendQueue } from './send-queue.ts';
 import { handleWebRtcMessage } from './webrtc-messages.ts';
 
-export const HEARTBEAT_MS = 15_000;
+const HEARTBEAT_MS = 15_000;
 const SILENCE_IS_DEATH_MS = 30_000;
 const MAX_MESSAGE_BYTES = 64 * 1024;
 /** Messages that wait for one that takes time (a join); more than a client can mean. */

@@ -1,5 +1,5 @@
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
-import type { ClientMessage, ServerMessage } from './messages.ts';
+import type { ClientMessage, ServerMessage } from '../protocol/messages.ts';
 
 type WebRtcMessage = Exclude<ClientMessage, { type: 'join' | 'leave' }>;
 

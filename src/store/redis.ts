@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { createClient } from 'redis';
-import { PartylineError } from '../errors.ts';
+import { PartylineError } from '../protocol/errors.ts';
 
 const COMMAND_TIMEOUT_MS = 1500;
 const MAX_RECONNECT_DELAY_MS = 1000;

@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify';
-import { PartylineError } from '../errors.ts';
+import { PartylineError } from '../protocol/errors.ts';
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
 
 const LEASE_MS = 45_000;

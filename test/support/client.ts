@@ -1,5 +1,5 @@
 import { WebSocket } from 'ws';
-import type { ServerMessage } from '../../src/signaling/messages.ts';
+import type { ServerMessage } from '../../src/protocol/messages.ts';
 
 type MessageOf<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
 

@@ -8,7 +8,7 @@ const RATE_HZ = 48_000;
 const FRAME_SAMPLES = 960;
 
 /** A sine of `frequencyHz`, -1…1, cut into frames of 20 ms. */
-export function toneFrames(frequencyHz: number, amplitude: number, durationMs: number) {
+function toneFrames(frequencyHz: number, amplitude: number, durationMs: number) {
   return Array.from({ length: durationMs / 20 }, (_, frame) =>
     Float32Array.from(
       { length: FRAME_SAMPLES },

@@ -25,14 +25,8 @@ describe('readSettings()', () => {
       LOG_LEVEL: 'loud',
       DEMO_ACCOUNT: 'yes',
     };
-    try {
-      readSettings(wrong);
-      expect.unreachable();
-    } catch (fault) {
-      expect(fault).toBeInstanceOf(SettingsError);
-      const faults = (fault as SettingsError).faults.map((text) => text.split(' ')[0]);
-      expect(faults.toSorted()).toEqual(Object.keys(wrong).toSorted());
-    }
+    const faults = faultsOf(wrong).map((fault) => fault.split(' ')[0]);
+    expect(new Set(faults)).toEqual(new Set(Object.keys(wrong)));
   });
 
   test('refuses to listen on every address without one to announce', () => {
@@ -44,3 +38,13 @@ test('README shows the settings as they are', () => {
   const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
   expect(readme).toContain(settingsTable());
 });
+
+function faultsOf(environment: Record<string, string>): string[] {
+  try {
+    readSettings(environment);
+    return [];
+  } catch (fault) {
+    if (fault instanceof SettingsError) return fault.faults;
+    throw fault;
+  }
+}

@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import { describe, expect, test } from 'vitest';
 import type { WebSocket } from 'ws';
 import { BadMessageBudget } from '../../src/signaling/bad-message-budget.ts';
-import { parseClientMessage } from '../../src/signaling/messages.ts';
+import { parseClientMessage } from '../../src/protocol/messages.ts';
 import { checkName } from '../../src/signaling/names.ts';
 import { SendQueue } from '../../src/signaling/send-queue.ts';
 

@@ -1,6 +1,6 @@
 import { type Static, type TObject, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { PartylineError, type ErrorCode } from '../errors.ts';
+import { PartylineError, type ErrorCode } from './errors.ts';
 import type {
   DtlsParameters,
   IceCandidate,
