@@ -70,7 +70,7 @@ async function openSession(
     });
   };
   try {
-    const limits = await readSummary(parts.redis, leases, account);
+    const { total_minutes: _used, ...limits } = await readSummary(parts.redis, leases, account);
     if (socket.readyState !== socket.OPEN) {
       release();
       return;

@@ -52,8 +52,14 @@ export class Redis {
     }
   }
 
-  close(): void {
-    this.#client.destroy();
+  /** Waits for what was asked for, leases given back among it; but not for a Redis that is away. */
+  async close(): Promise<void> {
+    const giveUp = setTimeout(() => this.#client.destroy(), COMMAND_TIMEOUT_MS);
+    try {
+      await this.#client.close();
+    } finally {
+      clearTimeout(giveUp);
+    }
   }
 }
 
