@@ -7,7 +7,7 @@ import type { Settings } from '../config/settings.ts';
 import { Accounts } from './accounts/accounts.ts';
 import { type DemoAccount, openDemoAccount } from './accounts/demo-account.ts';
 import { FrameClock } from './audio/clock.ts';
-import { loadOpusCodec } from './audio/opus-codec.ts';
+import { loadCodecs } from './audio/codecs.ts';
 import { registerMeRoute } from './http/me-route.ts';
 import { registerProblems } from './http/problem.ts';
 import { MediaWorkerPool } from './media/media-worker-pool.ts';
@@ -75,13 +75,13 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     ),
     (part) => part.close(),
   );
-  const codec = await loadOpusCodec({
+  const codecs = await loadCodecs({
     bitrateBps: settings.OPUS_BITRATE_BPS,
     complexity: settings.OPUS_COMPLEXITY,
   });
   const rooms = new RoomRegistry({
     pool,
-    codec,
+    codecs,
     clock: new FrameClock(),
     log,
     maxMixedSpeakers: settings.MIX_MAX_SPEAKERS,
@@ -98,7 +98,7 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
   });
   registerProblems(server);
   registerMeRoute(server, { accounts, leases, redis });
-  registerWebSocketRoute(server, { accounts, leases, redis, rooms, sessions, codec });
+  registerWebSocketRoute(server, { accounts, leases, redis, rooms, sessions, codecs });
   opened.adopt(server, (part) => part.close());
   await server.listen({ host: settings.HOST, port: settings.PORT });
   return {

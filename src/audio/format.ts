@@ -1,10 +1,15 @@
 import { PartylineError } from '../protocol/errors.ts';
 
 /** What one binary message of a peer means (docs/protocol.md, "Audio formats"). */
-export type AudioFormat =
-  { codec: 'opus' } | { codec: 'pcm_s16le'; rateHz: number; channels: number };
+export type AudioFormat = { codec: 'opus' } | SampleFormat;
 
-const KNOWN = 'opus, pcm_s16le;rate=48000;channels=1';
+/** Interleaved samples, in messages of any length. */
+export type SampleFormat = { codec: SampleCodec; rateHz: number; channels: number };
+
+export type SampleCodec = 'pcm_s16le' | 'pcm_f32le' | 'pcmu' | 'pcma';
+
+const KNOWN =
+  'opus, pcm_s16le;rate=R;channels=C, pcm_f32le;rate=R;channels=C (R 8000…48000, C 1 or 2), pcmu, pcma';
 
 /**
  * Reads the `audio` query parameter.
@@ -12,23 +17,28 @@ const KNOWN = 'opus, pcm_s16le;rate=48000;channels=1';
  */
 export function parseAudioFormat(value: string): AudioFormat {
   if (value === 'opus') return { codec: 'opus' };
-  if (value === 'pcm_s16le;rate=48000;channels=1') {
-    return { codec: 'pcm_s16le', rateHz: 48000, channels: 1 };
+  if (value === 'pcmu' || value === 'pcma') return { codec: value, rateHz: 8000, channels: 1 };
+  const [, codec, rate, channels] =
+    /^(pcm_s16le|pcm_f32le);rate=(\d{4,5});channels=([12])$/.exec(value) ?? [];
+  const rateHz = Number(rate);
+  if ((codec === 'pcm_s16le' || codec === 'pcm_f32le') && rateHz >= 8000 && rateHz <= 48_000) {
+    return { codec, rateHz, channels: Number(channels) };
   }
   throw new PartylineError('unsupported_audio', `Unknown audio format; known are ${KNOWN}.`);
 }
 
 /** The inverse of {@link parseAudioFormat}. */
 export function formatAudioFormat(format: AudioFormat): string {
-  return format.codec === 'opus'
-    ? 'opus'
-    : `${format.codec};rate=${format.rateHz};channels=${format.channels}`;
+  if (format.codec === 'opus' || format.codec === 'pcmu' || format.codec === 'pcma') {
+    return format.codec;
+  }
+  return `${format.codec};rate=${format.rateHz};channels=${format.channels}`;
 }
 
 /** How a peer hears the room: one stream with everybody else in it, or each speaker's own packets. */
 export type Delivery = 'mix' | 'forward';
 
-/** The gateway mixes, meters and encodes in frames of 20 ms at Opus's own rate. */
-export const SAMPLE_RATE_HZ = 48000;
+/** The gateway mixes in frames of 20 ms at Opus's own rate. */
+export const SAMPLE_RATE_HZ = 48_000;
 export const FRAME_MS = 20;
 export const FRAME_SAMPLES = 960;

@@ -1,10 +1,18 @@
 import { PartylineError } from '../protocol/errors.ts';
 import { SILENCE_DBOV } from '../rtp/packet.ts';
-import { type AudioFormat, FRAME_SAMPLES } from './format.ts';
+import type { Codecs } from './codecs.ts';
+import {
+  type AudioFormat,
+  FRAME_MS,
+  FRAME_SAMPLES,
+  SAMPLE_RATE_HZ,
+  type SampleFormat,
+} from './format.ts';
 import { levelDbov } from './level.ts';
-import type { OpusCodec, OpusDecoder, OpusEncoder } from './opus-codec.ts';
+import { OPUS_RATES_HZ, type OpusDecoder, type OpusEncoder } from './opus-codec.ts';
 import { isOpusSilence, opusPacketSamples } from './opus-packet.ts';
-import { readS16le } from './pcm.ts';
+import type { Resampler } from './resampler.ts';
+import { BYTES_PER_SAMPLE, downmix, readSamples } from './samples.ts';
 
 /** Takes one Opus packet: what it holds at 48 kHz, and its RFC 6464 level. */
 export type OpusSink = (packet: Buffer, durationSamples: number, levelDbov: number) => void;
@@ -22,12 +30,12 @@ export type Ingest = {
 /** Opens the ingest for a declared format. */
 export async function createIngest(
   format: AudioFormat,
-  codec: OpusCodec,
+  codecs: Codecs,
   sink: OpusSink,
 ): Promise<Ingest> {
   return format.codec === 'opus'
-    ? new OpusIngest(await codec.createDecoder(), sink)
-    : new PcmIngest(await codec.createEncoder(), sink);
+    ? new OpusIngest(await codecs.opus.createDecoder(), sink)
+    : await SampleIngest.open(format, codecs, sink);
 }
 
 /** So many malformed packets in a row are no accident. */
@@ -45,6 +53,7 @@ class OpusIngest implements Ingest {
   readonly #sink: OpusSink;
   #levelDbov = SILENCE_DBOV;
   #untilMeter = 0;
+  /** A stream that does not begin with Opus is refused at once. */
   #malformedInARow = MAX_MALFORMED_IN_A_ROW - 1;
 
   constructor(meter: OpusDecoder, sink: OpusSink) {
@@ -89,31 +98,62 @@ class OpusIngest implements Ingest {
   }
 }
 
-/** 16-bit PCM in, 48 kHz mono: cut into frames of 20 ms, whatever the lengths of the messages, and encoded. */
-class PcmIngest implements Ingest {
+/** Samples in: cut into frames of 20 ms, whatever the lengths of the messages, and encoded at a rate that Opus takes. */
+class SampleIngest implements Ingest {
+  readonly #format: SampleFormat;
   readonly #encoder: OpusEncoder;
+  readonly #resampler: Resampler | undefined;
   readonly #sink: OpusSink;
-  readonly #frame = Buffer.alloc(FRAME_SAMPLES * 2);
-  #filledBytes = 0;
+  /** The bytes of a sample that the last message cut in two. */
+  #rest: Buffer = Buffer.alloc(0);
+  readonly #frame: Float32Array;
+  #filledSamples = 0;
 
-  constructor(encoder: OpusEncoder, sink: OpusSink) {
-    this.#encoder = encoder;
+  static async open(format: SampleFormat, codecs: Codecs, sink: OpusSink): Promise<SampleIngest> {
+    const rateHz = OPUS_RATES_HZ.find((rate) => rate >= format.rateHz) ?? SAMPLE_RATE_HZ;
+    const encoder = await codecs.opus.createEncoder(rateHz);
+    const resampler =
+      rateHz === format.rateHz ? undefined : codecs.openResampler(format.rateHz, rateHz);
+    return new SampleIngest(format, (rateHz * FRAME_MS) / 1000, { encoder, resampler }, sink);
+  }
+
+  private constructor(
+    format: SampleFormat,
+    frameSamples: number,
+    codecs: { encoder: OpusEncoder; resampler: Resampler | undefined },
+    sink: OpusSink,
+  ) {
+    this.#format = format;
+    this.#frame = new Float32Array(frameSamples);
+    this.#encoder = codecs.encoder;
+    this.#resampler = codecs.resampler;
     this.#sink = sink;
   }
 
   push(message: Buffer): void {
-    for (let at = 0; at < message.length;) {
-      const copied = message.copy(this.#frame, this.#filledBytes, at);
-      at += copied;
-      this.#filledBytes += copied;
-      if (this.#filledBytes < this.#frame.length) return;
-      this.#filledBytes = 0;
-      const samples = readS16le(this.#frame);
-      this.#sink(this.#encoder.encode(samples), FRAME_SAMPLES, levelDbov(samples));
-    }
+    const { codec, channels } = this.#format;
+    const bytes = this.#rest.length > 0 ? Buffer.concat([this.#rest, message]) : message;
+    const wholeBytes = bytes.length - (bytes.length % (BYTES_PER_SAMPLE[codec] * channels));
+    this.#rest = Buffer.from(bytes.subarray(wholeBytes));
+    if (wholeBytes === 0) return;
+    const samples = downmix(readSamples(bytes.subarray(0, wholeBytes), codec), channels);
+    this.#encode(this.#resampler ? this.#resampler.process(samples) : samples);
   }
 
   close(): void {
     this.#encoder.close();
+    this.#resampler?.close();
+  }
+
+  #encode(samples: Float32Array): void {
+    for (let at = 0; at < samples.length;) {
+      const part = samples.subarray(at, at + this.#frame.length - this.#filledSamples);
+      this.#frame.set(part, this.#filledSamples);
+      this.#filledSamples += part.length;
+      at += part.length;
+      if (this.#filledSamples < this.#frame.length) return;
+      this.#filledSamples = 0;
+      this.#sink(this.#encoder.encode(this.#frame), FRAME_SAMPLES, levelDbov(this.#frame));
+    }
   }
 }

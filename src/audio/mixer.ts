@@ -3,7 +3,8 @@ import type { RtpPacket } from '../rtp/packet.ts';
 import type { FrameClock } from './clock.ts';
 import { type AudioFormat, type Delivery, FRAME_SAMPLES } from './format.ts';
 import { Mix } from './mix.ts';
-import type { OpusCodec, OpusDecoder } from './opus-codec.ts';
+import type { Codecs } from './codecs.ts';
+import type { OpusDecoder } from './opus-codec.ts';
 import { opusPacketSamples } from './opus-packet.ts';
 import { Playout } from './playout.ts';
 import { type TalkerSettings, Talkers } from './talkers.ts';
@@ -52,7 +53,7 @@ const EVERYBODY = '';
  * Who is heard by whom is worked out when it changes, not per packet.
  */
 export class Mixer {
-  readonly #codec: OpusCodec;
+  readonly #codecs: Codecs;
   readonly #clock: FrameClock;
   readonly #settings: MixerSettings;
   readonly #events: MixerEvents;
@@ -64,8 +65,8 @@ export class Mixer {
   #forwardListeners: Listener[] = [];
   #closed = false;
 
-  constructor(codec: OpusCodec, clock: FrameClock, settings: MixerSettings, events: MixerEvents) {
-    this.#codec = codec;
+  constructor(codecs: Codecs, clock: FrameClock, settings: MixerSettings, events: MixerEvents) {
+    this.#codecs = codecs;
     this.#events = events;
     this.#clock = clock;
     this.#settings = settings;
@@ -176,7 +177,7 @@ export class Mixer {
     }
     const name = own?.peer ?? EVERYBODY;
     const mix =
-      this.#mixes.get(name) ?? before.get(name) ?? new Mix(this.#codec, this.#events.onFault);
+      this.#mixes.get(name) ?? before.get(name) ?? new Mix(this.#codecs, this.#events.onFault);
     this.#mixes.set(name, mix);
     mix.add(listener);
   }

@@ -1,10 +1,14 @@
 import { Application, createDecoder, createEncoder, loadLibopus } from 'libopus-wasm';
-import { FRAME_SAMPLES, SAMPLE_RATE_HZ } from './format.ts';
+import { FRAME_MS, SAMPLE_RATE_HZ } from './format.ts';
 
-/** Opus as the gateway needs it: mono, 48 kHz, 20 ms out, any duration in. Another implementation need only be this. */
+/** Opus as the gateway needs it: mono, 20 ms out, any duration in. Another implementation need only be this. */
+
+/** The rates that Opus encodes as they are (RFC 6716 §2.1.3). */
+export const OPUS_RATES_HZ = [8000, 12_000, 16_000, 24_000, 48_000] as const;
+export type OpusRateHz = (typeof OPUS_RATES_HZ)[number];
 
 export type OpusEncoder = {
-  /** @param frame 960 samples, -1…1 */
+  /** @param frame 20 ms of samples at the encoder's rate, -1…1 */
   encode(frame: Float32Array): Buffer;
   close(): void;
 };
@@ -21,7 +25,8 @@ export type OpusDecoder = {
 };
 
 export type OpusCodec = {
-  createEncoder(): Promise<OpusEncoder>;
+  createEncoder(rateHz: OpusRateHz): Promise<OpusEncoder>;
+  /** Decodes to 48 kHz. */
   createDecoder(): Promise<OpusDecoder>;
 };
 
@@ -35,11 +40,11 @@ export async function loadOpusCodec(settings: {
 }): Promise<OpusCodec> {
   await loadLibopus();
   return {
-    async createEncoder() {
+    async createEncoder(rateHz) {
       const encoder = await createEncoder({
-        sampleRate: SAMPLE_RATE_HZ,
+        sampleRate: rateHz,
         channels: 1,
-        frameSize: FRAME_SAMPLES,
+        frameSize: (rateHz * FRAME_MS) / 1000,
         application: Application.RestrictedLowDelay,
         bitrate: settings.bitrateBps,
         complexity: settings.complexity,

@@ -1,5 +1,5 @@
 import type { Mixer } from '../audio/mixer.ts';
-import type { OpusCodec } from '../audio/opus-codec.ts';
+import type { Codecs } from '../audio/codecs.ts';
 import type { PlainConsumer } from '../media/plain-leg.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import { parseRtpPacket } from '../rtp/packet.ts';
@@ -10,13 +10,13 @@ type Heard = { consumer: PlainConsumer | undefined };
 export class Downlink {
   readonly #router: RoomRouter;
   readonly #mixer: Mixer;
-  readonly #codec: OpusCodec;
+  readonly #codecs: Codecs;
   readonly #heard = new Map<string, Heard>();
 
-  constructor(router: RoomRouter, mixer: Mixer, codec: OpusCodec) {
+  constructor(router: RoomRouter, mixer: Mixer, codecs: Codecs) {
     this.#router = router;
     this.#mixer = mixer;
-    this.#codec = codec;
+    this.#codecs = codecs;
   }
 
   /**
@@ -28,7 +28,7 @@ export class Downlink {
     this.remove(peer);
     const heard: Heard = { consumer: undefined };
     this.#heard.set(peer, heard);
-    const decoder = await this.#codec.createDecoder();
+    const decoder = await this.#codecs.opus.createDecoder();
     if (this.#heard.get(peer) !== heard) {
       decoder.close();
       return;

@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { FrameClock } from '../audio/clock.ts';
 import { Mixer } from '../audio/mixer.ts';
-import type { OpusCodec } from '../audio/opus-codec.ts';
+import type { Codecs } from '../audio/codecs.ts';
 import { Downlink } from '../bridge/downlink.ts';
 import type { MediaWorkerPool } from '../media/media-worker-pool.ts';
 import type { RoomRouter } from '../media/room-router.ts';
@@ -11,7 +11,7 @@ import { SpeakingReporter } from './speaking-reporter.ts';
 
 export type RoomParts = {
   pool: MediaWorkerPool;
-  codec: OpusCodec;
+  codecs: Codecs;
   clock: FrameClock;
   log: FastifyBaseLogger;
   /** So many of the loudest are mixed. */
@@ -38,7 +38,7 @@ export class Room {
     this.log = parts.log;
     this.router = router;
     this.mixer = new Mixer(
-      parts.codec,
+      parts.codecs,
       parts.clock,
       {
         talkers: {
@@ -53,7 +53,7 @@ export class Room {
         onTalkersChanged: () => this.#speaking.talkersChanged(),
       },
     );
-    this.#downlink = new Downlink(router, this.mixer, parts.codec);
+    this.#downlink = new Downlink(router, this.mixer, parts.codecs);
     this.#speaking = new SpeakingReporter(
       () => this.mixer.speaking(),
       (peers) => this.#broadcast({ type: 'speaking', peers }),

@@ -1,7 +1,7 @@
 import type { AudioFormat, Delivery } from '../audio/format.ts';
 import { createIngest, type Ingest } from '../audio/ingest.ts';
 import type { Listener } from '../audio/mixer.ts';
-import type { OpusCodec } from '../audio/opus-codec.ts';
+import type { Codecs } from '../audio/codecs.ts';
 import { Uplink } from '../bridge/uplink.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/messages.ts';
@@ -48,13 +48,13 @@ export class WebSocketPeer implements Peer {
     lease: RoomLease,
     outlet: PeerOutlet,
     audio: AudioPreferences,
-    codec: OpusCodec,
+    codecs: Codecs,
   ): Promise<WebSocketPeer> {
     const uplink = new Uplink(lease.room.router.plainLeg, {
       onProducer: (producerId) => lease.room.addProducer(peer, producerId),
       onFault: (fault) => outlet.fail(fault),
     });
-    const ingest = await createIngest(audio.in, codec, uplink.send.bind(uplink));
+    const ingest = await createIngest(audio.in, codecs, uplink.send.bind(uplink));
     const peer = new WebSocketPeer(lease, outlet, audio, { uplink, ingest });
     return peer;
   }

@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
 import { formatAudioFormat } from '../audio/format.ts';
-import type { OpusCodec } from '../audio/opus-codec.ts';
+import type { Codecs } from '../audio/codecs.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { PeerOutlet } from '../rooms/peer.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
@@ -41,7 +41,7 @@ export type SessionParts = {
   audio: AudioPreferences;
   limits: { max_ccu: number; current_ccu: number; remaining_minutes: number };
   rooms: RoomRegistry;
-  codec: OpusCodec;
+  codecs: Codecs;
   log: FastifyBaseLogger;
   /** Called once, when all that the session had is let go. */
   onClosed: () => void;
@@ -237,12 +237,12 @@ export class Session implements PeerOutlet {
     room: string,
     message: ClientMessages['join'],
   ): Promise<WebSocketPeer | WebRtcPeer> {
-    const { rooms, accountId, audio, codec } = this.#parts;
+    const { rooms, accountId, audio, codecs } = this.#parts;
     const lease = await rooms.acquire(accountId, room);
     try {
       return message.media
         ? await WebRtcPeer.open(lease, this, message.rtp_capabilities)
-        : await WebSocketPeer.open(lease, this, audio, codec);
+        : await WebSocketPeer.open(lease, this, audio, codecs);
     } catch (fault) {
       lease.release();
       throw fault;

@@ -4,7 +4,7 @@ import type { WebSocket } from 'ws';
 import type { Accounts } from '../accounts/accounts.ts';
 import { PLANS } from '../accounts/plans.ts';
 import { parseAudioFormat } from '../audio/format.ts';
-import type { OpusCodec } from '../audio/opus-codec.ts';
+import type { Codecs } from '../audio/codecs.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
 import type { AudioPreferences } from '../rooms/websocket-peer.ts';
@@ -22,7 +22,7 @@ export type WebSocketRouteParts = {
   redis: Redis;
   rooms: RoomRegistry;
   sessions: Sessions;
-  codec: OpusCodec;
+  codecs: Codecs;
 };
 
 /** What the client said of itself in the query of `/ws`. */
@@ -82,7 +82,7 @@ async function openSession(
       audio: query.audio,
       limits,
       rooms: parts.rooms,
-      codec: parts.codec,
+      codecs: parts.codecs,
       log,
       onClosed: () => {
         sessions.delete(session);

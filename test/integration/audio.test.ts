@@ -97,3 +97,18 @@ test('delivery=forward: each speaker apart, with his number', async () => {
     expect(frames.every((frame) => frame[0] === 1)).toBe(true);
   }
 });
+
+test.each([
+  ['pcm_s16le;rate=8000;channels=1', 320],
+  ['pcm_s16le;rate=44100;channels=2', 3528],
+  ['pcm_f32le;rate=16000;channels=1', 1280],
+  ['pcmu', 160],
+  ['pcma', 160],
+])('a peer on %s hears a frame of its own format every 20 ms', async (audio, bytes) => {
+  const [alice, legacy] = [await enter('alice'), await enter('legacy', { audio })];
+  await play(alice, await opusTone(1000, 0.5, 600));
+  expect(legacy.frames.length).toBeGreaterThan(25);
+  const meanBytes =
+    legacy.frames.reduce((sum, { length }) => sum + length, 0) / legacy.frames.length;
+  expect(meanBytes / bytes).toBeCloseTo(1, 1);
+});

@@ -21,7 +21,7 @@ function toneFrames(frequencyHz: number, amplitude: number, durationMs: number) 
 /** The same tone as Opus packets. */
 export async function opusTone(frequencyHz: number, amplitude: number, durationMs: number) {
   const codec = await loadOpusCodec({ bitrateBps: 48_000, complexity: 5 });
-  const encoder = await codec.createEncoder();
+  const encoder = await codec.createEncoder(RATE_HZ);
   const packets = toneFrames(frequencyHz, amplitude, durationMs).map((frame) =>
     encoder.encode(frame),
   );

@@ -1,17 +1,18 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { AudioFormat } from '../../src/audio/format.ts';
+import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
+import { type AudioFormat, parseAudioFormat } from '../../src/audio/format.ts';
 import { createIngest } from '../../src/audio/ingest.ts';
-import { loadOpusCodec, type OpusCodec } from '../../src/audio/opus-codec.ts';
-import { decodeOpus, opusTone, pcmTone, peakHz } from '../support/sound.ts';
+import { upmix, writeSamples } from '../../src/audio/samples.ts';
+import { amplitudeOf, decodeOpus, opusTone, pcmTone, peakHz, toDb } from '../support/sound.ts';
 
-let codec: OpusCodec;
+let codecs: Codecs;
 beforeAll(async () => {
-  codec = await loadOpusCodec({ bitrateBps: 48_000, complexity: 5 });
+  codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
 });
 
 async function openIngest(format: AudioFormat) {
   const packets: { packet: Buffer; durationSamples: number; levelDbov: number }[] = [];
-  const ingest = await createIngest(format, codec, (packet, durationSamples, levelDbov) =>
+  const ingest = await createIngest(format, codecs, (packet, durationSamples, levelDbov) =>
     packets.push({ packet, durationSamples, levelDbov }),
   );
   return { ingest, packets };
@@ -61,7 +62,37 @@ describe('Opus in', () => {
   });
 });
 
-describe('PCM in', () => {
+describe('samples in', () => {
+  const rates = [8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
+  const formats = [
+    'pcmu',
+    'pcma',
+    ...rates.flatMap((rateHz) => [
+      `pcm_s16le;rate=${rateHz};channels=1`,
+      `pcm_f32le;rate=${rateHz};channels=2`,
+    ]),
+  ];
+
+  test.each(formats)('push() of a tone as %s, cut anywhere, is that tone in Opus', async (name) => {
+    const format = parseAudioFormat(name);
+    if (format.codec === 'opus') throw new Error('not a format of samples');
+    const { ingest, packets } = await openIngest(format);
+    const tone = Float32Array.from(
+      { length: format.rateHz },
+      (_, i) => 0.5 * Math.sin((2 * Math.PI * 1000 * i) / format.rateHz),
+    );
+    const bytes = writeSamples(upmix(tone, format.channels), format.codec);
+    for (let at = 0, size = 1; at < bytes.length; at += size, size = (size * 7 + 3) % 2999) {
+      ingest.push(bytes.subarray(at, at + size));
+    }
+    expect(packets.length).toBeGreaterThanOrEqual(49);
+    expect(packets.length).toBeLessThanOrEqual(50);
+    const heard = (await decodeOpus(packets.map(({ packet }) => packet))).slice(9600, 38_400);
+    expect(peakHz(heard)).toBe(1000);
+    expect(Math.abs(toDb(amplitudeOf(heard, 1000) / 0.5))).toBeLessThan(0.5);
+    ingest.close();
+  });
+
   test.each([1, 3, 7, 960, 1919, 1921, 5000, 19_200])(
     'push() makes the same packets of messages of %i bytes',
     async (messageBytes) => {

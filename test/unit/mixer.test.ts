@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { FrameClock } from '../../src/audio/clock.ts';
+import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
 import { Mixer } from '../../src/audio/mixer.ts';
-import { loadOpusCodec, type OpusCodec } from '../../src/audio/opus-codec.ts';
 import { amplitudeOf, joinPcm, opusTone } from '../support/sound.ts';
 
 const OPUS: AudioFormat = { codec: 'opus' };
@@ -29,10 +29,10 @@ class HandClock extends FrameClock {
   }
 }
 
-let codec: OpusCodec;
+let codecs: Codecs;
 let tones: Record<string, Buffer[]>;
 beforeAll(async () => {
-  codec = await loadOpusCodec({ bitrateBps: 48_000, complexity: 5 });
+  codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
   tones = {
     a: await opusTone(500, 0.25, 1000),
     b: await opusTone(900, 0.25, 1000),
@@ -45,7 +45,7 @@ async function openMixer(speakers: string[]) {
   const clock = new HandClock();
   const faults: unknown[] = [];
   const mixer = new Mixer(
-    codec,
+    codecs,
     clock,
     {
       talkers: { thresholdDbov: 65, holdMs: 500, maxMixed: 8 },
@@ -54,7 +54,7 @@ async function openMixer(speakers: string[]) {
     { onFault: (fault) => faults.push(fault), onTalkersChanged: () => {} },
   );
   for (const [i, name] of speakers.entries()) {
-    mixer.addSpeaker(name, i + 1, await codec.createDecoder());
+    mixer.addSpeaker(name, i + 1, await codecs.opus.createDecoder());
   }
   const listen = (peer: string, format: AudioFormat, delivery: Delivery = 'mix') => {
     const frames: Buffer[] = [];

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { levelDbov } from '../../src/audio/level.ts';
 import { Limiter } from '../../src/audio/limiter.ts';
-import { readS16le, writeS16le } from '../../src/audio/pcm.ts';
+import { encodeG711, G711_VALUES } from '../../src/audio/g711.ts';
+import { downmix, readSamples, upmix, writeSamples } from '../../src/audio/samples.ts';
 
 const sine = (amplitude: number, samples = 4800, frequencyHz = 1000) =>
   Float32Array.from(
@@ -22,19 +23,67 @@ describe('levelDbov() (RFC 6464)', () => {
   });
 });
 
-describe('pcm', () => {
-  test('writeS16le() saturates instead of wrapping', () => {
-    const bytes = writeS16le(Float32Array.of(1.7, -1.7, 1, -1, 0));
+describe('samples', () => {
+  test('writeSamples() saturates instead of wrapping', () => {
+    const bytes = writeSamples(Float32Array.of(1.7, -1.7, 1, -1, 0), 'pcm_s16le');
     expect([0, 2, 4, 6, 8].map((at) => bytes.readInt16LE(at))).toEqual([
       32_767, -32_768, 32_767, -32_768, 0,
     ]);
   });
 
-  test('readS16le() then writeS16le() gives back every value', () => {
+  test('readSamples() then writeSamples() gives back every value', () => {
     const bytes = Buffer.alloc(65_536 * 2);
     for (let i = 0; i < 65_536; i += 1) bytes.writeInt16LE(i - 32_768, i * 2);
-    expect(writeS16le(readS16le(bytes)).equals(bytes)).toBe(true);
+    expect(writeSamples(readSamples(bytes, 'pcm_s16le'), 'pcm_s16le').equals(bytes)).toBe(true);
   });
+});
+
+describe('32-bit floats', () => {
+  test('readSamples() saturates, and takes what is no number for silence', () => {
+    const bytes = Buffer.alloc(20);
+    [0.5, 7, -7, NaN, -Infinity].forEach((value, i) => bytes.writeFloatLE(value, i * 4));
+    expect([...readSamples(bytes, 'pcm_f32le')]).toEqual([0.5, 1, -1, 0, -1]);
+  });
+
+  test('writeSamples() then readSamples() gives back the samples', () => {
+    const samples = sine(0.9, 100);
+    expect(readSamples(writeSamples(samples, 'pcm_f32le'), 'pcm_f32le')).toEqual(samples);
+  });
+});
+
+describe('G.711', () => {
+  test.each([
+    ['pcmu', 0xff, 0],
+    ['pcmu', 0x80, 32_124],
+    ['pcmu', 0x00, -32_124],
+    ['pcmu', 0xfe, 8],
+    ['pcma', 0xd5, 8],
+    ['pcma', 0x55, -8],
+    ['pcma', 0xaa, 32_256],
+    ['pcma', 0x2a, -32_256],
+  ] as const)('%s 0x%s stands for %i', (law, byte, value) => {
+    expect(G711_VALUES[law][byte]).toBe(value);
+  });
+
+  test.each(['pcmu', 'pcma'] as const)('%s: every byte comes back from its value', (law) => {
+    for (let byte = 0; byte < 256; byte += 1) {
+      const value = G711_VALUES[law][byte]!;
+      expect(G711_VALUES[law][encodeG711(value, law)]).toBe(value);
+    }
+  });
+
+  test.each(['pcmu', 'pcma'] as const)('%s: every value comes out within a step', (law) => {
+    for (let value = -32_768; value <= 32_767; value += 1) {
+      const error = Math.abs(G711_VALUES[law][encodeG711(value, law)]! - value);
+      expect(error).toBeLessThanOrEqual(Math.max(8, Math.abs(value) / 16));
+    }
+  });
+});
+
+test('upmix() then downmix() gives back the samples', () => {
+  const samples = sine(0.5, 100);
+  expect(upmix(samples, 2)).toHaveLength(200);
+  expect(downmix(upmix(samples, 2), 2)).toEqual(samples);
 });
 
 describe('Limiter', () => {

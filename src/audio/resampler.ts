@@ -1,0 +1,49 @@
+import loadSpeex from '@echogarden/speex-resampler-wasm';
+
+/** Turns one sample rate into another, message by message, without a seam: what it needs of the past it keeps. */
+export type Resampler = {
+  /** As many samples as the ratio of the rates gives, to within one. */
+  process(samples: Float32Array): Float32Array;
+  close(): void;
+};
+
+export type ResamplerFactory = (fromHz: number, toHz: number) => Resampler;
+
+/** 0…10; at 5 what the filter lets through of aliases is below 16 bits. */
+const QUALITY = 5;
+const BYTES_PER_FLOAT = 4;
+
+/** Loads the Speex resampler (WebAssembly). */
+export async function loadResampler(): Promise<ResamplerFactory> {
+  const speex = await loadSpeex();
+  return (fromHz, toHz) => {
+    const counts = speex._malloc(2 * BYTES_PER_FLOAT);
+    const state = speex._speex_resampler_init(1, fromHz, toHz, QUALITY, counts);
+    const error = speex.HEAPU32[counts >> 2];
+    if (state === 0 || error !== 0) {
+      speex._free(counts);
+      throw new Error(`the resampler from ${fromHz} to ${toHz} Hz did not open: ${error}`);
+    }
+    // Without this the first samples out would be the silence before the first in.
+    speex._speex_resampler_skip_zeros(state);
+    return {
+      process: (samples) => {
+        const capacity = Math.ceil((samples.length * toHz) / fromHz) + 16;
+        const input = speex._malloc((samples.length + capacity) * BYTES_PER_FLOAT);
+        const output = input + samples.length * BYTES_PER_FLOAT;
+        speex.HEAPF32.set(samples, input >> 2);
+        speex.HEAPU32[counts >> 2] = samples.length;
+        speex.HEAPU32[(counts >> 2) + 1] = capacity;
+        speex._speex_resampler_process_float(state, 0, input, counts, output, counts + 4);
+        const written = speex.HEAPU32[(counts >> 2) + 1] ?? 0;
+        const resampled = speex.HEAPF32.slice(output >> 2, (output >> 2) + written);
+        speex._free(input);
+        return resampled;
+      },
+      close: () => {
+        speex._speex_resampler_destroy(state);
+        speex._free(counts);
+      },
+    };
+  };
+}
