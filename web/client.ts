@@ -82,8 +82,8 @@ export class PartylineClient {
     if (name === 'lobby') return { name };
     if (name === 'joining') return { name, room: phase.wish.room };
     if (name !== 'in_room') return phase;
-    const { room } = phase;
-    return { name, room: room.name, peers: room.peers, speaking: room.speaking };
+    const { name: room, peers, speaking, media } = phase.room;
+    return { name, room, peers, speaking, isInterrupted: media.isInterrupted };
   }
 
   get muted(): boolean {

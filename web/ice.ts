@@ -4,28 +4,50 @@ import { RequestError, type SendRequest } from './connection.ts';
 const RESTARTS = 3;
 /** How long a restart may take before the next is tried. */
 const PATIENCE_MS = 5_000;
+/** How long the first path may take to find: a browser without any network never calls that a failure. */
+const FIRST_PATIENCE_MS = 15_000;
+
+type PathHandlers = {
+  /** Whether there is a path now. Not called for the first one, if that comes about in time. */
+  changed: (isBroken: boolean) => void;
+  /** Restarts did not help, or could not be asked for. */
+  lost: (error: RequestError) => void;
+};
 
 /**
- * Mends a transport's path when it breaks (a changed network, a NAT that forgot us): asks the gateway for new ICE
- * credentials and has both sides look for a path again, until it is connected, `signal` aborts, or it is `lost`.
+ * Mends a transport's path when it breaks (a changed network, a NAT that forgot us) or does not come about: asks the
+ * gateway for new ICE credentials and has both sides look for a path again, until it is connected, `signal` aborts, or
+ * it is `lost`.
  */
 export function keepIceAlive(
   transport: types.Transport,
   request: SendRequest,
-  lost: (error: RequestError) => void,
+  handlers: PathHandlers,
   signal: AbortSignal,
 ): void {
   let mending = false;
-  transport.on('connectionstatechange', (state) => {
-    if ((state !== 'disconnected' && state !== 'failed') || mending || signal.aborted) return;
+  const startMending = () => {
+    if (signal.aborted) return;
+    handlers.changed(true);
+    if (mending) return;
     mending = true;
     mend(transport, request, signal).then(
       () => (mending = false),
       (thrown: unknown) => {
         mending = false;
-        if (!signal.aborted) lost(thrown instanceof RequestError ? thrown : noPath(thrown));
+        if (signal.aborted) return;
+        handlers.lost(thrown instanceof RequestError ? thrown : noPath(thrown));
       },
     );
+  };
+  transport.on('connectionstatechange', (state) => {
+    if (state === 'disconnected' || state === 'failed') startMending();
+    else if (state === 'connected') handlers.changed(false);
+  });
+  transport.once('connect', () => {
+    void delay(FIRST_PATIENCE_MS, signal).then(() => {
+      if (transport.connectionState !== 'connected') startMending();
+    });
   });
 }
 

@@ -22,7 +22,9 @@ type MediaHandlers = {
   playbackBlocked: () => void;
   /** Something failed and the room goes on without it. */
   fault: (message: string) => void;
-  /** ICE restarts did not help, or could not be asked for. */
+  /** `isInterrupted` may not be what it was. */
+  pathChanged: () => void;
+  /** The way to the gateway could not be mended. */
   lost: (error: RequestError) => void;
 };
 
@@ -36,6 +38,7 @@ export class MediaSession {
   readonly #consumers = new Map<string, { peer: string; consumer: types.Consumer }>();
   /** Consumers that wait for their turn; deleted here when they are closed before it. */
   readonly #announced = new Set<string>();
+  readonly #broken = new Set<types.Transport>();
   readonly #opened: Promise<void>;
   #consuming: Promise<void>;
   #speaking: Promise<void>;
@@ -63,6 +66,11 @@ export class MediaSession {
 
   get #closed(): boolean {
     return this.#closing.signal.aborted;
+  }
+
+  /** The way to the gateway is broken, and being mended. */
+  get isInterrupted(): boolean {
+    return this.#broken.size > 0;
   }
 
   /** Resolves when the transports exist. @throws when the browser cannot do what the room needs */
@@ -163,7 +171,13 @@ export class MediaSession {
         dtls_parameters: dtlsParameters,
       }).then(resolve, reject);
     });
-    keepIceAlive(transport, this.#request, this.#handlers.lost, this.#closing.signal);
+    const changed = (isBroken: boolean) => {
+      if (isBroken) this.#broken.add(transport);
+      else this.#broken.delete(transport);
+      this.#handlers.pathChanged();
+    };
+    const { lost } = this.#handlers;
+    keepIceAlive(transport, this.#request, { changed, lost }, this.#closing.signal);
   }
 
   async #speakNow(track: MediaStreamTrack | null): Promise<void> {

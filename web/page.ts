@@ -12,7 +12,7 @@ type NoticeAction = { label: string; run: () => void };
 const MUTE_LABELS: Record<MicrophoneState, string> = {
   on: 'Mute',
   muted: 'Unmute',
-  off: 'Use microphone',
+  off: 'Use mic',
 };
 
 /** The document: what it shows, and what is done on it. It knows nothing of the gateway. */
@@ -78,7 +78,10 @@ export class Page {
     this.#apiKey.setAttribute('aria-invalid', String(isKeyWrong));
     if (isKeyWrong) this.#apiKey.focus();
     else if (cameFromRoom) element('entrance-title', HTMLElement).focus();
-    else [this.#room, this.#peer, this.#apiKey].find((field) => !field.value)?.focus();
+    else {
+      const empty = [this.#room, this.#peer, this.#apiKey].find((field) => !field.value);
+      (empty ?? element('join', HTMLButtonElement)).focus();
+    }
   }
 
   /** The entrance while the way in is being tried. */

@@ -34,6 +34,11 @@ export class People {
     }
   }
 
+  /** Nobody is known to speak. */
+  silence(): void {
+    for (const entry of this.#entries.values()) entry.dataset['speaking'] = 'false';
+  }
+
   clear(): void {
     this.show([]);
   }

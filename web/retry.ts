@@ -51,10 +51,10 @@ export function reasonForCloseCode(closeCode: number, reason = ''): CloseReason 
 }
 
 const FIRST_DELAY_MS = 500;
-const LONGEST_DELAY_MS = 30_000;
+const LONGEST_DELAY_MS = 20_000;
 
 /**
- * How long to wait before the next attempt: doubling from half a second to half a minute, the upper half of it at random, so
+ * How long to wait before the next attempt: doubling from half a second to 20 s, the upper half of it at random, so
  * that the clients of a node that went away do not all come back in the same instant.
  * @param attempt how many attempts have failed in a row, from 0
  */

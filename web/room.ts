@@ -45,6 +45,7 @@ export class Room {
     }
     this.media = new MediaSession(device, webrtc, connection.request, muted, {
       trackChanged: (peer) => this.#trackChanged(peer),
+      pathChanged: handlers.changed,
       playbackBlocked: handlers.playbackBlocked,
       fault: handlers.fault,
       lost: handlers.mediaLost,

@@ -24,6 +24,8 @@ export type ClientState =
       peers: ReadonlyMap<string, RemotePeer>;
       /** Who speaks now, ourselves included, and how loud: dBov, 0 (loudest) to −127. */
       speaking: ReadonlyMap<string, number>;
+      /** No audio goes or comes for now: the way to the gateway broke and is being mended. */
+      isInterrupted: boolean;
     }
   /** The connection broke; the next attempt is at `retryAt` (Unix time in ms). `room` is joined again if there is one. */
   | { name: 'reconnecting'; room?: string; reason: CloseReason; attempt: number; retryAt: number }

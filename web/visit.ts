@@ -166,7 +166,7 @@ export class Visit {
         break;
       case 'in_room':
         this.#showMicrophone();
-        this.#page.showRoom(room, inRoomWords(state), false);
+        this.#page.showRoom(room, inRoomWords(state), state.isInterrupted);
         this.#showPeople(state);
         break;
       case 'closed':
@@ -176,8 +176,9 @@ export class Visit {
 
   /** On the way in at the entrance; on the way back in the room. */
   #showWay(status: string): void {
-    if (this.#people) this.#page.showRoom(this.#entry.room, status, true);
-    else this.#page.showProgress(status);
+    if (!this.#people) return this.#page.showProgress(status);
+    this.#page.showRoom(this.#entry.room, status, true);
+    this.#page.people.silence();
   }
 
   #showPeople({ peers, speaking }: InRoom): void {
@@ -199,7 +200,8 @@ export class Visit {
 const withLevel = (person: Omit<Person, 'levelDbov'>, levelDbov?: number): Person =>
   levelDbov === undefined ? person : { ...person, levelDbov };
 
-function inRoomWords({ peers }: InRoom): string {
+function inRoomWords({ peers, isInterrupted }: InRoom): string {
+  if (isInterrupted) return 'The audio is interrupted. Looking for a way to the gateway…';
   if (peers.size === 0) return 'You are in the room, alone.';
   return `You are in the room with ${peers.size === 1 ? 'one other' : `${peers.size} others`}.`;
 }
