@@ -34,7 +34,7 @@ export type App = {
   /** What is open now; all 0 when nobody is connected. */
   counts(): { sessions: number; rooms: number };
   mediaWorkerPids: number[];
-  /** Ends every session and closes every part, in the reverse of the order in which they were opened. */
+  /** Ends every session before it returns, then closes every part, in the reverse of the order in which they were opened. */
   close(): Promise<void>;
 };
 
@@ -106,7 +106,10 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     demo,
     counts: () => ({ sessions: sessions.size, rooms: rooms.size }),
     mediaWorkerPids: pool.pids,
-    close: () => opened.disposeAsync(),
+    close: () => {
+      sessions.drain();
+      return opened.disposeAsync();
+    },
   };
 }
 

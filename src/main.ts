@@ -15,20 +15,22 @@ function announce({ url, demo }: App): void {
 
 async function main(): Promise<void> {
   const opening = openApp(readSettings(process.env));
+  let app: App | undefined;
   const stop = (signal: NodeJS.Signals) => {
     // A second signal ends the process at once: its media workers and its Redis go with it.
     process.once(signal, () => process.exit(1));
-    void opening.then(
-      (app) => app.close(),
-      () => {
-        // It did not open; main says so.
-      },
-    );
+    // At once where that can be: mediasoup closes its workers on a signal too, and clients must hear of it before.
+    if (app) void app.close();
+    else opening.then((opened) => opened.close(), nothingToClose);
   };
   process.once('SIGINT', stop);
   process.once('SIGTERM', stop);
-  announce(await opening);
+  app = await opening;
+  announce(app);
 }
+
+/** It did not open; main says why. */
+const nothingToClose = () => {};
 
 main().catch((fault: unknown) => {
   const isExpected = fault instanceof SettingsError || !(fault instanceof Error);

@@ -8,7 +8,13 @@ import { type App, openApp } from '../../src/app.ts';
 export type TestGateway = App & { apiKey: string };
 
 /** Each test file runs in a process of its own, so its media workers need ports of their own. */
-const rtcPort = 20_000 + (process.pid % 4000) * 2;
+let nextRtcPort = 12_000 + (process.pid % 1000) * 18;
+
+/** A WebRTC port, with the one after it, that no other gateway of the tests has. */
+export function freeRtcPort(): number {
+  nextRtcPort += 2;
+  return nextRtcPort;
+}
 
 export async function openTestGateway(
   environment: Record<string, string> = {},
@@ -19,7 +25,7 @@ export async function openTestGateway(
       PORT: '0',
       DATA_DIR: dataDir,
       MEDIA_WORKERS: '2',
-      RTC_PORT: String(rtcPort),
+      RTC_PORT: String(freeRtcPort()),
       LOG_LEVEL: 'silent',
       ...environment,
     }),
@@ -36,9 +42,12 @@ export async function openTestGateway(
 }
 
 /** Waits until `condition` holds, for things that happen a moment later. */
-export async function eventually(what: string, condition: () => boolean): Promise<void> {
+export async function eventually(
+  what: string,
+  condition: () => boolean | Promise<boolean>,
+): Promise<void> {
   const deadlineMs = performance.now() + 5000;
-  while (!condition()) {
+  while (!(await condition())) {
     if (performance.now() > deadlineMs) throw new Error(`did not happen within 5 s: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }

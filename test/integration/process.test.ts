@@ -1,0 +1,114 @@
+import { afterEach, expect, test } from 'vitest';
+import { TestClient } from '../support/client.ts';
+import { eventually } from '../support/gateway.ts';
+import { GatewayProcess, isRunning } from '../support/process.ts';
+
+const started: GatewayProcess[] = [];
+afterEach(async () => {
+  for (const gateway of started.splice(0)) await gateway.dispose();
+});
+
+async function start(environment?: Record<string, string>, dataDir?: string) {
+  const gateway = await GatewayProcess.start(environment, dataDir);
+  started.push(gateway);
+  return gateway;
+}
+
+const connect = (url: string, apiKey: string) =>
+  TestClient.connect(url, { room: 'a', peer: 'p', api_key: apiKey, audio: 'opus' });
+
+test('start prints an address, a key, and a line for machines', async () => {
+  const gateway = await start();
+  const ready = await gateway.ready();
+  expect(ready).toEqual({
+    url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
+    account_id: 1,
+    api_key: expect.stringMatching(/^pl_[\w-]{43}$/),
+  });
+  expect(gateway.output).toContain(`Open ${ready.url}`);
+  expect((await fetch(ready.url)).headers.get('content-type')).toContain('text/html');
+});
+
+test.each(['SIGINT', 'SIGTERM'] as const)(
+  '%s: clients are told, everything that was started ends, exit code 0',
+  async (signal) => {
+    const gateway = await start();
+    const { url, api_key: apiKey } = await gateway.ready();
+    const client = await connect(url, apiKey);
+    await client.next('joined');
+    const children = await gateway.childPids();
+    expect(children.length).toBeGreaterThanOrEqual(2);
+    gateway.child.kill(signal);
+    expect(await client.closed).toBe(1012);
+    expect(await client.next('error')).toMatchObject({ code: 'draining', retryable: true });
+    expect(await gateway.exited).toBe(0);
+    for (const pid of children)
+      await eventually(`${pid} ends`, async () => !(await isRunning(pid)));
+  },
+);
+
+test('SIGKILL: its media workers and its Redis end too; the next start has the same account', async () => {
+  const gateway = await start();
+  const before = await gateway.ready();
+  const children = await gateway.childPids();
+  gateway.child.kill('SIGKILL');
+  for (const pid of children) await eventually(`${pid} ends`, async () => !(await isRunning(pid)));
+  const again = await start({}, gateway.dataDir);
+  expect(await again.ready()).toMatchObject({ account_id: 1, api_key: before.api_key });
+});
+
+test('a second gateway on the same folder is refused in a sentence', async () => {
+  const gateway = await start();
+  await gateway.ready();
+  const second = await start({}, gateway.dataDir);
+  expect(await second.exited).toBe(1);
+  expect(second.output).toMatch(/another gateway uses .*set DATA_DIR or REDIS_URL/);
+});
+
+test('a port that is taken is told in a sentence, and nothing is left running', async () => {
+  const gateway = await start();
+  const { port } = new URL((await gateway.ready()).url);
+  const second = await start({ PORT: port });
+  expect(await second.exited).toBe(1);
+  expect(second.output).toMatch(/Partyline could not start\..*EADDRINUSE/);
+  expect(second.output).not.toMatch(/\n\s+at /);
+});
+
+test('wrong settings are told all at once', async () => {
+  const gateway = await start({ PORT: 'x', MEDIA_WORKERS: '0' });
+  expect(await gateway.exited).toBe(1);
+  expect(gateway.output).toMatch(/PORT must be[^]*MEDIA_WORKERS must be/);
+});
+
+test('a media worker program that is not there is told by its name', async () => {
+  const gateway = await start({ MEDIASOUP_WORKER_BIN: '/nonexistent/mediasoup-worker' });
+  expect(await gateway.exited).toBe(1);
+  expect(gateway.output).toContain('/nonexistent/mediasoup-worker');
+});
+
+test('the API key is in no log line, whatever goes wrong', async () => {
+  const gateway = await start({ LOG_LEVEL: 'trace' });
+  const { url, api_key: apiKey } = await gateway.ready();
+  const client = await connect(url, apiKey);
+  await client.next('joined');
+  client.send('{');
+  client.send({ type: 'join', room: apiKey.slice(0, 0) });
+  await client.close();
+  const tooMany = await TestClient.connect(url, { room: '', peer: 'p', api_key: apiKey });
+  await tooMany.closed;
+  const suspect = await TestClient.connect(url, { room: 'a', peer: 'p', api_key: `${apiKey}x` });
+  await suspect.closed;
+  const query = `?api_key=${apiKey}`;
+  const headers = { authorization: `Bearer ${apiKey}` };
+  for (const path of [`/ws${query}`, `/nothing${query}`, `/api/me${query}`]) {
+    expect(await (await fetch(url + path, { headers })).text()).not.toContain(apiKey);
+  }
+  await fetch(`${url}/api/me${query}`, { method: 'POST', headers, body: '{' });
+  gateway.child.kill('SIGTERM');
+  await gateway.exited;
+  const announced = gateway.output
+    .split('\n')
+    .filter((line) => line.startsWith('Demo account') || line.startsWith('ready '));
+  expect(announced).toHaveLength(2);
+  expect(gateway.output.split(apiKey)).toHaveLength(announced.length + 1);
+});

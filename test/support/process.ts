@@ -1,0 +1,78 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { eventually, freeRtcPort } from './gateway.ts';
+
+/** The gateway as its users run it: a process of its own. */
+export class GatewayProcess {
+  readonly dataDir: string;
+  readonly child: ChildProcess;
+  /** Everything that it wrote, to either stream. */
+  output = '';
+  readonly exited: Promise<number | null>;
+
+  private constructor(dataDir: string, environment: Record<string, string>) {
+    this.dataDir = dataDir;
+    this.child = spawn(process.execPath, [join(import.meta.dirname, '../../src/main.ts')], {
+      env: {
+        ...process.env,
+        PORT: '0',
+        DATA_DIR: dataDir,
+        MEDIA_WORKERS: '1',
+        RTC_PORT: String(freeRtcPort()),
+        ...environment,
+      },
+    });
+    this.exited = once(this.child, 'exit').then(([code]) => code as number | null);
+    for (const stream of [this.child.stdout, this.child.stderr]) {
+      stream?.on('data', (chunk: Buffer) => (this.output += chunk.toString()));
+    }
+  }
+
+  static async start(
+    environment: Record<string, string> = {},
+    dataDir?: string,
+  ): Promise<GatewayProcess> {
+    const folder = dataDir ?? (await mkdtemp(join(tmpdir(), 'partyline-process-')));
+    return new GatewayProcess(folder, environment);
+  }
+
+  /** What the line `ready {…}` says. */
+  async ready(): Promise<{ url: string; account_id: number; api_key: string }> {
+    await eventually('the ready line', () => /^ready .*\n/m.test(this.output));
+    const [, json] = /^ready (.*)$/m.exec(this.output) ?? [];
+    return JSON.parse(json ?? '') as { url: string; account_id: number; api_key: string };
+  }
+
+  /** The processes that it has started and that still run. */
+  async childPids(): Promise<number[]> {
+    const pids = (await readdir('/proc')).map(Number).filter((pid) => pid > 0);
+    const parents = await Promise.all(pids.map(async (pid) => [pid, await parentOf(pid)] as const));
+    return parents.filter(([, parent]) => parent === this.child.pid).map(([pid]) => pid);
+  }
+
+  /** Kills it if it still runs, and removes its folder. */
+  async dispose(): Promise<void> {
+    this.child.kill('SIGKILL');
+    await this.exited;
+    await rm(this.dataDir, { recursive: true, force: true, maxRetries: 10 });
+  }
+}
+
+export async function isRunning(pid: number): Promise<boolean> {
+  return (await parentOf(pid)) !== undefined;
+}
+
+/** Undefined for a process that has gone, or is a zombie. */
+async function parentOf(pid: number): Promise<number | undefined> {
+  try {
+    const status = await readFile(`/proc/${pid}/stat`, 'utf8');
+    const [state, parent] = status.slice(status.lastIndexOf(')') + 2).split(' ');
+    return state === 'Z' ? undefined : Number(parent);
+  } catch {
+    // It has gone since the folder was read.
+    return undefined;
+  }
+}
