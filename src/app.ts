@@ -33,6 +33,8 @@ export type App = {
   demo: DemoAccount | undefined;
   /** What is open now; all 0 when nobody is connected. */
   counts(): { sessions: number; rooms: number };
+  /** How many rooms the media workers themselves know of. */
+  countRouters(): Promise<number>;
   mediaWorkerPids: number[];
   /** Ends every session before it returns, then closes every part, in the reverse of the order in which they were opened. */
   close(): Promise<void>;
@@ -105,6 +107,7 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     url: urlOf(server, settings.HOST),
     demo,
     counts: () => ({ sessions: sessions.size, rooms: rooms.size }),
+    countRouters: () => pool.countRouters(),
     mediaWorkerPids: pool.pids,
     close: () => {
       sessions.drain();

@@ -52,6 +52,12 @@ export class MediaWorkerPool {
     return [...this.#workers.values()].map(({ worker }) => worker.pid);
   }
 
+  /** How many routers the media workers themselves know of; for those who look for leaks. */
+  async countRouters(): Promise<number> {
+    const dumps = await Promise.all([...this.#workers.values()].map(({ worker }) => worker.dump()));
+    return dumps.reduce((count, { routerIds }) => count + routerIds.length, 0);
+  }
+
   /**
    * Opens a router for one room on the media worker that has the fewest.
    * @param onLost called once if the media worker dies under it

@@ -1,4 +1,4 @@
-import { WebSocket } from 'ws';
+import { type ClientOptions, WebSocket } from 'ws';
 import type { ServerMessage } from '../../src/protocol/messages.ts';
 
 type MessageOf<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
@@ -27,10 +27,16 @@ export class TestClient {
   readonly errors: Error[] = [];
 
   /** Connects; does not wait for anything but the upgrade. */
-  static async connect(url: string, query: Record<string, string>): Promise<TestClient> {
+  static async connect(
+    url: string,
+    query: Record<string, string | undefined>,
+    options: ClientOptions = {},
+  ): Promise<TestClient> {
     const address = new URL('/ws', url.replace('http', 'ws'));
-    address.search = new URLSearchParams(query).toString();
-    const socket = new WebSocket(address, { perMessageDeflate: false });
+    for (const [name, value] of Object.entries(query)) {
+      if (value !== undefined) address.searchParams.set(name, value);
+    }
+    const socket = new WebSocket(address, { perMessageDeflate: false, ...options });
     const client = new TestClient(socket);
     await new Promise((resolve, reject) => {
       socket.once('open', resolve);
@@ -55,7 +61,10 @@ export class TestClient {
   }
 
   /** Sends a message and waits for the next one of the type of its answer. */
-  async ask<T extends ServerMessage['type']>(message: object, answer: T): Promise<MessageOf<T>> {
+  async ask<T extends ServerMessage['type']>(
+    message: object | string,
+    answer: T,
+  ): Promise<MessageOf<T>> {
     const from = this.messages.length;
     this.send(message);
     return this.next(answer, from);
