@@ -61,18 +61,27 @@ async function isWhole() {
   return [...COPIED, 'main.js', 'main.js.map'].every((name) => present.has(name));
 }
 
-/** Never half a file for a gateway that is serving it, nor for a second build at the same time. */
+/**
+ * Never half a file for a gateway that is serving it, nor for a second build at the same time.
+ *
+ * @param {string} path
+ * @param {string | Uint8Array} contents
+ */
 async function replaceFile(path, contents) {
   const temporary = `${path}.${randomUUID()}.tmp`;
   await writeFile(temporary, contents);
   await rename(temporary, path);
 }
 
+/**
+ * @param {string} path
+ * @returns {Promise<string | undefined>} undefined when there is no such file
+ */
 async function readText(path) {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
-    if (error.code === 'ENOENT') return undefined;
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
     throw error;
   }
 }

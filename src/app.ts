@@ -35,7 +35,7 @@ export type App = {
   counts(): { sessions: number; rooms: number };
   /** How many rooms the media workers themselves know of. */
   countRouters(): Promise<number>;
-  mediaWorkerPids: number[];
+  mediaWorkerPids(): number[];
   /** Ends every session before it returns, then closes every part, in the reverse of the order in which they were opened. */
   close(): Promise<void>;
 };
@@ -108,7 +108,7 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     demo,
     counts: () => ({ sessions: sessions.size, rooms: rooms.size }),
     countRouters: () => pool.countRouters(),
-    mediaWorkerPids: pool.pids,
+    mediaWorkerPids: () => pool.pids,
     close: () => {
       sessions.drain();
       return opened.disposeAsync();

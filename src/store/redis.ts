@@ -43,12 +43,20 @@ export class Redis {
    * @throws {PartylineError} `overloaded` when Redis does not answer
    */
   async run<T>(commands: (client: Client) => Promise<T>): Promise<T> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_resolve, reject) => {
+      const fault = new Error(`redis took more than ${COMMAND_TIMEOUT_MS} ms`);
+      timer = setTimeout(() => reject(fault), COMMAND_TIMEOUT_MS);
+    });
     try {
-      return await commands(this.#client);
+      // The client's own time-out covers only commands that it has not sent yet.
+      return await Promise.race([commands(this.#client), late]);
     } catch (cause) {
       this.#log.warn({ err: cause }, 'redis did not answer');
       const options = { cause, retryAfterMs: RETRY_AFTER_MS };
       throw new PartylineError('overloaded', 'The store cannot be reached.', options);
+    } finally {
+      clearTimeout(timer);
     }
   }
 
@@ -71,6 +79,5 @@ function newClient(address: RedisAddress) {
       ? { url: address.url, socket: { reconnectStrategy } }
       : { socket: { path: address.socketPath, tls: false, reconnectStrategy } }),
     disableOfflineQueue: true,
-    commandOptions: { timeout: COMMAND_TIMEOUT_MS },
   });
 }

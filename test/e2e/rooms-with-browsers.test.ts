@@ -150,7 +150,7 @@ test('a page whose connection breaks comes back by itself, and hears again', asy
     document.body.dataset['states'] = '';
     window.partyline?.on('change', ({ name }) => (document.body.dataset['states'] += ` ${name}`));
   });
-  for (const pid of gateway.mediaWorkerPids) process.kill(pid, 'SIGKILL');
+  for (const pid of gateway.mediaWorkerPids()) process.kill(pid, 'SIGKILL');
   expect(await legacy.closed).toBe(4504);
   await browser.page.waitForFunction(() =>
     / reconnecting .*in_room$/.test(document.body.dataset['states'] ?? ''),

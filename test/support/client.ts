@@ -54,10 +54,14 @@ export class TestClient {
   }
 
   /** The first message of a type that came, or will come, after the `from`-th message. */
-  async next<T extends ServerMessage['type']>(type: T, from = 0): Promise<MessageOf<T>> {
-    return this.until(`message "${type}"`, () =>
-      this.messages.slice(from).find((message): message is MessageOf<T> => message.type === type),
-    );
+  async next<T extends ServerMessage['type']>(
+    type: T,
+    from = 0,
+    timeoutMs?: number,
+  ): Promise<MessageOf<T>> {
+    const read = () =>
+      this.messages.slice(from).find((message): message is MessageOf<T> => message.type === type);
+    return this.until(`message "${type}"`, read, timeoutMs);
   }
 
   /** Sends a message and waits for the next one of the type of its answer. */
@@ -71,16 +75,18 @@ export class TestClient {
   }
 
   /** Waits until `read` gives something. */
-  async until<T>(what: string, read: () => T | undefined): Promise<T> {
+  async until<T>(what: string, read: () => T | undefined, timeoutMs = 5000): Promise<T> {
     const found = read();
     if (found !== undefined) return found;
     return new Promise<T>((resolve, reject) => {
       const giveUp = setTimeout(() => {
         this.#waiting.delete(wake);
         reject(
-          new Error(`no ${what} within 5 s; came: ${JSON.stringify(this.messages).slice(0, 2000)}`),
+          new Error(
+            `no ${what} within ${timeoutMs} ms; came: ${JSON.stringify(this.messages).slice(0, 2000)}`,
+          ),
         );
-      }, 5000);
+      }, timeoutMs);
       const wake = () => {
         const value = read();
         if (value === undefined) return;
@@ -90,6 +96,11 @@ export class TestClient {
       };
       this.#waiting.add(wake);
     });
+  }
+
+  /** Leaves what comes where it is, as a client does that hangs. */
+  stopReading(): void {
+    this.#socket.pause();
   }
 
   /** Closes as a well-behaved client does. */

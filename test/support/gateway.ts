@@ -1,11 +1,15 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import Fastify from 'fastify';
 import { readSettings } from '../../config/settings.ts';
 import { type App, openApp } from '../../src/app.ts';
 
 /** A real gateway in this process: its own media workers and its own Redis, in a folder of its own. */
 export type TestGateway = App & { apiKey: string };
+
+/** A log that says nothing, for parts that are opened without a gateway. */
+export const silentLog = Fastify().log;
 
 /** Each test file runs in a process of its own, so its media workers need ports of their own. */
 let nextRtcPort = 12_000 + (process.pid % 1000) * 18;

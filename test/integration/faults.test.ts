@@ -1,0 +1,183 @@
+import { afterEach, expect, test } from 'vitest';
+import { Accounts } from '../../src/accounts/accounts.ts';
+import { Redis } from '../../src/store/redis.ts';
+import { TestClient } from '../support/client.ts';
+import { eventually, openTestGateway, silentLog, type TestGateway } from '../support/gateway.ts';
+import { TestRedis } from '../support/redis.ts';
+import { opusTone, pcmTone, play } from '../support/sound.ts';
+
+const cleanUps: (() => Promise<void> | void)[] = [];
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp();
+});
+
+async function openGateway(environment: Record<string, string> = {}): Promise<TestGateway> {
+  const gateway = await openTestGateway(environment);
+  cleanUps.push(() => gateway.close());
+  return gateway;
+}
+
+async function openRedis(): Promise<TestRedis> {
+  const redis = await TestRedis.start();
+  cleanUps.push(() => redis.kill());
+  return redis;
+}
+
+async function connect(
+  gateway: TestGateway,
+  query: Record<string, string> = {},
+): Promise<TestClient> {
+  const client = await TestClient.connect(gateway.url, {
+    room: 'a',
+    peer: 'alice',
+    api_key: gateway.apiKey,
+    audio: 'opus',
+    ...query,
+  });
+  cleanUps.push(() => client.vanish());
+  return client;
+}
+
+async function enter(gateway: TestGateway, peer: string, query: Record<string, string> = {}) {
+  const client = await connect(gateway, { peer, ...query });
+  await client.next('joined');
+  return client;
+}
+
+/** Another account, as an operator would make it. */
+async function createAccount(redis: TestRedis, plan: 'free' | 'pro'): Promise<string> {
+  const store = await Redis.connect({ url: redis.url }, silentLog);
+  const accounts = new Accounts(store);
+  const { id } = await accounts.create({ name: 'Other', email: 'other@localhost', plan });
+  const apiKey = await accounts.addKey(id);
+  await store.close();
+  return apiKey;
+}
+
+test('rooms and peers of two accounts never meet, whatever their names', async () => {
+  const redis = await openRedis();
+  const gateway = await openGateway({ REDIS_URL: redis.url });
+  const otherKey = await createAccount(redis, 'pro');
+  const alice = await enter(gateway, 'alice');
+  const stranger = await enter(gateway, 'alice', { api_key: otherKey });
+  expect((await stranger.next('joined')).peers).toEqual([]);
+  await play(alice, await opusTone(1000, 0.5, 400));
+  expect(stranger.frames).toEqual([]);
+  expect(alice.messages.map(({ type }) => type)).not.toContain('peer_joined');
+});
+
+test('the sixth connection of a free account is refused, until one of the five has gone', async () => {
+  const redis = await openRedis();
+  const gateway = await openGateway({ REDIS_URL: redis.url });
+  const apiKey = await createAccount(redis, 'free');
+  const five = [];
+  for (const peer of ['1', '2', '3', '4', '5']) {
+    five.push(await enter(gateway, peer, { api_key: apiKey }));
+  }
+  const sixth = await connect(gateway, { peer: '6', api_key: apiKey });
+  expect(await sixth.closed).toBe(4429);
+  expect(sixth.messages).toEqual([
+    {
+      type: 'error',
+      code: 'ccu_limit',
+      message: expect.any(String),
+      retryable: true,
+      retry_after_ms: expect.any(Number),
+    },
+  ]);
+  const replaced = await enter(gateway, '5', { api_key: apiKey });
+  expect((await replaced.next('welcome')).limits).toMatchObject({ max_ccu: 5, current_ccu: 5 });
+  await five[0]?.close();
+  await enter(gateway, '6', { api_key: apiKey });
+});
+
+test('a media worker that is killed: its rooms end with 4504, others go on, and it is replaced', async () => {
+  const gateway = await openGateway();
+  // Rooms go to the media worker that has the fewest: these two are apart.
+  const a = await enter(gateway, 'a', { room: 'a' });
+  const [b, listener] = [
+    await enter(gateway, 'b', { room: 'b' }),
+    await enter(gateway, 'listener', { room: 'b' }),
+  ];
+  const [first] = gateway.mediaWorkerPids();
+  process.kill(first ?? 0, 'SIGKILL');
+  const lost = await Promise.race([
+    a.closed.then((code) => ({ code, survivors: [b, listener] })),
+    b.closed.then((code) => ({ code, survivors: [a] })),
+  ]);
+  expect(lost.code).toBe(4504);
+  await eventually('it is replaced', () => gateway.mediaWorkerPids().length === 2);
+  for (const survivor of lost.survivors) await survivor.ask({ type: 'leave' }, 'left');
+  await eventually('the lost rooms are let go', () => gateway.counts().rooms === 0);
+  await enter(gateway, 'again1', { room: 'a' });
+  await enter(gateway, 'again2', { room: 'b' });
+});
+
+test.each(['hangs', 'is killed'] as const)(
+  'Redis %s: calls go on, new connections are put off; when it is back, all is well',
+  async (what) => {
+    const redis = await openRedis();
+    const gateway = await openGateway({ REDIS_URL: redis.url });
+    const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
+    if (what === 'hangs') redis.hang();
+    else await redis.kill();
+    const tone = await opusTone(1000, 0.5, 1000);
+    const playing = play(alice, tone);
+    const late = await connect(gateway, { peer: 'late' });
+    expect(await late.closed).toBe(1013);
+    expect(await late.next('error')).toMatchObject({
+      code: 'overloaded',
+      retryable: true,
+      retry_after_ms: expect.any(Number),
+    });
+    const me = () =>
+      fetch(`${gateway.url}/api/me`, { headers: { authorization: `Bearer ${gateway.apiKey}` } });
+    const response = await me();
+    expect(response.status).toBe(503);
+    expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
+    await playing;
+    await eventually('no frame is lost', () => bob.frames.length === tone.length);
+    if (what === 'hangs') redis.goOn();
+    else await redis.restart();
+    // An empty Redis knows no key any more: that is an answer too, and not 503.
+    await eventually('it answers', async () => (await me()).status !== 503);
+  },
+);
+
+test('a client that does not read loses frames, then its place; the others hear every frame', async () => {
+  const gateway = await openGateway();
+  const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
+  const slow = await enter(gateway, 'slow', { audio: 'pcm_f32le;rate=48000;channels=2' });
+  slow.stopReading();
+  const tone = await opusTone(1000, 0.5, 25_000);
+  const playing = play(alice, tone);
+  expect(await bob.next('peer_left', 0, 28_000)).toMatchObject({
+    peer: 'slow',
+    reason: 'slow_consumer',
+  });
+  await playing;
+  await eventually('every frame', () => bob.frames.length === tone.length);
+}, 40_000);
+
+test('a burst far ahead of real time is cut to 200 ms, and what follows is heard', async () => {
+  const gateway = await openGateway();
+  const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
+  const tone = await opusTone(1000, 0.5, 1000);
+  for (const packet of tone) alice.sendAudio(packet);
+  await eventually('200 ms', () => bob.frames.length === 10);
+  const before = bob.frames.length;
+  await new Promise((resolve) => setTimeout(resolve, 400));
+  await play(alice, tone.slice(0, 20));
+  await eventually('the rest', () => bob.frames.length === before + 20);
+});
+
+test('an account hears PCM from nobody who is silent', async () => {
+  const gateway = await openGateway();
+  const audio = 'pcm_s16le;rate=48000;channels=1';
+  const [alice, bob] = [
+    await enter(gateway, 'alice', { audio }),
+    await enter(gateway, 'bob', { audio }),
+  ];
+  await play(alice, pcmTone(1000, 0, 600));
+  expect(bob.frames).toEqual([]);
+});

@@ -1,0 +1,80 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import { createClient } from 'redis';
+import { eventually } from './gateway.ts';
+
+/** An operator's Redis: on a TCP port, and able to be stopped, cut and started again. */
+export class TestRedis {
+  readonly #port: number;
+  #child: ChildProcess;
+
+  private constructor(port: number) {
+    this.#port = port;
+    this.#child = spawnRedis(port);
+  }
+
+  static async start(): Promise<TestRedis> {
+    const redis = new TestRedis(await freePort());
+    await redis.#untilAnswering();
+    return redis;
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.#port}`;
+  }
+
+  /** It hangs: its socket is open, and nobody answers. */
+  hang(): void {
+    this.#child.kill('SIGSTOP');
+  }
+
+  goOn(): void {
+    this.#child.kill('SIGCONT');
+  }
+
+  async kill(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const exited = once(this.#child, 'exit');
+    this.#child.kill('SIGKILL');
+    await exited;
+  }
+
+  /** Starts it again, with nothing of what it knew. */
+  async restart(): Promise<void> {
+    await this.kill();
+    this.#child = spawnRedis(this.#port);
+    await this.#untilAnswering();
+  }
+
+  async #untilAnswering(): Promise<void> {
+    await eventually('redis answers', async () => {
+      const client = createClient({ url: this.url, socket: { reconnectStrategy: false } });
+      // The same fault rejects connect().
+      client.on('error', () => {});
+      try {
+        await client.connect();
+        await client.close();
+        return true;
+      } catch {
+        // Not yet.
+        return false;
+      }
+    });
+  }
+}
+
+const spawnRedis = (port: number) =>
+  spawn('redis-server', ['--port', String(port), '--save', '', '--appendonly', 'no'], {
+    stdio: 'ignore',
+  });
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  const listening = once(server, 'listening');
+  server.listen(0, '127.0.0.1');
+  await listening;
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  return port;
+}
