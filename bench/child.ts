@@ -1,0 +1,87 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { availableParallelism } from 'node:os';
+
+const READY_TIMEOUT_MS = 15_000;
+const STOP_TIMEOUT_MS = 5000;
+
+/** With two cores or more, the load is made on one and what is measured runs on another. */
+export const PINNING =
+  process.platform === 'linux' && availableParallelism() > 1 && hasTaskset()
+    ? { load: 0, measured: 1 }
+    : undefined;
+
+/** Binds this process, all its threads, to the core of the load. */
+export function pinLoad(): void {
+  if (!PINNING) return;
+  const list = ['-a', '-c', '-p', String(PINNING.load), String(process.pid)];
+  execFileSync('taskset', list, { stdio: 'ignore' });
+}
+
+/** A Node process on the measured core, that prints one line `ready {…}`; it ends when this one does, however that ends. */
+export class Child {
+  readonly process: ChildProcess;
+  readonly pid: number;
+  readonly #name: string;
+  readonly #exited: Promise<unknown>;
+  #output = '';
+  #wake = () => {};
+
+  /** @param args those of node */
+  constructor(name: string, args: string[], environment: Record<string, string> = {}) {
+    const pin = PINNING ? ['taskset', '-c', String(PINNING.measured)] : [];
+    // Both become the process they start, so that its pid is Node's.
+    const command = [...pin, 'setpriv', '--pdeathsig', 'TERM', '--', process.execPath, ...args];
+    this.#name = name;
+    this.process = spawn(command[0]!, command.slice(1), {
+      env: { ...process.env, ...environment },
+      stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+    });
+    if (this.process.pid === undefined) throw new Error(`${name} did not start`);
+    this.pid = this.process.pid;
+    this.#exited = once(this.process, 'exit').then(() => this.#wake());
+    this.process.stdout?.on('data', (chunk: Buffer) => {
+      this.#output += chunk.toString();
+      this.#wake();
+    });
+  }
+
+  /** What its `ready` line says. */
+  async ready(): Promise<Record<string, string | number>> {
+    const deadline = AbortSignal.timeout(READY_TIMEOUT_MS);
+    for (;;) {
+      const [, json] = /^ready (.*)\n/m.exec(this.#output) ?? [];
+      if (json) return JSON.parse(json) as Record<string, string | number>;
+      if (this.#hasExited || deadline.aborted) {
+        throw new Error(`${this.#name} did not become ready; it said:\n${this.#output}`);
+      }
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+        deadline.addEventListener('abort', () => resolve(), { once: true });
+      });
+    }
+  }
+
+  /** Ends it, by force if it does not end by itself. */
+  async stop(): Promise<void> {
+    if (this.#hasExited) return;
+    const force = setTimeout(() => this.process.kill('SIGKILL'), STOP_TIMEOUT_MS);
+    this.process.kill('SIGTERM');
+    await this.#exited;
+    clearTimeout(force);
+  }
+
+  get #hasExited(): boolean {
+    return this.process.exitCode !== null || this.process.signalCode !== null;
+  }
+}
+
+function hasTaskset(): boolean {
+  try {
+    execFileSync('taskset', ['--version'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    // Measured all the same, only less quietly.
+    return false;
+  }
+}

@@ -1,0 +1,16 @@
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+
+/** A process: sends every datagram back to where it came from. */
+
+const SOCKET_BUFFER_BYTES = 1 << 22;
+
+const socket = createSocket({
+  type: 'udp4',
+  recvBufferSize: SOCKET_BUFFER_BYTES,
+  sendBufferSize: SOCKET_BUFFER_BYTES,
+});
+socket.on('message', (datagram, { port, address }) => socket.send(datagram, port, address));
+socket.bind(0, '127.0.0.1');
+await once(socket, 'listening');
+process.stdout.write(`ready ${JSON.stringify({ port: socket.address().port })}\n`);

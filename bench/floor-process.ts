@@ -1,0 +1,51 @@
+import { fileURLToPath } from 'node:url';
+import { Child } from './child.ts';
+import { cpuMs } from './process-stats.ts';
+import type { Scenario } from './scenario.ts';
+
+const RELAY = fileURLToPath(new URL('./floor-relay.ts', import.meta.url));
+const ECHO = fileURLToPath(new URL('./floor-echo.ts', import.meta.url));
+
+/** The least that the same traffic can cost: a relay in the gateway's place, and an echo in the media worker's. */
+export class FloorProcess {
+  readonly #relay: Child;
+  readonly #echo: Child;
+  readonly #url: string;
+
+  private constructor(relay: Child, echo: Child, url: string) {
+    this.#relay = relay;
+    this.#echo = echo;
+    this.#url = url;
+  }
+
+  static async start(scenario: Scenario): Promise<FloorProcess> {
+    const echo = new Child('the echo', [ECHO]);
+    try {
+      const { port } = await echo.ready();
+      const relay = new Child('the relay', [RELAY, JSON.stringify(scenario), String(port)]);
+      try {
+        const { url } = await relay.ready();
+        return new FloorProcess(relay, echo, String(url));
+      } catch (fault) {
+        await relay.stop();
+        throw fault;
+      }
+    } catch (fault) {
+      await echo.stop();
+      throw fault;
+    }
+  }
+
+  address(room: number, peer: number): URL {
+    return new URL(`/?room=${room}&peer=${peer}`, this.#url);
+  }
+
+  /** Of the relay; the echo's is not counted, as the media worker's is not. */
+  cpuMs(): number {
+    return cpuMs(this.#relay.pid);
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([this.#relay.stop(), this.#echo.stop()]);
+  }
+}

@@ -1,0 +1,107 @@
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Child } from './child.ts';
+import type { ProbeReport } from './probe-report.ts';
+import { childrenNamed, cpuMs, residentKb } from './process-stats.ts';
+
+const GATEWAY = fileURLToPath(new URL('../src/main.ts', import.meta.url));
+const PROBE = new URL('./probe.ts', import.meta.url).href;
+
+export type GatewayOptions = {
+  /** Look inside, which costs CPU. */
+  probe?: boolean;
+  /** Folder for a CPU profile, written when it stops. */
+  profileDir?: string | undefined;
+};
+
+/** The gateway as its users run it, with one media worker, and with data of its own. */
+export class GatewayProcess {
+  readonly #child: Child;
+  readonly #dataDir: string;
+  readonly #url: string;
+  readonly #apiKey: string;
+  readonly #mediaWorkers: number[];
+
+  private constructor(child: Child, dataDir: string, url: string, apiKey: string) {
+    this.#child = child;
+    this.#dataDir = dataDir;
+    this.#url = url;
+    this.#apiKey = apiKey;
+    this.#mediaWorkers = childrenNamed(child.pid, 'mediasoup-worker');
+  }
+
+  static async start({ probe, profileDir }: GatewayOptions = {}): Promise<GatewayProcess> {
+    const dataDir = await mkdtemp(join(tmpdir(), 'partyline-bench-'));
+    const preload = probe ? ['--import', PROBE] : [];
+    const profile = profileDir ? ['--cpu-prof', `--cpu-prof-dir=${profileDir}`] : [];
+    const child = new Child('the gateway', [...preload, ...profile, GATEWAY], {
+      PORT: '0',
+      HOST: '127.0.0.1',
+      REDIS_URL: '',
+      DATA_DIR: dataDir,
+      DEMO_ACCOUNT: 'true',
+      MEDIA_WORKERS: '1',
+      RTC_LISTEN_IP: '127.0.0.1',
+      RTC_PORT: String(await freePort()),
+      LOG_LEVEL: 'warn',
+    });
+    try {
+      const { url, api_key: apiKey } = await child.ready();
+      return new GatewayProcess(child, dataDir, String(url), String(apiKey));
+    } catch (fault) {
+      await child.stop();
+      await rm(dataDir, { recursive: true, force: true });
+      throw fault;
+    }
+  }
+
+  /** Where a peer connects to be in a room. */
+  address(room: number, peer: number, delivery: string): URL {
+    const address = new URL('/ws', this.#url.replace('http', 'ws'));
+    const query = { room: `room-${room}`, peer: `peer-${room}-${peer}`, api_key: this.#apiKey };
+    address.search = new URLSearchParams({ ...query, audio: 'opus', delivery }).toString();
+    return address;
+  }
+
+  cpuMs(): { node: number; mediaWorkers: number } {
+    return { node: cpuMs(this.#child.pid), mediaWorkers: sum(this.#mediaWorkers.map(cpuMs)) };
+  }
+
+  /** Of Node and the media workers together. */
+  residentKb(): number {
+    return residentKb(this.#child.pid) + sum(this.#mediaWorkers.map(residentKb));
+  }
+
+  /** The probe measures from here on. */
+  resetProbe(): void {
+    this.#child.process.send('reset');
+  }
+
+  async askProbe(): Promise<ProbeReport> {
+    const answer = once(this.#child.process, 'message', { signal: AbortSignal.timeout(5000) });
+    this.#child.process.send('report');
+    const [report] = (await answer) as [ProbeReport];
+    return report;
+  }
+
+  async stop(): Promise<void> {
+    await this.#child.stop();
+    await rm(this.#dataDir, { recursive: true, force: true });
+  }
+}
+
+const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}

@@ -1,0 +1,57 @@
+import { pinLoad } from './child.ts';
+import { type Bounds, measureFloor, measureGateway } from './measure.ts';
+import { type Options, readOptions, USAGE } from './options.ts';
+import { encodePackets } from './packets.ts';
+import { reportFoot, reportHead, reportMachine, reportRow, type Row } from './report.ts';
+import type { Scenario } from './scenario.ts';
+
+/** The load generator: what the gateway costs, beside the least that the same traffic can cost. */
+
+const say = (text: string) => process.stdout.write(text);
+
+async function measure(scenario: Scenario, bounds: Bounds, profileDir?: string): Promise<Row> {
+  const gateway = await measureGateway(scenario, bounds, { profileDir });
+  const isCompared = scenario.speakers > 0 && profileDir === undefined;
+  // Right after the gateway, so that both find the machine in the same mood.
+  const floor = isCompared ? await measureFloor(scenario, bounds) : undefined;
+  const probed = isCompared ? await measureGateway(scenario, bounds, { probe: true }) : undefined;
+  return { scenario, gateway, probed, floor };
+}
+
+async function run({ scenarios, seconds, profileDir }: Options, signal: AbortSignal) {
+  pinLoad();
+  const encoded = await encodePackets();
+  say(`${reportMachine(encoded, seconds)}\n${reportHead()}`);
+  const rows: Row[] = [];
+  for (const scenario of scenarios) {
+    const row = await measure(scenario, { seconds, packets: encoded.packets, signal }, profileDir);
+    rows.push(row);
+    say(reportRow(row));
+  }
+  say(reportFoot(rows));
+}
+
+function readArguments(): Options | undefined {
+  try {
+    return readOptions(process.argv.slice(2));
+  } catch (fault) {
+    process.stderr.write(`${fault instanceof Error ? fault.message : String(fault)}\n\n${USAGE}`);
+    process.exitCode = 2;
+    return undefined;
+  }
+}
+
+const interrupted = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  // A second one ends this process at once, and the kernel then ends those that it started.
+  process.once(signal, () => interrupted.abort());
+}
+
+const options = readArguments();
+if (options) {
+  await run(options, interrupted.signal).catch((fault: unknown) => {
+    if (!interrupted.signal.aborted) throw fault;
+    process.stderr.write('\nInterrupted; everything that was started has been stopped.\n');
+    process.exitCode = 130;
+  });
+}

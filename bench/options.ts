@@ -1,0 +1,64 @@
+import { parseArgs } from 'node:util';
+import { type Scenario, TABLE } from './scenario.ts';
+
+export type Options = {
+  scenarios: Scenario[];
+  /** Length of each window. */
+  seconds: number;
+  /** Profile the gateway into this folder, and measure nothing else. */
+  profileDir: string | undefined;
+};
+
+export const USAGE = `Usage: npm run bench -- [options]
+Without --rooms, --peers, --speakers and --delivery: the whole table.
+  --rooms R        rooms (20)
+  --peers N        peers in each room (10); the demo account has 500 connections
+  --speakers S     of them, how many speak all the time (1)
+  --delivery D     mix or forward (mix)
+  --seconds T      length of each measured window (8)
+  --cpu-prof DIR   write a CPU profile of the gateway to DIR, and measure neither latency nor floor
+`;
+
+const MAX_PEERS = 500;
+
+/** @throws {Error} that says which option is wrong */
+export function readOptions(args: string[]): Options {
+  const { values } = parseArgs({
+    args,
+    options: {
+      rooms: { type: 'string' },
+      peers: { type: 'string' },
+      speakers: { type: 'string' },
+      delivery: { type: 'string' },
+      seconds: { type: 'string', default: '8' },
+      'cpu-prof': { type: 'string' },
+    },
+  });
+  const { rooms, peers, speakers, delivery } = values;
+  const isOne = [rooms, peers, speakers, delivery].some((value) => value !== undefined);
+  return {
+    scenarios: isOne ? [readScenario({ rooms, peers, speakers, delivery })] : TABLE,
+    seconds: wholeNumber('seconds', values.seconds, 1),
+    profileDir: values['cpu-prof'],
+  };
+}
+
+type Given = Record<keyof Scenario, string | undefined>;
+
+function readScenario(given: Given): Scenario {
+  const { delivery = 'mix' } = given;
+  if (delivery !== 'mix' && delivery !== 'forward') {
+    throw new Error('--delivery is mix or forward');
+  }
+  const rooms = wholeNumber('rooms', given.rooms ?? '20', 1);
+  const peers = wholeNumber('peers', given.peers ?? '10', 1);
+  const speakers = wholeNumber('speakers', given.speakers ?? '1', 0);
+  if (speakers > peers) throw new Error('--speakers is at most --peers');
+  if (rooms * peers > MAX_PEERS) throw new Error(`rooms × peers is at most ${MAX_PEERS}`);
+  return { rooms, peers, speakers, delivery };
+}
+
+function wholeNumber(name: string, text: string, least: number): number {
+  if (/^\d+$/.test(text) && Number(text) >= least) return Number(text);
+  throw new Error(`--${name} is a whole number of at least ${least}`);
+}
