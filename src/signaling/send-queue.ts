@@ -14,13 +14,15 @@ const SMOOTHING = 0.1;
 export class SendQueue {
   readonly #socket: WebSocket;
   readonly #onSlow: () => void;
+  readonly #now: () => number;
   #meanFrameBytes = 0;
   #droppingSinceMs: number | undefined;
   #isSlow = false;
   droppedFrames = 0;
 
-  /** @param onSlow called when the client has not kept up for 5 s */
-  constructor(socket: WebSocket, onSlow: () => void) {
+  /** @param onSlow called when the client has not kept up for 5 s; `now`: what time it is, in ms */
+  constructor(socket: WebSocket, onSlow: () => void, now = () => performance.now()) {
+    this.#now = now;
     this.#socket = socket;
     this.#onSlow = onSlow;
   }
@@ -30,16 +32,16 @@ export class SendQueue {
     else this.#giveUp();
   }
 
-  /** Sends one frame of 20 ms, or drops it. */
-  sendAudio(frame: Buffer, nowMs: number): void {
+  /** Sends one frame of 20 ms, or drops it. The hot path: runs for every frame to every client. */
+  sendAudio(frame: Buffer): void {
     const unsentBytes = this.#socket.bufferedAmount;
     if (unsentBytes > 0 && (unsentBytes / this.#meanFrameBytes) * FRAME_MS > MAX_UNSENT_AUDIO_MS) {
-      this.#drop(nowMs);
+      this.#drop(this.#now());
       return;
     }
     this.#droppingSinceMs = undefined;
     this.#meanFrameBytes += (frame.length - this.#meanFrameBytes) * SMOOTHING;
-    this.#socket.send(frame, { binary: true, compress: false });
+    this.#socket.send(frame);
   }
 
   #drop(nowMs: number): void {

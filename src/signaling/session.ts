@@ -104,7 +104,7 @@ export class Session implements PeerOutlet {
   }
 
   sendAudio(frame: Buffer): void {
-    this.#sendQueue.sendAudio(frame, performance.now());
+    this.#sendQueue.sendAudio(frame);
   }
 
   /** Tells the client why and closes with the matching code. Whatever is not a fault of the client is logged. */

@@ -88,40 +88,49 @@ describe('SendQueue', () => {
   const open = () => {
     const socket = new FakeSocket();
     let slow = 0;
-    const queue = new SendQueue(socket as unknown as WebSocket, () => (slow += 1));
-    return { socket, queue, slow: () => slow };
+    let nowMs = 0;
+    const queue = new SendQueue(
+      socket as unknown as WebSocket,
+      () => (slow += 1),
+      () => nowMs,
+    );
+    const sendAt = (atMs: number) => {
+      nowMs = atMs;
+      queue.sendAudio(frame);
+    };
+    return { socket, queue, sendAt, slow: () => slow };
   };
   const frame = Buffer.alloc(80);
 
   test('sendAudio() sends all to a client that reads', () => {
-    const { socket, queue } = open();
+    const { socket, queue, sendAt } = open();
     for (let i = 0; i < 1000; i += 1) {
-      queue.sendAudio(frame, i * 20);
+      sendAt(i * 20);
       socket.bufferedAmount = 0;
     }
     expect([socket.sent.length, queue.droppedFrames]).toEqual([1000, 0]);
   });
 
   test('sendAudio() holds at most about 250 ms for a client that does not read, and gives up after 5 s', () => {
-    const { socket, queue, slow } = open();
+    const { socket, sendAt, slow } = open();
     for (let i = 0; i < 20; i += 1) {
-      queue.sendAudio(frame, i * 20);
+      sendAt(i * 20);
       socket.bufferedAmount = 0;
     }
     const sentBefore = socket.sent.length;
-    for (let i = 20; i < 270; i += 1) queue.sendAudio(frame, i * 20);
+    for (let i = 20; i < 270; i += 1) sendAt(i * 20);
     expect(socket.sent.length - sentBefore).toBeLessThanOrEqual(15);
     expect(slow()).toBe(0);
-    for (let i = 270; i < 400; i += 1) queue.sendAudio(frame, i * 20);
+    for (let i = 270; i < 400; i += 1) sendAt(i * 20);
     expect(slow()).toBe(1);
   });
 
   test('sendAudio() goes on where the client reads again', () => {
-    const { socket, queue, slow } = open();
-    for (let i = 0; i < 200; i += 1) queue.sendAudio(frame, i * 20);
+    const { socket, sendAt, slow } = open();
+    for (let i = 0; i < 200; i += 1) sendAt(i * 20);
     socket.bufferedAmount = 0;
     for (let i = 200; i < 600; i += 1) {
-      queue.sendAudio(frame, i * 20);
+      sendAt(i * 20);
       socket.bufferedAmount = 0;
     }
     expect([socket.sent.length > 400, slow()]).toEqual([true, 0]);
