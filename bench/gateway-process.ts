@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
@@ -9,7 +10,17 @@ import { Child } from './child.ts';
 import type { ProbeReport } from './probe-report.ts';
 import { childrenNamed, cpuMs, residentKb } from './process-stats.ts';
 
-const GATEWAY = fileURLToPath(new URL('../src/main.ts', import.meta.url));
+const PROJECT = fileURLToPath(new URL('..', import.meta.url));
+
+/** What `npm start` gives to Node: its options, and the program. */
+function startArguments(): string[] {
+  const { scripts } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8')) as {
+    scripts: { start: string };
+  };
+  const [, ...options] = scripts.start.split(' ');
+  const program = options.pop() ?? '';
+  return [...options, join(PROJECT, program)];
+}
 const PROBE = new URL('./probe.ts', import.meta.url).href;
 
 export type GatewayOptions = {
@@ -39,7 +50,7 @@ export class GatewayProcess {
     const dataDir = await mkdtemp(join(tmpdir(), 'partyline-bench-'));
     const preload = probe ? ['--import', PROBE] : [];
     const profile = profileDir ? ['--cpu-prof', `--cpu-prof-dir=${profileDir}`] : [];
-    const child = new Child('the gateway', [...preload, ...profile, GATEWAY], {
+    const child = new Child('the gateway', [...preload, ...profile, ...startArguments()], {
       PORT: '0',
       HOST: '127.0.0.1',
       REDIS_URL: '',
