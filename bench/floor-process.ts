@@ -7,7 +7,7 @@ const RELAY = fileURLToPath(new URL('./floor-relay.ts', import.meta.url));
 const ECHO = fileURLToPath(new URL('./floor-echo.ts', import.meta.url));
 
 /** The least that the same traffic can cost: a relay in the gateway's place, and an echo in the media worker's. */
-export class FloorProcess {
+export class FloorProcess implements AsyncDisposable {
   readonly #relay: Child;
   readonly #echo: Child;
   readonly #url: string;
@@ -41,11 +41,11 @@ export class FloorProcess {
   }
 
   /** Of the relay; the echo's is not counted, as the media worker's is not. */
-  cpuMs(): number {
-    return cpuMs(this.#relay.pid);
+  cpuMs(): { node: number; mediaWorkers: number } {
+    return { node: cpuMs(this.#relay.pid), mediaWorkers: 0 };
   }
 
-  async stop(): Promise<void> {
+  async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([this.#relay.stop(), this.#echo.stop()]);
   }
 }

@@ -9,8 +9,10 @@ import { fileURLToPath } from 'node:url';
 import { Child } from './child.ts';
 import type { ProbeReport } from './probe-report.ts';
 import { childrenNamed, cpuMs, residentKb } from './process-stats.ts';
+import type { Scenario } from './scenario.ts';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
+const PROBE = new URL('./probe.ts', import.meta.url).href;
 
 /** What `npm start` gives to Node: its options, and the program. */
 function startArguments(): string[] {
@@ -21,7 +23,6 @@ function startArguments(): string[] {
   const program = options.pop() ?? '';
   return [...options, join(PROJECT, program)];
 }
-const PROBE = new URL('./probe.ts', import.meta.url).href;
 
 export type GatewayOptions = {
   /** Look inside, which costs CPU. */
@@ -31,22 +32,33 @@ export type GatewayOptions = {
 };
 
 /** The gateway as its users run it, with one media worker, and with data of its own. */
-export class GatewayProcess {
+export class GatewayProcess implements AsyncDisposable {
   readonly #child: Child;
+  readonly #scenario: Scenario;
   readonly #dataDir: string;
   readonly #url: string;
   readonly #apiKey: string;
   readonly #mediaWorkers: number[];
 
-  private constructor(child: Child, dataDir: string, url: string, apiKey: string) {
+  private constructor(
+    scenario: Scenario,
+    child: Child,
+    dataDir: string,
+    url: string,
+    apiKey: string,
+  ) {
     this.#child = child;
+    this.#scenario = scenario;
     this.#dataDir = dataDir;
     this.#url = url;
     this.#apiKey = apiKey;
     this.#mediaWorkers = childrenNamed(child.pid, 'mediasoup-worker');
   }
 
-  static async start({ probe, profileDir }: GatewayOptions = {}): Promise<GatewayProcess> {
+  static async start(
+    scenario: Scenario,
+    { probe, profileDir }: GatewayOptions = {},
+  ): Promise<GatewayProcess> {
     const dataDir = await mkdtemp(join(tmpdir(), 'partyline-bench-'));
     const preload = probe ? ['--import', PROBE] : [];
     const profile = profileDir ? ['--cpu-prof', `--cpu-prof-dir=${profileDir}`] : [];
@@ -63,7 +75,7 @@ export class GatewayProcess {
     });
     try {
       const { url, api_key: apiKey } = await child.ready();
-      return new GatewayProcess(child, dataDir, String(url), String(apiKey));
+      return new GatewayProcess(scenario, child, dataDir, String(url), String(apiKey));
     } catch (fault) {
       await child.stop();
       await rm(dataDir, { recursive: true, force: true });
@@ -72,7 +84,8 @@ export class GatewayProcess {
   }
 
   /** Where a peer connects to be in a room. */
-  address(room: number, peer: number, delivery: string): URL {
+  address(room: number, peer: number): URL {
+    const { delivery } = this.#scenario;
     const address = new URL('/ws', this.#url.replace('http', 'ws'));
     const query = { room: `room-${room}`, peer: `peer-${room}-${peer}`, api_key: this.#apiKey };
     address.search = new URLSearchParams({ ...query, audio: 'opus', delivery }).toString();
@@ -100,7 +113,7 @@ export class GatewayProcess {
     return report;
   }
 
-  async stop(): Promise<void> {
+  async [Symbol.asyncDispose](): Promise<void> {
     await this.#child.stop();
     await rm(this.#dataDir, { recursive: true, force: true });
   }

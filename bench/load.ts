@@ -15,7 +15,7 @@ const CONNECT_TIMEOUT_MS = 10_000;
 type Client = { socket: WebSocket; receivedInWindow: number };
 type Speaker = { socket: WebSocket; hearers: number; nextPacket: number };
 
-/** What went through in the window, and how. */
+/** What went through in the windows, and how. */
 export type Traffic = {
   seconds: number;
   /** Binary frames that the clients sent. */
@@ -38,8 +38,12 @@ export class Load {
   readonly #sentNs = new Map<string, bigint>();
   readonly #endToEnd = createHistogram();
   readonly #sentLate = createHistogram();
+  /** Since the start. */
   readonly #total = { sent: 0, expected: 0, received: 0 };
-  #before = { sent: 0, received: 0, atMs: 0 };
+  /** In the windows so far. */
+  readonly #counted = { sent: 0, received: 0, ms: 0, missing: 0 };
+  #windowStart = { sent: 0, received: 0, atMs: 0 };
+  #isCounting = false;
   #startMs = 0;
   #nextSlot = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -73,31 +77,28 @@ export class Load {
     return load;
   }
 
-  /** Everybody who speaks begins to. */
+  /** Everybody who speaks begins to, or goes on. */
   speak(): void {
     this.#startMs = performance.now();
+    this.#nextSlot = 0;
     this.#tick();
   }
 
   beginWindow(): void {
-    this.#endToEnd.reset();
-    this.#sentLate.reset();
     for (const client of this.#clients) client.receivedInWindow = 0;
     const { sent, received } = this.#total;
-    this.#before = { sent, received, atMs: performance.now() };
+    this.#windowStart = { sent, received, atMs: performance.now() };
+    this.#isCounting = true;
   }
 
-  /** What went through since {@link beginWindow}; losses are known only when {@link hush} has been waited for. */
-  endWindow(): Omit<Traffic, 'lost'> & { missing: number } {
-    const windowMs = performance.now() - this.#before.atMs;
-    return {
-      seconds: windowMs / 1000,
-      framesIn: this.#total.sent - this.#before.sent,
-      framesOut: this.#total.received - this.#before.received,
-      endToEnd: this.#percentiles(),
-      sentLateP99Ms: this.#sentLate.count > 0 ? this.#sentLate.percentile(99) / 1e6 : 0,
-      missing: this.#missing(windowMs),
-    };
+  endWindow(): void {
+    this.#isCounting = false;
+    const { sent, received, atMs } = this.#windowStart;
+    const windowMs = performance.now() - atMs;
+    this.#counted.sent += this.#total.sent - sent;
+    this.#counted.received += this.#total.received - received;
+    this.#counted.ms += windowMs;
+    this.#counted.missing += this.#missing(windowMs);
   }
 
   /** Everybody falls silent. */
@@ -105,9 +106,17 @@ export class Load {
     clearTimeout(this.#timer);
   }
 
-  /** Packets sent, since the start, that somebody did not hear; 0 where frames are mixed, and cannot be told apart. */
-  unheard(): number {
-    return isPassThrough(this.#scenario) ? this.#total.expected - this.#total.received : 0;
+  /** Ask when everybody has been silent for a while: what is still on its way counts as lost. */
+  traffic(): Traffic {
+    const { sent, received, ms, missing } = this.#counted;
+    return {
+      seconds: ms / 1000,
+      framesIn: sent,
+      framesOut: received,
+      lost: missing + this.#unheard(),
+      endToEnd: this.#percentiles(),
+      sentLateP99Ms: this.#sentLate.count > 0 ? this.#sentLate.percentile(99) / 1e6 : 0,
+    };
   }
 
   close(): void {
@@ -154,6 +163,7 @@ export class Load {
   #receive(client: Client, frame: Buffer): void {
     client.receivedInWindow += 1;
     this.#total.received += 1;
+    if (!this.#isCounting) return;
     const key = packetKey(frame);
     const sentNs = key && this.#sentNs.get(key);
     if (sentNs) this.#endToEnd.record(process.hrtime.bigint() - sentNs);
@@ -163,7 +173,7 @@ export class Load {
     for (;;) {
       const lateMs = performance.now() - this.#startMs - this.#nextSlot * SLOT_MS;
       if (lateMs < 0) break;
-      this.#sentLate.record(Math.max(1, Math.round(lateMs * 1e6)));
+      if (this.#isCounting) this.#sentLate.record(Math.max(1, Math.round(lateMs * 1e6)));
       for (const speaker of this.#slots[this.#nextSlot % SLOTS]!) this.#send(speaker);
       this.#nextSlot += 1;
     }
@@ -186,6 +196,11 @@ export class Load {
       p50Ms: this.#endToEnd.percentile(50) / 1e6,
       p99Ms: this.#endToEnd.percentile(99) / 1e6,
     };
+  }
+
+  /** Packets sent that somebody did not hear; 0 where frames are mixed, and cannot be told apart. */
+  #unheard(): number {
+    return isPassThrough(this.#scenario) ? this.#total.expected - this.#total.received : 0;
   }
 
   /** Frames that a mix should have held by its clock, one at each edge of the window aside. */

@@ -1,5 +1,5 @@
 import { pinLoad } from './child.ts';
-import { type Bounds, measureFloor, measureGateway } from './measure.ts';
+import { type Bounds, measureCost, measureInside } from './measure.ts';
 import { type Options, readOptions, USAGE } from './options.ts';
 import { encodePackets } from './packets.ts';
 import { reportFoot, reportHead, reportMachine, reportRow, type Row } from './report.ts';
@@ -10,12 +10,10 @@ import type { Scenario } from './scenario.ts';
 const say = (text: string) => process.stdout.write(text);
 
 async function measure(scenario: Scenario, bounds: Bounds, profileDir?: string): Promise<Row> {
-  const gateway = await measureGateway(scenario, bounds, { profileDir });
   const isCompared = scenario.speakers > 0 && profileDir === undefined;
-  // Right after the gateway, so that both find the machine in the same mood.
-  const floor = isCompared ? await measureFloor(scenario, bounds) : undefined;
-  const probed = isCompared ? await measureGateway(scenario, bounds, { probe: true }) : undefined;
-  return { scenario, gateway, probed, floor };
+  const cost = await measureCost(scenario, bounds, { withFloor: isCompared, profileDir });
+  const inside = isCompared ? await measureInside(scenario, bounds) : undefined;
+  return { scenario, ...cost, inside };
 }
 
 async function run({ scenarios, seconds, profileDir }: Options, signal: AbortSignal) {

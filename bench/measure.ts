@@ -6,100 +6,118 @@ import type { ProbeReport } from './probe-report.ts';
 import type { Scenario } from './scenario.ts';
 
 /** Until everything has been compiled that is going to be, and the mix has found its pace. */
-const WARM_UP_MS = 2000;
+const WARM_UP_MS = 2500;
+/** The same once it has been warm. */
+const RESUME_MS = 500;
 const SETTLE_MS = 500;
 /** What is still on its way when everybody has fallen silent. */
-const DRAIN_MS = 500;
+const DRAIN_MS = 300;
+/** The gateway and the floor take turns, so that a spell of noise on the machine does not fall on one of them alone. */
+const TURNS = 4;
 
-export type Bounds = { seconds: number; packets: Buffer[]; signal: AbortSignal };
-
-export type GatewayFigures = {
-  traffic: Traffic;
-  /** Of one core. */
-  nodePercent: number;
-  mediaWorkerPercent: number;
-  memoryKbAPeer: number;
-  probe: ProbeReport | undefined;
+export type Bounds = {
+  /** Length of all windows of one subject together. */
+  seconds: number;
+  packets: Buffer[];
+  signal: AbortSignal;
 };
 
-export type FloorFigures = { traffic: Traffic; percent: number };
+/** CPU time in a window, and what went through in it. */
+export type Figures = { traffic: Traffic; nodeMs: number; mediaWorkerMs: number };
 
-/** The gateway under the load of a scenario. */
-export async function measureGateway(
+/** Where a load can be put. */
+type Subject = {
+  address(room: number, peer: number): URL;
+  /** Used so far. */
+  cpuMs(): { node: number; mediaWorkers: number };
+};
+
+/** What CPU and memory the gateway takes for a scenario and, if `withFloor`, what CPU the floor takes. */
+export async function measureCost(
   scenario: Scenario,
   bounds: Bounds,
-  options: GatewayOptions = {},
-): Promise<GatewayFigures> {
-  const gateway = await GatewayProcess.start(options);
-  try {
-    await sleep(SETTLE_MS, undefined, { signal: bounds.signal });
-    const idleKb = gateway.residentKb();
-    const address = (room: number, peer: number) => gateway.address(room, peer, scenario.delivery);
-    return await underLoad(scenario, bounds, address, async (run) => {
-      if (options.probe) gateway.resetProbe();
-      const before = gateway.cpuMs();
-      const window = await run();
-      const after = gateway.cpuMs();
-      const loadedKb = gateway.residentKb();
-      const traffic = await window.finish();
-      const probe = options.probe ? await gateway.askProbe() : undefined;
-      const unreturned = probe ? probe.counts.framesIn - probe.counts.rtpIn : 0;
-      return {
-        traffic: { ...traffic, lost: traffic.lost + Math.max(0, unreturned) },
-        nodePercent: (after.node - before.node) / traffic.seconds / 10,
-        mediaWorkerPercent: (after.mediaWorkers - before.mediaWorkers) / traffic.seconds / 10,
-        memoryKbAPeer: (loadedKb - idleKb) / (scenario.rooms * scenario.peers),
-        probe,
-      };
-    });
-  } finally {
-    await gateway.stop();
+  { withFloor, profileDir }: { withFloor: boolean; profileDir: string | undefined },
+): Promise<{ gateway: Figures; memoryKbAPeer: number; floor: Figures | undefined }> {
+  await using gateway = await GatewayProcess.start(scenario, { profileDir });
+  await using floor = withFloor ? await FloorProcess.start(scenario) : undefined;
+  await sleep(SETTLE_MS, undefined, { signal: bounds.signal });
+  const idleKb = gateway.residentKb();
+  using gatewayTrial = await Trial.open(gateway, scenario, bounds);
+  using floorTrial = floor && (await Trial.open(floor, scenario, bounds));
+  for (let turn = 0; turn < TURNS; turn += 1) {
+    await gatewayTrial.turn(bounds.seconds / TURNS);
+    await floorTrial?.turn(bounds.seconds / TURNS);
   }
+  const grownKb = gateway.residentKb() - idleKb;
+  return {
+    gateway: gatewayTrial.figures(),
+    memoryKbAPeer: grownKb / (scenario.rooms * scenario.peers),
+    floor: floorTrial?.figures(),
+  };
 }
 
-/** The floor under the same load. */
-export async function measureFloor(scenario: Scenario, bounds: Bounds): Promise<FloorFigures> {
-  const floor = await FloorProcess.start(scenario);
-  try {
-    const address = (room: number, peer: number) => floor.address(room, peer);
-    return await underLoad(scenario, bounds, address, async (run) => {
-      const beforeMs = floor.cpuMs();
-      const window = await run();
-      const cpuMs = floor.cpuMs() - beforeMs;
-      const traffic = await window.finish();
-      return { traffic, percent: cpuMs / traffic.seconds / 10 };
-    });
-  } finally {
-    await floor.stop();
-  }
-}
-
-type Window = { finish(): Promise<Traffic> };
-
-/** Connects everybody, warms up, and lets `measure` run the window, about which it may read what it likes. */
-async function underLoad<T>(
+/** How long packets are inside the gateway, and how busy its event loop is. */
+export async function measureInside(
   scenario: Scenario,
-  { seconds, packets, signal }: Bounds,
-  address: (room: number, peer: number) => URL,
-  measure: (run: () => Promise<Window>) => Promise<T>,
-): Promise<T> {
-  const load = await Load.connect(scenario, packets, address);
-  try {
-    load.speak();
-    await sleep(WARM_UP_MS, undefined, { signal });
-    return await measure(async () => {
-      load.beginWindow();
-      await sleep(seconds * 1000, undefined, { signal });
-      const { missing, ...traffic } = load.endWindow();
-      return {
-        finish: async () => {
-          load.hush();
-          await sleep(DRAIN_MS, undefined, { signal });
-          return { ...traffic, lost: missing + load.unheard() };
-        },
-      };
-    });
-  } finally {
-    load.close();
+  bounds: Bounds,
+): Promise<{ lost: number; probe: ProbeReport }> {
+  const options: GatewayOptions = { probe: true };
+  await using gateway = await GatewayProcess.start(scenario, options);
+  using trial = await Trial.open(gateway, scenario, bounds);
+  await trial.turn(bounds.seconds, () => gateway.resetProbe());
+  const probe = await gateway.askProbe();
+  const unreturned = Math.max(0, probe.counts.framesIn - probe.counts.rtpIn);
+  return { lost: trial.figures().traffic.lost + unreturned, probe };
+}
+
+/** One subject under the load of a scenario, which it bears in turns. */
+class Trial implements Disposable {
+  readonly #subject: Subject;
+  readonly #load: Load;
+  readonly #signal: AbortSignal;
+  #isWarm = false;
+  #nodeMs = 0;
+  #mediaWorkerMs = 0;
+
+  private constructor(subject: Subject, load: Load, signal: AbortSignal) {
+    this.#subject = subject;
+    this.#load = load;
+    this.#signal = signal;
+  }
+
+  static async open(subject: Subject, scenario: Scenario, bounds: Bounds): Promise<Trial> {
+    const address = (room: number, peer: number) => subject.address(room, peer);
+    const load = await Load.connect(scenario, bounds.packets, address);
+    return new Trial(subject, load, bounds.signal);
+  }
+
+  /** Lets the clients speak, and counts for so long. */
+  async turn(seconds: number, onBegin = () => {}): Promise<void> {
+    this.#load.speak();
+    await this.#wait(this.#isWarm ? RESUME_MS : WARM_UP_MS);
+    this.#isWarm = true;
+    onBegin();
+    this.#load.beginWindow();
+    const before = this.#subject.cpuMs();
+    await this.#wait(seconds * 1000);
+    const after = this.#subject.cpuMs();
+    this.#load.endWindow();
+    this.#nodeMs += after.node - before.node;
+    this.#mediaWorkerMs += after.mediaWorkers - before.mediaWorkers;
+    this.#load.hush();
+    await this.#wait(DRAIN_MS);
+  }
+
+  figures(): Figures {
+    const traffic = this.#load.traffic();
+    return { traffic, nodeMs: this.#nodeMs, mediaWorkerMs: this.#mediaWorkerMs };
+  }
+
+  [Symbol.dispose](): void {
+    this.#load.close();
+  }
+
+  #wait(ms: number): Promise<void> {
+    return sleep(ms, undefined, { signal: this.#signal });
   }
 }
