@@ -5,7 +5,7 @@ import { FRAME_MS, SAMPLE_RATE_HZ } from './format.ts';
 
 /** The rates that Opus encodes as they are (RFC 6716 §2.1.3). */
 export const OPUS_RATES_HZ = [8000, 12_000, 16_000, 24_000, 48_000] as const;
-export type OpusRateHz = (typeof OPUS_RATES_HZ)[number];
+type OpusRateHz = (typeof OPUS_RATES_HZ)[number];
 
 export type OpusEncoder = {
   /** @param frame 20 ms of samples at the encoder's rate, -1…1 */
