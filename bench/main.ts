@@ -2,7 +2,14 @@ import { pinLoad } from './child.ts';
 import { type Bounds, measureCost, measureInside } from './measure.ts';
 import { type Options, readOptions, USAGE } from './options.ts';
 import { encodePackets } from './packets.ts';
-import { reportFoot, reportHead, reportMachine, reportRow, type Row } from './report.ts';
+import {
+  isDisturbed,
+  reportFoot,
+  reportHead,
+  reportMachine,
+  reportRow,
+  type Row,
+} from './report.ts';
 import type { Scenario } from './scenario.ts';
 
 /** The load generator: what the gateway costs, beside the least that the same traffic can cost. */
@@ -22,7 +29,9 @@ async function run({ scenarios, seconds, profileDir }: Options, signal: AbortSig
   say(`${reportMachine(encoded, seconds)}\n${reportHead()}`);
   const rows: Row[] = [];
   for (const scenario of scenarios) {
-    const row = await measure(scenario, { seconds, packets: encoded.packets, signal }, profileDir);
+    const bounds = { seconds, packets: encoded.packets, signal };
+    let row = await measure(scenario, bounds, profileDir);
+    if (isDisturbed(row)) row = await measure(scenario, bounds, profileDir);
     rows.push(row);
     say(reportRow(row));
   }

@@ -60,14 +60,15 @@ export async function measureCost(
 export async function measureInside(
   scenario: Scenario,
   bounds: Bounds,
-): Promise<{ lost: number; probe: ProbeReport }> {
+): Promise<{ traffic: Traffic; probe: ProbeReport }> {
   const options: GatewayOptions = { probe: true };
   await using gateway = await GatewayProcess.start(scenario, options);
   using trial = await Trial.open(gateway, scenario, bounds);
   await trial.turn(bounds.seconds, () => gateway.resetProbe());
   const probe = await gateway.askProbe();
   const unreturned = Math.max(0, probe.counts.framesIn - probe.counts.rtpIn);
-  return { lost: trial.figures().traffic.lost + unreturned, probe };
+  const { traffic } = trial.figures();
+  return { traffic: { ...traffic, lost: traffic.lost + unreturned }, probe };
 }
 
 /** One subject under the load of a scenario, which it bears in turns. */

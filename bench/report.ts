@@ -1,5 +1,6 @@
 import { cpus } from 'node:os';
 import { PINNING } from './child.ts';
+import type { Traffic } from './load.ts';
 import type { Figures } from './measure.ts';
 import type { Packets } from './packets.ts';
 import type { Percentiles, ProbeReport } from './probe-report.ts';
@@ -11,7 +12,7 @@ export type Row = {
   gateway: Figures;
   memoryKbAPeer: number;
   floor: Figures | undefined;
-  inside: { lost: number; probe: ProbeReport } | undefined;
+  inside: { traffic: Traffic; probe: ProbeReport } | undefined;
 };
 
 const COLUMNS = [
@@ -32,6 +33,8 @@ const COLUMNS = [
   'floor end to end',
   'lost',
 ];
+/** A generator that is later than this at p99 was held up, and so, most likely, was what it measured. */
+const MAX_LATE_MS = 10;
 const NONE = '–';
 const GOALS = { ratio: 1.5, addedP99Ms: 5, memoryKb: 150 };
 /** The latency goal is set for so many peers in so many rooms; memory for as many or more. */
@@ -81,19 +84,21 @@ export function reportRow(row: Row): string {
     latency(isPassThrough(scenario) ? inside?.probe.down : undefined),
     latency(traffic.endToEnd),
     latency(floor?.traffic.endToEnd),
-    String(lostIn(row)),
+    `${lostIn(row)}${isDisturbed(row) ? ' †' : ''}`,
   ]);
 }
 
 /** What the columns mean, how quiet the generator was, and which goals were met. */
 export function reportFoot(rows: Row[]): string {
-  const late = Math.max(...rows.map(({ gateway }) => gateway.traffic.sentLateP99Ms));
+  const disturbed = `
+† Something else held the generator up by more than ${MAX_LATE_MS} ms: nothing in this row is to be relied on.
+`;
   return `
 CPU is of one core. A packet is a binary frame, in or out, of a client. The floor is a bare ws + dgram relay of as many
 frames; the two take turns. Latency and loop delay are of another run with a probe inside; end to end is from a client's
 send to another's receipt, the media worker and the generator included. A mixed frame is nobody's packet, so it has no
-latency here. The generator sent ${late.toFixed(2)} ms late at p99 in its worst row.
-
+latency here. The generator sent ${Math.max(...rows.map(lateMs)).toFixed(1)} ms late at p99 in its worst row.
+${rows.some(isDisturbed) ? disturbed : ''}
 ${goals(rows).join('\n')}
 `;
 }
@@ -136,8 +141,14 @@ function addedP99Ms({ scenario, inside }: Row): number {
   return Math.max(inside?.probe.up?.p99Ms ?? 0, down ?? 0);
 }
 
+/** True if the machine was too busy with other things for the row to mean anything. */
+export const isDisturbed = (row: Row) => lateMs(row) > MAX_LATE_MS;
+
+const lateMs = ({ gateway, floor, inside }: Row) =>
+  Math.max(...[gateway, floor, inside].map((part) => part?.traffic.sentLateP99Ms ?? 0));
+
 /** In both runs. */
-const lostIn = ({ gateway, inside }: Row) => gateway.traffic.lost + (inside?.lost ?? 0);
+const lostIn = ({ gateway, inside }: Row) => gateway.traffic.lost + (inside?.traffic.lost ?? 0);
 
 const met = (isMet: boolean) => (isMet ? 'met' : 'NOT MET');
 
