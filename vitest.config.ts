@@ -1,14 +1,24 @@
 import { defineConfig } from 'vitest/config';
 
-/** Unit tests in parallel and quickly; those with real processes one file at a time, because they share two cores. */
+/**
+ * One group after the other: first what is pure, in parallel and quickly; then what has real processes, one file at a
+ * time, because the cores are theirs and they listen to sound.
+ */
 export default defineConfig({
   test: {
     projects: [
-      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
+      {
+        test: {
+          name: 'unit',
+          include: ['test/unit/**/*.test.ts'],
+          sequence: { groupOrder: 0 },
+        },
+      },
       {
         test: {
           name: 'integration',
           include: ['test/integration/**/*.test.ts'],
+          sequence: { groupOrder: 1 },
           pool: 'forks',
           fileParallelism: false,
           testTimeout: 30_000,
@@ -19,6 +29,7 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
+          sequence: { groupOrder: 2 },
           pool: 'forks',
           fileParallelism: false,
           testTimeout: 60_000,
