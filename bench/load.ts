@@ -203,11 +203,11 @@ export class Load {
     return isPassThrough(this.#scenario) ? this.#total.expected - this.#total.received : 0;
   }
 
-  /** Frames that a mix should have held by its clock, one at each edge of the window aside. */
+  /** Frames that a mix should have made by its clock; one may come late at each edge of the window. */
   #missing(windowMs: number): number {
     const { speakers } = this.#scenario;
     if (speakers === 0 || isPassThrough(this.#scenario)) return 0;
-    const due = Math.floor(windowMs / FRAME_MS) - 1;
+    const due = Math.floor(windowMs / FRAME_MS) - 2;
     return this.#clients.reduce(
       (sum, { receivedInWindow }) => sum + Math.max(0, due - receivedInWindow),
       0,
