@@ -66,7 +66,7 @@ export async function measureInside(
   using trial = await Trial.open(gateway, scenario, bounds);
   await trial.turn(bounds.seconds, () => gateway.resetProbe());
   const probe = await gateway.askProbe();
-  const unreturned = Math.max(0, probe.counts.framesIn - probe.counts.rtpIn);
+  const unreturned = Math.max(0, probe.counts.framesIn - probe.counts.rtpIn - probe.droppedCold);
   const { traffic } = trial.figures();
   return { traffic: { ...traffic, lost: traffic.lost + unreturned }, probe };
 }

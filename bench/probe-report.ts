@@ -8,5 +8,7 @@ export type ProbeReport = {
   down: Percentiles | undefined;
   loopDelayP99Ms: number;
   /** Since the start. */
-  counts: { framesIn: number; rtpOut: number; rtpIn: number; framesOut: number };
+  counts: { framesIn: number; rtpOut: number; rtpIn: number };
+  /** Frames that the gateway had not passed on as RTP when the measuring began: dropped while it was cold. */
+  droppedCold: number;
 };

@@ -45,7 +45,8 @@ class Passage {
 
 const up = new Passage();
 const down = new Passage();
-const counts = { framesIn: 0, rtpOut: 0, rtpIn: 0, framesOut: 0 };
+const counts = { framesIn: 0, rtpOut: 0, rtpIn: 0 };
+let droppedCold = 0;
 const loopDelay = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
@@ -86,15 +87,15 @@ Socket.prototype.emit = function (event: string | symbol, ...args: unknown[]): b
 WebSocket.prototype.send = function (this: WebSocket, ...args: unknown[]): void {
   sendMessage.call(this, ...args);
   const [data] = args;
-  if (!Buffer.isBuffer(data)) return;
-  counts.framesOut += 1;
-  down.went(data);
+  if (Buffer.isBuffer(data)) down.went(data);
 } as WebSocket['send'];
 
 process.on('message', (message) => {
   if (message === 'reset') {
     up.reset();
     down.reset();
+    // Exact at any instant: where a producer is open, a frame has gone out before the next comes in.
+    droppedCold = counts.framesIn - counts.rtpOut;
     loopDelay.enable();
     loopDelay.reset();
     return;
@@ -105,6 +106,7 @@ process.on('message', (message) => {
     // What it measures is the time from one of its timers to the next.
     loopDelayP99Ms: Math.max(0, loopDelay.percentile(99) / 1e6 - LOOP_RESOLUTION_MS),
     counts,
+    droppedCold,
   };
   process.send?.(report);
 });
