@@ -3,8 +3,11 @@ import { MediaClock } from '../rtp/media-clock.ts';
 import { Packetizer } from '../rtp/packetizer.ts';
 
 const SAMPLES_PER_MS = 48;
-/** A client that says nothing for this long has paused; less is jitter. */
-const GAP_MS = 100;
+/**
+ * A client that says nothing for this long has paused. Less is a stall of its network or of ours: what comes late then
+ * follows on, and is not taken for audio that runs ahead.
+ */
+const GAP_MS = 400;
 /** How far ahead of real time a client's audio may run (docs/protocol.md, 4422). */
 const MAX_AHEAD_MS = 200;
 

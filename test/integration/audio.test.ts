@@ -1,6 +1,6 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { TestClient } from '../support/client.ts';
-import { eventually, openTestGateway, type TestGateway } from '../support/gateway.ts';
+import { expect, test } from 'vitest';
+import type { TestClient } from '../support/client.ts';
+import { eventually } from '../support/gateway.ts';
 import {
   amplitudeOf,
   decodeOpus,
@@ -11,34 +11,9 @@ import {
   play,
   toDb,
 } from '../support/sound.ts';
+import { useGateway } from '../support/use-gateway.ts';
 
-let gateway: TestGateway;
-const clients: TestClient[] = [];
-
-beforeAll(async () => {
-  gateway = await openTestGateway();
-});
-afterAll(() => gateway.close());
-afterEach(async () => {
-  await Promise.all(clients.splice(0).map((client) => client.close()));
-  await eventually('everything is let go', () => {
-    const { sessions, rooms } = gateway.counts();
-    return sessions === 0 && rooms === 0;
-  });
-});
-
-async function enter(peer: string, query: Record<string, string> = {}): Promise<TestClient> {
-  const client = await TestClient.connect(gateway.url, {
-    room: 'sound',
-    peer,
-    api_key: gateway.apiKey,
-    audio: 'opus',
-    ...query,
-  });
-  clients.push(client);
-  await client.next('joined');
-  return client;
-}
+const { enter } = useGateway();
 
 test('one speaker: his Opus packets reach the other untouched and in order', async () => {
   const [alice, bob] = [await enter('alice'), await enter('bob')];

@@ -1,0 +1,113 @@
+import { describe, expect, test } from 'vitest';
+import { TestClient } from '../support/client.ts';
+import { useGateway } from '../support/use-gateway.ts';
+
+const inUse = useGateway();
+const { connect, enter } = inUse;
+
+describe('bad input', () => {
+  test.each([
+    ['no room', { room: undefined }, 4400, 'bad_request'],
+    ['no peer', { peer: undefined }, 4400, 'bad_request'],
+    ['an empty peer', { peer: '' }, 4400, 'bad_request'],
+    ['a reserved peer', { peer: '__x' }, 4400, 'bad_request'],
+    ['a reserved room', { room: '__x' }, 4400, 'bad_request'],
+    ['a peer of 129 characters', { peer: 'x'.repeat(129) }, 4400, 'bad_request'],
+    ['a delivery that is not known', { delivery: 'pigeon' }, 4400, 'bad_request'],
+    ['no key', { api_key: undefined }, 4401, 'unauthorized'],
+    ['an unknown key', { api_key: 'pl_unknown' }, 4401, 'unauthorized'],
+    ['an audio that is not known', { audio: 'mp3' }, 4415, 'unsupported_audio'],
+    [
+      'a rate that is not known',
+      { audio: 'pcm_s16le;rate=7999;channels=1' },
+      4415,
+      'unsupported_audio',
+    ],
+  ])('a connection with %s is told why, and closed', async (_name, wrong, closeCode, code) => {
+    const query = { room: '__lobby__', peer: 'alice', api_key: inUse.gateway.apiKey, ...wrong };
+    const client = await TestClient.connect(inUse.gateway.url, query);
+    expect(await client.closed).toBe(closeCode);
+    expect(client.messages).toEqual([
+      { type: 'error', code, message: expect.any(String), retryable: false },
+    ]);
+  });
+
+  test.each([
+    ['malformed JSON', '{"type":'],
+    ['no object', '[]'],
+    ['an unknown type', { type: 'dance', id: 'x' }],
+    ['a join without a room', { type: 'join', id: 'x' }],
+    ['a join of a number', { type: 'join', room: 7, id: 'x' }],
+    ['a join of no name', { type: 'join', room: '', id: 'x' }],
+    ['a join of an over-long name', { type: 'join', room: 'x'.repeat(129), id: 'x' }],
+    ['a join of a reserved name', { type: 'join', room: '__lobby__', id: 'x' }],
+    ['a join of a control character', { type: 'join', room: 'a\u0000', id: 'x' }],
+    ['leave in the lobby', { type: 'leave', id: 'x' }],
+    [
+      'produce without a room',
+      { type: 'produce', transport_id: 't', kind: 'audio', rtp_parameters: {}, id: 'x' },
+    ],
+  ])('%s is refused, and the session goes on', async (_name, message) => {
+    const client = await connect();
+    const error = await client.ask(message, 'error');
+    expect(error).toMatchObject({ code: 'bad_message', retryable: false });
+    expect(await client.ask({ type: 'join', room: 'a' }, 'joined')).toMatchObject({ room: 'a' });
+  });
+
+  test('the 20th bad message in 10 s is the last', async () => {
+    const client = await connect();
+    for (let i = 0; i < 20; i += 1) client.send('{');
+    expect(await client.closed).toBe(4400);
+    const errors = client.messages.filter(({ type }) => type === 'error');
+    expect(errors).toHaveLength(20);
+  });
+
+  test('binary frames in the lobby, and empty ones in a room, change nothing', async () => {
+    const client = await connect();
+    for (let i = 0; i < 50; i += 1) client.sendAudio(Buffer.from([1, 2, 3]));
+    expect(await client.ask({ type: 'join', room: 'a' }, 'joined')).toMatchObject({ peers: [] });
+    client.sendAudio(Buffer.alloc(0));
+    expect(await client.ask({ type: 'leave' }, 'left')).toMatchObject({ room: 'a' });
+    expect(client.messages.filter(({ type }) => type === 'error')).toEqual([]);
+  });
+
+  test('a message of 64 KiB is taken, one byte more is not', async () => {
+    const client = await connect({ room: 'a', audio: 'pcm_s16le;rate=48000;channels=1' });
+    await client.next('joined');
+    client.sendAudio(Buffer.alloc(65_536));
+    await client.ask({ type: 'leave' }, 'left');
+    client.sendAudio(Buffer.alloc(65_537));
+    expect(await client.closed).toBe(1009);
+    expect(await client.next('error')).toMatchObject({ code: 'message_too_big' });
+  });
+
+  test('a message of two MiB closes the socket, and nothing else', async () => {
+    const client = await connect({ room: 'a' });
+    client.sendAudio(Buffer.alloc(2 << 20));
+    expect(await client.closed).toBe(1009);
+  });
+
+  test('bytes that are not Opus are refused', async () => {
+    const client = await connect({ room: 'a', audio: 'opus' });
+    await client.next('joined');
+    for (let i = 0; i < 10; i += 1) client.sendAudio(Buffer.from([0xff, 0x00, 0x01]));
+    expect(await client.closed).toBe(4415);
+    expect(await client.next('error')).toMatchObject({ code: 'unsupported_audio' });
+  });
+
+  test('a client that answers no ping is given up after 30 s', { timeout: 40_000 }, async () => {
+    const [bob, deaf] = [
+      await enter('bob'),
+      await TestClient.connect(
+        inUse.gateway.url,
+        { room: 'a', peer: 'deaf', api_key: inUse.gateway.apiKey },
+        { autoPong: false },
+      ),
+    ];
+    expect(await deaf.closed).toBe(4408);
+    expect(await bob.next('peer_left')).toMatchObject({
+      peer: 'deaf',
+      reason: 'heartbeat_timeout',
+    });
+  });
+});

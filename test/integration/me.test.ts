@@ -1,0 +1,53 @@
+import { describe, expect, test } from 'vitest';
+import { useGateway } from '../support/use-gateway.ts';
+
+const inUse = useGateway();
+const { connect } = inUse;
+
+describe('GET /api/me', () => {
+  const me = (headers: Record<string, string>) => fetch(`${inUse.gateway.url}/api/me`, { headers });
+
+  test('answers with the account and what it has used', async () => {
+    const clientOfTheAccount = await connect();
+    await clientOfTheAccount.next('welcome');
+    const response = await me({ authorization: `Bearer ${inUse.gateway.apiKey}` });
+    expect(response.status).toBe(200);
+    expect(await response.json()).toEqual({
+      account: { id: 1, name: 'Demo', email: 'demo@localhost', plan: 'pro', status: 'active' },
+      summary: {
+        total_minutes: 0,
+        remaining_minutes: 1_000_000_000,
+        current_ccu: 1,
+        max_ccu: 500,
+      },
+    });
+  });
+
+  test.each([
+    ['no header', {}],
+    ['another scheme', { authorization: 'Basic eDp5' }],
+    ['an unknown key', { authorization: 'Bearer pl_unknown' }],
+  ])('with %s is 401 as problem+json', async (_name, headers) => {
+    const response = await me(headers);
+    expect(response.status).toBe(401);
+    expect(response.headers.get('www-authenticate')).toBe('Bearer');
+    expect(response.headers.get('content-type')).toContain('application/problem+json');
+    expect(await response.json()).toEqual({
+      type: 'urn:partyline:error:unauthorized',
+      title: 'Unauthorized',
+      status: 401,
+      detail: expect.any(String),
+      code: 'unauthorized',
+      request_id: expect.any(String),
+    });
+  });
+
+  test.each([
+    ['/nothing', 404, 'not_found'],
+    ['/ws', 426, 'upgrade_required'],
+  ])('GET %s is %i', async (path, status, code) => {
+    const response = await fetch(inUse.gateway.url + path);
+    expect(response.status).toBe(status);
+    expect(await response.json()).toMatchObject({ code });
+  });
+});
