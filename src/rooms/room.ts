@@ -113,6 +113,12 @@ export class Room {
     for (const other of this.#peers.values()) if (other !== peer) other.producerAdded(producer);
   }
 
+  /** Who speaks already, for a peer who has entered: reports come only when that changes. */
+  tellSpeakersTo(peer: Peer): void {
+    const peers = this.mixer.speaking();
+    if (peers.length > 0) peer.notify({ type: 'speaking', peers });
+  }
+
   hasProducer({ id, peer }: RoomProducer): boolean {
     return this.#producers.get(peer)?.id === id;
   }

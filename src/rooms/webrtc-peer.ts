@@ -75,6 +75,7 @@ export class WebRtcPeer implements Peer {
 
   listen(): void {
     this.#lease.room.announceProducersTo(this);
+    this.#lease.room.tellSpeakersTo(this);
   }
 
   connect(transportId: string, dtlsParameters: DtlsParameters): Promise<void> {

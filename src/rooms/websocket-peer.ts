@@ -69,6 +69,7 @@ export class WebSocketPeer implements Peer {
 
   listen(): void {
     this.#lease.room.mixer.addListener(this.#listener);
+    this.#lease.room.tellSpeakersTo(this);
   }
 
   /**
