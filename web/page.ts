@@ -88,6 +88,7 @@ export class Page {
   showProgress(status: string): void {
     this.#busy(true);
     setText('entrance-error', '');
+    this.#apiKey.setAttribute('aria-invalid', 'false');
     setText('entrance-status', status);
   }
 
