@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
 import { createWorker } from 'mediasoup';
 import type { WebRtcServer, Worker } from 'mediasoup/types';
@@ -23,8 +24,9 @@ export class MediaWorkerPool {
   readonly #settings: MediaSettings;
   readonly #log: FastifyBaseLogger;
   readonly #workers = new Map<number, MediaWorker>();
-  readonly #replacements = new Set<NodeJS.Timeout>();
-  #closed = false;
+  /** Resolves when the media worker is there again, rejects when this attempt failed and the next is made. */
+  readonly #replacements = new Map<number, Promise<void>>();
+  readonly #closing = new AbortController();
 
   private constructor(settings: MediaSettings, log: FastifyBaseLogger) {
     this.#settings = settings;
@@ -59,10 +61,12 @@ export class MediaWorkerPool {
   }
 
   /**
-   * Opens a router for one room on the media worker that has the fewest.
+   * Opens a router for one room on the media worker that has the fewest; when all have died, on the first that is
+   * replaced: those whom a death has put out come back before that.
    * @param onLost called once if the media worker dies under it
    */
   async openRouter(onLost: () => void): Promise<RoomRouter> {
+    if (this.#workers.size === 0) await Promise.any(this.#replacements.values());
     const [least] = [...this.#workers.values()].toSorted((a, b) => a.routers.size - b.routers.size);
     if (!least) throw new Error('no media worker is running');
     const router = await RoomRouter.open(least.worker, least.webRtcServer, {
@@ -73,10 +77,13 @@ export class MediaWorkerPool {
     return router;
   }
 
+  get #closed(): boolean {
+    return this.#closing.signal.aborted;
+  }
+
   close(): void {
     if (this.#closed) return;
-    this.#closed = true;
-    for (const timer of this.#replacements) clearTimeout(timer);
+    this.#closing.abort();
     for (const { worker } of this.#workers.values()) worker.close();
     this.#workers.clear();
   }
@@ -111,14 +118,16 @@ export class MediaWorkerPool {
   }
 
   #replaceLater(index: number): void {
-    const timer = setTimeout(() => {
-      this.#replacements.delete(timer);
-      this.#start(index).catch((fault: unknown) => {
+    const { signal } = this.#closing;
+    const replaced = delay(REPLACE_AFTER_MS, undefined, { signal }).then(() => this.#start(index));
+    this.#replacements.set(index, replaced);
+    replaced.then(
+      () => this.#replacements.delete(index),
+      (fault: unknown) => {
         if (this.#closed) return;
         this.#log.error({ err: fault, mediaWorker: index }, 'media worker could not be replaced');
         this.#replaceLater(index);
-      });
-    }, REPLACE_AFTER_MS);
-    this.#replacements.add(timer);
+      },
+    );
   }
 }
