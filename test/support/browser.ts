@@ -1,52 +1,50 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Browser, type BrowserServer, chromium, type Page } from 'playwright-core';
+import { chromium, type Locator, type Page } from 'playwright-core';
 import { pcmTone } from './sound.ts';
 
 const CHROMIUM = '/usr/bin/chromium';
 /** 0.68 s at 48 kHz: the longest stretch that an AnalyserNode gives at once. */
 const RECORDED_SAMPLES = 32_768;
 
-/** A real Chromium whose microphone hears a tone, and the gateway's page in it. */
+/** A real Chromium in a process of its own, whose microphone hears what the test gives it, and the gateway's page in it. */
 export class TestBrowser {
   readonly page: Page;
-  readonly #browser: Browser;
-  readonly #server: BrowserServer;
-  readonly #folder: string;
+  readonly #opened: AsyncDisposableStack;
+  readonly #kill: () => Promise<void>;
 
-  private constructor(server: BrowserServer, browser: Browser, page: Page, folder: string) {
-    this.#server = server;
-    this.#browser = browser;
+  private constructor(page: Page, opened: AsyncDisposableStack, kill: () => Promise<void>) {
     this.page = page;
-    this.#folder = folder;
+    this.#opened = opened;
+    this.#kill = kill;
   }
 
-  static async open(url: string, microphoneHz: number): Promise<TestBrowser> {
-    const folder = await mkdtemp(join(tmpdir(), 'partyline-browser-'));
-    const microphone = join(folder, 'microphone.wav');
-    await writeFile(microphone, wav(Buffer.concat(pcmTone(microphoneHz, 0.5, 10_000))));
-    const server = await chromium.launchServer({
-      executablePath: CHROMIUM,
-      headless: true,
-      args: [
-        '--no-sandbox',
-        '--disable-gpu',
-        '--no-first-run',
-        '--disable-background-networking',
-        '--disable-component-update',
-        '--disable-sync',
-        '--autoplay-policy=no-user-gesture-required',
-        '--use-fake-ui-for-media-stream',
-        '--use-fake-device-for-media-stream',
-        `--use-file-for-fake-audio-capture=${microphone}`,
-      ],
-    });
-    const browser = await chromium.connect(server.wsEndpoint());
-    const page = await browser.newPage({ viewport: { width: 900, height: 640 } });
-    // Noise suppression takes a steady tone for noise.
-    await page.goto(`${url}/?raw`);
-    return new TestBrowser(server, browser, page, folder);
+  /** Opens the page so that the microphone's tone arrives as it is: noise suppression takes a steady tone for noise. */
+  static openRaw(url: string, microphoneHz: number): Promise<TestBrowser> {
+    return TestBrowser.open(`${url}/?raw`, pcmTone(microphoneHz, 0.5, 10_000));
+  }
+
+  /** @param microphone 16-bit mono at 48 kHz, which the microphone hears over and over */
+  static async open(address: string, microphone: Buffer[]): Promise<TestBrowser> {
+    const opened = new AsyncDisposableStack();
+    try {
+      const folder = opened.adopt(await mkdtemp(join(tmpdir(), 'partyline-browser-')), (path) =>
+        rm(path, { recursive: true }),
+      );
+      const microphoneFile = join(folder, 'microphone.wav');
+      await writeFile(microphoneFile, wav(Buffer.concat(microphone)));
+      const server = opened.adopt(await launch(microphoneFile), (part) => part.close());
+      const browser = opened.adopt(await chromium.connect(server.wsEndpoint()), (part) =>
+        part.close(),
+      );
+      const page = await browser.newPage({ viewport: { width: 1000, height: 700 } });
+      await page.goto(address);
+      return new TestBrowser(page, opened, () => server.kill());
+    } catch (fault) {
+      await opened.disposeAsync();
+      throw fault;
+    }
   }
 
   /** Fills in the page's form and presses Join; resolves when the room is shown. */
@@ -55,47 +53,90 @@ export class TestBrowser {
     await this.page.locator('#room-view').waitFor({ state: 'visible' });
   }
 
-  async enter(room: string, peer: string, apiKey: string): Promise<void> {
+  /** Fills in the page's form and presses a button; does not wait for what comes of it. */
+  async enter(room: string, peer: string, apiKey: string, button = '#join'): Promise<void> {
     await this.page.fill('#room', room);
     await this.page.fill('#peer', peer);
     await this.page.fill('#api-key', apiKey);
-    await this.page.click('#join');
+    await this.page.click(button);
   }
 
-  /** What the page hears of a peer: the last 0.68 s, recorded `settleMs` after its track has come. */
-  async hear(peer: string, settleMs = 1500): Promise<Float32Array> {
-    await this.page.waitForFunction((name) => {
+  /** The entry for a peer in the page's list of who is there. */
+  person(peer: string): Locator {
+    return this.page.locator(`.person[data-peer="${peer}"]`);
+  }
+
+  /** The names in the page's list of who is there, in its order. */
+  names(): Promise<string[]> {
+    return this.page.locator('.person .name').allInnerTexts();
+  }
+
+  /** What the page hears of some peers together: 0.68 s, as soon as they can be heard without a gap. */
+  async hear(...peers: string[]): Promise<Float32Array> {
+    await this.page.waitForFunction((names) => {
       const state = window.partyline?.state;
-      return state?.name === 'in_room' && state.peers.get(name)?.track !== undefined;
-    }, peer);
-    const samples = await this.page.evaluate(
-      async ({ name, settleMs: waitMs, count }) => {
-        const state = window.partyline?.state;
-        const track = state?.name === 'in_room' ? state.peers.get(name)?.track : undefined;
-        if (!track) throw new Error('the track has gone');
-        const context = new AudioContext({ sampleRate: 48_000 });
-        const analyser = new AnalyserNode(context, { fftSize: count });
-        context.createMediaStreamSource(new MediaStream([track])).connect(analyser);
-        await new Promise((resolve) => setTimeout(resolve, waitMs));
-        const recorded = new Float32Array(count);
-        analyser.getFloatTimeDomainData(recorded);
-        await context.close();
-        return [...recorded];
-      },
-      { name: peer, settleMs, count: RECORDED_SAMPLES },
-    );
+      return state?.name === 'in_room' && names.every((name) => state.peers.get(name)?.track);
+    }, peers);
+    const samples = await this.page.evaluate(record, { peers, count: RECORDED_SAMPLES });
     return Float32Array.from(samples);
   }
 
   /** Ends the browser as a crash does. */
   kill(): Promise<void> {
-    return this.#server.kill();
+    return this.#kill();
   }
 
-  async close(): Promise<void> {
-    await this.#browser.close();
-    await this.#server.close();
-    await rm(this.#folder, { recursive: true });
+  close(): Promise<void> {
+    return this.#opened.disposeAsync();
+  }
+}
+
+const launch = (microphoneFile: string) =>
+  chromium.launchServer({
+    executablePath: CHROMIUM,
+    headless: true,
+    args: [
+      '--no-sandbox',
+      '--disable-gpu',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+      '--autoplay-policy=no-user-gesture-required',
+      '--use-fake-ui-for-media-stream',
+      '--use-fake-device-for-media-stream',
+      `--use-file-for-fake-audio-capture=${microphoneFile}`,
+    ],
+  });
+
+/** Runs in the page: the sum of the peers' tracks, once there is sound in every 20 ms of it. */
+async function record({ peers, count }: { peers: string[]; count: number }): Promise<number[]> {
+  const context = new AudioContext({ sampleRate: 48_000 });
+  try {
+    const analyser = new AnalyserNode(context, { fftSize: count });
+    const state = window.partyline?.state;
+    for (const peer of peers) {
+      const track = state?.name === 'in_room' ? state.peers.get(peer)?.track : undefined;
+      if (!track) throw new Error(`the track of ${peer} has gone`);
+      context.createMediaStreamSource(new MediaStream([track])).connect(analyser);
+    }
+    const recorded = new Float32Array(count);
+    const isWhole = () => {
+      for (let start = 0; start + 960 <= count; start += 960) {
+        const frame = recorded.subarray(start, start + 960);
+        if (!frame.some((sample) => Math.abs(sample) > 0.01)) return false;
+      }
+      return true;
+    };
+    const deadlineMs = performance.now() + 10_000;
+    do {
+      if (performance.now() > deadlineMs) throw new Error(`no whole sound of ${peers.join()}`);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      analyser.getFloatTimeDomainData(recorded);
+    } while (!isWhole());
+    return [...recorded];
+  } finally {
+    await context.close();
   }
 }
 

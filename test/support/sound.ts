@@ -38,14 +38,41 @@ export function pcmTone(frequencyHz: number, amplitude: number, durationMs: numb
   });
 }
 
-/** Sends one message each 20 ms, as a microphone does; resolves after the last. */
-export async function play(client: TestClient, messages: Uint8Array[]): Promise<void> {
+/** Sends one message each 20 ms, as a microphone does; resolves after the last, or when `signal` aborts. */
+export async function play(
+  client: TestClient,
+  messages: Uint8Array[],
+  signal?: AbortSignal,
+): Promise<void> {
   const startMs = performance.now();
   for (const [index, message] of messages.entries()) {
+    if (signal?.aborted) return;
     const waitMs = startMs + index * 20 - performance.now();
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
     client.sendAudio(message);
   }
+}
+
+/** Sends the same over and over, until it is closed. */
+export function keepPlaying(
+  client: TestClient,
+  messages: Uint8Array[],
+): { close(): Promise<void> } {
+  const stopping = new AbortController();
+  const played = (async () => {
+    while (!stopping.signal.aborted) await play(client, messages, stopping.signal);
+  })();
+  return {
+    close: () => {
+      stopping.abort();
+      return played;
+    },
+  };
+}
+
+/** The last second that an Opus client has heard; what came before it lets the decoder settle. */
+export async function lastSecondOf({ frames }: TestClient): Promise<Float32Array> {
+  return (await decodeOpus(frames.slice(-75))).slice(-RATE_HZ);
 }
 
 /** Decodes Opus packets in one go. */

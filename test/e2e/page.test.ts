@@ -1,0 +1,183 @@
+import { expect, test, vi } from 'vitest';
+import { TestBrowser } from '../support/browser.ts';
+import { eventually } from '../support/gateway.ts';
+import type { TestClient } from '../support/client.ts';
+import { keepPlaying, lastSecondOf, opusTone, peakHz } from '../support/sound.ts';
+import { useGateway } from '../support/use-gateway.ts';
+
+/** The page as a person uses it: by its fields and buttons, and by what it shows. */
+
+const SETTLING = { timeout: 20_000, interval: 200 };
+const ROOM = 'kitchen';
+
+const used = useGateway();
+
+async function openBrowser(microphoneHz = 800): Promise<TestBrowser> {
+  return used.keep(await TestBrowser.openRaw(used.gateway.url, microphoneHz));
+}
+
+const enter = (peer: string) => used.enter(peer, { room: ROOM });
+
+const expectSpeaking = (browser: TestBrowser, peer: string, isSpeaking: boolean) =>
+  vi.waitFor(async () => {
+    const shown = await browser.person(peer).getAttribute('data-speaking');
+    expect(shown).toBe(String(isSpeaking));
+  }, SETTLING);
+
+/** How `peer` has left, as `client` was told. */
+const leftAs = (client: TestClient, peer: string) =>
+  client.until(`peer_left of ${peer}`, () =>
+    client.messages.find((message) => message.type === 'peer_left' && message.peer === peer),
+  );
+
+test('Join: the page shows who is there and what each is; the others are told', async () => {
+  const legacy = await enter('door phone');
+  const [ada, grace] = [await openBrowser(), await openBrowser()];
+  const { apiKey } = used.gateway;
+  await ada.join(ROOM, 'Ada', apiKey);
+  expect(await legacy.next('peer_joined')).toMatchObject({ peer: 'Ada', kind: 'webrtc' });
+  expect(await ada.page.locator('#room-title').innerText()).toBe(ROOM);
+  expect(await ada.names()).toEqual(['Ada', 'door phone']);
+  await grace.join(ROOM, 'Grace', apiKey);
+  await ada.person('Grace').waitFor();
+  expect(await ada.page.locator('#room-status').innerText()).toContain('with 2 others');
+  const kinds = await ada.page.locator('.person .kind').allInnerTexts();
+  expect(kinds).toEqual(['Browser · you', 'WebSocket', 'Browser']);
+  expect(await grace.names()).toEqual(['Grace', 'door phone', 'Ada']);
+  await legacy.close();
+  await ada.person('door phone').waitFor({ state: 'detached' });
+  await grace.page.click('#leave');
+  await ada.person('Grace').waitFor({ state: 'detached' });
+  await ada.page.locator('#alone').waitFor({ state: 'visible' });
+});
+
+test('the page shows who speaks, as long as he does', async () => {
+  const legacy = await enter('door phone');
+  const [grace, ada] = [await openBrowser(), await openBrowser()];
+  await grace.join(ROOM, 'Grace', used.gateway.apiKey);
+  await grace.page.click('#mute');
+  await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  await expectSpeaking(ada, 'Ada', true);
+  await expectSpeaking(grace, 'Ada', true);
+  await expectSpeaking(ada, 'Grace', false);
+  await expectSpeaking(ada, 'door phone', false);
+  const speech = used.keep(keepPlaying(legacy, await opusTone(1000, 0.5, 10_000)));
+  await expectSpeaking(ada, 'door phone', true);
+  await expectSpeaking(grace, 'door phone', true);
+  const screenshot = process.env['SCREENSHOT'];
+  if (screenshot) await ada.page.screenshot({ path: screenshot });
+  await speech.close();
+  await expectSpeaking(ada, 'door phone', false);
+  expect(await ada.person('Ada').getAttribute('data-speaking')).toBe('true');
+});
+
+test('a page that comes while somebody speaks steadily shows him speaking', async () => {
+  const legacy = await enter('door phone');
+  used.keep(keepPlaying(legacy, await opusTone(1000, 0.5, 10_000)));
+  await legacy.next('speaking');
+  const ada = await openBrowser();
+  await ada.enter(ROOM, 'Ada', used.gateway.apiKey, '#listen');
+  const phone = ada.person('door phone');
+  await phone.waitFor();
+  await vi.waitFor(
+    async () => expect(await phone.getAttribute('data-speaking')).toBe('true'),
+    SETTLING,
+  );
+});
+
+test('Mute: the others hear nothing more; Unmute: they hear again', async () => {
+  const legacy = await enter('door phone');
+  const ada = await openBrowser();
+  await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  const isHeard = () =>
+    vi.waitFor(async () => {
+      expect(legacy.frames.length).toBeGreaterThan(75);
+      expect(peakHz(await lastSecondOf(legacy))).toBe(800);
+    }, SETTLING);
+  await isHeard();
+
+  const label = ada.page.locator('#mute-label');
+  await ada.page.click('#mute');
+  expect(await label.innerText()).toBe('Unmute');
+  await vi.waitFor(async () => {
+    const before = legacy.frames.length;
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(legacy.frames.length).toBe(before);
+  }, SETTLING);
+  await expectSpeaking(ada, 'Ada', false);
+
+  legacy.frames.length = 0;
+  await ada.page.click('#mute');
+  expect(await label.innerText()).toBe('Mute');
+  await isHeard();
+});
+
+test('Leave: the others are told, the entrance is back, and Join leads in again', async () => {
+  const legacy = await enter('door phone');
+  const ada = await openBrowser();
+  await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  await ada.page.click('#leave');
+  await ada.page.locator('#entrance').waitFor({ state: 'visible' });
+  expect(await ada.page.locator('#entrance-error').isVisible()).toBe(false);
+  expect(await leftAs(legacy, 'Ada')).toMatchObject({ reason: 'left' });
+  await eventually('only the WebSocket peer is left', () => used.gateway.counts().sessions === 1);
+  await ada.page.click('#join');
+  await ada.person('door phone').waitFor();
+});
+
+test('Join and only listen: hears without a microphone; Use mic: is heard too', async () => {
+  const legacy = await enter('door phone');
+  used.keep(keepPlaying(legacy, await opusTone(1000, 0.5, 10_000)));
+  const ada = await openBrowser();
+  await ada.enter(ROOM, 'Ada', used.gateway.apiKey, '#listen');
+  await vi.waitFor(async () => expect(peakHz(await ada.hear('door phone'))).toBe(1000), SETTLING);
+  expect(legacy.frames).toEqual([]);
+  const label = ada.page.locator('#mute-label');
+  expect(await label.innerText()).toBe('Use mic');
+  await ada.page.click('#mute');
+  await vi.waitFor(async () => {
+    expect(legacy.frames.length).toBeGreaterThan(75);
+    expect(peakHz(await lastSecondOf(legacy))).toBe(800);
+  }, SETTLING);
+  expect(await label.innerText()).toBe('Mute');
+});
+
+test('a wrong key is told in words at its field; the right one then leads in', async () => {
+  const ada = await openBrowser();
+  await ada.enter(ROOM, 'Ada', 'pl_wrong');
+  const error = ada.page.locator('#entrance-error');
+  await error.waitFor({ state: 'visible' });
+  expect(await error.innerText()).toMatch(/does not know this API key/);
+  expect(await ada.page.locator('#api-key').getAttribute('aria-invalid')).toBe('true');
+  await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  expect(await error.isVisible()).toBe(false);
+  expect(await ada.page.locator('#api-key').getAttribute('aria-invalid')).toBe('false');
+});
+
+test('a page whose name another connection takes says so, and does not take it back', async () => {
+  const ada = await openBrowser();
+  await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  const second = await enter('Ada');
+  const error = ada.page.locator('#entrance-error');
+  await error.waitFor({ state: 'visible' });
+  expect(await error.innerText()).toMatch(/Another connection took your name/);
+  expect(await ada.page.evaluate(() => window.partyline?.state.name)).toBe('closed');
+  await second.ask({ type: 'leave' }, 'left');
+  expect(used.gateway.counts().sessions).toBe(1);
+});
+
+test('a tab that is closed leaves the room, and so does a browser that is killed', async () => {
+  const legacy = await enter('door phone');
+  const [ada, eve] = [await openBrowser(), await openBrowser()];
+  await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  await eve.join(ROOM, 'Eve', used.gateway.apiKey);
+  await ada.page.close();
+  expect(await leftAs(legacy, 'Ada')).toMatchObject({ reason: 'left' });
+  await eve.kill();
+  expect(await leftAs(legacy, 'Eve')).toMatchObject({ reason: 'closed' });
+  await legacy.close();
+  await eventually('nobody is left', () => {
+    const { sessions, rooms } = used.gateway.counts();
+    return sessions === 0 && rooms === 0;
+  });
+});
