@@ -142,6 +142,18 @@ test('Join and only listen: hears without a microphone; Use mic: is heard too', 
   expect(await label.innerText()).toBe('Mute');
 });
 
+test('a microphone that is not allowed is told in words; the page hears all the same', async () => {
+  const legacy = await enter('door phone');
+  used.keep(keepPlaying(legacy, await opusTone(1000, 0.5, 10_000)));
+  const ada = used.keep(await TestBrowser.open(used.gateway.url));
+  await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  expect(await ada.page.locator('#notice').innerText()).toMatch(
+    /did not let this page use the microphone.*nobody hears you/,
+  );
+  await vi.waitFor(async () => expect(peakHz(await ada.hear('door phone'))).toBe(1000), SETTLING);
+  expect(legacy.frames).toEqual([]);
+});
+
 test('a wrong key is told in words at its field; the right one then leads in', async () => {
   const ada = await openBrowser();
   await ada.enter(ROOM, 'Ada', 'pl_wrong');

@@ -25,16 +25,17 @@ export class TestBrowser {
     return TestBrowser.open(`${url}/?raw`, pcmTone(microphoneHz, 0.5, 10_000));
   }
 
-  /** @param microphone 16-bit mono at 48 kHz, which the microphone hears over and over */
-  static async open(address: string, microphone: Buffer[]): Promise<TestBrowser> {
+  /** @param microphone 16-bit mono at 48 kHz, which the microphone hears over and over; without it, none is allowed */
+  static async open(address: string, microphone?: Buffer[]): Promise<TestBrowser> {
     const opened = new AsyncDisposableStack();
     try {
       const folder = opened.adopt(await mkdtemp(join(tmpdir(), 'partyline-browser-')), (path) =>
         rm(path, { recursive: true }),
       );
       const microphoneFile = join(folder, 'microphone.wav');
-      await writeFile(microphoneFile, wav(Buffer.concat(microphone)));
-      const server = opened.adopt(await launch(microphoneFile), (part) => part.close());
+      if (microphone) await writeFile(microphoneFile, wav(Buffer.concat(microphone)));
+      const permission = microphone ? [ALLOW, hearing(microphoneFile)] : [DENY];
+      const server = opened.adopt(await launch(permission), (part) => part.close());
       const browser = opened.adopt(await chromium.connect(server.wsEndpoint()), (part) =>
         part.close(),
       );
@@ -91,7 +92,11 @@ export class TestBrowser {
   }
 }
 
-const launch = (microphoneFile: string) =>
+const ALLOW = '--use-fake-ui-for-media-stream';
+const DENY = '--deny-permission-prompts';
+const hearing = (file: string) => `--use-file-for-fake-audio-capture=${file}`;
+
+const launch = (permission: string[]) =>
   chromium.launchServer({
     executablePath: CHROMIUM,
     headless: true,
@@ -103,9 +108,8 @@ const launch = (microphoneFile: string) =>
       '--disable-component-update',
       '--disable-sync',
       '--autoplay-policy=no-user-gesture-required',
-      '--use-fake-ui-for-media-stream',
       '--use-fake-device-for-media-stream',
-      `--use-file-for-fake-audio-capture=${microphoneFile}`,
+      ...permission,
     ],
   });
 
