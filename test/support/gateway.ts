@@ -49,10 +49,13 @@ export async function openTestGateway(
 export async function eventually(
   what: string,
   condition: () => boolean | Promise<boolean>,
+  timeoutMs = 5000,
 ): Promise<void> {
-  const deadlineMs = performance.now() + 5000;
+  const deadlineMs = performance.now() + timeoutMs;
   while (!(await condition())) {
-    if (performance.now() > deadlineMs) throw new Error(`did not happen within 5 s: ${what}`);
+    if (performance.now() > deadlineMs) {
+      throw new Error(`did not happen within ${timeoutMs} ms: ${what}`);
+    }
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

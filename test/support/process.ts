@@ -5,6 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { eventually, freeRtcPort } from './gateway.ts';
 
+/** Node, Redis and the media workers, on a machine that may be busy with other tests. */
+const START_TIMEOUT_MS = 20_000;
+
 /** The gateway as its users run it: a process of its own. */
 export class GatewayProcess {
   readonly dataDir: string;
@@ -41,7 +44,9 @@ export class GatewayProcess {
 
   /** What the line `ready {…}` says. */
   async ready(): Promise<{ url: string; account_id: number; api_key: string }> {
-    await eventually('the ready line', () => /^ready .*\n/m.test(this.output));
+    const isOver = () => this.child.exitCode !== null || /^ready .*\n/m.test(this.output);
+    await eventually('the ready line', isOver, START_TIMEOUT_MS);
+    if (this.child.exitCode !== null) throw new Error(`it has ended: ${this.output}`);
     const [, json] = /^ready (.*)$/m.exec(this.output) ?? [];
     return JSON.parse(json ?? '') as { url: string; account_id: number; api_key: string };
   }
