@@ -8,6 +8,13 @@ export type SampleFormat = { codec: SampleCodec; rateHz: number; channels: numbe
 
 export type SampleCodec = 'pcm_s16le' | 'pcm_f32le' | 'pcmu' | 'pcma';
 
+/** Opus in a container, cut into messages anywhere: only ever heard from a peer, never sent to one. */
+export type ContainerFormat = { codec: Container };
+export type Container = 'ogg_opus' | 'webm_opus';
+
+/** What a peer may send. */
+export type InputFormat = AudioFormat | ContainerFormat;
+
 const KNOWN =
   'opus, pcm_s16le;rate=R;channels=C, pcm_f32le;rate=R;channels=C (R 8000…48000, C 1 or 2), pcmu, pcma';
 
@@ -33,6 +40,16 @@ export function formatAudioFormat(format: AudioFormat): string {
     return format.codec;
   }
   return `${format.codec};rate=${format.rateHz};channels=${format.channels}`;
+}
+
+const CONTAINER_MAGIC: [Container, Buffer][] = [
+  ['ogg_opus', Buffer.from('OggS')],
+  ['webm_opus', Buffer.from([0x1a, 0x45, 0xdf, 0xa3])],
+];
+
+/** Which container a stream begins as (RFC 3533 §6, RFC 8794 §11.2.1). */
+export function containerOf(start: Buffer): Container | undefined {
+  return CONTAINER_MAGIC.find(([, magic]) => start.subarray(0, 4).equals(magic))?.[0];
 }
 
 /** How a peer hears the room: one stream with everybody else in it, or each speaker's own packets. */

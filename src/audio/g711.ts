@@ -43,6 +43,12 @@ export const G711_VALUES: Record<G711Law, Int16Array> = {
   pcma: every(decodeA),
 };
 
+/** How far apart the 16-bit values are round each byte's. */
+export const G711_STEPS: Record<G711Law, Int16Array> = {
+  pcmu: every((byte) => 8 << ((~byte >> 4) & 7)),
+  pcma: every((byte) => 16 << Math.max(0, (((byte ^ 0x55) >> 4) & 7) - 1)),
+};
+
 /** The byte that stands for a 16-bit value. */
 export function encodeG711(value: number, law: G711Law): number {
   return law === 'pcmu' ? encodeMu(value) : encodeA(value);

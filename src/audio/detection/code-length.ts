@@ -1,0 +1,135 @@
+import type { SampleCodec } from '../format.ts';
+import { G711_STEPS, G711_VALUES } from '../g711.ts';
+
+/**
+ * How many bits a byte of a message holds if it is sound of a given kind. What a coder that knows the kind could not
+ * predict is what remains: for the right kind less than 8, for a wrong one about 8 or more, because sound read wrongly is
+ * noise. The reading that explains the bytes in the fewest bits is the right one (minimum description length).
+ */
+export type Reading = { codec: SampleCodec; channels: number; bitsPerByte: number };
+
+/** More bytes than this do not make the answer any surer. */
+const MAX_BYTES = 8192;
+const FULL_SCALE = 32_768;
+/** A second channel must save so many bits a sample to be believed, and so many in all. */
+const STEREO_GAIN_BITS = 0.15;
+const STEREO_TOTAL_GAIN_BITS = 60;
+/** Two channels that have nothing to do with each other: a sample is like the last but one, and unlike the last. */
+const INDEPENDENT_RATIO = 0.25;
+const INDEPENDENT_CORRELATION = 0.3;
+
+/**
+ * Reads bytes that begin with a whole sample as each kind of samples.
+ * @returns the readings that are possible at all, the shortest first
+ */
+export function readAsSamples(bytes: Buffer): Reading[] {
+  const part = bytes.subarray(0, MAX_BYTES);
+  const readings = [readInt16(part), readFloat32(part), readG711(part, 'pcmu'), readG711(part, 'pcma')];
+  return readings
+    .filter((reading) => reading !== undefined)
+    .sort((a, b) => a.bitsPerByte - b.bitsPerByte);
+}
+
+function readInt16(bytes: Buffer): Reading {
+  const samples = new Float64Array(bytes.length >> 1);
+  for (let i = 0; i < samples.length; i += 1) samples[i] = bytes.readInt16LE(2 * i);
+  const { channels, bits } = bestChannels(samples);
+  return { codec: 'pcm_s16le', channels, bitsPerByte: bits / 2 };
+}
+
+/** Floats that are 0, or between hardly audible and a little over full scale: other bytes hardly ever look like these. */
+function readFloat32(bytes: Buffer): Reading | undefined {
+  const samples = new Float64Array(bytes.length >> 2);
+  let audible = 0;
+  let absurd = 0;
+  for (let i = 0; i < samples.length; i += 1) {
+    const value = bytes.readFloatLE(4 * i);
+    const size = Math.abs(value);
+    const isPlausible = size === 0 || (size > 1e-9 && size < 1.5);
+    if (!isPlausible) absurd += 1;
+    else if (size > 1e-6) audible += 1;
+    samples[i] = isPlausible ? value * FULL_SCALE : 0;
+  }
+  if (audible < samples.length / 10 || absurd > samples.length / 100) return undefined;
+  const { channels, bits } = bestChannels(samples);
+  return { codec: 'pcm_f32le', channels, bitsPerByte: bits / 4 };
+}
+
+/** One byte is a step that is the wider, the louder the sample: it holds the fewer bits. */
+function readG711(bytes: Buffer, codec: 'pcmu' | 'pcma'): Reading {
+  const values = G711_VALUES[codec];
+  const samples = new Float64Array(bytes.length);
+  for (let i = 0; i < samples.length; i += 1) samples[i] = values[bytes[i]!]!;
+  const pooled = covariance(samples).residual();
+  const steps = G711_STEPS[codec];
+  const counts = new Map<number, number>();
+  for (let i = 0; i < bytes.length; i += 1) {
+    const step = steps[bytes[i]!]!;
+    counts.set(step, (counts.get(step) ?? 0) + 1);
+  }
+  let bits = 0;
+  for (const [step, count] of counts) bits += count * bitsOf(pooled, step);
+  return { codec, channels: 1, bitsPerByte: bits / bytes.length };
+}
+
+function bestChannels(samples: Float64Array): { channels: number; bits: number } {
+  const { residual, correlation } = covariance(samples);
+  const mono = bitsOf(residual(), 1);
+  const stereo = (bitsOf(residual(0), 1) + bitsOf(residual(1), 1)) / 2;
+  const leastGain = STEREO_GAIN_BITS + STEREO_TOTAL_GAIN_BITS / samples.length;
+  if (mono - stereo > leastGain) return { channels: 2, bits: stereo };
+  const [last, lastButOne] = [Math.abs(correlation(1)), correlation(2)];
+  const areIndependent =
+    lastButOne > INDEPENDENT_CORRELATION && last < lastButOne * INDEPENDENT_RATIO;
+  return { channels: areIndependent ? 2 : 1, bits: mono };
+}
+
+/** Entropy of a Gaussian of this variance in steps of this width; never below 0. */
+function bitsOf(variance: number, step: number): number {
+  return Math.max(0, 0.5 * Math.log2(2 * Math.PI * Math.E * (variance / (step * step) + 1 / 12)));
+}
+
+/**
+ * How well each sample is predicted from the two before it: for all samples, or for every other one alone, which of two
+ * interleaved channels are a channel each. Sound of one channel is predicted alike in both phases.
+ */
+function covariance(samples: Float64Array) {
+  const sums = [sumProducts(samples, 2), sumProducts(samples, 3)];
+  const pooled = sums[0]!.map((value, i) => value + sums[1]![i]!);
+  const count = Math.max(1, samples.length - 2);
+  return {
+    /** The mean square of what cannot be predicted. */
+    residual: (phase?: 0 | 1) =>
+      phase === undefined
+        ? unpredicted(pooled) / count
+        : unpredicted(sums[phase]!) / Math.max(1, count / 2),
+    correlation: (lag: 1 | 2) => pooled[lag]! / (pooled[0]! || 1),
+  };
+}
+
+/** Products of every other sample from `from` with itself and the two before it: xx, xy, xz, yy, yz, zz. */
+function sumProducts(samples: Float64Array, from: number): number[] {
+  let [xx, xy, xz, yy, yz, zz] = [0, 0, 0, 0, 0, 0];
+  for (let n = from; n < samples.length; n += 2) {
+    const x = samples[n]!;
+    const y = samples[n - 1]!;
+    const z = samples[n - 2]!;
+    xx += x * x;
+    xy += x * y;
+    xz += x * z;
+    yy += y * y;
+    yz += y * z;
+    zz += z * z;
+  }
+  return [xx, xy, xz, yy, yz, zz];
+}
+
+/** Least squares with two unknowns. */
+function unpredicted(sum: number[]): number {
+  const [xx = 0, xy = 0, xz = 0, yy = 0, yz = 0, zz = 0] = sum;
+  const determinant = yy * zz - yz * yz;
+  if (determinant <= 1e-9 * yy * zz) return yy > 0 ? Math.max(0, xx - (xy * xy) / yy) : xx;
+  const a = (xy * zz - xz * yz) / determinant;
+  const b = (xz * yy - xy * yz) / determinant;
+  return Math.max(0, xx - a * xy - b * xz);
+}

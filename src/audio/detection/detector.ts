@@ -1,0 +1,172 @@
+import { type AudioFormat, containerOf, type InputFormat, type SampleCodec } from '../format.ts';
+import { opusPacketSamples } from '../opus-packet.ts';
+import { BYTES_PER_SAMPLE } from '../samples.ts';
+import { readAsSamples, type Reading } from './code-length.ts';
+
+/** One binary message, and when it came. */
+export type Arrival = { message: Buffer; atMs: number };
+
+/** `confidence`: 0…1, by how much the next best explanation is worse. */
+export type Detection = { format: InputFormat; confidence: number };
+
+/** So many messages show how far apart they are. */
+const LEAST_MESSAGES = 3;
+/** What has been heard for this long must do. */
+const DEADLINE_MS = 500;
+/** Surer than this there is nothing to wait for. */
+const SURE = 0.98;
+/** No format of samples takes so few bytes a second; Opus seldom takes more. */
+const LEAST_SAMPLE_BYTES_PER_S = 6500;
+
+const RATES_HZ = [8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
+/** How far messages may come from their time, and how exact a sender's clock is. */
+const JITTER_MS = 6;
+const CLOCK_ERROR = 0.01;
+/** Sound is less random than its model: of the bits that a reading saves, so many count as evidence. */
+const EVIDENCE_PER_BIT = 0.1;
+/** Worse than any mismatch of rates can be. */
+const MAX_RATE_BITS = 300;
+
+/**
+ * Finds out what a sender sends, from the bytes and the pace at which they come. Pure: the caller says what time it is.
+ * It weighs what each format would have to explain (bits, {@link readAsSamples}); a container tells by its first bytes.
+ */
+export class FormatDetector {
+  /** All that came; for the caller to play once the format is known. */
+  readonly arrivals: Arrival[] = [];
+  #bytes = 0;
+  #weighedBytes = 0;
+
+  /**
+   * Takes one message.
+   * @returns the format as soon as it is beyond doubt, and at the latest when half a second of audio has come
+   */
+  push(message: Buffer, nowMs: number): Detection | undefined {
+    this.arrivals.push({ message, atMs: nowMs });
+    this.#bytes += message.length;
+    const container = containerOf(startOf(this.arrivals));
+    if (container) return { format: { codec: container }, confidence: 1 };
+    const elapsedMs = nowMs - this.arrivals[0]!.atMs;
+    const intervalMs = elapsedMs / Math.max(1, this.arrivals.length - 1);
+    const isLate = this.arrivals.length > 1 && elapsedMs + 2 * intervalMs > DEADLINE_MS;
+    if (!isLate && !this.#isWorthWeighing()) return undefined;
+    this.#weighedBytes = this.#bytes;
+    const detection = detectFormat(this.arrivals);
+    return detection && (isLate || detection.confidence >= SURE) ? detection : undefined;
+  }
+
+  /** Weighing is work: it is done again when there is half as much again to go by. */
+  #isWorthWeighing(): boolean {
+    return this.arrivals.length >= LEAST_MESSAGES && this.#bytes >= this.#weighedBytes * 1.5;
+  }
+}
+
+type Explanation = { format: AudioFormat; bits: number };
+
+/** Weighs the formats for two messages or more; undefined if nothing explains them. */
+export function detectFormat(arrivals: Arrival[]): Detection | undefined {
+  const opusBits = explainAsOpus(arrivals);
+  const elapsedMs = arrivals.at(-1)!.atMs - arrivals[0]!.atMs;
+  const pacedBytes = sum(arrivals.slice(1).map(({ message }) => message.length));
+  const isTooSlow = (pacedBytes * 1000) / elapsedMs < LEAST_SAMPLE_BYTES_PER_S;
+  const explanations: Explanation[] = [];
+  if (opusBits !== undefined) explanations.push({ format: { codec: 'opus' }, bits: opusBits });
+  if (opusBits === undefined || !isTooSlow) explanations.push(...explainAsSamples(arrivals));
+  explanations.sort((a, b) => a.bits - b.bits);
+  const [best, second] = explanations;
+  if (!best) return undefined;
+  const marginBits = second ? second.bits - best.bits : Infinity;
+  return { format: best.format, confidence: 1 / (1 + 2 ** -marginBits) };
+}
+
+/** Opus cannot be compressed further: 8 bits a byte, but its TOC byte repeats, and its durations keep pace with time. */
+function explainAsOpus(arrivals: Arrival[]): number | undefined {
+  let bits = 0;
+  let claimedMs = 0;
+  let lastConfiguration: number | undefined;
+  for (const { message } of arrivals) {
+    const samples = opusPacketSamples(message);
+    if (samples === undefined) return undefined;
+    claimedMs += samples / 48;
+    const configuration = message[0]! >> 2;
+    bits += EVIDENCE_PER_BIT * 8 * (message.length - 1);
+    bits += configuration === lastConfiguration ? 0.5 : 9;
+    lastConfiguration = configuration;
+  }
+  const elapsedMs = arrivals.at(-1)!.atMs - arrivals[0]!.atMs;
+  const lastMs = (opusPacketSamples(arrivals.at(-1)!.message) ?? 0) / 48;
+  const ahead = (claimedMs - lastMs + 1) / (elapsedMs + 1);
+  // Pauses make it slower than time; nothing makes it much faster.
+  return bits + Math.min(ahead > 1 ? 100 : 10, mismatchBits(ahead, elapsedMs));
+}
+
+function explainAsSamples(arrivals: Arrival[]): Explanation[] {
+  const messages = arrivals.map(({ message }) => message);
+  const bytes = Buffer.concat(messages.filter((message) => !isOneByteRepeated(message)));
+  const readings = bytes.length > 0 ? readAsSamples(bytes) : readSilence(messages);
+  const elapsedMs = arrivals.at(-1)!.atMs - arrivals[0]!.atMs;
+  const totalBytes = sum(messages.map(({ length }) => length));
+  const bytesPerMs = (totalBytes - messages[0]!.length) / elapsedMs;
+  return readings.flatMap(({ codec, channels, bitsPerByte }) =>
+    ratesOf(codec).map((rateHz) => {
+      const frameBytes = BYTES_PER_SAMPLE[codec] * channels;
+      const expectedBytesPerMs = (rateHz * frameBytes) / 1000;
+      const rateBits = mismatchBits(bytesPerMs / expectedBytesPerMs, elapsedMs);
+      return {
+        format: { codec, rateHz, channels },
+        bits: EVIDENCE_PER_BIT * bitsPerByte * bytes.length + rateBits + oddityBits(messages, frameBytes, rateHz),
+      };
+    }),
+  );
+}
+
+const ratesOf = (codec: SampleCodec) =>
+  codec === 'pcmu' || codec === 'pcma' ? [8000] : RATES_HZ;
+
+/** What a pace costs that is not the right one, by how sure one can be of it after so long. */
+function mismatchBits(ratio: number, elapsedMs: number): number {
+  const deviation = Math.log(ratio) / (CLOCK_ERROR + JITTER_MS / Math.max(1, elapsedMs));
+  return Math.min(MAX_RATE_BITS, 0.72 * deviation * deviation);
+}
+
+/** Programs send round numbers: of milliseconds mostly, or of samples. Each other length of message is a surprise. */
+function oddityBits(messages: Buffer[], frameBytes: number, rateHz: number): number {
+  let bits = 0;
+  for (const length of new Set(messages.map((message) => message.length))) {
+    const samples = length / frameBytes;
+    const isRound = (unitMs: number) => {
+      const units = (samples * 1000) / rateHz / unitMs;
+      return units > 0.5 && (Math.abs(units - Math.round(units)) * unitMs * rateHz) / 1000 < 1.01;
+    };
+    if (!Number.isInteger(samples)) bits += 12;
+    else if (isRound(10)) bits += 0;
+    else if (isRound(5)) bits += 2;
+    else if (samples % 128 === 0) bits += rateHz >= 44_100 ? 2 : 3;
+    else bits += isRound(2.5) ? 4 : 10;
+  }
+  // Beyond a few lengths the sender cuts anywhere, and lengths tell nothing.
+  return Math.min(bits, 24);
+}
+
+/** The first bytes, also where they are cut in two. */
+function startOf(arrivals: Arrival[]): Buffer {
+  const [first] = arrivals;
+  return first!.message.length >= 4
+    ? first!.message
+    : Buffer.concat(arrivals.slice(0, 4).map(({ message }) => message));
+}
+
+function isOneByteRepeated(message: Buffer): boolean {
+  for (let i = 1; i < message.length; i += 1) if (message[i] !== message[0]) return false;
+  return true;
+}
+
+/** Digital silence says little more than which law it is; of the rest the most usual is the best guess. */
+function readSilence(messages: Buffer[]): Reading[] {
+  const byte = messages[0]?.[0];
+  if (byte === 0xff || byte === 0x7f) return [{ codec: 'pcmu', channels: 1, bitsPerByte: 0 }];
+  if (byte === 0xd5 || byte === 0x55) return [{ codec: 'pcma', channels: 1, bitsPerByte: 0 }];
+  return [{ codec: 'pcm_s16le', channels: 1, bitsPerByte: 0 }];
+}
+
+const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
