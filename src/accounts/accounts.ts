@@ -4,6 +4,7 @@ import { Compile } from 'typebox/compile';
 import { PartylineError } from '../protocol/errors.ts';
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
 
+/** What clients see of an account (docs/protocol.md §1). */
 export const AccountSchema = Type.Object({
   id: Type.Integer(),
   name: Type.String(),
@@ -12,9 +13,17 @@ export const AccountSchema = Type.Object({
   status: Type.Enum(['active', 'suspended', 'closed']),
 });
 
-export type Account = Static<typeof AccountSchema>;
+const StoredAccountSchema = Type.Object({
+  ...AccountSchema.properties,
+  /** What its peers hear who never speak and do not say in what; Opus, if not set. */
+  default_audio: Type.Optional(Type.String()),
+  /** What its peers send who do not say what, where the operator knows. */
+  pinned_audio: Type.Optional(Type.String()),
+});
 
-const validator = Compile(AccountSchema);
+export type Account = Static<typeof StoredAccountSchema>;
+
+const validator = Compile(StoredAccountSchema);
 const accountKey = (id: number) => `${KEY_PREFIX}account:${id}`;
 const apiKeyKey = (hash: string) => `${KEY_PREFIX}api_key:${hash}`;
 const hashOf = (apiKey: string) => createHash('sha256').update(apiKey).digest('hex');

@@ -15,11 +15,14 @@ export type Container = 'ogg_opus' | 'webm_opus';
 /** What a peer may send. */
 export type InputFormat = AudioFormat | ContainerFormat;
 
+/** What a client says that it sends: `auto` leaves it to be found out. */
+export type DeclaredFormat = InputFormat | 'auto';
+
 const KNOWN =
   'opus, pcm_s16le;rate=R;channels=C, pcm_f32le;rate=R;channels=C (R 8000…48000, C 1 or 2), pcmu, pcma';
 
 /**
- * Reads the `audio` query parameter.
+ * Reads a format in which a peer hears (`audio_out`).
  * @throws {PartylineError} `unsupported_audio`
  */
 export function parseAudioFormat(value: string): AudioFormat {
@@ -34,12 +37,30 @@ export function parseAudioFormat(value: string): AudioFormat {
   throw new PartylineError('unsupported_audio', `Unknown audio format; known are ${KNOWN}.`);
 }
 
-/** The inverse of {@link parseAudioFormat}. */
-export function formatAudioFormat(format: AudioFormat): string {
-  if (format.codec === 'opus' || format.codec === 'pcmu' || format.codec === 'pcma') {
-    return format.codec;
-  }
-  return `${format.codec};rate=${format.rateHz};channels=${format.channels}`;
+/**
+ * Reads what a peer says that it sends (`audio`).
+ * @throws {PartylineError} `unsupported_audio`
+ */
+export function parseDeclaredFormat(value: string): DeclaredFormat {
+  if (value === 'auto') return value;
+  return value === 'ogg_opus' || value === 'webm_opus' ? { codec: value } : parseAudioFormat(value);
+}
+
+/** The inverse of {@link parseDeclaredFormat}. */
+export function formatAudioFormat(format: DeclaredFormat): string {
+  if (format === 'auto') return format;
+  return format.codec === 'pcm_s16le' || format.codec === 'pcm_f32le'
+    ? `${format.codec};rate=${format.rateHz};channels=${format.channels}`
+    : format.codec;
+}
+
+/** How a peer that sends this hears, unless it says otherwise. */
+export function answerTo(format: InputFormat): AudioFormat {
+  return isContainer(format) ? { codec: 'opus' } : format;
+}
+
+export function isContainer(format: InputFormat): format is ContainerFormat {
+  return format.codec === 'ogg_opus' || format.codec === 'webm_opus';
 }
 
 const CONTAINER_MAGIC: [Container, Buffer][] = [

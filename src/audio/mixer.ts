@@ -18,12 +18,18 @@ export type MixerEvents = {
   onTalkersChanged: () => void;
 };
 
-/** Somebody who hears the room over a WebSocket. */
-export type Listener = {
-  /** The peer, who never hears himself: the same name as that of his {@link Speaker}. */
-  peer: string;
+/** How somebody hears the room. */
+export type Hearing = {
   format: AudioFormat;
   delivery: Delivery;
+  /** By peer: what its sound is multiplied by; 1 for who is not in it. */
+  volume: Record<string, number>;
+};
+
+/** Somebody who hears the room over a WebSocket. */
+export type Listener = Hearing & {
+  /** The peer, who never hears himself: the same name as that of his {@link Speaker}. */
+  peer: string;
   /** Takes one binary frame in the listener's format. */
   deliver(frame: Buffer): void;
 };

@@ -1,17 +1,26 @@
+import type { FrameClock } from '../audio/clock.ts';
 import type { PlainLeg, PlainProducer } from '../media/plain-leg.ts';
-import { MediaClock } from '../rtp/media-clock.ts';
+import { PartylineError } from '../protocol/errors.ts';
+import { Pacer } from '../rtp/pacer.ts';
 import { Packetizer } from '../rtp/packetizer.ts';
 
 const SAMPLES_PER_MS = 48;
-/**
- * A client that says nothing for this long has paused. Less is a stall of its network or of ours: what comes late then
- * follows on, and is not taken for audio that runs ahead.
- */
-const GAP_MS = 400;
-/** How far ahead of real time a client's audio may run (docs/protocol.md, 4422). */
-const MAX_AHEAD_MS = 200;
+/** Quieter than this nobody misses a packet (-dBov). */
+const QUIET_DBOV = 55;
+/** A client this far ahead of time is told to wait; when it is back to so much, to go on. */
+const XOFF_AHEAD_MS = 150;
+const XON_AHEAD_MS = 60;
+/** Who goes on for so long all the same is not a voice client (docs/protocol.md, 4422). */
+const MAX_XOFF_MS = 5000;
 
-type OpusPacket = { payload: Buffer; durationSamples: number; levelDbov: number; gapMs: number };
+type OpusPacket = {
+  payload: Buffer;
+  durationSamples: number;
+  durationMs: number;
+  levelDbov: number;
+  isQuiet: boolean;
+  gapMs: number;
+};
 
 /** A producer exists only once there is something to say: who only listens costs the media worker nothing. */
 type State =
@@ -23,32 +32,69 @@ type State =
 export type UplinkEvents = {
   /** The room learns of the producer here; packets flow when this has been done. */
   onProducer: (producerId: string) => Promise<void>;
-  /** The producer could not be opened. */
+  /** The client sends faster than time, or has ceased to. */
+  onFlow: (state: 'xoff' | 'xon', bufferedMs: number) => void;
+  /** The producer could not be opened, or the client is out of all measure. */
   onFault: (fault: unknown) => void;
 };
 
-/** The way up of one WebSocket peer: Opus packets become RTP on the room's plain leg. */
+/** The way up of one WebSocket peer: Opus packets become RTP on the room's plain leg, at the pace of real time. */
 export class Uplink {
   readonly #leg: PlainLeg;
+  readonly #clock: FrameClock;
   readonly #events: UplinkEvents;
-  readonly #clock = new MediaClock({ gapMs: GAP_MS, maxAheadMs: MAX_AHEAD_MS });
+  readonly #pacer = new Pacer<OpusPacket>();
+  #xoffSinceMs: number | undefined;
   #state: State = { name: 'idle' };
-  /** Packets refused because they ran too far ahead of real time. */
-  droppedPackets = 0;
 
-  constructor(leg: PlainLeg, events: UplinkEvents) {
+  constructor(leg: PlainLeg, clock: FrameClock, events: UplinkEvents) {
     this.#leg = leg;
+    this.#clock = clock;
     this.#events = events;
   }
 
-  /** Sends one Opus packet of `durationSamples` at 48 kHz; holds it while the producer is being opened. */
-  send(payload: Buffer, durationSamples: number, levelDbov: number): void {
-    const gapMs = this.#clock.admit(performance.now(), durationSamples / SAMPLES_PER_MS);
-    if (gapMs === undefined) {
-      this.droppedPackets += 1;
-      return;
-    }
-    const packet = { payload, durationSamples, levelDbov, gapMs };
+  /** How much was left out because it came faster than time. */
+  get droppedMs(): number {
+    return this.#pacer.droppedMs;
+  }
+
+  /** How much has come that waits for its time. */
+  get bufferedMs(): number {
+    return this.#pacer.bufferedMs;
+  }
+
+  /** How much faster (positive) or slower the client's clock is than ours, in parts per million. */
+  get driftPpm(): number {
+    return this.#pacer.driftPpm;
+  }
+
+  /** Sends one Opus packet of `durationSamples` at 48 kHz that came at `atMs`, as soon as it is due. */
+  send(payload: Buffer, durationSamples: number, levelDbov: number, atMs: number): void {
+    const durationMs = durationSamples / SAMPLES_PER_MS;
+    const isQuiet = levelDbov >= QUIET_DBOV;
+    this.#pacer.push({ payload, durationSamples, durationMs, levelDbov, isQuiet, gapMs: 0 }, atMs);
+    this.#watchFlow(atMs);
+    this.#sendDue(atMs);
+    if (this.#pacer.bufferedMs > 0) this.#clock.add(this.#onTick);
+  }
+
+  close(): void {
+    if (this.#state.name === 'open') this.#state.producer.close();
+    this.#state = { name: 'closed' };
+    this.#clock.remove(this.#onTick);
+  }
+
+  readonly #onTick = (nowMs: number): void => {
+    this.#sendDue(nowMs);
+    this.#watchFlow(nowMs);
+    if (this.#pacer.bufferedMs <= 0) this.#clock.remove(this.#onTick);
+  };
+
+  #sendDue(nowMs: number): void {
+    for (let due = this.#pacer.take(nowMs); due; due = this.#pacer.take(nowMs)) this.#forward(due);
+  }
+
+  #forward(packet: OpusPacket): void {
     switch (this.#state.name) {
       case 'open':
         sendRtp(this.#state, packet);
@@ -65,9 +111,20 @@ export class Uplink {
     }
   }
 
-  close(): void {
-    if (this.#state.name === 'open') this.#state.producer.close();
-    this.#state = { name: 'closed' };
+  #watchFlow(nowMs: number): void {
+    const aheadMs = this.#pacer.aheadMs(nowMs);
+    if (this.#xoffSinceMs === undefined) {
+      if (aheadMs <= XOFF_AHEAD_MS) return;
+      this.#xoffSinceMs = nowMs;
+      this.#events.onFlow('xoff', Math.round(aheadMs));
+    } else if (aheadMs < XON_AHEAD_MS) {
+      this.#xoffSinceMs = undefined;
+      this.#events.onFlow('xon', Math.round(aheadMs));
+    } else if (nowMs - this.#xoffSinceMs > MAX_XOFF_MS) {
+      this.#events.onFault(
+        new PartylineError('audio_rate_exceeded', 'Audio came faster than real time for over 5 s.'),
+      );
+    }
   }
 
   async #open(opening: { held: OpusPacket[] }): Promise<void> {

@@ -14,6 +14,12 @@ const KINDS = {
   heartbeat_timeout: { closeCode: 4408, status: 408, retryable: true, title: 'Heartbeat time-out' },
   replaced: { closeCode: 4409, status: 409, retryable: false, title: 'Replaced' },
   unsupported_audio: { closeCode: 4415, status: 415, retryable: false, title: 'Unsupported audio' },
+  audio_rate_exceeded: {
+    closeCode: 4422,
+    status: 422,
+    retryable: false,
+    title: 'Audio rate exceeded',
+  },
   ccu_limit: { closeCode: 4429, status: 429, retryable: true, title: 'Too many connections' },
   media_lost: { closeCode: 4504, status: 503, retryable: true, title: 'Media lost' },
   slow_consumer: { closeCode: 4490, status: 408, retryable: true, title: 'Slow consumer' },

@@ -25,6 +25,24 @@ const CLIENT_MESSAGES = {
     rtp_capabilities: Type.Optional(mediasoupObject<RtpCapabilities>()),
   }),
   leave: Type.Object({ type: Type.Literal('leave'), id }),
+  configure: Type.Object({
+    type: Type.Literal('configure'),
+    id,
+    audio: Type.Optional(Type.String()),
+    audio_out: Type.Optional(Type.String()),
+    delivery: Type.Optional(Type.Enum(['mix', 'forward'])),
+    /** By peer: what its sound is multiplied by. */
+    volume: Type.Optional(
+      Type.Record(
+        Type.String({ minLength: 1, maxLength: 512 }),
+        Type.Number({ minimum: 0, maximum: 4 }),
+        {
+          maxProperties: 1000,
+        },
+      ),
+    ),
+    mute: Type.Optional(Type.Boolean()),
+  }),
   connect_transport: Type.Object({
     type: Type.Literal('connect_transport'),
     id,
@@ -127,6 +145,9 @@ export type WebRtcDescription = {
 
 export type LeaveReason = 'left' | 'moved' | 'closed' | 'replaced' | ErrorCode;
 
+/** The formats of a client's binary frames both ways; `in` is `auto` until it has been found out. */
+export type AudioDescription = { in: string; out: string; delivery: 'mix' | 'forward' };
+
 /** What the gateway says in text frames. `reply_to` is the `id` of the message that is answered. */
 export type ServerMessage = { reply_to?: string } & (
   | {
@@ -134,7 +155,7 @@ export type ServerMessage = { reply_to?: string } & (
       peer: string;
       room: string;
       session_id: string;
-      audio: { in: string; out: string; delivery: 'mix' | 'forward' };
+      audio: AudioDescription;
       limits: { max_ccu: number; current_ccu: number; remaining_minutes: number };
       heartbeat_ms: number;
     }
@@ -149,6 +170,10 @@ export type ServerMessage = { reply_to?: string } & (
   | ({ type: 'peer_joined' } & PeerDescription)
   | { type: 'peer_left'; peer: string; speaker: number; reason: LeaveReason }
   | { type: 'speaking'; peers: SpeakingPeer[] }
+  | { type: 'configured'; audio: AudioDescription; volume: Record<string, number>; mute: boolean }
+  | { type: 'flow'; state: 'xoff' | 'xon'; buffered_ms: number }
+  | { type: 'audio_detected'; in: string; out: string }
+  | { type: 'format_mismatch'; declared: string; observed: string; confidence: number }
   | { type: 'transport_connected'; transport_id: string }
   | { type: 'produced'; producer_id: string }
   | { type: 'producer_paused'; producer_id: string }

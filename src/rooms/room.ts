@@ -27,6 +27,7 @@ const JITTER_BUFFER_LIMITS = { minMs: 5, maxMs: 200 };
 export class Room {
   readonly log: FastifyBaseLogger;
   readonly router: RoomRouter;
+  readonly clock: FrameClock;
   readonly mixer: Mixer;
   readonly #downlink: Downlink;
   readonly #speaking: SpeakingReporter;
@@ -37,6 +38,7 @@ export class Room {
   private constructor(router: RoomRouter, parts: RoomParts) {
     this.log = parts.log;
     this.router = router;
+    this.clock = parts.clock;
     this.mixer = new Mixer(
       parts.codecs,
       parts.clock,

@@ -1,17 +1,11 @@
-import type { AudioFormat, Delivery } from '../audio/format.ts';
-import { createIngest, type Ingest } from '../audio/ingest.ts';
-import type { Listener } from '../audio/mixer.ts';
-import type { Codecs } from '../audio/codecs.ts';
+import type { Hearing, Listener } from '../audio/mixer.ts';
 import { Uplink } from '../bridge/uplink.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/messages.ts';
 import type { Peer, PeerOutlet } from './peer.ts';
 import type { RoomLease } from './registry.ts';
 
-/** The formats of a peer's binary frames, and how it hears the room. */
-export type AudioPreferences = { in: AudioFormat; out: AudioFormat; delivery: Delivery };
-
-/** A legacy client in a room: its binary frames go up by the ingest and the uplink, what it hears comes from the mixer. */
+/** A legacy client in a room: its Opus packets go up by the uplink, what it hears comes from the mixer. */
 export class WebSocketPeer implements Peer {
   readonly kind = 'websocket';
   readonly name: string;
@@ -19,44 +13,24 @@ export class WebSocketPeer implements Peer {
   readonly #lease: RoomLease;
   readonly #outlet: PeerOutlet;
   readonly #uplink: Uplink;
-  readonly #ingest: Ingest;
-  readonly #listener: Listener;
+  #listener: Listener;
+  #isListening = false;
   #closed = false;
 
-  private constructor(
-    lease: RoomLease,
-    outlet: PeerOutlet,
-    audio: AudioPreferences,
-    way: { uplink: Uplink; ingest: Ingest },
-  ) {
+  /** Prepares a peer; it is in the room once it has been told to {@link enter}. Owns the lease from then on. */
+  constructor(lease: RoomLease, outlet: PeerOutlet, hearing: Hearing) {
     this.name = outlet.name;
     this.speaker = lease.room.takeSpeakerNumber();
     this.#lease = lease;
     this.#outlet = outlet;
-    this.#uplink = way.uplink;
-    this.#ingest = way.ingest;
-    this.#listener = {
-      peer: outlet.name,
-      format: audio.out,
-      delivery: audio.delivery,
-      deliver: (frame) => outlet.sendAudio(frame),
-    };
-  }
-
-  /** Prepares a peer; it is in the room once it has been told to {@link enter}. Owns the lease from then on. */
-  static async open(
-    lease: RoomLease,
-    outlet: PeerOutlet,
-    audio: AudioPreferences,
-    codecs: Codecs,
-  ): Promise<WebSocketPeer> {
-    const uplink = new Uplink(lease.room.router.plainLeg, {
-      onProducer: (producerId) => lease.room.addProducer(peer, producerId),
+    const { router, clock } = lease.room;
+    this.#uplink = new Uplink(router.plainLeg, clock, {
+      onProducer: (producerId) => lease.room.addProducer(this, producerId),
+      onFlow: (state, bufferedMs) =>
+        outlet.notify({ type: 'flow', state, buffered_ms: bufferedMs }),
       onFault: (fault) => outlet.fail(fault),
     });
-    const ingest = await createIngest(audio.in, codecs, uplink.send.bind(uplink));
-    const peer = new WebSocketPeer(lease, outlet, audio, { uplink, ingest });
-    return peer;
+    this.#listener = this.#listenerFor(hearing);
   }
 
   others(): PeerDescription[] {
@@ -68,16 +42,24 @@ export class WebSocketPeer implements Peer {
   }
 
   listen(): void {
+    this.#isListening = true;
     this.#lease.room.mixer.addListener(this.#listener);
     this.#lease.room.tellSpeakersTo(this);
   }
 
-  /**
-   * Takes one binary frame.
-   * @throws {PartylineError} `unsupported_audio`
-   */
-  receiveAudio(frame: Buffer): void {
-    this.#ingest.push(frame);
+  /** Hears the room in another way from now on. */
+  hear(hearing: Hearing): void {
+    const { mixer } = this.#lease.room;
+    const before = this.#listener;
+    this.#listener = this.#listenerFor(hearing);
+    if (this.#closed || !this.#isListening) return;
+    mixer.removeListener(before);
+    mixer.addListener(this.#listener);
+  }
+
+  /** Says one Opus packet, that came at `atMs`. */
+  say(packet: Buffer, durationSamples: number, levelDbov: number, atMs: number): void {
+    this.#uplink.send(packet, durationSamples, levelDbov, atMs);
   }
 
   notify(message: ServerMessage): void {
@@ -97,8 +79,15 @@ export class WebSocketPeer implements Peer {
     const { room } = this.#lease;
     room.mixer.removeListener(this.#listener);
     room.leave(this, reason);
-    this.#ingest.close();
     this.#uplink.close();
     this.#lease.release();
+  }
+
+  #listenerFor(hearing: Hearing): Listener {
+    return {
+      peer: this.name,
+      ...hearing,
+      deliver: (frame) => this.#outlet.sendAudio(frame),
+    };
   }
 }

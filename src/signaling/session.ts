@@ -1,13 +1,13 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
-import { formatAudioFormat } from '../audio/format.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { PeerOutlet } from '../rooms/peer.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
 import { WebRtcPeer } from '../rooms/webrtc-peer.ts';
-import { type AudioPreferences, WebSocketPeer } from '../rooms/websocket-peer.ts';
+import { WebSocketPeer } from '../rooms/websocket-peer.ts';
 import { BadMessageBudget } from './bad-message-budget.ts';
+import { type AudioPreferences, ClientAudio } from './client-audio.ts';
 import {
   type ClientMessage,
   type ClientMessages,
@@ -55,6 +55,7 @@ export class Session implements PeerOutlet {
   readonly #socket: WebSocket;
   readonly #parts: SessionParts;
   readonly #sendQueue: SendQueue;
+  readonly #audio: ClientAudio;
   readonly #badMessages = new BadMessageBudget();
   #state: State = { name: 'lobby' };
   #handling: Promise<void> = Promise.resolve();
@@ -71,6 +72,7 @@ export class Session implements PeerOutlet {
     this.#sendQueue = new SendQueue(socket, () =>
       this.fail(new PartylineError('slow_consumer', 'The client has not read for 5 seconds.')),
     );
+    this.#audio = new ClientAudio(parts.audio, parts.codecs, this);
     socket.on('pong', () => this.#heard());
     socket.on('ping', () => this.#heard());
     socket.on('message', (data: Buffer, isBinary: boolean) => this.#receive(data, isBinary));
@@ -81,17 +83,13 @@ export class Session implements PeerOutlet {
 
   /** Greets the client and, if it asked for a room at connection, takes it there. */
   start(room: string): void {
-    const { id, audio, limits } = this.#parts;
+    const { id, limits } = this.#parts;
     this.notify({
       type: 'welcome',
       peer: this.name,
       room: LOBBY,
       session_id: id,
-      audio: {
-        in: formatAudioFormat(audio.in),
-        out: formatAudioFormat(audio.out),
-        delivery: audio.delivery,
-      },
+      audio: this.#audio.describe(),
       limits,
       heartbeat_ms: HEARTBEAT_MS,
     });
@@ -104,7 +102,7 @@ export class Session implements PeerOutlet {
   }
 
   sendAudio(frame: Buffer): void {
-    this.#sendQueue.sendAudio(frame);
+    if (!this.#audio.isInDoubt) this.#sendQueue.sendAudio(frame);
   }
 
   /** Tells the client why and closes with the matching code. Whatever is not a fault of the client is logged. */
@@ -154,15 +152,9 @@ export class Session implements PeerOutlet {
     }
   }
 
-  /** Audio in the lobby, from a browser's session, or of no bytes at all is nobody's: it is dropped. */
+  /** A message of no bytes is nobody's. */
   #receiveAudio(frame: Buffer): void {
-    const state = this.#state;
-    if (state.name !== 'in_room' || state.peer.kind !== 'websocket' || frame.length === 0) return;
-    try {
-      state.peer.receiveAudio(frame);
-    } catch (fault) {
-      this.fail(fault);
-    }
+    if (frame.length > 0) this.#audio.receive(frame, this.#heardAtMs);
   }
 
   #receiveText(text: string): void {
@@ -207,6 +199,9 @@ export class Session implements PeerOutlet {
   async #handle(message: ClientMessage): Promise<void> {
     if (message.type === 'join') return this.#join(message);
     if (message.type === 'leave') return this.#leave(message);
+    if (message.type === 'configure') {
+      return this.#answer(message.id, this.#audio.configure(message));
+    }
     if (this.#state.name !== 'in_room' || this.#state.peer.kind !== 'webrtc') {
       throw new PartylineError('bad_message', `${message.type}: join with "media":"webrtc" first.`);
     }
@@ -227,6 +222,7 @@ export class Session implements PeerOutlet {
     }
     if (this.#state.name === 'in_room') this.#state.peer.close('moved');
     this.#state = { name: 'in_room', room, peer };
+    this.#audio.attach(peer.kind === 'websocket' ? peer : undefined);
     peer.enter();
     this.#confirmJoin(message.id, room, peer);
     peer.listen();
@@ -237,12 +233,12 @@ export class Session implements PeerOutlet {
     room: string,
     message: ClientMessages['join'],
   ): Promise<WebSocketPeer | WebRtcPeer> {
-    const { rooms, accountId, audio, codecs } = this.#parts;
+    const { rooms, accountId } = this.#parts;
     const lease = await rooms.acquire(accountId, room);
     try {
       return message.media
         ? await WebRtcPeer.open(lease, this, message.rtp_capabilities)
-        : await WebSocketPeer.open(lease, this, audio, codecs);
+        : new WebSocketPeer(lease, this, this.#audio.hearing);
     } catch (fault) {
       lease.release();
       throw fault;
@@ -266,6 +262,7 @@ export class Session implements PeerOutlet {
     }
     const { room, peer } = this.#state;
     this.#state = { name: 'lobby' };
+    this.#audio.attach(undefined);
     peer.close('left');
     this.#answer(message.id, { type: 'left', room, reason: 'left' });
     this.log.info({ room }, 'left');
@@ -285,6 +282,7 @@ export class Session implements PeerOutlet {
     const before = this.#state;
     this.#state = { name: 'closed' };
     if (before.name === 'in_room') before.peer.close(reason);
+    this.#audio.close();
     const { droppedFrames } = this.#sendQueue;
     this.log.info({ reason, droppedFrames }, 'session ended');
     this.#parts.onClosed();

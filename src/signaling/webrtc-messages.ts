@@ -1,7 +1,7 @@
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import type { ClientMessage, ServerMessage } from '../protocol/messages.ts';
 
-type WebRtcMessage = Exclude<ClientMessage, { type: 'join' | 'leave' }>;
+type WebRtcMessage = Exclude<ClientMessage, { type: 'join' | 'leave' | 'configure' }>;
 
 /**
  * Does what a browser in a room asks for (docs/protocol.md §3).

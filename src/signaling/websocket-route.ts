@@ -1,17 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { WebSocket } from 'ws';
-import type { Accounts } from '../accounts/accounts.ts';
+import type { Account, Accounts } from '../accounts/accounts.ts';
 import { PLANS } from '../accounts/plans.ts';
-import { parseAudioFormat } from '../audio/format.ts';
+import { parseAudioFormat, parseDeclaredFormat } from '../audio/format.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
-import type { AudioPreferences } from '../rooms/websocket-peer.ts';
 import type { CcuLeases } from '../usage/ccu-leases.ts';
 import { readSummary } from '../usage/summary.ts';
 import type { Redis } from '../store/redis.ts';
 import { errorMessage } from '../protocol/messages.ts';
+import { type AudioPreferences, parseAudioOut } from './client-audio.ts';
 import { checkName, LOBBY } from './names.ts';
 import { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
@@ -26,7 +26,8 @@ export type WebSocketRouteParts = {
 };
 
 /** What the client said of itself in the query of `/ws`. */
-type Query = { room: string; peer: string; apiKey: string; audio: AudioPreferences };
+type Query = { room: string; peer: string; apiKey: string; audio: QueriedAudio };
+type QueriedAudio = Pick<AudioPreferences, 'in' | 'out' | 'delivery'>;
 
 /** `GET /ws`: accepts every well-formed upgrade, because a browser cannot read a refused one, and says what is wrong then. */
 export function registerWebSocketRoute(app: FastifyInstance, parts: WebSocketRouteParts): void {
@@ -79,7 +80,7 @@ async function openSession(
       id,
       accountId: account.id,
       peer: query.peer,
-      audio: query.audio,
+      audio: preferencesOf(query.audio, account),
       limits,
       rooms: parts.rooms,
       codecs: parts.codecs,
@@ -129,16 +130,23 @@ function readQuery(request: FastifyRequest): Query {
 }
 
 function readAudio(
-  audioIn = 'auto',
-  audioOut: string | undefined = audioIn,
+  audio = 'auto',
+  audioOut: string | undefined = 'auto',
   delivery = 'mix',
-): AudioPreferences {
+): QueriedAudio {
   if (delivery !== 'mix' && delivery !== 'forward') {
     throw new PartylineError('bad_request', '"delivery" is "mix" or "forward".');
   }
-  const opus = { codec: 'opus' } as const;
-  const read = (value: string) => (value === 'auto' ? opus : parseAudioFormat(value));
-  // Forwarded is what the speakers sent: Opus.
-  const out = delivery === 'forward' ? opus : read(audioOut);
-  return { in: read(audioIn), out, delivery };
+  return { in: parseDeclaredFormat(audio), out: parseAudioOut(audioOut), delivery };
+}
+
+/** What the client did not say, the operator may have. */
+function preferencesOf(audio: QueriedAudio, account: Account): AudioPreferences {
+  const { default_audio: defaultAudio = 'opus', pinned_audio: pinnedAudio } = account;
+  const isPinned = audio.in === 'auto' && pinnedAudio !== undefined;
+  return {
+    ...audio,
+    in: isPinned ? parseDeclaredFormat(pinnedAudio) : audio.in,
+    unknownOut: parseAudioFormat(defaultAudio),
+  };
 }

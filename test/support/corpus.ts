@@ -120,9 +120,13 @@ function sampleMessages(
   const frameBytes = bytes.length / mono.length;
   const isWhole = random() < 0.5;
   const cut = (k: number) =>
-    frameBytes * (isWhole ? k * Math.floor((rateHz * messageMs) / 1000) : Math.round((k * rateHz * messageMs) / 1000));
+    frameBytes *
+    (isWhole
+      ? k * Math.floor((rateHz * messageMs) / 1000)
+      : Math.round((k * rateHz * messageMs) / 1000));
   const messages: Buffer[] = [];
-  for (let k = 0; cut(k + 1) <= bytes.length; k += 1) messages.push(bytes.subarray(cut(k), cut(k + 1)));
+  for (let k = 0; cut(k + 1) <= bytes.length; k += 1)
+    messages.push(bytes.subarray(cut(k), cut(k + 1)));
   return messages;
 }
 
@@ -150,7 +154,9 @@ function soundOf(content: Content, rateHz: number, random: Random): Float32Array
 function speech(sound: Float32Array, rateHz: number, random: Random): void {
   const level = 0.03 + random() * 0.25;
   let pitchHz = 90 + random() * 140;
-  const resonators = [500, 1500, 2500].map((hz) => resonator(hz * (0.8 + random() * 0.4), 90, rateHz));
+  const resonators = [500, 1500, 2500].map((hz) =>
+    resonator(hz * (0.8 + random() * 0.4), 90, rateHz),
+  );
   let phase = 0;
   let loudest = 0;
   for (let i = 0; i < sound.length; i += 1) {
@@ -187,7 +193,9 @@ function music(sound: Float32Array, rateHz: number, random: Random): void {
         for (let i = from; i < sound.length; i += 1) {
           const seconds = (i - from) / rateHz;
           sound[i]! +=
-            (level / 3 / harmonic) * Math.exp(-3 * seconds) * Math.sin(2 * Math.PI * hz * harmonic * seconds);
+            (level / 3 / harmonic) *
+            Math.exp(-3 * seconds) *
+            Math.sin(2 * Math.PI * hz * harmonic * seconds);
         }
       }
     }
@@ -203,7 +211,8 @@ function silence(sound: Float32Array, rateHz: number, random: Random): void {
   let low = 0;
   for (let i = 0; i < sound.length; i += 1) {
     low += (gaussian(random) - low) * 0.3;
-    sound[i] = level * (low + gaussian(random) * 0.3 + 0.5 * Math.sin((2 * Math.PI * 50 * i) / rateHz));
+    sound[i] =
+      level * (low + gaussian(random) * 0.3 + 0.5 * Math.sin((2 * Math.PI * 50 * i) / rateHz));
   }
 }
 

@@ -24,7 +24,7 @@ describe('Opus in', () => {
   test('push() hands packets on untouched, with their duration and about their level', async () => {
     const { ingest, packets } = await open();
     const tone = await opusTone(1000, 0.5, 400);
-    for (const packet of tone) ingest.push(packet);
+    for (const packet of tone) ingest.push(packet, 0);
     expect(packets.map(({ packet }) => packet)).toEqual(tone);
     expect(packets.every(({ durationSamples }) => durationSamples === 960)).toBe(true);
     expect(packets.at(-1)?.levelDbov).toBeGreaterThanOrEqual(6);
@@ -34,14 +34,14 @@ describe('Opus in', () => {
 
   test('push() says 127 for discontinuous transmission', async () => {
     const { ingest, packets } = await open();
-    ingest.push(Buffer.from([0xf8, 0xff, 0xfe]));
+    ingest.push(Buffer.from([0xf8, 0xff, 0xfe]), 0);
     expect(packets[0]?.levelDbov).toBe(127);
     ingest.close();
   });
 
   test('push() refuses a stream that does not begin with Opus', async () => {
     const { ingest, packets } = await open();
-    expect(() => ingest.push(Buffer.from([0xff, 0x00]))).toThrow(
+    expect(() => ingest.push(Buffer.from([0xff, 0x00]), 0)).toThrow(
       expect.objectContaining({ code: 'unsupported_audio' }),
     );
     expect(packets).toEqual([]);
@@ -52,12 +52,12 @@ describe('Opus in', () => {
     const { ingest, packets } = await open();
     const [good] = await opusTone(1000, 0.5, 20);
     const malformed = Buffer.from([0xff, 0x00]);
-    ingest.push(good!);
-    for (let i = 0; i < 4; i += 1) ingest.push(malformed);
-    ingest.push(good!);
+    ingest.push(good!, 0);
+    for (let i = 0; i < 4; i += 1) ingest.push(malformed, 0);
+    ingest.push(good!, 0);
     expect(packets).toHaveLength(2);
-    for (let i = 0; i < 4; i += 1) ingest.push(malformed);
-    expect(() => ingest.push(malformed)).toThrow('not Opus');
+    for (let i = 0; i < 4; i += 1) ingest.push(malformed, 0);
+    expect(() => ingest.push(malformed, 0)).toThrow('not Opus');
     ingest.close();
   });
 });
@@ -83,7 +83,7 @@ describe('samples in', () => {
     );
     const bytes = writeSamples(upmix(tone, format.channels), format.codec);
     for (let at = 0, size = 1; at < bytes.length; at += size, size = (size * 7 + 3) % 2999) {
-      ingest.push(bytes.subarray(at, at + size));
+      ingest.push(bytes.subarray(at, at + size), 0);
     }
     expect(packets.length).toBeGreaterThanOrEqual(49);
     expect(packets.length).toBeLessThanOrEqual(50);
@@ -103,7 +103,7 @@ describe('samples in', () => {
       });
       const bytes = Buffer.concat(pcmTone(1000, 0.5, 200));
       for (let at = 0; at < bytes.length; at += messageBytes) {
-        ingest.push(bytes.subarray(at, at + messageBytes));
+        ingest.push(bytes.subarray(at, at + messageBytes), 0);
       }
       expect(packets).toHaveLength(10);
       expect(packets.every(({ levelDbov }) => levelDbov === 9)).toBe(true);

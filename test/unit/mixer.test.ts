@@ -58,7 +58,13 @@ async function openMixer(speakers: string[]) {
   }
   const listen = (peer: string, format: AudioFormat, delivery: Delivery = 'mix') => {
     const frames: Buffer[] = [];
-    const listener = { peer, format, delivery, deliver: (frame: Buffer) => frames.push(frame) };
+    const listener = {
+      peer,
+      format,
+      delivery,
+      volume: {},
+      deliver: (frame: Buffer) => frames.push(frame),
+    };
     mixer.addListener(listener);
     return { frames, listener };
   };

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import { MediaClock } from '../../src/rtp/media-clock.ts';
 import { parseRtpPacket } from '../../src/rtp/packet.ts';
 import { Packetizer } from '../../src/rtp/packetizer.ts';
 import { sequenceDelta, timestampDelta } from '../../src/rtp/sequence.ts';
@@ -87,30 +86,5 @@ describe('Packetizer', () => {
     const before = Buffer.from(first);
     packetizer.packetize(payload, 960, 30, 0);
     expect(first).toEqual(before);
-  });
-});
-
-describe('MediaClock', () => {
-  const newClock = () => new MediaClock({ gapMs: 100, maxAheadMs: 200 });
-
-  test('sees no gap in audio that comes at its pace, jitter or not', () => {
-    const clock = newClock();
-    const arrivalsMs = [0, 20, 75, 76, 80, 110, 120];
-    expect(arrivalsMs.map((atMs) => clock.admit(atMs, 20))).toEqual(arrivalsMs.map(() => 0));
-  });
-
-  test('measures a pause from the end of the audio before it', () => {
-    const clock = newClock();
-    clock.admit(0, 20);
-    expect(clock.admit(1020, 20)).toBe(1000);
-    expect(clock.admit(1040, 20)).toBe(0);
-  });
-
-  test('refuses what runs more than 200 ms ahead of real time, and takes it again later', () => {
-    const clock = newClock();
-    const admitted = Array.from({ length: 50 }, () => clock.admit(0, 20));
-    expect(admitted.filter((gapMs) => gapMs !== undefined)).toHaveLength(10);
-    expect(clock.admit(20, 20)).toBe(0);
-    expect(clock.admit(20, 20)).toBeUndefined();
   });
 });

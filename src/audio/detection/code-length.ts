@@ -24,7 +24,12 @@ const INDEPENDENT_CORRELATION = 0.3;
  */
 export function readAsSamples(bytes: Buffer): Reading[] {
   const part = bytes.subarray(0, MAX_BYTES);
-  const readings = [readInt16(part), readFloat32(part), readG711(part, 'pcmu'), readG711(part, 'pcma')];
+  const readings = [
+    readInt16(part),
+    readFloat32(part),
+    readG711(part, 'pcmu'),
+    readG711(part, 'pcma'),
+  ];
   return readings
     .filter((reading) => reading !== undefined)
     .sort((a, b) => a.bitsPerByte - b.bitsPerByte);

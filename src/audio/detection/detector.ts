@@ -2,6 +2,7 @@ import { type AudioFormat, containerOf, type InputFormat, type SampleCodec } fro
 import { opusPacketSamples } from '../opus-packet.ts';
 import { BYTES_PER_SAMPLE } from '../samples.ts';
 import { readAsSamples, type Reading } from './code-length.ts';
+import { isDigitalSilence } from './silence.ts';
 
 /** One binary message, and when it came. */
 export type Arrival = { message: Buffer; atMs: number };
@@ -36,6 +37,12 @@ export class FormatDetector {
   readonly arrivals: Arrival[] = [];
   #bytes = 0;
   #weighedBytes = 0;
+  #isSilent = true;
+
+  /** True if nothing but digital silence came: what is detected then is a guess. */
+  get isSilentSoFar(): boolean {
+    return this.#isSilent;
+  }
 
   /**
    * Takes one message.
@@ -44,6 +51,7 @@ export class FormatDetector {
   push(message: Buffer, nowMs: number): Detection | undefined {
     this.arrivals.push({ message, atMs: nowMs });
     this.#bytes += message.length;
+    this.#isSilent &&= isDigitalSilence(message);
     const container = containerOf(startOf(this.arrivals));
     if (container) return { format: { codec: container }, confidence: 1 };
     const elapsedMs = nowMs - this.arrivals[0]!.atMs;
@@ -102,7 +110,7 @@ function explainAsOpus(arrivals: Arrival[]): number | undefined {
 
 function explainAsSamples(arrivals: Arrival[]): Explanation[] {
   const messages = arrivals.map(({ message }) => message);
-  const bytes = Buffer.concat(messages.filter((message) => !isOneByteRepeated(message)));
+  const bytes = Buffer.concat(messages.filter((message) => !isDigitalSilence(message)));
   const readings = bytes.length > 0 ? readAsSamples(bytes) : readSilence(messages);
   const elapsedMs = arrivals.at(-1)!.atMs - arrivals[0]!.atMs;
   const totalBytes = sum(messages.map(({ length }) => length));
@@ -114,14 +122,16 @@ function explainAsSamples(arrivals: Arrival[]): Explanation[] {
       const rateBits = mismatchBits(bytesPerMs / expectedBytesPerMs, elapsedMs);
       return {
         format: { codec, rateHz, channels },
-        bits: EVIDENCE_PER_BIT * bitsPerByte * bytes.length + rateBits + oddityBits(messages, frameBytes, rateHz),
+        bits:
+          EVIDENCE_PER_BIT * bitsPerByte * bytes.length +
+          rateBits +
+          oddityBits(messages, frameBytes, rateHz),
       };
     }),
   );
 }
 
-const ratesOf = (codec: SampleCodec) =>
-  codec === 'pcmu' || codec === 'pcma' ? [8000] : RATES_HZ;
+const ratesOf = (codec: SampleCodec) => (codec === 'pcmu' || codec === 'pcma' ? [8000] : RATES_HZ);
 
 /** What a pace costs that is not the right one, by how sure one can be of it after so long. */
 function mismatchBits(ratio: number, elapsedMs: number): number {
@@ -154,11 +164,6 @@ function startOf(arrivals: Arrival[]): Buffer {
   return first!.message.length >= 4
     ? first!.message
     : Buffer.concat(arrivals.slice(0, 4).map(({ message }) => message));
-}
-
-function isOneByteRepeated(message: Buffer): boolean {
-  for (let i = 1; i < message.length; i += 1) if (message[i] !== message[0]) return false;
-  return true;
 }
 
 /** Digital silence says little more than which law it is; of the rest the most usual is the best guess. */

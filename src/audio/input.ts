@@ -1,0 +1,183 @@
+import type { Codecs } from './codecs.ts';
+import { type Arrival, FormatDetector, type Detection } from './detection/detector.ts';
+import { isDigitalSilence } from './detection/silence.ts';
+import { type DeclaredFormat, formatAudioFormat, type InputFormat, isContainer } from './format.ts';
+import { createIngest, type Ingest, type OpusSink } from './ingest.ts';
+
+export type AudioInputEvents = {
+  /** What an undeclared sender sends has been found out, or has changed. */
+  onDetected: (format: InputFormat) => void;
+  /** The bytes are not what the client says that they are. */
+  onMismatch: (observed: Detection) => void;
+  /** The input cannot go on: the bytes do not decode, or a codec did not open. */
+  onFault: (fault: unknown) => void;
+};
+
+/**
+ * `detecting`: what comes is held; `silent`: a guess, because nothing but digital silence came; `opening`: the format is
+ * known, and what comes is held for a moment; `open`: it flows, and is looked at again now and then.
+ */
+type State =
+  | { name: 'detecting'; detector: FormatDetector }
+  | { name: 'silent'; format: InputFormat }
+  | { name: 'opening'; format: InputFormat; held: Arrival[] }
+  | { name: 'open'; format: InputFormat; ingest: Ingest; check: FormatCheck }
+  | { name: 'closed' };
+
+/** One peer's binary messages, whatever they are, on their way to its uplink. */
+export class AudioInput {
+  readonly #codecs: Codecs;
+  readonly #sink: OpusSink;
+  readonly #events: AudioInputEvents;
+  readonly #isDeclared: boolean;
+  #state: State;
+
+  /** @param declared what the client says that it sends */
+  constructor(declared: DeclaredFormat, codecs: Codecs, sink: OpusSink, events: AudioInputEvents) {
+    this.#codecs = codecs;
+    this.#sink = sink;
+    this.#events = events;
+    this.#isDeclared = declared !== 'auto';
+    this.#state = { name: 'detecting', detector: new FormatDetector() };
+    if (declared !== 'auto') this.#open(declared, []);
+  }
+
+  /** What the client sends, as far as is known. */
+  get format(): InputFormat | undefined {
+    return 'format' in this.#state ? this.#state.format : undefined;
+  }
+
+  /** True while a client has begun to send what nobody can tell yet, nor so what it understands. */
+  get isInDoubt(): boolean {
+    return this.#state.name === 'detecting' && this.#state.detector.arrivals.length > 0;
+  }
+
+  /** True if no message may be left out, even one that nobody would hear: the stream could not be read any more. */
+  get needsEverything(): boolean {
+    const { format } = this;
+    return this.#state.name !== 'closed' && (format === undefined || isContainer(format));
+  }
+
+  /** Takes one message of at least one byte. */
+  push(message: Buffer, nowMs: number): void {
+    const state = this.#state;
+    switch (state.name) {
+      case 'open':
+        this.#ingest(state, message, nowMs);
+        break;
+      case 'opening':
+        state.held.push({ message, atMs: nowMs });
+        break;
+      case 'silent':
+        // Silence needs no sending; the first sound shows whether the guess was right.
+        if (isDigitalSilence(message)) break;
+        this.#detect(new FormatDetector(), message, nowMs);
+        break;
+      case 'detecting':
+        this.#detect(state.detector, message, nowMs);
+        break;
+      case 'closed':
+        break;
+    }
+  }
+
+  close(): void {
+    if (this.#state.name === 'open') this.#state.ingest.close();
+    this.#state = { name: 'closed' };
+  }
+
+  #detect(detector: FormatDetector, message: Buffer, nowMs: number): void {
+    this.#state = { name: 'detecting', detector };
+    const detection = detector.push(message, nowMs);
+    if (!detection) return;
+    const { format } = detection;
+    if (detector.isSilentSoFar) this.#state = { name: 'silent', format };
+    else this.#open(format, detector.arrivals);
+    this.#events.onDetected(format);
+  }
+
+  #open(format: InputFormat, held: Arrival[]): void {
+    if (this.#state.name === 'open') this.#state.ingest.close();
+    const opening: State = { name: 'opening', format, held };
+    this.#state = opening;
+    this.#openIngest(opening).catch(this.#events.onFault);
+  }
+
+  async #openIngest(opening: State & { name: 'opening' }): Promise<void> {
+    const { format, held } = opening;
+    const ingest = await createIngest(format, this.#codecs, this.#sink);
+    if (this.#state !== opening) {
+      ingest.close();
+      return;
+    }
+    const open: State = { name: 'open', format, ingest, check: new FormatCheck(format) };
+    this.#state = open;
+    for (const { message, atMs } of held) {
+      if (this.#state === open) this.#ingest(open, message, atMs);
+    }
+  }
+
+  #ingest(open: State & { name: 'open' }, message: Buffer, atMs: number): void {
+    const contradiction = open.check.push(message, atMs);
+    if (contradiction && this.#isDeclared) this.#events.onMismatch(contradiction);
+    if (contradiction && !this.#isDeclared) {
+      this.#open(contradiction.format, [{ message, atMs }]);
+      this.#events.onDetected(contradiction.format);
+      return;
+    }
+    try {
+      open.ingest.push(message, atMs);
+    } catch (fault) {
+      this.#events.onFault(fault);
+    }
+  }
+}
+
+/** A stream is looked at for a moment every so often. */
+const CHECK_EVERY_MS = 10_000;
+/** A contradiction must be this sure, */
+const CONTRADICTION_CONFIDENCE = 0.98;
+/** and be seen so often in a row. */
+const CONTRADICTIONS = 3;
+
+/** Looks now and then whether a stream still is what it is taken for. */
+class FormatCheck {
+  readonly #format: string;
+  #detector: FormatDetector | undefined;
+  #nextAtMs = 0;
+  #observed: string | undefined;
+  #timesObserved = 0;
+  #reported: string | undefined;
+
+  constructor(format: InputFormat) {
+    this.#format = formatAudioFormat(format);
+    // A container is recognized by how it begins, and checked by who reads it.
+    if (isContainer(format)) this.#nextAtMs = Infinity;
+  }
+
+  /** @returns what the stream is instead, when that has become clear; once for each format that it turns into */
+  push(message: Buffer, nowMs: number): Detection | undefined {
+    if (!this.#detector) {
+      if (nowMs < this.#nextAtMs) return undefined;
+      this.#detector = new FormatDetector();
+    }
+    const detection = this.#detector.push(message, nowMs);
+    if (!detection) return undefined;
+    const observed = formatAudioFormat(detection.format);
+    const isSure =
+      detection.confidence >= CONTRADICTION_CONFIDENCE && !this.#detector.isSilentSoFar;
+    const isContradiction = isSure && observed !== this.#format;
+    if (!isContradiction) {
+      this.#timesObserved = 0;
+      this.#detector = undefined;
+      this.#nextAtMs = nowMs + CHECK_EVERY_MS;
+      return undefined;
+    }
+    this.#detector = new FormatDetector();
+    this.#timesObserved = observed === this.#observed ? this.#timesObserved + 1 : 1;
+    this.#observed = observed;
+    if (this.#timesObserved < CONTRADICTIONS || observed === this.#reported) return undefined;
+    this.#reported = observed;
+    return detection;
+  }
+}

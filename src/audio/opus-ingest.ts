@@ -1,0 +1,66 @@
+import { PartylineError } from '../protocol/errors.ts';
+import { SILENCE_DBOV } from '../rtp/packet.ts';
+import type { Ingest, OpusSink } from './ingest.ts';
+import { levelDbov } from './level.ts';
+import type { OpusDecoder } from './opus-codec.ts';
+import { isOpusSilence, opusPacketSamples } from './opus-packet.ts';
+
+/** So many malformed packets in a row are no accident. */
+const MAX_MALFORMED_IN_A_ROW = 5;
+/** While a peer talks its level changes slowly: one packet in so many is decoded to measure it. */
+const METER_EVERY_LOUD = 5;
+/** While it is quiet the next word must not be missed. */
+const METER_EVERY_QUIET = 2;
+/** Louder than this counts as sound for the choice between the two. */
+const QUIET_DBOV = 70;
+
+/** Opus in: packets pass through untouched; now and then one is decoded, only to know how loud it is. */
+export class OpusIngest implements Ingest {
+  readonly #meter: OpusDecoder;
+  readonly #sink: OpusSink;
+  #levelDbov = SILENCE_DBOV;
+  #untilMeter = 0;
+  /** A stream that does not begin with Opus is refused at once. */
+  #malformedInARow = MAX_MALFORMED_IN_A_ROW - 1;
+
+  constructor(meter: OpusDecoder, sink: OpusSink) {
+    this.#meter = meter;
+    this.#sink = sink;
+  }
+
+  push(packet: Buffer, atMs: number): void {
+    const durationSamples = opusPacketSamples(packet);
+    if (durationSamples === undefined || !this.#measure(packet)) {
+      this.#malformedInARow += 1;
+      if (this.#malformedInARow < MAX_MALFORMED_IN_A_ROW) return;
+      throw new PartylineError('unsupported_audio', 'The binary frames are not Opus packets.');
+    }
+    this.#malformedInARow = 0;
+    this.#sink(packet, durationSamples, this.#levelDbov, atMs);
+  }
+
+  /** Keeps the level up to date; false if libopus cannot decode the packet. */
+  #measure(packet: Buffer): boolean {
+    if (isOpusSilence(packet)) {
+      this.#levelDbov = SILENCE_DBOV;
+      this.#untilMeter = 0;
+      return true;
+    }
+    if (this.#untilMeter > 0) {
+      this.#untilMeter -= 1;
+      return true;
+    }
+    try {
+      this.#levelDbov = levelDbov(this.#meter.decode(packet));
+    } catch {
+      // The caller counts it, and tells the client when it goes on.
+      return false;
+    }
+    this.#untilMeter = (this.#levelDbov < QUIET_DBOV ? METER_EVERY_LOUD : METER_EVERY_QUIET) - 1;
+    return true;
+  }
+
+  close(): void {
+    this.#meter.close();
+  }
+}

@@ -1,0 +1,67 @@
+import type { Codecs } from './codecs.ts';
+import { FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE_HZ, type SampleFormat } from './format.ts';
+import type { Ingest, OpusSink } from './ingest.ts';
+import { levelDbov } from './level.ts';
+import { OPUS_RATES_HZ, type OpusEncoder } from './opus-codec.ts';
+import type { Resampler } from './resampler.ts';
+import { BYTES_PER_SAMPLE, downmix, readSamples } from './samples.ts';
+
+/** Samples in: cut into frames of 20 ms, whatever the lengths of the messages, and encoded at a rate that Opus takes. */
+export class SampleIngest implements Ingest {
+  readonly #format: SampleFormat;
+  readonly #encoder: OpusEncoder;
+  readonly #resampler: Resampler | undefined;
+  readonly #sink: OpusSink;
+  /** The bytes of a sample that the last message cut in two. */
+  #rest: Buffer = Buffer.alloc(0);
+  readonly #frame: Float32Array;
+  #filledSamples = 0;
+
+  static async open(format: SampleFormat, codecs: Codecs, sink: OpusSink): Promise<SampleIngest> {
+    const rateHz = OPUS_RATES_HZ.find((rate) => rate >= format.rateHz) ?? SAMPLE_RATE_HZ;
+    const encoder = await codecs.opus.createEncoder(rateHz);
+    const resampler =
+      rateHz === format.rateHz ? undefined : codecs.openResampler(format.rateHz, rateHz);
+    return new SampleIngest(format, (rateHz * FRAME_MS) / 1000, { encoder, resampler }, sink);
+  }
+
+  private constructor(
+    format: SampleFormat,
+    frameSamples: number,
+    codecs: { encoder: OpusEncoder; resampler: Resampler | undefined },
+    sink: OpusSink,
+  ) {
+    this.#format = format;
+    this.#frame = new Float32Array(frameSamples);
+    this.#encoder = codecs.encoder;
+    this.#resampler = codecs.resampler;
+    this.#sink = sink;
+  }
+
+  push(message: Buffer, atMs: number): void {
+    const { codec, channels } = this.#format;
+    const bytes = this.#rest.length > 0 ? Buffer.concat([this.#rest, message]) : message;
+    const wholeBytes = bytes.length - (bytes.length % (BYTES_PER_SAMPLE[codec] * channels));
+    this.#rest = Buffer.from(bytes.subarray(wholeBytes));
+    if (wholeBytes === 0) return;
+    const samples = downmix(readSamples(bytes.subarray(0, wholeBytes), codec), channels);
+    this.#encode(this.#resampler ? this.#resampler.process(samples) : samples, atMs);
+  }
+
+  close(): void {
+    this.#encoder.close();
+    this.#resampler?.close();
+  }
+
+  #encode(samples: Float32Array, atMs: number): void {
+    for (let at = 0; at < samples.length;) {
+      const part = samples.subarray(at, at + this.#frame.length - this.#filledSamples);
+      this.#frame.set(part, this.#filledSamples);
+      this.#filledSamples += part.length;
+      at += part.length;
+      if (this.#filledSamples < this.#frame.length) return;
+      this.#filledSamples = 0;
+      this.#sink(this.#encoder.encode(this.#frame), FRAME_SAMPLES, levelDbov(this.#frame), atMs);
+    }
+  }
+}

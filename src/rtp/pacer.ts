@@ -1,0 +1,210 @@
+/** What is paced: how much sound it is, whether anybody would miss it, and the silence before it, which is found here. */
+type Packet = { durationMs: number; isQuiet: boolean; gapMs: number };
+
+/** Sound this far ahead of its time goes out at once; what is further ahead waits. */
+const EARLY_MS = 40;
+/** Sound that begins further ahead than this has no place: the oldest that waits is dropped, silence first. */
+const MAX_AHEAD_MS = 200;
+/** Late by so much after silence, or by so much at all: the sender has paused. */
+const PAUSE_AFTER_QUIET_MS = 40;
+const PAUSE_MS = 400;
+/** So many messages in a row that are all late by so much do not catch up any more: it was a pause, not a stall. */
+const STEADY_MESSAGES = 4;
+const STEADILY_LATE_MS = 60;
+const STEADY_WITHIN_MS = 30;
+/** More than this is a pause, less may be a slow clock. */
+const MOST_CORRECTED_MS = 100;
+/** What does not change for two windows is not jitter, but the sender's clock. */
+const WINDOW_MS = 500;
+/** So much of it is left to receivers, who follow a clock that is a little off (one per cent). */
+const SLEW_MS_PER_WINDOW = 5;
+/** Share of a window's drift in the mean. */
+const DRIFT_SMOOTHING = 0.05;
+/** Beyond that, sound is left out where it is quiet, or where it must be; and a gap is made likewise. */
+const AHEAD_QUIET_MS = 30;
+const AHEAD_LOUD_MS = 60;
+const BEHIND_QUIET_MS = 20;
+
+/**
+ * Holds a sender's audio against real time. A WebSocket client stamps nothing, so how much audio it sent is its only
+ * clock: this tells pauses (the RTP timestamp must jump) from stalls (it must not), lets bursts out at the pace at which
+ * they are heard, follows a clock that is slightly off, and bounds how far ahead a client may run. Pure.
+ */
+export class Pacer<P extends Packet> {
+  readonly #queue: P[] = [];
+  #bufferedMs = 0;
+  /** When all that was pushed will have been heard, on the same clock as `nowMs`. */
+  #endMs: number | undefined;
+  #messageAtMs: number | undefined;
+  #aheadOfMessageMs = 0;
+  #wasQuiet = true;
+  readonly #recentAheadMs: number[] = [];
+  readonly #spread = new Spread();
+  #droppedMs = 0;
+  #correctedMs = 0;
+  #drift = 0;
+
+  /** How much waits for its time. */
+  get bufferedMs(): number {
+    return this.#bufferedMs;
+  }
+
+  /** How far the last message began ahead of its time; less, when that much has been let out since. */
+  aheadMs(nowMs: number): number {
+    return Math.min(this.#aheadOfMessageMs, (this.#endMs ?? nowMs) - nowMs);
+  }
+
+  /** How much faster (positive) or slower the sender's clock is than this one, in parts per million. */
+  get driftPpm(): number {
+    return this.#drift * 1e6;
+  }
+
+  /** How much sound was left out because it came faster than time. */
+  get droppedMs(): number {
+    return this.#droppedMs;
+  }
+
+  /** Takes in a packet that came at `atMs`; what one message held comes at one time, and is never cut by the bound. */
+  push(packet: P, atMs: number): void {
+    this.#endMs ??= atMs;
+    const isNewMessage = atMs !== this.#messageAtMs;
+    if (isNewMessage) {
+      this.#messageAtMs = atMs;
+      packet.gapMs = this.#keepPace(packet, atMs);
+    }
+    this.#queue.push(packet);
+    this.#bufferedMs += packet.durationMs;
+    this.#endMs += packet.gapMs + packet.durationMs;
+    this.#wasQuiet = packet.isQuiet;
+    if (isNewMessage) this.#dropExcess();
+  }
+
+  /** The next packet whose time has come. */
+  take(nowMs: number): P | undefined {
+    const [head] = this.#queue;
+    if (!head || this.#endMs === undefined) return undefined;
+    if (this.#endMs - this.#bufferedMs > nowMs + EARLY_MS) return undefined;
+    this.#queue.shift();
+    this.#bufferedMs -= head.durationMs;
+    return head;
+  }
+
+  /** @returns how long the sender has paused before this message */
+  #keepPace(packet: P, atMs: number): number {
+    this.#slew(this.#spread.tick(atMs));
+    const aheadMs = this.#endMs! - atMs;
+    this.#aheadOfMessageMs = aheadMs;
+    this.#spread.add(aheadMs);
+    this.#recentAheadMs.push(aheadMs);
+    if (this.#recentAheadMs.length > STEADY_MESSAGES) this.#recentAheadMs.shift();
+    const gapMs = this.#pauseBefore(packet, -aheadMs);
+    if (gapMs > 0) this.#moved(gapMs);
+    return gapMs;
+  }
+
+  #pauseBefore(packet: P, lateMs: number): number {
+    if (lateMs >= PAUSE_MS || (this.#wasQuiet && lateMs >= PAUSE_AFTER_QUIET_MS)) return lateMs;
+    const behindMs = this.#steadilyLateMs() ?? -this.#spread.maxMs;
+    const isPause = behindMs >= STEADILY_LATE_MS;
+    const isSlowClock = packet.isQuiet && behindMs >= BEHIND_QUIET_MS && behindMs <= lateMs;
+    if (!isPause && !isSlowClock) return 0;
+    if (behindMs < MOST_CORRECTED_MS) this.#correctedMs += behindMs;
+    return behindMs;
+  }
+
+  /** In a burst that catches up, each message is less late than the one before it. */
+  #steadilyLateMs(): number | undefined {
+    if (this.#recentAheadMs.length < STEADY_MESSAGES) return undefined;
+    const most = Math.max(...this.#recentAheadMs);
+    const isSteady = most - Math.min(...this.#recentAheadMs) < STEADY_WITHIN_MS;
+    return isSteady && -most >= STEADILY_LATE_MS ? -most : undefined;
+  }
+
+  /** Leaves sound out: of a sender far ahead as much as must be, of one who is steadily ahead a packet at a time. */
+  #dropExcess(): void {
+    const newest = this.#queue.at(-1)!;
+    const { minMs } = this.#spread;
+    if (minMs > AHEAD_LOUD_MS) this.#dropOldest();
+    else if (minMs > AHEAD_QUIET_MS && newest.isQuiet) this.#drop(this.#queue.length - 1);
+    while (this.#aheadOfMessageMs > MAX_AHEAD_MS && this.#queue.length > 0) this.#dropOldest();
+  }
+
+  #dropOldest(): void {
+    const quiet = this.#queue.findIndex(({ isQuiet }) => isQuiet);
+    this.#drop(Math.max(0, quiet));
+  }
+
+  #drop(index: number): void {
+    const [dropped] = this.#queue.splice(index, 1);
+    if (!dropped) return;
+    // A pause before what is left out is a pause all the same.
+    const next = this.#queue[index];
+    if (next) next.gapMs += dropped.gapMs;
+    this.#bufferedMs -= dropped.durationMs;
+    this.#droppedMs += dropped.durationMs;
+    this.#endMs! -= dropped.durationMs;
+    this.#correctedMs -= dropped.durationMs;
+    this.#aheadOfMessageMs -= dropped.durationMs;
+    this.#moved(-dropped.durationMs);
+  }
+
+  /** Follows a clock that is a little off: what is steadily early or late becomes what is expected. */
+  #slew(windowEnded: boolean): void {
+    if (!windowEnded) return;
+    const { minMs, maxMs } = this.#spread;
+    const offMs = minMs > 0 ? minMs : maxMs < 0 ? maxMs : 0;
+    const slewMs = -Math.sign(offMs) * Math.min(Math.abs(offMs), SLEW_MS_PER_WINDOW);
+    this.#endMs! += slewMs;
+    this.#moved(slewMs);
+    this.#correctedMs += slewMs;
+    this.#drift += (-this.#correctedMs / WINDOW_MS - this.#drift) * DRIFT_SMOOTHING;
+    this.#correctedMs = 0;
+  }
+
+  #moved(byMs: number): void {
+    this.#spread.move(byMs);
+    for (let i = 0; i < this.#recentAheadMs.length; i += 1) this.#recentAheadMs[i]! += byMs;
+  }
+}
+
+/** The least and the most of the last one to two windows. */
+class Spread {
+  #windows = [
+    { min: Infinity, max: -Infinity },
+    { min: Infinity, max: -Infinity },
+  ];
+  #endsAtMs: number | undefined;
+  #isFull = false;
+
+  /** Nothing is known before a window has passed. */
+  get minMs(): number {
+    return this.#isFull ? Math.min(...this.#windows.map(({ min }) => min)) : -Infinity;
+  }
+
+  get maxMs(): number {
+    return this.#isFull ? Math.max(...this.#windows.map(({ max }) => max)) : Infinity;
+  }
+
+  /** @returns whether a window has ended */
+  tick(nowMs: number): boolean {
+    this.#endsAtMs ??= nowMs + WINDOW_MS;
+    if (nowMs < this.#endsAtMs) return false;
+    this.#endsAtMs = nowMs + WINDOW_MS;
+    this.#windows = [this.#windows[1]!, { min: Infinity, max: -Infinity }];
+    this.#isFull = Number.isFinite(this.#windows[0]!.min);
+    return this.#isFull;
+  }
+
+  add(value: number): void {
+    const window = this.#windows[1]!;
+    window.min = Math.min(window.min, value);
+    window.max = Math.max(window.max, value);
+  }
+
+  move(by: number): void {
+    for (const window of this.#windows) {
+      window.min += by;
+      window.max += by;
+    }
+  }
+}

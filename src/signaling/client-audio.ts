@@ -1,0 +1,154 @@
+import type { Codecs } from '../audio/codecs.ts';
+import {
+  answerTo,
+  type AudioFormat,
+  type DeclaredFormat,
+  type Delivery,
+  formatAudioFormat,
+  type InputFormat,
+  parseAudioFormat,
+  parseDeclaredFormat,
+} from '../audio/format.ts';
+import { AudioInput } from '../audio/input.ts';
+import type { Hearing } from '../audio/mixer.ts';
+import { PartylineError } from '../protocol/errors.ts';
+import type { AudioDescription, ClientMessages, ServerMessage } from '../protocol/messages.ts';
+import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
+
+/** What a client wants of its audio, before it has said or sent anything else. */
+export type AudioPreferences = {
+  in: DeclaredFormat;
+  /** Undefined: as it speaks. */
+  out: AudioFormat | undefined;
+  delivery: Delivery;
+  /** What it hears while nobody knows how it speaks. */
+  unknownOut: AudioFormat;
+};
+
+type Outlet = { notify(message: ServerMessage): void; fail(fault: unknown): void };
+
+/** The audio of one client, from its connection to its end: what it sends, and how it wants to hear, in whatever room. */
+export class ClientAudio {
+  readonly #codecs: Codecs;
+  readonly #outlet: Outlet;
+  #preferences: AudioPreferences;
+  #input: AudioInput;
+  #volume: Record<string, number> = {};
+  #isMuted = false;
+  #peer: WebSocketPeer | undefined;
+
+  constructor(preferences: AudioPreferences, codecs: Codecs, outlet: Outlet) {
+    this.#preferences = preferences;
+    this.#codecs = codecs;
+    this.#outlet = outlet;
+    this.#input = this.#openInput();
+  }
+
+  /** True while nobody can tell what the client understands: what it is sent might be noise to it. */
+  get isInDoubt(): boolean {
+    return this.#preferences.out === undefined && this.#input.isInDoubt;
+  }
+
+  get hearing(): Hearing {
+    const { out, delivery, unknownOut } = this.#preferences;
+    const { format } = this.#input;
+    const answer = out ?? (format ? answerTo(format) : unknownOut);
+    // Forwarded is what the speakers sent: Opus.
+    return {
+      format: delivery === 'forward' ? { codec: 'opus' } : answer,
+      delivery,
+      volume: this.#volume,
+    };
+  }
+
+  describe(): AudioDescription {
+    const { format, delivery } = this.hearing;
+    const { in: declared } = this.#preferences;
+    return {
+      in: formatAudioFormat(this.#input.format ?? declared),
+      out: formatAudioFormat(format),
+      delivery,
+    };
+  }
+
+  /** Sends what comes from now on into the room of `peer`, or into no room. */
+  attach(peer: WebSocketPeer | undefined): void {
+    this.#peer = peer;
+  }
+
+  /** Takes one binary message of at least one byte. What is not meant for a room is dropped. */
+  receive(message: Buffer, nowMs: number): void {
+    if (this.#peer || this.#input.needsEverything) this.#input.push(message, nowMs);
+  }
+
+  /**
+   * Changes what the client asks to change.
+   * @throws {PartylineError} `bad_message`; nothing is changed then
+   */
+  configure(changes: ClientMessages['configure']): ServerMessage {
+    const { audio, audio_out: audioOut, delivery, volume, mute } = changes;
+    const wanted: AudioPreferences = { ...this.#preferences };
+    try {
+      if (audio !== undefined) wanted.in = parseDeclaredFormat(audio);
+      if (audioOut !== undefined) wanted.out = parseAudioOut(audioOut);
+    } catch (fault) {
+      throw new PartylineError('bad_message', PartylineError.from(fault).message);
+    }
+    if (delivery !== undefined) wanted.delivery = delivery;
+    this.#preferences = wanted;
+    if (audio !== undefined) {
+      this.#input.close();
+      this.#input = this.#openInput();
+    }
+    if (volume !== undefined) this.#volume = { ...this.#volume, ...volume };
+    if (mute !== undefined) this.#isMuted = mute;
+    this.#peer?.hear(this.hearing);
+    return {
+      type: 'configured',
+      audio: this.describe(),
+      volume: this.#volume,
+      mute: this.#isMuted,
+    };
+  }
+
+  close(): void {
+    this.#peer = undefined;
+    this.#input.close();
+  }
+
+  #openInput(): AudioInput {
+    const declared = this.#preferences.in;
+    return new AudioInput(
+      declared,
+      this.#codecs,
+      (packet, durationSamples, levelDbov, atMs) => {
+        if (!this.#isMuted) this.#peer?.say(packet, durationSamples, levelDbov, atMs);
+      },
+      {
+        onDetected: (format) => this.#detected(format),
+        onMismatch: (observed) =>
+          this.#outlet.notify({
+            type: 'format_mismatch',
+            declared: formatAudioFormat(declared),
+            observed: formatAudioFormat(observed.format),
+            confidence: Math.round(observed.confidence * 1000) / 1000,
+          }),
+        onFault: (fault) => this.#outlet.fail(fault),
+      },
+    );
+  }
+
+  #detected(format: InputFormat): void {
+    const { out } = this.describe();
+    this.#outlet.notify({ type: 'audio_detected', in: formatAudioFormat(format), out });
+    this.#peer?.hear(this.hearing);
+  }
+}
+
+/**
+ * Reads `audio_out`; `auto` is as the client speaks.
+ * @throws {PartylineError} `unsupported_audio`
+ */
+export function parseAudioOut(value: string): AudioFormat | undefined {
+  return value === 'auto' ? undefined : parseAudioFormat(value);
+}
