@@ -1,0 +1,183 @@
+/**
+ * Corrects the pace of one speaker's sound by a pitch period at a time, so that the depth of a jitter buffer can be
+ * steered while it is played: WSOLA with one cut a call. Pure; samples are 48 kHz mono, -1…1.
+ */
+
+const MIN_LAG_SAMPLES = 120;
+const MAX_LAG_SAMPLES = 720;
+/** 5 ms: how long one side of the join fades into the other, and the stretch over which they are compared. */
+const FADE_SAMPLES = 240;
+/** The first search is at 12 kHz, which a pitch needs no more than. */
+const DECIMATION = 4;
+/** At how many places a join is looked for; more would find little more, and cost as much again each. */
+const PLACES = 4;
+
+/** A join of sides this alike is not heard; NetEQ asks for 0.9 of a longer stretch. */
+const ALIKE = 0.85;
+/** The worst join that is better than the delay which it takes away. */
+const ALIKE_ENOUGH_WHEN_URGENT = 0.5;
+/** Steady sound in which no place resembles any other more than this is noise, and one piece of it as good as another. */
+const NOISE_LIKENESS = 0.5;
+/** Noise that swells by more than 6 dB within the samples is the edge of something. */
+const STEADY_POWER_RATIO = 4;
+/** Sides 20 dB below the loudest 5 ms are not joined: what is between them may be a consonant, which would be lost. */
+const FAINT_POWER_RATIO = 0.01;
+/** -50 dBFS: below this a cut is heard nowhere. */
+const QUIET_POWER = 1e-5;
+
+/** FADE_SAMPLES from `at` on resemble those `lag` later: 1 if they are equal, 0 if unrelated or of unlike level. */
+type Join = { at: number; lag: number; likeness: number };
+
+/** From 0 to 1, with no slope at either end; exactly 0 and 1 there. */
+const FADE = Float64Array.from(
+  { length: FADE_SAMPLES },
+  (_, i) => (1 - Math.cos((Math.PI * i) / (FADE_SAMPLES - 1))) / 2,
+);
+
+/**
+ * Takes out a stretch after which the sound repeats itself (one pitch period or a few), and cross-fades over the seam.
+ * @param samples best 960…2880; of fewer than 960 only shorter periods than 15 ms can be taken (the length less 5 ms), of
+ *   fewer than 360 none. Not changed.
+ * @param isUrgent whether a seam that may be heard is better than none
+ * @returns a new array, 120…720 samples (2.5…15 ms) shorter, never empty; its first and its last sample are those of
+ *   `samples`, and the joins to the blocks before and after are as smooth as they were. Undefined if no seam would go
+ *   unheard.
+ */
+export function compress(samples: Float32Array, isUrgent = false): Float32Array | undefined {
+  const join = findJoin(samples, isUrgent);
+  return join && splice(samples, join.at, join.at + join.lag, join.likeness);
+}
+
+/**
+ * Says a stretch twice (one pitch period or a few), and cross-fades over the seam.
+ * @param samples as for {@link compress}
+ * @param isUrgent as for {@link compress}
+ * @returns a new array, 120…720 samples (2.5…15 ms) longer; otherwise as for {@link compress}
+ */
+export function expand(samples: Float32Array, isUrgent = false): Float32Array | undefined {
+  const join = findJoin(samples, isUrgent);
+  return join && splice(samples, join.at + join.lag, join.at, join.likeness);
+}
+
+/** What is before `from + FADE_SAMPLES`, then what is after `to`; where they overlap, one fades into the other. */
+function splice(samples: Float32Array, from: number, to: number, likeness: number): Float32Array {
+  const spliced = new Float32Array(samples.length + from - to);
+  spliced.set(samples.subarray(0, from));
+  for (let i = 0; i < FADE_SAMPLES; i += 1) {
+    const [before, after] = [1 - FADE[i]!, FADE[i]!];
+    // Sides that are alike add up to the level they had; unrelated ones would lose 3 dB half-way.
+    const power = before * before + after * after + 2 * before * after * likeness;
+    spliced[from + i] = (before * samples[from + i]! + after * samples[to + i]!) / Math.sqrt(power);
+  }
+  spliced.set(samples.subarray(to + FADE_SAMPLES), from + FADE_SAMPLES);
+  return spliced;
+}
+
+function findJoin(samples: Float32Array, isUrgent: boolean): Join | undefined {
+  const maxLag = Math.min(MAX_LAG_SAMPLES, samples.length - FADE_SAMPLES);
+  if (maxLag < MIN_LAG_SAMPLES) return undefined;
+  const { loudest, softest } = powers(samples);
+  if (loudest < QUIET_POWER) {
+    const at = (samples.length - FADE_SAMPLES - maxLag) >> 1;
+    return { at, lag: maxLag, likeness: Math.max(0, likenessAt(samples, at, maxLag)) };
+  }
+  const { best, isNoise } = search(decimate(samples), Math.floor(maxLag / DECIMATION));
+  if (!best) return undefined;
+  const join = refine(samples, best, maxLag);
+  if (isNoise && loudest < softest * STEADY_POWER_RATIO) {
+    return { ...join, likeness: Math.max(0, join.likeness) };
+  }
+  return join.likeness >= (isUrgent ? ALIKE_ENOUGH_WHEN_URGENT : ALIKE) ? join : undefined;
+}
+
+/** The mean square of the loudest and of the softest 5 ms. */
+function powers(samples: Float32Array): { loudest: number; softest: number } {
+  let [loudest, softest] = [0, Infinity];
+  for (let start = 0; start < samples.length; start += FADE_SAMPLES) {
+    // The last 5 ms are whole, even if they overlap with those before.
+    const from = Math.min(start, samples.length - FADE_SAMPLES);
+    let sum = 0;
+    for (let i = from; i < from + FADE_SAMPLES; i += 1) sum += samples[i]! * samples[i]!;
+    loudest = Math.max(loudest, sum / FADE_SAMPLES);
+    softest = Math.min(softest, sum / FADE_SAMPLES);
+  }
+  return { loudest, softest };
+}
+
+function decimate(samples: Float32Array): Float32Array {
+  const decimated = new Float32Array(Math.floor(samples.length / DECIMATION));
+  for (let i = 0; i < decimated.length; i += 1) {
+    const at = i * DECIMATION;
+    decimated[i] = samples[at]! + samples[at + 1]! + samples[at + 2]! + samples[at + 3]!;
+  }
+  return decimated;
+}
+
+/** The best join of all places and lags, in decimated samples; the longest lag of equals. */
+function search(decimated: Float32Array, maxLag: number): { best?: Join; isNoise: boolean } {
+  const width = FADE_SAMPLES / DECIMATION;
+  const minLag = MIN_LAG_SAMPLES / DECIMATION;
+  const step = Math.max(1, Math.ceil((decimated.length - width - minLag) / PLACES));
+  const powerFrom = slidingPower(decimated, width);
+  const faint = 2 * FAINT_POWER_RATIO * powerFrom.reduce((most, power) => Math.max(most, power));
+  let best: Join | undefined;
+  let leastAlike = 1;
+  for (let at = 0; at + width + minLag <= decimated.length; at += step) {
+    const longest = Math.min(maxLag, decimated.length - width - at);
+    for (let lag = longest; lag >= minLag; lag -= 1) {
+      const power = powerFrom[at]! + powerFrom[at + lag]!;
+      if (power < faint) continue;
+      const likeness = likenessOf(productAt(decimated, at, lag, width), power);
+      leastAlike = Math.min(leastAlike, likeness);
+      if (!best || likeness > best.likeness) best = { at, lag, likeness };
+    }
+  }
+  if (!best) return { isNoise: false };
+  // Tones resemble themselves upside down half a period away; noise does neither.
+  return { best, isNoise: best.likeness < NOISE_LIKENESS && leastAlike > -NOISE_LIKENESS };
+}
+
+/** The same join to the sample. */
+function refine(samples: Float32Array, coarse: Join, maxLag: number): Join {
+  const at = coarse.at * DECIMATION;
+  const middle = coarse.lag * DECIMATION;
+  const longest = Math.min(maxLag, samples.length - FADE_SAMPLES - at, middle + DECIMATION);
+  let best: Join = { at, lag: middle, likeness: -1 };
+  for (let lag = Math.max(MIN_LAG_SAMPLES, middle - DECIMATION); lag <= longest; lag += 1) {
+    const likeness = likenessAt(samples, at, lag);
+    if (likeness > best.likeness) best = { at, lag, likeness };
+  }
+  return best;
+}
+
+function likenessAt(samples: Float32Array, at: number, lag: number): number {
+  const other = at + lag;
+  const power =
+    productAt(samples, at, 0, FADE_SAMPLES) + productAt(samples, other, 0, FADE_SAMPLES);
+  return likenessOf(productAt(samples, at, lag, FADE_SAMPLES), power);
+}
+
+/** Like the normalized correlation, but less if the level differs: -1…1, 1 only if the two are equal. */
+const likenessOf = (product: number, power: number) => (power > 0 ? (2 * product) / power : 1);
+
+/** The sum over `width` samples, an even number, of each times the one `lag` later. */
+function productAt(samples: Float32Array, at: number, lag: number, width: number): number {
+  // Two sums, so that one addition need not wait for the other: this loop is what a call costs.
+  let [even, odd] = [0, 0];
+  for (let i = at; i < at + width; i += 2) {
+    even += samples[i]! * samples[i + lag]!;
+    odd += samples[i + 1]! * samples[i + 1 + lag]!;
+  }
+  return even + odd;
+}
+
+/** The sum of the squares of `width` samples from each one on. */
+function slidingPower(samples: Float32Array, width: number): Float64Array {
+  const power = new Float64Array(samples.length - width + 1);
+  power[0] = productAt(samples, 0, 0, width);
+  for (let at = 1; at < power.length; at += 1) {
+    const [gone, come] = [samples[at - 1]!, samples[at - 1 + width]!];
+    power[at] = power[at - 1]! - gone * gone + come * come;
+  }
+  return power;
+}
