@@ -157,8 +157,8 @@ function likenessAt(samples: Float32Array, at: number, lag: number): number {
   return likenessOf(productAt(samples, at, lag, FADE_SAMPLES), power);
 }
 
-/** Like the normalized correlation, but less if the level differs: -1…1, 1 only if the two are equal. */
-const likenessOf = (product: number, power: number) => (power > 0 ? (2 * product) / power : 1);
+/** Like the normalized correlation, but less if the level differs: -1…1, 1 only if the two are equal, 0 if silent. */
+const likenessOf = (product: number, power: number) => (power > 0 ? (2 * product) / power : 0);
 
 /** The sum over `width` samples, an even number, of each times the one `lag` later. */
 function productAt(samples: Float32Array, at: number, lag: number, width: number): number {
