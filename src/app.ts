@@ -8,6 +8,7 @@ import { Accounts } from './accounts/accounts.ts';
 import { type DemoAccount, openDemoAccount } from './accounts/demo-account.ts';
 import { FrameClock } from './audio/clock.ts';
 import { loadCodecs } from './audio/codecs.ts';
+import { InlineMixHost } from './audio/mix-host.ts';
 import { registerMeRoute } from './http/me-route.ts';
 import { registerProblems } from './http/problem.ts';
 import { MediaWorkerPool } from './media/media-worker-pool.ts';
@@ -83,7 +84,9 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
   });
   const rooms = new RoomRegistry({
     pool,
-    codecs,
+    mixHost: new InlineMixHost(codecs, (fault) =>
+      server.log.error({ err: fault }, 'a codec could not be opened'),
+    ),
     clock: new FrameClock(),
     log,
     maxMixedSpeakers: settings.MIX_MAX_SPEAKERS,

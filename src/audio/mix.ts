@@ -1,106 +1,153 @@
 import type { Codecs } from './codecs.ts';
-import {
-  type AudioFormat,
-  formatAudioFormat,
-  FRAME_SAMPLES,
-  SAMPLE_RATE_HZ,
-  type SampleFormat,
-} from './format.ts';
+import { FRAME_SAMPLES, parseAudioFormat, SAMPLE_RATE_HZ, type SampleFormat } from './format.ts';
 import { Limiter } from './limiter.ts';
+import type { MixOutput, PlannedMix, SpeakerId } from './mix-plan.ts';
 import type { OpusEncoder } from './opus-codec.ts';
-import type { Resampler } from './resampler.ts';
 import { upmix, writeSamples } from './samples.ts';
 
-/** What a mix needs to know of somebody who hears it. */
-export type MixListener = { format: AudioFormat; deliver(frame: Buffer): void };
-
-/** Those who hear a mix in one format of samples; the resampler carries its state from frame to frame. */
-type SampleOutput = {
-  format: SampleFormat;
-  resampler: Resampler | undefined;
-  listeners: MixListener[];
+/** One sum that somebody hears, turned once into each format in which it is heard. */
+type Output = {
+  /** The name of its format. */
+  name: string;
+  write(frame: Float32Array): Buffer | undefined;
+  /** What the listeners have heard from elsewhere until now. */
+  prime(frame: Float32Array): void;
+  close(): void;
 };
 
+/** The frame that a speaker has at a moment; undefined if it has none. */
+export type FrameOf = (speaker: SpeakerId) => Float32Array | undefined;
+
+/** A new output rises so fast: nobody hears a sound begin in its middle. */
+const RISE_SAMPLES = 240;
+
 /**
- * One sum that somebody hears, made once for all who hear the same, and turned once into each format in which they hear
- * it. It lives as long as anybody hears it, so that its encoder, limiter and resamplers carry their state.
+ * One sum that somebody hears. It lives as long as anybody hears it, so that its encoder, limiter and resamplers carry
+ * their state.
  */
 export class Mix {
   readonly #codecs: Codecs;
   readonly #onFault: (fault: unknown) => void;
   readonly #limiter = new Limiter();
-  #encoder: OpusEncoder | 'opening' | undefined;
-  #opusListeners: MixListener[] = [];
-  readonly #sampleOutputs = new Map<string, SampleOutput>();
-  #closed = false;
+  readonly #outputs = new Map<string, Output>();
+  #planned: PlannedMix = { name: '', without: [], gains: [], formats: [] };
+  /** The frame before the next one, as its listeners have heard it; undefined before the first. */
+  #last: Float32Array | undefined;
+  /** Those that have not made a frame yet. */
+  readonly #new: Output[] = [];
 
   constructor(codecs: Codecs, onFault: (fault: unknown) => void) {
     this.#codecs = codecs;
     this.#onFault = onFault;
   }
 
-  add(listener: MixListener): void {
-    const { format } = listener;
-    if (format.codec === 'opus') {
-      this.#opusListeners.push(listener);
-      if (this.#encoder) return;
-      this.#encoder = 'opening';
-      this.#openEncoder().catch(this.#onFault);
-      return;
-    }
-    const name = formatAudioFormat(format);
-    let output = this.#sampleOutputs.get(name);
-    if (!output) {
-      output = { format, resampler: this.#openResampler(format.rateHz), listeners: [] };
-      this.#sampleOutputs.set(name, output);
-    }
-    output.listeners.push(listener);
+  /** True once it is heard: from then on a frame is not held back. */
+  get hasStarted(): boolean {
+    return this.#last !== undefined;
   }
 
-  removeListeners(): void {
-    this.#opusListeners = [];
-    for (const output of this.#sampleOutputs.values()) output.listeners = [];
+  /** Opens outputs for new formats, closes those that nobody hears any more. */
+  plan(planned: PlannedMix): void {
+    this.#planned = planned;
+    for (const [name, output] of this.#outputs) {
+      if (planned.formats.includes(name)) continue;
+      this.#outputs.delete(name);
+      output.close();
+    }
+    for (const name of planned.formats) {
+      if (this.#outputs.has(name)) continue;
+      const format = parseAudioFormat(name);
+      const output =
+        format.codec === 'opus' ? this.#openOpus(name) : this.#openSamples(name, format);
+      this.#outputs.set(name, output);
+      this.#new.push(output);
+    }
+  }
+
+  /** Joins on to what its listeners have heard: `sum` is the last frame of everybody, `frameOf` that of one. */
+  start(sum: Float32Array, frameOf: FrameOf): void {
+    this.#last = this.#own(sum, frameOf);
+    this.#limiter.process(this.#last);
   }
 
   /**
-   * Sends everybody one frame: `sum` less `own`.
-   * @param sum 960 samples; left as it is
+   * Makes one frame in each format; nothing, if nobody in it makes a sound.
+   * @param sum of everybody, 960 samples; left as it is
+   * @param sounding those who have a frame
    */
-  deliver(sum: Float32Array, own: Float32Array | undefined): void {
-    const frame = sum.slice();
-    if (own) for (let i = 0; i < FRAME_SAMPLES; i += 1) frame[i]! -= own[i]!;
+  deliver(sum: Float32Array, sounding: SpeakerId[], frameOf: FrameOf, to: MixOutput): void {
+    const { name, without } = this.#planned;
+    if (sounding.every((speaker) => without.includes(speaker))) return;
+    const frame = this.#own(sum, frameOf);
     this.#limiter.process(frame);
-    for (const output of this.#sampleOutputs.values()) {
-      if (output.listeners.length === 0) continue;
-      const { codec, channels } = output.format;
-      const samples = output.resampler ? output.resampler.process(frame) : frame;
-      const bytes = writeSamples(upmix(samples, channels), codec);
-      for (const listener of output.listeners) listener.deliver(bytes);
-    }
-    if (this.#opusListeners.length > 0 && typeof this.#encoder === 'object') {
-      const packet = this.#encoder.encode(frame);
-      for (const listener of this.#opusListeners) listener.deliver(packet);
+    for (const output of this.#new.splice(0)) if (this.#last) output.prime(this.#last);
+    this.#last = frame;
+    for (const output of this.#outputs.values()) {
+      const bytes = output.write(frame);
+      if (bytes) to.mixed(name, output.name, bytes);
     }
   }
 
   close(): void {
-    this.#closed = true;
-    if (typeof this.#encoder === 'object') this.#encoder.close();
-    this.#encoder = undefined;
-    for (const { resampler } of this.#sampleOutputs.values()) resampler?.close();
-    this.#sampleOutputs.clear();
+    for (const output of this.#outputs.values()) output.close();
+    this.#outputs.clear();
   }
 
-  #openResampler(rateHz: number): Resampler | undefined {
-    return rateHz === SAMPLE_RATE_HZ
-      ? undefined
-      : this.#codecs.openResampler(SAMPLE_RATE_HZ, rateHz);
+  /** The sum as its listeners hear it. */
+  #own(sum: Float32Array, frameOf: FrameOf): Float32Array {
+    const frame = sum.slice();
+    for (const speaker of this.#planned.without) addTo(frame, frameOf(speaker), -1);
+    for (const [speaker, gain] of this.#planned.gains) addTo(frame, frameOf(speaker), gain - 1);
+    return frame;
+  }
+
+  #openSamples(name: string, { codec, rateHz, channels }: SampleFormat): Output {
+    const resampler =
+      rateHz === SAMPLE_RATE_HZ ? undefined : this.#codecs.openResampler(SAMPLE_RATE_HZ, rateHz);
+    let isNew = true;
+    return {
+      name,
+      write: (frame) => {
+        const heard = isNew ? risen(frame) : frame;
+        isNew = false;
+        return writeSamples(upmix(resampler ? resampler.process(heard) : heard, channels), codec);
+      },
+      prime: () => {},
+      close: () => resampler?.close(),
+    };
   }
 
   /** Opening takes microseconds but is asynchronous; it is done before the next tick of the clock. */
-  async #openEncoder(): Promise<void> {
-    const encoder = await this.#codecs.opus.createEncoder(SAMPLE_RATE_HZ);
-    if (this.#closed) encoder.close();
-    else this.#encoder = encoder;
+  #openOpus(name: string): Output {
+    let encoder: OpusEncoder | undefined;
+    let isClosed = false;
+    const open = async () => {
+      const opened = await this.#codecs.opus.createEncoder(SAMPLE_RATE_HZ);
+      if (isClosed) opened.close();
+      else encoder = opened;
+    };
+    open().catch(this.#onFault);
+    return {
+      name,
+      write: (frame) => encoder?.encode(frame),
+      prime: (frame) => encoder?.prime(frame),
+      close: () => {
+        isClosed = true;
+        encoder?.close();
+        encoder = undefined;
+      },
+    };
   }
+}
+
+/** Adds `frame`, if there is one, times `gain`. */
+export function addTo(sum: Float32Array, frame: Float32Array | undefined, gain: number): void {
+  if (!frame) return;
+  for (let i = 0; i < FRAME_SAMPLES; i += 1) sum[i]! += frame[i]! * gain;
+}
+
+function risen(frame: Float32Array): Float32Array {
+  const heard = frame.slice();
+  for (let i = 0; i < RISE_SAMPLES; i += 1) heard[i]! *= i / RISE_SAMPLES;
+  return heard;
 }

@@ -1,22 +1,14 @@
-import { JitterBuffer, type JitterBufferLimits } from '../rtp/jitter-buffer.ts';
+import type { JitterBufferLimits } from '../rtp/jitter-buffer.ts';
 import type { RtpPacket } from '../rtp/packet.ts';
+import { Reorderer } from '../rtp/reorderer.ts';
 import type { FrameClock } from './clock.ts';
-import { type AudioFormat, type Delivery, FRAME_SAMPLES } from './format.ts';
-import { Mix } from './mix.ts';
-import type { Codecs } from './codecs.ts';
-import type { OpusDecoder } from './opus-codec.ts';
-import { opusPacketSamples } from './opus-packet.ts';
-import { Playout } from './playout.ts';
+import { type AudioFormat, type Delivery, formatAudioFormat } from './format.ts';
+import type { MixHost, MixRoom } from './mix-host.ts';
+import type { MixOutput, MixPlan, PlannedMix, SpeakerId } from './mix-plan.ts';
+import { emptyOpusPacket, opusPacketSamples } from './opus-packet.ts';
 import { type TalkerSettings, Talkers } from './talkers.ts';
 
 export type MixerSettings = { talkers: TalkerSettings; jitterBuffer: JitterBufferLimits };
-
-export type MixerEvents = {
-  /** A codec could not be opened. */
-  onFault: (fault: unknown) => void;
-  /** Somebody has begun or ceased to talk. */
-  onTalkersChanged: () => void;
-};
 
 /** How somebody hears the room. */
 export type Hearing = {
@@ -35,47 +27,54 @@ export type Listener = Hearing & {
 };
 
 type Speaker = {
+  id: SpeakerId;
   peer: string;
   /** Stands in the head of forwarded frames. */
   number: number;
-  decoder: OpusDecoder;
-  buffer: JitterBuffer;
-  playout: Playout;
-  /** The frame of this tick; undefined while there is none. */
-  frame: Float32Array | undefined;
+  stream: Reorderer;
+  /** The last packets that went out as they are, for a decoder that must join on. */
+  recent: Buffer[];
   /** Who gets this speaker's packets as they are: those who hear nobody else. */
   forwardTo: Listener[];
+  /** Mixed for somebody, and so played: forwarded at the pace of the mix, until it falls silent. */
+  isPlayed: boolean;
 };
 
 const FORWARD_VERSION = 1;
-/** The name of the mix that leaves nobody out; no peer is called so. */
-const EVERYBODY = '';
+/** A decoder needs so many packets to catch up with what its encoder leans on. */
+const RECENT_PACKETS = 4;
 
 /**
  * What the WebSocket peers of one room hear. A packet of the room's RTP comes in at {@link receive}; what is heard goes
- * out through `Listener.deliver`, at once where a listener hears one speaker only, else at the next tick of the clock.
+ * out through `Listener.deliver`: at once where a listener hears one speaker only, whose packets are then untouched, else
+ * at the next tick of the clock, out of a mix that is shared by all who hear the same.
  *
- * Decodes once a speaker, sums once, and encodes once a distinct mix: who is silent shares one mix with all who are.
- * Who is heard by whom is worked out when it changes, not per packet.
+ * Who hears what is worked out when it changes, not per packet; the mixing itself is done by a {@link MixRoom}.
  */
 export class Mixer {
-  readonly #codecs: Codecs;
   readonly #clock: FrameClock;
-  readonly #settings: MixerSettings;
-  readonly #events: MixerEvents;
+  readonly #onTalkersChanged: () => void;
+  readonly #room: MixRoom;
   readonly #speakers = new Map<string, Speaker>();
+  readonly #played = new Map<SpeakerId, Speaker>();
   readonly #listeners = new Set<Listener>();
   readonly #talkers: Talkers<Speaker>;
-  /** By the peer who is left out of it. */
-  #mixes = new Map<string, Mix>();
+  /** Who hears what: by mix, and then by format. */
+  #mixes = new Map<string, { planned: PlannedMix; listeners: Map<string, Listener[]> }>();
   #forwardListeners: Listener[] = [];
-  #closed = false;
+  #nextId: SpeakerId = 1;
+  #isClosed = false;
 
-  constructor(codecs: Codecs, clock: FrameClock, settings: MixerSettings, events: MixerEvents) {
-    this.#codecs = codecs;
-    this.#events = events;
+  /** @param onTalkersChanged called when somebody has begun or ceased to talk */
+  constructor(
+    host: MixHost,
+    clock: FrameClock,
+    settings: MixerSettings,
+    onTalkersChanged: () => void,
+  ) {
+    this.#onTalkersChanged = onTalkersChanged;
     this.#clock = clock;
-    this.#settings = settings;
+    this.#room = host.openRoom(settings.jitterBuffer, this.#output);
     this.#talkers = new Talkers(settings.talkers);
   }
 
@@ -95,13 +94,19 @@ export class Mixer {
     if (this.#listeners.delete(listener)) this.#plan();
   }
 
-  /** Makes `peer` heard; its packets come in at {@link receive}. The decoder is closed with the speaker. */
-  addSpeaker(peer: string, number: number, decoder: OpusDecoder): void {
+  /** Makes `peer` heard; its packets come in at {@link receive}. */
+  addSpeaker(peer: string, number: number): void {
     this.removeSpeaker(peer);
-    const buffer = new JitterBuffer(this.#settings.jitterBuffer);
-    const playout = new Playout(buffer, decoder);
-    const speaker = { peer, number, decoder, buffer, playout, frame: undefined, forwardTo: [] };
-    this.#speakers.set(peer, speaker);
+    this.#speakers.set(peer, {
+      id: this.#nextId,
+      peer,
+      number,
+      stream: new Reorderer(),
+      recent: [],
+      forwardTo: [],
+      isPlayed: false,
+    });
+    this.#nextId += 1;
   }
 
   removeSpeaker(peer: string): void {
@@ -109,7 +114,6 @@ export class Mixer {
     if (!speaker) return;
     this.#speakers.delete(peer);
     if (this.#talkers.delete(speaker)) this.#talkersChanged();
-    speaker.decoder.close();
   }
 
   /** Takes one RTP packet of a speaker. The hot path: runs for every packet in the room. */
@@ -118,26 +122,38 @@ export class Mixer {
     if (!speaker) return;
     if (this.#talkers.heard(speaker, packet.levelDbov, nowMs)) this.#talkersChanged();
     if (!this.#talkers.isTalking(speaker)) return;
-    for (const listener of speaker.forwardTo) listener.deliver(packet.payload);
-    if (this.#forwardListeners.length > 0) this.#forward(speaker, packet.payload);
-    if (this.#mixes.size === 0 || !this.#talkers.mixed.has(speaker)) return;
-    const durationSamples = opusPacketSamples(packet.payload);
-    if (durationSamples) speaker.buffer.insert(packet, durationSamples, nowMs);
+    if (speaker.isPlayed) this.#play(speaker, packet, nowMs);
+    speaker.stream.insert(packet, nowMs);
+    this.#forward(speaker, nowMs);
   }
 
   close(): void {
-    if (this.#closed) return;
-    this.#closed = true;
+    if (this.#isClosed) return;
+    this.#isClosed = true;
     this.#clock.remove(this.#tick);
+    this.#room.close();
     this.#listeners.clear();
-    for (const mix of this.#mixes.values()) mix.close();
-    this.#mixes.clear();
-    for (const { decoder } of this.#speakers.values()) decoder.close();
     this.#speakers.clear();
+    this.#mixes.clear();
+  }
+
+  /** Sends on what is in its turn, to those who hear this speaker alone, and to those who hear each apart. */
+  #forward(speaker: Speaker, nowMs: number): void {
+    const { stream, recent } = speaker;
+    for (let next = stream.take(nowMs); next; next = stream.take(nowMs)) {
+      const before = recent.at(-1);
+      // Before the first packet there is nothing of which one could be missed.
+      if (next === 'lost' && !before) continue;
+      const payload = next === 'lost' ? emptyOpusPacket(before!) : next.payload;
+      recent.push(payload);
+      if (recent.length > RECENT_PACKETS) recent.shift();
+      if (!speaker.isPlayed) for (const listener of speaker.forwardTo) listener.deliver(payload);
+      if (this.#forwardListeners.length > 0) this.#forwardApart(speaker, payload);
+    }
   }
 
   /** Hands a packet with its 4-byte head to all who want each speaker apart (docs/protocol.md, "Delivery"). */
-  #forward(speaker: Speaker, payload: Buffer): void {
+  #forwardApart(speaker: Speaker, payload: Buffer): void {
     const frame = Buffer.allocUnsafe(4 + payload.length);
     frame[0] = FORWARD_VERSION;
     frame[1] = 0;
@@ -148,62 +164,113 @@ export class Mixer {
     }
   }
 
+  #play(speaker: Speaker, packet: RtpPacket, nowMs: number): void {
+    const { sequenceNumber, timestamp, payload } = packet;
+    const durationSamples = opusPacketSamples(payload);
+    if (durationSamples === undefined) return;
+    this.#room.insert(speaker.id, { sequenceNumber, timestamp, payload, durationSamples }, nowMs);
+  }
+
   #talkersChanged(): void {
     this.#plan();
     if (this.#talkers.isSilent) this.#clock.remove(this.#tick);
     else this.#clock.add(this.#tick);
-    this.#events.onTalkersChanged();
+    this.#onTalkersChanged();
   }
 
   /** Works out anew who hears what: after a change of the listeners, or of who is mixed. */
   #plan(): void {
+    if (this.#isClosed) return;
     const mixed = [...this.#talkers.mixed];
-    const before = this.#mixes;
-    for (const mix of before.values()) mix.removeListeners();
-    for (const speaker of this.#speakers.values()) speaker.forwardTo = [];
+    for (const speaker of this.#speakers.values()) {
+      speaker.forwardTo = [];
+      if (this.#talkers.isTalking(speaker)) continue;
+      // Whoever talks again begins anew.
+      speaker.stream.clear();
+      speaker.recent = [];
+    }
     this.#mixes = new Map();
     this.#forwardListeners = [];
     for (const listener of this.#listeners) {
       if (listener.delivery === 'forward') this.#forwardListeners.push(listener);
-      else this.#planListener(listener, mixed, before);
+      else this.#planListener(listener, mixed);
     }
-    for (const [name, mix] of before) if (!this.#mixes.has(name)) mix.close();
-    for (const speaker of this.#speakers.values()) {
-      if (this.#mixes.size === 0 || !mixed.includes(speaker)) speaker.playout.clear();
-    }
+    this.#planRoom(mixed);
   }
 
-  #planListener(listener: Listener, mixed: Speaker[], before: Map<string, Mix>): void {
-    const own = mixed.find(({ peer }) => peer === listener.peer);
-    const heardSpeakers = mixed.length - (own ? 1 : 0);
-    if (heardSpeakers === 0) return;
-    if (heardSpeakers === 1 && listener.format.codec === 'opus') {
-      mixed.find((speaker) => speaker !== own)?.forwardTo.push(listener);
+  #planListener(listener: Listener, mixed: Speaker[]): void {
+    const gainOf = ({ peer }: Speaker) =>
+      peer === listener.peer ? 0 : (listener.volume[peer] ?? 1);
+    const heard = mixed.filter((speaker) => gainOf(speaker) > 0);
+    if (heard.length === 0) return;
+    const gains = heard
+      .filter((speaker) => gainOf(speaker) !== 1)
+      .map((speaker): [SpeakerId, number] => [speaker.id, gainOf(speaker)]);
+    if (heard.length === 1 && gains.length === 0 && listener.format.codec === 'opus') {
+      heard[0]!.forwardTo.push(listener);
       return;
     }
-    const name = own?.peer ?? EVERYBODY;
-    const mix =
-      this.#mixes.get(name) ?? before.get(name) ?? new Mix(this.#codecs, this.#events.onFault);
-    this.#mixes.set(name, mix);
-    mix.add(listener);
+    const without = mixed.filter((speaker) => gainOf(speaker) === 0).map(({ id }) => id);
+    const name = [without.join(), gains.map((gain) => gain.join('*')).join()].join(' ');
+    let mix = this.#mixes.get(name);
+    if (!mix) {
+      mix = { planned: { name, without, gains, formats: [] }, listeners: new Map() };
+      this.#mixes.set(name, mix);
+    }
+    const format = formatAudioFormat(listener.format);
+    const listeners = mix.listeners.get(format);
+    if (listeners) {
+      listeners.push(listener);
+    } else {
+      mix.planned.formats.push(format);
+      mix.listeners.set(format, [listener]);
+    }
   }
 
+  /** Tells the mixing half. Who is mixed for anybody is played until it falls silent, so that its packets go on evenly. */
+  #planRoom(mixed: Speaker[]): void {
+    const mixes = [...this.#mixes.values()].map(({ planned }) => planned);
+    const added: Speaker[] = [];
+    for (const speaker of mixed) {
+      const isMixed = mixes.some(({ without }) => !without.includes(speaker.id));
+      if (isMixed && !speaker.isPlayed) added.push(speaker);
+    }
+    const played = mixed.filter((speaker) => speaker.isPlayed || added.includes(speaker));
+    for (const [id, speaker] of this.#played) {
+      if (played.includes(speaker)) continue;
+      this.#played.delete(id);
+      speaker.isPlayed = false;
+    }
+    const plan: MixPlan = {
+      speakers: played.map(({ id }) => id),
+      added: added.map(({ id, recent, stream }) => ({ id, heard: [...recent], next: stream.next })),
+      mixes,
+    };
+    this.#room.apply(plan);
+    for (const speaker of added) {
+      speaker.isPlayed = true;
+      this.#played.set(speaker.id, speaker);
+      for (const packet of speaker.stream.waiting) this.#play(speaker, packet, performance.now());
+    }
+  }
+
+  readonly #output: MixOutput = {
+    mixed: (name, format, frame) => {
+      const listeners = this.#mixes.get(name)?.listeners.get(format);
+      if (listeners) for (const listener of listeners) listener.deliver(frame);
+    },
+    passed: (id, packet) => {
+      const speaker = this.#played.get(id);
+      if (speaker) for (const listener of speaker.forwardTo) listener.deliver(packet);
+    },
+  };
+
   readonly #tick = (nowMs: number): void => {
+    for (const speaker of this.#speakers.values()) {
+      if (this.#talkers.isTalking(speaker)) this.#forward(speaker, nowMs);
+    }
+    if (this.#played.size > 0) this.#room.tick(nowMs);
+    // Last, so that what opens for the next plan is open by the next tick.
     if (this.#talkers.expire(nowMs)) this.#talkersChanged();
-    if (this.#mixes.size === 0) return;
-    const sum = new Float32Array(FRAME_SAMPLES);
-    let contributors = 0;
-    for (const speaker of this.#talkers.mixed) {
-      const frame = new Float32Array(FRAME_SAMPLES);
-      const isAudible = speaker.playout.pull(frame, nowMs);
-      speaker.frame = isAudible ? frame : undefined;
-      if (!isAudible) continue;
-      contributors += 1;
-      for (let i = 0; i < FRAME_SAMPLES; i += 1) sum[i]! += frame[i]!;
-    }
-    for (const [name, mix] of this.#mixes) {
-      const own = this.#speakers.get(name)?.frame;
-      if (contributors > (own ? 1 : 0)) mix.deliver(sum, own);
-    }
   };
 }

@@ -1,7 +1,10 @@
-import { Application, createDecoder, createEncoder, loadLibopus } from 'libopus-wasm';
+import { Application, createDecoder, createEncoder, EncoderCtl, loadLibopus } from 'libopus-wasm';
 import { FRAME_MS, SAMPLE_RATE_HZ } from './format.ts';
 
 /** Opus as the gateway needs it: mono, 20 ms out, any duration in. Another implementation need only be this. */
+
+/** How far what comes out of the encoder lags behind what went in, at 48 kHz. */
+export const ENCODER_DELAY_SAMPLES = 120;
 
 /** The rates that Opus encodes as they are (RFC 6716 §2.1.3). */
 export const OPUS_RATES_HZ = [8000, 12_000, 16_000, 24_000, 48_000] as const;
@@ -10,6 +13,11 @@ type OpusRateHz = (typeof OPUS_RATES_HZ)[number];
 export type OpusEncoder = {
   /** @param frame 20 ms of samples at the encoder's rate, -1…1 */
   encode(frame: Float32Array): Buffer;
+  /**
+   * Takes in 20 ms that the listener has heard from elsewhere, so that the next packet follows on without a click; that
+   * packet does not lean on what the listener's decoder remembers.
+   */
+  prime(frame: Float32Array): void;
   close(): void;
 };
 
@@ -19,6 +27,8 @@ export type OpusDecoder = {
    * @throws {Error} if the bytes do not decode
    */
   decode(packet: Uint8Array): Float32Array;
+  /** The `samples` before `next`, which were lost: from the copy that `next` carries, or else concealed. */
+  recover(next: Uint8Array, samples: number): Float32Array;
   /** What stands in for `samples` lost ones; a multiple of 120. */
   conceal(samples: number): Float32Array;
   close(): void;
@@ -49,10 +59,20 @@ export async function loadOpusCodec(settings: {
         bitrate: settings.bitrateBps,
         complexity: settings.complexity,
       });
+      let isPrimed = false;
+      const depend = (onTheLastPacket: boolean) =>
+        encoder.encoderCtl(EncoderCtl.SetPredictionDisabled, onTheLastPacket ? 0 : 1);
       return {
         encode: (frame) => {
           const packet = encoder.encodeFloat(frame);
+          if (isPrimed) depend(true);
+          isPrimed = false;
           return Buffer.from(packet.buffer, packet.byteOffset, packet.byteLength);
+        },
+        prime: (frame) => {
+          encoder.encodeFloat(frame);
+          depend(false);
+          isPrimed = true;
         },
         close: () => encoder.free(),
       };
@@ -61,6 +81,8 @@ export async function loadOpusCodec(settings: {
       const decoder = await createDecoder({ sampleRate: SAMPLE_RATE_HZ, channels: 1 });
       return {
         decode: (packet) => decoder.decodeFloat(packet),
+        recover: (next, samples) =>
+          decoder.decodeFloat(next, { decodeFec: true, frameSize: samples }),
         conceal: (samples) => decoder.decodePacketLossFloat(samples),
         close: () => decoder.free(),
       };

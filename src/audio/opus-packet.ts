@@ -90,3 +90,14 @@ function isArbitraryFramingValid(packet: Uint8Array, samples: number): boolean {
 export function isOpusSilence(packet: Uint8Array): boolean {
   return packet.length <= 3;
 }
+
+/**
+ * What stands in for a lost packet of the same stream: frames of no bytes, which a decoder conceals, of the same number and
+ * duration as those of `before` (RFC 6716 §3.2.1). One byte, but for packets of more than two frames.
+ */
+export function emptyOpusPacket(before: Uint8Array): Buffer {
+  const toc = before[0] ?? 0;
+  const code = toc & 3;
+  if (code === 3) return Buffer.of(toc, (before[1] ?? 1) & 0x3f);
+  return Buffer.of(code === 0 ? toc : (toc & ~3) | 1);
+}

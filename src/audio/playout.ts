@@ -1,21 +1,62 @@
 import type { JitterBuffer } from '../rtp/jitter-buffer.ts';
 import type { OpusDecoder } from './opus-codec.ts';
+import { emptyOpusPacket } from './opus-packet.ts';
+import { compress, expand } from './time-stretch.ts';
 
 /** A gap longer than this is not concealed but silent: libopus has faded out by then. */
 const MAX_CONCEALED_SAMPLES = 2880;
+/** The least sound in which a pitch period can be taken out or put in. */
+const STRETCHABLE_SAMPLES = 960;
+/** A packet that waits for its turn longer than this, however late the others are, waits in vain. */
+const MOST_SLACK_MS = 25;
+/** When the least that a packet waited is no more than this, the next one may come too late. */
+const LEAST_SLACK_MS = 3;
+/** So much too early is worth a less perfect join. */
+const URGENT_SLACK_MS = 60;
+/** The least of the last one to two of so many packets counts. */
+const SLACK_WINDOW_PACKETS = 50;
 
-/** One speaker's packets as a steady stream of samples: taken from the jitter buffer, decoded once, gaps concealed. */
+const SAMPLES_PER_MS = 48;
+
+/**
+ * One speaker's packets as a steady stream of samples: taken from the jitter buffer, decoded once, gaps recovered or
+ * concealed, and stretched or shortened where the speaker's clock or network would make the buffer run full or dry.
+ */
 export class Playout {
   readonly #buffer: JitterBuffer;
   readonly #decoder: OpusDecoder;
+  readonly #onPacket: (packet: Buffer, startsAtSamples: number) => void;
   #ready: Float32Array = new Float32Array(0);
-  #lastDurationSamples = 0;
+  #pulledSamples = 0;
+  #last: { packet: Buffer; durationSamples: number } | undefined;
   #concealedInARow = 0;
+  readonly #slack = new LeastOfLate(SLACK_WINDOW_PACKETS);
   concealedSamples = 0;
 
-  constructor(buffer: JitterBuffer, decoder: OpusDecoder) {
+  /**
+   * @param onPacket is told of every packet in the order of play (an empty one for each that is lost), with the sample
+   *   of the stream at which it starts
+   */
+  constructor(
+    buffer: JitterBuffer,
+    decoder: OpusDecoder,
+    onPacket: (packet: Buffer, startsAtSamples: number) => void,
+  ) {
     this.#buffer = buffer;
     this.#decoder = decoder;
+    this.#onPacket = onPacket;
+  }
+
+  /** How many samples were pulled. */
+  get pulledSamples(): number {
+    return this.#pulledSamples;
+  }
+
+  /** Decodes packets that were heard elsewhere already, so that what follows joins on; returns their sound. */
+  warmUp(packets: Buffer[]): Float32Array {
+    let heard: Float32Array = new Float32Array(0);
+    for (const packet of packets) heard = join(heard, this.#tryDecode(packet));
+    return heard;
   }
 
   /**
@@ -23,44 +64,55 @@ export class Playout {
    * @returns whether there was anything to fill it with
    */
   pull(frame: Float32Array, nowMs: number): boolean {
-    for (let filled = 0; filled < frame.length;) {
-      if (this.#ready.length === 0 && !this.#decodeNext(frame.length - filled, nowMs)) {
-        return filled > 0;
-      }
-      const count = Math.min(frame.length - filled, this.#ready.length);
-      for (let i = 0; i < count; i += 1) frame[filled + i] = this.#ready[i]!;
-      this.#ready = this.#ready.subarray(count);
-      filled += count;
+    let filled = 0;
+    while (filled < frame.length) {
+      if (this.#ready.length === 0 && !this.#playNext(frame.length - filled, nowMs)) break;
+      const part = this.#ready.subarray(0, frame.length - filled);
+      frame.set(part, filled);
+      this.#ready = this.#ready.subarray(part.length);
+      filled += part.length;
+      this.#pulledSamples += part.length;
     }
-    return true;
+    return filled > 0;
   }
 
-  /** Forgets what is held; the next packet begins anew. */
-  clear(): void {
-    this.#buffer.clear();
-    this.#ready = new Float32Array(0);
-    this.#lastDurationSamples = 0;
-    this.#concealedInARow = 0;
+  close(): void {
+    this.#decoder.close();
   }
 
-  #decodeNext(neededSamples: number, nowMs: number): boolean {
+  #playNext(neededSamples: number, nowMs: number): boolean {
     const next = this.#buffer.take(nowMs);
-    if (next === 'lost') return this.#conceal(this.#lastDurationSamples);
-    if (next === 'empty') return this.#lastDurationSamples > 0 && this.#conceal(neededSamples);
-    try {
-      this.#ready = this.#decoder.decode(next.payload);
-    } catch {
-      // A packet that libopus refuses is as good as lost.
-      return this.#conceal(next.durationSamples);
-    }
-    this.#lastDurationSamples = next.durationSamples;
+    if (next === 'empty') return this.#last !== undefined && this.#conceal(neededSamples);
+    if (next === 'lost') return this.#recover();
+    this.#pass(next.payload);
+    const samples = this.#tryDecode(next.payload);
+    if (samples.length === 0) return this.#conceal(next.durationSamples);
+    this.#last = { packet: next.payload, durationSamples: next.durationSamples };
     this.#concealedInARow = 0;
+    this.#ready = this.#keepPace(samples, nowMs - next.atMs);
     return true;
+  }
+
+  /** In place of one packet: what the next one knows of it, or else what libopus makes up. */
+  #recover(): boolean {
+    if (!this.#last) return this.#conceal(STRETCHABLE_SAMPLES);
+    const { packet, durationSamples } = this.#last;
+    this.#pass(emptyOpusPacket(packet));
+    const next = this.#buffer.peek();
+    if (!next) return this.#conceal(durationSamples);
+    this.concealedSamples += durationSamples;
+    try {
+      this.#ready = this.#decoder.recover(next, durationSamples);
+      return true;
+    } catch {
+      // What cannot be decoded cannot be recovered from either.
+      return this.#conceal(durationSamples);
+    }
   }
 
   #conceal(samples: number): boolean {
     if (this.#concealedInARow + samples > MAX_CONCEALED_SAMPLES) {
-      this.#lastDurationSamples = 0;
+      this.#last = undefined;
       return false;
     }
     this.#concealedInARow += samples;
@@ -68,4 +120,69 @@ export class Playout {
     this.#ready = this.#decoder.conceal(Math.ceil(samples / 120) * 120);
     return true;
   }
+
+  /** A packet that libopus refuses is as good as lost. */
+  #tryDecode(packet: Buffer): Float32Array {
+    try {
+      return this.#decoder.decode(packet);
+    } catch {
+      return new Float32Array(0);
+    }
+  }
+
+  #pass(packet: Buffer): void {
+    this.#onPacket(packet, this.#pulledSamples + this.#ready.length);
+  }
+
+  /** Takes a pitch period out when packets wait in vain, puts one in when they come at the last moment. */
+  #keepPace(samples: Float32Array, waitedMs: number): Float32Array {
+    this.#slack.add(waitedMs);
+    const slackMs = this.#slack.least;
+    if (samples.length < STRETCHABLE_SAMPLES || slackMs === undefined) return samples;
+    let stretched: Float32Array | undefined;
+    if (slackMs > MOST_SLACK_MS) stretched = compress(samples, slackMs > URGENT_SLACK_MS);
+    else if (slackMs < LEAST_SLACK_MS) stretched = expand(samples);
+    if (!stretched) return samples;
+    this.#slack.shift((stretched.length - samples.length) / SAMPLES_PER_MS);
+    return stretched;
+  }
+}
+
+/** The least of the last one to two windows of values. */
+class LeastOfLate {
+  readonly #windowValues: number;
+  #before: number | undefined;
+  #now = Infinity;
+  #count = 0;
+
+  constructor(windowValues: number) {
+    this.#windowValues = windowValues;
+  }
+
+  /** Undefined until a window is full. */
+  get least(): number | undefined {
+    return this.#before === undefined ? undefined : Math.min(this.#before, this.#now);
+  }
+
+  add(value: number): void {
+    this.#now = Math.min(this.#now, value);
+    this.#count += 1;
+    if (this.#count < this.#windowValues) return;
+    this.#before = this.#now;
+    this.#now = Infinity;
+    this.#count = 0;
+  }
+
+  /** What was measured would be so much more now. */
+  shift(by: number): void {
+    this.#now += by;
+    if (this.#before !== undefined) this.#before += by;
+  }
+}
+
+function join(a: Float32Array, b: Float32Array): Float32Array {
+  const joined = new Float32Array(a.length + b.length);
+  joined.set(a);
+  joined.set(b, a.length);
+  return joined;
 }

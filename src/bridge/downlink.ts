@@ -1,5 +1,4 @@
 import type { Mixer } from '../audio/mixer.ts';
-import type { Codecs } from '../audio/codecs.ts';
 import type { PlainConsumer } from '../media/plain-leg.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import { parseRtpPacket } from '../rtp/packet.ts';
@@ -10,13 +9,11 @@ type Heard = { consumer: PlainConsumer | undefined };
 export class Downlink {
   readonly #router: RoomRouter;
   readonly #mixer: Mixer;
-  readonly #codecs: Codecs;
   readonly #heard = new Map<string, Heard>();
 
-  constructor(router: RoomRouter, mixer: Mixer, codecs: Codecs) {
+  constructor(router: RoomRouter, mixer: Mixer) {
     this.#router = router;
     this.#mixer = mixer;
-    this.#codecs = codecs;
   }
 
   /**
@@ -28,12 +25,7 @@ export class Downlink {
     this.remove(peer);
     const heard: Heard = { consumer: undefined };
     this.#heard.set(peer, heard);
-    const decoder = await this.#codecs.opus.createDecoder();
-    if (this.#heard.get(peer) !== heard) {
-      decoder.close();
-      return;
-    }
-    this.#mixer.addSpeaker(peer, speaker, decoder);
+    this.#mixer.addSpeaker(peer, speaker);
     const consumer = await this.#router.plainLeg.consume(
       producerId,
       this.#router.rtpCapabilities,

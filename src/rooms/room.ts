@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { FrameClock } from '../audio/clock.ts';
 import { Mixer } from '../audio/mixer.ts';
-import type { Codecs } from '../audio/codecs.ts';
+import type { MixHost } from '../audio/mix-host.ts';
 import { Downlink } from '../bridge/downlink.ts';
 import type { MediaWorkerPool } from '../media/media-worker-pool.ts';
 import type { RoomRouter } from '../media/room-router.ts';
@@ -11,7 +11,7 @@ import { SpeakingReporter } from './speaking-reporter.ts';
 
 export type RoomParts = {
   pool: MediaWorkerPool;
-  codecs: Codecs;
+  mixHost: MixHost;
   clock: FrameClock;
   log: FastifyBaseLogger;
   /** So many of the loudest are mixed. */
@@ -40,7 +40,7 @@ export class Room {
     this.router = router;
     this.clock = parts.clock;
     this.mixer = new Mixer(
-      parts.codecs,
+      parts.mixHost,
       parts.clock,
       {
         talkers: {
@@ -50,12 +50,9 @@ export class Room {
         },
         jitterBuffer: JITTER_BUFFER_LIMITS,
       },
-      {
-        onFault: (fault) => this.log.error({ err: fault }, 'an encoder could not be opened'),
-        onTalkersChanged: () => this.#speaking.talkersChanged(),
-      },
+      () => this.#speaking.talkersChanged(),
     );
-    this.#downlink = new Downlink(router, this.mixer, parts.codecs);
+    this.#downlink = new Downlink(router, this.mixer);
     this.#speaking = new SpeakingReporter(
       () => this.mixer.speaking(),
       (peers) => this.#broadcast({ type: 'speaking', peers }),

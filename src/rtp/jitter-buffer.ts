@@ -3,14 +3,23 @@ import { sequenceDelta, timestampDelta } from './sequence.ts';
 
 const SAMPLES_PER_MS = 48;
 /** How long the quickest packet is remembered as what the path can do; two windows, so one is always full. */
-const FASTEST_WINDOW_MS = 5000;
+const FASTEST_WINDOW_MS = 2000;
 /** Each packet that is not late lowers the estimate by this share: a bad spell is forgotten in a few seconds. */
 const DECAY = 1 / 128;
 
 /** The bounds of {@link JitterBuffer.targetMs}. */
 export type JitterBufferLimits = { minMs: number; maxMs: number };
 
-type Held = { sequenceNumber: number; payload: Buffer; durationSamples: number };
+/** What there is to know of a packet, once it is known whose it is. */
+export type StreamPacket = Pick<RtpPacket, 'sequenceNumber' | 'timestamp' | 'payload'>;
+
+/** What is held of a packet. */
+export type Held = {
+  payload: Buffer;
+  durationSamples: number;
+  /** When it came. */
+  atMs: number;
+};
 
 /**
  * Puts one stream's packets back in order and holds them just long enough that the late ones make it. Pure: the caller
@@ -22,7 +31,7 @@ export class JitterBuffer {
   #heldSamples = 0;
   #next: number | undefined;
   #isBuffering = true;
-  #firstAtMs = 0;
+  #firstAtMs: number | undefined;
   #lateMs = 0;
   #reference: { timestamp: number; atMs: number } | undefined;
   #fastestMs = [Infinity, Infinity];
@@ -44,8 +53,14 @@ export class JitterBuffer {
     return Math.min(maxMs, Math.max(minMs, this.#lateMs));
   }
 
+  /** Begins with this packet: what came before it has been heard already. */
+  startAt(sequenceNumber: number): void {
+    this.clear();
+    this.#next = sequenceNumber;
+  }
+
   /** @param durationSamples what the packet's payload holds, at 48 kHz */
-  insert(packet: RtpPacket, durationSamples: number, nowMs: number): void {
+  insert(packet: StreamPacket, durationSamples: number, nowMs: number): void {
     this.#measure(packet.timestamp, nowMs);
     const { sequenceNumber, payload } = packet;
     if (this.#next !== undefined) {
@@ -61,13 +76,11 @@ export class JitterBuffer {
       this.droppedPackets += 1;
       return;
     }
-    if (this.#next === undefined) {
-      this.#next = sequenceNumber;
-      this.#firstAtMs = nowMs;
-    }
-    this.#held.set(sequenceNumber, { sequenceNumber, payload, durationSamples });
+    this.#next ??= sequenceNumber;
+    this.#firstAtMs ??= nowMs;
+    this.#held.set(sequenceNumber, { payload, durationSamples, atMs: nowMs });
     this.#heldSamples += durationSamples;
-    while (this.depthMs > this.#limits.maxMs + this.targetMs) {
+    while (this.depthMs > this.#limits.maxMs) {
       this.droppedPackets += 1;
       this.#release();
     }
@@ -79,12 +92,15 @@ export class JitterBuffer {
    */
   take(nowMs: number): Held | 'lost' | 'empty' {
     if (this.#isBuffering) {
-      if (this.#held.size === 0 || nowMs - this.#firstAtMs < this.targetMs) return 'empty';
+      const heldMs = nowMs - (this.#firstAtMs ?? nowMs);
+      if (this.#held.size === 0 || heldMs < this.targetMs) return 'empty';
       this.#isBuffering = false;
+      // The time of what is missing at the start has passed already.
+      while (!this.#held.has(this.#next!)) this.#next = (this.#next! + 1) & 0xffff;
     }
     if (this.#held.size === 0) {
       this.#isBuffering = true;
-      this.#next = undefined;
+      this.#firstAtMs = undefined;
       return 'empty';
     }
     return this.#release() ?? 'lost';
@@ -95,7 +111,13 @@ export class JitterBuffer {
     this.#held.clear();
     this.#heldSamples = 0;
     this.#next = undefined;
+    this.#firstAtMs = undefined;
     this.#isBuffering = true;
+  }
+
+  /** The packet after one that is lost, which may carry a copy of it (RFC 6716 §2.1.7). */
+  peek(): Buffer | undefined {
+    return this.#next === undefined ? undefined : this.#held.get(this.#next)?.payload;
   }
 
   #release(): Held | undefined {

@@ -15,7 +15,7 @@ describe('lobby and rooms', () => {
       peer: 'alice',
       room: '__lobby__',
       session_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
-      audio: { in: 'opus', out: 'opus', delivery: 'mix' },
+      audio: { in: 'auto', out: 'opus', delivery: 'mix' },
       limits: { max_ccu: 500, current_ccu: 1, remaining_minutes: 1_000_000_000 },
       heartbeat_ms: 15_000,
     });

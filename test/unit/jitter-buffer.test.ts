@@ -66,10 +66,10 @@ describe('JitterBuffer', () => {
     expect(buffer.targetMs).toBe(5);
   });
 
-  test('never holds more than its limit and the target together, however much comes', () => {
+  test('never holds more than its limit, however much comes', () => {
     const buffer = newBuffer();
     for (let i = 0; i < 500; i += 1) buffer.insert(packet(i), 960, 0);
-    expect(buffer.depthMs).toBeLessThanOrEqual(400);
+    expect(buffer.depthMs).toBeLessThanOrEqual(200);
     expect(buffer.droppedPackets).toBeGreaterThan(0);
   });
 

@@ -2,6 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { FrameClock } from '../../src/audio/clock.ts';
 import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
+import { InlineMixHost } from '../../src/audio/mix-host.ts';
 import { Mixer } from '../../src/audio/mixer.ts';
 import { amplitudeOf, joinPcm, opusTone } from '../support/sound.ts';
 
@@ -45,16 +46,16 @@ async function openMixer(speakers: string[]) {
   const clock = new HandClock();
   const faults: unknown[] = [];
   const mixer = new Mixer(
-    codecs,
+    new InlineMixHost(codecs, (fault) => faults.push(fault)),
     clock,
     {
       talkers: { thresholdDbov: 65, holdMs: 500, maxMixed: 8 },
       jitterBuffer: { minMs: 5, maxMs: 200 },
     },
-    { onFault: (fault) => faults.push(fault), onTalkersChanged: () => {} },
+    () => {},
   );
   for (const [i, name] of speakers.entries()) {
-    mixer.addSpeaker(name, i + 1, await codecs.opus.createDecoder());
+    mixer.addSpeaker(name, i + 1);
   }
   const listen = (peer: string, format: AudioFormat, delivery: Delivery = 'mix') => {
     const frames: Buffer[] = [];
@@ -73,7 +74,7 @@ async function openMixer(speakers: string[]) {
     for (const name of names) {
       mixer.receive(name, rtp(frame, tones[name]![frame % 50]!, levelDbov), frame * 20);
     }
-    await Promise.resolve();
+    await new Promise(setImmediate);
     clock.tick(frame * 20 + 10);
   };
   return { mixer, clock, listen, run, faults };
@@ -113,8 +114,10 @@ describe('Mixer', () => {
     const [a, b] = [listen('a', OPUS), listen('b', OPUS)];
     const [x, y] = [listen('x', OPUS), listen('y', OPUS)];
     for (let frame = 0; frame < 20; frame += 1) await run(frame, ['a', 'b']);
-    expect(a.frames.slice(1)).toEqual(tones['b']!.slice(1, 20));
-    expect(b.frames.slice(1)).toEqual(tones['a']!.slice(1, 20));
+    expect(a.frames.length).toBeGreaterThanOrEqual(18);
+    expect(a.frames).toEqual(tones['b']!.slice(0, a.frames.length));
+    expect(b.frames.length).toBeGreaterThanOrEqual(18);
+    expect(b.frames).toEqual(tones['a']!.slice(0, b.frames.length));
     expect(x.frames.length).toBeGreaterThan(15);
     for (const [i, frame] of x.frames.slice(1).entries()) expect(y.frames[i + 1]).toBe(frame);
     mixer.close();

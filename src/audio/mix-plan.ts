@@ -1,0 +1,43 @@
+import type { StreamPacket } from '../rtp/jitter-buffer.ts';
+
+/** What a room's mixing half is told by the half that knows who talks and who listens. Plain data: it may cross threads. */
+
+/** A number that stands for one speaker of a room for as long as it is mixed. */
+export type SpeakerId = number;
+
+/** A speaker who is mixed from now on. */
+export type AddedSpeaker = {
+  id: SpeakerId;
+  /** Packets that were heard as they were, just before; the last first heard last. */
+  heard: Buffer[];
+  /** The sequence number that comes next; undefined if nothing was heard. */
+  next: number | undefined;
+};
+
+/** One sum that somebody hears: everybody who is mixed, but for some, and some louder or softer. */
+export type PlannedMix = {
+  /** The same for the same sum. */
+  name: string;
+  without: SpeakerId[];
+  /** What a speaker is multiplied by, if not by 1. */
+  gains: [SpeakerId, number][];
+  /** The formats (docs/protocol.md, "Audio formats") in which it is heard. */
+  formats: string[];
+};
+
+export type MixPlan = {
+  speakers: SpeakerId[];
+  added: AddedSpeaker[];
+  mixes: PlannedMix[];
+};
+
+/** A packet of a speaker who is mixed. */
+export type MixPacket = StreamPacket & { durationSamples: number };
+
+/** What comes out of a tick. */
+export type MixOutput = {
+  /** A frame of a mix, in one of its formats. */
+  mixed(name: string, format: string, frame: Buffer): void;
+  /** A packet of a speaker, as it was sent, at the moment at which the mixes have come to it. */
+  passed(speaker: SpeakerId, packet: Buffer): void;
+};

@@ -1,0 +1,125 @@
+import type { JitterBuffer } from '../rtp/jitter-buffer.ts';
+import { FRAME_MS, FRAME_SAMPLES } from './format.ts';
+import type { AddedSpeaker, MixPacket } from './mix-plan.ts';
+import { ENCODER_DELAY_SAMPLES, type OpusCodec } from './opus-codec.ts';
+import { Playout } from './playout.ts';
+
+/** Who joins a sum in the middle of a sound rises so fast. */
+const RISE_SAMPLES = 240;
+/** Enough for the first frame, and for what it runs ahead. */
+const LEAST_DEPTH_MS = ((FRAME_SAMPLES + ENCODER_DELAY_SAMPLES) * FRAME_MS) / FRAME_SAMPLES;
+/** So many ticks are waited for it; it may be all there is. */
+const MAX_WAIT_TICKS = 3;
+
+/**
+ * One speaker as a room mixes it: a frame every 20 ms, and the packets themselves, each at the tick that plays it.
+ *
+ * It runs ahead of the packets by as much as an encoder lags behind: a listener who has heard the packets, and hears a mix
+ * from now on, or the other way round, misses nothing and hears nothing twice.
+ */
+export class MixedSpeaker {
+  readonly #buffer: JitterBuffer;
+  readonly #start: AddedSpeaker;
+  #playout: Playout | undefined;
+  readonly #passing: { packet: Buffer; startsAtSamples: number }[] = [];
+  #frame: Float32Array | undefined;
+  #previous: Float32Array = new Float32Array(FRAME_SAMPLES);
+  #hasBegun = false;
+  #isFirstFrame = true;
+  #waitedTicks = 0;
+  #isClosed = false;
+
+  constructor(buffer: JitterBuffer, start: AddedSpeaker) {
+    this.#buffer = buffer;
+    this.#start = start;
+    if (start.next !== undefined) buffer.startAt(start.next);
+  }
+
+  /** Opens the decoder, and lets it hear what has been heard; done before the next tick of the clock. */
+  async open(codec: OpusCodec): Promise<void> {
+    const decoder = await codec.createDecoder();
+    if (this.#isClosed) {
+      decoder.close();
+      return;
+    }
+    this.#playout = new Playout(this.#buffer, decoder, (packet, startsAtSamples) =>
+      this.#passing.push({ packet, startsAtSamples }),
+    );
+    const heard = this.#playout.warmUp(this.#start.heard).subarray(-FRAME_SAMPLES);
+    this.#previous.set(heard, FRAME_SAMPLES - heard.length);
+  }
+
+  /** The frame of this tick; undefined if there is none. */
+  get frame(): Float32Array | undefined {
+    return this.#frame;
+  }
+
+  /** The frame before the next one, as it was or would have been heard. */
+  get previous(): Float32Array {
+    return this.#previous;
+  }
+
+  /** True if it is heard already, but the first packet that has not been heard is not there yet. */
+  get isAwaited(): boolean {
+    return !this.#hasBegun && this.#start.heard.length > 0 && this.#waitedTicks < MAX_WAIT_TICKS;
+  }
+
+  insert(packet: MixPacket, nowMs: number): void {
+    this.#buffer.insert(packet, packet.durationSamples, nowMs);
+  }
+
+  /** Runs ahead, once there is something to run ahead with. */
+  begin(nowMs: number): void {
+    if (this.#hasBegun || !this.#playout) return;
+    this.#waitedTicks += 1;
+    const isShort = this.#buffer.depthMs < LEAST_DEPTH_MS;
+    if (isShort && this.#waitedTicks < MAX_WAIT_TICKS) return;
+    const lead = new Float32Array(ENCODER_DELAY_SAMPLES);
+    if (!this.#playout.pull(lead, nowMs)) return;
+    this.#hasBegun = true;
+    if (this.#start.heard.length === 0) return;
+    this.#isFirstFrame = false;
+    this.#previous.copyWithin(0, ENCODER_DELAY_SAMPLES);
+    this.#previous.set(lead, FRAME_SAMPLES - ENCODER_DELAY_SAMPLES);
+  }
+
+  pull(nowMs: number): void {
+    if (this.#frame) this.#previous = this.#frame;
+    this.#frame = undefined;
+    if (!this.#hasBegun) return;
+    const frame = new Float32Array(FRAME_SAMPLES);
+    if (!this.#playout?.pull(frame, nowMs)) {
+      this.#previous = frame;
+      this.#isFirstFrame = true;
+      return;
+    }
+    if (this.#isFirstFrame) {
+      for (let i = 0; i < RISE_SAMPLES; i += 1) frame[i]! *= i / RISE_SAMPLES;
+    }
+    this.#isFirstFrame = false;
+    this.#frame = frame;
+  }
+
+  /** The last frame, falling to silence; undefined if there is none. */
+  fadeOut(nowMs: number): Float32Array | undefined {
+    this.pull(nowMs);
+    const frame = this.#frame;
+    if (!frame) return undefined;
+    for (let i = 0; i < FRAME_SAMPLES; i += 1) frame[i]! *= 1 - i / FRAME_SAMPLES;
+    return frame;
+  }
+
+  /** Hands on the packets that the mixes of this tick have come to. */
+  passOn(pass: (packet: Buffer) => void): void {
+    const upToSamples = (this.#playout?.pulledSamples ?? 0) - ENCODER_DELAY_SAMPLES;
+    while (this.#passing.length > 0 && this.#passing[0]!.startsAtSamples < upToSamples) {
+      pass(this.#passing.shift()!.packet);
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#playout?.close();
+    this.#playout = undefined;
+  }
+}

@@ -1,0 +1,130 @@
+import { JitterBuffer, type JitterBufferLimits } from '../rtp/jitter-buffer.ts';
+import type { Codecs } from './codecs.ts';
+import { addTo, Mix } from './mix.ts';
+import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
+import { MixedSpeaker } from './mixed-speaker.ts';
+import { FRAME_SAMPLES } from './format.ts';
+
+/**
+ * The mixing half of a room: takes packets of those who are mixed, and every 20 ms makes of them what is heard. It decodes
+ * once a speaker, sums once, and encodes once a distinct mix and format. It knows codecs and numbers, nobody's name and
+ * no clock, so that it runs on any thread.
+ */
+export class RoomMix {
+  readonly #codecs: Codecs;
+  readonly #limits: JitterBufferLimits;
+  readonly #output: MixOutput;
+  readonly #onFault: (fault: unknown) => void;
+  readonly #speakers = new Map<SpeakerId, MixedSpeaker>();
+  readonly #mixes = new Map<string, Mix>();
+  /** Those who are mixed no longer, until they have faded. */
+  #leaving: MixedSpeaker[] = [];
+
+  /** @param output takes what comes out, during {@link tick} */
+  constructor(
+    codecs: Codecs,
+    limits: JitterBufferLimits,
+    output: MixOutput,
+    onFault: (fault: unknown) => void,
+  ) {
+    this.#codecs = codecs;
+    this.#limits = limits;
+    this.#output = output;
+    this.#onFault = onFault;
+  }
+
+  /** Mixes what the plan says from now on. */
+  apply(plan: MixPlan): void {
+    for (const start of plan.added) {
+      const buffer = new JitterBuffer(this.#limits);
+      const speaker = new MixedSpeaker(buffer, start);
+      this.#speakers.set(start.id, speaker);
+      speaker.open(this.#codecs.opus).catch(this.#onFault);
+    }
+    for (const [id, speaker] of this.#speakers) {
+      if (plan.speakers.includes(id)) continue;
+      this.#speakers.delete(id);
+      this.#leaving.push(speaker);
+    }
+    for (const [name, mix] of this.#mixes) {
+      if (plan.mixes.some((planned) => planned.name === name)) continue;
+      this.#mixes.delete(name);
+      mix.close();
+    }
+    for (const planned of plan.mixes) {
+      const mix = this.#mixes.get(planned.name) ?? new Mix(this.#codecs, this.#onFault);
+      this.#mixes.set(planned.name, mix);
+      mix.plan(planned);
+    }
+  }
+
+  /** Takes in a packet of somebody who is mixed. */
+  insert(id: SpeakerId, packet: MixPacket, nowMs: number): void {
+    this.#speakers.get(id)?.insert(packet, nowMs);
+  }
+
+  /** Makes the next 20 ms. */
+  tick(nowMs: number): void {
+    for (const speaker of this.#speakers.values()) speaker.begin(nowMs);
+    const started = this.#startMixes();
+    if (!started) return;
+    const previous = this.#leaving.map((speaker) => speaker.fadeOut(nowMs));
+    const leaving = sumOf(previous);
+    for (const speaker of this.#speakers.values()) speaker.pull(nowMs);
+    const frameOf = (id: SpeakerId) => this.#speakers.get(id)?.frame;
+    const sounding = [...this.#speakers.keys()].filter((id) => frameOf(id));
+    const sum = sumOf(sounding.map(frameOf));
+    for (const [mix, isNew] of started) {
+      const heard = leaving && !isNew ? sumOf([sum, leaving])! : sum;
+      if (heard) mix.deliver(heard, sounding, frameOf, this.#output);
+    }
+    this.#letGo();
+    for (const [id, speaker] of this.#speakers) {
+      speaker.passOn((packet) => this.#output.passed(id, packet));
+    }
+  }
+
+  close(): void {
+    for (const mix of this.#mixes.values()) mix.close();
+    this.#mixes.clear();
+    for (const speaker of this.#speakers.values()) speaker.close();
+    this.#speakers.clear();
+    this.#letGo();
+  }
+
+  #letGo(): void {
+    for (const speaker of this.#leaving) speaker.close();
+    this.#leaving = [];
+  }
+
+  /**
+   * The mixes that are heard from now on, with whether they are new; undefined if all are, and must wait: somebody whom
+   * their listeners hear already is not there yet, and would be missed.
+   */
+  #startMixes(): [Mix, boolean][] | undefined {
+    const isAwaiting = [...this.#speakers.values()].some((speaker) => speaker.isAwaited);
+    const mixes = [...this.#mixes.values()];
+    if (isAwaiting && mixes.length > 0 && mixes.every((mix) => !mix.hasStarted)) return undefined;
+    const started: [Mix, boolean][] = [];
+    for (const mix of mixes) {
+      const isNew = !mix.hasStarted;
+      if (isNew && isAwaiting) continue;
+      if (isNew) {
+        const previousOf = (id: SpeakerId) => this.#speakers.get(id)?.previous;
+        const sum = sumOf([...this.#speakers.keys()].map(previousOf));
+        mix.start(sum ?? new Float32Array(FRAME_SAMPLES), previousOf);
+      }
+      started.push([mix, isNew]);
+    }
+    return started;
+  }
+}
+
+/** The sum of those frames that there are; undefined if there are none. */
+function sumOf(frames: (Float32Array | undefined)[]): Float32Array | undefined {
+  const [first, ...others] = frames.filter((frame) => frame !== undefined);
+  if (!first) return undefined;
+  const sum = first.slice();
+  for (const frame of others) addTo(sum, frame, 1);
+  return sum;
+}

@@ -1,0 +1,59 @@
+import type { RtpPacket } from './packet.ts';
+import { sequenceDelta } from './sequence.ts';
+
+/** How long a missing packet is waited for, once a later one has shown that it is missing. */
+const MAX_WAIT_MS = 40;
+/** A jump of more than this is another stream. */
+const MAX_JUMP_PACKETS = 25;
+
+/**
+ * Puts one stream's packets back in order without holding any that is in its turn: only a gap makes later packets wait.
+ * Pure: the caller says what time it is.
+ */
+export class Reorderer {
+  readonly #held = new Map<number, RtpPacket>();
+  #next: number | undefined;
+  #gapSinceMs = 0;
+
+  /** The sequence number that comes next; undefined before the first packet. */
+  get next(): number | undefined {
+    return this.#next;
+  }
+
+  /** Those that came before their turn. */
+  get waiting(): Iterable<RtpPacket> {
+    return this.#held.values();
+  }
+
+  /** Takes in a packet; one whose turn is over, or that came already, is dropped. */
+  insert(packet: RtpPacket, nowMs: number): void {
+    const { sequenceNumber } = packet;
+    const ahead = this.#next === undefined ? 0 : sequenceDelta(this.#next, sequenceNumber);
+    if (this.#next === undefined || Math.abs(ahead) > MAX_JUMP_PACKETS) {
+      this.#held.clear();
+      this.#next = sequenceNumber;
+    } else if (ahead < 0) {
+      return;
+    }
+    if (ahead > 0 && this.#held.size === 0) this.#gapSinceMs = nowMs;
+    this.#held.set(sequenceNumber, packet);
+  }
+
+  /** The next packet; `lost` in place of one that was waited for in vain; undefined if there is nothing to do but wait. */
+  take(nowMs: number): RtpPacket | 'lost' | undefined {
+    if (this.#next === undefined || this.#held.size === 0) return undefined;
+    const packet = this.#held.get(this.#next);
+    if (!packet && nowMs - this.#gapSinceMs < MAX_WAIT_MS) return undefined;
+    this.#held.delete(this.#next);
+    this.#next = (this.#next + 1) & 0xffff;
+    // What is missing behind this gap has been missing for as long.
+    if (packet && this.#held.size > 0 && !this.#held.has(this.#next)) this.#gapSinceMs = nowMs;
+    return packet ?? 'lost';
+  }
+
+  /** Forgets the stream; the next packet begins anew. */
+  clear(): void {
+    this.#held.clear();
+    this.#next = undefined;
+  }
+}
