@@ -40,4 +40,6 @@ export type MixOutput = {
   mixed(name: string, format: string, frame: Buffer): void;
   /** A packet of a speaker, as it was sent, at the moment at which the mixes have come to it. */
   passed(speaker: SpeakerId, packet: Buffer): void;
+  /** So much of a speaker was made up, because it got lost. */
+  concealed(speaker: SpeakerId, samples: number): void;
 };

@@ -18,8 +18,6 @@ type Output = {
 /** The frame that a speaker has at a moment; undefined if it has none. */
 export type FrameOf = (speaker: SpeakerId) => Float32Array | undefined;
 
-/** A new output rises so fast: nobody hears a sound begin in its middle. */
-const RISE_SAMPLES = 240;
 
 /**
  * One sum that somebody hears. It lives as long as anybody hears it, so that its encoder, limiter and resamplers carry
@@ -104,15 +102,11 @@ export class Mix {
   #openSamples(name: string, { codec, rateHz, channels }: SampleFormat): Output {
     const resampler =
       rateHz === SAMPLE_RATE_HZ ? undefined : this.#codecs.openResampler(SAMPLE_RATE_HZ, rateHz);
-    let isNew = true;
     return {
       name,
-      write: (frame) => {
-        const heard = isNew ? risen(frame) : frame;
-        isNew = false;
-        return writeSamples(upmix(resampler ? resampler.process(heard) : heard, channels), codec);
-      },
-      prime: () => {},
+      write: (frame) =>
+        writeSamples(upmix(resampler ? resampler.process(frame) : frame, channels), codec),
+      prime: (frame) => void resampler?.process(frame),
       close: () => resampler?.close(),
     };
   }
@@ -144,10 +138,4 @@ export class Mix {
 export function addTo(sum: Float32Array, frame: Float32Array | undefined, gain: number): void {
   if (!frame) return;
   for (let i = 0; i < FRAME_SAMPLES; i += 1) sum[i]! += frame[i]! * gain;
-}
-
-function risen(frame: Float32Array): Float32Array {
-  const heard = frame.slice();
-  for (let i = 0; i < RISE_SAMPLES; i += 1) heard[i]! *= i / RISE_SAMPLES;
-  return heard;
 }

@@ -27,6 +27,7 @@ export class MixedSpeaker {
   #hasBegun = false;
   #isFirstFrame = true;
   #waitedTicks = 0;
+  #reportedConcealed = 0;
   #isClosed = false;
 
   constructor(buffer: JitterBuffer, start: AddedSpeaker) {
@@ -115,6 +116,14 @@ export class MixedSpeaker {
     while (this.#passing.length > 0 && this.#passing[0]!.startsAtSamples < upToSamples) {
       pass(this.#passing.shift()!.packet);
     }
+  }
+
+  /** How much was made up since this was last asked. */
+  takeConcealed(): number {
+    const samples = this.#playout?.concealedSamples ?? 0;
+    const since = samples - this.#reportedConcealed;
+    this.#reportedConcealed = samples;
+    return since;
   }
 
   close(): void {

@@ -24,6 +24,8 @@ export type Listener = Hearing & {
   peer: string;
   /** Takes one binary frame in the listener's format. */
   deliver(frame: Buffer): void;
+  /** So much of what it hears was made up. */
+  concealed(samples: number): void;
 };
 
 type Speaker = {
@@ -147,7 +149,10 @@ export class Mixer {
       const payload = next === 'lost' ? emptyOpusPacket(before!) : next.payload;
       recent.push(payload);
       if (recent.length > RECENT_PACKETS) recent.shift();
-      if (!speaker.isPlayed) for (const listener of speaker.forwardTo) listener.deliver(payload);
+      if (!speaker.isPlayed) {
+        for (const listener of speaker.forwardTo) listener.deliver(payload);
+        if (next === 'lost') this.#concealed(speaker, opusPacketSamples(payload) ?? 0);
+      }
       if (this.#forwardListeners.length > 0) this.#forwardApart(speaker, payload);
     }
   }
@@ -161,6 +166,17 @@ export class Mixer {
     frame.set(payload, 4);
     for (const listener of this.#forwardListeners) {
       if (listener.peer !== speaker.peer) listener.deliver(frame);
+    }
+  }
+
+  /** Tells all who hear a speaker that so much of it was made up. */
+  #concealed(speaker: Speaker, samples: number): void {
+    for (const listener of speaker.forwardTo) listener.concealed(samples);
+    for (const { planned, listeners } of this.#mixes.values()) {
+      if (planned.without.includes(speaker.id)) continue;
+      for (const ofFormat of listeners.values()) {
+        for (const listener of ofFormat) listener.concealed(samples);
+      }
     }
   }
 
@@ -258,6 +274,10 @@ export class Mixer {
     mixed: (name, format, frame) => {
       const listeners = this.#mixes.get(name)?.listeners.get(format);
       if (listeners) for (const listener of listeners) listener.deliver(frame);
+    },
+    concealed: (id, samples) => {
+      const speaker = this.#played.get(id);
+      if (speaker) this.#concealed(speaker, samples);
     },
     passed: (id, packet) => {
       const speaker = this.#played.get(id);

@@ -81,6 +81,8 @@ export class RoomMix {
     this.#letGo();
     for (const [id, speaker] of this.#speakers) {
       speaker.passOn((packet) => this.#output.passed(id, packet));
+      const concealedSamples = speaker.takeConcealed();
+      if (concealedSamples > 0) this.#output.concealed(id, concealedSamples);
     }
   }
 

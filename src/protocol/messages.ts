@@ -148,6 +148,22 @@ export type LeaveReason = 'left' | 'moved' | 'closed' | 'replaced' | ErrorCode;
 /** The formats of a client's binary frames both ways; `in` is `auto` until it has been found out. */
 export type AudioDescription = { in: string; out: string; delivery: 'mix' | 'forward' };
 
+/** How a client's audio fares, since it connected. */
+export type Stats = {
+  /** What it sent that waits for its time. */
+  ingest_ms: number;
+  /** How much faster than ours its clock is. */
+  drift_ppm: number;
+  /** What was left out, both ways: sent too fast, or not read. */
+  dropped_ms: number;
+  /** What was made up in place of what got lost, in what it heard. */
+  concealed_ms: number;
+  /** What waits for it to read. */
+  send_queue_ms: number;
+  /** How long a ping took, the last time; absent before the first. */
+  rtt_ms?: number;
+};
+
 /** What the gateway says in text frames. `reply_to` is the `id` of the message that is answered. */
 export type ServerMessage = { reply_to?: string } & (
   | {
@@ -171,6 +187,7 @@ export type ServerMessage = { reply_to?: string } & (
   | { type: 'peer_left'; peer: string; speaker: number; reason: LeaveReason }
   | { type: 'speaking'; peers: SpeakingPeer[] }
   | { type: 'configured'; audio: AudioDescription; volume: Record<string, number>; mute: boolean }
+  | ({ type: 'stats' } & Stats)
   | { type: 'flow'; state: 'xoff' | 'xon'; buffered_ms: number }
   | { type: 'audio_detected'; in: string; out: string }
   | { type: 'format_mismatch'; declared: string; observed: string; confidence: number }

@@ -5,6 +5,14 @@ import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/me
 import type { Peer, PeerOutlet } from './peer.ts';
 import type { RoomLease } from './registry.ts';
 
+/** How a peer's audio has fared: what waits, how its clock runs, what was left out of what it said and made up in what it heard. */
+export type AudioFortunes = {
+  bufferedMs: number;
+  driftPpm: number;
+  droppedMs: number;
+  concealedMs: number;
+};
+
 /** A legacy client in a room: its Opus packets go up by the uplink, what it hears comes from the mixer. */
 export class WebSocketPeer implements Peer {
   readonly kind = 'websocket';
@@ -15,6 +23,7 @@ export class WebSocketPeer implements Peer {
   readonly #uplink: Uplink;
   #listener: Listener;
   #isListening = false;
+  #concealedSamples = 0;
   #closed = false;
 
   /** Prepares a peer; it is in the room once it has been told to {@link enter}. Owns the lease from then on. */
@@ -62,6 +71,12 @@ export class WebSocketPeer implements Peer {
     this.#uplink.send(packet, durationSamples, levelDbov, atMs);
   }
 
+  /** How the peer's audio has fared in this room. */
+  get fortunes(): AudioFortunes {
+    const { bufferedMs, driftPpm, droppedMs } = this.#uplink;
+    return { bufferedMs, driftPpm, droppedMs, concealedMs: this.#concealedSamples / 48 };
+  }
+
   notify(message: ServerMessage): void {
     this.#outlet.notify(message);
   }
@@ -88,6 +103,9 @@ export class WebSocketPeer implements Peer {
       peer: this.name,
       ...hearing,
       deliver: (frame) => this.#outlet.sendAudio(frame),
+      concealed: (samples) => {
+        this.#concealedSamples += samples;
+      },
     };
   }
 }

@@ -12,7 +12,12 @@ import {
 import { AudioInput } from '../audio/input.ts';
 import type { Hearing } from '../audio/mixer.ts';
 import { PartylineError } from '../protocol/errors.ts';
-import type { AudioDescription, ClientMessages, ServerMessage } from '../protocol/messages.ts';
+import type {
+  AudioDescription,
+  ClientMessages,
+  ServerMessage,
+  Stats,
+} from '../protocol/messages.ts';
 import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
 
 /** What a client wants of its audio, before it has said or sent anything else. */
@@ -36,6 +41,8 @@ export class ClientAudio {
   #volume: Record<string, number> = {};
   #isMuted = false;
   #peer: WebSocketPeer | undefined;
+  /** In the rooms before this one. */
+  #before = { droppedMs: 0, concealedMs: 0 };
 
   constructor(preferences: AudioPreferences, codecs: Codecs, outlet: Outlet) {
     this.#preferences = preferences;
@@ -73,7 +80,20 @@ export class ClientAudio {
 
   /** Sends what comes from now on into the room of `peer`, or into no room. */
   attach(peer: WebSocketPeer | undefined): void {
+    const { droppedMs, concealedMs } = this.#fortunes();
+    this.#before = { droppedMs, concealedMs };
     this.#peer = peer;
+  }
+
+  /** How the client's audio has fared since it connected. */
+  describeFortunes(): Pick<Stats, 'ingest_ms' | 'drift_ppm' | 'dropped_ms' | 'concealed_ms'> {
+    const { droppedMs, concealedMs } = this.#fortunes();
+    return {
+      ingest_ms: Math.round(this.#peer?.fortunes.bufferedMs ?? 0),
+      drift_ppm: Math.round(this.#peer?.fortunes.driftPpm ?? 0),
+      dropped_ms: Math.round(droppedMs),
+      concealed_ms: Math.round(concealedMs),
+    };
   }
 
   /** Takes one binary message of at least one byte. What is not meant for a room is dropped. */
@@ -136,6 +156,14 @@ export class ClientAudio {
         onFault: (fault) => this.#outlet.fail(fault),
       },
     );
+  }
+
+  #fortunes(): { droppedMs: number; concealedMs: number } {
+    const { droppedMs, concealedMs } = this.#before;
+    return {
+      droppedMs: droppedMs + (this.#peer?.fortunes.droppedMs ?? 0),
+      concealedMs: concealedMs + (this.#peer?.fortunes.concealedMs ?? 0),
+    };
   }
 
   #detected(format: InputFormat): void {

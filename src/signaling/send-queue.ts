@@ -27,6 +27,12 @@ export class SendQueue {
     this.#onSlow = onSlow;
   }
 
+  /** How much audio waits in the socket. */
+  get unsentMs(): number {
+    const unsentBytes = this.#socket.bufferedAmount;
+    return unsentBytes === 0 ? 0 : (unsentBytes / this.#meanFrameBytes) * FRAME_MS;
+  }
+
   sendText(text: string): void {
     if (this.#isSlow || this.#socket.bufferedAmount <= MAX_UNSENT_BYTES) this.#socket.send(text);
     else this.#giveUp();
@@ -34,8 +40,7 @@ export class SendQueue {
 
   /** Sends one frame of 20 ms, or drops it. The hot path: runs for every frame to every client. */
   sendAudio(frame: Buffer): void {
-    const unsentBytes = this.#socket.bufferedAmount;
-    if (unsentBytes > 0 && (unsentBytes / this.#meanFrameBytes) * FRAME_MS > MAX_UNSENT_AUDIO_MS) {
+    if (this.unsentMs > MAX_UNSENT_AUDIO_MS) {
       this.#drop(this.#now());
       return;
     }

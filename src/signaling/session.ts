@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
 import type { Codecs } from '../audio/codecs.ts';
+import { FRAME_MS } from '../audio/format.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { PeerOutlet } from '../rooms/peer.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
@@ -17,12 +18,13 @@ import {
   parseClientMessage,
   type ServerMessage,
 } from '../protocol/messages.ts';
+import { Heartbeat } from './heartbeat.ts';
 import { checkName, LOBBY } from './names.ts';
 import { SendQueue } from './send-queue.ts';
 import { handleWebRtcMessage } from './webrtc-messages.ts';
 
 const HEARTBEAT_MS = 15_000;
-const SILENCE_IS_DEATH_MS = 30_000;
+const STATS_EVERY_MS = 5000;
 const MAX_MESSAGE_BYTES = 64 * 1024;
 /** Messages that wait for one that takes time (a join); more than a client can mean. */
 const MAX_WAITING_MESSAGES = 64;
@@ -39,6 +41,8 @@ export type SessionParts = {
   /** The `peer` of the query. */
   peer: string;
   audio: AudioPreferences;
+  /** Whether the client wants to be told how its audio fares. */
+  wantsStats: boolean;
   limits: { max_ccu: number; current_ccu: number; remaining_minutes: number };
   rooms: RoomRegistry;
   codecs: Codecs;
@@ -56,12 +60,12 @@ export class Session implements PeerOutlet {
   readonly #parts: SessionParts;
   readonly #sendQueue: SendQueue;
   readonly #audio: ClientAudio;
+  readonly #heartbeat: Heartbeat;
   readonly #badMessages = new BadMessageBudget();
   #state: State = { name: 'lobby' };
   #handling: Promise<void> = Promise.resolve();
   #waitingMessages = 0;
-  #heardAtMs = performance.now();
-  #pingedAtMs = performance.now();
+  #statsAtMs = performance.now();
 
   constructor(socket: WebSocket, parts: SessionParts) {
     this.name = parts.peer;
@@ -73,8 +77,7 @@ export class Session implements PeerOutlet {
       this.fail(new PartylineError('slow_consumer', 'The client has not read for 5 seconds.')),
     );
     this.#audio = new ClientAudio(parts.audio, parts.codecs, this);
-    socket.on('pong', () => this.#heard());
-    socket.on('ping', () => this.#heard());
+    this.#heartbeat = new Heartbeat(socket, parts.wantsStats ? STATS_EVERY_MS : HEARTBEAT_MS);
     socket.on('message', (data: Buffer, isBinary: boolean) => this.#receive(data, isBinary));
     socket.on('close', () => this.#end('closed'));
     // ws closes the socket itself after a protocol error, which is then told by 'close'.
@@ -125,36 +128,48 @@ export class Session implements PeerOutlet {
     this.fail(new PartylineError('draining', 'This node is going away; reconnect.'));
   }
 
-  /** Pings when it is time to, and gives up on a client that has been silent for 30 s. */
+  /** Pings when it is time to, tells how the audio fares, and gives up on a client that has been silent for 30 s. */
   beat(nowMs: number): void {
-    if (nowMs - this.#heardAtMs >= SILENCE_IS_DEATH_MS) {
+    if (!this.#heartbeat.beat(nowMs)) {
       this.fail(new PartylineError('heartbeat_timeout', 'Nothing was heard for 30 seconds.'));
       this.#socket.terminate();
-    } else if (nowMs - this.#pingedAtMs >= HEARTBEAT_MS) {
-      this.#pingedAtMs = nowMs;
-      this.#socket.ping();
+      return;
     }
+    const isDue = nowMs - this.#statsAtMs >= STATS_EVERY_MS;
+    if (this.#parts.wantsStats && isDue) this.#sendStats(nowMs);
   }
 
-  #heard(): void {
-    this.#heardAtMs = performance.now();
+  #sendStats(nowMs: number): void {
+    this.#statsAtMs = nowMs;
+    const { ingest_ms, drift_ppm, dropped_ms, concealed_ms } = this.#audio.describeFortunes();
+    const { rttMs } = this.#heartbeat;
+    const unreadMs = this.#sendQueue.droppedFrames * FRAME_MS;
+    this.notify({
+      type: 'stats',
+      ingest_ms,
+      drift_ppm,
+      dropped_ms: dropped_ms + unreadMs,
+      concealed_ms,
+      send_queue_ms: Math.round(this.#sendQueue.unsentMs),
+      ...(rttMs === undefined ? {} : { rtt_ms: Math.round(rttMs * 10) / 10 }),
+    });
   }
 
   #receive(data: Buffer, isBinary: boolean): void {
     if (this.#state.name === 'closed') return;
-    this.#heard();
+    const nowMs = this.#heartbeat.heard();
     if (data.length > MAX_MESSAGE_BYTES) {
       this.fail(new PartylineError('message_too_big', 'A message may have 64 KiB.'));
     } else if (isBinary) {
-      this.#receiveAudio(data);
+      this.#receiveAudio(data, nowMs);
     } else {
       this.#receiveText(data.toString());
     }
   }
 
   /** A message of no bytes is nobody's. */
-  #receiveAudio(frame: Buffer): void {
-    if (frame.length > 0) this.#audio.receive(frame, this.#heardAtMs);
+  #receiveAudio(frame: Buffer, nowMs: number): void {
+    if (frame.length > 0) this.#audio.receive(frame, nowMs);
   }
 
   #receiveText(text: string): void {

@@ -26,7 +26,7 @@ export type WebSocketRouteParts = {
 };
 
 /** What the client said of itself in the query of `/ws`. */
-type Query = { room: string; peer: string; apiKey: string; audio: QueriedAudio };
+type Query = { room: string; peer: string; apiKey: string; audio: QueriedAudio; stats: boolean };
 type QueriedAudio = Pick<AudioPreferences, 'in' | 'out' | 'delivery'>;
 
 /** `GET /ws`: accepts every well-formed upgrade, because a browser cannot read a refused one, and says what is wrong then. */
@@ -81,6 +81,7 @@ async function openSession(
       accountId: account.id,
       peer: query.peer,
       audio: preferencesOf(query.audio, account),
+      wantsStats: query.stats,
       limits,
       rooms: parts.rooms,
       codecs: parts.codecs,
@@ -126,7 +127,7 @@ function readQuery(request: FastifyRequest): Query {
   const audio = readAudio(read('audio'), read('audio_out'), read('delivery'));
   const apiKey = read('api_key');
   if (!apiKey) throw new PartylineError('unauthorized', '"api_key" is missing.');
-  return { room, peer, apiKey, audio };
+  return { room, peer, apiKey, audio, stats: read('stats') === 'true' };
 }
 
 function readAudio(

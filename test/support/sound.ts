@@ -1,5 +1,8 @@
 import { OpusDecoder } from 'opus-decoder';
 import { loadOpusCodec } from '../../src/audio/opus-codec.ts';
+import type { SampleFormat } from '../../src/audio/format.ts';
+import { loadResampler } from '../../src/audio/resampler.ts';
+import { downmix, readSamples, upmix, writeSamples } from '../../src/audio/samples.ts';
 import type { TestClient } from './client.ts';
 
 /** Tones to send, and ears to hear them with: the decoder is another one than the gateway's. */
@@ -38,16 +41,51 @@ export function pcmTone(frequencyHz: number, amplitude: number, durationMs: numb
   });
 }
 
-/** Sends one message each 20 ms, as a microphone does; resolves after the last, or when `signal` aborts. */
+/** A sine of `frequencyHz` in any format of samples, cut into messages of so many ms. */
+export function sampleTone(
+  { codec, rateHz, channels }: SampleFormat,
+  frequencyHz: number,
+  amplitude: number,
+  durationMs: number,
+  messageMs = 20,
+): Buffer[] {
+  const tone = Float32Array.from(
+    { length: Math.round((rateHz * durationMs) / 1000) },
+    (_, i) => amplitude * Math.sin((2 * Math.PI * frequencyHz * i) / rateHz),
+  );
+  const bytes = writeSamples(upmix(tone, channels), codec);
+  const frameBytes = bytes.length / tone.length;
+  const cut = (message: number) => frameBytes * Math.round((message * rateHz * messageMs) / 1000);
+  return Array.from({ length: Math.floor(durationMs / messageMs) }, (_, i) =>
+    bytes.subarray(cut(i), cut(i + 1)),
+  );
+}
+
+/** Joins messages of samples, and brings them to 48 kHz as they are heard by one ear. */
+export async function joinSamples(
+  { codec, rateHz, channels }: SampleFormat,
+  messages: Buffer[],
+): Promise<Float32Array> {
+  const samples = downmix(readSamples(Buffer.concat(messages), codec), channels);
+  if (rateHz === RATE_HZ) return samples;
+  const openResampler = await loadResampler();
+  const resampler = openResampler(rateHz, RATE_HZ);
+  const resampled = resampler.process(samples);
+  resampler.close();
+  return resampled;
+}
+
+/** Sends one message each `everyMs`, as a microphone does; resolves after the last, or when `signal` aborts. */
 export async function play(
   client: TestClient,
   messages: Uint8Array[],
   signal?: AbortSignal,
+  everyMs = 20,
 ): Promise<void> {
   const startMs = performance.now();
   for (const [index, message] of messages.entries()) {
     if (signal?.aborted) return;
-    const waitMs = startMs + index * 20 - performance.now();
+    const waitMs = startMs + index * everyMs - performance.now();
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
     client.sendAudio(message);
   }

@@ -41,7 +41,8 @@ describe('FormatDetector.push() over the corpus', () => {
       if (!(await isRight(corpusCase))) wrong.push(nameOf(corpusCase));
     }
     expect(ofContent.length).toBe(FORMATS.length * 6);
-    expect(wrong.length / ofContent.length, wrong.join('\n')).toBeLessThanOrEqual(0.01);
+    const atMost = Math.floor(ofContent.length / 100);
+    expect(wrong.slice(atMost)).toEqual([]);
   });
 });
 

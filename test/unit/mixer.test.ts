@@ -65,6 +65,7 @@ async function openMixer(speakers: string[]) {
       delivery,
       volume: {},
       deliver: (frame: Buffer) => frames.push(frame),
+      concealed: () => {},
     };
     mixer.addListener(listener);
     return { frames, listener };

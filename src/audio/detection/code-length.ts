@@ -10,7 +10,8 @@ export type Reading = { codec: SampleCodec; channels: number; bitsPerByte: numbe
 
 /** More bytes than this do not make the answer any surer. */
 const MAX_BYTES = 8192;
-const FULL_SCALE = 32_768;
+/** Floats are exact to about 24 bits. */
+const FLOAT_FULL_SCALE = 2 ** 23;
 /** A second channel must save so many bits a sample to be believed, and so many in all. */
 const STEREO_GAIN_BITS = 0.15;
 const STEREO_TOTAL_GAIN_BITS = 60;
@@ -32,7 +33,7 @@ export function readAsSamples(bytes: Buffer): Reading[] {
   ];
   return readings
     .filter((reading) => reading !== undefined)
-    .sort((a, b) => a.bitsPerByte - b.bitsPerByte);
+    .toSorted((a, b) => a.bitsPerByte - b.bitsPerByte);
 }
 
 function readInt16(bytes: Buffer): Reading {
@@ -42,7 +43,7 @@ function readInt16(bytes: Buffer): Reading {
   return { codec: 'pcm_s16le', channels, bitsPerByte: bits / 2 };
 }
 
-/** Floats that are 0, or between hardly audible and a little over full scale: other bytes hardly ever look like these. */
+/** Floats from next to nothing to a little over full scale: of other bytes the negative samples alone look like none. */
 function readFloat32(bytes: Buffer): Reading | undefined {
   const samples = new Float64Array(bytes.length >> 2);
   let audible = 0;
@@ -50,10 +51,10 @@ function readFloat32(bytes: Buffer): Reading | undefined {
   for (let i = 0; i < samples.length; i += 1) {
     const value = bytes.readFloatLE(4 * i);
     const size = Math.abs(value);
-    const isPlausible = size === 0 || (size > 1e-9 && size < 1.5);
+    const isPlausible = size === 0 || (size > 1e-30 && size < 1.5);
     if (!isPlausible) absurd += 1;
     else if (size > 1e-6) audible += 1;
-    samples[i] = isPlausible ? value * FULL_SCALE : 0;
+    samples[i] = isPlausible ? value * FLOAT_FULL_SCALE : 0;
   }
   if (audible < samples.length / 10 || absurd > samples.length / 100) return undefined;
   const { channels, bits } = bestChannels(samples);
@@ -79,6 +80,7 @@ function readG711(bytes: Buffer, codec: 'pcmu' | 'pcma'): Reading {
 
 function bestChannels(samples: Float64Array): { channels: number; bits: number } {
   const { residual, correlation } = covariance(samples);
+  if (isDoubled(samples)) return { channels: 2, bits: bitsOf(residual(0), 1) / 2 };
   const mono = bitsOf(residual(), 1);
   const stereo = (bitsOf(residual(0), 1) + bitsOf(residual(1), 1)) / 2;
   const leastGain = STEREO_GAIN_BITS + STEREO_TOTAL_GAIN_BITS / samples.length;
@@ -87,6 +89,16 @@ function bestChannels(samples: Float64Array): { channels: number; bits: number }
   const areIndependent =
     lastButOne > INDEPENDENT_CORRELATION && last < lastButOne * INDEPENDENT_RATIO;
   return { channels: areIndependent ? 2 : 1, bits: mono };
+}
+
+/** One microphone on two channels: the samples of a frame are equal, while those of one frame and the next are not. */
+function isDoubled(samples: Float64Array): boolean {
+  let [within, across] = [0, 0];
+  for (let i = 2; i + 1 < samples.length; i += 2) {
+    if (samples[i] === samples[i + 1]) within += 1;
+    if (samples[i] === samples[i - 1]) across += 1;
+  }
+  return within * 2.02 >= samples.length - 3 && across < within * 0.95;
 }
 
 /** Entropy of a Gaussian of this variance in steps of this width; never below 0. */

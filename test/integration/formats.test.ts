@@ -1,0 +1,211 @@
+import { describe, expect, test } from 'vitest';
+import { type AudioFormat, formatAudioFormat, parseAudioFormat } from '../../src/audio/format.ts';
+import type { TestClient } from '../support/client.ts';
+import { eventually } from '../support/gateway.ts';
+import {
+  amplitudeOf,
+  decodeOpus,
+  joinSamples,
+  opusTone,
+  peakHz,
+  play,
+  sampleTone,
+  toDb,
+} from '../support/sound.ts';
+import { useGateway } from '../support/use-gateway.ts';
+
+const { enter } = useGateway();
+
+const AMPLITUDE = 0.4;
+const TONE_HZ = 700;
+
+const toneIn = async (format: AudioFormat, durationMs: number) =>
+  format.codec === 'opus'
+    ? opusTone(TONE_HZ, AMPLITUDE, durationMs)
+    : sampleTone(format, TONE_HZ, AMPLITUDE, durationMs);
+
+const heardBy = ({ frames }: TestClient, format: AudioFormat) =>
+  format.codec === 'opus' ? decodeOpus(frames) : joinSamples(format, frames);
+
+/** A second of what was heard, when codecs have settled. */
+const settled = (samples: Float32Array) => samples.subarray(14_400, 14_400 + 48_000);
+
+describe('a tone through the gateway, with no format declared', () => {
+  const formats = [
+    'opus',
+    'pcmu',
+    'pcma',
+    'pcm_s16le;rate=8000;channels=1',
+    'pcm_s16le;rate=16000;channels=1',
+    'pcm_s16le;rate=44100;channels=2',
+    'pcm_s16le;rate=48000;channels=1',
+    'pcm_f32le;rate=22050;channels=1',
+    'pcm_f32le;rate=48000;channels=2',
+  ];
+
+  test.each(formats)('sent as %s: detected, and heard by Opus and PCM listeners', async (name) => {
+    const format = parseAudioFormat(name);
+    const alice = await enter('alice', { audio: 'auto' });
+    const bob = await enter('bob', { audio: 'opus' });
+    const listenTo: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
+    const carol = await enter('carol', { audio: formatAudioFormat(listenTo) });
+    await play(alice, await toneIn(format, 1600));
+    expect(await alice.next('audio_detected')).toMatchObject({ in: name, out: name });
+    for (const [listener, heardAs] of [
+      [bob, { codec: 'opus' }],
+      [carol, listenTo],
+    ] as const) {
+      await eventually('all frames', () => listener.frames.length >= 78);
+      const heard = settled(await heardBy(listener, heardAs));
+      expect(peakHz(heard)).toBe(TONE_HZ);
+      expect(Math.abs(toDb(amplitudeOf(heard, TONE_HZ) / AMPLITUDE))).toBeLessThan(1);
+    }
+    expect(alice.frames).toEqual([]);
+  });
+
+  test.each(formats)(
+    'heard by one who speaks %s: in the format in which it speaks',
+    async (name) => {
+      const format = parseAudioFormat(name);
+      const alice = await enter('alice');
+      const legacy = await enter('legacy', { audio: 'auto' });
+      // Too quiet to count as talk, but not silent.
+      const murmur =
+        format.codec === 'opus'
+          ? await opusTone(200, 0.0002, 400)
+          : sampleTone(format, 200, format.codec === 'pcmu' ? 0.002 : 0.0005, 400);
+      await play(legacy, murmur);
+      await legacy.next('audio_detected');
+      const from = legacy.frames.length;
+      await play(alice, await opusTone(TONE_HZ, AMPLITUDE, 1600));
+      await eventually('all frames', () => legacy.frames.length - from >= 76);
+      const frames = legacy.frames.slice(from);
+      const heard = settled(
+        format.codec === 'opus' ? await decodeOpus(frames) : await joinSamples(format, frames),
+      );
+      expect(peakHz(heard)).toBe(TONE_HZ);
+      expect(Math.abs(toDb(amplitudeOf(heard, TONE_HZ) / AMPLITUDE))).toBeLessThan(1.5);
+    },
+  );
+});
+
+test('a declared format that the bytes contradict: format_mismatch says what they are', async () => {
+  const alice = await enter('alice', { audio: 'pcm_s16le;rate=16000;channels=1' });
+  await play(alice, sampleTone({ codec: 'pcmu', rateHz: 8000, channels: 1 }, 500, 0.3, 1500));
+  expect(await alice.next('format_mismatch')).toMatchObject({
+    declared: 'pcm_s16le;rate=16000;channels=1',
+    observed: 'pcmu',
+  });
+});
+
+test('digital silence first: answered by a guess, and found out when the sound begins', async () => {
+  const legacy = await enter('legacy', { audio: 'auto' });
+  const bob = await enter('bob');
+  const format = { codec: 'pcm_f32le', rateHz: 16_000, channels: 1 } as const;
+  await play(legacy, Array<Buffer>(40).fill(Buffer.alloc(1280)));
+  await legacy.next('audio_detected');
+  const from = legacy.messages.length;
+  await play(legacy, sampleTone(format, TONE_HZ, AMPLITUDE, 1600));
+  expect(await legacy.next('audio_detected', from)).toMatchObject({
+    in: formatAudioFormat(format),
+  });
+  const heard = settled(await decodeOpus(bob.frames));
+  expect(peakHz(heard)).toBe(TONE_HZ);
+});
+
+describe('configure', () => {
+  test('audio: what is sent from then on is taken as said', async () => {
+    const [alice, bob] = [await enter('alice'), await enter('bob')];
+    await play(alice, await opusTone(TONE_HZ, AMPLITUDE, 300));
+    const configured = await alice.ask({ type: 'configure', audio: 'pcma', id: '7' }, 'configured');
+    expect(configured).toMatchObject({
+      audio: { in: 'pcma', out: 'pcma', delivery: 'mix' },
+      reply_to: '7',
+    });
+    const from = bob.frames.length;
+    await play(
+      alice,
+      sampleTone({ codec: 'pcma', rateHz: 8000, channels: 1 }, TONE_HZ, AMPLITUDE, 1600),
+    );
+    await eventually('all frames', () => bob.frames.length - from >= 75);
+    expect(peakHz(settled(await decodeOpus(bob.frames.slice(from))))).toBe(TONE_HZ);
+  });
+
+  test('volume: one speaker louder, softer or not at all, for this listener alone', async () => {
+    const [alice, bob, carol] = [await enter('alice'), await enter('bob'), await enter('carol')];
+    await bob.ask({ type: 'configure', volume: { alice: 0.5 } }, 'configured');
+    await carol.ask({ type: 'configure', volume: { alice: 0 } }, 'configured');
+    await play(alice, await opusTone(TONE_HZ, AMPLITUDE, 1600));
+    await eventually('all frames', () => bob.frames.length >= 76);
+    const heard = settled(await decodeOpus(bob.frames));
+    expect(toDb(amplitudeOf(heard, TONE_HZ) / AMPLITUDE)).toBeCloseTo(-6, 0);
+    expect(carol.frames).toEqual([]);
+  });
+
+  test('mute: nothing of the peer is heard until it is taken back', async () => {
+    const [alice, bob] = [await enter('alice'), await enter('bob')];
+    const tone = await opusTone(TONE_HZ, AMPLITUDE, 400);
+    await alice.ask({ type: 'configure', mute: true }, 'configured');
+    await play(alice, tone);
+    await alice.ask({ type: 'configure', mute: false }, 'configured');
+    expect(bob.frames).toEqual([]);
+    await play(alice, tone);
+    await eventually('all frames', () => bob.frames.length === tone.length);
+  });
+
+  test.each([
+    [{ audio: 'mp3' }, 'Unknown audio format'],
+    [{ audio_out: 'webm_opus' }, 'Unknown audio format'],
+    [{ delivery: 'broadcast' }, 'configure'],
+    [{ volume: { alice: -1 } }, 'configure'],
+    [{ mute: 'yes' }, 'configure'],
+  ])('%o: refused, and nothing is changed', async (changes, reason) => {
+    const alice = await enter('alice', { audio: 'pcmu' });
+    const error = await alice.ask({ type: 'configure', ...changes }, 'error');
+    expect(error).toMatchObject({ code: 'bad_message', message: expect.stringContaining(reason) });
+    const { audio } = await alice.ask({ type: 'configure' }, 'configured');
+    expect(audio).toEqual({ in: 'pcmu', out: 'pcmu', delivery: 'mix' });
+  });
+});
+
+describe('faster than real time', () => {
+  test('twice as fast: told to wait, and closed with 4422 after 5 s', async () => {
+    const alice = await enter('alice');
+    const tone = await opusTone(TONE_HZ, AMPLITUDE, 1000);
+    const stopped = new AbortController();
+    void alice.closed.then(() => stopped.abort());
+    for (let i = 0; i < 16 && !stopped.signal.aborted; i += 1) {
+      await play(alice, tone, stopped.signal, 10);
+    }
+    expect(await alice.next('flow')).toMatchObject({ state: 'xoff' });
+    expect(await alice.closed).toBe(4422);
+  }, 20_000);
+
+  test('a burst, and then at its pace: told to wait and to go on, and not closed', async () => {
+    const [alice, bob] = [await enter('alice'), await enter('bob')];
+    const tone = await opusTone(TONE_HZ, AMPLITUDE, 1000);
+    for (const packet of tone) alice.sendAudio(packet);
+    expect(await alice.next('flow')).toMatchObject({ state: 'xoff' });
+    await alice.until('xon', () =>
+      alice.messages.find((message) => message.type === 'flow' && message.state === 'xon'),
+    );
+    const from = bob.frames.length;
+    await play(alice, tone);
+    await eventually('all frames', () => bob.frames.length - from >= tone.length);
+  });
+});
+
+test('stats=true: how the audio fares, every 5 s', async () => {
+  const [alice, bob] = [await enter('alice', { stats: 'true' }), await enter('bob')];
+  await play(bob, await opusTone(TONE_HZ, AMPLITUDE, 5000));
+  const stats = await alice.next('stats', 0, 8000);
+  expect(stats).toEqual({
+    type: 'stats',
+    ingest_ms: 0,
+    drift_ppm: 0,
+    dropped_ms: 0,
+    concealed_ms: 0,
+    send_queue_ms: 0,
+    rtt_ms: expect.any(Number) as number,
+  });
+}, 20_000);
