@@ -1,5 +1,5 @@
 import type { Codecs } from './codecs.ts';
-import { PartylineError } from '../protocol/errors.ts';
+import { ContainerIngest } from './container-ingest.ts';
 import { type InputFormat, isContainer } from './format.ts';
 import { OpusIngest } from './opus-ingest.ts';
 import { SampleIngest } from './sample-ingest.ts';
@@ -22,15 +22,19 @@ export type Ingest = {
   close(): void;
 };
 
-/** Opens the ingest for a format. */
+/**
+ * Opens the ingest for a format.
+ * @param onFault takes what `push` cannot throw, because it was found out later
+ */
 export async function createIngest(
   format: InputFormat,
   codecs: Codecs,
   sink: OpusSink,
+  onFault: (fault: unknown) => void,
 ): Promise<Ingest> {
-  if (format.codec === 'opus') return new OpusIngest(await codecs.opus.createDecoder(), sink);
-  if (isContainer(format)) {
-    throw new PartylineError('unsupported_audio', 'Containers are not read yet.');
+  if (format.codec !== 'opus' && !isContainer(format)) {
+    return SampleIngest.open(format, codecs, sink);
   }
-  return SampleIngest.open(format, codecs, sink);
+  const packets = new OpusIngest(await codecs.opus.createDecoder(), sink);
+  return isContainer(format) ? new ContainerIngest(format.codec, packets, onFault) : packets;
 }

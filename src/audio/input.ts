@@ -105,7 +105,7 @@ export class AudioInput {
 
   async #openIngest(opening: State & { name: 'opening' }): Promise<void> {
     const { format, held } = opening;
-    const ingest = await createIngest(format, this.#codecs, this.#sink);
+    const ingest = await createIngest(format, this.#codecs, this.#sink, this.#events.onFault);
     if (this.#state !== opening) {
       ingest.close();
       return;

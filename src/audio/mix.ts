@@ -18,7 +18,6 @@ type Output = {
 /** The frame that a speaker has at a moment; undefined if it has none. */
 export type FrameOf = (speaker: SpeakerId) => Float32Array | undefined;
 
-
 /**
  * One sum that somebody hears. It lives as long as anybody hears it, so that its encoder, limiter and resamplers carry
  * their state.

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type AudioFormat, formatAudioFormat, parseAudioFormat } from '../../src/audio/format.ts';
 import type { TestClient } from '../support/client.ts';
+import { oggOpus, webmOpus } from '../support/containers.ts';
 import { eventually } from '../support/gateway.ts';
 import {
   amplitudeOf,
@@ -62,6 +63,37 @@ describe('a tone through the gateway, with no format declared', () => {
     }
     expect(alice.frames).toEqual([]);
   });
+
+  test.each([
+    ['ogg_opus', (packets: Buffer[]) => oggOpus(packets, 20, { packetsPerPage: 1 })],
+    ['webm_opus', (packets: Buffer[]) => webmOpus(packets, 20, { packetsPerCluster: 1 })],
+  ])('sent as %s in messages cut anywhere: detected, and heard', async (name, contain) => {
+    const alice = await enter('alice', { audio: 'auto' });
+    const bob = await enter('bob', { audio: 'opus' });
+    const stream = Buffer.concat(contain(await opusTone(TONE_HZ, AMPLITUDE, 1800)));
+    const chunkBytes = Math.ceil(stream.length / 90);
+    const cut = Array.from({ length: 90 }, (_, index) =>
+      stream.subarray(index * chunkBytes, (index + 1) * chunkBytes),
+    );
+    await play(alice, cut);
+    expect(await alice.next('audio_detected')).toMatchObject({ in: name, out: 'opus' });
+    await eventually('most frames', () => bob.frames.length >= 78);
+    const heard = settled(await decodeOpus(bob.frames));
+    expect(peakHz(heard)).toBe(TONE_HZ);
+    expect(Math.abs(toDb(amplitudeOf(heard, TONE_HZ) / AMPLITUDE))).toBeLessThan(1);
+  });
+
+  test.each(['ogg_opus', 'webm_opus'])(
+    'declared as %s, but something else: refused with a word of why',
+    async (name) => {
+      const alice = await enter('alice', { audio: name });
+      await play(
+        alice,
+        sampleTone({ codec: 'pcm_s16le', rateHz: 48_000, channels: 1 }, 500, 0.5, 400),
+      );
+      expect(await alice.next('error')).toMatchObject({ code: 'unsupported_audio' });
+    },
+  );
 
   test.each(formats)(
     'heard by one who speaks %s: in the format in which it speaks',

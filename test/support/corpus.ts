@@ -7,9 +7,9 @@ import { type Random, seededRandom } from './random.ts';
 /** What clients may send, made by seed: sound of each content in each format, cut as clients cut it, arriving as networks deliver. */
 
 export const CONTENTS = ['speech', 'music', 'silence', 'noise', 'tones'] as const;
-export type Content = (typeof CONTENTS)[number];
+type Content = (typeof CONTENTS)[number];
 
-export const MESSAGE_LENGTHS_MS = [10, 20, 40, 60, 100, 200];
+const MESSAGE_LENGTHS_MS = [10, 20, 40, 60, 100, 200];
 
 const RATES_HZ = [8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
 
@@ -97,7 +97,7 @@ async function opusMessages(content: Content, messageMs: number, random: Random)
 }
 
 /** Packets of one frame each as one packet (RFC 6716 §3.2.5: code 3, variable bit rate). */
-export function joinOpusFrames(packets: Buffer[]): Buffer {
+function joinOpusFrames(packets: Buffer[]): Buffer {
   const [first] = packets;
   if (!first || packets.length === 1) return first ?? Buffer.alloc(0);
   const lengths = packets.slice(0, -1).map(({ length }) => {

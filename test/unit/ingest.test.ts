@@ -12,8 +12,13 @@ beforeAll(async () => {
 
 async function openIngest(format: AudioFormat) {
   const packets: { packet: Buffer; durationSamples: number; levelDbov: number }[] = [];
-  const ingest = await createIngest(format, codecs, (packet, durationSamples, levelDbov) =>
-    packets.push({ packet, durationSamples, levelDbov }),
+  const ingest = await createIngest(
+    format,
+    codecs,
+    (packet, durationSamples, levelDbov) => packets.push({ packet, durationSamples, levelDbov }),
+    (fault) => {
+      throw fault;
+    },
   );
   return { ingest, packets };
 }

@@ -72,7 +72,7 @@ export class FormatDetector {
 type Explanation = { format: AudioFormat; bits: number };
 
 /** Weighs the formats for two messages or more; undefined if nothing explains them. */
-export function detectFormat(arrivals: Arrival[]): Detection | undefined {
+function detectFormat(arrivals: Arrival[]): Detection | undefined {
   const opusBits = explainAsOpus(arrivals);
   const elapsedMs = arrivals.at(-1)!.atMs - arrivals[0]!.atMs;
   const pacedBytes = sum(arrivals.slice(1).map(({ message }) => message.length));
