@@ -8,7 +8,7 @@ import { Accounts } from './accounts/accounts.ts';
 import { type DemoAccount, openDemoAccount } from './accounts/demo-account.ts';
 import { FrameClock } from './audio/clock.ts';
 import { loadCodecs } from './audio/codecs.ts';
-import { InlineMixHost } from './audio/mix-host.ts';
+import { InlineMixHost } from './audio/mixing/mix-host.ts';
 import { registerMeRoute } from './http/me-route.ts';
 import { registerProblems } from './http/problem.ts';
 import { MediaWorkerPool } from './media/media-worker-pool.ts';

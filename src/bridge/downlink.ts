@@ -1,4 +1,4 @@
-import type { Mixer } from '../audio/mixer.ts';
+import type { Mixer } from '../audio/mixing/mixer.ts';
 import type { PlainConsumer } from '../media/plain-leg.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import { parseRtpPacket } from '../rtp/packet.ts';

@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { FrameClock } from '../audio/clock.ts';
-import { Mixer } from '../audio/mixer.ts';
-import type { MixHost } from '../audio/mix-host.ts';
+import { Mixer } from '../audio/mixing/mixer.ts';
+import type { MixHost } from '../audio/mixing/mix-host.ts';
 import { Downlink } from '../bridge/downlink.ts';
 import type { MediaWorkerPool } from '../media/media-worker-pool.ts';
 import type { RoomRouter } from '../media/room-router.ts';

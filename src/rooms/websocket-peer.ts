@@ -1,4 +1,4 @@
-import type { Hearing, Listener } from '../audio/mixer.ts';
+import type { Hearing, Listener } from '../audio/mixing/mixer.ts';
 import { Uplink } from '../bridge/uplink.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/messages.ts';

@@ -9,8 +9,8 @@ import {
   parseAudioFormat,
   parseDeclaredFormat,
 } from '../audio/format.ts';
-import { AudioInput } from '../audio/input.ts';
-import type { Hearing } from '../audio/mixer.ts';
+import { AudioInput } from '../audio/ingest/input.ts';
+import type { Hearing } from '../audio/mixing/mixer.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type {
   AudioDescription,

@@ -1,5 +1,5 @@
 import { Application, createEncoder } from 'libopus-wasm';
-import type { Arrival } from '../../src/audio/detection/detector.ts';
+import type { Arrival } from '../../src/audio/ingest/detection/detector.ts';
 import { type AudioFormat, formatAudioFormat, type SampleFormat } from '../../src/audio/format.ts';
 import { upmix, writeSamples } from '../../src/audio/samples.ts';
 import { type Random, seededRandom } from './random.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { ContainerIngest } from '../../src/audio/container-ingest.ts';
+import { ContainerIngest } from '../../src/audio/ingest/container-ingest.ts';
 import type { Container } from '../../src/audio/format.ts';
 import { opusPacketSamples } from '../../src/audio/opus-packet.ts';
 import { oggOpus, opusHead, webmOpus } from '../support/containers.ts';

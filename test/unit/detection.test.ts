@@ -3,7 +3,7 @@ import {
   FormatDetector,
   type Arrival,
   type Detection,
-} from '../../src/audio/detection/detector.ts';
+} from '../../src/audio/ingest/detection/detector.ts';
 import { formatAudioFormat } from '../../src/audio/format.ts';
 import {
   arrivalsOf,

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
 import { type AudioFormat, parseAudioFormat } from '../../src/audio/format.ts';
-import { createIngest } from '../../src/audio/ingest.ts';
+import { createIngest } from '../../src/audio/ingest/ingest.ts';
 import { upmix, writeSamples } from '../../src/audio/samples.ts';
 import { amplitudeOf, decodeOpus, opusTone, pcmTone, peakHz, toDb } from '../support/sound.ts';
 

@@ -2,8 +2,8 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { FrameClock } from '../../src/audio/clock.ts';
 import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
-import { InlineMixHost } from '../../src/audio/mix-host.ts';
-import { Mixer } from '../../src/audio/mixer.ts';
+import { InlineMixHost } from '../../src/audio/mixing/mix-host.ts';
+import { Mixer } from '../../src/audio/mixing/mixer.ts';
 import { amplitudeOf, joinPcm, opusTone } from '../support/sound.ts';
 
 const OPUS: AudioFormat = { codec: 'opus' };

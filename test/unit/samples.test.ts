@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { levelDbov } from '../../src/audio/level.ts';
-import { Limiter } from '../../src/audio/limiter.ts';
+import { Limiter } from '../../src/audio/mixing/limiter.ts';
 import { encodeG711, G711_VALUES } from '../../src/audio/g711.ts';
 import { downmix, readSamples, upmix, writeSamples } from '../../src/audio/samples.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { Talkers } from '../../src/audio/talkers.ts';
+import { Talkers } from '../../src/audio/mixing/talkers.ts';
 
 const newTalkers = (maxMixed = 8) =>
   new Talkers<string>({ thresholdDbov: 65, holdMs: 500, maxMixed });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { compress, expand } from '../../src/audio/time-stretch.ts';
+import { compress, expand } from '../../src/audio/mixing/time-stretch.ts';
 import { seededRandom } from '../support/random.ts';
 import { amplitudeOf, peakHz, toDb } from '../support/sound.ts';
 

@@ -1,10 +1,10 @@
-import type { Codecs } from './codecs.ts';
-import { FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE_HZ, type SampleFormat } from './format.ts';
+import type { Codecs } from '../codecs.ts';
+import { FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE_HZ, type SampleFormat } from '../format.ts';
 import type { Ingest, OpusSink } from './ingest.ts';
-import { levelDbov } from './level.ts';
-import { OPUS_RATES_HZ, type OpusEncoder } from './opus-codec.ts';
-import type { Resampler } from './resampler.ts';
-import { BYTES_PER_SAMPLE, downmix, readSamples } from './samples.ts';
+import { levelDbov } from '../level.ts';
+import { OPUS_RATES_HZ, type OpusEncoder } from '../opus-codec.ts';
+import type { Resampler } from '../resampler.ts';
+import { BYTES_PER_SAMPLE, downmix, readSamples } from '../samples.ts';
 
 /** Samples in: cut into frames of 20 ms, whatever the lengths of the messages, and encoded at a rate that Opus takes. */
 export class SampleIngest implements Ingest {

@@ -1,6 +1,6 @@
-import type { Codecs } from './codecs.ts';
+import type { Codecs } from '../codecs.ts';
 import { ContainerIngest } from './container-ingest.ts';
-import { type InputFormat, isContainer } from './format.ts';
+import { type InputFormat, isContainer } from '../format.ts';
 import { OpusIngest } from './opus-ingest.ts';
 import { SampleIngest } from './sample-ingest.ts';
 

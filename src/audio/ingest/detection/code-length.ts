@@ -1,5 +1,5 @@
-import type { SampleCodec } from '../format.ts';
-import { G711_STEPS, G711_VALUES } from '../g711.ts';
+import type { SampleCodec } from '../../format.ts';
+import { G711_STEPS, G711_VALUES } from '../../g711.ts';
 
 /**
  * How many bits a byte of a message holds if it is sound of a given kind. What a coder that knows the kind could not

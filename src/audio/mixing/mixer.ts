@@ -1,11 +1,11 @@
-import type { JitterBufferLimits } from '../rtp/jitter-buffer.ts';
-import type { RtpPacket } from '../rtp/packet.ts';
-import { Reorderer } from '../rtp/reorderer.ts';
-import type { FrameClock } from './clock.ts';
-import { type AudioFormat, type Delivery, formatAudioFormat } from './format.ts';
+import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
+import type { RtpPacket } from '../../rtp/packet.ts';
+import { Reorderer } from '../../rtp/reorderer.ts';
+import type { FrameClock } from '../clock.ts';
+import { type AudioFormat, type Delivery, formatAudioFormat } from '../format.ts';
 import type { MixHost, MixRoom } from './mix-host.ts';
 import type { MixOutput, MixPlan, PlannedMix, SpeakerId } from './mix-plan.ts';
-import { emptyOpusPacket, opusPacketSamples } from './opus-packet.ts';
+import { emptyOpusPacket, opusPacketSamples } from '../opus-packet.ts';
 import { type TalkerSettings, Talkers } from './talkers.ts';
 
 export type MixerSettings = { talkers: TalkerSettings; jitterBuffer: JitterBufferLimits };

@@ -1,9 +1,9 @@
-import type { Codecs } from './codecs.ts';
-import { FRAME_SAMPLES, parseAudioFormat, SAMPLE_RATE_HZ, type SampleFormat } from './format.ts';
+import type { Codecs } from '../codecs.ts';
+import { FRAME_SAMPLES, parseAudioFormat, SAMPLE_RATE_HZ, type SampleFormat } from '../format.ts';
 import { Limiter } from './limiter.ts';
 import type { MixOutput, PlannedMix, SpeakerId } from './mix-plan.ts';
-import type { OpusEncoder } from './opus-codec.ts';
-import { upmix, writeSamples } from './samples.ts';
+import type { OpusEncoder } from '../opus-codec.ts';
+import { upmix, writeSamples } from '../samples.ts';
 
 /** One sum that somebody hears, turned once into each format in which it is heard. */
 type Output = {

@@ -1,7 +1,7 @@
-import type { JitterBuffer } from '../rtp/jitter-buffer.ts';
-import { FRAME_MS, FRAME_SAMPLES } from './format.ts';
+import type { JitterBuffer } from '../../rtp/jitter-buffer.ts';
+import { FRAME_MS, FRAME_SAMPLES } from '../format.ts';
 import type { AddedSpeaker, MixPacket } from './mix-plan.ts';
-import { ENCODER_DELAY_SAMPLES, type OpusCodec } from './opus-codec.ts';
+import { ENCODER_DELAY_SAMPLES, type OpusCodec } from '../opus-codec.ts';
 import { Playout } from './playout.ts';
 
 /** Who joins a sum in the middle of a sound rises so fast. */

@@ -1,6 +1,6 @@
-import type { JitterBuffer } from '../rtp/jitter-buffer.ts';
-import type { OpusDecoder } from './opus-codec.ts';
-import { emptyOpusPacket } from './opus-packet.ts';
+import type { JitterBuffer } from '../../rtp/jitter-buffer.ts';
+import type { OpusDecoder } from '../opus-codec.ts';
+import { emptyOpusPacket } from '../opus-packet.ts';
 import { compress, expand } from './time-stretch.ts';
 
 /** A gap longer than this is not concealed but silent: libopus has faded out by then. */

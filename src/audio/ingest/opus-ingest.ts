@@ -1,9 +1,9 @@
-import { PartylineError } from '../protocol/errors.ts';
-import { SILENCE_DBOV } from '../rtp/packet.ts';
+import { PartylineError } from '../../protocol/errors.ts';
+import { SILENCE_DBOV } from '../../rtp/packet.ts';
 import type { Ingest, OpusSink } from './ingest.ts';
-import { levelDbov } from './level.ts';
-import type { OpusDecoder } from './opus-codec.ts';
-import { isOpusSilence, opusPacketSamples } from './opus-packet.ts';
+import { levelDbov } from '../level.ts';
+import type { OpusDecoder } from '../opus-codec.ts';
+import { isOpusSilence, opusPacketSamples } from '../opus-packet.ts';
 
 /** So many malformed packets in a row are no accident. */
 const MAX_MALFORMED_IN_A_ROW = 5;

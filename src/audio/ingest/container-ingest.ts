@@ -1,5 +1,5 @@
-import { PartylineError } from '../protocol/errors.ts';
-import { type Container, containerOf } from './format.ts';
+import { PartylineError } from '../../protocol/errors.ts';
+import { type Container, containerOf } from '../format.ts';
 import type { Ingest } from './ingest.ts';
 import { oggPackets } from './ogg-packets.ts';
 import { webmPackets } from './webm-packets.ts';

@@ -1,4 +1,4 @@
-import type { StreamPacket } from '../rtp/jitter-buffer.ts';
+import type { StreamPacket } from '../../rtp/jitter-buffer.ts';
 
 /** What a room's mixing half is told by the half that knows who talks and who listens. Plain data: it may cross threads. */
 

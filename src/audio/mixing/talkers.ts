@@ -1,4 +1,4 @@
-import { SILENCE_DBOV } from '../rtp/packet.ts';
+import { SILENCE_DBOV } from '../../rtp/packet.ts';
 
 export type TalkerSettings = {
   /** At this level or louder a packet is talk; in -dBov, so a smaller number is louder. */

@@ -1,5 +1,5 @@
-import type { JitterBufferLimits } from '../rtp/jitter-buffer.ts';
-import type { Codecs } from './codecs.ts';
+import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
+import type { Codecs } from '../codecs.ts';
 import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 import { RoomMix } from './room-mix.ts';
 

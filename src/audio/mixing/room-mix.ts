@@ -1,9 +1,9 @@
-import { JitterBuffer, type JitterBufferLimits } from '../rtp/jitter-buffer.ts';
-import type { Codecs } from './codecs.ts';
+import { JitterBuffer, type JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
+import type { Codecs } from '../codecs.ts';
 import { addTo, Mix } from './mix.ts';
 import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 import { MixedSpeaker } from './mixed-speaker.ts';
-import { FRAME_SAMPLES } from './format.ts';
+import { FRAME_SAMPLES } from '../format.ts';
 
 /**
  * The mixing half of a room: takes packets of those who are mixed, and every 20 ms makes of them what is heard. It decodes

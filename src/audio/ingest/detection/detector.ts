@@ -1,6 +1,6 @@
-import { type AudioFormat, containerOf, type InputFormat, type SampleCodec } from '../format.ts';
-import { opusPacketSamples } from '../opus-packet.ts';
-import { BYTES_PER_SAMPLE } from '../samples.ts';
+import { type AudioFormat, containerOf, type InputFormat, type SampleCodec } from '../../format.ts';
+import { opusPacketSamples } from '../../opus-packet.ts';
+import { BYTES_PER_SAMPLE } from '../../samples.ts';
 import { readAsSamples, type Reading } from './code-length.ts';
 import { isDigitalSilence } from './silence.ts';
 

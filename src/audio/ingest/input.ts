@@ -1,7 +1,12 @@
-import type { Codecs } from './codecs.ts';
+import type { Codecs } from '../codecs.ts';
 import { type Arrival, FormatDetector, type Detection } from './detection/detector.ts';
 import { isDigitalSilence } from './detection/silence.ts';
-import { type DeclaredFormat, formatAudioFormat, type InputFormat, isContainer } from './format.ts';
+import {
+  type DeclaredFormat,
+  formatAudioFormat,
+  type InputFormat,
+  isContainer,
+} from '../format.ts';
 import { createIngest, type Ingest, type OpusSink } from './ingest.ts';
 
 export type AudioInputEvents = {
