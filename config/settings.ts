@@ -71,6 +71,13 @@ const SettingsSchema = Type.Object({
     maximum: 10,
     description: 'Complexity of the Opus encoder',
   }),
+  MIX_THREADS: Type.Integer({
+    default: Math.max(1, availableParallelism() - 1),
+    minimum: 0,
+    maximum: 256,
+    description:
+      'At most so many threads mix, when it is too much for the event loop; by default one less than there are cores',
+  }),
   MIX_MAX_SPEAKERS: Type.Integer({
     default: 8,
     minimum: 1,
@@ -169,6 +176,7 @@ export function settingsTable(): string {
 
 function describeDefault(name: string, value: unknown): string {
   if (name === 'MEDIA_WORKERS') return 'number of cores';
+  if (name === 'MIX_THREADS') return 'number of cores − 1';
   if (value === '') return '(empty)';
   return `\`${String(value).replace(inProject(''), '')}\``;
 }

@@ -8,7 +8,7 @@ import { Accounts } from './accounts/accounts.ts';
 import { type DemoAccount, openDemoAccount } from './accounts/demo-account.ts';
 import { FrameClock } from './audio/clock.ts';
 import { loadCodecs } from './audio/codecs.ts';
-import { InlineMixHost } from './audio/mixing/mix-host.ts';
+import { MixHost } from './audio/mixing/mix-host.ts';
 import { registerMeRoute } from './http/me-route.ts';
 import { registerProblems } from './http/problem.ts';
 import { MediaWorkerPool } from './media/media-worker-pool.ts';
@@ -78,15 +78,21 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     ),
     (part) => part.close(),
   );
-  const codecs = await loadCodecs({
+  const codecSettings = {
     bitrateBps: settings.OPUS_BITRATE_BPS,
     complexity: settings.OPUS_COMPLEXITY,
-  });
+  };
+  const codecs = await loadCodecs(codecSettings);
+  const mixHost = opened.adopt(
+    new MixHost(settings.MIX_THREADS, codecs, codecSettings, {
+      onFault: (fault) => log.error({ err: fault }, 'a codec could not be opened'),
+      onThreadLost: (reason) => log.error({ reason }, 'a mixing thread was lost'),
+    }),
+    (part) => part.close(),
+  );
   const rooms = new RoomRegistry({
     pool,
-    mixHost: new InlineMixHost(codecs, (fault) =>
-      server.log.error({ err: fault }, 'a codec could not be opened'),
-    ),
+    mixHost,
     clock: new FrameClock(),
     log,
     maxMixedSpeakers: settings.MIX_MAX_SPEAKERS,

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { FrameClock } from '../../src/audio/clock.ts';
 import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
-import { InlineMixHost } from '../../src/audio/mixing/mix-host.ts';
+import { MixHost } from '../../src/audio/mixing/mix-host.ts';
 import { Mixer } from '../../src/audio/mixing/mixer.ts';
 import { amplitudeOf, joinPcm, opusTone } from '../support/sound.ts';
 
@@ -30,10 +30,12 @@ class HandClock extends FrameClock {
   }
 }
 
+const CODEC_SETTINGS = { bitrateBps: 48_000, complexity: 5 };
+
 let codecs: Codecs;
 let tones: Record<string, Buffer[]>;
 beforeAll(async () => {
-  codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
+  codecs = await loadCodecs(CODEC_SETTINGS);
   tones = {
     a: await opusTone(500, 0.25, 1000),
     b: await opusTone(900, 0.25, 1000),
@@ -46,7 +48,10 @@ async function openMixer(speakers: string[]) {
   const clock = new HandClock();
   const faults: unknown[] = [];
   const mixer = new Mixer(
-    new InlineMixHost(codecs, (fault) => faults.push(fault)),
+    new MixHost(0, codecs, CODEC_SETTINGS, {
+      onFault: (fault) => faults.push(fault),
+      onThreadLost: (reason) => faults.push(reason),
+    }),
     clock,
     {
       talkers: { thresholdDbov: 65, holdMs: 500, maxMixed: 8 },

@@ -1,33 +1,112 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
-import type { Codecs } from '../codecs.ts';
-import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
+import type { Codecs, CodecSettings } from '../codecs.ts';
+import { FRAME_MS } from '../format.ts';
+import type { MixPlace, MixRoom } from './mix-place.ts';
+import type { MixOutput } from './mix-plan.ts';
+import { MixThread } from './mix-thread.ts';
+import { PlacedRoom } from './placed-room.ts';
 import { RoomMix } from './room-mix.ts';
 
-/** The mixing half of one room, wherever it runs. */
-export type MixRoom = {
-  apply(plan: MixPlan): void;
-  insert(id: SpeakerId, packet: MixPacket, nowMs: number): void;
-  tick(nowMs: number): void;
-  close(): void;
+/** So much mixing in 20 ms is little to do: it does not hold the event loop, and a thread would only cost more. */
+const INLINE_BUDGET_MS = 3;
+/** A room that is mixed here moves out when there is so much more than that. */
+const INLINE_MAX_MS = 1.5 * INLINE_BUDGET_MS;
+/** A thread that has so much to do takes no further room. */
+const THREAD_BUDGET_MS = 0.8 * FRAME_MS;
+/** A thread that dies young is not replaced more often than this. */
+const RESPAWN_EVERY_MS = 1000;
+
+export type MixHostEvents = {
+  /** A codec could not be opened. */
+  onFault: (fault: unknown) => void;
+  /** A thread died, or hung; what it mixed goes on elsewhere. */
+  onThreadLost: (reason: string) => void;
 };
 
-/** Where rooms are mixed. */
-export type MixHost = {
-  openRoom(limits: JitterBufferLimits, output: MixOutput): MixRoom;
-};
+/** Finds each room a place to be mixed in: here while that is little work, else in the worker thread with least to do. */
+export class MixHost {
+  readonly #codecSettings: CodecSettings;
+  readonly #events: MixHostEvents;
+  readonly #threads: (MixThread | undefined)[];
+  readonly #rooms = new Set<PlacedRoom>();
+  readonly #inline: MixPlace;
+  #lastLossAtMs = -Infinity;
+  #isClosed = false;
 
-/** Mixes in this thread. */
-export class InlineMixHost implements MixHost {
-  readonly #codecs: Codecs;
-  readonly #onFault: (fault: unknown) => void;
-
-  /** @param onFault a codec could not be opened */
-  constructor(codecs: Codecs, onFault: (fault: unknown) => void) {
-    this.#codecs = codecs;
-    this.#onFault = onFault;
+  /** @param maxThreads 0: everything is mixed in this thread */
+  constructor(
+    maxThreads: number,
+    codecs: Codecs,
+    codecSettings: CodecSettings,
+    events: MixHostEvents,
+  ) {
+    this.#codecSettings = codecSettings;
+    this.#events = events;
+    this.#threads = Array<undefined>(maxThreads).fill(undefined);
+    this.#inline = inlinePlace(codecs, events.onFault);
   }
 
   openRoom(limits: JitterBufferLimits, output: MixOutput): MixRoom {
-    return new RoomMix(this.#codecs, limits, output, this.#onFault);
+    const room: PlacedRoom = new PlacedRoom(limits, output, {
+      first: this.#inline,
+      choose: () => this.#choose(),
+      isCrowded: (place) => place === this.#inline && place.loadMs > INLINE_MAX_MS,
+      onClose: () => this.#rooms.delete(room),
+    });
+    this.#rooms.add(room);
+    return room;
   }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all(this.#threads.map((thread) => thread?.close() ?? Promise.resolve()));
+  }
+
+  #choose(): MixPlace {
+    if (this.#inline.loadMs <= INLINE_BUDGET_MS) return this.#inline;
+    const ready = this.#threads.filter((thread) => thread?.isReady);
+    const best = ready.toSorted((one, other) => one!.loadMs - other!.loadMs)[0];
+    if (!best || best.loadMs > INLINE_BUDGET_MS) this.#startThread();
+    return best && best.loadMs < THREAD_BUDGET_MS ? best : this.#inline;
+  }
+
+  /** Starts one more thread, if there may be one; rooms are placed in it when it is ready. */
+  #startThread(): void {
+    const slot = this.#threads.indexOf(undefined);
+    const isTooSoon = performance.now() - this.#lastLossAtMs < RESPAWN_EVERY_MS;
+    if (slot === -1 || isTooSoon || this.#isClosed) return;
+    const thread = new MixThread(this.#codecSettings, {
+      onFault: this.#events.onFault,
+      onGone: (reason) => this.#threadGone(slot, thread, reason),
+    });
+    this.#threads[slot] = thread;
+  }
+
+  #threadGone(slot: number, thread: MixThread, reason: string): void {
+    this.#threads[slot] = undefined;
+    if (this.#isClosed) return;
+    this.#events.onThreadLost(reason);
+    for (const room of this.#rooms) if (room.place === thread) room.move();
+    this.#startThread();
+    this.#lastLossAtMs = performance.now();
+  }
+}
+
+function inlinePlace(codecs: Codecs, onFault: (fault: unknown) => void): MixPlace {
+  return {
+    loadMs: 0,
+    openRoom: (limits, output, onCost) => {
+      const room = new RoomMix(codecs, limits, output, onFault);
+      return {
+        apply: (plan) => room.apply(plan),
+        insert: (id, packet, nowMs) => room.insert(id, packet, nowMs),
+        tick: (nowMs) => {
+          const startedMs = performance.now();
+          room.tick(nowMs);
+          onCost(performance.now() - startedMs);
+        },
+        close: () => room.close(),
+      };
+    },
+  };
 }

@@ -1,0 +1,69 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import { type CodecSettings, loadCodecs } from '../codecs.ts';
+import {
+  BatchWriter,
+  type MixAnswer,
+  type MixBatch,
+  type MixOrder,
+  type RoomId,
+  sliceReader,
+} from './mix-batch.ts';
+import { RoomMix } from './room-mix.ts';
+
+/** The inside of a mixing thread: does what it is told, message by message, and answers each with one of its own. */
+
+const port = parentPort;
+if (!port) throw new Error('This is the program of a worker thread.');
+const codecs = await loadCodecs(workerData as CodecSettings);
+const rooms = new Map<RoomId, RoomMix>();
+const answers = new BatchWriter<MixAnswer>();
+
+const openRoom = (room: RoomId, limits: { minMs: number; maxMs: number }) =>
+  new RoomMix(
+    codecs,
+    limits,
+    {
+      mixed: (name, format, frame) =>
+        answers.add({ answer: 'mixed', room, name, format, frame: answers.slice(frame) }),
+      passed: (speaker, packet) =>
+        answers.add({ answer: 'passed', room, speaker, packet: answers.slice(packet) }),
+      concealed: (speaker, samples) => answers.add({ answer: 'concealed', room, speaker, samples }),
+    },
+    (fault) => answers.add({ answer: 'fault', fault }),
+  );
+
+function obey(item: MixOrder, read: ReturnType<typeof sliceReader>): void {
+  const room = rooms.get(item.room);
+  switch (item.order) {
+    case 'open':
+      rooms.set(item.room, openRoom(item.room, item.limits));
+      break;
+    case 'apply':
+      room?.apply({
+        ...item.plan,
+        added: item.plan.added.map((speaker) => ({ ...speaker, heard: speaker.heard.map(read) })),
+      });
+      break;
+    case 'insert':
+      room?.insert(item.speaker, { ...item.packet, payload: read(item.packet.payload) }, item.atMs);
+      break;
+    case 'tick': {
+      const startedMs = performance.now();
+      room?.tick(item.nowMs);
+      answers.add({ answer: 'ticked', room: item.room, costMs: performance.now() - startedMs });
+      break;
+    }
+    case 'close':
+      room?.close();
+      rooms.delete(item.room);
+      break;
+  }
+}
+
+port.on('message', (batch: MixBatch<MixOrder>) => {
+  const read = sliceReader(batch);
+  for (const item of batch.items) obey(item, read);
+  const answer = answers.take();
+  port.postMessage(answer, [answer.bytes.buffer]);
+});
+port.postMessage('ready');

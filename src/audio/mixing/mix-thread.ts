@@ -1,0 +1,156 @@
+import { Worker } from 'node:worker_threads';
+import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
+import type { CodecSettings } from '../codecs.ts';
+import {
+  BatchWriter,
+  type MixAnswer,
+  type MixBatch,
+  type MixOrder,
+  sliceReader,
+} from './mix-batch.ts';
+import type { MixPlace, MixRoom } from './mix-place.ts';
+import type { MixOutput } from './mix-plan.ts';
+
+/** A thread that has not answered for so long hangs. */
+const MAX_SILENT_MS = 1000;
+/** Between two orders further apart than this, it may be this thread that did not run. */
+const MAX_PAUSE_MS = 100;
+
+export type MixThreadEvents = {
+  onFault: (fault: unknown) => void;
+  /** The thread has ended, unasked or by {@link MixThread.close}. */
+  onGone: (reason: string) => void;
+};
+
+type Client = { output: MixOutput; onCost: (costMs: number) => void };
+
+/** A worker thread in which rooms are mixed. What it is told goes in one message per tick, and so does what comes back. */
+export class MixThread implements MixPlace {
+  readonly #worker: Worker;
+  readonly #orders = new BatchWriter<MixOrder>();
+  readonly #clients = new Map<number, Client>();
+  readonly #onFault: (fault: unknown) => void;
+  #nextRoom = 1;
+  #isFlushing = false;
+  #isReady = false;
+  #unanswered = 0;
+  #silentMs = 0;
+  #lastPostAtMs = 0;
+  #reason = 'it was closed';
+  loadMs = 0;
+
+  constructor(codecSettings: CodecSettings, { onFault, onGone }: MixThreadEvents) {
+    this.#onFault = onFault;
+    this.#worker = new Worker(new URL('./mix-thread-main.ts', import.meta.url), {
+      workerData: codecSettings,
+      name: 'mix',
+    });
+    this.#worker.on('message', (message: 'ready' | MixBatch<MixAnswer>) => {
+      if (message === 'ready') this.#isReady = true;
+      else this.#receive(message);
+    });
+    this.#worker.on('error', (fault) => {
+      this.#reason = String(fault);
+    });
+    this.#worker.on('exit', () => {
+      this.#isReady = false;
+      onGone(this.#reason);
+    });
+  }
+
+  get threadId(): number {
+    return this.#worker.threadId;
+  }
+
+  /** True once it has its codecs. */
+  get isReady(): boolean {
+    return this.#isReady;
+  }
+
+  openRoom(
+    limits: JitterBufferLimits,
+    output: MixOutput,
+    onCost: (costMs: number) => void,
+  ): MixRoom {
+    const room = this.#nextRoom;
+    this.#nextRoom += 1;
+    this.#clients.set(room, { output, onCost });
+    this.#post({ order: 'open', room, limits });
+    return {
+      apply: (plan) => {
+        const added = plan.added.map((speaker) => ({
+          ...speaker,
+          heard: speaker.heard.map((packet) => this.#orders.slice(packet)),
+        }));
+        this.#post({ order: 'apply', room, plan: { ...plan, added } });
+      },
+      // Nothing is done with a packet before the next tick.
+      insert: (speaker, packet, atMs) => {
+        const payload = this.#orders.slice(packet.payload);
+        this.#orders.add({ order: 'insert', room, speaker, packet: { ...packet, payload }, atMs });
+      },
+      tick: (nowMs) => this.#post({ order: 'tick', room, nowMs }),
+      close: () => {
+        this.#clients.delete(room);
+        this.#post({ order: 'close', room });
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    await this.#worker.terminate();
+  }
+
+  /** Orders that are given in one turn of the event loop go together. */
+  #post(order: MixOrder): void {
+    this.#orders.add(order);
+    if (this.#isFlushing) return;
+    this.#isFlushing = true;
+    queueMicrotask(() => this.#flush());
+  }
+
+  #flush(): void {
+    this.#isFlushing = false;
+    const batch = this.#orders.take();
+    this.#worker.postMessage(batch, [batch.bytes.buffer]);
+    const nowMs = performance.now();
+    if (this.#unanswered > 0) {
+      this.#silentMs += Math.min(nowMs - this.#lastPostAtMs, MAX_PAUSE_MS);
+    }
+    this.#unanswered += 1;
+    this.#lastPostAtMs = nowMs;
+    if (this.#silentMs < MAX_SILENT_MS) return;
+    this.#silentMs = 0;
+    this.#reason = `it did not answer for ${MAX_SILENT_MS} ms`;
+    this.#worker.terminate().catch(this.#onFault);
+  }
+
+  #receive(batch: MixBatch<MixAnswer>): void {
+    this.#unanswered -= 1;
+    this.#silentMs = 0;
+    const read = sliceReader(batch);
+    for (const item of batch.items) {
+      if (item.answer === 'fault') {
+        this.#onFault(item.fault);
+        continue;
+      }
+      // A room that has been closed here may still have been mixed there.
+      const client = this.#clients.get(item.room);
+      if (!client) continue;
+      switch (item.answer) {
+        case 'mixed':
+          client.output.mixed(item.name, item.format, read(item.frame));
+          break;
+        case 'passed':
+          client.output.passed(item.speaker, read(item.packet));
+          break;
+        case 'concealed':
+          client.output.concealed(item.speaker, item.samples);
+          break;
+        case 'ticked':
+          client.onCost(item.costMs);
+          break;
+      }
+    }
+  }
+}

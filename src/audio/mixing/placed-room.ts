@@ -1,0 +1,138 @@
+import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
+import type { MixPlace, MixRoom } from './mix-place.ts';
+import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
+
+/** What a room is taken to cost of every 20 ms until it has been measured. */
+const ASSUMED_COST_MS = 0.5;
+/** Each tick moves the measured cost by this share of the difference. */
+const COST_WEIGHT = 1 / 16;
+/** A decoder needs so many packets to catch up with what its encoder leans on. */
+const HEARD_PACKETS = 4;
+/** No jitter buffer holds so many. */
+const MAX_WAITING_PACKETS = 100;
+
+/** What is known of the places where a room can be mixed. */
+export type Placement = {
+  first: MixPlace;
+  choose: () => MixPlace;
+  /** True if a room should move out of this place, even in the middle of a sentence. */
+  isCrowded: (place: MixPlace) => boolean;
+  onClose: () => void;
+};
+
+/** What of a speaker has been played, and what waits to be: another place can go on from there. */
+type History = { heard: Buffer[]; waiting: { packet: MixPacket; atMs: number }[] };
+
+/**
+ * The mixing half of a room, which can change its place: it does when somebody begins to talk after a silence, and when
+ * the place dies or is too crowded, and then the packets that have not been played are mixed in the new one.
+ */
+export class PlacedRoom implements MixRoom {
+  readonly #limits: JitterBufferLimits;
+  readonly #output: MixOutput;
+  readonly #placement: Placement;
+  readonly #histories = new Map<SpeakerId, History>();
+  #plan: MixPlan = { speakers: [], added: [], mixes: [] };
+  #place: MixPlace;
+  #room: MixRoom;
+  #costMs = ASSUMED_COST_MS;
+  /** What of its cost counts in the load of the place: nothing while nobody is mixed. */
+  #countedMs = 0;
+
+  constructor(limits: JitterBufferLimits, output: MixOutput, placement: Placement) {
+    this.#limits = limits;
+    this.#placement = placement;
+    this.#output = {
+      ...output,
+      passed: (id, packet) => {
+        this.#played(id, packet);
+        output.passed(id, packet);
+      },
+    };
+    this.#place = placement.first;
+    this.#room = this.#openIn(this.#place);
+  }
+
+  get place(): MixPlace {
+    return this.#place;
+  }
+
+  apply(plan: MixPlan): void {
+    const begins = this.#plan.speakers.length === 0 && plan.speakers.length > 0;
+    if (begins) this.#moveTo(this.#placement.choose());
+    this.#plan = plan;
+    for (const id of this.#histories.keys()) {
+      if (!plan.speakers.includes(id)) this.#histories.delete(id);
+    }
+    for (const { id, heard } of plan.added) this.#histories.set(id, { heard, waiting: [] });
+    this.#count();
+    this.#room.apply(plan);
+  }
+
+  insert(id: SpeakerId, packet: MixPacket, nowMs: number): void {
+    const waiting = this.#histories.get(id)?.waiting;
+    waiting?.push({ packet, atMs: nowMs });
+    if (waiting && waiting.length > MAX_WAITING_PACKETS) waiting.shift();
+    this.#room.insert(id, packet, nowMs);
+  }
+
+  tick(nowMs: number): void {
+    if (this.#placement.isCrowded(this.#place)) this.move();
+    this.#room.tick(nowMs);
+  }
+
+  /** Goes on in another place, in the middle of a sentence. */
+  move(): void {
+    this.#moveTo(this.#placement.choose());
+  }
+
+  close(): void {
+    this.#plan = { speakers: [], added: [], mixes: [] };
+    this.#count();
+    this.#room.close();
+    this.#placement.onClose();
+  }
+
+  #moveTo(place: MixPlace): void {
+    if (place === this.#place) return;
+    this.#room.close();
+    this.#place.loadMs -= this.#countedMs;
+    place.loadMs += this.#countedMs;
+    this.#place = place;
+    this.#room = this.#openIn(place);
+    if (this.#plan.speakers.length === 0) return;
+    const added = [...this.#histories].map(([id, { heard, waiting }]) => ({
+      id,
+      heard: [...heard],
+      next: waiting[0]?.packet.sequenceNumber,
+    }));
+    this.#room.apply({ ...this.#plan, added });
+    for (const [id, { waiting }] of this.#histories) {
+      for (const { packet, atMs } of waiting) this.#room.insert(id, packet, atMs);
+    }
+  }
+
+  #openIn(place: MixPlace): MixRoom {
+    return place.openRoom(this.#limits, this.#output, (costMs) => {
+      this.#costMs += (costMs - this.#costMs) * COST_WEIGHT;
+      this.#count();
+    });
+  }
+
+  #count(): void {
+    const countedMs = this.#plan.speakers.length > 0 ? this.#costMs : 0;
+    this.#place.loadMs += countedMs - this.#countedMs;
+    this.#countedMs = countedMs;
+  }
+
+  /** Lost packets are played too, as empty ones that nobody sent. */
+  #played(id: SpeakerId, packet: Buffer): void {
+    const history = this.#histories.get(id);
+    if (!history) return;
+    const { heard, waiting } = history;
+    const index = waiting.findIndex(({ packet: { payload } }) => payload.equals(packet));
+    waiting.splice(0, index + 1);
+    heard.push(packet);
+    if (heard.length > HEARD_PACKETS) heard.shift();
+  }
+}

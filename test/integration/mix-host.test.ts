@@ -1,0 +1,172 @@
+import type { Worker } from 'node:worker_threads';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
+import { MixHost } from '../../src/audio/mixing/mix-host.ts';
+import type { MixPlan } from '../../src/audio/mixing/mix-plan.ts';
+import { findGlitches } from '../support/glitches.ts';
+import { amplitudeOf, decodeOpus, opusTone, peakHz } from '../support/sound.ts';
+
+const CODEC_SETTINGS = { bitrateBps: 32_000, complexity: 5 };
+/** Enough encoding to be too much for one thread on any machine. */
+const ROOMS = 6;
+const SPEAKERS = 8;
+const TONE_HZ = 600;
+
+/** The threads that were started, as the process learns of them. */
+const threads: Worker[] = [];
+process.on('worker', (thread) => threads.push(thread));
+const running = () => threads.filter(({ threadId }) => threadId > 0);
+
+let codecs: Codecs;
+let tone: Buffer[];
+let host: MixHost;
+let lost: string[];
+beforeAll(async () => {
+  codecs = await loadCodecs(CODEC_SETTINGS);
+  tone = await opusTone(TONE_HZ, 0.05, 1000);
+});
+afterEach(() => host.close());
+
+function openHost(maxThreads: number): void {
+  lost = [];
+  host = new MixHost(maxThreads, codecs, CODEC_SETTINGS, {
+    onFault: (fault) => {
+      throw fault;
+    },
+    onThreadLost: (reason) => lost.push(reason),
+  });
+}
+
+/** Everybody hears all the others: a mix for each who speaks, and one for those who only listen. */
+function planOf(speakers: number[]): Omit<MixPlan, 'added'> {
+  const mix = (name: string, without: number[]) => ({
+    name,
+    without,
+    gains: [],
+    formats: ['opus'],
+  });
+  return { speakers, mixes: [mix('all', []), ...speakers.map((id) => mix(`not ${id}`, [id]))] };
+}
+
+/** Rooms in which all speak the same tone; what is heard by those who only listen is kept. */
+function openRooms() {
+  const ids = Array.from({ length: SPEAKERS }, (_, index) => index + 1);
+  const rooms = Array.from({ length: ROOMS }, () => {
+    const heard: Buffer[] = [];
+    const room = host.openRoom(
+      { minMs: 5, maxMs: 200 },
+      {
+        mixed: (name, _format, frame) => void (name === 'all' && heard.push(frame)),
+        passed: () => {},
+        concealed: () => {},
+      },
+    );
+    return { room, heard };
+  });
+  let frame = 0;
+  const start = () => {
+    const added = ids.map((id) => ({ id, heard: [], next: undefined }));
+    for (const { room } of rooms) room.apply({ ...planOf(ids), added });
+  };
+  const stop = () => {
+    for (const { room } of rooms) room.apply({ speakers: [], added: [], mixes: [] });
+  };
+  /** Speaks for so long, in real time as nearly as the machine can. */
+  const speak = async (durationMs: number) => {
+    const startMs = performance.now();
+    for (let i = 0; i < durationMs / 20; i += 1, frame += 1) {
+      const packet = {
+        sequenceNumber: frame,
+        timestamp: frame * 960,
+        payload: tone[frame % 50]!,
+        durationSamples: 960,
+      };
+      for (const { room } of rooms) {
+        for (const id of ids) room.insert(id, packet, frame * 20);
+        room.tick(frame * 20 + 10);
+      }
+      const aheadMs = startMs + i * 20 - performance.now();
+      await new Promise((resolve) => setTimeout(resolve, Math.max(0, aheadMs)));
+    }
+  };
+  return { rooms, start, stop, speak };
+}
+
+/** The end of what was heard, loud enough and of the right tone. */
+async function expectTone(frames: Buffer[]): Promise<void> {
+  const sound = (await decodeOpus(frames)).subarray(-24_000);
+  expect(peakHz(sound)).toBe(TONE_HZ);
+  expect(amplitudeOf(sound, TONE_HZ)).toBeGreaterThan(0.2);
+  expect(findGlitches(sound)).toEqual([]);
+}
+
+describe('MixHost', () => {
+  test('with no threads: everything is mixed here', async () => {
+    openHost(0);
+    const { rooms, start, speak } = openRooms();
+    start();
+    await speak(800);
+    expect(running()).toEqual([]);
+    for (const { heard } of rooms) await expectTone(heard);
+  });
+
+  test('with too much to do for this thread: rooms move out, and go on sounding the same', async () => {
+    openHost(1);
+    const { rooms, start, speak } = openRooms();
+    start();
+    await speak(2000);
+    expect(running().length).toBe(1);
+    for (const { heard } of rooms) {
+      expect(heard.length).toBeGreaterThan(80);
+      await expectTone(heard);
+    }
+  });
+
+  test('a thread dies: its rooms go on at once, and another thread takes its place', async () => {
+    openHost(1);
+    const { rooms, start, speak } = openRooms();
+    start();
+    await speak(1000);
+    const [victim] = running();
+    await victim?.terminate();
+    const before = rooms.map(({ heard }) => heard.length);
+    await speak(1000);
+    expect(lost.length).toBe(1);
+    expect(running().length).toBe(1);
+    expect(running()).not.toContain(victim);
+    for (const [index, { heard }] of rooms.entries()) {
+      expect(heard.length - before[index]!).toBeGreaterThan(30);
+      await expectTone(heard);
+    }
+  });
+
+  test('a thread hangs: it is ended, and its rooms go on', async () => {
+    openHost(1);
+    const { rooms, start, speak } = openRooms();
+    start();
+    await speak(1000);
+    const [victim] = running();
+    // More to do at once than a thread can answer in a second.
+    const ticks = Array.from({ length: 500_000 }, (_, i) => ({
+      order: 'tick',
+      room: (i % ROOMS) + 1,
+      nowMs: 0,
+    }));
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- that is for windows
+    victim?.postMessage({ items: ticks, bytes: new Uint8Array(0) });
+    await speak(3000);
+    expect(lost).toEqual(['it did not answer for 1000 ms']);
+    expect(running()).not.toContain(victim);
+    for (const { heard } of rooms) await expectTone(heard);
+  });
+
+  test('close(): no thread is left', async () => {
+    openHost(1);
+    const { start, speak } = openRooms();
+    start();
+    await speak(400);
+    await host.close();
+    expect(running()).toEqual([]);
+    expect(lost).toEqual([]);
+  });
+});

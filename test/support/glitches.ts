@@ -1,0 +1,117 @@
+/**
+ * Finds what an ear would call a click, a crackle or a drop-out in a sound that is otherwise smooth: tones, sweeps,
+ * music. A click is a sample that the ones before it do not foretell (linear prediction); a gap is a moment without sound
+ * in the middle of it. Samples are at 48 kHz, between -1 and 1.
+ */
+
+export type Glitch = {
+  kind: 'click' | 'gap';
+  atMs: number;
+  /** For clicks, over what is normal here. */ db: number;
+};
+
+const SAMPLES_PER_MS = 48;
+const ORDER = 24;
+const WINDOW = 1920;
+const HOP = 960;
+/** Coding noise has peaks of four or five times what is usual. */
+const CLICK_RATIO = 9;
+/** Below this share of the sound itself nobody hears it, however smooth the sound is. */
+const CLICK_FLOOR = 0.03;
+/** Clicks closer together than this are one. */
+const ONE_CLICK_MS = 5;
+const GAP_HOP = 60;
+const GAP_RATIO = 0.05;
+const SILENCE = 1e-4;
+
+/** Everything between the first and the last sound is searched, but for the 20 ms at each end. */
+export function findGlitches(samples: Float32Array): Glitch[] {
+  const first = samples.findIndex((sample) => Math.abs(sample) > SILENCE);
+  const last = samples.findLastIndex((sample) => Math.abs(sample) > SILENCE);
+  if (first === -1) return [];
+  const sound = samples.subarray(first, last + 1);
+  const found = [...findClicks(sound), ...findGaps(sound)];
+  return found
+    .map((glitch) => ({ ...glitch, atMs: glitch.atMs + first / SAMPLES_PER_MS }))
+    .toSorted((one, other) => one.atMs - other.atMs);
+}
+
+function findClicks(sound: Float32Array): Glitch[] {
+  const clicks: Glitch[] = [];
+  for (let start = 0; start + WINDOW <= sound.length; start += HOP) {
+    const window = sound.subarray(start, start + WINDOW);
+    const level = rms(window);
+    if (level < SILENCE) continue;
+    const errors = predictionErrors(window);
+    const usual = median(errors.map(Math.abs)) / 0.6745;
+    const limit = Math.max(CLICK_RATIO * usual, CLICK_FLOOR * level);
+    const [from, to] = [(WINDOW - HOP) / 2, (WINDOW + HOP) / 2];
+    for (let i = from; i < to; i += 1) {
+      const error = Math.abs(errors[i]!);
+      if (error <= limit) continue;
+      const atMs = (start + i) / SAMPLES_PER_MS;
+      const db = 20 * Math.log10(error / limit);
+      const previous = clicks.at(-1);
+      if (!previous || atMs - previous.atMs > ONE_CLICK_MS)
+        clicks.push({ kind: 'click', atMs, db });
+      else previous.db = Math.max(previous.db, db);
+    }
+  }
+  return clicks;
+}
+
+function findGaps(sound: Float32Array): Glitch[] {
+  const levels: number[] = [];
+  for (let at = 0; at + GAP_HOP <= sound.length; at += GAP_HOP) {
+    levels.push(rms(sound.subarray(at, at + GAP_HOP)));
+  }
+  const usual = median(Float32Array.from(levels));
+  const isQuiet = levels.map((level) => level < GAP_RATIO * usual);
+  const gaps: Glitch[] = [];
+  for (const [i, quiet] of isQuiet.entries()) {
+    if (!quiet || isQuiet[i - 1]) continue;
+    gaps.push({ kind: 'gap', atMs: (i * GAP_HOP) / SAMPLES_PER_MS, db: 0 });
+  }
+  return gaps;
+}
+
+/** What linear prediction of {@link ORDER} does not foretell: coefficients by Levinson and Durbin from a Hann window. */
+function predictionErrors(window: Float32Array): Float32Array {
+  const weighted = window.map(
+    (sample, i) => sample * (0.5 - 0.5 * Math.cos((2 * Math.PI * i) / WINDOW)),
+  );
+  const correlation = Array.from({ length: ORDER + 1 }, (_, lag) => {
+    let sum = 0;
+    for (let i = lag; i < WINDOW; i += 1) sum += weighted[i]! * weighted[i - lag]!;
+    return sum;
+  });
+  // A little white noise keeps the equations of pure tones solvable.
+  correlation[0]! *= 1 + 1e-9;
+  let coefficients: number[] = [];
+  let error = correlation[0]!;
+  for (let order = 1; order <= ORDER; order += 1) {
+    let sum = correlation[order]!;
+    for (const [i, coefficient] of coefficients.entries()) {
+      sum -= coefficient * correlation[order - 1 - i]!;
+    }
+    const reflection = sum / error;
+    const reversed = coefficients.toReversed();
+    coefficients = coefficients.map((value, i) => value - reflection * reversed[i]!);
+    coefficients.push(reflection);
+    error *= 1 - reflection ** 2;
+    if (error <= 1e-12 * correlation[0]!) break;
+  }
+  return window.map((sample, i) => {
+    if (i < ORDER) return 0;
+    let foretold = 0;
+    for (const [k, coefficient] of coefficients.entries())
+      foretold += coefficient * window[i - 1 - k]!;
+    return sample - foretold;
+  });
+}
+
+function rms(samples: Float32Array): number {
+  return Math.sqrt(samples.reduce((sum, sample) => sum + sample ** 2, 0) / samples.length);
+}
+
+const median = (values: Float32Array) => values.toSorted()[Math.floor(values.length / 2)] ?? 0;
