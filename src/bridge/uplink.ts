@@ -2,6 +2,7 @@ import type { FrameClock } from '../audio/clock.ts';
 import type { PlainLeg, PlainProducer } from '../media/plain-leg.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { Pacer } from '../rtp/pacer.ts';
+import { type MediaPacket, writeRtpPacket } from '../rtp/packet.ts';
 import { Packetizer } from '../rtp/packetizer.ts';
 
 const SAMPLES_PER_MS = 48;
@@ -22,14 +23,22 @@ type OpusPacket = {
   gapMs: number;
 };
 
-/** A producer exists only once there is something to say: who only listens costs the media worker nothing. */
+type RoutedPacket = Pick<OpusPacket, 'payload' | 'durationSamples' | 'levelDbov'> & {
+  gapSamples: number;
+};
+
+/** A producer exists only once there is something to say to somebody behind the router: else it costs nothing. */
 type State =
   | { name: 'idle' }
-  | { name: 'opening'; held: OpusPacket[] }
+  | { name: 'opening'; held: RoutedPacket[] }
   | { name: 'open'; producer: PlainProducer; packetizer: Packetizer }
   | { name: 'closed' };
 
 export type UplinkEvents = {
+  /** Takes each packet when it is due: those who listen over a WebSocket hear it. */
+  onPacket: (packet: MediaPacket) => void;
+  /** True while somebody listens behind the router. */
+  isRouted: () => boolean;
   /** The room learns of the producer here; packets flow when this has been done. */
   onProducer: (producerId: string) => Promise<void>;
   /** The client sends faster than time, or has ceased to. */
@@ -38,12 +47,18 @@ export type UplinkEvents = {
   onFault: (fault: unknown) => void;
 };
 
-/** The way up of one WebSocket peer: Opus packets become RTP on the room's plain leg, at the pace of real time. */
+/**
+ * The way up of one WebSocket peer: Opus packets become a stream of RTP at the pace of real time. It goes to those who
+ * listen over WebSockets by a plain call, and to the room's plain leg while somebody listens behind its router.
+ */
 export class Uplink {
   readonly #leg: PlainLeg;
   readonly #clock: FrameClock;
   readonly #events: UplinkEvents;
   readonly #pacer = new Pacer<OpusPacket>();
+  readonly #packetizer = new Packetizer();
+  /** What the router was not sent since the last that it was. */
+  #unroutedSamples = 0;
   #xoffSinceMs: number | undefined;
   #state: State = { name: 'idle' };
 
@@ -91,10 +106,24 @@ export class Uplink {
   };
 
   #sendDue(nowMs: number): void {
-    for (let due = this.#pacer.take(nowMs); due; due = this.#pacer.take(nowMs)) this.#forward(due);
+    for (let due = this.#pacer.take(nowMs); due; due = this.#pacer.take(nowMs)) this.#say(due);
   }
 
-  #forward(packet: OpusPacket): void {
+  #say(packet: OpusPacket): void {
+    const { payload, durationSamples, levelDbov, gapMs } = packet;
+    const gapSamples = Math.round(gapMs * SAMPLES_PER_MS);
+    this.#events.onPacket(
+      this.#packetizer.packetize(payload, durationSamples, levelDbov, gapSamples),
+    );
+    if (this.#events.isRouted()) {
+      this.#route({ ...packet, gapSamples: gapSamples + this.#unroutedSamples });
+      this.#unroutedSamples = 0;
+    } else {
+      this.#unroutedSamples += gapSamples + durationSamples;
+    }
+  }
+
+  #route(packet: RoutedPacket): void {
     switch (this.#state.name) {
       case 'open':
         sendRtp(this.#state, packet);
@@ -127,7 +156,7 @@ export class Uplink {
     }
   }
 
-  async #open(opening: { held: OpusPacket[] }): Promise<void> {
+  async #open(opening: { held: RoutedPacket[] }): Promise<void> {
     const producer = await this.#leg.produce();
     if (this.#state !== opening) {
       producer.close();
@@ -138,7 +167,7 @@ export class Uplink {
       producer.close();
       return;
     }
-    const open = { name: 'open', producer, packetizer: new Packetizer(producer) } as const;
+    const open = { name: 'open', producer, packetizer: new Packetizer() } as const;
     for (const packet of opening.held) sendRtp(open, packet);
     this.#state = open;
   }
@@ -146,8 +175,8 @@ export class Uplink {
 
 function sendRtp(
   { producer, packetizer }: { producer: PlainProducer; packetizer: Packetizer },
-  { payload, durationSamples, levelDbov, gapMs }: OpusPacket,
+  { payload, durationSamples, levelDbov, gapSamples }: RoutedPacket,
 ): void {
-  const gapSamples = Math.round(gapMs * SAMPLES_PER_MS);
-  producer.send(packetizer.packetize(payload, durationSamples, levelDbov, gapSamples));
+  const packet = packetizer.packetize(payload, durationSamples, levelDbov, gapSamples);
+  producer.send(writeRtpPacket(packet, producer));
 }

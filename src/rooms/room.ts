@@ -33,6 +33,7 @@ export class Room {
   readonly #speaking: SpeakingReporter;
   readonly #peers = new Map<string, Peer>();
   readonly #producers = new Map<string, RoomProducer>();
+  #browsers = 0;
   #nextSpeaker = 0;
 
   private constructor(router: RoomRouter, parts: RoomParts) {
@@ -82,6 +83,8 @@ export class Room {
   /** Lets a peer in and tells the others. */
   enter(peer: Peer): void {
     this.#peers.set(peer.name, peer);
+    if (peer.kind === 'webrtc') this.#browsers += 1;
+    else this.mixer.addSpeaker(peer.name, peer.speaker);
     this.#broadcast({ type: 'peer_joined', ...describe(peer) }, peer);
   }
 
@@ -97,15 +100,26 @@ export class Room {
     if (this.#peers.get(peer.name) !== peer) return;
     this.#peers.delete(peer.name);
     this.#producers.delete(peer.name);
+    if (peer.kind === 'webrtc') this.#browsers -= 1;
     this.#downlink.remove(peer.name);
     const { name, speaker } = peer;
     this.#broadcast({ type: 'peer_left', peer: name, speaker, reason });
   }
 
-  /** Makes a producer heard by everybody else; resolves when the WebSocket peers will not miss a packet of it. */
-  async addProducer(peer: Peer, id: string): Promise<void> {
+  /** What is sent to the router is heard by somebody. */
+  get hasBrowsers(): boolean {
+    return this.#browsers > 0;
+  }
+
+  /** Makes what a browser produces heard by everybody else; resolves when the WebSocket peers will not miss a packet. */
+  async addBrowserProducer(peer: Peer, id: string): Promise<void> {
     if (this.#peers.get(peer.name) !== peer) return;
     await this.#downlink.add(peer.name, peer.speaker, id);
+    this.addProducer(peer, id);
+  }
+
+  /** Makes a producer heard by the browsers. */
+  addProducer(peer: Peer, id: string): void {
     if (this.#peers.get(peer.name) !== peer) return;
     const producer = { id, peer: peer.name };
     this.#producers.set(peer.name, producer);

@@ -84,7 +84,7 @@ export class WebRtcPeer implements Peer {
 
   async produce(transportId: string, rtpParameters: RtpParameters): Promise<string> {
     const producerId = await this.#leg.produce(transportId, rtpParameters);
-    await this.#lease.room.addProducer(this, producerId);
+    await this.#lease.room.addBrowserProducer(this, producerId);
     return producerId;
   }
 

@@ -32,9 +32,11 @@ export class WebSocketPeer implements Peer {
     this.speaker = lease.room.takeSpeakerNumber();
     this.#lease = lease;
     this.#outlet = outlet;
-    const { router, clock } = lease.room;
-    this.#uplink = new Uplink(router.plainLeg, clock, {
-      onProducer: (producerId) => lease.room.addProducer(this, producerId),
+    const { room } = lease;
+    this.#uplink = new Uplink(room.router.plainLeg, room.clock, {
+      onPacket: (packet) => room.mixer.receive(this.name, packet, performance.now()),
+      isRouted: () => room.hasBrowsers,
+      onProducer: async (producerId) => room.addProducer(this, producerId),
       onFlow: (state, bufferedMs) =>
         outlet.notify({ type: 'flow', state, buffered_ms: bufferedMs }),
       onFault: (fault) => outlet.fail(fault),

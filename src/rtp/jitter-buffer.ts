@@ -1,4 +1,4 @@
-import type { RtpPacket } from './packet.ts';
+import type { MediaPacket } from './packet.ts';
 import { sequenceDelta, timestampDelta } from './sequence.ts';
 
 const SAMPLES_PER_MS = 48;
@@ -11,7 +11,7 @@ const DECAY = 1 / 128;
 export type JitterBufferLimits = { minMs: number; maxMs: number };
 
 /** What there is to know of a packet, once it is known whose it is. */
-export type StreamPacket = Pick<RtpPacket, 'sequenceNumber' | 'timestamp' | 'payload'>;
+export type StreamPacket = Pick<MediaPacket, 'sequenceNumber' | 'timestamp' | 'payload'>;
 
 /** What is held of a packet. */
 export type Held = {

@@ -8,17 +8,21 @@ const ONE_BYTE_PROFILE = 0xbede;
 /** -dBov of digital silence, the quietest that RFC 6464 can say; 0 is the loudest. */
 export const SILENCE_DBOV = 127;
 
-export type RtpPacket = {
-  ssrc: number;
+/** What an RTP packet says, but for whose stream it is of. */
+export type MediaPacket = {
   sequenceNumber: number;
   timestamp: number;
-  payloadType: number;
   marker: boolean;
   /** 0 (loudest) … 127 (silence); undefined if the packet does not say. */
   levelDbov: number | undefined;
-  /** A view of the datagram, not a copy. */
+  /** Once parsed, a view of the datagram, not a copy. */
   payload: Buffer;
 };
+
+export type RtpPacket = MediaPacket & { ssrc: number; payloadType: number };
+
+/** How the packets of a stream are told from others. */
+export type StreamParameters = { ssrc: number; payloadType: number; levelExtensionId: number };
 
 /** True for RTCP that shares the port with RTP (RFC 5761 §4: packet types 192…223). */
 export function isRtcp(datagram: Buffer): boolean {
@@ -86,16 +90,16 @@ function readLevel(datagram: Buffer, from: number, end: number, id: number): num
  * @param packet `levelDbov` 0…127; the V bit of RFC 6464 is left 0 (no voice detector is claimed)
  */
 export function writeRtpPacket(
-  packet: Omit<RtpPacket, 'levelDbov'> & { levelDbov: number },
-  levelExtensionId: number,
+  packet: MediaPacket & { levelDbov: number },
+  { ssrc, payloadType, levelExtensionId }: StreamParameters,
 ): Buffer {
   const { payload } = packet;
   const datagram = Buffer.allocUnsafe(FIXED_HEADER_BYTES + 8 + payload.length);
   datagram[0] = 0x80 | EXTENSION_BIT;
-  datagram[1] = packet.marker ? packet.payloadType | 0x80 : packet.payloadType;
+  datagram[1] = packet.marker ? payloadType | 0x80 : payloadType;
   datagram.writeUInt16BE(packet.sequenceNumber, 2);
   datagram.writeUInt32BE(packet.timestamp, 4);
-  datagram.writeUInt32BE(packet.ssrc, 8);
+  datagram.writeUInt32BE(ssrc, 8);
   datagram.writeUInt32BE(0xbede0001, 12);
   datagram[16] = levelExtensionId << 4;
   datagram[17] = packet.levelDbov;

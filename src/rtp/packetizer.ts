@@ -1,4 +1,4 @@
-import { writeRtpPacket } from './packet.ts';
+import type { MediaPacket } from './packet.ts';
 
 /** The random start keeps clear of 0 and of the upper half, where SRTP receivers guess the roll-over counter wrongly. */
 const randomSequenceNumber = () => 1 + Math.floor(Math.random() * 0x7ffe);
@@ -8,23 +8,16 @@ const randomSequenceNumber = () => 1 + Math.floor(Math.random() * 0x7ffe);
  * always 48 kHz), also across gaps.
  */
 export class Packetizer {
-  readonly ssrc: number;
-  readonly #payloadType: number;
-  readonly #levelExtensionId: number;
   #sequenceNumber: number;
   #timestamp: number;
   #first = true;
 
   constructor(
-    stream: { ssrc: number; payloadType: number; levelExtensionId: number },
     start = {
       sequenceNumber: randomSequenceNumber(),
       timestamp: Math.floor(Math.random() * 2 ** 32),
     },
   ) {
-    this.ssrc = stream.ssrc;
-    this.#payloadType = stream.payloadType;
-    this.#levelExtensionId = stream.levelExtensionId;
     this.#sequenceNumber = start.sequenceNumber;
     this.#timestamp = start.timestamp;
   }
@@ -39,23 +32,18 @@ export class Packetizer {
     durationSamples: number,
     levelDbov: number,
     gapSamples: number,
-  ): Buffer {
+  ): MediaPacket & { levelDbov: number } {
     this.#timestamp = (this.#timestamp + gapSamples) >>> 0;
-    const datagram = writeRtpPacket(
-      {
-        ssrc: this.ssrc,
-        sequenceNumber: this.#sequenceNumber,
-        timestamp: this.#timestamp,
-        payloadType: this.#payloadType,
-        marker: this.#first || gapSamples > 0,
-        levelDbov,
-        payload,
-      },
-      this.#levelExtensionId,
-    );
+    const packet = {
+      sequenceNumber: this.#sequenceNumber,
+      timestamp: this.#timestamp,
+      marker: this.#first || gapSamples > 0,
+      levelDbov,
+      payload,
+    };
     this.#first = false;
     this.#sequenceNumber = (this.#sequenceNumber + 1) & 0xffff;
     this.#timestamp = (this.#timestamp + durationSamples) >>> 0;
-    return datagram;
+    return packet;
   }
 }

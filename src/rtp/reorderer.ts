@@ -1,4 +1,4 @@
-import type { RtpPacket } from './packet.ts';
+import type { MediaPacket } from './packet.ts';
 import { sequenceDelta } from './sequence.ts';
 
 /** How long a missing packet is waited for, once a later one has shown that it is missing. */
@@ -11,7 +11,7 @@ const MAX_JUMP_PACKETS = 25;
  * Pure: the caller says what time it is.
  */
 export class Reorderer {
-  readonly #held = new Map<number, RtpPacket>();
+  readonly #held = new Map<number, MediaPacket>();
   #next: number | undefined;
   #gapSinceMs = 0;
 
@@ -21,12 +21,12 @@ export class Reorderer {
   }
 
   /** Those that came before their turn. */
-  get waiting(): Iterable<RtpPacket> {
+  get waiting(): Iterable<MediaPacket> {
     return this.#held.values();
   }
 
   /** Takes in a packet; one whose turn is over, or that came already, is dropped. */
-  insert(packet: RtpPacket, nowMs: number): void {
+  insert(packet: MediaPacket, nowMs: number): void {
     const { sequenceNumber } = packet;
     const ahead = this.#next === undefined ? 0 : sequenceDelta(this.#next, sequenceNumber);
     if (this.#next === undefined || Math.abs(ahead) > MAX_JUMP_PACKETS) {
@@ -40,7 +40,7 @@ export class Reorderer {
   }
 
   /** The next packet; `lost` in place of one that was waited for in vain; undefined if there is nothing to do but wait. */
-  take(nowMs: number): RtpPacket | 'lost' | undefined {
+  take(nowMs: number): MediaPacket | 'lost' | undefined {
     if (this.#next === undefined || this.#held.size === 0) return undefined;
     const packet = this.#held.get(this.#next);
     if (!packet && nowMs - this.#gapSinceMs < MAX_WAIT_MS) return undefined;

@@ -64,30 +64,31 @@ describe('parseRtpPacket()', () => {
 test('writeRtpPacket() writes the bytes of RFC 3550 and RFC 8285', () => {
   const datagram = writeRtpPacket(
     {
-      ssrc: 0xdeadbeef,
       sequenceNumber: 0xffff,
       timestamp: 0xfffffffe,
-      payloadType: 100,
       marker: true,
       levelDbov: 42,
       payload: hex('aabb'),
     },
-    LEVEL_ID,
+    { ssrc: 0xdeadbeef, payloadType: 100, levelExtensionId: LEVEL_ID },
   );
   expect(datagram).toEqual(hex('90 e4 ffff fffffffe deadbeef bede 0001 10 2a 00 00 aabb'));
 });
 
 test('writeRtpPacket() then parseRtpPacket() gives back what was written', () => {
   const packet = {
-    ssrc: 7,
     sequenceNumber: 65535,
     timestamp: 4294967295,
-    payloadType: 111,
     marker: false,
     levelDbov: 127,
     payload: Buffer.from('opus'),
   };
-  expect(parseRtpPacket(writeRtpPacket(packet, 5), 5)).toEqual(packet);
+  const stream = { ssrc: 7, payloadType: 111, levelExtensionId: 5 };
+  const { levelExtensionId, ...whose } = stream;
+  expect(parseRtpPacket(writeRtpPacket(packet, stream), levelExtensionId)).toEqual({
+    ...packet,
+    ...whose,
+  });
 });
 
 test('isRtcp() tells RTCP from RTP by the packet types of RFC 5761', () => {

@@ -8,7 +8,7 @@ import { PlacedRoom } from './placed-room.ts';
 import { RoomMix } from './room-mix.ts';
 
 /** So much mixing in 20 ms is little to do: it does not hold the event loop, and a thread would only cost more. */
-const INLINE_BUDGET_MS = 3;
+const INLINE_BUDGET_MS = 6;
 /** A room that is mixed here moves out when there is so much more than that. */
 const INLINE_MAX_MS = 1.5 * INLINE_BUDGET_MS;
 /** A thread that has so much to do takes no further room. */

@@ -1,5 +1,5 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
-import type { RtpPacket } from '../../rtp/packet.ts';
+import type { MediaPacket } from '../../rtp/packet.ts';
 import { Reorderer } from '../../rtp/reorderer.ts';
 import type { FrameClock } from '../clock.ts';
 import { type AudioFormat, type Delivery, formatAudioFormat } from '../format.ts';
@@ -120,7 +120,7 @@ export class Mixer {
   }
 
   /** Takes one RTP packet of a speaker. The hot path: runs for every packet in the room. */
-  receive(peer: string, packet: RtpPacket, nowMs: number): void {
+  receive(peer: string, packet: MediaPacket, nowMs: number): void {
     const speaker = this.#speakers.get(peer);
     if (!speaker) return;
     if (this.#talkers.heard(speaker, packet.levelDbov, nowMs)) this.#talkersChanged();
@@ -181,7 +181,7 @@ export class Mixer {
     }
   }
 
-  #play(speaker: Speaker, packet: RtpPacket, nowMs: number): void {
+  #play(speaker: Speaker, packet: MediaPacket, nowMs: number): void {
     const { sequenceNumber, timestamp, payload } = packet;
     const durationSamples = opusPacketSamples(payload);
     if (durationSamples === undefined) return;

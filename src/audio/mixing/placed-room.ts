@@ -3,7 +3,7 @@ import type { MixPlace, MixRoom } from './mix-place.ts';
 import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 
 /** What a room is taken to cost of every 20 ms until it has been measured. */
-const ASSUMED_COST_MS = 0.5;
+const ASSUMED_COST_MS = 0.2;
 /** Each tick moves the measured cost by this share of the difference. */
 const COST_WEIGHT = 1 / 16;
 /** A decoder needs so many packets to catch up with what its encoder leans on. */
