@@ -5,7 +5,7 @@ import { type WebSocket, WebSocketServer } from 'ws';
 import { hearers, type Scenario } from './scenario.ts';
 
 /**
- * A process: the bare socket work of the gateway and nothing else. Each binary frame goes out by its room's connected
+ * A process: the bare socket work of a gateway whose rooms have browsers, and nothing else. Each binary frame goes out by its room's connected
  * UDP socket to the echo, and what comes back goes to those who hear it. Arguments: the scenario, the echo's port.
  */
 

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createHistogram } from 'node:perf_hooks';
 import { WebSocket } from 'ws';
 import { packetKey } from './packets.ts';
-import type { Percentiles } from './probe-report.ts';
+import { type Percentiles, percentilesOf } from './percentiles.ts';
 import { hearers, isPassThrough, type Scenario } from './scenario.ts';
 
 const FRAME_MS = 20;
@@ -114,8 +114,8 @@ export class Load {
       framesIn: sent,
       framesOut: received,
       lost: missing + this.#unheard(),
-      endToEnd: this.#percentiles(),
-      sentLateP99Ms: this.#sentLate.count > 0 ? this.#sentLate.percentile(99) / 1e6 : 0,
+      endToEnd: isPassThrough(this.#scenario) ? percentilesOf(this.#endToEnd) : undefined,
+      sentLateP99Ms: percentilesOf(this.#sentLate)?.p99Ms ?? 0,
     };
   }
 
@@ -188,14 +188,6 @@ export class Load {
     speaker.socket.send(packet, { binary: true, compress: false });
     this.#total.sent += 1;
     this.#total.expected += speaker.hearers;
-  }
-
-  #percentiles(): Percentiles | undefined {
-    if (!isPassThrough(this.#scenario) || this.#endToEnd.count === 0) return undefined;
-    return {
-      p50Ms: this.#endToEnd.percentile(50) / 1e6,
-      p99Ms: this.#endToEnd.percentile(99) / 1e6,
-    };
   }
 
   /** Packets sent that somebody did not hear; 0 where frames are mixed, and cannot be told apart. */

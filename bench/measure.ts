@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FloorProcess } from './floor-process.ts';
-import { type GatewayOptions, GatewayProcess } from './gateway-process.ts';
+import { GatewayProcess } from './gateway-process.ts';
 import { Load, type Traffic } from './load.ts';
 import type { ProbeReport } from './probe-report.ts';
 import type { Scenario } from './scenario.ts';
@@ -61,14 +61,10 @@ export async function measureInside(
   scenario: Scenario,
   bounds: Bounds,
 ): Promise<{ traffic: Traffic; probe: ProbeReport }> {
-  const options: GatewayOptions = { probe: true };
-  await using gateway = await GatewayProcess.start(scenario, options);
+  await using gateway = await GatewayProcess.start(scenario, { probe: true });
   using trial = await Trial.open(gateway, scenario, bounds);
   await trial.turn(bounds.seconds, () => gateway.resetProbe());
-  const probe = await gateway.askProbe();
-  const unreturned = Math.max(0, probe.counts.framesIn - probe.counts.rtpIn - probe.droppedCold);
-  const { traffic } = trial.figures();
-  return { traffic: { ...traffic, lost: traffic.lost + unreturned }, probe };
+  return { traffic: trial.figures().traffic, probe: await gateway.askProbe() };
 }
 
 /** One subject under the load of a scenario, which it bears in turns. */

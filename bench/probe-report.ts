@@ -1,14 +1,8 @@
-export type Percentiles = { p50Ms: number; p99Ms: number };
+import type { Percentiles } from './percentiles.ts';
 
 /** What the probe inside the gateway tells when it is asked. */
 export type ProbeReport = {
-  /** Binary frame received → plain RTP sent. */
-  up: Percentiles | undefined;
-  /** RTP received → binary frame sent; undefined where frames are mixed anew. */
-  down: Percentiles | undefined;
+  /** Binary message received → the same bytes sent; undefined where frames are mixed anew. */
+  inside: Percentiles | undefined;
   loopDelayP99Ms: number;
-  /** Since the start. */
-  counts: { framesIn: number; rtpOut: number; rtpIn: number };
-  /** Frames that the gateway had not passed on as RTP when the measuring began: dropped while it was cold. */
-  droppedCold: number;
 };

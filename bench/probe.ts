@@ -1,9 +1,7 @@
-import { EventEmitter } from 'node:events';
-import { Socket } from 'node:dgram';
-import { createHistogram, monitorEventLoopDelay, type RecordableHistogram } from 'node:perf_hooks';
+import { createHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
 import { WebSocket } from 'ws';
-import { isRtcp } from '../src/rtp/packet.ts';
 import { packetKey } from './packets.ts';
+import { percentilesOf } from './percentiles.ts';
 import type { ProbeReport } from './probe-report.ts';
 
 /**
@@ -14,39 +12,8 @@ import type { ProbeReport } from './probe-report.ts';
 
 const LOOP_RESOLUTION_MS = 1;
 
-/** The times between a packet's coming in and its going out, found by its bytes. */
-class Passage {
-  readonly #cameNs = new Map<string, bigint>();
-  readonly #histogram: RecordableHistogram = createHistogram();
-
-  came(bytes: Buffer): void {
-    const key = packetKey(bytes);
-    if (key) this.#cameNs.set(key, process.hrtime.bigint());
-  }
-
-  went(bytes: Buffer): void {
-    const key = packetKey(bytes);
-    const cameNs = key && this.#cameNs.get(key);
-    if (cameNs) this.#histogram.record(process.hrtime.bigint() - cameNs);
-  }
-
-  reset(): void {
-    this.#histogram.reset();
-  }
-
-  report(): ProbeReport['up'] {
-    if (this.#histogram.count === 0) return undefined;
-    return {
-      p50Ms: this.#histogram.percentile(50) / 1e6,
-      p99Ms: this.#histogram.percentile(99) / 1e6,
-    };
-  }
-}
-
-const up = new Passage();
-const down = new Passage();
-const counts = { framesIn: 0, rtpOut: 0, rtpIn: 0 };
-let droppedCold = 0;
+const cameNs = new Map<string, bigint>();
+const inside = createHistogram();
 const loopDelay = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
@@ -56,57 +23,37 @@ function methodOf(prototype: object, name: string): Method {
   return Reflect.get(prototype, name) as Method;
 }
 
-const emit = methodOf(EventEmitter.prototype, 'emit');
-const sendDatagram = methodOf(Socket.prototype, 'send');
-const sendMessage = methodOf(WebSocket.prototype, 'send');
+const emit = methodOf(WebSocket.prototype, 'emit');
+const send = methodOf(WebSocket.prototype, 'send');
 
 WebSocket.prototype.emit = function (event: string | symbol, ...args: unknown[]): boolean {
   const [data, isBinary] = args;
   if (event === 'message' && isBinary === true) {
-    counts.framesIn += 1;
-    up.came(data as Buffer);
-  }
-  return emit.call(this, event, ...args) as boolean;
-};
-
-Socket.prototype.send = function (this: Socket, ...args: unknown[]): void {
-  sendDatagram.call(this, ...args);
-  counts.rtpOut += 1;
-  up.went(args[0] as Buffer);
-} as Socket['send'];
-
-Socket.prototype.emit = function (event: string | symbol, ...args: unknown[]): boolean {
-  const datagram = args[0] as Buffer;
-  if (event === 'message' && !isRtcp(datagram)) {
-    counts.rtpIn += 1;
-    down.came(datagram);
+    const key = packetKey(data as Buffer);
+    if (key) cameNs.set(key, process.hrtime.bigint());
   }
   return emit.call(this, event, ...args) as boolean;
 };
 
 WebSocket.prototype.send = function (this: WebSocket, ...args: unknown[]): void {
-  sendMessage.call(this, ...args);
+  send.call(this, ...args);
   const [data] = args;
-  if (Buffer.isBuffer(data)) down.went(data);
+  const key = Buffer.isBuffer(data) ? packetKey(data) : undefined;
+  const atNs = key && cameNs.get(key);
+  if (atNs) inside.record(process.hrtime.bigint() - atNs);
 } as WebSocket['send'];
 
 process.on('message', (message) => {
   if (message === 'reset') {
-    up.reset();
-    down.reset();
-    // Exact at any instant: where a producer is open, a frame has gone out before the next comes in.
-    droppedCold = counts.framesIn - counts.rtpOut;
+    inside.reset();
     loopDelay.enable();
     loopDelay.reset();
     return;
   }
   const report: ProbeReport = {
-    up: up.report(),
-    down: down.report(),
+    inside: percentilesOf(inside),
     // What it measures is the time from one of its timers to the next.
     loopDelayP99Ms: Math.max(0, loopDelay.percentile(99) / 1e6 - LOOP_RESOLUTION_MS),
-    counts,
-    droppedCold,
   };
   process.send?.(report);
 });

@@ -1,0 +1,9 @@
+import type { RecordableHistogram } from 'node:perf_hooks';
+
+export type Percentiles = { p50Ms: number; p99Ms: number };
+
+/** Of a histogram of nanoseconds; undefined if nothing was recorded. */
+export function percentilesOf(histogram: RecordableHistogram): Percentiles | undefined {
+  if (histogram.count === 0) return undefined;
+  return { p50Ms: histogram.percentile(50) / 1e6, p99Ms: histogram.percentile(99) / 1e6 };
+}
