@@ -14,6 +14,11 @@ import type { Scenario } from './scenario.ts';
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 const PROBE = new URL('./probe.ts', import.meta.url).href;
 
+const HEARD_FORMATS: Record<Scenario['hear'], string> = {
+  opus: 'opus',
+  pcm: 'pcm_s16le;rate=16000;channels=1',
+};
+
 /** What `npm start` gives to Node: its options, and the program. */
 function startArguments(): string[] {
   const { scripts } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8')) as {
@@ -85,10 +90,11 @@ export class GatewayProcess implements AsyncDisposable {
 
   /** Where a peer connects to be in a room. */
   address(room: number, peer: number): URL {
-    const { delivery } = this.#scenario;
+    const { delivery, hear } = this.#scenario;
     const address = new URL('/ws', this.#url.replace('http', 'ws'));
     const query = { room: `room-${room}`, peer: `peer-${room}-${peer}`, api_key: this.#apiKey };
-    address.search = new URLSearchParams({ ...query, audio: 'opus', delivery }).toString();
+    const audio = { audio: 'opus', audio_out: HEARD_FORMATS[hear], delivery };
+    address.search = new URLSearchParams({ ...query, ...audio }).toString();
     return address;
   }
 

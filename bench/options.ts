@@ -10,12 +10,13 @@ export type Options = {
 };
 
 export const USAGE = `Usage: npm run bench -- [options]
-Without --rooms, --peers, --speakers and --delivery: the whole table.
+Without --rooms, --peers, --speakers, --delivery and --hear: the whole table.
   --rooms R        rooms (20)
   --peers N        peers in each room (10); the demo account has 500 connections
   --speakers S     of them, how many speak all the time (1)
   --delivery D     mix or forward (mix)
-  --seconds T      length of each measured window (8)
+  --hear F         what is heard: opus or pcm (opus)
+  --seconds T      length of each measured window (4)
   --cpu-prof DIR   write a CPU profile of the gateway to DIR, and measure neither latency nor floor
 `;
 
@@ -30,14 +31,16 @@ export function readOptions(args: string[]): Options {
       peers: { type: 'string' },
       speakers: { type: 'string' },
       delivery: { type: 'string' },
-      seconds: { type: 'string', default: '8' },
+      hear: { type: 'string' },
+      seconds: { type: 'string', default: '4' },
       'cpu-prof': { type: 'string' },
     },
   });
-  const { rooms, peers, speakers, delivery } = values;
-  const isOne = [rooms, peers, speakers, delivery].some((value) => value !== undefined);
+  const { rooms, peers, speakers, delivery, hear } = values;
+  const given = { rooms, peers, speakers, delivery, hear };
+  const isOne = Object.values(given).some((value) => value !== undefined);
   return {
-    scenarios: isOne ? [readScenario({ rooms, peers, speakers, delivery })] : TABLE,
+    scenarios: isOne ? [readScenario(given)] : TABLE,
     seconds: wholeNumber('seconds', values.seconds, 1),
     profileDir: values['cpu-prof'],
   };
@@ -46,16 +49,18 @@ export function readOptions(args: string[]): Options {
 type Given = Record<keyof Scenario, string | undefined>;
 
 function readScenario(given: Given): Scenario {
-  const { delivery = 'mix' } = given;
+  const { delivery = 'mix', hear = 'opus' } = given;
   if (delivery !== 'mix' && delivery !== 'forward') {
     throw new Error('--delivery is mix or forward');
   }
+  if (hear !== 'opus' && hear !== 'pcm') throw new Error('--hear is opus or pcm');
+  if (delivery === 'forward' && hear === 'pcm') throw new Error('what is forwarded is Opus');
   const rooms = wholeNumber('rooms', given.rooms ?? '20', 1);
   const peers = wholeNumber('peers', given.peers ?? '10', 1);
   const speakers = wholeNumber('speakers', given.speakers ?? '1', 0);
   if (speakers > peers) throw new Error('--speakers is at most --peers');
   if (rooms * peers > MAX_PEERS) throw new Error(`rooms × peers is at most ${MAX_PEERS}`);
-  return { rooms, peers, speakers, delivery };
+  return { rooms, peers, speakers, delivery, hear };
 }
 
 function wholeNumber(name: string, text: string, least: number): number {

@@ -5,7 +5,7 @@ import type { Figures } from './measure.ts';
 import type { Packets } from './packets.ts';
 import type { Percentiles } from './percentiles.ts';
 import type { ProbeReport } from './probe-report.ts';
-import { isPassThrough, type Scenario } from './scenario.ts';
+import { isPassThrough, nameOf, type Scenario } from './scenario.ts';
 
 /** All that was measured of one scenario; an idle one has no packets to look at or to hold against the floor. */
 export type Row = {
@@ -19,6 +19,7 @@ export type Row = {
 const COLUMNS = [
   'rooms × peers × speakers',
   'delivery',
+  'heard',
   'frames/s in + out',
   'Node CPU',
   'media worker CPU',
@@ -69,8 +70,9 @@ export function reportRow(row: Row): string {
   const ofCore = (cpuMs: number) => cpuMs / traffic.seconds / 10;
   const peers = scenario.rooms * scenario.peers;
   return tableLine([
-    `${scenario.rooms} × ${scenario.peers} × ${scenario.speakers}`,
+    nameOf(scenario),
     scenario.delivery,
+    scenario.hear,
     `${framesPerS(traffic.framesIn)} + ${framesPerS(traffic.framesOut)}`,
     percent(ofCore(nodeMs)),
     percent(ofCore(mediaWorkerMs)),

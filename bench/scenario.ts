@@ -6,20 +6,43 @@ export type Scenario = {
   /** Of the peers of each room; they speak all the time. */
   speakers: number;
   delivery: 'mix' | 'forward';
+  /** What everybody sends is Opus; `pcm` is 16 kHz, mono, 16 bits. */
+  hear: 'opus' | 'pcm';
 };
 
+const mixed = (rooms: number, peers: number, speakers: number): Scenario => ({
+  rooms,
+  peers,
+  speakers,
+  delivery: 'mix',
+  hear: 'opus',
+});
+
 export const TABLE: Scenario[] = [
-  { rooms: 20, peers: 10, speakers: 1, delivery: 'mix' },
-  { rooms: 20, peers: 10, speakers: 1, delivery: 'forward' },
-  { rooms: 1, peers: 200, speakers: 1, delivery: 'mix' },
-  { rooms: 20, peers: 10, speakers: 2, delivery: 'mix' },
-  { rooms: 1, peers: 50, speakers: 3, delivery: 'mix' },
-  { rooms: 50, peers: 2, speakers: 0, delivery: 'mix' },
+  mixed(20, 10, 1),
+  { ...mixed(20, 10, 1), delivery: 'forward' },
+  mixed(1, 200, 1),
+  mixed(20, 10, 2),
+  mixed(1, 2, 2),
+  mixed(1, 10, 3),
+  mixed(1, 50, 3),
+  mixed(1, 100, 3),
+  mixed(1, 200, 3),
+  mixed(1, 10, 10),
+  mixed(1, 50, 50),
+  mixed(1, 100, 100),
+  { ...mixed(1, 50, 3), hear: 'pcm' },
+  mixed(20, 5, 2),
+  mixed(50, 2, 0),
 ];
 
+/** As the table shows it. */
+export const nameOf = ({ rooms, peers, speakers }: Scenario) => `${rooms} × ${peers} × ${speakers}`;
+
 /** True where every frame that is heard is a packet that somebody sent, so that nothing is decoded for it. */
-export function isPassThrough({ speakers, delivery }: Scenario): boolean {
-  return speakers > 0 && (delivery === 'forward' || speakers === 1);
+export function isPassThrough({ peers, speakers, delivery, hear }: Scenario): boolean {
+  if (speakers === 0 || hear === 'pcm') return false;
+  return delivery === 'forward' || speakers === 1 || peers === 2;
 }
 
 /**

@@ -1,0 +1,30 @@
+/** Counts frames while a window is open. */
+export class Tally {
+  isOpen = false;
+  sent = 0;
+  received = 0;
+  /** Length of the windows so far. */
+  ms = 0;
+  #openedMs = 0;
+
+  open(): void {
+    this.#openedMs = performance.now();
+    this.isOpen = true;
+  }
+
+  /** @returns how long the window was open, in ms */
+  close(): number {
+    this.isOpen = false;
+    const windowMs = performance.now() - this.#openedMs;
+    this.ms += windowMs;
+    return windowMs;
+  }
+
+  countSent(): void {
+    if (this.isOpen) this.sent += 1;
+  }
+
+  countReceived(): void {
+    if (this.isOpen) this.received += 1;
+  }
+}
