@@ -97,7 +97,7 @@ async function opusMessages(content: Content, messageMs: number, random: Random)
 }
 
 /** Packets of one frame each as one packet (RFC 6716 §3.2.5: code 3, variable bit rate). */
-function joinOpusFrames(packets: Buffer[]): Buffer {
+export function joinOpusFrames(packets: Buffer[]): Buffer {
   const [first] = packets;
   if (!first || packets.length === 1) return first ?? Buffer.alloc(0);
   const lengths = packets.slice(0, -1).map(({ length }) => {

@@ -1,64 +1,120 @@
+import { Application, createEncoder, type EncoderOptions } from 'libopus-wasm';
 import { OpusDecoder } from 'opus-decoder';
-import { loadOpusCodec } from '../../src/audio/opus-codec.ts';
 import type { SampleFormat } from '../../src/audio/format.ts';
 import { loadResampler } from '../../src/audio/resampler.ts';
 import { downmix, readSamples, upmix, writeSamples } from '../../src/audio/samples.ts';
 import type { TestClient } from './client.ts';
+import { joinOpusFrames } from './corpus.ts';
 
 /** Tones to send, and ears to hear them with: the decoder is another one than the gateway's. */
 
 const RATE_HZ = 48_000;
-const FRAME_SAMPLES = 960;
 
-/** A sine of `frequencyHz`, -1…1, cut into frames of 20 ms. */
-function toneFrames(frequencyHz: number, amplitude: number, durationMs: number) {
-  return Array.from({ length: durationMs / 20 }, (_, frame) =>
-    Float32Array.from(
-      { length: FRAME_SAMPLES },
-      (_sample, i) =>
-        amplitude * Math.sin((2 * Math.PI * frequencyHz * (frame * FRAME_SAMPLES + i)) / RATE_HZ),
-    ),
+/** A sine of `frequencyHz`, -1…1. */
+export const tone = (
+  frequencyHz: number,
+  amplitude: number,
+  durationMs: number,
+  rateHz = RATE_HZ,
+): Float32Array =>
+  Float32Array.from(
+    { length: Math.round((rateHz * durationMs) / 1000) },
+    (_, i) => amplitude * Math.sin((2 * Math.PI * frequencyHz * i) / rateHz),
   );
-}
 
-/** The same tone as Opus packets. */
-export async function opusTone(frequencyHz: number, amplitude: number, durationMs: number) {
-  const codec = await loadOpusCodec({ bitrateBps: 48_000, complexity: 5 });
-  const encoder = await codec.createEncoder(RATE_HZ);
-  const packets = toneFrames(frequencyHz, amplitude, durationMs).map((frame) =>
-    encoder.encode(frame),
-  );
-  encoder.close();
-  return packets;
-}
-
-/** The same tone as 16-bit PCM, a message for each 20 ms. */
-export function pcmTone(frequencyHz: number, amplitude: number, durationMs: number): Buffer[] {
-  return toneFrames(frequencyHz, amplitude, durationMs).map((frame) => {
-    const bytes = Buffer.alloc(frame.length * 2);
-    frame.forEach((sample, i) => bytes.writeInt16LE(Math.round(sample * 32767), i * 2));
-    return bytes;
+/** A sine that rises, at a steady pace, from one frequency to another. */
+export function sweep(
+  [fromHz, toHz]: [number, number],
+  amplitude: number,
+  durationMs: number,
+  rateHz = RATE_HZ,
+): Float32Array {
+  const pace = ((toHz - fromHz) / durationMs) * 1000;
+  return Float32Array.from({ length: Math.round((rateHz * durationMs) / 1000) }, (_, i) => {
+    const seconds = i / rateHz;
+    return amplitude * Math.sin(2 * Math.PI * (fromHz * seconds + (pace / 2) * seconds ** 2));
   });
 }
 
+/** Lets a sound begin and end without a click. */
+export function fade(sound: Float32Array, fadeMs = 20): Float32Array {
+  const fadeSamples = (fadeMs * RATE_HZ) / 1000;
+  return sound.map((sample, i) => {
+    const fromEdge = Math.min(1, i / fadeSamples, (sound.length - 1 - i) / fadeSamples);
+    return (sample * (1 - Math.cos(Math.PI * fromEdge))) / 2;
+  });
+}
+
+/** What makes packets of more than 60 ms joins several of these. */
+const JOINED_FRAME_MS = 20;
+
+/** Sound at 48 kHz, on both channels if there are two, as Opus packets of `packetMs` each. */
+export async function encodeOpus(
+  sound: Float32Array,
+  packetMs = 20,
+  options: EncoderOptions = {},
+): Promise<Buffer[]> {
+  const { channels = 1 } = options;
+  const frameMs = packetMs > 60 ? JOINED_FRAME_MS : packetMs;
+  const frameSize = (frameMs * RATE_HZ) / 1000;
+  const encoder = await createEncoder({
+    sampleRate: RATE_HZ,
+    frameSize,
+    channels,
+    application: Application.RestrictedLowDelay,
+    bitrate: 48_000,
+    complexity: 5,
+    ...options,
+  });
+  const frames = Array.from({ length: Math.floor(sound.length / frameSize) }, (_, i) =>
+    Buffer.from(
+      encoder.encodeFloat(upmix(sound.subarray(i * frameSize, (i + 1) * frameSize), channels)),
+    ),
+  );
+  encoder.free();
+  const framesPerPacket = packetMs / frameMs;
+  return Array.from({ length: Math.floor(frames.length / framesPerPacket) }, (_, i) =>
+    joinOpusFrames(frames.slice(i * framesPerPacket, (i + 1) * framesPerPacket)),
+  );
+}
+
+/** A sine of `frequencyHz` as Opus packets of 20 ms. */
+export const opusTone = (frequencyHz: number, amplitude: number, durationMs: number) =>
+  encodeOpus(tone(frequencyHz, amplitude, durationMs));
+
+/** The same tone as 16-bit PCM, a message for each 20 ms. */
+export const pcmTone = (frequencyHz: number, amplitude: number, durationMs: number): Buffer[] =>
+  sampleTone(
+    { codec: 'pcm_s16le', rateHz: RATE_HZ, channels: 1 },
+    frequencyHz,
+    amplitude,
+    durationMs,
+  );
+
 /** A sine of `frequencyHz` in any format of samples, cut into messages of so many ms. */
-export function sampleTone(
-  { codec, rateHz, channels }: SampleFormat,
+export const sampleTone = (
+  format: SampleFormat,
   frequencyHz: number,
   amplitude: number,
   durationMs: number,
   messageMs = 20,
+): Buffer[] =>
+  sampleMessages(format, tone(frequencyHz, amplitude, durationMs, format.rateHz), messageMs);
+
+/** Sound at the rate of a format of samples, cut into messages of so many ms; what is left over is left out. */
+export function sampleMessages(
+  { codec, rateHz, channels }: SampleFormat,
+  sound: Float32Array,
+  messageMs = 20,
 ): Buffer[] {
-  const tone = Float32Array.from(
-    { length: Math.round((rateHz * durationMs) / 1000) },
-    (_, i) => amplitude * Math.sin((2 * Math.PI * frequencyHz * i) / rateHz),
-  );
-  const bytes = writeSamples(upmix(tone, channels), codec);
-  const frameBytes = bytes.length / tone.length;
+  const bytes = writeSamples(upmix(sound, channels), codec);
+  const frameBytes = bytes.length / sound.length;
   const cut = (message: number) => frameBytes * Math.round((message * rateHz * messageMs) / 1000);
-  return Array.from({ length: Math.floor(durationMs / messageMs) }, (_, i) =>
-    bytes.subarray(cut(i), cut(i + 1)),
-  );
+  const messages: Buffer[] = [];
+  for (let i = 0; cut(i + 1) <= bytes.length; i += 1) {
+    messages.push(bytes.subarray(cut(i), cut(i + 1)));
+  }
+  return messages;
 }
 
 /** Joins messages of samples, and brings them to 48 kHz as they are heard by one ear. */
@@ -131,8 +187,11 @@ export function joinPcm(messages: Buffer[]): Float32Array {
   );
 }
 
-/** The amplitude (1 is full scale) of one frequency in a stretch of sound. */
-export function amplitudeOf(samples: Float32Array, frequencyHz: number): number {
+/** One frequency in a stretch of sound: its amplitude (1 is full scale) and its phase, 0 for a cosine that begins there. */
+export function toneIn(
+  samples: Float32Array,
+  frequencyHz: number,
+): { amplitude: number; phase: number } {
   let re = 0;
   let im = 0;
   for (let i = 0; i < samples.length; i += 1) {
@@ -140,8 +199,12 @@ export function amplitudeOf(samples: Float32Array, frequencyHz: number): number 
     re += samples[i]! * Math.cos(angle);
     im -= samples[i]! * Math.sin(angle);
   }
-  return (2 * Math.hypot(re, im)) / samples.length;
+  return { amplitude: (2 * Math.hypot(re, im)) / samples.length, phase: Math.atan2(im, re) };
 }
+
+/** The amplitude (1 is full scale) of one frequency in a stretch of sound. */
+export const amplitudeOf = (samples: Float32Array, frequencyHz: number): number =>
+  toneIn(samples, frequencyHz).amplitude;
 
 /** The strongest frequency, to the nearest 10 Hz below 4 kHz. */
 export function peakHz(samples: Float32Array): number {

@@ -1,0 +1,162 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
+import type { AudioFormat, SampleFormat } from '../../src/audio/format.ts';
+import { findGlitches } from '../support/glitches.ts';
+import { type Heard, SimulatedRoom, streamOf } from '../support/simulated-room.ts';
+import {
+  amplitudeOf,
+  decodeOpus,
+  encodeOpus,
+  fade,
+  joinSamples,
+  opusTone,
+  toDb,
+  tone,
+  toneIn,
+} from '../support/sound.ts';
+
+const OPUS: AudioFormat = { codec: 'opus' };
+const pcm = (rateHz: number): SampleFormat => ({ codec: 'pcm_s16le', rateHz, channels: 1 });
+
+const AMPLITUDE = 0.25;
+const SETTLED_SAMPLES = 9600;
+/** 40 ms hold a whole number of periods of each tone, and 20 ms do not: a frame too many or too few turns it over. */
+const WINDOW_SAMPLES = 1920;
+const [FIRST_HZ, SECOND_HZ] = [525, 925];
+
+let codecs: Codecs;
+beforeAll(async () => {
+  codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
+});
+
+const soundOf = (format: AudioFormat, { frames }: Heard) =>
+  format.codec === 'opus' ? decodeOpus(frames) : joinSamples(format, frames);
+
+/** Amplitude in dB against `AMPLITUDE`, and phase, of the first speaker's tone in each 40 ms. */
+const course = (sound: Float32Array) =>
+  Array.from({ length: Math.floor(sound.length / WINDOW_SAMPLES) }, (_, i) => {
+    const window = sound.subarray(i * WINDOW_SAMPLES, (i + 1) * WINDOW_SAMPLES);
+    const { amplitude, phase } = toneIn(window, FIRST_HZ);
+    return { db: toDb(amplitude / AMPLITUDE), phase };
+  });
+
+describe('one speaker, two, and one again', () => {
+  const formats: [string, AudioFormat, number][] = [
+    ['Opus', OPUS, 1.5],
+    ['PCM at 48 kHz', pcm(48_000), 0.5],
+    ['PCM at 16 kHz', pcm(16_000), 0.5],
+  ];
+
+  /** The first speaks for 5 s, in packets of `frameMs`; the second from `fromMs` on for 1.2 s, and again a second after that. */
+  async function listenToBoth(fromMs: number, frameMs = 20) {
+    const room = new SimulatedRoom(codecs, ['a', 'b']);
+    const heard = formats.map(([name, format]) => room.listen(name, format));
+    const [a, b] = [room.listen('a', OPUS), room.listen('b', OPUS)];
+    const first = await encodeOpus(tone(FIRST_HZ, AMPLITUDE, 5040), frameMs);
+    const second = await encodeOpus(fade(tone(SECOND_HZ, AMPLITUDE, 1200)));
+    await room.play(
+      streamOf('a', first),
+      streamOf('b', second, { fromMs }),
+      streamOf('b', second, { fromMs: fromMs + 2200 }),
+    );
+    room.mixer.close();
+    expect(room.faults).toEqual([]);
+    return { heard, a, b, first, second };
+  }
+
+  test.each([
+    [20, 1000],
+    [20, 1003],
+    [20, 1009.5],
+    [20, 1011],
+    [20, 1017],
+    [2.5, 1000],
+    [5, 1000],
+    [10, 1003],
+  ])(
+    'the first in packets of %f ms, the second from %f ms on: no click, the first keeps its level and its phase',
+    async (frameMs, fromMs) => {
+      const { heard } = await listenToBoth(fromMs, frameMs);
+      for (const [i, [, format, toleranceDb]] of formats.entries()) {
+        const sound = await soundOf(format, heard[i]!);
+        expect(sound.length / 48).toBeGreaterThan(4900);
+        const settled = sound.subarray(SETTLED_SAMPLES);
+        expect(findGlitches(settled)).toEqual([]);
+        const windows = course(settled);
+        const phases = windows.map(({ phase }) => phase - windows[0]!.phase);
+        expect(Math.max(...windows.map(({ db }) => Math.abs(db)))).toBeLessThan(toleranceDb);
+        expect(Math.max(...phases.map(Math.abs))).toBeLessThan(0.15);
+        const second = amplitudeOf(settled.subarray(48_000, 72_000), SECOND_HZ);
+        expect(Math.abs(toDb(second / AMPLITUDE))).toBeLessThan(toleranceDb);
+      }
+    },
+  );
+
+  test('who hears one of them alone is given every packet of him, once and in order', async () => {
+    const { a, b, first, second } = await listenToBoth(1000);
+    expect(b.frames).toEqual(first.slice(0, b.frames.length));
+    expect(b.frames.length).toBeGreaterThan(first.length - 4);
+    expect(a.frames).toEqual([...second, ...second]);
+  });
+});
+
+describe('mix-minus', () => {
+  test.each([2, 3, 8])(
+    '%i speakers: each hears the others, and nothing of himself',
+    async (count) => {
+      const speakers = Array.from({ length: count }, (_, i) => ({
+        name: `speaker ${i}`,
+        hz: 300 + 275 * i,
+      }));
+      const amplitude = 0.1;
+      const room = new SimulatedRoom(
+        codecs,
+        speakers.map(({ name }) => name),
+      );
+      const heard = speakers.map(({ name }) => room.listen(name, pcm(48_000)));
+      const streams = speakers.map(async ({ name, hz }) =>
+        streamOf(name, await opusTone(hz, amplitude, 1500)),
+      );
+      await room.play(...(await Promise.all(streams)));
+      room.mixer.close();
+      for (const [i, own] of speakers.entries()) {
+        const sound = await joinSamples(pcm(48_000), heard[i]!.frames);
+        const settled = sound.subarray(SETTLED_SAMPLES, SETTLED_SAMPLES + 48_000);
+        expect(settled).toHaveLength(48_000);
+        const relativeDb = (hz: number) => toDb(amplitudeOf(settled, hz) / amplitude);
+        const others = speakers.filter((speaker) => speaker !== own);
+        expect(Math.max(...others.map(({ hz }) => Math.abs(relativeDb(hz))))).toBeLessThan(0.5);
+        expect(relativeDb(own.hz)).toBeLessThan(-40);
+      }
+    },
+  );
+});
+
+test.each([
+  [500, 900],
+  [440, 554],
+  [500, 507],
+])(
+  'tones of %i and %i Hz at 0.7 of full scale: limited, at 20 dB or more over noise',
+  async (...tonesHz) => {
+    const room = new SimulatedRoom(codecs, ['a', 'b']);
+    const heard = room.listen('x', pcm(48_000));
+    const [a, b] = await Promise.all(tonesHz.map((hz) => opusTone(hz, 0.7, 1600)));
+    await room.play(streamOf('a', a!), streamOf('b', b!));
+    room.mixer.close();
+    const sound = await joinSamples(pcm(48_000), heard.frames);
+    const settled = sound.subarray(SETTLED_SAMPLES, SETTLED_SAMPLES + 48_000);
+    const tones = tonesHz.map((hz) => ({ hz, ...toneIn(settled, hz) }));
+    const noise = settled.map((sample, i) =>
+      tones.reduce(
+        (rest, { hz, amplitude, phase }) =>
+          rest - amplitude * Math.cos((2 * Math.PI * hz * i) / 48_000 + phase),
+        sample,
+      ),
+    );
+    const signalPower = tones.reduce((sum, { amplitude }) => sum + amplitude ** 2 / 2, 0);
+    const noisePower = noise.reduce((sum, sample) => sum + sample ** 2, 0) / noise.length;
+    expect(10 * Math.log10(signalPower / noisePower)).toBeGreaterThan(20);
+    expect(Math.abs(toDb(tones[0]!.amplitude / tones[1]!.amplitude))).toBeLessThan(0.5);
+  },
+);
