@@ -2,7 +2,7 @@ import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
 import fastifyWebsocket from '@fastify/websocket';
-import Fastify, { type FastifyInstance } from 'fastify';
+import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify';
 import type { Settings } from '../config/settings.ts';
 import { Accounts } from './accounts/accounts.ts';
 import { type DemoAccount, openDemoAccount } from './accounts/demo-account.ts';
@@ -18,6 +18,11 @@ import { registerWebSocketRoute } from './signaling/websocket-route.ts';
 import { Redis } from './store/redis.ts';
 import { startRedisServer } from './store/redis-server.ts';
 import { CcuLeases } from './usage/ccu-leases.ts';
+import { Meter } from './usage/meter.ts';
+import { Quota } from './usage/quota.ts';
+import { UsageReporter } from './usage/usage-reporter.ts';
+import { UsageStore } from './usage/usage-store.ts';
+import { watchAccounts } from './signaling/account-watch.ts';
 
 /** ws itself closes with 1009 beyond this; up to here the session does, with a word of why. */
 const MAX_PAYLOAD_BYTES = 1 << 20;
@@ -64,6 +69,12 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
   const demo = settings.DEMO_ACCOUNT
     ? await openDemoAccount(accounts, settings.DATA_DIR)
     : undefined;
+  const sessions = new Sessions();
+  await watchAccounts(redis, accounts, sessions, log);
+  const usage = new UsageStore(redis);
+  const meter = new Meter();
+  const quota = openQuota(usage, sessions);
+  opened.adopt(openReporter(meter, usage, quota, sessions, log), (part) => part.close());
   const leases = opened.adopt(new CcuLeases(redis, log), (part) => part.close());
   const pool = opened.adopt(
     await MediaWorkerPool.open(
@@ -93,13 +104,13 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
   const rooms = new RoomRegistry({
     pool,
     mixHost,
+    meterPeer: (accountId, room, kind) => meter.enter(accountId, room, kind),
     clock: new FrameClock(),
     log,
     maxMixedSpeakers: settings.MIX_MAX_SPEAKERS,
     talkThresholdDbov: settings.TALK_THRESHOLD_DBOV,
     talkHoldMs: settings.TALK_HOLD_MS,
   });
-  const sessions = new Sessions();
   await server.register(fastifyWebsocket, {
     options: webSocketOptions,
     preClose: () => sessions.drain(),
@@ -108,8 +119,16 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     root: fileURLToPath(new URL('../build/web', import.meta.url)),
   });
   registerProblems(server);
-  registerMeRoute(server, { accounts, leases, redis });
-  registerWebSocketRoute(server, { accounts, leases, redis, rooms, sessions, codecs });
+  registerMeRoute(server, { accounts, leases, usage });
+  registerWebSocketRoute(server, {
+    accounts,
+    leases,
+    usage,
+    quota,
+    rooms,
+    sessions,
+    codecs,
+  });
   opened.adopt(server, (part) => part.close());
   await server.listen({ host: settings.HOST, port: settings.PORT });
   return {
@@ -123,6 +142,37 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
       return opened.disposeAsync();
     },
   };
+}
+
+/** What happens when an account's minutes run low, or out. */
+function openQuota(usage: UsageStore, sessions: Sessions): Quota {
+  return new Quota(usage, {
+    onWarning: (accountId, remainingMinutes, resetsAt) => {
+      const warning = {
+        remaining_minutes: Math.round(remainingMinutes * 100) / 100,
+        resets_at: resetsAt,
+      };
+      for (const session of sessions.of(accountId)) {
+        session.notify({ type: 'quota_warning', ...warning });
+      }
+    },
+    onExhausted: (accountId) => {
+      for (const session of sessions.of(accountId)) session.exhaust();
+    },
+  });
+}
+
+function openReporter(
+  meter: Meter,
+  usage: UsageStore,
+  quota: Quota,
+  sessions: Sessions,
+  log: FastifyBaseLogger,
+): UsageReporter {
+  return new UsageReporter(meter, usage, log, (accountId, monthMs, wallMs) => {
+    const [session] = sessions.of(accountId);
+    if (session) quota.update(accountId, session.account.plan, monthMs, wallMs);
+  });
 }
 
 /** The Redis of the operator, or one of our own. */

@@ -7,14 +7,16 @@ import { KEY_PREFIX, type Redis } from '../store/redis.ts';
 /** What clients see of an account (docs/protocol.md §1). */
 export const AccountSchema = Type.Object({
   id: Type.Integer(),
-  name: Type.String(),
-  email: Type.String(),
+  name: Type.String({ minLength: 1, maxLength: 200 }),
+  email: Type.String({ maxLength: 254, pattern: '^[^\\s@]+@[^\\s@]+$' }),
   plan: Type.Enum(['free', 'starter', 'pro']),
   status: Type.Enum(['active', 'suspended', 'closed']),
 });
 
-const StoredAccountSchema = Type.Object({
+/** All there is of it. */
+export const StoredAccountSchema = Type.Object({
   ...AccountSchema.properties,
+  created_at: Type.Optional(Type.String()),
   /** What its peers hear who never speak and do not say in what; Opus, if not set. */
   default_audio: Type.Optional(Type.String()),
   /** What its peers send who do not say what, where the operator knows. */
@@ -22,10 +24,33 @@ const StoredAccountSchema = Type.Object({
 });
 
 export type Account = Static<typeof StoredAccountSchema>;
+/** What may be changed of one; an empty text takes a format away. */
+export type AccountChanges = Partial<Omit<Account, 'id' | 'created_at'>>;
+
+/** An API key as an operator sees it. The key itself is shown once, when it is made. */
+export const ApiKeySchema = Type.Object({
+  id: Type.String(),
+  created_at: Type.String(),
+  last_used_at: Type.Optional(Type.String()),
+});
+export type ApiKey = Static<typeof ApiKeySchema>;
+
+/** Who a key is of. */
+export type Credentials = { account: Account; keyId: string };
+
+/** Published with the id of every account that has changed, or lost a key. */
+export const ACCOUNT_CHANGES = `${KEY_PREFIX}account_changes`;
+
+const KEY_START = 'pl_';
+const KEY_ID_DIGITS = 16;
+/** `last_used_at` is no more exact than this, so that using a key is hardly ever a write. */
+const LAST_USED_RESOLUTION_MS = 60_000;
 
 const validator = Compile(StoredAccountSchema);
 const accountKey = (id: number) => `${KEY_PREFIX}account:${id}`;
-const apiKeyKey = (hash: string) => `${KEY_PREFIX}api_key:${hash}`;
+const accountKeysKey = (id: number) => `${KEY_PREFIX}account:${id}:keys`;
+const apiKeyKey = (hash: string) => `${KEY_PREFIX}key:${hash}`;
+const ALL_ACCOUNTS = `${KEY_PREFIX}accounts`;
 const hashOf = (apiKey: string) => createHash('sha256').update(apiKey).digest('hex');
 
 /** Accounts and their API keys, in Redis. A key is kept only as its SHA-256: 256 random bits need no salt. */
@@ -36,40 +61,135 @@ export class Accounts {
     this.#redis = redis;
   }
 
-  async create(account: Omit<Account, 'id' | 'status'>): Promise<Account> {
+  async create(given: Omit<Account, 'id' | 'status' | 'created_at'>): Promise<Account> {
     return this.#redis.run(async (client) => {
       const id = await client.incr(`${KEY_PREFIX}account:last_id`);
-      const status = 'active';
-      await client.hSet(accountKey(id), { ...account, id, status });
-      return { ...account, id, status };
+      const status = 'active' as const;
+      const account = { ...given, id, status, created_at: new Date().toISOString() };
+      await client.multi().hSet(accountKey(id), account).sAdd(ALL_ACCOUNTS, String(id)).exec();
+      return account;
     });
   }
 
+  async find(id: number): Promise<Account | undefined> {
+    const fields = await this.#redis.run((client) => client.hGetAll(accountKey(id)));
+    return parseAccount(fields);
+  }
+
+  /** @throws {PartylineError} `not_found` */
+  async need(id: number): Promise<Account> {
+    const account = await this.find(id);
+    if (!account) throw new PartylineError('not_found', `There is no account ${id}.`);
+    return account;
+  }
+
+  /** All, by id. */
+  async list(): Promise<Account[]> {
+    const ids = await this.#redis.run((client) => client.sMembers(ALL_ACCOUNTS));
+    const accounts = await Promise.all(ids.map((id) => this.find(Number(id))));
+    return accounts
+      .filter((account) => account !== undefined)
+      .toSorted((one, other) => one.id - other.id);
+  }
+
+  /**
+   * Changes an account; running nodes feel it at once.
+   * @throws {PartylineError} `not_found`, `bad_request`
+   */
+  async update(id: number, changes: AccountChanges): Promise<Account> {
+    const before = await this.need(id);
+    if (before.status === 'closed') {
+      throw new PartylineError('bad_request', `Account ${id} is closed for good.`);
+    }
+    const entries = Object.entries(changes);
+    const emptied = entries.filter(([, value]) => value === '').map(([name]) => name);
+    const set = Object.fromEntries(entries.filter(([, value]) => value !== ''));
+    await this.#redis.run(async (client) => {
+      const change = client.multi();
+      if (Object.keys(set).length > 0) change.hSet(accountKey(id), set);
+      if (emptied.length > 0) change.hDel(accountKey(id), emptied);
+      await change.publish(ACCOUNT_CHANGES, String(id)).exec();
+    });
+    return this.need(id);
+  }
+
   /** Makes a new key for an account; this is the only time that it can be seen. */
-  async addKey(accountId: number): Promise<string> {
-    const apiKey = `pl_${randomBytes(32).toString('base64url')}`;
-    await this.#redis.run((client) => client.set(apiKeyKey(hashOf(apiKey)), accountId));
-    return apiKey;
+  async addKey(accountId: number): Promise<{ id: string; apiKey: string }> {
+    await this.need(accountId);
+    const apiKey = KEY_START + randomBytes(32).toString('base64url');
+    const hash = hashOf(apiKey);
+    const fields = { account: accountId, created_at: new Date().toISOString() };
+    await this.#redis.run((client) =>
+      client.multi().hSet(apiKeyKey(hash), fields).sAdd(accountKeysKey(accountId), hash).exec(),
+    );
+    return { id: hash.slice(0, KEY_ID_DIGITS), apiKey };
+  }
+
+  async listKeys(accountId: number): Promise<ApiKey[]> {
+    return this.#redis.run(async (client) => {
+      const hashes = await client.sMembers(accountKeysKey(accountId));
+      const keys = await Promise.all(
+        hashes.map(async (hash) => {
+          const { created_at: createdAt = '', last_used_at: lastUsedAt } = await client.hGetAll(
+            apiKeyKey(hash),
+          );
+          const used = lastUsedAt === undefined ? {} : { last_used_at: lastUsedAt };
+          return { id: hash.slice(0, KEY_ID_DIGITS), created_at: createdAt, ...used };
+        }),
+      );
+      return keys.toSorted((one, other) => one.created_at.localeCompare(other.created_at));
+    });
+  }
+
+  /**
+   * Makes a key worthless; running nodes feel it at once.
+   * @throws {PartylineError} `not_found`
+   */
+  async revokeKey(accountId: number, keyId: string): Promise<void> {
+    const isFound = await this.#redis.run(async (client) => {
+      const hashes = await client.sMembers(accountKeysKey(accountId));
+      const hash = hashes.find((candidate) => candidate.slice(0, KEY_ID_DIGITS) === keyId);
+      if (!hash) return false;
+      await client
+        .multi()
+        .del(apiKeyKey(hash))
+        .sRem(accountKeysKey(accountId), hash)
+        .publish(ACCOUNT_CHANGES, String(accountId))
+        .exec();
+      return true;
+    });
+    if (!isFound) throw new PartylineError('not_found', `There is no key ${keyId}.`);
   }
 
   /**
    * The account to which a key gives access.
    * @throws {PartylineError} `unauthorized` for an unknown key, `forbidden` if the account is not active, `overloaded`
    */
-  async authenticate(apiKey: string): Promise<Account> {
-    const account = await this.findByKey(apiKey);
-    if (!account) throw new PartylineError('unauthorized', 'The API key is not known.');
-    if (account.status !== 'active') {
-      throw new PartylineError('forbidden', `The account is ${account.status}.`);
-    }
-    return account;
+  async authenticate(apiKey: string): Promise<Credentials> {
+    const credentials = await this.findByKey(apiKey);
+    if (!credentials) throw new PartylineError('unauthorized', 'The API key is not known.');
+    const { status } = credentials.account;
+    if (status !== 'active') throw new PartylineError('forbidden', `The account is ${status}.`);
+    return credentials;
   }
 
-  async findByKey(apiKey: string): Promise<Account | undefined> {
+  async findByKey(apiKey: string): Promise<Credentials | undefined> {
+    const hash = hashOf(apiKey);
     const fields = await this.#redis.run(async (client) => {
-      const id = await client.get(apiKeyKey(hashOf(apiKey)));
-      return id === null ? undefined : { ...(await client.hGetAll(accountKey(Number(id)))), id };
+      const { account: id, last_used_at: lastUsedAt } = await client.hGetAll(apiKeyKey(hash));
+      if (id === undefined) return undefined;
+      const now = new Date();
+      const isFresh = now.getTime() - Date.parse(lastUsedAt ?? '') < LAST_USED_RESOLUTION_MS;
+      if (!isFresh) await client.hSet(apiKeyKey(hash), 'last_used_at', now.toISOString());
+      return client.hGetAll(accountKey(Number(id)));
     });
-    return fields && validator.Parse({ ...fields, id: Number(fields.id) });
+    const account = fields && parseAccount(fields);
+    return account && { account, keyId: hash.slice(0, KEY_ID_DIGITS) };
   }
+}
+
+function parseAccount(fields: Record<string, string>): Account | undefined {
+  return fields['id'] === undefined
+    ? undefined
+    : validator.Parse({ ...fields, id: Number(fields['id']) });
 }

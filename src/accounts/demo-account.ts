@@ -11,10 +11,10 @@ export type DemoAccount = { account: Account; apiKey: string };
 export async function openDemoAccount(accounts: Accounts, dataDir: string): Promise<DemoAccount> {
   const file = join(dataDir, 'demo-key');
   const known = await readIfThere(file);
-  const account = known === undefined ? undefined : await accounts.findByKey(known);
-  if (known !== undefined && account) return { account, apiKey: known };
+  const credentials = known === undefined ? undefined : await accounts.findByKey(known);
+  if (known !== undefined && credentials) return { account: credentials.account, apiKey: known };
   const created = await accounts.create({ name: 'Demo', email: 'demo@localhost', plan: 'pro' });
-  const apiKey = await accounts.addKey(created.id);
+  const { apiKey } = await accounts.addKey(created.id);
   await mkdir(dataDir, { recursive: true });
   await writeFile(file, apiKey, { mode: 0o600 });
   return { account: created, apiKey };

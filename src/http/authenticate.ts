@@ -11,7 +11,7 @@ export async function authenticate(request: FastifyRequest, accounts: Accounts):
   if (scheme?.toLowerCase() !== 'bearer' || !apiKey) {
     throw new PartylineError('unauthorized', 'Send "Authorization: Bearer <API key>".');
   }
-  const account = await accounts.findByKey(apiKey);
-  if (!account) throw new PartylineError('unauthorized', 'The API key is not known.');
-  return account;
+  const credentials = await accounts.findByKey(apiKey);
+  if (!credentials) throw new PartylineError('unauthorized', 'The API key is not known.');
+  return credentials.account;
 }

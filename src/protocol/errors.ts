@@ -10,6 +10,12 @@ const KINDS = {
   bad_request: { closeCode: 4400, status: 400, retryable: false, title: 'Bad request' },
   bad_message: { closeCode: 4400, status: 400, retryable: false, title: 'Bad message' },
   unauthorized: { closeCode: 4401, status: 401, retryable: false, title: 'Unauthorized' },
+  minutes_exhausted: {
+    closeCode: 4402,
+    status: 402,
+    retryable: false,
+    title: 'Minutes exhausted',
+  },
   forbidden: { closeCode: 4403, status: 403, retryable: false, title: 'Forbidden' },
   heartbeat_timeout: { closeCode: 4408, status: 408, retryable: true, title: 'Heartbeat time-out' },
   replaced: { closeCode: 4409, status: 409, retryable: false, title: 'Replaced' },

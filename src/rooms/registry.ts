@@ -24,7 +24,8 @@ export class RoomRegistry {
     let entry = this.#entries.get(key);
     if (!entry) {
       const log = this.#parts.log.child({ account: accountId, room: name });
-      entry = { opening: Room.open({ ...this.#parts, log }), users: 0 };
+      const place = { ...this.#parts, log, accountId, name };
+      entry = { opening: Room.open(place), users: 0 };
       this.#entries.set(key, entry);
     }
     const held = entry;

@@ -5,11 +5,18 @@ import type { MixHost } from '../audio/mixing/mix-host.ts';
 import { Downlink } from '../bridge/downlink.ts';
 import type { MediaWorkerPool } from '../media/media-worker-pool.ts';
 import type { RoomRouter } from '../media/room-router.ts';
-import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/messages.ts';
+import type {
+  LeaveReason,
+  PeerDescription,
+  PeerKind,
+  ServerMessage,
+} from '../protocol/messages.ts';
 import type { Peer, RoomProducer } from './peer.ts';
 import { SpeakingReporter } from './speaking-reporter.ts';
 
 export type RoomParts = {
+  /** Counts a peer of an account in, until what it returns is called. */
+  meterPeer: (accountId: number, room: string, kind: PeerKind) => () => void;
   pool: MediaWorkerPool;
   mixHost: MixHost;
   clock: FrameClock;
@@ -23,6 +30,9 @@ export type RoomParts = {
 
 const JITTER_BUFFER_LIMITS = { minMs: 5, maxMs: 200 };
 
+/** Whose room it is, and what it is called. */
+export type RoomPlace = { accountId: number; name: string };
+
 /** One room: who is in it, who produces, and its media: a router, and the mixer for those who listen over a WebSocket. */
 export class Room {
   readonly log: FastifyBaseLogger;
@@ -33,13 +43,17 @@ export class Room {
   readonly #speaking: SpeakingReporter;
   readonly #peers = new Map<string, Peer>();
   readonly #producers = new Map<string, RoomProducer>();
+  readonly #meterPeer: (peer: Peer) => () => void;
+  readonly #stopMetering = new Map<Peer, () => void>();
   #browsers = 0;
   #nextSpeaker = 0;
 
-  private constructor(router: RoomRouter, parts: RoomParts) {
+  private constructor(router: RoomRouter, parts: RoomParts & RoomPlace) {
     this.log = parts.log;
     this.router = router;
     this.clock = parts.clock;
+    const { accountId, name, meterPeer } = parts;
+    this.#meterPeer = ({ kind }) => meterPeer(accountId, name, kind);
     this.mixer = new Mixer(
       parts.mixHost,
       parts.clock,
@@ -61,7 +75,7 @@ export class Room {
   }
 
   /** Opens a room with nobody in it. */
-  static async open(parts: RoomParts): Promise<Room> {
+  static async open(parts: RoomParts & RoomPlace): Promise<Room> {
     const router = await parts.pool.openRouter(() => room.#lost());
     const room = new Room(router, parts);
     return room;
@@ -83,6 +97,7 @@ export class Room {
   /** Lets a peer in and tells the others. */
   enter(peer: Peer): void {
     this.#peers.set(peer.name, peer);
+    this.#stopMetering.set(peer, this.#meterPeer(peer));
     if (peer.kind === 'webrtc') this.#browsers += 1;
     else this.mixer.addSpeaker(peer.name, peer.speaker);
     this.#broadcast({ type: 'peer_joined', ...describe(peer) }, peer);
@@ -99,6 +114,8 @@ export class Room {
   leave(peer: Peer, reason: LeaveReason): void {
     if (this.#peers.get(peer.name) !== peer) return;
     this.#peers.delete(peer.name);
+    this.#stopMetering.get(peer)?.();
+    this.#stopMetering.delete(peer);
     this.#producers.delete(peer.name);
     if (peer.kind === 'webrtc') this.#browsers -= 1;
     this.#downlink.remove(peer.name);

@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
+import type { Account, Credentials } from '../accounts/accounts.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import { FRAME_MS } from '../audio/format.ts';
 import { PartylineError } from '../protocol/errors.ts';
@@ -37,9 +38,14 @@ type State =
 
 export type SessionParts = {
   id: string;
-  accountId: number;
+  credentials: Credentials;
   /** The `peer` of the query. */
   peer: string;
+  /**
+   * Whether the account has minutes left to be in a room.
+   * @throws {PartylineError} `minutes_exhausted`
+   */
+  checkQuota: (account: Account) => Promise<void>;
   audio: AudioPreferences;
   /** Whether the client wants to be told how its audio fares. */
   wantsStats: boolean;
@@ -55,13 +61,13 @@ export type SessionParts = {
 export class Session implements PeerOutlet {
   readonly name: string;
   readonly log: FastifyBaseLogger;
-  readonly accountId: number;
   readonly #socket: WebSocket;
   readonly #parts: SessionParts;
   readonly #sendQueue: SendQueue;
   readonly #audio: ClientAudio;
   readonly #heartbeat: Heartbeat;
   readonly #badMessages = new BadMessageBudget();
+  #account: Account;
   #state: State = { name: 'lobby' };
   #handling: Promise<void> = Promise.resolve();
   #waitingMessages = 0;
@@ -69,7 +75,7 @@ export class Session implements PeerOutlet {
 
   constructor(socket: WebSocket, parts: SessionParts) {
     this.name = parts.peer;
-    this.accountId = parts.accountId;
+    this.#account = parts.credentials.account;
     this.log = parts.log;
     this.#socket = socket;
     this.#parts = parts;
@@ -98,6 +104,31 @@ export class Session implements PeerOutlet {
     });
     this.log.info('session started');
     if (room !== LOBBY) this.#enqueue({ type: 'join', room });
+  }
+
+  /** The account as it is now. */
+  get account(): Account {
+    return this.#account;
+  }
+
+  /**
+   * The account has changed.
+   * @param keyIds the keys that are still good
+   */
+  accountChanged(account: Account, keyIds: Set<string>): void {
+    this.#account = account;
+    if (account.status !== 'active') {
+      this.fail(new PartylineError('forbidden', `The account is ${account.status}.`));
+    } else if (!keyIds.has(this.#parts.credentials.keyId)) {
+      this.fail(new PartylineError('unauthorized', 'The API key has been revoked.'));
+    }
+  }
+
+  /** The month's minutes are used up: who is in a room must go; the lobby costs nothing. */
+  exhaust(): void {
+    if (this.#state.name !== 'in_room') return;
+    this.#leaveRoom('minutes_exhausted');
+    this.fail(new PartylineError('minutes_exhausted', 'The minutes of this month are used up.'));
   }
 
   notify(message: ServerMessage): void {
@@ -248,8 +279,8 @@ export class Session implements PeerOutlet {
     room: string,
     message: ClientMessages['join'],
   ): Promise<WebSocketPeer | WebRtcPeer> {
-    const { rooms, accountId } = this.#parts;
-    const lease = await rooms.acquire(accountId, room);
+    await this.#parts.checkQuota(this.#account);
+    const lease = await this.#parts.rooms.acquire(this.#account.id, room);
     try {
       return message.media
         ? await WebRtcPeer.open(lease, this, message.rtp_capabilities)
@@ -275,12 +306,17 @@ export class Session implements PeerOutlet {
     if (this.#state.name !== 'in_room') {
       throw new PartylineError('bad_message', 'leave: not in a room.');
     }
+    this.#leaveRoom('left', message.id);
+  }
+
+  #leaveRoom(reason: LeaveReason, replyTo?: string): void {
+    if (this.#state.name !== 'in_room') return;
     const { room, peer } = this.#state;
     this.#state = { name: 'lobby' };
     this.#audio.attach(undefined);
-    peer.close('left');
-    this.#answer(message.id, { type: 'left', room, reason: 'left' });
-    this.log.info({ room }, 'left');
+    peer.close(reason);
+    this.#answer(replyTo, { type: 'left', room, reason });
+    this.log.info({ room, reason }, 'left');
   }
 
   #answer(id: string | undefined, message: ServerMessage): void {

@@ -13,18 +13,28 @@ export class Sessions {
 
   /** Ends the session that has the same `peer`, if there is one. */
   replace(accountId: number, name: string): void {
-    this.#sessions.get(keyOf({ accountId, name }))?.replace();
+    this.#sessions.get(keyOf(accountId, name))?.replace();
   }
 
   add(session: Session): void {
-    this.replace(session.accountId, session.name);
-    this.#sessions.set(keyOf(session), session);
+    const { account, name } = session;
+    this.replace(account.id, name);
+    this.#sessions.set(keyOf(account.id, name), session);
     this.#timer ??= setInterval(() => this.#beat(), BEAT_EVERY_MS);
+  }
+
+  /** Those of an account. */
+  of(accountId: number): Session[] {
+    return [...this.#sessions.values()].filter((session) => session.account.id === accountId);
+  }
+
+  accountIds(): Set<number> {
+    return new Set([...this.#sessions.values()].map((session) => session.account.id));
   }
 
   /** Called by the session as it ends. */
   delete(session: Session): void {
-    const key = keyOf(session);
+    const key = keyOf(session.account.id, session.name);
     if (this.#sessions.get(key) !== session) return;
     this.#sessions.delete(key);
     if (this.#sessions.size > 0) return;
@@ -43,4 +53,4 @@ export class Sessions {
   }
 }
 
-const keyOf = ({ accountId, name }: Pick<Session, 'accountId' | 'name'>) => `${accountId}:${name}`;
+const keyOf = (accountId: number, name: string) => `${accountId}:${name}`;

@@ -9,7 +9,8 @@ import { PartylineError } from '../protocol/errors.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
 import type { CcuLeases } from '../usage/ccu-leases.ts';
 import { readSummary } from '../usage/summary.ts';
-import type { Redis } from '../store/redis.ts';
+import type { Quota } from '../usage/quota.ts';
+import type { UsageStore } from '../usage/usage-store.ts';
 import { errorMessage } from '../protocol/messages.ts';
 import { type AudioPreferences, parseAudioOut } from './client-audio.ts';
 import { checkName, LOBBY } from './names.ts';
@@ -19,7 +20,8 @@ import type { Sessions } from './sessions.ts';
 export type WebSocketRouteParts = {
   accounts: Accounts;
   leases: CcuLeases;
-  redis: Redis;
+  usage: UsageStore;
+  quota: Quota;
   rooms: RoomRegistry;
   sessions: Sessions;
   codecs: Codecs;
@@ -57,30 +59,33 @@ async function openSession(
   request: FastifyRequest,
   parts: WebSocketRouteParts,
 ): Promise<void> {
-  const { accounts, leases, sessions } = parts;
+  const { accounts, leases, sessions, quota } = parts;
   const query = readQuery(request);
-  const account = await accounts.authenticate(query.apiKey);
+  const credentials = await accounts.authenticate(query.apiKey);
+  const { account } = credentials;
   const id = randomUUID();
   const log = request.log.child({ account: account.id, peer: query.peer, session: id });
   // Before a lease is asked for: who replaces himself needs no second one.
   sessions.replace(account.id, query.peer);
-  await leases.admit(account.id, id, PLANS[account.plan].maxCcu);
+  const holder = { accountId: account.id, peer: query.peer, sessionId: id };
+  await leases.admit(holder, PLANS[account.plan].maxCcu);
   const release = () => {
-    leases.release(account.id, id).catch((fault: unknown) => {
+    leases.release(holder).catch((fault: unknown) => {
       log.warn({ err: fault }, 'lease not given back; it runs out by itself');
     });
   };
   try {
-    const { total_minutes: _used, ...limits } = await readSummary(parts.redis, leases, account);
+    const { total_minutes: _used, ...limits } = await readSummary(parts.usage, leases, account);
     if (socket.readyState !== socket.OPEN) {
       release();
       return;
     }
     const session: Session = new Session(socket, {
       id,
-      accountId: account.id,
+      credentials,
       peer: query.peer,
       audio: preferencesOf(query.audio, account),
+      checkQuota: ({ id: accountId, plan }) => quota.check(accountId, plan, Date.now()),
       wantsStats: query.stats,
       limits,
       rooms: parts.rooms,

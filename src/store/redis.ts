@@ -16,6 +16,7 @@ type Client = ReturnType<typeof newClient>;
 export class Redis {
   readonly #client: Client;
   readonly #log: FastifyBaseLogger;
+  readonly #subscribers: Client[] = [];
 
   private constructor(client: Client, log: FastifyBaseLogger) {
     this.#client = client;
@@ -60,8 +61,31 @@ export class Redis {
     }
   }
 
+  /**
+   * Hears what is published on a channel from now on, over a connection of its own.
+   * @param onGap messages may have been missed, because Redis was away
+   */
+  async subscribe(
+    channel: string,
+    onMessage: (message: string) => void,
+    onGap: () => void,
+  ): Promise<void> {
+    const subscriber = this.#client.duplicate();
+    this.#subscribers.push(subscriber);
+    // The other connection tells of it.
+    subscriber.on('error', () => {});
+    let isFirst = true;
+    subscriber.on('ready', () => {
+      if (!isFirst) onGap();
+      isFirst = false;
+    });
+    await subscriber.connect();
+    await subscriber.subscribe(channel, onMessage);
+  }
+
   /** Waits for what was asked for, leases given back among it; but not for a Redis that is away. */
   async close(): Promise<void> {
+    for (const subscriber of this.#subscribers) subscriber.destroy();
     const giveUp = setTimeout(() => this.#client.destroy(), COMMAND_TIMEOUT_MS);
     try {
       await this.#client.close();

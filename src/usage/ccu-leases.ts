@@ -7,27 +7,49 @@ const RENEW_EVERY_MS = 15_000;
 const RETRY_AFTER_MS = 5000;
 
 /**
- * Evicts what has expired, then admits or refuses; by Redis's own clock, which all nodes share.
- * KEYS[1] the account's leases; ARGV: session, limit, lease in ms. Returns { admitted 1 or 0, leases held }.
+ * A lease is of a peer, and held by the session that took it last: who replaces himself, on whatever node, takes over his
+ * own. KEYS[1] is a sorted set: peer → expiry in ms by Redis's own clock, which all nodes share; KEYS[2] a hash: peer →
+ * session.
  */
+
+/** Evicts what has expired, then admits or refuses. ARGV: peer, session, limit, lease in ms. Returns { 1 or 0, leases held }. */
 const ADMIT = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+for _, peer in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now)) do redis.call('HDEL', KEYS[2], peer) end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 local held = redis.call('ZCARD', KEYS[1])
-if held >= tonumber(ARGV[2]) then return { 0, held } end
-redis.call('ZADD', KEYS[1], now + ARGV[3], ARGV[1])
-redis.call('PEXPIRE', KEYS[1], ARGV[3] * 2)
-return { 1, held + 1 }
+if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
+  if held >= tonumber(ARGV[3]) then return { 0, held } end
+  held = held + 1
+end
+redis.call('ZADD', KEYS[1], now + ARGV[4], ARGV[1])
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[4] * 2)
+redis.call('PEXPIRE', KEYS[2], ARGV[4] * 2)
+return { 1, held }
 `;
 
-/** Puts off the expiry of sessions, also of one whose lease was lost. ARGV: lease in ms, sessions… */
+/** Puts off the expiry, also of leases that were lost, but not of those that another session took. ARGV: lease in ms, then peer, session… */
 const RENEW = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-for i = 2, #ARGV do redis.call('ZADD', KEYS[1], now + ARGV[1], ARGV[i]) end
+for i = 2, #ARGV, 2 do
+  local holder = redis.call('HGET', KEYS[2], ARGV[i])
+  if not holder or holder == ARGV[i + 1] then
+    redis.call('ZADD', KEYS[1], now + ARGV[1], ARGV[i])
+    redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
+  end
+end
 redis.call('PEXPIRE', KEYS[1], ARGV[1] * 2)
-return now
+redis.call('PEXPIRE', KEYS[2], ARGV[1] * 2)
+`;
+
+/** ARGV: peer, session. */
+const RELEASE = `
+if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return end
+redis.call('HDEL', KEYS[2], ARGV[1])
+redis.call('ZREM', KEYS[1], ARGV[1])
 `;
 
 /** Counts the unexpired. */
@@ -36,16 +58,22 @@ local time = redis.call('TIME')
 return redis.call('ZCOUNT', KEYS[1], '(' .. (time[1] * 1000 + math.floor(time[2] / 1000)), '+inf')
 `;
 
-const leasesKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountId}`;
+const keysOf = (accountId: number) => [
+  `${KEY_PREFIX}ccu:${accountId}`,
+  `${KEY_PREFIX}ccu:${accountId}:holders`,
+];
+
+/** Who holds a lease: a peer of an account, and the session in which it is connected. */
+export type Holder = { accountId: number; peer: string; sessionId: string };
 
 /**
- * Who is connected, over all nodes: a lease per session, which runs out by itself when the node that held it is killed.
+ * Who is connected, over all nodes: a lease per peer, which runs out by itself when the node that held it is killed.
  */
 export class CcuLeases {
   readonly #redis: Redis;
   readonly #log: FastifyBaseLogger;
-  /** The sessions of this process, by account. */
-  readonly #held = new Map<number, Set<string>>();
+  /** Of this process, by account. */
+  readonly #held = new Map<number, Set<Holder>>();
   readonly #timer: NodeJS.Timeout;
 
   constructor(redis: Redis, log: FastifyBaseLogger) {
@@ -59,11 +87,12 @@ export class CcuLeases {
    * @returns how many the account holds now, this one among them
    * @throws {PartylineError} `ccu_limit`, `overloaded`
    */
-  async admit(accountId: number, sessionId: string, maxCcu: number): Promise<number> {
+  async admit(holder: Holder, maxCcu: number): Promise<number> {
+    const { accountId, peer, sessionId } = holder;
     const reply = await this.#redis.run((client) =>
       client.eval(ADMIT, {
-        keys: [leasesKey(accountId)],
-        arguments: [sessionId, String(maxCcu), String(LEASE_MS)],
+        keys: keysOf(accountId),
+        arguments: [peer, sessionId, String(maxCcu), String(LEASE_MS)],
       }),
     );
     const [admitted, held] = reply as [number, number];
@@ -71,22 +100,25 @@ export class CcuLeases {
       const message = `All ${maxCcu} connections of the account are in use.`;
       throw new PartylineError('ccu_limit', message, { retryAfterMs: RETRY_AFTER_MS });
     }
-    const sessions = this.#held.get(accountId) ?? new Set();
-    this.#held.set(accountId, sessions.add(sessionId));
+    const holders = this.#held.get(accountId) ?? new Set();
+    this.#held.set(accountId, holders.add(holder));
     return held;
   }
 
   async count(accountId: number): Promise<number> {
-    const keys = [leasesKey(accountId)];
+    const keys = keysOf(accountId).slice(0, 1);
     return Number(await this.#redis.run((client) => client.eval(COUNT, { keys })));
   }
 
   /** Gives a lease back; if Redis is away, it runs out by itself. */
-  async release(accountId: number, sessionId: string): Promise<void> {
-    const sessions = this.#held.get(accountId);
-    if (!sessions?.delete(sessionId)) return;
-    if (sessions.size === 0) this.#held.delete(accountId);
-    await this.#redis.run((client) => client.zRem(leasesKey(accountId), sessionId));
+  async release(holder: Holder): Promise<void> {
+    const { accountId, peer, sessionId } = holder;
+    const holders = this.#held.get(accountId);
+    if (!holders?.delete(holder)) return;
+    if (holders.size === 0) this.#held.delete(accountId);
+    await this.#redis.run((client) =>
+      client.eval(RELEASE, { keys: keysOf(accountId), arguments: [peer, sessionId] }),
+    );
   }
 
   close(): void {
@@ -94,12 +126,15 @@ export class CcuLeases {
   }
 
   async #renew(): Promise<void> {
-    for (const [accountId, sessions] of this.#held) {
+    for (const [accountId, holders] of this.#held) {
       try {
         await this.#redis.run((client) =>
           client.eval(RENEW, {
-            keys: [leasesKey(accountId)],
-            arguments: [String(LEASE_MS), ...sessions],
+            keys: keysOf(accountId),
+            arguments: [
+              String(LEASE_MS),
+              ...[...holders].flatMap(({ peer, sessionId }) => [peer, sessionId]),
+            ],
           }),
         );
       } catch (fault) {

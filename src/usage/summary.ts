@@ -1,9 +1,9 @@
 import { type Static, Type } from 'typebox';
 import type { Account } from '../accounts/accounts.ts';
-import { PLANS, UNLIMITED_MINUTES } from '../accounts/plans.ts';
-import type { Redis } from '../store/redis.ts';
+import { PLANS } from '../accounts/plans.ts';
 import type { CcuLeases } from './ccu-leases.ts';
-import { readMonthMinutes } from './minutes.ts';
+import { remainingMinutes } from './quota.ts';
+import type { UsageStore } from './usage-store.ts';
 
 /** The figures of an account, as `GET /api/me` gives them (docs/protocol.md, "Meaning of the figures"). */
 export const SummarySchema = Type.Object({
@@ -17,22 +17,18 @@ const twoDecimals = (minutes: number) => Math.round(minutes * 100) / 100;
 
 /** @throws {PartylineError} `overloaded` */
 export async function readSummary(
-  redis: Redis,
+  usage: UsageStore,
   leases: CcuLeases,
   account: Account,
 ): Promise<Static<typeof SummarySchema>> {
-  const { maxCcu, minutesPerMonth } = PLANS[account.plan];
-  const [minutes, currentCcu] = await Promise.all([
-    readMonthMinutes(redis, account.id, new Date()),
+  const [usedMs, currentCcu] = await Promise.all([
+    usage.readMonthMs(account.id, Date.now()),
     leases.count(account.id),
   ]);
   return {
-    total_minutes: twoDecimals(minutes),
-    remaining_minutes:
-      minutesPerMonth === undefined
-        ? UNLIMITED_MINUTES
-        : twoDecimals(Math.max(0, minutesPerMonth - minutes)),
+    total_minutes: twoDecimals(usedMs / 60_000),
+    remaining_minutes: twoDecimals(remainingMinutes(account.plan, usedMs)),
     current_ccu: currentCcu,
-    max_ccu: maxCcu,
+    max_ccu: PLANS[account.plan].maxCcu,
   };
 }

@@ -49,7 +49,7 @@ async function createAccount(redis: TestRedis, plan: 'free' | 'pro'): Promise<st
   const store = await Redis.connect({ url: redis.url }, silentLog);
   const accounts = new Accounts(store);
   const { id } = await accounts.create({ name: 'Other', email: 'other@localhost', plan });
-  const apiKey = await accounts.addKey(id);
+  const { apiKey } = await accounts.addKey(id);
   await store.close();
   return apiKey;
 }

@@ -1,0 +1,155 @@
+import type { PeerKind } from '../protocol/messages.ts';
+
+const MINUTE_MS = 60_000;
+/** A process that did not run for longer than a lease lasts had no peers in that time. */
+const MAX_ACCRUED_MS = 45_000;
+
+/** What time it is: on the calendar (ms since 1970, UTC), which may jump, and on a clock that never does. */
+export type MeterClock = { wallMs(): number; monotonicMs(): number };
+
+export const systemClock: MeterClock = {
+  wallMs: () => Date.now(),
+  monotonicMs: () => performance.now(),
+};
+
+/** What one process has counted of a room in a minute so far. Written again, it replaces what was written before. */
+export type MinuteCount = {
+  accountId: number;
+  /** The minute that it began with, UTC: `2026-11-21T08:13`. */
+  minute: string;
+  room: string;
+  websocketMs: number;
+  webrtcMs: number;
+  /** The most peers that were there at once. */
+  peakPeers: number;
+};
+
+type Count = Pick<MinuteCount, 'websocketMs' | 'webrtcMs' | 'peakPeers'> & { isWritten: boolean };
+
+type MeteredRoom = {
+  peers: Record<PeerKind, number>;
+  countedToMs: number;
+  minutes: Map<string, Count>;
+};
+
+/** Counts the peers in named rooms by time. Pure: it keeps no timer, and writes nowhere. */
+export class Meter {
+  readonly #clock: MeterClock;
+  readonly #accounts = new Map<number, Map<string, MeteredRoom>>();
+
+  constructor(clock: MeterClock = systemClock) {
+    this.#clock = clock;
+  }
+
+  /** A peer is in a room from now on, until what is returned is called; calling it again changes nothing. */
+  enter(accountId: number, room: string, kind: PeerKind): () => void {
+    const metered = this.#roomOf(accountId, room);
+    this.#accrue(metered);
+    metered.peers[kind] += 1;
+    this.#notePeak(metered);
+    let hasLeft = false;
+    return () => {
+      if (hasLeft) return;
+      hasLeft = true;
+      this.#accrue(metered);
+      metered.peers[kind] -= 1;
+    };
+  }
+
+  /** The accounts that have peers in rooms. */
+  activeAccounts(): number[] {
+    return [...this.#accounts]
+      .filter(([, rooms]) => [...rooms.values()].some(hasPeers))
+      .map(([accountId]) => accountId);
+  }
+
+  /** What has changed since it was last written. */
+  take(): MinuteCount[] {
+    const changed: MinuteCount[] = [];
+    for (const [accountId, rooms] of this.#accounts) {
+      for (const [room, metered] of rooms) {
+        this.#accrue(metered);
+        for (const [minute, { isWritten, ...count }] of metered.minutes) {
+          if (!isWritten) changed.push({ accountId, minute, room, ...count });
+        }
+      }
+    }
+    return changed;
+  }
+
+  /** These counts are safe; those of minutes that are over are forgotten, if nothing has been added since. */
+  written(counts: MinuteCount[]): void {
+    const now = minuteOf(this.#clock.wallMs());
+    for (const { accountId, room, minute, websocketMs, webrtcMs, peakPeers } of counts) {
+      const rooms = this.#accounts.get(accountId);
+      const metered = rooms?.get(room);
+      const count = metered?.minutes.get(minute);
+      if (!rooms || !metered || !count) continue;
+      const isSame = count.websocketMs === websocketMs && count.webrtcMs === webrtcMs;
+      count.isWritten = isSame && count.peakPeers === peakPeers;
+      if (count.isWritten && minute !== now) metered.minutes.delete(minute);
+      if (metered.minutes.size > 0 || hasPeers(metered)) continue;
+      rooms.delete(room);
+      if (rooms.size === 0) this.#accounts.delete(accountId);
+    }
+  }
+
+  #roomOf(accountId: number, room: string): MeteredRoom {
+    const rooms = this.#accounts.get(accountId) ?? new Map<string, MeteredRoom>();
+    this.#accounts.set(accountId, rooms);
+    const metered = rooms.get(room) ?? {
+      peers: { websocket: 0, webrtc: 0 },
+      countedToMs: this.#clock.monotonicMs(),
+      minutes: new Map<string, Count>(),
+    };
+    rooms.set(room, metered);
+    return metered;
+  }
+
+  /** Counts the time since this was last done, in the minutes in which it lies. */
+  #accrue(room: MeteredRoom): void {
+    const nowMs = this.#clock.monotonicMs();
+    let leftMs = Math.min(nowMs - room.countedToMs, MAX_ACCRUED_MS);
+    room.countedToMs = nowMs;
+    if (!hasPeers(room)) return;
+    let endMs = this.#clock.wallMs();
+    while (leftMs > 0) {
+      const sinceMinuteMs = endMs % MINUTE_MS;
+      const partMs = Math.min(leftMs, sinceMinuteMs === 0 ? MINUTE_MS : sinceMinuteMs);
+      const count = this.#countAt(room, endMs - partMs);
+      count.websocketMs += partMs * room.peers.websocket;
+      count.webrtcMs += partMs * room.peers.webrtc;
+      count.isWritten = false;
+      endMs -= partMs;
+      leftMs -= partMs;
+    }
+    this.#notePeak(room);
+  }
+
+  #notePeak(room: MeteredRoom): void {
+    const count = this.#countAt(room, this.#clock.wallMs());
+    const peers = room.peers.websocket + room.peers.webrtc;
+    if (peers <= count.peakPeers) return;
+    count.peakPeers = peers;
+    count.isWritten = false;
+  }
+
+  #countAt(room: MeteredRoom, wallMs: number): Count {
+    const minute = minuteOf(wallMs);
+    const count = room.minutes.get(minute) ?? {
+      websocketMs: 0,
+      webrtcMs: 0,
+      peakPeers: room.peers.websocket + room.peers.webrtc,
+      isWritten: false,
+    };
+    room.minutes.set(minute, count);
+    return count;
+  }
+}
+
+const hasPeers = ({ peers }: MeteredRoom) => peers.websocket + peers.webrtc > 0;
+
+/** The minute (UTC) of a moment, as it is named in the store. */
+export const minuteOf = (wallMs: number) => new Date(wallMs).toISOString().slice(0, 16);
+/** The month (UTC) of a moment, as it is named in the store. */
+export const monthOf = (wallMs: number) => new Date(wallMs).toISOString().slice(0, 7);

@@ -1,0 +1,85 @@
+import type { Account } from '../accounts/accounts.ts';
+import { PLANS, UNLIMITED_MINUTES } from '../accounts/plans.ts';
+import { PartylineError } from '../protocol/errors.ts';
+import { monthOf } from './meter.ts';
+import type { UsageStore } from './usage-store.ts';
+
+const MINUTE_MS = 60_000;
+/** A client is warned when so little is left: shares of the plan's minutes, and then one minute. */
+const WARN_AT_SHARES = [0.2, 0.05];
+
+export type QuotaEvents = {
+  /** So little is left of the month's minutes; told once for each step. */
+  onWarning: (accountId: number, remainingMinutes: number, resetsAt: string) => void;
+  /** Nothing is left; told each time that this is seen while the account has peers in rooms. */
+  onExhausted: (accountId: number) => void;
+};
+
+/** Peer-minutes that are left of a month, never below 0; a very large number on a plan without a limit. */
+export function remainingMinutes(plan: Account['plan'], usedMs: number): number {
+  const { minutesPerMonth } = PLANS[plan];
+  if (minutesPerMonth === undefined) return UNLIMITED_MINUTES;
+  return Math.max(0, minutesPerMonth - usedMs / MINUTE_MS);
+}
+
+/** When the minutes of the month of this moment are there again: the first of the next month, UTC. */
+export function resetsAt(wallMs: number): string {
+  const now = new Date(wallMs);
+  return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)).toISOString();
+}
+
+/** Watches what accounts have left. */
+export class Quota {
+  readonly #store: UsageStore;
+  readonly #events: QuotaEvents;
+  /** By account: how many of the steps it has been warned of, in which month, and whether nothing is left. */
+  readonly #known = new Map<number, { month: string; steps: number; isExhausted: boolean }>();
+
+  constructor(store: UsageStore, events: QuotaEvents) {
+    this.#store = store;
+    this.#events = events;
+  }
+
+  /** Takes note of what an account has used in the month of a moment. */
+  update(accountId: number, plan: Account['plan'], usedMs: number, wallMs: number): void {
+    const { minutesPerMonth } = PLANS[plan];
+    const month = monthOf(wallMs);
+    const before = this.#known.get(accountId);
+    const remaining = remainingMinutes(plan, usedMs);
+    const isExhausted = remaining === 0;
+    const steps = minutesPerMonth === undefined ? 0 : stepsBelow(remaining, minutesPerMonth);
+    this.#known.set(accountId, { month, steps, isExhausted });
+    if (isExhausted) {
+      this.#events.onExhausted(accountId);
+    } else if (steps > (before?.month === month ? before.steps : 0)) {
+      this.#events.onWarning(accountId, remaining, resetsAt(wallMs));
+    }
+  }
+
+  /**
+   * Whether a peer may go into a room.
+   * @throws {PartylineError} `minutes_exhausted`; while Redis is away, by what was known last
+   */
+  async check(accountId: number, plan: Account['plan'], wallMs: number): Promise<void> {
+    if (PLANS[plan].minutesPerMonth === undefined) return;
+    if (!(await this.#isExhausted(accountId, plan, wallMs))) return;
+    const message = `The minutes of this month are used up; there are more at ${resetsAt(wallMs)}.`;
+    throw new PartylineError('minutes_exhausted', message);
+  }
+
+  async #isExhausted(accountId: number, plan: Account['plan'], wallMs: number): Promise<boolean> {
+    try {
+      const usedMs = await this.#store.readMonthMs(accountId, wallMs);
+      return remainingMinutes(plan, usedMs) === 0;
+    } catch (fault) {
+      if (PartylineError.from(fault).code !== 'overloaded') throw fault;
+      const known = this.#known.get(accountId);
+      return known?.month === monthOf(wallMs) && known.isExhausted;
+    }
+  }
+}
+
+function stepsBelow(remaining: number, minutesPerMonth: number): number {
+  const steps = [...WARN_AT_SHARES.map((share) => share * minutesPerMonth), 1];
+  return steps.filter((step) => remaining <= step).length;
+}

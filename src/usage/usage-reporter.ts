@@ -1,0 +1,68 @@
+import { randomUUID } from 'node:crypto';
+import type { FastifyBaseLogger } from 'fastify';
+import { type Meter, type MeterClock, systemClock } from './meter.ts';
+import type { UsageStore } from './usage-store.ts';
+
+/** A process that is killed takes with it what its peers used in so long, at most. */
+const WRITE_EVERY_MS = 5000;
+
+/** Writes what this process counts, and tells what the accounts that are in rooms here have used in all. */
+export class UsageReporter {
+  readonly #meter: Meter;
+  readonly #store: UsageStore;
+  readonly #log: FastifyBaseLogger;
+  readonly #clock: MeterClock;
+  readonly #onTotal: (accountId: number, monthMs: number, wallMs: number) => void;
+  readonly #writer = randomUUID();
+  readonly #timer: NodeJS.Timeout;
+  #writing: Promise<void> | undefined;
+
+  constructor(
+    meter: Meter,
+    store: UsageStore,
+    log: FastifyBaseLogger,
+    onTotal: (accountId: number, monthMs: number, wallMs: number) => void,
+    clock: MeterClock = systemClock,
+  ) {
+    this.#meter = meter;
+    this.#store = store;
+    this.#log = log;
+    this.#onTotal = onTotal;
+    this.#clock = clock;
+    this.#timer = setInterval(() => void this.report(), WRITE_EVERY_MS);
+  }
+
+  /** Writes now; if Redis is away, the next time. */
+  async report(): Promise<void> {
+    // One after the other: a write that hangs must not overtake the next.
+    this.#writing ??= this.#report().finally(() => {
+      this.#writing = undefined;
+    });
+    await this.#writing;
+  }
+
+  /** Writes what is left. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#writing;
+    await this.report();
+  }
+
+  async #report(): Promise<void> {
+    const active = this.#meter.activeAccounts();
+    const counts = this.#meter.take();
+    if (counts.length === 0 && active.length === 0) return;
+    try {
+      await this.#store.write(this.#writer, counts);
+      this.#meter.written(counts);
+      const wallMs = this.#clock.wallMs();
+      await Promise.all(
+        active.map(async (accountId) => {
+          this.#onTotal(accountId, await this.#store.readMonthMs(accountId, wallMs), wallMs);
+        }),
+      );
+    } catch (fault) {
+      this.#log.warn({ err: fault }, 'usage not written; tried again soon');
+    }
+  }
+}
