@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os';
 
 const READY_TIMEOUT_MS = 15_000;
 const STOP_TIMEOUT_MS = 5000;
+const PIN_TRIES = 5;
 
 /** With two cores or more, the load is made on one and what is measured runs on another. */
 export const PINNING =
@@ -15,10 +16,18 @@ export const PINNING =
 export function pinLoad(): void {
   if (!PINNING) return;
   const list = ['-a', '-c', '-p', String(PINNING.load), String(process.pid)];
-  execFileSync('taskset', list, { stdio: 'ignore' });
+  for (let triesLeft = PIN_TRIES; ; triesLeft -= 1) {
+    try {
+      execFileSync('taskset', list, { stdio: 'ignore' });
+      return;
+    } catch (fault) {
+      // A thread that ends meanwhile, as Node's do at the start, makes it fail.
+      if (triesLeft === 1) throw fault;
+    }
+  }
 }
 
-/** A Node process on the measured core, that prints one line `ready {…}`; it ends when this one does, however that ends. */
+/** A process on the measured core; it ends when this one does, however that ends. */
 export class Child {
   readonly process: ChildProcess;
   readonly pid: number;
@@ -27,13 +36,12 @@ export class Child {
   #output = '';
   #wake = () => {};
 
-  /** @param args those of node */
-  constructor(name: string, args: string[], environment: Record<string, string> = {}) {
+  constructor(name: string, command: string[], environment: Record<string, string> = {}) {
     const pin = PINNING ? ['taskset', '-c', String(PINNING.measured)] : [];
-    // Both become the process they start, so that its pid is Node's.
-    const command = [...pin, 'setpriv', '--pdeathsig', 'TERM', '--', process.execPath, ...args];
+    // Both become the process they start, so that its pid is the program's.
+    const whole = [...pin, 'setpriv', '--pdeathsig', 'TERM', '--', ...command];
     this.#name = name;
-    this.process = spawn(command[0]!, command.slice(1), {
+    this.process = spawn(whole[0]!, whole.slice(1), {
       env: { ...process.env, ...environment },
       stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
     });
@@ -46,13 +54,13 @@ export class Child {
     });
   }
 
-  /** What its `ready` line says. */
+  /** What the line `ready {…}` says that it prints. */
   async ready(): Promise<Record<string, string | number>> {
     const deadline = AbortSignal.timeout(READY_TIMEOUT_MS);
     for (;;) {
       const [, json] = /^ready (.*)\n/m.exec(this.#output) ?? [];
       if (json) return JSON.parse(json) as Record<string, string | number>;
-      if (this.#hasExited || deadline.aborted) {
+      if (this.hasExited || deadline.aborted) {
         throw new Error(`${this.#name} did not become ready; it said:\n${this.#output}`);
       }
       await new Promise<void>((resolve) => {
@@ -64,14 +72,14 @@ export class Child {
 
   /** Ends it, by force if it does not end by itself. */
   async stop(): Promise<void> {
-    if (this.#hasExited) return;
+    if (this.hasExited) return;
     const force = setTimeout(() => this.process.kill('SIGKILL'), STOP_TIMEOUT_MS);
     this.process.kill('SIGTERM');
     await this.#exited;
     clearTimeout(force);
   }
 
-  get #hasExited(): boolean {
+  get hasExited(): boolean {
     return this.process.exitCode !== null || this.process.signalCode !== null;
   }
 }

@@ -19,10 +19,11 @@ export class FloorProcess implements AsyncDisposable {
   }
 
   static async start(scenario: Scenario): Promise<FloorProcess> {
-    const echo = new Child('the echo', [ECHO]);
+    const echo = new Child('the echo', [process.execPath, ECHO]);
     try {
       const { port } = await echo.ready();
-      const relay = new Child('the relay', [RELAY, JSON.stringify(scenario), String(port)]);
+      const args = [RELAY, JSON.stringify(scenario), String(port)];
+      const relay = new Child('the relay', [process.execPath, ...args]);
       try {
         const { url } = await relay.ready();
         return new FloorProcess(relay, echo, String(url));
@@ -41,8 +42,8 @@ export class FloorProcess implements AsyncDisposable {
   }
 
   /** Of the relay; the echo's is not counted, as the media worker's is not. */
-  cpuMs(): { node: number; mediaWorkers: number } {
-    return { node: cpuMs(this.#relay.pid), mediaWorkers: 0 };
+  cpuMs(): { main: number; mediaWorkers: number } {
+    return { main: cpuMs(this.#relay.pid), mediaWorkers: 0 };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,12 +1,11 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Child } from './child.ts';
+import { freePort } from './free-port.ts';
 import type { ProbeReport } from './probe-report.ts';
 import { childrenNamed, cpuMs, residentKb } from './process-stats.ts';
 import type { Scenario } from './scenario.ts';
@@ -67,7 +66,8 @@ export class GatewayProcess implements AsyncDisposable {
     const dataDir = await mkdtemp(join(tmpdir(), 'partyline-bench-'));
     const preload = probe ? ['--import', PROBE] : [];
     const profile = profileDir ? ['--cpu-prof', `--cpu-prof-dir=${profileDir}`] : [];
-    const child = new Child('the gateway', [...preload, ...profile, ...startArguments()], {
+    const command = [process.execPath, ...preload, ...profile, ...startArguments()];
+    const child = new Child('the gateway', command, {
       PORT: '0',
       HOST: '127.0.0.1',
       REDIS_URL: '',
@@ -98,8 +98,8 @@ export class GatewayProcess implements AsyncDisposable {
     return address;
   }
 
-  cpuMs(): { node: number; mediaWorkers: number } {
-    return { node: cpuMs(this.#child.pid), mediaWorkers: sum(this.#mediaWorkers.map(cpuMs)) };
+  cpuMs(): { main: number; mediaWorkers: number } {
+    return { main: cpuMs(this.#child.pid), mediaWorkers: sum(this.#mediaWorkers.map(cpuMs)) };
   }
 
   /** Of Node and the media workers together. */
@@ -126,12 +126,3 @@ export class GatewayProcess implements AsyncDisposable {
 }
 
 const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}

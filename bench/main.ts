@@ -1,15 +1,9 @@
 import { pinLoad } from './child.ts';
-import { type Bounds, measureCost, measureInside } from './measure.ts';
+import { type Bounds, measureCost, measureInside, measureJanus } from './measure.ts';
 import { type Options, readOptions, USAGE } from './options.ts';
 import { encodePackets } from './packets.ts';
-import {
-  isDisturbed,
-  reportFoot,
-  reportHead,
-  reportMachine,
-  reportRow,
-  type Row,
-} from './report.ts';
+import { reportFoot, reportHead, reportMachine, reportRow } from './report.ts';
+import { isDisturbed, type Row } from './row.ts';
 import type { Scenario } from './scenario.ts';
 
 /** The load generator: what the gateway costs, beside the least that the same traffic can cost. */
@@ -20,7 +14,9 @@ async function measure(scenario: Scenario, bounds: Bounds, profileDir?: string):
   const isCompared = scenario.speakers > 0 && profileDir === undefined;
   const cost = await measureCost(scenario, bounds, { withFloor: isCompared, profileDir });
   const inside = isCompared ? await measureInside(scenario, bounds) : undefined;
-  return { scenario, ...cost, inside };
+  const isMixedOpus = scenario.delivery === 'mix' && scenario.hear === 'opus';
+  const janus = isCompared && isMixedOpus ? await measureJanus(scenario, bounds) : undefined;
+  return { scenario, ...cost, inside, janus };
 }
 
 async function run({ scenarios, seconds, profileDir }: Options, signal: AbortSignal) {

@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FloorProcess } from './floor-process.ts';
 import { GatewayProcess } from './gateway-process.ts';
+import { JanusLoad } from './janus-load.ts';
+import { JanusProcess } from './janus-process.ts';
 import { Load, type Traffic } from './load.ts';
 import type { ProbeReport } from './probe-report.ts';
 import type { Scenario } from './scenario.ts';
@@ -23,14 +25,16 @@ export type Bounds = {
 };
 
 /** CPU time in a window, and what went through in it. */
-export type Figures = { traffic: Traffic; nodeMs: number; mediaWorkerMs: number };
+export type Figures = { traffic: Traffic; mainMs: number; mediaWorkerMs: number };
 
-/** Where a load can be put. */
+/** What bears a load. */
 type Subject = {
-  address(room: number, peer: number): URL;
-  /** Used so far. */
-  cpuMs(): { node: number; mediaWorkers: number };
+  /** Used so far by the process itself, and by the media workers that it has. */
+  cpuMs(): { main: number; mediaWorkers: number };
 };
+
+/** Who talks to it. */
+type Talk = Pick<Load, 'speak' | 'beginWindow' | 'endWindow' | 'hush' | 'traffic' | 'close'>;
 
 /** What CPU and memory the gateway takes for a scenario and, if `withFloor`, what CPU the floor takes. */
 export async function measureCost(
@@ -42,8 +46,8 @@ export async function measureCost(
   await using floor = withFloor ? await FloorProcess.start(scenario) : undefined;
   await sleep(SETTLE_MS, undefined, { signal: bounds.signal });
   const idleKb = gateway.residentKb();
-  using gatewayTrial = await Trial.open(gateway, scenario, bounds);
-  using floorTrial = floor && (await Trial.open(floor, scenario, bounds));
+  using gatewayTrial = await openTrial(gateway, scenario, bounds);
+  using floorTrial = floor && (await openTrial(floor, scenario, bounds));
   for (let turn = 0; turn < TURNS; turn += 1) {
     await gatewayTrial.turn(bounds.seconds / TURNS);
     await floorTrial?.turn(bounds.seconds / TURNS);
@@ -62,30 +66,45 @@ export async function measureInside(
   bounds: Bounds,
 ): Promise<{ traffic: Traffic; probe: ProbeReport }> {
   await using gateway = await GatewayProcess.start(scenario, { probe: true });
-  using trial = await Trial.open(gateway, scenario, bounds);
+  using trial = await openTrial(gateway, scenario, bounds);
   await trial.turn(bounds.seconds, () => gateway.resetProbe());
   return { traffic: trial.figures().traffic, probe: await gateway.askProbe() };
+}
+
+/** What CPU Janus takes for a scenario; undefined where it is not installed. */
+export async function measureJanus(
+  scenario: Scenario,
+  { packets, seconds, signal }: Bounds,
+): Promise<Figures | undefined> {
+  await using janus = await JanusProcess.start();
+  if (!janus) return undefined;
+  using trial = new Trial(janus, await JanusLoad.connect(scenario, packets, janus), signal);
+  await trial.turn(seconds);
+  return trial.figures();
+}
+
+async function openTrial(
+  subject: GatewayProcess | FloorProcess,
+  scenario: Scenario,
+  { packets, signal }: Bounds,
+): Promise<Trial> {
+  const address = (room: number, peer: number) => subject.address(room, peer);
+  return new Trial(subject, await Load.connect(scenario, packets, address), signal);
 }
 
 /** One subject under the load of a scenario, which it bears in turns. */
 class Trial implements Disposable {
   readonly #subject: Subject;
-  readonly #load: Load;
+  readonly #load: Talk;
   readonly #signal: AbortSignal;
   #isWarm = false;
-  #nodeMs = 0;
+  #mainMs = 0;
   #mediaWorkerMs = 0;
 
-  private constructor(subject: Subject, load: Load, signal: AbortSignal) {
+  constructor(subject: Subject, load: Talk, signal: AbortSignal) {
     this.#subject = subject;
     this.#load = load;
     this.#signal = signal;
-  }
-
-  static async open(subject: Subject, scenario: Scenario, bounds: Bounds): Promise<Trial> {
-    const address = (room: number, peer: number) => subject.address(room, peer);
-    const load = await Load.connect(scenario, bounds.packets, address);
-    return new Trial(subject, load, bounds.signal);
   }
 
   /** Lets the clients speak, and counts for so long. */
@@ -99,7 +118,7 @@ class Trial implements Disposable {
     await this.#wait(seconds * 1000);
     const after = this.#subject.cpuMs();
     this.#load.endWindow();
-    this.#nodeMs += after.node - before.node;
+    this.#mainMs += after.main - before.main;
     this.#mediaWorkerMs += after.mediaWorkers - before.mediaWorkers;
     this.#load.hush();
     await this.#wait(DRAIN_MS);
@@ -107,7 +126,7 @@ class Trial implements Disposable {
 
   figures(): Figures {
     const traffic = this.#load.traffic();
-    return { traffic, nodeMs: this.#nodeMs, mediaWorkerMs: this.#mediaWorkerMs };
+    return { traffic, mainMs: this.#mainMs, mediaWorkerMs: this.#mediaWorkerMs };
   }
 
   [Symbol.dispose](): void {

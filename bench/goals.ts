@@ -1,0 +1,71 @@
+import { floorRatioOf, janusRatioOf, lostIn, peersOf, type Row } from './row.ts';
+import { isPassThrough, nameOf } from './scenario.ts';
+
+const GOALS = { floorRatio: 1.5, insideP99Ms: 5, memoryKb: 150 };
+/** The latency goal is set for so many peers in so many rooms; memory for as many or more. */
+const GOAL_ROOMS = 20;
+const GOAL_PEERS = 200;
+/** Our CPU over Janus's, by scenario. */
+const JANUS_GOALS = new Map([
+  ['1 × 50 × 3', 0.2],
+  ['1 × 100 × 3', 0.2],
+  ['1 × 50 × 50', 0.2],
+  ['20 × 5 × 2', 0.33],
+]);
+
+export const met = (isMet: boolean) => (isMet ? 'met' : 'NOT MET');
+
+/** One line for each goal to which the rows have something to say. */
+export function reportGoals(rows: Row[]): string[] {
+  const lines = [
+    ...floorGoal(rows),
+    ...insideGoals(rows),
+    ...memoryGoal(rows),
+    ...janusGoals(rows),
+  ];
+  return lines.map((line) => `- ${line}`);
+}
+
+function floorGoal(rows: Row[]): string[] {
+  const ratios = rows
+    .filter(({ scenario }) => isPassThrough(scenario))
+    .flatMap((row) => floorRatioOf(row) ?? []);
+  if (ratios.length === 0) return [];
+  const ratio = Math.max(...ratios);
+  return [
+    `${met(ratio <= GOALS.floorRatio)}: Node CPU a packet at most ${GOALS.floorRatio} × the floor in pass-through: ${ratio.toFixed(2)}`,
+  ];
+}
+
+function insideGoals(rows: Row[]): string[] {
+  const atGoal = rows.filter(
+    (row) => row.scenario.rooms === GOAL_ROOMS && peersOf(row) === GOAL_PEERS,
+  );
+  if (atGoal.length === 0) return [];
+  const insideMs = Math.max(...atGoal.map(({ inside }) => inside?.probe.inside?.p99Ms ?? 0));
+  const lost = atGoal.reduce((sum, row) => sum + lostIn(row), 0);
+  return [
+    `${met(insideMs < GOALS.insideP99Ms)}: inside for less than ${GOALS.insideP99Ms} ms at p99, at 200 peers in 20 rooms: ${insideMs.toFixed(2)} ms`,
+    `${met(lost === 0)}: no frame lost there: ${lost}`,
+  ];
+}
+
+function memoryGoal(rows: Row[]): string[] {
+  const large = rows.filter((row) => peersOf(row) >= GOAL_PEERS);
+  if (large.length === 0) return [];
+  const memoryKb = Math.max(...large.map((row) => row.memoryKbAPeer));
+  return [
+    `${met(memoryKb < GOALS.memoryKb)}: memory under ${GOALS.memoryKb} KB a peer, at 200 peers: ${memoryKb.toFixed(0)} KB`,
+  ];
+}
+
+function janusGoals(rows: Row[]): string[] {
+  return rows.flatMap((row) => {
+    const goal = JANUS_GOALS.get(nameOf(row.scenario));
+    const ratio = janusRatioOf(row);
+    if (goal === undefined || ratio === undefined) return [];
+    return [
+      `${met(ratio <= goal)}: CPU at most ${goal} × Janus's in ${nameOf(row.scenario)}: ${ratio.toFixed(2)}`,
+    ];
+  });
+}

@@ -1,0 +1,59 @@
+import type { Traffic } from './load.ts';
+import type { Figures } from './measure.ts';
+import { FRAME_MS } from './pacing.ts';
+import type { ProbeReport } from './probe-report.ts';
+import type { Scenario } from './scenario.ts';
+
+/** All that was measured of one scenario; an idle one has no packets to look at or to hold against others. */
+export type Row = {
+  scenario: Scenario;
+  gateway: Figures;
+  memoryKbAPeer: number;
+  floor: Figures | undefined;
+  janus: Figures | undefined;
+  inside: { traffic: Traffic; probe: ProbeReport } | undefined;
+};
+
+/** A generator that is later than this at p99 was held up, and so, most likely, was what it measured. */
+export const MAX_LATE_MS = 10;
+
+export const peersOf = ({ scenario }: Row) => scenario.rooms * scenario.peers;
+
+/** Of the process and its media workers, in % of a core. */
+export const cpuPercent = ({ mainMs, mediaWorkerMs, traffic }: Figures) =>
+  (mainMs + mediaWorkerMs) / traffic.seconds / 10;
+
+/** CPU time of the process itself for a binary frame of a client, in or out. */
+export function usAPacket({ mainMs, traffic: { framesIn, framesOut } }: Figures) {
+  const frames = framesIn + framesOut;
+  return frames > 0 ? (mainMs * 1000) / frames : undefined;
+}
+
+/** What a packet costs the gateway's Node over what it costs the floor. */
+export function floorRatioOf({ gateway, floor }: Row): number | undefined {
+  const own = usAPacket(gateway);
+  const least = floor && usAPacket(floor);
+  return own !== undefined && least !== undefined ? own / least : undefined;
+}
+
+/** What a room costs us, media workers included, over what it costs Janus. */
+export const janusRatioOf = ({ gateway, janus }: Row) =>
+  janus && cpuPercent(gateway) / cpuPercent(janus);
+
+/** How many of the frames that Janus owed to its participants came, in %; it makes one for each of them every 20 ms. */
+export function janusDelivered(row: Row): number | undefined {
+  const { janus } = row;
+  if (!janus) return undefined;
+  const { seconds, framesOut } = janus.traffic;
+  return (100 * framesOut) / (peersOf(row) * ((seconds * 1000) / FRAME_MS));
+}
+
+/** In both runs. */
+export const lostIn = ({ gateway, inside }: Row) =>
+  gateway.traffic.lost + (inside?.traffic.lost ?? 0);
+
+export const lateMs = ({ gateway, floor, inside, janus }: Row) =>
+  Math.max(...[gateway, floor, inside, janus].map((part) => part?.traffic.sentLateP99Ms ?? 0));
+
+/** True if the machine was too busy with other things for the row to mean anything. */
+export const isDisturbed = (row: Row) => lateMs(row) > MAX_LATE_MS;
