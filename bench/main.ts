@@ -1,4 +1,6 @@
 import { pinLoad } from './child.ts';
+import { reportDetection } from './detection.ts';
+import { reportLatency } from './latency.ts';
 import { type Bounds, measureCost, measureInside, measureJanus } from './measure.ts';
 import { type Options, readOptions, USAGE } from './options.ts';
 import { encodePackets } from './packets.ts';
@@ -19,8 +21,7 @@ async function measure(scenario: Scenario, bounds: Bounds, profileDir?: string):
   return { scenario, ...cost, inside, janus };
 }
 
-async function run({ scenarios, seconds, profileDir }: Options, signal: AbortSignal) {
-  pinLoad();
+async function measureTable({ scenarios, seconds, profileDir }: Options, signal: AbortSignal) {
   const encoded = await encodePackets();
   say(`${reportMachine(encoded, seconds)}\n${reportHead()}`);
   const rows: Row[] = [];
@@ -32,6 +33,15 @@ async function run({ scenarios, seconds, profileDir }: Options, signal: AbortSig
     say(reportRow(row));
   }
   say(reportFoot(rows));
+}
+
+async function run(options: Options, signal: AbortSignal) {
+  pinLoad();
+  for (const part of options.parts) {
+    if (part === 'table') await measureTable(options, signal);
+    else if (part === 'latency') await reportLatency(say, signal);
+    else say(await reportDetection(options.seeds, signal));
+  }
 }
 
 function readArguments(): Options | undefined {

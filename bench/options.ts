@@ -1,23 +1,34 @@
 import { parseArgs } from 'node:util';
 import { type Scenario, TABLE } from './scenario.ts';
 
+const PARTS = ['table', 'latency', 'detection'] as const;
+type Part = (typeof PARTS)[number];
+
 export type Options = {
+  /** What is measured. */
+  parts: readonly Part[];
   scenarios: Scenario[];
   /** Length of each window. */
   seconds: number;
   /** Profile the gateway into this folder, and measure nothing else. */
   profileDir: string | undefined;
+  /** So many streams of each kind are put to the format detection. */
+  seeds: number;
 };
 
 export const USAGE = `Usage: npm run bench -- [options]
-Without --rooms, --peers, --speakers, --delivery and --hear: the whole table.
+Without options: the whole table, mouth-to-ear latency, and format detection.
+  --only PART      table, latency or detection
+One row of the table, and nothing else, with any of these:
   --rooms R        rooms (20)
   --peers N        peers in each room (10); the demo account has 500 connections
   --speakers S     of them, how many speak all the time (1)
   --delivery D     mix or forward (mix)
   --hear F         what is heard: opus or pcm (opus)
+For all:
   --seconds T      length of each measured window (4)
   --cpu-prof DIR   write a CPU profile of the gateway to DIR, and measure neither latency nor floor
+  --seeds N        streams of each kind for format detection (3; 20 is the full corpus)
 `;
 
 const MAX_PEERS = 500;
@@ -34,16 +45,28 @@ export function readOptions(args: string[]): Options {
       hear: { type: 'string' },
       seconds: { type: 'string', default: '4' },
       'cpu-prof': { type: 'string' },
+      only: { type: 'string' },
+      seeds: { type: 'string', default: '3' },
     },
   });
   const { rooms, peers, speakers, delivery, hear } = values;
   const given = { rooms, peers, speakers, delivery, hear };
   const isOne = Object.values(given).some((value) => value !== undefined);
+  const isTable = isOne || values['cpu-prof'] !== undefined;
   return {
+    parts: readParts(isTable ? 'table' : values.only),
     scenarios: isOne ? [readScenario(given)] : TABLE,
     seconds: wholeNumber('seconds', values.seconds, 1),
     profileDir: values['cpu-prof'],
+    seeds: wholeNumber('seeds', values.seeds, 1),
   };
+}
+
+function readParts(only: string | undefined): readonly Part[] {
+  if (only === undefined) return PARTS;
+  const part = PARTS.find((name) => name === only);
+  if (part) return [part];
+  throw new Error(`--only is ${PARTS.join(', ')}`);
 }
 
 type Given = Record<keyof Scenario, string | undefined>;

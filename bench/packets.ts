@@ -1,7 +1,7 @@
 import { loadOpusCodec } from '../src/audio/opus-codec.ts';
 
-const RATE_HZ = 48_000;
-const FRAME_SAMPLES = 960;
+export const RATE_HZ = 48_000;
+export const FRAME_SAMPLES = 960;
 const BITRATE_BPS = 32_000;
 /** 60 s: each speaker starts at another place, so that no packet is on its way twice at a time. */
 const PACKETS = 3000;
@@ -21,21 +21,27 @@ export function packetKey(bytes: Buffer): string | undefined {
 
 /** Encodes something like speech, always loud enough to count as talk; every packet differs from every other. */
 export async function encodePackets(): Promise<Packets> {
-  const codec = await loadOpusCodec({ bitrateBps: BITRATE_BPS, complexity: 5 });
-  const encoder = await codec.createEncoder(RATE_HZ);
   const frames = Array.from({ length: PACKETS }, (_, index) => speechFrame(index));
   const before = process.cpuUsage();
-  const encoded = frames.map((frame) => encoder.encode(frame));
+  const encoded = await encodeOpus(frames);
   const { user, system } = process.cpuUsage(before);
-  encoder.close();
   const unique = new Map(encoded.map((packet) => [packetKey(packet), packet]));
   const packets = [...unique.values()];
   const bytes = packets.reduce((sum, { length }) => sum + length, 0);
   return { packets, meanBytes: bytes / packets.length, encodeUs: (user + system) / PACKETS };
 }
 
+/** One stream of frames, -1…1. */
+export async function encodeOpus(frames: Float32Array[]): Promise<Buffer[]> {
+  const codec = await loadOpusCodec({ bitrateBps: BITRATE_BPS, complexity: 5 });
+  const encoder = await codec.createEncoder(RATE_HZ);
+  const packets = frames.map((frame) => encoder.encode(frame));
+  encoder.close();
+  return packets;
+}
+
 /** A voice that glides between 100 and 200 Hz, with its harmonics, syllables of a quarter second, and some breath. */
-function speechFrame(index: number): Float32Array {
+export function speechFrame(index: number): Float32Array {
   return Float32Array.from({ length: FRAME_SAMPLES }, (_, i) => {
     const seconds = (index * FRAME_SAMPLES + i) / RATE_HZ;
     const phase = 2 * Math.PI * (150 * seconds + 8 * Math.sin(2 * Math.PI * seconds));

@@ -7,3 +7,7 @@ export function percentilesOf(histogram: RecordableHistogram): Percentiles | und
   if (histogram.count === 0) return undefined;
   return { p50Ms: histogram.percentile(50) / 1e6, p99Ms: histogram.percentile(99) / 1e6 };
 }
+
+/** Of values in ascending order; NaN if there are none. @param share 0…1 */
+export const quantile = (sorted: number[], share: number) =>
+  sorted[Math.ceil(share * sorted.length) - 1] ?? NaN;
