@@ -32,6 +32,18 @@ const SettingsSchema = Type.Object({
     default: true,
     description: 'Create a demo account on the pro plan and print its key',
   }),
+  USAGE_WORKERS: Type.Integer({
+    default: 1,
+    minimum: 0,
+    maximum: 16,
+    description: 'Usage workers that the gateway starts; 0 if they are run apart (npm run worker)',
+  }),
+  USAGE_KEEP_DAYS: Type.Integer({
+    default: 92,
+    minimum: 1,
+    maximum: 3660,
+    description: 'How long the usage of single minutes is kept, days; months are kept for good',
+  }),
   MEDIA_WORKERS: Type.Integer({
     default: availableParallelism(),
     minimum: 1,
@@ -96,6 +108,29 @@ const SettingsSchema = Type.Object({
     maximum: 10000,
     description: 'How long a speaker counts as talking after the last sound, ms',
   }),
+  OPERATOR_KEY: Type.String({
+    default: '',
+    pattern: '^(.{16,})?$',
+    description: 'Key of /api/admin, at least 16 characters; when empty, nobody may use it',
+  }),
+  AUTH_FAILURES_PER_ADDRESS: Type.Integer({
+    default: 120,
+    minimum: 1,
+    maximum: 1_000_000,
+    description: 'Failed authentications a minute from one address, before they are told to wait',
+  }),
+  AUTH_FAILURES_PER_KEY: Type.Integer({
+    default: 60,
+    minimum: 1,
+    maximum: 1_000_000,
+    description: 'The same with keys that begin alike',
+  }),
+  REQUESTS_PER_ACCOUNT: Type.Integer({
+    default: 15_000,
+    minimum: 1,
+    maximum: 1_000_000,
+    description: 'REST requests a minute of one account',
+  }),
   LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
     default: 'info',
     description: 'Least severe log line that is written',
@@ -137,6 +172,12 @@ export function readSettings(environment: Record<string, string | undefined>): S
   const faults = crossChecks(settings);
   if (faults.length > 0) throw new SettingsError(faults);
   return settings;
+}
+
+/** The environment of another process of this gateway, that is to have the same settings. */
+export function environmentOf(settings: Settings): Record<string, string | undefined> {
+  const own = Object.entries(settings).map(([name, value]) => [name, String(value)]);
+  return { ...process.env, ...Object.fromEntries(own) };
 }
 
 /** The value that a text means; the text itself, for the validator to refuse, if it means none. */

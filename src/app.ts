@@ -5,6 +5,14 @@ import fastifyWebsocket from '@fastify/websocket';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify';
 import type { Settings } from '../config/settings.ts';
 import { Accounts } from './accounts/accounts.ts';
+import { Authenticator } from './accounts/authenticator.ts';
+import { RateLimits } from './accounts/rate-limits.ts';
+import { Tokens } from './accounts/tokens.ts';
+import { registerAdminRoutes } from './http/admin-routes.ts';
+import { asRestServer, registerApiDocs } from './http/api-docs.ts';
+import { RestGuard } from './http/rest.ts';
+import { registerTokenRoute } from './http/token-route.ts';
+import { registerUsageRoute } from './http/usage-route.ts';
 import { type DemoAccount, openDemoAccount } from './accounts/demo-account.ts';
 import { FrameClock } from './audio/clock.ts';
 import { loadCodecs } from './audio/codecs.ts';
@@ -16,12 +24,13 @@ import { RoomRegistry } from './rooms/registry.ts';
 import { Sessions } from './signaling/sessions.ts';
 import { registerWebSocketRoute } from './signaling/websocket-route.ts';
 import { Redis } from './store/redis.ts';
-import { startRedisServer } from './store/redis-server.ts';
+import { redisAddressOf, startRedisServer } from './store/redis-server.ts';
 import { CcuLeases } from './usage/ccu-leases.ts';
 import { Meter } from './usage/meter.ts';
 import { Quota } from './usage/quota.ts';
 import { UsageReporter } from './usage/usage-reporter.ts';
 import { UsageStore } from './usage/usage-store.ts';
+import { UsageWorkerProcess } from './usage/usage-worker-process.ts';
 import { watchAccounts } from './signaling/account-watch.ts';
 
 /** ws itself closes with 1009 beyond this; up to here the session does, with a word of why. */
@@ -69,12 +78,22 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
   const demo = settings.DEMO_ACCOUNT
     ? await openDemoAccount(accounts, settings.DATA_DIR)
     : undefined;
+  const limits = new RateLimits(redis, {
+    authFailuresPerAddress: settings.AUTH_FAILURES_PER_ADDRESS,
+    authFailuresPerKeyPrefix: settings.AUTH_FAILURES_PER_KEY,
+    requestsPerAccount: settings.REQUESTS_PER_ACCOUNT,
+  });
+  const tokens = new Tokens(redis);
+  const authenticator = new Authenticator(accounts, tokens, limits);
   const sessions = new Sessions();
   await watchAccounts(redis, accounts, sessions, log);
   const usage = new UsageStore(redis);
   const meter = new Meter();
   const quota = openQuota(usage, sessions);
   opened.adopt(openReporter(meter, usage, quota, sessions, log), (part) => part.close());
+  for (let worker = 0; worker < settings.USAGE_WORKERS; worker += 1) {
+    opened.adopt(new UsageWorkerProcess(settings, log), (part) => part.close());
+  }
   const leases = opened.adopt(new CcuLeases(redis, log), (part) => part.close());
   const pool = opened.adopt(
     await MediaWorkerPool.open(
@@ -119,9 +138,15 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     root: fileURLToPath(new URL('../build/web', import.meta.url)),
   });
   registerProblems(server);
-  registerMeRoute(server, { accounts, leases, usage });
+  await registerApiDocs(server);
+  const rest = asRestServer(server);
+  const guard = new RestGuard(authenticator, limits, settings.OPERATOR_KEY);
+  registerMeRoute(rest, { guard, leases, usage });
+  registerUsageRoute(rest, { guard, usage });
+  registerTokenRoute(rest, { guard, tokens });
+  registerAdminRoutes(rest, { guard, accounts, usage });
   registerWebSocketRoute(server, {
-    accounts,
+    authenticator,
     leases,
     usage,
     quota,
@@ -177,8 +202,10 @@ function openReporter(
 
 /** The Redis of the operator, or one of our own. */
 async function openRedisAddress(settings: Settings, opened: AsyncDisposableStack) {
-  if (settings.REDIS_URL !== '') return { url: settings.REDIS_URL };
-  return opened.adopt(await startRedisServer(settings.DATA_DIR), (part) => part.close());
+  if (settings.REDIS_URL === '') {
+    opened.adopt(await startRedisServer(settings.DATA_DIR), (part) => part.close());
+  }
+  return redisAddressOf(settings);
 }
 
 /** Requests are logged by path only: the query of `/ws` holds the API key. */

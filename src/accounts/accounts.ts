@@ -4,6 +4,11 @@ import { Compile } from 'typebox/compile';
 import { PartylineError } from '../protocol/errors.ts';
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
 
+const SAMPLES = 'opus|pcmu|pcma|pcm_(s16|f32)le;rate=(8|9|[1-4]\\d)\\d{3};channels=[12]';
+/** The values of `audio_out` and `audio` (docs/protocol.md, "Audio formats"); an empty one takes the value away. */
+const HEARD_FORMAT = `^(${SAMPLES})?$`;
+const SENT_FORMAT = `^(${SAMPLES}|ogg_opus|webm_opus)?$`;
+
 /** What clients see of an account (docs/protocol.md §1). */
 export const AccountSchema = Type.Object({
   id: Type.Integer(),
@@ -18,9 +23,9 @@ export const StoredAccountSchema = Type.Object({
   ...AccountSchema.properties,
   created_at: Type.Optional(Type.String()),
   /** What its peers hear who never speak and do not say in what; Opus, if not set. */
-  default_audio: Type.Optional(Type.String()),
+  default_audio: Type.Optional(Type.String({ pattern: HEARD_FORMAT })),
   /** What its peers send who do not say what, where the operator knows. */
-  pinned_audio: Type.Optional(Type.String()),
+  pinned_audio: Type.Optional(Type.String({ pattern: SENT_FORMAT })),
 });
 
 export type Account = Static<typeof StoredAccountSchema>;
@@ -34,9 +39,6 @@ export const ApiKeySchema = Type.Object({
   last_used_at: Type.Optional(Type.String()),
 });
 export type ApiKey = Static<typeof ApiKeySchema>;
-
-/** Who a key is of. */
-export type Credentials = { account: Account; keyId: string };
 
 /** Published with the id of every account that has changed, or lost a key. */
 export const ACCOUNT_CHANGES = `${KEY_PREFIX}account_changes`;
@@ -161,19 +163,8 @@ export class Accounts {
     if (!isFound) throw new PartylineError('not_found', `There is no key ${keyId}.`);
   }
 
-  /**
-   * The account to which a key gives access.
-   * @throws {PartylineError} `unauthorized` for an unknown key, `forbidden` if the account is not active, `overloaded`
-   */
-  async authenticate(apiKey: string): Promise<Credentials> {
-    const credentials = await this.findByKey(apiKey);
-    if (!credentials) throw new PartylineError('unauthorized', 'The API key is not known.');
-    const { status } = credentials.account;
-    if (status !== 'active') throw new PartylineError('forbidden', `The account is ${status}.`);
-    return credentials;
-  }
-
-  async findByKey(apiKey: string): Promise<Credentials | undefined> {
+  /** Whose a key is. */
+  async findByKey(apiKey: string): Promise<{ account: Account; keyId: string } | undefined> {
     const hash = hashOf(apiKey);
     const fields = await this.#redis.run(async (client) => {
       const { account: id, last_used_at: lastUsedAt } = await client.hGetAll(apiKeyKey(hash));

@@ -10,6 +10,7 @@ const PHASE_MS = FRAME_MS / PHASES;
 export class FrameClock {
   readonly #phases = Array.from({ length: PHASES }, () => new Set<(nowMs: number) => void>());
   #timer: NodeJS.Timeout | undefined;
+  #due: NodeJS.Immediate | undefined;
   #nextMs = 0;
   #nextPhase = 0;
 
@@ -27,13 +28,20 @@ export class FrameClock {
     for (const phase of this.#phases) phase.delete(onTick);
     if (this.#phases.some((phase) => phase.size > 0)) return;
     clearTimeout(this.#timer);
+    clearImmediate(this.#due);
     this.#timer = undefined;
   }
 
   /** Sleeps until the next phase that has a listener. */
   #arm(): void {
     while (this.#phases[this.#nextPhase]!.size === 0) this.#step();
-    this.#timer = setTimeout(() => this.#run(), Math.max(0, this.#nextMs - performance.now()));
+    this.#timer = setTimeout(
+      () => {
+        // What has come by now is read first: after a stall it is all there, and must not be made up.
+        this.#due = setImmediate(() => this.#run());
+      },
+      Math.max(0, this.#nextMs - performance.now()),
+    );
   }
 
   #run(): void {

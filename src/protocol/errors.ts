@@ -26,6 +26,7 @@ const KINDS = {
     retryable: false,
     title: 'Audio rate exceeded',
   },
+  rate_limited: { closeCode: 4429, status: 429, retryable: true, title: 'Too many attempts' },
   ccu_limit: { closeCode: 4429, status: 429, retryable: true, title: 'Too many connections' },
   media_lost: { closeCode: 4504, status: 503, retryable: true, title: 'Media lost' },
   slow_consumer: { closeCode: 4490, status: 408, retryable: true, title: 'Slow consumer' },

@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
-import type { Account, Credentials } from '../accounts/accounts.ts';
+import type { Account } from '../accounts/accounts.ts';
+import { checkRoomGrant, type Credentials } from '../accounts/authenticator.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import { FRAME_MS } from '../audio/format.ts';
 import { PartylineError } from '../protocol/errors.ts';
@@ -72,6 +73,7 @@ export class Session implements PeerOutlet {
   #handling: Promise<void> = Promise.resolve();
   #waitingMessages = 0;
   #statsAtMs = performance.now();
+  #hasBeenToldNotToPublish = false;
 
   constructor(socket: WebSocket, parts: SessionParts) {
     this.name = parts.peer;
@@ -200,7 +202,9 @@ export class Session implements PeerOutlet {
 
   /** A message of no bytes is nobody's. */
   #receiveAudio(frame: Buffer, nowMs: number): void {
-    if (frame.length > 0) this.#audio.receive(frame, nowMs);
+    if (frame.length === 0) return;
+    if (this.#mayPublish) this.#audio.receive(frame, nowMs);
+    else this.#refuseToPublish();
   }
 
   #receiveText(text: string): void {
@@ -209,6 +213,17 @@ export class Session implements PeerOutlet {
     } catch (fault) {
       this.#refuse(fault, fault instanceof MessageError ? fault.replyTo : undefined);
     }
+  }
+
+  get #mayPublish(): boolean {
+    return this.#parts.credentials.grant?.publish ?? true;
+  }
+
+  /** Said once: a client that cannot be changed goes on all the same. */
+  #refuseToPublish(): void {
+    if (this.#hasBeenToldNotToPublish) return;
+    this.#hasBeenToldNotToPublish = true;
+    this.#sendError(new PartylineError('forbidden', 'The token does not allow to publish.'));
   }
 
   /** Messages are handled one after the other, so that a join during a join is just the next one. */
@@ -251,12 +266,17 @@ export class Session implements PeerOutlet {
     if (this.#state.name !== 'in_room' || this.#state.peer.kind !== 'webrtc') {
       throw new PartylineError('bad_message', `${message.type}: join with "media":"webrtc" first.`);
     }
+    if (message.type === 'produce' && !this.#mayPublish) {
+      throw new PartylineError('forbidden', 'The token does not allow to publish.');
+    }
     this.#answer(message.id, await handleWebRtcMessage(this.#state.peer, message));
   }
 
   /** Prepares the new place before the old one is left, so that a join that fails changes nothing. */
   async #join(message: ClientMessages['join']): Promise<void> {
     const room = checkName(message.room, 'room', 'bad_message');
+    const { grant } = this.#parts.credentials;
+    if (grant) checkRoomGrant(grant, room);
     const current = this.#state;
     if (current.name === 'in_room' && current.room === room && current.peer.kind === 'websocket') {
       if (!message.media) return this.#confirmJoin(message.id, room, current.peer);

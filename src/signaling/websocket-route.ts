@@ -1,7 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { WebSocket } from 'ws';
-import type { Account, Accounts } from '../accounts/accounts.ts';
+import type { Account } from '../accounts/accounts.ts';
+import {
+  type Authenticator,
+  bearerOf,
+  checkRoomGrant,
+  type Credentials,
+  needActive,
+} from '../accounts/authenticator.ts';
 import { PLANS } from '../accounts/plans.ts';
 import { parseAudioFormat, parseDeclaredFormat } from '../audio/format.ts';
 import type { Codecs } from '../audio/codecs.ts';
@@ -18,7 +25,7 @@ import { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 
 export type WebSocketRouteParts = {
-  accounts: Accounts;
+  authenticator: Authenticator;
   leases: CcuLeases;
   usage: UsageStore;
   quota: Quota;
@@ -28,7 +35,15 @@ export type WebSocketRouteParts = {
 };
 
 /** What the client said of itself in the query of `/ws`. */
-type Query = { room: string; peer: string; apiKey: string; audio: QueriedAudio; stats: boolean };
+type Query = {
+  room: string;
+  peer: string;
+  /** An API key, or a token, or neither: then it is in the `Authorization` header. */
+  apiKey: string | undefined;
+  token: string | undefined;
+  audio: QueriedAudio;
+  stats: boolean;
+};
 type QueriedAudio = Pick<AudioPreferences, 'in' | 'out' | 'delivery'>;
 
 /** `GET /ws`: accepts every well-formed upgrade, because a browser cannot read a refused one, and says what is wrong then. */
@@ -59,9 +74,11 @@ async function openSession(
   request: FastifyRequest,
   parts: WebSocketRouteParts,
 ): Promise<void> {
-  const { accounts, leases, sessions, quota } = parts;
+  const { leases, sessions, quota } = parts;
   const query = readQuery(request);
-  const credentials = await accounts.authenticate(query.apiKey);
+  const credentials = await authenticate(query, request, parts.authenticator);
+  needActive(credentials);
+  checkGrant(credentials, query);
   const { account } = credentials;
   const id = randomUUID();
   const log = request.log.child({ account: account.id, peer: query.peer, session: id });
@@ -104,6 +121,30 @@ async function openSession(
   }
 }
 
+/**
+ * Who connects: by a token or an API key in the query, or by a key in the header, where a client can set one.
+ * @throws {PartylineError} `unauthorized`, `rate_limited`, `overloaded`
+ */
+async function authenticate(
+  { apiKey, token }: Query,
+  { headers, ip }: FastifyRequest,
+  authenticator: Authenticator,
+): Promise<Credentials> {
+  if (token) return authenticator.byToken(token, ip);
+  const key = apiKey || bearerOf(headers.authorization);
+  if (!key) throw new PartylineError('unauthorized', '"api_key" is missing.');
+  return authenticator.byKey(key, ip);
+}
+
+/** @throws {PartylineError} `forbidden` if the token is for another peer, or does not grant the room */
+function checkGrant({ grant }: Credentials, { peer, room }: Query): void {
+  if (!grant) return;
+  if (grant.peer !== peer) {
+    throw new PartylineError('forbidden', 'The token is for another peer.');
+  }
+  if (room !== LOBBY) checkRoomGrant(grant, room);
+}
+
 /** Says why, in words and by the close code. */
 function refuse(socket: WebSocket, request: FastifyRequest, fault: unknown): void {
   const error = PartylineError.from(fault);
@@ -130,9 +171,8 @@ function readQuery(request: FastifyRequest): Query {
   if (room !== LOBBY) checkName(room, 'room', 'bad_request');
   const peer = checkName(need('peer'), 'peer', 'bad_request');
   const audio = readAudio(read('audio'), read('audio_out'), read('delivery'));
-  const apiKey = read('api_key');
-  if (!apiKey) throw new PartylineError('unauthorized', '"api_key" is missing.');
-  return { room, peer, apiKey, audio, stats: read('stats') === 'true' };
+  const [apiKey, token] = [read('api_key'), read('token')];
+  return { room, peer, apiKey, token, audio, stats: read('stats') === 'true' };
 }
 
 function readAudio(

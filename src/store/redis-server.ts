@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { createClient } from 'redis';
+import type { RedisAddress } from './redis.ts';
 
 /** sockaddr_un holds 108 bytes (unix(7)), the closing 0 among them. */
 const MAX_SOCKET_PATH_BYTES = 107;
@@ -15,15 +16,32 @@ export type RedisServer = {
   close(): Promise<void>;
 };
 
+/** Where Redis is: the operator's, or the gateway's own, which listens in its data folder while it runs. */
+export function redisAddressOf(settings: { REDIS_URL: string; DATA_DIR: string }): RedisAddress {
+  return settings.REDIS_URL === ''
+    ? { socketPath: socketPathIn(settings.DATA_DIR) }
+    : { url: settings.REDIS_URL };
+}
+
+/** Whether a gateway runs that has its own Redis in this folder. */
+export function isRedisServerRunning(dataDir: string): Promise<boolean> {
+  return answers(socketPathIn(dataDir));
+}
+
+/** The shorter of two ways to say it. */
+function socketPathIn(dataDir: string): string {
+  const absolutePath = join(dataDir, 'redis.sock');
+  const relativePath = relative(process.cwd(), absolutePath);
+  return relativePath.length < absolutePath.length ? relativePath : absolutePath;
+}
+
 /**
  * Starts `redis-server` with an append-only file in `dataDir`.
  * @throws {Error} if there is no such program, the folder is in use by another gateway, or Redis does not answer
  */
 export async function startRedisServer(dataDir: string): Promise<RedisServer> {
   await mkdir(dataDir, { recursive: true });
-  const absolutePath = join(dataDir, 'redis.sock');
-  const relativePath = relative(process.cwd(), absolutePath);
-  const socketPath = relativePath.length < absolutePath.length ? relativePath : absolutePath;
+  const socketPath = socketPathIn(dataDir);
   if (Buffer.byteLength(socketPath) > MAX_SOCKET_PATH_BYTES) {
     throw new Error(`DATA_DIR ${dataDir} is too long a path for a socket: choose a shorter one`);
   }

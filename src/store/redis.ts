@@ -10,7 +10,7 @@ const RETRY_AFTER_MS = 2000;
 export const KEY_PREFIX = 'partyline:';
 
 export type RedisAddress = { url: string } | { socketPath: string };
-type Client = ReturnType<typeof newClient>;
+type Client = ReturnType<typeof newRedisClient>;
 
 /** The store of all shared state. A command that Redis does not answer in time fails; none waits for it to come back. */
 export class Redis {
@@ -25,7 +25,7 @@ export class Redis {
 
   /** @throws {Error} if Redis cannot be reached now; later it may go away and come back */
   static async connect(address: RedisAddress, log: FastifyBaseLogger): Promise<Redis> {
-    const client = newClient(address);
+    const client = newRedisClient(address);
     let isConnected = false;
     client.on('error', (fault: unknown) => {
       if (isConnected) log.warn({ err: fault }, 'redis is away');
@@ -37,6 +37,11 @@ export class Redis {
     });
     await client.connect();
     return new Redis(client, log);
+  }
+
+  /** For libraries that have commands of their own; they are to be called within {@link run}. */
+  get client(): Client {
+    return this.#client;
   }
 
   /**
@@ -97,11 +102,12 @@ export class Redis {
 
 const reconnectStrategy = (retries: number) => Math.min(50 * 2 ** retries, MAX_RECONNECT_DELAY_MS);
 
-function newClient(address: RedisAddress) {
+/** A client that is not connected yet. One that is patient keeps commands while Redis is away, instead of failing them. */
+export function newRedisClient(address: RedisAddress, { isPatient = false } = {}) {
   return createClient({
     ...('url' in address
       ? { url: address.url, socket: { reconnectStrategy } }
       : { socket: { path: address.socketPath, tls: false, reconnectStrategy } }),
-    disableOfflineQueue: true,
+    disableOfflineQueue: !isPatient,
   });
 }

@@ -29,6 +29,7 @@ export async function openTestGateway(
       PORT: '0',
       DATA_DIR: dataDir,
       MEDIA_WORKERS: '2',
+      USAGE_WORKERS: '0',
       RTC_PORT: String(freeRtcPort()),
       LOG_LEVEL: 'silent',
       ...environment,

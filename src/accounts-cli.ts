@@ -1,0 +1,178 @@
+import { parseArgs } from 'node:util';
+import Fastify from 'fastify';
+import { Compile } from 'typebox/compile';
+import { readSettings } from '../config/settings.ts';
+import { PartylineError } from './protocol/errors.ts';
+import { Redis } from './store/redis.ts';
+import { isRedisServerRunning, redisAddressOf, startRedisServer } from './store/redis-server.ts';
+import { reportUsage, UsageQuerySchema } from './usage/report.ts';
+import { UsageStore } from './usage/usage-store.ts';
+import { Tokens } from './accounts/tokens.ts';
+import { type AccountChanges, Accounts, StoredAccountSchema } from './accounts/accounts.ts';
+
+/** The operator's command, `npm run accounts -- …`: what an operator does with accounts, straight in Redis. */
+
+const USAGE = `npm run accounts -- COMMAND [--json]
+
+  create --name NAME --email EMAIL [--plan free|starter|pro] [--default-audio F] [--pinned-audio F]
+  list
+  show ID
+  set-plan ID free|starter|pro
+  set-audio ID [--default-audio F] [--pinned-audio F]   "" takes one away
+  suspend ID        its sockets close with 4403 at once; activate takes it back
+  activate ID
+  close ID          for good
+  key-add ID        prints a new key, which can be seen only now
+  key-revoke ID KEY_ID
+  rotate-token-key  tokens are signed with a new key; those of the key before stay good until they expire
+  usage ID [--from DATE] [--to DATE] [--granularity minute|hour|day]
+
+--json prints one line of JSON for scripts (npm run --silent accounts -- …). The Redis is that of REDIS_URL, or the
+gateway's own in DATA_DIR.
+`;
+
+type Options = Partial<
+  Record<
+    'name' | 'email' | 'plan' | 'default-audio' | 'pinned-audio' | 'from' | 'to' | 'granularity',
+    string
+  >
+>;
+type Result = { json: unknown; text: string };
+type Stores = { accounts: Accounts; usage: UsageStore; tokens: Tokens };
+type Command = (stores: Stores, ids: string[], options: Options) => Promise<Result>;
+
+const accountValidator = Compile(StoredAccountSchema);
+const queryValidator = Compile(UsageQuerySchema);
+
+const idOf = (text: string | undefined): number => {
+  if (text && /^[1-9]\d*$/.test(text)) return Number(text);
+  throw new PartylineError('bad_request', 'Say the number of the account.');
+};
+
+const lineOf = (fields: object) =>
+  Object.entries(fields)
+    .map(([name, value]) => `${name}: ${String(value)}`)
+    .join('  ');
+
+const change =
+  (changesOf: (ids: string[], options: Options) => AccountChanges): Command =>
+  async ({ accounts }, ids, options) => {
+    const id = idOf(ids[0]);
+    const changed = { ...(await accounts.need(id)), ...changesOf(ids, options) };
+    check(changed);
+    const account = await accounts.update(id, changesOf(ids, options));
+    return { json: account, text: lineOf(account) };
+  };
+
+const audioOf = (options: Options): AccountChanges => {
+  const { 'default-audio': defaultAudio, 'pinned-audio': pinnedAudio } = options;
+  return {
+    ...(defaultAudio === undefined ? {} : { default_audio: defaultAudio }),
+    ...(pinnedAudio === undefined ? {} : { pinned_audio: pinnedAudio }),
+  };
+};
+
+const COMMANDS: Record<string, Command> = {
+  create: async ({ accounts }, _ids, options) => {
+    const { name = '', email = '', plan = 'free' } = options;
+    const given = { name, email, plan, ...audioOf(options) };
+    check({ ...given, id: 0, status: 'active' });
+    const { id } = await accounts.create(given as Parameters<Accounts['create']>[0]);
+    const { apiKey } = await accounts.addKey(id);
+    return { json: { id, api_key: apiKey }, text: `account ${id}, key ${apiKey}` };
+  },
+  list: async ({ accounts }) => {
+    const all = await accounts.list();
+    return { json: all, text: all.map(lineOf).join('\n') };
+  },
+  show: async ({ accounts }, [id]) => {
+    const account = await accounts.need(idOf(id));
+    const keys = await accounts.listKeys(account.id);
+    const text = [lineOf(account), ...keys.map((key) => `key ${lineOf(key)}`)].join('\n');
+    return { json: { ...account, keys }, text };
+  },
+  'set-plan': change(([, plan]) => ({ plan: plan as 'free' })),
+  'set-audio': change((_ids, options) => audioOf(options)),
+  suspend: change(() => ({ status: 'suspended' })),
+  activate: change(() => ({ status: 'active' })),
+  close: change(() => ({ status: 'closed' })),
+  'key-add': async ({ accounts }, [id]) => {
+    const key = await accounts.addKey(idOf(id));
+    return { json: { key_id: key.id, api_key: key.apiKey }, text: `key ${key.id}: ${key.apiKey}` };
+  },
+  'key-revoke': async ({ accounts }, [id, keyId = '']) => {
+    await accounts.revokeKey(idOf(id), keyId);
+    return { json: { revoked: keyId }, text: `key ${keyId} is revoked` };
+  },
+  'rotate-token-key': async ({ tokens }) => {
+    await tokens.rotateKey();
+    return { json: {}, text: 'tokens are signed with a new key' };
+  },
+  usage: async ({ accounts, usage }, [id], { from, to, granularity }) => {
+    const given = { from, to, granularity };
+    const asked = Object.fromEntries(
+      Object.entries(given).filter(([, value]) => value !== undefined),
+    );
+    if (!queryValidator.Check(asked)) throw new PartylineError('bad_request', USAGE);
+    const { id: accountId } = await accounts.need(idOf(id));
+    const report = await reportUsage(usage, accountId, asked, new Date());
+    const text = [...report.records.map(lineOf), `total: ${report.total_seconds} s`].join('\n');
+    return { json: report, text };
+  },
+};
+
+function check(account: unknown): void {
+  if (accountValidator.Check(account)) return;
+  const faults = accountValidator
+    .Errors(account)
+    .map(({ instancePath, message }) => `${instancePath.slice(1)} ${message}`);
+  throw new PartylineError('bad_request', `${faults.join('; ')}.`);
+}
+
+async function run(): Promise<void> {
+  const { positionals, values } = parseArgs({
+    allowPositionals: true,
+    options: {
+      json: { type: 'boolean', default: false },
+      name: { type: 'string' },
+      email: { type: 'string' },
+      plan: { type: 'string' },
+      'default-audio': { type: 'string' },
+      'pinned-audio': { type: 'string' },
+      from: { type: 'string' },
+      to: { type: 'string' },
+      granularity: { type: 'string' },
+    },
+  });
+  const [name = '', ...ids] = positionals;
+  const command = COMMANDS[name];
+  if (!command) throw new PartylineError('bad_request', USAGE);
+  const { json: isJson, ...options } = values;
+  const { json, text } = await withRedis((redis) =>
+    command(
+      { accounts: new Accounts(redis), usage: new UsageStore(redis), tokens: new Tokens(redis) },
+      ids,
+      options,
+    ),
+  );
+  process.stdout.write(`${isJson ? JSON.stringify(json) : text}\n`);
+}
+
+/** The gateway's own Redis is started for as long as this takes, if no gateway runs. */
+async function withRedis<T>(work: (redis: Redis) => Promise<T>): Promise<T> {
+  await using opened = new AsyncDisposableStack();
+  const settings = readSettings(process.env);
+  if (settings.REDIS_URL === '' && !(await isRedisServerRunning(settings.DATA_DIR))) {
+    opened.adopt(await startRedisServer(settings.DATA_DIR), (server) => server.close());
+  }
+  const { log } = Fastify({ logger: { level: 'silent' } });
+  const redis = await Redis.connect(redisAddressOf(settings), log);
+  opened.adopt(redis, (part) => part.close());
+  return await work(redis);
+}
+
+run().catch((fault: unknown) => {
+  const isUsage = fault instanceof PartylineError || fault instanceof TypeError;
+  process.stderr.write(`${isUsage ? fault.message : String(fault)}\n`);
+  process.exitCode = isUsage ? 2 : 1;
+});

@@ -1,0 +1,91 @@
+import { PartylineError } from '../protocol/errors.ts';
+import type { Account, Accounts } from './accounts.ts';
+import type { RateLimits } from './rate-limits.ts';
+import type { Grant, Tokens } from './tokens.ts';
+
+/** Who somebody is, by an API key or by a token that was asked for with one. */
+export type Credentials = {
+  account: Account;
+  /** The API key. */
+  keyId: string;
+  /** What the token allows; undefined for a key, which allows all that the account may. */
+  grant: Grant | undefined;
+};
+
+/** Tells who somebody is, and holds those up who guess. */
+export class Authenticator {
+  readonly #accounts: Accounts;
+  readonly #tokens: Tokens;
+  readonly #limits: RateLimits;
+
+  constructor(accounts: Accounts, tokens: Tokens, limits: RateLimits) {
+    this.#accounts = accounts;
+    this.#tokens = tokens;
+    this.#limits = limits;
+  }
+
+  /**
+   * Looks an API key up.
+   * @param address where it came from
+   * @throws {PartylineError} `unauthorized`, `rate_limited`, `overloaded`
+   */
+  byKey(apiKey: string, address: string): Promise<Credentials> {
+    return this.#attempt(apiKey, address, async () => {
+      const found = await this.#accounts.findByKey(apiKey);
+      if (!found) throw new PartylineError('unauthorized', 'The API key is not known.');
+      return { ...found, grant: undefined };
+    });
+  }
+
+  /**
+   * Verifies a token; it is worth no more than the key that it was asked for with.
+   * @throws {PartylineError} `unauthorized`, `rate_limited`, `overloaded`
+   */
+  byToken(token: string, address: string): Promise<Credentials> {
+    return this.#attempt(token, address, async () => {
+      const { owner, grant } = await this.#tokens.verify(token);
+      const { accountId, keyId } = owner;
+      const [account, keys] = await Promise.all([
+        this.#accounts.find(accountId),
+        this.#accounts.listKeys(accountId),
+      ]);
+      if (!account || !keys.some(({ id }) => id === keyId)) {
+        throw new PartylineError('unauthorized', 'The API key of the token has been revoked.');
+      }
+      return { account, keyId, grant };
+    });
+  }
+
+  async #attempt(
+    secret: string,
+    address: string,
+    look: () => Promise<Credentials>,
+  ): Promise<Credentials> {
+    try {
+      return await look();
+    } catch (fault) {
+      const isFailure = PartylineError.from(fault).code === 'unauthorized';
+      if (isFailure) await this.#limits.countFailure(address, secret);
+      throw fault;
+    }
+  }
+}
+
+/** @throws {PartylineError} `forbidden` unless the account is active */
+export function needActive({ account }: Credentials): void {
+  if (account.status !== 'active') {
+    throw new PartylineError('forbidden', `The account is ${account.status}.`);
+  }
+}
+
+/** @throws {PartylineError} `forbidden` if a token does not grant a room */
+export function checkRoomGrant({ rooms }: Grant, room: string): void {
+  if (rooms === '*' || rooms.includes(room)) return;
+  throw new PartylineError('forbidden', 'The token does not grant this room.');
+}
+
+/** The secret of an `Authorization: Bearer` header (RFC 6750 §2.1). */
+export function bearerOf(header = ''): string | undefined {
+  const [scheme, secret] = header.split(' ');
+  return scheme?.toLowerCase() === 'bearer' && secret ? secret : undefined;
+}

@@ -1,0 +1,128 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { decodeProtectedHeader, errors, jwtVerify, SignJWT } from 'jose';
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { PartylineError } from '../protocol/errors.ts';
+import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+
+const ISSUER = 'partyline';
+const ALGORITHM = 'HS256';
+const SIGNING_KEYS = `${KEY_PREFIX}token_keys`;
+/** The one that signs, and the one before it, whose tokens are good until they expire. */
+const KEPT_KEYS = 2;
+
+/** What a client asks for (docs/protocol.md §4). */
+export const TokenRequestSchema = Type.Object(
+  {
+    peer: Type.String({ minLength: 1, maxLength: 128 }),
+    rooms: Type.Union([
+      Type.Literal('*'),
+      Type.Array(Type.String({ minLength: 1, maxLength: 128 }), { maxItems: 100 }),
+    ]),
+    ttl_seconds: Type.Integer({ minimum: 1, maximum: 86_400 }),
+    publish: Type.Boolean(),
+  },
+  { additionalProperties: false },
+);
+export type TokenRequest = Static<typeof TokenRequestSchema>;
+
+const ClaimsSchema = Type.Object({
+  /** The account. */
+  sub: Type.String({ pattern: '^\\d+$' }),
+  /** The API key that the token was asked for with: revoked, it takes the token with it. */
+  key: Type.String(),
+  peer: Type.String(),
+  rooms: TokenRequestSchema.properties.rooms,
+  publish: Type.Boolean(),
+});
+const claimsValidator = Compile(ClaimsSchema);
+
+/** What a token allows, beside what the account may. */
+export type Grant = Pick<TokenRequest, 'peer' | 'rooms' | 'publish'>;
+export type TokenOwner = { accountId: number; keyId: string };
+
+type SigningKey = { id: string; secret: string };
+
+/** Short-lived tokens in place of API keys: JWTs (RFC 7519), signed with keys that all nodes find in Redis. */
+export class Tokens {
+  readonly #redis: Redis;
+  #keys: SigningKey[] = [];
+
+  constructor(redis: Redis) {
+    this.#redis = redis;
+  }
+
+  /** Signs a token. @throws {PartylineError} `overloaded` */
+  async issue(
+    { accountId, keyId }: TokenOwner,
+    { ttl_seconds: ttlSeconds, ...grant }: TokenRequest,
+  ): Promise<{ token: string; expires_at: string }> {
+    const [key] = await this.#loadKeys();
+    if (!key) throw new Error('there is no key to sign tokens with');
+    const expiresAt = Math.floor(Date.now() / 1000) + ttlSeconds;
+    const token = await new SignJWT({ ...grant, key: keyId })
+      .setProtectedHeader({ alg: ALGORITHM, kid: key.id })
+      .setIssuer(ISSUER)
+      .setSubject(String(accountId))
+      .setIssuedAt()
+      .setExpirationTime(expiresAt)
+      .sign(Buffer.from(key.secret, 'base64url'));
+    return { token, expires_at: new Date(expiresAt * 1000).toISOString() };
+  }
+
+  /** @throws {PartylineError} `unauthorized` if it is none of ours, has been changed or has expired; `overloaded` */
+  async verify(token: string): Promise<{ owner: TokenOwner; grant: Grant }> {
+    const claims = await this.#readClaims(token);
+    const { sub, key: keyId, peer, rooms, publish } = claims;
+    return { owner: { accountId: Number(sub), keyId }, grant: { peer, rooms, publish } };
+  }
+
+  /** Signs with a new key from now on; tokens of the one before stay good until they expire. */
+  async rotateKey(): Promise<void> {
+    await this.#redis.run((client) =>
+      client
+        .multi()
+        .lPush(SIGNING_KEYS, newKey())
+        .lTrim(SIGNING_KEYS, 0, KEPT_KEYS - 1)
+        .exec(),
+    );
+    this.#keys = [];
+  }
+
+  async #readClaims(token: string): Promise<Static<typeof ClaimsSchema>> {
+    try {
+      const { kid = '' } = decodeProtectedHeader(token);
+      const secret = await this.#findSecret(kid);
+      const options = { issuer: ISSUER, algorithms: [ALGORITHM] };
+      const { payload } = await jwtVerify(token, Buffer.from(secret, 'base64url'), options);
+      return claimsValidator.Parse(payload);
+    } catch (fault) {
+      if (fault instanceof PartylineError) throw fault;
+      const reason = fault instanceof errors.JWTExpired ? 'has expired' : 'is not valid';
+      throw new PartylineError('unauthorized', `The token ${reason}.`, { cause: fault });
+    }
+  }
+
+  async #findSecret(id: string): Promise<string> {
+    const known = this.#keys.find((key) => key.id === id);
+    const key = known ?? (await this.#loadKeys()).find((loaded) => loaded.id === id);
+    if (!key) throw new PartylineError('unauthorized', 'The token is not valid.');
+    return key.secret;
+  }
+
+  /** The newest first; one is made if there is none, and only one, should several processes do so at once. */
+  async #loadKeys(): Promise<SigningKey[]> {
+    const stored = await this.#redis.run(async (client) => {
+      const keys = await client.lRange(SIGNING_KEYS, 0, -1);
+      if (keys.length > 0) return keys;
+      const script = `if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('LPUSH', KEYS[1], ARGV[1]) end`;
+      await client.eval(script, { keys: [SIGNING_KEYS], arguments: [newKey()] });
+      return client.lRange(SIGNING_KEYS, 0, -1);
+    });
+    this.#keys = stored.map((key) => JSON.parse(key) as SigningKey);
+    return this.#keys;
+  }
+}
+
+const newKey = () =>
+  JSON.stringify({ id: randomUUID(), secret: randomBytes(32).toString('base64url') });

@@ -1,0 +1,144 @@
+import { Type } from 'typebox';
+import { type Accounts, ApiKeySchema, StoredAccountSchema } from '../accounts/accounts.ts';
+import { reportUsage, UsageQuerySchema, UsageReportSchema } from '../usage/report.ts';
+import type { UsageStore } from '../usage/usage-store.ts';
+import type { RestServer } from './api-docs.ts';
+import type { RestGuard } from './rest.ts';
+
+const { name, email, plan, status, default_audio, pinned_audio } = StoredAccountSchema.properties;
+const audio = { default_audio, pinned_audio };
+const NewAccountSchema = Type.Object(
+  { name, email, plan, ...audio },
+  { additionalProperties: false },
+);
+const ChangesSchema = Type.Partial(Type.Object({ name, email, plan, status, ...audio }), {
+  additionalProperties: false,
+});
+const NewKeySchema = Type.Object({ key_id: Type.String(), api_key: Type.String() });
+const IdSchema = Type.Object({ id: Type.Integer({ minimum: 1 }) });
+const KeySchema = Type.Object({ ...IdSchema.properties, key_id: Type.String() });
+const security = [{ operatorKey: [] }];
+
+/** `/api/admin/*`: accounts as the operator's command has them, behind the operator's key. */
+export function registerAdminRoutes(
+  server: RestServer,
+  { guard, accounts, usage }: { guard: RestGuard; accounts: Accounts; usage: UsageStore },
+): void {
+  const root = '/api/admin/accounts';
+  server.get(
+    root,
+    {
+      schema: {
+        summary: 'All accounts',
+        security,
+        response: { 200: Type.Object({ accounts: Type.Array(StoredAccountSchema) }) },
+      },
+    },
+    async (request) => {
+      await guard.operator(request);
+      return { accounts: await accounts.list() };
+    },
+  );
+  server.post(
+    root,
+    {
+      schema: {
+        summary: 'Make an account, with a key that is shown only now',
+        security,
+        body: NewAccountSchema,
+        response: {
+          201: Type.Object({ account: StoredAccountSchema, ...NewKeySchema.properties }),
+        },
+      },
+    },
+    async (request, reply) => {
+      await guard.operator(request);
+      const account = await accounts.create(request.body);
+      const key = await accounts.addKey(account.id);
+      return reply.code(201).send({ account, key_id: key.id, api_key: key.apiKey });
+    },
+  );
+  server.get(
+    `${root}/:id`,
+    {
+      schema: {
+        summary: 'An account and its keys',
+        security,
+        params: IdSchema,
+        response: {
+          200: Type.Object({ account: StoredAccountSchema, keys: Type.Array(ApiKeySchema) }),
+        },
+      },
+    },
+    async (request) => {
+      await guard.operator(request);
+      const { id } = request.params;
+      return { account: await accounts.need(id), keys: await accounts.listKeys(id) };
+    },
+  );
+  server.patch(
+    `${root}/:id`,
+    {
+      schema: {
+        summary: 'Change an account; connected clients feel it at once',
+        security,
+        params: IdSchema,
+        body: ChangesSchema,
+        response: { 200: StoredAccountSchema },
+      },
+    },
+    async (request) => {
+      await guard.operator(request);
+      return accounts.update(request.params.id, request.body);
+    },
+  );
+  server.post(
+    `${root}/:id/keys`,
+    {
+      schema: {
+        summary: 'One more key, which is shown only now',
+        security,
+        params: IdSchema,
+        response: { 201: NewKeySchema },
+      },
+    },
+    async (request, reply) => {
+      await guard.operator(request);
+      const { id, apiKey } = await accounts.addKey(request.params.id);
+      return reply.code(201).send({ key_id: id, api_key: apiKey });
+    },
+  );
+  server.delete(
+    `${root}/:id/keys/:key_id`,
+    {
+      schema: {
+        summary: 'Revoke a key; its connections are closed',
+        security,
+        params: KeySchema,
+        response: { 204: Type.Null() },
+      },
+    },
+    async (request, reply) => {
+      await guard.operator(request);
+      await accounts.revokeKey(request.params.id, request.params.key_id);
+      return reply.code(204).send(null);
+    },
+  );
+  server.get(
+    `${root}/:id/usage`,
+    {
+      schema: {
+        summary: 'What an account has used, by time and room',
+        security,
+        params: IdSchema,
+        querystring: UsageQuerySchema,
+        response: { 200: UsageReportSchema },
+      },
+    },
+    async (request) => {
+      await guard.operator(request);
+      const { id } = await accounts.need(request.params.id);
+      return reportUsage(usage, id, request.query, new Date());
+    },
+  );
+}

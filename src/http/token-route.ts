@@ -1,0 +1,26 @@
+import { Type } from 'typebox';
+import { needActive } from '../accounts/authenticator.ts';
+import { TokenRequestSchema, type Tokens } from '../accounts/tokens.ts';
+import type { RestServer } from './api-docs.ts';
+import type { RestGuard } from './rest.ts';
+
+const TokenSchema = Type.Object({ token: Type.String(), expires_at: Type.String() });
+
+/** `POST /api/tokens`: a short-lived token for one peer (docs/protocol.md §4). */
+export function registerTokenRoute(
+  server: RestServer,
+  { guard, tokens }: { guard: RestGuard; tokens: Tokens },
+): void {
+  const schema = {
+    summary: 'A token that /ws takes in place of the API key, for one peer and for some rooms',
+    security: [{ apiKey: [] }],
+    body: TokenRequestSchema,
+    response: { 200: TokenSchema },
+  };
+  server.post('/api/tokens', { schema }, async (request) => {
+    const credentials = await guard.client(request);
+    needActive(credentials);
+    const owner = { accountId: credentials.account.id, keyId: credentials.keyId };
+    return tokens.issue(owner, request.body);
+  });
+}

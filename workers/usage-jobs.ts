@@ -1,0 +1,97 @@
+import { createNodeRedisClient, Queue, Worker } from 'bullmq';
+import type { FastifyBaseLogger } from 'fastify';
+import { KEY_PREFIX, newRedisClient, type RedisAddress } from '../src/store/redis.ts';
+import type { OpenMinute, UsageStore } from '../src/usage/usage-store.ts';
+
+const QUEUE = 'usage';
+const BULLMQ_PREFIX = `${KEY_PREFIX}bullmq`;
+const SWEEP_EVERY_MS = 60_000;
+/** A minute is closed so long after its end at the soonest: then every process has written what it counted. */
+const GRACE_MS = 10_000;
+/** A job of a worker that died is taken up by another after so long. */
+const LOCK_MS = 30_000;
+const CONCURRENCY = 8;
+const RETRY = { attempts: 10, backoff: { type: 'exponential', delay: 1000 } };
+
+/** `sweep` looks for minutes that are over, `close` records one. */
+type UsageJob = { name: 'sweep' } | ({ name: 'close' } & OpenMinute);
+
+/** Where a worker is in its work: for tests that end it there. */
+export type UsageStep = 'swept' | 'queued' | 'before close' | 'closed';
+
+export type UsageWorkerOptions = {
+  /** How long the records of minutes are kept. */
+  keepDays: number;
+  /** Called at each step. */
+  onStep?: (step: UsageStep) => void;
+};
+
+export type UsageWorker = {
+  /** Lets the job in hand end. */
+  close(): Promise<void>;
+};
+
+/**
+ * Takes part in closing minutes: any number of workers share the work, and one that dies leaves nothing undone, for
+ * whatever was not closed is swept up again, and closing twice changes nothing.
+ */
+export async function openUsageWorker(
+  address: RedisAddress,
+  usage: UsageStore,
+  log: FastifyBaseLogger,
+  { keepDays, onStep = () => {} }: UsageWorkerOptions,
+): Promise<UsageWorker> {
+  const connect = () => createNodeRedisClient(newRedisClient(address, { isPatient: true }));
+  const onFault = (fault: Error) => log.warn({ err: fault }, 'usage worker: a fault, tried again');
+  const queue = new Queue<UsageJob>(QUEUE, { connection: connect(), prefix: BULLMQ_PREFIX });
+  queue.on('error', onFault);
+  const sweep = async () => {
+    const minutes = await usage.listOpen(Date.now() - GRACE_MS);
+    onStep('swept');
+    await queue.addBulk(minutes.map(closingOf));
+    onStep('queued');
+  };
+  const close = async (minute: OpenMinute) => {
+    onStep('before close');
+    await usage.close(minute, keepDays);
+    onStep('closed');
+  };
+  const worker = new Worker<UsageJob>(
+    QUEUE,
+    async ({ data }) => (data.name === 'sweep' ? sweep() : close(data)),
+    {
+      connection: connect(),
+      prefix: BULLMQ_PREFIX,
+      concurrency: CONCURRENCY,
+      lockDuration: LOCK_MS,
+      stalledInterval: LOCK_MS,
+      // What has stalled was its worker's fault, not its own.
+      maxStalledCount: 100,
+    },
+  );
+  worker.on('error', onFault);
+  worker.on('failed', (_job, fault) => onFault(fault));
+  await queue.upsertJobScheduler(
+    'sweep',
+    { every: SWEEP_EVERY_MS },
+    { name: 'sweep', data: { name: 'sweep' }, opts: { removeOnComplete: true, removeOnFail: 100 } },
+  );
+  return {
+    close: async () => {
+      await worker.close();
+      await queue.close();
+    },
+  };
+}
+
+/** A minute that waits to be closed already is not queued again; one that is done is forgotten, and may come back. */
+const closingOf = ({ accountId, minute }: OpenMinute) => ({
+  name: 'close',
+  data: { name: 'close' as const, accountId, minute },
+  opts: {
+    ...RETRY,
+    jobId: `close-${accountId}-${minute.replace(':', '-')}`,
+    removeOnComplete: true,
+    removeOnFail: true,
+  },
+});
