@@ -31,6 +31,7 @@ export class JitterBuffer {
   #heldSamples = 0;
   #next: number | undefined;
   #isBuffering = true;
+  /** When the first packet would have come, had it not been late. */
   #firstAtMs: number | undefined;
   #lateMs = 0;
   #reference: { timestamp: number; atMs: number } | undefined;
@@ -61,7 +62,7 @@ export class JitterBuffer {
 
   /** @param durationSamples what the packet's payload holds, at 48 kHz */
   insert(packet: StreamPacket, durationSamples: number, nowMs: number): void {
-    this.#measure(packet.timestamp, nowMs);
+    const lateMs = this.#measure(packet.timestamp, nowMs);
     const { sequenceNumber, payload } = packet;
     if (this.#next !== undefined) {
       const ahead = sequenceDelta(this.#next, sequenceNumber);
@@ -77,7 +78,7 @@ export class JitterBuffer {
       return;
     }
     this.#next ??= sequenceNumber;
-    this.#firstAtMs ??= nowMs;
+    this.#firstAtMs ??= nowMs - lateMs;
     this.#held.set(sequenceNumber, { payload, durationSamples, atMs: nowMs });
     this.#heldSamples += durationSamples;
     while (this.depthMs > this.#limits.maxMs) {
@@ -131,8 +132,11 @@ export class JitterBuffer {
     return held;
   }
 
-  /** How late this packet is against the quickest of the last seconds; at once upward, slowly down. */
-  #measure(timestamp: number, nowMs: number): void {
+  /**
+   * Follows how late packets are: at once upward, slowly down.
+   * @returns how late this one is against the quickest of the last seconds
+   */
+  #measure(timestamp: number, nowMs: number): number {
     this.#reference ??= { timestamp, atMs: nowMs };
     const mediaMs = timestampDelta(this.#reference.timestamp, timestamp) / SAMPLES_PER_MS;
     const transitMs = nowMs - this.#reference.atMs - mediaMs;
@@ -143,5 +147,6 @@ export class JitterBuffer {
     this.#fastestMs[1] = Math.min(this.#fastestMs[1]!, transitMs);
     const lateMs = transitMs - Math.min(this.#fastestMs[0]!, this.#fastestMs[1]);
     this.#lateMs = lateMs > this.#lateMs ? lateMs : this.#lateMs + (lateMs - this.#lateMs) * DECAY;
+    return lateMs;
   }
 }

@@ -125,4 +125,12 @@ describe('Playout of a JitterBuffer', () => {
     sendTill(30_000, 3);
     expect(playout.concealedSamples / 48 - concealedMs).toBeLessThanOrEqual(20);
   });
+
+  test('what comes late and all at once is played at once: its lateness is time enough to have waited', async () => {
+    const { depthsMs, send } = await openStream();
+    for (let i = 0; i < 50; i += 1) send(i * 20);
+    for (let i = 50; i < 57; i += 1) send(56 * 20 + 1);
+    for (let i = 57; i < 80; i += 1) send(i * 20);
+    expect(Math.max(...depthsMs)).toBeLessThanOrEqual(160);
+  });
 });
