@@ -1,0 +1,180 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
+import type { SampleFormat } from '../../src/audio/format.ts';
+import { opusPacketSamples } from '../../src/audio/opus-packet.ts';
+import { eventually } from '../support/gateway.ts';
+import { findGlitches } from '../support/glitches.ts';
+import { seededRandom } from '../support/random.ts';
+import { type Arrival, type Heard, SimulatedRoom, streamOf } from '../support/simulated-room.ts';
+import {
+  amplitudeOf,
+  encodeOpus,
+  joinSamples,
+  opusTone,
+  play,
+  sweep,
+  toDb,
+} from '../support/sound.ts';
+import { useGateway } from '../support/use-gateway.ts';
+
+const { enter } = useGateway();
+
+const OPUS = { codec: 'opus' } as const;
+const PCM: SampleFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
+const AMPLITUDE = 0.3;
+const DURATION_MS = 12_000;
+/** The frequency tells what moment of the speech is heard. */
+const [FROM_HZ, TO_HZ] = [400, 1600];
+
+let codecs: Codecs;
+let speech: Buffer[];
+beforeAll(async () => {
+  codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
+  speech = await encodeOpus(sweep([FROM_HZ, TO_HZ], AMPLITUDE, DURATION_MS));
+});
+
+/** What a network does to packets: drops some, and delays others. */
+type Network = { lost?: number; delayMs?: (sentAtMs: number) => number };
+
+function through({ lost = 0, delayMs = () => 0 }: Network, arrivals: Arrival[]): Arrival[] {
+  const random = seededRandom(17);
+  return arrivals
+    .filter((_, i) => random() >= lost || i === 0)
+    .map((arrival) => ({ ...arrival, atMs: arrival.atMs + delayMs(arrival.atMs) }));
+}
+
+/** Between 5 and 8 s. */
+const isBadSpell = (atMs: number) => atMs >= 5000 && atMs < 8000;
+
+function jitterOf(mostMs: number): (atMs: number) => number {
+  const random = seededRandom(23);
+  return () => random() * mostMs;
+}
+
+/** What comes in a stretch of 100 ms comes at its end. */
+const inBursts = (atMs: number) => (isBadSpell(atMs) ? 100 - (atMs % 100) : 0);
+
+/** How far what is heard in each 100 ms lies behind what is said by then, by its frequency. */
+async function delaysMs({ frames, framesAtMs }: Heard): Promise<number[]> {
+  const sound = await joinSamples(PCM, frames);
+  const delays: number[] = [];
+  for (let i = 10; i + 5 <= frames.length; i += 5) {
+    const part = sound.subarray(i * 960, (i + 5) * 960);
+    const saidHz = FROM_HZ + ((TO_HZ - FROM_HZ) * framesAtMs[i + 2]!) / DURATION_MS;
+    const heardHz = frequencyOf(part);
+    delays.push(((saidHz - heardHz) / (TO_HZ - FROM_HZ)) * DURATION_MS);
+  }
+  return delays;
+}
+
+/** By the times at which a sound rises through zero. */
+function frequencyOf(sound: Float32Array): number {
+  const risesAt: number[] = [];
+  for (let i = 1; i < sound.length; i += 1) {
+    const [before, now] = [sound[i - 1]!, sound[i]!];
+    if (before < 0 && now >= 0) risesAt.push(i - now / (now - before));
+  }
+  return ((risesAt.length - 1) * 48_000) / (risesAt.at(-1)! - risesAt[0]!);
+}
+
+const levelDb = (sound: Float32Array) =>
+  10 *
+  Math.log10(
+    (2 * sound.reduce((sum, sample) => sum + sample ** 2, 0)) / sound.length / AMPLITUDE ** 2,
+  );
+
+const median = (values: number[]) =>
+  values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)]!;
+
+describe('a browser behind a bad network', () => {
+  test.for<[string, Network, { madeUpMs: number; delayMs: number }]>([
+    ['a good network', {}, { madeUpMs: 0, delayMs: 40 }],
+    ['5 % loss', { lost: 0.05 }, { madeUpMs: 600, delayMs: 60 }],
+    ['10 % loss', { lost: 0.1 }, { madeUpMs: 1300, delayMs: 80 }],
+    ['reordering', { delayMs: jitterOf(45) }, { madeUpMs: 150, delayMs: 130 }],
+    ['bursts of 100 ms', { delayMs: inBursts }, { madeUpMs: 120, delayMs: 160 }],
+    [
+      '5 % loss in bursts of 100 ms',
+      { lost: 0.05, delayMs: inBursts },
+      { madeUpMs: 700, delayMs: 160 },
+    ],
+  ])('%s: heard without a gap, at its level, and soon', async ([, network, most], { annotate }) => {
+    const room = new SimulatedRoom(codecs, ['a']);
+    const heard = room.listen('x', PCM);
+    await room.play(through(network, streamOf('a', speech)));
+    room.mixer.close();
+    const sound = await joinSamples(PCM, heard.frames);
+    const delays = await delaysMs(heard);
+    const atTheEnd = median(delays.slice(-10));
+    await annotate(
+      `made up ${heard.concealedMs.toFixed(0)} ms of ${DURATION_MS}; delay ${median(delays).toFixed(0)} ms ` +
+        `(most ${Math.max(...delays).toFixed(0)}, at the end ${atTheEnd.toFixed(0)})`,
+    );
+    expect(findGlitches(sound).filter(({ kind }) => kind === 'gap')).toEqual([]);
+    expect(Math.abs(levelDb(sound.subarray(9600)))).toBeLessThan(1);
+    expect(heard.concealedMs).toBeLessThanOrEqual(most.madeUpMs);
+    expect(Math.max(...delays)).toBeLessThan(most.delayMs);
+    expect(atTheEnd).toBeLessThan(80);
+  });
+
+  test.for([0.05, 0.1])(
+    '%f lost, forwarded: a frame for every 20 ms all the same',
+    async (lost) => {
+      const room = new SimulatedRoom(codecs, ['a']);
+      const heard = room.listen('x', OPUS);
+      const arrivals = through({ lost }, streamOf('a', speech));
+      await room.play(arrivals);
+      room.mixer.close();
+      const last = arrivals.at(-1)!.packet.sequenceNumber;
+      expect(heard.frames).toHaveLength(last + 1);
+      expect(heard.frames.every((frame) => opusPacketSamples(frame) === 960)).toBe(true);
+      const stoodIn = heard.frames.filter((frame, i) => frame !== speech[i]);
+      expect(stoodIn.length).toBe(last + 1 - arrivals.length);
+      expect(stoodIn.every((frame) => frame.length === 1)).toBe(true);
+      expect(heard.concealedMs).toBe(stoodIn.length * 20);
+    },
+  );
+
+  test.for([
+    [35, true],
+    [80, false],
+  ] as const)('forwarded, a packet that is %i ms late: heard: %s', async ([lateMs, isHeard]) => {
+    const room = new SimulatedRoom(codecs, ['a']);
+    const heard = room.listen('x', OPUS);
+    const late = ({ packet, atMs }: Arrival) =>
+      packet.sequenceNumber === 50 ? atMs + lateMs : atMs;
+    const arrivals = streamOf('a', speech.slice(0, 100));
+    await room.play(arrivals.map((arrival) => ({ ...arrival, atMs: late(arrival) })));
+    room.mixer.close();
+    expect(heard.frames).toHaveLength(100);
+    expect(heard.frames[50] === speech[50]).toBe(isHeard);
+    const waitedMs = heard.framesAtMs.map((atMs, i) => atMs - i * 20);
+    // Until the tick after 40 ms from when it was missed.
+    expect(Math.max(...waitedMs)).toBeLessThanOrEqual(80);
+    expect(waitedMs.slice(55).every((ms) => ms === 0)).toBe(true);
+  });
+});
+
+describe('a WebSocket client whose TCP stalls for 300 ms', () => {
+  const TONE_HZ = 500;
+
+  test('sound goes on afterwards, and is not heard later than before', async () => {
+    const [alice, bob] = [
+      await enter('alice', { stats: 'true' }),
+      await enter('bob', { audio_out: 'pcm_s16le;rate=48000;channels=1' }),
+    ];
+    const packets = await opusTone(TONE_HZ, AMPLITUDE, 6000);
+    await play(alice, packets.slice(0, 50));
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    for (const packet of packets.slice(50, 65)) alice.sendAudio(packet);
+    await play(alice, packets.slice(65));
+    await eventually('all is heard', () => bob.frames.length >= 260);
+    const sound = (await joinSamples(PCM, bob.frames)).subarray(-96_000, -9600);
+    expect(findGlitches(sound).filter(({ kind }) => kind === 'gap')).toEqual([]);
+    expect(Math.abs(toDb(amplitudeOf(sound.subarray(0, 9600), TONE_HZ) / AMPLITUDE))).toBeLessThan(
+      1.5,
+    );
+    const { dropped_ms: droppedMs } = await alice.next('stats', 0, 8000);
+    expect(bob.frames.length * 20 + droppedMs).toBeLessThan(6400);
+  });
+});
