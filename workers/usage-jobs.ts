@@ -5,11 +5,8 @@ import type { OpenMinute, UsageStore } from '../src/usage/usage-store.ts';
 
 const QUEUE = 'usage';
 const BULLMQ_PREFIX = `${KEY_PREFIX}bullmq`;
-const SWEEP_EVERY_MS = 60_000;
 /** A minute is closed so long after its end at the soonest: then every process has written what it counted. */
 const GRACE_MS = 10_000;
-/** A job of a worker that died is taken up by another after so long. */
-const LOCK_MS = 30_000;
 const CONCURRENCY = 8;
 const RETRY = { attempts: 10, backoff: { type: 'exponential', delay: 1000 } };
 
@@ -22,6 +19,10 @@ export type UsageStep = 'swept' | 'queued' | 'before close' | 'closed';
 export type UsageWorkerOptions = {
   /** How long the records of minutes are kept. */
   keepDays: number;
+  /** How often what is over is looked for. */
+  sweepEveryMs?: number;
+  /** A job of a worker that died is taken up by another after so long. */
+  lockMs?: number;
   /** Called at each step. */
   onStep?: (step: UsageStep) => void;
 };
@@ -39,7 +40,7 @@ export async function openUsageWorker(
   address: RedisAddress,
   usage: UsageStore,
   log: FastifyBaseLogger,
-  { keepDays, onStep = () => {} }: UsageWorkerOptions,
+  { keepDays, sweepEveryMs = 60_000, lockMs = 30_000, onStep = () => {} }: UsageWorkerOptions,
 ): Promise<UsageWorker> {
   const connect = () => createNodeRedisClient(newRedisClient(address, { isPatient: true }));
   const onFault = (fault: Error) => log.warn({ err: fault }, 'usage worker: a fault, tried again');
@@ -63,8 +64,8 @@ export async function openUsageWorker(
       connection: connect(),
       prefix: BULLMQ_PREFIX,
       concurrency: CONCURRENCY,
-      lockDuration: LOCK_MS,
-      stalledInterval: LOCK_MS,
+      lockDuration: lockMs,
+      stalledInterval: lockMs,
       // What has stalled was its worker's fault, not its own.
       maxStalledCount: 100,
     },
@@ -73,7 +74,7 @@ export async function openUsageWorker(
   worker.on('failed', (_job, fault) => onFault(fault));
   await queue.upsertJobScheduler(
     'sweep',
-    { every: SWEEP_EVERY_MS },
+    { every: sweepEveryMs },
     { name: 'sweep', data: { name: 'sweep' }, opts: { removeOnComplete: true, removeOnFail: 100 } },
   );
   return {

@@ -1,13 +1,16 @@
 import fastifySwagger from '@fastify/swagger';
 import fastifySwaggerUi from '@fastify/swagger-ui';
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import { TypeBoxValidatorCompiler, type TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
 
 /** A server whose routes are typed by their schemas. */
 export type RestServer = ReturnType<typeof asRestServer>;
 
 export const asRestServer = (server: FastifyInstance) =>
-  server.withTypeProvider<TypeBoxTypeProvider>();
+  server
+    .withTypeProvider<TypeBoxTypeProvider>()
+    // Fastify's own makes of what is wrong something that is right.
+    .setValidatorCompiler(TypeBoxValidatorCompiler);
 
 const bearer = (description: string) => ({ type: 'http', scheme: 'bearer', description }) as const;
 

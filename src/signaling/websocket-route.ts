@@ -51,6 +51,7 @@ export function registerWebSocketRoute(app: FastifyInstance, parts: WebSocketRou
   app.route({
     method: 'GET',
     url: '/ws',
+    schema: { hide: true },
     handler: () => {
       throw new PartylineError('upgrade_required', 'This is a WebSocket endpoint.');
     },

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { PeerKind } from '../protocol/messages.ts';
 
 const MINUTE_MS = 60_000;
@@ -14,6 +15,8 @@ export const systemClock: MeterClock = {
 
 /** What one process has counted of a room in a minute so far. Written again, it replaces what was written before. */
 export type MinuteCount = {
+  /** Who counted: a name that no other process has, and that this one does not have twice for a minute. */
+  writer: string;
   accountId: number;
   /** The minute that it began with, UTC: `2026-11-21T08:13`. */
   minute: string;
@@ -24,18 +27,21 @@ export type MinuteCount = {
   peakPeers: number;
 };
 
-type Count = Pick<MinuteCount, 'websocketMs' | 'webrtcMs' | 'peakPeers'> & { isWritten: boolean };
+type Count = Omit<MinuteCount, 'accountId' | 'room'> & { isWritten: boolean };
 
 type MeteredRoom = {
   peers: Record<PeerKind, number>;
   countedToMs: number;
-  minutes: Map<string, Count>;
+  /** By writer and minute. */
+  counts: Map<string, Count>;
 };
 
 /** Counts the peers in named rooms by time. Pure: it keeps no timer, and writes nowhere. */
 export class Meter {
   readonly #clock: MeterClock;
   readonly #accounts = new Map<number, Map<string, MeteredRoom>>();
+  #writer = randomUUID();
+  #latestWallMs = 0;
 
   constructor(clock: MeterClock = systemClock) {
     this.#clock = clock;
@@ -69,8 +75,8 @@ export class Meter {
     for (const [accountId, rooms] of this.#accounts) {
       for (const [room, metered] of rooms) {
         this.#accrue(metered);
-        for (const [minute, { isWritten, ...count }] of metered.minutes) {
-          if (!isWritten) changed.push({ accountId, minute, room, ...count });
+        for (const { isWritten, ...count } of metered.counts.values()) {
+          if (!isWritten) changed.push({ accountId, room, ...count });
         }
       }
     }
@@ -79,16 +85,22 @@ export class Meter {
 
   /** These counts are safe; those of minutes that are over are forgotten, if nothing has been added since. */
   written(counts: MinuteCount[]): void {
-    const now = minuteOf(this.#clock.wallMs());
-    for (const { accountId, room, minute, websocketMs, webrtcMs, peakPeers } of counts) {
+    const now = minuteOf(this.#wallMs());
+    for (const written of counts) {
+      const { accountId, room, minute } = written;
       const rooms = this.#accounts.get(accountId);
       const metered = rooms?.get(room);
-      const count = metered?.minutes.get(minute);
+      const count = metered?.counts.get(keyOf(written));
       if (!rooms || !metered || !count) continue;
-      const isSame = count.websocketMs === websocketMs && count.webrtcMs === webrtcMs;
-      count.isWritten = isSame && count.peakPeers === peakPeers;
-      if (count.isWritten && minute !== now) metered.minutes.delete(minute);
-      if (metered.minutes.size > 0 || hasPeers(metered)) continue;
+      // What has passed in the meantime may be of that minute too.
+      this.#accrue(metered);
+      count.isWritten =
+        count.websocketMs === written.websocketMs &&
+        count.webrtcMs === written.webrtcMs &&
+        count.peakPeers === written.peakPeers;
+      const isOver = minute !== now || count.writer !== this.#writer;
+      if (count.isWritten && isOver) metered.counts.delete(keyOf(count));
+      if (metered.counts.size > 0 || hasPeers(metered)) continue;
       rooms.delete(room);
       if (rooms.size === 0) this.#accounts.delete(accountId);
     }
@@ -100,7 +112,7 @@ export class Meter {
     const metered = rooms.get(room) ?? {
       peers: { websocket: 0, webrtc: 0 },
       countedToMs: this.#clock.monotonicMs(),
-      minutes: new Map<string, Count>(),
+      counts: new Map<string, Count>(),
     };
     rooms.set(room, metered);
     return metered;
@@ -112,7 +124,7 @@ export class Meter {
     let leftMs = Math.min(nowMs - room.countedToMs, MAX_ACCRUED_MS);
     room.countedToMs = nowMs;
     if (!hasPeers(room)) return;
-    let endMs = this.#clock.wallMs();
+    let endMs = this.#wallMs();
     while (leftMs > 0) {
       const sinceMinuteMs = endMs % MINUTE_MS;
       const partMs = Math.min(leftMs, sinceMinuteMs === 0 ? MINUTE_MS : sinceMinuteMs);
@@ -126,8 +138,16 @@ export class Meter {
     this.#notePeak(room);
   }
 
+  /** When the calendar is set back, a minute may come again that has been forgotten: it is counted under another name. */
+  #wallMs(): number {
+    const wallMs = this.#clock.wallMs();
+    if (wallMs < this.#latestWallMs) this.#writer = randomUUID();
+    this.#latestWallMs = wallMs;
+    return wallMs;
+  }
+
   #notePeak(room: MeteredRoom): void {
-    const count = this.#countAt(room, this.#clock.wallMs());
+    const count = this.#countAt(room, this.#wallMs());
     const peers = room.peers.websocket + room.peers.webrtc;
     if (peers <= count.peakPeers) return;
     count.peakPeers = peers;
@@ -135,17 +155,20 @@ export class Meter {
   }
 
   #countAt(room: MeteredRoom, wallMs: number): Count {
-    const minute = minuteOf(wallMs);
-    const count = room.minutes.get(minute) ?? {
+    const place = { writer: this.#writer, minute: minuteOf(wallMs) };
+    const count = room.counts.get(keyOf(place)) ?? {
+      ...place,
       websocketMs: 0,
       webrtcMs: 0,
       peakPeers: room.peers.websocket + room.peers.webrtc,
       isWritten: false,
     };
-    room.minutes.set(minute, count);
+    room.counts.set(keyOf(place), count);
     return count;
   }
 }
+
+const keyOf = ({ writer, minute }: Pick<MinuteCount, 'writer' | 'minute'>) => `${minute}|${writer}`;
 
 const hasPeers = ({ peers }: MeteredRoom) => peers.websocket + peers.webrtc > 0;
 

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import type { FastifyBaseLogger } from 'fastify';
 import { type Meter, type MeterClock, systemClock } from './meter.ts';
 import type { UsageStore } from './usage-store.ts';
@@ -13,7 +12,6 @@ export class UsageReporter {
   readonly #log: FastifyBaseLogger;
   readonly #clock: MeterClock;
   readonly #onTotal: (accountId: number, monthMs: number, wallMs: number) => void;
-  readonly #writer = randomUUID();
   readonly #timer: NodeJS.Timeout;
   #writing: Promise<void> | undefined;
 
@@ -53,7 +51,7 @@ export class UsageReporter {
     const counts = this.#meter.take();
     if (counts.length === 0 && active.length === 0) return;
     try {
-      await this.#store.write(this.#writer, counts);
+      await this.#store.write(counts);
       this.#meter.written(counts);
       const wallMs = this.#clock.wallMs();
       await Promise.all(

@@ -17,11 +17,11 @@ const PREFIX = `${KEY_PREFIX}usage:`;
 const OPEN_KEPT_S = 48 * 3600;
 
 const WRITE = `
-for _, count in ipairs(cjson.decode(ARGV[2])) do
+for _, count in ipairs(cjson.decode(ARGV[1])) do
   local account, minute, room = count[1], count[2], count[3]
   local open = KEYS[1] .. 'open:' .. account .. ':' .. minute
   local value = string.format('%.0f:%.0f:%d', count[4], count[5], count[6])
-  redis.call('HSET', open, ARGV[1] .. '|' .. room, value)
+  redis.call('HSET', open, count[8] .. '|' .. room, value)
   redis.call('EXPIRE', open, ${OPEN_KEPT_S})
   redis.call('SADD', KEYS[1] .. 'open:' .. account, minute)
   redis.call('ZADD', KEYS[1] .. 'open', count[7], account .. '|' .. minute)
@@ -99,16 +99,17 @@ export class UsageStore {
 
   /**
    * Writes what a process has counted, in place of what it wrote before.
-   * @param writer a name that no other process has, without "|"
    * @throws {PartylineError} `overloaded`; it may have been written all the same, and may be written again
    */
-  async write(writer: string, counts: MinuteCount[]): Promise<void> {
-    const rows = counts.map(({ accountId, minute, room, websocketMs, webrtcMs, peakPeers }) => {
-      const epochMinute = Date.parse(`${minute}Z`) / 60_000;
-      const [websocket, webrtc] = [Math.round(websocketMs), Math.round(webrtcMs)];
-      return [accountId, minute, room, websocket, webrtc, peakPeers, epochMinute];
-    });
-    await this.#eval(WRITE, [writer, JSON.stringify(rows)]);
+  async write(counts: MinuteCount[]): Promise<void> {
+    const rows = counts.map(
+      ({ writer, accountId, minute, room, websocketMs, webrtcMs, peakPeers }) => {
+        const epochMinute = Date.parse(`${minute}Z`) / 60_000;
+        const [websocket, webrtc] = [Math.round(websocketMs), Math.round(webrtcMs)];
+        return [accountId, minute, room, websocket, webrtc, peakPeers, epochMinute, writer];
+      },
+    );
+    await this.#eval(WRITE, [JSON.stringify(rows)]);
   }
 
   /** What an account has used in the calendar month (UTC) of a moment, in peer-ms; live. */

@@ -1,63 +1,14 @@
-import { afterEach, expect, test } from 'vitest';
-import { Accounts } from '../../src/accounts/accounts.ts';
-import { Redis } from '../../src/store/redis.ts';
-import { TestClient } from '../support/client.ts';
-import { eventually, openTestGateway, silentLog, type TestGateway } from '../support/gateway.ts';
-import { TestRedis } from '../support/redis.ts';
+import { expect, test } from 'vitest';
+import { eventually } from '../support/gateway.ts';
 import { opusTone, pcmTone, play } from '../support/sound.ts';
+import { useStack } from '../support/use-stack.ts';
 
-const cleanUps: (() => Promise<void> | void)[] = [];
-afterEach(async () => {
-  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp();
-});
-
-async function openGateway(environment: Record<string, string> = {}): Promise<TestGateway> {
-  const gateway = await openTestGateway(environment);
-  cleanUps.push(() => gateway.close());
-  return gateway;
-}
-
-async function openRedis(): Promise<TestRedis> {
-  const redis = await TestRedis.start();
-  cleanUps.push(() => redis.kill());
-  return redis;
-}
-
-async function connect(
-  gateway: TestGateway,
-  query: Record<string, string> = {},
-): Promise<TestClient> {
-  const client = await TestClient.connect(gateway.url, {
-    room: 'a',
-    peer: 'alice',
-    api_key: gateway.apiKey,
-    audio: 'opus',
-    ...query,
-  });
-  cleanUps.push(() => client.vanish());
-  return client;
-}
-
-async function enter(gateway: TestGateway, peer: string, query: Record<string, string> = {}) {
-  const client = await connect(gateway, { peer, ...query });
-  await client.next('joined');
-  return client;
-}
-
-/** Another account, as an operator would make it. */
-async function createAccount(redis: TestRedis, plan: 'free' | 'pro'): Promise<string> {
-  const store = await Redis.connect({ url: redis.url }, silentLog);
-  const accounts = new Accounts(store);
-  const { id } = await accounts.create({ name: 'Other', email: 'other@localhost', plan });
-  const { apiKey } = await accounts.addKey(id);
-  await store.close();
-  return apiKey;
-}
+const { openRedis, openGateway, createAccount, connect, enter } = useStack();
 
 test('rooms and peers of two accounts never meet, whatever their names', async () => {
   const redis = await openRedis();
   const gateway = await openGateway({ REDIS_URL: redis.url });
-  const otherKey = await createAccount(redis, 'pro');
+  const { apiKey: otherKey } = await createAccount(redis, 'pro');
   const alice = await enter(gateway, 'alice');
   const stranger = await enter(gateway, 'alice', { api_key: otherKey });
   expect((await stranger.next('joined')).peers).toEqual([]);
@@ -69,7 +20,7 @@ test('rooms and peers of two accounts never meet, whatever their names', async (
 test('the sixth connection of a free account is refused, until one of the five has gone', async () => {
   const redis = await openRedis();
   const gateway = await openGateway({ REDIS_URL: redis.url });
-  const apiKey = await createAccount(redis, 'free');
+  const { apiKey } = await createAccount(redis, 'free');
   const five = [];
   for (const peer of ['1', '2', '3', '4', '5']) {
     five.push(await enter(gateway, peer, { api_key: apiKey }));

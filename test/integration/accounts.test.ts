@@ -1,0 +1,407 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { describe, expect, test } from 'vitest';
+import { Accounts } from '../../src/accounts/accounts.ts';
+import { TestClient } from '../support/client.ts';
+import { eventually } from '../support/gateway.ts';
+import { GatewayProcess } from '../support/process.ts';
+import type { TestRedis } from '../support/redis.ts';
+import { useStack } from '../support/use-stack.ts';
+
+const { openRedis, openGateway, openStore, createAccount, connect, enter, cleanUps } = useStack();
+
+const OPERATOR_KEY = 'operator-key-of-the-tests';
+const CLI = fileURLToPath(new URL('../../src/accounts-cli.ts', import.meta.url));
+
+/** Runs the operator's command; what it prints. */
+async function accounts(redis: TestRedis, ...words: string[]): Promise<string> {
+  const env = { ...process.env, REDIS_URL: redis.url };
+  const { stdout } = await promisify(execFile)(process.execPath, [CLI, ...words], { env });
+  return stdout;
+}
+const accountsJson = async <T>(redis: TestRedis, ...words: string[]): Promise<T> =>
+  JSON.parse(await accounts(redis, ...words, '--json')) as T;
+
+const rest = async (
+  url: string,
+  key: string,
+  method = 'GET',
+  body?: unknown,
+): Promise<{ status: number; headers: Headers; body: unknown }> => {
+  const response = await fetch(url, {
+    method,
+    headers: {
+      authorization: `Bearer ${key}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  const answer: unknown = text === '' ? undefined : JSON.parse(text);
+  return { status: response.status, headers: response.headers, body: answer };
+};
+
+describe("the operator's command", () => {
+  test('create, show, key-add, key-revoke, list: keys work until they are revoked, and are shown once', async () => {
+    const redis = await openRedis();
+    const gateway = await openGateway({ REDIS_URL: redis.url });
+    const made = await accountsJson<{ id: number; api_key: string }>(
+      redis,
+      ...['create', '--name', 'Ada', '--email', 'ada@example.com', '--plan', 'pro'],
+    );
+    expect(Object.keys(made)).toEqual(['id', 'api_key']);
+    const me = await rest(`${gateway.url}/api/me`, made.api_key);
+    expect(me.body).toMatchObject({
+      account: { id: made.id, name: 'Ada', email: 'ada@example.com', plan: 'pro' },
+    });
+    const id = String(made.id);
+    const second = await accountsJson<{ key_id: string; api_key: string }>(redis, 'key-add', id);
+    const shown = await accounts(redis, 'show', id);
+    expect(shown).toContain(second.key_id);
+    expect(shown).toContain('last_used_at');
+    expect(shown).not.toContain(made.api_key);
+    const client = await enter(gateway, 'ada', { api_key: second.api_key });
+    const other = await enter(gateway, 'bob', { api_key: made.api_key });
+    await accounts(redis, 'key-revoke', id, second.key_id);
+    expect(await client.closed).toBe(4401);
+    expect((await rest(`${gateway.url}/api/me`, second.api_key)).status).toBe(401);
+    expect((await rest(`${gateway.url}/api/me`, made.api_key)).status).toBe(200);
+    await other.ask({ type: 'leave' }, 'left');
+    expect(await accounts(redis, 'list')).toContain('ada@example.com');
+  });
+
+  test('suspend, activate, set-plan, close: running gateways feel it at once', async () => {
+    const redis = await openRedis();
+    const gateway = await openGateway({ REDIS_URL: redis.url });
+    const { id, apiKey } = await createAccount(redis, 'free');
+    const client = await enter(gateway, 'ada', { api_key: apiKey });
+    await accounts(redis, 'suspend', String(id));
+    expect(await client.closed).toBe(4403);
+    const refused = await connect(gateway, { api_key: apiKey });
+    expect(await refused.closed).toBe(4403);
+    await accounts(redis, 'activate', String(id));
+    await accounts(redis, 'set-plan', String(id), 'starter');
+    const again = await enter(gateway, 'ada', { api_key: apiKey });
+    expect((await again.next('welcome')).limits.max_ccu).toBe(25);
+    await accounts(redis, 'close', String(id));
+    expect(await again.closed).toBe(4403);
+    await expect(accounts(redis, 'activate', String(id))).rejects.toThrow('closed for good');
+  });
+
+  test.each([
+    [['create', '--name', 'x', '--email', 'nobody']],
+    [['create', '--name', 'x', '--email', 'a@b', '--plan', 'gold']],
+    [['create', '--name', 'x', '--email', 'a@b', '--pinned-audio', 'mp3']],
+    [['set-plan', '99', 'pro']],
+    [['suspend', 'all']],
+    [['key-revoke', '1', 'no-such-key']],
+    [['dance']],
+    [['list', '--unknown']],
+  ])('%j: refused with a sentence and exit code 2', async (words) => {
+    const redis = await openRedis();
+    await expect(accounts(redis, ...words)).rejects.toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringMatching(/\w+/) as string,
+    });
+  });
+});
+
+describe('/api/admin', () => {
+  test('makes, changes and reads accounts and keys; a pinned format is taken for what clients send', async () => {
+    const gateway = await openGateway({ OPERATOR_KEY });
+    const root = `${gateway.url}/api/admin/accounts`;
+    const made = await rest(root, OPERATOR_KEY, 'POST', {
+      name: 'Ada',
+      email: 'ada@example.com',
+      plan: 'free',
+      pinned_audio: 'pcm_s16le;rate=11025;channels=1',
+    });
+    expect(made.status).toBe(201);
+    const { account, api_key: apiKey } = made.body as { account: { id: number }; api_key: string };
+    const client = await enter(gateway, 'ada', { api_key: apiKey, audio: 'auto' });
+    expect((await client.next('welcome')).audio.in).toBe('pcm_s16le;rate=11025;channels=1');
+    const one = `${root}/${account.id}`;
+    const key = await rest(`${one}/keys`, OPERATOR_KEY, 'POST');
+    expect(key.status).toBe(201);
+    const { key_id: keyId } = key.body as { key_id: string };
+    expect((await rest(`${one}/keys/${keyId}`, OPERATOR_KEY, 'DELETE')).status).toBe(204);
+    expect((await rest(`${one}/keys/${keyId}`, OPERATOR_KEY, 'DELETE')).status).toBe(404);
+    const changed = await rest(one, OPERATOR_KEY, 'PATCH', { plan: 'pro', pinned_audio: '' });
+    expect(changed.body).not.toHaveProperty('pinned_audio');
+    expect((await rest(one, OPERATOR_KEY)).body).toMatchObject({
+      account: { plan: 'pro' },
+      keys: [{ id: expect.any(String) as string }],
+    });
+    expect((await rest(`${one}/usage?granularity=day`, OPERATOR_KEY)).status).toBe(200);
+    const all = (await rest(root, OPERATOR_KEY)).body as { accounts: unknown[] };
+    expect(all.accounts.length).toBe(2);
+  });
+
+  test.each([
+    ['POST', '', { name: 'x', email: 'a@b', plan: 'gold' }, 400],
+    ['POST', '', { name: 'x', email: 'a@b', plan: 'pro', status: 'active' }, 400],
+    ['PATCH', '/1', { id: 2 }, 400],
+    ['PATCH', '/99', { plan: 'pro' }, 404],
+    ['GET', '/zero', undefined, 400],
+    ['GET', '/1/usage?from=never', undefined, 400],
+    ['GET', '/1/usage?from=2020-01-01&granularity=minute', undefined, 400],
+    ['GET', '/1/usage?from=2026-01-02&to=2026-01-01', undefined, 400],
+  ])('%s %s with %j is %i', async (method, path, body, status) => {
+    const gateway = await openGateway({ OPERATOR_KEY });
+    const answer = await rest(
+      `${gateway.url}/api/admin/accounts${path}`,
+      OPERATOR_KEY,
+      method,
+      body,
+    );
+    expect(answer.status).toBe(status);
+    expect(answer.headers.get('content-type')).toContain('application/problem+json');
+  });
+
+  test('without the operator key it is closed', async () => {
+    const gateway = await openGateway({ OPERATOR_KEY });
+    const admin = `${gateway.url}/api/admin/accounts`;
+    expect((await rest(admin, 'operator-key-of-nobody')).status).toBe(401);
+    expect((await rest(admin, gateway.apiKey)).status).toBe(401);
+    const keyless = await openGateway();
+    expect((await rest(`${keyless.url}/api/admin/accounts`, OPERATOR_KEY)).status).toBe(403);
+  });
+});
+
+describe('concurrent users', () => {
+  test('200 connections at once over two gateways, at a limit of 5: exactly 5 are let in', async () => {
+    const redis = await openRedis();
+    const gateways = await Promise.all([1, 2].map(() => openGateway({ REDIS_URL: redis.url })));
+    const { apiKey } = await createAccount(redis, 'free');
+    const clients = await Promise.all(
+      Array.from({ length: 200 }, (_, index) =>
+        TestClient.connect(gateways[index % 2]!.url, {
+          room: '__lobby__',
+          peer: `peer-${index}`,
+          api_key: apiKey,
+        }),
+      ),
+    );
+    cleanUps.push(() => {
+      for (const client of clients) client.vanish();
+    });
+    const outcomes = await Promise.all(
+      clients.map((client) =>
+        Promise.race([client.next('welcome', 0, 20_000).then(() => 'in'), client.closed]),
+      ),
+    );
+    expect(outcomes.filter((outcome) => outcome === 'in').length).toBe(5);
+    expect(outcomes.filter((outcome) => outcome === 4429).length).toBe(195);
+    const refused = clients[outcomes.indexOf(4429)]!;
+    expect(refused.messages.at(-1)).toMatchObject({
+      type: 'error',
+      code: 'ccu_limit',
+      retryable: true,
+      retry_after_ms: expect.any(Number) as number,
+    });
+  });
+
+  test('who replaces himself at the limit needs no second slot, on the same gateway or on another', async () => {
+    const redis = await openRedis();
+    const [one, other] = await Promise.all([1, 2].map(() => openGateway({ REDIS_URL: redis.url })));
+    const { apiKey } = await createAccount(redis, 'free');
+    for (const peer of ['1', '2', '3', '4', '5']) {
+      await enter(one!, peer, { api_key: apiKey });
+    }
+    await enter(one!, '5', { api_key: apiKey });
+    const moved = await enter(other!, '5', { api_key: apiKey });
+    expect((await moved.next('welcome')).limits.current_ccu).toBe(5);
+    const sixth = await connect(other!, { peer: '6', api_key: apiKey });
+    expect(await sixth.closed).toBe(4429);
+    await moved.close();
+    await eventually('its slot is free', async () => {
+      const next = await connect(other!, { peer: '7', api_key: apiKey });
+      const isIn = await Promise.race([
+        next.next('welcome').then(() => true),
+        next.closed.then(() => false),
+      ]);
+      return isIn;
+    });
+  });
+
+  test('a gateway that is killed: its connections free themselves within 45 s', async () => {
+    const redis = await openRedis();
+    const doomed = await GatewayProcess.start({ REDIS_URL: redis.url, USAGE_WORKERS: '0' });
+    const gateway = await openGateway({ REDIS_URL: redis.url });
+    const { apiKey, id } = await createAccount(redis, 'free');
+    const { url } = await doomed.ready();
+    for (const peer of ['1', '2', '3', '4', '5']) await enter({ url, apiKey }, peer);
+    await doomed.dispose();
+    const killedAtMs = performance.now();
+    const late = await connect(gateway, { peer: '6', api_key: apiKey });
+    expect(await late.closed).toBe(4429);
+    const store = await openStore(redis);
+    const isFree = async () => {
+      const count = `local now = redis.call('TIME'); return redis.call('ZCOUNT', KEYS[1], now[1] * 1000, '+inf')`;
+      const keys = [`partyline:ccu:${id}`];
+      return (await store.run((client) => client.eval(count, { keys }))) === 0;
+    };
+    await eventually('all leases have run out', isFree, 50_000);
+    expect(performance.now() - killedAtMs).toBeLessThan(46_000);
+    await enter(gateway, '6', { api_key: apiKey });
+  }, 90_000);
+});
+
+describe('tokens', () => {
+  const ask = (gateway: { url: string; apiKey: string }, body: object) =>
+    rest(`${gateway.url}/api/tokens`, gateway.apiKey, 'POST', body);
+  const grant = { peer: 'ada', rooms: ['a', 'b'], ttl_seconds: 60, publish: true };
+
+  async function tokenOf(gateway: { url: string; apiKey: string }, body: object): Promise<string> {
+    const answer = await ask(gateway, body);
+    expect(answer.status).toBe(200);
+    return (answer.body as { token: string }).token;
+  }
+  const withToken = (token: string, query: Record<string, string> = {}) => ({
+    api_key: undefined,
+    token,
+    peer: 'ada',
+    ...query,
+  });
+
+  test('a token lets its peer into its rooms, and into no other', async () => {
+    const gateway = await openGateway();
+    const token = await tokenOf(gateway, grant);
+    const client = await connect(gateway, withToken(token));
+    await client.next('joined');
+    expect(await client.ask({ type: 'join', room: 'c' }, 'error')).toMatchObject({
+      code: 'forbidden',
+    });
+    await client.ask({ type: 'join', room: 'b' }, 'joined');
+    const elsewhere = await connect(gateway, withToken(token, { room: 'c' }));
+    expect(await elsewhere.closed).toBe(4403);
+    const another = await connect(gateway, withToken(token, { peer: 'eve' }));
+    expect(await another.closed).toBe(4403);
+  });
+
+  test('"publish": false: nothing of the peer is heard, and it is told so once', async () => {
+    const gateway = await openGateway();
+    const token = await tokenOf(gateway, { ...grant, rooms: '*', publish: false });
+    const listener = await enter(gateway, 'bob');
+    const silent = await connect(gateway, withToken(token));
+    await silent.next('joined');
+    for (let frame = 0; frame < 20; frame += 1) silent.sendAudio(Buffer.alloc(80, 0xf8));
+    expect(await silent.next('error')).toMatchObject({ code: 'forbidden' });
+    await silent.ask({ type: 'leave' }, 'left');
+    expect(silent.messages.filter(({ type }) => type === 'error').length).toBe(1);
+    expect(listener.frames).toEqual([]);
+  });
+
+  test('one that has expired, has been changed, or whose key was revoked: 4401', async () => {
+    const redis = await openRedis();
+    const gateway = await openGateway({ REDIS_URL: redis.url });
+    const { id, apiKey, keyId } = await createAccount(redis, 'pro');
+    const client = { url: gateway.url, apiKey };
+    const brief = await tokenOf(client, { ...grant, ttl_seconds: 1 });
+    const good = await tokenOf(client, grant);
+    const [head, payload, signature] = good.split('.');
+    const claims = JSON.parse(Buffer.from(payload!, 'base64url').toString()) as object;
+    const changed = Buffer.from(JSON.stringify({ ...claims, rooms: '*' })).toString('base64url');
+    const unsigned = Buffer.from('{"alg":"none"}').toString('base64url');
+    await new Promise((resolve) => setTimeout(resolve, 1100));
+    for (const token of [
+      brief,
+      `${head}.${changed}.${signature}`,
+      `${unsigned}.${payload}.`,
+      'nonsense',
+    ]) {
+      const refused = await connect(gateway, withToken(token));
+      expect(await refused.closed).toBe(4401);
+    }
+    const inside = await connect(gateway, withToken(good));
+    await inside.next('joined');
+    await new Accounts(await openStore(redis)).revokeKey(id, keyId);
+    expect(await inside.closed).toBe(4401);
+    const late = await connect(gateway, withToken(good));
+    expect(await late.closed).toBe(4401);
+  });
+
+  test('after the signing key was rotated once, tokens are good; after twice, no more', async () => {
+    const redis = await openRedis();
+    const gateway = await openGateway({ REDIS_URL: redis.url });
+    const token = await tokenOf(gateway, grant);
+    await accounts(redis, 'rotate-token-key');
+    await tokenOf(gateway, grant);
+    const client = await connect(gateway, withToken(token));
+    await client.next('joined');
+    await accounts(redis, 'rotate-token-key');
+    await tokenOf(gateway, grant);
+    const late = await connect(gateway, withToken(token));
+    expect(await late.closed).toBe(4401);
+  });
+
+  test.each([
+    [{ ...grant, ttl_seconds: 0 }],
+    [{ ...grant, rooms: 'all' }],
+    [{ peer: 'ada' }],
+    [{ ...grant, admin: true }],
+  ])('POST /api/tokens with %j is 400', async (body) => {
+    const gateway = await openGateway();
+    expect((await ask(gateway, body)).status).toBe(400);
+  });
+});
+
+describe('authentication', () => {
+  test('a native client may send its key in the Authorization header', async () => {
+    const gateway = await openGateway();
+    const headers = { authorization: `Bearer ${gateway.apiKey}` };
+    const client = await connect(gateway, { api_key: undefined }, headers);
+    await client.next('joined');
+    const refused = await connect(gateway, { api_key: undefined }, { authorization: 'Bearer no' });
+    expect(await refused.closed).toBe(4401);
+  });
+
+  test('too many failures: told to wait; a good key is let in all the same', async () => {
+    const gateway = await openGateway({ AUTH_FAILURES_PER_ADDRESS: '5' });
+    const me = `${gateway.url}/api/me`;
+    const statuses: number[] = [];
+    for (let attempt = 0; attempt < 8; attempt += 1) {
+      statuses.push((await rest(me, `pl_guess-${attempt}`)).status);
+    }
+    expect(statuses).toEqual([401, 401, 401, 401, 401, 429, 429, 429]);
+    const limited = await rest(me, 'pl_another');
+    expect(Number(limited.headers.get('retry-after'))).toBeGreaterThan(0);
+    const client = await connect(gateway, { api_key: 'pl_wrong' });
+    expect(await client.next('error')).toMatchObject({ code: 'rate_limited', retryable: true });
+    expect((await rest(me, gateway.apiKey)).status).toBe(200);
+  });
+
+  test('too many requests of an account: 429 with Retry-After, and only of that account', async () => {
+    const redis = await openRedis();
+    const gateway = await openGateway({ REDIS_URL: redis.url, REQUESTS_PER_ACCOUNT: '3' });
+    const { apiKey } = await createAccount(redis, 'free');
+    const me = `${gateway.url}/api/me`;
+    for (let request = 0; request < 3; request += 1) {
+      expect((await rest(me, gateway.apiKey)).status).toBe(200);
+    }
+    const limited = await rest(me, gateway.apiKey);
+    expect(limited.status).toBe(429);
+    expect(limited.body).toMatchObject({ code: 'rate_limited' });
+    expect((await rest(me, apiKey)).status).toBe(200);
+  });
+
+  test('/api/docs shows every REST route', async () => {
+    const gateway = await openGateway();
+    const response = await fetch(`${gateway.url}/api/docs/json`);
+    const { paths } = (await response.json()) as { paths: Record<string, object> };
+    expect(Object.keys(paths).toSorted()).toEqual([
+      '/api/admin/accounts',
+      '/api/admin/accounts/{id}',
+      '/api/admin/accounts/{id}/keys',
+      '/api/admin/accounts/{id}/keys/{key_id}',
+      '/api/admin/accounts/{id}/usage',
+      '/api/me',
+      '/api/tokens',
+      '/api/usage',
+    ]);
+    const page = await fetch(`${gateway.url}/api/docs`);
+    expect(await page.text()).toContain('swagger');
+  });
+});

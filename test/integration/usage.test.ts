@@ -1,0 +1,350 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { Meter, type MinuteCount } from '../../src/usage/meter.ts';
+import { reportUsage } from '../../src/usage/report.ts';
+import { UsageStore } from '../../src/usage/usage-store.ts';
+import { openUsageWorker, type UsageStep } from '../../workers/usage-jobs.ts';
+import { eventually, silentLog } from '../support/gateway.ts';
+import { GatewayProcess } from '../support/process.ts';
+import type { TestRedis } from '../support/redis.ts';
+import { useStack } from '../support/use-stack.ts';
+
+const stack = useStack();
+const { openRedis, openGateway, openStore, createAccount, connect, enter, cleanUps } = stack;
+
+const KEEP_DAYS = 1;
+const NOW_MS = Date.UTC(2026, 10, 21, 8, 30);
+const ACCOUNT = 7;
+
+const count = (of: Partial<MinuteCount>): MinuteCount => ({
+  writer: 'node-1',
+  accountId: ACCOUNT,
+  minute: '2026-11-21T08:13',
+  room: 'a',
+  websocketMs: 60_000,
+  webrtcMs: 0,
+  peakPeers: 1,
+  ...of,
+});
+
+async function openUsage() {
+  const redis = await openRedis();
+  const usage = new UsageStore(await openStore(redis));
+  return { redis, usage, monthMs: () => usage.readMonthMs(ACCOUNT, NOW_MS) };
+}
+
+const close = (usage: UsageStore, minute = '2026-11-21T08:13') =>
+  usage.close({ accountId: ACCOUNT, minute }, KEEP_DAYS);
+
+describe('UsageStore', () => {
+  test('what is written counts at once, and once: written again it replaces, closed again it adds nothing', async () => {
+    const { usage, monthMs } = await openUsage();
+    await usage.write([count({ websocketMs: 20_000 })]);
+    expect(await monthMs()).toBe(20_000);
+    await usage.write([count({ websocketMs: 60_000 }), count({ writer: 'node-2', webrtcMs: 1 })]);
+    await usage.write([count({ websocketMs: 60_000 })]);
+    expect(await monthMs()).toBe(120_001);
+    await Promise.all([close(usage), close(usage), close(usage)]);
+    expect(await monthMs()).toBe(120_001);
+    expect(await usage.listOpen(NOW_MS)).toEqual([]);
+  });
+
+  test('what is written after its minute was closed is added when it is closed again', async () => {
+    const { usage, monthMs } = await openUsage();
+    await usage.write([count({})]);
+    await close(usage);
+    await usage.write([count({ writer: 'node-2', websocketMs: 5000 })]);
+    expect(await monthMs()).toBe(65_000);
+    expect(await usage.listOpen(NOW_MS)).toEqual([
+      { accountId: ACCOUNT, minute: '2026-11-21T08:13' },
+    ]);
+    await close(usage);
+    expect(await monthMs()).toBe(65_000);
+    const records = await usage.readRecords(ACCOUNT, NOW_MS - 3_600_000, NOW_MS);
+    expect(records).toEqual([
+      { minute: '2026-11-21T08:13', room: 'a', websocketMs: 65_000, webrtcMs: 0, peakPeers: 2 },
+    ]);
+  });
+
+  test('the turn of the month: each month has its own, and the new one begins at 0', async () => {
+    const { usage } = await openUsage();
+    await usage.write([
+      count({ minute: '2028-02-29T23:59', websocketMs: 1000 }),
+      count({ minute: '2028-03-01T00:00', websocketMs: 2000 }),
+    ]);
+    const both = () =>
+      Promise.all([
+        usage.readMonthMs(ACCOUNT, Date.UTC(2028, 1, 29)),
+        usage.readMonthMs(ACCOUNT, Date.UTC(2028, 2, 1)),
+      ]);
+    expect(await both()).toEqual([1000, 2000]);
+    await close(usage, '2028-02-29T23:59');
+    await close(usage, '2028-03-01T00:00');
+    expect(await both()).toEqual([1000, 2000]);
+    expect(await usage.readMonthMs(ACCOUNT, Date.UTC(2028, 3, 1))).toBe(0);
+  });
+
+  test('room names of any kind come back as they were', async () => {
+    const { usage } = await openUsage();
+    const rooms = ['a|b', '=', 'día "1"', '房间', '08:13|x'];
+    await usage.write(rooms.map((room) => count({ room })));
+    const names = async () =>
+      (await usage.readRecords(ACCOUNT, NOW_MS - 3_600_000, NOW_MS)).map(({ room }) => room);
+    expect(new Set(await names())).toEqual(new Set(rooms));
+    await close(usage);
+    expect(new Set(await names())).toEqual(new Set(rooms));
+  });
+});
+
+describe('reportUsage()', () => {
+  test.each(['minute', 'hour', 'day'] as const)(
+    'by %s: closed and open minutes together make the sum of the month',
+    async (granularity) => {
+      const { usage, monthMs } = await openUsage();
+      for (let minute = 10; minute < 20; minute += 1) {
+        await usage.write([
+          count({ minute: `2026-11-21T08:${minute}`, peakPeers: minute }),
+          count({ minute: `2026-11-20T23:${minute}`, room: 'b', webrtcMs: 500 }),
+        ]);
+        if (minute % 2 === 0) await close(usage, `2026-11-21T08:${minute}`);
+      }
+      const query = { from: '2026-11-01', to: '2026-11-21T08:30Z', granularity };
+      const report = await reportUsage(usage, ACCOUNT, query, new Date(NOW_MS));
+      expect(report.records.length).toBe(granularity === 'minute' ? 20 : 2);
+      expect(report.total_seconds * 1000).toBe(await monthMs());
+      const sum = report.records.reduce(
+        (total, record) => total + record.websocket_seconds + record.webrtc_seconds,
+        0,
+      );
+      expect(sum).toBeCloseTo(report.total_seconds, 6);
+      expect(report.records.at(-1)?.peak_peers).toBe(19);
+    },
+  );
+});
+
+describe('usage workers', () => {
+  const options = { keepDays: KEEP_DAYS, sweepEveryMs: 1000, lockMs: 1000 };
+  const MINUTES = 20;
+
+  async function writeMinutes(usage: UsageStore): Promise<void> {
+    const counts = Array.from({ length: MINUTES }, (_, index) =>
+      count({ minute: `2026-11-21T07:${10 + index}` }),
+    );
+    await usage.write(counts);
+  }
+
+  async function startWorker(redis: TestRedis, usage: UsageStore) {
+    const worker = await openUsageWorker({ url: redis.url }, usage, silentLog, options);
+    cleanUps.push(() => worker.close());
+  }
+
+  async function expectAllClosed(usage: UsageStore): Promise<void> {
+    const isDone = async () => (await usage.listOpen(NOW_MS)).length === 0;
+    await eventually('all minutes are closed', isDone, 15_000);
+    expect(await usage.readMonthMs(ACCOUNT, NOW_MS)).toBe(MINUTES * 60_000);
+    const records = await usage.readRecords(ACCOUNT, NOW_MS - 86_400_000, NOW_MS);
+    expect(records.length).toBe(MINUTES);
+  }
+
+  test('three of them share the work, and count everything once', async () => {
+    const { redis, usage } = await openUsage();
+    await writeMinutes(usage);
+    await Promise.all([1, 2, 3].map(() => startWorker(redis, usage)));
+    await expectAllClosed(usage);
+  });
+
+  test.each<UsageStep>(['swept', 'queued', 'before close', 'closed'])(
+    'one that is killed when it has "%s": another one does what is left, once',
+    async (step) => {
+      const { redis, usage } = await openUsage();
+      await writeMinutes(usage);
+      const program = fileURLToPath(new URL('../support/dying-usage-worker.ts', import.meta.url));
+      const dying = spawn(process.execPath, [program, redis.url, step], { stdio: 'inherit' });
+      const [, signal] = (await once(dying, 'exit')) as [number | null, string | null];
+      expect(signal).toBe('SIGKILL');
+      await startWorker(redis, usage);
+      await expectAllClosed(usage);
+    },
+  );
+
+  test('Redis goes away and comes back: the worker goes on', async () => {
+    const { redis, usage } = await openUsage();
+    await startWorker(redis, usage);
+    redis.hang();
+    await new Promise((resolve) => setTimeout(resolve, 3000));
+    redis.goOn();
+    await eventually('the store answers', async () => {
+      try {
+        await writeMinutes(usage);
+        return true;
+      } catch {
+        // Not yet.
+        return false;
+      }
+    });
+    await expectAllClosed(usage);
+  });
+});
+
+describe('the minutes of a gateway', () => {
+  const meOf = async (url: string, apiKey: string) => {
+    const response = await fetch(`${url}/api/me`, {
+      headers: { authorization: `Bearer ${apiKey}` },
+    });
+    return (await response.json()) as { summary: { total_minutes: number } };
+  };
+  const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+  test('two peers in rooms count to the second, the lobby costs nothing; /api/usage has the same sum', async () => {
+    const gateway = await openGateway();
+    await connect(gateway, { room: '__lobby__', peer: 'idle' });
+    const startMs = performance.now();
+    const alice = await enter(gateway, 'alice');
+    const bob = await enter(gateway, 'bob', { room: 'b' });
+    await sleep(3000);
+    await Promise.all([alice.close(), bob.close()]);
+    const mostS = (2 * (performance.now() - startMs)) / 1000;
+    const headers = { authorization: `Bearer ${gateway.apiKey}` };
+    const usageOf = async () => {
+      const response = await fetch(`${gateway.url}/api/usage?granularity=minute`, { headers });
+      return (await response.json()) as { total_seconds: number; records: { room: string }[] };
+    };
+    await eventually('it is written', async () => (await usageOf()).total_seconds > 5, 8000);
+    const { total_seconds: totalS, records } = await usageOf();
+    expect(totalS).toBeGreaterThan(5.5);
+    expect(totalS).toBeLessThanOrEqual(mostS);
+    expect(new Set(records.map(({ room }) => room))).toEqual(new Set(['a', 'b']));
+    const { summary } = await meOf(gateway.url, gateway.apiKey);
+    expect(summary.total_minutes).toBeCloseTo(totalS / 60, 2);
+  });
+
+  test('a gateway that is killed in the middle of a minute: at most 5 s of each peer are lost, none is added', async () => {
+    const redis = await openRedis();
+    const doomed = await GatewayProcess.start({ REDIS_URL: redis.url, USAGE_WORKERS: '0' });
+    const { url, api_key: apiKey, account_id: accountId } = await doomed.ready();
+    await enter({ url, apiKey }, 'alice');
+    await enter({ url, apiKey }, 'bob');
+    const startMs = performance.now();
+    await sleep(8000);
+    doomed.child.kill('SIGKILL');
+    const elapsedMs = performance.now() - startMs;
+    await doomed.exited;
+    const usage = new UsageStore(await openStore(redis));
+    const countedMs = await usage.readMonthMs(accountId, Date.now());
+    // Joining took a moment before the clock was started.
+    expect(countedMs).toBeLessThanOrEqual(2 * elapsedMs + 1000);
+    expect(countedMs).toBeGreaterThanOrEqual(2 * (elapsedMs - 5500));
+    await doomed.dispose();
+  });
+
+  test('Redis is away for 30 s in the middle of a call: nothing is lost, and nothing counted twice', async () => {
+    const redis = await openRedis();
+    const gateway = await openGateway({ REDIS_URL: redis.url });
+    const { apiKey, id } = await createAccount(redis, 'starter');
+    const startMs = performance.now();
+    const alice = await enter(gateway, 'alice', { api_key: apiKey });
+    await sleep(2000);
+    redis.hang();
+    await sleep(30_000);
+    redis.goOn();
+    await sleep(2000);
+    await alice.close();
+    const mostMs = performance.now() - startMs;
+    const usage = new UsageStore(await openStore(redis));
+    const isWritten = async () => (await usage.readMonthMs(id, Date.now())) > mostMs - 1000;
+    await eventually('all of it is written', isWritten, 10_000);
+    expect(await usage.readMonthMs(id, Date.now())).toBeLessThanOrEqual(mostMs);
+  }, 60_000);
+});
+
+describe('quota', () => {
+  const PLAN_MS = 100 * 60_000;
+  const minute = new Date().toISOString().slice(0, 16);
+  const used = (accountId: number, ms: number) =>
+    count({ accountId, minute, room: 'before', websocketMs: ms });
+
+  test('at 20 %, 5 % and 1 minute left all are warned; at 0 who is in a room goes, the lobby stays', async () => {
+    const redis = await openRedis();
+    const gateway = await openGateway({ REDIS_URL: redis.url });
+    const { apiKey, id } = await createAccount(redis, 'free');
+    const usage = new UsageStore(await openStore(redis));
+    const talking = await enter(gateway, 'talking', { api_key: apiKey });
+    const idle = await connect(gateway, { peer: 'idle', room: '__lobby__', api_key: apiKey });
+    for (const [usedMinutes, most] of [
+      [85, 15],
+      [96, 4],
+      [99.5, 0.5],
+    ] as const) {
+      const from = talking.messages.length;
+      await usage.write([used(id, usedMinutes * 60_000)]);
+      const warning = await talking.next('quota_warning', from, 8000);
+      expect(warning.remaining_minutes).toBeLessThanOrEqual(most);
+      expect(warning.remaining_minutes).toBeGreaterThan(most - 1);
+      expect(new Date(warning.resets_at).getUTCDate()).toBe(1);
+    }
+    await usage.write([used(id, PLAN_MS)]);
+    expect(await talking.next('left', 0, 10_000)).toMatchObject({
+      room: 'a',
+      reason: 'minutes_exhausted',
+    });
+    expect(await talking.closed).toBe(4402);
+    expect(talking.messages.at(-1)).toMatchObject({ type: 'error', code: 'minutes_exhausted' });
+    idle.send({ type: 'join', room: 'a', id: 'again' });
+    expect(await idle.next('error')).toMatchObject({
+      code: 'minutes_exhausted',
+      reply_to: 'again',
+    });
+    const response = await fetch(`${gateway.url}/api/me`, {
+      headers: { authorization: `Bearer ${apiKey}` },
+    });
+    expect(await response.json()).toMatchObject({
+      summary: { remaining_minutes: 0, current_ccu: 1, max_ccu: 5 },
+    });
+  });
+
+  test('a plan with more minutes lets them in again, without a restart', async () => {
+    const redis = await openRedis();
+    const gateway = await openGateway({ REDIS_URL: redis.url, OPERATOR_KEY: 'operator-key-1234' });
+    const { apiKey, id } = await createAccount(redis, 'free');
+    await new UsageStore(await openStore(redis)).write([used(id, PLAN_MS)]);
+    const client = await connect(gateway, { api_key: apiKey });
+    expect(await client.next('error')).toMatchObject({ code: 'minutes_exhausted' });
+    await fetch(`${gateway.url}/api/admin/accounts/${id}`, {
+      method: 'PATCH',
+      headers: { authorization: 'Bearer operator-key-1234', 'content-type': 'application/json' },
+      body: JSON.stringify({ plan: 'starter' }),
+    });
+    await client.ask({ type: 'join', room: 'a' }, 'joined');
+  });
+});
+
+test('Meter, UsageStore and closing at random moments, over simulated days: sums equal', async () => {
+  const { usage } = await openUsage();
+  let wallMs = Date.UTC(2026, 9, 31, 22);
+  let monotonicMs = 0;
+  const meter = new Meter({ wallMs: () => wallMs, monotonicMs: () => monotonicMs });
+  const leaves: (() => void)[] = [];
+  let modelMs = 0;
+  for (let step = 0; step < 1500; step += 1) {
+    const passedMs = (step * 7919) % 20_000;
+    wallMs += passedMs;
+    monotonicMs += passedMs;
+    modelMs += passedMs * leaves.length;
+    if (step % 97 === 0) wallMs -= 600_000;
+    if (step % 3 === 0) leaves.push(meter.enter(ACCOUNT, `r${step % 5}`, 'websocket'));
+    if (step % 7 === 0) leaves.shift()?.();
+    if (leaves.length > 20) leaves.pop()?.();
+    const counts = meter.take();
+    await usage.write(counts);
+    // The answer may get lost.
+    if (step % 5 !== 0) meter.written(counts);
+    if (step % 4 === 0) {
+      for (const open of await usage.listOpen(wallMs)) await usage.close(open, 400);
+    }
+  }
+  const months = [Date.UTC(2026, 9, 31), Date.UTC(2026, 10, 1)];
+  const sums = await Promise.all(months.map((month) => usage.readMonthMs(ACCOUNT, month)));
+  expect(sums[0]! + sums[1]!).toBe(modelMs);
+});

@@ -1,0 +1,17 @@
+import { Redis } from '../../src/store/redis.ts';
+import { UsageStore } from '../../src/usage/usage-store.ts';
+import { openUsageWorker, type UsageStep } from '../../workers/usage-jobs.ts';
+import { silentLog } from './gateway.ts';
+
+/** A usage worker that kills itself at a step of its work: `node … URL STEP`. */
+const [url = '', dieAt] = process.argv.slice(2);
+const address = { url };
+const redis = await Redis.connect(address, silentLog);
+await openUsageWorker(address, new UsageStore(redis), silentLog, {
+  keepDays: 1,
+  sweepEveryMs: 1000,
+  lockMs: 1000,
+  onStep: (step: UsageStep) => {
+    if (step === dieAt) process.kill(process.pid, 'SIGKILL');
+  },
+});
