@@ -7,8 +7,8 @@ import { Room } from './room.ts';
 import { ClosedError, Events, type ClientEvents, type ClientState } from './state.ts';
 
 export type ClientOptions = {
-  /** The account's API key. */
-  apiKey: string;
+  /** A token with which `peer` may connect (`POST /api/tokens`): asked for at each connection. May throw a `TokenError`. */
+  getToken: () => Promise<string>;
   /** The name of this peer, unique within the account: a second connection with the same name replaces the first. */
   peer: string;
   /** The gateway's WebSocket endpoint; default: `/ws` on the host that this page came from. */
@@ -36,7 +36,7 @@ type Wish = {
 /**
  * A peer of the gateway: one WebSocket, WebRTC audio, one room at a time.
  *
- *     const client = new PartylineClient({ apiKey, peer: 'ada' });
+ *     const client = new PartylineClient({ getToken, peer: 'ada' });
  *     await client.connect();
  *     await client.join('kitchen', microphoneTrack);
  *
@@ -53,12 +53,16 @@ export class PartylineClient {
   #microphone: MediaStreamTrack | null = null;
   #muted = false;
 
-  constructor({ apiKey, peer, url = '/ws' }: ClientOptions) {
+  constructor({ getToken, peer, url = '/ws' }: ClientOptions) {
     this.peer = peer;
     const endpoint = new URL(url, location.href);
     endpoint.protocol = endpoint.protocol.replace(/^http/, 'ws');
-    endpoint.search = new URLSearchParams({ room: '__lobby__', peer, api_key: apiKey }).toString();
-    this.#link = new Link(endpoint, {
+    const getAddress = async () => {
+      const token = await getToken();
+      endpoint.search = new URLSearchParams({ room: '__lobby__', peer, token }).toString();
+      return endpoint;
+    };
+    this.#link = new Link(getAddress, {
       opening: () => this.#enter({ name: 'connecting' }),
       up: (connection) => {
         if (this.#wish) void this.#join(connection, this.#wish);

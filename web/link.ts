@@ -1,6 +1,7 @@
 import type { ServerMessage } from '../src/protocol/messages.ts';
 import { Connection } from './connection.ts';
-import { retryDelayMs, type CloseReason } from './retry.ts';
+import { reasonForCloseCode, retryDelayMs, type CloseReason } from './retry.ts';
+import { TokenError } from './token.ts';
 
 /** A broken connection, and when the next is tried. */
 type Pause = { reason: CloseReason; attempt: number; retryAt: number };
@@ -22,23 +23,39 @@ const STEADY_MS = 5_000;
 
 /** Keeps a connection to the gateway: opens it, and another when it breaks, until `close()`. */
 export class Link {
-  readonly #url: URL;
+  readonly #getUrl: () => Promise<URL>;
   readonly #handlers: LinkHandlers;
   #connection: Connection | undefined;
   #timer: number | undefined;
   #attempt = 0;
   #upSince = Infinity;
+  #isOpening = false;
   #closed = false;
 
-  constructor(url: URL, handlers: LinkHandlers) {
-    this.#url = url;
+  /** @param getUrl asked at each attempt; throws a `TokenError` where there is no being let in */
+  constructor(getUrl: () => Promise<URL>, handlers: LinkHandlers) {
+    this.#getUrl = getUrl;
     this.#handlers = handlers;
   }
 
   readonly open = (): void => {
     this.#stopWaiting();
+    if (this.#closed || this.#isOpening) return;
+    this.#isOpening = true;
+    this.#handlers.opening();
+    this.#getUrl()
+      .finally(() => {
+        this.#isOpening = false;
+      })
+      .then(
+        (url) => this.#connect(url),
+        (fault: unknown) => this.#lost(reasonOf(fault)),
+      );
+  };
+
+  #connect(url: URL): void {
     if (this.#closed) return;
-    const connection = new Connection(this.#url, {
+    const connection = new Connection(url, {
       welcomed: () => {
         this.#upSince = performance.now();
         this.#handlers.up(connection);
@@ -47,8 +64,7 @@ export class Link {
       lost: (reason) => this.#lost(reason),
     });
     this.#connection = connection;
-    this.#handlers.opening();
-  };
+  }
 
   close(): void {
     this.#closed = true;
@@ -59,6 +75,7 @@ export class Link {
 
   #lost(reason: CloseReason): void {
     this.#connection = undefined;
+    if (this.#closed) return;
     if (!reason.retryable) {
       this.close();
       this.#handlers.ended(reason);
@@ -80,3 +97,6 @@ export class Link {
     window.removeEventListener('online', this.open);
   }
 }
+
+const reasonOf = (fault: unknown): CloseReason =>
+  fault instanceof TokenError ? fault.reason : reasonForCloseCode(1006);

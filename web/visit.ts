@@ -2,6 +2,7 @@ import { PartylineClient } from './client.ts';
 import { Microphone } from './microphone.ts';
 import type { Entry, Page } from './page.ts';
 import type { Person } from './people.ts';
+import { askForToken } from './token.ts';
 import { ClosedError, type ClientState } from './state.ts';
 import { endWords, errorWords, microphoneWords, retryWords } from './words.ts';
 
@@ -23,7 +24,12 @@ export class Visit {
     this.#page = page;
     this.#entry = entry;
     this.#ended = ended;
-    this.client = new PartylineClient({ apiKey: entry.apiKey, peer: entry.peer });
+    const { apiKey, peer } = entry;
+    const tokens = new URL('/api/tokens', location.href);
+    this.client = new PartylineClient({
+      getToken: () => askForToken(tokens, apiKey, peer),
+      peer,
+    });
     const { signal } = this.#ending;
     this.client.on('change', (state) => this.#show(state), { signal });
     this.client.on('fault', (words) => this.#fault(words), { signal });

@@ -1,0 +1,51 @@
+import { reasonForCloseCode, type CloseReason } from './retry.ts';
+
+/** Long enough to connect with; the connection then lasts as long as it likes. */
+const TTL_SECONDS = 60;
+const TIMEOUT_MS = 10_000;
+
+/** There is no token to be had, for the reason for which a connection would be refused. */
+export class TokenError extends Error {
+  override readonly name = 'TokenError';
+  readonly reason: CloseReason;
+
+  constructor(reason: CloseReason) {
+    super(reason.message);
+    this.reason = reason;
+  }
+}
+
+/** What the gateway answers instead of a token (RFC 9457). */
+type Problem = { code?: string; detail?: string };
+
+/**
+ * Changes an API key for a token with which `peer` may connect, to any room: the key itself is in no address.
+ * @param url of `POST /api/tokens`
+ * @throws {TokenError}
+ */
+export async function askForToken(url: URL, apiKey: string, peer: string): Promise<string> {
+  let response: Response;
+  try {
+    response = await fetch(url, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ peer, rooms: '*', ttl_seconds: TTL_SECONDS, publish: true }),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    });
+  } catch {
+    // The browser does not say what was wrong.
+    throw new TokenError(reasonForCloseCode(1006));
+  }
+  if (response.ok) return ((await response.json()) as { token: string }).token;
+  const { code = 'internal_error', detail = response.statusText } = (await response
+    .json()
+    .catch(() => ({}))) as Problem;
+  const retryAfterS = Number(response.headers.get('retry-after') ?? 0);
+  throw new TokenError({
+    code,
+    closeCode: 1006,
+    message: detail,
+    retryable: response.status === 429 || response.status >= 500,
+    ...(retryAfterS > 0 && { retryAfterMs: retryAfterS * 1000 }),
+  });
+}
