@@ -1,0 +1,176 @@
+import { Application } from 'libopus-wasm';
+import { describe, expect, test } from 'vitest';
+import { type AudioFormat, formatAudioFormat } from '../../src/audio/format.ts';
+import type { TestClient } from '../support/client.ts';
+import { eventually } from '../support/gateway.ts';
+import { findGlitches } from '../support/glitches.ts';
+import { OPUS, PCM, energyOf, hearAs, openRoom, speak, toleranceOf } from '../support/listening.ts';
+import {
+  amplitudeOf,
+  decodeOpus,
+  encodeOpus,
+  fade,
+  opusTone,
+  play,
+  sampleMessages,
+  toDb,
+  tone,
+} from '../support/sound.ts';
+import { useGateway } from '../support/use-gateway.ts';
+
+const { enter } = useGateway();
+
+const TONE_HZ = 700;
+const AMPLITUDE = 0.4;
+
+test('with pauses in which next to nothing is sent: every word is heard, and nothing in between', async () => {
+  const word = fade(tone(TONE_HZ, AMPLITUDE, 600));
+  const silence = new Float32Array(48 * 900);
+  const sound = Float32Array.from(
+    [word, silence, word, silence, word, silence].flatMap((part) => [...part]),
+  );
+  const packets = await encodeOpus(sound, 20, {
+    application: Application.Voip,
+    dtx: true,
+    complexity: 10,
+  });
+  expect(packets.filter(({ length }) => length <= 2).length).toBeGreaterThan(20);
+  const spoken = wordsIn(await decodeOpus(packets));
+  const { speaker, opus, pcm } = await openRoom(enter, 'pauses', OPUS);
+  await play(speaker, packets);
+  await eventually('all is heard', () => pcm.frames.length * 20 >= 3 * 600);
+  for (const [format, frames] of [
+    [OPUS, opus.frames],
+    [PCM, pcm.frames],
+  ] as const) {
+    const words = wordsIn(await hearAs(format, frames));
+    expect(words).toHaveLength(3);
+    for (const [i, heard] of words.entries()) {
+      expect(Math.abs(heard.length - spoken[i]!.length) / 48).toBeLessThan(80);
+      const levelDb = 10 * Math.log10(energyOf(heard) / energyOf(spoken[i]!));
+      expect(Math.abs(levelDb)).toBeLessThan(1.5);
+      expect(findGlitches(heard.subarray(1440, -1440))).toEqual([]);
+    }
+  }
+});
+
+/** The stretches of sound between pauses of 60 ms or more. */
+function wordsIn(sound: Float32Array): Float32Array[] {
+  const words: Float32Array[] = [];
+  let [from, quietSamples] = [-1, 0];
+  for (const [i, sample] of sound.entries()) {
+    const isQuiet = Math.abs(sample) < 0.01;
+    quietSamples = isQuiet ? quietSamples + 1 : 0;
+    if (!isQuiet && from === -1) from = i;
+    if (from === -1 || (quietSamples < 48 * 60 && i < sound.length - 1)) continue;
+    words.push(sound.subarray(from, i + 1 - quietSamples));
+    from = -1;
+  }
+  return words;
+}
+
+describe('configure, in the middle of a tone', () => {
+  test('audio_out and delivery: each stretch is whole, and none is missing or heard twice', async () => {
+    const [alice, bob] = [await enter('alice'), await enter('bob')];
+    const packets = await opusTone(TONE_HZ, AMPLITUDE, 5000);
+    const spoken = speak(alice, packets);
+    const changes = [{ audio_out: formatAudioFormat(PCM) }, { delivery: 'forward' }];
+    changes.push({ delivery: 'mix' }, { audio_out: 'opus' });
+    for (const [i, change] of changes.entries()) {
+      await bob.until('a second more', () => bob.frames.length >= (i + 1) * 48 || undefined);
+      await bob.ask({ type: 'configure', ...change }, 'configured');
+    }
+    await spoken;
+    await eventually('all is heard', () => bob.frames.length >= 245);
+    const stretches = stretchesOf(bob.frames);
+    expect(stretches.map(({ heardAs }) => heardAs)).toEqual([
+      'opus',
+      'pcm',
+      'forward',
+      'pcm',
+      'opus',
+    ]);
+    expect(Math.abs(bob.frames.length - 250)).toBeLessThanOrEqual(3);
+    for (const { heardAs, frames } of stretches) {
+      const sound = await hearAs(heardAs === 'pcm' ? PCM : OPUS, frames);
+      const settled = sound.subarray(4800);
+      const offDb = toDb(amplitudeOf(settled.subarray(0, 24_000), TONE_HZ) / AMPLITUDE);
+      expect(Math.abs(offDb)).toBeLessThan(toleranceOf(OPUS));
+      expect(findGlitches(settled)).toEqual([]);
+    }
+  });
+
+  test('audio: between two words, and both are heard whole', async () => {
+    const { speaker, opus, pcm } = await openRoom(enter, 'a', OPUS);
+    const word = fade(tone(TONE_HZ, AMPLITUDE, 600));
+    await play(speaker, await encodeOpus(word));
+    await speaker.ask({ type: 'configure', audio: formatAudioFormat(PCM) }, 'configured');
+    await play(speaker, sampleMessages(PCM, word));
+    await eventually('all is heard', () => pcm.frames.length * 20 >= 1160);
+    for (const [format, frames] of [
+      [OPUS, opus.frames],
+      [PCM, pcm.frames],
+    ] as const) {
+      const sound = await hearAs(format, frames);
+      expect(Math.abs(sound.length / 48 - 1200)).toBeLessThanOrEqual(100);
+      for (const half of [sound.subarray(48 * 30, 48 * 570), sound.subarray(48 * 650, 48 * 1160)]) {
+        expect(findGlitches(half)).toEqual([]);
+        const offDb = toDb(amplitudeOf(half.subarray(4800, 4800 + 19_200), TONE_HZ) / AMPLITUDE);
+        expect(Math.abs(offDb)).toBeLessThan(toleranceOf(OPUS));
+      }
+    }
+  });
+});
+
+type Stretch = { heardAs: 'opus' | 'pcm' | 'forward'; frames: Buffer[] };
+
+/** Frames in a row that are alike, without the heads of forwarded ones. */
+function stretchesOf(frames: Buffer[]): Stretch[] {
+  const stretches: Stretch[] = [];
+  for (const frame of frames) {
+    const heardAs = frame.length === 1920 ? 'pcm' : frame[0] === 1 ? 'forward' : 'opus';
+    const payload = heardAs === 'forward' ? frame.subarray(4) : frame;
+    const last = stretches.at(-1);
+    if (last?.heardAs === heardAs) last.frames.push(payload);
+    else stretches.push({ heardAs, frames: [payload] });
+  }
+  return stretches;
+}
+
+test.each<AudioFormat>([OPUS, PCM, { codec: 'pcmu', rateHz: 8000, channels: 1 }])(
+  'the onset of a burst, sent as %o, is heard before 100 ms more have been said',
+  async (format) => {
+    const [murmurHz, burstHz, onsetMs] = [300, 1500, 1000];
+    const rateHz = format.codec === 'opus' ? 48_000 : format.rateHz;
+    const murmur = tone(murmurHz, 0.05, 1600, rateHz);
+    const burst = tone(burstHz, 0.4, 600, rateHz);
+    murmur.set(
+      burst.map((sample, i) => sample + murmur[i]!),
+      (onsetMs * rateHz) / 1000,
+    );
+    const messages =
+      format.codec === 'opus' ? await encodeOpus(murmur) : sampleMessages(format, murmur);
+    const { speaker, opus, pcm } = await openRoom(enter, 'a', format);
+    const saidMs: Record<'opus' | 'pcm', number[]> = { opus: [], pcm: [] };
+    for (const [i, message] of messages.entries()) {
+      await play(speaker, [message]);
+      for (const [name, { frames }] of Object.entries({ opus, pcm }) as [
+        'opus' | 'pcm',
+        TestClient,
+      ][]) {
+        while (saidMs[name].length < frames.length) saidMs[name].push(i * 20);
+      }
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    for (const [name, heardAs, { frames }] of [
+      ['opus', OPUS, opus],
+      ['pcm', PCM, pcm],
+    ] as const) {
+      const sound = await hearAs(heardAs, frames);
+      const onset = sound.findIndex((sample) => Math.abs(sample) > 0.15);
+      const heardAtMs = saidMs[name][Math.floor(onset / 960)]!;
+      expect(onset).toBeGreaterThan(0);
+      expect(heardAtMs - onsetMs).toBeLessThanOrEqual(100);
+    }
+  },
+);

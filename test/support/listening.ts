@@ -1,0 +1,62 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { type AudioFormat, formatAudioFormat, type SampleFormat } from '../../src/audio/format.ts';
+import type { TestClient } from './client.ts';
+import { decodeOpus, joinSamples, play } from './sound.ts';
+import type { GatewayInUse } from './use-gateway.ts';
+
+/** How tests listen to what comes through a real gateway, on a machine that is not always on time. */
+
+export const OPUS: AudioFormat = { codec: 'opus' };
+export const PCM: SampleFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
+
+/** How far a level may be off, in dB. */
+export const toleranceOf = (format: AudioFormat) => (format.codec === 'opus' ? 1.5 : 0.5);
+
+export const hearAs = (format: AudioFormat, frames: Buffer[]) =>
+  format.codec === 'opus' ? decodeOpus(frames) : joinSamples(format, frames);
+
+export const energyOf = (sound: Float32Array) =>
+  sound.reduce((sum, sample) => sum + sample ** 2, 0);
+export const powerOf = (sound: Float32Array) => energyOf(sound) / sound.length;
+
+/** So much comes late and all at once, near the beginning. */
+const HICCUP_MS = 160;
+
+/**
+ * Sends messages at their pace, but for a hiccup near the beginning: the gateway then holds a little more, so that how late
+ * this machine is now and then is not heard.
+ */
+export async function speak(client: TestClient, messages: Buffer[], everyMs = 20): Promise<void> {
+  const late = 1 + Math.ceil(HICCUP_MS / everyMs);
+  client.sendAudio(messages[0]!);
+  await new Promise((resolve) => setTimeout(resolve, HICCUP_MS));
+  for (const message of messages.slice(1, late)) client.sendAudio(message);
+  await play(client, messages.slice(late), undefined, everyMs);
+}
+
+/** Longer than this the gateway does not bridge what this process, in which it runs too, was kept from doing. */
+const MAX_STALL_MS = 60;
+const MAX_ATTEMPTS = 4;
+
+/** Plays again what was played while the machine had no time for this process: that is heard, as it should be. */
+export async function undisturbed<T>(attempt: () => Promise<T>): Promise<T> {
+  for (let attempts = 1; ; attempts += 1) {
+    const stalls = monitorEventLoopDelay({ resolution: 5 });
+    stalls.enable();
+    const result = await attempt();
+    stalls.disable();
+    if (stalls.max / 1e6 < MAX_STALL_MS || attempts === MAX_ATTEMPTS) return result;
+  }
+}
+
+/** One who sends, and two who hear it as Opus and as samples, in a room of their own. */
+export async function openRoom(enter: GatewayInUse['enter'], name: string, format: AudioFormat) {
+  const inRoom = (peer: string, audio: AudioFormat) =>
+    enter(`${peer} ${name}`, { room: name, audio: formatAudioFormat(audio) });
+  const [speaker, opus, pcm] = await Promise.all([
+    inRoom('speaker', format),
+    inRoom('opus', OPUS),
+    inRoom('pcm', PCM),
+  ]);
+  return { speaker, opus, pcm };
+}
