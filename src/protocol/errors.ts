@@ -41,15 +41,18 @@ export class PartylineError extends Error {
   override readonly name = 'PartylineError';
   readonly code: ErrorCode;
   readonly retryAfterMs: number | undefined;
+  /** When there are minutes again, ISO 8601. */
+  readonly resetsAt: string | undefined;
 
   constructor(
     code: ErrorCode,
     message: string,
-    options?: ErrorOptions & { retryAfterMs?: number },
+    options?: ErrorOptions & { retryAfterMs?: number; resetsAt?: string },
   ) {
     super(message, options);
     this.code = code;
     this.retryAfterMs = options?.retryAfterMs;
+    this.resetsAt = options?.resetsAt;
   }
 
   get kind(): (typeof KINDS)[ErrorCode] {

@@ -209,11 +209,20 @@ export type ServerMessage = { reply_to?: string } & (
   | { type: 'ice_restarted'; transport_id: string; ice_parameters: IceParameters }
   | { type: 'media_restarted' }
   | { type: 'draining'; deadline_ms: number }
-  | { type: 'error'; code: ErrorCode; message: string; retryable: boolean; retry_after_ms?: number }
+  | {
+      type: 'error';
+      code: ErrorCode;
+      message: string;
+      retryable: boolean;
+      retry_after_ms?: number;
+      resets_at?: string;
+    }
 );
 
 /** How a fault is told to a client. */
-export function errorMessage({ code, message, kind, retryAfterMs }: PartylineError): ServerMessage {
+export function errorMessage(error: PartylineError): ServerMessage {
+  const { code, message, kind, retryAfterMs, resetsAt } = error;
   const retryAfter = retryAfterMs === undefined ? {} : { retry_after_ms: retryAfterMs };
-  return { type: 'error', code, message, retryable: kind.retryable, ...retryAfter };
+  const resets = resetsAt === undefined ? {} : { resets_at: resetsAt };
+  return { type: 'error', code, message, retryable: kind.retryable, ...retryAfter, ...resets };
 }

@@ -20,6 +20,7 @@ import {
   parseClientMessage,
   type ServerMessage,
 } from '../protocol/messages.ts';
+import { minutesExhausted } from '../usage/quota.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { checkName, LOBBY } from './names.ts';
 import { SendQueue } from './send-queue.ts';
@@ -130,7 +131,7 @@ export class Session implements PeerOutlet {
   exhaust(): void {
     if (this.#state.name !== 'in_room') return;
     this.#leaveRoom('minutes_exhausted');
-    this.fail(new PartylineError('minutes_exhausted', 'The minutes of this month are used up.'));
+    this.fail(minutesExhausted(Date.now()));
   }
 
   notify(message: ServerMessage): void {

@@ -22,8 +22,14 @@ export function remainingMinutes(plan: Account['plan'], usedMs: number): number 
   return Math.max(0, minutesPerMonth - usedMs / MINUTE_MS);
 }
 
+/** That nothing is left of the month of a moment. */
+export const minutesExhausted = (wallMs: number) =>
+  new PartylineError('minutes_exhausted', 'The minutes of this month are used up.', {
+    resetsAt: resetsAt(wallMs),
+  });
+
 /** When the minutes of the month of this moment are there again: the first of the next month, UTC. */
-export function resetsAt(wallMs: number): string {
+function resetsAt(wallMs: number): string {
   const now = new Date(wallMs);
   return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)).toISOString();
 }
@@ -63,8 +69,7 @@ export class Quota {
   async check(accountId: number, plan: Account['plan'], wallMs: number): Promise<void> {
     if (PLANS[plan].minutesPerMonth === undefined) return;
     if (!(await this.#isExhausted(accountId, plan, wallMs))) return;
-    const message = `The minutes of this month are used up; there are more at ${resetsAt(wallMs)}.`;
-    throw new PartylineError('minutes_exhausted', message);
+    throw minutesExhausted(wallMs);
   }
 
   async #isExhausted(accountId: number, plan: Account['plan'], wallMs: number): Promise<boolean> {

@@ -51,6 +51,18 @@ test('Join: the page shows who is there and what each is; the others are told', 
   await ada.page.locator('#alone').waitFor({ state: 'visible' });
 });
 
+test('the key is in no address: the page connects with a token', async () => {
+  const ada = await openBrowser();
+  const addresses: string[] = [];
+  ada.page.on('websocket', (socket) => addresses.push(socket.url()));
+  ada.page.on('request', (request) => addresses.push(request.url()));
+  await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  expect(addresses.filter((address) => address.includes('/ws?'))).toEqual([
+    expect.stringContaining('token=ey'),
+  ]);
+  expect(addresses.join()).not.toContain(used.gateway.apiKey);
+});
+
 test('the page shows who speaks, as long as he does', async () => {
   const legacy = await enter('door phone');
   const [grace, ada] = [await openBrowser(), await openBrowser()];

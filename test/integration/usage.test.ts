@@ -294,6 +294,7 @@ describe('quota', () => {
     idle.send({ type: 'join', room: 'a', id: 'again' });
     expect(await idle.next('error')).toMatchObject({
       code: 'minutes_exhausted',
+      resets_at: expect.stringMatching(/-01T00:00:00/) as string,
       reply_to: 'again',
     });
     const response = await fetch(`${gateway.url}/api/me`, {
