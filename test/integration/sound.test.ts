@@ -1,0 +1,200 @@
+import { describe, expect, test } from 'vitest';
+import { type AudioFormat, formatAudioFormat, type SampleFormat } from '../../src/audio/format.ts';
+import { FORMATS } from '../support/corpus.ts';
+import { eventually } from '../support/gateway.ts';
+import { findGlitches } from '../support/glitches.ts';
+import {
+  OPUS,
+  PCM,
+  powerOf,
+  hearAs,
+  openRoom,
+  speak,
+  toleranceOf,
+  undisturbed,
+} from '../support/listening.ts';
+import { seededRandom } from '../support/random.ts';
+import {
+  amplitudeOf,
+  encodeOpus,
+  opusTone,
+  sampleMessages,
+  sampleTone,
+  sweep,
+  toDb,
+  tone,
+} from '../support/sound.ts';
+import { useGateway } from '../support/use-gateway.ts';
+
+const { enter } = useGateway();
+
+const SAMPLE_FORMATS = FORMATS.filter((format): format is SampleFormat => format.codec !== 'opus');
+
+const TONE_HZ = 700;
+const AMPLITUDE = 0.4;
+const TONE_MS = 1700;
+const SETTLED_SAMPLES = 14_400;
+const SECOND_SAMPLES = 48_000;
+const ENOUGH_MS = (SETTLED_SAMPLES + SECOND_SAMPLES) / 48;
+
+/** A second of the tone, as an ear would describe it: by what is usual in 100 ms, and by every glitch. */
+async function describeTone(format: AudioFormat, frames: Buffer[]) {
+  const sound = await hearAs(format, frames);
+  const settled = sound.subarray(SETTLED_SAMPLES, SETTLED_SAMPLES + SECOND_SAMPLES);
+  const tenths = Array.from({ length: 10 }, (_, i) => {
+    const tenth = settled.subarray(i * 4800, (i + 1) * 4800);
+    const amplitude = amplitudeOf(tenth, TONE_HZ);
+    // What is 10 Hz beside counts as the rest.
+    const restDb = 10 * Math.log10((2 * powerOf(tenth)) / amplitude ** 2 - 1);
+    return { offDb: toDb(amplitude / AMPLITUDE), restDb };
+  });
+  const offDb = median(tenths.map((tenth) => tenth.offDb));
+  const restDb = median(tenths.map((tenth) => tenth.restDb));
+  return {
+    tone: restDb < -20 ? 'pure' : `${restDb.toFixed(1)} dB of something else`,
+    level: Math.abs(offDb) <= toleranceOf(format) ? 'right' : `${offDb.toFixed(2)} dB`,
+    glitches: findGlitches(settled),
+  };
+}
+
+const median = (values: number[]) =>
+  values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)]!;
+
+const AS_SENT = { tone: 'pure', level: 'right', glitches: [] };
+
+type Case = { name: string; format: AudioFormat; messages: Buffer[]; everyMs?: number };
+
+async function hearRoom({ name, format, messages, everyMs }: Case) {
+  const { speaker, opus, pcm } = await openRoom(enter, name, format);
+  await speak(speaker, messages, everyMs);
+  await eventually('all is heard', () => pcm.frames.length * 20 >= ENOUGH_MS);
+  return { name, opus: [...opus.frames], pcm: [...pcm.frames] };
+}
+
+/** What is heard of each case in its room; all play at the same time, and are looked at afterwards. */
+async function hearRooms(cases: Case[]) {
+  const rooms = await undisturbed(() => Promise.all(cases.map(hearRoom)));
+  const heard = [];
+  for (const { name, opus, pcm } of rooms) {
+    heard.push({
+      name,
+      opus: await describeTone(OPUS, opus),
+      pcm: await describeTone(PCM, pcm),
+    });
+  }
+  return heard;
+}
+
+const allAsSent = (cases: Case[]) =>
+  cases.map(({ name }) => ({ name, opus: AS_SENT, pcm: AS_SENT }));
+
+describe('a tone in every format of samples', () => {
+  test('sent: right in frequency and level, and without a glitch', async () => {
+    const cases = SAMPLE_FORMATS.map((format) => ({
+      name: formatAudioFormat(format),
+      format,
+      messages: sampleTone(format, TONE_HZ, AMPLITUDE, TONE_MS),
+    }));
+    for (let from = 0; from < cases.length; from += 10) {
+      const some = cases.slice(from, from + 10);
+      expect(await hearRooms(some)).toEqual(allAsSent(some));
+    }
+  }, 60_000);
+
+  test('heard: the same', async () => {
+    const tonePackets = await opusTone(TONE_HZ, AMPLITUDE, TONE_MS);
+    const listeners = await undisturbed(async () => {
+      const speaker = await enter('speaker');
+      const clients = await Promise.all(
+        SAMPLE_FORMATS.map(async (format) => {
+          const name = formatAudioFormat(format);
+          return { name, format, client: await enter(name, { audio_out: name }) };
+        }),
+      );
+      await speak(speaker, tonePackets);
+      await eventually('all is heard', () =>
+        clients.every(({ client }) => client.frames.length * 20 >= ENOUGH_MS),
+      );
+      return clients.map(({ name, format, client }) => ({
+        name,
+        format,
+        frames: [...client.frames],
+      }));
+    });
+    const heard = [];
+    for (const { name, format, frames } of listeners) {
+      heard.push({ name, ...(await describeTone(format, frames)) });
+    }
+    expect(heard).toEqual(listeners.map(({ name }) => ({ name, ...AS_SENT })));
+  }, 60_000);
+
+  test.each<SampleFormat>([
+    { codec: 'pcm_s16le', rateHz: 44_100, channels: 2 },
+    { codec: 'pcm_f32le', rateHz: 22_050, channels: 1 },
+    { codec: 'pcm_s16le', rateHz: 8000, channels: 1 },
+  ])('in messages that split samples anywhere: $codec $rateHz Hz, $channels', async (format) => {
+    const bytes = Buffer.concat(sampleTone(format, TONE_HZ, AMPLITUDE, TONE_MS));
+    const random = seededRandom(format.rateHz);
+    const messages: Buffer[] = [];
+    const meanBytes = (20 / TONE_MS) * bytes.length;
+    for (let at = 0, cut = 0; at < bytes.length; at = cut) {
+      const jitter = Math.floor((random() - 0.5) * meanBytes * 0.5);
+      cut = Math.round((messages.length + 1) * meanBytes) + jitter;
+      messages.push(bytes.subarray(at, cut));
+    }
+    expect(messages.some(({ length }) => length % 2 === 1)).toBe(true);
+    const cases = [{ name: 'odd', format, messages }];
+    expect(await hearRooms(cases)).toEqual(allAsSent(cases));
+  });
+});
+
+describe('Opus of any frame duration', () => {
+  test('mono and stereo: heard as it was sent', async () => {
+    const sound = tone(TONE_HZ, AMPLITUDE, TONE_MS);
+    const kinds = [2.5, 5, 10, 20, 40, 60, 120].flatMap((packetMs) =>
+      ([1, 2] as const).map((channels) => ({ packetMs, channels })),
+    );
+    const cases = await Promise.all(
+      kinds.map(async ({ packetMs, channels }) => ({
+        name: `${packetMs} ms, ${channels} channels`,
+        format: OPUS,
+        messages: await encodeOpus(sound, packetMs, {
+          channels,
+          bitrate: packetMs < 10 ? 128_000 : 64_000,
+        }),
+        everyMs: packetMs,
+      })),
+    );
+    expect(await hearRooms(cases)).toEqual(allAsSent(cases));
+  });
+});
+
+test.each<AudioFormat>([
+  OPUS,
+  PCM,
+  { codec: 'pcm_s16le', rateHz: 44_100, channels: 2 },
+  { codec: 'pcm_f32le', rateHz: 16_000, channels: 1 },
+  { codec: 'pcmu', rateHz: 8000, channels: 1 },
+])(
+  'a sweep from 200 to 3200 Hz, sent as %o: no glitch, and as loud all the way',
+  async (format) => {
+    const range: [number, number] = [200, 3200];
+    const messages =
+      format.codec === 'opus'
+        ? await encodeOpus(sweep(range, AMPLITUDE, 2000))
+        : sampleMessages(format, sweep(range, AMPLITUDE, 2000, format.rateHz));
+    const { opus, pcm } = await undisturbed(() => hearRoom({ name: 'sweep', format, messages }));
+    for (const [heardAs, frames] of [
+      [OPUS, opus],
+      [PCM, pcm],
+    ] as const) {
+      const sound = (await hearAs(heardAs, frames)).subarray(SETTLED_SAMPLES, 48 * 1300);
+      expect(findGlitches(sound)).toEqual([]);
+      const levels = Array.from({ length: 10 }, (_, i) => {
+        const part = sound.subarray(i * 4800, (i + 1) * 4800);
+        return Math.abs(10 * Math.log10((2 * powerOf(part)) / AMPLITUDE ** 2));
+      });
+      expect(Math.max(...levels)).toBeLessThan(toleranceOf(OPUS));
+    }
+  },
+);
