@@ -151,6 +151,24 @@ describe('Mixer', () => {
     mixer.close();
   });
 
+  test('ten talk at once, and eight are mixed: everybody has a frame at every tick', async () => {
+    const names = Array.from({ length: 10 }, (_, index) => `speaker ${index}`);
+    for (const name of names) tones[name] = tones['a']!;
+    const { mixer, listen, run, faults } = await openMixer(names);
+    const listeners = [...names, 'silent'].map((name) => listen(name, OPUS));
+    for (let frame = 0; frame < 100; frame += 1) {
+      for (const [index, name] of names.entries()) {
+        // Syllables, each speaker's at another time: who is loudest changes all the time.
+        const levelDbov = 20 + Math.round(8 * Math.sin(2 * Math.PI * (frame / 12.5 + index / 10)));
+        mixer.receive(name, rtp(frame, tones[name]![frame % 50]!, levelDbov), frame * 20);
+      }
+      await run(frame, []);
+    }
+    for (const { frames } of listeners) expect(frames.length).toBeGreaterThanOrEqual(97);
+    expect(faults).toEqual([]);
+    mixer.close();
+  });
+
   test('silence costs nothing: nothing is sent, and the clock stands still', async () => {
     const { mixer, clock, listen, run } = await openMixer(['a', 'b']);
     const [x, forward] = [listen('x', OPUS), listen('y', OPUS, 'forward')];

@@ -43,6 +43,10 @@ export class Mix {
     return this.#last !== undefined;
   }
 
+  hears(speaker: SpeakerId): boolean {
+    return !this.#planned.without.includes(speaker);
+  }
+
   /** Opens outputs for new formats, closes those that nobody hears any more. */
   plan(planned: PlannedMix): void {
     this.#planned = planned;
@@ -73,8 +77,8 @@ export class Mix {
    * @param sounding those who have a frame
    */
   deliver(sum: Float32Array, sounding: SpeakerId[], frameOf: FrameOf, to: MixOutput): void {
-    const { name, without } = this.#planned;
-    if (sounding.every((speaker) => without.includes(speaker))) return;
+    const { name } = this.#planned;
+    if (!sounding.some((speaker) => this.hears(speaker))) return;
     const frame = this.#own(sum, frameOf);
     this.#limiter.process(frame);
     for (const output of this.#new.splice(0)) if (this.#last) output.prime(this.#last);

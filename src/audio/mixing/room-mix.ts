@@ -104,13 +104,16 @@ export class RoomMix {
    * their listeners hear already is not there yet, and would be missed.
    */
   #startMixes(): [Mix, boolean][] | undefined {
-    const isAwaiting = [...this.#speakers.values()].some((speaker) => speaker.isAwaited);
+    const awaited = [...this.#speakers]
+      .filter(([, speaker]) => speaker.isAwaited)
+      .map(([id]) => id);
     const mixes = [...this.#mixes.values()];
-    if (isAwaiting && mixes.length > 0 && mixes.every((mix) => !mix.hasStarted)) return undefined;
+    const isWaiting = (mix: Mix) => !mix.hasStarted && awaited.some((id) => mix.hears(id));
+    if (mixes.length > 0 && mixes.every(isWaiting)) return undefined;
     const started: [Mix, boolean][] = [];
     for (const mix of mixes) {
       const isNew = !mix.hasStarted;
-      if (isNew && isAwaiting) continue;
+      if (isWaiting(mix)) continue;
       if (isNew) {
         const previousOf = (id: SpeakerId) => this.#speakers.get(id)?.previous;
         const sum = sumOf([...this.#speakers.keys()].map(previousOf));

@@ -11,10 +11,12 @@ export type TalkerSettings = {
 
 /** How much louder than the quietest of the mixed a newcomer must be to take its place. */
 const TAKE_OVER_DB = 6;
-/** Share of a new level in the smoothed one. */
-const SMOOTHING = 0.1;
+/** Share of a new level in the one that is told: a fifth of a second. */
+const LEVEL_SMOOTHING = 0.1;
+/** Share in the one by which the mixed are chosen: a second, so that syllables do not push each other out. */
+const RANK_SMOOTHING = 0.02;
 
-type Talker = { smoothedDbov: number; loudAtMs: number };
+type Talker = { levelDbov: number; rankDbov: number; loudAtMs: number };
 
 /**
  * Who talks, judged by the RFC 6464 level of each packet, and who of them is mixed. Pure: it is told the time.
@@ -44,7 +46,7 @@ export class Talkers<Id> {
 
   /** Everybody who talks, mixed or not, with the smoothed level in -dBov. */
   levels(): [Id, number][] {
-    return [...this.#talking].map(([id, talker]) => [id, Math.round(talker.smoothedDbov)]);
+    return [...this.#talking].map(([id, talker]) => [id, Math.round(talker.levelDbov)]);
   }
 
   /**
@@ -57,14 +59,15 @@ export class Talkers<Id> {
     const isLoud = level <= this.#settings.thresholdDbov;
     if (!talker) {
       if (!isLoud) return false;
-      this.#talking.set(id, { smoothedDbov: level, loudAtMs: nowMs });
+      this.#talking.set(id, { levelDbov: level, rankDbov: level, loudAtMs: nowMs });
       this.#admit(id, level);
       return true;
     }
-    talker.smoothedDbov += (level - talker.smoothedDbov) * SMOOTHING;
+    talker.levelDbov += (level - talker.levelDbov) * LEVEL_SMOOTHING;
+    talker.rankDbov += (level - talker.rankDbov) * RANK_SMOOTHING;
     if (isLoud) talker.loudAtMs = nowMs;
     else if (nowMs - talker.loudAtMs > this.#settings.holdMs) return this.delete(id);
-    return !this.#mixed.has(id) && this.#admit(id, talker.smoothedDbov);
+    return !this.#mixed.has(id) && this.#admit(id, talker.rankDbov);
   }
 
   /** Drops those who sent nothing loud for the hold time, also if they send nothing at all. */
@@ -83,10 +86,10 @@ export class Talkers<Id> {
   }
 
   /** Mixes `id` if there is room, or in place of one who is clearly quieter. */
-  #admit(id: Id, smoothedDbov: number): boolean {
+  #admit(id: Id, rankDbov: number): boolean {
     if (this.#mixed.size >= this.#settings.maxMixed) {
       const [quietestId, quietestDbov] = this.#extreme(this.#mixed, (a, b) => a > b);
-      if (quietestId === undefined || smoothedDbov + TAKE_OVER_DB > quietestDbov) return false;
+      if (quietestId === undefined || rankDbov + TAKE_OVER_DB > quietestDbov) return false;
       this.#mixed.delete(quietestId);
     }
     this.#mixed.add(id);
@@ -103,7 +106,7 @@ export class Talkers<Id> {
   #extreme(ids: Iterable<Id>, isMore: (a: number, b: number) => boolean): [Id | undefined, number] {
     let found: [Id | undefined, number] = [undefined, SILENCE_DBOV];
     for (const id of ids) {
-      const level = this.#talking.get(id)?.smoothedDbov ?? SILENCE_DBOV;
+      const level = this.#talking.get(id)?.rankDbov ?? SILENCE_DBOV;
       if (found[0] === undefined || isMore(level, found[1])) found = [id, level];
     }
     return found;
