@@ -159,7 +159,7 @@ describe('Mixer', () => {
     for (let frame = 0; frame < 100; frame += 1) {
       for (const [index, name] of names.entries()) {
         // Syllables, each speaker's at another time: who is loudest changes all the time.
-        const levelDbov = 20 + Math.round(8 * Math.sin(2 * Math.PI * (frame / 12.5 + index / 10)));
+        const levelDbov = 30 + Math.round(25 * Math.sin(2 * Math.PI * (frame / 12.5 + index / 10)));
         mixer.receive(name, rtp(frame, tones[name]![frame % 50]!, levelDbov), frame * 20);
       }
       await run(frame, []);
