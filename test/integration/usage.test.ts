@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { Meter, type MinuteCount } from '../../src/usage/meter.ts';
+import { Quota } from '../../src/usage/quota.ts';
 import { reportUsage } from '../../src/usage/report.ts';
 import { UsageStore } from '../../src/usage/usage-store.ts';
 import { openUsageWorker, type UsageStep } from '../../workers/usage-jobs.ts';
@@ -319,6 +320,31 @@ describe('quota', () => {
     });
     await client.ask({ type: 'join', room: 'a' }, 'joined');
   });
+});
+
+test('Quota on the 1st of the next month: minutes are there again, and are warned of again', async () => {
+  const { usage } = await openUsage();
+  const told: string[] = [];
+  const quota = new Quota(usage, {
+    onWarning: (_id, remaining, resetsAt) => told.push(`${remaining} until ${resetsAt}`),
+    onExhausted: () => told.push('exhausted'),
+  });
+  const novemberMs = Date.UTC(2026, 10, 30, 23, 59);
+  const decemberMs = Date.UTC(2026, 11, 1);
+  await usage.write([count({ minute: '2026-11-30T23:59', websocketMs: 100 * 60_000 })]);
+  const look = async (wallMs: number) =>
+    quota.update(ACCOUNT, 'free', await usage.readMonthMs(ACCOUNT, wallMs), wallMs);
+  await look(novemberMs);
+  await expect(quota.check(ACCOUNT, 'free', novemberMs)).rejects.toMatchObject({
+    code: 'minutes_exhausted',
+    resetsAt: '2026-12-01T00:00:00.000Z',
+  });
+  await look(decemberMs);
+  await quota.check(ACCOUNT, 'free', decemberMs);
+  await usage.write([count({ minute: '2026-12-01T00:00', websocketMs: 90 * 60_000 })]);
+  await look(decemberMs);
+  await look(decemberMs);
+  expect(told).toEqual(['exhausted', '10 until 2027-01-01T00:00:00.000Z']);
 });
 
 test('Meter, UsageStore and closing at random moments, over simulated days: sums equal', async () => {
