@@ -73,6 +73,9 @@ describe('one speaker, two, and one again', () => {
     [2.5, 1000],
     [5, 1000],
     [10, 1003],
+    [40, 1017],
+    [60, 1000],
+    [60, 1037],
   ])(
     'the first in packets of %f ms, the second from %f ms on: no click, the first keeps its level and its phase',
     async (frameMs, fromMs) => {
@@ -88,6 +91,18 @@ describe('one speaker, two, and one again', () => {
         expect(Math.max(...phases.map(Math.abs))).toBeLessThan(0.15);
         const second = amplitudeOf(settled.subarray(48_000, 72_000), SECOND_HZ);
         expect(Math.abs(toDb(second / AMPLITUDE))).toBeLessThan(toleranceDb);
+      }
+    },
+  );
+
+  test.each([1000, 1077])(
+    'the first in packets of 120 ms, the second from %i ms on: no click, whatever is left out or made up',
+    async (fromMs) => {
+      const { heard } = await listenToBoth(fromMs, 120);
+      for (const [i, [, format]] of formats.entries()) {
+        const sound = await soundOf(format, heard[i]!);
+        expect(sound.length / 48).toBeGreaterThan(4800);
+        expect(findGlitches(sound.subarray(SETTLED_SAMPLES))).toEqual([]);
       }
     },
   );

@@ -2,14 +2,15 @@ import type { JitterBuffer } from '../../rtp/jitter-buffer.ts';
 import { FRAME_MS, FRAME_SAMPLES } from '../format.ts';
 import type { AddedSpeaker, MixPacket } from './mix-plan.ts';
 import { ENCODER_DELAY_SAMPLES, type OpusCodec } from '../opus-codec.ts';
+import { opusPacketSamples } from '../opus-packet.ts';
 import { Playout } from './playout.ts';
 
 /** Who joins a sum in the middle of a sound rises so fast. */
 const RISE_SAMPLES = 240;
 /** Enough for the first frame, and for what it runs ahead. */
 const LEAST_DEPTH_MS = ((FRAME_SAMPLES + ENCODER_DELAY_SAMPLES) * FRAME_MS) / FRAME_SAMPLES;
-/** So many ticks are waited for it; it may be all there is. */
-const MAX_WAIT_TICKS = 3;
+/** So many ticks more than a packet lasts are waited for it; it may be all there is. */
+const MAX_EXTRA_WAIT_TICKS = 2;
 
 /**
  * One speaker as a room mixes it: a frame every 20 ms, and the packets themselves, each at the tick that plays it.
@@ -27,6 +28,9 @@ export class MixedSpeaker {
   #hasBegun = false;
   #isFirstFrame = true;
   #waitedTicks = 0;
+  /** How long a packet of this speaker lasts. */
+  #packetTicks = 1;
+  #hasWaitedForNext = false;
   #reportedConcealed = 0;
   #isClosed = false;
 
@@ -34,6 +38,7 @@ export class MixedSpeaker {
     this.#buffer = buffer;
     this.#start = start;
     if (start.next !== undefined) buffer.startAt(start.next);
+    for (const packet of start.heard) this.#notePacket(opusPacketSamples(packet) ?? 0);
   }
 
   /** Opens the decoder, and lets it hear what has been heard; done before the next tick of the clock. */
@@ -62,11 +67,22 @@ export class MixedSpeaker {
 
   /** True if it is heard already, but the first packet that has not been heard is not there yet. */
   get isAwaited(): boolean {
-    return !this.#hasBegun && this.#start.heard.length > 0 && this.#waitedTicks < MAX_WAIT_TICKS;
+    return (
+      !this.#hasBegun && this.#start.heard.length > 0 && this.#waitedTicks < this.#maxWaitTicks
+    );
   }
 
   insert(packet: MixPacket, nowMs: number): void {
+    this.#notePacket(packet.durationSamples);
     this.#buffer.insert(packet, packet.durationSamples, nowMs);
+  }
+
+  get #maxWaitTicks(): number {
+    return MAX_EXTRA_WAIT_TICKS + this.#packetTicks;
+  }
+
+  #notePacket(durationSamples: number): void {
+    this.#packetTicks = Math.max(this.#packetTicks, Math.ceil(durationSamples / FRAME_SAMPLES));
   }
 
   /** Runs ahead, once there is something to run ahead with. */
@@ -74,7 +90,12 @@ export class MixedSpeaker {
     if (this.#hasBegun || !this.#playout) return;
     this.#waitedTicks += 1;
     const isShort = this.#buffer.depthMs < LEAST_DEPTH_MS;
-    if (isShort && this.#waitedTicks < MAX_WAIT_TICKS) return;
+    if (isShort && this.#waitedTicks < this.#maxWaitTicks) return;
+    // One long packet is enough to begin with, but it would run dry just before the next one comes.
+    if (this.#packetTicks > 1 && !this.#hasWaitedForNext) {
+      this.#hasWaitedForNext = true;
+      return;
+    }
     const lead = new Float32Array(ENCODER_DELAY_SAMPLES);
     if (!this.#playout.pull(lead, nowMs)) return;
     this.#hasBegun = true;

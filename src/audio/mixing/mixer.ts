@@ -2,7 +2,7 @@ import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { MediaPacket } from '../../rtp/packet.ts';
 import { Reorderer } from '../../rtp/reorderer.ts';
 import type { FrameClock } from '../clock.ts';
-import { type AudioFormat, type Delivery, formatAudioFormat } from '../format.ts';
+import { type AudioFormat, type Delivery, formatAudioFormat, FRAME_SAMPLES } from '../format.ts';
 import type { MixHost } from './mix-host.ts';
 import type { MixRoom } from './mix-place.ts';
 import type { MixOutput, MixPlan, PlannedMix, SpeakerId } from './mix-plan.ts';
@@ -39,6 +39,8 @@ type Speaker = {
   recent: Buffer[];
   /** Who gets this speaker's packets as they are: those who hear nobody else. */
   forwardTo: Listener[];
+  /** Its packets last longer than a tick: they cannot go out as they are at the pace of the mix. */
+  isLong: boolean;
   /** Mixed for somebody, and so played: forwarded at the pace of the mix, until it falls silent. */
   isPlayed: boolean;
 };
@@ -107,6 +109,7 @@ export class Mixer {
       stream: new Reorderer(),
       recent: [],
       forwardTo: [],
+      isLong: false,
       isPlayed: false,
     });
     this.#nextId += 1;
@@ -148,6 +151,7 @@ export class Mixer {
       // Before the first packet there is nothing of which one could be missed.
       if (next === 'lost' && !before) continue;
       const payload = next === 'lost' ? emptyOpusPacket(before!) : next.payload;
+      speaker.isLong ||= (opusPacketSamples(payload) ?? 0) > FRAME_SAMPLES;
       recent.push(payload);
       if (recent.length > RECENT_PACKETS) recent.shift();
       if (!speaker.isPlayed) {
@@ -223,8 +227,11 @@ export class Mixer {
     const gains = heard
       .filter((speaker) => gainOf(speaker) !== 1)
       .map((speaker): [SpeakerId, number] => [speaker.id, gainOf(speaker)]);
-    if (heard.length === 1 && gains.length === 0 && listener.format.codec === 'opus') {
-      heard[0]!.forwardTo.push(listener);
+    const [first] = heard;
+    const canForward = !first!.isLong || (mixed.length === 1 && !first!.isPlayed);
+    const isAsSent = heard.length === 1 && gains.length === 0;
+    if (isAsSent && canForward && listener.format.codec === 'opus') {
+      first!.forwardTo.push(listener);
       return;
     }
     const without = mixed.filter((speaker) => gainOf(speaker) === 0).map(({ id }) => id);
