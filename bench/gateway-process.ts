@@ -39,9 +39,9 @@ export type GatewayOptions = {
 export class GatewayProcess implements AsyncDisposable {
   readonly #child: Child;
   readonly #scenario: Scenario;
-  readonly #dataDir: string;
-  readonly #url: string;
-  readonly #apiKey: string;
+  readonly dataDir: string;
+  readonly url: string;
+  readonly apiKey: string;
   readonly #mediaWorkers: number[];
 
   private constructor(
@@ -53,9 +53,9 @@ export class GatewayProcess implements AsyncDisposable {
   ) {
     this.#child = child;
     this.#scenario = scenario;
-    this.#dataDir = dataDir;
-    this.#url = url;
-    this.#apiKey = apiKey;
+    this.dataDir = dataDir;
+    this.url = url;
+    this.apiKey = apiKey;
     this.#mediaWorkers = childrenNamed(child.pid, 'mediasoup-worker');
   }
 
@@ -91,8 +91,8 @@ export class GatewayProcess implements AsyncDisposable {
   /** Where a peer connects to be in a room. */
   address(room: number, peer: number): URL {
     const { delivery, hear } = this.#scenario;
-    const address = new URL('/ws', this.#url.replace('http', 'ws'));
-    const query = { room: `room-${room}`, peer: `peer-${room}-${peer}`, api_key: this.#apiKey };
+    const address = new URL('/ws', this.url.replace('http', 'ws'));
+    const query = { room: `room-${room}`, peer: `peer-${room}-${peer}`, api_key: this.apiKey };
     const audio = { audio: 'opus', audio_out: HEARD_FORMATS[hear], delivery };
     address.search = new URLSearchParams({ ...query, ...audio }).toString();
     return address;
@@ -121,7 +121,7 @@ export class GatewayProcess implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#child.stop();
-    await rm(this.#dataDir, { recursive: true, force: true });
+    await rm(this.dataDir, { recursive: true, force: true });
   }
 }
 

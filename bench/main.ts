@@ -2,6 +2,7 @@ import { pinLoad } from './child.ts';
 import { reportDetection } from './detection.ts';
 import { reportLatency } from './latency.ts';
 import { type Bounds, measureCost, measureInside, measureJanus } from './measure.ts';
+import { reportOperator } from './operator.ts';
 import { type Options, readOptions, USAGE } from './options.ts';
 import { encodePackets } from './packets.ts';
 import { reportFoot, reportHead, reportMachine, reportRow } from './report.ts';
@@ -40,6 +41,7 @@ async function run(options: Options, signal: AbortSignal) {
   for (const part of options.parts) {
     if (part === 'table') await measureTable(options, signal);
     else if (part === 'latency') await reportLatency(say, signal);
+    else if (part === 'operator') await reportOperator(say, signal);
     else say(await reportDetection(options.seeds, signal));
   }
 }

@@ -173,6 +173,6 @@ const keyOf = ({ writer, minute }: Pick<MinuteCount, 'writer' | 'minute'>) => `$
 const hasPeers = ({ peers }: MeteredRoom) => peers.websocket + peers.webrtc > 0;
 
 /** The minute (UTC) of a moment, as it is named in the store. */
-export const minuteOf = (wallMs: number) => new Date(wallMs).toISOString().slice(0, 16);
+const minuteOf = (wallMs: number) => new Date(wallMs).toISOString().slice(0, 16);
 /** The month (UTC) of a moment, as it is named in the store. */
 export const monthOf = (wallMs: number) => new Date(wallMs).toISOString().slice(0, 7);
