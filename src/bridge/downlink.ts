@@ -7,11 +7,11 @@ type Heard = { consumer: PlainConsumer | undefined };
 
 /** The way down: what every producer of a room says comes out of its router as plain RTP, and goes into the mixer. */
 export class Downlink {
-  readonly #router: RoomRouter;
+  readonly #router: () => RoomRouter;
   readonly #mixer: Mixer;
   readonly #heard = new Map<string, Heard>();
 
-  constructor(router: RoomRouter, mixer: Mixer) {
+  constructor(router: () => RoomRouter, mixer: Mixer) {
     this.#router = router;
     this.#mixer = mixer;
   }
@@ -26,9 +26,10 @@ export class Downlink {
     const heard: Heard = { consumer: undefined };
     this.#heard.set(peer, heard);
     this.#mixer.addSpeaker(peer, speaker);
-    const consumer = await this.#router.plainLeg.consume(
+    const router = this.#router();
+    const consumer = await router.plainLeg.consume(
       producerId,
-      this.#router.rtpCapabilities,
+      router.rtpCapabilities,
       (datagram) => {
         const packet = parseRtpPacket(datagram, heard.consumer?.levelExtensionId ?? 0);
         if (packet) this.#mixer.receive(peer, packet, performance.now());
@@ -36,6 +37,11 @@ export class Downlink {
     );
     if (this.#heard.get(peer) === heard) heard.consumer = consumer;
     else consumer.close();
+  }
+
+  /** The router has gone, and with it all that was heard out of it. */
+  clear(): void {
+    for (const peer of [...this.#heard.keys()]) this.remove(peer);
   }
 
   remove(peer: string): void {

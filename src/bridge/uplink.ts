@@ -52,7 +52,7 @@ export type UplinkEvents = {
  * listen over WebSockets by a plain call, and to the room's plain leg while somebody listens behind its router.
  */
 export class Uplink {
-  readonly #leg: PlainLeg;
+  readonly #leg: () => PlainLeg;
   readonly #clock: FrameClock;
   readonly #events: UplinkEvents;
   readonly #pacer = new Pacer<OpusPacket>();
@@ -62,7 +62,7 @@ export class Uplink {
   #xoffSinceMs: number | undefined;
   #state: State = { name: 'idle' };
 
-  constructor(leg: PlainLeg, clock: FrameClock, events: UplinkEvents) {
+  constructor(leg: () => PlainLeg, clock: FrameClock, events: UplinkEvents) {
     this.#leg = leg;
     this.#clock = clock;
     this.#events = events;
@@ -91,6 +91,11 @@ export class Uplink {
     this.#watchFlow(atMs);
     this.#sendDue(atMs);
     if (this.#pacer.bufferedMs > 0) this.#clock.add(this.#onTick);
+  }
+
+  /** The leg has gone, and the producer with it: the next packet opens one on the new leg. */
+  reset(): void {
+    if (this.#state.name !== 'closed') this.#state = { name: 'idle' };
   }
 
   close(): void {
@@ -133,7 +138,7 @@ export class Uplink {
         break;
       case 'idle':
         this.#state = { name: 'opening', held: [packet] };
-        this.#open(this.#state).catch(this.#events.onFault);
+        this.#openFor(this.#state);
         break;
       case 'closed':
         break;
@@ -156,8 +161,15 @@ export class Uplink {
     }
   }
 
+  #openFor(opening: State & { name: 'opening' }): void {
+    this.#open(opening).catch((fault: unknown) => {
+      // A leg that goes takes its requests with it; what is said then is said on the next.
+      if (this.#state === opening) this.#events.onFault(fault);
+    });
+  }
+
   async #open(opening: { held: RoutedPacket[] }): Promise<void> {
-    const producer = await this.#leg.produce();
+    const producer = await this.#leg().produce();
     if (this.#state !== opening) {
       producer.close();
       return;

@@ -188,6 +188,7 @@ export type ServerMessage = { reply_to?: string } & (
   | { type: 'speaking'; peers: SpeakingPeer[] }
   | { type: 'configured'; audio: AudioDescription; volume: Record<string, number>; mute: boolean }
   | ({ type: 'stats' } & Stats)
+  | { type: 'media_restarted' }
   | { type: 'quota_warning'; remaining_minutes: number; resets_at: string }
   | { type: 'flow'; state: 'xoff' | 'xon'; buffered_ms: number }
   | { type: 'audio_detected'; in: string; out: string }

@@ -15,8 +15,8 @@ export type Peer = {
   notify(message: ServerMessage): void;
   /** Somebody else's producer is there to be heard. */
   producerAdded(producer: RoomProducer): void;
-  /** The room's media worker died, and the room with it. */
-  roomLost(): void;
+  /** The room's media worker died, and what the peer had there with it; the room has another one now. */
+  mediaRestarted(): void;
   /** Leaves the room and lets go of all that it opened. Idempotent. */
   close(reason: LeaveReason): void;
 };

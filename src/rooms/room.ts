@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
 import type { FrameClock } from '../audio/clock.ts';
 import { Mixer } from '../audio/mixing/mixer.ts';
@@ -12,6 +13,7 @@ import type {
   ServerMessage,
 } from '../protocol/messages.ts';
 import type { Peer, RoomProducer } from './peer.ts';
+import { PartylineError } from '../protocol/errors.ts';
 import { SpeakingReporter } from './speaking-reporter.ts';
 
 export type RoomParts = {
@@ -28,6 +30,8 @@ export type RoomParts = {
   talkHoldMs: number;
 };
 
+const FIRST_RETRY_MS = 100;
+const LONGEST_RETRY_MS = 5000;
 const JITTER_BUFFER_LIMITS = { minMs: 5, maxMs: 200 };
 
 /** Whose room it is, and what it is called. */
@@ -36,7 +40,7 @@ export type RoomPlace = { accountId: number; name: string };
 /** One room: who is in it, who produces, and its media: a router, and the mixer for those who listen over a WebSocket. */
 export class Room {
   readonly log: FastifyBaseLogger;
-  readonly router: RoomRouter;
+  readonly #pool: MediaWorkerPool;
   readonly clock: FrameClock;
   readonly mixer: Mixer;
   readonly #downlink: Downlink;
@@ -45,12 +49,17 @@ export class Room {
   readonly #producers = new Map<string, RoomProducer>();
   readonly #meterPeer: (peer: Peer) => () => void;
   readonly #stopMetering = new Map<Peer, () => void>();
+  /** Undefined between the death of a media worker and the opening of a router on another. */
+  #router: RoomRouter | undefined;
+  #replacing: Promise<RoomRouter> | undefined;
+  readonly #closing = new AbortController();
   #browsers = 0;
   #nextSpeaker = 0;
 
   private constructor(router: RoomRouter, parts: RoomParts & RoomPlace) {
     this.log = parts.log;
-    this.router = router;
+    this.#pool = parts.pool;
+    this.#router = router;
     this.clock = parts.clock;
     const { accountId, name, meterPeer } = parts;
     this.#meterPeer = ({ kind }) => meterPeer(accountId, name, kind);
@@ -67,7 +76,7 @@ export class Room {
       },
       () => this.#speaking.talkersChanged(),
     );
-    this.#downlink = new Downlink(router, this.mixer);
+    this.#downlink = new Downlink(() => this.router, this.mixer);
     this.#speaking = new SpeakingReporter(
       () => this.mixer.speaking(),
       (peers) => this.#broadcast({ type: 'speaking', peers }),
@@ -76,9 +85,20 @@ export class Room {
 
   /** Opens a room with nobody in it. */
   static async open(parts: RoomParts & RoomPlace): Promise<Room> {
-    const router = await parts.pool.openRouter(() => room.#lost());
+    const router = await parts.pool.openRouter(() => room.#mediaLost());
     const room = new Room(router, parts);
     return room;
+  }
+
+  /** @throws {PartylineError} `media_lost` while it is being replaced */
+  get router(): RoomRouter {
+    if (this.#router) return this.#router;
+    throw new PartylineError('media_lost', 'The media worker of the room died.');
+  }
+
+  /** The router, as soon as there is one. */
+  async readyRouter(): Promise<RoomRouter> {
+    return this.#router ?? (await this.#replacing) ?? this.router;
   }
 
   /** Everybody in the room but `self`. */
@@ -124,8 +144,8 @@ export class Room {
   }
 
   /** What is sent to the router is heard by somebody. */
-  get hasBrowsers(): boolean {
-    return this.#browsers > 0;
+  get isRouted(): boolean {
+    return this.#browsers > 0 && this.#router !== undefined;
   }
 
   /** Makes what a browser produces heard by everybody else; resolves when the WebSocket peers will not miss a packet. */
@@ -154,14 +174,41 @@ export class Room {
   }
 
   close(): void {
+    this.#closing.abort();
     this.#speaking.close();
     this.mixer.close();
-    this.router.close();
+    this.#router?.close();
   }
 
-  /** The media worker died: everybody must come again, into a room with a new router. */
-  #lost(): void {
-    for (const peer of this.#peers.values()) peer.roomLost();
+  /** The media worker died: a router on another takes its place, and everybody is told. */
+  #mediaLost(): void {
+    this.#router = undefined;
+    if (this.#closing.signal.aborted) return;
+    this.log.warn('the media worker of the room died');
+    this.#downlink.clear();
+    this.#producers.clear();
+    this.#replacing = this.#replaceRouter();
+    // Its only fault is that the room was closed.
+    this.#replacing.catch(() => {});
+  }
+
+  /** Media workers may die one after the other: tried again, ever more seldom, for as long as there is a room. */
+  async #replaceRouter(): Promise<RoomRouter> {
+    const { signal } = this.#closing;
+    for (let waitMs = FIRST_RETRY_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_RETRY_MS)) {
+      try {
+        const router = await this.#pool.openRouter(() => this.#mediaLost());
+        if (signal.aborted) router.close();
+        signal.throwIfAborted();
+        this.#router = router;
+        for (const peer of this.#peers.values()) peer.mediaRestarted();
+        return router;
+      } catch (fault) {
+        signal.throwIfAborted();
+        this.log.warn({ err: fault }, 'the room has no media worker yet');
+        await delay(waitMs, undefined, { signal });
+      }
+    }
   }
 
   #broadcast(message: ServerMessage, except?: Peer): void {

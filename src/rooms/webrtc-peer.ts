@@ -1,4 +1,3 @@
-import { PartylineError } from '../protocol/errors.ts';
 import type {
   DtlsParameters,
   IceParameters,
@@ -48,13 +47,14 @@ export class WebRtcPeer implements Peer {
   static async open(
     lease: RoomLease,
     outlet: PeerOutlet,
-    rtpCapabilities: RtpCapabilities = lease.room.router.rtpCapabilities,
+    rtpCapabilities?: RtpCapabilities,
   ): Promise<WebRtcPeer> {
-    const leg = await lease.room.router.openWebRtcLeg({
+    const router = await lease.room.readyRouter();
+    const leg = await router.openWebRtcLeg({
       onConsumerClosed: (consumerId) =>
         outlet.notify({ type: 'consumer_closed', consumer_id: consumerId }),
     });
-    return new WebRtcPeer(lease, outlet, leg, rtpCapabilities);
+    return new WebRtcPeer(lease, outlet, leg, rtpCapabilities ?? router.rtpCapabilities);
   }
 
   describe(): WebRtcDescription {
@@ -116,8 +116,10 @@ export class WebRtcPeer implements Peer {
     });
   }
 
-  roomLost(): void {
-    this.#outlet.fail(new PartylineError('media_lost', 'The media worker of the room died.'));
+  /** The client joins again, and gets new transports. */
+  mediaRestarted(): void {
+    this.#leg.close();
+    this.#outlet.notify({ type: 'media_restarted' });
   }
 
   close(reason: LeaveReason): void {

@@ -1,6 +1,5 @@
 import type { Hearing, Listener } from '../audio/mixing/mixer.ts';
 import { Uplink } from '../bridge/uplink.ts';
-import { PartylineError } from '../protocol/errors.ts';
 import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/messages.ts';
 import type { Peer, PeerOutlet } from './peer.ts';
 import type { RoomLease } from './registry.ts';
@@ -33,9 +32,9 @@ export class WebSocketPeer implements Peer {
     this.#lease = lease;
     this.#outlet = outlet;
     const { room } = lease;
-    this.#uplink = new Uplink(room.router.plainLeg, room.clock, {
+    this.#uplink = new Uplink(() => room.router.plainLeg, room.clock, {
       onPacket: (packet) => room.mixer.receive(this.name, packet, performance.now()),
-      isRouted: () => room.hasBrowsers,
+      isRouted: () => room.isRouted,
       onProducer: async (producerId) => room.addProducer(this, producerId),
       onFlow: (state, bufferedMs) =>
         outlet.notify({ type: 'flow', state, buffered_ms: bufferedMs }),
@@ -86,8 +85,9 @@ export class WebSocketPeer implements Peer {
   /** Nothing to do: the mixer hears every producer for all WebSocket peers. */
   producerAdded(): void {}
 
-  roomLost(): void {
-    this.#outlet.fail(new PartylineError('media_lost', 'The media worker of the room died.'));
+  /** Who listens over a WebSocket notices nothing; a browser that comes back finds a new producer. */
+  mediaRestarted(): void {
+    this.#uplink.reset();
   }
 
   close(reason: LeaveReason): void {

@@ -36,6 +36,10 @@ export class HandClock extends FrameClock {
     this.#ticks.delete(onTick);
   }
 
+  get isRunning(): boolean {
+    return this.#ticks.size > 0;
+  }
+
   tick(nowMs: number): void {
     for (const onTick of this.#ticks) onTick(nowMs);
   }

@@ -1,34 +1,13 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { FrameClock } from '../../src/audio/clock.ts';
 import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
 import { MixHost } from '../../src/audio/mixing/mix-host.ts';
 import { Mixer } from '../../src/audio/mixing/mixer.ts';
+import { HandClock } from '../support/simulated-room.ts';
 import { amplitudeOf, joinPcm, opusTone } from '../support/sound.ts';
 
 const OPUS: AudioFormat = { codec: 'opus' };
 const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
-
-/** The clock that the mixer is driven by, turned by hand. */
-class HandClock extends FrameClock {
-  readonly #ticks = new Set<(nowMs: number) => void>();
-
-  override add(onTick: (nowMs: number) => void): void {
-    this.#ticks.add(onTick);
-  }
-
-  override remove(onTick: (nowMs: number) => void): void {
-    this.#ticks.delete(onTick);
-  }
-
-  get isRunning(): boolean {
-    return this.#ticks.size > 0;
-  }
-
-  tick(nowMs: number): void {
-    for (const onTick of this.#ticks) onTick(nowMs);
-  }
-}
 
 const CODEC_SETTINGS = { bitrateBps: 48_000, complexity: 5 };
 
