@@ -97,4 +97,5 @@ test('media workers that die: the page comes back into the room by itself, hears
   await browser.page.waitForFunction(() => window.partyline?.state.name !== 'in_room');
   await browser.page.waitForFunction(() => window.partyline?.state.name === 'in_room');
   await expectToHearEachOther(browser, legacy);
+  expect(legacy.messages.map(({ type }) => type)).not.toContain('error');
 });

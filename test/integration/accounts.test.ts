@@ -48,7 +48,13 @@ describe("the operator's command", () => {
     const gateway = await openGateway({ REDIS_URL: redis.url });
     const made = await accountsJson<{ id: number; api_key: string }>(
       redis,
-      ...['create', '--name', 'Ada', '--email', 'ada@example.com', '--plan', 'pro'],
+      'create',
+      '--name',
+      'Ada',
+      '--email',
+      'ada@example.com',
+      '--plan',
+      'pro',
     );
     expect(Object.keys(made)).toEqual(['id', 'api_key']);
     const me = await rest(`${gateway.url}/api/me`, made.api_key);
