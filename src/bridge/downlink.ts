@@ -41,7 +41,7 @@ export class Downlink {
 
   /** The router has gone, and with it all that was heard out of it. */
   clear(): void {
-    for (const peer of [...this.#heard.keys()]) this.remove(peer);
+    for (const peer of this.#heard.keys()) this.remove(peer);
   }
 
   remove(peer: string): void {
