@@ -8,7 +8,7 @@ import { amplitudeOf, decodeOpus, opusTone, peakHz } from '../support/sound.ts';
 
 const CODEC_SETTINGS = { bitrateBps: 32_000, complexity: 5 };
 /** Enough encoding to be too much for one thread on any machine. */
-const ROOMS = 6;
+const ROOMS = 10;
 const SPEAKERS = 8;
 const TONE_HZ = 600;
 
@@ -126,11 +126,11 @@ describe('MixHost', () => {
     openHost(1);
     const { rooms, start, speak } = openRooms();
     start();
-    await speak(1000);
+    await speak(2000);
     const [victim] = running();
     await victim?.terminate();
     const before = rooms.map(({ heard }) => heard.length);
-    await speak(1000);
+    await speak(2000);
     expect(lost.length).toBe(1);
     expect(running().length).toBe(1);
     expect(running()).not.toContain(victim);
@@ -144,7 +144,7 @@ describe('MixHost', () => {
     openHost(1);
     const { rooms, start, speak } = openRooms();
     start();
-    await speak(1000);
+    await speak(2000);
     const [victim] = running();
     // More to do at once than a thread can answer in a second.
     const ticks = Array.from({ length: 500_000 }, (_, i) => ({
