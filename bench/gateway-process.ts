@@ -74,6 +74,8 @@ export class GatewayProcess implements AsyncDisposable {
       DATA_DIR: dataDir,
       DEMO_ACCOUNT: 'true',
       MEDIA_WORKERS: '1',
+      // It would start up in the middle of the measuring.
+      USAGE_WORKERS: '0',
       RTC_LISTEN_IP: '127.0.0.1',
       RTC_PORT: String(await freePort()),
       LOG_LEVEL: 'warn',

@@ -113,6 +113,22 @@ const SettingsSchema = Type.Object({
     pattern: '^(.{16,})?$',
     description: 'Key of /api/admin, at least 16 characters; when empty, nobody may use it',
   }),
+  DRAIN_MS: Type.Integer({
+    default: 5000,
+    minimum: 0,
+    maximum: 86_400_000,
+    description: 'After SIGTERM, how long clients may take to leave before they are closed, ms',
+  }),
+  TLS_CERT: Type.String({
+    default: '',
+    description: 'File with the certificate chain (PEM); with TLS_KEY, HTTPS and WSS are served',
+  }),
+  TLS_KEY: Type.String({ default: '', description: 'File with its private key (PEM)' }),
+  TRUST_PROXY: Type.String({
+    default: '',
+    description:
+      'Addresses or networks of proxies, by comma, whose X-Forwarded-For says where a client is',
+  }),
   AUTH_FAILURES_PER_ADDRESS: Type.Integer({
     default: 120,
     minimum: 1,
@@ -191,6 +207,9 @@ function crossChecks(settings: Settings): string[] {
   const faults: string[] = [];
   if (settings.RTC_LISTEN_IP === '0.0.0.0' && settings.RTC_ANNOUNCED_ADDRESS === '') {
     faults.push('RTC_ANNOUNCED_ADDRESS must be set when RTC_LISTEN_IP is 0.0.0.0.');
+  }
+  if ((settings.TLS_CERT === '') !== (settings.TLS_KEY === '')) {
+    faults.push('TLS_CERT and TLS_KEY must be set together.');
   }
   if (settings.RTC_PORT + settings.MEDIA_WORKERS - 1 > 65535) {
     faults.push('RTC_PORT must leave room for one port per media worker below 65536.');

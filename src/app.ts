@@ -1,4 +1,5 @@
 import type { AddressInfo } from 'node:net';
+import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
 import fastifyWebsocket from '@fastify/websocket';
@@ -17,10 +18,13 @@ import { type DemoAccount, openDemoAccount } from './accounts/demo-account.ts';
 import { FrameClock } from './audio/clock.ts';
 import { loadCodecs } from './audio/codecs.ts';
 import { MixHost } from './audio/mixing/mix-host.ts';
+import { registerHealthRoutes } from './http/health-routes.ts';
 import { registerMeRoute } from './http/me-route.ts';
+import { Metrics } from './http/metrics.ts';
 import { registerProblems } from './http/problem.ts';
 import { MediaWorkerPool } from './media/media-worker-pool.ts';
 import { RoomRegistry } from './rooms/registry.ts';
+import { Drain } from './signaling/drain.ts';
 import { Sessions } from './signaling/sessions.ts';
 import { registerWebSocketRoute } from './signaling/websocket-route.ts';
 import { Redis } from './store/redis.ts';
@@ -32,6 +36,7 @@ import { UsageReporter } from './usage/usage-reporter.ts';
 import { UsageStore } from './usage/usage-store.ts';
 import { UsageWorkerProcess } from './usage/usage-worker-process.ts';
 import { watchAccounts } from './signaling/account-watch.ts';
+import { watchArrivals } from './signaling/replacements.ts';
 
 /** ws itself closes with 1009 beyond this; up to here the session does, with a word of why. */
 const MAX_PAYLOAD_BYTES = 1 << 20;
@@ -51,6 +56,8 @@ export type App = {
   /** How many rooms the media workers themselves know of. */
   countRouters(): Promise<number>;
   mediaWorkerPids(): number[];
+  /** Takes nobody any more, and asks all to go; resolves when they have, or when they may no longer stay. */
+  drain(): Promise<void>;
   /** Ends every session before it returns, then closes every part, in the reverse of the order in which they were opened. */
   close(): Promise<void>;
 };
@@ -70,7 +77,7 @@ export async function openApp(settings: Settings): Promise<App> {
 }
 
 async function openParts(settings: Settings, opened: AsyncDisposableStack): Promise<App> {
-  const server = newServer(settings);
+  const server = await newServer(settings);
   const { log } = server;
   const address = await openRedisAddress(settings, opened);
   const redis = opened.adopt(await Redis.connect(address, log), (part) => part.close());
@@ -86,7 +93,10 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
   const tokens = new Tokens(redis);
   const authenticator = new Authenticator(accounts, tokens, limits);
   const sessions = new Sessions();
+  const drain = new Drain(sessions);
+  const metrics = new Metrics();
   await watchAccounts(redis, accounts, sessions, log);
+  await watchArrivals(redis, sessions);
   const usage = new UsageStore(redis);
   const meter = new Meter();
   const quota = openQuota(usage, sessions);
@@ -144,28 +154,58 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
   registerMeRoute(rest, { guard, leases, usage });
   registerUsageRoute(rest, { guard, usage });
   registerTokenRoute(rest, { guard, tokens });
-  registerAdminRoutes(rest, { guard, accounts, usage });
+  const close = () => {
+    sessions.drain();
+    return opened.disposeAsync();
+  };
+  const leave = async (withinMs = settings.DRAIN_MS) => {
+    await drain.begin(withinMs);
+    await close();
+  };
+  registerAdminRoutes(rest, {
+    guard,
+    accounts,
+    usage,
+    drain: (withinMs) => {
+      leave(withinMs).catch((fault: unknown) => log.error({ err: fault }, 'not closed cleanly'));
+    },
+  });
+  registerHealthRoutes(rest, async () => ({
+    redis: await redis.isThere(),
+    media_workers: pool.pids.length > 0,
+    not_draining: !drain.isDraining,
+  }));
+  metrics.register(server, async () => ({
+    sessions: sessions.size,
+    rooms: rooms.size,
+    peers: meter.countPeers(),
+    mixThreads: mixHost.threads,
+    mediaWorkers: pool.pids.length,
+    mediaWorkerCpuSeconds: await pool.cpuSeconds(),
+    openMinutes: await usage.countOpen(),
+  }));
   registerWebSocketRoute(server, {
     authenticator,
     leases,
     usage,
     quota,
     rooms,
+    redis,
     sessions,
+    drain,
+    metrics,
     codecs,
   });
   opened.adopt(server, (part) => part.close());
   await server.listen({ host: settings.HOST, port: settings.PORT });
   return {
-    url: urlOf(server, settings.HOST),
+    url: urlOf(server, settings),
     demo,
     counts: () => ({ sessions: sessions.size, rooms: rooms.size }),
     countRouters: () => pool.countRouters(),
     mediaWorkerPids: () => pool.pids,
-    close: () => {
-      sessions.drain();
-      return opened.disposeAsync();
-    },
+    drain: () => drain.begin(settings.DRAIN_MS),
+    close,
   };
 }
 
@@ -209,8 +249,12 @@ async function openRedisAddress(settings: Settings, opened: AsyncDisposableStack
 }
 
 /** Requests are logged by path only: the query of `/ws` holds the API key. */
-function newServer({ LOG_LEVEL: level }: Settings): FastifyInstance {
+async function newServer(settings: Settings): Promise<FastifyInstance> {
+  const { LOG_LEVEL: level, TLS_CERT: cert, TLS_KEY: key, TRUST_PROXY: trustProxy } = settings;
+  const https = cert === '' ? null : { cert: await readFile(cert), key: await readFile(key) };
   return Fastify({
+    https,
+    trustProxy: trustProxy === '' ? false : trustProxy,
     logger: {
       level,
       serializers: {
@@ -222,8 +266,9 @@ function newServer({ LOG_LEVEL: level }: Settings): FastifyInstance {
 }
 
 /** Where a person on this machine can open it. */
-function urlOf(server: FastifyInstance, host: string): string {
+function urlOf(server: FastifyInstance, { HOST: host, TLS_CERT: cert }: Settings): string {
+  const scheme = cert === '' ? 'http' : 'https';
   const { port } = server.server.address() as AddressInfo;
   const name = host === '0.0.0.0' || host === '::' ? 'localhost' : host;
-  return `http://${name.includes(':') ? `[${name}]` : name}:${port}`;
+  return `${scheme}://${name.includes(':') ? `[${name}]` : name}:${port}`;
 }

@@ -16,15 +16,18 @@ function announce({ url, demo }: App): void {
 async function main(): Promise<void> {
   const opening = openApp(readSettings(process.env));
   let app: App | undefined;
+  let signals = 0;
+  const close = () => void opening.then((opened) => opened.close(), nothingToClose);
+  /** SIGTERM lets clients leave; SIGINT, and any second signal, closes at once; a third no longer waits for that. */
   const stop = (signal: NodeJS.Signals) => {
-    // A second signal ends the process at once: its media workers and its Redis go with it.
-    process.once(signal, () => process.exit(1));
-    // At once where that can be: mediasoup closes its workers on a signal too, and clients must hear of it before.
-    if (app) void app.close();
-    else opening.then((opened) => opened.close(), nothingToClose);
+    signals += 1;
+    if (signals > 2) process.exit(1);
+    if (signals === 1 && signal === 'SIGTERM' && app) void app.drain().then(close);
+    else if (app) void app.close();
+    else close();
   };
-  process.once('SIGINT', stop);
-  process.once('SIGTERM', stop);
+  process.on('SIGINT', stop);
+  process.on('SIGTERM', stop);
   app = await opening;
   announce(app);
 }

@@ -42,8 +42,16 @@ export async function openUsageWorker(
   log: FastifyBaseLogger,
   { keepDays, sweepEveryMs = 60_000, lockMs = 30_000, onStep = () => {} }: UsageWorkerOptions,
 ): Promise<UsageWorker> {
-  const connect = () => createNodeRedisClient(newRedisClient(address, { isPatient: true }));
   const onFault = (fault: Error) => log.warn({ err: fault }, 'usage worker: a fault, tried again');
+  const clients: ReturnType<typeof newRedisClient>[] = [];
+  const connect = () => {
+    const client = newRedisClient(address, { isPatient: true });
+    clients.push(client);
+    const connection = createNodeRedisClient(client);
+    // It comes back by itself; a fault that nobody listens to would end the process.
+    connection.on('error', onFault);
+    return connection;
+  };
   const queue = new Queue<UsageJob>(QUEUE, { connection: connect(), prefix: BULLMQ_PREFIX });
   queue.on('error', onFault);
   const sweep = async () => {
@@ -81,6 +89,8 @@ export async function openUsageWorker(
     close: async () => {
       await worker.close();
       await queue.close();
+      // BullMQ leaves open what it has not opened itself.
+      for (const client of clients) if (client.isOpen) client.destroy();
     },
   };
 }

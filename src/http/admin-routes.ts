@@ -17,12 +17,24 @@ const ChangesSchema = Type.Partial(Type.Object({ name, email, plan, status, ...a
 const NewKeySchema = Type.Object({ key_id: Type.String(), api_key: Type.String() });
 const IdSchema = Type.Object({ id: Type.Integer({ minimum: 1 }) });
 const KeySchema = Type.Object({ ...IdSchema.properties, key_id: Type.String() });
+const DrainSchema = Type.Object({
+  /** By default DRAIN_MS. */
+  deadline_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400_000 })),
+});
 const security = [{ operatorKey: [] }];
+
+export type AdminParts = {
+  guard: RestGuard;
+  accounts: Accounts;
+  usage: UsageStore;
+  /** Ends the node when its clients have gone, or after so long. */
+  drain: (withinMs: number | undefined) => void;
+};
 
 /** `/api/admin/*`: accounts as the operator's command has them, behind the operator's key. */
 export function registerAdminRoutes(
   server: RestServer,
-  { guard, accounts, usage }: { guard: RestGuard; accounts: Accounts; usage: UsageStore },
+  { guard, accounts, usage, drain }: AdminParts,
 ): void {
   const root = '/api/admin/accounts';
   server.get(
@@ -139,6 +151,22 @@ export function registerAdminRoutes(
       await guard.operator(request);
       const { id } = await accounts.need(request.params.id);
       return reportUsage(usage, id, request.query, new Date());
+    },
+  );
+  server.post(
+    '/api/admin/drain',
+    {
+      schema: {
+        summary: 'End this node: when its clients have gone, or at the deadline',
+        security,
+        body: DrainSchema,
+        response: { 202: DrainSchema },
+      },
+    },
+    async (request, reply) => {
+      await guard.operator(request);
+      drain(request.body.deadline_ms);
+      return reply.code(202).send(request.body);
     },
   );
 }

@@ -54,6 +54,16 @@ export class MediaWorkerPool {
     return [...this.#workers.values()].map(({ worker }) => worker.pid);
   }
 
+  /** CPU that the media workers which run have used, in seconds. */
+  async cpuSeconds(): Promise<number> {
+    const usages = await Promise.all(
+      [...this.#workers.values()].map(({ worker }) => worker.getResourceUsage()),
+    );
+    return (
+      usages.reduce((sum, { ru_utime: user, ru_stime: system }) => sum + user + system, 0) / 1000
+    );
+  }
+
   /** How many routers the media workers themselves know of; for those who look for leaks. */
   async countRouters(): Promise<number> {
     const dumps = await Promise.all([...this.#workers.values()].map(({ worker }) => worker.dump()));

@@ -189,6 +189,7 @@ export type ServerMessage = { reply_to?: string } & (
   | { type: 'configured'; audio: AudioDescription; volume: Record<string, number>; mute: boolean }
   | ({ type: 'stats' } & Stats)
   | { type: 'media_restarted' }
+  | { type: 'draining'; deadline_ms: number }
   | { type: 'quota_warning'; remaining_minutes: number; resets_at: string }
   | { type: 'flow'; state: 'xoff' | 'xon'; buffered_ms: number }
   | { type: 'audio_detected'; in: string; out: string }
@@ -209,6 +210,7 @@ export type ServerMessage = { reply_to?: string } & (
   | { type: 'consumer_closed'; consumer_id: string }
   | { type: 'ice_restarted'; transport_id: string; ice_parameters: IceParameters }
   | { type: 'media_restarted' }
+  | { type: 'draining'; deadline_ms: number }
   | { type: 'draining'; deadline_ms: number }
   | {
       type: 'error';

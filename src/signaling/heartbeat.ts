@@ -7,7 +7,7 @@ export class Heartbeat {
   readonly #socket: WebSocket;
   readonly #everyMs: number;
   #heardAtMs = performance.now();
-  #pingedAtMs = -Infinity;
+  #pingedAtMs: number;
   #isPinged = false;
   #rttMs: number | undefined;
 
@@ -15,6 +15,8 @@ export class Heartbeat {
   constructor(socket: WebSocket, everyMs: number) {
     this.#socket = socket;
     this.#everyMs = everyMs;
+    // Clients that came at once are not pinged at once.
+    this.#pingedAtMs = performance.now() - Math.random() * everyMs;
     socket.on('ping', () => this.heard());
     socket.on('pong', () => {
       const nowMs = this.heard();

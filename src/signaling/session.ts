@@ -56,7 +56,7 @@ export type SessionParts = {
   codecs: Codecs;
   log: FastifyBaseLogger;
   /** Called once, when all that the session had is let go. */
-  onClosed: () => void;
+  onClosed: (reason: LeaveReason, droppedFrames: number) => void;
 };
 
 /** One client on one WebSocket, from `welcome` to close: lobby, rooms, and its frames both ways. */
@@ -107,6 +107,10 @@ export class Session implements PeerOutlet {
     });
     this.log.info('session started');
     if (room !== LOBBY) this.#enqueue({ type: 'join', room });
+  }
+
+  get id(): string {
+    return this.#parts.id;
   }
 
   /** The account as it is now. */
@@ -357,6 +361,6 @@ export class Session implements PeerOutlet {
     this.#audio.close();
     const { droppedFrames } = this.#sendQueue;
     this.log.info({ reason, droppedFrames }, 'session ended');
-    this.#parts.onClosed();
+    this.#parts.onClosed(reason, droppedFrames);
   }
 }

@@ -11,9 +11,10 @@ export class Sessions {
     return this.#sessions.size;
   }
 
-  /** Ends the session that has the same `peer`, if there is one. */
-  replace(accountId: number, name: string): void {
-    this.#sessions.get(keyOf(accountId, name))?.replace();
+  /** Ends the session that has the same `peer`, if there is one, and it is not the one that replaces it. */
+  replace(accountId: number, name: string, sessionId?: string): void {
+    const session = this.#sessions.get(keyOf(accountId, name));
+    if (session && session.id !== sessionId) session.replace();
   }
 
   add(session: Session): void {
@@ -40,6 +41,12 @@ export class Sessions {
     if (this.#sessions.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
+  }
+
+  /** Tells every client that this node goes away in so long, at the latest. */
+  announceDrain(deadlineMs: number): void {
+    const message = { type: 'draining', deadline_ms: deadlineMs } as const;
+    for (const session of this.#sessions.values()) session.notify(message);
   }
 
   /** Tells every client that this node goes away, and closes it. */

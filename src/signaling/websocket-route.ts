@@ -16,21 +16,34 @@ import { PartylineError } from '../protocol/errors.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
 import type { CcuLeases } from '../usage/ccu-leases.ts';
 import { readSummary } from '../usage/summary.ts';
+import type { Redis } from '../store/redis.ts';
 import type { Quota } from '../usage/quota.ts';
 import type { UsageStore } from '../usage/usage-store.ts';
 import { errorMessage } from '../protocol/messages.ts';
 import { type AudioPreferences, parseAudioOut } from './client-audio.ts';
+import type { Drain } from './drain.ts';
 import { checkName, LOBBY } from './names.ts';
+import { announceArrival } from './replacements.ts';
 import { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
+
+/** What is counted of sessions. */
+export type SessionMetrics = {
+  admitted(): void;
+  refused(reason: string): void;
+  ended(reason: string, droppedFrames: number): void;
+};
 
 export type WebSocketRouteParts = {
   authenticator: Authenticator;
   leases: CcuLeases;
+  redis: Redis;
   usage: UsageStore;
   quota: Quota;
   rooms: RoomRegistry;
   sessions: Sessions;
+  drain: Drain;
+  metrics: SessionMetrics;
   codecs: Codecs;
 };
 
@@ -61,7 +74,10 @@ export function registerWebSocketRoute(app: FastifyInstance, parts: WebSocketRou
       // ws closes the socket itself after an error, and tells that by 'close'.
       socket.on('error', (fault) => request.log.debug({ err: fault }, 'socket error'));
       openSession(socket, request, parts)
-        .catch((fault: unknown) => refuse(socket, request, fault))
+        .catch((fault: unknown) => {
+          parts.metrics.refused(PartylineError.from(fault).code);
+          refuse(socket, request, fault);
+        })
         .finally(() => socket.resume());
     },
   });
@@ -75,7 +91,8 @@ async function openSession(
   request: FastifyRequest,
   parts: WebSocketRouteParts,
 ): Promise<void> {
-  const { leases, sessions, quota } = parts;
+  const { leases, sessions, quota, drain, metrics } = parts;
+  drain.check();
   const query = readQuery(request);
   const credentials = await authenticate(query, request, parts.authenticator);
   needActive(credentials);
@@ -93,6 +110,7 @@ async function openSession(
     });
   };
   try {
+    await announceArrival(parts.redis, holder);
     const { total_minutes: _used, ...limits } = await readSummary(parts.usage, leases, account);
     if (socket.readyState !== socket.OPEN) {
       release();
@@ -109,12 +127,14 @@ async function openSession(
       rooms: parts.rooms,
       codecs: parts.codecs,
       log,
-      onClosed: () => {
+      onClosed: (reason, droppedFrames) => {
+        metrics.ended(reason, droppedFrames);
         sessions.delete(session);
         release();
       },
     });
     sessions.add(session);
+    metrics.admitted();
     session.start(query.room);
   } catch (fault) {
     release();

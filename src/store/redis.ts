@@ -88,6 +88,17 @@ export class Redis {
     await subscriber.subscribe(channel, onMessage);
   }
 
+  /** Whether Redis answers. */
+  async isThere(): Promise<boolean> {
+    try {
+      await this.run((client) => client.ping());
+      return true;
+    } catch {
+      // It has been logged.
+      return false;
+    }
+  }
+
   /** Waits for what was asked for, leases given back among it; but not for a Redis that is away. */
   async close(): Promise<void> {
     for (const subscriber of this.#subscribers) subscriber.destroy();

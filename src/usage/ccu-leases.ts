@@ -4,6 +4,8 @@ import { KEY_PREFIX, type Redis } from '../store/redis.ts';
 
 const LEASE_MS = 45_000;
 const RENEW_EVERY_MS = 15_000;
+/** Lua takes so many values at once. */
+const RENEW_AT_ONCE = 1000;
 const RETRY_AFTER_MS = 5000;
 
 /**
@@ -34,12 +36,21 @@ return { 1, held }
 const RENEW = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-for i = 2, #ARGV, 2 do
-  local holder = redis.call('HGET', KEYS[2], ARGV[i])
-  if not holder or holder == ARGV[i + 1] then
-    redis.call('ZADD', KEYS[1], now + ARGV[1], ARGV[i])
-    redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
+local peers, leases, holders = {}, {}, {}
+for i = 2, #ARGV, 2 do peers[#peers + 1] = ARGV[i] end
+local held = redis.call('HMGET', KEYS[2], unpack(peers))
+for i, peer in ipairs(peers) do
+  local session = ARGV[2 * i + 1]
+  if not held[i] or held[i] == session then
+    leases[#leases + 1] = now + ARGV[1]
+    leases[#leases + 1] = peer
+    holders[#holders + 1] = peer
+    holders[#holders + 1] = session
   end
+end
+if #leases > 0 then
+  redis.call('ZADD', KEYS[1], unpack(leases))
+  redis.call('HSET', KEYS[2], unpack(holders))
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[1] * 2)
 redis.call('PEXPIRE', KEYS[2], ARGV[1] * 2)
@@ -127,19 +138,21 @@ export class CcuLeases {
 
   async #renew(): Promise<void> {
     for (const [accountId, holders] of this.#held) {
+      const all = [...holders];
       try {
-        await this.#redis.run((client) =>
-          client.eval(RENEW, {
-            keys: keysOf(accountId),
-            arguments: [
-              String(LEASE_MS),
-              ...[...holders].flatMap(({ peer, sessionId }) => [peer, sessionId]),
-            ],
-          }),
-        );
+        for (let at = 0; at < all.length; at += RENEW_AT_ONCE) {
+          await this.#renewSome(accountId, all.slice(at, at + RENEW_AT_ONCE));
+        }
       } catch (fault) {
         this.#log.warn({ err: fault, account: accountId }, 'leases not renewed; tried again later');
       }
     }
+  }
+
+  async #renewSome(accountId: number, holders: Holder[]): Promise<void> {
+    const pairs = holders.flatMap(({ peer, sessionId }) => [peer, sessionId]);
+    await this.#redis.run((client) =>
+      client.eval(RENEW, { keys: keysOf(accountId), arguments: [String(LEASE_MS), ...pairs] }),
+    );
   }
 }

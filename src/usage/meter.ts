@@ -69,6 +69,18 @@ export class Meter {
       .map(([accountId]) => accountId);
   }
 
+  /** Everybody who is in a room. */
+  countPeers(): Record<PeerKind, number> {
+    const count = { websocket: 0, webrtc: 0 };
+    for (const rooms of this.#accounts.values()) {
+      for (const { peers } of rooms.values()) {
+        count.websocket += peers.websocket;
+        count.webrtc += peers.webrtc;
+      }
+    }
+    return count;
+  }
+
   /** What has changed since it was last written. */
   take(): MinuteCount[] {
     const changed: MinuteCount[] = [];

@@ -17,7 +17,7 @@ const twoDecimals = (minutes: number) => Math.round(minutes * 100) / 100;
 
 /** @throws {PartylineError} `overloaded` */
 export async function readSummary(
-  usage: UsageStore,
+  usage: Pick<UsageStore, 'readMonthMs'>,
   leases: CcuLeases,
   account: Account,
 ): Promise<Static<typeof SummarySchema>> {

@@ -13,18 +13,23 @@ import { type MinuteCount, monthOf } from './meter.ts';
  * usage:records:{account}:{day} hash: HH:MM|room → websocketMs:webrtcMs:peak
  */
 const PREFIX = `${KEY_PREFIX}usage:`;
+/** Lua takes so many values at once. */
+const FIELDS_AT_ONCE = 2000;
 /** A process that cannot reach Redis for longer loses what it counted before. */
 const OPEN_KEPT_S = 48 * 3600;
 
+/** Account, minute, its number since 1970, and then process|room and count in turn. */
+type WrittenMinute = [number, string, number, string[]];
+
+/** ARGV[1]: JSON of {@link WrittenMinute}s. */
 const WRITE = `
 for _, count in ipairs(cjson.decode(ARGV[1])) do
-  local account, minute, room = count[1], count[2], count[3]
+  local account, minute = count[1], count[2]
   local open = KEYS[1] .. 'open:' .. account .. ':' .. minute
-  local value = string.format('%.0f:%.0f:%d', count[4], count[5], count[6])
-  redis.call('HSET', open, count[8] .. '|' .. room, value)
+  redis.call('HSET', open, unpack(count[4]))
   redis.call('EXPIRE', open, ${OPEN_KEPT_S})
   redis.call('SADD', KEYS[1] .. 'open:' .. account, minute)
-  redis.call('ZADD', KEYS[1] .. 'open', count[7], account .. '|' .. minute)
+  redis.call('ZADD', KEYS[1] .. 'open', count[3], account .. '|' .. minute)
 end
 `;
 
@@ -102,19 +107,29 @@ export class UsageStore {
    * @throws {PartylineError} `overloaded`; it may have been written all the same, and may be written again
    */
   async write(counts: MinuteCount[]): Promise<void> {
-    const rows = counts.map(
-      ({ writer, accountId, minute, room, websocketMs, webrtcMs, peakPeers }) => {
-        const epochMinute = Date.parse(`${minute}Z`) / 60_000;
-        const [websocket, webrtc] = [Math.round(websocketMs), Math.round(webrtcMs)];
-        return [accountId, minute, room, websocket, webrtc, peakPeers, epochMinute, writer];
-      },
-    );
-    await this.#eval(WRITE, [JSON.stringify(rows)]);
+    const minutes = new Map<string, WrittenMinute>();
+    const full: WrittenMinute[] = [];
+    for (const { writer, accountId, minute, room, websocketMs, webrtcMs, peakPeers } of counts) {
+      const key = `${accountId}|${minute}`;
+      const of = minutes.get(key) ?? [accountId, minute, Date.parse(`${minute}Z`) / 60_000, []];
+      const value = [Math.round(websocketMs), Math.round(webrtcMs), peakPeers].join(':');
+      of[3].push(`${writer}|${room}`, value);
+      minutes.set(key, of);
+      if (of[3].length < FIELDS_AT_ONCE) continue;
+      full.push(of);
+      minutes.delete(key);
+    }
+    await this.#eval(WRITE, [JSON.stringify([...full, ...minutes.values()])]);
   }
 
   /** What an account has used in the calendar month (UTC) of a moment, in peer-ms; live. */
   async readMonthMs(accountId: number, wallMs: number): Promise<number> {
     return Number(await this.#eval(TOTAL, [String(accountId), monthOf(wallMs)]));
+  }
+
+  /** How many minutes wait to be closed. */
+  countOpen(): Promise<number> {
+    return this.#redis.run((client) => client.zCard(`${PREFIX}open`));
   }
 
   /** The minutes before `beforeMs` that wait to be closed, the oldest first. */

@@ -1,13 +1,17 @@
-import { expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
+import { parseAudioFormat, type SampleFormat } from '../../src/audio/format.ts';
 import { TestBrowser } from '../support/browser.ts';
+import { oggOpus, webmOpus } from '../support/containers.ts';
 import {
   amplitudeOf,
   joinPcm,
+  joinSamples,
   keepPlaying,
   lastSecondOf,
   opusTone,
   pcmTone,
   peakHz,
+  sampleTone,
   toDb,
 } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
@@ -76,4 +80,69 @@ test('a PCM peer and two browsers: each hears the two others and not itself', as
     expect(heard.length).toBeGreaterThan(40_000);
     expectTones(heard, 'legacy');
   }, SETTLING);
+});
+
+describe('formats of legacy clients', () => {
+  const SAMPLE_FORMATS = [
+    'pcm_s16le;rate=8000;channels=1',
+    'pcm_s16le;rate=11025;channels=2',
+    'pcm_s16le;rate=44100;channels=1',
+    'pcm_s16le;rate=48000;channels=2',
+    'pcm_f32le;rate=16000;channels=1',
+    'pcm_f32le;rate=22050;channels=2',
+    'pcmu',
+    'pcma',
+  ];
+  const PLAYED_MS = 30_000;
+  const toneHz = (index: number) => 500 + 150 * index;
+
+  test('each is heard by a browser, at its frequency and level', async () => {
+    const browser = await openBrowser('browser', 300);
+    const opus = await opusTone(toneHz(0), 0.3, PLAYED_MS);
+    const cut = (stream: Buffer[]) => Buffer.concat(stream);
+    const inPieces = (whole: Buffer, count: number) =>
+      Array.from({ length: count }, (_, index) =>
+        whole.subarray(
+          Math.floor((index * whole.length) / count),
+          Math.floor(((index + 1) * whole.length) / count),
+        ),
+      );
+    const senders: [string, number, Buffer[]][] = [
+      ['ogg_opus', toneHz(0), inPieces(cut(oggOpus(opus, 20)), opus.length)],
+      ['webm_opus', toneHz(0), inPieces(cut(webmOpus(opus, 20)), opus.length)],
+      ...SAMPLE_FORMATS.map((name, index): [string, number, Buffer[]] => {
+        const format = parseAudioFormat(name) as SampleFormat;
+        return [name, toneHz(index), sampleTone(format, toneHz(index), 0.3, PLAYED_MS)];
+      }),
+    ];
+    for (const [name, hz, messages] of senders) {
+      const legacy = await used.enter(name, { audio: name });
+      const playing = used.keep(keepPlaying(legacy, messages));
+      await vi.waitFor(async () => {
+        const heard = await browser.hear(name);
+        expect(peakHz(heard)).toBe(hz);
+        expectLevel(heard, hz, 0.3);
+      }, SETTLING);
+      await playing.close();
+      await legacy.close();
+    }
+  });
+
+  test('a browser is heard in each, at its frequency and level', async () => {
+    const listeners = await Promise.all(
+      SAMPLE_FORMATS.map(async (name) => ({
+        format: parseAudioFormat(name) as SampleFormat,
+        legacy: await used.enter(name, { audio: name }),
+      })),
+    );
+    await openBrowser('browser', 800);
+    for (const { format, legacy } of listeners) {
+      await vi.waitFor(async () => {
+        const heard = await joinSamples(format, legacy.frames.slice(-50));
+        expect(heard.length).toBeGreaterThan(40_000);
+        expect(peakHz(heard)).toBe(800);
+        expectLevel(heard, 800, SPOKEN);
+      }, SETTLING);
+    }
+  });
 });

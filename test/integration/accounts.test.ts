@@ -216,9 +216,10 @@ describe('concurrent users', () => {
     for (const peer of ['1', '2', '3', '4', '5']) {
       await enter(one!, peer, { api_key: apiKey });
     }
-    await enter(one!, '5', { api_key: apiKey });
+    const before = await enter(one!, '5', { api_key: apiKey });
     const moved = await enter(other!, '5', { api_key: apiKey });
     expect((await moved.next('welcome')).limits.current_ccu).toBe(5);
+    expect(await before.closed).toBe(4409);
     const sixth = await connect(other!, { peer: '6', api_key: apiKey });
     expect(await sixth.closed).toBe(4429);
     await moved.close();

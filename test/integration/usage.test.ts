@@ -171,23 +171,32 @@ describe('usage workers', () => {
     },
   );
 
-  test('Redis goes away and comes back: the worker goes on', async () => {
-    const { redis, usage } = await openUsage();
-    await startWorker(redis, usage);
-    redis.hang();
-    await new Promise((resolve) => setTimeout(resolve, 3000));
-    redis.goOn();
-    await eventually('the store answers', async () => {
-      try {
-        await writeMinutes(usage);
-        return true;
-      } catch {
-        // Not yet.
-        return false;
-      }
-    });
-    expect(await untilAllClosed(usage)).toEqual(ALL);
-  });
+  /** Writes the minutes, if Redis is there. */
+  async function takesMinutes(usage: UsageStore): Promise<boolean> {
+    try {
+      await writeMinutes(usage);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  test.each(['hangs', 'is killed'] as const)(
+    'Redis %s and comes back: the worker goes on',
+    async (what) => {
+      const { redis, usage } = await openUsage();
+      await startWorker(redis, usage);
+      if (what === 'hangs') redis.hang();
+      else await redis.kill();
+      await new Promise((resolve) => setTimeout(resolve, 3000));
+      if (what === 'hangs') redis.goOn();
+      else await redis.restart();
+      await eventually('the store takes minutes', () => takesMinutes(usage));
+      // It makes its schedule when it is opened: the one that was lost with Redis is made anew by the next.
+      if (what === 'is killed') await startWorker(redis, usage);
+      expect(await untilAllClosed(usage)).toEqual(ALL);
+    },
+  );
 });
 
 describe('the minutes of a gateway', () => {

@@ -46,6 +46,11 @@ export class MixHost {
     this.#inline = inlinePlace(codecs, events.onFault);
   }
 
+  /** How many threads run now. */
+  get threads(): number {
+    return this.#threads.filter((thread) => thread !== undefined).length;
+  }
+
   openRoom(limits: JitterBufferLimits, output: MixOutput): MixRoom {
     const room: PlacedRoom = new PlacedRoom(limits, output, {
       first: this.#inline,
