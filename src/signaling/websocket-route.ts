@@ -28,7 +28,7 @@ import { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 
 /** What is counted of sessions. */
-export type SessionMetrics = {
+type SessionMetrics = {
   admitted(): void;
   refused(reason: string): void;
   ended(reason: string, droppedFrames: number): void;
