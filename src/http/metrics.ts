@@ -29,7 +29,13 @@ export class Metrics {
   readonly #gauges: [Gauge, (of: Snapshot) => number][] = [];
 
   constructor() {
-    collectDefaultMetrics({ register: this.#registry, prefix: 'partyline_' });
+    // It wakes the process so often, also when nobody is there.
+    const eventLoopMonitoringPrecision = 50;
+    collectDefaultMetrics({
+      register: this.#registry,
+      prefix: 'partyline_',
+      eventLoopMonitoringPrecision,
+    });
     const gauge = (name: string, help: string, value: (of: Snapshot) => number) => {
       const registers = [this.#registry];
       this.#gauges.push([new Gauge({ name: `partyline_${name}`, help, registers }), value]);
