@@ -1,6 +1,6 @@
 import { PartylineError } from '../protocol/errors.ts';
 import type { Account, Accounts } from './accounts.ts';
-import type { RateLimits } from './rate-limits.ts';
+import { keyPart, type RateLimits, tokenPart } from './rate-limits.ts';
 import type { Grant, Tokens } from './tokens.ts';
 
 /** Who somebody is, by an API key or by a token that was asked for with one. */
@@ -30,7 +30,7 @@ export class Authenticator {
    * @throws {PartylineError} `unauthorized`, `rate_limited`, `overloaded`
    */
   byKey(apiKey: string, address: string): Promise<Credentials> {
-    return this.#attempt(apiKey, address, async () => {
+    return this.#attempt(keyPart(apiKey), address, async () => {
       const found = await this.#accounts.findByKey(apiKey);
       if (!found) throw new PartylineError('unauthorized', 'The API key is not known.');
       return { ...found, grant: undefined };
@@ -42,7 +42,7 @@ export class Authenticator {
    * @throws {PartylineError} `unauthorized`, `rate_limited`, `overloaded`
    */
   byToken(token: string, address: string): Promise<Credentials> {
-    return this.#attempt(token, address, async () => {
+    return this.#attempt(tokenPart(token), address, async () => {
       const { owner, grant } = await this.#tokens.verify(token);
       const { accountId, keyId } = owner;
       const [account, keys] = await Promise.all([
@@ -57,7 +57,7 @@ export class Authenticator {
   }
 
   async #attempt(
-    secret: string,
+    part: string,
     address: string,
     look: () => Promise<Credentials>,
   ): Promise<Credentials> {
@@ -65,7 +65,7 @@ export class Authenticator {
       return await look();
     } catch (fault) {
       const isFailure = PartylineError.from(fault).code === 'unauthorized';
-      if (isFailure) await this.#limits.countFailure(address, secret);
+      if (isFailure) await this.#limits.countFailure(address, part);
       throw fault;
     }
   }

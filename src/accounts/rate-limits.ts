@@ -3,9 +3,6 @@ import { PartylineError } from '../protocol/errors.ts';
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
 
 const WINDOW_S = 60;
-/** So much of a key tells who tries, and nothing of use. */
-const KEY_PREFIX_CHARACTERS = 8;
-
 export type RateLimitSettings = {
   /** A minute, from one address. */
   authFailuresPerAddress: number;
@@ -40,12 +37,12 @@ export class RateLimits {
   /**
    * Counts an attempt to authenticate that failed. Only those that fail are held up: a client with a good key must not
    * suffer from one with a bad key behind the same address.
+   * @param keyPart what tells this key from others, and is of no use: see {@link keyPart}
    * @throws {PartylineError} `rate_limited` if there were too many, `overloaded`
    */
-  async countFailure(address: string, secret: string): Promise<void> {
-    const prefix = secret.slice(0, KEY_PREFIX_CHARACTERS);
+  async countFailure(address: string, keyPart: string): Promise<void> {
     await this.#consume('failed attempts', this.#address, address);
-    await this.#consume('failed attempts', this.#keyPrefix, prefix);
+    await this.#consume('failed attempts', this.#keyPrefix, keyPart);
   }
 
   /** Counts a request. @throws {PartylineError} `rate_limited`, `overloaded` */
@@ -69,3 +66,11 @@ export class RateLimits {
     throw new PartylineError('rate_limited', `Too many ${what}; try again later.`, options);
   }
 }
+
+const PART_CHARACTERS = 8;
+
+/** The beginning of an API key. */
+export const keyPart = (apiKey: string) => apiKey.slice(0, PART_CHARACTERS);
+
+/** The end of a token: they all begin alike. */
+export const tokenPart = (token: string) => token.slice(-PART_CHARACTERS);

@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import { type Authenticator, bearerOf, type Credentials } from '../accounts/authenticator.ts';
-import type { RateLimits } from '../accounts/rate-limits.ts';
+import { keyPart, type RateLimits } from '../accounts/rate-limits.ts';
 import { PartylineError } from '../protocol/errors.ts';
 
 /** Whose a REST request is. */
@@ -41,7 +41,7 @@ export class RestGuard {
     }
     const key = bearerOf(request.headers.authorization) ?? '';
     if (timingSafeEqual(digestOf(key), digestOf(this.#operatorKey))) return;
-    await this.#limits.countFailure(request.ip, key);
+    await this.#limits.countFailure(request.ip, keyPart(key));
     throw new PartylineError('unauthorized', 'Send "Authorization: Bearer <operator key>".');
   }
 }

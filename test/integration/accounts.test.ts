@@ -404,9 +404,12 @@ describe('authentication', () => {
       '/api/admin/accounts/{id}/keys',
       '/api/admin/accounts/{id}/keys/{key_id}',
       '/api/admin/accounts/{id}/usage',
+      '/api/admin/drain',
       '/api/me',
       '/api/tokens',
       '/api/usage',
+      '/healthz',
+      '/readyz',
     ]);
     const page = await fetch(`${gateway.url}/api/docs`);
     expect(await page.text()).toContain('swagger');
