@@ -95,7 +95,7 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
   const sessions = new Sessions();
   const drain = new Drain(sessions);
   const metrics = new Metrics();
-  await watchAccounts(redis, accounts, sessions, log);
+  const accountWatch = await watchAccounts(redis, accounts, sessions, log);
   await watchArrivals(redis, sessions);
   const usage = new UsageStore(redis);
   const meter = new Meter();
@@ -193,6 +193,7 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     redis,
     sessions,
     drain,
+    accountWatch,
     metrics,
     codecs,
   });

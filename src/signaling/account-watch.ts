@@ -3,13 +3,21 @@ import { ACCOUNT_CHANGES, type Accounts } from '../accounts/accounts.ts';
 import type { Redis } from '../store/redis.ts';
 import type { Sessions } from './sessions.ts';
 
+export type AccountWatch = {
+  /** How many changes have been heard of: another number means that an account may not be as it was. */
+  changes(): number;
+  /** Has the sessions of an account feel what it is now. */
+  check(accountId: number): void;
+};
+
 /** Has the sessions of this process feel what an operator changes of their accounts, on whatever node. */
 export async function watchAccounts(
   redis: Redis,
   accounts: Accounts,
   sessions: Sessions,
   log: FastifyBaseLogger,
-): Promise<void> {
+): Promise<AccountWatch> {
+  let changes = 0;
   const check = async (accountId: number) => {
     const concerned = sessions.of(accountId);
     if (concerned.length === 0) return;
@@ -27,8 +35,15 @@ export async function watchAccounts(
   };
   await redis.subscribe(
     ACCOUNT_CHANGES,
-    (message) => tryToCheck(Number(message)),
+    (message) => {
+      changes += 1;
+      tryToCheck(Number(message));
+    },
     // Redis was away: any of them may have changed.
-    () => sessions.accountIds().forEach(tryToCheck),
+    () => {
+      changes += 1;
+      sessions.accountIds().forEach(tryToCheck);
+    },
   );
+  return { changes: () => changes, check: tryToCheck };
 }

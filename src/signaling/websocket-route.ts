@@ -21,6 +21,7 @@ import type { Quota } from '../usage/quota.ts';
 import type { UsageStore } from '../usage/usage-store.ts';
 import { errorMessage } from '../protocol/messages.ts';
 import { type AudioPreferences, parseAudioOut } from './client-audio.ts';
+import type { AccountWatch } from './account-watch.ts';
 import type { Drain } from './drain.ts';
 import { checkName, LOBBY } from './names.ts';
 import { announceArrival } from './replacements.ts';
@@ -43,6 +44,7 @@ export type WebSocketRouteParts = {
   rooms: RoomRegistry;
   sessions: Sessions;
   drain: Drain;
+  accountWatch: AccountWatch;
   metrics: SessionMetrics;
   codecs: Codecs;
 };
@@ -91,8 +93,9 @@ async function openSession(
   request: FastifyRequest,
   parts: WebSocketRouteParts,
 ): Promise<void> {
-  const { leases, sessions, quota, drain, metrics } = parts;
+  const { leases, sessions, quota, drain, metrics, accountWatch } = parts;
   drain.check();
+  const changesBefore = accountWatch.changes();
   const query = readQuery(request);
   const credentials = await authenticate(query, request, parts.authenticator);
   needActive(credentials);
@@ -136,6 +139,8 @@ async function openSession(
     sessions.add(session);
     metrics.admitted();
     session.start(query.room);
+    // What was changed while the client was being let in has passed it by.
+    if (accountWatch.changes() !== changesBefore) accountWatch.check(account.id);
   } catch (fault) {
     release();
     throw fault;

@@ -297,7 +297,15 @@ describe('tokens', () => {
     for (let frame = 0; frame < 20; frame += 1) silent.sendAudio(Buffer.alloc(80, 0xf8));
     expect(await silent.next('error')).toMatchObject({ code: 'forbidden' });
     await silent.ask({ type: 'leave' }, 'left');
-    expect(silent.messages.filter(({ type }) => type === 'error').length).toBe(1);
+    await silent.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+    const produce = { type: 'produce', transport_id: 'x', kind: 'audio', rtp_parameters: {} };
+    const from = silent.messages.length;
+    silent.send({ ...produce, id: 'speak' });
+    expect(await silent.next('error', from)).toMatchObject({
+      code: 'forbidden',
+      reply_to: 'speak',
+    });
+    expect(silent.messages.slice(0, from).filter(({ type }) => type === 'error').length).toBe(1);
     expect(listener.frames).toEqual([]);
   });
 

@@ -87,6 +87,18 @@ describe('UsageStore', () => {
     expect(await usage.readMonthMs(ACCOUNT, Date.UTC(2028, 3, 1))).toBe(0);
   });
 
+  test('the record of a minute is kept for as long as it is said, and the sum of the month for good', async () => {
+    const { redis, usage } = await openUsage();
+    await usage.write([count({})]);
+    await close(usage);
+    const store = await openStore(redis);
+    const ttlS = (key: string) => store.run((client) => client.ttl(`partyline:usage:${key}`));
+    const recordTtlS = await ttlS(`records:${ACCOUNT}:2026-11-21`);
+    expect(recordTtlS).toBeGreaterThan(KEEP_DAYS * 86_400 - 60);
+    expect(recordTtlS).toBeLessThanOrEqual(KEEP_DAYS * 86_400);
+    expect(await ttlS(`months:${ACCOUNT}`)).toBe(-1);
+  });
+
   test('room names of any kind come back as they were', async () => {
     const { usage } = await openUsage();
     const rooms = ['a|b', '=', 'día "1"', '房间', '08:13|x'];

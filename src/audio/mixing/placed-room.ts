@@ -64,7 +64,9 @@ export class PlacedRoom implements MixRoom {
     for (const id of this.#histories.keys()) {
       if (!plan.speakers.includes(id)) this.#histories.delete(id);
     }
-    for (const { id, heard } of plan.added) this.#histories.set(id, { heard, waiting: [] });
+    for (const { id, heard } of plan.added) {
+      this.#histories.set(id, { heard: [...heard], waiting: [] });
+    }
     this.#count();
     this.#room.apply(plan);
   }
