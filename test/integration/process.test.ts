@@ -86,7 +86,7 @@ test('a media worker program that is not there is told by its name', async () =>
   expect(gateway.output).toContain('/nonexistent/mediasoup-worker');
 });
 
-test('the API key is in no log line, whatever goes wrong', async () => {
+test('neither API key nor token is in a log line, whatever goes wrong', async () => {
   const gateway = await start({ LOG_LEVEL: 'trace' });
   const { url, api_key: apiKey } = await gateway.ready();
   const client = await connect(url, apiKey);
@@ -104,8 +104,20 @@ test('the API key is in no log line, whatever goes wrong', async () => {
     expect(await (await fetch(url + path, { headers })).text()).not.toContain(apiKey);
   }
   await fetch(`${url}/api/me${query}`, { method: 'POST', headers, body: '{' });
+  const asked = await fetch(`${url}/api/tokens`, {
+    method: 'POST',
+    headers: { ...headers, 'content-type': 'application/json' },
+    body: JSON.stringify({ peer: 'p', rooms: ['a'], ttl_seconds: 60, publish: true }),
+  });
+  const { token } = (await asked.json()) as { token: string };
+  for (const given of [{ token }, { token, room: 'b' }, { token: `${token}x` }]) {
+    const tried = await TestClient.connect(url, { room: 'a', peer: 'p', ...given });
+    await tried.until('an answer', () => tried.messages[0]);
+    await tried.close();
+  }
   gateway.child.kill('SIGTERM');
   await gateway.exited;
+  expect(gateway.output).not.toContain(token.slice(-20));
   const announced = gateway.output
     .split('\n')
     .filter((line) => line.startsWith('Demo account') || line.startsWith('ready '));
