@@ -71,6 +71,33 @@ const SettingsSchema = Type.Object({
     description:
       'WebRTC port, UDP and TCP, of the first media worker; each further one takes the next',
   }),
+  CLUSTER_KEY: Type.String({
+    default: '',
+    pattern: '^(.{16,})?$',
+    description:
+      'Known to all nodes that share a Redis, at least 16 characters: seals what they tell each other; when empty, Redis holds one',
+  }),
+  PIPE_LISTEN_IP: Type.String({
+    default: '127.0.0.1',
+    format: 'ipv4',
+    description: 'IPv4 address on which media from other nodes is received',
+  }),
+  PIPE_ANNOUNCED_ADDRESS: Type.String({
+    default: '',
+    description: 'Address told to other nodes, when it is not PIPE_LISTEN_IP (NAT, 0.0.0.0)',
+  }),
+  PIPE_PORT_MIN: Type.Integer({
+    default: 20000,
+    minimum: 1024,
+    maximum: 65535,
+    description: 'First UDP port of those that media between nodes may take: one a room and node',
+  }),
+  PIPE_PORT_MAX: Type.Integer({
+    default: 29999,
+    minimum: 1024,
+    maximum: 65535,
+    description: 'The last of them',
+  }),
   OPUS_BITRATE_BPS: Type.Integer({
     default: 32000,
     minimum: 6000,
@@ -210,6 +237,12 @@ function crossChecks(settings: Settings): string[] {
   }
   if ((settings.TLS_CERT === '') !== (settings.TLS_KEY === '')) {
     faults.push('TLS_CERT and TLS_KEY must be set together.');
+  }
+  if (settings.PIPE_LISTEN_IP === '0.0.0.0' && settings.PIPE_ANNOUNCED_ADDRESS === '') {
+    faults.push('PIPE_ANNOUNCED_ADDRESS must be set when PIPE_LISTEN_IP is 0.0.0.0.');
+  }
+  if (settings.PIPE_PORT_MIN > settings.PIPE_PORT_MAX) {
+    faults.push('PIPE_PORT_MIN must not be above PIPE_PORT_MAX.');
   }
   if (settings.RTC_PORT + settings.MEDIA_WORKERS - 1 > 65535) {
     faults.push('RTC_PORT must leave room for one port per media worker below 65536.');

@@ -16,6 +16,7 @@ import { registerTokenRoute } from './http/token-route.ts';
 import { registerUsageRoute } from './http/usage-route.ts';
 import { type DemoAccount, openDemoAccount } from './accounts/demo-account.ts';
 import { FrameClock } from './audio/clock.ts';
+import { Cluster } from './cluster/cluster.ts';
 import { loadCodecs } from './audio/codecs.ts';
 import { MixHost } from './audio/mixing/mix-host.ts';
 import { registerHealthRoutes } from './http/health-routes.ts';
@@ -118,6 +119,21 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     ),
     (part) => part.close(),
   );
+  const cluster = opened.adopt(
+    await Cluster.open(
+      redis,
+      {
+        clusterKey: settings.CLUSTER_KEY,
+        pipes: {
+          listenIp: settings.PIPE_LISTEN_IP,
+          announcedAddress: settings.PIPE_ANNOUNCED_ADDRESS,
+          portRange: { min: settings.PIPE_PORT_MIN, max: settings.PIPE_PORT_MAX },
+        },
+      },
+      log,
+    ),
+    (part) => part.close(),
+  );
   const codecSettings = {
     bitrateBps: settings.OPUS_BITRATE_BPS,
     complexity: settings.OPUS_COMPLEXITY,
@@ -132,6 +148,7 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
   );
   const rooms = new RoomRegistry({
     pool,
+    cluster,
     mixHost,
     meterPeer: (accountId, room, kind) => meter.enter(accountId, room, kind),
     clock: new FrameClock(),

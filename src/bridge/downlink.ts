@@ -3,12 +3,13 @@ import type { PlainConsumer } from '../media/plain-leg.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import { parseRtpPacket } from '../rtp/packet.ts';
 
-type Heard = { consumer: PlainConsumer | undefined };
+type Heard = { peer: string; consumer: PlainConsumer | undefined };
 
 /** The way down: what every producer of a room says comes out of its router as plain RTP, and goes into the mixer. */
 export class Downlink {
   readonly #router: () => RoomRouter;
   readonly #mixer: Mixer;
+  /** By producer; a peer has one. */
   readonly #heard = new Map<string, Heard>();
 
   constructor(router: () => RoomRouter, mixer: Mixer) {
@@ -22,9 +23,9 @@ export class Downlink {
    * @param speaker the number of the peer in forwarded frames
    */
   async add(peer: string, speaker: number, producerId: string): Promise<void> {
-    this.remove(peer);
-    const heard: Heard = { consumer: undefined };
-    this.#heard.set(peer, heard);
+    this.removePeer(peer);
+    const heard: Heard = { peer, consumer: undefined };
+    this.#heard.set(producerId, heard);
     this.#mixer.addSpeaker(peer, speaker);
     const router = this.#router();
     const consumer = await router.plainLeg.consume(
@@ -35,18 +36,29 @@ export class Downlink {
         if (packet) this.#mixer.receive(peer, packet, performance.now());
       },
     );
-    if (this.#heard.get(peer) === heard) heard.consumer = consumer;
+    if (this.#heard.get(producerId) === heard) heard.consumer = consumer;
     else consumer.close();
   }
 
   /** The router has gone, and with it all that was heard out of it. */
   clear(): void {
-    for (const peer of this.#heard.keys()) this.remove(peer);
+    for (const producerId of this.#heard.keys()) this.remove(producerId);
   }
 
-  remove(peer: string): void {
-    this.#heard.get(peer)?.consumer?.close();
-    this.#heard.delete(peer);
-    this.#mixer.removeSpeaker(peer);
+  remove(producerId: string): void {
+    const heard = this.#heard.get(producerId);
+    if (!heard) return;
+    heard.consumer?.close();
+    this.#heard.delete(producerId);
+    this.#mixer.removeSpeaker(heard.peer);
+  }
+
+  /** Stops listening to whatever `peer` produces. */
+  removePeer(peer: string): void {
+    for (const [producerId, heard] of this.#heard) if (heard.peer === peer) this.remove(producerId);
+  }
+
+  hears(peer: string): boolean {
+    return [...this.#heard.values()].some((heard) => heard.peer === peer);
   }
 }

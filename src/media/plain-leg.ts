@@ -10,7 +10,7 @@ const PAYLOAD_TYPE = 100;
 /** Room for a second of a hundred speakers, should either process be held up. */
 const SOCKET_BUFFER_BYTES = 1 << 20;
 /** Below the range from which the kernel hands out ports, where the WebRtcServers' could be taken by chance. */
-const PORT_RANGE = { min: 10000, max: 29999 };
+const PORT_RANGE = { min: 10000, max: 19999 };
 
 /** A producer that is fed by plain RTP: what the packets must carry. */
 export type PlainProducer = {

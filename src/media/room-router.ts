@@ -1,4 +1,5 @@
 import type { Router, RtpCapabilities, WebRtcServer, Worker } from 'mediasoup/types';
+import { NodePipe, type PipeSettings } from './node-pipe.ts';
 import { PlainLeg } from './plain-leg.ts';
 import { WebRtcLeg, type WebRtcLegEvents } from './webrtc-leg.ts';
 
@@ -61,6 +62,11 @@ export class RoomRouter {
 
   openWebRtcLeg(events: WebRtcLegEvents): Promise<WebRtcLeg> {
     return WebRtcLeg.open(this.#router, this.#webRtcServer, events);
+  }
+
+  /** Opens this node's end of a pipe to the room's router on another node. */
+  openNodePipe(settings: PipeSettings): Promise<NodePipe> {
+    return NodePipe.open(this.#router, settings, async () => {});
   }
 
   /** Closes the router and with it every transport, producer and consumer. */

@@ -5,4 +5,5 @@ export type {
   IceParameters,
   RtpCapabilities,
   RtpParameters,
+  SrtpParameters,
 } from 'mediasoup/types';

@@ -6,8 +6,6 @@ export type Peer = {
   /** The name, unique within the account. */
   readonly name: string;
   readonly kind: PeerKind;
-  /** 16 bits; stands for the peer in the head of forwarded frames. */
-  readonly speaker: number;
   /** Takes its place in the room; the others are told. */
   enter(): void;
   /** Begins to hear the room. */
@@ -32,5 +30,5 @@ export type PeerOutlet = {
   fail(fault: unknown): void;
 };
 
-/** What somebody in the room says. */
-export type RoomProducer = { id: string; peer: string };
+/** What somebody in the room says; `owner` is the peer, if it is of this node. */
+export type RoomProducer = { id: string; peer: string; owner: Peer | undefined };

@@ -1,6 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
 import type { FrameClock } from '../audio/clock.ts';
+import type { Cluster } from '../cluster/cluster.ts';
+import type { RoomLink } from '../cluster/room-link.ts';
+import type { PlacedPeer } from '../cluster/room-state.ts';
 import { Mixer } from '../audio/mixing/mixer.ts';
 import type { MixHost } from '../audio/mixing/mix-host.ts';
 import { Downlink } from '../bridge/downlink.ts';
@@ -14,12 +18,14 @@ import type {
 } from '../protocol/messages.ts';
 import type { Peer, RoomProducer } from './peer.ts';
 import { PartylineError } from '../protocol/errors.ts';
+import { Roster } from './roster.ts';
 import { SpeakingReporter } from './speaking-reporter.ts';
 
 export type RoomParts = {
   /** Counts a peer of an account in, until what it returns is called. */
   meterPeer: (accountId: number, room: string, kind: PeerKind) => () => void;
   pool: MediaWorkerPool;
+  cluster: Cluster;
   mixHost: MixHost;
   clock: FrameClock;
   log: FastifyBaseLogger;
@@ -37,7 +43,10 @@ const JITTER_BUFFER_LIMITS = { minMs: 5, maxMs: 200 };
 /** Whose room it is, and what it is called. */
 export type RoomPlace = { accountId: number; name: string };
 
-/** One room: who is in it, who produces, and its media: a router, and the mixer for those who listen over a WebSocket. */
+/**
+ * One room as it is on this node: who is in it (also on other nodes), who produces, and its media: a router, and the
+ * mixer for those who listen over a WebSocket.
+ */
 export class Room {
   readonly log: FastifyBaseLogger;
   readonly #pool: MediaWorkerPool;
@@ -45,16 +54,21 @@ export class Room {
   readonly mixer: Mixer;
   readonly #downlink: Downlink;
   readonly #speaking: SpeakingReporter;
+  readonly #roster = new Roster();
+  /** Of this node. */
   readonly #peers = new Map<string, Peer>();
+  readonly #browsers = new Set<Peer>();
+  /** Of other nodes: node → name → peer. */
+  readonly #remotePeers = new Map<string, Map<string, PlacedPeer>>();
+  /** By id; of every node. */
   readonly #producers = new Map<string, RoomProducer>();
   readonly #meterPeer: (peer: Peer) => () => void;
   readonly #stopMetering = new Map<Peer, () => void>();
   /** Undefined between the death of a media worker and the opening of a router on another. */
   #router: RoomRouter | undefined;
+  #link!: RoomLink;
   #replacing: Promise<RoomRouter> | undefined;
   readonly #closing = new AbortController();
-  #browsers = 0;
-  #nextSpeaker = 0;
 
   private constructor(router: RoomRouter, parts: RoomParts & RoomPlace) {
     this.log = parts.log;
@@ -83,10 +97,22 @@ export class Room {
     );
   }
 
-  /** Opens a room with nobody in it. */
+  /** Opens a room with nobody in it on this node. */
   static async open(parts: RoomParts & RoomPlace): Promise<Room> {
     const router = await parts.pool.openRouter(() => room.#mediaLost());
     const room = new Room(router, parts);
+    try {
+      room.#link = await parts.cluster.openRoom(
+        parts.accountId,
+        parts.name,
+        room.#linkEvents,
+        parts.log,
+      );
+    } catch (fault) {
+      room.close();
+      throw fault;
+    }
+    room.#link.setRouter(room.#router);
     return room;
   }
 
@@ -101,26 +127,29 @@ export class Room {
     return this.#router ?? (await this.#replacing) ?? this.router;
   }
 
-  /** Everybody in the room but `self`. */
+  /** Everybody in the room but `self`, on whatever node. */
   others(self: Peer): PeerDescription[] {
-    return [...this.#peers.values()].filter((peer) => peer !== self).map(describe);
+    return this.#roster.others(self.name);
   }
 
-  /** A number for a peer who is about to enter, that nobody in the room has. */
-  takeSpeakerNumber(): number {
-    const taken = new Set([...this.#peers.values()].map(({ speaker }) => speaker));
-    do this.#nextSpeaker = (this.#nextSpeaker + 1) & 0xffff;
-    while (taken.has(this.#nextSpeaker));
-    return this.#nextSpeaker;
+  /** The number that stands for a peer in the head of forwarded frames. */
+  speakerOf(name: string): number {
+    return this.#roster.speakerOf(name);
   }
 
-  /** Lets a peer in and tells the others. */
+  /** Lets a peer in; the others are told, if it was not there before. */
   enter(peer: Peer): void {
-    this.#peers.set(peer.name, peer);
+    const { name, kind } = peer;
+    this.#peers.set(name, peer);
     this.#stopMetering.set(peer, this.#meterPeer(peer));
-    if (peer.kind === 'webrtc') this.#browsers += 1;
-    else this.mixer.addSpeaker(peer.name, peer.speaker);
-    this.#broadcast({ type: 'peer_joined', ...describe(peer) }, peer);
+    if (kind === 'webrtc') {
+      this.#browsers.add(peer);
+    } else {
+      this.#downlink.removePeer(name);
+      this.mixer.addSpeaker(name, this.speakerOf(name));
+    }
+    this.#joined(this.#roster.enter(name, kind, peer));
+    this.#link.setPeer(name, kind, randomUUID(), false);
   }
 
   /** What is said in the room already, for a peer who has entered and is ready to hear it. */
@@ -130,37 +159,40 @@ export class Room {
     }
   }
 
-  /** Lets a peer out, with what it produced, and tells the others. Called by the peer as it closes. */
+  /** Lets a peer out, with what it produced; the others are told, unless it is there in another way. Called by the peer as it closes. */
   leave(peer: Peer, reason: LeaveReason): void {
-    if (this.#peers.get(peer.name) !== peer) return;
-    this.#peers.delete(peer.name);
+    const { name } = peer;
     this.#stopMetering.get(peer)?.();
     this.#stopMetering.delete(peer);
-    this.#producers.delete(peer.name);
-    if (peer.kind === 'webrtc') this.#browsers -= 1;
-    this.#downlink.remove(peer.name);
-    const { name, speaker } = peer;
-    this.#broadcast({ type: 'peer_left', peer: name, speaker, reason });
+    this.#browsers.delete(peer);
+    for (const producer of this.#producers.values()) {
+      if (producer.owner === peer) this.#removeProducer(producer);
+    }
+    if (this.#peers.get(name) === peer) {
+      this.#peers.delete(name);
+      if (!this.#downlink.hears(name)) this.mixer.removeSpeaker(name);
+      this.#link.removePeer(name, reason);
+    }
+    this.#left(this.#roster.leave(name, peer), reason);
   }
 
   /** What is sent to the router is heard by somebody. */
   get isRouted(): boolean {
-    return this.#browsers > 0 && this.#router !== undefined;
+    return (this.#browsers.size > 0 || this.#link.isShared) && this.#router !== undefined;
   }
 
   /** Makes what a browser produces heard by everybody else; resolves when the WebSocket peers will not miss a packet. */
   async addBrowserProducer(peer: Peer, id: string): Promise<void> {
     if (this.#peers.get(peer.name) !== peer) return;
-    await this.#downlink.add(peer.name, peer.speaker, id);
-    this.addProducer(peer, id);
+    await this.#downlink.add(peer.name, this.speakerOf(peer.name), id);
+    await this.addProducer(peer, id);
   }
 
-  /** Makes a producer heard by the browsers. */
-  addProducer(peer: Peer, id: string): void {
+  /** Makes a producer heard by the browsers, and on the other nodes; resolves when those will not miss a packet. */
+  async addProducer(peer: Peer, id: string): Promise<void> {
     if (this.#peers.get(peer.name) !== peer) return;
-    const producer = { id, peer: peer.name };
-    this.#producers.set(peer.name, producer);
-    for (const other of this.#peers.values()) if (other !== peer) other.producerAdded(producer);
+    this.#addProducer({ id, peer: peer.name, owner: peer });
+    await this.#link.addProducer(peer.name, id);
   }
 
   /** Who speaks already, for a peer who has entered: reports come only when that changes. */
@@ -169,15 +201,65 @@ export class Room {
     if (peers.length > 0) peer.notify({ type: 'speaking', peers });
   }
 
-  hasProducer({ id, peer }: RoomProducer): boolean {
-    return this.#producers.get(peer)?.id === id;
+  hasProducer({ id }: RoomProducer): boolean {
+    return this.#producers.has(id);
   }
 
   close(): void {
     this.#closing.abort();
     this.#speaking.close();
     this.mixer.close();
+    // It tells the others by itself; whoever closes the cluster waits for that.
+    void this.#link?.close();
     this.#router?.close();
+  }
+
+  /** What the other nodes have in the room. */
+  readonly #linkEvents = {
+    onPeers: (node: string, peers: PlacedPeer[], reasons: ReadonlyMap<string, LeaveReason>) => {
+      const before = this.#remotePeers.get(node) ?? new Map<string, PlacedPeer>();
+      const now = new Map(peers.map((peer) => [peer.peer, peer]));
+      if (now.size > 0) this.#remotePeers.set(node, now);
+      else this.#remotePeers.delete(node);
+      for (const { peer, kind } of peers) this.#joined(this.#roster.enter(peer, kind, node));
+      for (const name of before.keys()) {
+        if (!now.has(name))
+          this.#left(this.#roster.leave(name, node), reasons.get(name) ?? 'closed');
+      }
+    },
+    onProducer: async (name: string, id: string) => {
+      // Who is here as well has come back to this node; what it said on the other is no more.
+      if (this.#peers.has(name)) return;
+      await this.#downlink.add(name, this.speakerOf(name), id);
+      this.#addProducer({ id, peer: name, owner: undefined });
+    },
+    onProducerClosed: (id: string) => {
+      const producer = this.#producers.get(id);
+      if (producer) this.#removeProducer(producer);
+    },
+  };
+
+  #addProducer(producer: RoomProducer): void {
+    this.#producers.set(producer.id, producer);
+    for (const peer of this.#browsers) {
+      if (peer.name !== producer.peer) peer.producerAdded(producer);
+    }
+  }
+
+  #removeProducer({ id }: RoomProducer): void {
+    this.#producers.delete(id);
+    this.#downlink.remove(id);
+    this.#link.removeProducer(id);
+  }
+
+  #joined(peer: PeerDescription | undefined): void {
+    if (peer) this.#broadcast({ type: 'peer_joined', ...peer }, peer.peer);
+  }
+
+  #left(peer: PeerDescription | undefined, reason: LeaveReason): void {
+    if (!peer) return;
+    const { peer: name, speaker } = peer;
+    this.#broadcast({ type: 'peer_left', peer: name, speaker, reason }, name);
   }
 
   /** The media worker died: a router on another takes its place, and everybody is told. */
@@ -187,6 +269,7 @@ export class Room {
     this.log.warn('the media worker of the room died');
     this.#downlink.clear();
     this.#producers.clear();
+    this.#link.setRouter(undefined);
     this.#replacing = this.#replaceRouter();
     // Its only fault is that the room was closed.
     this.#replacing.catch(() => {});
@@ -201,6 +284,7 @@ export class Room {
         if (signal.aborted) router.close();
         signal.throwIfAborted();
         this.#router = router;
+        this.#link.setRouter(router);
         for (const peer of this.#peers.values()) peer.mediaRestarted();
         return router;
       } catch (fault) {
@@ -211,11 +295,7 @@ export class Room {
     }
   }
 
-  #broadcast(message: ServerMessage, except?: Peer): void {
-    for (const peer of this.#peers.values()) if (peer !== except) peer.notify(message);
+  #broadcast(message: ServerMessage, except?: string): void {
+    for (const peer of this.#peers.values()) if (peer.name !== except) peer.notify(message);
   }
-}
-
-function describe({ name, kind, speaker }: Peer): PeerDescription {
-  return { peer: name, kind, speaker };
 }

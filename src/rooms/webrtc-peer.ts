@@ -19,7 +19,6 @@ import type { RoomLease } from './registry.ts';
 export class WebRtcPeer implements Peer {
   readonly kind = 'webrtc';
   readonly name: string;
-  readonly speaker: number;
   readonly #lease: RoomLease;
   readonly #outlet: PeerOutlet;
   readonly #leg: WebRtcLeg;
@@ -33,7 +32,6 @@ export class WebRtcPeer implements Peer {
     rtpCapabilities: RtpCapabilities,
   ) {
     this.name = outlet.name;
-    this.speaker = lease.room.takeSpeakerNumber();
     this.#lease = lease;
     this.#outlet = outlet;
     this.#leg = leg;
@@ -63,6 +61,11 @@ export class WebRtcPeer implements Peer {
       send_transport: describeTransport(this.#leg.sendTransport),
       recv_transport: describeTransport(this.#leg.recvTransport),
     };
+  }
+
+  /** The number that stands for it in the head of forwarded frames. */
+  get speaker(): number {
+    return this.#lease.room.speakerOf(this.name);
   }
 
   others(): PeerDescription[] {

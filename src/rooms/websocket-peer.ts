@@ -16,7 +16,6 @@ export type AudioFortunes = {
 export class WebSocketPeer implements Peer {
   readonly kind = 'websocket';
   readonly name: string;
-  readonly speaker: number;
   readonly #lease: RoomLease;
   readonly #outlet: PeerOutlet;
   readonly #uplink: Uplink;
@@ -28,19 +27,23 @@ export class WebSocketPeer implements Peer {
   /** Prepares a peer; it is in the room once it has been told to {@link enter}. Owns the lease from then on. */
   constructor(lease: RoomLease, outlet: PeerOutlet, hearing: Hearing) {
     this.name = outlet.name;
-    this.speaker = lease.room.takeSpeakerNumber();
     this.#lease = lease;
     this.#outlet = outlet;
     const { room } = lease;
     this.#uplink = new Uplink(() => room.router.plainLeg, room.clock, {
       onPacket: (packet) => room.mixer.receive(this.name, packet, performance.now()),
       isRouted: () => room.isRouted,
-      onProducer: async (producerId) => room.addProducer(this, producerId),
+      onProducer: (producerId) => room.addProducer(this, producerId),
       onFlow: (state, bufferedMs) =>
         outlet.notify({ type: 'flow', state, buffered_ms: bufferedMs }),
       onFault: (fault) => outlet.fail(fault),
     });
     this.#listener = this.#listenerFor(hearing);
+  }
+
+  /** The number that stands for it in the head of forwarded frames. */
+  get speaker(): number {
+    return this.#lease.room.speakerOf(this.name);
   }
 
   others(): PeerDescription[] {

@@ -33,17 +33,16 @@ export async function watchAccounts(
       log.error({ err: fault, account: accountId }, 'a change of an account was not seen to');
     });
   };
-  await redis.subscribe(
-    ACCOUNT_CHANGES,
-    (message) => {
+  await redis.subscribe(ACCOUNT_CHANGES, {
+    onMessage: (message) => {
       changes += 1;
       tryToCheck(Number(message));
     },
-    // Redis was away: any of them may have changed.
-    () => {
+    // Any of them may have changed.
+    onGap: () => {
       changes += 1;
       sessions.accountIds().forEach(tryToCheck);
     },
-  );
+  });
   return { changes: () => changes, check: tryToCheck };
 }

@@ -18,5 +18,5 @@ export async function watchArrivals(redis: Redis, sessions: Sessions): Promise<v
     sessions.replace(accountId, peer, sessionId);
   };
   // What is missed while Redis is away is a peer that is on two nodes until one of its connections ends.
-  await redis.subscribe(CHANNEL, replace, () => {});
+  await redis.subscribe(CHANNEL, { onMessage: replace, onGap: () => {} });
 }

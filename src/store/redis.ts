@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { createClient } from 'redis';
 import { PartylineError } from '../protocol/errors.ts';
+import { type ChannelListener, Subscriber } from './subscriber.ts';
 
 const COMMAND_TIMEOUT_MS = 1500;
 const MAX_RECONNECT_DELAY_MS = 1000;
@@ -10,16 +11,17 @@ const RETRY_AFTER_MS = 2000;
 export const KEY_PREFIX = 'partyline:';
 
 export type RedisAddress = { url: string } | { socketPath: string };
-type Client = ReturnType<typeof newRedisClient>;
+export type Client = ReturnType<typeof newRedisClient>;
 
 /** The store of all shared state. A command that Redis does not answer in time fails; none waits for it to come back. */
 export class Redis {
   readonly #client: Client;
   readonly #log: FastifyBaseLogger;
-  readonly #subscribers: Client[] = [];
+  readonly #subscriber: Subscriber;
 
-  private constructor(client: Client, log: FastifyBaseLogger) {
+  private constructor(client: Client, subscriber: Subscriber, log: FastifyBaseLogger) {
     this.#client = client;
+    this.#subscriber = subscriber;
     this.#log = log;
   }
 
@@ -36,7 +38,7 @@ export class Redis {
       log.info('redis is there');
     });
     await client.connect();
-    return new Redis(client, log);
+    return new Redis(client, await Subscriber.open(client.duplicate(), log), log);
   }
 
   /** For libraries that have commands of their own; they are to be called within {@link run}. */
@@ -67,25 +69,18 @@ export class Redis {
   }
 
   /**
-   * Hears what is published on a channel from now on, over a connection of its own.
-   * @param onGap messages may have been missed, because Redis was away
+   * Hears what is published on a channel from now on; when Redis is away, from when it is back.
+   * @returns ends it
    */
-  async subscribe(
-    channel: string,
-    onMessage: (message: string) => void,
-    onGap: () => void,
-  ): Promise<void> {
-    const subscriber = this.#client.duplicate();
-    this.#subscribers.push(subscriber);
-    // The other connection tells of it.
-    subscriber.on('error', () => {});
-    let isFirst = true;
-    subscriber.on('ready', () => {
-      if (!isFirst) onGap();
-      isFirst = false;
-    });
-    await subscriber.connect();
-    await subscriber.subscribe(channel, onMessage);
+  async subscribe(channel: string, listener: ChannelListener): Promise<() => void> {
+    const subscribed = this.#subscriber.add(channel, listener);
+    try {
+      await this.run(() => subscribed);
+    } catch {
+      // It has been logged.
+      void subscribed.then(listener.onGap);
+    }
+    return () => this.#subscriber.remove(channel);
   }
 
   /** Whether Redis answers. */
@@ -101,7 +96,7 @@ export class Redis {
 
   /** Waits for what was asked for, leases given back among it; but not for a Redis that is away. */
   async close(): Promise<void> {
-    for (const subscriber of this.#subscribers) subscriber.destroy();
+    this.#subscriber.close();
     const giveUp = setTimeout(() => this.#client.destroy(), COMMAND_TIMEOUT_MS);
     try {
       await this.#client.close();

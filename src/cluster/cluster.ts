@@ -1,0 +1,100 @@
+import { randomBytes } from 'node:crypto';
+import type { FastifyBaseLogger } from 'fastify';
+import type { PipeSettings } from '../media/node-pipe.ts';
+import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import { Nodes } from './nodes.ts';
+import { RoomLink, type RoomLinkEvents } from './room-link.ts';
+import { Seal } from './seal.ts';
+
+export type ClusterSettings = {
+  /** Known to all nodes; empty: they find one in Redis, so that whoever may read it is a node. */
+  clusterKey: string;
+  pipes: PipeSettings;
+};
+
+const SHARED_KEY = `${KEY_PREFIX}cluster_key`;
+
+/** This node among the others that share its Redis: which of them live, and in which rooms they have peers. */
+export class Cluster {
+  readonly nodes: Nodes;
+  readonly #redis: Redis;
+  readonly #seal: Seal;
+  readonly #settings: ClusterSettings;
+  /** By key; those that have been closed stay until the others know. */
+  readonly #links = new Map<string, RoomLink>();
+  #version = 0;
+
+  private constructor(redis: Redis, seal: Seal, nodes: Nodes, settings: ClusterSettings) {
+    this.nodes = nodes;
+    this.#redis = redis;
+    this.#seal = seal;
+    this.#settings = settings;
+  }
+
+  static async open(
+    redis: Redis,
+    settings: ClusterSettings,
+    log: FastifyBaseLogger,
+  ): Promise<Cluster> {
+    const seal = new Seal(settings.clusterKey || (await sharedKey(redis)));
+    const nodes = await Nodes.open(redis, log, {
+      onDead: (node) => cluster.#links.forEach((link) => link.nodeDied(node)),
+      onForgotten: () => cluster.#links.forEach((link) => link.rewrite()),
+    });
+    const cluster = new Cluster(redis, seal, nodes, settings);
+    return cluster;
+  }
+
+  /** Links a room of this node with the same room on others; resolves when it is known who is there. */
+  async openRoom(
+    accountId: number,
+    room: string,
+    events: RoomLinkEvents,
+    log: FastifyBaseLogger,
+  ): Promise<RoomLink> {
+    const key = `${KEY_PREFIX}room:${accountId}:${room}`;
+    const before = this.#links.get(key);
+    const link = new RoomLink(
+      {
+        key,
+        node: this.nodes.id,
+        redis: this.#redis,
+        seal: this.#seal,
+        pipes: this.#settings.pipes,
+        nextVersion: () => (this.#version += 1),
+        log,
+      },
+      events,
+      () => {
+        if (this.#links.get(key) === link) this.#links.delete(key);
+      },
+    );
+    this.#links.set(key, link);
+    // What it could not tell the others yet, its successor does.
+    if (before) {
+      before.abandon();
+      link.changed();
+    }
+    await link.open();
+    return link;
+  }
+
+  /** Leaves. */
+  async close(): Promise<void> {
+    const links = [...this.#links.values()];
+    await Promise.all(links.map((link) => link.close()));
+    for (const link of links) link.abandon();
+    await this.nodes.close();
+  }
+}
+
+async function sharedKey(redis: Redis): Promise<string> {
+  const key = await redis.run(async (client) => {
+    await client.set(SHARED_KEY, randomBytes(32).toString('base64url'), {
+      condition: 'NX',
+    });
+    return client.get(SHARED_KEY);
+  });
+  if (!key) throw new Error('the key of the cluster cannot be read');
+  return key;
+}

@@ -1,0 +1,123 @@
+import { randomBytes } from 'node:crypto';
+import type { FastifyBaseLogger } from 'fastify';
+import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+
+const BEAT_EVERY_MS = 1000;
+/** A node whose heartbeat has stood still for so long is dead. */
+const DEAD_AFTER_MS = 3000;
+
+/** Sorted set: node → time of its last heartbeat in ms, by Redis's own clock, which all nodes share. */
+const NODES = `${KEY_PREFIX}nodes`;
+/** Set of the hashes in which a node has a field of its own, which are to be cleared after it. */
+export const traceKeyOf = (node: string) => `${KEY_PREFIX}node:${node}:traces`;
+
+/** ARGV: node. Returns 1 if it was not known, then all nodes with the times of their heartbeats. */
+const BEAT = `
+local time = redis.call('TIME')
+local isNew = redis.call('ZADD', KEYS[1], time[1] * 1000 + math.floor(time[2] / 1000), ARGV[1])
+return { isNew, redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES') }
+`;
+
+/** ARGV: node, ms. Its last heartbeat: counts as one of that time from now. */
+const DEPART = `
+local time = redis.call('TIME')
+redis.call('ZADD', KEYS[1], time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[2], ARGV[1])
+`;
+
+/** ARGV: node, the heartbeat with which it was found dead. KEYS[2]: its traces. Returns 0 if it lives after all. */
+const BURY = `
+local heartbeat = redis.call('ZSCORE', KEYS[1], ARGV[1])
+if not heartbeat then return 1 end
+if heartbeat ~= ARGV[2] then return 0 end
+for _, key in ipairs(redis.call('SMEMBERS', KEYS[2])) do redis.call('HDEL', key, ARGV[1]) end
+redis.call('DEL', KEYS[2])
+redis.call('ZREM', KEYS[1], ARGV[1])
+return 1
+`;
+
+/** What a node is told of the others, and of itself. */
+export type NodesEvents = {
+  onDead: (node: string) => void;
+  /** The others may have taken this node for dead, or Redis has lost its memory: all must be written again. */
+  onForgotten: () => void;
+};
+
+type Seen = { heartbeat: string; sinceMs: number };
+
+/** Which nodes live. Each has its heartbeat in Redis; whoever finds one dead clears up after it. */
+export class Nodes {
+  /** This node: another one at each start. */
+  readonly id = randomBytes(8).toString('hex');
+  readonly #redis: Redis;
+  readonly #log: FastifyBaseLogger;
+  readonly #events: NodesEvents;
+  readonly #seen = new Map<string, Seen>();
+  #timer: NodeJS.Timeout | undefined;
+  #isFirst = true;
+
+  private constructor(redis: Redis, log: FastifyBaseLogger, events: NodesEvents) {
+    this.#redis = redis;
+    this.#log = log;
+    this.#events = events;
+  }
+
+  static async open(redis: Redis, log: FastifyBaseLogger, events: NodesEvents): Promise<Nodes> {
+    const nodes = new Nodes(redis, log, events);
+    await nodes.#beat();
+    nodes.#beatLater();
+    return nodes;
+  }
+
+  /** Ends the heartbeat. What this node has left in Redis stands for so long yet, as if it lived. */
+  async close(lastsMs = 0): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const options = { keys: [NODES], arguments: [this.id, String(lastsMs - DEAD_AFTER_MS)] };
+    await this.#redis.run((client) =>
+      lastsMs > 0 ? client.eval(DEPART, options) : client.zRem(NODES, this.id),
+    );
+  }
+
+  #beatLater(): void {
+    this.#timer = setTimeout(() => {
+      this.#beat().then(
+        () => this.#timer && this.#beatLater(),
+        () => {
+          // Redis is away, which has been logged. While nobody's heartbeat can be seen, nobody is dead.
+          for (const seen of this.#seen.values()) seen.sinceMs = performance.now();
+          if (this.#timer) this.#beatLater();
+        },
+      );
+    }, BEAT_EVERY_MS);
+  }
+
+  async #beat(): Promise<void> {
+    const options = { keys: [NODES], arguments: [this.id] };
+    const reply = await this.#redis.run((client) => client.eval(BEAT, options));
+    const [isNew, flat] = reply as [number, string[]];
+    const nowMs = performance.now();
+    const heartbeats = new Map<string, string>();
+    for (let i = 0; i < flat.length; i += 2) heartbeats.set(flat[i]!, flat[i + 1]!);
+    const ownHeartbeat = Number(heartbeats.get(this.id));
+    for (const [node, heartbeat] of heartbeats) {
+      // One that has departed in peace left a heartbeat that is yet to come.
+      const isMoving =
+        this.#seen.get(node)?.heartbeat !== heartbeat || Number(heartbeat) > ownHeartbeat;
+      if (isMoving) this.#seen.set(node, { heartbeat, sinceMs: nowMs });
+    }
+    for (const [node, { heartbeat, sinceMs }] of this.#seen) {
+      if (nowMs - sinceMs >= DEAD_AFTER_MS) await this.#bury(node, heartbeat);
+    }
+    if (isNew === 1 && !this.#isFirst) this.#events.onForgotten();
+    this.#isFirst = false;
+  }
+
+  async #bury(node: string, heartbeat: string): Promise<void> {
+    const options = { keys: [NODES, traceKeyOf(node)], arguments: [node, heartbeat] };
+    const isDead = await this.#redis.run((client) => client.eval(BURY, options));
+    if (isDead !== 1) return;
+    this.#log.warn({ node }, 'a node has gone');
+    this.#seen.delete(node);
+    this.#events.onDead(node);
+  }
+}

@@ -1,0 +1,219 @@
+import type { FastifyBaseLogger } from 'fastify';
+import type { NodePipe, PipedIn, PipedOut } from '../media/node-pipe.ts';
+import type { PipeEnd, RoomState } from './room-state.ts';
+
+/** What this node has in the room, and what it does with what comes from another. */
+export type RoomEnd = {
+  /** The id of this node. */
+  readonly node: string;
+  /** Producers of this node: id → peer. */
+  readonly producers: ReadonlyMap<string, string>;
+  /** True while this node has anybody in the room, and a router for it. */
+  readonly isOpen: boolean;
+  openPipe(): Promise<NodePipe>;
+  /** This node's end has changed: the others are to be told. */
+  changed(): void;
+  heard(peer: string, producerId: string): Promise<void>;
+  unheard(producerId: string): void;
+  readonly log: FastifyBaseLogger;
+};
+
+type Pipe = {
+  own: NodePipe;
+  /** The other node's end to which it is connected. */
+  other: string | undefined;
+  sent: Map<string, PipedOut & { peer: string }>;
+  heard: Map<string, PipedIn>;
+};
+
+const RETRY_AFTER_MS = 1000;
+
+/**
+ * Another node in a room. Each of the two opens its end of a pipe and tells the other its address; an end is connected
+ * once, to one end: when one of them is opened anew (its media worker died, its network was cut), so is the other. What
+ * is to be is worked out from what both have said last, so that it does not matter in which order things happen.
+ */
+export class RemoteNode {
+  readonly #node: string;
+  readonly #end: RoomEnd;
+  #state: RoomState;
+  #pipe: Pipe | undefined;
+  #isWorking = false;
+  #isStale = false;
+  #retry: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  constructor(node: string, state: RoomState, end: RoomEnd) {
+    this.#node = node;
+    this.#state = state;
+    this.#end = end;
+    this.converge();
+  }
+
+  /** What the node has said last. */
+  get state(): RoomState {
+    return this.#state;
+  }
+
+  set state(state: RoomState) {
+    this.#state = state;
+    this.converge();
+  }
+
+  /** This node's end, for the other. */
+  describeEnd(): PipeEnd | undefined {
+    if (!this.#pipe) return undefined;
+    const { own, other, sent, heard } = this.#pipe;
+    return {
+      id: own.id,
+      ip: own.address.ip,
+      port: own.address.port,
+      srtp_parameters: own.address.srtpParameters,
+      ...(other !== undefined && { connected_to: other }),
+      sends: [...sent].map(([id, { peer, rtpParameters, paused }]) => ({
+        producer_id: id,
+        peer,
+        rtp_parameters: rtpParameters,
+        paused,
+      })),
+      hears: [...heard.keys()],
+    };
+  }
+
+  /** Whether what a producer of this node says arrives there. */
+  hears(producerId: string): boolean {
+    return this.#otherEnd?.hears.includes(producerId) ?? false;
+  }
+
+  /** Does what is to be done, one thing after the other, until there is no more to do. */
+  converge(): void {
+    this.#isStale = true;
+    if (!this.#isWorking) void this.#work();
+  }
+
+  /** This node's router has gone, and the pipe with it. */
+  routerLost(): void {
+    this.#closePipe();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#retry);
+    this.#closePipe();
+  }
+
+  /** The other's end, if it is the one to which this node's end is connected, and that knows of it. */
+  get #otherEnd(): PipeEnd | undefined {
+    const end = this.#state.pipes[this.#end.node];
+    if (!end || end.id !== this.#pipe?.other) return undefined;
+    return end.connected_to === this.#pipe.own.id ? end : undefined;
+  }
+
+  async #work(): Promise<void> {
+    this.#isWorking = true;
+    while (this.#isStale) {
+      this.#isStale = false;
+      try {
+        await this.#step();
+      } catch (fault) {
+        this.#failed(fault);
+      }
+    }
+    this.#isWorking = false;
+  }
+
+  /** A router that goes takes its requests with it, and is followed by another; anything else is tried again, on a new pipe. */
+  #failed(fault: unknown): void {
+    if (this.#isClosed || !this.#end.isOpen) return;
+    this.#end.log.warn({ err: fault, node: this.#node }, 'the pipe to a node failed; opened anew');
+    this.#closePipe();
+    clearTimeout(this.#retry);
+    this.#retry = setTimeout(() => this.converge(), RETRY_AFTER_MS);
+  }
+
+  async #step(): Promise<void> {
+    if (!this.#end.isOpen || this.#isClosed || this.#state.peers.length === 0) {
+      this.#closePipe();
+      return;
+    }
+    const offer = this.#state.pipes[this.#end.node];
+    // An end that is connected to one that is no more is connected to another soon.
+    if (this.#pipe?.other !== undefined && offer && offer.id !== this.#pipe.other) {
+      this.#closePipe();
+    }
+    this.#pipe ??= await this.#open();
+    const pipe = this.#pipe;
+    const isFree = offer?.connected_to === undefined || offer.connected_to === pipe.own.id;
+    if (offer && isFree && pipe.other === undefined) {
+      await pipe.own.connect({
+        ip: offer.ip,
+        port: offer.port,
+        srtpParameters: offer.srtp_parameters,
+      });
+      pipe.other = offer.id;
+      this.#end.changed();
+    }
+    if (pipe.other === undefined || this.#pipe !== pipe) return;
+    await this.#send(pipe);
+    await this.#receive(pipe);
+  }
+
+  async #open(): Promise<Pipe> {
+    const own = await this.#end.openPipe();
+    if (this.#isClosed) own.close();
+    this.#end.changed();
+    return { own, other: undefined, sent: new Map(), heard: new Map() };
+  }
+
+  async #send({ own, sent }: Pipe): Promise<void> {
+    const { producers } = this.#end;
+    for (const [id, piped] of sent) {
+      if (producers.has(id)) continue;
+      sent.delete(id);
+      piped.close();
+      this.#end.changed();
+    }
+    for (const [id, peer] of producers) {
+      if (sent.has(id)) continue;
+      const piped = await own.send(id, () => this.#end.changed());
+      sent.set(id, Object.assign(piped, { peer }));
+      this.#end.changed();
+    }
+  }
+
+  async #receive(pipe: Pipe): Promise<void> {
+    const { own, heard } = pipe;
+    const sends = this.#otherEnd?.sends ?? [];
+    const offered = new Set(sends.map((piped) => piped.producer_id));
+    for (const [id, piped] of heard) {
+      if (offered.has(id)) continue;
+      this.#unhear(pipe, id, piped);
+    }
+    for (const { producer_id: id, peer, rtp_parameters: rtpParameters, paused } of sends) {
+      let piped = heard.get(id);
+      if (!piped) {
+        piped = await own.receive(id, rtpParameters);
+        heard.set(id, piped);
+        await this.#end.heard(peer, id);
+        this.#end.changed();
+      }
+      if (piped.paused !== paused) await piped.setPaused(paused);
+    }
+  }
+
+  #unhear({ heard }: Pipe, id: string, piped: PipedIn): void {
+    heard.delete(id);
+    piped.close();
+    this.#end.unheard(id);
+    this.#end.changed();
+  }
+
+  #closePipe(): void {
+    const pipe = this.#pipe;
+    if (!pipe) return;
+    this.#pipe = undefined;
+    for (const [id, piped] of pipe.heard) this.#unhear(pipe, id, piped);
+    pipe.own.close();
+    this.#end.changed();
+  }
+}

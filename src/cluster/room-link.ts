@@ -1,0 +1,304 @@
+import type { FastifyBaseLogger } from 'fastify';
+import type { NodePipe, PipeSettings } from '../media/node-pipe.ts';
+import type { RoomRouter } from '../media/room-router.ts';
+import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
+import type { Redis } from '../store/redis.ts';
+import { traceKeyOf } from './nodes.ts';
+import { RemoteNode, type RoomEnd } from './remote-node.ts';
+import { parseRoomState, type PlacedPeer, type RoomState } from './room-state.ts';
+import type { Seal } from './seal.ts';
+
+/** What the room learns of the other nodes. */
+export type RoomLinkEvents = {
+  /**
+   * All who are in the room on a node; none, if it has left or died.
+   * @param reasons why some have left
+   */
+  onPeers: (node: string, peers: PlacedPeer[], reasons: ReadonlyMap<string, LeaveReason>) => void;
+  /** What somebody there says is to be heard here, by a producer of this node's router. */
+  onProducer: (peer: string, producerId: string) => Promise<void>;
+  onProducerClosed: (producerId: string) => void;
+};
+
+export type RoomLinkParts = {
+  /** Of the hash in Redis that holds each node's state, and of the channel that tells of changes. */
+  key: string;
+  node: string;
+  redis: Redis;
+  seal: Seal;
+  pipes: PipeSettings;
+  nextVersion: () => number;
+  log: FastifyBaseLogger;
+};
+
+/** Hash: node → its sealed state of the room. KEYS: hash, traces of the node. ARGV: node, state. */
+const WRITE = `
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+redis.call('SADD', KEYS[2], KEYS[1])
+redis.call('PUBLISH', KEYS[1], ARGV[1] .. ' ' .. ARGV[2])
+`;
+/** The same, for a node that leaves. */
+const ERASE = `
+redis.call('HDEL', KEYS[1], ARGV[1])
+redis.call('SREM', KEYS[2], KEYS[1])
+redis.call('PUBLISH', KEYS[1], ARGV[1] .. ' ' .. ARGV[2])
+`;
+
+const RETRY_AFTER_MS = 1000;
+/** How long the first packets of a speaker wait for the other nodes to be ready to hear them. */
+const HEARD_WITHIN_MS = 400;
+
+/**
+ * One room as it is on all nodes. Each node writes what it has there (its peers, its ends of the pipes) and reads what
+ * the others have; no node owns the room. A state is whole, so that one that is missed does no harm once the next is read.
+ */
+export class RoomLink implements RoomEnd {
+  readonly node: string;
+  readonly log: FastifyBaseLogger;
+  readonly #parts: RoomLinkParts;
+  readonly #events: RoomLinkEvents;
+  readonly #onErased: () => void;
+  readonly #peers = new Map<string, PlacedPeer>();
+  /** Who has left since the last write, and why. */
+  readonly #left = new Map<string, LeaveReason>();
+  readonly producers = new Map<string, string>();
+  readonly #remotes = new Map<string, RemoteNode>();
+  /** The version that was read last of each node, also of one that has left. */
+  readonly #versions = new Map<string, number>();
+  /** Those who wait until all nodes hear a producer of this one. */
+  readonly #waiting = new Set<() => void>();
+  #router: RoomRouter | undefined;
+  #unsubscribe: (() => void) | undefined;
+  #isWritten = true;
+  #writing: Promise<void> | undefined;
+  #retry: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  /** @param onErased called when it has been closed, and the others know */
+  constructor(parts: RoomLinkParts, events: RoomLinkEvents, onErased: () => void) {
+    this.#parts = parts;
+    this.#events = events;
+    this.#onErased = onErased;
+    this.node = parts.node;
+    this.log = parts.log;
+  }
+
+  /** Resolves when it is known who is in the room elsewhere; if Redis is away, at once. */
+  async open(): Promise<void> {
+    this.#unsubscribe = await this.#parts.redis.subscribe(this.#parts.key, {
+      onMessage: (message) => this.#receive(message),
+      onGap: () => {
+        this.rewrite();
+        this.#tryToRead();
+      },
+    });
+    try {
+      await this.#read();
+    } catch (fault) {
+      this.log.warn({ err: fault }, 'the room is alone until redis is back');
+    }
+  }
+
+  /** True while there are peers on other nodes, who may hear what is said here. */
+  get isShared(): boolean {
+    return this.#remotes.size > 0;
+  }
+
+  get isOpen(): boolean {
+    return this.#router !== undefined && this.#peers.size > 0 && !this.#isClosed;
+  }
+
+  /** The room's router; undefined while there is none. */
+  setRouter(router: RoomRouter | undefined): void {
+    if (this.#router) for (const remote of this.#remotes.values()) remote.routerLost();
+    if (!router) this.producers.clear();
+    this.#router = router;
+    this.#converge();
+  }
+
+  setPeer(name: string, kind: PeerKind, place: string, away: boolean): void {
+    this.#peers.set(name, { peer: name, kind, place, away });
+    this.#left.delete(name);
+    this.changed();
+    this.#converge();
+  }
+
+  removePeer(name: string, reason: LeaveReason): void {
+    this.#peers.delete(name);
+    this.#left.set(name, reason);
+    this.changed();
+    this.#converge();
+  }
+
+  /** Sends what a producer of this node says to all others; resolves when they hear it, or could have. */
+  async addProducer(peer: string, id: string): Promise<void> {
+    this.producers.set(id, peer);
+    if (this.#remotes.size === 0) return;
+    this.#converge();
+    await this.#heardByAll(id);
+  }
+
+  removeProducer(id: string): void {
+    if (this.producers.delete(id)) this.#converge();
+  }
+
+  openPipe(): Promise<NodePipe> {
+    if (!this.#router) throw new Error('the room has no router');
+    return this.#router.openNodePipe(this.#parts.pipes);
+  }
+
+  heard(peer: string, producerId: string): Promise<void> {
+    return this.#events.onProducer(peer, producerId);
+  }
+
+  unheard(producerId: string): void {
+    this.#events.onProducerClosed(producerId);
+  }
+
+  /** Has this node's state written soon, together with what else changes until then. */
+  changed(): void {
+    this.#isWritten = false;
+    clearTimeout(this.#retry);
+    this.#writing ??= this.#write();
+  }
+
+  /** What was written may have been lost. */
+  rewrite(): void {
+    if (this.#peers.size > 0) this.changed();
+  }
+
+  nodeDied(node: string): void {
+    this.#forget(node);
+  }
+
+  /** Leaves the room on this node; resolves when the others have been told, or cannot be for now. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#unsubscribe?.();
+    for (const remote of this.#remotes.values()) remote.close();
+    this.#remotes.clear();
+    this.#wake();
+    await this.#writing;
+    if (this.#isWritten) this.#onErased();
+  }
+
+  /** Says no more, even if something was left to say. */
+  abandon(): void {
+    this.#isClosed = true;
+    this.#isWritten = true;
+    this.#unsubscribe?.();
+    clearTimeout(this.#retry);
+  }
+
+  /** One write at a time; what changes meanwhile goes with the next. */
+  async #write(): Promise<void> {
+    // All that changes in this turn of the event loop is one change.
+    await new Promise(setImmediate);
+    while (!this.#isWritten) {
+      this.#isWritten = true;
+      try {
+        await this.#writeOnce();
+      } catch (fault) {
+        this.log.warn({ err: fault }, 'the state of the room was not written; tried again');
+        this.#isWritten = false;
+        this.#retry = setTimeout(() => this.changed(), RETRY_AFTER_MS);
+        break;
+      }
+    }
+    this.#writing = undefined;
+    if (this.#isWritten && this.#isClosed) this.#onErased();
+  }
+
+  async #writeOnce(): Promise<void> {
+    const { key, node, redis, seal, nextVersion } = this.#parts;
+    const pipes = [...this.#remotes].flatMap(([other, remote]) => {
+      const end = remote.describeEnd();
+      return end ? [[other, end] as const] : [];
+    });
+    const state: RoomState = {
+      version: nextVersion(),
+      peers: [...this.#peers.values()],
+      left: [...this.#left].map(([peer, reason]) => ({ peer, reason })),
+      pipes: Object.fromEntries(pipes),
+    };
+    const script = state.peers.length > 0 ? WRITE : ERASE;
+    const sealed = seal.close(JSON.stringify(state), placeOf(key, node));
+    this.#left.clear();
+    const options = { keys: [key, traceKeyOf(node)], arguments: [node, sealed] };
+    await redis.run((client) => client.eval(script, options));
+  }
+
+  #tryToRead(): void {
+    this.#read().catch((fault: unknown) => {
+      this.log.warn({ err: fault }, 'the states of the room were not read');
+    });
+  }
+
+  async #read(): Promise<void> {
+    const { key, redis } = this.#parts;
+    const states = await redis.run((client) => client.hGetAll(key));
+    for (const [node, sealed] of Object.entries(states)) this.#apply(node, sealed);
+  }
+
+  #receive(message: string): void {
+    const space = message.indexOf(' ');
+    this.#apply(message.slice(0, space), message.slice(space + 1));
+  }
+
+  #apply(node: string, sealed: string): void {
+    if (node === this.node || this.#isClosed) return;
+    let state: RoomState;
+    try {
+      state = parseRoomState(this.#parts.seal.open(sealed, placeOf(this.#parts.key, node)));
+    } catch (fault) {
+      this.log.error({ err: fault, node }, 'what a node says of the room is not to be trusted');
+      return;
+    }
+    if (state.version <= (this.#versions.get(node) ?? 0)) return;
+    this.#versions.set(node, state.version);
+    const remote = this.#remotes.get(node);
+    const reasons = state.left.map(({ peer, reason }) => [peer, reason] as const);
+    this.#events.onPeers(node, state.peers, new Map(reasons));
+    if (state.peers.length === 0) this.#forget(node);
+    else if (remote) remote.state = state;
+    else this.#remotes.set(node, new RemoteNode(node, state, this));
+    this.#wake();
+  }
+
+  #forget(node: string): void {
+    const remote = this.#remotes.get(node);
+    if (!remote) return;
+    this.#remotes.delete(node);
+    remote.close();
+    this.#events.onPeers(node, [], new Map());
+    this.#wake();
+  }
+
+  #converge(): void {
+    for (const remote of this.#remotes.values()) remote.converge();
+  }
+
+  #heardByAll(producerId: string): Promise<void> {
+    return new Promise((resolve) => {
+      const giveUp = setTimeout(() => done(), HEARD_WITHIN_MS);
+      const done = () => {
+        clearTimeout(giveUp);
+        this.#waiting.delete(look);
+        resolve();
+      };
+      const look = () => {
+        if ([...this.#remotes.values()].every((remote) => remote.hears(producerId))) done();
+      };
+      this.#waiting.add(look);
+      look();
+    });
+  }
+
+  #wake(): void {
+    for (const look of this.#waiting) look();
+  }
+}
+
+/** What is said of one room by one node is good nowhere else. */
+const placeOf = (key: string, node: string) => `${key} ${node}`;

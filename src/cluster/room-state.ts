@@ -1,0 +1,62 @@
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { LeaveReason } from '../protocol/messages.ts';
+import type { RtpParameters, SrtpParameters } from '../media/types.ts';
+
+/** What a node tells the others of a room: who is there with it, and its ends of the pipes to them. */
+
+/** An object that mediasoup itself validates when it is handed over. */
+const mediasoupObject = <T>() => Type.Unsafe<T>(Type.Object({}));
+
+const PlacedPeerSchema = Type.Object({
+  peer: Type.String(),
+  kind: Type.Enum(['websocket', 'webrtc']),
+  /** Another one each time that somebody enters. */
+  place: Type.String(),
+  /** Its connection is lost, and its place kept for when it comes back. */
+  away: Type.Boolean(),
+});
+
+const PipedProducerSchema = Type.Object({
+  producer_id: Type.String(),
+  peer: Type.String(),
+  rtp_parameters: mediasoupObject<RtpParameters>(),
+  paused: Type.Boolean(),
+});
+
+const PipeEndSchema = Type.Object({
+  id: Type.String(),
+  ip: Type.String(),
+  port: Type.Integer(),
+  srtp_parameters: mediasoupObject<SrtpParameters>(),
+  /** The other's end to which this one is connected. */
+  connected_to: Type.Optional(Type.String()),
+  sends: Type.Array(PipedProducerSchema),
+  /** What has come out of it and is heard here: ids of producers. */
+  hears: Type.Array(Type.String()),
+});
+
+const RoomStateSchema = Type.Object({
+  /** Grows with each state that a node writes. */
+  version: Type.Integer(),
+  peers: Type.Array(PlacedPeerSchema),
+  /** Who has left since the last state, and why: told only once. */
+  left: Type.Array(
+    Type.Object({ peer: Type.String(), reason: Type.Unsafe<LeaveReason>(Type.String()) }),
+  ),
+  /** By node. */
+  pipes: Type.Record(Type.String(), PipeEndSchema),
+});
+
+export type PlacedPeer = Static<typeof PlacedPeerSchema>;
+export type PipeEnd = Static<typeof PipeEndSchema>;
+export type RoomState = Static<typeof RoomStateSchema>;
+
+const validator = Compile(RoomStateSchema);
+
+/** @throws {Error} if it is not the state of a room */
+export function parseRoomState(text: string): RoomState {
+  const state: unknown = JSON.parse(text);
+  if (validator.Check(state)) return state;
+  throw new Error(`not the state of a room: ${JSON.stringify(validator.Errors(state))}`);
+}

@@ -1,0 +1,106 @@
+import type {
+  PipeTransport,
+  Producer,
+  Router,
+  RtpParameters,
+  SrtpParameters,
+} from 'mediasoup/types';
+
+export type PipeSettings = {
+  listenIp: string;
+  /** Told to the other nodes in place of `listenIp`; empty if they are the same. */
+  announcedAddress: string;
+  /** UDP ports that pipes may take. */
+  portRange: { min: number; max: number };
+};
+
+/** What the other end must be told to connect. */
+export type PipeAddress = { ip: string; port: number; srtpParameters: SrtpParameters };
+
+/** What a producer of this node says, on its way to the other end. */
+export type PipedOut = { rtpParameters: RtpParameters; readonly paused: boolean; close(): void };
+
+/** What a producer of the other node says, on this node's router. */
+export type PipedIn = {
+  readonly paused: boolean;
+  setPaused(paused: boolean): Promise<void>;
+  close(): void;
+};
+
+/** This node's end of a pipe between the routers that a room has on two nodes: RTP over UDP, encrypted (SRTP). */
+export class NodePipe {
+  /** Another one for each end that was ever opened. */
+  readonly id: string;
+  readonly address: PipeAddress;
+  readonly #transport: PipeTransport;
+  readonly #published: (producer: Producer) => Promise<void>;
+
+  private constructor(transport: PipeTransport, published: (producer: Producer) => Promise<void>) {
+    const { srtpParameters, tuple } = transport;
+    if (!srtpParameters) throw new Error('the media worker gave a pipe no SRTP key');
+    this.id = transport.id;
+    this.address = { ip: tuple.localAddress, port: tuple.localPort, srtpParameters };
+    this.#transport = transport;
+    this.#published = published;
+  }
+
+  /** @param published called with each producer that comes in, before it is heard */
+  static async open(
+    router: Router,
+    { listenIp, announcedAddress, portRange }: PipeSettings,
+    published: (producer: Producer) => Promise<void>,
+  ): Promise<NodePipe> {
+    const transport = await router.createPipeTransport({
+      listenInfo: {
+        protocol: 'udp',
+        ip: listenIp,
+        ...(announcedAddress && { announcedAddress }),
+        portRange,
+      },
+      enableSrtp: true,
+      enableRtx: false,
+      enableSctp: false,
+    });
+    return new NodePipe(transport, published);
+  }
+
+  /** Once, with the address of the other end. @throws {TypeError} if mediasoup cannot take it */
+  async connect(address: PipeAddress): Promise<void> {
+    await this.#transport.connect(address);
+  }
+
+  /**
+   * Sends what a producer of this node says to the other end.
+   * @param onPaused called when it is paused, or goes on
+   */
+  async send(producerId: string, onPaused: () => void): Promise<PipedOut> {
+    const consumer = await this.#transport.consume({ producerId });
+    consumer.on('producerpause', onPaused);
+    consumer.on('producerresume', onPaused);
+    return {
+      rtpParameters: consumer.rtpParameters,
+      get paused() {
+        return consumer.producerPaused;
+      },
+      close: () => consumer.close(),
+    };
+  }
+
+  /** Makes what the other end sends a producer of this node's router, of the same id. */
+  async receive(id: string, rtpParameters: RtpParameters): Promise<PipedIn> {
+    const producer = await this.#transport.produce({ id, kind: 'audio', rtpParameters });
+    await this.#published(producer);
+    return {
+      get paused() {
+        return producer.paused;
+      },
+      setPaused: (paused) => (paused ? producer.pause() : producer.resume()),
+      close: () => producer.close(),
+    };
+  }
+
+  /** Closes it with all that runs over it. */
+  close(): void {
+    this.#transport.close();
+  }
+}
