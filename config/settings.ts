@@ -146,6 +146,12 @@ const SettingsSchema = Type.Object({
     maximum: 86_400_000,
     description: 'After SIGTERM, how long clients may take to leave before they are closed, ms',
   }),
+  RESUME_MS: Type.Integer({
+    default: 15_000,
+    minimum: 0,
+    maximum: 600_000,
+    description: 'How long the place of a client whose connection was lost is kept, ms',
+  }),
   TLS_CERT: Type.String({
     default: '',
     description: 'File with the certificate chain (PEM); with TLS_KEY, HTTPS and WSS are served',

@@ -37,7 +37,8 @@ import { UsageReporter } from './usage/usage-reporter.ts';
 import { UsageStore } from './usage/usage-store.ts';
 import { UsageWorkerProcess } from './usage/usage-worker-process.ts';
 import { watchAccounts } from './signaling/account-watch.ts';
-import { watchArrivals } from './signaling/replacements.ts';
+import { Arrivals } from './signaling/arrivals.ts';
+import { KeptPlaces } from './signaling/kept-places.ts';
 
 /** ws itself closes with 1009 beyond this; up to here the session does, with a word of why. */
 const MAX_PAYLOAD_BYTES = 1 << 20;
@@ -97,7 +98,6 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
   const drain = new Drain(sessions);
   const metrics = new Metrics();
   const accountWatch = await watchAccounts(redis, accounts, sessions, log);
-  await watchArrivals(redis, sessions);
   const usage = new UsageStore(redis);
   const meter = new Meter();
   const quota = openQuota(usage, sessions);
@@ -105,7 +105,10 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
   for (let worker = 0; worker < settings.USAGE_WORKERS; worker += 1) {
     opened.adopt(new UsageWorkerProcess(settings, log), (part) => part.close());
   }
-  const leases = opened.adopt(new CcuLeases(redis, log), (part) => part.close());
+  const leases = opened.adopt(
+    new CcuLeases(redis, log, (...taken) => sessions.end(...taken)),
+    (part) => part.close(),
+  );
   const pool = opened.adopt(
     await MediaWorkerPool.open(
       {
@@ -132,8 +135,10 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
       },
       log,
     ),
-    (part) => part.close(),
+    (part) => part.close(settings.RESUME_MS),
   );
+  const places = opened.adopt(new KeptPlaces(settings.RESUME_MS), (part) => part.close());
+  const arrivals = new Arrivals(cluster.bus, sessions, places);
   const codecSettings = {
     bitrateBps: settings.OPUS_BITRATE_BPS,
     complexity: settings.OPUS_COMPLEXITY,
@@ -146,17 +151,20 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     }),
     (part) => part.close(),
   );
-  const rooms = new RoomRegistry({
-    pool,
-    cluster,
-    mixHost,
-    meterPeer: (accountId, room, kind) => meter.enter(accountId, room, kind),
-    clock: new FrameClock(),
-    log,
-    maxMixedSpeakers: settings.MIX_MAX_SPEAKERS,
-    talkThresholdDbov: settings.TALK_THRESHOLD_DBOV,
-    talkHoldMs: settings.TALK_HOLD_MS,
-  });
+  const rooms = opened.adopt(
+    new RoomRegistry({
+      pool,
+      cluster,
+      mixHost,
+      meterPeer: (accountId, room, kind) => meter.enter(accountId, room, kind),
+      clock: new FrameClock(),
+      log,
+      maxMixedSpeakers: settings.MIX_MAX_SPEAKERS,
+      talkThresholdDbov: settings.TALK_THRESHOLD_DBOV,
+      talkHoldMs: settings.TALK_HOLD_MS,
+    }),
+    (part) => part.close(),
+  );
   await server.register(fastifyWebsocket, {
     options: webSocketOptions,
     preClose: () => sessions.drain(),
@@ -204,10 +212,12 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
   registerWebSocketRoute(server, {
     authenticator,
     leases,
+    arrivals,
+    places,
+    seal: cluster.seal,
     usage,
     quota,
     rooms,
-    redis,
     sessions,
     drain,
     accountWatch,

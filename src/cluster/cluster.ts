@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { FastifyBaseLogger } from 'fastify';
 import type { PipeSettings } from '../media/node-pipe.ts';
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import { Bus } from './bus.ts';
 import { Nodes } from './nodes.ts';
 import { RoomLink, type RoomLinkEvents } from './room-link.ts';
 import { Seal } from './seal.ts';
@@ -16,18 +17,21 @@ const SHARED_KEY = `${KEY_PREFIX}cluster_key`;
 
 /** This node among the others that share its Redis: which of them live, and in which rooms they have peers. */
 export class Cluster {
-  readonly nodes: Nodes;
+  readonly bus: Bus;
+  /** Seals what only nodes may read or write. */
+  readonly seal: Seal;
+  readonly #nodes: Nodes;
   readonly #redis: Redis;
-  readonly #seal: Seal;
   readonly #settings: ClusterSettings;
   /** By key; those that have been closed stay until the others know. */
   readonly #links = new Map<string, RoomLink>();
   #version = 0;
 
-  private constructor(redis: Redis, seal: Seal, nodes: Nodes, settings: ClusterSettings) {
-    this.nodes = nodes;
+  private constructor(redis: Redis, seal: Seal, nodes: Nodes, bus: Bus, settings: ClusterSettings) {
+    this.bus = bus;
+    this.seal = seal;
+    this.#nodes = nodes;
     this.#redis = redis;
-    this.#seal = seal;
     this.#settings = settings;
   }
 
@@ -38,10 +42,14 @@ export class Cluster {
   ): Promise<Cluster> {
     const seal = new Seal(settings.clusterKey || (await sharedKey(redis)));
     const nodes = await Nodes.open(redis, log, {
-      onDead: (node) => cluster.#links.forEach((link) => link.nodeDied(node)),
+      onDead: (node) => {
+        bus.forget(node);
+        cluster.#links.forEach((link) => link.nodeDied(node));
+      },
       onForgotten: () => cluster.#links.forEach((link) => link.rewrite()),
     });
-    const cluster = new Cluster(redis, seal, nodes, settings);
+    const bus = await Bus.open(redis, seal, nodes.id, log);
+    const cluster = new Cluster(redis, seal, nodes, bus, settings);
     return cluster;
   }
 
@@ -57,9 +65,9 @@ export class Cluster {
     const link = new RoomLink(
       {
         key,
-        node: this.nodes.id,
+        node: this.#nodes.id,
         redis: this.#redis,
-        seal: this.#seal,
+        seal: this.seal,
         pipes: this.#settings.pipes,
         nextVersion: () => (this.#version += 1),
         log,
@@ -79,12 +87,13 @@ export class Cluster {
     return link;
   }
 
-  /** Leaves. */
-  async close(): Promise<void> {
+  /** Leaves. Places that are kept in rooms stay there for so long, for those who come back on another node. */
+  async close(keptForMs: number): Promise<void> {
     const links = [...this.#links.values()];
+    const keepsPlaces = links.some((link) => link.keepsPlaces);
     await Promise.all(links.map((link) => link.close()));
     for (const link of links) link.abandon();
-    await this.nodes.close();
+    await this.#nodes.close(keepsPlaces ? keptForMs : 0);
   }
 }
 

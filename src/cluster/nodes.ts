@@ -73,9 +73,16 @@ export class Nodes {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const options = { keys: [NODES], arguments: [this.id, String(lastsMs - DEAD_AFTER_MS)] };
-    await this.#redis.run((client) =>
-      lastsMs > 0 ? client.eval(DEPART, options) : client.zRem(NODES, this.id),
-    );
+    try {
+      await this.#redis.run((client) =>
+        lastsMs > 0 ? client.eval(DEPART, options) : client.zRem(NODES, this.id),
+      );
+    } catch (fault) {
+      this.#log.warn(
+        { err: fault },
+        'the other nodes find out by themselves that this one has gone',
+      );
+    }
   }
 
   #beatLater(): void {

@@ -171,10 +171,19 @@ export class RoomLink implements RoomEnd {
     this.#forget(node);
   }
 
-  /** Leaves the room on this node; resolves when the others have been told, or cannot be for now. */
+  /** True while peers have places here, with a connection or without. */
+  get keepsPlaces(): boolean {
+    return this.#peers.size > 0;
+  }
+
+  /**
+   * Closes the pipes; resolves when the others have been told, or cannot be for now. Peers that are still here keep
+   * their places for as long as this node counts as living.
+   */
   async close(): Promise<void> {
-    if (this.#isClosed) return;
+    if (this.#isClosed) return this.#writing;
     this.#isClosed = true;
+    if (this.keepsPlaces) this.changed();
     this.#unsubscribe?.();
     for (const remote of this.#remotes.values()) remote.close();
     this.#remotes.clear();

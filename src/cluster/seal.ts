@@ -21,12 +21,12 @@ export class Seal {
     const iv = randomBytes(IV_BYTES);
     const cipher = createCipheriv(CIPHER, this.#key, iv).setAAD(Buffer.from(place));
     const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
-    return Buffer.concat([iv, cipher.getAuthTag(), sealed]).toString('base64');
+    return Buffer.concat([iv, cipher.getAuthTag(), sealed]).toString('base64url');
   }
 
   /** @throws {Error} if it was not sealed with this key for this place, or has been changed */
   open(sealed: string, place: string): string {
-    const bytes = Buffer.from(sealed, 'base64');
+    const bytes = Buffer.from(sealed, 'base64url');
     const iv = bytes.subarray(0, IV_BYTES);
     const tag = bytes.subarray(IV_BYTES, IV_BYTES + TAG_BYTES);
     const decipher = createDecipheriv(CIPHER, this.#key, iv, { authTagLength: TAG_BYTES })

@@ -171,6 +171,10 @@ export type ServerMessage = { reply_to?: string } & (
       peer: string;
       room: string;
       session_id: string;
+      /** With `session_id`, in the query of another connection: resumes the session. */
+      resume_token: string;
+      /** The session is the one that the client had before. */
+      resumed?: true;
       audio: AudioDescription;
       limits: { max_ccu: number; current_ccu: number; remaining_minutes: number };
       heartbeat_ms: number;
@@ -209,9 +213,6 @@ export type ServerMessage = { reply_to?: string } & (
   | { type: 'consumer_resumed'; consumer_id: string }
   | { type: 'consumer_closed'; consumer_id: string }
   | { type: 'ice_restarted'; transport_id: string; ice_parameters: IceParameters }
-  | { type: 'media_restarted' }
-  | { type: 'draining'; deadline_ms: number }
-  | { type: 'draining'; deadline_ms: number }
   | {
       type: 'error';
       code: ErrorCode;

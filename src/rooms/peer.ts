@@ -1,4 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify';
+import { PartylineError } from '../protocol/errors.ts';
 import type { LeaveReason, PeerKind, ServerMessage } from '../protocol/messages.ts';
 
 /** One who is in a room, as the room sees it. */
@@ -15,6 +16,10 @@ export type Peer = {
   producerAdded(producer: RoomProducer): void;
   /** The room's media worker died, and what the peer had there with it; the room has another one now. */
   mediaRestarted(): void;
+  /** Its connection is lost: its place is kept, and `outlet` stands in for the client. */
+  suspend(outlet: PeerOutlet): void;
+  /** The same peer is in the room on another node now. */
+  displaced(): void;
   /** Leaves the room and lets go of all that it opened. Idempotent. */
   close(reason: LeaveReason): void;
 };
@@ -32,3 +37,6 @@ export type PeerOutlet = {
 
 /** What somebody in the room says; `owner` is the peer, if it is of this node. */
 export type RoomProducer = { id: string; peer: string; owner: Peer | undefined };
+
+/** Why a connection ends when its peer has made another. */
+export const replaced = () => new PartylineError('replaced', 'The same peer has connected again.');

@@ -45,6 +45,11 @@ export class RoomRegistry {
     }
   }
 
+  /** Closes the rooms in which places are kept, when this node goes away. */
+  close(): void {
+    for (const [key, entry] of this.#entries) this.#close(key, entry);
+  }
+
   #close(key: string, entry: Entry): void {
     if (this.#entries.get(key) === entry) this.#entries.delete(key);
     // A room that did not open has told those who asked for it; there is nothing to close then.

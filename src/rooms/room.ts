@@ -60,6 +60,10 @@ export class Room {
   readonly #browsers = new Set<Peer>();
   /** Of other nodes: node → name → peer. */
   readonly #remotePeers = new Map<string, Map<string, PlacedPeer>>();
+  /** Of this node, those whose connections are lost, and whose places are kept. */
+  readonly #suspended = new Set<Peer>();
+  /** Places that other nodes keep for peers who have come back elsewhere: place → node. */
+  readonly #superseded = new Map<string, string>();
   /** By id; of every node. */
   readonly #producers = new Map<string, RoomProducer>();
   readonly #meterPeer: (peer: Peer) => () => void;
@@ -149,7 +153,24 @@ export class Room {
       this.mixer.addSpeaker(name, this.speakerOf(name));
     }
     this.#joined(this.#roster.enter(name, kind, peer));
+    this.#supersede(name);
     this.#link.setPeer(name, kind, randomUUID(), false);
+  }
+
+  /** The peer's connection is lost: nobody is told, and its time is not counted. */
+  suspend(peer: Peer): void {
+    if (this.#peers.get(peer.name) !== peer) return;
+    this.#stopMetering.get(peer)?.();
+    this.#suspended.add(peer);
+    this.#link.setPeer(peer.name, peer.kind, randomUUID(), true);
+  }
+
+  /** The peer is back. */
+  resume(peer: Peer): void {
+    if (this.#peers.get(peer.name) !== peer) return;
+    this.#suspended.delete(peer);
+    this.#stopMetering.set(peer, this.#meterPeer(peer));
+    this.#link.setPeer(peer.name, peer.kind, randomUUID(), false);
   }
 
   /** What is said in the room already, for a peer who has entered and is ready to hear it. */
@@ -164,6 +185,7 @@ export class Room {
     const { name } = peer;
     this.#stopMetering.get(peer)?.();
     this.#stopMetering.delete(peer);
+    this.#suspended.delete(peer);
     this.#browsers.delete(peer);
     for (const producer of this.#producers.values()) {
       if (producer.owner === peer) this.#removeProducer(producer);
@@ -218,13 +240,27 @@ export class Room {
   readonly #linkEvents = {
     onPeers: (node: string, peers: PlacedPeer[], reasons: ReadonlyMap<string, LeaveReason>) => {
       const before = this.#remotePeers.get(node) ?? new Map<string, PlacedPeer>();
-      const now = new Map(peers.map((peer) => [peer.peer, peer]));
+      const now = new Map(
+        peers
+          .filter(({ place, away }) => !(away && this.#superseded.has(place)))
+          .map((peer) => [peer.peer, peer]),
+      );
+      const places = new Set(peers.map(({ place }) => place));
+      for (const [place, of] of this.#superseded) {
+        if (of === node && !places.has(place)) this.#superseded.delete(place);
+      }
       if (now.size > 0) this.#remotePeers.set(node, now);
       else this.#remotePeers.delete(node);
-      for (const { peer, kind } of peers) this.#joined(this.#roster.enter(peer, kind, node));
+      for (const { peer, kind, away } of now.values()) {
+        this.#joined(this.#roster.enter(peer, kind, node));
+        if (away) continue;
+        this.#supersede(peer, node);
+        const own = this.#peers.get(peer);
+        if (own && this.#suspended.has(own)) own.displaced();
+      }
       for (const name of before.keys()) {
-        if (!now.has(name))
-          this.#left(this.#roster.leave(name, node), reasons.get(name) ?? 'closed');
+        if (now.has(name)) continue;
+        this.#left(this.#roster.leave(name, node), reasons.get(name) ?? 'closed');
       }
     },
     onProducer: async (name: string, id: string) => {
@@ -238,6 +274,17 @@ export class Room {
       if (producer) this.#removeProducer(producer);
     },
   };
+
+  /** The peer is there with a connection: what other nodes keep for it is of no use any more. */
+  #supersede(name: string, node?: string): void {
+    for (const [other, peers] of this.#remotePeers) {
+      const place = peers.get(name);
+      if (other === node || !place?.away) continue;
+      this.#superseded.set(place.place, other);
+      peers.delete(name);
+      this.#roster.leave(name, other);
+    }
+  }
 
   #addProducer(producer: RoomProducer): void {
     this.#producers.set(producer.id, producer);

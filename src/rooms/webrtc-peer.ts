@@ -12,7 +12,7 @@ import type {
   TransportDescription,
   WebRtcDescription,
 } from '../protocol/messages.ts';
-import type { Peer, PeerOutlet, RoomProducer } from './peer.ts';
+import { type Peer, type PeerOutlet, replaced, type RoomProducer } from './peer.ts';
 import type { RoomLease } from './registry.ts';
 
 /** A browser in a room: one WebRTC leg on the room's router, and a consumer for each who speaks. */
@@ -20,7 +20,7 @@ export class WebRtcPeer implements Peer {
   readonly kind = 'webrtc';
   readonly name: string;
   readonly #lease: RoomLease;
-  readonly #outlet: PeerOutlet;
+  #outlet: PeerOutlet;
   readonly #leg: WebRtcLeg;
   readonly #rtpCapabilities: RtpCapabilities;
   #closed = false;
@@ -50,9 +50,11 @@ export class WebRtcPeer implements Peer {
     const router = await lease.room.readyRouter();
     const leg = await router.openWebRtcLeg({
       onConsumerClosed: (consumerId) =>
-        outlet.notify({ type: 'consumer_closed', consumer_id: consumerId }),
+        peer.notify({ type: 'consumer_closed', consumer_id: consumerId }),
     });
-    return new WebRtcPeer(lease, outlet, leg, rtpCapabilities ?? router.rtpCapabilities);
+    const capabilities = rtpCapabilities ?? router.rtpCapabilities;
+    const peer: WebRtcPeer = new WebRtcPeer(lease, outlet, leg, capabilities);
+    return peer;
   }
 
   describe(): WebRtcDescription {
@@ -123,6 +125,22 @@ export class WebRtcPeer implements Peer {
   mediaRestarted(): void {
     this.#leg.close();
     this.#outlet.notify({ type: 'media_restarted' });
+  }
+
+  /** Its media goes on by itself. */
+  suspend(outlet: PeerOutlet): void {
+    this.#outlet = outlet;
+    this.#lease.room.suspend(this);
+  }
+
+  /** The client is back, on another connection, and has its transports yet. */
+  resume(outlet: PeerOutlet): void {
+    this.#outlet = outlet;
+    this.#lease.room.resume(this);
+  }
+
+  displaced(): void {
+    this.#outlet.fail(replaced());
   }
 
   close(reason: LeaveReason): void {

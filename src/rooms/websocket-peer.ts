@@ -1,7 +1,7 @@
 import type { Hearing, Listener } from '../audio/mixing/mixer.ts';
 import { Uplink } from '../bridge/uplink.ts';
 import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/messages.ts';
-import type { Peer, PeerOutlet } from './peer.ts';
+import { type Peer, type PeerOutlet, replaced } from './peer.ts';
 import type { RoomLease } from './registry.ts';
 
 /** How a peer's audio has fared: what waits, how its clock runs, what was left out of what it said and made up in what it heard. */
@@ -17,7 +17,7 @@ export class WebSocketPeer implements Peer {
   readonly kind = 'websocket';
   readonly name: string;
   readonly #lease: RoomLease;
-  readonly #outlet: PeerOutlet;
+  #outlet: PeerOutlet;
   readonly #uplink: Uplink;
   #listener: Listener;
   #isListening = false;
@@ -35,8 +35,8 @@ export class WebSocketPeer implements Peer {
       isRouted: () => room.isRouted,
       onProducer: (producerId) => room.addProducer(this, producerId),
       onFlow: (state, bufferedMs) =>
-        outlet.notify({ type: 'flow', state, buffered_ms: bufferedMs }),
-      onFault: (fault) => outlet.fail(fault),
+        this.#outlet.notify({ type: 'flow', state, buffered_ms: bufferedMs }),
+      onFault: (fault) => this.#outlet.fail(fault),
     });
     this.#listener = this.#listenerFor(hearing);
   }
@@ -91,6 +91,24 @@ export class WebSocketPeer implements Peer {
   /** Who listens over a WebSocket notices nothing; a browser that comes back finds a new producer. */
   mediaRestarted(): void {
     this.#uplink.reset();
+  }
+
+  suspend(outlet: PeerOutlet): void {
+    this.#outlet = outlet;
+    this.#isListening = false;
+    this.#lease.room.mixer.removeListener(this.#listener);
+    this.#lease.room.suspend(this);
+  }
+
+  /** The client is back, on another connection; it hears the room once it is told to {@link listen}. */
+  resume(outlet: PeerOutlet, hearing: Hearing): void {
+    this.#outlet = outlet;
+    this.hear(hearing);
+    this.#lease.room.resume(this);
+  }
+
+  displaced(): void {
+    this.#outlet.fail(replaced());
   }
 
   close(reason: LeaveReason): void {

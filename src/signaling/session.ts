@@ -5,10 +5,9 @@ import { checkRoomGrant, type Credentials } from '../accounts/authenticator.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import { FRAME_MS } from '../audio/format.ts';
 import { PartylineError } from '../protocol/errors.ts';
-import type { PeerOutlet } from '../rooms/peer.ts';
-import type { RoomRegistry } from '../rooms/registry.ts';
-import { WebRtcPeer } from '../rooms/webrtc-peer.ts';
-import { WebSocketPeer } from '../rooms/websocket-peer.ts';
+import { type PeerOutlet, replaced } from '../rooms/peer.ts';
+import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
+import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
 import { BadMessageBudget } from './bad-message-budget.ts';
 import { type AudioPreferences, ClientAudio } from './client-audio.ts';
 import {
@@ -18,11 +17,13 @@ import {
   type LeaveReason,
   MessageError,
   parseClientMessage,
+  type PeerKind,
   type ServerMessage,
 } from '../protocol/messages.ts';
 import { minutesExhausted } from '../usage/quota.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { checkName, LOBBY } from './names.ts';
+import { Presence, type PresenceParts } from './presence.ts';
 import { SendQueue } from './send-queue.ts';
 import { handleWebRtcMessage } from './webrtc-messages.ts';
 
@@ -32,31 +33,38 @@ const MAX_MESSAGE_BYTES = 64 * 1024;
 /** Messages that wait for one that takes time (a join); more than a client can mean. */
 const MAX_WAITING_MESSAGES = 64;
 
-/** Where the client is. What it has there exists only in that state. */
-type State =
-  | { name: 'lobby' }
-  | { name: 'in_room'; room: string; peer: WebSocketPeer | WebRtcPeer }
-  | { name: 'closed' };
+/** What the client itself closes with when it means to go (RFC 6455 §7.4.1): normal, going away, without a word. */
+const MEANT_CLOSES = new Set([1000, 1001, 1005]);
+/** After these the client is expected back: its place is kept. */
+const COMES_BACK_AFTER = new Set<LeaveReason>([
+  'heartbeat_timeout',
+  'slow_consumer',
+  'draining',
+  'replaced',
+]);
 
-export type SessionParts = {
+export type SessionParts = PresenceParts & {
+  /** Stays the same when the client resumes it on another connection. */
   id: string;
+  /** Another one for each connection. */
+  connectionId: string;
+  /** With it, and the id, the client may resume the session. */
+  resumeToken: string;
   credentials: Credentials;
   /** The `peer` of the query. */
   peer: string;
-  /**
-   * Whether the account has minutes left to be in a room.
-   * @throws {PartylineError} `minutes_exhausted`
-   */
-  checkQuota: (account: Account) => Promise<void>;
   audio: AudioPreferences;
   /** Whether the client wants to be told how its audio fares. */
   wantsStats: boolean;
   limits: { max_ccu: number; current_ccu: number; remaining_minutes: number };
-  rooms: RoomRegistry;
   codecs: Codecs;
   log: FastifyBaseLogger;
-  /** Called once, when all that the session had is let go. */
-  onClosed: (reason: LeaveReason, droppedFrames: number) => void;
+  /** Called once, when the connection has ended; `kept` is the place that the client had and may come back to. */
+  onClosed: (
+    reason: LeaveReason,
+    droppedFrames: number,
+    kept: { room: string; peer: WebSocketPeer | WebRtcPeer } | undefined,
+  ) => void;
 };
 
 /** One client on one WebSocket, from `welcome` to close: lobby, rooms, and its frames both ways. */
@@ -70,7 +78,7 @@ export class Session implements PeerOutlet {
   readonly #heartbeat: Heartbeat;
   readonly #badMessages = new BadMessageBudget();
   #account: Account;
-  #state: State = { name: 'lobby' };
+  readonly #presence: Presence;
   #handling: Promise<void> = Promise.resolve();
   #waitingMessages = 0;
   #statsAtMs = performance.now();
@@ -86,31 +94,45 @@ export class Session implements PeerOutlet {
       this.fail(new PartylineError('slow_consumer', 'The client has not read for 5 seconds.')),
     );
     this.#audio = new ClientAudio(parts.audio, parts.codecs, this);
+    this.#presence = new Presence(this, this.#audio, parts);
     this.#heartbeat = new Heartbeat(socket, parts.wantsStats ? STATS_EVERY_MS : HEARTBEAT_MS);
     socket.on('message', (data: Buffer, isBinary: boolean) => this.#receive(data, isBinary));
-    socket.on('close', () => this.#end('closed'));
+    socket.on('close', (code) => this.#end('closed', !MEANT_CLOSES.has(code)));
     // ws closes the socket itself after a protocol error, which is then told by 'close'.
     socket.on('error', (fault) => this.log.debug({ err: fault }, 'socket error'));
   }
 
-  /** Greets the client and, if it asked for a room at connection, takes it there. */
-  start(room: string): void {
-    const { id, limits } = this.#parts;
+  /**
+   * Greets the client and takes it to its room, if it has one.
+   * @param room the one that it asked for at connection; the lobby if none
+   * @param resumed the one in which it was, if it has come back to a session that it had lost
+   */
+  start(room: string, resumed?: { room: string; isHere: boolean; kind: PeerKind }): void {
+    const { id, limits, resumeToken } = this.#parts;
     this.notify({
       type: 'welcome',
       peer: this.name,
       room: LOBBY,
       session_id: id,
+      resume_token: resumeToken,
+      ...(resumed && { resumed: true }),
       audio: this.#audio.describe(),
       limits,
       heartbeat_ms: HEARTBEAT_MS,
     });
     this.log.info('session started');
-    if (room !== LOBBY) this.#enqueue({ type: 'join', room });
+    if (resumed?.isHere) this.#presence.resume();
+    else if (resumed?.kind === 'websocket') this.#enqueue({ type: 'join', room: resumed.room });
+    // A browser that was on another node joins by itself: it needs new transports.
+    else if (!resumed && room !== LOBBY) this.#enqueue({ type: 'join', room });
   }
 
   get id(): string {
     return this.#parts.id;
+  }
+
+  get connectionId(): string {
+    return this.#parts.connectionId;
   }
 
   /** The account as it is now. */
@@ -133,13 +155,13 @@ export class Session implements PeerOutlet {
 
   /** The month's minutes are used up: who is in a room must go; the lobby costs nothing. */
   exhaust(): void {
-    if (this.#state.name !== 'in_room') return;
-    this.#leaveRoom('minutes_exhausted');
+    if (!this.#presence.isInRoom) return;
+    this.#presence.leave('minutes_exhausted');
     this.fail(minutesExhausted(Date.now()));
   }
 
   notify(message: ServerMessage): void {
-    if (this.#state.name !== 'closed') this.#sendQueue.sendText(JSON.stringify(message));
+    if (!this.#presence.isClosed) this.#sendQueue.sendText(JSON.stringify(message));
   }
 
   sendAudio(frame: Buffer): void {
@@ -148,17 +170,17 @@ export class Session implements PeerOutlet {
 
   /** Tells the client why and closes with the matching code. Whatever is not a fault of the client is logged. */
   fail(fault: unknown): void {
-    if (this.#state.name === 'closed') return;
+    if (this.#presence.isClosed) return;
     const error = PartylineError.from(fault);
     if (error.code === 'internal_error') this.log.error({ err: fault }, 'session failed');
     this.#sendError(error);
     this.#socket.close(error.kind.closeCode, error.code);
-    this.#end(error.code);
+    this.#end(error.code, COMES_BACK_AFTER.has(error.code));
   }
 
   /** The same peer has connected again. */
   replace(): void {
-    this.fail(new PartylineError('replaced', 'The same peer has connected again.'));
+    this.fail(replaced());
   }
 
   /** The node goes away. */
@@ -194,7 +216,7 @@ export class Session implements PeerOutlet {
   }
 
   #receive(data: Buffer, isBinary: boolean): void {
-    if (this.#state.name === 'closed') return;
+    if (this.#presence.isClosed) return;
     const nowMs = this.#heartbeat.heard();
     if (data.length > MAX_MESSAGE_BYTES) {
       this.fail(new PartylineError('message_too_big', 'A message may have 64 KiB.'));
@@ -240,7 +262,7 @@ export class Session implements PeerOutlet {
     this.#waitingMessages += 1;
     this.#handling = this.#handling.then(async () => {
       try {
-        if (this.#state.name !== 'closed') await this.#handle(message);
+        if (!this.#presence.isClosed) await this.#handle(message);
       } catch (fault) {
         this.#refuse(fault, message.id);
       } finally {
@@ -264,84 +286,25 @@ export class Session implements PeerOutlet {
 
   async #handle(message: ClientMessage): Promise<void> {
     if (message.type === 'join') return this.#join(message);
-    if (message.type === 'leave') return this.#leave(message);
+    if (message.type === 'leave') return this.#presence.leave('left', message.id);
     if (message.type === 'configure') {
       return this.#answer(message.id, this.#audio.configure(message));
     }
-    if (this.#state.name !== 'in_room' || this.#state.peer.kind !== 'webrtc') {
+    const { browser } = this.#presence;
+    if (!browser) {
       throw new PartylineError('bad_message', `${message.type}: join with "media":"webrtc" first.`);
     }
     if (message.type === 'produce' && !this.#mayPublish) {
       throw new PartylineError('forbidden', 'The token does not allow to publish.');
     }
-    this.#answer(message.id, await handleWebRtcMessage(this.#state.peer, message));
+    this.#answer(message.id, await handleWebRtcMessage(browser, message));
   }
 
-  /** Prepares the new place before the old one is left, so that a join that fails changes nothing. */
   async #join(message: ClientMessages['join']): Promise<void> {
     const room = checkName(message.room, 'room', 'bad_message');
     const { grant } = this.#parts.credentials;
     if (grant) checkRoomGrant(grant, room);
-    const current = this.#state;
-    if (current.name === 'in_room' && current.room === room && current.peer.kind === 'websocket') {
-      if (!message.media) return this.#confirmJoin(message.id, room, current.peer);
-    }
-    const peer = await this.#openPeer(room, message);
-    if (this.#state.name === 'closed') {
-      peer.close('closed');
-      return;
-    }
-    if (this.#state.name === 'in_room') this.#state.peer.close('moved');
-    this.#state = { name: 'in_room', room, peer };
-    this.#audio.attach(peer.kind === 'websocket' ? peer : undefined);
-    peer.enter();
-    this.#confirmJoin(message.id, room, peer);
-    peer.listen();
-    this.log.info({ room, kind: peer.kind }, 'joined');
-  }
-
-  async #openPeer(
-    room: string,
-    message: ClientMessages['join'],
-  ): Promise<WebSocketPeer | WebRtcPeer> {
-    await this.#parts.checkQuota(this.#account);
-    const lease = await this.#parts.rooms.acquire(this.#account.id, room);
-    try {
-      return message.media
-        ? await WebRtcPeer.open(lease, this, message.rtp_capabilities)
-        : new WebSocketPeer(lease, this, this.#audio.hearing);
-    } catch (fault) {
-      lease.release();
-      throw fault;
-    }
-  }
-
-  #confirmJoin(id: string | undefined, room: string, peer: WebSocketPeer | WebRtcPeer): void {
-    const webrtc = peer.kind === 'webrtc' ? { webrtc: peer.describe() } : {};
-    this.#answer(id, {
-      type: 'joined',
-      room,
-      speaker: peer.speaker,
-      peers: peer.others(),
-      ...webrtc,
-    });
-  }
-
-  #leave(message: ClientMessages['leave']): void {
-    if (this.#state.name !== 'in_room') {
-      throw new PartylineError('bad_message', 'leave: not in a room.');
-    }
-    this.#leaveRoom('left', message.id);
-  }
-
-  #leaveRoom(reason: LeaveReason, replyTo?: string): void {
-    if (this.#state.name !== 'in_room') return;
-    const { room, peer } = this.#state;
-    this.#state = { name: 'lobby' };
-    this.#audio.attach(undefined);
-    peer.close(reason);
-    this.#answer(replyTo, { type: 'left', room, reason });
-    this.log.info({ room, reason }, 'left');
+    await this.#presence.join(room, message);
   }
 
   #answer(id: string | undefined, message: ServerMessage): void {
@@ -352,15 +315,13 @@ export class Session implements PeerOutlet {
     this.#answer(replyTo, errorMessage(error));
   }
 
-  /** Lets go of everything; the socket may already be gone. */
-  #end(reason: LeaveReason): void {
-    if (this.#state.name === 'closed') return;
-    const before = this.#state;
-    this.#state = { name: 'closed' };
-    if (before.name === 'in_room') before.peer.close(reason);
+  /** Lets go of everything but the place of a client that may come back; the socket may already be gone. */
+  #end(reason: LeaveReason, mayComeBack: boolean): void {
+    if (this.#presence.isClosed) return;
+    const kept = this.#presence.end(reason, mayComeBack);
     this.#audio.close();
     const { droppedFrames } = this.#sendQueue;
-    this.log.info({ reason, droppedFrames }, 'session ended');
-    this.#parts.onClosed(reason, droppedFrames);
+    this.log.info({ reason, droppedFrames, isKept: kept !== undefined }, 'session ended');
+    this.#parts.onClosed(reason, droppedFrames, kept);
   }
 }

@@ -12,9 +12,15 @@ export class Sessions {
   }
 
   /** Ends the session that has the same `peer`, if there is one, and it is not the one that replaces it. */
-  replace(accountId: number, name: string, sessionId?: string): void {
+  replace(accountId: number, name: string, connectionId?: string): void {
     const session = this.#sessions.get(keyOf(accountId, name));
-    if (session && session.id !== sessionId) session.replace();
+    if (session && session.connectionId !== connectionId) session.replace();
+  }
+
+  /** Ends a connection whose peer has another, on another node. */
+  end(accountId: number, name: string, connectionId: string): void {
+    const session = this.#sessions.get(keyOf(accountId, name));
+    if (session?.connectionId === connectionId) session.replace();
   }
 
   add(session: Session): void {

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { WebSocket } from 'ws';
-import type { Account } from '../accounts/accounts.ts';
 import {
   type Authenticator,
   bearerOf,
@@ -10,21 +9,22 @@ import {
   needActive,
 } from '../accounts/authenticator.ts';
 import { PLANS } from '../accounts/plans.ts';
-import { parseAudioFormat, parseDeclaredFormat } from '../audio/format.ts';
 import type { Codecs } from '../audio/codecs.ts';
+import type { Seal } from '../cluster/seal.ts';
 import { PartylineError } from '../protocol/errors.ts';
+import { errorMessage, type PeerKind } from '../protocol/messages.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
-import type { CcuLeases } from '../usage/ccu-leases.ts';
-import { readSummary } from '../usage/summary.ts';
-import type { Redis } from '../store/redis.ts';
+import type { CcuLeases, LastPlace } from '../usage/ccu-leases.ts';
 import type { Quota } from '../usage/quota.ts';
+import { readSummary } from '../usage/summary.ts';
 import type { UsageStore } from '../usage/usage-store.ts';
-import { errorMessage } from '../protocol/messages.ts';
-import { type AudioPreferences, parseAudioOut } from './client-audio.ts';
 import type { AccountWatch } from './account-watch.ts';
+import type { Arrivals } from './arrivals.ts';
 import type { Drain } from './drain.ts';
-import { checkName, LOBBY } from './names.ts';
-import { announceArrival } from './replacements.ts';
+import type { KeptPlace, KeptPlaces } from './kept-places.ts';
+import { LOBBY } from './names.ts';
+import { preferencesOf, type Query, readQuery } from './query.ts';
+import { readResumed, sealResumption } from './resumption.ts';
 import { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 
@@ -38,7 +38,9 @@ type SessionMetrics = {
 export type WebSocketRouteParts = {
   authenticator: Authenticator;
   leases: CcuLeases;
-  redis: Redis;
+  arrivals: Arrivals;
+  places: KeptPlaces;
+  seal: Seal;
   usage: UsageStore;
   quota: Quota;
   rooms: RoomRegistry;
@@ -48,18 +50,6 @@ export type WebSocketRouteParts = {
   metrics: SessionMetrics;
   codecs: Codecs;
 };
-
-/** What the client said of itself in the query of `/ws`. */
-type Query = {
-  room: string;
-  peer: string;
-  /** An API key, or a token, or neither: then it is in the `Authorization` header. */
-  apiKey: string | undefined;
-  token: string | undefined;
-  audio: QueriedAudio;
-  stats: boolean;
-};
-type QueriedAudio = Pick<AudioPreferences, 'in' | 'out' | 'delivery'>;
 
 /** `GET /ws`: accepts every well-formed upgrade, because a browser cannot read a refused one, and says what is wrong then. */
 export function registerWebSocketRoute(app: FastifyInstance, parts: WebSocketRouteParts): void {
@@ -93,58 +83,91 @@ async function openSession(
   request: FastifyRequest,
   parts: WebSocketRouteParts,
 ): Promise<void> {
-  const { leases, sessions, quota, drain, metrics, accountWatch } = parts;
+  const { leases, sessions, places, arrivals, quota, drain, metrics, accountWatch, seal } = parts;
   drain.check();
   const changesBefore = accountWatch.changes();
-  const query = readQuery(request);
+  const query = readQuery(request.url);
   const credentials = await authenticate(query, request, parts.authenticator);
   needActive(credentials);
   checkGrant(credentials, query);
   const { account } = credentials;
-  const id = randomUUID();
-  const log = request.log.child({ account: account.id, peer: query.peer, session: id });
+  const { peer } = query;
+  const resumedId = readResumed(query, account.id, seal);
+  const id = resumedId ?? randomUUID();
+  const connectionId = randomUUID();
+  const log = request.log.child({ account: account.id, peer, session: id });
   // Before a lease is asked for: who replaces himself needs no second one.
-  sessions.replace(account.id, query.peer);
-  const holder = { accountId: account.id, peer: query.peer, sessionId: id };
-  await leases.admit(holder, PLANS[account.plan].maxCcu);
+  sessions.replace(account.id, peer);
+  const holder = { accountId: account.id, peer, connectionId };
+  const lastPlace = await leases.admit(holder, PLANS[account.plan].maxCcu);
   const release = () => {
     leases.release(holder).catch((fault: unknown) => {
       log.warn({ err: fault }, 'lease not given back; it runs out by itself');
     });
   };
   try {
-    await announceArrival(parts.redis, holder);
+    await arrivals.arrived(account.id, peer, connectionId);
     const { total_minutes: _used, ...limits } = await readSummary(parts.usage, leases, account);
     if (socket.readyState !== socket.OPEN) {
       release();
       return;
     }
+    const isElsewhere = lastPlace !== undefined && !places.get(account.id, peer);
+    const notePlace = async (room: string | undefined, kind: PeerKind) => {
+      await leases.place(holder, room === undefined ? undefined : { sessionId: id, room, kind });
+      if (isElsewhere && room !== undefined) await arrivals.settled(account.id, peer, room);
+    };
     const session: Session = new Session(socket, {
       id,
+      connectionId,
+      resumeToken: sealResumption(seal, account.id, peer, id),
       credentials,
-      peer: query.peer,
+      peer,
       audio: preferencesOf(query.audio, account),
       checkQuota: ({ id: accountId, plan }) => quota.check(accountId, plan, Date.now()),
       wantsStats: query.stats,
       limits,
       rooms: parts.rooms,
+      places,
       codecs: parts.codecs,
       log,
-      onClosed: (reason, droppedFrames) => {
+      onPlace: (room, kind) => {
+        notePlace(room, kind).catch((fault: unknown) => {
+          log.warn({ err: fault }, 'other nodes do not know where the peer is');
+        });
+      },
+      onClosed: (reason, droppedFrames, kept) => {
         metrics.ended(reason, droppedFrames);
         sessions.delete(session);
-        release();
+        if (kept)
+          places.keep({ accountId: account.id, sessionId: id, ...kept, log, reason, release });
+        else release();
       },
     });
     sessions.add(session);
     metrics.admitted();
-    session.start(query.room);
+    session.start(
+      query.room,
+      resumedId ? placeToResume(id, lastPlace, places.get(account.id, peer)) : undefined,
+    );
     // What was changed while the client was being let in has passed it by.
     if (accountWatch.changes() !== changesBefore) accountWatch.check(account.id);
   } catch (fault) {
     release();
     throw fault;
   }
+}
+
+/** Where a session was that its client resumes, on this node or another; undefined if nowhere any more. */
+function placeToResume(
+  sessionId: string,
+  last: LastPlace | undefined,
+  kept: KeptPlace | undefined,
+): { room: string; isHere: boolean; kind: PeerKind } | undefined {
+  if (kept?.place.sessionId === sessionId) {
+    return { room: kept.place.room, isHere: true, kind: kept.place.peer.kind };
+  }
+  return last?.sessionId === sessionId ? { ...last, isHere: false } : undefined;
 }
 
 /**
@@ -178,47 +201,4 @@ function refuse(socket: WebSocket, request: FastifyRequest, fault: unknown): voi
   else request.log.info({ code: error.code, reason: error.message }, 'connection refused');
   socket.send(JSON.stringify(errorMessage(error)));
   socket.close(error.kind.closeCode, error.code);
-}
-
-/** @throws {PartylineError} `bad_request`, `unauthorized` without a key, `unsupported_audio` */
-function readQuery(request: FastifyRequest): Query {
-  const parameters = new URL(request.url, 'http://localhost').searchParams;
-  const read = (name: string): string | undefined => {
-    const values = parameters.getAll(name);
-    if (values.length < 2) return values[0];
-    throw new PartylineError('bad_request', `"${name}" is given more than once.`);
-  };
-  const need = (name: string): string => {
-    const value = read(name);
-    if (value === undefined) throw new PartylineError('bad_request', `"${name}" is missing.`);
-    return value;
-  };
-  const room = need('room');
-  if (room !== LOBBY) checkName(room, 'room', 'bad_request');
-  const peer = checkName(need('peer'), 'peer', 'bad_request');
-  const audio = readAudio(read('audio'), read('audio_out'), read('delivery'));
-  const [apiKey, token] = [read('api_key'), read('token')];
-  return { room, peer, apiKey, token, audio, stats: read('stats') === 'true' };
-}
-
-function readAudio(
-  audio = 'auto',
-  audioOut: string | undefined = 'auto',
-  delivery = 'mix',
-): QueriedAudio {
-  if (delivery !== 'mix' && delivery !== 'forward') {
-    throw new PartylineError('bad_request', '"delivery" is "mix" or "forward".');
-  }
-  return { in: parseDeclaredFormat(audio), out: parseAudioOut(audioOut), delivery };
-}
-
-/** What the client did not say, the operator may have. */
-function preferencesOf(audio: QueriedAudio, account: Account): AudioPreferences {
-  const { default_audio: defaultAudio = 'opus', pinned_audio: pinnedAudio } = account;
-  const isPinned = audio.in === 'auto' && pinnedAudio !== undefined;
-  return {
-    ...audio,
-    in: isPinned ? parseDeclaredFormat(pinnedAudio) : audio.in,
-    unknownOut: parseAudioFormat(defaultAudio),
-  };
 }

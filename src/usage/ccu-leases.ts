@@ -1,4 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
 import { PartylineError } from '../protocol/errors.ts';
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
 
@@ -9,34 +11,44 @@ const RENEW_AT_ONCE = 1000;
 const RETRY_AFTER_MS = 5000;
 
 /**
- * A lease is of a peer, and held by the session that took it last: who replaces himself, on whatever node, takes over his
+ * A lease is of a peer, and held by the connection that took it last: who replaces himself, on whatever node, takes over his
  * own. KEYS[1] is a sorted set: peer → expiry in ms by Redis's own clock, which all nodes share; KEYS[2] a hash: peer →
- * session.
+ * connection; KEYS[3] a hash: peer → where it is, for who comes back to it on another node.
  */
 
-/** Evicts what has expired, then admits or refuses. ARGV: peer, session, limit, lease in ms. Returns { 1 or 0, leases held }. */
+/**
+ * Evicts what has expired, then admits or refuses. ARGV: peer, connection, limit, lease in ms. Returns { 1 or 0, leases
+ * held, where the peer is on a connection that it had before }.
+ */
 const ADMIT = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-for _, peer in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now)) do redis.call('HDEL', KEYS[2], peer) end
+for _, peer in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now)) do
+  redis.call('HDEL', KEYS[2], peer)
+  redis.call('HDEL', KEYS[3], peer)
+end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 local held = redis.call('ZCARD', KEYS[1])
 if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
-  if held >= tonumber(ARGV[3]) then return { 0, held } end
+  if held >= tonumber(ARGV[3]) then return { 0, held, false } end
   held = held + 1
 end
 redis.call('ZADD', KEYS[1], now + ARGV[4], ARGV[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[4] * 2)
 redis.call('PEXPIRE', KEYS[2], ARGV[4] * 2)
-return { 1, held }
+redis.call('PEXPIRE', KEYS[3], ARGV[4] * 2)
+return { 1, held, redis.call('HGET', KEYS[3], ARGV[1]) }
 `;
 
-/** Puts off the expiry, also of leases that were lost, but not of those that another session took. ARGV: lease in ms, then peer, session… */
+/**
+ * Puts off the expiry, also of leases that were lost, but not of those that another connection took, which are returned.
+ * ARGV: lease in ms, then peer, connection…
+ */
 const RENEW = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local peers, leases, holders = {}, {}, {}
+local peers, leases, holders, taken = {}, {}, {}, {}
 for i = 2, #ARGV, 2 do peers[#peers + 1] = ARGV[i] end
 local held = redis.call('HMGET', KEYS[2], unpack(peers))
 for i, peer in ipairs(peers) do
@@ -46,6 +58,8 @@ for i, peer in ipairs(peers) do
     leases[#leases + 1] = peer
     holders[#holders + 1] = peer
     holders[#holders + 1] = session
+  else
+    taken[#taken + 1] = session
   end
 end
 if #leases > 0 then
@@ -54,12 +68,21 @@ if #leases > 0 then
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[1] * 2)
 redis.call('PEXPIRE', KEYS[2], ARGV[1] * 2)
+redis.call('PEXPIRE', KEYS[3], ARGV[1] * 2)
+return taken
 `;
 
-/** ARGV: peer, session. */
+/** ARGV: peer, connection, where the peer is; empty if in no room. */
+const PLACE = `
+if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return end
+if ARGV[3] == '' then redis.call('HDEL', KEYS[3], ARGV[1]) else redis.call('HSET', KEYS[3], ARGV[1], ARGV[3]) end
+`;
+
+/** ARGV: peer, connection. */
 const RELEASE = `
 if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return end
 redis.call('HDEL', KEYS[2], ARGV[1])
+redis.call('HDEL', KEYS[3], ARGV[1])
 redis.call('ZREM', KEYS[1], ARGV[1])
 `;
 
@@ -72,10 +95,20 @@ return redis.call('ZCOUNT', KEYS[1], '(' .. (time[1] * 1000 + math.floor(time[2]
 const keysOf = (accountId: number) => [
   `${KEY_PREFIX}ccu:${accountId}`,
   `${KEY_PREFIX}ccu:${accountId}:holders`,
+  `${KEY_PREFIX}ccu:${accountId}:places`,
 ];
 
-/** Who holds a lease: a peer of an account, and the session in which it is connected. */
-export type Holder = { accountId: number; peer: string; sessionId: string };
+/** Who holds a lease: a peer of an account, and its connection. */
+export type Holder = { accountId: number; peer: string; connectionId: string };
+
+/** Where a peer is, and in which session. */
+const LastPlaceSchema = Type.Object({
+  sessionId: Type.String(),
+  room: Type.String(),
+  kind: Type.Enum(['websocket', 'webrtc']),
+});
+export type LastPlace = Static<typeof LastPlaceSchema>;
+const lastPlaces = Compile(LastPlaceSchema);
 
 /**
  * Who is connected, over all nodes: a lease per peer, which runs out by itself when the node that held it is killed.
@@ -85,35 +118,50 @@ export class CcuLeases {
   readonly #log: FastifyBaseLogger;
   /** Of this process, by account. */
   readonly #held = new Map<number, Set<Holder>>();
+  readonly #onTaken: (accountId: number, peer: string, connectionId: string) => void;
   readonly #timer: NodeJS.Timeout;
 
-  constructor(redis: Redis, log: FastifyBaseLogger) {
+  /** @param onTaken the same peer has connected on another node, and its word did not come through */
+  constructor(
+    redis: Redis,
+    log: FastifyBaseLogger,
+    onTaken: (accountId: number, peer: string, connectionId: string) => void,
+  ) {
     this.#redis = redis;
+    this.#onTaken = onTaken;
     this.#log = log;
     this.#timer = setInterval(() => void this.#renew(), RENEW_EVERY_MS);
   }
 
   /**
    * Takes a lease.
-   * @returns how many the account holds now, this one among them
+   * @returns where the peer is on a connection that it had before, from which the lease is taken over
    * @throws {PartylineError} `ccu_limit`, `overloaded`
    */
-  async admit(holder: Holder, maxCcu: number): Promise<number> {
-    const { accountId, peer, sessionId } = holder;
+  async admit(holder: Holder, maxCcu: number): Promise<LastPlace | undefined> {
+    const { accountId, peer, connectionId } = holder;
     const reply = await this.#redis.run((client) =>
       client.eval(ADMIT, {
         keys: keysOf(accountId),
-        arguments: [peer, sessionId, String(maxCcu), String(LEASE_MS)],
+        arguments: [peer, connectionId, String(maxCcu), String(LEASE_MS)],
       }),
     );
-    const [admitted, held] = reply as [number, number];
+    const [admitted, , place] = reply as [number, number, string | null];
     if (admitted === 0) {
       const message = `All ${maxCcu} connections of the account are in use.`;
       throw new PartylineError('ccu_limit', message, { retryAfterMs: RETRY_AFTER_MS });
     }
     const holders = this.#held.get(accountId) ?? new Set();
     this.#held.set(accountId, holders.add(holder));
-    return held;
+    const last: unknown = place ? JSON.parse(place) : undefined;
+    return lastPlaces.Check(last) ? last : undefined;
+  }
+
+  /** Notes where the holder of a lease is, for when it comes back on another node. */
+  async place({ accountId, peer, connectionId }: Holder, place?: LastPlace): Promise<void> {
+    const text = place ? JSON.stringify(place) : '';
+    const options = { keys: keysOf(accountId), arguments: [peer, connectionId, text] };
+    await this.#redis.run((client) => client.eval(PLACE, options));
   }
 
   async count(accountId: number): Promise<number> {
@@ -123,12 +171,12 @@ export class CcuLeases {
 
   /** Gives a lease back; if Redis is away, it runs out by itself. */
   async release(holder: Holder): Promise<void> {
-    const { accountId, peer, sessionId } = holder;
+    const { accountId, peer, connectionId } = holder;
     const holders = this.#held.get(accountId);
     if (!holders?.delete(holder)) return;
     if (holders.size === 0) this.#held.delete(accountId);
     await this.#redis.run((client) =>
-      client.eval(RELEASE, { keys: keysOf(accountId), arguments: [peer, sessionId] }),
+      client.eval(RELEASE, { keys: keysOf(accountId), arguments: [peer, connectionId] }),
     );
   }
 
@@ -150,9 +198,11 @@ export class CcuLeases {
   }
 
   async #renewSome(accountId: number, holders: Holder[]): Promise<void> {
-    const pairs = holders.flatMap(({ peer, sessionId }) => [peer, sessionId]);
-    await this.#redis.run((client) =>
-      client.eval(RENEW, { keys: keysOf(accountId), arguments: [String(LEASE_MS), ...pairs] }),
-    );
+    const pairs = holders.flatMap(({ peer, connectionId }) => [peer, connectionId]);
+    const options = { keys: keysOf(accountId), arguments: [String(LEASE_MS), ...pairs] };
+    const taken = (await this.#redis.run((client) => client.eval(RENEW, options))) as string[];
+    for (const { peer, connectionId } of holders) {
+      if (taken.includes(connectionId)) this.#onTaken(accountId, peer, connectionId);
+    }
   }
 }

@@ -1,29 +1,15 @@
 import { expect, test } from 'vitest';
 import type { TestClient } from '../support/client.ts';
-import { eventually, type TestGateway } from '../support/gateway.ts';
+import { eventually } from '../support/gateway.ts';
 import { opusTone, peakHz, play, lastSecondOf } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
-const { openRedis, openGateway, enter } = useStack();
-
-/** Nodes that share a Redis. */
-async function openNodes(count: number) {
-  const redis = await openRedis();
-  const nodes: TestGateway[] = [];
-  for (let i = 0; i < count; i += 1) {
-    nodes.push(await openGateway({ REDIS_URL: redis.url, MEDIA_WORKERS: '1' }));
-  }
-  // The first has the key of the demo account; each opened folder has another.
-  const [{ apiKey }] = nodes as [TestGateway];
-  return { redis, nodes: nodes.map((node) => ({ ...node, apiKey })) };
-}
+const { openNodes, enter } = useStack();
 
 const typesOf = ({ messages }: TestClient) => messages.map(({ type }) => type);
 
 test('peers on two nodes see each other come and go', async () => {
-  const {
-    nodes: [a, b],
-  } = await openNodes(2);
+  const [a, b] = await openNodes(2);
   const alice = await enter(a!, 'alice');
   const bob = await enter(b!, 'bob');
   expect((await bob.next('joined')).peers).toMatchObject([{ peer: 'alice', kind: 'websocket' }]);
@@ -34,9 +20,7 @@ test('peers on two nodes see each other come and go', async () => {
 });
 
 test('what is said on one node is heard on the other from its first packet, and who speaks is told', async () => {
-  const {
-    nodes: [a, b],
-  } = await openNodes(2);
+  const [a, b] = await openNodes(2);
   const alice = await enter(a!, 'alice');
   const bob = await enter(b!, 'bob');
   const carol = await enter(b!, 'carol');

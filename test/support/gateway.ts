@@ -31,6 +31,7 @@ export async function openTestGateway(
       MEDIA_WORKERS: '2',
       USAGE_WORKERS: '0',
       RTC_PORT: String(freeRtcPort()),
+      RESUME_MS: '200',
       LOG_LEVEL: 'silent',
       ...environment,
     }),
@@ -41,7 +42,7 @@ export async function openTestGateway(
     apiKey: app.demo.apiKey,
     close: async () => {
       await app.close();
-      await rm(dataDir, { recursive: true });
+      await rm(dataDir, { recursive: true, force: true });
     },
   };
 }

@@ -25,6 +25,19 @@ export function useStack() {
     cleanUps.push(() => gateway.close());
     return gateway;
   };
+  /** Nodes that share a Redis; the key is good on all of them. */
+  const openNodes = async (
+    count: number,
+    environment: Record<string, string> = {},
+    redis?: TestRedis,
+  ): Promise<TestGateway[]> => {
+    const { url } = redis ?? (await openRedis());
+    const shared = { REDIS_URL: url, MEDIA_WORKERS: '1', ...environment };
+    const first = await openGateway(shared);
+    const others: TestGateway[] = [];
+    while (others.length < count - 1) others.push(await openGateway(shared));
+    return [first, ...others.map((node) => ({ ...node, apiKey: first.apiKey }))];
+  };
   /** A connection to the Redis, as the parts of the gateway have one. */
   const openStore = async (redis: TestRedis): Promise<Redis> => {
     const store = await Redis.connect({ url: redis.url }, silentLog);
@@ -69,5 +82,5 @@ export function useStack() {
     await client.next('joined');
     return client;
   };
-  return { openRedis, openGateway, openStore, createAccount, connect, enter, cleanUps };
+  return { openRedis, openGateway, openNodes, openStore, createAccount, connect, enter, cleanUps };
 }

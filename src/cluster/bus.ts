@@ -1,0 +1,81 @@
+import type { FastifyBaseLogger } from 'fastify';
+import { type Static, type TSchema, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import type { Seal } from './seal.ts';
+
+const CHANNEL = `${KEY_PREFIX}bus`;
+
+const EnvelopeSchema = Type.Object({
+  from: Type.String(),
+  /** Grows with each message of a node: one that comes again is somebody else's. */
+  version: Type.Integer(),
+  kind: Type.String(),
+  body: Type.Unknown(),
+});
+const envelopes = Compile(EnvelopeSchema);
+type Envelope = Static<typeof EnvelopeSchema>;
+
+/** What nodes tell all others at once. Who is not there, or cannot reach Redis, misses it. */
+export class Bus {
+  readonly #redis: Redis;
+  readonly #seal: Seal;
+  readonly #node: string;
+  readonly #log: FastifyBaseLogger;
+  readonly #handlers = new Map<string, (body: unknown) => void>();
+  readonly #versions = new Map<string, number>();
+  #version = 0;
+
+  private constructor(redis: Redis, seal: Seal, node: string, log: FastifyBaseLogger) {
+    this.#redis = redis;
+    this.#seal = seal;
+    this.#node = node;
+    this.#log = log;
+  }
+
+  static async open(redis: Redis, seal: Seal, node: string, log: FastifyBaseLogger): Promise<Bus> {
+    const bus = new Bus(redis, seal, node, log);
+    await redis.subscribe(CHANNEL, {
+      onMessage: (message) => bus.#receive(message),
+      onGap: () => {},
+    });
+    return bus;
+  }
+
+  /** Hears messages of a kind, of this node too. */
+  on<T extends TSchema>(kind: string, schema: T, handler: (body: Static<T>) => void): void {
+    const validator = Compile(schema);
+    this.#handlers.set(kind, (body) => {
+      if (validator.Check(body)) handler(body);
+      else this.#log.error({ kind }, 'a message of a node is not what it should be');
+    });
+  }
+
+  /** @throws {PartylineError} `overloaded` */
+  async send(kind: string, body: unknown): Promise<void> {
+    this.#version += 1;
+    const envelope: Envelope = { from: this.#node, version: this.#version, kind, body };
+    const sealed = this.#seal.close(JSON.stringify(envelope), CHANNEL);
+    await this.#redis.run((client) => client.publish(CHANNEL, sealed));
+  }
+
+  /** A node is no more. */
+  forget(node: string): void {
+    this.#versions.delete(node);
+  }
+
+  #receive(sealed: string): void {
+    let envelope: unknown;
+    try {
+      envelope = JSON.parse(this.#seal.open(sealed, CHANNEL));
+    } catch (fault) {
+      this.#log.error({ err: fault }, 'a message on the bus is not to be trusted');
+      return;
+    }
+    if (!envelopes.Check(envelope)) return;
+    const { from, version, kind, body } = envelope;
+    if (version <= (this.#versions.get(from) ?? 0)) return;
+    this.#versions.set(from, version);
+    this.#handlers.get(kind)?.(body);
+  }
+}

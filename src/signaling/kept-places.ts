@@ -1,0 +1,122 @@
+import type { FastifyBaseLogger } from 'fastify';
+import type { LeaveReason, ServerMessage } from '../protocol/messages.ts';
+import type { PeerOutlet } from '../rooms/peer.ts';
+import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
+import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
+
+/** Whose place it is, and where. */
+export type Place = {
+  accountId: number;
+  sessionId: string;
+  room: string;
+  peer: WebSocketPeer | WebRtcPeer;
+  log: FastifyBaseLogger;
+  /** Why the connection was lost: told to the others if it does not come back. */
+  reason: LeaveReason;
+  /** Lets go of what else the connection held; called once, when the place is not kept any more. */
+  release: () => void;
+};
+
+/** What a browser must hear of once it is back, or its media would be wrong. */
+const NOT_TO_BE_MISSED = new Set<ServerMessage['type']>([
+  'new_consumer',
+  'consumer_closed',
+  'media_restarted',
+]);
+
+/** The place of a peer in its room after its connection was lost: it stands in for the client, and hears nothing. */
+export class KeptPlace implements PeerOutlet {
+  readonly place: Place;
+  /** What the client is to be told when it is back. */
+  readonly missed: ServerMessage[] = [];
+  readonly #onEnd: () => void;
+
+  constructor(place: Place, onEnd: () => void) {
+    this.place = place;
+    this.#onEnd = onEnd;
+    place.peer.suspend(this);
+  }
+
+  get name(): string {
+    return this.place.peer.name;
+  }
+
+  get log(): FastifyBaseLogger {
+    return this.place.log;
+  }
+
+  notify(message: ServerMessage): void {
+    if (this.place.peer.kind === 'webrtc' && NOT_TO_BE_MISSED.has(message.type)) {
+      this.missed.push(message);
+    }
+  }
+
+  sendAudio(): void {}
+
+  /** What was kept cannot be kept any longer. */
+  fail(fault: unknown): void {
+    this.log.info({ err: fault }, 'a kept place was lost');
+    this.end(this.place.reason);
+  }
+
+  /** Gives the place up: the peer leaves. */
+  end(reason: LeaveReason): void {
+    this.#onEnd();
+    this.place.peer.close(reason);
+    this.place.release();
+  }
+}
+
+/**
+ * Places of peers whose connection was lost, kept for a while: who connects again in that time with the same `peer` finds
+ * himself where he was, and nobody saw him leave.
+ */
+export class KeptPlaces {
+  readonly #keepMs: number;
+  readonly #places = new Map<string, { kept: KeptPlace; timer: NodeJS.Timeout }>();
+
+  constructor(keepMs: number) {
+    this.#keepMs = keepMs;
+  }
+
+  get size(): number {
+    return this.#places.size;
+  }
+
+  keep(place: Place): void {
+    const { accountId, peer } = place;
+    const key = keyOf(accountId, peer.name);
+    this.#places.get(key)?.kept.end('closed');
+    const kept = new KeptPlace(place, () => this.#forget(key, kept));
+    const timer = setTimeout(() => kept.end(place.reason), this.#keepMs);
+    this.#places.set(key, { kept, timer });
+  }
+
+  /** The place of a peer, which stays kept. */
+  get(accountId: number, name: string): KeptPlace | undefined {
+    return this.#places.get(keyOf(accountId, name))?.kept;
+  }
+
+  /** Hands a place over to who takes it, or ends it. */
+  take(accountId: number, name: string): KeptPlace | undefined {
+    const key = keyOf(accountId, name);
+    const kept = this.get(accountId, name);
+    if (kept) this.#forget(key, kept);
+    return kept;
+  }
+
+  /** This node goes away. The places stay in their rooms, for who comes back on another node. */
+  close(): void {
+    for (const { timer } of this.#places.values()) clearTimeout(timer);
+    this.#places.clear();
+  }
+
+  #forget(key: string, kept: KeptPlace): void {
+    const entry = this.#places.get(key);
+    if (entry?.kept !== kept) return;
+    clearTimeout(entry.timer);
+    this.#places.delete(key);
+  }
+}
+
+const keyOf = (accountId: number, name: string) => `${accountId}:${name}`;

@@ -1,0 +1,184 @@
+import type { Account } from '../accounts/accounts.ts';
+import { PartylineError } from '../protocol/errors.ts';
+import type { ClientMessages, LeaveReason, PeerKind, ServerMessage } from '../protocol/messages.ts';
+import type { PeerOutlet } from '../rooms/peer.ts';
+import type { RoomRegistry } from '../rooms/registry.ts';
+import { WebRtcPeer } from '../rooms/webrtc-peer.ts';
+import { WebSocketPeer } from '../rooms/websocket-peer.ts';
+import type { ClientAudio } from './client-audio.ts';
+import type { KeptPlace, KeptPlaces } from './kept-places.ts';
+
+/** Where the client is. What it has there exists only in that state. */
+type State =
+  | { name: 'lobby' }
+  | { name: 'in_room'; room: string; peer: WebSocketPeer | WebRtcPeer }
+  | { name: 'closed' };
+
+export type PresenceParts = {
+  rooms: RoomRegistry;
+  places: KeptPlaces;
+  /**
+   * Whether the account may be in a room now.
+   * @throws {PartylineError} why not
+   */
+  checkQuota: (account: Account) => Promise<void>;
+  /** The client is in this room now, or in none. */
+  onPlace: (room: string | undefined, kind: PeerKind) => void;
+};
+
+type JoinMessage = ClientMessages['join'];
+type Outlet = PeerOutlet & { readonly account: Account };
+
+/** Where one client is: in the lobby, or in a room as one of its peers. */
+export class Presence {
+  readonly #outlet: Outlet;
+  readonly #audio: ClientAudio;
+  readonly #parts: PresenceParts;
+  #state: State = { name: 'lobby' };
+
+  constructor(outlet: Outlet, audio: ClientAudio, parts: PresenceParts) {
+    this.#outlet = outlet;
+    this.#audio = audio;
+    this.#parts = parts;
+  }
+
+  get isClosed(): boolean {
+    return this.#state.name === 'closed';
+  }
+
+  get isInRoom(): boolean {
+    return this.#state.name === 'in_room';
+  }
+
+  /** The browser that the client is in its room; undefined if it is none, or is in no room. */
+  get browser(): WebRtcPeer | undefined {
+    if (this.#state.name !== 'in_room') return undefined;
+    const { peer } = this.#state;
+    return peer.kind === 'webrtc' ? peer : undefined;
+  }
+
+  /** Prepares the new place before the old one is left, so that a join that fails changes nothing. */
+  async join(room: string, message: JoinMessage): Promise<void> {
+    const current = this.#state;
+    const isThere = current.name === 'in_room' && current.room === room;
+    if (isThere && current.peer.kind === 'websocket' && !message.media) {
+      this.#confirm(message.id, room, current.peer);
+      return;
+    }
+    await this.#parts.checkQuota(this.#outlet.account);
+    const kept = this.#keptPlace();
+    if (kept?.place.room === room && kept.place.peer.kind === 'websocket' && !message.media) {
+      this.resume(message.id);
+      return;
+    }
+    const peer = await this.#openPeer(room, message);
+    if (this.#state.name === 'closed') {
+      peer.close('closed');
+      return;
+    }
+    this.#leaveFor('moved');
+    this.#enter(room, peer);
+    // After it has entered, so that to the others it was there all the time if the room is the same.
+    this.#takePlace()?.end('moved');
+    this.#confirm(message.id, room, peer);
+    peer.listen();
+    this.#outlet.log.info({ room, kind: peer.kind }, 'joined');
+  }
+
+  /** Takes up the place that was kept for this peer on this node. */
+  resume(replyTo?: string): void {
+    const kept = this.#takePlace();
+    if (!kept || this.#state.name === 'closed') return;
+    const { room, peer, release } = kept.place;
+    this.#leaveFor('moved');
+    if (peer.kind === 'websocket') peer.resume(this.#outlet, this.#audio.hearing);
+    else peer.resume(this.#outlet);
+    release();
+    this.#settle(room, peer);
+    // A browser has its transports yet.
+    this.#answer(replyTo, this.#describeJoin(room, peer));
+    for (const message of kept.missed) this.#outlet.notify(message);
+    if (peer.kind === 'websocket') peer.listen();
+    this.#outlet.log.info({ room, kind: peer.kind }, 'resumed');
+  }
+
+  leave(reason: LeaveReason, replyTo?: string): void {
+    if (this.#state.name !== 'in_room') {
+      throw new PartylineError('bad_message', 'leave: not in a room.');
+    }
+    const { room, peer } = this.#state;
+    this.#leaveFor(reason);
+    this.#answer(replyTo, { type: 'left', room, reason });
+    this.#parts.onPlace(undefined, peer.kind);
+    this.#outlet.log.info({ room, reason }, 'left');
+  }
+
+  /**
+   * The client's connection has ended.
+   * @param mayComeBack then its place is kept
+   * @returns the place to be kept, if there is one
+   */
+  end(
+    reason: LeaveReason,
+    mayComeBack: boolean,
+  ): { room: string; peer: WebSocketPeer | WebRtcPeer } | undefined {
+    const before = this.#state;
+    this.#state = { name: 'closed' };
+    if (before.name !== 'in_room') return undefined;
+    if (mayComeBack) return before;
+    before.peer.close(reason);
+    return undefined;
+  }
+
+  async #openPeer(room: string, message: JoinMessage): Promise<WebSocketPeer | WebRtcPeer> {
+    const lease = await this.#parts.rooms.acquire(this.#outlet.account.id, room);
+    try {
+      return message.media
+        ? await WebRtcPeer.open(lease, this.#outlet, message.rtp_capabilities)
+        : new WebSocketPeer(lease, this.#outlet, this.#audio.hearing);
+    } catch (fault) {
+      lease.release();
+      throw fault;
+    }
+  }
+
+  #enter(room: string, peer: WebSocketPeer | WebRtcPeer): void {
+    this.#settle(room, peer);
+    peer.enter();
+  }
+
+  #settle(room: string, peer: WebSocketPeer | WebRtcPeer): void {
+    this.#state = { name: 'in_room', room, peer };
+    this.#audio.attach(peer.kind === 'websocket' ? peer : undefined);
+    this.#parts.onPlace(room, peer.kind);
+  }
+
+  #leaveFor(reason: LeaveReason): void {
+    if (this.#state.name !== 'in_room') return;
+    const { peer } = this.#state;
+    this.#state = { name: 'lobby' };
+    this.#audio.attach(undefined);
+    peer.close(reason);
+  }
+
+  #keptPlace(): KeptPlace | undefined {
+    return this.#parts.places.get(this.#outlet.account.id, this.#outlet.name);
+  }
+
+  #takePlace(): KeptPlace | undefined {
+    return this.#parts.places.take(this.#outlet.account.id, this.#outlet.name);
+  }
+
+  #confirm(replyTo: string | undefined, room: string, peer: WebSocketPeer | WebRtcPeer): void {
+    const webrtc = peer.kind === 'webrtc' ? { webrtc: peer.describe() } : {};
+    this.#answer(replyTo, { ...this.#describeJoin(room, peer), ...webrtc });
+  }
+
+  #describeJoin(room: string, peer: WebSocketPeer | WebRtcPeer) {
+    return { type: 'joined', room, speaker: peer.speaker, peers: peer.others() } as const;
+  }
+
+  #answer(replyTo: string | undefined, message: ServerMessage): void {
+    this.#outlet.notify(replyTo === undefined ? message : { ...message, reply_to: replyTo });
+  }
+}

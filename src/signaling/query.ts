@@ -1,0 +1,64 @@
+import type { Account } from '../accounts/accounts.ts';
+import { parseAudioFormat, parseDeclaredFormat } from '../audio/format.ts';
+import { PartylineError } from '../protocol/errors.ts';
+import { type AudioPreferences, parseAudioOut } from './client-audio.ts';
+import { checkName, LOBBY } from './names.ts';
+
+/** What the client said of itself in the query of `/ws`. */
+export type Query = {
+  room: string;
+  peer: string;
+  /** An API key, or a token, or neither: then it is in the `Authorization` header. */
+  apiKey: string | undefined;
+  token: string | undefined;
+  audio: QueriedAudio;
+  stats: boolean;
+  /** What it was told in the `welcome` of the connection that it has lost. */
+  resume: { sessionId: string; resumeToken: string } | undefined;
+};
+type QueriedAudio = Pick<AudioPreferences, 'in' | 'out' | 'delivery'>;
+
+/** @throws {PartylineError} `bad_request`, `unsupported_audio` */
+export function readQuery(url: string): Query {
+  const parameters = new URL(url, 'http://localhost').searchParams;
+  const read = (name: string): string | undefined => {
+    const values = parameters.getAll(name);
+    if (values.length < 2) return values[0];
+    throw new PartylineError('bad_request', `"${name}" is given more than once.`);
+  };
+  const need = (name: string): string => {
+    const value = read(name);
+    if (value === undefined) throw new PartylineError('bad_request', `"${name}" is missing.`);
+    return value;
+  };
+  const room = need('room');
+  if (room !== LOBBY) checkName(room, 'room', 'bad_request');
+  const peer = checkName(need('peer'), 'peer', 'bad_request');
+  const audio = readAudio(read('audio'), read('audio_out'), read('delivery'));
+  const [apiKey, token] = [read('api_key'), read('token')];
+  const [sessionId, resumeToken] = [read('session_id'), read('resume_token')];
+  const resume = sessionId && resumeToken ? { sessionId, resumeToken } : undefined;
+  return { room, peer, apiKey, token, audio, stats: read('stats') === 'true', resume };
+}
+
+/** What the client did not say, the operator may have. */
+export function preferencesOf(audio: QueriedAudio, account: Account): AudioPreferences {
+  const { default_audio: defaultAudio = 'opus', pinned_audio: pinnedAudio } = account;
+  const isPinned = audio.in === 'auto' && pinnedAudio !== undefined;
+  return {
+    ...audio,
+    in: isPinned ? parseDeclaredFormat(pinnedAudio) : audio.in,
+    unknownOut: parseAudioFormat(defaultAudio),
+  };
+}
+
+function readAudio(
+  audio = 'auto',
+  audioOut: string | undefined = 'auto',
+  delivery = 'mix',
+): QueriedAudio {
+  if (delivery !== 'mix' && delivery !== 'forward') {
+    throw new PartylineError('bad_request', '"delivery" is "mix" or "forward".');
+  }
+  return { in: parseDeclaredFormat(audio), out: parseAudioOut(audioOut), delivery };
+}

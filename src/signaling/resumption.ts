@@ -1,0 +1,25 @@
+import type { Seal } from '../cluster/seal.ts';
+import type { Query } from './query.ts';
+
+/** What seals a session for its peer: nobody else can resume it. */
+const placeOf = (accountId: number, peer: string) => `resume ${accountId} ${peer}`;
+
+/** The token with which a peer may resume its session, on any node. */
+export const sealResumption = (seal: Seal, accountId: number, peer: string, sessionId: string) =>
+  seal.close(sessionId, placeOf(accountId, peer));
+
+/** The session that the client may resume by its query; undefined if it does not ask to, or has no token that is good for it. */
+export function readResumed(
+  { peer, resume }: Query,
+  accountId: number,
+  seal: Seal,
+): string | undefined {
+  if (!resume) return undefined;
+  try {
+    const sessionId = seal.open(resume.resumeToken, placeOf(accountId, peer));
+    return sessionId === resume.sessionId ? sessionId : undefined;
+  } catch {
+    // Not a token of ours: a session of its own is what such a client gets.
+    return undefined;
+  }
+}

@@ -1,0 +1,150 @@
+import { describe, expect, test } from 'vitest';
+import type { TestClient } from '../support/client.ts';
+import { eventually } from '../support/gateway.ts';
+import { opusTone, play } from '../support/sound.ts';
+import { useStack } from '../support/use-stack.ts';
+
+const { openRedis, openGateway, openNodes, enter, connect } = useStack();
+
+const typesOf = ({ messages }: TestClient) => messages.map(({ type }) => type);
+/** Somebody was seen to come or go. */
+const commotion = (client: TestClient) =>
+  typesOf(client).filter((type) => type === 'peer_joined' || type === 'peer_left');
+
+const KEEP = { RESUME_MS: '15000' };
+
+/** What a client needs to come back. */
+async function resumption(client: TestClient) {
+  const { session_id, resume_token } = await client.next('welcome');
+  return { session_id, resume_token };
+}
+
+const connectionsOf = async ({ url, apiKey }: { url: string; apiKey: string }) => {
+  const response = await fetch(`${url}/api/me`, { headers: { authorization: `Bearer ${apiKey}` } });
+  return ((await response.json()) as { summary: { current_ccu: number } }).summary.current_ccu;
+};
+
+describe.each(['the same node', 'another node'])('a client that comes back to %s', (where) => {
+  const open = async () => {
+    const [one, other] = await openNodes(2, KEEP);
+    return { one: one!, back: where === 'the same node' ? one! : other! };
+  };
+
+  test('with its session finds its place, and nobody saw it leave', async () => {
+    const { one, back } = await open();
+    const bob = await enter(one, 'bob');
+    const alice = await enter(one, 'alice');
+    await bob.next('peer_joined');
+    const session = await resumption(alice);
+    alice.vanish();
+    const again = await connect(back, { peer: 'alice', room: '__lobby__', ...session });
+    const welcome = await again.next('welcome');
+    expect(welcome).toMatchObject({ session_id: session.session_id, resumed: true });
+    expect(welcome.limits.current_ccu).toBe(2);
+    const joined = await again.next('joined');
+    expect(joined).toMatchObject({ room: 'a', peers: [{ peer: 'bob' }] });
+    const tone = await opusTone(1000, 0.5, 400);
+    await play(again, tone);
+    await eventually('bob hears it', () => bob.frames.length === tone.length);
+    await play(bob, tone);
+    await eventually('it hears bob', () => again.frames.length === tone.length);
+    expect(commotion(bob)).toEqual(['peer_joined']);
+    await again.close();
+    expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice', reason: 'closed' });
+  });
+
+  test('with no more than its name, as a legacy client does, gets the same', async () => {
+    const { one, back } = await open();
+    const bob = await enter(one, 'bob');
+    const alice = await enter(one, 'alice');
+    await bob.next('peer_joined');
+    alice.vanish();
+    const again = await connect(back, { peer: 'alice', room: '__lobby__' });
+    await again.next('welcome');
+    await again.ask({ type: 'join', room: 'a' }, 'joined');
+    const tone = await opusTone(1000, 0.5, 400);
+    await play(again, tone);
+    await eventually('bob hears it', () => bob.frames.length === tone.length);
+    expect(commotion(bob)).toEqual(['peer_joined']);
+  });
+
+  test('and joins another room has left the first', async () => {
+    const { one, back } = await open();
+    const bob = await enter(one, 'bob');
+    const alice = await enter(one, 'alice');
+    alice.vanish();
+    const again = await connect(back, { peer: 'alice', room: 'b' });
+    await again.next('joined');
+    expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice', reason: 'moved' });
+  });
+
+  test('while its old connection still seems to live replaces it, and nobody sees that', async () => {
+    const { one, back } = await open();
+    const bob = await enter(one, 'bob');
+    const alice = await enter(one, 'alice');
+    const session = await resumption(alice);
+    await bob.next('peer_joined');
+    const again = await connect(back, { peer: 'alice', ...session });
+    expect(await alice.closed).toBe(4409);
+    await again.next('joined');
+    await eventually('one place', async () => (await connectionsOf(one)) === 2);
+    expect(commotion(bob)).toEqual(['peer_joined']);
+  });
+});
+
+test('who does not come back leaves when its time is over, and frees its connection', async () => {
+  const gateway = await openGateway({ RESUME_MS: '600' });
+  const [bob, alice] = [await enter(gateway, 'bob'), await enter(gateway, 'alice')];
+  alice.vanish();
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(typesOf(bob)).not.toContain('peer_left');
+  expect(await connectionsOf(gateway)).toBe(2);
+  expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice', reason: 'closed' });
+  await eventually('one', async () => (await connectionsOf(gateway)) === 1);
+});
+
+test('who closes as one does who means it leaves at once', async () => {
+  const gateway = await openGateway(KEEP);
+  const [bob, alice] = [await enter(gateway, 'bob'), await enter(gateway, 'alice')];
+  await alice.close();
+  expect(await bob.next('peer_left', 0, 1000)).toMatchObject({ peer: 'alice', reason: 'closed' });
+});
+
+test('a token of another session, or a made-up one, resumes nothing', async () => {
+  const gateway = await openGateway(KEEP);
+  const [bob, alice] = [await enter(gateway, 'bob'), await enter(gateway, 'alice')];
+  const [of, other] = [await resumption(alice), await resumption(bob)];
+  alice.vanish();
+  const wrong = [
+    { ...of, resume_token: other.resume_token },
+    { ...of, resume_token: 'x'.repeat(60) },
+    { ...other, resume_token: of.resume_token },
+  ];
+  for (const session of wrong) {
+    const client = await connect(gateway, { peer: 'alice', room: '__lobby__', ...session });
+    const welcome = await client.next('welcome');
+    expect(welcome.resumed).toBeUndefined();
+    expect(welcome.session_id).not.toBe(of.session_id);
+    client.vanish();
+  }
+});
+
+test('the node goes away: its clients find their places on another, and nobody sees them leave', async () => {
+  const redis = await openRedis();
+  const [one, other] = await openNodes(2, { ...KEEP, DRAIN_MS: '0' }, redis);
+  const bob = await enter(other!, 'bob');
+  const alice = await enter(one!, 'alice');
+  await bob.next('peer_joined');
+  const session = await resumption(alice);
+  const closing = one!.close();
+  expect(await alice.closed).toBe(1012);
+  await closing;
+  const again = await connect(other!, { peer: 'alice', ...session });
+  await again.next('joined');
+  const tone = await opusTone(1000, 0.5, 400);
+  await play(again, tone);
+  await eventually('bob hears it', () => bob.frames.length === tone.length);
+  expect(commotion(bob)).toEqual(['peer_joined']);
+  await again.close();
+  expect(await bob.next('peer_left', 0, 2000)).toMatchObject({ peer: 'alice' });
+});
