@@ -35,6 +35,7 @@ import { Quota } from './usage/quota.ts';
 import { UsageReporter } from './usage/usage-reporter.ts';
 import { UsageStore } from './usage/usage-store.ts';
 import { UsageWorkerProcess } from './usage/usage-worker-process.ts';
+import { Webhooks } from './webhooks/webhooks.ts';
 import { watchAccounts } from './signaling/account-watch.ts';
 import { watchArrivals } from './signaling/replacements.ts';
 
@@ -99,7 +100,8 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
   await watchArrivals(redis, sessions);
   const usage = new UsageStore(redis);
   const meter = new Meter();
-  const quota = openQuota(usage, sessions);
+  const webhooks = opened.adopt(await Webhooks.open(redis, accounts, log), (part) => part.close());
+  const quota = openQuota(usage, sessions, webhooks);
   opened.adopt(openReporter(meter, usage, quota, sessions, log), (part) => part.close());
   for (let worker = 0; worker < settings.USAGE_WORKERS; worker += 1) {
     opened.adopt(new UsageWorkerProcess(settings, log), (part) => part.close());
@@ -183,6 +185,7 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     mediaWorkers: pool.pids.length,
     mediaWorkerCpuSeconds: await pool.cpuSeconds(),
     openMinutes: await usage.countOpen(),
+    webhooks: await webhooks.count(),
   }));
   registerWebSocketRoute(server, {
     authenticator,
@@ -211,7 +214,7 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
 }
 
 /** What happens when an account's minutes run low, or out. */
-function openQuota(usage: UsageStore, sessions: Sessions): Quota {
+function openQuota(usage: UsageStore, sessions: Sessions, webhooks: Webhooks): Quota {
   return new Quota(usage, {
     onWarning: (accountId, remainingMinutes, resetsAt) => {
       const warning = {
@@ -222,7 +225,8 @@ function openQuota(usage: UsageStore, sessions: Sessions): Quota {
         session.notify({ type: 'quota_warning', ...warning });
       }
     },
-    onExhausted: (accountId) => {
+    onExhausted: (accountId, resetsAt) => {
+      webhooks.quotaExhausted(accountId, resetsAt);
       for (const session of sessions.of(accountId)) session.exhaust();
     },
   });
