@@ -1,4 +1,4 @@
-import { createNodeRedisClient } from 'bullmq';
+import { createNodeRedisClient, type JobsOptions } from 'bullmq';
 import { KEY_PREFIX, newRedisClient, type RedisAddress } from '../src/store/redis.ts';
 
 export const BULLMQ_PREFIX = `${KEY_PREFIX}bullmq`;
@@ -23,4 +23,12 @@ export function openConnections(address: RedisAddress, onFault: (fault: Error) =
       for (const client of clients) if (client.isOpen) client.destroy();
     },
   };
+}
+
+/** One by one: `addBulk` of BullMQ 6.7 adds nothing any more when Redis was restarted, and has lost BullMQ's scripts. */
+export async function addJobs<T>(
+  queue: { add(name: string, data: T, opts: JobsOptions): Promise<unknown> },
+  jobs: { name: string; data: T; opts: JobsOptions }[],
+): Promise<void> {
+  await Promise.all(jobs.map(({ name, data, opts }) => queue.add(name, data, opts)));
 }

@@ -2,7 +2,7 @@ import { Queue, Worker } from 'bullmq';
 import type { FastifyBaseLogger } from 'fastify';
 import type { RedisAddress } from '../src/store/redis.ts';
 import type { OpenMinute, UsageStore } from '../src/usage/usage-store.ts';
-import { BULLMQ_PREFIX, MAX_STALLED_COUNT, openConnections } from './bullmq.ts';
+import { addJobs, BULLMQ_PREFIX, MAX_STALLED_COUNT, openConnections } from './bullmq.ts';
 
 const QUEUE = 'usage';
 /** A minute is closed so long after its end at the soonest: then every process has written what it counted. */
@@ -49,7 +49,7 @@ export async function openUsageWorker(
   const sweep = async () => {
     const minutes = await usage.listOpen(Date.now() - GRACE_MS);
     onStep('swept');
-    await queue.addBulk(minutes.map(closingOf));
+    await addJobs(queue, minutes.map(closingOf));
     onStep('queued');
   };
   const close = async (minute: OpenMinute) => {

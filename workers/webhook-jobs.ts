@@ -6,7 +6,7 @@ import { DeadNodes } from '../src/webhooks/dead-nodes.ts';
 import type { Place, WebhookEvent } from '../src/webhooks/events.ts';
 import { postEvent } from '../src/webhooks/post.ts';
 import { keyOf, placeOf, WEBHOOK_NEWS, WebhookStore } from '../src/webhooks/webhook-store.ts';
-import { BULLMQ_PREFIX, MAX_STALLED_COUNT, openConnections } from './bullmq.ts';
+import { addJobs, BULLMQ_PREFIX, MAX_STALLED_COUNT, openConnections } from './bullmq.ts';
 
 const QUEUE = 'webhooks';
 const CONCURRENCY = 200;
@@ -61,7 +61,10 @@ export async function openWebhookWorker(
   const closing = new AbortController();
 
   const enqueue = (places: Place[]) =>
-    queue.addBulk(places.map((place) => sendingOf(place, firstRetryMs)));
+    addJobs(
+      queue,
+      places.map((place) => sendingOf(place, firstRetryMs)),
+    );
   const send = async (job: Job<Place>, token?: string) => {
     const place = job.data;
     const { accountId } = place;

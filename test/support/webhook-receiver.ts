@@ -1,5 +1,5 @@
-import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { WebhookEvent } from '../../src/webhooks/events.ts';
@@ -67,16 +67,20 @@ export class WebhookReceiver {
   }
 }
 
-export function storyOf(event: WebhookEvent): string {
+function storyOf(event: WebhookEvent): string {
   const { type } = event;
   if (type === 'quota_exhausted') return type;
   return 'peer' in event ? `${type} ${event.room}/${event.peer}` : `${type} ${event.room}`;
 }
 
-/** Whether a request is signed with a secret, as docs/operations.md says. */
-export function isSigned({ headers, body }: Received, secret: string): boolean {
-  const key = Buffer.from(secret.replace('whsec_', ''), 'base64');
-  const content = `${String(headers['webhook-id'])}.${String(headers['webhook-timestamp'])}.${body}`;
-  const signature = createHmac('sha256', key).update(content).digest('base64');
-  return headers['webhook-signature'] === `v1,${signature}`;
+/** Whether a request is signed with a secret, as the example in docs/operations.md finds out. */
+export async function isSigned({ headers, body }: Received, secret: string): Promise<boolean> {
+  const page = await readFile(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+  const [, example = ''] = /```js\n(import .*?)```/s.exec(page) ?? [];
+  const { isFromPartyline } = (await import(
+    `data:text/javascript,${encodeURIComponent(example)}`
+  )) as {
+    isFromPartyline(of: IncomingHttpHeaders, text: string, key: string): boolean;
+  };
+  return isFromPartyline(headers, body, secret);
 }
