@@ -80,7 +80,7 @@ export async function isSigned({ headers, body }: Received, secret: string): Pro
   const { isFromPartyline } = (await import(
     `data:text/javascript,${encodeURIComponent(example)}`
   )) as {
-    isFromPartyline(of: IncomingHttpHeaders, text: string, key: string): boolean;
+    isFromPartyline: (of: IncomingHttpHeaders, text: string, key: string) => boolean;
   };
   return isFromPartyline(headers, body, secret);
 }
