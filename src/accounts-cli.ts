@@ -15,10 +15,12 @@ import { type AccountChanges, Accounts, StoredAccountSchema } from './accounts/a
 const USAGE = `npm run accounts -- COMMAND [--json]
 
   create --name NAME --email EMAIL [--plan free|starter|pro] [--default-audio F] [--pinned-audio F]
+         [--webhook-url URL]
   list
   show ID
   set-plan ID free|starter|pro
   set-audio ID [--default-audio F] [--pinned-audio F]   "" takes one away
+  set-webhook ID URL    prints a new secret, which can be seen only now; "" takes the URL away
   suspend ID        its sockets close with 4403 at once; activate takes it back
   activate ID
   close ID          for good
@@ -33,7 +35,15 @@ gateway's own in DATA_DIR.
 
 type Options = Partial<
   Record<
-    'name' | 'email' | 'plan' | 'default-audio' | 'pinned-audio' | 'from' | 'to' | 'granularity',
+    | 'name'
+    | 'email'
+    | 'plan'
+    | 'default-audio'
+    | 'pinned-audio'
+    | 'webhook-url'
+    | 'from'
+    | 'to'
+    | 'granularity',
     string
   >
 >;
@@ -47,6 +57,10 @@ const queryValidator = Compile(UsageQuerySchema);
 const idOf = (text: string | undefined): number => {
   if (text && /^[1-9]\d*$/.test(text)) return Number(text);
   throw new PartylineError('bad_request', 'Say the number of the account.');
+};
+
+const needUrl = (): never => {
+  throw new PartylineError('bad_request', 'Say the URL; "" takes it away.');
 };
 
 const lineOf = (fields: object) =>
@@ -74,12 +88,15 @@ const audioOf = (options: Options): AccountChanges => {
 
 const COMMANDS: Record<string, Command> = {
   create: async ({ accounts }, _ids, options) => {
-    const { name = '', email = '', plan = 'free' } = options;
-    const given = { name, email, plan, ...audioOf(options) };
+    const { name = '', email = '', plan = 'free', 'webhook-url': url } = options;
+    const webhook = url === undefined ? {} : { webhook_url: url };
+    const given = { name, email, plan, ...audioOf(options), ...webhook };
     check({ ...given, id: 0, status: 'active' });
-    const { id } = await accounts.create(given as Parameters<Accounts['create']>[0]);
+    const created = await accounts.create(given as Parameters<Accounts['create']>[0]);
+    const { id, webhook_secret: secret } = created;
     const { apiKey } = await accounts.addKey(id);
-    return { json: { id, api_key: apiKey }, text: `account ${id}, key ${apiKey}` };
+    const json = { id, api_key: apiKey, ...(secret ? { webhook_secret: secret } : {}) };
+    return { json, text: `account ${id}, key ${apiKey}${secret ? `, secret ${secret}` : ''}` };
   },
   list: async ({ accounts }) => {
     const all = await accounts.list();
@@ -93,6 +110,7 @@ const COMMANDS: Record<string, Command> = {
   },
   'set-plan': change(([, plan]) => ({ plan: plan as 'free' })),
   'set-audio': change((_ids, options) => audioOf(options)),
+  'set-webhook': change(([, url]) => ({ webhook_url: url ?? needUrl() })),
   suspend: change(() => ({ status: 'suspended' })),
   activate: change(() => ({ status: 'active' })),
   close: change(() => ({ status: 'closed' })),
@@ -139,6 +157,7 @@ async function run(): Promise<void> {
       plan: { type: 'string' },
       'default-audio': { type: 'string' },
       'pinned-audio': { type: 'string' },
+      'webhook-url': { type: 'string' },
       from: { type: 'string' },
       to: { type: 'string' },
       granularity: { type: 'string' },

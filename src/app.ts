@@ -36,6 +36,7 @@ import { Quota } from './usage/quota.ts';
 import { UsageReporter } from './usage/usage-reporter.ts';
 import { UsageStore } from './usage/usage-store.ts';
 import { UsageWorkerProcess } from './usage/usage-worker-process.ts';
+import { Webhooks } from './webhooks/webhooks.ts';
 import { watchAccounts } from './signaling/account-watch.ts';
 import { Arrivals } from './signaling/arrivals.ts';
 import { KeptPlaces } from './signaling/kept-places.ts';
@@ -100,7 +101,8 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
   const accountWatch = await watchAccounts(redis, accounts, sessions, log);
   const usage = new UsageStore(redis);
   const meter = new Meter();
-  const quota = openQuota(usage, sessions);
+  const webhooks = opened.adopt(await Webhooks.open(redis, accounts, log), (part) => part.close());
+  const quota = openQuota(usage, sessions, webhooks);
   opened.adopt(openReporter(meter, usage, quota, sessions, log), (part) => part.close());
   for (let worker = 0; worker < settings.USAGE_WORKERS; worker += 1) {
     opened.adopt(new UsageWorkerProcess(settings, log), (part) => part.close());
@@ -208,6 +210,7 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     mediaWorkers: pool.pids.length,
     mediaWorkerCpuSeconds: await pool.cpuSeconds(),
     openMinutes: await usage.countOpen(),
+    webhooks: await webhooks.count(),
   }));
   registerWebSocketRoute(server, {
     authenticator,
@@ -238,7 +241,7 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
 }
 
 /** What happens when an account's minutes run low, or out. */
-function openQuota(usage: UsageStore, sessions: Sessions): Quota {
+function openQuota(usage: UsageStore, sessions: Sessions, webhooks: Webhooks): Quota {
   return new Quota(usage, {
     onWarning: (accountId, remainingMinutes, resetsAt) => {
       const warning = {
@@ -249,7 +252,8 @@ function openQuota(usage: UsageStore, sessions: Sessions): Quota {
         session.notify({ type: 'quota_warning', ...warning });
       }
     },
-    onExhausted: (accountId) => {
+    onExhausted: (accountId, resetsAt) => {
+      webhooks.quotaExhausted(accountId, resetsAt);
       for (const session of sessions.of(accountId)) session.exhaust();
     },
   });

@@ -1,10 +1,10 @@
-import { createNodeRedisClient, Queue, Worker } from 'bullmq';
+import { Queue, Worker } from 'bullmq';
 import type { FastifyBaseLogger } from 'fastify';
-import { KEY_PREFIX, newRedisClient, type RedisAddress } from '../src/store/redis.ts';
+import type { RedisAddress } from '../src/store/redis.ts';
 import type { OpenMinute, UsageStore } from '../src/usage/usage-store.ts';
+import { addJobs, BULLMQ_PREFIX, MAX_STALLED_COUNT, openConnections } from './bullmq.ts';
 
 const QUEUE = 'usage';
-const BULLMQ_PREFIX = `${KEY_PREFIX}bullmq`;
 /** A minute is closed so long after its end at the soonest: then every process has written what it counted. */
 const GRACE_MS = 10_000;
 const CONCURRENCY = 8;
@@ -43,21 +43,13 @@ export async function openUsageWorker(
   { keepDays, sweepEveryMs = 60_000, lockMs = 30_000, onStep = () => {} }: UsageWorkerOptions,
 ): Promise<UsageWorker> {
   const onFault = (fault: Error) => log.warn({ err: fault }, 'usage worker: a fault, tried again');
-  const clients: ReturnType<typeof newRedisClient>[] = [];
-  const connect = () => {
-    const client = newRedisClient(address, { isPatient: true });
-    clients.push(client);
-    const connection = createNodeRedisClient(client);
-    // It comes back by itself; a fault that nobody listens to would end the process.
-    connection.on('error', onFault);
-    return connection;
-  };
+  const { connect, close: closeConnections } = openConnections(address, onFault);
   const queue = new Queue<UsageJob>(QUEUE, { connection: connect(), prefix: BULLMQ_PREFIX });
   queue.on('error', onFault);
   const sweep = async () => {
     const minutes = await usage.listOpen(Date.now() - GRACE_MS);
     onStep('swept');
-    await queue.addBulk(minutes.map(closingOf));
+    await addJobs(queue, minutes.map(closingOf));
     onStep('queued');
   };
   const close = async (minute: OpenMinute) => {
@@ -74,8 +66,7 @@ export async function openUsageWorker(
       concurrency: CONCURRENCY,
       lockDuration: lockMs,
       stalledInterval: lockMs,
-      // What has stalled was its worker's fault, not its own.
-      maxStalledCount: 100,
+      maxStalledCount: MAX_STALLED_COUNT,
     },
   );
   worker.on('error', onFault);
@@ -89,8 +80,7 @@ export async function openUsageWorker(
     close: async () => {
       await worker.close();
       await queue.close();
-      // BullMQ leaves open what it has not opened itself.
-      for (const client of clients) if (client.isOpen) client.destroy();
+      closeConnections();
     },
   };
 }

@@ -8,6 +8,8 @@ const SAMPLES = 'opus|pcmu|pcma|pcm_(s16|f32)le;rate=(8|9|[1-4]\\d)\\d{3};channe
 /** The values of `audio_out` and `audio` (docs/protocol.md, "Audio formats"); an empty one takes the value away. */
 const HEARD_FORMAT = `^(${SAMPLES})?$`;
 const SENT_FORMAT = `^(${SAMPLES}|ogg_opus|webm_opus)?$`;
+/** Without a user and password, which fetch() refuses. */
+const WEBHOOK_URL = '^(https?://[^\\s/?#@\\\\]+([/?#]\\S*)?)?$';
 
 /** What clients see of an account (docs/protocol.md §1). */
 export const AccountSchema = Type.Object({
@@ -26,11 +28,23 @@ export const StoredAccountSchema = Type.Object({
   default_audio: Type.Optional(Type.String({ pattern: HEARD_FORMAT })),
   /** What its peers send who do not say what, where the operator knows. */
   pinned_audio: Type.Optional(Type.String({ pattern: SENT_FORMAT })),
+  /** Where its events are sent (docs/operations.md, "Webhooks"). */
+  webhook_url: Type.Optional(Type.String({ maxLength: 2048, pattern: WEBHOOK_URL })),
+});
+
+/** An account that has been made or changed. */
+export const ChangedAccountSchema = Type.Object({
+  ...StoredAccountSchema.properties,
+  /** What its webhooks are signed with from now on: shown once, when the URL is set. */
+  webhook_secret: Type.Optional(Type.String()),
 });
 
 export type Account = Static<typeof StoredAccountSchema>;
-/** What may be changed of one; an empty text takes a format away. */
+export type ChangedAccount = Static<typeof ChangedAccountSchema>;
+/** What may be changed of one; an empty text takes a format or the webhook URL away. */
 export type AccountChanges = Partial<Omit<Account, 'id' | 'created_at'>>;
+/** Where the events of an account are sent, and what they are signed with (`whsec_` and base64). */
+export type Webhook = { url: string; secret: string };
 
 /** An API key as an operator sees it. The key itself is shown once, when it is made. */
 export const ApiKeySchema = Type.Object({
@@ -52,7 +66,9 @@ const validator = Compile(StoredAccountSchema);
 const accountKey = (id: number) => `${KEY_PREFIX}account:${id}`;
 const accountKeysKey = (id: number) => `${KEY_PREFIX}account:${id}:keys`;
 const apiKeyKey = (hash: string) => `${KEY_PREFIX}key:${hash}`;
+const webhookSecretKey = (id: number) => `${KEY_PREFIX}account:${id}:webhook_secret`;
 const ALL_ACCOUNTS = `${KEY_PREFIX}accounts`;
+const ACCOUNTS_WITH_WEBHOOK = `${KEY_PREFIX}accounts:with_webhook`;
 const hashOf = (apiKey: string) => createHash('sha256').update(apiKey).digest('hex');
 
 /** Accounts and their API keys, in Redis. A key is kept only as its SHA-256: 256 random bits need no salt. */
@@ -63,14 +79,11 @@ export class Accounts {
     this.#redis = redis;
   }
 
-  async create(given: Omit<Account, 'id' | 'status' | 'created_at'>): Promise<Account> {
-    return this.#redis.run(async (client) => {
-      const id = await client.incr(`${KEY_PREFIX}account:last_id`);
-      const status = 'active' as const;
-      const account = { ...given, id, status, created_at: new Date().toISOString() };
-      await client.multi().hSet(accountKey(id), account).sAdd(ALL_ACCOUNTS, String(id)).exec();
-      return account;
-    });
+  /** @throws {PartylineError} `bad_request` if the webhook URL is none */
+  async create(given: Omit<Account, 'id' | 'status' | 'created_at'>): Promise<ChangedAccount> {
+    const id = await this.#redis.run((client) => client.incr(`${KEY_PREFIX}account:last_id`));
+    const created = { id, status: 'active', created_at: new Date().toISOString() } as const;
+    return this.#write(id, { ...given, ...created });
   }
 
   async find(id: number): Promise<Account | undefined> {
@@ -95,24 +108,28 @@ export class Accounts {
   }
 
   /**
-   * Changes an account; running nodes feel it at once.
+   * Changes an account; running nodes feel it at once. Setting the webhook URL makes a new secret.
    * @throws {PartylineError} `not_found`, `bad_request`
    */
-  async update(id: number, changes: AccountChanges): Promise<Account> {
+  async update(id: number, changes: AccountChanges): Promise<ChangedAccount> {
     const before = await this.need(id);
     if (before.status === 'closed') {
       throw new PartylineError('bad_request', `Account ${id} is closed for good.`);
     }
-    const entries = Object.entries(changes);
-    const emptied = entries.filter(([, value]) => value === '').map(([name]) => name);
-    const set = Object.fromEntries(entries.filter(([, value]) => value !== ''));
-    await this.#redis.run(async (client) => {
-      const change = client.multi();
-      if (Object.keys(set).length > 0) change.hSet(accountKey(id), set);
-      if (emptied.length > 0) change.hDel(accountKey(id), emptied);
-      await change.publish(ACCOUNT_CHANGES, String(id)).exec();
-    });
-    return this.need(id);
+    return this.#write(id, changes);
+  }
+
+  /** The accounts whose events are sent somewhere. */
+  async listWithWebhook(): Promise<number[]> {
+    const ids = await this.#redis.run((client) => client.sMembers(ACCOUNTS_WITH_WEBHOOK));
+    return ids.map(Number);
+  }
+
+  async findWebhook(id: number): Promise<Webhook | undefined> {
+    const [url, secret] = await this.#redis.run((client) =>
+      client.multi().hGet(accountKey(id), 'webhook_url').get(webhookSecretKey(id)).execTyped(),
+    );
+    return url === null || secret === null ? undefined : { url, secret };
   }
 
   /** Makes a new key for an account; this is the only time that it can be seen. */
@@ -176,6 +193,30 @@ export class Accounts {
     });
     const account = fields && parseAccount(fields);
     return account && { account, keyId: hash.slice(0, KEY_ID_DIGITS) };
+  }
+
+  async #write(id: number, fields: Partial<Account>): Promise<ChangedAccount> {
+    const { webhook_url: url } = fields;
+    if (url && !URL.canParse(url)) {
+      throw new PartylineError('bad_request', 'webhook_url is not a URL.');
+    }
+    const secret = url ? `whsec_${randomBytes(32).toString('base64')}` : undefined;
+    const entries = Object.entries(fields);
+    const emptied = entries.filter(([, value]) => value === '').map(([name]) => name);
+    const set = Object.fromEntries(entries.filter(([, value]) => value !== ''));
+    await this.#redis.run(async (client) => {
+      const change = client.multi();
+      if (Object.keys(set).length > 0) change.hSet(accountKey(id), set);
+      if (emptied.length > 0) change.hDel(accountKey(id), emptied);
+      if (secret) {
+        change.set(webhookSecretKey(id), secret).sAdd(ACCOUNTS_WITH_WEBHOOK, String(id));
+      } else if (url === '') {
+        change.del(webhookSecretKey(id)).sRem(ACCOUNTS_WITH_WEBHOOK, String(id));
+      }
+      change.sAdd(ALL_ACCOUNTS, String(id)).publish(ACCOUNT_CHANGES, String(id));
+      await change.exec();
+    });
+    return { ...(await this.need(id)), ...(secret ? { webhook_secret: secret } : {}) };
   }
 }
 

@@ -1,17 +1,23 @@
 import { Type } from 'typebox';
-import { type Accounts, ApiKeySchema, StoredAccountSchema } from '../accounts/accounts.ts';
+import {
+  type Accounts,
+  ApiKeySchema,
+  ChangedAccountSchema,
+  StoredAccountSchema,
+} from '../accounts/accounts.ts';
 import { reportUsage, UsageQuerySchema, UsageReportSchema } from '../usage/report.ts';
 import type { UsageStore } from '../usage/usage-store.ts';
 import type { RestServer } from './api-docs.ts';
 import type { RestGuard } from './rest.ts';
 
-const { name, email, plan, status, default_audio, pinned_audio } = StoredAccountSchema.properties;
-const audio = { default_audio, pinned_audio };
+const { name, email, plan, status, ...stored } = StoredAccountSchema.properties;
+const { default_audio, pinned_audio, webhook_url } = stored;
+const optional = { default_audio, pinned_audio, webhook_url };
 const NewAccountSchema = Type.Object(
-  { name, email, plan, ...audio },
+  { name, email, plan, ...optional },
   { additionalProperties: false },
 );
-const ChangesSchema = Type.Partial(Type.Object({ name, email, plan, status, ...audio }), {
+const ChangesSchema = Type.Partial(Type.Object({ name, email, plan, status, ...optional }), {
   additionalProperties: false,
 });
 const NewKeySchema = Type.Object({ key_id: Type.String(), api_key: Type.String() });
@@ -59,7 +65,7 @@ export function registerAdminRoutes(
         security,
         body: NewAccountSchema,
         response: {
-          201: Type.Object({ account: StoredAccountSchema, ...NewKeySchema.properties }),
+          201: Type.Object({ account: ChangedAccountSchema, ...NewKeySchema.properties }),
         },
       },
     },
@@ -96,7 +102,7 @@ export function registerAdminRoutes(
         security,
         params: IdSchema,
         body: ChangesSchema,
-        response: { 200: StoredAccountSchema },
+        response: { 200: ChangedAccountSchema },
       },
     },
     async (request) => {

@@ -13,6 +13,8 @@ export type Snapshot = {
   mediaWorkerCpuSeconds: number;
   /** Minutes of accounts that wait to be closed. */
   openMinutes: number;
+  /** Rooms that have events which wait to be sent, and events that were given up. */
+  webhooks: { waiting: number; dropped: number };
 };
 
 /** The figures of this node in Prometheus' format. No label tells one account or peer from another. */
@@ -52,6 +54,16 @@ export class Metrics {
       ({ mediaWorkerCpuSeconds }) => mediaWorkerCpuSeconds,
     );
     gauge('open_minutes', 'Minutes that wait to be closed', ({ openMinutes }) => openMinutes);
+    gauge(
+      'webhook_rooms_waiting',
+      'Rooms whose events wait to be sent',
+      ({ webhooks }) => webhooks.waiting,
+    );
+    gauge(
+      'webhook_events_dropped',
+      'Events that were given up, by all nodes',
+      ({ webhooks }) => webhooks.dropped,
+    );
   }
 
   admitted(): void {

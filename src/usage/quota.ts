@@ -12,7 +12,7 @@ export type QuotaEvents = {
   /** So little is left of the month's minutes; told once for each step. */
   onWarning: (accountId: number, remainingMinutes: number, resetsAt: string) => void;
   /** Nothing is left; told each time that this is seen while the account has peers in rooms. */
-  onExhausted: (accountId: number) => void;
+  onExhausted: (accountId: number, resetsAt: string) => void;
 };
 
 /** Peer-minutes that are left of a month, never below 0; a very large number on a plan without a limit. */
@@ -56,7 +56,7 @@ export class Quota {
     const steps = minutesPerMonth === undefined ? 0 : stepsBelow(remaining, minutesPerMonth);
     this.#known.set(accountId, { month, steps, isExhausted });
     if (isExhausted) {
-      this.#events.onExhausted(accountId);
+      this.#events.onExhausted(accountId, resetsAt(wallMs));
     } else if (steps > (before?.month === month ? before.steps : 0)) {
       this.#events.onWarning(accountId, remaining, resetsAt(wallMs));
     }

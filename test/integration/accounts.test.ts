@@ -102,6 +102,8 @@ describe("the operator's command", () => {
     [['set-plan', '99', 'pro']],
     [['suspend', 'all']],
     [['key-revoke', '1', 'no-such-key']],
+    [['create', '--name', 'x', '--email', 'a@b', '--webhook-url', 'ftp://x']],
+    [['set-webhook', '1']],
     [['dance']],
     [['list', '--unknown']],
   ])('%j: refused with a sentence and exit code 2', async (words) => {
@@ -112,6 +114,38 @@ describe("the operator's command", () => {
       stderr: expect.stringMatching(/\w+/) as string,
     });
   });
+});
+
+const SECRET = expect.stringMatching(/^whsec_[A-Za-z0-9+/]{43}=$/) as string;
+
+test('the secret of a webhook is shown when its URL is set, and only then', async () => {
+  const redis = await openRedis();
+  const gateway = await openGateway({ REDIS_URL: redis.url, OPERATOR_KEY });
+  const url = 'https://example.com/hook?of=ada';
+  const words = ['create', '--name', 'Ada', '--email', 'a@b', '--webhook-url', url];
+  const made = await accountsJson<{ id: number; webhook_secret: string }>(redis, ...words);
+  expect(made.webhook_secret).toEqual(SECRET);
+  const id = String(made.id);
+  const again = await accountsJson<{ webhook_secret: string }>(redis, 'set-webhook', id, url);
+  expect(again.webhook_secret).toEqual(SECRET);
+  expect(again.webhook_secret).not.toBe(made.webhook_secret);
+  const one = `${gateway.url}/api/admin/accounts/${id}`;
+  const patched = await rest(one, OPERATOR_KEY, 'PATCH', { webhook_url: url });
+  expect(patched.body).toMatchObject({ webhook_url: url, webhook_secret: SECRET });
+  const shown = [
+    await accounts(redis, 'show', id),
+    await accounts(redis, 'list'),
+    JSON.stringify((await rest(one, OPERATOR_KEY)).body),
+    JSON.stringify((await rest(`${gateway.url}/api/admin/accounts`, OPERATOR_KEY)).body),
+    JSON.stringify((await rest(one, OPERATOR_KEY, 'PATCH', { plan: 'pro' })).body),
+  ];
+  for (const text of shown) {
+    expect(text).toContain(url);
+    expect(text).not.toContain('whsec_');
+  }
+  const none = await accountsJson<object>(redis, 'set-webhook', id, '');
+  expect(none).not.toHaveProperty('webhook_url');
+  expect(none).not.toHaveProperty('webhook_secret');
 });
 
 describe('/api/admin', () => {
@@ -150,6 +184,9 @@ describe('/api/admin', () => {
     ['POST', '', { name: 'x', email: 'a@b', plan: 'pro', status: 'active' }, 400],
     ['PATCH', '/1', { id: 2 }, 400],
     ['PATCH', '/99', { plan: 'pro' }, 404],
+    ['PATCH', '/1', { webhook_url: 'http://user:secret@example.com' }, 400],
+    ['PATCH', '/1', { webhook_url: 'http://1.2.3.4.5/' }, 400],
+    ['PATCH', '/1', { webhook_secret: 'whsec_' }, 400],
     ['GET', '/zero', undefined, 400],
     ['GET', '/1/usage?from=never', undefined, 400],
     ['GET', '/1/usage?from=2020-01-01&granularity=minute', undefined, 400],

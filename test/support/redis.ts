@@ -7,15 +7,18 @@ import { eventually } from './gateway.ts';
 /** An operator's Redis: on a TCP port, and able to be stopped, cut and started again. */
 export class TestRedis {
   readonly #port: number;
+  readonly #dataDir: string | undefined;
   #child: ChildProcess;
 
-  private constructor(port: number) {
+  private constructor(port: number, dataDir: string | undefined) {
     this.#port = port;
-    this.#child = spawnRedis(port);
+    this.#dataDir = dataDir;
+    this.#child = spawnRedis(port, dataDir);
   }
 
-  static async start(): Promise<TestRedis> {
-    const redis = new TestRedis(await freePort());
+  /** @param dataDir where it keeps its append-only file; without, it forgets all when it ends */
+  static async start(dataDir?: string): Promise<TestRedis> {
+    const redis = new TestRedis(await freePort(), dataDir);
     await redis.#untilAnswering();
     return redis;
   }
@@ -40,10 +43,10 @@ export class TestRedis {
     await exited;
   }
 
-  /** Starts it again, with nothing of what it knew. */
+  /** Starts it again; without a folder, with nothing of what it knew. */
   async restart(): Promise<void> {
     await this.kill();
-    this.#child = spawnRedis(this.#port);
+    this.#child = spawnRedis(this.#port, this.#dataDir);
     await this.#untilAnswering();
   }
 
@@ -64,10 +67,11 @@ export class TestRedis {
   }
 }
 
-const spawnRedis = (port: number) =>
-  spawn('redis-server', ['--port', String(port), '--save', '', '--appendonly', 'no'], {
-    stdio: 'ignore',
-  });
+const spawnRedis = (port: number, dataDir: string | undefined) => {
+  const files = dataDir === undefined ? ['no'] : ['yes', '--dir', dataDir];
+  const options = ['--port', String(port), '--save', '', '--appendonly', ...files];
+  return spawn('redis-server', options, { stdio: 'ignore' });
+};
 
 async function freePort(): Promise<number> {
   const server = createServer();

@@ -1,0 +1,40 @@
+import type { WebhookStore } from './webhook-store.ts';
+import { BEAT_EVERY_MS } from './webhooks.ts';
+
+const DEAD_AFTER_MS = 3 * BEAT_EVERY_MS;
+
+/** Takes the peers of nodes out that were killed. Any number of processes may do so at once. */
+export class DeadNodes {
+  readonly #store: WebhookStore;
+  readonly #deadAfterMs: number;
+  /** By node: how often it had shown that it lives, and since when it has not done so again (monotonic, ms). */
+  #seen = new Map<string, { beats: string; sinceMs: number }>();
+
+  constructor(store: WebhookStore, deadAfterMs = DEAD_AFTER_MS) {
+    this.#store = store;
+    this.#deadAfterMs = deadAfterMs;
+  }
+
+  /**
+   * To be called regularly.
+   * @throws {PartylineError} `overloaded`
+   */
+  async sweep(): Promise<void> {
+    for (const [node, beats] of await this.#findSilent()) await this.#store.bury(node, beats);
+    await this.#store.takeOutDead();
+  }
+
+  async #findSilent(): Promise<[string, string][]> {
+    const nowMs = performance.now();
+    const before = this.#seen;
+    // While Redis is away nobody can show that he lives: that time does not count.
+    this.#seen = new Map();
+    for (const [node, beats] of await this.#store.readNodes()) {
+      const known = before.get(node);
+      this.#seen.set(node, known?.beats === beats ? known : { beats, sinceMs: nowMs });
+    }
+    return [...this.#seen]
+      .filter(([, { sinceMs }]) => nowMs - sinceMs > this.#deadAfterMs)
+      .map(([node, { beats }]) => [node, beats]);
+  }
+}

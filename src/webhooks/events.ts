@@ -1,0 +1,66 @@
+import { randomUUID } from 'node:crypto';
+import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
+
+/** What is told to an account's webhook (docs/operations.md, "Webhooks"), beside what all events have. */
+type WebhookNews =
+  | { type: 'room_started' | 'room_ended'; room: string }
+  | { type: 'peer_joined'; room: string; peer: string; kind: PeerKind }
+  | { type: 'peer_left'; room: string; peer: string; kind: PeerKind; reason: LeaveReason }
+  | { type: 'quota_exhausted'; resets_at: string };
+
+/** The body of a webhook. Its id stays the same, however often it is sent. */
+export type WebhookEvent = WebhookNews & { id: string; created_at: string; account_id: number };
+
+/** Whose events follow one another: those of a room, or (`room` is empty) those of the account itself. */
+export type Place = { accountId: number; room: string };
+
+/** A peer in a room, as it is known where it is connected. */
+export type PresentPeer = Place & { peer: string; kind: PeerKind };
+
+/** A change of what is so, with the events that are due if it is new. */
+export type Change =
+  | (PresentPeer & { op: 'join' | 'leave'; peerEvent: WebhookEvent; roomEvent: WebhookEvent })
+  /** Told once for all that have the same key, until so long after. */
+  | (Place & { op: 'once'; key: string; keptUntilMs: number; event: WebhookEvent });
+
+/** A peer came into a room. */
+export function joined(present: PresentPeer): Change {
+  const { accountId, room, peer, kind } = present;
+  return {
+    ...present,
+    op: 'join',
+    peerEvent: eventOf(accountId, { type: 'peer_joined', room, peer, kind }),
+    roomEvent: eventOf(accountId, { type: 'room_started', room }),
+  };
+}
+
+/** A peer went out of a room. */
+export function left(present: PresentPeer, reason: LeaveReason): Change {
+  const { accountId, room, peer, kind } = present;
+  return {
+    ...present,
+    op: 'leave',
+    peerEvent: eventOf(accountId, { type: 'peer_left', room, peer, kind, reason }),
+    roomEvent: eventOf(accountId, { type: 'room_ended', room }),
+  };
+}
+
+/** The minutes of an account are used up until a moment (ISO 8601). */
+export function exhausted(accountId: number, resetsAt: string): Change {
+  return {
+    op: 'once',
+    accountId,
+    room: '',
+    key: `exhausted:${accountId}:${resetsAt}`,
+    // A node whose clock is behind may tell it a little later.
+    keptUntilMs: Date.parse(resetsAt) + 86_400_000,
+    event: eventOf(accountId, { type: 'quota_exhausted', resets_at: resetsAt }),
+  };
+}
+
+const eventOf = (accountId: number, news: WebhookNews): WebhookEvent => ({
+  id: `evt_${randomUUID()}`,
+  created_at: new Date().toISOString(),
+  account_id: accountId,
+  ...news,
+});

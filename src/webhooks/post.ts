@@ -1,0 +1,36 @@
+import { createHmac } from 'node:crypto';
+import type { Webhook } from '../accounts/accounts.ts';
+
+/**
+ * Sends an event, signed as Standard Webhooks does (https://www.standardwebhooks.com): once, wherever a redirect may lead.
+ * @param body the event as JSON
+ * @throws {Error} unless it is answered with 2xx before the signal
+ */
+export async function postEvent(
+  { url, secret }: Webhook,
+  id: string,
+  body: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const timestamp = String(Math.floor(Date.now() / 1000));
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      'webhook-id': id,
+      'webhook-timestamp': timestamp,
+      'webhook-signature': `v1,${signatureOf(secret, `${id}.${timestamp}.${body}`)}`,
+    },
+    body,
+    redirect: 'manual',
+    signal,
+  });
+  // Of whatever length it is, nobody reads it.
+  await response.body?.cancel();
+  if (!response.ok) throw new Error(`the webhook answered ${response.status}`);
+}
+
+function signatureOf(secret: string, content: string): string {
+  const key = Buffer.from(secret.slice('whsec_'.length), 'base64');
+  return createHmac('sha256', key).update(content).digest('base64');
+}

@@ -1,0 +1,475 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { Accounts } from '../../src/accounts/accounts.ts';
+import { UsageStore } from '../../src/usage/usage-store.ts';
+import { joined, left, type WebhookEvent } from '../../src/webhooks/events.ts';
+import { WebhookStore } from '../../src/webhooks/webhook-store.ts';
+import { Webhooks } from '../../src/webhooks/webhooks.ts';
+import { openWebhookWorker, type WebhookWorkerOptions } from '../../workers/webhook-jobs.ts';
+import { eventually, silentLog as log } from '../support/gateway.ts';
+import { seededRandom } from '../support/random.ts';
+import { TestRedis } from '../support/redis.ts';
+import { useStack } from '../support/use-stack.ts';
+import { isSigned, WebhookReceiver } from '../support/webhook-receiver.ts';
+
+const { openRedis, openGateway, openStore, createAccount, enter, cleanUps } = useStack();
+
+const QUICK = { firstRetryMs: 20, lockMs: 1000, requestTimeoutMs: 300, sweepEveryMs: 60_000 };
+
+/** A Redis, an account with a webhook, and the server that its events are sent to. */
+async function openHook(redisOfTest?: TestRedis) {
+  const redis = redisOfTest ?? (await openRedis());
+  const receiver = await WebhookReceiver.start();
+  cleanUps.push(() => receiver.close());
+  const accounts = new Accounts(await openStore(redis));
+  const { id, webhook_secret: secret = '' } = await accounts.create({
+    name: 'Ada',
+    email: 'ada@example.com',
+    plan: 'pro',
+    webhook_url: receiver.url,
+  });
+  return { redis, receiver, accounts, id, secret };
+}
+
+/** The part of a node that tells webhooks. */
+async function openNode(redis: TestRedis, options: { maxWaiting?: number } = {}) {
+  const store = await openStore(redis);
+  const node = await Webhooks.open(store, new Accounts(store), log, options);
+  cleanUps.push(() => node.close());
+  return node;
+}
+
+async function openWorker(redis: TestRedis, options: WebhookWorkerOptions = {}) {
+  const store = await openStore(redis);
+  const parts = { redis: store, accounts: new Accounts(store), log };
+  const worker = await openWebhookWorker({ url: redis.url }, parts, { ...QUICK, ...options });
+  cleanUps.push(() => worker.close());
+  return worker;
+}
+
+const countWaiting = async (redis: TestRedis) => new WebhookStore(await openStore(redis)).count();
+
+const untilTaken = (receiver: WebhookReceiver, events: number, timeoutMs = 10_000) =>
+  eventually(`${events} events`, () => receiver.story.length === events, timeoutMs);
+
+const VISIT = ['room_started a', 'peer_joined a/ada', 'peer_left a/ada', 'room_ended a'];
+
+function visit(node: Webhooks, id: number, room = 'a', peer = 'ada'): void {
+  node.peerJoined(id, room, peer, 'websocket');
+  node.peerLeft(id, room, peer, 'left');
+}
+
+describe('what is sent', () => {
+  test('events in order, as the documentation says, signed with the secret of the account', async () => {
+    const { redis, receiver, accounts, id, secret } = await openHook();
+    await openWorker(redis);
+    const node = await openNode(redis);
+    const resetsAt = '2099-01-01T00:00:00.000Z';
+    visit(node, id);
+    await untilTaken(receiver, 4);
+    node.quotaExhausted(id, resetsAt);
+    await untilTaken(receiver, 5);
+    const head = {
+      id: expect.stringMatching(/^evt_[\w-]+$/) as string,
+      created_at: expect.stringMatching(/^\d{4}-.*Z$/) as string,
+      account_id: id,
+    };
+    const peer = { ...head, room: 'a', peer: 'ada', kind: 'websocket' };
+    expect(receiver.received.map(({ event }) => event)).toEqual([
+      { ...head, type: 'room_started', room: 'a' },
+      { ...peer, type: 'peer_joined' },
+      { ...peer, type: 'peer_left', reason: 'left' },
+      { ...head, type: 'room_ended', room: 'a' },
+      { ...head, type: 'quota_exhausted', resets_at: resetsAt },
+    ]);
+    for (const received of receiver.received) {
+      expect(received.headers['webhook-id']).toBe(received.event.id);
+      expect(received.headers['content-type']).toBe('application/json');
+      expect(await isSigned(received, secret)).toBe(true);
+      expect(await isSigned({ ...received, body: `${received.body} ` }, secret)).toBe(false);
+    }
+    const changed = await accounts.update(id, { webhook_url: receiver.url });
+    expect(changed.webhook_secret).not.toBe(secret);
+    visit(node, id);
+    await untilTaken(receiver, 9);
+    expect(await isSigned(receiver.received.at(-1)!, changed.webhook_secret!)).toBe(true);
+    expect(await isSigned(receiver.received.at(-1)!, secret)).toBe(false);
+  });
+
+  test('an account without a webhook costs no Redis command; when it gets one, who is there is told', async () => {
+    const { redis, receiver, accounts } = await openHook();
+    const { id } = await accounts.create({ name: 'Bob', email: 'bob@b', plan: 'pro' });
+    await openWorker(redis);
+    const node = await openNode(redis);
+    const store = await openStore(redis);
+    const evals = async () => {
+      const stats = await store.client.info('commandstats');
+      return /cmdstat_eval:calls=(\d+)/.exec(stats)?.[1];
+    };
+    const before = await evals();
+    visit(node, id, 'b');
+    node.peerJoined(id, 'b', 'bob', 'webrtc');
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(await evals()).toBe(before);
+    await accounts.update(id, { webhook_url: receiver.url });
+    await untilTaken(receiver, 2);
+    expect(receiver.story).toEqual(['room_started b', 'peer_joined b/bob']);
+    await accounts.update(id, { webhook_url: '' });
+    await eventually('nothing waits', async () => (await countWaiting(redis)).waiting === 0);
+    node.peerLeft(id, 'b', 'bob', 'left');
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect(receiver.story.length).toBe(2);
+  });
+
+  test('quota_exhausted once, however often and by however many nodes it is seen', async () => {
+    const { redis, receiver, id } = await openHook();
+    const nodes = [await openNode(redis), await openNode(redis)];
+    await openWorker(redis);
+    for (const month of ['2099-01', '2099-02']) {
+      for (const node of nodes) node.quotaExhausted(id, `${month}-01T00:00:00.000Z`);
+      for (const node of nodes) node.quotaExhausted(id, `${month}-01T00:00:00.000Z`);
+    }
+    for (const node of nodes) visit(node, id, `room ${nodes.indexOf(node)}`);
+    await untilTaken(receiver, 10);
+    const told = receiver.story.filter((event) => event === 'quota_exhausted');
+    expect(told.length).toBe(2);
+  });
+});
+
+describe('two nodes', () => {
+  test('a peer that goes from one to the other is there all the time, in whatever order that is told', async () => {
+    const { redis, receiver, id } = await openHook();
+    await openWorker(redis);
+    const [one, other] = [await openNode(redis), await openNode(redis)];
+    one.peerJoined(id, 'a', 'ada', 'websocket');
+    await untilTaken(receiver, 2);
+    other.peerJoined(id, 'a', 'ada', 'websocket');
+    other.peerJoined(id, 'b', 'eve', 'websocket');
+    await untilTaken(receiver, 4);
+    one.peerLeft(id, 'a', 'ada', 'replaced');
+    one.peerLeft(id, 'a', 'ada', 'replaced');
+    visit(one, id, 'c');
+    await untilTaken(receiver, 8);
+    other.peerLeft(id, 'a', 'ada', 'left');
+    await untilTaken(receiver, 10);
+    expect(receiver.story.filter((event) => / a/.test(event))).toEqual(VISIT);
+  });
+
+  test.each([1, 2, 3])(
+    'random calls, seed %i: each room is told as a sequence of calls one by one would be',
+    async (seed) => {
+      const { redis, receiver, id } = await openHook();
+      await openWorker(redis);
+      const nodes = [await openNode(redis), await openNode(redis)];
+      const random = seededRandom(seed);
+      const pick = (most: number) => Math.floor(random() * most);
+      const [rooms, peers] = [
+        ['a', 'b', 'c'],
+        ['ada', 'bob', 'eve'],
+      ];
+      for (let step = 0; step < 300; step += 1) {
+        const node = nodes[pick(2)]!;
+        const [room, peer] = [rooms[pick(3)]!, peers[pick(3)]!];
+        if (random() < 0.5) node.peerJoined(id, room, peer, 'websocket');
+        else node.peerLeft(id, room, peer, 'left');
+        if (random() < 0.2) await new Promise((resolve) => setTimeout(resolve, pick(3)));
+      }
+      for (const node of nodes) {
+        for (const room of rooms) for (const peer of peers) node.peerLeft(id, room, peer, 'left');
+      }
+      const store = new WebhookStore(await openStore(redis));
+      await Promise.all(nodes.map((node) => node.close()));
+      await eventually('all is sent', async () => (await store.count()).waiting === 0, 20_000);
+      expect(rooms.flatMap((room) => faultsOf(eventsOf(receiver, room)))).toEqual([]);
+      expect(receiver.mostAtOnce).toBe(1);
+    },
+  );
+
+  /** What is wrong: a room starts before the first joins and ends after the last left; who joins is not there, who leaves is. */
+  function faultsOf(events: WebhookEvent[]): WebhookEvent[] {
+    const present = new Set<string>();
+    let isOpen = false;
+    const isRight = (event: WebhookEvent): boolean => {
+      const wasOpen = isOpen;
+      if (event.type === 'room_started' || event.type === 'room_ended') isOpen = !isOpen;
+      if (event.type === 'room_started') return !wasOpen;
+      if (event.type === 'room_ended') return wasOpen && present.size === 0;
+      if (event.type === 'peer_left') return wasOpen && present.delete(event.peer);
+      return event.type === 'peer_joined' && wasOpen && present.size < present.add(event.peer).size;
+    };
+    const faults = events.filter((event) => !isRight(event));
+    return isOpen || events.length === 0 ? [...faults, ...events.slice(-1)] : faults;
+  }
+
+  const eventsOf = (receiver: WebhookReceiver, room: string) =>
+    receiver.taken
+      .map(({ event }) => event)
+      .filter((event) => 'room' in event && event.room === room);
+
+  test.each([1, 2, 3, 4])(
+    'random changes, some told twice, seed %i: the events are those of a model',
+    async (seed) => {
+      const store = new WebhookStore(await openStore(await openRedis()));
+      for (const node of ['one', 'other']) await store.register(node);
+      const random = seededRandom(seed);
+      const pick = <T>(of: T[]): T => of[Math.floor(random() * of.length)]!;
+      /** Who is there, and where he is connected. */
+      const model = new Set<string>();
+      const expected: string[] = [];
+      const isThere = (start: string) => [...model].some((who) => who.startsWith(start));
+      const numbers = { one: 0, other: 0 };
+      for (let step = 0; step < 400; step += 1) {
+        const [node, peer] = [pick(['one', 'other'] as const), pick(['ada', 'bob', 'eve'])];
+        const present = { accountId: 1, room: 'a', peer, kind: 'websocket' } as const;
+        const isJoin = random() < 0.5;
+        const [wasPeer, wasRoom] = [isThere(`${peer}/`), isThere('')];
+        if (isJoin) model.add(`${peer}/${node}`);
+        else model.delete(`${peer}/${node}`);
+        if (!wasRoom && isThere('')) expected.push('room_started');
+        if (wasPeer !== isThere(`${peer}/`)) expected.push(isJoin ? 'peer_joined' : 'peer_left');
+        if (wasRoom && !isThere('')) expected.push('room_ended');
+        numbers[node] += 1;
+        const change = isJoin ? joined(present) : left(present, 'left');
+        const numbered = { number: numbers[node], change };
+        await store.tell(node, [numbered], 0);
+        if (random() < 0.3) await store.tell(node, [numbered], 0);
+      }
+      const told: string[] = [];
+      const place = { accountId: 1, room: 'a' };
+      for (;;) {
+        const event = await store.head(place);
+        if (event === undefined) break;
+        told.push((JSON.parse(event) as WebhookEvent).type);
+        await store.remove(place, event, false);
+      }
+      expect(told).toEqual(expected);
+      expect(await store.count()).toEqual({ waiting: 0, dropped: 0 });
+    },
+  );
+
+  test('a node that dies: its peers are told to have left, those of the other stay', async () => {
+    const { redis, receiver, id } = await openHook();
+    await openWorker(redis, { sweepEveryMs: 100, deadAfterMs: 1000 });
+    const store = new WebhookStore(await openStore(redis));
+    const living = await openNode(redis);
+    living.peerJoined(id, 'a', 'ada', 'websocket');
+    await untilTaken(receiver, 2);
+    const beating = setInterval(() => void tellAlive(), 200);
+    cleanUps.push(() => clearInterval(beating));
+    const [node = ''] = (await store.readNodes()).keys();
+    const tellAlive = () => store.tell(node, [], 0);
+    await store.register('doomed');
+    await store.tellAgain('doomed', [
+      { accountId: id, room: 'a', peer: 'ada', kind: 'websocket' },
+      { accountId: id, room: 'a', peer: 'bob', kind: 'webrtc' },
+      { accountId: id, room: 'b', peer: 'eve', kind: 'webrtc' },
+    ]);
+    await untilTaken(receiver, 8);
+    expect(receiver.story.slice(5).toSorted()).toEqual([
+      'peer_left a/bob',
+      'peer_left b/eve',
+      'room_ended b',
+    ]);
+    expect([...(await store.readNodes()).keys()]).toEqual([node]);
+  });
+
+  test('a node that was taken for dead tells again who is with it', async () => {
+    const { redis, receiver, id } = await openHook();
+    await openWorker(redis, { sweepEveryMs: 100, deadAfterMs: 500 });
+    const node = await openNode(redis);
+    node.peerJoined(id, 'a', 'ada', 'websocket');
+    await untilTaken(receiver, 4);
+    node.peerJoined(id, 'a', 'bob', 'websocket');
+    await untilTaken(receiver, 7);
+    expect(receiver.story).toEqual([
+      ...VISIT,
+      'room_started a',
+      'peer_joined a/ada',
+      'peer_joined a/bob',
+    ]);
+  });
+});
+
+describe('a webhook that fails', () => {
+  test('500, a redirect, silence, slowness: tried again with the same id, and in order', async () => {
+    const { redis, receiver, id } = await openHook();
+    await openWorker(redis);
+    const node = await openNode(redis);
+    const random = seededRandom(1);
+    receiver.answer = async () => {
+      const outcome = random();
+      if (outcome < 0.1) return new Promise<number>(() => {});
+      if (outcome < 0.2) await new Promise((resolve) => setTimeout(resolve, 100));
+      if (outcome < 0.4) return 500;
+      return outcome < 0.5 ? 302 : 200;
+    };
+    for (let index = 0; index < 4; index += 1) {
+      visit(node, id);
+      visit(node, id, 'b');
+    }
+    await untilTaken(receiver, 32, 25_000);
+    const storyIn = (room: string) => receiver.story.filter((event) => event.includes(` ${room}`));
+    expect(storyIn('a')).toEqual([...VISIT, ...VISIT, ...VISIT, ...VISIT]);
+    expect(storyIn('b').length).toBe(16);
+    expect(receiver.received.length).toBeGreaterThan(32);
+    expect(receiver.mostAtOnce).toBe(1);
+  });
+
+  test('nobody there: what waits is sent when somebody is', async () => {
+    const { redis, accounts, id } = await openHook();
+    const gone = await WebhookReceiver.start();
+    await accounts.update(id, { webhook_url: gone.url });
+    const { port } = gone;
+    await gone.close();
+    await openWorker(redis);
+    visit(await openNode(redis), id);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const back = await WebhookReceiver.start(port);
+    cleanUps.push(() => back.close());
+    await untilTaken(back, 4);
+    expect(back.story).toEqual(VISIT);
+  });
+
+  test('an event that is never taken is given up at last and counted, and the next ones are sent', async () => {
+    const { redis, receiver, id } = await openHook();
+    await openWorker(redis, { firstRetryMs: 1 });
+    receiver.answer = ({ event }) => (event.type === 'peer_joined' ? 500 : 200);
+    visit(await openNode(redis), id);
+    await untilTaken(receiver, 3, 20_000);
+    expect(receiver.story).toEqual([VISIT[0], VISIT[2], VISIT[3]]);
+    const refused = receiver.received.filter(({ event }) => event.type === 'peer_joined');
+    expect(refused.length).toBe(12);
+    expect(new Set(refused.map(({ event }) => event.id)).size).toBe(1);
+    await eventually('counted', async () => (await countWaiting(redis)).dropped === 1);
+  });
+
+  test('one that hangs, with many rooms, does not hold up the webhook of another account', async () => {
+    const { redis, receiver, accounts, id } = await openHook();
+    const other = await WebhookReceiver.start();
+    cleanUps.push(() => other.close());
+    const made = { name: 'Bob', email: 'bob@b', plan: 'pro', webhook_url: other.url } as const;
+    const { id: otherId } = await accounts.create(made);
+    await openWorker(redis, { requestTimeoutMs: 10_000 });
+    receiver.answer = () => new Promise<number>(() => {});
+    const node = await openNode(redis);
+    for (let room = 0; room < 400; room += 1) visit(node, id, `room ${room}`);
+    await eventually('it hangs', () => receiver.received.length >= 20);
+    visit(node, otherId);
+    await untilTaken(other, 4, 8000);
+    expect(receiver.received.length).toBe(20);
+  });
+});
+
+describe('faults', () => {
+  test('a worker that is killed in the middle of a request: another sends the same event again, and the rest', async () => {
+    const { redis, receiver, id } = await openHook();
+    const program = fileURLToPath(new URL('../support/webhook-worker.ts', import.meta.url));
+    const doomed = spawn(process.execPath, [program, redis.url], { stdio: 'inherit' });
+    receiver.answer = () => new Promise<number>(() => {});
+    visit(await openNode(redis), id);
+    await eventually('a request', () => receiver.received.length === 1, 15_000);
+    const exited = once(doomed, 'exit');
+    doomed.kill('SIGKILL');
+    await exited;
+    receiver.answer = () => 204;
+    await openWorker(redis);
+    await untilTaken(receiver, 4, 15_000);
+    expect(receiver.story).toEqual(VISIT);
+    expect(receiver.received[0]!.event).toEqual(receiver.taken[0]!.event);
+  });
+
+  test.each(['hangs', 'is killed'] as const)(
+    'Redis %s and comes back: nothing is lost, all is in order',
+    async (what) => {
+      const folder = await mkdtemp(join(tmpdir(), 'partyline-redis-'));
+      cleanUps.push(() => rm(folder, { recursive: true }));
+      const redis = await TestRedis.start(folder);
+      cleanUps.push(() => redis.kill());
+      const { receiver, id } = await openHook(redis);
+      await openWorker(redis, { sweepEveryMs: 500 });
+      const node = await openNode(redis);
+      node.peerJoined(id, 'a', 'ada', 'websocket');
+      await untilTaken(receiver, 2);
+      if (what === 'hangs') redis.hang();
+      else await redis.kill();
+      node.peerJoined(id, 'a', 'bob', 'websocket');
+      visit(node, id, 'a', 'eve');
+      await new Promise((resolve) => setTimeout(resolve, 3000));
+      node.peerLeft(id, 'a', 'ada', 'left');
+      if (what === 'hangs') redis.goOn();
+      else await redis.restart();
+      await untilTaken(receiver, 6, 15_000);
+      expect(receiver.story).toEqual([
+        'room_started a',
+        'peer_joined a/ada',
+        'peer_joined a/bob',
+        'peer_joined a/eve',
+        'peer_left a/eve',
+        'peer_left a/ada',
+      ]);
+    },
+  );
+
+  test('more to tell than is kept while Redis is away: what is so in the end is told, the rest counted', async () => {
+    const { redis, receiver, id } = await openHook();
+    await openWorker(redis);
+    const node = await openNode(redis, { maxWaiting: 10 });
+    node.peerJoined(id, 'a', 'ada', 'websocket');
+    await untilTaken(receiver, 2);
+    redis.hang();
+    node.peerJoined(id, 'a', 'bob', 'websocket');
+    node.peerLeft(id, 'a', 'ada', 'left');
+    for (let index = 0; index < 25; index += 1) visit(node, id, 'a', `guest ${index}`);
+    redis.goOn();
+    await eventually('all is told', () => receiver.story.includes('peer_left a/ada'));
+    expect(receiver.story).toContain('peer_joined a/bob');
+    expect(receiver.story).not.toContain('room_ended a');
+    expect((await countWaiting(redis)).dropped).toBeGreaterThan(0);
+  });
+
+  test('no event is left behind that comes as its room has just been emptied', async () => {
+    const { redis, receiver, id } = await openHook();
+    await openWorker(redis);
+    const node = await openNode(redis);
+    receiver.answer = ({ event }) => {
+      // The next one comes while the job of this one ends: at once, and a moment later.
+      if (event.type === 'room_ended') {
+        const again = receiver.taken.length;
+        if (again < 400) setTimeout(() => visit(node, id), (again / 40) * Math.random());
+      }
+      return 200;
+    };
+    visit(node, id);
+    await untilTaken(receiver, 404, 20_000);
+    expect(receiver.received.length).toBe(404);
+  });
+});
+
+test('a gateway tells that the minutes are used up, and /metrics has the counts', async () => {
+  const { redis, receiver, accounts } = await openHook();
+  const gateway = await openGateway({ REDIS_URL: redis.url, USAGE_WORKERS: '1' });
+  const { id, apiKey } = await createAccount(redis, 'free');
+  await accounts.update(id, { webhook_url: receiver.url });
+  await enter(gateway, 'ada', { api_key: apiKey });
+  await new UsageStore(await openStore(redis)).write([
+    {
+      writer: 'before',
+      accountId: id,
+      minute: new Date().toISOString().slice(0, 16),
+      room: 'a',
+      websocketMs: 100 * 60_000,
+      webrtcMs: 0,
+      peakPeers: 1,
+    },
+  ]);
+  const isTold = () => receiver.story.includes('quota_exhausted');
+  await eventually('it is told', isTold, 20_000);
+  const metrics = await (await fetch(`${gateway.url}/metrics`)).text();
+  expect(metrics).toMatch(/^partyline_webhook_rooms_waiting \d/m);
+  expect(metrics).toMatch(/^partyline_webhook_events_dropped 0/m);
+});

@@ -1,0 +1,10 @@
+import { Accounts } from '../../src/accounts/accounts.ts';
+import { Redis } from '../../src/store/redis.ts';
+import { openWebhookWorker } from '../../workers/webhook-jobs.ts';
+import { silentLog as log } from './gateway.ts';
+
+/** A webhook worker in a process of its own, that may be killed: `node … URL`. */
+const [url = ''] = process.argv.slice(2);
+const redis = await Redis.connect({ url }, log);
+const parts = { redis, accounts: new Accounts(redis), log };
+await openWebhookWorker({ url }, parts, { lockMs: 1000, firstRetryMs: 100 });

@@ -1,0 +1,34 @@
+import { createNodeRedisClient, type JobsOptions } from 'bullmq';
+import { KEY_PREFIX, newRedisClient, type RedisAddress } from '../src/store/redis.ts';
+
+export const BULLMQ_PREFIX = `${KEY_PREFIX}bullmq`;
+
+/** What has stalled was its worker's fault, not its own: it is taken up again so often. */
+export const MAX_STALLED_COUNT = 100;
+
+/** The connections of a worker and its queue, which wait for a Redis that is away. */
+export function openConnections(address: RedisAddress, onFault: (fault: Error) => void) {
+  const clients: ReturnType<typeof newRedisClient>[] = [];
+  return {
+    connect: () => {
+      const client = newRedisClient(address, { isPatient: true });
+      clients.push(client);
+      const connection = createNodeRedisClient(client);
+      // It comes back by itself; a fault that nobody listens to would end the process.
+      connection.on('error', onFault);
+      return connection;
+    },
+    /** BullMQ leaves open what it has not opened itself. */
+    close: () => {
+      for (const client of clients) if (client.isOpen) client.destroy();
+    },
+  };
+}
+
+/** One by one: `addBulk` of BullMQ 6.7 adds nothing any more when Redis was restarted, and has lost BullMQ's scripts. */
+export async function addJobs<T>(
+  queue: { add(name: string, data: T, opts: JobsOptions): Promise<unknown> },
+  jobs: { name: string; data: T; opts: JobsOptions }[],
+): Promise<void> {
+  await Promise.all(jobs.map(({ name, data, opts }) => queue.add(name, data, opts)));
+}
