@@ -113,6 +113,7 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
         rtcListenIp: settings.RTC_LISTEN_IP,
         rtcAnnouncedAddress: settings.RTC_ANNOUNCED_ADDRESS,
         rtcPort: settings.RTC_PORT,
+        routerMaxConsumers: settings.ROUTER_MAX_CONSUMERS,
       },
       log,
     ),
@@ -181,7 +182,7 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     peers: meter.countPeers(),
     mixThreads: mixHost.threads,
     mediaWorkers: pool.pids.length,
-    mediaWorkerCpuSeconds: await pool.cpuSeconds(),
+    mediaWorkerCpuSeconds: pool.cpuSeconds,
     openMinutes: await usage.countOpen(),
   }));
   registerWebSocketRoute(server, {
