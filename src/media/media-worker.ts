@@ -14,9 +14,9 @@ const OPUS: RouterRtpCodecCapability = {
 };
 
 /** A media worker is asked so often what it has used; it answers within a millisecond, a busy one within some. */
-const PROBE_EVERY_MS = 400;
+const PROBE_EVERY_MS = 500;
 /**
- * So many probes without an answer, 1.2 to 1.6 s, and it hangs. Several, because after a stall of this process one falls
+ * So many probes without an answer, 1.5 to 2 s, and it hangs. Several, because after a stall of this process one falls
  * due before the answer to the one before it has been read.
  */
 const HUNG_AFTER_PROBES = 3;

@@ -71,6 +71,11 @@ export class PlainLeg {
     }
   }
 
+  /** It was closed, by whoever opened it or because its media worker died. */
+  get isClosed(): boolean {
+    return this.#closed;
+  }
+
   /** Makes room for one more speaker. */
   async produce(): Promise<PlainProducer> {
     const ssrc = this.#newSsrc();

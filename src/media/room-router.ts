@@ -4,7 +4,7 @@ import { Branch } from './branch.ts';
 import type { MediaWorker } from './media-worker.ts';
 import { pipe } from './pipe.ts';
 import { PlainLeg } from './plain-leg.ts';
-import type { WebRtcLeg, WebRtcLegEvents } from './webrtc-leg.ts';
+import { mediaLost, type WebRtcLeg, type WebRtcLegEvents } from './webrtc-leg.ts';
 
 export type RoomRouterParts = {
   /** The best media worker besides those that are taken, if there is one. */
@@ -61,10 +61,18 @@ export class RoomRouter {
     return this.#primary.router.rtpCapabilities;
   }
 
-  /** Opens a browser's leg where there is room for it: on a further media worker, if need be. */
+  /**
+   * Opens a browser's leg where there is room for it: on a further media worker, if need be.
+   * @throws {PartylineError} `media_lost` if a media worker of the room dies, or hangs, meanwhile
+   */
   async openWebRtcLeg(events: WebRtcLegEvents): Promise<WebRtcLeg> {
-    const branch = await this.#branchForLeg();
-    return branch.openLeg(events, (producer) => this.#publishedOn(branch, producer));
+    try {
+      const branch = await this.#branchForLeg();
+      return await branch.openLeg(events, (producer) => this.#publishedOn(branch, producer));
+    } catch (fault) {
+      if (this.#closed) throw mediaLost(fault);
+      throw fault;
+    }
   }
 
   /**

@@ -79,7 +79,7 @@ export class WebRtcLeg {
   /** @throws {PartylineError} `bad_message` for a transport that is not this leg's, or is connected already */
   async connect(transportId: string, dtlsParameters: DtlsParameters): Promise<void> {
     const transport = this.#transport(transportId);
-    await refused('connect_transport', transport.connect({ dtlsParameters }));
+    await this.#refused('connect_transport', transport.connect({ dtlsParameters }));
   }
 
   /**
@@ -94,7 +94,7 @@ export class WebRtcLeg {
     this.#producer = 'opening';
     let producer: Producer | undefined;
     try {
-      producer = await refused(
+      producer = await this.#refused(
         'produce',
         this.#sendTransport.produce({ kind: 'audio', rtpParameters }),
       );
@@ -167,14 +167,19 @@ export class WebRtcLeg {
     }
     return this.#producer;
   }
-}
 
-/** mediasoup answers parameters that it cannot take with a rejection: the client's fault, not ours. */
-async function refused<T>(what: string, request: Promise<T>): Promise<T> {
-  try {
-    return await request;
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : 'refused';
-    throw new PartylineError('bad_message', `${what}: ${reason}.`, { cause });
+  /** mediasoup answers parameters that it cannot take with a rejection: the client's fault, unless the leg has gone. */
+  async #refused<T>(what: string, request: Promise<T>): Promise<T> {
+    try {
+      return await request;
+    } catch (cause) {
+      if (this.#sendTransport.closed) throw mediaLost(cause);
+      const reason = cause instanceof Error ? cause.message : 'refused';
+      throw new PartylineError('bad_message', `${what}: ${reason}.`, { cause });
+    }
   }
 }
+
+/** What a browser is told whose media worker died, or hung, while it asked for something. */
+export const mediaLost = (cause: unknown) =>
+  new PartylineError('media_lost', 'The media worker of the room died.', { cause });

@@ -119,6 +119,25 @@ describe('a media worker that hangs', () => {
   });
 });
 
+test('while the media workers hang: who begins to speak is not thrown out, a browser that comes is put off', async () => {
+  const gateway = await openGateway();
+  const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
+  const browser = await enterAsBrowser(gateway, 'browser');
+  for (const pid of gateway.mediaWorkerPids()) stop(pid);
+  const tone = await opusTone(1000, 0.5, 3000);
+  const playing = play(alice, tone);
+  const late = await connect(gateway, { peer: 'late', room: '__lobby__' });
+  late.send({ type: 'join', room: 'a', media: 'webrtc' });
+  await browser.next('media_restarted');
+  await playing;
+  await eventually('every frame is heard', () => bob.frames.length === tone.length);
+  expect(await late.next('error')).toMatchObject({ code: 'media_lost', retryable: true });
+  await late.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+  for (const client of [alice, bob, browser]) {
+    expect(client.messages.map(({ type }) => type)).not.toContain('error');
+  }
+});
+
 describe('a media worker that keeps dying', () => {
   test('is retried ever more seldom, while the other one takes rooms', async () => {
     const pool = await openPool();
