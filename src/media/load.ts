@@ -15,7 +15,7 @@ const SHARE_A_CONSUMER = 0.0005;
 const SHARE_A_ROUTER = 0.005;
 
 /** The load of a media worker as one figure: the CPU that it uses, and what its routers and consumers may come to. */
-export const loadOf = ({ cpuShare, routers, consumers }: MediaWorkerLoad): number =>
+const loadOf = ({ cpuShare, routers, consumers }: MediaWorkerLoad): number =>
   cpuShare + consumers * SHARE_A_CONSUMER + routers * SHARE_A_ROUTER;
 
 /** The one with the least load, the first of several; undefined if there is none. */

@@ -1,7 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
 import { createWorker } from 'mediasoup';
-import type { Router, RouterRtpCodecCapability, WebRtcServer, Worker } from 'mediasoup/types';
+import type {
+  Router,
+  RouterRtpCodecCapability,
+  WebRtcServer,
+  Worker,
+  WorkerSettings,
+} from 'mediasoup/types';
 import type { MediaWorkerLoad } from './load.ts';
 import type { MediaSettings } from './media-settings.ts';
 
@@ -64,7 +70,7 @@ export class MediaWorker {
   ): Promise<MediaWorker> {
     const { rtcListenIp: ip, rtcAnnouncedAddress, workerBin } = settings;
     const port = settings.rtcPort + index;
-    const worker = await createWorker({ workerBin, logLevel: 'warn' });
+    const worker = await createWorkerThatStays({ workerBin, logLevel: 'warn' });
     const started = new MediaWorker(worker, index, port, log);
     const announced = rtcAnnouncedAddress ? { announcedAddress: rtcAnnouncedAddress } : {};
     try {
@@ -184,4 +190,18 @@ export class MediaWorker {
       });
     });
   }
+}
+
+/** mediasoup closes its workers by itself on SIGTERM, while clients may have some time yet to leave. */
+function createWorkerThatStays(settings: WorkerSettings): Promise<Worker> {
+  const signals = (['SIGINT', 'SIGTERM'] as const).map((signal) => ({
+    signal,
+    ours: process.listeners(signal),
+  }));
+  const worker = createWorker(settings);
+  for (const { signal, ours } of signals) {
+    const theirs = process.listeners(signal).filter((listener) => !ours.includes(listener));
+    for (const listener of theirs) process.removeListener(signal, listener);
+  }
+  return worker;
 }
