@@ -98,6 +98,13 @@ const SettingsSchema = Type.Object({
     maximum: 65535,
     description: 'The last of them',
   }),
+  ROUTER_MAX_CONSUMERS: Type.Integer({
+    default: 500,
+    minimum: 1,
+    maximum: 1_000_000,
+    description:
+      'A room with so many consumers (browsers × speakers) on a media worker takes its next browser to another',
+  }),
   OPUS_BITRATE_BPS: Type.Integer({
     default: 32000,
     minimum: 6000,

@@ -119,6 +119,7 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
         rtcListenIp: settings.RTC_LISTEN_IP,
         rtcAnnouncedAddress: settings.RTC_ANNOUNCED_ADDRESS,
         rtcPort: settings.RTC_PORT,
+        routerMaxConsumers: settings.ROUTER_MAX_CONSUMERS,
       },
       log,
     ),
@@ -208,7 +209,7 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     peers: meter.countPeers(),
     mixThreads: mixHost.threads,
     mediaWorkers: pool.pids.length,
-    mediaWorkerCpuSeconds: await pool.cpuSeconds(),
+    mediaWorkerCpuSeconds: pool.cpuSeconds,
     openMinutes: await usage.countOpen(),
     webhooks: await webhooks.count(),
   }));

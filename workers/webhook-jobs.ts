@@ -122,11 +122,10 @@ export async function openWebhookWorker(
   worker.on('failed', (job, fault) =>
     log.warn({ err: fault, account: job?.data.accountId }, 'webhooks: an event was not taken'),
   );
-  await redis.subscribe(
-    WEBHOOK_NEWS,
-    (place) => tryTo(enqueue([placeOf(place)])),
-    () => tryTo(sweep()),
-  );
+  await redis.subscribe(WEBHOOK_NEWS, {
+    onMessage: (place) => tryTo(enqueue([placeOf(place)])),
+    onGap: () => tryTo(sweep()),
+  });
   const timer = setInterval(() => tryTo(sweep()), sweepEveryMs);
   tryTo(sweep());
   return {

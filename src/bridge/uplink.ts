@@ -162,14 +162,17 @@ export class Uplink {
   }
 
   #openFor(opening: State & { name: 'opening' }): void {
-    this.#open(opening).catch((fault: unknown) => {
+    const leg = this.#leg();
+    this.#open(opening, leg).catch((fault: unknown) => {
+      if (this.#state !== opening) return;
       // A leg that goes takes its requests with it; what is said then is said on the next.
-      if (this.#state === opening) this.#events.onFault(fault);
+      if (leg.isClosed) this.#state = { name: 'idle' };
+      else this.#events.onFault(fault);
     });
   }
 
-  async #open(opening: { held: RoutedPacket[] }): Promise<void> {
-    const producer = await this.#leg().produce();
+  async #open(opening: { held: RoutedPacket[] }, leg: PlainLeg): Promise<void> {
+    const producer = await leg.produce();
     if (this.#state !== opening) {
       producer.close();
       return;

@@ -1,36 +1,27 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
-import { createWorker } from 'mediasoup';
-import type { WebRtcServer, Worker } from 'mediasoup/types';
+import { leastLoaded } from './load.ts';
+import type { MediaSettings } from './media-settings.ts';
+import { type MediaWorkerDescription, MediaWorkerSlot } from './media-worker-slot.ts';
+import type { MediaWorker } from './media-worker.ts';
 import { RoomRouter } from './room-router.ts';
 
-export type MediaSettings = {
-  mediaWorkers: number;
-  workerBin: string;
-  rtcListenIp: string;
-  /** Told to browsers in place of `rtcListenIp`; empty if they are the same. */
-  rtcAnnouncedAddress: string;
-  /** UDP and TCP port of the first media worker's WebRtcServer; each further one takes the next. */
-  rtcPort: number;
-};
+/** Who asks for a router while no media worker runs is told so after this time: one that keeps dying may be long away. */
+const MAX_WAIT_MS = 5000;
 
-type MediaWorker = { worker: Worker; webRtcServer: WebRtcServer; routers: Set<RoomRouter> };
-
-/** A media worker that dies is replaced after this time; one that keeps dying does not keep the process busy. */
-const REPLACE_AFTER_MS = 500;
-
-/** The media workers of this process: mediasoup child processes, each with one port for all its browsers. */
+/** The media workers of this process, and which of them takes what. */
 export class MediaWorkerPool {
   readonly #settings: MediaSettings;
   readonly #log: FastifyBaseLogger;
-  readonly #workers = new Map<number, MediaWorker>();
-  /** Resolves when the media worker is there again, rejects when this attempt failed and the next is made. */
-  readonly #replacements = new Map<number, Promise<void>>();
-  readonly #closing = new AbortController();
+  readonly #slots: MediaWorkerSlot[];
 
   private constructor(settings: MediaSettings, log: FastifyBaseLogger) {
     this.#settings = settings;
     this.#log = log;
+    this.#slots = Array.from(
+      { length: settings.mediaWorkers },
+      (_, index) => new MediaWorkerSlot(index, settings, log),
+    );
   }
 
   /**
@@ -39,105 +30,81 @@ export class MediaWorkerPool {
    */
   static async open(settings: MediaSettings, log: FastifyBaseLogger): Promise<MediaWorkerPool> {
     const pool = new MediaWorkerPool(settings, log);
-    try {
-      const indexes = Array.from({ length: settings.mediaWorkers }, (_, index) => index);
-      await Promise.all(indexes.map((index) => pool.#start(index)));
-    } catch (fault) {
-      pool.close();
-      throw fault;
+    const starts = await Promise.allSettled(pool.#slots.map((slot) => slot.open()));
+    const failed = starts.find((start) => start.status === 'rejected');
+    if (failed) {
+      await pool.close();
+      throw failed.reason;
     }
     return pool;
   }
 
   /** The process ids of the media workers, for those who measure what they cost. */
   get pids(): number[] {
-    return [...this.#workers.values()].map(({ worker }) => worker.pid);
+    return this.#running.map(({ pid }) => pid);
   }
 
   /** CPU that the media workers which run have used, in seconds. */
-  async cpuSeconds(): Promise<number> {
-    const usages = await Promise.all(
-      [...this.#workers.values()].map(({ worker }) => worker.getResourceUsage()),
-    );
-    return (
-      usages.reduce((sum, { ru_utime: user, ru_stime: system }) => sum + user + system, 0) / 1000
-    );
+  get cpuSeconds(): number {
+    return this.#running.reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0);
+  }
+
+  /** How each media worker fares, for operators. */
+  describe(): MediaWorkerDescription[] {
+    return this.#slots.map((slot) => slot.describe());
   }
 
   /** How many routers the media workers themselves know of; for those who look for leaks. */
   async countRouters(): Promise<number> {
-    const dumps = await Promise.all([...this.#workers.values()].map(({ worker }) => worker.dump()));
-    return dumps.reduce((count, { routerIds }) => count + routerIds.length, 0);
+    const counts = await Promise.all(this.#running.map((worker) => worker.countRouters()));
+    return counts.reduce((sum, count) => sum + count, 0);
   }
 
   /**
-   * Opens a router for one room on the media worker that has the fewest; when all have died, on the first that is
-   * replaced: those whom a death has put out come back before that.
-   * @param onLost called once if the media worker dies under it
+   * Opens the router of one room on the media worker with the least load; while none runs, on the first that is replaced.
+   * @param onLost called once if a media worker dies under it
+   * @throws {Error} if none has been replaced within 5 s
    */
   async openRouter(onLost: () => void): Promise<RoomRouter> {
-    if (this.#workers.size === 0) await Promise.any(this.#replacements.values());
-    const [least] = [...this.#workers.values()].toSorted((a, b) => a.routers.size - b.routers.size);
-    if (!least) throw new Error('no media worker is running');
-    const router = await RoomRouter.open(least.worker, least.webRtcServer, {
-      onClosed: () => least.routers.delete(router),
-      onLost,
-    });
-    least.routers.add(router);
-    return router;
-  }
-
-  get #closed(): boolean {
-    return this.#closing.signal.aborted;
-  }
-
-  close(): void {
-    if (this.#closed) return;
-    this.#closing.abort();
-    for (const { worker } of this.#workers.values()) worker.close();
-    this.#workers.clear();
-  }
-
-  async #start(index: number): Promise<void> {
-    const { rtcListenIp: ip, rtcAnnouncedAddress, rtcPort, workerBin } = this.#settings;
-    const worker = await createWorker({ workerBin, logLevel: 'warn', appData: { index } });
-    const log = this.#log.child({ mediaWorker: index, mediaWorkerPid: worker.pid });
-    const announced = rtcAnnouncedAddress ? { announcedAddress: rtcAnnouncedAddress } : {};
-    const port = rtcPort + index;
-    try {
-      const webRtcServer = await worker.createWebRtcServer({
-        listenInfos: [
-          { protocol: 'udp', ip, port, ...announced },
-          { protocol: 'tcp', ip, port, ...announced },
-        ],
-      });
-      if (this.#closed) throw new Error('closed while a media worker was starting');
-      this.#workers.set(index, { worker, webRtcServer, routers: new Set() });
-    } catch (cause) {
-      worker.close();
-      throw new Error(`WebRTC port ${port} on ${ip} cannot be opened (RTC_LISTEN_IP, RTC_PORT)`, {
-        cause,
-      });
+    for (;;) {
+      const worker =
+        this.#choose([]) ?? leastLoaded(this.#running) ?? (await this.#firstReplaced());
+      try {
+        return await RoomRouter.open(worker, {
+          chooseOther: (taken) => this.#choose(taken),
+          maxConsumers: this.#settings.routerMaxConsumers,
+          log: this.#log,
+          onLost,
+        });
+      } catch (fault) {
+        // It hung, or died, after it had been chosen.
+        if (!worker.isLost) throw fault;
+      }
     }
-    worker.on('died', (fault) => {
-      log.error({ err: fault }, 'media worker died; it is being replaced');
-      this.#workers.delete(index);
-      this.#replaceLater(index);
-    });
-    log.info({ rtcPort: port }, 'media worker started');
   }
 
-  #replaceLater(index: number): void {
-    const { signal } = this.#closing;
-    const replaced = delay(REPLACE_AFTER_MS, undefined, { signal }).then(() => this.#start(index));
-    this.#replacements.set(index, replaced);
-    replaced.then(
-      () => this.#replacements.delete(index),
-      (fault: unknown) => {
-        if (this.#closed) return;
-        this.#log.error({ err: fault, mediaWorker: index }, 'media worker could not be replaced');
-        this.#replaceLater(index);
-      },
+  /** Resolves when the processes have gone. */
+  async close(): Promise<void> {
+    await Promise.all(this.#slots.map((slot) => slot.close()));
+  }
+
+  get #running(): MediaWorker[] {
+    return this.#slots.flatMap(({ worker }) => worker ?? []);
+  }
+
+  #choose(taken: MediaWorker[]): MediaWorker | undefined {
+    return leastLoaded(
+      this.#running.filter((worker) => worker.isResponsive && !taken.includes(worker)),
     );
+  }
+
+  async #firstReplaced(): Promise<MediaWorker> {
+    const waiting = new AbortController();
+    const patience = delay(MAX_WAIT_MS, undefined, { signal: waiting.signal }).catch(() => {});
+    await Promise.race([...this.#slots.map(({ running }) => running), patience]);
+    waiting.abort();
+    const worker = leastLoaded(this.#running);
+    if (!worker) throw new Error('no media worker is running');
+    return worker;
   }
 }

@@ -1,10 +1,5 @@
-import type {
-  PipeTransport,
-  Producer,
-  Router,
-  RtpParameters,
-  SrtpParameters,
-} from 'mediasoup/types';
+import type { PipeTransport, Router, RtpParameters, SrtpParameters } from 'mediasoup/types';
+import type { Publish } from './pipe.ts';
 
 export type PipeSettings = {
   listenIp: string;
@@ -33,22 +28,22 @@ export class NodePipe {
   readonly id: string;
   readonly address: PipeAddress;
   readonly #transport: PipeTransport;
-  readonly #published: (producer: Producer) => Promise<void>;
+  readonly #publish: Publish;
 
-  private constructor(transport: PipeTransport, published: (producer: Producer) => Promise<void>) {
+  private constructor(transport: PipeTransport, publish: Publish) {
     const { srtpParameters, tuple } = transport;
     if (!srtpParameters) throw new Error('the media worker gave a pipe no SRTP key');
     this.id = transport.id;
     this.address = { ip: tuple.localAddress, port: tuple.localPort, srtpParameters };
     this.#transport = transport;
-    this.#published = published;
+    this.#publish = publish;
   }
 
-  /** @param published called with each producer that comes in, before it is heard */
+  /** @param publish called with each producer that comes in, before it is heard */
   static async open(
     router: Router,
     { listenIp, announcedAddress, portRange }: PipeSettings,
-    published: (producer: Producer) => Promise<void>,
+    publish: Publish,
   ): Promise<NodePipe> {
     const transport = await router.createPipeTransport({
       listenInfo: {
@@ -61,7 +56,7 @@ export class NodePipe {
       enableRtx: false,
       enableSctp: false,
     });
-    return new NodePipe(transport, published);
+    return new NodePipe(transport, publish);
   }
 
   /** Once, with the address of the other end. @throws {TypeError} if mediasoup cannot take it */
@@ -89,7 +84,7 @@ export class NodePipe {
   /** Makes what the other end sends a producer of this node's router, of the same id. */
   async receive(id: string, rtpParameters: RtpParameters): Promise<PipedIn> {
     const producer = await this.#transport.produce({ id, kind: 'audio', rtpParameters });
-    await this.#published(producer);
+    await this.#publish(producer);
     return {
       get paused() {
         return producer.paused;

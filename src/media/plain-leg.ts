@@ -2,15 +2,12 @@ import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import type { Consumer, PlainTransport, Producer, Router } from 'mediasoup/types';
 import { isRtcp, readSsrc } from '../rtp/packet.ts';
+import { LOOPBACK, LOOPBACK_LISTEN_INFO, SOCKET_BUFFERS } from './loopback.ts';
+import type { Publish } from './pipe.ts';
 
-const LOOPBACK = '127.0.0.1';
 const AUDIO_LEVEL_URI = 'urn:ietf:params:rtp-hdrext:ssrc-audio-level';
 const AUDIO_LEVEL_ID = 1;
 const PAYLOAD_TYPE = 100;
-/** Room for a second of a hundred speakers, should either process be held up. */
-const SOCKET_BUFFER_BYTES = 1 << 20;
-/** Below the range from which the kernel hands out ports, where the WebRtcServers' could be taken by chance. */
-const PORT_RANGE = { min: 10000, max: 19999 };
 
 /** A producer that is fed by plain RTP: what the packets must carry. */
 export type PlainProducer = {
@@ -37,25 +34,27 @@ export type PlainConsumer = {
 export class PlainLeg {
   readonly #transport: PlainTransport;
   readonly #socket: Socket;
+  readonly #publish: Publish;
   readonly #receivers = new Map<number, (datagram: Buffer) => void>();
   readonly #ssrcs = new Set<number>();
   #closed = false;
 
-  private constructor(transport: PlainTransport, socket: Socket) {
+  private constructor(transport: PlainTransport, socket: Socket, publish: Publish) {
     this.#transport = transport;
     this.#socket = socket;
+    this.#publish = publish;
     socket.on('message', (datagram) => this.#receive(datagram));
   }
 
-  static async open(router: Router): Promise<PlainLeg> {
-    const buffers = { recvBufferSize: SOCKET_BUFFER_BYTES, sendBufferSize: SOCKET_BUFFER_BYTES };
-    const socket = createSocket({ type: 'udp4', ...buffers });
+  /** @param publish is told of each producer before anybody else is */
+  static async open(router: Router, publish: Publish): Promise<PlainLeg> {
+    const socket = createSocket({ type: 'udp4', ...SOCKET_BUFFERS });
     try {
       const listening = once(socket, 'listening');
       socket.bind(0, LOOPBACK);
       await listening;
       const transport = await router.createPlainTransport({
-        listenInfo: { protocol: 'udp', ip: LOOPBACK, portRange: PORT_RANGE, ...buffers },
+        listenInfo: LOOPBACK_LISTEN_INFO,
         rtcpMux: true,
         comedia: false,
       });
@@ -65,18 +64,23 @@ export class PlainLeg {
       await connected;
       // A send that the dying media worker no longer takes is reported here; its death is told by the router.
       socket.on('error', () => {});
-      return new PlainLeg(transport, socket);
+      return new PlainLeg(transport, socket, publish);
     } catch (fault) {
       socket.close();
       throw fault;
     }
   }
 
+  /** It was closed, by whoever opened it or because its media worker died. */
+  get isClosed(): boolean {
+    return this.#closed;
+  }
+
   /** Makes room for one more speaker. */
   async produce(): Promise<PlainProducer> {
     const ssrc = this.#newSsrc();
     this.#ssrcs.add(ssrc);
-    let producer: Producer;
+    let producer: Producer | undefined;
     try {
       producer = await this.#transport.produce({
         kind: 'audio',
@@ -94,12 +98,15 @@ export class PlainLeg {
           encodings: [{ ssrc }],
         },
       });
+      await this.#publish(producer);
     } catch (fault) {
       this.#ssrcs.delete(ssrc);
+      producer?.close();
       throw fault;
     }
+    const { id } = producer;
     return {
-      id: producer.id,
+      id,
       ssrc,
       payloadType: PAYLOAD_TYPE,
       levelExtensionId: AUDIO_LEVEL_ID,

@@ -1,78 +1,181 @@
-import type { Router, RtpCapabilities, WebRtcServer, Worker } from 'mediasoup/types';
+import type { FastifyBaseLogger } from 'fastify';
+import type { Producer, RtpCapabilities } from 'mediasoup/types';
+import { Branch } from './branch.ts';
+import type { MediaWorker } from './media-worker.ts';
 import { NodePipe, type PipeSettings } from './node-pipe.ts';
+import { pipe } from './pipe.ts';
 import { PlainLeg } from './plain-leg.ts';
-import { WebRtcLeg, type WebRtcLegEvents } from './webrtc-leg.ts';
+import { mediaLost, type WebRtcLeg, type WebRtcLegEvents } from './webrtc-leg.ts';
+
+export type RoomRouterParts = {
+  /** The best media worker besides those that are taken, if there is one. */
+  chooseOther: (taken: MediaWorker[]) => MediaWorker | undefined;
+  /** So many consumers on one media worker, and the next browser goes to another. */
+  maxConsumers: number;
+  log: FastifyBaseLogger;
+  /** A media worker of it died, and the whole of it is closed; called once. */
+  onLost: () => void;
+};
 
 /**
- * The mediasoup router of one room, and its two kinds of legs: one plain leg that carries every WebSocket peer, and a
- * WebRTC leg for each browser.
+ * The media of one room. It begins on one media worker, the primary branch, with one plain leg that carries every WebSocket
+ * peer, and a WebRTC leg for each browser. Browsers that are too many for it are put on branches on other media workers;
+ * every producer is piped to the primary branch, and from there to all others, under one id.
  */
 export class RoomRouter {
-  readonly plainLeg: PlainLeg;
-  readonly #router: Router;
-  readonly #webRtcServer: WebRtcServer;
-  readonly #onClosed: () => void;
+  readonly #parts: RoomRouterParts;
+  readonly #primary: Branch;
+  /** The primary first, then in the order in which they are filled; a branch has every producer when it is added. */
+  readonly #branches: Branch[];
+  readonly #opening = new Set<Branch>();
+  #spreading: Promise<boolean> | undefined;
+  /** As they are on the primary branch. */
+  readonly #producers = new Set<Producer>();
+  #plainLeg: PlainLeg | undefined;
+  #closed = false;
 
-  private constructor(
-    router: Router,
-    webRtcServer: WebRtcServer,
-    plainLeg: PlainLeg,
-    onClosed: () => void,
-  ) {
-    this.#router = router;
-    this.#webRtcServer = webRtcServer;
-    this.plainLeg = plainLeg;
-    this.#onClosed = onClosed;
+  private constructor(primary: Branch, parts: RoomRouterParts) {
+    this.#primary = primary;
+    this.#branches = [primary];
+    this.#parts = parts;
   }
 
-  /** @param events `onClosed`: it is no more, for whatever reason; `onLost`: its media worker died */
-  static async open(
-    worker: Worker,
-    webRtcServer: WebRtcServer,
-    events: { onClosed: () => void; onLost: () => void },
-  ): Promise<RoomRouter> {
-    const router = await worker.createRouter({
-      mediaCodecs: [
-        {
-          kind: 'audio',
-          mimeType: 'audio/opus',
-          clockRate: 48000,
-          channels: 2,
-          parameters: { useinbandfec: 1 },
-        },
-      ],
-    });
+  /** @throws {Error} if the media worker dies, or hangs, meanwhile */
+  static async open(worker: MediaWorker, parts: RoomRouterParts): Promise<RoomRouter> {
+    const primary = await Branch.open(worker, { onEmpty: () => {}, onLost: () => room.#lost() });
+    const room = new RoomRouter(primary, parts);
     try {
-      const plainLeg = await PlainLeg.open(router);
-      const room = new RoomRouter(router, webRtcServer, plainLeg, events.onClosed);
-      router.on('workerclose', () => {
-        room.close();
-        events.onLost();
-      });
+      room.#plainLeg = await PlainLeg.open(primary.router, (producer) => room.published(producer));
       return room;
     } catch (fault) {
-      router.close();
+      room.close();
       throw fault;
     }
   }
 
+  get plainLeg(): PlainLeg {
+    if (this.#plainLeg) return this.#plainLeg;
+    throw new Error('the router has not been opened yet');
+  }
+
   get rtpCapabilities(): RtpCapabilities {
-    return this.#router.rtpCapabilities;
+    return this.#primary.router.rtpCapabilities;
   }
 
-  openWebRtcLeg(events: WebRtcLegEvents): Promise<WebRtcLeg> {
-    return WebRtcLeg.open(this.#router, this.#webRtcServer, events);
+  /**
+   * Opens a browser's leg where there is room for it: on a further media worker, if need be.
+   * @throws {PartylineError} `media_lost` if a media worker of the room dies, or hangs, meanwhile
+   */
+  async openWebRtcLeg(events: WebRtcLegEvents): Promise<WebRtcLeg> {
+    try {
+      const branch = await this.#branchForLeg();
+      return await branch.openLeg(events, (producer) => this.#publishedOn(branch, producer));
+    } catch (fault) {
+      if (this.#closed) throw mediaLost(fault);
+      throw fault;
+    }
   }
 
-  /** Opens this node's end of a pipe to the room's router on another node. */
+  /**
+   * Has a producer that is on the primary branch be heard on all others; whoever makes one there calls this before anybody
+   * is told of it. Resolves when it can be consumed everywhere.
+   */
+  async published(producer: Producer, origin = this.#primary): Promise<void> {
+    this.#producers.add(producer);
+    producer.observer.once('close', () => this.#producers.delete(producer));
+    const others = [...this.#branches, ...this.#opening].filter(
+      (branch) => branch !== this.#primary && branch !== origin,
+    );
+    await Promise.all(others.map(({ router }) => pipe(producer, this.#primary.router, router)));
+  }
+
+  /** Opens this node's end of a pipe to the same room on another node. */
   openNodePipe(settings: PipeSettings): Promise<NodePipe> {
-    return NodePipe.open(this.#router, settings, async () => {});
+    return NodePipe.open(this.#primary.router, settings, (producer) => this.published(producer));
   }
 
-  /** Closes the router and with it every transport, producer and consumer. */
+  /** Closes the routers and with them every transport, producer and consumer. */
   close(): void {
-    this.plainLeg.close();
-    this.#router.close();
-    this.#onClosed();
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#plainLeg?.close();
+    for (const branch of [...this.#branches, ...this.#opening]) branch.close();
+  }
+
+  async #publishedOn(branch: Branch, producer: Producer): Promise<void> {
+    if (branch === this.#primary) return this.published(producer);
+    const onPrimary = await pipe(producer, branch.router, this.#primary.router);
+    if (onPrimary) await this.published(onPrimary, branch);
+  }
+
+  /** The first branch that has room; when none has and there is no further media worker, the one with the fewest legs. */
+  async #branchForLeg(): Promise<Branch> {
+    for (;;) {
+      const roomy = this.#branches.find((branch) => this.#hasRoom(branch));
+      if (roomy) return roomy;
+      this.#spreading ??= this.#spread().finally(() => (this.#spreading = undefined));
+      if (await this.#spreading) continue;
+      const [emptiest] = this.#branches.toSorted((one, other) => one.legs - other.legs);
+      return emptiest ?? this.#primary;
+    }
+  }
+
+  /** Every browser consumes every producer, as soon as it has asked to. */
+  #hasRoom({ legs }: Branch): boolean {
+    return legs * this.#producers.size < this.#parts.maxConsumers;
+  }
+
+  /** Opens one more branch, and has every producer be heard there; false if that cannot be. */
+  async #spread(): Promise<boolean> {
+    const { chooseOther, log } = this.#parts;
+    const worker = chooseOther(this.#branches.map((branch) => branch.worker));
+    if (!worker || this.#closed) return false;
+    let branch: Branch | undefined;
+    try {
+      branch = await Branch.open(worker, {
+        onEmpty: () => this.#drawBack(branch),
+        onLost: () => this.#branchLost(branch),
+      });
+      await this.#fill(branch);
+      return true;
+    } catch (fault) {
+      branch?.close();
+      log.warn({ err: fault, mediaWorker: worker.index }, 'a room could not spread');
+      return false;
+    }
+  }
+
+  async #fill(branch: Branch): Promise<void> {
+    if (this.#closed) throw new Error('the room was closed meanwhile');
+    this.#opening.add(branch);
+    try {
+      const { router: primary } = this.#primary;
+      await Promise.all(
+        [...this.#producers].map((producer) => pipe(producer, primary, branch.router)),
+      );
+      if (branch.router.closed) throw new Error('closed meanwhile');
+      this.#branches.push(branch);
+    } finally {
+      this.#opening.delete(branch);
+    }
+  }
+
+  /** A branch that nobody is on is closed; the pipes to it close with its router. */
+  #drawBack(branch: Branch | undefined): void {
+    const index = branch ? this.#branches.indexOf(branch) : -1;
+    if (index < 1) return;
+    this.#branches.splice(index, 1);
+    branch?.close();
+  }
+
+  /** A branch that nobody is on yet is no loss. */
+  #branchLost(branch: Branch | undefined): void {
+    if (branch && this.#branches.includes(branch)) this.#lost();
+  }
+
+  #lost(): void {
+    if (this.#closed) return;
+    this.close();
+    this.#parts.onLost();
   }
 }

@@ -10,6 +10,17 @@ import type {
   WebRtcTransport,
 } from 'mediasoup/types';
 import { PartylineError } from '../protocol/errors.ts';
+import type { Publish } from './pipe.ts';
+
+/** Where a leg is, and what must be known there of it. */
+export type WebRtcLegPlace = {
+  router: Router;
+  webRtcServer: WebRtcServer;
+  /** Is told of what the browser produces before anybody else is. */
+  publish: Publish;
+  /** The leg has closed. */
+  onClosed: () => void;
+};
 
 export type WebRtcLegEvents = {
   /** Somebody who was listened to has stopped producing. */
@@ -24,35 +35,33 @@ export type TransportOptions = Pick<
 
 /** One browser's side of a router: a transport to send, a transport to receive, and what runs over them. */
 export class WebRtcLeg {
-  readonly #router: Router;
+  readonly #place: WebRtcLegPlace;
   readonly #sendTransport: WebRtcTransport;
   readonly #recvTransport: WebRtcTransport;
   readonly #events: WebRtcLegEvents;
   readonly #consumers = new Map<string, Consumer>();
   #producer: Producer | 'opening' | undefined;
+  #closed = false;
 
   private constructor(
-    router: Router,
+    place: WebRtcLegPlace,
     sendTransport: WebRtcTransport,
     recvTransport: WebRtcTransport,
     events: WebRtcLegEvents,
   ) {
-    this.#router = router;
+    this.#place = place;
     this.#sendTransport = sendTransport;
     this.#recvTransport = recvTransport;
     this.#events = events;
   }
 
-  static async open(
-    router: Router,
-    webRtcServer: WebRtcServer,
-    events: WebRtcLegEvents,
-  ): Promise<WebRtcLeg> {
+  static async open(place: WebRtcLegPlace, events: WebRtcLegEvents): Promise<WebRtcLeg> {
+    const { router, webRtcServer } = place;
     const options = { webRtcServer, enableUdp: true, enableTcp: true, preferUdp: true };
     const sendTransport = await router.createWebRtcTransport(options);
     try {
       const recvTransport = await router.createWebRtcTransport(options);
-      return new WebRtcLeg(router, sendTransport, recvTransport, events);
+      return new WebRtcLeg(place, sendTransport, recvTransport, events);
     } catch (fault) {
       sendTransport.close();
       throw fault;
@@ -70,7 +79,7 @@ export class WebRtcLeg {
   /** @throws {PartylineError} `bad_message` for a transport that is not this leg's, or is connected already */
   async connect(transportId: string, dtlsParameters: DtlsParameters): Promise<void> {
     const transport = this.#transport(transportId);
-    await refused('connect_transport', transport.connect({ dtlsParameters }));
+    await this.#refused('connect_transport', transport.connect({ dtlsParameters }));
   }
 
   /**
@@ -83,16 +92,20 @@ export class WebRtcLeg {
     }
     if (this.#producer) throw new PartylineError('bad_message', 'produce: already producing.');
     this.#producer = 'opening';
+    let producer: Producer | undefined;
     try {
-      this.#producer = await refused(
+      producer = await this.#refused(
         'produce',
         this.#sendTransport.produce({ kind: 'audio', rtpParameters }),
       );
-      return this.#producer.id;
+      await this.#place.publish(producer);
     } catch (fault) {
       this.#producer = undefined;
+      producer?.close();
       throw fault;
     }
+    this.#producer = producer;
+    return producer.id;
   }
 
   async pauseProducer(producerId: string): Promise<void> {
@@ -108,7 +121,7 @@ export class WebRtcLeg {
     producerId: string,
     rtpCapabilities: RtpCapabilities,
   ): Promise<{ id: string; rtpParameters: RtpParameters } | undefined> {
-    if (!this.#router.canConsume({ producerId, rtpCapabilities })) return undefined;
+    if (!this.#place.router.canConsume({ producerId, rtpCapabilities })) return undefined;
     const consumer = await this.#recvTransport.consume({
       producerId,
       rtpCapabilities,
@@ -132,11 +145,14 @@ export class WebRtcLeg {
     return this.#transport(transportId).restartIce();
   }
 
-  /** Closes both transports, and with them the producer and the consumers. */
+  /** Closes both transports, and with them the producer and the consumers. Idempotent. */
   close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
     this.#sendTransport.close();
     this.#recvTransport.close();
     this.#consumers.clear();
+    this.#place.onClosed();
   }
 
   #transport(id: string): WebRtcTransport {
@@ -151,14 +167,19 @@ export class WebRtcLeg {
     }
     return this.#producer;
   }
-}
 
-/** mediasoup answers parameters that it cannot take with a rejection: the client's fault, not ours. */
-async function refused<T>(what: string, request: Promise<T>): Promise<T> {
-  try {
-    return await request;
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : 'refused';
-    throw new PartylineError('bad_message', `${what}: ${reason}.`, { cause });
+  /** mediasoup answers parameters that it cannot take with a rejection: the client's fault, unless the leg has gone. */
+  async #refused<T>(what: string, request: Promise<T>): Promise<T> {
+    try {
+      return await request;
+    } catch (cause) {
+      if (this.#sendTransport.closed) throw mediaLost(cause);
+      const reason = cause instanceof Error ? cause.message : 'refused';
+      throw new PartylineError('bad_message', `${what}: ${reason}.`, { cause });
+    }
   }
 }
+
+/** What a browser is told whose media worker died, or hung, while it asked for something. */
+export const mediaLost = (cause: unknown) =>
+  new PartylineError('media_lost', 'The media worker of the room died.', { cause });

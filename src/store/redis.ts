@@ -80,7 +80,7 @@ export class Redis {
       // It has been logged.
       void subscribed.then(listener.onGap);
     }
-    return () => this.#subscriber.remove(channel);
+    return () => this.#subscriber.remove(channel, listener);
   }
 
   /** Whether Redis answers. */

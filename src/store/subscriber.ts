@@ -8,11 +8,14 @@ export type ChannelListener = {
   onGap: () => void;
 };
 
-/** All that this process hears over Redis, on one connection that does nothing else; a channel has one listener. */
+/** All that this process hears over Redis, on one connection that does nothing else. */
 export class Subscriber {
   readonly #client: Client;
   readonly #log: FastifyBaseLogger;
-  readonly #listeners = new Map<string, ChannelListener & { onSubscribed: () => void }>();
+  readonly #channels = new Map<string, Set<ChannelListener>>();
+
+  /** Those that are not heard yet. */
+  readonly #waiting = new Map<ChannelListener, () => void>();
 
   private constructor(client: Client, log: FastifyBaseLogger) {
     this.#client = client;
@@ -28,48 +31,56 @@ export class Subscriber {
     return subscriber;
   }
 
-  /**
-   * Resolves when the channel is heard: when Redis is away, once it is back.
-   * @throws {Error} if the channel has a listener
-   */
+  /** Resolves when the channel is heard: when Redis is away, once it is back. */
   async add(channel: string, listener: ChannelListener): Promise<void> {
-    if (this.#listeners.has(channel)) throw new Error(`${channel} has a listener`);
-    const subscribed = Promise.withResolvers<void>();
-    this.#listeners.set(channel, { ...listener, onSubscribed: subscribed.resolve });
+    const listeners = this.#channels.get(channel) ?? new Set();
+    this.#channels.set(channel, listeners.add(listener));
+    const heard = new Promise<void>((resolve) => this.#waiting.set(listener, resolve));
     this.#subscribe(channel);
-    return subscribed.promise;
+    return heard;
   }
 
-  remove(channel: string): void {
-    if (!this.#listeners.delete(channel)) return;
+  remove(channel: string, listener: ChannelListener): void {
+    const listeners = this.#channels.get(channel);
+    this.#waiting.delete(listener);
+    if (!listeners?.delete(listener) || listeners.size > 0) return;
+    this.#channels.delete(channel);
     this.#client.unsubscribe(channel, this.#onMessage).catch((fault: unknown) => {
       this.#log.debug({ err: fault, channel }, 'not unsubscribed; what comes is dropped');
     });
   }
 
   close(): void {
-    this.#listeners.clear();
+    this.#channels.clear();
+    this.#waiting.clear();
     this.#client.destroy();
   }
 
+  /** What the client is subscribed to already, it hears once all the same. */
   #subscribe(channel: string): void {
     this.#client.subscribe(channel, this.#onMessage).then(
-      () => this.#listeners.get(channel)?.onSubscribed(),
+      () => this.#subscribed(channel),
       (fault: unknown) => {
         this.#log.warn({ err: fault, channel }, 'not subscribed; tried again when redis is back');
       },
     );
   }
 
+  #subscribed(channel: string): void {
+    for (const listener of this.#channels.get(channel) ?? []) {
+      this.#waiting.get(listener)?.();
+      this.#waiting.delete(listener);
+    }
+  }
+
   readonly #onMessage = (message: string, channel: string): void => {
-    this.#listeners.get(channel)?.onMessage(message);
+    for (const { onMessage } of this.#channels.get(channel) ?? []) onMessage(message);
   };
 
-  /** The client itself subscribes again to what it was subscribed to; once more does no harm. */
   #isBack(): void {
-    for (const [channel, listener] of this.#listeners) {
+    for (const [channel, listeners] of this.#channels) {
       this.#subscribe(channel);
-      listener.onGap();
+      for (const { onGap } of listeners) onGap();
     }
   }
 }

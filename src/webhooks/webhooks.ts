@@ -66,7 +66,7 @@ export class Webhooks {
     const webhooks = new Webhooks(redis, accounts, log, maxWaiting);
     webhooks.#listening = new Set(listening);
     const reload = () => void webhooks.#reload();
-    await redis.subscribe(ACCOUNT_CHANGES, reload, reload);
+    await redis.subscribe(ACCOUNT_CHANGES, { onMessage: reload, onGap: reload });
     // What was changed before it could be heard.
     await webhooks.#reload();
     return webhooks;
@@ -100,14 +100,17 @@ export class Webhooks {
     return this.#store.count();
   }
 
-  /** Tells what is left, if Redis is there; if not, the peers of this node are taken out like those of a dead one. */
+  /**
+   * Tells what is left, if Redis is there. Peers whose places are kept here, or of whom it could not be told, are taken out
+   * like those of a dead node, unless they are on another by then.
+   */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     this.#closing.abort();
     await this.#working;
     await this.#work();
     try {
-      if (this.#node) await this.#store.retire(this.#node);
+      if (this.#node && this.#present.size === 0) await this.#store.retire(this.#node);
     } catch (fault) {
       this.#log.error({ err: fault, changes: this.#waiting.length }, 'webhooks: not told');
     }

@@ -34,6 +34,19 @@ test('SIGTERM: calls go on, nobody new comes in, and the node leaves when the la
   expect(await gateway.exited).toBe(0);
 });
 
+test('SIGTERM: browsers that may stay a while keep their media worker', async () => {
+  const { gateway, url, apiKey } = await start({ DRAIN_MS: '20000' });
+  const browser = await enter({ url, apiKey }, 'browser');
+  const { webrtc } = await browser.ask({ type: 'join', room: 'b', media: 'webrtc' }, 'joined');
+  const children = await gateway.childPids();
+  gateway.child.kill('SIGTERM');
+  await browser.next('draining');
+  const request = { type: 'restart_ice', transport_id: webrtc?.send_transport.id };
+  await browser.ask(request, 'ice_restarted');
+  expect(await gateway.childPids()).toEqual(children);
+  expect(browser.messages.map(({ type }) => type)).not.toContain('media_restarted');
+});
+
 test('SIGTERM: who does not leave is closed with 1012 at the deadline', async () => {
   const { gateway, url, apiKey } = await start({ DRAIN_MS: '1000' });
   const alice = await enter({ url, apiKey }, 'alice');

@@ -15,11 +15,11 @@ export type GatewayInUse = {
 };
 
 /** One gateway for all the tests of a file; after each, clients are closed and nothing may be left of them. */
-export function useGateway(): GatewayInUse {
+export function useGateway(environment: Record<string, string> = {}): GatewayInUse {
   let gateway: TestGateway;
   const kept: { close(): Promise<void> }[] = [];
   beforeAll(async () => {
-    gateway = await openTestGateway();
+    gateway = await openTestGateway(environment);
   });
   afterEach(async () => {
     await Promise.all(kept.splice(0).map((part) => part.close()));

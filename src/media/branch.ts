@@ -1,0 +1,60 @@
+import type { Router } from 'mediasoup/types';
+import type { MediaWorker } from './media-worker.ts';
+import type { Publish } from './pipe.ts';
+import { WebRtcLeg, type WebRtcLegEvents } from './webrtc-leg.ts';
+
+export type BranchEvents = {
+  /** The last leg has gone. */
+  onEmpty: () => void;
+  /** Its media worker died. */
+  onLost: () => void;
+};
+
+/** The part of a room that is on one media worker: a mediasoup router, and the browsers' legs on it. */
+export class Branch {
+  readonly worker: MediaWorker;
+  readonly router: Router;
+  readonly #onEmpty: () => void;
+  #legs = 0;
+
+  private constructor(worker: MediaWorker, router: Router, events: BranchEvents) {
+    this.worker = worker;
+    this.router = router;
+    this.#onEmpty = events.onEmpty;
+    router.once('workerclose', events.onLost);
+  }
+
+  /** @throws {Error} if the media worker dies, or hangs, meanwhile */
+  static async open(worker: MediaWorker, events: BranchEvents): Promise<Branch> {
+    return new Branch(worker, await worker.openRouter(), events);
+  }
+
+  /** How many browsers are on it, with those whose legs are being opened. */
+  get legs(): number {
+    return this.#legs;
+  }
+
+  /** @param publish is told of what the browser produces before anybody else is */
+  async openLeg(events: WebRtcLegEvents, publish: Publish): Promise<WebRtcLeg> {
+    this.#legs += 1;
+    const { router, worker } = this;
+    const { webRtcServer } = worker;
+    try {
+      const onClosed = () => this.#legClosed();
+      return await WebRtcLeg.open({ router, webRtcServer, publish, onClosed }, events);
+    } catch (fault) {
+      this.#legClosed();
+      throw fault;
+    }
+  }
+
+  /** Closes the router, and with it the legs, and the pipes to and from other branches. */
+  close(): void {
+    this.router.close();
+  }
+
+  #legClosed(): void {
+    this.#legs -= 1;
+    if (this.#legs === 0) this.#onEmpty();
+  }
+}

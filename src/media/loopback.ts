@@ -1,0 +1,21 @@
+import type { TransportListenInfo } from 'mediasoup/types';
+
+export const LOOPBACK = '127.0.0.1';
+
+/** Room for a second of a hundred speakers, should either process be held up. */
+const SOCKET_BUFFER_BYTES = 1 << 20;
+export const SOCKET_BUFFERS = {
+  recvBufferSize: SOCKET_BUFFER_BYTES,
+  sendBufferSize: SOCKET_BUFFER_BYTES,
+};
+
+/**
+ * Where a media worker takes RTP from this machine. Below the range from which the kernel hands out ports, where the
+ * WebRtcServers' could be taken by chance, and those of pipes to other nodes.
+ */
+export const LOOPBACK_LISTEN_INFO: TransportListenInfo = {
+  protocol: 'udp',
+  ip: LOOPBACK,
+  portRange: { min: 10000, max: 19999 },
+  ...SOCKET_BUFFERS,
+};

@@ -1,0 +1,118 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { FastifyBaseLogger } from 'fastify';
+import type { MediaSettings } from './media-settings.ts';
+import { MediaWorker } from './media-worker.ts';
+
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 30_000;
+/** One that has lived for so long did not die of its start. */
+const LONG_LIFE_MS = 60_000;
+
+/** How long a media worker's replacement waits after so many deaths in a row, ms: not at all after the first. */
+export const replaceAfterMs = (deathsInARow: number): number =>
+  deathsInARow <= 1 ? 0 : Math.min(FIRST_WAIT_MS * 2 ** (deathsInARow - 2), LONGEST_WAIT_MS);
+
+/** A media worker's place, as an operator sees it. */
+export type MediaWorkerDescription = {
+  index: number;
+  pid: number | undefined;
+  rtcPort: number;
+  state: 'running' | 'replacing';
+  /** CPU that it used lately, as a share of one core. */
+  cpuShare: number;
+  routers: number;
+  consumers: number;
+  /** How often it has been replaced. */
+  restarts: number;
+};
+
+/** The place of one media worker: whenever it is lost another one is started, ever more seldom if they die young. */
+export class MediaWorkerSlot {
+  readonly #index: number;
+  readonly #settings: MediaSettings;
+  readonly #log: FastifyBaseLogger;
+  readonly #closing = new AbortController();
+  #worker: MediaWorker | undefined;
+  #kept: Promise<void> = Promise.resolve();
+  #running = Promise.withResolvers<void>();
+  #deathsInARow = 0;
+  #restarts = 0;
+
+  constructor(index: number, settings: MediaSettings, log: FastifyBaseLogger) {
+    this.#index = index;
+    this.#settings = settings;
+    this.#log = log;
+  }
+
+  /** @throws {Error} if the media worker does not start; it is not tried again then */
+  async open(): Promise<void> {
+    await this.#start();
+    this.#kept = this.#keep();
+  }
+
+  /** Undefined while it is being replaced. */
+  get worker(): MediaWorker | undefined {
+    return this.#worker?.isLost ? undefined : this.#worker;
+  }
+
+  /** Resolves as soon as there is a media worker. */
+  get running(): Promise<void> {
+    return this.#running.promise;
+  }
+
+  describe(): MediaWorkerDescription {
+    const { worker } = this;
+    return {
+      index: this.#index,
+      pid: worker?.pid,
+      rtcPort: this.#settings.rtcPort + this.#index,
+      state: worker ? 'running' : 'replacing',
+      ...(worker?.load ?? { cpuShare: 0, routers: 0, consumers: 0 }),
+      restarts: this.#restarts,
+    };
+  }
+
+  /** Resolves when the process has gone. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#worker?.close();
+    await this.#kept;
+  }
+
+  async #start(): Promise<void> {
+    const worker = await MediaWorker.start(this.#index, this.#settings, this.#log);
+    this.#worker = worker;
+    if (this.#closing.signal.aborted) await worker.close();
+    else this.#running.resolve();
+  }
+
+  /** Replaces the media worker whenever it is lost, until the slot is closed. */
+  async #keep(): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      const startedAtMs = performance.now();
+      await this.#worker?.lost;
+      this.#running = Promise.withResolvers();
+      await this.#worker?.gone;
+      if (performance.now() - startedAtMs >= LONG_LIFE_MS) this.#deathsInARow = 0;
+      await this.#replace(signal);
+    }
+  }
+
+  async #replace(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      this.#deathsInARow += 1;
+      const waitMs = replaceAfterMs(this.#deathsInARow);
+      try {
+        await delay(waitMs, undefined, { signal });
+        await this.#start();
+        this.#restarts += 1;
+        return;
+      } catch (fault) {
+        if (signal.aborted) return;
+        const where = { err: fault, mediaWorker: this.#index };
+        this.#log.error(where, 'media worker could not be replaced');
+      }
+    }
+  }
+}

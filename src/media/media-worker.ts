@@ -1,0 +1,207 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { FastifyBaseLogger } from 'fastify';
+import { createWorker } from 'mediasoup';
+import type {
+  Router,
+  RouterRtpCodecCapability,
+  WebRtcServer,
+  Worker,
+  WorkerSettings,
+} from 'mediasoup/types';
+import type { MediaWorkerLoad } from './load.ts';
+import type { MediaSettings } from './media-settings.ts';
+
+const OPUS: RouterRtpCodecCapability = {
+  kind: 'audio',
+  mimeType: 'audio/opus',
+  clockRate: 48000,
+  channels: 2,
+  parameters: { useinbandfec: 1 },
+};
+
+/** A media worker is asked so often what it has used; it answers within a millisecond, a busy one within some. */
+const PROBE_EVERY_MS = 500;
+/**
+ * So many probes without an answer, 1.5 to 2 s, and it hangs. Several, because after a stall of this process one falls
+ * due before the answer to the one before it has been read.
+ */
+const HUNG_AFTER_PROBES = 3;
+/** A media worker that is told to end does so in 5 ms, unless it hangs. */
+const MAX_CLOSING_MS = 500;
+
+/** One mediasoup child process: its port for all its browsers, its load, and a watch over whether it answers. */
+export class MediaWorker {
+  readonly index: number;
+  readonly rtcPort: number;
+  /** Resolves when it takes no requests any more: it died, was given up because it hung, or was closed. */
+  readonly lost: Promise<void>;
+  /** Resolves when its process has gone, and its port is free. */
+  readonly gone: Promise<void>;
+  readonly #worker: Worker;
+  readonly #log: FastifyBaseLogger;
+  #webRtcServer: WebRtcServer | undefined;
+  #cpuMs = 0;
+  #measuredAtMs = performance.now();
+  #cpuShare = 0;
+  #unansweredProbes = 0;
+  #routers = 0;
+  #consumers = 0;
+
+  private constructor(worker: Worker, index: number, rtcPort: number, log: FastifyBaseLogger) {
+    this.index = index;
+    this.rtcPort = rtcPort;
+    this.#worker = worker;
+    this.#log = log.child({ mediaWorker: index, mediaWorkerPid: worker.pid });
+    this.lost = new Promise((resolve) => worker.observer.once('close', resolve));
+    this.gone = new Promise((resolve) => worker.once('subprocessclose', resolve));
+    const probe = setInterval(() => this.#probe(), PROBE_EVERY_MS);
+    worker.observer.once('close', () => clearInterval(probe));
+    worker.once('died', (fault) => this.#log.error({ err: fault }, 'media worker died'));
+  }
+
+  /**
+   * Starts the `index`-th media worker.
+   * @throws {Error} if its program does not run, or its port is taken
+   */
+  static async start(
+    index: number,
+    settings: MediaSettings,
+    log: FastifyBaseLogger,
+  ): Promise<MediaWorker> {
+    const { rtcListenIp: ip, rtcAnnouncedAddress, workerBin } = settings;
+    const port = settings.rtcPort + index;
+    const worker = await createWorkerThatStays({ workerBin, logLevel: 'warn' });
+    const started = new MediaWorker(worker, index, port, log);
+    const announced = rtcAnnouncedAddress ? { announcedAddress: rtcAnnouncedAddress } : {};
+    try {
+      started.#webRtcServer = await worker.createWebRtcServer({
+        listenInfos: [
+          { protocol: 'udp', ip, port, ...announced },
+          { protocol: 'tcp', ip, port, ...announced },
+        ],
+      });
+    } catch (cause) {
+      await started.close();
+      throw new Error(`WebRTC port ${port} on ${ip} cannot be opened (RTC_LISTEN_IP, RTC_PORT)`, {
+        cause,
+      });
+    }
+    started.#log.info({ rtcPort: port }, 'media worker started');
+    return started;
+  }
+
+  get pid(): number {
+    return this.#worker.pid;
+  }
+
+  /** It takes no requests any more. */
+  get isLost(): boolean {
+    return this.#worker.closed;
+  }
+
+  /** It has answered lately. */
+  get isResponsive(): boolean {
+    return !this.isLost && this.#unansweredProbes < HUNG_AFTER_PROBES - 1;
+  }
+
+  get load(): MediaWorkerLoad {
+    return { cpuShare: this.#cpuShare, routers: this.#routers, consumers: this.#consumers };
+  }
+
+  /** CPU that it had used when it last answered, in seconds. */
+  get cpuSeconds(): number {
+    return this.#cpuMs / 1000;
+  }
+
+  get webRtcServer(): WebRtcServer {
+    if (this.#webRtcServer) return this.#webRtcServer;
+    throw new Error('the media worker has not started yet');
+  }
+
+  /** Opens a router, which counts from now on; closed by who asked for it. */
+  async openRouter(): Promise<Router> {
+    this.#routers += 1;
+    try {
+      const router = await this.#worker.createRouter({ mediaCodecs: [OPUS] });
+      router.observer.once('close', () => (this.#routers -= 1));
+      this.#countConsumers(router);
+      return router;
+    } catch (fault) {
+      this.#routers -= 1;
+      throw fault;
+    }
+  }
+
+  /** How many routers it knows of itself, whatever was counted here; none if it is lost. */
+  async countRouters(): Promise<number> {
+    try {
+      return (await this.#worker.dump()).routerIds.length;
+    } catch (fault) {
+      if (this.isLost) return 0;
+      throw fault;
+    }
+  }
+
+  /** Ends it; resolves when its process has gone. */
+  async close(): Promise<void> {
+    this.#worker.close();
+    const waiting = new AbortController();
+    const patience = delay(MAX_CLOSING_MS, 'hangs', { signal: waiting.signal }).catch(() => 'gone');
+    if ((await Promise.race([this.gone, patience])) === 'hangs') this.#kill();
+    await this.gone;
+    waiting.abort();
+  }
+
+  #probe(): void {
+    if (this.#unansweredProbes === HUNG_AFTER_PROBES) {
+      this.#log.error('media worker hangs; it is killed');
+      this.#kill();
+      // It may be long in dying: its rooms, and who waits for an answer, do not wait for that.
+      this.#worker.close();
+      return;
+    }
+    this.#unansweredProbes += 1;
+    this.#worker.getResourceUsage().then(
+      ({ ru_utime: userMs, ru_stime: systemMs }) => this.#measured(userMs + systemMs),
+      (fault: unknown) => {
+        if (!this.isLost) this.#log.warn({ err: fault }, 'media worker could not be measured');
+      },
+    );
+  }
+
+  #measured(cpuMs: number): void {
+    const nowMs = performance.now();
+    this.#cpuShare = (cpuMs - this.#cpuMs) / (nowMs - this.#measuredAtMs);
+    this.#cpuMs = cpuMs;
+    this.#measuredAtMs = nowMs;
+    this.#unansweredProbes = 0;
+  }
+
+  /** A stopped process acts on no other signal. Its id is its own until it has been told here that it has gone. */
+  #kill(): void {
+    if (!this.#worker.subprocessClosed) process.kill(this.pid, 'SIGKILL');
+  }
+
+  #countConsumers(router: Router): void {
+    router.observer.on('newtransport', (transport) => {
+      transport.observer.on('newconsumer', (consumer) => {
+        this.#consumers += 1;
+        consumer.observer.once('close', () => (this.#consumers -= 1));
+      });
+    });
+  }
+}
+
+/** mediasoup closes its workers by itself on SIGTERM, while clients may have some time yet to leave. */
+function createWorkerThatStays(settings: WorkerSettings): Promise<Worker> {
+  const signals = (['SIGINT', 'SIGTERM'] as const).map((signal) => ({
+    signal,
+    ours: process.listeners(signal),
+  }));
+  const worker = createWorker(settings);
+  for (const { signal, ours } of signals) {
+    const theirs = process.listeners(signal).filter((listener) => !ours.includes(listener));
+    for (const listener of theirs) process.removeListener(signal, listener);
+  }
+  return worker;
+}

@@ -1,0 +1,96 @@
+import type { Producer, Router } from 'mediasoup/types';
+import { expect, test } from 'vitest';
+import { readSettings } from '../../config/settings.ts';
+import { MediaWorker } from '../../src/media/media-worker.ts';
+import { pipe } from '../../src/media/pipe.ts';
+import { PlainLeg } from '../../src/media/plain-leg.ts';
+import { parseRtpPacket, type RtpPacket, writeRtpPacket } from '../../src/rtp/packet.ts';
+import { Packetizer } from '../../src/rtp/packetizer.ts';
+import { eventually, freeRtcPort, silentLog } from '../support/gateway.ts';
+import { useStack } from '../support/use-stack.ts';
+
+const { cleanUps } = useStack();
+
+async function startWorker(index: number, rtcPort: number): Promise<MediaWorker> {
+  const settings = {
+    mediaWorkers: 2,
+    workerBin: readSettings({}).MEDIASOUP_WORKER_BIN,
+    rtcListenIp: '127.0.0.1',
+    rtcAnnouncedAddress: '',
+    rtcPort,
+    routerMaxConsumers: 1,
+  };
+  const worker = await MediaWorker.start(index, settings, silentLog);
+  cleanUps.push(() => worker.close());
+  return worker;
+}
+
+const transportsOf = async (router: Router) => (await router.dump()).transportIds.length;
+
+/** A speaker on one media worker, and somebody who hears it on another by way of a pipe. */
+async function openPipe() {
+  const rtcPort = freeRtcPort();
+  const [here, there] = await Promise.all([startWorker(0, rtcPort), startWorker(1, rtcPort)]);
+  const [near, far] = await Promise.all([here.openRouter(), there.openRouter()]);
+  const published: Producer[] = [];
+  const nearLeg = await PlainLeg.open(near, async (producer) => {
+    published.push(producer);
+    const piped = await pipe(producer, near, far);
+    if (piped) published.push(piped);
+  });
+  const farLeg = await PlainLeg.open(far, async () => {});
+  cleanUps.push(
+    () => nearLeg.close(),
+    () => farLeg.close(),
+  );
+  const speaker = await nearLeg.produce();
+  const [producer, piped] = published;
+  if (!producer || !piped) throw new Error('it was not piped');
+  const heard: RtpPacket[] = [];
+  const consumer = await farLeg.consume(speaker.id, far.rtpCapabilities, (datagram) => {
+    const packet = parseRtpPacket(datagram, consumer.levelExtensionId);
+    if (packet) heard.push(packet);
+  });
+  const packetizer = new Packetizer();
+  const say = (payload: string) => {
+    const packet = packetizer.packetize(Buffer.from(payload), 960, 23, 0);
+    speaker.send(writeRtpPacket(packet, speaker));
+  };
+  return { there, near, far, speaker, producer, piped, heard, say };
+}
+
+test('packets pass a pipe to another media worker as they are, with their level', async () => {
+  const { heard, say } = await openPipe();
+  const said = Array.from({ length: 100 }, (_, index) => `packet ${index}`);
+  for (const payload of said) say(payload);
+  await eventually('all are heard', () => heard.length === said.length);
+  expect(heard.map(({ payload }) => payload.toString())).toEqual(said);
+  expect(new Set(heard.map(({ levelDbov }) => levelDbov))).toEqual(new Set([23]));
+});
+
+test('what is piped is paused, resumed and closed with its producer, and no transport is left', async () => {
+  const { near, far, speaker, producer, piped, heard, say } = await openPipe();
+  await producer.pause();
+  await eventually('it is paused there', () => piped.paused);
+  say('while paused');
+  await producer.resume();
+  await eventually('it is resumed there', () => !piped.paused);
+  say('after');
+  await eventually('it is heard', () => heard.length === 1);
+  expect(heard[0]?.payload.toString()).toBe('after');
+  speaker.close();
+  await eventually('it is closed there', () => piped.closed);
+  expect(await transportsOf(near)).toBe(2);
+  far.close();
+  await eventually('only the plain leg is left', async () => (await transportsOf(near)) === 1);
+});
+
+test('a media worker that hangs while a pause is on its way takes the pipe with it, and nothing else', async () => {
+  const { there, near, producer, piped } = await openPipe();
+  process.kill(there.pid, 'SIGSTOP');
+  await producer.pause();
+  await there.gone;
+  expect(piped.closed).toBe(true);
+  expect(producer.closed).toBe(false);
+  await eventually('only the plain leg is left', async () => (await transportsOf(near)) === 1);
+});
