@@ -15,12 +15,18 @@ import { RestGuard } from './http/rest.ts';
 import { registerTokenRoute } from './http/token-route.ts';
 import { registerUsageRoute } from './http/usage-route.ts';
 import { type DemoAccount, openDemoAccount } from './accounts/demo-account.ts';
+import { counts } from './counts.ts';
 import { FrameClock } from './audio/clock.ts';
 import { loadCodecs } from './audio/codecs.ts';
 import { MixHost } from './audio/mixing/mix-host.ts';
 import { registerHealthRoutes } from './http/health-routes.ts';
 import { registerMeRoute } from './http/me-route.ts';
 import { Metrics } from './http/metrics.ts';
+import { EncoderSteps } from './load/encoder-steps.ts';
+import type { LoadLevel } from './load/load-level.ts';
+import { LoadMonitor } from './load/load-monitor.ts';
+import { LoadSampler } from './load/load-sampler.ts';
+import { MediaWorkerWatch } from './load/media-worker-watch.ts';
 import { registerProblems } from './http/problem.ts';
 import { MediaWorkerPool } from './media/media-worker-pool.ts';
 import { RoomRegistry } from './rooms/registry.ts';
@@ -32,6 +38,7 @@ import { redisAddressOf, startRedisServer } from './store/redis-server.ts';
 import { CcuLeases } from './usage/ccu-leases.ts';
 import { Meter } from './usage/meter.ts';
 import { Quota } from './usage/quota.ts';
+import { countWaitingJobs } from './usage/usage-queue.ts';
 import { UsageReporter } from './usage/usage-reporter.ts';
 import { UsageStore } from './usage/usage-store.ts';
 import { UsageWorkerProcess } from './usage/usage-worker-process.ts';
@@ -130,6 +137,11 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     }),
     (part) => part.close(),
   );
+  const mediaWorkerWatch = new MediaWorkerWatch(() => pool.pids);
+  const encoderSteps = new EncoderSteps(settings.OPUS_COMPLEXITY);
+  const load = openLoadMonitor(settings, log, mediaWorkerWatch, opened, (level) =>
+    mixHost.setComplexity(encoderSteps.at(level, performance.now())),
+  );
   const rooms = new RoomRegistry({
     pool,
     mixHost,
@@ -174,15 +186,20 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     redis: await redis.isThere(),
     media_workers: pool.pids.length > 0,
     not_draining: !drain.isDraining,
+    not_overloaded: load.level !== 'overloaded',
   }));
   metrics.register(server, async () => ({
     sessions: sessions.size,
     rooms: rooms.size,
     peers: meter.countPeers(),
+    counts,
+    load: { level: load.level, ...load.latest },
+    encoderComplexity: encoderSteps.complexity,
     mixThreads: mixHost.threads,
+    jitterBuffers: mixHost.depth,
     mediaWorkers: pool.pids.length,
-    mediaWorkerCpuSeconds: await pool.cpuSeconds(),
-    openMinutes: await usage.countOpen(),
+    mediaWorkerRestarts: mediaWorkerWatch.restarts,
+    usage: await readUsageBacklog(redis, usage),
   }));
   registerWebSocketRoute(server, {
     authenticator,
@@ -193,6 +210,7 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     redis,
     sessions,
     drain,
+    load,
     accountWatch,
     metrics,
     codecs,
@@ -208,6 +226,39 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     drain: () => drain.begin(settings.DRAIN_MS),
     close,
   };
+}
+
+function openLoadMonitor(
+  settings: Settings,
+  log: FastifyBaseLogger,
+  mediaWorkers: MediaWorkerWatch,
+  opened: AsyncDisposableStack,
+  onLevel: (level: LoadLevel) => void,
+): LoadMonitor {
+  const sampler = opened.adopt(new LoadSampler(() => mediaWorkers.sample()), (part) =>
+    part.close(),
+  );
+  const marks = {
+    loopDelayMs: settings.OVERLOAD_LOOP_DELAY_MS,
+    cpuShare: settings.OVERLOAD_CPU_PERCENT / 100,
+    memoryBytes: settings.OVERLOAD_MEMORY_MB * 1e6,
+  };
+  const monitor = new LoadMonitor(() => sampler.sample(), marks, log, onLevel);
+  return opened.adopt(monitor, (part) => part.close());
+}
+
+/** What the usage workers have before them; undefined if Redis is away, which must not keep the other figures back. */
+async function readUsageBacklog(redis: Redis, usage: UsageStore) {
+  try {
+    const [openMinutes, waitingJobs] = await Promise.all([
+      usage.countOpen(),
+      countWaitingJobs(redis),
+    ]);
+    return { openMinutes, waitingJobs };
+  } catch {
+    // It has been logged.
+    return undefined;
+  }
 }
 
 /** What happens when an account's minutes run low, or out. */

@@ -1,10 +1,10 @@
 import { createNodeRedisClient, Queue, Worker } from 'bullmq';
 import type { FastifyBaseLogger } from 'fastify';
-import { KEY_PREFIX, newRedisClient, type RedisAddress } from '../src/store/redis.ts';
+import { newRedisClient, type RedisAddress } from '../src/store/redis.ts';
+import { USAGE_QUEUE } from '../src/usage/usage-queue.ts';
 import type { OpenMinute, UsageStore } from '../src/usage/usage-store.ts';
 
-const QUEUE = 'usage';
-const BULLMQ_PREFIX = `${KEY_PREFIX}bullmq`;
+const { name: QUEUE, prefix: BULLMQ_PREFIX } = USAGE_QUEUE;
 /** A minute is closed so long after its end at the soonest: then every process has written what it counted. */
 const GRACE_MS = 10_000;
 const CONCURRENCY = 8;

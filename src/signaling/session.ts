@@ -44,10 +44,10 @@ export type SessionParts = {
   /** The `peer` of the query. */
   peer: string;
   /**
-   * Whether the account has minutes left to be in a room.
-   * @throws {PartylineError} `minutes_exhausted`
+   * Whether the client may go into a room; `isNew` if it is in none.
+   * @throws {PartylineError} `minutes_exhausted`, `overloaded`
    */
-  checkQuota: (account: Account) => Promise<void>;
+  checkJoin: (account: Account, isNew: boolean) => Promise<void>;
   audio: AudioPreferences;
   /** Whether the client wants to be told how its audio fares. */
   wantsStats: boolean;
@@ -304,7 +304,7 @@ export class Session implements PeerOutlet {
     room: string,
     message: ClientMessages['join'],
   ): Promise<WebSocketPeer | WebRtcPeer> {
-    await this.#parts.checkQuota(this.#account);
+    await this.#parts.checkJoin(this.#account, this.#state.name === 'lobby');
     const lease = await this.#parts.rooms.acquire(this.#account.id, room);
     try {
       return message.media

@@ -13,6 +13,7 @@ import { PLANS } from '../accounts/plans.ts';
 import { parseAudioFormat, parseDeclaredFormat } from '../audio/format.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import { PartylineError } from '../protocol/errors.ts';
+import type { LoadMonitor } from '../load/load-monitor.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
 import type { CcuLeases } from '../usage/ccu-leases.ts';
 import { readSummary } from '../usage/summary.ts';
@@ -32,7 +33,7 @@ import type { Sessions } from './sessions.ts';
 type SessionMetrics = {
   admitted(): void;
   refused(reason: string): void;
-  ended(reason: string, droppedFrames: number): void;
+  ended(reason: string): void;
 };
 
 export type WebSocketRouteParts = {
@@ -44,6 +45,7 @@ export type WebSocketRouteParts = {
   rooms: RoomRegistry;
   sessions: Sessions;
   drain: Drain;
+  load: LoadMonitor;
   accountWatch: AccountWatch;
   metrics: SessionMetrics;
   codecs: Codecs;
@@ -93,8 +95,9 @@ async function openSession(
   request: FastifyRequest,
   parts: WebSocketRouteParts,
 ): Promise<void> {
-  const { leases, sessions, quota, drain, metrics, accountWatch } = parts;
+  const { leases, sessions, quota, drain, load, metrics, accountWatch } = parts;
   drain.check();
+  load.check();
   const changesBefore = accountWatch.changes();
   const query = readQuery(request);
   const credentials = await authenticate(query, request, parts.authenticator);
@@ -124,14 +127,18 @@ async function openSession(
       credentials,
       peer: query.peer,
       audio: preferencesOf(query.audio, account),
-      checkQuota: ({ id: accountId, plan }) => quota.check(accountId, plan, Date.now()),
+      checkJoin: async ({ id: accountId, plan }, isNew) => {
+        // Who is in a room already goes on, wherever he goes.
+        if (isNew) load.check();
+        await quota.check(accountId, plan, Date.now());
+      },
       wantsStats: query.stats,
       limits,
       rooms: parts.rooms,
       codecs: parts.codecs,
       log,
-      onClosed: (reason, droppedFrames) => {
-        metrics.ended(reason, droppedFrames);
+      onClosed: (reason) => {
+        metrics.ended(reason);
         sessions.delete(session);
         release();
       },
