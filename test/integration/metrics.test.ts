@@ -104,10 +104,11 @@ test('while Redis is away there are metrics all the same, and they say so', asyn
 });
 
 test('a media worker that dies is counted', async () => {
-  const { url, mediaWorkerPids } = await openGateway();
+  const gateway = await openGateway();
+  const { url } = gateway;
   const restarts = 'partyline_media_worker_restarts_total';
   expect(await valueOf(url, restarts)).toBe(0);
-  process.kill(mediaWorkerPids()[0]!, 'SIGKILL');
+  process.kill(gateway.mediaWorkerPids()[0]!, 'SIGKILL');
   await eventually('it is counted', async () => (await valueOf(url, restarts)) === 1);
   expect(await scrape(url)).toMatch(/^partyline_media_worker_cpu_ratio\{worker="1"\} /m);
 });
