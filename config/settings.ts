@@ -109,11 +109,11 @@ const SettingsSchema = Type.Object({
     description: 'How long a speaker counts as talking after the last sound, ms',
   }),
   OVERLOAD_LOOP_DELAY_MS: Type.Integer({
-    default: 100,
+    default: 50,
     minimum: 0,
     maximum: 60_000,
     description:
-      'The node takes nobody while its event loop is so late at p99, second after second, ms; 0: however late',
+      'The node takes nobody while its event loop is so late (median), second after second, ms; 0: however late',
   }),
   OVERLOAD_CPU_PERCENT: Type.Integer({
     default: 90,

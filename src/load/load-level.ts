@@ -47,7 +47,8 @@ function levelAt(pressure: number): LoadLevel {
 /** How near the nearest of its marks a sample is: 1 is there. */
 function pressureOf({ loopDelayMs, cpu, memoryBytes }: LoadSample, marks: LoadMarks): number {
   return Math.max(
-    shareOf(loopDelayMs.p99, marks.loopDelayMs),
+    // In the middle: one stall a second is heard, but it is not too many clients that make it.
+    shareOf(loopDelayMs.p50, marks.loopDelayMs),
     shareOf(Math.max(cpu.process, cpu.eventLoop, ...cpu.mediaWorkers), marks.cpuShare),
     shareOf(memoryBytes, marks.memoryBytes),
   );

@@ -6,11 +6,17 @@ import { silentLog } from '../support/gateway.ts';
 
 const MARKS = { loopDelayMs: 100, cpuShare: 0.9, memoryBytes: 1e9 };
 
-type Load = { p99?: number; process?: number; eventLoop?: number; worker?: number; bytes?: number };
+type Load = {
+  delayMs?: number;
+  process?: number;
+  eventLoop?: number;
+  worker?: number;
+  bytes?: number;
+};
 
-const sampleOf = ({ p99 = 1, process = 0, eventLoop = 0, worker = 0, bytes = 1e8 }: Load) =>
+const sampleOf = ({ delayMs = 1, process = 0, eventLoop = 0, worker = 0, bytes = 1e8 }: Load) =>
   ({
-    loopDelayMs: { p50: 0, p99 },
+    loopDelayMs: { p50: delayMs, p99: 2000 },
     cpu: { process, eventLoop, mediaWorkers: [0, worker] },
     memoryBytes: bytes,
   }) satisfies LoadSample;
@@ -35,7 +41,7 @@ const lastOf = (loads: Load[], marks = MARKS) => follow(loads, marks).at(-1);
 
 describe('the level of the load', () => {
   test.each<[string, Load, Load]>([
-    ['the event loop is late', { p99: 100 }, { p99: 80 }],
+    ['the event loop is late', { delayMs: 100 }, { delayMs: 80 }],
     ['all cores are busy with this process', { process: 0.9 }, { process: 0.73 }],
     ["the event loop's core is busy", { eventLoop: 0.9 }, { eventLoop: 0.73 }],
     ['a media worker is busy', { worker: 0.9 }, { worker: 0.73 }],
@@ -48,27 +54,27 @@ describe('the level of the load', () => {
   });
 
   test('it takes five seconds in a row', () => {
-    const levels = follow([{}, ...times(5, { p99: 500 })]);
+    const levels = follow([{}, ...times(5, { delayMs: 500 })]);
     expect(levels).toEqual([...Array<LoadLevel>(5).fill('normal'), 'overloaded']);
   });
 
   test('four seconds of every five change nothing', () => {
-    const spikes = [...times(4, { p99: 5000, eventLoop: 1, process: 1 }), {}];
+    const spikes = [...times(4, { delayMs: 5000, eventLoop: 1, process: 1 }), {}];
     const levels = follow([...spikes, ...spikes, ...spikes, ...spikes]);
     expect(new Set(levels)).toEqual(new Set(['normal']));
   });
 
   test('it is left only clearly below where it was entered, and after five seconds', () => {
-    const over = times(5, { p99: 120 });
-    expect(lastOf([...over, ...times(20, { p99: 86 })])).toBe('overloaded');
-    expect(lastOf([...over, ...times(5, { p99: 84 })])).toBe('strained');
-    expect(lastOf([...over, ...times(20, { p99: 70 })])).toBe('strained');
-    expect(lastOf([...over, ...times(5, { p99: 60 })])).toBe('normal');
-    expect(lastOf([...over, ...times(4, { p99: 10 })])).toBe('overloaded');
+    const over = times(5, { delayMs: 120 });
+    expect(lastOf([...over, ...times(20, { delayMs: 86 })])).toBe('overloaded');
+    expect(lastOf([...over, ...times(5, { delayMs: 84 })])).toBe('strained');
+    expect(lastOf([...over, ...times(20, { delayMs: 70 })])).toBe('strained');
+    expect(lastOf([...over, ...times(5, { delayMs: 60 })])).toBe('normal');
+    expect(lastOf([...over, ...times(4, { delayMs: 10 })])).toBe('overloaded');
   });
 
   test('check() refuses, with the time after which to try again, while it is overloaded', () => {
-    let load: Load = { p99: 200 };
+    let load: Load = { delayMs: 200 };
     const monitor = new LoadMonitor(
       () => sampleOf(load),
       MARKS,
@@ -80,7 +86,7 @@ describe('the level of the load', () => {
     expect(() => monitor.check()).toThrow(
       expect.objectContaining({ code: 'overloaded', retryAfterMs: 5000 }),
     );
-    load = { p99: 90 };
+    load = { delayMs: 90 };
     vi.advanceTimersByTime(4000);
     expect(() => monitor.check()).toThrow('too much to do');
     load = {};
