@@ -142,6 +142,26 @@ const SettingsSchema = Type.Object({
     maximum: 10000,
     description: 'How long a speaker counts as talking after the last sound, ms',
   }),
+  OVERLOAD_LOOP_DELAY_MS: Type.Integer({
+    default: 50,
+    minimum: 0,
+    maximum: 60_000,
+    description:
+      'The node takes nobody while its event loop is so late (median), second after second, ms; 0: however late',
+  }),
+  OVERLOAD_CPU_PERCENT: Type.Integer({
+    default: 90,
+    minimum: 0,
+    maximum: 100,
+    description:
+      'The same of all cores by this process, or of one by the event loop or a media worker; 0: however much',
+  }),
+  OVERLOAD_MEMORY_MB: Type.Integer({
+    default: 0,
+    minimum: 0,
+    maximum: 1_048_576,
+    description: 'The same of resident memory of this process, MB; 0: however much',
+  }),
   OPERATOR_KEY: Type.String({
     default: '',
     pattern: '^(.{16,})?$',

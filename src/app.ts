@@ -15,6 +15,7 @@ import { RestGuard } from './http/rest.ts';
 import { registerTokenRoute } from './http/token-route.ts';
 import { registerUsageRoute } from './http/usage-route.ts';
 import { type DemoAccount, openDemoAccount } from './accounts/demo-account.ts';
+import { counts } from './counts.ts';
 import { FrameClock } from './audio/clock.ts';
 import { Cluster } from './cluster/cluster.ts';
 import { loadCodecs } from './audio/codecs.ts';
@@ -22,6 +23,10 @@ import { MixHost } from './audio/mixing/mix-host.ts';
 import { registerHealthRoutes } from './http/health-routes.ts';
 import { registerMeRoute } from './http/me-route.ts';
 import { Metrics } from './http/metrics.ts';
+import { EncoderSteps } from './load/encoder-steps.ts';
+import type { LoadLevel } from './load/load-level.ts';
+import { LoadMonitor } from './load/load-monitor.ts';
+import { LoadSampler } from './load/load-sampler.ts';
 import { registerProblems } from './http/problem.ts';
 import { MediaWorkerPool } from './media/media-worker-pool.ts';
 import { RoomRegistry } from './rooms/registry.ts';
@@ -33,6 +38,7 @@ import { redisAddressOf, startRedisServer } from './store/redis-server.ts';
 import { CcuLeases } from './usage/ccu-leases.ts';
 import { Meter } from './usage/meter.ts';
 import { Quota } from './usage/quota.ts';
+import { countWaitingJobs } from './usage/usage-queue.ts';
 import { UsageReporter } from './usage/usage-reporter.ts';
 import { UsageStore } from './usage/usage-store.ts';
 import { UsageWorkerProcess } from './usage/usage-worker-process.ts';
@@ -154,12 +160,18 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     }),
     (part) => part.close(),
   );
+  const encoderSteps = new EncoderSteps(settings.OPUS_COMPLEXITY);
+  const load = openLoadMonitor(settings, log, pool, opened, (level) =>
+    mixHost.setComplexity(encoderSteps.at(level, performance.now())),
+  );
   const rooms = opened.adopt(
     new RoomRegistry({
       pool,
       cluster,
       mixHost,
       meterPeer: (accountId, room, kind) => meter.enter(accountId, room, kind),
+      onJoined: (...joined) => webhooks.peerJoined(...joined),
+      onLeft: (...left) => webhooks.peerLeft(...left),
       clock: new FrameClock(),
       log,
       maxMixedSpeakers: settings.MIX_MAX_SPEAKERS,
@@ -202,16 +214,20 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     redis: await redis.isThere(),
     media_workers: pool.pids.length > 0,
     not_draining: !drain.isDraining,
+    not_overloaded: load.level !== 'overloaded',
   }));
   metrics.register(server, async () => ({
     sessions: sessions.size,
     rooms: rooms.size,
     peers: meter.countPeers(),
+    counts,
+    load: { level: load.level, ...load.latest },
+    encoderComplexity: encoderSteps.complexity,
     mixThreads: mixHost.threads,
+    jitterBuffers: mixHost.depth,
     mediaWorkers: pool.pids.length,
-    mediaWorkerCpuSeconds: pool.cpuSeconds,
-    openMinutes: await usage.countOpen(),
-    webhooks: await webhooks.count(),
+    mediaWorkerRestarts: pool.describe().reduce((sum, { restarts }) => sum + restarts, 0),
+    backlog: await readBacklog(redis, usage, webhooks),
   }));
   registerWebSocketRoute(server, {
     authenticator,
@@ -224,6 +240,7 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     rooms,
     sessions,
     drain,
+    load,
     accountWatch,
     metrics,
     codecs,
@@ -239,6 +256,41 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     drain: () => drain.begin(settings.DRAIN_MS),
     close,
   };
+}
+
+function openLoadMonitor(
+  settings: Settings,
+  log: FastifyBaseLogger,
+  pool: MediaWorkerPool,
+  opened: AsyncDisposableStack,
+  onLevel: (level: LoadLevel) => void,
+): LoadMonitor {
+  const sampler = opened.adopt(
+    new LoadSampler(() => pool.describe().map(({ cpuShare }) => cpuShare)),
+    (part) => part.close(),
+  );
+  const marks = {
+    loopDelayMs: settings.OVERLOAD_LOOP_DELAY_MS,
+    cpuShare: settings.OVERLOAD_CPU_PERCENT / 100,
+    memoryBytes: settings.OVERLOAD_MEMORY_MB * 1e6,
+  };
+  const monitor = new LoadMonitor(() => sampler.sample(), marks, log, onLevel);
+  return opened.adopt(monitor, (part) => part.close());
+}
+
+/** What the workers have before them; undefined if Redis is away, which must not keep the other figures back. */
+async function readBacklog(redis: Redis, usage: UsageStore, webhooks: Webhooks) {
+  try {
+    const [openMinutes, waitingJobs, { waiting, dropped }] = await Promise.all([
+      usage.countOpen(),
+      countWaitingJobs(redis),
+      webhooks.count(),
+    ]);
+    return { openMinutes, waitingJobs, webhookRooms: waiting, webhookEventsDropped: dropped };
+  } catch {
+    // It has been logged.
+    return undefined;
+  }
 }
 
 /** What happens when an account's minutes run low, or out. */

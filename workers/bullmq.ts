@@ -1,7 +1,5 @@
 import { createNodeRedisClient, type JobsOptions } from 'bullmq';
-import { KEY_PREFIX, newRedisClient, type RedisAddress } from '../src/store/redis.ts';
-
-export const BULLMQ_PREFIX = `${KEY_PREFIX}bullmq`;
+import { newRedisClient, type RedisAddress } from '../src/store/redis.ts';
 
 /** What has stalled was its worker's fault, not its own: it is taken up again so often. */
 export const MAX_STALLED_COUNT = 100;

@@ -1,10 +1,10 @@
 import { Queue, Worker } from 'bullmq';
 import type { FastifyBaseLogger } from 'fastify';
 import type { RedisAddress } from '../src/store/redis.ts';
+import { BULLMQ_PREFIX, USAGE_QUEUE } from '../src/usage/usage-queue.ts';
 import type { OpenMinute, UsageStore } from '../src/usage/usage-store.ts';
-import { addJobs, BULLMQ_PREFIX, MAX_STALLED_COUNT, openConnections } from './bullmq.ts';
+import { addJobs, MAX_STALLED_COUNT, openConnections } from './bullmq.ts';
 
-const QUEUE = 'usage';
 /** A minute is closed so long after its end at the soonest: then every process has written what it counted. */
 const GRACE_MS = 10_000;
 const CONCURRENCY = 8;
@@ -44,7 +44,7 @@ export async function openUsageWorker(
 ): Promise<UsageWorker> {
   const onFault = (fault: Error) => log.warn({ err: fault }, 'usage worker: a fault, tried again');
   const { connect, close: closeConnections } = openConnections(address, onFault);
-  const queue = new Queue<UsageJob>(QUEUE, { connection: connect(), prefix: BULLMQ_PREFIX });
+  const queue = new Queue<UsageJob>(USAGE_QUEUE, { connection: connect(), prefix: BULLMQ_PREFIX });
   queue.on('error', onFault);
   const sweep = async () => {
     const minutes = await usage.listOpen(Date.now() - GRACE_MS);
@@ -58,7 +58,7 @@ export async function openUsageWorker(
     onStep('closed');
   };
   const worker = new Worker<UsageJob>(
-    QUEUE,
+    USAGE_QUEUE,
     async ({ data }) => (data.name === 'sweep' ? sweep() : close(data)),
     {
       connection: connect(),

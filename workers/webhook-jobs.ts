@@ -6,7 +6,8 @@ import { DeadNodes } from '../src/webhooks/dead-nodes.ts';
 import type { Place, WebhookEvent } from '../src/webhooks/events.ts';
 import { postEvent } from '../src/webhooks/post.ts';
 import { keyOf, placeOf, WEBHOOK_NEWS, WebhookStore } from '../src/webhooks/webhook-store.ts';
-import { addJobs, BULLMQ_PREFIX, MAX_STALLED_COUNT, openConnections } from './bullmq.ts';
+import { BULLMQ_PREFIX } from '../src/usage/usage-queue.ts';
+import { addJobs, MAX_STALLED_COUNT, openConnections } from './bullmq.ts';
 
 const QUEUE = 'webhooks';
 const CONCURRENCY = 200;

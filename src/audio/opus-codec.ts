@@ -38,6 +38,8 @@ export type OpusCodec = {
   createEncoder(rateHz: OpusRateHz): Promise<OpusEncoder>;
   /** Decodes to 48 kHz. */
   createDecoder(): Promise<OpusDecoder>;
+  /** Makes every encoder, also those that are open, so complex from its next packet on: 0…10. */
+  setComplexity(complexity: number): void;
 };
 
 /**
@@ -49,7 +51,11 @@ export async function loadOpusCodec(settings: {
   complexity: number;
 }): Promise<OpusCodec> {
   await loadLibopus();
+  let { complexity } = settings;
   return {
+    setComplexity(wanted) {
+      complexity = wanted;
+    },
     async createEncoder(rateHz) {
       const encoder = await createEncoder({
         sampleRate: rateHz,
@@ -57,20 +63,26 @@ export async function loadOpusCodec(settings: {
         frameSize: (rateHz * FRAME_MS) / 1000,
         application: Application.RestrictedLowDelay,
         bitrate: settings.bitrateBps,
-        complexity: settings.complexity,
+        complexity,
       });
+      let ownComplexity = complexity;
+      const encodeFrame = (frame: Float32Array) => {
+        if (ownComplexity !== complexity) encoder.encoderCtl(EncoderCtl.SetComplexity, complexity);
+        ownComplexity = complexity;
+        return encoder.encodeFloat(frame);
+      };
       let isPrimed = false;
       const depend = (onTheLastPacket: boolean) =>
         encoder.encoderCtl(EncoderCtl.SetPredictionDisabled, onTheLastPacket ? 0 : 1);
       return {
         encode: (frame) => {
-          const packet = encoder.encodeFloat(frame);
+          const packet = encodeFrame(frame);
           if (isPrimed) depend(true);
           isPrimed = false;
           return Buffer.from(packet.buffer, packet.byteOffset, packet.byteLength);
         },
         prime: (frame) => {
-          encoder.encodeFloat(frame);
+          encodeFrame(frame);
           depend(false);
           isPrimed = true;
         },

@@ -1,4 +1,5 @@
 import type { Mixer } from '../audio/mixing/mixer.ts';
+import { counts } from '../counts.ts';
 import type { PlainConsumer } from '../media/plain-leg.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import { parseRtpPacket } from '../rtp/packet.ts';
@@ -33,7 +34,9 @@ export class Downlink {
       router.rtpCapabilities,
       (datagram) => {
         const packet = parseRtpPacket(datagram, heard.consumer?.levelExtensionId ?? 0);
+        counts.routerPacketsIn += 1;
         if (packet) this.#mixer.receive(peer, packet, performance.now());
+        else counts.dropped.undecodable += 1;
       },
     );
     if (this.#heard.get(producerId) === heard) heard.consumer = consumer;

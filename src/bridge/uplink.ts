@@ -1,4 +1,5 @@
 import type { FrameClock } from '../audio/clock.ts';
+import { counts } from '../counts.ts';
 import type { PlainLeg, PlainProducer } from '../media/plain-leg.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { Pacer } from '../rtp/pacer.ts';
@@ -87,7 +88,9 @@ export class Uplink {
   send(payload: Buffer, durationSamples: number, levelDbov: number, atMs: number): void {
     const durationMs = durationSamples / SAMPLES_PER_MS;
     const isQuiet = levelDbov >= QUIET_DBOV;
+    const { droppedPackets } = this.#pacer;
     this.#pacer.push({ payload, durationSamples, durationMs, levelDbov, isQuiet, gapMs: 0 }, atMs);
+    counts.dropped.too_fast += this.#pacer.droppedPackets - droppedPackets;
     this.#watchFlow(atMs);
     this.#sendDue(atMs);
     if (this.#pacer.bufferedMs > 0) this.#clock.add(this.#onTick);
@@ -193,5 +196,6 @@ function sendRtp(
   { payload, durationSamples, levelDbov, gapSamples }: RoutedPacket,
 ): void {
   const packet = packetizer.packetize(payload, durationSamples, levelDbov, gapSamples);
+  counts.routerPacketsOut += 1;
   producer.send(writeRtpPacket(packet, producer));
 }

@@ -1,69 +1,66 @@
 import type { FastifyInstance } from 'fastify';
 import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
+import type { Counts } from '../counts.ts';
+import { LOAD_LEVELS, type LoadLevel, type LoadSample } from '../load/load-level.ts';
 import type { PeerKind } from '../protocol/messages.ts';
+
+/** What waits for the workers, of all nodes. */
+type Backlog = {
+  /** Minutes of accounts that wait to be closed, and jobs that do it. */
+  openMinutes: number;
+  waitingJobs: number;
+  /** Rooms that have events which wait to be sent, and events that were given up. */
+  webhookRooms: number;
+  webhookEventsDropped: number;
+};
 
 /** What is there at the moment of a scrape. */
 export type Snapshot = {
   sessions: number;
   rooms: number;
   peers: Record<PeerKind, number>;
+  counts: Counts;
+  load: LoadSample & { level: LoadLevel };
+  encoderComplexity: number;
   mixThreads: number;
+  /** What the jitter buffers of those who are mixed hold. */
+  jitterBuffers: { speakers: number; sumMs: number; maxMs: number };
   mediaWorkers: number;
-  /** CPU that the media workers have used since they started, in seconds. */
-  mediaWorkerCpuSeconds: number;
-  /** Minutes of accounts that wait to be closed. */
-  openMinutes: number;
-  /** Rooms that have events which wait to be sent, and events that were given up. */
-  webhooks: { waiting: number; dropped: number };
+  mediaWorkerRestarts: number;
+  /** What waits for the workers; undefined if Redis is away. */
+  backlog: Backlog | undefined;
 };
 
-/** The figures of this node in Prometheus' format. No label tells one account or peer from another. */
+/** One figure; or one for each value of a label; or none, if it is not known. */
+type Figure = number | Record<string, number> | undefined;
+
+/** prom-client's own measure of the event loop cannot be left out: it wakes it as often as this, and is taken out again. */
+const HOUR_MS = 3_600_000;
+const SAMPLES_PER_S = 48_000;
+
+/** The figures of this node in Prometheus' format (docs/operations.md). No label tells one account or peer from another. */
 export class Metrics {
   readonly #registry = new Registry();
   readonly #admissions = this.#counter('admissions_total', 'Clients that were let in');
   readonly #refusals = this.#counter('refusals_total', 'Clients that were refused', ['reason']);
   readonly #ends = this.#counter('sessions_ended_total', 'Sessions that have ended', ['reason']);
-  readonly #droppedFrames = this.#counter(
-    'dropped_frames_total',
-    'Binary frames that were not sent, because the client did not read',
-  );
-
-  readonly #gauges: [Gauge, (of: Snapshot) => number][] = [];
+  /** What is set at each scrape. */
+  readonly #scraped: ((snapshot: Snapshot) => void)[] = [];
 
   constructor() {
-    // It wakes the process so often, also when nobody is there.
-    const eventLoopMonitoringPrecision = 50;
+    const register = this.#registry;
     collectDefaultMetrics({
-      register: this.#registry,
+      register,
       prefix: 'partyline_',
-      eventLoopMonitoringPrecision,
+      eventLoopMonitoringPrecision: HOUR_MS,
     });
-    const gauge = (name: string, help: string, value: (of: Snapshot) => number) => {
-      const registers = [this.#registry];
-      this.#gauges.push([new Gauge({ name: `partyline_${name}`, help, registers }), value]);
-    };
-    gauge('sessions', 'Clients that are connected', ({ sessions }) => sessions);
-    gauge('rooms', 'Rooms that are open', ({ rooms }) => rooms);
-    gauge('websocket_peers', 'Legacy clients in rooms', ({ peers }) => peers.websocket);
-    gauge('webrtc_peers', 'Browsers in rooms', ({ peers }) => peers.webrtc);
-    gauge('mix_threads', 'Mixing threads that run', ({ mixThreads }) => mixThreads);
-    gauge('media_workers', 'Media workers that run', ({ mediaWorkers }) => mediaWorkers);
-    gauge(
-      'media_worker_cpu_seconds',
-      'CPU that the media workers which run have used',
-      ({ mediaWorkerCpuSeconds }) => mediaWorkerCpuSeconds,
-    );
-    gauge('open_minutes', 'Minutes that wait to be closed', ({ openMinutes }) => openMinutes);
-    gauge(
-      'webhook_rooms_waiting',
-      'Rooms whose events wait to be sent',
-      ({ webhooks }) => webhooks.waiting,
-    );
-    gauge(
-      'webhook_events_dropped',
-      'Events that were given up, by all nodes',
-      ({ webhooks }) => webhooks.dropped,
-    );
+    const lag = 'partyline_nodejs_eventloop_lag_';
+    for (const { name } of register.getMetricsAsArray()) {
+      if (name.startsWith(lag)) register.removeSingleMetric(name);
+    }
+    this.#addState();
+    this.#addAudio();
+    this.#addLoad();
   }
 
   admitted(): void {
@@ -74,22 +71,171 @@ export class Metrics {
     this.#refusals.inc({ reason });
   }
 
-  ended(reason: string, droppedFrames: number): void {
+  ended(reason: string): void {
     this.#ends.inc({ reason });
-    this.#droppedFrames.inc(droppedFrames);
   }
 
   /** `GET /metrics`. */
   register(server: FastifyInstance, read: () => Promise<Snapshot>): void {
     server.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
       const snapshot = await read();
-      for (const [gauge, valueOf] of this.#gauges) gauge.set(valueOf(snapshot));
+      for (const set of this.#scraped) set(snapshot);
       return reply.type(this.#registry.contentType).send(await this.#registry.metrics());
     });
+  }
+
+  #addState(): void {
+    this.#gauge('sessions', 'Clients that are connected', ({ sessions }) => sessions);
+    this.#gauge('rooms', 'Rooms that are open', ({ rooms }) => rooms);
+    this.#gauge('websocket_peers', 'Legacy clients in rooms', ({ peers }) => peers.websocket);
+    this.#gauge('webrtc_peers', 'Browsers in rooms', ({ peers }) => peers.webrtc);
+    this.#gauge('media_workers', 'Media workers that run', ({ mediaWorkers }) => mediaWorkers);
+    this.#count(
+      'media_worker_restarts_total',
+      'Media workers that were started in place of others',
+      ({ mediaWorkerRestarts }) => mediaWorkerRestarts,
+    );
+    this.#gauge('redis_up', 'Whether Redis answers', ({ backlog }) => (backlog ? 1 : 0));
+    this.#gauge(
+      'open_minutes',
+      'Minutes that wait to be closed',
+      ({ backlog }) => backlog?.openMinutes,
+    );
+    this.#gauge(
+      'usage_jobs_waiting',
+      'Jobs that wait for a usage worker',
+      ({ backlog }) => backlog?.waitingJobs,
+    );
+    this.#gauge(
+      'webhook_rooms_waiting',
+      'Rooms whose events wait to be sent',
+      ({ backlog }) => backlog?.webhookRooms,
+    );
+    this.#gauge(
+      'webhook_events_dropped',
+      'Events that were given up, by all nodes',
+      ({ backlog }) => backlog?.webhookEventsDropped,
+    );
+  }
+
+  #addAudio(): void {
+    this.#count(
+      'frames_total',
+      'Binary frames from (in) and to (out) clients',
+      ({ counts }) => ({ in: counts.framesIn, out: counts.framesOut }),
+      'direction',
+    );
+    this.#count(
+      'router_packets_total',
+      "RTP packets from (in) and to (out) the rooms' routers",
+      ({ counts }) => ({ in: counts.routerPacketsIn, out: counts.routerPacketsOut }),
+      'direction',
+    );
+    this.#count(
+      'dropped_packets_total',
+      'Packets and frames that nobody hears',
+      ({ counts }) => counts.dropped,
+      'reason',
+    );
+    this.#count(
+      'concealed_seconds_total',
+      'Sound that was made up for what got lost',
+      ({ counts }) => counts.concealedSamples / SAMPLES_PER_S,
+    );
+    this.#gauge(
+      'mixed_speakers',
+      'Speakers who are mixed now',
+      ({ jitterBuffers }) => jitterBuffers.speakers,
+    );
+    this.#gauge(
+      'jitter_buffer_seconds',
+      'What the jitter buffers of those who are mixed hold',
+      ({ jitterBuffers: { speakers, sumMs, maxMs } }) => ({
+        mean: sumMs / Math.max(1, speakers) / 1000,
+        max: maxMs / 1000,
+      }),
+      'stat',
+    );
+    this.#count(
+      'mix_ticks_total',
+      'Times 20 ms of a room were mixed, in the event loop (inline) or a thread',
+      ({ counts: { mixing } }) => ({ inline: mixing.inline.ticks, thread: mixing.thread.ticks }),
+      'place',
+    );
+    this.#count(
+      'mix_seconds_total',
+      'What that took',
+      ({ counts: { mixing } }) => ({
+        inline: mixing.inline.costMs / 1000,
+        thread: mixing.thread.costMs / 1000,
+      }),
+      'place',
+    );
+    this.#gauge('mix_threads', 'Mixing threads that run', ({ mixThreads }) => mixThreads);
+  }
+
+  #addLoad(): void {
+    this.#gauge('load_level', '0 normal, 1 strained, 2 overloaded', ({ load }) =>
+      LOAD_LEVELS.indexOf(load.level),
+    );
+    this.#gauge(
+      'event_loop_delay_seconds',
+      'How late the event loop was in the last second',
+      ({ load: { loopDelayMs } }) => ({
+        '0.5': loopDelayMs.p50 / 1000,
+        '0.99': loopDelayMs.p99 / 1000,
+      }),
+      'quantile',
+    );
+    this.#gauge(
+      'cpu_ratio',
+      'CPU in the last second: of this process, of all cores; of the event loop, of one',
+      ({ load: { cpu } }) => ({ process: cpu.process, event_loop: cpu.eventLoop }),
+      'of',
+    );
+    this.#gauge(
+      'media_worker_cpu_ratio',
+      'CPU of each media worker in the last second, of one core',
+      ({ load: { cpu } }) => Object.fromEntries(cpu.mediaWorkers.entries()),
+      'worker',
+    );
+    this.#gauge(
+      'encoder_complexity',
+      'Complexity of the Opus encoders now',
+      ({ encoderComplexity }) => encoderComplexity,
+    );
   }
 
   #counter(name: string, help: string, labelNames: string[] = []): Counter {
     const registers = [this.#registry];
     return new Counter({ name: `partyline_${name}`, help, labelNames, registers });
   }
+
+  /** A count that is kept elsewhere. */
+  #count(name: string, help: string, read: (of: Snapshot) => Figure, label?: string): void {
+    const counter = this.#counter(name, help, label ? [label] : []);
+    this.#scraped.push((snapshot) => {
+      counter.reset();
+      for (const [labels, value] of labelled(read(snapshot), label)) counter.inc(labels, value);
+    });
+  }
+
+  #gauge(name: string, help: string, read: (of: Snapshot) => Figure, label?: string): void {
+    const registers = [this.#registry];
+    const labelNames = label ? [label] : [];
+    const gauge = new Gauge({ name: `partyline_${name}`, help, labelNames, registers });
+    this.#scraped.push((snapshot) => {
+      const figures = labelled(read(snapshot), label);
+      if (label) gauge.reset();
+      else gauge.remove();
+      for (const [labels, value] of figures) gauge.set(labels, value);
+    });
+  }
+}
+
+/** Each figure with its labels. */
+function labelled(figure: Figure, label = ''): [Record<string, string>, number][] {
+  if (figure === undefined) return [];
+  if (typeof figure === 'number') return [[{}, figure]];
+  return Object.entries(figure).map(([value, number]) => [{ [label]: value }, number]);
 }

@@ -44,11 +44,6 @@ export class MediaWorkerPool {
     return this.#running.map(({ pid }) => pid);
   }
 
-  /** CPU that the media workers which run have used, in seconds. */
-  get cpuSeconds(): number {
-    return this.#running.reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0);
-  }
-
   /** How each media worker fares, for operators. */
   describe(): MediaWorkerDescription[] {
     return this.#slots.map((slot) => slot.describe());

@@ -108,11 +108,6 @@ export class MediaWorker {
     return { cpuShare: this.#cpuShare, routers: this.#routers, consumers: this.#consumers };
   }
 
-  /** CPU that it had used when it last answered, in seconds. */
-  get cpuSeconds(): number {
-    return this.#cpuMs / 1000;
-  }
-
   get webRtcServer(): WebRtcServer {
     if (this.#webRtcServer) return this.#webRtcServer;
     throw new Error('the media worker has not started yet');

@@ -22,6 +22,10 @@ import { Roster } from './roster.ts';
 import { SpeakingReporter } from './speaking-reporter.ts';
 
 export type RoomParts = {
+  /** A peer of this node has come into a room; told again, it is there still. */
+  onJoined: (accountId: number, room: string, peer: string, kind: PeerKind) => void;
+  /** A peer of this node has gone out of a room. */
+  onLeft: (accountId: number, room: string, peer: string, reason: LeaveReason) => void;
   /** Counts a peer of an account in, until what it returns is called. */
   meterPeer: (accountId: number, room: string, kind: PeerKind) => () => void;
   pool: MediaWorkerPool;
@@ -66,7 +70,8 @@ export class Room {
   readonly #superseded = new Map<string, string>();
   /** By id; of every node. */
   readonly #producers = new Map<string, RoomProducer>();
-  readonly #meterPeer: (peer: Peer) => () => void;
+  readonly #place: RoomPlace;
+  readonly #parts: Pick<RoomParts, 'meterPeer' | 'onJoined' | 'onLeft'>;
   readonly #stopMetering = new Map<Peer, () => void>();
   /** Undefined between the death of a media worker and the opening of a router on another. */
   #router: RoomRouter | undefined;
@@ -79,8 +84,8 @@ export class Room {
     this.#pool = parts.pool;
     this.#router = router;
     this.clock = parts.clock;
-    const { accountId, name, meterPeer } = parts;
-    this.#meterPeer = ({ kind }) => meterPeer(accountId, name, kind);
+    this.#place = { accountId: parts.accountId, name: parts.name };
+    this.#parts = parts;
     this.mixer = new Mixer(
       parts.mixHost,
       parts.clock,
@@ -145,7 +150,7 @@ export class Room {
   enter(peer: Peer): void {
     const { name, kind } = peer;
     this.#peers.set(name, peer);
-    this.#stopMetering.set(peer, this.#meterPeer(peer));
+    this.#meter(peer);
     if (kind === 'webrtc') {
       this.#browsers.add(peer);
     } else {
@@ -155,6 +160,7 @@ export class Room {
     this.#joined(this.#roster.enter(name, kind, peer));
     this.#supersede(name);
     this.#link.setPeer(name, kind, randomUUID(), false);
+    this.#parts.onJoined(this.#place.accountId, this.#place.name, name, kind);
   }
 
   /** The peer's connection is lost: nobody is told, and its time is not counted. */
@@ -169,7 +175,7 @@ export class Room {
   resume(peer: Peer): void {
     if (this.#peers.get(peer.name) !== peer) return;
     this.#suspended.delete(peer);
-    this.#stopMetering.set(peer, this.#meterPeer(peer));
+    this.#meter(peer);
     this.#link.setPeer(peer.name, peer.kind, randomUUID(), false);
   }
 
@@ -194,6 +200,7 @@ export class Room {
       this.#peers.delete(name);
       if (!this.#downlink.hears(name)) this.mixer.removeSpeaker(name);
       this.#link.removePeer(name, reason);
+      this.#parts.onLeft(this.#place.accountId, this.#place.name, name, reason);
     }
     this.#left(this.#roster.leave(name, peer), reason);
   }
@@ -234,6 +241,11 @@ export class Room {
     // It tells the others by itself; whoever closes the cluster waits for that.
     void this.#link?.close();
     this.#router?.close();
+  }
+
+  #meter(peer: Peer): void {
+    const { accountId, name } = this.#place;
+    this.#stopMetering.set(peer, this.#parts.meterPeer(accountId, name, peer.kind));
   }
 
   /** What the other nodes have in the room. */

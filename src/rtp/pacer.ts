@@ -41,6 +41,7 @@ export class Pacer<P extends Packet> {
   readonly #recentAheadMs: number[] = [];
   readonly #spread = new Spread();
   #droppedMs = 0;
+  #droppedPackets = 0;
   #correctedMs = 0;
   #drift = 0;
 
@@ -62,6 +63,10 @@ export class Pacer<P extends Packet> {
   /** How much sound was left out because it came faster than time. */
   get droppedMs(): number {
     return this.#droppedMs;
+  }
+
+  get droppedPackets(): number {
+    return this.#droppedPackets;
   }
 
   /** Takes in a packet that came at `atMs`; what one message held comes at one time, and is never cut by the bound. */
@@ -142,6 +147,7 @@ export class Pacer<P extends Packet> {
     if (next) next.gapMs += dropped.gapMs;
     this.#bufferedMs -= dropped.durationMs;
     this.#droppedMs += dropped.durationMs;
+    this.#droppedPackets += 1;
     this.#endMs! -= dropped.durationMs;
     this.#correctedMs -= dropped.durationMs;
     this.#aheadOfMessageMs -= dropped.durationMs;

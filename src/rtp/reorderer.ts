@@ -25,18 +25,19 @@ export class Reorderer {
     return this.#held.values();
   }
 
-  /** Takes in a packet; one whose turn is over, or that came already, is dropped. */
-  insert(packet: MediaPacket, nowMs: number): void {
+  /** Takes in a packet; false if it is dropped, because its turn is over, or it came already. */
+  insert(packet: MediaPacket, nowMs: number): boolean {
     const { sequenceNumber } = packet;
     const ahead = this.#next === undefined ? 0 : sequenceDelta(this.#next, sequenceNumber);
     if (this.#next === undefined || Math.abs(ahead) > MAX_JUMP_PACKETS) {
       this.#held.clear();
       this.#next = sequenceNumber;
-    } else if (ahead < 0) {
-      return;
+    } else if (ahead < 0 || this.#held.has(sequenceNumber)) {
+      return false;
     }
     if (ahead > 0 && this.#held.size === 0) this.#gapSinceMs = nowMs;
     this.#held.set(sequenceNumber, packet);
+    return true;
   }
 
   /** The next packet; `lost` in place of one that was waited for in vain; undefined if there is nothing to do but wait. */

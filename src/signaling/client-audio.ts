@@ -11,6 +11,7 @@ import {
 } from '../audio/format.ts';
 import { AudioInput } from '../audio/ingest/input.ts';
 import type { Hearing } from '../audio/mixing/mixer.ts';
+import { counts } from '../counts.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type {
   AudioDescription,
@@ -98,6 +99,8 @@ export class ClientAudio {
 
   /** Takes one binary message of at least one byte. What is not meant for a room is dropped. */
   receive(message: Buffer, nowMs: number): void {
+    counts.framesIn += 1;
+    if (!this.#peer) counts.dropped.not_in_room += 1;
     if (this.#peer || this.#input.needsEverything) this.#input.push(message, nowMs);
   }
 

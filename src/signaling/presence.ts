@@ -18,10 +18,10 @@ export type PresenceParts = {
   rooms: RoomRegistry;
   places: KeptPlaces;
   /**
-   * Whether the account may be in a room now.
-   * @throws {PartylineError} why not
+   * Whether the client may go into a room; `isNew` if it is in none, and none is kept for it.
+   * @throws {PartylineError} `minutes_exhausted`, `overloaded`
    */
-  checkQuota: (account: Account) => Promise<void>;
+  checkJoin: (account: Account, isNew: boolean) => Promise<void>;
   /** The client is in this room now, or in none. */
   onPlace: (room: string | undefined, kind: PeerKind) => void;
 };
@@ -65,9 +65,10 @@ export class Presence {
       this.#confirm(message.id, room, current.peer);
       return;
     }
-    await this.#parts.checkQuota(this.#outlet.account);
-    const kept = this.#keptPlace();
-    if (kept?.place.room === room && kept.place.peer.kind === 'websocket' && !message.media) {
+    const isNew = current.name === 'lobby' && !this.#keptPlace();
+    await this.#parts.checkJoin(this.#outlet.account, isNew);
+    const kept = this.#keptPlace()?.place;
+    if (kept?.room === room && kept.peer.kind === 'websocket' && !message.media) {
       this.resume(message.id);
       return;
     }

@@ -1,4 +1,5 @@
 import type { WebSocket } from 'ws';
+import { counts } from '../counts.ts';
 import { FRAME_MS } from '../audio/format.ts';
 
 /** Audio that a client has not taken yet is dropped beyond this. */
@@ -44,6 +45,7 @@ export class SendQueue {
       this.#drop(this.#now());
       return;
     }
+    counts.framesOut += 1;
     this.#droppingSinceMs = undefined;
     this.#meanFrameBytes += (frame.length - this.#meanFrameBytes) * SMOOTHING;
     this.#socket.send(frame);
@@ -51,6 +53,7 @@ export class SendQueue {
 
   #drop(nowMs: number): void {
     this.droppedFrames += 1;
+    counts.dropped.unread += 1;
     this.#droppingSinceMs ??= nowMs;
     if (nowMs - this.#droppingSinceMs > SLOW_AFTER_MS) this.#giveUp();
   }

@@ -62,7 +62,6 @@ export type SessionParts = PresenceParts & {
   /** Called once, when the connection has ended; `kept` is the place that the client had and may come back to. */
   onClosed: (
     reason: LeaveReason,
-    droppedFrames: number,
     kept: { room: string; peer: WebSocketPeer | WebRtcPeer } | undefined,
   ) => void;
 };
@@ -322,6 +321,6 @@ export class Session implements PeerOutlet {
     this.#audio.close();
     const { droppedFrames } = this.#sendQueue;
     this.log.info({ reason, droppedFrames, isKept: kept !== undefined }, 'session ended');
-    this.#parts.onClosed(reason, droppedFrames, kept);
+    this.#parts.onClosed(reason, kept);
   }
 }

@@ -12,6 +12,7 @@ import { PLANS } from '../accounts/plans.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import type { Seal } from '../cluster/seal.ts';
 import { PartylineError } from '../protocol/errors.ts';
+import type { LoadMonitor } from '../load/load-monitor.ts';
 import { errorMessage, type PeerKind } from '../protocol/messages.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
 import type { CcuLeases, LastPlace } from '../usage/ccu-leases.ts';
@@ -32,7 +33,7 @@ import type { Sessions } from './sessions.ts';
 type SessionMetrics = {
   admitted(): void;
   refused(reason: string): void;
-  ended(reason: string, droppedFrames: number): void;
+  ended(reason: string): void;
 };
 
 export type WebSocketRouteParts = {
@@ -46,6 +47,7 @@ export type WebSocketRouteParts = {
   rooms: RoomRegistry;
   sessions: Sessions;
   drain: Drain;
+  load: LoadMonitor;
   accountWatch: AccountWatch;
   metrics: SessionMetrics;
   codecs: Codecs;
@@ -83,8 +85,10 @@ async function openSession(
   request: FastifyRequest,
   parts: WebSocketRouteParts,
 ): Promise<void> {
-  const { leases, sessions, places, arrivals, quota, drain, metrics, accountWatch, seal } = parts;
+  const { leases, sessions, places, arrivals, quota, drain, load, metrics, accountWatch, seal } =
+    parts;
   drain.check();
+  load.check();
   const changesBefore = accountWatch.changes();
   const query = readQuery(request.url);
   const credentials = await authenticate(query, request, parts.authenticator);
@@ -124,7 +128,11 @@ async function openSession(
       credentials,
       peer,
       audio: preferencesOf(query.audio, account),
-      checkQuota: ({ id: accountId, plan }) => quota.check(accountId, plan, Date.now()),
+      checkJoin: async ({ id: accountId, plan }, isNew) => {
+        // Who is in a room already goes on, wherever he goes.
+        if (isNew) load.check();
+        await quota.check(accountId, plan, Date.now());
+      },
       wantsStats: query.stats,
       limits,
       rooms: parts.rooms,
@@ -136,8 +144,8 @@ async function openSession(
           log.warn({ err: fault }, 'other nodes do not know where the peer is');
         });
       },
-      onClosed: (reason, droppedFrames, kept) => {
-        metrics.ended(reason, droppedFrames);
+      onClosed: (reason, kept) => {
+        metrics.ended(reason);
         sessions.delete(session);
         if (kept)
           places.keep({ accountId: account.id, sessionId: id, ...kept, log, reason, release });

@@ -109,6 +109,6 @@ test('/metrics counts clients, rooms and refusals', async () => {
   ]) {
     expect(text).toContain(`${line}\n`);
   }
-  expect(text).toContain('partyline_nodejs_eventloop_lag_p99_seconds');
+  expect(text).toContain('partyline_event_loop_delay_seconds{quantile="0.99"}');
   expect(text).not.toContain('alice');
 });

@@ -1,3 +1,4 @@
+import { counts } from '../../counts.ts';
 import { PartylineError } from '../../protocol/errors.ts';
 import { SILENCE_DBOV } from '../../rtp/packet.ts';
 import type { Ingest, OpusSink } from './ingest.ts';
@@ -31,6 +32,7 @@ export class OpusIngest implements Ingest {
   push(packet: Buffer, atMs: number): void {
     const durationSamples = opusPacketSamples(packet);
     if (durationSamples === undefined || !this.#measure(packet)) {
+      counts.dropped.undecodable += 1;
       this.#malformedInARow += 1;
       if (this.#malformedInARow < MAX_MALFORMED_IN_A_ROW) return;
       throw new PartylineError('unsupported_audio', 'The binary frames are not Opus packets.');

@@ -1,4 +1,5 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
+import type { TickReport } from './mix-place.ts';
 import type { MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 
 /** What goes to a mixing thread and comes back: many small things in one message, their bytes in one piece beside them. */
@@ -20,13 +21,14 @@ export type MixOrder =
       atMs: number;
     }
   | { order: 'tick'; room: RoomId; nowMs: number }
-  | { order: 'close'; room: RoomId };
+  | { order: 'close'; room: RoomId }
+  | { order: 'set complexity'; complexity: number };
 
 export type MixAnswer =
   | { answer: 'mixed'; room: RoomId; name: string; format: string; frame: Slice }
   | { answer: 'passed'; room: RoomId; speaker: SpeakerId; packet: Slice }
   | { answer: 'concealed'; room: RoomId; speaker: SpeakerId; samples: number }
-  | { answer: 'ticked'; room: RoomId; costMs: number }
+  | { answer: 'ticked'; room: RoomId; report: TickReport }
   | { answer: 'fault'; fault: unknown };
 
 /** The same with its bytes elsewhere. */

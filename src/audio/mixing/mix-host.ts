@@ -1,7 +1,7 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { Codecs, CodecSettings } from '../codecs.ts';
 import { FRAME_MS } from '../format.ts';
-import type { MixPlace, MixRoom } from './mix-place.ts';
+import type { MixPlace, MixRoom, TickReport } from './mix-place.ts';
 import type { MixOutput } from './mix-plan.ts';
 import { MixThread } from './mix-thread.ts';
 import { PlacedRoom } from './placed-room.ts';
@@ -25,10 +25,11 @@ export type MixHostEvents = {
 
 /** Finds each room a place to be mixed in: here while that is little work, else in the worker thread with least to do. */
 export class MixHost {
-  readonly #codecSettings: CodecSettings;
+  #codecSettings: CodecSettings;
   readonly #events: MixHostEvents;
   readonly #threads: (MixThread | undefined)[];
   readonly #rooms = new Set<PlacedRoom>();
+  readonly #codecs: Codecs;
   readonly #inline: MixPlace;
   #lastLossAtMs = -Infinity;
   #isClosed = false;
@@ -42,6 +43,7 @@ export class MixHost {
   ) {
     this.#codecSettings = codecSettings;
     this.#events = events;
+    this.#codecs = codecs;
     this.#threads = Array<undefined>(maxThreads).fill(undefined);
     this.#inline = inlinePlace(codecs, events.onFault);
   }
@@ -60,6 +62,25 @@ export class MixHost {
     });
     this.#rooms.add(room);
     return room;
+  }
+
+  /** Makes every encoder, wherever it is, so complex from now on: 0…10. */
+  setComplexity(complexity: number): void {
+    if (complexity === this.#codecSettings.complexity) return;
+    this.#codecSettings = { ...this.#codecSettings, complexity };
+    this.#codecs.opus.setComplexity(complexity);
+    for (const thread of this.#threads) thread?.setComplexity(complexity);
+  }
+
+  /** How much the jitter buffers hold of those who are mixed now: how many there are, in sum, and at most. */
+  get depth(): TickReport['depth'] {
+    const sum = { speakers: 0, sumMs: 0, maxMs: 0 };
+    for (const { depth } of this.#rooms) {
+      sum.speakers += depth.speakers;
+      sum.sumMs += depth.sumMs;
+      sum.maxMs = Math.max(sum.maxMs, depth.maxMs);
+    }
+    return sum;
   }
 
   async close(): Promise<void> {
@@ -99,17 +120,14 @@ export class MixHost {
 
 function inlinePlace(codecs: Codecs, onFault: (fault: unknown) => void): MixPlace {
   return {
+    kind: 'inline',
     loadMs: 0,
-    openRoom: (limits, output, onCost) => {
+    openRoom: (limits, output, onTicked) => {
       const room = new RoomMix(codecs, limits, output, onFault);
       return {
         apply: (plan) => room.apply(plan),
         insert: (id, packet, nowMs) => room.insert(id, packet, nowMs),
-        tick: (nowMs) => {
-          const startedMs = performance.now();
-          room.tick(nowMs);
-          onCost(performance.now() - startedMs);
-        },
+        tick: (nowMs) => onTicked(room.tick(nowMs)),
         close: () => room.close(),
       };
     },

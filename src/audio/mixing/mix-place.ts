@@ -9,14 +9,24 @@ export type MixRoom = {
   close(): void;
 };
 
+/** What became of a tick of a room. */
+export type TickReport = {
+  costMs: number;
+  /** Packets that were dropped since the tick before, by why that was. */
+  dropped: { late: number; undecodable: number };
+  /** How much is held of those who are mixed. */
+  depth: { speakers: number; sumMs: number; maxMs: number };
+};
+
 /** Somewhere a room may be mixed. */
 export type MixPlace = {
+  readonly kind: 'inline' | 'thread';
   /** What the rooms that are mixed here take of every 20 ms. */
   loadMs: number;
-  /** @param onCost is told what a tick took, in ms */
+  /** @param onTicked is told what became of each tick */
   openRoom(
     limits: JitterBufferLimits,
     output: MixOutput,
-    onCost: (costMs: number) => void,
+    onTicked: (report: TickReport) => void,
   ): MixRoom;
 };

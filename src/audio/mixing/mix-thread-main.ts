@@ -33,6 +33,10 @@ const openRoom = (room: RoomId, limits: { minMs: number; maxMs: number }) =>
   );
 
 function obey(item: MixOrder, read: ReturnType<typeof sliceReader>): void {
+  if (item.order === 'set complexity') {
+    codecs.opus.setComplexity(item.complexity);
+    return;
+  }
   const room = rooms.get(item.room);
   switch (item.order) {
     case 'open':
@@ -47,12 +51,9 @@ function obey(item: MixOrder, read: ReturnType<typeof sliceReader>): void {
     case 'insert':
       room?.insert(item.speaker, { ...item.packet, payload: read(item.packet.payload) }, item.atMs);
       break;
-    case 'tick': {
-      const startedMs = performance.now();
-      room?.tick(item.nowMs);
-      answers.add({ answer: 'ticked', room: item.room, costMs: performance.now() - startedMs });
+    case 'tick':
+      if (room) answers.add({ answer: 'ticked', room: item.room, report: room.tick(item.nowMs) });
       break;
-    }
     case 'close':
       room?.close();
       rooms.delete(item.room);

@@ -8,7 +8,7 @@ import {
   type MixOrder,
   sliceReader,
 } from './mix-batch.ts';
-import type { MixPlace, MixRoom } from './mix-place.ts';
+import type { MixPlace, MixRoom, TickReport } from './mix-place.ts';
 import type { MixOutput } from './mix-plan.ts';
 
 /** A thread that has not answered for so long hangs. */
@@ -22,10 +22,11 @@ export type MixThreadEvents = {
   onGone: (reason: string) => void;
 };
 
-type Client = { output: MixOutput; onCost: (costMs: number) => void };
+type Client = { output: MixOutput; onTicked: (report: TickReport) => void };
 
 /** A worker thread in which rooms are mixed. What it is told goes in one message per tick, and so does what comes back. */
 export class MixThread implements MixPlace {
+  readonly kind = 'thread';
   readonly #worker: Worker;
   readonly #orders = new BatchWriter<MixOrder>();
   readonly #clients = new Map<number, Client>();
@@ -70,11 +71,11 @@ export class MixThread implements MixPlace {
   openRoom(
     limits: JitterBufferLimits,
     output: MixOutput,
-    onCost: (costMs: number) => void,
+    onTicked: (report: TickReport) => void,
   ): MixRoom {
     const room = this.#nextRoom;
     this.#nextRoom += 1;
-    this.#clients.set(room, { output, onCost });
+    this.#clients.set(room, { output, onTicked });
     this.#post({ order: 'open', room, limits });
     return {
       apply: (plan) => {
@@ -95,6 +96,10 @@ export class MixThread implements MixPlace {
         this.#post({ order: 'close', room });
       },
     };
+  }
+
+  setComplexity(complexity: number): void {
+    this.#post({ order: 'set complexity', complexity });
   }
 
   async close(): Promise<void> {
@@ -148,7 +153,7 @@ export class MixThread implements MixPlace {
           client.output.concealed(item.speaker, item.samples);
           break;
         case 'ticked':
-          client.onCost(item.costMs);
+          client.onTicked(item.report);
           break;
       }
     }

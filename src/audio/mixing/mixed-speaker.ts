@@ -32,6 +32,7 @@ export class MixedSpeaker {
   #packetTicks = 1;
   #hasWaitedForNext = false;
   #reportedConcealed = 0;
+  #reportedDropped = { late: 0, undecodable: 0 };
   #isClosed = false;
 
   constructor(buffer: JitterBuffer, start: AddedSpeaker) {
@@ -145,6 +146,21 @@ export class MixedSpeaker {
     const since = samples - this.#reportedConcealed;
     this.#reportedConcealed = samples;
     return since;
+  }
+
+  /** How much is held that has not been played. */
+  get depthMs(): number {
+    return this.#buffer.depthMs;
+  }
+
+  /** Adds what was dropped since this was last asked. */
+  takeDropped(to: { late: number; undecodable: number }): void {
+    const late = this.#buffer.droppedPackets;
+    const undecodable = this.#playout?.undecodablePackets ?? 0;
+    to.late += late - this.#reportedDropped.late;
+    to.undecodable += undecodable - this.#reportedDropped.undecodable;
+    this.#reportedDropped.late = late;
+    this.#reportedDropped.undecodable = undecodable;
   }
 
   close(): void {

@@ -1,6 +1,7 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { MediaPacket } from '../../rtp/packet.ts';
 import { Reorderer } from '../../rtp/reorderer.ts';
+import { counts } from '../../counts.ts';
 import type { FrameClock } from '../clock.ts';
 import { type AudioFormat, type Delivery, formatAudioFormat, FRAME_SAMPLES } from '../format.ts';
 import type { MixHost } from './mix-host.ts';
@@ -129,7 +130,9 @@ export class Mixer {
     if (this.#talkers.heard(speaker, packet.levelDbov, nowMs)) this.#talkersChanged();
     if (!this.#talkers.isTalking(speaker)) return;
     if (speaker.isPlayed) this.#play(speaker, packet, nowMs);
-    speaker.stream.insert(packet, nowMs);
+    const isInTime = speaker.stream.insert(packet, nowMs);
+    // Who is played has a jitter buffer, which counts for itself.
+    if (!isInTime && !speaker.isPlayed) counts.dropped.late += 1;
     this.#forward(speaker, nowMs);
   }
 
@@ -176,6 +179,7 @@ export class Mixer {
 
   /** Tells all who hear a speaker that so much of it was made up. */
   #concealed(speaker: Speaker, samples: number): void {
+    counts.concealedSamples += samples;
     for (const listener of speaker.forwardTo) listener.concealed(samples);
     for (const { planned, listeners } of this.#mixes.values()) {
       if (planned.without.includes(speaker.id)) continue;
@@ -188,7 +192,10 @@ export class Mixer {
   #play(speaker: Speaker, packet: MediaPacket, nowMs: number): void {
     const { sequenceNumber, timestamp, payload } = packet;
     const durationSamples = opusPacketSamples(payload);
-    if (durationSamples === undefined) return;
+    if (durationSamples === undefined) {
+      counts.dropped.undecodable += 1;
+      return;
+    }
     this.#room.insert(speaker.id, { sequenceNumber, timestamp, payload, durationSamples }, nowMs);
   }
 

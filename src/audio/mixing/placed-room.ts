@@ -1,5 +1,6 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
-import type { MixPlace, MixRoom } from './mix-place.ts';
+import { counts } from '../../counts.ts';
+import type { MixPlace, MixRoom, TickReport } from './mix-place.ts';
 import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 
 /** What a room is taken to cost of every 20 ms until it has been measured. */
@@ -10,6 +11,8 @@ const COST_WEIGHT = 1 / 16;
 const HEARD_PACKETS = 4;
 /** No jitter buffer holds so many. */
 const MAX_WAITING_PACKETS = 100;
+
+const NOBODY: TickReport['depth'] = { speakers: 0, sumMs: 0, maxMs: 0 };
 
 /** What is known of the places where a room can be mixed. */
 export type Placement = {
@@ -36,6 +39,7 @@ export class PlacedRoom implements MixRoom {
   #place: MixPlace;
   #room: MixRoom;
   #costMs = ASSUMED_COST_MS;
+  #depth = NOBODY;
   /** What of its cost counts in the load of the place: nothing while nobody is mixed. */
   #countedMs = 0;
 
@@ -55,6 +59,11 @@ export class PlacedRoom implements MixRoom {
 
   get place(): MixPlace {
     return this.#place;
+  }
+
+  /** How much the jitter buffers of those who are mixed now held at the last tick. */
+  get depth(): TickReport['depth'] {
+    return this.#plan.speakers.length > 0 ? this.#depth : NOBODY;
   }
 
   apply(plan: MixPlan): void {
@@ -115,7 +124,12 @@ export class PlacedRoom implements MixRoom {
   }
 
   #openIn(place: MixPlace): MixRoom {
-    return place.openRoom(this.#limits, this.#output, (costMs) => {
+    return place.openRoom(this.#limits, this.#output, ({ costMs, dropped, depth }) => {
+      counts.mixing[place.kind].ticks += 1;
+      counts.mixing[place.kind].costMs += costMs;
+      counts.dropped.late += dropped.late;
+      counts.dropped.undecodable += dropped.undecodable;
+      this.#depth = depth;
       this.#costMs += (costMs - this.#costMs) * COST_WEIGHT;
       this.#count();
     });

@@ -32,6 +32,8 @@ export class Playout {
   #concealedInARow = 0;
   readonly #slack = new LeastOfLate(SLACK_WINDOW_PACKETS);
   concealedSamples = 0;
+  /** Packets that libopus refused. */
+  undecodablePackets = 0;
 
   /**
    * @param onPacket is told of every packet in the order of play (an empty one for each that is lost), with the sample
@@ -126,6 +128,7 @@ export class Playout {
     try {
       return this.#decoder.decode(packet);
     } catch {
+      this.undecodablePackets += 1;
       return new Float32Array(0);
     }
   }

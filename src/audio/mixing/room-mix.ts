@@ -1,6 +1,7 @@
 import { JitterBuffer, type JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { Codecs } from '../codecs.ts';
 import { addTo, Mix } from './mix.ts';
+import type { TickReport } from './mix-place.ts';
 import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 import { MixedSpeaker } from './mixed-speaker.ts';
 import { FRAME_SAMPLES } from '../format.ts';
@@ -64,7 +65,20 @@ export class RoomMix {
   }
 
   /** Makes the next 20 ms. */
-  tick(nowMs: number): void {
+  tick(nowMs: number): TickReport {
+    const startedMs = performance.now();
+    this.#mix(nowMs);
+    const dropped = { late: 0, undecodable: 0 };
+    const depth = { speakers: this.#speakers.size, sumMs: 0, maxMs: 0 };
+    for (const speaker of this.#speakers.values()) {
+      speaker.takeDropped(dropped);
+      depth.sumMs += speaker.depthMs;
+      depth.maxMs = Math.max(depth.maxMs, speaker.depthMs);
+    }
+    return { costMs: performance.now() - startedMs, dropped, depth };
+  }
+
+  #mix(nowMs: number): void {
     for (const speaker of this.#speakers.values()) speaker.begin(nowMs);
     const started = this.#startMixes();
     if (!started) return;

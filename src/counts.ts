@@ -1,0 +1,34 @@
+/**
+ * What this process has counted since it started, for whoever watches it. Plain numbers that the hot path adds to where
+ * it happens; nothing is told to anybody before it is asked for.
+ */
+export const counts = {
+  /** Binary frames of clients. */
+  framesIn: 0,
+  framesOut: 0,
+  /** RTP packets from and to the rooms' routers. */
+  routerPacketsIn: 0,
+  routerPacketsOut: 0,
+  /** Packets, or binary frames, that nobody will hear, by why that is. */
+  dropped: {
+    /** The client sent them outside of any room. */
+    not_in_room: 0,
+    /** They came faster than time. */
+    too_fast: 0,
+    /** They came after their turn, twice, or too many at once. */
+    late: 0,
+    /** They are not what they should be. */
+    undecodable: 0,
+    /** The client to whom they would go does not read. */
+    unread: 0,
+  },
+  /** Sound that was made up for what got lost, at 48 kHz. */
+  concealedSamples: 0,
+  /** Ticks of rooms that were mixed, and what they took, in ms: in the event loop, and in mixing threads. */
+  mixing: {
+    inline: { ticks: 0, costMs: 0 },
+    thread: { ticks: 0, costMs: 0 },
+  },
+};
+
+export type Counts = typeof counts;

@@ -1,0 +1,63 @@
+import type { FastifyBaseLogger } from 'fastify';
+import { PartylineError } from '../protocol/errors.ts';
+import {
+  judgeLoad,
+  type LoadLevel,
+  type LoadMarks,
+  type LoadSample,
+  STEADY_SAMPLES,
+} from './load-level.ts';
+
+const SAMPLE_EVERY_MS = 1000;
+/** By then the node may have come to itself. */
+const RETRY_AFTER_MS = 5000;
+
+const NOT_YET_MEASURED: LoadSample = {
+  loopDelayMs: { p50: 0, p99: 0 },
+  cpu: { process: 0, eventLoop: 0, mediaWorkers: [] },
+  memoryBytes: 0,
+};
+
+/** Follows how much this node has to do, and keeps out who would make it too much. */
+export class LoadMonitor {
+  readonly #timer: NodeJS.Timeout;
+  readonly #samples: LoadSample[] = [];
+  #level: LoadLevel = 'normal';
+
+  /** @param onLevel told every second at which level the load is */
+  constructor(
+    sample: () => LoadSample,
+    marks: LoadMarks,
+    log: FastifyBaseLogger,
+    onLevel: (level: LoadLevel) => void,
+  ) {
+    this.#timer = setInterval(() => {
+      this.#samples.push(sample());
+      if (this.#samples.length > STEADY_SAMPLES) this.#samples.shift();
+      const level = judgeLoad(this.#samples, marks, this.#level);
+      if (level !== this.#level)
+        log.warn({ load: this.latest, before: this.#level }, `load: ${level}`);
+      this.#level = level;
+      onLevel(level);
+    }, SAMPLE_EVERY_MS);
+  }
+
+  get level(): LoadLevel {
+    return this.#level;
+  }
+
+  get latest(): LoadSample {
+    return this.#samples.at(-1) ?? NOT_YET_MEASURED;
+  }
+
+  /** @throws {PartylineError} `overloaded` while this node has too much to do to take anybody */
+  check(): void {
+    if (this.#level !== 'overloaded') return;
+    const options = { retryAfterMs: RETRY_AFTER_MS };
+    throw new PartylineError('overloaded', 'This node has too much to do.', options);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+}

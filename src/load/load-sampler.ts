@@ -1,0 +1,63 @@
+import { availableParallelism } from 'node:os';
+import { type ELDHistogram, eventLoopUtilization, monitorEventLoopDelay } from 'node:perf_hooks';
+import type { LoadSample } from './load-level.ts';
+
+/** The event loop's delay is measured so often. */
+const RESOLUTION_MS = 20;
+/** Below this share of time in use the event loop can hardly be late, and is left to sleep. */
+const IDLE_SHARE = 0.05;
+
+/** Measures what this node has to do. What it costs is next to nothing, and less when there is nothing to do. */
+export class LoadSampler {
+  readonly #mediaWorkerShares: () => number[];
+  readonly #delay: ELDHistogram = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+  #isWatchingDelay = false;
+  #atMs = performance.now();
+  #utilization = eventLoopUtilization();
+  #processCpu = process.cpuUsage();
+  #threadCpu = process.threadCpuUsage();
+
+  /** @param mediaWorkerShares what each media worker has taken of one core since this was last called */
+  constructor(mediaWorkerShares: () => number[]) {
+    this.#mediaWorkerShares = mediaWorkerShares;
+  }
+
+  /** What there was to do since this was last asked. */
+  sample(): LoadSample {
+    const nowMs = performance.now();
+    const elapsedMs = nowMs - this.#atMs;
+    this.#atMs = nowMs;
+    const processCpu = process.cpuUsage();
+    const threadCpu = process.threadCpuUsage();
+    const cpu = {
+      process: cpuMsBetween(this.#processCpu, processCpu) / elapsedMs / availableParallelism(),
+      eventLoop: cpuMsBetween(this.#threadCpu, threadCpu) / elapsedMs,
+      mediaWorkers: this.#mediaWorkerShares(),
+    };
+    this.#processCpu = processCpu;
+    this.#threadCpu = threadCpu;
+    return { loopDelayMs: this.#sampleDelay(), cpu, memoryBytes: process.memoryUsage.rss() };
+  }
+
+  close(): void {
+    this.#delay.disable();
+  }
+
+  #sampleDelay(): LoadSample['loopDelayMs'] {
+    const before = this.#utilization;
+    this.#utilization = eventLoopUtilization();
+    const { utilization } = eventLoopUtilization(this.#utilization, before);
+    const isWatching = this.#isWatchingDelay && this.#delay.count > 0;
+    const late = (percentile: number) =>
+      isWatching ? Math.max(0, this.#delay.percentile(percentile) / 1e6 - RESOLUTION_MS) : 0;
+    const delay = { p50: late(50), p99: late(99) };
+    this.#delay.reset();
+    this.#isWatchingDelay = utilization >= IDLE_SHARE;
+    if (this.#isWatchingDelay) this.#delay.enable();
+    else this.#delay.disable();
+    return delay;
+  }
+}
+
+const cpuMsBetween = (before: NodeJS.CpuUsage, after: NodeJS.CpuUsage) =>
+  (after.user - before.user + after.system - before.system) / 1000;

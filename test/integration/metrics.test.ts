@@ -1,0 +1,114 @@
+import { readFile } from 'node:fs/promises';
+import { expect, test } from 'vitest';
+import { eventually } from '../support/gateway.ts';
+import { opusTone, play } from '../support/sound.ts';
+import { useStack } from '../support/use-stack.ts';
+
+const { openGateway, openRedis, connect, enter } = useStack();
+
+const read = (path: string) => readFile(new URL(`../../${path}`, import.meta.url), 'utf8');
+const scrape = async (url: string) => (await fetch(`${url}/metrics`)).text();
+
+/** The names of the metrics that there are; what Node itself counts is prom-client's to name. */
+async function namesIn(url: string): Promise<Set<string>> {
+  const types = (await scrape(url)).matchAll(/^# TYPE (\w+) /gm);
+  return new Set([...types].map(([, name]) => name!));
+}
+const isNodes = (name: string) => /^partyline_(process|nodejs)_/.test(name);
+
+const namesUsed = (text: string) => new Set(text.match(/\bpartyline_\w+/g));
+
+async function valueOf(url: string, figure: string): Promise<number> {
+  const line = (await scrape(url)).split('\n').find((each) => each.startsWith(`${figure} `));
+  return Number(line?.slice(figure.length));
+}
+
+test('alerts and dashboard ask for what there is', async () => {
+  const { url } = await openGateway();
+  const known = await namesIn(url);
+  const alerts = namesUsed(await read('docker/alerts.yml'));
+  const dashboard = JSON.parse(await read('docker/grafana/dashboards/partyline.json')) as {
+    panels: { targets?: { expr: string }[] }[];
+  };
+  const expressions = dashboard.panels.flatMap(({ targets = [] }) =>
+    targets.map(({ expr }) => expr),
+  );
+  const asked = namesUsed(expressions.join('\n'));
+  expect(alerts.size).toBeGreaterThan(5);
+  expect(asked.size).toBeGreaterThan(15);
+  expect([...alerts, ...asked].filter((name) => !known.has(name))).toEqual([]);
+});
+
+test('operations.md says what each metric means, and of no other', async () => {
+  const { url } = await openGateway();
+  const [, table] = /<!-- metrics -->([^]*)<!-- \/metrics -->/.exec(
+    await read('docs/operations.md'),
+  )!;
+  const known = [...(await namesIn(url))].filter((name) => !isNodes(name));
+  expect([...namesUsed(table!)].toSorted()).toEqual(known.toSorted());
+});
+
+test('frames are counted both ways, and what is dropped by why', async () => {
+  const { url, apiKey } = await openGateway();
+  const figures = {
+    in: 'partyline_frames_total{direction="in"}',
+    out: 'partyline_frames_total{direction="out"}',
+    lobby: 'partyline_dropped_packets_total{reason="not_in_room"}',
+    fast: 'partyline_dropped_packets_total{reason="too_fast"}',
+    bad: 'partyline_dropped_packets_total{reason="undecodable"}',
+    ticks: 'partyline_mix_ticks_total{place="inline"}',
+  };
+  const readAll = async () => {
+    const values = Object.entries(figures).map(async ([key, name]) => [
+      key,
+      await valueOf(url, name),
+    ]);
+    return Object.fromEntries(await Promise.all(values)) as Record<keyof typeof figures, number>;
+  };
+  const before = await readAll();
+  const [alice, bob] = [await enter({ url, apiKey }, 'alice'), await enter({ url, apiKey }, 'bob')];
+  const waiting = await connect({ url, apiKey }, { room: '__lobby__', peer: 'waiting' });
+  const tone = await opusTone(500, 0.3, 1000);
+  waiting.sendAudio(tone[0]!);
+  await play(alice, tone);
+  await eventually('all is heard', () => bob.frames.length === tone.length);
+  alice.sendAudio(Buffer.from([3]));
+  const carol = await enter({ url, apiKey }, 'carol');
+  await Promise.all([play(alice, tone), play(bob, tone)]);
+  await eventually('carol hears', () => carol.frames.length > 20);
+  for (const packet of tone) alice.sendAudio(packet);
+  await eventually(
+    'what came at once is dropped',
+    async () => (await readAll()).fast > before.fast,
+  );
+  const after = await readAll();
+  expect(after.in - before.in).toBe(4 * tone.length + 2);
+  expect(after.out - before.out).toBeGreaterThan(tone.length);
+  expect(after.lobby - before.lobby).toBe(1);
+  expect(after.bad - before.bad).toBe(1);
+  expect(after.ticks - before.ticks).toBeGreaterThan(20);
+});
+
+test('while Redis is away there are metrics all the same, and they say so', async () => {
+  const redis = await openRedis();
+  const { url } = await openGateway({ REDIS_URL: redis.url });
+  expect(await valueOf(url, 'partyline_redis_up')).toBe(1);
+  expect(await valueOf(url, 'partyline_usage_jobs_waiting')).toBe(0);
+  redis.hang();
+  const text = await scrape(url);
+  redis.goOn();
+  expect(text).toContain('partyline_redis_up 0\n');
+  expect(text).toContain('partyline_sessions 0\n');
+  expect(text).not.toMatch(/^partyline_open_minutes /m);
+  await eventually('it is back', async () => (await valueOf(url, 'partyline_redis_up')) === 1);
+});
+
+test('a media worker that dies is counted', async () => {
+  const gateway = await openGateway();
+  const { url } = gateway;
+  const restarts = 'partyline_media_worker_restarts_total';
+  expect(await valueOf(url, restarts)).toBe(0);
+  process.kill(gateway.mediaWorkerPids()[0]!, 'SIGKILL');
+  await eventually('it is counted', async () => (await valueOf(url, restarts)) === 1);
+  expect(await scrape(url)).toMatch(/^partyline_media_worker_cpu_ratio\{worker="1"\} /m);
+});
