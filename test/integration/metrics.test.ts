@@ -110,5 +110,6 @@ test('a media worker that dies is counted', async () => {
   expect(await valueOf(url, restarts)).toBe(0);
   process.kill(gateway.mediaWorkerPids()[0]!, 'SIGKILL');
   await eventually('it is counted', async () => (await valueOf(url, restarts)) === 1);
-  expect(await scrape(url)).toMatch(/^partyline_media_worker_cpu_ratio\{worker="1"\} /m);
+  const measured = /^partyline_media_worker_cpu_ratio\{worker="1"\} /m;
+  await eventually('the next second is measured', async () => measured.test(await scrape(url)));
 });

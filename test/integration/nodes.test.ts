@@ -1,0 +1,146 @@
+import { describe, expect, test } from 'vitest';
+import type { TestClient } from '../support/client.ts';
+import { eventually } from '../support/gateway.ts';
+import { GatewayProcess } from '../support/process.ts';
+import { amplitudeOf, decodeOpus, keepPlaying, opusTone } from '../support/sound.ts';
+import { useStack } from '../support/use-stack.ts';
+
+const { openRedis, enter, connect, cleanUps } = useStack();
+
+type Node = { process: GatewayProcess; url: string; apiKey: string };
+
+/** Nodes that are processes of their own, as they are in the field; the first has the demo account. */
+async function startNodes(count: number, environment: Record<string, string> = {}) {
+  const redis = await openRedis();
+  const start = async (): Promise<Node> => {
+    const process = await GatewayProcess.start({
+      REDIS_URL: redis.url,
+      USAGE_WORKERS: '0',
+      LOG_LEVEL: 'warn',
+      ...environment,
+    });
+    cleanUps.push(() => process.dispose());
+    const { url, api_key: ownKey } = await process.ready();
+    apiKey ??= ownKey;
+    return { process, url, apiKey };
+  };
+  let apiKey: string | undefined;
+  const nodes: Node[] = [];
+  while (nodes.length < count) nodes.push(await start());
+  return { nodes: nodes as [Node, Node, ...Node[]], redis, start };
+}
+
+/** How loud each of some tones is in the last half second that a client has heard. */
+async function levelsIn({ frames }: TestClient, ...frequenciesHz: number[]): Promise<number[]> {
+  const sound = await decodeOpus(frames.slice(-25));
+  return frequenciesHz.map((hz) => amplitudeOf(sound, hz));
+}
+
+const hears = async (client: TestClient, ...frequenciesHz: number[]) => {
+  const levels = await levelsIn(client, ...frequenciesHz);
+  return levels.every((level) => level > 0.1);
+};
+
+/** Says a tone for as long as the test lasts. */
+async function speak(client: TestClient, frequencyHz: number): Promise<void> {
+  const playing = keepPlaying(client, await opusTone(frequencyHz, 0.2, 2000));
+  cleanUps.push(() => playing.close());
+}
+
+describe('three nodes', () => {
+  test('all hear all, whichever node they are on', async () => {
+    const { nodes } = await startNodes(3);
+    const tones = [500, 1100, 1700];
+    const clients = await Promise.all(nodes.map((node, i) => enter(node, `peer ${i}`)));
+    await Promise.all(clients.map((client, i) => speak(client, tones[i]!)));
+    for (const [i, client] of clients.entries()) {
+      const others = tones.filter((_, other) => other !== i);
+      await eventually(`${i} hears the others`, () => hears(client, ...others), 10_000);
+      const [own] = await levelsIn(client, tones[i]!);
+      expect(own).toBeLessThan(0.002);
+    }
+  });
+
+  test('one is killed: its peers leave within 5 s, the others go on, and it can be replaced', async () => {
+    const { nodes, start } = await startNodes(3);
+    const [alice, bob, carol] = await Promise.all(
+      nodes.map((node, i) => enter(node, ['alice', 'bob', 'carol'][i]!)),
+    );
+    await speak(bob!, 500);
+    await speak(carol!, 1100);
+    await eventually('alice hears both', () => hears(alice!, 500, 1100), 10_000);
+    nodes[2]!.process.child.kill('SIGKILL');
+    const killedAtMs = performance.now();
+    expect(await alice!.next('peer_left', 0, 8000)).toMatchObject({ peer: 'carol' });
+    await bob!.next('peer_left', 0, 8000);
+    expect(performance.now() - killedAtMs).toBeLessThan(6000);
+    await eventually('alice hears bob alone', async () => {
+      const [bobs, carols] = await levelsIn(alice!, 500, 1100);
+      return bobs! > 0.1 && carols! < 0.002;
+    });
+    const another = await start();
+    const again = await enter({ ...another, apiKey: nodes[0].apiKey }, 'carol');
+    await speak(again, 1100);
+    await eventually('all is as before', () => hears(alice!, 500, 1100), 10_000);
+  });
+});
+
+test('a media worker is killed under a room that spans nodes: both directions come back within 3 s', async () => {
+  const {
+    nodes: [a, b],
+  } = await startNodes(2);
+  const [alice, bob] = [await enter(a, 'alice'), await enter(b, 'bob')];
+  await Promise.all([speak(alice, 500), speak(bob, 1100)]);
+  await eventually('both hear', async () => (await hears(alice, 1100)) && hears(bob, 500), 10_000);
+  const [worker] = await a.process.childPids();
+  process.kill(worker!, 'SIGKILL');
+  const from = [alice.frames.length, bob.frames.length] as const;
+  await eventually(
+    'both hear again',
+    () => alice.frames.length > from[0] + 40 && bob.frames.length > from[1] + 40,
+    4000,
+  );
+  expect(await hears(alice, 1100)).toBe(true);
+  expect(await hears(bob, 500)).toBe(true);
+  expect(alice.messages.map(({ type }) => type)).not.toContain('peer_left');
+});
+
+test('Redis is killed and starts empty: calls between nodes go on, and what is shared is there again', async () => {
+  const {
+    nodes: [a, b],
+    redis,
+  } = await startNodes(2);
+  const [alice, bob] = [await enter(a, 'alice'), await enter(b, 'bob')];
+  await speak(alice, 500);
+  await eventually('bob hears', () => hears(bob, 500), 10_000);
+  await redis.kill();
+  const before = bob.frames.length;
+  await new Promise((resolve) => setTimeout(resolve, 4000));
+  expect(bob.frames.length - before).toBeGreaterThan(180);
+  await redis.restart();
+  await new Promise((resolve) => setTimeout(resolve, 5000));
+  expect(await hears(bob, 500)).toBe(true);
+  await alice.close();
+  expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice' });
+  expect(bob.messages.filter(({ type }) => type === 'peer_left')).toHaveLength(1);
+}, 60_000);
+
+test('messages of somebody who does not know the key of the cluster change nothing', async () => {
+  const { nodes, redis } = await startNodes(1, { CLUSTER_KEY: 'a key that all nodes know' });
+  const stranger = await GatewayProcess.start({
+    REDIS_URL: redis.url,
+    USAGE_WORKERS: '0',
+    LOG_LEVEL: 'warn',
+    CLUSTER_KEY: 'another key, of a stranger',
+  });
+  cleanUps.push(() => stranger.dispose());
+  const { url } = await stranger.ready();
+  const { apiKey } = nodes[0];
+  const alice = await enter(nodes[0], 'alice');
+  const bob = await enter({ url, apiKey }, 'bob');
+  const other = await connect({ url, apiKey }, { peer: 'alice', room: '__lobby__' });
+  await other.next('welcome');
+  await eventually('it is noticed', () => nodes[0].process.output.includes('not to be trusted'));
+  expect(alice.messages.map(({ type }) => type)).not.toContain('peer_joined');
+  expect((await bob.next('joined')).peers).toEqual([]);
+});
