@@ -15,7 +15,7 @@ async function main(): Promise<void> {
   });
   await endOnSignals(
     opening.then((app) => ({
-      close: app.close,
+      close: () => app.close(),
       // Asked alone, it makes way for the others; the supervisor starts another in its place.
       leave: () => {
         app.stopListening();
@@ -23,11 +23,11 @@ async function main(): Promise<void> {
       },
     })),
   );
-  const { url, leave } = await opening;
-  process.on('message', ({ withinMs }: ToGateway) => void leave(withinMs));
+  const app = await opening;
+  process.on('message', ({ withinMs }: ToGateway) => void app.leave(withinMs));
   // It must not keep the process when all else has been closed.
   process.channel?.unref();
-  tell({ type: 'ready', url });
+  tell({ type: 'ready', url: app.url });
 }
 
 main().catch((fault: unknown) => {
