@@ -188,7 +188,7 @@ export function readSettings(environment: Record<string, string | undefined>): S
     const text = environment[name]?.trim();
     if (text) given[name] = convert(text, schema);
   }
-  const settings = validator.Default(given);
+  const settings = validator.Default({ ...given });
   if (!validator.Check(settings)) {
     const faults = validator
       .Errors(settings)
