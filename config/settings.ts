@@ -9,6 +9,9 @@ import { Compile } from 'typebox/compile';
  */
 
 const inProject = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url));
+/** How many cores each of so many processes has to itself; at least one. */
+const shareOfCores = (processes: number) =>
+  Math.max(1, Math.floor(availableParallelism() / processes));
 const port = { minimum: 0, maximum: 65535 };
 
 const SettingsSchema = Type.Object({
@@ -18,10 +21,17 @@ const SettingsSchema = Type.Object({
     description: 'Address on which HTTP and WebSocket are served',
   }),
   PORT: Type.Integer({ ...port, default: 3000, description: 'Its TCP port; 0 takes a free one' }),
+  PROCESSES: Type.Integer({
+    default: 1,
+    minimum: 1,
+    maximum: 64,
+    description: 'Gateway processes that share the port; each has media workers of its own',
+  }),
   REDIS_URL: Type.String({
     default: '',
-    pattern: '^(rediss?://.+)?$',
-    description: 'The Redis that holds the state; when empty, a redis-server of its own is started',
+    pattern: '^((rediss?|unix)://.+)?$',
+    description:
+      'The Redis that holds the state (redis:, rediss:, or unix: and the path of a socket); when empty, a redis-server of its own is started',
   }),
   DATA_DIR: Type.String({
     default: inProject('data'),
@@ -45,10 +55,10 @@ const SettingsSchema = Type.Object({
     description: 'How long the usage of single minutes is kept, days; months are kept for good',
   }),
   MEDIA_WORKERS: Type.Integer({
-    default: availableParallelism(),
+    default: shareOfCores(1),
     minimum: 1,
     maximum: 256,
-    description: 'Media worker processes; by default one for each core',
+    description: 'Media worker processes of each gateway process; by default one for each core',
   }),
   MEDIASOUP_WORKER_BIN: Type.String({
     default: inProject('build/mediasoup-worker'),
@@ -69,7 +79,7 @@ const SettingsSchema = Type.Object({
     minimum: 1024,
     maximum: 65535,
     description:
-      'WebRTC port, UDP and TCP, of the first media worker; each further one takes the next',
+      'WebRTC port, UDP and TCP, of the first media worker; each further one, of all processes, takes the next',
   }),
   CLUSTER_KEY: Type.String({
     default: '',
@@ -118,11 +128,11 @@ const SettingsSchema = Type.Object({
     description: 'Complexity of the Opus encoder',
   }),
   MIX_THREADS: Type.Integer({
-    default: Math.max(1, availableParallelism() - 1),
+    default: Math.max(1, shareOfCores(1) - 1),
     minimum: 0,
     maximum: 256,
     description:
-      'At most so many threads mix, when it is too much for the event loop; by default one less than there are cores',
+      'At most so many threads of each process mix, when it is too much for the event loop',
   }),
   MIX_MAX_SPEAKERS: Type.Integer({
     default: 8,
@@ -238,16 +248,19 @@ export function readSettings(environment: Record<string, string | undefined>): S
     const text = environment[name]?.trim();
     if (text) given[name] = convert(text, schema);
   }
-  const settings = validator.Default(given);
+  const settings = validator.Default({ ...given });
   if (!validator.Check(settings)) {
     const faults = validator
       .Errors(settings)
       .map(({ instancePath, message }) => `${instancePath.slice(1)} ${message}.`);
     throw new SettingsError([...new Set(faults)]);
   }
-  const faults = crossChecks(settings);
+  const cores = shareOfCores(settings.PROCESSES);
+  const shares = { MEDIA_WORKERS: cores, MIX_THREADS: Math.max(1, cores - 1), ...given };
+  const shared = { ...settings, ...shares };
+  const faults = crossChecks(shared);
   if (faults.length > 0) throw new SettingsError(faults);
-  return settings;
+  return shared;
 }
 
 /** The environment of another process of this gateway, that is to have the same settings. */
@@ -277,8 +290,8 @@ function crossChecks(settings: Settings): string[] {
   if (settings.PIPE_PORT_MIN > settings.PIPE_PORT_MAX) {
     faults.push('PIPE_PORT_MIN must not be above PIPE_PORT_MAX.');
   }
-  if (settings.RTC_PORT + settings.MEDIA_WORKERS - 1 > 65535) {
-    faults.push('RTC_PORT must leave room for one port per media worker below 65536.');
+  if (settings.RTC_PORT + settings.PROCESSES * settings.MEDIA_WORKERS - 1 > 65535) {
+    faults.push('RTC_PORT must leave room below 65536 for each of PROCESSES × MEDIA_WORKERS.');
   }
   return faults;
 }
@@ -301,8 +314,8 @@ export function settingsTable(): string {
 }
 
 function describeDefault(name: string, value: unknown): string {
-  if (name === 'MEDIA_WORKERS') return 'number of cores';
-  if (name === 'MIX_THREADS') return 'number of cores − 1';
+  if (name === 'MEDIA_WORKERS') return 'cores / `PROCESSES`';
+  if (name === 'MIX_THREADS') return 'cores / `PROCESSES` − 1';
   if (value === '') return '(empty)';
   return `\`${String(value).replace(inProject(''), '')}\``;
 }

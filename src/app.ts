@@ -29,19 +29,19 @@ import { LoadMonitor } from './load/load-monitor.ts';
 import { LoadSampler } from './load/load-sampler.ts';
 import { registerProblems } from './http/problem.ts';
 import { MediaWorkerPool } from './media/media-worker-pool.ts';
+import { startUsageWorker } from './processes/usage-worker-process.ts';
 import { RoomRegistry } from './rooms/registry.ts';
 import { Drain } from './signaling/drain.ts';
 import { Sessions } from './signaling/sessions.ts';
 import { registerWebSocketRoute } from './signaling/websocket-route.ts';
 import { Redis } from './store/redis.ts';
-import { redisAddressOf, startRedisServer } from './store/redis-server.ts';
+import { openRedisUrl, redisAddressOf } from './store/redis-server.ts';
 import { CcuLeases } from './usage/ccu-leases.ts';
 import { Meter } from './usage/meter.ts';
 import { Quota } from './usage/quota.ts';
 import { countWaitingJobs } from './usage/usage-queue.ts';
 import { UsageReporter } from './usage/usage-reporter.ts';
 import { UsageStore } from './usage/usage-store.ts';
-import { UsageWorkerProcess } from './usage/usage-worker-process.ts';
 import { Webhooks } from './webhooks/webhooks.ts';
 import { watchAccounts } from './signaling/account-watch.ts';
 import { Arrivals } from './signaling/arrivals.ts';
@@ -65,30 +65,44 @@ export type App = {
   /** How many rooms the media workers themselves know of. */
   countRouters(): Promise<number>;
   mediaWorkerPids(): number[];
-  /** Takes nobody any more, and asks all to go; resolves when they have, or when they may no longer stay. */
-  drain(): Promise<void>;
+  /** Takes no more connections; those that are open stay so. */
+  stopListening(): void;
+  /** Takes nobody any more, and asks all to go; closes when they have, or when they may no longer stay (by default DRAIN_MS). */
+  leave(withinMs?: number): Promise<void>;
   /** Ends every session before it returns, then closes every part, in the reverse of the order in which they were opened. */
   close(): Promise<void>;
+};
+
+/** What one of several gateways on the same port has beyond its settings. */
+export type Shared = {
+  /** Tells its log lines from the others'. */
+  name: string;
+  /** An operator asked for the node, which is all of them, to end. */
+  drainAll(withinMs: number): void;
 };
 
 /**
  * Builds every part and hands each its settings.
  * @throws {Error} if a part cannot be opened; those before it are closed then
  */
-export async function openApp(settings: Settings): Promise<App> {
+export async function openApp(settings: Settings, shared?: Shared): Promise<App> {
   const opened = new AsyncDisposableStack();
   try {
-    return await openParts(settings, opened);
+    return await openParts(settings, opened, shared);
   } catch (fault) {
     await opened.disposeAsync();
     throw fault;
   }
 }
 
-async function openParts(settings: Settings, opened: AsyncDisposableStack): Promise<App> {
-  const server = await newServer(settings);
+async function openParts(
+  settings: Settings,
+  opened: AsyncDisposableStack,
+  shared: Shared | undefined,
+): Promise<App> {
+  const server = await newServer(settings, shared?.name);
   const { log } = server;
-  const address = await openRedisAddress(settings, opened);
+  const address = redisAddressOf({ ...settings, REDIS_URL: await openRedisUrl(settings, opened) });
   const redis = opened.adopt(await Redis.connect(address, log), (part) => part.close());
   const accounts = new Accounts(redis);
   const demo = settings.DEMO_ACCOUNT
@@ -111,7 +125,7 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
   const quota = openQuota(usage, sessions, webhooks);
   opened.adopt(openReporter(meter, usage, quota, sessions, log), (part) => part.close());
   for (let worker = 0; worker < settings.USAGE_WORKERS; worker += 1) {
-    opened.adopt(new UsageWorkerProcess(settings, log), (part) => part.close());
+    opened.adopt(startUsageWorker(settings, log), (part) => part.close());
   }
   const leases = opened.adopt(
     new CcuLeases(redis, log, (...taken) => sessions.end(...taken)),
@@ -206,8 +220,10 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     guard,
     accounts,
     usage,
-    drain: (withinMs) => {
-      leave(withinMs).catch((fault: unknown) => log.error({ err: fault }, 'not closed cleanly'));
+    drain: (withinMs = settings.DRAIN_MS) => {
+      if (shared) shared.drainAll(withinMs);
+      else
+        leave(withinMs).catch((fault: unknown) => log.error({ err: fault }, 'not closed cleanly'));
     },
   });
   registerHealthRoutes(rest, async () => ({
@@ -246,14 +262,17 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     codecs,
   });
   opened.adopt(server, (part) => part.close());
-  await server.listen({ host: settings.HOST, port: settings.PORT });
+  const { HOST: host, PORT: port } = settings;
+  const listening = { host, port, reusePort: shared !== undefined };
+  await server.listen(listening);
   return {
     url: urlOf(server, settings),
     demo,
     counts: () => ({ sessions: sessions.size, rooms: rooms.size }),
     countRouters: () => pool.countRouters(),
     mediaWorkerPids: () => pool.pids,
-    drain: () => drain.begin(settings.DRAIN_MS),
+    stopListening: () => server.server.close(),
+    leave,
     close,
   };
 }
@@ -325,16 +344,8 @@ function openReporter(
   });
 }
 
-/** The Redis of the operator, or one of our own. */
-async function openRedisAddress(settings: Settings, opened: AsyncDisposableStack) {
-  if (settings.REDIS_URL === '') {
-    opened.adopt(await startRedisServer(settings.DATA_DIR), (part) => part.close());
-  }
-  return redisAddressOf(settings);
-}
-
 /** Requests are logged by path only: the query of `/ws` holds the API key. */
-async function newServer(settings: Settings): Promise<FastifyInstance> {
+async function newServer(settings: Settings, name?: string): Promise<FastifyInstance> {
   const { LOG_LEVEL: level, TLS_CERT: cert, TLS_KEY: key, TRUST_PROXY: trustProxy } = settings;
   const https = cert === '' ? null : { cert: await readFile(cert), key: await readFile(key) };
   return Fastify({
@@ -342,6 +353,7 @@ async function newServer(settings: Settings): Promise<FastifyInstance> {
     trustProxy: trustProxy === '' ? false : trustProxy,
     logger: {
       level,
+      ...(name && { name }),
       serializers: {
         req: ({ method, url, ip }) => ({ method, path: url.split('?')[0], ip }),
       },

@@ -1,11 +1,14 @@
-import { readSettings, SettingsError } from '../config/settings.ts';
-import { type App, openApp } from './app.ts';
+import { readSettings } from '../config/settings.ts';
+import { openApp } from './app.ts';
+import type { DemoAccount } from './accounts/demo-account.ts';
+import { endOnSignals, whyNotStarted } from './processes/end-on-signals.ts';
+import { openSupervisor } from './processes/supervisor.ts';
 
-/** The process: starts the gateway, says where it is, and ends it on a signal. */
+/** The process: starts the gateway, or several, says where it is, and ends it on a signal. */
 
 const say = (line: string) => process.stdout.write(`${line}\n`);
 
-function announce({ url, demo }: App): void {
+function announce({ url, demo }: { url: string; demo: DemoAccount | undefined }): void {
   say(`\nPartyline is running. Open ${url}`);
   if (demo) say(`Demo account ${demo.account.id} (plan ${demo.account.plan}), key ${demo.apiKey}`);
   say('Ctrl-C stops it.\n');
@@ -14,33 +17,12 @@ function announce({ url, demo }: App): void {
 }
 
 async function main(): Promise<void> {
-  const opening = openApp(readSettings(process.env));
-  let app: App | undefined;
-  let signals = 0;
-  const close = () => void opening.then((opened) => opened.close(), nothingToClose);
-  /** SIGTERM lets clients leave; SIGINT, and any second signal, closes at once; a third no longer waits for that. */
-  const stop = (signal: NodeJS.Signals) => {
-    signals += 1;
-    if (signals > 2) process.exit(1);
-    if (signals === 1 && signal === 'SIGTERM' && app) void app.drain().then(close);
-    else if (app) void app.close();
-    else close();
-  };
-  process.on('SIGINT', stop);
-  process.on('SIGTERM', stop);
-  app = await opening;
-  announce(app);
+  const settings = readSettings(process.env);
+  const opening = settings.PROCESSES === 1 ? openApp(settings) : openSupervisor(settings);
+  announce(await endOnSignals(opening));
 }
 
-/** It did not open; main says why. */
-const nothingToClose = () => {};
-
 main().catch((fault: unknown) => {
-  const isExpected = fault instanceof SettingsError || !(fault instanceof Error);
-  const cause =
-    fault instanceof Error && fault.cause instanceof Error ? `: ${fault.cause.message}` : '';
-  process.stderr.write(
-    `Partyline could not start. ${isExpected ? String(fault) : fault.message + cause}\n`,
-  );
+  process.stderr.write(`Partyline could not start. ${whyNotStarted(fault)}\n`);
   process.exitCode = 1;
 });

@@ -19,10 +19,14 @@ const worker = await openUsageWorker(address, new UsageStore(redis), log, {
 const webhooks = await openWebhookWorker(address, { redis, accounts: new Accounts(redis), log });
 log.info('usage worker started');
 
+/** What a job in hand may take; BullMQ would wait for a Redis that is away for ever. */
+const STOP_TIMEOUT_MS = 8000;
+
 let isStopping = false;
 async function stop(): Promise<void> {
   if (isStopping) process.exit(1);
   isStopping = true;
+  setTimeout(() => process.exit(1), STOP_TIMEOUT_MS).unref();
   await Promise.all([worker.close(), webhooks.close()]);
   await redis.close();
 }

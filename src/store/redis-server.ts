@@ -16,11 +16,26 @@ export type RedisServer = {
   close(): Promise<void>;
 };
 
+type RedisSettings = { REDIS_URL: string; DATA_DIR: string };
+const SOCKET_SCHEME = 'unix://';
+
 /** Where Redis is: the operator's, or the gateway's own, which listens in its data folder while it runs. */
-export function redisAddressOf(settings: { REDIS_URL: string; DATA_DIR: string }): RedisAddress {
-  return settings.REDIS_URL === ''
-    ? { socketPath: socketPathIn(settings.DATA_DIR) }
-    : { url: settings.REDIS_URL };
+export function redisAddressOf({ REDIS_URL: url, DATA_DIR: dataDir }: RedisSettings): RedisAddress {
+  if (url === '') return { socketPath: socketPathIn(dataDir) };
+  return url.startsWith(SOCKET_SCHEME) ? { socketPath: url.slice(SOCKET_SCHEME.length) } : { url };
+}
+
+/**
+ * The URL of the operator's Redis, or of one that is started, and closed by the stack.
+ * @throws {Error} as {@link startRedisServer}
+ */
+export async function openRedisUrl(
+  { REDIS_URL: url, DATA_DIR: dataDir }: RedisSettings,
+  opened: AsyncDisposableStack,
+): Promise<string> {
+  if (url !== '') return url;
+  const server = opened.adopt(await startRedisServer(dataDir), (part) => part.close());
+  return SOCKET_SCHEME + server.socketPath;
 }
 
 /** Whether a gateway runs that has its own Redis in this folder. */

@@ -38,12 +38,12 @@ test('SIGTERM: browsers that may stay a while keep their media worker', async ()
   const { gateway, url, apiKey } = await start({ DRAIN_MS: '20000' });
   const browser = await enter({ url, apiKey }, 'browser');
   const { webrtc } = await browser.ask({ type: 'join', room: 'b', media: 'webrtc' }, 'joined');
-  const children = await gateway.childPids();
+  const children = await gateway.descendantPids();
   gateway.child.kill('SIGTERM');
   await browser.next('draining');
   const request = { type: 'restart_ice', transport_id: webrtc?.send_transport.id };
   await browser.ask(request, 'ice_restarted');
-  expect(await gateway.childPids()).toEqual(children);
+  expect(await gateway.descendantPids()).toEqual(children);
   expect(browser.messages.map(({ type }) => type)).not.toContain('media_restarted');
 });
 

@@ -92,7 +92,7 @@ test('a media worker is killed under a room that spans nodes: both directions co
   const [alice, bob] = [await enter(a, 'alice'), await enter(b, 'bob')];
   await Promise.all([speak(alice, 500), speak(bob, 1100)]);
   await eventually('both hear', async () => (await hears(alice, 1100)) && hears(bob, 500), 10_000);
-  const [worker] = await a.process.childPids();
+  const [worker] = await a.process.descendantPids();
   process.kill(worker!, 'SIGKILL');
   const from = [alice.frames.length, bob.frames.length] as const;
   await eventually(

@@ -1,7 +1,6 @@
 import { afterEach, expect, test } from 'vitest';
 import { TestClient } from '../support/client.ts';
-import { eventually } from '../support/gateway.ts';
-import { GatewayProcess, isRunning } from '../support/process.ts';
+import { GatewayProcess, untilEnded } from '../support/process.ts';
 
 const started: GatewayProcess[] = [];
 afterEach(async () => {
@@ -36,23 +35,22 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
     const { url, api_key: apiKey } = await gateway.ready();
     const client = await connect(url, apiKey);
     await client.next('joined');
-    const children = await gateway.childPids();
+    const children = await gateway.descendantPids();
     expect(children.length).toBeGreaterThanOrEqual(2);
     gateway.child.kill(signal);
     expect(await client.closed).toBe(1012);
     expect(await client.next('error')).toMatchObject({ code: 'draining', retryable: true });
     expect(await gateway.exited).toBe(0);
-    for (const pid of children)
-      await eventually(`${pid} ends`, async () => !(await isRunning(pid)));
+    await untilEnded(children);
   },
 );
 
 test('SIGKILL: its media workers and its Redis end too; the next start has the same account', async () => {
   const gateway = await start();
   const before = await gateway.ready();
-  const children = await gateway.childPids();
+  const children = await gateway.descendantPids();
   gateway.child.kill('SIGKILL');
-  for (const pid of children) await eventually(`${pid} ends`, async () => !(await isRunning(pid)));
+  await untilEnded(children);
   const again = await start({}, gateway.dataDir);
   expect(await again.ready()).toMatchObject({ account_id: 1, api_key: before.api_key });
 });

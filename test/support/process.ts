@@ -51,11 +51,22 @@ export class GatewayProcess {
     return JSON.parse(json ?? '') as { url: string; account_id: number; api_key: string };
   }
 
-  /** The processes that it has started and that still run. */
-  async childPids(): Promise<number[]> {
+  /** The processes that it has started, and those that they have, which still run. */
+  async descendantPids(): Promise<number[]> {
     const pids = (await readdir('/proc')).map(Number).filter((pid) => pid > 0);
     const parents = await Promise.all(pids.map(async (pid) => [pid, await parentOf(pid)] as const));
-    return parents.filter(([, parent]) => parent === this.child.pid).map(([pid]) => pid);
+    const childrenOf = (of: number | undefined): number[] =>
+      parents.filter(([, parent]) => parent === of).flatMap(([pid]) => [pid, ...childrenOf(pid)]);
+    return childrenOf(this.child.pid);
+  }
+
+  /** What it has logged, with some message. */
+  logged(message: string): Record<string, unknown>[] {
+    return this.output
+      .split('\n')
+      .filter((line) => line.startsWith('{') && line.endsWith('}'))
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+      .filter(({ msg }) => msg === message);
   }
 
   /** Kills it if it still runs, and removes its folder. */
@@ -66,7 +77,11 @@ export class GatewayProcess {
   }
 }
 
-export async function isRunning(pid: number): Promise<boolean> {
+export async function untilEnded(pids: number[]): Promise<void> {
+  for (const pid of pids) await eventually(`${pid} ends`, async () => !(await isRunning(pid)));
+}
+
+async function isRunning(pid: number): Promise<boolean> {
   return (await parentOf(pid)) !== undefined;
 }
 

@@ -29,6 +29,14 @@ describe('readSettings()', () => {
     expect(new Set(faults)).toEqual(new Set(Object.keys(wrong)));
   });
 
+  test('shares the cores out to the processes, and leaves a port to each of their media workers', () => {
+    expect(readSettings({ PROCESSES: '64' })).toMatchObject({ MEDIA_WORKERS: 1, MIX_THREADS: 1 });
+    const ports = { PROCESSES: '4', MEDIA_WORKERS: '2' };
+    expect(readSettings({ ...ports, RTC_PORT: '65528' })).toMatchObject({ MEDIA_WORKERS: 2 });
+    expect(() => readSettings({ ...ports, RTC_PORT: '65529' })).toThrow('RTC_PORT');
+    expect(() => readSettings({ PROCESSES: '0' })).toThrow('PROCESSES');
+  });
+
   test('refuses to listen on every address without one to announce', () => {
     expect(() => readSettings({ RTC_LISTEN_IP: '0.0.0.0' })).toThrow('RTC_ANNOUNCED_ADDRESS');
   });

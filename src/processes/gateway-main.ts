@@ -1,0 +1,36 @@
+import { readSettings } from '../../config/settings.ts';
+import { openApp } from '../app.ts';
+import { endOnSignals, whyNotStarted } from './end-on-signals.ts';
+import type { FromGateway, ToGateway } from './messages.ts';
+
+/** One of the gateways that a supervisor has started: `gateway-main.ts NAME`. */
+
+const tell = (message: FromGateway) => process.send?.(message);
+
+async function main(): Promise<void> {
+  const [, , name = 'gateway'] = process.argv;
+  const opening = openApp(readSettings(process.env), {
+    name,
+    drainAll: (withinMs) => tell({ type: 'drain', withinMs }),
+  });
+  await endOnSignals(
+    opening.then((app) => ({
+      close: () => app.close(),
+      // Asked alone, it makes way for the others; the supervisor starts another in its place.
+      leave: () => {
+        app.stopListening();
+        return app.leave();
+      },
+    })),
+  );
+  const app = await opening;
+  process.on('message', ({ withinMs }: ToGateway) => void app.leave(withinMs));
+  // It must not keep the process when all else has been closed.
+  process.channel?.unref();
+  tell({ type: 'ready', url: app.url });
+}
+
+main().catch((fault: unknown) => {
+  tell({ type: 'failed', reason: whyNotStarted(fault) });
+  process.exitCode = 1;
+});

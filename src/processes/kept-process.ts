@@ -1,0 +1,96 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import type { FastifyBaseLogger } from 'fastify';
+
+const FIRST_RESTART_AFTER_MS = 1000;
+const LAST_RESTART_AFTER_MS = 30_000;
+/** One that has run so long has started well: should it end, it is started again as soon as the first time. */
+const STEADY_AFTER_MS = 60_000;
+/** One that was told to end, and should have, is killed so much later. */
+const KILL_AFTER_MS = 10_000;
+
+export type KeptProcessOptions = {
+  /** What it is called in the log. */
+  name: string;
+  /** The program and its arguments, for this same Node. */
+  command: string[];
+  environment: Record<string, string | undefined>;
+  /** What the kernel sends it should this process be killed, and what `close` sends. */
+  endSignal: 'SIGTERM' | 'SIGINT';
+  /** Takes what it sends over the channel that it has then. */
+  onMessage?: (message: unknown) => void;
+  /** Called each time it ends without having been told to. */
+  onEnd?: (how: string) => void;
+};
+
+/** A child that is started again when it ends, ever later when it keeps ending. */
+export class KeptProcess {
+  readonly #options: KeptProcessOptions;
+  readonly #log: FastifyBaseLogger;
+  #child: ChildProcess;
+  #restart: NodeJS.Timeout | undefined;
+  #restartAfterMs = FIRST_RESTART_AFTER_MS;
+  #isEnding = false;
+
+  constructor(options: KeptProcessOptions, log: FastifyBaseLogger) {
+    this.#options = options;
+    this.#log = log.child({ process: options.name });
+    this.#child = this.#start();
+  }
+
+  /** Sends a message that asks it to end within a time; resolves when it has. */
+  leave(message: object, withinMs: number): Promise<void> {
+    // One that cannot be told is gone, or is killed when the time is over.
+    return this.#end(withinMs, (child) => child.connected && child.send(message, () => {}));
+  }
+
+  /** Ends it; resolves when it has. */
+  close(): Promise<void> {
+    return this.#end(0, (child) => child.kill(this.#options.endSignal));
+  }
+
+  async #end(withinMs: number, tell: (child: ChildProcess) => void): Promise<void> {
+    this.#isEnding = true;
+    clearTimeout(this.#restart);
+    const child = this.#child;
+    const hasStarted = child.pid !== undefined;
+    if (!hasStarted || child.exitCode !== null || child.signalCode !== null) return;
+    const exited = new Promise((resolve) => child.once('exit', resolve));
+    tell(child);
+    const kill = setTimeout(() => child.kill('SIGKILL'), withinMs + KILL_AFTER_MS);
+    await exited;
+    clearTimeout(kill);
+  }
+
+  /** In a session of its own, so that Ctrl-C reaches only this process; the kernel ends it should this one be killed. */
+  #start(): ChildProcess {
+    const { command, environment, endSignal, onMessage } = this.#options;
+    const deathSignal = ['--pdeathsig', endSignal.slice('SIG'.length), '--'];
+    const child = spawn('setpriv', [...deathSignal, process.execPath, ...command], {
+      env: environment,
+      detached: true,
+      stdio: ['ignore', 'inherit', 'inherit', ...(onMessage ? ['ipc' as const] : [])],
+    });
+    const startedMs = performance.now();
+    if (onMessage) child.on('message', onMessage);
+    child.once('error', (fault) => this.#ended(fault.message, startedMs));
+    child.once('exit', (code, signal) => {
+      this.#ended(signal ? `signal ${signal}` : `exit code ${code}`, startedMs);
+    });
+    return child;
+  }
+
+  #ended(how: string, startedMs: number): void {
+    if (this.#isEnding) return;
+    if (performance.now() - startedMs > STEADY_AFTER_MS) {
+      this.#restartAfterMs = FIRST_RESTART_AFTER_MS;
+    }
+    const restartAfterMs = this.#restartAfterMs;
+    this.#restartAfterMs = Math.min(2 * restartAfterMs, LAST_RESTART_AFTER_MS);
+    this.#log.error({ how, restartAfterMs }, 'a process ended; it is started again');
+    clearTimeout(this.#restart);
+    this.#restart = setTimeout(() => {
+      this.#child = this.#start();
+    }, restartAfterMs);
+    this.#options.onEnd?.(how);
+  }
+}

@@ -1,0 +1,132 @@
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import Fastify, { type FastifyBaseLogger } from 'fastify';
+import { environmentOf, type Settings } from '../../config/settings.ts';
+import { Accounts } from '../accounts/accounts.ts';
+import { type DemoAccount, openDemoAccount } from '../accounts/demo-account.ts';
+import { Redis } from '../store/redis.ts';
+import { openRedisUrl, redisAddressOf } from '../store/redis-server.ts';
+import type { Running } from './end-on-signals.ts';
+import { KeptProcess } from './kept-process.ts';
+import type { FromGateway, ToGateway } from './messages.ts';
+import { startUsageWorker } from './usage-worker-process.ts';
+
+const GATEWAY = fileURLToPath(new URL('./gateway-main.ts', import.meta.url));
+
+/** Several gateway processes on one port, and what they have in common. */
+export type Supervisor = Running & { url: string; demo: DemoAccount | undefined };
+
+/**
+ * Starts `PROCESSES` gateways on the same port, among which the kernel deals out connections; one that ends is started
+ * again.
+ * @throws {Error} if one cannot be started at first; none is left running then
+ */
+export async function openSupervisor(settings: Settings): Promise<Supervisor> {
+  const opened = new AsyncDisposableStack();
+  try {
+    return await openParts(settings, opened);
+  } catch (fault) {
+    await opened.disposeAsync();
+    throw fault;
+  }
+}
+
+async function openParts(given: Settings, opened: AsyncDisposableStack): Promise<Supervisor> {
+  const { log } = Fastify({ logger: { level: given.LOG_LEVEL, name: 'supervisor' } });
+  const settings = {
+    ...given,
+    REDIS_URL: await openRedisUrl(given, opened),
+    PORT: await findPort(given),
+  };
+  const demo = settings.DEMO_ACCOUNT ? await openDemo(settings, log) : undefined;
+  for (let worker = 0; worker < settings.USAGE_WORKERS; worker += 1) {
+    opened.adopt(startUsageWorker(settings, log), (part) => part.close());
+  }
+  let isLeaving = false;
+  const leave = async (withinMs = settings.DRAIN_MS) => {
+    isLeaving = true;
+    const message: ToGateway = { type: 'drain', withinMs };
+    await Promise.all(gateways.map(({ kept }) => kept.leave(message, withinMs)));
+    await opened.disposeAsync();
+  };
+  const onDrain = (withinMs: number) => {
+    if (isLeaving) return;
+    leave(withinMs).catch((fault: unknown) => log.error({ err: fault }, 'not closed cleanly'));
+  };
+  const gateways = Array.from({ length: settings.PROCESSES }, (_, index) =>
+    startGateway(settings, index, log, onDrain),
+  );
+  opened.defer(async () => {
+    await Promise.all(gateways.map(({ kept }) => kept.close()));
+  });
+  const [url = ''] = await Promise.all(gateways.map(({ ready }) => ready));
+  return { url, demo, leave, close: () => opened.disposeAsync() };
+}
+
+type Gateway = {
+  kept: KeptProcess;
+  /** Resolves with its address when it first takes clients; rejects if it could not start. */
+  ready: Promise<string>;
+};
+
+function startGateway(
+  settings: Settings,
+  index: number,
+  log: FastifyBaseLogger,
+  onDrain: (withinMs: number) => void,
+): Gateway {
+  const name = `gateway ${index}`;
+  const ready = Promise.withResolvers<string>();
+  const onMessage = (message: FromGateway) => {
+    if (message.type === 'drain') onDrain(message.withinMs);
+    if (message.type === 'ready') ready.resolve(message.url);
+    if (message.type === 'failed') {
+      log.error({ process: name, reason: message.reason }, 'a gateway could not start');
+      ready.reject(new Error(message.reason));
+    }
+  };
+  const kept = new KeptProcess(
+    {
+      name,
+      command: [...process.execArgv, GATEWAY, name],
+      environment: environmentOf(settingsOfGateway(settings, index)),
+      endSignal: 'SIGINT',
+      onMessage: (message) => onMessage(message as FromGateway),
+      onEnd: (how) => ready.reject(new Error(`${name} ended before it was ready: ${how}`)),
+    },
+    log,
+  );
+  return { kept, ready: ready.promise };
+}
+
+/** What all have in common is the supervisor's; each has WebRTC ports of its own. */
+const settingsOfGateway = (settings: Settings, index: number): Settings => ({
+  ...settings,
+  PROCESSES: 1,
+  RTC_PORT: settings.RTC_PORT + index * settings.MEDIA_WORKERS,
+  DEMO_ACCOUNT: false,
+  USAGE_WORKERS: 0,
+});
+
+async function openDemo(settings: Settings, log: FastifyBaseLogger): Promise<DemoAccount> {
+  const redis = await Redis.connect(redisAddressOf(settings), log);
+  try {
+    return await openDemoAccount(new Accounts(redis), settings.DATA_DIR);
+  } finally {
+    await redis.close();
+  }
+}
+
+/**
+ * The port that all are to share, held by nobody: the kernel would let them share it with another gateway too.
+ * @throws {Error} if it is taken
+ */
+async function findPort({ HOST: host, PORT: port }: Settings): Promise<number> {
+  const server = createServer().listen({ host, port });
+  await once(server, 'listening');
+  const found = (server.address() as AddressInfo).port;
+  server.close();
+  await once(server, 'close');
+  return found;
+}

@@ -1,0 +1,167 @@
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import { afterEach, expect, test } from 'vitest';
+import { TestClient } from '../support/client.ts';
+import { eventually } from '../support/gateway.ts';
+import { GatewayProcess, untilEnded } from '../support/process.ts';
+import { opusTone, play } from '../support/sound.ts';
+
+/** Two gateways on one port, as `PROCESSES=2` starts them. */
+
+const PROCESSES = 2;
+const CONNECTIONS = 40;
+const RESTART_TIMEOUT_MS = 15_000;
+
+const started: GatewayProcess[] = [];
+afterEach(async () => {
+  for (const node of started.splice(0)) await node.dispose();
+});
+
+async function start(environment?: Record<string, string>): Promise<GatewayProcess> {
+  const node = await GatewayProcess.start({ PROCESSES: String(PROCESSES), ...environment });
+  started.push(node);
+  return node;
+}
+
+async function enter(url: string, apiKey: string, peer: string): Promise<TestClient> {
+  const client = await TestClient.connect(url, { room: 'a', peer, api_key: apiKey, audio: 'opus' });
+  await client.next('joined');
+  return client;
+}
+
+const enterMany = (url: string, apiKey: string) =>
+  Promise.all(
+    Array.from({ length: CONNECTIONS }, (_, index) => enter(url, apiKey, `peer ${index}`)),
+  );
+
+/** The gateway processes that have been started, in that order. */
+const gatewayPids = (node: GatewayProcess) =>
+  node.logged('media worker started').map(({ pid }) => pid as number);
+
+/** On which process each connection is, by the order in which they were made. */
+const pidsOfConnections = (node: GatewayProcess) =>
+  node
+    .logged('incoming request')
+    .filter(({ req }) => (req as { path: string }).path === '/ws')
+    .map(({ pid }) => pid as number);
+
+test('the kernel deals out connections, and no two media workers have a port in common', async () => {
+  const node = await start();
+  const { url, api_key: apiKey } = await node.ready();
+  await enterMany(url, apiKey);
+  expect(node.output.match(/^ready /gm)).toHaveLength(1);
+  expect(new Set(pidsOfConnections(node))).toEqual(new Set(gatewayPids(node)));
+  const workers = node.logged('media worker started');
+  expect(new Set(workers.map(({ name }) => name))).toEqual(new Set(['gateway 0', 'gateway 1']));
+  expect(new Set(workers.map(({ rtcPort }) => rtcPort)).size).toBe(PROCESSES);
+});
+
+test('a gateway that is killed is back; calls on the other go on', async () => {
+  const node = await start();
+  const { url, api_key: apiKey } = await node.ready();
+  const clients = await enterMany(url, apiKey);
+  const cut = new Set<TestClient>();
+  for (const client of clients) void client.closed.then(() => cut.add(client));
+  const [victim = 0] = gatewayPids(node);
+  const victims = pidsOfConnections(node).filter((pid) => pid === victim).length;
+  process.kill(victim, 'SIGKILL');
+  await eventually('its connections are cut', () => cut.size === victims);
+  const [speaker, listener] = clients.filter((client) => !cut.has(client));
+  const tone = await opusTone(1000, 0.5, 500);
+  if (speaker) await play(speaker, tone);
+  await eventually('every frame', () => listener?.frames.length === tone.length);
+  const isBack = () => node.logged('media worker started').length === PROCESSES + 1;
+  await eventually('it is back', isBack, RESTART_TIMEOUT_MS);
+  const [first, , again] = node.logged('media worker started');
+  expect(again).toMatchObject({ name: first?.['name'], rtcPort: first?.['rtcPort'] });
+});
+
+test('SIGTERM to one gateway: it makes way for the others, leaves when its clients have, and is started again', async () => {
+  const node = await start({ DRAIN_MS: '30000' });
+  const { url, api_key: apiKey } = await node.ready();
+  const clients = await enterMany(url, apiKey);
+  const [asked = 0] = gatewayPids(node);
+  const before = pidsOfConnections(node);
+  process.kill(asked, 'SIGTERM');
+  const onAsked = () => clients.filter(({ messages }) => messages.some(isDraining));
+  await eventually('its clients are told', () => {
+    return onAsked().length === before.filter((pid) => pid === asked).length;
+  });
+  await Promise.all(
+    Array.from({ length: CONNECTIONS }, (_, index) => enter(url, apiKey, `later ${index}`)),
+  );
+  expect(pidsOfConnections(node).slice(CONNECTIONS)).not.toContain(asked);
+  for (const client of onAsked()) await client.close();
+  const isBack = () => node.logged('media worker started').length === PROCESSES + 1;
+  await eventually('it is back', isBack, RESTART_TIMEOUT_MS);
+});
+
+const isDraining = ({ type }: { type: string }) => type === 'draining';
+
+const OPERATOR_KEY = 'operator-key-of-the-tests';
+
+const waysToLeave = {
+  SIGTERM: (node: GatewayProcess) => node.child.kill('SIGTERM'),
+  'POST /api/admin/drain': async (_node: GatewayProcess, url: string) => {
+    const headers = { authorization: `Bearer ${OPERATOR_KEY}`, 'content-type': 'application/json' };
+    return (await fetch(`${url}/api/admin/drain`, { method: 'POST', headers, body: '{}' })).ok;
+  },
+};
+
+test.each(Object.entries(waysToLeave))(
+  '%s: all gateways let their clients leave, and nothing is left',
+  async (_name, askToLeave) => {
+    const node = await start({ DRAIN_MS: '20000', OPERATOR_KEY });
+    const { url, api_key: apiKey } = await node.ready();
+    const clients = await enterMany(url, apiKey);
+    const descendants = await node.descendantPids();
+    expect(await askToLeave(node, url)).toBe(true);
+    for (const client of clients) await client.next('draining');
+    for (const client of clients) await client.close();
+    expect(await node.exited).toBe(0);
+    await untilEnded(descendants);
+  },
+);
+
+test('a second SIGTERM, or SIGINT, does not wait for clients', async () => {
+  const node = await start({ DRAIN_MS: '600000' });
+  const { url, api_key: apiKey } = await node.ready();
+  const client = await enter(url, apiKey, 'alice');
+  node.child.kill('SIGTERM');
+  await client.next('draining');
+  node.child.kill('SIGINT');
+  expect(await client.closed).toBe(1012);
+  expect(await node.exited).toBe(0);
+});
+
+test('SIGKILL: gateways, media workers, the usage worker and Redis end too', async () => {
+  const node = await start();
+  const { url, api_key: apiKey } = await node.ready();
+  await enterMany(url, apiKey);
+  const descendants = await node.descendantPids();
+  // Redis, a usage worker, two gateways, each with a media worker.
+  expect(descendants).toHaveLength(6);
+  node.child.kill('SIGKILL');
+  await untilEnded(descendants);
+});
+
+test('a port that is taken, by another such node too, is told in a sentence, and nothing is left', async () => {
+  const node = await start();
+  const { port } = new URL((await node.ready()).url);
+  const second = await start({ PORT: port });
+  expect(await second.exited).toBe(1);
+  expect(second.output).toMatch(/Partyline could not start\..*EADDRINUSE/);
+  expect(await second.descendantPids()).toEqual([]);
+});
+
+test('a gateway that cannot start ends the others, and says why', async () => {
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  const { port } = taken.address() as AddressInfo;
+  const node = await start({ RTC_PORT: String(port - 1) });
+  expect(await node.exited).toBe(1);
+  expect(node.output).toMatch(
+    new RegExp(`could not start\\. WebRTC port ${port} on 127.0.0.1 cannot be opened`),
+  );
+  taken.close();
+});
