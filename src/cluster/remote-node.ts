@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { NodePipe, PipedIn, PipedOut } from '../media/node-pipe.ts';
+import { LinkWatch } from './link-watch.ts';
 import type { PipeEnd, RoomState } from './room-state.ts';
 
 /** What this node has in the room, and what it does with what comes from another. */
@@ -24,9 +25,13 @@ type Pipe = {
   other: string | undefined;
   sent: Map<string, PipedOut & { peer: string }>;
   heard: Map<string, PipedIn>;
+  watch: LinkWatch;
+  /** Looks at the link; closed with the pipe. */
+  timer: NodeJS.Timeout;
 };
 
 const RETRY_AFTER_MS = 1000;
+const WATCH_EVERY_MS = 10_000;
 
 /**
  * Another node in a room. Each of the two opens its end of a pipe and tells the other its address; an end is connected
@@ -83,6 +88,13 @@ export class RemoteNode {
   /** Whether what a producer of this node says arrives there. */
   hears(producerId: string): boolean {
     return this.#otherEnd?.hears.includes(producerId) ?? false;
+  }
+
+  /** Whether all that is said there is heard here. */
+  get isHeard(): boolean {
+    const end = this.#otherEnd;
+    const heard = this.#pipe?.heard;
+    return end?.sends.every(({ producer_id: id }) => heard?.has(id)) ?? false;
   }
 
   /** Does what is to be done, one thing after the other, until there is no more to do. */
@@ -143,6 +155,10 @@ export class RemoteNode {
     }
     this.#pipe ??= await this.#open();
     const pipe = this.#pipe;
+    if (this.#isClosed) {
+      this.#closePipe();
+      return;
+    }
     const isFree = offer?.connected_to === undefined || offer.connected_to === pipe.own.id;
     if (offer && isFree && pipe.other === undefined) {
       await pipe.own.connect({
@@ -160,9 +176,33 @@ export class RemoteNode {
 
   async #open(): Promise<Pipe> {
     const own = await this.#end.openPipe();
-    if (this.#isClosed) own.close();
     this.#end.changed();
-    return { own, other: undefined, sent: new Map(), heard: new Map() };
+    const pipe: Pipe = {
+      own,
+      other: undefined,
+      sent: new Map(),
+      heard: new Map(),
+      watch: new LinkWatch(),
+      timer: setInterval(() => this.#watch(pipe), WATCH_EVERY_MS),
+    };
+    return pipe;
+  }
+
+  #watch(pipe: Pipe): void {
+    if (pipe.sent.size === 0) {
+      pipe.watch.rest();
+      return;
+    }
+    pipe.own.bytesReceived().then(
+      (bytes) => {
+        if (this.#pipe !== pipe || !pipe.watch.isBack(bytes, performance.now())) return;
+        this.#end.log.warn({ node: this.#node }, 'the network to a node was cut; a new pipe');
+        this.#closePipe();
+        this.converge();
+      },
+      // A pipe that goes takes its requests with it.
+      () => {},
+    );
   }
 
   async #send({ own, sent }: Pipe): Promise<void> {
@@ -212,6 +252,7 @@ export class RemoteNode {
     const pipe = this.#pipe;
     if (!pipe) return;
     this.#pipe = undefined;
+    clearInterval(pipe.timer);
     for (const [id, piped] of pipe.heard) this.#unhear(pipe, id, piped);
     pipe.own.close();
     this.#end.changed();

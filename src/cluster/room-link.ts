@@ -45,8 +45,8 @@ redis.call('PUBLISH', KEYS[1], ARGV[1] .. ' ' .. ARGV[2])
 `;
 
 const RETRY_AFTER_MS = 1000;
-/** How long the first packets of a speaker wait for the other nodes to be ready to hear them. */
-const HEARD_WITHIN_MS = 400;
+/** How long the first packets of a speaker wait for the other nodes to be ready to hear them, and the like. */
+const READY_WITHIN_MS = 400;
 
 /**
  * One room as it is on all nodes. Each node writes what it has there (its peers, its ends of the pipes) and reads what
@@ -65,7 +65,7 @@ export class RoomLink implements RoomEnd {
   readonly #remotes = new Map<string, RemoteNode>();
   /** The version that was read last of each node, also of one that has left. */
   readonly #versions = new Map<string, number>();
-  /** Those who wait until all nodes hear a producer of this one. */
+  /** Those who wait until all nodes hear a producer of this one, or this node hears all. */
   readonly #waiting = new Set<() => void>();
   #router: RoomRouter | undefined;
   #unsubscribe: (() => void) | undefined;
@@ -135,7 +135,12 @@ export class RoomLink implements RoomEnd {
     this.producers.set(id, peer);
     if (this.#remotes.size === 0) return;
     this.#converge();
-    await this.#heardByAll(id);
+    await this.#until((remote) => remote.hears(id));
+  }
+
+  /** Resolves when all that is said on other nodes is heard here, or could be. */
+  hearsAll(): Promise<void> {
+    return this.#until((remote) => remote.isHeard);
   }
 
   removeProducer(id: string): void {
@@ -147,8 +152,8 @@ export class RoomLink implements RoomEnd {
     return this.#router.openNodePipe(this.#parts.pipes);
   }
 
-  heard(peer: string, producerId: string): Promise<void> {
-    return this.#events.onProducer(peer, producerId);
+  async heard(peer: string, producerId: string): Promise<void> {
+    await this.#events.onProducer(peer, producerId);
   }
 
   unheard(producerId: string): void {
@@ -157,6 +162,7 @@ export class RoomLink implements RoomEnd {
 
   /** Has this node's state written soon, together with what else changes until then. */
   changed(): void {
+    this.#wake();
     this.#isWritten = false;
     clearTimeout(this.#retry);
     this.#writing ??= this.#write();
@@ -227,6 +233,7 @@ export class RoomLink implements RoomEnd {
     });
     const state: RoomState = {
       version: nextVersion(),
+      departed: this.#isClosed,
       peers: [...this.#peers.values()],
       left: [...this.#left].map(([peer, reason]) => ({ peer, reason })),
       pipes: Object.fromEntries(pipes),
@@ -269,35 +276,38 @@ export class RoomLink implements RoomEnd {
     const remote = this.#remotes.get(node);
     const reasons = state.left.map(({ peer, reason }) => [peer, reason] as const);
     this.#events.onPeers(node, state.peers, new Map(reasons));
-    if (state.peers.length === 0) this.#forget(node);
+    if (state.peers.length === 0 || state.departed) this.#unpipe(node);
     else if (remote) remote.state = state;
     else this.#remotes.set(node, new RemoteNode(node, state, this));
     this.#wake();
   }
 
   #forget(node: string): void {
-    const remote = this.#remotes.get(node);
-    if (!remote) return;
-    this.#remotes.delete(node);
-    remote.close();
+    this.#unpipe(node);
     this.#events.onPeers(node, [], new Map());
     this.#wake();
+  }
+
+  #unpipe(node: string): void {
+    this.#remotes.get(node)?.close();
+    this.#remotes.delete(node);
   }
 
   #converge(): void {
     for (const remote of this.#remotes.values()) remote.converge();
   }
 
-  #heardByAll(producerId: string): Promise<void> {
+  /** Resolves when something is so of all other nodes, or has had its time. */
+  #until(isSo: (remote: RemoteNode) => boolean): Promise<void> {
     return new Promise((resolve) => {
-      const giveUp = setTimeout(() => done(), HEARD_WITHIN_MS);
+      const giveUp = setTimeout(() => done(), READY_WITHIN_MS);
       const done = () => {
         clearTimeout(giveUp);
         this.#waiting.delete(look);
         resolve();
       };
       const look = () => {
-        if ([...this.#remotes.values()].every((remote) => remote.hears(producerId))) done();
+        if ([...this.#remotes.values()].every(isSo)) done();
       };
       this.#waiting.add(look);
       look();

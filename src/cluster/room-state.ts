@@ -39,6 +39,8 @@ const PipeEndSchema = Type.Object({
 const RoomStateSchema = Type.Object({
   /** Grows with each state that a node writes. */
   version: Type.Integer(),
+  /** The node has gone away, and the places of its peers are kept for a while. */
+  departed: Type.Boolean(),
   peers: Type.Array(PlacedPeerSchema),
   /** Who has left since the last state, and why: told only once. */
   left: Type.Array(

@@ -29,10 +29,14 @@ export class Seal {
     const bytes = Buffer.from(sealed, 'base64url');
     const iv = bytes.subarray(0, IV_BYTES);
     const tag = bytes.subarray(IV_BYTES, IV_BYTES + TAG_BYTES);
-    const decipher = createDecipheriv(CIPHER, this.#key, iv, { authTagLength: TAG_BYTES })
-      .setAAD(Buffer.from(place))
-      .setAuthTag(tag);
-    const text = decipher.update(bytes.subarray(IV_BYTES + TAG_BYTES));
-    return Buffer.concat([text, decipher.final()]).toString();
+    try {
+      const decipher = createDecipheriv(CIPHER, this.#key, iv, { authTagLength: TAG_BYTES })
+        .setAAD(Buffer.from(place))
+        .setAuthTag(tag);
+      const text = decipher.update(bytes.subarray(IV_BYTES + TAG_BYTES));
+      return Buffer.concat([text, decipher.final()]).toString();
+    } catch (cause) {
+      throw new Error('not sealed by a node of this cluster for this place', { cause });
+    }
   }
 }

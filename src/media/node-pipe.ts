@@ -94,6 +94,12 @@ export class NodePipe {
     };
   }
 
+  /** How much has come in, reports of the other end included. */
+  async bytesReceived(): Promise<number> {
+    const [stats] = await this.#transport.getStats();
+    return stats?.bytesReceived ?? 0;
+  }
+
   /** Closes it with all that runs over it. */
   close(): void {
     this.#transport.close();

@@ -68,6 +68,8 @@ export class Room {
   readonly #suspended = new Set<Peer>();
   /** Places that other nodes keep for peers who have come back elsewhere: place → node. */
   readonly #superseded = new Map<string, string>();
+  /** Producers of other nodes, on this node's router: id → name. */
+  readonly #remoteProducers = new Map<string, string>();
   /** By id; of every node. */
   readonly #producers = new Map<string, RoomProducer>();
   readonly #place: RoomPlace;
@@ -168,7 +170,8 @@ export class Room {
     if (this.#peers.get(peer.name) !== peer) return;
     this.#stopMetering.get(peer)?.();
     this.#suspended.add(peer);
-    this.#link.setPeer(peer.name, peer.kind, randomUUID(), true);
+    if (this.#isElsewhere(peer.name)) peer.displaced();
+    else this.#link.setPeer(peer.name, peer.kind, randomUUID(), true);
   }
 
   /** The peer is back. */
@@ -203,6 +206,12 @@ export class Room {
       this.#parts.onLeft(this.#place.accountId, this.#place.name, name, reason);
     }
     this.#left(this.#roster.leave(name, peer), reason);
+    this.#hearRemote(name);
+  }
+
+  /** Resolves when all that is said on other nodes is heard on this one. */
+  hearsAll(): Promise<void> {
+    return this.#link.hearsAll();
   }
 
   /** What is sent to the router is heard by somebody. */
@@ -275,17 +284,22 @@ export class Room {
         this.#left(this.#roster.leave(name, node), reasons.get(name) ?? 'closed');
       }
     },
-    onProducer: async (name: string, id: string) => {
-      // Who is here as well has come back to this node; what it said on the other is no more.
-      if (this.#peers.has(name)) return;
-      await this.#downlink.add(name, this.speakerOf(name), id);
-      this.#addProducer({ id, peer: name, owner: undefined });
+    onProducer: (name: string, id: string) => {
+      this.#remoteProducers.set(id, name);
+      return this.#hearProducer(name, id);
     },
     onProducerClosed: (id: string) => {
+      this.#remoteProducers.delete(id);
+      this.#downlink.remove(id);
       const producer = this.#producers.get(id);
       if (producer) this.#removeProducer(producer);
     },
   };
+
+  /** Whether the peer has a connection to another node. */
+  #isElsewhere(name: string): boolean {
+    return [...this.#remotePeers.values()].some((peers) => peers.get(name)?.away === false);
+  }
 
   /** The peer is there with a connection: what other nodes keep for it is of no use any more. */
   #supersede(name: string, node?: string): void {
@@ -295,6 +309,24 @@ export class Room {
       this.#superseded.set(place.place, other);
       peers.delete(name);
       this.#roster.leave(name, other);
+    }
+  }
+
+  /** Who is on its way from one node to the other is heard from here until it has left here. */
+  async #hearProducer(name: string, id: string): Promise<void> {
+    if (this.#peers.has(name)) return;
+    await this.#downlink.add(name, this.speakerOf(name), id);
+    if (this.#remoteProducers.has(id)) this.#addProducer({ id, peer: name, owner: undefined });
+  }
+
+  /** A peer has left here; what it says on another node is heard now. */
+  #hearRemote(name: string): void {
+    for (const [id, of] of this.#remoteProducers) {
+      if (of !== name) continue;
+      this.#hearProducer(name, id).catch((fault: unknown) => {
+        // A producer that has gone meanwhile takes its requests with it.
+        if (this.#remoteProducers.has(id)) this.log.error({ err: fault }, 'a peer is not heard');
+      });
     }
   }
 

@@ -107,6 +107,11 @@ export class WebSocketPeer implements Peer {
     this.#lease.room.resume(this);
   }
 
+  /** Resolves when it hears all who speak, on whatever node. */
+  hearsAll(): Promise<void> {
+    return this.#lease.room.hearsAll();
+  }
+
   displaced(): void {
     this.#outlet.fail(replaced());
   }

@@ -11,12 +11,19 @@ const ArrivedSchema = Type.Object({
 const SettledSchema = Type.Object({
   accountId: Type.Integer(),
   peer: Type.String(),
+  connectionId: Type.String(),
   room: Type.String(),
 });
 
+/** A connection whose peer has another waits no longer for that to be in a room. */
+const MOVES_WITHIN_MS = 1000;
+/** What is on its way to the one connection when the other begins to hear has arrived by then. */
+const ON_THE_WAY_MS = 200;
+
 /**
- * Keeps `peer` unique within an account over all nodes: a connection ends the one before it, whose place waits for it; once
- * it is in a room, places in other rooms are given up. (A place in the same room is given up when the room sees the peer.)
+ * Keeps `peer` unique within an account over all nodes: a connection ends the one before it. One that is in a room is left
+ * there until the new one hears its room, but not for long, so that a client that moves misses nothing; then places in
+ * other rooms are given up. (A place in the same room is given up when the room sees the peer.)
  */
 export class Arrivals {
   readonly #bus: Bus;
@@ -24,9 +31,10 @@ export class Arrivals {
   constructor(bus: Bus, sessions: Sessions, places: KeptPlaces) {
     this.#bus = bus;
     bus.on('arrived', ArrivedSchema, ({ accountId, peer, connectionId }) => {
-      sessions.replace(accountId, peer, connectionId);
+      sessions.supersede(accountId, peer, connectionId, MOVES_WITHIN_MS);
     });
-    bus.on('settled', SettledSchema, ({ accountId, peer, room }) => {
+    bus.on('settled', SettledSchema, ({ accountId, peer, connectionId, room }) => {
+      sessions.supersede(accountId, peer, connectionId, ON_THE_WAY_MS);
       const kept = places.get(accountId, peer);
       if (kept && kept.place.room !== room) kept.end('moved');
     });
@@ -37,8 +45,8 @@ export class Arrivals {
     return this.#bus.send('arrived', { accountId, peer, connectionId });
   }
 
-  /** A peer whose place was on another node is in a room of this one. @throws {PartylineError} `overloaded` */
-  settled(accountId: number, peer: string, room: string): Promise<void> {
-    return this.#bus.send('settled', { accountId, peer, room });
+  /** A peer whose place was on another node is in a room of this one, and hears it. @throws {PartylineError} `overloaded` */
+  settled(accountId: number, peer: string, connectionId: string, room: string): Promise<void> {
+    return this.#bus.send('settled', { accountId, peer, connectionId, room });
   }
 }

@@ -34,7 +34,6 @@ export class KeptPlace implements PeerOutlet {
   constructor(place: Place, onEnd: () => void) {
     this.place = place;
     this.#onEnd = onEnd;
-    place.peer.suspend(this);
   }
 
   get name(): string {
@@ -90,6 +89,8 @@ export class KeptPlaces {
     const kept = new KeptPlace(place, () => this.#forget(key, kept));
     const timer = setTimeout(() => kept.end(place.reason), this.#keepMs);
     this.#places.set(key, { kept, timer });
+    // It ends at once if the peer is in the room on another node already.
+    peer.suspend(kept);
   }
 
   /** The place of a peer, which stays kept. */

@@ -24,6 +24,8 @@ export type PresenceParts = {
   checkJoin: (account: Account, isNew: boolean) => Promise<void>;
   /** The client is in this room now, or in none. */
   onPlace: (room: string | undefined, kind: PeerKind) => void;
+  /** It hears all that is said in its room: it needs no other connection any more. */
+  onSettled: (room: string) => void;
 };
 
 type JoinMessage = ClientMessages['join'];
@@ -83,6 +85,7 @@ export class Presence {
     this.#takePlace()?.end('moved');
     this.#confirm(message.id, room, peer);
     peer.listen();
+    void peer.hearsAll().then(() => this.#parts.onSettled(room));
     this.#outlet.log.info({ room, kind: peer.kind }, 'joined');
   }
 

@@ -80,6 +80,7 @@ export class Session implements PeerOutlet {
   readonly #presence: Presence;
   #handling: Promise<void> = Promise.resolve();
   #waitingMessages = 0;
+  #superseded: NodeJS.Timeout | undefined;
   #statsAtMs = performance.now();
   #hasBeenToldNotToPublish = false;
 
@@ -180,6 +181,13 @@ export class Session implements PeerOutlet {
   /** The same peer has connected again. */
   replace(): void {
     this.fail(replaced());
+  }
+
+  /** The same peer has connected to another node: this connection stays until that one hears the room, at most so long. */
+  supersede(withinMs: number): void {
+    clearTimeout(this.#superseded);
+    if (!this.#presence.isInRoom) this.replace();
+    else this.#superseded = setTimeout(() => this.replace(), withinMs);
   }
 
   /** The node goes away. */
@@ -319,6 +327,7 @@ export class Session implements PeerOutlet {
     if (this.#presence.isClosed) return;
     const kept = this.#presence.end(reason, mayComeBack);
     this.#audio.close();
+    clearTimeout(this.#superseded);
     const { droppedFrames } = this.#sendQueue;
     this.log.info({ reason, droppedFrames, isKept: kept !== undefined }, 'session ended');
     this.#parts.onClosed(reason, kept);

@@ -17,6 +17,12 @@ export class Sessions {
     if (session && session.connectionId !== connectionId) session.replace();
   }
 
+  /** Ends the session that has the same `peer` soon, if it is not the one that takes its place. */
+  supersede(accountId: number, name: string, connectionId: string, withinMs: number): void {
+    const session = this.#sessions.get(keyOf(accountId, name));
+    if (session && session.connectionId !== connectionId) session.supersede(withinMs);
+  }
+
   /** Ends a connection whose peer has another, on another node. */
   end(accountId: number, name: string, connectionId: string): void {
     const session = this.#sessions.get(keyOf(accountId, name));

@@ -117,9 +117,8 @@ async function openSession(
       return;
     }
     const isElsewhere = lastPlace !== undefined && !places.get(account.id, peer);
-    const notePlace = async (room: string | undefined, kind: PeerKind) => {
-      await leases.place(holder, room === undefined ? undefined : { sessionId: id, room, kind });
-      if (isElsewhere && room !== undefined) await arrivals.settled(account.id, peer, room);
+    const onFault = (fault: unknown) => {
+      log.warn({ err: fault }, 'other nodes do not know where the peer is');
     };
     const session: Session = new Session(socket, {
       id,
@@ -140,9 +139,11 @@ async function openSession(
       codecs: parts.codecs,
       log,
       onPlace: (room, kind) => {
-        notePlace(room, kind).catch((fault: unknown) => {
-          log.warn({ err: fault }, 'other nodes do not know where the peer is');
-        });
+        const place = room === undefined ? undefined : { sessionId: id, room, kind };
+        leases.place(holder, place).catch(onFault);
+      },
+      onSettled: (room) => {
+        if (isElsewhere) arrivals.settled(account.id, peer, connectionId, room).catch(onFault);
       },
       onClosed: (reason, kept) => {
         metrics.ended(reason);

@@ -1,33 +1,19 @@
 import { describe, expect, test } from 'vitest';
 import type { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
-import { GatewayProcess } from '../support/process.ts';
+import { type Node, Nodes } from '../support/nodes.ts';
 import { amplitudeOf, decodeOpus, keepPlaying, opusTone } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
 const { openRedis, enter, connect, cleanUps } = useStack();
 
-type Node = { process: GatewayProcess; url: string; apiKey: string };
-
-/** Nodes that are processes of their own, as they are in the field; the first has the demo account. */
 async function startNodes(count: number, environment: Record<string, string> = {}) {
   const redis = await openRedis();
-  const start = async (): Promise<Node> => {
-    const process = await GatewayProcess.start({
-      REDIS_URL: redis.url,
-      USAGE_WORKERS: '0',
-      LOG_LEVEL: 'warn',
-      ...environment,
-    });
-    cleanUps.push(() => process.dispose());
-    const { url, api_key: ownKey } = await process.ready();
-    apiKey ??= ownKey;
-    return { process, url, apiKey };
-  };
-  let apiKey: string | undefined;
+  const cluster = new Nodes(redis, environment);
+  cleanUps.push(() => cluster.close());
   const nodes: Node[] = [];
-  while (nodes.length < count) nodes.push(await start());
-  return { nodes: nodes as [Node, Node, ...Node[]], redis, start };
+  while (nodes.length < count) nodes.push(await cluster.start());
+  return { nodes: nodes as [Node, Node, ...Node[]], redis, cluster };
 }
 
 /** How loud each of some tones is in the last half second that a client has heard. */
@@ -62,7 +48,7 @@ describe('three nodes', () => {
   });
 
   test('one is killed: its peers leave within 5 s, the others go on, and it can be replaced', async () => {
-    const { nodes, start } = await startNodes(3);
+    const { nodes, cluster } = await startNodes(3);
     const [alice, bob, carol] = await Promise.all(
       nodes.map((node, i) => enter(node, ['alice', 'bob', 'carol'][i]!)),
     );
@@ -78,8 +64,7 @@ describe('three nodes', () => {
       const [bobs, carols] = await levelsIn(alice!, 500, 1100);
       return bobs! > 0.1 && carols! < 0.002;
     });
-    const another = await start();
-    const again = await enter({ ...another, apiKey: nodes[0].apiKey }, 'carol');
+    const again = await enter(await cluster.start(), 'carol');
     await speak(again, 1100);
     await eventually('all is as before', () => hears(alice!, 500, 1100), 10_000);
   });
@@ -126,19 +111,11 @@ test('Redis is killed and starts empty: calls between nodes go on, and what is s
 }, 60_000);
 
 test('messages of somebody who does not know the key of the cluster change nothing', async () => {
-  const { nodes, redis } = await startNodes(1, { CLUSTER_KEY: 'a key that all nodes know' });
-  const stranger = await GatewayProcess.start({
-    REDIS_URL: redis.url,
-    USAGE_WORKERS: '0',
-    LOG_LEVEL: 'warn',
-    CLUSTER_KEY: 'another key, of a stranger',
-  });
-  cleanUps.push(() => stranger.dispose());
-  const { url } = await stranger.ready();
-  const { apiKey } = nodes[0];
+  const { nodes, cluster } = await startNodes(1, { CLUSTER_KEY: 'a key that all nodes know' });
+  const stranger = await cluster.start({ CLUSTER_KEY: 'another key, of a stranger' });
   const alice = await enter(nodes[0], 'alice');
-  const bob = await enter({ url, apiKey }, 'bob');
-  const other = await connect({ url, apiKey }, { peer: 'alice', room: '__lobby__' });
+  const bob = await enter(stranger, 'bob');
+  const other = await connect(stranger, { peer: 'alice', room: '__lobby__' });
   await other.next('welcome');
   await eventually('it is noticed', () => nodes[0].process.output.includes('not to be trusted'));
   expect(alice.messages.map(({ type }) => type)).not.toContain('peer_joined');

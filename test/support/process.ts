@@ -16,9 +16,16 @@ export class GatewayProcess {
   output = '';
   readonly exited: Promise<number | null>;
 
-  private constructor(dataDir: string, environment: Record<string, string>) {
+  private constructor(
+    dataDir: string,
+    environment: Record<string, string>,
+    commandBefore: string[],
+  ) {
     this.dataDir = dataDir;
-    this.child = spawn(process.execPath, [join(import.meta.dirname, '../../src/main.ts')], {
+    const main = join(import.meta.dirname, '../../src/main.ts');
+    const [before, ...rest] = commandBefore;
+    const words = before === undefined ? [main] : [...rest, process.execPath, main];
+    this.child = spawn(before ?? process.execPath, words, {
       env: {
         ...process.env,
         PORT: '0',
@@ -34,12 +41,14 @@ export class GatewayProcess {
     }
   }
 
+  /** @param commandBefore what its command begins with, to run it on another host */
   static async start(
     environment: Record<string, string> = {},
     dataDir?: string,
+    commandBefore: string[] = [],
   ): Promise<GatewayProcess> {
     const folder = dataDir ?? (await mkdtemp(join(tmpdir(), 'partyline-process-')));
-    return new GatewayProcess(folder, environment);
+    return new GatewayProcess(folder, environment, commandBefore);
   }
 
   /** What the line `ready {…}` says. */

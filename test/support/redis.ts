@@ -27,6 +27,11 @@ export class TestRedis {
     return `redis://127.0.0.1:${this.#port}`;
   }
 
+  /** For clients on other hosts, to whom this machine has another address. */
+  urlAt(address: string): string {
+    return `redis://${address}:${this.#port}`;
+  }
+
   /** It hangs: its socket is open, and nobody answers. */
   hang(): void {
     this.#child.kill('SIGSTOP');
@@ -69,7 +74,8 @@ export class TestRedis {
 
 const spawnRedis = (port: number, dataDir: string | undefined) => {
   const files = dataDir === undefined ? ['no'] : ['yes', '--dir', dataDir];
-  const options = ['--port', String(port), '--save', '', '--appendonly', ...files];
+  const open = ['--protected-mode', 'no'];
+  const options = ['--port', String(port), ...open, '--save', '', '--appendonly', ...files];
   return spawn('redis-server', options, { stdio: 'ignore' });
 };
 

@@ -1,0 +1,89 @@
+import { describe, expect, test } from 'vitest';
+import { LinkWatch } from '../../src/cluster/link-watch.ts';
+import { Seal } from '../../src/cluster/seal.ts';
+import { Roster } from '../../src/rooms/roster.ts';
+
+describe('Seal', () => {
+  const seal = new Seal('a key that all nodes know');
+
+  test('what is sealed for a place opens there', () => {
+    expect(seal.open(seal.close('päivää', 'room a'), 'room a')).toBe('päivää');
+  });
+
+  test.each([
+    ['for another place', () => seal.close('x', 'room b')],
+    ['with another key', () => new Seal('a key that a stranger made up').close('x', 'room a')],
+    [
+      'and was changed',
+      () => seal.close('x', 'room a').replace(/.$/, (c) => (c === 'A' ? 'E' : 'A')),
+    ],
+    ['and was cut', () => seal.close('x', 'room a').slice(0, 30)],
+    ['not at all', () => ''],
+  ])('what was sealed %s does not open', (_how, sealed) => {
+    expect(() => seal.open(sealed(), 'room a')).toThrow('not sealed');
+  });
+
+  test('nobody sees from the seal that the same was said again', () => {
+    expect(seal.close('x', 'room a')).not.toBe(seal.close('x', 'room a'));
+  });
+});
+
+describe('Roster', () => {
+  test('a peer that holds two places leaves with the last', () => {
+    const roster = new Roster();
+    const connection = {};
+    expect(roster.enter('alice', 'websocket', connection)).toMatchObject({ peer: 'alice' });
+    expect(roster.enter('alice', 'websocket', 'node b')).toBeUndefined();
+    expect(roster.leave('alice', connection)).toBeUndefined();
+    expect(roster.others('bob')).toHaveLength(1);
+    expect(roster.leave('alice', 'node b')).toMatchObject({ peer: 'alice', kind: 'websocket' });
+    expect(roster.others('bob')).toEqual([]);
+  });
+
+  test('a holder that leaves twice, or was never there, changes nothing', () => {
+    const roster = new Roster();
+    roster.enter('alice', 'websocket', 'node a');
+    expect(roster.leave('alice', 'node b')).toBeUndefined();
+    roster.leave('alice', 'node a');
+    expect(roster.leave('alice', 'node a')).toBeUndefined();
+  });
+
+  test('a peer keeps its number while it is there, and no two have the same', () => {
+    const roster = new Roster();
+    const names = Array.from({ length: 300 }, (_, i) => `peer ${i}`);
+    const numbers = names.map((name) => roster.speakerOf(name));
+    expect(new Set(numbers).size).toBe(names.length);
+    for (const name of names) roster.enter(name, 'websocket', 'node a');
+    expect(names.map((name) => roster.speakerOf(name))).toEqual(numbers);
+  });
+
+  test('the kind of a peer is that of its last place', () => {
+    const roster = new Roster();
+    roster.enter('alice', 'websocket', 'node a');
+    roster.enter('alice', 'webrtc', 'node b');
+    expect(roster.others('')).toMatchObject([{ kind: 'webrtc' }]);
+    roster.leave('alice', 'node b');
+    expect(roster.others('')).toMatchObject([{ kind: 'websocket' }]);
+  });
+});
+
+describe('LinkWatch', () => {
+  const S = 1000;
+
+  test('a link that is silent for a minute and then is not was cut', () => {
+    const watch = new LinkWatch();
+    expect(watch.isBack(100, 0)).toBe(false);
+    expect(watch.isBack(100, 30 * S)).toBe(false);
+    expect(watch.isBack(100, 61 * S)).toBe(false);
+    expect(watch.isBack(140, 62 * S)).toBe(true);
+    expect(watch.isBack(180, 72 * S)).toBe(false);
+  });
+
+  test('a link over which nothing ever came, or was sent meanwhile, was not', () => {
+    const watch = new LinkWatch();
+    expect(watch.isBack(0, 0)).toBe(false);
+    expect(watch.isBack(100, 300 * S)).toBe(false);
+    watch.rest();
+    expect(watch.isBack(200, 900 * S)).toBe(false);
+  });
+});
