@@ -11,6 +11,7 @@ import { RateLimits } from './accounts/rate-limits.ts';
 import { Tokens } from './accounts/tokens.ts';
 import { registerAdminRoutes } from './http/admin-routes.ts';
 import { asRestServer, registerApiDocs } from './http/api-docs.ts';
+import { registerOperatorRoutes } from './http/operator-routes.ts';
 import { RestGuard } from './http/rest.ts';
 import { registerTokenRoute } from './http/token-route.ts';
 import { registerUsageRoute } from './http/usage-route.ts';
@@ -29,6 +30,8 @@ import { LoadMonitor } from './load/load-monitor.ts';
 import { LoadSampler } from './load/load-sampler.ts';
 import { registerProblems } from './http/problem.ts';
 import { MediaWorkerPool } from './media/media-worker-pool.ts';
+import { describeNode } from './operator/describe-node.ts';
+import { Operator } from './operator/operator.ts';
 import { RoomRegistry } from './rooms/registry.ts';
 import { Drain } from './signaling/drain.ts';
 import { Sessions } from './signaling/sessions.ts';
@@ -46,6 +49,7 @@ import { Webhooks } from './webhooks/webhooks.ts';
 import { watchAccounts } from './signaling/account-watch.ts';
 import { Arrivals } from './signaling/arrivals.ts';
 import { KeptPlaces } from './signaling/kept-places.ts';
+import { kick } from './signaling/kick.ts';
 
 /** ws itself closes with 1009 beyond this; up to here the session does, with a word of why. */
 const MAX_PAYLOAD_BYTES = 1 << 20;
@@ -55,6 +59,9 @@ const webSocketOptions = {
   perMessageDeflate: false,
   closeTimeout: 3000,
 };
+
+/** A name of 128 characters, each percent-encoded as four bytes. */
+const MAX_PARAM_LENGTH = 128 * 4 * 3;
 
 /** A running gateway. */
 export type App = {
@@ -202,14 +209,32 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     await drain.begin(withinMs);
     await close();
   };
-  registerAdminRoutes(rest, {
-    guard,
-    accounts,
-    usage,
-    drain: (withinMs) => {
-      leave(withinMs).catch((fault: unknown) => log.error({ err: fault }, 'not closed cleanly'));
-    },
+  const startLeaving = (withinMs: number | undefined) => {
+    leave(withinMs).catch((fault: unknown) => log.error({ err: fault }, 'not closed cleanly'));
+  };
+  const readState = () => ({
+    sessions: sessions.size,
+    rooms: rooms.size,
+    peers: meter.countPeers(),
+    keptPlaces: places.size,
+    pipes: cluster.countPipes(),
+    load: { level: load.level, ...load.latest },
+    mediaWorkers: pool.describe(),
   });
+  const operator = new Operator(cluster.questions, {
+    describe: () =>
+      describeNode({
+        ...readState(),
+        id: cluster.node,
+        isDraining: drain.isDraining,
+        dropped: counts.dropped,
+      }),
+    rooms,
+    drain: startLeaving,
+    kick: (...peer) => kick({ sessions, places }, ...peer),
+  });
+  registerAdminRoutes(rest, { guard, accounts, usage, drain: startLeaving });
+  registerOperatorRoutes(rest, { guard, operator });
   registerHealthRoutes(rest, async () => ({
     redis: await redis.isThere(),
     media_workers: pool.pids.length > 0,
@@ -217,16 +242,12 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
     not_overloaded: load.level !== 'overloaded',
   }));
   metrics.register(server, async () => ({
-    sessions: sessions.size,
-    rooms: rooms.size,
-    peers: meter.countPeers(),
+    ...readState(),
+    nodes: cluster.size,
     counts,
-    load: { level: load.level, ...load.latest },
     encoderComplexity: encoderSteps.complexity,
     mixThreads: mixHost.threads,
     jitterBuffers: mixHost.depth,
-    mediaWorkers: pool.pids.length,
-    mediaWorkerRestarts: pool.describe().reduce((sum, { restarts }) => sum + restarts, 0),
     backlog: await readBacklog(redis, usage, webhooks),
   }));
   registerWebSocketRoute(server, {
@@ -347,6 +368,7 @@ async function newServer(settings: Settings): Promise<FastifyInstance> {
       },
     },
     forceCloseConnections: true,
+    routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
   });
 }
 
