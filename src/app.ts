@@ -193,6 +193,8 @@ async function openParts(settings: Settings, opened: AsyncDisposableStack): Prom
   });
   await server.register(fastifyStatic, {
     root: fileURLToPath(new URL('../build/web', import.meta.url)),
+    // The files of /admin are relative to /admin/.
+    redirect: true,
   });
   registerProblems(server);
   await registerApiDocs(server);
