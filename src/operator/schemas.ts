@@ -91,7 +91,7 @@ const PeerOfNodeSchema = Type.Object({
 export const PeersOfNodeSchema = Type.Array(PeerOfNodeSchema);
 export type PeerOfNode = Static<typeof PeerOfNodeSchema>;
 
-export const PeerDescriptionSchema = Type.Object({
+const PeerDescriptionSchema = Type.Object({
   ...PeerOfNodeSchema.properties,
   /** The id of the node on which it is. */
   node: Type.String(),

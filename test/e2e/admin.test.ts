@@ -1,12 +1,12 @@
 import { expect, test, vi } from 'vitest';
 import { TestBrowser } from '../support/browser.ts';
-import type { TestGateway } from '../support/gateway.ts';
+import { GatewayProcess } from '../support/process.ts';
 import { keepPlaying, opusTone } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
 /** The operator's page as an operator uses it. */
 
-const { openRedis, openGateway, openNodes, enter, cleanUps } = useStack();
+const { openRedis, openGateway, enter, cleanUps } = useStack();
 
 const OPERATOR_KEY = 'operator-key-of-the-tests';
 const SETTLING = { timeout: 20_000, interval: 100 };
@@ -28,46 +28,66 @@ async function choose({ page }: TestBrowser, room: string): Promise<void> {
 }
 const peerIn = ({ page }: TestBrowser, peer: string) =>
   page.locator(`.peer[data-peer=${JSON.stringify(peer)}]`);
-const idOf = async ({ url }: TestGateway) => {
+const idOf = async ({ url }: { url: string }) => {
   const headers = { authorization: `Bearer ${OPERATOR_KEY}` };
   const response = await fetch(`${url}/api/admin/nodes/self`, { headers });
   return ((await response.json()) as { id: string }).id;
 };
-async function speak(gateway: TestGateway, peer: string, room: string, amplitude: number) {
-  const client = await enter(gateway, peer, { room });
+/** Two nodes, each a process of its own; the key is good on both. */
+async function openTwoNodes() {
+  const redis = await openRedis();
+  const shared = { OPERATOR_KEY, REDIS_URL: redis.url, RESUME_MS: '15000', MEDIA_WORKERS: '2' };
+  const one = await openGateway(shared);
+  const { apiKey } = one;
+  const other = await GatewayProcess.start({ ...shared, USAGE_WORKERS: '0', DRAIN_MS: '60000' });
+  cleanUps.push(() => other.dispose());
+  return [one, { url: (await other.ready()).url, apiKey }] as const;
+}
+type Node = Awaited<ReturnType<typeof openTwoNodes>>[number];
+
+async function speak(node: Node, peer: string, room: string, amplitude: number) {
+  const client = await enter(node, peer, { room });
   const speech = keepPlaying(client, await opusTone(1000, amplitude, 2000));
   cleanUps.push(() => speech.close());
   return client;
 }
 
 test('nodes and rooms are shown, with who speaks how loud; Kick and Drain do it, on the other node too', async () => {
-  const [a, b] = await openNodes(2, { OPERATOR_KEY, RESUME_MS: '15000' });
-  const ada = await speak(a!, 'Ada', 'kitchen', 0.5);
-  const grace = await speak(b!, 'Grace', 'kitchen', 0.05);
-  await enter(a!, 'door phone', { room: 'kitchen' });
-  const bob = await enter(b!, 'Bob', { room: 'workshop' });
-  const lost = await enter(b!, 'Lin', { room: 'kitchen' });
+  const [a, b] = await openTwoNodes();
+  const ada = await speak(a, 'Ada', 'kitchen', 0.3);
+  const grace = await speak(b, 'Grace', 'kitchen', 0.02);
+  await enter(a, 'door phone', { room: 'kitchen' });
+  const mary = await enter(b, 'Mary', { room: 'kitchen' });
+  await mary.ask({ type: 'join', room: 'kitchen', media: 'webrtc' }, 'joined');
+  const bob = await enter(b, 'Bob', { room: 'workshop' });
+  await speak(a, 'Eve', 'Halle 3 · Kran', 0.1);
+  const lost = await enter(b, 'Lin', { room: 'kitchen' });
   lost.vanish();
-  const browser = await openPage(a!);
+  const browser = await openPage(a);
   const { page } = browser;
-  const ofB = page.locator(`.node[data-node="${await idOf(b!)}"]`);
+  const ofB = page.locator(`.node[data-node="${await idOf(b)}"]`);
   await vi.waitFor(async () => {
     expect(await page.locator('.node .state').allInnerTexts()).toEqual(['running', 'running']);
-    expect(await ofB.locator('.pipes').innerText()).toBe('1 to 1 node');
+    expect(await ofB.locator('.pipes').innerText()).toBe('1 / 1');
     expect(await ofB.locator('.kept').innerText()).toBe('1');
     expect(await page.locator('.room-button .title').allInnerTexts()).toEqual([
+      'Halle 3 · Kran',
       'kitchen',
       'workshop',
     ]);
-    expect(await page.locator('.talking-text:visible').allInnerTexts()).toEqual(['2 talking']);
+    expect(await page.locator('.talking-text:visible').allInnerTexts()).toEqual([
+      '1 talking',
+      '2 talking',
+    ]);
   }, SETTLING);
   await choose(browser, 'kitchen');
   const level = async (peer: string) =>
-    parseInt(await peerIn(browser, peer).locator('.level').innerText(), 10);
+    parseInt(await peerIn(browser, peer).locator('.dbov').innerText(), 10);
   await vi.waitFor(async () => {
     expect(await level('Ada')).toBeGreaterThan(-20);
     expect(await level('Grace')).toBeLessThan(-25);
-    expect(await peerIn(browser, 'door phone').locator('.level').innerText()).toBe('silent');
+    expect(await peerIn(browser, 'door phone').locator('.dbov').innerText()).toBe('silent');
+    expect(await peerIn(browser, 'Mary').locator('.facts').innerText()).toContain('Browser');
     expect(await peerIn(browser, 'Lin').locator('.facts').innerText()).toContain('place kept');
   }, SETTLING);
   await takeScreenshots(browser);
@@ -90,7 +110,7 @@ test('nodes and rooms are shown, with who speaks how loud; Kick and Drain do it,
     async () => expect(await ofB.locator('.state').innerText()).toBe('draining'),
     SETTLING,
   );
-  await bob.close();
+  await Promise.all([bob.close(), mary.close()]);
   await vi.waitFor(
     async () => expect(await ofB.locator('.state').innerText()).toBe('gone'),
     SETTLING,
@@ -176,6 +196,7 @@ async function takeScreenshots({ page }: TestBrowser): Promise<void> {
   const screenshot = process.env['SCREENSHOT'];
   if (!screenshot) return;
   await page.setViewportSize({ width: 1200, height: 800 });
+  await page.mouse.move(0, 0);
   await page.screenshot({ path: `${screenshot}.png`, fullPage: true });
   await page.setViewportSize({ width: 390, height: 800 });
   await page.screenshot({ path: `${screenshot}-phone.png`, fullPage: true });

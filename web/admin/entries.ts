@@ -1,5 +1,8 @@
 import { element } from '../element.ts';
 
+/** Keeps a number and its unit on one line. */
+export const NBSP = '\u00a0';
+
 /** A list of the page: one entry for each item, kept and changed in place, so that a reader and the focus keep their place. */
 export class Entries<T> {
   readonly #list: Element;

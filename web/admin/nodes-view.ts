@@ -1,13 +1,13 @@
 import type { NodeDescription } from '../../src/operator/schemas.ts';
 import { element } from '../element.ts';
-import { Entries, measure, onPress, part, say } from './entries.ts';
+import { Entries, measure, NBSP, onPress, part, say } from './entries.ts';
 import type { KnownNode } from './known-nodes.ts';
 
 type Worker = NodeDescription['media_workers'][number];
 
-const percent = (share: number) => `${Math.round(share * 100)} %`;
-const megabytes = (bytes: number) => `${Math.round(bytes / 1e6)} MB`;
-const milliseconds = (ms: number) => `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+const percent = (share: number) => `${Math.round(share * 100)}${NBSP}%`;
+const megabytes = (bytes: number) => `${Math.round(bytes / 1e6)}${NBSP}MB`;
+const digits = (ms: number) => (ms < 10 ? ms.toFixed(1) : String(Math.round(ms)));
 const inWords = (name: string) => name.replaceAll('_', ' ');
 
 /** The cards of the nodes. */
@@ -36,7 +36,7 @@ export class NodesView {
           say(card, '.title', node.description?.name ?? node.id);
           say(card, '.state', node.state);
           part(card, '.details', HTMLElement).hidden = !node.description;
-          part(card, '.level', HTMLElement).hidden = !node.description;
+          part(card, '.load-level', HTMLElement).hidden = !node.description;
           if (!node.description) return;
           showNode(card, node.description);
           workers.show(node.description.media_workers);
@@ -53,24 +53,23 @@ export class NodesView {
 function showNode(card: HTMLElement, node: NodeDescription): void {
   const { load, peers, pipes } = node;
   const since = new Date(node.started_at).toLocaleString([], {
-    dateStyle: 'medium',
+    dateStyle: 'short',
     timeStyle: 'short',
   });
   say(card, '.facts', `${node.id.slice(0, 8)} · version ${node.version} · since ${since}`);
-  say(card, '.level', load.level);
-  part(card, '.level', HTMLElement).dataset['level'] = load.level;
+  say(card, '.load-level', load.level);
+  part(card, '.load-level', HTMLElement).dataset['level'] = load.level;
   say(card, '.sessions', node.sessions);
   say(card, '.rooms-count', node.rooms);
   say(card, '.websocket', peers.websocket);
   say(card, '.webrtc', peers.webrtc);
   say(card, '.kept', node.kept_places);
-  const others = `${pipes.nodes} ${pipes.nodes === 1 ? 'node' : 'nodes'}`;
-  say(card, '.pipes', pipes.ends === 0 ? 0 : `${pipes.ends} to ${others}`);
+  say(card, '.pipes', `${pipes.ends} / ${pipes.nodes}`);
   say(card, '.event-loop', percent(load.cpu.event_loop));
   say(card, '.cpu', percent(load.cpu.process));
   say(card, '.memory', megabytes(load.memory_bytes));
   const { p50, p99 } = load.loop_delay_ms;
-  say(card, '.delay', `${milliseconds(p50)} / ${milliseconds(p99)}`);
+  say(card, '.delay', `${digits(p50)} / ${digits(p99)}`);
   const dropped = Object.entries(node.dropped).filter(([, count]) => count > 0);
   const words = dropped.map(([reason, count]) => `${inWords(reason)} ${count.toLocaleString()}`);
   say(card, '.dropped', words.length > 0 ? words.join(' · ') : 'nothing');
@@ -83,8 +82,8 @@ function showWorker(entry: HTMLElement, worker: Worker): void {
   say(entry, '.share', state === 'running' ? percent(cpu) : state);
   measure(entry, cpu);
   const facts = [
-    `${routers} routers`,
-    `${consumers} consumers`,
+    `routers ${routers}`,
+    `consumers ${consumers}`,
     `restarts ${restarts}`,
     `port ${worker.rtc_port}`,
     ...(pid === undefined ? [] : [`pid ${pid}`]),

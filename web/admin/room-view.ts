@@ -1,7 +1,7 @@
 import type { PeerDescription, RoomDescription, RoomKey } from '../../src/operator/schemas.ts';
 import { element } from '../element.ts';
 import { meterShare } from '../level.ts';
-import { Entries, measure, onPress, part, say } from './entries.ts';
+import { Entries, measure, NBSP, onPress, part, say } from './entries.ts';
 
 const KIND_WORDS: Record<PeerDescription['kind'], string> = {
   webrtc: 'Browser',
@@ -69,14 +69,14 @@ export class RoomView {
     const facts = [KIND_WORDS[peer.kind], `on ${this.#nameOf(peer.node)}`, ...away];
     say(entry, '.facts', facts.join(' · '));
     measure(entry, level === undefined ? 0 : meterShare(level));
-    say(entry, '.level', level === undefined ? 'silent' : `${level} dBov`);
+    say(entry, '.dbov', level === undefined ? 'silent' : `${level}${NBSP}dBov`);
     part(entry, '.audio', HTMLElement).hidden = !audio;
     if (!audio) return;
     const fortunes = [
-      `dropped ${audio.dropped_ms} ms`,
-      `concealed ${audio.concealed_ms} ms`,
-      `waiting ${audio.buffered_ms} ms`,
-      `drift ${audio.drift_ppm} ppm`,
+      `dropped ${audio.dropped_ms}${NBSP}ms`,
+      `concealed ${audio.concealed_ms}${NBSP}ms`,
+      `waiting ${audio.buffered_ms}${NBSP}ms`,
+      `drift ${audio.drift_ppm}${NBSP}ppm`,
     ];
     say(entry, '.audio', fortunes.join(' · '));
   }
