@@ -1,27 +1,30 @@
 /**
- * Builds the page: web/ → build/web/, which the gateway serves at `/`. Plain JavaScript, for the Node that set-up finds.
+ * Builds the pages: web/ → build/web/, which the gateway serves at `/` (web/admin/ at `/admin`). Plain JavaScript, for the
+ * Node that set-up finds.
  * Does nothing when what it would read is what it read last time.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import process from 'node:process';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const SOURCE = join(ROOT, 'web');
 const TARGET = join(ROOT, 'build', 'web');
-const COPIED = ['index.html', 'style.css', 'icon.svg'];
+const COPIED = ['index.html', 'style.css', 'icon.svg', 'admin/index.html', 'admin/admin.css'];
+/** Programs, by what they become. */
+const ENTRIES = { main: 'web/main.ts', 'admin/main': 'web/admin/main.ts' };
 const STAMP = '.stamp';
 
-/** Builds the page if anything changed. @returns {Promise<boolean>} whether it did */
+/** Builds the pages if anything changed. @returns {Promise<boolean>} whether it did */
 export async function buildWeb() {
   const stamp = await fingerprint();
   if ((await readText(join(TARGET, STAMP))) === stamp && (await isWhole())) return false;
   const { build } = await import('esbuild');
   const { outputFiles } = await build({
     absWorkingDir: ROOT,
-    entryPoints: { main: 'web/main.ts' },
+    entryPoints: ENTRIES,
     outdir: TARGET,
     bundle: true,
     format: 'esm',
@@ -31,7 +34,7 @@ export async function buildWeb() {
     logLevel: 'warning',
     write: false,
   });
-  await mkdir(TARGET, { recursive: true });
+  await mkdir(join(TARGET, 'admin'), { recursive: true });
   for (const { path, contents } of outputFiles) await replaceFile(path, contents);
   for (const name of COPIED)
     await replaceFile(join(TARGET, name), await readFile(join(SOURCE, name)));
@@ -42,9 +45,8 @@ export async function buildWeb() {
 /** Everything that the result depends on: the sources, this script, and the installed versions. */
 async function fingerprint() {
   const hash = createHash('sha256');
-  const names = (await readdir(SOURCE)).toSorted();
   const files = [
-    ...names.map((name) => join(SOURCE, name)),
+    ...(await filesIn(SOURCE)).map((name) => join(SOURCE, name)),
     fileURLToPath(import.meta.url),
     join(ROOT, 'package-lock.json'),
   ];
@@ -57,8 +59,22 @@ async function fingerprint() {
 }
 
 async function isWhole() {
-  const present = new Set(await readdir(TARGET));
-  return [...COPIED, 'main.js', 'main.js.map'].every((name) => present.has(name));
+  const present = new Set(await filesIn(TARGET));
+  const built = Object.keys(ENTRIES).flatMap((name) => [`${name}.js`, `${name}.js.map`]);
+  return [...COPIED, ...built].every((name) => present.has(name));
+}
+
+/**
+ * The files in a folder and in those that it has, sorted.
+ *
+ * @param {string} folder
+ */
+async function filesIn(folder) {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
+    .toSorted();
 }
 
 /**

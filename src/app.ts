@@ -11,6 +11,7 @@ import { RateLimits } from './accounts/rate-limits.ts';
 import { Tokens } from './accounts/tokens.ts';
 import { registerAdminRoutes } from './http/admin-routes.ts';
 import { asRestServer, registerApiDocs } from './http/api-docs.ts';
+import { registerOperatorRoutes } from './http/operator-routes.ts';
 import { RestGuard } from './http/rest.ts';
 import { registerTokenRoute } from './http/token-route.ts';
 import { registerUsageRoute } from './http/usage-route.ts';
@@ -30,6 +31,8 @@ import { LoadSampler } from './load/load-sampler.ts';
 import { registerProblems } from './http/problem.ts';
 import { MediaWorkerPool } from './media/media-worker-pool.ts';
 import { startUsageWorker } from './processes/usage-worker-process.ts';
+import { describeNode } from './operator/describe-node.ts';
+import { Operator } from './operator/operator.ts';
 import { RoomRegistry } from './rooms/registry.ts';
 import { Drain } from './signaling/drain.ts';
 import { Sessions } from './signaling/sessions.ts';
@@ -46,6 +49,7 @@ import { Webhooks } from './webhooks/webhooks.ts';
 import { watchAccounts } from './signaling/account-watch.ts';
 import { Arrivals } from './signaling/arrivals.ts';
 import { KeptPlaces } from './signaling/kept-places.ts';
+import { kick } from './signaling/kick.ts';
 
 /** ws itself closes with 1009 beyond this; up to here the session does, with a word of why. */
 const MAX_PAYLOAD_BYTES = 1 << 20;
@@ -55,6 +59,9 @@ const webSocketOptions = {
   perMessageDeflate: false,
   closeTimeout: 3000,
 };
+
+/** A name of 128 characters, each percent-encoded as four bytes. */
+const MAX_PARAM_LENGTH = 128 * 4 * 3;
 
 /** A running gateway. */
 export type App = {
@@ -200,6 +207,8 @@ async function openParts(
   });
   await server.register(fastifyStatic, {
     root: fileURLToPath(new URL('../build/web', import.meta.url)),
+    // The files of /admin are relative to /admin/.
+    redirect: true,
   });
   registerProblems(server);
   await registerApiDocs(server);
@@ -216,16 +225,33 @@ async function openParts(
     await drain.begin(withinMs);
     await close();
   };
-  registerAdminRoutes(rest, {
-    guard,
-    accounts,
-    usage,
-    drain: (withinMs = settings.DRAIN_MS) => {
-      if (shared) shared.drainAll(withinMs);
-      else
-        leave(withinMs).catch((fault: unknown) => log.error({ err: fault }, 'not closed cleanly'));
-    },
+  const startLeaving = (withinMs = settings.DRAIN_MS) => {
+    if (shared) shared.drainAll(withinMs);
+    else leave(withinMs).catch((fault: unknown) => log.error({ err: fault }, 'not closed cleanly'));
+  };
+  const readState = () => ({
+    sessions: sessions.size,
+    rooms: rooms.size,
+    peers: meter.countPeers(),
+    keptPlaces: places.size,
+    pipes: cluster.countPipes(),
+    load: { level: load.level, ...load.latest },
+    mediaWorkers: pool.describe(),
   });
+  const operator = new Operator(cluster.questions, {
+    describe: () =>
+      describeNode({
+        ...readState(),
+        id: cluster.node,
+        isDraining: drain.isDraining,
+        dropped: counts.dropped,
+      }),
+    rooms,
+    drain: startLeaving,
+    kick: (...peer) => kick({ sessions, places }, ...peer),
+  });
+  registerAdminRoutes(rest, { guard, accounts, usage, drain: startLeaving });
+  registerOperatorRoutes(rest, { guard, operator });
   registerHealthRoutes(rest, async () => ({
     redis: await redis.isThere(),
     media_workers: pool.pids.length > 0,
@@ -233,16 +259,12 @@ async function openParts(
     not_overloaded: load.level !== 'overloaded',
   }));
   metrics.register(server, async () => ({
-    sessions: sessions.size,
-    rooms: rooms.size,
-    peers: meter.countPeers(),
+    ...readState(),
+    nodes: cluster.size,
     counts,
-    load: { level: load.level, ...load.latest },
     encoderComplexity: encoderSteps.complexity,
     mixThreads: mixHost.threads,
     jitterBuffers: mixHost.depth,
-    mediaWorkers: pool.pids.length,
-    mediaWorkerRestarts: pool.describe().reduce((sum, { restarts }) => sum + restarts, 0),
     backlog: await readBacklog(redis, usage, webhooks),
   }));
   registerWebSocketRoute(server, {
@@ -359,6 +381,7 @@ async function newServer(settings: Settings, name?: string): Promise<FastifyInst
       },
     },
     forceCloseConnections: true,
+    routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
   });
 }
 

@@ -5,6 +5,7 @@ import { KEY_PREFIX, type Redis } from '../store/redis.ts';
 import type { Seal } from './seal.ts';
 
 const CHANNEL = `${KEY_PREFIX}bus`;
+const channelOf = (node: string) => `${CHANNEL}:${node}`;
 
 const EnvelopeSchema = Type.Object({
   from: Type.String(),
@@ -16,13 +17,13 @@ const EnvelopeSchema = Type.Object({
 const envelopes = Compile(EnvelopeSchema);
 type Envelope = Static<typeof EnvelopeSchema>;
 
-/** What nodes tell all others at once. Who is not there, or cannot reach Redis, misses it. */
+/** What nodes tell all others at once, or one of them. Who is not there, or cannot reach Redis, misses it. */
 export class Bus {
   readonly #redis: Redis;
   readonly #seal: Seal;
   readonly #node: string;
   readonly #log: FastifyBaseLogger;
-  readonly #handlers = new Map<string, (body: unknown) => void>();
+  readonly #handlers = new Map<string, (body: unknown, from: string) => void>();
   readonly #versions = new Map<string, number>();
   #version = 0;
 
@@ -35,28 +36,36 @@ export class Bus {
 
   static async open(redis: Redis, seal: Seal, node: string, log: FastifyBaseLogger): Promise<Bus> {
     const bus = new Bus(redis, seal, node, log);
-    await redis.subscribe(CHANNEL, {
-      onMessage: (message) => bus.#receive(message),
-      onGap: () => {},
-    });
+    for (const channel of [CHANNEL, channelOf(node)]) {
+      await redis.subscribe(channel, {
+        onMessage: (message) => bus.#receive(message, channel),
+        onGap: () => {},
+      });
+    }
     return bus;
   }
 
   /** Hears messages of a kind, of this node too. */
-  on<T extends TSchema>(kind: string, schema: T, handler: (body: Static<T>) => void): void {
+  on<T extends TSchema>(
+    kind: string,
+    schema: T,
+    handler: (body: Static<T>, from: string) => void,
+  ): void {
     const validator = Compile(schema);
-    this.#handlers.set(kind, (body) => {
-      if (validator.Check(body)) handler(body);
+    this.#handlers.set(kind, (body, from) => {
+      if (validator.Check(body)) handler(body, from);
       else this.#log.error({ kind }, 'a message of a node is not what it should be');
     });
   }
 
   /** @throws {PartylineError} `overloaded` */
-  async send(kind: string, body: unknown): Promise<void> {
-    this.#version += 1;
-    const envelope: Envelope = { from: this.#node, version: this.#version, kind, body };
-    const sealed = this.#seal.close(JSON.stringify(envelope), CHANNEL);
-    await this.#redis.run((client) => client.publish(CHANNEL, sealed));
+  send(kind: string, body: unknown): Promise<void> {
+    return this.#publish(CHANNEL, kind, body);
+  }
+
+  /** Tells one node alone. @throws {PartylineError} `overloaded` */
+  sendTo(node: string, kind: string, body: unknown): Promise<void> {
+    return this.#publish(channelOf(node), kind, body);
   }
 
   /** A node is no more. */
@@ -64,10 +73,17 @@ export class Bus {
     this.#versions.delete(node);
   }
 
-  #receive(sealed: string): void {
+  async #publish(channel: string, kind: string, body: unknown): Promise<void> {
+    this.#version += 1;
+    const envelope: Envelope = { from: this.#node, version: this.#version, kind, body };
+    const sealed = this.#seal.close(JSON.stringify(envelope), channel);
+    await this.#redis.run((client) => client.publish(channel, sealed));
+  }
+
+  #receive(sealed: string, channel: string): void {
     let envelope: unknown;
     try {
-      envelope = JSON.parse(this.#seal.open(sealed, CHANNEL));
+      envelope = JSON.parse(this.#seal.open(sealed, channel));
     } catch (fault) {
       this.#log.error({ err: fault }, 'a message on the bus is not to be trusted');
       return;
@@ -76,6 +92,6 @@ export class Bus {
     const { from, version, kind, body } = envelope;
     if (version <= (this.#versions.get(from) ?? 0)) return;
     this.#versions.set(from, version);
-    this.#handlers.get(kind)?.(body);
+    this.#handlers.get(kind)?.(body, from);
   }
 }

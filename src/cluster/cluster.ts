@@ -4,6 +4,7 @@ import type { PipeSettings } from '../media/node-pipe.ts';
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
 import { Bus } from './bus.ts';
 import { Nodes } from './nodes.ts';
+import { Questions } from './questions.ts';
 import { RoomLink, type RoomLinkEvents } from './room-link.ts';
 import { Seal } from './seal.ts';
 
@@ -18,6 +19,7 @@ const SHARED_KEY = `${KEY_PREFIX}cluster_key`;
 /** This node among the others that share its Redis: which of them live, and in which rooms they have peers. */
 export class Cluster {
   readonly bus: Bus;
+  readonly questions: Questions;
   /** Seals what only nodes may read or write. */
   readonly seal: Seal;
   readonly #nodes: Nodes;
@@ -27,8 +29,16 @@ export class Cluster {
   readonly #links = new Map<string, RoomLink>();
   #version = 0;
 
-  private constructor(redis: Redis, seal: Seal, nodes: Nodes, bus: Bus, settings: ClusterSettings) {
+  private constructor(
+    redis: Redis,
+    seal: Seal,
+    nodes: Nodes,
+    bus: Bus,
+    settings: ClusterSettings,
+    log: FastifyBaseLogger,
+  ) {
     this.bus = bus;
+    this.questions = new Questions(nodes, bus, log);
     this.seal = seal;
     this.#nodes = nodes;
     this.#redis = redis;
@@ -49,8 +59,24 @@ export class Cluster {
       onForgotten: () => cluster.#links.forEach((link) => link.rewrite()),
     });
     const bus = await Bus.open(redis, seal, nodes.id, log);
-    const cluster = new Cluster(redis, seal, nodes, bus, settings);
+    const cluster = new Cluster(redis, seal, nodes, bus, settings, log);
     return cluster;
+  }
+
+  /** The id of this node. */
+  get node(): string {
+    return this.#nodes.id;
+  }
+
+  /** How many nodes live, as seen here, this one among them. */
+  get size(): number {
+    return this.#nodes.size;
+  }
+
+  /** The connected ends of pipes to other nodes, one a room and node, and to how many nodes they lead. */
+  countPipes(): { ends: number; nodes: number } {
+    const others = [...this.#links.values()].flatMap(({ pipedTo }) => pipedTo);
+    return { ends: others.length, nodes: new Set(others).size };
   }
 
   /** Links a room of this node with the same room on others; resolves when it is known who is there. */

@@ -42,7 +42,12 @@ export type NodesEvents = {
   onForgotten: () => void;
 };
 
-type Seen = { heartbeat: string; sinceMs: number };
+type Seen = {
+  heartbeat: string;
+  sinceMs: number;
+  /** It has gone in peace: what it left in Redis is all that is there of it. */
+  hasDeparted: boolean;
+};
 
 /** Which nodes live. Each has its heartbeat in Redis; whoever finds one dead clears up after it. */
 export class Nodes {
@@ -52,6 +57,7 @@ export class Nodes {
   readonly #log: FastifyBaseLogger;
   readonly #events: NodesEvents;
   readonly #seen = new Map<string, Seen>();
+  #living = new Set([this.id]);
   #timer: NodeJS.Timeout | undefined;
   #isFirst = true;
 
@@ -66,6 +72,17 @@ export class Nodes {
     await nodes.#beat();
     nodes.#beatLater();
     return nodes;
+  }
+
+  /** How many lived at the last heartbeat of this node, itself among them. */
+  get size(): number {
+    return this.#living.size;
+  }
+
+  /** Who lives, this node among them. @throws {PartylineError} `overloaded` */
+  async list(): Promise<Set<string>> {
+    const known = await this.#redis.run((client) => client.zRange(NODES, 0, -1));
+    return new Set([this.id, ...known.filter((node) => !this.#seen.get(node)?.hasDeparted)]);
   }
 
   /** Ends the heartbeat. What this node has left in Redis stands for so long yet, as if it lived. */
@@ -107,11 +124,16 @@ export class Nodes {
     for (let i = 0; i < flat.length; i += 2) heartbeats.set(flat[i]!, flat[i + 1]!);
     const ownHeartbeat = Number(heartbeats.get(this.id));
     for (const [node, heartbeat] of heartbeats) {
+      const before = this.#seen.get(node);
       // One that has departed in peace left a heartbeat that is yet to come.
-      const isMoving =
-        this.#seen.get(node)?.heartbeat !== heartbeat || Number(heartbeat) > ownHeartbeat;
-      if (isMoving) this.#seen.set(node, { heartbeat, sinceMs: nowMs });
+      const isAhead = Number(heartbeat) > ownHeartbeat;
+      if (before?.heartbeat === heartbeat && !isAhead) continue;
+      const hasDeparted = isAhead || before?.hasDeparted === true;
+      this.#seen.set(node, { heartbeat, sinceMs: nowMs, hasDeparted });
     }
+    this.#living = new Set(
+      [...heartbeats.keys()].filter((node) => !this.#seen.get(node)?.hasDeparted),
+    );
     for (const [node, { heartbeat, sinceMs }] of this.#seen) {
       if (nowMs - sinceMs >= DEAD_AFTER_MS) await this.#bury(node, heartbeat);
     }

@@ -65,6 +65,11 @@ export class RemoteNode {
     this.converge();
   }
 
+  /** Whether this node's end of the pipe is connected to the other's. */
+  get isConnected(): boolean {
+    return this.#pipe?.other !== undefined;
+  }
+
   /** This node's end, for the other. */
   describeEnd(): PipeEnd | undefined {
     if (!this.#pipe) return undefined;

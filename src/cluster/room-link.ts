@@ -104,6 +104,11 @@ export class RoomLink implements RoomEnd {
     return this.#remotes.size > 0;
   }
 
+  /** The nodes to which the room has a pipe that is connected. */
+  get pipedTo(): string[] {
+    return [...this.#remotes].filter(([, { isConnected }]) => isConnected).map(([node]) => node);
+  }
+
   get isOpen(): boolean {
     return this.#router !== undefined && this.#peers.size > 0 && !this.#isClosed;
   }

@@ -23,7 +23,8 @@ const ChangesSchema = Type.Partial(Type.Object({ name, email, plan, status, ...o
 const NewKeySchema = Type.Object({ key_id: Type.String(), api_key: Type.String() });
 const IdSchema = Type.Object({ id: Type.Integer({ minimum: 1 }) });
 const KeySchema = Type.Object({ ...IdSchema.properties, key_id: Type.String() });
-const DrainSchema = Type.Object({
+/** How long clients may take. */
+export const DrainSchema = Type.Object({
   /** By default DRAIN_MS. */
   deadline_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400_000 })),
 });

@@ -19,14 +19,18 @@ export type Snapshot = {
   sessions: number;
   rooms: number;
   peers: Record<PeerKind, number>;
+  keptPlaces: number;
+  /** That live, as this node sees it. */
+  nodes: number;
+  /** To other nodes: ends that are connected. */
+  pipes: { ends: number };
   counts: Counts;
   load: LoadSample & { level: LoadLevel };
   encoderComplexity: number;
   mixThreads: number;
   /** What the jitter buffers of those who are mixed hold. */
   jitterBuffers: { speakers: number; sumMs: number; maxMs: number };
-  mediaWorkers: number;
-  mediaWorkerRestarts: number;
+  mediaWorkers: { state: 'running' | 'replacing'; restarts: number }[];
   /** What waits for the workers; undefined if Redis is away. */
   backlog: Backlog | undefined;
 };
@@ -89,11 +93,26 @@ export class Metrics {
     this.#gauge('rooms', 'Rooms that are open', ({ rooms }) => rooms);
     this.#gauge('websocket_peers', 'Legacy clients in rooms', ({ peers }) => peers.websocket);
     this.#gauge('webrtc_peers', 'Browsers in rooms', ({ peers }) => peers.webrtc);
-    this.#gauge('media_workers', 'Media workers that run', ({ mediaWorkers }) => mediaWorkers);
+    this.#gauge(
+      'kept_places',
+      'Peers whose connection is lost and whose place is kept',
+      ({ keptPlaces }) => keptPlaces,
+    );
+    this.#gauge('nodes', 'Nodes that live, as this one sees it', ({ nodes }) => nodes);
+    this.#gauge(
+      'pipes',
+      'Ends of pipes to other nodes that are connected',
+      ({ pipes }) => pipes.ends,
+    );
+    this.#gauge(
+      'media_workers',
+      'Media workers that run',
+      ({ mediaWorkers }) => mediaWorkers.filter(({ state }) => state === 'running').length,
+    );
     this.#count(
       'media_worker_restarts_total',
       'Media workers that were started in place of others',
-      ({ mediaWorkerRestarts }) => mediaWorkerRestarts,
+      ({ mediaWorkers }) => mediaWorkers.reduce((sum, { restarts }) => sum + restarts, 0),
     );
     this.#gauge('redis_up', 'Whether Redis answers', ({ backlog }) => (backlog ? 1 : 0));
     this.#gauge(

@@ -2,11 +2,21 @@ import type { FastifyBaseLogger } from 'fastify';
 import { PartylineError } from '../protocol/errors.ts';
 import type { LeaveReason, PeerKind, ServerMessage } from '../protocol/messages.ts';
 
+/** How a peer's audio has fared: what waits, how its clock runs, what was left out of what it said and made up in what it heard. */
+export type AudioFortunes = {
+  bufferedMs: number;
+  driftPpm: number;
+  droppedMs: number;
+  concealedMs: number;
+};
+
 /** One who is in a room, as the room sees it. */
 export type Peer = {
   /** The name, unique within the account. */
   readonly name: string;
   readonly kind: PeerKind;
+  /** Not of browsers, which fare as they can. */
+  readonly fortunes?: AudioFortunes;
   /** Takes its place in the room; the others are told. */
   enter(): void;
   /** Begins to hear the room. */

@@ -3,7 +3,7 @@ import { Room, type RoomParts } from './room.ts';
 /** The right to be in a room; the room stays open until the last one is released. */
 export type RoomLease = { readonly room: Room; release(): void };
 
-type Entry = { opening: Promise<Room>; users: number };
+type Entry = { opening: Promise<Room>; room: Room | undefined; users: number };
 
 /** The rooms of this process. A room belongs to an account, is opened by the first who asks and closed after the last. */
 export class RoomRegistry {
@@ -18,14 +18,24 @@ export class RoomRegistry {
     return this.#entries.size;
   }
 
+  /** Those that have been opened, in no order. */
+  get opened(): Room[] {
+    return [...this.#entries.values()].flatMap(({ room }) => room ?? []);
+  }
+
+  /** A room, if it has been opened. */
+  find(accountId: number, name: string): Room | undefined {
+    return this.#entries.get(keyOf(accountId, name))?.room;
+  }
+
   /** @throws {Error} if the media worker cannot open a router */
   async acquire(accountId: number, name: string): Promise<RoomLease> {
-    const key = `${accountId}:${name}`;
+    const key = keyOf(accountId, name);
     let entry = this.#entries.get(key);
     if (!entry) {
       const log = this.#parts.log.child({ account: accountId, room: name });
       const place = { ...this.#parts, log, accountId, name };
-      entry = { opening: Room.open(place), users: 0 };
+      entry = { opening: Room.open(place), room: undefined, users: 0 };
       this.#entries.set(key, entry);
     }
     const held = entry;
@@ -38,7 +48,8 @@ export class RoomRegistry {
       if (held.users === 0) this.#close(key, held);
     };
     try {
-      return { room: await held.opening, release };
+      held.room = await held.opening;
+      return { room: held.room, release };
     } catch (fault) {
       release();
       throw fault;
@@ -59,3 +70,5 @@ export class RoomRegistry {
     );
   }
 }
+
+const keyOf = (accountId: number, name: string) => `${accountId}:${name}`;

@@ -16,7 +16,7 @@ import type {
   PeerKind,
   ServerMessage,
 } from '../protocol/messages.ts';
-import type { Peer, RoomProducer } from './peer.ts';
+import type { AudioFortunes, Peer, RoomProducer } from './peer.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { Roster } from './roster.ts';
 import { SpeakingReporter } from './speaking-reporter.ts';
@@ -47,6 +47,17 @@ const JITTER_BUFFER_LIMITS = { minMs: 5, maxMs: 200 };
 /** Whose room it is, and what it is called. */
 export type RoomPlace = { accountId: number; name: string };
 
+/** A peer of this node, as an operator sees it. */
+export type PeerState = {
+  peer: string;
+  kind: PeerKind;
+  /** Its connection is lost, and its place kept. */
+  isAway: boolean;
+  /** dBov; undefined while it does not talk. */
+  levelDbov: number | undefined;
+  fortunes: AudioFortunes | undefined;
+};
+
 /**
  * One room as it is on this node: who is in it (also on other nodes), who produces, and its media: a router, and the
  * mixer for those who listen over a WebSocket.
@@ -72,7 +83,7 @@ export class Room {
   readonly #remoteProducers = new Map<string, string>();
   /** By id; of every node. */
   readonly #producers = new Map<string, RoomProducer>();
-  readonly #place: RoomPlace;
+  readonly place: RoomPlace;
   readonly #parts: Pick<RoomParts, 'meterPeer' | 'onJoined' | 'onLeft'>;
   readonly #stopMetering = new Map<Peer, () => void>();
   /** Undefined between the death of a media worker and the opening of a router on another. */
@@ -86,7 +97,7 @@ export class Room {
     this.#pool = parts.pool;
     this.#router = router;
     this.clock = parts.clock;
-    this.#place = { accountId: parts.accountId, name: parts.name };
+    this.place = { accountId: parts.accountId, name: parts.name };
     this.#parts = parts;
     this.mixer = new Mixer(
       parts.mixHost,
@@ -143,6 +154,18 @@ export class Room {
     return this.#roster.others(self.name);
   }
 
+  /** Who is in the room on this node, and how each fares. */
+  describePeers(): PeerState[] {
+    const levels = new Map(this.mixer.speaking().map((talker) => [talker.peer, talker.level_dbov]));
+    return [...this.#peers.values()].map((peer) => ({
+      peer: peer.name,
+      kind: peer.kind,
+      isAway: this.#suspended.has(peer),
+      levelDbov: levels.get(peer.name),
+      fortunes: peer.fortunes,
+    }));
+  }
+
   /** The number that stands for a peer in the head of forwarded frames. */
   speakerOf(name: string): number {
     return this.#roster.speakerOf(name);
@@ -162,7 +185,7 @@ export class Room {
     this.#joined(this.#roster.enter(name, kind, peer));
     this.#supersede(name);
     this.#link.setPeer(name, kind, randomUUID(), false);
-    this.#parts.onJoined(this.#place.accountId, this.#place.name, name, kind);
+    this.#parts.onJoined(this.place.accountId, this.place.name, name, kind);
   }
 
   /** The peer's connection is lost: nobody is told, and its time is not counted. */
@@ -203,7 +226,7 @@ export class Room {
       this.#peers.delete(name);
       if (!this.#downlink.hears(name)) this.mixer.removeSpeaker(name);
       this.#link.removePeer(name, reason);
-      this.#parts.onLeft(this.#place.accountId, this.#place.name, name, reason);
+      this.#parts.onLeft(this.place.accountId, this.place.name, name, reason);
     }
     this.#left(this.#roster.leave(name, peer), reason);
     this.#hearRemote(name);
@@ -253,7 +276,7 @@ export class Room {
   }
 
   #meter(peer: Peer): void {
-    const { accountId, name } = this.#place;
+    const { accountId, name } = this.place;
     this.#stopMetering.set(peer, this.#parts.meterPeer(accountId, name, peer.kind));
   }
 

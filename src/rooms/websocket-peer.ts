@@ -1,16 +1,8 @@
 import type { Hearing, Listener } from '../audio/mixing/mixer.ts';
 import { Uplink } from '../bridge/uplink.ts';
 import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/messages.ts';
-import { type Peer, type PeerOutlet, replaced } from './peer.ts';
+import { type AudioFortunes, type Peer, type PeerOutlet, replaced } from './peer.ts';
 import type { RoomLease } from './registry.ts';
-
-/** How a peer's audio has fared: what waits, how its clock runs, what was left out of what it said and made up in what it heard. */
-export type AudioFortunes = {
-  bufferedMs: number;
-  driftPpm: number;
-  droppedMs: number;
-  concealedMs: number;
-};
 
 /** A legacy client in a room: its Opus packets go up by the uplink, what it hears comes from the mixer. */
 export class WebSocketPeer implements Peer {

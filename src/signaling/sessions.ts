@@ -13,7 +13,7 @@ export class Sessions {
 
   /** Ends the session that has the same `peer`, if there is one, and it is not the one that replaces it. */
   replace(accountId: number, name: string, connectionId?: string): void {
-    const session = this.#sessions.get(keyOf(accountId, name));
+    const session = this.get(accountId, name);
     if (session && session.connectionId !== connectionId) session.replace();
   }
 
@@ -25,7 +25,7 @@ export class Sessions {
 
   /** Ends a connection whose peer has another, on another node. */
   end(accountId: number, name: string, connectionId: string): void {
-    const session = this.#sessions.get(keyOf(accountId, name));
+    const session = this.get(accountId, name);
     if (session?.connectionId === connectionId) session.replace();
   }
 
@@ -34,6 +34,11 @@ export class Sessions {
     this.replace(account.id, name);
     this.#sessions.set(keyOf(account.id, name), session);
     this.#timer ??= setInterval(() => this.#beat(), BEAT_EVERY_MS);
+  }
+
+  /** The one that has this `peer`, if there is one. */
+  get(accountId: number, name: string): Session | undefined {
+    return this.#sessions.get(keyOf(accountId, name));
   }
 
   /** Those of an account. */

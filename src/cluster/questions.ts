@@ -1,0 +1,101 @@
+import { randomUUID } from 'node:crypto';
+import type { FastifyBaseLogger } from 'fastify';
+import { type Static, type TSchema, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { Bus } from './bus.ts';
+import type { Nodes } from './nodes.ts';
+
+/** A node that has not answered by then is busy, or dying. */
+const ANSWERED_WITHIN_MS = 500;
+
+const QuestionSchema = Type.Object({ id: Type.String(), question: Type.Unknown() });
+const AnswerSchema = Type.Object({ id: Type.String(), answer: Type.Unknown() });
+
+/** What the nodes that were asked have said. */
+export type Answers<T> = {
+  /** By node. */
+  answers: Map<string, T>;
+  /** Nodes that live, and have not answered in time. */
+  unreachable: string[];
+};
+
+/** A question to a node, or to all; to one that does not live there are no answers. @throws {PartylineError} `overloaded` */
+export type Ask<Question, Answer> = (question: Question, node?: string) => Promise<Answers<Answer>>;
+
+/** What one node asks all that live, and hears from each; over the bus, and of itself without it. */
+export class Questions {
+  readonly #nodes: Nodes;
+  readonly #bus: Bus;
+  readonly #log: FastifyBaseLogger;
+  /** By the id of the question. */
+  readonly #waiting = new Map<string, (answer: unknown, from: string) => void>();
+
+  constructor(nodes: Nodes, bus: Bus, log: FastifyBaseLogger) {
+    this.#nodes = nodes;
+    this.#bus = bus;
+    this.#log = log;
+    bus.on('answer', AnswerSchema, ({ id, answer }, from) => this.#waiting.get(id)?.(answer, from));
+  }
+
+  /**
+   * Has this node answer a kind of question.
+   * @returns asks the others, too
+   */
+  define<Q extends TSchema, A extends TSchema>(
+    kind: string,
+    questionSchema: Q,
+    answerSchema: A,
+    answer: (question: Static<Q>) => Static<A>,
+  ): Ask<Static<Q>, Static<A>> {
+    const [questions, answers] = [Compile(questionSchema), Compile(answerSchema)];
+    this.#bus.on(kind, QuestionSchema, ({ id, question }, from) => {
+      if (from === this.#nodes.id) return;
+      if (questions.Check(question)) this.#answer(from, { id, answer: answer(question) });
+      else this.#log.error({ kind }, 'a question of a node is not what it should be');
+    });
+    return async (question, node) => {
+      const living = await this.#nodes.list();
+      const asked = new Set([...living].filter((each) => node === undefined || each === node));
+      const given = new Map<string, Static<A>>();
+      if (asked.delete(this.#nodes.id)) given.set(this.#nodes.id, answer(question));
+      await this.#gather(kind, question, asked, (from, body) => {
+        if (answers.Check(body)) return given.set(from, body);
+        this.#log.error({ kind, node: from }, 'an answer of a node is not what it should be');
+        return undefined;
+      });
+      return { answers: given, unreachable: [...asked] };
+    };
+  }
+
+  #answer(to: string, message: Static<typeof AnswerSchema>): void {
+    this.#bus.sendTo(to, 'answer', message).catch((fault: unknown) => {
+      this.#log.warn({ err: fault, node: to }, 'a question of a node was not answered');
+    });
+  }
+
+  /** Resolves when all who are `asked` have answered, or in half a second; those who have are no longer in it. */
+  async #gather(
+    kind: string,
+    question: unknown,
+    asked: Set<string>,
+    take: (from: string, answer: unknown) => unknown,
+  ): Promise<void> {
+    if (asked.size === 0) return;
+    const id = randomUUID();
+    const all = Promise.withResolvers<void>();
+    const timer = setTimeout(all.resolve, ANSWERED_WITHIN_MS);
+    this.#waiting.set(id, (answer, from) => {
+      if (asked.has(from) && take(from, answer)) asked.delete(from);
+      if (asked.size === 0) all.resolve();
+    });
+    try {
+      const [only] = asked;
+      if (asked.size === 1) await this.#bus.sendTo(only!, kind, { id, question });
+      else await this.#bus.send(kind, { id, question });
+      await all.promise;
+    } finally {
+      clearTimeout(timer);
+      this.#waiting.delete(id);
+    }
+  }
+}

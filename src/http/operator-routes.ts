@@ -1,0 +1,131 @@
+import { Type } from 'typebox';
+import type { Operator } from '../operator/operator.ts';
+import { parseKey } from '../operator/room-lists.ts';
+import {
+  NodeDescriptionSchema,
+  NodeListSchema,
+  RoomDescriptionSchema,
+  RoomListSchema,
+} from '../operator/schemas.ts';
+import { PartylineError } from '../protocol/errors.ts';
+import { DrainSchema } from './admin-routes.ts';
+import type { RestServer } from './api-docs.ts';
+import type { RestGuard } from './rest.ts';
+
+const AccountId = Type.Integer({ minimum: 1 });
+const RoomListQuerySchema = Type.Object(
+  {
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
+    /** The `next` of the part before. */
+    after: Type.Optional(Type.String()),
+    search: Type.Optional(Type.String({ maxLength: 128 })),
+  },
+  { additionalProperties: false },
+);
+const security = [{ operatorKey: [] }];
+
+/** `/api/admin/nodes`, `/rooms` and what can be done there: all nodes as one, behind the operator's key. */
+export function registerOperatorRoutes(
+  server: RestServer,
+  { guard, operator }: { guard: RestGuard; operator: Operator },
+): void {
+  server.get(
+    '/api/admin/nodes',
+    {
+      schema: {
+        summary: 'All nodes that live, with their load; those that do not answer by id alone',
+        security,
+        response: { 200: NodeListSchema },
+      },
+    },
+    async (request) => {
+      await guard.operator(request);
+      return operator.nodes();
+    },
+  );
+  server.get(
+    '/api/admin/nodes/self',
+    {
+      schema: {
+        summary: 'The node that is asked, also while Redis is away',
+        security,
+        response: { 200: NodeDescriptionSchema },
+      },
+    },
+    async (request) => {
+      await guard.operator(request);
+      return operator.self();
+    },
+  );
+  server.post(
+    '/api/admin/nodes/:node/drain',
+    {
+      schema: {
+        summary: 'End a node: when its clients have gone, or at the deadline',
+        security,
+        params: Type.Object({ node: Type.String() }),
+        body: DrainSchema,
+        response: { 202: DrainSchema },
+      },
+    },
+    async (request, reply) => {
+      await guard.operator(request);
+      await operator.drain(request.params.node, request.body.deadline_ms);
+      return reply.code(202).send(request.body);
+    },
+  );
+  server.get(
+    '/api/admin/rooms',
+    {
+      schema: {
+        summary: 'The rooms of all nodes, by account and name',
+        security,
+        querystring: RoomListQuerySchema,
+        response: { 200: RoomListSchema },
+      },
+    },
+    async (request) => {
+      await guard.operator(request);
+      const { limit = 100, search = '', after } = request.query;
+      return operator.rooms({ limit, search, ...(after && { after: needKey(after) }) });
+    },
+  );
+  server.get(
+    '/api/admin/rooms/:account_id/:room',
+    {
+      schema: {
+        summary: 'A room and who is in it, on whatever node',
+        security,
+        params: Type.Object({ account_id: AccountId, room: Type.String() }),
+        response: { 200: RoomDescriptionSchema },
+      },
+    },
+    async (request) => {
+      await guard.operator(request);
+      return operator.room(request.params);
+    },
+  );
+  server.post(
+    '/api/admin/accounts/:id/peers/:peer/kick',
+    {
+      schema: {
+        summary: 'Close a peer, wherever it is, and give up its place; it may come back',
+        security,
+        params: Type.Object({ id: AccountId, peer: Type.String() }),
+        response: { 204: Type.Null() },
+      },
+    },
+    async (request, reply) => {
+      await guard.operator(request);
+      await operator.kick(request.params.id, request.params.peer);
+      return reply.code(204).send(null);
+    },
+  );
+}
+
+/** @throws {PartylineError} `bad_request` */
+function needKey(after: string) {
+  const key = parseKey(after);
+  if (key) return key;
+  throw new PartylineError('bad_request', '"after" is the "next" of another answer.');
+}

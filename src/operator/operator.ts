@@ -1,0 +1,146 @@
+import { Type } from 'typebox';
+import type { Answers, Ask, Questions } from '../cluster/questions.ts';
+import { PartylineError } from '../protocol/errors.ts';
+import type { RoomRegistry } from '../rooms/registry.ts';
+import { describePeers, summarizeRoom } from './describe-node.ts';
+import { keyText, mergeRooms, selectRooms } from './room-lists.ts';
+import {
+  type NodeDescription,
+  NodeDescriptionSchema,
+  type NodeList,
+  type PeerDescription,
+  type PeerOfNode,
+  PeersOfNodeSchema,
+  type RoomDescription,
+  type RoomKey,
+  RoomKeySchema,
+  type RoomList,
+  type RoomQuery,
+  RoomQuerySchema,
+  type RoomSummary,
+  RoomSummarySchema,
+} from './schemas.ts';
+
+const NothingSchema = Type.Object({});
+const DrainSchema = Type.Object({ deadline_ms: Type.Optional(Type.Integer()) });
+const KickSchema = Type.Object({ account_id: Type.Integer(), peer: Type.String() });
+
+/** What is asked of a node, and done to it. */
+export type OperatedNode = {
+  describe(): NodeDescription;
+  rooms: RoomRegistry;
+  /** Ends the node when its clients have gone, or after so long. */
+  drain(withinMs: number | undefined): void;
+  /** Closes a peer's connection, and gives up its place. @returns false if there is neither */
+  kick(accountId: number, peer: string): boolean;
+};
+
+/** What an operator sees of all nodes, and does to them, from whichever he asks. */
+export class Operator {
+  readonly #node: OperatedNode;
+  readonly #askNode: Ask<object, NodeDescription>;
+  readonly #askRooms: Ask<RoomQuery, RoomSummary[]>;
+  readonly #askRoom: Ask<RoomKey, PeerOfNode[]>;
+  readonly #askToDrain: Ask<{ deadline_ms?: number }, object>;
+  readonly #askToKick: Ask<{ account_id: number; peer: string }, boolean>;
+
+  constructor(questions: Questions, node: OperatedNode) {
+    this.#node = node;
+    const { rooms } = node;
+    this.#askNode = questions.define('describe', NothingSchema, NodeDescriptionSchema, () =>
+      node.describe(),
+    );
+    this.#askRooms = questions.define(
+      'rooms',
+      RoomQuerySchema,
+      Type.Array(RoomSummarySchema),
+      (query) => {
+        const places = rooms.opened.map((room) => ({
+          account_id: room.place.accountId,
+          room: room.place.name,
+          opened: room,
+        }));
+        return selectRooms(places, query).map(({ opened }) => summarizeRoom(opened));
+      },
+    );
+    this.#askRoom = questions.define('room', RoomKeySchema, PeersOfNodeSchema, (key) => {
+      const room = rooms.find(key.account_id, key.room);
+      return room ? describePeers(room) : [];
+    });
+    this.#askToDrain = questions.define('drain', DrainSchema, NothingSchema, (request) => {
+      node.drain(request.deadline_ms);
+      return {};
+    });
+    this.#askToKick = questions.define('kick', KickSchema, Type.Boolean(), (request) =>
+      node.kick(request.account_id, request.peer),
+    );
+  }
+
+  /** The node that is asked; also while Redis is away. */
+  self(): NodeDescription {
+    return this.#node.describe();
+  }
+
+  /** Every node that lives. @throws {PartylineError} `overloaded` while Redis is away, as all that follow */
+  async nodes(): Promise<NodeList> {
+    const { answers, unreachable } = await this.#askNode({});
+    const nodes = [...answers.values()].toSorted((a, b) =>
+      `${a.started_at} ${a.id}` < `${b.started_at} ${b.id}` ? -1 : 1,
+    );
+    return { nodes, unreachable };
+  }
+
+  /** A part of the list of rooms in which there are peers, wherever those are. */
+  async rooms(query: RoomQuery): Promise<RoomList> {
+    // One more than is told says whether there is more. Nobody's first ones can be missing among the first of all.
+    const { answers, unreachable } = await this.#askRooms({ ...query, limit: query.limit + 1 });
+    const merged = mergeRooms([...answers.values()].flat());
+    const found = selectRooms(merged, { ...query, limit: query.limit + 1 });
+    const rooms = found.slice(0, query.limit);
+    const last = rooms.at(-1);
+    return {
+      rooms,
+      ...(found.length > rooms.length && last && { next: keyText(last) }),
+      unreachable,
+    };
+  }
+
+  /** One room with its peers. @throws {PartylineError} `not_found` if nobody is there */
+  async room(key: RoomKey): Promise<RoomDescription> {
+    const { answers, unreachable } = await this.#askRoom(key);
+    const all = [...answers].flatMap(([node, peers]) => peers.map((peer) => ({ ...peer, node })));
+    const peers = all
+      .filter((peer) => !(peer.away && isBack(peer, all)))
+      .toSorted((a, b) => (a.peer < b.peer ? -1 : 1));
+    if (peers.length === 0) throw missing('There is nobody in this room.', unreachable);
+    return { ...key, peers, unreachable };
+  }
+
+  /**
+   * Has a node take nobody any more, and end when its clients have gone, or after so long.
+   * @throws {PartylineError} `not_found` if no such node lives
+   */
+  async drain(node: string, deadlineMs: number | undefined): Promise<void> {
+    const request = deadlineMs === undefined ? {} : { deadline_ms: deadlineMs };
+    const { answers, unreachable } = await this.#askToDrain(request, node);
+    if (answers.size === 0) throw missing('There is no such node.', unreachable);
+  }
+
+  /** Closes a peer, wherever it is. @throws {PartylineError} `not_found` if no node knows it */
+  async kick(accountId: number, peer: string): Promise<void> {
+    const { answers, unreachable } = await this.#askToKick({ account_id: accountId, peer });
+    if ([...answers.values()].includes(true)) return;
+    throw missing('No node knows this peer.', unreachable);
+  }
+}
+
+/** The same peer has a connection on another node. */
+const isBack = (away: PeerDescription, all: PeerDescription[]) =>
+  all.some(({ peer, away: isAway }) => peer === away.peer && !isAway);
+
+/** It may be on a node that does not answer: then nobody can say that there is none. */
+function missing(what: string, unreachable: Answers<unknown>['unreachable']): PartylineError {
+  if (unreachable.length === 0) return new PartylineError('not_found', what);
+  const options = { retryAfterMs: 1000 };
+  return new PartylineError('overloaded', 'Not all nodes have answered.', options);
+}

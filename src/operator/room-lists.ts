@@ -1,0 +1,46 @@
+import type { RoomKey, RoomQuery, RoomSummary } from './schemas.ts';
+
+/** The list of rooms is by account, then by name; each node makes its part of it, and one puts the parts together. Pure. */
+
+function compareRooms(a: RoomKey, b: RoomKey): number {
+  if (a.account_id !== b.account_id) return a.account_id - b.account_id;
+  if (a.room === b.room) return 0;
+  return a.room < b.room ? -1 : 1;
+}
+
+/** The rooms that a query is for, in the list's order. */
+export function selectRooms<T extends RoomKey>(
+  rooms: T[],
+  { after, limit, search }: RoomQuery,
+): T[] {
+  const sought = search.toLowerCase();
+  return rooms
+    .filter((room) => !after || compareRooms(room, after) > 0)
+    .filter(({ room }) => room.toLowerCase().includes(sought))
+    .toSorted(compareRooms)
+    .slice(0, limit);
+}
+
+/** Of what each node has of a room, the sum. */
+export function mergeRooms(parts: RoomSummary[]): RoomSummary[] {
+  const merged = new Map<string, RoomSummary>();
+  for (const part of parts) {
+    const key = keyText(part);
+    const room = merged.get(key);
+    if (!room) {
+      merged.set(key, { ...part });
+      continue;
+    }
+    for (const count of ['websocket', 'webrtc', 'away', 'talking'] as const) {
+      room[count] += part[count];
+    }
+  }
+  return [...merged.values()];
+}
+
+/** A room's place in the list as text, and back; undefined if it is none. */
+export const keyText = ({ account_id, room }: RoomKey): string => `${account_id}/${room}`;
+export function parseKey(text: string): RoomKey | undefined {
+  const [, account, room] = /^([1-9]\d{0,14})\/([^]+)$/.exec(text) ?? [];
+  return account && room ? { account_id: Number(account), room } : undefined;
+}

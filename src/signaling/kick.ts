@@ -1,0 +1,19 @@
+import { PartylineError } from '../protocol/errors.ts';
+import type { KeptPlaces } from './kept-places.ts';
+import type { Sessions } from './sessions.ts';
+
+/**
+ * Closes a peer's connection to this node, and gives up the place that is kept for it here.
+ * @returns false if there is neither
+ */
+export function kick(
+  { sessions, places }: { sessions: Sessions; places: KeptPlaces },
+  accountId: number,
+  peer: string,
+): boolean {
+  const session = sessions.get(accountId, peer);
+  session?.fail(new PartylineError('forbidden', 'Removed by an operator.'));
+  const kept = places.take(accountId, peer);
+  kept?.end('forbidden');
+  return session !== undefined || kept !== undefined;
+}

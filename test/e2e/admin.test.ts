@@ -1,0 +1,203 @@
+import { expect, test, vi } from 'vitest';
+import { TestBrowser } from '../support/browser.ts';
+import { GatewayProcess } from '../support/process.ts';
+import { keepPlaying, opusTone } from '../support/sound.ts';
+import { useStack } from '../support/use-stack.ts';
+
+/** The operator's page as an operator uses it. */
+
+const { openRedis, openGateway, enter, cleanUps } = useStack();
+
+const OPERATOR_KEY = 'operator-key-of-the-tests';
+const SETTLING = { timeout: 20_000, interval: 100 };
+
+async function openPage({ url }: { url: string }, key = OPERATOR_KEY): Promise<TestBrowser> {
+  const browser = await TestBrowser.open(`${url}/admin`);
+  cleanUps.push(() => browser.close());
+  await unlock(browser, key);
+  return browser;
+}
+async function unlock({ page }: TestBrowser, key: string): Promise<void> {
+  await page.fill('#operator-key', key);
+  await page.click('#form button');
+}
+/** Chooses a room, and shows who is in it. */
+async function choose({ page }: TestBrowser, room: string): Promise<void> {
+  await page.locator('.room-button', { hasText: room }).click();
+  await page.locator('#room').waitFor({ state: 'visible' });
+}
+const peerIn = ({ page }: TestBrowser, peer: string) =>
+  page.locator(`.peer[data-peer=${JSON.stringify(peer)}]`);
+const idOf = async ({ url }: { url: string }) => {
+  const headers = { authorization: `Bearer ${OPERATOR_KEY}` };
+  const response = await fetch(`${url}/api/admin/nodes/self`, { headers });
+  return ((await response.json()) as { id: string }).id;
+};
+/** Two nodes, each a process of its own; the key is good on both. */
+async function openTwoNodes() {
+  const redis = await openRedis();
+  const shared = { OPERATOR_KEY, REDIS_URL: redis.url, RESUME_MS: '15000', MEDIA_WORKERS: '2' };
+  const one = await openGateway(shared);
+  const { apiKey } = one;
+  const other = await GatewayProcess.start({ ...shared, USAGE_WORKERS: '0', DRAIN_MS: '60000' });
+  cleanUps.push(() => other.dispose());
+  return [one, { url: (await other.ready()).url, apiKey }] as const;
+}
+type Node = Awaited<ReturnType<typeof openTwoNodes>>[number];
+
+async function speak(node: Node, peer: string, room: string, amplitude: number) {
+  const client = await enter(node, peer, { room });
+  const speech = keepPlaying(client, await opusTone(1000, amplitude, 2000));
+  cleanUps.push(() => speech.close());
+  return client;
+}
+
+test('nodes and rooms are shown, with who speaks how loud; Kick and Drain do it, on the other node too', async () => {
+  const [a, b] = await openTwoNodes();
+  const ada = await speak(a, 'Ada', 'kitchen', 0.3);
+  const grace = await speak(b, 'Grace', 'kitchen', 0.02);
+  await enter(a, 'door phone', { room: 'kitchen' });
+  const mary = await enter(b, 'Mary', { room: 'kitchen' });
+  await mary.ask({ type: 'join', room: 'kitchen', media: 'webrtc' }, 'joined');
+  const bob = await enter(b, 'Bob', { room: 'workshop' });
+  await speak(a, 'Eve', 'Halle 3 · Kran', 0.1);
+  const lost = await enter(b, 'Lin', { room: 'kitchen' });
+  lost.vanish();
+  const browser = await openPage(a);
+  const { page } = browser;
+  const ofB = page.locator(`.node[data-node="${await idOf(b)}"]`);
+  await vi.waitFor(async () => {
+    expect(await page.locator('.node .state').allInnerTexts()).toEqual(['running', 'running']);
+    expect(await ofB.locator('.pipes').innerText()).toBe('1 / 1');
+    expect(await ofB.locator('.kept').innerText()).toBe('1');
+    expect(await page.locator('.room-button .title').allInnerTexts()).toEqual([
+      'Halle 3 · Kran',
+      'kitchen',
+      'workshop',
+    ]);
+    expect(await page.locator('.talking-text:visible').allInnerTexts()).toEqual([
+      '1 talking',
+      '2 talking',
+    ]);
+  }, SETTLING);
+  await choose(browser, 'kitchen');
+  const level = async (peer: string) =>
+    parseInt(await peerIn(browser, peer).locator('.dbov').innerText(), 10);
+  await vi.waitFor(async () => {
+    expect(await level('Ada')).toBeGreaterThan(-20);
+    expect(await level('Grace')).toBeLessThan(-25);
+    expect(await peerIn(browser, 'door phone').locator('.dbov').innerText()).toBe('silent');
+    expect(await peerIn(browser, 'Mary').locator('.facts').innerText()).toContain('Browser');
+    expect(await peerIn(browser, 'Lin').locator('.facts').innerText()).toContain('place kept');
+  }, SETTLING);
+  await takeScreenshots(browser);
+
+  await peerIn(browser, 'Grace').locator('.kick').click();
+  await page.click('#confirm-no');
+  await peerIn(browser, 'Grace').locator('.kick').click();
+  expect(await page.locator('#confirm-question').innerText()).toBe('Kick Grace?');
+  await page.click('#confirm-yes');
+  expect(await grace.closed).toBe(4403);
+  await peerIn(browser, 'Grace').waitFor({ state: 'detached' });
+  expect(await page.locator('#outcome').innerText()).toBe('Grace was kicked.');
+
+  await ofB.locator('.drain').press('Enter');
+  await page.keyboard.press('Escape');
+  await ofB.locator('.drain').press('Enter');
+  await page.locator('#confirm-yes').press('Enter');
+  await bob.next('draining');
+  await vi.waitFor(
+    async () => expect(await ofB.locator('.state').innerText()).toBe('draining'),
+    SETTLING,
+  );
+  await Promise.all([bob.close(), mary.close()]);
+  await vi.waitFor(
+    async () => expect(await ofB.locator('.state').innerText()).toBe('gone'),
+    SETTLING,
+  );
+  expect(ada.messages.map(({ type }) => type)).not.toContain('draining');
+});
+
+test('a wrong key is told in words; the right one stays in this tab until it is forgotten', async () => {
+  const gateway = await openGateway({ OPERATOR_KEY });
+  const browser = await openPage(gateway, 'operator-key-of-nobody');
+  const { page } = browser;
+  const error = page.locator('#entrance-error');
+  await error.waitFor({ state: 'visible' });
+  expect(await error.innerText()).toBe('That is not the operator key of this gateway.');
+  expect(await page.locator('#overview').isVisible()).toBe(false);
+  await unlock(browser, OPERATOR_KEY);
+  await page.locator('.node').waitFor();
+  await page.reload();
+  await page.locator('.node').waitFor();
+  expect(page.url()).not.toContain(OPERATOR_KEY);
+  expect(await page.evaluate(() => [localStorage.length, document.cookie])).toEqual([0, '']);
+  await page.click('#forget');
+  await page.reload();
+  await page.locator('#fields:enabled').waitFor();
+  expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
+});
+
+test('names are shown as they are, whatever they are', async () => {
+  const gateway = await openGateway({ OPERATOR_KEY });
+  const name = '<img src=x onerror="document.title=1">/%2F"\'\\';
+  const client = await enter(gateway, name, { room: name });
+  const browser = await openPage(gateway);
+  const { page } = browser;
+  const title = await page.title();
+  await choose(browser, name);
+  await page.locator('.peer').waitFor();
+  expect(await page.locator('.peer .title').innerText()).toBe(name);
+  expect(await page.locator('#room-name').innerText()).toBe(name);
+  await page.click('.kick');
+  await page.click('#confirm-yes');
+  expect(await client.closed).toBe(4403);
+  await page.getByText('Nobody is in this room any more.').waitFor();
+  expect(await page.title()).toBe(title);
+  expect(await page.locator('main img').count()).toBe(2);
+});
+
+test('while the tab is hidden nothing is asked; when it is seen again, at once', async () => {
+  const gateway = await openGateway({ OPERATOR_KEY });
+  const { page } = await openPage(gateway);
+  await page.locator('.node').waitFor();
+  let asked = 0;
+  page.on('request', () => (asked += 1));
+  const setHidden = (hidden: boolean) =>
+    page.evaluate((value) => {
+      Object.defineProperty(document, 'hidden', { value, configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'));
+    }, hidden);
+  await vi.waitFor(() => expect(asked).toBeGreaterThan(0), SETTLING);
+  await setHidden(true);
+  // What was being asked when it was hidden.
+  await page.waitForLoadState('networkidle');
+  const before = asked;
+  await page.waitForTimeout(2500);
+  expect(asked).toBe(before);
+  await setHidden(false);
+  await vi.waitFor(() => expect(asked).toBeGreaterThan(before), SETTLING);
+});
+
+test('while the store is away the page shows the node that serves it, and says so', async () => {
+  const redis = await openRedis();
+  const gateway = await openGateway({ OPERATOR_KEY, REDIS_URL: redis.url });
+  const { page } = await openPage(gateway);
+  await page.locator('.node').waitFor();
+  redis.hang();
+  await page.getByText('The store cannot be reached.').waitFor();
+  expect(await page.locator('.node .state').innerText()).toBe('running');
+  redis.goOn();
+  await page.locator('#trouble').waitFor({ state: 'hidden' });
+});
+
+/** For docs/: SCREENSHOT=docs/admin writes docs/admin.png and docs/admin-phone.png. */
+async function takeScreenshots({ page }: TestBrowser): Promise<void> {
+  const screenshot = process.env['SCREENSHOT'];
+  if (!screenshot) return;
+  await page.setViewportSize({ width: 1200, height: 800 });
+  await page.mouse.move(0, 0);
+  await page.screenshot({ path: `${screenshot}.png`, fullPage: true });
+  await page.setViewportSize({ width: 390, height: 800 });
+  await page.screenshot({ path: `${screenshot}-phone.png`, fullPage: true });
+}

@@ -1,0 +1,87 @@
+import type {
+  NodeDescription,
+  NodeList,
+  RoomDescription,
+  RoomKey,
+  RoomList,
+} from '../../src/operator/schemas.ts';
+
+/** The gateway has refused, and says why. */
+export class Refusal extends Error {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+
+  /** The key is not, or no longer, an operator's. */
+  get isOfKey(): boolean {
+    return this.status === 401 || this.status === 403;
+  }
+}
+
+/** The gateway's REST interface for operators. Everything throws a {@link Refusal}, or a TypeError if nobody answers. */
+export class Api {
+  readonly #key: string;
+  readonly #closing = new AbortController();
+
+  constructor(key: string) {
+    this.#key = key;
+  }
+
+  nodes(): Promise<NodeList> {
+    return this.#send('GET', 'nodes');
+  }
+
+  /** The node that serves this page, which tells of itself also when the store is away. */
+  self(): Promise<NodeDescription> {
+    return this.#send('GET', 'nodes/self');
+  }
+
+  rooms(search: string, limit: number): Promise<RoomList> {
+    return this.#send('GET', `rooms?${new URLSearchParams({ search, limit: String(limit) })}`);
+  }
+
+  room({ account_id, room }: RoomKey): Promise<RoomDescription> {
+    return this.#send('GET', `rooms/${account_id}/${encodeURIComponent(room)}`);
+  }
+
+  drain(node: string): Promise<void> {
+    return this.#send('POST', `nodes/${encodeURIComponent(node)}/drain`, {});
+  }
+
+  kick(accountId: number, peer: string): Promise<void> {
+    return this.#send('POST', `accounts/${accountId}/peers/${encodeURIComponent(peer)}/kick`);
+  }
+
+  /** Ends what is being asked. */
+  close(): void {
+    this.#closing.abort();
+  }
+
+  async #send<T>(method: string, path: string, body?: object): Promise<T> {
+    const response = await fetch(`../api/admin/${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${this.#key}`,
+        ...(body && { 'content-type': 'application/json' }),
+      },
+      ...(body && { body: JSON.stringify(body) }),
+      cache: 'no-store',
+      signal: this.#closing.signal,
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Refusal(response.status, reasonIn(text) ?? response.statusText);
+    return (text === '' ? undefined : JSON.parse(text)) as T;
+  }
+}
+
+/** What a problem document says; a proxy may have answered something else. */
+function reasonIn(text: string): string | undefined {
+  try {
+    return (JSON.parse(text) as { detail?: string }).detail;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,45 @@
+import type { NodeDescription, NodeList } from '../../src/operator/schemas.ts';
+
+/** A node, and what was last heard of it: nothing, if it never answered. */
+export type KnownNode = {
+  id: string;
+  state: NodeDescription['state'] | 'unreachable' | 'gone';
+  description: NodeDescription | undefined;
+  /** When it was seen to be gone, ms. */
+  goneAtMs: number | undefined;
+};
+
+/** A node that has gone is shown for so long yet. */
+const SHOWN_GONE_MS = 60_000;
+
+/** The nodes that were known, and what is told of them now; pure. Those that are not told of any more have gone. */
+export function followNodes(known: KnownNode[], list: NodeList, nowMs: number): KnownNode[] {
+  const told = new Map(list.nodes.map((node) => [node.id, node]));
+  const silent = new Set(list.unreachable);
+  const before = known
+    .map((node): KnownNode => {
+      const description = told.get(node.id);
+      if (description) return shown(description);
+      if (silent.has(node.id)) return { ...node, state: 'unreachable', goneAtMs: undefined };
+      return { ...node, state: 'gone', goneAtMs: node.goneAtMs ?? nowMs };
+    })
+    .filter(({ goneAtMs }) => goneAtMs === undefined || nowMs - goneAtMs < SHOWN_GONE_MS);
+  const ids = new Set(before.map(({ id }) => id));
+  const answering = list.nodes.filter(({ id }) => !ids.has(id)).map(shown);
+  const others = list.unreachable
+    .filter((id) => !ids.has(id))
+    .map((id): KnownNode => ({
+      id,
+      state: 'unreachable',
+      description: undefined,
+      goneAtMs: undefined,
+    }));
+  return [...before, ...answering, ...others];
+}
+
+const shown = (description: NodeDescription): KnownNode => ({
+  id: description.id,
+  state: description.state,
+  description,
+  goneAtMs: undefined,
+});
