@@ -96,10 +96,15 @@ export class Presence {
     else peer.resume(this.#outlet);
     release();
     this.#settle(room, peer);
-    // A browser has its transports yet.
-    this.#answer(replyTo, this.#describeJoin(room, peer));
-    for (const message of kept.missed) this.#outlet.notify(message);
-    if (peer.kind === 'websocket') peer.listen();
+    const joined = this.#describeJoin(room, peer);
+    if (peer.kind === 'websocket') {
+      this.#answer(replyTo, joined);
+      peer.listen();
+    } else {
+      // It has its transports yet.
+      this.#answer(replyTo, { ...joined, consumers: peer.consumers() });
+      peer.listenAgain();
+    }
     this.#outlet.log.info({ room, kind: peer.kind }, 'resumed');
   }
 
