@@ -91,6 +91,15 @@ export class TestBrowser {
     return () => ear.evaluate((open) => open.close());
   }
 
+  /** How many RTP packets the page has sent. */
+  packetsSent(): Promise<number> {
+    return this.page.evaluate(async () => {
+      const stats = await window.partyline?.stats();
+      const reports: { type: string; packetsSent?: number }[] = [...(stats?.send.values() ?? [])];
+      return reports.find(({ type }) => type === 'outbound-rtp')?.packetsSent ?? 0;
+    });
+  }
+
   /** Ends the browser as a crash does. */
   kill(): Promise<void> {
     return this.#kill();
