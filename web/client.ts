@@ -1,7 +1,9 @@
 import { Device, type types } from 'mediasoup-client';
 import type { ServerMessage } from '../src/protocol/messages.ts';
-import { RequestError, type Connection } from './connection.ts';
-import { Link } from './link.ts';
+import { RequestError, type Connection, type MessageOf } from './connection.ts';
+import { Link, type Pause } from './link.ts';
+import type { MediaSession } from './media.ts';
+import { roomOf, stateOf, type InRoom, type Phase, type Wish } from './phase.ts';
 import type { CloseReason } from './retry.ts';
 import { Room } from './room.ts';
 import { ClosedError, Events, type ClientEvents, type ClientState } from './state.ts';
@@ -15,23 +17,7 @@ export type ClientOptions = {
   url?: string | URL;
 };
 
-/** What the client is doing, with what is open meanwhile. A move keeps the old room (`from`) until the new one has let us in. */
-type Phase =
-  | Extract<ClientState, { name: 'idle' | 'connecting' | 'reconnecting' | 'closed' }>
-  | { name: 'lobby'; connection: Connection }
-  | { name: 'joining'; connection: Connection; wish: Wish; from?: InRoom }
-  | InRoom;
-
-type InRoom = { name: 'in_room'; connection: Connection; room: Room; wish: Wish };
-
-/** The room that the caller wants to be in until he leaves: joined again when the connection or the media was lost. */
-type Wish = {
-  room: string;
-  /** He has been there: a failure is now ours to mend or to tell, not the answer to his join(). */
-  fulfilled: boolean;
-  resolve: () => void;
-  reject: (error: Error) => void;
-};
+const LOBBY = '__lobby__';
 
 /**
  * A peer of the gateway: one WebSocket, WebRTC audio, one room at a time.
@@ -40,7 +26,8 @@ type Wish = {
  *     await client.connect();
  *     await client.join('kitchen', microphoneTrack);
  *
- * It plays what it hears. When the connection breaks it reconnects by itself and joins its room again; `state` tells.
+ * It plays what it hears. When the connection breaks it reconnects by itself, and is in its room again; `state` tells. The sound
+ * goes on meanwhile, if the gateway is only out of reach.
  */
 export class PartylineClient {
   readonly peer: string;
@@ -50,6 +37,8 @@ export class PartylineClient {
   readonly #capabilities = new WeakMap<Connection, types.RtpCapabilities>();
   #phase: Phase = { name: 'idle' };
   #wish: Wish | undefined;
+  /** What resumes our session on another connection. */
+  #session: { session_id: string; resume_token: string } | undefined;
   #microphone: MediaStreamTrack | null = null;
   #muted = false;
 
@@ -59,20 +48,18 @@ export class PartylineClient {
     endpoint.protocol = endpoint.protocol.replace(/^http/, 'ws');
     const getAddress = async () => {
       const token = await getToken();
-      endpoint.search = new URLSearchParams({ room: '__lobby__', peer, token }).toString();
+      const query = new URLSearchParams({ room: LOBBY, peer, token, ...this.#session });
+      endpoint.search = query.toString();
       return endpoint;
     };
     this.#link = new Link(getAddress, {
-      opening: () => this.#enter({ name: 'connecting' }),
-      up: (connection) => {
-        if (this.#wish) void this.#join(connection, this.#wish);
-        else this.#enter({ name: 'lobby', connection });
+      opening: () => {
+        if (this.#phase.name === 'reconnecting') this.#changed();
+        else this.#enter({ name: 'connecting' });
       },
+      up: (connection, welcome) => this.#welcomed(connection, welcome),
       received: (connection, message) => this.#received(connection, message),
-      down: (pause) => {
-        const room = this.#wish?.room;
-        this.#enter({ name: 'reconnecting', ...pause, ...(room !== undefined && { room }) });
-      },
+      down: (pause) => this.#lost(pause),
       ended: (reason) => this.#end(reason),
     });
   }
@@ -81,13 +68,7 @@ export class PartylineClient {
   readonly on: Events<ClientEvents>['on'] = (...parameters) => this.#events.on(...parameters);
 
   get state(): ClientState {
-    const phase = this.#phase;
-    const { name } = phase;
-    if (name === 'lobby') return { name };
-    if (name === 'joining') return { name, room: phase.wish.room };
-    if (name !== 'in_room') return phase;
-    const { name: room, peers, speaking, media } = phase.room;
-    return { name, room, peers, speaking, isInterrupted: media.isInterrupted };
+    return stateOf(this.#phase);
   }
 
   get muted(): boolean {
@@ -132,8 +113,7 @@ export class PartylineClient {
     this.#forget(new RequestError('left', 'The room was left.', false));
     const phase = this.#phase;
     if (phase.name === 'reconnecting') {
-      const { name, reason, attempt, retryAt } = phase;
-      this.#enter({ name, reason, attempt, retryAt });
+      this.#enter({ name: phase.name, pause: phase.pause });
     } else if (phase.name === 'in_room' || phase.name === 'joining') {
       const { connection } = phase;
       this.#enter({ name: 'lobby', connection });
@@ -152,7 +132,7 @@ export class PartylineClient {
   /** Speaks with another track from now on, or (`null`) only listens. @throws {RequestError} */
   async setMicrophone(track: MediaStreamTrack | null): Promise<void> {
     this.#microphone = track;
-    await roomOf(this.#phase)?.media.speakWith(track);
+    await this.#tell((media) => media.speakWith(track));
   }
 
   /** Plays what the browser refused to play without a click; call it in one. */
@@ -175,16 +155,27 @@ export class PartylineClient {
   /** Muting holds also for rooms that are joined later. The track is silent at once, whatever the gateway answers. */
   async #setMuted(muted: boolean): Promise<void> {
     this.#muted = muted;
-    const told = roomOf(this.#phase)?.media.setMuted(muted);
+    const told = this.#tell((media) => media.setMuted(muted));
     this.#changed();
     await told;
+  }
+
+  /** What fails because the room is joined anew meanwhile is done there. */
+  async #tell(change: (media: MediaSession) => Promise<void>): Promise<void> {
+    const room = roomOf(this.#phase);
+    if (!room) return;
+    try {
+      await change(room.media);
+    } catch (error) {
+      if (room === roomOf(this.#phase)) throw error;
+    }
   }
 
   /** The one place where the phase changes, and where a room that is not in the next one is closed. */
   #enter(next: Phase): void {
     const room = roomOf(this.#phase);
     this.#phase = next;
-    if (room !== roomOf(next)) room?.media.close();
+    if (room !== roomOf(next)) room?.close();
     this.#changed();
   }
 
@@ -202,9 +193,46 @@ export class PartylineClient {
     this.#wish = undefined;
   }
 
+  #lost(pause: Pause): void {
+    const phase = this.#phase;
+    const wish = this.#wish;
+    let kept = phase.name === 'reconnecting' ? phase.kept : undefined;
+    if (phase.name === 'in_room' && wish?.fulfilled && phase.room.suspend()) kept = phase.room;
+    this.#enter({ name: 'reconnecting', pause, ...(wish && { wish }), ...(kept && { kept }) });
+  }
+
+  #welcomed(connection: Connection, welcome: MessageOf<'welcome'>): void {
+    const { session_id, resume_token, room } = welcome;
+    this.#session = { session_id, resume_token };
+    if (room !== LOBBY) return; // we are where we were, and `joined` tells what is there
+    if (this.#wish) void this.#join(connection, this.#wish);
+    else this.#enter({ name: 'lobby', connection });
+  }
+
+  /** The gateway has kept our place; we may have changed our mind, or not have kept what belongs to it. */
+  #resumed(connection: Connection, joined: MessageOf<'joined'>): void {
+    const phase = this.#phase;
+    const room = phase.name === 'reconnecting' ? phase.kept : undefined;
+    const wish = this.#wish;
+    if (room && wish) {
+      room.resume(connection, joined);
+      this.#enter({ name: 'in_room', connection, room, wish });
+    } else if (wish) void this.#join(connection, wish);
+    else {
+      this.#enter({ name: 'lobby', connection });
+      this.#leaveQuietly(connection);
+    }
+  }
+
+  /** That the gateway does not see us in the room any more, or is gone, is no further harm. */
+  #leaveQuietly(connection: Connection): void {
+    connection.request({ type: 'leave' }).catch(() => undefined);
+  }
+
   #received(connection: Connection, message: ServerMessage): void {
     // An `error` that answers nothing comes before a close, and Connection makes the close's reason of it.
     const phase = this.#phase;
+    if (message.type === 'joined') return this.#resumed(connection, message); // answers no request
     roomOf(phase)?.receive(message);
     if (phase.name !== 'in_room') return;
     if (message.type === 'media_restarted') void this.#join(connection, phase.wish);
@@ -215,11 +243,15 @@ export class PartylineClient {
     }
   }
 
-  /** The audio found no way: with a gateway that answers, over new transports; else over a new connection. */
-  #mediaLost(connection: Connection, error: RequestError): void {
-    if (error.code === 'timeout') return connection.fail(error.message);
+  /** The audio found no way: new transports may. */
+  #mediaLost(error: RequestError): void {
     this.#fault(error.message);
-    if (this.#phase.name === 'in_room') void this.#join(connection, this.#phase.wish);
+    const phase = this.#phase;
+    if (phase.name === 'in_room') void this.#join(phase.connection, phase.wish);
+    else if (phase.name === 'reconnecting') {
+      const { name, pause, wish } = phase;
+      this.#enter({ name, pause, ...(wish && { wish }) });
+    }
   }
 
   async #join(connection: Connection, wish: Wish, from?: InRoom): Promise<void> {
@@ -244,7 +276,7 @@ export class PartylineClient {
         changed: this.#changed,
         fault: this.#fault,
         playbackBlocked: () => this.#events.emit('playback_blocked', undefined),
-        mediaLost: (error) => this.#mediaLost(connection, error),
+        mediaLost: (error) => this.#mediaLost(error),
       });
       this.#enter({ name: 'in_room', connection, room, wish });
       await room.media.opened();
@@ -273,12 +305,6 @@ export class PartylineClient {
     if (wish.fulfilled) this.#fault(error.message);
     this.#wish = from?.wish;
     this.#enter(from ?? { name: 'lobby', connection });
-    // The gateway may still see us in the room. That it does not, or is gone, is no further harm.
-    if (!from) connection.request({ type: 'leave' }).catch(() => undefined);
+    if (!from) this.#leaveQuietly(connection);
   }
 }
-
-const roomOf = (phase: Phase): Room | undefined => {
-  if (phase.name === 'joining') return phase.from?.room;
-  return phase.name === 'in_room' ? phase.room : undefined;
-};

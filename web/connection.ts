@@ -3,7 +3,7 @@ import { reasonForCloseCode, type CloseReason } from './retry.ts';
 
 /** One WebSocket to `/ws`, from its opening to its end: requests with their answers, and everything else as messages. */
 
-type MessageOf<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
+export type MessageOf<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
 
 /** Which message answers which request. */
 type ReplyTypes = {
@@ -44,7 +44,7 @@ export class RequestError extends Error {
 
 type ConnectionHandlers = {
   /** The gateway has let us in. */
-  welcomed: () => void;
+  welcomed: (welcome: MessageOf<'welcome'>) => void;
   /** A message that answers no request. */
   received: (message: ServerMessage) => void;
   /** The connection ended, and not by `close()`. */
@@ -53,6 +53,8 @@ type ConnectionHandlers = {
 
 const WELCOME_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 10_000;
+/** The code with which we close what is lost to us: the gateway then keeps our place. */
+const LOST = 4408;
 
 /** One WebSocket, from its opening to its end. It does not come back: that is Link's part. */
 export class Connection {
@@ -85,7 +87,7 @@ export class Connection {
    */
   readonly request: SendRequest = <T extends RequestType>(request: Request<T>) =>
     new Promise<Reply<T>>((resolve, reject) => {
-      if (this.#closed || this.#socket.readyState !== WebSocket.OPEN) {
+      if (this.#closed) {
         reject(disconnected());
         return;
       }
@@ -98,16 +100,24 @@ export class Connection {
       // The gateway answers a request with the type that ReplyTypes names, or with an error.
       const answer = (reply: ServerMessage) => resolve(reply as Reply<T>);
       this.#waiting.set(id, { resolve: answer, reject, timer });
-      this.#socket.send(JSON.stringify({ ...request, id }));
+      // One that is about to close takes no more, and refuses what waits when it has.
+      if (this.#socket.readyState === WebSocket.OPEN) {
+        this.#socket.send(JSON.stringify({ ...request, id }));
+      }
     });
 
-  /** Gives up a connection that has gone silent: the same as if it had broken. */
-  fail(message: string): void {
-    this.#lose({ ...reasonForCloseCode(4408), message });
+  /** Gives up a connection that has gone silent, or will: the same as if it had broken. */
+  fail(message: string, closeCode = LOST): void {
+    this.#lose({ ...reasonForCloseCode(closeCode), message });
   }
 
-  /** Ends the connection; `lost` is not called. */
+  /** Ends the connection, and with it our place in a room; `lost` is not called. */
   close(): void {
+    this.#end(1000);
+  }
+
+  /** @param closeCode 1000: we do not mean to come back */
+  #end(closeCode: number): void {
     if (this.#closed) return;
     this.#closed = true;
     this.#listening.abort();
@@ -117,12 +127,12 @@ export class Connection {
       reject(disconnected());
     }
     this.#waiting.clear();
-    this.#socket.close(1000);
+    this.#socket.close(closeCode);
   }
 
   #lose(reason: CloseReason): void {
     if (this.#closed) return;
-    this.close();
+    this.#end(LOST);
     this.#handlers.lost(reason);
   }
 
@@ -141,7 +151,7 @@ export class Connection {
       } else waiting.resolve(message);
     } else if (message.type === 'welcome') {
       window.clearTimeout(this.#welcomeTimer);
-      this.#handlers.welcomed();
+      this.#handlers.welcomed(message);
     } else this.#handlers.received(message);
   }
 

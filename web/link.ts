@@ -1,16 +1,16 @@
 import type { ServerMessage } from '../src/protocol/messages.ts';
-import { Connection } from './connection.ts';
+import { Connection, type MessageOf } from './connection.ts';
 import { reasonForCloseCode, retryDelayMs, type CloseReason } from './retry.ts';
 import { TokenError } from './token.ts';
 
 /** A broken connection, and when the next is tried. */
-type Pause = { reason: CloseReason; attempt: number; retryAt: number };
+export type Pause = { reason: CloseReason; attempt: number; retryAt: number };
 
 type LinkHandlers = {
   /** A connection is being opened. */
   opening: () => void;
   /** The gateway has let us in. */
-  up: (connection: Connection) => void;
+  up: (connection: Connection, welcome: MessageOf<'welcome'>) => void;
   received: (connection: Connection, message: ServerMessage) => void;
   /** The connection broke; the next is tried by itself. */
   down: (pause: Pause) => void;
@@ -20,6 +20,7 @@ type LinkHandlers = {
 
 /** A connection that lasted this long was a good one: when it breaks, the waiting starts from the shortest again. */
 const STEADY_MS = 5_000;
+const DRAINING = 1012;
 
 /** Keeps a connection to the gateway: opens it, and another when it breaks, until `close()`. */
 export class Link {
@@ -56,14 +57,27 @@ export class Link {
   #connect(url: URL): void {
     if (this.#closed) return;
     const connection = new Connection(url, {
-      welcomed: () => {
+      welcomed: (welcome) => {
         this.#upSince = performance.now();
-        this.#handlers.up(connection);
+        this.#handlers.up(connection, welcome);
       },
-      received: (message) => this.#handlers.received(connection, message),
+      received: (message) => {
+        if (message.type === 'draining') this.#leave(connection);
+        this.#handlers.received(connection, message);
+      },
       lost: (reason) => this.#lost(reason),
     });
     this.#connection = connection;
+  }
+
+  /** The node goes away: we go to another before it does, though not all at the same instant. */
+  #leave(connection: Connection): void {
+    const move = () => {
+      connection.fail('The gateway is restarting.', DRAINING);
+      this.open();
+    };
+    this.#stopWaiting();
+    this.#timer = window.setTimeout(move, retryDelayMs(0));
   }
 
   close(): void {
@@ -76,6 +90,7 @@ export class Link {
   #lost(reason: CloseReason): void {
     this.#connection = undefined;
     if (this.#closed) return;
+    this.#stopWaiting();
     if (!reason.retryable) {
       this.close();
       this.#handlers.ended(reason);

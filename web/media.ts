@@ -1,6 +1,6 @@
 import type { Device, types } from 'mediasoup-client';
 import type {
-  ServerMessage,
+  ConsumerDescription,
   TransportDescription,
   WebRtcDescription,
 } from '../src/protocol/messages.ts';
@@ -12,8 +12,6 @@ import { Playback } from './playback.ts';
  * The WebRTC side of one stay in one room: mediasoup-client's transports, one producer, a consumer for everyone heard.
  * mediasoup and mediasoup-client describe the same JSON by two sets of types that differ in optional fields: hence the casts.
  */
-
-type NewConsumer = Extract<ServerMessage, { type: 'new_consumer' }>;
 
 type MediaHandlers = {
   /** `trackOf(peer)` is not what it was. */
@@ -96,10 +94,20 @@ export class MediaSession {
   }
 
   /** Hears one more producer, after those that were announced before it: one offer and answer at a time. */
-  consume(announced: NewConsumer): void {
-    if (this.#closed) return;
-    this.#announced.add(announced.consumer_id);
+  consume(announced: ConsumerDescription): void {
+    const { consumer_id: id } = announced;
+    if (this.#closed || this.#announced.has(id) || this.#consumers.has(id)) return;
+    this.#announced.add(id);
     this.#consuming = this.#consuming.then(() => this.#consumeNow(announced));
+  }
+
+  /** Hears these, and nobody else: what it hears already it goes on to hear. */
+  consumeOnly(consumers: ConsumerDescription[]): void {
+    const wanted = new Set(consumers.map(({ consumer_id: id }) => id));
+    for (const id of [...this.#announced, ...this.#consumers.keys()]) {
+      if (!wanted.has(id)) this.closeConsumer(id);
+    }
+    for (const consumer of consumers) this.consume(consumer);
   }
 
   closeConsumer(consumerId: string): void {
@@ -199,7 +207,7 @@ export class MediaSession {
     if (this.#muted || producer.paused) await this.#tellMuted(producer);
   }
 
-  async #consumeNow(announced: NewConsumer): Promise<void> {
+  async #consumeNow(announced: ConsumerDescription): Promise<void> {
     const { consumer_id: id, producer_id: producerId, peer, kind } = announced;
     const unwanted = () => this.#closed || !this.#announced.has(id);
     if (unwanted() || !this.#recvTransport) return;

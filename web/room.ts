@@ -1,10 +1,11 @@
 import type { Device } from 'mediasoup-client';
 import type { PeerKind, ServerMessage } from '../src/protocol/messages.ts';
-import type { Connection, RequestError } from './connection.ts';
+import type { Connection, MessageOf, RequestError } from './connection.ts';
 import { MediaSession } from './media.ts';
 import type { RemotePeer } from './state.ts';
+import { Wire } from './wire.ts';
 
-type Joined = Extract<ServerMessage, { type: 'joined' }>;
+type Joined = MessageOf<'joined'>;
 
 type RoomHandlers = {
   /** Someone came, went, speaks, can be heard. */
@@ -15,13 +16,14 @@ type RoomHandlers = {
   mediaLost: (error: RequestError) => void;
 };
 
-/** One stay in a room: who is there, who speaks, and the audio. */
+/** One stay in a room: who is there, who speaks, and the audio, which goes on while there is no connection. */
 export class Room {
   readonly name: string;
   readonly media: MediaSession;
   readonly peers = new Map<string, RemotePeer>();
   speaking: ReadonlyMap<string, number> = new Map();
   readonly #self: string;
+  readonly #wire: Wire;
   readonly #handlers: RoomHandlers;
 
   /**
@@ -40,16 +42,38 @@ export class Room {
     this.name = name;
     this.#self = self;
     this.#handlers = handlers;
-    for (const { peer, kind } of peers) {
-      if (peer !== self) this.peers.set(peer, { peer, kind });
-    }
-    this.media = new MediaSession(device, webrtc, connection.request, muted, {
+    this.#wire = new Wire(connection);
+    this.media = new MediaSession(device, webrtc, this.#wire.request, muted, {
       trackChanged: (peer) => this.#trackChanged(peer),
       pathChanged: handlers.changed,
       playbackBlocked: handlers.playbackBlocked,
       fault: handlers.fault,
       lost: handlers.mediaLost,
     });
+    this.#meet(peers);
+  }
+
+  /**
+   * The connection is lost.
+   * @returns whether the room can go on over another; if not, it is to be closed, and joined anew
+   */
+  suspend(): boolean {
+    this.#wire.suspend();
+    return !this.#wire.isInDoubt;
+  }
+
+  /** Goes on over another connection, with what has changed in the meantime. */
+  resume(connection: Connection, { peers, consumers = [] }: Joined): void {
+    this.#wire.resume(connection);
+    this.media.consumeOnly(consumers);
+    this.speaking = new Map();
+    this.#meet(peers);
+  }
+
+  /** Ends the audio; calls nobody. */
+  close(): void {
+    this.media.close();
+    this.#wire.close();
   }
 
   /** Takes a message that the gateway sent while we are in this room. */
@@ -75,6 +99,12 @@ export class Room {
         return;
     }
     this.#handlers.changed();
+  }
+
+  /** These are the others, and nobody else. */
+  #meet(peers: Joined['peers']): void {
+    this.peers.clear();
+    for (const { peer, kind } of peers) if (peer !== this.#self) this.#note(peer, kind);
   }
 
   #note(peer: string, kind: PeerKind): void {

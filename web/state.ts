@@ -27,8 +27,17 @@ export type ClientState =
       /** No audio goes or comes for now: the way to the gateway broke and is being mended. */
       isInterrupted: boolean;
     }
-  /** The connection broke; the next attempt is at `retryAt` (Unix time in ms). `room` is joined again if there is one. */
-  | { name: 'reconnecting'; room?: string; reason: CloseReason; attempt: number; retryAt: number }
+  /** The connection broke; the next attempt is at `retryAt` (Unix time in ms). */
+  | {
+      name: 'reconnecting';
+      /** Where we shall be again, if the caller is in a room. */
+      room?: string;
+      /** We hear and are heard in it meanwhile. */
+      hasAudio: boolean;
+      reason: CloseReason;
+      attempt: number;
+      retryAt: number;
+    }
   /** The end: by `close()`, or for a reason that trying again would not mend. */
   | { name: 'closed'; reason: CloseReason };
 

@@ -168,7 +168,8 @@ export class Visit {
         this.#showWay('Entering the room…');
         break;
       case 'reconnecting':
-        this.#showWay(retryWords(state.reason, state.retryAt - Date.now()));
+        this.#showMicrophone();
+        this.#showWay(retryWords(state, state.retryAt - Date.now()));
         break;
       case 'in_room':
         this.#showMicrophone();

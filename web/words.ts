@@ -1,4 +1,7 @@
 import type { CloseReason } from './retry.ts';
+import type { ClientState } from './state.ts';
+
+type Reconnecting = Extract<ClientState, { name: 'reconnecting' }>;
 
 /** What went wrong, in a sentence for whoever sits before the page. */
 
@@ -18,9 +21,11 @@ export function endWords({ code, message }: CloseReason): string {
 }
 
 /** Why there is no connection now, and what is being done about it. */
-export function retryWords({ message }: CloseReason, delayMs: number): string {
+export function retryWords({ reason, hasAudio }: Reconnecting, delayMs: number): string {
   const seconds = Math.round(delayMs / 1000);
-  return `${message} Trying again ${seconds > 1 ? `in ${seconds} s` : 'now'}.`;
+  const when = seconds > 1 ? `in ${seconds} s` : 'now';
+  const sound = hasAudio ? ' The sound goes on meanwhile.' : '';
+  return `${reason.message} Trying again ${when}.${sound}`;
 }
 
 const MICROPHONE_WORDS: Record<string, string> = {

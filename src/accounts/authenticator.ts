@@ -80,9 +80,12 @@ export function needActive({ account }: Credentials): void {
 
 /** @throws {PartylineError} `forbidden` if a token does not grant a room */
 export function checkRoomGrant({ rooms }: Grant, room: string): void {
-  if (rooms === '*' || rooms.includes(room)) return;
+  if (grantsRoom({ rooms }, room)) return;
   throw new PartylineError('forbidden', 'The token does not grant this room.');
 }
+
+export const grantsRoom = ({ rooms }: Pick<Grant, 'rooms'>, room: string): boolean =>
+  rooms === '*' || rooms.includes(room);
 
 /** The secret of an `Authorization: Bearer` header (RFC 6750 §2.1). */
 export function bearerOf(header = ''): string | undefined {

@@ -143,6 +143,15 @@ export type WebRtcDescription = {
   recv_transport: TransportDescription;
 };
 
+/** Somebody who is heard by a browser from now on, once the browser has asked for it to be resumed. */
+export type ConsumerDescription = {
+  consumer_id: string;
+  producer_id: string;
+  peer: string;
+  kind: 'audio';
+  rtp_parameters: RtpParameters;
+};
+
 export type LeaveReason = 'left' | 'moved' | 'closed' | 'replaced' | ErrorCode;
 
 /** The formats of a client's binary frames both ways; `in` is `auto` until it has been found out. */
@@ -185,6 +194,8 @@ export type ServerMessage = { reply_to?: string } & (
       speaker: number;
       peers: PeerDescription[];
       webrtc?: WebRtcDescription;
+      /** All that a browser has which came back to its transports: what was said meanwhile may not have reached it. */
+      consumers?: ConsumerDescription[];
     }
   | { type: 'left'; room: string; reason: LeaveReason }
   | ({ type: 'peer_joined' } & PeerDescription)
@@ -202,14 +213,7 @@ export type ServerMessage = { reply_to?: string } & (
   | { type: 'produced'; producer_id: string }
   | { type: 'producer_paused'; producer_id: string }
   | { type: 'producer_resumed'; producer_id: string }
-  | {
-      type: 'new_consumer';
-      consumer_id: string;
-      producer_id: string;
-      peer: string;
-      kind: 'audio';
-      rtp_parameters: RtpParameters;
-    }
+  | ({ type: 'new_consumer' } & ConsumerDescription)
   | { type: 'consumer_resumed'; consumer_id: string }
   | { type: 'consumer_closed'; consumer_id: string }
   | { type: 'ice_restarted'; transport_id: string; ice_parameters: IceParameters }

@@ -6,6 +6,7 @@ import type {
 } from '../media/types.ts';
 import type { TransportOptions, WebRtcLeg } from '../media/webrtc-leg.ts';
 import type {
+  ConsumerDescription,
   LeaveReason,
   PeerDescription,
   ServerMessage,
@@ -23,6 +24,9 @@ export class WebRtcPeer implements Peer {
   #outlet: PeerOutlet;
   readonly #leg: WebRtcLeg;
   readonly #rtpCapabilities: RtpCapabilities;
+  readonly #consumers = new Map<string, ConsumerDescription>();
+  /** Its transports are gone: the client must join again. */
+  #isRestarted = false;
   #closed = false;
 
   private constructor(
@@ -49,8 +53,7 @@ export class WebRtcPeer implements Peer {
   ): Promise<WebRtcPeer> {
     const router = await lease.room.readyRouter();
     const leg = await router.openWebRtcLeg({
-      onConsumerClosed: (consumerId) =>
-        peer.notify({ type: 'consumer_closed', consumer_id: consumerId }),
+      onConsumerClosed: (consumerId) => peer.#consumerClosed(consumerId),
     });
     const capabilities = rtpCapabilities ?? router.rtpCapabilities;
     const peer: WebRtcPeer = new WebRtcPeer(lease, outlet, leg, capabilities);
@@ -68,6 +71,11 @@ export class WebRtcPeer implements Peer {
   /** The number that stands for it in the head of forwarded frames. */
   get speaker(): number {
     return this.#lease.room.speakerOf(this.name);
+  }
+
+  /** All whom it hears, or is about to. */
+  consumers(): ConsumerDescription[] {
+    return [...this.#consumers.values()];
   }
 
   others(): PeerDescription[] {
@@ -124,6 +132,8 @@ export class WebRtcPeer implements Peer {
   /** The client joins again, and gets new transports. */
   mediaRestarted(): void {
     this.#leg.close();
+    this.#consumers.clear();
+    this.#isRestarted = true;
     this.#outlet.notify({ type: 'media_restarted' });
   }
 
@@ -133,7 +143,7 @@ export class WebRtcPeer implements Peer {
     this.#lease.room.suspend(this);
   }
 
-  /** The client is back, on another connection, and has its transports yet. */
+  /** The client is back, on another connection, and has its transports yet; it hears of the room once told to {@link listenAgain}. */
   resume(outlet: PeerOutlet): void {
     this.#outlet = outlet;
     this.#lease.room.resume(this);
@@ -142,6 +152,12 @@ export class WebRtcPeer implements Peer {
   /** Resolves when it hears all who speak, on whatever node. */
   hearsAll(): Promise<void> {
     return this.#lease.room.hearsAll();
+  }
+
+  /** Tells what the client must know beside {@link consumers}. */
+  listenAgain(): void {
+    if (this.#isRestarted) this.#outlet.notify({ type: 'media_restarted' });
+    this.#lease.room.tellSpeakersTo(this);
   }
 
   displaced(): void {
@@ -159,14 +175,20 @@ export class WebRtcPeer implements Peer {
   async #consume({ id, peer }: RoomProducer): Promise<void> {
     const consumer = await this.#leg.consume(id, this.#rtpCapabilities);
     if (!consumer || this.#closed) return;
-    this.#outlet.notify({
-      type: 'new_consumer',
+    const description: ConsumerDescription = {
       consumer_id: consumer.id,
       producer_id: id,
       peer,
       kind: 'audio',
       rtp_parameters: consumer.rtpParameters,
-    });
+    };
+    this.#consumers.set(consumer.id, description);
+    this.#outlet.notify({ type: 'new_consumer', ...description });
+  }
+
+  #consumerClosed(consumerId: string): void {
+    this.#consumers.delete(consumerId);
+    this.#outlet.notify({ type: 'consumer_closed', consumer_id: consumerId });
   }
 }
 

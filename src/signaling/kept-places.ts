@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify';
-import type { LeaveReason, ServerMessage } from '../protocol/messages.ts';
+import type { LeaveReason } from '../protocol/messages.ts';
 import type { PeerOutlet } from '../rooms/peer.ts';
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
@@ -17,18 +17,9 @@ export type Place = {
   release: () => void;
 };
 
-/** What a browser must hear of once it is back, or its media would be wrong. */
-const NOT_TO_BE_MISSED = new Set<ServerMessage['type']>([
-  'new_consumer',
-  'consumer_closed',
-  'media_restarted',
-]);
-
 /** The place of a peer in its room after its connection was lost: it stands in for the client, and hears nothing. */
 export class KeptPlace implements PeerOutlet {
   readonly place: Place;
-  /** What the client is to be told when it is back. */
-  readonly missed: ServerMessage[] = [];
   readonly #onEnd: () => void;
 
   constructor(place: Place, onEnd: () => void) {
@@ -44,11 +35,8 @@ export class KeptPlace implements PeerOutlet {
     return this.place.log;
   }
 
-  notify(message: ServerMessage): void {
-    if (this.place.peer.kind === 'webrtc' && NOT_TO_BE_MISSED.has(message.type)) {
-      this.missed.push(message);
-    }
-  }
+  /** Whoever comes back is told how things are by then: what a dying connection has swallowed nobody knows. */
+  notify(): void {}
 
   sendAudio(): void {}
 

@@ -79,9 +79,11 @@ export class Presence {
       peer.close('closed');
       return;
     }
-    this.#leaveFor('moved');
+    // What it had in the same room goes after the new has come: to the others it was there all the time.
+    const before = isThere && current.peer.kind === peer.kind ? current.peer : undefined;
+    if (!before) this.#leaveFor('moved');
     this.#enter(room, peer);
-    // After it has entered, so that to the others it was there all the time if the room is the same.
+    before?.close('moved');
     this.#takePlace()?.end('moved');
     this.#confirm(message.id, room, peer);
     peer.listen();
@@ -99,10 +101,15 @@ export class Presence {
     else peer.resume(this.#outlet);
     release();
     this.#settle(room, peer);
-    // A browser has its transports yet.
-    this.#answer(replyTo, this.#describeJoin(room, peer));
-    for (const message of kept.missed) this.#outlet.notify(message);
-    if (peer.kind === 'websocket') peer.listen();
+    const joined = this.#describeJoin(room, peer);
+    if (peer.kind === 'websocket') {
+      this.#answer(replyTo, joined);
+      peer.listen();
+    } else {
+      // It has its transports yet.
+      this.#answer(replyTo, { ...joined, consumers: peer.consumers() });
+      peer.listenAgain();
+    }
     this.#outlet.log.info({ room, kind: peer.kind }, 'resumed');
   }
 

@@ -112,7 +112,7 @@ export class Session implements PeerOutlet {
     this.notify({
       type: 'welcome',
       peer: this.name,
-      room: LOBBY,
+      room: resumed?.isHere ? resumed.room : LOBBY,
       session_id: id,
       resume_token: resumeToken,
       ...(resumed && { resumed: true }),

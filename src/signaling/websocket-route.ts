@@ -6,6 +6,7 @@ import {
   bearerOf,
   checkRoomGrant,
   type Credentials,
+  grantsRoom,
   needActive,
 } from '../accounts/authenticator.ts';
 import { PLANS } from '../accounts/plans.ts';
@@ -155,10 +156,8 @@ async function openSession(
     });
     sessions.add(session);
     metrics.admitted();
-    session.start(
-      query.room,
-      resumedId ? placeToResume(id, lastPlace, places.get(account.id, peer)) : undefined,
-    );
+    const place = placeToResume(resumedId, lastPlace, places.get(account.id, peer));
+    session.start(query.room, place && mayBeIn(credentials, place.room) ? place : undefined);
     // What was changed while the client was being let in has passed it by.
     if (accountWatch.changes() !== changesBefore) accountWatch.check(account.id);
   } catch (fault) {
@@ -167,12 +166,17 @@ async function openSession(
   }
 }
 
+/** A token with which a client comes back may grant less than the one with which it came. */
+const mayBeIn = ({ grant }: Credentials, room: string): boolean =>
+  !grant || grantsRoom(grant, room);
+
 /** Where a session was that its client resumes, on this node or another; undefined if nowhere any more. */
 function placeToResume(
-  sessionId: string,
+  sessionId: string | undefined,
   last: LastPlace | undefined,
   kept: KeptPlace | undefined,
 ): { room: string; isHere: boolean; kind: PeerKind } | undefined {
+  if (sessionId === undefined) return undefined;
   if (kept?.place.sessionId === sessionId) {
     return { room: kept.place.room, isHere: true, kind: kept.place.peer.kind };
   }

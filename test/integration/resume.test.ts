@@ -148,3 +148,66 @@ test('the node goes away: its clients find their places on another, and nobody s
   await again.close();
   expect(await bob.next('peer_left', 0, 2000)).toMatchObject({ peer: 'alice' });
 });
+
+describe('a browser that comes back to its transports', () => {
+  /** Alice, who listens as a browser, and bob, who has begun to speak. */
+  const open = async () => {
+    const gateway = await openGateway(KEEP);
+    const alice = await connect(gateway, { peer: 'alice', room: '__lobby__' });
+    await alice.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+    const bob = await enter(gateway, 'bob');
+    const [packet] = await opusTone(1000, 0.5, 20);
+    bob.sendAudio(packet!);
+    const { consumer_id: ofBob } = await alice.next('new_consumer');
+    const comeBack = async () => {
+      const session = await resumption(alice);
+      const again = await connect(gateway, { peer: 'alice', room: '__lobby__', ...session });
+      expect(await again.next('welcome')).toMatchObject({ resumed: true, room: 'a' });
+      const joined = await again.next('joined');
+      expect(joined.webrtc).toBeUndefined();
+      return { again, consumers: joined.consumers };
+    };
+    return { gateway, alice, bob, packet: packet!, ofBob, comeBack };
+  };
+
+  test.each(['was seen to break', 'seemed to live, and swallowed what was said'])(
+    'over a connection that %s: is told whom it hears now, and leaves',
+    async (how) => {
+      const { gateway, alice, bob, packet, ofBob, comeBack } = await open();
+      if (how === 'was seen to break') alice.vanish();
+      const carol = await enter(gateway, 'carol');
+      carol.sendAudio(packet);
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      const { again, consumers } = await comeBack();
+      expect(consumers?.map(({ peer }) => peer)).toEqual(['bob', 'carol']);
+      for (const { consumer_id } of consumers ?? []) {
+        await again.ask({ type: 'resume_consumer', consumer_id }, 'consumer_resumed');
+      }
+      await bob.close();
+      expect(await again.next('consumer_closed')).toMatchObject({ consumer_id: ofBob });
+      expect(commotion(carol)).toEqual(['peer_left']);
+      await again.ask({ type: 'leave' }, 'left');
+      await eventually('carol is told', () => commotion(carol).length === 2);
+    },
+  );
+
+  test('that somebody has left meanwhile it sees by what is not there', async () => {
+    const { alice, bob, comeBack } = await open();
+    alice.vanish();
+    await bob.close();
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect((await comeBack()).consumers).toEqual([]);
+  });
+
+  test('when the media worker has died meanwhile, it is told to join again', async () => {
+    const { gateway, alice, comeBack } = await open();
+    alice.vanish();
+    for (const pid of gateway.mediaWorkerPids()) process.kill(pid, 'SIGKILL');
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    const { again, consumers } = await comeBack();
+    expect(consumers).toEqual([]);
+    await again.next('media_restarted');
+    const joined = await again.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+    expect(joined.webrtc).toBeDefined();
+  });
+});

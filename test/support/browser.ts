@@ -82,6 +82,24 @@ export class TestBrowser {
     return Float32Array.from(samples);
   }
 
+  /**
+   * Listens to a peer from now on.
+   * @returns what ends that, and tells the longest silence in it, ms
+   */
+  async listenTo(peer: string): Promise<() => Promise<number>> {
+    const ear = await this.page.evaluateHandle(listen, peer);
+    return () => ear.evaluate((open) => open.close());
+  }
+
+  /** How many RTP packets the page has sent. */
+  packetsSent(): Promise<number> {
+    return this.page.evaluate(async () => {
+      const stats = await window.partyline?.stats();
+      const reports: { type: string; packetsSent?: number }[] = [...(stats?.send.values() ?? [])];
+      return reports.find(({ type }) => type === 'outbound-rtp')?.packetsSent ?? 0;
+    });
+  }
+
   /** Ends the browser as a crash does. */
   kill(): Promise<void> {
     return this.#kill();
@@ -142,6 +160,41 @@ async function record({ peers, count }: { peers: string[]; count: number }): Pro
   } finally {
     await context.close();
   }
+}
+
+/** Runs in the page: looks again and again at the last 0.68 s of what is heard of a peer, once there is sound in all of it. */
+async function listen(peer: string) {
+  const state = window.partyline?.state;
+  const track = state?.name === 'in_room' ? state.peers.get(peer)?.track : undefined;
+  if (!track) throw new Error(`${peer} is not heard`);
+  const context = new AudioContext({ sampleRate: 48_000 });
+  const analyser = new AnalyserNode(context, { fftSize: 32_768 });
+  context.createMediaStreamSource(new MediaStream([track])).connect(analyser);
+  const samples = new Float32Array(analyser.fftSize);
+  const longestSilenceMs = () => {
+    analyser.getFloatTimeDomainData(samples);
+    let [quietSamples, longestSamples] = [0, 0];
+    for (const sample of samples) {
+      quietSamples = Math.abs(sample) > 0.01 ? 0 : quietSamples + 1;
+      longestSamples = Math.max(longestSamples, quietSamples);
+    }
+    return longestSamples / 48;
+  };
+  const deadlineMs = performance.now() + 10_000;
+  while (longestSilenceMs() > 20) {
+    if (performance.now() > deadlineMs) throw new Error(`no whole sound of ${peer}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  let longestMs = 0;
+  const look = () => (longestMs = Math.max(longestMs, longestSilenceMs()));
+  const timer = setInterval(look, 100);
+  const close = async () => {
+    clearInterval(timer);
+    look();
+    await context.close();
+    return longestMs;
+  };
+  return { close };
 }
 
 /** 16-bit mono at 48 kHz in a RIFF file. */

@@ -1,0 +1,53 @@
+import type { Connection } from './connection.ts';
+import type { Pause } from './link.ts';
+import type { Room } from './room.ts';
+import type { ClientState } from './state.ts';
+
+/** What the client is doing, with what is open meanwhile. */
+export type Phase =
+  | Extract<ClientState, { name: 'idle' | 'connecting' | 'closed' }>
+  | { name: 'lobby'; connection: Connection }
+  /** A move keeps the old room (`from`) until the new one has let us in. */
+  | { name: 'joining'; connection: Connection; wish: Wish; from?: InRoom }
+  | InRoom
+  /** The room's audio goes on while there is no connection, if the room could be `kept`. */
+  | { name: 'reconnecting'; pause: Pause; wish?: Wish; kept?: Room };
+
+export type InRoom = { name: 'in_room'; connection: Connection; room: Room; wish: Wish };
+
+/** The room that the caller wants to be in until he leaves: joined again when the connection or the media was lost. */
+export type Wish = {
+  room: string;
+  /** He has been there: a failure is now ours to mend or to tell, not the answer to his join(). */
+  fulfilled: boolean;
+  resolve: () => void;
+  reject: (error: Error) => void;
+};
+
+/** The room that is open in a phase. */
+export function roomOf(phase: Phase): Room | undefined {
+  if (phase.name === 'joining') return phase.from?.room;
+  if (phase.name === 'reconnecting') return phase.kept;
+  return phase.name === 'in_room' ? phase.room : undefined;
+}
+
+/** What a caller sees of a phase. */
+export function stateOf(phase: Phase): ClientState {
+  switch (phase.name) {
+    case 'lobby':
+      return { name: 'lobby' };
+    case 'joining':
+      return { name: 'joining', room: phase.wish.room };
+    case 'reconnecting': {
+      const { name, pause, wish, kept } = phase;
+      const hasAudio = kept !== undefined && !kept.media.isInterrupted;
+      return { name, ...pause, hasAudio, ...(wish && { room: wish.room }) };
+    }
+    case 'in_room': {
+      const { name: room, peers, speaking, media } = phase.room;
+      return { name: 'in_room', room, peers, speaking, isInterrupted: media.isInterrupted };
+    }
+    default:
+      return phase;
+  }
+}

@@ -1,0 +1,61 @@
+import { RequestError, type Connection, type SendRequest } from './connection.ts';
+
+/** What cannot be asked twice: when the answer is lost, nobody knows whether it was done. */
+const ASKED_ONCE = new Set<string>(['connect_transport', 'produce']);
+
+/** The requests of one room, over one connection after the other: while there is none, they wait for the next. */
+export class Wire {
+  #connection = Promise.withResolvers<Connection>();
+  #inDoubt = 0;
+  #closed = false;
+
+  constructor(connection: Connection) {
+    this.resume(connection);
+  }
+
+  /** An answer was lost that cannot be asked for again, or it may yet be: the gateway may know more of us than we do. */
+  get isInDoubt(): boolean {
+    return this.#inDoubt > 0;
+  }
+
+  /**
+   * Asks, and asks again over the next connection when this one is lost. One on which no answer comes is given up.
+   * @throws {RequestError} refused; or lost, if the room was closed or it cannot be asked twice
+   */
+  readonly request: SendRequest = async (request) => {
+    const isAskedOnce = ASKED_ONCE.has(request.type);
+    for (;;) {
+      const connection = await this.#connection.promise;
+      if (isAskedOnce) this.#inDoubt += 1;
+      try {
+        const reply = await connection.request(request);
+        if (isAskedOnce) this.#inDoubt -= 1;
+        return reply;
+      } catch (error) {
+        const isLost = isUnanswered(error);
+        if (isAskedOnce && !isLost) this.#inDoubt -= 1;
+        if (isLost) connection.fail(error.message); // no more than a formality, if it has ended
+        if (!isLost || isAskedOnce || this.#closed) throw error;
+      }
+    }
+  };
+
+  /** The connection is lost. */
+  suspend(): void {
+    this.#connection = Promise.withResolvers();
+  }
+
+  resume(connection: Connection): void {
+    this.#connection.resolve(connection);
+  }
+
+  /** No connection will come: refuses what waits for one. */
+  close(): void {
+    this.#closed = true;
+    this.#connection.promise.catch(() => undefined);
+    this.#connection.reject(new RequestError('left', 'The room was left.', false));
+  }
+}
+
+const isUnanswered = (error: unknown): error is RequestError =>
+  error instanceof RequestError && (error.code === 'disconnected' || error.code === 'timeout');
