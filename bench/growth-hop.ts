@@ -13,7 +13,7 @@ import { cpuMs } from './process-stats.ts';
 const SPEAKERS = 100;
 const PACKET_BYTES = 81;
 /** The ways take turns, so that a spell of noise on the machine does not fall on one of them alone. */
-const TURNS = 4;
+const TURNS = 3;
 const TURN_MS = 1500;
 const SETTLE_MS = 300;
 const PIPE_SETTINGS = {

@@ -108,11 +108,7 @@ async function openRoom(worker: Worker, sinkPort: number): Promise<(() => void)[
     await openListener(router, speakers, sinkPort);
   }
   const payload = randomBytes(PACKET_BYTES);
-  return speakers.map(
-    ({ say }) =>
-      () =>
-        say(payload),
-  );
+  return speakers.map((speaker) => () => speaker.say(payload));
 }
 
 /** As a browser is: a transport of its own, encrypted. */
