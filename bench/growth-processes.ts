@@ -68,7 +68,7 @@ function reportRow(name: string, measured: Measured, most: Most): string {
   const { seconds, framesIn, framesOut, lost } = traffic;
   const cells = [
     name,
-    `${(framesOut / seconds).toFixed(0)}`,
+    (framesOut / seconds).toFixed(0),
     `${lost}${isLate(measured) ? ' †' : ''}`,
     (cpuMs / seconds / 1000).toFixed(2),
     `${((cpuMs * 1000) / (framesIn + framesOut)).toFixed(1)} µs`,
