@@ -4,7 +4,7 @@ import type { Nodes } from './nodes.ts';
 import { quantile } from './percentiles.ts';
 
 const WARM_UP_JOINS = 20;
-const JOINS = 150;
+const JOINS = 100;
 /** Until a room that everybody has left is closed. */
 const CLOSING_MS = 20;
 /** Longer than this somebody would notice. */

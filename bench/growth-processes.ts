@@ -22,7 +22,7 @@ const TARGET_ROOMS = 12;
 const MAX_ROOMS = 84;
 /** In which the highest load is searched. */
 const PROBES = 2;
-const WARM_UP_MS = 2000;
+const WARM_UP_MS = 1500;
 const WINDOW_MS = 3000;
 const PROBE_WINDOW_MS = 1500;
 const DRAIN_MS = 200;

@@ -5,7 +5,7 @@ import type { Nodes } from './nodes.ts';
 import { encodePackets } from './packets.ts';
 import { FRAME_MS } from './pacing.ts';
 
-const ROOMS = 48;
+const ROOMS = 32;
 /** At a time. */
 const LINES = 8;
 /** Until a room is at rest after who joined last; between two words, until nobody counts as talking. */
