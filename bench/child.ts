@@ -6,16 +6,23 @@ const READY_TIMEOUT_MS = 15_000;
 const STOP_TIMEOUT_MS = 5000;
 const PIN_TRIES = 5;
 
+/** Of the machine; once this process is bound to one of them, the system tells of no others. */
+export const CORES = availableParallelism();
+/** For what is to grow beyond one. */
+export const ALL_CORES = `0-${CORES - 1}`;
+
 /** With two cores or more, the load is made on one and what is measured runs on another. */
 export const PINNING =
-  process.platform === 'linux' && availableParallelism() > 1 && hasTaskset()
-    ? { load: 0, measured: 1 }
-    : undefined;
+  process.platform === 'linux' && CORES > 1 && hasTaskset() ? { load: 0, measured: 1 } : undefined;
 
 /** Binds this process, all its threads, to the core of the load. */
 export function pinLoad(): void {
-  if (!PINNING) return;
-  const list = ['-a', '-c', '-p', String(PINNING.load), String(process.pid)];
+  if (PINNING) pin(process.pid, String(PINNING.load));
+}
+
+/** Binds a process, all its threads, to cores: `1`, or `0-3`. */
+export function pin(pid: number, cores: string): void {
+  const list = ['-a', '-c', '-p', cores, String(pid)];
   for (let triesLeft = PIN_TRIES; ; triesLeft -= 1) {
     try {
       execFileSync('taskset', list, { stdio: 'ignore' });
@@ -27,7 +34,7 @@ export function pinLoad(): void {
   }
 }
 
-/** A process on the measured core; it ends when this one does, however that ends. */
+/** A process on the measured core, or on others; it ends when this one does, however that ends. */
 export class Child {
   readonly process: ChildProcess;
   readonly pid: number;
@@ -36,10 +43,15 @@ export class Child {
   #output = '';
   #wake = () => {};
 
-  constructor(name: string, command: string[], environment: Record<string, string> = {}) {
-    const pin = PINNING ? ['taskset', '-c', String(PINNING.measured)] : [];
+  constructor(
+    name: string,
+    command: string[],
+    environment: Record<string, string> = {},
+    cores = String(PINNING?.measured),
+  ) {
+    const taskset = PINNING ? ['taskset', '-c', cores] : [];
     // Both become the process they start, so that its pid is the program's.
-    const whole = [...pin, 'setpriv', '--pdeathsig', 'TERM', '--', ...command];
+    const whole = [...taskset, 'setpriv', '--pdeathsig', 'TERM', '--', ...command];
     this.#name = name;
     this.process = spawn(whole[0]!, whole.slice(1), {
       env: { ...process.env, ...environment },

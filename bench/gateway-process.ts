@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { Child } from './child.ts';
 import { freePort } from './free-port.ts';
 import type { ProbeReport } from './probe-report.ts';
-import { childrenNamed, cpuMs, residentKb } from './process-stats.ts';
+import { cpuMs, descendants, isNamed, residentKb } from './process-stats.ts';
 import type { Scenario } from './scenario.ts';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
@@ -33,6 +33,10 @@ export type GatewayOptions = {
   probe?: boolean;
   /** Folder for a CPU profile, written when it stops. */
   profileDir?: string | undefined;
+  /** Settings other than the usual. */
+  environment?: Record<string, string>;
+  /** Where it runs, if not on the measured core. */
+  cores?: string;
 };
 
 /** The gateway as its users run it, with one media worker, and with data of its own. */
@@ -43,6 +47,8 @@ export class GatewayProcess implements AsyncDisposable {
   readonly url: string;
   readonly apiKey: string;
   readonly #mediaWorkers: number[];
+  /** The process, and with several the gateways that it has started; not its Redis. */
+  readonly #nodes: number[];
 
   private constructor(
     scenario: Scenario,
@@ -56,18 +62,23 @@ export class GatewayProcess implements AsyncDisposable {
     this.dataDir = dataDir;
     this.url = url;
     this.apiKey = apiKey;
-    this.#mediaWorkers = childrenNamed(child.pid, 'mediasoup-worker');
+    const below = descendants(child.pid);
+    const named = (program: string) => below.filter(({ name }) => isNamed(name, program));
+    const pidsOf = (processes: typeof below) => processes.map(({ pid }) => pid);
+    this.#mediaWorkers = pidsOf(named('mediasoup-worker'));
+    const others = [...this.#mediaWorkers, ...pidsOf(named('redis-server'))];
+    this.#nodes = [child.pid, ...pidsOf(below).filter((pid) => !others.includes(pid))];
   }
 
   static async start(
     scenario: Scenario,
-    { probe, profileDir }: GatewayOptions = {},
+    { probe, profileDir, environment, cores }: GatewayOptions = {},
   ): Promise<GatewayProcess> {
     const dataDir = await mkdtemp(join(tmpdir(), 'partyline-bench-'));
     const preload = probe ? ['--import', PROBE] : [];
     const profile = profileDir ? ['--cpu-prof', `--cpu-prof-dir=${profileDir}`] : [];
     const command = [process.execPath, ...preload, ...profile, ...startArguments()];
-    const child = new Child('the gateway', command, {
+    const settings = {
       PORT: '0',
       HOST: '127.0.0.1',
       REDIS_URL: '',
@@ -79,7 +90,9 @@ export class GatewayProcess implements AsyncDisposable {
       RTC_LISTEN_IP: '127.0.0.1',
       RTC_PORT: String(await freePort()),
       LOG_LEVEL: 'warn',
-    });
+      ...environment,
+    };
+    const child = new Child('the gateway', command, settings, cores);
     try {
       const { url, api_key: apiKey } = await child.ready();
       return new GatewayProcess(scenario, child, dataDir, String(url), String(apiKey));
@@ -101,12 +114,12 @@ export class GatewayProcess implements AsyncDisposable {
   }
 
   cpuMs(): { main: number; mediaWorkers: number } {
-    return { main: cpuMs(this.#child.pid), mediaWorkers: sum(this.#mediaWorkers.map(cpuMs)) };
+    return { main: sum(this.#nodes.map(cpuMs)), mediaWorkers: sum(this.#mediaWorkers.map(cpuMs)) };
   }
 
   /** Of Node and the media workers together. */
   residentKb(): number {
-    return residentKb(this.#child.pid) + sum(this.#mediaWorkers.map(residentKb));
+    return sum(this.#nodes.map(residentKb)) + sum(this.#mediaWorkers.map(residentKb));
   }
 
   /** The probe measures from here on. */

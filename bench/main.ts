@@ -1,5 +1,6 @@
 import { pinLoad } from './child.ts';
 import { reportDetection } from './detection.ts';
+import { reportGrowth } from './growth.ts';
 import { reportLatency } from './latency.ts';
 import { type Bounds, measureCost, measureInside, measureJanus } from './measure.ts';
 import { reportOperator } from './operator.ts';
@@ -42,6 +43,7 @@ async function run(options: Options, signal: AbortSignal) {
     if (part === 'table') await measureTable(options, signal);
     else if (part === 'latency') await reportLatency(say, signal);
     else if (part === 'operator') await reportOperator(say, signal);
+    else if (part === 'growth') await reportGrowth(say, signal);
     else say(await reportDetection(options.seeds, signal));
   }
 }

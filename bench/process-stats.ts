@@ -18,21 +18,27 @@ export function residentKb(pid: number): number {
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
 }
 
-/** The children of a process that run the program `name`. */
-export function childrenNamed(parent: number, name: string): number[] {
-  return readdirSync('/proc')
+/** The processes that a process has started, and those that they have, by the name of their program. */
+export function descendants(ancestor: number): { pid: number; name: string }[] {
+  const all = readdirSync('/proc')
     .map(Number)
-    .filter((pid) => {
-      if (!(pid > 0)) return false;
+    .flatMap((pid) => {
+      if (!(pid > 0)) return [];
       try {
-        const comm = readFileSync(`/proc/${pid}/comm`, 'utf8').trim();
-        return comm === name.slice(0, MAX_NAME_BYTES) && Number(statFields(pid)[1]) === parent;
+        const name = readFileSync(`/proc/${pid}/comm`, 'utf8').trim();
+        return [{ pid, name, parent: Number(statFields(pid)[1]) }];
       } catch {
         // It has gone since the folder was read.
-        return false;
+        return [];
       }
     });
+  const childrenOf = (of: number): typeof all =>
+    all.filter(({ parent }) => parent === of).flatMap((child) => [child, ...childrenOf(child.pid)]);
+  return childrenOf(ancestor);
 }
+
+/** True if a program is called so, of whose name the kernel may have cut the end. */
+export const isNamed = (name: string, program: string) => name === program.slice(0, MAX_NAME_BYTES);
 
 /** From the third field on: the second is the name, which may hold anything. */
 function statFields(pid: number): string[] {

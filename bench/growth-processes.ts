@@ -1,0 +1,122 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CORES } from './child.ts';
+import { Load, type Traffic } from './load.ts';
+import { Nodes } from './nodes.ts';
+import { encodePackets } from './packets.ts';
+import { MAX_LATE_MS } from './row.ts';
+import type { Scenario } from './scenario.ts';
+
+/** How clients come to processes: as the kernel deals connections out, or all of a room to the same one. */
+type Spread = { name: string; nodes: number; processes: number };
+
+const SPREADS: Spread[] = [
+  { name: 'PROCESSES=1', nodes: 1, processes: 1 },
+  { name: 'PROCESSES=2, as connections are dealt out', nodes: 1, processes: 2 },
+  { name: 'PROCESSES=4, as connections are dealt out', nodes: 1, processes: 4 },
+  { name: '2 processes, each room on one', nodes: 2, processes: 1 },
+  { name: '4 processes, each room on one', nodes: 4, processes: 1 },
+];
+
+const TARGET_ROOMS = 12;
+/** More than two cores bear, and fewer connections than the demo account may have. */
+const MAX_ROOMS = 84;
+/** In which the highest load is searched. */
+const PROBES = 2;
+const WARM_UP_MS = 1500;
+const WINDOW_MS = 3000;
+const PROBE_WINDOW_MS = 1500;
+const DRAIN_MS = 200;
+/** A share of the frames that is not worth the name of loss. */
+const LOST_SHARE = 0.001;
+
+type Measured = { traffic: Traffic; cpuMs: number };
+
+const scenarioOf = (rooms: number): Scenario => ({
+  rooms,
+  peers: 5,
+  speakers: 2,
+  delivery: 'mix',
+  hear: 'opus',
+});
+
+/**
+ * What a frame costs with several processes, and how many rooms they bear. Which process a connection is dealt to the kernel does
+ * not tell, so that rooms which are on one are made by nodes with a port each.
+ */
+export async function reportProcesses(say: (text: string) => void, signal: AbortSignal) {
+  const { packets } = await encodePackets();
+  say(`
+| processes (rooms of 5, 2 speak) | frames/s heard in ${TARGET_ROOMS} rooms | lost | cores used of ${CORES} | CPU a frame | most rooms without loss |
+| --- | --- | --- | --- | --- | --- |
+`);
+  for (const spread of SPREADS) {
+    const { name, nodes, processes } = spread;
+    await using gateway = await Nodes.start(scenarioOf(TARGET_ROOMS), nodes, processes);
+    const bear = (rooms: number, ms: number) => measure(gateway, rooms, ms, packets, signal);
+    let measured = await bear(TARGET_ROOMS, WINDOW_MS);
+    if (isLate(measured)) measured = await bear(TARGET_ROOMS, WINDOW_MS);
+    const most = await findMost(TARGET_ROOMS, (rooms) => bear(rooms, PROBE_WINDOW_MS));
+    say(reportRow(name, measured, most));
+  }
+}
+
+/** Something else on the machine held us up. */
+const isLate = ({ traffic }: Measured) => traffic.sentLateP99Ms > MAX_LATE_MS;
+
+function reportRow(name: string, measured: Measured, most: Most): string {
+  const { traffic, cpuMs } = measured;
+  const { seconds, framesIn, framesOut, lost } = traffic;
+  const cells = [
+    name,
+    (framesOut / seconds).toFixed(0),
+    `${lost}${isLate(measured) ? ' †' : ''}`,
+    (cpuMs / seconds / 1000).toFixed(2),
+    `${((cpuMs * 1000) / (framesIn + framesOut)).toFixed(1)} µs`,
+    `${most.rooms} to ${most.failedAt}${most.why}`,
+  ];
+  return `| ${cells.join(' | ')} |\n`;
+}
+
+type Most = { rooms: number; failedAt: number; why: string };
+
+/** By halves, between what has been borne and what the account may have. */
+async function findMost(borne: number, bear: (rooms: number) => Promise<Measured>): Promise<Most> {
+  const most: Most = { rooms: borne, failedAt: MAX_ROOMS, why: '' };
+  for (let probe = 0; probe < PROBES; probe += 1) {
+    const rooms = Math.round((most.rooms + most.failedAt) / 2);
+    const { traffic } = await bear(rooms);
+    const isLossy = traffic.lost > LOST_SHARE * traffic.framesOut;
+    if (!isLossy) most.rooms = rooms;
+    else Object.assign(most, { failedAt: rooms, why: whyLost(traffic) });
+  }
+  return most;
+}
+
+/** The generator has to have a core: where the processes leave it none, it is no fault of theirs alone. */
+const whyLost = ({ lost, framesOut, sentLateP99Ms }: Traffic) =>
+  `, where ${((100 * lost) / (lost + framesOut)).toFixed(1)} % is lost and the generator ${sentLateP99Ms.toFixed(0)} ms late`;
+
+async function measure(
+  gateway: Nodes,
+  rooms: number,
+  ms: number,
+  packets: Buffer[],
+  signal: AbortSignal,
+): Promise<Measured> {
+  const address = (room: number, peer: number) => gateway.address(room, peer);
+  const load = await Load.connect(scenarioOf(rooms), packets, address);
+  try {
+    load.speak();
+    await sleep(WARM_UP_MS, undefined, { signal });
+    load.beginWindow();
+    const before = gateway.cpuMs();
+    await sleep(ms, undefined, { signal });
+    const cpuMs = gateway.cpuMs() - before;
+    load.endWindow();
+    load.hush();
+    await sleep(DRAIN_MS, undefined, { signal });
+    return { traffic: load.traffic(), cpuMs };
+  } finally {
+    load.close();
+  }
+}

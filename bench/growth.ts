@@ -1,0 +1,30 @@
+import { reportHop } from './growth-hop.ts';
+import { reportJoins } from './growth-join.ts';
+import { reportProcesses } from './growth-processes.ts';
+import { reportWords } from './growth-words.ts';
+import { reportWorkers } from './growth-workers.ts';
+import { Nodes } from './nodes.ts';
+import { MAX_LATE_MS } from './row.ts';
+import type { Scenario } from './scenario.ts';
+
+const PAIR: Scenario = { rooms: 1, peers: 2, speakers: 1, delivery: 'mix', hear: 'opus' };
+
+/** How much more the gateway bears with more media workers, processes and nodes, and what the ways between them cost. */
+export async function reportGrowth(say: (text: string) => void, signal: AbortSignal) {
+  await reportWorkers(say, signal);
+  await reportProcesses(say, signal);
+  await reportHop(say, signal);
+  await using nodes = await Nodes.start(PAIR, 2);
+  await reportJoins(say, nodes, signal);
+  await reportWords(say, nodes, signal);
+  say(FOOT);
+}
+
+const FOOT = `
+Media workers get plain RTP and send to as many encrypted transports as browsers would have; one of them alone has a core to
+itself, several share all cores with the generator. Growth is linear while a packet costs the same and cores are left. CPU of
+processes is of Node and the media workers, without Redis; a frame is one in or out; MIX_THREADS=0. A room that spans processes
+is mixed in each of them, and each speaker is piped to all others. The highest load is between the two numbers; the generator
+takes part of the cores. The hop's CPU is of both media workers, which share a core.
+† Something else held the generator up by more than ${MAX_LATE_MS} ms: this row is not to be relied on.
+`;

@@ -1,0 +1,54 @@
+import { createWorker } from 'mediasoup';
+import type { Router, RouterRtpCodecCapability, Worker } from 'mediasoup/types';
+import { readSettings } from '../config/settings.ts';
+import type { PlainLeg } from '../src/media/plain-leg.ts';
+import { writeRtpPacket } from '../src/rtp/packet.ts';
+import { Packetizer } from '../src/rtp/packetizer.ts';
+import { pin, PINNING } from './child.ts';
+import { RATE_HZ } from './packets.ts';
+import { FRAME_MS } from './pacing.ts';
+
+const OPUS: RouterRtpCodecCapability = {
+  kind: 'audio',
+  mimeType: 'audio/opus',
+  clockRate: 48_000,
+  channels: 2,
+};
+
+/**
+ * Media workers without a gateway, and without its watch, which gives up one that does not answer because it is overloaded.
+ * @param cores on which they run, where processes can be bound to cores
+ */
+export async function startMediaWorkers(
+  count: number,
+  cores: string,
+  opened: AsyncDisposableStack,
+): Promise<Worker[]> {
+  const workerBin = readSettings({}).MEDIASOUP_WORKER_BIN;
+  const workers: Worker[] = [];
+  while (workers.length < count) {
+    const worker = opened.adopt(await createWorker({ workerBin }), (part) => part.close());
+    if (PINNING) pin(worker.pid, cores);
+    workers.push(worker);
+  }
+  return workers;
+}
+
+export const openRouter = (worker: Worker): Promise<Router> =>
+  worker.createRouter({ mediaCodecs: [OPUS] });
+
+/** Somebody who says a packet of 20 ms whenever he is asked to. */
+export type RtpSpeaker = { id: string; say(payload: Buffer): void };
+
+export async function openSpeaker(leg: PlainLeg): Promise<RtpSpeaker> {
+  const producer = await leg.produce();
+  const packetizer = new Packetizer();
+  const levelDbov = 23;
+  return {
+    id: producer.id,
+    say: (payload) => {
+      const packet = packetizer.packetize(payload, (FRAME_MS * RATE_HZ) / 1000, levelDbov, 0);
+      producer.send(writeRtpPacket(packet, producer));
+    },
+  };
+}

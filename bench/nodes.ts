@@ -1,0 +1,71 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startRedisServer } from '../src/store/redis-server.ts';
+import { ALL_CORES } from './child.ts';
+import { GatewayProcess } from './gateway-process.ts';
+import type { Scenario } from './scenario.ts';
+
+/** What is measured is the gateway, not its taking nobody any more. */
+const ENVIRONMENT = {
+  OVERLOAD_LOOP_DELAY_MS: '0',
+  OVERLOAD_CPU_PERCENT: '0',
+  // With threads one process would grow by itself.
+  MIX_THREADS: '0',
+};
+
+/** Nodes that share a Redis, on all cores, each of one process or of several. */
+export class Nodes implements AsyncDisposable {
+  readonly #opened: AsyncDisposableStack;
+  readonly #nodes: GatewayProcess[];
+
+  private constructor(nodes: GatewayProcess[], opened: AsyncDisposableStack) {
+    this.#nodes = nodes;
+    this.#opened = opened;
+  }
+
+  static async start(scenario: Scenario, nodes: number, processes = 1): Promise<Nodes> {
+    await using opened = new AsyncDisposableStack();
+    const dataDir = await mkdtemp(join(tmpdir(), 'partyline-bench-'));
+    opened.defer(() => rm(dataDir, { recursive: true, force: true }));
+    const redis = opened.adopt(await startRedisServer(dataDir), (server) => server.close());
+    const environment = {
+      ...ENVIRONMENT,
+      REDIS_URL: `unix://${redis.socketPath}`,
+      PROCESSES: String(processes),
+    };
+    const started: GatewayProcess[] = [];
+    while (started.length < nodes) {
+      const options = { environment, cores: ALL_CORES };
+      started.push(opened.use(await GatewayProcess.start(scenario, options)));
+    }
+    return new Nodes(started, opened.move());
+  }
+
+  /** Where a node is; the key is good on all of them. */
+  url(node: number): string {
+    return this.#nodes[node]!.url;
+  }
+
+  get apiKey(): string {
+    return this.#nodes[0]!.apiKey;
+  }
+
+  /** Where a peer connects to be in a room: all of a room to the same node. */
+  address(room: number, peer: number): URL {
+    const address = this.#nodes[0]!.address(room, peer);
+    address.port = new URL(this.url(room % this.#nodes.length)).port;
+    return address;
+  }
+
+  /** Of all nodes. */
+  cpuMs(): number {
+    return this.#nodes
+      .map((node) => node.cpuMs())
+      .reduce((sum, { main, mediaWorkers }) => sum + main + mediaWorkers, 0);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#opened.disposeAsync();
+  }
+}
