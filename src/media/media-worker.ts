@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
 import { createWorker } from 'mediasoup';
@@ -26,6 +27,8 @@ const PROBE_EVERY_MS = 500;
  * due before the answer to the one before it has been read.
  */
 const HUNG_AFTER_PROBES = 3;
+/** One that works all that time has too much to do, and its answers wait in a queue: it gets 10 s. */
+const BUSY_PROBES = 20;
 /** A media worker that is told to end does so in 5 ms, unless it hangs. */
 const MAX_CLOSING_MS = 500;
 
@@ -44,6 +47,8 @@ export class MediaWorker {
   #measuredAtMs = performance.now();
   #cpuShare = 0;
   #unansweredProbes = 0;
+  /** What the kernel says that it has used, when a probe was last found unanswered. */
+  #kernelCpuMs = 0;
   #routers = 0;
   #consumers = 0;
 
@@ -148,12 +153,13 @@ export class MediaWorker {
   }
 
   #probe(): void {
-    if (this.#unansweredProbes === HUNG_AFTER_PROBES) {
-      this.#log.error('media worker hangs; it is killed');
-      this.#kill();
-      // It may be long in dying: its rooms, and who waits for an answer, do not wait for that.
-      this.#worker.close();
-      return;
+    if (this.#unansweredProbes > 0) {
+      const before = this.#kernelCpuMs;
+      this.#kernelCpuMs = cpuMsOf(this.pid);
+      if (isHung(this.#unansweredProbes, this.#kernelCpuMs > before)) {
+        this.#giveUp();
+        return;
+      }
     }
     this.#unansweredProbes += 1;
     this.#worker.getResourceUsage().then(
@@ -162,6 +168,13 @@ export class MediaWorker {
         if (!this.isLost) this.#log.warn({ err: fault }, 'media worker could not be measured');
       },
     );
+  }
+
+  /** It may be long in dying: its rooms, and who waits for an answer, do not wait for that. */
+  #giveUp(): void {
+    this.#log.error('media worker hangs; it is killed');
+    this.#kill();
+    this.#worker.close();
   }
 
   #measured(cpuMs: number): void {
@@ -184,6 +197,28 @@ export class MediaWorker {
         consumer.observer.once('close', () => (this.#consumers -= 1));
       });
     });
+  }
+}
+
+/** Whether a media worker hangs that has left so many probes unanswered, and has worked or not since the last. */
+export const isHung = (unansweredProbes: number, hasWorked: boolean): boolean =>
+  unansweredProbes >= (hasWorked ? BUSY_PROBES : HUNG_AFTER_PROBES);
+
+/** The kernel counts in hundredths of a second (proc(5), "USER_HZ"). */
+const TICK_MS = 10;
+
+/** What a process has used, as the kernel counts it; 0 if it has gone. */
+function cpuMsOf(pid: number): number {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    const [user, system] = stat
+      .slice(stat.lastIndexOf(')') + 2)
+      .split(' ')
+      .slice(11);
+    return (Number(user) + Number(system)) * TICK_MS;
+  } catch {
+    // That is told by its end.
+    return 0;
   }
 }
 

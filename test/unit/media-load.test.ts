@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { leastLoaded, type MediaWorkerLoad } from '../../src/media/load.ts';
+import { isHung } from '../../src/media/media-worker.ts';
 import { replaceAfterMs } from '../../src/media/media-worker-slot.ts';
 
 const IDLE: MediaWorkerLoad = { cpuShare: 0, routers: 0, consumers: 0 };
@@ -37,4 +38,15 @@ describe('leastLoaded()', () => {
 test('a media worker that keeps dying is replaced ever more seldom, at most every 30 s', () => {
   const waitsMs = [1, 2, 3, 4, 5, 6, 7, 8, 9, 100].map(replaceAfterMs);
   expect(waitsMs).toEqual([0, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000]);
+});
+
+test.each([
+  [2, false, false],
+  [3, false, true],
+  [3, true, false],
+  [19, true, false],
+  [20, true, true],
+])('after %i unanswered probes, working meanwhile: %s, a media worker hangs: %s', (...row) => {
+  const [unansweredProbes, hasWorked, hangs] = row;
+  expect(isHung(unansweredProbes, hasWorked)).toBe(hangs);
 });
