@@ -218,32 +218,35 @@ export class RemoteNode {
       piped.close();
       this.#end.changed();
     }
-    for (const [id, peer] of producers) {
-      if (sent.has(id)) continue;
-      const piped = await own.send(id, () => this.#end.changed());
-      sent.set(id, Object.assign(piped, { peer }));
-      this.#end.changed();
-    }
+    const added = [...producers].filter(([id]) => !sent.has(id));
+    await Promise.all(
+      added.map(async ([id, peer]) => {
+        const piped = await own.send(id, () => this.#end.changed());
+        sent.set(id, Object.assign(piped, { peer }));
+        this.#end.changed();
+      }),
+    );
   }
 
   async #receive(pipe: Pipe): Promise<void> {
-    const { own, heard } = pipe;
     const sends = this.#otherEnd?.sends ?? [];
     const offered = new Set(sends.map((piped) => piped.producer_id));
-    for (const [id, piped] of heard) {
-      if (offered.has(id)) continue;
-      this.#unhear(pipe, id, piped);
+    for (const [id, piped] of pipe.heard) if (!offered.has(id)) this.#unhear(pipe, id, piped);
+    await Promise.all(sends.map((piped) => this.#hear(pipe, piped)));
+  }
+
+  async #hear({ own, heard }: Pipe, sent: PipeEnd['sends'][number]): Promise<void> {
+    const { producer_id: id, peer, rtp_parameters: rtpParameters, paused } = sent;
+    let piped = heard.get(id);
+    if (!piped) {
+      piped = await own.receive(id, rtpParameters);
+      // The pipe was closed meanwhile, and another is opened.
+      if (this.#pipe?.own !== own) return;
+      heard.set(id, piped);
+      await this.#end.heard(peer, id);
+      this.#end.changed();
     }
-    for (const { producer_id: id, peer, rtp_parameters: rtpParameters, paused } of sends) {
-      let piped = heard.get(id);
-      if (!piped) {
-        piped = await own.receive(id, rtpParameters);
-        heard.set(id, piped);
-        await this.#end.heard(peer, id);
-        this.#end.changed();
-      }
-      if (piped.paused !== paused) await piped.setPaused(paused);
-    }
+    if (piped.paused !== paused) await piped.setPaused(paused);
   }
 
   #unhear({ heard }: Pipe, id: string, piped: PipedIn): void {

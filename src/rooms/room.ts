@@ -92,10 +92,9 @@ export class Room {
   #replacing: Promise<RoomRouter> | undefined;
   readonly #closing = new AbortController();
 
-  private constructor(router: RoomRouter, parts: RoomParts & RoomPlace) {
+  private constructor(parts: RoomParts & RoomPlace) {
     this.log = parts.log;
     this.#pool = parts.pool;
-    this.#router = router;
     this.clock = parts.clock;
     this.place = { accountId: parts.accountId, name: parts.name };
     this.#parts = parts;
@@ -121,20 +120,20 @@ export class Room {
 
   /** Opens a room with nobody in it on this node. */
   static async open(parts: RoomParts & RoomPlace): Promise<Room> {
-    const router = await parts.pool.openRouter(() => room.#mediaLost());
-    const room = new Room(router, parts);
-    try {
-      room.#link = await parts.cluster.openRoom(
-        parts.accountId,
-        parts.name,
-        room.#linkEvents,
-        parts.log,
-      );
-    } catch (fault) {
+    const room = new Room(parts);
+    const { accountId, name, log } = parts;
+    const opened = await Promise.allSettled([
+      parts.pool.openRouter(() => room.#mediaLost()).then((router) => (room.#router = router)),
+      parts.cluster
+        .openRoom(accountId, name, room.#linkEvents, log)
+        .then((link) => (room.#link = link)),
+    ]);
+    const failed = opened.find((part) => part.status === 'rejected');
+    if (failed) {
       room.close();
-      throw fault;
+      throw failed.reason;
     }
-    room.#link.setRouter(room.#router);
+    room.#link.setRouter(room.router);
     return room;
   }
 
@@ -262,7 +261,7 @@ export class Room {
     if (peers.length > 0) peer.notify({ type: 'speaking', peers });
   }
 
-  hasProducer({ id }: RoomProducer): boolean {
+  hasProducer(id: string): boolean {
     return this.#producers.has(id);
   }
 
@@ -379,7 +378,8 @@ export class Room {
   /** The media worker died: a router on another takes its place, and everybody is told. */
   #mediaLost(): void {
     this.#router = undefined;
-    if (this.#closing.signal.aborted) return;
+    // One that dies while the room is being opened has it not open.
+    if (this.#closing.signal.aborted || !this.#link) return;
     this.log.warn('the media worker of the room died');
     this.#downlink.clear();
     this.#producers.clear();

@@ -75,7 +75,8 @@ export class WebRtcPeer implements Peer {
 
   /** All whom it hears, or is about to. */
   consumers(): ConsumerDescription[] {
-    return [...this.#consumers.values()];
+    const { room } = this.#lease;
+    return [...this.#consumers.values()].filter(({ producer_id: id }) => room.hasProducer(id));
   }
 
   others(): PeerDescription[] {
@@ -124,7 +125,7 @@ export class WebRtcPeer implements Peer {
   producerAdded(producer: RoomProducer): void {
     this.#consume(producer).catch((fault: unknown) => {
       // A leg or a producer that closed in the meantime takes its requests with it.
-      if (this.#closed || !this.#lease.room.hasProducer(producer)) return;
+      if (this.#closed || !this.#lease.room.hasProducer(producer.id)) return;
       this.#outlet.fail(fault);
     });
   }

@@ -111,8 +111,10 @@ async function openSession(
     });
   };
   try {
-    await arrivals.arrived(account.id, peer, connectionId);
-    const { total_minutes: _used, ...limits } = await readSummary(parts.usage, leases, account);
+    const [{ total_minutes: _used, ...limits }] = await Promise.all([
+      readSummary(parts.usage, leases, account),
+      arrivals.arrived(account.id, peer, connectionId),
+    ]);
     if (socket.readyState !== socket.OPEN) {
       release();
       return;
