@@ -4,30 +4,35 @@ import type { Client } from './redis.ts';
 /** Who hears a channel. */
 export type ChannelListener = {
   onMessage: (message: string) => void;
-  /** Messages may have been missed, because Redis was away. */
+  /** Messages may have been missed, because Redis was away; commands can be run again. */
   onGap: () => void;
 };
 
 /** All that this process hears over Redis, on one connection that does nothing else. */
 export class Subscriber {
   readonly #client: Client;
+  readonly #commands: Client;
   readonly #log: FastifyBaseLogger;
   readonly #channels = new Map<string, Set<ChannelListener>>();
 
   /** Those that are not heard yet. */
   readonly #waiting = new Map<ChannelListener, () => void>();
+  #hasGap = false;
 
-  private constructor(client: Client, log: FastifyBaseLogger) {
+  private constructor(client: Client, commands: Client, log: FastifyBaseLogger) {
     this.#client = client;
+    this.#commands = commands;
     this.#log = log;
   }
 
-  static async open(client: Client, log: FastifyBaseLogger): Promise<Subscriber> {
-    const subscriber = new Subscriber(client, log);
+  /** @param commands the connection that runs the commands */
+  static async open(client: Client, commands: Client, log: FastifyBaseLogger): Promise<Subscriber> {
+    const subscriber = new Subscriber(client, commands, log);
     // The connection that runs the commands tells of it.
     client.on('error', () => {});
     await client.connect();
     client.on('ready', () => subscriber.#isBack());
+    commands.on('ready', () => subscriber.#tellGap());
     return subscriber;
   }
 
@@ -78,8 +83,16 @@ export class Subscriber {
   };
 
   #isBack(): void {
-    for (const [channel, listeners] of this.#channels) {
-      this.#subscribe(channel);
+    this.#hasGap = true;
+    for (const channel of this.#channels.keys()) this.#subscribe(channel);
+    this.#tellGap();
+  }
+
+  /** Who hears of a gap runs commands to make up for it: the connection for those may be back later than this one. */
+  #tellGap(): void {
+    if (!this.#hasGap || !this.#client.isReady || !this.#commands.isReady) return;
+    this.#hasGap = false;
+    for (const listeners of this.#channels.values()) {
       for (const { onGap } of listeners) onGap();
     }
   }
