@@ -18,13 +18,16 @@ export class TestClient {
     socket.on('error', (fault) => this.errors.push(fault));
     socket.on('message', (data: Buffer, isBinary: boolean) => {
       if (isBinary) this.frames.push(data);
-      else this.messages.push(JSON.parse(data.toString()) as ServerMessage);
+      else this.#told(JSON.parse(data.toString()) as ServerMessage);
       for (const wake of this.#waiting) wake();
     });
   }
 
   /** What the socket itself complained of. */
   readonly errors: Error[] = [];
+
+  /** Called with each message as it comes. */
+  onMessage: (message: ServerMessage) => void = () => {};
 
   /** Connects; does not wait for anything but the upgrade. */
   static async connect(
@@ -112,5 +115,9 @@ export class TestClient {
   /** Vanishes, as a client does whose network is cut. */
   vanish(): void {
     this.#socket.terminate();
+  }
+  #told(message: ServerMessage): void {
+    this.messages.push(message);
+    this.onMessage(message);
   }
 }
