@@ -328,7 +328,7 @@ export class Room {
     this.log.warn('the media worker of the room died');
     this.#downlink.clear();
     this.#producers.clear();
-    this.#link.setRouter(undefined);
+    this.#link?.setRouter(undefined);
     this.#replacing = this.#replaceRouter();
     // Its only fault is that the room was closed.
     this.#replacing.catch(() => {});
@@ -343,7 +343,7 @@ export class Room {
         if (signal.aborted) router.close();
         signal.throwIfAborted();
         this.#router = router;
-        this.#link.setRouter(router);
+        this.#link?.setRouter(router);
         for (const peer of this.#peers.values()) peer.mediaRestarted();
         return router;
       } catch (fault) {
