@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { TestRedis } from '../../test/support/redis.ts';
 import type { Ledger } from './ledger.ts';
-import { mediaWorkersOf, type SoakNodes, usageWorkersOf } from './nodes.ts';
+import { mediaWorkersOf, type RunningNode, type SoakNodes, usageWorkersOf } from './nodes.ts';
 import type { SoakPeer } from './peer.ts';
 import type { Fault } from './plan.ts';
 
@@ -10,7 +10,7 @@ export type World = {
   redis: TestRedis;
   ledger: Ledger;
   peers: SoakPeer[];
-  /** Some come at once, and go soon; resolves when they have come. */
+  /** Many come at once, and go soon. */
   burst: (fault: Fault) => void;
 };
 
@@ -21,22 +21,27 @@ const REDIS_AWAY_MS = 2000;
 /** A client that does not read is closed after 5 s, if there is something to read. */
 const UNREAD_MS = 9000;
 
-/** Does one fault, and resolves when what was broken has been put right, if it is for us to do so. @returns to whom it was done */
+/**
+ * Does one fault, and resolves when what was broken has been put right, if it is for us to do so.
+ * @returns to whom it was done
+ * @throws {Error} if it could not be done
+ */
 export async function inject(fault: Fault, world: World): Promise<string> {
   const { nodes, redis, ledger, peers } = world;
   const node = nodes.pick(fault.node);
-  const [mediaWorker = 0] = mediaWorkersOf(node.pid);
   switch (fault.kind) {
     case 'media-worker-killed':
-      process.kill(mediaWorker, 'SIGKILL');
+      process.kill(aMediaWorkerOf(node), 'SIGKILL');
       return node.run;
-    case 'media-worker-paused':
+    case 'media-worker-paused': {
+      const mediaWorker = aMediaWorkerOf(node);
       process.kill(mediaWorker, 'SIGSTOP');
       await delay(PAUSED_MS);
       process.kill(mediaWorker, 'SIGCONT');
       return node.run;
+    }
     case 'media-worker-hung':
-      process.kill(mediaWorker, 'SIGSTOP');
+      process.kill(aMediaWorkerOf(node), 'SIGSTOP');
       await delay(HUNG_MS);
       return node.run;
     case 'redis-hung':
@@ -73,6 +78,12 @@ export async function inject(fault: Fault, world: World): Promise<string> {
       world.burst(fault);
       return node.run;
   }
+}
+
+function aMediaWorkerOf({ pid, run }: RunningNode): number {
+  const [mediaWorker] = mediaWorkersOf(pid);
+  if (mediaWorker === undefined) throw new Error(`${run} has no media worker now`);
+  return mediaWorker;
 }
 
 async function withoutRedis(ledger: Ledger, away: () => Promise<void>): Promise<void> {

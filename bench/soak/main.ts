@@ -14,9 +14,24 @@ function readArguments(): SoakOptions | undefined {
   }
 }
 
-const options = readArguments();
-if (options) {
-  const result = await soak(options, (line) => process.stderr.write(`${line}\n`));
+const interrupted = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => interrupted.abort());
+}
+
+const say = (line: string) => process.stderr.write(`${line}\n`);
+
+async function run(options: SoakOptions): Promise<void> {
+  const result = await soak(options, say, interrupted.signal);
   process.stdout.write(`${reportSoak(result)}\n`);
   if (result.claims.some(({ isOk }) => !isOk)) process.exitCode = 1;
+}
+
+const options = readArguments();
+if (options) {
+  await run(options).catch((fault: unknown) => {
+    if (!interrupted.signal.aborted) throw fault;
+    say('Interrupted; everything that was started has been stopped.');
+    process.exitCode = 130;
+  });
 }

@@ -28,18 +28,24 @@ export class SoakNodes {
   readonly #up = new Map<number, RunningNode>();
   readonly #rtcPorts = new Map<number, number>();
   readonly #isEnding = new Set<string>();
+  readonly #say: (line: string) => void;
   #starts = 0;
   /** Those that ended without having been told to. */
   readonly crashes: string[] = [];
   /** What those have logged that were ended. */
   readonly outputs: string[] = [];
 
-  private constructor(environment: Record<string, string>) {
+  private constructor(environment: Record<string, string>, say: (line: string) => void) {
     this.#environment = environment;
+    this.#say = say;
   }
 
-  static async start(count: number, environment: Record<string, string>): Promise<SoakNodes> {
-    const nodes = new SoakNodes(environment);
+  static async start(
+    count: number,
+    environment: Record<string, string>,
+    say: (line: string) => void,
+  ): Promise<SoakNodes> {
+    const nodes = new SoakNodes(environment, say);
     for (let index = 0; index < count; index += 1) await nodes.#start(index);
     return nodes;
   }
@@ -112,9 +118,12 @@ export class SoakNodes {
     const node = { index, run, process: gateway, pid, url, atStart };
     void gateway.exited.then((code) => {
       if (this.#isEnding.has(run)) return;
-      this.crashes.push(`${run}: ended by itself, code ${code}: ${lastWords(gateway)}`);
+      const crash = `${run}: ended by itself, code ${code}: ${lastWords(gateway)}`;
+      this.crashes.push(crash);
+      this.#say(crash);
       this.outputs.push(gateway.output);
       this.#up.delete(index);
+      this.#start(index, gateway.dataDir).catch((fault: unknown) => this.#say(String(fault)));
     });
     this.#up.set(index, node);
   }
@@ -152,5 +161,14 @@ export const countMediaWorkerDescriptors = (pid: number) =>
 /** The usage workers that a gateway has started. */
 export async function usageWorkersOf(gateway: GatewayProcess): Promise<number[]> {
   const pids = await gateway.descendantPids();
-  return pids.filter((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('usage.ts'));
+  return pids.filter((pid) => commandOf(pid).includes('usage.ts'));
+}
+
+function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  } catch {
+    // It has gone since it was listed.
+    return '';
+  }
 }

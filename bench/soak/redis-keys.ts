@@ -10,22 +10,25 @@ const KINDS: KeyKind[] = [
   kind('usage:months', /^usage:months:/, 'kept for good'),
   kind('usage:records', /^usage:records:/, 'kept for USAGE_KEEP_DAYS'),
   kind('usage:open:*:minute', /^usage:open:\d+:/, 'expire after 48 h: a node may write late'),
-  kind('usage:open', /^usage:open/),
+  kind('usage:open', /^usage:open/, 'until a usage worker has closed the minutes'),
   kind('bullmq', /^bullmq:/, 'the queues themselves; they do not grow'),
   kind('limit', /^limit:/, 'expire after a minute'),
   kind('nodes', /^nodes$/, 'one, with a member for each living node'),
   kind('node:*:traces', /^node:/),
   kind('room', /^room:/),
   kind('ccu', /^ccu:/),
-  kind('webhooks', /^webhooks:/, 'no account has a webhook'),
+  kind('webhooks', /^webhooks:/),
 ];
+
+/** What TTL says of a key that does not expire. */
+const NEVER = -1;
 
 /** What Redis holds. */
 export type RedisContents = {
   usedBytes: number;
   /** Keys by kind. */
   counts: Record<string, number>;
-  /** Those that should not be there when nobody is. */
+  /** Those that should not be there when nobody is, and do not expire. */
   left: string[];
   nodes: number;
 };
@@ -43,7 +46,7 @@ export async function readRedis(url: string): Promise<RedisContents> {
       for (const key of keys) {
         const { name, stays } = kindOf(key);
         counts[name] = (counts[name] ?? 0) + 1;
-        if (stays === undefined) left.push(key);
+        if (stays === undefined && (await client.ttl(key)) === NEVER) left.push(key);
       }
     }
     const memory = await client.info('memory');

@@ -3,7 +3,8 @@ import type { NodeSample } from './sampler.ts';
 import type { SoakResult } from './soak.ts';
 
 /** The result as Markdown. */
-export function reportSoak({ options, claims, faults, sampler, tally }: SoakResult): string {
+export function reportSoak(result: SoakResult): string {
+  const { options, claims, faults, sampler, tally } = result;
   const { minutes, peers, nodes, seed } = options;
   const held = claims.filter(({ isOk }) => isOk).length;
   return [
@@ -32,8 +33,11 @@ export function reportSoak({ options, claims, faults, sampler, tally }: SoakResu
       rowsOf(sampler.nodeSamples, nodes),
     ),
     `Redis: ${spread(sampler.redisSamples.map(({ usedBytes }) => usedBytes / 1e6))} MB. Looks that nobody answered, because it was away: ${sampler.missed}.`,
-    '### Redis keys in the last sample',
-    table(['kind', 'keys', 'why it may stay'], keysOf(sampler.redisSamples.at(-1)?.counts ?? {})),
+    '### Redis keys',
+    table(
+      ['kind', 'at the beginning', 'under load', 'at the end', 'why they stay'],
+      keysOf(result),
+    ),
     '### Faults',
     table(
       ['at s', 'took s', 'fault', 'to'],
@@ -68,12 +72,16 @@ function rowsOf(samples: NodeSample[], nodes: number): string[][] {
   });
 }
 
-const keysOf = (counts: Record<string, number>) =>
-  Object.entries(counts).map(([kind, count]) => [
+function keysOf({ sampler, redisAtStart, redisAtEnd }: SoakResult): string[][] {
+  const samples = [redisAtStart, sampler.redisSamples.at(-1), redisAtEnd];
+  const counts = samples.map((sample) => sample?.counts ?? {});
+  const kinds = new Set(counts.flatMap((of) => Object.keys(of)));
+  return [...kinds].map((kind) => [
     kind,
-    String(count),
-    staysBecause(kind) ?? 'goes with the peers',
+    ...counts.map((of) => String(of[kind] ?? 0)),
+    staysBecause(kind) ?? 'go with the peers',
   ]);
+}
 
 function spread(values: number[]): string {
   const sorted = values.toSorted((one, other) => one - other);

@@ -7,13 +7,14 @@ import { Redis } from '../../src/store/redis.ts';
 import { silentLog } from '../../test/support/gateway.ts';
 import { TestRedis } from '../../test/support/redis.ts';
 import { opusTone, sampleTone } from '../../test/support/sound.ts';
-import { checkClaims, type Claim, findGhosts } from './claims.ts';
+import { checkClaims, type Claim, findGhosts, type Seen } from './claims.ts';
 import { inject, type World } from './faults.ts';
 import { Ledger } from './ledger.ts';
 import { SoakNodes } from './nodes.ts';
 import type { SoakOptions } from './options.ts';
 import { type PeerParts, type Persona, SoakPeer } from './peer.ts';
 import { type Fault, planFaults, planVisits, roomsFor } from './plan.ts';
+import { readRedis, type RedisContents } from './redis-keys.ts';
 import { Sampler } from './sampler.ts';
 import { Tally } from './tally.ts';
 
@@ -27,6 +28,8 @@ export type SoakResult = {
   faults: InjectedFault[];
   sampler: Sampler;
   tally: Tally;
+  redisAtStart: RedisContents;
+  redisAtEnd: RedisContents;
 };
 
 const ACCOUNTS = 3;
@@ -37,19 +40,29 @@ const SAY_MS = 3000;
 const BURIED_AFTER_MS = 6000;
 const LOOK_EVERY_MS = 5000;
 
-/** Lets peers come and go, and breaks things, for as long as the options say; then sees what is left. */
-export async function soak(options: SoakOptions, say: (line: string) => void): Promise<SoakResult> {
+/**
+ * Lets peers come and go, and breaks things, for as long as the options say; then sees what is left.
+ * @param say is told what happens
+ * @throws {Error} when it is interrupted
+ */
+export async function soak(
+  options: SoakOptions,
+  say: (line: string) => void,
+  signal: AbortSignal,
+): Promise<SoakResult> {
   await using opened = new AsyncDisposableStack();
   const dataDir = await mkdtemp(join(tmpdir(), 'partyline-soak-'));
   opened.defer(() => rm(dataDir, { recursive: true, force: true }));
   const redis = opened.adopt(await TestRedis.start(dataDir), (part) => part.kill());
   const accounts = await createAccounts(redis.url);
   const nodes = opened.adopt(
-    await SoakNodes.start(options.nodes, environmentOf(options, redis.url)),
+    await SoakNodes.start(options.nodes, environmentOf(options, redis.url), say),
     (part) => part.close(),
   );
   const sampler = opened.adopt(new Sampler(nodes, redis.url), (part) => part.close());
+  const redisAtStart = await readRedis(redis.url);
   const ending = new AbortController();
+  opened.defer(() => ending.abort());
   const parts = { nodes, ledger: new Ledger(), tally: new Tally(), ending: ending.signal };
   const cast = await castPeers(options, accounts);
   const peers = cast.map((persona) => new SoakPeer(persona, parts));
@@ -59,25 +72,34 @@ export async function soak(options: SoakOptions, say: (line: string) => void): P
   };
   const world = { nodes, redis, ledger: parts.ledger, peers, burst };
   const startMs = performance.now();
-  const faults = await injectAll(options, world, say);
-  const durationMs = options.minutes * 60_000;
-  await delay(Math.max(0, startMs + durationMs - performance.now()));
+  const faults = await injectAll(options, world, say, signal);
+  const leftMs = startMs + options.minutes * 60_000 - performance.now();
+  await delay(Math.max(0, leftMs), undefined, { signal });
   ending.abort();
   await Promise.all(runs);
   say('everybody has left');
   sampler.close();
-  await delay(options.resumeMs + BURIED_AFTER_MS);
+  await delay(options.resumeMs + BURIED_AFTER_MS, undefined, { signal });
   const ghosts = await findGhosts(nodes, accounts, roomsFor(options.peers) / ACCOUNTS);
   const seen = { options, accounts, redisUrl: redis.url, ...parts, sampler, ghosts };
-  const deadlineMs = performance.now() + options.settleMs;
+  const claims = await settle(seen, say, signal);
+  const redisAtEnd = await readRedis(redis.url);
+  return { options, claims, faults, sampler, tally: parts.tally, redisAtStart, redisAtEnd };
+}
+
+/** Looks until all claims hold, or the time for that is over. */
+async function settle(
+  seen: Seen,
+  say: (line: string) => void,
+  signal: AbortSignal,
+): Promise<Claim[]> {
+  const deadlineMs = performance.now() + seen.options.settleMs;
   for (;;) {
     const claims = await checkClaims(seen);
     const open = claims.filter(({ isOk }) => !isOk).map(({ name, found }) => `${name}: ${found}`);
-    if (open.length === 0 || performance.now() > deadlineMs) {
-      return { options, claims, faults, sampler, tally: parts.tally };
-    }
+    if (open.length === 0 || performance.now() > deadlineMs) return claims;
     say(`not yet: ${open.join('; ')}`);
-    await delay(LOOK_EVERY_MS);
+    await delay(LOOK_EVERY_MS, undefined, { signal });
   }
 }
 
@@ -155,13 +177,15 @@ async function injectAll(
   { minutes, seed, peers, nodes, faults: kinds }: SoakOptions,
   world: World,
   say: (line: string) => void,
+  signal: AbortSignal,
 ): Promise<InjectedFault[]> {
   const startMs = performance.now();
   const injected: InjectedFault[] = [];
   for (const fault of planFaults({ seed, durationMs: minutes * 60_000, peers, nodes, kinds })) {
-    await delay(Math.max(0, startMs + fault.atMs - performance.now()));
+    const waitMs = startMs + fault.atMs - performance.now();
+    await delay(Math.max(0, waitMs), undefined, { signal });
     const startedMs = performance.now() - startMs;
-    const what = await inject(fault, world);
+    const what = await inject(fault, world).catch((reason: Error) => `not done: ${reason.message}`);
     const tookMs = performance.now() - startMs - startedMs;
     injected.push({ ...fault, startedMs, tookMs, what });
     say(`${(startedMs / 1000).toFixed(1)} s: ${fault.kind}, ${what}`);
