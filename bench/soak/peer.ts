@@ -207,6 +207,6 @@ const reasonOf = ({ message }: Error) =>
   message.replace(/;.*/s, '').replace(/\d+\.\d+\.\d+\.\d+:\d+/, '');
 
 /** Waits, at most until the signal. */
-export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await delay(ms, undefined, { signal }).catch(() => {});
 }

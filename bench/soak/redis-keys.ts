@@ -2,7 +2,7 @@ import { createClient } from 'redis';
 import { KEY_PREFIX } from '../../src/store/redis.ts';
 
 /** How a key looks, what it is for, and why it may be there when nobody is. */
-export type KeyKind = { pattern: RegExp; name: string; stays: string | undefined };
+type KeyKind = { pattern: RegExp; name: string; stays: string | undefined };
 
 /** The first that fits counts. */
 const KINDS: KeyKind[] = [

@@ -19,7 +19,7 @@ import { Sampler } from './sampler.ts';
 import { Tally } from './tally.ts';
 
 export type SoakAccount = { id: number; apiKey: string };
-export type InjectedFault = Fault & { startedMs: number; tookMs: number; what: string };
+type InjectedFault = Fault & { startedMs: number; tookMs: number; what: string };
 
 /** What a soak has come to. */
 export type SoakResult = {

@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest';
-import { FAULT_KINDS, planFaults, planVisits } from '../../bench/soak/plan.ts';
+import { FAULT_KINDS, planFaults, planVisits, type Visit } from '../../bench/soak/plan.ts';
 
 const faults = (seed: number, durationMs = 600_000) =>
   planFaults({ seed, durationMs, peers: 50, nodes: 2, kinds: FAULT_KINDS });
-const visits = (seed: number) =>
-  planVisits(seed, { nodes: 2, rooms: 7, resumeMs: 15_000 }).take(20).toArray();
+function visits(seed: number): Visit[] {
+  const plan = planVisits(seed, { nodes: 2, rooms: 7, resumeMs: 15_000 });
+  return Array.from({ length: 20 }, () => plan.next().value as Visit);
+}
 
 test('the same seed gives the same plan, another seed another', () => {
   expect(faults(1)).toEqual(faults(1));
