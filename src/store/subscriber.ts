@@ -17,6 +17,8 @@ export class Subscriber {
 
   /** Those that are not heard yet. */
   readonly #waiting = new Map<ChannelListener, () => void>();
+  /** Channels that nobody hears any more, until Redis has been told. */
+  readonly #unwanted = new Set<string>();
   #hasGap = false;
 
   private constructor(client: Client, commands: Client, log: FastifyBaseLogger) {
@@ -50,14 +52,13 @@ export class Subscriber {
     this.#waiting.delete(listener);
     if (!listeners?.delete(listener) || listeners.size > 0) return;
     this.#channels.delete(channel);
-    this.#client.unsubscribe(channel, this.#onMessage).catch((fault: unknown) => {
-      this.#log.debug({ err: fault, channel }, 'not unsubscribed; what comes is dropped');
-    });
+    this.#unsubscribe(channel);
   }
 
   close(): void {
     this.#channels.clear();
     this.#waiting.clear();
+    this.#unwanted.clear();
     this.#client.destroy();
   }
 
@@ -67,6 +68,17 @@ export class Subscriber {
       () => this.#subscribed(channel),
       (fault: unknown) => {
         this.#log.warn({ err: fault, channel }, 'not subscribed; tried again when redis is back');
+      },
+    );
+  }
+
+  /** The client subscribes again to what it could not unsubscribe from, when it is back. */
+  #unsubscribe(channel: string): void {
+    this.#unwanted.add(channel);
+    this.#client.unsubscribe(channel, this.#onMessage).then(
+      () => this.#unwanted.delete(channel),
+      (fault: unknown) => {
+        this.#log.debug({ err: fault, channel }, 'not unsubscribed; tried again later');
       },
     );
   }
@@ -84,6 +96,10 @@ export class Subscriber {
 
   #isBack(): void {
     this.#hasGap = true;
+    for (const channel of this.#unwanted) {
+      if (this.#channels.has(channel)) this.#unwanted.delete(channel);
+      else this.#unsubscribe(channel);
+    }
     for (const channel of this.#channels.keys()) this.#subscribe(channel);
     this.#tellGap();
   }

@@ -23,3 +23,19 @@ test('who hears that messages may have been missed can run commands', async () =
   }
   expect(answers).toEqual(Array.from({ length: 5 }, () => 'PONG'));
 });
+
+test('what is heard no more while Redis is away is not subscribed to when it is back', async () => {
+  const redis = await openRedis();
+  const store = await openStore(redis);
+  const listener = { onMessage: () => {}, onGap: () => {} };
+  await store.subscribe('wanted', listener);
+  const leave = await store.subscribe('unwanted', listener);
+  redis.hang();
+  leave();
+  await redis.restart();
+  await eventually('it hears again, and no more than it wants', async () => {
+    if (!(await store.isThere())) return false;
+    const channels = await store.run((client) => client.pubSubChannels());
+    return channels.join() === 'wanted';
+  });
+});
