@@ -1,3 +1,4 @@
+import { KEY_PREFIX } from '../../src/store/redis.ts';
 import { TestClient } from '../../test/support/client.ts';
 import type { Ledger } from './ledger.ts';
 import {
@@ -140,7 +141,8 @@ async function checkHeld({ pid, index, process, atStart }: RunningNode): Promise
 }
 
 async function checkRedis({ redisUrl, nodes, accounts }: Seen): Promise<Claim[]> {
-  const { left, nodes: known } = await readRedis(redisUrl);
+  const { left, nodes: known, channels } = await readRedis(redisUrl);
+  const rooms = channels.filter((channel) => channel.startsWith(`${KEY_PREFIX}room:`));
   const [node] = nodes.up;
   const metrics = node ? await readMetrics(node.url) : {};
   const connections = await Promise.all(accounts.map(({ apiKey }) => countCcu(node?.url, apiKey)));
@@ -152,6 +154,7 @@ async function checkRedis({ redisUrl, nodes, accounts }: Seen): Promise<Claim[]>
       String(known),
       String(nodes.up.length),
     ),
+    claim('rooms that are subscribed to', 'none', listed(rooms), 'none'),
     claim('connections that count', '0, 0, 0', connections.join(', '), '0, 0, 0'),
     claim('minutes that wait to be closed', '0', String(metrics['partyline_open_minutes']), '0'),
   ];

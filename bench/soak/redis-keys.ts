@@ -31,6 +31,8 @@ export type RedisContents = {
   /** Those that should not be there when nobody is, and do not expire. */
   left: string[];
   nodes: number;
+  /** That somebody is subscribed to. */
+  channels: string[];
 };
 
 /** @throws {Error} if Redis is away */
@@ -55,6 +57,7 @@ export async function readRedis(url: string): Promise<RedisContents> {
       counts,
       left,
       nodes: await client.zCard(`${KEY_PREFIX}nodes`),
+      channels: await client.pubSubChannels(),
     };
   } finally {
     client.destroy();
