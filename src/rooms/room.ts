@@ -133,7 +133,7 @@ export class Room {
       room.close();
       throw failed.reason;
     }
-    room.#link.setRouter(room.router);
+    room.#link.setRouter(room.#router);
     return room;
   }
 
@@ -378,12 +378,11 @@ export class Room {
   /** The media worker died: a router on another takes its place, and everybody is told. */
   #mediaLost(): void {
     this.#router = undefined;
-    // One that dies while the room is being opened has it not open.
-    if (this.#closing.signal.aborted || !this.#link) return;
+    if (this.#closing.signal.aborted) return;
     this.log.warn('the media worker of the room died');
     this.#downlink.clear();
     this.#producers.clear();
-    this.#link.setRouter(undefined);
+    this.#link?.setRouter(undefined);
     this.#replacing = this.#replaceRouter();
     // Its only fault is that the room was closed.
     this.#replacing.catch(() => {});
@@ -398,7 +397,7 @@ export class Room {
         if (signal.aborted) router.close();
         signal.throwIfAborted();
         this.#router = router;
-        this.#link.setRouter(router);
+        this.#link?.setRouter(router);
         for (const peer of this.#peers.values()) peer.mediaRestarted();
         return router;
       } catch (fault) {

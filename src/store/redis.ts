@@ -38,7 +38,8 @@ export class Redis {
       log.info('redis is there');
     });
     await client.connect();
-    return new Redis(client, await Subscriber.open(client.duplicate(), log), log);
+    const subscriber = await Subscriber.open(client.duplicate(), client, log);
+    return new Redis(client, subscriber, log);
   }
 
   /** For libraries that have commands of their own; they are to be called within {@link run}. */

@@ -4,30 +4,37 @@ import type { Client } from './redis.ts';
 /** Who hears a channel. */
 export type ChannelListener = {
   onMessage: (message: string) => void;
-  /** Messages may have been missed, because Redis was away. */
+  /** Messages may have been missed, because Redis was away; commands can be run again. */
   onGap: () => void;
 };
 
 /** All that this process hears over Redis, on one connection that does nothing else. */
 export class Subscriber {
   readonly #client: Client;
+  readonly #commands: Client;
   readonly #log: FastifyBaseLogger;
   readonly #channels = new Map<string, Set<ChannelListener>>();
 
   /** Those that are not heard yet. */
   readonly #waiting = new Map<ChannelListener, () => void>();
+  /** Channels that nobody hears any more, until Redis has been told. */
+  readonly #unwanted = new Set<string>();
+  #hasGap = false;
 
-  private constructor(client: Client, log: FastifyBaseLogger) {
+  private constructor(client: Client, commands: Client, log: FastifyBaseLogger) {
     this.#client = client;
+    this.#commands = commands;
     this.#log = log;
   }
 
-  static async open(client: Client, log: FastifyBaseLogger): Promise<Subscriber> {
-    const subscriber = new Subscriber(client, log);
+  /** @param commands the connection that runs the commands */
+  static async open(client: Client, commands: Client, log: FastifyBaseLogger): Promise<Subscriber> {
+    const subscriber = new Subscriber(client, commands, log);
     // The connection that runs the commands tells of it.
     client.on('error', () => {});
     await client.connect();
     client.on('ready', () => subscriber.#isBack());
+    commands.on('ready', () => subscriber.#tellGap());
     return subscriber;
   }
 
@@ -45,14 +52,13 @@ export class Subscriber {
     this.#waiting.delete(listener);
     if (!listeners?.delete(listener) || listeners.size > 0) return;
     this.#channels.delete(channel);
-    this.#client.unsubscribe(channel, this.#onMessage).catch((fault: unknown) => {
-      this.#log.debug({ err: fault, channel }, 'not unsubscribed; what comes is dropped');
-    });
+    this.#unsubscribe(channel);
   }
 
   close(): void {
     this.#channels.clear();
     this.#waiting.clear();
+    this.#unwanted.clear();
     this.#client.destroy();
   }
 
@@ -62,6 +68,17 @@ export class Subscriber {
       () => this.#subscribed(channel),
       (fault: unknown) => {
         this.#log.warn({ err: fault, channel }, 'not subscribed; tried again when redis is back');
+      },
+    );
+  }
+
+  /** The client subscribes again to what it could not unsubscribe from, when it is back. */
+  #unsubscribe(channel: string): void {
+    this.#unwanted.add(channel);
+    this.#client.unsubscribe(channel, this.#onMessage).then(
+      () => this.#unwanted.delete(channel),
+      (fault: unknown) => {
+        this.#log.debug({ err: fault, channel }, 'not unsubscribed; tried again later');
       },
     );
   }
@@ -78,8 +95,20 @@ export class Subscriber {
   };
 
   #isBack(): void {
-    for (const [channel, listeners] of this.#channels) {
-      this.#subscribe(channel);
+    this.#hasGap = true;
+    for (const channel of this.#unwanted) {
+      if (this.#channels.has(channel)) this.#unwanted.delete(channel);
+      else this.#unsubscribe(channel);
+    }
+    for (const channel of this.#channels.keys()) this.#subscribe(channel);
+    this.#tellGap();
+  }
+
+  /** Who hears of a gap runs commands to make up for it: the connection for those may be back later than this one. */
+  #tellGap(): void {
+    if (!this.#hasGap || !this.#client.isReady || !this.#commands.isReady) return;
+    this.#hasGap = false;
+    for (const listeners of this.#channels.values()) {
       for (const { onGap } of listeners) onGap();
     }
   }

@@ -60,6 +60,25 @@ test('media workers that are killed: who talks over WebSockets notices nothing, 
   await eventually('the room is let go', async () => (await gateway.countRouters()) === 0);
 });
 
+test('a media worker is killed while a room is opened that waits for Redis: the room has another', async () => {
+  const redis = await openRedis();
+  const gateway = await openGateway({ REDIS_URL: redis.url, MEDIA_WORKERS: '1' });
+  const [alice, bob] = [
+    await connect(gateway, { peer: 'alice', room: '__lobby__' }),
+    await connect(gateway, { peer: 'bob', room: '__lobby__' }),
+  ];
+  await Promise.all([alice.next('welcome'), bob.next('welcome')]);
+  redis.hang();
+  const joined = alice.ask({ type: 'join', room: 'a' }, 'joined');
+  await eventually('it has a router', async () => (await gateway.countRouters()) === 1);
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  for (const pid of gateway.mediaWorkerPids()) process.kill(pid, 'SIGKILL');
+  await eventually('it is replaced', () => gateway.mediaWorkerPids().length === 1);
+  redis.goOn();
+  await joined;
+  await bob.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+});
+
 test.each(['hangs', 'is killed'] as const)(
   'Redis %s: calls go on, new connections are put off; when it is back, all is well',
   async (what) => {

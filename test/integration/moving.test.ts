@@ -94,13 +94,11 @@ class LegacyClient {
         const client = await TestClient.connect(url, { ...query, delivery: 'forward' });
         client.send({ type: 'join', room: this.#room });
         this.#client = client;
-        client.listen({
-          onFrame: (frame) => this.#hear(frame),
-          onMessage: (message) => {
-            if (message.type === 'joined') message.peers.forEach((peer) => this.#know(peer));
-            if (message.type === 'peer_joined') this.#know(message);
-          },
-        });
+        client.onFrame = (frame) => this.#hear(frame);
+        client.onMessage = (message) => {
+          if (message.type === 'joined') message.peers.forEach((peer) => this.#know(peer));
+          if (message.type === 'peer_joined') this.#know(message);
+        };
         await client.closed;
       } catch {
         // That node is not there now; another is.

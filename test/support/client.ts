@@ -1,10 +1,6 @@
 import { type ClientOptions, WebSocket } from 'ws';
 import type { ServerMessage } from '../../src/protocol/messages.ts';
 
-type Listener = {
-  onFrame: (frame: Buffer) => void;
-  onMessage: (message: ServerMessage) => void;
-};
 type MessageOf<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
 
 /** A client as a test sees it: what it was told, what it heard, and how it ended. */
@@ -15,15 +11,14 @@ export class TestClient {
   readonly closed: Promise<number>;
   readonly #socket: WebSocket;
   readonly #waiting = new Set<() => void>();
-  #listener: Listener | undefined;
 
   private constructor(socket: WebSocket) {
     this.#socket = socket;
     this.closed = new Promise((resolve) => socket.once('close', (code) => resolve(code)));
     socket.on('error', (fault) => this.errors.push(fault));
     socket.on('message', (data: Buffer, isBinary: boolean) => {
-      if (isBinary) this.#take(data);
-      else this.#read(JSON.parse(data.toString()) as ServerMessage);
+      if (isBinary) this.#heard(data);
+      else this.#told(JSON.parse(data.toString()) as ServerMessage);
       for (const wake of this.#waiting) wake();
     });
   }
@@ -31,22 +26,10 @@ export class TestClient {
   /** What the socket itself complained of. */
   readonly errors: Error[] = [];
 
-  /** Told of each frame and message, as it comes; those that have come before are told at once. */
-  listen(listener: Listener): void {
-    this.#listener = listener;
-    this.messages.forEach(listener.onMessage);
-    this.frames.forEach(listener.onFrame);
-  }
-
-  #take(frame: Buffer): void {
-    this.frames.push(frame);
-    this.#listener?.onFrame(frame);
-  }
-
-  #read(message: ServerMessage): void {
-    this.messages.push(message);
-    this.#listener?.onMessage(message);
-  }
+  /** Called with each message as it comes. */
+  onMessage: (message: ServerMessage) => void = () => {};
+  /** Called with each frame as it comes. */
+  onFrame: (frame: Buffer) => void = () => {};
 
   /** Connects; does not wait for anything but the upgrade. */
   static async connect(
@@ -134,5 +117,14 @@ export class TestClient {
   /** Vanishes, as a client does whose network is cut. */
   vanish(): void {
     this.#socket.terminate();
+  }
+  #heard(frame: Buffer): void {
+    this.frames.push(frame);
+    this.onFrame(frame);
+  }
+
+  #told(message: ServerMessage): void {
+    this.messages.push(message);
+    this.onMessage(message);
   }
 }

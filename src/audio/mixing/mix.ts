@@ -31,7 +31,7 @@ export class Mix {
   /** The frame before the next one, as its listeners have heard it; undefined before the first. */
   #last: Float32Array | undefined;
   /** Those that have not made a frame yet. */
-  readonly #new: Output[] = [];
+  readonly #new = new Set<Output>();
 
   constructor(codecs: Codecs, onFault: (fault: unknown) => void) {
     this.#codecs = codecs;
@@ -53,6 +53,7 @@ export class Mix {
     for (const [name, output] of this.#outputs) {
       if (planned.formats.includes(name)) continue;
       this.#outputs.delete(name);
+      this.#new.delete(output);
       output.close();
     }
     for (const name of planned.formats) {
@@ -61,7 +62,7 @@ export class Mix {
       const output =
         format.codec === 'opus' ? this.#openOpus(name) : this.#openSamples(name, format);
       this.#outputs.set(name, output);
-      this.#new.push(output);
+      this.#new.add(output);
     }
   }
 
@@ -81,7 +82,8 @@ export class Mix {
     if (!sounding.some((speaker) => this.hears(speaker))) return;
     const frame = this.#own(sum, frameOf);
     this.#limiter.process(frame);
-    for (const output of this.#new.splice(0)) if (this.#last) output.prime(this.#last);
+    for (const output of this.#new) if (this.#last) output.prime(this.#last);
+    this.#new.clear();
     this.#last = frame;
     for (const output of this.#outputs.values()) {
       const bytes = output.write(frame);

@@ -1,0 +1,77 @@
+import { createClient } from 'redis';
+import { KEY_PREFIX } from '../../src/store/redis.ts';
+
+/** How a key looks, what it is for, and why it may be there when nobody is. */
+type KeyKind = { pattern: RegExp; name: string; stays: string | undefined };
+
+/** The first that fits counts. */
+const KINDS: KeyKind[] = [
+  kind('accounts', /^(account[:s]|key:|token|cluster_key)/, 'accounts, their keys, the cluster’s'),
+  kind('usage:months', /^usage:months:/, 'kept for good'),
+  kind('usage:records', /^usage:records:/, 'kept for USAGE_KEEP_DAYS'),
+  kind('usage:open:*:minute', /^usage:open:\d+:/, 'expire after 48 h: a node may write late'),
+  kind('usage:open', /^usage:open/, 'until a usage worker has closed the minutes'),
+  kind('bullmq', /^bullmq:/, 'the queues themselves; they do not grow'),
+  kind('limit', /^limit:/, 'expire after a minute'),
+  kind('nodes', /^nodes$/, 'one, with a member for each living node'),
+  kind('node:*:traces', /^node:/),
+  kind('room', /^room:/),
+  kind('ccu', /^ccu:/),
+  kind('webhooks', /^webhooks:/),
+];
+
+/** What TTL says of a key that does not expire. */
+const NEVER = -1;
+
+/** What Redis holds. */
+export type RedisContents = {
+  usedBytes: number;
+  /** Keys by kind. */
+  counts: Record<string, number>;
+  /** Those that should not be there when nobody is, and do not expire. */
+  left: string[];
+  nodes: number;
+  /** That somebody is subscribed to. */
+  channels: string[];
+};
+
+/** @throws {Error} if Redis is away */
+export async function readRedis(url: string): Promise<RedisContents> {
+  const client = createClient({ url, socket: { reconnectStrategy: false, connectTimeout: 2000 } });
+  // What is wrong is thrown by the calls below as well.
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    const counts: Record<string, number> = {};
+    const left: string[] = [];
+    for await (const keys of client.scanIterator({ COUNT: 1000 })) {
+      for (const key of keys) {
+        const { name, stays } = kindOf(key);
+        counts[name] = (counts[name] ?? 0) + 1;
+        if (stays === undefined && (await client.ttl(key)) === NEVER) left.push(key);
+      }
+    }
+    const memory = await client.info('memory');
+    return {
+      usedBytes: Number(/used_memory:(\d+)/.exec(memory)?.[1]),
+      counts,
+      left,
+      nodes: await client.zCard(`${KEY_PREFIX}nodes`),
+      channels: await client.pubSubChannels(),
+    };
+  } finally {
+    client.destroy();
+  }
+}
+
+/** Why keys of a kind stay. */
+export const staysBecause = (name: string) => KINDS.find((of) => of.name === name)?.stays;
+
+function kindOf(key: string): KeyKind {
+  const known = KINDS.find(({ pattern }) => pattern.test(key.slice(KEY_PREFIX.length)));
+  return known ?? { pattern: /./, name: 'unknown', stays: undefined };
+}
+
+function kind(name: string, pattern: RegExp, stays?: string): KeyKind {
+  return { name, pattern, stays };
+}

@@ -1,0 +1,194 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Accounts } from '../../src/accounts/accounts.ts';
+import { Redis } from '../../src/store/redis.ts';
+import { silentLog } from '../../test/support/gateway.ts';
+import { TestRedis } from '../../test/support/redis.ts';
+import { opusTone, sampleTone } from '../../test/support/sound.ts';
+import { checkClaims, type Claim, findGhosts, type Seen } from './claims.ts';
+import { inject, type World } from './faults.ts';
+import { Ledger } from './ledger.ts';
+import { SoakNodes } from './nodes.ts';
+import type { SoakOptions } from './options.ts';
+import { type PeerParts, type Persona, SoakPeer } from './peer.ts';
+import { type Fault, planFaults, planVisits, roomsFor } from './plan.ts';
+import { readRedis, type RedisContents } from './redis-keys.ts';
+import { Sampler } from './sampler.ts';
+import { Tally } from './tally.ts';
+
+export type SoakAccount = { id: number; apiKey: string };
+type InjectedFault = Fault & { startedMs: number; tookMs: number; what: string };
+
+/** What a soak has come to. */
+export type SoakResult = {
+  options: SoakOptions;
+  claims: Claim[];
+  faults: InjectedFault[];
+  sampler: Sampler;
+  tally: Tally;
+  redisAtStart: RedisContents;
+  redisAtEnd: RedisContents;
+};
+
+const ACCOUNTS = 3;
+const BURST_PEERS = 40;
+const BURST_STAYS_MS = 3000;
+const SAY_MS = 3000;
+/** A dead node is found after 3 s, by those that look every second. */
+const BURIED_AFTER_MS = 6000;
+const LOOK_EVERY_MS = 5000;
+
+/**
+ * Lets peers come and go, and breaks things, for as long as the options say; then sees what is left.
+ * @param say is told what happens
+ * @throws {Error} when it is interrupted
+ */
+export async function soak(
+  options: SoakOptions,
+  say: (line: string) => void,
+  signal: AbortSignal,
+): Promise<SoakResult> {
+  await using opened = new AsyncDisposableStack();
+  const dataDir = await mkdtemp(join(tmpdir(), 'partyline-soak-'));
+  opened.defer(() => rm(dataDir, { recursive: true, force: true }));
+  const redis = opened.adopt(await TestRedis.start(dataDir), (part) => part.kill());
+  const accounts = await createAccounts(redis.url);
+  const nodes = opened.adopt(
+    await SoakNodes.start(options.nodes, environmentOf(options, redis.url), say),
+    (part) => part.close(),
+  );
+  const sampler = opened.adopt(new Sampler(nodes, redis.url), (part) => part.close());
+  const redisAtStart = await readRedis(redis.url);
+  const ending = new AbortController();
+  opened.defer(() => ending.abort());
+  const parts = { nodes, ledger: new Ledger(), tally: new Tally(), ending: ending.signal };
+  const cast = await castPeers(options, accounts);
+  const peers = cast.map((persona) => new SoakPeer(persona, parts));
+  const runs = peers.map((peer, index) => peer.run(visitsOf(options, index)));
+  const burst = (fault: Fault) => {
+    runs.push(...burstOf(fault, cast, options, parts));
+  };
+  const world = { nodes, redis, ledger: parts.ledger, peers, burst };
+  const startMs = performance.now();
+  const faults = await injectAll(options, world, say, signal);
+  const leftMs = startMs + options.minutes * 60_000 - performance.now();
+  await delay(Math.max(0, leftMs), undefined, { signal });
+  ending.abort();
+  await Promise.all(runs);
+  say('everybody has left');
+  sampler.close();
+  await delay(options.resumeMs + BURIED_AFTER_MS, undefined, { signal });
+  const ghosts = await findGhosts(nodes, accounts, roomsFor(options.peers) / ACCOUNTS);
+  const seen = { options, accounts, redisUrl: redis.url, ...parts, sampler, ghosts };
+  const claims = await settle(seen, say, signal);
+  const redisAtEnd = await readRedis(redis.url);
+  return { options, claims, faults, sampler, tally: parts.tally, redisAtStart, redisAtEnd };
+}
+
+/** Looks until all claims hold, or the time for that is over. */
+async function settle(
+  seen: Seen,
+  say: (line: string) => void,
+  signal: AbortSignal,
+): Promise<Claim[]> {
+  const deadlineMs = performance.now() + seen.options.settleMs;
+  for (;;) {
+    const claims = await checkClaims(seen);
+    const open = claims.filter(({ isOk }) => !isOk).map(({ name, found }) => `${name}: ${found}`);
+    if (open.length === 0 || performance.now() > deadlineMs) return claims;
+    say(`not yet: ${open.join('; ')}`);
+    await delay(LOOK_EVERY_MS, undefined, { signal });
+  }
+}
+
+const environmentOf = ({ resumeMs }: SoakOptions, redisUrl: string) => ({
+  REDIS_URL: redisUrl,
+  DEMO_ACCOUNT: 'false',
+  LOG_LEVEL: 'warn',
+  RESUME_MS: String(resumeMs),
+  // Nobody is refused because the machine is busy: the load is to be the same from beginning to end.
+  OVERLOAD_LOOP_DELAY_MS: '0',
+  OVERLOAD_CPU_PERCENT: '0',
+});
+
+async function createAccounts(redisUrl: string): Promise<SoakAccount[]> {
+  const store = await Redis.connect({ url: redisUrl }, silentLog);
+  const accounts = new Accounts(store);
+  const created: SoakAccount[] = [];
+  while (created.length < ACCOUNTS) {
+    const { id } = await accounts.create({ name: 'Soak', email: 'soak@localhost', plan: 'pro' });
+    const { apiKey } = await accounts.addKey(id);
+    created.push({ id, apiKey });
+  }
+  await store.close();
+  return created;
+}
+
+const visitsOf = ({ seed, nodes, peers, resumeMs }: SoakOptions, index: number) =>
+  planVisits(seed * 1_000_003 + index, {
+    nodes,
+    rooms: Math.ceil(roomsFor(peers) / ACCOUNTS),
+    resumeMs,
+  });
+
+/** Who takes part: mostly legacy clients, which hear in different ways, and a few browsers. */
+async function castPeers({ peers }: SoakOptions, accounts: SoakAccount[]): Promise<Persona[]> {
+  const opus = await opusTone(440, 0.3, SAY_MS);
+  const pcm = sampleTone({ codec: 'pcm_s16le', rateHz: 16_000, channels: 1 }, 440, 0.3, SAY_MS);
+  return Array.from({ length: peers }, (_, index) => {
+    const isBrowser = index % 20 === 0;
+    const isPcm = index % 5 === 1;
+    const audio = isPcm ? 'pcm_s16le;rate=16000;channels=1' : 'opus';
+    return {
+      name: `peer ${index}`,
+      account: accounts[index % accounts.length]!,
+      isBrowser,
+      query: { audio, delivery: index % 5 === 2 ? 'forward' : 'mix' },
+      sound: isPcm ? pcm : opus,
+    };
+  });
+}
+
+/** Many who come at the same moment; half of them are cut off. */
+function burstOf(fault: Fault, cast: Persona[], options: SoakOptions, parts: PeerParts) {
+  return Array.from({ length: BURST_PEERS }, (_, index) => {
+    const like = cast[index % cast.length]!;
+    const name = `burst ${Math.round(fault.atMs)} ${index}`;
+    const peer = new SoakPeer({ ...like, name, isBrowser: false }, parts);
+    const ends = index % 2 === 0 ? 'close' : 'vanish';
+    return peer.run([
+      {
+        awayMs: 0,
+        node: index % options.nodes,
+        comes: 'anew',
+        room: 'room 0',
+        isRoomInQuery: true,
+        acts: [{ type: 'idle', ms: BURST_STAYS_MS }],
+        ends,
+      },
+    ]);
+  });
+}
+
+/** One after the other, each when its time has come. */
+async function injectAll(
+  { minutes, seed, peers, nodes, faults: kinds }: SoakOptions,
+  world: World,
+  say: (line: string) => void,
+  signal: AbortSignal,
+): Promise<InjectedFault[]> {
+  const startMs = performance.now();
+  const injected: InjectedFault[] = [];
+  for (const fault of planFaults({ seed, durationMs: minutes * 60_000, peers, nodes, kinds })) {
+    const waitMs = startMs + fault.atMs - performance.now();
+    await delay(Math.max(0, waitMs), undefined, { signal });
+    const startedMs = performance.now() - startMs;
+    const what = await inject(fault, world).catch((reason: Error) => `not done: ${reason.message}`);
+    const tookMs = performance.now() - startMs - startedMs;
+    injected.push({ ...fault, startedMs, tookMs, what });
+    say(`${(startedMs / 1000).toFixed(1)} s: ${fault.kind}, ${what}`);
+  }
+  return injected;
+}

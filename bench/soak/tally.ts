@@ -1,0 +1,17 @@
+/** Counts of what happened, by name. */
+export class Tally {
+  readonly #counts = new Map<string, number>();
+
+  add(name: string): void {
+    this.#counts.set(name, this.of(name) + 1);
+  }
+
+  of(name: string): number {
+    return this.#counts.get(name) ?? 0;
+  }
+
+  /** By name. */
+  entries(): [string, number][] {
+    return [...this.#counts].toSorted(([one], [other]) => (one < other ? -1 : 1));
+  }
+}
