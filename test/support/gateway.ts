@@ -11,12 +11,17 @@ export type TestGateway = App & { apiKey: string };
 /** A log that says nothing, for parts that are opened without a gateway. */
 export const silentLog = Fastify().log;
 
-/** Each test file runs in a process of its own, so its media workers need ports of their own. */
-let nextRtcPort = 12_000 + (process.pid % 1000) * 18;
+/**
+ * Each test file runs in a process of its own, so its media workers need ports of their own: above those that the kernel
+ * hands out, and apart from those that gateways take for other ends.
+ */
+const FIRST_RTC_PORT = 61_000;
+let nextRtcPort = FIRST_RTC_PORT + (process.pid % 220) * 20;
 
 /** A WebRTC port, with the one after it, that no other gateway of the tests has. */
 export function freeRtcPort(): number {
   nextRtcPort += 2;
+  if (nextRtcPort > 65_500) nextRtcPort = FIRST_RTC_PORT;
   return nextRtcPort;
 }
 
