@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
 import type { FrameClock } from '../audio/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
@@ -17,7 +16,8 @@ import type {
   ServerMessage,
 } from '../protocol/messages.ts';
 import type { AudioFortunes, Peer, RoomProducer } from './peer.ts';
-import { PartylineError } from '../protocol/errors.ts';
+import { RemotePeers } from './remote-peers.ts';
+import { RoomMedia } from './room-media.ts';
 import { Roster } from './roster.ts';
 import { SpeakingReporter } from './speaking-reporter.ts';
 
@@ -40,8 +40,6 @@ export type RoomParts = {
   talkHoldMs: number;
 };
 
-const FIRST_RETRY_MS = 100;
-const LONGEST_RETRY_MS = 5000;
 const JITTER_BUFFER_LIMITS = { minMs: 5, maxMs: 200 };
 
 /** Whose room it is, and what it is called. */
@@ -64,7 +62,6 @@ export type PeerState = {
  */
 export class Room {
   readonly log: FastifyBaseLogger;
-  readonly #pool: MediaWorkerPool;
   readonly clock: FrameClock;
   readonly mixer: Mixer;
   readonly #downlink: Downlink;
@@ -73,12 +70,9 @@ export class Room {
   /** Of this node. */
   readonly #peers = new Map<string, Peer>();
   readonly #browsers = new Set<Peer>();
-  /** Of other nodes: node → name → peer. */
-  readonly #remotePeers = new Map<string, Map<string, PlacedPeer>>();
+  readonly #remotePeers = new RemotePeers(this.#roster);
   /** Of this node, those whose connections are lost, and whose places are kept. */
   readonly #suspended = new Set<Peer>();
-  /** Places that other nodes keep for peers who have come back elsewhere: place → node. */
-  readonly #superseded = new Map<string, string>();
   /** Producers of other nodes, on this node's router: id → name. */
   readonly #remoteProducers = new Map<string, string>();
   /** By id; of every node. */
@@ -86,15 +80,12 @@ export class Room {
   readonly place: RoomPlace;
   readonly #parts: Pick<RoomParts, 'meterPeer' | 'onJoined' | 'onLeft'>;
   readonly #stopMetering = new Map<Peer, () => void>();
-  /** Undefined between the death of a media worker and the opening of a router on another. */
-  #router: RoomRouter | undefined;
+  /** Both are there once the room is open. */
+  #media!: RoomMedia;
   #link!: RoomLink;
-  #replacing: Promise<RoomRouter> | undefined;
-  readonly #closing = new AbortController();
 
   private constructor(parts: RoomParts & RoomPlace) {
     this.log = parts.log;
-    this.#pool = parts.pool;
     this.clock = parts.clock;
     this.place = { accountId: parts.accountId, name: parts.name };
     this.#parts = parts;
@@ -123,7 +114,7 @@ export class Room {
     const room = new Room(parts);
     const { accountId, name, log } = parts;
     const opened = await Promise.allSettled([
-      parts.pool.openRouter(() => room.#mediaLost()).then((router) => (room.#router = router)),
+      RoomMedia.open(parts.pool, log, room.#mediaEvents).then((media) => (room.#media = media)),
       parts.cluster
         .openRoom(accountId, name, room.#linkEvents, log)
         .then((link) => (room.#link = link)),
@@ -133,19 +124,18 @@ export class Room {
       room.close();
       throw failed.reason;
     }
-    room.#link.setRouter(room.#router);
+    if (room.#media.isThere) room.#link.setRouter(room.router);
     return room;
   }
 
   /** @throws {PartylineError} `media_lost` while it is being replaced */
   get router(): RoomRouter {
-    if (this.#router) return this.#router;
-    throw new PartylineError('media_lost', 'The media worker of the room died.');
+    return this.#media.router;
   }
 
   /** The router, as soon as there is one. */
-  async readyRouter(): Promise<RoomRouter> {
-    return this.#router ?? (await this.#replacing) ?? this.router;
+  readyRouter(): Promise<RoomRouter> {
+    return this.#media.readyRouter();
   }
 
   /** Everybody in the room but `self`, on whatever node. */
@@ -182,7 +172,7 @@ export class Room {
       this.mixer.addSpeaker(name, this.speakerOf(name));
     }
     this.#joined(this.#roster.enter(name, kind, peer));
-    this.#supersede(name);
+    this.#remotePeers.supersede(name);
     this.#link.setPeer(name, kind, randomUUID(), false);
     this.#parts.onJoined(this.place.accountId, this.place.name, name, kind);
   }
@@ -192,7 +182,7 @@ export class Room {
     if (this.#peers.get(peer.name) !== peer) return;
     this.#stopMetering.get(peer)?.();
     this.#suspended.add(peer);
-    if (this.#isElsewhere(peer.name)) peer.displaced();
+    if (this.#remotePeers.isConnected(peer.name)) peer.displaced();
     else this.#link.setPeer(peer.name, peer.kind, randomUUID(), true);
   }
 
@@ -238,7 +228,7 @@ export class Room {
 
   /** What is sent to the router is heard by somebody. */
   get isRouted(): boolean {
-    return (this.#browsers.size > 0 || this.#link.isShared) && this.#router !== undefined;
+    return (this.#browsers.size > 0 || this.#link.isShared) && this.#media.isThere;
   }
 
   /** Makes what a browser produces heard by everybody else; resolves when the WebSocket peers will not miss a packet. */
@@ -266,12 +256,11 @@ export class Room {
   }
 
   close(): void {
-    this.#closing.abort();
     this.#speaking.close();
     this.mixer.close();
+    this.#media?.close();
     // It tells the others by itself; whoever closes the cluster waits for that.
     void this.#link?.close();
-    this.#router?.close();
   }
 
   #meter(peer: Peer): void {
@@ -282,28 +271,11 @@ export class Room {
   /** What the other nodes have in the room. */
   readonly #linkEvents = {
     onPeers: (node: string, peers: PlacedPeer[], reasons: ReadonlyMap<string, LeaveReason>) => {
-      const before = this.#remotePeers.get(node) ?? new Map<string, PlacedPeer>();
-      const now = new Map(
-        peers
-          .filter(({ place, away }) => !(away && this.#superseded.has(place)))
-          .map((peer) => [peer.peer, peer]),
-      );
-      const places = new Set(peers.map(({ place }) => place));
-      for (const [place, of] of this.#superseded) {
-        if (of === node && !places.has(place)) this.#superseded.delete(place);
-      }
-      if (now.size > 0) this.#remotePeers.set(node, now);
-      else this.#remotePeers.delete(node);
-      for (const { peer, kind, away } of now.values()) {
-        this.#joined(this.#roster.enter(peer, kind, node));
-        if (away) continue;
-        this.#supersede(peer, node);
-        const own = this.#peers.get(peer);
-        if (own && this.#suspended.has(own)) own.displaced();
-      }
-      for (const name of before.keys()) {
-        if (now.has(name)) continue;
-        this.#left(this.#roster.leave(name, node), reasons.get(name) ?? 'closed');
+      const { joined, left } = this.#remotePeers.update(node, peers, reasons);
+      for (const peer of joined) this.#joined(peer);
+      for (const { peer, reason } of left) this.#left(peer, reason);
+      for (const peer of this.#suspended) {
+        if (this.#remotePeers.isConnected(peer.name)) peer.displaced();
       }
     },
     onProducer: (name: string, id: string) => {
@@ -317,22 +289,6 @@ export class Room {
       if (producer) this.#removeProducer(producer);
     },
   };
-
-  /** Whether the peer has a connection to another node. */
-  #isElsewhere(name: string): boolean {
-    return [...this.#remotePeers.values()].some((peers) => peers.get(name)?.away === false);
-  }
-
-  /** The peer is there with a connection: what other nodes keep for it is of no use any more. */
-  #supersede(name: string, node?: string): void {
-    for (const [other, peers] of this.#remotePeers) {
-      const place = peers.get(name);
-      if (other === node || !place?.away) continue;
-      this.#superseded.set(place.place, other);
-      peers.delete(name);
-      this.#roster.leave(name, other);
-    }
-  }
 
   /** Who is on its way from one node to the other is heard from here until it has left here. */
   async #hearProducer(name: string, id: string): Promise<void> {
@@ -375,38 +331,18 @@ export class Room {
     this.#broadcast({ type: 'peer_left', peer: name, speaker, reason }, name);
   }
 
-  /** The media worker died: a router on another takes its place, and everybody is told. */
-  #mediaLost(): void {
-    this.#router = undefined;
-    if (this.#closing.signal.aborted) return;
-    this.log.warn('the media worker of the room died');
-    this.#downlink.clear();
-    this.#producers.clear();
-    this.#link?.setRouter(undefined);
-    this.#replacing = this.#replaceRouter();
-    // Its only fault is that the room was closed.
-    this.#replacing.catch(() => {});
-  }
-
-  /** Media workers may die one after the other: tried again, ever more seldom, for as long as there is a room. */
-  async #replaceRouter(): Promise<RoomRouter> {
-    const { signal } = this.#closing;
-    for (let waitMs = FIRST_RETRY_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_RETRY_MS)) {
-      try {
-        const router = await this.#pool.openRouter(() => this.#mediaLost());
-        if (signal.aborted) router.close();
-        signal.throwIfAborted();
-        this.#router = router;
-        this.#link?.setRouter(router);
-        for (const peer of this.#peers.values()) peer.mediaRestarted();
-        return router;
-      } catch (fault) {
-        signal.throwIfAborted();
-        this.log.warn({ err: fault }, 'the room has no media worker yet');
-        await delay(waitMs, undefined, { signal });
-      }
-    }
-  }
+  /** Everything that was on a media worker which died comes anew on another; what is said over WebSockets does not need it. */
+  readonly #mediaEvents = {
+    onLost: () => {
+      this.#downlink.clear();
+      this.#producers.clear();
+      this.#link?.setRouter(undefined);
+    },
+    onReplaced: (router: RoomRouter) => {
+      this.#link?.setRouter(router);
+      for (const peer of this.#peers.values()) peer.mediaRestarted();
+    },
+  };
 
   #broadcast(message: ServerMessage, except?: string): void {
     for (const peer of this.#peers.values()) if (peer.name !== except) peer.notify(message);

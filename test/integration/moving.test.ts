@@ -121,7 +121,7 @@ class LegacyClient {
   }
 }
 
-const PACKET_MS = 60;
+const PACKET_MS = 120;
 
 test('three nodes are restarted one after the other under 100 peers: each is heard again within 2 s', async () => {
   const cluster = await openCluster({ DRAIN_MS: '500' });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { LinkWatch } from '../../src/cluster/link-watch.ts';
 import { Seal } from '../../src/cluster/seal.ts';
+import { RemotePeers } from '../../src/rooms/remote-peers.ts';
 import { Roster } from '../../src/rooms/roster.ts';
 
 describe('Seal', () => {
@@ -64,6 +65,50 @@ describe('Roster', () => {
     expect(roster.others('')).toMatchObject([{ kind: 'webrtc' }]);
     roster.leave('alice', 'node b');
     expect(roster.others('')).toMatchObject([{ kind: 'websocket' }]);
+  });
+});
+
+describe('RemotePeers', () => {
+  const none = new Map();
+  const placed = (peer: string, place: string, away = false) =>
+    ({ peer, kind: 'websocket', place, away }) as const;
+  const namesOf = (peers: { peer: string }[]) => peers.map(({ peer }) => peer);
+
+  test('what a node says is compared with what it said before', () => {
+    const remote = new RemotePeers(new Roster());
+    const first = remote.update('a', [placed('alice', '1'), placed('bob', '2')], none);
+    expect(namesOf(first.joined)).toEqual(['alice', 'bob']);
+    const second = remote.update('a', [placed('bob', '2')], new Map([['alice', 'left']]));
+    expect(second).toMatchObject({
+      joined: [],
+      left: [{ peer: { peer: 'alice' }, reason: 'left' }],
+    });
+    const third = remote.update('a', [], none);
+    expect(third).toMatchObject({ left: [{ peer: { peer: 'bob' }, reason: 'closed' }] });
+  });
+
+  test('a peer that comes back on another node is not seen to leave, nor to join', () => {
+    const remote = new RemotePeers(new Roster());
+    remote.update('a', [placed('alice', '1')], none);
+    expect(remote.update('a', [placed('alice', '2', true)], none)).toEqual({
+      joined: [],
+      left: [],
+    });
+    expect(remote.isConnected('alice')).toBe(false);
+    expect(remote.update('b', [placed('alice', '3')], none)).toEqual({ joined: [], left: [] });
+    expect(remote.isConnected('alice')).toBe(true);
+    expect(remote.update('a', [], none)).toEqual({ joined: [], left: [] });
+  });
+
+  test('a kept place whose peer was elsewhere since is good for nothing, however often it is read', () => {
+    const remote = new RemotePeers(new Roster());
+    remote.update('a', [placed('alice', '2', true)], none);
+    remote.update('b', [placed('alice', '3')], none);
+    const gone = remote.update('b', [], none);
+    expect(namesOf(gone.left.map(({ peer }) => peer))).toEqual(['alice']);
+    expect(remote.update('a', [placed('alice', '2', true)], none).joined).toEqual([]);
+    const again = remote.update('a', [placed('alice', '4', true)], none);
+    expect(namesOf(again.joined)).toEqual(['alice']);
   });
 });
 

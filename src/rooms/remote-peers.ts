@@ -1,0 +1,77 @@
+import type { PlacedPeer } from '../cluster/room-state.ts';
+import type { LeaveReason, PeerDescription } from '../protocol/messages.ts';
+import type { Roster } from './roster.ts';
+
+/** What a node's word of its peers has changed, as those in the room see it. */
+export type RosterChanges = {
+  joined: PeerDescription[];
+  left: { peer: PeerDescription; reason: LeaveReason }[];
+};
+
+/**
+ * Who is in a room on other nodes. A place that a node keeps for a peer whose connection is lost is worth nothing any more
+ * once the peer has a connection elsewhere. Pure.
+ */
+export class RemotePeers {
+  readonly #roster: Roster;
+  /** Node → name → peer. */
+  readonly #peers = new Map<string, Map<string, PlacedPeer>>();
+  /** Kept places whose peers have come back elsewhere: place → the node that keeps it. */
+  readonly #superseded = new Map<string, string>();
+
+  constructor(roster: Roster) {
+    this.#roster = roster;
+  }
+
+  /**
+   * Takes all who are in the room on a node; none, if it has left or died.
+   * @param reasons why some have left, as far as the node has said
+   */
+  update(
+    node: string,
+    peers: PlacedPeer[],
+    reasons: ReadonlyMap<string, LeaveReason>,
+  ): RosterChanges {
+    this.#forgetSuperseded(node, peers);
+    const before = this.#peers.get(node) ?? new Map<string, PlacedPeer>();
+    const isGood = ({ place, away }: PlacedPeer) => !(away && this.#superseded.has(place));
+    const now = new Map(peers.filter(isGood).map((peer) => [peer.peer, peer]));
+    if (now.size > 0) this.#peers.set(node, now);
+    else this.#peers.delete(node);
+    const changes: RosterChanges = { joined: [], left: [] };
+    for (const { peer: name, kind, away } of now.values()) {
+      const joined = this.#roster.enter(name, kind, node);
+      if (joined) changes.joined.push(joined);
+      if (!away) this.supersede(name, node);
+    }
+    for (const name of before.keys()) {
+      if (now.has(name)) continue;
+      const peer = this.#roster.leave(name, node);
+      if (peer) changes.left.push({ peer, reason: reasons.get(name) ?? 'closed' });
+    }
+    return changes;
+  }
+
+  /** Whether a peer has a connection to another node. */
+  isConnected(name: string): boolean {
+    return [...this.#peers.values()].some((peers) => peers.get(name)?.away === false);
+  }
+
+  /** A peer has a connection, to `node` or this one: what others keep for it is given up. */
+  supersede(name: string, node?: string): void {
+    for (const [other, peers] of this.#peers) {
+      const place = peers.get(name);
+      if (other === node || !place?.away) continue;
+      this.#superseded.set(place.place, other);
+      peers.delete(name);
+      this.#roster.leave(name, other);
+    }
+  }
+
+  #forgetSuperseded(node: string, peers: PlacedPeer[]): void {
+    const places = new Set(peers.map(({ place }) => place));
+    for (const [place, keeper] of this.#superseded) {
+      if (keeper === node && !places.has(place)) this.#superseded.delete(place);
+    }
+  }
+}

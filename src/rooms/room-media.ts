@@ -1,0 +1,92 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { FastifyBaseLogger } from 'fastify';
+import type { MediaWorkerPool } from '../media/media-worker-pool.ts';
+import type { RoomRouter } from '../media/room-router.ts';
+import { PartylineError } from '../protocol/errors.ts';
+
+export type RoomMediaEvents = {
+  /** The media worker died, and what the room had there with it. */
+  onLost: () => void;
+  /** There is a router on another. */
+  onReplaced: (router: RoomRouter) => void;
+};
+
+const FIRST_RETRY_MS = 100;
+const LONGEST_RETRY_MS = 5000;
+
+/** The router of a room: when its media worker dies, another one on another. */
+export class RoomMedia {
+  readonly #pool: MediaWorkerPool;
+  readonly #log: FastifyBaseLogger;
+  readonly #events: RoomMediaEvents;
+  /** Undefined between the death of a media worker and the opening of a router on another. */
+  #router: RoomRouter | undefined;
+  #replacing: Promise<RoomRouter> | undefined;
+  readonly #closing = new AbortController();
+
+  private constructor(pool: MediaWorkerPool, log: FastifyBaseLogger, events: RoomMediaEvents) {
+    this.#pool = pool;
+    this.#log = log;
+    this.#events = events;
+  }
+
+  /** @throws {Error} if no media worker can open a router */
+  static async open(
+    pool: MediaWorkerPool,
+    log: FastifyBaseLogger,
+    events: RoomMediaEvents,
+  ): Promise<RoomMedia> {
+    const media = new RoomMedia(pool, log, events);
+    media.#router = await pool.openRouter(() => media.#lost());
+    return media;
+  }
+
+  get isThere(): boolean {
+    return this.#router !== undefined;
+  }
+
+  /** @throws {PartylineError} `media_lost` while it is being replaced */
+  get router(): RoomRouter {
+    if (this.#router) return this.#router;
+    throw new PartylineError('media_lost', 'The media worker of the room died.');
+  }
+
+  /** The router, as soon as there is one. */
+  async readyRouter(): Promise<RoomRouter> {
+    return this.#router ?? (await this.#replacing) ?? this.router;
+  }
+
+  close(): void {
+    this.#closing.abort();
+    this.#router?.close();
+  }
+
+  #lost(): void {
+    this.#router = undefined;
+    if (this.#closing.signal.aborted) return;
+    this.#log.warn('the media worker of the room died');
+    this.#events.onLost();
+    this.#replacing = this.#replace();
+    // Its only fault is that the room was closed.
+    this.#replacing.catch(() => {});
+  }
+
+  /** Media workers may die one after the other: tried again, ever more seldom, for as long as there is a room. */
+  async #replace(): Promise<RoomRouter> {
+    const { signal } = this.#closing;
+    for (let waitMs = FIRST_RETRY_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_RETRY_MS)) {
+      try {
+        const router = await this.#pool.openRouter(() => this.#lost());
+        if (signal.aborted) router.close();
+        signal.throwIfAborted();
+        this.#router = router;
+        this.#events.onReplaced(router);
+        return router;
+      } catch (fault) {
+        signal.throwIfAborted();
+        this.#log.warn({ err: fault }, 'the room has no media worker yet');
+        await delay(waitMs, undefined, { signal });
+      }
+    }
+  }
+}
