@@ -80,7 +80,8 @@ export async function soak(
   say('everybody has left');
   sampler.close();
   await delay(options.resumeMs + BURIED_AFTER_MS, undefined, { signal });
-  const ghosts = await findGhosts(nodes, accounts, roomsFor(options.peers) / ACCOUNTS);
+  const rooms = Math.ceil(roomsFor(options.peers) / ACCOUNTS);
+  const ghosts = await findGhosts(nodes, accounts, rooms).catch(({ message }: Error) => [message]);
   const seen = { options, accounts, redisUrl: redis.url, ...parts, sampler, ghosts };
   const claims = await settle(seen, say, signal);
   const redisAtEnd = await readRedis(redis.url);
@@ -95,13 +96,21 @@ async function settle(
 ): Promise<Claim[]> {
   const deadlineMs = performance.now() + seen.options.settleMs;
   for (;;) {
-    const claims = await checkClaims(seen);
+    const claims = await checkClaims(seen).catch((reason: Error) => [unanswered(reason)]);
     const open = claims.filter(({ isOk }) => !isOk).map(({ name, found }) => `${name}: ${found}`);
     if (open.length === 0 || performance.now() > deadlineMs) return claims;
     say(`not yet: ${open.join('; ')}`);
     await delay(LOOK_EVERY_MS, undefined, { signal });
   }
 }
+
+/** A node that does not answer in the end is a result as well. */
+const unanswered = ({ message }: Error): Claim => ({
+  name: 'all nodes and Redis answer',
+  expected: 'an answer',
+  found: message,
+  isOk: false,
+});
 
 const environmentOf = ({ resumeMs }: SoakOptions, redisUrl: string) => ({
   REDIS_URL: redisUrl,

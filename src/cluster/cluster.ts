@@ -27,6 +27,8 @@ export class Cluster {
   readonly #settings: ClusterSettings;
   /** By key; those that have been closed stay until the others know. */
   readonly #links = new Map<string, RoomLink>();
+  /** Rooms were closed in which peers have places yet, as this node goes away. */
+  #keepsPlaces = false;
   #version = 0;
 
   private constructor(
@@ -100,6 +102,7 @@ export class Cluster {
       },
       events,
       () => {
+        this.#keepsPlaces ||= link.keepsPlaces;
         if (this.#links.get(key) === link) this.#links.delete(key);
       },
     );
@@ -116,7 +119,7 @@ export class Cluster {
   /** Leaves. Places that are kept in rooms stay there for so long, for those who come back on another node. */
   async close(keptForMs: number): Promise<void> {
     const links = [...this.#links.values()];
-    const keepsPlaces = links.some((link) => link.keepsPlaces);
+    const keepsPlaces = this.#keepsPlaces || links.some((link) => link.keepsPlaces);
     await Promise.all(links.map((link) => link.close()));
     for (const link of links) link.abandon();
     await this.#nodes.close(keepsPlaces ? keptForMs : 0);

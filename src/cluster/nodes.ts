@@ -24,16 +24,19 @@ local time = redis.call('TIME')
 redis.call('ZADD', KEYS[1], time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[2], ARGV[1])
 `;
 
-/** ARGV: node, the heartbeat with which it was found dead. KEYS[2]: its traces. Returns 0 if it lives after all. */
-const BURY = `
-local heartbeat = redis.call('ZSCORE', KEYS[1], ARGV[1])
-if not heartbeat then return 1 end
-if heartbeat ~= ARGV[2] then return 0 end
+/** KEYS[2]: traces of the node. ARGV: node. */
+const CLEAR = `
 for _, key in ipairs(redis.call('SMEMBERS', KEYS[2])) do redis.call('HDEL', key, ARGV[1]) end
 redis.call('DEL', KEYS[2])
 redis.call('ZREM', KEYS[1], ARGV[1])
 return 1
 `;
+
+/** The same of a dead node. ARGV: node, the heartbeat with which it was found dead. Returns 0 if it lives after all. */
+const BURY = `
+local heartbeat = redis.call('ZSCORE', KEYS[1], ARGV[1])
+if heartbeat and heartbeat ~= ARGV[2] then return 0 end
+${CLEAR}`;
 
 /** What a node is told of the others, and of itself. */
 export type NodesEvents = {
@@ -85,15 +88,16 @@ export class Nodes {
     return new Set([this.id, ...known.filter((node) => !this.#seen.get(node)?.hasDeparted)]);
   }
 
-  /** Ends the heartbeat. What this node has left in Redis stands for so long yet, as if it lived. */
+  /** Ends the heartbeat. What this node has left in Redis stands for so long yet, as if it lived; if for no time, it goes. */
   async close(lastsMs = 0): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const options = { keys: [NODES], arguments: [this.id, String(lastsMs - DEAD_AFTER_MS)] };
+    const options = {
+      keys: [NODES, traceKeyOf(this.id)],
+      arguments: [this.id, String(lastsMs - DEAD_AFTER_MS)],
+    };
     try {
-      await this.#redis.run((client) =>
-        lastsMs > 0 ? client.eval(DEPART, options) : client.zRem(NODES, this.id),
-      );
+      await this.#redis.run((client) => client.eval(lastsMs > 0 ? DEPART : CLEAR, options));
     } catch (fault) {
       this.#log.warn(
         { err: fault },

@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest';
+import { Cluster } from '../../src/cluster/cluster.ts';
 import type { TestClient } from '../support/client.ts';
-import { eventually } from '../support/gateway.ts';
+import { eventually, silentLog } from '../support/gateway.ts';
+import type { TestRedis } from '../support/redis.ts';
 import { opusTone, peakHz, play, lastSecondOf } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
-const { openNodes, enter } = useStack();
+const { openNodes, openRedis, openStore, enter } = useStack();
 
 const typesOf = ({ messages }: TestClient) => messages.map(({ type }) => type);
 
@@ -34,4 +36,48 @@ test('what is said on one node is heard on the other from its first packet, and 
   }
   expect(peakHz(await lastSecondOf(bob))).toBe(1000);
   expect(alice.frames).toEqual([]);
+});
+
+/** A node without media, which has one room. */
+async function openBareNode(redis: TestRedis) {
+  const pipes = {
+    listenIp: '127.0.0.1',
+    announcedAddress: '',
+    portRange: { min: 20000, max: 29999 },
+  };
+  const cluster = await Cluster.open(await openStore(redis), { clusterKey: '', pipes }, silentLog);
+  const events = { onPeers: () => {}, onProducer: async () => {}, onProducerClosed: () => {} };
+  return { cluster, link: await cluster.openRoom(1, 'a', events, silentLog) };
+}
+
+test('places that a node leaves stay as long as they are kept, even if their room was closed before it', async () => {
+  const redis = await openRedis();
+  const store = await openStore(redis);
+  const places = () => store.run((client) => client.exists('partyline:room:1:a'));
+  const { cluster, link } = await openBareNode(redis);
+  const other = await openBareNode(redis);
+  link.setPeer('alice', 'websocket', 'a place', true);
+  await link.close();
+  await cluster.close(5000);
+  await new Promise((resolve) => setTimeout(resolve, 4000));
+  expect(await places()).toBe(1);
+  await eventually('they have gone', async () => (await places()) === 0, 8000);
+  await other.cluster.close(0);
+});
+
+test('a node that keeps no places leaves nothing, even if it had not told that its peers had gone', async () => {
+  const redis = await openRedis();
+  const store = await openStore(redis);
+  const { cluster, link } = await openBareNode(redis);
+  link.setPeer('alice', 'websocket', 'a place', false);
+  await eventually(
+    'it is told',
+    async () => (await store.run((client) => client.exists('partyline:room:1:a'))) === 1,
+  );
+  link.removePeer('alice', 'left');
+  link.abandon();
+  await cluster.close(0);
+  expect(await store.run((client) => client.keys('partyline:*'))).toEqual([
+    'partyline:cluster_key',
+  ]);
 });
