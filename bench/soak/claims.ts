@@ -29,7 +29,7 @@ export type Seen = {
   ghosts: string[];
 };
 
-/** Threads that mix and those of Node itself come and go; each holds some. */
+/** A process that has worked holds 5 more than one that has just started, however long it has. */
 const DESCRIPTOR_TOLERANCE = 6;
 const RESOURCE_TOLERANCE = 3;
 /** The allocator keeps what it once had; more than this from the second third to the last is growth. */

@@ -22,7 +22,7 @@ const RESUME_MS = 15_000;
 
 export const USAGE = `Usage: npm run soak -- [options]
   --minutes T      how long peers come and go (30)
-  --peers N        at once (200)
+  --peers N        who come and go (200); about four fifths are connected at a time
   --nodes N        gateway processes on one Redis (2); the first is never killed, so that its memory can be watched
   --seed N         of the plan: who does what, and which fault comes when (1)
   --faults LIST    by comma, "none" for none (all):
