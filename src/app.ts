@@ -1,9 +1,4 @@
-import type { AddressInfo } from 'node:net';
-import { readFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
-import fastifyStatic from '@fastify/static';
-import fastifyWebsocket from '@fastify/websocket';
-import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify';
+import type { FastifyBaseLogger } from 'fastify';
 import type { Settings } from '../config/settings.ts';
 import { Accounts } from './accounts/accounts.ts';
 import { Authenticator } from './accounts/authenticator.ts';
@@ -13,6 +8,7 @@ import { registerAdminRoutes } from './http/admin-routes.ts';
 import { asRestServer, registerApiDocs } from './http/api-docs.ts';
 import { registerOperatorRoutes } from './http/operator-routes.ts';
 import { RestGuard } from './http/rest.ts';
+import { newServer, registerPlugins, urlOf } from './http/server.ts';
 import { registerTokenRoute } from './http/token-route.ts';
 import { registerUsageRoute } from './http/usage-route.ts';
 import { type DemoAccount, openDemoAccount } from './accounts/demo-account.ts';
@@ -50,18 +46,6 @@ import { watchAccounts } from './signaling/account-watch.ts';
 import { Arrivals } from './signaling/arrivals.ts';
 import { KeptPlaces } from './signaling/kept-places.ts';
 import { kick } from './signaling/kick.ts';
-
-/** ws itself closes with 1009 beyond this; up to here the session does, with a word of why. */
-const MAX_PAYLOAD_BYTES = 1 << 20;
-/** `closeTimeout`: how long a client may take to answer a close before its socket is cut, in ms. */
-const webSocketOptions = {
-  maxPayload: MAX_PAYLOAD_BYTES,
-  perMessageDeflate: false,
-  closeTimeout: 3000,
-};
-
-/** A name of 128 characters, each percent-encoded as four bytes. */
-const MAX_PARAM_LENGTH = 128 * 4 * 3;
 
 /** A running gateway. */
 export type App = {
@@ -201,15 +185,7 @@ async function openParts(
     }),
     (part) => part.close(),
   );
-  await server.register(fastifyWebsocket, {
-    options: webSocketOptions,
-    preClose: () => sessions.drain(),
-  });
-  await server.register(fastifyStatic, {
-    root: fileURLToPath(new URL('../build/web', import.meta.url)),
-    // The files of /admin are relative to /admin/.
-    redirect: true,
-  });
+  await registerPlugins(server, () => sessions.drain());
   registerProblems(server);
   await registerApiDocs(server);
   const rest = asRestServer(server);
@@ -364,31 +340,4 @@ function openReporter(
     const [session] = sessions.of(accountId);
     if (session) quota.update(accountId, session.account.plan, monthMs, wallMs);
   });
-}
-
-/** Requests are logged by path only: the query of `/ws` holds the API key. */
-async function newServer(settings: Settings, name?: string): Promise<FastifyInstance> {
-  const { LOG_LEVEL: level, TLS_CERT: cert, TLS_KEY: key, TRUST_PROXY: trustProxy } = settings;
-  const https = cert === '' ? null : { cert: await readFile(cert), key: await readFile(key) };
-  return Fastify({
-    https,
-    trustProxy: trustProxy === '' ? false : trustProxy,
-    logger: {
-      level,
-      ...(name && { name }),
-      serializers: {
-        req: ({ method, url, ip }) => ({ method, path: url.split('?')[0], ip }),
-      },
-    },
-    forceCloseConnections: true,
-    routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
-  });
-}
-
-/** Where a person on this machine can open it. */
-function urlOf(server: FastifyInstance, { HOST: host, TLS_CERT: cert }: Settings): string {
-  const scheme = cert === '' ? 'http' : 'https';
-  const { port } = server.server.address() as AddressInfo;
-  const name = host === '0.0.0.0' || host === '::' ? 'localhost' : host;
-  return `${scheme}://${name.includes(':') ? `[${name}]` : name}:${port}`;
 }

@@ -1,0 +1,65 @@
+import { readFile } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import fastifyStatic from '@fastify/static';
+import fastifyWebsocket from '@fastify/websocket';
+import Fastify, { type FastifyInstance } from 'fastify';
+import type { Settings } from '../../config/settings.ts';
+
+/** ws itself closes with 1009 beyond this; up to here the session does, with a word of why. */
+const MAX_PAYLOAD_BYTES = 1 << 20;
+/** `closeTimeout`: how long a client may take to answer a close before its socket is cut, in ms. */
+const webSocketOptions = {
+  maxPayload: MAX_PAYLOAD_BYTES,
+  perMessageDeflate: false,
+  closeTimeout: 3000,
+};
+
+/** A name of 128 characters, each percent-encoded as four bytes. */
+const MAX_PARAM_LENGTH = 128 * 4 * 3;
+
+/** Requests are logged by path only: the query of `/ws` holds the API key. */
+export async function newServer(settings: Settings, name?: string): Promise<FastifyInstance> {
+  const { LOG_LEVEL: level, TLS_CERT: cert, TLS_KEY: key, TRUST_PROXY: trustProxy } = settings;
+  const https = cert === '' ? null : { cert: await readFile(cert), key: await readFile(key) };
+  return Fastify({
+    https,
+    trustProxy: trustProxy === '' ? false : trustProxy,
+    logger: {
+      level,
+      ...(name && { name }),
+      serializers: {
+        req: ({ method, url, ip }) => ({ method, path: url.split('?')[0], ip }),
+      },
+    },
+    forceCloseConnections: true,
+    routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
+  });
+}
+
+/** Where a person on this machine can open it. */
+export function urlOf(server: FastifyInstance, { HOST: host, TLS_CERT: cert }: Settings): string {
+  const scheme = cert === '' ? 'http' : 'https';
+  const { port } = server.server.address() as AddressInfo;
+  const name = host === '0.0.0.0' || host === '::' ? 'localhost' : host;
+  return `${scheme}://${name.includes(':') ? `[${name}]` : name}:${port}`;
+}
+
+/**
+ * WebSockets, and the pages.
+ * @param preClose ends what runs over WebSockets, before the server closes
+ */
+export async function registerPlugins(
+  server: FastifyInstance,
+  preClose: () => void,
+): Promise<void> {
+  await server.register(fastifyWebsocket, {
+    options: webSocketOptions,
+    preClose,
+  });
+  await server.register(fastifyStatic, {
+    root: fileURLToPath(new URL('../../build/web', import.meta.url)),
+    // The files of /admin are relative to /admin/.
+    redirect: true,
+  });
+}
