@@ -11,6 +11,8 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['test/unit/**/*.test.ts'],
+          // Some compute for a second or two, on a machine that may have other things to do.
+          testTimeout: 20_000,
           sequence: { groupOrder: 0 },
         },
       },
