@@ -1,5 +1,5 @@
 import { createNodeRedisClient, type JobsOptions } from 'bullmq';
-import { newRedisClient, type RedisAddress } from '../src/store/redis.ts';
+import { newRedisClient, type RedisAddress } from '../src/store/client.ts';
 
 /** What has stalled was its worker's fault, not its own: it is taken up again so often. */
 export const MAX_STALLED_COUNT = 100;

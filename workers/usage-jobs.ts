@@ -1,6 +1,6 @@
 import { Queue, Worker } from 'bullmq';
 import type { FastifyBaseLogger } from 'fastify';
-import type { RedisAddress } from '../src/store/redis.ts';
+import type { RedisAddress } from '../src/store/client.ts';
 import { BULLMQ_PREFIX, USAGE_QUEUE } from '../src/usage/usage-queue.ts';
 import type { OpenMinute, UsageStore } from '../src/usage/usage-store.ts';
 import { addJobs, MAX_STALLED_COUNT, openConnections } from './bullmq.ts';

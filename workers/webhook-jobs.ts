@@ -1,7 +1,8 @@
 import { DelayedError, type Job, Queue, Worker } from 'bullmq';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Accounts } from '../src/accounts/accounts.ts';
-import type { Redis, RedisAddress } from '../src/store/redis.ts';
+import type { RedisAddress } from '../src/store/client.ts';
+import type { Redis } from '../src/store/redis.ts';
 import { DeadNodes } from '../src/webhooks/dead-nodes.ts';
 import type { Place, WebhookEvent } from '../src/webhooks/events.ts';
 import { postEvent } from '../src/webhooks/post.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { createClient } from 'redis';
-import type { RedisAddress } from './redis.ts';
+import type { RedisAddress } from './client.ts';
 
 /** sockaddr_un holds 108 bytes (unix(7)), the closing 0 among them. */
 const MAX_SOCKET_PATH_BYTES = 107;

@@ -1,17 +1,13 @@
 import type { FastifyBaseLogger } from 'fastify';
-import { createClient } from 'redis';
 import { PartylineError } from '../protocol/errors.ts';
+import { type Client, newRedisClient, type RedisAddress } from './client.ts';
 import { type ChannelListener, Subscriber } from './subscriber.ts';
 
 const COMMAND_TIMEOUT_MS = 1500;
-const MAX_RECONNECT_DELAY_MS = 1000;
 const RETRY_AFTER_MS = 2000;
 
 /** Every key of the gateway begins so. */
 export const KEY_PREFIX = 'partyline:';
-
-export type RedisAddress = { url: string } | { socketPath: string };
-export type Client = ReturnType<typeof newRedisClient>;
 
 /** The store of all shared state. A command that Redis does not answer in time fails; none waits for it to come back. */
 export class Redis {
@@ -105,16 +101,4 @@ export class Redis {
       clearTimeout(giveUp);
     }
   }
-}
-
-const reconnectStrategy = (retries: number) => Math.min(50 * 2 ** retries, MAX_RECONNECT_DELAY_MS);
-
-/** A client that is not connected yet. One that is patient keeps commands while Redis is away, instead of failing them. */
-export function newRedisClient(address: RedisAddress, { isPatient = false } = {}) {
-  return createClient({
-    ...('url' in address
-      ? { url: address.url, socket: { reconnectStrategy } }
-      : { socket: { path: address.socketPath, tls: false, reconnectStrategy } }),
-    disableOfflineQueue: !isPatient,
-  });
 }

@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify';
-import type { Client } from './redis.ts';
+import type { Client } from './client.ts';
 
 /** Who hears a channel. */
 export type ChannelListener = {
@@ -34,8 +34,22 @@ export class Subscriber {
     client.on('error', () => {});
     await client.connect();
     client.on('ready', () => subscriber.#isBack());
-    commands.on('ready', () => subscriber.#tellGap());
+    commands.on('ready', () => {
+      subscriber.#tellGap();
+      subscriber.#checkConnection();
+    });
     return subscriber;
+  }
+
+  /**
+   * The other connection was lost: so may this one be, and nobody noticed, because it does nothing but wait. What is sent over
+   * a dead connection ends it, and it is made anew.
+   */
+  #checkConnection(): void {
+    if (!this.#client.isReady) return;
+    this.#client.ping().catch((fault: unknown) => {
+      this.#log.warn({ err: fault }, 'the connection on which redis is heard was lost');
+    });
   }
 
   /** Resolves when the channel is heard: when Redis is away, once it is back. */
