@@ -6,15 +6,15 @@
  * Plain JavaScript on nothing but Node's own modules: it runs under the machine's Node, which may be
  * older than the one that the project brings, and before any dependency is there.
  *
- * `--for-tests` also provides what only the tests need: a browser, and Redis in any case.
+ * `--for-tests` also provides what only the tests need: a browser, network namespaces, and Redis in any case.
  */
-import { provideBrowser } from './set-up/browser.mjs';
 import { installDependencies } from './set-up/dependencies.mjs';
 import { asFailure } from './set-up/failure.mjs';
 import { requireNode } from './set-up/node-version.mjs';
 import { provideMediaWorker } from './set-up/media-worker.mjs';
 import { provideRedis } from './set-up/redis.mjs';
 import { sayFailure } from './set-up/say.mjs';
+import { provideTestTools } from './set-up/test-tools.mjs';
 import { buildWebPage } from './set-up/web-page.mjs';
 
 const forTests = process.argv.includes('--for-tests');
@@ -24,7 +24,7 @@ try {
   await installDependencies();
   await provideMediaWorker();
   if (forTests || !process.env.REDIS_URL) await provideRedis();
-  if (forTests) await provideBrowser();
+  if (forTests) await provideTestTools();
   await buildWebPage();
 } catch (error) {
   sayFailure(asFailure(error).message);
