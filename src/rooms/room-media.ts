@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
 import type { MediaWorkerPool } from '../media/media-worker-pool.ts';
 import type { RoomRouter } from '../media/room-router.ts';
+import type { WebRtcLeg, WebRtcLegEvents } from '../media/webrtc-leg.ts';
 import { PartylineError } from '../protocol/errors.ts';
 
 export type RoomMediaEvents = {
@@ -11,6 +12,7 @@ export type RoomMediaEvents = {
   onReplaced: (router: RoomRouter) => void;
 };
 
+const MAX_ATTEMPTS = 3;
 const FIRST_RETRY_MS = 100;
 const LONGEST_RETRY_MS = 5000;
 
@@ -51,9 +53,20 @@ export class RoomMedia {
     throw new PartylineError('media_lost', 'The media worker of the room died.');
   }
 
-  /** The router, as soon as there is one. */
-  async readyRouter(): Promise<RoomRouter> {
-    return this.#router ?? (await this.#replacing) ?? this.router;
+  /**
+   * Opens a browser's leg, on the router that is there then; if its media worker dies meanwhile, on the next.
+   * @throws {PartylineError} `media_lost` if several die one after the other
+   */
+  async openWebRtcLeg(events: WebRtcLegEvents): Promise<{ leg: WebRtcLeg; router: RoomRouter }> {
+    for (let attempts = 1; ; attempts += 1) {
+      const router = this.#router ?? (await this.#replacing) ?? this.router;
+      try {
+        return { leg: await router.openWebRtcLeg(events), router };
+      } catch (fault) {
+        const isLost = fault instanceof PartylineError && fault.code === 'media_lost';
+        if (!isLost || attempts === MAX_ATTEMPTS) throw fault;
+      }
+    }
   }
 
   close(): void {

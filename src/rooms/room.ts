@@ -9,6 +9,7 @@ import type { MixHost } from '../audio/mixing/mix-host.ts';
 import { Downlink } from '../bridge/downlink.ts';
 import type { MediaWorkerPool } from '../media/media-worker-pool.ts';
 import type { RoomRouter } from '../media/room-router.ts';
+import type { WebRtcLeg, WebRtcLegEvents } from '../media/webrtc-leg.ts';
 import type {
   LeaveReason,
   PeerDescription,
@@ -133,9 +134,9 @@ export class Room {
     return this.#media.router;
   }
 
-  /** The router, as soon as there is one. */
-  readyRouter(): Promise<RoomRouter> {
-    return this.#media.readyRouter();
+  /** Opens a browser's leg. @throws {PartylineError} `media_lost` */
+  openWebRtcLeg(events: WebRtcLegEvents): Promise<{ leg: WebRtcLeg; router: RoomRouter }> {
+    return this.#media.openWebRtcLeg(events);
   }
 
   /** Everybody in the room but `self`, on whatever node. */

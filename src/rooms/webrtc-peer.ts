@@ -51,8 +51,7 @@ export class WebRtcPeer implements Peer {
     outlet: PeerOutlet,
     rtpCapabilities?: RtpCapabilities,
   ): Promise<WebRtcPeer> {
-    const router = await lease.room.readyRouter();
-    const leg = await router.openWebRtcLeg({
+    const { leg, router } = await lease.room.openWebRtcLeg({
       onConsumerClosed: (consumerId) => peer.#consumerClosed(consumerId),
     });
     const capabilities = rtpCapabilities ?? router.rtpCapabilities;
