@@ -81,6 +81,15 @@ const SettingsSchema = Type.Object({
     description:
       'WebRTC port, UDP and TCP, of the first media worker; each further one, of all processes, takes the next',
   }),
+  TURN_URLS: Type.String({
+    default: '',
+    pattern: '^(turns?:[^,\\s]+(,turns?:[^,\\s]+)*)?$',
+    description: 'TURN servers for browsers, by comma: turn:turn.example.com:3478, turns:…',
+  }),
+  TURN_SECRET: Type.String({
+    default: '',
+    description: 'What these servers make credentials of (coturn: static-auth-secret)',
+  }),
   CLUSTER_KEY: Type.String({
     default: '',
     pattern: '^(.{16,})?$',
@@ -283,6 +292,9 @@ function crossChecks(settings: Settings): string[] {
   }
   if ((settings.TLS_CERT === '') !== (settings.TLS_KEY === '')) {
     faults.push('TLS_CERT and TLS_KEY must be set together.');
+  }
+  if ((settings.TURN_URLS === '') !== (settings.TURN_SECRET === '')) {
+    faults.push('TURN_URLS and TURN_SECRET must be set together.');
   }
   if (settings.PIPE_LISTEN_IP === '0.0.0.0' && settings.PIPE_ANNOUNCED_ADDRESS === '') {
     faults.push('PIPE_ANNOUNCED_ADDRESS must be set when PIPE_LISTEN_IP is 0.0.0.0.');

@@ -25,6 +25,7 @@ import type { LoadLevel } from './load/load-level.ts';
 import { LoadMonitor } from './load/load-monitor.ts';
 import { LoadSampler } from './load/load-sampler.ts';
 import { registerProblems } from './http/problem.ts';
+import { IceServers } from './media/ice-servers.ts';
 import { MediaWorkerPool } from './media/media-worker-pool.ts';
 import { startUsageWorker } from './processes/usage-worker-process.ts';
 import { describeNode } from './operator/describe-node.ts';
@@ -178,6 +179,10 @@ async function openParts(
       onJoined: (...joined) => webhooks.peerJoined(...joined),
       onLeft: (...left) => webhooks.peerLeft(...left),
       clock: new FrameClock(),
+      iceServers: new IceServers(
+        settings.TURN_URLS.split(',').filter((url) => url !== ''),
+        settings.TURN_SECRET,
+      ),
       log,
       maxMixedSpeakers: settings.MIX_MAX_SPEAKERS,
       talkThresholdDbov: settings.TALK_THRESHOLD_DBOV,

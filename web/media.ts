@@ -250,6 +250,7 @@ const optionsOf = (description: TransportDescription) => ({
   iceParameters: description.ice_parameters,
   iceCandidates: description.ice_candidates,
   dtlsParameters: description.dtls_parameters,
+  iceServers: description.ice_servers ?? [],
 });
 
 const wordsOf = (error: unknown) => (error instanceof Error ? error.message : String(error));

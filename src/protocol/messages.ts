@@ -8,6 +8,7 @@ import type {
   RtpCapabilities,
   RtpParameters,
 } from '../media/types.ts';
+import type { IceServer } from '../media/ice-servers.ts';
 
 /** The text frames of `/ws` (docs/protocol.md): what a client may send, as schemas; what it is sent, as types. */
 
@@ -135,6 +136,7 @@ export type TransportDescription = {
   ice_parameters: IceParameters;
   ice_candidates: IceCandidate[];
   dtls_parameters: DtlsParameters;
+  ice_servers?: IceServer[];
 };
 
 export type WebRtcDescription = {

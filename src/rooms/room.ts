@@ -7,6 +7,7 @@ import type { PlacedPeer } from '../cluster/room-state.ts';
 import { Mixer } from '../audio/mixing/mixer.ts';
 import type { MixHost } from '../audio/mixing/mix-host.ts';
 import { Downlink } from '../bridge/downlink.ts';
+import type { IceServers } from '../media/ice-servers.ts';
 import type { MediaWorkerPool } from '../media/media-worker-pool.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import type { WebRtcLeg, WebRtcLegEvents } from '../media/webrtc-leg.ts';
@@ -33,6 +34,7 @@ export type RoomParts = {
   cluster: Cluster;
   mixHost: MixHost;
   clock: FrameClock;
+  iceServers: IceServers;
   log: FastifyBaseLogger;
   /** So many of the loudest are mixed. */
   maxMixedSpeakers: number;
@@ -64,6 +66,7 @@ export type PeerState = {
 export class Room {
   readonly log: FastifyBaseLogger;
   readonly clock: FrameClock;
+  readonly iceServers: IceServers;
   readonly mixer: Mixer;
   readonly #downlink: Downlink;
   readonly #speaking: SpeakingReporter;
@@ -88,6 +91,7 @@ export class Room {
   private constructor(parts: RoomParts & RoomPlace) {
     this.log = parts.log;
     this.clock = parts.clock;
+    this.iceServers = parts.iceServers;
     this.place = { accountId: parts.accountId, name: parts.name };
     this.#parts = parts;
     this.mixer = new Mixer(

@@ -4,6 +4,7 @@ import type {
   RtpCapabilities,
   RtpParameters,
 } from '../media/types.ts';
+import type { IceServer } from '../media/ice-servers.ts';
 import type { TransportOptions, WebRtcLeg } from '../media/webrtc-leg.ts';
 import type {
   ConsumerDescription,
@@ -60,10 +61,12 @@ export class WebRtcPeer implements Peer {
   }
 
   describe(): WebRtcDescription {
+    const { router, iceServers } = this.#lease.room;
+    const servers = iceServers.for(this.name);
     return {
-      router_rtp_capabilities: this.#lease.room.router.rtpCapabilities,
-      send_transport: describeTransport(this.#leg.sendTransport),
-      recv_transport: describeTransport(this.#leg.recvTransport),
+      router_rtp_capabilities: router.rtpCapabilities,
+      send_transport: describeTransport(this.#leg.sendTransport, servers),
+      recv_transport: describeTransport(this.#leg.recvTransport, servers),
     };
   }
 
@@ -192,11 +195,15 @@ export class WebRtcPeer implements Peer {
   }
 }
 
-function describeTransport(transport: TransportOptions): TransportDescription {
+function describeTransport(
+  transport: TransportOptions,
+  servers: IceServer[],
+): TransportDescription {
   return {
     id: transport.id,
     ice_parameters: transport.iceParameters,
     ice_candidates: transport.iceCandidates,
     dtls_parameters: transport.dtlsParameters,
+    ...(servers.length > 0 && { ice_servers: servers }),
   };
 }

@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { useGateway } from '../support/use-gateway.ts';
+import { useStack } from '../support/use-stack.ts';
 
 const { connect } = useGateway();
+const { openGateway, enter } = useStack();
 
 describe('WebRTC signaling', () => {
   const joinWebRtc = async () => {
@@ -67,4 +69,14 @@ describe('WebRTC signaling', () => {
     const restarted = await client.ask({ type: 'restart_ice', transport_id: id }, 'ice_restarted');
     expect(restarted.ice_parameters.usernameFragment).not.toBe(before.usernameFragment);
   });
+});
+
+test('a browser is handed the TURN servers of the operator', async () => {
+  const environment = { TURN_URLS: 'turn:turn.example.com:3478', TURN_SECRET: 'a secret' };
+  const gateway = await openGateway(environment);
+  const browser = await enter(gateway, 'ada');
+  const { webrtc } = await browser.ask({ type: 'join', room: 'b', media: 'webrtc' }, 'joined');
+  for (const transport of [webrtc?.send_transport, webrtc?.recv_transport]) {
+    expect(transport?.ice_servers).toMatchObject([{ urls: ['turn:turn.example.com:3478'] }]);
+  }
 });
