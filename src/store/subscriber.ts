@@ -1,6 +1,8 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Client } from './client.ts';
 
+const RETRY_AFTER_MS = 200;
+
 /** Who hears a channel. */
 export type ChannelListener = {
   onMessage: (message: string) => void;
@@ -20,6 +22,7 @@ export class Subscriber {
   /** Channels that nobody hears any more, until Redis has been told. */
   readonly #unwanted = new Set<string>();
   #hasGap = false;
+  #retry: NodeJS.Timeout | undefined;
 
   private constructor(client: Client, commands: Client, log: FastifyBaseLogger) {
     this.#client = client;
@@ -73,6 +76,8 @@ export class Subscriber {
     this.#channels.clear();
     this.#waiting.clear();
     this.#unwanted.clear();
+    this.#hasGap = false;
+    clearTimeout(this.#retry);
     this.#client.destroy();
   }
 
@@ -118,9 +123,23 @@ export class Subscriber {
     this.#tellGap();
   }
 
-  /** Who hears of a gap runs commands to make up for it: the connection for those may be back later than this one. */
+  /**
+   * Who hears of a gap runs commands to make up for it: the connection for those may be back later than this one, and Redis
+   * may have its data to load first.
+   */
   #tellGap(): void {
     if (!this.#hasGap || !this.#client.isReady || !this.#commands.isReady) return;
+    clearTimeout(this.#retry);
+    this.#commands.ping().then(
+      () => this.#gapCanBeMended(),
+      () => {
+        this.#retry = setTimeout(() => this.#tellGap(), RETRY_AFTER_MS);
+      },
+    );
+  }
+
+  #gapCanBeMended(): void {
+    if (!this.#hasGap) return;
     this.#hasGap = false;
     for (const listeners of this.#channels.values()) {
       for (const { onGap } of listeners) onGap();

@@ -1,8 +1,12 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { eventually } from '../support/gateway.ts';
+import { TestRedis } from '../support/redis.ts';
 import { useStack } from '../support/use-stack.ts';
 
-const { openRedis, openStore } = useStack();
+const { openRedis, openStore, cleanUps } = useStack();
 
 test('who hears that messages may have been missed can run commands', async () => {
   const redis = await openRedis();
@@ -22,6 +26,29 @@ test('who hears that messages may have been missed can run commands', async () =
     await eventually('the gap is told', () => answers.length === restarts);
   }
   expect(answers).toEqual(Array.from({ length: 5 }, () => 'PONG'));
+});
+
+test('who hears of a gap can read what Redis had to load first', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'partyline-redis-'));
+  cleanUps.push(() => rm(folder, { recursive: true }));
+  const redis = await TestRedis.start(folder);
+  cleanUps.push(() => redis.kill());
+  const store = await openStore(redis);
+  const fill = "for i = 1, 300000 do redis.call('SET', 'key ' .. i, i) end";
+  await store.client.eval(fill);
+  const answers: (string | null | Error)[] = [];
+  const onGap = () => {
+    store
+      .run((client) => client.get('key 300000'))
+      .then(
+        (answer) => answers.push(answer),
+        (fault: Error) => answers.push(fault),
+      );
+  };
+  await store.subscribe('channel', { onMessage: () => {}, onGap });
+  await redis.restart();
+  await eventually('the gap is told', () => answers.length > 0, 10_000);
+  expect(answers).toEqual(['300000']);
 });
 
 test('what is heard no more while Redis is away is not subscribed to when it is back', async () => {
