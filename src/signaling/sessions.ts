@@ -19,7 +19,7 @@ export class Sessions {
 
   /** Ends the session that has the same `peer` soon, if it is not the one that takes its place. */
   supersede(accountId: number, name: string, connectionId: string, withinMs: number): void {
-    const session = this.#sessions.get(keyOf(accountId, name));
+    const session = this.get(accountId, name);
     if (session && session.connectionId !== connectionId) session.supersede(withinMs);
   }
 
