@@ -4,7 +4,16 @@ import { type AudioFormat, formatAudioFormat } from '../../src/audio/format.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { findGlitches } from '../support/glitches.ts';
-import { OPUS, PCM, energyOf, hearAs, openRoom, speak, toleranceOf } from '../support/listening.ts';
+import {
+  OPUS,
+  PCM,
+  energyOf,
+  hearAs,
+  openRoom,
+  speak,
+  toleranceOf,
+  undisturbed,
+} from '../support/listening.ts';
 import {
   amplitudeOf,
   decodeOpus,
@@ -26,8 +35,10 @@ const AMPLITUDE = 0.4;
 test('with pauses in which next to nothing is sent: every word is heard, and nothing in between', async () => {
   const word = fade(tone(TONE_HZ, AMPLITUDE, 600));
   const silence = new Float32Array(48 * 900);
+  // The hiccup of speak() is in here; it is not heard as a word.
+  const murmur = tone(TONE_HZ, 0.004, 400);
   const sound = Float32Array.from(
-    [word, silence, word, silence, word, silence].flatMap((part) => [...part]),
+    [murmur, word, silence, word, silence, word, silence].flatMap((part) => [...part]),
   );
   const packets = await encodeOpus(sound, 20, {
     application: Application.Voip,
@@ -36,9 +47,12 @@ test('with pauses in which next to nothing is sent: every word is heard, and not
   });
   expect(packets.filter(({ length }) => length <= 2).length).toBeGreaterThan(20);
   const spoken = wordsIn(await decodeOpus(packets));
-  const { speaker, opus, pcm } = await openRoom(enter, 'pauses', OPUS);
-  await play(speaker, packets);
-  await eventually('all is heard', () => pcm.frames.length * 20 >= 3 * 600);
+  const { opus, pcm } = await undisturbed(async () => {
+    const room = await openRoom(enter, 'pauses', OPUS);
+    await speak(room.speaker, packets);
+    await eventually('all is heard', () => room.pcm.frames.length * 20 >= 3 * 600);
+    return room;
+  });
   for (const [format, frames] of [
     [OPUS, opus.frames],
     [PCM, pcm.frames],
