@@ -12,6 +12,7 @@ import { installDependencies } from './set-up/dependencies.mjs';
 import { asFailure } from './set-up/failure.mjs';
 import { requireNode } from './set-up/node-version.mjs';
 import { provideMediaWorker } from './set-up/media-worker.mjs';
+import { provideOpus } from './set-up/opus.mjs';
 import { provideRedis } from './set-up/redis.mjs';
 import { sayFailure } from './set-up/say.mjs';
 import { provideTestTools } from './set-up/test-tools.mjs';
@@ -23,6 +24,7 @@ try {
   requireNode();
   await installDependencies();
   await provideMediaWorker();
+  await provideOpus(forTests);
   if (forTests || !process.env.REDIS_URL) await provideRedis();
   if (forTests) await provideTestTools();
   await buildWebPage();

@@ -159,6 +159,7 @@ async function openParts(
     complexity: settings.OPUS_COMPLEXITY,
   };
   const codecs = await loadCodecs(codecSettings);
+  log.info({ libopus: codecs.opus.description }, 'codecs loaded');
   const mixHost = opened.adopt(
     new MixHost(settings.MIX_THREADS, codecs, codecSettings, {
       onFault: (fault) => log.error({ err: fault }, 'a codec could not be opened'),

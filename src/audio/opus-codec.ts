@@ -1,15 +1,14 @@
-import { Application, createDecoder, createEncoder, EncoderCtl, loadLibopus } from 'libopus-wasm';
-import { FRAME_MS, SAMPLE_RATE_HZ } from './format.ts';
+import type { CodecSettings } from './codecs.ts';
+import type { Libopus, OpusDecoder, OpusRateHz } from './libopus/libopus.ts';
+import { loadNativeLibopus } from './libopus/native.ts';
+import { loadWasmLibopus } from './libopus/wasm.ts';
 
-/** Opus as the gateway needs it: mono, 20 ms out, any duration in. Another implementation need only be this. */
+export { OPUS_RATES_HZ, type OpusDecoder } from './libopus/libopus.ts';
 
 /** How far what comes out of the encoder lags behind what went in, at 48 kHz. */
 export const ENCODER_DELAY_SAMPLES = 120;
 
-/** The rates that Opus encodes as they are (RFC 6716 §2.1.3). */
-export const OPUS_RATES_HZ = [8000, 12_000, 16_000, 24_000, 48_000] as const;
-type OpusRateHz = (typeof OPUS_RATES_HZ)[number];
-
+/** Opus as the gateway needs it: mono, 20 ms out, any duration in. */
 export type OpusEncoder = {
   /** @param frame 20 ms of samples at the encoder's rate, -1…1 */
   encode(frame: Float32Array): Buffer;
@@ -21,20 +20,9 @@ export type OpusEncoder = {
   close(): void;
 };
 
-export type OpusDecoder = {
-  /**
-   * The samples of one packet, as many as it says.
-   * @throws {Error} if the bytes do not decode
-   */
-  decode(packet: Uint8Array): Float32Array;
-  /** The `samples` before `next`, which were lost: from the copy that `next` carries, or else concealed. */
-  recover(next: Uint8Array, samples: number): Float32Array;
-  /** What stands in for `samples` lost ones; a multiple of 120. */
-  conceal(samples: number): Float32Array;
-  close(): void;
-};
-
 export type OpusCodec = {
+  /** Which libopus it is, and why, for the log. */
+  readonly description: string;
   createEncoder(rateHz: OpusRateHz): Promise<OpusEncoder>;
   /** Decodes to 48 kHz. */
   createDecoder(): Promise<OpusDecoder>;
@@ -42,62 +30,60 @@ export type OpusCodec = {
   setComplexity(complexity: number): void;
 };
 
+/** Loads the machine's libopus, or where it has none the one in WebAssembly. */
+export async function loadOpusCodec(
+  settings: CodecSettings,
+  loadNative = loadNativeLibopus,
+): Promise<OpusCodec> {
+  try {
+    const libopus = await loadNative();
+    return opusCodecOf(libopus, settings, libopus.name);
+  } catch (fault) {
+    const libopus = await loadWasmLibopus();
+    return opusCodecOf(
+      libopus,
+      settings,
+      `${libopus.name}, for want of a library: ${String(fault)}`,
+    );
+  }
+}
+
 /**
- * Loads libopus (WebAssembly). Its low-delay mode is chosen: it is the cheapest, and a stream that starts in the middle
- * of a sentence, as a mix does, has no speech model to catch up with.
+ * Opus by a certain libopus. Its low-delay mode is chosen: it is the cheapest, and a stream that starts in the middle of a
+ * sentence, as a mix does, has no speech model to catch up with.
  */
-export async function loadOpusCodec(settings: {
-  bitrateBps: number;
-  complexity: number;
-}): Promise<OpusCodec> {
-  await loadLibopus();
+function opusCodecOf(libopus: Libopus, settings: CodecSettings, description: string): OpusCodec {
   let { complexity } = settings;
   return {
+    description,
     setComplexity(wanted) {
       complexity = wanted;
     },
     async createEncoder(rateHz) {
-      const encoder = await createEncoder({
-        sampleRate: rateHz,
-        channels: 1,
-        frameSize: (rateHz * FRAME_MS) / 1000,
-        application: Application.RestrictedLowDelay,
-        bitrate: settings.bitrateBps,
-        complexity,
-      });
+      const { bitrateBps } = settings;
+      const encoder = await libopus.openEncoder({ rateHz, bitrateBps, complexity });
       let ownComplexity = complexity;
       const encodeFrame = (frame: Float32Array) => {
-        if (ownComplexity !== complexity) encoder.encoderCtl(EncoderCtl.SetComplexity, complexity);
+        if (ownComplexity !== complexity) encoder.setComplexity(complexity);
         ownComplexity = complexity;
-        return encoder.encodeFloat(frame);
+        return encoder.encode(frame);
       };
       let isPrimed = false;
-      const depend = (onTheLastPacket: boolean) =>
-        encoder.encoderCtl(EncoderCtl.SetPredictionDisabled, onTheLastPacket ? 0 : 1);
       return {
         encode: (frame) => {
           const packet = encodeFrame(frame);
-          if (isPrimed) depend(true);
+          if (isPrimed) encoder.setPrediction(true);
           isPrimed = false;
-          return Buffer.from(packet.buffer, packet.byteOffset, packet.byteLength);
+          return packet;
         },
         prime: (frame) => {
           encodeFrame(frame);
-          depend(false);
+          encoder.setPrediction(false);
           isPrimed = true;
         },
-        close: () => encoder.free(),
+        close: () => encoder.close(),
       };
     },
-    async createDecoder() {
-      const decoder = await createDecoder({ sampleRate: SAMPLE_RATE_HZ, channels: 1 });
-      return {
-        decode: (packet) => decoder.decodeFloat(packet),
-        recover: (next, samples) =>
-          decoder.decodeFloat(next, { decodeFec: true, frameSize: samples }),
-        conceal: (samples) => decoder.decodePacketLossFloat(samples),
-        close: () => decoder.free(),
-      };
-    },
+    createDecoder: () => libopus.openDecoder(),
   };
 }

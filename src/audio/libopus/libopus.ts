@@ -1,0 +1,40 @@
+/** libopus as the gateway uses it: mono, float samples between -1 and 1. It is reached in two ways, which sound the same. */
+export type Libopus = {
+  /** For the log: which one it is. */
+  readonly name: string;
+  openEncoder(options: EncoderOptions): Promise<RawEncoder>;
+  /** Decodes to 48 kHz. */
+  openDecoder(): Promise<OpusDecoder>;
+};
+
+/** The rates that Opus encodes as they are (RFC 6716 §2.1.3). */
+export const OPUS_RATES_HZ = [8000, 12_000, 16_000, 24_000, 48_000] as const;
+export type OpusRateHz = (typeof OPUS_RATES_HZ)[number];
+
+type EncoderOptions = { rateHz: OpusRateHz; bitrateBps: number; complexity: number };
+
+type RawEncoder = {
+  /**
+   * @param frame 20 ms of samples
+   * @throws {Error} if it is not as long, or after close()
+   */
+  encode(frame: Float32Array): Buffer;
+  /** From the next packet on: 0…10. */
+  setComplexity(complexity: number): void;
+  /** From the next packet on: whether it may lean on what the decoder remembers of those before. */
+  setPrediction(isEnabled: boolean): void;
+  close(): void;
+};
+
+export type OpusDecoder = {
+  /**
+   * The samples of one packet, as many as it says.
+   * @throws {Error} if the bytes do not decode, or after close()
+   */
+  decode(packet: Uint8Array): Float32Array;
+  /** The `samples` before `next`, which were lost: from the copy that `next` carries, or else concealed. */
+  recover(next: Uint8Array, samples: number): Float32Array;
+  /** What stands in for `samples` lost ones; a multiple of 120. */
+  conceal(samples: number): Float32Array;
+  close(): void;
+};

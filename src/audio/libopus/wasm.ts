@@ -1,0 +1,41 @@
+import { Application, createDecoder, createEncoder, EncoderCtl, loadLibopus } from 'libopus-wasm';
+import { FRAME_MS, SAMPLE_RATE_HZ } from '../format.ts';
+import type { Libopus } from './libopus.ts';
+
+/** libopus as WebAssembly: runs wherever Node does, and takes about twice as long to encode as the machine's own. */
+export async function loadWasmLibopus(): Promise<Libopus> {
+  await loadLibopus();
+  return {
+    name: 'WebAssembly',
+    async openEncoder({ rateHz, bitrateBps, complexity }) {
+      const encoder = await createEncoder({
+        sampleRate: rateHz,
+        channels: 1,
+        frameSize: (rateHz * FRAME_MS) / 1000,
+        application: Application.RestrictedLowDelay,
+        bitrate: bitrateBps,
+        complexity,
+      });
+      return {
+        encode: (frame) => {
+          const packet = encoder.encodeFloat(frame);
+          return Buffer.from(packet.buffer, packet.byteOffset, packet.byteLength);
+        },
+        setComplexity: (wanted) => encoder.encoderCtl(EncoderCtl.SetComplexity, wanted),
+        setPrediction: (isEnabled) =>
+          encoder.encoderCtl(EncoderCtl.SetPredictionDisabled, isEnabled ? 0 : 1),
+        close: () => encoder.free(),
+      };
+    },
+    async openDecoder() {
+      const decoder = await createDecoder({ sampleRate: SAMPLE_RATE_HZ, channels: 1 });
+      return {
+        decode: (packet) => decoder.decodeFloat(packet),
+        recover: (next, samples) =>
+          decoder.decodeFloat(next, { decodeFec: true, frameSize: samples }),
+        conceal: (samples) => decoder.decodePacketLossFloat(samples),
+        close: () => decoder.free(),
+      };
+    },
+  };
+}
