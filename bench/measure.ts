@@ -8,7 +8,7 @@ import type { ProbeReport } from './probe-report.ts';
 import type { Scenario } from './scenario.ts';
 
 /** Until everything has been compiled that is going to be, and the mix has found its pace. */
-const WARM_UP_MS = 2500;
+const WARM_UP_MS = 10_000;
 /** The same once it has been warm. */
 const RESUME_MS = 500;
 const SETTLE_MS = 500;

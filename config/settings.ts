@@ -137,7 +137,7 @@ const SettingsSchema = Type.Object({
     description: 'Complexity of the Opus encoder',
   }),
   MIX_THREADS: Type.Integer({
-    default: Math.max(1, shareOfCores(1) - 1),
+    default: shareOfCores(1) - 1,
     minimum: 0,
     maximum: 256,
     description:
@@ -265,7 +265,7 @@ export function readSettings(environment: Record<string, string | undefined>): S
     throw new SettingsError([...new Set(faults)]);
   }
   const cores = shareOfCores(settings.PROCESSES);
-  const shares = { MEDIA_WORKERS: cores, MIX_THREADS: Math.max(1, cores - 1), ...given };
+  const shares = { MEDIA_WORKERS: cores, MIX_THREADS: cores - 1, ...given };
   const shared = { ...settings, ...shares };
   const faults = crossChecks(shared);
   if (faults.length > 0) throw new SettingsError(faults);

@@ -1,6 +1,8 @@
+import type { Writable } from 'node:stream';
 import type { WebSocket } from 'ws';
 import { counts } from '../counts.ts';
 import { FRAME_MS } from '../audio/format.ts';
+import { binaryFrame } from './binary-frame.ts';
 
 /** Audio that a client has not taken yet is dropped beyond this. */
 const MAX_UNSENT_AUDIO_MS = 250;
@@ -14,6 +16,7 @@ const SMOOTHING = 0.1;
 /** The way out to one client: keeps what waits in its socket small by dropping audio, never text, and counts the drops. */
 export class SendQueue {
   readonly #socket: WebSocket;
+  readonly #stream: Writable;
   readonly #onSlow: () => void;
   readonly #now: () => number;
   #meanFrameBytes = 0;
@@ -21,10 +24,19 @@ export class SendQueue {
   #isSlow = false;
   droppedFrames = 0;
 
-  /** @param onSlow called when the client has not kept up for 5 s; `now`: what time it is, in ms */
-  constructor(socket: WebSocket, onSlow: () => void, now = () => performance.now()) {
+  /**
+   * @param stream what `socket`, which compresses nothing, writes to
+   * @param onSlow called when the client has not kept up for 5 s; `now`: what time it is, in ms
+   */
+  constructor(
+    socket: WebSocket,
+    stream: Writable,
+    onSlow: () => void,
+    now = () => performance.now(),
+  ) {
     this.#now = now;
     this.#socket = socket;
+    this.#stream = stream;
     this.#onSlow = onSlow;
   }
 
@@ -48,7 +60,8 @@ export class SendQueue {
     counts.framesOut += 1;
     this.#droppingSinceMs = undefined;
     this.#meanFrameBytes += (frame.length - this.#meanFrameBytes) * SMOOTHING;
-    this.#socket.send(frame);
+    // What ws sends goes out at once, so that this comes behind it; and nothing may follow a close.
+    if (this.#socket.readyState === this.#socket.OPEN) this.#stream.write(binaryFrame(frame));
   }
 
   #drop(nowMs: number): void {

@@ -1,3 +1,4 @@
+import type { Writable } from 'node:stream';
 import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
 import type { Account } from '../accounts/accounts.ts';
@@ -44,6 +45,8 @@ const COMES_BACK_AFTER = new Set<LeaveReason>([
 ]);
 
 export type SessionParts = PresenceParts & {
+  /** Below the WebSocket. */
+  stream: Writable;
   /** Stays the same when the client resumes it on another connection. */
   id: string;
   /** Another one for each connection. */
@@ -90,7 +93,7 @@ export class Session implements PeerOutlet {
     this.log = parts.log;
     this.#socket = socket;
     this.#parts = parts;
-    this.#sendQueue = new SendQueue(socket, () =>
+    this.#sendQueue = new SendQueue(socket, parts.stream, () =>
       this.fail(new PartylineError('slow_consumer', 'The client has not read for 5 seconds.')),
     );
     this.#audio = new ClientAudio(parts.audio, parts.codecs, this);

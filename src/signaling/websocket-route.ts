@@ -124,6 +124,7 @@ async function openSession(
       log.warn({ err: fault }, 'other nodes do not know where the peer is');
     };
     const session: Session = new Session(socket, {
+      stream: request.raw.socket,
       id,
       connectionId,
       resumeToken: sealResumption(seal, account.id, peer, id),

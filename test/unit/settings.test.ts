@@ -30,7 +30,7 @@ describe('readSettings()', () => {
   });
 
   test('shares the cores out to the processes, and leaves a port to each of their media workers', () => {
-    expect(readSettings({ PROCESSES: '64' })).toMatchObject({ MEDIA_WORKERS: 1, MIX_THREADS: 1 });
+    expect(readSettings({ PROCESSES: '64' })).toMatchObject({ MEDIA_WORKERS: 1, MIX_THREADS: 0 });
     const ports = { PROCESSES: '4', MEDIA_WORKERS: '2' };
     expect(readSettings({ ...ports, RTC_PORT: '65528' })).toMatchObject({ MEDIA_WORKERS: 2 });
     expect(() => readSettings({ ...ports, RTC_PORT: '65529' })).toThrow('RTC_PORT');

@@ -1,6 +1,8 @@
 import { EventEmitter } from 'node:events';
+import type { Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import type { WebSocket } from 'ws';
+import { binaryFrame } from '../../src/signaling/binary-frame.ts';
 import { BadMessageBudget } from '../../src/signaling/bad-message-budget.ts';
 import { parseClientMessage } from '../../src/protocol/messages.ts';
 import { checkName } from '../../src/signaling/names.ts';
@@ -73,15 +75,47 @@ test('BadMessageBudget.spend() is true for the 20th bad message in 10 s, not for
   expect(Array.from({ length: 100 }, (_, i) => slow.spend(i * 600))).not.toContain(true);
 });
 
+describe('binaryFrame()', () => {
+  test.each([
+    [0, [0x82, 0]],
+    [1, [0x82, 1]],
+    [125, [0x82, 125]],
+    [126, [0x82, 126, 0, 126]],
+    [7680, [0x82, 126, 30, 0]],
+    [65_535, [0x82, 126, 255, 255]],
+  ])('puts the head of RFC 6455 before %i bytes', (length, head) => {
+    const payload = Buffer.alloc(length, 7);
+    expect(binaryFrame(payload)).toEqual(Buffer.concat([Buffer.from(head), payload]));
+  });
+
+  test('is the same for the same payload, and another for another one with the same bytes', () => {
+    const [one, other] = [Buffer.from('abc'), Buffer.from('abc')];
+    expect(binaryFrame(one)).toBe(binaryFrame(one));
+    const before = binaryFrame(one);
+    expect(binaryFrame(other)).not.toBe(before);
+    expect(binaryFrame(other)).toEqual(before);
+  });
+
+  test('refuses more than 65 535 bytes', () => {
+    expect(() => binaryFrame(Buffer.alloc(65_536))).toThrow(RangeError);
+  });
+});
+
 describe('SendQueue', () => {
   /** A socket that takes `readsBytes` of what it is sent, and holds the rest. */
   class FakeSocket extends EventEmitter {
+    readonly OPEN = 1;
+    readyState = 1;
     bufferedAmount = 0;
     readonly sent: (Buffer | string)[] = [];
 
     send(data: Buffer | string): void {
       this.sent.push(data);
       this.bufferedAmount += data.length;
+    }
+
+    write(data: Buffer): void {
+      this.send(data);
     }
   }
 
@@ -91,6 +125,7 @@ describe('SendQueue', () => {
     let nowMs = 0;
     const queue = new SendQueue(
       socket as unknown as WebSocket,
+      socket as unknown as Writable,
       () => (slow += 1),
       () => nowMs,
     );
@@ -109,6 +144,14 @@ describe('SendQueue', () => {
       socket.bufferedAmount = 0;
     }
     expect([socket.sent.length, queue.droppedFrames]).toEqual([1000, 0]);
+  });
+
+  test('sendAudio() sends nothing behind a close', () => {
+    const { socket, sendAt } = open();
+    sendAt(0);
+    socket.readyState = 2;
+    sendAt(20);
+    expect(socket.sent).toHaveLength(1);
   });
 
   test('sendAudio() holds at most about 250 ms for a client that does not read, and gives up after 5 s', () => {
