@@ -8,6 +8,7 @@ import {
   floorRatioOf,
   isDisturbed,
   janusDelivered,
+  janusFrameRatioOf,
   janusRatioOf,
   lateMs,
   lostIn,
@@ -38,6 +39,7 @@ const COLUMNS = [
   'Janus CPU',
   'Janus delivered',
   'CPU over Janus',
+  'a frame',
 ];
 const NONE = '–';
 
@@ -88,6 +90,7 @@ export function reportRow(row: Row): string {
     percent(janus && cpuPercent(janus)),
     percent(janusDelivered(row), 0),
     rounded(janusRatioOf(row), 2),
+    rounded(janusFrameRatioOf(row), 2),
   ]);
 }
 
@@ -102,7 +105,8 @@ frames, the media worker's round trip included, which the gateway makes only whi
 turns. Latency and loop delay are of another run with a probe inside: inside is from a binary message's coming in to the
 same bytes' going out; end to end is from a client's send to another's receipt, the generator included. A mixed frame is
 nobody's packet, so it has neither. Janus is its AudioBridge (1.1.2 in Debian 12) on the same core, its participants on plain RTP, without
-SRTP or ICE; where it delivered less than all it had no more core to take. CPU over Janus is Node's and the media worker's.
+SRTP or ICE; where it delivered less than all it had no more core to take. CPU over Janus is Node's and the media worker's; then the
+same for a frame that was heard.
 The generator sent ${Math.max(...rows.map(lateMs)).toFixed(1)} ms late at p99 in its worst row.
 ${rows.some(isDisturbed) ? disturbed : ''}
 ${reportGoals(rows).join('\n')}

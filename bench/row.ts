@@ -40,6 +40,14 @@ export function floorRatioOf({ gateway, floor }: Row): number | undefined {
 export const janusRatioOf = ({ gateway, janus }: Row) =>
   janus && cpuPercent(gateway) / cpuPercent(janus);
 
+/** The same for a frame that was heard: where Janus has no core left to take, it leaves frames out. */
+export function janusFrameRatioOf(row: Row): number | undefined {
+  const ratio = janusRatioOf(row);
+  if (ratio === undefined || !row.janus) return undefined;
+  const framesPerS = ({ traffic }: Figures) => traffic.framesOut / traffic.seconds;
+  return (ratio * framesPerS(row.janus)) / framesPerS(row.gateway);
+}
+
 /** How many of the frames that Janus owed to its participants came, in %; it makes one for each of them every 20 ms. */
 export function janusDelivered(row: Row): number | undefined {
   const { janus } = row;
