@@ -44,9 +44,10 @@ export const janusRatioOf = ({ gateway, janus }: Row) =>
 export function janusFrameRatioOf(row: Row): number | undefined {
   const ratio = janusRatioOf(row);
   if (ratio === undefined || !row.janus) return undefined;
-  const framesPerS = ({ traffic }: Figures) => traffic.framesOut / traffic.seconds;
-  return (ratio * framesPerS(row.janus)) / framesPerS(row.gateway);
+  return (ratio * heardPerS(row.janus)) / heardPerS(row.gateway);
 }
+
+const heardPerS = ({ traffic }: Figures) => traffic.framesOut / traffic.seconds;
 
 /** How many of the frames that Janus owed to its participants came, in %; it makes one for each of them every 20 ms. */
 export function janusDelivered(row: Row): number | undefined {

@@ -1,5 +1,5 @@
 import type { CodecSettings } from './codecs.ts';
-import type { Libopus, OpusDecoder, OpusRateHz } from './libopus/libopus.ts';
+import type { EncoderLibrary, OpusDecoder, OpusRateHz } from './libopus/libopus.ts';
 import { loadNativeLibopus } from './libopus/native.ts';
 import { loadWasmLibopus } from './libopus/wasm.ts';
 
@@ -21,7 +21,7 @@ export type OpusEncoder = {
 };
 
 export type OpusCodec = {
-  /** Which libopus it is, and why, for the log. */
+  /** Which libopus encodes, and why, for the log. */
   readonly description: string;
   createEncoder(rateHz: OpusRateHz): Promise<OpusEncoder>;
   /** Decodes to 48 kHz. */
@@ -30,29 +30,24 @@ export type OpusCodec = {
   setComplexity(complexity: number): void;
 };
 
-/** Loads the machine's libopus, or where it has none the one in WebAssembly. */
+/**
+ * Loads libopus: decoders in WebAssembly; encoders of the machine's own, or where it has none in WebAssembly too. The
+ * low-delay mode is chosen: it is the cheapest, and a stream that starts in the middle of a sentence, as a mix does, has
+ * no speech model to catch up with.
+ */
 export async function loadOpusCodec(
   settings: CodecSettings,
   loadNative = loadNativeLibopus,
 ): Promise<OpusCodec> {
+  const wasm = await loadWasmLibopus();
+  let encoders: EncoderLibrary = wasm;
+  let description = '';
   try {
-    const libopus = await loadNative();
-    return opusCodecOf(libopus, settings, libopus.name);
+    encoders = await loadNative();
+    description = encoders.name;
   } catch (fault) {
-    const libopus = await loadWasmLibopus();
-    return opusCodecOf(
-      libopus,
-      settings,
-      `${libopus.name}, for want of a library: ${String(fault)}`,
-    );
+    description = `${wasm.name}, for want of a library: ${String(fault)}`;
   }
-}
-
-/**
- * Opus by a certain libopus. Its low-delay mode is chosen: it is the cheapest, and a stream that starts in the middle of a
- * sentence, as a mix does, has no speech model to catch up with.
- */
-function opusCodecOf(libopus: Libopus, settings: CodecSettings, description: string): OpusCodec {
   let { complexity } = settings;
   return {
     description,
@@ -61,7 +56,7 @@ function opusCodecOf(libopus: Libopus, settings: CodecSettings, description: str
     },
     async createEncoder(rateHz) {
       const { bitrateBps } = settings;
-      const encoder = await libopus.openEncoder({ rateHz, bitrateBps, complexity });
+      const encoder = await encoders.openEncoder({ rateHz, bitrateBps, complexity });
       let ownComplexity = complexity;
       const encodeFrame = (frame: Float32Array) => {
         if (ownComplexity !== complexity) encoder.setComplexity(complexity);
@@ -84,6 +79,6 @@ function opusCodecOf(libopus: Libopus, settings: CodecSettings, description: str
         close: () => encoder.close(),
       };
     },
-    createDecoder: () => libopus.openDecoder(),
+    createDecoder: () => wasm.openDecoder(),
   };
 }

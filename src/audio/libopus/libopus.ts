@@ -1,10 +1,8 @@
-/** libopus as the gateway uses it: mono, float samples between -1 and 1. It is reached in two ways, which sound the same. */
-export type Libopus = {
-  /** For the log: which one it is. */
+/** libopus as the gateway uses it: mono, 20 ms, float samples between -1 and 1. Its encoder is reached in two ways. */
+export type EncoderLibrary = {
+  /** For the log. */
   readonly name: string;
   openEncoder(options: EncoderOptions): Promise<RawEncoder>;
-  /** Decodes to 48 kHz. */
-  openDecoder(): Promise<OpusDecoder>;
 };
 
 /** The rates that Opus encodes as they are (RFC 6716 §2.1.3). */

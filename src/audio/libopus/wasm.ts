@@ -1,9 +1,15 @@
 import { Application, createDecoder, createEncoder, EncoderCtl, loadLibopus } from 'libopus-wasm';
 import { FRAME_MS, SAMPLE_RATE_HZ } from '../format.ts';
-import type { Libopus } from './libopus.ts';
+import type { EncoderLibrary, OpusDecoder } from './libopus.ts';
 
-/** libopus as WebAssembly: runs wherever Node does, and takes about twice as long to encode as the machine's own. */
-export async function loadWasmLibopus(): Promise<Libopus> {
+/** Decodes to 48 kHz. */
+type DecoderLibrary = { openDecoder(): Promise<OpusDecoder> };
+
+/**
+ * libopus as WebAssembly: runs wherever Node does, and what strangers send cannot break out of it. To encode, it takes
+ * about twice as long as the machine's own.
+ */
+export async function loadWasmLibopus(): Promise<EncoderLibrary & DecoderLibrary> {
   await loadLibopus();
   return {
     name: 'WebAssembly',
