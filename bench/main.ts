@@ -1,4 +1,5 @@
 import { pinLoad } from './child.ts';
+import { runCommand } from './command.ts';
 import { reportDetection } from './detection.ts';
 import { reportGrowth } from './growth.ts';
 import { reportLatency } from './latency.ts';
@@ -48,27 +49,4 @@ async function run(options: Options, signal: AbortSignal) {
   }
 }
 
-function readArguments(): Options | undefined {
-  try {
-    return readOptions(process.argv.slice(2));
-  } catch (fault) {
-    process.stderr.write(`${fault instanceof Error ? fault.message : String(fault)}\n\n${USAGE}`);
-    process.exitCode = 2;
-    return undefined;
-  }
-}
-
-const interrupted = new AbortController();
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  // A second one ends this process at once, and the kernel then ends those that it started.
-  process.once(signal, () => interrupted.abort());
-}
-
-const options = readArguments();
-if (options) {
-  await run(options, interrupted.signal).catch((fault: unknown) => {
-    if (!interrupted.signal.aborted) throw fault;
-    process.stderr.write('\nInterrupted; everything that was started has been stopped.\n');
-    process.exitCode = 130;
-  });
-}
+await runCommand(USAGE, readOptions, run);

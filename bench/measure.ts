@@ -7,8 +7,10 @@ import { Load, type Traffic } from './load.ts';
 import type { ProbeReport } from './probe-report.ts';
 import type { Scenario } from './scenario.ts';
 
-/** Until everything has been compiled that is going to be, and the mix has found its pace. */
-const WARM_UP_MS = 10_000;
+/** Until the mix has found its pace. */
+const WARM_UP_MS = 2500;
+/** Until everything has been compiled that is going to be, as it is in what runs for days. */
+const COMPILE_MS = 10_000;
 /** The same once it has been warm. */
 const RESUME_MS = 500;
 const SETTLE_MS = 500;
@@ -48,6 +50,8 @@ export async function measureCost(
   const idleKb = gateway.residentKb();
   using gatewayTrial = await openTrial(gateway, scenario, bounds);
   using floorTrial = floor && (await openTrial(floor, scenario, bounds));
+  await gatewayTrial.compile();
+  await floorTrial?.compile();
   for (let turn = 0; turn < TURNS; turn += 1) {
     await gatewayTrial.turn(bounds.seconds / TURNS);
     await floorTrial?.turn(bounds.seconds / TURNS);
@@ -105,6 +109,14 @@ class Trial implements Disposable {
     this.#subject = subject;
     this.#load = load;
     this.#signal = signal;
+  }
+
+  /** Lets the clients speak until what serves them is as fast as it gets. */
+  async compile(): Promise<void> {
+    this.#load.speak();
+    await this.#wait(COMPILE_MS);
+    this.#load.hush();
+    await this.#wait(DRAIN_MS);
   }
 
   /** Lets the clients speak, and counts for so long. */
