@@ -1,11 +1,14 @@
 import { readSettings } from '../../config/settings.ts';
 import { openApp } from '../app.ts';
 import { endOnSignals, whyNotStarted } from './end-on-signals.ts';
-import type { FromGateway, ToGateway } from './messages.ts';
+import { ALIVE_EVERY_MS, type FromGateway, type ToGateway } from './messages.ts';
 
 /** One of the gateways that a supervisor has started: `gateway-main.ts NAME`. */
 
-const tell = (message: FromGateway) => process.send?.(message);
+const tell = (message: FromGateway) => {
+  // Should the supervisor be gone, the kernel ends this process too.
+  if (process.connected) process.send?.(message);
+};
 
 async function main(): Promise<void> {
   const [, , name = 'gateway'] = process.argv;
@@ -28,6 +31,8 @@ async function main(): Promise<void> {
   // It must not keep the process when all else has been closed.
   process.channel?.unref();
   tell({ type: 'ready', url: app.url });
+  // To the end, also while clients leave; it keeps nothing from ending.
+  setInterval(() => tell({ type: 'alive' }), ALIVE_EVERY_MS).unref();
 }
 
 main().catch((fault: unknown) => {

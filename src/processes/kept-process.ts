@@ -7,6 +7,9 @@ const LAST_RESTART_AFTER_MS = 30_000;
 const STEADY_AFTER_MS = 60_000;
 /** One that was told to end, and should have, is killed so much later. */
 const KILL_AFTER_MS = 10_000;
+/** One that has been heard, and then not for so many checks, hangs. Counted, so that it does not look so when only this process did not run. */
+const CHECK_EVERY_MS = 1000;
+const MAX_SILENT_CHECKS = 10;
 
 export type KeptProcessOptions = {
   /** What it is called in the log. */
@@ -16,7 +19,7 @@ export type KeptProcessOptions = {
   environment: Record<string, string | undefined>;
   /** What the kernel sends it should this process be killed, and what `close` sends. */
   endSignal: 'SIGTERM' | 'SIGINT';
-  /** Takes what it sends over the channel that it has then. */
+  /** Takes what it sends over the channel that it has then; having begun, it must send something every few seconds, or is killed. */
   onMessage?: (message: unknown) => void;
   /** Called each time it ends without having been told to. */
   onEnd?: (how: string) => void;
@@ -71,12 +74,32 @@ export class KeptProcess {
       stdio: ['ignore', 'inherit', 'inherit', ...(onMessage ? ['ipc' as const] : [])],
     });
     const startedMs = performance.now();
-    if (onMessage) child.on('message', onMessage);
+    if (onMessage) {
+      child.on('message', onMessage);
+      this.#watch(child);
+    }
     child.once('error', (fault) => this.#ended(fault.message, startedMs));
     child.once('exit', (code, signal) => {
       this.#ended(signal ? `signal ${signal}` : `exit code ${code}`, startedMs);
     });
     return child;
+  }
+
+  /** Kills a child that hangs: the kernel would go on dealing out connections to it. */
+  #watch(child: ChildProcess): void {
+    let silentChecks = 0;
+    let watching: NodeJS.Timeout | undefined;
+    const check = () => {
+      silentChecks += 1;
+      if (silentChecks <= MAX_SILENT_CHECKS) return;
+      this.#log.error({ silentMs: silentChecks * CHECK_EVERY_MS }, 'a process hangs; it is killed');
+      child.kill('SIGKILL');
+    };
+    child.on('message', () => {
+      silentChecks = 0;
+      watching ??= setInterval(check, CHECK_EVERY_MS);
+    });
+    child.once('exit', () => clearInterval(watching));
   }
 
   #ended(how: string, startedMs: number): void {

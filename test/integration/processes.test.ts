@@ -76,6 +76,23 @@ test('a gateway that is killed is back; calls on the other go on', async () => {
   expect(again).toMatchObject({ name: first?.['name'], rtcPort: first?.['rtcPort'] });
 });
 
+test('a gateway that hangs is killed, and another is started in its place', async () => {
+  const node = await start();
+  const { url, api_key: apiKey } = await node.ready();
+  const clients = await enterMany(url, apiKey);
+  const cut = new Set<TestClient>();
+  for (const client of clients) void client.closed.then(() => cut.add(client));
+  const [victim = 0] = gatewayPids(node);
+  const victims = pidsOfConnections(node).filter((pid) => pid === victim).length;
+  process.kill(victim, 'SIGSTOP');
+  const isBack = () => node.logged('media worker started').length === PROCESSES + 1;
+  await eventually('another is there', isBack, 2 * RESTART_TIMEOUT_MS);
+  expect(node.logged('a process hangs; it is killed')).toHaveLength(1);
+  await eventually('its connections are cut', () => cut.size === victims);
+  await untilEnded([victim]);
+  await enterMany(url, apiKey);
+}, 60_000);
+
 test('SIGTERM to one gateway: it makes way for the others, leaves when its clients have, and is started again', async () => {
   const node = await start({ DRAIN_MS: '30000' });
   const { url, api_key: apiKey } = await node.ready();
