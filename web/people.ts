@@ -1,5 +1,5 @@
 import type { PeerKind } from '../src/protocol/messages.ts';
-import { element } from './element.ts';
+import { element, part } from './element.ts';
 import { meterShare } from './level.ts';
 
 export type Person = {
@@ -45,15 +45,15 @@ export class People {
 
   #add({ peer, kind, isSelf }: Person): HTMLLIElement {
     const fragment = this.#template.content.cloneNode(true) as DocumentFragment;
-    const entry = within(fragment, '.person', HTMLLIElement);
+    const entry = part(fragment, '.person', HTMLLIElement);
     entry.dataset['peer'] = peer;
-    const avatar = within(entry, '.avatar', HTMLElement);
+    const avatar = part(entry, '.avatar', HTMLElement);
     avatar.textContent = initials(peer);
     avatar.style.setProperty('--hue', String(hue(peer)));
-    const name = within(entry, '.name', HTMLElement);
+    const name = part(entry, '.name', HTMLElement);
     name.textContent = peer;
     name.title = peer;
-    within(entry, '.kind', HTMLElement).textContent = KIND_WORDS[kind] + (isSelf ? ' · you' : '');
+    part(entry, '.kind', HTMLElement).textContent = KIND_WORDS[kind] + (isSelf ? ' · you' : '');
     this.#entries.set(peer, entry);
     this.#list.append(entry);
     return entry;
@@ -76,10 +76,4 @@ function hue(name: string): number {
   let hash = 0;
   for (const character of name) hash = (hash * 31 + (character.codePointAt(0) ?? 0)) % 360;
   return hash;
-}
-
-function within<T extends Element>(parent: ParentNode, selector: string, type: new () => T): T {
-  const found = parent.querySelector(selector);
-  if (!(found instanceof type)) throw new TypeError(`The template has no ${selector}.`);
-  return found;
 }

@@ -1,4 +1,4 @@
-import { element } from '../element.ts';
+import { element, part } from '../element.ts';
 
 /** Keeps a number and its unit on one line. */
 export const NBSP = '\u00a0';
@@ -46,17 +46,6 @@ export class Entries<T> {
     this.#entries.set(this.#keyOf(item), added);
     return added;
   }
-}
-
-/** The part of an entry that a selector finds. @throws {TypeError} if the template has none of this type */
-export function part<T extends Element>(
-  parent: ParentNode,
-  selector: string,
-  type: new () => T,
-): T {
-  const found = parent.querySelector(selector);
-  if (!(found instanceof type)) throw new TypeError(`The template has no ${selector}.`);
-  return found;
 }
 
 /** Says something in a part of an entry; what it says already is left alone, so that it can be selected. */

@@ -1,6 +1,6 @@
 import type { NodeDescription } from '../../src/operator/schemas.ts';
-import { element } from '../element.ts';
-import { Entries, measure, NBSP, onPress, part, say } from './entries.ts';
+import { element, part } from '../element.ts';
+import { Entries, measure, NBSP, onPress, say } from './entries.ts';
 import type { KnownNode } from './known-nodes.ts';
 
 type Worker = NodeDescription['media_workers'][number];

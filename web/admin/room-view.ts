@@ -1,7 +1,7 @@
 import type { PeerDescription, RoomDescription, RoomKey } from '../../src/operator/schemas.ts';
-import { element } from '../element.ts';
+import { element, part } from '../element.ts';
 import { meterShare } from '../level.ts';
-import { Entries, measure, NBSP, onPress, part, say } from './entries.ts';
+import { Entries, measure, NBSP, onPress, say } from './entries.ts';
 
 const KIND_WORDS: Record<PeerDescription['kind'], string> = {
   webrtc: 'Browser',

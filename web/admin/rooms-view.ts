@@ -1,6 +1,6 @@
 import type { RoomKey, RoomList, RoomSummary } from '../../src/operator/schemas.ts';
-import { element } from '../element.ts';
-import { Entries, onPress, part, say } from './entries.ts';
+import { element, part } from '../element.ts';
+import { Entries, onPress, say } from './entries.ts';
 
 const PART = 100;
 /** The gateway tells no more at once. */
