@@ -19,7 +19,7 @@ import { loadCodecs } from './audio/codecs.ts';
 import { MixHost } from './audio/mixing/mix-host.ts';
 import { registerHealthRoutes } from './http/health-routes.ts';
 import { registerMeRoute } from './http/me-route.ts';
-import { Metrics } from './http/metrics.ts';
+import { type MetricFamilies, Metrics, registerMetrics } from './http/metrics.ts';
 import { EncoderSteps } from './load/encoder-steps.ts';
 import type { LoadLevel } from './load/load-level.ts';
 import { LoadMonitor } from './load/load-monitor.ts';
@@ -48,6 +48,8 @@ import { Arrivals } from './signaling/arrivals.ts';
 import { KeptPlaces } from './signaling/kept-places.ts';
 import { kick } from './signaling/kick.ts';
 
+export type { MetricFamilies };
+
 /** A running gateway. */
 export type App = {
   url: string;
@@ -57,6 +59,8 @@ export type App = {
   /** How many rooms the media workers themselves know of. */
   countRouters(): Promise<number>;
   mediaWorkerPids(): number[];
+  /** The figures of this process. */
+  readMetrics(): Promise<MetricFamilies>;
   /** Takes no more connections; those that are open stay so. */
   stopListening(): void;
   /** Takes nobody any more, and asks all to go; closes when they have, or when they may no longer stay (by default DRAIN_MS). */
@@ -67,10 +71,12 @@ export type App = {
 
 /** What one of several gateways on the same port has beyond its settings. */
 export type Shared = {
-  /** Tells its log lines from the others'. */
+  /** Tells its log lines and figures from the others'. */
   name: string;
   /** An operator asked for the node, which is all of them, to end. */
   drainAll(withinMs: number): void;
+  /** The figures of the others, as far as they answer. */
+  readOtherMetrics(): Promise<MetricFamilies[]>;
 };
 
 /**
@@ -109,7 +115,7 @@ async function openParts(
   const authenticator = new Authenticator(accounts, tokens, limits);
   const sessions = new Sessions();
   const drain = new Drain(sessions);
-  const metrics = new Metrics();
+  const metrics = new Metrics(shared?.name);
   const accountWatch = await watchAccounts(redis, accounts, sessions, log);
   const usage = new UsageStore(redis);
   const meter = new Meter();
@@ -240,15 +246,20 @@ async function openParts(
     not_draining: !drain.isDraining,
     not_overloaded: load.level !== 'overloaded',
   }));
-  metrics.register(server, async () => ({
-    ...readState(),
-    nodes: cluster.size,
-    counts,
-    encoderComplexity: encoderSteps.complexity,
-    mixThreads: mixHost.threads,
-    jitterBuffers: mixHost.depth,
-    backlog: await readBacklog(redis, usage, webhooks),
-  }));
+  const readMetrics = async () =>
+    metrics.families({
+      ...readState(),
+      nodes: cluster.size,
+      counts,
+      encoderComplexity: encoderSteps.complexity,
+      mixThreads: mixHost.threads,
+      jitterBuffers: mixHost.depth,
+      backlog: await readBacklog(redis, usage, webhooks),
+    });
+  registerMetrics(server, async () => {
+    const [own, others] = await Promise.all([readMetrics(), shared?.readOtherMetrics()]);
+    return [own, ...(others ?? [])];
+  });
   registerWebSocketRoute(server, {
     authenticator,
     leases,
@@ -275,6 +286,7 @@ async function openParts(
     counts: () => ({ sessions: sessions.size, rooms: rooms.size }),
     countRouters: () => pool.countRouters(),
     mediaWorkerPids: () => pool.pids,
+    readMetrics,
     stopListening: () => server.server.close(),
     leave,
     close,

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
+import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import type { Counts } from '../counts.ts';
 import { LOAD_LEVELS, type LoadLevel, type LoadSample } from '../load/load-level.ts';
 import type { PeerKind } from '../protocol/messages.ts';
@@ -42,7 +42,28 @@ type Figure = number | Record<string, number> | undefined;
 const HOUR_MS = 3_600_000;
 const SAMPLES_PER_S = 48_000;
 
-/** The figures of this node in Prometheus' format (docs/operations.md). No label tells one account or peer from another. */
+/** Figures as plain data, which can go from process to process. */
+export type MetricFamilies = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
+
+/**
+ * `GET /metrics`.
+ * @param gather the figures of this process, and of those that share its port
+ */
+export function registerMetrics(
+  server: FastifyInstance,
+  gather: () => Promise<MetricFamilies[]>,
+): void {
+  server.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
+    const processes = await gather();
+    // Figures of several processes differ in a label, so that none are added up.
+    const registry = AggregatorRegistry.aggregate(
+      processes.map((families) => families.map((family) => ({ ...family, aggregator: 'sum' }))),
+    );
+    return reply.type(registry.contentType).send(await registry.metrics());
+  });
+}
+
+/** The figures of this process in Prometheus' format (docs/operations.md). No label tells one account or peer from another. */
 export class Metrics {
   readonly #registry = new Registry();
   readonly #admissions = this.#counter('admissions_total', 'Clients that were let in');
@@ -51,8 +72,10 @@ export class Metrics {
   /** What is set at each scrape. */
   readonly #scraped: ((snapshot: Snapshot) => void)[] = [];
 
-  constructor() {
+  /** @param process tells its figures from those of others on the same port, if there are any */
+  constructor(process?: string) {
     const register = this.#registry;
+    if (process !== undefined) register.setDefaultLabels({ process });
     collectDefaultMetrics({
       register,
       prefix: 'partyline_',
@@ -79,13 +102,10 @@ export class Metrics {
     this.#ends.inc({ reason });
   }
 
-  /** `GET /metrics`. */
-  register(server: FastifyInstance, read: () => Promise<Snapshot>): void {
-    server.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
-      const snapshot = await read();
-      for (const set of this.#scraped) set(snapshot);
-      return reply.type(this.#registry.contentType).send(await this.#registry.metrics());
-    });
+  /** The figures now. */
+  families(snapshot: Snapshot): Promise<MetricFamilies> {
+    for (const set of this.#scraped) set(snapshot);
+    return this.#registry.getMetricsAsJSON();
   }
 
   #addState(): void {

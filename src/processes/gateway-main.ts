@@ -2,8 +2,9 @@ import { readSettings } from '../../config/settings.ts';
 import { openApp } from '../app.ts';
 import { endOnSignals, whyNotStarted } from './end-on-signals.ts';
 import { ALIVE_EVERY_MS, type FromGateway, type ToGateway } from './messages.ts';
+import { OtherMetrics } from './other-metrics.ts';
 
-/** One of the gateways that a supervisor has started: `gateway-main.ts NAME`. */
+/** One of the gateways that a supervisor has started: `gateway-main.ts NAME OTHERS`, of which there are so many. */
 
 const tell = (message: FromGateway) => {
   // Should the supervisor be gone, the kernel ends this process too.
@@ -11,10 +12,14 @@ const tell = (message: FromGateway) => {
 };
 
 async function main(): Promise<void> {
-  const [, , name = 'gateway'] = process.argv;
+  const [, , name = 'gateway', others = '0'] = process.argv;
+  const otherMetrics = new OtherMetrics(Number(others), (question) =>
+    tell({ type: 'ask metrics', question }),
+  );
   const opening = openApp(readSettings(process.env), {
     name,
     drainAll: (withinMs) => tell({ type: 'drain', withinMs }),
+    readOtherMetrics: () => otherMetrics.read(),
   });
   await endOnSignals(
     opening.then((app) => ({
@@ -27,7 +32,14 @@ async function main(): Promise<void> {
     })),
   );
   const app = await opening;
-  process.on('message', ({ withinMs }: ToGateway) => void app.leave(withinMs));
+  const answer = async (to: number, question: number) => {
+    tell({ type: 'metrics', to, question, families: await app.readMetrics() });
+  };
+  process.on('message', (message: ToGateway) => {
+    if (message.type === 'drain') void app.leave(message.withinMs);
+    else if (message.type === 'ask metrics') void answer(message.from, message.question);
+    else otherMetrics.receive(message.question, message.families);
+  });
   // It must not keep the process when all else has been closed.
   process.channel?.unref();
   tell({ type: 'ready', url: app.url });

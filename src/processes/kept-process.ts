@@ -40,6 +40,11 @@ export class KeptProcess {
     this.#child = this.#start();
   }
 
+  /** Sends a message; one that is not there, or cannot be told, does not get it. */
+  send(message: object): void {
+    if (this.#child.connected) this.#child.send(message, () => {});
+  }
+
   /** Sends a message that asks it to end within a time; resolves when it has. */
   leave(message: object, withinMs: number): Promise<void> {
     // One that cannot be told is gone, or is killed when the time is over.

@@ -54,8 +54,20 @@ async function openParts(given: Settings, opened: AsyncDisposableStack): Promise
     if (isLeaving) return;
     leave(withinMs).catch((fault: unknown) => log.error({ err: fault }, 'not closed cleanly'));
   };
+  const onMessage = (from: number, message: FromGateway) => {
+    if (message.type === 'drain') onDrain(message.withinMs);
+    if (message.type === 'ask metrics') {
+      const asked: ToGateway = { ...message, from };
+      for (const [index, { kept }] of gateways.entries()) if (index !== from) kept.send(asked);
+    }
+    if (message.type === 'metrics') {
+      const { to, question, families } = message;
+      const answer: ToGateway = { type: 'metrics', question, families };
+      gateways[to]?.kept.send(answer);
+    }
+  };
   const gateways = Array.from({ length: settings.PROCESSES }, (_, index) =>
-    startGateway(settings, index, log, onDrain),
+    startGateway(settings, index, log, (message) => onMessage(index, message)),
   );
   opened.defer(async () => {
     await Promise.all(gateways.map(({ kept }) => kept.close()));
@@ -74,12 +86,12 @@ function startGateway(
   settings: Settings,
   index: number,
   log: FastifyBaseLogger,
-  onDrain: (withinMs: number) => void,
+  onRequest: (message: FromGateway) => void,
 ): Gateway {
   const name = `gateway ${index}`;
   const ready = Promise.withResolvers<string>();
   const onMessage = (message: FromGateway) => {
-    if (message.type === 'drain') onDrain(message.withinMs);
+    onRequest(message);
     if (message.type === 'ready') ready.resolve(message.url);
     if (message.type === 'failed') {
       log.error({ process: name, reason: message.reason }, 'a gateway could not start');
@@ -89,7 +101,7 @@ function startGateway(
   const kept = new KeptProcess(
     {
       name,
-      command: [...process.execArgv, GATEWAY, name],
+      command: [...process.execArgv, GATEWAY, name, String(settings.PROCESSES - 1)],
       environment: environmentOf(settingsOfGateway(settings, index)),
       endSignal: 'SIGINT',
       onMessage: (message) => onMessage(message as FromGateway),

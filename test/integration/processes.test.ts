@@ -76,6 +76,42 @@ test('a gateway that is killed is back; calls on the other go on', async () => {
   expect(again).toMatchObject({ name: first?.['name'], rtcPort: first?.['rtcPort'] });
 });
 
+test('/metrics has the figures of all, whichever answers, and without one that hangs', async () => {
+  const node = await start();
+  const { url, api_key: apiKey } = await node.ready();
+  await enterMany(url, apiKey);
+  const sessionsByProcess = async () => {
+    const text = await (await fetch(`${url}/metrics`)).text();
+    expect(text.match(/^# TYPE partyline_sessions gauge$/gm)).toHaveLength(1);
+    const found = text.matchAll(/^partyline_sessions\{process="(.+)"\} (\d+)$/gm);
+    return Object.fromEntries([...found].map(([, name, value]) => [name, Number(value)]));
+  };
+  const pids = pidsOfConnections(node);
+  const expected = gatewayPids(node)
+    .map((pid) => pids.filter((of) => of === pid).length)
+    .toSorted((a, b) => a - b);
+  for (let scrape = 0; scrape < 6; scrape += 1) {
+    const byProcess = await sessionsByProcess();
+    expect(Object.keys(byProcess).toSorted()).toEqual(['gateway 0', 'gateway 1']);
+    const counts = Object.values(byProcess) as number[];
+    expect(counts.toSorted((a, b) => a - b)).toEqual(expected);
+  }
+  const [hanging] = node.logged('media worker started');
+  process.kill(hanging?.['pid'] as number, 'SIGSTOP');
+  // Some of these come to the one that hangs.
+  const scrapes = Array.from({ length: 8 }, async () => {
+    const response = await fetch(`${url}/metrics`, { signal: AbortSignal.timeout(5000) });
+    return response.text();
+  });
+  const answers = (await Promise.allSettled(scrapes)).filter((got) => got.status === 'fulfilled');
+  expect(answers.length).toBeGreaterThan(0);
+  for (const { value } of answers) {
+    expect(value).toContain('partyline_sessions{process=');
+    expect(value).not.toContain(`process="${hanging?.['name'] as string}"`);
+  }
+  process.kill(hanging?.['pid'] as number, 'SIGCONT');
+});
+
 test('a gateway that hangs is killed, and another is started in its place', async () => {
   const node = await start();
   const { url, api_key: apiKey } = await node.ready();
