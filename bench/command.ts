@@ -1,6 +1,6 @@
 /**
  * Runs a command of this folder until it is done or interrupted. Options that cannot be read end it with 2 and the usage, a
- * signal with 130; a second signal ends this process at once, and the kernel then ends those that it started.
+ * signal with 130; the same signal again ends this process at once, and the kernel then ends those that it started.
  */
 export async function runCommand<Options>(
   usage: string,

@@ -50,8 +50,9 @@ export async function measureCost(
   const idleKb = gateway.residentKb();
   using gatewayTrial = await openTrial(gateway, scenario, bounds);
   using floorTrial = floor && (await openTrial(floor, scenario, bounds));
-  await gatewayTrial.compile();
-  await floorTrial?.compile();
+  const isIdle = scenario.speakers === 0;
+  if (!isIdle) await gatewayTrial.compile();
+  if (!isIdle) await floorTrial?.compile();
   for (let turn = 0; turn < TURNS; turn += 1) {
     await gatewayTrial.turn(bounds.seconds / TURNS);
     await floorTrial?.turn(bounds.seconds / TURNS);
@@ -71,6 +72,7 @@ export async function measureInside(
 ): Promise<{ traffic: Traffic; probe: ProbeReport }> {
   await using gateway = await GatewayProcess.start(scenario, { probe: true });
   using trial = await openTrial(gateway, scenario, bounds);
+  await trial.compile();
   await trial.turn(bounds.seconds, () => gateway.resetProbe());
   return { traffic: trial.figures().traffic, probe: await gateway.askProbe() };
 }

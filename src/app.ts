@@ -52,6 +52,7 @@ export type { MetricFamilies };
 
 /** A running gateway. */
 export type App = {
+  log: FastifyBaseLogger;
   url: string;
   demo: DemoAccount | undefined;
   /** What is open now; all 0 when nobody is connected. */
@@ -165,7 +166,13 @@ async function openParts(
     complexity: settings.OPUS_COMPLEXITY,
   };
   const codecs = await loadCodecs(codecSettings);
-  log.info({ libopus: codecs.opus.description }, 'codecs loaded');
+  const { encoders } = codecs.opus;
+  if (encoders.fault === undefined) log.info({ encoders: encoders.name }, 'codecs loaded');
+  else
+    log.warn(
+      { encoders: encoders.name, err: encoders.fault },
+      'no native libopus: encoding costs twice as much',
+    );
   const mixHost = opened.adopt(
     new MixHost(settings.MIX_THREADS, codecs, codecSettings, {
       onFault: (fault) => log.error({ err: fault }, 'a codec could not be opened'),
@@ -281,6 +288,7 @@ async function openParts(
   const listening = { host, port, reusePort: shared !== undefined };
   await server.listen(listening);
   return {
+    log,
     url: urlOf(server, settings),
     demo,
     counts: () => ({ sessions: sessions.size, rooms: rooms.size }),

@@ -21,8 +21,8 @@ export type OpusEncoder = {
 };
 
 export type OpusCodec = {
-  /** Which libopus encodes, and why, for the log. */
-  readonly description: string;
+  /** Which libopus encodes, for the log; and why it is not the machine's own, if it is not. */
+  readonly encoders: { name: string; fault?: unknown };
   createEncoder(rateHz: OpusRateHz): Promise<OpusEncoder>;
   /** Decodes to 48 kHz. */
   createDecoder(): Promise<OpusDecoder>;
@@ -40,23 +40,19 @@ export async function loadOpusCodec(
   loadNative = loadNativeLibopus,
 ): Promise<OpusCodec> {
   const wasm = await loadWasmLibopus();
-  let encoders: EncoderLibrary = wasm;
-  let description = '';
-  try {
-    encoders = await loadNative();
-    description = encoders.name;
-  } catch (fault) {
-    description = `${wasm.name}, for want of a library: ${String(fault)}`;
-  }
+  const encoders: { library: EncoderLibrary; fault?: unknown } = await loadNative().then(
+    (library) => ({ library }),
+    (fault: unknown) => ({ library: wasm, fault }),
+  );
   let { complexity } = settings;
   return {
-    description,
+    encoders: { name: encoders.library.name, fault: encoders.fault },
     setComplexity(wanted) {
       complexity = wanted;
     },
     async createEncoder(rateHz) {
       const { bitrateBps } = settings;
-      const encoder = await encoders.openEncoder({ rateHz, bitrateBps, complexity });
+      const encoder = await encoders.library.openEncoder({ rateHz, bitrateBps, complexity });
       let ownComplexity = complexity;
       const encodeFrame = (frame: Float32Array) => {
         if (ownComplexity !== complexity) encoder.setComplexity(complexity);

@@ -32,13 +32,16 @@ async function main(): Promise<void> {
     })),
   );
   const app = await opening;
-  const answer = async (to: number, question: number) => {
-    tell({ type: 'metrics', to, question, families: await app.readMetrics() });
+  const answer = (to: number, question: number) => {
+    app.readMetrics().then(
+      (families) => tell({ type: 'metrics', to, question, families }),
+      (fault: unknown) => app.log.error({ err: fault }, 'no figures for another process'),
+    );
   };
   process.on('message', (message: ToGateway) => {
     if (message.type === 'drain') void app.leave(message.withinMs);
-    else if (message.type === 'ask metrics') void answer(message.from, message.question);
-    else otherMetrics.receive(message.question, message.families);
+    else if (message.type === 'ask metrics') answer(message.from, message.question);
+    else otherMetrics.receive(message.from, message.question, message.families);
   });
   // It must not keep the process when all else has been closed.
   process.channel?.unref();

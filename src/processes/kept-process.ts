@@ -96,7 +96,7 @@ export class KeptProcess {
     let watching: NodeJS.Timeout | undefined;
     const check = () => {
       silentChecks += 1;
-      if (silentChecks <= MAX_SILENT_CHECKS) return;
+      if (silentChecks < MAX_SILENT_CHECKS) return;
       this.#log.error({ silentMs: silentChecks * CHECK_EVERY_MS }, 'a process hangs; it is killed');
       child.kill('SIGKILL');
     };

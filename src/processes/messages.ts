@@ -21,4 +21,4 @@ export type FromGateway =
 export type ToGateway =
   | { type: 'drain'; withinMs: number }
   | { type: 'ask metrics'; from: number; question: number }
-  | { type: 'metrics'; question: number; families: MetricFamilies };
+  | { type: 'metrics'; from: number; question: number; families: MetricFamilies };

@@ -7,7 +7,7 @@ const ANSWER_WITHIN_MS = 2000;
 export class OtherMetrics {
   readonly #others: number;
   readonly #ask: (question: number) => void;
-  readonly #answered = new Map<number, (families: MetricFamilies) => void>();
+  readonly #answered = new Map<number, (from: number, families: MetricFamilies) => void>();
   #questions = 0;
 
   /** @param ask puts a question to the `others`, so many as they are; their answers come to {@link receive} */
@@ -20,22 +20,23 @@ export class OtherMetrics {
   async read(): Promise<MetricFamilies[]> {
     this.#questions += 1;
     const question = this.#questions;
-    const answers: MetricFamilies[] = [];
+    // By who answered: an answer to one that had this number before it was started again may still come.
+    const answers = new Map<number, MetricFamilies>();
     const { promise: isComplete, resolve } = Promise.withResolvers<void>();
-    this.#answered.set(question, (families) => {
-      answers.push(families);
-      if (answers.length === this.#others) resolve();
+    this.#answered.set(question, (from, families) => {
+      answers.set(from, families);
+      if (answers.size === this.#others) resolve();
     });
     const timer = setTimeout(resolve, ANSWER_WITHIN_MS);
     this.#ask(question);
     await isComplete;
     clearTimeout(timer);
     this.#answered.delete(question);
-    return answers;
+    return [...answers.values()];
   }
 
   /** Takes an answer of one of the others. */
-  receive(question: number, families: MetricFamilies): void {
-    this.#answered.get(question)?.(families);
+  receive(from: number, question: number, families: MetricFamilies): void {
+    this.#answered.get(question)?.(from, families);
   }
 }

@@ -62,7 +62,7 @@ async function openParts(given: Settings, opened: AsyncDisposableStack): Promise
     }
     if (message.type === 'metrics') {
       const { to, question, families } = message;
-      const answer: ToGateway = { type: 'metrics', question, families };
+      const answer: ToGateway = { type: 'metrics', from, question, families };
       gateways[to]?.kept.send(answer);
     }
   };

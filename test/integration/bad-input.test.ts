@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { TestClient } from '../support/client.ts';
+import { eventually } from '../support/gateway.ts';
+import { opusTone, play } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
 const inUse = useGateway();
@@ -81,6 +83,21 @@ describe('bad input', () => {
     expect(await client.next('error')).toMatchObject({ code: 'message_too_big' });
   });
 
+  test.each(['mix', 'forward'])(
+    'an Opus packet that is padded to 64 KiB is heard as it is: delivery=%s',
+    async (delivery) => {
+      const speaker = await connect({ room: 'a', peer: 'speaker', audio: 'opus' });
+      await speaker.next('joined');
+      const listener = await connect({ room: 'a', peer: 'listener', audio: 'opus', delivery });
+      await listener.next('joined');
+      const tone = await opusTone(700, 0.4, 400);
+      const padded = padOpusPacket(tone[10]!, 65_536);
+      await play(speaker, [...tone.slice(0, 10), padded, ...tone.slice(11)]);
+      await eventually('all is heard', () => listener.frames.length === tone.length);
+      expect(listener.frames[10]!.subarray(delivery === 'mix' ? 0 : 4)).toEqual(padded);
+    },
+  );
+
   test('a message of two MiB closes the socket, and nothing else', async () => {
     const client = await connect({ room: 'a' });
     client.sendAudio(Buffer.alloc(2 << 20));
@@ -111,3 +128,13 @@ describe('bad input', () => {
     });
   });
 });
+
+/** A packet of one frame with padding behind it (RFC 6716 §3.2.5), so that it has so many bytes. */
+function padOpusPacket(packet: Buffer, bytes: number): Buffer {
+  const frame = packet.subarray(1);
+  // Each 255 stands for itself and 254 bytes of padding, the last byte for as many as it says.
+  const spare = bytes - 2 - frame.length - 1;
+  const lengths = [...Array<number>(Math.floor(spare / 255)).fill(255), spare % 255];
+  const head = [packet[0]! | 3, 0x40 | 1, ...lengths];
+  return Buffer.concat([Buffer.from(head), frame], bytes);
+}

@@ -139,9 +139,11 @@ describe('a decoder of libopus', () => {
 test('loadOpusCodec() takes the machine’s own, and WebAssembly where there is none', async () => {
   const settings = { bitrateBps: 32_000, complexity: 5 };
   const found = await loadOpusCodec(settings);
-  expect(found.description).toMatch(/^libopus \d/);
+  expect(found.encoders.name).toMatch(/^libopus \d/);
+  expect(found.encoders.fault).toBeUndefined();
   const missing = await loadOpusCodec(settings, () => loadNativeLibopus('libopus.so.999'));
-  expect(missing.description).toMatch(/^WebAssembly, .*cannot open/);
+  expect(missing.encoders.name).toBe('WebAssembly');
+  expect(String(missing.encoders.fault)).toMatch(/cannot open/);
   const encoder = await missing.createEncoder(48_000);
   expect(encoder.encode(new Float32Array(960)).length).toBeGreaterThan(0);
   encoder.close();

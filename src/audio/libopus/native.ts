@@ -11,8 +11,8 @@ const OPUS_SET_PREDICTION_DISABLED = 4042;
 /** The most that a packet of one frame can take (RFC 6716 §3.2.1). */
 const MAX_PACKET_BYTES = 1276;
 
-/** A pointer to the state of an encoder. */
-type State = object;
+/** A pointer to the state of an encoder, as koffi has it. */
+type State = bigint;
 
 /**
  * The encoder of the machine's own libopus, called without a copy in between; its code is made for the processor it runs on.
@@ -63,12 +63,21 @@ export async function loadNativeLibopus(soname = SONAME): Promise<EncoderLibrary
       check(code[0]);
       /** @throws {Error} where to go on would be to use memory that has been freed */
       const open = (): State => {
-        if (!encoder) throw new Error('libopus: used after it was closed');
+        if (encoder === null) throw new Error('libopus: used after it was closed');
         return encoder;
       };
       const set = (request: number, value: number) => check(control(open(), request, 'int', value));
-      set(OPUS_SET_BITRATE, bitrateBps);
-      set(OPUS_SET_COMPLEXITY, complexity);
+      const close = () => {
+        if (encoder !== null) destroyEncoder(encoder);
+        encoder = null;
+      };
+      try {
+        set(OPUS_SET_BITRATE, bitrateBps);
+        set(OPUS_SET_COMPLEXITY, complexity);
+      } catch (fault) {
+        close();
+        throw fault;
+      }
       return {
         encode: (frame) => {
           if (frame.length !== frameSamples) {
@@ -81,10 +90,7 @@ export async function loadNativeLibopus(soname = SONAME): Promise<EncoderLibrary
         },
         setComplexity: (wanted) => set(OPUS_SET_COMPLEXITY, wanted),
         setPrediction: (isEnabled) => set(OPUS_SET_PREDICTION_DISABLED, isEnabled ? 0 : 1),
-        close: () => {
-          if (encoder) destroyEncoder(encoder);
-          encoder = null;
-        },
+        close,
       };
     },
   };
