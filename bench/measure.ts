@@ -10,7 +10,7 @@ import type { Scenario } from './scenario.ts';
 /** Until the mix has found its pace. */
 const WARM_UP_MS = 2500;
 /** Until everything has been compiled that is going to be, as it is in what runs for days. */
-const COMPILE_MS = 10_000;
+const COMPILE_MS = 6000;
 /** The same once it has been warm. */
 const RESUME_MS = 500;
 const SETTLE_MS = 500;
