@@ -10,7 +10,7 @@ import type { Scenario } from './scenario.ts';
 /** Until the mix has found its pace. */
 const WARM_UP_MS = 2500;
 /** Until everything has been compiled that is going to be, as it is in what runs for days. */
-const COMPILE_MS = 6000;
+const COMPILE_MS = 5000;
 /** The same once it has been warm. */
 const RESUME_MS = 500;
 const SETTLE_MS = 500;
@@ -72,7 +72,6 @@ export async function measureInside(
 ): Promise<{ traffic: Traffic; probe: ProbeReport }> {
   await using gateway = await GatewayProcess.start(scenario, { probe: true });
   using trial = await openTrial(gateway, scenario, bounds);
-  await trial.compile();
   await trial.turn(bounds.seconds, () => gateway.resetProbe());
   return { traffic: trial.figures().traffic, probe: await gateway.askProbe() };
 }

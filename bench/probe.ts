@@ -1,3 +1,4 @@
+import { Socket } from 'node:net';
 import { createHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
 import { WebSocket } from 'ws';
 import { packetKey } from './packets.ts';
@@ -24,7 +25,7 @@ function methodOf(prototype: object, name: string): Method {
 }
 
 const emit = methodOf(WebSocket.prototype, 'emit');
-const send = methodOf(WebSocket.prototype, 'send');
+const write = methodOf(Socket.prototype, 'write');
 
 WebSocket.prototype.emit = function (event: string | symbol, ...args: unknown[]): boolean {
   const [data, isBinary] = args;
@@ -35,13 +36,15 @@ WebSocket.prototype.emit = function (event: string | symbol, ...args: unknown[])
   return emit.call(this, event, ...args) as boolean;
 };
 
-WebSocket.prototype.send = function (this: WebSocket, ...args: unknown[]): void {
-  send.call(this, ...args);
+// Sound does not go out by ws (src/signaling/send-queue.ts).
+Socket.prototype.write = function (this: Socket, ...args: unknown[]): boolean {
+  const isTaken = write.call(this, ...args) as boolean;
   const [data] = args;
   const key = Buffer.isBuffer(data) ? packetKey(data) : undefined;
   const atNs = key && cameNs.get(key);
   if (atNs) inside.record(process.hrtime.bigint() - atNs);
-} as WebSocket['send'];
+  return isTaken;
+} as Socket['write'];
 
 process.on('message', (message) => {
   if (message === 'reset') {
