@@ -44,7 +44,7 @@ Socket.prototype.write = function (this: Socket, ...args: unknown[]): boolean {
   const atNs = key && cameNs.get(key);
   if (atNs) inside.record(process.hrtime.bigint() - atNs);
   return isTaken;
-} as Socket['write'];
+};
 
 process.on('message', (message) => {
   if (message === 'reset') {
