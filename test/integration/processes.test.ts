@@ -58,7 +58,8 @@ test('the kernel deals out connections, and no two media workers have a port in 
   expect(new Set(workers.map(({ rtcPort }) => rtcPort)).size).toBe(PROCESSES);
 });
 
-test('a gateway that is killed is back; calls on the other go on', async () => {
+/** Two gateways with clients, of which one is to fall: with how many of them, and which have been cut off by now. */
+async function startWithVictim() {
   const node = await start();
   const { url, api_key: apiKey } = await node.ready();
   const clients = await enterMany(url, apiKey);
@@ -66,6 +67,11 @@ test('a gateway that is killed is back; calls on the other go on', async () => {
   for (const client of clients) void client.closed.then(() => cut.add(client));
   const [victim = 0] = gatewayPids(node);
   const victims = pidsOfConnections(node).filter((pid) => pid === victim).length;
+  return { node, clients, cut, victim, victims };
+}
+
+test('a gateway that is killed is back; calls on the other go on', async () => {
+  const { node, clients, cut, victim, victims } = await startWithVictim();
   process.kill(victim, 'SIGKILL');
   await eventually('its connections are cut', () => cut.size === victims);
   const [speaker, listener] = clients.filter((client) => !cut.has(client));
@@ -119,19 +125,14 @@ test('/metrics has the figures of all, whichever answers, and without one that h
 });
 
 test('a gateway that hangs is killed, and another is started in its place', async () => {
-  const node = await start();
-  const { url, api_key: apiKey } = await node.ready();
-  const clients = await enterMany(url, apiKey);
-  const cut = new Set<TestClient>();
-  for (const client of clients) void client.closed.then(() => cut.add(client));
-  const [victim = 0] = gatewayPids(node);
-  const victims = pidsOfConnections(node).filter((pid) => pid === victim).length;
+  const { node, cut, victim, victims } = await startWithVictim();
   process.kill(victim, 'SIGSTOP');
   const isBack = () => node.logged('media worker started').length === PROCESSES + 1;
   await eventually('another is there', isBack, 2 * RESTART_TIMEOUT_MS);
   expect(node.logged('a process hangs; it is killed')).toHaveLength(1);
   await eventually('its connections are cut', () => cut.size === victims);
   await untilEnded([victim]);
+  const { url, api_key: apiKey } = await node.ready();
   await enterMany(url, apiKey);
 }, 60_000);
 
