@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Settings } from '../config/settings.ts';
 import { Accounts } from './accounts/accounts.ts';
@@ -46,9 +47,10 @@ import { Webhooks } from './webhooks/webhooks.ts';
 import { watchAccounts } from './signaling/account-watch.ts';
 import { Arrivals } from './signaling/arrivals.ts';
 import { KeptPlaces } from './signaling/kept-places.ts';
+import type { Homes, MovingClient } from './signaling/moving.ts';
 import { kick } from './signaling/kick.ts';
 
-export type { MetricFamilies };
+export type { Homes, MetricFamilies, MovingClient };
 
 /** A running gateway. */
 export type App = {
@@ -62,6 +64,10 @@ export type App = {
   mediaWorkerPids(): number[];
   /** The figures of this process. */
   readMetrics(): Promise<MetricFamilies>;
+  /** Whether it does, for the moment. */
+  takesClients(): boolean;
+  /** Goes on with a client that another process on the same port has let go of. */
+  takeOver(client: MovingClient, connection: Socket): void;
   /** Takes no more connections; those that are open stay so. */
   stopListening(): void;
   /** Takes nobody any more, and asks all to go; closes when they have, or when they may no longer stay (by default DRAIN_MS). */
@@ -74,6 +80,8 @@ export type App = {
 export type Shared = {
   /** Tells its log lines and figures from the others'. */
   name: string;
+  /** In which of them each room is. */
+  homes: Homes;
   /** An operator asked for the node, which is all of them, to end. */
   drainAll(withinMs: number): void;
   /** The figures of the others, as far as they answer. */
@@ -267,7 +275,7 @@ async function openParts(
     const [own, others] = await Promise.all([readMetrics(), shared?.readOtherMetrics()]);
     return [own, ...(others ?? [])];
   });
-  registerWebSocketRoute(server, {
+  const takeOver = registerWebSocketRoute(server, {
     authenticator,
     leases,
     arrivals,
@@ -282,6 +290,7 @@ async function openParts(
     accountWatch,
     metrics,
     codecs,
+    homes: shared?.homes,
   });
   opened.adopt(server, (part) => part.close());
   const { HOST: host, PORT: port } = settings;
@@ -295,6 +304,8 @@ async function openParts(
     countRouters: () => pool.countRouters(),
     mediaWorkerPids: () => pool.pids,
     readMetrics,
+    takesClients: () => !drain.isDraining && load.level !== 'overloaded',
+    takeOver,
     stopListening: () => server.server.close(),
     leave,
     close,

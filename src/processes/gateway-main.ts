@@ -1,23 +1,33 @@
+import type { Socket } from 'node:net';
 import { readSettings } from '../../config/settings.ts';
-import { openApp } from '../app.ts';
+import { type App, openApp } from '../app.ts';
 import { endOnSignals, whyNotStarted } from './end-on-signals.ts';
 import { ALIVE_EVERY_MS, type FromGateway, type ToGateway } from './messages.ts';
 import { OtherMetrics } from './other-metrics.ts';
+import { OtherProcesses } from './other-processes.ts';
 
-/** One of the gateways that a supervisor has started: `gateway-main.ts NAME OTHERS`, of which there are so many. */
+/** One of the gateways that a supervisor has started: `gateway-main.ts INDEX OTHERS`, of which there are so many. */
 
-const tell = (message: FromGateway) => {
+/** With a connection, which is gone then. */
+const tell = (message: FromGateway, connection?: Socket) => {
+  const done = () => void connection?.destroy();
   // Should the supervisor be gone, the kernel ends this process too.
-  if (process.connected) process.send?.(message);
+  if (process.connected) process.send?.(message, connection, {}, done);
 };
 
+const tellAlive = (app: App) => tell({ type: 'alive', takesClients: app.takesClients() });
+
 async function main(): Promise<void> {
-  const [, , name = 'gateway', others = '0'] = process.argv;
+  const [, , index = '0', others = '0'] = process.argv;
   const otherMetrics = new OtherMetrics(Number(others), (question) =>
     tell({ type: 'ask metrics', question }),
   );
+  const processes = new OtherProcesses(Number(index), (to, client, connection) =>
+    tell({ type: 'move', to, client }, connection),
+  );
   const opening = openApp(readSettings(process.env), {
-    name,
+    name: `gateway ${index}`,
+    homes: processes,
     drainAll: (withinMs) => tell({ type: 'drain', withinMs }),
     readOtherMetrics: () => otherMetrics.read(),
   });
@@ -27,7 +37,9 @@ async function main(): Promise<void> {
       // Asked alone, it makes way for the others; the supervisor starts another in its place.
       leave: () => {
         app.stopListening();
-        return app.leave();
+        const left = app.leave();
+        tellAlive(app);
+        return left;
       },
     })),
   );
@@ -38,16 +50,32 @@ async function main(): Promise<void> {
       (fault: unknown) => app.log.error({ err: fault }, 'no figures for another process'),
     );
   };
-  process.on('message', (message: ToGateway) => {
-    if (message.type === 'drain') void app.leave(message.withinMs);
-    else if (message.type === 'ask metrics') answer(message.from, message.question);
-    else otherMetrics.receive(message.from, message.question, message.families);
+  process.on('message', (message: ToGateway, connection?: Socket) => {
+    switch (message.type) {
+      case 'drain':
+        void app.leave(message.withinMs);
+        break;
+      case 'ask metrics':
+        answer(message.from, message.question);
+        break;
+      case 'metrics':
+        otherMetrics.receive(message.from, message.question, message.families);
+        break;
+      case 'open':
+        processes.setOpen(message.processes);
+        break;
+      case 'moved':
+        // It may have been closed on its way.
+        if (connection) app.takeOver(message.client, connection);
+        break;
+    }
   });
   // It must not keep the process when all else has been closed.
   process.channel?.unref();
   tell({ type: 'ready', url: app.url });
   // To the end, also while clients leave; it keeps nothing from ending.
-  setInterval(() => tell({ type: 'alive' }), ALIVE_EVERY_MS).unref();
+  tellAlive(app);
+  setInterval(() => tellAlive(app), ALIVE_EVERY_MS).unref();
 }
 
 main().catch((fault: unknown) => {

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
 
 const FIRST_RESTART_AFTER_MS = 1000;
@@ -9,6 +10,7 @@ const STEADY_AFTER_MS = 60_000;
 const KILL_AFTER_MS = 10_000;
 /** One that has been heard, and then not for so many checks, hangs. Counted, so that it does not look so when only this process did not run. */
 const CHECK_EVERY_MS = 1000;
+const SILENT_AFTER_CHECKS = 3;
 const MAX_SILENT_CHECKS = 10;
 
 export type KeptProcessOptions = {
@@ -20,7 +22,9 @@ export type KeptProcessOptions = {
   /** What the kernel sends it should this process be killed, and what `close` sends. */
   endSignal: 'SIGTERM' | 'SIGINT';
   /** Takes what it sends over the channel that it has then; having begun, it must send something every few seconds, or is killed. */
-  onMessage?: (message: unknown) => void;
+  onMessage?: (message: unknown, connection?: Socket) => void;
+  /** Called when it has not been heard for a while. */
+  onSilent?: () => void;
   /** Called each time it ends without having been told to. */
   onEnd?: (how: string) => void;
 };
@@ -30,6 +34,8 @@ export class KeptProcess {
   readonly #options: KeptProcessOptions;
   readonly #log: FastifyBaseLogger;
   #child: ChildProcess;
+  /** Connections that it has been sent, and has not taken yet. */
+  readonly #onTheirWay = new Set<Socket>();
   #restart: NodeJS.Timeout | undefined;
   #restartAfterMs = FIRST_RESTART_AFTER_MS;
   #isEnding = false;
@@ -40,9 +46,21 @@ export class KeptProcess {
     this.#child = this.#start();
   }
 
-  /** Sends a message; one that is not there, or cannot be told, does not get it. */
-  send(message: object): void {
-    if (this.#child.connected) this.#child.send(message, () => {});
+  /**
+   * Sends a message; one that is not there, or cannot be told, does not get it.
+   * @param connection goes with it, and is closed if it cannot
+   */
+  send(message: object, connection?: Socket): void {
+    if (!this.#child.connected) {
+      connection?.destroy();
+      return;
+    }
+    if (connection) this.#onTheirWay.add(connection);
+    this.#child.send(message, connection, {}, (fault) => {
+      if (!connection) return;
+      this.#onTheirWay.delete(connection);
+      if (fault) connection.destroy();
+    });
   }
 
   /** Sends a message that asks it to end within a time; resolves when it has. */
@@ -77,10 +95,14 @@ export class KeptProcess {
       env: environment,
       detached: true,
       stdio: ['ignore', 'inherit', 'inherit', ...(onMessage ? ['ipc' as const] : [])],
+      // Bytes may be among them.
+      serialization: 'advanced',
     });
     const startedMs = performance.now();
     if (onMessage) {
-      child.on('message', onMessage);
+      child.on('message', (message, handle) => {
+        onMessage(message, handle instanceof Socket ? handle : undefined);
+      });
       this.#watch(child);
     }
     child.once('error', (fault) => this.#ended(fault.message, startedMs));
@@ -96,6 +118,7 @@ export class KeptProcess {
     let watching: NodeJS.Timeout | undefined;
     const check = () => {
       silentChecks += 1;
+      if (silentChecks === SILENT_AFTER_CHECKS) this.#options.onSilent?.();
       if (silentChecks < MAX_SILENT_CHECKS) return;
       this.#log.error({ silentMs: silentChecks * CHECK_EVERY_MS }, 'a process hangs; it is killed');
       child.kill('SIGKILL');
@@ -108,6 +131,8 @@ export class KeptProcess {
   }
 
   #ended(how: string, startedMs: number): void {
+    for (const connection of this.#onTheirWay) connection.destroy();
+    this.#onTheirWay.clear();
     if (this.#isEnding) return;
     if (performance.now() - startedMs > STEADY_AFTER_MS) {
       this.#restartAfterMs = FIRST_RESTART_AFTER_MS;

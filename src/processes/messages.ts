@@ -1,24 +1,31 @@
-import type { MetricFamilies } from '../app.ts';
+import type { MetricFamilies, MovingClient } from '../app.ts';
 
 /** What the supervisor and its gateway processes say to each other, over the channel between parent and child. */
 
-/** A gateway that takes clients says so again and again: one that hangs does not. */
+/** A gateway that has started says so again and again: one that hangs does not. */
 export const ALIVE_EVERY_MS = 1000;
 
 /**
- * From a gateway: it takes clients, it still runs, it could not start, or an operator asked it to drain: all are to. It asks
- * the others for their figures, or answers the one that did.
+ * From a gateway: it has started, it still runs (and takes clients or not), it could not start, or an operator asked it to
+ * drain: all are to. It asks the others for their figures, or answers the one that did; it hands a client over to another,
+ * and its connection beside the message.
  */
 export type FromGateway =
   | { type: 'ready'; url: string }
-  | { type: 'alive' }
+  | { type: 'alive'; takesClients: boolean }
   | { type: 'failed'; reason: string }
   | { type: 'drain'; withinMs: number }
   | { type: 'ask metrics'; question: number }
-  | { type: 'metrics'; to: number; question: number; families: MetricFamilies };
+  | { type: 'metrics'; to: number; question: number; families: MetricFamilies }
+  | { type: 'move'; to: number; client: MovingClient };
 
-/** To a gateway: let clients leave, and end; another asks for figures; another has answered. */
+/**
+ * To a gateway: let clients leave, and end; another asks for figures; another has answered; these processes take clients;
+ * another hands a client over, its connection beside the message.
+ */
 export type ToGateway =
   | { type: 'drain'; withinMs: number }
   | { type: 'ask metrics'; from: number; question: number }
-  | { type: 'metrics'; from: number; question: number; families: MetricFamilies };
+  | { type: 'metrics'; from: number; question: number; families: MetricFamilies }
+  | { type: 'open'; processes: number[] }
+  | { type: 'moved'; client: MovingClient };

@@ -1,10 +1,11 @@
 import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import Fastify, { type FastifyBaseLogger } from 'fastify';
 import { environmentOf, type Settings } from '../../config/settings.ts';
 import { Accounts } from '../accounts/accounts.ts';
 import { type DemoAccount, openDemoAccount } from '../accounts/demo-account.ts';
+import { stopReading } from '../stop-reading.ts';
 import { Redis } from '../store/redis.ts';
 import { openRedisUrl, redisAddressOf } from '../store/redis-server.ts';
 import type { Running } from './end-on-signals.ts';
@@ -54,8 +55,25 @@ async function openParts(given: Settings, opened: AsyncDisposableStack): Promise
     if (isLeaving) return;
     leave(withinMs).catch((fault: unknown) => log.error({ err: fault }, 'not closed cleanly'));
   };
-  const onMessage = (from: number, message: FromGateway) => {
+  const open = new Set<number>();
+  const tellOpen = () => {
+    const processes = [...open].toSorted((a, b) => a - b);
+    const message: ToGateway = { type: 'open', processes };
+    for (const { kept } of gateways) kept.send(message);
+  };
+  const setOpen = (index: number, isOpen: boolean) => {
+    if (isOpen === open.has(index)) return;
+    if (isOpen) open.add(index);
+    else open.delete(index);
+    tellOpen();
+  };
+  const onMessage = (from: number, message: FromGateway, connection?: Socket) => {
     if (message.type === 'drain') onDrain(message.withinMs);
+    if (message.type === 'alive') setOpen(from, message.takesClients);
+    if (message.type === 'move' && connection && stopReading(connection)) {
+      const moved: ToGateway = { type: 'moved', client: message.client };
+      gateways[message.to]?.kept.send(moved, connection);
+    }
     if (message.type === 'ask metrics') {
       const asked: ToGateway = { ...message, from };
       for (const [index, { kept }] of gateways.entries()) if (index !== from) kept.send(asked);
@@ -67,7 +85,10 @@ async function openParts(given: Settings, opened: AsyncDisposableStack): Promise
     }
   };
   const gateways = Array.from({ length: settings.PROCESSES }, (_, index) =>
-    startGateway(settings, index, log, (message) => onMessage(index, message)),
+    startGateway(settings, index, log, {
+      onMessage: (...message) => onMessage(index, ...message),
+      onGone: () => setOpen(index, false),
+    }),
   );
   opened.defer(async () => {
     await Promise.all(gateways.map(({ kept }) => kept.close()));
@@ -86,12 +107,16 @@ function startGateway(
   settings: Settings,
   index: number,
   log: FastifyBaseLogger,
-  onRequest: (message: FromGateway) => void,
+  events: {
+    onMessage: (message: FromGateway, connection?: Socket) => void;
+    /** It has ended, or looks as if it hangs: it takes no clients. */
+    onGone: () => void;
+  },
 ): Gateway {
   const name = `gateway ${index}`;
   const ready = Promise.withResolvers<string>();
-  const onMessage = (message: FromGateway) => {
-    onRequest(message);
+  const onMessage = (message: FromGateway, connection?: Socket) => {
+    events.onMessage(message, connection);
     if (message.type === 'ready') ready.resolve(message.url);
     if (message.type === 'failed') {
       log.error({ process: name, reason: message.reason }, 'a gateway could not start');
@@ -101,11 +126,15 @@ function startGateway(
   const kept = new KeptProcess(
     {
       name,
-      command: [...process.execArgv, GATEWAY, name, String(settings.PROCESSES - 1)],
+      command: [...process.execArgv, GATEWAY, String(index), String(settings.PROCESSES - 1)],
       environment: environmentOf(settingsOfGateway(settings, index)),
       endSignal: 'SIGINT',
-      onMessage: (message) => onMessage(message as FromGateway),
-      onEnd: (how) => ready.reject(new Error(`${name} ended before it was ready: ${how}`)),
+      onMessage: (message, connection) => onMessage(message as FromGateway, connection),
+      onSilent: events.onGone,
+      onEnd: (how) => {
+        events.onGone();
+        ready.reject(new Error(`${name} ended before it was ready: ${how}`));
+      },
     },
     log,
   );

@@ -26,6 +26,7 @@ import { Heartbeat } from './heartbeat.ts';
 import { checkName, LOBBY } from './names.ts';
 import { Presence, type PresenceParts } from './presence.ts';
 import { SendQueue } from './send-queue.ts';
+import type { Unread, WayOut } from './way-out.ts';
 import { handleWebRtcMessage } from './webrtc-messages.ts';
 
 const HEARTBEAT_MS = 15_000;
@@ -43,6 +44,15 @@ const COMES_BACK_AFTER = new Set<LeaveReason>([
   'draining',
   'replaced',
 ]);
+
+/** A client that has said nothing yet but where it wants to go, and may be taken to another process. */
+export type Leaving = {
+  wayOut: WayOut;
+  /** In which process a room is; undefined: in this one. */
+  homeOf(room: string): number | undefined;
+  /** The session has ended here; its connection goes on there. */
+  leave(to: number, join: ClientMessages['join'], unread: Unread): void;
+};
 
 export type SessionParts = PresenceParts & {
   /** Below the WebSocket. */
@@ -62,6 +72,7 @@ export type SessionParts = PresenceParts & {
   limits: { max_ccu: number; current_ccu: number; remaining_minutes: number };
   codecs: Codecs;
   log: FastifyBaseLogger;
+  leaving: Leaving | undefined;
   /** Called once, when the connection has ended; `kept` is the place that the client had and may come back to. */
   onClosed: (
     reason: LeaveReason,
@@ -86,6 +97,7 @@ export class Session implements PeerOutlet {
   #superseded: NodeJS.Timeout | undefined;
   #statsAtMs = performance.now();
   #hasBeenToldNotToPublish = false;
+  #leaving: Leaving | undefined;
 
   constructor(socket: WebSocket, parts: SessionParts) {
     this.name = parts.peer;
@@ -93,6 +105,7 @@ export class Session implements PeerOutlet {
     this.log = parts.log;
     this.#socket = socket;
     this.#parts = parts;
+    this.#leaving = parts.leaving;
     this.#sendQueue = new SendQueue(socket, parts.stream, () =>
       this.fail(new PartylineError('slow_consumer', 'The client has not read for 5 seconds.')),
     );
@@ -125,9 +138,15 @@ export class Session implements PeerOutlet {
     });
     this.log.info('session started');
     if (resumed?.isHere) this.#presence.resume();
-    else if (resumed?.kind === 'websocket') this.#enqueue({ type: 'join', room: resumed.room });
+    else if (resumed?.kind === 'websocket') this.#begin({ type: 'join', room: resumed.room });
     // A browser that was on another node joins by itself: it needs new transports.
-    else if (!resumed && room !== LOBBY) this.#enqueue({ type: 'join', room });
+    else if (!resumed && room !== LOBBY) this.#begin({ type: 'join', room });
+  }
+
+  /** Goes on where the client has been read to: in another process, or in this one after all. */
+  goOn(join: ClientMessages['join'], messages: Unread['messages']): void {
+    this.#enqueue(join);
+    for (const { data, isBinary } of messages) this.#receive(data, isBinary);
   }
 
   get id(): string {
@@ -226,7 +245,7 @@ export class Session implements PeerOutlet {
   }
 
   #receive(data: Buffer, isBinary: boolean): void {
-    if (this.#presence.isClosed) return;
+    if (this.#presence.isClosed || this.#leaving?.wayOut.hold(data, isBinary)) return;
     const nowMs = this.#heartbeat.heard();
     if (data.length > MAX_MESSAGE_BYTES) {
       this.fail(new PartylineError('message_too_big', 'A message may have 64 KiB.'));
@@ -240,16 +259,43 @@ export class Session implements PeerOutlet {
   /** A message of no bytes is nobody's. */
   #receiveAudio(frame: Buffer, nowMs: number): void {
     if (frame.length === 0) return;
+    this.#stay();
     if (this.#mayPublish) this.#audio.receive(frame, nowMs);
     else this.#refuseToPublish();
   }
 
   #receiveText(text: string): void {
     try {
-      this.#enqueue(parseClientMessage(text));
+      this.#begin(parseClientMessage(text));
     } catch (fault) {
       this.#refuse(fault, fault instanceof MessageError ? fault.replyTo : undefined);
     }
+  }
+
+  /** Who begins with a join goes to where the room is; who begins otherwise stays, because no other process knows of it. */
+  #begin(message: ClientMessage): void {
+    const leaving = this.#leaving;
+    const home = message.type === 'join' ? leaving?.homeOf(message.room) : undefined;
+    if (!leaving || message.type !== 'join' || home === undefined) {
+      this.#stay();
+      this.#enqueue(message);
+      return;
+    }
+    leaving.wayOut.setOut(
+      (unread) => {
+        this.#letGo('moved', false);
+        leaving.leave(home, message, unread);
+      },
+      (messages) => {
+        this.#stay();
+        this.goOn(message, messages);
+      },
+    );
+  }
+
+  #stay(): void {
+    this.#leaving?.wayOut.close();
+    this.#leaving = undefined;
   }
 
   get #mayPublish(): boolean {
@@ -327,12 +373,16 @@ export class Session implements PeerOutlet {
 
   /** Lets go of everything but the place of a client that may come back; the socket may already be gone. */
   #end(reason: LeaveReason, mayComeBack: boolean): void {
-    if (this.#presence.isClosed) return;
+    if (!this.#presence.isClosed) this.#parts.onClosed(reason, this.#letGo(reason, mayComeBack));
+  }
+
+  #letGo(reason: LeaveReason, mayComeBack: boolean) {
+    this.#stay();
     const kept = this.#presence.end(reason, mayComeBack);
     this.#audio.close();
     clearTimeout(this.#superseded);
     const { droppedFrames } = this.#sendQueue;
     this.log.info({ reason, droppedFrames, isKept: kept !== undefined }, 'session ended');
-    this.#parts.onClosed(reason, kept);
+    return kept;
   }
 }

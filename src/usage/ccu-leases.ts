@@ -169,12 +169,15 @@ export class CcuLeases {
     return Number(await this.#redis.run((client) => client.eval(COUNT, { keys })));
   }
 
+  /** Leaves a lease to another process, which takes it over; should it not, it runs out by itself. */
+  handOver(holder: Holder): void {
+    this.#forget(holder);
+  }
+
   /** Gives a lease back; if Redis is away, it runs out by itself. */
   async release(holder: Holder): Promise<void> {
+    if (!this.#forget(holder)) return;
     const { accountId, peer, connectionId } = holder;
-    const holders = this.#held.get(accountId);
-    if (!holders?.delete(holder)) return;
-    if (holders.size === 0) this.#held.delete(accountId);
     await this.#redis.run((client) =>
       client.eval(RELEASE, { keys: keysOf(accountId), arguments: [peer, connectionId] }),
     );
@@ -182,6 +185,14 @@ export class CcuLeases {
 
   close(): void {
     clearInterval(this.#timer);
+  }
+
+  /** @returns false if it is not held */
+  #forget(holder: Holder): boolean {
+    const holders = this.#held.get(holder.accountId);
+    if (!holders?.delete(holder)) return false;
+    if (holders.size === 0) this.#held.delete(holder.accountId);
+    return true;
   }
 
   async #renew(): Promise<void> {

@@ -12,6 +12,7 @@ import { opusTone, play } from '../support/sound.ts';
 
 const PROCESSES = 2;
 const CONNECTIONS = 40;
+const PEERS_OF_ROOM = 4;
 const RESTART_TIMEOUT_MS = 15_000;
 
 const started: GatewayProcess[] = [];
@@ -25,22 +26,31 @@ async function start(environment?: Record<string, string>): Promise<GatewayProce
   return node;
 }
 
-async function enter(url: string, apiKey: string, peer: string): Promise<TestClient> {
-  const client = await TestClient.connect(url, { room: 'a', peer, api_key: apiKey, audio: 'opus' });
+async function enter(url: string, apiKey: string, peer: string, room = 'a'): Promise<TestClient> {
+  const client = await TestClient.connect(url, { room, peer, api_key: apiKey, audio: 'opus' });
   await client.next('joined');
   return client;
 }
 
-const enterMany = (url: string, apiKey: string) =>
+/** Into rooms of four. */
+const enterMany = (url: string, apiKey: string, name = 'peer') =>
   Promise.all(
-    Array.from({ length: CONNECTIONS }, (_, index) => enter(url, apiKey, `peer ${index}`)),
+    Array.from({ length: CONNECTIONS }, (_, index) =>
+      enter(url, apiKey, `${name} ${index}`, `room ${Math.floor(index / PEERS_OF_ROOM)}`),
+    ),
   );
 
 /** The gateway processes that have been started, in that order. */
 const gatewayPids = (node: GatewayProcess) =>
   node.logged('media worker started').map(({ pid }) => pid as number);
 
-/** On which process each connection is, by the order in which they were made. */
+/** In which process each of so many peers has joined, in that order. */
+async function pidsOfPeers(node: GatewayProcess, peers: number): Promise<number[]> {
+  await eventually('a line for each', () => node.logged('joined').length === peers);
+  return node.logged('joined').map(({ pid }) => pid as number);
+}
+
+/** To which process the kernel has dealt each connection, by the order in which they were made. */
 const pidsOfConnections = (node: GatewayProcess) =>
   node
     .logged('incoming request')
@@ -66,7 +76,8 @@ async function startWithVictim() {
   const cut = new Set<TestClient>();
   for (const client of clients) void client.closed.then(() => cut.add(client));
   const [victim = 0] = gatewayPids(node);
-  const victims = pidsOfConnections(node).filter((pid) => pid === victim).length;
+  const victims = (await pidsOfPeers(node, CONNECTIONS)).filter((pid) => pid === victim).length;
+  expect(victims).toBeGreaterThan(0);
   return { node, clients, cut, victim, victims };
 }
 
@@ -74,10 +85,11 @@ test('a gateway that is killed is back; calls on the other go on', async () => {
   const { node, clients, cut, victim, victims } = await startWithVictim();
   process.kill(victim, 'SIGKILL');
   await eventually('its connections are cut', () => cut.size === victims);
-  const [speaker, listener] = clients.filter((client) => !cut.has(client));
+  const [speaker, ...others] = clients.filter((client) => !cut.has(client));
   const tone = await opusTone(1000, 0.5, 500);
   if (speaker) await play(speaker, tone);
-  await eventually('every frame', () => listener?.frames.length === tone.length);
+  const hearsAll = ({ frames }: TestClient) => frames.length === tone.length;
+  await eventually('every frame', () => others.filter(hearsAll).length === PEERS_OF_ROOM - 1);
   const isBack = () => node.logged('media worker started').length === PROCESSES + 1;
   await eventually('it is back', isBack, RESTART_TIMEOUT_MS);
   const [first, , again] = node.logged('media worker started');
@@ -101,7 +113,7 @@ test('/metrics has the figures of all, whichever answers, and without one that h
     const found = figures.matchAll(/^partyline_sessions\{process="(.+)"\} (\d+)$/gm);
     return Object.fromEntries([...found].map(([, name, value]) => [name, Number(value)]));
   };
-  const pids = pidsOfConnections(node);
+  const pids = await pidsOfPeers(node, CONNECTIONS);
   const expected = gatewayPids(node)
     .map((pid) => pids.filter((of) => of === pid).length)
     .toSorted((a, b) => a - b);
@@ -141,16 +153,15 @@ test('SIGTERM to one gateway: it makes way for the others, leaves when its clien
   const { url, api_key: apiKey } = await node.ready();
   const clients = await enterMany(url, apiKey);
   const [asked = 0] = gatewayPids(node);
-  const before = pidsOfConnections(node);
+  const before = await pidsOfPeers(node, CONNECTIONS);
   process.kill(asked, 'SIGTERM');
   const onAsked = () => clients.filter(({ messages }) => messages.some(isDraining));
   await eventually('its clients are told', () => {
     return onAsked().length === before.filter((pid) => pid === asked).length;
   });
-  await Promise.all(
-    Array.from({ length: CONNECTIONS }, (_, index) => enter(url, apiKey, `later ${index}`)),
-  );
+  await enterMany(url, apiKey, 'later');
   expect(pidsOfConnections(node).slice(CONNECTIONS)).not.toContain(asked);
+  expect((await pidsOfPeers(node, 2 * CONNECTIONS)).slice(CONNECTIONS)).not.toContain(asked);
   for (const client of onAsked()) await client.close();
   const isBack = () => node.logged('media worker started').length === PROCESSES + 1;
   await eventually('it is back', isBack, RESTART_TIMEOUT_MS);

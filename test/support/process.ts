@@ -69,6 +69,12 @@ export class GatewayProcess {
     return childrenOf(this.child.pid);
   }
 
+  /** Of itself and of each of those. */
+  async countOpenFiles(): Promise<number[]> {
+    const pids = [this.child.pid!, ...(await this.descendantPids())];
+    return Promise.all(pids.map(async (pid) => (await readdir(`/proc/${pid}/fd`)).length));
+  }
+
   /** What it has logged, with some message. */
   logged(message: string): Record<string, unknown>[] {
     return this.output

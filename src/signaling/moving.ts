@@ -1,0 +1,77 @@
+import { randomBytes } from 'node:crypto';
+import { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { WebSocket, WebSocketServer } from 'ws';
+import type { Credentials } from '../accounts/authenticator.ts';
+import type { ClientMessages } from '../protocol/messages.ts';
+import type { KeptPlaces } from './kept-places.ts';
+import type { Query } from './query.ts';
+import type { Leaving } from './session.ts';
+import { type Unread, WayOut } from './way-out.ts';
+
+/** A client whose first word was a join, on its way from one process to another. */
+export type MovingClient = {
+  sessionId: string;
+  query: Query;
+  credentials: Credentials;
+  join: ClientMessages['join'];
+  unread: Unread;
+};
+
+/** The other processes that listen on the same port. */
+export type Homes = {
+  /** In which of them a room is; undefined if it is in this one. */
+  homeOf(accountId: number, room: string): number | undefined;
+  /** Hands a client over with its connection, which nobody reads. */
+  move(to: number, client: MovingClient, connection: Socket): void;
+};
+
+/** Has `server` take a connection that has been upgraded: its answer to the upgrade is not sent. */
+export function takeUpgraded(
+  server: WebSocketServer,
+  stream: Socket,
+  unread: Buffer,
+  onUpgraded: (socket: WebSocket) => void,
+): void {
+  const request = new IncomingMessage(stream);
+  request.method = 'GET';
+  request.headers = {
+    upgrade: 'websocket',
+    'sec-websocket-version': '13',
+    'sec-websocket-key': randomBytes(16).toString('base64'),
+  };
+  stream.write = () => true;
+  server.handleUpgrade(request, stream, unread, (socket) => {
+    // The prototype's again.
+    Reflect.deleteProperty(stream, 'write');
+    onUpgraded(socket);
+  });
+}
+
+/**
+ * How a client comes to the process of its room; undefined if there is no other, or its connection cannot be handed over.
+ * @param onLeft called when it is no longer this process's
+ */
+export function wayToOthers(
+  { homes, places }: { homes: Homes | undefined; places: KeptPlaces },
+  socket: WebSocket,
+  stream: Socket,
+  client: Pick<MovingClient, 'sessionId' | 'query' | 'credentials'>,
+  onLeft: () => void,
+): Leaving | undefined {
+  // The keys of an encrypted connection are known to this process only.
+  if (!homes || 'encrypted' in stream) return undefined;
+  const accountId = client.credentials.account.id;
+  return {
+    wayOut: new WayOut(socket, stream),
+    homeOf: (room) => {
+      // A place that is kept here is taken up here.
+      const hasPlace = places.get(accountId, client.query.peer) !== undefined;
+      return hasPlace ? undefined : homes.homeOf(accountId, room);
+    },
+    leave: (to, join, unread) => {
+      onLeft();
+      homes.move(to, { ...client, join, unread }, stream);
+    },
+  };
+}
