@@ -6,18 +6,15 @@ import { encodePackets } from './packets.ts';
 import { MAX_LATE_MS } from './row.ts';
 import type { Scenario } from './scenario.ts';
 
-/** How clients come to processes: as the kernel deals connections out, or all of a room to the same one. */
-type Spread = { name: string; nodes: number; processes: number };
+/** As much for each process, and then twice as much, as there are more of them. */
+const LOADS = [
+  { processes: 1, rooms: 6 },
+  { processes: 2, rooms: 12 },
+  { processes: 4, rooms: 24 },
+  { processes: 1, rooms: 12 },
+  { processes: 2, rooms: 24 },
+] as const;
 
-const SPREADS: Spread[] = [
-  { name: 'PROCESSES=1', nodes: 1, processes: 1 },
-  { name: 'PROCESSES=2, as connections are dealt out', nodes: 1, processes: 2 },
-  { name: 'PROCESSES=4, as connections are dealt out', nodes: 1, processes: 4 },
-  { name: '2 processes, each room on one', nodes: 2, processes: 1 },
-  { name: '4 processes, each room on one', nodes: 4, processes: 1 },
-];
-
-const TARGET_ROOMS = 12;
 /** More than two cores bear, and fewer connections than the demo account may have. */
 const MAX_ROOMS = 84;
 /** In which the highest load is searched. */
@@ -39,35 +36,32 @@ const scenarioOf = (rooms: number): Scenario => ({
   hear: 'opus',
 });
 
-/**
- * What a frame costs with several processes, and how many rooms they bear. Which process a connection is dealt to the kernel does
- * not tell, so that rooms which are on one are made by nodes with a port each.
- */
+/** What a frame costs with several processes that have as much to do, and how many rooms they bear. */
 export async function reportProcesses(say: (text: string) => void, signal: AbortSignal) {
   const { packets } = await encodePackets();
   say(`
-| processes (rooms of 5, 2 speak) | frames/s heard in ${TARGET_ROOMS} rooms | lost | cores used of ${CORES} | CPU a frame | most rooms without loss |
-| --- | --- | --- | --- | --- | --- |
+| processes | rooms (of 5, 2 speak) | frames/s heard | lost | cores used of ${CORES} | CPU a frame | most rooms without loss |
+| --- | --- | --- | --- | --- | --- | --- |
 `);
-  for (const spread of SPREADS) {
-    const { name, nodes, processes } = spread;
-    await using gateway = await Nodes.start(scenarioOf(TARGET_ROOMS), nodes, processes);
-    const bear = (rooms: number, ms: number) => measure(gateway, rooms, ms, packets, signal);
-    let measured = await bear(TARGET_ROOMS, WINDOW_MS);
-    if (isLate(measured)) measured = await bear(TARGET_ROOMS, WINDOW_MS);
-    const most = await findMost(TARGET_ROOMS, (rooms) => bear(rooms, PROBE_WINDOW_MS));
-    say(reportRow(name, measured, most));
+  for (const { processes, rooms } of LOADS) {
+    await using gateway = await Nodes.start(scenarioOf(rooms), 1, processes);
+    const bear = (tried: number, ms: number) => measure(gateway, tried, ms, packets, signal);
+    let measured = await bear(rooms, WINDOW_MS);
+    if (isLate(measured)) measured = await bear(rooms, WINDOW_MS);
+    const most = await findMost(rooms, (tried) => bear(tried, PROBE_WINDOW_MS));
+    say(reportRow(processes, rooms, measured, most));
   }
 }
 
 /** Something else on the machine held us up. */
 const isLate = ({ traffic }: Measured) => traffic.sentLateP99Ms > MAX_LATE_MS;
 
-function reportRow(name: string, measured: Measured, most: Most): string {
+function reportRow(processes: number, rooms: number, measured: Measured, most: Most): string {
   const { traffic, cpuMs } = measured;
   const { seconds, framesIn, framesOut, lost } = traffic;
   const cells = [
-    name,
+    processes,
+    rooms,
     (framesOut / seconds).toFixed(0),
     `${lost}${isLate(measured) ? ' †' : ''}`,
     (cpuMs / seconds / 1000).toFixed(2),

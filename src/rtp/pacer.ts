@@ -38,7 +38,9 @@ export class Pacer<P extends Packet> {
   #messageAtMs: number | undefined;
   #aheadOfMessageMs = 0;
   #wasQuiet = true;
-  readonly #recentAheadMs: number[] = [];
+  /** Of the last messages, in no order. */
+  readonly #recentAheadMs = new Float64Array(STEADY_MESSAGES);
+  #messages = 0;
   readonly #spread = new Spread();
   #droppedMs = 0;
   #droppedPackets = 0;
@@ -100,8 +102,8 @@ export class Pacer<P extends Packet> {
     const aheadMs = this.#endMs! - atMs;
     this.#aheadOfMessageMs = aheadMs;
     this.#spread.add(aheadMs);
-    this.#recentAheadMs.push(aheadMs);
-    if (this.#recentAheadMs.length > STEADY_MESSAGES) this.#recentAheadMs.shift();
+    this.#recentAheadMs[this.#messages % STEADY_MESSAGES] = aheadMs;
+    this.#messages += 1;
     const gapMs = this.#pauseBefore(packet, -aheadMs);
     if (gapMs > 0) this.#moved(gapMs);
     return gapMs;
@@ -109,7 +111,8 @@ export class Pacer<P extends Packet> {
 
   #pauseBefore(packet: P, lateMs: number): number {
     if (lateMs >= PAUSE_MS || (this.#wasQuiet && lateMs >= PAUSE_AFTER_QUIET_MS)) return lateMs;
-    const behindMs = this.#steadilyLateMs() ?? -this.#spread.maxMs;
+    const steadilyLateMs = lateMs < STEADILY_LATE_MS ? undefined : this.#steadilyLateMs();
+    const behindMs = steadilyLateMs ?? -this.#spread.maxMs;
     const isPause = behindMs >= STEADILY_LATE_MS;
     const isSlowClock = packet.isQuiet && behindMs >= BEHIND_QUIET_MS && behindMs <= lateMs;
     if (!isPause && !isSlowClock) return 0;
@@ -119,7 +122,7 @@ export class Pacer<P extends Packet> {
 
   /** In a burst that catches up, each message is less late than the one before it. */
   #steadilyLateMs(): number | undefined {
-    if (this.#recentAheadMs.length < STEADY_MESSAGES) return undefined;
+    if (this.#messages < STEADY_MESSAGES) return undefined;
     const most = Math.max(...this.#recentAheadMs);
     const isSteady = most - Math.min(...this.#recentAheadMs) < STEADY_WITHIN_MS;
     return isSteady && -most >= STEADILY_LATE_MS ? -most : undefined;
@@ -169,26 +172,26 @@ export class Pacer<P extends Packet> {
 
   #moved(byMs: number): void {
     this.#spread.move(byMs);
-    for (let i = 0; i < this.#recentAheadMs.length; i += 1) this.#recentAheadMs[i]! += byMs;
+    for (let i = 0; i < STEADY_MESSAGES; i += 1) this.#recentAheadMs[i]! += byMs;
   }
 }
 
 /** The least and the most of the last one to two windows. */
 class Spread {
-  #windows = [
-    { min: Infinity, max: -Infinity },
-    { min: Infinity, max: -Infinity },
-  ];
+  #minBefore = Infinity;
+  #maxBefore = -Infinity;
+  #min = Infinity;
+  #max = -Infinity;
   #endsAtMs: number | undefined;
   #isFull = false;
 
   /** Nothing is known before a window has passed. */
   get minMs(): number {
-    return this.#isFull ? Math.min(...this.#windows.map(({ min }) => min)) : -Infinity;
+    return this.#isFull ? Math.min(this.#minBefore, this.#min) : -Infinity;
   }
 
   get maxMs(): number {
-    return this.#isFull ? Math.max(...this.#windows.map(({ max }) => max)) : Infinity;
+    return this.#isFull ? Math.max(this.#maxBefore, this.#max) : Infinity;
   }
 
   /** @returns whether a window has ended */
@@ -196,21 +199,23 @@ class Spread {
     this.#endsAtMs ??= nowMs + WINDOW_MS;
     if (nowMs < this.#endsAtMs) return false;
     this.#endsAtMs = nowMs + WINDOW_MS;
-    this.#windows = [this.#windows[1]!, { min: Infinity, max: -Infinity }];
-    this.#isFull = Number.isFinite(this.#windows[0]!.min);
+    this.#minBefore = this.#min;
+    this.#maxBefore = this.#max;
+    this.#min = Infinity;
+    this.#max = -Infinity;
+    this.#isFull = Number.isFinite(this.#minBefore);
     return this.#isFull;
   }
 
   add(value: number): void {
-    const window = this.#windows[1]!;
-    window.min = Math.min(window.min, value);
-    window.max = Math.max(window.max, value);
+    this.#min = Math.min(this.#min, value);
+    this.#max = Math.max(this.#max, value);
   }
 
   move(by: number): void {
-    for (const window of this.#windows) {
-      window.min += by;
-      window.max += by;
-    }
+    this.#minBefore += by;
+    this.#maxBefore += by;
+    this.#min += by;
+    this.#max += by;
   }
 }

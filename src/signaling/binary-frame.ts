@@ -18,16 +18,19 @@ export function binaryFrame(payload: Buffer): Buffer {
 }
 
 function frameOf(payload: Buffer): Buffer {
-  return Buffer.concat([headOf(payload.length), payload]);
-}
-
-function headOf(bytes: number): Buffer {
-  if (bytes <= MOST_IN_7_BITS) return Buffer.from([FINAL_BINARY, bytes]);
-  const isMedium = bytes <= MOST_IN_16_BITS;
-  const head = Buffer.alloc(isMedium ? 4 : 10);
-  head[0] = FINAL_BINARY;
-  head[1] = isMedium ? LENGTH_IN_16_BITS : LENGTH_IN_64_BITS;
-  if (isMedium) head.writeUInt16BE(bytes, 2);
-  else head.writeBigUInt64BE(BigInt(bytes), 2);
-  return head;
+  const { length } = payload;
+  const lengthBytes = length <= MOST_IN_7_BITS ? 0 : length <= MOST_IN_16_BITS ? 2 : 8;
+  const frame = Buffer.allocUnsafe(2 + lengthBytes + length);
+  frame[0] = FINAL_BINARY;
+  if (lengthBytes === 0) {
+    frame[1] = length;
+  } else if (lengthBytes === 2) {
+    frame[1] = LENGTH_IN_16_BITS;
+    frame.writeUInt16BE(length, 2);
+  } else {
+    frame[1] = LENGTH_IN_64_BITS;
+    frame.writeBigUInt64BE(BigInt(length), 2);
+  }
+  frame.set(payload, 2 + lengthBytes);
+  return frame;
 }

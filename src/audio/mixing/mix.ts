@@ -28,6 +28,8 @@ export class Mix {
   readonly #limiter = new Limiter();
   readonly #outputs = new Map<string, Output>();
   #planned: PlannedMix = { name: '', without: [], gains: [], formats: [] };
+  /** In turn the frame of a tick and the one before it. */
+  readonly #frames = [new Float32Array(FRAME_SAMPLES), new Float32Array(FRAME_SAMPLES)] as const;
   /** The frame before the next one, as its listeners have heard it; undefined before the first. */
   #last: Float32Array | undefined;
   /** Those that have not made a frame yet. */
@@ -98,7 +100,8 @@ export class Mix {
 
   /** The sum as its listeners hear it. */
   #own(sum: Float32Array, frameOf: FrameOf): Float32Array {
-    const frame = sum.slice();
+    const frame = this.#frames[this.#last === this.#frames[0] ? 1 : 0];
+    frame.set(sum);
     for (const speaker of this.#planned.without) addTo(frame, frameOf(speaker), -1);
     for (const [speaker, gain] of this.#planned.gains) addTo(frame, frameOf(speaker), gain - 1);
     return frame;

@@ -18,6 +18,7 @@ export class RoomMix {
   readonly #onFault: (fault: unknown) => void;
   readonly #speakers = new Map<SpeakerId, MixedSpeaker>();
   readonly #mixes = new Map<string, Mix>();
+  readonly #sum = new Float32Array(FRAME_SAMPLES);
   /** Those who are mixed no longer, until they have faded. */
   #leaving: MixedSpeaker[] = [];
 
@@ -87,7 +88,7 @@ export class RoomMix {
     for (const speaker of this.#speakers.values()) speaker.pull(nowMs);
     const frameOf = (id: SpeakerId) => this.#speakers.get(id)?.frame;
     const sounding = [...this.#speakers.keys()].filter((id) => frameOf(id));
-    const sum = sumOf(sounding.map(frameOf));
+    const sum = sumOf(sounding.map(frameOf), this.#sum);
     for (const [mix, isNew] of started) {
       const heard = leaving && !isNew ? sumOf([sum, leaving])! : sum;
       if (heard) mix.deliver(heard, sounding, frameOf, this.#output);
@@ -139,11 +140,14 @@ export class RoomMix {
   }
 }
 
-/** The sum of those frames that there are; undefined if there are none. */
-function sumOf(frames: (Float32Array | undefined)[]): Float32Array | undefined {
+/** The sum of those frames that there are, in `sum`; undefined if there are none. */
+function sumOf(
+  frames: (Float32Array | undefined)[],
+  sum = new Float32Array(FRAME_SAMPLES),
+): Float32Array | undefined {
   const [first, ...others] = frames.filter((frame) => frame !== undefined);
   if (!first) return undefined;
-  const sum = first.slice();
+  sum.set(first);
   for (const frame of others) addTo(sum, frame, 1);
   return sum;
 }
