@@ -10,7 +10,7 @@ import type { Scenario } from './scenario.ts';
 /** Until the mix has found its pace. */
 const WARM_UP_MS = 2500;
 /** Until everything has been compiled that is going to be, as it is in what runs for days. */
-const COMPILE_MS = 5000;
+const COMPILE_MS = 8000;
 /** The same once it has been warm. */
 const RESUME_MS = 500;
 const SETTLE_MS = 500;
@@ -50,9 +50,8 @@ export async function measureCost(
   const idleKb = gateway.residentKb();
   using gatewayTrial = await openTrial(gateway, scenario, bounds);
   using floorTrial = floor && (await openTrial(floor, scenario, bounds));
-  const isIdle = scenario.speakers === 0;
-  if (!isIdle) await gatewayTrial.compile();
-  if (!isIdle) await floorTrial?.compile();
+  if (!isIdle(scenario)) await gatewayTrial.compile();
+  if (!isIdle(scenario)) await floorTrial?.compile();
   for (let turn = 0; turn < TURNS; turn += 1) {
     await gatewayTrial.turn(bounds.seconds / TURNS);
     await floorTrial?.turn(bounds.seconds / TURNS);
@@ -72,6 +71,7 @@ export async function measureInside(
 ): Promise<{ traffic: Traffic; probe: ProbeReport }> {
   await using gateway = await GatewayProcess.start(scenario, { probe: true });
   using trial = await openTrial(gateway, scenario, bounds);
+  if (!isIdle(scenario)) await trial.compile();
   await trial.turn(bounds.seconds, () => gateway.resetProbe());
   return { traffic: trial.figures().traffic, probe: await gateway.askProbe() };
 }
@@ -87,6 +87,8 @@ export async function measureJanus(
   await trial.turn(seconds);
   return trial.figures();
 }
+
+const isIdle = ({ speakers }: Scenario) => speakers === 0;
 
 async function openTrial(
   subject: GatewayProcess | FloorProcess,
