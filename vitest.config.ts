@@ -6,9 +6,20 @@ import { defineConfig } from 'vitest/config';
  */
 const retry = process.env['CI'] ? 1 : 0;
 
+/** These have real processes too, but listen to nothing, and wait most of the time. */
+const WAITING = [
+  'usage',
+  'accounts',
+  'webhooks',
+  'webhooks-of-rooms',
+  'process',
+  'me',
+  'redis',
+].map((name) => `test/integration/${name}.test.ts`);
+
 /**
- * One group after the other: first what is pure, in parallel and quickly; then what has real processes, one file at a
- * time, because the cores are theirs and they listen to sound.
+ * One group after the other: first what is pure, in parallel and quickly; then what waits, side by side; then what has real
+ * processes and listens to sound, one file at a time, because the cores are theirs.
  */
 export default defineConfig({
   test: {
@@ -24,9 +35,22 @@ export default defineConfig({
       },
       {
         test: {
+          name: 'waiting',
+          include: WAITING,
+          sequence: { groupOrder: 1 },
+          pool: 'forks',
+          maxWorkers: 3,
+          retry,
+          testTimeout: 30_000,
+          hookTimeout: 30_000,
+        },
+      },
+      {
+        test: {
           name: 'integration',
           include: ['test/integration/**/*.test.ts'],
-          sequence: { groupOrder: 1 },
+          exclude: WAITING,
+          sequence: { groupOrder: 2 },
           pool: 'forks',
           fileParallelism: false,
           retry,
@@ -38,7 +62,7 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 3 },
           pool: 'forks',
           fileParallelism: false,
           retry,
