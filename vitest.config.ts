@@ -15,6 +15,7 @@ const WAITING = [
   'process',
   'me',
   'redis',
+  'ccu-leases',
 ].map((name) => `test/integration/${name}.test.ts`);
 
 /**

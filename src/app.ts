@@ -64,7 +64,7 @@ export type App = {
   mediaWorkerPids(): number[];
   /** The figures of this process. */
   readMetrics(): Promise<MetricFamilies>;
-  /** Whether it does, for the moment. */
+  /** Whether new clients are taken at the moment. */
   takesClients(): boolean;
   /** Goes on with a client that another process on the same port has let go of. */
   takeOver(client: MovingClient, connection: Socket): void;
@@ -220,7 +220,9 @@ async function openParts(
   registerMeRoute(rest, { guard, leases, usage });
   registerUsageRoute(rest, { guard, usage });
   registerTokenRoute(rest, { guard, tokens });
+  let isClosing = false;
   const close = () => {
+    isClosing = true;
     sessions.drain();
     return opened.disposeAsync();
   };
@@ -304,8 +306,11 @@ async function openParts(
     countRouters: () => pool.countRouters(),
     mediaWorkerPids: () => pool.pids,
     readMetrics,
-    takesClients: () => !drain.isDraining && load.level !== 'overloaded',
-    takeOver,
+    takesClients: () => !isClosing && !drain.isDraining && load.level !== 'overloaded',
+    takeOver: (client, connection) => {
+      if (isClosing) connection.destroy();
+      else takeOver(client, connection);
+    },
     stopListening: () => server.server.close(),
     leave,
     close,

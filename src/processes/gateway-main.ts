@@ -5,14 +5,13 @@ import { endOnSignals, whyNotStarted } from './end-on-signals.ts';
 import { ALIVE_EVERY_MS, type FromGateway, type ToGateway } from './messages.ts';
 import { OtherMetrics } from './other-metrics.ts';
 import { OtherProcesses } from './other-processes.ts';
+import { sendConnection } from './send-connection.ts';
 
 /** One of the gateways that a supervisor has started: `gateway-main.ts INDEX OTHERS`, of which there are so many. */
 
-/** With a connection, which is gone then. */
-const tell = (message: FromGateway, connection?: Socket) => {
-  const done = () => void connection?.destroy();
+const tell = (message: FromGateway) => {
   // Should the supervisor be gone, the kernel ends this process too.
-  if (process.connected) process.send?.(message, connection, {}, done);
+  if (process.connected) process.send?.(message);
 };
 
 const tellAlive = (app: App) => tell({ type: 'alive', takesClients: app.takesClients() });
@@ -22,9 +21,10 @@ async function main(): Promise<void> {
   const otherMetrics = new OtherMetrics(Number(others), (question) =>
     tell({ type: 'ask metrics', question }),
   );
-  const processes = new OtherProcesses(Number(index), (to, client, connection) =>
-    tell({ type: 'move', to, client }, connection),
-  );
+  const processes = new OtherProcesses(Number(index), Number(others), (to, client, connection) => {
+    const message: FromGateway = { type: 'move', to, client };
+    sendConnection(process, message, connection);
+  });
   const opening = openApp(readSettings(process.env), {
     name: `gateway ${index}`,
     homes: processes,
@@ -33,7 +33,11 @@ async function main(): Promise<void> {
   });
   await endOnSignals(
     opening.then((app) => ({
-      close: () => app.close(),
+      close: () => {
+        const closed = app.close();
+        tellAlive(app);
+        return closed;
+      },
       // Asked alone, it makes way for the others; the supervisor starts another in its place.
       leave: () => {
         app.stopListening();

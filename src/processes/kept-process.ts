@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
+import { sendConnection } from './send-connection.ts';
 
 const FIRST_RESTART_AFTER_MS = 1000;
 const LAST_RESTART_AFTER_MS = 30_000;
@@ -34,8 +35,6 @@ export class KeptProcess {
   readonly #options: KeptProcessOptions;
   readonly #log: FastifyBaseLogger;
   #child: ChildProcess;
-  /** Connections that it has been sent, and has not taken yet. */
-  readonly #onTheirWay = new Set<Socket>();
   #restart: NodeJS.Timeout | undefined;
   #restartAfterMs = FIRST_RESTART_AFTER_MS;
   #isEnding = false;
@@ -51,16 +50,8 @@ export class KeptProcess {
    * @param connection goes with it, and is closed if it cannot
    */
   send(message: object, connection?: Socket): void {
-    if (!this.#child.connected) {
-      connection?.destroy();
-      return;
-    }
-    if (connection) this.#onTheirWay.add(connection);
-    this.#child.send(message, connection, {}, (fault) => {
-      if (!connection) return;
-      this.#onTheirWay.delete(connection);
-      if (fault) connection.destroy();
-    });
+    if (connection) sendConnection(this.#child, message, connection);
+    else if (this.#child.connected) this.#child.send(message, () => {});
   }
 
   /** Sends a message that asks it to end within a time; resolves when it has. */
@@ -131,8 +122,6 @@ export class KeptProcess {
   }
 
   #ended(how: string, startedMs: number): void {
-    for (const connection of this.#onTheirWay) connection.destroy();
-    this.#onTheirWay.clear();
     if (this.#isEnding) return;
     if (performance.now() - startedMs > STEADY_AFTER_MS) {
       this.#restartAfterMs = FIRST_RESTART_AFTER_MS;

@@ -9,11 +9,13 @@ type Send = (to: number, client: MovingClient, connection: Socket) => void;
 export class OtherProcesses implements Homes {
   readonly move: Send;
   readonly #own: number;
-  /** Those that take clients. */
-  #open: readonly number[] = [];
+  /** Those that take clients; all, as long as nobody has said so. */
+  #open: readonly number[];
 
-  constructor(own: number, move: Send) {
+  /** @param own which of them this one is; `others`: how many there are beside it */
+  constructor(own: number, others: number, move: Send) {
     this.#own = own;
+    this.#open = Array.from({ length: others + 1 }, (_, index) => index);
     this.move = move;
   }
 

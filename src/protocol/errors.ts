@@ -67,3 +67,6 @@ export class PartylineError extends Error {
     });
   }
 }
+
+/** Why a connection ends when its peer has made another. */
+export const replaced = () => new PartylineError('replaced', 'The same peer has connected again.');

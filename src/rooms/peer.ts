@@ -1,5 +1,4 @@
 import type { FastifyBaseLogger } from 'fastify';
-import { PartylineError } from '../protocol/errors.ts';
 import type { LeaveReason, PeerKind, ServerMessage } from '../protocol/messages.ts';
 
 /** How a peer's audio has fared: what waits, how its clock runs, what was left out of what it said and made up in what it heard. */
@@ -47,6 +46,3 @@ export type PeerOutlet = {
 
 /** What somebody in the room says; `owner` is the peer, if it is of this node. */
 export type RoomProducer = { id: string; peer: string; owner: Peer | undefined };
-
-/** Why a connection ends when its peer has made another. */
-export const replaced = () => new PartylineError('replaced', 'The same peer has connected again.');

@@ -14,7 +14,8 @@ import type {
   TransportDescription,
   WebRtcDescription,
 } from '../protocol/messages.ts';
-import { type Peer, type PeerOutlet, replaced, type RoomProducer } from './peer.ts';
+import { replaced } from '../protocol/errors.ts';
+import type { Peer, PeerOutlet, RoomProducer } from './peer.ts';
 import type { RoomLease } from './registry.ts';
 
 /** A browser in a room: one WebRTC leg on the room's router, and a consumer for each who speaks. */

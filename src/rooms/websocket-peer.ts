@@ -1,7 +1,8 @@
 import type { Hearing, Listener } from '../audio/mixing/mixer.ts';
 import { Uplink } from '../bridge/uplink.ts';
 import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/messages.ts';
-import { type AudioFortunes, type Peer, type PeerOutlet, replaced } from './peer.ts';
+import { replaced } from '../protocol/errors.ts';
+import type { AudioFortunes, Peer, PeerOutlet } from './peer.ts';
 import type { RoomLease } from './registry.ts';
 
 /** A legacy client in a room: its Opus packets go up by the uplink, what it hears comes from the mixer. */

@@ -3,18 +3,20 @@ import { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { WebSocket, WebSocketServer } from 'ws';
 import type { Credentials } from '../accounts/authenticator.ts';
-import type { ClientMessages } from '../protocol/messages.ts';
 import type { KeptPlaces } from './kept-places.ts';
-import type { Query } from './query.ts';
+import type { SessionQuery } from './query.ts';
 import type { Leaving } from './session.ts';
 import { type Unread, WayOut } from './way-out.ts';
 
-/** A client whose first word was a join, on its way from one process to another. */
+/**
+ * A client whose first word was a join, on its way from one process to another. What it said is not read before it is there:
+ * it may be of any shape, and the channel between processes must bear it.
+ */
 export type MovingClient = {
   sessionId: string;
-  query: Query;
+  connectionId: string;
+  query: SessionQuery;
   credentials: Credentials;
-  join: ClientMessages['join'];
   unread: Unread;
 };
 
@@ -56,7 +58,7 @@ export function wayToOthers(
   { homes, places }: { homes: Homes | undefined; places: KeptPlaces },
   socket: WebSocket,
   stream: Socket,
-  client: Pick<MovingClient, 'sessionId' | 'query' | 'credentials'>,
+  client: Omit<MovingClient, 'unread'>,
   onLeft: () => void,
 ): Leaving | undefined {
   // The keys of an encrypted connection are known to this process only.
@@ -69,9 +71,9 @@ export function wayToOthers(
       const hasPlace = places.get(accountId, client.query.peer) !== undefined;
       return hasPlace ? undefined : homes.homeOf(accountId, room);
     },
-    leave: (to, join, unread) => {
+    leave: (to, unread) => {
       onLeft();
-      homes.move(to, { ...client, join, unread }, stream);
+      homes.move(to, { ...client, unread }, stream);
     },
   };
 }

@@ -9,15 +9,16 @@ import type { Seal } from '../cluster/seal.ts';
 import type { LoadMonitor } from '../load/load-monitor.ts';
 import type { PeerKind } from '../protocol/messages.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
-import type { CcuLeases, LastPlace } from '../usage/ccu-leases.ts';
+import type { CcuLeases, Holder, LastPlace } from '../usage/ccu-leases.ts';
 import type { Quota } from '../usage/quota.ts';
 import { readSummary } from '../usage/summary.ts';
 import type { UsageStore } from '../usage/usage-store.ts';
 import type { AccountWatch } from './account-watch.ts';
 import type { Arrivals } from './arrivals.ts';
+import type { Drain } from './drain.ts';
 import type { KeptPlace, KeptPlaces } from './kept-places.ts';
 import { type Homes, type MovingClient, wayToOthers } from './moving.ts';
-import { preferencesOf, type Query } from './query.ts';
+import { preferencesOf, type SessionQuery } from './query.ts';
 import { sealResumption } from './resumption.ts';
 import { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
@@ -39,6 +40,7 @@ export type SessionOpeningParts = {
   rooms: RoomRegistry;
   sessions: Sessions;
   load: LoadMonitor;
+  drain: Drain;
   accountWatch: AccountWatch;
   metrics: SessionMetrics;
   codecs: Codecs;
@@ -50,13 +52,17 @@ export type SessionOpeningParts = {
 export type KnownClient = {
   socket: WebSocket;
   stream: Socket;
-  query: Query;
+  query: SessionQuery;
   credentials: Credentials;
-  /** Undefined for a new session. */
-  sessionId: string | undefined;
   log: FastifyBaseLogger;
-  /** What it was about to do when another process let go of it. */
-  moved: Pick<MovingClient, 'join' | 'unread'> | undefined;
+};
+
+/** One that has just connected. */
+export type NewClient = KnownClient & {
+  /** Where it wants to be. */
+  room: string;
+  /** The session that it resumes. */
+  resumedId: string | undefined;
   /** How many changes of accounts had been heard of when its credentials were looked up. */
   changesBefore: number;
 };
@@ -65,91 +71,143 @@ export type KnownClient = {
  * Gives a client a session, and with it a place among the account's connections.
  * @throws {PartylineError} whatever keeps the client out; nothing is left behind then
  */
-export async function openSession(client: KnownClient, parts: SessionOpeningParts): Promise<void> {
-  const { socket, stream, query, credentials, moved } = client;
-  const { leases, sessions, places, arrivals, quota, load, metrics, accountWatch, seal } = parts;
+export async function openSession(client: NewClient, parts: SessionOpeningParts): Promise<void> {
+  const { sessions, places, arrivals, leases, accountWatch } = parts;
+  const { socket, query, credentials, resumedId } = client;
   const { account } = credentials;
   const { peer } = query;
-  const id = client.sessionId ?? randomUUID();
-  const connectionId = randomUUID();
-  const log = client.log.child({ account: account.id, peer, session: id });
+  const ids = { sessionId: resumedId ?? randomUUID(), connectionId: randomUUID() };
   // Before a lease is asked for: who replaces himself needs no second one.
   sessions.replace(account.id, peer);
-  const holder = { accountId: account.id, peer, connectionId };
-  const lastPlace = await leases.admit(holder, PLANS[account.plan].maxCcu);
-  const release = () => {
-    leases.release(holder).catch((fault: unknown) => {
-      log.warn({ err: fault }, 'lease not given back; it runs out by itself');
-    });
-  };
+  const lease = await takeLease(client, ids, parts, false);
   try {
     const [{ total_minutes: _used, ...limits }] = await Promise.all([
       readSummary(parts.usage, leases, account),
-      arrivals.arrived(account.id, peer, connectionId),
+      arrivals.arrived(account.id, peer, ids.connectionId),
     ]);
     if (socket.readyState !== socket.OPEN) {
-      release();
+      lease.release();
       return;
     }
-    const isElsewhere = lastPlace !== undefined && !places.get(account.id, peer);
-    const onFault = (fault: unknown) => {
-      log.warn({ err: fault }, 'other nodes do not know where the peer is');
-    };
-    const session: Session = new Session(socket, {
-      stream,
-      id,
-      connectionId,
-      resumeToken: sealResumption(seal, account.id, peer, id),
-      credentials,
-      peer,
-      audio: preferencesOf(query.audio, account),
-      checkJoin: async ({ id: accountId, plan }, isNew) => {
-        // Who is in a room already goes on, wherever he goes.
-        if (isNew) load.check();
-        await quota.check(accountId, plan, Date.now());
-      },
-      wantsStats: query.stats,
-      limits,
-      rooms: parts.rooms,
-      places,
-      codecs: parts.codecs,
-      log,
-      leaving: moved
-        ? undefined
-        : wayToOthers(parts, socket, stream, { sessionId: id, query, credentials }, () => {
-            sessions.delete(session);
-            leases.handOver(holder);
-          }),
-      onPlace: (room, kind) => {
-        const place = room === undefined ? undefined : { sessionId: id, room, kind };
-        leases.place(holder, place).catch(onFault);
-      },
-      onSettled: (room) => {
-        if (isElsewhere) arrivals.settled(account.id, peer, connectionId, room).catch(onFault);
-      },
-      onClosed: (reason, kept) => {
-        metrics.ended(reason);
-        sessions.delete(session);
-        if (kept)
-          places.keep({ accountId: account.id, sessionId: id, ...kept, log, reason, release });
-        else release();
-      },
-    });
-    sessions.add(session);
-    if (moved) {
-      log.info('session taken over');
-      session.goOn(moved.join, moved.unread.messages);
-    } else {
-      metrics.admitted();
-      const place = placeToResume(client.sessionId, lastPlace, places.get(account.id, peer));
-      session.start(query.room, place && mayBeIn(credentials, place.room) ? place : undefined);
-    }
+    const session = addSession(client, ids, lease, parts, true);
+    const place = placeToResume(resumedId, lease.lastPlace, places.get(account.id, peer));
+    const mayResume = place && mayBeIn(credentials, place.room);
+    session.start(limits, client.room, mayResume ? place : undefined);
     // What was changed while the client was being let in has passed it by.
     if (accountWatch.changes() !== client.changesBefore) accountWatch.check(account.id);
   } catch (fault) {
-    release();
+    lease.release();
     throw fault;
   }
+}
+
+/**
+ * Goes on with a client that another process has let go of.
+ * @throws {PartylineError} whatever keeps the client out; nothing is left behind then
+ */
+export async function takeOverSession(
+  client: KnownClient,
+  { sessionId, connectionId, unread }: MovingClient,
+  parts: SessionOpeningParts,
+): Promise<void> {
+  const ids = { sessionId, connectionId };
+  const lease = await takeLease(client, ids, parts, true);
+  try {
+    parts.drain.check();
+    if (client.socket.readyState !== client.socket.OPEN) {
+      lease.release();
+      return;
+    }
+    const session = addSession(client, ids, lease, parts, false);
+    session.log.info('session taken over');
+    session.goOn(unread.messages);
+    // What was changed while the client was on its way has passed it by.
+    parts.accountWatch.check(client.credentials.account.id);
+  } catch (fault) {
+    lease.release();
+    throw fault;
+  }
+}
+
+type Ids = { sessionId: string; connectionId: string };
+type Lease = { holder: Holder; lastPlace: LastPlace | undefined; release: () => void };
+
+async function takeLease(
+  { credentials: { account }, query: { peer }, log }: KnownClient,
+  { connectionId }: Ids,
+  { leases }: SessionOpeningParts,
+  isMoved: boolean,
+): Promise<Lease> {
+  const holder = { accountId: account.id, peer, connectionId };
+  const lastPlace = await leases.admit(holder, PLANS[account.plan].maxCcu, isMoved);
+  const release = () => {
+    leases.release(holder).catch((fault: unknown) => {
+      log.warn({ err: fault, peer }, 'lease not given back; it runs out by itself');
+    });
+  };
+  return { holder, lastPlace, release };
+}
+
+/** @param mayMove whether the client may be taken to another process, if its room is there */
+function addSession(
+  client: KnownClient,
+  { sessionId: id, connectionId }: Ids,
+  { holder, lastPlace, release }: Lease,
+  parts: SessionOpeningParts,
+  mayMove: boolean,
+): Session {
+  const { leases, sessions, places, arrivals, quota, load, metrics, seal } = parts;
+  const { socket, stream, query, credentials } = client;
+  const { account } = credentials;
+  const { peer } = query;
+  const log = client.log.child({ account: account.id, peer, session: id });
+  const isElsewhere = lastPlace !== undefined && !places.get(account.id, peer);
+  const onFault = (fault: unknown) => {
+    log.warn({ err: fault }, 'other nodes do not know where the peer is');
+  };
+  const onMoved = () => {
+    metrics.ended('moved');
+    sessions.delete(session);
+    leases.handOver(holder);
+  };
+  const moving = { sessionId: id, connectionId, query, credentials };
+  const session: Session = new Session(socket, {
+    stream,
+    id,
+    connectionId,
+    resumeToken: sealResumption(seal, account.id, peer, id),
+    credentials,
+    peer,
+    audio: preferencesOf(query.audio, account),
+    checkJoin: async ({ id: accountId, plan }, isNew) => {
+      // Who is in a room already goes on, wherever he goes.
+      if (isNew) load.check();
+      await quota.check(accountId, plan, Date.now());
+    },
+    wantsStats: query.stats,
+    rooms: parts.rooms,
+    places,
+    codecs: parts.codecs,
+    log,
+    leaving: mayMove ? wayToOthers(parts, socket, stream, moving, onMoved) : undefined,
+    onPlace: (room, kind) => {
+      const place = room === undefined ? undefined : { sessionId: id, room, kind };
+      leases.place(holder, place).catch(onFault);
+    },
+    onSettled: (room) => {
+      if (isElsewhere) arrivals.settled(account.id, peer, connectionId, room).catch(onFault);
+    },
+    onClosed: (reason, kept) => {
+      metrics.ended(reason);
+      sessions.delete(session);
+      if (kept)
+        places.keep({ accountId: account.id, sessionId: id, ...kept, log, reason, release });
+      else release();
+    },
+  });
+  sessions.add(session);
+  metrics.admitted();
+  return session;
 }
 
 /** A token with which a client comes back may grant less than the one with which it came. */

@@ -16,6 +16,8 @@ export type Query = {
   /** What it was told in the `welcome` of the connection that it has lost. */
   resume: { sessionId: string; resumeToken: string } | undefined;
 };
+/** What of it concerns a session as long as it lasts. */
+export type SessionQuery = Pick<Query, 'peer' | 'audio' | 'stats'>;
 type QueriedAudio = Pick<AudioPreferences, 'in' | 'out' | 'delivery'>;
 
 /** @throws {PartylineError} `bad_request`, `unsupported_audio` */

@@ -5,8 +5,8 @@ import type { Account } from '../accounts/accounts.ts';
 import { checkRoomGrant, type Credentials } from '../accounts/authenticator.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import { FRAME_MS } from '../audio/format.ts';
-import { PartylineError } from '../protocol/errors.ts';
-import { type PeerOutlet, replaced } from '../rooms/peer.ts';
+import { PartylineError, replaced } from '../protocol/errors.ts';
+import type { PeerOutlet } from '../rooms/peer.ts';
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
 import { BadMessageBudget } from './bad-message-budget.ts';
@@ -26,7 +26,7 @@ import { Heartbeat } from './heartbeat.ts';
 import { checkName, LOBBY } from './names.ts';
 import { Presence, type PresenceParts } from './presence.ts';
 import { SendQueue } from './send-queue.ts';
-import type { Unread, WayOut } from './way-out.ts';
+import type { Message, Unread, WayOut } from './way-out.ts';
 import { handleWebRtcMessage } from './webrtc-messages.ts';
 
 const HEARTBEAT_MS = 15_000;
@@ -45,13 +45,16 @@ const COMES_BACK_AFTER = new Set<LeaveReason>([
   'replaced',
 ]);
 
+/** What is left of the account's plan. */
+type AccountLimits = { max_ccu: number; current_ccu: number; remaining_minutes: number };
+
 /** A client that has said nothing yet but where it wants to go, and may be taken to another process. */
 export type Leaving = {
   wayOut: WayOut;
   /** In which process a room is; undefined: in this one. */
   homeOf(room: string): number | undefined;
   /** The session has ended here; its connection goes on there. */
-  leave(to: number, join: ClientMessages['join'], unread: Unread): void;
+  leave(to: number, unread: Unread): void;
 };
 
 export type SessionParts = PresenceParts & {
@@ -69,7 +72,6 @@ export type SessionParts = PresenceParts & {
   audio: AudioPreferences;
   /** Whether the client wants to be told how its audio fares. */
   wantsStats: boolean;
-  limits: { max_ccu: number; current_ccu: number; remaining_minutes: number };
   codecs: Codecs;
   log: FastifyBaseLogger;
   leaving: Leaving | undefined;
@@ -112,7 +114,7 @@ export class Session implements PeerOutlet {
     this.#audio = new ClientAudio(parts.audio, parts.codecs, this);
     this.#presence = new Presence(this, this.#audio, parts);
     this.#heartbeat = new Heartbeat(socket, parts.wantsStats ? STATS_EVERY_MS : HEARTBEAT_MS);
-    socket.on('message', (data: Buffer, isBinary: boolean) => this.#receive(data, isBinary));
+    socket.on('message', (data: Buffer, isBinary: boolean) => this.#receive({ data, isBinary }));
     socket.on('close', (code) => this.#end('closed', !MEANT_CLOSES.has(code)));
     // ws closes the socket itself after a protocol error, which is then told by 'close'.
     socket.on('error', (fault) => this.log.debug({ err: fault }, 'socket error'));
@@ -123,8 +125,12 @@ export class Session implements PeerOutlet {
    * @param room the one that it asked for at connection; the lobby if none
    * @param resumed the one in which it was, if it has come back to a session that it had lost
    */
-  start(room: string, resumed?: { room: string; isHere: boolean; kind: PeerKind }): void {
-    const { id, limits, resumeToken } = this.#parts;
+  start(
+    limits: AccountLimits,
+    room: string,
+    resumed?: { room: string; isHere: boolean; kind: PeerKind },
+  ): void {
+    const { id, resumeToken } = this.#parts;
     this.notify({
       type: 'welcome',
       peer: this.name,
@@ -138,15 +144,19 @@ export class Session implements PeerOutlet {
     });
     this.log.info('session started');
     if (resumed?.isHere) this.#presence.resume();
-    else if (resumed?.kind === 'websocket') this.#begin({ type: 'join', room: resumed.room });
+    else if (resumed?.kind === 'websocket') this.#joinAtFirst(resumed.room);
     // A browser that was on another node joins by itself: it needs new transports.
-    else if (!resumed && room !== LOBBY) this.#begin({ type: 'join', room });
+    else if (!resumed && room !== LOBBY) this.#joinAtFirst(room);
   }
 
   /** Goes on where the client has been read to: in another process, or in this one after all. */
-  goOn(join: ClientMessages['join'], messages: Unread['messages']): void {
-    this.#enqueue(join);
-    for (const { data, isBinary } of messages) this.#receive(data, isBinary);
+  goOn(messages: Message[]): void {
+    for (const message of messages) this.#receive(message);
+  }
+
+  /** As if the client asked for it. */
+  #joinAtFirst(room: string): void {
+    this.#receiveText(JSON.stringify({ type: 'join', room }));
   }
 
   get id(): string {
@@ -244,8 +254,9 @@ export class Session implements PeerOutlet {
     });
   }
 
-  #receive(data: Buffer, isBinary: boolean): void {
-    if (this.#presence.isClosed || this.#leaving?.wayOut.hold(data, isBinary)) return;
+  #receive(message: Message): void {
+    if (this.#presence.isClosed || this.#leaving?.wayOut.hold(message)) return;
+    const { data, isBinary } = message;
     const nowMs = this.#heartbeat.heard();
     if (data.length > MAX_MESSAGE_BYTES) {
       this.fail(new PartylineError('message_too_big', 'A message may have 64 KiB.'));
@@ -266,31 +277,43 @@ export class Session implements PeerOutlet {
 
   #receiveText(text: string): void {
     try {
-      this.#begin(parseClientMessage(text));
+      this.#begin(parseClientMessage(text), text);
     } catch (fault) {
       this.#refuse(fault, fault instanceof MessageError ? fault.replyTo : undefined);
     }
   }
 
   /** Who begins with a join goes to where the room is; who begins otherwise stays, because no other process knows of it. */
-  #begin(message: ClientMessage): void {
+  #begin(message: ClientMessage, text: string): void {
+    const isFirst = !this.#presence.isInRoom && this.#waitingMessages === 0;
+    if (message.type !== 'join' || !isFirst) this.#stay();
     const leaving = this.#leaving;
-    const home = message.type === 'join' ? leaving?.homeOf(message.room) : undefined;
-    if (!leaving || message.type !== 'join' || home === undefined) {
-      this.#stay();
+    const home = message.type === 'join' ? this.#homeOf(message.room) : undefined;
+    if (!leaving || home === undefined) {
       this.#enqueue(message);
       return;
     }
     leaving.wayOut.setOut(
+      { data: Buffer.from(text), isBinary: false },
       (unread) => {
         this.#letGo('moved', false);
-        leaving.leave(home, message, unread);
+        leaving.leave(home, unread);
       },
       (messages) => {
         this.#stay();
-        this.goOn(message, messages);
+        this.goOn(messages);
       },
     );
+  }
+
+  /** In which other process a room is; undefined if in this one, or if the client may not go there, which it is told here. */
+  #homeOf(room: string): number | undefined {
+    try {
+      this.#checkRoom(room);
+    } catch {
+      return undefined;
+    }
+    return this.#leaving?.homeOf(room);
   }
 
   #stay(): void {
@@ -357,10 +380,15 @@ export class Session implements PeerOutlet {
   }
 
   async #join(message: ClientMessages['join']): Promise<void> {
-    const room = checkName(message.room, 'room', 'bad_message');
+    await this.#presence.join(this.#checkRoom(message.room), message);
+  }
+
+  /** @throws {PartylineError} `bad_message`, `forbidden` */
+  #checkRoom(name: string): string {
+    const room = checkName(name, 'room', 'bad_message');
     const { grant } = this.#parts.credentials;
     if (grant) checkRoomGrant(grant, room);
-    await this.#presence.join(room, message);
+    return room;
   }
 
   #answer(id: string | undefined, message: ServerMessage): void {

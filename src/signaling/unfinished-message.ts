@@ -4,60 +4,79 @@ const FIRST_CONTROL_OPCODE = 0x8;
 const MASKED = 0x80;
 const MASK_BYTES = 4;
 const SHORTEST_HEAD_BYTES = 2;
+const LONGEST_HEAD_BYTES = 14;
 const LENGTH_IN_16_BITS = 126;
 const LENGTH_IN_64_BITS = 127;
 
+/** Twice as much as a message may have; more is held for nobody. */
+const MAX_HELD_BYTES = 128 * 1024;
+
 /**
- * Follows what a client sends over a WebSocket (RFC 6455 §5.2), and knows the bytes of the message that has not come whole
+ * Follows what a client sends over a WebSocket (RFC 6455 §5.2), and holds the bytes of the message that has not come whole
  * yet: with them somebody else can go on reading where this one stops.
  */
 export class UnfinishedMessage {
-  #chunks: Buffer[] = [];
+  #held: Buffer[] = [];
   #heldBytes = 0;
-  /** Before so many are here there is nothing new to see. */
-  #neededBytes = SHORTEST_HEAD_BYTES;
+  /** Of the frame that has begun: its head, as far as it has come, and what of its payload is still to come. */
+  readonly #head = Buffer.alloc(LONGEST_HEAD_BYTES);
+  #headBytes = 0;
+  #payloadBytes = 0;
+  /** A frame has ended which is not the last of its message. */
+  #isInMessage = false;
 
-  /** Takes what has come next. */
-  push(chunk: Buffer): void {
-    this.#chunks.push(chunk);
-    this.#heldBytes += chunk.length;
-    if (this.#heldBytes >= this.#neededBytes) this.#cut();
+  /**
+   * Takes what has come next. It must not have been read by ws, which unmasks it where it lies.
+   * @returns false when the message is longer than any that is allowed; nothing is known from then on
+   */
+  push(chunk: Buffer): boolean {
+    let from = 0;
+    let at = 0;
+    while (at < chunk.length) {
+      if (this.#payloadBytes > 0) {
+        const taken = Math.min(this.#payloadBytes, chunk.length - at);
+        this.#payloadBytes -= taken;
+        at += taken;
+      } else {
+        this.#head[this.#headBytes] = chunk[at]!;
+        this.#headBytes += 1;
+        at += 1;
+        const payloadBytes = payloadBytesIn(this.#head.subarray(0, this.#headBytes));
+        if (payloadBytes === undefined) continue;
+        this.#payloadBytes = payloadBytes;
+      }
+      if (this.#payloadBytes === 0 && this.#endFrame()) from = at;
+    }
+    if (from < chunk.length) this.#held.push(Buffer.from(chunk.subarray(from)));
+    this.#heldBytes += chunk.length - from;
+    return this.#heldBytes <= MAX_HELD_BYTES;
   }
 
   get bytes(): Buffer {
-    return Buffer.concat(this.#chunks);
+    return Buffer.concat(this.#held);
   }
 
-  /** Lets go of the messages that are whole. */
-  #cut(): void {
-    const held = this.bytes;
-    let message = 0;
-    let frame = 0;
-    let needed: number;
-    for (;;) {
-      needed = frame + frameBytes(held.subarray(frame));
-      if (needed > held.length) break;
-      // A control frame may come in the middle of a message, and then stays with it.
-      const isControl = (held[frame]! & OPCODE) >= FIRST_CONTROL_OPCODE;
-      const endsMessage = isControl ? frame === message : (held[frame]! & FINAL) !== 0;
-      frame = needed;
-      if (endsMessage) message = frame;
-    }
-    this.#chunks = [held.subarray(message)];
-    this.#heldBytes = held.length - message;
-    this.#neededBytes = needed - message;
+  /** @returns whether a message has ended with it */
+  #endFrame(): boolean {
+    const [first = 0] = this.#head;
+    this.#headBytes = 0;
+    // A control frame may come in the middle of a message, and then stays with it.
+    const isControl = (first & OPCODE) >= FIRST_CONTROL_OPCODE;
+    if (!isControl) this.#isInMessage = (first & FINAL) === 0;
+    if (this.#isInMessage) return false;
+    this.#held = [];
+    this.#heldBytes = 0;
+    return true;
   }
 }
 
-/** How long the frame is that begins here; or, while that cannot be told, how many bytes it takes to tell more. */
-function frameBytes(bytes: Buffer): number {
-  if (bytes.length < SHORTEST_HEAD_BYTES) return SHORTEST_HEAD_BYTES;
-  const maskBytes = (bytes[1]! & MASKED) === 0 ? 0 : MASK_BYTES;
-  const length = bytes[1]! & ~MASKED;
-  if (length < LENGTH_IN_16_BITS) return SHORTEST_HEAD_BYTES + maskBytes + length;
-  const lengthBytes = length === LENGTH_IN_64_BITS ? 8 : 2;
-  const headBytes = SHORTEST_HEAD_BYTES + lengthBytes + maskBytes;
-  if (bytes.length < headBytes) return headBytes;
-  const payloadBytes = lengthBytes === 8 ? Number(bytes.readBigUInt64BE(2)) : bytes.readUInt16BE(2);
-  return headBytes + payloadBytes;
+/** What the payload of a frame with this head takes; undefined while the head is not whole. */
+function payloadBytesIn(head: Buffer): number | undefined {
+  if (head.length < SHORTEST_HEAD_BYTES) return undefined;
+  const maskBytes = (head[1]! & MASKED) === 0 ? 0 : MASK_BYTES;
+  const length = head[1]! & ~MASKED;
+  const lengthBytes = length === LENGTH_IN_64_BITS ? 8 : length === LENGTH_IN_16_BITS ? 2 : 0;
+  if (head.length < SHORTEST_HEAD_BYTES + lengthBytes + maskBytes) return undefined;
+  if (lengthBytes === 0) return length;
+  return lengthBytes === 2 ? head.readUInt16BE(2) : Number(head.readBigUInt64BE(2));
 }

@@ -3,9 +3,11 @@ import type { WebSocket } from 'ws';
 import { stopReading } from '../stop-reading.ts';
 import { UnfinishedMessage } from './unfinished-message.ts';
 
+export type Message = { data: Buffer; isBinary: boolean };
+
 /** What a client has sent that nobody has seen to: whoever takes the client over goes on with it. */
 export type Unread = {
-  messages: { data: Buffer; isBinary: boolean }[];
+  messages: Message[];
   /** What came after these, as it came over the wire. */
   bytes: Buffer;
 };
@@ -18,48 +20,60 @@ export class WayOut {
   readonly #socket: WebSocket;
   readonly #stream: Socket;
   readonly #unfinished = new UnfinishedMessage();
-  #held: Unread['messages'] | undefined;
+  #isOpen = true;
+  #held: Message[] | undefined;
 
   /** @param stream what `socket` reads from, of which nothing has been read yet */
   constructor(socket: WebSocket, stream: Socket) {
     this.#socket = socket;
     this.#stream = stream;
-    // Before ws reads it, and hands its messages out.
+    // Before ws, which hands messages out as it reads, and unmasks what it reads where it lies.
     stream.prependListener('data', this.#onData);
   }
 
   /** Keeps a message of a client that has set out. @returns false if it has not */
-  hold(data: Buffer, isBinary: boolean): boolean {
-    this.#held?.push({ data, isBinary });
+  hold(message: Message): boolean {
+    this.#held?.push(message);
     return this.#held !== undefined;
   }
 
   /**
    * Sets out: reads no further than what has been read by now.
+   * @param first the message that is being handled, which goes along
    * @param onLeave the connection is the caller's, with what has not been seen to
    * @param onStay it cannot be handed over, because it is about to close or does not take what it is sent
    */
-  setOut(onLeave: (unread: Unread) => void, onStay: (messages: Unread['messages']) => void): void {
-    const held: Unread['messages'] = [];
-    this.#held = held;
+  setOut(
+    first: Message,
+    onLeave: (unread: Unread) => void,
+    onStay: (messages: Message[]) => void,
+  ): void {
+    const messages = [first];
+    this.#held = messages;
     // Not before ws has handed out all that came with the message which is being handled.
     process.nextTick(() => {
       while (this.#stream.read() !== null);
-      this.close();
       this.#held = undefined;
-      const isOpen = this.#socket.readyState === this.#socket.OPEN;
-      if (isOpen && this.#stream.writableLength === 0 && stopReading(this.#stream)) {
-        onLeave({ messages: held, bytes: this.#unfinished.bytes });
+      const canLeave =
+        this.#isOpen &&
+        this.#socket.readyState === this.#socket.OPEN &&
+        this.#stream.writableLength === 0;
+      this.close();
+      if (canLeave && stopReading(this.#stream)) {
+        onLeave({ messages, bytes: this.#unfinished.bytes });
       } else {
-        onStay(held);
+        onStay(messages);
       }
     });
   }
 
   /** The client stays. */
   close(): void {
+    this.#isOpen = false;
     this.#stream.off('data', this.#onData);
   }
 
-  readonly #onData = (chunk: Buffer): void => this.#unfinished.push(chunk);
+  readonly #onData = (chunk: Buffer): void => {
+    if (!this.#unfinished.push(chunk)) this.close();
+  };
 }

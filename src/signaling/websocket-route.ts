@@ -10,16 +10,19 @@ import {
 } from '../accounts/authenticator.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { errorMessage } from '../protocol/messages.ts';
-import type { Drain } from './drain.ts';
 import { type MovingClient, takeUpgraded } from './moving.ts';
 import { LOBBY } from './names.ts';
-import { type KnownClient, openSession, type SessionOpeningParts } from './open-session.ts';
+import {
+  type NewClient,
+  openSession,
+  type SessionOpeningParts,
+  takeOverSession,
+} from './open-session.ts';
 import { type Query, readQuery } from './query.ts';
 import { readResumed } from './resumption.ts';
 
 export type WebSocketRouteParts = SessionOpeningParts & {
   authenticator: Authenticator;
-  drain: Drain;
 };
 
 /**
@@ -51,22 +54,16 @@ export function registerWebSocketRoute(
     },
     wsHandler: (socket, request) => {
       open(socket, request.log, async () => {
-        const client = await identify(request, parts);
-        await openSession({ ...client, socket, moved: undefined }, parts);
+        await openSession({ ...(await identify(request, parts)), socket }, parts);
       });
     },
   });
-  return ({ sessionId, query, credentials, join, unread }, stream) => {
-    const { log } = app;
-    const client = { stream, sessionId, query, credentials, log, moved: { join, unread } };
-    const upgraded = (socket: WebSocket) => {
-      // What has changed since another process looked the account up, this one was not told.
-      open(socket, log, async () => {
-        parts.drain.check();
-        await openSession({ ...client, socket, changesBefore: -1 }, parts);
-      });
-    };
-    takeUpgraded(app.websocketServer, stream, unread.bytes, upgraded);
+  return (moving, stream) => {
+    const { query, credentials } = moving;
+    takeUpgraded(app.websocketServer, stream, moving.unread.bytes, (socket) => {
+      const client = { socket, stream, query, credentials, log: app.log };
+      open(socket, app.log, () => takeOverSession(client, moving, parts));
+    });
   };
 }
 
@@ -77,7 +74,7 @@ export function registerWebSocketRoute(
 async function identify(
   request: FastifyRequest,
   { drain, load, accountWatch, authenticator, seal }: WebSocketRouteParts,
-): Promise<Omit<KnownClient, 'socket' | 'moved'>> {
+): Promise<Omit<NewClient, 'socket'>> {
   drain.check();
   load.check();
   const changesBefore = accountWatch.changes();
@@ -85,9 +82,17 @@ async function identify(
   const credentials = await authenticate(query, request, authenticator);
   needActive(credentials);
   checkGrant(credentials, query);
-  const sessionId = readResumed(query, credentials.account.id, seal);
-  const { log, raw } = request;
-  return { stream: raw.socket, query, credentials, sessionId, log, changesBefore };
+  const resumedId = readResumed(query, credentials.account.id, seal);
+  const { room, peer, audio, stats } = query;
+  return {
+    stream: request.raw.socket,
+    query: { peer, audio, stats },
+    credentials,
+    log: request.log,
+    room,
+    resumedId,
+    changesBefore,
+  };
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { PartylineError } from '../protocol/errors.ts';
+import { PartylineError, replaced } from '../protocol/errors.ts';
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
 
 const LEASE_MS = 45_000;
@@ -17,8 +17,9 @@ const RETRY_AFTER_MS = 5000;
  */
 
 /**
- * Evicts what has expired, then admits or refuses. ARGV: peer, connection, limit, lease in ms. Returns { 1 or 0, leases
- * held, where the peer is on a connection that it had before }.
+ * Evicts what has expired, then admits or refuses. ARGV: peer, connection, limit, lease in ms, whether another connection of
+ * the peer is newer. Returns { 1, or 0 if the limit is reached, or -1 if there is a newer one; leases held; where the peer is
+ * on a connection that it had before }.
  */
 const ADMIT = `
 local time = redis.call('TIME')
@@ -29,6 +30,8 @@ for _, peer in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now)) do
 end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 local held = redis.call('ZCARD', KEYS[1])
+local holder = redis.call('HGET', KEYS[2], ARGV[1])
+if ARGV[5] == '1' and holder and holder ~= ARGV[2] then return { -1, held, false } end
 if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
   if held >= tonumber(ARGV[3]) then return { 0, held, false } end
   held = held + 1
@@ -135,18 +138,20 @@ export class CcuLeases {
 
   /**
    * Takes a lease.
+   * @param isMoved the holder is not new, but comes from another process; whoever has connected since then is newer
    * @returns where the peer is on a connection that it had before, from which the lease is taken over
-   * @throws {PartylineError} `ccu_limit`, `overloaded`
+   * @throws {PartylineError} `ccu_limit`, `replaced`, `overloaded`
    */
-  async admit(holder: Holder, maxCcu: number): Promise<LastPlace | undefined> {
+  async admit(holder: Holder, maxCcu: number, isMoved: boolean): Promise<LastPlace | undefined> {
     const { accountId, peer, connectionId } = holder;
     const reply = await this.#redis.run((client) =>
       client.eval(ADMIT, {
         keys: keysOf(accountId),
-        arguments: [peer, connectionId, String(maxCcu), String(LEASE_MS)],
+        arguments: [peer, connectionId, String(maxCcu), String(LEASE_MS), isMoved ? '1' : '0'],
       }),
     );
     const [admitted, , place] = reply as [number, number, string | null];
+    if (admitted === -1) throw replaced();
     if (admitted === 0) {
       const message = `All ${maxCcu} connections of the account are in use.`;
       throw new PartylineError('ccu_limit', message, { retryAfterMs: RETRY_AFTER_MS });

@@ -170,6 +170,54 @@ test('clients that vanish on their way leave nothing behind', async () => {
   });
 }, 40_000);
 
+test('a join of whatever shape ends no process', async () => {
+  const { node, url, apiKey, moved } = await start();
+  const descendants = await node.descendantPids();
+  // The deepest that 64 KiB hold, and less: more than a stack bears in one place or another.
+  for (const [index, depth] of [500, 2000, 2500, 3500, 10_000, 32_000].entries()) {
+    for (const room of ['a', 'b', 'c', 'd']) {
+      const query = { room: LOBBY, peer: `${room} ${index}`, api_key: apiKey };
+      const client = await TestClient.connect(url, query);
+      const deep = `${'['.repeat(depth)}${']'.repeat(depth)}`;
+      const deepJoin = `{"type":"join","room":"${room}","media":"webrtc","rtp_capabilities":{"x":${deep}}}`;
+      client.send(deepJoin);
+      const isAnswered = () => client.messages.length > 1;
+      await eventually('an answer', isAnswered);
+      client.vanish();
+    }
+  }
+  expect(moved()).toBeGreaterThan(0);
+  expect(await node.descendantPids()).toEqual(descendants);
+}, 60_000);
+
+test('a process that hangs keeps nobody waiting, and nothing open', async () => {
+  const { node, url, apiKey, currentCcu } = await start();
+  await currentCcu();
+  const [supervisorFiles = 0] = await node.countOpenFiles();
+  const [hanging] = node.logged('media worker started');
+  process.kill(hanging?.['pid'] as number, 'SIGSTOP');
+  const ends = await Promise.all(
+    Array.from({ length: 20 }, async (_, index) => {
+      const query = { room: `room ${index}`, peer: `peer ${index}`, api_key: apiKey };
+      // The kernel deals some to the one that hangs, which answers none.
+      const client = await TestClient.connect(url, query).catch(() => undefined);
+      if (!client) return 'cut';
+      const joined = client.next('joined', 0, 20_000).then(
+        () => 'joined',
+        () => 'waiting',
+      );
+      return Promise.race([joined, client.closed.then(() => 'cut')]);
+    }),
+  );
+  expect(ends).not.toContain('waiting');
+  expect(ends).toContain('joined');
+  expect(ends).toContain('cut');
+  const isBack = () => node.logged('media worker started').length === PROCESSES + 1;
+  await eventually('another is there', isBack, 20_000);
+  const openFiles = async () => (await node.countOpenFiles())[0]!;
+  await eventually('the supervisor has let go', async () => (await openFiles()) <= supervisorFiles);
+}, 60_000);
+
 test('who comes back to a session is where he was, whichever process takes the connection', async () => {
   const { url, apiKey } = await start();
   const query = { room: 'a', api_key: apiKey };

@@ -4,6 +4,7 @@ import { seededRandom } from '../support/random.ts';
 import { clientFrame } from '../support/raw-client.ts';
 
 const PING = 9;
+const PONG = 10;
 const CONTINUATION = 0;
 
 /** Messages with what comes between them: each ends where the next begins. */
@@ -23,6 +24,16 @@ const messages = [
   clientFrame(Buffer.alloc(65_536, 4)),
   clientFrame(Buffer.alloc(80, 5)),
 ];
+
+test('push: true until more is held than a message may have, however it comes', () => {
+  const unfinished = new UnfinishedMessage();
+  const pong = clientFrame('', { opcode: PONG });
+  expect(unfinished.push(clientFrame('begun', { isFinal: false }))).toBe(true);
+  let bytes = 0;
+  while (unfinished.push(pong)) bytes += pong.length;
+  expect(bytes).toBeGreaterThan(64 * 1024);
+  expect(bytes).toBeLessThan(256 * 1024);
+});
 
 test('bytes: what has come of the message that is not whole, wherever the stream is cut', () => {
   const random = seededRandom(1);

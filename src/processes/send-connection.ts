@@ -1,0 +1,27 @@
+import type { ChildProcess } from 'node:child_process';
+import type { Socket } from 'node:net';
+
+/** A process that takes no connection for so long hangs; the client finds another way when it is cut off. */
+const SEND_WITHIN_MS = 5000;
+
+/** This process or a child of it: whatever has a channel. */
+type Channel = Pick<ChildProcess, 'connected'> & { send?: ChildProcess['send'] };
+
+/**
+ * Sends a message with a connection, which is no longer open here afterwards, and nowhere if it could not be sent. The
+ * receiver takes one in each turn of its event loop, so that some may wait.
+ */
+export function sendConnection(channel: Channel, message: object, connection: Socket): void {
+  if (!channel.connected || !channel.send) {
+    connection.destroy();
+    return;
+  }
+  const close = () => {
+    clearTimeout(timer);
+    connection.destroy();
+  };
+  // Node forgets what waits when the channel breaks.
+  const timer = setTimeout(close, SEND_WITHIN_MS);
+  // Without keepOpen Node has the connection open until the receiver says that it is there, for ever if it dies before.
+  channel.send(message, connection, { keepOpen: true }, close);
+}
