@@ -5,7 +5,6 @@ import type { WebSocket, WebSocketServer } from 'ws';
 import type { Credentials } from '../accounts/authenticator.ts';
 import type { KeptPlaces } from './kept-places.ts';
 import type { SessionQuery } from './query.ts';
-import type { Leaving } from './session.ts';
 import { type Unread, WayOut } from './way-out.ts';
 
 /**
@@ -60,20 +59,19 @@ export function wayToOthers(
   stream: Socket,
   client: Omit<MovingClient, 'unread'>,
   onLeft: () => void,
-): Leaving | undefined {
+): WayOut | undefined {
   // The keys of an encrypted connection are known to this process only.
   if (!homes || 'encrypted' in stream) return undefined;
   const accountId = client.credentials.account.id;
-  return {
-    wayOut: new WayOut(socket, stream),
+  return new WayOut(socket, stream, {
     homeOf: (room) => {
       // A place that is kept here is taken up here.
       const hasPlace = places.get(accountId, client.query.peer) !== undefined;
       return hasPlace ? undefined : homes.homeOf(accountId, room);
     },
-    leave: (to, unread) => {
+    move: (to, unread, connection) => {
       onLeft();
-      homes.move(to, { ...client, unread }, stream);
+      homes.move(to, { ...client, unread }, connection);
     },
-  };
+  });
 }

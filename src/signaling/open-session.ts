@@ -189,7 +189,7 @@ function addSession(
     places,
     codecs: parts.codecs,
     log,
-    leaving: mayMove ? wayToOthers(parts, socket, stream, moving, onMoved) : undefined,
+    wayOut: mayMove ? wayToOthers(parts, socket, stream, moving, onMoved) : undefined,
     onPlace: (room, kind) => {
       const place = room === undefined ? undefined : { sessionId: id, room, kind };
       leases.place(holder, place).catch(onFault);

@@ -23,10 +23,11 @@ import {
 } from '../protocol/messages.ts';
 import { minutesExhausted } from '../usage/quota.ts';
 import { Heartbeat } from './heartbeat.ts';
+import { InTurn } from './in-turn.ts';
 import { checkName, LOBBY } from './names.ts';
 import { Presence, type PresenceParts } from './presence.ts';
 import { SendQueue } from './send-queue.ts';
-import type { Message, Unread, WayOut } from './way-out.ts';
+import type { Message, WayOut } from './way-out.ts';
 import { handleWebRtcMessage } from './webrtc-messages.ts';
 
 const HEARTBEAT_MS = 15_000;
@@ -48,15 +49,6 @@ const COMES_BACK_AFTER = new Set<LeaveReason>([
 /** What is left of the account's plan. */
 type AccountLimits = { max_ccu: number; current_ccu: number; remaining_minutes: number };
 
-/** A client that has said nothing yet but where it wants to go, and may be taken to another process. */
-export type Leaving = {
-  wayOut: WayOut;
-  /** In which process a room is; undefined: in this one. */
-  homeOf(room: string): number | undefined;
-  /** The session has ended here; its connection goes on there. */
-  leave(to: number, unread: Unread): void;
-};
-
 export type SessionParts = PresenceParts & {
   /** Below the WebSocket. */
   stream: Writable;
@@ -74,7 +66,8 @@ export type SessionParts = PresenceParts & {
   wantsStats: boolean;
   codecs: Codecs;
   log: FastifyBaseLogger;
-  leaving: Leaving | undefined;
+  /** Undefined if the client cannot be taken to another process. */
+  wayOut: WayOut | undefined;
   /** Called once, when the connection has ended; `kept` is the place that the client had and may come back to. */
   onClosed: (
     reason: LeaveReason,
@@ -94,12 +87,13 @@ export class Session implements PeerOutlet {
   readonly #badMessages = new BadMessageBudget();
   #account: Account;
   readonly #presence: Presence;
-  #handling: Promise<void> = Promise.resolve();
-  #waitingMessages = 0;
+  /** One after the other, so that a join during a join is just the next one. */
+  readonly #messages = new InTurn<ClientMessage>((message) => this.#tryToHandle(message));
   #superseded: NodeJS.Timeout | undefined;
   #statsAtMs = performance.now();
   #hasBeenToldNotToPublish = false;
-  #leaving: Leaving | undefined;
+  /** Until the client has said anything but where it wants to go. */
+  #wayOut: WayOut | undefined;
 
   constructor(socket: WebSocket, parts: SessionParts) {
     this.name = parts.peer;
@@ -107,7 +101,7 @@ export class Session implements PeerOutlet {
     this.log = parts.log;
     this.#socket = socket;
     this.#parts = parts;
-    this.#leaving = parts.leaving;
+    this.#wayOut = parts.wayOut;
     this.#sendQueue = new SendQueue(socket, parts.stream, () =>
       this.fail(new PartylineError('slow_consumer', 'The client has not read for 5 seconds.')),
     );
@@ -255,7 +249,7 @@ export class Session implements PeerOutlet {
   }
 
   #receive(message: Message): void {
-    if (this.#presence.isClosed || this.#leaving?.wayOut.hold(message)) return;
+    if (this.#presence.isClosed || this.#wayOut?.hold(message)) return;
     const { data, isBinary } = message;
     const nowMs = this.#heartbeat.heard();
     if (data.length > MAX_MESSAGE_BYTES) {
@@ -285,20 +279,18 @@ export class Session implements PeerOutlet {
 
   /** Who begins with a join goes to where the room is; who begins otherwise stays, because no other process knows of it. */
   #begin(message: ClientMessage, text: string): void {
-    const isFirst = !this.#presence.isInRoom && this.#waitingMessages === 0;
+    const isFirst = !this.#presence.isInRoom && this.#messages.waiting === 0;
     if (message.type !== 'join' || !isFirst) this.#stay();
-    const leaving = this.#leaving;
+    const wayOut = this.#wayOut;
     const home = message.type === 'join' ? this.#homeOf(message.room) : undefined;
-    if (!leaving || home === undefined) {
+    if (!wayOut || home === undefined) {
       this.#enqueue(message);
       return;
     }
-    leaving.wayOut.setOut(
+    wayOut.setOut(
+      home,
       { data: Buffer.from(text), isBinary: false },
-      (unread) => {
-        this.#letGo('moved', false);
-        leaving.leave(home, unread);
-      },
+      () => this.#letGo('moved', false),
       (messages) => {
         this.#stay();
         this.goOn(messages);
@@ -313,12 +305,12 @@ export class Session implements PeerOutlet {
     } catch {
       return undefined;
     }
-    return this.#leaving?.homeOf(room);
+    return this.#wayOut?.homeOf(room);
   }
 
   #stay(): void {
-    this.#leaving?.wayOut.close();
-    this.#leaving = undefined;
+    this.#wayOut?.close();
+    this.#wayOut = undefined;
   }
 
   get #mayPublish(): boolean {
@@ -332,22 +324,17 @@ export class Session implements PeerOutlet {
     this.#sendError(new PartylineError('forbidden', 'The token does not allow to publish.'));
   }
 
-  /** Messages are handled one after the other, so that a join during a join is just the next one. */
   #enqueue(message: ClientMessage): void {
-    if (this.#waitingMessages >= MAX_WAITING_MESSAGES) {
-      this.fail(new PartylineError('bad_message', 'Too many messages at once.'));
-      return;
+    if (this.#messages.waiting < MAX_WAITING_MESSAGES) this.#messages.add(message);
+    else this.fail(new PartylineError('bad_message', 'Too many messages at once.'));
+  }
+
+  async #tryToHandle(message: ClientMessage): Promise<void> {
+    try {
+      if (!this.#presence.isClosed) await this.#handle(message);
+    } catch (fault) {
+      this.#refuse(fault, message.id);
     }
-    this.#waitingMessages += 1;
-    this.#handling = this.#handling.then(async () => {
-      try {
-        if (!this.#presence.isClosed) await this.#handle(message);
-      } catch (fault) {
-        this.#refuse(fault, message.id);
-      } finally {
-        this.#waitingMessages -= 1;
-      }
-    });
   }
 
   /** A fault that leaves the socket open, in the state in which it was; unless there are too many. */

@@ -12,11 +12,21 @@ export type Unread = {
   bytes: Buffer;
 };
 
+/** The other processes, as they concern one client. */
+type Others = {
+  /** In which of them a room is; undefined if it is in this one. */
+  homeOf: (room: string) => number | undefined;
+  /** Takes the client, with its connection, which nobody reads. */
+  move: (to: number, unread: Unread, connection: Socket) => void;
+};
+
 /**
  * The way of a client to another process: while it is open it is known how far the client has been read, and the connection
  * can be handed over without the loss of a byte.
  */
 export class WayOut {
+  readonly homeOf: Others['homeOf'];
+  readonly #move: Others['move'];
   readonly #socket: WebSocket;
   readonly #stream: Socket;
   readonly #unfinished = new UnfinishedMessage();
@@ -24,7 +34,9 @@ export class WayOut {
   #held: Message[] | undefined;
 
   /** @param stream what `socket` reads from, of which nothing has been read yet */
-  constructor(socket: WebSocket, stream: Socket) {
+  constructor(socket: WebSocket, stream: Socket, { homeOf, move }: Others) {
+    this.homeOf = homeOf;
+    this.#move = move;
     this.#socket = socket;
     this.#stream = stream;
     // Before ws, which hands messages out as it reads, and unmasks what it reads where it lies.
@@ -40,12 +52,13 @@ export class WayOut {
   /**
    * Sets out: reads no further than what has been read by now.
    * @param first the message that is being handled, which goes along
-   * @param onLeave the connection is the caller's, with what has not been seen to
+   * @param onLeave called when nothing can keep it any more
    * @param onStay it cannot be handed over, because it is about to close or does not take what it is sent
    */
   setOut(
+    to: number,
     first: Message,
-    onLeave: (unread: Unread) => void,
+    onLeave: () => void,
     onStay: (messages: Message[]) => void,
   ): void {
     const messages = [first];
@@ -60,7 +73,8 @@ export class WayOut {
         this.#stream.writableLength === 0;
       this.close();
       if (canLeave && stopReading(this.#stream)) {
-        onLeave({ messages, bytes: this.#unfinished.bytes });
+        onLeave();
+        this.#move(to, { messages, bytes: this.#unfinished.bytes }, this.#stream);
       } else {
         onStay(messages);
       }
