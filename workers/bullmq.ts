@@ -1,4 +1,4 @@
-import { createNodeRedisClient, type JobsOptions } from 'bullmq';
+import { createNodeRedisClient, type JobsOptions, type Worker } from 'bullmq';
 import { newRedisClient, type RedisAddress } from '../src/store/client.ts';
 
 /** What has stalled was its worker's fault, not its own: it is taken up again so often. */
@@ -21,6 +21,24 @@ export function openConnections(address: RedisAddress, onFault: (fault: Error) =
       for (const client of clients) if (client.isOpen) client.destroy();
     },
   };
+}
+
+/**
+ * Has a worker begin that was made with `autorun: false`. Where its connection breaks before it is ready, BullMQ 6.7 would
+ * try again at once and without end, and nothing else in the process would run any more.
+ * @throws {Error} if the connection breaks; the worker is closed then
+ */
+export async function startWorker(
+  worker: Pick<Worker, 'waitUntilReady' | 'run' | 'close'>,
+  onFault: (fault: Error) => void,
+): Promise<void> {
+  try {
+    await worker.waitUntilReady();
+  } catch (fault) {
+    await worker.close(true);
+    throw fault;
+  }
+  worker.run().catch(onFault);
 }
 
 /** One by one: `addBulk` of BullMQ 6.7 adds nothing any more when Redis was restarted, and has lost BullMQ's scripts. */

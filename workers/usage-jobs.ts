@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { RedisAddress } from '../src/store/client.ts';
 import { BULLMQ_PREFIX, USAGE_QUEUE } from '../src/usage/usage-queue.ts';
 import type { OpenMinute, UsageStore } from '../src/usage/usage-store.ts';
-import { addJobs, MAX_STALLED_COUNT, openConnections } from './bullmq.ts';
+import { addJobs, MAX_STALLED_COUNT, openConnections, startWorker } from './bullmq.ts';
 
 /** A minute is closed so long after its end at the soonest: then every process has written what it counted. */
 const GRACE_MS = 10_000;
@@ -62,6 +62,7 @@ export async function openUsageWorker(
     async ({ data }) => (data.name === 'sweep' ? sweep() : close(data)),
     {
       connection: connect(),
+      autorun: false,
       prefix: BULLMQ_PREFIX,
       concurrency: CONCURRENCY,
       lockDuration: lockMs,
@@ -71,6 +72,7 @@ export async function openUsageWorker(
   );
   worker.on('error', onFault);
   worker.on('failed', (_job, fault) => onFault(fault));
+  await startWorker(worker, onFault);
   await queue.upsertJobScheduler(
     'sweep',
     { every: sweepEveryMs },

@@ -8,7 +8,7 @@ import type { Place, WebhookEvent } from '../src/webhooks/events.ts';
 import { postEvent } from '../src/webhooks/post.ts';
 import { keyOf, placeOf, WEBHOOK_NEWS, WebhookStore } from '../src/webhooks/webhook-store.ts';
 import { BULLMQ_PREFIX } from '../src/usage/usage-queue.ts';
-import { addJobs, MAX_STALLED_COUNT, openConnections } from './bullmq.ts';
+import { addJobs, MAX_STALLED_COUNT, openConnections, startWorker } from './bullmq.ts';
 
 const QUEUE = 'webhooks';
 const CONCURRENCY = 200;
@@ -114,6 +114,7 @@ export async function openWebhookWorker(
 
   const worker = new Worker<Place>(QUEUE, send, {
     connection: connect(),
+    autorun: false,
     prefix: BULLMQ_PREFIX,
     concurrency: CONCURRENCY,
     lockDuration: lockMs,
@@ -124,6 +125,7 @@ export async function openWebhookWorker(
   worker.on('failed', (job, fault) =>
     log.warn({ err: fault, account: job?.data.accountId }, 'webhooks: an event was not taken'),
   );
+  await startWorker(worker, onFault);
   await redis.subscribe(WEBHOOK_NEWS, {
     onMessage: (place) => tryTo(enqueue([placeOf(place)])),
     onGap: () => tryTo(sweep()),

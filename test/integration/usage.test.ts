@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { type AddressInfo, connect as connectTcp, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { Meter, type MinuteCount } from '../../src/usage/meter.ts';
@@ -168,6 +169,30 @@ describe('usage workers', () => {
     await Promise.all([1, 2, 3].map(() => startWorker(redis, usage)));
     expect(await untilAllClosed(usage)).toEqual(ALL);
   });
+
+  test.each([1, 2, 3])(
+    'one whose connection %i of 3 is cut before it is ready says so, and lets others run',
+    async (cutAt) => {
+      const { redis, usage } = await openUsage();
+      const { port } = new URL(redis.url);
+      // BullMQ asks each connection for its version, and it is cut as it does.
+      let asked = 0;
+      const proxy = createServer((client) => {
+        const server = connectTcp(Number(port));
+        for (const socket of [client, server]) socket.on('error', () => socket.destroy());
+        client.on('data', (chunk: Buffer) => {
+          if (/\$4\r\ninfo/i.test(chunk.toString())) asked += 1;
+          if (asked === cutAt) client.resetAndDestroy();
+          else server.write(chunk);
+        });
+        server.pipe(client);
+      }).listen(0);
+      cleanUps.push(() => void proxy.close());
+      const url = `redis://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+      const opening = openUsageWorker({ url }, usage, silentLog, options);
+      await expect(opening).rejects.toThrow(/reset|closed/i);
+    },
+  );
 
   test.each<UsageStep>(['swept', 'queued', 'before close', 'closed'])(
     'one that is killed when it has "%s": another one does what is left, once',
