@@ -15,8 +15,8 @@ export class Heartbeat {
   constructor(socket: WebSocket, everyMs: number) {
     this.#socket = socket;
     this.#everyMs = everyMs;
-    // Clients that came at once are not pinged at once.
-    this.#pingedAtMs = performance.now() - Math.random() * everyMs;
+    // Clients that came at once are not pinged at once, but each in half that time: what is told every so often tells the rtt.
+    this.#pingedAtMs = performance.now() - (everyMs * (1 + Math.random())) / 2;
     socket.on('ping', () => this.heard());
     socket.on('pong', () => {
       const nowMs = this.heard();
