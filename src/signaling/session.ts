@@ -282,7 +282,7 @@ export class Session implements PeerOutlet {
     const isFirst = !this.#presence.isInRoom && this.#messages.waiting === 0;
     if (message.type !== 'join' || !isFirst) this.#stay();
     const wayOut = this.#wayOut;
-    const home = message.type === 'join' ? this.#homeOf(message.room) : undefined;
+    const home = message.type === 'join' && wayOut ? this.#homeOf(message.room, wayOut) : undefined;
     if (!wayOut || home === undefined) {
       this.#enqueue(message);
       return;
@@ -299,13 +299,13 @@ export class Session implements PeerOutlet {
   }
 
   /** In which other process a room is; undefined if in this one, or if the client may not go there, which it is told here. */
-  #homeOf(room: string): number | undefined {
+  #homeOf(room: string, wayOut: WayOut): number | undefined {
     try {
       this.#checkRoom(room);
     } catch {
       return undefined;
     }
-    return this.#wayOut?.homeOf(room);
+    return wayOut.homeOf(room);
   }
 
   #stay(): void {
