@@ -7,10 +7,13 @@ import { compress, expand } from './time-stretch.ts';
 const MAX_CONCEALED_SAMPLES = 2880;
 /** The least sound in which a pitch period can be taken out or put in. */
 const STRETCHABLE_SAMPLES = 960;
-/** A packet that waits for its turn longer than this, however late the others are, waits in vain. */
-const MOST_SLACK_MS = 25;
 /** When the least that a packet waited is no more than this, the next one may come too late. */
 const LEAST_SLACK_MS = 3;
+/**
+ * A packet that waits for its turn longer than this, however late the others are, waits in vain. More than a tick above the
+ * least: a packet is taken a whole tick sooner or later, so that a narrower band would have no place for some senders.
+ */
+const MOST_SLACK_MS = 25;
 /** So much too early is worth a less perfect join. */
 const URGENT_SLACK_MS = 60;
 /** The least of the last one to two of so many packets counts. */

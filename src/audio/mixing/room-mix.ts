@@ -19,6 +19,7 @@ export class RoomMix {
   readonly #speakers = new Map<SpeakerId, MixedSpeaker>();
   readonly #mixes = new Map<string, Mix>();
   readonly #sum = new Float32Array(FRAME_SAMPLES);
+  readonly #leavingSum = new Float32Array(FRAME_SAMPLES);
   /** Those who are mixed no longer, until they have faded. */
   #leaving: MixedSpeaker[] = [];
 
@@ -83,14 +84,17 @@ export class RoomMix {
     for (const speaker of this.#speakers.values()) speaker.begin(nowMs);
     const started = this.#startMixes();
     if (!started) return;
-    const previous = this.#leaving.map((speaker) => speaker.fadeOut(nowMs));
-    const leaving = sumOf(previous);
+    const withLeaving = sumOf(
+      this.#leaving.map((speaker) => speaker.fadeOut(nowMs)),
+      this.#leavingSum,
+    );
     for (const speaker of this.#speakers.values()) speaker.pull(nowMs);
     const frameOf = (id: SpeakerId) => this.#speakers.get(id)?.frame;
     const sounding = [...this.#speakers.keys()].filter((id) => frameOf(id));
     const sum = sumOf(sounding.map(frameOf), this.#sum);
+    if (withLeaving) addTo(withLeaving, sum, 1);
     for (const [mix, isNew] of started) {
-      const heard = leaving && !isNew ? sumOf([sum, leaving])! : sum;
+      const heard = isNew ? sum : (withLeaving ?? sum);
       if (heard) mix.deliver(heard, sounding, frameOf, this.#output);
     }
     this.#letGo();
@@ -131,8 +135,9 @@ export class RoomMix {
       if (isWaiting(mix)) continue;
       if (isNew) {
         const previousOf = (id: SpeakerId) => this.#speakers.get(id)?.previous;
-        const sum = sumOf([...this.#speakers.keys()].map(previousOf));
-        mix.start(sum ?? new Float32Array(FRAME_SAMPLES), previousOf);
+        const silence = new Float32Array(FRAME_SAMPLES);
+        const sum = sumOf([...this.#speakers.keys()].map(previousOf), silence);
+        mix.start(sum ?? silence, previousOf);
       }
       started.push([mix, isNew]);
     }
@@ -141,10 +146,7 @@ export class RoomMix {
 }
 
 /** The sum of those frames that there are, in `sum`; undefined if there are none. */
-function sumOf(
-  frames: (Float32Array | undefined)[],
-  sum = new Float32Array(FRAME_SAMPLES),
-): Float32Array | undefined {
+function sumOf(frames: (Float32Array | undefined)[], sum: Float32Array): Float32Array | undefined {
   const [first, ...others] = frames.filter((frame) => frame !== undefined);
   if (!first) return undefined;
   sum.set(first);
