@@ -9,6 +9,8 @@ const PHASE_MS = FRAME_MS / PHASES;
 /** One drift-free 20 ms clock for all rooms; it runs only while somebody listens to it. */
 export class FrameClock {
   readonly #phases = Array.from({ length: PHASES }, () => new Set<(nowMs: number) => void>());
+  #isRunning = false;
+  /** Undefined while it ticks. */
   #timer: NodeJS.Timeout | undefined;
   #due: NodeJS.Immediate | undefined;
   #nextMs = 0;
@@ -19,7 +21,9 @@ export class FrameClock {
     if (this.#phases.some((phase) => phase.has(onTick))) return;
     const least = Math.min(...this.#phases.map((phase) => phase.size));
     this.#phases.find((phase) => phase.size === least)?.add(onTick);
-    if (this.#timer) return;
+    // Whoever is added by somebody's tick must not move the clock.
+    if (this.#isRunning) return;
+    this.#isRunning = true;
     this.#nextMs = performance.now() + PHASE_MS;
     this.#arm();
   }
@@ -27,6 +31,7 @@ export class FrameClock {
   remove(onTick: (nowMs: number) => void): void {
     for (const phase of this.#phases) phase.delete(onTick);
     if (this.#phases.some((phase) => phase.size > 0)) return;
+    this.#isRunning = false;
     clearTimeout(this.#timer);
     clearImmediate(this.#due);
     this.#timer = undefined;
@@ -52,7 +57,7 @@ export class FrameClock {
       for (const onTick of this.#phases[this.#nextPhase]!) onTick(this.#nextMs);
       this.#step();
     }
-    if (!this.#timer && this.#phases.some((phase) => phase.size > 0)) this.#arm();
+    if (this.#isRunning && !this.#timer) this.#arm();
   }
 
   #step(): void {
