@@ -65,7 +65,7 @@ function openRooms() {
   });
   let frame = 0;
   const start = () => {
-    const added = ids.map((id) => ({ id, heard: [], next: undefined }));
+    const added = ids.map((id) => ({ id, recent: [], isHeard: false, next: undefined }));
     for (const { room } of rooms) room.apply({ ...planOf(ids), added });
   };
   const stop = () => {

@@ -25,7 +25,7 @@ async function mixTone(complexity: number, change?: { to: number; afterTicks: nu
   );
   room.apply({
     speakers: [1],
-    added: [{ id: 1, heard: [], next: undefined }],
+    added: [{ id: 1, recent: [], isHeard: false, next: undefined }],
     mixes: [{ name: 'all', without: [], gains: [], formats: ['opus'] }],
   });
   for (const [i, payload] of tone.entries()) {

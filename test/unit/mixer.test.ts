@@ -86,6 +86,18 @@ describe('Mixer', () => {
     mixer.close();
   });
 
+  test.each(['constructor', 'toString', '__proto__'])(
+    'a talker who is called %s is heard',
+    async (name) => {
+      tones[name] = tones['a']!;
+      const { mixer, listen, run } = await openMixer([name]);
+      const { frames } = listen('x', OPUS);
+      for (let frame = 0; frame < 10; frame += 1) await run(frame, [name]);
+      expect(frames).toHaveLength(10);
+      mixer.close();
+    },
+  );
+
   test('nobody hears himself', async () => {
     const { mixer, listen, run } = await openMixer(['a']);
     const self = [listen('a', OPUS), listen('a', PCM), listen('a', OPUS, 'forward')];

@@ -147,6 +147,31 @@ describe('mix-minus', () => {
   );
 });
 
+test('who takes the place of one of the eight in the middle of his sound: no click', async () => {
+  const quiet = Array.from({ length: 8 }, (_, i) => ({ name: `quiet ${i}`, hz: 300 + 41 * i * i }));
+  const room = new SimulatedRoom(codecs, [...quiet.map(({ name }) => name), 'loud']);
+  const heard = room.listen('x', pcm(48_000));
+  const streams = await Promise.all(
+    quiet.map(async ({ name, hz }) =>
+      streamOf(name, await opusTone(hz, 0.01, 4000), { levelDbov: 40 }),
+    ),
+  );
+  // He is taken for quiet at first, so that the others are mixed.
+  const loud = streamOf('loud', await opusTone(FIRST_HZ, AMPLITUDE, 4000)).map((arrival) => {
+    const levelDbov = arrival.atMs < 1000 ? 60 : 15;
+    return { ...arrival, packet: { ...arrival.packet, levelDbov } };
+  });
+  await room.play(...streams, loud);
+  room.mixer.close();
+  const sound = await joinSamples(pcm(48_000), heard.frames);
+  expect(amplitudeOf(sound.subarray(0, 48_000), FIRST_HZ)).toBeLessThan(0.001);
+  expect(amplitudeOf(sound.subarray(-48_000), FIRST_HZ)).toBeGreaterThan(0.2);
+  const clicks = findGlitches(sound.subarray(SETTLED_SAMPLES)).filter(
+    ({ kind }) => kind === 'click',
+  );
+  expect(clicks).toEqual([]);
+});
+
 test.each([
   [500, 900],
   [440, 554],

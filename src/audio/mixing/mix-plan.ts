@@ -8,8 +8,10 @@ export type SpeakerId = number;
 /** A speaker who is mixed from now on. */
 export type AddedSpeaker = {
   id: SpeakerId;
-  /** Packets that were heard as they were, just before; the last first heard last. */
-  heard: Buffer[];
+  /** Its last packets, the oldest first: a decoder leans on them. */
+  recent: Buffer[];
+  /** Somebody has heard these as they were, and must hear what follows join on. */
+  isHeard: boolean;
   /** The sequence number that comes next; undefined if nothing was heard. */
   next: number | undefined;
 };

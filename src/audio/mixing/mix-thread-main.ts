@@ -45,7 +45,7 @@ function obey(item: MixOrder, read: ReturnType<typeof sliceReader>): void {
     case 'apply':
       room?.apply({
         ...item.plan,
-        added: item.plan.added.map((speaker) => ({ ...speaker, heard: speaker.heard.map(read) })),
+        added: item.plan.added.map((speaker) => ({ ...speaker, recent: speaker.recent.map(read) })),
       });
       break;
     case 'insert':

@@ -81,7 +81,7 @@ export class MixThread implements MixPlace {
       apply: (plan) => {
         const added = plan.added.map((speaker) => ({
           ...speaker,
-          heard: speaker.heard.map((packet) => this.#orders.slice(packet)),
+          recent: speaker.recent.map((packet) => this.#orders.slice(packet)),
         }));
         this.#post({ order: 'apply', room, plan: { ...plan, added } });
       },

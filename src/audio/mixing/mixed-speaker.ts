@@ -41,7 +41,7 @@ export class MixedSpeaker {
     this.#buffer = buffer;
     this.#start = start;
     if (start.next !== undefined) buffer.startAt(start.next);
-    for (const packet of start.heard) this.#notePacket(opusPacketSamples(packet) ?? 0);
+    for (const packet of start.recent) this.#notePacket(opusPacketSamples(packet) ?? 0);
   }
 
   /** Opens the decoder, and lets it hear what has been heard; done before the next tick of the clock. */
@@ -54,8 +54,8 @@ export class MixedSpeaker {
     this.#playout = new Playout(this.#buffer, decoder, (packet, startsAtSamples) =>
       this.#passing.push({ packet, startsAtSamples }),
     );
-    const heard = this.#playout.warmUp(this.#start.heard).subarray(-FRAME_SAMPLES);
-    this.#previous.set(heard, FRAME_SAMPLES - heard.length);
+    const recent = this.#playout.warmUp(this.#start.recent).subarray(-FRAME_SAMPLES);
+    if (this.#start.isHeard) this.#previous.set(recent, FRAME_SAMPLES - recent.length);
   }
 
   /** The frame of this tick, until the next one; undefined if there is none. */
@@ -70,9 +70,7 @@ export class MixedSpeaker {
 
   /** True if it is heard already, but the first packet that has not been heard is not there yet. */
   get isAwaited(): boolean {
-    return (
-      !this.#hasBegun && this.#start.heard.length > 0 && this.#waitedTicks < this.#maxWaitTicks
-    );
+    return !this.#hasBegun && this.#start.isHeard && this.#waitedTicks < this.#maxWaitTicks;
   }
 
   insert(packet: MixPacket, nowMs: number): void {
@@ -102,7 +100,7 @@ export class MixedSpeaker {
     const lead = new Float32Array(ENCODER_DELAY_SAMPLES);
     if (!this.#playout.pull(lead, nowMs)) return;
     this.#hasBegun = true;
-    if (this.#start.heard.length === 0) return;
+    if (!this.#start.isHeard) return;
     this.#isFirstFrame = false;
     this.#previous.copyWithin(0, ENCODER_DELAY_SAMPLES);
     this.#previous.set(lead, FRAME_SAMPLES - ENCODER_DELAY_SAMPLES);

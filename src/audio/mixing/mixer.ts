@@ -36,10 +36,12 @@ type Speaker = {
   /** Stands in the head of forwarded frames. */
   number: number;
   stream: Reorderer;
-  /** The last packets that went out as they are, for a decoder that must join on. */
+  /** The last packets, for a decoder that must join on. */
   recent: Buffer[];
   /** Who gets this speaker's packets as they are: those who hear nobody else. */
   forwardTo: Listener[];
+  /** Its last packets went out to somebody as they are. */
+  isHeard: boolean;
   /** Its packets last longer than a tick: they cannot go out as they are at the pace of the mix. */
   isLong: boolean;
   /** Mixed for somebody, and so played: forwarded at the pace of the mix, until it falls silent. */
@@ -110,6 +112,7 @@ export class Mixer {
       stream: new Reorderer(),
       recent: [],
       forwardTo: [],
+      isHeard: false,
       isLong: false,
       isPlayed: false,
     });
@@ -211,6 +214,7 @@ export class Mixer {
     if (this.#isClosed) return;
     const mixed = [...this.#talkers.mixed];
     for (const speaker of this.#speakers.values()) {
+      speaker.isHeard = speaker.forwardTo.length > 0;
       speaker.forwardTo = [];
       if (this.#talkers.isTalking(speaker)) continue;
       // Whoever talks again begins anew.
@@ -227,8 +231,7 @@ export class Mixer {
   }
 
   #planListener(listener: Listener, mixed: Speaker[]): void {
-    const gainOf = ({ peer }: Speaker) =>
-      peer === listener.peer ? 0 : (listener.volume[peer] ?? 1);
+    const gainOf = ({ peer }: Speaker) => (peer === listener.peer ? 0 : volumeOf(listener, peer));
     const heard = mixed.filter((speaker) => gainOf(speaker) > 0);
     if (heard.length === 0) return;
     const gains = heard
@@ -274,7 +277,12 @@ export class Mixer {
     }
     const plan: MixPlan = {
       speakers: played.map(({ id }) => id),
-      added: added.map(({ id, recent, stream }) => ({ id, heard: [...recent], next: stream.next })),
+      added: added.map(({ id, recent, isHeard, stream }) => ({
+        id,
+        recent: [...recent],
+        isHeard,
+        next: stream.next,
+      })),
       mixes,
     };
     this.#room.apply(plan);
@@ -309,3 +317,7 @@ export class Mixer {
     if (this.#talkers.expire(nowMs)) this.#talkersChanged();
   };
 }
+
+/** What a listener hears of a peer; names are the clients', and may be those of what every object has. */
+const volumeOf = ({ volume }: Listener, peer: string): number =>
+  Object.hasOwn(volume, peer) ? volume[peer]! : 1;

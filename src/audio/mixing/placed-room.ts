@@ -8,7 +8,7 @@ const ASSUMED_COST_MS = 0.2;
 /** Each tick moves the measured cost by this share of the difference. */
 const COST_WEIGHT = 1 / 16;
 /** A decoder needs so many packets to catch up with what its encoder leans on. */
-const HEARD_PACKETS = 4;
+const PLAYED_PACKETS = 4;
 /** No jitter buffer holds so many. */
 const MAX_WAITING_PACKETS = 100;
 
@@ -24,7 +24,7 @@ export type Placement = {
 };
 
 /** What of a speaker has been played, and what waits to be: another place can go on from there. */
-type History = { heard: Buffer[]; waiting: { packet: MixPacket; atMs: number }[] };
+type History = { played: Buffer[]; waiting: { packet: MixPacket; atMs: number }[] };
 
 /**
  * The mixing half of a room, which can change its place: it does when somebody begins to talk after a silence, and when
@@ -73,8 +73,8 @@ export class PlacedRoom implements MixRoom {
     for (const id of this.#histories.keys()) {
       if (!plan.speakers.includes(id)) this.#histories.delete(id);
     }
-    for (const { id, heard } of plan.added) {
-      this.#histories.set(id, { heard: [...heard], waiting: [] });
+    for (const { id, recent } of plan.added) {
+      this.#histories.set(id, { played: [...recent], waiting: [] });
     }
     this.#count();
     this.#room.apply(plan);
@@ -112,9 +112,10 @@ export class PlacedRoom implements MixRoom {
     this.#place = place;
     this.#room = this.#openIn(place);
     if (this.#plan.speakers.length === 0) return;
-    const added = [...this.#histories].map(([id, { heard, waiting }]) => ({
+    const added = [...this.#histories].map(([id, { played, waiting }]) => ({
       id,
-      heard: [...heard],
+      recent: [...played],
+      isHeard: played.length > 0,
       next: waiting[0]?.packet.sequenceNumber,
     }));
     this.#room.apply({ ...this.#plan, added });
@@ -145,10 +146,10 @@ export class PlacedRoom implements MixRoom {
   #played(id: SpeakerId, packet: Buffer): void {
     const history = this.#histories.get(id);
     if (!history) return;
-    const { heard, waiting } = history;
+    const { played, waiting } = history;
     const index = waiting.findIndex(({ packet: { payload } }) => payload.equals(packet));
     waiting.splice(0, index + 1);
-    heard.push(packet);
-    if (heard.length > HEARD_PACKETS) heard.shift();
+    played.push(packet);
+    if (played.length > PLAYED_PACKETS) played.shift();
   }
 }
