@@ -28,19 +28,25 @@ export class Downlink {
     const heard: Heard = { peer, consumer: undefined };
     this.#heard.set(producerId, heard);
     this.#mixer.addSpeaker(peer, speaker);
+    const isWanted = () => this.#heard.get(producerId) === heard;
+    try {
+      const consumer = await this.#consume(producerId, heard);
+      if (isWanted()) heard.consumer = consumer;
+      else consumer.close();
+    } catch (fault) {
+      if (isWanted()) this.remove(producerId);
+      throw fault;
+    }
+  }
+
+  #consume(producerId: string, heard: Heard): Promise<PlainConsumer> {
     const router = this.#router();
-    const consumer = await router.plainLeg.consume(
-      producerId,
-      router.rtpCapabilities,
-      (datagram) => {
-        const packet = parseRtpPacket(datagram, heard.consumer?.levelExtensionId ?? 0);
-        counts.routerPacketsIn += 1;
-        if (packet) this.#mixer.receive(peer, packet, performance.now());
-        else counts.dropped.undecodable += 1;
-      },
-    );
-    if (this.#heard.get(producerId) === heard) heard.consumer = consumer;
-    else consumer.close();
+    return router.plainLeg.consume(producerId, router.rtpCapabilities, (datagram) => {
+      const packet = parseRtpPacket(datagram, heard.consumer?.levelExtensionId ?? 0);
+      counts.routerPacketsIn += 1;
+      if (packet) this.#mixer.receive(heard.peer, packet, performance.now());
+      else counts.dropped.undecodable += 1;
+    });
   }
 
   /** The router has gone, and with it all that was heard out of it. */

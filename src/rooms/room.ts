@@ -240,7 +240,8 @@ export class Room {
   async addBrowserProducer(peer: Peer, id: string): Promise<void> {
     if (this.#peers.get(peer.name) !== peer) return;
     await this.#downlink.add(peer.name, this.speakerOf(peer.name), id);
-    await this.addProducer(peer, id);
+    if (this.#peers.get(peer.name) === peer) await this.addProducer(peer, id);
+    else this.#downlink.remove(id);
   }
 
   /** Makes a producer heard by the browsers, and on the other nodes; resolves when those will not miss a packet. */
