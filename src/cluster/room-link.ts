@@ -199,8 +199,9 @@ export class RoomLink implements RoomEnd {
     for (const remote of this.#remotes.values()) remote.close();
     this.#remotes.clear();
     this.#wake();
-    await this.#writing;
-    if (this.#isWritten) this.#onErased();
+    // Who writes tells of it himself.
+    if (this.#writing) await this.#writing;
+    else if (this.#isWritten) this.#onErased();
   }
 
   /** Says no more, even if something was left to say. */
@@ -236,18 +237,31 @@ export class RoomLink implements RoomEnd {
       const end = remote.describeEnd();
       return end ? [[other, end] as const] : [];
     });
+    const left = [...this.#left];
+    this.#left.clear();
     const state: RoomState = {
       version: nextVersion(),
       departed: this.#isClosed,
       peers: [...this.#peers.values()],
-      left: [...this.#left].map(([peer, reason]) => ({ peer, reason })),
+      left: left.map(([peer, reason]) => ({ peer, reason })),
       pipes: Object.fromEntries(pipes),
     };
     const script = state.peers.length > 0 ? WRITE : ERASE;
     const sealed = seal.close(JSON.stringify(state), placeOf(key, node));
-    this.#left.clear();
     const options = { keys: [key, traceKeyOf(node)], arguments: [node, sealed] };
-    await redis.run((client) => client.eval(script, options));
+    try {
+      await redis.run((client) => client.eval(script, options));
+    } catch (fault) {
+      this.#tellAgain(left);
+      throw fault;
+    }
+  }
+
+  /** Why they left may not have been heard; who is back, or has left again since, has nothing of it. */
+  #tellAgain(left: [string, LeaveReason][]): void {
+    for (const [peer, reason] of left) {
+      if (!this.#peers.has(peer) && !this.#left.has(peer)) this.#left.set(peer, reason);
+    }
   }
 
   #tryToRead(): void {

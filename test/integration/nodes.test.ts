@@ -110,6 +110,21 @@ test('Redis is killed and starts empty: calls between nodes go on, and what is s
   expect(bob.messages.filter(({ type }) => type === 'peer_left')).toHaveLength(1);
 }, 60_000);
 
+test('a peer leaves while Redis is away: the other node learns why when it is back', async () => {
+  const {
+    nodes: [a, b],
+    redis,
+  } = await startNodes(2);
+  const [alice, carol] = [await enter(a, 'alice'), await enter(a, 'carol')];
+  const bob = await enter(b, 'bob');
+  await redis.kill();
+  carol.send({ type: 'leave' });
+  expect(await alice.next('peer_left')).toMatchObject({ peer: 'carol', reason: 'left' });
+  await eventually('it is tried', () => a.process.output.includes('was not written'), 5000);
+  await redis.restart();
+  expect(await bob.next('peer_left', 0, 10_000)).toMatchObject({ peer: 'carol', reason: 'left' });
+}, 60_000);
+
 test('messages of somebody who does not know the key of the cluster change nothing', async () => {
   const { nodes, cluster } = await startNodes(1, { CLUSTER_KEY: 'a key that all nodes know' });
   const stranger = await cluster.start({ CLUSTER_KEY: 'another key, of a stranger' });
