@@ -57,11 +57,12 @@ export class SendQueue {
       this.#drop(this.#now());
       return;
     }
-    counts.framesOut += 1;
     this.#droppingSinceMs = undefined;
-    this.#meanFrameBytes += (frame.length - this.#meanFrameBytes) * SMOOTHING;
     // What ws sends goes out at once, so that this comes behind it; and nothing may follow a close.
-    if (this.#socket.readyState === this.#socket.OPEN) this.#stream.write(binaryFrame(frame));
+    if (this.#socket.readyState !== this.#socket.OPEN) return;
+    counts.framesOut += 1;
+    this.#meanFrameBytes += (frame.length - this.#meanFrameBytes) * SMOOTHING;
+    this.#stream.write(binaryFrame(frame));
   }
 
   #drop(nowMs: number): void {
