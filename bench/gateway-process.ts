@@ -122,6 +122,11 @@ export class GatewayProcess implements AsyncDisposable {
     return sum(this.#nodes.map(residentKb)) + sum(this.#mediaWorkers.map(residentKb));
   }
 
+  /** Of several gateways the last, with all who are connected to it. */
+  killProcess(): void {
+    process.kill(this.#nodes.at(-1)!, 'SIGKILL');
+  }
+
   /** The probe measures from here on. */
   resetProbe(): void {
     this.#child.process.send('reset');

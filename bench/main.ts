@@ -9,6 +9,7 @@ import { type Options, readOptions, USAGE } from './options.ts';
 import { encodePackets } from './packets.ts';
 import { reportFoot, reportHead, reportMachine, reportRow } from './report.ts';
 import { isDisturbed, type Row } from './row.ts';
+import { reportRush } from './rush.ts';
 import type { Scenario } from './scenario.ts';
 
 /** The load generator: what the gateway costs, beside the least that the same traffic can cost. */
@@ -44,6 +45,7 @@ async function run(options: Options, signal: AbortSignal) {
     if (part === 'table') await measureTable(options, signal);
     else if (part === 'latency') await reportLatency(say, signal);
     else if (part === 'operator') await reportOperator(say, signal);
+    else if (part === 'rush') await reportRush(say, signal);
     else if (part === 'growth') await reportGrowth(say, signal);
     else say(await reportDetection(options.seeds, signal));
   }

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { type Scenario, TABLE } from './scenario.ts';
 
-const PARTS = ['table', 'latency', 'operator', 'growth', 'detection'] as const;
+const PARTS = ['table', 'latency', 'operator', 'rush', 'growth', 'detection'] as const;
 type Part = (typeof PARTS)[number];
 
 export type Options = {
@@ -17,8 +17,8 @@ export type Options = {
 };
 
 export const USAGE = `Usage: npm run bench -- [options]
-Without options: the whole table, mouth-to-ear latency, what operators feel, growth, and format detection.
-  --only PART      table, latency, operator, growth or detection
+Without options: the whole table, mouth-to-ear latency, what operators feel, a rush of clients, growth, and format detection.
+  --only PART      table, latency, operator, rush, growth or detection
 One row of the table, and nothing else, with any of these:
   --rooms R        rooms (20)
   --peers N        peers in each room (10); the demo account has 500 connections
