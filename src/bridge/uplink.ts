@@ -60,6 +60,7 @@ export class Uplink {
   readonly #packetizer = new Packetizer();
   /** What the router was not sent since the last that it was. */
   #unroutedSamples = 0;
+  #countedDrops = 0;
   #xoffSinceMs: number | undefined;
   #state: State = { name: 'idle' };
 
@@ -84,15 +85,18 @@ export class Uplink {
     return this.#pacer.driftPpm;
   }
 
-  /** Sends one Opus packet of `durationSamples` at 48 kHz that came at `atMs`, as soon as it is due. */
+  /**
+   * Sends one Opus packet of `durationSamples` at 48 kHz, as soon as it is due.
+   * @param atMs when it came; it may have been held since
+   */
   send(payload: Buffer, durationSamples: number, levelDbov: number, atMs: number): void {
     const durationMs = durationSamples / SAMPLES_PER_MS;
     const isQuiet = levelDbov >= QUIET_DBOV;
-    const { droppedPackets } = this.#pacer;
-    this.#pacer.push({ payload, durationSamples, durationMs, levelDbov, isQuiet, gapMs: 0 }, atMs);
-    counts.dropped.too_fast += this.#pacer.droppedPackets - droppedPackets;
+    const nowMs = performance.now();
+    const packet = { payload, durationSamples, durationMs, levelDbov, isQuiet, gapMs: 0 };
+    this.#pacer.push(packet, atMs, nowMs);
     this.#watchFlow(atMs);
-    this.#sendDue(atMs);
+    this.#sendDue(nowMs);
     if (this.#pacer.bufferedMs > 0) this.#clock.add(this.#onTick);
   }
 
@@ -115,6 +119,9 @@ export class Uplink {
 
   #sendDue(nowMs: number): void {
     for (let due = this.#pacer.take(nowMs); due; due = this.#pacer.take(nowMs)) this.#say(due);
+    const { droppedPackets } = this.#pacer;
+    counts.dropped.too_fast += droppedPackets - this.#countedDrops;
+    this.#countedDrops = droppedPackets;
   }
 
   #say(packet: OpusPacket): void {

@@ -5,6 +5,8 @@ type Packet = { durationMs: number; isQuiet: boolean; gapMs: number };
 const EARLY_MS = 40;
 /** Sound that begins further ahead than this has no place: the oldest that waits is dropped, silence first. */
 const MAX_AHEAD_MS = 200;
+/** What was held before it came here goes out late, by no more than this. */
+const MAX_HELD_MS = 500;
 /** Late by so much after silence, or by so much at all: the sender has paused. */
 const PAUSE_AFTER_QUIET_MS = 40;
 const PAUSE_MS = 400;
@@ -35,6 +37,8 @@ export class Pacer<P extends Packet> {
   #bufferedMs = 0;
   /** When all that was pushed will have been heard, on the same clock as `nowMs`. */
   #endMs: number | undefined;
+  /** So much later than its time everything goes out, because the first of it had been held. */
+  #heldMs = 0;
   #messageAtMs: number | undefined;
   #aheadOfMessageMs = 0;
   #wasQuiet = true;
@@ -71,29 +75,46 @@ export class Pacer<P extends Packet> {
     return this.#droppedPackets;
   }
 
-  /** Takes in a packet that came at `atMs`; what one message held comes at one time, and is never cut by the bound. */
-  push(packet: P, atMs: number): void {
+  /**
+   * Takes in a packet that came at `atMs`; what one message held comes at one time, and is never cut by the bound.
+   * @param nowMs later than `atMs` if it has been held until now: then it goes out at its pace, and what comes after it
+   *   as much later, until a pause, or silence that is left out, has made up for it
+   */
+  push(packet: P, atMs: number, nowMs = atMs): void {
     this.#endMs ??= atMs;
     const isNewMessage = atMs !== this.#messageAtMs;
     if (isNewMessage) {
       this.#messageAtMs = atMs;
       packet.gapMs = this.#keepPace(packet, atMs);
     }
+    this.#endMs += packet.gapMs + packet.durationMs;
+    this.#hold(packet, nowMs - atMs);
     this.#queue.push(packet);
     this.#bufferedMs += packet.durationMs;
-    this.#endMs += packet.gapMs + packet.durationMs;
     this.#wasQuiet = packet.isQuiet;
     if (isNewMessage) this.#dropExcess();
   }
 
   /** The next packet whose time has come. */
   take(nowMs: number): P | undefined {
-    const [head] = this.#queue;
-    if (!head || this.#endMs === undefined) return undefined;
-    if (this.#endMs - this.#bufferedMs > nowMs + EARLY_MS) return undefined;
-    this.#queue.shift();
-    this.#bufferedMs -= head.durationMs;
-    return head;
+    for (;;) {
+      const [head] = this.#queue;
+      if (!head || this.#endMs === undefined) return undefined;
+      if (this.#endMs - this.#bufferedMs + this.#heldMs > nowMs + EARLY_MS) return undefined;
+      this.#queue.shift();
+      this.#bufferedMs -= head.durationMs;
+      if (!head.isQuiet || this.#heldMs < head.durationMs) return head;
+      this.#heldMs -= head.durationMs;
+      this.#leftOut(head, this.#queue[0]);
+    }
+  }
+
+  #hold(packet: P, heldMs: number): void {
+    if (packet.gapMs > 0 && this.#queue.length === 0) {
+      packet.gapMs = Math.max(0, packet.gapMs - this.#heldMs);
+      this.#heldMs = 0;
+    }
+    if (heldMs > EARLY_MS) this.#heldMs = Math.max(this.#heldMs, Math.min(heldMs, MAX_HELD_MS));
   }
 
   /** @returns how long the sender has paused before this message */
@@ -145,16 +166,19 @@ export class Pacer<P extends Packet> {
   #drop(index: number): void {
     const [dropped] = this.#queue.splice(index, 1);
     if (!dropped) return;
-    // A pause before what is left out is a pause all the same.
-    const next = this.#queue[index];
-    if (next) next.gapMs += dropped.gapMs;
+    this.#leftOut(dropped, this.#queue[index]);
     this.#bufferedMs -= dropped.durationMs;
-    this.#droppedMs += dropped.durationMs;
-    this.#droppedPackets += 1;
     this.#endMs! -= dropped.durationMs;
     this.#correctedMs -= dropped.durationMs;
     this.#aheadOfMessageMs -= dropped.durationMs;
     this.#moved(-dropped.durationMs);
+  }
+
+  #leftOut({ durationMs, gapMs }: P, next: P | undefined): void {
+    this.#droppedMs += durationMs;
+    this.#droppedPackets += 1;
+    // A pause before what is left out is a pause all the same.
+    if (next) next.gapMs += gapMs;
   }
 
   /** Follows a clock that is a little off: what is steadily early or late becomes what is expected. */

@@ -54,7 +54,7 @@ export class ClientAudio {
 
   /** True while nobody can tell what the client understands: what it is sent might be noise to it. */
   get isInDoubt(): boolean {
-    return this.#preferences.out === undefined && this.#input.isInDoubt;
+    return this.#preferences.out === undefined && this.#input.isInDoubt(performance.now());
   }
 
   get hearing(): Hearing {
@@ -100,8 +100,12 @@ export class ClientAudio {
   /** Takes one binary message of at least one byte. What is not meant for a room is dropped. */
   receive(message: Buffer, nowMs: number): void {
     counts.framesIn += 1;
-    if (!this.#peer) counts.dropped.not_in_room += 1;
-    if (this.#peer || this.#input.needsEverything) this.#input.push(message, nowMs);
+    if (this.#peer) {
+      this.#input.push(message, nowMs);
+    } else {
+      counts.dropped.not_in_room += 1;
+      this.#input.skip(message, nowMs);
+    }
   }
 
   /**

@@ -16,13 +16,13 @@ function openSender({ isQuiet = (_number: number): boolean => false } = {}) {
   const until = (atMs: number) => {
     for (; nextTickMs <= atMs; nextTickMs += 20) takeAll(nextTickMs);
   };
-  /** One message of so many packets. */
-  const send = (atMs: number, packets = 1) => {
-    until(atMs);
+  /** One message of so many packets, that has been held until `heldUntilMs`. */
+  const send = (atMs: number, packets = 1, heldUntilMs = atMs) => {
+    until(heldUntilMs);
     for (let i = 0; i < packets; i += 1, number += 1) {
-      pacer.push({ number, durationMs: 20, isQuiet: isQuiet(number), gapMs: 0 }, atMs);
+      pacer.push({ number, durationMs: 20, isQuiet: isQuiet(number), gapMs: 0 }, atMs, heldUntilMs);
     }
-    takeAll(atMs);
+    takeAll(heldUntilMs);
   };
   return { pacer, sent, send, until };
 }
@@ -75,6 +75,31 @@ describe('Pacer', () => {
       expect(Math.min(...aheadMs)).toBeGreaterThanOrEqual(-40);
     },
   );
+
+  test('what was held for 400 ms: goes out at its pace, what follows as late, until a pause in talk makes up for it', () => {
+    const { sent, send, until, pacer } = openSender({ isQuiet: (number) => number >= 100 });
+    for (let i = 0; i < 20; i += 1) send(i * 20, 1, 400);
+    for (let i = 20; i < 200; i += 1) send(i * 20);
+    until(5000);
+    const talk = sent.filter(({ number }) => number < 100);
+    expect(talk).toHaveLength(100);
+    const lateMs = talk.slice(5).map(({ number, atMs }) => atMs - number * 20);
+    expect(Math.min(...lateMs)).toBeGreaterThanOrEqual(360);
+    expect(Math.max(...lateMs)).toBeLessThanOrEqual(400);
+    expect(pacer.droppedMs).toBe(400);
+    const last = sent.at(-1)!;
+    expect(last.atMs - last.number * 20).toBeLessThanOrEqual(20);
+  });
+
+  test('what was held, and a pause of the sender: the pause is so much shorter', () => {
+    const { sent, send, until, pacer } = openSender();
+    for (let i = 0; i < 20; i += 1) send(i * 20, 1, 400);
+    until(900);
+    for (let i = 0; i < 20; i += 1) send(1400 + i * 20);
+    expect(gapsOf(sent)).toEqual([1000 - 400]);
+    expect(sent.at(-1)!.atMs).toBe(1780);
+    expect(pacer.droppedMs).toBe(0);
+  });
 
   test('a burst of a second: 200 ms are kept, the newest, and silence is left out first', () => {
     const { sent, send, until, pacer } = openSender({ isQuiet: (number) => number > 44 });

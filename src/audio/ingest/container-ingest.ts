@@ -45,6 +45,11 @@ export class ContainerIngest implements Ingest {
     this.#recording!.write(new Uint8Array(chunk));
   }
 
+  /** A container can be read from its beginning only. */
+  skip(chunk: Buffer, atMs: number): void {
+    this.push(chunk, atMs);
+  }
+
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;

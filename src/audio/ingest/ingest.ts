@@ -19,6 +19,8 @@ export type Ingest = {
    * @throws {PartylineError} `unsupported_audio` when the bytes are, beyond doubt, not of the format
    */
   push(message: Buffer, atMs: number): void;
+  /** Passes one message over that nobody is to hear: those that follow must be read all the same. */
+  skip(message: Buffer, atMs: number): void;
   close(): void;
 };
 

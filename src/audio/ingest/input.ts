@@ -18,6 +18,9 @@ export type AudioInputEvents = {
   onFault: (fault: unknown) => void;
 };
 
+/** Who falls silent for so long before it is known what he sends is not waited for: he hears the room again. */
+const MAX_DOUBT_MS = 2000;
+
 /**
  * `detecting`: what comes is held; `silent`: a guess, because nothing but digital silence came; `opening`: the format is
  * known, and what comes is held for a moment; `open`: it flows, and is looked at again now and then.
@@ -52,15 +55,11 @@ export class AudioInput {
     return 'format' in this.#state ? this.#state.format : undefined;
   }
 
-  /** True while a client has begun to send what nobody can tell yet, nor so what it understands. */
-  get isInDoubt(): boolean {
-    return this.#state.name === 'detecting' && this.#state.detector.arrivals.length > 0;
-  }
-
-  /** True if no message may be left out, even one that nobody would hear: the stream could not be read any more. */
-  get needsEverything(): boolean {
-    const { format } = this;
-    return this.#state.name !== 'closed' && (format === undefined || isContainer(format));
+  /** True while a client sends what nobody can tell yet, nor so what it understands. */
+  isInDoubt(nowMs: number): boolean {
+    const last =
+      this.#state.name === 'detecting' ? this.#state.detector.arrivals.at(-1) : undefined;
+    return last !== undefined && nowMs - last.atMs < MAX_DOUBT_MS;
   }
 
   /** Takes one message of at least one byte. */
@@ -79,11 +78,19 @@ export class AudioInput {
         this.#detect(new FormatDetector(), message, nowMs);
         break;
       case 'detecting':
-        this.#detect(state.detector, message, nowMs);
+        // What came before a pause tells nothing of the pace of what comes after it.
+        this.#detect(this.isInDoubt(nowMs) ? state.detector : new FormatDetector(), message, nowMs);
         break;
       case 'closed':
         break;
     }
+  }
+
+  /** Takes one message of at least one byte that nobody is to hear. */
+  skip(message: Buffer, nowMs: number): void {
+    const state = this.#state;
+    if (state.name === 'open') state.ingest.skip(message, nowMs);
+    else if (state.name !== 'silent') this.push(message, nowMs);
   }
 
   close(): void {

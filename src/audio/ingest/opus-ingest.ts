@@ -41,6 +41,9 @@ export class OpusIngest implements Ingest {
     this.#sink(packet, durationSamples, this.#levelDbov, atMs);
   }
 
+  /** Each message is a packet. */
+  skip(): void {}
+
   /** Keeps the level up to date; false if libopus cannot decode the packet. */
   #measure(packet: Buffer): boolean {
     if (isOpusSilence(packet)) {

@@ -40,17 +40,30 @@ export class SampleIngest implements Ingest {
 
   push(message: Buffer, atMs: number): void {
     const { codec, channels } = this.#format;
-    const bytes = this.#rest.length > 0 ? Buffer.concat([this.#rest, message]) : message;
-    const wholeBytes = bytes.length - (bytes.length % (BYTES_PER_SAMPLE[codec] * channels));
-    this.#rest = Buffer.from(bytes.subarray(wholeBytes));
-    if (wholeBytes === 0) return;
-    const samples = downmix(readSamples(bytes.subarray(0, wholeBytes), codec), channels);
+    const bytes = this.#takeWhole(message);
+    if (bytes.length === 0) return;
+    const samples = downmix(readSamples(bytes, codec), channels);
     this.#encode(this.#resampler ? this.#resampler.process(samples) : samples, atMs);
+  }
+
+  /** A message may end in the middle of a sample. */
+  skip(message: Buffer): void {
+    this.#takeWhole(message);
+    this.#filledSamples = 0;
   }
 
   close(): void {
     this.#encoder.close();
     this.#resampler?.close();
+  }
+
+  /** The bytes of whole samples, with what the last message left; the rest is kept. */
+  #takeWhole(message: Buffer): Buffer {
+    const { codec, channels } = this.#format;
+    const bytes = this.#rest.length > 0 ? Buffer.concat([this.#rest, message]) : message;
+    const wholeBytes = bytes.length - (bytes.length % (BYTES_PER_SAMPLE[codec] * channels));
+    this.#rest = Buffer.from(bytes.subarray(wholeBytes));
+    return bytes.subarray(0, wholeBytes);
   }
 
   #encode(samples: Float32Array, atMs: number): void {

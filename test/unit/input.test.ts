@@ -1,0 +1,71 @@
+import { beforeAll, expect, test } from 'vitest';
+import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
+import { type DeclaredFormat, parseDeclaredFormat } from '../../src/audio/format.ts';
+import { AudioInput } from '../../src/audio/ingest/input.ts';
+import { amplitudeOf, decodeOpus, opusTone, pcmTone, peakHz, toDb } from '../support/sound.ts';
+
+let codecs: Codecs;
+beforeAll(async () => {
+  codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
+});
+
+/** What a client sends, and what comes of it. */
+function openInput(declared: DeclaredFormat) {
+  const packets: Buffer[] = [];
+  const detected: string[] = [];
+  const faults: unknown[] = [];
+  const input = new AudioInput(declared, codecs, (packet) => packets.push(packet), {
+    onDetected: ({ codec }) => detected.push(codec),
+    onMismatch: (observed) => faults.push(observed),
+    onFault: (fault) => faults.push(fault),
+  });
+  return { input, packets, detected, faults };
+}
+
+/** Until what opens asynchronously is open. */
+const opened = () => new Promise((resolve) => setTimeout(resolve, 20));
+
+test('one message and then a pause: in doubt for two seconds, and what comes later is found out by itself', async () => {
+  const { input, packets, detected, faults } = openInput('auto');
+  const tone = await opusTone(500, 0.25, 1000);
+  expect(input.isInDoubt(0)).toBe(false);
+  input.push(tone[0]!, 0);
+  expect(input.isInDoubt(1900)).toBe(true);
+  expect(input.isInDoubt(2100)).toBe(false);
+  for (const [i, packet] of tone.entries()) input.push(packet, 60_000 + i * 20);
+  await opened();
+  expect(detected).toEqual(['opus']);
+  expect(packets).toEqual(tone);
+  expect(faults).toEqual([]);
+  input.close();
+});
+
+test.each(['pcm_s16le;rate=48000;channels=1', 'auto'])(
+  'skip() of messages that cut samples in two (%s): what is pushed after them is read rightly',
+  async (declared) => {
+    const { input, packets, faults } = openInput(parseDeclaredFormat(declared));
+    const bytes = Buffer.concat(pcmTone(1000, 0.5, 2000));
+    const messageBytes = 1921;
+    for (let at = 0, n = 0; at < bytes.length; at += messageBytes, n += 1) {
+      const message = bytes.subarray(at, at + messageBytes);
+      if (n < 25) input.skip(message, n * 20);
+      else input.push(message, n * 20);
+      if (n === 24) await opened();
+    }
+    await opened();
+    expect(faults).toEqual([]);
+    const heard = (await decodeOpus(packets)).subarray(-48_000);
+    expect(peakHz(heard)).toBe(1000);
+    expect(Math.abs(toDb(amplitudeOf(heard, 1000) / 0.5))).toBeLessThan(0.5);
+    input.close();
+  },
+);
+
+test('skip() of messages of a container: it is read on, because it can only be read from its beginning', async () => {
+  const { input, faults } = openInput('auto');
+  input.skip(Buffer.from('OggS'), 0);
+  await opened();
+  expect(input.format).toEqual({ codec: 'ogg_opus' });
+  expect(faults).toEqual([]);
+  input.close();
+});
