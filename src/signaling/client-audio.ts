@@ -21,6 +21,9 @@ import type {
 } from '../protocol/messages.ts';
 import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
 
+/** In one message or in many. */
+const MAX_VOLUMES = 1000;
+
 /** What a client wants of its audio, before it has said or sent anything else. */
 export type AudioPreferences = {
   in: DeclaredFormat;
@@ -122,12 +125,16 @@ export class ClientAudio {
       throw new PartylineError('bad_message', PartylineError.from(fault).message);
     }
     if (delivery !== undefined) wanted.delivery = delivery;
+    const volumes = { ...this.#volume, ...volume };
+    if (Object.keys(volumes).length > MAX_VOLUMES) {
+      throw new PartylineError('bad_message', `volume: at most ${MAX_VOLUMES} peers.`);
+    }
     this.#preferences = wanted;
+    this.#volume = volumes;
     if (audio !== undefined) {
       this.#input.close();
       this.#input = this.#openInput();
     }
-    if (volume !== undefined) this.#volume = { ...this.#volume, ...volume };
     if (mute !== undefined) this.#isMuted = mute;
     this.#peer?.hear(this.hearing);
     return {

@@ -138,3 +138,14 @@ function padOpusPacket(packet: Buffer, bytes: number): Buffer {
   const head = [packet[0]! | 3, 0x40 | 1, ...lengths];
   return Buffer.concat([Buffer.from(head), frame], bytes);
 }
+
+test('volumes of more than 1000 peers in two messages: refused, and those before stay', async () => {
+  const alice = await enter('alice');
+  const volumes = (name: string, count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, i) => [`${name} ${i}`, 0.5]));
+  await alice.ask({ type: 'configure', volume: volumes('a', 600) }, 'configured');
+  const refused = await alice.ask({ type: 'configure', volume: volumes('b', 600) }, 'error');
+  expect(refused).toMatchObject({ code: 'bad_message' });
+  const { volume } = await alice.ask({ type: 'configure', mute: true }, 'configured');
+  expect(volume).toEqual(volumes('a', 600));
+});

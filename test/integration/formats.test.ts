@@ -245,3 +245,14 @@ test('stats=true: how the audio fares, every 5 s', async () => {
     rtt_ms: expect.any(Number) as number,
   });
 }, 20_000);
+
+test('stats=true of who sends a second too much: what was left out, in the first and still in the next 5 s later', async () => {
+  const alice = await enter('alice', { stats: 'true', audio: 'opus' });
+  for (const packet of await opusTone(TONE_HZ, AMPLITUDE, 1000)) alice.sendAudio(packet);
+  const isStats = ({ type }: { type: string }) => type === 'stats';
+  await eventually('two of them', () => alice.messages.filter(isStats).length === 2, 15_000);
+  const [first, second] = alice.messages.filter((message) => message.type === 'stats');
+  expect(first!.dropped_ms).toBeGreaterThanOrEqual(500);
+  expect(first!.dropped_ms).toBeLessThanOrEqual(1000);
+  expect(second!.dropped_ms).toBe(first!.dropped_ms);
+}, 20_000);

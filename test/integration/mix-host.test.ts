@@ -135,7 +135,8 @@ describe('MixHost', () => {
     expect(running().length).toBe(1);
     expect(running()).not.toContain(victim);
     for (const [index, { heard }] of rooms.entries()) {
-      expect(heard.length - before[index]!).toBeGreaterThan(30);
+      // Of 100 frames: it is heard again within a second.
+      expect(heard.length - before[index]!).toBeGreaterThanOrEqual(50);
       await expectTone(heard);
     }
   });
