@@ -112,7 +112,9 @@ export class AudioInput {
     if (this.#state.name === 'open') this.#state.ingest.close();
     const opening: State = { name: 'opening', format, held };
     this.#state = opening;
-    this.#openIngest(opening).catch(this.#events.onFault);
+    this.#openIngest(opening).catch((fault: unknown) => {
+      if (this.#state === opening) this.#events.onFault(fault);
+    });
   }
 
   async #openIngest(opening: State & { name: 'opening' }): Promise<void> {

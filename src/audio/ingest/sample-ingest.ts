@@ -19,10 +19,15 @@ export class SampleIngest implements Ingest {
 
   static async open(format: SampleFormat, codecs: Codecs, sink: OpusSink): Promise<SampleIngest> {
     const rateHz = OPUS_RATES_HZ.find((rate) => rate >= format.rateHz) ?? SAMPLE_RATE_HZ;
-    const encoder = await codecs.opus.createEncoder(rateHz);
     const resampler =
       rateHz === format.rateHz ? undefined : codecs.openResampler(format.rateHz, rateHz);
-    return new SampleIngest(format, (rateHz * FRAME_MS) / 1000, { encoder, resampler }, sink);
+    try {
+      const encoder = await codecs.opus.createEncoder(rateHz);
+      return new SampleIngest(format, (rateHz * FRAME_MS) / 1000, { encoder, resampler }, sink);
+    } catch (fault) {
+      resampler?.close();
+      throw fault;
+    }
   }
 
   private constructor(

@@ -88,8 +88,10 @@ export class MixedSpeaker {
 
   /** Runs ahead, once there is something to run ahead with. */
   begin(nowMs: number): void {
-    if (this.#hasBegun || !this.#playout) return;
+    if (this.#hasBegun) return;
+    // Also for a decoder that does not open: the others are not to wait for it.
     this.#waitedTicks += 1;
+    if (!this.#playout) return;
     const isShort = this.#buffer.depthMs < LEAST_DEPTH_MS;
     if (isShort && this.#waitedTicks < this.#maxWaitTicks) return;
     // One long packet is enough to begin with, but it would run dry just before the next one comes.
