@@ -43,6 +43,7 @@ export type RoomParts = {
   talkHoldMs: number;
 };
 
+/** A packet waits for its tick besides, and to run ahead for the packet after it: for 20 ms and more. */
 const JITTER_BUFFER_LIMITS = { minMs: 5, maxMs: 200 };
 
 /** Whose room it is, and what it is called. */

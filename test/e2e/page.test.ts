@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { expect, test, vi } from 'vitest';
 import { TestBrowser } from '../support/browser.ts';
 import { eventually } from '../support/gateway.ts';
@@ -81,6 +82,26 @@ test('the page shows who speaks, as long as he does', async () => {
   await speech.close();
   await expectSpeaking(ada, 'door phone', false);
   expect(await ada.person('Ada').getAttribute('data-speaking')).toBe('true');
+});
+
+test('a WebSocket client is told when a browser speaks, and when it has ceased to', async () => {
+  const legacy = await enter('door phone');
+  const isTold = (peers: string[]) => () => {
+    const last = legacy.messages.findLast((message) => message.type === 'speaking');
+    return last &&
+      isDeepStrictEqual(
+        last.peers.map(({ peer }) => peer),
+        peers,
+      )
+      ? last
+      : undefined;
+  };
+  const ada = await openBrowser();
+  await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  const told = await legacy.until('word that Ada speaks', isTold(['Ada']), 10_000);
+  expect(told.peers[0]!.level_dbov).toBeGreaterThan(-30);
+  await ada.page.click('#mute');
+  await legacy.until('word that nobody speaks', isTold([]), 10_000);
 });
 
 test('a page that comes while somebody speaks steadily shows him speaking', async () => {

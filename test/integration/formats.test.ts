@@ -1,5 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { type AudioFormat, formatAudioFormat, parseAudioFormat } from '../../src/audio/format.ts';
+import {
+  type AudioFormat,
+  formatAudioFormat,
+  parseAudioFormat,
+  type SampleFormat,
+} from '../../src/audio/format.ts';
 import type { TestClient } from '../support/client.ts';
 import { oggOpus, webmOpus } from '../support/containers.ts';
 import { eventually } from '../support/gateway.ts';
@@ -64,6 +69,34 @@ describe('a tone through the gateway, with no format declared', () => {
     }
     expect(alice.frames).toEqual([]);
   });
+
+  test.each([60, 100, 150])(
+    'sent in messages of %i ms: what was said while it was found out is heard too',
+    async (messageMs) => {
+      const format: SampleFormat = { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 };
+      const listenTo: SampleFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
+      const alice = await enter('alice', { audio: 'auto' });
+      const bob = await enter('bob', { audio: formatAudioFormat(listenTo) });
+      // Another tone in each 100 ms, so that it is heard what is missing.
+      const tonesHz = Array.from({ length: 15 }, (_, i) => 500 + 100 * i);
+      const said = [
+        ...tonesHz.map((hz) => sampleTone(format, hz, AMPLITUDE, 100)),
+        sampleTone(format, 2500, AMPLITUDE, 600),
+      ];
+      const bytes = Buffer.concat(said.flat());
+      const messageBytes = (messageMs * format.rateHz * 2) / 1000;
+      const messages = Array.from({ length: Math.floor(bytes.length / messageBytes) }, (_, i) =>
+        bytes.subarray(i * messageBytes, (i + 1) * messageBytes),
+      );
+      await play(alice, messages, undefined, messageMs);
+      await eventually('all frames', () => bob.frames.length >= 90);
+      const heard = await joinSamples(listenTo, bob.frames);
+      const levels = tonesHz.map((hz) => amplitudeOf(heard, hz));
+      const loudest = Math.max(...levels);
+      const missing = tonesHz.filter((_, i) => levels[i]! < loudest / 2);
+      expect(missing).toEqual([]);
+    },
+  );
 
   test.each([
     ['ogg_opus', (packets: Buffer[]) => oggOpus(packets, 20, { packetsPerPage: 1 })],

@@ -1,6 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { Application } from 'libopus-wasm';
 import { describe, expect, test } from 'vitest';
-import { type AudioFormat, formatAudioFormat } from '../../src/audio/format.ts';
+import { type AudioFormat, formatAudioFormat, parseAudioFormat } from '../../src/audio/format.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { findGlitches } from '../support/glitches.ts';
@@ -22,6 +24,7 @@ import {
   opusTone,
   play,
   sampleMessages,
+  sampleTone,
   toDb,
   tone,
 } from '../support/sound.ts';
@@ -31,6 +34,37 @@ const { enter } = useGateway();
 
 const TONE_HZ = 700;
 const AMPLITUDE = 0.4;
+
+test.each(['opus', 'pcm_s16le;rate=16000;channels=1'])(
+  'speaking (%s): told before 400 ms of a word have been said, and its end soon after it',
+  async (audio) => {
+    const format = parseAudioFormat(audio);
+    const bob = await enter('bob');
+    const alice = await enter('alice', { audio });
+    const speakersTold = () =>
+      bob.messages
+        .findLast((message) => message.type === 'speaking')
+        ?.peers.map(({ peer }) => peer);
+    const messagesOf = async (amplitude: number) =>
+      format.codec === 'opus'
+        ? opusTone(TONE_HZ, amplitude, 3000)
+        : sampleTone(format, TONE_HZ, amplitude, 3000);
+    /** Says it until bob is told so, and gives how much of it was said. */
+    const sayUntilTold = async (messages: Buffer[], told: string[]) => {
+      let sent = 0;
+      for (const message of messages) {
+        if (isDeepStrictEqual(speakersTold(), told)) break;
+        alice.sendAudio(message);
+        sent += 1;
+        await sleep(20);
+      }
+      return sent * 20;
+    };
+    const [loud, silent] = [await messagesOf(AMPLITUDE), await messagesOf(0)];
+    expect(await sayUntilTold(loud, ['alice'])).toBeLessThanOrEqual(400);
+    expect(await sayUntilTold(silent, [])).toBeLessThanOrEqual(1000);
+  },
+);
 
 test('with pauses in which next to nothing is sent: every word is heard, and nothing in between', async () => {
   const word = fade(tone(TONE_HZ, AMPLITUDE, 600));
