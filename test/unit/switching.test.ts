@@ -147,6 +147,22 @@ describe('mix-minus', () => {
   );
 });
 
+test('who hears one alone changes his format in the middle of a sound: it goes on where it was', async () => {
+  const room = new SimulatedRoom(codecs, ['a']);
+  const before = room.listen('x', OPUS);
+  const arrivals = streamOf('a', await opusTone(FIRST_HZ, AMPLITUDE, 2000));
+  await room.play(arrivals.slice(0, 50));
+  room.mixer.removeListener(before.listener);
+  const after = room.listen('x', pcm(48_000));
+  await room.play(arrivals.slice(50));
+  room.mixer.close();
+  const sound = await joinSamples(pcm(48_000), after.frames);
+  expect(sound.length).toBeGreaterThanOrEqual(48 * 920);
+  // A period of the tone: who begins anew rises for longer.
+  expect(Math.max(...sound.subarray(0, 96))).toBeGreaterThan(0.8 * AMPLITUDE);
+  expect(findGlitches(sound)).toEqual([]);
+});
+
 test('who takes the place of one of the eight in the middle of his sound: no click', async () => {
   const quiet = Array.from({ length: 8 }, (_, i) => ({ name: `quiet ${i}`, hz: 300 + 41 * i * i }));
   const room = new SimulatedRoom(codecs, [...quiet.map(({ name }) => name), 'loud']);

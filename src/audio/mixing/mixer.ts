@@ -40,7 +40,7 @@ type Speaker = {
   recent: Buffer[];
   /** Who gets this speaker's packets as they are: those who hear nobody else. */
   forwardTo: Listener[];
-  /** Its last packets went out to somebody as they are. */
+  /** Its last packet went out to somebody as it is. */
   isHeard: boolean;
   /** Its packets last longer than a tick: they cannot go out as they are at the pace of the mix. */
   isLong: boolean;
@@ -161,6 +161,7 @@ export class Mixer {
       recent.push(payload);
       if (recent.length > RECENT_PACKETS) recent.shift();
       if (!speaker.isPlayed) {
+        speaker.isHeard = speaker.forwardTo.length > 0;
         for (const listener of speaker.forwardTo) listener.deliver(payload);
         if (next === 'lost') this.#concealed(speaker, opusPacketSamples(payload) ?? 0);
       }
@@ -214,12 +215,12 @@ export class Mixer {
     if (this.#isClosed) return;
     const mixed = [...this.#talkers.mixed];
     for (const speaker of this.#speakers.values()) {
-      speaker.isHeard = speaker.forwardTo.length > 0;
       speaker.forwardTo = [];
       if (this.#talkers.isTalking(speaker)) continue;
       // Whoever talks again begins anew.
       speaker.stream.clear();
       speaker.recent = [];
+      speaker.isHeard = false;
     }
     this.#mixes = new Map();
     this.#forwardListeners = [];
