@@ -12,10 +12,8 @@ import { GatewayProcess } from './gateway-process.ts';
 import { met } from './goals.ts';
 import { Load } from './load.ts';
 import { quantile } from './percentiles.ts';
-import type { Scenario } from './scenario.ts';
+import { CROWD } from './scenario.ts';
 
-/** As many as the demo account may have. */
-const CROWD: Scenario = { rooms: 100, peers: 5, speakers: 0, delivery: 'mix', hear: 'opus' };
 const PEERS = CROWD.rooms * CROWD.peers;
 const REQUESTS_PER_S = 200;
 const REQUEST_MS = 10_000;

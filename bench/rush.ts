@@ -2,10 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import { ALL_CORES } from './child.ts';
 import { GatewayProcess } from './gateway-process.ts';
-import type { Scenario } from './scenario.ts';
+import { CROWD } from './scenario.ts';
 
-/** As many as the demo account may have. */
-const CROWD: Scenario = { rooms: 100, peers: 5, speakers: 0, delivery: 'mix', hear: 'opus' };
 const PEERS = CROWD.rooms * CROWD.peers;
 const AGAIN_AFTER_MS = 200;
 const LOOK_EVERY_MS = 5;

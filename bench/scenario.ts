@@ -36,6 +36,9 @@ export const TABLE: Scenario[] = [
   mixed(50, 2, 0),
 ];
 
+/** As many as the demo account may have; nobody speaks. */
+export const CROWD: Scenario = mixed(100, 5, 0);
+
 /** As the table shows it. */
 export const nameOf = ({ rooms, peers, speakers }: Scenario) => `${rooms} × ${peers} × ${speakers}`;
 

@@ -9,7 +9,6 @@ const PHASE_MS = FRAME_MS / PHASES;
 /** One drift-free 20 ms clock for all rooms; it runs only while somebody listens to it. */
 export class FrameClock {
   readonly #phases = Array.from({ length: PHASES }, () => new Set<(nowMs: number) => void>());
-  #isRunning = false;
   /** Undefined while it ticks. */
   #timer: NodeJS.Timeout | undefined;
   #due: NodeJS.Immediate | undefined;
@@ -19,19 +18,18 @@ export class FrameClock {
   /** Calls `onTick` every 20 ms until {@link remove}. Adding it twice changes nothing. */
   add(onTick: (nowMs: number) => void): void {
     if (this.#phases.some((phase) => phase.has(onTick))) return;
+    const isFirst = this.#isIdle;
     const least = Math.min(...this.#phases.map((phase) => phase.size));
     this.#phases.find((phase) => phase.size === least)?.add(onTick);
     // Whoever is added by somebody's tick must not move the clock.
-    if (this.#isRunning) return;
-    this.#isRunning = true;
+    if (!isFirst) return;
     this.#nextMs = performance.now() + PHASE_MS;
     this.#arm();
   }
 
   remove(onTick: (nowMs: number) => void): void {
     for (const phase of this.#phases) phase.delete(onTick);
-    if (this.#phases.some((phase) => phase.size > 0)) return;
-    this.#isRunning = false;
+    if (!this.#isIdle) return;
     clearTimeout(this.#timer);
     clearImmediate(this.#due);
     this.#timer = undefined;
@@ -57,7 +55,11 @@ export class FrameClock {
       for (const onTick of this.#phases[this.#nextPhase]!) onTick(this.#nextMs);
       this.#step();
     }
-    if (this.#isRunning && !this.#timer) this.#arm();
+    if (!this.#isIdle && !this.#timer) this.#arm();
+  }
+
+  get #isIdle(): boolean {
+    return this.#phases.every((phase) => phase.size === 0);
   }
 
   #step(): void {
