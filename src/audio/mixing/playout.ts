@@ -1,9 +1,11 @@
 import type { JitterBuffer } from '../../rtp/jitter-buffer.ts';
+import { FRAME_SAMPLES } from '../format.ts';
 import type { OpusDecoder } from '../opus-codec.ts';
 import { emptyOpusPacket } from '../opus-packet.ts';
+import { fall, rise } from './ramps.ts';
 import { compress, expand } from './time-stretch.ts';
 
-/** A gap longer than this is not concealed but silent: libopus has faded out by then. */
+/** A gap longer than this is not concealed but silent; the last of what is made up falls to silence. */
 const MAX_CONCEALED_SAMPLES = 2880;
 /** The least sound in which a pitch period can be taken out or put in. */
 const STRETCHABLE_SAMPLES = 960;
@@ -33,6 +35,7 @@ export class Playout {
   #pulledSamples = 0;
   #last: { packet: Buffer; durationSamples: number } | undefined;
   #concealedInARow = 0;
+  #hasFaded = false;
   readonly #slack = new LeastOfLate(SLACK_WINDOW_PACKETS);
   concealedSamples = 0;
   /** Packets that libopus refused. */
@@ -94,6 +97,8 @@ export class Playout {
     if (samples.length === 0) return this.#conceal(next.durationSamples);
     this.#last = { packet: next.payload, durationSamples: next.durationSamples };
     this.#concealedInARow = 0;
+    if (this.#hasFaded) rise(samples);
+    this.#hasFaded = false;
     this.#ready = this.#keepPace(samples, nowMs - next.atMs);
     return true;
   }
@@ -123,6 +128,8 @@ export class Playout {
     this.#concealedInARow += samples;
     this.concealedSamples += samples;
     this.#ready = this.#decoder.conceal(Math.ceil(samples / 120) * 120);
+    this.#hasFaded = this.#concealedInARow + FRAME_SAMPLES > MAX_CONCEALED_SAMPLES;
+    if (this.#hasFaded) fall(this.#ready);
     return true;
   }
 
