@@ -1,4 +1,4 @@
-import type { Hearing, Listener } from '../audio/mixing/mixer.ts';
+import type { Hearing, Listener } from '../audio/mixing/hearing.ts';
 import { Uplink } from '../bridge/uplink.ts';
 import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/messages.ts';
 import { replaced } from '../protocol/errors.ts';
@@ -59,8 +59,7 @@ export class WebSocketPeer implements Peer {
     const before = this.#listener;
     this.#listener = this.#listenerFor(hearing);
     if (this.#closed || !this.#isListening) return;
-    mixer.removeListener(before);
-    mixer.addListener(this.#listener);
+    mixer.replaceListener(before, this.#listener);
   }
 
   /** Says one Opus packet, that came at `atMs`. */

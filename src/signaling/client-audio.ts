@@ -10,7 +10,7 @@ import {
   parseDeclaredFormat,
 } from '../audio/format.ts';
 import { AudioInput } from '../audio/ingest/input.ts';
-import type { Hearing } from '../audio/mixing/mixer.ts';
+import type { Hearing } from '../audio/mixing/hearing.ts';
 import { counts } from '../counts.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type {

@@ -43,9 +43,14 @@ function planOf(speakers: number[]): Omit<MixPlan, 'added'> {
     name,
     without,
     gains: [],
+    gainsBefore: [],
     formats: ['opus'],
   });
-  return { speakers, mixes: [mix('all', []), ...speakers.map((id) => mix(`not ${id}`, [id]))] };
+  return {
+    speakers,
+    leaving: [],
+    mixes: [mix('all', []), ...speakers.map((id) => mix(`not ${id}`, [id]))],
+  };
 }
 
 /** Rooms in which all speak the same tone; what is heard by those who only listen is kept. */
@@ -60,6 +65,7 @@ function openRooms() {
         passed: () => {},
         concealed: () => {},
       },
+      () => {},
     );
     return { room, heard };
   });
@@ -69,7 +75,7 @@ function openRooms() {
     for (const { room } of rooms) room.apply({ ...planOf(ids), added });
   };
   const stop = () => {
-    for (const { room } of rooms) room.apply({ speakers: [], added: [], mixes: [] });
+    for (const { room } of rooms) room.apply({ speakers: [], leaving: [], added: [], mixes: [] });
   };
   /** Speaks for so long, in real time as nearly as the machine can. */
   const speak = async (durationMs: number) => {

@@ -25,8 +25,9 @@ async function mixTone(complexity: number, change?: { to: number; afterTicks: nu
   );
   room.apply({
     speakers: [1],
+    leaving: [],
     added: [{ id: 1, recent: [], isHeard: false, next: undefined }],
-    mixes: [{ name: 'all', without: [], gains: [], formats: ['opus'] }],
+    mixes: [{ name: 'all', without: [], gains: [], gainsBefore: [], formats: ['opus'] }],
   });
   for (const [i, payload] of tone.entries()) {
     const packet = { sequenceNumber: i, timestamp: i * FRAME_SAMPLES, payload };

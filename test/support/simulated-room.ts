@@ -2,7 +2,9 @@ import { FrameClock } from '../../src/audio/clock.ts';
 import type { Codecs } from '../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
 import { MixHost } from '../../src/audio/mixing/mix-host.ts';
-import { type Listener, Mixer } from '../../src/audio/mixing/mixer.ts';
+import type { MixRoom } from '../../src/audio/mixing/mix-place.ts';
+import type { Listener } from '../../src/audio/mixing/hearing.ts';
+import { Mixer } from '../../src/audio/mixing/mixer.ts';
 import { opusPacketSamples } from '../../src/audio/opus-packet.ts';
 import type { MediaPacket } from '../../src/rtp/packet.ts';
 
@@ -45,16 +47,43 @@ export class HandClock extends FrameClock {
   }
 }
 
+/** Whose mixes come out late, as from another thread. */
+class LateHost extends MixHost {
+  #late: (() => void)[] = [];
+
+  override openRoom(...[limits, output, onTicked]: Parameters<MixHost['openRoom']>): MixRoom {
+    const later = (call: () => void) => void this.#late.push(call);
+    return super.openRoom(
+      limits,
+      {
+        mixed: (...args) => later(() => output.mixed(...args)),
+        passed: (...args) => later(() => output.passed(...args)),
+        concealed: (...args) => later(() => output.concealed(...args)),
+      },
+      () => later(onTicked),
+    );
+  }
+
+  /** Lets out what has been mixed. */
+  release(): void {
+    for (const call of this.#late.splice(0)) call();
+  }
+}
+
 /** One room, of speakers who send RTP and of those who hear it over a WebSocket. */
 export class SimulatedRoom {
   readonly mixer: Mixer;
   readonly faults: unknown[] = [];
   readonly #clock = new HandClock();
+  readonly #host: LateHost;
+  readonly #lateMs: number;
   #nowMs = 0;
   #nextTickMs = FIRST_TICK_MS;
 
-  constructor(codecs: Codecs, speakers: string[]) {
-    const host = new MixHost(
+  /** @param lateMs how long after a tick what it has made comes out: less than a tick */
+  constructor(codecs: Codecs, speakers: string[], lateMs = 0) {
+    this.#lateMs = lateMs;
+    this.#host = new LateHost(
       0,
       codecs,
       { bitrateBps: 48_000, complexity: 5 },
@@ -67,7 +96,7 @@ export class SimulatedRoom {
       talkers: { thresholdDbov: 65, holdMs: 500, maxMixed: 8 },
       jitterBuffer: { minMs: 5, maxMs: 200 },
     };
-    this.mixer = new Mixer(host, this.#clock, settings, () => {});
+    this.mixer = new Mixer(this.#host, this.#clock, settings, () => {});
     for (const [i, name] of speakers.entries()) this.mixer.addSpeaker(name, i + 1);
   }
 
@@ -94,11 +123,29 @@ export class SimulatedRoom {
     return heard;
   }
 
+  /** From now on `heard` hears each peer times a number, 1 if it is not named. */
+  setVolume(heard: Heard, volume: Record<string, number>): void {
+    const before = heard.listener;
+    heard.listener = { ...before, volume };
+    this.mixer.replaceListener(before, heard.listener);
+  }
+
+  get isRunning(): boolean {
+    return this.#clock.isRunning;
+  }
+
+  /** Lets time go by in which nothing comes. */
+  async pause(ms: number): Promise<void> {
+    await this.#tickUntil(this.#nowMs + ms);
+    this.#nowMs += ms;
+  }
+
   /** Lets packets come, each at its time, while the clock ticks; ends with the last of them. */
   async play(...streams: Arrival[][]): Promise<void> {
     const arrivals = streams.flat().toSorted((one, other) => one.atMs - other.atMs);
     for (const { peer, packet, atMs } of arrivals) {
       await this.#tickUntil(atMs);
+      if (atMs >= this.#nextTickMs - TICK_MS + this.#lateMs) this.#host.release();
       this.#nowMs = atMs;
       this.mixer.receive(peer, packet, atMs);
     }
@@ -106,10 +153,12 @@ export class SimulatedRoom {
 
   async #tickUntil(atMs: number): Promise<void> {
     for (; this.#nextTickMs <= atMs; this.#nextTickMs += TICK_MS) {
+      this.#host.release();
       // What opens asynchronously is open by the next tick.
       await new Promise(setImmediate);
       this.#nowMs = this.#nextTickMs;
       this.#clock.tick(this.#nextTickMs);
+      if (this.#lateMs === 0) this.#host.release();
     }
   }
 }

@@ -24,7 +24,7 @@ test('a format that is heard no more before its first frame is let go of', async
   const mix = new Mix({ ...codecs, openResampler }, (fault) => {
     throw fault;
   });
-  const planned = { name: 'all', without: [], gains: [] as [number, number][] };
+  const planned = { name: 'all', without: [], gains: [], gainsBefore: [] };
   const frame = new Float32Array(FRAME_SAMPLES).fill(0.1);
   const formats: string[] = [];
   const deliver = () =>

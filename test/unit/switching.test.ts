@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
 import type { AudioFormat, SampleFormat } from '../../src/audio/format.ts';
 import { findGlitches } from '../support/glitches.ts';
-import { type Heard, SimulatedRoom, streamOf } from '../support/simulated-room.ts';
+import { type Arrival, type Heard, SimulatedRoom, streamOf } from '../support/simulated-room.ts';
 import {
   amplitudeOf,
   decodeOpus,
@@ -186,6 +186,201 @@ test('who takes the place of one of the eight in the middle of his sound: no cli
     ({ kind }) => kind === 'click',
   );
   expect(clicks).toEqual([]);
+});
+
+test('a third begins while what the last tick has mixed is on its way from another thread: nothing of it is lost', async () => {
+  const room = new SimulatedRoom(codecs, ['a', 'b', 'c'], 4);
+  // Because of this one all are mixed, and what is forwarded keeps the pace of the mix.
+  room.listen('x', pcm(48_000));
+  const heard = room.listen('a', OPUS);
+  const [a, b, c] = await Promise.all(
+    [1300, FIRST_HZ, SECOND_HZ].map((hz) => opusTone(hz, AMPLITUDE, 2000)),
+  );
+  // The room ticks at 1010 ms, and what comes of it is there at 1014 ms.
+  const third = streamOf('c', c!, { fromMs: 1011 });
+  await room.play(streamOf('a', a!), streamOf('b', b!), third.slice(0, 40));
+  room.mixer.close();
+  const sound = await decodeOpus(heard.frames);
+  expect(clicksIn(sound)).toEqual([]);
+  const phases = course(sound.subarray(SETTLED_SAMPLES)).map(({ phase }) => phase);
+  expect(Math.max(...phases.map((phase) => Math.abs(phase - phases[0]!)))).toBeLessThan(0.15);
+});
+
+/** The last of a sound, against `AMPLITUDE`: close to 1 for who is cut in mid-word. */
+const endOf = (sound: Float32Array) => Math.max(...sound.subarray(-96).map(Math.abs)) / AMPLITUDE;
+
+const clicksIn = (sound: Float32Array) =>
+  findGlitches(sound.subarray(SETTLED_SAMPLES)).filter(({ kind }) => kind === 'click');
+
+describe('louder and softer, in the middle of a sound', () => {
+  const formats: [string, AudioFormat, number][] = [
+    ['Opus', OPUS, 1.5],
+    ['PCM at 48 kHz', pcm(48_000), 0.5],
+    ['PCM at 16 kHz', pcm(16_000), 0.5],
+  ];
+
+  test.each(formats)(
+    'in %s: no click, whoever else hears the same',
+    async (_, format, withinDb) => {
+      const room = new SimulatedRoom(codecs, ['a', 'b']);
+      const [x, y] = [room.listen('x', format), room.listen('y', format)];
+      const a = streamOf('a', await opusTone(FIRST_HZ, AMPLITUDE, 3000));
+      const b = streamOf('b', await opusTone(SECOND_HZ, AMPLITUDE, 3000));
+      const volumes = [{ a: 0.25 }, { a: 0.25, b: 0 }, { b: 0 }, {}];
+      for (let fromMs = 0; fromMs < 3000; fromMs += 600) {
+        const during = [a, b].map((stream) =>
+          stream.filter(({ atMs }) => atMs >= fromMs && atMs < fromMs + 600),
+        );
+        await room.play(...during);
+        room.setVolume(x, volumes.shift() ?? {});
+        // Who hears it like this already.
+        if (fromMs === 600) room.setVolume(y, { a: 0.25, b: 0 });
+      }
+      room.mixer.close();
+      const sound = await soundOf(format, x);
+      expect(sound.length / 48).toBeGreaterThan(2900);
+      expect(clicksIn(sound)).toEqual([]);
+      expect(clicksIn(await soundOf(format, y))).toEqual([]);
+      const dbAt = (hz: number, ms: number) =>
+        Math.max(-50, toDb(amplitudeOf(sound.subarray(ms * 48, (ms + 300) * 48), hz) / AMPLITUDE));
+      const expected = [
+        [0, 0],
+        [toDb(0.25), 0],
+        [toDb(0.25), -50],
+        [0, -50],
+        [0, 0],
+      ];
+      for (const [i, [first, second]] of expected.entries()) {
+        expect(Math.abs(dbAt(FIRST_HZ, i * 600 + 250) - first!)).toBeLessThan(withinDb);
+        expect(Math.abs(dbAt(SECOND_HZ, i * 600 + 250) - second!)).toBeLessThan(withinDb);
+      }
+    },
+  );
+
+  test('nobody talks when it changes: the next words are as loud as was asked, from the first on', async () => {
+    const room = new SimulatedRoom(codecs, ['a']);
+    const x = room.listen('x', pcm(48_000));
+    const words = await opusTone(FIRST_HZ, AMPLITUDE, 500);
+    await room.play(
+      streamOf('a', words),
+      streamOf('a', words.slice(0, 1), { fromMs: 2000, levelDbov: 127 }),
+    );
+    const before = x.frames.length;
+    room.setVolume(x, { a: 0.1 });
+    await room.play(streamOf('a', words, { fromMs: 3000 }));
+    const sound = await joinSamples(pcm(48_000), x.frames.slice(before));
+    expect(sound.length / 48).toBeGreaterThan(450);
+    expect(Math.max(...sound.map(Math.abs))).toBeLessThan(0.15 * AMPLITUDE);
+    room.mixer.close();
+  });
+
+  test('who alone talks is not to be heard any more: he falls silent instead of being cut', async () => {
+    const room = new SimulatedRoom(codecs, ['a']);
+    const x = room.listen('x', pcm(48_000));
+    const a = streamOf('a', await opusTone(FIRST_HZ, AMPLITUDE, 1600));
+    await room.play(a.slice(0, 40));
+    room.setVolume(x, { a: 0 });
+    await room.play(a.slice(40));
+    room.mixer.close();
+    const sound = await joinSamples(pcm(48_000), x.frames);
+    expect(sound.length / 48).toBeLessThan(840);
+    expect(endOf(sound)).toBeLessThan(0.1);
+  });
+});
+
+describe('a talker vanishes in the middle of a word', () => {
+  test('and was alone: he falls silent, and the clock stands still', async () => {
+    const room = new SimulatedRoom(codecs, ['a']);
+    const x = room.listen('x', pcm(48_000));
+    await room.play(streamOf('a', await opusTone(FIRST_HZ, AMPLITUDE, 800)));
+    room.mixer.removeSpeaker('a');
+    await room.pause(100);
+    const sound = await joinSamples(pcm(48_000), x.frames);
+    expect(sound.length / 48).toBeGreaterThan(760);
+    expect(endOf(sound)).toBeLessThan(0.1);
+    expect(clicksIn(sound)).toEqual([]);
+    expect(room.isRunning).toBe(false);
+    room.mixer.close();
+  });
+
+  test('and others go on: no click for those who hear them, one of them included', async () => {
+    const room = new SimulatedRoom(codecs, ['a', 'b', 'c']);
+    const heard = [room.listen('x', pcm(48_000)), room.listen('c', pcm(48_000))];
+    const streamsOf = (peers: [string, number][]) =>
+      Promise.all(
+        peers.map(async ([peer, hz]) => streamOf(peer, await opusTone(hz, AMPLITUDE, 1600))),
+      );
+    const [a, ...others] = await streamsOf([
+      ['a', FIRST_HZ],
+      ['b', SECOND_HZ],
+      ['c', 1700],
+    ]);
+    const half = (stream: Arrival[]) => stream.filter(({ atMs }) => atMs < 800);
+    await room.play(half(a!), ...others.map(half));
+    room.mixer.removeSpeaker('a');
+    await room.play(...others.map((stream) => stream.filter(({ atMs }) => atMs >= 800)));
+    room.mixer.close();
+    for (const { frames } of heard) {
+      const sound = await joinSamples(pcm(48_000), frames);
+      expect(sound.length / 48).toBeGreaterThan(1500);
+      expect(clicksIn(sound)).toEqual([]);
+      expect(amplitudeOf(sound.subarray(-24_000), FIRST_HZ)).toBeLessThan(0.001);
+    }
+  });
+
+  test('and is heard softly by somebody: he is no louder at his end', async () => {
+    const room = new SimulatedRoom(codecs, ['a']);
+    const x = room.listen('x', pcm(48_000));
+    room.setVolume(x, { a: 0.1 });
+    await room.play(streamOf('a', await opusTone(FIRST_HZ, AMPLITUDE, 800)));
+    room.mixer.removeSpeaker('a');
+    await room.pause(100);
+    room.mixer.close();
+    const sound = await joinSamples(pcm(48_000), x.frames);
+    expect(sound.length / 48).toBeGreaterThan(760);
+    expect(Math.max(...sound.subarray(-4800).map(Math.abs))).toBeLessThan(0.11 * AMPLITUDE);
+    expect(endOf(sound)).toBeLessThan(0.01);
+  });
+});
+
+test.each([60, 80, 100, 200, 480])(
+  'packets stop in the middle of a word, and go on %i ms later: no click at either end',
+  async (gapMs) => {
+    const room = new SimulatedRoom(codecs, ['a']);
+    const heard = room.listen('x', pcm(48_000));
+    const a = streamOf('a', await opusTone(FIRST_HZ, AMPLITUDE, 1600));
+    await room.play(a.filter(({ atMs }) => atMs < 800 || atMs >= 800 + gapMs));
+    room.mixer.close();
+    const sound = await joinSamples(pcm(48_000), heard.frames);
+    expect(sound.length / 48).toBeGreaterThan(1100);
+    expect(clicksIn(sound)).toEqual([]);
+  },
+);
+
+test('who loses his place among the eight does not hear his own last word', async () => {
+  const quiet = Array.from({ length: 8 }, (_, i) => ({ name: `quiet ${i}`, hz: 300 + 100 * i }));
+  const room = new SimulatedRoom(codecs, [...quiet.map(({ name }) => name), 'loud']);
+  const loser = quiet[0]!;
+  const [own, other] = [room.listen(loser.name, pcm(48_000)), room.listen('x', pcm(48_000))];
+  const streams = await Promise.all(
+    quiet.map(async ({ name, hz }) =>
+      streamOf(name, await opusTone(hz, 0.01, 2000), { levelDbov: 40 }),
+    ),
+  );
+  const loud = streamOf('loud', await opusTone(3000, 0.01, 900), { fromMs: 1000 });
+  await room.play(...streams, loud);
+  room.mixer.close();
+  const levelsOf = async ({ frames }: Heard) => {
+    const sound = await joinSamples(pcm(48_000), frames);
+    return Array.from({ length: 40 }, (_, i) => {
+      const window = sound.subarray(SETTLED_SAMPLES + i * 1920, SETTLED_SAMPLES + (i + 1) * 1920);
+      return toDb(amplitudeOf(window, loser.hz) / 0.01);
+    });
+  };
+  const heardByOther = await levelsOf(other);
+  expect(heardByOther[0]).toBeGreaterThan(-1);
+  expect(heardByOther.at(-1)).toBeLessThan(-40);
+  expect(Math.max(...(await levelsOf(own)))).toBeLessThan(-40);
 });
 
 test.each([

@@ -53,8 +53,9 @@ export class MixHost {
     return this.#threads.filter((thread) => thread !== undefined).length;
   }
 
-  openRoom(limits: JitterBufferLimits, output: MixOutput): MixRoom {
-    const room: PlacedRoom = new PlacedRoom(limits, output, {
+  /** @param onTicked called when all that a tick has made has come out */
+  openRoom(limits: JitterBufferLimits, output: MixOutput, onTicked: () => void): MixRoom {
+    const room: PlacedRoom = new PlacedRoom(limits, output, onTicked, {
       first: this.#inline,
       choose: () => this.#choose(),
       isCrowded: (place) => place === this.#inline && place.loadMs > INLINE_MAX_MS,

@@ -23,12 +23,16 @@ export type PlannedMix = {
   without: SpeakerId[];
   /** What a speaker is multiplied by, if not by 1. */
   gains: [SpeakerId, number][];
+  /** What it was multiplied by until now, where that is another number: it is let go from there gradually. */
+  gainsBefore: [SpeakerId, number][];
   /** The formats (docs/protocol.md, "Audio formats") in which it is heard. */
   formats: string[];
 };
 
 export type MixPlan = {
   speakers: SpeakerId[];
+  /** Those of them who fall silent in the next tick, which is their last. */
+  leaving: SpeakerId[];
   added: AddedSpeaker[];
   mixes: PlannedMix[];
 };

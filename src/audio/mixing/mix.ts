@@ -15,6 +15,9 @@ type Output = {
   close(): void;
 };
 
+/** What a speaker is multiplied by in a mix, and was in what its listeners have heard until now. */
+type Level = { speaker: SpeakerId; gain: number; before: number };
+
 /** The frame that a speaker has at a moment; undefined if it has none. */
 export type FrameOf = (speaker: SpeakerId) => Float32Array | undefined;
 
@@ -27,7 +30,9 @@ export class Mix {
   readonly #onFault: (fault: unknown) => void;
   readonly #limiter = new Limiter();
   readonly #outputs = new Map<string, Output>();
-  #planned: PlannedMix = { name: '', without: [], gains: [], formats: [] };
+  #planned: PlannedMix = { name: '', without: [], gains: [], gainsBefore: [], formats: [] };
+  /** Those who are not heard as they are. */
+  #levels: Level[] = [];
   /** In turn the frame of a tick and the one before it. */
   readonly #frames = [new Float32Array(FRAME_SAMPLES), new Float32Array(FRAME_SAMPLES)] as const;
   /** The frame before the next one, as its listeners have heard it; undefined before the first. */
@@ -46,12 +51,14 @@ export class Mix {
   }
 
   hears(speaker: SpeakerId): boolean {
-    return !this.#planned.without.includes(speaker);
+    return !this.#levels.some((level) => level.speaker === speaker && isSilent(level));
   }
 
   /** Opens outputs for new formats, closes those that nobody hears any more. */
   plan(planned: PlannedMix): void {
     this.#planned = planned;
+    this.#levels = levelsOf(planned);
+    if (this.hasStarted) this.#settle();
     for (const [name, output] of this.#outputs) {
       if (planned.formats.includes(name)) continue;
       this.#outputs.delete(name);
@@ -70,7 +77,7 @@ export class Mix {
 
   /** Joins on to what its listeners have heard: `sum` is the last frame of everybody, `frameOf` that of one. */
   start(sum: Float32Array, frameOf: FrameOf): void {
-    this.#last = this.#own(sum, frameOf);
+    this.#last = this.#own(sum, frameOf, 'as before');
     this.#limiter.process(this.#last);
   }
 
@@ -82,7 +89,8 @@ export class Mix {
   deliver(sum: Float32Array, sounding: SpeakerId[], frameOf: FrameOf, to: MixOutput): void {
     const { name } = this.#planned;
     if (!sounding.some((speaker) => this.hears(speaker))) return;
-    const frame = this.#own(sum, frameOf);
+    const frame = this.#own(sum, frameOf, 'as planned');
+    this.#settle();
     this.#limiter.process(frame);
     for (const output of this.#new) if (this.#last) output.prime(this.#last);
     this.#new.clear();
@@ -98,13 +106,19 @@ export class Mix {
     this.#outputs.clear();
   }
 
-  /** The sum as its listeners hear it. */
-  #own(sum: Float32Array, frameOf: FrameOf): Float32Array {
+  /** The sum as its listeners have heard it, or as they are to hear it from its end on. */
+  #own(sum: Float32Array, frameOf: FrameOf, until: 'as before' | 'as planned'): Float32Array {
     const frame = this.#frames[this.#last === this.#frames[0] ? 1 : 0];
     frame.set(sum);
-    for (const speaker of this.#planned.without) addTo(frame, frameOf(speaker), -1);
-    for (const [speaker, gain] of this.#planned.gains) addTo(frame, frameOf(speaker), gain - 1);
+    for (const { speaker, before, gain } of this.#levels) {
+      addTo(frame, frameOf(speaker), before - 1, (until === 'as before' ? before : gain) - 1);
+    }
     return frame;
+  }
+
+  /** Everybody is as loud as planned from now on. */
+  #settle(): void {
+    for (const level of this.#levels) level.before = level.gain;
   }
 
   #openSamples(name: string, { codec, rateHz, channels }: SampleFormat): Output {
@@ -142,8 +156,28 @@ export class Mix {
   }
 }
 
-/** Adds `frame`, if there is one, times `gain`. */
-export function addTo(sum: Float32Array, frame: Float32Array | undefined, gain: number): void {
+const isSilent = ({ gain, before }: Level) => gain === 0 && before === 0;
+
+function levelsOf({ without, gains, gainsBefore }: PlannedMix): Level[] {
+  const gainOf = new Map([
+    ...without.map((speaker): [SpeakerId, number] => [speaker, 0]),
+    ...gains,
+  ]);
+  const beforeOf = new Map(gainsBefore);
+  return [...new Set([...gainOf.keys(), ...beforeOf.keys()])].map((speaker) => {
+    const gain = gainOf.get(speaker) ?? 1;
+    return { speaker, gain, before: beforeOf.get(speaker) ?? gain };
+  });
+}
+
+/** Adds `frame`, if there is one, times a gain, which moves linearly if it is to end as another one. */
+export function addTo(
+  sum: Float32Array,
+  frame: Float32Array | undefined,
+  gain: number,
+  endGain = gain,
+): void {
   if (!frame) return;
-  for (let i = 0; i < FRAME_SAMPLES; i += 1) sum[i]! += frame[i]! * gain;
+  const step = (endGain - gain) / FRAME_SAMPLES;
+  for (let i = 0; i < FRAME_SAMPLES; i += 1) sum[i]! += frame[i]! * (gain + step * i);
 }

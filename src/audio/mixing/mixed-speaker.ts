@@ -3,10 +3,9 @@ import { FRAME_MS, FRAME_SAMPLES } from '../format.ts';
 import type { AddedSpeaker, MixPacket } from './mix-plan.ts';
 import { ENCODER_DELAY_SAMPLES, type OpusCodec } from '../opus-codec.ts';
 import { opusPacketSamples } from '../opus-packet.ts';
+import { fall, rise } from './ramps.ts';
 import { Playout } from './playout.ts';
 
-/** Who joins a sum in the middle of a sound rises so fast. */
-const RISE_SAMPLES = 240;
 /** Enough for the first frame, and for what it runs ahead. */
 const LEAST_DEPTH_MS = ((FRAME_SAMPLES + ENCODER_DELAY_SAMPLES) * FRAME_MS) / FRAME_SAMPLES;
 /** So many ticks more than a packet lasts are waited for it; it may be all there is. */
@@ -65,7 +64,7 @@ export class MixedSpeaker {
 
   /** The frame before the next one, as it was or would have been heard. */
   get previous(): Float32Array {
-    return this.#previous;
+    return this.#frame ?? this.#previous;
   }
 
   /** True if it is heard already, but the first packet that has not been heard is not there yet. */
@@ -118,20 +117,16 @@ export class MixedSpeaker {
       this.#isFirstFrame = true;
       return;
     }
-    if (this.#isFirstFrame) {
-      for (let i = 0; i < RISE_SAMPLES; i += 1) frame[i]! *= i / RISE_SAMPLES;
-    }
+    if (this.#isFirstFrame) rise(frame);
     this.#isFirstFrame = false;
     this.#frame = frame;
   }
 
-  /** The last frame, falling to silence; undefined if there is none. */
-  fadeOut(nowMs: number): Float32Array | undefined {
+  /** Falls silent in this frame; whatever comes after it rises again. */
+  fadeOut(nowMs: number): void {
     this.pull(nowMs);
-    const frame = this.#frame;
-    if (!frame) return undefined;
-    for (let i = 0; i < FRAME_SAMPLES; i += 1) frame[i]! *= 1 - i / FRAME_SAMPLES;
-    return frame;
+    this.#isFirstFrame = true;
+    if (this.#frame) fall(this.#frame);
   }
 
   /** Hands on the packets that the mixes of this tick have come to. */

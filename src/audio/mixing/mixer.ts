@@ -3,36 +3,23 @@ import type { MediaPacket } from '../../rtp/packet.ts';
 import { Reorderer } from '../../rtp/reorderer.ts';
 import { counts } from '../../counts.ts';
 import type { FrameClock } from '../clock.ts';
-import { type AudioFormat, type Delivery, formatAudioFormat, FRAME_SAMPLES } from '../format.ts';
+import { FRAME_SAMPLES } from '../format.ts';
+import {
+  type Change,
+  type HeardSpeaker,
+  type Listener,
+  planHearing,
+  type PlannedHearing,
+} from './hearing.ts';
 import type { MixHost } from './mix-host.ts';
 import type { MixRoom } from './mix-place.ts';
-import type { MixOutput, MixPlan, PlannedMix, SpeakerId } from './mix-plan.ts';
+import type { MixOutput, MixPlan, SpeakerId } from './mix-plan.ts';
 import { emptyOpusPacket, opusPacketSamples } from '../opus-packet.ts';
 import { type TalkerSettings, Talkers } from './talkers.ts';
 
 export type MixerSettings = { talkers: TalkerSettings; jitterBuffer: JitterBufferLimits };
 
-/** How somebody hears the room. */
-export type Hearing = {
-  format: AudioFormat;
-  delivery: Delivery;
-  /** By peer: what its sound is multiplied by; 1 for who is not in it. */
-  volume: Record<string, number>;
-};
-
-/** Somebody who hears the room over a WebSocket. */
-export type Listener = Hearing & {
-  /** The peer, who never hears himself: the same name as that of his {@link Speaker}. */
-  peer: string;
-  /** Takes one binary frame in the listener's format. */
-  deliver(frame: Buffer): void;
-  /** So much of what it hears was made up. */
-  concealed(samples: number): void;
-};
-
-type Speaker = {
-  id: SpeakerId;
-  peer: string;
+type Speaker = HeardSpeaker & {
   /** Stands in the head of forwarded frames. */
   number: number;
   stream: Reorderer;
@@ -42,13 +29,22 @@ type Speaker = {
   forwardTo: Listener[];
   /** Its last packet went out to somebody as it is. */
   isHeard: boolean;
-  /** Its packets last longer than a tick: they cannot go out as they are at the pace of the mix. */
-  isLong: boolean;
-  /** Mixed for somebody, and so played: forwarded at the pace of the mix, until it falls silent. */
-  isPlayed: boolean;
+};
+
+/** Somebody's hearing before it changed; he hears a mix of his own until that is over. */
+type RunningChange = Change & { ticksLeft: number };
+
+/** What a tick has begun with: what comes out of it, which may be later, is for those who were to hear it then. */
+type Tick = {
+  atMs: number;
+  mixes: Map<string, PlannedHearing>;
+  forwarded: Map<SpeakerId, Listener[]>;
+  leaving: Speaker[];
 };
 
 const FORWARD_VERSION = 1;
+/** A mix that has to wait for somebody waits less long. */
+const CHANGE_TICKS = 10;
 /** A decoder needs so many packets to catch up with what its encoder leans on. */
 const RECENT_PACKETS = 4;
 
@@ -67,10 +63,14 @@ export class Mixer {
   readonly #played = new Map<SpeakerId, Speaker>();
   readonly #listeners = new Set<Listener>();
   readonly #talkers: Talkers<Speaker>;
-  /** Who hears what: by mix, and then by format. */
-  #mixes = new Map<string, { planned: PlannedMix; listeners: Map<string, Listener[]> }>();
+  /** By mix. */
+  #mixes = new Map<string, PlannedHearing>();
   #forwardListeners: Listener[] = [];
+  /** Who has changed what he hears, and how he heard it before. */
+  readonly #changing = new Map<Listener, RunningChange>();
+  #changes = 0;
   #nextId: SpeakerId = 1;
+  #ticking: Tick = { atMs: 0, mixes: new Map(), forwarded: new Map(), leaving: [] };
   #isClosed = false;
 
   /** @param onTalkersChanged called when somebody has begun or ceased to talk */
@@ -82,7 +82,7 @@ export class Mixer {
   ) {
     this.#onTalkersChanged = onTalkersChanged;
     this.#clock = clock;
-    this.#room = host.openRoom(settings.jitterBuffer, this.#output);
+    this.#room = host.openRoom(settings.jitterBuffer, this.#output, this.#ticked);
     this.#talkers = new Talkers(settings.talkers);
   }
 
@@ -99,7 +99,28 @@ export class Mixer {
   }
 
   removeListener(listener: Listener): void {
+    this.#changing.delete(listener);
     if (this.#listeners.delete(listener)) this.#plan();
+  }
+
+  /** Somebody hears the room in another way from now on; louder and softer come gradually. */
+  replaceListener(before: Listener, after: Listener): void {
+    if (!this.#listeners.delete(before)) return;
+    this.#listeners.add(after);
+    this.#change(before, after);
+    this.#plan();
+  }
+
+  #change(before: Listener, after: Listener): void {
+    const unheard = this.#changing.get(before);
+    this.#changing.delete(before);
+    this.#changes += 1;
+    this.#changing.set(after, {
+      // What changes twice between two ticks was never heard in between.
+      before: unheard?.ticksLeft === CHANGE_TICKS ? unheard.before : before,
+      name: `change ${this.#changes}`,
+      ticksLeft: CHANGE_TICKS,
+    });
   }
 
   /** Makes `peer` heard; its packets come in at {@link receive}. */
@@ -205,15 +226,14 @@ export class Mixer {
 
   #talkersChanged(): void {
     this.#plan();
-    if (this.#talkers.isSilent) this.#clock.remove(this.#tick);
-    else this.#clock.add(this.#tick);
     this.#onTalkersChanged();
   }
 
   /** Works out anew who hears what: after a change of the listeners, or of who is mixed. */
   #plan(): void {
     if (this.#isClosed) return;
-    const mixed = [...this.#talkers.mixed];
+    const mixed = [...this.#talkers.mixed, ...this.#leaving()].toSorted((a, b) => a.id - b.id);
+    for (const speaker of mixed) speaker.forwardTo = [];
     for (const speaker of this.#speakers.values()) {
       speaker.forwardTo = [];
       if (this.#talkers.isTalking(speaker)) continue;
@@ -222,44 +242,22 @@ export class Mixer {
       speaker.recent = [];
       speaker.isHeard = false;
     }
-    this.#mixes = new Map();
-    this.#forwardListeners = [];
-    for (const listener of this.#listeners) {
-      if (listener.delivery === 'forward') this.#forwardListeners.push(listener);
-      else this.#planListener(listener, mixed);
-    }
+    const { mixes, asSent, apart } = planHearing(this.#listeners, mixed, this.#changing);
+    this.#mixes = mixes;
+    this.#forwardListeners = apart;
+    for (const [speaker, listeners] of asSent) speaker.forwardTo = listeners;
     this.#planRoom(mixed);
+    if (this.#isSilent) {
+      this.#clock.remove(this.#tick);
+      this.#changing.clear();
+    } else {
+      this.#clock.add(this.#tick);
+    }
   }
 
-  #planListener(listener: Listener, mixed: Speaker[]): void {
-    const gainOf = ({ peer }: Speaker) => (peer === listener.peer ? 0 : volumeOf(listener, peer));
-    const heard = mixed.filter((speaker) => gainOf(speaker) > 0);
-    if (heard.length === 0) return;
-    const gains = heard
-      .filter((speaker) => gainOf(speaker) !== 1)
-      .map((speaker): [SpeakerId, number] => [speaker.id, gainOf(speaker)]);
-    const [first] = heard;
-    const canForward = !first!.isLong || (mixed.length === 1 && !first!.isPlayed);
-    const isAsSent = heard.length === 1 && gains.length === 0;
-    if (isAsSent && canForward && listener.format.codec === 'opus') {
-      first!.forwardTo.push(listener);
-      return;
-    }
-    const without = mixed.filter((speaker) => gainOf(speaker) === 0).map(({ id }) => id);
-    const name = [without.join(), gains.map((gain) => gain.join('*')).join()].join(' ');
-    let mix = this.#mixes.get(name);
-    if (!mix) {
-      mix = { planned: { name, without, gains, formats: [] }, listeners: new Map() };
-      this.#mixes.set(name, mix);
-    }
-    const format = formatAudioFormat(listener.format);
-    const listeners = mix.listeners.get(format);
-    if (listeners) {
-      listeners.push(listener);
-    } else {
-      mix.planned.formats.push(format);
-      mix.listeners.set(format, [listener]);
-    }
+  /** Nobody talks, and nobody is still to fall silent. */
+  get #isSilent(): boolean {
+    return this.#talkers.isSilent && this.#played.size === 0;
   }
 
   /** Tells the mixing half. Who is mixed for anybody is played until it falls silent, so that its packets go on evenly. */
@@ -271,13 +269,9 @@ export class Mixer {
       if (isMixed && !speaker.isPlayed) added.push(speaker);
     }
     const played = mixed.filter((speaker) => speaker.isPlayed || added.includes(speaker));
-    for (const [id, speaker] of this.#played) {
-      if (played.includes(speaker)) continue;
-      this.#played.delete(id);
-      speaker.isPlayed = false;
-    }
     const plan: MixPlan = {
       speakers: played.map(({ id }) => id),
+      leaving: this.#leaving().map(({ id }) => id),
       added: added.map(({ id, recent, isHeard, stream }) => ({
         id,
         recent: [...recent],
@@ -294,31 +288,57 @@ export class Mixer {
     }
   }
 
+  /** Those who are played, and mixed no longer: they fall silent in the next tick. */
+  #leaving(): Speaker[] {
+    return [...this.#played.values()].filter((speaker) => !this.#talkers.mixed.has(speaker));
+  }
+
+  #deliver(listeners: Listener[] | undefined, frame: Buffer): void {
+    if (!listeners) return;
+    for (const listener of listeners) if (this.#listeners.has(listener)) listener.deliver(frame);
+  }
+
   readonly #output: MixOutput = {
-    mixed: (name, format, frame) => {
-      const listeners = this.#mixes.get(name)?.listeners.get(format);
-      if (listeners) for (const listener of listeners) listener.deliver(frame);
-    },
+    mixed: (name, format, frame) =>
+      this.#deliver(this.#ticking.mixes.get(name)?.listeners.get(format), frame),
     concealed: (id, samples) => {
       const speaker = this.#played.get(id);
       if (speaker) this.#concealed(speaker, samples);
     },
-    passed: (id, packet) => {
-      const speaker = this.#played.get(id);
-      if (speaker) for (const listener of speaker.forwardTo) listener.deliver(packet);
-    },
+    passed: (id, packet) => this.#deliver(this.#ticking.forwarded.get(id), packet),
   };
 
   readonly #tick = (nowMs: number): void => {
     for (const speaker of this.#speakers.values()) {
       if (this.#talkers.isTalking(speaker)) this.#forward(speaker, nowMs);
     }
+    const forwarded = [...this.#played].map(([id, { forwardTo }]) => [id, forwardTo] as const);
+    this.#ticking = {
+      atMs: nowMs,
+      mixes: this.#mixes,
+      forwarded: new Map(forwarded),
+      leaving: this.#leaving(),
+    };
     if (this.#played.size > 0) this.#room.tick(nowMs);
-    // Last, so that what opens for the next plan is open by the next tick.
-    if (this.#talkers.expire(nowMs)) this.#talkersChanged();
+    else this.#ticked();
+  };
+
+  /** All that a tick has made has come out. Now, so that what opens for the next plan is open by the next tick. */
+  readonly #ticked = (): void => {
+    let isOver = false;
+    for (const speaker of this.#ticking.leaving) {
+      if (this.#talkers.mixed.has(speaker)) continue;
+      this.#played.delete(speaker.id);
+      speaker.isPlayed = false;
+      isOver = true;
+    }
+    for (const [listener, change] of this.#changing) {
+      change.ticksLeft -= 1;
+      if (change.ticksLeft > 0) continue;
+      this.#changing.delete(listener);
+      isOver = true;
+    }
+    if (this.#talkers.expire(this.#ticking.atMs)) this.#talkersChanged();
+    else if (isOver) this.#plan();
   };
 }
-
-/** What a listener hears of a peer; names are the clients', and may be those of what every object has. */
-const volumeOf = ({ volume }: Listener, peer: string): number =>
-  Object.hasOwn(volume, peer) ? volume[peer]! : 1;

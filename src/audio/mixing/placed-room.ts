@@ -12,6 +12,7 @@ const PLAYED_PACKETS = 4;
 /** No jitter buffer holds so many. */
 const MAX_WAITING_PACKETS = 100;
 
+const NO_PLAN: MixPlan = { speakers: [], leaving: [], added: [], mixes: [] };
 const NOBODY: TickReport['depth'] = { speakers: 0, sumMs: 0, maxMs: 0 };
 
 /** What is known of the places where a room can be mixed. */
@@ -33,9 +34,10 @@ type History = { played: Buffer[]; waiting: { packet: MixPacket; atMs: number }[
 export class PlacedRoom implements MixRoom {
   readonly #limits: JitterBufferLimits;
   readonly #output: MixOutput;
+  readonly #onTicked: () => void;
   readonly #placement: Placement;
   readonly #histories = new Map<SpeakerId, History>();
-  #plan: MixPlan = { speakers: [], added: [], mixes: [] };
+  #plan: MixPlan = NO_PLAN;
   #place: MixPlace;
   #room: MixRoom;
   #costMs = ASSUMED_COST_MS;
@@ -43,8 +45,15 @@ export class PlacedRoom implements MixRoom {
   /** What of its cost counts in the load of the place: nothing while nobody is mixed. */
   #countedMs = 0;
 
-  constructor(limits: JitterBufferLimits, output: MixOutput, placement: Placement) {
+  /** @param onTicked called when all that a tick has made has come out */
+  constructor(
+    limits: JitterBufferLimits,
+    output: MixOutput,
+    onTicked: () => void,
+    placement: Placement,
+  ) {
     this.#limits = limits;
+    this.#onTicked = onTicked;
     this.#placement = placement;
     this.#output = {
       ...output,
@@ -98,7 +107,7 @@ export class PlacedRoom implements MixRoom {
   }
 
   close(): void {
-    this.#plan = { speakers: [], added: [], mixes: [] };
+    this.#plan = NO_PLAN;
     this.#count();
     this.#room.close();
     this.#placement.onClose();
@@ -133,6 +142,7 @@ export class PlacedRoom implements MixRoom {
       this.#depth = depth;
       this.#costMs += (costMs - this.#costMs) * COST_WEIGHT;
       this.#count();
+      this.#onTicked();
     });
   }
 

@@ -19,9 +19,8 @@ export class RoomMix {
   readonly #speakers = new Map<SpeakerId, MixedSpeaker>();
   readonly #mixes = new Map<string, Mix>();
   readonly #sum = new Float32Array(FRAME_SAMPLES);
-  readonly #leavingSum = new Float32Array(FRAME_SAMPLES);
-  /** Those who are mixed no longer, until they have faded. */
-  #leaving: MixedSpeaker[] = [];
+  /** Those who fall silent in the next tick. */
+  #leaving = new Set<SpeakerId>();
 
   /** @param output takes what comes out, during {@link tick} */
   constructor(
@@ -47,8 +46,9 @@ export class RoomMix {
     for (const [id, speaker] of this.#speakers) {
       if (plan.speakers.includes(id)) continue;
       this.#speakers.delete(id);
-      this.#leaving.push(speaker);
+      speaker.close();
     }
+    this.#leaving = new Set(plan.leaving);
     for (const [name, mix] of this.#mixes) {
       if (plan.mixes.some((planned) => planned.name === name)) continue;
       this.#mixes.delete(name);
@@ -84,20 +84,14 @@ export class RoomMix {
     for (const speaker of this.#speakers.values()) speaker.begin(nowMs);
     const started = this.#startMixes();
     if (!started) return;
-    const withLeaving = sumOf(
-      this.#leaving.map((speaker) => speaker.fadeOut(nowMs)),
-      this.#leavingSum,
-    );
-    for (const speaker of this.#speakers.values()) speaker.pull(nowMs);
+    for (const [id, speaker] of this.#speakers) {
+      if (this.#leaving.has(id)) speaker.fadeOut(nowMs);
+      else speaker.pull(nowMs);
+    }
     const frameOf = (id: SpeakerId) => this.#speakers.get(id)?.frame;
     const sounding = [...this.#speakers.keys()].filter((id) => frameOf(id));
     const sum = sumOf(sounding.map(frameOf), this.#sum);
-    if (withLeaving) addTo(withLeaving, sum, 1);
-    for (const [mix, isNew] of started) {
-      const heard = isNew ? sum : (withLeaving ?? sum);
-      if (heard) mix.deliver(heard, sounding, frameOf, this.#output);
-    }
-    this.#letGo();
+    if (sum) for (const mix of started) mix.deliver(sum, sounding, frameOf, this.#output);
     for (const [id, speaker] of this.#speakers) {
       speaker.passOn((packet) => this.#output.passed(id, packet));
       const concealedSamples = speaker.takeConcealed();
@@ -110,36 +104,29 @@ export class RoomMix {
     this.#mixes.clear();
     for (const speaker of this.#speakers.values()) speaker.close();
     this.#speakers.clear();
-    this.#letGo();
-  }
-
-  #letGo(): void {
-    for (const speaker of this.#leaving) speaker.close();
-    this.#leaving = [];
   }
 
   /**
-   * The mixes that are heard from now on, with whether they are new; undefined if all are, and must wait: somebody whom
-   * their listeners hear already is not there yet, and would be missed.
+   * The mixes that are heard from now on; undefined if all are new, and must wait: somebody whom their listeners hear
+   * already is not there yet, and would be missed.
    */
-  #startMixes(): [Mix, boolean][] | undefined {
+  #startMixes(): Mix[] | undefined {
     const awaited = [...this.#speakers]
-      .filter(([, speaker]) => speaker.isAwaited)
+      .filter(([id, speaker]) => speaker.isAwaited && !this.#leaving.has(id))
       .map(([id]) => id);
     const mixes = [...this.#mixes.values()];
     const isWaiting = (mix: Mix) => !mix.hasStarted && awaited.some((id) => mix.hears(id));
     if (mixes.length > 0 && mixes.every(isWaiting)) return undefined;
-    const started: [Mix, boolean][] = [];
+    const started: Mix[] = [];
     for (const mix of mixes) {
-      const isNew = !mix.hasStarted;
       if (isWaiting(mix)) continue;
-      if (isNew) {
+      if (!mix.hasStarted) {
         const previousOf = (id: SpeakerId) => this.#speakers.get(id)?.previous;
         const silence = new Float32Array(FRAME_SAMPLES);
         const sum = sumOf([...this.#speakers.keys()].map(previousOf), silence);
         mix.start(sum ?? silence, previousOf);
       }
-      started.push([mix, isNew]);
+      started.push(mix);
     }
     return started;
   }
