@@ -223,6 +223,7 @@ async function openParts(
   let isClosing = false;
   const close = () => {
     isClosing = true;
+    pool.letEnd();
     sessions.drain();
     return opened.disposeAsync();
   };

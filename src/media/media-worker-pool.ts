@@ -14,6 +14,7 @@ export class MediaWorkerPool {
   readonly #settings: MediaSettings;
   readonly #log: FastifyBaseLogger;
   readonly #slots: MediaWorkerSlot[];
+  #mayEnd = false;
 
   private constructor(settings: MediaSettings, log: FastifyBaseLogger) {
     this.#settings = settings;
@@ -69,13 +70,21 @@ export class MediaWorkerPool {
           chooseOther: (taken) => this.#choose(taken),
           maxConsumers: this.#settings.routerMaxConsumers,
           log: this.#log,
-          onLost,
+          onLost: () => {
+            if (!this.#mayEnd) onLost();
+          },
         });
       } catch (fault) {
         // It hung, or died, after it had been chosen.
         if (!worker.isLost) throw fault;
       }
     }
+  }
+
+  /** From now on media workers that end are neither replaced nor missed: all is about to end. */
+  letEnd(): void {
+    this.#mayEnd = true;
+    for (const slot of this.#slots) slot.letEnd();
   }
 
   /** Resolves when the processes have gone. */

@@ -72,9 +72,15 @@ export class MediaWorkerSlot {
     };
   }
 
+  /** From now on a media worker that ends is not replaced. */
+  letEnd(): void {
+    this.#closing.abort();
+    this.#worker?.letEnd();
+  }
+
   /** Resolves when the process has gone. */
   async close(): Promise<void> {
-    this.#closing.abort();
+    this.letEnd();
     await this.#worker?.close();
     await this.#kept;
   }

@@ -51,6 +51,7 @@ export class MediaWorker {
   #kernelCpuMs = 0;
   #routers = 0;
   #consumers = 0;
+  #mayEnd = false;
 
   private constructor(worker: Worker, index: number, rtcPort: number, log: FastifyBaseLogger) {
     this.index = index;
@@ -61,7 +62,10 @@ export class MediaWorker {
     this.gone = new Promise((resolve) => worker.once('subprocessclose', resolve));
     const probe = setInterval(() => this.#probe(), PROBE_EVERY_MS);
     worker.observer.once('close', () => clearInterval(probe));
-    worker.once('died', (fault) => this.#log.error({ err: fault }, 'media worker died'));
+    worker.once('died', (fault) => {
+      // A Ctrl-C in a terminal ends all processes at once.
+      if (!this.#mayEnd) this.#log.error({ err: fault }, 'media worker died');
+    });
   }
 
   /**
@@ -142,8 +146,14 @@ export class MediaWorker {
     }
   }
 
+  /** From now on it is no fault if it ends. */
+  letEnd(): void {
+    this.#mayEnd = true;
+  }
+
   /** Ends it; resolves when its process has gone. */
   async close(): Promise<void> {
+    this.letEnd();
     this.#worker.close();
     const waiting = new AbortController();
     const patience = delay(MAX_CLOSING_MS, 'hangs', { signal: waiting.signal }).catch(() => 'gone');

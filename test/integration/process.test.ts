@@ -45,6 +45,21 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
   },
 );
 
+test('Ctrl-C, which a terminal sends to all processes in the foreground: it ends as quietly as by SIGINT', async () => {
+  const gateway = await GatewayProcess.start({ MEDIA_WORKERS: '2' }, undefined, ['setsid']);
+  started.push(gateway);
+  const { url, api_key: apiKey } = await gateway.ready();
+  const client = await connect(url, apiKey);
+  await client.next('joined');
+  const children = await gateway.descendantPids();
+  process.kill(-gateway.child.pid!, 'SIGINT');
+  expect(await client.closed).toBe(1012);
+  expect(await gateway.exited).toBe(0);
+  await untilEnded(children);
+  const faults = gateway.output.split('\n').filter((line) => /"level":[4-6]0/.test(line));
+  expect(faults).toEqual([]);
+});
+
 test('SIGKILL: its media workers and its Redis end too; the next start has the same account', async () => {
   const gateway = await start();
   const before = await gateway.ready();
