@@ -1,18 +1,22 @@
-import type { WebSocket } from 'ws';
-
 const SILENCE_IS_DEATH_MS = 30_000;
+/** Who sends, but leaves a ping unanswered for so long, does not read: what he is sent waits in his machine, where it cannot be seen. */
+const UNREAD_IS_SLOW_MS = 5000;
+
+/** A WebSocket, as far as pings go. */
+type Pinged = { on(event: 'ping' | 'pong', listener: () => void): unknown; ping(): void };
 
 /** Whether a client lives: any frame counts as life, and it is pinged so that there are some. */
 export class Heartbeat {
-  readonly #socket: WebSocket;
+  readonly #socket: Pinged;
   readonly #everyMs: number;
   #heardAtMs = performance.now();
   #pingedAtMs: number;
-  #isPinged = false;
+  /** When the oldest ping went out that has no answer. */
+  #unansweredSinceMs: number | undefined;
   #rttMs: number | undefined;
 
   /** @param everyMs how often it is pinged */
-  constructor(socket: WebSocket, everyMs: number) {
+  constructor(socket: Pinged, everyMs: number) {
     this.#socket = socket;
     this.#everyMs = everyMs;
     // Clients that came at once are not pinged at once, but each in half that time: what is told every so often tells the rtt.
@@ -20,8 +24,8 @@ export class Heartbeat {
     socket.on('ping', () => this.heard());
     socket.on('pong', () => {
       const nowMs = this.heard();
-      if (this.#isPinged) this.#rttMs = nowMs - this.#pingedAtMs;
-      this.#isPinged = false;
+      if (this.#unansweredSinceMs !== undefined) this.#rttMs = nowMs - this.#unansweredSinceMs;
+      this.#unansweredSinceMs = undefined;
     });
   }
 
@@ -38,15 +42,18 @@ export class Heartbeat {
 
   /**
    * Pings when it is time to.
-   * @returns false if nothing was heard for 30 s
+   * @returns `silent` if nothing was heard for 30 s; `unread` if the client, which has answered pings before, has sent things
+   *   for 5 s but no answer
    */
-  beat(nowMs: number): boolean {
-    if (nowMs - this.#heardAtMs >= SILENCE_IS_DEATH_MS) return false;
+  beat(nowMs: number): 'alive' | 'silent' | 'unread' {
+    if (nowMs - this.#heardAtMs >= SILENCE_IS_DEATH_MS) return 'silent';
+    const unansweredSinceMs = this.#rttMs === undefined ? undefined : this.#unansweredSinceMs;
+    if (this.#heardAtMs - (unansweredSinceMs ?? Infinity) >= UNREAD_IS_SLOW_MS) return 'unread';
     if (nowMs - this.#pingedAtMs >= this.#everyMs) {
       this.#pingedAtMs = nowMs;
-      this.#isPinged = true;
+      this.#unansweredSinceMs ??= nowMs;
       this.#socket.ping();
     }
-    return true;
+    return 'alive';
   }
 }

@@ -10,8 +10,6 @@ const MAX_UNSENT_AUDIO_MS = 250;
 const SLOW_AFTER_MS = 5000;
 /** Text is never dropped; a client that leaves this much of it unread is as good as gone. */
 const MAX_UNSENT_BYTES = 1 << 20;
-/** Share of a frame's size in the running mean. */
-const SMOOTHING = 0.1;
 
 /** The way out to one client: keeps what waits in its socket small by dropping audio, never text, and counts the drops. */
 export class SendQueue {
@@ -19,7 +17,7 @@ export class SendQueue {
   readonly #stream: Writable;
   readonly #onSlow: () => void;
   readonly #now: () => number;
-  #meanFrameBytes = 0;
+  readonly #unsent = new UnsentAudio();
   #droppingSinceMs: number | undefined;
   #isSlow = false;
   droppedFrames = 0;
@@ -42,27 +40,32 @@ export class SendQueue {
 
   /** How much audio waits in the socket. */
   get unsentMs(): number {
-    const unsentBytes = this.#socket.bufferedAmount;
-    return unsentBytes === 0 ? 0 : (unsentBytes / this.#meanFrameBytes) * FRAME_MS;
+    return this.#unsent.durationMs(this.#socket.bufferedAmount);
   }
 
   sendText(text: string): void {
-    if (this.#isSlow || this.#socket.bufferedAmount <= MAX_UNSENT_BYTES) this.#socket.send(text);
-    else this.#giveUp();
+    if (this.#isSlow || this.#socket.bufferedAmount <= MAX_UNSENT_BYTES) {
+      this.#unsent.addOther(Buffer.byteLength(text));
+      this.#socket.send(text);
+    } else {
+      this.#giveUp();
+    }
   }
 
-  /** Sends one frame of 20 ms, or drops it. The hot path: runs for every frame to every client. */
+  /** Sends one frame, or drops it. The hot path: runs for every frame to every client. */
   sendAudio(frame: Buffer): void {
+    const nowMs = this.#now();
     if (this.unsentMs > MAX_UNSENT_AUDIO_MS) {
-      this.#drop(this.#now());
+      this.#drop(nowMs);
       return;
     }
     this.#droppingSinceMs = undefined;
     // What ws sends goes out at once, so that this comes behind it; and nothing may follow a close.
     if (this.#socket.readyState !== this.#socket.OPEN) return;
     counts.framesOut += 1;
-    this.#meanFrameBytes += (frame.length - this.#meanFrameBytes) * SMOOTHING;
-    this.#stream.write(binaryFrame(frame));
+    const bytes = binaryFrame(frame);
+    this.#unsent.add(bytes.length, nowMs);
+    this.#stream.write(bytes);
   }
 
   #drop(nowMs: number): void {
@@ -77,5 +80,32 @@ export class SendQueue {
     if (this.#isSlow) return;
     this.#isSlow = true;
     this.#onSlow();
+  }
+}
+
+/** The frames that a socket has not sent yet: the time from the oldest of them to the newest, however many make up a moment. */
+class UnsentAudio {
+  readonly #frames: { endsAtBytes: number; atMs: number }[] = [];
+  #writtenBytes = 0;
+
+  /** @param unsentBytes what the socket holds of all that was written */
+  durationMs(unsentBytes: number): number {
+    if (unsentBytes === 0) this.#frames.length = 0;
+    const sentBytes = this.#writtenBytes - unsentBytes;
+    while (this.#frames.length > 0 && this.#frames[0]!.endsAtBytes <= sentBytes) {
+      this.#frames.shift();
+    }
+    const [oldest] = this.#frames;
+    return oldest ? this.#frames.at(-1)!.atMs - oldest.atMs + FRAME_MS : 0;
+  }
+
+  add(bytes: number, atMs: number): void {
+    this.addOther(bytes);
+    this.#frames.push({ endsAtBytes: this.#writtenBytes, atMs });
+  }
+
+  /** What is no audio goes the same way. */
+  addOther(bytes: number): void {
+    this.#writtenBytes += bytes;
   }
 }

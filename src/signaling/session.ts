@@ -102,9 +102,7 @@ export class Session implements PeerOutlet {
     this.#socket = socket;
     this.#parts = parts;
     this.#wayOut = parts.wayOut;
-    this.#sendQueue = new SendQueue(socket, parts.stream, () =>
-      this.fail(new PartylineError('slow_consumer', 'The client has not read for 5 seconds.')),
-    );
+    this.#sendQueue = new SendQueue(socket, parts.stream, () => this.fail(slowConsumer()));
     this.#audio = new ClientAudio(parts.audio, parts.codecs, this);
     this.#presence = new Presence(this, this.#audio, parts);
     this.#heartbeat = new Heartbeat(socket, parts.wantsStats ? STATS_EVERY_MS : HEARTBEAT_MS);
@@ -223,11 +221,14 @@ export class Session implements PeerOutlet {
 
   /** Pings when it is time to, tells how the audio fares, and gives up on a client that has been silent for 30 s. */
   beat(nowMs: number): void {
-    if (!this.#heartbeat.beat(nowMs)) {
+    const life = this.#heartbeat.beat(nowMs);
+    if (life === 'silent') {
       this.fail(new PartylineError('heartbeat_timeout', 'Nothing was heard for 30 seconds.'));
       this.#socket.terminate();
-      return;
+    } else if (life === 'unread') {
+      this.fail(slowConsumer());
     }
+    if (life !== 'alive') return;
     const isDue = nowMs - this.#statsAtMs >= STATS_EVERY_MS;
     if (this.#parts.wantsStats && isDue) this.#sendStats(nowMs);
   }
@@ -401,3 +402,6 @@ export class Session implements PeerOutlet {
     return kept;
   }
 }
+
+const slowConsumer = () =>
+  new PartylineError('slow_consumer', 'The client has not read for 5 seconds.');

@@ -125,6 +125,25 @@ test('a client that does not read loses frames, then its place; the others hear 
   await eventually('every frame', () => bob.frames.length === tone.length);
 }, 40_000);
 
+test('a client that goes on sending Opus, but does not read: it loses its place, though the kernel takes all that it is sent', async () => {
+  const gateway = await openGateway();
+  const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
+  const slow = await enter(gateway, 'slow', { stats: 'true' });
+  const roundTrip = () =>
+    slow.messages.find((message) => message.type === 'stats' && message.rtt_ms !== undefined);
+  await slow.until('round trip', roundTrip, 12_000);
+  slow.stopReading();
+  const tone = await opusTone(1000, 0.5, 13_000);
+  const silence = await opusTone(1000, 0, 13_000);
+  const playing = Promise.all([play(alice, tone), play(slow, silence)]);
+  expect(await bob.next('peer_left', 0, 13_000)).toMatchObject({
+    peer: 'slow',
+    reason: 'slow_consumer',
+  });
+  await playing;
+  await eventually('every frame', () => bob.frames.length === tone.length);
+}, 40_000);
+
 test('a burst far ahead of real time is cut to 200 ms, and what follows is heard', async () => {
   const gateway = await openGateway();
   const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];

@@ -1,9 +1,10 @@
 import { EventEmitter } from 'node:events';
 import type { Writable } from 'node:stream';
-import { describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { WebSocket } from 'ws';
 import { binaryFrame } from '../../src/signaling/binary-frame.ts';
 import { BadMessageBudget } from '../../src/signaling/bad-message-budget.ts';
+import { Heartbeat } from '../../src/signaling/heartbeat.ts';
 import { parseClientMessage } from '../../src/protocol/messages.ts';
 import { checkName } from '../../src/signaling/names.ts';
 import { SendQueue } from '../../src/signaling/send-queue.ts';
@@ -98,6 +99,59 @@ describe('binaryFrame()', () => {
   });
 });
 
+describe('Heartbeat', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }));
+  afterEach(() => void vi.useRealTimers());
+
+  /** A client that is pinged every 5 s, and is looked at every second. */
+  const open = () => {
+    const socket = Object.assign(new EventEmitter(), { ping: vi.fn<() => void>() });
+    const heartbeat = new Heartbeat(socket, 5000);
+    const lives = (seconds: number, client: { sends?: boolean; answers?: boolean }) => {
+      const told: string[] = [];
+      for (let i = 0; i < seconds; i += 1) {
+        vi.advanceTimersByTime(1000);
+        if (client.sends) heartbeat.heard();
+        const pings = socket.ping.mock.calls.length;
+        told.push(heartbeat.beat(performance.now()));
+        if (client.answers && socket.ping.mock.calls.length > pings) {
+          vi.advanceTimersByTime(40);
+          socket.emit('pong');
+        }
+      }
+      return told;
+    };
+    return { heartbeat, lives };
+  };
+
+  test('beat() of a client that answers: alive, with its round trip', () => {
+    const { heartbeat, lives } = open();
+    expect(new Set(lives(60, { answers: true }))).toEqual(new Set(['alive']));
+    expect(heartbeat.rttMs).toBeCloseTo(40);
+  });
+
+  test('beat() of a client that sends, but answers no more: unread, within 11 s', () => {
+    const { lives } = open();
+    lives(10, { sends: true, answers: true });
+    const told = lives(12, { sends: true });
+    expect(told.indexOf('unread')).toBeGreaterThanOrEqual(5);
+    expect(told.indexOf('unread')).toBeLessThanOrEqual(11);
+  });
+
+  test('beat() of a client that sends, and has never answered: alive', () => {
+    const { lives } = open();
+    expect(new Set(lives(60, { sends: true }))).toEqual(new Set(['alive']));
+  });
+
+  test('beat() of a client of whom nothing is heard: silent after 30 s', () => {
+    const { lives } = open();
+    lives(10, { answers: true });
+    const told = lives(36, {});
+    expect(new Set(told.slice(0, 24))).toEqual(new Set(['alive']));
+    expect(told.at(-1)).toBe('silent');
+  });
+});
+
 describe('SendQueue', () => {
   /** A socket that takes `readsBytes` of what it is sent, and holds the rest. */
   class FakeSocket extends EventEmitter {
@@ -163,6 +217,33 @@ describe('SendQueue', () => {
     expect(slow()).toBe(0);
     for (let i = 270; i < 400; i += 1) sendAt(i * 20);
     expect(slow()).toBe(1);
+  });
+
+  test.each([
+    ['eight talkers, each apart', 8, 20],
+    ['packets of 120 ms', 1, 120],
+  ])('sendAudio() of %s: holds as much time of it', (_, perMoment, everyMs) => {
+    const { socket, queue, sendAt } = open();
+    for (let atMs = 0; atMs < 1000; atMs += everyMs) {
+      for (let i = 0; i < perMoment; i += 1) sendAt(atMs);
+    }
+    const heldMs = (socket.sent.length / perMoment) * everyMs;
+    expect(heldMs).toBeGreaterThanOrEqual(240);
+    expect(heldMs).toBeLessThanOrEqual(250 + 1.5 * everyMs);
+    expect(Math.round(queue.unsentMs)).toBeGreaterThan(250);
+  });
+
+  test('sendAudio() of what a client reads late, but reads: all of it, and no more waits than it has not read', () => {
+    const { socket, queue, sendAt, slow } = open();
+    for (let i = 0; i < 500; i += 1) {
+      sendAt(i * 20);
+      if (i % 25 === 0) queue.sendText('x'.repeat(300));
+      // It is 200 ms behind.
+      const unread = socket.sent.slice(-10);
+      socket.bufferedAmount = unread.reduce((sum, { length }) => sum + length, 0);
+      expect(queue.unsentMs).toBeLessThanOrEqual(200);
+    }
+    expect([queue.droppedFrames, slow()]).toEqual([0, 0]);
   });
 
   test('sendAudio() goes on where the client reads again', () => {
