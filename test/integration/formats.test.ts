@@ -167,19 +167,46 @@ test('a declared format that the bytes contradict: format_mismatch says what the
   });
 });
 
-test('digital silence first: answered by a guess, and found out when the sound begins', async () => {
-  const legacy = await enter('legacy', { audio: 'auto' });
-  const bob = await enter('bob');
-  const format = { codec: 'pcm_f32le', rateHz: 16_000, channels: 1 } as const;
-  await play(legacy, Array<Buffer>(40).fill(Buffer.alloc(1280)));
-  await legacy.next('audio_detected');
-  const from = legacy.messages.length;
-  await play(legacy, sampleTone(format, TONE_HZ, AMPLITUDE, 1600));
-  expect(await legacy.next('audio_detected', from)).toMatchObject({
-    in: formatAudioFormat(format),
+describe('digital silence first', () => {
+  test('at a pace usual for 16 bits: answered by that guess, and found out when the sound begins', async () => {
+    const [legacy, bob] = [await enter('legacy', { audio: 'auto' }), await enter('bob')];
+    const format = { codec: 'pcm_f32le', rateHz: 24_000, channels: 1 } as const;
+    await play(legacy, Array<Buffer>(40).fill(Buffer.alloc(1920)));
+    expect(await legacy.next('audio_detected')).toMatchObject({
+      in: 'pcm_s16le;rate=48000;channels=1',
+    });
+    const from = legacy.messages.length;
+    await play(legacy, sampleTone(format, TONE_HZ, AMPLITUDE, 1600));
+    expect(await legacy.next('audio_detected', from)).toMatchObject({
+      in: formatAudioFormat(format),
+    });
+    expect(peakHz(settled(await decodeOpus(bob.frames)))).toBe(TONE_HZ);
   });
-  const heard = settled(await decodeOpus(bob.frames));
-  expect(peakHz(heard)).toBe(TONE_HZ);
+
+  test.each([
+    { codec: 'pcm_f32le', rateHz: 48_000, channels: 1 },
+    { codec: 'pcm_s16le', rateHz: 48_000, channels: 2 },
+  ] as const)(
+    'that may be of either width (%j): hears nothing, which might be noise to it, until the sound begins',
+    async (format) => {
+      const [legacy, bob] = [await enter('legacy', { audio: 'auto' }), await enter('bob')];
+      const silence = Array<Buffer>(150).fill(Buffer.alloc(3840));
+      await Promise.all([
+        play(legacy, silence),
+        play(bob, await opusTone(TONE_HZ, AMPLITUDE, 3000)),
+      ]);
+      expect(legacy.frames).toEqual([]);
+      await Promise.all([
+        play(legacy, sampleTone(format, 1000, AMPLITUDE, 1600)),
+        play(bob, await opusTone(TONE_HZ, AMPLITUDE, 1600)),
+      ]);
+      expect(await legacy.next('audio_detected')).toMatchObject({ in: formatAudioFormat(format) });
+      const sound = await joinSamples(format, legacy.frames);
+      expect(sound.length / 48).toBeGreaterThan(500);
+      expect(peakHz(sound.subarray(-19_200))).toBe(TONE_HZ);
+      expect(Math.max(...sound)).toBeLessThan(1.2 * AMPLITUDE);
+    },
+  );
 });
 
 describe('configure', () => {

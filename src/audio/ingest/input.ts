@@ -22,12 +22,12 @@ export type AudioInputEvents = {
 const MAX_DOUBT_MS = 2000;
 
 /**
- * `detecting`: what comes is held; `silent`: a guess, because nothing but digital silence came; `opening`: the format is
+ * `detecting`: what comes is held; `silent`: a guess, or not even that, because nothing but digital silence came; `opening`: the format is
  * known, and what comes is held for a moment; `open`: it flows, and is looked at again now and then.
  */
 type State =
   | { name: 'detecting'; detector: FormatDetector }
-  | { name: 'silent'; format: InputFormat }
+  | { name: 'silent'; format: InputFormat | undefined; lastAtMs: number }
   | { name: 'opening'; format: InputFormat; held: Arrival[] }
   | { name: 'open'; format: InputFormat; ingest: Ingest; check: FormatCheck }
   | { name: 'closed' };
@@ -57,9 +57,14 @@ export class AudioInput {
 
   /** True while a client sends what nobody can tell yet, nor so what it understands. */
   isInDoubt(nowMs: number): boolean {
-    const last =
-      this.#state.name === 'detecting' ? this.#state.detector.arrivals.at(-1) : undefined;
-    return last !== undefined && nowMs - last.atMs < MAX_DOUBT_MS;
+    const lastAtMs = this.#lastDoubtfulAtMs;
+    return lastAtMs !== undefined && nowMs - lastAtMs < MAX_DOUBT_MS;
+  }
+
+  get #lastDoubtfulAtMs(): number | undefined {
+    const state = this.#state;
+    if (state.name === 'detecting') return state.detector.arrivals.at(-1)?.atMs;
+    return state.name === 'silent' && !state.format ? state.lastAtMs : undefined;
   }
 
   /** Takes one message of at least one byte. */
@@ -74,6 +79,7 @@ export class AudioInput {
         break;
       case 'silent':
         // Silence needs no sending; the first sound shows whether the guess was right.
+        state.lastAtMs = nowMs;
         if (isDigitalSilence(message)) break;
         this.#detect(new FormatDetector(), message, nowMs);
         break;
@@ -102,10 +108,13 @@ export class AudioInput {
     this.#state = { name: 'detecting', detector };
     const detection = detector.push(message, nowMs);
     if (!detection) return;
-    const { format } = detection;
-    if (detector.isSilentSoFar) this.#state = { name: 'silent', format };
-    else this.#open(format, detector.arrivals);
-    this.#events.onDetected(format);
+    if (!detector.isSilentSoFar) {
+      this.#open(detection.format, detector.arrivals);
+    } else {
+      const format = detector.isOfEitherWidth ? undefined : detection.format;
+      this.#state = { name: 'silent', format, lastAtMs: nowMs };
+    }
+    if (this.format) this.#events.onDetected(this.format);
   }
 
   #open(format: InputFormat, held: Arrival[]): void {

@@ -2,7 +2,7 @@ import { type AudioFormat, containerOf, type InputFormat, type SampleCodec } fro
 import { opusPacketSamples } from '../../opus-packet.ts';
 import { BYTES_PER_SAMPLE } from '../../samples.ts';
 import { readAsSamples, type Reading } from './code-length.ts';
-import { isDigitalSilence } from './silence.ts';
+import { isDigitalSilence, isOfEitherWidth } from './silence.ts';
 
 /** One binary message, and when it came. */
 export type Arrival = { message: Buffer; atMs: number };
@@ -44,6 +44,12 @@ export class FormatDetector {
     return this.#isSilent;
   }
 
+  /** True if what is detected is a guess that might do harm. */
+  get isOfEitherWidth(): boolean {
+    const { message } = this.arrivals[0]!;
+    return this.#isSilent && isOfEitherWidth(message, bytesPerMsOf(this.arrivals));
+  }
+
   /**
    * Takes one message.
    * @returns the format as soon as it is beyond doubt, and at the latest when half a second of audio has come
@@ -74,9 +80,7 @@ type Explanation = { format: AudioFormat; bits: number };
 /** Weighs the formats for two messages or more; undefined if nothing explains them. */
 function detectFormat(arrivals: Arrival[]): Detection | undefined {
   const opusBits = explainAsOpus(arrivals);
-  const elapsedMs = arrivals.at(-1)!.atMs - arrivals[0]!.atMs;
-  const pacedBytes = sum(arrivals.slice(1).map(({ message }) => message.length));
-  const isTooSlow = (pacedBytes * 1000) / elapsedMs < LEAST_SAMPLE_BYTES_PER_S;
+  const isTooSlow = bytesPerMsOf(arrivals) * 1000 < LEAST_SAMPLE_BYTES_PER_S;
   const explanations: Explanation[] = [];
   if (opusBits !== undefined) explanations.push({ format: { codec: 'opus' }, bits: opusBits });
   if (opusBits === undefined || !isTooSlow) explanations.push(...explainAsSamples(arrivals));
@@ -113,8 +117,7 @@ function explainAsSamples(arrivals: Arrival[]): Explanation[] {
   const bytes = Buffer.concat(messages.filter((message) => !isDigitalSilence(message)));
   const readings = bytes.length > 0 ? readAsSamples(bytes) : readSilence(messages);
   const elapsedMs = arrivals.at(-1)!.atMs - arrivals[0]!.atMs;
-  const totalBytes = sum(messages.map(({ length }) => length));
-  const bytesPerMs = (totalBytes - messages[0]!.length) / elapsedMs;
+  const bytesPerMs = bytesPerMsOf(arrivals);
   return readings.flatMap(({ codec, channels, bitsPerByte }) =>
     ratesOf(codec).map((rateHz) => {
       const frameBytes = BYTES_PER_SAMPLE[codec] * channels;
@@ -174,4 +177,8 @@ function readSilence(messages: Buffer[]): Reading[] {
   return [{ codec: 'pcm_s16le', channels: 1, bitsPerByte: 0 }];
 }
 
-const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
+/** The pace of two messages or more: what came after the first, in the time since. */
+function bytesPerMsOf(arrivals: Arrival[]): number {
+  const bytes = arrivals.slice(1).reduce((total, { message }) => total + message.length, 0);
+  return bytes / (arrivals.at(-1)!.atMs - arrivals[0]!.atMs);
+}
