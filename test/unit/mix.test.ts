@@ -44,3 +44,35 @@ test('a format that is heard no more before its first frame is let go of', async
   expect(usedAfterClose).toEqual([]);
   mix.close();
 });
+
+test('an encoder that does not open: told, and another is opened by the next plan', async () => {
+  const codecs = await loadCodecs({ bitrateBps: 32_000, complexity: 5 });
+  let isOut = true;
+  const createEncoder: typeof codecs.opus.createEncoder = async (rateHz) => {
+    if (isOut) throw new Error('out of memory');
+    return codecs.opus.createEncoder(rateHz);
+  };
+  const faults: unknown[] = [];
+  const opus = { ...codecs.opus, createEncoder };
+  const mix = new Mix({ ...codecs, opus }, (fault) => faults.push(fault));
+  const planned = { name: 'all', without: [], gains: [], gainsBefore: [], formats: ['opus'] };
+  const frame = new Float32Array(FRAME_SAMPLES).fill(0.1);
+  const heard: Buffer[] = [];
+  const deliver = async () => {
+    await new Promise(setImmediate);
+    mix.deliver(frame, [1], () => frame, {
+      mixed: (_name, _format, packet) => heard.push(packet),
+      passed: () => {},
+      concealed: () => {},
+    });
+  };
+  mix.plan(planned);
+  mix.start(frame, () => frame);
+  await deliver();
+  expect([faults.length, heard.length]).toEqual([1, 0]);
+  isOut = false;
+  mix.plan(planned);
+  await deliver();
+  expect([faults.length, heard.length]).toEqual([1, 1]);
+  mix.close();
+});

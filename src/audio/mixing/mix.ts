@@ -59,12 +59,7 @@ export class Mix {
     this.#planned = planned;
     this.#levels = levelsOf(planned);
     if (this.hasStarted) this.#settle();
-    for (const [name, output] of this.#outputs) {
-      if (planned.formats.includes(name)) continue;
-      this.#outputs.delete(name);
-      this.#new.delete(output);
-      output.close();
-    }
+    for (const name of this.#outputs.keys()) if (!planned.formats.includes(name)) this.#drop(name);
     for (const name of planned.formats) {
       if (this.#outputs.has(name)) continue;
       const format = parseAudioFormat(name);
@@ -121,6 +116,14 @@ export class Mix {
     for (const level of this.#levels) level.before = level.gain;
   }
 
+  #drop(name: string): void {
+    const output = this.#outputs.get(name);
+    if (!output) return;
+    this.#outputs.delete(name);
+    this.#new.delete(output);
+    output.close();
+  }
+
   #openSamples(name: string, { codec, rateHz, channels }: SampleFormat): Output {
     const resampler =
       rateHz === SAMPLE_RATE_HZ ? undefined : this.#codecs.openResampler(SAMPLE_RATE_HZ, rateHz);
@@ -142,7 +145,11 @@ export class Mix {
       if (isClosed) opened.close();
       else encoder = opened;
     };
-    open().catch(this.#onFault);
+    open().catch((fault: unknown) => {
+      this.#onFault(fault);
+      // The next plan opens another.
+      if (!isClosed) this.#drop(name);
+    });
     return {
       name,
       write: (frame) => encoder?.encode(frame),
