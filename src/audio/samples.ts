@@ -1,16 +1,22 @@
-import type { SampleCodec } from './format.ts';
+import type { SampleCodec, SampleFormat } from './format.ts';
 import { encodeG711, G711_VALUES } from './g711.ts';
 
 /** Samples are -1…1 in Float32Array inside the gateway; on the wire they are bytes of one of four codecs. */
 
 const FULL_SCALE = 32768;
 
-export const BYTES_PER_SAMPLE: Record<SampleCodec, number> = {
+const BYTES_PER_SAMPLE: Record<SampleCodec, number> = {
   pcm_s16le: 2,
   pcm_f32le: 4,
   pcmu: 1,
   pcma: 1,
 };
+
+/** What one sample of all channels takes. */
+export const frameBytesOf = ({
+  codec,
+  channels,
+}: Pick<SampleFormat, 'codec' | 'channels'>): number => BYTES_PER_SAMPLE[codec] * channels;
 
 /** Reads whole samples; `bytes.length` is a multiple of what one takes. What is no number becomes silence. */
 export function readSamples(bytes: Buffer, codec: SampleCodec): Float32Array {

@@ -1,8 +1,24 @@
-import { beforeAll, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
-import { type DeclaredFormat, parseDeclaredFormat } from '../../src/audio/format.ts';
+import {
+  type DeclaredFormat,
+  formatAudioFormat,
+  parseDeclaredFormat,
+  type SampleFormat,
+} from '../../src/audio/format.ts';
 import { AudioInput } from '../../src/audio/ingest/input.ts';
-import { amplitudeOf, decodeOpus, opusTone, pcmTone, peakHz, toDb } from '../support/sound.ts';
+import { frameBytesOf } from '../../src/audio/samples.ts';
+import { arrivalsOf } from '../support/corpus.ts';
+import { findGlitches } from '../support/glitches.ts';
+import {
+  amplitudeOf,
+  decodeOpus,
+  opusTone,
+  pcmTone,
+  peakHz,
+  sampleTone,
+  toDb,
+} from '../support/sound.ts';
 
 let codecs: Codecs;
 beforeAll(async () => {
@@ -15,7 +31,7 @@ function openInput(declared: DeclaredFormat) {
   const detected: string[] = [];
   const faults: unknown[] = [];
   const input = new AudioInput(declared, codecs, (packet) => packets.push(packet), {
-    onDetected: ({ codec }) => detected.push(codec),
+    onDetected: (format) => detected.push(formatAudioFormat(format)),
     onMismatch: (observed) => faults.push(observed),
     onFault: (fault) => faults.push(fault),
   });
@@ -68,4 +84,58 @@ test('skip() of messages of a container: it is read on, because it can only be r
   expect(input.format).toEqual({ codec: 'ogg_opus' });
   expect(faults).toEqual([]);
   input.close();
+});
+
+describe('messages that cut samples in two', () => {
+  const FORMATS: SampleFormat[] = [
+    { codec: 'pcm_s16le', rateHz: 12_000, channels: 2 },
+    { codec: 'pcm_f32le', rateHz: 24_000, channels: 1 },
+    { codec: 'pcm_f32le', rateHz: 48_000, channels: 1 },
+  ];
+
+  /** Sends `bytes` at their pace, in messages of about 20 ms and odd length. */
+  async function sendOddly(input: AudioInput, format: SampleFormat, bytes: Buffer) {
+    const bytesPerMs = (frameBytesOf(format) * format.rateHz) / 1000;
+    const messageBytes = Math.round(bytesPerMs * 20) | 1;
+    for (let at = 0; at + messageBytes <= bytes.length; at += messageBytes) {
+      input.push(bytes.subarray(at, at + messageBytes), at / bytesPerMs);
+      await new Promise(setImmediate);
+    }
+  }
+
+  test.each(FORMATS)(
+    'of speech in %j, looked at again every 10 s: still what it is',
+    async (format) => {
+      const name = formatAudioFormat(format);
+      const sound: Buffer[] = [];
+      for (let seed = 1; seed <= 40; seed += 1) {
+        const arrivals = await arrivalsOf({ content: 'speech', format, messageMs: 20, seed });
+        sound.push(...arrivals.map(({ message }) => message));
+      }
+      for (const declared of ['auto', format] as const) {
+        const { input, detected, faults } = openInput(declared);
+        await sendOddly(input, format, Buffer.concat(sound));
+        expect(detected).toEqual(declared === 'auto' ? [name] : []);
+        expect(faults).toEqual([]);
+        input.close();
+      }
+    },
+  );
+
+  test.each(FORMATS)(
+    'of a tone in %j, after digital silence: heard, and not as noise',
+    async (format) => {
+      const { input, packets, faults } = openInput('auto');
+      const silence = Buffer.alloc((1200 * frameBytesOf(format) * format.rateHz) / 1000);
+      const tone = Buffer.concat(sampleTone(format, 1000, 0.5, 1600));
+      await sendOddly(input, format, Buffer.concat([silence, tone]));
+      await opened();
+      expect(faults).toEqual([]);
+      expect(input.format).toEqual(format);
+      const heard = await decodeOpus(packets);
+      expect(heard.length / 48).toBeGreaterThan(1400);
+      expect(Math.max(...heard.map(Math.abs))).toBeLessThan(0.6);
+      expect(findGlitches(heard.subarray(9600))).toEqual([]);
+    },
+  );
 });

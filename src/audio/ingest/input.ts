@@ -1,5 +1,5 @@
 import type { Codecs } from '../codecs.ts';
-import { type Arrival, FormatDetector, type Detection } from './detection/detector.ts';
+import { type Arrival, bytesToNext, FormatDetector, type Detection } from './detection/detector.ts';
 import { isDigitalSilence } from './detection/silence.ts';
 import {
   type DeclaredFormat,
@@ -7,6 +7,7 @@ import {
   type InputFormat,
   isContainer,
 } from '../format.ts';
+import { frameBytesOf } from '../samples.ts';
 import { createIngest, type Ingest, type OpusSink } from './ingest.ts';
 
 export type AudioInputEvents = {
@@ -28,9 +29,10 @@ const MAX_DOUBT_MS = 2000;
 type State =
   | { name: 'detecting'; detector: FormatDetector }
   | { name: 'silent'; format: InputFormat | undefined; lastAtMs: number }
-  | { name: 'opening'; format: InputFormat; held: Arrival[] }
-  | { name: 'open'; format: InputFormat; ingest: Ingest; check: FormatCheck }
+  | { name: 'opening'; format: InputFormat; held: Arrival[]; startsAtBytes: number }
+  | OpenState
   | { name: 'closed' };
+type OpenState = { name: 'open'; format: InputFormat; ingest: Ingest; check: FormatCheck };
 
 /** One peer's binary messages, whatever they are, on their way to its uplink. */
 export class AudioInput {
@@ -39,6 +41,7 @@ export class AudioInput {
   readonly #events: AudioInputEvents;
   readonly #isDeclared: boolean;
   #state: State;
+  #receivedBytes = 0;
 
   /** @param declared what the client says that it sends */
   constructor(declared: DeclaredFormat, codecs: Codecs, sink: OpusSink, events: AudioInputEvents) {
@@ -47,7 +50,7 @@ export class AudioInput {
     this.#events = events;
     this.#isDeclared = declared !== 'auto';
     this.#state = { name: 'detecting', detector: new FormatDetector() };
-    if (declared !== 'auto') this.#open(declared, []);
+    if (declared !== 'auto') this.#open(declared, [], 0);
   }
 
   /** What the client sends, as far as is known. */
@@ -70,9 +73,11 @@ export class AudioInput {
   /** Takes one message of at least one byte. */
   push(message: Buffer, nowMs: number): void {
     const state = this.#state;
+    const startsAtBytes = this.#receivedBytes;
+    this.#receivedBytes += message.length;
     switch (state.name) {
       case 'open':
-        this.#ingest(state, message, nowMs);
+        this.#ingest(state, message, nowMs, startsAtBytes);
         break;
       case 'opening':
         state.held.push({ message, atMs: nowMs });
@@ -81,12 +86,18 @@ export class AudioInput {
         // Silence needs no sending; the first sound shows whether the guess was right.
         state.lastAtMs = nowMs;
         if (isDigitalSilence(message)) break;
-        this.#detect(new FormatDetector(), message, nowMs);
+        this.#detect(new FormatDetector(startsAtBytes), message, nowMs);
         break;
-      case 'detecting':
+      case 'detecting': {
         // What came before a pause tells nothing of the pace of what comes after it.
-        this.#detect(this.isInDoubt(nowMs) ? state.detector : new FormatDetector(), message, nowMs);
+        const hasPaused = !this.isInDoubt(nowMs);
+        this.#detect(
+          hasPaused ? new FormatDetector(startsAtBytes) : state.detector,
+          message,
+          nowMs,
+        );
         break;
+      }
       case 'closed':
         break;
     }
@@ -95,8 +106,12 @@ export class AudioInput {
   /** Takes one message of at least one byte that nobody is to hear. */
   skip(message: Buffer, nowMs: number): void {
     const state = this.#state;
+    if (state.name !== 'open' && state.name !== 'silent') {
+      this.push(message, nowMs);
+      return;
+    }
+    this.#receivedBytes += message.length;
     if (state.name === 'open') state.ingest.skip(message, nowMs);
-    else if (state.name !== 'silent') this.push(message, nowMs);
   }
 
   close(): void {
@@ -109,7 +124,7 @@ export class AudioInput {
     const detection = detector.push(message, nowMs);
     if (!detection) return;
     if (!detector.isSilentSoFar) {
-      this.#open(detection.format, detector.arrivals);
+      this.#open(detection.format, detector.arrivals, detector.startsAtBytes);
     } else {
       const format = detector.isOfEitherWidth ? undefined : detection.format;
       this.#state = { name: 'silent', format, lastAtMs: nowMs };
@@ -117,9 +132,10 @@ export class AudioInput {
     if (this.format) this.#events.onDetected(this.format);
   }
 
-  #open(format: InputFormat, held: Arrival[]): void {
+  /** @param startsAtBytes so much came before what is held */
+  #open(format: InputFormat, held: Arrival[], startsAtBytes: number): void {
     if (this.#state.name === 'open') this.#state.ingest.close();
-    const opening: State = { name: 'opening', format, held };
+    const opening: State = { name: 'opening', format, held, startsAtBytes };
     this.#state = opening;
     this.#openIngest(opening).catch((fault: unknown) => {
       if (this.#state === opening) this.#events.onFault(fault);
@@ -127,24 +143,31 @@ export class AudioInput {
   }
 
   async #openIngest(opening: State & { name: 'opening' }): Promise<void> {
-    const { format, held } = opening;
+    const { format, held, startsAtBytes } = opening;
     const ingest = await createIngest(format, this.#codecs, this.#sink, this.#events.onFault);
     if (this.#state !== opening) {
       ingest.close();
       return;
     }
-    const open: State = { name: 'open', format, ingest, check: new FormatCheck(format) };
+    const open: OpenState = { name: 'open', format, ingest, check: new FormatCheck(format) };
     this.#state = open;
+    // What is held may begin in the middle of a sample.
+    const unitBytes = isContainer(format) || format.codec === 'opus' ? 1 : frameBytesOf(format);
+    const wholeFromBytes = startsAtBytes + bytesToNext(unitBytes, startsAtBytes);
+    let at = startsAtBytes;
     for (const { message, atMs } of held) {
-      if (this.#state === open) this.#ingest(open, message, atMs);
+      const whole = message.subarray(Math.max(0, wholeFromBytes - at));
+      at += message.length;
+      if (this.#state === open) this.#ingest(open, whole, atMs, at - whole.length);
     }
   }
 
-  #ingest(open: State & { name: 'open' }, message: Buffer, atMs: number): void {
-    const contradiction = open.check.push(message, atMs);
+  #ingest(open: OpenState, message: Buffer, atMs: number, startsAtBytes: number): void {
+    if (message.length === 0) return;
+    const contradiction = open.check.push(message, atMs, startsAtBytes);
     if (contradiction && this.#isDeclared) this.#events.onMismatch(contradiction);
     if (contradiction && !this.#isDeclared) {
-      this.#open(contradiction.format, [{ message, atMs }]);
+      this.#open(contradiction.format, [{ message, atMs }], startsAtBytes);
       this.#events.onDetected(contradiction.format);
       return;
     }
@@ -179,10 +202,10 @@ class FormatCheck {
   }
 
   /** @returns what the stream is instead, when that has become clear; once for each format that it turns into */
-  push(message: Buffer, nowMs: number): Detection | undefined {
+  push(message: Buffer, nowMs: number, startsAtBytes: number): Detection | undefined {
     if (!this.#detector) {
       if (nowMs < this.#nextAtMs) return undefined;
-      this.#detector = new FormatDetector();
+      this.#detector = new FormatDetector(startsAtBytes);
     }
     const detection = this.#detector.push(message, nowMs);
     if (!detection) return undefined;
@@ -196,7 +219,7 @@ class FormatCheck {
       this.#nextAtMs = nowMs + CHECK_EVERY_MS;
       return undefined;
     }
-    this.#detector = new FormatDetector();
+    this.#detector = new FormatDetector(startsAtBytes + message.length);
     this.#timesObserved = observed === this.#observed ? this.#timesObserved + 1 : 1;
     this.#observed = observed;
     if (this.#timesObserved < CONTRADICTIONS || observed === this.#reported) return undefined;

@@ -4,7 +4,7 @@ import type { Ingest, OpusSink } from './ingest.ts';
 import { levelDbov } from '../level.ts';
 import { OPUS_RATES_HZ, type OpusEncoder } from '../opus-codec.ts';
 import type { Resampler } from '../resampler.ts';
-import { BYTES_PER_SAMPLE, downmix, readSamples } from '../samples.ts';
+import { downmix, frameBytesOf, readSamples } from '../samples.ts';
 
 /** Samples in: cut into frames of 20 ms, whatever the lengths of the messages, and encoded at a rate that Opus takes. */
 export class SampleIngest implements Ingest {
@@ -64,9 +64,8 @@ export class SampleIngest implements Ingest {
 
   /** The bytes of whole samples, with what the last message left; the rest is kept. */
   #takeWhole(message: Buffer): Buffer {
-    const { codec, channels } = this.#format;
     const bytes = this.#rest.length > 0 ? Buffer.concat([this.#rest, message]) : message;
-    const wholeBytes = bytes.length - (bytes.length % (BYTES_PER_SAMPLE[codec] * channels));
+    const wholeBytes = bytes.length - (bytes.length % frameBytesOf(this.#format));
     this.#rest = Buffer.from(bytes.subarray(wholeBytes));
     return bytes.subarray(0, wholeBytes);
   }

@@ -1,6 +1,6 @@
 import { type AudioFormat, containerOf, type InputFormat, type SampleCodec } from '../../format.ts';
 import { opusPacketSamples } from '../../opus-packet.ts';
-import { BYTES_PER_SAMPLE } from '../../samples.ts';
+import { frameBytesOf } from '../../samples.ts';
 import { readAsSamples, type Reading } from './code-length.ts';
 import { isDigitalSilence, isOfEitherWidth } from './silence.ts';
 
@@ -27,6 +27,8 @@ const CLOCK_ERROR = 0.01;
 const EVIDENCE_PER_BIT = 0.1;
 /** Worse than any mismatch of rates can be. */
 const MAX_RATE_BITS = 300;
+/** In every format so many bytes are a whole number of samples of all channels. */
+const WHOLE_BYTES = 8;
 
 /**
  * Finds out what a sender sends, from the bytes and the pace at which they come. Pure: the caller says what time it is.
@@ -35,9 +37,15 @@ const MAX_RATE_BITS = 300;
 export class FormatDetector {
   /** All that came; for the caller to play once the format is known. */
   readonly arrivals: Arrival[] = [];
+  /** So much of what the sender sends came before that: messages may cut samples in two. */
+  readonly startsAtBytes: number;
   #bytes = 0;
   #weighedBytes = 0;
   #isSilent = true;
+
+  constructor(startsAtBytes = 0) {
+    this.startsAtBytes = startsAtBytes;
+  }
 
   /** True if nothing but digital silence came: what is detected then is a guess. */
   get isSilentSoFar(): boolean {
@@ -65,7 +73,7 @@ export class FormatDetector {
     const isLate = this.arrivals.length > 1 && elapsedMs + 2 * intervalMs > DEADLINE_MS;
     if (!isLate && !this.#isWorthWeighing()) return undefined;
     this.#weighedBytes = this.#bytes;
-    const detection = detectFormat(this.arrivals);
+    const detection = detectFormat(this.arrivals, this.startsAtBytes);
     return detection && (isLate || detection.confidence >= SURE) ? detection : undefined;
   }
 
@@ -78,12 +86,14 @@ export class FormatDetector {
 type Explanation = { format: AudioFormat; bits: number };
 
 /** Weighs the formats for two messages or more; undefined if nothing explains them. */
-function detectFormat(arrivals: Arrival[]): Detection | undefined {
+function detectFormat(arrivals: Arrival[], startsAtBytes: number): Detection | undefined {
   const opusBits = explainAsOpus(arrivals);
   const isTooSlow = bytesPerMsOf(arrivals) * 1000 < LEAST_SAMPLE_BYTES_PER_S;
   const explanations: Explanation[] = [];
   if (opusBits !== undefined) explanations.push({ format: { codec: 'opus' }, bits: opusBits });
-  if (opusBits === undefined || !isTooSlow) explanations.push(...explainAsSamples(arrivals));
+  if (opusBits === undefined || !isTooSlow) {
+    explanations.push(...explainAsSamples(arrivals, startsAtBytes));
+  }
   explanations.sort((a, b) => a.bits - b.bits);
   const [best, second] = explanations;
   if (!best) return undefined;
@@ -112,15 +122,20 @@ function explainAsOpus(arrivals: Arrival[]): number | undefined {
   return bits + Math.min(ahead > 1 ? 100 : 10, mismatchBits(ahead, elapsedMs));
 }
 
-function explainAsSamples(arrivals: Arrival[]): Explanation[] {
+function explainAsSamples(arrivals: Arrival[], startsAtBytes: number): Explanation[] {
   const messages = arrivals.map(({ message }) => message);
-  const bytes = Buffer.concat(messages.filter((message) => !isDigitalSilence(message)));
+  // What is left out must not shift what follows by part of a sample.
+  const sounding = messages.map((message) =>
+    isDigitalSilence(message) ? message.subarray(0, message.length % WHOLE_BYTES) : message,
+  );
+  const whole = Buffer.concat(sounding).subarray(bytesToNext(WHOLE_BYTES, startsAtBytes));
+  const bytes = fromFirstSound(whole);
   const readings = bytes.length > 0 ? readAsSamples(bytes) : readSilence(messages);
   const elapsedMs = arrivals.at(-1)!.atMs - arrivals[0]!.atMs;
   const bytesPerMs = bytesPerMsOf(arrivals);
   return readings.flatMap(({ codec, channels, bitsPerByte }) =>
     ratesOf(codec).map((rateHz) => {
-      const frameBytes = BYTES_PER_SAMPLE[codec] * channels;
+      const frameBytes = frameBytesOf({ codec, channels });
       const expectedBytesPerMs = (rateHz * frameBytes) / 1000;
       const rateBits = mismatchBits(bytesPerMs / expectedBytesPerMs, elapsedMs);
       return {
@@ -132,6 +147,12 @@ function explainAsSamples(arrivals: Arrival[]): Explanation[] {
       };
     }),
   );
+}
+
+/** Without the silence before it: where sound begins at once, what cannot be foretold of it is that beginning. */
+function fromFirstSound(bytes: Buffer): Buffer {
+  const silentBytes = bytes.findIndex((byte) => byte !== bytes[0]);
+  return bytes.subarray(silentBytes - (silentBytes % WHOLE_BYTES));
 }
 
 const ratesOf = (codec: SampleCodec) => (codec === 'pcmu' || codec === 'pcma' ? [8000] : RATES_HZ);
@@ -176,6 +197,10 @@ function readSilence(messages: Buffer[]): Reading[] {
   if (byte === 0xd5 || byte === 0x55) return [{ codec: 'pcma', channels: 1, bitsPerByte: 0 }];
   return [{ codec: 'pcm_s16le', channels: 1, bitsPerByte: 0 }];
 }
+
+/** How many bytes there are from a place in a stream to where the next unit of so many bytes begins. */
+export const bytesToNext = (unitBytes: number, startsAtBytes: number): number =>
+  (unitBytes - (startsAtBytes % unitBytes)) % unitBytes;
 
 /** The pace of two messages or more: what came after the first, in the time since. */
 function bytesPerMsOf(arrivals: Arrival[]): number {
