@@ -1,5 +1,5 @@
 import { Application, createEncoder } from 'libopus-wasm';
-import type { Arrival } from '../../src/audio/ingest/detection/detector.ts';
+import type { Arrival } from '../../src/audio/ingest/detection/pace.ts';
 import { type AudioFormat, formatAudioFormat, type SampleFormat } from '../../src/audio/format.ts';
 import { upmix, writeSamples } from '../../src/audio/samples.ts';
 import { type Random, seededRandom } from './random.ts';
@@ -49,13 +49,21 @@ export function* corpusCases(seeds: number): Generator<CorpusCase> {
 }
 
 /** The messages of a case, each with the time at which it arrives. */
-export async function arrivalsOf(corpusCase: CorpusCase): Promise<Arrival[]> {
+export async function arrivalsOf(
+  corpusCase: CorpusCase,
+  durationMs = DURATION_MS,
+): Promise<Arrival[]> {
   const { content, format, messageMs, seed } = corpusCase;
   const random = seededRandom(seed * 7919 + messageMs * 31 + CONTENTS.indexOf(content));
   const messages =
     format.codec === 'opus'
-      ? await opusMessages(content, messageMs, random)
-      : sampleMessages(content, format, messageMs, random);
+      ? await opusMessages(soundOf(content, 48_000, durationMs, random), messageMs, random)
+      : sampleMessages(
+          soundOf(content, format.rateHz, durationMs, random),
+          format,
+          messageMs,
+          random,
+        );
   const latenessMs = random() < 0.5 ? 1.5 : 4;
   const everyMs = format.codec === 'opus' ? opusFrameMs(messageMs) : messageMs;
   return messages.map((message, k) => ({
@@ -67,7 +75,7 @@ export async function arrivalsOf(corpusCase: CorpusCase): Promise<Arrival[]> {
 /** The longest that one packet holds is 120 ms. */
 const opusFrameMs = (messageMs: number) => Math.min(120, messageMs);
 
-async function opusMessages(content: Content, messageMs: number, random: Random) {
+async function opusMessages(mono: Float32Array, messageMs: number, random: Random) {
   const packetMs = opusFrameMs(messageMs);
   // Encoders make at most 60 ms; more is several frames of one configuration joined.
   const frameMs = packetMs > 60 ? 20 : packetMs;
@@ -83,7 +91,7 @@ async function opusMessages(content: Content, messageMs: number, random: Random)
     dtx: random() < 0.2,
     complexity: 2,
   });
-  const sound = upmix(soundOf(content, 48_000, random), channels);
+  const sound = upmix(mono, channels);
   const frameValues = frameMs * 48 * channels;
   const frames: Buffer[] = [];
   for (let at = 0; at + frameValues <= sound.length; at += frameValues) {
@@ -110,12 +118,11 @@ export function joinOpusFrames(packets: Buffer[]): Buffer {
 }
 
 function sampleMessages(
-  content: Content,
+  mono: Float32Array,
   { codec, rateHz, channels }: SampleFormat,
   messageMs: number,
   random: Random,
 ): Buffer[] {
-  const mono = soundOf(content, rateHz, random);
   const bytes = writeSamples(channels === 2 ? stereoOf(mono, random) : mono, codec);
   const frameBytes = bytes.length / mono.length;
   const isWhole = random() < 0.5;
@@ -143,8 +150,13 @@ function stereoOf(mono: Float32Array, random: Random): Float32Array {
   return stereo;
 }
 
-function soundOf(content: Content, rateHz: number, random: Random): Float32Array {
-  const sound = new Float32Array(Math.round((rateHz * DURATION_MS) / 1000));
+function soundOf(
+  content: Content,
+  rateHz: number,
+  durationMs: number,
+  random: Random,
+): Float32Array {
+  const sound = new Float32Array(Math.round((rateHz * durationMs) / 1000));
   const make = { speech, music, silence, noise, tones }[content];
   make(sound, rateHz, random);
   return sound;

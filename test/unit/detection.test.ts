@@ -1,9 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import {
-  FormatDetector,
-  type Arrival,
-  type Detection,
-} from '../../src/audio/ingest/detection/detector.ts';
+import { type Detection, FormatDetector } from '../../src/audio/ingest/detection/detector.ts';
+import type { Arrival } from '../../src/audio/ingest/detection/pace.ts';
 import { formatAudioFormat } from '../../src/audio/format.ts';
 import {
   arrivalsOf,
@@ -43,6 +40,41 @@ describe('FormatDetector.push() over the corpus', () => {
     expect(ofContent.length).toBe(FORMATS.length * 6);
     const atMost = Math.floor(ofContent.length / 100);
     expect(wrong.slice(atMost)).toEqual([]);
+  });
+});
+
+describe('FormatDetector.push() of streams that do not come evenly', () => {
+  /** What comes in some milliseconds from a moment on is held up until they are over. */
+  const heldUp = (fromMs: number, forMs: number, arrivals: Arrival[]): Arrival[] => {
+    const stallsAtMs = arrivals[0]!.atMs + fromMs;
+    let lastMs = 0;
+    return arrivals.map(({ message, atMs }, i) => {
+      const isHeldUp = atMs >= stallsAtMs && atMs < stallsAtMs + forMs;
+      lastMs = Math.max(lastMs, isHeldUp ? stallsAtMs + forMs + i * 0.05 : atMs);
+      return { message, atMs: lastMs };
+    });
+  };
+
+  test.each([
+    ['the first 100 ms come at once', -5, 105],
+    ['the first 300 ms come at once', -5, 305],
+    ['nothing comes for 300 ms after 60 ms', 60, 300],
+    ['nothing comes for 200 ms after 100 ms', 100, 200],
+    ['nothing comes for 300 ms after 250 ms', 250, 300],
+  ])('%s: 95 of 100 are told all the same, within 500 ms of sound', async (_, fromMs, forMs) => {
+    const cases = [...corpusCases(1)].filter(
+      ({ content, messageMs }) => ['speech', 'tones'].includes(content) && messageMs <= 100,
+    );
+    const wrong: string[] = [];
+    for (const corpusCase of cases) {
+      const arrivals = heldUp(fromMs, forMs, await arrivalsOf(corpusCase, 1100));
+      const found = detect(arrivals);
+      const name = found && formatAudioFormat(found.detection.format);
+      const isRight = name === formatAudioFormat(corpusCase.format);
+      if (!isRight || found!.afterMs > 700) wrong.push(`${nameOf(corpusCase)}: ${name}`);
+    }
+    expect(cases.length).toBe(FORMATS.length * 2 * 5);
+    expect(wrong.slice(Math.floor(cases.length / 20))).toEqual([]);
   });
 });
 

@@ -1,5 +1,6 @@
 import type { Codecs } from '../codecs.ts';
-import { type Arrival, bytesToNext, FormatDetector, type Detection } from './detection/detector.ts';
+import { bytesToNext, FormatDetector, type Detection } from './detection/detector.ts';
+import type { Arrival } from './detection/pace.ts';
 import { isDigitalSilence } from './detection/silence.ts';
 import {
   type DeclaredFormat,

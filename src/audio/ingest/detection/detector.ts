@@ -2,18 +2,18 @@ import { type AudioFormat, containerOf, type InputFormat, type SampleCodec } fro
 import { opusPacketSamples } from '../../opus-packet.ts';
 import { frameBytesOf } from '../../samples.ts';
 import { readAsSamples, type Reading } from './code-length.ts';
+import { type Arrival, bytesPerMsOf, elapsedMsOf, pacedOf } from './pace.ts';
 import { isDigitalSilence, isOfEitherWidth } from './silence.ts';
-
-/** One binary message, and when it came. */
-export type Arrival = { message: Buffer; atMs: number };
 
 /** `confidence`: 0…1, by how much the next best explanation is worse. */
 export type Detection = { format: InputFormat; confidence: number };
 
 /** So many messages show how far apart they are. */
 const LEAST_MESSAGES = 3;
-/** What has been heard for this long must do. */
+/** What has been heard for this long must do, */
 const DEADLINE_MS = 500;
+/** and when the network has stalled meanwhile, this. */
+const STALLED_DEADLINE_MS = 1000;
 /** Surer than this there is nothing to wait for. */
 const SURE = 0.98;
 /** No format of samples takes so few bytes a second; Opus seldom takes more. */
@@ -55,7 +55,8 @@ export class FormatDetector {
   /** True if what is detected is a guess that might do harm. */
   get isOfEitherWidth(): boolean {
     const { message } = this.arrivals[0]!;
-    return this.#isSilent && isOfEitherWidth(message, bytesPerMsOf(this.arrivals));
+    const paced = pacedOf(this.arrivals) ?? this.arrivals;
+    return this.#isSilent && isOfEitherWidth(message, bytesPerMsOf(paced));
   }
 
   /**
@@ -68,31 +69,37 @@ export class FormatDetector {
     this.#isSilent &&= isDigitalSilence(message);
     const container = containerOf(startOf(this.arrivals));
     if (container) return { format: { codec: container }, confidence: 1 };
-    const elapsedMs = nowMs - this.arrivals[0]!.atMs;
-    const intervalMs = elapsedMs / Math.max(1, this.arrivals.length - 1);
-    const isLate = this.arrivals.length > 1 && elapsedMs + 2 * intervalMs > DEADLINE_MS;
-    if (!isLate && !this.#isWorthWeighing()) return undefined;
+    if (this.arrivals.length < LEAST_MESSAGES) return undefined;
+    const elapsedMs = elapsedMsOf(this.arrivals);
+    const paced = pacedOf(this.arrivals);
+    if (!paced && elapsedMs < STALLED_DEADLINE_MS) return undefined;
+    const intervalMs = elapsedMs / (this.arrivals.length - 1);
+    const isLate = elapsedMs + 2 * intervalMs > DEADLINE_MS;
+    // Weighing is work: it is done again when there is half as much again to go by.
+    if (!isLate && this.#bytes < this.#weighedBytes * 1.5) return undefined;
     this.#weighedBytes = this.#bytes;
-    const detection = detectFormat(this.arrivals, this.startsAtBytes);
+    const detection = detectFormat(this.arrivals, paced ?? this.arrivals, this.startsAtBytes);
     return detection && (isLate || detection.confidence >= SURE) ? detection : undefined;
-  }
-
-  /** Weighing is work: it is done again when there is half as much again to go by. */
-  #isWorthWeighing(): boolean {
-    return this.arrivals.length >= LEAST_MESSAGES && this.#bytes >= this.#weighedBytes * 1.5;
   }
 }
 
 type Explanation = { format: AudioFormat; bits: number };
 
-/** Weighs the formats for two messages or more; undefined if nothing explains them. */
-function detectFormat(arrivals: Arrival[], startsAtBytes: number): Detection | undefined {
-  const opusBits = explainAsOpus(arrivals);
-  const isTooSlow = bytesPerMsOf(arrivals) * 1000 < LEAST_SAMPLE_BYTES_PER_S;
+/**
+ * Weighs the formats; undefined if nothing explains what came.
+ * @param paced two or more of the last that came, whose times are to be explained too
+ */
+function detectFormat(
+  arrivals: Arrival[],
+  paced: Arrival[],
+  startsAtBytes: number,
+): Detection | undefined {
+  const opusBits = explainAsOpus(arrivals, paced);
+  const isTooSlow = bytesPerMsOf(paced) * 1000 < LEAST_SAMPLE_BYTES_PER_S;
   const explanations: Explanation[] = [];
   if (opusBits !== undefined) explanations.push({ format: { codec: 'opus' }, bits: opusBits });
   if (opusBits === undefined || !isTooSlow) {
-    explanations.push(...explainAsSamples(arrivals, startsAtBytes));
+    explanations.push(...explainAsSamples(arrivals, paced, startsAtBytes));
   }
   explanations.sort((a, b) => a.bits - b.bits);
   const [best, second] = explanations;
@@ -102,27 +109,31 @@ function detectFormat(arrivals: Arrival[], startsAtBytes: number): Detection | u
 }
 
 /** Opus cannot be compressed further: 8 bits a byte, but its TOC byte repeats, and its durations keep pace with time. */
-function explainAsOpus(arrivals: Arrival[]): number | undefined {
+function explainAsOpus(arrivals: Arrival[], paced: Arrival[]): number | undefined {
   let bits = 0;
-  let claimedMs = 0;
   let lastConfiguration: number | undefined;
   for (const { message } of arrivals) {
     const samples = opusPacketSamples(message);
     if (samples === undefined) return undefined;
-    claimedMs += samples / 48;
     const configuration = message[0]! >> 2;
     bits += EVIDENCE_PER_BIT * 8 * (message.length - 1);
     bits += configuration === lastConfiguration ? 0.5 : 9;
     lastConfiguration = configuration;
   }
-  const elapsedMs = arrivals.at(-1)!.atMs - arrivals[0]!.atMs;
-  const lastMs = (opusPacketSamples(arrivals.at(-1)!.message) ?? 0) / 48;
-  const ahead = (claimedMs - lastMs + 1) / (elapsedMs + 1);
+  const elapsedMs = elapsedMsOf(paced);
+  const claimedMs = paced
+    .slice(0, -1)
+    .reduce((total, { message }) => total + (opusPacketSamples(message) ?? 0) / 48, 0);
+  const ahead = (claimedMs + 1) / (elapsedMs + 1);
   // Pauses make it slower than time; nothing makes it much faster.
   return bits + Math.min(ahead > 1 ? 100 : 10, mismatchBits(ahead, elapsedMs));
 }
 
-function explainAsSamples(arrivals: Arrival[], startsAtBytes: number): Explanation[] {
+function explainAsSamples(
+  arrivals: Arrival[],
+  paced: Arrival[],
+  startsAtBytes: number,
+): Explanation[] {
   const messages = arrivals.map(({ message }) => message);
   // What is left out must not shift what follows by part of a sample.
   const sounding = messages.map((message) =>
@@ -131,8 +142,8 @@ function explainAsSamples(arrivals: Arrival[], startsAtBytes: number): Explanati
   const whole = Buffer.concat(sounding).subarray(bytesToNext(WHOLE_BYTES, startsAtBytes));
   const bytes = fromFirstSound(whole);
   const readings = bytes.length > 0 ? readAsSamples(bytes) : readSilence(messages);
-  const elapsedMs = arrivals.at(-1)!.atMs - arrivals[0]!.atMs;
-  const bytesPerMs = bytesPerMsOf(arrivals);
+  const elapsedMs = elapsedMsOf(paced);
+  const bytesPerMs = bytesPerMsOf(paced);
   return readings.flatMap(({ codec, channels, bitsPerByte }) =>
     ratesOf(codec).map((rateHz) => {
       const frameBytes = frameBytesOf({ codec, channels });
@@ -201,9 +212,3 @@ function readSilence(messages: Buffer[]): Reading[] {
 /** How many bytes there are from a place in a stream to where the next unit of so many bytes begins. */
 export const bytesToNext = (unitBytes: number, startsAtBytes: number): number =>
   (unitBytes - (startsAtBytes % unitBytes)) % unitBytes;
-
-/** The pace of two messages or more: what came after the first, in the time since. */
-function bytesPerMsOf(arrivals: Arrival[]): number {
-  const bytes = arrivals.slice(1).reduce((total, { message }) => total + message.length, 0);
-  return bytes / (arrivals.at(-1)!.atMs - arrivals[0]!.atMs);
-}
