@@ -155,6 +155,32 @@ describe('a browser behind a bad network', () => {
   });
 });
 
+describe('a browser whose clock is wrong', () => {
+  test.for([1500, -1500])(
+    'by %i ppm for a minute: heard without a glitch, at its level, and no later in the end',
+    async (ppm, { annotate }) => {
+      const room = new SimulatedRoom(codecs, ['a']);
+      const heard = room.listen('x', PCM);
+      const jitterMs = jitterOf(3);
+      const minute = await encodeOpus(sweep([FROM_HZ, TO_HZ], AMPLITUDE, 60_000));
+      const arrivals = streamOf('a', minute).map((arrival) => ({
+        ...arrival,
+        atMs: arrival.atMs * (1 - ppm / 1e6) + jitterMs(arrival.atMs),
+      }));
+      await room.play(arrivals);
+      room.mixer.close();
+      const sound = (await joinSamples(PCM, heard.frames)).subarray(9600);
+      const saidMs = (60_000 * (FROM_HZ - frequencyOf(sound.subarray(-4800)))) / (FROM_HZ - TO_HZ);
+      const delayMs = 60_000 - 50 - saidMs;
+      await annotate(`made up ${heard.concealedMs} ms; ${delayMs.toFixed(0)} ms late in the end`);
+      expect(findGlitches(sound)).toEqual([]);
+      expect(Math.abs(levelDb(sound))).toBeLessThan(0.5);
+      expect(Math.abs(sound.length / 48 - 60_000 * (1 - ppm / 1e6))).toBeLessThan(300);
+      expect(Math.abs(delayMs)).toBeLessThan(80);
+    },
+  );
+});
+
 describe('a WebSocket client whose TCP stalls for 300 ms', () => {
   const TONE_HZ = 500;
 
