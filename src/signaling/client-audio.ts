@@ -11,6 +11,7 @@ import {
 } from '../audio/format.ts';
 import { AudioInput } from '../audio/ingest/input.ts';
 import type { Hearing } from '../audio/mixing/hearing.ts';
+import type { Tail } from '../audio/ingest/ingest.ts';
 import { counts } from '../counts.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type {
@@ -132,8 +133,9 @@ export class ClientAudio {
     this.#preferences = wanted;
     this.#volume = volumes;
     if (audio !== undefined) {
+      const { tail } = this.#input;
       this.#input.close();
-      this.#input = this.#openInput();
+      this.#input = this.#openInput(tail);
     }
     if (mute !== undefined) this.#isMuted = mute;
     this.#peer?.hear(this.hearing);
@@ -150,7 +152,8 @@ export class ClientAudio {
     this.#input.close();
   }
 
-  #openInput(): AudioInput {
+  /** @param before the tail of the input that it takes over from */
+  #openInput(before?: Tail): AudioInput {
     const declared = this.#preferences.in;
     return new AudioInput(
       declared,
@@ -169,6 +172,7 @@ export class ClientAudio {
           }),
         onFault: (fault) => this.#outlet.fail(fault),
       },
+      before,
     );
   }
 

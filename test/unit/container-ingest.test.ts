@@ -35,7 +35,12 @@ async function demux(
   const faults: unknown[] = [];
   const ingest = new ContainerIngest(
     container,
-    { push: (packet) => void packets.push(Buffer.from(packet)), skip: () => {}, close: () => {} },
+    {
+      push: (packet) => void packets.push(Buffer.from(packet)),
+      skip: () => {},
+      tail: undefined,
+      close: () => {},
+    },
     (fault) => faults.push(fault),
   );
   for (const chunk of chunks) {

@@ -1,16 +1,27 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
-import { type AudioFormat, parseAudioFormat } from '../../src/audio/format.ts';
-import { createIngest } from '../../src/audio/ingest/ingest.ts';
+import { type AudioFormat, parseAudioFormat, type SampleFormat } from '../../src/audio/format.ts';
+import { createIngest, type Tail } from '../../src/audio/ingest/ingest.ts';
 import { upmix, writeSamples } from '../../src/audio/samples.ts';
-import { amplitudeOf, decodeOpus, opusTone, pcmTone, peakHz, toDb } from '../support/sound.ts';
+import { findGlitches } from '../support/glitches.ts';
+import {
+  amplitudeOf,
+  decodeOpus,
+  encodeOpus,
+  opusTone,
+  pcmTone,
+  peakHz,
+  sampleMessages,
+  toDb,
+  tone,
+} from '../support/sound.ts';
 
 let codecs: Codecs;
 beforeAll(async () => {
   codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
 });
 
-async function openIngest(format: AudioFormat) {
+async function openIngest(format: AudioFormat, before?: Tail) {
   const packets: { packet: Buffer; durationSamples: number; levelDbov: number }[] = [];
   const ingest = await createIngest(
     format,
@@ -19,6 +30,7 @@ async function openIngest(format: AudioFormat) {
     (fault) => {
       throw fault;
     },
+    before,
   );
   return { ingest, packets };
 }
@@ -116,4 +128,43 @@ describe('samples in', () => {
       ingest.close();
     },
   );
+});
+
+describe('an ingest that takes over from another in the middle of a tone', () => {
+  const pcm = (codec: SampleFormat['codec'], rateHz: number, channels = 1): AudioFormat => ({
+    codec,
+    rateHz,
+    channels,
+  });
+  const OPUS: AudioFormat = { codec: 'opus' };
+  const TONE_HZ = 525;
+
+  /** The tone from `fromMs` to `untilMs`. */
+  async function messagesOf(format: AudioFormat, fromMs: number, untilMs: number) {
+    const rateHz = format.codec === 'opus' ? 48_000 : format.rateHz;
+    const whole = tone(TONE_HZ, 0.4, 2000, rateHz);
+    const part = whole.subarray((fromMs * rateHz) / 1000, (untilMs * rateHz) / 1000);
+    return format.codec === 'opus'
+      ? (await encodeOpus(whole)).slice(fromMs / 20, untilMs / 20)
+      : sampleMessages(format, part, 10);
+  }
+
+  test.each([
+    [pcm('pcm_s16le', 48_000), pcm('pcm_f32le', 48_000), 1000],
+    [pcm('pcm_s16le', 48_000), pcm('pcm_f32le', 48_000, 2), 1010],
+    [pcm('pcm_s16le', 8000), pcm('pcmu', 8000), 1010],
+    [pcm('pcm_s16le', 48_000), pcm('pcm_s16le', 16_000), 1000],
+    [pcm('pcm_s16le', 48_000), OPUS, 1000],
+  ])('%j, then %j after %i ms: no click, and in step', async (first, second, atMs) => {
+    const before = await openIngest(first);
+    for (const message of await messagesOf(first, 0, atMs)) before.ingest.push(message, 0);
+    const after = await openIngest(second, before.ingest.tail);
+    before.ingest.close();
+    for (const message of await messagesOf(second, atMs, 2000)) after.ingest.push(message, 0);
+    after.ingest.close();
+    const packets = [...before.packets, ...after.packets].map(({ packet }) => packet);
+    const sound = await decodeOpus(packets);
+    expect(sound.length / 48).toBe(2000);
+    expect(findGlitches(sound.subarray(9600))).toEqual([]);
+  });
 });

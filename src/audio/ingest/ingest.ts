@@ -12,6 +12,12 @@ export type OpusSink = (
   atMs: number,
 ) => void;
 
+/**
+ * Where an ingest ends, so that another can go on from there: the last 20 ms that it has handed on, and behind them what
+ * was not enough for a packet.
+ */
+export type Tail = { samples: Float32Array; rateHz: number };
+
 /** What a peer's binary messages become on their way to its uplink: one format in, Opus packets out. */
 export type Ingest = {
   /**
@@ -21,11 +27,14 @@ export type Ingest = {
   push(message: Buffer, atMs: number): void;
   /** Passes one message over that nobody is to hear: those that follow must be read all the same. */
   skip(message: Buffer, atMs: number): void;
+  /** Undefined where it is not known. */
+  readonly tail: Tail | undefined;
   close(): void;
 };
 
 /**
  * Opens the ingest for a format.
+ * @param before the tail of the ingest that this one takes over from in the middle of a sound
  * @param onFault takes what `push` cannot throw, because it was found out later
  */
 export async function createIngest(
@@ -33,9 +42,10 @@ export async function createIngest(
   codecs: Codecs,
   sink: OpusSink,
   onFault: (fault: unknown) => void,
+  before?: Tail,
 ): Promise<Ingest> {
   if (format.codec !== 'opus' && !isContainer(format)) {
-    return SampleIngest.open(format, codecs, sink);
+    return SampleIngest.open(format, codecs, sink, before);
   }
   const packets = new OpusIngest(await codecs.opus.createDecoder(), sink);
   return isContainer(format) ? new ContainerIngest(format.codec, packets, onFault) : packets;

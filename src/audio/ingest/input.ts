@@ -9,7 +9,7 @@ import {
   isContainer,
 } from '../format.ts';
 import { frameBytesOf } from '../samples.ts';
-import { createIngest, type Ingest, type OpusSink } from './ingest.ts';
+import { createIngest, type Ingest, type OpusSink, type Tail } from './ingest.ts';
 
 export type AudioInputEvents = {
   /** What an undeclared sender sends has been found out, or has changed. */
@@ -44,14 +44,23 @@ export class AudioInput {
   #state: State;
   #receivedBytes = 0;
 
-  /** @param declared what the client says that it sends */
-  constructor(declared: DeclaredFormat, codecs: Codecs, sink: OpusSink, events: AudioInputEvents) {
+  /**
+   * @param declared what the client says that it sends
+   * @param before the tail of the input that this one takes over from
+   */
+  constructor(
+    declared: DeclaredFormat,
+    codecs: Codecs,
+    sink: OpusSink,
+    events: AudioInputEvents,
+    before?: Tail,
+  ) {
     this.#codecs = codecs;
     this.#sink = sink;
     this.#events = events;
     this.#isDeclared = declared !== 'auto';
     this.#state = { name: 'detecting', detector: new FormatDetector() };
-    if (declared !== 'auto') this.#open(declared, [], 0);
+    if (declared !== 'auto') this.#open(declared, [], 0, before);
   }
 
   /** What the client sends, as far as is known. */
@@ -115,6 +124,11 @@ export class AudioInput {
     if (state.name === 'open') state.ingest.skip(message, nowMs);
   }
 
+  /** What was heard of the client last, if that is known. */
+  get tail(): Tail | undefined {
+    return this.#state.name === 'open' ? this.#state.ingest.tail : undefined;
+  }
+
   close(): void {
     if (this.#state.name === 'open') this.#state.ingest.close();
     this.#state = { name: 'closed' };
@@ -134,18 +148,19 @@ export class AudioInput {
   }
 
   /** @param startsAtBytes so much came before what is held */
-  #open(format: InputFormat, held: Arrival[], startsAtBytes: number): void {
+  #open(format: InputFormat, held: Arrival[], startsAtBytes: number, before?: Tail): void {
     if (this.#state.name === 'open') this.#state.ingest.close();
     const opening: State = { name: 'opening', format, held, startsAtBytes };
     this.#state = opening;
-    this.#openIngest(opening).catch((fault: unknown) => {
+    this.#openIngest(opening, before).catch((fault: unknown) => {
       if (this.#state === opening) this.#events.onFault(fault);
     });
   }
 
-  async #openIngest(opening: State & { name: 'opening' }): Promise<void> {
+  async #openIngest(opening: State & { name: 'opening' }, before?: Tail): Promise<void> {
     const { format, held, startsAtBytes } = opening;
-    const ingest = await createIngest(format, this.#codecs, this.#sink, this.#events.onFault);
+    const { onFault } = this.#events;
+    const ingest = await createIngest(format, this.#codecs, this.#sink, onFault, before);
     if (this.#state !== opening) {
       ingest.close();
       return;

@@ -1,6 +1,6 @@
 import type { Codecs } from '../codecs.ts';
 import { FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE_HZ, type SampleFormat } from '../format.ts';
-import type { Ingest, OpusSink } from './ingest.ts';
+import type { Ingest, OpusSink, Tail } from './ingest.ts';
 import { levelDbov } from '../level.ts';
 import { OPUS_RATES_HZ, type OpusEncoder } from '../opus-codec.ts';
 import type { Resampler } from '../resampler.ts';
@@ -14,16 +14,27 @@ export class SampleIngest implements Ingest {
   readonly #sink: OpusSink;
   /** The bytes of a sample that the last message cut in two. */
   #rest: Buffer = Buffer.alloc(0);
+  readonly #rateHz: number;
   readonly #frame: Float32Array;
   #filledSamples = 0;
+  /** The frame that was encoded last. */
+  readonly #last: Float32Array;
 
-  static async open(format: SampleFormat, codecs: Codecs, sink: OpusSink): Promise<SampleIngest> {
+  /** @param before taken up if it needs no resampling */
+  static async open(
+    format: SampleFormat,
+    codecs: Codecs,
+    sink: OpusSink,
+    before?: Tail,
+  ): Promise<SampleIngest> {
     const rateHz = OPUS_RATES_HZ.find((rate) => rate >= format.rateHz) ?? SAMPLE_RATE_HZ;
     const resampler =
       rateHz === format.rateHz ? undefined : codecs.openResampler(format.rateHz, rateHz);
     try {
       const encoder = await codecs.opus.createEncoder(rateHz);
-      return new SampleIngest(format, (rateHz * FRAME_MS) / 1000, { encoder, resampler }, sink);
+      const ingest = new SampleIngest(format, rateHz, { encoder, resampler }, sink);
+      if (before?.rateHz === rateHz && !resampler) ingest.#joinOn(before.samples);
+      return ingest;
     } catch (fault) {
       resampler?.close();
       throw fault;
@@ -32,12 +43,14 @@ export class SampleIngest implements Ingest {
 
   private constructor(
     format: SampleFormat,
-    frameSamples: number,
+    rateHz: number,
     codecs: { encoder: OpusEncoder; resampler: Resampler | undefined },
     sink: OpusSink,
   ) {
     this.#format = format;
-    this.#frame = new Float32Array(frameSamples);
+    this.#rateHz = rateHz;
+    this.#frame = new Float32Array((rateHz * FRAME_MS) / 1000);
+    this.#last = new Float32Array(this.#frame.length);
     this.#encoder = codecs.encoder;
     this.#resampler = codecs.resampler;
     this.#sink = sink;
@@ -57,9 +70,25 @@ export class SampleIngest implements Ingest {
     this.#filledSamples = 0;
   }
 
+  /** What a resampler keeps back is not known. */
+  get tail(): Tail | undefined {
+    if (this.#resampler) return undefined;
+    const said = this.#frame.subarray(0, this.#filledSamples);
+    return { samples: Float32Array.from([...this.#last, ...said]), rateHz: this.#rateHz };
+  }
+
   close(): void {
     this.#encoder.close();
     this.#resampler?.close();
+  }
+
+  #joinOn(before: Float32Array): void {
+    const heard = before.subarray(0, this.#frame.length);
+    const said = before.subarray(heard.length);
+    this.#encoder.prime(heard);
+    this.#last.set(heard);
+    this.#frame.set(said);
+    this.#filledSamples = said.length;
   }
 
   /** The bytes of whole samples, with what the last message left; the rest is kept. */
@@ -78,6 +107,7 @@ export class SampleIngest implements Ingest {
       at += part.length;
       if (this.#filledSamples < this.#frame.length) return;
       this.#filledSamples = 0;
+      this.#last.set(this.#frame);
       this.#sink(this.#encoder.encode(this.#frame), FRAME_SAMPLES, levelDbov(this.#frame), atMs);
     }
   }
