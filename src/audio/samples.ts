@@ -18,6 +18,10 @@ export const frameBytesOf = ({
   channels,
 }: Pick<SampleFormat, 'codec' | 'channels'>): number => BYTES_PER_SAMPLE[codec] * channels;
 
+/** How many bytes there are from a place in a stream to where the next unit of so many bytes begins. */
+export const bytesToNext = (unitBytes: number, startsAtBytes: number): number =>
+  (unitBytes - (startsAtBytes % unitBytes)) % unitBytes;
+
 /** Reads whole samples; `bytes.length` is a multiple of what one takes. What is no number becomes silence. */
 export function readSamples(bytes: Buffer, codec: SampleCodec): Float32Array {
   const samples = new Float32Array(bytes.length / BYTES_PER_SAMPLE[codec]);

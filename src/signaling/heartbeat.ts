@@ -13,6 +13,8 @@ export class Heartbeat {
   #pingedAtMs: number;
   /** When the oldest ping went out that has no answer. */
   #unansweredSinceMs: number | undefined;
+  /** When the client was first heard after that: a network that was away delivers what it has kept before the answer. */
+  #heardSinceMs: number | undefined;
   #rttMs: number | undefined;
 
   /** @param everyMs how often it is pinged */
@@ -26,6 +28,7 @@ export class Heartbeat {
       const nowMs = this.heard();
       if (this.#unansweredSinceMs !== undefined) this.#rttMs = nowMs - this.#unansweredSinceMs;
       this.#unansweredSinceMs = undefined;
+      this.#heardSinceMs = undefined;
     });
   }
 
@@ -37,6 +40,7 @@ export class Heartbeat {
   /** Something came from the client. @returns when */
   heard(): number {
     this.#heardAtMs = performance.now();
+    if (this.#unansweredSinceMs !== undefined) this.#heardSinceMs ??= this.#heardAtMs;
     return this.#heardAtMs;
   }
 
@@ -47,8 +51,9 @@ export class Heartbeat {
    */
   beat(nowMs: number): 'alive' | 'silent' | 'unread' {
     if (nowMs - this.#heardAtMs >= SILENCE_IS_DEATH_MS) return 'silent';
-    const unansweredSinceMs = this.#rttMs === undefined ? undefined : this.#unansweredSinceMs;
-    if (this.#heardAtMs - (unansweredSinceMs ?? Infinity) >= UNREAD_IS_SLOW_MS) return 'unread';
+    const hasAnswered = this.#rttMs !== undefined;
+    const heardForMs = this.#heardAtMs - (this.#heardSinceMs ?? this.#heardAtMs);
+    if (hasAnswered && heardForMs >= UNREAD_IS_SLOW_MS) return 'unread';
     if (nowMs - this.#pingedAtMs >= this.#everyMs) {
       this.#pingedAtMs = nowMs;
       this.#unansweredSinceMs ??= nowMs;

@@ -136,17 +136,21 @@ export class SimulatedRoom {
 
   /** Lets time go by in which nothing comes. */
   async pause(ms: number): Promise<void> {
-    await this.#tickUntil(this.#nowMs + ms);
-    this.#nowMs += ms;
+    await this.passTo(this.#nowMs + ms);
+  }
+
+  /** Lets the time come. */
+  async passTo(atMs: number): Promise<void> {
+    await this.#tickUntil(atMs);
+    if (atMs >= this.#nextTickMs - TICK_MS + this.#lateMs) this.#host.release();
+    this.#nowMs = atMs;
   }
 
   /** Lets packets come, each at its time, while the clock ticks; ends with the last of them. */
   async play(...streams: Arrival[][]): Promise<void> {
     const arrivals = streams.flat().toSorted((one, other) => one.atMs - other.atMs);
     for (const { peer, packet, atMs } of arrivals) {
-      await this.#tickUntil(atMs);
-      if (atMs >= this.#nextTickMs - TICK_MS + this.#lateMs) this.#host.release();
-      this.#nowMs = atMs;
+      await this.passTo(atMs);
       this.mixer.receive(peer, packet, atMs);
     }
   }

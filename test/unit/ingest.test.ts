@@ -13,7 +13,7 @@ import {
   peakHz,
   sampleMessages,
   toDb,
-  tone,
+  tone as toneAt,
 } from '../support/sound.ts';
 
 let codecs: Codecs;
@@ -142,7 +142,7 @@ describe('an ingest that takes over from another in the middle of a tone', () =>
   /** The tone from `fromMs` to `untilMs`. */
   async function messagesOf(format: AudioFormat, fromMs: number, untilMs: number) {
     const rateHz = format.codec === 'opus' ? 48_000 : format.rateHz;
-    const whole = tone(TONE_HZ, 0.4, 2000, rateHz);
+    const whole = toneAt(TONE_HZ, 0.4, 2000, rateHz);
     const part = whole.subarray((fromMs * rateHz) / 1000, (untilMs * rateHz) / 1000);
     return format.codec === 'opus'
       ? (await encodeOpus(whole)).slice(fromMs / 20, untilMs / 20)

@@ -121,7 +121,7 @@ describe('Heartbeat', () => {
       }
       return told;
     };
-    return { heartbeat, lives };
+    return { heartbeat, socket, lives };
   };
 
   test('beat() of a client that answers: alive, with its round trip', () => {
@@ -136,6 +136,16 @@ describe('Heartbeat', () => {
     const told = lives(12, { sends: true });
     expect(told.indexOf('unread')).toBeGreaterThanOrEqual(5);
     expect(told.indexOf('unread')).toBeLessThanOrEqual(11);
+  });
+
+  test('beat() of a client that was cut off for 8 s, and whose answer comes behind what it had said: alive', () => {
+    const { heartbeat, socket, lives } = open();
+    lives(10, { sends: true, answers: true });
+    lives(8, {});
+    expect(new Set(lives(3, { sends: true }))).toEqual(new Set(['alive']));
+    socket.emit('pong');
+    expect(heartbeat.rttMs).toBeGreaterThan(1000);
+    expect(new Set(lives(20, { sends: true, answers: true }))).toEqual(new Set(['alive']));
   });
 
   test('beat() of a client that sends, and has never answered: alive', () => {

@@ -257,6 +257,43 @@ describe('louder and softer, in the middle of a sound', () => {
     },
   );
 
+  test.each([0, 4])(
+    'several times between two ticks, whose mixes come out %i ms late: no click, and no frame too few',
+    async (lateMs) => {
+      const room = new SimulatedRoom(codecs, ['a', 'b'], lateMs);
+      const [x, y] = [room.listen('x', pcm(48_000)), room.listen('y', pcm(48_000))];
+      const a = streamOf('a', await opusTone(FIRST_HZ, AMPLITUDE, 3000));
+      const b = streamOf('b', await opusTone(SECOND_HZ, AMPLITUDE, 3000));
+      const during = (stream: Arrival[], fromMs: number, untilMs: number) =>
+        stream.filter(({ atMs }) => atMs >= fromMs && atMs < untilMs);
+      // A tick is at 1010 ms, and so on.
+      const changesAtMs = [1001, 1003, 1011, 1013, 1016, 1031, 1052];
+      let lastMs = 0;
+      for (const [i, atMs] of [...changesAtMs, 3000].entries()) {
+        await room.play(during(a, lastMs, atMs), during(b, lastMs, atMs));
+        await room.passTo(atMs);
+        room.setVolume(x, { a: [0.1, 1, 0.5][i % 3]! });
+        lastMs = atMs;
+      }
+      room.mixer.close();
+      expect(x.frames.length).toBe(y.frames.length);
+      expect(clicksIn(await joinSamples(pcm(48_000), x.frames))).toEqual([]);
+    },
+  );
+
+  test('of who does not talk yet: he is never heard louder', async () => {
+    const room = new SimulatedRoom(codecs, ['a', 'x']);
+    const [x, y] = [room.listen('x', pcm(48_000)), room.listen('y', pcm(48_000))];
+    const words = await opusTone(FIRST_HZ, AMPLITUDE, 1000);
+    const own = streamOf('x', await opusTone(SECOND_HZ, AMPLITUDE, 1000));
+    await room.play(own.slice(0, 25));
+    room.setVolume(x, { a: 0 });
+    await room.play(own.slice(25), streamOf('a', words, { fromMs: 600 }));
+    room.mixer.close();
+    expect(x.frames).toEqual([]);
+    expect(y.frames.length).toBeGreaterThan(40);
+  });
+
   test('nobody talks when it changes: the next words are as loud as was asked, from the first on', async () => {
     const room = new SimulatedRoom(codecs, ['a']);
     const x = room.listen('x', pcm(48_000));
@@ -274,18 +311,25 @@ describe('louder and softer, in the middle of a sound', () => {
     room.mixer.close();
   });
 
-  test('who alone talks is not to be heard any more: he falls silent instead of being cut', async () => {
-    const room = new SimulatedRoom(codecs, ['a']);
-    const x = room.listen('x', pcm(48_000));
-    const a = streamOf('a', await opusTone(FIRST_HZ, AMPLITUDE, 1600));
-    await room.play(a.slice(0, 40));
-    room.setVolume(x, { a: 0 });
-    await room.play(a.slice(40));
-    room.mixer.close();
-    const sound = await joinSamples(pcm(48_000), x.frames);
-    expect(sound.length / 48).toBeLessThan(840);
-    expect(endOf(sound)).toBeLessThan(0.1);
-  });
+  test.each<[string, AudioFormat]>([
+    ['PCM', pcm(48_000)],
+    ['Opus', OPUS],
+  ])(
+    'who alone talks is not to be heard any more (%s): he falls silent instead of being cut',
+    async (_, format) => {
+      const room = new SimulatedRoom(codecs, ['a']);
+      const x = room.listen('x', format);
+      const a = streamOf('a', await opusTone(FIRST_HZ, AMPLITUDE, 1600));
+      await room.play(a.slice(0, 40));
+      room.setVolume(x, { a: 0 });
+      await room.play(a.slice(40));
+      room.mixer.close();
+      const sound = await soundOf(format, x);
+      expect(sound.length / 48).toBeLessThan(880);
+      // Opus keeps back its last 2.5 ms.
+    expect(endOf(sound)).toBeLessThan(0.25);
+    },
+  );
 });
 
 describe('a talker vanishes in the middle of a word', () => {
@@ -356,6 +400,29 @@ test.each([60, 80, 100, 200, 480])(
     expect(clicksIn(sound)).toEqual([]);
   },
 );
+
+test.each([
+  [20, 2],
+  [20, 4],
+  [20, 8],
+  [10, 7],
+  [10, 8],
+  [2.5, 30],
+  [40, 3],
+  [120, 1],
+])('of packets of %f ms %i are lost in the middle of a word: no click', async (packetMs, lost) => {
+  const room = new SimulatedRoom(codecs, ['a']);
+  const heard = room.listen('x', pcm(48_000));
+  const bitrate = packetMs < 10 ? 128_000 : 48_000;
+  const packets = await encodeOpus(tone(FIRST_HZ, AMPLITUDE, 2400), packetMs, { bitrate });
+  const first = Math.round(1200 / packetMs);
+  const a = streamOf('a', packets);
+  await room.play(a.filter((_, i) => i < first || i >= first + lost));
+  room.mixer.close();
+  const sound = await joinSamples(pcm(48_000), heard.frames);
+  expect(sound.length / 48).toBeGreaterThan(1800);
+  expect(clicksIn(sound)).toEqual([]);
+});
 
 test('who loses his place among the eight does not hear his own last word', async () => {
   const quiet = Array.from({ length: 8 }, (_, i) => ({ name: `quiet ${i}`, hz: 300 + 100 * i }));

@@ -1,5 +1,5 @@
 import type { Codecs } from '../codecs.ts';
-import { bytesToNext, FormatDetector, type Detection } from './detection/detector.ts';
+import { FormatDetector, type Detection } from './detection/detector.ts';
 import type { Arrival } from './detection/pace.ts';
 import { isDigitalSilence } from './detection/silence.ts';
 import {
@@ -8,7 +8,7 @@ import {
   type InputFormat,
   isContainer,
 } from '../format.ts';
-import { frameBytesOf } from '../samples.ts';
+import { bytesToNext, frameBytesOf } from '../samples.ts';
 import { createIngest, type Ingest, type OpusSink, type Tail } from './ingest.ts';
 
 export type AudioInputEvents = {
@@ -121,7 +121,12 @@ export class AudioInput {
       return;
     }
     this.#receivedBytes += message.length;
-    if (state.name === 'open') state.ingest.skip(message, nowMs);
+    if (state.name === 'silent') {
+      state.lastAtMs = nowMs;
+      return;
+    }
+    state.check.skip();
+    state.ingest.skip(message, nowMs);
   }
 
   /** What was heard of the client last, if that is known. */
@@ -215,6 +220,11 @@ class FormatCheck {
     this.#format = formatAudioFormat(format);
     // A container is recognized by how it begins, and checked by who reads it.
     if (isContainer(format)) this.#nextAtMs = Infinity;
+  }
+
+  /** Something of the stream is passed over: what is looked at must be of one piece. */
+  skip(): void {
+    this.#detector = undefined;
   }
 
   /** @returns what the stream is instead, when that has become clear; once for each format that it turns into */

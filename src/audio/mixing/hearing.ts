@@ -28,8 +28,12 @@ export type HeardSpeaker = {
   isPlayed: boolean;
 };
 
-/** Somebody has heard the room in another way until now: he hears a mix of his own, of this name, that goes on from there. */
-export type Change = { before: Hearing; name: string };
+/** Somebody hears some speakers in another way from now on: a mix of his own, of this name, goes on from what he has heard. */
+export type Change = {
+  name: string;
+  /** What those were multiplied by whom he may have heard. */
+  before: ReadonlyMap<SpeakerId, number>;
+};
 
 /** A mix, and who hears it, by format. */
 export type PlannedHearing = { planned: PlannedMix; listeners: Map<string, Listener[]> };
@@ -72,9 +76,8 @@ function planListener<Speaker extends HeardSpeaker>(
   const gainsBefore: [SpeakerId, number][] = [];
   const heard: Speaker[] = [];
   for (const speaker of mixed) {
-    const isOwn = speaker.peer === listener.peer;
-    const gain = isOwn ? 0 : volumeOf(listener, speaker.peer);
-    const before = isOwn || !change ? gain : volumeOf(change.before, speaker.peer);
+    const gain = gainOf(listener, speaker);
+    const before = change?.before.get(speaker.id) ?? gain;
     if (gain > 0) heard.push(speaker);
     if (gain === 0) without.push(speaker.id);
     else if (gain !== 1) gains.push([speaker.id, gain]);
@@ -101,9 +104,11 @@ function planListener<Speaker extends HeardSpeaker>(
   addTo(mix.listeners, format, listener);
 }
 
-/** What a listener hears of a peer; names are the clients', and may be those of what every object has. */
-const volumeOf = ({ volume }: Hearing, peer: string): number =>
-  Object.hasOwn(volume, peer) ? volume[peer]! : 1;
+/** What a listener hears a speaker times. Names are the clients', and may be those of what every object has. */
+export function gainOf({ peer, volume }: Listener, speaker: HeardSpeaker): number {
+  if (speaker.peer === peer) return 0;
+  return Object.hasOwn(volume, speaker.peer) ? volume[speaker.peer]! : 1;
+}
 
 function addTo<Key>(lists: Map<Key, Listener[]>, key: Key, listener: Listener): void {
   const list = lists.get(key);

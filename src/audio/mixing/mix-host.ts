@@ -53,7 +53,7 @@ export class MixHost {
     return this.#threads.filter((thread) => thread !== undefined).length;
   }
 
-  /** @param onTicked called when all that a tick has made has come out */
+  /** @param onTicked called once for each tick, when all that it has made has come out, or is lost */
   openRoom(limits: JitterBufferLimits, output: MixOutput, onTicked: () => void): MixRoom {
     const room: PlacedRoom = new PlacedRoom(limits, output, onTicked, {
       first: this.#inline,

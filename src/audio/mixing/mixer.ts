@@ -3,9 +3,10 @@ import type { MediaPacket } from '../../rtp/packet.ts';
 import { Reorderer } from '../../rtp/reorderer.ts';
 import { counts } from '../../counts.ts';
 import type { FrameClock } from '../clock.ts';
-import { FRAME_SAMPLES } from '../format.ts';
+import { formatAudioFormat, FRAME_SAMPLES } from '../format.ts';
 import {
   type Change,
+  gainOf,
   type HeardSpeaker,
   type Listener,
   planHearing,
@@ -31,19 +32,23 @@ type Speaker = HeardSpeaker & {
   isHeard: boolean;
 };
 
-/** Somebody's hearing before it changed; he hears a mix of his own until that is over. */
-type RunningChange = Change & { ticksLeft: number };
+/** It is over when a frame of it has been heard, or when there is none for so many ticks. */
+type RunningChange = Change & { isHeard: boolean; ticksLeft: number };
 
 /** What a tick has begun with: what comes out of it, which may be later, is for those who were to hear it then. */
 type Tick = {
   atMs: number;
   mixes: Map<string, PlannedHearing>;
   forwarded: Map<SpeakerId, Listener[]>;
+  /** Those who fall silent in it. */
   leaving: Speaker[];
+  changes: RunningChange[];
+  /** Those who have changed what they hear since, but can hear this yet. */
+  replaced: Set<Listener>;
 };
 
 const FORWARD_VERSION = 1;
-/** A mix that has to wait for somebody waits less long. */
+/** A change that is not heard for so many ticks is over: no mix waits so long. */
 const CHANGE_TICKS = 10;
 /** A decoder needs so many packets to catch up with what its encoder leans on. */
 const RECENT_PACKETS = 4;
@@ -66,11 +71,12 @@ export class Mixer {
   /** By mix. */
   #mixes = new Map<string, PlannedHearing>();
   #forwardListeners: Listener[] = [];
-  /** Who has changed what he hears, and how he heard it before. */
+  /** Who has changed what he hears, until that is over. */
   readonly #changing = new Map<Listener, RunningChange>();
   #changes = 0;
   #nextId: SpeakerId = 1;
-  #ticking: Tick = { atMs: 0, mixes: new Map(), forwarded: new Map(), leaving: [] };
+  /** Those of which not all has come out, the oldest first: one at most, but for threads that are late. */
+  #ticks: Tick[] = [];
   #isClosed = false;
 
   /** @param onTalkersChanged called when somebody has begun or ceased to talk */
@@ -108,17 +114,25 @@ export class Mixer {
     if (!this.#listeners.delete(before)) return;
     this.#listeners.add(after);
     this.#change(before, after);
+    const canHear =
+      before.delivery === after.delivery &&
+      formatAudioFormat(before.format) === formatAudioFormat(after.format);
+    if (canHear) for (const tick of this.#ticks) tick.replaced.add(before);
     this.#plan();
   }
 
   #change(before: Listener, after: Listener): void {
-    const unheard = this.#changing.get(before);
+    const last = this.#changing.get(before);
+    const isUnheard =
+      last && !last.isHeard && !this.#ticks.some((tick) => tick.mixes.has(last.name));
+    const gains = this.#mixed().map((speaker) => [speaker.id, gainOf(before, speaker)] as const);
     this.#changing.delete(before);
     this.#changes += 1;
     this.#changing.set(after, {
-      // What changes twice between two ticks was never heard in between.
-      before: unheard?.ticksLeft === CHANGE_TICKS ? unheard.before : before,
       name: `change ${this.#changes}`,
+      // What changes twice between two ticks was never heard in between.
+      before: new Map(isUnheard ? [...gains, ...last.before] : gains),
+      isHeard: false,
       ticksLeft: CHANGE_TICKS,
     });
   }
@@ -167,7 +181,10 @@ export class Mixer {
     this.#room.close();
     this.#listeners.clear();
     this.#speakers.clear();
+    this.#played.clear();
+    this.#changing.clear();
     this.#mixes.clear();
+    this.#ticks = [];
   }
 
   /** Sends on what is in its turn, to those who hear this speaker alone, and to those who hear each apart. */
@@ -232,7 +249,7 @@ export class Mixer {
   /** Works out anew who hears what: after a change of the listeners, or of who is mixed. */
   #plan(): void {
     if (this.#isClosed) return;
-    const mixed = [...this.#talkers.mixed, ...this.#leaving()].toSorted((a, b) => a.id - b.id);
+    const mixed = this.#mixed();
     for (const speaker of mixed) speaker.forwardTo = [];
     for (const speaker of this.#speakers.values()) {
       speaker.forwardTo = [];
@@ -255,6 +272,11 @@ export class Mixer {
     }
   }
 
+  /** Those who are mixed, or fall silent in the next tick, always in the same order. */
+  #mixed(): Speaker[] {
+    return [...this.#talkers.mixed, ...this.#leaving()].toSorted((a, b) => a.id - b.id);
+  }
+
   /** Nobody talks, and nobody is still to fall silent. */
   get #isSilent(): boolean {
     return this.#talkers.isSilent && this.#played.size === 0;
@@ -265,7 +287,10 @@ export class Mixer {
     const mixes = [...this.#mixes.values()].map(({ planned }) => planned);
     const added: Speaker[] = [];
     for (const speaker of mixed) {
-      const isMixed = mixes.some(({ without }) => !without.includes(speaker.id));
+      const isMixed = mixes.some(
+        ({ without, gainsBefore }) =>
+          !without.includes(speaker.id) || gainsBefore.some(([id]) => id === speaker.id),
+      );
       if (isMixed && !speaker.isPlayed) added.push(speaker);
     }
     const played = mixed.filter((speaker) => speaker.isPlayed || added.includes(speaker));
@@ -293,52 +318,72 @@ export class Mixer {
     return [...this.#played.values()].filter((speaker) => !this.#talkers.mixed.has(speaker));
   }
 
-  #deliver(listeners: Listener[] | undefined, frame: Buffer): void {
+  #deliver(listeners: Listener[] | undefined, frame: Buffer, { replaced }: Tick): void {
     if (!listeners) return;
-    for (const listener of listeners) if (this.#listeners.has(listener)) listener.deliver(frame);
+    for (const listener of listeners) {
+      if (this.#listeners.has(listener) || replaced.has(listener)) listener.deliver(frame);
+    }
   }
 
   readonly #output: MixOutput = {
-    mixed: (name, format, frame) =>
-      this.#deliver(this.#ticking.mixes.get(name)?.listeners.get(format), frame),
+    mixed: (name, format, frame) => {
+      const [tick] = this.#ticks;
+      if (!tick) return;
+      this.#deliver(tick.mixes.get(name)?.listeners.get(format), frame, tick);
+      for (const change of tick.changes) change.isHeard ||= change.name === name;
+    },
     concealed: (id, samples) => {
       const speaker = this.#played.get(id);
       if (speaker) this.#concealed(speaker, samples);
     },
-    passed: (id, packet) => this.#deliver(this.#ticking.forwarded.get(id), packet),
+    passed: (id, packet) => {
+      const [tick] = this.#ticks;
+      if (tick) this.#deliver(tick.forwarded.get(id), packet, tick);
+    },
   };
 
   readonly #tick = (nowMs: number): void => {
     for (const speaker of this.#speakers.values()) {
       if (this.#talkers.isTalking(speaker)) this.#forward(speaker, nowMs);
     }
+    // A thread is late with what falls silent in the last tick: it must not do so twice.
+    if (this.#ticks.some((tick) => this.#letGo(tick))) this.#plan();
     const forwarded = [...this.#played].map(([id, { forwardTo }]) => [id, forwardTo] as const);
-    this.#ticking = {
+    this.#ticks.push({
       atMs: nowMs,
       mixes: this.#mixes,
       forwarded: new Map(forwarded),
       leaving: this.#leaving(),
-    };
+      changes: [...this.#changing.values()],
+      replaced: new Set(),
+    });
     if (this.#played.size > 0) this.#room.tick(nowMs);
     else this.#ticked();
   };
 
   /** All that a tick has made has come out. Now, so that what opens for the next plan is open by the next tick. */
   readonly #ticked = (): void => {
-    let isOver = false;
-    for (const speaker of this.#ticking.leaving) {
-      if (this.#talkers.mixed.has(speaker)) continue;
+    const tick = this.#ticks.shift();
+    if (!tick) return;
+    const hasLeft = this.#letGo(tick);
+    for (const change of tick.changes) change.ticksLeft -= 1;
+    const over = [...this.#changing].filter(
+      ([, { isHeard, ticksLeft }]) => isHeard || ticksLeft <= 0,
+    );
+    for (const [listener] of over) this.#changing.delete(listener);
+    if (this.#talkers.expire(tick.atMs)) this.#talkersChanged();
+    else if (hasLeft || over.length > 0) this.#plan();
+  };
+
+  /** Lets go of those who fall silent in a tick. @returns whether there were any */
+  #letGo(tick: Tick): boolean {
+    const left = tick.leaving.filter((speaker) => !this.#talkers.mixed.has(speaker));
+    tick.leaving = [];
+    for (const speaker of left) {
       this.#played.delete(speaker.id);
       speaker.isPlayed = false;
-      isOver = true;
+      speaker.isHeard = false;
     }
-    for (const [listener, change] of this.#changing) {
-      change.ticksLeft -= 1;
-      if (change.ticksLeft > 0) continue;
-      this.#changing.delete(listener);
-      isOver = true;
-    }
-    if (this.#talkers.expire(this.#ticking.atMs)) this.#talkersChanged();
-    else if (isOver) this.#plan();
-  };
+    return left.length > 0;
+  }
 }

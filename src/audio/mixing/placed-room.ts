@@ -42,10 +42,12 @@ export class PlacedRoom implements MixRoom {
   #room: MixRoom;
   #costMs = ASSUMED_COST_MS;
   #depth = NOBODY;
+  /** Ticks of which not all has come out. */
+  #openTicks = 0;
   /** What of its cost counts in the load of the place: nothing while nobody is mixed. */
   #countedMs = 0;
 
-  /** @param onTicked called when all that a tick has made has come out */
+  /** @param onTicked called once for each tick, when all that it has made has come out, or is lost */
   constructor(
     limits: JitterBufferLimits,
     output: MixOutput,
@@ -98,6 +100,7 @@ export class PlacedRoom implements MixRoom {
 
   tick(nowMs: number): void {
     if (this.#placement.isCrowded(this.#place)) this.move();
+    this.#openTicks += 1;
     this.#room.tick(nowMs);
   }
 
@@ -120,17 +123,26 @@ export class PlacedRoom implements MixRoom {
     place.loadMs += this.#countedMs;
     this.#place = place;
     this.#room = this.#openIn(place);
-    if (this.#plan.speakers.length === 0) return;
     const added = [...this.#histories].map(([id, { played, waiting }]) => ({
       id,
       recent: [...played],
       isHeard: played.length > 0,
       next: waiting[0]?.packet.sequenceNumber,
     }));
-    this.#room.apply({ ...this.#plan, added });
+    if (this.#plan.speakers.length > 0) this.#room.apply({ ...this.#plan, added });
     for (const [id, { waiting }] of this.#histories) {
       for (const { packet, atMs } of waiting) this.#room.insert(id, packet, atMs);
     }
+    this.#giveUpTicks();
+  }
+
+  /** Nothing more comes of those that were begun in the old place. Told when this room is done with what it does. */
+  #giveUpTicks(): void {
+    const lost = this.#openTicks;
+    this.#openTicks = 0;
+    queueMicrotask(() => {
+      for (let i = 0; i < lost; i += 1) this.#onTicked();
+    });
   }
 
   #openIn(place: MixPlace): MixRoom {
@@ -142,6 +154,7 @@ export class PlacedRoom implements MixRoom {
       this.#depth = depth;
       this.#costMs += (costMs - this.#costMs) * COST_WEIGHT;
       this.#count();
+      this.#openTicks -= 1;
       this.#onTicked();
     });
   }

@@ -97,9 +97,7 @@ export class Playout {
     if (samples.length === 0) return this.#conceal(next.durationSamples);
     this.#last = { packet: next.payload, durationSamples: next.durationSamples };
     this.#concealedInARow = 0;
-    if (this.#hasFaded) rise(samples);
-    this.#hasFaded = false;
-    this.#ready = this.#keepPace(samples, nowMs - next.atMs);
+    this.#ready = this.#keepPace(this.#fromSilence(samples), nowMs - next.atMs);
     return true;
   }
 
@@ -112,7 +110,7 @@ export class Playout {
     if (!next) return this.#conceal(durationSamples);
     this.concealedSamples += durationSamples;
     try {
-      this.#ready = this.#decoder.recover(next, durationSamples);
+      this.#ready = this.#fromSilence(this.#decoder.recover(next, durationSamples));
       return true;
     } catch {
       // What cannot be decoded cannot be recovered from either.
@@ -120,17 +118,27 @@ export class Playout {
     }
   }
 
-  #conceal(samples: number): boolean {
-    if (this.#concealedInARow + samples > MAX_CONCEALED_SAMPLES) {
+  #conceal(wantedSamples: number): boolean {
+    if (this.#hasFaded) {
       this.#last = undefined;
       return false;
     }
+    const samples = Math.min(wantedSamples, MAX_CONCEALED_SAMPLES - this.#concealedInARow);
     this.#concealedInARow += samples;
     this.concealedSamples += samples;
     this.#ready = this.#decoder.conceal(Math.ceil(samples / 120) * 120);
-    this.#hasFaded = this.#concealedInARow + FRAME_SAMPLES > MAX_CONCEALED_SAMPLES;
+    // So that the next piece, which is about as long, would be too much.
+    const nextSamples = Math.max(wantedSamples, FRAME_SAMPLES);
+    this.#hasFaded = this.#concealedInARow + nextSamples > MAX_CONCEALED_SAMPLES;
     if (this.#hasFaded) fall(this.#ready);
     return true;
+  }
+
+  /** What comes after silence rises. */
+  #fromSilence(samples: Float32Array): Float32Array {
+    if (this.#hasFaded) rise(samples);
+    this.#hasFaded = false;
+    return samples;
   }
 
   /** A packet that libopus refuses is as good as lost. */

@@ -1,6 +1,6 @@
 import { type AudioFormat, containerOf, type InputFormat, type SampleCodec } from '../../format.ts';
 import { opusPacketSamples } from '../../opus-packet.ts';
-import { frameBytesOf } from '../../samples.ts';
+import { bytesToNext, frameBytesOf } from '../../samples.ts';
 import { readAsSamples, type Reading } from './code-length.ts';
 import { type Arrival, bytesPerMsOf, elapsedMsOf, pacedOf } from './pace.ts';
 import { isDigitalSilence, isOfEitherWidth } from './silence.ts';
@@ -52,16 +52,17 @@ export class FormatDetector {
     return this.#isSilent;
   }
 
-  /** True if what is detected is a guess that might do harm. */
+  /** True if what is detected of silence is a guess that might do harm. */
   get isOfEitherWidth(): boolean {
     const { message } = this.arrivals[0]!;
     const paced = pacedOf(this.arrivals) ?? this.arrivals;
-    return this.#isSilent && isOfEitherWidth(message, bytesPerMsOf(paced));
+    return isOfEitherWidth(message, bytesPerMsOf(paced));
   }
 
   /**
    * Takes one message.
-   * @returns the format as soon as it is beyond doubt, and at the latest when half a second of audio has come
+   * @returns the format as soon as it is beyond doubt, and at the latest after half a second, or after one in which the
+   *   network has stalled
    */
   push(message: Buffer, nowMs: number): Detection | undefined {
     this.arrivals.push({ message, atMs: nowMs });
@@ -71,12 +72,12 @@ export class FormatDetector {
     if (container) return { format: { codec: container }, confidence: 1 };
     if (this.arrivals.length < LEAST_MESSAGES) return undefined;
     const elapsedMs = elapsedMsOf(this.arrivals);
-    const paced = pacedOf(this.arrivals);
-    if (!paced && elapsedMs < STALLED_DEADLINE_MS) return undefined;
     const intervalMs = elapsedMs / (this.arrivals.length - 1);
     const isLate = elapsedMs + 2 * intervalMs > DEADLINE_MS;
     // Weighing is work: it is done again when there is half as much again to go by.
     if (!isLate && this.#bytes < this.#weighedBytes * 1.5) return undefined;
+    const paced = pacedOf(this.arrivals);
+    if (!paced && elapsedMs < STALLED_DEADLINE_MS) return undefined;
     this.#weighedBytes = this.#bytes;
     const detection = detectFormat(this.arrivals, paced ?? this.arrivals, this.startsAtBytes);
     return detection && (isLate || detection.confidence >= SURE) ? detection : undefined;
@@ -208,7 +209,3 @@ function readSilence(messages: Buffer[]): Reading[] {
   if (byte === 0xd5 || byte === 0x55) return [{ codec: 'pcma', channels: 1, bitsPerByte: 0 }];
   return [{ codec: 'pcm_s16le', channels: 1, bitsPerByte: 0 }];
 }
-
-/** How many bytes there are from a place in a stream to where the next unit of so many bytes begins. */
-export const bytesToNext = (unitBytes: number, startsAtBytes: number): number =>
-  (unitBytes - (startsAtBytes % unitBytes)) % unitBytes;

@@ -4,21 +4,21 @@ export type Arrival = { message: Buffer; atMs: number };
 /** Messages that come closer together than this have waited for each other on their way. */
 const TOGETHER_MS = 1;
 /** By so much more than usual a network may hold a message up without having stalled. */
-const JITTER_MS = 25;
+const HELD_UP_MS = 25;
 const MOST_GAPS = 1.5;
 
 /**
- * Of what came, that of which the times tell how fast the sender sends: not what had piled up before it came, as it does
+ * Of what came, two messages or more, that of which the times tell how fast the sender sends: not what had piled up before it came, as it does
  * while a client connects.
  * @returns undefined while they tell nothing: after a stall, until what it has held up is all there
  */
 export function pacedOf(arrivals: Arrival[]): Arrival[] | undefined {
+  const lastMs = elapsedMsOf(arrivals.slice(-2));
+  if (lastMs < TOGETHER_MS) return undefined;
   const gapsMs = arrivals.slice(1).map(({ atMs }, i) => atMs - arrivals[i]!.atMs);
   const apartMs = gapsMs.filter((gapMs) => gapMs >= TOGETHER_MS);
-  const usualMs = apartMs.toSorted((a, b) => a - b)[(apartMs.length - 1) >> 1];
-  const lastMs = gapsMs.at(-1);
-  if (usualMs === undefined || lastMs === undefined || lastMs < TOGETHER_MS) return undefined;
-  if (lastMs > Math.max(usualMs + JITTER_MS, usualMs * MOST_GAPS)) return undefined;
+  const usualMs = apartMs.toSorted((a, b) => a - b)[(apartMs.length - 1) >> 1]!;
+  if (lastMs > Math.max(usualMs + HELD_UP_MS, usualMs * MOST_GAPS)) return undefined;
   const isPiledUp = gapsMs[0]! < TOGETHER_MS;
   // The last of the pile came late too; who comes next is in time.
   const from = isPiledUp ? gapsMs.findIndex((gapMs) => gapMs >= TOGETHER_MS) + 1 : 0;
