@@ -3,6 +3,7 @@ import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
 import {
   type DeclaredFormat,
   formatAudioFormat,
+  parseAudioFormat,
   parseDeclaredFormat,
   type SampleFormat,
 } from '../../src/audio/format.ts';
@@ -138,4 +139,50 @@ describe('messages that cut samples in two', () => {
       expect(findGlitches(heard.subarray(9600))).toEqual([]);
     },
   );
+});
+
+describe('a declared format that the bytes contradict', () => {
+  const FORMATS = [
+    'opus',
+    'pcmu',
+    'pcma',
+    'pcm_s16le;rate=8000;channels=1',
+    'pcm_s16le;rate=48000;channels=1',
+    'pcm_s16le;rate=44100;channels=2',
+    'pcm_f32le;rate=16000;channels=1',
+    'pcm_f32le;rate=48000;channels=2',
+  ];
+  const pairs = FORMATS.filter((declared) => declared !== 'opus').flatMap((declared) =>
+    FORMATS.filter((sent) => sent !== declared).map((sent) => [declared, sent] as const),
+  );
+
+  test.each(pairs)('declared %s, sent %s: told once what it is', async (declared, sent) => {
+    const format = parseAudioFormat(sent);
+    const messages: Buffer[] = [];
+    for (let seed = 1; seed <= 4; seed += 1) {
+      const arrivals = await arrivalsOf({ content: 'speech', format, messageMs: 20, seed });
+      messages.push(...arrivals.map(({ message }) => message));
+    }
+    const { input, faults } = openInput(parseDeclaredFormat(declared));
+    for (const [i, message] of messages.entries()) {
+      input.push(message, i * 20);
+      await new Promise(setImmediate);
+    }
+    expect(faults).toEqual([{ format, confidence: expect.any(Number) as number }]);
+    input.close();
+  });
+
+  test.each(FORMATS)('declared %s, and sent: nothing is told', async (name) => {
+    const format = parseAudioFormat(name);
+    const { input, faults } = openInput(format);
+    for (const { message, atMs } of await arrivalsOf(
+      { content: 'speech', format, messageMs: 20, seed: 1 },
+      3000,
+    )) {
+      input.push(message, atMs);
+      await new Promise(setImmediate);
+    }
+    expect(faults).toEqual([]);
+    input.close();
+  });
 });
