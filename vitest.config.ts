@@ -16,6 +16,9 @@ const WAITING = [
   'me',
   'redis',
   'ccu-leases',
+  'bad-input',
+  'operator',
+  'leaving',
 ].map((name) => `test/integration/${name}.test.ts`);
 
 /**

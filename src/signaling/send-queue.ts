@@ -11,6 +11,14 @@ const SLOW_AFTER_MS = 5000;
 /** Text is never dropped; a client that leaves this much of it unread is as good as gone. */
 const MAX_UNSENT_BYTES = 1 << 20;
 
+let last: { frame: Buffer; atMs: number } | undefined;
+
+/** When a frame goes out: all who hear the same are sent the same one after the other, and the clock is read once for them. */
+function timeOf(frame: Buffer, now: () => number): number {
+  if (frame !== last?.frame) last = { frame, atMs: now() };
+  return last.atMs;
+}
+
 /** The way out to one client: keeps what waits in its socket small by dropping audio, never text, and counts the drops. */
 export class SendQueue {
   readonly #socket: WebSocket;
@@ -54,7 +62,7 @@ export class SendQueue {
 
   /** Sends one frame, or drops it. The hot path: runs for every frame to every client. */
   sendAudio(frame: Buffer): void {
-    const nowMs = this.#now();
+    const nowMs = timeOf(frame, this.#now);
     if (this.unsentMs > MAX_UNSENT_AUDIO_MS) {
       this.#drop(nowMs);
       return;
@@ -83,29 +91,53 @@ export class SendQueue {
   }
 }
 
-/** The frames that a socket has not sent yet: the time from the oldest of them to the newest, however many make up a moment. */
+/** So many frames that have been sent are forgotten at a time. */
+const FORGET_FRAMES = 64;
+
+/**
+ * The frames that a socket has not sent yet: the time from the oldest of them to the newest, however many make up a moment.
+ * Mostly there are none, and nothing is allocated for those that come and go.
+ */
 class UnsentAudio {
-  readonly #frames: { endsAtBytes: number; atMs: number }[] = [];
+  /** Of each frame where it ends, in all that was written, and when it came; those from `#first` to `#end` count. */
+  readonly #endsAtBytes: number[] = [];
+  readonly #atMs: number[] = [];
+  #first = 0;
+  #end = 0;
   #writtenBytes = 0;
 
   /** @param unsentBytes what the socket holds of all that was written */
   durationMs(unsentBytes: number): number {
-    if (unsentBytes === 0) this.#frames.length = 0;
-    const sentBytes = this.#writtenBytes - unsentBytes;
-    while (this.#frames.length > 0 && this.#frames[0]!.endsAtBytes <= sentBytes) {
-      this.#frames.shift();
+    if (unsentBytes === 0) {
+      this.#first = 0;
+      this.#end = 0;
+      return 0;
     }
-    const [oldest] = this.#frames;
-    return oldest ? this.#frames.at(-1)!.atMs - oldest.atMs + FRAME_MS : 0;
+    const sentBytes = this.#writtenBytes - unsentBytes;
+    while (this.#first < this.#end && this.#endsAtBytes[this.#first]! <= sentBytes) {
+      this.#first += 1;
+    }
+    if (this.#first === this.#end) return 0;
+    return this.#atMs[this.#end - 1]! - this.#atMs[this.#first]! + FRAME_MS;
   }
 
   add(bytes: number, atMs: number): void {
+    if (this.#first >= FORGET_FRAMES) this.#forget();
     this.addOther(bytes);
-    this.#frames.push({ endsAtBytes: this.#writtenBytes, atMs });
+    this.#endsAtBytes[this.#end] = this.#writtenBytes;
+    this.#atMs[this.#end] = atMs;
+    this.#end += 1;
   }
 
   /** What is no audio goes the same way. */
   addOther(bytes: number): void {
     this.#writtenBytes += bytes;
+  }
+
+  #forget(): void {
+    this.#endsAtBytes.splice(0, this.#first);
+    this.#atMs.splice(0, this.#first);
+    this.#end -= this.#first;
+    this.#first = 0;
   }
 }

@@ -192,11 +192,10 @@ describe('SendQueue', () => {
     );
     const sendAt = (atMs: number) => {
       nowMs = atMs;
-      queue.sendAudio(frame);
+      queue.sendAudio(Buffer.alloc(80));
     };
     return { socket, queue, sendAt, slow: () => slow };
   };
-  const frame = Buffer.alloc(80);
 
   test('sendAudio() sends all to a client that reads', () => {
     const { socket, queue, sendAt } = open();
