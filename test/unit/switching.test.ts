@@ -327,7 +327,7 @@ describe('louder and softer, in the middle of a sound', () => {
       const sound = await soundOf(format, x);
       expect(sound.length / 48).toBeLessThan(880);
       // Opus keeps back its last 2.5 ms.
-    expect(endOf(sound)).toBeLessThan(0.25);
+      expect(endOf(sound)).toBeLessThan(0.25);
     },
   );
 });
