@@ -87,35 +87,40 @@ const median = (values: number[]) =>
   values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)]!;
 
 describe('a browser behind a bad network', () => {
-  test.for<[string, Network, { madeUpMs: number; delayMs: number }]>([
+  test.for<[string, Network, { madeUpMs: number; delayMs: number; gaps?: number }]>([
     ['a good network', {}, { madeUpMs: 0, delayMs: 40 }],
     ['5 % loss', { lost: 0.05 }, { madeUpMs: 600, delayMs: 60 }],
     ['10 % loss', { lost: 0.1 }, { madeUpMs: 1300, delayMs: 80 }],
     ['reordering', { delayMs: jitterOf(45) }, { madeUpMs: 150, delayMs: 130 }],
-    ['bursts of 100 ms', { delayMs: inBursts }, { madeUpMs: 120, delayMs: 160 }],
+    // The first of them is longer than what may be made up: it falls silent, once.
+    ['bursts of 100 ms', { delayMs: inBursts }, { madeUpMs: 120, delayMs: 160, gaps: 1 }],
     [
       '5 % loss in bursts of 100 ms',
       { lost: 0.05, delayMs: inBursts },
-      { madeUpMs: 700, delayMs: 160 },
+      { madeUpMs: 700, delayMs: 160, gaps: 1 },
     ],
-  ])('%s: heard without a gap, at its level, and soon', async ([, network, most], { annotate }) => {
-    const room = new SimulatedRoom(codecs, ['a']);
-    const heard = room.listen('x', PCM);
-    await room.play(through(network, streamOf('a', speech)));
-    room.mixer.close();
-    const sound = await joinSamples(PCM, heard.frames);
-    const delays = await delaysMs(heard);
-    const atTheEnd = median(delays.slice(-10));
-    await annotate(
-      `made up ${heard.concealedMs.toFixed(0)} ms of ${DURATION_MS}; delay ${median(delays).toFixed(0)} ms ` +
-        `(most ${Math.max(...delays).toFixed(0)}, at the end ${atTheEnd.toFixed(0)})`,
-    );
-    expect(findGlitches(sound).filter(({ kind }) => kind === 'gap')).toEqual([]);
-    expect(Math.abs(levelDb(sound.subarray(9600)))).toBeLessThan(1);
-    expect(heard.concealedMs).toBeLessThanOrEqual(most.madeUpMs);
-    expect(Math.max(...delays)).toBeLessThan(most.delayMs);
-    expect(atTheEnd).toBeLessThan(80);
-  });
+  ])(
+    '%s: heard, without a gap but where too much is missing, at its level, and soon',
+    async ([, network, most], { annotate }) => {
+      const room = new SimulatedRoom(codecs, ['a']);
+      const heard = room.listen('x', PCM);
+      await room.play(through(network, streamOf('a', speech)));
+      room.mixer.close();
+      const sound = await joinSamples(PCM, heard.frames);
+      const delays = await delaysMs(heard);
+      const atTheEnd = median(delays.slice(-10));
+      await annotate(
+        `made up ${heard.concealedMs.toFixed(0)} ms of ${DURATION_MS}; delay ${median(delays).toFixed(0)} ms ` +
+          `(most ${Math.max(...delays).toFixed(0)}, at the end ${atTheEnd.toFixed(0)})`,
+      );
+      const gaps = findGlitches(sound).filter(({ kind }) => kind === 'gap');
+      expect(gaps.slice(most.gaps ?? 0)).toEqual([]);
+      expect(Math.abs(levelDb(sound.subarray(9600)))).toBeLessThan(1);
+      expect(heard.concealedMs).toBeLessThanOrEqual(most.madeUpMs);
+      expect(Math.max(...delays)).toBeLessThan(most.delayMs);
+      expect(atTheEnd).toBeLessThan(80);
+    },
+  );
 
   test.for([0.05, 0.1])(
     '%f lost, forwarded: a frame for every 20 ms all the same',

@@ -75,6 +75,8 @@ export class Mixer {
   readonly #changing = new Map<Listener, RunningChange>();
   #changes = 0;
   #nextId: SpeakerId = 1;
+  /** When the last packet came, or the clock ticked. */
+  #nowMs = 0;
   /** Those of which not all has come out, the oldest first: one at most, but for threads that are late. */
   #ticks: Tick[] = [];
   #isClosed = false;
@@ -165,6 +167,7 @@ export class Mixer {
   receive(peer: string, packet: MediaPacket, nowMs: number): void {
     const speaker = this.#speakers.get(peer);
     if (!speaker) return;
+    this.#nowMs = nowMs;
     if (this.#talkers.heard(speaker, packet.levelDbov, nowMs)) this.#talkersChanged();
     if (!this.#talkers.isTalking(speaker)) return;
     if (speaker.isPlayed) this.#play(speaker, packet, nowMs);
@@ -309,7 +312,7 @@ export class Mixer {
     for (const speaker of added) {
       speaker.isPlayed = true;
       this.#played.set(speaker.id, speaker);
-      for (const packet of speaker.stream.waiting) this.#play(speaker, packet, performance.now());
+      for (const packet of speaker.stream.waiting) this.#play(speaker, packet, this.#nowMs);
     }
   }
 
@@ -343,6 +346,7 @@ export class Mixer {
   };
 
   readonly #tick = (nowMs: number): void => {
+    this.#nowMs = nowMs;
     for (const speaker of this.#speakers.values()) {
       if (this.#talkers.isTalking(speaker)) this.#forward(speaker, nowMs);
     }

@@ -5,7 +5,7 @@ import { emptyOpusPacket } from '../opus-packet.ts';
 import { fall, rise } from './ramps.ts';
 import { compress, expand } from './time-stretch.ts';
 
-/** A gap longer than this is not concealed but silent; the last of what is made up falls to silence. */
+/** What is made up after so much of it falls to silence, within a frame. */
 const MAX_CONCEALED_SAMPLES = 2880;
 /** The least sound in which a pitch period can be taken out or put in. */
 const STRETCHABLE_SAMPLES = 960;
@@ -123,13 +123,11 @@ export class Playout {
       this.#last = undefined;
       return false;
     }
-    const samples = Math.min(wantedSamples, MAX_CONCEALED_SAMPLES - this.#concealedInARow);
+    this.#hasFaded = this.#concealedInARow + wantedSamples > MAX_CONCEALED_SAMPLES;
+    const samples = this.#hasFaded ? Math.min(wantedSamples, FRAME_SAMPLES) : wantedSamples;
     this.#concealedInARow += samples;
     this.concealedSamples += samples;
     this.#ready = this.#decoder.conceal(Math.ceil(samples / 120) * 120);
-    // So that the next piece, which is about as long, would be too much.
-    const nextSamples = Math.max(wantedSamples, FRAME_SAMPLES);
-    this.#hasFaded = this.#concealedInARow + nextSamples > MAX_CONCEALED_SAMPLES;
     if (this.#hasFaded) fall(this.#ready);
     return true;
   }
