@@ -2,22 +2,10 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
 import type { SampleFormat } from '../../src/audio/format.ts';
 import { opusPacketSamples } from '../../src/audio/opus-packet.ts';
-import { eventually } from '../support/gateway.ts';
 import { findGlitches } from '../support/glitches.ts';
 import { seededRandom } from '../support/random.ts';
 import { type Arrival, type Heard, SimulatedRoom, streamOf } from '../support/simulated-room.ts';
-import {
-  amplitudeOf,
-  encodeOpus,
-  joinSamples,
-  opusTone,
-  play,
-  sweep,
-  toDb,
-} from '../support/sound.ts';
-import { useGateway } from '../support/use-gateway.ts';
-
-const { enter } = useGateway();
+import { encodeOpus, joinSamples, sweep } from '../support/sound.ts';
 
 const OPUS = { codec: 'opus' } as const;
 const PCM: SampleFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
@@ -163,6 +151,7 @@ describe('a browser behind a bad network', () => {
 describe('a browser whose clock is wrong', () => {
   test.for([1500, -1500])(
     'by %i ppm for a minute: heard without a glitch, at its level, and no later in the end',
+    { timeout: 60_000 },
     async (ppm, { annotate }) => {
       const room = new SimulatedRoom(codecs, ['a']);
       const heard = room.listen('x', PCM);
@@ -184,28 +173,4 @@ describe('a browser whose clock is wrong', () => {
       expect(Math.abs(delayMs)).toBeLessThan(80);
     },
   );
-});
-
-describe('a WebSocket client whose TCP stalls for 300 ms', () => {
-  const TONE_HZ = 500;
-
-  test('sound goes on afterwards, and is not heard later than before', async () => {
-    const [alice, bob] = [
-      await enter('alice', { stats: 'true' }),
-      await enter('bob', { audio_out: 'pcm_s16le;rate=48000;channels=1' }),
-    ];
-    const packets = await opusTone(TONE_HZ, AMPLITUDE, 6000);
-    await play(alice, packets.slice(0, 50));
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    for (const packet of packets.slice(50, 65)) alice.sendAudio(packet);
-    await play(alice, packets.slice(65));
-    await eventually('all is heard', () => bob.frames.length >= 260);
-    const sound = (await joinSamples(PCM, bob.frames)).subarray(-96_000, -9600);
-    expect(findGlitches(sound).filter(({ kind }) => kind === 'gap')).toEqual([]);
-    expect(Math.abs(toDb(amplitudeOf(sound.subarray(0, 9600), TONE_HZ) / AMPLITUDE))).toBeLessThan(
-      1.5,
-    );
-    const { dropped_ms: droppedMs } = await alice.next('stats', 0, 8000);
-    expect(bob.frames.length * 20 + droppedMs).toBeLessThan(6400);
-  });
 });
