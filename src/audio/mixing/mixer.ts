@@ -351,7 +351,7 @@ export class Mixer {
       if (this.#talkers.isTalking(speaker)) this.#forward(speaker, nowMs);
     }
     // A thread is late with what falls silent in the last tick: it must not do so twice.
-    if (this.#ticks.some((tick) => this.#letGo(tick))) this.#plan();
+    if (this.#ticks.filter((tick) => this.#letGo(tick)).length > 0) this.#plan();
     const forwarded = [...this.#played].map(([id, { forwardTo }]) => [id, forwardTo] as const);
     this.#ticks.push({
       atMs: nowMs,
