@@ -2,6 +2,7 @@
 
 const MAX_PACKET_SAMPLES = 5760;
 const MAX_FRAME_BYTES = 1275;
+const FIRST_CELT_CONFIG = 16;
 const SILK_FRAME_SAMPLES = [480, 960, 1920, 2880];
 const HYBRID_FRAME_SAMPLES = [480, 960];
 const CELT_FRAME_SAMPLES = [120, 240, 480, 960];
@@ -89,6 +90,19 @@ function isArbitraryFramingValid(packet: Uint8Array, samples: number): boolean {
  */
 export function isOpusSilence(packet: Uint8Array): boolean {
   return packet.length <= 3;
+}
+
+/**
+ * True for a packet of one frame that carries a copy of the one before it (LBRR, which makes the in-band FEC): in its SILK
+ * layer a bit for each 20 ms says whether there is voice, and the one after them whether there is a copy (RFC 6716 §4.2.3).
+ */
+export function carriesCopy(packet: Uint8Array): boolean {
+  const [toc = 0, header = 0] = packet;
+  if (toc >> 3 >= FIRST_CELT_CONFIG || (toc & 3) !== 0) return false;
+  const isStereo = (toc & 4) !== 0;
+  const voiceBits = Math.max(1, frameSamples(toc) / 960);
+  const copyOf = (channel: number) => (header >> (7 - voiceBits - channel * (voiceBits + 1))) & 1;
+  return copyOf(0) === 1 || (isStereo && copyOf(1) === 1);
 }
 
 /**

@@ -15,6 +15,7 @@ export type StreamPacket = Pick<MediaPacket, 'sequenceNumber' | 'timestamp' | 'p
 
 /** What is held of a packet. */
 export type Held = {
+  sequenceNumber: number;
   payload: Buffer;
   durationSamples: number;
   /** When it came. */
@@ -79,7 +80,7 @@ export class JitterBuffer {
     }
     this.#next ??= sequenceNumber;
     this.#firstAtMs ??= nowMs - lateMs;
-    this.#held.set(sequenceNumber, { payload, durationSamples, atMs: nowMs });
+    this.#held.set(sequenceNumber, { sequenceNumber, payload, durationSamples, atMs: nowMs });
     this.#heldSamples += durationSamples;
     while (this.depthMs > this.#limits.maxMs) {
       this.droppedPackets += 1;

@@ -150,7 +150,7 @@ function stereoOf(mono: Float32Array, random: Random): Float32Array {
   return stereo;
 }
 
-function soundOf(
+export function soundOf(
   content: Content,
   rateHz: number,
   durationMs: number,

@@ -1,5 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { isOpusSilence, opusPacketSamples } from '../../src/audio/opus-packet.ts';
+import { Application, Signal } from 'libopus-wasm';
+import { carriesCopy, isOpusSilence, opusPacketSamples } from '../../src/audio/opus-packet.ts';
+import { soundOf } from '../support/corpus.ts';
+import { seededRandom } from '../support/random.ts';
+import { encodeOpus } from '../support/sound.ts';
 
 const toc = (config: number, code: number) => (config << 3) | code;
 const bytes = (...values: number[]) => Uint8Array.from(values);
@@ -60,4 +64,40 @@ test('isOpusSilence() is true for packets too short to carry sound', () => {
   expect(isOpusSilence(bytes(toc(31, 0)))).toBe(true);
   expect(isOpusSilence(bytes(0xf8, 0xff, 0xfe))).toBe(true);
   expect(isOpusSilence(withBody([toc(31, 0)], 3))).toBe(false);
+});
+
+describe('carriesCopy()', () => {
+  const encode = (fec: boolean, application: Application, packetMs: number, channels: 1 | 2) =>
+    encodeOpus(soundOf('speech', 48_000, 3000, seededRandom(5)), packetMs, {
+      application,
+      signal: Signal.Voice,
+      bitrate: 24_000 * channels,
+      packetLossPercent: 20,
+      fec,
+      channels,
+    });
+  const shareOf = (packets: Buffer[]) => packets.filter(carriesCopy).length / packets.length;
+
+  test.each<[number, 1 | 2]>([
+    [10, 1],
+    [20, 1],
+    [40, 1],
+    [60, 1],
+    [20, 2],
+  ])(
+    'packets of %i ms, %i channels: true where the encoder puts copies in',
+    async (ms, channels) => {
+      expect(shareOf(await encode(true, Application.Voip, ms, channels))).toBeGreaterThan(0.6);
+      expect(shareOf(await encode(false, Application.Voip, ms, channels))).toBe(0);
+    },
+  );
+
+  test('of CELT alone: false, it has no copies', async () => {
+    expect(shareOf(await encode(true, Application.RestrictedLowDelay, 20, 1))).toBe(0);
+  });
+
+  test('of a packet without sound: false', () => {
+    expect(carriesCopy(bytes(toc(9, 0)))).toBe(false);
+    expect(carriesCopy(bytes())).toBe(false);
+  });
 });

@@ -1,3 +1,4 @@
+import { Application, Signal } from 'libopus-wasm';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { loadOpusCodec, type OpusCodec } from '../../src/audio/opus-codec.ts';
 import { Playout } from '../../src/audio/mixing/playout.ts';
@@ -6,7 +7,8 @@ import { JitterBuffer } from '../../src/rtp/jitter-buffer.ts';
 import { Pacer } from '../../src/rtp/pacer.ts';
 import { Packetizer } from '../../src/rtp/packetizer.ts';
 import { seededRandom } from '../support/random.ts';
-import { opusTone } from '../support/sound.ts';
+import { soundOf } from '../support/corpus.ts';
+import { encodeOpus, opusTone } from '../support/sound.ts';
 
 const LIMITS = { minMs: 5, maxMs: 200 };
 const MINUTE_MS = 60_000;
@@ -132,5 +134,72 @@ describe('Playout of a JitterBuffer', () => {
     for (let i = 50; i < 57; i += 1) send(56 * 20 + 1);
     for (let i = 57; i < 80; i += 1) send(i * 20);
     expect(Math.max(...depthsMs)).toBeLessThanOrEqual(160);
+  });
+});
+
+describe('Playout of a stream that carries copies (in-band FEC)', () => {
+  /** Plays speech of which some packets are lost, and counts how the decoder made up for them. */
+  async function playLossy(lostShare: number, fec: boolean, lossyMs = MINUTE_MS) {
+    const speech = await encodeOpus(soundOf('speech', 48_000, MINUTE_MS, seededRandom(7)), 20, {
+      application: Application.Voip,
+      signal: Signal.Voice,
+      bitrate: 24_000,
+      packetLossPercent: 10,
+      fec,
+    });
+    const decoder = await codec.createDecoder();
+    const madeUp = { recovered: 0, concealed: 0 };
+    const buffer = new JitterBuffer(LIMITS);
+    const counting = {
+      ...decoder,
+      recover: (next: Buffer, samples: number) => {
+        madeUp.recovered += 1;
+        return decoder.recover(next, samples);
+      },
+      conceal: (samples: number) => {
+        madeUp.concealed += 1;
+        return decoder.conceal(samples);
+      },
+    };
+    const playout = new Playout(buffer, counting, () => {});
+    const random = seededRandom(11);
+    const depthsMs: number[] = [];
+    let lost = 0;
+    for (const [i, payload] of speech.entries()) {
+      const packet = { sequenceNumber: i, timestamp: i * 960, payload };
+      if (i > 20 && i * 20 < lossyMs && random() < lostShare) lost += 1;
+      else buffer.insert(packet, 960, i * 20 + random() * 3);
+      depthsMs.push(buffer.depthMs);
+      playout.pull(new Float32Array(FRAME_SAMPLES), i * 20 + 10);
+    }
+    decoder.close();
+    return { ...madeUp, lost, depthsMs };
+  }
+
+  test.for([0.01, 0.05, 0.1])(
+    '%f lost: nearly all is read from the copies, for which it is played a packet later',
+    async (lostShare, { annotate }) => {
+      const { lost, recovered, concealed, depthsMs } = await playLossy(lostShare, true);
+      await annotate(
+        `of ${lost} lost ${recovered} recovered; waiting ${mean(depthsMs).toFixed(0)} ms`,
+      );
+      // Not the first ones, which show that it is worth waiting; and of two in a row the first has no copy.
+      expect(recovered).toBeGreaterThanOrEqual((0.95 - lostShare) * lost - 4);
+      expect(concealed).toBeLessThan(0.12 * lost + 5);
+      expect(mean(depthsMs)).toBeLessThan(45);
+    },
+  );
+
+  test('5 % lost, and no copies: it is played as soon as ever', async () => {
+    const { recovered, concealed, depthsMs } = await playLossy(0.05, false);
+    expect(recovered).toBe(0);
+    expect(concealed).toBeGreaterThan(100);
+    expect(mean(depthsMs)).toBeLessThan(25);
+  });
+
+  test('a spell of losses that ends: within 20 s it is played as soon as before', async () => {
+    const { depthsMs } = await playLossy(0.1, true, 30_000);
+    expect(mean(depthsMs.slice(1000, 1500))).toBeGreaterThan(30);
+    expect(mean(depthsMs.slice(2500))).toBeLessThan(25);
   });
 });

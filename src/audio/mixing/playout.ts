@@ -1,7 +1,8 @@
-import type { JitterBuffer } from '../../rtp/jitter-buffer.ts';
+import type { Held, JitterBuffer } from '../../rtp/jitter-buffer.ts';
+import { sequenceDelta } from '../../rtp/sequence.ts';
 import { FRAME_SAMPLES } from '../format.ts';
 import type { OpusDecoder } from '../opus-codec.ts';
-import { emptyOpusPacket } from '../opus-packet.ts';
+import { carriesCopy, emptyOpusPacket } from '../opus-packet.ts';
 import { fall, rise } from './ramps.ts';
 import { compress, expand } from './time-stretch.ts';
 
@@ -20,6 +21,8 @@ const MOST_SLACK_MS = 25;
 const URGENT_SLACK_MS = 60;
 /** The least of the last one to two of so many packets counts. */
 const SLACK_WINDOW_PACKETS = 50;
+/** Losses that are no more packets apart are taken for a habit of the network. */
+const LOSSES_APART_PACKETS = 500;
 
 const SAMPLES_PER_MS = 48;
 
@@ -33,10 +36,11 @@ export class Playout {
   readonly #onPacket: (packet: Buffer, startsAtSamples: number) => void;
   #ready: Float32Array = new Float32Array(0);
   #pulledSamples = 0;
-  #last: { packet: Buffer; durationSamples: number } | undefined;
+  #last: Held | undefined;
   #concealedInARow = 0;
   #hasFaded = false;
   readonly #slack = new LeastOfLate(SLACK_WINDOW_PACKETS);
+  readonly #copies = new Copies();
   concealedSamples = 0;
   /** Packets that libopus refused. */
   undecodablePackets = 0;
@@ -95,7 +99,8 @@ export class Playout {
     this.#pass(next.payload);
     const samples = this.#tryDecode(next.payload);
     if (samples.length === 0) return this.#conceal(next.durationSamples);
-    this.#last = { packet: next.payload, durationSamples: next.durationSamples };
+    this.#copies.note(this.#last, next);
+    this.#last = next;
     this.#concealedInARow = 0;
     this.#ready = this.#keepPace(this.#fromSilence(samples), nowMs - next.atMs);
     return true;
@@ -104,8 +109,8 @@ export class Playout {
   /** In place of one packet: what the next one knows of it, or else what libopus makes up. */
   #recover(): boolean {
     if (!this.#last) return this.#conceal(STRETCHABLE_SAMPLES);
-    const { packet, durationSamples } = this.#last;
-    this.#pass(emptyOpusPacket(packet));
+    const { payload, durationSamples } = this.#last;
+    this.#pass(emptyOpusPacket(payload));
     const next = this.#buffer.peek();
     if (!next) return this.#conceal(durationSamples);
     this.concealedSamples += durationSamples;
@@ -153,17 +158,42 @@ export class Playout {
     this.#onPacket(packet, this.#pulledSamples + this.#ready.length);
   }
 
-  /** Takes a pitch period out when packets wait in vain, puts one in when they come at the last moment. */
+  /**
+   * Takes a pitch period out when packets wait in vain, puts one in when they come at the last moment. What is lost, and has a
+   * copy in the packet after it, comes as late as that one.
+   */
   #keepPace(samples: Float32Array, waitedMs: number): Float32Array {
     this.#slack.add(waitedMs);
-    const slackMs = this.#slack.least;
-    if (samples.length < STRETCHABLE_SAMPLES || slackMs === undefined) return samples;
+    const { least } = this.#slack;
+    if (samples.length < STRETCHABLE_SAMPLES || least === undefined) return samples;
+    const slackMs = least - this.#copies.laterMs;
     let stretched: Float32Array | undefined;
     if (slackMs > MOST_SLACK_MS) stretched = compress(samples, slackMs > URGENT_SLACK_MS);
     else if (slackMs < LEAST_SLACK_MS) stretched = expand(samples);
     if (!stretched) return samples;
     this.#slack.shift((stretched.length - samples.length) / SAMPLES_PER_MS);
     return stretched;
+  }
+}
+
+/** How much later than its packets a stream has to be played, so that the copy of one that is lost has come. */
+class Copies {
+  #sinceLossPackets = Infinity;
+  #laterMs = 0;
+
+  get laterMs(): number {
+    return this.#laterMs;
+  }
+
+  /** Takes note of a packet that is played after another. */
+  note(before: Held | undefined, packet: Held): void {
+    this.#sinceLossPackets += 1;
+    const isRare = this.#sinceLossPackets > LOSSES_APART_PACKETS;
+    if (isRare) this.#laterMs = 0;
+    if (!before || sequenceDelta(before.sequenceNumber, packet.sequenceNumber) !== 2) return;
+    if (!carriesCopy(packet.payload)) return;
+    this.#sinceLossPackets = 0;
+    if (!isRare) this.#laterMs = packet.durationSamples / SAMPLES_PER_MS;
   }
 }
 
