@@ -11,7 +11,9 @@ import {
 } from '../audio/format.ts';
 import { AudioInput } from '../audio/ingest/input.ts';
 import type { Hearing } from '../audio/mixing/hearing.ts';
-import type { Tail } from '../audio/ingest/ingest.ts';
+import type { OpusSink } from '../audio/ingest/ingest.ts';
+import type { LastPackets } from '../audio/ingest/joint.ts';
+import { DECODER_MEMORY_PACKETS } from '../audio/opus-codec.ts';
 import { counts } from '../counts.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type {
@@ -45,6 +47,8 @@ export class ClientAudio {
   #input: AudioInput;
   #volume: Record<string, number> = {};
   #isMuted = false;
+  /** What the room has been given last: whoever hears it has it in the ear. */
+  #said: LastPackets = { packets: [], atMs: -Infinity };
   #peer: WebSocketPeer | undefined;
   /** In the rooms before this one. */
   #before = { droppedMs: 0, concealedMs: 0 };
@@ -88,6 +92,7 @@ export class ClientAudio {
     const { droppedMs, concealedMs } = this.#fortunes();
     this.#before = { droppedMs, concealedMs };
     this.#peer = peer;
+    this.#said = { packets: [], atMs: -Infinity };
   }
 
   /** How the client's audio has fared since it connected. */
@@ -133,9 +138,8 @@ export class ClientAudio {
     this.#preferences = wanted;
     this.#volume = volumes;
     if (audio !== undefined) {
-      const { tail } = this.#input;
       this.#input.close();
-      this.#input = this.#openInput(tail);
+      this.#input = this.#openInput(this.#said);
     }
     if (mute !== undefined) this.#isMuted = mute;
     this.#peer?.hear(this.hearing);
@@ -152,15 +156,13 @@ export class ClientAudio {
     this.#input.close();
   }
 
-  /** @param before the tail of the input that it takes over from */
-  #openInput(before?: Tail): AudioInput {
+  /** @param before what it is to go on from */
+  #openInput(before?: LastPackets): AudioInput {
     const declared = this.#preferences.in;
     return new AudioInput(
       declared,
       this.#codecs,
-      (packet, durationSamples, levelDbov, atMs) => {
-        if (!this.#isMuted) this.#peer?.say(packet, durationSamples, levelDbov, atMs);
-      },
+      (...said) => this.#say(...said),
       {
         onDetected: (format) => this.#detected(format),
         onMismatch: (observed) =>
@@ -174,6 +176,15 @@ export class ClientAudio {
       },
       before,
     );
+  }
+
+  #say(...[packet, durationSamples, levelDbov, atMs]: Parameters<OpusSink>): void {
+    if (this.#isMuted || !this.#peer) return;
+    this.#peer.say(packet, durationSamples, levelDbov, atMs);
+    const { packets } = this.#said;
+    packets.push(packet);
+    if (packets.length > DECODER_MEMORY_PACKETS) packets.shift();
+    this.#said.atMs = atMs;
   }
 
   #fortunes(): { droppedMs: number; concealedMs: number } {

@@ -12,6 +12,7 @@ import {
   energyOf,
   hearAs,
   openRoom,
+  powerOf,
   speak,
   toleranceOf,
   undisturbed,
@@ -169,6 +170,40 @@ describe('configure, in the middle of a tone', () => {
     }
   });
 });
+
+test('configure audio, in the middle of a tone: nobody hears a click', { timeout: 30_000 }, () =>
+  undisturbed(async () => {
+    const formats = [
+      'opus',
+      'pcm_f32le;rate=44100;channels=2',
+      'pcmu',
+      'pcm_s16le;rate=48000;channels=1',
+    ];
+    const partMs = 700;
+    const { speaker, opus, pcm } = await openRoom(enter, 'a', OPUS);
+    for (const [i, name] of formats.entries()) {
+      const format = parseAudioFormat(name);
+      const rateHz = format.codec === 'opus' ? 48_000 : format.rateHz;
+      const from = (i * partMs * rateHz) / 1000;
+      const part = tone(525, AMPLITUDE, (i + 1) * partMs, rateHz).subarray(from);
+      if (i > 0) await speaker.ask({ type: 'configure', audio: name }, 'configured');
+      await play(
+        speaker,
+        format.codec === 'opus' ? await encodeOpus(part) : sampleMessages(format, part),
+      );
+    }
+    const lengthMs = formats.length * partMs;
+    await eventually('all is heard', () => pcm.frames.length * 20 >= lengthMs - 100);
+    for (const [format, { frames }] of [
+      [OPUS, opus],
+      [PCM, pcm],
+    ] as const) {
+      const sound = (await hearAs(format, frames)).subarray(4800, 48 * (lengthMs - 200));
+      expect(findGlitches(sound)).toEqual([]);
+      expect(Math.abs(toDb(Math.sqrt(2 * powerOf(sound)) / AMPLITUDE))).toBeLessThan(1);
+    }
+  }),
+);
 
 type Stretch = { heardAs: 'opus' | 'pcm' | 'forward'; frames: Buffer[] };
 

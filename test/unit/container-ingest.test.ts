@@ -38,7 +38,6 @@ async function demux(
     {
       push: (packet) => void packets.push(Buffer.from(packet)),
       skip: () => {},
-      tail: undefined,
       close: () => {},
     },
     (fault) => faults.push(fault),

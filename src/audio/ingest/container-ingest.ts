@@ -50,8 +50,6 @@ export class ContainerIngest implements Ingest {
     this.push(chunk, atMs);
   }
 
-  readonly tail = undefined;
-
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;

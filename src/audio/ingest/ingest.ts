@@ -1,6 +1,7 @@
 import type { Codecs } from '../codecs.ts';
 import { ContainerIngest } from './container-ingest.ts';
 import { type InputFormat, isContainer } from '../format.ts';
+import type { LastPackets } from './joint.ts';
 import { OpusIngest } from './opus-ingest.ts';
 import { SampleIngest } from './sample-ingest.ts';
 
@@ -12,12 +13,6 @@ export type OpusSink = (
   atMs: number,
 ) => void;
 
-/**
- * Where an ingest ends, so that another can go on from there: the last 20 ms that it has handed on, and behind them what
- * was not enough for a packet.
- */
-export type Tail = { samples: Float32Array; rateHz: number };
-
 /** What a peer's binary messages become on their way to its uplink: one format in, Opus packets out. */
 export type Ingest = {
   /**
@@ -27,14 +22,12 @@ export type Ingest = {
   push(message: Buffer, atMs: number): void;
   /** Passes one message over that nobody is to hear: those that follow must be read all the same. */
   skip(message: Buffer, atMs: number): void;
-  /** Undefined where it is not known. */
-  readonly tail: Tail | undefined;
   close(): void;
 };
 
 /**
  * Opens the ingest for a format.
- * @param before the tail of the ingest that this one takes over from in the middle of a sound
+ * @param before what was handed on before this ingest takes over, in the middle of a sound
  * @param onFault takes what `push` cannot throw, because it was found out later
  */
 export async function createIngest(
@@ -42,7 +35,7 @@ export async function createIngest(
   codecs: Codecs,
   sink: OpusSink,
   onFault: (fault: unknown) => void,
-  before?: Tail,
+  before?: LastPackets,
 ): Promise<Ingest> {
   if (format.codec !== 'opus' && !isContainer(format)) {
     return SampleIngest.open(format, codecs, sink, before);

@@ -9,7 +9,8 @@ import {
   isContainer,
 } from '../format.ts';
 import { bytesToNext, frameBytesOf } from '../samples.ts';
-import { createIngest, type Ingest, type OpusSink, type Tail } from './ingest.ts';
+import { createIngest, type Ingest, type OpusSink } from './ingest.ts';
+import type { LastPackets } from './joint.ts';
 
 export type AudioInputEvents = {
   /** What an undeclared sender sends has been found out, or has changed. */
@@ -46,14 +47,14 @@ export class AudioInput {
 
   /**
    * @param declared what the client says that it sends
-   * @param before the tail of the input that this one takes over from
+   * @param before what was handed on before this input takes over
    */
   constructor(
     declared: DeclaredFormat,
     codecs: Codecs,
     sink: OpusSink,
     events: AudioInputEvents,
-    before?: Tail,
+    before?: LastPackets,
   ) {
     this.#codecs = codecs;
     this.#sink = sink;
@@ -129,11 +130,6 @@ export class AudioInput {
     state.ingest.skip(message, nowMs);
   }
 
-  /** What was heard of the client last, if that is known. */
-  get tail(): Tail | undefined {
-    return this.#state.name === 'open' ? this.#state.ingest.tail : undefined;
-  }
-
   close(): void {
     if (this.#state.name === 'open') this.#state.ingest.close();
     this.#state = { name: 'closed' };
@@ -153,7 +149,7 @@ export class AudioInput {
   }
 
   /** @param startsAtBytes so much came before what is held */
-  #open(format: InputFormat, held: Arrival[], startsAtBytes: number, before?: Tail): void {
+  #open(format: InputFormat, held: Arrival[], startsAtBytes: number, before?: LastPackets): void {
     if (this.#state.name === 'open') this.#state.ingest.close();
     const opening: State = { name: 'opening', format, held, startsAtBytes };
     this.#state = opening;
@@ -162,7 +158,7 @@ export class AudioInput {
     });
   }
 
-  async #openIngest(opening: State & { name: 'opening' }, before?: Tail): Promise<void> {
+  async #openIngest(opening: State & { name: 'opening' }, before?: LastPackets): Promise<void> {
     const { format, held, startsAtBytes } = opening;
     const { onFault } = this.#events;
     const ingest = await createIngest(format, this.#codecs, this.#sink, onFault, before);

@@ -44,9 +44,6 @@ export class OpusIngest implements Ingest {
   /** Each message is a packet. */
   skip(): void {}
 
-  /** Not known: how far what packets hold lags behind what was said is the secret of their encoder. */
-  readonly tail = undefined;
-
   /** Keeps the level up to date; false if libopus cannot decode the packet. */
   #measure(packet: Buffer): boolean {
     if (isOpusSilence(packet)) {

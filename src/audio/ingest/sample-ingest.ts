@@ -1,10 +1,16 @@
 import type { Codecs } from '../codecs.ts';
 import { FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE_HZ, type SampleFormat } from '../format.ts';
-import type { Ingest, OpusSink, Tail } from './ingest.ts';
+import type { Ingest, OpusSink } from './ingest.ts';
+import { bestPlace, type Joint, jointAfter, type LastPackets } from './joint.ts';
 import { levelDbov } from '../level.ts';
+import { crossFade } from '../ramps.ts';
 import { OPUS_RATES_HZ, type OpusEncoder } from '../opus-codec.ts';
 import type { Resampler } from '../resampler.ts';
 import { downmix, frameBytesOf, readSamples } from '../samples.ts';
+
+/** Who says nothing for longer has paused: what he says then does not go on from anything. */
+const MAX_JOINT_MS = 100;
+const NOTHING = new Float32Array(0);
 
 /** Samples in: cut into frames of 20 ms, whatever the lengths of the messages, and encoded at a rate that Opus takes. */
 export class SampleIngest implements Ingest {
@@ -14,26 +20,26 @@ export class SampleIngest implements Ingest {
   readonly #sink: OpusSink;
   /** The bytes of a sample that the last message cut in two. */
   #rest: Buffer = Buffer.alloc(0);
-  readonly #rateHz: number;
   readonly #frame: Float32Array;
   #filledSamples = 0;
-  /** The frame that was encoded last. */
-  readonly #last: Float32Array;
+  /** Until the first frame. */
+  #joint: Joint | undefined;
 
-  /** @param before taken up if it needs no resampling */
+  /** @param before what was handed on before this ingest took over, in the middle of a sound */
   static async open(
     format: SampleFormat,
     codecs: Codecs,
     sink: OpusSink,
-    before?: Tail,
+    before?: LastPackets,
   ): Promise<SampleIngest> {
     const rateHz = OPUS_RATES_HZ.find((rate) => rate >= format.rateHz) ?? SAMPLE_RATE_HZ;
     const resampler =
       rateHz === format.rateHz ? undefined : codecs.openResampler(format.rateHz, rateHz);
     try {
+      const joint = before && (await jointAfter(before, rateHz, codecs));
       const encoder = await codecs.opus.createEncoder(rateHz);
       const ingest = new SampleIngest(format, rateHz, { encoder, resampler }, sink);
-      if (before?.rateHz === rateHz && !resampler) ingest.#joinOn(before.samples);
+      ingest.#joint = joint;
       return ingest;
     } catch (fault) {
       resampler?.close();
@@ -48,9 +54,7 @@ export class SampleIngest implements Ingest {
     sink: OpusSink,
   ) {
     this.#format = format;
-    this.#rateHz = rateHz;
     this.#frame = new Float32Array((rateHz * FRAME_MS) / 1000);
-    this.#last = new Float32Array(this.#frame.length);
     this.#encoder = codecs.encoder;
     this.#resampler = codecs.resampler;
     this.#sink = sink;
@@ -70,25 +74,23 @@ export class SampleIngest implements Ingest {
     this.#filledSamples = 0;
   }
 
-  /** What a resampler keeps back is not known. */
-  get tail(): Tail | undefined {
-    if (this.#resampler) return undefined;
-    const said = this.#frame.subarray(0, this.#filledSamples);
-    return { samples: Float32Array.from([...this.#last, ...said]), rateHz: this.#rateHz };
-  }
-
   close(): void {
     this.#encoder.close();
     this.#resampler?.close();
   }
 
-  #joinOn(before: Float32Array): void {
-    const heard = before.subarray(0, this.#frame.length);
-    const said = before.subarray(heard.length);
-    this.#encoder.prime(heard);
-    this.#last.set(heard);
-    this.#frame.set(said);
-    this.#filledSamples = said.length;
+  /** Lets the first frame go on from what was heard before it; returns what it has no place for any more. */
+  #joinOn({ before, onward, atMs }: Joint, nowMs: number): Float32Array {
+    const frame = this.#frame;
+    this.#joint = undefined;
+    if (nowMs - atMs > MAX_JOINT_MS) return NOTHING;
+    const later = bestPlace(onward, frame);
+    const left = frame.slice(frame.length - later);
+    frame.copyWithin(later, 0);
+    frame.set(onward.subarray(0, later));
+    crossFade(frame.subarray(later), onward.subarray(later));
+    this.#encoder.prime(before);
+    return left;
   }
 
   /** The bytes of whole samples, with what the last message left; the rest is kept. */
@@ -106,9 +108,10 @@ export class SampleIngest implements Ingest {
       this.#filledSamples += part.length;
       at += part.length;
       if (this.#filledSamples < this.#frame.length) return;
-      this.#filledSamples = 0;
-      this.#last.set(this.#frame);
+      const left = this.#joint ? this.#joinOn(this.#joint, atMs) : NOTHING;
       this.#sink(this.#encoder.encode(this.#frame), FRAME_SAMPLES, levelDbov(this.#frame), atMs);
+      this.#frame.set(left);
+      this.#filledSamples = left.length;
     }
   }
 }

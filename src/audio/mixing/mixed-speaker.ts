@@ -3,7 +3,7 @@ import { FRAME_MS, FRAME_SAMPLES } from '../format.ts';
 import type { AddedSpeaker, MixPacket } from './mix-plan.ts';
 import { ENCODER_DELAY_SAMPLES, type OpusCodec } from '../opus-codec.ts';
 import { opusPacketSamples } from '../opus-packet.ts';
-import { fall, rise } from './ramps.ts';
+import { fall, rise } from '../ramps.ts';
 import { Playout } from './playout.ts';
 
 /** Enough for the first frame, and for what it runs ahead. */

@@ -15,6 +15,7 @@ import {
 import type { MixHost } from './mix-host.ts';
 import type { MixRoom } from './mix-place.ts';
 import type { MixOutput, MixPlan, SpeakerId } from './mix-plan.ts';
+import { DECODER_MEMORY_PACKETS } from '../opus-codec.ts';
 import { emptyOpusPacket, opusPacketSamples } from '../opus-packet.ts';
 import { type TalkerSettings, Talkers } from './talkers.ts';
 
@@ -50,8 +51,6 @@ type Tick = {
 const FORWARD_VERSION = 1;
 /** A change that is not heard for so many ticks is over: no mix waits so long. */
 const CHANGE_TICKS = 10;
-/** A decoder needs so many packets to catch up with what its encoder leans on. */
-const RECENT_PACKETS = 4;
 
 /**
  * What the WebSocket peers of one room hear. A packet of the room's RTP comes in at {@link receive}; what is heard goes
@@ -200,7 +199,7 @@ export class Mixer {
       const payload = next === 'lost' ? emptyOpusPacket(before!) : next.payload;
       speaker.isLong ||= (opusPacketSamples(payload) ?? 0) > FRAME_SAMPLES;
       recent.push(payload);
-      if (recent.length > RECENT_PACKETS) recent.shift();
+      if (recent.length > DECODER_MEMORY_PACKETS) recent.shift();
       if (!speaker.isPlayed) {
         speaker.isHeard = speaker.forwardTo.length > 0;
         for (const listener of speaker.forwardTo) listener.deliver(payload);

@@ -3,7 +3,7 @@ import { sequenceDelta } from '../../rtp/sequence.ts';
 import { FRAME_SAMPLES } from '../format.ts';
 import type { OpusDecoder } from '../opus-codec.ts';
 import { carriesCopy, emptyOpusPacket } from '../opus-packet.ts';
-import { fall, rise } from './ramps.ts';
+import { fall, rise } from '../ramps.ts';
 import { compress, expand } from './time-stretch.ts';
 
 /** What is made up after so much of it falls to silence, within a frame. */

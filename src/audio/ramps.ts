@@ -7,6 +7,12 @@ export function rise(samples: Float32Array): void {
   for (let i = 0; i < length; i += 1) samples[i]! *= i / length;
 }
 
+/** Goes from another sound to this one, in place. */
+export function crossFade(samples: Float32Array, from: Float32Array): void {
+  const { length } = samples;
+  for (let i = 0; i < length; i += 1) samples[i]! += (from[i]! - samples[i]!) * (1 - i / length);
+}
+
 /** Lets all of it fall to silence, in place. */
 export function fall(samples: Float32Array): void {
   for (let i = 0; i < samples.length; i += 1) samples[i]! *= 1 - i / samples.length;

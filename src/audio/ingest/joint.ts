@@ -1,0 +1,82 @@
+import type { Codecs } from '../codecs.ts';
+import { FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE_HZ } from '../format.ts';
+import { ENCODER_DELAY_SAMPLES } from '../opus-codec.ts';
+
+/** The last packets that an ingest has handed on, and when the message came that completed the last of them. */
+export type LastPackets = { packets: Buffer[]; atMs: number };
+
+/** Where one encoder goes on after another, or after a client's own: sounds of 20 ms, at its rate. */
+export type Joint = {
+  /** What the new one is to take for what it has encoded last. */
+  before: Float32Array;
+  /** How that would have gone on. */
+  onward: Float32Array;
+  /** When what was said before was complete. */
+  atMs: number;
+};
+
+/** What is made up: the frame after the one that was heard, and some for the resampler to look ahead to. */
+const MADE_UP_SAMPLES = 1440;
+
+/** What whoever hears `packets` has in the ear, by a decoder of the same kind; undefined if they do not decode. */
+export async function jointAfter(
+  { packets, atMs }: LastPackets,
+  rateHz: number,
+  codecs: Codecs,
+): Promise<Joint | undefined> {
+  const decoder = await codecs.opus.createDecoder();
+  const sound = new Float32Array(FRAME_SAMPLES + MADE_UP_SAMPLES);
+  try {
+    for (const packet of packets) {
+      const heard = decoder.decode(packet).subarray(-FRAME_SAMPLES);
+      sound.copyWithin(0, heard.length, FRAME_SAMPLES);
+      sound.set(heard, FRAME_SAMPLES - heard.length);
+    }
+    sound.set(decoder.conceal(MADE_UP_SAMPLES), FRAME_SAMPLES);
+  } catch {
+    // A client's own Opus passes unread: what is no sound to him who decodes it is nothing to go on from.
+    return undefined;
+  } finally {
+    decoder.close();
+  }
+  // What an encoder is given comes out of a decoder so much later.
+  const joint = atRate(sound.subarray(ENCODER_DELAY_SAMPLES), rateHz, codecs);
+  const frameSamples = (rateHz * FRAME_MS) / 1000;
+  return {
+    before: joint.slice(0, frameSamples),
+    onward: joint.slice(frameSamples, 2 * frameSamples),
+    atMs,
+  };
+}
+
+function atRate(sound: Float32Array, rateHz: number, codecs: Codecs): Float32Array {
+  if (rateHz === SAMPLE_RATE_HZ) return sound;
+  const resampler = codecs.openResampler(SAMPLE_RATE_HZ, rateHz);
+  const resampled = resampler.process(sound);
+  resampler.close();
+  return resampled;
+}
+
+/** A voice repeats itself within so long. */
+const MAX_LATER_MS = 10;
+
+/** After how many samples of `onward` the beginning of `frame` follows best: where the two are most alike. */
+export function bestPlace(onward: Float32Array, frame: Float32Array): number {
+  const maxLater = (frame.length * MAX_LATER_MS) / FRAME_MS;
+  let [best, mostAlike] = [0, 0];
+  for (let later = 0; later < maxLater; later += 1) {
+    const likeness = likenessOf(onward.subarray(later, later + maxLater), frame);
+    if (likeness > mostAlike) [best, mostAlike] = [later, likeness];
+  }
+  return best;
+}
+
+/** 1 if `one` is as `other` begins, 0 if they have nothing in common. */
+function likenessOf(one: Float32Array, other: Float32Array): number {
+  let [product, power] = [0, 0];
+  for (let i = 0; i < one.length; i += 1) {
+    product += one[i]! * other[i]!;
+    power += one[i]! ** 2 + other[i]! ** 2;
+  }
+  return power > 0 ? (2 * product) / power : 0;
+}
