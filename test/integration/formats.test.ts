@@ -8,7 +8,7 @@ import {
 import type { TestClient } from '../support/client.ts';
 import { oggOpus, webmOpus } from '../support/containers.ts';
 import { eventually } from '../support/gateway.ts';
-import { undisturbed } from '../support/listening.ts';
+import { hearAs, OPUS, openRoom, PCM, undisturbed } from '../support/listening.ts';
 import {
   amplitudeOf,
   decodeOpus,
@@ -31,8 +31,12 @@ const toneIn = async (format: AudioFormat, durationMs: number) =>
     ? opusTone(TONE_HZ, AMPLITUDE, durationMs)
     : sampleTone(format, TONE_HZ, AMPLITUDE, durationMs);
 
-const heardBy = ({ frames }: TestClient, format: AudioFormat) =>
-  format.codec === 'opus' ? decodeOpus(frames) : joinSamples(format, frames);
+const heardBy = ({ frames }: TestClient, format: AudioFormat) => hearAs(format, frames);
+
+function expectTone(heard: Float32Array, mostOffDb: number): void {
+  expect(peakHz(heard)).toBe(TONE_HZ);
+  expect(Math.abs(toDb(amplitudeOf(heard, TONE_HZ) / AMPLITUDE))).toBeLessThan(mostOffDb);
+}
 
 /** A second of what was heard, when codecs have settled. */
 const settled = (samples: Float32Array) => samples.subarray(14_400, 14_400 + 48_000);
@@ -50,24 +54,25 @@ describe('a tone through the gateway, with no format declared', () => {
     'pcm_f32le;rate=48000;channels=2',
   ];
 
-  test.each(formats)('sent as %s: detected, and heard by Opus and PCM listeners', async (name) => {
-    const format = parseAudioFormat(name);
-    const alice = await enter('alice', { audio: 'auto' });
-    const bob = await enter('bob', { audio: 'opus' });
-    const listenTo: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
-    const carol = await enter('carol', { audio: formatAudioFormat(listenTo) });
-    await play(alice, await toneIn(format, 1600));
-    expect(await alice.next('audio_detected')).toMatchObject({ in: name, out: name });
-    for (const [listener, heardAs] of [
-      [bob, { codec: 'opus' }],
-      [carol, listenTo],
-    ] as const) {
-      await eventually('all frames', () => listener.frames.length >= 78);
-      const heard = settled(await heardBy(listener, heardAs));
-      expect(peakHz(heard)).toBe(TONE_HZ);
-      expect(Math.abs(toDb(amplitudeOf(heard, TONE_HZ) / AMPLITUDE))).toBeLessThan(1);
+  test('sent in each format: detected, and heard by Opus and PCM listeners', async () => {
+    const tones = await Promise.all(formats.map((name) => toneIn(parseAudioFormat(name), 1600)));
+    // Each in a room of its own, all at once.
+    const rooms = await undisturbed(() =>
+      Promise.all(
+        formats.map(async (name, i) => {
+          const { speaker, opus, pcm } = await openRoom(enter, name, 'auto');
+          await play(speaker, tones[i]!);
+          await eventually('all frames', () => opus.frames.length >= 78 && pcm.frames.length >= 78);
+          return { name, speaker, opus, pcm };
+        }),
+      ),
+    );
+    for (const { name, speaker, opus, pcm } of rooms) {
+      expect(await speaker.next('audio_detected')).toMatchObject({ in: name, out: name });
+      expectTone(settled(await heardBy(opus, OPUS)), 1);
+      expectTone(settled(await heardBy(pcm, PCM)), 1);
+      expect(speaker.frames).toEqual([]);
     }
-    expect(alice.frames).toEqual([]);
   });
 
   test.each([60, 100, 150])(
@@ -129,33 +134,34 @@ describe('a tone through the gateway, with no format declared', () => {
     },
   );
 
-  test.each(formats)(
-    'heard by one who speaks %s: in the format in which it speaks',
-    async (name) => {
-      const format = parseAudioFormat(name);
-      const alice = await enter('alice');
-      const legacy = await enter('legacy', { audio: 'auto' });
-      // Too quiet to count as talk, but not silent.
-      const murmur =
-        format.codec === 'opus'
-          ? await opusTone(200, 0.0002, 400)
-          : sampleTone(format, 200, format.codec === 'pcmu' ? 0.002 : 0.0005, 400);
-      await play(legacy, murmur);
-      await legacy.next('audio_detected');
-      const tone = await opusTone(TONE_HZ, AMPLITUDE, 1600);
-      const frames = await undisturbed(async () => {
-        const from = legacy.frames.length;
-        await play(alice, tone);
-        await eventually('all frames', () => legacy.frames.length - from >= 76);
-        return legacy.frames.slice(from);
-      });
-      const heard = settled(
-        format.codec === 'opus' ? await decodeOpus(frames) : await joinSamples(format, frames),
-      );
-      expect(peakHz(heard)).toBe(TONE_HZ);
-      expect(Math.abs(toDb(amplitudeOf(heard, TONE_HZ) / AMPLITUDE))).toBeLessThan(1.5);
-    },
-  );
+  test('heard by those who speak each format: in the format in which they speak', async () => {
+    const alice = await enter('alice');
+    const listeners = await Promise.all(
+      formats.map(async (name) => {
+        const format = parseAudioFormat(name);
+        const client = await enter(name, { audio: 'auto' });
+        // Too quiet to count as talk, but not silent.
+        const murmur =
+          format.codec === 'opus'
+            ? await opusTone(200, 0.0002, 400)
+            : sampleTone(format, 200, format.codec === 'pcmu' ? 0.002 : 0.0005, 400);
+        await play(client, murmur);
+        expect(await client.next('audio_detected')).toMatchObject({ in: name });
+        return { format, client };
+      }),
+    );
+    const tone = await opusTone(TONE_HZ, AMPLITUDE, 1600);
+    await undisturbed(async () => {
+      for (const { client } of listeners) client.frames.length = 0;
+      await play(alice, tone);
+      for (const { client } of listeners) {
+        await eventually('all frames', () => client.frames.length >= 76);
+      }
+    });
+    for (const { format, client } of listeners) {
+      expectTone(settled(await heardBy(client, format)), 1.5);
+    }
+  });
 });
 
 test('a declared format that the bytes contradict: format_mismatch says what they are', async () => {

@@ -1,5 +1,10 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { type AudioFormat, formatAudioFormat, type SampleFormat } from '../../src/audio/format.ts';
+import {
+  type AudioFormat,
+  type DeclaredFormat,
+  formatAudioFormat,
+  type SampleFormat,
+} from '../../src/audio/format.ts';
 import type { TestClient } from './client.ts';
 import { decodeOpus, joinSamples, play } from './sound.ts';
 import type { GatewayInUse } from './use-gateway.ts';
@@ -51,8 +56,8 @@ export async function undisturbed<T>(attempt: () => Promise<T>): Promise<T> {
 }
 
 /** One who sends, and two who hear it as Opus and as samples, in a room of their own. */
-export async function openRoom(enter: GatewayInUse['enter'], name: string, format: AudioFormat) {
-  const inRoom = (peer: string, audio: AudioFormat) =>
+export async function openRoom(enter: GatewayInUse['enter'], name: string, format: DeclaredFormat) {
+  const inRoom = (peer: string, audio: DeclaredFormat) =>
     enter(`${peer} ${name}`, { room: name, audio: formatAudioFormat(audio) });
   const [speaker, opus, pcm] = await Promise.all([
     inRoom('speaker', format),

