@@ -4,20 +4,14 @@ import { Reorderer } from '../../rtp/reorderer.ts';
 import { counts } from '../../counts.ts';
 import type { FrameClock } from '../clock.ts';
 import { formatAudioFormat, FRAME_SAMPLES } from '../format.ts';
-import {
-  type Change,
-  gainOf,
-  type HeardSpeaker,
-  type Listener,
-  planHearing,
-  type PlannedHearing,
-} from './hearing.ts';
+import { type HeardSpeaker, type Listener, planHearing, type PlannedHearing } from './hearing.ts';
 import type { MixHost } from './mix-host.ts';
 import type { MixRoom } from './mix-place.ts';
 import type { MixOutput, MixPlan, SpeakerId } from './mix-plan.ts';
 import { DECODER_MEMORY_PACKETS } from '../opus-codec.ts';
 import { emptyOpusPacket, opusPacketSamples } from '../opus-packet.ts';
 import { type TalkerSettings, Talkers } from './talkers.ts';
+import { type RunningChange, VolumeChanges } from './volume-changes.ts';
 
 export type MixerSettings = { talkers: TalkerSettings; jitterBuffer: JitterBufferLimits };
 
@@ -33,9 +27,6 @@ type Speaker = HeardSpeaker & {
   isHeard: boolean;
 };
 
-/** It is over when a frame of it has been heard, or when there is none for so many ticks. */
-type RunningChange = Change & { isHeard: boolean; ticksLeft: number };
-
 /** What a tick has begun with: what comes out of it, which may be later, is for those who were to hear it then. */
 type Tick = {
   atMs: number;
@@ -49,8 +40,6 @@ type Tick = {
 };
 
 const FORWARD_VERSION = 1;
-/** A change that is not heard for so many ticks is over: no mix waits so long. */
-const CHANGE_TICKS = 10;
 
 /**
  * What the WebSocket peers of one room hear. A packet of the room's RTP comes in at {@link receive}; what is heard goes
@@ -70,9 +59,7 @@ export class Mixer {
   /** By mix. */
   #mixes = new Map<string, PlannedHearing>();
   #forwardListeners: Listener[] = [];
-  /** Who has changed what he hears, until that is over. */
-  readonly #changing = new Map<Listener, RunningChange>();
-  #changes = 0;
+  readonly #changes = new VolumeChanges();
   #nextId: SpeakerId = 1;
   /** When the last packet came, or the clock ticked. */
   #nowMs = 0;
@@ -106,7 +93,7 @@ export class Mixer {
   }
 
   removeListener(listener: Listener): void {
-    this.#changing.delete(listener);
+    this.#changes.delete(listener);
     if (this.#listeners.delete(listener)) this.#plan();
   }
 
@@ -114,28 +101,14 @@ export class Mixer {
   replaceListener(before: Listener, after: Listener): void {
     if (!this.#listeners.delete(before)) return;
     this.#listeners.add(after);
-    this.#change(before, after);
+    this.#changes.begin(before, after, this.#mixed(), (name) =>
+      this.#ticks.some((tick) => tick.mixes.has(name)),
+    );
     const canHear =
       before.delivery === after.delivery &&
       formatAudioFormat(before.format) === formatAudioFormat(after.format);
     if (canHear) for (const tick of this.#ticks) tick.replaced.add(before);
     this.#plan();
-  }
-
-  #change(before: Listener, after: Listener): void {
-    const last = this.#changing.get(before);
-    const isUnheard =
-      last && !last.isHeard && !this.#ticks.some((tick) => tick.mixes.has(last.name));
-    const gains = this.#mixed().map((speaker) => [speaker.id, gainOf(before, speaker)] as const);
-    this.#changing.delete(before);
-    this.#changes += 1;
-    this.#changing.set(after, {
-      name: `change ${this.#changes}`,
-      // What changes twice between two ticks was never heard in between.
-      before: new Map(isUnheard ? [...gains, ...last.before] : gains),
-      isHeard: false,
-      ticksLeft: CHANGE_TICKS,
-    });
   }
 
   /** Makes `peer` heard; its packets come in at {@link receive}. */
@@ -184,7 +157,7 @@ export class Mixer {
     this.#listeners.clear();
     this.#speakers.clear();
     this.#played.clear();
-    this.#changing.clear();
+    this.#changes.clear();
     this.#mixes.clear();
     this.#ticks = [];
   }
@@ -261,14 +234,14 @@ export class Mixer {
       speaker.recent = [];
       speaker.isHeard = false;
     }
-    const { mixes, asSent, apart } = planHearing(this.#listeners, mixed, this.#changing);
+    const { mixes, asSent, apart } = planHearing(this.#listeners, mixed, this.#changes.running);
     this.#mixes = mixes;
     this.#forwardListeners = apart;
     for (const [speaker, listeners] of asSent) speaker.forwardTo = listeners;
     this.#planRoom(mixed);
     if (this.#isSilent) {
       this.#clock.remove(this.#tick);
-      this.#changing.clear();
+      this.#changes.clear();
     } else {
       this.#clock.add(this.#tick);
     }
@@ -357,7 +330,7 @@ export class Mixer {
       mixes: this.#mixes,
       forwarded: new Map(forwarded),
       leaving: this.#leaving(),
-      changes: [...this.#changing.values()],
+      changes: [...this.#changes.running.values()],
       replaced: new Set(),
     });
     if (this.#played.size > 0) this.#room.tick(nowMs);
@@ -369,13 +342,9 @@ export class Mixer {
     const tick = this.#ticks.shift();
     if (!tick) return;
     const hasLeft = this.#letGo(tick);
-    for (const change of tick.changes) change.ticksLeft -= 1;
-    const over = [...this.#changing].filter(
-      ([, { isHeard, ticksLeft }]) => isHeard || ticksLeft <= 0,
-    );
-    for (const [listener] of over) this.#changing.delete(listener);
+    const hasChanged = this.#changes.ticked(tick.changes);
     if (this.#talkers.expire(tick.atMs)) this.#talkersChanged();
-    else if (hasLeft || over.length > 0) this.#plan();
+    else if (hasLeft || hasChanged) this.#plan();
   };
 
   /** Lets go of those who fall silent in a tick. @returns whether there were any */

@@ -1,0 +1,59 @@
+import { type Change, gainOf, type HeardSpeaker, type Listener } from './hearing.ts';
+
+/** It is over when a frame of it has been heard, or when there is none for so many ticks. */
+export type RunningChange = Change & { isHeard: boolean; ticksLeft: number };
+
+/** A change that is not heard for so many ticks is over: no mix waits so long. */
+const CHANGE_TICKS = 10;
+
+/** Who hears some speakers louder or softer from now on, until one frame that goes from the one to the other has been heard. */
+export class VolumeChanges {
+  readonly #running = new Map<Listener, RunningChange>();
+  #begun = 0;
+
+  get running(): ReadonlyMap<Listener, RunningChange> {
+    return this.#running;
+  }
+
+  /**
+   * @param mixed whom the listener may have heard until now
+   * @param isOnItsWay whether a frame of a change, by its name, has been asked for and has not come out yet
+   */
+  begin(
+    before: Listener,
+    after: Listener,
+    mixed: HeardSpeaker[],
+    isOnItsWay: (name: string) => boolean,
+  ): void {
+    const last = this.#running.get(before);
+    const isUnheard = last && !last.isHeard && !isOnItsWay(last.name);
+    const gains = mixed.map((speaker) => [speaker.id, gainOf(before, speaker)] as const);
+    this.#running.delete(before);
+    this.#begun += 1;
+    this.#running.set(after, {
+      name: `change ${this.#begun}`,
+      // What changes twice between two ticks was never heard in between.
+      before: new Map(isUnheard ? [...gains, ...last.before] : gains),
+      isHeard: false,
+      ticksLeft: CHANGE_TICKS,
+    });
+  }
+
+  /** Of some that a tick began with all has come out. @returns whether any change is over by that */
+  ticked(changes: RunningChange[]): boolean {
+    for (const change of changes) change.ticksLeft -= 1;
+    const over = [...this.#running].filter(
+      ([, { isHeard, ticksLeft }]) => isHeard || ticksLeft <= 0,
+    );
+    for (const [listener] of over) this.#running.delete(listener);
+    return over.length > 0;
+  }
+
+  delete(listener: Listener): void {
+    this.#running.delete(listener);
+  }
+
+  clear(): void {
+    this.#running.clear();
+  }
+}
