@@ -1,10 +1,11 @@
 import type { MediaPacket } from './packet.ts';
-import { sequenceDelta } from './sequence.ts';
+import { sequenceDelta, timestampDelta } from './sequence.ts';
 
 /** How long a missing packet is waited for, once a later one has shown that it is missing. */
 const MAX_WAIT_MS = 40;
-/** A jump of more than this is another stream. */
-const MAX_JUMP_PACKETS = 25;
+/** What is missing of a stream may be so long; a jump of more begins another one. */
+const MAX_JUMP_MS = 500;
+const TIMESTAMPS_PER_MS = 48;
 
 /**
  * Puts one stream's packets back in order without holding any that is in its turn: only a gap makes later packets wait.
@@ -13,6 +14,8 @@ const MAX_JUMP_PACKETS = 25;
 export class Reorderer {
   readonly #held = new Map<number, MediaPacket>();
   #next: number | undefined;
+  /** Of the packet that came last. */
+  #timestamp = 0;
   #gapSinceMs = 0;
 
   /** The sequence number that comes next; undefined before the first packet. */
@@ -27,9 +30,12 @@ export class Reorderer {
 
   /** Takes in a packet; false if it is dropped, because its turn is over, or it came already. */
   insert(packet: MediaPacket, nowMs: number): boolean {
-    const { sequenceNumber } = packet;
+    const { sequenceNumber, timestamp } = packet;
     const ahead = this.#next === undefined ? 0 : sequenceDelta(this.#next, sequenceNumber);
-    if (this.#next === undefined || Math.abs(ahead) > MAX_JUMP_PACKETS) {
+    const jumpMs = Math.abs(timestampDelta(this.#timestamp, timestamp)) / TIMESTAMPS_PER_MS;
+    this.#timestamp = timestamp;
+    // In its turn a packet is, however long its sender has paused.
+    if (this.#next === undefined || (ahead !== 0 && jumpMs > MAX_JUMP_MS)) {
       this.#held.clear();
       this.#next = sequenceNumber;
     } else if (ahead < 0 || this.#held.has(sequenceNumber)) {
