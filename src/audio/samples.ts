@@ -59,14 +59,15 @@ export function writeSamples(samples: Float32Array, codec: SampleCodec): Buffer 
 /** The mean of interleaved channels. */
 export function downmix(samples: Float32Array, channels: number): Float32Array {
   if (channels === 1) return samples;
-  return Float32Array.from(
-    { length: samples.length / 2 },
-    (_, i) => (samples[2 * i]! + samples[2 * i + 1]!) / 2,
-  );
+  const mono = new Float32Array(samples.length / 2);
+  for (let i = 0; i < mono.length; i += 1) mono[i] = (samples[2 * i]! + samples[2 * i + 1]!) / 2;
+  return mono;
 }
 
 /** One channel as so many equal ones, interleaved. */
 export function upmix(samples: Float32Array, channels: number): Float32Array {
   if (channels === 1) return samples;
-  return Float32Array.from({ length: samples.length * 2 }, (_, i) => samples[i >> 1]!);
+  const stereo = new Float32Array(samples.length * 2);
+  for (let i = 0; i < stereo.length; i += 1) stereo[i] = samples[i >> 1]!;
+  return stereo;
 }
