@@ -49,10 +49,13 @@ export class HandClock extends FrameClock {
 
 /** Whose mixes come out late, as from another thread. */
 class LateHost extends MixHost {
-  #late: (() => void)[] = [];
+  /** In the order in which they were made. */
+  readonly #late: { dueMs: number; call: () => void }[] = [];
+  /** When what is made now comes out. */
+  dueMs = 0;
 
   override openRoom(...[limits, output, onTicked]: Parameters<MixHost['openRoom']>): MixRoom {
-    const later = (call: () => void) => void this.#late.push(call);
+    const later = (call: () => void) => void this.#late.push({ dueMs: this.dueMs, call });
     return super.openRoom(
       limits,
       {
@@ -64,9 +67,9 @@ class LateHost extends MixHost {
     );
   }
 
-  /** Lets out what has been mixed. */
-  release(): void {
-    for (const call of this.#late.splice(0)) call();
+  /** Lets out what has been mixed, and is due. */
+  release(nowMs: number): void {
+    while (this.#late[0] && this.#late[0].dueMs <= nowMs) this.#late.shift()!.call();
   }
 }
 
@@ -80,7 +83,7 @@ export class SimulatedRoom {
   #nowMs = 0;
   #nextTickMs = FIRST_TICK_MS;
 
-  /** @param lateMs how long after a tick what it has made comes out: less than a tick */
+  /** @param lateMs how long after a tick what it has made comes out */
   constructor(codecs: Codecs, speakers: string[], lateMs = 0) {
     this.#lateMs = lateMs;
     this.#host = new LateHost(
@@ -142,7 +145,7 @@ export class SimulatedRoom {
   /** Lets the time come. */
   async passTo(atMs: number): Promise<void> {
     await this.#tickUntil(atMs);
-    if (atMs >= this.#nextTickMs - TICK_MS + this.#lateMs) this.#host.release();
+    this.#host.release(atMs);
     this.#nowMs = atMs;
   }
 
@@ -157,12 +160,13 @@ export class SimulatedRoom {
 
   async #tickUntil(atMs: number): Promise<void> {
     for (; this.#nextTickMs <= atMs; this.#nextTickMs += TICK_MS) {
-      this.#host.release();
+      this.#host.release(this.#nextTickMs);
       // What opens asynchronously is open by the next tick.
       await new Promise(setImmediate);
       this.#nowMs = this.#nextTickMs;
+      this.#host.dueMs = this.#nextTickMs + this.#lateMs;
       this.#clock.tick(this.#nextTickMs);
-      if (this.#lateMs === 0) this.#host.release();
+      this.#host.release(this.#nextTickMs);
     }
   }
 }
