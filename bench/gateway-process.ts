@@ -1,32 +1,20 @@
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { startArguments } from '../test/support/start-arguments.ts';
 import { Child } from './child.ts';
 import { freePort } from './free-port.ts';
 import type { ProbeReport } from './probe-report.ts';
 import { cpuMs, descendants, isNamed, residentKb } from './process-stats.ts';
 import type { Scenario } from './scenario.ts';
 
-const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 const PROBE = new URL('./probe.ts', import.meta.url).href;
 
 const HEARD_FORMATS: Record<Scenario['hear'], string> = {
   opus: 'opus',
   pcm: 'pcm_s16le;rate=16000;channels=1',
 };
-
-/** What `npm start` gives to Node: its options, and the program. */
-function startArguments(): string[] {
-  const { scripts } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8')) as {
-    scripts: { start: string };
-  };
-  const [, ...options] = scripts.start.split(' ');
-  const program = options.pop() ?? '';
-  return [...options, join(PROJECT, program)];
-}
 
 export type GatewayOptions = {
   /** Look inside, which costs CPU. */

@@ -1,4 +1,4 @@
-import type { ClientMessages, ServerMessage } from '../src/protocol/messages.ts';
+import type { ClientMessages, ServerMessage, MessageId } from '../src/protocol/messages.ts';
 import { reasonForCloseCode, type CloseReason } from './retry.ts';
 
 /** One WebSocket to `/ws`, from its opening to its end: requests with their answers, and everything else as messages. */
@@ -61,7 +61,7 @@ export class Connection {
   readonly #socket: WebSocket;
   readonly #handlers: ConnectionHandlers;
   readonly #listening = new AbortController();
-  readonly #waiting = new Map<string, Waiting>();
+  readonly #waiting = new Map<MessageId, Waiting>();
   readonly #welcomeTimer: number;
   #lastId = 0;
   #closed = false;

@@ -7,8 +7,8 @@ import { INSPECT_SIGNAL, INSPECTED, type Inspection } from './inspection.ts';
 const INSPECT = new URL('./inspect.ts', import.meta.url).href;
 const MEDIA_WORKERS = 2;
 const INSPECT_TIMEOUT_MS = 10_000;
-/** The same as `npm start` gives, and what the inspection needs. */
-const NODE_OPTIONS = `--max-semi-space-size=4 --expose-gc --import=${INSPECT}`;
+/** What the inspection needs. */
+const NODE_OPTIONS = `--expose-gc --import=${INSPECT}`;
 
 /** One gateway process from its start to its end. */
 export type RunningNode = {

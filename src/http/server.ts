@@ -5,6 +5,7 @@ import fastifyStatic from '@fastify/static';
 import fastifyWebsocket from '@fastify/websocket';
 import Fastify, { type FastifyInstance } from 'fastify';
 import type { Settings } from '../../config/settings.ts';
+import { sendProblem } from './problem.ts';
 
 /** ws itself closes with 1009 beyond this; up to here the session does, with a word of why. */
 const MAX_PAYLOAD_BYTES = 1 << 20;
@@ -33,6 +34,8 @@ export async function newServer(settings: Settings, name?: string): Promise<Fast
       },
     },
     forceCloseConnections: true,
+    // What is no address at all does not come to the error handler.
+    frameworkErrors: (fault, request, reply) => void sendProblem(fault, request, reply),
     routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
   });
 }

@@ -68,5 +68,7 @@ export class PartylineError extends Error {
   }
 }
 
+export const notFound = () => new PartylineError('not_found', 'There is nothing at this address.');
+
 /** Why a connection ends when its peer has made another. */
 export const replaced = () => new PartylineError('replaced', 'The same peer has connected again.');

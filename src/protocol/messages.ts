@@ -14,7 +14,12 @@ import type { IceServer } from '../media/ice-servers.ts';
 
 /** An object that mediasoup itself validates when it is handed over (it throws TypeError on a wrong field). */
 const mediasoupObject = <T>() => Type.Unsafe<T>(Type.Object({}));
-const id = Type.Optional(Type.String({ maxLength: 128 }));
+const messageId = Type.Union([Type.String({ maxLength: 128 }), Type.Number()]);
+const id = Type.Optional(messageId);
+
+/** What a client calls one of its messages; the answer carries it as it came. */
+export type MessageId = Static<typeof messageId>;
+
 const reference = Type.String({ minLength: 1, maxLength: 128 });
 
 const CLIENT_MESSAGES = {
@@ -84,9 +89,9 @@ const isClientMessage = (type: string, message: unknown): message is ClientMessa
 
 /** A text frame that is not a message; carries the `id` that the client gave, if it could be read. */
 export class MessageError extends PartylineError {
-  readonly replyTo: string | undefined;
+  readonly replyTo: MessageId | undefined;
 
-  constructor(message: string, replyTo?: string) {
+  constructor(message: string, replyTo?: MessageId) {
     super('bad_message', message);
     this.replyTo = replyTo;
   }
@@ -105,7 +110,7 @@ export function parseClientMessage(text: string): ClientMessage {
   }
   if (!envelope.Check(message)) {
     throw new MessageError(
-      'A message is a JSON object with a string "type" (and, if it likes, a string "id").',
+      'A message is a JSON object with a string "type" (and, if it likes, an "id": a string or a number).',
     );
   }
   const { type, id: replyTo } = message;
@@ -176,7 +181,7 @@ export type Stats = {
 };
 
 /** What the gateway says in text frames. `reply_to` is the `id` of the message that is answered. */
-export type ServerMessage = { reply_to?: string } & (
+export type ServerMessage = { reply_to?: MessageId } & (
   | {
       type: 'welcome';
       peer: string;

@@ -11,6 +11,7 @@ import {
 } from '../audio/format.ts';
 import { AudioInput } from '../audio/ingest/input.ts';
 import type { Hearing } from '../audio/mixing/hearing.ts';
+import type { Arrival } from '../audio/ingest/detection/pace.ts';
 import type { OpusSink } from '../audio/ingest/ingest.ts';
 import type { LastPackets } from '../audio/ingest/joint.ts';
 import { DECODER_MEMORY_PACKETS } from '../audio/opus-codec.ts';
@@ -26,6 +27,8 @@ import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
 
 /** In one message or in many. */
 const MAX_VOLUMES = 1000;
+/** So much is held of what a client says while it is on its way into a room. */
+const MAX_HELD_BYTES = 1 << 20;
 
 /** What a client wants of its audio, before it has said or sent anything else. */
 export type AudioPreferences = {
@@ -50,6 +53,9 @@ export class ClientAudio {
   /** What the room has been given last: whoever hears it has it in the ear. */
   #said: LastPackets = { packets: [], atMs: -Infinity };
   #peer: WebSocketPeer | undefined;
+  /** What came while the client was on its way into a room. */
+  readonly #held: Arrival[] = [];
+  #heldBytes = 0;
   /** In the rooms before this one. */
   #before = { droppedMs: 0, concealedMs: 0 };
 
@@ -87,11 +93,12 @@ export class ClientAudio {
     };
   }
 
-  /** Sends what comes from now on into the room of `peer`, or into no room. */
+  /** Sends what comes from now on, and what is held, into the room of `peer`, or into no room. */
   attach(peer: WebSocketPeer | undefined): void {
     const { droppedMs, concealedMs } = this.#fortunes();
     this.#before = { droppedMs, concealedMs };
     this.#peer = peer;
+    this.letGo();
     this.#said = { packets: [], atMs: -Infinity };
   }
 
@@ -106,15 +113,32 @@ export class ClientAudio {
     };
   }
 
-  /** Takes one binary message of at least one byte. What is not meant for a room is dropped. */
-  receive(message: Buffer, nowMs: number): void {
+  /**
+   * Takes one binary message of at least one byte. What is not meant for a room is dropped.
+   * @param isOnItsWay whether the client may be in a room in a moment
+   */
+  receive(message: Buffer, nowMs: number, isOnItsWay: boolean): void {
     counts.framesIn += 1;
     if (this.#peer) {
       this.#input.push(message, nowMs);
-    } else {
-      counts.dropped.not_in_room += 1;
-      this.#input.skip(message, nowMs);
+      return;
     }
+    this.#held.push({ message, atMs: nowMs });
+    this.#heldBytes += message.length;
+    if (!isOnItsWay || this.#heldBytes > MAX_HELD_BYTES) this.letGo();
+  }
+
+  /** Says what is held, or passes it over where there is no room to say it in. */
+  letGo(): void {
+    for (const { message, atMs } of this.#held.splice(0)) {
+      if (this.#peer) {
+        this.#input.push(message, atMs);
+      } else {
+        counts.dropped.not_in_room += 1;
+        this.#input.skip(message, atMs);
+      }
+    }
+    this.#heldBytes = 0;
   }
 
   /**

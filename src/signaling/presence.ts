@@ -1,6 +1,12 @@
 import type { Account } from '../accounts/accounts.ts';
 import { PartylineError } from '../protocol/errors.ts';
-import type { ClientMessages, LeaveReason, PeerKind, ServerMessage } from '../protocol/messages.ts';
+import type {
+  ClientMessages,
+  LeaveReason,
+  MessageId,
+  PeerKind,
+  ServerMessage,
+} from '../protocol/messages.ts';
 import type { PeerOutlet } from '../rooms/peer.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
 import { WebRtcPeer } from '../rooms/webrtc-peer.ts';
@@ -92,7 +98,7 @@ export class Presence {
   }
 
   /** Takes up the place that was kept for this peer on this node. */
-  resume(replyTo?: string): void {
+  resume(replyTo?: MessageId): void {
     const kept = this.#takePlace();
     if (!kept || this.#state.name === 'closed') return;
     const { room, peer, release } = kept.place;
@@ -101,6 +107,7 @@ export class Presence {
     else peer.resume(this.#outlet);
     release();
     this.#settle(room, peer);
+    this.#attach(peer);
     const joined = this.#describeJoin(room, peer);
     if (peer.kind === 'websocket') {
       this.#answer(replyTo, joined);
@@ -113,15 +120,23 @@ export class Presence {
     this.#outlet.log.info({ room, kind: peer.kind }, 'resumed');
   }
 
-  leave(reason: LeaveReason, replyTo?: string): void {
-    if (this.#state.name !== 'in_room') {
+  leave(reason: LeaveReason, replyTo?: MessageId): void {
+    // To the others he is also there who has come back to the lobby, and has a place in a room.
+    const kept = this.#state.name === 'lobby' ? this.#takePlace() : undefined;
+    if (this.#state.name !== 'in_room' && !kept) {
       throw new PartylineError('bad_message', 'leave: not in a room.');
     }
-    const { room, peer } = this.#state;
+    const { room, peer } = this.#state.name === 'in_room' ? this.#state : kept!.place;
     this.#leaveFor(reason);
+    kept?.end(reason);
     this.#answer(replyTo, { type: 'left', room, reason });
     this.#parts.onPlace(undefined, peer.kind);
     this.#outlet.log.info({ room, reason }, 'left');
+  }
+
+  /** The client will not come back to the place that is kept for it, if it has come no further than the lobby since. */
+  giveUpPlace(reason: LeaveReason): void {
+    if (this.#state.name === 'lobby') this.#takePlace()?.end(reason);
   }
 
   /**
@@ -156,12 +171,17 @@ export class Presence {
   #enter(room: string, peer: WebSocketPeer | WebRtcPeer): void {
     this.#settle(room, peer);
     peer.enter();
+    this.#attach(peer);
   }
 
   #settle(room: string, peer: WebSocketPeer | WebRtcPeer): void {
     this.#state = { name: 'in_room', room, peer };
-    this.#audio.attach(peer.kind === 'websocket' ? peer : undefined);
     this.#parts.onPlace(room, peer.kind);
+  }
+
+  /** What the client has said on its way is heard at once: the room must know the peer by then. */
+  #attach(peer: WebSocketPeer | WebRtcPeer): void {
+    this.#audio.attach(peer.kind === 'websocket' ? peer : undefined);
   }
 
   #leaveFor(reason: LeaveReason): void {
@@ -180,7 +200,7 @@ export class Presence {
     return this.#parts.places.take(this.#outlet.account.id, this.#outlet.name);
   }
 
-  #confirm(replyTo: string | undefined, room: string, peer: WebSocketPeer | WebRtcPeer): void {
+  #confirm(replyTo: MessageId | undefined, room: string, peer: WebSocketPeer | WebRtcPeer): void {
     const webrtc = peer.kind === 'webrtc' ? { webrtc: peer.describe() } : {};
     this.#answer(replyTo, { ...this.#describeJoin(room, peer), ...webrtc });
   }
@@ -189,7 +209,7 @@ export class Presence {
     return { type: 'joined', room, speaker: peer.speaker, peers: peer.others() } as const;
   }
 
-  #answer(replyTo: string | undefined, message: ServerMessage): void {
+  #answer(replyTo: MessageId | undefined, message: ServerMessage): void {
     this.#outlet.notify(replyTo === undefined ? message : { ...message, reply_to: replyTo });
   }
 }

@@ -17,6 +17,7 @@ import {
   errorMessage,
   type LeaveReason,
   MessageError,
+  type MessageId,
   parseClientMessage,
   type PeerKind,
   type ServerMessage,
@@ -33,11 +34,13 @@ import { handleWebRtcMessage } from './webrtc-messages.ts';
 const HEARTBEAT_MS = 15_000;
 const STATS_EVERY_MS = 5000;
 const MAX_MESSAGE_BYTES = 64 * 1024;
-/** Messages that wait for one that takes time (a join); more than a client can mean. */
+/** With so many messages that wait for one that takes time (a join), the client is not read any further. */
 const MAX_WAITING_MESSAGES = 64;
 
-/** What the client itself closes with when it means to go (RFC 6455 §7.4.1): normal, going away, without a word. */
+/** What the client itself closes with when it means to go (RFC 6455 §7.4.1, §7.4.2): normal, going away, without a word, */
 const MEANT_CLOSES = new Set([1000, 1001, 1005]);
+/** or with a code of its own. */
+const FIRST_OWN_CLOSE = 3000;
 /** After these the client is expected back: its place is kept. */
 const COMES_BACK_AFTER = new Set<LeaveReason>([
   'heartbeat_timeout',
@@ -107,7 +110,9 @@ export class Session implements PeerOutlet {
     this.#presence = new Presence(this, this.#audio, parts);
     this.#heartbeat = new Heartbeat(socket, parts.wantsStats ? STATS_EVERY_MS : HEARTBEAT_MS);
     socket.on('message', (data: Buffer, isBinary: boolean) => this.#receive({ data, isBinary }));
-    socket.on('close', (code) => this.#end('closed', !MEANT_CLOSES.has(code)));
+    socket.on('close', (code) =>
+      this.#end('closed', !MEANT_CLOSES.has(code) && code < FIRST_OWN_CLOSE),
+    );
     // ws closes the socket itself after a protocol error, which is then told by 'close'.
     socket.on('error', (fault) => this.log.debug({ err: fault }, 'socket error'));
   }
@@ -266,7 +271,8 @@ export class Session implements PeerOutlet {
   #receiveAudio(frame: Buffer, nowMs: number): void {
     if (frame.length === 0) return;
     this.#stay();
-    if (this.#mayPublish) this.#audio.receive(frame, nowMs);
+    // It may have been sent right behind a join, which takes its time.
+    if (this.#mayPublish) this.#audio.receive(frame, nowMs, this.#messages.waiting > 0);
     else this.#refuseToPublish();
   }
 
@@ -326,8 +332,8 @@ export class Session implements PeerOutlet {
   }
 
   #enqueue(message: ClientMessage): void {
-    if (this.#messages.waiting < MAX_WAITING_MESSAGES) this.#messages.add(message);
-    else this.fail(new PartylineError('bad_message', 'Too many messages at once.'));
+    this.#messages.add(message);
+    if (this.#messages.waiting >= MAX_WAITING_MESSAGES) this.#socket.pause();
   }
 
   async #tryToHandle(message: ClientMessage): Promise<void> {
@@ -336,10 +342,15 @@ export class Session implements PeerOutlet {
     } catch (fault) {
       this.#refuse(fault, message.id);
     }
+    const isLast = this.#messages.waiting === 1;
+    if (isLast) this.#audio.letGo();
+    if (this.#socket.isPaused && this.#messages.waiting < MAX_WAITING_MESSAGES) {
+      this.#socket.resume();
+    }
   }
 
   /** A fault that leaves the socket open, in the state in which it was; unless there are too many. */
-  #refuse(fault: unknown, replyTo: string | undefined): void {
+  #refuse(fault: unknown, replyTo: MessageId | undefined): void {
     const error = PartylineError.from(fault);
     if (error.code === 'internal_error') this.log.error({ err: fault }, 'message failed');
     if (error.code === 'bad_message' && this.#badMessages.spend(performance.now())) {
@@ -379,17 +390,19 @@ export class Session implements PeerOutlet {
     return room;
   }
 
-  #answer(id: string | undefined, message: ServerMessage): void {
+  #answer(id: MessageId | undefined, message: ServerMessage): void {
     this.notify(id === undefined ? message : { ...message, reply_to: id });
   }
 
-  #sendError(error: PartylineError, replyTo?: string): void {
+  #sendError(error: PartylineError, replyTo?: MessageId): void {
     this.#answer(replyTo, errorMessage(error));
   }
 
   /** Lets go of everything but the place of a client that may come back; the socket may already be gone. */
   #end(reason: LeaveReason, mayComeBack: boolean): void {
-    if (!this.#presence.isClosed) this.#parts.onClosed(reason, this.#letGo(reason, mayComeBack));
+    if (this.#presence.isClosed) return;
+    if (!mayComeBack) this.#presence.giveUpPlace(reason);
+    this.#parts.onClosed(reason, this.#letGo(reason, mayComeBack));
   }
 
   #letGo(reason: LeaveReason, mayComeBack: boolean) {

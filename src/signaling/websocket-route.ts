@@ -8,7 +8,7 @@ import {
   type Credentials,
   needActive,
 } from '../accounts/authenticator.ts';
-import { PartylineError } from '../protocol/errors.ts';
+import { notFound, PartylineError } from '../protocol/errors.ts';
 import { errorMessage } from '../protocol/messages.ts';
 import { type MovingClient, takeUpgraded } from './moving.ts';
 import { LOBBY } from './names.ts';
@@ -20,6 +20,8 @@ import {
 } from './open-session.ts';
 import { type Query, readQuery } from './query.ts';
 import { readResumed } from './resumption.ts';
+
+const PATH = '/ws';
 
 export type WebSocketRouteParts = SessionOpeningParts & {
   authenticator: Authenticator;
@@ -45,9 +47,13 @@ export function registerWebSocketRoute(
       })
       .finally(() => socket.resume());
   };
+  // The plugin takes an upgrade at any address.
+  app.addHook('onRequest', (request, _reply, done) => {
+    done(request.ws && request.routeOptions.url !== PATH ? notFound() : undefined);
+  });
   app.route({
     method: 'GET',
-    url: '/ws',
+    url: PATH,
     schema: { hide: true },
     handler: () => {
       throw new PartylineError('upgrade_required', 'This is a WebSocket endpoint.');

@@ -13,7 +13,7 @@ import {
 } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
-const { enter } = useGateway();
+const { enter, connect } = useGateway();
 
 test('one speaker: his Opus packets reach the other untouched and in order', async () => {
   const [alice, bob] = [await enter('alice'), await enter('bob')];
@@ -23,6 +23,32 @@ test('one speaker: his Opus packets reach the other untouched and in order', asy
   expect(bob.frames).toEqual(packets);
   expect(alice.frames).toEqual([]);
   expect(peakHz(await decodeOpus(bob.frames))).toBe(1000);
+});
+
+test.each(['opus', 'pcm_s16le;rate=48000;channels=1'])(
+  'a prompt of 200 ms (%s), sent right behind a join and before its answer: heard whole',
+  async (audio) => {
+    const bob = await enter('bob');
+    const alice = await connect({ audio });
+    const prompt = audio === 'opus' ? await opusTone(1000, 0.5, 200) : pcmTone(1000, 0.5, 200);
+    alice.send({ type: 'join', room: 'a' });
+    for (const message of prompt) alice.sendAudio(message);
+    await eventually('all of it', () => bob.frames.length === prompt.length);
+    expect(peakHz(await decodeOpus(bob.frames))).toBe(1000);
+  },
+);
+
+test('sent right behind a join that is refused: dropped, and what follows a good one is heard', async () => {
+  const bob = await enter('bob');
+  const alice = await connect({ audio: 'opus' });
+  const tone = await opusTone(1000, 0.5, 400);
+  alice.send({ type: 'join', room: '' });
+  for (const packet of tone) alice.sendAudio(packet);
+  await alice.next('error');
+  await alice.ask({ type: 'join', room: 'a' }, 'joined');
+  await play(alice, tone);
+  await eventually('all of it', () => bob.frames.length >= tone.length);
+  expect(bob.frames).toEqual(tone);
 });
 
 test('two speakers: each hears the other untouched, a third hears both', async () => {

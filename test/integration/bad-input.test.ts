@@ -73,6 +73,19 @@ describe('bad input', () => {
     expect(client.messages.filter(({ type }) => type === 'error')).toEqual([]);
   });
 
+  test('a thousand messages at once: each is answered, in turn', async () => {
+    const client = await connect();
+    for (let i = 0; i < 500; i += 1) {
+      client.send({ type: 'join', room: `room ${i}`, id: `join ${i}` });
+      client.send({ type: 'leave', id: i });
+    }
+    const answers = () => client.messages.filter((message) => message.reply_to !== undefined);
+    await client.until('all answers', () => answers().length === 1000 || undefined, 20_000);
+    const expected = Array.from({ length: 500 }, (_, i) => [`join ${i}`, i]).flat();
+    expect(answers().map((message) => message.reply_to)).toEqual(expected);
+    expect(answers().every(({ type }) => type === 'joined' || type === 'left')).toBe(true);
+  });
+
   test('a message of 64 KiB is taken, one byte more is not', async () => {
     const client = await connect({ room: 'a', audio: 'pcm_s16le;rate=48000;channels=1' });
     await client.next('joined');

@@ -1,4 +1,7 @@
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
 import { describe, expect, test } from 'vitest';
+import { WebSocket } from 'ws';
 import { useGateway } from '../support/use-gateway.ts';
 
 const inUse = useGateway();
@@ -44,10 +47,19 @@ describe('GET /api/me', () => {
 
   test.each([
     ['/nothing', 404, 'not_found'],
+    ['/api/%zz', 400, 'bad_request'],
     ['/ws', 426, 'upgrade_required'],
   ])('GET %s is %i', async (path, status, code) => {
     const response = await fetch(inUse.gateway.url + path);
     expect(response.status).toBe(status);
+    expect(response.headers.get('content-type')).toContain('application/problem+json');
     expect(await response.json()).toMatchObject({ code });
+  });
+
+  test.each(['/', '/ws/', '/v1/ws', '/api/me'])('an upgrade at %s is 404', async (path) => {
+    const socket = new WebSocket(inUse.gateway.url.replace('http', 'ws') + path);
+    const [, response] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage];
+    expect(response.statusCode).toBe(404);
+    expect(response.headers['content-type']).toContain('application/problem+json');
   });
 });

@@ -110,6 +110,39 @@ test('who closes as one does who means it leaves at once', async () => {
   expect(await bob.next('peer_left', 0, 1000)).toMatchObject({ peer: 'alice', reason: 'closed' });
 });
 
+test('who closes with a code of its own means it too', async () => {
+  const gateway = await openGateway(KEEP);
+  const [bob, alice] = [await enter(gateway, 'bob'), await enter(gateway, 'alice')];
+  await alice.close(4000);
+  expect(await bob.next('peer_left', 0, 1000)).toMatchObject({ peer: 'alice', reason: 'closed' });
+  await eventually('one', async () => (await connectionsOf(gateway)) === 1);
+});
+
+describe('who comes back no further than the lobby', () => {
+  const comeBack = async () => {
+    const gateway = await openGateway(KEEP);
+    const [bob, alice] = [await enter(gateway, 'bob'), await enter(gateway, 'alice')];
+    const again = await connect(gateway, { peer: 'alice', room: '__lobby__' });
+    await again.next('welcome');
+    expect(await alice.closed).toBe(4409);
+    expect(typesOf(bob)).not.toContain('peer_left');
+    return { bob, again };
+  };
+
+  test('and leaves, has left the room in which it was', async () => {
+    const { bob, again } = await comeBack();
+    expect(await again.ask({ type: 'leave' }, 'left')).toMatchObject({ room: 'a', reason: 'left' });
+    expect(await bob.next('peer_left', 0, 1000)).toMatchObject({ peer: 'alice', reason: 'left' });
+    expect(await again.ask({ type: 'leave' }, 'error')).toMatchObject({ code: 'bad_message' });
+  });
+
+  test('and goes, is in the room no more', async () => {
+    const { bob, again } = await comeBack();
+    await again.close();
+    expect(await bob.next('peer_left', 0, 1000)).toMatchObject({ peer: 'alice', reason: 'closed' });
+  });
+});
+
 test('a token of another session, or a made-up one, resumes nothing', async () => {
   const gateway = await openGateway(KEEP);
   const [bob, alice] = [await enter(gateway, 'bob'), await enter(gateway, 'alice')];

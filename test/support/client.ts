@@ -109,8 +109,8 @@ export class TestClient {
   }
 
   /** Closes as a well-behaved client does. */
-  async close(): Promise<void> {
-    this.#socket.close(1000);
+  async close(code = 1000): Promise<void> {
+    this.#socket.close(code);
     await this.closed;
   }
 

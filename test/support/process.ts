@@ -4,6 +4,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { eventually, freeRtcPort } from './gateway.ts';
+import { startArguments } from './start-arguments.ts';
 
 /** Node, Redis and the media workers, on a machine that may be busy with other tests. */
 const START_TIMEOUT_MS = 20_000;
@@ -22,10 +23,8 @@ export class GatewayProcess {
     commandBefore: string[],
   ) {
     this.dataDir = dataDir;
-    const main = join(import.meta.dirname, '../../src/main.ts');
-    const [before, ...rest] = commandBefore;
-    const words = before === undefined ? [main] : [...rest, process.execPath, main];
-    this.child = spawn(before ?? process.execPath, words, {
+    const [program, ...words] = [...commandBefore, process.execPath, ...startArguments()];
+    this.child = spawn(program!, words, {
       env: {
         ...process.env,
         PORT: '0',
