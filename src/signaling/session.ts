@@ -37,10 +37,11 @@ const MAX_MESSAGE_BYTES = 64 * 1024;
 /** With so many messages that wait for one that takes time (a join), the client is not read any further. */
 const MAX_WAITING_MESSAGES = 64;
 
-/** What the client itself closes with when it means to go (RFC 6455 §7.4.1, §7.4.2): normal, going away, without a word, */
+/** What the client itself closes with when it means to go (RFC 6455 §7.4.1): normal, going away, without a word. */
 const MEANT_CLOSES = new Set([1000, 1001, 1005]);
-/** or with a code of its own. */
+/** Codes from here on are the client's own (§7.4.2); with this one it gives up a connection that seems dead, to make another. */
 const FIRST_OWN_CLOSE = 3000;
+const OWN_GIVEN_UP = 4408;
 /** After these the client is expected back: its place is kept. */
 const COMES_BACK_AFTER = new Set<LeaveReason>([
   'heartbeat_timeout',
@@ -110,9 +111,7 @@ export class Session implements PeerOutlet {
     this.#presence = new Presence(this, this.#audio, parts);
     this.#heartbeat = new Heartbeat(socket, parts.wantsStats ? STATS_EVERY_MS : HEARTBEAT_MS);
     socket.on('message', (data: Buffer, isBinary: boolean) => this.#receive({ data, isBinary }));
-    socket.on('close', (code) =>
-      this.#end('closed', !MEANT_CLOSES.has(code) && code < FIRST_OWN_CLOSE),
-    );
+    socket.on('close', (code) => this.#end('closed', mayComeBackAfter(code)));
     // ws closes the socket itself after a protocol error, which is then told by 'close'.
     socket.on('error', (fault) => this.log.debug({ err: fault }, 'socket error'));
   }
@@ -415,6 +414,9 @@ export class Session implements PeerOutlet {
     return kept;
   }
 }
+
+const mayComeBackAfter = (code: number) =>
+  code === OWN_GIVEN_UP || (!MEANT_CLOSES.has(code) && code < FIRST_OWN_CLOSE);
 
 const slowConsumer = () =>
   new PartylineError('slow_consumer', 'The client has not read for 5 seconds.');
