@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { type Detection, FormatDetector } from '../../src/audio/ingest/detection/detector.ts';
 import type { Arrival } from '../../src/audio/ingest/detection/pace.ts';
-import { formatAudioFormat } from '../../src/audio/format.ts';
+import { formatAudioFormat, type SampleFormat } from '../../src/audio/format.ts';
+import { writeSamples } from '../../src/audio/samples.ts';
 import {
   arrivalsOf,
   type CorpusCase,
@@ -10,6 +11,8 @@ import {
   FORMATS,
   nameOf,
 } from '../support/corpus.ts';
+import { seededRandom } from '../support/random.ts';
+import { sampleMessages } from '../support/sound.ts';
 
 function detect(arrivals: Arrival[]): { detection: Detection; afterMs: number } | undefined {
   const detector = new FormatDetector();
@@ -75,6 +78,59 @@ describe('FormatDetector.push() of streams that do not come evenly', () => {
     }
     expect(cases.length).toBe(FORMATS.length * 2 * 5);
     expect(wrong.slice(Math.floor(cases.length / 20))).toEqual([]);
+  });
+});
+
+describe('FormatDetector.push() of what a computer makes, which repeats itself exactly', () => {
+  const sine = (phase: number) => Math.sin(phase);
+  const square = (phase: number) => (Math.sin(phase) < 0 ? -1 : 1);
+  const sampleFormats = FORMATS.filter((format) => format.codec !== 'opus');
+  const messagesOf = (format: SampleFormat, wave: (phase: number) => number, hz: number) =>
+    [0.05, 0.25, 0.8].map((amplitude) => {
+      const sound = Float32Array.from(
+        { length: format.rateHz },
+        (_, i) => amplitude * wave((2 * Math.PI * hz * i) / format.rateHz),
+      );
+      return everyMs(20, sampleMessages(format, sound));
+    });
+  const isTold = (format: SampleFormat, arrivals: Arrival[]) =>
+    formatAudioFormat(detect(arrivals)!.detection.format) === formatAudioFormat(format);
+
+  test.each([200, 400, 425, 440, 480, 500, 800, 1000, 1600])(
+    'a tone of %i Hz in each format, loud and soft: told',
+    (hz) => {
+      const wrong = sampleFormats.filter((format) =>
+        messagesOf(format, sine, hz).some((arrivals) => !isTold(format, arrivals)),
+      );
+      expect(wrong.map(formatAudioFormat)).toEqual([]);
+    },
+  );
+
+  test('a square wave of 500 Hz in each format but G.711, loud and soft: told', () => {
+    const wrong = sampleFormats
+      .filter(({ codec }) => codec.startsWith('pcm_'))
+      .filter((format) =>
+        messagesOf(format, square, 500).some((arrivals) => !isTold(format, arrivals)),
+      );
+    expect(wrong.map(formatAudioFormat)).toEqual([]);
+  });
+
+  test.each([[40], [120]])('the same Opus packet of %i bytes over and over: told', (bytes) => {
+    const random = seededRandom(bytes);
+    const packet = Buffer.from(Array.from({ length: bytes }, () => Math.floor(random() * 256)));
+    packet[0] = 0x78;
+    const found = detect(everyMs(20, Array<Buffer>(40).fill(packet)));
+    expect(found?.detection.format).toEqual({ codec: 'opus' });
+  });
+
+  test('samples on one of two channels: told as two', () => {
+    const format: SampleFormat = { codec: 'pcm_s16le', rateHz: 16_000, channels: 2 };
+    const sound = Float32Array.from({ length: 32_000 }, (_, i) =>
+      i % 2 === 0 ? 0 : 0.3 * Math.sin(i * 0.11) * Math.sin(i * 0.00037),
+    );
+    const bytes = writeSamples(sound, 'pcm_s16le');
+    const messages = Array.from({ length: 50 }, (_, i) => bytes.subarray(i * 1280, (i + 1) * 1280));
+    expect(isTold(format, everyMs(20, messages))).toBe(true);
   });
 });
 

@@ -196,8 +196,10 @@ export class AudioInput {
   }
 }
 
-/** A stream is looked at for a moment every so often. */
+/** A stream is looked at for a moment every so often; */
 const CHECK_EVERY_MS = 10_000;
+/** sooner at first, because it may have begun with something else than what it goes on with: a tone, mostly. */
+const CHECK_SOON_MS = 3000;
 /** A contradiction must be this sure, */
 const CONTRADICTION_CONFIDENCE = 0.98;
 /** and be seen so often in a row. */
@@ -208,6 +210,7 @@ class FormatCheck {
   readonly #format: string;
   #detector: FormatDetector | undefined;
   #nextAtMs = 0;
+  #hasBeenChecked = false;
   #observed: string | undefined;
   #timesObserved = 0;
   #reported: string | undefined;
@@ -238,7 +241,8 @@ class FormatCheck {
     if (!isContradiction) {
       this.#timesObserved = 0;
       this.#detector = undefined;
-      this.#nextAtMs = nowMs + CHECK_EVERY_MS;
+      this.#nextAtMs = nowMs + (this.#hasBeenChecked ? CHECK_EVERY_MS : CHECK_SOON_MS);
+      this.#hasBeenChecked = true;
       return undefined;
     }
     this.#detector = new FormatDetector(startsAtBytes + message.length);

@@ -12,6 +12,8 @@ export type Reading = { codec: SampleCodec; channels: number; bitsPerByte: numbe
 const MAX_BYTES = 8192;
 /** Floats are exact to about 24 bits. */
 const FLOAT_FULL_SCALE = 2 ** 23;
+/** Of a tone that a computer makes so much of its power is left by arithmetic alone. */
+const LEAST_UNPREDICTED = 1e-9;
 /** A second channel must save so many bits a sample to be believed, and so many in all. */
 const STEREO_GAIN_BITS = 0.15;
 const STEREO_TOTAL_GAIN_BITS = 60;
@@ -19,15 +21,45 @@ const STEREO_TOTAL_GAIN_BITS = 60;
 const INDEPENDENT_RATIO = 0.25;
 const INDEPENDENT_CORRELATION = 0.3;
 
+/** What has been said once, over so many bytes, says nothing new when it is said again. */
+const REPEATED_BYTES = 32;
+
+/**
+ * How many of some bytes are not those of an earlier stretch once more: of a tone whose period is a whole number of samples
+ * all but the first one are.
+ */
+export function novelBytesOf(bytes: Buffer): number {
+  const seen = new Set<number>();
+  let novel = Math.min(bytes.length, REPEATED_BYTES);
+  let hash = 0;
+  for (let i = 0; i < bytes.length; i += 1) {
+    // Of the last 32 bytes, without looking at them: what is older has been shifted out.
+    hash = (Math.imul(hash, 2) + HASHES[bytes[i]!]!) | 0;
+    if (i < REPEATED_BYTES - 1) continue;
+    if (seen.has(hash)) continue;
+    seen.add(hash);
+    novel += 1;
+  }
+  return novel;
+}
+
+/** A number for each byte, of which all bits are as good as random. */
+const HASHES = Int32Array.from({ length: 256 }, (_, byte) => {
+  const mixed = Math.imul(byte + 1, 0x9e3779b1);
+  return Math.imul(mixed ^ (mixed >>> 15), 0x85ebca77);
+});
+
 /**
  * Reads bytes that begin with a whole sample as each kind of samples.
  * @returns the readings that are possible at all, the shortest first
  */
 export function readAsSamples(bytes: Buffer): Reading[] {
   const part = bytes.subarray(0, MAX_BYTES);
+  const novelShare = novelBytesOf(part) / part.length;
+  const floats = readFloat32(part, novelShare);
   const readings = [
-    readInt16(part),
-    readFloat32(part),
+    readInt16(part, novelShare, floats !== undefined),
+    floats,
     readG711(part, 'pcmu'),
     readG711(part, 'pcma'),
   ];
@@ -36,15 +68,19 @@ export function readAsSamples(bytes: Buffer): Reading[] {
     .toSorted((a, b) => a.bitsPerByte - b.bitsPerByte);
 }
 
-function readInt16(bytes: Buffer): Reading {
+function readInt16(bytes: Buffer, novelShare: number, mayBeFloats: boolean): Reading {
   const samples = new Float64Array(bytes.length >> 1);
   for (let i = 0; i < samples.length; i += 1) samples[i] = bytes.readInt16LE(2 * i);
-  const { channels, bits } = bestChannels(samples);
+  // One channel that is stuck is half of something wider; but where it is silent, and these are no floats, it is not used.
+  const isOne = [0, 1].some(
+    (phase) => isStuck(samples, phase) && (samples[phase] !== 0 || mayBeFloats),
+  );
+  const { channels, bits } = bestChannels(samples, novelShare, isOne);
   return { codec: 'pcm_s16le', channels, bitsPerByte: bits / 2 };
 }
 
 /** Floats from next to nothing to a little over full scale: of other bytes the negative samples alone look like none. */
-function readFloat32(bytes: Buffer): Reading | undefined {
+function readFloat32(bytes: Buffer, novelShare: number): Reading | undefined {
   const samples = new Float64Array(bytes.length >> 2);
   let audible = 0;
   let absurd = 0;
@@ -57,7 +93,7 @@ function readFloat32(bytes: Buffer): Reading | undefined {
     samples[i] = isPlausible ? value * FLOAT_FULL_SCALE : 0;
   }
   if (audible < samples.length / 10 || absurd > samples.length / 100) return undefined;
-  const { channels, bits } = bestChannels(samples);
+  const { channels, bits } = bestChannels(samples, novelShare);
   return { codec: 'pcm_f32le', channels, bitsPerByte: bits / 4 };
 }
 
@@ -78,13 +114,17 @@ function readG711(bytes: Buffer, codec: 'pcmu' | 'pcma'): Reading {
   return { codec, channels: 1, bitsPerByte: bits / bytes.length };
 }
 
-function bestChannels(samples: Float64Array): { channels: number; bits: number } {
+function bestChannels(
+  samples: Float64Array,
+  novelShare: number,
+  isOne = false,
+): { channels: number; bits: number } {
   const { residual, correlation } = covariance(samples);
   if (isDoubled(samples)) return { channels: 2, bits: bitsOf(residual(0), 1) / 2 };
   const mono = bitsOf(residual(), 1);
   const stereo = (bitsOf(residual(0), 1) + bitsOf(residual(1), 1)) / 2;
-  const leastGain = STEREO_GAIN_BITS + STEREO_TOTAL_GAIN_BITS / samples.length;
-  if (mono - stereo > leastGain) return { channels: 2, bits: stereo };
+  const leastGain = STEREO_GAIN_BITS + STEREO_TOTAL_GAIN_BITS / (samples.length * novelShare);
+  if (mono - stereo > leastGain && !isOne) return { channels: 2, bits: stereo };
   const [last, lastButOne] = [Math.abs(correlation(1)), correlation(2)];
   const areIndependent =
     lastButOne > INDEPENDENT_CORRELATION && last < lastButOne * INDEPENDENT_RATIO;
@@ -99,6 +139,12 @@ function isDoubled(samples: Float64Array): boolean {
     if (samples[i] === samples[i - 1]) across += 1;
   }
   return within * 2.02 >= samples.length - 3 && across < within * 0.95;
+}
+
+/** Every other sample is the same. */
+function isStuck(samples: Float64Array, phase: number): boolean {
+  for (let i = phase; i < samples.length; i += 2) if (samples[i] !== samples[phase]) return false;
+  return true;
 }
 
 /** Entropy of a Gaussian of this variance in steps of this width; never below 0. */
@@ -145,8 +191,9 @@ function sumProducts(samples: Float64Array, from: number): number[] {
 function unpredicted(sum: number[]): number {
   const [xx = 0, xy = 0, xz = 0, yy = 0, yz = 0, zz = 0] = sum;
   const determinant = yy * zz - yz * yz;
-  if (determinant <= 1e-9 * yy * zz) return yy > 0 ? Math.max(0, xx - (xy * xy) / yy) : xx;
+  const least = xx * LEAST_UNPREDICTED;
+  if (determinant <= 1e-9 * yy * zz) return yy > 0 ? Math.max(least, xx - (xy * xy) / yy) : xx;
   const a = (xy * zz - xz * yz) / determinant;
   const b = (xz * yy - xy * yz) / determinant;
-  return Math.max(0, xx - a * xy - b * xz);
+  return Math.max(least, xx - a * xy - b * xz);
 }

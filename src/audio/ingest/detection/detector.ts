@@ -1,7 +1,7 @@
 import { type AudioFormat, containerOf, type InputFormat, type SampleCodec } from '../../format.ts';
 import { opusPacketSamples } from '../../opus-packet.ts';
 import { bytesToNext, frameBytesOf } from '../../samples.ts';
-import { readAsSamples, type Reading } from './code-length.ts';
+import { novelBytesOf, readAsSamples, type Reading } from './code-length.ts';
 import { type Arrival, bytesPerMsOf, elapsedMsOf, pacedOf } from './pace.ts';
 import { isDigitalSilence, isOfEitherWidth } from './silence.ts';
 
@@ -27,6 +27,8 @@ const CLOCK_ERROR = 0.01;
 const EVIDENCE_PER_BIT = 0.1;
 /** Worse than any mismatch of rates can be. */
 const MAX_RATE_BITS = 300;
+/** What repeats itself exactly counts once, whatever it is taken for. Of sound that is not made by a computer so many bytes come within its first moments. */
+const LEAST_NOVEL_BYTES = 512;
 /** In every format so many bytes are a whole number of samples of all channels. */
 const WHOLE_BYTES = 8;
 
@@ -79,8 +81,12 @@ export class FormatDetector {
     const paced = pacedOf(this.arrivals);
     if (!paced && elapsedMs < STALLED_DEADLINE_MS) return undefined;
     this.#weighedBytes = this.#bytes;
-    const detection = detectFormat(this.arrivals, paced ?? this.arrivals, this.startsAtBytes);
-    return detection && (isLate || detection.confidence >= SURE) ? detection : undefined;
+    const sound = soundOf(this.arrivals, this.startsAtBytes);
+    // What repeats itself tells little by how it looks: its pace must, which takes time to be seen.
+    const isTelling = sound.length === 0 || novelBytesOf(sound) >= LEAST_NOVEL_BYTES;
+    const detection = detectFormat(this.arrivals, paced ?? this.arrivals, sound);
+    if (!detection || isLate) return detection;
+    return isTelling && detection.confidence >= SURE ? detection : undefined;
   }
 }
 
@@ -89,18 +95,16 @@ type Explanation = { format: AudioFormat; bits: number };
 /**
  * Weighs the formats; undefined if nothing explains what came.
  * @param paced two or more of the last that came, whose times are to be explained too
+ * @param sound what came, from its first sound on
  */
-function detectFormat(
-  arrivals: Arrival[],
-  paced: Arrival[],
-  startsAtBytes: number,
-): Detection | undefined {
-  const opusBits = explainAsOpus(arrivals, paced);
+function detectFormat(arrivals: Arrival[], paced: Arrival[], sound: Buffer): Detection | undefined {
+  const novelShare = sound.length > 0 ? novelBytesOf(sound) / sound.length : 1;
+  const opusBits = explainAsOpus(arrivals, paced, novelShare);
   const isTooSlow = bytesPerMsOf(paced) * 1000 < LEAST_SAMPLE_BYTES_PER_S;
   const explanations: Explanation[] = [];
   if (opusBits !== undefined) explanations.push({ format: { codec: 'opus' }, bits: opusBits });
   if (opusBits === undefined || !isTooSlow) {
-    explanations.push(...explainAsSamples(arrivals, paced, startsAtBytes));
+    explanations.push(...explainAsSamples(arrivals, paced, sound, novelShare));
   }
   explanations.sort((a, b) => a.bits - b.bits);
   const [best, second] = explanations;
@@ -110,14 +114,18 @@ function detectFormat(
 }
 
 /** Opus cannot be compressed further: 8 bits a byte, but its TOC byte repeats, and its durations keep pace with time. */
-function explainAsOpus(arrivals: Arrival[], paced: Arrival[]): number | undefined {
+function explainAsOpus(
+  arrivals: Arrival[],
+  paced: Arrival[],
+  novelShare: number,
+): number | undefined {
   let bits = 0;
   let lastConfiguration: number | undefined;
   for (const { message } of arrivals) {
     const samples = opusPacketSamples(message);
     if (samples === undefined) return undefined;
     const configuration = message[0]! >> 2;
-    bits += EVIDENCE_PER_BIT * 8 * (message.length - 1);
+    bits += EVIDENCE_PER_BIT * 8 * (message.length - 1) * novelShare;
     bits += configuration === lastConfiguration ? 0.5 : 9;
     lastConfiguration = configuration;
   }
@@ -133,16 +141,11 @@ function explainAsOpus(arrivals: Arrival[], paced: Arrival[]): number | undefine
 function explainAsSamples(
   arrivals: Arrival[],
   paced: Arrival[],
-  startsAtBytes: number,
+  sound: Buffer,
+  novelShare: number,
 ): Explanation[] {
   const messages = arrivals.map(({ message }) => message);
-  // What is left out must not shift what follows by part of a sample.
-  const sounding = messages.map((message) =>
-    isDigitalSilence(message) ? message.subarray(0, message.length % WHOLE_BYTES) : message,
-  );
-  const whole = Buffer.concat(sounding).subarray(bytesToNext(WHOLE_BYTES, startsAtBytes));
-  const bytes = fromFirstSound(whole);
-  const readings = bytes.length > 0 ? readAsSamples(bytes) : readSilence(messages);
+  const readings = sound.length > 0 ? readAsSamples(sound) : readSilence(messages);
   const elapsedMs = elapsedMsOf(paced);
   const bytesPerMs = bytesPerMsOf(paced);
   return readings.flatMap(({ codec, channels, bitsPerByte }) =>
@@ -153,12 +156,21 @@ function explainAsSamples(
       return {
         format: { codec, rateHz, channels },
         bits:
-          EVIDENCE_PER_BIT * bitsPerByte * bytes.length +
+          EVIDENCE_PER_BIT * bitsPerByte * sound.length * novelShare +
           rateBits +
           oddityBits(messages, frameBytes, rateHz),
       };
     }),
   );
+}
+
+/** What came, without messages of silence; it begins with a whole sample of any format. */
+function soundOf(arrivals: Arrival[], startsAtBytes: number): Buffer {
+  // What is left out must not shift what follows by part of a sample.
+  const sounding = arrivals.map(({ message }) =>
+    isDigitalSilence(message) ? message.subarray(0, message.length % WHOLE_BYTES) : message,
+  );
+  return fromFirstSound(Buffer.concat(sounding).subarray(bytesToNext(WHOLE_BYTES, startsAtBytes)));
 }
 
 /** Without the silence before it: where sound begins at once, what cannot be foretold of it is that beginning. */
