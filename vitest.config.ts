@@ -19,6 +19,7 @@ const WAITING = [
   'bad-input',
   'operator',
   'leaving',
+  'processes',
 ].map((name) => `test/integration/${name}.test.ts`);
 
 /**

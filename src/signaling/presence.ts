@@ -123,10 +123,9 @@ export class Presence {
   leave(reason: LeaveReason, replyTo?: MessageId): void {
     // To the others he is also there who has come back to the lobby, and has a place in a room.
     const kept = this.#state.name === 'lobby' ? this.#takePlace() : undefined;
-    if (this.#state.name !== 'in_room' && !kept) {
-      throw new PartylineError('bad_message', 'leave: not in a room.');
-    }
-    const { room, peer } = this.#state.name === 'in_room' ? this.#state : kept!.place;
+    const place = this.#state.name === 'in_room' ? this.#state : kept?.place;
+    if (!place) throw new PartylineError('bad_message', 'leave: not in a room.');
+    const { room, peer } = place;
     this.#leaveFor(reason);
     kept?.end(reason);
     this.#answer(replyTo, { type: 'left', room, reason });
