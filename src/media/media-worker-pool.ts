@@ -81,6 +81,11 @@ export class MediaWorkerPool {
     }
   }
 
+  /** All is about to end. */
+  get mayEnd(): boolean {
+    return this.#mayEnd;
+  }
+
   /** From now on media workers that end are neither replaced nor missed: all is about to end. */
   letEnd(): void {
     this.#mayEnd = true;

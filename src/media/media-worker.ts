@@ -63,8 +63,10 @@ export class MediaWorker {
     const probe = setInterval(() => this.#probe(), PROBE_EVERY_MS);
     worker.observer.once('close', () => clearInterval(probe));
     worker.once('died', (fault) => {
-      // A Ctrl-C in a terminal ends all processes at once.
-      if (!this.#mayEnd) this.#log.error({ err: fault }, 'media worker died');
+      // A Ctrl-C in a terminal ends all processes at once: of their end this one may learn before it is told of its own.
+      setImmediate(() => {
+        if (!this.#mayEnd) this.#log.error({ err: fault }, 'media worker died');
+      });
     });
   }
 

@@ -77,7 +77,10 @@ export class RoomMedia {
   #lost(): void {
     this.#router = undefined;
     if (this.#closing.signal.aborted) return;
-    this.#log.warn('the media worker of the room died');
+    // Where all processes are ended at once, this one may be told so a moment after it has seen the others end.
+    setImmediate(() => {
+      if (!this.#pool.mayEnd) this.#log.warn('the media worker of the room died');
+    });
     this.#events.onLost();
     this.#replacing = this.#replace();
     // Its only fault is that the room was closed.

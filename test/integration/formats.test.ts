@@ -143,8 +143,8 @@ describe('a tone through the gateway, with no format declared', () => {
         // Too quiet to count as talk, but not silent.
         const murmur =
           format.codec === 'opus'
-            ? await opusTone(200, 0.0002, 400)
-            : sampleTone(format, 200, format.codec === 'pcmu' ? 0.002 : 0.0005, 400);
+            ? await opusTone(200, 0.0002, 600)
+            : sampleTone(format, 200, format.codec === 'pcmu' ? 0.002 : 0.0005, 600);
         await play(client, murmur);
         expect(await client.next('audio_detected')).toMatchObject({ in: name });
         return { format, client };
