@@ -186,7 +186,7 @@ export class ClientAudio {
     return new AudioInput(
       declared,
       this.#codecs,
-      (...said) => this.#say(...said),
+      this.#say,
       {
         onDetected: (format) => this.#detected(format),
         onMismatch: (observed) =>
@@ -202,14 +202,14 @@ export class ClientAudio {
     );
   }
 
-  #say(...[packet, durationSamples, levelDbov, atMs]: Parameters<OpusSink>): void {
+  readonly #say: OpusSink = (packet, durationSamples, levelDbov, atMs) => {
     if (this.#isMuted || !this.#peer) return;
     this.#peer.say(packet, durationSamples, levelDbov, atMs);
     const { packets } = this.#said;
     packets.push(packet);
     if (packets.length > DECODER_MEMORY_PACKETS) packets.shift();
     this.#said.atMs = atMs;
-  }
+  };
 
   #fortunes(): { droppedMs: number; concealedMs: number } {
     const { droppedMs, concealedMs } = this.#before;

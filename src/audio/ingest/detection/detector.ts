@@ -27,7 +27,7 @@ const CLOCK_ERROR = 0.01;
 const EVIDENCE_PER_BIT = 0.1;
 /** Worse than any mismatch of rates can be. */
 const MAX_RATE_BITS = 300;
-/** What repeats itself exactly counts once, whatever it is taken for. Of sound that is not made by a computer so many bytes come within its first moments. */
+/** Sound that is not made by a computer says so much new within its first moments. */
 const LEAST_NOVEL_BYTES = 512;
 /** In every format so many bytes are a whole number of samples of all channels. */
 const WHOLE_BYTES = 8;
@@ -82,10 +82,12 @@ export class FormatDetector {
     if (!paced && elapsedMs < STALLED_DEADLINE_MS) return undefined;
     this.#weighedBytes = this.#bytes;
     const sound = soundOf(this.arrivals, this.startsAtBytes);
-    // What repeats itself tells little by how it looks: its pace must, which takes time to be seen.
-    const isTelling = sound.length === 0 || novelBytesOf(sound) >= LEAST_NOVEL_BYTES;
-    const detection = detectFormat(this.arrivals, paced ?? this.arrivals, sound);
+    const novelBytes = novelBytesOf(sound);
+    const novelShare = sound.length > 0 ? novelBytes / sound.length : 1;
+    const detection = detectFormat(this.arrivals, paced ?? this.arrivals, sound, novelShare);
     if (!detection || isLate) return detection;
+    // What repeats itself tells little by how it looks: its pace must, which takes time to be seen.
+    const isTelling = sound.length === 0 || novelBytes >= LEAST_NOVEL_BYTES;
     return isTelling && detection.confidence >= SURE ? detection : undefined;
   }
 }
@@ -96,9 +98,14 @@ type Explanation = { format: AudioFormat; bits: number };
  * Weighs the formats; undefined if nothing explains what came.
  * @param paced two or more of the last that came, whose times are to be explained too
  * @param sound what came, from its first sound on
+ * @param novelShare how much of it counts: what repeats itself exactly does so once, whatever it is taken for
  */
-function detectFormat(arrivals: Arrival[], paced: Arrival[], sound: Buffer): Detection | undefined {
-  const novelShare = sound.length > 0 ? novelBytesOf(sound) / sound.length : 1;
+function detectFormat(
+  arrivals: Arrival[],
+  paced: Arrival[],
+  sound: Buffer,
+  novelShare: number,
+): Detection | undefined {
   const opusBits = explainAsOpus(arrivals, paced, novelShare);
   const isTooSlow = bytesPerMsOf(paced) * 1000 < LEAST_SAMPLE_BYTES_PER_S;
   const explanations: Explanation[] = [];
