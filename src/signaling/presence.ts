@@ -88,11 +88,13 @@ export class Presence {
     // What it had in the same room goes after the new has come: to the others it was there all the time.
     const before = isThere && current.peer.kind === peer.kind ? current.peer : undefined;
     if (!before) this.#leaveFor('moved');
-    this.#enter(room, peer);
+    this.#settle(room, peer);
+    peer.enter();
     before?.close('moved');
     this.#takePlace()?.end('moved');
     this.#confirm(message.id, room, peer);
     peer.listen();
+    this.#attach(peer);
     void peer.hearsAll().then(() => this.#parts.onSettled(room));
     this.#outlet.log.info({ room, kind: peer.kind }, 'joined');
   }
@@ -107,7 +109,6 @@ export class Presence {
     else peer.resume(this.#outlet);
     release();
     this.#settle(room, peer);
-    this.#attach(peer);
     const joined = this.#describeJoin(room, peer);
     if (peer.kind === 'websocket') {
       this.#answer(replyTo, joined);
@@ -117,6 +118,7 @@ export class Presence {
       this.#answer(replyTo, { ...joined, consumers: peer.consumers() });
       peer.listenAgain();
     }
+    this.#attach(peer);
     this.#outlet.log.info({ room, kind: peer.kind }, 'resumed');
   }
 
@@ -167,18 +169,12 @@ export class Presence {
     }
   }
 
-  #enter(room: string, peer: WebSocketPeer | WebRtcPeer): void {
-    this.#settle(room, peer);
-    peer.enter();
-    this.#attach(peer);
-  }
-
   #settle(room: string, peer: WebSocketPeer | WebRtcPeer): void {
     this.#state = { name: 'in_room', room, peer };
     this.#parts.onPlace(room, peer.kind);
   }
 
-  /** What the client has said on its way is heard at once: the room must know the peer by then. */
+  /** What the client has said on its way is heard at once: the room must know the peer by then, and the client that it is there. */
   #attach(peer: WebSocketPeer | WebRtcPeer): void {
     this.#audio.attach(peer.kind === 'websocket' ? peer : undefined);
   }

@@ -26,7 +26,7 @@ test('one speaker: his Opus packets reach the other untouched and in order', asy
 });
 
 test.each(['opus', 'pcm_s16le;rate=48000;channels=1'])(
-  'a prompt of 200 ms (%s), sent right behind a join and before its answer: heard whole',
+  'a prompt of 200 ms (%s), sent right behind a join and before its answer: heard whole, and told of after it',
   async (audio) => {
     const bob = await enter('bob');
     const alice = await connect({ audio });
@@ -35,6 +35,8 @@ test.each(['opus', 'pcm_s16le;rate=48000;channels=1'])(
     for (const message of prompt) alice.sendAudio(message);
     await eventually('all of it', () => bob.frames.length === prompt.length);
     expect(peakHz(await decodeOpus(bob.frames))).toBe(1000);
+    await alice.next('speaking');
+    expect(alice.messages.slice(0, 2).map(({ type }) => type)).toEqual(['welcome', 'joined']);
   },
 );
 
