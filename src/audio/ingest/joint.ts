@@ -1,5 +1,6 @@
 import type { Codecs } from '../codecs.ts';
 import { FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE_HZ } from '../format.ts';
+import { likenessOf } from '../likeness.ts';
 import { ENCODER_DELAY_SAMPLES } from '../opus-codec.ts';
 
 /** The last packets that an ingest has handed on, and when the message came that completed the last of them. */
@@ -65,18 +66,8 @@ export function bestPlace(onward: Float32Array, frame: Float32Array): number {
   const maxLater = (frame.length * MAX_LATER_MS) / FRAME_MS;
   let [best, mostAlike] = [0, 0];
   for (let later = 0; later < maxLater; later += 1) {
-    const likeness = likenessOf(onward.subarray(later, later + maxLater), frame);
-    if (likeness > mostAlike) [best, mostAlike] = [later, likeness];
+    const alike = likenessOf(onward.subarray(later, later + maxLater), frame);
+    if (alike > mostAlike) [best, mostAlike] = [later, alike];
   }
   return best;
-}
-
-/** 1 if `one` is as `other` begins, 0 if they have nothing in common. */
-function likenessOf(one: Float32Array, other: Float32Array): number {
-  let [product, power] = [0, 0];
-  for (let i = 0; i < one.length; i += 1) {
-    product += one[i]! * other[i]!;
-    power += one[i]! ** 2 + other[i]! ** 2;
-  }
-  return power > 0 ? (2 * product) / power : 0;
 }

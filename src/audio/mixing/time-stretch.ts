@@ -1,3 +1,5 @@
+import { likenessFrom, likenessOf } from '../likeness.ts';
+
 /**
  * Corrects the pace of one speaker's sound by a pitch period at a time, so that the depth of a jitter buffer can be
  * steered while it is played: WSOLA with one cut a call. Pure; samples are 48 kHz mono, -1…1.
@@ -25,7 +27,7 @@ const FAINT_POWER_RATIO = 0.01;
 /** -50 dBFS: below this a cut is heard nowhere. */
 const QUIET_POWER = 1e-5;
 
-/** FADE_SAMPLES from `at` on resemble those `lag` later: 1 if they are equal, 0 if unrelated or of unlike level. */
+/** FADE_SAMPLES from `at` on resemble those `lag` later so much ({@link likenessOf}). */
 type Join = { at: number; lag: number; likeness: number };
 
 /** From 0 to 1, with no slope at either end; exactly 0 and 1 there. */
@@ -127,9 +129,9 @@ function search(decimated: Float32Array, maxLag: number): { best?: Join; isNoise
     for (let lag = longest; lag >= minLag; lag -= 1) {
       const power = powerFrom[at]! + powerFrom[at + lag]!;
       if (power < faint) continue;
-      const likeness = likenessOf(productAt(decimated, at, lag, width), power);
-      leastAlike = Math.min(leastAlike, likeness);
-      if (!best || likeness > best.likeness) best = { at, lag, likeness };
+      const alike = likenessFrom(productAt(decimated, at, lag, width), power);
+      leastAlike = Math.min(leastAlike, alike);
+      if (!best || alike > best.likeness) best = { at, lag, likeness: alike };
     }
   }
   if (!best) return { isNoise: false };
@@ -144,21 +146,16 @@ function refine(samples: Float32Array, coarse: Join, maxLag: number): Join {
   const longest = Math.min(maxLag, samples.length - FADE_SAMPLES - at, middle + DECIMATION);
   let best: Join = { at, lag: middle, likeness: -1 };
   for (let lag = Math.max(MIN_LAG_SAMPLES, middle - DECIMATION); lag <= longest; lag += 1) {
-    const likeness = likenessAt(samples, at, lag);
-    if (likeness > best.likeness) best = { at, lag, likeness };
+    const alike = likenessAt(samples, at, lag);
+    if (alike > best.likeness) best = { at, lag, likeness: alike };
   }
   return best;
 }
 
 function likenessAt(samples: Float32Array, at: number, lag: number): number {
-  const other = at + lag;
-  const power =
-    productAt(samples, at, 0, FADE_SAMPLES) + productAt(samples, other, 0, FADE_SAMPLES);
-  return likenessOf(productAt(samples, at, lag, FADE_SAMPLES), power);
+  const side = (from: number) => samples.subarray(from, from + FADE_SAMPLES);
+  return likenessOf(side(at), side(at + lag));
 }
-
-/** Like the normalized correlation, but less if the level differs: -1…1, 1 only if the two are equal, 0 if silent. */
-const likenessOf = (product: number, power: number) => (power > 0 ? (2 * product) / power : 0);
 
 /** The sum over `width` samples, an even number, of each times the one `lag` later. */
 function productAt(samples: Float32Array, at: number, lag: number, width: number): number {

@@ -1,0 +1,60 @@
+import { formatAudioFormat, type InputFormat, isContainer } from '../../format.ts';
+import { type Detection, FormatDetector } from './detector.ts';
+
+/** A stream is looked at for a moment every so often; */
+const CHECK_EVERY_MS = 10_000;
+/** sooner at first, because it may have begun with something else than what it goes on with: a tone, mostly. */
+const CHECK_SOON_MS = 3000;
+/** A contradiction must be this sure, */
+const CONTRADICTION_CONFIDENCE = 0.98;
+/** and be seen so often in a row. */
+const CONTRADICTIONS = 3;
+
+/** Looks now and then whether a stream still is what it is taken for. */
+export class FormatCheck {
+  readonly #format: string;
+  #detector: FormatDetector | undefined;
+  #nextAtMs = 0;
+  #hasBeenChecked = false;
+  #observed: string | undefined;
+  #timesObserved = 0;
+  #reported: string | undefined;
+
+  constructor(format: InputFormat) {
+    this.#format = formatAudioFormat(format);
+    // A container is recognized by how it begins, and checked by who reads it.
+    if (isContainer(format)) this.#nextAtMs = Infinity;
+  }
+
+  /** Something of the stream is passed over: what is looked at must be of one piece. */
+  skip(): void {
+    this.#detector = undefined;
+  }
+
+  /** @returns what the stream is instead, when that has become clear; once for each format that it turns into */
+  push(message: Buffer, nowMs: number, startsAtBytes: number): Detection | undefined {
+    if (!this.#detector) {
+      if (nowMs < this.#nextAtMs) return undefined;
+      this.#detector = new FormatDetector(startsAtBytes);
+    }
+    const detection = this.#detector.push(message, nowMs);
+    if (!detection) return undefined;
+    const observed = formatAudioFormat(detection.format);
+    const isSure =
+      detection.confidence >= CONTRADICTION_CONFIDENCE && !this.#detector.isSilentSoFar;
+    const isContradiction = isSure && observed !== this.#format;
+    if (!isContradiction) {
+      this.#timesObserved = 0;
+      this.#detector = undefined;
+      this.#nextAtMs = nowMs + (this.#hasBeenChecked ? CHECK_EVERY_MS : CHECK_SOON_MS);
+      this.#hasBeenChecked = true;
+      return undefined;
+    }
+    this.#detector = new FormatDetector(startsAtBytes + message.length);
+    this.#timesObserved = observed === this.#observed ? this.#timesObserved + 1 : 1;
+    this.#observed = observed;
+    if (this.#timesObserved < CONTRADICTIONS || observed === this.#reported) return undefined;
+    this.#reported = observed;
+    return detection;
+  }
+}
