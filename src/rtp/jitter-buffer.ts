@@ -7,6 +7,9 @@ const FASTEST_WINDOW_MS = 2000;
 /** Each packet that is not late lowers the estimate by this share: a bad spell is forgotten in a few seconds. */
 const DECAY = 1 / 128;
 
+/** A packet that is so much later or earlier than the one before it has another clock; no network does that. */
+const MAX_LATER_MS = 2000;
+
 /** The bounds of {@link JitterBuffer.targetMs}. */
 export type JitterBufferLimits = { minMs: number; maxMs: number };
 
@@ -35,7 +38,8 @@ export class JitterBuffer {
   /** When the first packet would have come, had it not been late. */
   #firstAtMs: number | undefined;
   #lateMs = 0;
-  #reference: { timestamp: number; atMs: number } | undefined;
+  /** The packet that came last, and how much longer than the first it was on its way. */
+  #last: { timestamp: number; atMs: number; transitMs: number } | undefined;
   #fastestMs = [Infinity, Infinity];
   #windowEndsMs = 0;
   /** Packets that came after their turn, twice, or beyond what may be held. */
@@ -82,10 +86,7 @@ export class JitterBuffer {
     this.#firstAtMs ??= nowMs - lateMs;
     this.#held.set(sequenceNumber, { sequenceNumber, payload, durationSamples, atMs: nowMs });
     this.#heldSamples += durationSamples;
-    while (this.depthMs > this.#limits.maxMs) {
-      this.droppedPackets += 1;
-      this.#release();
-    }
+    while (this.depthMs > this.#limits.maxMs) if (this.#release()) this.droppedPackets += 1;
   }
 
   /**
@@ -138,9 +139,12 @@ export class JitterBuffer {
    * @returns how late this one is against the quickest of the last seconds
    */
   #measure(timestamp: number, nowMs: number): number {
-    this.#reference ??= { timestamp, atMs: nowMs };
-    const mediaMs = timestampDelta(this.#reference.timestamp, timestamp) / SAMPLES_PER_MS;
-    const transitMs = nowMs - this.#reference.atMs - mediaMs;
+    // From packet to packet: against the first one the timestamp would wrap after half a day.
+    const last = this.#last ?? { timestamp, atMs: nowMs, transitMs: 0 };
+    const mediaMs = timestampDelta(last.timestamp, timestamp) / SAMPLES_PER_MS;
+    const laterMs = nowMs - last.atMs - mediaMs;
+    const transitMs = last.transitMs + (Math.abs(laterMs) > MAX_LATER_MS ? 0 : laterMs);
+    this.#last = { timestamp, atMs: nowMs, transitMs };
     if (nowMs >= this.#windowEndsMs) {
       this.#fastestMs = [this.#fastestMs[1] ?? Infinity, Infinity];
       this.#windowEndsMs = nowMs + FASTEST_WINDOW_MS;

@@ -5,6 +5,8 @@ import { sequenceDelta, timestampDelta } from './sequence.ts';
 const MAX_WAIT_MS = 40;
 /** What is missing of a stream may be so long; a jump of more begins another one. */
 const MAX_JUMP_MS = 500;
+/** The same in the shortest packets, of 2.5 ms; a number further away is no gap, whatever the timestamp says. */
+const MAX_LOST_PACKETS = MAX_JUMP_MS / 2.5;
 const TIMESTAMPS_PER_MS = 48;
 
 /**
@@ -34,8 +36,9 @@ export class Reorderer {
     const ahead = this.#next === undefined ? 0 : sequenceDelta(this.#next, sequenceNumber);
     const jumpMs = Math.abs(timestampDelta(this.#timestamp, timestamp)) / TIMESTAMPS_PER_MS;
     this.#timestamp = timestamp;
+    const isFar = jumpMs > MAX_JUMP_MS || Math.abs(ahead) > MAX_LOST_PACKETS;
     // In its turn a packet is, however long its sender has paused.
-    if (this.#next === undefined || (ahead !== 0 && jumpMs > MAX_JUMP_MS)) {
+    if (this.#next === undefined || (ahead !== 0 && isFar)) {
       this.#held.clear();
       this.#next = sequenceNumber;
     } else if (ahead < 0 || this.#held.has(sequenceNumber)) {

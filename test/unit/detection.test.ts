@@ -163,6 +163,18 @@ describe('FormatDetector.push()', () => {
     expect(detect(arrivals)?.detection.format).toEqual({ codec: 'opus' });
   });
 
+  test('of more than is waited for, all at once: told by what came, and no more is held', () => {
+    const message = sampleMessages(
+      { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 },
+      Float32Array.from({ length: 960 }, (_, i) => 0.3 * Math.sin(i * 0.0971)),
+    )[0]!;
+    const detector = new FormatDetector();
+    let heldBytes = 0;
+    while (!detector.push(message, heldBytes / 1e9)) heldBytes += message.length;
+    expect(heldBytes).toBeGreaterThan(960_000);
+    expect(heldBytes).toBeLessThan(1 << 20);
+  });
+
   test('keeps every message for who plays them', () => {
     const detector = new FormatDetector();
     const messages = [Buffer.alloc(640, 1), Buffer.alloc(640, 2)];

@@ -66,6 +66,40 @@ describe('JitterBuffer', () => {
     expect(buffer.targetMs).toBe(5);
   });
 
+  test.each([
+    ['wraps at 2³¹', 2 ** 31 - 96_000],
+    ['wraps at 2³²', 2 ** 32 - 96_000],
+  ])('the target stays what it is where the timestamp %s', (_, start) => {
+    const buffer = newBuffer();
+    buffer.insert(packet(0, 0), 960, 0);
+    // It has talked since, for half a day or a whole one.
+    for (let i = 0; i < start / 960_000; i += 1) {
+      buffer.insert(packet(i, i * 960_000), 960, i * 20_000);
+    }
+    for (let i = 0; i < 400; i += 1) {
+      buffer.insert(packet(i, start + i * 960), 960, start / 48 + i * 20);
+      expect(buffer.targetMs).toBe(5);
+    }
+  });
+
+  test.each([-1e9, -480_000, 480_000, 1e9])(
+    'the target stays what it is where the timestamp jumps by %i',
+    (jump) => {
+      const buffer = newBuffer();
+      for (let i = 0; i < 50; i += 1) buffer.insert(packet(i), 960, i * 20);
+      for (let i = 50; i < 200; i += 1) buffer.insert(packet(i, jump + i * 960), 960, i * 20);
+      expect(buffer.targetMs).toBe(5);
+    },
+  );
+
+  test('what is lost beyond the limit is not counted as dropped', () => {
+    const buffer = newBuffer();
+    buffer.insert(packet(0), 960, 0);
+    taken(buffer, 5);
+    for (let i = 600; i < 612; i += 1) buffer.insert(packet(i), 960, i * 20);
+    expect(buffer.droppedPackets).toBe(2);
+  });
+
   test('never holds more than its limit, however much comes', () => {
     const buffer = newBuffer();
     for (let i = 0; i < 500; i += 1) buffer.insert(packet(i), 960, 0);

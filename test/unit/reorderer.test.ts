@@ -109,6 +109,16 @@ describe('Reorderer', () => {
     expect(out).toEqual([0, 30, 31]);
   });
 
+  test.each([201, 30_000, -201, -30_000])(
+    'a number %i away, and the timestamp near: it begins anew at once',
+    (away) => {
+      const { out, come } = openStream();
+      come(0);
+      come(1 + away, 20, -(1 + away) * 20 + 20);
+      expect(out).toEqual([0, (1 + away) & 0xffff]);
+    },
+  );
+
   test('a pause of its sender, however long, is no gap', () => {
     const { out, come } = openStream();
     come(0);

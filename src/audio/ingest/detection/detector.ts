@@ -10,10 +10,14 @@ export type Detection = { format: InputFormat; confidence: number };
 
 /** So many messages show how far apart they are. */
 const LEAST_MESSAGES = 3;
-/** What has been heard for this long must do, */
+/** What has been heard for this long must do. */
 const DEADLINE_MS = 500;
-/** and when the network has stalled meanwhile, this. */
+/** The same when the network has stalled meanwhile. */
 const STALLED_DEADLINE_MS = 1000;
+/** Almost three times what the widest format takes in that time: of who sends it at once no pace is waited for. */
+const MAX_HELD_BYTES = 1 << 20;
+/** Of more the answer is no surer, and weighing takes longer than a tick may be late. */
+const MAX_WEIGHED_BYTES = 1 << 16;
 /** Surer than this there is nothing to wait for. */
 const SURE = 0.98;
 /** No format of samples takes so few bytes a second; Opus seldom takes more. */
@@ -75,11 +79,12 @@ export class FormatDetector {
     if (this.arrivals.length < LEAST_MESSAGES) return undefined;
     const elapsedMs = elapsedMsOf(this.arrivals);
     const intervalMs = elapsedMs / (this.arrivals.length - 1);
-    const isLate = elapsedMs + 2 * intervalMs > DEADLINE_MS;
+    const isFull = this.#bytes >= MAX_HELD_BYTES;
+    const isLate = isFull || elapsedMs + 2 * intervalMs > DEADLINE_MS;
     // Weighing is work: it is done again when there is half as much again to go by.
     if (!isLate && this.#bytes < this.#weighedBytes * 1.5) return undefined;
     const paced = pacedOf(this.arrivals);
-    if (!paced && elapsedMs < STALLED_DEADLINE_MS) return undefined;
+    if (!paced && !isFull && elapsedMs < STALLED_DEADLINE_MS) return undefined;
     this.#weighedBytes = this.#bytes;
     const sound = soundOf(this.arrivals, this.startsAtBytes);
     const novelBytes = novelBytesOf(sound);
@@ -171,7 +176,7 @@ function explainAsSamples(
   );
 }
 
-/** What came, without messages of silence; it begins with a whole sample of any format. */
+/** What came, as far as it is weighed, without messages of silence; it begins with a whole sample of any format. */
 function soundOf(arrivals: Arrival[], startsAtBytes: number): Buffer {
   // What is left out must not shift what follows by part of a sample.
   const sounding = arrivals.map(({ message }) =>
@@ -183,7 +188,8 @@ function soundOf(arrivals: Arrival[], startsAtBytes: number): Buffer {
 /** Without the silence before it: where sound begins at once, what cannot be foretold of it is that beginning. */
 function fromFirstSound(bytes: Buffer): Buffer {
   const silentBytes = bytes.findIndex((byte) => byte !== bytes[0]);
-  return bytes.subarray(silentBytes - (silentBytes % WHOLE_BYTES));
+  const from = silentBytes - (silentBytes % WHOLE_BYTES);
+  return bytes.subarray(from, from + MAX_WEIGHED_BYTES);
 }
 
 const ratesOf = (codec: SampleCodec) => (codec === 'pcmu' || codec === 'pcma' ? [8000] : RATES_HZ);
