@@ -89,9 +89,7 @@ class Way {
     const way = new Way(name, [mouth, ear]);
     for (let slot = 0; slot < SPEAKERS; slot += 1) {
       const speaker = await openSpeaker(mouth);
-      const consumer = await ear.consume(speaker.id, far.rtpCapabilities, (datagram) =>
-        way.#hear(datagram, consumer.levelExtensionId),
-      );
+      await ear.consume(speaker.id, far.rtpCapabilities, (...heard) => way.#hear(...heard));
       way.#pacing.add(slot, () => {
         const payload = Buffer.alloc(PACKET_BYTES);
         payload.writeDoubleBE(performance.now());

@@ -30,7 +30,7 @@ export class Downlink {
     this.#mixer.addSpeaker(peer, speaker);
     const isWanted = () => this.#heard.get(producerId) === heard;
     try {
-      const consumer = await this.#consume(producerId, heard);
+      const consumer = await this.#consume(producerId, peer);
       if (isWanted()) heard.consumer = consumer;
       else consumer.close();
     } catch (fault) {
@@ -39,14 +39,15 @@ export class Downlink {
     }
   }
 
-  #consume(producerId: string, heard: Heard): Promise<PlainConsumer> {
+  #consume(producerId: string, peer: string): Promise<PlainConsumer> {
     const router = this.#router();
-    return router.plainLeg.consume(producerId, router.rtpCapabilities, (datagram) => {
-      const packet = parseRtpPacket(datagram, heard.consumer?.levelExtensionId ?? 0);
+    const onDatagram = (datagram: Buffer, levelExtensionId: number) => {
+      const packet = parseRtpPacket(datagram, levelExtensionId);
       counts.routerPacketsIn += 1;
-      if (packet) this.#mixer.receive(heard.peer, packet, performance.now());
+      if (packet) this.#mixer.receive(peer, packet, performance.now());
       else counts.dropped.undecodable += 1;
-    });
+    };
+    return router.plainLeg.consume(producerId, router.rtpCapabilities, onDatagram);
   }
 
   /** The router has gone, and with it all that was heard out of it. */

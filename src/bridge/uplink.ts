@@ -96,6 +96,8 @@ export class Uplink {
     const packet = { payload, durationSamples, durationMs, levelDbov, isQuiet, gapMs: 0 };
     this.#pacer.push(packet, atMs, nowMs);
     this.#watchFlow(atMs);
+    // Who is out of all measure is closed by that.
+    if (this.#state.name === 'closed') return;
     this.#sendDue(nowMs);
     if (this.#pacer.bufferedMs > 0) this.#clock.add(this.#onTick);
   }

@@ -21,11 +21,10 @@ export type PlainProducer = {
 };
 
 /** What somebody says, as plain RTP. */
-export type PlainConsumer = {
-  /** The header extension id of the audio level in its packets. */
-  levelExtensionId: number;
-  close(): void;
-};
+export type PlainConsumer = { close(): void };
+
+/** Takes one RTP packet; `levelExtensionId` is the header extension id of the audio level in it, 0 if it has none. */
+type OnDatagram = (datagram: Buffer, levelExtensionId: number) => void;
 
 /**
  * The WebSocket peers' side of a router: one PlainTransport and one connected UDP socket for all of them, told apart by
@@ -120,14 +119,11 @@ export class PlainLeg {
     };
   }
 
-  /**
-   * Listens to a producer of this router, whichever leg it came in by.
-   * @param onDatagram takes each RTP packet of it
-   */
+  /** Listens to a producer of this router, whichever leg it came in by. */
   async consume(
     producerId: string,
     rtpCapabilities: Router['rtpCapabilities'],
-    onDatagram: (datagram: Buffer) => void,
+    onDatagram: OnDatagram,
   ): Promise<PlainConsumer> {
     const consumer = await this.#transport.consume({ producerId, rtpCapabilities, paused: true });
     const ssrc = consumer.rtpParameters.encodings?.[0]?.ssrc;
@@ -135,7 +131,8 @@ export class PlainLeg {
       consumer.close();
       throw new Error('the media worker gave a consumer no SSRC of its own');
     }
-    this.#receivers.set(ssrc, onDatagram);
+    const levelExtensionId = levelExtensionIdOf(consumer);
+    this.#receivers.set(ssrc, (datagram) => onDatagram(datagram, levelExtensionId));
     const close = () => {
       this.#receivers.delete(ssrc);
       consumer.close();
@@ -147,7 +144,7 @@ export class PlainLeg {
       close();
       throw fault;
     }
-    return { levelExtensionId: levelExtensionIdOf(consumer), close };
+    return { close };
   }
 
   close(): void {

@@ -109,11 +109,11 @@ export class WebRtcLeg {
   }
 
   async pauseProducer(producerId: string): Promise<void> {
-    await this.#findProducer(producerId).pause();
+    await this.#asked(this.#findProducer(producerId).pause());
   }
 
   async resumeProducer(producerId: string): Promise<void> {
-    await this.#findProducer(producerId).resume();
+    await this.#asked(this.#findProducer(producerId).resume());
   }
 
   /** Prepares to hear a producer; nothing is sent until {@link resumeConsumer}. Undefined if this browser cannot. */
@@ -138,11 +138,11 @@ export class WebRtcLeg {
   async resumeConsumer(consumerId: string): Promise<void> {
     const consumer = this.#consumers.get(consumerId);
     if (!consumer) throw new PartylineError('bad_message', 'resume_consumer: no such consumer.');
-    await consumer.resume();
+    await this.#asked(consumer.resume());
   }
 
   async restartIce(transportId: string): Promise<IceParameters> {
-    return this.#transport(transportId).restartIce();
+    return this.#asked(this.#transport(transportId).restartIce());
   }
 
   /** Closes both transports, and with them the producer and the consumers. Idempotent. */
@@ -168,12 +168,21 @@ export class WebRtcLeg {
     return this.#producer;
   }
 
-  /** mediasoup answers parameters that it cannot take with a rejection: the client's fault, unless the leg has gone. */
-  async #refused<T>(what: string, request: Promise<T>): Promise<T> {
+  /** What the media worker has been asked is answered unless it dies meanwhile. */
+  async #asked<T>(request: Promise<T>): Promise<T> {
     try {
       return await request;
     } catch (cause) {
-      if (this.#sendTransport.closed) throw mediaLost(cause);
+      throw this.#sendTransport.closed ? mediaLost(cause) : cause;
+    }
+  }
+
+  /** mediasoup answers parameters that it cannot take with a rejection: the client's fault, unless the leg has gone. */
+  async #refused<T>(what: string, request: Promise<T>): Promise<T> {
+    try {
+      return await this.#asked(request);
+    } catch (cause) {
+      if (cause instanceof PartylineError) throw cause;
       const reason = cause instanceof Error ? cause.message : 'refused';
       throw new PartylineError('bad_message', `${what}: ${reason}.`, { cause });
     }

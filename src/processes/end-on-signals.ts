@@ -1,7 +1,9 @@
+import type { FastifyBaseLogger } from 'fastify';
 import { SettingsError } from '../../config/settings.ts';
 
 /** A gateway, of one process or several, that runs. */
 export type Running = {
+  log: FastifyBaseLogger;
   /** Lets clients leave, for so long as they may, then closes. */
   leave(): Promise<void>;
   /** Closes at once. */
@@ -15,14 +17,23 @@ export async function endOnSignals<T extends Running>(opening: Promise<T>): Prom
   const stop = (signal: NodeJS.Signals) => {
     signals += 1;
     if (signals > 2) process.exit(1);
-    if (signals === 1 && signal === 'SIGTERM' && running) void running.leave();
-    else if (running) void running.close();
-    else void opening.then((opened) => opened.close(), nothingToClose);
+    const isGentle = signals === 1 && signal === 'SIGTERM';
+    if (running) void end(running, isGentle);
+    else void opening.then((opened) => end(opened, false), nothingToClose);
   };
   process.on('SIGINT', stop);
   process.on('SIGTERM', stop);
   running = await opening;
   return running;
+}
+
+async function end(running: Running, isGentle: boolean): Promise<void> {
+  try {
+    await (isGentle ? running.leave() : running.close());
+  } catch (fault) {
+    running.log.error({ err: fault }, 'not closed cleanly');
+    process.exitCode = 1;
+  }
 }
 
 /** It did not open; who awaits the opening says why. */

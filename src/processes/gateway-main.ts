@@ -33,6 +33,7 @@ async function main(): Promise<void> {
   });
   await endOnSignals(
     opening.then((app) => ({
+      log: app.log,
       close: () => {
         const closed = app.close();
         tellAlive(app);
@@ -57,7 +58,9 @@ async function main(): Promise<void> {
   process.on('message', (message: ToGateway, connection?: Socket) => {
     switch (message.type) {
       case 'drain':
-        void app.leave(message.withinMs);
+        app.leave(message.withinMs).catch((fault: unknown) => {
+          app.log.error({ err: fault }, 'not closed cleanly');
+        });
         break;
       case 'ask metrics':
         answer(message.from, message.question);

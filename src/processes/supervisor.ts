@@ -94,7 +94,7 @@ async function openParts(given: Settings, opened: AsyncDisposableStack): Promise
     await Promise.all(gateways.map(({ kept }) => kept.close()));
   });
   const [url = ''] = await Promise.all(gateways.map(({ ready }) => ready));
-  return { url, demo, leave, close: () => opened.disposeAsync() };
+  return { url, demo, log, leave, close: () => opened.disposeAsync() };
 }
 
 type Gateway = {

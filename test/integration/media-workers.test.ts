@@ -264,6 +264,8 @@ describe('a room whose consumers outgrow one media worker', () => {
         expect(told, `browser ${index}`).toHaveLength(1);
       }
       expect(alice.messages.map(({ type }) => type)).not.toContain('error');
+      const refused = ada!.messages.filter((message) => message.type === 'error');
+      expect(refused.filter(({ code }) => code !== 'media_lost')).toEqual([]);
     },
   );
 });

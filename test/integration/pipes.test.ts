@@ -47,8 +47,8 @@ async function openPipe() {
   const [producer, piped] = published;
   if (!producer || !piped) throw new Error('it was not piped');
   const heard: RtpPacket[] = [];
-  const consumer = await farLeg.consume(speaker.id, far.rtpCapabilities, (datagram) => {
-    const packet = parseRtpPacket(datagram, consumer.levelExtensionId);
+  await farLeg.consume(speaker.id, far.rtpCapabilities, (datagram, levelExtensionId) => {
+    const packet = parseRtpPacket(datagram, levelExtensionId);
     if (packet) heard.push(packet);
   });
   const packetizer = new Packetizer();

@@ -76,6 +76,16 @@ const rtp = (frame: number, payload: Buffer, levelDbov: number) => ({
 });
 
 describe('Mixer', () => {
+  test('what a browser sends that is no Opus packet: nobody gets it', async () => {
+    const { mixer, listen } = await openMixer(['a']);
+    const heard = [listen('x', OPUS), listen('y', OPUS, 'forward')];
+    mixer.receive('a', rtp(0, Buffer.of(0x7b, 0), 20), 0);
+    mixer.receive('a', rtp(1, tones['a']![1]!, 20), 20);
+    const [mixed, apart] = heard.map(({ frames }) => frames);
+    expect(mixed).toEqual([tones['a']![1]]);
+    expect(apart).toHaveLength(1);
+  });
+
   test('one talker: Opus listeners get his very packets, at once and without a decode', async () => {
     const { mixer, listen } = await openMixer(['a']);
     const heard = listen('x', OPUS);

@@ -41,6 +41,9 @@ type Tick = {
 
 const FORWARD_VERSION = 1;
 
+/** What a packet holds that has been let in. */
+const samplesOf = (payload: Buffer) => opusPacketSamples(payload) ?? 0;
+
 /**
  * What the WebSocket peers of one room hear. A packet of the room's RTP comes in at {@link receive}; what is heard goes
  * out through `Listener.deliver`: at once where a listener hears one speaker only, whose packets are then untouched, else
@@ -140,7 +143,13 @@ export class Mixer {
     const speaker = this.#speakers.get(peer);
     if (!speaker) return;
     this.#nowMs = nowMs;
-    if (this.#talkers.heard(speaker, packet.levelDbov, nowMs)) this.#talkersChanged();
+    const durationSamples = opusPacketSamples(packet.payload);
+    if (durationSamples === undefined) {
+      counts.dropped.undecodable += 1;
+      return;
+    }
+    const { levelDbov } = packet;
+    if (this.#talkers.heard(speaker, levelDbov, durationSamples, nowMs)) this.#talkersChanged();
     if (!this.#talkers.isTalking(speaker)) return;
     if (speaker.isPlayed) this.#play(speaker, packet, nowMs);
     const isInTime = speaker.stream.insert(packet, nowMs);
@@ -170,13 +179,13 @@ export class Mixer {
       // Before the first packet there is nothing of which one could be missed.
       if (next === 'lost' && !before) continue;
       const payload = next === 'lost' ? emptyOpusPacket(before!) : next.payload;
-      speaker.isLong ||= (opusPacketSamples(payload) ?? 0) > FRAME_SAMPLES;
+      speaker.isLong ||= samplesOf(payload) > FRAME_SAMPLES;
       recent.push(payload);
       if (recent.length > DECODER_MEMORY_PACKETS) recent.shift();
       if (!speaker.isPlayed) {
         speaker.isHeard = speaker.forwardTo.length > 0;
         for (const listener of speaker.forwardTo) listener.deliver(payload);
-        if (next === 'lost') this.#concealed(speaker, opusPacketSamples(payload) ?? 0);
+        if (next === 'lost') this.#concealed(speaker, samplesOf(payload));
       }
       if (this.#forwardListeners.length > 0) this.#forwardApart(speaker, payload);
     }
@@ -208,11 +217,7 @@ export class Mixer {
 
   #play(speaker: Speaker, packet: MediaPacket, nowMs: number): void {
     const { sequenceNumber, timestamp, payload } = packet;
-    const durationSamples = opusPacketSamples(payload);
-    if (durationSamples === undefined) {
-      counts.dropped.undecodable += 1;
-      return;
-    }
+    const durationSamples = samplesOf(payload);
     this.#room.insert(speaker.id, { sequenceNumber, timestamp, payload, durationSamples }, nowMs);
   }
 

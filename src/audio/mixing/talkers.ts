@@ -1,4 +1,5 @@
 import { SILENCE_DBOV } from '../../rtp/packet.ts';
+import { FRAME_SAMPLES } from '../format.ts';
 
 export type TalkerSettings = {
   /** At this level or louder a packet is talk; in -dBov, so a smaller number is louder. */
@@ -11,9 +12,9 @@ export type TalkerSettings = {
 
 /** How much louder than the quietest of the mixed a newcomer must be to take its place. */
 const TAKE_OVER_DB = 6;
-/** Share of a new level in the one that is told: a fifth of a second. */
+/** Share of a new level, of 20 ms, in the one that is told: a fifth of a second. */
 const LEVEL_SMOOTHING = 0.1;
-/** Share in the one by which the mixed are chosen: a second, so that syllables do not push each other out. */
+/** The same in the one by which the mixed are chosen: a second, so that syllables do not push each other out. */
 const RANK_SMOOTHING = 0.02;
 
 type Talker = { levelDbov: number; rankDbov: number; loudAtMs: number };
@@ -51,9 +52,10 @@ export class Talkers<Id> {
 
   /**
    * Takes in the level of one packet; a packet without a level counts as loud.
+   * @param durationSamples how long it is, at 48 kHz
    * @returns whether the talking or the mixed have changed
    */
-  heard(id: Id, levelDbov: number | undefined, nowMs: number): boolean {
+  heard(id: Id, levelDbov: number | undefined, durationSamples: number, nowMs: number): boolean {
     const level = levelDbov ?? 0;
     const talker = this.#talking.get(id);
     const isLoud = level <= this.#settings.thresholdDbov;
@@ -63,8 +65,9 @@ export class Talkers<Id> {
       this.#admit(id, level);
       return true;
     }
-    talker.levelDbov += (level - talker.levelDbov) * LEVEL_SMOOTHING;
-    talker.rankDbov += (level - talker.rankDbov) * RANK_SMOOTHING;
+    const frames = durationSamples / FRAME_SAMPLES;
+    talker.levelDbov += (level - talker.levelDbov) * Math.min(1, LEVEL_SMOOTHING * frames);
+    talker.rankDbov += (level - talker.rankDbov) * Math.min(1, RANK_SMOOTHING * frames);
     if (isLoud) talker.loudAtMs = nowMs;
     else if (nowMs - talker.loudAtMs > this.#settings.holdMs) return this.delete(id);
     return !this.#mixed.has(id) && this.#admit(id, talker.rankDbov);
