@@ -43,11 +43,11 @@ export type RtpSpeaker = { id: string; say(payload: Buffer): void };
 export async function openSpeaker(leg: PlainLeg): Promise<RtpSpeaker> {
   const producer = await leg.produce();
   const packetizer = new Packetizer();
-  const levelDbov = 23;
+  const audioLevel = 23;
   return {
     id: producer.id,
     say: (payload) => {
-      const packet = packetizer.packetize(payload, (FRAME_MS * RATE_HZ) / 1000, levelDbov, 0);
+      const packet = packetizer.packetize(payload, (FRAME_MS * RATE_HZ) / 1000, audioLevel, 0);
       producer.send(writeRtpPacket(packet, producer));
     },
   };

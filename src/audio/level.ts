@@ -1,13 +1,13 @@
-import { SILENCE_DBOV } from '../rtp/packet.ts';
+import { SILENCE_LEVEL } from '../rtp/packet.ts';
 
 /**
- * The level of a block of samples as RFC 6464 counts it: -dBov, 0 for a full-scale square wave … 127 for silence.
+ * The audio level of a block of samples (RFC 6464): -dBov, 0 for a full-scale square wave … 127 for silence.
  * @param samples -1…1
  */
-export function levelDbov(samples: Float32Array): number {
+export function audioLevelOf(samples: Float32Array): number {
   let energy = 0;
   for (let i = 0; i < samples.length; i += 1) energy += samples[i]! * samples[i]!;
-  if (energy === 0) return SILENCE_DBOV;
+  if (energy === 0) return SILENCE_LEVEL;
   const dBov = 10 * Math.log10(energy / samples.length);
-  return Math.min(SILENCE_DBOV, Math.max(0, Math.round(-dBov)));
+  return Math.min(SILENCE_LEVEL, Math.max(0, Math.round(-dBov)));
 }

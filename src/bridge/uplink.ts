@@ -2,13 +2,13 @@ import type { FrameClock } from '../audio/clock.ts';
 import { counts } from '../counts.ts';
 import type { PlainLeg, PlainProducer } from '../media/plain-leg.ts';
 import { PartylineError } from '../protocol/errors.ts';
+import { SAMPLES_PER_MS } from '../rtp/clock-rate.ts';
 import { Pacer } from '../rtp/pacer.ts';
 import { type MediaPacket, writeRtpPacket } from '../rtp/packet.ts';
 import { Packetizer } from '../rtp/packetizer.ts';
 
-const SAMPLES_PER_MS = 48;
-/** Quieter than this nobody misses a packet (-dBov). */
-const QUIET_DBOV = 55;
+/** A packet of this audio level, or quieter, is missed by nobody. */
+const UNMISSED_LEVEL = 55;
 /** A client this far ahead of time is told to wait; when it is back to so much, to go on. */
 const XOFF_AHEAD_MS = 150;
 const XON_AHEAD_MS = 60;
@@ -19,12 +19,12 @@ type OpusPacket = {
   payload: Buffer;
   durationSamples: number;
   durationMs: number;
-  levelDbov: number;
+  audioLevel: number;
   isQuiet: boolean;
   gapMs: number;
 };
 
-type RoutedPacket = Pick<OpusPacket, 'payload' | 'durationSamples' | 'levelDbov'> & {
+type RoutedPacket = Pick<OpusPacket, 'payload' | 'durationSamples' | 'audioLevel'> & {
   gapSamples: number;
 };
 
@@ -89,11 +89,11 @@ export class Uplink {
    * Sends one Opus packet of `durationSamples` at 48 kHz, as soon as it is due.
    * @param atMs when it came; it may have been held since
    */
-  send(payload: Buffer, durationSamples: number, levelDbov: number, atMs: number): void {
+  send(payload: Buffer, durationSamples: number, audioLevel: number, atMs: number): void {
     const durationMs = durationSamples / SAMPLES_PER_MS;
-    const isQuiet = levelDbov >= QUIET_DBOV;
+    const isQuiet = audioLevel >= UNMISSED_LEVEL;
     const nowMs = performance.now();
-    const packet = { payload, durationSamples, durationMs, levelDbov, isQuiet, gapMs: 0 };
+    const packet = { payload, durationSamples, durationMs, audioLevel, isQuiet, gapMs: 0 };
     this.#pacer.push(packet, atMs, nowMs);
     this.#watchFlow(atMs);
     // Who is out of all measure is closed by that.
@@ -127,10 +127,10 @@ export class Uplink {
   }
 
   #say(packet: OpusPacket): void {
-    const { payload, durationSamples, levelDbov, gapMs } = packet;
+    const { payload, durationSamples, audioLevel, gapMs } = packet;
     const gapSamples = Math.round(gapMs * SAMPLES_PER_MS);
     this.#events.onPacket(
-      this.#packetizer.packetize(payload, durationSamples, levelDbov, gapSamples),
+      this.#packetizer.packetize(payload, durationSamples, audioLevel, gapSamples),
     );
     if (this.#events.isRouted()) {
       this.#route({ ...packet, gapSamples: gapSamples + this.#unroutedSamples });
@@ -202,9 +202,9 @@ export class Uplink {
 
 function sendRtp(
   { producer, packetizer }: { producer: PlainProducer; packetizer: Packetizer },
-  { payload, durationSamples, levelDbov, gapSamples }: RoutedPacket,
+  { payload, durationSamples, audioLevel, gapSamples }: RoutedPacket,
 ): void {
-  const packet = packetizer.packetize(payload, durationSamples, levelDbov, gapSamples);
+  const packet = packetizer.packetize(payload, durationSamples, audioLevel, gapSamples);
   counts.routerPacketsOut += 1;
   producer.send(writeRtpPacket(packet, producer));
 }

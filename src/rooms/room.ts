@@ -100,7 +100,7 @@ export class Room {
       parts.clock,
       {
         talkers: {
-          thresholdDbov: -parts.talkThresholdDbov,
+          thresholdLevel: -parts.talkThresholdDbov,
           holdMs: parts.talkHoldMs,
           maxMixed: parts.maxMixedSpeakers,
         },

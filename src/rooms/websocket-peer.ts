@@ -2,6 +2,7 @@ import type { Hearing, Listener } from '../audio/mixing/hearing.ts';
 import { Uplink } from '../bridge/uplink.ts';
 import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/messages.ts';
 import { replaced } from '../protocol/errors.ts';
+import { SAMPLES_PER_MS } from '../rtp/clock-rate.ts';
 import type { AudioFortunes, Peer, PeerOutlet } from './peer.ts';
 import type { RoomLease } from './registry.ts';
 
@@ -63,14 +64,15 @@ export class WebSocketPeer implements Peer {
   }
 
   /** Says one Opus packet, that came at `atMs`. */
-  say(packet: Buffer, durationSamples: number, levelDbov: number, atMs: number): void {
-    this.#uplink.send(packet, durationSamples, levelDbov, atMs);
+  say(packet: Buffer, durationSamples: number, audioLevel: number, atMs: number): void {
+    this.#uplink.send(packet, durationSamples, audioLevel, atMs);
   }
 
   /** How the peer's audio has fared in this room. */
   get fortunes(): AudioFortunes {
     const { bufferedMs, driftPpm, droppedMs } = this.#uplink;
-    return { bufferedMs, driftPpm, droppedMs, concealedMs: this.#concealedSamples / 48 };
+    const concealedMs = this.#concealedSamples / SAMPLES_PER_MS;
+    return { bufferedMs, driftPpm, droppedMs, concealedMs };
   }
 
   notify(message: ServerMessage): void {

@@ -1,7 +1,7 @@
+import { SAMPLES_PER_MS } from './clock-rate.ts';
 import type { MediaPacket } from './packet.ts';
 import { sequenceDelta, timestampDelta } from './sequence.ts';
 
-const SAMPLES_PER_MS = 48;
 /** How long the quickest packet is remembered as what the path can do; two windows, so one is always full. */
 const FASTEST_WINDOW_MS = 2000;
 /** Each packet that is not late lowers the estimate by this share: a bad spell is forgotten in a few seconds. */

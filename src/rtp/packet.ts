@@ -5,16 +5,16 @@ const EXTENSION_BIT = 0x10;
 const PADDING_BIT = 0x20;
 const ONE_BYTE_PROFILE = 0xbede;
 
-/** -dBov of digital silence, the quietest that RFC 6464 can say; 0 is the loudest. */
-export const SILENCE_DBOV = 127;
+/** The audio level (RFC 6464: -dBov, 0 the loudest) of digital silence, the quietest that there is. */
+export const SILENCE_LEVEL = 127;
 
 /** What an RTP packet says, but for whose stream it is of. */
 export type MediaPacket = {
   sequenceNumber: number;
   timestamp: number;
   marker: boolean;
-  /** 0 (loudest) … 127 (silence); undefined if the packet does not say. */
-  levelDbov: number | undefined;
+  /** RFC 6464: -dBov, 0 (loudest) … 127 (silence); undefined if the packet does not say. */
+  audioLevel: number | undefined;
   /** Once parsed, a view of the datagram, not a copy. */
   payload: Buffer;
 };
@@ -47,13 +47,13 @@ export function parseRtpPacket(datagram: Buffer, levelExtensionId: number): RtpP
   if (first >> 6 !== 2) return undefined;
   const second = datagram[1]!;
   let offset = FIXED_HEADER_BYTES + (first & 0x0f) * 4;
-  let levelDbov: number | undefined;
+  let audioLevel: number | undefined;
   if (first & EXTENSION_BIT) {
     if (length < offset + 4) return undefined;
     const end = offset + 4 + datagram.readUInt16BE(offset + 2) * 4;
     if (length < end) return undefined;
     if (datagram.readUInt16BE(offset) === ONE_BYTE_PROFILE) {
-      levelDbov = readLevel(datagram, offset + 4, end, levelExtensionId);
+      audioLevel = readLevel(datagram, offset + 4, end, levelExtensionId);
     }
     offset = end;
   }
@@ -65,7 +65,7 @@ export function parseRtpPacket(datagram: Buffer, levelExtensionId: number): RtpP
     timestamp: datagram.readUInt32BE(4),
     payloadType: second & 0x7f,
     marker: second >= 0x80,
-    levelDbov,
+    audioLevel,
     payload: datagram.subarray(offset, end),
   };
 }
@@ -87,10 +87,10 @@ function readLevel(datagram: Buffer, from: number, end: number, id: number): num
 /**
  * Builds an RTP packet with the audio level as its only header extension. The buffer is fresh each time, because a
  * datagram socket may still hold the last one.
- * @param packet `levelDbov` 0…127; the V bit of RFC 6464 is left 0 (no voice detector is claimed)
+ * @param packet `audioLevel` 0…127; the V bit of RFC 6464 is left 0 (no voice detector is claimed)
  */
 export function writeRtpPacket(
-  packet: MediaPacket & { levelDbov: number },
+  packet: MediaPacket & { audioLevel: number },
   { ssrc, payloadType, levelExtensionId }: StreamParameters,
 ): Buffer {
   const { payload } = packet;
@@ -102,7 +102,7 @@ export function writeRtpPacket(
   datagram.writeUInt32BE(ssrc, 8);
   datagram.writeUInt32BE(0xbede0001, 12);
   datagram[16] = levelExtensionId << 4;
-  datagram[17] = packet.levelDbov;
+  datagram[17] = packet.audioLevel;
   datagram[18] = 0;
   datagram[19] = 0;
   datagram.set(payload, 20);

@@ -30,15 +30,15 @@ export class Packetizer {
   packetize(
     payload: Buffer,
     durationSamples: number,
-    levelDbov: number,
+    audioLevel: number,
     gapSamples: number,
-  ): MediaPacket & { levelDbov: number } {
+  ): MediaPacket & { audioLevel: number } {
     this.#timestamp = (this.#timestamp + gapSamples) >>> 0;
     const packet = {
       sequenceNumber: this.#sequenceNumber,
       timestamp: this.#timestamp,
       marker: this.#first || gapSamples > 0,
-      levelDbov,
+      audioLevel,
       payload,
     };
     this.#first = false;

@@ -1,3 +1,4 @@
+import { SAMPLES_PER_MS } from './clock-rate.ts';
 import type { MediaPacket } from './packet.ts';
 import { sequenceDelta, timestampDelta } from './sequence.ts';
 
@@ -7,7 +8,6 @@ const MAX_WAIT_MS = 40;
 const MAX_JUMP_MS = 500;
 /** The same in the shortest packets, of 2.5 ms; a number further away is no gap, whatever the timestamp says. */
 const MAX_LOST_PACKETS = MAX_JUMP_MS / 2.5;
-const TIMESTAMPS_PER_MS = 48;
 
 /**
  * Puts one stream's packets back in order without holding any that is in its turn: only a gap makes later packets wait.
@@ -34,7 +34,7 @@ export class Reorderer {
   insert(packet: MediaPacket, nowMs: number): boolean {
     const { sequenceNumber, timestamp } = packet;
     const ahead = this.#next === undefined ? 0 : sequenceDelta(this.#next, sequenceNumber);
-    const jumpMs = Math.abs(timestampDelta(this.#timestamp, timestamp)) / TIMESTAMPS_PER_MS;
+    const jumpMs = Math.abs(timestampDelta(this.#timestamp, timestamp)) / SAMPLES_PER_MS;
     this.#timestamp = timestamp;
     const isFar = jumpMs > MAX_JUMP_MS || Math.abs(ahead) > MAX_LOST_PACKETS;
     // In its turn a packet is, however long its sender has paused.

@@ -11,7 +11,7 @@ import {
 } from '../audio/format.ts';
 import { AudioInput } from '../audio/ingest/input.ts';
 import type { Hearing } from '../audio/mixing/hearing.ts';
-import type { Arrival } from '../audio/ingest/detection/pace.ts';
+import type { TimedMessage } from '../audio/ingest/detection/pace.ts';
 import type { OpusSink } from '../audio/ingest/ingest.ts';
 import type { LastPackets } from '../audio/ingest/joint.ts';
 import { DECODER_MEMORY_PACKETS } from '../audio/opus-codec.ts';
@@ -54,7 +54,7 @@ export class ClientAudio {
   #said: LastPackets = { packets: [], atMs: -Infinity };
   #peer: WebSocketPeer | undefined;
   /** What came while the client was on its way into a room. */
-  readonly #held: Arrival[] = [];
+  readonly #held: TimedMessage[] = [];
   #heldBytes = 0;
   /** In the rooms before this one. */
   #before = { droppedMs: 0, concealedMs: 0 };
@@ -98,7 +98,7 @@ export class ClientAudio {
     const { droppedMs, concealedMs } = this.#fortunes();
     this.#before = { droppedMs, concealedMs };
     this.#peer = peer;
-    this.letGo();
+    this.flushHeld();
     this.#said = { packets: [], atMs: -Infinity };
   }
 
@@ -125,11 +125,11 @@ export class ClientAudio {
     }
     this.#held.push({ message, atMs: nowMs });
     this.#heldBytes += message.length;
-    if (!isOnItsWay || this.#heldBytes > MAX_HELD_BYTES) this.letGo();
+    if (!isOnItsWay || this.#heldBytes > MAX_HELD_BYTES) this.flushHeld();
   }
 
   /** Says what is held, or passes it over where there is no room to say it in. */
-  letGo(): void {
+  flushHeld(): void {
     for (const { message, atMs } of this.#held.splice(0)) {
       if (this.#peer) {
         this.#input.push(message, atMs);
@@ -202,9 +202,9 @@ export class ClientAudio {
     );
   }
 
-  readonly #say: OpusSink = (packet, durationSamples, levelDbov, atMs) => {
+  readonly #say: OpusSink = (packet, durationSamples, audioLevel, atMs) => {
     if (this.#isMuted || !this.#peer) return;
-    this.#peer.say(packet, durationSamples, levelDbov, atMs);
+    this.#peer.say(packet, durationSamples, audioLevel, atMs);
     const { packets } = this.#said;
     packets.push(packet);
     if (packets.length > DECODER_MEMORY_PACKETS) packets.shift();

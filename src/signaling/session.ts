@@ -296,7 +296,7 @@ export class Session implements PeerOutlet {
     wayOut.setOut(
       home,
       { data: Buffer.from(text), isBinary: false },
-      () => this.#letGo('moved', false),
+      () => this.#release('moved', false),
       (messages) => {
         this.#stay();
         this.goOn(messages);
@@ -342,7 +342,7 @@ export class Session implements PeerOutlet {
       this.#refuse(fault, message.id);
     }
     const isLast = this.#messages.waiting === 1;
-    if (isLast) this.#audio.letGo();
+    if (isLast) this.#audio.flushHeld();
     if (this.#socket.isPaused && this.#messages.waiting < MAX_WAITING_MESSAGES) {
       this.#socket.resume();
     }
@@ -401,10 +401,10 @@ export class Session implements PeerOutlet {
   #end(reason: LeaveReason, mayComeBack: boolean): void {
     if (this.#presence.isClosed) return;
     if (!mayComeBack) this.#presence.giveUpPlace(reason);
-    this.#parts.onClosed(reason, this.#letGo(reason, mayComeBack));
+    this.#parts.onClosed(reason, this.#release(reason, mayComeBack));
   }
 
-  #letGo(reason: LeaveReason, mayComeBack: boolean) {
+  #release(reason: LeaveReason, mayComeBack: boolean) {
     this.#stay();
     const kept = this.#presence.end(reason, mayComeBack);
     this.#audio.close();

@@ -65,7 +65,7 @@ test('packets pass a pipe to another media worker as they are, with their level'
   for (const payload of said) say(payload);
   await eventually('all are heard', () => heard.length === said.length);
   expect(heard.map(({ payload }) => payload.toString())).toEqual(said);
-  expect(new Set(heard.map(({ levelDbov }) => levelDbov))).toEqual(new Set([23]));
+  expect(new Set(heard.map(({ audioLevel }) => audioLevel))).toEqual(new Set([23]));
 });
 
 test('what is piped is paused, resumed and closed with its producer, and no transport is left', async () => {

@@ -1,5 +1,5 @@
 import { Application, createEncoder } from 'libopus-wasm';
-import type { Arrival } from '../../src/audio/ingest/detection/pace.ts';
+import type { TimedMessage } from '../../src/audio/ingest/detection/pace.ts';
 import { type AudioFormat, formatAudioFormat, type SampleFormat } from '../../src/audio/format.ts';
 import { upmix, writeSamples } from '../../src/audio/samples.ts';
 import { type Random, seededRandom } from './random.ts';
@@ -52,7 +52,7 @@ export function* corpusCases(seeds: number): Generator<CorpusCase> {
 export async function arrivalsOf(
   corpusCase: CorpusCase,
   durationMs = DURATION_MS,
-): Promise<Arrival[]> {
+): Promise<TimedMessage[]> {
   const { content, format, messageMs, seed } = corpusCase;
   const random = seededRandom(seed * 7919 + messageMs * 31 + CONTENTS.indexOf(content));
   const messages =

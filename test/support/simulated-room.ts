@@ -96,7 +96,7 @@ export class SimulatedRoom {
       },
     );
     const settings = {
-      talkers: { thresholdDbov: 65, holdMs: 500, maxMixed: 8 },
+      talkers: { thresholdLevel: 65, holdMs: 500, maxMixed: 8 },
       jitterBuffer: { minMs: 5, maxMs: 200 },
     };
     this.mixer = new Mixer(this.#host, this.#clock, settings, () => {});
@@ -175,11 +175,11 @@ export class SimulatedRoom {
 export function streamOf(
   peer: string,
   payloads: Buffer[],
-  { fromMs = 0, levelDbov = 20 } = {},
+  { fromMs = 0, audioLevel = 20 } = {},
 ): Arrival[] {
   let timestamp = fromMs * 48;
   return payloads.map((payload, sequenceNumber) => {
-    const packet = { sequenceNumber, timestamp, marker: false, levelDbov, payload };
+    const packet = { sequenceNumber, timestamp, marker: false, audioLevel, payload };
     const atMs = timestamp / 48;
     timestamp += opusPacketSamples(payload) ?? 0;
     return { peer, packet, atMs };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type Detection, FormatDetector } from '../../src/audio/ingest/detection/detector.ts';
-import type { Arrival } from '../../src/audio/ingest/detection/pace.ts';
+import type { TimedMessage } from '../../src/audio/ingest/detection/pace.ts';
 import { formatAudioFormat, type SampleFormat } from '../../src/audio/format.ts';
 import { writeSamples } from '../../src/audio/samples.ts';
 import {
@@ -14,7 +14,7 @@ import {
 import { seededRandom } from '../support/random.ts';
 import { sampleMessages } from '../support/sound.ts';
 
-function detect(arrivals: Arrival[]): { detection: Detection; afterMs: number } | undefined {
+function detect(arrivals: TimedMessage[]): { detection: Detection; afterMs: number } | undefined {
   const detector = new FormatDetector();
   for (const { message, atMs } of arrivals) {
     const detection = detector.push(message, atMs);
@@ -23,7 +23,7 @@ function detect(arrivals: Arrival[]): { detection: Detection; afterMs: number } 
   return undefined;
 }
 
-const everyMs = (ms: number, messages: Buffer[]): Arrival[] =>
+const everyMs = (ms: number, messages: Buffer[]): TimedMessage[] =>
   messages.map((message, i) => ({ message, atMs: i * ms }));
 
 describe('FormatDetector.push() over the corpus', () => {
@@ -48,7 +48,7 @@ describe('FormatDetector.push() over the corpus', () => {
 
 describe('FormatDetector.push() of streams that do not come evenly', () => {
   /** What comes in some milliseconds from a moment on is held up until they are over. */
-  const heldUp = (fromMs: number, forMs: number, arrivals: Arrival[]): Arrival[] => {
+  const heldUp = (fromMs: number, forMs: number, arrivals: TimedMessage[]): TimedMessage[] => {
     const stallsAtMs = arrivals[0]!.atMs + fromMs;
     let lastMs = 0;
     return arrivals.map(({ message, atMs }, i) => {
@@ -93,7 +93,7 @@ describe('FormatDetector.push() of what a computer makes, which repeats itself e
       );
       return everyMs(20, sampleMessages(format, sound));
     });
-  const isTold = (format: SampleFormat, arrivals: Arrival[]) =>
+  const isTold = (format: SampleFormat, arrivals: TimedMessage[]) =>
     formatAudioFormat(detect(arrivals)!.detection.format) === formatAudioFormat(format);
 
   test.each([200, 400, 425, 440, 480, 500, 800, 1000, 1600])(

@@ -23,11 +23,11 @@ beforeAll(async () => {
 });
 
 async function openIngest(format: AudioFormat, before?: LastPackets) {
-  const packets: { packet: Buffer; durationSamples: number; levelDbov: number }[] = [];
+  const packets: { packet: Buffer; durationSamples: number; audioLevel: number }[] = [];
   const ingest = await createIngest(
     format,
     codecs,
-    (packet, durationSamples, levelDbov) => packets.push({ packet, durationSamples, levelDbov }),
+    (packet, durationSamples, audioLevel) => packets.push({ packet, durationSamples, audioLevel }),
     (fault) => {
       throw fault;
     },
@@ -45,15 +45,15 @@ describe('Opus in', () => {
     for (const packet of tone) ingest.push(packet, 0);
     expect(packets.map(({ packet }) => packet)).toEqual(tone);
     expect(packets.every(({ durationSamples }) => durationSamples === 960)).toBe(true);
-    expect(packets.at(-1)?.levelDbov).toBeGreaterThanOrEqual(6);
-    expect(packets.at(-1)?.levelDbov).toBeLessThanOrEqual(12);
+    expect(packets.at(-1)?.audioLevel).toBeGreaterThanOrEqual(6);
+    expect(packets.at(-1)?.audioLevel).toBeLessThanOrEqual(12);
     ingest.close();
   });
 
   test('push() says 127 for discontinuous transmission', async () => {
     const { ingest, packets } = await open();
     ingest.push(Buffer.from([0xf8, 0xff, 0xfe]), 0);
-    expect(packets[0]?.levelDbov).toBe(127);
+    expect(packets[0]?.audioLevel).toBe(127);
     ingest.close();
   });
 
@@ -124,7 +124,7 @@ describe('samples in', () => {
         ingest.push(bytes.subarray(at, at + messageBytes), 0);
       }
       expect(packets).toHaveLength(10);
-      expect(packets.every(({ levelDbov }) => levelDbov === 9)).toBe(true);
+      expect(packets.every(({ audioLevel }) => audioLevel === 9)).toBe(true);
       expect(peakHz(await decodeOpus(packets.map(({ packet }) => packet)))).toBe(1000);
       ingest.close();
     },

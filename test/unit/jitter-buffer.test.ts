@@ -10,7 +10,7 @@ function packet(sequenceNumber: number, timestamp = sequenceNumber * 960) {
     timestamp: timestamp >>> 0,
     payloadType: 100,
     marker: false,
-    levelDbov: 30,
+    audioLevel: 30,
     payload: Buffer.from(String(sequenceNumber & 0xffff)),
   };
 }

@@ -33,7 +33,7 @@ async function openMixer(speakers: string[]) {
     }),
     clock,
     {
-      talkers: { thresholdDbov: 65, holdMs: 500, maxMixed: 8 },
+      talkers: { thresholdLevel: 65, holdMs: 500, maxMixed: 8 },
       jitterBuffer: { minMs: 5, maxMs: 200 },
     },
     () => {},
@@ -55,9 +55,9 @@ async function openMixer(speakers: string[]) {
     return { frames, listener };
   };
   /** 20 ms of the room: a packet of each who speaks, and 10 ms later the tick. */
-  const run = async (frame: number, names: string[], levelDbov = 20) => {
+  const run = async (frame: number, names: string[], audioLevel = 20) => {
     for (const name of names) {
-      mixer.receive(name, rtp(frame, tones[name]![frame % 50]!, levelDbov), frame * 20);
+      mixer.receive(name, rtp(frame, tones[name]![frame % 50]!, audioLevel), frame * 20);
     }
     await new Promise(setImmediate);
     clock.tick(frame * 20 + 10);
@@ -65,13 +65,13 @@ async function openMixer(speakers: string[]) {
   return { mixer, clock, listen, run, faults };
 }
 
-const rtp = (frame: number, payload: Buffer, levelDbov: number) => ({
+const rtp = (frame: number, payload: Buffer, audioLevel: number) => ({
   ssrc: 1,
   sequenceNumber: frame,
   timestamp: frame * 960,
   payloadType: 100,
   marker: false,
-  levelDbov,
+  audioLevel,
   payload,
 });
 
@@ -160,8 +160,9 @@ describe('Mixer', () => {
     for (let frame = 0; frame < 100; frame += 1) {
       for (const [index, name] of names.entries()) {
         // Syllables, each speaker's at another time: who is loudest changes all the time.
-        const levelDbov = 30 + Math.round(25 * Math.sin(2 * Math.PI * (frame / 12.5 + index / 10)));
-        mixer.receive(name, rtp(frame, tones[name]![frame % 50]!, levelDbov), frame * 20);
+        const audioLevel =
+          30 + Math.round(25 * Math.sin(2 * Math.PI * (frame / 12.5 + index / 10)));
+        mixer.receive(name, rtp(frame, tones[name]![frame % 50]!, audioLevel), frame * 20);
       }
       await run(frame, []);
     }

@@ -17,7 +17,7 @@ function openStream(packetMs = 20, first = 0) {
         sequenceNumber: (first + number) & 0xffff,
         timestamp: (number * packetMs + pausedMs) * 48,
         marker: false,
-        levelDbov: 20,
+        audioLevel: 20,
         payload: Buffer.of(number),
       },
       nowMs,

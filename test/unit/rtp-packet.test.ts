@@ -15,7 +15,7 @@ describe('parseRtpPacket()', () => {
       timestamp: 0x01020304,
       payloadType: 100,
       marker: false,
-      levelDbov: undefined,
+      audioLevel: undefined,
       payload: hex('aabb'),
     });
   });
@@ -41,12 +41,12 @@ describe('parseRtpPacket()', () => {
   test('finds the audio level (RFC 6464) among other one-byte extensions, without its V bit', () => {
     const extensions = 'bede 0003 51 0a0b 00 10 aa 00 00 00000000';
     const packet = parseRtpPacket(hex(`90 64 0001 00000001 00000001 ${extensions} cc`), LEVEL_ID);
-    expect(packet).toMatchObject({ levelDbov: 0x2a, payload: hex('cc') });
+    expect(packet).toMatchObject({ audioLevel: 0x2a, payload: hex('cc') });
   });
 
   test('leaves the level undefined when the packet has none', () => {
     const packet = parseRtpPacket(hex('90 64 0001 00000001 00000001 bede 0001 20 aa 00 00 cc'), 1);
-    expect(packet?.levelDbov).toBeUndefined();
+    expect(packet?.audioLevel).toBeUndefined();
   });
 
   test.each([
@@ -67,7 +67,7 @@ test('writeRtpPacket() writes the bytes of RFC 3550 and RFC 8285', () => {
       sequenceNumber: 0xffff,
       timestamp: 0xfffffffe,
       marker: true,
-      levelDbov: 42,
+      audioLevel: 42,
       payload: hex('aabb'),
     },
     { ssrc: 0xdeadbeef, payloadType: 100, levelExtensionId: LEVEL_ID },
@@ -80,7 +80,7 @@ test('writeRtpPacket() then parseRtpPacket() gives back what was written', () =>
     sequenceNumber: 65535,
     timestamp: 4294967295,
     marker: false,
-    levelDbov: 127,
+    audioLevel: 127,
     payload: Buffer.from('opus'),
   };
   const stream = { ssrc: 7, payloadType: 111, levelExtensionId: 5 };

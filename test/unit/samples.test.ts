@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { levelDbov } from '../../src/audio/level.ts';
+import { audioLevelOf } from '../../src/audio/level.ts';
 import { Limiter } from '../../src/audio/mixing/limiter.ts';
 import { encodeG711, G711_VALUES } from '../../src/audio/g711.ts';
 import { downmix, readSamples, upmix, writeSamples } from '../../src/audio/samples.ts';
@@ -10,7 +10,7 @@ const sine = (amplitude: number, samples = 4800, frequencyHz = 1000) =>
     (_, i) => amplitude * Math.sin((2 * Math.PI * frequencyHz * i) / 48_000),
   );
 
-describe('levelDbov() (RFC 6464)', () => {
+describe('audioLevelOf() (RFC 6464)', () => {
   test.each([
     ['silence', new Float32Array(960), 127],
     ['a full-scale square wave', new Float32Array(960).fill(1), 0],
@@ -19,7 +19,7 @@ describe('levelDbov() (RFC 6464)', () => {
     ['less than the quietest that can be said', new Float32Array(960).fill(1e-9), 127],
     ['more than full scale', new Float32Array(960).fill(2), 0],
   ])('of %s', (_name, samples, level) => {
-    expect(levelDbov(samples)).toBe(level);
+    expect(audioLevelOf(samples)).toBe(level);
   });
 });
 

@@ -171,13 +171,13 @@ test('who takes the place of one of the eight in the middle of his sound: no cli
   const heard = room.listen('x', pcm(48_000));
   const streams = await Promise.all(
     quiet.map(async ({ name, hz }) =>
-      streamOf(name, await opusTone(hz, 0.01, 4000), { levelDbov: 40 }),
+      streamOf(name, await opusTone(hz, 0.01, 4000), { audioLevel: 40 }),
     ),
   );
   // He is taken for quiet at first, so that the others are mixed.
   const loud = streamOf('loud', await opusTone(FIRST_HZ, AMPLITUDE, 4000)).map((arrival) => {
-    const levelDbov = arrival.atMs < 1000 ? 60 : 15;
-    return { ...arrival, packet: { ...arrival.packet, levelDbov } };
+    const audioLevel = arrival.atMs < 1000 ? 60 : 15;
+    return { ...arrival, packet: { ...arrival.packet, audioLevel } };
   });
   await room.play(...streams, loud);
   room.mixer.close();
@@ -305,7 +305,7 @@ describe('louder and softer, in the middle of a sound', () => {
     const words = await opusTone(FIRST_HZ, AMPLITUDE, 500);
     await room.play(
       streamOf('a', words),
-      streamOf('a', words.slice(0, 1), { fromMs: 2000, levelDbov: 127 }),
+      streamOf('a', words.slice(0, 1), { fromMs: 2000, audioLevel: 127 }),
     );
     const before = x.frames.length;
     room.setVolume(x, { a: 0.1 });
@@ -436,7 +436,7 @@ test('who loses his place among the eight does not hear his own last word', asyn
   const [own, other] = [room.listen(loser.name, pcm(48_000)), room.listen('x', pcm(48_000))];
   const streams = await Promise.all(
     quiet.map(async ({ name, hz }) =>
-      streamOf(name, await opusTone(hz, 0.01, 2000), { levelDbov: 40 }),
+      streamOf(name, await opusTone(hz, 0.01, 2000), { audioLevel: 40 }),
     ),
   );
   const loud = streamOf('loud', await opusTone(3000, 0.01, 900), { fromMs: 1000 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { Talkers } from '../../src/audio/mixing/talkers.ts';
 
 const newTalkers = (maxMixed = 8) =>
-  new Talkers<string>({ thresholdDbov: 65, holdMs: 500, maxMixed });
+  new Talkers<string>({ thresholdLevel: 65, holdMs: 500, maxMixed });
 
 describe('Talkers', () => {
   test('heard() begins talk at the threshold, and not below it', () => {

@@ -9,7 +9,7 @@ import { SampleIngest } from './sample-ingest.ts';
 export type OpusSink = (
   packet: Buffer,
   durationSamples: number,
-  levelDbov: number,
+  audioLevel: number,
   atMs: number,
 ) => void;
 

@@ -1,7 +1,7 @@
 import type { Codecs } from '../codecs.ts';
 import { FormatDetector, type Detection } from './detection/detector.ts';
 import { FormatCheck } from './detection/format-check.ts';
-import type { Arrival } from './detection/pace.ts';
+import type { TimedMessage } from './detection/pace.ts';
 import { isDigitalSilence } from './detection/silence.ts';
 import { type DeclaredFormat, type InputFormat, isContainer } from '../format.ts';
 import { bytesToNext, frameBytesOf } from '../samples.ts';
@@ -27,7 +27,7 @@ const MAX_DOUBT_MS = 2000;
 type State =
   | { name: 'detecting'; detector: FormatDetector }
   | { name: 'silent'; format: InputFormat | undefined; lastAtMs: number }
-  | { name: 'opening'; format: InputFormat; held: Arrival[]; startsAtBytes: number }
+  | { name: 'opening'; format: InputFormat; held: TimedMessage[]; startsAtBytes: number }
   | OpenState
   | { name: 'closed' };
 type OpenState = { name: 'open'; format: InputFormat; ingest: Ingest; check: FormatCheck };
@@ -145,7 +145,12 @@ export class AudioInput {
   }
 
   /** @param startsAtBytes so much came before what is held */
-  #open(format: InputFormat, held: Arrival[], startsAtBytes: number, before?: LastPackets): void {
+  #open(
+    format: InputFormat,
+    held: TimedMessage[],
+    startsAtBytes: number,
+    before?: LastPackets,
+  ): void {
     if (this.#state.name === 'open') this.#state.ingest.close();
     const opening: State = { name: 'opening', format, held, startsAtBytes };
     this.#state = opening;

@@ -1,8 +1,8 @@
 import { counts } from '../../counts.ts';
 import { PartylineError } from '../../protocol/errors.ts';
-import { SILENCE_DBOV } from '../../rtp/packet.ts';
+import { SILENCE_LEVEL } from '../../rtp/packet.ts';
 import type { Ingest, OpusSink } from './ingest.ts';
-import { levelDbov } from '../level.ts';
+import { audioLevelOf } from '../level.ts';
 import type { OpusDecoder } from '../opus-codec.ts';
 import { isOpusSilence, opusPacketSamples } from '../opus-packet.ts';
 
@@ -12,14 +12,14 @@ const MAX_MALFORMED_IN_A_ROW = 5;
 const METER_EVERY_LOUD = 5;
 /** While it is quiet the next word must not be missed. */
 const METER_EVERY_QUIET = 2;
-/** Louder than this counts as sound for the choice between the two. */
-const QUIET_DBOV = 70;
+/** An audio level that is louder counts as sound for the choice between the two. */
+const QUIET_LEVEL = 70;
 
 /** Opus in: packets pass through untouched; now and then one is decoded, only to know how loud it is. */
 export class OpusIngest implements Ingest {
   readonly #meter: OpusDecoder;
   readonly #sink: OpusSink;
-  #levelDbov = SILENCE_DBOV;
+  #audioLevel = SILENCE_LEVEL;
   #untilMeter = 0;
   /** A stream that does not begin with Opus is refused at once. */
   #malformedInARow = MAX_MALFORMED_IN_A_ROW - 1;
@@ -38,7 +38,7 @@ export class OpusIngest implements Ingest {
       throw new PartylineError('unsupported_audio', 'The binary frames are not Opus packets.');
     }
     this.#malformedInARow = 0;
-    this.#sink(packet, durationSamples, this.#levelDbov, atMs);
+    this.#sink(packet, durationSamples, this.#audioLevel, atMs);
   }
 
   /** Each message is a packet. */
@@ -47,7 +47,7 @@ export class OpusIngest implements Ingest {
   /** Keeps the level up to date; false if libopus cannot decode the packet. */
   #measure(packet: Buffer): boolean {
     if (isOpusSilence(packet)) {
-      this.#levelDbov = SILENCE_DBOV;
+      this.#audioLevel = SILENCE_LEVEL;
       this.#untilMeter = 0;
       return true;
     }
@@ -56,12 +56,12 @@ export class OpusIngest implements Ingest {
       return true;
     }
     try {
-      this.#levelDbov = levelDbov(this.#meter.decode(packet));
+      this.#audioLevel = audioLevelOf(this.#meter.decode(packet));
     } catch {
       // The caller counts it, and tells the client when it goes on.
       return false;
     }
-    this.#untilMeter = (this.#levelDbov < QUIET_DBOV ? METER_EVERY_LOUD : METER_EVERY_QUIET) - 1;
+    this.#untilMeter = (this.#audioLevel < QUIET_LEVEL ? METER_EVERY_LOUD : METER_EVERY_QUIET) - 1;
     return true;
   }
 

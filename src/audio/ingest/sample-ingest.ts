@@ -2,7 +2,7 @@ import type { Codecs } from '../codecs.ts';
 import { FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE_HZ, type SampleFormat } from '../format.ts';
 import type { Ingest, OpusSink } from './ingest.ts';
 import { bestPlace, type Joint, jointAfter, type LastPackets } from './joint.ts';
-import { levelDbov } from '../level.ts';
+import { audioLevelOf } from '../level.ts';
 import { crossFade } from '../ramps.ts';
 import { OPUS_RATES_HZ, type OpusEncoder } from '../opus-codec.ts';
 import type { Resampler } from '../resampler.ts';
@@ -109,7 +109,7 @@ export class SampleIngest implements Ingest {
       at += part.length;
       if (this.#filledSamples < this.#frame.length) return;
       const left = this.#joint ? this.#joinOn(this.#joint, atMs) : NOTHING;
-      this.#sink(this.#encoder.encode(this.#frame), FRAME_SAMPLES, levelDbov(this.#frame), atMs);
+      this.#sink(this.#encoder.encode(this.#frame), FRAME_SAMPLES, audioLevelOf(this.#frame), atMs);
       this.#frame.set(left);
       this.#filledSamples = left.length;
     }

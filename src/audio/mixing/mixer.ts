@@ -148,8 +148,8 @@ export class Mixer {
       counts.dropped.undecodable += 1;
       return;
     }
-    const { levelDbov } = packet;
-    if (this.#talkers.heard(speaker, levelDbov, durationSamples, nowMs)) this.#talkersChanged();
+    const { audioLevel } = packet;
+    if (this.#talkers.heard(speaker, audioLevel, durationSamples, nowMs)) this.#talkersChanged();
     if (!this.#talkers.isTalking(speaker)) return;
     if (speaker.isPlayed) this.#play(speaker, packet, nowMs);
     const isInTime = speaker.stream.insert(packet, nowMs);
@@ -328,7 +328,7 @@ export class Mixer {
       if (this.#talkers.isTalking(speaker)) this.#forward(speaker, nowMs);
     }
     // A thread is late with what falls silent in the last tick: it must not do so twice.
-    if (this.#ticks.filter((tick) => this.#letGo(tick)).length > 0) this.#plan();
+    if (this.#ticks.filter((tick) => this.#removeSilent(tick)).length > 0) this.#plan();
     const forwarded = [...this.#played].map(([id, { forwardTo }]) => [id, forwardTo] as const);
     this.#ticks.push({
       atMs: nowMs,
@@ -346,14 +346,14 @@ export class Mixer {
   readonly #ticked = (): void => {
     const tick = this.#ticks.shift();
     if (!tick) return;
-    const hasLeft = this.#letGo(tick);
+    const hasLeft = this.#removeSilent(tick);
     const hasChanged = this.#changes.ticked(tick.changes);
     if (this.#talkers.expire(tick.atMs)) this.#talkersChanged();
     else if (hasLeft || hasChanged) this.#plan();
   };
 
-  /** Lets go of those who fall silent in a tick. @returns whether there were any */
-  #letGo(tick: Tick): boolean {
+  /** Plays those who fall silent in a tick no longer. @returns whether there were any */
+  #removeSilent(tick: Tick): boolean {
     const left = tick.leaving.filter((speaker) => !this.#talkers.mixed.has(speaker));
     tick.leaving = [];
     for (const speaker of left) {

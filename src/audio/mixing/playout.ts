@@ -1,5 +1,6 @@
 import type { Held, JitterBuffer } from '../../rtp/jitter-buffer.ts';
 import { sequenceDelta } from '../../rtp/sequence.ts';
+import { SAMPLES_PER_MS } from '../../rtp/clock-rate.ts';
 import { FRAME_SAMPLES } from '../format.ts';
 import type { OpusDecoder } from '../opus-codec.ts';
 import { carriesCopy, emptyOpusPacket } from '../opus-packet.ts';
@@ -23,8 +24,6 @@ const URGENT_SLACK_MS = 60;
 const SLACK_WINDOW_PACKETS = 50;
 /** Losses that are no more packets apart are taken for a habit of the network. */
 const LOSSES_APART_PACKETS = 500;
-
-const SAMPLES_PER_MS = 48;
 
 /**
  * One speaker's packets as a steady stream of samples: taken from the jitter buffer, decoded once, gaps recovered or

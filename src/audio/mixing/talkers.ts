@@ -1,9 +1,9 @@
-import { SILENCE_DBOV } from '../../rtp/packet.ts';
+import { SILENCE_LEVEL } from '../../rtp/packet.ts';
 import { FRAME_SAMPLES } from '../format.ts';
 
 export type TalkerSettings = {
-  /** At this level or louder a packet is talk; in -dBov, so a smaller number is louder. */
-  thresholdDbov: number;
+  /** At this audio level or louder a packet is talk; the smaller the number, the louder. */
+  thresholdLevel: number;
   /** How long after its last loud packet a speaker still counts as talking. */
   holdMs: number;
   /** So many of the loudest are mixed. */
@@ -17,7 +17,7 @@ const LEVEL_SMOOTHING = 0.1;
 /** The same in the one by which the mixed are chosen: a second, so that syllables do not push each other out. */
 const RANK_SMOOTHING = 0.02;
 
-type Talker = { levelDbov: number; rankDbov: number; loudAtMs: number };
+type Talker = { audioLevel: number; rankLevel: number; loudAtMs: number };
 
 /**
  * Who talks, judged by the RFC 6464 level of each packet, and who of them is mixed. Pure: it is told the time.
@@ -45,9 +45,9 @@ export class Talkers<Id> {
     return this.#talking.has(id);
   }
 
-  /** Everybody who talks, mixed or not, with the smoothed level in -dBov. */
+  /** Everybody who talks, mixed or not, with the smoothed audio level. */
   levels(): [Id, number][] {
-    return [...this.#talking].map(([id, talker]) => [id, Math.round(talker.levelDbov)]);
+    return [...this.#talking].map(([id, talker]) => [id, Math.round(talker.audioLevel)]);
   }
 
   /**
@@ -55,22 +55,22 @@ export class Talkers<Id> {
    * @param durationSamples how long it is, at 48 kHz
    * @returns whether the talking or the mixed have changed
    */
-  heard(id: Id, levelDbov: number | undefined, durationSamples: number, nowMs: number): boolean {
-    const level = levelDbov ?? 0;
+  heard(id: Id, audioLevel: number | undefined, durationSamples: number, nowMs: number): boolean {
+    const level = audioLevel ?? 0;
     const talker = this.#talking.get(id);
-    const isLoud = level <= this.#settings.thresholdDbov;
+    const isLoud = level <= this.#settings.thresholdLevel;
     if (!talker) {
       if (!isLoud) return false;
-      this.#talking.set(id, { levelDbov: level, rankDbov: level, loudAtMs: nowMs });
+      this.#talking.set(id, { audioLevel: level, rankLevel: level, loudAtMs: nowMs });
       this.#admit(id, level);
       return true;
     }
     const frames = durationSamples / FRAME_SAMPLES;
-    talker.levelDbov += (level - talker.levelDbov) * Math.min(1, LEVEL_SMOOTHING * frames);
-    talker.rankDbov += (level - talker.rankDbov) * Math.min(1, RANK_SMOOTHING * frames);
+    talker.audioLevel += (level - talker.audioLevel) * Math.min(1, LEVEL_SMOOTHING * frames);
+    talker.rankLevel += (level - talker.rankLevel) * Math.min(1, RANK_SMOOTHING * frames);
     if (isLoud) talker.loudAtMs = nowMs;
     else if (nowMs - talker.loudAtMs > this.#settings.holdMs) return this.delete(id);
-    return !this.#mixed.has(id) && this.#admit(id, talker.rankDbov);
+    return !this.#mixed.has(id) && this.#admit(id, talker.rankLevel);
   }
 
   /** Drops those who sent nothing loud for the hold time, also if they send nothing at all. */
@@ -89,10 +89,10 @@ export class Talkers<Id> {
   }
 
   /** Mixes `id` if there is room, or in place of one who is clearly quieter. */
-  #admit(id: Id, rankDbov: number): boolean {
+  #admit(id: Id, rankLevel: number): boolean {
     if (this.#mixed.size >= this.#settings.maxMixed) {
-      const [quietestId, quietestDbov] = this.#extreme(this.#mixed, (a, b) => a > b);
-      if (quietestId === undefined || rankDbov + TAKE_OVER_DB > quietestDbov) return false;
+      const [quietestId, quietestLevel] = this.#extreme(this.#mixed, (a, b) => a > b);
+      if (quietestId === undefined || rankLevel + TAKE_OVER_DB > quietestLevel) return false;
       this.#mixed.delete(quietestId);
     }
     this.#mixed.add(id);
@@ -107,9 +107,9 @@ export class Talkers<Id> {
   }
 
   #extreme(ids: Iterable<Id>, isMore: (a: number, b: number) => boolean): [Id | undefined, number] {
-    let found: [Id | undefined, number] = [undefined, SILENCE_DBOV];
+    let found: [Id | undefined, number] = [undefined, SILENCE_LEVEL];
     for (const id of ids) {
-      const level = this.#talking.get(id)?.rankDbov ?? SILENCE_DBOV;
+      const level = this.#talking.get(id)?.rankLevel ?? SILENCE_LEVEL;
       if (found[0] === undefined || isMore(level, found[1])) found = [id, level];
     }
     return found;

@@ -1,8 +1,9 @@
 import { type AudioFormat, containerOf, type InputFormat, type SampleCodec } from '../../format.ts';
+import { SAMPLES_PER_MS } from '../../../rtp/clock-rate.ts';
 import { opusPacketSamples } from '../../opus-packet.ts';
 import { bytesToNext, frameBytesOf } from '../../samples.ts';
 import { novelBytesOf, readAsSamples, type Reading } from './code-length.ts';
-import { type Arrival, bytesPerMsOf, elapsedMsOf, pacedOf } from './pace.ts';
+import { type TimedMessage, bytesPerMsOf, elapsedMsOf, pacedOf } from './pace.ts';
 import { isDigitalSilence, isOfEitherWidth } from './silence.ts';
 
 /** `confidence`: 0…1, by how much the next best explanation is worse. */
@@ -42,7 +43,7 @@ const WHOLE_BYTES = 8;
  */
 export class FormatDetector {
   /** All that came; for the caller to play once the format is known. */
-  readonly arrivals: Arrival[] = [];
+  readonly arrivals: TimedMessage[] = [];
   /** So much of what the sender sends came before that: messages may cut samples in two. */
   readonly startsAtBytes: number;
   #bytes = 0;
@@ -106,8 +107,8 @@ type Explanation = { format: AudioFormat; bits: number };
  * @param novelShare how much of it counts: what repeats itself exactly does so once, whatever it is taken for
  */
 function detectFormat(
-  arrivals: Arrival[],
-  paced: Arrival[],
+  arrivals: TimedMessage[],
+  paced: TimedMessage[],
   sound: Buffer,
   novelShare: number,
 ): Detection | undefined {
@@ -127,8 +128,8 @@ function detectFormat(
 
 /** Opus cannot be compressed further: 8 bits a byte, but its TOC byte repeats, and its durations keep pace with time. */
 function explainAsOpus(
-  arrivals: Arrival[],
-  paced: Arrival[],
+  arrivals: TimedMessage[],
+  paced: TimedMessage[],
   novelShare: number,
 ): number | undefined {
   let bits = 0;
@@ -144,15 +145,15 @@ function explainAsOpus(
   const elapsedMs = elapsedMsOf(paced);
   const claimedMs = paced
     .slice(0, -1)
-    .reduce((total, { message }) => total + (opusPacketSamples(message) ?? 0) / 48, 0);
+    .reduce((total, { message }) => total + (opusPacketSamples(message) ?? 0) / SAMPLES_PER_MS, 0);
   const ahead = (claimedMs + 1) / (elapsedMs + 1);
   // Pauses make it slower than time; nothing makes it much faster.
   return bits + Math.min(ahead > 1 ? 100 : 10, mismatchBits(ahead, elapsedMs));
 }
 
 function explainAsSamples(
-  arrivals: Arrival[],
-  paced: Arrival[],
+  arrivals: TimedMessage[],
+  paced: TimedMessage[],
   sound: Buffer,
   novelShare: number,
 ): Explanation[] {
@@ -177,7 +178,7 @@ function explainAsSamples(
 }
 
 /** What came, as far as it is weighed, without messages of silence; it begins with a whole sample of any format. */
-function soundOf(arrivals: Arrival[], startsAtBytes: number): Buffer {
+function soundOf(arrivals: TimedMessage[], startsAtBytes: number): Buffer {
   // What is left out must not shift what follows by part of a sample.
   const sounding = arrivals.map(({ message }) =>
     isDigitalSilence(message) ? message.subarray(0, message.length % WHOLE_BYTES) : message,
@@ -220,7 +221,7 @@ function oddityBits(messages: Buffer[], frameBytes: number, rateHz: number): num
 }
 
 /** The first bytes, also where they are cut in two. */
-function startOf(arrivals: Arrival[]): Buffer {
+function startOf(arrivals: TimedMessage[]): Buffer {
   const [first] = arrivals;
   return first!.message.length >= 4
     ? first!.message

@@ -1,5 +1,5 @@
 /** One binary message, and when it came. */
-export type Arrival = { message: Buffer; atMs: number };
+export type TimedMessage = { message: Buffer; atMs: number };
 
 /** Messages that come closer together than this have waited for each other on their way. */
 const TOGETHER_MS = 1;
@@ -12,7 +12,7 @@ const MOST_GAPS = 1.5;
  * while a client connects.
  * @returns undefined while they tell nothing: after a stall, until what it has held up is all there
  */
-export function pacedOf(arrivals: Arrival[]): Arrival[] | undefined {
+export function pacedOf(arrivals: TimedMessage[]): TimedMessage[] | undefined {
   const lastMs = elapsedMsOf(arrivals.slice(-2));
   if (lastMs < TOGETHER_MS) return undefined;
   const gapsMs = arrivals.slice(1).map(({ atMs }, i) => atMs - arrivals[i]!.atMs);
@@ -25,11 +25,11 @@ export function pacedOf(arrivals: Arrival[]): Arrival[] | undefined {
   return arrivals.length - from > 1 ? arrivals.slice(from) : undefined;
 }
 
-export const elapsedMsOf = (arrivals: Arrival[]): number =>
+export const elapsedMsOf = (arrivals: TimedMessage[]): number =>
   arrivals.at(-1)!.atMs - arrivals[0]!.atMs;
 
 /** The pace of two messages or more: what came after the first, in the time since. */
-export function bytesPerMsOf(arrivals: Arrival[]): number {
+export function bytesPerMsOf(arrivals: TimedMessage[]): number {
   const bytes = arrivals.slice(1).reduce((total, { message }) => total + message.length, 0);
   return bytes / elapsedMsOf(arrivals);
 }
