@@ -1,8 +1,21 @@
 import { createNodeRedisClient, type JobsOptions, type Worker } from 'bullmq';
 import { newRedisClient, type RedisAddress } from '../src/store/client.ts';
+import { BULLMQ_PREFIX } from '../src/usage/usage-queue.ts';
 
 /** What has stalled was its worker's fault, not its own: it is taken up again so often. */
-export const MAX_STALLED_COUNT = 100;
+const MAX_STALLED_COUNT = 100;
+
+/**
+ * How each worker runs, once it is told to ({@link startWorker}).
+ * @param lockMs after so long without a sign of it, another worker takes up what it did
+ */
+export const workerOptions = (lockMs: number) => ({
+  autorun: false,
+  prefix: BULLMQ_PREFIX,
+  lockDuration: lockMs,
+  stalledInterval: lockMs,
+  maxStalledCount: MAX_STALLED_COUNT,
+});
 
 /** The connections of a worker and its queue, which wait for a Redis that is away. */
 export function openConnections(address: RedisAddress, onFault: (fault: Error) => void) {

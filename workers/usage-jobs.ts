@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { RedisAddress } from '../src/store/client.ts';
 import { BULLMQ_PREFIX, USAGE_QUEUE } from '../src/usage/usage-queue.ts';
 import type { OpenMinute, UsageStore } from '../src/usage/usage-store.ts';
-import { addJobs, MAX_STALLED_COUNT, openConnections, startWorker } from './bullmq.ts';
+import { addJobs, openConnections, startWorker, workerOptions } from './bullmq.ts';
 
 /** A minute is closed so long after its end at the soonest: then every process has written what it counted. */
 const GRACE_MS = 10_000;
@@ -62,12 +62,8 @@ export async function openUsageWorker(
     async ({ data }) => (data.name === 'sweep' ? sweep() : close(data)),
     {
       connection: connect(),
-      autorun: false,
-      prefix: BULLMQ_PREFIX,
       concurrency: CONCURRENCY,
-      lockDuration: lockMs,
-      stalledInterval: lockMs,
-      maxStalledCount: MAX_STALLED_COUNT,
+      ...workerOptions(lockMs),
     },
   );
   worker.on('error', onFault);

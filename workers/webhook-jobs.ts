@@ -8,7 +8,7 @@ import type { Place, WebhookEvent } from '../src/webhooks/events.ts';
 import { postEvent } from '../src/webhooks/post.ts';
 import { keyOf, placeOf, WEBHOOK_NEWS, WebhookStore } from '../src/webhooks/webhook-store.ts';
 import { BULLMQ_PREFIX } from '../src/usage/usage-queue.ts';
-import { addJobs, MAX_STALLED_COUNT, openConnections, startWorker } from './bullmq.ts';
+import { addJobs, openConnections, startWorker, workerOptions } from './bullmq.ts';
 
 const QUEUE = 'webhooks';
 const CONCURRENCY = 200;
@@ -114,12 +114,8 @@ export async function openWebhookWorker(
 
   const worker = new Worker<Place>(QUEUE, send, {
     connection: connect(),
-    autorun: false,
-    prefix: BULLMQ_PREFIX,
     concurrency: CONCURRENCY,
-    lockDuration: lockMs,
-    stalledInterval: lockMs,
-    maxStalledCount: MAX_STALLED_COUNT,
+    ...workerOptions(lockMs),
   });
   worker.on('error', onFault);
   worker.on('failed', (job, fault) =>

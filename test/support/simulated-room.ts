@@ -2,7 +2,7 @@ import { FrameClock } from '../../src/audio/clock.ts';
 import type { Codecs } from '../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
 import { MixHost } from '../../src/audio/mixing/mix-host.ts';
-import type { MixRoom } from '../../src/audio/mixing/mix-place.ts';
+import type { RoomMixing } from '../../src/audio/mixing/mix-place.ts';
 import type { Listener } from '../../src/audio/mixing/hearing.ts';
 import { Mixer } from '../../src/audio/mixing/mixer.ts';
 import { opusPacketSamples } from '../../src/audio/opus-packet.ts';
@@ -54,7 +54,7 @@ class LateHost extends MixHost {
   /** When what is made now comes out. */
   dueMs = 0;
 
-  override openRoom(...[limits, output, onTicked]: Parameters<MixHost['openRoom']>): MixRoom {
+  override openRoom(...[limits, output, onTicked]: Parameters<MixHost['openRoom']>): RoomMixing {
     const later = (call: () => void) => void this.#late.push({ dueMs: this.dueMs, call });
     return super.openRoom(
       limits,

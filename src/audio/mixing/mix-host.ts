@@ -1,10 +1,10 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { Codecs, CodecSettings } from '../codecs.ts';
 import { FRAME_MS } from '../format.ts';
-import type { MixPlace, MixRoom, TickReport } from './mix-place.ts';
+import type { MixPlace, RoomMixing, TickReport } from './mix-place.ts';
 import type { MixOutput } from './mix-plan.ts';
 import { MixThread } from './mix-thread.ts';
-import { PlacedRoom } from './placed-room.ts';
+import { MovableRoomMixing } from './movable-room-mixing.ts';
 import { RoomMix } from './room-mix.ts';
 
 /** So much mixing in 20 ms is little to do: it does not hold the event loop, and a thread would only cost more. */
@@ -23,12 +23,16 @@ export type MixHostEvents = {
   onThreadLost: (reason: string) => void;
 };
 
-/** Finds each room a place to be mixed in: here while that is little work, else in the worker thread with least to do. */
+/**
+ * Finds each room a place to be mixed in: here while that is little work, else in the worker thread with least to do.
+ * What a `Mixer` asks for goes through a {@link MovableRoomMixing}, which knows the place, to the {@link RoomMix} there: by a
+ * plain call, or in a {@link MixThread}'s batch.
+ */
 export class MixHost {
   #codecSettings: CodecSettings;
   readonly #events: MixHostEvents;
   readonly #threads: (MixThread | undefined)[];
-  readonly #rooms = new Set<PlacedRoom>();
+  readonly #rooms = new Set<MovableRoomMixing>();
   readonly #codecs: Codecs;
   readonly #inline: MixPlace;
   #lastLossAtMs = -Infinity;
@@ -54,8 +58,8 @@ export class MixHost {
   }
 
   /** @param onTicked called once for each tick, when all that it has made has come out, or is lost */
-  openRoom(limits: JitterBufferLimits, output: MixOutput, onTicked: () => void): MixRoom {
-    const room: PlacedRoom = new PlacedRoom(limits, output, onTicked, {
+  openRoom(limits: JitterBufferLimits, output: MixOutput, onTicked: () => void): RoomMixing {
+    const room: MovableRoomMixing = new MovableRoomMixing(limits, output, onTicked, {
       first: this.#inline,
       choose: () => this.#choose(),
       isCrowded: (place) => place === this.#inline && place.loadMs > INLINE_MAX_MS,

@@ -2,7 +2,7 @@ import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 
 /** The mixing half of one room, wherever it runs. */
-export type MixRoom = {
+export type RoomMixing = {
   apply(plan: MixPlan): void;
   insert(id: SpeakerId, packet: MixPacket, nowMs: number): void;
   tick(nowMs: number): void;
@@ -28,5 +28,5 @@ export type MixPlace = {
     limits: JitterBufferLimits,
     output: MixOutput,
     onTicked: (report: TickReport) => void,
-  ): MixRoom;
+  ): RoomMixing;
 };

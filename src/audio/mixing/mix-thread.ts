@@ -8,7 +8,7 @@ import {
   type MixOrder,
   sliceReader,
 } from './mix-batch.ts';
-import type { MixPlace, MixRoom, TickReport } from './mix-place.ts';
+import type { MixPlace, RoomMixing, TickReport } from './mix-place.ts';
 import type { MixOutput } from './mix-plan.ts';
 
 /** A thread that has not answered for so long hangs. */
@@ -72,7 +72,7 @@ export class MixThread implements MixPlace {
     limits: JitterBufferLimits,
     output: MixOutput,
     onTicked: (report: TickReport) => void,
-  ): MixRoom {
+  ): RoomMixing {
     const room = this.#nextRoom;
     this.#nextRoom += 1;
     this.#clients.set(room, { output, onTicked });

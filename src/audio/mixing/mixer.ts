@@ -6,7 +6,7 @@ import type { FrameClock } from '../clock.ts';
 import { formatAudioFormat, FRAME_SAMPLES } from '../format.ts';
 import { type HeardSpeaker, type Listener, planHearing, type PlannedHearing } from './hearing.ts';
 import type { MixHost } from './mix-host.ts';
-import type { MixRoom } from './mix-place.ts';
+import type { RoomMixing } from './mix-place.ts';
 import type { MixOutput, MixPlan, SpeakerId } from './mix-plan.ts';
 import { DECODER_MEMORY_PACKETS } from '../opus-codec.ts';
 import { emptyOpusPacket, opusPacketSamples } from '../opus-packet.ts';
@@ -49,12 +49,12 @@ const samplesOf = (payload: Buffer) => opusPacketSamples(payload) ?? 0;
  * out through `Listener.deliver`: at once where a listener hears one speaker only, whose packets are then untouched, else
  * at the next tick of the clock, out of a mix that is shared by all who hear the same.
  *
- * Who hears what is worked out when it changes, not per packet; the mixing itself is done by a {@link MixRoom}.
+ * Who hears what is worked out when it changes, not per packet; the mixing itself is done by a {@link RoomMixing}.
  */
 export class Mixer {
   readonly #clock: FrameClock;
   readonly #onTalkersChanged: () => void;
-  readonly #room: MixRoom;
+  readonly #room: RoomMixing;
   readonly #speakers = new Map<string, Speaker>();
   readonly #played = new Map<SpeakerId, Speaker>();
   readonly #listeners = new Set<Listener>();

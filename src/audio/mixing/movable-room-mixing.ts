@@ -1,6 +1,6 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import { counts } from '../../counts.ts';
-import type { MixPlace, MixRoom, TickReport } from './mix-place.ts';
+import type { MixPlace, RoomMixing, TickReport } from './mix-place.ts';
 import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 
 /** What a room is taken to cost of every 20 ms until it has been measured. */
@@ -16,7 +16,7 @@ const NO_PLAN: MixPlan = { speakers: [], leaving: [], added: [], mixes: [] };
 const NOBODY: TickReport['depth'] = { speakers: 0, sumMs: 0, maxMs: 0 };
 
 /** What is known of the places where a room can be mixed. */
-export type Placement = {
+export type MixPlaces = {
   first: MixPlace;
   choose: () => MixPlace;
   /** True if a room should move out of this place, even in the middle of a sentence. */
@@ -31,15 +31,15 @@ type History = { played: Buffer[]; waiting: { packet: MixPacket; atMs: number }[
  * The mixing half of a room, which can change its place: it does when somebody begins to talk after a silence, and when
  * the place dies or is too crowded, and then the packets that have not been played are mixed in the new one.
  */
-export class PlacedRoom implements MixRoom {
+export class MovableRoomMixing implements RoomMixing {
   readonly #limits: JitterBufferLimits;
   readonly #output: MixOutput;
   readonly #onTicked: () => void;
-  readonly #placement: Placement;
+  readonly #places: MixPlaces;
   readonly #histories = new Map<SpeakerId, History>();
   #plan: MixPlan = NO_PLAN;
   #place: MixPlace;
-  #room: MixRoom;
+  #room: RoomMixing;
   #costMs = ASSUMED_COST_MS;
   #depth = NOBODY;
   /** Ticks of which not all has come out. */
@@ -52,11 +52,11 @@ export class PlacedRoom implements MixRoom {
     limits: JitterBufferLimits,
     output: MixOutput,
     onTicked: () => void,
-    placement: Placement,
+    places: MixPlaces,
   ) {
     this.#limits = limits;
     this.#onTicked = onTicked;
-    this.#placement = placement;
+    this.#places = places;
     this.#output = {
       ...output,
       passed: (id, packet) => {
@@ -64,7 +64,7 @@ export class PlacedRoom implements MixRoom {
         output.passed(id, packet);
       },
     };
-    this.#place = placement.first;
+    this.#place = places.first;
     this.#room = this.#openIn(this.#place);
   }
 
@@ -79,7 +79,7 @@ export class PlacedRoom implements MixRoom {
 
   apply(plan: MixPlan): void {
     const begins = this.#plan.speakers.length === 0 && plan.speakers.length > 0;
-    if (begins) this.#moveTo(this.#placement.choose());
+    if (begins) this.#moveTo(this.#places.choose());
     this.#plan = plan;
     for (const id of this.#histories.keys()) {
       if (!plan.speakers.includes(id)) this.#histories.delete(id);
@@ -99,21 +99,21 @@ export class PlacedRoom implements MixRoom {
   }
 
   tick(nowMs: number): void {
-    if (this.#placement.isCrowded(this.#place)) this.move();
+    if (this.#places.isCrowded(this.#place)) this.move();
     this.#openTicks += 1;
     this.#room.tick(nowMs);
   }
 
   /** Goes on in another place, in the middle of a sentence. */
   move(): void {
-    this.#moveTo(this.#placement.choose());
+    this.#moveTo(this.#places.choose());
   }
 
   close(): void {
     this.#plan = NO_PLAN;
     this.#count();
     this.#room.close();
-    this.#placement.onClose();
+    this.#places.onClose();
   }
 
   #moveTo(place: MixPlace): void {
@@ -145,7 +145,7 @@ export class PlacedRoom implements MixRoom {
     });
   }
 
-  #openIn(place: MixPlace): MixRoom {
+  #openIn(place: MixPlace): RoomMixing {
     return place.openRoom(this.#limits, this.#output, ({ costMs, dropped, depth }) => {
       counts.mixing[place.kind].ticks += 1;
       counts.mixing[place.kind].costMs += costMs;
