@@ -149,14 +149,15 @@ test('a burst far ahead of real time is cut to 200 ms, and what follows is heard
   const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
   const tone = await opusTone(1000, 0.5, 1000);
   for (const packet of tone) alice.sendAudio(packet);
-  await eventually('200 ms', () => bob.frames.length === 10);
-  const before = bob.frames.length;
+  await eventually('200 ms', () => bob.frames.length >= 10);
   await new Promise((resolve) => setTimeout(resolve, 400));
+  const before = bob.frames.length;
+  expect(before).toBeLessThan(tone.length / 2);
   await play(alice, tone.slice(0, 20));
   await eventually('the rest', () => bob.frames.length === before + 20);
 });
 
-test('an account hears PCM from nobody who is silent', async () => {
+test('who sends silence as PCM is not heard', async () => {
   const gateway = await openGateway();
   const audio = 'pcm_s16le;rate=48000;channels=1';
   const [alice, bob] = [

@@ -93,7 +93,7 @@ describe.each(['the same node', 'another node'])('a client that comes back to %s
 });
 
 test('who does not come back leaves when its time is over, and frees its connection', async () => {
-  const gateway = await openGateway({ RESUME_MS: '600' });
+  const gateway = await openGateway({ RESUME_MS: '2000' });
   const [bob, alice] = [await enter(gateway, 'bob'), await enter(gateway, 'alice')];
   alice.vanish();
   await new Promise((resolve) => setTimeout(resolve, 300));
@@ -107,14 +107,14 @@ test('who closes as one does who means it leaves at once', async () => {
   const gateway = await openGateway(KEEP);
   const [bob, alice] = [await enter(gateway, 'bob'), await enter(gateway, 'alice')];
   await alice.close();
-  expect(await bob.next('peer_left', 0, 1000)).toMatchObject({ peer: 'alice', reason: 'closed' });
+  expect(await bob.next('peer_left', 0, 5000)).toMatchObject({ peer: 'alice', reason: 'closed' });
 });
 
 test('who closes with a code of its own means it too', async () => {
   const gateway = await openGateway(KEEP);
   const [bob, alice] = [await enter(gateway, 'bob'), await enter(gateway, 'alice')];
   await alice.close(4000);
-  expect(await bob.next('peer_left', 0, 1000)).toMatchObject({ peer: 'alice', reason: 'closed' });
+  expect(await bob.next('peer_left', 0, 5000)).toMatchObject({ peer: 'alice', reason: 'closed' });
   await eventually('one', async () => (await connectionsOf(gateway)) === 1);
 });
 
@@ -132,14 +132,14 @@ describe('who comes back no further than the lobby', () => {
   test('and leaves, has left the room in which it was', async () => {
     const { bob, again } = await comeBack();
     expect(await again.ask({ type: 'leave' }, 'left')).toMatchObject({ room: 'a', reason: 'left' });
-    expect(await bob.next('peer_left', 0, 1000)).toMatchObject({ peer: 'alice', reason: 'left' });
+    expect(await bob.next('peer_left', 0, 5000)).toMatchObject({ peer: 'alice', reason: 'left' });
     expect(await again.ask({ type: 'leave' }, 'error')).toMatchObject({ code: 'bad_message' });
   });
 
   test('and goes, is in the room no more', async () => {
     const { bob, again } = await comeBack();
     await again.close();
-    expect(await bob.next('peer_left', 0, 1000)).toMatchObject({ peer: 'alice', reason: 'closed' });
+    expect(await bob.next('peer_left', 0, 5000)).toMatchObject({ peer: 'alice', reason: 'closed' });
   });
 });
 
@@ -235,8 +235,12 @@ describe('a browser that comes back to its transports', () => {
   test('when the media worker has died meanwhile, it is told to join again', async () => {
     const { gateway, alice, comeBack } = await open();
     alice.vanish();
-    for (const pid of gateway.mediaWorkerPids()) process.kill(pid, 'SIGKILL');
-    await new Promise((resolve) => setTimeout(resolve, 1000));
+    const killed = gateway.mediaWorkerPids();
+    for (const pid of killed) process.kill(pid, 'SIGKILL');
+    await eventually('they are replaced', () => {
+      const running = gateway.mediaWorkerPids();
+      return running.length === killed.length && !running.some((pid) => killed.includes(pid));
+    });
     const { again, consumers } = await comeBack();
     expect(consumers).toEqual([]);
     await again.next('media_restarted');

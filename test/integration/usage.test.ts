@@ -259,9 +259,9 @@ describe('the minutes of a gateway', () => {
       const response = await fetch(`${gateway.url}/api/usage?granularity=minute`, { headers });
       return (await response.json()) as { total_seconds: number; records: { room: string }[] };
     };
-    await eventually('it is written', async () => (await usageOf()).total_seconds > 5, 8000);
+    // Two peers for three seconds; what is written in the middle of the call is less.
+    await eventually('it is written', async () => (await usageOf()).total_seconds > 5.9, 8000);
     const { total_seconds: totalS, records } = await usageOf();
-    expect(totalS).toBeGreaterThan(5.5);
     expect(totalS).toBeLessThanOrEqual(mostS);
     expect(new Set(records.map(({ room }) => room))).toEqual(new Set(['a', 'b']));
     const { summary } = await meOf(gateway.url, gateway.apiKey);
@@ -272,18 +272,19 @@ describe('the minutes of a gateway', () => {
     const redis = await openRedis();
     const doomed = await GatewayProcess.start({ REDIS_URL: redis.url, USAGE_WORKERS: '0' });
     const { url, api_key: apiKey, account_id: accountId } = await doomed.ready();
+    const joiningMs = performance.now();
     await enter({ url, apiKey }, 'alice');
     await enter({ url, apiKey }, 'bob');
-    const startMs = performance.now();
+    const joinedMs = performance.now();
     await sleep(8000);
+    const leastMs = performance.now() - joinedMs;
     doomed.child.kill('SIGKILL');
-    const elapsedMs = performance.now() - startMs;
+    const mostMs = performance.now() - joiningMs;
     await doomed.exited;
     const usage = new UsageStore(await openStore(redis));
     const countedMs = await usage.readMonthMs(accountId, Date.now());
-    // Joining took a moment before the clock was started.
-    expect(countedMs).toBeLessThanOrEqual(2 * elapsedMs + 1000);
-    expect(countedMs).toBeGreaterThanOrEqual(2 * (elapsedMs - 5500));
+    expect(countedMs).toBeLessThanOrEqual(2 * mostMs);
+    expect(countedMs).toBeGreaterThanOrEqual(2 * (leastMs - 5500));
     await doomed.dispose();
   });
 
@@ -291,17 +292,19 @@ describe('the minutes of a gateway', () => {
     const redis = await openRedis();
     const gateway = await openGateway({ REDIS_URL: redis.url });
     const { apiKey, id } = await createAccount(redis, 'starter');
-    const startMs = performance.now();
+    const joiningMs = performance.now();
     const alice = await enter(gateway, 'alice', { api_key: apiKey });
+    const joinedMs = performance.now();
     await sleep(2000);
     redis.hang();
     await sleep(30_000);
     redis.goOn();
     await sleep(2000);
+    const leastMs = performance.now() - joinedMs;
     await alice.close();
-    const mostMs = performance.now() - startMs;
+    const mostMs = performance.now() - joiningMs;
     const usage = new UsageStore(await openStore(redis));
-    const isWritten = async () => (await usage.readMonthMs(id, Date.now())) > mostMs - 1000;
+    const isWritten = async () => (await usage.readMonthMs(id, Date.now())) >= leastMs;
     await eventually('all of it is written', isWritten, 10_000);
     expect(await usage.readMonthMs(id, Date.now())).toBeLessThanOrEqual(mostMs);
   }, 60_000);

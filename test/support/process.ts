@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { eventually, freeRtcPort } from './gateway.ts';
+import { eventually, freeRtcPort, NEVER_OVERLOADED } from './gateway.ts';
 import { startArguments } from './start-arguments.ts';
 
 /** Node, Redis and the media workers, on a machine that may be busy with other tests. */
@@ -31,6 +31,7 @@ export class GatewayProcess {
         DATA_DIR: dataDir,
         MEDIA_WORKERS: '1',
         RTC_PORT: String(freeRtcPort()),
+        ...NEVER_OVERLOADED,
         ...environment,
       },
     });
