@@ -78,6 +78,13 @@ export function needActive({ account }: Credentials): void {
   }
 }
 
+/** Who comes with an API key may; a token says whether. */
+export const mayPublish = ({ grant }: Pick<Credentials, 'grant'>): boolean =>
+  grant?.publish ?? true;
+
+export const mayNotPublish = () =>
+  new PartylineError('forbidden', 'The token does not allow to publish.');
+
 /** @throws {PartylineError} `forbidden` if a token does not grant a room */
 export function checkRoomGrant({ rooms }: Grant, room: string): void {
   if (grantsRoom({ rooms }, room)) return;

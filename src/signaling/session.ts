@@ -2,54 +2,35 @@ import type { Writable } from 'node:stream';
 import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
 import type { Account } from '../accounts/accounts.ts';
-import { checkRoomGrant, type Credentials } from '../accounts/authenticator.ts';
+import { type Credentials, mayNotPublish, mayPublish } from '../accounts/authenticator.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import { FRAME_MS } from '../audio/format.ts';
 import { PartylineError, replaced } from '../protocol/errors.ts';
 import type { PeerOutlet } from '../rooms/peer.ts';
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
-import { BadMessageBudget } from './bad-message-budget.ts';
 import { type AudioPreferences, ClientAudio } from './client-audio.ts';
 import {
   type ClientMessage,
-  type ClientMessages,
   errorMessage,
   type LeaveReason,
   MessageError,
-  type MessageId,
   parseClientMessage,
   type PeerKind,
   type ServerMessage,
 } from '../protocol/messages.ts';
 import { minutesExhausted } from '../usage/quota.ts';
+import { mayComeBackAfterClose, mayComeBackAfterFault } from './expected-back.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { InTurn } from './in-turn.ts';
-import { checkName, LOBBY } from './names.ts';
+import { LOBBY } from './names.ts';
 import { Presence, type PresenceParts } from './presence.ts';
+import { Requests } from './requests.ts';
 import { SendQueue } from './send-queue.ts';
 import type { Message, WayOut } from './way-out.ts';
-import { handleWebRtcMessage } from './webrtc-messages.ts';
 
 const HEARTBEAT_MS = 15_000;
 const STATS_EVERY_MS = 5000;
 const MAX_MESSAGE_BYTES = 64 * 1024;
-/** With so many messages that wait for one that takes time (a join), the client is not read any further. */
-const MAX_WAITING_MESSAGES = 64;
-
-/** What the client itself closes with when it means to go (RFC 6455 §7.4.1): normal, going away, without a word. */
-const MEANT_CLOSES = new Set([1000, 1001, 1005]);
-/** Codes from here on are the client's own (§7.4.2); with this one it gives up a connection that seems dead, to make another. */
-const FIRST_OWN_CLOSE = 3000;
-const OWN_GIVEN_UP = 4408;
-/** After these the client is expected back: its place is kept. */
-const COMES_BACK_AFTER = new Set<LeaveReason>([
-  'heartbeat_timeout',
-  'slow_consumer',
-  'draining',
-  'replaced',
-]);
-
 /** What is left of the account's plan. */
 type AccountLimits = { max_ccu: number; current_ccu: number; remaining_minutes: number };
 
@@ -88,11 +69,9 @@ export class Session implements PeerOutlet {
   readonly #sendQueue: SendQueue;
   readonly #audio: ClientAudio;
   readonly #heartbeat: Heartbeat;
-  readonly #badMessages = new BadMessageBudget();
   #account: Account;
   readonly #presence: Presence;
-  /** One after the other, so that a join during a join is just the next one. */
-  readonly #messages = new InTurn<ClientMessage>((message) => this.#tryToHandle(message));
+  readonly #requests: Requests;
   #superseded: NodeJS.Timeout | undefined;
   #statsAtMs = performance.now();
   #hasBeenToldNotToPublish = false;
@@ -109,9 +88,10 @@ export class Session implements PeerOutlet {
     this.#sendQueue = new SendQueue(socket, parts.stream, () => this.fail(slowConsumer()));
     this.#audio = new ClientAudio(parts.audio, parts.codecs, this);
     this.#presence = new Presence(this, this.#audio, parts);
+    this.#requests = new Requests(socket, this.#presence, this.#audio, parts.credentials, this);
     this.#heartbeat = new Heartbeat(socket, parts.wantsStats ? STATS_EVERY_MS : HEARTBEAT_MS);
     socket.on('message', (data: Buffer, isBinary: boolean) => this.#receive({ data, isBinary }));
-    socket.on('close', (code) => this.#end('closed', mayComeBackAfter(code)));
+    socket.on('close', (code) => this.#end('closed', mayComeBackAfterClose(code)));
     // ws closes the socket itself after a protocol error, which is then told by 'close'.
     socket.on('error', (fault) => this.log.debug({ err: fault }, 'socket error'));
   }
@@ -201,9 +181,9 @@ export class Session implements PeerOutlet {
     if (this.#presence.isClosed) return;
     const error = PartylineError.from(fault);
     if (error.code === 'internal_error') this.log.error({ err: fault }, 'session failed');
-    this.#sendError(error);
+    this.notify(errorMessage(error));
     this.#socket.close(error.kind.closeCode, error.code);
-    this.#end(error.code, COMES_BACK_AFTER.has(error.code));
+    this.#end(error.code, mayComeBackAfterFault(error.code));
   }
 
   /** The same peer has connected again. */
@@ -271,7 +251,8 @@ export class Session implements PeerOutlet {
     if (frame.length === 0) return;
     this.#stay();
     // It may have been sent right behind a join, which takes its time.
-    if (this.#mayPublish) this.#audio.receive(frame, nowMs, this.#messages.waiting > 0);
+    const isOnItsWay = this.#requests.waiting > 0;
+    if (mayPublish(this.#parts.credentials)) this.#audio.receive(frame, nowMs, isOnItsWay);
     else this.#refuseToPublish();
   }
 
@@ -279,18 +260,18 @@ export class Session implements PeerOutlet {
     try {
       this.#begin(parseClientMessage(text), text);
     } catch (fault) {
-      this.#refuse(fault, fault instanceof MessageError ? fault.replyTo : undefined);
+      this.#requests.refuse(fault, fault instanceof MessageError ? fault.replyTo : undefined);
     }
   }
 
   /** Who begins with a join goes to where the room is; who begins otherwise stays, because no other process knows of it. */
   #begin(message: ClientMessage, text: string): void {
-    const isFirst = !this.#presence.isInRoom && this.#messages.waiting === 0;
+    const isFirst = !this.#presence.isInRoom && this.#requests.waiting === 0;
     if (message.type !== 'join' || !isFirst) this.#stay();
     const wayOut = this.#wayOut;
     const home = message.type === 'join' && wayOut ? this.#homeOf(message.room, wayOut) : undefined;
     if (!wayOut || home === undefined) {
-      this.#enqueue(message);
+      this.#requests.add(message);
       return;
     }
     wayOut.setOut(
@@ -307,7 +288,7 @@ export class Session implements PeerOutlet {
   /** In which other process a room is; undefined if in this one, or if the client may not go there, which it is told here. */
   #homeOf(room: string, wayOut: WayOut): number | undefined {
     try {
-      this.#checkRoom(room);
+      this.#requests.checkRoom(room);
     } catch {
       return undefined;
     }
@@ -319,82 +300,11 @@ export class Session implements PeerOutlet {
     this.#wayOut = undefined;
   }
 
-  get #mayPublish(): boolean {
-    return this.#parts.credentials.grant?.publish ?? true;
-  }
-
   /** Said once: a client that cannot be changed goes on all the same. */
   #refuseToPublish(): void {
     if (this.#hasBeenToldNotToPublish) return;
     this.#hasBeenToldNotToPublish = true;
-    this.#sendError(new PartylineError('forbidden', 'The token does not allow to publish.'));
-  }
-
-  #enqueue(message: ClientMessage): void {
-    this.#messages.add(message);
-    if (this.#messages.waiting >= MAX_WAITING_MESSAGES) this.#socket.pause();
-  }
-
-  async #tryToHandle(message: ClientMessage): Promise<void> {
-    try {
-      if (!this.#presence.isClosed) await this.#handle(message);
-    } catch (fault) {
-      this.#refuse(fault, message.id);
-    }
-    const isLast = this.#messages.waiting === 1;
-    if (isLast) this.#audio.flushHeld();
-    if (this.#socket.isPaused && this.#messages.waiting < MAX_WAITING_MESSAGES) {
-      this.#socket.resume();
-    }
-  }
-
-  /** A fault that leaves the socket open, in the state in which it was; unless there are too many. */
-  #refuse(fault: unknown, replyTo: MessageId | undefined): void {
-    const error = PartylineError.from(fault);
-    if (error.code === 'internal_error') this.log.error({ err: fault }, 'message failed');
-    if (error.code === 'bad_message' && this.#badMessages.spend(performance.now())) {
-      this.fail(
-        new PartylineError('bad_message', `Too many bad messages; the last: ${error.message}`),
-      );
-      return;
-    }
-    this.#sendError(error, replyTo);
-  }
-
-  async #handle(message: ClientMessage): Promise<void> {
-    if (message.type === 'join') return this.#join(message);
-    if (message.type === 'leave') return this.#presence.leave('left', message.id);
-    if (message.type === 'configure') {
-      return this.#answer(message.id, this.#audio.configure(message));
-    }
-    const { browser } = this.#presence;
-    if (!browser) {
-      throw new PartylineError('bad_message', `${message.type}: join with "media":"webrtc" first.`);
-    }
-    if (message.type === 'produce' && !this.#mayPublish) {
-      throw new PartylineError('forbidden', 'The token does not allow to publish.');
-    }
-    this.#answer(message.id, await handleWebRtcMessage(browser, message));
-  }
-
-  async #join(message: ClientMessages['join']): Promise<void> {
-    await this.#presence.join(this.#checkRoom(message.room), message);
-  }
-
-  /** @throws {PartylineError} `bad_message`, `forbidden` */
-  #checkRoom(name: string): string {
-    const room = checkName(name, 'room', 'bad_message');
-    const { grant } = this.#parts.credentials;
-    if (grant) checkRoomGrant(grant, room);
-    return room;
-  }
-
-  #answer(id: MessageId | undefined, message: ServerMessage): void {
-    this.notify(id === undefined ? message : { ...message, reply_to: id });
-  }
-
-  #sendError(error: PartylineError, replyTo?: MessageId): void {
-    this.#answer(replyTo, errorMessage(error));
+    this.notify(errorMessage(mayNotPublish()));
   }
 
   /** Lets go of everything but the place of a client that may come back; the socket may already be gone. */
@@ -414,9 +324,6 @@ export class Session implements PeerOutlet {
     return kept;
   }
 }
-
-const mayComeBackAfter = (code: number) =>
-  code === OWN_GIVEN_UP || (!MEANT_CLOSES.has(code) && code < FIRST_OWN_CLOSE);
 
 const slowConsumer = () =>
   new PartylineError('slow_consumer', 'The client has not read for 5 seconds.');

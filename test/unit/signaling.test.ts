@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { WebSocket } from 'ws';
 import { binaryFrame } from '../../src/signaling/binary-frame.ts';
 import { BadMessageBudget } from '../../src/signaling/bad-message-budget.ts';
+import { mayComeBackAfterClose } from '../../src/signaling/expected-back.ts';
 import { Heartbeat } from '../../src/signaling/heartbeat.ts';
 import { parseClientMessage } from '../../src/protocol/messages.ts';
 import { checkName } from '../../src/signaling/names.ts';
@@ -74,6 +75,16 @@ test('BadMessageBudget.spend() is true for the 20th bad message in 10 s, not for
   expect(answers.indexOf(true)).toBe(19);
   const slow = new BadMessageBudget();
   expect(Array.from({ length: 100 }, (_, i) => slow.spend(i * 600))).not.toContain(true);
+});
+
+describe('mayComeBackAfterClose()', () => {
+  test.each([1000, 1001, 1005, 3000, 4000, 4999])('%i is meant: it does not come back', (code) => {
+    expect(mayComeBackAfterClose(code)).toBe(false);
+  });
+
+  test.each([1002, 1006, 1011, 4408])('%i is a lost connection: it may', (code) => {
+    expect(mayComeBackAfterClose(code)).toBe(true);
+  });
 });
 
 describe('binaryFrame()', () => {
