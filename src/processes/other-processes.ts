@@ -12,7 +12,10 @@ export class OtherProcesses implements Homes {
   /** Those that take clients; all, as long as nobody has said so. */
   #open: readonly number[];
 
-  /** @param own which of them this one is; `others`: how many there are beside it */
+  /**
+   * @param own which of them this one is
+   * @param others how many there are beside it
+   */
   constructor(own: number, others: number, move: Send) {
     this.#own = own;
     this.#open = Array.from({ length: others + 1 }, (_, index) => index);

@@ -32,7 +32,8 @@ export class SendQueue {
 
   /**
    * @param stream what `socket`, which compresses nothing, writes to
-   * @param onSlow called when the client has not kept up for 5 s; `now`: what time it is, in ms
+   * @param onSlow called when the client has not kept up for 5 s
+   * @param now what time it is, in ms
    */
   constructor(
     socket: WebSocket,

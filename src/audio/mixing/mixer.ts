@@ -4,6 +4,7 @@ import { Reorderer } from '../../rtp/reorderer.ts';
 import { counts } from '../../counts.ts';
 import type { FrameClock } from '../clock.ts';
 import { formatAudioFormat, FRAME_SAMPLES } from '../format.ts';
+import { forwardFrame } from './forward-frame.ts';
 import { type HeardSpeaker, type Listener, planHearing, type PlannedHearing } from './hearing.ts';
 import type { MixHost } from './mix-host.ts';
 import type { RoomMixing } from './mix-place.ts';
@@ -27,7 +28,7 @@ type Speaker = HeardSpeaker & {
   isHeard: boolean;
 };
 
-/** What a tick has begun with: what comes out of it, which may be later, is for those who were to hear it then. */
+/** A tick of which not all has come out yet, as a mixing thread may be late: it goes to those who were to hear it when it began. */
 type Tick = {
   atMs: number;
   mixes: Map<string, PlannedHearing>;
@@ -38,8 +39,6 @@ type Tick = {
   /** Those who have changed what they hear since, but can hear this yet. */
   replaced: Set<Listener>;
 };
-
-const FORWARD_VERSION = 1;
 
 /** What a packet holds that has been let in. */
 const samplesOf = (payload: Buffer) => opusPacketSamples(payload) ?? 0;
@@ -191,13 +190,8 @@ export class Mixer {
     }
   }
 
-  /** Hands a packet with its 4-byte head to all who want each speaker apart (docs/protocol.md, "Delivery"). */
   #forwardApart(speaker: Speaker, payload: Buffer): void {
-    const frame = Buffer.allocUnsafe(4 + payload.length);
-    frame[0] = FORWARD_VERSION;
-    frame[1] = 0;
-    frame.writeUInt16BE(speaker.number, 2);
-    frame.set(payload, 4);
+    const frame = forwardFrame(speaker.number, payload);
     for (const listener of this.#forwardListeners) {
       if (listener.peer !== speaker.peer) listener.deliver(frame);
     }
