@@ -109,7 +109,10 @@ async function openParts(
 ): Promise<App> {
   const server = await newServer(settings, shared?.name);
   const { log } = server;
-  const address = redisAddressOf({ ...settings, REDIS_URL: await openRedisUrl(settings, opened) });
+  const address = redisAddressOf({
+    ...settings,
+    REDIS_URL: await openRedisUrl(settings, opened, log),
+  });
   const redis = opened.adopt(await Redis.connect(address, log), (part) => part.close());
   const accounts = new Accounts(redis);
   const demo = settings.DEMO_ACCOUNT

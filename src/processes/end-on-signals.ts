@@ -10,19 +10,23 @@ export type Running = {
   close(): Promise<void>;
 };
 
-/** Ends this process on a signal: SIGTERM leaves; SIGINT, and any second signal, closes; a third no longer waits for that. */
+/**
+ * Ends this process on a signal: SIGTERM leaves, and so does SIGHUP, whose terminal has gone; SIGINT, and any second signal,
+ * closes; a third no longer waits for that.
+ */
 export async function endOnSignals<T extends Running>(opening: Promise<T>): Promise<T> {
   let running: T | undefined;
   let signals = 0;
   const stop = (signal: NodeJS.Signals) => {
     signals += 1;
     if (signals > 2) process.exit(1);
-    const isGentle = signals === 1 && signal === 'SIGTERM';
+    const isGentle = signals === 1 && signal !== 'SIGINT';
     if (running) void end(running, isGentle);
     else void opening.then((opened) => end(opened, false), nothingToClose);
   };
   process.on('SIGINT', stop);
   process.on('SIGTERM', stop);
+  process.on('SIGHUP', stop);
   running = await opening;
   return running;
 }

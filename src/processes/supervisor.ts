@@ -37,7 +37,7 @@ async function openParts(given: Settings, opened: AsyncDisposableStack): Promise
   const { log } = Fastify({ logger: { level: given.LOG_LEVEL, name: 'supervisor' } });
   const settings = {
     ...given,
-    REDIS_URL: await openRedisUrl(given, opened),
+    REDIS_URL: await openRedisUrl(given, opened, log),
     PORT: await findPort(given),
   };
   const demo = settings.DEMO_ACCOUNT ? await openDemo(settings, log) : undefined;

@@ -5,10 +5,27 @@ const MAX_RECONNECT_DELAY_MS = 1000;
 export type RedisAddress = { url: string } | { socketPath: string };
 export type Client = ReturnType<typeof newRedisClient>;
 
-const reconnectStrategy = (retries: number) => Math.min(50 * 2 ** retries, MAX_RECONNECT_DELAY_MS);
+/** Where a Redis is, without its password. */
+export function nameOf(address: RedisAddress): string {
+  if ('socketPath' in address) return address.socketPath;
+  const { protocol, host } = new URL(address.url);
+  return `${protocol}//${host}`;
+}
 
-/** A client that is not connected yet. One that is patient keeps commands while Redis is away, instead of failing them. */
-export function newRedisClient(address: RedisAddress, { isPatient = false } = {}) {
+type ClientOptions = {
+  /** Keeps commands while Redis is away, instead of failing them. */
+  isPatient?: boolean;
+  /** Whether it goes on trying to connect, `retries` times in vain so far; by default for ever. */
+  mayRetry?: (retries: number) => boolean;
+};
+
+/** A client that is not connected yet. */
+export function newRedisClient(
+  address: RedisAddress,
+  { isPatient = false, mayRetry = () => true }: ClientOptions = {},
+) {
+  const reconnectStrategy = (retries: number, fault: Error) =>
+    mayRetry(retries) ? Math.min(50 * 2 ** retries, MAX_RECONNECT_DELAY_MS) : fault;
   return createClient({
     ...('url' in address
       ? { url: address.url, socket: { reconnectStrategy } }

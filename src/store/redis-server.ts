@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
+import type { FastifyBaseLogger } from 'fastify';
 import { createClient } from 'redis';
 import type { RedisAddress } from './client.ts';
 
@@ -9,7 +10,10 @@ import type { RedisAddress } from './client.ts';
 const MAX_SOCKET_PATH_BYTES = 107;
 const START_TIMEOUT_MS = 10_000;
 
-/** A redis-server of the gateway's own: a child process that listens on a socket file only. */
+/** One that ends is started again so much later. */
+const RESTART_AFTER_MS = 1000;
+
+/** A redis-server of the gateway's own: a child process that listens on a socket file only, and is there until it is closed. */
 export type RedisServer = {
   socketPath: string;
   /** Lets it write what it holds, and waits until it has gone. */
@@ -32,9 +36,13 @@ export function redisAddressOf({ REDIS_URL: url, DATA_DIR: dataDir }: RedisSetti
 export async function openRedisUrl(
   { REDIS_URL: url, DATA_DIR: dataDir }: RedisSettings,
   opened: AsyncDisposableStack,
+  log: FastifyBaseLogger,
 ): Promise<string> {
   if (url !== '') return url;
-  const server = opened.adopt(await startRedisServer(dataDir), (part) => part.close());
+  const onEnd = (how: string) => {
+    log.error({ how, restartAfterMs: RESTART_AFTER_MS }, 'redis-server ended; it is started again');
+  };
+  const server = opened.adopt(await startRedisServer(dataDir, onEnd), (part) => part.close());
   return SOCKET_SCHEME + server.socketPath;
 }
 
@@ -52,9 +60,13 @@ function socketPathIn(dataDir: string): string {
 
 /**
  * Starts `redis-server` with an append-only file in `dataDir`.
+ * @param onEnd called when it ends without having been told to; it is started again then, with what is in the file
  * @throws {Error} if there is no such program, the folder is in use by another gateway, or Redis does not answer
  */
-export async function startRedisServer(dataDir: string): Promise<RedisServer> {
+export async function startRedisServer(
+  dataDir: string,
+  onEnd: (how: string) => void = () => {},
+): Promise<RedisServer> {
   await mkdir(dataDir, { recursive: true });
   const socketPath = socketPathIn(dataDir);
   if (Buffer.byteLength(socketPath) > MAX_SOCKET_PATH_BYTES) {
@@ -63,18 +75,38 @@ export async function startRedisServer(dataDir: string): Promise<RedisServer> {
   if (await answers(socketPath)) {
     throw new Error(`another gateway uses ${dataDir}: stop it, or set DATA_DIR or REDIS_URL`);
   }
-  const child = spawnRedis(dataDir);
-  const exited = once(child, 'exit');
+  let child = spawnRedis(dataDir);
   try {
     await untilAnswering(child, socketPath);
   } catch (fault) {
     child.kill('SIGKILL');
     throw fault;
   }
+  let isClosing = false;
+  let restart: NodeJS.Timeout | undefined;
+  const keep = () => {
+    const ended = (how: string) => {
+      if (isClosing) return;
+      onEnd(how);
+      clearTimeout(restart);
+      restart = setTimeout(() => {
+        child = spawnRedis(dataDir);
+        keep();
+      }, RESTART_AFTER_MS);
+    };
+    child.once('error', (fault) => ended(fault.message));
+    child.once('exit', (code, signal) => ended(signal ? `signal ${signal}` : `exit code ${code}`));
+  };
+  keep();
   return {
     socketPath,
     close: async () => {
-      if (child.exitCode !== null || child.signalCode !== null) return;
+      isClosing = true;
+      clearTimeout(restart);
+      const isThere =
+        child.pid !== undefined && child.exitCode === null && child.signalCode === null;
+      if (!isThere) return;
+      const exited = once(child, 'exit');
       child.kill('SIGTERM');
       await exited;
     },

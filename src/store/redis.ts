@@ -1,10 +1,12 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { PartylineError } from '../protocol/errors.ts';
-import { type Client, newRedisClient, type RedisAddress } from './client.ts';
+import { type Client, nameOf, newRedisClient, type RedisAddress } from './client.ts';
 import { type ChannelListener, Subscriber } from './subscriber.ts';
 
 const COMMAND_TIMEOUT_MS = 1500;
 const RETRY_AFTER_MS = 2000;
+/** It may have been started at the same moment: this takes 5 s. */
+const FIRST_RETRIES = 9;
 
 /** Every key of the gateway begins so. */
 export const KEY_PREFIX = 'partyline:';
@@ -21,19 +23,27 @@ export class Redis {
     this.#log = log;
   }
 
-  /** @throws {Error} if Redis cannot be reached now; later it may go away and come back */
+  /** @throws {Error} if Redis cannot be reached within some seconds; later it may go away and come back */
   static async connect(address: RedisAddress, log: FastifyBaseLogger): Promise<Redis> {
-    const client = newRedisClient(address);
     let isConnected = false;
+    let hasConnected = false;
+    const client = newRedisClient(address, {
+      mayRetry: (retries) => hasConnected || retries < FIRST_RETRIES,
+    });
     client.on('error', (fault: unknown) => {
       if (isConnected) log.warn({ err: fault }, 'redis is away');
       isConnected = false;
     });
     client.on('ready', () => {
       isConnected = true;
+      hasConnected = true;
       log.info('redis is there');
     });
-    await client.connect();
+    try {
+      await client.connect();
+    } catch (cause) {
+      throw new Error(`Redis at ${nameOf(address)} cannot be reached`, { cause });
+    }
     const subscriber = await Subscriber.open(client.duplicate(), client, log);
     return new Redis(client, subscriber, log);
   }
@@ -57,7 +67,8 @@ export class Redis {
       // The client's own time-out covers only commands that it has not sent yet.
       return await Promise.race([commands(this.#client), late]);
     } catch (cause) {
-      this.#log.warn({ err: cause }, 'redis did not answer');
+      // That it is away has been said.
+      if (this.#client.isReady) this.#log.warn({ err: cause }, 'redis did not answer');
       const options = { cause, retryAfterMs: RETRY_AFTER_MS };
       throw new PartylineError('overloaded', 'The store cannot be reached.', options);
     } finally {

@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from 'vitest';
 import { TestClient } from '../support/client.ts';
+import { eventually } from '../support/gateway.ts';
 import { GatewayProcess, untilEnded } from '../support/process.ts';
 
 const started: GatewayProcess[] = [];
@@ -28,7 +29,39 @@ test('start prints an address, a key, and a line for machines', async () => {
   expect((await fetch(ready.url)).headers.get('content-type')).toContain('text/html');
 });
 
-test.each(['SIGINT', 'SIGTERM'] as const)(
+test('its own redis-server is killed: it is started again, with all that was there, and calls go on', async () => {
+  const gateway = await start();
+  const { url, api_key: apiKey } = await gateway.ready();
+  const client = await connect(url, apiKey);
+  await client.next('joined');
+  const readyz = async () => (await fetch(`${url}/readyz`)).status;
+  const killed = await gateway.descendantPid('redis-server');
+  process.kill(killed, 'SIGKILL');
+  await eventually('it is missed', async () => (await readyz()) === 503);
+  await eventually('it is there again', async () => (await readyz()) === 200, 15_000);
+  expect(gateway.logged('redis-server ended; it is started again')).toHaveLength(1);
+  const headers = { authorization: `Bearer ${apiKey}` };
+  expect((await fetch(`${url}/api/me`, { headers })).status).toBe(200);
+  expect(client.messages.map(({ type }) => type)).not.toContain('error');
+  gateway.child.kill('SIGTERM');
+  expect(await gateway.exited).toBe(0);
+  await expect(gateway.descendantPid('redis-server')).rejects.toThrow('there is no');
+});
+
+test.each([
+  ['nobody listens', 'redis://:secret-word@127.0.0.1:1', 'ECONNREFUSED'],
+  ['its name is not known', 'redis://:secret-word@nowhere.invalid:6379', 'nowhere.invalid'],
+])('REDIS_URL, and %s: it ends, and says why without the password', async (_, url, why) => {
+  for (const PROCESSES of ['1', '2']) {
+    const gateway = await start({ REDIS_URL: url, PROCESSES });
+    expect(await gateway.exited).toBe(1);
+    expect(gateway.output).toMatch(/could not start\. Redis at redis:\S+ cannot be reached: /);
+    expect(gateway.output).toContain(why);
+    expect(gateway.output).not.toContain('secret-word');
+  }
+});
+
+test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
   '%s: clients are told, everything that was started ends, exit code 0',
   async (signal) => {
     const gateway = await start();

@@ -69,6 +69,14 @@ export class GatewayProcess {
     return childrenOf(this.child.pid);
   }
 
+  /** One of those, by the name of its program. */
+  async descendantPid(program: string): Promise<number> {
+    for (const pid of await this.descendantPids()) {
+      if ((await readFile(`/proc/${pid}/comm`, 'utf8')).trim() === program) return pid;
+    }
+    throw new Error(`there is no ${program}`);
+  }
+
   /** Of itself and of each of those. */
   async countOpenFiles(): Promise<number[]> {
     const pids = [this.child.pid!, ...(await this.descendantPids())];
