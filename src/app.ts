@@ -139,7 +139,7 @@ async function openParts(
   }
   const leases = opened.adopt(
     new CcuLeases(redis, log, (...taken) => sessions.end(...taken)),
-    (part) => part.close(),
+    (part) => part.close(settings.RESUME_MS),
   );
   const pool = opened.adopt(
     await MediaWorkerPool.open(

@@ -77,8 +77,7 @@ export async function openSession(client: NewClient, parts: SessionOpeningParts)
   const { account } = credentials;
   const { peer } = query;
   const ids = { sessionId: resumedId ?? randomUUID(), connectionId: randomUUID() };
-  // Before a lease is asked for: who replaces himself needs no second one.
-  sessions.replace(account.id, peer);
+  // Of who replaces himself it is the one that he has already: the old connection gives it back in vain.
   const lease = await takeLease(client, ids, parts, false);
   try {
     const [{ total_minutes: _used, ...limits }] = await Promise.all([
@@ -89,6 +88,7 @@ export async function openSession(client: NewClient, parts: SessionOpeningParts)
       lease.release();
       return;
     }
+    sessions.replace(account.id, peer);
     const session = addSession(client, ids, lease, parts, true);
     const place = placeToResume(resumedId, lease.lastPlace, places.get(account.id, peer));
     const mayResume = place && mayBeIn(credentials, place.room);
@@ -142,7 +142,7 @@ async function takeLease(
   const lastPlace = await leases.admit(holder, PLANS[account.plan].maxCcu, isMoved);
   const release = () => {
     leases.release(holder).catch((fault: unknown) => {
-      log.warn({ err: fault, peer }, 'lease not given back; it runs out by itself');
+      log.warn({ err: fault, peer }, 'lease not given back; tried again later');
     });
   };
   return { holder, lastPlace, release };

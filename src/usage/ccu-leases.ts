@@ -38,9 +38,7 @@ if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
 end
 redis.call('ZADD', KEYS[1], now + ARGV[4], ARGV[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
-redis.call('PEXPIRE', KEYS[1], ARGV[4] * 2)
-redis.call('PEXPIRE', KEYS[2], ARGV[4] * 2)
-redis.call('PEXPIRE', KEYS[3], ARGV[4] * 2)
+for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, ${2 * LEASE_MS}) end
 return { 1, held, redis.call('HGET', KEYS[3], ARGV[1]) }
 `;
 
@@ -69,9 +67,7 @@ if #leases > 0 then
   redis.call('ZADD', KEYS[1], unpack(leases))
   redis.call('HSET', KEYS[2], unpack(holders))
 end
-redis.call('PEXPIRE', KEYS[1], ARGV[1] * 2)
-redis.call('PEXPIRE', KEYS[2], ARGV[1] * 2)
-redis.call('PEXPIRE', KEYS[3], ARGV[1] * 2)
+for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, ${2 * LEASE_MS}) end
 return taken
 `;
 
@@ -87,6 +83,17 @@ if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return end
 redis.call('HDEL', KEYS[2], ARGV[1])
 redis.call('HDEL', KEYS[3], ARGV[1])
 redis.call('ZREM', KEYS[1], ARGV[1])
+`;
+
+/** Has those that are held run out in so long. ARGV: ms, then peer, connection… */
+const LEAVE = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+for i = 2, #ARGV, 2 do
+  if redis.call('HGET', KEYS[2], ARGV[i]) == ARGV[i + 1] then
+    redis.call('ZADD', KEYS[1], now + ARGV[1], ARGV[i])
+  end
+end
 `;
 
 /** Counts the unexpired. */
@@ -123,6 +130,8 @@ export class CcuLeases {
   readonly #held = new Map<number, Set<Holder>>();
   readonly #onTaken: (accountId: number, peer: string, connectionId: string) => void;
   readonly #timer: NodeJS.Timeout;
+  /** Those that could not be given back, because Redis was away. */
+  readonly #unreleased = new Set<Holder>();
 
   /** @param onTaken the same peer has connected on another node, and its word did not come through */
   constructor(
@@ -179,17 +188,22 @@ export class CcuLeases {
     this.#forget(holder);
   }
 
-  /** Gives a lease back; if Redis is away, it runs out by itself. */
+  /** Gives a lease back; if Redis is away, when it is there again. */
   async release(holder: Holder): Promise<void> {
     if (!this.#forget(holder)) return;
-    const { accountId, peer, connectionId } = holder;
-    await this.#redis.run((client) =>
-      client.eval(RELEASE, { keys: keysOf(accountId), arguments: [peer, connectionId] }),
-    );
+    this.#unreleased.add(holder);
+    await this.#giveBack(holder);
   }
 
-  close(): void {
+  /** Those that are still held belong to places that are kept for so long after this node has gone, and run out with them. */
+  async close(keepMs: number): Promise<void> {
     clearInterval(this.#timer);
+    for (const [accountId, holders] of this.#held) {
+      const pairs = [...holders].flatMap(({ peer, connectionId }) => [peer, connectionId]);
+      const options = { keys: keysOf(accountId), arguments: [String(keepMs), ...pairs] };
+      await this.#tryTo(accountId, () => this.#redis.run((client) => client.eval(LEAVE, options)));
+    }
+    this.#held.clear();
   }
 
   /** @returns false if it is not held */
@@ -203,14 +217,30 @@ export class CcuLeases {
   async #renew(): Promise<void> {
     for (const [accountId, holders] of this.#held) {
       const all = [...holders];
-      try {
+      await this.#tryTo(accountId, async () => {
         for (let at = 0; at < all.length; at += RENEW_AT_ONCE) {
           await this.#renewSome(accountId, all.slice(at, at + RENEW_AT_ONCE));
         }
-      } catch (fault) {
-        this.#log.warn({ err: fault, account: accountId }, 'leases not renewed; tried again later');
-      }
+      });
     }
+    for (const holder of [...this.#unreleased]) {
+      await this.#tryTo(holder.accountId, () => this.#giveBack(holder));
+    }
+  }
+
+  async #tryTo(accountId: number, work: () => Promise<unknown>): Promise<void> {
+    try {
+      await work();
+    } catch (fault) {
+      this.#log.warn({ err: fault, account: accountId }, 'leases not renewed; tried again later');
+    }
+  }
+
+  async #giveBack(holder: Holder): Promise<void> {
+    const { accountId, peer, connectionId } = holder;
+    const options = { keys: keysOf(accountId), arguments: [peer, connectionId] };
+    await this.#redis.run((client) => client.eval(RELEASE, options));
+    this.#unreleased.delete(holder);
   }
 
   async #renewSome(accountId: number, holders: Holder[]): Promise<void> {

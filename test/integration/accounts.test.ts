@@ -270,6 +270,21 @@ describe('concurrent users', () => {
     });
   });
 
+  test('who replaces himself over the limit, in the lobby, keeps the slot that he has', async () => {
+    const redis = await openRedis();
+    const gateway = await openGateway({ REDIS_URL: redis.url });
+    const { apiKey, id } = await createAccount(redis, 'starter');
+    const inLobby = (peer: string) =>
+      connect(gateway, { room: '__lobby__', peer, api_key: apiKey });
+    const clients = await Promise.all(['1', '2', '3', '4', '5', '6'].map(inLobby));
+    await Promise.all(clients.map((client) => client.next('welcome')));
+    await new Accounts(await openStore(redis)).update(id, { plan: 'free' });
+    const again = await inLobby('2');
+    expect((await again.next('welcome')).limits).toMatchObject({ current_ccu: 6 });
+    expect(await clients[1]!.closed).toBe(4409);
+    expect(await (await inLobby('7')).closed).toBe(4429);
+  });
+
   test('a gateway that is killed: its connections free themselves within 45 s', async () => {
     const redis = await openRedis();
     const doomed = await GatewayProcess.start({ REDIS_URL: redis.url, USAGE_WORKERS: '0' });

@@ -1,24 +1,29 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { PartylineError } from '../../src/protocol/errors.ts';
 import { Redis } from '../../src/store/redis.ts';
 import { CcuLeases } from '../../src/usage/ccu-leases.ts';
-import { silentLog } from '../support/gateway.ts';
+import { eventually, silentLog } from '../support/gateway.ts';
 import { TestRedis } from '../support/redis.ts';
 
 /** Leases of two processes that share a Redis. */
 async function openTwo() {
-  const server = await TestRedis.start();
+  const folder = await mkdtemp(join(tmpdir(), 'partyline-leases-'));
+  const server = await TestRedis.start(folder);
   const redis = await Redis.connect({ url: server.url }, silentLog);
   const open = () => new CcuLeases(redis, silentLog, () => {});
   const [one, other] = [open(), open()];
   return {
+    server,
     one,
     other,
     async [Symbol.asyncDispose]() {
-      one.close();
-      other.close();
+      await Promise.all([one.close(0), other.close(0)]);
       await redis.close();
       await server.kill();
+      await rm(folder, { recursive: true });
     },
   };
 }
@@ -48,4 +53,33 @@ test('who connects while an older connection is on its way keeps his place: the 
   await expect(late).rejects.toThrow(PartylineError);
   await expect(late).rejects.toMatchObject({ code: 'replaced' });
   expect(await leases.one.count(1)).toBe(1);
+});
+
+test('a lease that is given back while Redis is away: it is free when Redis is there again', async () => {
+  await using leases = await openTwo();
+  const alice = holder('first');
+  await leases.one.admit(alice, 5, false);
+  await leases.server.kill();
+  await expect(leases.one.release(alice)).rejects.toThrow('cannot be reached');
+  await leases.server.restart();
+  const isFree = async () => (await leases.other.count(1)) === 0;
+  await eventually('it answers', () =>
+    isFree().then(
+      () => true,
+      () => false,
+    ),
+  );
+  expect(await isFree()).toBe(false);
+  await eventually('it is free', isFree, 20_000);
+});
+
+test('close(): what is still held runs out in so long, but not what another has taken over', async () => {
+  await using leases = await openTwo();
+  await leases.one.admit(holder('first'), 5, false);
+  await leases.one.admit({ ...holder('second'), peer: 'bob' }, 5, false);
+  await leases.other.admit({ ...holder('third'), peer: 'bob' }, 5, false);
+  await leases.one.close(300);
+  expect(await leases.other.count(1)).toBe(2);
+  await eventually('one has run out', async () => (await leases.other.count(1)) === 1);
+  await leases.other.release({ ...holder('third'), peer: 'bob' });
 });
