@@ -41,6 +41,8 @@ export class WebRtcLeg {
   readonly #events: WebRtcLegEvents;
   readonly #consumers = new Map<string, Consumer>();
   #producer: Producer | 'opening' | undefined;
+  #isPaused = false;
+  #isMuted = false;
   #closed = false;
 
   private constructor(
@@ -96,7 +98,7 @@ export class WebRtcLeg {
     try {
       producer = await this.#refused(
         'produce',
-        this.#sendTransport.produce({ kind: 'audio', rtpParameters }),
+        this.#sendTransport.produce({ kind: 'audio', rtpParameters, paused: this.#isMuted }),
       );
       await this.#place.publish(producer);
     } catch (fault) {
@@ -105,15 +107,28 @@ export class WebRtcLeg {
       throw fault;
     }
     this.#producer = producer;
+    await this.#settle(producer);
     return producer.id;
   }
 
+  /** @throws {PartylineError} `bad_message`, `media_lost` */
   async pauseProducer(producerId: string): Promise<void> {
-    await this.#asked(this.#findProducer(producerId).pause());
+    const producer = this.#findProducer(producerId);
+    this.#isPaused = true;
+    await this.#settle(producer);
   }
 
+  /** @throws {PartylineError} `bad_message`, `media_lost` */
   async resumeProducer(producerId: string): Promise<void> {
-    await this.#asked(this.#findProducer(producerId).resume());
+    const producer = this.#findProducer(producerId);
+    this.#isPaused = false;
+    await this.#settle(producer);
+  }
+
+  /** Lets nothing through of what is produced, now or later, paused or not. @throws {PartylineError} `media_lost` */
+  async setMuted(isMuted: boolean): Promise<void> {
+    this.#isMuted = isMuted;
+    if (typeof this.#producer === 'object') await this.#settle(this.#producer);
   }
 
   /** Prepares to hear a producer; nothing is sent until {@link resumeConsumer}. Undefined if this browser cannot. */
@@ -159,6 +174,13 @@ export class WebRtcLeg {
     const transport = [this.#sendTransport, this.#recvTransport].find((leg) => leg.id === id);
     if (!transport) throw new PartylineError('bad_message', 'No such transport.');
     return transport;
+  }
+
+  async #settle(producer: Producer): Promise<void> {
+    const isSilent = this.#isPaused || this.#isMuted;
+    if (isSilent !== producer.paused) {
+      await this.#asked(isSilent ? producer.pause() : producer.resume());
+    }
   }
 
   #findProducer(id: string): Producer {

@@ -9,11 +9,15 @@ import type {
   RtpParameters,
 } from '../media/types.ts';
 import type { IceServer } from '../media/ice-servers.ts';
+import { describeFaults } from './schema-faults.ts';
+import {
+  DtlsParametersSchema,
+  RtpCapabilitiesSchema,
+  RtpParametersSchema,
+} from './webrtc-parameters.ts';
 
 /** The text frames of `/ws` (docs/protocol.md): what a client may send, as schemas; what it is sent, as types. */
 
-/** An object that mediasoup itself validates when it is handed over (it throws TypeError on a wrong field). */
-const mediasoupObject = <T>() => Type.Unsafe<T>(Type.Object({}));
 const messageId = Type.Union([Type.String({ maxLength: 128 }), Type.Number()]);
 const id = Type.Optional(messageId);
 
@@ -28,7 +32,7 @@ const CLIENT_MESSAGES = {
     id,
     room: Type.String(),
     media: Type.Optional(Type.Literal('webrtc')),
-    rtp_capabilities: Type.Optional(mediasoupObject<RtpCapabilities>()),
+    rtp_capabilities: Type.Optional(RtpCapabilitiesSchema),
   }),
   leave: Type.Object({ type: Type.Literal('leave'), id }),
   configure: Type.Object({
@@ -53,14 +57,14 @@ const CLIENT_MESSAGES = {
     type: Type.Literal('connect_transport'),
     id,
     transport_id: reference,
-    dtls_parameters: mediasoupObject<DtlsParameters>(),
+    dtls_parameters: DtlsParametersSchema,
   }),
   produce: Type.Object({
     type: Type.Literal('produce'),
     id,
     transport_id: reference,
     kind: Type.Literal('audio'),
-    rtp_parameters: mediasoupObject<RtpParameters>(),
+    rtp_parameters: RtpParametersSchema,
   }),
   pause_producer: Type.Object({ type: Type.Literal('pause_producer'), id, producer_id: reference }),
   resume_producer: Type.Object({
@@ -122,10 +126,7 @@ export function parseClientMessage(text: string): ClientMessage {
     );
   }
   if (isClientMessage(type, message)) return message;
-  const faults = validator
-    .Errors(message)
-    .map((fault) => `${fault.instancePath.slice(1)} ${fault.message}`.trim());
-  throw new MessageError(`${type}: ${faults.join('; ')}.`, replyTo);
+  throw new MessageError(`${type}: ${describeFaults(validator.Errors(message))}.`, replyTo);
 }
 
 export type PeerKind = 'websocket' | 'webrtc';

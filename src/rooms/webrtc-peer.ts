@@ -14,7 +14,8 @@ import type {
   TransportDescription,
   WebRtcDescription,
 } from '../protocol/messages.ts';
-import { replaced } from '../protocol/errors.ts';
+import { PartylineError, replaced } from '../protocol/errors.ts';
+import { canHearOpus } from '../protocol/webrtc-parameters.ts';
 import type { Peer, PeerOutlet, RoomProducer } from './peer.ts';
 import type { RoomLease } from './registry.ts';
 
@@ -47,17 +48,25 @@ export class WebRtcPeer implements Peer {
   /**
    * Prepares a peer; it is in the room once it has been told to {@link enter}. Owns the lease from then on.
    * @param rtpCapabilities what the browser can receive; by default what the router can send, as every browser does Opus
+   * @param isMuted nothing that it produces is heard until it is told otherwise ({@link setMuted})
+   * @throws {PartylineError} `bad_message`, `media_lost`
    */
   static async open(
     lease: RoomLease,
     outlet: PeerOutlet,
-    rtpCapabilities?: RtpCapabilities,
+    rtpCapabilities: RtpCapabilities | undefined,
+    isMuted: boolean,
   ): Promise<WebRtcPeer> {
+    if (rtpCapabilities && !canHearOpus(rtpCapabilities)) {
+      const fault = 'join: rtp_capabilities has no audio/opus of 48000 Hz and 2 channels.';
+      throw new PartylineError('bad_message', fault);
+    }
     const { leg, router } = await lease.room.openWebRtcLeg({
       onConsumerClosed: (consumerId) => peer.#consumerClosed(consumerId),
     });
     const capabilities = rtpCapabilities ?? router.rtpCapabilities;
     const peer: WebRtcPeer = new WebRtcPeer(lease, outlet, leg, capabilities);
+    await leg.setMuted(isMuted);
     return peer;
   }
 
@@ -103,6 +112,11 @@ export class WebRtcPeer implements Peer {
     const producerId = await this.#leg.produce(transportId, rtpParameters);
     await this.#lease.room.addBrowserProducer(this, producerId);
     return producerId;
+  }
+
+  /** Whether what it produces, now or later, is heard by nobody, whatever it asks of the producer itself. */
+  setMuted(isMuted: boolean): Promise<void> {
+    return this.#leg.setMuted(isMuted);
   }
 
   pauseProducer(producerId: string): Promise<void> {

@@ -71,6 +71,11 @@ export class ClientAudio {
     return this.#preferences.out === undefined && this.#input.isInDoubt(performance.now());
   }
 
+  /** Nothing that the client says is heard. */
+  get isMuted(): boolean {
+    return this.#isMuted;
+  }
+
   get hearing(): Hearing {
     const { out, delivery, unknownOut } = this.#preferences;
     const { format } = this.#input;

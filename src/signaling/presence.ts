@@ -161,7 +161,7 @@ export class Presence {
     const lease = await this.#parts.rooms.acquire(this.#outlet.account.id, room);
     try {
       return message.media
-        ? await WebRtcPeer.open(lease, this.#outlet, message.rtp_capabilities)
+        ? await WebRtcPeer.open(lease, this.#outlet, message.rtp_capabilities, this.#audio.isMuted)
         : new WebSocketPeer(lease, this.#outlet, this.#audio.hearing);
     } catch (fault) {
       lease.release();

@@ -9,14 +9,16 @@ import {
 import { PartylineError } from '../protocol/errors.ts';
 import {
   type ClientMessage,
+  type ClientMessages,
   errorMessage,
   type MessageId,
   type ServerMessage,
 } from '../protocol/messages.ts';
+import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import { BadMessageBudget } from './bad-message-budget.ts';
 import type { ClientAudio } from './client-audio.ts';
 import { InTurn } from './in-turn.ts';
-import { checkName } from './names.ts';
+import { checkName } from '../protocol/names.ts';
 import type { Presence } from './presence.ts';
 import { handleWebRtcMessage } from './webrtc-messages.ts';
 
@@ -102,10 +104,8 @@ export class Requests {
       return this.#presence.join(this.checkRoom(message.room), message);
     }
     if (message.type === 'leave') return this.#presence.leave('left', message.id);
-    if (message.type === 'configure') {
-      return this.#answer(message.id, this.#audio.configure(message));
-    }
     const { browser } = this.#presence;
+    if (message.type === 'configure') return this.#configure(message, browser);
     if (!browser) {
       throw new PartylineError('bad_message', `${message.type}: join with "media":"webrtc" first.`);
     }
@@ -113,6 +113,19 @@ export class Requests {
       throw mayNotPublish();
     }
     this.#answer(message.id, await handleWebRtcMessage(browser, message));
+  }
+
+  async #configure(
+    message: ClientMessages['configure'],
+    browser: WebRtcPeer | undefined,
+  ): Promise<void> {
+    if (browser && message.volume) {
+      const fault = 'configure: a browser gets each peer apart, and sets the volume by itself.';
+      throw new PartylineError('bad_message', fault);
+    }
+    const configured = this.#audio.configure(message);
+    await browser?.setMuted(this.#audio.isMuted);
+    this.#answer(message.id, configured);
   }
 
   #answer(id: MessageId | undefined, message: ServerMessage): void {

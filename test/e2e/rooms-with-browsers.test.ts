@@ -72,6 +72,25 @@ test('the browser’s microphone hears 800 Hz: the WebSocket peer decodes 800 Hz
   }, SETTLING);
 });
 
+test('configure {mute} of a browser: nobody hears it, also when it resumes what it sends', async () => {
+  const legacy = await used.enter('legacy', { audio_out: PCM });
+  const browser = await openBrowser('browser', 800);
+  const isHeard = async (sinceFrames: number) => {
+    const heard = joinPcm(legacy.frames.slice(sinceFrames));
+    return heard.length > 9600 && amplitudeOf(heard, 800) > SPOKEN / 4;
+  };
+  await vi.waitFor(async () => expect(await isHeard(-50)).toBe(true), SETTLING);
+  await browser.say({ type: 'configure', mute: true });
+  await browser.page.click('#mute');
+  await browser.page.click('#mute');
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  const before = legacy.frames.length;
+  await new Promise((resolve) => setTimeout(resolve, 2000));
+  expect(await isHeard(before)).toBe(false);
+  await browser.say({ type: 'configure', mute: false });
+  await vi.waitFor(async () => expect(await isHeard(-50)).toBe(true), SETTLING);
+});
+
 test('a PCM peer and two browsers: each hears the two others and not itself', async () => {
   const legacy = await used.enter('legacy', { audio: PCM });
   used.keep(keepPlaying(legacy, pcmTone(2000, 0.3, 10_000)));

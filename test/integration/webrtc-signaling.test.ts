@@ -5,6 +5,8 @@ import { useStack } from '../support/use-stack.ts';
 const { connect } = useGateway();
 const { openGateway, enter } = useStack();
 
+const OPUS = { mimeType: 'audio/opus', clockRate: 48_000, channels: 2, payloadType: 111 };
+
 describe('WebRTC signaling', () => {
   const joinWebRtc = async () => {
     const client = await connect();
@@ -61,6 +63,67 @@ describe('WebRTC signaling', () => {
     for (const message of wrong) {
       expect(await client.ask(message, 'error')).toMatchObject({ code: 'bad_message' });
     }
+  });
+
+  test.each([
+    ['a line break in its cname', { rtcp: { cname: 'a\r\nm=garbage' } }],
+    ['a cname without end', { rtcp: { cname: 'x'.repeat(60_000) } }],
+    [
+      'a line break in a codec parameter',
+      { codecs: [{ ...OPUS, parameters: { foo: '1\r\na=b' } }] },
+    ],
+    ['a line break in its name', { codecs: [{ ...OPUS, parameters: { 'a\r\nb': 1 } }] }],
+    ['a line break in mid', { mid: '0\n' }],
+    ['a line break in msid', { msid: 'a\rb' }],
+    [
+      'a line break in a feedback type',
+      { codecs: [{ ...OPUS, rtcpFeedback: [{ type: 'a\nb' }] }] },
+    ],
+    ['a payload type that is none', { codecs: [{ ...OPUS, payloadType: 999 }] }],
+    ['an SSRC that is none', { encodings: [{ ssrc: 2 ** 40 }] }],
+    ['an extension id that is none', { headerExtensions: [{ uri: 'urn:x', id: 99_999 }] }],
+  ])('produce with %s: refused, as others would be told', async (_, wrong) => {
+    const { client, webrtc } = await joinWebRtc();
+    const rtp_parameters = { codecs: [OPUS], encodings: [{ ssrc: 1 }], ...wrong };
+    const produce = { type: 'produce', kind: 'audio', transport_id: webrtc.send_transport.id };
+    const refused = await client.ask({ ...produce, rtp_parameters }, 'error');
+    expect(refused).toMatchObject({ code: 'bad_message' });
+    expect(refused.message).toMatch(/^produce: rtp_parameters/);
+    const good = { codecs: [OPUS], encodings: [{ ssrc: 1 }], rtcp: { cname: 'a name' } };
+    await client.ask({ ...produce, rtp_parameters: good }, 'produced');
+  });
+
+  test.each([
+    {},
+    { codecs: [] },
+    { codecs: 5 },
+    { codecs: [{}] },
+    { codecs: [{ kind: 'audio', mimeType: 'audio/PCMU', clockRate: 8000 }] },
+    { codecs: [{ ...OPUS, kind: 'audio' }], headerExtensions: 5 },
+  ])('join with rtp_capabilities that can hear nobody (%j): refused', async (rtp_capabilities) => {
+    const client = await connect();
+    const join = { type: 'join', room: 'a', media: 'webrtc' };
+    const refused = await client.ask({ ...join, rtp_capabilities }, 'error');
+    expect(refused).toMatchObject({ code: 'bad_message' });
+    expect(refused.message).toContain('rtp_capabilities');
+    const good = { codecs: [{ ...OPUS, kind: 'audio' }] };
+    await client.ask({ ...join, rtp_capabilities: good }, 'joined');
+  });
+
+  test('configure {volume} of a browser is refused: it gets each peer apart', async () => {
+    const { client } = await joinWebRtc();
+    const refused = await client.ask({ type: 'configure', volume: { bob: 0 } }, 'error');
+    expect(refused).toMatchObject({ code: 'bad_message' });
+    expect(await client.ask({ type: 'configure', mute: true }, 'configured')).toMatchObject({
+      mute: true,
+      volume: {},
+    });
+  });
+
+  test('what must be a word, or one of some, is told which', async () => {
+    const client = await connect();
+    const video = await client.ask({ type: 'join', room: 'a', media: 'video' }, 'error');
+    expect(video.message).toBe('join: media must be "webrtc".');
   });
 
   test('restart_ice gives new parameters', async () => {

@@ -8,6 +8,22 @@ const CHROMIUM = '/usr/bin/chromium';
 /** 0.68 s at 48 kHz: the longest stretch that an AnalyserNode gives at once. */
 const RECORDED_SAMPLES = 32_768;
 
+declare global {
+  interface Window {
+    lastSocket?: WebSocket;
+  }
+}
+
+/** Runs in the page, before anything else. */
+function keepSocket(): void {
+  window.WebSocket = class extends WebSocket {
+    override send(data: string): void {
+      window.lastSocket = this;
+      super.send(data);
+    }
+  };
+}
+
 /** A real Chromium in a process of its own, whose microphone hears what the test gives it, and the gateway's page in it. */
 export class TestBrowser {
   readonly page: Page;
@@ -40,6 +56,7 @@ export class TestBrowser {
         part.close(),
       );
       const page = await browser.newPage({ viewport: { width: 1000, height: 700 } });
+      await page.addInitScript(keepSocket);
       await page.goto(address);
       return new TestBrowser(page, opened, () => server.kill());
     } catch (fault) {
@@ -60,6 +77,11 @@ export class TestBrowser {
     await this.page.fill('#peer', peer);
     await this.page.fill('#api-key', apiKey);
     await this.page.click(button);
+  }
+
+  /** Sends a message on the page's own connection, behind its back. */
+  async say(message: object): Promise<void> {
+    await this.page.evaluate((text) => window.lastSocket?.send(text), JSON.stringify(message));
   }
 
   /** The entry for a peer in the page's list of who is there. */

@@ -1,0 +1,98 @@
+import { Type } from 'typebox';
+import type { DtlsParameters, RtpCapabilities, RtpParameters } from '../media/types.ts';
+
+/**
+ * What a browser says of its media, as mediasoup names it (docs/protocol.md §3). What one browser says others are told, and
+ * put into SDP line by line: no text in it may hold a line break, or be of any length.
+ */
+
+const text = (maxLength: number) => Type.String({ maxLength, pattern: String.raw`^[\x20-\x7e]*$` });
+const ssrc = Type.Integer({ minimum: 1, maximum: 0xffff_ffff });
+const codec = {
+  mimeType: Type.String({ maxLength: 64, pattern: String.raw`^[\w-]+/[\w.-]+$` }),
+  clockRate: Type.Integer({ minimum: 1, maximum: 0xffff_ffff }),
+  channels: Type.Optional(Type.Integer({ minimum: 1, maximum: 8 })),
+  parameters: Type.Optional(
+    Type.Record(
+      Type.String({ maxLength: 64, pattern: String.raw`^[\w-]+$` }),
+      Type.Union([Type.Number(), text(256), Type.Boolean(), Type.Null()]),
+      { maxProperties: 32, additionalProperties: false },
+    ),
+  ),
+  rtcpFeedback: Type.Optional(
+    Type.Array(Type.Object({ type: text(64), parameter: Type.Optional(text(64)) }), {
+      maxItems: 32,
+    }),
+  ),
+};
+const payloadType = Type.Integer({ minimum: 0, maximum: 127 });
+
+/** The `rtp_parameters` of `produce`. */
+export const RtpParametersSchema = Type.Unsafe<RtpParameters>(
+  Type.Object({
+    mid: Type.Optional(text(64)),
+    msid: Type.Optional(text(256)),
+    codecs: Type.Array(Type.Object({ ...codec, payloadType }), { minItems: 1, maxItems: 16 }),
+    headerExtensions: Type.Optional(
+      Type.Array(Type.Object({ uri: text(256), id: Type.Integer({ minimum: 1, maximum: 255 }) }), {
+        maxItems: 32,
+      }),
+    ),
+    encodings: Type.Optional(
+      Type.Array(
+        Type.Object({
+          ssrc: Type.Optional(ssrc),
+          rid: Type.Optional(text(64)),
+          scalabilityMode: Type.Optional(text(64)),
+        }),
+        { maxItems: 4 },
+      ),
+    ),
+    rtcp: Type.Optional(Type.Object({ cname: Type.Optional(text(255)) })),
+  }),
+);
+
+/** The `rtp_capabilities` of `join`: what a browser can receive. */
+export const RtpCapabilitiesSchema = Type.Unsafe<RtpCapabilities>(
+  Type.Object({
+    codecs: Type.Array(
+      Type.Object({
+        ...codec,
+        kind: Type.Enum(['audio', 'video']),
+        preferredPayloadType: Type.Optional(payloadType),
+      }),
+      { maxItems: 128 },
+    ),
+    headerExtensions: Type.Optional(
+      Type.Array(
+        Type.Object({
+          kind: Type.Enum(['audio', 'video']),
+          uri: text(256),
+          preferredId: Type.Integer({ minimum: 1, maximum: 255 }),
+        }),
+        { maxItems: 128 },
+      ),
+    ),
+  }),
+);
+
+/** The `dtls_parameters` of `connect_transport`; fingerprints as in SDP (RFC 8122 §5). */
+export const DtlsParametersSchema = Type.Unsafe<DtlsParameters>(
+  Type.Object({
+    role: Type.Optional(Type.Enum(['auto', 'client', 'server'])),
+    fingerprints: Type.Array(
+      Type.Object({
+        algorithm: Type.Enum(['sha-1', 'sha-224', 'sha-256', 'sha-384', 'sha-512']),
+        value: Type.String({ maxLength: 191, pattern: '^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2})+$' }),
+      }),
+      { minItems: 1, maxItems: 8 },
+    ),
+  }),
+);
+
+/** Whether a browser can hear what is said here: Opus, which is 48 kHz and two channels whatever is in it (RFC 7587 §7). */
+export const canHearOpus = ({ codecs = [] }: RtpCapabilities): boolean =>
+  codecs.some(
+    ({ mimeType, clockRate, channels }) =>
+      mimeType.toLowerCase() === 'audio/opus' && clockRate === 48_000 && channels === 2,
+  );
