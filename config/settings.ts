@@ -1,7 +1,8 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { type Static, type TSchema, Type } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Value } from 'typebox/value';
+import { describeFault } from '../src/protocol/schema-faults.ts';
 
 /**
  * Every setting: its environment variable, default, unit and range. This is the only reader of `process.env`; the table
@@ -234,8 +235,6 @@ const SettingsSchema = Type.Object({
 
 export type Settings = Static<typeof SettingsSchema>;
 
-const validator = Compile(SettingsSchema);
-
 /** All that is wrong with the environment, one sentence a fault. */
 export class SettingsError extends Error {
   override readonly name = 'SettingsError';
@@ -253,24 +252,26 @@ export class SettingsError extends Error {
  */
 export function readSettings(environment: Record<string, string | undefined>): Settings {
   const given: Record<string, unknown> = {};
+  const wrong = new Map<string, string>();
   for (const [name, schema] of Object.entries(SettingsSchema.properties)) {
     const text = environment[name]?.trim();
-    if (text) given[name] = convert(text, schema);
+    if (!text) continue;
+    const value = convert(text, schema);
+    // One by one, because a validator tells of no more than a few faults at once.
+    const [fault] = Value.Errors(schema, value);
+    if (fault) wrong.set(name, `${name} ${describeFault(fault)} (${describe(schema)}).`);
+    else given[name] = value;
   }
-  const settings = validator.Default({ ...given });
-  if (!validator.Check(settings)) {
-    const faults = validator
-      .Errors(settings)
-      .map(({ instancePath, message }) => `${instancePath.slice(1)} ${message}.`);
-    throw new SettingsError([...new Set(faults)]);
-  }
+  const settings = Value.Parse(SettingsSchema, Value.Default(SettingsSchema, { ...given }));
   const cores = shareOfCores(settings.PROCESSES);
-  const shares = { MEDIA_WORKERS: cores, MIX_THREADS: cores - 1, ...given };
-  const shared = { ...settings, ...shares };
-  const faults = crossChecks(shared);
+  const shared = { ...settings, MEDIA_WORKERS: cores, MIX_THREADS: cores - 1, ...given };
+  const isTold = (fault: string) => fault.split(/\W+/).some((name) => wrong.has(name));
+  const faults = [...wrong.values(), ...crossChecks(shared).filter((fault) => !isTold(fault))];
   if (faults.length > 0) throw new SettingsError(faults);
   return shared;
 }
+
+const describe = (schema: object) => (schema as SettingDescription).description ?? '';
 
 /** The environment of another process of this gateway, that is to have the same settings. */
 export function environmentOf(settings: Settings): Record<string, string | undefined> {

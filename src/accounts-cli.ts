@@ -1,8 +1,10 @@
+import { existsSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import Fastify from 'fastify';
 import { Compile } from 'typebox/compile';
 import { readSettings } from '../config/settings.ts';
 import { PartylineError } from './protocol/errors.ts';
+import { describeFaults } from './protocol/schema-faults.ts';
 import { Redis } from './store/redis.ts';
 import { isRedisServerRunning, redisAddressOf, startRedisServer } from './store/redis-server.ts';
 import { reportUsage, UsageQuerySchema } from './usage/report.ts';
@@ -118,7 +120,8 @@ const COMMANDS: Record<string, Command> = {
     const key = await accounts.addKey(idOf(id));
     return { json: { key_id: key.id, api_key: key.apiKey }, text: `key ${key.id}: ${key.apiKey}` };
   },
-  'key-revoke': async ({ accounts }, [id, keyId = '']) => {
+  'key-revoke': async ({ accounts }, [id, keyId]) => {
+    if (!keyId) throw new PartylineError('bad_request', 'Say the number of the key (see "show").');
     await accounts.revokeKey(idOf(id), keyId);
     return { json: { revoked: keyId }, text: `key ${keyId} is revoked` };
   },
@@ -131,7 +134,7 @@ const COMMANDS: Record<string, Command> = {
     const asked = Object.fromEntries(
       Object.entries(given).filter(([, value]) => value !== undefined),
     );
-    if (!queryValidator.Check(asked)) throw new PartylineError('bad_request', USAGE);
+    if (!queryValidator.Check(asked)) refuse(queryValidator.Errors(asked));
     const { id: accountId } = await accounts.need(idOf(id));
     const report = await reportUsage(usage, accountId, asked, new Date());
     const text = [...report.records.map(lineOf), `total: ${report.total_seconds} s`].join('\n');
@@ -139,12 +142,22 @@ const COMMANDS: Record<string, Command> = {
   },
 };
 
+/** How many arguments a command takes beside its options, if not one. */
+const ARGUMENTS: Record<string, number> = {
+  create: 0,
+  list: 0,
+  'rotate-token-key': 0,
+  'set-plan': 2,
+  'set-webhook': 2,
+  'key-revoke': 2,
+};
+
 function check(account: unknown): void {
-  if (accountValidator.Check(account)) return;
-  const faults = accountValidator
-    .Errors(account)
-    .map(({ instancePath, message }) => `${instancePath.slice(1)} ${message}`);
-  throw new PartylineError('bad_request', `${faults.join('; ')}.`);
+  if (!accountValidator.Check(account)) refuse(accountValidator.Errors(account));
+}
+
+function refuse(errors: Parameters<typeof describeFaults>[0]): never {
+  throw new PartylineError('bad_request', `${describeFaults(errors)}.`);
 }
 
 async function run(): Promise<void> {
@@ -152,6 +165,7 @@ async function run(): Promise<void> {
     allowPositionals: true,
     options: {
       json: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
       name: { type: 'string' },
       email: { type: 'string' },
       plan: { type: 'string' },
@@ -164,9 +178,17 @@ async function run(): Promise<void> {
     },
   });
   const [name = '', ...ids] = positionals;
+  const { json: isJson, help: isHelp, ...options } = values;
+  if (isHelp) {
+    process.stdout.write(USAGE);
+    return;
+  }
   const command = COMMANDS[name];
   if (!command) throw new PartylineError('bad_request', USAGE);
-  const { json: isJson, ...options } = values;
+  const tooMany = ids.slice(ARGUMENTS[name] ?? 1);
+  if (tooMany.length > 0) {
+    throw new PartylineError('bad_request', `${name} does not take "${tooMany.join(' ')}".`);
+  }
   const { json, text } = await withRedis((redis) =>
     command(
       { accounts: new Accounts(redis), usage: new UsageStore(redis), tokens: new Tokens(redis) },
@@ -182,6 +204,11 @@ async function withRedis<T>(work: (redis: Redis) => Promise<T>): Promise<T> {
   await using opened = new AsyncDisposableStack();
   const settings = readSettings(process.env);
   if (settings.REDIS_URL === '' && !(await isRedisServerRunning(settings.DATA_DIR))) {
+    // A folder that is mistyped would be an empty gateway of its own.
+    if (!existsSync(settings.DATA_DIR)) {
+      const fault = `There is no folder ${settings.DATA_DIR}: start the gateway first, or set DATA_DIR or REDIS_URL.`;
+      throw new PartylineError('bad_request', fault);
+    }
     opened.adopt(await startRedisServer(settings.DATA_DIR), (server) => server.close());
   }
   const { log } = Fastify({ logger: { level: 'silent' } });
@@ -189,6 +216,11 @@ async function withRedis<T>(work: (redis: Redis) => Promise<T>): Promise<T> {
   opened.adopt(redis, (part) => part.close());
   return await work(redis);
 }
+
+// Who reads what is written may have heard enough (`| head`).
+process.stdout.on('error', (fault: NodeJS.ErrnoException) => {
+  if (fault.code !== 'EPIPE') throw fault;
+});
 
 run().catch((fault: unknown) => {
   const isUsage = fault instanceof PartylineError || fault instanceof TypeError;

@@ -1,3 +1,4 @@
+import { mayBeKey } from './key.ts';
 import { reasonForCloseCode, type CloseReason } from './retry.ts';
 
 /** Long enough to connect with; the connection then lasts as long as it likes. */
@@ -24,6 +25,7 @@ type Problem = { code?: string; detail?: string };
  * @throws {TokenError}
  */
 export async function askForToken(url: URL, apiKey: string, peer: string): Promise<string> {
+  if (!mayBeKey(apiKey)) throw new TokenError(reasonForCloseCode(4401));
   let response: Response;
   try {
     response = await fetch(url, {

@@ -1,3 +1,4 @@
+import type { FastifyBaseLogger } from 'fastify';
 import { createNodeRedisClient, type JobsOptions, type Worker } from 'bullmq';
 import { newRedisClient, type RedisAddress } from '../src/store/client.ts';
 import { BULLMQ_PREFIX } from '../src/usage/usage-queue.ts';
@@ -52,6 +53,27 @@ export async function startWorker(
     throw fault;
   }
   worker.run().catch(onFault);
+}
+
+/** Faults of one kind that come again and again, as while Redis is away, are logged no more often than this. */
+const LOG_EVERY_MS = 30_000;
+/** So many kinds are told apart. */
+const MAX_KINDS = 100;
+
+/** Logs faults, those with the same words once in a while, with how many there were meanwhile. */
+export function logFaults(log: FastifyBaseLogger, message: string): (fault: Error) => void {
+  const kinds = new Map<string, { loggedAtMs: number; more: number }>();
+  return (fault) => {
+    const nowMs = performance.now();
+    const kind = kinds.get(fault.message);
+    if (kind && nowMs - kind.loggedAtMs < LOG_EVERY_MS) {
+      kind.more += 1;
+      return;
+    }
+    log.warn({ err: fault, ...(kind?.more && { more: kind.more }) }, message);
+    if (kinds.size >= MAX_KINDS) kinds.clear();
+    kinds.set(fault.message, { loggedAtMs: nowMs, more: 0 });
+  };
 }
 
 /** One by one: `addBulk` of BullMQ 6.7 adds nothing any more when Redis was restarted, and has lost BullMQ's scripts. */

@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { RedisAddress } from '../src/store/client.ts';
 import { BULLMQ_PREFIX, USAGE_QUEUE } from '../src/usage/usage-queue.ts';
 import type { OpenMinute, UsageStore } from '../src/usage/usage-store.ts';
-import { addJobs, openConnections, startWorker, workerOptions } from './bullmq.ts';
+import { addJobs, logFaults, openConnections, startWorker, workerOptions } from './bullmq.ts';
 
 /** A minute is closed so long after its end at the soonest: then every process has written what it counted. */
 const GRACE_MS = 10_000;
@@ -42,7 +42,7 @@ export async function openUsageWorker(
   log: FastifyBaseLogger,
   { keepDays, sweepEveryMs = 60_000, lockMs = 30_000, onStep = () => {} }: UsageWorkerOptions,
 ): Promise<UsageWorker> {
-  const onFault = (fault: Error) => log.warn({ err: fault }, 'usage worker: a fault, tried again');
+  const onFault = logFaults(log, 'usage worker: a fault, tried again');
   const { connect, close: closeConnections } = openConnections(address, onFault);
   const queue = new Queue<UsageJob>(USAGE_QUEUE, { connection: connect(), prefix: BULLMQ_PREFIX });
   queue.on('error', onFault);

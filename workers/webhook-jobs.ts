@@ -8,7 +8,7 @@ import type { Place, WebhookEvent } from '../src/webhooks/events.ts';
 import { postEvent } from '../src/webhooks/post.ts';
 import { keyOf, placeOf, WEBHOOK_NEWS, WebhookStore } from '../src/webhooks/webhook-store.ts';
 import { BULLMQ_PREFIX } from '../src/usage/usage-queue.ts';
-import { addJobs, openConnections, startWorker, workerOptions } from './bullmq.ts';
+import { addJobs, logFaults, openConnections, startWorker, workerOptions } from './bullmq.ts';
 
 const QUEUE = 'webhooks';
 const CONCURRENCY = 200;
@@ -53,7 +53,7 @@ export async function openWebhookWorker(
 ): Promise<WebhookWorker> {
   const { firstRetryMs = FIRST_RETRY_MS, requestTimeoutMs = REQUEST_TIMEOUT_MS } = options;
   const { sweepEveryMs = SWEEP_EVERY_MS, lockMs = 30_000 } = options;
-  const onFault = (fault: Error) => log.warn({ err: fault }, 'webhooks: a fault, tried again');
+  const onFault = logFaults(log, 'webhooks: a fault, tried again');
   const { connect, close: closeConnections } = openConnections(address, onFault);
   const store = new WebhookStore(redis);
   const deadNodes = new DeadNodes(store, options.deadAfterMs);

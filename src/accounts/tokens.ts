@@ -14,10 +14,10 @@ const KEPT_KEYS = 2;
 /** What a client asks for (docs/protocol.md §4). */
 export const TokenRequestSchema = Type.Object(
   {
-    peer: Type.String({ minLength: 1, maxLength: 128 }),
+    peer: Type.String({ minLength: 1, maxLength: 256 }),
     rooms: Type.Union([
       Type.Literal('*'),
-      Type.Array(Type.String({ minLength: 1, maxLength: 128 }), { maxItems: 100 }),
+      Type.Array(Type.String({ minLength: 1, maxLength: 256 }), { minItems: 1, maxItems: 100 }),
     ]),
     ttl_seconds: Type.Integer({ minimum: 1, maximum: 86_400 }),
     publish: Type.Boolean(),

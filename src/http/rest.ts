@@ -39,10 +39,13 @@ export class RestGuard {
     if (this.#operatorKey === '') {
       throw new PartylineError('forbidden', 'This gateway has no OPERATOR_KEY.');
     }
-    const key = bearerOf(request.headers.authorization) ?? '';
+    const key = bearerOf(request.headers.authorization);
+    if (!key) {
+      throw new PartylineError('unauthorized', 'Send "Authorization: Bearer <operator key>".');
+    }
     if (timingSafeEqual(digestOf(key), digestOf(this.#operatorKey))) return;
     await this.#limits.countFailure(request.ip, keyPart(key));
-    throw new PartylineError('unauthorized', 'Send "Authorization: Bearer <operator key>".');
+    throw new PartylineError('unauthorized', 'That is not the operator key.');
   }
 }
 

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
@@ -22,7 +23,7 @@ const MAX_PARAM_LENGTH = 128 * 4 * 3;
 /** Requests are logged by path only: the query of `/ws` holds the API key. */
 export async function newServer(settings: Settings, name?: string): Promise<FastifyInstance> {
   const { LOG_LEVEL: level, TLS_CERT: cert, TLS_KEY: key, TRUST_PROXY: trustProxy } = settings;
-  const https = cert === '' ? null : { cert: await readFile(cert), key: await readFile(key) };
+  const https = cert === '' ? null : await readCertificate(cert, key);
   return Fastify({
     https,
     trustProxy: trustProxy === '' ? false : trustProxy,
@@ -34,10 +35,20 @@ export async function newServer(settings: Settings, name?: string): Promise<Fast
       },
     },
     forceCloseConnections: true,
+    // One of a kind over all processes and starts.
+    genReqId: () => randomUUID(),
     // What is no address at all does not come to the error handler.
     frameworkErrors: (fault, request, reply) => void sendProblem(fault, request, reply),
     routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
   });
+}
+
+async function readCertificate(cert: string, key: string) {
+  try {
+    return { cert: await readFile(cert), key: await readFile(key) };
+  } catch (cause) {
+    throw new Error('TLS_CERT or TLS_KEY cannot be read', { cause });
+  }
 }
 
 /** Where a person on this machine can open it. */

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { needActive } from '../accounts/authenticator.ts';
 import { TokenRequestSchema, type Tokens } from '../accounts/tokens.ts';
+import { checkName } from '../protocol/names.ts';
 import type { RestServer } from './api-docs.ts';
 import type { RestGuard } from './rest.ts';
 
@@ -20,6 +21,9 @@ export function registerTokenRoute(
   server.post('/api/tokens', { schema }, async (request) => {
     const credentials = await guard.client(request);
     needActive(credentials);
+    const { peer, rooms } = request.body;
+    checkName(peer, 'peer', 'bad_request');
+    if (rooms !== '*') for (const room of rooms) checkName(room, 'rooms', 'bad_request');
     const owner = { accountId: credentials.account.id, keyId: credentials.keyId };
     return tokens.issue(owner, request.body);
   });

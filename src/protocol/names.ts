@@ -1,11 +1,17 @@
-import { PartylineError, type ErrorCode } from '../protocol/errors.ts';
+import { type ErrorCode, PartylineError } from './errors.ts';
 
 /** Where a peer is while it is in no room. */
 export const LOBBY = '__lobby__';
 
 const MAX_NAME_CHARACTERS = 128;
-/** Control characters, lone surrogates and line separators print nothing, or worse. */
-const UNPRINTABLE = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}]/u;
+/**
+ * Control characters, lone surrogates, line separators and what is no character at all; and what makes a name look like another:
+ * what changes the direction of writing, or has no width (but the joiners, without which some scripts and emoji are not written).
+ */
+const UNPRINTABLE =
+  /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Noncharacter_Code_Point}\p{Bidi_Control}\u{ad}\u{200b}\u{2060}-\u{2064}\u{feff}]/u;
+/** Something to see. */
+const VISIBLE = /[^\p{Z}\p{Default_Ignorable_Code_Point}]/u;
 
 /**
  * Checks the name of a room or a peer (docs/protocol.md, "Names").
@@ -19,7 +25,7 @@ export function checkName(name: string, what: string, code: ErrorCode): string {
   if (characters > MAX_NAME_CHARACTERS) {
     throw fail(`must have at most ${MAX_NAME_CHARACTERS} characters`);
   }
-  if (UNPRINTABLE.test(name)) throw fail('must be printable');
+  if (UNPRINTABLE.test(name) || !VISIBLE.test(name)) throw fail('must be printable');
   if (name.startsWith('__')) throw fail('must not begin with "__", which is reserved');
   return name;
 }

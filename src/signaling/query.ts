@@ -2,7 +2,7 @@ import type { Account } from '../accounts/accounts.ts';
 import { parseAudioFormat, parseDeclaredFormat } from '../audio/format.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { type AudioPreferences, parseAudioOut } from './client-audio.ts';
-import { checkName, LOBBY } from './names.ts';
+import { checkName, LOBBY } from '../protocol/names.ts';
 
 /** What the client said of itself in the query of `/ws`. */
 export type Query = {

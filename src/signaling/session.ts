@@ -22,7 +22,7 @@ import {
 import { minutesExhausted } from '../usage/quota.ts';
 import { mayComeBackAfterClose, mayComeBackAfterFault } from './expected-back.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { LOBBY } from './names.ts';
+import { LOBBY } from '../protocol/names.ts';
 import { Presence, type PresenceParts } from './presence.ts';
 import { Requests } from './requests.ts';
 import { SendQueue } from './send-queue.ts';

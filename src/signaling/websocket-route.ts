@@ -11,7 +11,7 @@ import {
 import { notFound, PartylineError } from '../protocol/errors.ts';
 import { errorMessage } from '../protocol/messages.ts';
 import { type MovingClient, takeUpgraded } from './moving.ts';
-import { LOBBY } from './names.ts';
+import { LOBBY } from '../protocol/names.ts';
 import {
   type NewClient,
   openSession,

@@ -223,7 +223,7 @@ export class CcuLeases {
         }
       });
     }
-    for (const holder of [...this.#unreleased]) {
+    for (const holder of this.#unreleased) {
       await this.#tryTo(holder.accountId, () => this.#giveBack(holder));
     }
   }

@@ -57,7 +57,10 @@ export async function reportUsage(
   const thisMonth = Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1);
   const fromMs = query.from === undefined ? thisMonth : readMoment('from', query.from);
   const toMs = query.to === undefined ? now.getTime() : readMoment('to', query.to);
-  if (toMs < fromMs) throw new PartylineError('bad_request', '"to" is before "from".');
+  if (toMs < fromMs) {
+    const which = query.to === undefined ? '"from" is in the future.' : '"to" is before "from".';
+    throw new PartylineError('bad_request', which);
+  }
   if (toMs - fromMs > maxDays * DAY_MS) {
     const message = `With granularity "${granularity}", at most ${maxDays} days at a time.`;
     throw new PartylineError('bad_request', message);
@@ -80,7 +83,10 @@ export async function reportUsage(
 function readMoment(name: string, text: string): number {
   const zoned = text.length === 10 || text.endsWith('Z') ? text : `${text}Z`;
   const moment = Date.parse(zoned);
-  if (Number.isNaN(moment)) throw new PartylineError('bad_request', `"${name}" is no moment.`);
+  // There is no 31st of February, which would be read as the 3rd of March.
+  const isThere =
+    !Number.isNaN(moment) && new Date(moment).toISOString().startsWith(text.slice(0, 10));
+  if (!isThere) throw new PartylineError('bad_request', `"${name}" is no moment that there is.`);
   return moment;
 }
 

@@ -187,9 +187,12 @@ test('a microphone that is not allowed is told in words; the page hears all the 
   expect(legacy.frames).toEqual([]);
 });
 
-test('a wrong key is told in words at its field; the right one then leads in', async () => {
+test.each([
+  ['a wrong key', 'pl_wrong'],
+  ['what can be no key', 'пароль'],
+])('%s is told in words at its field; the right one then leads in', async (_, wrongKey) => {
   const ada = await openBrowser();
-  await ada.enter(ROOM, 'Ada', 'pl_wrong');
+  await ada.enter(ROOM, 'Ada', wrongKey);
   const error = ada.page.locator('#entrance-error');
   await error.waitFor({ state: 'visible' });
   expect(await error.innerText()).toMatch(/does not know this API key/);

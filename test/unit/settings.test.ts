@@ -24,6 +24,12 @@ describe('readSettings()', () => {
       RTC_LISTEN_IP: 'nowhere',
       LOG_LEVEL: 'loud',
       DEMO_ACCOUNT: 'yes',
+      CLUSTER_KEY: 'short',
+      OPERATOR_KEY: 'short',
+      DRAIN_MS: '-1',
+      TURN_URLS: 'http://x',
+      PIPE_PORT_MIN: '30000',
+      TLS_CERT: 'a file',
     };
     const faults = faultsOf(wrong).map((fault) => fault.split(' ')[0]);
     expect(new Set(faults)).toEqual(new Set(Object.keys(wrong)));

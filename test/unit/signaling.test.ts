@@ -7,7 +7,7 @@ import { BadMessageBudget } from '../../src/signaling/bad-message-budget.ts';
 import { mayComeBackAfterClose } from '../../src/signaling/expected-back.ts';
 import { Heartbeat } from '../../src/signaling/heartbeat.ts';
 import { parseClientMessage } from '../../src/protocol/messages.ts';
-import { checkName } from '../../src/signaling/names.ts';
+import { checkName } from '../../src/protocol/names.ts';
 import { SendQueue } from '../../src/signaling/send-queue.ts';
 
 describe('parseClientMessage()', () => {
@@ -47,12 +47,22 @@ describe('parseClientMessage()', () => {
 describe('checkName()', () => {
   const check = (name: string) => checkName(name, 'room', 'bad_request');
 
-  test.each(['a', 'Küche', '会議室', '👩‍👩‍👧‍👦', 'with space', '_x', 'x'.repeat(128), '😀'.repeat(128)])(
-    'takes "%s"',
-    (name) => {
-      expect(check(name)).toBe(name);
-    },
-  );
+  test.each([
+    'a',
+    'Küche',
+    '会議室',
+    '👩‍👩‍👧‍👦',
+    'with space',
+    '_x',
+    '❤️',
+    'می\u200cخواهم',
+    '\ue000',
+    '..',
+    'x'.repeat(128),
+    '😀'.repeat(128),
+  ])('takes "%s"', (name) => {
+    expect(check(name)).toBe(name);
+  });
 
   test.each([
     '',
@@ -64,6 +74,14 @@ describe('checkName()', () => {
     'a\0',
     '\u2028',
     '\ud800',
+    ' ',
+    '\u00a0',
+    '\u3164',
+    'P\u200b',
+    '\u202ekcaJ',
+    '\ufeffa',
+    '\ufffe',
+    '\ufe0f',
   ])('refuses %j', (name) => {
     expect(() => check(name)).toThrow(expect.objectContaining({ code: 'bad_request' }));
   });

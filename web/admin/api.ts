@@ -1,3 +1,4 @@
+import { mayBeKey } from '../key.ts';
 import type {
   NodeDescription,
   NodeList,
@@ -61,6 +62,7 @@ export class Api {
   }
 
   async #send<T>(method: string, path: string, body?: object): Promise<T> {
+    if (!mayBeKey(this.#key)) throw new Refusal(401, 'That is not the operator key.');
     const response = await fetch(`../api/admin/${path}`, {
       method,
       headers: {

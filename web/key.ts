@@ -1,0 +1,2 @@
+/** Whether a text can be a key at all: one is sent in a header, which takes no other characters (RFC 9110 §5.5). */
+export const mayBeKey = (text: string): boolean => /^[\x21-\x7e]+$/.test(text);
