@@ -40,7 +40,9 @@ export function stateOf(phase: Phase): ClientState {
       return { name: 'joining', room: phase.wish.room };
     case 'reconnecting': {
       const { name, pause, wish, kept } = phase;
-      const hasAudio = kept !== undefined && !kept.media.isInterrupted;
+      // A node that has gone took its media with it, which ICE sees only seconds later.
+      const hasGone = pause.reason.code === 'draining';
+      const hasAudio = kept !== undefined && !kept.media.isInterrupted && !hasGone;
       return { name, ...pause, hasAudio, ...(wish && { room: wish.room }) };
     }
     case 'in_room': {
