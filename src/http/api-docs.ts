@@ -2,6 +2,9 @@ import fastifySwagger from '@fastify/swagger';
 import fastifySwaggerUi from '@fastify/swagger-ui';
 import { TypeBoxValidatorCompiler, type TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance } from 'fastify';
+import type { TLocalizedValidationError } from 'typebox/error';
+import { describeFaults } from '../protocol/schema-faults.ts';
+import { ProblemSchema } from './problem.ts';
 
 /** A server whose routes are typed by their schemas. */
 export type RestServer = ReturnType<typeof asRestServer>;
@@ -10,13 +13,21 @@ export const asRestServer = (server: FastifyInstance) =>
   server
     .withTypeProvider<TypeBoxTypeProvider>()
     // Fastify's own makes of what is wrong something that is right.
-    .setValidatorCompiler(TypeBoxValidatorCompiler);
+    .setValidatorCompiler(TypeBoxValidatorCompiler)
+    .setSchemaErrorFormatter((errors, where) => {
+      return new Error(`${where}: ${describeFaults(errors as TLocalizedValidationError[])}.`);
+    });
 
 const bearer = (description: string) => ({ type: 'http', scheme: 'bearer', description }) as const;
 
 /** Serves at `/api/docs` what the routes that are registered after it say of themselves in their schemas (OpenAPI 3.1). */
 export async function registerApiDocs(server: FastifyInstance): Promise<void> {
   await server.register(fastifySwagger, {
+    // Any route may answer so; what is said here is not what it writes its answers by.
+    transform: ({ schema, url }) => ({
+      schema: { ...schema, response: { ...(schema?.response as object), default: ProblemSchema } },
+      url,
+    }),
     openapi: {
       openapi: '3.1.0',
       info: {
@@ -32,5 +43,8 @@ export async function registerApiDocs(server: FastifyInstance): Promise<void> {
       },
     },
   });
-  await server.register(fastifySwaggerUi, { routePrefix: '/api/docs' });
+  await server.register(fastifySwaggerUi, {
+    routePrefix: '/api/docs',
+    theme: { title: 'Partyline: REST interface' },
+  });
 }

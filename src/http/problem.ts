@@ -1,5 +1,20 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { type Static, Type } from 'typebox';
 import { notFound, PartylineError } from '../protocol/errors.ts';
+
+/** What is answered in place of what was asked for (RFC 9457). */
+export const ProblemSchema = Type.Object(
+  {
+    type: Type.String(),
+    title: Type.String(),
+    status: Type.Integer(),
+    detail: Type.String(),
+    code: Type.String(),
+    request_id: Type.String(),
+  },
+  { description: 'A fault, as application/problem+json' },
+);
+type Problem = Static<typeof ProblemSchema>;
 
 /** Answers every fault of a route, and every address that has none, by {@link sendProblem}. */
 export function registerProblems(app: FastifyInstance): void {
@@ -18,17 +33,15 @@ export function sendProblem(fault: unknown, request: FastifyRequest, reply: Fast
     reply.header('retry-after', Math.ceil(error.retryAfterMs / 1000));
   }
   const { title, status } = error.kind;
-  return reply
-    .code(status)
-    .type('application/problem+json')
-    .send({
-      type: `urn:partyline:error:${error.code}`,
-      title,
-      status,
-      detail: error.message,
-      code: error.code,
-      request_id: request.id,
-    });
+  const problem: Problem = {
+    type: `urn:partyline:error:${error.code}`,
+    title,
+    status,
+    detail: error.message,
+    code: error.code,
+    request_id: request.id,
+  };
+  return reply.code(status).type('application/problem+json').send(problem);
 }
 
 /** Fastify's own refusals (a body that is not JSON, say) carry a status below 500. */

@@ -2,10 +2,19 @@ import type { TLocalizedValidationError } from 'typebox/error';
 
 /** What is wrong with a value that a schema refuses, in words: `kind must be "audio"; id must be integer`. */
 export function describeFaults(errors: TLocalizedValidationError[]): string {
-  const faults = errors.map((error) =>
-    `${error.instancePath.slice(1).replaceAll('/', '.')} ${describeFault(error)}`.trim(),
+  const faults = new Map<string, Set<string>>();
+  const choices = new Set<string>();
+  for (const error of errors) {
+    const name = error.instancePath.slice(1).replaceAll('/', '.');
+    if (error.keyword === 'anyOf') choices.add(name);
+    // It is told of each property by itself as well.
+    if (error.keyword === 'anyOf' || error.keyword === 'additionalProperties') continue;
+    faults.set(name, (faults.get(name) ?? new Set()).add(describeFault(error)));
+  }
+  const sentences = [...faults].map(([name, ofName]) =>
+    `${name} ${[...ofName].join(choices.has(name) ? ' or ' : ', ')}`.trim(),
   );
-  return [...new Set(faults)].join('; ');
+  return sentences.join('; ');
 }
 
 /** One fault, without the name of what is wrong. */
@@ -17,6 +26,8 @@ export function describeFault(error: TLocalizedValidationError): string {
       return `must be one of ${error.params.allowedValues.join(', ')}`;
     case 'pattern':
       return 'is not of the right form';
+    case 'boolean':
+      return 'is not known here';
     default:
       return error.message;
   }

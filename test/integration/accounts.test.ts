@@ -503,6 +503,8 @@ describe('authentication', () => {
       '/healthz',
       '/readyz',
     ]);
+    const { get } = paths['/api/me'] as { get: { responses: Record<string, object> } };
+    expect(Object.keys(get.responses)).toEqual(['200', 'default']);
     const page = await fetch(`${gateway.url}/api/docs`);
     expect(await page.text()).toContain('swagger');
   });

@@ -179,7 +179,7 @@ test('a join of whatever shape ends no process', async () => {
       const query = { room: LOBBY, peer: `${room} ${index}`, api_key: apiKey };
       const client = await TestClient.connect(url, query);
       const deep = `${'['.repeat(depth)}${']'.repeat(depth)}`;
-      const deepJoin = `{"type":"join","room":"${room}","media":"webrtc","rtp_capabilities":{"x":${deep}}}`;
+      const deepJoin = `{"type":"join","room":"${room}","media":"webrtc","rtp_capabilities":{"codecs":[],"x":${deep}}}`;
       client.send(deepJoin);
       const isAnswered = () => client.messages.length > 1;
       await eventually('an answer', isAnswered);
