@@ -4,12 +4,23 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startArguments } from '../test/support/start-arguments.ts';
 import { Child } from './child.ts';
-import { freePort } from './free-port.ts';
 import type { ProbeReport } from './probe-report.ts';
 import { cpuMs, descendants, isNamed, residentKb } from './process-stats.ts';
 import type { Scenario } from './scenario.ts';
 
 const PROBE = new URL('./probe.ts', import.meta.url).href;
+
+/** Above those that the kernel deals out (net.ipv4.ip_local_port_range): one of them may be taken by chance. */
+const FIRST_RTC_PORT = 61_000;
+const LAST_RTC_PORT = 65_000;
+/** One for each media worker of all its processes. */
+const RTC_PORTS_OF_GATEWAY = 32;
+let rtcPort = FIRST_RTC_PORT;
+
+function nextRtcPort(): number {
+  rtcPort = rtcPort < LAST_RTC_PORT ? rtcPort + RTC_PORTS_OF_GATEWAY : FIRST_RTC_PORT;
+  return rtcPort;
+}
 
 const HEARD_FORMATS: Record<Scenario['hear'], string> = {
   opus: 'opus',
@@ -76,7 +87,7 @@ export class GatewayProcess implements AsyncDisposable {
       // It would start up in the middle of the measuring.
       USAGE_WORKERS: '0',
       RTC_LISTEN_IP: '127.0.0.1',
-      RTC_PORT: String(await freePort()),
+      RTC_PORT: String(nextRtcPort()),
       LOG_LEVEL: 'warn',
       ...environment,
     };

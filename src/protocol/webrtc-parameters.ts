@@ -58,7 +58,7 @@ export const RtpCapabilitiesSchema = Type.Unsafe<RtpCapabilities>(
     codecs: Type.Array(
       Type.Object({
         ...codec,
-        kind: Type.Enum(['audio', 'video']),
+        kind: Type.Optional(Type.Enum(['audio', 'video'])),
         preferredPayloadType: Type.Optional(payloadType),
       }),
       { maxItems: 128 },
