@@ -198,11 +198,13 @@ export class CcuLeases {
   /** Those that are still held belong to places that are kept for so long after this node has gone, and run out with them. */
   async close(keepMs: number): Promise<void> {
     clearInterval(this.#timer);
-    for (const [accountId, holders] of this.#held) {
+    const leaving = [...this.#held].map(([accountId, holders]) => {
       const pairs = [...holders].flatMap(({ peer, connectionId }) => [peer, connectionId]);
       const options = { keys: keysOf(accountId), arguments: [String(keepMs), ...pairs] };
-      await this.#tryTo(accountId, () => this.#redis.run((client) => client.eval(LEAVE, options)));
-    }
+      return this.#tryTo(accountId, () => this.#redis.run((client) => client.eval(LEAVE, options)));
+    });
+    // All at once: a Redis that hangs must not hold up the end of this process for each of them.
+    await Promise.all(leaving);
     this.#held.clear();
   }
 
@@ -224,15 +226,19 @@ export class CcuLeases {
       });
     }
     for (const holder of this.#unreleased) {
-      await this.#tryTo(holder.accountId, () => this.#giveBack(holder));
+      // Where one is not, the others would not be either.
+      if (!(await this.#tryTo(holder.accountId, () => this.#giveBack(holder)))) break;
     }
   }
 
-  async #tryTo(accountId: number, work: () => Promise<unknown>): Promise<void> {
+  /** @returns false if Redis did not answer, which is logged */
+  async #tryTo(accountId: number, work: () => Promise<unknown>): Promise<boolean> {
     try {
       await work();
+      return true;
     } catch (fault) {
       this.#log.warn({ err: fault, account: accountId }, 'leases not renewed; tried again later');
+      return false;
     }
   }
 
