@@ -1,13 +1,13 @@
 import { formatAudioFormat, type InputFormat, isContainer } from '../../format.ts';
 import { type Detection, FormatDetector } from './detector.ts';
 
-/** A stream is looked at for a moment every so often; */
+/** A stream is looked at for a moment every so often. */
 const CHECK_EVERY_MS = 10_000;
-/** sooner at first, because it may have begun with something else than what it goes on with: a tone, mostly. */
+/** The second look comes sooner: a stream may have begun with something else than what it goes on with, a tone mostly. */
 const CHECK_SOON_MS = 3000;
-/** A contradiction must be this sure, */
+/** A contradiction counts that is this sure. */
 const CONTRADICTION_CONFIDENCE = 0.98;
-/** and be seen so often in a row. */
+/** It is told when it was seen so often in a row. */
 const CONTRADICTIONS = 3;
 
 /** Looks now and then whether a stream still is what it is taken for. */
