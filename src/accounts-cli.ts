@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import Fastify from 'fastify';
 import { Compile } from 'typebox/compile';
+import type { TLocalizedValidationError } from 'typebox/error';
 import { readSettings } from '../config/settings.ts';
 import { PartylineError } from './protocol/errors.ts';
 import { describeFaults } from './protocol/schema-faults.ts';
@@ -156,7 +157,7 @@ function check(account: unknown): void {
   if (!accountValidator.Check(account)) refuse(accountValidator.Errors(account));
 }
 
-function refuse(errors: Parameters<typeof describeFaults>[0]): never {
+function refuse(errors: TLocalizedValidationError[]): never {
   throw new PartylineError('bad_request', `${describeFaults(errors)}.`);
 }
 

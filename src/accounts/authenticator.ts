@@ -82,6 +82,7 @@ export function needActive({ account }: Credentials): void {
 export const mayPublish = ({ grant }: Pick<Credentials, 'grant'>): boolean =>
   grant?.publish ?? true;
 
+/** What a client is told that says something all the same. */
 export const mayNotPublish = () =>
   new PartylineError('forbidden', 'The token does not allow to publish.');
 

@@ -109,9 +109,7 @@ export class Requests {
     if (!browser) {
       throw new PartylineError('bad_message', `${message.type}: join with "media":"webrtc" first.`);
     }
-    if (message.type === 'produce' && !mayPublish(this.#credentials)) {
-      throw mayNotPublish();
-    }
+    if (message.type === 'produce' && !mayPublish(this.#credentials)) throw mayNotPublish();
     this.#answer(message.id, await handleWebRtcMessage(browser, message));
   }
 

@@ -31,6 +31,7 @@ import type { Message, WayOut } from './way-out.ts';
 const HEARTBEAT_MS = 15_000;
 const STATS_EVERY_MS = 5000;
 const MAX_MESSAGE_BYTES = 64 * 1024;
+
 /** What is left of the account's plan. */
 type AccountLimits = { max_ccu: number; current_ccu: number; remaining_minutes: number };
 
