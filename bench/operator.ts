@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Fastify from 'fastify';
 import { createClient } from 'redis';
+import { DEFAULT_TIMINGS } from '../config/timings.ts';
 import { startRedisServer } from '../src/store/redis-server.ts';
 import { Redis } from '../src/store/redis.ts';
 import { UsageStore } from '../src/usage/usage-store.ts';
@@ -102,7 +103,9 @@ async function reportClosing(say: (text: string) => void) {
   opened.defer(() => rm(dataDir, { recursive: true, force: true }));
   const server = opened.adopt(await startRedisServer(dataDir), (part) => part.close());
   const { log } = Fastify({ logger: { level: 'warn' } });
-  const redis = opened.adopt(await Redis.connect(server, log), (part) => part.close());
+  const redis = opened.adopt(await Redis.connect(server, log, DEFAULT_TIMINGS.redis), (part) =>
+    part.close(),
+  );
   const usage = new UsageStore(redis);
   const counts = Array.from({ length: MINUTES }, (_, index) => ({
     writer: 'bench',
@@ -115,7 +118,10 @@ async function reportClosing(say: (text: string) => void) {
   }));
   await usage.write(counts);
   const startMs = performance.now();
-  const worker = await openUsageWorker(server, usage, log, { keepDays: 1 });
+  const worker = await openUsageWorker(server, usage, log, {
+    keepDays: 1,
+    timings: DEFAULT_TIMINGS,
+  });
   opened.defer(() => worker.close());
   while ((await usage.listOpen(Date.now())).length > 0) await sleep(20);
   const perMinute = MINUTES / ((performance.now() - startMs) / 60_000);

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { type Static, type TSchema, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { describeFault } from '../src/protocol/schema-faults.ts';
+import { type Timings, TIMINGS_VARIABLE } from './timings.ts';
 
 /**
  * Every setting: its environment variable, default, unit and range. This is the only reader of `process.env`; the table
@@ -273,10 +274,17 @@ export function readSettings(environment: Record<string, string | undefined>): S
 
 const describe = (schema: object) => (schema as SettingDescription).description ?? '';
 
-/** The environment of another process of this gateway, that is to have the same settings. */
-export function environmentOf(settings: Settings): Record<string, string | undefined> {
+/** Environment of another process of this gateway, with the same settings and timings. */
+export function environmentOf(
+  settings: Settings,
+  timings: Timings,
+): Record<string, string | undefined> {
   const own = Object.entries(settings).map(([name, value]) => [name, String(value)]);
-  return { ...process.env, ...Object.fromEntries(own) };
+  return {
+    ...process.env,
+    ...Object.fromEntries(own),
+    [TIMINGS_VARIABLE]: JSON.stringify(timings),
+  };
 }
 
 /** The value that a text means; the text itself, for the validator to refuse, if it means none. */

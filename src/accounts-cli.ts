@@ -4,6 +4,7 @@ import Fastify from 'fastify';
 import { Compile } from 'typebox/compile';
 import type { TLocalizedValidationError } from 'typebox/error';
 import { readSettings } from '../config/settings.ts';
+import { readTimings } from '../config/timings.ts';
 import { PartylineError } from './protocol/errors.ts';
 import { describeFaults } from './protocol/schema-faults.ts';
 import { Redis } from './store/redis.ts';
@@ -213,7 +214,7 @@ async function withRedis<T>(work: (redis: Redis) => Promise<T>): Promise<T> {
     opened.adopt(await startRedisServer(settings.DATA_DIR), (server) => server.close());
   }
   const { log } = Fastify({ logger: { level: 'silent' } });
-  const redis = await Redis.connect(redisAddressOf(settings), log);
+  const redis = await Redis.connect(redisAddressOf(settings), log, readTimings(process.env).redis);
   opened.adopt(redis, (part) => part.close());
   return await work(redis);
 }

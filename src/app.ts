@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Settings } from '../config/settings.ts';
+import type { Timings } from '../config/timings.ts';
 import { Accounts } from './accounts/accounts.ts';
 import { Authenticator } from './accounts/authenticator.ts';
 import { RateLimits } from './accounts/rate-limits.ts';
@@ -92,10 +93,10 @@ export type Shared = {
  * Builds every part and hands each its settings.
  * @throws {Error} if a part cannot be opened; those before it are closed then
  */
-export async function openApp(settings: Settings, shared?: Shared): Promise<App> {
+export async function openApp(settings: Settings, timings: Timings, shared?: Shared): Promise<App> {
   const opened = new AsyncDisposableStack();
   try {
-    return await openParts(settings, opened, shared);
+    return await openParts(settings, timings, opened, shared);
   } catch (fault) {
     await opened.disposeAsync();
     throw fault;
@@ -104,6 +105,7 @@ export async function openApp(settings: Settings, shared?: Shared): Promise<App>
 
 async function openParts(
   settings: Settings,
+  timings: Timings,
   opened: AsyncDisposableStack,
   shared: Shared | undefined,
 ): Promise<App> {
@@ -113,7 +115,9 @@ async function openParts(
     ...settings,
     REDIS_URL: await openRedisUrl(settings, opened, log),
   });
-  const redis = opened.adopt(await Redis.connect(address, log), (part) => part.close());
+  const redis = opened.adopt(await Redis.connect(address, log, timings.redis), (part) =>
+    part.close(),
+  );
   const accounts = new Accounts(redis);
   const demo = settings.DEMO_ACCOUNT
     ? await openDemoAccount(accounts, settings.DATA_DIR)
@@ -125,20 +129,25 @@ async function openParts(
   });
   const tokens = new Tokens(redis);
   const authenticator = new Authenticator(accounts, tokens, limits);
-  const sessions = new Sessions();
+  const sessions = new Sessions(timings.sessions);
   const drain = new Drain(sessions);
   const metrics = new Metrics(shared?.name);
   const accountWatch = await watchAccounts(redis, accounts, sessions, log);
   const usage = new UsageStore(redis);
   const meter = new Meter();
-  const webhooks = opened.adopt(await Webhooks.open(redis, accounts, log), (part) => part.close());
+  const webhooks = opened.adopt(
+    await Webhooks.open(redis, accounts, log, timings.webhooks),
+    (part) => part.close(),
+  );
   const quota = openQuota(usage, sessions, webhooks);
-  opened.adopt(openReporter(meter, usage, quota, sessions, log), (part) => part.close());
+  opened.adopt(openReporter(meter, usage, quota, sessions, log, timings.usage), (part) =>
+    part.close(),
+  );
   for (let worker = 0; worker < settings.USAGE_WORKERS; worker += 1) {
-    opened.adopt(startUsageWorker(settings, log), (part) => part.close());
+    opened.adopt(startUsageWorker(settings, log, timings), (part) => part.close());
   }
   const leases = opened.adopt(
-    new CcuLeases(redis, log, (...taken) => sessions.end(...taken)),
+    new CcuLeases(redis, log, (...taken) => sessions.end(...taken), timings.leases),
     (part) => part.close(settings.RESUME_MS),
   );
   const pool = opened.adopt(
@@ -150,6 +159,7 @@ async function openParts(
         rtcAnnouncedAddress: settings.RTC_ANNOUNCED_ADDRESS,
         rtcPort: settings.RTC_PORT,
         routerMaxConsumers: settings.ROUTER_MAX_CONSUMERS,
+        timings: timings.mediaWorkers,
       },
       log,
     ),
@@ -167,11 +177,12 @@ async function openParts(
         },
       },
       log,
+      timings,
     ),
     (part) => part.close(settings.RESUME_MS),
   );
   const places = opened.adopt(new KeptPlaces(settings.RESUME_MS), (part) => part.close());
-  const arrivals = new Arrivals(cluster.bus, sessions, places);
+  const arrivals = new Arrivals(cluster.bus, sessions, places, timings.sessions);
   const codecSettings = {
     bitrateBps: settings.OPUS_BITRATE_BPS,
     complexity: settings.OPUS_COMPLEXITY,
@@ -192,7 +203,7 @@ async function openParts(
     (part) => part.close(),
   );
   const encoderSteps = new EncoderSteps(settings.OPUS_COMPLEXITY);
-  const load = openLoadMonitor(settings, log, pool, opened, (level) =>
+  const load = openLoadMonitor(settings, timings.load, log, pool, opened, (level) =>
     mixHost.setComplexity(encoderSteps.at(level, performance.now())),
   );
   const rooms = opened.adopt(
@@ -296,6 +307,7 @@ async function openParts(
     accountWatch,
     metrics,
     codecs,
+    timings: timings.sessions,
     homes: shared?.homes,
   });
   opened.adopt(server, (part) => part.close());
@@ -323,6 +335,7 @@ async function openParts(
 
 function openLoadMonitor(
   settings: Settings,
+  timings: Timings['load'],
   log: FastifyBaseLogger,
   pool: MediaWorkerPool,
   opened: AsyncDisposableStack,
@@ -337,7 +350,7 @@ function openLoadMonitor(
     cpuShare: settings.OVERLOAD_CPU_PERCENT / 100,
     memoryBytes: settings.OVERLOAD_MEMORY_MB * 1e6,
   };
-  const monitor = new LoadMonitor(() => sampler.sample(), marks, log, onLevel);
+  const monitor = new LoadMonitor(() => sampler.sample(), marks, log, onLevel, timings);
   return opened.adopt(monitor, (part) => part.close());
 }
 
@@ -381,9 +394,11 @@ function openReporter(
   quota: Quota,
   sessions: Sessions,
   log: FastifyBaseLogger,
+  timings: Timings['usage'],
 ): UsageReporter {
-  return new UsageReporter(meter, usage, log, (accountId, monthMs, wallMs) => {
+  const onTotal = (accountId: number, monthMs: number, wallMs: number) => {
     const [session] = sessions.of(accountId);
     if (session) quota.update(accountId, session.account.plan, monthMs, wallMs);
-  });
+  };
+  return new UsageReporter(meter, usage, log, onTotal, timings);
 }

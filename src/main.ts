@@ -1,4 +1,5 @@
 import { readSettings } from '../config/settings.ts';
+import { readTimings } from '../config/timings.ts';
 import { openApp } from './app.ts';
 import type { DemoAccount } from './accounts/demo-account.ts';
 import { endOnSignals, whyNotStarted } from './processes/end-on-signals.ts';
@@ -18,7 +19,9 @@ function announce({ url, demo }: { url: string; demo: DemoAccount | undefined })
 
 async function main(): Promise<void> {
   const settings = readSettings(process.env);
-  const opening = settings.PROCESSES === 1 ? openApp(settings) : openSupervisor(settings);
+  const timings = readTimings(process.env);
+  const open = settings.PROCESSES === 1 ? openApp : openSupervisor;
+  const opening = open(settings, timings);
   announce(await endOnSignals(opening));
 }
 

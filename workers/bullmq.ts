@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { createNodeRedisClient, type JobsOptions, type Worker } from 'bullmq';
+import type { Timings } from '../config/timings.ts';
 import { newRedisClient, type RedisAddress } from '../src/store/client.ts';
 import { BULLMQ_PREFIX } from '../src/usage/usage-queue.ts';
 
@@ -19,11 +20,15 @@ export const workerOptions = (lockMs: number) => ({
 });
 
 /** The connections of a worker and its queue, which wait for a Redis that is away. */
-export function openConnections(address: RedisAddress, onFault: (fault: Error) => void) {
+export function openConnections(
+  address: RedisAddress,
+  timings: Timings['redis'],
+  onFault: (fault: Error) => void,
+) {
   const clients: ReturnType<typeof newRedisClient>[] = [];
   return {
     connect: () => {
-      const client = newRedisClient(address, { isPatient: true });
+      const client = newRedisClient(address, timings, { isPatient: true });
       clients.push(client);
       const connection = createNodeRedisClient(client);
       // It comes back by itself; a fault that nobody listens to would end the process.

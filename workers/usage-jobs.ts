@@ -1,12 +1,11 @@
 import { Queue, Worker } from 'bullmq';
 import type { FastifyBaseLogger } from 'fastify';
+import type { Timings } from '../config/timings.ts';
 import type { RedisAddress } from '../src/store/client.ts';
 import { BULLMQ_PREFIX, USAGE_QUEUE } from '../src/usage/usage-queue.ts';
 import type { OpenMinute, UsageStore } from '../src/usage/usage-store.ts';
 import { addJobs, logFaults, openConnections, startWorker, workerOptions } from './bullmq.ts';
 
-/** A minute is closed so long after its end at the soonest: then every process has written what it counted. */
-const GRACE_MS = 10_000;
 const CONCURRENCY = 8;
 const RETRY = { attempts: 10, backoff: { type: 'exponential', delay: 1000 } };
 
@@ -19,10 +18,7 @@ export type UsageStep = 'swept' | 'queued' | 'before close' | 'closed';
 export type UsageWorkerOptions = {
   /** How long the records of minutes are kept. */
   keepDays: number;
-  /** How often what is over is looked for. */
-  sweepEveryMs?: number;
-  /** A job of a worker that died is taken up by another after so long. */
-  lockMs?: number;
+  timings: Timings;
   /** Called at each step. */
   onStep?: (step: UsageStep) => void;
 };
@@ -40,14 +36,14 @@ export async function openUsageWorker(
   address: RedisAddress,
   usage: UsageStore,
   log: FastifyBaseLogger,
-  { keepDays, sweepEveryMs = 60_000, lockMs = 30_000, onStep = () => {} }: UsageWorkerOptions,
+  { keepDays, timings, onStep = () => {} }: UsageWorkerOptions,
 ): Promise<UsageWorker> {
   const onFault = logFaults(log, 'usage worker: a fault, tried again');
-  const { connect, close: closeConnections } = openConnections(address, onFault);
+  const { connect, close: closeConnections } = openConnections(address, timings.redis, onFault);
   const queue = new Queue<UsageJob>(USAGE_QUEUE, { connection: connect(), prefix: BULLMQ_PREFIX });
   queue.on('error', onFault);
   const sweep = async () => {
-    const minutes = await usage.listOpen(Date.now() - GRACE_MS);
+    const minutes = await usage.listOpen(Date.now() - timings.usage.graceMs);
     onStep('swept');
     await addJobs(queue, minutes.map(closingOf));
     onStep('queued');
@@ -63,7 +59,7 @@ export async function openUsageWorker(
     {
       connection: connect(),
       concurrency: CONCURRENCY,
-      ...workerOptions(lockMs),
+      ...workerOptions(timings.jobs.lockMs),
     },
   );
   worker.on('error', onFault);
@@ -71,7 +67,7 @@ export async function openUsageWorker(
   await startWorker(worker, onFault);
   await queue.upsertJobScheduler(
     'sweep',
-    { every: sweepEveryMs },
+    { every: timings.usage.sweepEveryMs },
     { name: 'sweep', data: { name: 'sweep' }, opts: { removeOnComplete: true, removeOnFail: 100 } },
   );
   return {

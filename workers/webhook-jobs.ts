@@ -1,5 +1,6 @@
 import { DelayedError, type Job, Queue, Worker } from 'bullmq';
 import type { FastifyBaseLogger } from 'fastify';
+import type { Timings } from '../config/timings.ts';
 import type { Accounts } from '../src/accounts/accounts.ts';
 import type { RedisAddress } from '../src/store/client.ts';
 import type { Redis } from '../src/store/redis.ts';
@@ -14,27 +15,12 @@ const QUEUE = 'webhooks';
 const CONCURRENCY = 200;
 /** So many requests at once to one account's webhook, so that one which hangs does not hold the others up. */
 const MAX_REQUESTS_PER_ACCOUNT = 20;
-const BUSY_DELAY_MS = 1000;
 /** With the first wait, doubled each time: over about 2 hours at least, 3 at most. */
 const ATTEMPTS = 12;
-const FIRST_RETRY_MS = 5000;
 /** Up to this share of each wait is left out, at random. */
 const JITTER = 0.25;
-const REQUEST_TIMEOUT_MS = 10_000;
-/** What was published while nobody listened is found after so long, and nodes that are dead are looked for. */
-const SWEEP_EVERY_MS = 15_000;
 
 type WebhookParts = { redis: Redis; accounts: Accounts; log: FastifyBaseLogger };
-
-export type WebhookWorkerOptions = {
-  firstRetryMs?: number;
-  requestTimeoutMs?: number;
-  sweepEveryMs?: number;
-  /** A node that does not show for so long that it lives is dead. */
-  deadAfterMs?: number;
-  /** A job of a worker that died is taken up by another after so long. */
-  lockMs?: number;
-};
 
 export type WebhookWorker = {
   /** Breaks off the requests in hand, which are made again by another. */
@@ -49,14 +35,14 @@ export type WebhookWorker = {
 export async function openWebhookWorker(
   address: RedisAddress,
   { redis, accounts, log }: WebhookParts,
-  options: WebhookWorkerOptions = {},
+  timings: Timings,
 ): Promise<WebhookWorker> {
-  const { firstRetryMs = FIRST_RETRY_MS, requestTimeoutMs = REQUEST_TIMEOUT_MS } = options;
-  const { sweepEveryMs = SWEEP_EVERY_MS, lockMs = 30_000 } = options;
+  const { firstRetryMs, requestTimeoutMs, sweepEveryMs, deadAfterMs, busyDelayMs } =
+    timings.webhooks;
   const onFault = logFaults(log, 'webhooks: a fault, tried again');
-  const { connect, close: closeConnections } = openConnections(address, onFault);
+  const { connect, close: closeConnections } = openConnections(address, timings.redis, onFault);
   const store = new WebhookStore(redis);
-  const deadNodes = new DeadNodes(store, options.deadAfterMs);
+  const deadNodes = new DeadNodes(store, deadAfterMs);
   const queue = new Queue<Place>(QUEUE, { connection: connect(), prefix: BULLMQ_PREFIX });
   queue.on('error', onFault);
   const requests = new Map<number, number>();
@@ -72,7 +58,7 @@ export async function openWebhookWorker(
     const { accountId } = place;
     const ongoing = requests.get(accountId) ?? 0;
     if (ongoing >= MAX_REQUESTS_PER_ACCOUNT) {
-      await job.moveToDelayed(Date.now() + BUSY_DELAY_MS * Math.random(), token);
+      await job.moveToDelayed(Date.now() + busyDelayMs * Math.random(), token);
       throw new DelayedError();
     }
     requests.set(accountId, ongoing + 1);
@@ -115,7 +101,7 @@ export async function openWebhookWorker(
   const worker = new Worker<Place>(QUEUE, send, {
     connection: connect(),
     concurrency: CONCURRENCY,
-    ...workerOptions(lockMs),
+    ...workerOptions(timings.jobs.lockMs),
   });
   worker.on('error', onFault);
   worker.on('failed', (job, fault) =>

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { Redis } from '../../src/store/redis.ts';
 import { silentLog } from '../../test/support/gateway.ts';
@@ -123,7 +124,7 @@ const environmentOf = ({ resumeMs }: SoakOptions, redisUrl: string) => ({
 });
 
 async function createAccounts(redisUrl: string): Promise<SoakAccount[]> {
-  const store = await Redis.connect({ url: redisUrl }, silentLog);
+  const store = await Redis.connect({ url: redisUrl }, silentLog, DEFAULT_TIMINGS.redis);
   const accounts = new Accounts(store);
   const created: SoakAccount[] = [];
   while (created.length < ACCOUNTS) {

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { FastifyBaseLogger } from 'fastify';
+import type { Timings } from '../../config/timings.ts';
 import type { PipeSettings } from '../media/node-pipe.ts';
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
 import { Bus } from './bus.ts';
@@ -25,6 +26,7 @@ export class Cluster {
   readonly #nodes: Nodes;
   readonly #redis: Redis;
   readonly #settings: ClusterSettings;
+  readonly #timings: Timings;
   /** By key; those that have been closed stay until the others know. */
   readonly #links = new Map<string, RoomLink>();
   /** Rooms were closed in which peers have places yet, as this node goes away. */
@@ -38,30 +40,34 @@ export class Cluster {
     bus: Bus,
     settings: ClusterSettings,
     log: FastifyBaseLogger,
+    timings: Timings,
   ) {
     this.bus = bus;
-    this.questions = new Questions(nodes, bus, log);
+    this.questions = new Questions(nodes, bus, log, timings.nodes);
     this.seal = seal;
     this.#nodes = nodes;
     this.#redis = redis;
     this.#settings = settings;
+    this.#timings = timings;
   }
 
   static async open(
     redis: Redis,
     settings: ClusterSettings,
     log: FastifyBaseLogger,
+    timings: Timings,
   ): Promise<Cluster> {
     const seal = new Seal(settings.clusterKey || (await sharedKey(redis)));
-    const nodes = await Nodes.open(redis, log, {
-      onDead: (node) => {
+    const events = {
+      onDead: (node: string) => {
         bus.forget(node);
         cluster.#links.forEach((link) => link.nodeDied(node));
       },
       onForgotten: () => cluster.#links.forEach((link) => link.rewrite()),
-    });
+    };
+    const nodes = await Nodes.open(redis, log, events, timings.nodes);
     const bus = await Bus.open(redis, seal, nodes.id, log);
-    const cluster = new Cluster(redis, seal, nodes, bus, settings, log);
+    const cluster = new Cluster(redis, seal, nodes, bus, settings, log, timings);
     return cluster;
   }
 
@@ -99,6 +105,7 @@ export class Cluster {
         pipes: this.#settings.pipes,
         nextVersion: () => (this.#version += 1),
         log,
+        timings: this.#timings.pipes,
       },
       events,
       () => {

@@ -1,10 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { FastifyBaseLogger } from 'fastify';
+import type { Timings } from '../../config/timings.ts';
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
-
-const BEAT_EVERY_MS = 1000;
-/** A node whose heartbeat has stood still for so long is dead. */
-const DEAD_AFTER_MS = 3000;
 
 /** Sorted set: node → time of its last heartbeat in ms, by Redis's own clock, which all nodes share. */
 const NODES = `${KEY_PREFIX}nodes`;
@@ -59,19 +56,31 @@ export class Nodes {
   readonly #redis: Redis;
   readonly #log: FastifyBaseLogger;
   readonly #events: NodesEvents;
+  readonly #timings: Timings['nodes'];
   readonly #seen = new Map<string, Seen>();
   #living = new Set([this.id]);
   #timer: NodeJS.Timeout | undefined;
   #isFirst = true;
 
-  private constructor(redis: Redis, log: FastifyBaseLogger, events: NodesEvents) {
+  private constructor(
+    redis: Redis,
+    log: FastifyBaseLogger,
+    events: NodesEvents,
+    timings: Timings['nodes'],
+  ) {
     this.#redis = redis;
     this.#log = log;
     this.#events = events;
+    this.#timings = timings;
   }
 
-  static async open(redis: Redis, log: FastifyBaseLogger, events: NodesEvents): Promise<Nodes> {
-    const nodes = new Nodes(redis, log, events);
+  static async open(
+    redis: Redis,
+    log: FastifyBaseLogger,
+    events: NodesEvents,
+    timings: Timings['nodes'],
+  ): Promise<Nodes> {
+    const nodes = new Nodes(redis, log, events, timings);
     await nodes.#beat();
     nodes.#beatLater();
     return nodes;
@@ -94,7 +103,7 @@ export class Nodes {
     this.#timer = undefined;
     const options = {
       keys: [NODES, traceKeyOf(this.id)],
-      arguments: [this.id, String(lastsMs - DEAD_AFTER_MS)],
+      arguments: [this.id, String(lastsMs - this.#timings.deadAfterMs)],
     };
     try {
       await this.#redis.run((client) => client.eval(lastsMs > 0 ? DEPART : CLEAR, options));
@@ -116,7 +125,7 @@ export class Nodes {
           if (this.#timer) this.#beatLater();
         },
       );
-    }, BEAT_EVERY_MS);
+    }, this.#timings.beatEveryMs);
   }
 
   async #beat(): Promise<void> {
@@ -139,7 +148,7 @@ export class Nodes {
       [...heartbeats.keys()].filter((node) => !this.#seen.get(node)?.hasDeparted),
     );
     for (const [node, { heartbeat, sinceMs }] of this.#seen) {
-      if (nowMs - sinceMs >= DEAD_AFTER_MS) await this.#bury(node, heartbeat);
+      if (nowMs - sinceMs >= this.#timings.deadAfterMs) await this.#bury(node, heartbeat);
     }
     if (isNew === 1 && !this.#isFirst) this.#events.onForgotten();
     this.#isFirst = false;

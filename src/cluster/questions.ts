@@ -2,11 +2,9 @@ import { randomUUID } from 'node:crypto';
 import type { FastifyBaseLogger } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
+import type { Timings } from '../../config/timings.ts';
 import type { Bus } from './bus.ts';
 import type { Nodes } from './nodes.ts';
-
-/** A node that has not answered by then is busy, or dying. */
-const ANSWERED_WITHIN_MS = 500;
 
 const QuestionSchema = Type.Object({ id: Type.String(), question: Type.Unknown() });
 const AnswerSchema = Type.Object({ id: Type.String(), answer: Type.Unknown() });
@@ -27,13 +25,20 @@ export class Questions {
   readonly #nodes: Nodes;
   readonly #bus: Bus;
   readonly #log: FastifyBaseLogger;
+  readonly #answerWithinMs: number;
   /** By the id of the question. */
   readonly #waiting = new Map<string, (answer: unknown, from: string) => void>();
 
-  constructor(nodes: Nodes, bus: Bus, log: FastifyBaseLogger) {
+  constructor(
+    nodes: Nodes,
+    bus: Bus,
+    log: FastifyBaseLogger,
+    { answerWithinMs }: Timings['nodes'],
+  ) {
     this.#nodes = nodes;
     this.#bus = bus;
     this.#log = log;
+    this.#answerWithinMs = answerWithinMs;
     bus.on('answer', AnswerSchema, ({ id, answer }, from) => this.#waiting.get(id)?.(answer, from));
   }
 
@@ -73,7 +78,7 @@ export class Questions {
     });
   }
 
-  /** Resolves when all who are `asked` have answered, or in half a second; those who have are no longer in it. */
+  /** Resolves when all who are `asked` have answered, or their time is over; those who have are no longer in it. */
   async #gather(
     kind: string,
     question: unknown,
@@ -83,7 +88,7 @@ export class Questions {
     if (asked.size === 0) return;
     const id = randomUUID();
     const all = Promise.withResolvers<void>();
-    const timer = setTimeout(all.resolve, ANSWERED_WITHIN_MS);
+    const timer = setTimeout(all.resolve, this.#answerWithinMs);
     this.#waiting.set(id, (answer, from) => {
       if (asked.has(from) && take(from, answer)) asked.delete(from);
       if (asked.size === 0) all.resolve();

@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { NodePipe, PipedIn, PipedOut } from '../media/node-pipe.ts';
+import type { Timings } from '../../config/timings.ts';
 import { LinkWatch } from './link-watch.ts';
 import type { PipeEnd, RoomState } from './room-state.ts';
 
@@ -17,6 +18,7 @@ export type RoomEnd = {
   heard(peer: string, producerId: string): Promise<void>;
   unheard(producerId: string): void;
   readonly log: FastifyBaseLogger;
+  readonly timings: Timings['pipes'];
 };
 
 type Pipe = {
@@ -29,9 +31,6 @@ type Pipe = {
   /** Looks at the link; closed with the pipe. */
   timer: NodeJS.Timeout;
 };
-
-const RETRY_AFTER_MS = 1000;
-const WATCH_EVERY_MS = 10_000;
 
 /**
  * Another node in a room. Each of the two opens its end of a pipe and tells the other its address; an end is connected
@@ -145,7 +144,7 @@ export class RemoteNode {
     this.#end.log.warn({ err: fault, node: this.#node }, 'the pipe to a node failed; opened anew');
     this.#closePipe();
     clearTimeout(this.#retry);
-    this.#retry = setTimeout(() => this.converge(), RETRY_AFTER_MS);
+    this.#retry = setTimeout(() => this.converge(), this.#end.timings.retryAfterMs);
   }
 
   async #step(): Promise<void> {
@@ -187,8 +186,8 @@ export class RemoteNode {
       other: undefined,
       sent: new Map(),
       heard: new Map(),
-      watch: new LinkWatch(),
-      timer: setInterval(() => this.#watch(pipe), WATCH_EVERY_MS),
+      watch: new LinkWatch(this.#end.timings.cutAfterMs),
+      timer: setInterval(() => this.#watch(pipe), this.#end.timings.checkEveryMs),
     };
     return pipe;
   }

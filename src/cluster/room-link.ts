@@ -1,4 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify';
+import type { Timings } from '../../config/timings.ts';
 import type { NodePipe, PipeSettings } from '../media/node-pipe.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
@@ -29,6 +30,7 @@ export type RoomLinkParts = {
   pipes: PipeSettings;
   nextVersion: () => number;
   log: FastifyBaseLogger;
+  timings: Timings['pipes'];
 };
 
 /** Hash: node → its sealed state of the room. KEYS: hash, traces of the node. ARGV: node, state. */
@@ -44,10 +46,6 @@ redis.call('SREM', KEYS[2], KEYS[1])
 redis.call('PUBLISH', KEYS[1], ARGV[1] .. ' ' .. ARGV[2])
 `;
 
-const RETRY_AFTER_MS = 1000;
-/** How long the first packets of a speaker wait for the other nodes to be ready to hear them, and the like. */
-const READY_WITHIN_MS = 400;
-
 /**
  * One room as it is on all nodes. Each node writes what it has there (its peers, its ends of the pipes) and reads what
  * the others have; no node owns the room. A state is whole, so that one that is missed does no harm once the next is read.
@@ -55,6 +53,7 @@ const READY_WITHIN_MS = 400;
 export class RoomLink implements RoomEnd {
   readonly node: string;
   readonly log: FastifyBaseLogger;
+  readonly timings: Timings['pipes'];
   readonly #parts: RoomLinkParts;
   readonly #events: RoomLinkEvents;
   readonly #onErased: () => void;
@@ -81,6 +80,7 @@ export class RoomLink implements RoomEnd {
     this.#onErased = onErased;
     this.node = parts.node;
     this.log = parts.log;
+    this.timings = parts.timings;
   }
 
   /** Resolves when it is known who is in the room elsewhere; if Redis is away, at once. */
@@ -223,7 +223,7 @@ export class RoomLink implements RoomEnd {
       } catch (fault) {
         this.log.warn({ err: fault }, 'the state of the room was not written; tried again');
         this.#isWritten = false;
-        this.#retry = setTimeout(() => this.changed(), RETRY_AFTER_MS);
+        this.#retry = setTimeout(() => this.changed(), this.timings.retryAfterMs);
         break;
       }
     }
@@ -319,7 +319,7 @@ export class RoomLink implements RoomEnd {
   /** Resolves when something is so of all other nodes, or has had its time. */
   #until(isSo: (remote: RemoteNode) => boolean): Promise<void> {
     return new Promise((resolve) => {
-      const giveUp = setTimeout(() => done(), READY_WITHIN_MS);
+      const giveUp = setTimeout(() => done(), this.timings.readyWithinMs);
       const done = () => {
         clearTimeout(giveUp);
         this.#waiting.delete(look);

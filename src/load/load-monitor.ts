@@ -1,4 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify';
+import type { Timings } from '../../config/timings.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import {
   judgeLoad,
@@ -7,10 +8,6 @@ import {
   type LoadSample,
   STEADY_SAMPLES,
 } from './load-level.ts';
-
-const SAMPLE_EVERY_MS = 1000;
-/** By then the node may have come to itself. */
-const RETRY_AFTER_MS = 5000;
 
 const NOT_YET_MEASURED: LoadSample = {
   loopDelayMs: { p50: 0, p99: 0 },
@@ -22,6 +19,7 @@ const NOT_YET_MEASURED: LoadSample = {
 export class LoadMonitor {
   readonly #timer: NodeJS.Timeout;
   readonly #samples: LoadSample[] = [];
+  readonly #retryAfterMs: number;
   #level: LoadLevel = 'normal';
 
   /** @param onLevel told every second at which level the load is */
@@ -30,7 +28,9 @@ export class LoadMonitor {
     marks: LoadMarks,
     log: FastifyBaseLogger,
     onLevel: (level: LoadLevel) => void,
+    { sampleEveryMs, retryAfterMs }: Timings['load'],
   ) {
+    this.#retryAfterMs = retryAfterMs;
     this.#timer = setInterval(() => {
       this.#samples.push(sample());
       if (this.#samples.length > STEADY_SAMPLES) this.#samples.shift();
@@ -39,7 +39,7 @@ export class LoadMonitor {
         log.warn({ load: this.latest, before: this.#level }, `load: ${level}`);
       this.#level = level;
       onLevel(level);
-    }, SAMPLE_EVERY_MS);
+    }, sampleEveryMs);
   }
 
   get level(): LoadLevel {
@@ -53,7 +53,7 @@ export class LoadMonitor {
   /** @throws {PartylineError} `overloaded` while this node has too much to do to take anybody */
   check(): void {
     if (this.#level !== 'overloaded') return;
-    const options = { retryAfterMs: RETRY_AFTER_MS };
+    const options = { retryAfterMs: this.#retryAfterMs };
     throw new PartylineError('overloaded', 'This node has too much to do.', options);
   }
 

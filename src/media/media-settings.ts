@@ -1,4 +1,6 @@
-/** What the media workers are told by the operator. */
+import type { Timings } from '../../config/timings.ts';
+
+/** Settings of the media workers. */
 export type MediaSettings = {
   mediaWorkers: number;
   workerBin: string;
@@ -9,4 +11,5 @@ export type MediaSettings = {
   rtcPort: number;
   /** A room that has so many consumers on one media worker takes its next browser to another. */
   routerMaxConsumers: number;
+  timings: Timings['mediaWorkers'];
 };

@@ -6,9 +6,6 @@ import { type MediaWorkerDescription, MediaWorkerSlot } from './media-worker-slo
 import type { MediaWorker } from './media-worker.ts';
 import { RoomRouter } from './room-router.ts';
 
-/** Who asks for a router while no media worker runs is told so after this time: one that keeps dying may be long away. */
-const MAX_WAIT_MS = 5000;
-
 /** The media workers of this process, and which of them takes what. */
 export class MediaWorkerPool {
   readonly #settings: MediaSettings;
@@ -109,7 +106,9 @@ export class MediaWorkerPool {
 
   async #firstReplaced(): Promise<MediaWorker> {
     const waiting = new AbortController();
-    const patience = delay(MAX_WAIT_MS, undefined, { signal: waiting.signal }).catch(() => {});
+    // A media worker that keeps dying may be away for long.
+    const { longestWaitMs } = this.#settings.timings;
+    const patience = delay(longestWaitMs, undefined, { signal: waiting.signal }).catch(() => {});
     await Promise.race([...this.#slots.map(({ running }) => running), patience]);
     waiting.abort();
     const worker = leastLoaded(this.#running);

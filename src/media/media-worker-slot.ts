@@ -1,16 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
+import type { Timings } from '../../config/timings.ts';
 import type { MediaSettings } from './media-settings.ts';
 import { MediaWorker } from './media-worker.ts';
 
-const FIRST_WAIT_MS = 500;
-const LONGEST_WAIT_MS = 30_000;
-/** One that has lived for so long did not die of its start. */
-const LONG_LIFE_MS = 60_000;
-
-/** How long a media worker's replacement waits after so many deaths in a row, ms: not at all after the first. */
-export const replaceAfterMs = (deathsInARow: number): number =>
-  deathsInARow <= 1 ? 0 : Math.min(FIRST_WAIT_MS * 2 ** (deathsInARow - 2), LONGEST_WAIT_MS);
+/** Delay of a media worker's replacement after a number of deaths in a row, ms; none after the first. */
+export const replaceAfterMs = (
+  deathsInARow: number,
+  { firstReplacementMs, longestReplacementMs }: Timings['mediaWorkers'],
+): number =>
+  deathsInARow <= 1
+    ? 0
+    : Math.min(firstReplacementMs * 2 ** (deathsInARow - 2), longestReplacementMs);
 
 /** A media worker's place, as an operator sees it. */
 export type MediaWorkerDescription = {
@@ -100,7 +101,8 @@ export class MediaWorkerSlot {
       await this.#worker?.lost;
       this.#running = Promise.withResolvers();
       await this.#worker?.gone;
-      if (performance.now() - startedAtMs >= LONG_LIFE_MS) this.#deathsInARow = 0;
+      if (performance.now() - startedAtMs >= this.#settings.timings.steadyAfterMs)
+        this.#deathsInARow = 0;
       await this.#replace(signal);
     }
   }
@@ -108,7 +110,7 @@ export class MediaWorkerSlot {
   async #replace(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       this.#deathsInARow += 1;
-      const waitMs = replaceAfterMs(this.#deathsInARow);
+      const waitMs = replaceAfterMs(this.#deathsInARow, this.#settings.timings);
       try {
         await delay(waitMs, undefined, { signal });
         await this.#start();

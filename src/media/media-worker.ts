@@ -20,10 +20,8 @@ const OPUS: RouterRtpCodecCapability = {
   parameters: { useinbandfec: 1 },
 };
 
-/** A media worker is asked so often what it has used; it answers within a millisecond, a busy one within some. */
-const PROBE_EVERY_MS = 500;
 /**
- * So many probes without an answer, 1.5 to 2 s, and it hangs. Several, because after a stall of this process one falls
+ * Number of unanswered probes (every 0.5 s) after which a media worker hangs; one answers within a millisecond. Several, because after a stall of this process one falls
  * due before the answer to the one before it has been read.
  */
 const HUNG_AFTER_PROBES = 3;
@@ -53,14 +51,19 @@ export class MediaWorker {
   #consumers = 0;
   #mayEnd = false;
 
-  private constructor(worker: Worker, index: number, rtcPort: number, log: FastifyBaseLogger) {
+  private constructor(
+    worker: Worker,
+    index: number,
+    { rtcPort, timings }: MediaSettings,
+    log: FastifyBaseLogger,
+  ) {
     this.index = index;
-    this.rtcPort = rtcPort;
+    this.rtcPort = rtcPort + index;
     this.#worker = worker;
     this.#log = log.child({ mediaWorker: index, mediaWorkerPid: worker.pid });
     this.lost = new Promise((resolve) => worker.observer.once('close', resolve));
     this.gone = new Promise((resolve) => worker.once('subprocessclose', resolve));
-    const probe = setInterval(() => this.#probe(), PROBE_EVERY_MS);
+    const probe = setInterval(() => this.#probe(), timings.probeEveryMs);
     worker.observer.once('close', () => clearInterval(probe));
     worker.once('died', (fault) => {
       // A Ctrl-C in a terminal ends all processes at once: of their end this one may learn before it is told of its own.
@@ -82,7 +85,7 @@ export class MediaWorker {
     const { rtcListenIp: ip, rtcAnnouncedAddress, workerBin } = settings;
     const port = settings.rtcPort + index;
     const worker = await createWorkerThatStays({ workerBin, logLevel: 'warn' });
-    const started = new MediaWorker(worker, index, port, log);
+    const started = new MediaWorker(worker, index, settings, log);
     const announced = rtcAnnouncedAddress ? { announcedAddress: rtcAnnouncedAddress } : {};
     try {
       started.#webRtcServer = await worker.createWebRtcServer({

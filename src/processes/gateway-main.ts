@@ -1,8 +1,9 @@
 import type { Socket } from 'node:net';
 import { readSettings } from '../../config/settings.ts';
+import { readTimings } from '../../config/timings.ts';
 import { type App, openApp } from '../app.ts';
 import { endOnSignals, whyNotStarted } from './end-on-signals.ts';
-import { ALIVE_EVERY_MS, type FromGateway, type ToGateway } from './messages.ts';
+import type { FromGateway, ToGateway } from './messages.ts';
 import { OtherMetrics } from './other-metrics.ts';
 import { OtherProcesses } from './other-processes.ts';
 import { sendConnection } from './send-connection.ts';
@@ -25,7 +26,8 @@ async function main(): Promise<void> {
     const message: FromGateway = { type: 'move', to, client };
     sendConnection(process, message, connection);
   });
-  const opening = openApp(readSettings(process.env), {
+  const timings = readTimings(process.env);
+  const opening = openApp(readSettings(process.env), timings, {
     name: `gateway ${index}`,
     homes: processes,
     drainAll: (withinMs) => tell({ type: 'drain', withinMs }),
@@ -82,7 +84,7 @@ async function main(): Promise<void> {
   tell({ type: 'ready', url: app.url });
   // To the end, also while clients leave; it keeps nothing from ending.
   tellAlive(app);
-  setInterval(() => tellAlive(app), ALIVE_EVERY_MS).unref();
+  setInterval(() => tellAlive(app), timings.processes.aliveEveryMs).unref();
 }
 
 main().catch((fault: unknown) => {

@@ -1,16 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
+import type { Timings } from '../../config/timings.ts';
 import { sendConnection } from './send-connection.ts';
 
-const FIRST_RESTART_AFTER_MS = 1000;
-const LAST_RESTART_AFTER_MS = 30_000;
-/** One that has run so long has started well: should it end, it is started again as soon as the first time. */
-const STEADY_AFTER_MS = 60_000;
-/** One that was told to end, and should have, is killed so much later. */
-const KILL_AFTER_MS = 10_000;
-/** One that has been heard, and then not for so many checks, hangs. Counted, so that it does not look so when only this process did not run. */
-const CHECK_EVERY_MS = 1000;
+/**
+ * Numbers of checks without a message after which a child looks silent, and hangs. Checks are counted instead of
+ * milliseconds, so that a stall of this process does not look like one of the child.
+ */
 const SILENT_AFTER_CHECKS = 3;
 const MAX_SILENT_CHECKS = 10;
 
@@ -28,6 +25,7 @@ export type KeptProcessOptions = {
   onSilent?: () => void;
   /** Called each time it ends without having been told to. */
   onEnd?: (how: string) => void;
+  timings: Timings['processes'];
 };
 
 /** A child that is started again when it ends, ever later when it keeps ending. */
@@ -36,11 +34,12 @@ export class KeptProcess {
   readonly #log: FastifyBaseLogger;
   #child: ChildProcess;
   #restart: NodeJS.Timeout | undefined;
-  #restartAfterMs = FIRST_RESTART_AFTER_MS;
+  #restartAfterMs: number;
   #isEnding = false;
 
   constructor(options: KeptProcessOptions, log: FastifyBaseLogger) {
     this.#options = options;
+    this.#restartAfterMs = options.timings.firstRestartMs;
     this.#log = log.child({ process: options.name });
     this.#child = this.#start();
   }
@@ -73,7 +72,10 @@ export class KeptProcess {
     if (!hasStarted || child.exitCode !== null || child.signalCode !== null) return;
     const exited = new Promise((resolve) => child.once('exit', resolve));
     tell(child);
-    const kill = setTimeout(() => child.kill('SIGKILL'), withinMs + KILL_AFTER_MS);
+    const kill = setTimeout(
+      () => child.kill('SIGKILL'),
+      withinMs + this.#options.timings.killAfterMs,
+    );
     await exited;
     clearTimeout(kill);
   }
@@ -105,29 +107,29 @@ export class KeptProcess {
 
   /** Kills a child that hangs: the kernel would go on dealing out connections to it. */
   #watch(child: ChildProcess): void {
+    const { checkEveryMs } = this.#options.timings;
     let silentChecks = 0;
     let watching: NodeJS.Timeout | undefined;
     const check = () => {
       silentChecks += 1;
       if (silentChecks === SILENT_AFTER_CHECKS) this.#options.onSilent?.();
       if (silentChecks < MAX_SILENT_CHECKS) return;
-      this.#log.error({ silentMs: silentChecks * CHECK_EVERY_MS }, 'a process hangs; it is killed');
+      this.#log.error({ silentMs: silentChecks * checkEveryMs }, 'a process hangs; it is killed');
       child.kill('SIGKILL');
     };
     child.on('message', () => {
       silentChecks = 0;
-      watching ??= setInterval(check, CHECK_EVERY_MS);
+      watching ??= setInterval(check, checkEveryMs);
     });
     child.once('exit', () => clearInterval(watching));
   }
 
   #ended(how: string, startedMs: number): void {
     if (this.#isEnding) return;
-    if (performance.now() - startedMs > STEADY_AFTER_MS) {
-      this.#restartAfterMs = FIRST_RESTART_AFTER_MS;
-    }
+    const { steadyAfterMs, firstRestartMs, longestRestartMs } = this.#options.timings;
+    if (performance.now() - startedMs > steadyAfterMs) this.#restartAfterMs = firstRestartMs;
     const restartAfterMs = this.#restartAfterMs;
-    this.#restartAfterMs = Math.min(2 * restartAfterMs, LAST_RESTART_AFTER_MS);
+    this.#restartAfterMs = Math.min(2 * restartAfterMs, longestRestartMs);
     this.#log.error({ how, restartAfterMs }, 'a process ended; it is started again');
     clearTimeout(this.#restart);
     this.#restart = setTimeout(() => {

@@ -2,9 +2,6 @@ import type { MetricFamilies, MovingClient } from '../app.ts';
 
 /** What the supervisor and its gateway processes say to each other, over the channel between parent and child. */
 
-/** A gateway that has started says so again and again: one that hangs does not. */
-export const ALIVE_EVERY_MS = 1000;
-
 /**
  * From a gateway: it has started, it still runs (and takes clients or not), it could not start, or an operator asked it to
  * drain: all are to. It asks the others for their figures, or answers the one that did; it hands a client over to another,

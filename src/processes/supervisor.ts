@@ -3,6 +3,7 @@ import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import Fastify, { type FastifyBaseLogger } from 'fastify';
 import { environmentOf, type Settings } from '../../config/settings.ts';
+import type { Timings } from '../../config/timings.ts';
 import { Accounts } from '../accounts/accounts.ts';
 import { type DemoAccount, openDemoAccount } from '../accounts/demo-account.ts';
 import { stopReading } from '../stop-reading.ts';
@@ -23,26 +24,30 @@ export type Supervisor = Running & { url: string; demo: DemoAccount | undefined 
  * again.
  * @throws {Error} if one cannot be started at first; none is left running then
  */
-export async function openSupervisor(settings: Settings): Promise<Supervisor> {
+export async function openSupervisor(settings: Settings, timings: Timings): Promise<Supervisor> {
   const opened = new AsyncDisposableStack();
   try {
-    return await openParts(settings, opened);
+    return await openParts(settings, timings, opened);
   } catch (fault) {
     await opened.disposeAsync();
     throw fault;
   }
 }
 
-async function openParts(given: Settings, opened: AsyncDisposableStack): Promise<Supervisor> {
+async function openParts(
+  given: Settings,
+  timings: Timings,
+  opened: AsyncDisposableStack,
+): Promise<Supervisor> {
   const { log } = Fastify({ logger: { level: given.LOG_LEVEL, name: 'supervisor' } });
   const settings = {
     ...given,
     REDIS_URL: await openRedisUrl(given, opened, log),
     PORT: await findPort(given),
   };
-  const demo = settings.DEMO_ACCOUNT ? await openDemo(settings, log) : undefined;
+  const demo = settings.DEMO_ACCOUNT ? await openDemo(settings, log, timings.redis) : undefined;
   for (let worker = 0; worker < settings.USAGE_WORKERS; worker += 1) {
-    opened.adopt(startUsageWorker(settings, log), (part) => part.close());
+    opened.adopt(startUsageWorker(settings, log, timings), (part) => part.close());
   }
   let isLeaving = false;
   const leave = async (withinMs = settings.DRAIN_MS) => {
@@ -85,7 +90,7 @@ async function openParts(given: Settings, opened: AsyncDisposableStack): Promise
     }
   };
   const gateways = Array.from({ length: settings.PROCESSES }, (_, index) =>
-    startGateway(settings, index, log, {
+    startGateway(settings, timings, index, log, {
       onMessage: (...message) => onMessage(index, ...message),
       onGone: () => setOpen(index, false),
     }),
@@ -105,6 +110,7 @@ type Gateway = {
 
 function startGateway(
   settings: Settings,
+  timings: Timings,
   index: number,
   log: FastifyBaseLogger,
   events: {
@@ -127,8 +133,9 @@ function startGateway(
     {
       name,
       command: [...process.execArgv, GATEWAY, String(index), String(settings.PROCESSES - 1)],
-      environment: environmentOf(settingsOfGateway(settings, index)),
+      environment: environmentOf(settingsOfGateway(settings, index), timings),
       endSignal: 'SIGINT',
+      timings: timings.processes,
       onMessage: (message, connection) => onMessage(message as FromGateway, connection),
       onSilent: events.onGone,
       onEnd: (how) => {
@@ -150,8 +157,12 @@ const settingsOfGateway = (settings: Settings, index: number): Settings => ({
   USAGE_WORKERS: 0,
 });
 
-async function openDemo(settings: Settings, log: FastifyBaseLogger): Promise<DemoAccount> {
-  const redis = await Redis.connect(redisAddressOf(settings), log);
+async function openDemo(
+  settings: Settings,
+  log: FastifyBaseLogger,
+  timings: Timings['redis'],
+): Promise<DemoAccount> {
+  const redis = await Redis.connect(redisAddressOf(settings), log, timings);
   try {
     return await openDemoAccount(new Accounts(redis), settings.DATA_DIR);
   } finally {

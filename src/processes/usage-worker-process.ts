@@ -1,15 +1,26 @@
 import { fileURLToPath } from 'node:url';
 import type { FastifyBaseLogger } from 'fastify';
+import type { Timings } from '../../config/timings.ts';
 import { environmentOf, type Settings } from '../../config/settings.ts';
 import { KeptProcess } from './kept-process.ts';
 
 const PROGRAM = fileURLToPath(new URL('../../workers/usage.ts', import.meta.url));
 
 /** Starts a usage worker as a child. */
-export function startUsageWorker(settings: Settings, log: FastifyBaseLogger): KeptProcess {
-  const environment = environmentOf(settings);
+export function startUsageWorker(
+  settings: Settings,
+  log: FastifyBaseLogger,
+  timings: Timings,
+): KeptProcess {
+  const environment = environmentOf(settings, timings);
   return new KeptProcess(
-    { name: 'usage worker', command: [PROGRAM], environment, endSignal: 'SIGTERM' },
+    {
+      name: 'usage worker',
+      command: [PROGRAM],
+      environment,
+      endSignal: 'SIGTERM',
+      timings: timings.processes,
+    },
     log,
   );
 }

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import type { Timings } from '../../config/timings.ts';
 import type { Bus } from '../cluster/bus.ts';
 import type { KeptPlaces } from './kept-places.ts';
 import type { Sessions } from './sessions.ts';
@@ -15,11 +16,6 @@ const SettledSchema = Type.Object({
   room: Type.String(),
 });
 
-/** A connection whose peer has another waits no longer for that to be in a room. */
-const MOVES_WITHIN_MS = 1000;
-/** What is on its way to the one connection when the other begins to hear has arrived by then. */
-const ON_THE_WAY_MS = 200;
-
 /**
  * Keeps `peer` unique within an account over all nodes: a connection ends the one before it. One that is in a room is left
  * there until the new one hears its room, but not for long, so that a client that moves misses nothing; then places in
@@ -28,13 +24,18 @@ const ON_THE_WAY_MS = 200;
 export class Arrivals {
   readonly #bus: Bus;
 
-  constructor(bus: Bus, sessions: Sessions, places: KeptPlaces) {
+  constructor(
+    bus: Bus,
+    sessions: Sessions,
+    places: KeptPlaces,
+    { movesWithinMs, onTheWayMs }: Timings['sessions'],
+  ) {
     this.#bus = bus;
     bus.on('arrived', ArrivedSchema, ({ accountId, peer, connectionId }) => {
-      sessions.supersede(accountId, peer, connectionId, MOVES_WITHIN_MS);
+      sessions.supersede(accountId, peer, connectionId, movesWithinMs);
     });
     bus.on('settled', SettledSchema, ({ accountId, peer, connectionId, room }) => {
-      sessions.supersede(accountId, peer, connectionId, ON_THE_WAY_MS);
+      sessions.supersede(accountId, peer, connectionId, onTheWayMs);
       const kept = places.get(accountId, peer);
       if (kept && kept.place.room !== room) kept.end('moved');
     });

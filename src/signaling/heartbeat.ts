@@ -1,6 +1,4 @@
-const SILENCE_IS_DEATH_MS = 30_000;
-/** Who sends, but leaves a ping unanswered for so long, does not read: what he is sent waits in his machine, where it cannot be seen. */
-const UNREAD_IS_SLOW_MS = 5000;
+import type { Timings } from '../../config/timings.ts';
 
 /** A WebSocket, as far as pings go. */
 type Pinged = { on(event: 'ping' | 'pong', listener: () => void): unknown; ping(): void };
@@ -9,6 +7,7 @@ type Pinged = { on(event: 'ping' | 'pong', listener: () => void): unknown; ping(
 export class Heartbeat {
   readonly #socket: Pinged;
   readonly #everyMs: number;
+  readonly #timings: Timings['sessions'];
   #heardAtMs = performance.now();
   #pingedAtMs: number;
   /** When the oldest ping went out that has no answer. */
@@ -18,9 +17,10 @@ export class Heartbeat {
   #rttMs: number | undefined;
 
   /** @param everyMs how often it is pinged */
-  constructor(socket: Pinged, everyMs: number) {
+  constructor(socket: Pinged, everyMs: number, timings: Timings['sessions']) {
     this.#socket = socket;
     this.#everyMs = everyMs;
+    this.#timings = timings;
     // Clients that came at once are not pinged at once, but each in half that time: what is told every so often tells the rtt.
     this.#pingedAtMs = performance.now() - (everyMs * (1 + Math.random())) / 2;
     socket.on('ping', () => this.heard());
@@ -46,14 +46,14 @@ export class Heartbeat {
 
   /**
    * Pings when it is time to.
-   * @returns `silent` if nothing was heard for 30 s; `unread` if the client, which has answered pings before, has sent things
-   *   for 5 s but no answer
+   * @returns `silent` if nothing was heard for `silentAfterMs`; `unread` if the client, which has answered pings before, has
+   *   sent things for `slowAfterMs` but no answer: what it is sent waits in its machine, where it cannot be seen
    */
   beat(nowMs: number): 'alive' | 'silent' | 'unread' {
-    if (nowMs - this.#heardAtMs >= SILENCE_IS_DEATH_MS) return 'silent';
+    if (nowMs - this.#heardAtMs >= this.#timings.silentAfterMs) return 'silent';
     const hasAnswered = this.#rttMs !== undefined;
     const heardForMs = this.#heardAtMs - (this.#heardSinceMs ?? this.#heardAtMs);
-    if (hasAnswered && heardForMs >= UNREAD_IS_SLOW_MS) return 'unread';
+    if (hasAnswered && heardForMs >= this.#timings.slowAfterMs) return 'unread';
     if (nowMs - this.#pingedAtMs >= this.#everyMs) {
       this.#pingedAtMs = nowMs;
       this.#unansweredSinceMs ??= nowMs;

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
+import type { Timings } from '../../config/timings.ts';
 import { type Credentials, grantsRoom } from '../accounts/authenticator.ts';
 import { PLANS } from '../accounts/plans.ts';
 import type { Codecs } from '../audio/codecs.ts';
@@ -44,6 +45,7 @@ export type SessionOpeningParts = {
   accountWatch: AccountWatch;
   metrics: SessionMetrics;
   codecs: Codecs;
+  timings: Timings['sessions'];
   /** Undefined where this process is the only one. */
   homes: Homes | undefined;
 };
@@ -188,6 +190,7 @@ function addSession(
     rooms: parts.rooms,
     places,
     codecs: parts.codecs,
+    timings: parts.timings,
     log,
     wayOut: mayMove ? wayToOthers(parts, socket, stream, moving, onMoved) : undefined,
     onPlace: (room, kind) => {

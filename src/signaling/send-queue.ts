@@ -1,13 +1,12 @@
 import type { Writable } from 'node:stream';
 import type { WebSocket } from 'ws';
 import { counts } from '../counts.ts';
+import type { Timings } from '../../config/timings.ts';
 import { FRAME_MS } from '../audio/format.ts';
 import { binaryFrame } from './binary-frame.ts';
 
 /** Audio that a client has not taken yet is dropped beyond this. */
 const MAX_UNSENT_AUDIO_MS = 250;
-/** A client that makes us drop for this long does not read any more. */
-const SLOW_AFTER_MS = 5000;
 /** Text is never dropped; a client that leaves this much of it unread is as good as gone. */
 const MAX_UNSENT_BYTES = 1 << 20;
 
@@ -24,6 +23,7 @@ export class SendQueue {
   readonly #socket: WebSocket;
   readonly #stream: Writable;
   readonly #onSlow: () => void;
+  readonly #slowAfterMs: number;
   readonly #now: () => number;
   readonly #unsent = new UnsentAudio();
   #droppingSinceMs: number | undefined;
@@ -32,19 +32,21 @@ export class SendQueue {
 
   /**
    * @param stream what `socket`, which compresses nothing, writes to
-   * @param onSlow called when the client has not kept up for 5 s
+   * @param onSlow called when the client has not kept up for `slowAfterMs`
    * @param now what time it is, in ms
    */
   constructor(
     socket: WebSocket,
     stream: Writable,
     onSlow: () => void,
+    { slowAfterMs }: Timings['sessions'],
     now = () => performance.now(),
   ) {
     this.#now = now;
     this.#socket = socket;
     this.#stream = stream;
     this.#onSlow = onSlow;
+    this.#slowAfterMs = slowAfterMs;
   }
 
   /** How much audio waits in the socket. */
@@ -81,7 +83,7 @@ export class SendQueue {
     this.droppedFrames += 1;
     counts.dropped.unread += 1;
     this.#droppingSinceMs ??= nowMs;
-    if (nowMs - this.#droppingSinceMs > SLOW_AFTER_MS) this.#giveUp();
+    if (nowMs - this.#droppingSinceMs > this.#slowAfterMs) this.#giveUp();
   }
 
   /** Once; what is sent after that are the last words to the client. */

@@ -2,6 +2,7 @@ import type { Writable } from 'node:stream';
 import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
 import type { Account } from '../accounts/accounts.ts';
+import type { Timings } from '../../config/timings.ts';
 import { type Credentials, mayNotPublish, mayPublish } from '../accounts/authenticator.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import { FRAME_MS } from '../audio/format.ts';
@@ -28,8 +29,6 @@ import { Requests } from './requests.ts';
 import { SendQueue } from './send-queue.ts';
 import type { Message, WayOut } from './way-out.ts';
 
-const HEARTBEAT_MS = 15_000;
-const STATS_EVERY_MS = 5000;
 const MAX_MESSAGE_BYTES = 64 * 1024;
 
 /** What is left of the account's plan. */
@@ -51,6 +50,7 @@ export type SessionParts = PresenceParts & {
   /** Whether the client wants to be told how its audio fares. */
   wantsStats: boolean;
   codecs: Codecs;
+  timings: Timings['sessions'];
   log: FastifyBaseLogger;
   /** Undefined if the client cannot be taken to another process. */
   wayOut: WayOut | undefined;
@@ -86,11 +86,18 @@ export class Session implements PeerOutlet {
     this.#socket = socket;
     this.#parts = parts;
     this.#wayOut = parts.wayOut;
-    this.#sendQueue = new SendQueue(socket, parts.stream, () => this.fail(slowConsumer()));
+    this.#sendQueue = new SendQueue(
+      socket,
+      parts.stream,
+      () => this.fail(slowConsumer()),
+      parts.timings,
+    );
     this.#audio = new ClientAudio(parts.audio, parts.codecs, this);
     this.#presence = new Presence(this, this.#audio, parts);
     this.#requests = new Requests(socket, this.#presence, this.#audio, parts.credentials, this);
-    this.#heartbeat = new Heartbeat(socket, parts.wantsStats ? STATS_EVERY_MS : HEARTBEAT_MS);
+    const { statsEveryMs, heartbeatEveryMs } = parts.timings;
+    const pingEveryMs = parts.wantsStats ? statsEveryMs : heartbeatEveryMs;
+    this.#heartbeat = new Heartbeat(socket, pingEveryMs, parts.timings);
     socket.on('message', (data: Buffer, isBinary: boolean) => this.#receive({ data, isBinary }));
     socket.on('close', (code) => this.#end('closed', mayComeBackAfterClose(code)));
     // ws closes the socket itself after a protocol error, which is then told by 'close'.
@@ -117,7 +124,7 @@ export class Session implements PeerOutlet {
       ...(resumed && { resumed: true }),
       audio: this.#audio.describe(),
       limits,
-      heartbeat_ms: HEARTBEAT_MS,
+      heartbeat_ms: this.#parts.timings.heartbeatEveryMs,
     });
     this.log.info('session started');
     if (resumed?.isHere) this.#presence.resume();
@@ -214,7 +221,7 @@ export class Session implements PeerOutlet {
       this.fail(slowConsumer());
     }
     if (life !== 'alive') return;
-    const isDue = nowMs - this.#statsAtMs >= STATS_EVERY_MS;
+    const isDue = nowMs - this.#statsAtMs >= this.#parts.timings.statsEveryMs;
     if (this.#parts.wantsStats && isDue) this.#sendStats(nowMs);
   }
 

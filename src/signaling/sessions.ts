@@ -1,11 +1,15 @@
+import type { Timings } from '../../config/timings.ts';
 import type { Session } from './session.ts';
-
-const BEAT_EVERY_MS = 1000;
 
 /** Every client of this process: keeps them alive, and keeps `peer` unique within an account. */
 export class Sessions {
   readonly #sessions = new Map<string, Session>();
+  readonly #beatEveryMs: number;
   #timer: NodeJS.Timeout | undefined;
+
+  constructor({ beatEveryMs }: Timings['sessions']) {
+    this.#beatEveryMs = beatEveryMs;
+  }
 
   get size(): number {
     return this.#sessions.size;
@@ -33,7 +37,7 @@ export class Sessions {
     const { account, name } = session;
     this.replace(account.id, name);
     this.#sessions.set(keyOf(account.id, name), session);
-    this.#timer ??= setInterval(() => this.#beat(), BEAT_EVERY_MS);
+    this.#timer ??= setInterval(() => this.#beat(), this.#beatEveryMs);
   }
 
   /** The one that has this `peer`, if there is one. */

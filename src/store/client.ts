@@ -1,6 +1,5 @@
 import { createClient } from 'redis';
-
-const MAX_RECONNECT_DELAY_MS = 1000;
+import type { Timings } from '../../config/timings.ts';
 
 export type RedisAddress = { url: string } | { socketPath: string };
 export type Client = ReturnType<typeof newRedisClient>;
@@ -22,10 +21,11 @@ type ClientOptions = {
 /** A client that is not connected yet. */
 export function newRedisClient(
   address: RedisAddress,
+  { longestReconnectMs }: Timings['redis'],
   { isPatient = false, mayRetry = () => true }: ClientOptions = {},
 ) {
   const reconnectStrategy = (retries: number, fault: Error) =>
-    mayRetry(retries) ? Math.min(50 * 2 ** retries, MAX_RECONNECT_DELAY_MS) : fault;
+    mayRetry(retries) ? Math.min(50 * 2 ** retries, longestReconnectMs) : fault;
   return createClient({
     ...('url' in address
       ? { url: address.url, socket: { reconnectStrategy } }

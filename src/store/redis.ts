@@ -1,10 +1,9 @@
 import type { FastifyBaseLogger } from 'fastify';
+import type { Timings } from '../../config/timings.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { type Client, nameOf, newRedisClient, type RedisAddress } from './client.ts';
 import { type ChannelListener, Subscriber } from './subscriber.ts';
 
-const COMMAND_TIMEOUT_MS = 1500;
-const RETRY_AFTER_MS = 2000;
 /** It may have been started at the same moment: this takes 5 s. */
 const FIRST_RETRIES = 9;
 
@@ -16,18 +15,29 @@ export class Redis {
   readonly #client: Client;
   readonly #log: FastifyBaseLogger;
   readonly #subscriber: Subscriber;
+  readonly #timings: Timings['redis'];
 
-  private constructor(client: Client, subscriber: Subscriber, log: FastifyBaseLogger) {
+  private constructor(
+    client: Client,
+    subscriber: Subscriber,
+    log: FastifyBaseLogger,
+    timings: Timings['redis'],
+  ) {
     this.#client = client;
     this.#subscriber = subscriber;
     this.#log = log;
+    this.#timings = timings;
   }
 
   /** @throws {Error} if Redis cannot be reached within some seconds; later it may go away and come back */
-  static async connect(address: RedisAddress, log: FastifyBaseLogger): Promise<Redis> {
+  static async connect(
+    address: RedisAddress,
+    log: FastifyBaseLogger,
+    timings: Timings['redis'],
+  ): Promise<Redis> {
     let isConnected = false;
     let hasConnected = false;
-    const client = newRedisClient(address, {
+    const client = newRedisClient(address, timings, {
       mayRetry: (retries) => hasConnected || retries < FIRST_RETRIES,
     });
     client.on('error', (fault: unknown) => {
@@ -45,7 +55,7 @@ export class Redis {
       throw new Error(`Redis at ${nameOf(address)} cannot be reached`, { cause });
     }
     const subscriber = await Subscriber.open(client.duplicate(), client, log);
-    return new Redis(client, subscriber, log);
+    return new Redis(client, subscriber, log, timings);
   }
 
   /** For libraries that have commands of their own; they are to be called within {@link run}. */
@@ -58,10 +68,11 @@ export class Redis {
    * @throws {PartylineError} `overloaded` when Redis does not answer
    */
   async run<T>(commands: (client: Client) => Promise<T>): Promise<T> {
+    const { commandTimeoutMs, retryAfterMs } = this.#timings;
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_resolve, reject) => {
-      const fault = new Error(`redis took more than ${COMMAND_TIMEOUT_MS} ms`);
-      timer = setTimeout(() => reject(fault), COMMAND_TIMEOUT_MS);
+      const fault = new Error(`redis took more than ${commandTimeoutMs} ms`);
+      timer = setTimeout(() => reject(fault), commandTimeoutMs);
     });
     try {
       // The client's own time-out covers only commands that it has not sent yet.
@@ -69,7 +80,7 @@ export class Redis {
     } catch (cause) {
       // That it is away has been said.
       if (this.#client.isReady) this.#log.warn({ err: cause }, 'redis did not answer');
-      const options = { cause, retryAfterMs: RETRY_AFTER_MS };
+      const options = { cause, retryAfterMs };
       throw new PartylineError('overloaded', 'The store cannot be reached.', options);
     } finally {
       clearTimeout(timer);
@@ -105,7 +116,7 @@ export class Redis {
   /** Waits for what was asked for, leases given back among it; but not for a Redis that is away. */
   async close(): Promise<void> {
     this.#subscriber.close();
-    const giveUp = setTimeout(() => this.#client.destroy(), COMMAND_TIMEOUT_MS);
+    const giveUp = setTimeout(() => this.#client.destroy(), this.#timings.commandTimeoutMs);
     try {
       await this.#client.close();
     } finally {

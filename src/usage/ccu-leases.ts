@@ -1,14 +1,12 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
+import type { Timings } from '../../config/timings.ts';
 import { PartylineError, replaced } from '../protocol/errors.ts';
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
 
-const LEASE_MS = 45_000;
-const RENEW_EVERY_MS = 15_000;
 /** Lua takes so many values at once. */
 const RENEW_AT_ONCE = 1000;
-const RETRY_AFTER_MS = 5000;
 
 /**
  * A lease is of a peer, and held by the connection that took it last: who replaces himself, on whatever node, takes over his
@@ -38,7 +36,7 @@ if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
 end
 redis.call('ZADD', KEYS[1], now + ARGV[4], ARGV[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
-for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, ${2 * LEASE_MS}) end
+for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, 2 * ARGV[4]) end
 return { 1, held, redis.call('HGET', KEYS[3], ARGV[1]) }
 `;
 
@@ -67,7 +65,7 @@ if #leases > 0 then
   redis.call('ZADD', KEYS[1], unpack(leases))
   redis.call('HSET', KEYS[2], unpack(holders))
 end
-for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, ${2 * LEASE_MS}) end
+for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, 2 * ARGV[1]) end
 return taken
 `;
 
@@ -129,6 +127,7 @@ export class CcuLeases {
   /** Of this process, by account. */
   readonly #held = new Map<number, Set<Holder>>();
   readonly #onTaken: (accountId: number, peer: string, connectionId: string) => void;
+  readonly #timings: Timings['leases'];
   readonly #timer: NodeJS.Timeout;
   /** Those that could not be given back, because Redis was away. */
   readonly #unreleased = new Set<Holder>();
@@ -138,11 +137,13 @@ export class CcuLeases {
     redis: Redis,
     log: FastifyBaseLogger,
     onTaken: (accountId: number, peer: string, connectionId: string) => void,
+    timings: Timings['leases'],
   ) {
     this.#redis = redis;
     this.#onTaken = onTaken;
     this.#log = log;
-    this.#timer = setInterval(() => void this.#renew(), RENEW_EVERY_MS);
+    this.#timings = timings;
+    this.#timer = setInterval(() => void this.#renew(), timings.renewEveryMs);
   }
 
   /**
@@ -156,14 +157,20 @@ export class CcuLeases {
     const reply = await this.#redis.run((client) =>
       client.eval(ADMIT, {
         keys: keysOf(accountId),
-        arguments: [peer, connectionId, String(maxCcu), String(LEASE_MS), isMoved ? '1' : '0'],
+        arguments: [
+          peer,
+          connectionId,
+          String(maxCcu),
+          String(this.#timings.leaseMs),
+          isMoved ? '1' : '0',
+        ],
       }),
     );
     const [admitted, , place] = reply as [number, number, string | null];
     if (admitted === -1) throw replaced();
     if (admitted === 0) {
       const message = `All ${maxCcu} connections of the account are in use.`;
-      throw new PartylineError('ccu_limit', message, { retryAfterMs: RETRY_AFTER_MS });
+      throw new PartylineError('ccu_limit', message, { retryAfterMs: this.#timings.retryAfterMs });
     }
     const holders = this.#held.get(accountId) ?? new Set();
     this.#held.set(accountId, holders.add(holder));
@@ -251,7 +258,10 @@ export class CcuLeases {
 
   async #renewSome(accountId: number, holders: Holder[]): Promise<void> {
     const pairs = holders.flatMap(({ peer, connectionId }) => [peer, connectionId]);
-    const options = { keys: keysOf(accountId), arguments: [String(LEASE_MS), ...pairs] };
+    const options = {
+      keys: keysOf(accountId),
+      arguments: [String(this.#timings.leaseMs), ...pairs],
+    };
     const taken = (await this.#redis.run((client) => client.eval(RENEW, options))) as string[];
     for (const { peer, connectionId } of holders) {
       if (taken.includes(connectionId)) this.#onTaken(accountId, peer, connectionId);

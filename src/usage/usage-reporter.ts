@@ -1,9 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
+import type { Timings } from '../../config/timings.ts';
 import { type Meter, type MeterClock, systemClock } from './meter.ts';
 import type { UsageStore } from './usage-store.ts';
-
-/** A process that is killed takes with it what its peers used in so long, at most. */
-const WRITE_EVERY_MS = 5000;
 
 /** Writes what this process counts, and tells what the accounts that are in rooms here have used in all. */
 export class UsageReporter {
@@ -20,6 +18,7 @@ export class UsageReporter {
     store: UsageStore,
     log: FastifyBaseLogger,
     onTotal: (accountId: number, monthMs: number, wallMs: number) => void,
+    timings: Timings['usage'],
     clock: MeterClock = systemClock,
   ) {
     this.#meter = meter;
@@ -27,7 +26,7 @@ export class UsageReporter {
     this.#log = log;
     this.#onTotal = onTotal;
     this.#clock = clock;
-    this.#timer = setInterval(() => void this.report(), WRITE_EVERY_MS);
+    this.#timer = setInterval(() => void this.report(), timings.writeEveryMs);
   }
 
   /** Writes now; if Redis is away, the next time. */

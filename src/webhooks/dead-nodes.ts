@@ -1,7 +1,4 @@
 import type { WebhookStore } from './webhook-store.ts';
-import { BEAT_EVERY_MS } from './webhooks.ts';
-
-const DEAD_AFTER_MS = 3 * BEAT_EVERY_MS;
 
 /** Takes the peers of nodes out that were killed. Any number of processes may do so at once. */
 export class DeadNodes {
@@ -10,7 +7,7 @@ export class DeadNodes {
   /** By node: how often it had shown that it lives, and since when it has not done so again (monotonic, ms). */
   #seen = new Map<string, { beats: string; sinceMs: number }>();
 
-  constructor(store: WebhookStore, deadAfterMs = DEAD_AFTER_MS) {
+  constructor(store: WebhookStore, deadAfterMs: number) {
     this.#store = store;
     this.#deadAfterMs = deadAfterMs;
   }

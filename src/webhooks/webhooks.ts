@@ -1,15 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
+import type { Timings } from '../../config/timings.ts';
 import { ACCOUNT_CHANGES, type Accounts } from '../accounts/accounts.ts';
 import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
 import type { Redis } from '../store/redis.ts';
 import { type Change, exhausted, joined, left, type PresentPeer } from './events.ts';
 import { keyOf, type NumberedChange, WebhookStore } from './webhook-store.ts';
 
-/** A node that has not shown for three times as long that it lives is taken for dead (dead-nodes.ts). */
-export const BEAT_EVERY_MS = 15_000;
-const RETRY_AFTER_MS = 500;
 const CHANGES_AT_ONCE = 100;
 /** So many changes are kept while Redis is away; with more, only what is so in the end is told. */
 const MAX_WAITING = 10_000;
@@ -23,6 +21,7 @@ export class Webhooks {
   readonly #accounts: Accounts;
   readonly #log: FastifyBaseLogger;
   readonly #maxWaiting: number;
+  readonly #retryAfterMs: number;
   /** The accounts that have a webhook. */
   #listening = new Set<number>();
   /** Who is in a room of this node now, of all accounts; and of whom that has been told. */
@@ -46,13 +45,15 @@ export class Webhooks {
     redis: Redis,
     accounts: Accounts,
     log: FastifyBaseLogger,
+    timings: Timings['webhooks'],
     maxWaiting: number,
   ) {
     this.#store = new WebhookStore(redis);
     this.#accounts = accounts;
     this.#log = log;
     this.#maxWaiting = maxWaiting;
-    this.#timer = setInterval(() => this.#beat(), BEAT_EVERY_MS);
+    this.#retryAfterMs = timings.retryAfterMs;
+    this.#timer = setInterval(() => this.#beat(), timings.beatEveryMs);
   }
 
   /** @throws {PartylineError} `overloaded` if Redis cannot be reached now; later it may go away and come back */
@@ -60,10 +61,11 @@ export class Webhooks {
     redis: Redis,
     accounts: Accounts,
     log: FastifyBaseLogger,
+    timings: Timings['webhooks'],
     { maxWaiting = MAX_WAITING } = {},
   ): Promise<Webhooks> {
     const listening = await accounts.listWithWebhook();
-    const webhooks = new Webhooks(redis, accounts, log, maxWaiting);
+    const webhooks = new Webhooks(redis, accounts, log, timings, maxWaiting);
     webhooks.#listening = new Set(listening);
     const reload = () => void webhooks.#reload();
     await redis.subscribe(ACCOUNT_CHANGES, { onMessage: reload, onGap: reload });
@@ -165,7 +167,7 @@ export class Webhooks {
       } catch (fault) {
         this.#log.warn({ err: fault, changes: this.#waiting.length }, 'webhooks: told later');
         if (signal.aborted) break;
-        await delay(RETRY_AFTER_MS, undefined, { signal }).catch(() => {});
+        await delay(this.#retryAfterMs, undefined, { signal }).catch(() => {});
       }
     }
     this.#working = undefined;

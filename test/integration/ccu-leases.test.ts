@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { PartylineError } from '../../src/protocol/errors.ts';
 import { Redis } from '../../src/store/redis.ts';
 import { CcuLeases } from '../../src/usage/ccu-leases.ts';
@@ -12,8 +13,8 @@ import { TestRedis } from '../support/redis.ts';
 async function openTwo() {
   const folder = await mkdtemp(join(tmpdir(), 'partyline-leases-'));
   const server = await TestRedis.start(folder);
-  const redis = await Redis.connect({ url: server.url }, silentLog);
-  const open = () => new CcuLeases(redis, silentLog, () => {});
+  const redis = await Redis.connect({ url: server.url }, silentLog, DEFAULT_TIMINGS.redis);
+  const open = () => new CcuLeases(redis, silentLog, () => {}, DEFAULT_TIMINGS.leases);
   const [one, other] = [open(), open()];
   return {
     server,

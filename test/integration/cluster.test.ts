@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { Cluster } from '../../src/cluster/cluster.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
@@ -45,7 +46,12 @@ async function openBareNode(redis: TestRedis) {
     announcedAddress: '',
     portRange: { min: 20000, max: 29999 },
   };
-  const cluster = await Cluster.open(await openStore(redis), { clusterKey: '', pipes }, silentLog);
+  const cluster = await Cluster.open(
+    await openStore(redis),
+    { clusterKey: '', pipes },
+    silentLog,
+    DEFAULT_TIMINGS,
+  );
   const events = { onPeers: () => {}, onProducer: async () => {}, onProducerClosed: () => {} };
   return { cluster, link: await cluster.openRoom(1, 'a', events, silentLog) };
 }

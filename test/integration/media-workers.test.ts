@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { afterEach, describe, expect, test } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { readSettings } from '../../config/settings.ts';
 import { MediaWorkerPool } from '../../src/media/media-worker-pool.ts';
 import type { RoomRouter } from '../../src/media/room-router.ts';
@@ -18,6 +19,7 @@ const MEDIA_SETTINGS = {
   rtcListenIp: '127.0.0.1',
   rtcAnnouncedAddress: '',
   routerMaxConsumers: 4,
+  timings: DEFAULT_TIMINGS.mediaWorkers,
 };
 
 async function openPool(mediaWorkers = 2): Promise<MediaWorkerPool> {

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { Nodes } from '../../src/cluster/nodes.ts';
 import type {
   NodeDescription,
@@ -210,10 +211,8 @@ test('a node that lives and does not answer is named; nobody is said not to be t
   const redis = await openRedis();
   const gateway = await openGateway({ ...ADMIN, REDIS_URL: redis.url });
   const account = gateway.demo!.account.id;
-  const mute = await Nodes.open(await openStore(redis), silentLog, {
-    onDead: () => {},
-    onForgotten: () => {},
-  });
+  const events = { onDead: () => {}, onForgotten: () => {} };
+  const mute = await Nodes.open(await openStore(redis), silentLog, events, DEFAULT_TIMINGS.nodes);
   cleanUps.push(() => mute.close());
   await enter(gateway, 'alice');
   const { nodes, unreachable } = await nodesOf(gateway);

@@ -1,5 +1,6 @@
 import type { Producer, Router } from 'mediasoup/types';
 import { expect, test } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { readSettings } from '../../config/settings.ts';
 import { MediaWorker } from '../../src/media/media-worker.ts';
 import { pipe } from '../../src/media/pipe.ts';
@@ -19,6 +20,7 @@ async function startWorker(index: number, rtcPort: number): Promise<MediaWorker>
     rtcAnnouncedAddress: '',
     rtcPort,
     routerMaxConsumers: 1,
+    timings: DEFAULT_TIMINGS.mediaWorkers,
   };
   const worker = await MediaWorker.start(index, settings, silentLog);
   cleanUps.push(() => worker.close());

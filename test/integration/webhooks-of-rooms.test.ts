@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
 import { useStack } from '../support/use-stack.ts';
@@ -18,7 +19,7 @@ async function openHookedNodes() {
   const { id, apiKey } = await createAccount(redis, 'pro');
   await accounts.update(id, { webhook_url: receiver.url });
   const parts = { redis: store, accounts, log: silentLog };
-  const worker = await openWebhookWorker({ url: redis.url }, parts);
+  const worker = await openWebhookWorker({ url: redis.url }, parts, DEFAULT_TIMINGS);
   cleanUps.push(() => worker.close());
   return { receiver, one: { ...one!, apiKey }, other: { ...other!, apiKey } };
 }

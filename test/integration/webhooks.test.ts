@@ -5,12 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
+import { DEFAULT_TIMINGS, type Timings, timingsWith } from '../../config/timings.ts';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { UsageStore } from '../../src/usage/usage-store.ts';
 import { joined, left, type WebhookEvent } from '../../src/webhooks/events.ts';
 import { WebhookStore } from '../../src/webhooks/webhook-store.ts';
 import { Webhooks } from '../../src/webhooks/webhooks.ts';
-import { openWebhookWorker, type WebhookWorkerOptions } from '../../workers/webhook-jobs.ts';
+import { openWebhookWorker } from '../../workers/webhook-jobs.ts';
 import { eventually, silentLog as log } from '../support/gateway.ts';
 import { seededRandom } from '../support/random.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -19,7 +20,7 @@ import { isSigned, WebhookReceiver } from '../support/webhook-receiver.ts';
 
 const { openRedis, openGateway, openStore, createAccount, enter, cleanUps } = useStack();
 
-const QUICK = { firstRetryMs: 20, lockMs: 1000, requestTimeoutMs: 300, sweepEveryMs: 60_000 };
+const QUICK = { firstRetryMs: 20, requestTimeoutMs: 300, sweepEveryMs: 60_000 };
 
 /** A Redis, an account with a webhook, and the server that its events are sent to. */
 async function openHook(redisOfTest?: TestRedis) {
@@ -39,15 +40,25 @@ async function openHook(redisOfTest?: TestRedis) {
 /** The part of a node that tells webhooks. */
 async function openNode(redis: TestRedis, options: { maxWaiting?: number } = {}) {
   const store = await openStore(redis);
-  const node = await Webhooks.open(store, new Accounts(store), log, options);
+  const node = await Webhooks.open(
+    store,
+    new Accounts(store),
+    log,
+    DEFAULT_TIMINGS.webhooks,
+    options,
+  );
   cleanUps.push(() => node.close());
   return node;
 }
 
-async function openWorker(redis: TestRedis, options: WebhookWorkerOptions = {}) {
+async function openWorker(redis: TestRedis, webhooks: Partial<Timings['webhooks']> = {}) {
   const store = await openStore(redis);
   const parts = { redis: store, accounts: new Accounts(store), log };
-  const worker = await openWebhookWorker({ url: redis.url }, parts, { ...QUICK, ...options });
+  const worker = await openWebhookWorker(
+    { url: redis.url },
+    parts,
+    timingsWith({ webhooks: { ...QUICK, ...webhooks }, jobs: { lockMs: 1000 } }),
+  );
   cleanUps.push(() => worker.close());
   return worker;
 }

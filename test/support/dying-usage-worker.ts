@@ -1,3 +1,4 @@
+import { timingsWith } from '../../config/timings.ts';
 import { Redis } from '../../src/store/redis.ts';
 import { UsageStore } from '../../src/usage/usage-store.ts';
 import { openUsageWorker, type UsageStep } from '../../workers/usage-jobs.ts';
@@ -6,11 +7,11 @@ import { silentLog } from './gateway.ts';
 /** A usage worker that kills itself at a step of its work: `node … URL STEP`. */
 const [url = '', dieAt] = process.argv.slice(2);
 const address = { url };
-const redis = await Redis.connect(address, silentLog);
+const timings = timingsWith({ usage: { sweepEveryMs: 1000 }, jobs: { lockMs: 1000 } });
+const redis = await Redis.connect(address, silentLog, timings.redis);
 await openUsageWorker(address, new UsageStore(redis), silentLog, {
   keepDays: 1,
-  sweepEveryMs: 1000,
-  lockMs: 1000,
+  timings,
   onStep: (step: UsageStep) => {
     if (step === dieAt) process.kill(process.pid, 'SIGKILL');
   },

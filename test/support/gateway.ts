@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Fastify from 'fastify';
 import { readSettings } from '../../config/settings.ts';
+import { type TimingOverrides, timingsWith } from '../../config/timings.ts';
 import { type App, openApp } from '../../src/app.ts';
 
 /** A real gateway in this process: its own media workers and its own Redis, in a folder of its own. */
@@ -31,8 +32,10 @@ export function freeRtcPort(): number {
 /** The machine that tests run on may be busy with other things, and they want to be let in all the same. */
 export const NEVER_OVERLOADED = { OVERLOAD_CPU_PERCENT: '0', OVERLOAD_LOOP_DELAY_MS: '0' };
 
+/** @param timings shorter durations than the product's, where a test would wait for them */
 export async function openTestGateway(
   environment: Record<string, string> = {},
+  timings: TimingOverrides = {},
 ): Promise<TestGateway> {
   const dataDir = await mkdtemp(join(tmpdir(), 'partyline-test-'));
   const app = await openApp(
@@ -47,6 +50,7 @@ export async function openTestGateway(
       LOG_LEVEL: 'silent',
       ...environment,
     }),
+    timingsWith(timings),
   );
   if (!app.demo) throw new Error('the test gateway has no demo account');
   return {

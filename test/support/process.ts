@@ -3,11 +3,17 @@ import { once } from 'node:events';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type TimingOverrides, TIMINGS_VARIABLE } from '../../config/timings.ts';
 import { eventually, freeRtcPort, NEVER_OVERLOADED } from './gateway.ts';
 import { startArguments } from './start-arguments.ts';
 
 /** Node, Redis and the media workers, on a machine that may be busy with other tests. */
 const START_TIMEOUT_MS = 20_000;
+
+/** Environment of a process that is to have shorter durations than the product's. */
+export const timingsOf = (overrides: TimingOverrides) => ({
+  [TIMINGS_VARIABLE]: JSON.stringify(overrides),
+});
 
 /** The gateway as its users run it: a process of its own. */
 export class GatewayProcess {

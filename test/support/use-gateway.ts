@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll } from 'vitest';
+import type { TimingOverrides } from '../../config/timings.ts';
 import { TestClient } from './client.ts';
 import { eventually, openTestGateway, type TestGateway } from './gateway.ts';
 
@@ -15,11 +16,14 @@ export type GatewayInUse = {
 };
 
 /** One gateway for all the tests of a file; after each, clients are closed and nothing may be left of them. */
-export function useGateway(environment: Record<string, string> = {}): GatewayInUse {
+export function useGateway(
+  environment: Record<string, string> = {},
+  timings: TimingOverrides = {},
+): GatewayInUse {
   let gateway: TestGateway;
   const kept: { close(): Promise<void> }[] = [];
   beforeAll(async () => {
-    gateway = await openTestGateway(environment);
+    gateway = await openTestGateway(environment, timings);
   });
   afterEach(async () => {
     await Promise.all(kept.splice(0).map((part) => part.close()));

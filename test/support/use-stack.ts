@@ -1,4 +1,5 @@
 import { afterEach } from 'vitest';
+import { DEFAULT_TIMINGS, type TimingOverrides } from '../../config/timings.ts';
 import { type Account, Accounts } from '../../src/accounts/accounts.ts';
 import { Redis } from '../../src/store/redis.ts';
 import { TestClient } from './client.ts';
@@ -20,8 +21,11 @@ export function useStack() {
     cleanUps.push(() => redis.kill());
     return redis;
   };
-  const openGateway = async (environment: Record<string, string> = {}): Promise<TestGateway> => {
-    const gateway = await openTestGateway(environment);
+  const openGateway = async (
+    environment: Record<string, string> = {},
+    timings: TimingOverrides = {},
+  ): Promise<TestGateway> => {
+    const gateway = await openTestGateway(environment, timings);
     cleanUps.push(() => gateway.close());
     return gateway;
   };
@@ -30,17 +34,18 @@ export function useStack() {
     count: number,
     environment: Record<string, string> = {},
     redis?: TestRedis,
+    timings: TimingOverrides = {},
   ): Promise<TestGateway[]> => {
     const { url } = redis ?? (await openRedis());
     const shared = { REDIS_URL: url, MEDIA_WORKERS: '1', ...environment };
-    const first = await openGateway(shared);
+    const first = await openGateway(shared, timings);
     const others: TestGateway[] = [];
-    while (others.length < count - 1) others.push(await openGateway(shared));
+    while (others.length < count - 1) others.push(await openGateway(shared, timings));
     return [first, ...others.map((node) => ({ ...node, apiKey: first.apiKey }))];
   };
   /** A connection to the Redis, as the parts of the gateway have one. */
   const openStore = async (redis: TestRedis): Promise<Redis> => {
-    const store = await Redis.connect({ url: redis.url }, silentLog);
+    const store = await Redis.connect({ url: redis.url }, silentLog, DEFAULT_TIMINGS.redis);
     cleanUps.push(() => store.close());
     return store;
   };

@@ -1,3 +1,4 @@
+import { timingsWith } from '../../config/timings.ts';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { Redis } from '../../src/store/redis.ts';
 import { openWebhookWorker } from '../../workers/webhook-jobs.ts';
@@ -5,6 +6,7 @@ import { silentLog as log } from './gateway.ts';
 
 /** A webhook worker in a process of its own, that may be killed: `node … URL`. */
 const [url = ''] = process.argv.slice(2);
-const redis = await Redis.connect({ url }, log);
+const timings = timingsWith({ webhooks: { firstRetryMs: 100 }, jobs: { lockMs: 1000 } });
+const redis = await Redis.connect({ url }, log, timings.redis);
 const parts = { redis, accounts: new Accounts(redis), log };
-await openWebhookWorker({ url }, parts, { lockMs: 1000, firstRetryMs: 100 });
+await openWebhookWorker({ url }, parts, timings);

@@ -116,7 +116,7 @@ describe('LinkWatch', () => {
   const S = 1000;
 
   test('a link that is silent for a minute and then is not was cut', () => {
-    const watch = new LinkWatch();
+    const watch = new LinkWatch(60 * S);
     expect(watch.isBack(100, 0)).toBe(false);
     expect(watch.isBack(100, 30 * S)).toBe(false);
     expect(watch.isBack(100, 61 * S)).toBe(false);
@@ -125,7 +125,7 @@ describe('LinkWatch', () => {
   });
 
   test('a link over which nothing ever came, or was sent meanwhile, was not', () => {
-    const watch = new LinkWatch();
+    const watch = new LinkWatch(60 * S);
     expect(watch.isBack(0, 0)).toBe(false);
     expect(watch.isBack(100, 300 * S)).toBe(false);
     watch.rest();

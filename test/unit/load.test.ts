@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { EncoderSteps } from '../../src/load/encoder-steps.ts';
 import { type LoadLevel, type LoadSample } from '../../src/load/load-level.ts';
 import { LoadMonitor } from '../../src/load/load-monitor.ts';
@@ -29,7 +30,13 @@ function follow(loads: Load[], marks = MARKS): LoadLevel[] {
   const levels: LoadLevel[] = [];
   let second = 0;
   const sample = () => sampleOf(loads[second]!);
-  const monitor = new LoadMonitor(sample, marks, silentLog, (level) => levels.push(level));
+  const monitor = new LoadMonitor(
+    sample,
+    marks,
+    silentLog,
+    (level) => levels.push(level),
+    DEFAULT_TIMINGS.load,
+  );
   for (; second < loads.length; second += 1) vi.advanceTimersByTime(1000);
   monitor.close();
   expect(vi.getTimerCount()).toBe(0);
@@ -80,6 +87,7 @@ describe('the level of the load', () => {
       MARKS,
       silentLog,
       () => {},
+      DEFAULT_TIMINGS.load,
     );
     monitor.check();
     vi.advanceTimersByTime(6000);

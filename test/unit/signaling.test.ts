@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events';
 import type { Writable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { WebSocket } from 'ws';
+import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { binaryFrame } from '../../src/signaling/binary-frame.ts';
 import { BadMessageBudget } from '../../src/signaling/bad-message-budget.ts';
 import { mayComeBackAfterClose } from '../../src/signaling/expected-back.ts';
@@ -135,7 +136,7 @@ describe('Heartbeat', () => {
   /** A client that is pinged every 5 s, and is looked at every second. */
   const open = () => {
     const socket = Object.assign(new EventEmitter(), { ping: vi.fn<() => void>() });
-    const heartbeat = new Heartbeat(socket, 5000);
+    const heartbeat = new Heartbeat(socket, 5000, DEFAULT_TIMINGS.sessions);
     const lives = (seconds: number, client: { sends?: boolean; answers?: boolean }) => {
       const told: string[] = [];
       for (let i = 0; i < seconds; i += 1) {
@@ -217,6 +218,7 @@ describe('SendQueue', () => {
       socket as unknown as WebSocket,
       socket as unknown as Writable,
       () => (slow += 1),
+      DEFAULT_TIMINGS.sessions,
       () => nowMs,
     );
     const sendAt = (atMs: number) => {

@@ -1,0 +1,134 @@
+import { type Static, type TProperties, Type } from 'typebox';
+import { Value } from 'typebox/value';
+
+/** A duration in milliseconds. */
+const ms = (value: number, description: string) =>
+  Type.Number({ default: value, minimum: 1, description });
+
+const durations = <P extends TProperties>(properties: P) =>
+  Type.Object(properties, { default: {} });
+
+/**
+ * Every duration of the life cycle: leases, deaths, deadlines, back-offs and intervals, in milliseconds. Operators do not
+ * set them. Tests choose shorter ones, so that no test waits for a product constant. Durations of signal processing (frames,
+ * jitter, fades) are not here: they belong to their algorithms.
+ */
+const TimingsSchema = Type.Object(
+  {
+    leases: durations({
+      leaseMs: ms(45_000, 'A connection counts for so long after its lease was last renewed'),
+      renewEveryMs: ms(15_000, 'Interval at which a process renews the leases it holds'),
+      retryAfterMs: ms(5000, 'Delay told to a client that is refused for the CCU limit'),
+    }),
+    usage: durations({
+      writeEveryMs: ms(5000, 'Interval of usage writes; a killed process loses at most this much'),
+      sweepEveryMs: ms(60_000, 'Interval at which usage workers look for minutes to close'),
+      graceMs: ms(10_000, 'Time after its end at which a minute may be closed'),
+    }),
+    webhooks: durations({
+      beatEveryMs: ms(15_000, 'Interval of the heartbeat of a node that has told of peers'),
+      deadAfterMs: ms(45_000, 'Silence after which the peers of such a node are told to have left'),
+      retryAfterMs: ms(500, 'Delay before changes that Redis did not take are written again'),
+      sweepEveryMs: ms(15_000, 'Interval of the search for unsent events and dead nodes'),
+      firstRetryMs: ms(5000, 'First delay between attempts to deliver an event; doubles'),
+      requestTimeoutMs: ms(10_000, 'Time that an endpoint has to answer'),
+      busyDelayMs: ms(1000, 'Longest delay of an event whose account has enough requests open'),
+    }),
+    jobs: durations({
+      lockMs: ms(30_000, 'Time after which the job of a dead worker is taken up by another'),
+      stopMs: ms(8000, 'Time that a worker has to end on a signal'),
+    }),
+    nodes: durations({
+      beatEveryMs: ms(1000, 'Interval of the heartbeat of a node'),
+      deadAfterMs: ms(3000, 'Silence after which a node counts as dead'),
+      answerWithinMs: ms(500, 'Time that other nodes have to answer an operator’s question'),
+    }),
+    pipes: durations({
+      retryAfterMs: ms(
+        1000,
+        'Delay before a failed write of room state or a failed pipe is retried',
+      ),
+      readyWithinMs: ms(400, 'Longest wait of a speaker’s first packets for other nodes'),
+      checkEveryMs: ms(10_000, 'Interval at which a pipe is checked'),
+      cutAfterMs: ms(60_000, 'Silence of both ends after which a pipe is opened anew'),
+    }),
+    redis: durations({
+      commandTimeoutMs: ms(1500, 'Time that Redis has to answer a command'),
+      retryAfterMs: ms(2000, 'Delay told to a client that is refused because Redis is away'),
+      longestReconnectMs: ms(1000, 'Longest delay between attempts to connect'),
+    }),
+    sessions: durations({
+      beatEveryMs: ms(1000, 'Interval at which the sessions of a process are looked at'),
+      heartbeatEveryMs: ms(15_000, 'Interval of WebSocket pings, told as heartbeat_ms'),
+      statsEveryMs: ms(
+        5000,
+        'Interval of "stats" messages, and of pings to clients that want them',
+      ),
+      silentAfterMs: ms(30_000, 'Silence after which a client is closed with 4408'),
+      slowAfterMs: ms(5000, 'Time without reading after which a client is closed with 4490'),
+      movesWithinMs: ms(1000, 'Longest life of a connection whose peer has connected elsewhere'),
+      onTheWayMs: ms(200, 'Time that messages to a connection that moved may take to arrive'),
+    }),
+    mediaWorkers: durations({
+      probeEveryMs: ms(500, 'Interval of probes; three without an answer end a media worker'),
+      longestWaitMs: ms(5000, 'Time that a room waits for a media worker'),
+      firstReplacementMs: ms(500, 'Delay before the second replacement in a row; doubles'),
+      longestReplacementMs: ms(30_000, 'Longest such delay'),
+      steadyAfterMs: ms(60_000, 'Life after which a death does not count as one in a row'),
+    }),
+    processes: durations({
+      aliveEveryMs: ms(
+        1000,
+        'Interval at which a gateway process tells its supervisor that it runs',
+      ),
+      checkEveryMs: ms(1000, 'Interval at which the supervisor counts silence; ten end a process'),
+      firstRestartMs: ms(1000, 'Delay before a process that ended is started again; doubles'),
+      longestRestartMs: ms(30_000, 'Longest such delay'),
+      steadyAfterMs: ms(60_000, 'Life after which the delay begins anew'),
+      killAfterMs: ms(10_000, 'Time that a process has to end before it is killed'),
+    }),
+    load: durations({
+      sampleEveryMs: ms(1000, 'Interval at which the load is measured'),
+      retryAfterMs: ms(5000, 'Delay told to a client that is refused for overload'),
+    }),
+  },
+  { additionalProperties: false },
+);
+
+export type Timings = Static<typeof TimingsSchema>;
+
+/** Some durations of some groups; the others keep their defaults. */
+export type TimingOverrides = { [G in keyof Timings]?: Partial<Timings[G]> };
+
+/**
+ * Fills in the defaults.
+ * @throws {Error} if an override is not known, or not a positive number
+ */
+export function timingsWith(overrides: TimingOverrides): Timings {
+  const groups = Object.entries(TimingsSchema.properties);
+  for (const [name, values] of Object.entries(overrides)) {
+    const known = groups.find(([group]) => group === name)?.[1].properties ?? {};
+    for (const key of Object.keys(values)) {
+      if (!(key in known)) throw new Error(`There is no timing ${name}.${key}.`);
+    }
+  }
+  const timings = Value.Default(TimingsSchema, structuredClone(overrides));
+  const [fault] = Value.Errors(TimingsSchema, timings);
+  if (fault)
+    throw new Error(`Timing ${fault.instancePath.slice(1).replace('/', '.')} ${fault.message}.`);
+  return Value.Parse(TimingsSchema, timings);
+}
+
+export const DEFAULT_TIMINGS: Timings = timingsWith({});
+
+/** The environment variable in which a process of a test finds its overrides, as JSON. */
+export const TIMINGS_VARIABLE = 'PARTYLINE_TIMINGS';
+
+/**
+ * Reads the timings of this process, which a gateway hands on to the processes that it starts.
+ * @throws {Error} if the variable is set to something else than overrides
+ */
+export function readTimings(environment: Record<string, string | undefined>): Timings {
+  const text = environment[TIMINGS_VARIABLE];
+  return text ? timingsWith(JSON.parse(text) as TimingOverrides) : DEFAULT_TIMINGS;
+}
