@@ -4,6 +4,14 @@ import type { PeerKind } from '../protocol/messages.ts';
 const MINUTE_MS = 60_000;
 /** A process that did not run for longer than a lease lasts had no peers in that time. */
 const MAX_ACCRUED_MS = 45_000;
+/**
+ * Maximum number of rooms of an account that are counted singly in a minute, and maximum number of its counts that wait to
+ * be written. Rooms beyond are counted together as {@link OTHER_ROOMS}: the sum stays exact, memory and Redis stay bounded.
+ */
+export const MAX_ROOMS_A_MINUTE = 2000;
+const MAX_COUNTS_OF_ACCOUNT = 20_000;
+/** Room name of the record that holds what was used of all further rooms. No client can have a room of this name. */
+export const OTHER_ROOMS = '__other__';
 
 /** What time it is: on the calendar (ms since 1970, UTC), which may jump, and on a clock that never does. */
 export type MeterClock = { wallMs(): number; monotonicMs(): number };
@@ -30,16 +38,25 @@ export type MinuteCount = {
 type Count = Omit<MinuteCount, 'accountId' | 'room'> & { isWritten: boolean };
 
 type MeteredRoom = {
+  name: string;
+  account: MeteredAccount;
   peers: Record<PeerKind, number>;
   countedToMs: number;
   /** By writer and minute. */
   counts: Map<string, Count>;
 };
 
+type MeteredAccount = {
+  rooms: Map<string, MeteredRoom>;
+  /** Number of counts, in all and by writer and minute. */
+  size: number;
+  sizes: Map<string, number>;
+};
+
 /** Counts the peers in named rooms by time. Pure: it keeps no timer, and writes nowhere. */
 export class Meter {
   readonly #clock: MeterClock;
-  readonly #accounts = new Map<number, Map<string, MeteredRoom>>();
+  readonly #accounts = new Map<number, MeteredAccount>();
   #writer = randomUUID();
   #latestWallMs = 0;
 
@@ -59,20 +76,21 @@ export class Meter {
       hasLeft = true;
       this.#accrue(metered);
       metered.peers[kind] -= 1;
+      this.#forget(metered);
     };
   }
 
   /** The accounts that have peers in rooms. */
   activeAccounts(): number[] {
     return [...this.#accounts]
-      .filter(([, rooms]) => [...rooms.values()].some(hasPeers))
+      .filter(([, { rooms }]) => [...rooms.values()].some(hasPeers))
       .map(([accountId]) => accountId);
   }
 
   /** Everybody who is in a room. */
   countPeers(): Record<PeerKind, number> {
     const count = { websocket: 0, webrtc: 0 };
-    for (const rooms of this.#accounts.values()) {
+    for (const { rooms } of this.#accounts.values()) {
       for (const { peers } of rooms.values()) {
         count.websocket += peers.websocket;
         count.webrtc += peers.webrtc;
@@ -81,53 +99,73 @@ export class Meter {
     return count;
   }
 
-  /** What has changed since it was last written. */
+  /** Returns the counts that have changed since they were last written, and forgets those that are done with. */
   take(): MinuteCount[] {
     const changed: MinuteCount[] = [];
-    for (const [accountId, rooms] of this.#accounts) {
-      for (const [room, metered] of rooms) {
-        this.#accrue(metered);
+    for (const [accountId, account] of this.#accounts) {
+      // Time that is counted now may go to the room of all others, which is looked at last.
+      for (const metered of account.rooms.values()) this.#accrue(metered);
+      for (const [room, metered] of account.rooms) {
+        this.#forget(metered);
         for (const { isWritten, ...count } of metered.counts.values()) {
-          if (!isWritten) changed.push({ accountId, room, ...count });
+          if (!isWritten && isUsed(count)) changed.push({ accountId, room, ...count });
         }
       }
+      if (account.rooms.size === 0) this.#accounts.delete(accountId);
     }
     return changed;
   }
 
-  /** These counts are safe; those of minutes that are over are forgotten, if nothing has been added since. */
+  /** These counts are safe, as far as nothing has been added since; {@link take} forgets them when their minute is over. */
   written(counts: MinuteCount[]): void {
-    const now = minuteOf(this.#wallMs());
     for (const written of counts) {
-      const { accountId, room, minute } = written;
-      const rooms = this.#accounts.get(accountId);
-      const metered = rooms?.get(room);
+      const metered = this.#accounts.get(written.accountId)?.rooms.get(written.room);
       const count = metered?.counts.get(keyOf(written));
-      if (!rooms || !metered || !count) continue;
-      // What has passed in the meantime may be of that minute too.
-      this.#accrue(metered);
+      if (!count) continue;
       count.isWritten =
         count.websocketMs === written.websocketMs &&
         count.webrtcMs === written.webrtcMs &&
         count.peakPeers === written.peakPeers;
-      const isOver = minute !== now || count.writer !== this.#writer;
-      if (count.isWritten && isOver) metered.counts.delete(keyOf(count));
-      if (metered.counts.size > 0 || hasPeers(metered)) continue;
-      rooms.delete(room);
-      if (rooms.size === 0) this.#accounts.delete(accountId);
     }
   }
 
+  /**
+   * Forgets counts that nothing will be added to, and that are written or have nothing in them; then the room, if it has
+   * neither counts nor peers.
+   */
+  #forget(room: MeteredRoom): void {
+    const { name, account, counts } = room;
+    const now = minuteOf(this.#wallMs());
+    for (const [key, count] of counts) {
+      const isOver = count.minute !== now || count.writer !== this.#writer;
+      const isDone = isUsed(count) ? isOver && count.isWritten : isOver || !hasPeers(room);
+      if (!isDone) continue;
+      counts.delete(key);
+      account.size -= 1;
+      const size = account.sizes.get(key)! - 1;
+      if (size > 0) account.sizes.set(key, size);
+      else account.sizes.delete(key);
+    }
+    if (counts.size === 0 && !hasPeers(room)) account.rooms.delete(name);
+  }
+
   #roomOf(accountId: number, room: string): MeteredRoom {
-    const rooms = this.#accounts.get(accountId) ?? new Map<string, MeteredRoom>();
-    this.#accounts.set(accountId, rooms);
-    const metered = rooms.get(room) ?? {
-      peers: { websocket: 0, webrtc: 0 },
-      countedToMs: this.#clock.monotonicMs(),
-      counts: new Map<string, Count>(),
+    const account = this.#accounts.get(accountId) ?? {
+      rooms: new Map(),
+      size: 0,
+      sizes: new Map(),
     };
-    rooms.set(room, metered);
+    this.#accounts.set(accountId, account);
+    const metered = account.rooms.get(room) ?? this.#addRoom(account, room);
     return metered;
+  }
+
+  #addRoom(account: MeteredAccount, name: string): MeteredRoom {
+    const peers = { websocket: 0, webrtc: 0 };
+    const countedToMs = this.#clock.monotonicMs();
+    const room = { name, account, peers, countedToMs, counts: new Map<string, Count>() };
+    account.rooms.set(name, room);
+    return room;
   }
 
   /** Counts the time since this was last done, in the minutes in which it lies. */
@@ -160,7 +198,7 @@ export class Meter {
 
   #notePeak(room: MeteredRoom): void {
     const count = this.#countAt(room, this.#wallMs());
-    const peers = room.peers.websocket + room.peers.webrtc;
+    const peers = peersIn(room);
     if (peers <= count.peakPeers) return;
     count.peakPeers = peers;
     count.isWritten = false;
@@ -168,21 +206,39 @@ export class Meter {
 
   #countAt(room: MeteredRoom, wallMs: number): Count {
     const place = { writer: this.#writer, minute: minuteOf(wallMs) };
-    const count = room.counts.get(keyOf(place)) ?? {
-      ...place,
-      websocketMs: 0,
-      webrtcMs: 0,
-      peakPeers: room.peers.websocket + room.peers.webrtc,
-      isWritten: false,
-    };
-    room.counts.set(keyOf(place), count);
+    const key = keyOf(place);
+    const known = room.counts.get(key);
+    if (known) return known;
+    const { account } = room;
+    const size = account.sizes.get(key) ?? 0;
+    if (size >= MAX_ROOMS_A_MINUTE || account.size >= MAX_COUNTS_OF_ACCOUNT) {
+      const others = account.rooms.get(OTHER_ROOMS) ?? this.#addRoom(account, OTHER_ROOMS);
+      const count = others.counts.get(key) ?? this.#addCount(others, key, place);
+      count.peakPeers = Math.max(count.peakPeers, peersIn(room));
+      return count;
+    }
+    return this.#addCount(room, key, place);
+  }
+
+  #addCount(room: MeteredRoom, key: string, place: Pick<Count, 'writer' | 'minute'>): Count {
+    const { account } = room;
+    const used = { websocketMs: 0, webrtcMs: 0, peakPeers: peersIn(room) };
+    const count = { ...place, ...used, isWritten: false };
+    room.counts.set(key, count);
+    account.size += 1;
+    account.sizes.set(key, (account.sizes.get(key) ?? 0) + 1);
     return count;
   }
 }
 
 const keyOf = ({ writer, minute }: Pick<MinuteCount, 'writer' | 'minute'>) => `${minute}|${writer}`;
 
-const hasPeers = ({ peers }: MeteredRoom) => peers.websocket + peers.webrtc > 0;
+const peersIn = ({ peers }: Pick<MeteredRoom, 'peers'>) => peers.websocket + peers.webrtc;
+const hasPeers = (room: Pick<MeteredRoom, 'peers'>) => peersIn(room) > 0;
+
+/** Whether there is anything to record: counts are written in whole milliseconds. */
+const isUsed = ({ websocketMs, webrtcMs }: Pick<Count, 'websocketMs' | 'webrtcMs'>) =>
+  Math.round(websocketMs) + Math.round(webrtcMs) > 0;
 
 /** The minute (UTC) of a moment, as it is named in the store. */
 const minuteOf = (wallMs: number) => new Date(wallMs).toISOString().slice(0, 16);

@@ -1,18 +1,23 @@
 import { describe, expect, test } from 'vitest';
-import { Meter, type MinuteCount } from '../../src/usage/meter.ts';
+import { MAX_ROOMS_A_MINUTE, Meter, type MinuteCount, OTHER_ROOMS } from '../../src/usage/meter.ts';
 import { seededRandom } from '../support/random.ts';
 
 /** Both clocks, turned by hand; the calendar can be set to something else. */
 class HandClock {
   #wall: number;
   #monotonic = 0;
+  /** How often the time was asked for: each room that is metered asks. */
+  reads = 0;
 
   constructor(start: string) {
     this.#wall = Date.parse(start);
   }
 
   wallMs = () => this.#wall;
-  monotonicMs = () => this.#monotonic;
+  monotonicMs = () => {
+    this.reads += 1;
+    return this.#monotonic;
+  };
 
   pass(ms: number): void {
     this.#wall += ms;
@@ -96,6 +101,79 @@ describe('Meter', () => {
     meter.enter(7, 'a', 'websocket');
     clock.pass(3_600_000);
     expect(sumOf(meter.take())).toBe(45_000);
+  });
+
+  test('rooms that are left within a minute are forgotten, also when the same minute counts them again', () => {
+    const clock = new HandClock('2026-11-21T08:13:00Z');
+    const meter = new Meter(clock);
+    const report = () => meter.written(meter.take());
+    for (let call = 0; call < 20_000; call += 1) {
+      const leave = meter.enter(7 + (call % 3), `call-${call % 19_000}`, 'websocket');
+      clock.pass(10);
+      leave();
+      if (call % 100 === 0) report();
+    }
+    report();
+    clock.pass(60_000);
+    report();
+    const before = clock.reads;
+    expect(meter.take()).toEqual([]);
+    expect(clock.reads - before).toBe(0);
+  });
+
+  test('a stay of no time is not recorded, and nothing is kept of it', () => {
+    const clock = new HandClock('2026-11-21T08:13:00Z');
+    const meter = new Meter(clock);
+    for (let room = 0; room < 3000; room += 1) meter.enter(7, `room ${room}`, 'websocket')();
+    const before = clock.reads;
+    expect(meter.take()).toEqual([]);
+    expect(clock.reads - before).toBe(0);
+    meter.enter(7, 'real', 'websocket');
+    clock.pass(1000);
+    expect(meter.take()).toMatchObject([{ room: 'real', websocketMs: 1000, peakPeers: 1 }]);
+  });
+
+  test('of more rooms than are counted singly in a minute the rest is one record, and the sum is exact', () => {
+    const clock = new HandClock('2026-11-21T08:13:00Z');
+    const meter = new Meter(clock);
+    const rooms = MAX_ROOMS_A_MINUTE + 500;
+    const store = new Map<string, MinuteCount>();
+    const report = () => {
+      const counts = meter.take();
+      for (const count of counts) store.set(`${count.minute}|${count.room}`, count);
+      meter.written(counts);
+    };
+    for (let room = 0; room < rooms; room += 1) {
+      const leave = meter.enter(7, `room ${room}`, 'websocket');
+      const leaveToo = meter.enter(7, `room ${room}`, 'webrtc');
+      clock.pass(20);
+      leave();
+      leaveToo();
+      if (room % 300 === 0) report();
+    }
+    report();
+    const counts = [...store.values()];
+    expect(counts.length).toBe(MAX_ROOMS_A_MINUTE + 1);
+    expect(sumOf(counts)).toBe(rooms * 40);
+    const others = counts.find(({ room }) => room === OTHER_ROOMS);
+    expect(others).toMatchObject({ websocketMs: 10_000, webrtcMs: 10_000, peakPeers: 2 });
+    clock.pass(60_000);
+    meter.enter(7, 'next minute', 'websocket');
+    clock.pass(1000);
+    expect(meter.take().map(({ room }) => room)).toEqual(['next minute']);
+  });
+
+  test('while nothing can be written, counts of ever new rooms are bounded', () => {
+    const clock = new HandClock('2026-11-21T08:00:00Z');
+    const meter = new Meter(clock);
+    for (let call = 0; call < 60_000; call += 1) {
+      const leave = meter.enter(7, `call-${call}`, 'websocket');
+      clock.pass(40);
+      leave();
+    }
+    const counts = meter.take();
+    expect(counts.length).toBeLessThan(20_100);
+    expect(sumOf(counts)).toBe(60_000 * 40);
   });
 
   test.each(Array.from({ length: 10 }, (_, seed) => seed))(
