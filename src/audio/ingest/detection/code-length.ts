@@ -1,5 +1,6 @@
 import type { SampleCodec } from '../../format.ts';
 import { G711_STEPS, G711_VALUES } from '../../g711.ts';
+import { WindowSet } from './window-set.ts';
 
 /**
  * How many bits a byte of a message holds if it is sound of a given kind. What a coder that knows the kind could not
@@ -21,37 +22,27 @@ const STEREO_TOTAL_GAIN_BITS = 60;
 const INDEPENDENT_RATIO = 0.25;
 const INDEPENDENT_CORRELATION = 0.3;
 
-/** What has been said once, over so many bytes, says nothing new when it is said again. */
+/** Length of the windows of bytes that are compared with earlier ones: what is repeated over fewer bytes counts as new. */
 const REPEATED_BYTES = 32;
 
 /**
- * How many of some bytes are not those of an earlier stretch once more: of a tone whose period is a whole number of samples
- * all but the first one are.
+ * Counts the bytes that do not belong to a repetition of an earlier stretch. Of a tone whose period is a whole number of
+ * samples only the first period is new.
  */
 export function novelBytesOf(bytes: Buffer): number {
-  // Open addressing, because a Set of so many numbers takes ten times as long; 0 stands for nothing.
-  const seen = new Int32Array(2 ** Math.ceil(Math.log2(2 * bytes.length + 1)));
+  const seen = new WindowSet(bytes.length);
   let novel = Math.min(bytes.length, REPEATED_BYTES - 1);
   let hash = 0;
   for (let i = 0; i < bytes.length; i += 1) {
-    // Of the last 32 bytes, without looking at them: what is older has been shifted out.
-    hash = (Math.imul(hash, 2) + HASHES[bytes[i]!]!) | 0;
-    if (i < REPEATED_BYTES - 1) continue;
-    const entry = hash | 1;
-    let at = (entry >>> 1) & (seen.length - 1);
-    while (seen[at] !== 0 && seen[at] !== entry) at = (at + 1) & (seen.length - 1);
-    if (seen[at] === entry) continue;
-    seen[at] = entry;
-    novel += 1;
+    // A rolling hash of the last 32 bytes: what older bytes added has been shifted out.
+    hash = (Math.imul(hash, 2) + BYTE_HASHES[bytes[i]!]!) | 0;
+    if (i >= REPEATED_BYTES - 1 && seen.add(hash)) novel += 1;
   }
   return novel;
 }
 
-/** A number for each byte, of which all bits are as good as random. */
-const HASHES = Int32Array.from({ length: 256 }, (_, byte) => {
-  const mixed = Math.imul(byte + 1, 0x9e3779b1);
-  return Math.imul(mixed ^ (mixed >>> 15), 0x85ebca77);
-});
+/** A random number for each byte, drawn at start, so that nobody can choose bytes whose hashes collide. */
+const BYTE_HASHES = crypto.getRandomValues(new Int32Array(256));
 
 /**
  * Reads bytes that begin with a whole sample as each kind of samples.

@@ -17,8 +17,10 @@ const DEADLINE_MS = 500;
 const STALLED_DEADLINE_MS = 1000;
 /** Almost three times what the widest format takes in that time: of who sends it at once no pace is waited for. */
 const MAX_HELD_BYTES = 1 << 20;
-/** Of more the answer is no surer, and weighing takes longer than a tick may be late. */
-const MAX_WEIGHED_BYTES = 1 << 16;
+/** Messages that are held at most: twice what comes in a second from a sender of a message every 2 ms. */
+const MAX_HELD_MESSAGES = 1024;
+/** Bytes that are weighed at most: more make the answer no surer, and take longer. */
+const MAX_WEIGHED_BYTES = 8192;
 /** Surer than this there is nothing to wait for. */
 const SURE = 0.98;
 /** No format of samples takes so few bytes a second; Opus seldom takes more. */
@@ -80,7 +82,7 @@ export class FormatDetector {
     if (this.arrivals.length < LEAST_MESSAGES) return undefined;
     const elapsedMs = elapsedMsOf(this.arrivals);
     const intervalMs = elapsedMs / (this.arrivals.length - 1);
-    const isFull = this.#bytes >= MAX_HELD_BYTES;
+    const isFull = this.#bytes >= MAX_HELD_BYTES || this.arrivals.length >= MAX_HELD_MESSAGES;
     const isLate = isFull || elapsedMs + 2 * intervalMs > DEADLINE_MS;
     // Weighing is work: it is done again when there is half as much again to go by.
     if (!isLate && this.#bytes < this.#weighedBytes * 1.5) return undefined;
