@@ -1,13 +1,13 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { AUDIO_FORMAT_PATTERN, INPUT_FORMAT_PATTERN } from '../audio/format.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
 
-const SAMPLES = 'opus|pcmu|pcma|pcm_(s16|f32)le;rate=(8|9|[1-4]\\d)\\d{3};channels=[12]';
-/** The values of `audio_out` and `audio` (docs/protocol.md, "Audio formats"); an empty one takes the value away. */
-const HEARD_FORMAT = `^(${SAMPLES})?$`;
-const SENT_FORMAT = `^(${SAMPLES}|ogg_opus|webm_opus)?$`;
+/** The values of `default_audio` and `pinned_audio` (docs/protocol.md, "Audio formats"); an empty one takes the value away. */
+const HEARD_FORMAT = `^(${AUDIO_FORMAT_PATTERN})?$`;
+const SENT_FORMAT = `^(${INPUT_FORMAT_PATTERN})?$`;
 /** Without a user and password, which fetch() refuses. */
 const WEBHOOK_URL = '^(https?://[^\\s/?#@\\\\]+([/?#]\\S*)?)?$';
 
@@ -220,8 +220,15 @@ export class Accounts {
   }
 }
 
+/** Formats that were stored before but are not accepted are left out, so that the account can be read and changed. */
 function parseAccount(fields: Record<string, string>): Account | undefined {
-  return fields['id'] === undefined
-    ? undefined
-    : validator.Parse({ ...fields, id: Number(fields['id']) });
+  if (fields['id'] === undefined) return undefined;
+  const account = { ...fields, id: Number(fields['id']) };
+  if (validator.Check(account)) return account;
+  const { default_audio: heard, pinned_audio: sent, ...others } = account as Partial<Account>;
+  return validator.Parse({
+    ...others,
+    ...(heard !== undefined && new RegExp(HEARD_FORMAT).test(heard) && { default_audio: heard }),
+    ...(sent !== undefined && new RegExp(SENT_FORMAT).test(sent) && { pinned_audio: sent }),
+  });
 }

@@ -21,20 +21,28 @@ export type DeclaredFormat = InputFormat | 'auto';
 const KNOWN =
   'opus, pcm_s16le;rate=R;channels=C, pcm_f32le;rate=R;channels=C (R 8000…48000, C 1 or 2), pcmu, pcma';
 
+/** 8000…48000. */
+const RATE_PATTERN = '(?:(?:[89]|[1-3]\\d|4[0-7])\\d{3}|48000)';
+/** Regular expression (without anchors) of the formats in which a peer hears: the values of `audio_out`. */
+export const AUDIO_FORMAT_PATTERN = `opus|pcmu|pcma|pcm_(?:s16|f32)le;rate=${RATE_PATTERN};channels=[12]`;
+/** The same of the formats in which a peer sends: the values of `audio` but for `auto`. */
+export const INPUT_FORMAT_PATTERN = `${AUDIO_FORMAT_PATTERN}|ogg_opus|webm_opus`;
+
+const AUDIO_FORMAT = new RegExp(`^(?:${AUDIO_FORMAT_PATTERN})$`);
+const PCM = /^(pcm_s16le|pcm_f32le);rate=(\d+);channels=(\d)$/;
+
 /**
  * Reads a format in which a peer hears (`audio_out`).
  * @throws {PartylineError} `unsupported_audio`
  */
 export function parseAudioFormat(value: string): AudioFormat {
+  if (!AUDIO_FORMAT.test(value)) {
+    throw new PartylineError('unsupported_audio', `Unknown audio format; known are ${KNOWN}.`);
+  }
   if (value === 'opus') return { codec: 'opus' };
   if (value === 'pcmu' || value === 'pcma') return { codec: value, rateHz: 8000, channels: 1 };
-  const [, codec, rate, channels] =
-    /^(pcm_s16le|pcm_f32le);rate=(\d{4,5});channels=([12])$/.exec(value) ?? [];
-  const rateHz = Number(rate);
-  if ((codec === 'pcm_s16le' || codec === 'pcm_f32le') && rateHz >= 8000 && rateHz <= 48_000) {
-    return { codec, rateHz, channels: Number(channels) };
-  }
-  throw new PartylineError('unsupported_audio', `Unknown audio format; known are ${KNOWN}.`);
+  const [, codec, rate, channels] = PCM.exec(value) ?? [];
+  return { codec: codec as SampleCodec, rateHz: Number(rate), channels: Number(channels) };
 }
 
 /**

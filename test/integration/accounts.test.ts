@@ -218,6 +218,20 @@ describe('/api/admin', () => {
     expect(answer.headers.get('content-type')).toContain('application/problem+json');
   });
 
+  test('a pinned format that is not accepted any more: the account is read and changed without it', async () => {
+    const redis = await openRedis();
+    const store = await openStore(redis);
+    const account = new Accounts(store);
+    const { id } = await account.create({ name: 'Ada', email: 'ada@example.com', plan: 'free' });
+    const fields = { pinned_audio: 'pcm_s16le;rate=49999;channels=1', default_audio: 'pcmu' };
+    await store.run((client) => client.hSet(`partyline:account:${id}`, fields));
+    const read = await account.need(id);
+    expect(read).not.toHaveProperty('pinned_audio');
+    expect(read).toHaveProperty('default_audio', 'pcmu');
+    const changed = await account.update(id, { pinned_audio: 'opus' });
+    expect(changed).toHaveProperty('pinned_audio', 'opus');
+  });
+
   test('without the operator key it is closed', async () => {
     const gateway = await openGateway({ OPERATOR_KEY });
     const admin = `${gateway.url}/api/admin/accounts`;
