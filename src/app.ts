@@ -132,16 +132,18 @@ async function openParts(
   const sessions = new Sessions(timings.sessions);
   const drain = new Drain(sessions);
   const metrics = new Metrics(shared?.name);
-  const accountWatch = await watchAccounts(redis, accounts, sessions, log);
+  const places = new KeptPlaces(settings.RESUME_MS);
+  const accountWatch = await watchAccounts(redis, accounts, sessions, places, log);
   const usage = new UsageStore(redis);
   const meter = new Meter();
   const webhooks = opened.adopt(
     await Webhooks.open(redis, accounts, log, timings.webhooks),
     (part) => part.close(),
   );
-  const quota = openQuota(usage, sessions, webhooks);
-  opened.adopt(openReporter(meter, usage, quota, sessions, log, timings.usage), (part) =>
-    part.close(),
+  const quota = openQuota(usage, sessions, places, webhooks);
+  opened.adopt(
+    openReporter(meter, usage, quota, { sessions, places }, log, timings.usage),
+    (part) => part.close(),
   );
   for (let worker = 0; worker < settings.USAGE_WORKERS; worker += 1) {
     opened.adopt(startUsageWorker(settings, log, timings), (part) => part.close());
@@ -181,7 +183,7 @@ async function openParts(
     ),
     (part) => part.close(settings.RESUME_MS),
   );
-  const places = opened.adopt(new KeptPlaces(settings.RESUME_MS), (part) => part.close());
+  opened.adopt(places, (part) => part.close());
   const arrivals = new Arrivals(cluster.bus, sessions, places, timings.sessions);
   const codecSettings = {
     bitrateBps: settings.OPUS_BITRATE_BPS,
@@ -370,7 +372,12 @@ async function readBacklog(redis: Redis, usage: UsageStore, webhooks: Webhooks) 
 }
 
 /** What happens when an account's minutes run low, or out. */
-function openQuota(usage: UsageStore, sessions: Sessions, webhooks: Webhooks): Quota {
+function openQuota(
+  usage: UsageStore,
+  sessions: Sessions,
+  places: KeptPlaces,
+  webhooks: Webhooks,
+): Quota {
   return new Quota(usage, {
     onWarning: (accountId, remainingMinutes, resetsAt) => {
       const warning = {
@@ -384,6 +391,7 @@ function openQuota(usage: UsageStore, sessions: Sessions, webhooks: Webhooks): Q
     onExhausted: (accountId, resetsAt) => {
       webhooks.quotaExhausted(accountId, resetsAt);
       for (const session of sessions.of(accountId)) session.exhaust();
+      places.exhaust(accountId);
     },
   });
 }
@@ -392,13 +400,14 @@ function openReporter(
   meter: Meter,
   usage: UsageStore,
   quota: Quota,
-  sessions: Sessions,
+  { sessions, places }: { sessions: Sessions; places: KeptPlaces },
   log: FastifyBaseLogger,
   timings: Timings['usage'],
 ): UsageReporter {
   const onTotal = (accountId: number, monthMs: number, wallMs: number) => {
     const [session] = sessions.of(accountId);
-    if (session) quota.update(accountId, session.account.plan, monthMs, wallMs);
+    const account = session?.account ?? places.of(accountId)[0]?.place.account;
+    if (account) quota.update(accountId, account.plan, monthMs, wallMs);
   };
   return new UsageReporter(meter, usage, log, onTotal, timings);
 }

@@ -73,18 +73,29 @@ export class Authenticator {
 
 /** @throws {PartylineError} `forbidden` unless the account is active */
 export function needActive({ account }: Credentials): void {
-  if (account.status !== 'active') {
-    throw new PartylineError('forbidden', `The account is ${account.status}.`);
-  }
+  if (account.status !== 'active') throw notActive(account);
 }
+
+/**
+ * What ends a client that was let in before its account changed; undefined if it may stay.
+ * @param keyIds the keys of the account that are still good
+ */
+export function accountFault(
+  account: Account,
+  keyIds: Set<string>,
+  keyId: string,
+): PartylineError | undefined {
+  if (account.status !== 'active') return notActive(account);
+  if (keyIds.has(keyId)) return undefined;
+  return new PartylineError('unauthorized', 'The API key has been revoked.');
+}
+
+const notActive = ({ status }: Account) =>
+  new PartylineError('forbidden', `The account is ${status}.`);
 
 /** Who comes with an API key may; a token says whether. */
 export const mayPublish = ({ grant }: Pick<Credentials, 'grant'>): boolean =>
   grant?.publish ?? true;
-
-/** What a client is told that says something all the same. */
-export const mayNotPublish = () =>
-  new PartylineError('forbidden', 'The token does not allow to publish.');
 
 /** @throws {PartylineError} `forbidden` if a token does not grant a room */
 export function checkRoomGrant({ rooms }: Grant, room: string): void {

@@ -25,6 +25,8 @@ export type WebRtcLegPlace = {
 export type WebRtcLegEvents = {
   /** Somebody who was listened to has stopped producing. */
   onConsumerClosed: (consumerId: string) => void;
+  /** The browser's media has found its way to a transport, or has lost it. */
+  onPathChanged: () => void;
 };
 
 /** What a browser must be told to build its side of a transport; mediasoup-client's `TransportOptions`. */
@@ -33,6 +35,9 @@ export type TransportOptions = Pick<
   'id' | 'iceParameters' | 'iceCandidates' | 'dtlsParameters'
 >;
 
+/** States of ICE in which a transport has a path. */
+const PATH_STATES = new Set<WebRtcTransport['iceState']>(['connected', 'completed']);
+
 /** One browser's side of a router: a transport to send, a transport to receive, and what runs over them. */
 export class WebRtcLeg {
   readonly #place: WebRtcLegPlace;
@@ -40,7 +45,7 @@ export class WebRtcLeg {
   readonly #recvTransport: WebRtcTransport;
   readonly #events: WebRtcLegEvents;
   readonly #consumers = new Map<string, Consumer>();
-  #producer: Producer | 'opening' | undefined;
+  #producer: Producer | 'opening' | 'ended' | undefined;
   #isPaused = false;
   #isMuted = false;
   #closed = false;
@@ -55,6 +60,9 @@ export class WebRtcLeg {
     this.#sendTransport = sendTransport;
     this.#recvTransport = recvTransport;
     this.#events = events;
+    for (const transport of [sendTransport, recvTransport]) {
+      transport.on('icestatechange', () => events.onPathChanged());
+    }
   }
 
   static async open(place: WebRtcLegPlace, events: WebRtcLegEvents): Promise<WebRtcLeg> {
@@ -76,6 +84,12 @@ export class WebRtcLeg {
 
   get recvTransport(): TransportOptions {
     return this.#recvTransport;
+  }
+
+  /** True while media can flow, in one direction at least: ICE has a path that the browser has lately confirmed. */
+  get hasPath(): boolean {
+    const transports = [this.#sendTransport, this.#recvTransport];
+    return !this.#closed && transports.some(({ iceState }) => PATH_STATES.has(iceState));
   }
 
   /** @throws {PartylineError} `bad_message` for a transport that is not this leg's, or is connected already */
@@ -129,6 +143,13 @@ export class WebRtcLeg {
   async setMuted(isMuted: boolean): Promise<void> {
     this.#isMuted = isMuted;
     if (typeof this.#producer === 'object') await this.#settle(this.#producer);
+  }
+
+  /** Ends what this browser says; it may not say anything anew. */
+  closeProducer(): void {
+    if (typeof this.#producer !== 'object') return;
+    this.#producer.close();
+    this.#producer = 'ended';
   }
 
   /** Prepares to hear a producer; nothing is sent until {@link resumeConsumer}. Undefined if this browser cannot. */

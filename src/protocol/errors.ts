@@ -72,3 +72,7 @@ export const notFound = () => new PartylineError('not_found', 'There is nothing 
 
 /** Why a connection ends when its peer has made another. */
 export const replaced = () => new PartylineError('replaced', 'The same peer has connected again.');
+
+/** What a client is told that says something, though its token does not allow it. */
+export const mayNotPublish = () =>
+  new PartylineError('forbidden', 'The token does not allow to publish.');

@@ -170,7 +170,7 @@ export class Room {
   enter(peer: Peer): void {
     const { name, kind } = peer;
     this.#peers.set(name, peer);
-    this.#meter(peer);
+    this.#updateMetering(peer);
     if (kind === 'webrtc') {
       this.#browsers.add(peer);
     } else {
@@ -183,11 +183,11 @@ export class Room {
     this.#parts.onJoined(this.place.accountId, this.place.name, name, kind);
   }
 
-  /** The peer's connection is lost: nobody is told, and its time is not counted. */
+  /** The peer's connection is lost: nobody is told. Its time is counted only while its media flows without it. */
   suspend(peer: Peer): void {
     if (this.#peers.get(peer.name) !== peer) return;
-    this.#stopMetering.get(peer)?.();
     this.#suspended.add(peer);
+    this.#updateMetering(peer);
     if (this.#remotePeers.isConnected(peer.name)) peer.displaced();
     else this.#link.setPeer(peer.name, peer.kind, randomUUID(), true);
   }
@@ -196,8 +196,13 @@ export class Room {
   resume(peer: Peer): void {
     if (this.#peers.get(peer.name) !== peer) return;
     this.#suspended.delete(peer);
-    this.#meter(peer);
+    this.#updateMetering(peer);
     this.#link.setPeer(peer.name, peer.kind, randomUUID(), false);
+  }
+
+  /** `hasMediaPath` of a peer may not be what it was. */
+  mediaPathChanged(peer: Peer): void {
+    if (this.#suspended.has(peer)) this.#updateMetering(peer);
   }
 
   /** What is said in the room already, for a peer who has entered and is ready to hear it. */
@@ -214,9 +219,7 @@ export class Room {
     this.#stopMetering.delete(peer);
     this.#suspended.delete(peer);
     this.#browsers.delete(peer);
-    for (const producer of this.#producers.values()) {
-      if (producer.owner === peer) this.#removeProducer(producer);
-    }
+    this.removeProducersOf(peer);
     if (this.#peers.get(name) === peer) {
       this.#peers.delete(name);
       if (!this.#downlink.hears(name)) this.mixer.removeSpeaker(name);
@@ -252,6 +255,13 @@ export class Room {
     await this.#link.addProducer(peer.name, id);
   }
 
+  /** A peer of this node produces nothing any more. @returns whether it did */
+  removeProducersOf(peer: Peer): boolean {
+    const producers = [...this.#producers.values()].filter(({ owner }) => owner === peer);
+    for (const producer of producers) this.#removeProducer(producer);
+    return producers.length > 0;
+  }
+
   /** Who speaks already, for a peer who has entered: reports come only when that changes. */
   tellSpeakersTo(peer: Peer): void {
     const peers = this.mixer.speaking();
@@ -270,9 +280,17 @@ export class Room {
     void this.#link?.close();
   }
 
-  #meter(peer: Peer): void {
+  /** Counts the time of a peer that has a connection, or whose media flows without one; no other's. */
+  #updateMetering(peer: Peer): void {
+    const isMetered = !this.#suspended.has(peer) || peer.hasMediaPath;
+    const stop = this.#stopMetering.get(peer);
+    if (isMetered === (stop !== undefined)) return;
+    stop?.();
+    if (stop) this.#stopMetering.delete(peer);
     const { accountId, name } = this.place;
-    this.#stopMetering.set(peer, this.#parts.meterPeer(accountId, name, peer.kind));
+    if (isMetered) {
+      this.#stopMetering.set(peer, this.#parts.meterPeer(accountId, name, peer.kind));
+    }
   }
 
   /** What the other nodes have in the room. */

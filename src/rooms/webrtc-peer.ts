@@ -14,7 +14,7 @@ import type {
   TransportDescription,
   WebRtcDescription,
 } from '../protocol/messages.ts';
-import { PartylineError, replaced } from '../protocol/errors.ts';
+import { mayNotPublish, PartylineError, replaced } from '../protocol/errors.ts';
 import { canHearOpus } from '../protocol/webrtc-parameters.ts';
 import type { Peer, PeerOutlet, RoomProducer } from './peer.ts';
 import type { RoomLease } from './registry.ts';
@@ -30,6 +30,7 @@ export class WebRtcPeer implements Peer {
   readonly #consumers = new Map<string, ConsumerDescription>();
   /** Its transports are gone: the client must join again. */
   #isRestarted = false;
+  #mayPublish = true;
   #closed = false;
 
   private constructor(
@@ -63,6 +64,7 @@ export class WebRtcPeer implements Peer {
     }
     const { leg, router } = await lease.room.openWebRtcLeg({
       onConsumerClosed: (consumerId) => peer.#consumerClosed(consumerId),
+      onPathChanged: () => lease.room.mediaPathChanged(peer),
     });
     const capabilities = rtpCapabilities ?? router.rtpCapabilities;
     const peer: WebRtcPeer = new WebRtcPeer(lease, outlet, leg, capabilities);
@@ -83,6 +85,10 @@ export class WebRtcPeer implements Peer {
   /** The number that stands for it in the head of forwarded frames. */
   get speaker(): number {
     return this.#lease.room.speakerOf(this.name);
+  }
+
+  get hasMediaPath(): boolean {
+    return this.#leg.hasPath;
   }
 
   /** All whom it hears, or is about to. */
@@ -110,8 +116,22 @@ export class WebRtcPeer implements Peer {
 
   async produce(transportId: string, rtpParameters: RtpParameters): Promise<string> {
     const producerId = await this.#leg.produce(transportId, rtpParameters);
-    await this.#lease.room.addBrowserProducer(this, producerId);
+    if (this.#mayPublish) await this.#lease.room.addBrowserProducer(this, producerId);
+    if (!this.#mayPublish) {
+      this.stopPublishing();
+      throw mayNotPublish();
+    }
     return producerId;
+  }
+
+  /**
+   * Ends what it produces, for good: the client has come back with a token that does not allow it.
+   * @returns whether there was anything
+   */
+  stopPublishing(): boolean {
+    this.#mayPublish = false;
+    this.#leg.closeProducer();
+    return this.#lease.room.removeProducersOf(this);
   }
 
   /** Whether what it produces, now or later, is heard by nobody, whatever it asks of the producer itself. */

@@ -9,6 +9,7 @@ import type { RoomLease } from './registry.ts';
 /** A legacy client in a room: its Opus packets go up by the uplink, what it hears comes from the mixer. */
 export class WebSocketPeer implements Peer {
   readonly kind = 'websocket';
+  readonly hasMediaPath = false;
   readonly name: string;
   readonly #lease: RoomLease;
   #outlet: PeerOutlet;

@@ -1,32 +1,35 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { ACCOUNT_CHANGES, type Accounts } from '../accounts/accounts.ts';
 import type { Redis } from '../store/redis.ts';
+import type { KeptPlaces } from './kept-places.ts';
 import type { Sessions } from './sessions.ts';
 
 export type AccountWatch = {
   /** How many changes have been heard of: another number means that an account may not be as it was. */
   changes(): number;
-  /** Has the sessions of an account feel what it is now. */
+  /** Has the sessions and kept places of an account feel what it is now. */
   check(accountId: number): void;
 };
 
-/** Has the sessions of this process feel what an operator changes of their accounts, on whatever node. */
+/** Has the sessions and kept places of this process feel what an operator changes of their accounts, on whatever node. */
 export async function watchAccounts(
   redis: Redis,
   accounts: Accounts,
   sessions: Sessions,
+  places: KeptPlaces,
   log: FastifyBaseLogger,
 ): Promise<AccountWatch> {
   let changes = 0;
   const check = async (accountId: number) => {
     const concerned = sessions.of(accountId);
-    if (concerned.length === 0) return;
+    if (concerned.length === 0 && places.of(accountId).length === 0) return;
     const [account, keys] = await Promise.all([
       accounts.need(accountId),
       accounts.listKeys(accountId),
     ]);
     const keyIds = new Set(keys.map(({ id }) => id));
     for (const session of concerned) session.accountChanged(account, keyIds);
+    places.accountChanged(account, keyIds);
   };
   const tryToCheck = (accountId: number) => {
     check(accountId).catch((fault: unknown) => {
@@ -41,7 +44,7 @@ export async function watchAccounts(
     // Any of them may have changed.
     onGap: () => {
       changes += 1;
-      sessions.accountIds().forEach(tryToCheck);
+      new Set([...sessions.accountIds(), ...places.accountIds()]).forEach(tryToCheck);
     },
   });
   return { changes: () => changes, check: tryToCheck };

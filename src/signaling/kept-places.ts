@@ -1,4 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
+import type { Account } from '../accounts/accounts.ts';
+import { accountFault } from '../accounts/authenticator.ts';
 import type { LeaveReason } from '../protocol/messages.ts';
 import type { PeerOutlet } from '../rooms/peer.ts';
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
@@ -6,7 +8,9 @@ import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
 
 /** Whose place it is, and where. */
 export type Place = {
-  accountId: number;
+  account: Account;
+  /** The API key with which the client came. */
+  keyId: string;
   sessionId: string;
   room: string;
   peer: WebSocketPeer | WebRtcPeer;
@@ -71,8 +75,8 @@ export class KeptPlaces {
   }
 
   keep(place: Place): void {
-    const { accountId, peer } = place;
-    const key = keyOf(accountId, peer.name);
+    const { account, peer } = place;
+    const key = keyOf(account.id, peer.name);
     this.#places.get(key)?.kept.end('closed');
     const kept = new KeptPlace(place, () => this.#forget(key, kept));
     const timer = setTimeout(() => kept.end(place.reason), this.#keepMs);
@@ -84,6 +88,33 @@ export class KeptPlaces {
   /** The place of a peer, which stays kept. */
   get(accountId: number, name: string): KeptPlace | undefined {
     return this.#places.get(keyOf(accountId, name))?.kept;
+  }
+
+  /** The places of an account. */
+  of(accountId: number): KeptPlace[] {
+    const all = [...this.#places.values()].map(({ kept }) => kept);
+    return all.filter(({ place }) => place.account.id === accountId);
+  }
+
+  /** The accounts that have places here. */
+  accountIds(): Set<number> {
+    return new Set([...this.#places.values()].map(({ kept }) => kept.place.account.id));
+  }
+
+  /**
+   * Ends the places that a new client could not have any more: a place is worth no more than a connection.
+   * @param keyIds the keys of the account that are still good
+   */
+  accountChanged(account: Account, keyIds: Set<string>): void {
+    for (const kept of this.of(account.id)) {
+      const fault = accountFault(account, keyIds, kept.place.keyId);
+      if (fault) kept.end(fault.code);
+    }
+  }
+
+  /** Ends the places of an account whose minutes are used up. */
+  exhaust(accountId: number): void {
+    for (const kept of this.of(accountId)) kept.end('minutes_exhausted');
   }
 
   /** Hands a place over to who takes it, or ends it. */

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
 import type { Timings } from '../../config/timings.ts';
-import { type Credentials, grantsRoom } from '../accounts/authenticator.ts';
+import { type Credentials, grantsRoom, mayPublish } from '../accounts/authenticator.ts';
 import { PLANS } from '../accounts/plans.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import type { Seal } from '../cluster/seal.ts';
@@ -92,9 +92,10 @@ export async function openSession(client: NewClient, parts: SessionOpeningParts)
     }
     sessions.replace(account.id, peer);
     const session = addSession(client, ids, lease, parts, true);
+    const isSilenced = restrict(places.get(account.id, peer), credentials, limits);
     const place = placeToResume(resumedId, lease.lastPlace, places.get(account.id, peer));
-    const mayResume = place && mayBeIn(credentials, place.room);
-    session.start(limits, client.room, mayResume ? place : undefined);
+    session.start(limits, client.room, place);
+    if (isSilenced) session.refuseToPublish();
     // What was changed while the client was being let in has passed it by.
     if (accountWatch.changes() !== client.changesBefore) accountWatch.check(account.id);
   } catch (fault) {
@@ -203,8 +204,9 @@ function addSession(
     onClosed: (reason, kept) => {
       metrics.ended(reason);
       sessions.delete(session);
-      if (kept)
-        places.keep({ accountId: account.id, sessionId: id, ...kept, log, reason, release });
+      const { keyId } = credentials;
+      const owner = { account: session.account, keyId, sessionId: id };
+      if (kept) places.keep({ ...owner, ...kept, log, reason, release });
       else release();
     },
   });
@@ -213,9 +215,24 @@ function addSession(
   return session;
 }
 
-/** A token with which a client comes back may grant less than the one with which it came. */
-const mayBeIn = ({ grant }: Credentials, room: string): boolean =>
-  !grant || grantsRoom(grant, room);
+/**
+ * Takes from a kept place what a new client with these credentials would not get: minutes may be used up since, and a token
+ * may grant less than the one before.
+ * @returns whether what its peer produced was ended
+ */
+function restrict(
+  kept: KeptPlace | undefined,
+  credentials: Credentials,
+  { remaining_minutes: remainingMinutes }: { remaining_minutes: number },
+): boolean {
+  if (!kept) return false;
+  const { room, peer } = kept.place;
+  const { grant } = credentials;
+  if (remainingMinutes === 0) kept.end('minutes_exhausted');
+  else if (grant && !grantsRoom(grant, room)) kept.end('forbidden');
+  else if (peer.kind === 'webrtc' && !mayPublish(credentials)) return peer.stopPublishing();
+  return false;
+}
 
 /** Where a session was that its client resumes, on this node or another; undefined if nowhere any more. */
 function placeToResume(

@@ -1,12 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
-import {
-  checkRoomGrant,
-  type Credentials,
-  mayNotPublish,
-  mayPublish,
-} from '../accounts/authenticator.ts';
-import { PartylineError } from '../protocol/errors.ts';
+import { checkRoomGrant, type Credentials, mayPublish } from '../accounts/authenticator.ts';
+import { mayNotPublish, PartylineError } from '../protocol/errors.ts';
 import {
   type ClientMessage,
   type ClientMessages,

@@ -3,10 +3,10 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
 import type { Account } from '../accounts/accounts.ts';
 import type { Timings } from '../../config/timings.ts';
-import { type Credentials, mayNotPublish, mayPublish } from '../accounts/authenticator.ts';
+import { accountFault, type Credentials, mayPublish } from '../accounts/authenticator.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import { FRAME_MS } from '../audio/format.ts';
-import { PartylineError, replaced } from '../protocol/errors.ts';
+import { mayNotPublish, PartylineError, replaced } from '../protocol/errors.ts';
 import type { PeerOutlet } from '../rooms/peer.ts';
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
@@ -162,11 +162,8 @@ export class Session implements PeerOutlet {
    */
   accountChanged(account: Account, keyIds: Set<string>): void {
     this.#account = account;
-    if (account.status !== 'active') {
-      this.fail(new PartylineError('forbidden', `The account is ${account.status}.`));
-    } else if (!keyIds.has(this.#parts.credentials.keyId)) {
-      this.fail(new PartylineError('unauthorized', 'The API key has been revoked.'));
-    }
+    const fault = accountFault(account, keyIds, this.#parts.credentials.keyId);
+    if (fault) this.fail(fault);
   }
 
   /** The month's minutes are used up: who is in a room must go; the lobby costs nothing. */
@@ -204,6 +201,13 @@ export class Session implements PeerOutlet {
     clearTimeout(this.#superseded);
     if (!this.#presence.isInRoom) this.replace();
     else this.#superseded = setTimeout(() => this.replace(), withinMs);
+  }
+
+  /** Tells the client, once, that nothing it sends is heard: a client that cannot be changed sends all the same. */
+  refuseToPublish(): void {
+    if (this.#hasBeenToldNotToPublish) return;
+    this.#hasBeenToldNotToPublish = true;
+    this.notify(errorMessage(mayNotPublish()));
   }
 
   /** The node goes away. */
@@ -261,7 +265,7 @@ export class Session implements PeerOutlet {
     // It may have been sent right behind a join, which takes its time.
     const isOnItsWay = this.#requests.waiting > 0;
     if (mayPublish(this.#parts.credentials)) this.#audio.receive(frame, nowMs, isOnItsWay);
-    else this.#refuseToPublish();
+    else this.refuseToPublish();
   }
 
   #receiveText(text: string): void {
@@ -306,13 +310,6 @@ export class Session implements PeerOutlet {
   #stay(): void {
     this.#wayOut?.close();
     this.#wayOut = undefined;
-  }
-
-  /** Said once: a client that cannot be changed goes on all the same. */
-  #refuseToPublish(): void {
-    if (this.#hasBeenToldNotToPublish) return;
-    this.#hasBeenToldNotToPublish = true;
-    this.notify(errorMessage(mayNotPublish()));
   }
 
   /** Lets go of everything but the place of a client that may come back; the socket may already be gone. */

@@ -179,6 +179,38 @@ test('the media worker dies while the connection is away: both hear each other a
   expect(await browser.names()).toEqual(['Ada', 'door phone']);
 });
 
+test('a lost connection is counted as minutes while the sound goes on, and only then', async () => {
+  const gateway = await openGateway(
+    { RESUME_MS: '60000', MEDIA_WORKERS: '1' },
+    { usage: { writeEveryMs: 100 } },
+  );
+  const { url, apiKey } = gateway;
+  const proxy = await openProxy(url);
+  const legacy = await inKitchen(gateway, 'door phone');
+  await openBrowser(proxy.url, apiKey, 'Ada');
+  await expectHeard(legacy);
+  legacy.vanish();
+  const minutes = async () => {
+    const headers = { authorization: `Bearer ${apiKey}` };
+    const response = await fetch(`${url}/api/usage?granularity=day`, { headers });
+    const { records } = (await response.json()) as { records: Record<string, number>[] };
+    return records[0] ?? {};
+  };
+  proxy.cut();
+  await vi.waitFor(() => expect(gateway.counts().sessions).toBe(0), SETTLING);
+  const aSecondLater = async () => {
+    const { webrtc_seconds: fromSeconds = 0 } = await minutes();
+    return vi.waitFor(async () => {
+      const now = await minutes();
+      expect(now['webrtc_seconds']).toBeGreaterThan(fromSeconds + 1);
+      return now['websocket_seconds'];
+    }, SETTLING);
+  };
+  // All that came before is written by then.
+  const before = await aSecondLater();
+  expect(await aSecondLater()).toBe(before);
+});
+
 test('too late: the browser joins anew by itself, and the others are told', async () => {
   const { legacy, browser, cut, restore } = await openTalk({ RESUME_MS: '500' });
   await cut();
