@@ -6,7 +6,8 @@ import {
   type SampleFormat,
 } from '../../src/audio/format.ts';
 import type { TestClient } from './client.ts';
-import { decodeOpus, joinSamples, play } from './sound.ts';
+import { findGlitches } from './glitches.ts';
+import { amplitudeOf, decodeOpus, joinSamples, play, toDb } from './sound.ts';
 import type { GatewayInUse } from './use-gateway.ts';
 
 /** How tests listen to what comes through a real gateway, on a machine that is not always on time. */
@@ -23,6 +24,40 @@ export const hearAs = (format: AudioFormat, frames: Buffer[]) =>
 export const energyOf = (sound: Float32Array) =>
   sound.reduce((sum, sample) => sum + sample ** 2, 0);
 export const powerOf = (sound: Float32Array) => energyOf(sound) / sound.length;
+
+/** The tone that is described: its frequency, amplitude and length. */
+export const TONE_HZ = 700;
+export const AMPLITUDE = 0.4;
+export const TONE_MS = 1700;
+export const SETTLED_SAMPLES = 14_400;
+const SECOND_SAMPLES = 48_000;
+export const ENOUGH_MS = (SETTLED_SAMPLES + SECOND_SAMPLES) / 48;
+
+/** A second of the tone, as an ear would describe it: by what is usual in 100 ms, and by every glitch. */
+export async function describeTone(format: AudioFormat, frames: Buffer[]) {
+  const sound = await hearAs(format, frames);
+  const settled = sound.subarray(SETTLED_SAMPLES, SETTLED_SAMPLES + SECOND_SAMPLES);
+  const tenths = Array.from({ length: 10 }, (_, i) => {
+    const tenth = settled.subarray(i * 4800, (i + 1) * 4800);
+    const amplitude = amplitudeOf(tenth, TONE_HZ);
+    // What is 10 Hz beside counts as the rest.
+    const restDb = 10 * Math.log10((2 * powerOf(tenth)) / amplitude ** 2 - 1);
+    return { offDb: toDb(amplitude / AMPLITUDE), restDb };
+  });
+  const offDb = median(tenths.map((tenth) => tenth.offDb));
+  const restDb = median(tenths.map((tenth) => tenth.restDb));
+  return {
+    tone: restDb < -20 ? 'pure' : `${restDb.toFixed(1)} dB of something else`,
+    level: Math.abs(offDb) <= toleranceOf(format) ? 'right' : `${offDb.toFixed(2)} dB`,
+    glitches: findGlitches(settled),
+  };
+}
+
+const median = (values: number[]) =>
+  values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)]!;
+
+/** A description of the tone as it was sent. */
+export const AS_SENT = { tone: 'pure', level: 'right', glitches: [] };
 
 /** So much comes late and all at once, near the beginning. */
 const HICCUP_MS = 160;
