@@ -85,6 +85,7 @@ const TimingsSchema = Type.Object(
       firstRestartMs: ms(1000, 'Delay before a process that ended is started again; doubles'),
       longestRestartMs: ms(30_000, 'Longest such delay'),
       steadyAfterMs: ms(60_000, 'Life after which the delay begins anew'),
+      answerWithinMs: ms(2000, 'Time that another gateway process has to answer with its metrics'),
       killAfterMs: ms(10_000, 'Time that a process has to end before it is killed'),
     }),
     load: durations({

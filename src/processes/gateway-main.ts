@@ -19,14 +19,16 @@ const tellAlive = (app: App) => tell({ type: 'alive', takesClients: app.takesCli
 
 async function main(): Promise<void> {
   const [, , index = '0', others = '0'] = process.argv;
-  const otherMetrics = new OtherMetrics(Number(others), (question) =>
-    tell({ type: 'ask metrics', question }),
+  const timings = readTimings(process.env);
+  const otherMetrics = new OtherMetrics(
+    Number(others),
+    (question) => tell({ type: 'ask metrics', question }),
+    timings.processes.answerWithinMs,
   );
   const processes = new OtherProcesses(Number(index), Number(others), (to, client, connection) => {
     const message: FromGateway = { type: 'move', to, client };
     sendConnection(process, message, connection);
   });
-  const timings = readTimings(process.env);
   const opening = openApp(readSettings(process.env), timings, {
     name: `gateway ${index}`,
     homes: processes,

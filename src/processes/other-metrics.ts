@@ -1,19 +1,21 @@
 import type { MetricFamilies } from '../app.ts';
 
-/** Who has not answered by then hangs, or has only just been started; a scrape may take 10 s. */
-const ANSWER_WITHIN_MS = 2000;
-
 /** Asks the other gateway processes on the same port for their figures. */
 export class OtherMetrics {
   readonly #others: number;
   readonly #ask: (question: number) => void;
+  readonly #answerWithinMs: number;
   readonly #answered = new Map<number, (from: number, families: MetricFamilies) => void>();
   #questions = 0;
 
-  /** @param ask puts a question to the `others`, so many as they are; their answers come to {@link receive} */
-  constructor(others: number, ask: (question: number) => void) {
+  /**
+   * @param ask puts a question to the `others`, so many as they are; their answers come to {@link receive}
+   * @param answerWithinMs a process that has not answered by then hangs, or has only just been started
+   */
+  constructor(others: number, ask: (question: number) => void, answerWithinMs: number) {
     this.#others = others;
     this.#ask = ask;
+    this.#answerWithinMs = answerWithinMs;
   }
 
   /** The figures of those that answer in time. */
@@ -27,7 +29,7 @@ export class OtherMetrics {
       answers.set(from, families);
       if (answers.size === this.#others) resolve();
     });
-    const timer = setTimeout(resolve, ANSWER_WITHIN_MS);
+    const timer = setTimeout(resolve, this.#answerWithinMs);
     this.#ask(question);
     await isComplete;
     clearTimeout(timer);

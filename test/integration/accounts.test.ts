@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
-import { GatewayProcess } from '../support/process.ts';
+import { GatewayProcess, timingsOf } from '../support/process.ts';
 import type { TestRedis } from '../support/redis.ts';
 import { useStack } from '../support/use-stack.ts';
 
@@ -314,15 +314,19 @@ describe('concurrent users', () => {
     expect(await (await inLobby('7')).closed).toBe(4429);
   });
 
-  test('a gateway that is killed: its connections free themselves within 45 s', async () => {
+  test('a gateway that is killed: its connections free themselves when their leases run out', async () => {
     const redis = await openRedis();
-    const doomed = await GatewayProcess.start({ REDIS_URL: redis.url, USAGE_WORKERS: '0' });
-    const gateway = await openGateway({ REDIS_URL: redis.url });
+    const leases = { leaseMs: 1500, renewEveryMs: 400 };
+    const doomed = await GatewayProcess.start({
+      REDIS_URL: redis.url,
+      USAGE_WORKERS: '0',
+      ...timingsOf({ leases }),
+    });
+    const gateway = await openGateway({ REDIS_URL: redis.url }, { leases });
     const { apiKey, id } = await createAccount(redis, 'free');
     const { url } = await doomed.ready();
     for (const peer of ['1', '2', '3', '4', '5']) await enter({ url, apiKey }, peer);
     await doomed.dispose();
-    const killedAtMs = performance.now();
     const late = await connect(gateway, { peer: '6', api_key: apiKey });
     expect(await late.closed).toBe(4429);
     const store = await openStore(redis);
@@ -331,10 +335,9 @@ describe('concurrent users', () => {
       const keys = [`partyline:ccu:${id}`];
       return (await store.run((client) => client.eval(count, { keys }))) === 0;
     };
-    await eventually('all leases have run out', isFree, 50_000);
-    expect(performance.now() - killedAtMs).toBeLessThan(46_000);
+    await eventually('all leases have run out', isFree);
     await enter(gateway, '6', { api_key: apiKey });
-  }, 90_000);
+  });
 });
 
 describe('tokens', () => {

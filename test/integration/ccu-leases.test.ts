@@ -2,19 +2,21 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { DEFAULT_TIMINGS } from '../../config/timings.ts';
+import { timingsWith } from '../../config/timings.ts';
 import { PartylineError } from '../../src/protocol/errors.ts';
 import { Redis } from '../../src/store/redis.ts';
 import { CcuLeases } from '../../src/usage/ccu-leases.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
 import { TestRedis } from '../support/redis.ts';
 
+const timings = timingsWith({ leases: { renewEveryMs: 500 } });
+
 /** Leases of two processes that share a Redis. */
 async function openTwo() {
   const folder = await mkdtemp(join(tmpdir(), 'partyline-leases-'));
   const server = await TestRedis.start(folder);
-  const redis = await Redis.connect({ url: server.url }, silentLog, DEFAULT_TIMINGS.redis);
-  const open = () => new CcuLeases(redis, silentLog, () => {}, DEFAULT_TIMINGS.leases);
+  const redis = await Redis.connect({ url: server.url }, silentLog, timings.redis);
+  const open = () => new CcuLeases(redis, silentLog, () => {}, timings.leases);
   const [one, other] = [open(), open()];
   return {
     server,
@@ -71,7 +73,7 @@ test('a lease that is given back while Redis is away: it is free when Redis is t
     ),
   );
   expect(await isFree()).toBe(false);
-  await eventually('it is free', isFree, 20_000);
+  await eventually('it is free', isFree);
 });
 
 test('close(): what is still held runs out in so long, but not what another has taken over', async () => {

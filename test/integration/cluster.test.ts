@@ -1,11 +1,13 @@
 import { expect, test } from 'vitest';
-import { DEFAULT_TIMINGS } from '../../config/timings.ts';
+import { timingsWith } from '../../config/timings.ts';
 import { Cluster } from '../../src/cluster/cluster.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
 import type { TestRedis } from '../support/redis.ts';
 import { opusTone, peakHz, play, lastSecondOf } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
+
+const timings = timingsWith({ nodes: { beatEveryMs: 200, deadAfterMs: 600 } });
 
 const { openNodes, openRedis, openStore, enter } = useStack();
 
@@ -50,7 +52,7 @@ async function openBareNode(redis: TestRedis) {
     await openStore(redis),
     { clusterKey: '', pipes },
     silentLog,
-    DEFAULT_TIMINGS,
+    timings,
   );
   const events = { onPeers: () => {}, onProducer: async () => {}, onProducerClosed: () => {} };
   return { cluster, link: await cluster.openRoom(1, 'a', events, silentLog) };
@@ -64,8 +66,9 @@ test('places that a node leaves stay as long as they are kept, even if their roo
   const other = await openBareNode(redis);
   link.setPeer('alice', 'websocket', 'a place', true);
   await link.close();
-  await cluster.close(5000);
-  await new Promise((resolve) => setTimeout(resolve, 4000));
+  await cluster.close(2500);
+  // A node that had not kept them would be dead twice over.
+  await new Promise((resolve) => setTimeout(resolve, 1500));
   expect(await places()).toBe(1);
   await eventually('they have gone', async () => (await places()) === 0, 8000);
   await other.cluster.close(0);

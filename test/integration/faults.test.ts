@@ -110,33 +110,19 @@ test.each(['hangs', 'is killed'] as const)(
   },
 );
 
-test('a client that does not read loses frames, then its place; the others hear every frame', async () => {
-  const gateway = await openGateway();
-  const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
-  const slow = await enter(gateway, 'slow', { audio: 'pcm_f32le;rate=48000;channels=2' });
-  slow.stopReading();
-  const tone = await opusTone(1000, 0.5, 25_000);
-  const playing = play(alice, tone);
-  expect(await bob.next('peer_left', 0, 28_000)).toMatchObject({
-    peer: 'slow',
-    reason: 'slow_consumer',
-  });
-  await playing;
-  await eventually('every frame', () => bob.frames.length === tone.length);
-}, 40_000);
-
 test('a client that goes on sending Opus, but does not read: it loses its place, though the kernel takes all that it is sent', async () => {
-  const gateway = await openGateway();
+  const sessions = { statsEveryMs: 500, slowAfterMs: 1000, beatEveryMs: 200 };
+  const gateway = await openGateway({}, { sessions });
   const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
   const slow = await enter(gateway, 'slow', { stats: 'true' });
   const roundTrip = () =>
     slow.messages.find((message) => message.type === 'stats' && message.rtt_ms !== undefined);
-  await slow.until('round trip', roundTrip, 12_000);
+  await slow.until('round trip', roundTrip);
   slow.stopReading();
-  const tone = await opusTone(1000, 0.5, 13_000);
-  const silence = await opusTone(1000, 0, 13_000);
+  const tone = await opusTone(1000, 0.5, 3000);
+  const silence = await opusTone(1000, 0, 3000);
   const playing = Promise.all([play(alice, tone), play(slow, silence)]);
-  expect(await bob.next('peer_left', 0, 13_000)).toMatchObject({
+  expect(await bob.next('peer_left', 0)).toMatchObject({
     peer: 'slow',
     reason: 'slow_consumer',
   });

@@ -19,7 +19,7 @@ const MEDIA_SETTINGS = {
   rtcListenIp: '127.0.0.1',
   rtcAnnouncedAddress: '',
   routerMaxConsumers: 4,
-  timings: DEFAULT_TIMINGS.mediaWorkers,
+  timings: { ...DEFAULT_TIMINGS.mediaWorkers, probeEveryMs: 200, firstReplacementMs: 200 },
 };
 
 async function openPool(mediaWorkers = 2): Promise<MediaWorkerPool> {

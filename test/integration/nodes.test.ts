@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
+import { timingsOf } from '../support/process.ts';
 import { type Node, Nodes } from '../support/nodes.ts';
 import { amplitudeOf, decodeOpus, keepPlaying, opusTone } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
@@ -9,10 +10,15 @@ const { openRedis, enter, connect, cleanUps } = useStack();
 
 async function startNodes(count: number, environment: Record<string, string> = {}) {
   const redis = await openRedis();
-  const cluster = new Nodes(redis, environment);
+  const nodesTimings = { beatEveryMs: 300, deadAfterMs: 1000 };
+  const timings = { nodes: nodesTimings, pipes: { retryAfterMs: 300 } };
+  const cluster = new Nodes(redis, { ...timingsOf(timings), ...environment });
   cleanUps.push(() => cluster.close());
   const nodes: Node[] = [];
-  while (nodes.length < count) nodes.push(await cluster.start());
+  // The key is that of the first.
+  nodes.push(await cluster.start());
+  const others = Array.from({ length: count - 1 }, () => cluster.start());
+  nodes.push(...(await Promise.all(others)));
   return { nodes: nodes as [Node, Node, ...Node[]], redis, cluster };
 }
 
@@ -47,7 +53,7 @@ describe('three nodes', () => {
     }
   });
 
-  test('one is killed: its peers leave within 5 s, the others go on, and it can be replaced', async () => {
+  test('one is killed: its peers leave, the others go on, and it can be replaced', async () => {
     const { nodes, cluster } = await startNodes(3);
     const [alice, bob, carol] = await Promise.all(
       nodes.map((node, i) => enter(node, ['alice', 'bob', 'carol'][i]!)),
@@ -56,10 +62,8 @@ describe('three nodes', () => {
     await speak(carol!, 1100);
     await eventually('alice hears both', () => hears(alice!, 500, 1100), 10_000);
     nodes[2]!.process.child.kill('SIGKILL');
-    const killedAtMs = performance.now();
-    expect(await alice!.next('peer_left', 0, 8000)).toMatchObject({ peer: 'carol' });
-    await bob!.next('peer_left', 0, 8000);
-    expect(performance.now() - killedAtMs).toBeLessThan(6000);
+    expect(await alice!.next('peer_left')).toMatchObject({ peer: 'carol' });
+    await bob!.next('peer_left');
     await eventually('alice hears bob alone', async () => {
       const [bobs, carols] = await levelsIn(alice!, 500, 1100);
       return bobs! > 0.1 && carols! < 0.002;
@@ -100,10 +104,11 @@ test('Redis is killed and starts empty: calls between nodes go on, and what is s
   await eventually('bob hears', () => hears(bob, 500), 10_000);
   await redis.kill();
   const before = bob.frames.length;
-  await new Promise((resolve) => setTimeout(resolve, 4000));
-  expect(bob.frames.length - before).toBeGreaterThan(150);
+  await new Promise((resolve) => setTimeout(resolve, 2000));
+  expect(bob.frames.length - before).toBeGreaterThan(75);
   await redis.restart();
-  await new Promise((resolve) => setTimeout(resolve, 5000));
+  // Long enough for a node to be taken for dead that had not written itself again.
+  await new Promise((resolve) => setTimeout(resolve, 2500));
   expect(await hears(bob, 500)).toBe(true);
   await alice.close();
   expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice' });

@@ -43,6 +43,7 @@ test('its own redis-server is killed: it is started again, with all that was the
   const headers = { authorization: `Bearer ${apiKey}` };
   expect((await fetch(`${url}/api/me`, { headers })).status).toBe(200);
   expect(client.messages.map(({ type }) => type)).not.toContain('error');
+  client.vanish();
   gateway.child.kill('SIGTERM');
   expect(await gateway.exited).toBe(0);
   await expect(gateway.descendantPid('redis-server')).rejects.toThrow('there is no');
@@ -52,8 +53,10 @@ test.each([
   ['nobody listens', 'redis://:secret-word@127.0.0.1:1', 'ECONNREFUSED'],
   ['its name is not known', 'redis://:secret-word@nowhere.invalid:6379', 'nowhere.invalid'],
 ])('REDIS_URL, and %s: it ends, and says why without the password', async (_, url, why) => {
-  for (const PROCESSES of ['1', '2']) {
-    const gateway = await start({ REDIS_URL: url, PROCESSES });
+  const both = await Promise.all(
+    ['1', '2'].map((PROCESSES) => start({ REDIS_URL: url, PROCESSES })),
+  );
+  for (const gateway of both) {
     expect(await gateway.exited).toBe(1);
     expect(gateway.output).toMatch(/could not start\. Redis at redis:\S+ cannot be reached: /);
     expect(gateway.output).toContain(why);
@@ -64,7 +67,7 @@ test.each([
 test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
   '%s: clients are told, everything that was started ends, exit code 0',
   async (signal) => {
-    const gateway = await start();
+    const gateway = await start({ DRAIN_MS: '300' });
     const { url, api_key: apiKey } = await gateway.ready();
     const client = await connect(url, apiKey);
     await client.next('joined');
@@ -79,7 +82,9 @@ test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
 );
 
 test('Ctrl-C, which a terminal sends to all processes in the foreground: it ends as quietly as by SIGINT', async () => {
-  const gateway = await GatewayProcess.start({ MEDIA_WORKERS: '2' }, undefined, ['setsid']);
+  const gateway = await GatewayProcess.start({ MEDIA_WORKERS: '2', DRAIN_MS: '300' }, undefined, [
+    'setsid',
+  ]);
   started.push(gateway);
   const { url, api_key: apiKey } = await gateway.ready();
   const client = await connect(url, apiKey);

@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { afterEach, expect, test } from 'vitest';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
-import { GatewayProcess, untilEnded } from '../support/process.ts';
+import { GatewayProcess, timingsOf, untilEnded } from '../support/process.ts';
 import { opusTone, play } from '../support/sound.ts';
 
 /** Two gateways on one port, as `PROCESSES=2` starts them. */
@@ -21,7 +21,17 @@ afterEach(async () => {
 });
 
 async function start(environment?: Record<string, string>): Promise<GatewayProcess> {
-  const node = await GatewayProcess.start({ PROCESSES: String(PROCESSES), ...environment });
+  const processes = {
+    aliveEveryMs: 200,
+    checkEveryMs: 300,
+    firstRestartMs: 300,
+    answerWithinMs: 700,
+  };
+  const node = await GatewayProcess.start({
+    PROCESSES: String(PROCESSES),
+    ...timingsOf({ processes }),
+    ...environment,
+  });
   started.push(node);
   return node;
 }
@@ -98,7 +108,7 @@ test('a gateway that is killed is back; calls on the other go on', async () => {
 
 /** On a connection of its own, which may come to any of the processes. */
 async function scrape(url: string): Promise<string> {
-  const request = get(`${url}/metrics`, { agent: false, signal: AbortSignal.timeout(5000) });
+  const request = get(`${url}/metrics`, { agent: false, signal: AbortSignal.timeout(2000) });
   const [response] = (await once(request, 'response')) as [IncomingMessage];
   return text(response);
 }

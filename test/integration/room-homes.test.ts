@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
-import { GatewayProcess } from '../support/process.ts';
+import { GatewayProcess, timingsOf } from '../support/process.ts';
 import { clientFrame, upgradeRequest } from '../support/raw-client.ts';
 import { keepPlaying, lastSecondOf, opusTone, peakHz } from '../support/sound.ts';
 
@@ -20,7 +20,13 @@ afterEach(async () => {
 });
 
 async function start(environment?: Record<string, string>) {
-  const node = await GatewayProcess.start({ PROCESSES: String(PROCESSES), ...environment });
+  const processes = { aliveEveryMs: 200, checkEveryMs: 300, firstRestartMs: 300 };
+  const node = await GatewayProcess.start({
+    PROCESSES: String(PROCESSES),
+    RESUME_MS: '2000',
+    ...timingsOf({ processes }),
+    ...environment,
+  });
   started.push(node);
   const { url, api_key: apiKey } = await node.ready();
   const currentCcu = async () => {
@@ -162,8 +168,8 @@ test('clients that vanish on their way leave nothing behind', async () => {
   };
   await Promise.all(Array.from({ length: 60 }, (_, index) => vanish(index)));
   await eventually('some had set out', () => moved() > 10);
-  // Kept for 15 s, for those who come back.
-  await eventually('no place is held', async () => (await currentCcu()) === 0, 20_000);
+  // Kept for RESUME_MS, for those that come back.
+  await eventually('no place is held', async () => (await currentCcu()) === 0);
   await eventually('no file is open that was not', async () => {
     const open = await node.countOpenFiles();
     return open.every((count, index) => count <= openFiles[index]!);

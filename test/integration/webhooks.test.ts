@@ -57,7 +57,7 @@ async function openWorker(redis: TestRedis, webhooks: Partial<Timings['webhooks'
   const worker = await openWebhookWorker(
     { url: redis.url },
     parts,
-    timingsWith({ webhooks: { ...QUICK, ...webhooks }, jobs: { lockMs: 1000 } }),
+    timingsWith({ webhooks: { ...QUICK, ...webhooks }, jobs: { lockMs: 500 } }),
   );
   cleanUps.push(() => worker.close());
   return worker;

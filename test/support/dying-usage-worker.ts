@@ -7,7 +7,7 @@ import { silentLog } from './gateway.ts';
 /** A usage worker that kills itself at a step of its work: `node … URL STEP`. */
 const [url = '', dieAt] = process.argv.slice(2);
 const address = { url };
-const timings = timingsWith({ usage: { sweepEveryMs: 1000 }, jobs: { lockMs: 1000 } });
+const timings = timingsWith({ usage: { sweepEveryMs: 200 }, jobs: { lockMs: 500 } });
 const redis = await Redis.connect(address, silentLog, timings.redis);
 await openUsageWorker(address, new UsageStore(redis), silentLog, {
   keepDays: 1,

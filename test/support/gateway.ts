@@ -16,11 +16,11 @@ export const silentLog = Fastify().log;
  * Each test file runs in a process of its own, some side by side, so its media workers need ports of their own: above those
  * that the kernel hands out, and apart from those that gateways take for other ends.
  */
-const PORTS_OF_FILE = 1500;
-const FILES_AT_ONCE = 3;
+const PORTS_OF_FILE = 1100;
+const FILES_AT_ONCE = 4;
 const FIRST_RTC_PORT =
   61_000 + (Number(process.env['VITEST_POOL_ID'] ?? 0) % FILES_AT_ONCE) * PORTS_OF_FILE;
-let nextRtcPort = FIRST_RTC_PORT + (process.pid % 70) * 20;
+let nextRtcPort = FIRST_RTC_PORT + (process.pid % 50) * 20;
 
 /** A WebRTC port, with the one after it, that no other gateway of the tests has. */
 export function freeRtcPort(): number {

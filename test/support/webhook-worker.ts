@@ -6,7 +6,7 @@ import { silentLog as log } from './gateway.ts';
 
 /** A webhook worker in a process of its own, that may be killed: `node … URL`. */
 const [url = ''] = process.argv.slice(2);
-const timings = timingsWith({ webhooks: { firstRetryMs: 100 }, jobs: { lockMs: 1000 } });
+const timings = timingsWith({ webhooks: { firstRetryMs: 100 }, jobs: { lockMs: 500 } });
 const redis = await Redis.connect({ url }, log, timings.redis);
 const parts = { redis, accounts: new Accounts(redis), log };
 await openWebhookWorker({ url }, parts, timings);

@@ -45,6 +45,7 @@ test('the defaults are those of the product', () => {
       firstRestartMs: 1000,
       longestRestartMs: 30_000,
       steadyAfterMs: 60_000,
+      answerWithinMs: 2000,
       killAfterMs: 10_000,
     },
     load: { sampleEveryMs: 1000, retryAfterMs: 5000 },

@@ -1,0 +1,111 @@
+import { expect, test } from 'vitest';
+import { TestClient } from '../support/client.ts';
+import { eventually } from '../support/gateway.ts';
+import { type Node, Nodes } from '../support/nodes.ts';
+import { encodeOpus, sweep } from '../support/sound.ts';
+import { useStack } from '../support/use-stack.ts';
+
+const { openRedis, cleanUps } = useStack();
+
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+async function openCluster(environment: Record<string, string>) {
+  const cluster = new Nodes(await openRedis(), environment);
+  cleanUps.push(() => cluster.close());
+  return cluster;
+}
+
+/** A legacy client: it speaks on, whatever happens, and connects again when it is closed. */
+class LegacyClient {
+  readonly name: string;
+  readonly #room: string;
+  readonly #nextNode: () => Node;
+  readonly #timer: NodeJS.Timeout;
+  #client: TestClient | undefined;
+  #isStopped = false;
+  /** Names of those who are in the room, by the numbers in the heads of their packets. */
+  readonly #names = new Map<number, string>();
+  /** By speaker, when it was heard last, and the longest that nothing was heard of it. */
+  readonly heard = new Map<string, { atMs: number; longestGapMs: number }>();
+  readonly done: Promise<void>;
+
+  constructor(name: string, room: string, packet: Buffer, nextNode: () => Node) {
+    this.name = name;
+    this.#room = room;
+    this.#nextNode = nextNode;
+    this.#timer = setInterval(() => this.#client?.sendAudio(packet), PACKET_MS);
+    this.done = this.#stayConnected();
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    clearInterval(this.#timer);
+    this.#client?.vanish();
+  }
+
+  async #stayConnected(): Promise<void> {
+    while (!this.#isStopped) {
+      const { url, apiKey } = this.#nextNode();
+      const query = { room: '__lobby__', peer: this.name, api_key: apiKey, audio: 'opus' };
+      try {
+        const client = await TestClient.connect(url, { ...query, delivery: 'forward' });
+        client.send({ type: 'join', room: this.#room });
+        this.#client = client;
+        client.onFrame = (frame) => this.#hear(frame);
+        client.onMessage = (message) => {
+          if (message.type === 'joined') message.peers.forEach((peer) => this.#know(peer));
+          if (message.type === 'peer_joined') this.#know(message);
+        };
+        await client.closed;
+      } catch {
+        // That node is not there now; another is.
+        await sleep(50);
+      }
+    }
+  }
+
+  #know({ peer, speaker }: { peer: string; speaker: number }): void {
+    this.#names.set(speaker, peer);
+  }
+
+  #hear(frame: Buffer): void {
+    const name = this.#names.get(frame.readUInt16BE(2));
+    if (name === undefined) return;
+    const atMs = performance.now();
+    const before = this.heard.get(name);
+    const gapMs = before ? atMs - before.atMs : 0;
+    this.heard.set(name, { atMs, longestGapMs: Math.max(gapMs, before?.longestGapMs ?? 0) });
+  }
+}
+
+const PACKET_MS = 120;
+
+test('three nodes are restarted one after the other under 100 peers: each is heard again within 2 s', async () => {
+  const cluster = await openCluster({ DRAIN_MS: '500' });
+  let nodes = [await cluster.start(), await cluster.start(), await cluster.start()];
+  // As a load balancer does it: in turn.
+  let connections = 0;
+  const nextNode = () => nodes[(connections += 1) % nodes.length]!;
+  const [packet] = await encodeOpus(sweep([400, 500], 0.3, 2 * PACKET_MS), PACKET_MS);
+  const clients = Array.from(
+    { length: 100 },
+    (_, i) => new LegacyClient(String(i), `room ${Math.floor(i / 5)}`, packet!, nextNode),
+  );
+  cleanUps.push(() => clients.forEach((client) => client.stop()));
+  const isWhole = () => clients.every(({ heard }) => heard.size === 4);
+  await eventually('everybody hears the other four', isWhole, 15_000);
+  for (const leaving of nodes) {
+    nodes = [...nodes.filter((node) => node !== leaving), await cluster.start()];
+    for (const { heard } of clients) heard.forEach((speaker) => (speaker.longestGapMs = 0));
+    leaving.process.child.kill('SIGTERM');
+    expect(await leaving.process.exited).toBe(0);
+    await sleep(2500);
+    const nowMs = performance.now();
+    const gaps = clients.flatMap(({ heard }) =>
+      [...heard.values()].map(({ atMs, longestGapMs }) => Math.max(longestGapMs, nowMs - atMs)),
+    );
+    expect(Math.max(...gaps)).toBeLessThan(2000);
+  }
+  for (const client of clients) client.stop();
+  await Promise.all(clients.map(({ done }) => done));
+}, 120_000);
