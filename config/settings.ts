@@ -228,6 +228,13 @@ const SettingsSchema = Type.Object({
     maximum: 1_000_000,
     description: 'REST requests a minute of one account',
   }),
+  MESSAGES_PER_SECOND: Type.Integer({
+    default: 20,
+    minimum: 1,
+    maximum: 1_000_000,
+    description:
+      'Maximum rate of text messages of one connection, per second; five seconds of it may come at once',
+  }),
   LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
     default: 'info',
     description: 'Least severe log line that is written',

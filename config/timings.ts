@@ -88,6 +88,10 @@ const TimingsSchema = Type.Object(
       answerWithinMs: ms(2000, 'Time that another gateway process has to answer with its metrics'),
       killAfterMs: ms(10_000, 'Time that a process has to end before it is killed'),
     }),
+    budgets: durations({
+      tellAfterMs: ms(1000, 'Time over its budget after which a client is told rate_limited'),
+      closeAfterMs: ms(5000, 'Time over its budget after which a client is closed with 4429'),
+    }),
     load: durations({
       sampleEveryMs: ms(1000, 'Interval at which the load is measured'),
       retryAfterMs: ms(5000, 'Delay told to a client that is refused for overload'),

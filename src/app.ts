@@ -34,6 +34,7 @@ import { describeNode } from './operator/describe-node.ts';
 import { Operator } from './operator/operator.ts';
 import { RoomRegistry } from './rooms/registry.ts';
 import { Drain } from './signaling/drain.ts';
+import { RequestLimits } from './signaling/request-limits.ts';
 import { Sessions } from './signaling/sessions.ts';
 import { registerWebSocketRoute } from './signaling/websocket-route.ts';
 import { Redis } from './store/redis.ts';
@@ -308,6 +309,7 @@ async function openParts(
     load,
     accountWatch,
     metrics,
+    requestLimits: new RequestLimits(settings.MESSAGES_PER_SECOND, timings.budgets),
     codecs,
     timings: timings.sessions,
     homes: shared?.homes,

@@ -20,6 +20,7 @@ import type { Drain } from './drain.ts';
 import type { KeptPlace, KeptPlaces } from './kept-places.ts';
 import { type Homes, type MovingClient, wayToOthers } from './moving.ts';
 import { preferencesOf, type SessionQuery } from './query.ts';
+import type { RequestLimits } from './request-limits.ts';
 import { sealResumption } from './resumption.ts';
 import { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
@@ -44,6 +45,7 @@ export type SessionOpeningParts = {
   drain: Drain;
   accountWatch: AccountWatch;
   metrics: SessionMetrics;
+  requestLimits: RequestLimits;
   codecs: Codecs;
   timings: Timings['sessions'];
   /** Undefined where this process is the only one. */
@@ -188,6 +190,7 @@ function addSession(
       await quota.check(accountId, plan, Date.now());
     },
     wantsStats: query.stats,
+    requestLimits: parts.requestLimits,
     rooms: parts.rooms,
     places,
     codecs: parts.codecs,

@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
+import type { Account } from '../accounts/accounts.ts';
 import { checkRoomGrant, type Credentials, mayPublish } from '../accounts/authenticator.ts';
 import { mayNotPublish, PartylineError } from '../protocol/errors.ts';
 import {
@@ -13,8 +15,10 @@ import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import { BadMessageBudget } from './bad-message-budget.ts';
 import type { ClientAudio } from './client-audio.ts';
 import { InTurn } from './in-turn.ts';
+import { costOf, type MessageBudget } from './message-budget.ts';
 import { checkName } from '../protocol/names.ts';
 import type { Presence } from './presence.ts';
+import type { RequestLimits } from './request-limits.ts';
 import { handleWebRtcMessage } from './webrtc-messages.ts';
 
 /** With so many messages that wait for one that takes time (a join), the client is not read any further. */
@@ -22,11 +26,17 @@ const MAX_WAITING = 64;
 
 type Outlet = {
   readonly log: FastifyBaseLogger;
+  readonly account: Account;
   notify(message: ServerMessage): void;
   fail(fault: unknown): void;
 };
 
-/** What a client asks for in text frames: one request after the other, each of them answered or refused. */
+type Request = { message: ClientMessage; characters: number };
+
+/**
+ * What a client asks for in text frames: one request after the other, each of them answered or refused. A client that asks for more
+ * than its budget allows is not read until there is budget again.
+ */
 export class Requests {
   readonly #socket: Pick<WebSocket, 'pause' | 'resume' | 'isPaused'>;
   readonly #presence: Presence;
@@ -34,15 +44,18 @@ export class Requests {
   readonly #credentials: Credentials;
   readonly #outlet: Outlet;
   readonly #badMessages = new BadMessageBudget();
+  readonly #limits: RequestLimits;
+  readonly #budget: MessageBudget;
+  readonly #closing = new AbortController();
   /** In turn, so that a join during a join is just the next one. */
-  readonly #inTurn = new InTurn<ClientMessage>((message) => this.#tryToHandle(message));
+  readonly #inTurn = new InTurn<Request>((...request) => this.#tryToHandle(...request));
 
-  /** @param socket is not read while too many requests wait */
+  /** @param socket is not read while too many requests wait, or the budget is spent */
   constructor(
     socket: Pick<WebSocket, 'pause' | 'resume' | 'isPaused'>,
     presence: Presence,
     audio: ClientAudio,
-    credentials: Credentials,
+    { credentials, requestLimits }: { credentials: Credentials; requestLimits: RequestLimits },
     outlet: Outlet,
   ) {
     this.#socket = socket;
@@ -50,16 +63,24 @@ export class Requests {
     this.#audio = audio;
     this.#credentials = credentials;
     this.#outlet = outlet;
+    this.#limits = requestLimits;
+    this.#budget = requestLimits.openBudget(() => outlet.account);
   }
 
-  /** How many have not been seen to. */
+  /** Number of requests that have not been handled to the end. */
   get waiting(): number {
     return this.#inTurn.waiting;
   }
 
-  add(message: ClientMessage): void {
-    this.#inTurn.add(message);
+  /** @param characters length of the message as it came */
+  add(message: ClientMessage, characters: number): void {
+    this.#inTurn.add({ message, characters });
     if (this.waiting >= MAX_WAITING) this.#socket.pause();
+  }
+
+  /** Handles nothing any more. */
+  close(): void {
+    this.#closing.abort();
   }
 
   /** A fault that leaves the socket open, in the state in which it was; unless there are too many. */
@@ -83,15 +104,56 @@ export class Requests {
     return room;
   }
 
-  async #tryToHandle(message: ClientMessage): Promise<void> {
+  async #tryToHandle(request: Request, idleMs: number): Promise<void> {
     try {
-      if (!this.#presence.isClosed) await this.#handle(message);
+      if (this.#presence.isClosed) return;
+      await this.#pay(request, idleMs);
+      await this.#limits.turns.run(this.#outlet.account.id, async () => {
+        if (!this.#presence.isClosed) await this.#handle(request.message);
+      });
     } catch (fault) {
-      this.refuse(fault, message.id);
+      if (!this.#presence.isClosed) this.refuse(fault, request.message.id);
+    } finally {
+      this.#afterRequest();
     }
+  }
+
+  #afterRequest(): void {
     const isLast = this.waiting === 1;
     if (isLast) this.#audio.flushHeld();
-    if (this.#socket.isPaused && this.waiting < MAX_WAITING) this.#socket.resume();
+    if (this.#socket.isPaused && this.waiting <= MAX_WAITING) this.#socket.resume();
+  }
+
+  /**
+   * Charges a request, and waits until there is budget for it; meanwhile the client is not read.
+   * @throws {PartylineError} `rate_limited` if the budget of the account is spent for longer
+   */
+  async #pay({ message, characters }: Request, idleMs: number): Promise<void> {
+    const charge = this.#budget.charge(costOf(message, characters), idleMs, performance.now());
+    const { waitMs, outcome, retryAfterMs } = charge;
+    if (outcome === 'close') {
+      this.#outlet.fail(overBudget('The client goes on sending more than its budget.', charge));
+      return;
+    }
+    if (charge.isToBeTold) {
+      const fault = overBudget('Too many messages; they are read more slowly.', charge);
+      this.#outlet.notify(errorMessage(fault));
+    }
+    if (waitMs > 0) {
+      this.#socket.pause();
+      await this.#wait(waitMs);
+    }
+    if (outcome === 'refuse') {
+      throw overBudget('Too many messages of the account.', { retryAfterMs });
+    }
+  }
+
+  async #wait(ms: number): Promise<void> {
+    try {
+      await sleep(ms, undefined, { signal: this.#closing.signal });
+    } catch {
+      // Aborted: the connection has ended.
+    }
   }
 
   async #handle(message: ClientMessage): Promise<void> {
@@ -125,3 +187,6 @@ export class Requests {
     this.#outlet.notify(id === undefined ? message : { ...message, reply_to: id });
   }
 }
+
+const overBudget = (message: string, { retryAfterMs }: { retryAfterMs: number }) =>
+  new PartylineError('rate_limited', message, { retryAfterMs });

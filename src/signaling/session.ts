@@ -25,6 +25,7 @@ import { mayComeBackAfterClose, mayComeBackAfterFault } from './expected-back.ts
 import { Heartbeat } from './heartbeat.ts';
 import { LOBBY } from '../protocol/names.ts';
 import { Presence, type PresenceParts } from './presence.ts';
+import type { RequestLimits } from './request-limits.ts';
 import { Requests } from './requests.ts';
 import { SendQueue } from './send-queue.ts';
 import type { Message, WayOut } from './way-out.ts';
@@ -49,6 +50,7 @@ export type SessionParts = PresenceParts & {
   audio: AudioPreferences;
   /** Whether the client wants to be told how its audio fares. */
   wantsStats: boolean;
+  requestLimits: RequestLimits;
   codecs: Codecs;
   timings: Timings['sessions'];
   log: FastifyBaseLogger;
@@ -94,7 +96,7 @@ export class Session implements PeerOutlet {
     );
     this.#audio = new ClientAudio(parts.audio, parts.codecs, this);
     this.#presence = new Presence(this, this.#audio, parts);
-    this.#requests = new Requests(socket, this.#presence, this.#audio, parts.credentials, this);
+    this.#requests = new Requests(socket, this.#presence, this.#audio, parts, this);
     const { statsEveryMs, heartbeatEveryMs } = parts.timings;
     const pingEveryMs = parts.wantsStats ? statsEveryMs : heartbeatEveryMs;
     this.#heartbeat = new Heartbeat(socket, pingEveryMs, parts.timings);
@@ -283,7 +285,7 @@ export class Session implements PeerOutlet {
     const wayOut = this.#wayOut;
     const home = message.type === 'join' && wayOut ? this.#homeOf(message.room, wayOut) : undefined;
     if (!wayOut || home === undefined) {
-      this.#requests.add(message);
+      this.#requests.add(message, text.length);
       return;
     }
     wayOut.setOut(
@@ -321,6 +323,7 @@ export class Session implements PeerOutlet {
 
   #release(reason: LeaveReason, mayComeBack: boolean) {
     this.#stay();
+    this.#requests.close();
     const kept = this.#presence.end(reason, mayComeBack);
     this.#audio.close();
     clearTimeout(this.#superseded);

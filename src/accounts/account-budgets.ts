@@ -1,0 +1,39 @@
+import { type Rate, TokenBucket } from '../token-bucket.ts';
+import type { Account } from './accounts.ts';
+import { PLANS } from './plans.ts';
+
+/** Full buckets are forgotten this often: an account that does nothing has no memory here. */
+const SWEEP_EVERY_MS = 60_000;
+
+/** One bucket an account, in the memory of this process; an account without one has a full bucket. */
+export class AccountBudgets {
+  readonly #rateOf: (maxCcu: number) => Rate;
+  readonly #buckets = new Map<number, { bucket: TokenBucket; plan: Account['plan'] }>();
+  #sweptAtMs = -Infinity;
+
+  /** @param rateOf the rate of an account that may have so many connections */
+  constructor(rateOf: (maxCcu: number) => Rate) {
+    this.#rateOf = rateOf;
+  }
+
+  /** Number of accounts that have spent something lately. */
+  get size(): number {
+    return this.#buckets.size;
+  }
+
+  of({ id, plan }: Pick<Account, 'id' | 'plan'>, nowMs: number): TokenBucket {
+    if (nowMs - this.#sweptAtMs >= SWEEP_EVERY_MS) this.#sweep(nowMs);
+    const known = this.#buckets.get(id);
+    if (known?.plan === plan) return known.bucket;
+    const bucket = new TokenBucket(this.#rateOf(PLANS[plan].maxCcu), nowMs);
+    this.#buckets.set(id, { bucket, plan });
+    return bucket;
+  }
+
+  #sweep(nowMs: number): void {
+    this.#sweptAtMs = nowMs;
+    for (const [id, { bucket }] of this.#buckets) {
+      if (bucket.isFull(nowMs)) this.#buckets.delete(id);
+    }
+  }
+}

@@ -1,0 +1,126 @@
+import type { Timings } from '../../config/timings.ts';
+import type { ClientMessage } from '../protocol/messages.ts';
+import type { Rate, TokenBucket } from '../token-bucket.ts';
+
+/** Longest time that a message waits for the budget of its account, ms; one that would wait longer is refused then. */
+const MAX_ACCOUNT_WAIT_MS = 1000;
+/** A connection that has sent nothing for so long is no longer over its budget, ms. */
+const IDLE_MS = 1000;
+/** A long message costs a token more for each of these. */
+const CHARACTERS_PER_TOKEN = 4096;
+
+/** A burst is as much as may be sent in this time. */
+const BURST_S = 5;
+
+/** Rate of text messages of one connection, in tokens. */
+export const connectionRate = (messagesPerSecond: number): Rate => ({
+  perSecond: messagesPerSecond,
+  burst: messagesPerSecond * BURST_S,
+});
+
+/**
+ * Rate of text messages of all connections of an account to this process. The burst lets all of them arrive at once, as browsers too:
+ * a join, two transports, a producer, and a consumer to resume for each speaker.
+ */
+export const accountRate = (maxCcu: number): Rate => ({
+  perSecond: 20 + maxCcu * 0.4,
+  burst: 100 + maxCcu * 16,
+});
+
+/** Tokens that a message costs, by what it makes the gateway do. */
+export function costOf(message: ClientMessage, characters: number): number {
+  return weightOf(message) + characters / CHARACTERS_PER_TOKEN;
+}
+
+function weightOf(message: ClientMessage): number {
+  switch (message.type) {
+    case 'join':
+    case 'produce':
+    case 'restart_ice':
+      return 5;
+    case 'configure': {
+      const { audio, audio_out: audioOut, delivery, mute } = message;
+      const isNewPath = audio !== undefined || audioOut !== undefined || delivery !== undefined;
+      if (isNewPath) return 5;
+      return mute === undefined ? 1 : 2;
+    }
+    case 'leave':
+    case 'connect_transport':
+    case 'pause_producer':
+    case 'resume_producer':
+      return 2;
+    // A browser sends one for each speaker as it comes into a room.
+    case 'resume_consumer':
+      return 0.1;
+  }
+}
+
+/** What happens to a message: it is handled after `waitMs`, or refused after that, or the connection is closed. */
+export type Charge = {
+  waitMs: number;
+  outcome: 'handle' | 'refuse' | 'close';
+  /** The client is to be told that it is over its budget. */
+  isToBeTold: boolean;
+  /** When the whole budget is there again, ms. */
+  retryAfterMs: number;
+};
+
+/**
+ * Budget of the text messages of one connection, within that of its account. Pure: the caller passes the time. Messages are charged
+ * one after the other, each when the one before it has been handled.
+ */
+export class MessageBudget {
+  readonly #rate: Rate;
+  readonly #own: TokenBucket;
+  readonly #account: () => TokenBucket;
+  readonly #timings: Timings['budgets'];
+  #over: { sinceMs: number; isTold: boolean } | undefined;
+
+  /** @param account bucket of the account, which other connections spend from too */
+  constructor(
+    rate: Rate,
+    own: TokenBucket,
+    account: () => TokenBucket,
+    timings: Timings['budgets'],
+  ) {
+    this.#rate = rate;
+    this.#own = own;
+    this.#account = account;
+    this.#timings = timings;
+  }
+
+  /**
+   * Charges a message.
+   * @param idleMs for how long no message had been there when it came
+   */
+  charge(cost: number, idleMs: number, nowMs: number): Charge {
+    const account = this.#account();
+    const accountWaitMs = account.waitMs(cost, nowMs);
+    const isRefused = accountWaitMs > MAX_ACCOUNT_WAIT_MS;
+    const waitMs = Math.max(
+      this.#own.waitMs(cost, nowMs),
+      Math.min(accountWaitMs, MAX_ACCOUNT_WAIT_MS),
+    );
+    const hasRecovered = this.#own.balance(nowMs) >= this.#rate.perSecond && accountWaitMs === 0;
+    if (idleMs >= IDLE_MS || hasRecovered) this.#over = undefined;
+    if (waitMs > 0) this.#over ??= { sinceMs: nowMs, isTold: false };
+    this.#own.spend(cost, nowMs);
+    if (!isRefused) account.spend(cost, nowMs);
+    const retryAfterMs = Math.ceil(
+      Math.max(accountWaitMs, this.#own.waitMs(this.#rate.burst, nowMs)),
+    );
+    const overMs = this.#over && waitMs > 0 ? nowMs - this.#over.sinceMs : 0;
+    if (overMs >= this.#timings.closeAfterMs) {
+      return { waitMs: 0, outcome: 'close', isToBeTold: false, retryAfterMs };
+    }
+    const outcome = isRefused ? 'refuse' : 'handle';
+    return { waitMs, outcome, isToBeTold: !isRefused && this.#isToBeTold(overMs), retryAfterMs };
+  }
+
+  /** Once for each time that the connection is over its budget. */
+  #isToBeTold(overMs: number): boolean {
+    if (!this.#over || this.#over.isTold || overMs < this.#timings.tellAfterMs) return false;
+    this.#over.isTold = true;
+    return true;
+  }
+}

@@ -1,0 +1,31 @@
+import type { Timings } from '../../config/timings.ts';
+import { AccountBudgets } from '../accounts/account-budgets.ts';
+import type { Account } from '../accounts/accounts.ts';
+import { TokenBucket } from '../token-bucket.ts';
+import { accountRate, connectionRate, MessageBudget } from './message-budget.ts';
+import { Turns } from './turns.ts';
+
+/** What the text messages of all clients of this process share: the budgets of their accounts, and the event loop. */
+export class RequestLimits {
+  readonly turns = new Turns();
+  readonly #messagesPerSecond: number;
+  readonly #timings: Timings['budgets'];
+  readonly #accounts = new AccountBudgets(accountRate);
+
+  /** @param messagesPerSecond of each connection, in the long run */
+  constructor(messagesPerSecond: number, timings: Timings['budgets']) {
+    this.#messagesPerSecond = messagesPerSecond;
+    this.#timings = timings;
+  }
+
+  /**
+   * The budget of a new connection.
+   * @param account returns the account of the connection as it is at the moment
+   */
+  openBudget(account: () => Account): MessageBudget {
+    const rate = connectionRate(this.#messagesPerSecond);
+    const own = new TokenBucket(rate, performance.now());
+    const ofAccount = () => this.#accounts.of(account(), performance.now());
+    return new MessageBudget(rate, own, ofAccount, this.#timings);
+  }
+}

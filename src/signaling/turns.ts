@@ -1,0 +1,64 @@
+/** Longest time in a row that work takes turns before the event loop gets to do other things (sound first of all), ms. */
+const SLICE_MS = 4;
+
+/**
+ * Deals the event loop out to pieces of work: the accounts in turn, and no more than a slice of time at once. A piece that comes
+ * while nothing else waits starts at once.
+ */
+export class Turns {
+  /** By account, in the order in which their turns come; none is empty. */
+  readonly #waiting = new Map<number, (() => void)[]>();
+  /** When the first piece started in this turn of the event loop. */
+  #sliceAtMs: number | undefined;
+  #isScheduled = false;
+
+  /** Runs a piece of work when its turn comes; settles as it does. */
+  run(accountId: number, work: () => Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#take(accountId, () => {
+        work().then(resolve, reject);
+      });
+    });
+  }
+
+  #take(accountId: number, start: () => void): void {
+    if (this.#waiting.size === 0 && !this.#isSliceOver()) {
+      start();
+    } else {
+      const waiting = this.#waiting.get(accountId);
+      if (waiting) waiting.push(start);
+      else this.#waiting.set(accountId, [start]);
+    }
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      this.#sliceAtMs = undefined;
+      this.#runSlice();
+    });
+  }
+
+  #runSlice(): void {
+    while (!this.#isSliceOver()) {
+      const next = this.#waiting.entries().next();
+      if (next.done) return;
+      const [accountId, starts] = next.value;
+      const start = starts.shift();
+      // To the end of the line, if it has more.
+      this.#waiting.delete(accountId);
+      if (starts.length > 0) this.#waiting.set(accountId, starts);
+      start?.();
+    }
+    if (this.#waiting.size > 0) this.#schedule();
+  }
+
+  #isSliceOver(): boolean {
+    const nowMs = performance.now();
+    this.#sliceAtMs ??= nowMs;
+    return nowMs - this.#sliceAtMs >= SLICE_MS;
+  }
+}

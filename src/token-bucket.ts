@@ -1,0 +1,39 @@
+/** Limit of a rate: `perSecond` tokens are added each second, up to `burst`. */
+export type Rate = { perSecond: number; burst: number };
+
+/** Token bucket. Pure: the caller passes the time (`performance.now()`, ms), which never goes back. */
+export class TokenBucket {
+  readonly #rate: Rate;
+  #tokens: number;
+  #atMs: number;
+
+  /** A full bucket. */
+  constructor(rate: Rate, nowMs: number) {
+    this.#rate = rate;
+    this.#tokens = rate.burst;
+    this.#atMs = nowMs;
+  }
+
+  /** Tokens left; negative after more was spent than there was. */
+  balance(nowMs: number): number {
+    const { perSecond, burst } = this.#rate;
+    const elapsedMs = Math.max(0, nowMs - this.#atMs);
+    return Math.min(burst, this.#tokens + (elapsedMs / 1000) * perSecond);
+  }
+
+  /** Time until `cost` tokens are there, ms; 0 if they are. A cost above the burst needs a full bucket. */
+  waitMs(cost: number, nowMs: number): number {
+    const missing = Math.min(cost, this.#rate.burst) - this.balance(nowMs);
+    return missing <= 0 ? 0 : (missing / this.#rate.perSecond) * 1000;
+  }
+
+  /** Takes tokens, also ones that are not there yet. */
+  spend(cost: number, nowMs: number): void {
+    this.#tokens = this.balance(nowMs) - cost;
+    this.#atMs = nowMs;
+  }
+
+  isFull(nowMs: number): boolean {
+    return this.balance(nowMs) >= this.#rate.burst;
+  }
+}

@@ -1,0 +1,49 @@
+import { describe, expect, test } from 'vitest';
+import { useGateway } from '../support/use-gateway.ts';
+
+const { connect } = useGateway({}, { budgets: { tellAfterMs: 200, closeAfterMs: 1000 } });
+
+describe('text messages beyond the budget', () => {
+  test('are read more slowly, then the client is told, and closed with 4429 if it goes on', async () => {
+    const flooder = await connect({ peer: 'flooder' });
+    const configure = { type: 'configure', audio: 'pcm_s16le;rate=44100;channels=1' };
+    for (let sent = 0; sent < 3000; sent += 1) flooder.send(configure);
+    const told = await flooder.next('error');
+    expect(told).toMatchObject({ code: 'rate_limited', retryable: true });
+    expect(told.retry_after_ms).toBeGreaterThan(0);
+    expect(await flooder.closed).toBe(4429);
+    const answers = flooder.messages.filter(({ type }) => type === 'configured');
+    expect(answers.length).toBeGreaterThanOrEqual(20);
+    expect(answers.length).toBeLessThan(60);
+  });
+
+  test('leave a client alone that stops when it is told: each is answered, in order', async () => {
+    const client = await connect();
+    for (let id = 0; id < 115; id += 1) client.send({ type: 'configure', id });
+    expect(await client.next('error')).toMatchObject({ code: 'rate_limited', retryable: true });
+    const answered = () => client.messages.filter(({ type }) => type === 'configured');
+    await expect.poll(() => answered().length, { timeout: 10_000 }).toBe(115);
+    expect(answered().map(({ reply_to: id }) => id)).toEqual([...Array(115).keys()]);
+    expect(await client.ask({ type: 'join', room: 'a' }, 'joined')).toMatchObject({ room: 'a' });
+  });
+
+  test.each([
+    ['join of the room in which it is', { type: 'join', room: 'a' }, 'joined'],
+    ['join as a browser', { type: 'join', room: 'a', media: 'webrtc' }, 'joined'],
+  ] as const)('%s, again and again, is one of them', async (_name, message, answer) => {
+    const client = await connect({ room: 'a' });
+    for (let sent = 0; sent < 300; sent += 1) client.send(message);
+    expect(await client.closed).toBe(4429);
+    expect(client.messages.filter(({ type }) => type === answer).length).toBeLessThan(60);
+  });
+});
+
+test('500 clients of a pro account that arrive at once, in one room, do not meet a budget', async () => {
+  const clients = await Promise.all(
+    Array.from({ length: 500 }, (_, index) => connect({ peer: `p${index}`, room: 'a' })),
+  );
+  await Promise.all(clients.map((client) => client.next('joined', 0, 30_000)));
+  expect(clients.flatMap(({ messages }) => messages).some(({ type }) => type === 'error')).toBe(
+    false,
+  );
+});
