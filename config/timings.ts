@@ -91,6 +91,7 @@ const TimingsSchema = Type.Object(
     budgets: durations({
       tellAfterMs: ms(1000, 'Time over its budget after which a client is told rate_limited'),
       closeAfterMs: ms(5000, 'Time over its budget after which a client is closed with 4429'),
+      blockMs: ms(5000, 'Time for which an account that connected too often is kept out'),
     }),
     load: durations({
       sampleEveryMs: ms(1000, 'Interval at which the load is measured'),

@@ -4,6 +4,7 @@ import type { Settings } from '../config/settings.ts';
 import type { Timings } from '../config/timings.ts';
 import { Accounts } from './accounts/accounts.ts';
 import { Authenticator } from './accounts/authenticator.ts';
+import { ConnectionBudget } from './accounts/connection-budget.ts';
 import { RateLimits } from './accounts/rate-limits.ts';
 import { Tokens } from './accounts/tokens.ts';
 import { registerAdminRoutes } from './http/admin-routes.ts';
@@ -297,6 +298,7 @@ async function openParts(
   });
   const takeOver = registerWebSocketRoute(server, {
     authenticator,
+    connections: new ConnectionBudget(timings.budgets.blockMs),
     leases,
     arrivals,
     places,

@@ -39,12 +39,18 @@ export class Authenticator {
 
   /**
    * Verifies a token; it is worth no more than the key that it was asked for with.
+   * @param onOwner called with the account before it is looked up; what it throws ends the attempt
    * @throws {PartylineError} `unauthorized`, `rate_limited`, `overloaded`
    */
-  byToken(token: string, address: string): Promise<Credentials> {
+  byToken(
+    token: string,
+    address: string,
+    onOwner: (accountId: number) => void,
+  ): Promise<Credentials> {
     return this.#attempt(tokenPart(token), address, async () => {
       const { owner, grant } = await this.#tokens.verify(token);
       const { accountId, keyId } = owner;
+      onOwner(accountId);
       const [account, keys] = await Promise.all([
         this.#accounts.find(accountId),
         this.#accounts.listKeys(accountId),

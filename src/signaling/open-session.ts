@@ -4,6 +4,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
 import type { Timings } from '../../config/timings.ts';
 import { type Credentials, grantsRoom, mayPublish } from '../accounts/authenticator.ts';
+import type { ConnectionBudget } from '../accounts/connection-budget.ts';
 import { PLANS } from '../accounts/plans.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import type { Seal } from '../cluster/seal.ts';
@@ -46,6 +47,8 @@ export type SessionOpeningParts = {
   accountWatch: AccountWatch;
   metrics: SessionMetrics;
   requestLimits: RequestLimits;
+  /** How often each account connects. */
+  connections: ConnectionBudget;
   codecs: Codecs;
   timings: Timings['sessions'];
   /** Undefined where this process is the only one. */
@@ -206,6 +209,7 @@ function addSession(
     },
     onClosed: (reason, kept) => {
       metrics.ended(reason);
+      if (reason === 'rate_limited') parts.connections.punish(account, performance.now());
       sessions.delete(session);
       const { keyId } = credentials;
       const owner = { account: session.account, keyId, sessionId: id };

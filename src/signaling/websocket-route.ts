@@ -8,6 +8,7 @@ import {
   type Credentials,
   needActive,
 } from '../accounts/authenticator.ts';
+import type { ConnectionBudget } from '../accounts/connection-budget.ts';
 import { notFound, PartylineError } from '../protocol/errors.ts';
 import { errorMessage } from '../protocol/messages.ts';
 import { type MovingClient, takeUpgraded } from './moving.ts';
@@ -79,13 +80,13 @@ export function registerWebSocketRoute(
  */
 async function identify(
   request: FastifyRequest,
-  { drain, load, accountWatch, authenticator, seal }: WebSocketRouteParts,
+  { drain, load, accountWatch, authenticator, connections, seal }: WebSocketRouteParts,
 ): Promise<Omit<NewClient, 'socket'>> {
   drain.check();
   load.check();
   const changesBefore = accountWatch.changes();
   const query = readQuery(request.url);
-  const credentials = await authenticate(query, request, authenticator);
+  const credentials = await authenticate(query, request, authenticator, connections);
   needActive(credentials);
   checkGrant(credentials, query);
   const resumedId = readResumed(query, credentials.account.id, seal);
@@ -102,18 +103,29 @@ async function identify(
 }
 
 /**
- * Who connects: by a token or an API key in the query, or by a key in the header, where a client can set one.
+ * Returns who connects: by a token or an API key in the query, or by a key in the header, where a client can set one. The connection
+ * is charged to its account.
  * @throws {PartylineError} `unauthorized`, `rate_limited`, `overloaded`
  */
 async function authenticate(
   { apiKey, token }: Query,
   { headers, ip }: FastifyRequest,
   authenticator: Authenticator,
+  connections: ConnectionBudget,
 ): Promise<Credentials> {
-  if (token) return authenticator.byToken(token, ip);
+  const nowMs = performance.now();
+  if (token) {
+    const checkOwner = (accountId: number) => connections.checkAccount(accountId, nowMs);
+    const credentials = await authenticator.byToken(token, ip, checkOwner);
+    connections.spend(credentials, undefined, nowMs);
+    return credentials;
+  }
   const key = apiKey || bearerOf(headers.authorization);
   if (!key) throw new PartylineError('unauthorized', '"api_key" is missing.');
-  return authenticator.byKey(key, ip);
+  connections.checkKey(key, nowMs);
+  const credentials = await authenticator.byKey(key, ip);
+  connections.spend(credentials, key, nowMs);
+  return credentials;
 }
 
 /** @throws {PartylineError} `forbidden` if the token is for another peer, or does not grant the room */

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { useGateway } from '../support/use-gateway.ts';
+import { useStack } from '../support/use-stack.ts';
 
+const { openRedis, openGateway, openStore, createAccount, connect: connectTo } = useStack();
 const { connect } = useGateway({}, { budgets: { tellAfterMs: 200, closeAfterMs: 1000 } });
 
 describe('text messages beyond the budget', () => {
@@ -46,4 +48,31 @@ test('500 clients of a pro account that arrive at once, in one room, do not meet
   expect(clients.flatMap(({ messages }) => messages).some(({ type }) => type === 'error')).toBe(
     false,
   );
+});
+
+test('an account that replaces itself in a loop is kept out, and Redis is asked nothing meanwhile', async () => {
+  const redis = await openRedis();
+  const gateway = await openGateway({ REDIS_URL: redis.url }, { usage: { writeEveryMs: 600_000 } });
+  const { apiKey } = await createAccount(redis, 'free');
+  const store = await openStore(redis);
+  const query = { room: '__lobby__', peer: 'loop', api_key: apiKey };
+  /** Connects, and returns with which code the connection was closed; undefined if it is open. */
+  const tryOnce = async () => {
+    const client = await connectTo(gateway, query);
+    return Promise.race([
+      client.next('welcome').then(() => undefined),
+      client.next('error').then(async (error) => ({ ...error, closed: await client.closed })),
+    ]);
+  };
+  let refusal: Awaited<ReturnType<typeof tryOnce>>;
+  for (let tries = 0; tries < 400 && !refusal; tries += 1) refusal = await tryOnce();
+  expect(refusal).toMatchObject({ code: 'rate_limited', retryable: true, closed: 4429 });
+  expect(refusal?.retry_after_ms).toBeGreaterThan(0);
+  const looks = async () => {
+    const info = await store.run((client) => client.info('commandstats'));
+    return Number(/cmdstat_hgetall:calls=(\d+)/.exec(info)?.[1]);
+  };
+  const before = await looks();
+  for (let tries = 0; tries < 20; tries += 1) expect(await tryOnce()).toBeDefined();
+  expect(await looks()).toBe(before);
 });

@@ -48,7 +48,7 @@ test('the defaults are those of the product', () => {
       answerWithinMs: 2000,
       killAfterMs: 10_000,
     },
-    budgets: { tellAfterMs: 1000, closeAfterMs: 5000 },
+    budgets: { tellAfterMs: 1000, closeAfterMs: 5000, blockMs: 5000 },
     load: { sampleEveryMs: 1000, retryAfterMs: 5000 },
   });
 });
