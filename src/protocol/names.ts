@@ -26,6 +26,8 @@ export function checkName(name: string, what: string, code: ErrorCode): string {
     throw fail(`must have at most ${MAX_NAME_CHARACTERS} characters`);
   }
   if (UNPRINTABLE.test(name) || !VISIBLE.test(name)) throw fail('must be printable');
+  // URL clients remove such a segment of a path, however it is encoded (WHATWG URL, "double-dot path segment").
+  if (name === '.' || name === '..') throw fail('must not be "." or ".."');
   if (name.startsWith('__')) throw fail('must not begin with "__", which is reserved');
   return name;
 }

@@ -58,7 +58,8 @@ describe('checkName()', () => {
     '❤️',
     'می\u200cخواهم',
     '\ue000',
-    '..',
+    '...',
+    '.a',
     'x'.repeat(128),
     '😀'.repeat(128),
   ])('takes "%s"', (name) => {
@@ -67,6 +68,8 @@ describe('checkName()', () => {
 
   test.each([
     '',
+    '.',
+    '..',
     '__x',
     '__lobby__',
     'x'.repeat(129),
