@@ -83,6 +83,11 @@ const SettingsSchema = Type.Object({
     description:
       'WebRTC port, UDP and TCP, of the first media worker; each further one, of all processes, takes the next',
   }),
+  RTC_TCP: Type.Boolean({
+    default: true,
+    description:
+      'Serve WebRTC over TCP too, for browsers that cannot send UDP; false closes the TCP ports, which anybody may fill with idle connections',
+  }),
   TURN_URLS: Type.String({
     default: '',
     pattern: '^(turns?:[^,\\s]+(,turns?:[^,\\s]+)*)?$',

@@ -162,6 +162,7 @@ async function openParts(
         rtcListenIp: settings.RTC_LISTEN_IP,
         rtcAnnouncedAddress: settings.RTC_ANNOUNCED_ADDRESS,
         rtcPort: settings.RTC_PORT,
+        rtcTcp: settings.RTC_TCP,
         routerMaxConsumers: settings.ROUTER_MAX_CONSUMERS,
         timings: timings.mediaWorkers,
       },

@@ -9,6 +9,8 @@ export type MediaSettings = {
   rtcAnnouncedAddress: string;
   /** UDP and TCP port of the first media worker's WebRtcServer; each further one takes the next. */
   rtcPort: number;
+  /** Whether WebRTC is served over TCP too. */
+  rtcTcp: boolean;
   /** A room that has so many consumers on one media worker takes its next browser to another. */
   routerMaxConsumers: number;
   timings: Timings['mediaWorkers'];

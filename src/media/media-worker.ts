@@ -82,7 +82,7 @@ export class MediaWorker {
     settings: MediaSettings,
     log: FastifyBaseLogger,
   ): Promise<MediaWorker> {
-    const { rtcListenIp: ip, rtcAnnouncedAddress, workerBin } = settings;
+    const { rtcListenIp: ip, rtcAnnouncedAddress, rtcTcp, workerBin } = settings;
     const port = settings.rtcPort + index;
     const worker = await createWorkerThatStays({ workerBin, logLevel: 'warn' });
     const started = new MediaWorker(worker, index, settings, log);
@@ -91,7 +91,7 @@ export class MediaWorker {
       started.#webRtcServer = await worker.createWebRtcServer({
         listenInfos: [
           { protocol: 'udp', ip, port, ...announced },
-          { protocol: 'tcp', ip, port, ...announced },
+          ...(rtcTcp ? [{ protocol: 'tcp' as const, ip, port, ...announced }] : []),
         ],
       });
     } catch (cause) {

@@ -18,6 +18,7 @@ const MEDIA_SETTINGS = {
   workerBin: readSettings({}).MEDIASOUP_WORKER_BIN,
   rtcListenIp: '127.0.0.1',
   rtcAnnouncedAddress: '',
+  rtcTcp: true,
   routerMaxConsumers: 4,
   timings: { ...DEFAULT_TIMINGS.mediaWorkers, probeEveryMs: 200, firstReplacementMs: 200 },
 };

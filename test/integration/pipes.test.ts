@@ -19,6 +19,7 @@ async function startWorker(index: number, rtcPort: number): Promise<MediaWorker>
     rtcListenIp: '127.0.0.1',
     rtcAnnouncedAddress: '',
     rtcPort,
+    rtcTcp: true,
     routerMaxConsumers: 1,
     timings: DEFAULT_TIMINGS.mediaWorkers,
   };

@@ -1,4 +1,7 @@
+import { once } from 'node:events';
+import { createConnection } from 'node:net';
 import { describe, expect, test } from 'vitest';
+import { freeRtcPort } from '../support/gateway.ts';
 import { useGateway } from '../support/use-gateway.ts';
 import { useStack } from '../support/use-stack.ts';
 
@@ -142,4 +145,17 @@ test('a browser is handed the TURN servers of the operator', async () => {
   for (const transport of [webrtc?.send_transport, webrtc?.recv_transport]) {
     expect(transport?.ice_servers).toMatchObject([{ urls: ['turn:turn.example.com:3478'] }]);
   }
+});
+
+test('with RTC_TCP=false a browser is offered UDP alone, and the TCP port is closed', async () => {
+  const rtcPort = freeRtcPort();
+  const environment = { RTC_TCP: 'false', RTC_PORT: String(rtcPort), MEDIA_WORKERS: '1' };
+  const gateway = await openGateway(environment);
+  const browser = await enter(gateway, 'ada');
+  const { webrtc } = await browser.ask({ type: 'join', room: 'b', media: 'webrtc' }, 'joined');
+  for (const transport of [webrtc?.send_transport, webrtc?.recv_transport]) {
+    expect(transport?.ice_candidates).toMatchObject([{ protocol: 'udp', port: rtcPort }]);
+  }
+  const [fault] = (await once(createConnection(rtcPort, '127.0.0.1'), 'error')) as [Error];
+  expect(fault).toMatchObject({ code: 'ECONNREFUSED' });
 });
