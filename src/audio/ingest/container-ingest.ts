@@ -1,30 +1,32 @@
 import { PartylineError } from '../../protocol/errors.ts';
 import { type Container, containerOf } from '../format.ts';
+import type { ContainerReader } from './container-reader.ts';
 import type { Ingest } from './ingest.ts';
-import { oggPackets } from './ogg-packets.ts';
-import { webmPackets } from './webm-packets.ts';
+import { isFirstOggPage, OggReader } from './ogg-reader.ts';
+import { WebmReader } from './webm-reader.ts';
 
-/** More than this without a packet in it is no voice recording: it would only pile up here. */
+/** Bytes without a packet in them after which a stream is refused: it is no voice recording. */
 const MAX_UNREAD_BYTES = 1 << 18;
-/** Set in the first page of an Ogg stream (RFC 3533 §6), in the byte of this index. */
-const OGG_FIRST_PAGE_FLAG = 2;
-const OGG_FLAGS_AT = 5;
+/** Recordings that may begin at once, and in each second after that: some recorders begin a new one for each chunk. */
+const MAX_RECORDINGS_AT_ONCE = 20;
+const MAX_RECORDINGS_PER_S = 5;
 
 /** Opus in Ogg or WebM: cuts the packets out of bytes that come in messages cut anywhere. */
 export class ContainerIngest implements Ingest {
   readonly #container: Container;
   readonly #packets: Ingest;
   readonly #onFault: (fault: unknown) => void;
-  #recording: Recording | undefined;
-  /** Ends when the recordings that have begun so far have been read. */
-  #reading: Promise<void> = Promise.resolve();
+  #reader: ContainerReader | undefined;
   #unreadBytes = 0;
-  #lastChunkAtMs = 0;
+  /** Recordings that have begun, less those that the time since has allowed. */
+  #recordings = 0;
+  #recordedAtMs = -Infinity;
+  #atMs = 0;
   #isClosed = false;
 
   /**
    * @param packets takes the Opus packets; closed with this
-   * @param onFault called once, with a `PartylineError` `unsupported_audio`, when the stream cannot be read
+   * @param onFault called once, when the stream cannot be read (`unsupported_audio`) or begins anew too often (`rate_limited`)
    */
   constructor(container: Container, packets: Ingest, onFault: (fault: unknown) => void) {
     this.#container = container;
@@ -34,15 +36,17 @@ export class ContainerIngest implements Ingest {
 
   push(chunk: Buffer, atMs: number): void {
     if (this.#isClosed) return;
-    this.#lastChunkAtMs = atMs;
+    this.#atMs = atMs;
     this.#unreadBytes += chunk.length;
-    if (this.#unreadBytes > MAX_UNREAD_BYTES) {
-      this.#fail(new Error('No Opus was found in it for too long.'));
-      return;
+    try {
+      if (!this.#reader || beginsRecording(chunk)) this.#reader = this.#openRecording();
+      this.#reader.push(chunk);
+      if (this.#unreadBytes > MAX_UNREAD_BYTES) {
+        throw new Error('No Opus was found in it for too long.');
+      }
+    } catch (fault) {
+      this.#fail(fault);
     }
-    if (!this.#recording || beginsRecording(chunk)) this.#openRecording();
-    // A copy: the message lies in memory of the socket's.
-    this.#recording!.write(new Uint8Array(chunk));
   }
 
   /** A container can be read from its beginning only. */
@@ -53,30 +57,24 @@ export class ContainerIngest implements Ingest {
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#recording?.end();
     this.#packets.close();
   }
 
   /** A recorder that starts anew on the same connection begins a second stream where the first breaks off. */
-  #openRecording(): void {
-    this.#recording?.end();
-    const recording = new Recording();
-    this.#recording = recording;
-    this.#reading = this.#reading.then(() => this.#read(recording));
-  }
-
-  async #read(recording: Recording): Promise<void> {
-    const packetsOf = this.#container === 'ogg_opus' ? oggPackets : webmPackets;
-    try {
-      for await (const packet of packetsOf(recording.chunks)) {
-        if (this.#isClosed) return;
-        this.#unreadBytes = 0;
-        if (packet.length > 0) this.#packets.push(packet, this.#lastChunkAtMs);
-      }
-    } catch (fault) {
-      // A recording that breaks off where the next begins has been read as far as it goes.
-      if (recording === this.#recording) this.#fail(fault);
+  #openRecording(): ContainerReader {
+    const elapsedS = (this.#atMs - this.#recordedAtMs) / 1000;
+    this.#recordedAtMs = this.#atMs;
+    this.#recordings = Math.max(0, this.#recordings - elapsedS * MAX_RECORDINGS_PER_S) + 1;
+    if (this.#recordings > MAX_RECORDINGS_AT_ONCE) {
+      throw new PartylineError('rate_limited', 'Recordings begin too often.');
     }
+    const onPacket = (packet: Buffer) => {
+      // A packet that nobody may hear any more ends a stream that has been refused.
+      if (this.#isClosed) return;
+      this.#unreadBytes = 0;
+      this.#packets.push(packet, this.#atMs);
+    };
+    return this.#container === 'ogg_opus' ? new OggReader(onPacket) : new WebmReader(onPacket);
   }
 
   #fail(fault: unknown): void {
@@ -91,35 +89,7 @@ export class ContainerIngest implements Ingest {
   }
 }
 
-/** One stream of a container, from its beginning to where it breaks off. */
-class Recording {
-  readonly chunks: ReadableStream<Uint8Array>;
-  #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
-
-  constructor() {
-    this.chunks = new ReadableStream<Uint8Array>({
-      start: (controller) => {
-        this.#controller = controller;
-      },
-      // Who reads has enough.
-      cancel: () => {
-        this.#controller = undefined;
-      },
-    });
-  }
-
-  write(chunk: Uint8Array): void {
-    this.#controller?.enqueue(chunk);
-  }
-
-  end(): void {
-    this.#controller?.close();
-    this.#controller = undefined;
-  }
-}
-
 function beginsRecording(chunk: Buffer): boolean {
   const container = containerOf(chunk);
-  if (container !== 'ogg_opus') return container !== undefined;
-  return ((chunk[OGG_FLAGS_AT] ?? 0) & OGG_FIRST_PAGE_FLAG) !== 0;
+  return container === 'ogg_opus' ? isFirstOggPage(chunk) : container !== undefined;
 }

@@ -1,0 +1,152 @@
+import { ByteCollector } from './byte-collector.ts';
+import {
+  checkOpusHead,
+  type ContainerReader,
+  MAX_PACKET_BYTES,
+  type PacketSink,
+} from './container-reader.ts';
+
+/** A page (RFC 3533 §6): the fixed head, a table of segment lengths, the segments. */
+const HEAD_BYTES = 27;
+const VERSION_AT = 4;
+const FLAGS_AT = 5;
+const SERIAL_AT = 14;
+const SEGMENT_COUNT_AT = 26;
+const CAPTURE_PATTERN = Buffer.from('OggS');
+const CONTINUED_FLAG = 1;
+const FIRST_PAGE_FLAG = 2;
+/** A segment of this length goes on in the next one. */
+const FULL_SEGMENT_BYTES = 255;
+const OPUS_HEAD = Buffer.from('OpusHead');
+/** The packets before the sound: `OpusHead` and `OpusTags` (RFC 7845 §3). */
+const HEADER_PACKETS = 2;
+
+/** True for the first page of a stream, by its first bytes. */
+export function isFirstOggPage(page: Buffer): boolean {
+  return (
+    page.subarray(0, CAPTURE_PATTERN.length).equals(CAPTURE_PATTERN) &&
+    ((page[FLAGS_AT] ?? 0) & FIRST_PAGE_FLAG) !== 0
+  );
+}
+
+/**
+ * Reads Ogg Opus (RFC 3533, RFC 7845): the packets of a page come out as soon as the page is whole. Of several logical streams
+ * the first of Opus is read; a stream may be followed by another.
+ */
+export class OggReader implements ContainerReader {
+  readonly #onPacket: PacketSink;
+  readonly #page = new ByteCollector();
+  /** A packet that goes on in the next page. */
+  readonly #partial = new ByteCollector();
+  #neededBytes = HEAD_BYTES;
+  #serial: number | undefined;
+  #hasFirstPagesOnly = true;
+  /** Packets of the stream that have ended. */
+  #packets = 0;
+  #units = 0;
+
+  constructor(onPacket: PacketSink) {
+    this.#onPacket = onPacket;
+  }
+
+  get work(): number {
+    return this.#page.copiedBytes + this.#partial.copiedBytes + this.#units;
+  }
+
+  push(chunk: Buffer): void {
+    for (let at = 0; at < chunk.length;) {
+      at += this.#page.fill(chunk, at, this.#neededBytes);
+      if (this.#page.length < this.#neededBytes) return;
+      this.#neededBytes = this.#bytesOfPage();
+      if (this.#page.length < this.#neededBytes) continue;
+      this.#readPage();
+      this.#page.clear();
+      this.#neededBytes = HEAD_BYTES;
+    }
+  }
+
+  /** Length of the page as far as it is known. */
+  #bytesOfPage(): number {
+    const page = this.#page.bytes;
+    const isPage =
+      page.subarray(0, CAPTURE_PATTERN.length).equals(CAPTURE_PATTERN) && page[VERSION_AT] === 0;
+    if (!isPage) throw new Error('It is no Ogg where a page should begin.');
+    const bodyAt = HEAD_BYTES + page[SEGMENT_COUNT_AT]!;
+    if (page.length < bodyAt) return bodyAt;
+    let length = bodyAt;
+    for (let at = HEAD_BYTES; at < bodyAt; at += 1) length += page[at]!;
+    return length;
+  }
+
+  #readPage(): void {
+    const page = this.#page.bytes;
+    const flags = page[FLAGS_AT]!;
+    const serial = page.readUInt32LE(SERIAL_AT);
+    const bodyAt = HEAD_BYTES + page[SEGMENT_COUNT_AT]!;
+    this.#units += 1;
+    if ((flags & FIRST_PAGE_FLAG) !== 0) {
+      this.#openStream(serial, page.subarray(bodyAt));
+    } else {
+      if (this.#serial === undefined) throw new Error('It holds no Opus.');
+      this.#hasFirstPagesOnly = false;
+    }
+    if (serial !== this.#serial) return;
+    const isContinued = (flags & CONTINUED_FLAG) !== 0;
+    if (!isContinued) this.#partial.clear();
+    this.#readSegments(page, bodyAt, isContinued && this.#partial.length === 0);
+  }
+
+  /** The first pages of all streams come before anything else; after that they begin other streams behind these. */
+  #openStream(serial: number, firstPacket: Buffer): void {
+    if (!this.#hasFirstPagesOnly) this.#serial = undefined;
+    this.#hasFirstPagesOnly = true;
+    const isOpus = firstPacket.subarray(0, OPUS_HEAD.length).equals(OPUS_HEAD);
+    if (this.#serial !== undefined || !isOpus) return;
+    checkOpusHead(firstPacket);
+    this.#serial = serial;
+    this.#packets = 0;
+    this.#partial.clear();
+  }
+
+  /** @param isCut the first packet began in a page that did not come */
+  #readSegments(page: Buffer, bodyAt: number, isCut: boolean): void {
+    let isSkipped = isCut;
+    let from = bodyAt;
+    let to = bodyAt;
+    for (let at = HEAD_BYTES; at < bodyAt; at += 1) {
+      const segmentBytes = page[at]!;
+      to += segmentBytes;
+      if (segmentBytes === FULL_SEGMENT_BYTES) continue;
+      if (!isSkipped) this.#endPacket(page.subarray(from, to));
+      isSkipped = false;
+      from = to;
+    }
+    if (from < to && !isSkipped) this.#keep(page.subarray(from, to));
+  }
+
+  #endPacket(end: Buffer): void {
+    this.#packets += 1;
+    this.#units += 1;
+    if (this.#packets <= HEADER_PACKETS) {
+      this.#partial.clear();
+      return;
+    }
+    let packet = end;
+    if (this.#partial.length > 0) {
+      this.#keep(end);
+      packet = this.#partial.bytes;
+    }
+    if (packet.length > 0) this.#onPacket(Buffer.from(packet));
+    this.#partial.clear();
+  }
+
+  #keep(part: Buffer): void {
+    // Tags may be long, and are not read; one byte of them says that they go on.
+    const isHeader = this.#packets < HEADER_PACKETS;
+    const kept = isHeader ? part.subarray(0, 1) : part;
+    if (isHeader) this.#partial.clear();
+    const length = this.#partial.length + kept.length;
+    if (length > MAX_PACKET_BYTES) throw new Error('A packet is too long.');
+    this.#partial.fill(kept, 0, length);
+  }
+}
