@@ -2,6 +2,9 @@
 
 const MAX_PACKET_SAMPLES = 5760;
 const MAX_FRAME_BYTES = 1275;
+/** Most bytes of 20 ms, or of a packet of less: 600 kbit/s, where encoders make 510 at most. */
+const MAX_BYTES_PER_20_MS = 1500;
+const SAMPLES_PER_20_MS = 960;
 const FIRST_CELT_CONFIG = 16;
 const SILK_FRAME_SAMPLES = [480, 960, 1920, 2880];
 const HYBRID_FRAME_SAMPLES = [480, 960];
@@ -54,6 +57,20 @@ function readFrameLength(
   return second === undefined ? undefined : { bytes: first + 4 * second, next: at + 2 };
 }
 
+/** How many bytes of padding follow the frames: each 255 stands for 254 and goes on (RFC 6716 §3.2.5). */
+function readPaddingLength(
+  packet: Uint8Array,
+  from: number,
+): { bytes: number; next: number } | undefined {
+  let bytes = 0;
+  for (let at = from; ; at += 1) {
+    const value = packet[at];
+    if (value === undefined) return undefined;
+    if (value < 255) return { bytes: bytes + value, next: at + 1 };
+    bytes += 254;
+  }
+}
+
 /** Code 3: a signalled number of frames, perhaps padded (RFC 6716 §3.2.5). */
 function isArbitraryFramingValid(packet: Uint8Array, samples: number): boolean {
   const head = packet[1];
@@ -63,12 +80,10 @@ function isArbitraryFramingValid(packet: Uint8Array, samples: number): boolean {
   let at = 2;
   let paddingBytes = 0;
   if (head & 0x40) {
-    for (let value = 255; value === 255; at += 1) {
-      const next = packet[at];
-      if (next === undefined) return false;
-      value = next;
-      paddingBytes += value === 255 ? 254 : value;
-    }
+    const padding = readPaddingLength(packet, at);
+    if (!padding) return false;
+    paddingBytes = padding.bytes;
+    at = padding.next;
   }
   const isVariable = (head & 0x80) !== 0;
   const signalledLengths = isVariable ? frameCount - 1 : 0;
@@ -82,6 +97,30 @@ function isArbitraryFramingValid(packet: Uint8Array, samples: number): boolean {
   if (restBytes < 0) return false;
   if (isVariable) return restBytes <= MAX_FRAME_BYTES;
   return restBytes % frameCount === 0 && restBytes / frameCount <= MAX_FRAME_BYTES;
+}
+
+/**
+ * Bounds how many bytes a packet takes: padding (RFC 6716 §3.2.5), which may be of any length, is taken off a packet that is longer than
+ * encoders make them. All others stay as they are.
+ * @param packet well-formed
+ * @param samples what it holds, at 48 kHz
+ * @returns undefined if it is too long without padding
+ */
+export function boundedOpusPacket(packet: Buffer, samples: number): Buffer | undefined {
+  const mostBytes = MAX_BYTES_PER_20_MS * Math.ceil(samples / SAMPLES_PER_20_MS);
+  if (packet.length <= mostBytes) return packet;
+  const bare = withoutPadding(packet);
+  return bare.length <= mostBytes ? bare : undefined;
+}
+
+function withoutPadding(packet: Buffer): Buffer {
+  const [toc = 0, head = 0] = packet;
+  if ((toc & 3) !== 3 || (head & 0x40) === 0) return packet;
+  const { bytes, next } = readPaddingLength(packet, 2) ?? { bytes: 0, next: 2 };
+  return Buffer.concat([
+    Buffer.of(toc, head & ~0x40),
+    packet.subarray(next, packet.length - bytes),
+  ]);
 }
 
 /**

@@ -100,7 +100,7 @@ describe('bad input', () => {
   });
 
   test.each(['mix', 'forward'])(
-    'an Opus packet that is padded to 64 KiB is heard as it is: delivery=%s',
+    'an Opus packet that is padded to 64 KiB is heard without its padding: delivery=%s',
     async (delivery) => {
       const speaker = await connect({ room: 'a', peer: 'speaker', audio: 'opus' });
       await speaker.next('joined');
@@ -110,7 +110,9 @@ describe('bad input', () => {
       const padded = padOpusPacket(tone[10]!, 65_536);
       await play(speaker, [...tone.slice(0, 10), padded, ...tone.slice(11)]);
       await eventually('all is heard', () => listener.frames.length === tone.length);
-      expect(listener.frames[10]!.subarray(delivery === 'mix' ? 0 : 4)).toEqual(padded);
+      // Of one frame, as before, whose number is said.
+      const bare = Buffer.concat([Buffer.of(padded[0]!, 1), tone[10]!.subarray(1)]);
+      expect(listener.frames[10]!.subarray(delivery === 'mix' ? 0 : 4)).toEqual(bare);
     },
   );
 

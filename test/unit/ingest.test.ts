@@ -50,6 +50,17 @@ describe('Opus in', () => {
     ingest.close();
   });
 
+  test('push() hands a packet with 64 KB of padding on without it', async () => {
+    const { ingest, packets } = await open();
+    const [, packet] = await opusTone(1000, 0.5, 40);
+    // Code 3 of one frame, with 257 times 254 bytes of padding.
+    const head = Buffer.of(packet![0]! | 3, 0x41, ...Array<number>(257).fill(255), 0);
+    ingest.push(Buffer.concat([head, packet!.subarray(1), Buffer.alloc(257 * 254)]), 0);
+    const bare = Buffer.concat([Buffer.of(packet![0]! | 3, 1), packet!.subarray(1)]);
+    expect(packets.map(({ packet: handedOn }) => handedOn)).toEqual([bare]);
+    ingest.close();
+  });
+
   test('push() says 127 for discontinuous transmission', async () => {
     const { ingest, packets } = await open();
     ingest.push(Buffer.from([0xf8, 0xff, 0xfe]), 0);

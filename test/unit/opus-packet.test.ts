@@ -1,6 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { Application, Signal } from 'libopus-wasm';
-import { carriesCopy, isOpusSilence, opusPacketSamples } from '../../src/audio/opus-packet.ts';
+import {
+  boundedOpusPacket,
+  carriesCopy,
+  isOpusSilence,
+  opusPacketSamples,
+} from '../../src/audio/opus-packet.ts';
 import { soundOf } from '../support/corpus.ts';
 import { seededRandom } from '../support/random.ts';
 import { encodeOpus } from '../support/sound.ts';
@@ -9,6 +14,43 @@ const toc = (config: number, code: number) => (config << 3) | code;
 const bytes = (...values: number[]) => Uint8Array.from(values);
 const withBody = (head: number[], bodyBytes: number) =>
   Uint8Array.from([...head, ...Array.from({ length: bodyBytes }, () => 0x55)]);
+
+/** Code 3, padded by so many bytes. */
+function padded(head: number[], bodyBytes: number, paddingBytes: number): Buffer {
+  const [first = 0, second = 0, ...lengths] = head;
+  const full = Math.floor(paddingBytes / 254);
+  const paddingLength = [...Array<number>(full).fill(255), paddingBytes % 254];
+  const start = [first, second | 0x40, ...paddingLength, ...lengths];
+  return Buffer.concat([withBody(start, bodyBytes), Buffer.alloc(paddingBytes)]);
+}
+
+describe('boundedOpusPacket()', () => {
+  test.each<[string, Buffer]>([
+    ['padded to a constant bit rate', padded([toc(31, 3), 1], 100, 1000)],
+    ['of the longest frame', Buffer.from(withBody([toc(31, 0)], 1275))],
+    ['of 120 ms at 510 kbit/s', Buffer.from(withBody([toc(31, 3), 6], 6 * 1275))],
+  ])('of a packet %s: the same', (_, packet) => {
+    expect(boundedOpusPacket(packet, opusPacketSamples(packet)!)).toBe(packet);
+  });
+
+  test.each<[string, Buffer, Uint8Array]>([
+    ['one frame', padded([toc(31, 3), 1], 100, 65_000), withBody([toc(31, 3), 1], 100)],
+    [
+      'frames of different lengths',
+      padded([toc(31, 3), 0x83, 2, 3], 9, 5000),
+      withBody([toc(31, 3), 0x83, 2, 3], 9),
+    ],
+  ])('of %s with long padding: without it', (_, packet, bare) => {
+    const samples = opusPacketSamples(packet)!;
+    expect(boundedOpusPacket(packet, samples)).toEqual(Buffer.from(bare));
+    expect(opusPacketSamples(bare)).toBe(samples);
+  });
+
+  test('of 8 frames of 1275 bytes in 20 ms: refused', () => {
+    const packet = Buffer.from(withBody([toc(16, 3), 8], 8 * 1275));
+    expect(boundedOpusPacket(packet, opusPacketSamples(packet)!)).toBeUndefined();
+  });
+});
 
 describe('opusPacketSamples()', () => {
   /** RFC 6716 §3.1, table 2, at 48 kHz. */

@@ -4,7 +4,7 @@ import { SILENCE_LEVEL } from '../../rtp/packet.ts';
 import type { Ingest, OpusSink } from './ingest.ts';
 import { audioLevelOf } from '../level.ts';
 import type { OpusDecoder } from '../opus-codec.ts';
-import { isOpusSilence, opusPacketSamples } from '../opus-packet.ts';
+import { boundedOpusPacket, isOpusSilence, opusPacketSamples } from '../opus-packet.ts';
 
 /** So many malformed packets in a row are no accident. */
 const MAX_MALFORMED_IN_A_ROW = 5;
@@ -15,7 +15,7 @@ const METER_EVERY_QUIET = 2;
 /** An audio level that is louder counts as sound for the choice between the two. */
 const QUIET_LEVEL = 70;
 
-/** Opus in: packets pass through untouched; now and then one is decoded, only to know how loud it is. */
+/** Opus in: packets pass through untouched, but for excessive padding; now and then one is decoded, only to know how loud it is. */
 export class OpusIngest implements Ingest {
   readonly #meter: OpusDecoder;
   readonly #sink: OpusSink;
@@ -29,9 +29,11 @@ export class OpusIngest implements Ingest {
     this.#sink = sink;
   }
 
-  push(packet: Buffer, atMs: number): void {
-    const durationSamples = opusPacketSamples(packet);
-    if (durationSamples === undefined || !this.#measure(packet)) {
+  push(message: Buffer, atMs: number): void {
+    const durationSamples = opusPacketSamples(message);
+    const packet =
+      durationSamples === undefined ? undefined : boundedOpusPacket(message, durationSamples);
+    if (durationSamples === undefined || !packet || !this.#measure(packet)) {
       counts.dropped.undecodable += 1;
       this.#malformedInARow += 1;
       if (this.#malformedInARow < MAX_MALFORMED_IN_A_ROW) return;
