@@ -165,6 +165,13 @@ export type LeaveReason = 'left' | 'moved' | 'closed' | 'replaced' | ErrorCode;
 /** The formats of a client's binary frames both ways; `in` is `auto` until it has been found out. */
 export type AudioDescription = { in: string; out: string; delivery: 'mix' | 'forward' };
 
+/** Everything that a client has set of its audio, as it is told. */
+export type SettingsDescription = {
+  audio: AudioDescription;
+  volume: Record<string, number>;
+  mute: boolean;
+};
+
 /** How a client's audio fares, since it connected. */
 export type Stats = {
   /** What it sent that waits for its time. */
@@ -193,8 +200,13 @@ export type ServerMessage = { reply_to?: MessageId } & (
       /** The session is the one that the client had before. */
       resumed?: true;
       audio: AudioDescription;
+      /** With `resumed`: what the session had set holds still. */
+      volume?: Record<string, number>;
+      mute?: boolean;
       limits: { max_ccu: number; current_ccu: number; remaining_minutes: number };
       heartbeat_ms: number;
+      /** How long the place of a client whose connection is lost is kept. */
+      resume_ms: number;
     }
   | {
       type: 'joined';
@@ -209,7 +221,7 @@ export type ServerMessage = { reply_to?: MessageId } & (
   | ({ type: 'peer_joined' } & PeerDescription)
   | { type: 'peer_left'; peer: string; speaker: number; reason: LeaveReason }
   | { type: 'speaking'; peers: SpeakingPeer[] }
-  | { type: 'configured'; audio: AudioDescription; volume: Record<string, number>; mute: boolean }
+  | ({ type: 'configured' } & SettingsDescription)
   | ({ type: 'stats' } & Stats)
   | { type: 'media_restarted' }
   | { type: 'draining'; deadline_ms: number }

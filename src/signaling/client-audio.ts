@@ -6,6 +6,7 @@ import {
   type Delivery,
   formatAudioFormat,
   type InputFormat,
+  isContainer,
   parseAudioFormat,
   parseDeclaredFormat,
 } from '../audio/format.ts';
@@ -21,9 +22,11 @@ import type {
   AudioDescription,
   ClientMessages,
   ServerMessage,
+  SettingsDescription,
   Stats,
 } from '../protocol/messages.ts';
 import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
+import type { AudioSettings } from './audio-settings.ts';
 
 /** In one message or in many. */
 const MAX_VOLUMES = 1000;
@@ -40,7 +43,12 @@ export type AudioPreferences = {
   unknownOut: AudioFormat;
 };
 
-type Outlet = { notify(message: ServerMessage): void; fail(fault: unknown): void };
+type Outlet = {
+  notify(message: ServerMessage): void;
+  fail(fault: unknown): void;
+  /** {@link ClientAudio.settings} are not what they were. Resolves when they are kept for when the client comes back. */
+  settingsChanged(): Promise<void>;
+};
 
 /** The audio of one client, from its connection to its end: what it sends, and how it wants to hear, in whatever room. */
 export class ClientAudio {
@@ -56,14 +64,40 @@ export class ClientAudio {
   /** What came while the client was on its way into a room. */
   readonly #held: TimedMessage[] = [];
   #heldBytes = 0;
+  #saved: Promise<void> = Promise.resolve();
   /** In the rooms before this one. */
   #before = { droppedMs: 0, concealedMs: 0 };
 
-  constructor(preferences: AudioPreferences, codecs: Codecs, outlet: Outlet) {
+  /** @param settings of the session that the client resumes; they win over its preferences */
+  constructor(
+    preferences: AudioPreferences,
+    settings: AudioSettings | undefined,
+    codecs: Codecs,
+    outlet: Outlet,
+  ) {
     this.#preferences = preferences;
     this.#codecs = codecs;
     this.#outlet = outlet;
-    this.#input = this.#openInput();
+    if (settings) {
+      const { in: declared, out, delivery } = settings;
+      const unknownOut = settings.detected ? answerTo(settings.detected) : preferences.unknownOut;
+      this.#preferences = { in: declared, out, delivery, unknownOut };
+      this.#volume = settings.volume;
+      this.#isMuted = settings.isMuted;
+    }
+    this.#input = this.#openInput(undefined, settings?.detected);
+  }
+
+  get settings(): AudioSettings {
+    const { in: declared, out, delivery } = this.#preferences;
+    return {
+      in: declared,
+      detected: declared === 'auto' ? this.#input.format : undefined,
+      out,
+      delivery,
+      volume: this.#volume,
+      isMuted: this.#isMuted,
+    };
   }
 
   /** True while nobody can tell what the client understands: what it is sent might be noise to it. */
@@ -96,6 +130,16 @@ export class ClientAudio {
       out: formatAudioFormat(format),
       delivery,
     };
+  }
+
+  /** Resolves when the last change of the settings is kept for when the client comes back, or could not be. */
+  get saved(): Promise<void> {
+    return this.#saved;
+  }
+
+  /** What `configured` tells, and the `welcome` of a session that is resumed. */
+  describeSettings(): SettingsDescription {
+    return { audio: this.describe(), volume: this.#volume, mute: this.#isMuted };
   }
 
   /** Sends what comes from now on, and what is held, into the room of `peer`, or into no room. */
@@ -172,12 +216,8 @@ export class ClientAudio {
     }
     if (mute !== undefined) this.#isMuted = mute;
     this.#peer?.hear(this.hearing);
-    return {
-      type: 'configured',
-      audio: this.describe(),
-      volume: this.#volume,
-      mute: this.#isMuted,
-    };
+    this.#saved = this.#outlet.settingsChanged();
+    return { type: 'configured', ...this.describeSettings() };
   }
 
   close(): void {
@@ -185,8 +225,11 @@ export class ClientAudio {
     this.#input.close();
   }
 
-  /** @param before what it is to go on from */
-  #openInput(before?: LastPackets): AudioInput {
+  /**
+   * @param before what it is to go on from
+   * @param assumed what an undeclared client is taken to send until it is found to send something else
+   */
+  #openInput(before?: LastPackets, assumed?: InputFormat): AudioInput {
     const declared = this.#preferences.in;
     return new AudioInput(
       declared,
@@ -204,6 +247,8 @@ export class ClientAudio {
         onFault: (fault) => this.#outlet.fail(fault),
       },
       before,
+      // A container cannot be read from its middle, where the client may go on.
+      assumed && !isContainer(assumed) ? assumed : undefined,
     );
   }
 
@@ -228,6 +273,7 @@ export class ClientAudio {
     const { out } = this.describe();
     this.#outlet.notify({ type: 'audio_detected', in: formatAudioFormat(format), out });
     this.#peer?.hear(this.hearing);
+    this.#saved = this.#outlet.settingsChanged();
   }
 }
 

@@ -5,6 +5,7 @@ import type { LeaveReason } from '../protocol/messages.ts';
 import type { PeerOutlet } from '../rooms/peer.ts';
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
+import type { AudioSettings } from './audio-settings.ts';
 
 /** Whose place it is, and where. */
 export type Place = {
@@ -14,6 +15,8 @@ export type Place = {
   sessionId: string;
   room: string;
   peer: WebSocketPeer | WebRtcPeer;
+  /** What the client had set. */
+  settings: AudioSettings;
   log: FastifyBaseLogger;
   /** Why the connection was lost: told to the others if it does not come back. */
   reason: LeaveReason;
@@ -63,11 +66,12 @@ export class KeptPlace implements PeerOutlet {
  * himself where he was, and nobody saw him leave.
  */
 export class KeptPlaces {
-  readonly #keepMs: number;
+  /** How long a place is kept. */
+  readonly keepMs: number;
   readonly #places = new Map<string, { kept: KeptPlace; timer: NodeJS.Timeout }>();
 
   constructor(keepMs: number) {
-    this.#keepMs = keepMs;
+    this.keepMs = keepMs;
   }
 
   get size(): number {
@@ -79,7 +83,7 @@ export class KeptPlaces {
     const key = keyOf(account.id, peer.name);
     this.#places.get(key)?.kept.end('closed');
     const kept = new KeptPlace(place, () => this.#forget(key, kept));
-    const timer = setTimeout(() => kept.end(place.reason), this.#keepMs);
+    const timer = setTimeout(() => kept.end(place.reason), this.keepMs);
     this.#places.set(key, { kept, timer });
     // It ends at once if the peer is in the room on another node already.
     peer.suspend(kept);

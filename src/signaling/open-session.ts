@@ -11,14 +11,16 @@ import type { Seal } from '../cluster/seal.ts';
 import type { LoadMonitor } from '../load/load-monitor.ts';
 import type { PeerKind } from '../protocol/messages.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
-import type { CcuLeases, Holder, LastPlace } from '../usage/ccu-leases.ts';
+import type { Admission, CcuLeases, Holder, LastPlace } from '../usage/ccu-leases.ts';
 import type { Quota } from '../usage/quota.ts';
 import { readSummary } from '../usage/summary.ts';
 import type { UsageStore } from '../usage/usage-store.ts';
 import type { AccountWatch } from './account-watch.ts';
 import type { Arrivals } from './arrivals.ts';
+import { type AudioSettings, parseSettings, serializeSettings } from './audio-settings.ts';
 import type { Drain } from './drain.ts';
 import type { KeptPlace, KeptPlaces } from './kept-places.ts';
+import { LatestWrite } from './latest-write.ts';
 import { type Homes, type MovingClient, wayToOthers } from './moving.ts';
 import { preferencesOf, type SessionQuery } from './query.ts';
 import type { RequestLimits } from './request-limits.ts';
@@ -84,7 +86,7 @@ export async function openSession(client: NewClient, parts: SessionOpeningParts)
   const { account } = credentials;
   const { peer } = query;
   const ids = { sessionId: resumedId ?? randomUUID(), connectionId: randomUUID() };
-  // Of who replaces himself it is the one that he has already: the old connection gives it back in vain.
+  // A peer that replaces itself takes its own lease over: the old connection gives it back in vain.
   const lease = await takeLease(client, ids, parts, false);
   try {
     const [{ total_minutes: _used, ...limits }] = await Promise.all([
@@ -95,11 +97,14 @@ export async function openSession(client: NewClient, parts: SessionOpeningParts)
       lease.release();
       return;
     }
+    const live = sessions.get(account.id, peer);
+    const before = live && { sessionId: live.id, settings: live.settings };
     sessions.replace(account.id, peer);
-    const session = addSession(client, ids, lease, parts, true);
+    const settings = settingsOf(ids, lease, before ?? places.get(account.id, peer)?.place);
+    const session = addSession(client, ids, { ...lease, settings }, parts, true);
     const isSilenced = restrict(places.get(account.id, peer), credentials, limits);
     const place = placeToResume(resumedId, lease.lastPlace, places.get(account.id, peer));
-    session.start(limits, client.room, place);
+    session.start(limits, client.room, lease.isResumed || place ? { place } : undefined);
     if (isSilenced) session.refuseToPublish();
     // What was changed while the client was being let in has passed it by.
     if (accountWatch.changes() !== client.changesBefore) accountWatch.check(account.id);
@@ -126,7 +131,8 @@ export async function takeOverSession(
       lease.release();
       return;
     }
-    const session = addSession(client, ids, lease, parts, false);
+    const settings = settingsOf(ids, lease, undefined);
+    const session = addSession(client, ids, { ...lease, settings }, parts, false);
     session.log.info('session taken over');
     session.goOn(unread.messages);
     // What was changed while the client was on its way has passed it by.
@@ -138,29 +144,52 @@ export async function takeOverSession(
 }
 
 type Ids = { sessionId: string; connectionId: string };
-type Lease = { holder: Holder; lastPlace: LastPlace | undefined; release: () => void };
+type Lease = Admission & {
+  holder: Holder;
+  /** @param keepSettingsMs how long the settings of the session are kept */
+  release: (keepSettingsMs?: number) => void;
+};
 
 async function takeLease(
-  { credentials: { account }, query: { peer }, log }: KnownClient,
-  { connectionId }: Ids,
+  { credentials: { account }, query, log }: KnownClient,
+  { sessionId, connectionId }: Ids,
   { leases }: SessionOpeningParts,
   isMoved: boolean,
 ): Promise<Lease> {
+  const { peer, audio } = query;
   const holder = { accountId: account.id, peer, connectionId };
-  const lastPlace = await leases.admit(holder, PLANS[account.plan].maxCcu, isMoved);
-  const release = () => {
-    leases.release(holder).catch((fault: unknown) => {
+  const { maxCcu } = PLANS[account.plan];
+  const settings = { ...preferencesOf(audio, account), ...NOTHING_SET };
+  const session = { sessionId, settings: serializeSettings(settings) };
+  const admission = await leases.admit(holder, maxCcu, isMoved, session);
+  const release = (keepSettingsMs?: number) => {
+    leases.release(holder, keepSettingsMs).catch((fault: unknown) => {
       log.warn({ err: fault, peer }, 'lease not given back; tried again later');
     });
   };
-  return { holder, lastPlace, release };
+  return { ...admission, holder, release };
+}
+
+const NOTHING_SET = { detected: undefined, volume: {}, isMuted: false };
+
+/**
+ * The settings with which a session goes on; undefined if they are those of its client's query.
+ * @param here what this process itself knows of a session of the peer: whole, where Redis keeps but a part
+ */
+function settingsOf(
+  { sessionId }: Ids,
+  { isResumed, settings }: Lease,
+  here: { sessionId: string; settings: AudioSettings } | undefined,
+): AudioSettings | undefined {
+  if (here?.sessionId === sessionId) return here.settings;
+  return isResumed ? parseSettings(settings) : undefined;
 }
 
 /** @param mayMove whether the client may be taken to another process, if its room is there */
 function addSession(
   client: KnownClient,
   { sessionId: id, connectionId }: Ids,
-  { holder, lastPlace, release }: Lease,
+  { holder, lastPlace, release, settings }: Omit<Lease, 'settings'> & { settings: AudioSettings | undefined },
   parts: SessionOpeningParts,
   mayMove: boolean,
 ): Session {
@@ -178,6 +207,10 @@ function addSession(
     sessions.delete(session);
     leases.handOver(holder);
   };
+  const saving = new LatestWrite(
+    (text) => leases.save(holder, { sessionId: id, settings: text }),
+    (fault) => log.warn({ err: fault }, 'settings of a client not saved'),
+  );
   const moving = { sessionId: id, connectionId, query, credentials };
   const session: Session = new Session(socket, {
     stream,
@@ -187,6 +220,7 @@ function addSession(
     credentials,
     peer,
     audio: preferencesOf(query.audio, account),
+    settings,
     checkJoin: async ({ id: accountId, plan }, isNew) => {
       // Who is in a room already goes on, wherever he goes.
       if (isNew) load.check();
@@ -207,14 +241,15 @@ function addSession(
     onSettled: (room) => {
       if (isElsewhere) arrivals.settled(account.id, peer, connectionId, room).catch(onFault);
     },
-    onClosed: (reason, kept) => {
+    onSettings: (changed) => saving.write(serializeSettings(changed)),
+    onClosed: (reason, { mayComeBack, place, settings: last }) => {
       metrics.ended(reason);
       if (reason === 'rate_limited') parts.connections.punish(account, performance.now());
       sessions.delete(session);
       const { keyId } = credentials;
       const owner = { account: session.account, keyId, sessionId: id };
-      if (kept) places.keep({ ...owner, ...kept, log, reason, release });
-      else release();
+      if (place) places.keep({ ...owner, ...place, settings: last, log, reason, release });
+      else release(mayComeBack ? places.keepMs : 0);
     },
   });
   sessions.add(session);

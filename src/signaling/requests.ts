@@ -180,6 +180,8 @@ export class Requests {
     }
     const configured = this.#audio.configure(message);
     await browser?.setMuted(this.#audio.isMuted);
+    // What is told to be so outlives this process.
+    await this.#audio.saved;
     this.#answer(message.id, configured);
   }
 

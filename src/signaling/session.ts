@@ -10,6 +10,7 @@ import { mayNotPublish, PartylineError, replaced } from '../protocol/errors.ts';
 import type { PeerOutlet } from '../rooms/peer.ts';
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
+import type { AudioSettings } from './audio-settings.ts';
 import { type AudioPreferences, ClientAudio } from './client-audio.ts';
 import {
   type ClientMessage,
@@ -48,6 +49,8 @@ export type SessionParts = PresenceParts & {
   /** The `peer` of the query. */
   peer: string;
   audio: AudioPreferences;
+  /** Of the session that the client resumes: they win over what its query says. */
+  settings: AudioSettings | undefined;
   /** Whether the client wants to be told how its audio fares. */
   wantsStats: boolean;
   requestLimits: RequestLimits;
@@ -56,11 +59,25 @@ export type SessionParts = PresenceParts & {
   log: FastifyBaseLogger;
   /** Undefined if the client cannot be taken to another process. */
   wayOut: WayOut | undefined;
-  /** Called once, when the connection has ended; `kept` is the place that the client had and may come back to. */
-  onClosed: (
-    reason: LeaveReason,
-    kept: { room: string; peer: WebSocketPeer | WebRtcPeer } | undefined,
-  ) => void;
+  /** The client has set something anew; resolves when that is kept, or could not be. */
+  onSettings: (settings: AudioSettings) => Promise<void>;
+  /** Called once, when the connection has ended. */
+  onClosed: (reason: LeaveReason, end: SessionEnd) => void;
+};
+
+/** What remains of a client whose connection has ended. */
+export type SessionEnd = {
+  /** It may come back to its session. */
+  mayComeBack: boolean;
+  /** Where it was, if it may come back. */
+  place: { room: string; peer: WebSocketPeer | WebRtcPeer } | undefined;
+  settings: AudioSettings;
+};
+
+/** The session that a client resumes. */
+export type ResumedSession = {
+  /** In which room it was, and whether its place is kept by this process; undefined if in none. */
+  place: { room: string; isHere: boolean; kind: PeerKind } | undefined;
 };
 
 /** One client on one WebSocket, from `welcome` to close: lobby, rooms, and its frames both ways. */
@@ -94,7 +111,7 @@ export class Session implements PeerOutlet {
       () => this.fail(slowConsumer()),
       parts.timings,
     );
-    this.#audio = new ClientAudio(parts.audio, parts.codecs, this);
+    this.#audio = new ClientAudio(parts.audio, parts.settings, parts.codecs, this);
     this.#presence = new Presence(this, this.#audio, parts);
     this.#requests = new Requests(socket, this.#presence, this.#audio, parts, this);
     const { statsEveryMs, heartbeatEveryMs } = parts.timings;
@@ -109,30 +126,29 @@ export class Session implements PeerOutlet {
   /**
    * Greets the client and takes it to its room, if it has one.
    * @param room the one that it asked for at connection; the lobby if none
-   * @param resumed the one in which it was, if it has come back to a session that it had lost
+   * @param resumed the session that it had lost, if it has come back to one
    */
-  start(
-    limits: AccountLimits,
-    room: string,
-    resumed?: { room: string; isHere: boolean; kind: PeerKind },
-  ): void {
-    const { id, resumeToken } = this.#parts;
+  start(limits: AccountLimits, room: string, resumed?: ResumedSession): void {
+    const { id, resumeToken, timings, places } = this.#parts;
+    const place = resumed?.place;
     this.notify({
       type: 'welcome',
       peer: this.name,
-      room: resumed?.isHere ? resumed.room : LOBBY,
+      room: place?.isHere ? place.room : LOBBY,
       session_id: id,
       resume_token: resumeToken,
-      ...(resumed && { resumed: true }),
-      audio: this.#audio.describe(),
+      ...(resumed
+        ? { resumed: true, ...this.#audio.describeSettings() }
+        : { audio: this.#audio.describe() }),
       limits,
-      heartbeat_ms: this.#parts.timings.heartbeatEveryMs,
+      heartbeat_ms: timings.heartbeatEveryMs,
+      resume_ms: places.keepMs,
     });
     this.log.info('session started');
-    if (resumed?.isHere) this.#presence.resume();
-    else if (resumed?.kind === 'websocket') this.#joinAtFirst(resumed.room);
+    if (place?.isHere) this.#presence.resume();
+    else if (place?.kind === 'websocket') this.#joinAtFirst(place.room);
     // A browser that was on another node joins by itself: it needs new transports.
-    else if (!resumed && room !== LOBBY) this.#joinAtFirst(room);
+    else if (!place && room !== LOBBY) this.#joinAtFirst(room);
   }
 
   /** Goes on where the client has been read to: in another process, or in this one after all. */
@@ -147,6 +163,14 @@ export class Session implements PeerOutlet {
 
   get id(): string {
     return this.#parts.id;
+  }
+
+  get settings(): AudioSettings {
+    return this.#audio.settings;
+  }
+
+  settingsChanged(): Promise<void> {
+    return this.#parts.onSettings(this.#audio.settings);
   }
 
   get connectionId(): string {
@@ -321,15 +345,16 @@ export class Session implements PeerOutlet {
     this.#parts.onClosed(reason, this.#release(reason, mayComeBack));
   }
 
-  #release(reason: LeaveReason, mayComeBack: boolean) {
+  #release(reason: LeaveReason, mayComeBack: boolean): SessionEnd {
     this.#stay();
     this.#requests.close();
-    const kept = this.#presence.end(reason, mayComeBack);
+    const { settings } = this;
+    const place = this.#presence.end(reason, mayComeBack);
     this.#audio.close();
     clearTimeout(this.#superseded);
     const { droppedFrames } = this.#sendQueue;
-    this.log.info({ reason, droppedFrames, isKept: kept !== undefined }, 'session ended');
-    return kept;
+    this.log.info({ reason, droppedFrames, isKept: place !== undefined }, 'session ended');
+    return { mayComeBack, place, settings };
   }
 }
 

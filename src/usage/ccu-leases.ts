@@ -11,13 +11,15 @@ const RENEW_AT_ONCE = 1000;
 /**
  * A lease is of a peer, and held by the connection that took it last: who replaces himself, on whatever node, takes over his
  * own. KEYS[1] is a sorted set: peer → expiry in ms by Redis's own clock, which all nodes share; KEYS[2] a hash: peer →
- * connection; KEYS[3] a hash: peer → where it is, for who comes back to it on another node.
+ * connection; KEYS[3] a hash: peer → where it is, for who comes back to it on another node; KEYS[4] a hash: peer → its session
+ * and what it has set there, separated by a space. KEYS[5], where it is given, is a string that holds the same for a while
+ * after a client that was in no room has lost its connection, and with it its lease.
  */
 
 /**
  * Evicts what has expired, then admits or refuses. ARGV: peer, connection, limit, lease in ms, whether another connection of
- * the peer is newer. Returns { 1, or 0 if the limit is reached, or -1 if there is a newer one; leases held; where the peer is
- * on a connection that it had before }.
+ * the peer is newer, session, settings of a new session. Returns { 1, or 0 if the limit is reached, or -1 if there is a newer
+ * one; leases held; where the peer is on a connection that it had before; 1 if the session is known, 0 if it is new; its settings }.
  */
 const ADMIT = `
 local time = redis.call('TIME')
@@ -25,6 +27,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for _, peer in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now)) do
   redis.call('HDEL', KEYS[2], peer)
   redis.call('HDEL', KEYS[3], peer)
+  redis.call('HDEL', KEYS[4], peer)
 end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 local held = redis.call('ZCARD', KEYS[1])
@@ -36,8 +39,14 @@ if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
 end
 redis.call('ZADD', KEYS[1], now + ARGV[4], ARGV[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+local prefix = ARGV[6] .. ' '
+local stored = redis.call('HGET', KEYS[4], ARGV[1]) or redis.call('GET', KEYS[5]) or ''
+local known = string.sub(stored, 1, #prefix) == prefix
+if not known then stored = prefix .. ARGV[7] end
+redis.call('HSET', KEYS[4], ARGV[1], stored)
+redis.call('DEL', KEYS[5])
 for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, 2 * ARGV[4]) end
-return { 1, held, redis.call('HGET', KEYS[3], ARGV[1]) }
+return { 1, held, redis.call('HGET', KEYS[3], ARGV[1]), known and 1 or 0, string.sub(stored, #prefix + 1) }
 `;
 
 /**
@@ -75,9 +84,17 @@ if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return end
 if ARGV[3] == '' then redis.call('HDEL', KEYS[3], ARGV[1]) else redis.call('HSET', KEYS[3], ARGV[1], ARGV[3]) end
 `;
 
-/** ARGV: peer, connection. */
+/** ARGV: peer, connection, its session and settings. */
+const SAVE = `
+if redis.call('HGET', KEYS[2], ARGV[1]) == ARGV[2] then redis.call('HSET', KEYS[4], ARGV[1], ARGV[3]) end
+`;
+
+/** ARGV: peer, connection, for how many ms its settings are kept. */
 const RELEASE = `
 if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return end
+local settings = redis.call('HGET', KEYS[4], ARGV[1])
+if settings and tonumber(ARGV[3]) > 0 then redis.call('SET', KEYS[5], settings, 'PX', ARGV[3]) end
+redis.call('HDEL', KEYS[4], ARGV[1])
 redis.call('HDEL', KEYS[2], ARGV[1])
 redis.call('HDEL', KEYS[3], ARGV[1])
 redis.call('ZREM', KEYS[1], ARGV[1])
@@ -104,10 +121,32 @@ const keysOf = (accountId: number) => [
   `${KEY_PREFIX}ccu:${accountId}`,
   `${KEY_PREFIX}ccu:${accountId}:holders`,
   `${KEY_PREFIX}ccu:${accountId}:places`,
+  `${KEY_PREFIX}ccu:${accountId}:settings`,
+];
+const keysOfPeer = ({ accountId, peer }: Holder) => [
+  ...keysOf(accountId),
+  `${KEY_PREFIX}resume:${accountId}:${peer}`,
 ];
 
 /** Who holds a lease: a peer of an account, and its connection. */
 export type Holder = { accountId: number; peer: string; connectionId: string };
+
+/** What is kept of a session beside its place. */
+export type StoredSession = {
+  sessionId: string;
+  /** What the client has set, as text. */
+  settings: string;
+};
+
+/** What a connection is given with its lease. */
+export type Admission = {
+  /** Where the peer is on a connection that it had before, from which the lease is taken over. */
+  lastPlace: LastPlace | undefined;
+  /** True if the session is one that the peer had before. */
+  isResumed: boolean;
+  /** Of that session if it is resumed, otherwise those that were given. */
+  settings: string;
+};
 
 /** Where a peer is, and in which session. */
 const LastPlaceSchema = Type.Object({
@@ -117,6 +156,15 @@ const LastPlaceSchema = Type.Object({
 });
 export type LastPlace = Static<typeof LastPlaceSchema>;
 const lastPlaces = Compile(LastPlaceSchema);
+
+/** What `ADMIT` returns. */
+type AdmitReply = [
+  admitted: number,
+  held: number,
+  place: string | null,
+  known?: number,
+  stored?: string,
+];
 
 /**
  * Who is connected, over all nodes: a lease per peer, which runs out by itself when the node that held it is killed.
@@ -129,8 +177,8 @@ export class CcuLeases {
   readonly #onTaken: (accountId: number, peer: string, connectionId: string) => void;
   readonly #timings: Timings['leases'];
   readonly #timer: NodeJS.Timeout;
-  /** Those that could not be given back, because Redis was away. */
-  readonly #unreleased = new Set<Holder>();
+  /** Those that could not be given back, because Redis was away, and for how many ms their settings are kept. */
+  readonly #unreleased = new Map<Holder, number>();
 
   /** @param onTaken the same peer has connected on another node, and its word did not come through */
   constructor(
@@ -149,24 +197,31 @@ export class CcuLeases {
   /**
    * Takes a lease.
    * @param isMoved the holder is not new, but comes from another process; whoever has connected since then is newer
-   * @returns where the peer is on a connection that it had before, from which the lease is taken over
+   * @param session what the holder's session is, if it is not one that the peer had before
    * @throws {PartylineError} `ccu_limit`, `replaced`, `overloaded`
    */
-  async admit(holder: Holder, maxCcu: number, isMoved: boolean): Promise<LastPlace | undefined> {
+  async admit(
+    holder: Holder,
+    maxCcu: number,
+    isMoved: boolean,
+    { sessionId, settings }: StoredSession = { sessionId: '', settings: '' },
+  ): Promise<Admission> {
     const { accountId, peer, connectionId } = holder;
     const reply = await this.#redis.run((client) =>
       client.eval(ADMIT, {
-        keys: keysOf(accountId),
+        keys: keysOfPeer(holder),
         arguments: [
           peer,
           connectionId,
           String(maxCcu),
           String(this.#timings.leaseMs),
           isMoved ? '1' : '0',
+          sessionId,
+          settings,
         ],
       }),
     );
-    const [admitted, , place] = reply as [number, number, string | null];
+    const [admitted, , place, known, stored] = reply as AdmitReply;
     if (admitted === -1) throw replaced();
     if (admitted === 0) {
       const message = `All ${maxCcu} connections of the account are in use.`;
@@ -175,7 +230,19 @@ export class CcuLeases {
     const holders = this.#held.get(accountId) ?? new Set();
     this.#held.set(accountId, holders.add(holder));
     const last: unknown = place ? JSON.parse(place) : undefined;
-    return lastPlaces.Check(last) ? last : undefined;
+    return {
+      lastPlace: lastPlaces.Check(last) ? last : undefined,
+      isResumed: known === 1,
+      settings: stored ?? settings,
+    };
+  }
+
+  /** Notes what the holder of a lease has set, for when it comes back. */
+  async save(holder: Holder, { sessionId, settings }: StoredSession): Promise<void> {
+    const { accountId, peer, connectionId } = holder;
+    const stored = `${sessionId} ${settings}`;
+    const options = { keys: keysOf(accountId), arguments: [peer, connectionId, stored] };
+    await this.#redis.run((client) => client.eval(SAVE, options));
   }
 
   /** Notes where the holder of a lease is, for when it comes back on another node. */
@@ -195,11 +262,14 @@ export class CcuLeases {
     this.#forget(holder);
   }
 
-  /** Gives a lease back; if Redis is away, when it is there again. */
-  async release(holder: Holder): Promise<void> {
+  /**
+   * Gives a lease back; if Redis is away, when it is there again.
+   * @param keepSettingsMs how long its settings are kept, for a client that was in no room and may come back
+   */
+  async release(holder: Holder, keepSettingsMs = 0): Promise<void> {
     if (!this.#forget(holder)) return;
-    this.#unreleased.add(holder);
-    await this.#giveBack(holder);
+    this.#unreleased.set(holder, keepSettingsMs);
+    await this.#giveBack(holder, keepSettingsMs);
   }
 
   /** Those that are still held belong to places that are kept for so long after this node has gone, and run out with them. */
@@ -232,9 +302,10 @@ export class CcuLeases {
         }
       });
     }
-    for (const holder of this.#unreleased) {
+    for (const [holder, keepSettingsMs] of this.#unreleased) {
+      const giveBack = () => this.#giveBack(holder, keepSettingsMs);
       // Where one is not, the others would not be either.
-      if (!(await this.#tryTo(holder.accountId, () => this.#giveBack(holder)))) break;
+      if (!(await this.#tryTo(holder.accountId, giveBack))) break;
     }
   }
 
@@ -249,9 +320,10 @@ export class CcuLeases {
     }
   }
 
-  async #giveBack(holder: Holder): Promise<void> {
-    const { accountId, peer, connectionId } = holder;
-    const options = { keys: keysOf(accountId), arguments: [peer, connectionId] };
+  async #giveBack(holder: Holder, keepSettingsMs: number): Promise<void> {
+    const { peer, connectionId } = holder;
+    const words = [peer, connectionId, String(keepSettingsMs)];
+    const options = { keys: keysOfPeer(holder), arguments: words };
     await this.#redis.run((client) => client.eval(RELEASE, options));
     this.#unreleased.delete(holder);
   }

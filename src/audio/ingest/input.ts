@@ -44,6 +44,7 @@ export class AudioInput {
   /**
    * @param declared what the client says that it sends
    * @param before what was handed on before this input takes over
+   * @param assumed what an undeclared client is taken to send until its bytes say otherwise
    */
   constructor(
     declared: DeclaredFormat,
@@ -51,13 +52,15 @@ export class AudioInput {
     sink: OpusSink,
     events: AudioInputEvents,
     before?: LastPackets,
+    assumed?: InputFormat,
   ) {
     this.#codecs = codecs;
     this.#sink = sink;
     this.#events = events;
     this.#isDeclared = declared !== 'auto';
     this.#state = { name: 'detecting', detector: new FormatDetector() };
-    if (declared !== 'auto') this.#open(declared, [], 0, before);
+    const format = declared === 'auto' ? assumed : declared;
+    if (format) this.#open(format, [], 0, before);
   }
 
   /** What the client sends, as far as is known. */

@@ -1,0 +1,84 @@
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import {
+  type AudioFormat,
+  type DeclaredFormat,
+  type Delivery,
+  formatAudioFormat,
+  type InputFormat,
+  parseAudioFormat,
+  parseDeclaredFormat,
+} from '../audio/format.ts';
+
+/** Everything that a client has set of its audio, by its query or by `configure`. Holds until its session ends. */
+export type AudioSettings = {
+  in: DeclaredFormat;
+  /** What an undeclared client has been found to send, if it has. */
+  detected: InputFormat | undefined;
+  /** Undefined: as the client sends. */
+  out: AudioFormat | undefined;
+  delivery: Delivery;
+  /** By peer: what its sound is multiplied by. */
+  volume: Record<string, number>;
+  isMuted: boolean;
+};
+
+/** Redis keeps at most this much of one client's settings. */
+const MAX_SETTINGS_BYTES = 16 * 1024;
+
+const SettingsSchema = Type.Object({
+  in: Type.String(),
+  detected: Type.Optional(Type.String()),
+  out: Type.Optional(Type.String()),
+  delivery: Type.Enum(['mix', 'forward']),
+  mute: Type.Boolean(),
+  volume: Type.Record(Type.String(), Type.Number()),
+});
+const validator = Compile(SettingsSchema);
+
+/**
+ * Writes settings as text of at most `maxBytes`. Volumes that do not fit are left out, those set first before the others;
+ * everything else always fits.
+ */
+export function serializeSettings(
+  { in: declared, detected, out, delivery, volume, isMuted }: AudioSettings,
+  maxBytes = MAX_SETTINGS_BYTES,
+): string {
+  const rest = {
+    in: formatAudioFormat(declared),
+    ...(detected && { detected: formatAudioFormat(detected) }),
+    ...(out && { out: formatAudioFormat(out) }),
+    delivery,
+    mute: isMuted,
+  };
+  const withVolume = (kept: Record<string, number>) =>
+    JSON.stringify({ ...rest, volume: kept } satisfies Static<typeof SettingsSchema>);
+  const whole = withVolume(volume);
+  if (Buffer.byteLength(whole) <= maxBytes) return whole;
+  let leftBytes = maxBytes - Buffer.byteLength(withVolume({}));
+  const kept: [string, number][] = [];
+  for (const [peer, gain] of Object.entries(volume).toReversed()) {
+    leftBytes -= Buffer.byteLength(`${JSON.stringify(peer)}:${gain},`);
+    if (leftBytes < 0) break;
+    kept.push([peer, gain]);
+  }
+  return withVolume(Object.fromEntries(kept.toReversed()));
+}
+
+/**
+ * Reads what {@link serializeSettings} wrote.
+ * @throws {Error} if it is something else
+ */
+export function parseSettings(text: string): AudioSettings {
+  const value: unknown = JSON.parse(text);
+  if (!validator.Check(value)) throw new Error('not the settings of a client');
+  const detected = value.detected === undefined ? 'auto' : parseDeclaredFormat(value.detected);
+  return {
+    in: parseDeclaredFormat(value.in),
+    detected: detected === 'auto' ? undefined : detected,
+    out: value.out === undefined ? undefined : parseAudioFormat(value.out),
+    delivery: value.delivery,
+    volume: value.volume,
+    isMuted: value.mute,
+  };
+}

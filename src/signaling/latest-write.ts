@@ -1,0 +1,36 @@
+/** Writes a value that changes, one write at a time: of the values that come during a write only the last is written. */
+export class LatestWrite {
+  readonly #write: (value: string) => Promise<void>;
+  readonly #onFault: (fault: unknown) => void;
+  #written: string | undefined;
+  #next: string | undefined;
+  #writing: Promise<void> | undefined;
+
+  /** @param onFault told of a write that failed; the next value is written all the same */
+  constructor(write: (value: string) => Promise<void>, onFault: (fault: unknown) => void) {
+    this.#write = write;
+    this.#onFault = onFault;
+  }
+
+  /** Resolves when this value, or one that came after it, is written, or could not be. */
+  write(value: string): Promise<void> {
+    this.#next = value;
+    this.#writing ??= this.#run().finally(() => {
+      this.#writing = undefined;
+    });
+    return this.#writing;
+  }
+
+  async #run(): Promise<void> {
+    while (this.#next !== undefined && this.#next !== this.#written) {
+      const value = this.#next;
+      try {
+        await this.#write(value);
+        this.#written = value;
+      } catch (fault) {
+        this.#onFault(fault);
+        if (this.#next === value) return;
+      }
+    }
+  }
+}
