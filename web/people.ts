@@ -6,6 +6,7 @@ export type Person = {
   peer: string;
   kind: PeerKind;
   isSelf: boolean;
+  muted: boolean;
   /** dBov; absent while silent. */
   levelDbov?: number;
 };
@@ -24,6 +25,7 @@ export class People {
       gone.delete(person.peer);
       const entry = this.#entries.get(person.peer) ?? this.#add(person);
       const { levelDbov } = person;
+      part(entry, '.kind', HTMLElement).textContent = wordsOf(person);
       entry.dataset['speaking'] = String(levelDbov !== undefined);
       const level = levelDbov === undefined ? 0 : Math.max(0.2, meterShare(levelDbov));
       entry.style.setProperty('--level', level.toFixed(2));
@@ -43,7 +45,7 @@ export class People {
     this.show([]);
   }
 
-  #add({ peer, kind, isSelf }: Person): HTMLLIElement {
+  #add({ peer }: Person): HTMLLIElement {
     const fragment = this.#template.content.cloneNode(true) as DocumentFragment;
     const entry = part(fragment, '.person', HTMLLIElement);
     entry.dataset['peer'] = peer;
@@ -53,12 +55,14 @@ export class People {
     const name = part(entry, '.name', HTMLElement);
     name.textContent = peer;
     name.title = peer;
-    part(entry, '.kind', HTMLElement).textContent = KIND_WORDS[kind] + (isSelf ? ' · you' : '');
     this.#entries.set(peer, entry);
     this.#list.append(entry);
     return entry;
   }
 }
+
+const wordsOf = ({ kind, isSelf, muted }: Person) =>
+  [KIND_WORDS[kind], ...(isSelf ? ['you'] : []), ...(muted ? ['muted'] : [])].join(' · ');
 
 /** The first letters of the first two words, by what a reader takes for a letter. */
 function initials(name: string): string {

@@ -1,5 +1,5 @@
 import type { Device } from 'mediasoup-client';
-import type { PeerKind, ServerMessage } from '../src/protocol/messages.ts';
+import type { ServerMessage } from '../src/protocol/messages.ts';
 import type { Connection, MessageOf, RequestError } from './connection.ts';
 import { MediaSession } from './media.ts';
 import type { RemotePeer } from './state.ts';
@@ -81,8 +81,14 @@ export class Room {
     switch (message.type) {
       case 'peer_joined':
         if (message.peer === this.#self) return;
-        this.#note(message.peer, message.kind);
+        this.#note(message);
         break;
+      case 'peer_changed': {
+        const known = this.peers.get(message.peer);
+        if (!known) return;
+        this.#note({ ...known, muted: message.muted });
+        break;
+      }
       case 'peer_left':
         this.peers.delete(message.peer);
         break;
@@ -104,18 +110,18 @@ export class Room {
   /** These are the others, and nobody else. */
   #meet(peers: Joined['peers']): void {
     this.peers.clear();
-    for (const { peer, kind } of peers) if (peer !== this.#self) this.#note(peer, kind);
+    for (const peer of peers) if (peer.peer !== this.#self) this.#note(peer);
   }
 
-  #note(peer: string, kind: PeerKind): void {
+  #note({ peer, kind, muted }: Omit<RemotePeer, 'track'>): void {
     const track = this.media.trackOf(peer);
-    this.peers.set(peer, { peer, kind, ...(track && { track }) });
+    this.peers.set(peer, { peer, kind, muted, ...(track && { track }) });
   }
 
   #trackChanged(peer: string): void {
     const known = this.peers.get(peer);
     if (!known) return; // has left already, or is about to be announced
-    this.#note(peer, known.kind);
+    this.#note(known);
     this.#handlers.changed();
   }
 }

@@ -7,6 +7,8 @@ import type { CloseReason } from './retry.ts';
 export type RemotePeer = {
   peer: string;
   kind: PeerKind;
+  /** Nothing that it says is heard. */
+  muted: boolean;
   /** What is heard of this peer; absent until it speaks for the first time, and for one who only listens. */
   track?: MediaStreamTrack;
 };

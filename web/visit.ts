@@ -189,7 +189,8 @@ export class Visit {
   }
 
   #showPeople({ peers, speaking }: InRoom): void {
-    const self = { peer: this.client.peer, kind: 'webrtc', isSelf: true } as const;
+    const { peer: own, muted } = this.client;
+    const self = { peer: own, kind: 'webrtc', isSelf: true, muted } as const;
     const people = [self, ...[...peers.values()].map((peer) => ({ ...peer, isSelf: false }))];
     this.#page.people.show(people.map((person) => withLevel(person, speaking.get(person.peer))));
     this.#page.showAlone(peers.size === 0);

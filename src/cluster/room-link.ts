@@ -121,11 +121,19 @@ export class RoomLink implements RoomEnd {
     this.#converge();
   }
 
-  setPeer(name: string, kind: PeerKind, place: string, away: boolean): void {
-    this.#peers.set(name, { peer: name, kind, place, away });
+  setPeer(name: string, kind: PeerKind, place: string, away: boolean, muted = false): void {
+    this.#peers.set(name, { peer: name, kind, place, away, muted });
     this.#left.delete(name);
     this.changed();
     this.#converge();
+  }
+
+  /** A peer that is in the room here is muted, or is no longer. */
+  setMuted(name: string, muted: boolean): void {
+    const peer = this.#peers.get(name);
+    if (!peer || peer.muted === muted) return;
+    this.#peers.set(name, { ...peer, muted });
+    this.changed();
   }
 
   removePeer(name: string, reason: LeaveReason): void {

@@ -15,6 +15,8 @@ const PlacedPeerSchema = Type.Object({
   place: Type.String(),
   /** Its connection is lost, and its place kept for when it comes back. */
   away: Type.Boolean(),
+  /** Nothing that it says is heard. Older nodes do not tell. */
+  muted: Type.Optional(Type.Boolean()),
 });
 
 const PipedProducerSchema = Type.Object({

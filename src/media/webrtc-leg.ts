@@ -86,6 +86,11 @@ export class WebRtcLeg {
     return this.#recvTransport;
   }
 
+  /** Nothing that the browser produces is let through: it is paused, or muted. */
+  get isSilent(): boolean {
+    return this.#isPaused || this.#isMuted;
+  }
+
   /** True while media can flow, in one direction at least: ICE has a path that the browser has lately confirmed. */
   get hasPath(): boolean {
     const transports = [this.#sendTransport, this.#recvTransport];
@@ -198,9 +203,8 @@ export class WebRtcLeg {
   }
 
   async #settle(producer: Producer): Promise<void> {
-    const isSilent = this.#isPaused || this.#isMuted;
-    if (isSilent !== producer.paused) {
-      await this.#asked(isSilent ? producer.pause() : producer.resume());
+    if (this.isSilent !== producer.paused) {
+      await this.#asked(this.isSilent ? producer.pause() : producer.resume());
     }
   }
 

@@ -132,7 +132,7 @@ export function parseClientMessage(text: string): ClientMessage {
 export type PeerKind = 'websocket' | 'webrtc';
 
 /** `speaker` is the number that stands in the head of this peer's frames under `delivery=forward`. */
-export type PeerDescription = { peer: string; kind: PeerKind; speaker: number };
+export type PeerDescription = { peer: string; kind: PeerKind; speaker: number; muted: boolean };
 
 /** `level_dbov`: 0 is the loudest, negative below. */
 export type SpeakingPeer = { peer: string; level_dbov: number };
@@ -219,6 +219,7 @@ export type ServerMessage = { reply_to?: MessageId } & (
     }
   | { type: 'left'; room: string; reason: LeaveReason }
   | ({ type: 'peer_joined' } & PeerDescription)
+  | { type: 'peer_changed'; peer: string; muted: boolean }
   | { type: 'peer_left'; peer: string; speaker: number; reason: LeaveReason }
   | { type: 'speaking'; peers: SpeakingPeer[] }
   | ({ type: 'configured' } & SettingsDescription)

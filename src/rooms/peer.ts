@@ -14,6 +14,8 @@ export type Peer = {
   /** The name, unique within the account. */
   readonly name: string;
   readonly kind: PeerKind;
+  /** Nothing that it says is heard. */
+  readonly isMuted: boolean;
   /** Its sound goes both ways without its connection, as that of a browser does. */
   readonly hasMediaPath: boolean;
   /** Not of browsers, which fare as they can. */

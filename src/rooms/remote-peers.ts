@@ -39,8 +39,8 @@ export class RemotePeers {
     if (now.size > 0) this.#peers.set(node, now);
     else this.#peers.delete(node);
     const changes: RosterChanges = { joined: [], left: [] };
-    for (const { peer: name, kind, away } of now.values()) {
-      const joined = this.#roster.enter(name, kind, node);
+    for (const { peer: name, kind, away, muted } of now.values()) {
+      const joined = this.#roster.enter(name, kind, node, muted);
       if (joined) changes.joined.push(joined);
       if (!away) this.supersede(name, node);
     }

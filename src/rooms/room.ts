@@ -71,7 +71,9 @@ export class Room {
   readonly mixer: Mixer;
   readonly #downlink: Downlink;
   readonly #speaking: SpeakingReporter;
-  readonly #roster = new Roster();
+  readonly #roster = new Roster((peer, muted) =>
+    this.#broadcast({ type: 'peer_changed', peer, muted }, peer),
+  );
   /** Of this node. */
   readonly #peers = new Map<string, Peer>();
   readonly #browsers = new Set<Peer>();
@@ -177,9 +179,9 @@ export class Room {
       this.#downlink.removePeer(name);
       this.mixer.addSpeaker(name, this.speakerOf(name));
     }
-    this.#joined(this.#roster.enter(name, kind, peer));
+    this.#joined(this.#roster.enter(name, kind, peer, peer.isMuted));
     this.#remotePeers.supersede(name);
-    this.#link.setPeer(name, kind, randomUUID(), false);
+    this.#place(peer, false);
     this.#parts.onJoined(this.place.accountId, this.place.name, name, kind);
   }
 
@@ -189,7 +191,7 @@ export class Room {
     this.#suspended.add(peer);
     this.#updateMetering(peer);
     if (this.#remotePeers.isConnected(peer.name)) peer.displaced();
-    else this.#link.setPeer(peer.name, peer.kind, randomUUID(), true);
+    else this.#place(peer, true);
   }
 
   /** The peer is back. */
@@ -197,7 +199,14 @@ export class Room {
     if (this.#peers.get(peer.name) !== peer) return;
     this.#suspended.delete(peer);
     this.#updateMetering(peer);
-    this.#link.setPeer(peer.name, peer.kind, randomUUID(), false);
+    this.#place(peer, false);
+  }
+
+  /** `isMuted` of a peer may not be what it was. */
+  mutedChanged(peer: Peer): void {
+    if (this.#peers.get(peer.name) !== peer) return;
+    this.#roster.setMuted(peer.name, peer, peer.isMuted);
+    this.#link.setMuted(peer.name, peer.isMuted);
   }
 
   /** `hasMediaPath` of a peer may not be what it was. */
@@ -278,6 +287,11 @@ export class Room {
     this.#media?.close();
     // It tells the others by itself; whoever closes the cluster waits for that.
     void this.#link?.close();
+  }
+
+  /** Tells the other nodes that a peer has a place here. @param away its connection is lost */
+  #place({ name, kind, isMuted }: Peer, away: boolean): void {
+    this.#link.setPeer(name, kind, randomUUID(), away, isMuted);
   }
 
   /** Counts the time of a peer that has a connection, or whose media flows without one; no other's. */

@@ -2,7 +2,10 @@ import type { PeerDescription, PeerKind } from '../protocol/messages.ts';
 
 /** Who holds a place in the room: a peer of this node, or another node for a peer of its own. */
 type Holder = object | string;
-type Member = { kind: PeerKind; speaker: number; holders: Map<Holder, PeerKind> };
+/** How a peer is in the room by one of its places. */
+type Held = { kind: PeerKind; muted: boolean };
+/** The place that was taken last counts. */
+type Member = { speaker: number; holders: Map<Holder, Held> };
 
 /**
  * Who is in a room, over all nodes. A peer that comes back on another connection, perhaps to another node, holds two
@@ -10,9 +13,15 @@ type Member = { kind: PeerKind; speaker: number; holders: Map<Holder, PeerKind> 
  */
 export class Roster {
   readonly #members = new Map<string, Member>();
+  readonly #onMuted: (name: string, muted: boolean) => void;
   /** Numbers of those who are about to enter. */
   readonly #reserved = new Map<string, number>();
   #nextSpeaker = 0;
+
+  /** @param onMuted called when a member is muted, or is no longer */
+  constructor(onMuted: (name: string, muted: boolean) => void = () => {}) {
+    this.#onMuted = onMuted;
+  }
 
   /** The number that stands for a peer in the head of forwarded frames: 16 bits, nobody else's in the room on this node. */
   speakerOf(name: string): number {
@@ -24,38 +33,54 @@ export class Roster {
   }
 
   /** @returns the member, if it was not there before */
-  enter(name: string, kind: PeerKind, holder: Holder): PeerDescription | undefined {
+  enter(name: string, kind: PeerKind, holder: Holder, muted = false): PeerDescription | undefined {
     const member = this.#members.get(name);
     if (member) {
-      member.kind = kind;
-      member.holders.set(holder, kind);
+      this.#change(name, member, () => member.holders.set(holder, { kind, muted }));
       return undefined;
     }
     const speaker = this.speakerOf(name);
     this.#reserved.delete(name);
-    this.#members.set(name, { kind, speaker, holders: new Map([[holder, kind]]) });
-    return { peer: name, kind, speaker };
+    this.#members.set(name, { speaker, holders: new Map([[holder, { kind, muted }]]) });
+    return { peer: name, kind, speaker, muted };
+  }
+
+  /** A holder of a place is muted, or is no longer. */
+  setMuted(name: string, holder: Holder, muted: boolean): void {
+    const member = this.#members.get(name);
+    const held = member?.holders.get(holder);
+    if (!member || !held) return;
+    this.#change(name, member, () => {
+      held.muted = muted;
+    });
   }
 
   /** @returns the member, if it is not there any more */
   leave(name: string, holder: Holder): PeerDescription | undefined {
     const member = this.#members.get(name);
     if (!member) this.#reserved.delete(name);
-    if (!member?.holders.delete(holder)) return undefined;
-    const [kind] = [...member.holders.values()].slice(-1);
-    if (kind) {
-      member.kind = kind;
+    const held = member?.holders.get(holder);
+    if (!member || !held) return undefined;
+    if (member.holders.size > 1) {
+      this.#change(name, member, () => member.holders.delete(holder));
       return undefined;
     }
     this.#members.delete(name);
-    return { peer: name, kind: member.kind, speaker: member.speaker };
+    return { peer: name, speaker: member.speaker, ...held };
   }
 
   /** Everybody but `name`. */
   others(name: string): PeerDescription[] {
     return [...this.#members]
       .filter(([peer]) => peer !== name)
-      .map(([peer, { kind, speaker }]) => ({ peer, kind, speaker }));
+      .map(([peer, member]) => ({ peer, speaker: member.speaker, ...latestOf(member) }));
+  }
+
+  #change(name: string, member: Member, change: () => unknown): void {
+    const before = latestOf(member).muted;
+    change();
+    const { muted } = latestOf(member);
+    if (muted !== before) this.#onMuted(name, muted);
   }
 
   #freeNumber(): number {
@@ -66,3 +91,5 @@ export class Roster {
     return this.#nextSpeaker;
   }
 }
+
+const latestOf = ({ holders }: Member): Held => [...holders.values()].at(-1)!;

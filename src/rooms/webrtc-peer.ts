@@ -87,6 +87,10 @@ export class WebRtcPeer implements Peer {
     return this.#lease.room.speakerOf(this.name);
   }
 
+  get isMuted(): boolean {
+    return this.#leg.isSilent;
+  }
+
   get hasMediaPath(): boolean {
     return this.#leg.hasPath;
   }
@@ -135,16 +139,19 @@ export class WebRtcPeer implements Peer {
   }
 
   /** Whether what it produces, now or later, is heard by nobody, whatever it asks of the producer itself. */
-  setMuted(isMuted: boolean): Promise<void> {
-    return this.#leg.setMuted(isMuted);
+  async setMuted(isMuted: boolean): Promise<void> {
+    await this.#leg.setMuted(isMuted);
+    this.#lease.room.mutedChanged(this);
   }
 
-  pauseProducer(producerId: string): Promise<void> {
-    return this.#leg.pauseProducer(producerId);
+  async pauseProducer(producerId: string): Promise<void> {
+    await this.#leg.pauseProducer(producerId);
+    this.#lease.room.mutedChanged(this);
   }
 
-  resumeProducer(producerId: string): Promise<void> {
-    return this.#leg.resumeProducer(producerId);
+  async resumeProducer(producerId: string): Promise<void> {
+    await this.#leg.resumeProducer(producerId);
+    this.#lease.room.mutedChanged(this);
   }
 
   resumeConsumer(consumerId: string): Promise<void> {

@@ -16,14 +16,16 @@ export class WebSocketPeer implements Peer {
   readonly #uplink: Uplink;
   #listener: Listener;
   #isListening = false;
+  #isMuted: boolean;
   #concealedSamples = 0;
   #closed = false;
 
   /** Prepares a peer; it is in the room once it has been told to {@link enter}. Owns the lease from then on. */
-  constructor(lease: RoomLease, outlet: PeerOutlet, hearing: Hearing) {
+  constructor(lease: RoomLease, outlet: PeerOutlet, hearing: Hearing, isMuted: boolean) {
     this.name = outlet.name;
     this.#lease = lease;
     this.#outlet = outlet;
+    this.#isMuted = isMuted;
     const { room } = lease;
     this.#uplink = new Uplink(() => room.router.plainLeg, room.clock, {
       onPacket: (packet) => room.mixer.receive(this.name, packet, performance.now()),
@@ -64,6 +66,16 @@ export class WebSocketPeer implements Peer {
     mixer.replaceListener(before, this.#listener);
   }
 
+  get isMuted(): boolean {
+    return this.#isMuted;
+  }
+
+  /** Tells the room whether the client is muted; that nothing is said then is the client's audio to see to. */
+  setMuted(isMuted: boolean): void {
+    this.#isMuted = isMuted;
+    this.#lease.room.mutedChanged(this);
+  }
+
   /** Says one Opus packet, that came at `atMs`. */
   say(packet: Buffer, durationSamples: number, audioLevel: number, atMs: number): void {
     this.#uplink.send(packet, durationSamples, audioLevel, atMs);
@@ -96,10 +108,11 @@ export class WebSocketPeer implements Peer {
   }
 
   /** The client is back, on another connection; it hears the room once it is told to {@link listen}. */
-  resume(outlet: PeerOutlet, hearing: Hearing): void {
+  resume(outlet: PeerOutlet, hearing: Hearing, isMuted: boolean): void {
     this.#outlet = outlet;
     this.hear(hearing);
     this.#lease.room.resume(this);
+    this.setMuted(isMuted);
   }
 
   /** Resolves when it hears all who speak, on whatever node. */

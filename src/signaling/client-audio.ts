@@ -216,6 +216,7 @@ export class ClientAudio {
     }
     if (mute !== undefined) this.#isMuted = mute;
     this.#peer?.hear(this.hearing);
+    this.#peer?.setMuted(this.#isMuted);
     this.#saved = this.#outlet.settingsChanged();
     return { type: 'configured', ...this.describeSettings() };
   }

@@ -189,7 +189,12 @@ function settingsOf(
 function addSession(
   client: KnownClient,
   { sessionId: id, connectionId }: Ids,
-  { holder, lastPlace, release, settings }: Omit<Lease, 'settings'> & { settings: AudioSettings | undefined },
+  {
+    holder,
+    lastPlace,
+    release,
+    settings,
+  }: Omit<Lease, 'settings'> & { settings: AudioSettings | undefined },
   parts: SessionOpeningParts,
   mayMove: boolean,
 ): Session {

@@ -105,7 +105,8 @@ export class Presence {
     if (!kept || this.#state.name === 'closed') return;
     const { room, peer, release } = kept.place;
     this.#leaveFor('moved');
-    if (peer.kind === 'websocket') peer.resume(this.#outlet, this.#audio.hearing);
+    if (peer.kind === 'websocket')
+      peer.resume(this.#outlet, this.#audio.hearing, this.#audio.isMuted);
     else peer.resume(this.#outlet);
     release();
     this.#settle(room, peer);
@@ -162,7 +163,7 @@ export class Presence {
     try {
       return message.media
         ? await WebRtcPeer.open(lease, this.#outlet, message.rtp_capabilities, this.#audio.isMuted)
-        : new WebSocketPeer(lease, this.#outlet, this.#audio.hearing);
+        : new WebSocketPeer(lease, this.#outlet, this.#audio.hearing, this.#audio.isMuted);
     } catch (fault) {
       lease.release();
       throw fault;

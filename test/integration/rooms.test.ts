@@ -35,7 +35,7 @@ describe('lobby and rooms', () => {
     });
     const joined = await bob.ask({ type: 'join', room: 'a' }, 'joined');
     expect(joined.peers).toEqual([
-      { peer: 'alice', kind: 'websocket', speaker: expect.any(Number) },
+      { peer: 'alice', kind: 'websocket', speaker: expect.any(Number), muted: false },
     ]);
     const { speaker } = joined;
     expect(await alice.next('peer_joined')).toEqual({
@@ -43,6 +43,7 @@ describe('lobby and rooms', () => {
       peer: 'bob',
       kind: 'websocket',
       speaker,
+      muted: false,
     });
     expect(await bob.ask({ type: 'leave', id: '2' }, 'left')).toEqual({
       type: 'left',

@@ -58,6 +58,25 @@ describe('Roster', () => {
     expect(names.map((name) => roster.speakerOf(name))).toEqual(numbers);
   });
 
+  test('whether a peer is muted is told when it changes, by its last place', () => {
+    const told: [string, boolean][] = [];
+    const roster = new Roster((...change) => told.push(change));
+    roster.enter('alice', 'websocket', 'node a', true);
+    roster.enter('alice', 'websocket', 'node a', true);
+    roster.enter('alice', 'websocket', 'node b', true);
+    expect(told).toEqual([]);
+    roster.setMuted('alice', 'node a', false);
+    roster.setMuted('bob', 'node a', true);
+    expect(told).toEqual([]);
+    roster.leave('alice', 'node b');
+    expect(roster.others('')).toMatchObject([{ muted: false }]);
+    roster.enter('alice', 'websocket', 'node a', true);
+    expect(told).toEqual([
+      ['alice', false],
+      ['alice', true],
+    ]);
+  });
+
   test('the kind of a peer is that of its last place', () => {
     const roster = new Roster();
     roster.enter('alice', 'websocket', 'node a');

@@ -1,0 +1,95 @@
+import { describe, expect, test } from 'vitest';
+import type { TestClient } from '../support/client.ts';
+import { useStack } from '../support/use-stack.ts';
+
+/** Who is muted is seen by the others, on whatever node they are. */
+
+const { openNodes, openGateway, enter, connect } = useStack();
+
+const OPUS = { mimeType: 'audio/opus', clockRate: 48_000, channels: 2, payloadType: 111 };
+
+const changesIn = ({ messages }: TestClient) =>
+  messages.filter(({ type }) => type === 'peer_changed');
+
+describe.each(['the same node', 'another node'])('on %s', (where) => {
+  const open = async () => {
+    const [one, other] = await openNodes(2, { RESUME_MS: '15000' });
+    return { one: one!, other: where === 'the same node' ? one! : other! };
+  };
+
+  test('a WebSocket peer: at join, when it comes, and when it changes', async () => {
+    const { one, other } = await open();
+    const bob = await enter(other, 'bob');
+    const alice = await connect(one, { room: '__lobby__' });
+    await alice.ask({ type: 'configure', mute: true }, 'configured');
+    await alice.ask({ type: 'join', room: 'a' }, 'joined');
+    expect(await bob.next('peer_joined')).toMatchObject({ peer: 'alice', muted: true });
+    const carol = await enter(other, 'carol');
+    expect((await carol.next('joined')).peers).toMatchObject([
+      { peer: 'bob', muted: false },
+      { peer: 'alice', muted: true },
+    ]);
+    for (const mute of [true, false]) {
+      await alice.ask({ type: 'configure', mute }, 'configured');
+    }
+    const changed = { type: 'peer_changed', peer: 'alice', muted: false };
+    expect(await bob.next('peer_changed')).toEqual(changed);
+    expect(await carol.next('peer_changed')).toEqual(changed);
+    await alice.ask({ type: 'configure', volume: { bob: 1 } }, 'configured');
+    await alice.ask({ type: 'leave' }, 'left');
+    await bob.next('peer_left');
+    expect(changesIn(bob)).toHaveLength(1);
+    expect(changesIn(alice)).toEqual([]);
+  });
+
+  test('a browser that pauses its producer, or mutes itself: muted until both are undone', async () => {
+    const { one, other } = await open();
+    const bob = await enter(other, 'bob');
+    const alice = await connect(one, { room: '__lobby__' });
+    const { webrtc } = await alice.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+    const produce = {
+      type: 'produce',
+      kind: 'audio',
+      transport_id: webrtc?.send_transport.id,
+      rtp_parameters: { codecs: [OPUS], encodings: [{ ssrc: 1 }] },
+    };
+    const { producer_id } = await alice.ask(produce, 'produced');
+    await alice.ask({ type: 'pause_producer', producer_id }, 'producer_paused');
+    expect(await bob.next('peer_changed')).toMatchObject({ peer: 'alice', muted: true });
+    await alice.ask({ type: 'configure', mute: true }, 'configured');
+    await alice.ask({ type: 'resume_producer', producer_id }, 'producer_resumed');
+    await alice.ask({ type: 'configure', mute: false }, 'configured');
+    await bob.until('the second', () => changesIn(bob)[1]);
+    expect(changesIn(bob)).toMatchObject([{ muted: true }, { muted: false }]);
+  });
+
+  test('one that comes back without its session is not muted, and the others are told', async () => {
+    const { one, other } = await open();
+    const bob = await enter(other, 'bob');
+    const alice = await enter(one, 'alice');
+    await alice.ask({ type: 'configure', mute: true }, 'configured');
+    await bob.next('peer_changed');
+    alice.vanish();
+    const again = await enter(one, 'alice');
+    await bob.until('the second', () => changesIn(bob)[1]);
+    expect(changesIn(bob)).toMatchObject([{ muted: true }, { muted: false }]);
+    await again.close();
+    await bob.next('peer_left');
+    expect(bob.messages.filter(({ type }) => type === 'peer_joined')).toHaveLength(1);
+  });
+});
+
+test('one that comes back with its session stays muted, and nobody is told anything', async () => {
+  const gateway = await openGateway({ RESUME_MS: '15000' });
+  const bob = await enter(gateway, 'bob');
+  const alice = await enter(gateway, 'alice');
+  await alice.ask({ type: 'configure', mute: true }, 'configured');
+  const { session_id, resume_token } = await alice.next('welcome');
+  alice.vanish();
+  const again = await connect(gateway, { room: '__lobby__', session_id, resume_token });
+  await again.next('joined');
+  const carol = await enter(gateway, 'carol');
+  const { peers } = await carol.next('joined');
+  expect(peers.find(({ peer }) => peer === 'alice')).toMatchObject({ muted: true });
+  expect(changesIn(bob)).toHaveLength(1);
+});
