@@ -6,15 +6,10 @@ import { SAMPLES_PER_MS } from '../rtp/clock-rate.ts';
 import { Pacer } from '../rtp/pacer.ts';
 import { type MediaPacket, writeRtpPacket } from '../rtp/packet.ts';
 import { Packetizer } from '../rtp/packetizer.ts';
+import { FlowWatch } from './flow-watch.ts';
 
 /** A packet of this audio level, or quieter, is missed by nobody. */
 const UNMISSED_LEVEL = 55;
-/** A client this far ahead of time is told to wait; when it is back to so much, to go on. */
-const XOFF_AHEAD_MS = 150;
-const XON_AHEAD_MS = 60;
-/** Who goes on for so long all the same is not a voice client (docs/protocol.md, 4422). */
-const MAX_XOFF_MS = 5000;
-
 type OpusPacket = {
   payload: Buffer;
   durationSamples: number;
@@ -61,7 +56,7 @@ export class Uplink {
   /** What the router was not sent since the last that it was. */
   #unroutedSamples = 0;
   #countedDrops = 0;
-  #xoffSinceMs: number | undefined;
+  readonly #flow = new FlowWatch();
   #state: State = { name: 'idle' };
 
   constructor(leg: () => PlainLeg, clock: FrameClock, events: UplinkEvents) {
@@ -158,18 +153,13 @@ export class Uplink {
   }
 
   #watchFlow(nowMs: number): void {
-    const aheadMs = this.#pacer.aheadMs(nowMs);
-    if (this.#xoffSinceMs === undefined) {
-      if (aheadMs <= XOFF_AHEAD_MS) return;
-      this.#xoffSinceMs = nowMs;
-      this.#events.onFlow('xoff', Math.round(aheadMs));
-    } else if (aheadMs < XON_AHEAD_MS) {
-      this.#xoffSinceMs = undefined;
-      this.#events.onFlow('xon', Math.round(aheadMs));
-    } else if (nowMs - this.#xoffSinceMs > MAX_XOFF_MS) {
-      this.#events.onFault(
-        new PartylineError('audio_rate_exceeded', 'Audio came faster than real time for over 5 s.'),
-      );
+    const leadMs = this.#pacer.aheadMs(nowMs);
+    const event = this.#flow.watch(nowMs, leadMs, this.#pacer.droppedMs);
+    if (event === undefined) return;
+    if (event !== 'exceeded') this.#events.onFlow(event, Math.round(leadMs));
+    else {
+      const sentence = 'Audio came faster than real time for over 5 s.';
+      this.#events.onFault(new PartylineError('audio_rate_exceeded', sentence));
     }
   }
 

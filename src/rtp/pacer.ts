@@ -1,23 +1,30 @@
+import { BurstHabit } from './burst-habit.ts';
+import { Spread, WINDOW_MS } from './spread.ts';
+import { STEADILY_LATE_MS, SteadyLateness } from './steady-lateness.ts';
+
 /** What is paced: how much sound it is, whether anybody would miss it, and the silence before it, which is found here. */
 type Packet = { durationMs: number; isQuiet: boolean; gapMs: number };
 
 /** Sound this far ahead of its time goes out at once; what is further ahead waits. */
 const EARLY_MS = 40;
-/** Sound that begins further ahead than this has no place: the oldest that waits is dropped, silence first. */
+/** Sound of an even sender that begins further ahead than this has no place: the oldest that waits is dropped, silence first. */
 const MAX_AHEAD_MS = 200;
+/** The same of a sender that sends in pieces of up to 2 s, or might. */
+const MAX_AHEAD_OF_BURSTS_MS = 2500;
+/** The sound before the end of a burst: how far ahead of time the sound is then is no excess. */
+const BURST_RISE_MS = 200;
+/** Delay of a bursty sender beyond how late its pieces come: at first a share of their length, more when that was not enough. */
+const BURST_MARGIN = 0.03;
+const BURST_MARGIN_AGAIN_MS = 100;
+/** Pieces that tell how late they come. */
+const TIMED_PIECES = 4;
 /** What was held before it came here goes out late, by no more than this. */
 const MAX_HELD_MS = 500;
 /** Late by so much after silence, or by so much at all: the sender has paused. */
 const PAUSE_AFTER_QUIET_MS = 40;
 const PAUSE_MS = 400;
-/** So many messages in a row that are all late by so much do not catch up any more: it was a pause, not a stall. */
-const STEADY_MESSAGES = 4;
-const STEADILY_LATE_MS = 60;
-const STEADY_WITHIN_MS = 30;
 /** More than this is a pause, less may be a slow clock. */
 const MOST_CORRECTED_MS = 100;
-/** What does not change for two windows is not jitter, but the sender's clock. */
-const WINDOW_MS = 500;
 /** So much of it is left to receivers, who follow a clock that is a little off (one per cent). */
 const SLEW_MS_PER_WINDOW = 5;
 /** Share of a window's drift in the mean. */
@@ -37,14 +44,22 @@ export class Pacer<P extends Packet> {
   #bufferedMs = 0;
   /** When all that was pushed will have been heard, on the same clock as `nowMs`. */
   #endMs: number | undefined;
-  /** So much later than its time everything goes out, because the first of it had been held. */
-  #heldMs = 0;
+  /** Everything goes out this much later than its time: because the first of it had been held, or because pieces come late. */
+  #delayMs = 0;
+  /** The delay that a bursty sender needs: shorter it does not become. */
+  #neededDelayMs = 0;
+  /** The delay is left from bursts that have ended. */
+  #isDelayOfBursts = false;
+  readonly #habit = new BurstHabit();
+  /** How far ahead of time the last pieces began, in no order. */
+  readonly #piecesAheadMs: number[] = [];
+  /** The least lead of the messages since a burst has come. */
+  #lowestAheadMs = Infinity;
+  #runAtMs = 0;
   #messageAtMs: number | undefined;
   #aheadOfMessageMs = 0;
   #wasQuiet = true;
-  /** Of the last messages, in no order. */
-  readonly #recentAheadMs = new Float64Array(STEADY_MESSAGES);
-  #messages = 0;
+  readonly #lateness = new SteadyLateness();
   readonly #spread = new Spread();
   #droppedMs = 0;
   #droppedPackets = 0;
@@ -83,12 +98,17 @@ export class Pacer<P extends Packet> {
   push(packet: P, atMs: number, nowMs = atMs): void {
     this.#endMs ??= atMs;
     const isNewMessage = atMs !== this.#messageAtMs;
+    let delayGrowsMs = 0;
     if (isNewMessage) {
       this.#messageAtMs = atMs;
+      delayGrowsMs = this.#followHabit(atMs);
       packet.gapMs = this.#keepPace(packet, atMs);
     }
+    this.#habit.add(packet.durationMs);
     this.#endMs += packet.gapMs + packet.durationMs;
     this.#hold(packet, nowMs - atMs);
+    // What goes out later than what came before it is heard after a pause.
+    if (delayGrowsMs > 0) (this.#queue[0] ?? packet).gapMs += delayGrowsMs;
     this.#queue.push(packet);
     this.#bufferedMs += packet.durationMs;
     this.#wasQuiet = packet.isQuiet;
@@ -100,39 +120,104 @@ export class Pacer<P extends Packet> {
     for (;;) {
       const [head] = this.#queue;
       if (!head || this.#endMs === undefined) return undefined;
-      if (this.#endMs - this.#bufferedMs + this.#heldMs > nowMs + EARLY_MS) return undefined;
+      if (this.#endMs - this.#bufferedMs + this.#delayMs > nowMs + EARLY_MS) return undefined;
       this.#queue.shift();
       this.#bufferedMs -= head.durationMs;
-      if (!head.isQuiet || this.#heldMs < head.durationMs) return head;
-      this.#heldMs -= head.durationMs;
+      if (!head.isQuiet || this.#delayMs - this.#neededDelayMs < head.durationMs) return head;
+      this.#delayMs -= head.durationMs;
       this.#leftOut(head, this.#queue[0]);
     }
   }
 
   #hold(packet: P, heldMs: number): void {
     if (packet.gapMs > 0 && this.#queue.length === 0) {
-      packet.gapMs = Math.max(0, packet.gapMs - this.#heldMs);
-      this.#heldMs = 0;
+      packet.gapMs = Math.max(0, packet.gapMs - (this.#delayMs - this.#neededDelayMs));
+      this.#delayMs = this.#neededDelayMs;
     }
-    if (heldMs > EARLY_MS) this.#heldMs = Math.max(this.#heldMs, Math.min(heldMs, MAX_HELD_MS));
+    if (heldMs > EARLY_MS) this.#delayMs = Math.max(this.#delayMs, Math.min(heldMs, MAX_HELD_MS));
+  }
+
+  /**
+   * Learns how the sender sends, and sets the delay that it needs.
+   * @returns by how much the delay grows with this message
+   */
+  #followHabit(atMs: number): number {
+    const aheadMs = this.#endMs! - atMs;
+    const arrival = this.#habit.arrive(atMs);
+    if (arrival === undefined) {
+      if (atMs - this.#runAtMs > BURST_RISE_MS) {
+        this.#lowestAheadMs = Math.min(this.#lowestAheadMs, aheadMs);
+      }
+      return 0;
+    }
+    if (arrival === 'stall') this.#dropLead();
+    const periodMs = atMs - this.#runAtMs;
+    this.#runAtMs = atMs;
+    this.#lowestAheadMs = Infinity;
+    if (this.#habit.habit !== 'bursty') this.#endBursts();
+    else if (arrival === 'piece') return this.#timePiece(aheadMs, periodMs);
+    return 0;
+  }
+
+  /** Sound has been ahead of its time for longer than a piece lasts: what it is ahead by is too much. */
+  #dropLead(): void {
+    const excessMs = Math.min(this.#lowestAheadMs, this.#bufferedMs);
+    for (let droppedMs = 0; excessMs - droppedMs > AHEAD_LOUD_MS;) {
+      droppedMs += this.#dropOldest();
+    }
+  }
+
+  /** A piece has ended, and another begins: follows the sender's clock, and delays all by as much as pieces come late. */
+  #timePiece(aheadMs: number, periodMs: number): number {
+    const pieces = this.#piecesAheadMs;
+    pieces.push(aheadMs);
+    if (pieces.length > TIMED_PIECES) pieces.shift();
+    if (pieces.length === TIMED_PIECES)
+      this.#slewBy(Math.min(...pieces), Math.max(...pieces), periodMs);
+    // Behind a pause nothing is late.
+    const lateMs = aheadMs > -PAUSE_MS ? Math.max(0, -aheadMs) : 0;
+    const isFirst = this.#neededDelayMs === 0;
+    if (!isFirst && lateMs <= this.#neededDelayMs) return 0;
+    const marginMs = isFirst ? periodMs * BURST_MARGIN : BURST_MARGIN_AGAIN_MS;
+    this.#neededDelayMs = EARLY_MS + lateMs + marginMs;
+    const growsMs = Math.max(0, this.#neededDelayMs - this.#delayMs);
+    this.#delayMs += growsMs;
+    return growsMs;
+  }
+
+  #endBursts(): void {
+    if (this.#neededDelayMs === 0) return;
+    this.#neededDelayMs = 0;
+    this.#isDelayOfBursts = true;
+    this.#piecesAheadMs.length = 0;
   }
 
   /** @returns how long the sender has paused before this message */
   #keepPace(packet: P, atMs: number): number {
-    this.#slew(this.#spread.tick(atMs));
+    const hasWindowEnded = this.#spread.tick(atMs);
+    if (hasWindowEnded && this.#isEven) {
+      this.#slewBy(this.#spread.minMs, this.#spread.maxMs, WINDOW_MS);
+      this.#shortenDelay();
+    }
     const aheadMs = this.#endMs! - atMs;
     this.#aheadOfMessageMs = aheadMs;
     this.#spread.add(aheadMs);
-    this.#recentAheadMs[this.#messages % STEADY_MESSAGES] = aheadMs;
-    this.#messages += 1;
+    this.#lateness.add(aheadMs);
     const gapMs = this.#pauseBefore(packet, -aheadMs);
     if (gapMs > 0) this.#moved(gapMs);
     return gapMs;
   }
 
+  /** The sender sends as it speaks, so that what comes early or late is no piece of a burst. */
+  get #isEven(): boolean {
+    return this.#habit.habit === 'even';
+  }
+
   #pauseBefore(packet: P, lateMs: number): number {
+    // The delay is there for it.
+    if (lateMs <= this.#neededDelayMs) return 0;
     if (lateMs >= PAUSE_MS || (this.#wasQuiet && lateMs >= PAUSE_AFTER_QUIET_MS)) return lateMs;
-    const steadilyLateMs = lateMs < STEADILY_LATE_MS ? undefined : this.#steadilyLateMs();
+    const steadilyLateMs = lateMs < STEADILY_LATE_MS ? undefined : this.#lateness.lateMs;
     const behindMs = steadilyLateMs ?? -this.#spread.maxMs;
     const isPause = behindMs >= STEADILY_LATE_MS;
     const isSlowClock = packet.isQuiet && behindMs >= BEHIND_QUIET_MS && behindMs <= lateMs;
@@ -141,26 +226,39 @@ export class Pacer<P extends Packet> {
     return behindMs;
   }
 
-  /** In a burst that catches up, each message is less late than the one before it. */
-  #steadilyLateMs(): number | undefined {
-    if (this.#messages < STEADY_MESSAGES) return undefined;
-    const most = Math.max(...this.#recentAheadMs);
-    const isSteady = most - Math.min(...this.#recentAheadMs) < STEADY_WITHIN_MS;
-    return isSteady && -most >= STEADILY_LATE_MS ? -most : undefined;
-  }
-
   /** Leaves sound out: of a sender far ahead as much as must be, of one who is steadily ahead a packet at a time. */
   #dropExcess(): void {
     const newest = this.#queue.at(-1)!;
     const { minMs } = this.#spread;
-    if (minMs > AHEAD_LOUD_MS) this.#dropOldest();
-    else if (minMs > AHEAD_QUIET_MS && newest.isQuiet) this.#drop(this.#queue.length - 1);
-    while (this.#aheadOfMessageMs > MAX_AHEAD_MS && this.#queue.length > 0) this.#dropOldest();
+    if (this.#isEven && minMs > AHEAD_LOUD_MS) this.#dropOldest();
+    else if (this.#isEven && minMs > AHEAD_QUIET_MS && newest.isQuiet) {
+      this.#drop(this.#queue.length - 1);
+    }
+    const mostMs = this.#isEven ? MAX_AHEAD_MS : MAX_AHEAD_OF_BURSTS_MS;
+    while (this.#aheadOfMessageMs > mostMs && this.#queue.length > 0) this.#dropOldest();
   }
 
-  #dropOldest(): void {
+  /** Brings a delay back that nothing needs any more, a packet at a time. */
+  #shortenDelay(): void {
+    const [oldest] = this.#queue;
+    if (!this.#isDelayOfBursts || !oldest) return;
+    if (this.#delayMs < oldest.durationMs) {
+      this.#isDelayOfBursts = false;
+      return;
+    }
+    this.#queue.shift();
+    this.#bufferedMs -= oldest.durationMs;
+    this.#delayMs -= oldest.durationMs;
+    this.#leftOut(oldest, this.#queue[0]);
+  }
+
+  /** @returns how much sound was left out */
+  #dropOldest(): number {
     const quiet = this.#queue.findIndex(({ isQuiet }) => isQuiet);
-    this.#drop(Math.max(0, quiet));
+    const index = Math.max(0, quiet);
+    const durationMs = this.#queue[index]?.durationMs ?? Infinity;
+    this.#drop(index);
+    return durationMs;
   }
 
   #drop(index: number): void {
@@ -182,64 +280,20 @@ export class Pacer<P extends Packet> {
   }
 
   /** Follows a clock that is a little off: what is steadily early or late becomes what is expected. */
-  #slew(windowEnded: boolean): void {
-    if (!windowEnded) return;
-    const { minMs, maxMs } = this.#spread;
+  #slewBy(minMs: number, maxMs: number, windowMs: number): void {
     const offMs = minMs > 0 ? minMs : maxMs < 0 ? maxMs : 0;
     const slewMs = -Math.sign(offMs) * Math.min(Math.abs(offMs), SLEW_MS_PER_WINDOW);
     this.#endMs! += slewMs;
     this.#moved(slewMs);
     this.#correctedMs += slewMs;
-    this.#drift += (-this.#correctedMs / WINDOW_MS - this.#drift) * DRIFT_SMOOTHING;
+    this.#drift += (-this.#correctedMs / windowMs - this.#drift) * DRIFT_SMOOTHING;
     this.#correctedMs = 0;
   }
 
   #moved(byMs: number): void {
     this.#spread.move(byMs);
-    for (let i = 0; i < STEADY_MESSAGES; i += 1) this.#recentAheadMs[i]! += byMs;
-  }
-}
-
-/** The least and the most of the last one to two windows. */
-class Spread {
-  #minBefore = Infinity;
-  #maxBefore = -Infinity;
-  #min = Infinity;
-  #max = -Infinity;
-  #endsAtMs: number | undefined;
-  #isFull = false;
-
-  /** Nothing is known before a window has passed. */
-  get minMs(): number {
-    return this.#isFull ? Math.min(this.#minBefore, this.#min) : -Infinity;
-  }
-
-  get maxMs(): number {
-    return this.#isFull ? Math.max(this.#maxBefore, this.#max) : Infinity;
-  }
-
-  /** @returns whether a window has ended */
-  tick(nowMs: number): boolean {
-    this.#endsAtMs ??= nowMs + WINDOW_MS;
-    if (nowMs < this.#endsAtMs) return false;
-    this.#endsAtMs = nowMs + WINDOW_MS;
-    this.#minBefore = this.#min;
-    this.#maxBefore = this.#max;
-    this.#min = Infinity;
-    this.#max = -Infinity;
-    this.#isFull = Number.isFinite(this.#minBefore);
-    return this.#isFull;
-  }
-
-  add(value: number): void {
-    this.#min = Math.min(this.#min, value);
-    this.#max = Math.max(this.#max, value);
-  }
-
-  move(by: number): void {
-    this.#minBefore += by;
-    this.#maxBefore += by;
-    this.#min += by;
-    this.#max += by;
+    this.#lowestAheadMs += byMs;
+    this.#lateness.move(byMs);
+    for (let i = 0; i < this.#piecesAheadMs.length; i += 1) this.#piecesAheadMs[i]! += byMs;
   }
 }

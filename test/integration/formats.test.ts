@@ -283,10 +283,10 @@ describe('faster than real time', () => {
     expect(await alice.closed).toBe(4422);
   }, 20_000);
 
-  test('a burst, and then at its pace: told to wait and to go on, and not closed', async () => {
+  test('four seconds at once, and then at its pace: told to wait and to go on, and not closed', async () => {
     const [alice, bob] = [await enter('alice'), await enter('bob')];
     const tone = await opusTone(TONE_HZ, AMPLITUDE, 1000);
-    for (const packet of tone) alice.sendAudio(packet);
+    for (let i = 0; i < 4; i += 1) for (const packet of tone) alice.sendAudio(packet);
     expect(await alice.next('flow')).toMatchObject({ state: 'xoff' });
     await alice.until('xon', () =>
       alice.messages.find((message) => message.type === 'flow' && message.state === 'xon'),
@@ -312,13 +312,13 @@ test('stats=true: how the audio fares, every 5 s', async () => {
   });
 }, 20_000);
 
-test('stats=true of who sends a second too much: what was left out, in the first and still in the next 5 s later', async () => {
+test('stats=true of who sends four seconds at once: what was left out, in the first and still in the next 5 s later', async () => {
   const alice = await enter('alice', { stats: 'true', audio: 'opus' });
-  for (const packet of await opusTone(TONE_HZ, AMPLITUDE, 1000)) alice.sendAudio(packet);
+  for (const packet of await opusTone(TONE_HZ, AMPLITUDE, 4000)) alice.sendAudio(packet);
   const isStats = ({ type }: { type: string }) => type === 'stats';
   await eventually('two of them', () => alice.messages.filter(isStats).length === 2, 15_000);
   const [first, second] = alice.messages.filter((message) => message.type === 'stats');
-  expect(first!.dropped_ms).toBeGreaterThanOrEqual(500);
-  expect(first!.dropped_ms).toBeLessThanOrEqual(1000);
+  expect(first!.dropped_ms).toBeGreaterThanOrEqual(1000);
+  expect(first!.dropped_ms).toBeLessThanOrEqual(2000);
   expect(second!.dropped_ms).toBe(first!.dropped_ms);
 }, 20_000);

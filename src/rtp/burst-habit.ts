@@ -1,0 +1,101 @@
+/** Sound this far ahead of its time was not sent as it was spoken: the sender sends in pieces, or catches up after a stall. */
+const LEAST_BURST_MS = 240;
+/** A run that has no burst in it is ended after this. */
+const MAX_EVEN_RUN_MS = 2000;
+/** The longest piece that a habit is made of, and how late the next one may come. */
+const MAX_PERIOD_MS = 2300;
+/** A piece holds the sound of the time until the next one, within this share of it and so much. */
+const PERIOD_TOLERANCE = 0.25;
+const PERIOD_TOLERANCE_MS = 100;
+/** Pieces in a row that make a habit of a sender that had none. */
+const PIECES_OF_A_HABIT = 2;
+/** So much even sound is a habit, too: at the beginning, and where there was another. */
+const EVEN_AT_FIRST_MS = 1000;
+const EVEN_AFTER_BURSTS_MS = 3000;
+
+/**
+ * How a sender sends. `new`: not known, because too little has come; `even`: as it is spoken; `bursty`: in pieces of up to two
+ * seconds, each with the sound since the one before.
+ */
+export type Habit = 'new' | 'even' | 'bursty';
+
+/**
+ * Finds out how a sender sends, from how much sound comes and when. A burst that is followed by a pause as long as itself is a piece;
+ * one after which sound comes evenly was a stall of the network, and is no habit. Pure: a few additions a message.
+ */
+export class BurstHabit {
+  #habit: Habit = 'new';
+  /** The run of messages since sound was last in time: when it began, and how much sound it holds. */
+  #startMs: number | undefined;
+  #soundMs = 0;
+  #atMs = 0;
+  /** How far ahead of its time the sound of the run has been at most. */
+  #peakMs = 0;
+  /** Pieces in a row, each of which came when the one before it was over. */
+  #pieces = 0;
+  #evenMs = 0;
+
+  get habit(): Habit {
+    return this.#habit;
+  }
+
+  /**
+   * Takes the arrival of a message, before its sound.
+   * @returns `run` if the message begins a run; `piece` if it does, right behind a piece; `stall` if sound has been ahead of its time for
+   *   longer than a piece lasts
+   */
+  arrive(atMs: number): 'run' | 'piece' | 'stall' | undefined {
+    this.#atMs = atMs;
+    if (this.#startMs === undefined) return this.#begin();
+    const elapsedMs = atMs - this.#startMs;
+    const leadMs = this.#soundMs - elapsedMs;
+    const isBurst = this.#peakMs >= LEAST_BURST_MS;
+    const isOver = isBurst
+      ? leadMs <= this.#peakMs / 2
+      : leadMs <= 0 || elapsedMs >= MAX_EVEN_RUN_MS;
+    if (isOver) {
+      const isPiece = this.#end(elapsedMs);
+      this.#begin();
+      return isPiece ? 'piece' : 'run';
+    }
+    if (!isBurst || elapsedMs <= MAX_PERIOD_MS) return undefined;
+    this.#pieces = 0;
+    if (this.#habit === 'new') this.#habit = 'even';
+    this.#begin();
+    return 'stall';
+  }
+
+  /** Takes sound of the message that has arrived last. */
+  add(durationMs: number): void {
+    this.#soundMs += durationMs;
+    this.#peakMs = Math.max(this.#peakMs, this.#soundMs - (this.#atMs - (this.#startMs ?? 0)));
+  }
+
+  #begin(): 'run' {
+    this.#startMs = this.#atMs;
+    this.#soundMs = 0;
+    this.#peakMs = 0;
+    return 'run';
+  }
+
+  /** @returns whether the run that has ended was a piece */
+  #end(periodMs: number): boolean {
+    if (this.#peakMs < LEAST_BURST_MS) {
+      this.#pieces = 0;
+      this.#evenMs += this.#soundMs;
+      const enoughMs = this.#habit === 'new' ? EVEN_AT_FIRST_MS : EVEN_AFTER_BURSTS_MS;
+      if (this.#evenMs >= enoughMs) this.#habit = 'even';
+      return false;
+    }
+    this.#evenMs = 0;
+    const isPiece =
+      periodMs <= MAX_PERIOD_MS &&
+      Math.abs(this.#soundMs - periodMs) <= periodMs * PERIOD_TOLERANCE + PERIOD_TOLERANCE_MS;
+    this.#pieces = isPiece ? this.#pieces + 1 : 0;
+    // At the beginning nothing speaks against it; later the third of a row makes the habit.
+    if (isPiece && (this.#habit === 'new' || this.#pieces >= PIECES_OF_A_HABIT)) {
+      this.#habit = 'bursty';
+    }
+    return isPiece;
+  }
+}

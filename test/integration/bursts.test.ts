@@ -1,0 +1,70 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import type { TestClient } from '../support/client.ts';
+import { oggOpus, webmOpus } from '../support/containers.ts';
+import { eventually } from '../support/gateway.ts';
+import { opusTone, sampleTone } from '../support/sound.ts';
+import { useGateway } from '../support/use-gateway.ts';
+
+const { enter } = useGateway();
+
+const SECONDS = 5;
+const PACKETS_PER_S = 50;
+
+/** Sends the messages of each piece at once, one piece every so many milliseconds. */
+async function sendPieces(client: TestClient, pieces: Buffer[][], everyMs: number): Promise<void> {
+  const startMs = performance.now();
+  for (const [i, messages] of pieces.entries()) {
+    await sleep(Math.max(0, startMs + i * everyMs - performance.now()));
+    for (const message of messages) client.sendAudio(message);
+  }
+}
+
+function inPieces<T>(items: T[], size: number): T[][] {
+  const pieces: T[][] = [];
+  for (let at = 0; at < items.length; at += size) pieces.push(items.slice(at, at + size));
+  return pieces;
+}
+
+const flowOf = ({ messages }: TestClient) => messages.filter(({ type }) => type === 'flow');
+
+test('sound in pieces of a second and of half of one: heard whole, and nobody is told to wait', async () => {
+  const tone = await opusTone(700, 0.4, SECONDS * 1000);
+  const wide = { codec: 'pcm_f32le', rateHz: 48_000, channels: 1 } as const;
+  const samples = sampleTone(wide, 700, 0.4, SECONDS * 1000);
+  const seconds = inPieces(samples, PACKETS_PER_S).map((second) =>
+    // Messages may have 64 KiB, and be cut anywhere.
+    cut(Buffer.concat(second), 60_001),
+  );
+  const pages = oggOpus(tone, 20, { packetsPerPage: PACKETS_PER_S }).map((page) => [page]);
+  const clusters = webmOpus(tone, 20, { packetsPerCluster: PACKETS_PER_S }).map((part) => [part]);
+  const senders: [string, string, Buffer[][], number][] = [
+    ['ogg', 'ogg_opus', pages, 1000],
+    ['webm', 'webm_opus', clusters, 1000],
+    ['packets', 'opus', inPieces(tone, PACKETS_PER_S), 1000],
+    ['halves', 'opus', inPieces(tone, PACKETS_PER_S / 2), 500],
+    ['samples', 'pcm_f32le;rate=48000;channels=1', seconds, 1000],
+  ];
+  await Promise.all(
+    senders.map(async ([room, audio, pieces, everyMs]) => {
+      const speaker = await enter(`${room} speaker`, { room, audio });
+      const listener = await enter(`${room} listener`, { room, audio: 'opus' });
+      await sendPieces(speaker, pieces, everyMs);
+      await eventually('all is heard', () => listener.frames.length >= tone.length);
+      expect(listener.frames).toHaveLength(tone.length);
+      expect(flowOf(speaker)).toEqual([]);
+      // What is sent as Opus is heard as it is.
+      const wanted = room === 'samples' ? listener.frames : tone;
+      expect(listener.frames.map((frame) => frame.toString('hex'))).toEqual(
+        wanted.map((packet) => Buffer.from(packet).toString('hex')),
+      );
+    }),
+  );
+}, 20_000);
+
+function cut(bytes: Buffer, mostBytes: number): Buffer[] {
+  const parts: Buffer[] = [];
+  for (let at = 0; at < bytes.length; at += mostBytes)
+    parts.push(bytes.subarray(at, at + mostBytes));
+  return parts;
+}
