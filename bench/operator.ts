@@ -7,6 +7,7 @@ import { createClient } from 'redis';
 import { DEFAULT_TIMINGS } from '../config/timings.ts';
 import { startRedisServer } from '../src/store/redis-server.ts';
 import { Redis } from '../src/store/redis.ts';
+import { RedisClock } from '../src/store/redis-clock.ts';
 import { UsageStore } from '../src/usage/usage-store.ts';
 import { openUsageWorker } from '../workers/usage-jobs.ts';
 import { GatewayProcess } from './gateway-process.ts';
@@ -118,10 +119,11 @@ async function reportClosing(say: (text: string) => void) {
   }));
   await usage.write(counts);
   const startMs = performance.now();
-  const worker = await openUsageWorker(server, usage, log, {
-    keepDays: 1,
-    timings: DEFAULT_TIMINGS,
-  });
+  const clock = opened.adopt(await RedisClock.open(redis, log, DEFAULT_TIMINGS.redis), (part) =>
+    part.close(),
+  );
+  const parts = { redis, clock, log };
+  const worker = await openUsageWorker(server, parts, { keepDays: 1, timings: DEFAULT_TIMINGS });
   opened.defer(() => worker.close());
   while ((await usage.listOpen(Date.now())).length > 0) await sleep(20);
   const perMinute = MINUTES / ((performance.now() - startMs) / 60_000);

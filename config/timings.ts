@@ -22,7 +22,7 @@ const TimingsSchema = Type.Object(
     }),
     usage: durations({
       writeEveryMs: ms(5000, 'Interval of usage writes; a killed process loses at most this much'),
-      sweepEveryMs: ms(60_000, 'Interval at which usage workers look for minutes to close'),
+      sweepEveryMs: ms(10_000, 'Interval at which usage workers look for minutes to close'),
       graceMs: ms(10_000, 'Time after its end at which a minute may be closed'),
     }),
     webhooks: durations({
@@ -55,6 +55,7 @@ const TimingsSchema = Type.Object(
     redis: durations({
       commandTimeoutMs: ms(1500, 'Time that Redis has to answer a command'),
       retryAfterMs: ms(2000, 'Delay told to a client that is refused because Redis is away'),
+      clockEveryMs: ms(5000, 'Interval at which a process looks at the clock of Redis'),
       longestReconnectMs: ms(1000, 'Longest delay between attempts to connect'),
     }),
     sessions: durations({

@@ -9,8 +9,8 @@ import { PartylineError } from './protocol/errors.ts';
 import { describeFaults } from './protocol/schema-faults.ts';
 import { Redis } from './store/redis.ts';
 import { isRedisServerRunning, redisAddressOf, startRedisServer } from './store/redis-server.ts';
-import { reportUsage, UsageQuerySchema } from './usage/report.ts';
-import { UsageStore } from './usage/usage-store.ts';
+import { collectReport, reportUsage, UsageQuerySchema } from './usage/report.ts';
+import { UsageReader } from './usage/usage-reader.ts';
 import { Tokens } from './accounts/tokens.ts';
 import { type AccountChanges, Accounts, StoredAccountSchema } from './accounts/accounts.ts';
 
@@ -52,7 +52,7 @@ type Options = Partial<
   >
 >;
 type Result = { json: unknown; text: string };
-type Stores = { accounts: Accounts; usage: UsageStore; tokens: Tokens };
+type Stores = { accounts: Accounts; usage: UsageReader; tokens: Tokens };
 type Command = (stores: Stores, ids: string[], options: Options) => Promise<Result>;
 
 const accountValidator = Compile(StoredAccountSchema);
@@ -138,7 +138,7 @@ const COMMANDS: Record<string, Command> = {
     );
     if (!queryValidator.Check(asked)) refuse(queryValidator.Errors(asked));
     const { id: accountId } = await accounts.need(idOf(id));
-    const report = await reportUsage(usage, accountId, asked, new Date());
+    const report = await collectReport(reportUsage(usage, accountId, asked, Date.now()));
     const text = [...report.records.map(lineOf), `total: ${report.total_seconds} s`].join('\n');
     return { json: report, text };
   },
@@ -193,7 +193,11 @@ async function run(): Promise<void> {
   }
   const { json, text } = await withRedis((redis) =>
     command(
-      { accounts: new Accounts(redis), usage: new UsageStore(redis), tokens: new Tokens(redis) },
+      {
+        accounts: new Accounts(redis),
+        usage: new UsageReader(redis),
+        tokens: new Tokens(redis, { wallMs: Date.now }),
+      },
       ids,
       options,
     ),

@@ -13,6 +13,7 @@ import { registerOperatorRoutes } from './http/operator-routes.ts';
 import { RestGuard } from './http/rest.ts';
 import { newServer, registerPlugins, urlOf } from './http/server.ts';
 import { registerTokenRoute } from './http/token-route.ts';
+import { UsageReports } from './http/usage-reports.ts';
 import { registerUsageRoute } from './http/usage-route.ts';
 import { type DemoAccount, openDemoAccount } from './accounts/demo-account.ts';
 import { counts } from './counts.ts';
@@ -39,13 +40,17 @@ import { RequestLimits } from './signaling/request-limits.ts';
 import { Sessions } from './signaling/sessions.ts';
 import { registerWebSocketRoute } from './signaling/websocket-route.ts';
 import { Redis } from './store/redis.ts';
+import { RedisClock } from './store/redis-clock.ts';
 import { openRedisUrl, redisAddressOf } from './store/redis-server.ts';
 import { CcuLeases } from './usage/ccu-leases.ts';
 import { Meter } from './usage/meter.ts';
 import { Quota } from './usage/quota.ts';
+import { RecentUsage } from './usage/recent-usage.ts';
 import { countWaitingJobs } from './usage/usage-queue.ts';
+import { UsageReader } from './usage/usage-reader.ts';
 import { UsageReporter } from './usage/usage-reporter.ts';
 import { UsageStore } from './usage/usage-store.ts';
+import { readUsageWorkers } from './usage/usage-workers.ts';
 import { Webhooks } from './webhooks/webhooks.ts';
 import { watchAccounts } from './signaling/account-watch.ts';
 import { Arrivals } from './signaling/arrivals.ts';
@@ -120,6 +125,9 @@ async function openParts(
   const redis = opened.adopt(await Redis.connect(address, log, timings.redis), (part) =>
     part.close(),
   );
+  const clock = opened.adopt(await RedisClock.open(redis, log, timings.redis), (part) =>
+    part.close(),
+  );
   const accounts = new Accounts(redis);
   const demo = settings.DEMO_ACCOUNT
     ? await openDemoAccount(accounts, settings.DATA_DIR)
@@ -129,7 +137,7 @@ async function openParts(
     authFailuresPerKeyPrefix: settings.AUTH_FAILURES_PER_KEY,
     requestsPerAccount: settings.REQUESTS_PER_ACCOUNT,
   });
-  const tokens = new Tokens(redis);
+  const tokens = new Tokens(redis, clock);
   const authenticator = new Authenticator(accounts, tokens, limits);
   const sessions = new Sessions(timings.sessions);
   const drain = new Drain(sessions);
@@ -137,14 +145,15 @@ async function openParts(
   const places = new KeptPlaces(settings.RESUME_MS);
   const accountWatch = await watchAccounts(redis, accounts, sessions, places, log);
   const usage = new UsageStore(redis);
-  const meter = new Meter();
+  const recentUsage = new RecentUsage(usage);
+  const meter = new Meter(clock);
   const webhooks = opened.adopt(
     await Webhooks.open(redis, accounts, log, timings.webhooks),
     (part) => part.close(),
   );
-  const quota = openQuota(usage, sessions, places, webhooks);
+  const quota = openQuota(recentUsage, clock, { sessions, places }, webhooks);
   opened.adopt(
-    openReporter(meter, usage, quota, { sessions, places }, log, timings.usage),
+    openReporter(meter, usage, quota, { sessions, places }, log, timings.usage, clock),
     (part) => part.close(),
   );
   for (let worker = 0; worker < settings.USAGE_WORKERS; worker += 1) {
@@ -223,6 +232,7 @@ async function openParts(
       iceServers: new IceServers(
         settings.TURN_URLS.split(',').filter((url) => url !== ''),
         settings.TURN_SECRET,
+        clock.wallMs,
       ),
       log,
       maxMixedSpeakers: settings.MIX_MAX_SPEAKERS,
@@ -236,8 +246,9 @@ async function openParts(
   await registerApiDocs(server);
   const rest = asRestServer(server);
   const guard = new RestGuard(authenticator, limits, settings.OPERATOR_KEY);
-  registerMeRoute(rest, { guard, leases, usage });
-  registerUsageRoute(rest, { guard, usage });
+  const reports = new UsageReports(new UsageReader(redis), clock.wallMs);
+  registerMeRoute(rest, { guard, leases, usage: recentUsage, clock });
+  registerUsageRoute(rest, { guard, reports });
   registerTokenRoute(rest, { guard, tokens });
   let isClosing = false;
   const close = () => {
@@ -275,7 +286,7 @@ async function openParts(
     drain: startLeaving,
     kick: (...peer) => kick({ sessions, places }, ...peer),
   });
-  registerAdminRoutes(rest, { guard, accounts, usage, drain: startLeaving });
+  registerAdminRoutes(rest, { guard, accounts, reports, drain: startLeaving });
   registerOperatorRoutes(rest, { guard, operator });
   registerHealthRoutes(rest, async () => ({
     redis: await redis.isThere(),
@@ -291,7 +302,8 @@ async function openParts(
       encoderComplexity: encoderSteps.complexity,
       mixThreads: mixHost.threads,
       jitterBuffers: mixHost.depth,
-      backlog: await readBacklog(redis, usage, webhooks),
+      clock,
+      backlog: await readBacklog(redis, usage, webhooks, clock),
     });
   registerMetrics(server, async () => {
     const [own, others] = await Promise.all([readMetrics(), shared?.readOtherMetrics()]);
@@ -304,7 +316,8 @@ async function openParts(
     arrivals,
     places,
     seal: cluster.seal,
-    usage,
+    usage: recentUsage,
+    clock,
     quota,
     rooms,
     sessions,
@@ -362,14 +375,24 @@ function openLoadMonitor(
 }
 
 /** What the workers have before them; undefined if Redis is away, which must not keep the other figures back. */
-async function readBacklog(redis: Redis, usage: UsageStore, webhooks: Webhooks) {
+async function readBacklog(redis: Redis, usage: UsageStore, webhooks: Webhooks, clock: RedisClock) {
   try {
-    const [openMinutes, waitingJobs, { waiting, dropped }] = await Promise.all([
-      usage.countOpen(),
-      countWaitingJobs(redis),
-      webhooks.count(),
-    ]);
-    return { openMinutes, waitingJobs, webhookRooms: waiting, webhookEventsDropped: dropped };
+    const [{ minutes, oldestEndMs }, waitingJobs, { waiting, dropped }, workers] =
+      await Promise.all([
+        usage.countOpen(),
+        countWaitingJobs(redis),
+        webhooks.count(),
+        readUsageWorkers(redis),
+      ]);
+    const oldestMs = oldestEndMs === undefined ? 0 : Math.max(0, clock.wallMs() - oldestEndMs);
+    return {
+      openMinutes: minutes,
+      oldestOpenMinuteMs: oldestMs,
+      waitingJobs,
+      webhookRooms: waiting,
+      webhookEventsDropped: dropped,
+      workers,
+    };
   } catch {
     // It has been logged.
     return undefined;
@@ -378,12 +401,12 @@ async function readBacklog(redis: Redis, usage: UsageStore, webhooks: Webhooks) 
 
 /** What happens when an account's minutes run low, or out. */
 function openQuota(
-  usage: UsageStore,
-  sessions: Sessions,
-  places: KeptPlaces,
+  usage: RecentUsage,
+  clock: RedisClock,
+  { sessions, places }: { sessions: Sessions; places: KeptPlaces },
   webhooks: Webhooks,
 ): Quota {
-  return new Quota(usage, {
+  return new Quota(usage, clock, {
     onWarning: (accountId, remainingMinutes, resetsAt) => {
       const warning = {
         remaining_minutes: Math.round(remainingMinutes * 100) / 100,
@@ -395,7 +418,7 @@ function openQuota(
     },
     onExhausted: (accountId, resetsAt) => {
       webhooks.quotaExhausted(accountId, resetsAt);
-      for (const session of sessions.of(accountId)) session.exhaust();
+      for (const session of sessions.of(accountId)) session.exhaust(resetsAt);
       places.exhaust(accountId);
     },
   });
@@ -408,11 +431,12 @@ function openReporter(
   { sessions, places }: { sessions: Sessions; places: KeptPlaces },
   log: FastifyBaseLogger,
   timings: Timings['usage'],
+  clock: RedisClock,
 ): UsageReporter {
   const onTotal = (accountId: number, monthMs: number, wallMs: number) => {
     const [session] = sessions.of(accountId);
     const account = session?.account ?? places.of(accountId)[0]?.place.account;
     if (account) quota.update(accountId, account.plan, monthMs, wallMs);
   };
-  return new UsageReporter(meter, usage, log, onTotal, timings);
+  return new UsageReporter(meter, usage, log, onTotal, timings, clock);
 }

@@ -3,8 +3,8 @@ import { readSettings } from '../config/settings.ts';
 import { readTimings } from '../config/timings.ts';
 import { Accounts } from '../src/accounts/accounts.ts';
 import { redisAddressOf } from '../src/store/redis-server.ts';
+import { RedisClock } from '../src/store/redis-clock.ts';
 import { Redis } from '../src/store/redis.ts';
-import { UsageStore } from '../src/usage/usage-store.ts';
 import { openUsageWorker } from './usage-jobs.ts';
 import { openWebhookWorker } from './webhook-jobs.ts';
 
@@ -15,10 +15,12 @@ const timings = readTimings(process.env);
 const { log } = Fastify({ logger: { level: settings.LOG_LEVEL, name: 'usage' } });
 const address = redisAddressOf(settings);
 const redis = await Redis.connect(address, log, timings.redis);
-const worker = await openUsageWorker(address, new UsageStore(redis), log, {
-  keepDays: settings.USAGE_KEEP_DAYS,
-  timings,
-});
+const clock = await RedisClock.open(redis, log, timings.redis);
+const worker = await openUsageWorker(
+  address,
+  { redis, clock, log },
+  { keepDays: settings.USAGE_KEEP_DAYS, timings },
+);
 const webhooks = await openWebhookWorker(
   address,
   { redis, accounts: new Accounts(redis), log },
@@ -33,6 +35,7 @@ async function stop(): Promise<void> {
   // BullMQ would wait for ever for a Redis that is away.
   setTimeout(() => process.exit(1), timings.jobs.stopMs).unref();
   await Promise.all([worker.close(), webhooks.close()]);
+  clock.close();
   await redis.close();
 }
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => void stop());

@@ -4,6 +4,7 @@ import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { PartylineError } from '../protocol/errors.ts';
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import type { RedisClock } from '../store/redis-clock.ts';
 
 const ISSUER = 'partyline';
 const ALGORITHM = 'HS256';
@@ -46,10 +47,13 @@ type SigningKey = { id: string; secret: string };
 /** Short-lived tokens in place of API keys: JWTs (RFC 7519), signed with keys that all nodes find in Redis. */
 export class Tokens {
   readonly #redis: Redis;
+  /** By which tokens expire: the same on all nodes. */
+  readonly #clock: Pick<RedisClock, 'wallMs'>;
   #keys: SigningKey[] = [];
 
-  constructor(redis: Redis) {
+  constructor(redis: Redis, clock: Pick<RedisClock, 'wallMs'>) {
     this.#redis = redis;
+    this.#clock = clock;
   }
 
   /** Signs a token. @throws {PartylineError} `overloaded` */
@@ -59,12 +63,13 @@ export class Tokens {
   ): Promise<{ token: string; expires_at: string }> {
     const [key] = await this.#loadKeys();
     if (!key) throw new Error('there is no key to sign tokens with');
-    const expiresAt = Math.floor(Date.now() / 1000) + ttlSeconds;
+    const issuedAt = Math.floor(this.#clock.wallMs() / 1000);
+    const expiresAt = issuedAt + ttlSeconds;
     const token = await new SignJWT({ ...grant, key: keyId })
       .setProtectedHeader({ alg: ALGORITHM, kid: key.id })
       .setIssuer(ISSUER)
       .setSubject(String(accountId))
-      .setIssuedAt()
+      .setIssuedAt(issuedAt)
       .setExpirationTime(expiresAt)
       .sign(Buffer.from(key.secret, 'base64url'));
     return { token, expires_at: new Date(expiresAt * 1000).toISOString() };
@@ -93,7 +98,8 @@ export class Tokens {
     try {
       const { kid = '' } = decodeProtectedHeader(token);
       const secret = await this.#findSecret(kid);
-      const options = { issuer: ISSUER, algorithms: [ALGORITHM] };
+      const currentDate = new Date(this.#clock.wallMs());
+      const options = { issuer: ISSUER, algorithms: [ALGORITHM], currentDate };
       const { payload } = await jwtVerify(token, Buffer.from(secret, 'base64url'), options);
       return claimsValidator.Parse(payload);
     } catch (fault) {

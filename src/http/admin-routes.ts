@@ -5,10 +5,10 @@ import {
   ChangedAccountSchema,
   StoredAccountSchema,
 } from '../accounts/accounts.ts';
-import { reportUsage, UsageQuerySchema, UsageReportSchema } from '../usage/report.ts';
-import type { UsageStore } from '../usage/usage-store.ts';
+import { UsageQuerySchema, UsageReportSchema } from '../usage/report.ts';
 import type { RestServer } from './api-docs.ts';
 import type { RestGuard } from './rest.ts';
+import type { UsageReports } from './usage-reports.ts';
 
 const { name, email, plan, status, ...stored } = StoredAccountSchema.properties;
 const { default_audio, pinned_audio, webhook_url } = stored;
@@ -33,7 +33,7 @@ const security = [{ operatorKey: [] }];
 export type AdminParts = {
   guard: RestGuard;
   accounts: Accounts;
-  usage: UsageStore;
+  reports: UsageReports;
   /** Ends the node when its clients have gone, or after so long. */
   drain: (withinMs: number | undefined) => void;
 };
@@ -41,7 +41,7 @@ export type AdminParts = {
 /** `/api/admin/*`: accounts as the operator's command has them, behind the operator's key. */
 export function registerAdminRoutes(
   server: RestServer,
-  { guard, accounts, usage, drain }: AdminParts,
+  { guard, accounts, reports, drain }: AdminParts,
 ): void {
   const root = '/api/admin/accounts';
   server.get(
@@ -154,10 +154,10 @@ export function registerAdminRoutes(
         response: { 200: UsageReportSchema },
       },
     },
-    async (request) => {
+    async (request, reply) => {
       await guard.operator(request);
       const { id } = await accounts.need(request.params.id);
-      return reportUsage(usage, id, request.query, new Date());
+      return reports.send(reply, id, request.query);
     },
   );
   server.post(

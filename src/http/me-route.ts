@@ -2,19 +2,20 @@ import { Type } from 'typebox';
 import { AccountSchema } from '../accounts/accounts.ts';
 import type { CcuLeases } from '../usage/ccu-leases.ts';
 import { readSummary, SummarySchema } from '../usage/summary.ts';
-import { RecentUsage } from '../usage/recent-usage.ts';
-import type { UsageStore } from '../usage/usage-store.ts';
+import type { RecentUsage } from '../usage/recent-usage.ts';
+import type { RedisClock } from '../store/redis-clock.ts';
 import type { RestServer } from './api-docs.ts';
 import type { RestGuard } from './rest.ts';
+
+type MeParts = { guard: RestGuard; leases: CcuLeases; usage: RecentUsage; clock: RedisClock };
 
 const MeSchema = Type.Object({ account: AccountSchema, summary: SummarySchema });
 
 /** `GET /api/me`: the account of an API key, and what it has used (docs/protocol.md §1). */
 export function registerMeRoute(
   server: RestServer,
-  { guard, leases, usage }: { guard: RestGuard; leases: CcuLeases; usage: UsageStore },
+  { guard, leases, usage, clock }: MeParts,
 ): void {
-  const recentUsage = new RecentUsage(usage);
   const schema = {
     summary: 'The account of the API key, and what it has used this month',
     security: [{ apiKey: [] }],
@@ -22,6 +23,6 @@ export function registerMeRoute(
   };
   server.get('/api/me', { schema }, async (request) => {
     const { account } = await guard.client(request);
-    return { account, summary: await readSummary(recentUsage, leases, account) };
+    return { account, summary: await readSummary(usage, leases, account, clock.wallMs()) };
   });
 }

@@ -8,10 +8,13 @@ import type { PeerKind } from '../protocol/messages.ts';
 type Backlog = {
   /** Minutes of accounts that wait to be closed, and jobs that do it. */
   openMinutes: number;
+  /** Since the oldest of them ended; 0 if none waits. */
+  oldestOpenMinuteMs: number;
   waitingJobs: number;
   /** Rooms that have events which wait to be sent, and events that were given up. */
   webhookRooms: number;
   webhookEventsDropped: number;
+  workers: { alive: number; maxOffsetMs: number };
 };
 
 /** What is there at the moment of a scrape. */
@@ -31,6 +34,8 @@ export type Snapshot = {
   /** What the jitter buffers of those who are mixed hold. */
   jitterBuffers: { speakers: number; sumMs: number; maxMs: number };
   mediaWorkers: { state: 'running' | 'replacing'; restarts: number }[];
+  /** Redis's clock: how far this machine's own is ahead of it, and how often it has jumped. */
+  clock: { offsetMs: number; jumps: number };
   /** What waits for the workers; undefined if Redis is away. */
   backlog: Backlog | undefined;
 };
@@ -139,6 +144,31 @@ export class Metrics {
       'open_minutes',
       'Minutes that wait to be closed',
       ({ backlog }) => backlog?.openMinutes,
+    );
+    this.#gauge(
+      'oldest_open_minute_age_seconds',
+      'Time since the oldest minute that waits to be closed ended',
+      ({ backlog }) => backlog && backlog.oldestOpenMinuteMs / 1000,
+    );
+    this.#gauge(
+      'usage_workers',
+      'Usage workers that are alive',
+      ({ backlog }) => backlog?.workers.alive,
+    );
+    this.#gauge(
+      'usage_worker_clock_offset_seconds',
+      "Most by which a usage worker's own clock differs from Redis's",
+      ({ backlog }) => backlog && backlog.workers.maxOffsetMs / 1000,
+    );
+    this.#gauge(
+      'clock_offset_seconds',
+      "How far this machine's clock is ahead of Redis's",
+      ({ clock }) => clock.offsetMs / 1000,
+    );
+    this.#count(
+      'redis_clock_jumps_total',
+      "Times that Redis's clock has jumped",
+      ({ clock }) => clock.jumps,
     );
     this.#gauge(
       'usage_jobs_waiting',

@@ -1,12 +1,12 @@
-import { reportUsage, UsageQuerySchema, UsageReportSchema } from '../usage/report.ts';
-import type { UsageStore } from '../usage/usage-store.ts';
+import { UsageQuerySchema, UsageReportSchema } from '../usage/report.ts';
 import type { RestServer } from './api-docs.ts';
 import type { RestGuard } from './rest.ts';
+import type { UsageReports } from './usage-reports.ts';
 
 /** `GET /api/usage`: what the account of an API key has used, by time and room. */
 export function registerUsageRoute(
   server: RestServer,
-  { guard, usage }: { guard: RestGuard; usage: UsageStore },
+  { guard, reports }: { guard: RestGuard; reports: UsageReports },
 ): void {
   const schema = {
     summary: 'What the account has used, by time and room; the sum is that of /api/me',
@@ -14,8 +14,8 @@ export function registerUsageRoute(
     querystring: UsageQuerySchema,
     response: { 200: UsageReportSchema },
   };
-  server.get('/api/usage', { schema }, async (request) => {
+  server.get('/api/usage', { schema }, async (request, reply) => {
     const { account } = await guard.client(request);
-    return reportUsage(usage, account.id, request.query, new Date());
+    return reports.send(reply, account.id, request.query);
   });
 }

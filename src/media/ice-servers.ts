@@ -13,17 +13,22 @@ const GOOD_FOR_S = 24 * 3600;
 export class IceServers {
   readonly #urls: string[];
   readonly #secret: string;
+  readonly #nowMs: () => number;
 
-  /** @param urls `turn:host:port?transport=…` and the like; none: browsers get no servers */
-  constructor(urls: string[], secret: string) {
+  /**
+   * @param urls `turn:host:port?transport=…` and the like; none: browsers get no servers
+   * @param nowMs ms since 1970
+   */
+  constructor(urls: string[], secret: string, nowMs: () => number) {
+    this.#nowMs = nowMs;
     this.#urls = urls;
     this.#secret = secret;
   }
 
   /** For one browser, whose transports are opened now. */
-  for(peer: string, nowMs = Date.now()): IceServer[] {
+  for(peer: string): IceServer[] {
     if (this.#urls.length === 0) return [];
-    const username = `${Math.floor(nowMs / 1000) + GOOD_FOR_S}:${peer}`;
+    const username = `${Math.floor(this.#nowMs() / 1000) + GOOD_FOR_S}:${peer}`;
     const credential = createHmac('sha1', this.#secret).update(username).digest('base64');
     return [{ urls: this.#urls, username, credential }];
   }

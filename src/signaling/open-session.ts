@@ -14,7 +14,8 @@ import type { RoomRegistry } from '../rooms/registry.ts';
 import type { Admission, CcuLeases, Holder, LastPlace } from '../usage/ccu-leases.ts';
 import type { Quota } from '../usage/quota.ts';
 import { readSummary } from '../usage/summary.ts';
-import type { UsageStore } from '../usage/usage-store.ts';
+import type { RecentUsage } from '../usage/recent-usage.ts';
+import type { RedisClock } from '../store/redis-clock.ts';
 import type { AccountWatch } from './account-watch.ts';
 import type { Arrivals } from './arrivals.ts';
 import { type AudioSettings, parseSettings, serializeSettings } from './audio-settings.ts';
@@ -40,7 +41,8 @@ export type SessionOpeningParts = {
   arrivals: Arrivals;
   places: KeptPlaces;
   seal: Seal;
-  usage: UsageStore;
+  usage: RecentUsage;
+  clock: RedisClock;
   quota: Quota;
   rooms: RoomRegistry;
   sessions: Sessions;
@@ -90,7 +92,7 @@ export async function openSession(client: NewClient, parts: SessionOpeningParts)
   const lease = await takeLease(client, ids, parts, false);
   try {
     const [{ total_minutes: _used, ...limits }] = await Promise.all([
-      readSummary(parts.usage, leases, account),
+      readSummary(parts.usage, leases, account, parts.clock.wallMs()),
       arrivals.arrived(account.id, peer, ids.connectionId),
     ]);
     if (socket.readyState !== socket.OPEN) {
@@ -229,7 +231,7 @@ function addSession(
     checkJoin: async ({ id: accountId, plan }, isNew) => {
       // Who is in a room already goes on, wherever he goes.
       if (isNew) load.check();
-      await quota.check(accountId, plan, Date.now());
+      await quota.check(accountId, plan);
     },
     wantsStats: query.stats,
     requestLimits: parts.requestLimits,

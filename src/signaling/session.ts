@@ -193,10 +193,10 @@ export class Session implements PeerOutlet {
   }
 
   /** The month's minutes are used up: who is in a room must go; the lobby costs nothing. */
-  exhaust(): void {
+  exhaust(resetsAt: string): void {
     if (!this.#presence.isInRoom) return;
     this.#presence.leave('minutes_exhausted');
-    this.fail(minutesExhausted(Date.now()));
+    this.fail(minutesExhausted(resetsAt));
   }
 
   notify(message: ServerMessage): void {

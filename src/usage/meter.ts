@@ -16,11 +16,6 @@ export const OTHER_ROOMS = '__other__';
 /** What time it is: on the calendar (ms since 1970, UTC), which may jump, and on a clock that never does. */
 export type MeterClock = { wallMs(): number; monotonicMs(): number };
 
-export const systemClock: MeterClock = {
-  wallMs: () => Date.now(),
-  monotonicMs: () => performance.now(),
-};
-
 /** What one process has counted of a room in a minute so far. Written again, it replaces what was written before. */
 export type MinuteCount = {
   /** Who counted: a name that no other process has, and that this one does not have twice for a minute. */
@@ -60,7 +55,7 @@ export class Meter {
   #writer = randomUUID();
   #latestWallMs = 0;
 
-  constructor(clock: MeterClock = systemClock) {
+  constructor(clock: MeterClock) {
     this.#clock = clock;
   }
 

@@ -2,7 +2,8 @@ import type { Account } from '../accounts/accounts.ts';
 import { PLANS, UNLIMITED_MINUTES } from '../accounts/plans.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { monthOf } from './meter.ts';
-import type { UsageStore } from './usage-store.ts';
+import type { RedisClock } from '../store/redis-clock.ts';
+import type { RecentUsage } from './recent-usage.ts';
 
 const MINUTE_MS = 60_000;
 /** A client is warned when so little is left: shares of the plan's minutes, and then one minute. */
@@ -22,10 +23,10 @@ export function remainingMinutes(plan: Account['plan'], usedMs: number): number 
   return Math.max(0, minutesPerMonth - usedMs / MINUTE_MS);
 }
 
-/** That nothing is left of the month of a moment. */
-export const minutesExhausted = (wallMs: number) =>
+/** That nothing is left of the month's minutes, until a moment (ISO 8601). */
+export const minutesExhausted = (until: string) =>
   new PartylineError('minutes_exhausted', 'The minutes of this month are used up.', {
-    resetsAt: resetsAt(wallMs),
+    resetsAt: until,
   });
 
 /** When the minutes of the month of this moment are there again: the first of the next month, UTC. */
@@ -36,13 +37,19 @@ function resetsAt(wallMs: number): string {
 
 /** Watches what accounts have left. */
 export class Quota {
-  readonly #store: UsageStore;
+  readonly #usage: Pick<RecentUsage, 'readMonthMs'>;
+  readonly #clock: Pick<RedisClock, 'wallMs'>;
   readonly #events: QuotaEvents;
   /** By account: how many of the steps it has been warned of, in which month, and whether nothing is left. */
   readonly #known = new Map<number, { month: string; steps: number; isExhausted: boolean }>();
 
-  constructor(store: UsageStore, events: QuotaEvents) {
-    this.#store = store;
+  constructor(
+    usage: Pick<RecentUsage, 'readMonthMs'>,
+    clock: Pick<RedisClock, 'wallMs'>,
+    events: QuotaEvents,
+  ) {
+    this.#usage = usage;
+    this.#clock = clock;
     this.#events = events;
   }
 
@@ -66,15 +73,16 @@ export class Quota {
    * Whether a peer may go into a room.
    * @throws {PartylineError} `minutes_exhausted`; while Redis is away, by what was known last
    */
-  async check(accountId: number, plan: Account['plan'], wallMs: number): Promise<void> {
+  async check(accountId: number, plan: Account['plan']): Promise<void> {
     if (PLANS[plan].minutesPerMonth === undefined) return;
+    const wallMs = this.#clock.wallMs();
     if (!(await this.#isExhausted(accountId, plan, wallMs))) return;
-    throw minutesExhausted(wallMs);
+    throw minutesExhausted(resetsAt(wallMs));
   }
 
   async #isExhausted(accountId: number, plan: Account['plan'], wallMs: number): Promise<boolean> {
     try {
-      const usedMs = await this.#store.readMonthMs(accountId, wallMs);
+      const usedMs = await this.#usage.readMonthMs(accountId, wallMs);
       return remainingMinutes(plan, usedMs) === 0;
     } catch (fault) {
       if (PartylineError.from(fault).code !== 'overloaded') throw fault;

@@ -1,12 +1,14 @@
+import { monthOf } from './meter.ts';
 import type { UsageStore } from './usage-store.ts';
 
-/** `/api/me` may be 10 s old; adding up the open minutes of a large account is worth doing once in a while. */
+/** `/api/me` may be 10 s old; what many ask for at once is worth reading once. */
 const FRESH_MS = 1000;
 
-/** What accounts have used, as it was a moment ago; asked for at once by many, it is read once. */
+/** What accounts have used, up to a second old; asked for at once by many, it is read once. */
 export class RecentUsage {
   readonly #store: UsageStore;
-  readonly #reads = new Map<number, { usedMs: Promise<number>; atMs: number }>();
+  /** By account and month, the oldest first. */
+  readonly #reads = new Map<string, { usedMs: Promise<number>; atMs: number }>();
 
   constructor(store: UsageStore) {
     this.#store = store;
@@ -16,14 +18,18 @@ export class RecentUsage {
   readMonthMs(accountId: number, wallMs: number): Promise<number> {
     const nowMs = performance.now();
     for (const [known, { atMs }] of this.#reads) {
-      if (nowMs - atMs >= FRESH_MS) this.#reads.delete(known);
+      if (nowMs - atMs < FRESH_MS) break;
+      this.#reads.delete(known);
     }
-    const known = this.#reads.get(accountId);
+    const key = `${accountId}|${monthOf(wallMs)}`;
+    const known = this.#reads.get(key);
     if (known) return known.usedMs;
-    const usedMs = this.#store.readMonthMs(accountId, wallMs);
-    this.#reads.set(accountId, { usedMs, atMs: nowMs });
-    // What failed is asked for again.
-    usedMs.catch(() => this.#reads.delete(accountId));
-    return usedMs;
+    const read = { usedMs: this.#store.readMonthMs(accountId, wallMs), atMs: nowMs };
+    this.#reads.set(key, read);
+    read.usedMs.catch(() => {
+      // What failed is asked for again.
+      if (this.#reads.get(key) === read) this.#reads.delete(key);
+    });
+    return read.usedMs;
   }
 }

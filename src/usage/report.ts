@@ -1,7 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { PartylineError } from '../protocol/errors.ts';
-import type { UsageRecord, UsageStore } from './usage-store.ts';
+import type { MinuteRange, UsageReader, UsageRecord } from './usage-reader.ts';
 
+const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 const MOMENT = '^\\d{4}-\\d{2}-\\d{2}(T\\d{2}:\\d{2}(:\\d{2}(\\.\\d+)?)?Z?)?$';
 
@@ -33,30 +34,33 @@ export const UsageReportSchema = Type.Object({
 });
 
 export type UsageQuery = Static<typeof UsageQuerySchema>;
-export type UsageReport = Static<typeof UsageReportSchema>;
+type UsageReport = Static<typeof UsageReportSchema>;
+export type ReportedUsage = UsageReport['records'][number];
 
-/** How much of the name of a minute (`2026-11-21T08:13`) names the time that it is counted under, and the rest of that. */
-const GRANULARITIES = {
-  minute: { digits: 16, rest: ':00Z', maxDays: 31 },
-  hour: { digits: 13, rest: ':00:00Z', maxDays: 366 },
-  day: { digits: 10, rest: 'T00:00:00Z', maxDays: 366 },
+/** A report whose records are yet to be read: by start, some at a time. */
+export type OpenReport = Pick<UsageReport, 'from' | 'to' | 'granularity'> & {
+  records: AsyncGenerator<ReportedUsage[]>;
 };
+
+/** Maximum number of days that may be asked for at once. */
+const MAX_DAYS = { minute: 31, hour: 366, day: 366 };
 
 /**
  * Reports what an account has used; the sum is that of `GET /api/me`, for the same time.
- * @throws {PartylineError} `bad_request`, `overloaded`
+ * @throws {PartylineError} `bad_request`; reading its records throws `overloaded`
  */
-export async function reportUsage(
-  store: UsageStore,
+export function reportUsage(
+  reader: UsageReader,
   accountId: number,
   query: UsageQuery,
-  now: Date,
-): Promise<UsageReport> {
+  nowMs: number,
+): OpenReport {
   const { granularity = 'hour' } = query;
-  const { maxDays } = GRANULARITIES[granularity];
+  const maxDays = MAX_DAYS[granularity];
+  const now = new Date(nowMs);
   const thisMonth = Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1);
   const fromMs = query.from === undefined ? thisMonth : readMoment('from', query.from);
-  const toMs = query.to === undefined ? now.getTime() : readMoment('to', query.to);
+  const toMs = query.to === undefined ? nowMs : readMoment('to', query.to);
   if (toMs < fromMs) {
     const which = query.to === undefined ? '"from" is in the future.' : '"to" is before "from".';
     throw new PartylineError('bad_request', which);
@@ -65,19 +69,36 @@ export async function reportUsage(
     const message = `With granularity "${granularity}", at most ${maxDays} days at a time.`;
     throw new PartylineError('bad_request', message);
   }
-  const records = await store.readRecords(accountId, fromMs, toMs);
-  const totalMs = records.reduce(
-    (sum, { websocketMs, webrtcMs }) => sum + websocketMs + webrtcMs,
-    0,
-  );
+  // Whole hours cost less to read, and of those that are not over there is no more.
+  const range = { from: minuteFrom(fromMs), to: minuteFrom(toMs, toMs < nowMs ? 1 : 60) };
   return {
     from: new Date(fromMs).toISOString(),
     to: new Date(toMs).toISOString(),
     granularity,
-    total_seconds: totalMs / 1000,
-    records: groupRecords(records, granularity),
+    records: asReported(reader.read(accountId, range, granularity)),
   };
 }
+
+/** Reads all of a report. @throws {PartylineError} `overloaded` */
+export async function collectReport({ records, ...head }: OpenReport): Promise<UsageReport> {
+  const all: ReportedUsage[] = [];
+  for await (const some of records) all.push(...some);
+  return { ...head, total_seconds: secondsIn(all), records: all };
+}
+
+/** Peer-seconds in records. */
+export const secondsIn = (records: ReportedUsage[]) =>
+  records.reduce((sum, record) => sum + msOf(record), 0) / 1000;
+
+/** Whole again, so that a long sum has no rounding error. */
+const msOf = ({ websocket_seconds: websocketS, webrtc_seconds: webrtcS }: ReportedUsage) =>
+  Math.round(1000 * websocketS) + Math.round(1000 * webrtcS);
+
+/** The first minute that begins at a moment or later, or the first of so many minutes. */
+const minuteFrom = (ms: number, minutes = 1): MinuteRange['from'] => {
+  const unitMs = minutes * MINUTE_MS;
+  return new Date(Math.ceil(ms / unitMs) * unitMs).toISOString().slice(0, 16);
+};
 
 /** Dates and moments without a zone are UTC. */
 function readMoment(name: string, text: string): number {
@@ -90,27 +111,16 @@ function readMoment(name: string, text: string): number {
   return moment;
 }
 
-function groupRecords(
-  records: UsageRecord[],
-  granularity: keyof typeof GRANULARITIES,
-): UsageReport['records'] {
-  const { digits, rest } = GRANULARITIES[granularity];
-  const groups = new Map<string, UsageReport['records'][number]>();
-  const sums = new Map<string, { websocketMs: number; webrtcMs: number }>();
-  for (const { minute, room, websocketMs, webrtcMs, peakPeers } of records) {
-    const start = minute.slice(0, digits) + rest;
-    const key = `${start}|${room}`;
-    const sum = sums.get(key) ?? { websocketMs: 0, webrtcMs: 0 };
-    sum.websocketMs += websocketMs;
-    sum.webrtcMs += webrtcMs;
-    sums.set(key, sum);
-    groups.set(key, {
-      start,
+async function* asReported(
+  records: AsyncGenerator<UsageRecord[]>,
+): AsyncGenerator<ReportedUsage[]> {
+  for await (const some of records) {
+    yield some.map(({ start, room, websocketMs, webrtcMs, peakPeers }) => ({
+      start: `${start}:00Z`,
       room,
-      websocket_seconds: sum.websocketMs / 1000,
-      webrtc_seconds: sum.webrtcMs / 1000,
-      peak_peers: Math.max(peakPeers, groups.get(key)?.peak_peers ?? 0),
-    });
+      websocket_seconds: websocketMs / 1000,
+      webrtc_seconds: webrtcMs / 1000,
+      peak_peers: peakPeers,
+    }));
   }
-  return [...groups.values()];
 }

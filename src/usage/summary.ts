@@ -15,14 +15,15 @@ export const SummarySchema = Type.Object({
 
 const twoDecimals = (minutes: number) => Math.round(minutes * 100) / 100;
 
-/** @throws {PartylineError} `overloaded` */
+/** @param wallMs now, by the clock of Redis. @throws {PartylineError} `overloaded` */
 export async function readSummary(
   usage: Pick<UsageStore, 'readMonthMs'>,
   leases: CcuLeases,
   account: Account,
+  wallMs: number,
 ): Promise<Static<typeof SummarySchema>> {
   const [usedMs, currentCcu] = await Promise.all([
-    usage.readMonthMs(account.id, Date.now()),
+    usage.readMonthMs(account.id, wallMs),
     leases.count(account.id),
   ]);
   return {

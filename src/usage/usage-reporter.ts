@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
-import { type Meter, type MeterClock, systemClock } from './meter.ts';
+import type { Meter, MeterClock } from './meter.ts';
 import type { UsageStore } from './usage-store.ts';
 
 /** Writes what this process counts, and tells what the accounts that are in rooms here have used in all. */
@@ -19,7 +19,7 @@ export class UsageReporter {
     log: FastifyBaseLogger,
     onTotal: (accountId: number, monthMs: number, wallMs: number) => void,
     timings: Timings['usage'],
-    clock: MeterClock = systemClock,
+    clock: MeterClock,
   ) {
     this.#meter = meter;
     this.#store = store;

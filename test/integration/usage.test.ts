@@ -4,75 +4,57 @@ import { type AddressInfo, connect as connectTcp, createServer } from 'node:net'
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { timingsWith } from '../../config/timings.ts';
-import { Meter, type MinuteCount } from '../../src/usage/meter.ts';
+import { Meter } from '../../src/usage/meter.ts';
 import { Quota } from '../../src/usage/quota.ts';
-import { reportUsage } from '../../src/usage/report.ts';
+import { collectReport, reportUsage } from '../../src/usage/report.ts';
 import { UsageStore } from '../../src/usage/usage-store.ts';
 import { openUsageWorker, type UsageStep } from '../../workers/usage-jobs.ts';
+import { type OwnClocks, RedisClock } from '../../src/store/redis-clock.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf } from '../support/process.ts';
 import type { TestRedis } from '../support/redis.ts';
+import { ACCOUNT, count, KEEP_DAYS, NOW_MS, usageIn } from '../support/usage.ts';
 import { useStack } from '../support/use-stack.ts';
 
 const stack = useStack();
 const { openRedis, openGateway, openStore, createAccount, connect, enter, cleanUps } = stack;
 
-const KEEP_DAYS = 1;
-const NOW_MS = Date.UTC(2026, 10, 21, 8, 30);
-const ACCOUNT = 7;
-
-const count = (of: Partial<MinuteCount>): MinuteCount => ({
-  writer: 'node-1',
-  accountId: ACCOUNT,
-  minute: '2026-11-21T08:13',
-  room: 'a',
-  websocketMs: 60_000,
-  webrtcMs: 0,
-  peakPeers: 1,
-  ...of,
-});
-
 async function openUsage() {
   const redis = await openRedis();
-  const usage = new UsageStore(await openStore(redis));
-  return { redis, usage, monthMs: () => usage.readMonthMs(ACCOUNT, NOW_MS) };
+  return { redis, ...usageIn(await openStore(redis)) };
 }
-
-const close = (usage: UsageStore, minute = '2026-11-21T08:13') =>
-  usage.close({ accountId: ACCOUNT, minute }, KEEP_DAYS);
 
 describe('UsageStore', () => {
   test('what is written counts at once, and once: written again it replaces, closed again it adds nothing', async () => {
-    const { usage, monthMs } = await openUsage();
+    const { usage, close, monthMs } = await openUsage();
     await usage.write([count({ websocketMs: 20_000 })]);
     expect(await monthMs()).toBe(20_000);
     await usage.write([count({ websocketMs: 60_000 }), count({ writer: 'node-2', webrtcMs: 1 })]);
     await usage.write([count({ websocketMs: 60_000 })]);
     expect(await monthMs()).toBe(120_001);
-    await Promise.all([close(usage), close(usage), close(usage)]);
+    await Promise.all([close(), close(), close()]);
     expect(await monthMs()).toBe(120_001);
     expect(await usage.listOpen(NOW_MS)).toEqual([]);
   });
 
   test('what is written after its minute was closed is added when it is closed again', async () => {
-    const { usage, monthMs } = await openUsage();
+    const { usage, close, readRecords, monthMs } = await openUsage();
     await usage.write([count({})]);
-    await close(usage);
+    await close();
     await usage.write([count({ writer: 'node-2', websocketMs: 5000 })]);
     expect(await monthMs()).toBe(65_000);
     expect(await usage.listOpen(NOW_MS)).toEqual([
       { accountId: ACCOUNT, minute: '2026-11-21T08:13' },
     ]);
-    await close(usage);
+    await close();
     expect(await monthMs()).toBe(65_000);
-    const records = await usage.readRecords(ACCOUNT, NOW_MS - 3_600_000, NOW_MS);
-    expect(records).toEqual([
-      { minute: '2026-11-21T08:13', room: 'a', websocketMs: 65_000, webrtcMs: 0, peakPeers: 2 },
+    expect(await readRecords()).toEqual([
+      { start: '2026-11-21T08:13', room: 'a', websocketMs: 65_000, webrtcMs: 0, peakPeers: 1 },
     ]);
   });
 
   test('the turn of the month: each month has its own, and the new one begins at 0', async () => {
-    const { usage } = await openUsage();
+    const { usage, close } = await openUsage();
     await usage.write([
       count({ minute: '2028-02-29T23:59', websocketMs: 1000 }),
       count({ minute: '2028-03-01T00:00', websocketMs: 2000 }),
@@ -83,16 +65,16 @@ describe('UsageStore', () => {
         usage.readMonthMs(ACCOUNT, Date.UTC(2028, 2, 1)),
       ]);
     expect(await both()).toEqual([1000, 2000]);
-    await close(usage, '2028-02-29T23:59');
-    await close(usage, '2028-03-01T00:00');
+    await close('2028-02-29T23:59');
+    await close('2028-03-01T00:00');
     expect(await both()).toEqual([1000, 2000]);
     expect(await usage.readMonthMs(ACCOUNT, Date.UTC(2028, 3, 1))).toBe(0);
   });
 
   test('the record of a minute is kept for as long as it is said, and the sum of the month for good', async () => {
-    const { redis, usage } = await openUsage();
+    const { redis, usage, close } = await openUsage();
     await usage.write([count({})]);
-    await close(usage);
+    await close();
     const store = await openStore(redis);
     const ttlS = (key: string) => store.run((client) => client.ttl(`partyline:usage:${key}`));
     const recordTtlS = await ttlS(`records:${ACCOUNT}:2026-11-21`);
@@ -102,13 +84,12 @@ describe('UsageStore', () => {
   });
 
   test('room names of any kind come back as they were', async () => {
-    const { usage } = await openUsage();
+    const { usage, close, readRecords } = await openUsage();
     const rooms = ['a|b', '=', 'día "1"', '房间', '08:13|x'];
     await usage.write(rooms.map((room) => count({ room })));
-    const names = async () =>
-      (await usage.readRecords(ACCOUNT, NOW_MS - 3_600_000, NOW_MS)).map(({ room }) => room);
+    const names = async () => (await readRecords()).map(({ room }) => room);
     expect(new Set(await names())).toEqual(new Set(rooms));
-    await close(usage);
+    await close();
     expect(new Set(await names())).toEqual(new Set(rooms));
   });
 });
@@ -117,16 +98,16 @@ describe('reportUsage()', () => {
   test.each(['minute', 'hour', 'day'] as const)(
     'by %s: closed and open minutes together make the sum of the month',
     async (granularity) => {
-      const { usage, monthMs } = await openUsage();
+      const { usage, reader, close, monthMs } = await openUsage();
       for (let minute = 10; minute < 20; minute += 1) {
         await usage.write([
           count({ minute: `2026-11-21T08:${minute}`, peakPeers: minute }),
           count({ minute: `2026-11-20T23:${minute}`, room: 'b', webrtcMs: 500 }),
         ]);
-        if (minute % 2 === 0) await close(usage, `2026-11-21T08:${minute}`);
+        if (minute % 2 === 0) await close(`2026-11-21T08:${minute}`);
       }
       const query = { from: '2026-11-01', to: '2026-11-21T08:30Z', granularity };
-      const report = await reportUsage(usage, ACCOUNT, query, new Date(NOW_MS));
+      const report = await collectReport(reportUsage(reader, ACCOUNT, query, NOW_MS));
       expect(report.records.length).toBe(granularity === 'minute' ? 20 : 2);
       expect(report.total_seconds * 1000).toBe(await monthMs());
       const sum = report.records.reduce(
@@ -151,31 +132,41 @@ describe('usage workers', () => {
     await usage.write(counts);
   }
 
-  async function startWorker(redis: TestRedis, usage: UsageStore) {
-    const worker = await openUsageWorker({ url: redis.url }, usage, silentLog, options);
+  async function partsFor(redis: TestRedis, own?: OwnClocks) {
+    const store = await openStore(redis);
+    const clock = await RedisClock.open(store, silentLog, timings.redis, own);
+    cleanUps.push(() => clock.close());
+    return { redis: store, clock, log: silentLog };
+  }
+
+  async function startWorker(redis: TestRedis, own?: OwnClocks) {
+    const parts = await partsFor(redis, own);
+    const worker = await openUsageWorker({ url: redis.url }, parts, options);
     cleanUps.push(() => worker.close());
   }
 
-  async function untilAllClosed(usage: UsageStore): Promise<{ monthMs: number; records: number }> {
+  async function untilAllClosed({
+    usage,
+    readRecords,
+  }: Awaited<ReturnType<typeof openUsage>>): Promise<{ monthMs: number; records: number }> {
     const isDone = async () => (await usage.listOpen(NOW_MS)).length === 0;
     await eventually('all minutes are closed', isDone, 15_000);
     const monthMs = await usage.readMonthMs(ACCOUNT, NOW_MS);
-    const records = await usage.readRecords(ACCOUNT, NOW_MS - 86_400_000, NOW_MS);
-    return { monthMs, records: records.length };
+    return { monthMs, records: (await readRecords()).length };
   }
   const ALL = { monthMs: MINUTES * 60_000, records: MINUTES };
 
   test('three of them share the work, and count everything once', async () => {
-    const { redis, usage } = await openUsage();
-    await writeMinutes(usage);
-    await Promise.all([1, 2, 3].map(() => startWorker(redis, usage)));
-    expect(await untilAllClosed(usage)).toEqual(ALL);
+    const opened = await openUsage();
+    await writeMinutes(opened.usage);
+    await Promise.all([1, 2, 3].map(() => startWorker(opened.redis)));
+    expect(await untilAllClosed(opened)).toEqual(ALL);
   });
 
   test.each([1, 2, 3])(
     'one whose connection %i of 3 is cut before it is ready says so, and lets others run',
     async (cutAt) => {
-      const { redis, usage } = await openUsage();
+      const { redis } = await openUsage();
       const { port } = new URL(redis.url);
       // BullMQ asks each connection for its version, and it is cut as it does.
       let asked = 0;
@@ -191,7 +182,7 @@ describe('usage workers', () => {
       }).listen(0);
       cleanUps.push(() => void proxy.close());
       const url = `redis://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
-      const opening = openUsageWorker({ url }, usage, silentLog, options);
+      const opening = openUsageWorker({ url }, await partsFor(redis), options);
       await expect(opening).rejects.toThrow(/reset|closed/i);
     },
   );
@@ -199,14 +190,15 @@ describe('usage workers', () => {
   test.each<UsageStep>(['swept', 'queued', 'before close', 'closed'])(
     'one that is killed when it has "%s": another one does what is left, once',
     async (step) => {
-      const { redis, usage } = await openUsage();
+      const opened = await openUsage();
+      const { redis, usage } = opened;
       await writeMinutes(usage);
       const program = fileURLToPath(new URL('../support/dying-usage-worker.ts', import.meta.url));
       const dying = spawn(process.execPath, [program, redis.url, step], { stdio: 'inherit' });
       const [, signal] = (await once(dying, 'exit')) as [number | null, string | null];
       expect(signal).toBe('SIGKILL');
-      await startWorker(redis, usage);
-      expect(await untilAllClosed(usage)).toEqual(ALL);
+      await startWorker(redis);
+      expect(await untilAllClosed(opened)).toEqual(ALL);
     },
   );
 
@@ -223,8 +215,9 @@ describe('usage workers', () => {
   test.each(['hangs', 'is killed'] as const)(
     'Redis %s and comes back: the worker goes on',
     async (what) => {
-      const { redis, usage } = await openUsage();
-      await startWorker(redis, usage);
+      const opened = await openUsage();
+      const { redis, usage } = opened;
+      await startWorker(redis);
       if (what === 'hangs') redis.hang();
       else await redis.kill();
       // Longer than a lock, and than a command may take.
@@ -232,9 +225,7 @@ describe('usage workers', () => {
       if (what === 'hangs') redis.goOn();
       else await redis.restart();
       await eventually('the store takes minutes', () => takesMinutes(usage));
-      // It makes its schedule when it is opened: the one that was lost with Redis is made anew by the next.
-      if (what === 'is killed') await startWorker(redis, usage);
-      expect(await untilAllClosed(usage)).toEqual(ALL);
+      expect(await untilAllClosed(opened)).toEqual(ALL);
     },
   );
 });
@@ -389,22 +380,29 @@ describe('quota', () => {
 test('Quota on the 1st of the next month: minutes are there again, and are warned of again', async () => {
   const { usage } = await openUsage();
   const told: string[] = [];
-  const quota = new Quota(usage, {
-    onWarning: (_id, remaining, resetsAt) => told.push(`${remaining} until ${resetsAt}`),
-    onExhausted: () => told.push('exhausted'),
-  });
+  let nowMs = 0;
+  const quota = new Quota(
+    usage,
+    { wallMs: () => nowMs },
+    {
+      onWarning: (_id, remaining, resetsAt) => told.push(`${remaining} until ${resetsAt}`),
+      onExhausted: () => told.push('exhausted'),
+    },
+  );
   const novemberMs = Date.UTC(2026, 10, 30, 23, 59);
   const decemberMs = Date.UTC(2026, 11, 1);
   await usage.write([count({ minute: '2026-11-30T23:59', websocketMs: 100 * 60_000 })]);
-  const look = async (wallMs: number) =>
+  const look = async (wallMs: number) => {
+    nowMs = wallMs;
     quota.update(ACCOUNT, 'free', await usage.readMonthMs(ACCOUNT, wallMs), wallMs);
+  };
   await look(novemberMs);
-  await expect(quota.check(ACCOUNT, 'free', novemberMs)).rejects.toMatchObject({
+  await expect(quota.check(ACCOUNT, 'free')).rejects.toMatchObject({
     code: 'minutes_exhausted',
     resetsAt: '2026-12-01T00:00:00.000Z',
   });
   await look(decemberMs);
-  await quota.check(ACCOUNT, 'free', decemberMs);
+  await quota.check(ACCOUNT, 'free');
   await usage.write([count({ minute: '2026-12-01T00:00', websocketMs: 90 * 60_000 })]);
   await look(decemberMs);
   await look(decemberMs);

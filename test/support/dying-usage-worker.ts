@@ -1,6 +1,6 @@
 import { timingsWith } from '../../config/timings.ts';
 import { Redis } from '../../src/store/redis.ts';
-import { UsageStore } from '../../src/usage/usage-store.ts';
+import { RedisClock } from '../../src/store/redis-clock.ts';
 import { openUsageWorker, type UsageStep } from '../../workers/usage-jobs.ts';
 import { silentLog } from './gateway.ts';
 
@@ -9,7 +9,9 @@ const [url = '', dieAt] = process.argv.slice(2);
 const address = { url };
 const timings = timingsWith({ usage: { sweepEveryMs: 200 }, jobs: { lockMs: 500 } });
 const redis = await Redis.connect(address, silentLog, timings.redis);
-await openUsageWorker(address, new UsageStore(redis), silentLog, {
+const clock = await RedisClock.open(redis, silentLog, timings.redis);
+const parts = { redis, clock, log: silentLog };
+await openUsageWorker(address, parts, {
   keepDays: 1,
   timings,
   onStep: (step: UsageStep) => {

@@ -9,7 +9,7 @@ import {
 test('the defaults are those of the product', () => {
   expect(DEFAULT_TIMINGS).toEqual({
     leases: { leaseMs: 45_000, renewEveryMs: 15_000, retryAfterMs: 5000 },
-    usage: { writeEveryMs: 5000, sweepEveryMs: 60_000, graceMs: 10_000 },
+    usage: { writeEveryMs: 5000, sweepEveryMs: 10_000, graceMs: 10_000 },
     webhooks: {
       beatEveryMs: 15_000,
       deadAfterMs: 45_000,
@@ -22,7 +22,12 @@ test('the defaults are those of the product', () => {
     jobs: { lockMs: 30_000, stopMs: 8000 },
     nodes: { beatEveryMs: 1000, deadAfterMs: 3000, answerWithinMs: 500 },
     pipes: { retryAfterMs: 1000, readyWithinMs: 400, checkEveryMs: 10_000, cutAfterMs: 60_000 },
-    redis: { commandTimeoutMs: 1500, retryAfterMs: 2000, longestReconnectMs: 1000 },
+    redis: {
+      commandTimeoutMs: 1500,
+      retryAfterMs: 2000,
+      clockEveryMs: 5000,
+      longestReconnectMs: 1000,
+    },
     sessions: {
       beatEveryMs: 1000,
       heartbeatEveryMs: 15_000,

@@ -1,0 +1,65 @@
+import { addAbortSignal, Readable } from 'node:stream';
+import type { FastifyReply } from 'fastify';
+import { ReportTurns } from '../usage/report-turns.ts';
+import {
+  type OpenReport,
+  reportUsage,
+  type ReportedUsage,
+  secondsIn,
+  type UsageQuery,
+} from '../usage/report.ts';
+import type { UsageReader } from '../usage/usage-reader.ts';
+
+/** A client that has not read its report by then is cut off: the next report of its account waits for it. */
+const REPORT_TIMEOUT_MS = 120_000;
+
+/**
+ * Answers with reports of usage: JSON that is written as it is read, so that the report of a busy month takes neither the
+ * event loop nor memory, and one report of an account after the other.
+ */
+export class UsageReports {
+  readonly #reader: UsageReader;
+  readonly #nowMs: () => number;
+  readonly #turns = new ReportTurns();
+
+  /** @param nowMs the calendar by which minutes are counted, ms since 1970 */
+  constructor(reader: UsageReader, nowMs: () => number) {
+    this.#reader = reader;
+    this.#nowMs = nowMs;
+  }
+
+  /** @throws {PartylineError} `bad_request`, `rate_limited`, `overloaded` */
+  async send(reply: FastifyReply, accountId: number, query: UsageQuery): Promise<FastifyReply> {
+    const report = reportUsage(this.#reader, accountId, query, this.#nowMs());
+    const endTurn = await this.#turns.take(accountId);
+    try {
+      // Faults of Redis are told as such as long as nothing has been sent.
+      const first = await report.records.next();
+      const stream = Readable.from(jsonOf(report, first.done ? [] : first.value));
+      addAbortSignal(AbortSignal.timeout(REPORT_TIMEOUT_MS), stream);
+      stream.once('close', endTurn);
+      return await reply.type('application/json; charset=utf-8').send(stream);
+    } catch (fault) {
+      endTurn();
+      throw fault;
+    }
+  }
+}
+
+async function* jsonOf(
+  { records, ...head }: OpenReport,
+  first: ReportedUsage[],
+): AsyncGenerator<string> {
+  yield `${JSON.stringify(head).slice(0, -1)},"records":[`;
+  let totalS = secondsIn(first);
+  yield linesOf(first);
+  let isFirst = first.length === 0;
+  for await (const some of records) {
+    totalS += secondsIn(some);
+    yield (isFirst ? '' : ',') + linesOf(some);
+    isFirst = false;
+  }
+  yield `],"total_seconds":${Math.round(totalS * 1000) / 1000}}`;
+}
+
+const linesOf = (records: ReportedUsage[]) => JSON.stringify(records).slice(1, -1);

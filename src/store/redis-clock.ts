@@ -1,0 +1,119 @@
+import type { FastifyBaseLogger } from 'fastify';
+import type { Timings } from '../../config/timings.ts';
+import type { Redis } from './redis.ts';
+
+/** A change of Redis's clock against the monotonic one beyond this is a jump; less is drift, which is followed without a step back. */
+const JUMP_MS = 2000;
+/** Difference between this machine's clock and Redis's from which a warning is logged. */
+const MAX_OFFSET_MS = 2000;
+
+/** The clocks of this machine, in ms: since 1970, which may be wrong or jump, and one that never does. */
+export type OwnClocks = { wallMs: () => number; monotonicMs: () => number };
+
+const ownClocks: OwnClocks = { wallMs: () => Date.now(), monotonicMs: () => performance.now() };
+
+/**
+ * The calendar that all processes share: Redis's clock, carried on between two looks at it by the monotonic clock of this
+ * machine. This machine's own calendar may be wrong by days, or jump, without changing anything here.
+ */
+export class RedisClock {
+  readonly #redis: Redis;
+  readonly #log: FastifyBaseLogger;
+  readonly #own: OwnClocks;
+  readonly #timer: NodeJS.Timeout;
+  /** Redis's time less the monotonic time, ms. */
+  #aheadMs: number | undefined;
+  /** Latest time that was told, ms since 1970. */
+  #latestMs = 0;
+  #jumps = 0;
+  #isOff = false;
+  #syncing: Promise<void> | undefined;
+
+  private constructor(redis: Redis, log: FastifyBaseLogger, everyMs: number, own: OwnClocks) {
+    this.#redis = redis;
+    this.#log = log;
+    this.#own = own;
+    this.#timer = setInterval(() => void this.sync(), everyMs);
+  }
+
+  /** @throws {PartylineError} `overloaded` if Redis does not tell its time now; later it may be away */
+  static async open(
+    redis: Redis,
+    log: FastifyBaseLogger,
+    { clockEveryMs }: Pick<Timings['redis'], 'clockEveryMs'>,
+    own: OwnClocks = ownClocks,
+  ): Promise<RedisClock> {
+    const clock = new RedisClock(redis, log, clockEveryMs, own);
+    try {
+      await clock.#sync();
+    } catch (fault) {
+      clock.close();
+      throw fault;
+    }
+    return clock;
+  }
+
+  /** Redis's time, ms since 1970, UTC. It goes back only when Redis's clock has jumped back. */
+  wallMs = (): number => {
+    this.#latestMs = Math.max(this.#latestMs, this.#own.monotonicMs() + this.#aheadMs!);
+    return this.#latestMs;
+  };
+
+  /** Monotonic time of this process, ms. */
+  monotonicMs = (): number => this.#own.monotonicMs();
+
+  /** How far this machine's own clock is ahead of Redis's, ms. */
+  get offsetMs(): number {
+    return this.#own.wallMs() - this.wallMs();
+  }
+
+  /** How often Redis's clock has jumped. */
+  get jumps(): number {
+    return this.#jumps;
+  }
+
+  /** Looks at Redis's clock now; while Redis is away, goes on as before. */
+  async sync(): Promise<void> {
+    this.#syncing ??= this.#sync()
+      // Redis has logged it.
+      .catch(() => {})
+      .finally(() => {
+        this.#syncing = undefined;
+      });
+    await this.#syncing;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  async #sync(): Promise<void> {
+    const sentMs = this.#own.monotonicMs();
+    const [seconds, microseconds] = await this.#redis.run((client) => client.time());
+    const receivedMs = this.#own.monotonicMs();
+    const redisMs = Number(seconds) * 1000 + Number(microseconds) / 1000;
+    // Redis read its clock some time between the two.
+    const [least, most] = [redisMs - receivedMs, redisMs - sentMs];
+    const before = this.#aheadMs;
+    const aheadMs =
+      before === undefined ? (least + most) / 2 : Math.min(Math.max(before, least), most);
+    this.#aheadMs = aheadMs;
+    if (before !== undefined && Math.abs(aheadMs - before) > JUMP_MS) {
+      this.#jumps += 1;
+      this.#latestMs = 0;
+      const byS = Math.round((aheadMs - before) / 1000);
+      this.#log.warn({ by_s: byS }, 'the clock of redis jumped; minutes are counted by it');
+    }
+    this.#checkOwn();
+  }
+
+  #checkOwn(): void {
+    const { offsetMs } = this;
+    const isOff = Math.abs(offsetMs) > MAX_OFFSET_MS;
+    const offset = { ahead_s: Math.round(offsetMs / 1000) };
+    if (isOff && !this.#isOff)
+      this.#log.warn(offset, "clock of this machine differs from redis's, which is used instead");
+    if (!isOff && this.#isOff) this.#log.info(offset, "clock of this machine agrees with redis's");
+    this.#isOff = isOff;
+  }
+}

@@ -1,0 +1,37 @@
+import { PartylineError } from '../protocol/errors.ts';
+
+/** Maximum number of reports of an account that are read or wait for their turn. */
+const MAX_REPORTS = 4;
+const RETRY_AFTER_MS = 1000;
+
+/** Has the reports of an account read one at a time. */
+export class ReportTurns {
+  readonly #accounts = new Map<number, { reports: number; last: Promise<void> }>();
+
+  /**
+   * Waits for the turn of a report.
+   * @returns ends the turn; calling it again changes nothing
+   * @throws {PartylineError} `rate_limited` if too many wait already
+   */
+  async take(accountId: number): Promise<() => void> {
+    const turns = this.#accounts.get(accountId) ?? { reports: 0, last: Promise.resolve() };
+    if (turns.reports >= MAX_REPORTS) {
+      const message = `At most ${MAX_REPORTS} usage reports of an account at a time.`;
+      throw new PartylineError('rate_limited', message, { retryAfterMs: RETRY_AFTER_MS });
+    }
+    turns.reports += 1;
+    this.#accounts.set(accountId, turns);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const before = turns.last;
+    turns.last = promise;
+    await before;
+    let hasEnded = false;
+    return () => {
+      if (hasEnded) return;
+      hasEnded = true;
+      turns.reports -= 1;
+      if (turns.reports === 0) this.#accounts.delete(accountId);
+      resolve();
+    };
+  }
+}
