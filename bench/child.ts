@@ -82,6 +82,26 @@ export class Child {
     }
   }
 
+  /**
+   * The next message that it sends over the channel between parent and child.
+   * @throws {Error} if it ends instead, or says nothing for so long
+   */
+  async nextMessage<T>(withinMs: number): Promise<T> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(() => reject(new Error(`${this.#name} does not answer`)), withinMs);
+    });
+    const ended = this.#exited.then(() => {
+      throw new Error(`${this.#name} has ended; it said:\n${this.#output}`);
+    });
+    try {
+      const [message] = (await Promise.race([once(this.process, 'message'), late, ended])) as [T];
+      return message;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
   /** Ends it, by force if it does not end by itself. */
   async stop(): Promise<void> {
     if (this.hasExited) return;

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +7,7 @@ import type { ProbeReport } from './probe-report.ts';
 import { cpuMs, descendants, isNamed, residentKb } from './process-stats.ts';
 import type { Scenario } from './scenario.ts';
 
+const PROBE_TIMEOUT_MS = 15_000;
 const PROBE = new URL('./probe.ts', import.meta.url).href;
 
 /** Above those that the kernel deals out (net.ipv4.ip_local_port_range): one of them may be taken by chance. */
@@ -132,10 +132,16 @@ export class GatewayProcess implements AsyncDisposable {
   }
 
   async askProbe(): Promise<ProbeReport> {
-    const answer = once(this.#child.process, 'message', { signal: AbortSignal.timeout(5000) });
+    const answer = this.#child.nextMessage<ProbeReport>(PROBE_TIMEOUT_MS);
     this.#child.process.send('report');
-    const [report] = (await answer) as [ProbeReport];
-    return report;
+    return answer;
+  }
+
+  /** Heap and external memory of the gateway, after a garbage collection. */
+  async askHeapBytes(): Promise<number> {
+    const answer = this.#child.nextMessage<number>(PROBE_TIMEOUT_MS);
+    this.#child.process.send('heap');
+    return answer;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -2,6 +2,7 @@ import { pinLoad } from './child.ts';
 import { runCommand } from './command.ts';
 import { reportDetection } from './detection.ts';
 import { reportGrowth } from './growth.ts';
+import { reportHostile } from './hostile/hostile.ts';
 import { reportLatency } from './latency.ts';
 import { type Bounds, measureCost, measureInside, measureJanus } from './measure.ts';
 import { reportOperator } from './operator.ts';
@@ -47,6 +48,7 @@ async function run(options: Options, signal: AbortSignal) {
     else if (part === 'operator') await reportOperator(say, signal);
     else if (part === 'rush') await reportRush(say, signal);
     else if (part === 'growth') await reportGrowth(say, signal);
+    else if (part === 'hostile') await reportHostile(say, options.attackSeconds, signal);
     else say(await reportDetection(options.seeds, signal));
   }
 }

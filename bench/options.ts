@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { type Scenario, TABLE } from './scenario.ts';
 
-const PARTS = ['table', 'latency', 'operator', 'rush', 'growth', 'detection'] as const;
+const PARTS = ['table', 'latency', 'operator', 'rush', 'growth', 'detection', 'hostile'] as const;
 type Part = (typeof PARTS)[number];
 
 export type Options = {
@@ -10,6 +10,8 @@ export type Options = {
   scenarios: Scenario[];
   /** Length of each window. */
   seconds: number;
+  /** Length of each attack. */
+  attackSeconds: number;
   /** Profile the gateway into this folder, and measure nothing else. */
   profileDir: string | undefined;
   /** So many streams of each kind are put to the format detection. */
@@ -17,8 +19,8 @@ export type Options = {
 };
 
 export const USAGE = `Usage: npm run bench -- [options]
-Without options: the whole table, mouth-to-ear latency, what operators feel, a rush of clients, growth, and format detection.
-  --only PART      table, latency, operator, rush, growth or detection
+Without options: the whole table, mouth-to-ear latency, what operators feel, a rush of clients, growth, format detection, and what an attacker costs the others.
+  --only PART      table, latency, operator, rush, growth, detection or hostile
 One row of the table, and nothing else, with any of these:
   --rooms R        rooms (20)
   --peers N        peers in each room (10); the demo account has 500 connections
@@ -28,6 +30,7 @@ One row of the table, and nothing else, with any of these:
 For all:
   --seconds T      length of each measured window (4)
   --cpu-prof DIR   write a CPU profile of the gateway to DIR, and measure neither latency nor floor
+  --attack-seconds T  length of each attack (10)
   --seeds N        streams of each kind for format detection (3; 20 is the full corpus)
 `;
 
@@ -47,6 +50,7 @@ export function readOptions(args: string[]): Options {
       'cpu-prof': { type: 'string' },
       only: { type: 'string' },
       seeds: { type: 'string', default: '3' },
+      'attack-seconds': { type: 'string', default: '10' },
     },
   });
   const { rooms, peers, speakers, delivery, hear } = values;
@@ -57,6 +61,7 @@ export function readOptions(args: string[]): Options {
     parts: readParts(isTable ? 'table' : values.only),
     scenarios: isOne ? [readScenario(given)] : TABLE,
     seconds: wholeNumber('seconds', values.seconds, 1),
+    attackSeconds: wholeNumber('attack-seconds', values['attack-seconds'], 1),
     profileDir: values['cpu-prof'],
     seeds: wholeNumber('seeds', values.seeds, 1),
   };

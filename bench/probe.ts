@@ -1,5 +1,7 @@
 import { Socket } from 'node:net';
 import { createHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { WebSocket } from 'ws';
 import { packetKey } from './packets.ts';
 import { percentilesOf } from './percentiles.ts';
@@ -16,6 +18,15 @@ const LOOP_RESOLUTION_MS = 1;
 const cameNs = new Map<string, bigint>();
 const inside = createHistogram();
 const loopDelay = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
+
+/** Heap and external memory after a garbage collection. */
+function heapBytes(): number {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  collect();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
 
@@ -51,6 +62,10 @@ process.on('message', (message) => {
     inside.reset();
     loopDelay.enable();
     loopDelay.reset();
+    return;
+  }
+  if (message === 'heap') {
+    process.send?.(heapBytes());
     return;
   }
   const report: ProbeReport = {

@@ -1,0 +1,39 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { type WebSocket, WebSocketServer } from 'ws';
+
+/**
+ * A process that does nothing but pass on: a bare WebSocket server in the gateway's place. It parses text, relays binary
+ * messages within a room, and shows what the attackers' load alone costs on this machine: the floor.
+ */
+
+const rooms = new Map<string, Set<WebSocket>>();
+const server = new WebSocketServer({ host: '127.0.0.1', port: 0, perMessageDeflate: false });
+await once(server, 'listening');
+
+server.on('connection', (socket, request) => {
+  const { searchParams } = new URL(request.url ?? '', 'ws://localhost');
+  const room = searchParams.get('room') ?? '';
+  const members = rooms.get(room) ?? new Set();
+  rooms.set(room, members.add(socket));
+  socket.on('close', () => members.delete(socket));
+  // 'close' follows.
+  socket.on('error', () => {});
+  socket.on('message', (data: Buffer, isBinary: boolean) => {
+    if (!isBinary) return parse(data);
+    if (room !== 'talk') return;
+    for (const member of members) if (member !== socket) member.send(data, { binary: true });
+  });
+  socket.send(JSON.stringify({ type: 'joined' }));
+});
+
+function parse(data: Buffer): void {
+  try {
+    JSON.parse(data.toString());
+  } catch {
+    // Some of the attacks send no JSON.
+  }
+}
+
+const { port } = server.address() as AddressInfo;
+process.stdout.write(`ready ${JSON.stringify({ url: `http://127.0.0.1:${port}` })}\n`);

@@ -1,0 +1,59 @@
+import { setPriority } from 'node:os';
+import type { WebSocket } from 'ws';
+import { connectClient } from '../client.ts';
+import { encodePackets } from '../packets.ts';
+
+/**
+ * A process of two peers that talk to each other: `listeners.ts URL KEY`. Its parent sends `report` and is told the longest
+ * time, ms, for which one of the two has heard nothing since the report before. It runs at a higher priority than the
+ * attackers, so that what it measures is not its own wait for a processor.
+ */
+
+const FRAME_MS = 20;
+
+const [, , url = '', apiKey = ''] = process.argv;
+try {
+  setPriority(-10);
+} catch {
+  // Only root may; the floor of the table shows what it costs.
+}
+
+const { packets } = await encodePackets();
+let longestGapMs = 0;
+
+async function enter(peer: string): Promise<WebSocket> {
+  const address = new URL('/ws', url.replace('http', 'ws'));
+  const query = { room: 'talk', peer, api_key: apiKey, audio: 'opus' };
+  address.search = new URLSearchParams(query).toString();
+  let lastMs: number | undefined;
+  const noteGap = () => {
+    const nowMs = performance.now();
+    if (lastMs !== undefined) longestGapMs = Math.max(longestGapMs, nowMs - lastMs);
+    lastMs = nowMs;
+  };
+  const socket = await connectClient(address, noteGap);
+  gaps.push(() => {
+    if (lastMs !== undefined) longestGapMs = Math.max(longestGapMs, performance.now() - lastMs);
+  });
+  return socket;
+}
+
+/** Count the silence that has not ended yet. */
+const gaps: (() => void)[] = [];
+const sockets = [await enter('one'), await enter('two')];
+const startMs = performance.now();
+let frame = 0;
+setInterval(() => {
+  for (; startMs + frame * FRAME_MS <= performance.now(); frame += 1) {
+    for (const [index, socket] of sockets.entries()) {
+      socket.send(packets[(frame + index * 1000) % packets.length]!);
+    }
+  }
+}, 2);
+
+process.on('message', () => {
+  for (const look of gaps) look();
+  process.send?.(longestGapMs);
+  longestGapMs = 0;
+});
+process.stdout.write('ready {}\n');
