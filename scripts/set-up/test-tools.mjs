@@ -1,11 +1,13 @@
-/** What only the tests need: a browser to join a room with, and hosts of their own to cut off from each other. */
+/** What only the tests need: a browser to join a room with, hosts of their own to cut off from each other, and a voice. */
 import { provide } from './apt.mjs';
 import { find } from './find.mjs';
 
-/** Sees to it that there are Chromium and `ip`. */
+/** Sees to it that there are Chromium, `ip`, `espeak-ng` and `sox`. */
 export async function provideTestTools() {
   await provide('test tools', {
     chromium: () => find('chromium') !== undefined,
     iproute2: () => find('ip') !== undefined,
+    'espeak-ng': () => find('espeak-ng') !== undefined,
+    sox: () => find('sox') !== undefined,
   });
 }

@@ -5,9 +5,14 @@ import { SILENCE_LEVEL } from '../rtp/packet.ts';
  * @param samples -1…1
  */
 export function audioLevelOf(samples: Float32Array): number {
+  const power = powerOf(samples);
+  if (power === 0) return SILENCE_LEVEL;
+  return Math.min(SILENCE_LEVEL, Math.max(0, Math.round(-10 * Math.log10(power))));
+}
+
+/** The mean square of a block of samples: 1 for a full-scale square wave, 0 for silence or no samples. */
+export function powerOf(samples: Float32Array): number {
   let energy = 0;
   for (let i = 0; i < samples.length; i += 1) energy += samples[i]! * samples[i]!;
-  if (energy === 0) return SILENCE_LEVEL;
-  const dBov = 10 * Math.log10(energy / samples.length);
-  return Math.min(SILENCE_LEVEL, Math.max(0, Math.round(-dBov)));
+  return energy / Math.max(1, samples.length);
 }

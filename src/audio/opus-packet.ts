@@ -131,13 +131,18 @@ export function isOpusSilence(packet: Uint8Array): boolean {
   return packet.length <= 3;
 }
 
+/** True for a packet in the mode that encodes any sound (RFC 6716 §3.1); the other modes have a model of speech. */
+export function isCelt(packet: Uint8Array): boolean {
+  return packet[0]! >> 3 >= FIRST_CELT_CONFIG;
+}
+
 /**
  * True for a packet of one frame that carries a copy of the one before it (LBRR, which makes the in-band FEC): in its SILK
  * layer a bit for each 20 ms says whether there is voice, and the one after them whether there is a copy (RFC 6716 §4.2.3).
  */
 export function carriesCopy(packet: Uint8Array): boolean {
   const [toc = 0, header = 0] = packet;
-  if (toc >> 3 >= FIRST_CELT_CONFIG || (toc & 3) !== 0) return false;
+  if (isCelt(packet) || (toc & 3) !== 0) return false;
   const isStereo = (toc & 4) !== 0;
   const voiceBits = Math.max(1, frameSamples(toc) / 960);
   const copyOf = (channel: number) => (header >> (7 - voiceBits - channel * (voiceBits + 1))) & 1;

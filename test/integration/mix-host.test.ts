@@ -74,6 +74,7 @@ function openRooms(count: number) {
         mixed: (name, _format, frame) => void (name === 'all' && heard.push(frame)),
         passed: () => {},
         concealed: () => {},
+        paused: () => {},
       },
       () => {},
     );
@@ -81,7 +82,13 @@ function openRooms(count: number) {
   });
   let frame = 0;
   const start = () => {
-    const added = ids.map((id) => ({ id, recent: [], isHeard: false, next: undefined }));
+    const added = ids.map((id) => ({
+      id,
+      recent: [],
+      isHeard: false,
+      next: undefined,
+      prerollSamples: 0,
+    }));
     for (const { room } of rooms) room.apply({ ...planOf(ids), added });
   };
   const stop = () => {

@@ -20,13 +20,18 @@ async function mixTone(complexity: number, change?: { to: number; afterTicks: nu
   let ticks = 0;
   const room = thread.openRoom(
     { minMs: 5, maxMs: 200 },
-    { mixed: (_name, _format, frame) => heard.push(frame), passed: () => {}, concealed: () => {} },
+    {
+      mixed: (_name, _format, frame) => heard.push(frame),
+      passed: () => {},
+      concealed: () => {},
+      paused: () => {},
+    },
     () => (ticks += 1),
   );
   room.apply({
     speakers: [1],
     leaving: [],
-    added: [{ id: 1, recent: [], isHeard: false, next: undefined }],
+    added: [{ id: 1, recent: [], isHeard: false, next: undefined, prerollSamples: 0 }],
     mixes: [{ name: 'all', without: [], gains: [], gainsBefore: [], formats: ['opus'] }],
   });
   for (const [i, payload] of tone.entries()) {

@@ -6,13 +6,20 @@ import type { RoomMixing } from '../../src/audio/mixing/mix-place.ts';
 import type { Listener } from '../../src/audio/mixing/hearing.ts';
 import { Mixer } from '../../src/audio/mixing/mixer.ts';
 import { opusPacketSamples } from '../../src/audio/opus-packet.ts';
+import { downmix, readSamples } from '../../src/audio/samples.ts';
+import { SAMPLES_PER_MS } from '../../src/rtp/clock-rate.ts';
 import type { MediaPacket } from '../../src/rtp/packet.ts';
+import type { HeardPiece } from './heard-words.ts';
 
 /** A mixer on a clock of its own: what happens in half an hour takes seconds, and the same every time. */
 
 const TICK_MS = 20;
 /** Ticks fall between the packets of who sends every 20 ms. */
 const FIRST_TICK_MS = 10;
+/** Before the packet of each frame that is forwarded apart (docs/protocol.md, "Delivery"). */
+const FORWARD_HEAD_BYTES = 4;
+/** A frame that comes later than this after the end of the one before it does not go on from it. */
+const RESERVE_SAMPLES = 60 * SAMPLES_PER_MS;
 
 /** A packet of a speaker, and when it comes. */
 export type Arrival = { peer: string; packet: MediaPacket; atMs: number };
@@ -62,6 +69,7 @@ class LateHost extends MixHost {
         mixed: (...args) => later(() => output.mixed(...args)),
         passed: (...args) => later(() => output.passed(...args)),
         concealed: (...args) => later(() => output.concealed(...args)),
+        paused: (...args) => later(() => output.paused(...args)),
       },
       () => later(onTicked),
     );
@@ -184,4 +192,48 @@ export function streamOf(
     timestamp += opusPacketSamples(payload) ?? 0;
     return { peer, packet, atMs };
   });
+}
+
+/** What a listener was given, as sound: pieces that follow each other without a gap, by when they came. */
+export async function soundOf(codecs: Codecs, heard: Heard): Promise<HeardPiece[]> {
+  const { format, delivery } = heard.listener;
+  const decoder = await codecs.opus.createDecoder();
+  const parts = heard.frames.map((frame, i) => {
+    const payload = delivery === 'forward' ? frame.subarray(FORWARD_HEAD_BYTES) : frame;
+    const sound =
+      format.codec === 'opus'
+        ? decoder.decode(payload).slice()
+        : downmix(readSamples(payload, format.codec), format.channels);
+    return { sound, atSample: Math.round(heard.framesAtMs[i]! * SAMPLES_PER_MS) };
+  });
+  decoder.close();
+  const pieces: HeardPiece[] = [];
+  let run: Float32Array[] = [];
+  let [from, end] = [0, 0];
+  const finish = () => {
+    if (run.length > 0) pieces.push({ fromSample: from, sound: joinAll(run) });
+    run = [];
+  };
+  for (const { sound, atSample } of parts) {
+    // Whoever plays it has something in reserve by then.
+    if (run.length === 0 || atSample > end + RESERVE_SAMPLES) {
+      finish();
+      from = Math.max(atSample, end);
+      end = from;
+    }
+    run.push(sound);
+    end += sound.length;
+  }
+  finish();
+  return pieces;
+}
+
+export function joinAll(parts: Float32Array[]): Float32Array {
+  const joined = new Float32Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    joined.set(part, at);
+    at += part.length;
+  }
+  return joined;
 }

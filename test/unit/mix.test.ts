@@ -32,6 +32,7 @@ test('a format that is heard no more before its first frame is let go of', async
       mixed: (_name, format) => formats.push(format),
       passed: () => {},
       concealed: () => {},
+      paused: () => {},
     });
   const [wide, narrow] = ['pcm_s16le;rate=48000;channels=1', 'pcm_s16le;rate=16000;channels=1'];
   mix.plan({ ...planned, formats: [wide] });
@@ -64,6 +65,7 @@ test('an encoder that does not open: told, and another is opened by the next pla
       mixed: (_name, _format, packet) => heard.push(packet),
       passed: () => {},
       concealed: () => {},
+      paused: () => {},
     });
   };
   mix.plan(planned);

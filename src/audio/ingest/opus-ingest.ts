@@ -12,8 +12,13 @@ const MAX_MALFORMED_IN_A_ROW = 5;
 const METER_EVERY_LOUD = 5;
 /** While it is quiet the next word must not be missed. */
 const METER_EVERY_QUIET = 2;
-/** An audio level that is louder counts as sound for the choice between the two. */
-const QUIET_LEVEL = 70;
+/**
+ * In packets of another length than this every one is decoded while it is quiet: a long one may hold a whole syllable, and short
+ * ones lean so much on those before them that one alone does not tell the level.
+ */
+const METERED_SAMPLES = 960;
+/** An audio level that is louder is talk beyond doubt; what is softer may be the breath before a word. */
+const QUIET_LEVEL = 55;
 
 /** Opus in: packets pass through untouched, but for excessive padding; now and then one is decoded, only to know how loud it is. */
 export class OpusIngest implements Ingest {
@@ -33,7 +38,7 @@ export class OpusIngest implements Ingest {
     const durationSamples = opusPacketSamples(message);
     const packet =
       durationSamples === undefined ? undefined : boundedOpusPacket(message, durationSamples);
-    if (durationSamples === undefined || !packet || !this.#measure(packet)) {
+    if (durationSamples === undefined || !packet || !this.#measure(packet, durationSamples)) {
       counts.dropped.undecodable += 1;
       this.#malformedInARow += 1;
       if (this.#malformedInARow < MAX_MALFORMED_IN_A_ROW) return;
@@ -47,7 +52,7 @@ export class OpusIngest implements Ingest {
   skip(): void {}
 
   /** Keeps the level up to date; false if libopus cannot decode the packet. */
-  #measure(packet: Buffer): boolean {
+  #measure(packet: Buffer, durationSamples: number): boolean {
     if (isOpusSilence(packet)) {
       this.#audioLevel = SILENCE_LEVEL;
       this.#untilMeter = 0;
@@ -63,7 +68,8 @@ export class OpusIngest implements Ingest {
       // The caller counts it, and tells the client when it goes on.
       return false;
     }
-    this.#untilMeter = (this.#audioLevel < QUIET_LEVEL ? METER_EVERY_LOUD : METER_EVERY_QUIET) - 1;
+    const meterEveryQuiet = durationSamples === METERED_SAMPLES ? METER_EVERY_QUIET : 1;
+    this.#untilMeter = (this.#audioLevel < QUIET_LEVEL ? METER_EVERY_LOUD : meterEveryQuiet) - 1;
     return true;
   }
 

@@ -22,10 +22,31 @@ export type Listener = Hearing & {
 export type HeardSpeaker = {
   id: SpeakerId;
   peer: string;
+  /** Stands in the head of frames that are forwarded apart. */
+  number: number;
   /** Its packets last longer than a tick: they cannot go out as they are at the pace of the mix. */
   isLong: boolean;
   /** Mixed for somebody, and so played: forwarded at the pace of the mix, until it falls silent. */
   isPlayed: boolean;
+  /** Those of who hears a mix whose decoders have followed its packets until now, and can go on. */
+  followers: ReadonlySet<Listener>;
+  /** The same of those who want every speaker apart. */
+  apartFollowers: ReadonlySet<Listener>;
+  /** Its first packet is about to come: a decoder that has heard nothing before can begin with it. */
+  isNew: boolean;
+};
+
+/** What is said now, as far as it matters for who hears what. */
+export type Scene<Speaker> = {
+  /** Those who are to be heard, always in the same order. */
+  mixed: Speaker[];
+  /** Those who have talked and are in a pause: who hears nobody else goes on hearing the first of them. */
+  pausing: Speaker[];
+  /** Those who pause: a decoder may begin with their packets now, and misses nothing that would be heard. */
+  open: ReadonlySet<Speaker>;
+  /** Those who have been sent something: their decoders do not expect the beginning of a stream. */
+  begun: { has(listener: Listener): boolean };
+  changes: ReadonlyMap<Listener, Change>;
 };
 
 /** Somebody hears some speakers in another way from now on: a mix of his own, of this name, goes on from what he has heard. */
@@ -35,42 +56,73 @@ export type Change = {
   before: ReadonlyMap<SpeakerId, number>;
 };
 
+/** Takes frames of a mix. */
+export type Ear = {
+  listener: Listener;
+  /** Of the speaker whose head goes before each frame, for a listener who wants each apart. */
+  number: number | undefined;
+  /** Whose packets this listener could hear as they are, could its decoder begin with them. */
+  awaits: SpeakerId | undefined;
+};
+
 /** A mix, and who hears it, by format. */
-export type PlannedHearing = { planned: PlannedMix; listeners: Map<string, Listener[]> };
+export type PlannedHearing = { planned: PlannedMix; ears: Map<string, Ear[]> };
 
 /** Who hears what: all that goes out of a room. */
-type HearingPlan<Speaker> = {
+export type HearingPlan<Speaker> = {
   /** By name. */
   mixes: Map<string, PlannedHearing>;
   /** Who hears one speaker only, whose packets can go out as they are. */
-  asSent: Map<Speaker, Listener[]>;
-  /** Who wants every speaker apart. */
-  apart: Listener[];
+  asSent: Map<Speaker, Set<Listener>>;
+  /** Who wants every speaker apart, and gets the packets of this one as they are. */
+  apart: Map<Speaker, Set<Listener>>;
 };
 
-/**
- * Works out who hears what. Who hears the same shares a mix.
- * @param mixed those who are to be heard, always in the same order
- */
+/** Works out who hears what. Who hears the same shares a mix. */
 export function planHearing<Speaker extends HeardSpeaker>(
   listeners: Iterable<Listener>,
-  mixed: Speaker[],
-  changes: ReadonlyMap<Listener, Change>,
+  scene: Scene<Speaker>,
 ): HearingPlan<Speaker> {
-  const plan: HearingPlan<Speaker> = { mixes: new Map(), asSent: new Map(), apart: [] };
+  const plan: HearingPlan<Speaker> = {
+    mixes: new Map(),
+    asSent: new Map(),
+    apart: new Map(),
+  };
   for (const listener of listeners) {
-    if (listener.delivery === 'forward') plan.apart.push(listener);
-    else planListener(listener, mixed, changes.get(listener), plan);
+    if (listener.delivery === 'forward') planApart(listener, scene, plan);
+    else planListener(listener, scene, plan);
   }
   return plan;
 }
 
-function planListener<Speaker extends HeardSpeaker>(
+function planApart<Speaker extends HeardSpeaker>(
   listener: Listener,
-  mixed: Speaker[],
-  change: Change | undefined,
+  { mixed, pausing, open }: Scene<Speaker>,
   plan: HearingPlan<Speaker>,
 ): void {
+  for (const speaker of pausing) {
+    if (speaker.peer !== listener.peer) addTo(plan.apart, speaker, listener);
+  }
+  for (const speaker of mixed) {
+    if (speaker.peer === listener.peer) continue;
+    // At the pace of the mix a decoder would miss what is not mixed yet.
+    const mayBegin = speaker.isNew || (open.has(speaker) && !speaker.isPlayed);
+    if (mayBegin || speaker.apartFollowers.has(listener)) {
+      addTo(plan.apart, speaker, listener);
+      continue;
+    }
+    const without = mixed.filter((other) => other !== speaker).map(({ id }) => id);
+    const ear = { listener, number: speaker.number, awaits: speaker.id };
+    addEar(plan, { without, gains: [], gainsBefore: [] }, ear);
+  }
+}
+
+function planListener<Speaker extends HeardSpeaker>(
+  listener: Listener,
+  { mixed, pausing, open, begun, changes }: Scene<Speaker>,
+  plan: HearingPlan<Speaker>,
+): void {
+  const change = changes.get(listener);
   const without: SpeakerId[] = [];
   const gains: [SpeakerId, number][] = [];
   const gainsBefore: [SpeakerId, number][] = [];
@@ -85,33 +137,65 @@ function planListener<Speaker extends HeardSpeaker>(
   }
   const isChanged = gainsBefore.length > 0;
   const [first] = heard;
-  if (!first && !isChanged) return;
-  const isAsSent = heard.length === 1 && gains.length === 0 && !isChanged;
-  const canForward = first && (!first.isLong || (mixed.length === 1 && !first.isPlayed));
-  if (isAsSent && canForward && listener.format.codec === 'opus') {
-    addTo(plan.asSent, first, listener);
+  const isOpus = listener.format.codec === 'opus';
+  if (!first && !isChanged) {
+    const paused = isOpus ? pausingFor(listener, pausing) : undefined;
+    if (paused) addTo(plan.asSent, paused, listener);
     return;
   }
-  const sum = [without.join(), gains.map((gain) => gain.join('*')).join()].join(' ');
-  const name = change && isChanged ? change.name : sum;
-  let mix = plan.mixes.get(name);
-  if (!mix) {
-    mix = { planned: { name, without, gains, gainsBefore, formats: [] }, listeners: new Map() };
-    plan.mixes.set(name, mix);
+  const isAsSent = isOpus && heard.length === 1 && gains.length === 0 && !isChanged;
+  const alone = isAsSent && (!first?.isLong || mixed.length === 1) ? first : undefined;
+  if (alone && !(alone.isLong && alone.isPlayed)) {
+    const mayBegin = open.has(alone) || (alone.isNew && !begun.has(listener));
+    if (mayBegin || alone.followers.has(listener)) {
+      addTo(plan.asSent, alone, listener);
+      return;
+    }
   }
-  const format = formatAudioFormat(listener.format);
-  if (!mix.listeners.has(format)) mix.planned.formats.push(format);
-  addTo(mix.listeners, format, listener);
+  const ear = { listener, number: undefined, awaits: alone?.id };
+  const name = change && isChanged ? change.name : undefined;
+  addEar(plan, { without, gains, gainsBefore }, ear, name);
+}
+
+/** Whose packets a listener is sent while nobody talks whom it hears. */
+function pausingFor<Speaker extends HeardSpeaker>(
+  listener: Listener,
+  pausing: Speaker[],
+): Speaker | undefined {
+  const canHear = pausing.filter((speaker) => gainOf(listener, speaker) === 1);
+  return canHear.find(({ followers }) => followers.has(listener)) ?? canHear[0];
+}
+
+/** Lets a listener hear a sum; `name` is of one that nobody else hears. */
+function addEar<Speaker>(
+  { mixes }: HearingPlan<Speaker>,
+  { without, gains, gainsBefore }: Pick<PlannedMix, 'without' | 'gains' | 'gainsBefore'>,
+  ear: Ear,
+  name = [without.join(), gains.map((gain) => gain.join('*')).join()].join(' '),
+): void {
+  let mix = mixes.get(name);
+  if (!mix) {
+    mix = { planned: { name, without, gains, gainsBefore, formats: [] }, ears: new Map() };
+    mixes.set(name, mix);
+  }
+  const format = formatAudioFormat(ear.listener.format);
+  const ears = mix.ears.get(format);
+  if (ears) {
+    ears.push(ear);
+    return;
+  }
+  mix.planned.formats.push(format);
+  mix.ears.set(format, [ear]);
 }
 
 /** What a listener hears a speaker times. Names are the clients', and may be those of what every object has. */
-export function gainOf({ peer, volume }: Listener, speaker: HeardSpeaker): number {
+export function gainOf({ peer, volume }: Listener, speaker: Pick<HeardSpeaker, 'peer'>): number {
   if (speaker.peer === peer) return 0;
   return Object.hasOwn(volume, speaker.peer) ? volume[speaker.peer]! : 1;
 }
 
-function addTo<Key>(lists: Map<Key, Listener[]>, key: Key, listener: Listener): void {
-  const list = lists.get(key);
-  if (list) list.push(listener);
-  else lists.set(key, [listener]);
+function addTo<Key>(sets: Map<Key, Set<Listener>>, key: Key, listener: Listener): void {
+  const set = sets.get(key);
+  if (set) set.add(listener);
+  else sets.set(key, new Set([listener]));
 }

@@ -28,6 +28,7 @@ export type MixAnswer =
   | { answer: 'mixed'; room: RoomId; name: string; format: string; frame: Slice }
   | { answer: 'passed'; room: RoomId; speaker: SpeakerId; packet: Slice }
   | { answer: 'concealed'; room: RoomId; speaker: SpeakerId; samples: number }
+  | { answer: 'paused'; room: RoomId; speaker: SpeakerId }
   | { answer: 'ticked'; room: RoomId; report: TickReport }
   | { answer: 'fault'; fault: unknown };
 

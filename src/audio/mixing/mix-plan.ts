@@ -14,6 +14,8 @@ export type AddedSpeaker = {
   isHeard: boolean;
   /** The sequence number that comes next; undefined if nothing was heard. */
   next: number | undefined;
+  /** So much of the end of `recent` is played again: the end of a pause, before the word that ends it. */
+  prerollSamples: number;
 };
 
 /** One sum that somebody hears: everybody who is mixed, but for some, and some louder or softer. */
@@ -48,4 +50,6 @@ export type MixOutput = {
   passed(speaker: SpeakerId, packet: Buffer): void;
   /** So much of a speaker was made up, because it got lost. */
   concealed(speaker: SpeakerId, samples: number): void;
+  /** A speaker pauses, if only between two words: a decoder that begins with its packets now has missed nothing. */
+  paused(speaker: SpeakerId): void;
 };

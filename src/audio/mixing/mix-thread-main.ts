@@ -28,6 +28,7 @@ const openRoom = (room: RoomId, limits: { minMs: number; maxMs: number }) =>
       passed: (speaker, packet) =>
         answers.add({ answer: 'passed', room, speaker, packet: answers.slice(packet) }),
       concealed: (speaker, samples) => answers.add({ answer: 'concealed', room, speaker, samples }),
+      paused: (speaker) => answers.add({ answer: 'paused', room, speaker }),
     },
     (fault) => answers.add({ answer: 'fault', fault }),
   );

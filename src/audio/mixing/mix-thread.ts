@@ -152,6 +152,9 @@ export class MixThread implements MixPlace {
         case 'concealed':
           client.output.concealed(item.speaker, item.samples);
           break;
+        case 'paused':
+          client.output.paused(item.speaker);
+          break;
         case 'ticked':
           client.onTicked(item.report);
           break;

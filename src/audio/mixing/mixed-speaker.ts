@@ -1,15 +1,19 @@
 import type { JitterBuffer } from '../../rtp/jitter-buffer.ts';
+import { SAMPLES_PER_MS } from '../../rtp/clock-rate.ts';
 import { FRAME_MS, FRAME_SAMPLES } from '../format.ts';
 import type { AddedSpeaker, MixPacket } from './mix-plan.ts';
 import { ENCODER_DELAY_SAMPLES, type OpusCodec } from '../opus-codec.ts';
 import { opusPacketSamples } from '../opus-packet.ts';
 import { fall, rise } from '../ramps.ts';
+import { PauseFinder } from './pause-finder.ts';
 import { Playout } from './playout.ts';
 
 /** Enough for the first frame, and for what it runs ahead. */
 const LEAST_DEPTH_MS = ((FRAME_SAMPLES + ENCODER_DELAY_SAMPLES) * FRAME_MS) / FRAME_SAMPLES;
 /** So many ticks more than a packet lasts are waited for it; it may be all there is. */
 const MAX_EXTRA_WAIT_TICKS = 2;
+
+const NOTHING = new Float32Array(0);
 
 /**
  * One speaker as a room mixes it: a frame every 20 ms, and the packets themselves, each at the tick that plays it.
@@ -32,6 +36,7 @@ export class MixedSpeaker {
   /** How long a packet of this speaker lasts. */
   #packetTicks = 1;
   #hasWaitedForNext = false;
+  readonly #pauses = new PauseFinder();
   #reportedConcealed = 0;
   #reportedDropped = { late: 0, undecodable: 0 };
   #isClosed = false;
@@ -53,7 +58,8 @@ export class MixedSpeaker {
     this.#playout = new Playout(this.#buffer, decoder, (packet, startsAtSamples) =>
       this.#passing.push({ packet, startsAtSamples }),
     );
-    const recent = this.#playout.warmUp(this.#start.recent).subarray(-FRAME_SAMPLES);
+    const { recent: packets, prerollSamples } = this.#start;
+    const recent = this.#playout.warmUp(packets, prerollSamples).subarray(-FRAME_SAMPLES);
     if (this.#start.isHeard) this.#previous.set(recent, FRAME_SAMPLES - recent.length);
   }
 
@@ -91,7 +97,8 @@ export class MixedSpeaker {
     // Also for a decoder that does not open: the others are not to wait for it.
     this.#waitedTicks += 1;
     if (!this.#playout) return;
-    const isShort = this.#buffer.depthMs < LEAST_DEPTH_MS;
+    const isShort =
+      this.#buffer.depthMs + this.#playout.ready.length / SAMPLES_PER_MS < LEAST_DEPTH_MS;
     if (isShort && this.#waitedTicks < this.#maxWaitTicks) return;
     // One long packet is enough to begin with, but it would run dry just before the next one comes.
     if (this.#packetTicks > 1 && !this.#hasWaitedForNext) {
@@ -110,9 +117,11 @@ export class MixedSpeaker {
   pull(nowMs: number): void {
     if (this.#frame) this.#previous = this.#frame;
     this.#frame = undefined;
-    if (!this.#hasBegun) return;
+    if (!this.#hasBegun || !this.#playout) return;
     const frame = this.#frames[this.#previous === this.#frames[0] ? 1 : 0].fill(0);
-    if (!this.#playout?.pull(frame, nowMs)) {
+    const isSounding = this.#playout.pull(frame, nowMs);
+    this.#pauses.note(frame);
+    if (!isSounding) {
       this.#previous = frame;
       this.#isFirstFrame = true;
       return;
@@ -135,6 +144,11 @@ export class MixedSpeaker {
     while (this.#passing.length > 0 && this.#passing[0]!.startsAtSamples < upToSamples) {
       pass(this.#passing.shift()!.packet);
     }
+  }
+
+  /** True now and then while it pauses, if only between two words. */
+  get isPausing(): boolean {
+    return this.#pauses.isFound && this.#pauses.isSoft(this.#playout?.ready ?? NOTHING);
   }
 
   /** How much was made up since this was last asked. */

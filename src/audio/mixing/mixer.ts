@@ -1,47 +1,41 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { MediaPacket } from '../../rtp/packet.ts';
-import { Reorderer } from '../../rtp/reorderer.ts';
 import { counts } from '../../counts.ts';
 import type { FrameClock } from '../clock.ts';
-import { formatAudioFormat, FRAME_SAMPLES } from '../format.ts';
+import { formatAudioFormat } from '../format.ts';
 import { forwardFrame } from './forward-frame.ts';
-import { type HeardSpeaker, type Listener, planHearing, type PlannedHearing } from './hearing.ts';
+import { type Ear, type Listener, planHearing, type PlannedHearing } from './hearing.ts';
 import type { MixHost } from './mix-host.ts';
 import type { RoomMixing } from './mix-place.ts';
 import type { MixOutput, MixPlan, SpeakerId } from './mix-plan.ts';
-import { DECODER_MEMORY_PACKETS } from '../opus-codec.ts';
-import { emptyOpusPacket, opusPacketSamples } from '../opus-packet.ts';
+import { opusPacketSamples } from '../opus-packet.ts';
+import { RoomSpeaker } from './room-speaker.ts';
 import { type TalkerSettings, Talkers } from './talkers.ts';
 import { type RunningChange, VolumeChanges } from './volume-changes.ts';
 
 export type MixerSettings = { talkers: TalkerSettings; jitterBuffer: JitterBufferLimits };
 
-type Speaker = HeardSpeaker & {
-  /** Stands in the head of forwarded frames. */
-  number: number;
-  stream: Reorderer;
-  /** The last packets, for a decoder that must join on. */
-  recent: Buffer[];
-  /** Who gets this speaker's packets as they are: those who hear nobody else. */
-  forwardTo: Listener[];
-  /** Its last packet went out to somebody as it is. */
-  isHeard: boolean;
-};
+/** Who has talked goes on being sent, to those who hear nobody else, for so long at most. */
+const MAX_PAUSE_MS = 60_000;
+/** How many of those who pause are kept in mind for listeners who want each speaker apart. */
+const MAX_PAUSING = 8;
 
 /** A tick of which not all has come out yet, as a mixing thread may be late: it goes to those who were to hear it when it began. */
 type Tick = {
-  atMs: number;
   mixes: Map<string, PlannedHearing>;
-  forwarded: Map<SpeakerId, Listener[]>;
+  forwarded: Map<SpeakerId, ReadonlySet<Listener>>;
   /** Those who fall silent in it. */
   leaving: Speaker[];
+  /** Those who pause in it. */
+  paused: Set<Speaker>;
   changes: RunningChange[];
   /** Those who have changed what they hear since, but can hear this yet. */
   replaced: Set<Listener>;
 };
 
-/** What a packet holds that has been let in. */
-const samplesOf = (payload: Buffer) => opusPacketSamples(payload) ?? 0;
+type Speaker = RoomSpeaker;
+
+const NOBODY: ReadonlySet<never> = new Set();
 
 /**
  * What the WebSocket peers of one room hear. A packet of the room's RTP comes in at {@link receive}; what is heard goes
@@ -57,10 +51,13 @@ export class Mixer {
   readonly #speakers = new Map<string, Speaker>();
   readonly #played = new Map<SpeakerId, Speaker>();
   readonly #listeners = new Set<Listener>();
+  /** Those who have been sent something. */
+  readonly #begun = new WeakSet<Listener>();
   readonly #talkers: Talkers<Speaker>;
   /** By mix. */
   #mixes = new Map<string, PlannedHearing>();
-  #forwardListeners: Listener[] = [];
+  /** Those who have talked and pause, the last one first. */
+  #pausing: Speaker[] = [];
   readonly #changes = new VolumeChanges();
   #nextId: SpeakerId = 1;
   /** When the last packet came, or the clock ticked. */
@@ -103,6 +100,7 @@ export class Mixer {
   replaceListener(before: Listener, after: Listener): void {
     if (!this.#listeners.delete(before)) return;
     this.#listeners.add(after);
+    if (this.#begun.has(before)) this.#begun.add(after);
     this.#changes.begin(before, after, this.#mixed(), (name) =>
       this.#ticks.some((tick) => tick.mixes.has(name)),
     );
@@ -110,23 +108,14 @@ export class Mixer {
       before.delivery === after.delivery &&
       formatAudioFormat(before.format) === formatAudioFormat(after.format);
     if (canHear) for (const tick of this.#ticks) tick.replaced.add(before);
+    if (canHear) for (const speaker of this.#speakers.values()) speaker.replace(before, after);
     this.#plan();
   }
 
   /** Makes `peer` heard; its packets come in at {@link receive}. */
   addSpeaker(peer: string, number: number): void {
     this.removeSpeaker(peer);
-    this.#speakers.set(peer, {
-      id: this.#nextId,
-      peer,
-      number,
-      stream: new Reorderer(),
-      recent: [],
-      forwardTo: [],
-      isHeard: false,
-      isLong: false,
-      isPlayed: false,
-    });
+    this.#speakers.set(peer, new RoomSpeaker(this.#nextId, peer, number));
     this.#nextId += 1;
   }
 
@@ -134,6 +123,7 @@ export class Mixer {
     const speaker = this.#speakers.get(peer);
     if (!speaker) return;
     this.#speakers.delete(peer);
+    this.#pausing = this.#pausing.filter((other) => other !== speaker);
     if (this.#talkers.delete(speaker)) this.#talkersChanged();
   }
 
@@ -148,13 +138,15 @@ export class Mixer {
       return;
     }
     const { audioLevel } = packet;
-    if (this.#talkers.heard(speaker, audioLevel, durationSamples, nowMs)) this.#talkersChanged();
-    if (!this.#talkers.isTalking(speaker)) return;
-    if (speaker.isPlayed) this.#play(speaker, packet, nowMs);
-    const isInTime = speaker.stream.insert(packet, nowMs);
+    const isInTime = speaker.insert(packet, nowMs);
     // Who is played has a jitter buffer, which counts for itself.
     if (!isInTime && !speaker.isPlayed) counts.dropped.late += 1;
+    if (speaker.isPlayed) this.#play(speaker, packet, nowMs);
+    if (this.#talkers.heard(speaker, audioLevel, durationSamples, nowMs)) this.#talkersChanged();
+    const isTalking = this.#talkers.isTalking(speaker);
+    if (isTalking) speaker.talkedAtMs = nowMs;
     this.#forward(speaker, nowMs);
+    if (!isTalking && nowMs - speaker.talkedAtMs > MAX_PAUSE_MS) this.#endPause(speaker);
   }
 
   close(): void {
@@ -170,48 +162,27 @@ export class Mixer {
     this.#ticks = [];
   }
 
-  /** Sends on what is in its turn, to those who hear this speaker alone, and to those who hear each apart. */
+  /** Sends on what is in its turn. */
   #forward(speaker: Speaker, nowMs: number): void {
-    const { stream, recent } = speaker;
-    for (let next = stream.take(nowMs); next; next = stream.take(nowMs)) {
-      const before = recent.at(-1);
-      // Before the first packet there is nothing of which one could be missed.
-      if (next === 'lost' && !before) continue;
-      const payload = next === 'lost' ? emptyOpusPacket(before!) : next.payload;
-      speaker.isLong ||= samplesOf(payload) > FRAME_SAMPLES;
-      recent.push(payload);
-      if (recent.length > DECODER_MEMORY_PACKETS) recent.shift();
-      if (!speaker.isPlayed) {
-        speaker.isHeard = speaker.forwardTo.length > 0;
-        for (const listener of speaker.forwardTo) listener.deliver(payload);
-        if (next === 'lost') this.#concealed(speaker, samplesOf(payload));
-      }
-      if (this.#forwardListeners.length > 0) this.#forwardApart(speaker, payload);
-    }
-  }
-
-  #forwardApart(speaker: Speaker, payload: Buffer): void {
-    const frame = forwardFrame(speaker.number, payload);
-    for (const listener of this.#forwardListeners) {
-      if (listener.peer !== speaker.peer) listener.deliver(frame);
-    }
+    const isPause = !this.#talkers.isTalking(speaker);
+    speaker.forward(isPause, nowMs, (samples) => this.#concealed(speaker, samples));
   }
 
   /** Tells all who hear a speaker that so much of it was made up. */
   #concealed(speaker: Speaker, samples: number): void {
     counts.concealedSamples += samples;
-    for (const listener of speaker.forwardTo) listener.concealed(samples);
-    for (const { planned, listeners } of this.#mixes.values()) {
+    for (const listener of speaker.followers) listener.concealed(samples);
+    for (const { planned, ears } of this.#mixes.values()) {
       if (planned.without.includes(speaker.id)) continue;
-      for (const ofFormat of listeners.values()) {
-        for (const listener of ofFormat) listener.concealed(samples);
+      for (const ofFormat of ears.values()) {
+        for (const { listener } of ofFormat) listener.concealed(samples);
       }
     }
   }
 
   #play(speaker: Speaker, packet: MediaPacket, nowMs: number): void {
     const { sequenceNumber, timestamp, payload } = packet;
-    const durationSamples = samplesOf(payload);
+    const durationSamples = opusPacketSamples(payload) ?? 0;
     this.#room.insert(speaker.id, { sequenceNumber, timestamp, payload, durationSamples }, nowMs);
   }
 
@@ -220,30 +191,79 @@ export class Mixer {
     this.#onTalkersChanged();
   }
 
-  /** Works out anew who hears what: after a change of the listeners, or of who is mixed. */
-  #plan(): void {
+  /**
+   * Works out anew who hears what: after a change of the listeners, or of who is mixed.
+   * @param open decoders may begin with the packets of these now
+   */
+  #plan(open: ReadonlySet<Speaker> = NOBODY): void {
     if (this.#isClosed) return;
+    this.#notePauses();
     const mixed = this.#mixed();
-    for (const speaker of mixed) speaker.forwardTo = [];
-    for (const speaker of this.#speakers.values()) {
-      speaker.forwardTo = [];
-      if (this.#talkers.isTalking(speaker)) continue;
-      // Whoever talks again begins anew.
-      speaker.stream.clear();
-      speaker.recent = [];
-      speaker.isHeard = false;
-    }
-    const { mixes, asSent, apart } = planHearing(this.#listeners, mixed, this.#changes.running);
+    const { mixes, asSent, apart } = planHearing(this.#listeners, {
+      mixed,
+      pausing: this.#pausing,
+      open,
+      begun: this.#begun,
+      changes: this.#changes.running,
+    });
     this.#mixes = mixes;
-    this.#forwardListeners = apart;
-    for (const [speaker, listeners] of asSent) speaker.forwardTo = listeners;
+    this.#noteAwaited(mixed);
     this.#planRoom(mixed);
+    for (const listeners of asSent.values()) this.#noteBegun(listeners);
+    for (const { ears } of mixes.values()) {
+      for (const ofFormat of ears.values()) this.#noteBegun(ofFormat.map((ear) => ear.listener));
+    }
+    for (const speaker of this.#speakers.values()) {
+      speaker.followers = asSent.get(speaker) ?? NOBODY;
+      speaker.apartFollowers = apart.get(speaker) ?? NOBODY;
+    }
     if (this.#isSilent) {
       this.#clock.remove(this.#tick);
       this.#changes.clear();
     } else {
       this.#clock.add(this.#tick);
     }
+  }
+
+  /** Keeps in mind since when somebody waits for a pause of whom. */
+  #noteAwaited(mixed: Speaker[]): void {
+    for (const speaker of mixed) {
+      if (!this.#earsOf(speaker).some(({ awaits }) => awaits === speaker.id)) {
+        speaker.awaitedSinceMs = undefined;
+      } else {
+        speaker.awaitedSinceMs ??= this.#nowMs;
+      }
+    }
+  }
+
+  /** Those who hear a speaker in a mix. */
+  #earsOf({ id }: Speaker): Ear[] {
+    return [...this.#mixes.values()]
+      .filter(({ planned }) => !planned.without.includes(id))
+      .flatMap(({ ears }) => [...ears.values()].flat());
+  }
+
+  #noteBegun(listeners: Iterable<Listener>): void {
+    for (const listener of listeners) this.#begun.add(listener);
+  }
+
+  /** Keeps in mind those who have ended to talk since the last plan, and are not played any more. */
+  #notePauses(): void {
+    const isPausing = (speaker: Speaker) => !this.#talkers.isTalking(speaker) && !speaker.isPlayed;
+    const still = this.#pausing.filter(isPausing);
+    const begun = [...this.#speakers.values()].filter(
+      (speaker) =>
+        isPausing(speaker) &&
+        !still.includes(speaker) &&
+        this.#nowMs - speaker.talkedAtMs <= MAX_PAUSE_MS,
+    );
+    this.#pausing = [...begun, ...still].slice(0, MAX_PAUSING);
+  }
+
+  #endPause(speaker: Speaker): void {
+    if (!this.#pausing.includes(speaker)) return;
+    this.#pausing = this.#pausing.filter((other) => other !== speaker);
+    this.#plan();
   }
 
   /** Those who are mixed, or fall silent in the next tick, always in the same order. */
@@ -271,19 +291,14 @@ export class Mixer {
     const plan: MixPlan = {
       speakers: played.map(({ id }) => id),
       leaving: this.#leaving().map(({ id }) => id),
-      added: added.map(({ id, recent, isHeard, stream }) => ({
-        id,
-        recent: [...recent],
-        isHeard,
-        next: stream.next,
-      })),
+      added: added.map((speaker) => speaker.beginPlaying(this.#nowMs)),
       mixes,
     };
     this.#room.apply(plan);
     for (const speaker of added) {
       speaker.isPlayed = true;
       this.#played.set(speaker.id, speaker);
-      for (const packet of speaker.stream.waiting) this.#play(speaker, packet, this.#nowMs);
+      for (const packet of speaker.waiting) this.#play(speaker, packet, this.#nowMs);
     }
   }
 
@@ -292,18 +307,23 @@ export class Mixer {
     return [...this.#played.values()].filter((speaker) => !this.#talkers.mixed.has(speaker));
   }
 
-  #deliver(listeners: Listener[] | undefined, frame: Buffer, { replaced }: Tick): void {
-    if (!listeners) return;
-    for (const listener of listeners) {
-      if (this.#listeners.has(listener) || replaced.has(listener)) listener.deliver(frame);
+  #deliver(ears: Ear[] | undefined, frame: Buffer, tick: Tick): void {
+    if (!ears) return;
+    for (const { listener, number } of ears) {
+      if (!this.#hears(listener, tick)) continue;
+      listener.deliver(number === undefined ? frame : forwardFrame(number, frame));
     }
+  }
+
+  #hears(listener: Listener, { replaced }: Tick): boolean {
+    return this.#listeners.has(listener) || replaced.has(listener);
   }
 
   readonly #output: MixOutput = {
     mixed: (name, format, frame) => {
       const [tick] = this.#ticks;
       if (!tick) return;
-      this.#deliver(tick.mixes.get(name)?.listeners.get(format), frame, tick);
+      this.#deliver(tick.mixes.get(name)?.ears.get(format), frame, tick);
       for (const change of tick.changes) change.isHeard ||= change.name === name;
     },
     concealed: (id, samples) => {
@@ -312,7 +332,16 @@ export class Mixer {
     },
     passed: (id, packet) => {
       const [tick] = this.#ticks;
-      if (tick) this.#deliver(tick.forwarded.get(id), packet, tick);
+      const speaker = this.#played.get(id);
+      if (!tick || !speaker) return;
+      speaker.passed(packet);
+      for (const listener of tick.forwarded.get(id) ?? NOBODY) {
+        if (this.#hears(listener, tick)) listener.deliver(packet);
+      }
+    },
+    paused: (id) => {
+      const speaker = this.#played.get(id);
+      if (speaker) this.#ticks[0]?.paused.add(speaker);
     },
   };
 
@@ -322,13 +351,14 @@ export class Mixer {
       if (this.#talkers.isTalking(speaker)) this.#forward(speaker, nowMs);
     }
     // A thread is late with what falls silent in the last tick: it must not do so twice.
-    if (this.#ticks.filter((tick) => this.#removeSilent(tick)).length > 0) this.#plan();
-    const forwarded = [...this.#played].map(([id, { forwardTo }]) => [id, forwardTo] as const);
+    for (const tick of this.#ticks) this.#endLeaving(tick);
+    // Who ends to talk falls silent in this tick.
+    if (this.#talkers.expire(nowMs)) this.#talkersChanged();
     this.#ticks.push({
-      atMs: nowMs,
       mixes: this.#mixes,
-      forwarded: new Map(forwarded),
+      forwarded: new Map([...this.#played].map(([id, { followers }]) => [id, followers])),
       leaving: this.#leaving(),
+      paused: new Set(),
       changes: [...this.#changes.running.values()],
       replaced: new Set(),
     });
@@ -340,21 +370,38 @@ export class Mixer {
   readonly #ticked = (): void => {
     const tick = this.#ticks.shift();
     if (!tick) return;
-    const hasLeft = this.#removeSilent(tick);
+    this.#endLeaving(tick);
     const hasChanged = this.#changes.ticked(tick.changes);
-    if (this.#talkers.expire(tick.atMs)) this.#talkersChanged();
-    else if (hasLeft || hasChanged) this.#plan();
+    if (hasChanged) this.#plan();
+    for (const speaker of this.#talkers.mixed) {
+      if (tick.paused.has(speaker) || speaker.isAwaitedTooLong(this.#nowMs)) this.#paused(speaker);
+    }
   };
 
-  /** Plays those who fall silent in a tick no longer. @returns whether there were any */
-  #removeSilent(tick: Tick): boolean {
+  /** Those who have fallen silent in a tick are played no longer. */
+  #endLeaving(tick: Tick): void {
     const left = tick.leaving.filter((speaker) => !this.#talkers.mixed.has(speaker));
     tick.leaving = [];
-    for (const speaker of left) {
+    if (left.length > 0) this.#endPlaying(left);
+  }
+
+  /** From now on these are heard as they are sent, by those who hear them. */
+  #endPlaying(speakers: Speaker[]): void {
+    const heardApart = speakers.map(({ apartFollowers }) => apartFollowers);
+    for (const speaker of speakers) {
       this.#played.delete(speaker.id);
       speaker.isPlayed = false;
-      speaker.isHeard = false;
     }
-    return left.length > 0;
+    this.#plan(new Set(speakers));
+    for (const [i, speaker] of speakers.entries()) speaker.endPlaying(heardApart[i]!);
+  }
+
+  /** Those who hear a speaker in a mix can go on with its packets as they are sent: it pauses, or does not for too long. */
+  #paused(speaker: Speaker): void {
+    // A thread that is late has come further than is known here.
+    if (!speaker.isPlayed || !this.#talkers.mixed.has(speaker) || this.#ticks.length > 0) return;
+    const ears = this.#earsOf(speaker);
+    if (ears.every(({ awaits }) => awaits === speaker.id)) this.#endPlaying([speaker]);
+    else if (ears.some(({ awaits }) => awaits === speaker.id)) this.#plan(new Set([speaker]));
   }
 }

@@ -1,14 +1,14 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import { counts } from '../../counts.ts';
+import { opusPacketSamples } from '../opus-packet.ts';
 import type { MixPlace, RoomMixing, TickReport } from './mix-place.ts';
 import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
+import { PacketHistory } from './packet-history.ts';
 
 /** What a room is taken to cost of every 20 ms until it has been measured. */
 const ASSUMED_COST_MS = 0.2;
 /** Each tick moves the measured cost by this share of the difference. */
 const COST_WEIGHT = 1 / 16;
-/** A decoder needs so many packets to catch up with what its encoder leans on. */
-const PLAYED_PACKETS = 4;
 /** No jitter buffer holds so many. */
 const MAX_WAITING_PACKETS = 100;
 
@@ -25,7 +25,10 @@ export type MixPlaces = {
 };
 
 /** What of a speaker has been played, and what waits to be: another place can go on from there. */
-type History = { played: Buffer[]; waiting: { packet: MixPacket; atMs: number }[] };
+type History = {
+  played: PacketHistory<{ payload: Buffer; durationSamples: number }>;
+  waiting: { packet: MixPacket; atMs: number }[];
+};
 
 /**
  * The mixing half of a room, which can change its place: it does when somebody begins to talk after a silence, and when
@@ -85,7 +88,9 @@ export class MovableRoomMixing implements RoomMixing {
       if (!plan.speakers.includes(id)) this.#histories.delete(id);
     }
     for (const { id, recent } of plan.added) {
-      this.#histories.set(id, { played: [...recent], waiting: [] });
+      const history: History = { played: new PacketHistory(), waiting: [] };
+      for (const payload of recent) history.played.push(playedPacket(payload));
+      this.#histories.set(id, history);
     }
     this.#count();
     this.#room.apply(plan);
@@ -125,9 +130,10 @@ export class MovableRoomMixing implements RoomMixing {
     this.#room = this.#openIn(place);
     const added = [...this.#histories].map(([id, { played, waiting }]) => ({
       id,
-      recent: [...played],
-      isHeard: played.length > 0,
+      recent: played.forDecoder,
+      isHeard: played.last !== undefined,
       next: waiting[0]?.packet.sequenceNumber,
+      prerollSamples: 0,
     }));
     if (this.#plan.speakers.length > 0) this.#room.apply({ ...this.#plan, added });
     for (const [id, { waiting }] of this.#histories) {
@@ -172,7 +178,11 @@ export class MovableRoomMixing implements RoomMixing {
     const { played, waiting } = history;
     const index = waiting.findIndex(({ packet: { payload } }) => payload.equals(packet));
     waiting.splice(0, index + 1);
-    played.push(packet);
-    if (played.length > PLAYED_PACKETS) played.shift();
+    played.push(playedPacket(packet));
   }
 }
+
+const playedPacket = (payload: Buffer) => ({
+  payload,
+  durationSamples: opusPacketSamples(payload) ?? 0,
+});

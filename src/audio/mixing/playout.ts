@@ -63,11 +63,20 @@ export class Playout {
     return this.#pulledSamples;
   }
 
-  /** Decodes packets that were heard elsewhere already, so that what follows joins on; returns their sound. */
-  warmUp(packets: Buffer[]): Float32Array {
+  /**
+   * Decodes packets that were heard elsewhere already, or by nobody, so that what follows joins on; returns their sound.
+   * @param againSamples so much of its end is pulled before what follows
+   */
+  warmUp(packets: Buffer[], againSamples: number): Float32Array {
     let heard: Float32Array = new Float32Array(0);
     for (const packet of packets) heard = join(heard, this.#tryDecode(packet));
+    if (againSamples > 0) this.#ready = heard.slice(-againSamples);
     return heard;
+  }
+
+  /** What is decoded and has not been pulled. */
+  get ready(): Float32Array {
+    return this.#ready;
   }
 
   /**

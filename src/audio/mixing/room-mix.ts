@@ -94,6 +94,7 @@ export class RoomMix {
     if (sum) for (const mix of started) mix.deliver(sum, sounding, frameOf, this.#output);
     for (const [id, speaker] of this.#speakers) {
       speaker.passOn((packet) => this.#output.passed(id, packet));
+      if (speaker.isPausing) this.#output.paused(id);
       const concealedSamples = speaker.takeConcealed();
       if (concealedSamples > 0) this.#output.concealed(id, concealedSamples);
     }

@@ -1,0 +1,45 @@
+import { FRAME_MS } from '../format.ts';
+import { powerOf } from '../level.ts';
+
+/** A pause is at least so much softer than what was said before it. */
+const SOFTER_BY = 10 ** (20 / 10);
+/** Whatever is softer than -58 dBov is a pause. */
+const PAUSE_POWER = 10 ** (-58 / 10);
+/** So many frames in a row are no longer the closure before a plosive. */
+const LEAST_FRAMES = 4;
+/** While a pause goes on it is told once in so many frames. */
+const AGAIN_FRAMES = 10;
+/** What was said is forgotten by half in so long. */
+const HALF_LIFE_MS = 1500;
+const DECAY = 0.5 ** (FRAME_MS / HALF_LIFE_MS);
+
+/** Finds the pauses in what a speaker says, if only between two words. */
+export class PauseFinder {
+  #loudestPower = 0;
+  #softFrames = 0;
+  /** What is soft before the first word is no pause after it. */
+  #hasSpoken = false;
+
+  /** True if so much sound is no more than a pause after what was said. */
+  isSoft(sound: Float32Array): boolean {
+    return this.#isSoft(powerOf(sound));
+  }
+
+  #isSoft(power: number): boolean {
+    return power < PAUSE_POWER || power * SOFTER_BY < this.#loudestPower;
+  }
+
+  /** True for a frame with which a pause has become one, and now and then while it goes on. */
+  get isFound(): boolean {
+    const since = this.#softFrames - LEAST_FRAMES;
+    return since >= 0 && since % AGAIN_FRAMES === 0;
+  }
+
+  /** Takes note of the next frame. */
+  note(frame: Float32Array): void {
+    const power = powerOf(frame);
+    this.#hasSpoken ||= power > PAUSE_POWER;
+    this.#loudestPower = Math.max(power, this.#loudestPower * DECAY);
+    this.#softFrames = this.#hasSpoken && this.#isSoft(power) ? this.#softFrames + 1 : 0;
+  }
+}

@@ -1,0 +1,183 @@
+import type { MediaPacket } from '../../rtp/packet.ts';
+import { Reorderer } from '../../rtp/reorderer.ts';
+import { FRAME_SAMPLES } from '../format.ts';
+import { emptyOpusPacket, isCelt, opusPacketSamples } from '../opus-packet.ts';
+import { forwardFrame } from './forward-frame.ts';
+import type { HeardSpeaker, Listener } from './hearing.ts';
+import type { AddedSpeaker, MixPacket, SpeakerId } from './mix-plan.ts';
+import { PacketHistory } from './packet-history.ts';
+
+/** The end of a pause goes into a mix with the word after it: as much as a mix waits for anyway. */
+const PREROLL_SAMPLES = FRAME_SAMPLES;
+/** What is older has nothing to do with the word. */
+const MAX_PREROLL_AGE_MS = 100;
+
+/** Without a pause it is waited for so long; a decoder of CELT needs little to go on from, one of SILK a quiet moment. */
+const MAX_AWAITED_CELT_MS = 500;
+const MAX_AWAITED_MS = 10_000;
+
+/** A packet that has come in its turn, or an empty one in place of one that is lost. */
+type PastPacket = MixPacket & {
+  atMs: number;
+  /** It came while its sender did not talk. */
+  isPause: boolean;
+};
+
+/** A speaker of a room: its stream in order, the last of it, and those who are sent its packets as they are. */
+export class RoomSpeaker implements HeardSpeaker {
+  readonly id: SpeakerId;
+  readonly peer: string;
+  readonly number: number;
+  readonly #stream = new Reorderer();
+  readonly #history = new PacketHistory<PastPacket>();
+  /** The last packet went out to somebody who hears this speaker alone. */
+  #isHeard = false;
+  /** Counts the packets of the history. */
+  #count = 0;
+  /** Up to which of them a mix has come, or all has gone out as it was sent. */
+  #passedCount = 0;
+  followers: ReadonlySet<Listener> = new Set();
+  apartFollowers: ReadonlySet<Listener> = new Set();
+  isLong = false;
+  isPlayed = false;
+  /** Since when somebody who hears it in a mix waits for a pause; undefined if nobody does. */
+  awaitedSinceMs: number | undefined;
+  /** When it talked last. */
+  talkedAtMs = -Infinity;
+
+  constructor(id: SpeakerId, peer: string, number: number) {
+    this.id = id;
+    this.peer = peer;
+    this.number = number;
+  }
+
+  /** True before its first packet has been sent on: a decoder that has heard nothing yet can begin with it. */
+  get isNew(): boolean {
+    return this.#history.last === undefined;
+  }
+
+  /** True if somebody waits for a pause that does not come: music has none. */
+  isAwaitedTooLong(nowMs: number): boolean {
+    const { last } = this.#history;
+    if (this.awaitedSinceMs === undefined || !last) return false;
+    const maxMs = isCelt(last.payload) ? MAX_AWAITED_CELT_MS : MAX_AWAITED_MS;
+    return nowMs - this.awaitedSinceMs >= maxMs;
+  }
+
+  /** What came before its turn. */
+  get waiting(): Iterable<MediaPacket> {
+    return this.#stream.waiting;
+  }
+
+  /** Takes in a packet; false if it is too late, or came already. */
+  insert(packet: MediaPacket, nowMs: number): boolean {
+    const before = this.#stream.next;
+    const isInTime = this.#stream.insert(packet, nowMs);
+    // Another stream, from another encoder: nothing in it leans on what came before.
+    if (before !== this.#stream.next) this.#history.clear();
+    return isInTime;
+  }
+
+  /**
+   * Sends on what is in its turn: to those who want each speaker apart, and to those who hear this one as sent, unless they
+   * hear it at the pace of a mix.
+   * @param onLost is told of each packet for which an empty one goes out
+   */
+  forward(isPause: boolean, nowMs: number, onLost: (samples: number) => void): void {
+    for (let next = this.#stream.take(nowMs); next; next = this.#stream.take(nowMs)) {
+      const before = this.#history.last;
+      // Before the first packet there is nothing of which one could be missed.
+      if (next === 'lost' && !before) continue;
+      const past =
+        next === 'lost' ? lostAfter(before!, nowMs, isPause) : pastOf(next, nowMs, isPause);
+      this.isLong ||= past.durationSamples > FRAME_SAMPLES;
+      this.#history.push(past);
+      this.#count += 1;
+      if (!this.isPlayed) {
+        this.#passedCount = this.#count;
+        this.#isHeard = this.followers.size > 0;
+        for (const listener of this.followers) listener.deliver(past.payload);
+        if (next === 'lost') onLost(past.durationSamples);
+      }
+      this.#forwardApart(past.payload);
+    }
+  }
+
+  #forwardApart(payload: Buffer): void {
+    if (this.apartFollowers.size === 0) return;
+    const frame = forwardFrame(this.number, payload);
+    for (const listener of this.apartFollowers) listener.deliver(frame);
+  }
+
+  /** What a mix is to know that plays this speaker from now on. */
+  beginPlaying(nowMs: number): AddedSpeaker {
+    const last = this.#history.last;
+    const endsPause = last?.isPause && nowMs - last.atMs < MAX_PREROLL_AGE_MS;
+    return {
+      id: this.id,
+      recent: this.#history.forDecoder,
+      // Whoever hears a pause end in a mix joins on to nothing.
+      isHeard: this.#isHeard && !endsPause,
+      next: this.#stream.next,
+      prerollSamples: endsPause ? PREROLL_SAMPLES : 0,
+    };
+  }
+
+  /** Takes note of a packet that the mixes have come to. */
+  passed(payload: Buffer): void {
+    const rest = this.#rest();
+    const index = rest.findIndex((past) => past.payload.equals(payload));
+    this.#passedCount = this.#count - rest.length + index + 1;
+  }
+
+  /** What the mixes have not come to. */
+  #rest(): PastPacket[] {
+    const { packets } = this.#history;
+    return packets.slice(Math.max(0, packets.length - (this.#count - this.#passedCount)));
+  }
+
+  /**
+   * Ends being played: what the mixes have not come to goes out at once.
+   * @param before who has heard this speaker apart, and so has that already
+   */
+  endPlaying(before: ReadonlySet<Listener>): void {
+    for (const { payload } of this.#rest()) {
+      for (const listener of this.followers) listener.deliver(payload);
+      const frame = forwardFrame(this.number, payload);
+      for (const listener of this.apartFollowers)
+        if (!before.has(listener)) listener.deliver(frame);
+    }
+    this.#passedCount = this.#count;
+    this.#isHeard = this.followers.size > 0;
+  }
+
+  /** Somebody hears in another way from now on, but the same packets. */
+  replace(before: Listener, after: Listener): void {
+    this.followers = replaced(this.followers, before, after);
+    this.apartFollowers = replaced(this.apartFollowers, before, after);
+  }
+}
+
+function replaced(listeners: ReadonlySet<Listener>, before: Listener, after: Listener) {
+  return listeners.has(before) ? new Set([...listeners, after]) : listeners;
+}
+
+function pastOf(
+  { sequenceNumber, timestamp, payload }: MediaPacket,
+  atMs: number,
+  isPause: boolean,
+) {
+  const durationSamples = opusPacketSamples(payload) ?? 0;
+  return { sequenceNumber, timestamp, payload, durationSamples, atMs, isPause };
+}
+
+function lostAfter(before: PastPacket, atMs: number, isPause: boolean): PastPacket {
+  return {
+    ...before,
+    sequenceNumber: (before.sequenceNumber + 1) & 0xffff,
+    timestamp: (before.timestamp + before.durationSamples) >>> 0,
+    payload: emptyOpusPacket(before.payload),
+    atMs,
+    isPause,
+  };
+}

@@ -1,0 +1,128 @@
+import { rmsOf, type Word } from './speech.ts';
+
+/** How the beginnings of words sound to a listener, beside the same words in the sender's own stream. */
+
+const WINDOW_SAMPLES = 240;
+const WINDOW_MS = 5;
+const BEGINNING_SAMPLES = 5760;
+/** A window that is softer than its word by so much is not counted. */
+const COUNTED_DB = 25;
+/** How long a part of its middle a word is found by. */
+const MIDDLE_SAMPLES = 4800;
+/** How far what is heard may be from where it is looked for. */
+const MAX_OFF_SAMPLES = 14_400;
+/** At a distance of so many samples likeness is looked for first. */
+const COARSE_STEP = 4;
+
+/** What is heard, in pieces that follow each other without a gap; each with its place on the listener's clock. */
+export type HeardPiece = { fromSample: number; sound: Float32Array };
+
+export type WordError = {
+  /** Of its windows of 5 ms the loudest over the reference, in dB; -Infinity when not heard at all. */
+  loudestDb: number;
+  /** The sum of the windows that are more than 6 dB too soft. */
+  softMs: number;
+  /** How much louder its beginning is at most than the loudest window of the whole word. */
+  overWordDb: number;
+  /** True if nothing like it is heard. */
+  isMissing: boolean;
+  /** Where it is heard, against where it was said. */
+  offSamples: number;
+};
+
+/** What of many words is told in a table. */
+export type WordReport = {
+  words: number;
+  loud3: number;
+  loud6: number;
+  worstDb: number;
+  louderThanWord: number;
+  soft: number;
+  missing: number;
+};
+
+/**
+ * Compares the beginning of each word with a reference.
+ * @param words where they stand in the reference
+ */
+export function compareWords(
+  reference: Float32Array,
+  heard: HeardPiece[],
+  words: Word[],
+): WordError[] {
+  const timeline = joinPieces(heard);
+  return words.map((word) => compareWord(reference, timeline, word));
+}
+
+/** Puts pieces where they belong, with silence in between. */
+function joinPieces(pieces: HeardPiece[]): Float32Array {
+  const end = pieces.reduce((most, p) => Math.max(most, p.fromSample + p.sound.length), 0);
+  const timeline = new Float32Array(end + 2 * MAX_OFF_SAMPLES);
+  for (const { fromSample, sound } of pieces) timeline.set(sound, Math.max(0, fromSample));
+  return timeline;
+}
+
+function compareWord(reference: Float32Array, heard: Float32Array, word: Word): WordError {
+  const { fromSample, samples } = word;
+  const off = findWord(reference, heard, word);
+  if (off === undefined) {
+    const none = { loudestDb: -Infinity, overWordDb: -Infinity };
+    return { ...none, softMs: BEGINNING_SAMPLES / 48, isMissing: true, offSamples: 0 };
+  }
+  const levelOf = (sound: Float32Array, from: number) =>
+    20 * Math.log10(rmsOf(sound.subarray(from, from + WINDOW_SAMPLES)) + 1e-9);
+  const wordDb =
+    20 * Math.log10(rmsOf(reference.subarray(fromSample, fromSample + samples)) + 1e-9);
+  let loudestOfWordDb = -Infinity;
+  for (let at = 0; at < samples; at += WINDOW_SAMPLES) {
+    loudestOfWordDb = Math.max(loudestOfWordDb, levelOf(reference, fromSample + at));
+  }
+  let [loudestDb, overWordDb, softMs] = [-Infinity, -Infinity, 0];
+  for (let at = 0; at < Math.min(samples, BEGINNING_SAMPLES); at += WINDOW_SAMPLES) {
+    const asSent = levelOf(reference, fromSample + at);
+    const asHeard = levelOf(heard, Math.max(0, fromSample + at + off));
+    // What sounds where next to nothing was said counts against the least that is counted.
+    const leastDb = wordDb - COUNTED_DB;
+    if (asSent < leastDb && asHeard < leastDb) continue;
+    loudestDb = Math.max(loudestDb, asHeard - Math.max(asSent, leastDb));
+    overWordDb = Math.max(overWordDb, asHeard - loudestOfWordDb);
+    if (asSent >= leastDb && asHeard < asSent - 6) softMs += WINDOW_MS;
+  }
+  return { loudestDb, softMs, overWordDb, isMissing: false, offSamples: off };
+}
+
+/** How much later than in the reference the middle of a word is heard, in samples; undefined if it is not. */
+function findWord(reference: Float32Array, heard: Float32Array, word: Word): number | undefined {
+  const from = word.fromSample + Math.max(0, (word.samples - MIDDLE_SAMPLES) >> 1);
+  const middle = reference.subarray(from, from + Math.min(MIDDLE_SAMPLES, word.samples));
+  const alikeAt = (off: number, step: number) => {
+    let [product, power, heardPower] = [0, 0, 0];
+    for (let i = 0; i < middle.length; i += step) {
+      const sample = heard[from + off + i] ?? 0;
+      product += middle[i]! * sample;
+      power += middle[i]! ** 2;
+      heardPower += sample ** 2;
+    }
+    return product / Math.sqrt(power * heardPower + 1e-12);
+  };
+  let [best, most] = [0, 0];
+  for (let off = -MAX_OFF_SAMPLES / 3; off < MAX_OFF_SAMPLES; off += COARSE_STEP) {
+    const alike = alikeAt(off, COARSE_STEP * 2);
+    if (alike > most) [best, most] = [off, alike];
+  }
+  for (let off = best - COARSE_STEP; off <= best + COARSE_STEP; off += 1) {
+    const alike = alikeAt(off, 1);
+    if (alike > most) [best, most] = [off, alike];
+  }
+  return most > 0.5 ? best : undefined;
+}
+
+export const reportWords = (errors: WordError[]): WordReport => ({
+  words: errors.length,
+  loud3: errors.filter(({ loudestDb }) => loudestDb > 3).length,
+  loud6: errors.filter(({ loudestDb }) => loudestDb > 6).length,
+  worstDb: Math.max(...errors.map(({ loudestDb }) => loudestDb)),
+  louderThanWord: errors.filter(({ overWordDb }) => overWordDb > 0.5).length,
+  soft: errors.filter(({ softMs }) => softMs >= 40).length,
+  missing: errors.filter(({ isMissing }) => isMissing).length,
+});

@@ -1,0 +1,124 @@
+import { Application, type EncoderOptions } from 'libopus-wasm';
+import type { Codecs } from '../../src/audio/codecs.ts';
+import type { AudioFormat, SampleFormat } from '../../src/audio/format.ts';
+import { createIngest } from '../../src/audio/ingest/ingest.ts';
+import { Packetizer } from '../../src/rtp/packetizer.ts';
+import { type Arrival, joinAll } from './simulated-room.ts';
+import { encodeOpus, sampleMessages } from './sound.ts';
+import type { Track } from './speech.ts';
+
+/** How a client encodes what it says: in samples, or as Opus of some kind. */
+export type Sender = {
+  name: string;
+  format: AudioFormat;
+  packetMs?: number;
+  opus?: EncoderOptions;
+  /** How far what is decoded lags behind what was encoded. */
+  delaySamples: number;
+};
+
+const SPEECH_DELAY_SAMPLES = 312;
+const CELT_DELAY_SAMPLES = 120;
+
+const PCM: SampleFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
+const OPUS: AudioFormat = { codec: 'opus' };
+
+const speechOpus: EncoderOptions = {
+  application: Application.Voip,
+  bitrate: 32_000,
+  complexity: 9,
+  fec: true,
+  packetLossPercent: 5,
+};
+const celtOpus: EncoderOptions = { application: Application.RestrictedLowDelay, bitrate: 64_000 };
+
+/** The senders of issue 19. */
+export const SENDERS: Record<'pcm' | 'browser' | 'celt' | 'long' | 'dtx', Sender> = {
+  pcm: { name: 'PCM 48 kHz', format: PCM, delaySamples: CELT_DELAY_SAMPLES },
+  browser: {
+    name: 'Opus as browsers send it (32 kb/s, FEC)',
+    format: OPUS,
+    opus: speechOpus,
+    delaySamples: SPEECH_DELAY_SAMPLES,
+  },
+  celt: {
+    name: 'Opus 64 kb/s (CELT)',
+    format: OPUS,
+    opus: celtOpus,
+    delaySamples: CELT_DELAY_SAMPLES,
+  },
+  long: {
+    name: 'Opus, packets of 60 ms',
+    format: OPUS,
+    packetMs: 60,
+    opus: { ...speechOpus, bitrate: 24_000 },
+    delaySamples: SPEECH_DELAY_SAMPLES,
+  },
+  dtx: {
+    name: 'Opus 24 kb/s with DTX',
+    format: OPUS,
+    opus: { ...speechOpus, bitrate: 24_000, dtx: true },
+    delaySamples: SPEECH_DELAY_SAMPLES,
+  },
+};
+
+/** What a client sends of a sound at 48 kHz: its binary messages, one for each packet's time. */
+function messagesOf({ format, packetMs = 20, opus }: Sender, sound: Float32Array) {
+  if (format.codec === 'opus') return encodeOpus(sound, packetMs, opus);
+  return Promise.resolve(sampleMessages(format, sound, packetMs));
+}
+
+/** The packets of a sound as the gateway's ingest makes and measures them, at their pace from `fromMs` on. */
+async function arrivalsOf(
+  codecs: Codecs,
+  peer: string,
+  sender: Sender,
+  sound: Float32Array,
+  fromMs = 0,
+): Promise<Arrival[]> {
+  const arrivals: Arrival[] = [];
+  const packetizer = new Packetizer({ sequenceNumber: 1, timestamp: 0 });
+  const ingest = await createIngest(
+    sender.format,
+    codecs,
+    (payload, durationSamples, audioLevel, atMs) => {
+      const packet = packetizer.packetize(payload, durationSamples, audioLevel, 0);
+      arrivals.push({ peer, packet, atMs });
+    },
+    (fault) => {
+      throw fault;
+    },
+  );
+  const { packetMs = 20 } = sender;
+  for (const [i, message] of (await messagesOf(sender, sound)).entries()) {
+    ingest.push(message, fromMs + i * packetMs);
+  }
+  ingest.close();
+  return arrivals;
+}
+
+/** The sender's own stream, decoded whole: what everybody should hear. */
+async function decodeWhole(codecs: Codecs, packets: Buffer[]): Promise<Float32Array> {
+  const decoder = await codecs.opus.createDecoder();
+  const parts = packets.map((packet) => decoder.decode(packet).slice());
+  decoder.close();
+  return joinAll(parts);
+}
+
+/** Who says a track, as the gateway takes it in, and as it is to be heard. */
+export async function sayTrack(
+  codecs: Codecs,
+  peer: string,
+  sender: Sender,
+  { sound, words }: Track,
+  fromMs = 0,
+) {
+  const arrivals = await arrivalsOf(codecs, peer, sender, sound, fromMs);
+  const reference = await decodeWhole(
+    codecs,
+    arrivals.map(({ packet }) => packet.payload),
+  );
+  const later = sender.delaySamples;
+  const places = words.map((word) => ({ ...word, fromSample: word.fromSample + later }));
+  return { arrivals, reference, words: places };
+}

@@ -1,0 +1,95 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { seededRandom } from './random.ts';
+
+/** Speech to send: words spoken by espeak-ng, brought to 48 kHz by sox, between pauses with the noise of a room. */
+
+const run = promisify(execFile);
+const SAMPLES_PER_MS = 48;
+/** espeak-ng says nothing at the beginning and the end of what it writes. */
+const SILENCE = 0.002;
+const MAX_OUTPUT_BYTES = 16 * 1024 * 1024;
+
+const WORDS = (
+  'seven paper winter table garden monday basket dinner kitchen yellow happy summer doctor pocket ' +
+  'coffee button market river better tiger people music number candle silver water sugar village ' +
+  'forest letter zebra shadow planet butter chicken father hotel jacket lemon mirror'
+).split(' ');
+
+/** Where a word stands in a {@link Track}. */
+export type Word = { fromSample: number; samples: number };
+
+/** Sound at 48 kHz, -1…1, and the words in it. */
+export type Track = { sound: Float32Array; words: Word[] };
+
+export type TrackOptions = {
+  /** How many words, up to 40 different ones. */
+  words?: number;
+  /** A voice of espeak-ng. */
+  voice?: string;
+  /** Before each word, and after the last. */
+  pauseMs?: number;
+  /** Of each word, in dBov. */
+  levelDb?: number;
+  /** Noise of the room from the beginning to the end, in dBov. */
+  noiseDb?: number;
+  seed?: number;
+};
+
+/** One utterance, without the silence around it. */
+async function speak(text: string, voice = 'en-us'): Promise<Float32Array> {
+  const command =
+    'espeak-ng -v "$0" -s 150 --stdout "$1" | sox -t wav - -t f32 -r 48000 -c 1 - 2>/dev/null';
+  const { stdout } = await run('sh', ['-c', command, voice, text], {
+    encoding: 'buffer',
+    maxBuffer: MAX_OUTPUT_BYTES,
+  });
+  const sound = Float32Array.from({ length: stdout.length >> 2 }, (_, i) =>
+    stdout.readFloatLE(i * 4),
+  );
+  const first = sound.findIndex((sample) => Math.abs(sample) > SILENCE);
+  const last = sound.findLastIndex((sample) => Math.abs(sample) > SILENCE);
+  if (first === -1) throw new Error(`espeak-ng said nothing for "${text}".`);
+  return sound.slice(first, last + 1);
+}
+
+/** Words with pauses in between, in the noise of a room. */
+export async function spokenTrack({
+  words = 40,
+  voice = 'en-us',
+  pauseMs = 1300,
+  levelDb = -26,
+  noiseDb = -72,
+  seed = 1,
+}: TrackOptions = {}): Promise<Track> {
+  const spoken = await Promise.all(WORDS.slice(0, words).map((word) => speak(word, voice)));
+  const pauseSamples = pauseMs * SAMPLES_PER_MS;
+  const length = spoken.reduce((sum, { length: samples }) => sum + samples + pauseSamples, 0);
+  const sound = noise(noiseDb, (length + pauseSamples) / SAMPLES_PER_MS, seed);
+  const random = seededRandom(seed + 1);
+  const track: Track = { sound, words: [] };
+  let at = 0;
+  for (const word of spoken) {
+    // Words begin at another phase of a packet each.
+    const fromSample = at + pauseSamples - Math.floor(random() * 20 * SAMPLES_PER_MS);
+    const gain = 10 ** (levelDb / 20) / rmsOf(word);
+    for (const [i, sample] of word.entries()) sound[fromSample + i]! += gain * sample;
+    track.words.push({ fromSample, samples: word.length });
+    at = fromSample + word.length;
+  }
+  return track;
+}
+
+/** White noise of a level in dBov. */
+function noise(levelDb: number, durationMs: number, seed: number): Float32Array {
+  const random = seededRandom(seed);
+  // A uniform distribution from -1 to 1 has the power of a third.
+  const amplitude = Math.sqrt(3) * 10 ** (levelDb / 20);
+  return Float32Array.from(
+    { length: Math.round(durationMs * SAMPLES_PER_MS) },
+    () => amplitude * (2 * random() - 1),
+  );
+}
+
+export const rmsOf = (sound: Float32Array) =>
+  Math.sqrt(sound.reduce((sum, sample) => sum + sample ** 2, 0) / Math.max(1, sound.length));
