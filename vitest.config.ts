@@ -32,6 +32,7 @@ const SIMULATIONS = [
   'glitches',
   'network',
   'playout',
+  'spoken-words',
   'switching',
   'time-stretch',
 ].map((name) => `test/unit/${name}.test.ts`);
