@@ -233,6 +233,13 @@ const SettingsSchema = Type.Object({
     maximum: 1_000_000,
     description: 'REST requests a minute of one account',
   }),
+  CONNECTIONS_PER_ADDRESS: Type.Integer({
+    default: 1000,
+    minimum: 1,
+    maximum: 1_000_000,
+    description:
+      'Maximum number of connections of one address (of IPv6: one /64) to one process that have not authenticated',
+  }),
   MESSAGES_PER_SECOND: Type.Integer({
     default: 20,
     minimum: 1,

@@ -89,6 +89,11 @@ const TimingsSchema = Type.Object(
       answerWithinMs: ms(2000, 'Time that another gateway process has to answer with its metrics'),
       killAfterMs: ms(10_000, 'Time that a process has to end before it is killed'),
     }),
+    http: durations({
+      requestMs: ms(10_000, 'Time that a client has to send a request, and to shake hands for TLS'),
+      idleMs: ms(90_000, 'Silence after which a connection that is no WebSocket is closed'),
+      summaryEveryMs: ms(60_000, 'Interval at which the log sums up what strangers were refused'),
+    }),
     budgets: durations({
       tellAfterMs: ms(1000, 'Time over its budget after which a client is told rate_limited'),
       closeAfterMs: ms(5000, 'Time over its budget after which a client is closed with 4429'),
@@ -97,6 +102,7 @@ const TimingsSchema = Type.Object(
     load: durations({
       sampleEveryMs: ms(1000, 'Interval at which the load is measured'),
       retryAfterMs: ms(5000, 'Delay told to a client that is refused for overload'),
+      scrapeEveryMs: ms(1000, 'Interval in which requests for /metrics get the same figures'),
     }),
   },
   { additionalProperties: false },

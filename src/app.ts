@@ -21,9 +21,11 @@ import { FrameClock } from './audio/clock.ts';
 import { Cluster } from './cluster/cluster.ts';
 import { loadCodecs } from './audio/codecs.ts';
 import { MixHost } from './audio/mixing/mix-host.ts';
+import { registerHardening } from './http/hardening.ts';
 import { registerHealthRoutes } from './http/health-routes.ts';
 import { registerMeRoute } from './http/me-route.ts';
 import { type MetricFamilies, Metrics, registerMetrics } from './http/metrics.ts';
+import { Visitors } from './http/visitors.ts';
 import { EncoderSteps } from './load/encoder-steps.ts';
 import type { LoadLevel } from './load/load-level.ts';
 import { LoadMonitor } from './load/load-monitor.ts';
@@ -116,7 +118,7 @@ async function openParts(
   opened: AsyncDisposableStack,
   shared: Shared | undefined,
 ): Promise<App> {
-  const server = await newServer(settings, shared?.name);
+  const server = await newServer(settings, timings.http, shared?.name);
   const { log } = server;
   const address = redisAddressOf({
     ...settings,
@@ -241,11 +243,22 @@ async function openParts(
     }),
     (part) => part.close(),
   );
+  const visiting = {
+    isProxied: settings.TRUST_PROXY !== '',
+    maxPerAddress: settings.CONNECTIONS_PER_ADDRESS,
+  };
+  const visitors = opened.adopt(
+    new Visitors(server, visiting, timings.http.summaryEveryMs),
+    (part) => part.close(),
+  );
+  registerHardening(server);
   await registerPlugins(server, () => sessions.drain());
   registerProblems(server);
   await registerApiDocs(server);
   const rest = asRestServer(server);
-  const guard = new RestGuard(authenticator, limits, settings.OPERATOR_KEY);
+  const guard = new RestGuard(authenticator, limits, settings.OPERATOR_KEY, (request) =>
+    visitors.known(request),
+  );
   const reports = new UsageReports(new UsageReader(redis), clock.wallMs);
   registerMeRoute(rest, { guard, leases, usage: recentUsage, clock });
   registerUsageRoute(rest, { guard, reports });
@@ -305,12 +318,14 @@ async function openParts(
       clock,
       backlog: await readBacklog(redis, usage, webhooks, clock),
     });
-  registerMetrics(server, async () => {
+  const gather = async () => {
     const [own, others] = await Promise.all([readMetrics(), shared?.readOtherMetrics()]);
     return [own, ...(others ?? [])];
-  });
+  };
+  registerMetrics(server, gather, timings.load.scrapeEveryMs);
   const takeOver = registerWebSocketRoute(server, {
     authenticator,
+    visitors,
     connections: new ConnectionBudget(timings.budgets.blockMs),
     leases,
     arrivals,

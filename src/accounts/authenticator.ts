@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { PartylineError } from '../protocol/errors.ts';
 import type { Account, Accounts } from './accounts.ts';
 import { keyPart, type RateLimits, tokenPart } from './rate-limits.ts';
@@ -12,11 +13,16 @@ export type Credentials = {
   grant: Grant | undefined;
 };
 
+/** Number of keys and tokens that are remembered as good. */
+const MAX_KNOWN = 10_000;
+
 /** Tells who somebody is, and holds those up who guess. */
 export class Authenticator {
   readonly #accounts: Accounts;
   readonly #tokens: Tokens;
   readonly #limits: RateLimits;
+  /** Digests of keys and tokens that were good lately, the oldest first: these are looked up whatever their address has done. */
+  readonly #known = new Set<string>();
 
   constructor(accounts: Accounts, tokens: Tokens, limits: RateLimits) {
     this.#accounts = accounts;
@@ -30,7 +36,7 @@ export class Authenticator {
    * @throws {PartylineError} `unauthorized`, `rate_limited`, `overloaded`
    */
   byKey(apiKey: string, address: string): Promise<Credentials> {
-    return this.#attempt(keyPart(apiKey), address, async () => {
+    return this.#attempt(apiKey, keyPart(apiKey), address, async () => {
       const found = await this.#accounts.findByKey(apiKey);
       if (!found) throw new PartylineError('unauthorized', 'The API key is not known.');
       return { ...found, grant: undefined };
@@ -47,7 +53,7 @@ export class Authenticator {
     address: string,
     onOwner: (accountId: number) => void,
   ): Promise<Credentials> {
-    return this.#attempt(tokenPart(token), address, async () => {
+    return this.#attempt(token, tokenPart(token), address, async () => {
       const { owner, grant } = await this.#tokens.verify(token);
       const { accountId, keyId } = owner;
       onOwner(accountId);
@@ -63,17 +69,33 @@ export class Authenticator {
   }
 
   async #attempt(
+    secret: string,
     part: string,
     address: string,
     look: () => Promise<Credentials>,
   ): Promise<Credentials> {
+    const digest = createHash('sha256').update(secret).digest('base64');
+    if (!this.#known.has(digest)) await this.#limits.checkAddress(address);
     try {
-      return await look();
+      const credentials = await look();
+      this.#remember(digest);
+      return credentials;
     } catch (fault) {
       const isFailure = PartylineError.from(fault).code === 'unauthorized';
-      if (isFailure) await this.#limits.countFailure(address, part);
+      if (isFailure) {
+        this.#known.delete(digest);
+        await this.#limits.countFailure(address, part);
+      }
       throw fault;
     }
+  }
+
+  #remember(digest: string): void {
+    this.#known.delete(digest);
+    this.#known.add(digest);
+    if (this.#known.size <= MAX_KNOWN) return;
+    const [oldest] = this.#known;
+    if (oldest !== undefined) this.#known.delete(oldest);
   }
 }
 

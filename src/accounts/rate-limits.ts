@@ -1,8 +1,11 @@
-import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
+import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
+import { networkOf } from '../network-of.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
 
 const WINDOW_S = 60;
+/** An address whose attempts fail so many times as often as it may is refused before its keys are looked up. */
+const FAR = 10;
 export type RateLimitSettings = {
   /** A minute, from one address. */
   authFailuresPerAddress: number;
@@ -12,9 +15,15 @@ export type RateLimitSettings = {
   requestsPerAccount: number;
 };
 
-/** How often something may happen, over all nodes. */
+/**
+ * How often something may happen, over all nodes. What is over its limit is refused by this process without another question to
+ * Redis until the window ends. Addresses are counted by {@link networkOf}.
+ */
 export class RateLimits {
   readonly #redis: Redis;
+  /** Failures of this process, by address. */
+  readonly #far: RateLimiterMemory;
+  readonly #operator: RateLimiterMemory;
   readonly #address: RateLimiterRedis;
   readonly #keyPrefix: RateLimiterRedis;
   readonly #account: RateLimiterRedis;
@@ -28,10 +37,19 @@ export class RateLimits {
         keyPrefix: `${KEY_PREFIX}limit:${name}`,
         points,
         duration: WINDOW_S,
+        inMemoryBlockOnConsumed: points + 1,
       });
     this.#address = limiter('address', settings.authFailuresPerAddress);
     this.#keyPrefix = limiter('key', settings.authFailuresPerKeyPrefix);
     this.#account = limiter('account', settings.requestsPerAccount);
+    const points = settings.authFailuresPerAddress;
+    this.#far = new RateLimiterMemory({ points: points * FAR, duration: WINDOW_S });
+    this.#operator = new RateLimiterMemory({ points, duration: WINDOW_S });
+  }
+
+  /** @throws {PartylineError} `rate_limited` if attempts from an address have failed far more often than they may */
+  checkAddress(address: string): Promise<void> {
+    return checkLocal(this.#far, networkOf(address));
   }
 
   /**
@@ -41,8 +59,24 @@ export class RateLimits {
    * @throws {PartylineError} `rate_limited` if there were too many, `overloaded`
    */
   async countFailure(address: string, keyPart: string): Promise<void> {
-    await this.#consume('failed attempts', this.#address, address);
+    const network = networkOf(address);
+    await this.#far.penalty(network);
+    await this.#consume('failed attempts', this.#address, network);
     await this.#consume('failed attempts', this.#keyPrefix, keyPart);
+  }
+
+  /**
+   * Checks before a key is compared with the operator's. Failures are counted in this process alone: the operator must get in while
+   * Redis is away, and nothing of a mistyped key may be stored.
+   * @throws {PartylineError} `rate_limited`
+   */
+  checkOperator(address: string): Promise<void> {
+    return checkLocal(this.#operator, networkOf(address));
+  }
+
+  /** Counts an attempt with a wrong operator key. */
+  async countOperatorFailure(address: string): Promise<void> {
+    await this.#operator.penalty(networkOf(address));
   }
 
   /** Counts a request. @throws {PartylineError} `rate_limited`, `overloaded` */
@@ -61,11 +95,19 @@ export class RateLimits {
         throw rejection;
       }
     });
-    if (!over) return;
-    const options = { retryAfterMs: over.msBeforeNext };
-    throw new PartylineError('rate_limited', `Too many ${what}; try again later.`, options);
+    if (over) throw tooMany(what, over);
   }
 }
+
+async function checkLocal(limiter: RateLimiterMemory, key: string): Promise<void> {
+  const state = await limiter.get(key);
+  if (state && state.consumedPoints >= limiter.points) throw tooMany('failed attempts', state);
+}
+
+const tooMany = (what: string, { msBeforeNext }: RateLimiterRes) =>
+  new PartylineError('rate_limited', `Too many ${what}; try again later.`, {
+    retryAfterMs: msBeforeNext,
+  });
 
 const PART_CHARACTERS = 8;
 

@@ -47,20 +47,19 @@ export function registerAdminRoutes(
   server.get(
     root,
     {
+      onRequest: guard.operator,
       schema: {
         summary: 'All accounts',
         security,
         response: { 200: Type.Object({ accounts: Type.Array(StoredAccountSchema) }) },
       },
     },
-    async (request) => {
-      await guard.operator(request);
-      return { accounts: await accounts.list() };
-    },
+    async () => ({ accounts: await accounts.list() }),
   );
   server.post(
     root,
     {
+      onRequest: guard.operator,
       schema: {
         summary: 'Make an account, with a key that is shown only now',
         security,
@@ -71,7 +70,6 @@ export function registerAdminRoutes(
       },
     },
     async (request, reply) => {
-      await guard.operator(request);
       const account = await accounts.create(request.body);
       const key = await accounts.addKey(account.id);
       return reply.code(201).send({ account, key_id: key.id, api_key: key.apiKey });
@@ -80,6 +78,7 @@ export function registerAdminRoutes(
   server.get(
     `${root}/:id`,
     {
+      onRequest: guard.operator,
       schema: {
         summary: 'An account and its keys',
         security,
@@ -90,7 +89,6 @@ export function registerAdminRoutes(
       },
     },
     async (request) => {
-      await guard.operator(request);
       const { id } = request.params;
       return { account: await accounts.need(id), keys: await accounts.listKeys(id) };
     },
@@ -98,6 +96,7 @@ export function registerAdminRoutes(
   server.patch(
     `${root}/:id`,
     {
+      onRequest: guard.operator,
       schema: {
         summary: 'Change an account; connected clients feel it at once',
         security,
@@ -106,14 +105,12 @@ export function registerAdminRoutes(
         response: { 200: ChangedAccountSchema },
       },
     },
-    async (request) => {
-      await guard.operator(request);
-      return accounts.update(request.params.id, request.body);
-    },
+    (request) => accounts.update(request.params.id, request.body),
   );
   server.post(
     `${root}/:id/keys`,
     {
+      onRequest: guard.operator,
       schema: {
         summary: 'One more key, which is shown only now',
         security,
@@ -122,7 +119,6 @@ export function registerAdminRoutes(
       },
     },
     async (request, reply) => {
-      await guard.operator(request);
       const { id, apiKey } = await accounts.addKey(request.params.id);
       return reply.code(201).send({ key_id: id, api_key: apiKey });
     },
@@ -130,6 +126,7 @@ export function registerAdminRoutes(
   server.delete(
     `${root}/:id/keys/:key_id`,
     {
+      onRequest: guard.operator,
       schema: {
         summary: 'Revoke a key; its connections are closed',
         security,
@@ -138,7 +135,6 @@ export function registerAdminRoutes(
       },
     },
     async (request, reply) => {
-      await guard.operator(request);
       await accounts.revokeKey(request.params.id, request.params.key_id);
       return reply.code(204).send(null);
     },
@@ -146,6 +142,7 @@ export function registerAdminRoutes(
   server.get(
     `${root}/:id/usage`,
     {
+      onRequest: guard.operator,
       schema: {
         summary: 'What an account has used, by time and room',
         security,
@@ -155,7 +152,6 @@ export function registerAdminRoutes(
       },
     },
     async (request, reply) => {
-      await guard.operator(request);
       const { id } = await accounts.need(request.params.id);
       return reports.send(reply, id, request.query);
     },
@@ -163,6 +159,7 @@ export function registerAdminRoutes(
   server.post(
     '/api/admin/drain',
     {
+      onRequest: guard.operator,
       schema: {
         summary: 'End this node: when its clients have gone, or at the deadline',
         security,
@@ -171,7 +168,6 @@ export function registerAdminRoutes(
       },
     },
     async (request, reply) => {
-      await guard.operator(request);
       drain(request.body.deadline_ms);
       return reply.code(202).send(request.body);
     },

@@ -21,8 +21,8 @@ export function registerMeRoute(
     security: [{ apiKey: [] }],
     response: { 200: MeSchema },
   };
-  server.get('/api/me', { schema }, async (request) => {
-    const { account } = await guard.client(request);
+  server.get('/api/me', { schema, onRequest: guard.client }, async (request) => {
+    const { account } = guard.credentialsOf(request);
     return { account, summary: await readSummary(usage, leases, account, clock.wallMs()) };
   });
 }

@@ -51,21 +51,31 @@ const SAMPLES_PER_S = 48_000;
 export type MetricFamilies = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 /**
- * `GET /metrics`.
- * @param gather the figures of this process, and of those that share its port
+ * `GET /metrics`. Every process of the node pays for the figures, so requests within an interval get the same ones.
+ * @param gather returns the figures of this process, and of those that share its port
+ * @param everyMs the interval
  */
 export function registerMetrics(
   server: FastifyInstance,
   gather: () => Promise<MetricFamilies[]>,
+  everyMs: number,
 ): void {
+  let last: { atMs: number; page: ReturnType<typeof writePage> } | undefined;
   server.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
-    const processes = await gather();
-    // Figures of several processes differ in a label, so that none are added up.
-    const registry = AggregatorRegistry.aggregate(
-      processes.map((families) => families.map((family) => ({ ...family, aggregator: 'sum' }))),
-    );
-    return reply.type(registry.contentType).send(await registry.metrics());
+    const nowMs = performance.now();
+    if (!last || nowMs - last.atMs >= everyMs) last = { atMs: nowMs, page: writePage(gather) };
+    const { contentType, text } = await last.page;
+    return reply.type(contentType).send(text);
   });
+}
+
+async function writePage(gather: () => Promise<MetricFamilies[]>) {
+  const processes = await gather();
+  // Figures of several processes differ in a label, so that none are added up.
+  const registry = AggregatorRegistry.aggregate(
+    processes.map((families) => families.map((family) => ({ ...family, aggregator: 'sum' }))),
+  );
+  return { contentType: registry.contentType, text: await registry.metrics() };
 }
 
 /** The figures of this process in Prometheus' format (docs/operations.md). No label tells one account or peer from another. */

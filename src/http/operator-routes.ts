@@ -32,34 +32,31 @@ export function registerOperatorRoutes(
   server.get(
     '/api/admin/nodes',
     {
+      onRequest: guard.operator,
       schema: {
         summary: 'All nodes that live, with their load; those that do not answer by id alone',
         security,
         response: { 200: NodeListSchema },
       },
     },
-    async (request) => {
-      await guard.operator(request);
-      return operator.nodes();
-    },
+    () => operator.nodes(),
   );
   server.get(
     '/api/admin/nodes/self',
     {
+      onRequest: guard.operator,
       schema: {
         summary: 'The node that is asked, also while Redis is away',
         security,
         response: { 200: NodeDescriptionSchema },
       },
     },
-    async (request) => {
-      await guard.operator(request);
-      return operator.self();
-    },
+    () => operator.self(),
   );
   server.post(
     '/api/admin/nodes/:node/drain',
     {
+      onRequest: guard.operator,
       schema: {
         summary: 'End a node: when its clients have gone, or at the deadline',
         security,
@@ -69,7 +66,6 @@ export function registerOperatorRoutes(
       },
     },
     async (request, reply) => {
-      await guard.operator(request);
       await operator.drain(request.params.node, request.body.deadline_ms);
       return reply.code(202).send(request.body);
     },
@@ -77,6 +73,7 @@ export function registerOperatorRoutes(
   server.get(
     '/api/admin/rooms',
     {
+      onRequest: guard.operator,
       schema: {
         summary: 'The rooms of all nodes, by account and name',
         security,
@@ -85,7 +82,6 @@ export function registerOperatorRoutes(
       },
     },
     async (request) => {
-      await guard.operator(request);
       const { limit = 100, search = '', after } = request.query;
       return operator.rooms({ limit, search, ...(after && { after: needKey(after) }) });
     },
@@ -93,6 +89,7 @@ export function registerOperatorRoutes(
   server.get(
     '/api/admin/rooms/:account_id/:room',
     {
+      onRequest: guard.operator,
       schema: {
         summary: 'A room and who is in it, on whatever node',
         security,
@@ -100,14 +97,12 @@ export function registerOperatorRoutes(
         response: { 200: RoomDescriptionSchema },
       },
     },
-    async (request) => {
-      await guard.operator(request);
-      return operator.room(request.params);
-    },
+    (request) => operator.room(request.params),
   );
   server.post(
     '/api/admin/accounts/:id/peers/:peer/kick',
     {
+      onRequest: guard.operator,
       schema: {
         summary: 'Close a peer, wherever it is, and give up its place; it may come back',
         security,
@@ -116,7 +111,6 @@ export function registerOperatorRoutes(
       },
     },
     async (request, reply) => {
-      await guard.operator(request);
       await operator.kick(request.params.id, request.params.peer);
       return reply.code(204).send(null);
     },

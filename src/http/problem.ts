@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import { notFound, PartylineError } from '../protocol/errors.ts';
+import { type ErrorCode, notFound, PartylineError } from '../protocol/errors.ts';
 
 /** What is answered in place of what was asked for (RFC 9457). */
 export const ProblemSchema = Type.Object(
@@ -47,7 +47,12 @@ export function sendProblem(fault: unknown, request: FastifyRequest, reply: Fast
 /** Fastify's own refusals (a body that is not JSON, say) carry a status below 500. */
 function toPartylineError(fault: unknown): PartylineError {
   if (fault instanceof Error && 'statusCode' in fault && Number(fault.statusCode) < 500) {
-    return new PartylineError('bad_request', fault.message, { cause: fault });
+    return new PartylineError(codeOf(Number(fault.statusCode)), fault.message, { cause: fault });
   }
   return PartylineError.from(fault);
+}
+
+function codeOf(status: number): ErrorCode {
+  if (status === 413) return 'message_too_big';
+  return status === 415 ? 'unsupported_media_type' : 'bad_request';
 }

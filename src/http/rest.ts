@@ -1,41 +1,61 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import { type Authenticator, bearerOf, type Credentials } from '../accounts/authenticator.ts';
-import { keyPart, type RateLimits } from '../accounts/rate-limits.ts';
+import type { RateLimits } from '../accounts/rate-limits.ts';
 import { PartylineError } from '../protocol/errors.ts';
 
-/** Whose a REST request is. */
+/** Tells whose a REST request is. Its hooks run before the body is read, so that strangers are refused at the least cost. */
 export class RestGuard {
   readonly #authenticator: Authenticator;
   readonly #limits: RateLimits;
   readonly #operatorKey: string;
+  readonly #onKnown: (request: FastifyRequest) => void;
+  readonly #credentials = new WeakMap<FastifyRequest, Credentials>();
 
-  /** @param operatorKey empty: nobody is an operator */
-  constructor(authenticator: Authenticator, limits: RateLimits, operatorKey: string) {
+  /**
+   * @param operatorKey empty: nobody is an operator
+   * @param onKnown called for each request that is a client's or the operator's
+   */
+  constructor(
+    authenticator: Authenticator,
+    limits: RateLimits,
+    operatorKey: string,
+    onKnown: (request: FastifyRequest) => void,
+  ) {
     this.#authenticator = authenticator;
     this.#limits = limits;
     this.#operatorKey = operatorKey;
+    this.#onKnown = onKnown;
   }
 
   /**
-   * Who sent `Authorization: Bearer <API key>` (RFC 6750 §2.1).
+   * onRequest hook: lets only those pass who send `Authorization: Bearer <API key>` (RFC 6750 §2.1).
    * @throws {PartylineError} `unauthorized`, `rate_limited`, `overloaded`
    */
-  async client(request: FastifyRequest): Promise<Credentials> {
+  readonly client = async (request: FastifyRequest): Promise<void> => {
     const apiKey = bearerOf(request.headers.authorization);
     if (!apiKey) {
       throw new PartylineError('unauthorized', 'Send "Authorization: Bearer <API key>".');
     }
     const credentials = await this.#authenticator.byKey(apiKey, request.ip);
+    this.#onKnown(request);
     await this.#limits.countRequest(credentials.account.id);
+    this.#credentials.set(request, credentials);
+  };
+
+  /** Whose a request is that has passed {@link client}. */
+  credentialsOf(request: FastifyRequest): Credentials {
+    const credentials = this.#credentials.get(request);
+    if (!credentials) throw new Error('the route has no guard');
     return credentials;
   }
 
   /**
-   * Lets only the operator pass.
+   * onRequest hook: lets only the operator pass. The limit of failed attempts comes first: unlike an API key, the operator's may be a
+   * word that somebody chose.
    * @throws {PartylineError} `unauthorized`, `forbidden`, `rate_limited`, `overloaded`
    */
-  async operator(request: FastifyRequest): Promise<void> {
+  readonly operator = async (request: FastifyRequest): Promise<void> => {
     if (this.#operatorKey === '') {
       throw new PartylineError('forbidden', 'This gateway has no OPERATOR_KEY.');
     }
@@ -43,10 +63,14 @@ export class RestGuard {
     if (!key) {
       throw new PartylineError('unauthorized', 'Send "Authorization: Bearer <operator key>".');
     }
-    if (timingSafeEqual(digestOf(key), digestOf(this.#operatorKey))) return;
-    await this.#limits.countFailure(request.ip, keyPart(key));
+    await this.#limits.checkOperator(request.ip);
+    if (timingSafeEqual(digestOf(key), digestOf(this.#operatorKey))) {
+      this.#onKnown(request);
+      return;
+    }
+    await this.#limits.countOperatorFailure(request.ip);
     throw new PartylineError('unauthorized', 'That is not the operator key.');
-  }
+  };
 }
 
 const digestOf = (text: string) => createHash('sha256').update(text).digest();

@@ -4,8 +4,14 @@ import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
 import fastifyWebsocket from '@fastify/websocket';
-import Fastify, { type FastifyInstance } from 'fastify';
+import Fastify, {
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  LogController,
+} from 'fastify';
 import type { Settings } from '../../config/settings.ts';
+import type { Timings } from '../../config/timings.ts';
 import { sendProblem } from './problem.ts';
 
 /** ws itself closes with 1009 beyond this; up to here the session does, with a word of why. */
@@ -17,30 +23,53 @@ const webSocketOptions = {
   closeTimeout: 3000,
 };
 
+/** Interval at which requests are looked for that take too long to arrive, ms. */
+const CHECK_EVERY_MS = 1000;
+
+/** The longest body is a token's request for 100 rooms; every other one is a hundredth of it. */
+const BODY_LIMIT_BYTES = 64 * 1024;
+
 /** A name of 128 characters, each percent-encoded as four bytes. */
 const MAX_PARAM_LENGTH = 128 * 4 * 3;
 
-/** Requests are logged by path only: the query of `/ws` holds the API key. */
-export async function newServer(settings: Settings, name?: string): Promise<FastifyInstance> {
+/**
+ * Opens no port yet. Requests are logged by path only: the query of `/ws` holds the API key. They are logged by those who know
+ * whose they are (strangers.ts).
+ */
+export async function newServer(
+  settings: Settings,
+  timings: Timings['http'],
+  name?: string,
+): Promise<FastifyInstance> {
   const { LOG_LEVEL: level, TLS_CERT: cert, TLS_KEY: key, TRUST_PROXY: trustProxy } = settings;
-  const https = cert === '' ? null : await readCertificate(cert, key);
-  return Fastify({
-    https,
+  const options = {
     trustProxy: trustProxy === '' ? false : trustProxy,
     logger: {
       level,
       ...(name && { name }),
       serializers: {
-        req: ({ method, url, ip }) => ({ method, path: url.split('?')[0], ip }),
+        req: ({ method, url, ip }: FastifyRequest) => ({ method, path: url.split('?')[0], ip }),
       },
     },
+    logController: new LogController({ disableRequestLogging: true }),
+    requestTimeout: timings.requestMs,
+    connectionTimeout: timings.idleMs,
+    bodyLimit: BODY_LIMIT_BYTES,
     forceCloseConnections: true,
     // One of a kind over all processes and starts.
     genReqId: () => randomUUID(),
     // What is no address at all does not come to the error handler.
-    frameworkErrors: (fault, request, reply) => void sendProblem(fault, request, reply),
+    frameworkErrors: (fault: unknown, request: FastifyRequest, reply: FastifyReply) =>
+      void sendProblem(fault, request, reply),
     routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
-  });
+  };
+  const limits = {
+    headersTimeout: timings.requestMs,
+    connectionsCheckingInterval: Math.min(timings.requestMs, CHECK_EVERY_MS),
+  };
+  if (cert === '') return Fastify({ ...options, http: limits });
+  const tls = { ...(await readCertificate(cert, key)), handshakeTimeout: timings.requestMs };
+  return Fastify({ ...options, https: { ...tls, ...limits } });
 }
 
 async function readCertificate(cert: string, key: string) {

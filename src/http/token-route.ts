@@ -18,8 +18,8 @@ export function registerTokenRoute(
     body: TokenRequestSchema,
     response: { 200: TokenSchema },
   };
-  server.post('/api/tokens', { schema }, async (request) => {
-    const credentials = await guard.client(request);
+  server.post('/api/tokens', { schema, onRequest: guard.client }, async (request) => {
+    const credentials = guard.credentialsOf(request);
     needActive(credentials);
     const { peer, rooms } = request.body;
     checkName(peer, 'peer', 'bad_request');

@@ -14,8 +14,8 @@ export function registerUsageRoute(
     querystring: UsageQuerySchema,
     response: { 200: UsageReportSchema },
   };
-  server.get('/api/usage', { schema }, async (request, reply) => {
-    const { account } = await guard.client(request);
+  server.get('/api/usage', { schema, onRequest: guard.client }, async (request, reply) => {
+    const { account } = guard.credentialsOf(request);
     return reports.send(reply, account.id, request.query);
   });
 }

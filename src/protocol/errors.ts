@@ -19,6 +19,12 @@ const KINDS = {
   forbidden: { closeCode: 4403, status: 403, retryable: false, title: 'Forbidden' },
   heartbeat_timeout: { closeCode: 4408, status: 408, retryable: true, title: 'Heartbeat time-out' },
   replaced: { closeCode: 4409, status: 409, retryable: false, title: 'Replaced' },
+  unsupported_media_type: {
+    closeCode: 4400,
+    status: 415,
+    retryable: false,
+    title: 'Unsupported media type',
+  },
   unsupported_audio: { closeCode: 4415, status: 415, retryable: false, title: 'Unsupported audio' },
   audio_rate_exceeded: {
     closeCode: 4422,

@@ -24,8 +24,15 @@ import { readResumed } from './resumption.ts';
 
 const PATH = '/ws';
 
+/** Who is told which requests are those of known clients, and what strangers were refused. */
+type Visitors = {
+  known(request: FastifyRequest): void;
+  refused(address: string, reason: string): void;
+};
+
 export type WebSocketRouteParts = SessionOpeningParts & {
   authenticator: Authenticator;
+  visitors: Visitors;
 };
 
 /**
@@ -36,15 +43,23 @@ export function registerWebSocketRoute(
   app: FastifyInstance,
   parts: WebSocketRouteParts,
 ): (client: MovingClient, connection: Socket) => void {
-  const open = (socket: WebSocket, log: FastifyBaseLogger, letIn: () => Promise<void>) => {
+  const open = (
+    socket: WebSocket,
+    log: FastifyBaseLogger,
+    letIn: () => Promise<void>,
+    onRefused: (error: PartylineError) => void,
+  ) => {
     // Nothing is read before there is a session to take it.
     socket.pause();
     // ws closes the socket itself after an error, and tells that by 'close'.
     socket.on('error', (fault) => log.debug({ err: fault }, 'socket error'));
     letIn()
       .catch((fault: unknown) => {
-        parts.metrics.refused(PartylineError.from(fault).code);
-        refuse(socket, log, fault);
+        const error = PartylineError.from(fault);
+        parts.metrics.refused(error.code);
+        if (error.code === 'internal_error') log.error({ err: fault }, 'connection failed');
+        else onRefused(error);
+        refuse(socket, error);
       })
       .finally(() => socket.resume());
   };
@@ -60,16 +75,18 @@ export function registerWebSocketRoute(
       throw new PartylineError('upgrade_required', 'This is a WebSocket endpoint.');
     },
     wsHandler: (socket, request) => {
-      open(socket, request.log, async () => {
-        await openSession({ ...(await identify(request, parts)), socket }, parts);
-      });
+      const letIn = async () => openSession({ ...(await identify(request, parts)), socket }, parts);
+      open(socket, request.log, letIn, ({ code }) => parts.visitors.refused(request.ip, code));
     },
   });
   return (moving, stream) => {
     const { query, credentials } = moving;
     takeUpgraded(app.websocketServer, stream, moving.unread.bytes, (socket) => {
       const client = { socket, stream, query, credentials, log: app.log };
-      open(socket, app.log, () => takeOverSession(client, moving, parts));
+      const letIn = () => takeOverSession(client, moving, parts);
+      open(socket, app.log, letIn, ({ code, message }) =>
+        app.log.info({ code, reason: message }, 'connection refused'),
+      );
     });
   };
 }
@@ -80,13 +97,14 @@ export function registerWebSocketRoute(
  */
 async function identify(
   request: FastifyRequest,
-  { drain, load, accountWatch, authenticator, connections, seal }: WebSocketRouteParts,
+  { drain, load, accountWatch, authenticator, connections, seal, visitors }: WebSocketRouteParts,
 ): Promise<Omit<NewClient, 'socket'>> {
   drain.check();
   load.check();
   const changesBefore = accountWatch.changes();
   const query = readQuery(request.url);
   const credentials = await authenticate(query, request, authenticator, connections);
+  visitors.known(request);
   needActive(credentials);
   checkGrant(credentials, query);
   const resumedId = readResumed(query, credentials.account.id, seal);
@@ -138,10 +156,7 @@ function checkGrant({ grant }: Credentials, { peer, room }: Query): void {
 }
 
 /** Says why, in words and by the close code. */
-function refuse(socket: WebSocket, log: FastifyBaseLogger, fault: unknown): void {
-  const error = PartylineError.from(fault);
-  if (error.code === 'internal_error') log.error({ err: fault }, 'connection failed');
-  else log.info({ code: error.code, reason: error.message }, 'connection refused');
+function refuse(socket: WebSocket, error: PartylineError): void {
   socket.send(JSON.stringify(errorMessage(error)));
   socket.close(error.kind.closeCode, error.code);
 }

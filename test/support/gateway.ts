@@ -50,7 +50,8 @@ export async function openTestGateway(
       LOG_LEVEL: 'silent',
       ...environment,
     }),
-    timingsWith(timings),
+    // What a test reads from /metrics is of that moment.
+    timingsWith({ ...timings, load: { scrapeEveryMs: 1, ...timings.load } }),
   );
   if (!app.demo) throw new Error('the test gateway has no demo account');
   return {

@@ -1,0 +1,20 @@
+/** Segments of a static file's path that mean another path than they show. */
+const MISLEADING = /%|\\|(^|\/)\/|(^|\/)\.{1,2}(\/|$)/;
+
+/**
+ * Returns whether a request spells the fixed parts of its route as they are, so that a proxy which compares text sees what the
+ * router sees. Parameters (names of rooms and peers) may be percent-encoded.
+ * @param url of the request, as it came
+ * @param route pattern of the route that takes it, such as `/api/admin/rooms/:account_id/:room` or `/*`
+ */
+export function spellsFixedParts(url: string, route: string): boolean {
+  const [path = ''] = url.split('?', 1);
+  const segments = path.split('/');
+  const fixed = route.split('/');
+  for (const [index, part] of fixed.entries()) {
+    if (part.startsWith(':')) continue;
+    if (part.includes('*')) return !MISLEADING.test(segments.slice(index).join('/'));
+    if (part !== segments[index]) return false;
+  }
+  return true;
+}

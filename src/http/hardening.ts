@@ -1,0 +1,32 @@
+import type { FastifyInstance } from 'fastify';
+import { notFound } from '../protocol/errors.ts';
+import { spellsFixedParts } from './fixed-path.ts';
+
+/** Of pages and files; the page's WebSocket goes to where the page came from, or to a development server. */
+const PAGE_POLICY =
+  "default-src 'self'; connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'";
+/** Swagger UI has styles and pictures in its markup. */
+const DOCS_POLICY =
+  "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'";
+const DOCS = '/api/docs';
+
+/**
+ * Refuses addresses whose fixed parts are percent-encoded, as no client writes them, and says in headers what browsers must not do
+ * with the answers. What the API answers (keys and tokens among it) is stored nowhere.
+ */
+export function registerHardening(server: FastifyInstance): void {
+  server.addHook('onRequest', (request, _reply, done) => {
+    const { url: route } = request.routeOptions;
+    const isPlain = route === undefined || spellsFixedParts(request.url, route);
+    done(isPlain ? undefined : notFound());
+  });
+  server.addHook('onSend', (request, reply, _payload, done) => {
+    const isDocs = request.url.startsWith(DOCS);
+    reply.header('content-security-policy', isDocs ? DOCS_POLICY : PAGE_POLICY);
+    reply.header('x-content-type-options', 'nosniff');
+    reply.header('referrer-policy', 'no-referrer');
+    reply.header('x-frame-options', 'DENY');
+    if (request.url.startsWith('/api/') && !isDocs) reply.header('cache-control', 'no-store');
+    done();
+  });
+}

@@ -1,0 +1,48 @@
+import type { FastifyBaseLogger } from 'fastify';
+import { networkOf } from '../network-of.ts';
+
+/** Number of addresses that are told apart within an interval; the rest is summed up together. */
+const MAX_ADDRESSES = 1000;
+const OTHERS = 'others';
+
+type Refusals = { counts: Record<string, number>; isTold: boolean };
+
+/** Sums up in the log what strangers were refused: at most two lines an interval for each address, the first one at once. */
+export class RefusalLog {
+  readonly #log: FastifyBaseLogger;
+  readonly #timer: NodeJS.Timeout;
+  readonly #addresses = new Map<string, Refusals>();
+
+  /** @param everyMs the interval */
+  constructor(log: FastifyBaseLogger, everyMs: number) {
+    this.#log = log;
+    this.#timer = setInterval(() => this.#flush(), everyMs);
+  }
+
+  /** @param reason code of the error, or HTTP status */
+  add(address: string, reason: string): void {
+    const network = networkOf(address);
+    const isKnown = this.#addresses.has(network) || this.#addresses.size < MAX_ADDRESSES;
+    const key = isKnown ? network : OTHERS;
+    const refusals = this.#addresses.get(key);
+    if (refusals) {
+      refusals.counts[reason] = (refusals.counts[reason] ?? 0) + 1;
+      refusals.isTold = false;
+      return;
+    }
+    this.#addresses.set(key, { counts: {}, isTold: true });
+    this.#log.info({ address: key, refused: { [reason]: 1 } }, 'refused');
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#flush();
+  }
+
+  #flush(): void {
+    for (const [address, { counts, isTold }] of this.#addresses) {
+      if (!isTold) this.#log.info({ address, refused: counts }, 'refused, since the line before');
+    }
+    this.#addresses.clear();
+  }
+}

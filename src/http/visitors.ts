@@ -1,0 +1,87 @@
+import type { Socket } from 'node:net';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { PartylineError } from '../protocol/errors.ts';
+import { RefusalLog } from './refusal-log.ts';
+import { Strangers } from './strangers.ts';
+
+/** Delay told to an address that has too many connections. */
+const RETRY_AFTER_MS = 5000;
+/** Routes that are asked every few seconds, by machines: their requests are not logged. */
+const QUIET = new Set(['/healthz', '/readyz', '/metrics']);
+
+/** Tells known clients from strangers, as far as connections and log lines go. */
+export class Visitors {
+  readonly #strangers: Strangers;
+  readonly #refusals: RefusalLog;
+  readonly #known = new WeakSet<FastifyRequest>();
+
+  /**
+   * @param isProxied whether connections are made by a proxy, for clients whose addresses it tells
+   * @param maxPerAddress maximum number of connections of one address that have not authenticated
+   */
+  constructor(
+    server: FastifyInstance,
+    { isProxied, maxPerAddress }: { isProxied: boolean; maxPerAddress: number },
+    summaryEveryMs: number,
+  ) {
+    this.#strangers = new Strangers(maxPerAddress);
+    this.#refusals = new RefusalLog(server.log, summaryEveryMs);
+    if (isProxied) this.#countRequests(server);
+    else server.server.on('connection', (connection: Socket) => this.#arrive(connection));
+    server.addHook('onResponse', (request, { statusCode, elapsedTime }, done) => {
+      this.#note(request, statusCode, elapsedTime);
+      done();
+    });
+  }
+
+  /** A request has been authenticated. */
+  known(request: FastifyRequest): void {
+    this.#known.add(request);
+    this.#strangers.forget(request.raw.socket);
+    request.log.info({ req: request }, 'incoming request');
+  }
+
+  /** @param reason code of the error, or HTTP status */
+  refused(address: string, reason: string): void {
+    this.#refusals.add(address, reason);
+  }
+
+  close(): void {
+    this.#refusals.close();
+  }
+
+  #arrive(connection: Socket): void {
+    const { remoteAddress = '' } = connection;
+    if (this.#strangers.arrive(connection, remoteAddress)) return;
+    this.refused(remoteAddress, 'too many connections');
+    connection.destroy();
+  }
+
+  /** Through a proxy, what counts is the time from the head of a request to its answer. */
+  #countRequests(server: FastifyInstance): void {
+    server.addHook('onRequest', (request, _reply, done) => {
+      const isAllowed = this.#strangers.arrive(request.raw.socket, request.ip);
+      done(isAllowed ? undefined : tooManyConnections());
+    });
+    server.addHook('onResponse', (request, _reply, done) => {
+      this.#strangers.forget(request.raw.socket);
+      done();
+    });
+  }
+
+  #note(request: FastifyRequest, status: number, elapsedMs: number): void {
+    if (QUIET.has(request.routeOptions.url ?? '')) return;
+    const isRefused = status >= 400;
+    if (this.#known.has(request)) {
+      const res = { statusCode: status };
+      if (!request.ws) request.log.info({ req: request, res, elapsedMs }, 'request completed');
+    } else if (isRefused) {
+      this.refused(request.ip, String(status));
+    }
+  }
+}
+
+const tooManyConnections = () =>
+  new PartylineError('rate_limited', 'Too many connections of this address.', {
+    retryAfterMs: RETRY_AFTER_MS,
+  });

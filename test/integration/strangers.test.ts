@@ -1,0 +1,206 @@
+import { once } from 'node:events';
+import { get } from 'node:http';
+import { createConnection, type Socket } from 'node:net';
+import { describe, expect, test } from 'vitest';
+import { TestClient } from '../support/client.ts';
+import { eventually } from '../support/gateway.ts';
+import { GatewayProcess } from '../support/process.ts';
+import { useStack } from '../support/use-stack.ts';
+
+const { openRedis, openGateway, openStore, createAccount, connect, enter, cleanUps } = useStack();
+
+const OPERATOR_KEY = 'operator-key-of-the-tests';
+const operator = { authorization: `Bearer ${OPERATOR_KEY}` };
+
+/** Asks for a path as it is written, which fetch would change. */
+async function statusOf(url: string, path: string, headers = {}): Promise<number | undefined> {
+  const { hostname, port } = new URL(url);
+  const [response] = await once(get({ hostname, port, path, headers, agent: false }), 'response');
+  response.resume();
+  return response.statusCode;
+}
+
+/** A bare TCP connection. */
+function dial(url: string): Socket {
+  const { hostname, port } = new URL(url);
+  const socket = createConnection(Number(port), hostname);
+  socket.on('error', () => {}).resume();
+  cleanUps.push(() => void socket.destroy());
+  return socket;
+}
+
+describe('paths', () => {
+  test('whose fixed parts are percent-encoded lead nowhere; names may be encoded', async () => {
+    const gateway = await openGateway({ OPERATOR_KEY });
+    await enter(gateway, 'ada');
+    const { account_id: id } = { account_id: gateway.demo!.account.id };
+    for (const path of ['/metrics', '/admin/', `/api/admin/rooms/${id}/%61`]) {
+      expect([path, await statusOf(gateway.url, path, operator)]).toEqual([path, 200]);
+    }
+    for (const path of [
+      '/%6detrics',
+      '/%61dmin/',
+      '/x/../admin/',
+      '/api/%61dmin/nodes',
+      `/api/admin/%72ooms/${id}/a`,
+      '/api/admin/accounts/1/peers/ada/%6bick',
+    ]) {
+      expect([path, await statusOf(gateway.url, path, operator)]).toEqual([path, 404]);
+    }
+  });
+
+  test('/metrics gathers figures once in a second, however often it is asked', async () => {
+    const gateway = await openGateway({}, { load: { scrapeEveryMs: 600_000 } });
+    const scrape = async () => (await fetch(`${gateway.url}/metrics`)).text();
+    const first = await Promise.all([scrape(), scrape()]);
+    await enter(gateway, 'ada');
+    expect(new Set([...first, await scrape()]).size).toBe(1);
+  });
+});
+
+test.each(['/', '/admin/', '/api/docs/', '/api/me', '/nowhere'])(
+  '%s says in headers what browsers must not do with it',
+  async (path) => {
+    const gateway = await openGateway();
+    const { headers } = await fetch(`${gateway.url}${path}`);
+    expect(headers.get('content-security-policy')).toContain("frame-ancestors 'none'");
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+    expect(headers.get('referrer-policy')).toBe('no-referrer');
+  },
+);
+
+test('answers of the API are stored nowhere', async () => {
+  const { url } = await openGateway();
+  expect((await fetch(`${url}/api/me`)).headers.get('cache-control')).toBe('no-store');
+});
+
+describe('before a client is known', () => {
+  test('its body is not read: 401 comes before 400, 413 and 415', async () => {
+    const gateway = await openGateway();
+    const post = async (key: string, body: string, type = 'application/json') => {
+      const headers = { authorization: `Bearer ${key}`, 'content-type': type };
+      const response = await fetch(`${gateway.url}/api/tokens`, { method: 'POST', headers, body });
+      const { code } = (await response.json()) as { code: string };
+      return [response.status, code];
+    };
+    const bodies = [
+      ['{"peer":', 'application/json', 400, 'bad_request'],
+      ['x'.repeat(70_000), 'application/json', 413, 'message_too_big'],
+      ['<a/>', 'text/xml', 415, 'unsupported_media_type'],
+    ] as const;
+    for (const [body, type, status, code] of bodies) {
+      expect(await post('pl_wrong', body, type)).toEqual([401, 'unauthorized']);
+      expect(await post(gateway.apiKey, body, type)).toEqual([status, code]);
+    }
+  });
+
+  test('it has so long to send a request, head or body, and not longer', async () => {
+    const gateway = await openGateway({}, { http: { requestMs: 300 } });
+    const silent = dial(gateway.url);
+    const slowHead = dial(gateway.url);
+    slowHead.write('GET / HTTP/1.1\r\nHost: a\r\n');
+    const slowBody = dial(gateway.url);
+    slowBody.write(
+      `POST /api/tokens HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${gateway.apiKey}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{`,
+    );
+    await Promise.all([silent, slowHead, slowBody].map((socket) => once(socket, 'close')));
+    const client = await enter(gateway, 'ada');
+    const { host } = new URL(gateway.url);
+    expect(await statusOf(gateway.url, '/healthz', { host })).toBe(200);
+    expect(await client.ask({ type: 'leave' }, 'left')).toMatchObject({ room: 'a' });
+  });
+
+  test('its address has so many connections; those that are known do not count', async () => {
+    const gateway = await openGateway({ CONNECTIONS_PER_ADDRESS: '3' });
+    for (let peer = 0; peer < 10; peer += 1) await enter(gateway, `p${peer}`);
+    const strangers = [dial(gateway.url), dial(gateway.url), dial(gateway.url)];
+    await Promise.all(strangers.map((socket) => once(socket, 'connect')));
+    await once(dial(gateway.url), 'close');
+    await expect(connect(gateway, { peer: 'late' })).rejects.toThrow(/socket hang up|ECONNRESET/);
+    strangers[0]!.destroy();
+    await eventually('there is room for one more', async () => {
+      try {
+        await enter(gateway, 'later');
+        return true;
+      } catch {
+        return false;
+      }
+    });
+  });
+
+  test('behind a proxy it is its own address that counts, while it is not answered', async () => {
+    const gateway = await openGateway({ CONNECTIONS_PER_ADDRESS: '1', TRUST_PROXY: '127.0.0.1' });
+    const idle = [dial(gateway.url), dial(gateway.url)];
+    await Promise.all(idle.map((socket) => once(socket, 'connect')));
+    for (const address of ['192.0.2.1', '192.0.2.1', '192.0.2.2']) {
+      const headers = { 'x-forwarded-for': address };
+      expect((await fetch(`${gateway.url}/healthz`, { headers })).status).toBe(200);
+    }
+    for (const peer of ['ada', 'bob']) {
+      const query = { peer, room: 'a' };
+      const client = await connect(gateway, query, { 'x-forwarded-for': '192.0.2.1' });
+      await client.next('joined');
+    }
+  });
+});
+
+describe('the operator key', () => {
+  test('is guessed so often from an address and no more; nothing of a wrong one is stored', async () => {
+    const redis = await openRedis();
+    const environment = { REDIS_URL: redis.url, OPERATOR_KEY, AUTH_FAILURES_PER_ADDRESS: '3' };
+    const { url } = await openGateway(environment);
+    const ask = async (key: string) => {
+      const headers = { authorization: `Bearer ${key}` };
+      return (await fetch(`${url}/api/admin/accounts`, { headers })).status;
+    };
+    expect(await ask(OPERATOR_KEY)).toBe(200);
+    const wrong = `${OPERATOR_KEY}x`;
+    expect([await ask(wrong), await ask(wrong), await ask(wrong)]).toEqual([401, 401, 401]);
+    expect(await ask(wrong)).toBe(429);
+    expect(await ask(OPERATOR_KEY)).toBe(429);
+    const store = await openStore(redis);
+    const keys = await store.run((client) => client.keys('*'));
+    expect(keys.filter((key) => key.includes(OPERATOR_KEY.slice(0, 4)))).toEqual([]);
+  });
+});
+
+test('an address that fails far too often is refused without a look at Redis; keys that are known are let in', async () => {
+  const redis = await openRedis();
+  const gateway = await openGateway({ REDIS_URL: redis.url, AUTH_FAILURES_PER_ADDRESS: '2' });
+  const { apiKey } = await createAccount(redis, 'free');
+  const ask = async (key: string) => {
+    const headers = { authorization: `Bearer ${key}` };
+    return (await fetch(`${gateway.url}/api/me`, { headers })).status;
+  };
+  expect(await ask(apiKey)).toBe(200);
+  for (let tries = 0; tries < 20; tries += 1) await ask(`pl_wrong${tries}`);
+  const store = await openStore(redis);
+  const looks = async () => {
+    const info = await store.run((client) => client.info('commandstats'));
+    return Number(/cmdstat_hgetall:calls=(\d+)/.exec(info)?.[1]);
+  };
+  const before = await looks();
+  for (let tries = 0; tries < 20; tries += 1) expect(await ask(`pl_other${tries}`)).toBe(429);
+  expect(await looks()).toBe(before);
+  expect(await ask(apiKey)).toBe(200);
+});
+
+test('the log sums up what strangers are refused, and leaves health checks out', async () => {
+  const gateway = await GatewayProcess.start();
+  cleanUps.push(() => gateway.dispose());
+  const { url } = await gateway.ready();
+  for (let tries = 0; tries < 20; tries += 1) {
+    await fetch(`${url}/healthz`);
+    await fetch(`${url}/readyz`);
+    await fetch(`${url}/metrics`);
+    await fetch(`${url}/api/me`, { headers: { authorization: 'Bearer pl_wrong' } });
+    const client = await TestClient.connect(url, { room: 'a', peer: 'p', api_key: 'pl_wrong' });
+    await client.closed;
+  }
+  gateway.child.kill('SIGTERM');
+  await gateway.exited;
+  expect(gateway.logged('refused')).toHaveLength(1);
+  const [summary] = gateway.logged('refused, since the line before');
+  expect(summary?.['refused']).toEqual({ '401': 19, unauthorized: 20 });
+  expect(gateway.output.match(/healthz|readyz|metrics|api\/me/g)).toBe(null);
+});
