@@ -21,6 +21,7 @@ import { FrameClock } from './audio/clock.ts';
 import { Cluster } from './cluster/cluster.ts';
 import { loadCodecs } from './audio/codecs.ts';
 import { MixHost } from './audio/mixing/mix-host.ts';
+import { ConnectionLimit } from './http/connection-limit.ts';
 import { registerHardening } from './http/hardening.ts';
 import { registerHealthRoutes } from './http/health-routes.ts';
 import { registerMeRoute } from './http/me-route.ts';
@@ -28,6 +29,7 @@ import { type MetricFamilies, Metrics, registerMetrics } from './http/metrics.ts
 import { Visitors } from './http/visitors.ts';
 import { EncoderSteps } from './load/encoder-steps.ts';
 import type { LoadLevel } from './load/load-level.ts';
+import { Descriptors } from './load/descriptors.ts';
 import { LoadMonitor } from './load/load-monitor.ts';
 import { LoadSampler } from './load/load-sampler.ts';
 import { registerProblems } from './http/problem.ts';
@@ -218,6 +220,11 @@ async function openParts(
     }),
     (part) => part.close(),
   );
+  const connectionLimit = new ConnectionLimit(server.server, log);
+  const descriptors = opened.adopt(
+    new Descriptors(log, timings.load, (free) => connectionLimit.allow(free)),
+    (part) => part.close(),
+  );
   const encoderSteps = new EncoderSteps(settings.OPUS_COMPLEXITY);
   const load = openLoadMonitor(settings, timings.load, log, pool, opened, (level) =>
     mixHost.setComplexity(encoderSteps.at(level, performance.now())),
@@ -305,7 +312,7 @@ async function openParts(
     redis: await redis.isThere(),
     media_workers: pool.pids.length > 0,
     not_draining: !drain.isDraining,
-    not_overloaded: load.level !== 'overloaded',
+    not_overloaded: load.level !== 'overloaded' && !descriptors.isShort,
   }));
   const readMetrics = async () =>
     metrics.families({
@@ -337,7 +344,10 @@ async function openParts(
     rooms,
     sessions,
     drain,
-    load,
+    checkLoad: () => {
+      load.check();
+      descriptors.check();
+    },
     accountWatch,
     metrics,
     requestLimits: new RequestLimits(settings.MESSAGES_PER_SECOND, timings.budgets),
@@ -348,6 +358,8 @@ async function openParts(
   opened.adopt(server, (part) => part.close());
   const { HOST: host, PORT: port } = settings;
   const listening = { host, port, reusePort: shared !== undefined };
+  descriptors.sample();
+  descriptors.logLimit();
   await server.listen(listening);
   return {
     log,
@@ -357,7 +369,8 @@ async function openParts(
     countRouters: () => pool.countRouters(),
     mediaWorkerPids: () => pool.pids,
     readMetrics,
-    takesClients: () => !isClosing && !drain.isDraining && load.level !== 'overloaded',
+    takesClients: () =>
+      !isClosing && !drain.isDraining && load.level !== 'overloaded' && !descriptors.isShort,
     takeOver: (client, connection) => {
       if (isClosing) connection.destroy();
       else takeOver(client, connection);

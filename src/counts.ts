@@ -22,6 +22,8 @@ export const counts = {
     /** The client to whom they would go does not read. */
     unread: 0,
   },
+  /** Connections that were closed as they came, to keep a reserve of file descriptors. */
+  connectionsNotAccepted: 0,
   /** Sound that was made up for what got lost, at 48 kHz. */
   concealedSamples: 0,
   /** Ticks of rooms that were mixed, and what they took, in ms: in the event loop, and in mixing threads. */

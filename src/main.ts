@@ -3,6 +3,7 @@ import { readTimings } from '../config/timings.ts';
 import { openApp } from './app.ts';
 import type { DemoAccount } from './accounts/demo-account.ts';
 import { endOnSignals, whyNotStarted } from './processes/end-on-signals.ts';
+import { drainOnUnhandledRejection } from './processes/last-resort.ts';
 import { openSupervisor } from './processes/supervisor.ts';
 
 /** The process: starts the gateway, or several, says where it is, and ends it on a signal. */
@@ -22,7 +23,9 @@ async function main(): Promise<void> {
   const timings = readTimings(process.env);
   const open = settings.PROCESSES === 1 ? openApp : openSupervisor;
   const opening = open(settings, timings);
-  announce(await endOnSignals(opening));
+  const running = await endOnSignals(opening);
+  drainOnUnhandledRejection(running);
+  announce(running);
 }
 
 main().catch((fault: unknown) => {

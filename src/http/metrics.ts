@@ -125,6 +125,11 @@ export class Metrics {
 
   #addState(): void {
     this.#gauge('sessions', 'Clients that are connected', ({ sessions }) => sessions);
+    this.#count(
+      'connections_not_accepted_total',
+      'Connections that were closed as they came, for lack of file descriptors',
+      ({ counts }) => counts.connectionsNotAccepted,
+    );
     this.#gauge('rooms', 'Rooms that are open', ({ rooms }) => rooms);
     this.#gauge('websocket_peers', 'Legacy clients in rooms', ({ peers }) => peers.websocket);
     this.#gauge('webrtc_peers', 'Browsers in rooms', ({ peers }) => peers.webrtc);

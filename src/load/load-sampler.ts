@@ -16,6 +16,7 @@ export class LoadSampler {
   #utilization = eventLoopUtilization();
   #processCpu = process.cpuUsage();
   #threadCpu = process.threadCpuUsage();
+  #memoryBytes = 0;
 
   /** @param mediaWorkerShares what each media worker has taken of one core since this was last called */
   constructor(mediaWorkerShares: () => number[]) {
@@ -36,11 +37,21 @@ export class LoadSampler {
     };
     this.#processCpu = processCpu;
     this.#threadCpu = threadCpu;
-    return { loopDelayMs: this.#sampleDelay(), cpu, memoryBytes: process.memoryUsage.rss() };
+    return { loopDelayMs: this.#sampleDelay(), cpu, memoryBytes: this.#sampleMemory() };
   }
 
   close(): void {
     this.#delay.disable();
+  }
+
+  /** As it was before, when no file descriptor is left to read it by. */
+  #sampleMemory(): number {
+    try {
+      this.#memoryBytes = process.memoryUsage.rss();
+    } catch {
+      // EMFILE; the next sample may find one.
+    }
+    return this.#memoryBytes;
   }
 
   #sampleDelay(): LoadSample['loopDelayMs'] {

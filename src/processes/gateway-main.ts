@@ -4,6 +4,7 @@ import { readTimings } from '../../config/timings.ts';
 import { type App, openApp } from '../app.ts';
 import { endOnSignals, whyNotStarted } from './end-on-signals.ts';
 import type { FromGateway, ToGateway } from './messages.ts';
+import { drainOnUnhandledRejection } from './last-resort.ts';
 import { OtherMetrics } from './other-metrics.ts';
 import { OtherProcesses } from './other-processes.ts';
 import { sendConnection } from './send-connection.ts';
@@ -35,7 +36,7 @@ async function main(): Promise<void> {
     drainAll: (withinMs) => tell({ type: 'drain', withinMs }),
     readOtherMetrics: () => otherMetrics.read(),
   });
-  await endOnSignals(
+  const running = await endOnSignals(
     opening.then((app) => ({
       log: app.log,
       close: () => {
@@ -52,6 +53,7 @@ async function main(): Promise<void> {
       },
     })),
   );
+  drainOnUnhandledRejection(running);
   const app = await opening;
   const answer = (to: number, question: number) => {
     app.readMetrics().then(

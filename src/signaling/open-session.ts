@@ -8,7 +8,6 @@ import type { ConnectionBudget } from '../accounts/connection-budget.ts';
 import { PLANS } from '../accounts/plans.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import type { Seal } from '../cluster/seal.ts';
-import type { LoadMonitor } from '../load/load-monitor.ts';
 import type { PeerKind } from '../protocol/messages.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
 import type { Admission, CcuLeases, Holder, LastPlace } from '../usage/ccu-leases.ts';
@@ -46,7 +45,8 @@ export type SessionOpeningParts = {
   quota: Quota;
   rooms: RoomRegistry;
   sessions: Sessions;
-  load: LoadMonitor;
+  /** @throws {PartylineError} `overloaded` while this node takes nobody */
+  checkLoad: () => void;
   drain: Drain;
   accountWatch: AccountWatch;
   metrics: SessionMetrics;
@@ -200,7 +200,7 @@ function addSession(
   parts: SessionOpeningParts,
   mayMove: boolean,
 ): Session {
-  const { leases, sessions, places, arrivals, quota, load, metrics, seal } = parts;
+  const { leases, sessions, places, arrivals, quota, checkLoad, metrics, seal } = parts;
   const { socket, stream, query, credentials } = client;
   const { account } = credentials;
   const { peer } = query;
@@ -230,7 +230,7 @@ function addSession(
     settings,
     checkJoin: async ({ id: accountId, plan }, isNew) => {
       // Who is in a room already goes on, wherever he goes.
-      if (isNew) load.check();
+      if (isNew) checkLoad();
       await quota.check(accountId, plan);
     },
     wantsStats: query.stats,

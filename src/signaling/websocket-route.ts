@@ -97,10 +97,18 @@ export function registerWebSocketRoute(
  */
 async function identify(
   request: FastifyRequest,
-  { drain, load, accountWatch, authenticator, connections, seal, visitors }: WebSocketRouteParts,
+  {
+    drain,
+    checkLoad,
+    accountWatch,
+    authenticator,
+    connections,
+    seal,
+    visitors,
+  }: WebSocketRouteParts,
 ): Promise<Omit<NewClient, 'socket'>> {
   drain.check();
-  load.check();
+  checkLoad();
   const changesBefore = accountWatch.changes();
   const query = readQuery(request.url);
   const credentials = await authenticate(query, request, authenticator, connections);

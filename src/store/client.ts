@@ -1,6 +1,9 @@
 import { createClient } from 'redis';
 import type { Timings } from '../../config/timings.ts';
 
+/** Commands that wait for a Redis that hangs: further ones fail at once, instead of running late. */
+const MAX_QUEUED_COMMANDS = 20_000;
+
 export type RedisAddress = { url: string } | { socketPath: string };
 export type Client = ReturnType<typeof newRedisClient>;
 
@@ -31,5 +34,6 @@ export function newRedisClient(
       ? { url: address.url, socket: { reconnectStrategy } }
       : { socket: { path: address.socketPath, tls: false, reconnectStrategy } }),
     disableOfflineQueue: !isPatient,
+    commandsQueueMaxLength: MAX_QUEUED_COMMANDS,
   });
 }

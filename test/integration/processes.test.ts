@@ -29,7 +29,7 @@ async function start(environment?: Record<string, string>): Promise<GatewayProce
   };
   const node = await GatewayProcess.start({
     PROCESSES: String(PROCESSES),
-    ...timingsOf({ processes }),
+    ...timingsOf({ processes, load: { scrapeEveryMs: 1 } }),
     ...environment,
   });
   started.push(node);

@@ -1,0 +1,35 @@
+import type { Server } from 'node:net';
+import type { FastifyBaseLogger } from 'fastify';
+import { counts } from '../counts.ts';
+
+/** Interval at which the log says that connections are not accepted, ms. */
+const LOG_EVERY_MS = 60_000;
+
+/** Lets a server accept no more connections than there are descriptors for. */
+export class ConnectionLimit {
+  readonly #server: Server;
+  readonly #log: FastifyBaseLogger;
+  #loggedAtMs = -Infinity;
+
+  constructor(server: Server, log: FastifyBaseLogger) {
+    this.#server = server;
+    this.#log = log;
+    server.on('drop', () => this.#dropped());
+  }
+
+  /** Sets how many more connections may be accepted from now on. */
+  allow(more: number): void {
+    this.#server.getConnections((fault, count) => {
+      if (!fault) this.#server.maxConnections = count + more;
+    });
+  }
+
+  #dropped(): void {
+    counts.connectionsNotAccepted += 1;
+    const nowMs = performance.now();
+    if (nowMs - this.#loggedAtMs < LOG_EVERY_MS) return;
+    this.#loggedAtMs = nowMs;
+    const { maxConnections } = this.#server;
+    this.#log.warn({ maxConnections }, 'connections are not accepted, for lack of descriptors');
+  }
+}
