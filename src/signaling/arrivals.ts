@@ -1,6 +1,7 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import type { Timings } from '../../config/timings.ts';
 import type { Bus } from '../cluster/bus.ts';
+import { replaced } from '../protocol/errors.ts';
 import type { KeptPlaces } from './kept-places.ts';
 import type { Sessions } from './sessions.ts';
 
@@ -8,13 +9,13 @@ const ArrivedSchema = Type.Object({
   accountId: Type.Integer(),
   peer: Type.String(),
   connectionId: Type.String(),
+  /** Which of two connections is the newer one ({@link Admission}). Nodes of version 0.1.0 do not tell it. */
+  order: Type.Optional(Type.Integer()),
 });
-const SettledSchema = Type.Object({
-  accountId: Type.Integer(),
-  peer: Type.String(),
-  connectionId: Type.String(),
-  room: Type.String(),
-});
+const SettledSchema = Type.Object({ ...ArrivedSchema.properties, room: Type.String() });
+
+/** A connection that was admitted before another one arrived is open by then, ms. */
+const REMEMBERED_MS = 10_000;
 
 /**
  * Keeps `peer` unique within an account over all nodes: a connection ends the one before it. One that is in a room is left
@@ -23,6 +24,9 @@ const SettledSchema = Type.Object({
  */
 export class Arrivals {
   readonly #bus: Bus;
+  readonly #sessions: Sessions;
+  /** Order of the newest connection that arrived at another node, by peer; the oldest entries first. */
+  readonly #newest = new Map<string, { order: number; atMs: number }>();
 
   constructor(
     bus: Bus,
@@ -31,23 +35,52 @@ export class Arrivals {
     { movesWithinMs, onTheWayMs }: Timings['sessions'],
   ) {
     this.#bus = bus;
-    bus.on('arrived', ArrivedSchema, ({ accountId, peer, connectionId }) => {
-      sessions.supersede(accountId, peer, connectionId, movesWithinMs);
+    this.#sessions = sessions;
+    bus.on('arrived', ArrivedSchema, (arrived) => {
+      this.#remember(arrived);
+      sessions.supersede(arrived, movesWithinMs);
     });
-    bus.on('settled', SettledSchema, ({ accountId, peer, connectionId, room }) => {
-      sessions.supersede(accountId, peer, connectionId, onTheWayMs);
-      const kept = places.get(accountId, peer);
+    bus.on('settled', SettledSchema, ({ room, ...settled }) => {
+      sessions.supersede(settled, onTheWayMs);
+      const kept = places.get(settled.accountId, settled.peer);
       if (kept && kept.place.room !== room) kept.end('moved');
     });
   }
 
+  /**
+   * Checks that a peer has made no newer connection, to this node or another, while one was being let in.
+   * @throws {PartylineError} `replaced`
+   */
+  checkNewest({ accountId, peer }: Peer, order: number): void {
+    const session = this.#sessions.get(accountId, peer);
+    const newest = this.#newest.get(keyOf(accountId, peer));
+    if (Math.max(session?.order ?? 0, newest?.order ?? 0) > order) throw replaced();
+  }
+
   /** A peer has connected. @throws {PartylineError} `overloaded` */
-  arrived(accountId: number, peer: string, connectionId: string): Promise<void> {
-    return this.#bus.send('arrived', { accountId, peer, connectionId });
+  arrived(peer: Peer, order: number): Promise<void> {
+    return this.#bus.send('arrived', { ...peer, order });
   }
 
   /** A peer whose place was on another node is in a room of this one, and hears it. @throws {PartylineError} `overloaded` */
-  settled(accountId: number, peer: string, connectionId: string, room: string): Promise<void> {
-    return this.#bus.send('settled', { accountId, peer, connectionId, room });
+  settled(peer: Peer, order: number, room: string): Promise<void> {
+    return this.#bus.send('settled', { ...peer, order, room });
+  }
+
+  #remember({ accountId, peer, order }: Static<typeof ArrivedSchema>): void {
+    const nowMs = performance.now();
+    for (const [key, { atMs }] of this.#newest) {
+      if (nowMs - atMs < REMEMBERED_MS) break;
+      this.#newest.delete(key);
+    }
+    if (order === undefined) return;
+    const key = keyOf(accountId, peer);
+    const before = this.#newest.get(key)?.order ?? 0;
+    this.#newest.delete(key);
+    this.#newest.set(key, { order: Math.max(before, order), atMs: nowMs });
   }
 }
+
+type Peer = { accountId: number; peer: string; connectionId: string };
+
+const keyOf = (accountId: number, peer: string) => `${accountId}:${peer}`;

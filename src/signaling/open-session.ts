@@ -93,12 +93,13 @@ export async function openSession(client: NewClient, parts: SessionOpeningParts)
   try {
     const [{ total_minutes: _used, ...limits }] = await Promise.all([
       readSummary(parts.usage, leases, account, parts.clock.wallMs()),
-      arrivals.arrived(account.id, peer, ids.connectionId),
+      arrivals.arrived(lease.holder, lease.order),
     ]);
     if (socket.readyState !== socket.OPEN) {
       lease.release();
       return;
     }
+    arrivals.checkNewest(lease.holder, lease.order);
     const live = sessions.get(account.id, peer);
     const before = live && { sessionId: live.id, settings: live.settings };
     sessions.replace(account.id, peer);
@@ -194,6 +195,7 @@ function addSession(
   {
     holder,
     lastPlace,
+    order,
     release,
     settings,
   }: Omit<Lease, 'settings'> & { settings: AudioSettings | undefined },
@@ -223,6 +225,7 @@ function addSession(
     stream,
     id,
     connectionId,
+    order,
     resumeToken: sealResumption(seal, account.id, peer, id),
     credentials,
     peer,
@@ -246,7 +249,7 @@ function addSession(
       leases.place(holder, place).catch(onFault);
     },
     onSettled: (room) => {
-      if (isElsewhere) arrivals.settled(account.id, peer, connectionId, room).catch(onFault);
+      if (isElsewhere) arrivals.settled(holder, order, room).catch(onFault);
     },
     onSettings: (changed) => saving.write(serializeSettings(changed)),
     onClosed: (reason, { mayComeBack, place, settings: last }) => {

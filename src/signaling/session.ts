@@ -43,6 +43,8 @@ export type SessionParts = PresenceParts & {
   id: string;
   /** Another one for each connection. */
   connectionId: string;
+  /** Higher than that of every connection of the account that was admitted before. */
+  order: number;
   /** With it, and the id, the client may resume the session. */
   resumeToken: string;
   credentials: Credentials;
@@ -175,6 +177,10 @@ export class Session implements PeerOutlet {
 
   get connectionId(): string {
     return this.#parts.connectionId;
+  }
+
+  get order(): number {
+    return this.#parts.order;
   }
 
   /** The account as it is now. */

@@ -1,6 +1,9 @@
 import type { Timings } from '../../config/timings.ts';
 import type { Session } from './session.ts';
 
+/** A connection of a peer. */
+type Arrival = { accountId: number; peer: string; connectionId: string; order?: number };
+
 /** Every client of this process: keeps them alive, and keeps `peer` unique within an account. */
 export class Sessions {
   readonly #sessions = new Map<string, Session>();
@@ -21,10 +24,14 @@ export class Sessions {
     if (session && session.connectionId !== connectionId) session.replace();
   }
 
-  /** Ends the session that has the same `peer` soon, if it is not the one that takes its place. */
-  supersede(accountId: number, name: string, connectionId: string, withinMs: number): void {
-    const session = this.get(accountId, name);
-    if (session && session.connectionId !== connectionId) session.supersede(withinMs);
+  /**
+   * Ends the session that has the same `peer` soon, unless it is the connection that takes its place, or a newer one.
+   * Without an `order` the connection is the newer one.
+   */
+  supersede({ accountId, peer, connectionId, order = Infinity }: Arrival, withinMs: number): void {
+    const session = this.get(accountId, peer);
+    if (!session || session.connectionId === connectionId || session.order > order) return;
+    session.supersede(withinMs);
   }
 
   /** Ends a connection whose peer has another, on another node. */

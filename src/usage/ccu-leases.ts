@@ -13,13 +13,15 @@ const RENEW_AT_ONCE = 1000;
  * own. KEYS[1] is a sorted set: peer → expiry in ms by Redis's own clock, which all nodes share; KEYS[2] a hash: peer →
  * connection; KEYS[3] a hash: peer → where it is, for who comes back to it on another node; KEYS[4] a hash: peer → its session
  * and what it has set there, separated by a space. KEYS[5], where it is given, is a string that holds the same for a while
- * after a client that was in no room has lost its connection, and with it its lease.
+ * after a client that was in no room has lost its connection, and with it its lease; KEYS[6] is the order of the account's
+ * last lease.
  */
 
 /**
  * Evicts what has expired, then admits or refuses. ARGV: peer, connection, limit, lease in ms, whether another connection of
  * the peer is newer, session, settings of a new session. Returns { 1, or 0 if the limit is reached, or -1 if there is a newer
- * one; leases held; where the peer is on a connection that it had before; 1 if the session is known, 0 if it is new; its settings }.
+ * one; leases held; where the peer is on a connection that it had before; 1 if the session is known, 0 if it is new; its
+ * settings; the order of the lease, higher than that of every one before it }.
  */
 const ADMIT = `
 local time = redis.call('TIME')
@@ -39,6 +41,9 @@ if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
 end
 redis.call('ZADD', KEYS[1], now + ARGV[4], ARGV[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+-- By the clock, so that it goes on rising when this key was lost.
+local order = math.max(time[1] * 1000000 + time[2], (tonumber(redis.call('GET', KEYS[6])) or 0) + 1)
+redis.call('SET', KEYS[6], string.format('%.0f', order))
 local prefix = ARGV[6] .. ' '
 local stored = redis.call('HGET', KEYS[4], ARGV[1]) or redis.call('GET', KEYS[5]) or ''
 local known = string.sub(stored, 1, #prefix) == prefix
@@ -46,7 +51,7 @@ if not known then stored = prefix .. ARGV[7] end
 redis.call('HSET', KEYS[4], ARGV[1], stored)
 redis.call('DEL', KEYS[5])
 for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, 2 * ARGV[4]) end
-return { 1, held, redis.call('HGET', KEYS[3], ARGV[1]), known and 1 or 0, string.sub(stored, #prefix + 1) }
+return { 1, held, redis.call('HGET', KEYS[3], ARGV[1]), known and 1 or 0, string.sub(stored, #prefix + 1), order }
 `;
 
 /**
@@ -126,6 +131,7 @@ const keysOf = (accountId: number) => [
 const keysOfPeer = ({ accountId, peer }: Holder) => [
   ...keysOf(accountId),
   `${KEY_PREFIX}resume:${accountId}:${peer}`,
+  `${KEY_PREFIX}ccu:${accountId}:order`,
 ];
 
 /** Who holds a lease: a peer of an account, and its connection. */
@@ -146,6 +152,8 @@ export type Admission = {
   isResumed: boolean;
   /** Of that session if it is resumed, otherwise those that were given. */
   settings: string;
+  /** Higher than that of every lease of the account that was taken before. */
+  order: number;
 };
 
 /** Where a peer is, and in which session. */
@@ -164,6 +172,7 @@ type AdmitReply = [
   place: string | null,
   known?: number,
   stored?: string,
+  order?: number,
 ];
 
 /**
@@ -207,21 +216,16 @@ export class CcuLeases {
     { sessionId, settings }: StoredSession = { sessionId: '', settings: '' },
   ): Promise<Admission> {
     const { accountId, peer, connectionId } = holder;
-    const reply = await this.#redis.run((client) =>
-      client.eval(ADMIT, {
-        keys: keysOfPeer(holder),
-        arguments: [
-          peer,
-          connectionId,
-          String(maxCcu),
-          String(this.#timings.leaseMs),
-          isMoved ? '1' : '0',
-          sessionId,
-          settings,
-        ],
-      }),
-    );
-    const [admitted, , place, known, stored] = reply as AdmitReply;
+    const words = [
+      peer,
+      connectionId,
+      String(maxCcu),
+      String(this.#timings.leaseMs),
+      isMoved ? '1' : '0',
+      sessionId,
+      settings,
+    ];
+    const [admitted, , place, known, stored, order = 0] = await this.#askForLease(holder, words);
     if (admitted === -1) throw replaced();
     if (admitted === 0) {
       const message = `All ${maxCcu} connections of the account are in use.`;
@@ -234,7 +238,19 @@ export class CcuLeases {
       lastPlace: lastPlaces.Check(last) ? last : undefined,
       isResumed: known === 1,
       settings: stored ?? settings,
+      order,
     };
+  }
+
+  /** A lease that Redis gives after its answer was given up belongs to nobody: it is given back later. */
+  async #askForLease(holder: Holder, words: string[]): Promise<AdmitReply> {
+    try {
+      const options = { keys: keysOfPeer(holder), arguments: words };
+      return (await this.#redis.run((client) => client.eval(ADMIT, options))) as AdmitReply;
+    } catch (fault) {
+      this.#unreleased.set(holder, 0);
+      throw fault;
+    }
   }
 
   /** Notes what the holder of a lease has set, for when it comes back. */

@@ -20,6 +20,7 @@ async function openTwo() {
   const [one, other] = [open(), open()];
   return {
     server,
+    redis,
     one,
     other,
     async [Symbol.asyncDispose]() {
@@ -85,4 +86,28 @@ test('close(): what is still held runs out in so long, but not what another has 
   expect(await leases.other.count(1)).toBe(2);
   await eventually('one has run out', async () => (await leases.other.count(1)) === 1);
   await leases.other.release({ ...holder('third'), peer: 'bob' });
+});
+
+test('leases are in order, also when Redis has lost all', async () => {
+  await using leases = await openTwo();
+  const orders: number[] = [];
+  for (const name of ['first', 'second', 'third']) {
+    orders.push((await leases.one.admit(holder(name), 5, false)).order);
+  }
+  await leases.redis.run((client) => client.flushAll());
+  orders.push((await leases.other.admit(holder('fourth'), 5, false)).order);
+  expect(orders).toEqual(orders.toSorted((a, b) => a - b));
+  expect(new Set(orders).size).toBe(4);
+  await leases.other.release(holder('fourth'));
+});
+
+test('a lease that Redis gives after the time-out is given back', async () => {
+  await using leases = await openTwo();
+  leases.server.hang();
+  const late = leases.one.admit(holder('late'), 5, false);
+  await expect(late).rejects.toMatchObject({ code: 'overloaded' });
+  leases.server.goOn();
+  const isGiven = () => leases.redis.run((client) => client.exists('partyline:ccu:1:order'));
+  await expect.poll(() => isGiven().catch(() => 0), { timeout: 5000 }).toBe(1);
+  await eventually('it is free', async () => (await leases.other.count(1)) === 0);
 });
