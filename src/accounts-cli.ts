@@ -30,7 +30,9 @@ const USAGE = `npm run accounts -- COMMAND [--json]
   close ID          for good
   key-add ID        prints a new key, which can be seen only now
   key-revoke ID KEY_ID
-  rotate-token-key  tokens are signed with a new key; those of the key before stay good until they expire
+  rotate-token-key [--now]
+                    tokens are signed with a new key; those of the key before stay good until they expire, or, with
+                    --now, end at once, and with them the connections that were made with them
   usage ID [--from DATE] [--to DATE] [--granularity minute|hour|day]
 
 --json prints one line of JSON for scripts (npm run --silent accounts -- …). The Redis is that of REDIS_URL, or the
@@ -50,7 +52,7 @@ type Options = Partial<
     | 'granularity',
     string
   >
->;
+> & { now: boolean };
 type Result = { json: unknown; text: string };
 type Stores = { accounts: Accounts; usage: UsageReader; tokens: Tokens };
 type Command = (stores: Stores, ids: string[], options: Options) => Promise<Result>;
@@ -127,9 +129,10 @@ const COMMANDS: Record<string, Command> = {
     await accounts.revokeKey(idOf(id), keyId);
     return { json: { revoked: keyId }, text: `key ${keyId} is revoked` };
   },
-  'rotate-token-key': async ({ tokens }) => {
-    await tokens.rotateKey();
-    return { json: {}, text: 'tokens are signed with a new key' };
+  'rotate-token-key': async ({ tokens }, _ids, { now: isWithdrawal }) => {
+    await tokens.rotateKey(isWithdrawal);
+    const ended = isWithdrawal ? '; all tokens before, and their connections, have ended' : '';
+    return { json: {}, text: `tokens are signed with a new key${ended}` };
   },
   usage: async ({ accounts, usage }, [id], { from, to, granularity }) => {
     const given = { from, to, granularity };
@@ -177,6 +180,7 @@ async function run(): Promise<void> {
       from: { type: 'string' },
       to: { type: 'string' },
       granularity: { type: 'string' },
+      now: { type: 'boolean', default: false },
     },
   });
   const [name = '', ...ids] = positionals;

@@ -147,7 +147,7 @@ async function openParts(
   const drain = new Drain(sessions);
   const metrics = new Metrics(shared?.name);
   const places = new KeptPlaces(settings.RESUME_MS);
-  const accountWatch = await watchAccounts(redis, accounts, sessions, places, log);
+  const accountWatch = await watchAccounts(redis, accounts, tokens, sessions, places, log);
   const usage = new UsageStore(redis);
   const recentUsage = new RecentUsage(usage);
   const meter = new Meter(clock);

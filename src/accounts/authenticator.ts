@@ -11,7 +11,12 @@ export type Credentials = {
   keyId: string;
   /** What the token allows; undefined for a key, which allows all that the account may. */
   grant: Grant | undefined;
+  /** The signing key of the token. */
+  signedBy?: string | undefined;
 };
+
+/** Which keys an account still has, and which signing keys of tokens were withdrawn. */
+export type KeyState = { keyIds: ReadonlySet<string>; withdrawn: ReadonlySet<string> };
 
 /** Number of keys and tokens that are remembered as good. */
 const MAX_KNOWN = 10_000;
@@ -54,7 +59,7 @@ export class Authenticator {
     onOwner: (accountId: number) => void,
   ): Promise<Credentials> {
     return this.#attempt(token, tokenPart(token), address, async () => {
-      const { owner, grant } = await this.#tokens.verify(token);
+      const { owner, grant, signedBy } = await this.#tokens.verify(token);
       const { accountId, keyId } = owner;
       onOwner(accountId);
       const [account, keys] = await Promise.all([
@@ -64,7 +69,7 @@ export class Authenticator {
       if (!account || !keys.some(({ id }) => id === keyId)) {
         throw new PartylineError('unauthorized', 'The API key of the token has been revoked.');
       }
-      return { account, keyId, grant };
+      return { account, keyId, grant, signedBy };
     });
   }
 
@@ -106,14 +111,16 @@ export function needActive({ account }: Credentials): void {
 
 /**
  * What ends a client that was let in before its account changed; undefined if it may stay.
- * @param keyIds the keys of the account that are still good
  */
 export function accountFault(
   account: Account,
-  keyIds: Set<string>,
-  keyId: string,
+  { keyIds, withdrawn }: KeyState,
+  { keyId, signedBy }: Pick<Credentials, 'keyId' | 'signedBy'>,
 ): PartylineError | undefined {
   if (account.status !== 'active') return notActive(account);
+  if (signedBy !== undefined && withdrawn.has(signedBy)) {
+    return new PartylineError('unauthorized', 'The token has been withdrawn.');
+  }
   if (keyIds.has(keyId)) return undefined;
   return new PartylineError('unauthorized', 'The API key has been revoked.');
 }

@@ -9,6 +9,14 @@ import type { RedisClock } from '../store/redis-clock.ts';
 const ISSUER = 'partyline';
 const ALGORITHM = 'HS256';
 const SIGNING_KEYS = `${KEY_PREFIX}token_keys`;
+/** Those whose tokens are good no more, for a process that did not hear of it when it happened. */
+const WITHDRAWN_KEYS = `${KEY_PREFIX}token_keys:withdrawn`;
+/** The longest life of a token, seconds. */
+const MAX_TTL_SECONDS = 86_400;
+/** Published when keys were changed, so that every process drops those that it knows. */
+export const TOKEN_KEY_CHANGES = `${KEY_PREFIX}token_key_changes`;
+/** The longest token, so that a URL with it has room in the 16 KB of headers that Node takes. */
+const MAX_TOKEN_CHARACTERS = 12_000;
 /** The one that signs, and the one before it, whose tokens are good until they expire. */
 const KEPT_KEYS = 2;
 
@@ -20,7 +28,7 @@ export const TokenRequestSchema = Type.Object(
       Type.Literal('*'),
       Type.Array(Type.String({ minLength: 1, maxLength: 256 }), { minItems: 1, maxItems: 100 }),
     ]),
-    ttl_seconds: Type.Integer({ minimum: 1, maximum: 86_400 }),
+    ttl_seconds: Type.Integer({ minimum: 1, maximum: MAX_TTL_SECONDS }),
     publish: Type.Boolean(),
   },
   { additionalProperties: false },
@@ -50,13 +58,19 @@ export class Tokens {
   /** By which tokens expire: the same on all nodes. */
   readonly #clock: Pick<RedisClock, 'wallMs'>;
   #keys: SigningKey[] = [];
+  #withdrawn: ReadonlySet<string> = new Set();
 
   constructor(redis: Redis, clock: Pick<RedisClock, 'wallMs'>) {
     this.#redis = redis;
     this.#clock = clock;
   }
 
-  /** Signs a token. @throws {PartylineError} `overloaded` */
+  /** Ids of signing keys that were withdrawn in the last day, as far as this process has heard. */
+  get withdrawn(): ReadonlySet<string> {
+    return this.#withdrawn;
+  }
+
+  /** Signs a token. @throws {PartylineError} `bad_request` if it would be too long, `overloaded` */
   async issue(
     { accountId, keyId }: TokenOwner,
     { ttl_seconds: ttlSeconds, ...grant }: TokenRequest,
@@ -72,36 +86,60 @@ export class Tokens {
       .setIssuedAt(issuedAt)
       .setExpirationTime(expiresAt)
       .sign(Buffer.from(key.secret, 'base64url'));
+    if (token.length > MAX_TOKEN_CHARACTERS) {
+      throw new PartylineError(
+        'bad_request',
+        '"rooms" is too long for a token; "*" stands for all.',
+      );
+    }
     return { token, expires_at: new Date(expiresAt * 1000).toISOString() };
   }
 
   /** @throws {PartylineError} `unauthorized` if it is none of ours, has been changed or has expired; `overloaded` */
-  async verify(token: string): Promise<{ owner: TokenOwner; grant: Grant }> {
-    const claims = await this.#readClaims(token);
+  async verify(token: string): Promise<{ owner: TokenOwner; grant: Grant; signedBy: string }> {
+    const { claims, signedBy } = await this.#readClaims(token);
     const { sub, key: keyId, peer, rooms, publish } = claims;
-    return { owner: { accountId: Number(sub), keyId }, grant: { peer, rooms, publish } };
+    const owner = { accountId: Number(sub), keyId };
+    return { owner, grant: { peer, rooms, publish }, signedBy };
   }
 
-  /** Signs with a new key from now on; tokens of the one before stay good until they expire. */
-  async rotateKey(): Promise<void> {
-    await this.#redis.run((client) =>
-      client
+  /**
+   * Signs with a new key from now on, in every process.
+   * @param isWithdrawal whether tokens of the keys before end at once; else those of the last one are good until they expire
+   */
+  async rotateKey(isWithdrawal: boolean): Promise<void> {
+    await this.#redis.run(async (client) => {
+      const stored = await client.lRange(SIGNING_KEYS, 0, -1);
+      const change = client
         .multi()
         .lPush(SIGNING_KEYS, newKey())
-        .lTrim(SIGNING_KEYS, 0, KEPT_KEYS - 1)
-        .exec(),
-    );
+        .lTrim(SIGNING_KEYS, 0, (isWithdrawal ? 1 : KEPT_KEYS) - 1);
+      const ids = stored.map((key) => (JSON.parse(key) as SigningKey).id);
+      if (isWithdrawal && ids.length > 0) {
+        change.sAdd(WITHDRAWN_KEYS, ids).expire(WITHDRAWN_KEYS, MAX_TTL_SECONDS);
+      }
+      await change.publish(TOKEN_KEY_CHANGES, '').exec();
+    });
     this.#keys = [];
   }
 
-  async #readClaims(token: string): Promise<Static<typeof ClaimsSchema>> {
+  /** Keys were changed by another process: those that were known are looked up again. */
+  async reload(): Promise<void> {
+    this.#keys = [];
+    const ids = await this.#redis.run((client) => client.sMembers(WITHDRAWN_KEYS));
+    this.#withdrawn = new Set(ids);
+  }
+
+  async #readClaims(
+    token: string,
+  ): Promise<{ claims: Static<typeof ClaimsSchema>; signedBy: string }> {
     try {
-      const { kid = '' } = decodeProtectedHeader(token);
-      const secret = await this.#findSecret(kid);
+      const { kid: signedBy = '' } = decodeProtectedHeader(token);
+      const secret = await this.#findSecret(signedBy);
       const currentDate = new Date(this.#clock.wallMs());
       const options = { issuer: ISSUER, algorithms: [ALGORITHM], currentDate };
       const { payload } = await jwtVerify(token, Buffer.from(secret, 'base64url'), options);
-      return claimsValidator.Parse(payload);
+      return { claims: claimsValidator.Parse(payload), signedBy };
     } catch (fault) {
       if (fault instanceof PartylineError) throw fault;
       const reason = fault instanceof errors.JWTExpired ? 'has expired' : 'is not valid';

@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { ACCOUNT_CHANGES, type Accounts } from '../accounts/accounts.ts';
+import { TOKEN_KEY_CHANGES, type Tokens } from '../accounts/tokens.ts';
 import type { Redis } from '../store/redis.ts';
 import type { KeptPlaces } from './kept-places.ts';
 import type { Sessions } from './sessions.ts';
@@ -11,10 +12,11 @@ export type AccountWatch = {
   check(accountId: number): void;
 };
 
-/** Has the sessions and kept places of this process feel what an operator changes of their accounts, on whatever node. */
+/** Has the sessions and kept places of this process feel what an operator changes of their accounts and of the keys of tokens, on whatever node. */
 export async function watchAccounts(
   redis: Redis,
   accounts: Accounts,
+  tokens: Tokens,
   sessions: Sessions,
   places: KeptPlaces,
   log: FastifyBaseLogger,
@@ -27,14 +29,18 @@ export async function watchAccounts(
       accounts.need(accountId),
       accounts.listKeys(accountId),
     ]);
-    const keyIds = new Set(keys.map(({ id }) => id));
-    for (const session of concerned) session.accountChanged(account, keyIds);
-    places.accountChanged(account, keyIds);
+    const state = { keyIds: new Set(keys.map(({ id }) => id)), withdrawn: tokens.withdrawn };
+    for (const session of concerned) session.accountChanged(account, state);
+    places.accountChanged(account, state);
   };
   const tryToCheck = (accountId: number) => {
     check(accountId).catch((fault: unknown) => {
       log.error({ err: fault, account: accountId }, 'a change of an account was not seen to');
     });
+  };
+  const checkAll = () => {
+    changes += 1;
+    new Set([...sessions.accountIds(), ...places.accountIds()]).forEach(tryToCheck);
   };
   await redis.subscribe(ACCOUNT_CHANGES, {
     onMessage: (message) => {
@@ -42,10 +48,13 @@ export async function watchAccounts(
       tryToCheck(Number(message));
     },
     // Any of them may have changed.
-    onGap: () => {
-      changes += 1;
-      new Set([...sessions.accountIds(), ...places.accountIds()]).forEach(tryToCheck);
-    },
+    onGap: checkAll,
   });
+  const reloadTokens = () => {
+    tokens.reload().then(checkAll, (fault: unknown) => {
+      log.error({ err: fault }, 'keys of tokens not loaded');
+    });
+  };
+  await redis.subscribe(TOKEN_KEY_CHANGES, { onMessage: reloadTokens, onGap: reloadTokens });
   return { changes: () => changes, check: tryToCheck };
 }

@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Account } from '../accounts/accounts.ts';
-import { accountFault } from '../accounts/authenticator.ts';
+import { accountFault, type KeyState } from '../accounts/authenticator.ts';
 import type { LeaveReason } from '../protocol/messages.ts';
 import type { PeerOutlet } from '../rooms/peer.ts';
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
@@ -12,6 +12,8 @@ export type Place = {
   account: Account;
   /** The API key with which the client came. */
   keyId: string;
+  /** The signing key of the token with which the client came. */
+  signedBy?: string | undefined;
   sessionId: string;
   room: string;
   peer: WebSocketPeer | WebRtcPeer;
@@ -105,13 +107,10 @@ export class KeptPlaces {
     return new Set([...this.#places.values()].map(({ kept }) => kept.place.account.id));
   }
 
-  /**
-   * Ends the places that a new client could not have any more: a place is worth no more than a connection.
-   * @param keyIds the keys of the account that are still good
-   */
-  accountChanged(account: Account, keyIds: Set<string>): void {
+  /** Ends the places that a new client could not have any more: a place is worth no more than a connection. */
+  accountChanged(account: Account, keys: KeyState): void {
     for (const kept of this.of(account.id)) {
-      const fault = accountFault(account, keyIds, kept.place.keyId);
+      const fault = accountFault(account, keys, kept.place);
       if (fault) kept.end(fault.code);
     }
   }

@@ -256,8 +256,8 @@ function addSession(
       metrics.ended(reason);
       if (reason === 'rate_limited') parts.connections.punish(account, performance.now());
       sessions.delete(session);
-      const { keyId } = credentials;
-      const owner = { account: session.account, keyId, sessionId: id };
+      const { keyId, signedBy } = credentials;
+      const owner = { account: session.account, keyId, signedBy, sessionId: id };
       if (place) places.keep({ ...owner, ...place, settings: last, log, reason, release });
       else release(mayComeBack ? places.keepMs : 0);
     },

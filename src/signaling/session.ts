@@ -3,7 +3,12 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
 import type { Account } from '../accounts/accounts.ts';
 import type { Timings } from '../../config/timings.ts';
-import { accountFault, type Credentials, mayPublish } from '../accounts/authenticator.ts';
+import {
+  accountFault,
+  type KeyState,
+  type Credentials,
+  mayPublish,
+} from '../accounts/authenticator.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import { FRAME_MS } from '../audio/format.ts';
 import { mayNotPublish, PartylineError, replaced } from '../protocol/errors.ts';
@@ -188,13 +193,10 @@ export class Session implements PeerOutlet {
     return this.#account;
   }
 
-  /**
-   * The account has changed.
-   * @param keyIds the keys that are still good
-   */
-  accountChanged(account: Account, keyIds: Set<string>): void {
+  /** The account, or what its clients may show, has changed. */
+  accountChanged(account: Account, keys: KeyState): void {
     this.#account = account;
-    const fault = accountFault(account, keyIds, this.#parts.credentials.keyId);
+    const fault = accountFault(account, keys, this.#parts.credentials);
     if (fault) this.fail(fault);
   }
 

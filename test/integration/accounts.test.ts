@@ -9,7 +9,8 @@ import { GatewayProcess, timingsOf } from '../support/process.ts';
 import type { TestRedis } from '../support/redis.ts';
 import { useStack } from '../support/use-stack.ts';
 
-const { openRedis, openGateway, openStore, createAccount, connect, enter, cleanUps } = useStack();
+const { openRedis, openGateway, openNodes, openStore, createAccount, connect, enter, cleanUps } =
+  useStack();
 
 const OPERATOR_KEY = 'operator-key-of-the-tests';
 const CLI = fileURLToPath(new URL('../../src/accounts-cli.ts', import.meta.url));
@@ -443,6 +444,24 @@ describe('tokens', () => {
     expect(await late.closed).toBe(4401);
   });
 
+  test('after rotate-token-key --now no token is good on any node, and who came with one is closed', async () => {
+    const redis = await openRedis();
+    const [first, second] = await openNodes(2, {}, redis);
+    const token = await tokenOf(first!, grant);
+    const there = await connect(second!, withToken(token));
+    await there.next('joined');
+    const withKey = await enter(second!, 'bob');
+    await accounts(redis, 'rotate-token-key', '--now');
+    expect(await there.closed).toBe(4401);
+    for (const node of [first!, second!]) {
+      const late = await connect(node, withToken(token));
+      expect(await late.closed).toBe(4401);
+    }
+    const again = await connect(second!, withToken(await tokenOf(first!, grant)));
+    await again.next('joined');
+    await withKey.ask({ type: 'leave' }, 'left');
+  });
+
   test.each([
     [{ ...grant, ttl_seconds: 0 }],
     [{ ...grant, peer: '__ada' }],
@@ -450,6 +469,7 @@ describe('tokens', () => {
     [{ ...grant, rooms: [] }],
     [{ ...grant, rooms: ['a\nb'] }],
     [{ ...grant, rooms: 'all' }],
+    [{ ...grant, rooms: Array.from({ length: 100 }, () => '🚕'.repeat(128)) }],
     [{ peer: 'ada' }],
     [{ ...grant, admin: true }],
   ])('POST /api/tokens with %j is 400', async (body) => {
