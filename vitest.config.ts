@@ -17,6 +17,7 @@ const WAITING = [
   'redis',
   'redis-clock',
   'room-homes',
+  'strangers',
   'usage',
   'usage-clocks',
   'usage-reports',
