@@ -3,7 +3,7 @@ import { useGateway } from '../support/use-gateway.ts';
 import { useStack } from '../support/use-stack.ts';
 
 const { openRedis, openGateway, openStore, createAccount, connect: connectTo } = useStack();
-const { connect } = useGateway({}, { budgets: { tellAfterMs: 200, closeAfterMs: 1000 } });
+const { connect } = useGateway({}, { budgets: { tellAfterMs: 50, closeAfterMs: 1000 } });
 
 describe('text messages beyond the budget', () => {
   test('are read more slowly, then the client is told, and closed with 4429 if it goes on', async () => {
@@ -52,7 +52,8 @@ test('500 clients of a pro account that arrive at once, in one room, do not meet
 
 test('an account that replaces itself in a loop is kept out, and Redis is asked nothing meanwhile', async () => {
   const redis = await openRedis();
-  const gateway = await openGateway({ REDIS_URL: redis.url }, { usage: { writeEveryMs: 600_000 } });
+  const timings = { usage: { writeEveryMs: 600_000 }, budgets: { blockMs: 600_000 } };
+  const gateway = await openGateway({ REDIS_URL: redis.url }, timings);
   const { apiKey } = await createAccount(redis, 'free');
   const store = await openStore(redis);
   const query = { room: '__lobby__', peer: 'loop', api_key: apiKey };
