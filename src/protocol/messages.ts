@@ -170,6 +170,8 @@ export type SettingsDescription = {
   audio: AudioDescription;
   volume: Record<string, number>;
   mute: boolean;
+  /** By peer: volumes that do not apply for now. */
+  not_applied?: Record<string, number>;
 };
 
 /** How a client's audio fares, since it connected. */
@@ -203,6 +205,7 @@ export type ServerMessage = { reply_to?: MessageId } & (
       /** With `resumed`: what the session had set holds still. */
       volume?: Record<string, number>;
       mute?: boolean;
+      not_applied?: Record<string, number>;
       limits: { max_ccu: number; current_ccu: number; remaining_minutes: number };
       heartbeat_ms: number;
       /** How long the place of a client whose connection is lost is kept. */

@@ -44,6 +44,8 @@ export type PeerOutlet = {
   notify(message: ServerMessage): void;
   /** Sends one binary frame; drops it when the client does not keep up. */
   sendAudio(frame: Buffer): void;
+  /** The volumes that the client has set do not apply, because the room has too many mixes of listeners' own. */
+  volumeLimited(): void;
   /** Ends the session: it cannot go on. The session closes the peer in turn. */
   fail(fault: unknown): void;
 };

@@ -142,6 +142,7 @@ export class WebSocketPeer implements Peer {
       concealed: (samples) => {
         this.#concealedSamples += samples;
       },
+      volumeLimited: () => this.#outlet.volumeLimited(),
     };
   }
 }

@@ -10,6 +10,7 @@ import {
   parseAudioFormat,
   parseDeclaredFormat,
 } from '../audio/format.ts';
+import { quantizeGain } from '../audio/gain.ts';
 import { AudioInput } from '../audio/ingest/input.ts';
 import type { Hearing } from '../audio/mixing/hearing.ts';
 import type { TimedMessage } from '../audio/ingest/detection/pace.ts';
@@ -57,6 +58,10 @@ export class ClientAudio {
   #preferences: AudioPreferences;
   #input: AudioInput;
   #volume: Record<string, number> = {};
+  /** {@link ClientAudio.#volume} as it is applied. */
+  #gains: Record<string, number> = {};
+  #isVolumeLimited = false;
+  #isConfiguring = false;
   #isMuted = false;
   /** What the room has been given last: whoever hears it has it in the ear. */
   #said: LastPackets = { packets: [], atMs: -Infinity };
@@ -83,6 +88,7 @@ export class ClientAudio {
       const unknownOut = settings.detected ? answerTo(settings.detected) : preferences.unknownOut;
       this.#preferences = { in: declared, out, delivery, unknownOut };
       this.#volume = settings.volume;
+      this.#gains = quantized(settings.volume);
       this.#isMuted = settings.isMuted;
     }
     this.#input = this.#openInput(undefined, settings?.detected);
@@ -118,7 +124,7 @@ export class ClientAudio {
     return {
       format: delivery === 'forward' ? { codec: 'opus' } : answer,
       delivery,
-      volume: this.#volume,
+      volume: this.#gains,
     };
   }
 
@@ -139,7 +145,22 @@ export class ClientAudio {
 
   /** What `configured` tells, and the `welcome` of a session that is resumed. */
   describeSettings(): SettingsDescription {
-    return { audio: this.describe(), volume: this.#volume, mute: this.#isMuted };
+    const notApplied = this.#notApplied();
+    return {
+      audio: this.describe(),
+      volume: this.#volume,
+      mute: this.#isMuted,
+      ...(Object.keys(notApplied).length > 0 && { not_applied: notApplied }),
+    };
+  }
+
+  /** The room mixes nothing for this client alone until the client configures something, or joins another room: it is told once. */
+  volumeLimited(): void {
+    if (this.#isVolumeLimited) return;
+    this.#isVolumeLimited = true;
+    // The answer to `configure` tells it itself.
+    if (!this.#isConfiguring)
+      this.#outlet.notify({ type: 'configured', ...this.describeSettings() });
   }
 
   /** Sends what comes from now on, and what is held, into the room of `peer`, or into no room. */
@@ -147,6 +168,7 @@ export class ClientAudio {
     const { droppedMs, concealedMs } = this.#fortunes();
     this.#before = { droppedMs, concealedMs };
     this.#peer = peer;
+    if (!peer) this.#isVolumeLimited = false;
     this.flushHeld();
     this.#said = { packets: [], atMs: -Infinity };
   }
@@ -210,12 +232,16 @@ export class ClientAudio {
     }
     this.#preferences = wanted;
     this.#volume = volumes;
+    this.#gains = quantized(volumes);
     if (audio !== undefined) {
       this.#input.close();
       this.#input = this.#openInput(this.#said);
     }
     if (mute !== undefined) this.#isMuted = mute;
+    this.#isVolumeLimited = false;
+    this.#isConfiguring = true;
     this.#peer?.hear(this.hearing);
+    this.#isConfiguring = false;
     this.#peer?.setMuted(this.#isMuted);
     this.#saved = this.#outlet.settingsChanged();
     return { type: 'configured', ...this.describeSettings() };
@@ -262,6 +288,14 @@ export class ClientAudio {
     this.#said.atMs = atMs;
   };
 
+  /** Volumes that do not apply: with `forward`, where packets go out as they came, all but 0 and 1. */
+  #notApplied(): Record<string, number> {
+    const { delivery } = this.#preferences;
+    const isApplied = (gain: number) =>
+      gain === 1 || (delivery === 'forward' ? gain === 0 : !this.#isVolumeLimited);
+    return Object.fromEntries(Object.entries(this.#volume).filter(([, gain]) => !isApplied(gain)));
+  }
+
   #fortunes(): { droppedMs: number; concealedMs: number } {
     const { droppedMs, concealedMs } = this.#before;
     return {
@@ -277,6 +311,9 @@ export class ClientAudio {
     this.#saved = this.#outlet.settingsChanged();
   }
 }
+
+const quantized = (volume: Record<string, number>): Record<string, number> =>
+  Object.fromEntries(Object.entries(volume).map(([peer, gain]) => [peer, quantizeGain(gain)]));
 
 /**
  * Reads `audio_out`; `auto` is as the client speaks.

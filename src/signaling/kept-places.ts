@@ -49,6 +49,8 @@ export class KeptPlace implements PeerOutlet {
 
   sendAudio(): void {}
 
+  volumeLimited(): void {}
+
   /** What was kept cannot be kept any longer. */
   fail(fault: unknown): void {
     this.log.info({ err: fault }, 'a kept place was lost');

@@ -211,6 +211,10 @@ export class Session implements PeerOutlet {
     if (!this.#presence.isClosed) this.#sendQueue.sendText(JSON.stringify(message));
   }
 
+  volumeLimited(): void {
+    this.#audio.volumeLimited();
+  }
+
   sendAudio(frame: Buffer): void {
     if (!this.#audio.isInDoubt) this.#sendQueue.sendAudio(frame);
   }

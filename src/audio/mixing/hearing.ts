@@ -17,7 +17,15 @@ export type Listener = Hearing & {
   deliver(frame: Buffer): void;
   /** So much of what it hears was made up. */
   concealed(samples: number): void;
+  /** The room has too many mixes of listeners' own: this listener hears the one that is shared, whatever its volumes are. */
+  volumeLimited?(): void;
 };
+
+/**
+ * Maximum number of mixes in a room that are made because of volumes. Each costs an encoder, about 0.35 % of a core, for as long
+ * as somebody talks. Mixes that leave out nobody but the listener itself are shared and not counted.
+ */
+const MAX_OWN_MIXES = 20;
 
 export type HeardSpeaker = {
   id: SpeakerId;
@@ -76,17 +84,24 @@ export type HearingPlan<Speaker> = {
   asSent: Map<Speaker, Set<Listener>>;
   /** Who wants every speaker apart, and gets the packets of this one as they are. */
   apart: Map<Speaker, Set<Listener>>;
+  /** Listeners whose volumes do not apply, because there are too many mixes of their own. */
+  limited: Listener[];
 };
+
+/** A plan that is being made. */
+type UnfinishedPlan<Speaker> = HearingPlan<Speaker> & { ownMixes: number };
 
 /** Works out who hears what. Who hears the same shares a mix. */
 export function planHearing<Speaker extends HeardSpeaker>(
   listeners: Iterable<Listener>,
   scene: Scene<Speaker>,
 ): HearingPlan<Speaker> {
-  const plan: HearingPlan<Speaker> = {
+  const plan: UnfinishedPlan<Speaker> = {
     mixes: new Map(),
     asSent: new Map(),
     apart: new Map(),
+    limited: [],
+    ownMixes: 0,
   };
   for (const listener of listeners) {
     if (listener.delivery === 'forward') planApart(listener, scene, plan);
@@ -101,10 +116,10 @@ function planApart<Speaker extends HeardSpeaker>(
   plan: HearingPlan<Speaker>,
 ): void {
   for (const speaker of pausing) {
-    if (speaker.peer !== listener.peer) addTo(plan.apart, speaker, listener);
+    if (gainOf(listener, speaker) > 0) addTo(plan.apart, speaker, listener);
   }
   for (const speaker of mixed) {
-    if (speaker.peer === listener.peer) continue;
+    if (gainOf(listener, speaker) === 0) continue;
     // At the pace of the mix a decoder would miss what is not mixed yet.
     const mayBegin = speaker.isNew || (open.has(speaker) && !speaker.isPlayed);
     if (mayBegin || speaker.apartFollowers.has(listener)) {
@@ -120,7 +135,7 @@ function planApart<Speaker extends HeardSpeaker>(
 function planListener<Speaker extends HeardSpeaker>(
   listener: Listener,
   { mixed, pausing, open, begun, changes }: Scene<Speaker>,
-  plan: HearingPlan<Speaker>,
+  plan: UnfinishedPlan<Speaker>,
 ): void {
   const change = changes.get(listener);
   const without: SpeakerId[] = [];
@@ -153,7 +168,17 @@ function planListener<Speaker extends HeardSpeaker>(
     }
   }
   const ear = { listener, number: undefined, awaits: alone?.id };
-  const name = change && isChanged ? change.name : undefined;
+  const own = mixed.filter(({ peer }) => peer === listener.peer).map(({ id }) => id);
+  const isOwn = isChanged || gains.length > 0 || without.length > own.length;
+  const name = change && isChanged ? change.name : nameOf({ without, gains });
+  if (isOwn && !plan.mixes.has(name)) {
+    if (plan.ownMixes === MAX_OWN_MIXES) {
+      plan.limited.push(listener);
+      addEar(plan, { without: own, gains: [], gainsBefore: [] }, { ...ear, awaits: undefined });
+      return;
+    }
+    plan.ownMixes += 1;
+  }
   addEar(plan, { without, gains, gainsBefore }, ear, name);
 }
 
@@ -171,7 +196,7 @@ function addEar<Speaker>(
   { mixes }: HearingPlan<Speaker>,
   { without, gains, gainsBefore }: Pick<PlannedMix, 'without' | 'gains' | 'gainsBefore'>,
   ear: Ear,
-  name = [without.join(), gains.map((gain) => gain.join('*')).join()].join(' '),
+  name = nameOf({ without, gains }),
 ): void {
   let mix = mixes.get(name);
   if (!mix) {
@@ -187,6 +212,10 @@ function addEar<Speaker>(
   mix.planned.formats.push(format);
   mix.ears.set(format, [ear]);
 }
+
+/** Name of a sum, the same for all who hear the same. */
+const nameOf = ({ without, gains }: Pick<PlannedMix, 'without' | 'gains'>): string =>
+  [without.join(), gains.map((gain) => gain.join('*')).join()].join(' ');
 
 /** What a listener hears a speaker times. Names are the clients', and may be those of what every object has. */
 export function gainOf({ peer, volume }: Listener, speaker: Pick<HeardSpeaker, 'peer'>): number {

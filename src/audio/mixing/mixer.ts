@@ -199,7 +199,7 @@ export class Mixer {
     if (this.#isClosed) return;
     this.#notePauses();
     const mixed = this.#mixed();
-    const { mixes, asSent, apart } = planHearing(this.#listeners, {
+    const { mixes, asSent, apart, limited } = planHearing(this.#listeners, {
       mixed,
       pausing: this.#pausing,
       open,
@@ -223,6 +223,7 @@ export class Mixer {
     } else {
       this.#clock.add(this.#tick);
     }
+    for (const listener of limited) listener.volumeLimited?.();
   }
 
   /** Keeps in mind since when somebody waits for a pause of whom. */
