@@ -10,7 +10,6 @@ const END_WORDS: Record<string, string> = {
   replaced:
     'Another connection took your name, and this one was closed. To be in the room here too, join under another name.',
   forbidden: 'The gateway has put you out.',
-  minutes_exhausted: 'The minutes that this account has in the month are used up.',
 };
 
 /** Why the connection ended for good. */

@@ -18,8 +18,11 @@ export type InputFormat = AudioFormat | ContainerFormat;
 /** What a client says that it sends: `auto` leaves it to be found out. */
 export type DeclaredFormat = InputFormat | 'auto';
 
-const KNOWN =
-  'opus, pcm_s16le;rate=R;channels=C, pcm_f32le;rate=R;channels=C (R 8000…48000, C 1 or 2), pcmu, pcma';
+/** For people: the values of `audio_out`. */
+const KNOWN_OUT =
+  'auto, opus, pcm_s16le;rate=R;channels=C, pcm_f32le;rate=R;channels=C (R 8000…48000, C 1 or 2), pcmu, pcma';
+/** For people: the values of `audio`. */
+const KNOWN_IN = `${KNOWN_OUT}, ogg_opus, webm_opus`;
 
 /** 8000…48000. */
 const RATE_PATTERN = '(?:(?:[89]|[1-3]\\d|4[0-7])\\d{3}|48000)';
@@ -36,9 +39,7 @@ const PCM = /^(pcm_s16le|pcm_f32le);rate=(\d+);channels=(\d)$/;
  * @throws {PartylineError} `unsupported_audio`
  */
 export function parseAudioFormat(value: string): AudioFormat {
-  if (!AUDIO_FORMAT.test(value)) {
-    throw new PartylineError('unsupported_audio', `Unknown audio format; known are ${KNOWN}.`);
-  }
+  if (!AUDIO_FORMAT.test(value)) throw unknownFormat('audio_out', KNOWN_OUT);
   if (value === 'opus') return { codec: 'opus' };
   if (value === 'pcmu' || value === 'pcma') return { codec: value, rateHz: 8000, channels: 1 };
   const [, codec, rate, channels] = PCM.exec(value) ?? [];
@@ -51,8 +52,13 @@ export function parseAudioFormat(value: string): AudioFormat {
  */
 export function parseDeclaredFormat(value: string): DeclaredFormat {
   if (value === 'auto') return value;
-  return value === 'ogg_opus' || value === 'webm_opus' ? { codec: value } : parseAudioFormat(value);
+  if (value === 'ogg_opus' || value === 'webm_opus') return { codec: value };
+  if (!AUDIO_FORMAT.test(value)) throw unknownFormat('audio', KNOWN_IN);
+  return parseAudioFormat(value);
 }
+
+const unknownFormat = (name: string, known: string) =>
+  new PartylineError('unsupported_audio', `${name}: Unknown audio format; known are ${known}.`);
 
 /** The inverse of {@link parseDeclaredFormat}. */
 export function formatAudioFormat(format: DeclaredFormat): string {

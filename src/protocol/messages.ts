@@ -18,10 +18,12 @@ import {
 
 /** The text frames of `/ws` (docs/protocol.md): what a client may send, as schemas; what it is sent, as types. */
 
-const messageId = Type.Union([Type.String({ maxLength: 128 }), Type.Number()]);
+const messageId = Type.Union([Type.String(), Type.Number()]);
 const id = Type.Optional(messageId);
 
-/** What a client calls one of its messages; the answer carries it as it came. */
+const MAX_ID_CHARACTERS = 128;
+
+/** What a client calls one of its messages; the answer carries it, of a longer one the first 128 characters. */
 export type MessageId = Static<typeof messageId>;
 
 const reference = Type.String({ minLength: 1, maxLength: 128 });
@@ -117,7 +119,9 @@ export function parseClientMessage(text: string): ClientMessage {
       'A message is a JSON object with a string "type" (and, if it likes, an "id": a string or a number).',
     );
   }
-  const { type, id: replyTo } = message;
+  const { type } = message;
+  if (typeof message.id === 'string') message.id = cutId(message.id);
+  const replyTo = message.id;
   const validator = validators.get(type);
   if (!validator) {
     throw new MessageError(
@@ -127,6 +131,13 @@ export function parseClientMessage(text: string): ClientMessage {
   }
   if (isClientMessage(type, message)) return message;
   throw new MessageError(`${type}: ${describeFaults(validator.Errors(message))}.`, replyTo);
+}
+
+function cutId(messageName: string): string {
+  if (messageName.length <= MAX_ID_CHARACTERS) return messageName;
+  // No character has more than two UTF-16 units.
+  const characters = Array.from(messageName.slice(0, 2 * MAX_ID_CHARACTERS));
+  return characters.slice(0, MAX_ID_CHARACTERS).join('');
 }
 
 export type PeerKind = 'websocket' | 'webrtc';

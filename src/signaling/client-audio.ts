@@ -214,17 +214,13 @@ export class ClientAudio {
 
   /**
    * Changes what the client asks to change.
-   * @throws {PartylineError} `bad_message`; nothing is changed then
+   * @throws {PartylineError} `bad_message`, `unsupported_audio`; nothing is changed then
    */
   configure(changes: ClientMessages['configure']): ServerMessage {
     const { audio, audio_out: audioOut, delivery, volume, mute } = changes;
     const wanted: AudioPreferences = { ...this.#preferences };
-    try {
-      if (audio !== undefined) wanted.in = parseDeclaredFormat(audio);
-      if (audioOut !== undefined) wanted.out = parseAudioOut(audioOut);
-    } catch (fault) {
-      throw new PartylineError('bad_message', PartylineError.from(fault).message);
-    }
+    if (audio !== undefined) wanted.in = parseDeclaredFormat(audio);
+    if (audioOut !== undefined) wanted.out = parseAudioOut(audioOut);
     if (delivery !== undefined) wanted.delivery = delivery;
     const volumes = { ...this.#volume, ...volume };
     if (Object.keys(volumes).length > MAX_VOLUMES) {

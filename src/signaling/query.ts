@@ -40,7 +40,7 @@ export function readQuery(url: string): Query {
   const [apiKey, token] = [read('api_key'), read('token')];
   const [sessionId, resumeToken] = [read('session_id'), read('resume_token')];
   const resume = sessionId && resumeToken ? { sessionId, resumeToken } : undefined;
-  return { room, peer, apiKey, token, audio, stats: read('stats') === 'true', resume };
+  return { room, peer, apiKey, token, audio, stats: readStats(read('stats')), resume };
 }
 
 /** What the client did not say, the operator may have. */
@@ -54,13 +54,18 @@ export function preferencesOf(audio: QueriedAudio, account: Account): AudioPrefe
   };
 }
 
+function readStats(stats = 'false'): boolean {
+  if (stats === 'true' || stats === 'false') return stats === 'true';
+  throw new PartylineError('bad_request', '"stats" must be "true" or "false".');
+}
+
 function readAudio(
   audio = 'auto',
   audioOut: string | undefined = 'auto',
   delivery = 'mix',
 ): QueriedAudio {
   if (delivery !== 'mix' && delivery !== 'forward') {
-    throw new PartylineError('bad_request', '"delivery" is "mix" or "forward".');
+    throw new PartylineError('bad_request', '"delivery" must be "mix" or "forward".');
   }
   return { in: parseDeclaredFormat(audio), out: parseAudioOut(audioOut), delivery };
 }

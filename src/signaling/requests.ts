@@ -31,6 +31,9 @@ type Outlet = {
   fail(fault: unknown): void;
 };
 
+/** What `configure` can change. */
+const SETTINGS = ['audio', 'audio_out', 'delivery', 'volume', 'mute'] as const;
+
 type Request = { message: ClientMessage; characters: number };
 
 /**
@@ -87,7 +90,8 @@ export class Requests {
   refuse(fault: unknown, replyTo: MessageId | undefined): void {
     const error = PartylineError.from(fault);
     if (error.code === 'internal_error') this.#outlet.log.error({ err: fault }, 'message failed');
-    if (error.code === 'bad_message' && this.#badMessages.spend(performance.now())) {
+    const isBad = error.code === 'bad_message' || error.code === 'unsupported_audio';
+    if (isBad && this.#badMessages.spend(performance.now())) {
       this.#outlet.fail(
         new PartylineError('bad_message', `Too many bad messages; the last: ${error.message}`),
       );
@@ -177,6 +181,12 @@ export class Requests {
     if (browser && message.volume) {
       const fault = 'configure: a browser gets each peer apart, and sets the volume by itself.';
       throw new PartylineError('bad_message', fault);
+    }
+    if (!SETTINGS.some((name) => message[name] !== undefined)) {
+      throw new PartylineError(
+        'bad_message',
+        `configure: none of ${SETTINGS.join(', ')} is named.`,
+      );
     }
     const configured = this.#audio.configure(message);
     await browser?.setMuted(this.#audio.isMuted);

@@ -4,7 +4,6 @@ import type { WebSocket } from 'ws';
 import {
   type Authenticator,
   bearerOf,
-  checkRoomGrant,
   type Credentials,
   needActive,
 } from '../accounts/authenticator.ts';
@@ -12,7 +11,6 @@ import type { ConnectionBudget } from '../accounts/connection-budget.ts';
 import { notFound, PartylineError } from '../protocol/errors.ts';
 import { errorMessage } from '../protocol/messages.ts';
 import { type MovingClient, takeUpgraded } from './moving.ts';
-import { LOBBY } from '../protocol/names.ts';
 import {
   type NewClient,
   openSession,
@@ -154,13 +152,11 @@ async function authenticate(
   return credentials;
 }
 
-/** @throws {PartylineError} `forbidden` if the token is for another peer, or does not grant the room */
-function checkGrant({ grant }: Credentials, { peer, room }: Query): void {
-  if (!grant) return;
-  if (grant.peer !== peer) {
+/** @throws {PartylineError} `forbidden` if the token is for another peer; whether it grants the room is told as to `join` */
+function checkGrant({ grant }: Credentials, { peer }: Query): void {
+  if (grant && grant.peer !== peer) {
     throw new PartylineError('forbidden', 'The token is for another peer.');
   }
-  if (room !== LOBBY) checkRoomGrant(grant, room);
 }
 
 /** Says why, in words and by the close code. */

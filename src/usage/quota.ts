@@ -24,10 +24,10 @@ export function remainingMinutes(plan: Account['plan'], usedMs: number): number 
 }
 
 /** That nothing is left of the month's minutes, until a moment (ISO 8601). */
-export const minutesExhausted = (until: string) =>
-  new PartylineError('minutes_exhausted', 'The minutes of this month are used up.', {
-    resetsAt: until,
-  });
+export function minutesExhausted(until: string): PartylineError {
+  const message = `The minutes of this month are used up; there are new ones from ${until.slice(0, 10)} (UTC) on.`;
+  return new PartylineError('minutes_exhausted', message, { resetsAt: until });
+}
 
 /** When the minutes of the month of this moment are there again: the first of the next month, UTC. */
 function resetsAt(wallMs: number): string {

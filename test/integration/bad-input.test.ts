@@ -19,6 +19,7 @@ describe('bad input', () => {
     ['a reserved room', { room: '__x' }, 4400, 'bad_request'],
     ['a peer of 129 characters', { peer: 'x'.repeat(129) }, 4400, 'bad_request'],
     ['a delivery that is not known', { delivery: 'pigeon' }, 4400, 'bad_request'],
+    ['stats that are neither wanted nor not', { stats: 'maybe' }, 4400, 'bad_request'],
     ['no key', { api_key: undefined }, 4401, 'unauthorized'],
     ['an unknown key', { api_key: 'pl_unknown' }, 4401, 'unauthorized'],
     ['an audio that is not known', { audio: 'mp3' }, 4415, 'unsupported_audio'],
@@ -57,6 +58,41 @@ describe('bad input', () => {
     const error = await client.ask(message, 'error');
     expect(error).toMatchObject({ code: 'bad_message', retryable: false });
     expect(await client.ask({ type: 'join', room: 'a' }, 'joined')).toMatchObject({ room: 'a' });
+  });
+
+  test('a query that says more than is known is taken', async () => {
+    const client = await connect({ room: 'a', version: '7', audio_in: 'mp3' });
+    expect(await client.next('joined')).toMatchObject({ room: 'a' });
+  });
+
+  test('an audio that is not known counts as a bad message in configure, and all that are known are told', async () => {
+    const refused = await TestClient.connect(inUse.gateway.url, {
+      room: '__lobby__',
+      peer: 'bob',
+      api_key: inUse.gateway.apiKey,
+      audio: 'mp3',
+    });
+    const { code, message } = await refused.next('error');
+    expect(message).toMatch(/auto.*opus.*pcm_s16le.*pcm_f32le.*pcmu.*pcma.*ogg_opus.*webm_opus/);
+    const client = await connect();
+    for (let i = 0; i < 19; i += 1) {
+      const error = await client.ask({ type: 'configure', audio: 'mp3' }, 'error');
+      expect(error).toMatchObject({ code, message });
+    }
+    client.send({ type: 'configure', audio: 'mp3' });
+    expect(await client.closed).toBe(4400);
+  });
+
+  test.each([
+    ['x'.repeat(128), 'x'.repeat(128)],
+    ['x'.repeat(60_000), 'x'.repeat(128)],
+    [`${'😀'.repeat(128)}!`, '😀'.repeat(128)],
+    [`x${'😀'.repeat(200)}`, `x${'😀'.repeat(127)}`],
+  ])('an id is echoed up to its 128th character', async (id, echoed) => {
+    const client = await connect();
+    expect((await client.ask({ type: 'leave', id }, 'error')).reply_to).toBe(echoed);
+    expect((await client.ask({ type: 'dance', id }, 'error')).reply_to).toBe(echoed);
+    expect((await client.ask({ type: 'join', room: 'a', id }, 'joined')).reply_to).toBe(echoed);
   });
 
   test('the 20th bad message in 10 s is the last', async () => {

@@ -256,16 +256,18 @@ describe('configure', () => {
   });
 
   test.each([
-    [{ audio: 'mp3' }, 'Unknown audio format'],
-    [{ audio_out: 'webm_opus' }, 'Unknown audio format'],
-    [{ delivery: 'broadcast' }, 'configure'],
-    [{ volume: { alice: -1 } }, 'configure'],
-    [{ mute: 'yes' }, 'configure'],
-  ])('%o: refused, and nothing is changed', async (changes, reason) => {
+    [{ audio: 'mp3' }, 'unsupported_audio', 'ogg_opus, webm_opus'],
+    [{ audio_out: 'webm_opus' }, 'unsupported_audio', 'Unknown audio format'],
+    [{ delivery: 'broadcast' }, 'bad_message', 'one of mix, forward'],
+    [{ volume: { alice: -1 } }, 'bad_message', 'configure: volume'],
+    [{ mute: 'yes' }, 'bad_message', 'configure: mute must be boolean'],
+    [{}, 'bad_message', 'audio, audio_out, delivery, volume, mute'],
+    [{ volumes: {} }, 'bad_message', 'audio, audio_out, delivery, volume, mute'],
+  ])('%o: refused, and nothing is changed', async (changes, code, reason) => {
     const alice = await enter('alice', { audio: 'pcmu' });
     const error = await alice.ask({ type: 'configure', ...changes }, 'error');
-    expect(error).toMatchObject({ code: 'bad_message', message: expect.stringContaining(reason) });
-    const { audio } = await alice.ask({ type: 'configure' }, 'configured');
+    expect(error).toMatchObject({ code, message: expect.stringContaining(reason) });
+    const { audio } = await alice.ask({ type: 'configure', mute: false }, 'configured');
     expect(audio).toEqual({ in: 'pcmu', out: 'pcmu', delivery: 'mix' });
   });
 });

@@ -346,7 +346,10 @@ describe('quota', () => {
       reason: 'minutes_exhausted',
     });
     expect(await talking.closed).toBe(4402);
-    expect(talking.messages.at(-1)).toMatchObject({ type: 'error', code: 'minutes_exhausted' });
+    const last = talking.messages.at(-1);
+    expect(last).toMatchObject({ type: 'error', code: 'minutes_exhausted' });
+    const { message, resets_at } = last as { message: string; resets_at: string };
+    expect(message).toContain(resets_at.slice(0, 10));
     idle.send({ type: 'join', room: 'a', id: 'again' });
     expect(await idle.next('error')).toMatchObject({
       code: 'minutes_exhausted',
