@@ -51,7 +51,6 @@ type ConnectionHandlers = {
   lost: (reason: CloseReason) => void;
 };
 
-const WELCOME_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 10_000;
 /** The code with which we close what is lost to us: the gateway then keeps our place. */
 const LOST = 4408;
@@ -67,7 +66,8 @@ export class Connection {
   #closed = false;
   #lastMessage: ServerMessage | undefined;
 
-  constructor(url: URL, handlers: ConnectionHandlers) {
+  /** @param welcomeWithinMs how long the gateway may take to let us in */
+  constructor(url: URL, welcomeWithinMs: number, handlers: ConnectionHandlers) {
     this.#handlers = handlers;
     this.#socket = new WebSocket(url);
     const { signal } = this.#listening;
@@ -77,7 +77,7 @@ export class Connection {
     });
     this.#welcomeTimer = window.setTimeout(
       () => this.fail('The gateway did not answer.'),
-      WELCOME_TIMEOUT_MS,
+      welcomeWithinMs,
     );
   }
 

@@ -1,6 +1,6 @@
 import type { ServerMessage } from '../src/protocol/messages.ts';
 import { Connection, type MessageOf } from './connection.ts';
-import { reasonForCloseCode, retryDelayMs, type CloseReason } from './retry.ts';
+import { reasonForCloseCode, retryDelayMs, welcomeTimeoutMs, type CloseReason } from './retry.ts';
 import { TokenError } from './token.ts';
 
 /** A broken connection, and when the next is tried. */
@@ -30,6 +30,10 @@ export class Link {
   #timer: number | undefined;
   #attempt = 0;
   #upSince = Infinity;
+  /** How long the gateway keeps our place after it has lost us. */
+  #resumeMs = 0;
+  /** Until when it does; in the past while we are connected. */
+  #keptUntil = -Infinity;
   #isOpening = false;
   #closed = false;
 
@@ -56,9 +60,11 @@ export class Link {
 
   #connect(url: URL): void {
     if (this.#closed) return;
-    const connection = new Connection(url, {
+    const connection = new Connection(url, welcomeTimeoutMs(this.#keptMs), {
       welcomed: (welcome) => {
         this.#upSince = performance.now();
+        this.#keptUntil = -Infinity;
+        this.#resumeMs = welcome.resume_ms;
         this.#handlers.up(connection, welcome);
       },
       received: (message) => {
@@ -99,12 +105,17 @@ export class Link {
     const upMs = performance.now() - this.#upSince;
     // A node that goes away (and had let us in) is no fault: another, or its successor, is there at once.
     if (upMs > STEADY_MS || (upMs > 0 && reason.code === 'draining')) this.#attempt = 0;
+    if (upMs > 0) this.#keptUntil = performance.now() + this.#resumeMs;
     this.#upSince = Infinity;
     const attempt = this.#attempt++;
-    const delayMs = retryDelayMs(attempt, reason.retryAfterMs);
+    const delayMs = retryDelayMs(attempt, reason.retryAfterMs, this.#keptMs);
     this.#timer = window.setTimeout(this.open, delayMs);
     window.addEventListener('online', this.open); // the network is back: why wait
     this.#handlers.down({ reason, attempt, retryAt: Date.now() + delayMs });
+  }
+
+  get #keptMs(): number {
+    return this.#keptUntil - performance.now();
   }
 
   #stopWaiting(): void {

@@ -53,16 +53,34 @@ export function reasonForCloseCode(closeCode: number, reason = ''): CloseReason 
 const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 20_000;
 
+/** While the place is kept, the next attempt comes within this share of the time that is left. */
+const DELAY_SHARE = 1 / 4;
+
+/** Longest wait for `welcome`. */
+const LONGEST_WELCOME_MS = 10_000;
+/** The same while the place is kept: an attempt that found no way must not use up the time that is left. */
+const WELCOME_SHARE = 1 / 3;
+const SHORTEST_WELCOME_MS = 3000;
+
 /**
- * How long to wait before the next attempt: doubling from half a second to 20 s, the upper half of it at random, so
- * that the clients of a node that went away do not all come back in the same instant.
- * @param attempt how many attempts have failed in a row, from 0
+ * Delay before the next attempt, ms: doubles from half a second to 20 s, the upper half of it at random, so that the clients of a
+ * node that went away do not all come back in the same instant. Shorter while the gateway keeps our place.
+ * @param attempt number of attempts that failed in a row, from 0
+ * @param keptMs how long the gateway keeps our place from now on; 0 or less if it does not
  */
 export function retryDelayMs(
   attempt: number,
   retryAfterMs = 0,
+  keptMs = 0,
   random: () => number = Math.random,
 ): number {
-  const ceilingMs = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(attempt, 16));
-  return Math.round(retryAfterMs + ceilingMs * (0.5 + random() / 2));
+  const backOffMs = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(attempt, 16));
+  const withinMs = keptMs > 0 ? Math.max(FIRST_DELAY_MS, keptMs * DELAY_SHARE) : Infinity;
+  return Math.round(retryAfterMs + Math.min(backOffMs, withinMs) * (0.5 + random() / 2));
+}
+
+/** How long an attempt may take until `welcome`, ms. @param keptMs as of {@link retryDelayMs} */
+export function welcomeTimeoutMs(keptMs: number): number {
+  if (keptMs <= 0) return LONGEST_WELCOME_MS;
+  return Math.min(LONGEST_WELCOME_MS, Math.max(SHORTEST_WELCOME_MS, keptMs * WELCOME_SHARE));
 }

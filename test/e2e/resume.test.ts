@@ -154,6 +154,20 @@ async function openTalk(environment: Record<string, string>) {
   return { gateway, legacy, browser, cut, restore: () => proxy.leadTo(gateway.url) };
 }
 
+test('unreachable for most of the time for which its place is kept: the browser is back in time', async () => {
+  const { legacy, browser, cut, restore } = await openTalk({ RESUME_MS: '6000' });
+  const fromMs = performance.now();
+  await cut();
+  await new Promise((resolve) => setTimeout(resolve, fromMs + 3500 - performance.now()));
+  restore();
+  const status = browser.page.locator('#room-status');
+  await vi.waitFor(
+    async () => expect(await status.innerText()).toMatch(/You are in the room/),
+    SETTLING,
+  );
+  expect(commotionOf('Ada', legacy)).toEqual(['peer_joined']);
+});
+
 test('Mute while the connection is away: silent at once, and the others are told later', async () => {
   const { legacy, browser, cut, restore } = await openTalk(KEEP);
   await cut();
