@@ -197,7 +197,8 @@ const SettingsSchema = Type.Object({
     default: 5000,
     minimum: 0,
     maximum: 86_400_000,
-    description: 'After SIGTERM, how long clients may take to leave before they are closed, ms',
+    description:
+      'After the first signal, how long clients may take to leave before they are closed, ms',
   }),
   RESUME_MS: Type.Integer({
     default: 15_000,
@@ -268,9 +269,13 @@ export class SettingsError extends Error {
 
 /**
  * Reads the settings; an empty variable counts as one that is not set.
+ * @param check finds further faults, e.g. what only the machine can tell
  * @throws {SettingsError} with every fault at once
  */
-export function readSettings(environment: Record<string, string | undefined>): Settings {
+export function readSettings(
+  environment: Record<string, string | undefined>,
+  check: (settings: Settings) => string[] = () => [],
+): Settings {
   const given: Record<string, unknown> = {};
   const wrong = new Map<string, string>();
   for (const [name, schema] of Object.entries(SettingsSchema.properties)) {
@@ -286,7 +291,8 @@ export function readSettings(environment: Record<string, string | undefined>): S
   const cores = shareOfCores(settings.PROCESSES);
   const shared = { ...settings, MEDIA_WORKERS: cores, MIX_THREADS: cores - 1, ...given };
   const isTold = (fault: string) => fault.split(/\W+/).some((name) => wrong.has(name));
-  const faults = [...wrong.values(), ...crossChecks(shared).filter((fault) => !isTold(fault))];
+  const further = [...crossChecks(shared), ...check(shared)].filter((fault) => !isTold(fault));
+  const faults = [...wrong.values(), ...further];
   if (faults.length > 0) throw new SettingsError(faults);
   return shared;
 }

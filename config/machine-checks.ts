@@ -1,0 +1,85 @@
+import { accessSync, constants, readFileSync } from 'node:fs';
+import { isIP, isIPv4 } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import { createSecureContext } from 'node:tls';
+import type { Settings } from './settings.ts';
+
+/** What only the machine can tell of settings: files that are read, programs, and addresses that it has. */
+
+/** Names that Fastify knows for networks. */
+const NAMED_NETWORKS = new Set(['loopback', 'linklocal', 'uniquelocal']);
+const ANY_ADDRESS = '0.0.0.0';
+
+/** Faults of a gateway's settings on this machine, each a sentence that begins with the name of the setting. */
+export function machineFaults(settings: Settings): string[] {
+  return [
+    ...trustProxyFaults(settings.TRUST_PROXY),
+    ...addressFaults('RTC_LISTEN_IP', settings.RTC_LISTEN_IP),
+    ...addressFaults('PIPE_LISTEN_IP', settings.PIPE_LISTEN_IP),
+    ...certificateFaults(settings),
+    ...programFaults(settings.MEDIASOUP_WORKER_BIN),
+  ];
+}
+
+function trustProxyFaults(text: string): string[] {
+  const wrong = text
+    .split(',')
+    .map((network) => network.trim())
+    .filter((network) => network !== '' && !isNetwork(network));
+  return wrong.map((network) => `TRUST_PROXY has "${network}", which is no address or network.`);
+}
+
+function isNetwork(text: string): boolean {
+  const [address = '', mask, ...more] = text.split('/');
+  const family = isIP(address);
+  if (family === 0) return NAMED_NETWORKS.has(text);
+  if (mask === undefined) return true;
+  const bits = /^\d{1,3}$/.test(mask) ? Number(mask) : undefined;
+  const isMask =
+    bits === undefined ? family === 4 && isIPv4(mask) : bits <= (family === 4 ? 32 : 128);
+  return isMask && more.length === 0;
+}
+
+function addressFaults(name: string, address: string): string[] {
+  const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  const isOwn = address.startsWith('127.') || own.some((each) => each.address === address);
+  if (address === ANY_ADDRESS || isOwn) return [];
+  const known = own.filter(({ family }) => family === 'IPv4').map((each) => each.address);
+  return [`${name} ${address} is not an address of this machine, which has ${known.join(', ')}.`];
+}
+
+function certificateFaults({ TLS_CERT: certFile, TLS_KEY: keyFile }: Settings): string[] {
+  // Half of them is a fault that needs no machine.
+  if (certFile === '' || keyFile === '') return [];
+  const faults: string[] = [];
+  const read = (name: string, file: string, holds: (pem: Buffer) => object) => {
+    try {
+      const pem = readFileSync(file);
+      createSecureContext(holds(pem));
+      return pem;
+    } catch (fault) {
+      faults.push(`${name} ${file} cannot be used: ${wordsOf(fault)}.`);
+      return undefined;
+    }
+  };
+  const cert = read('TLS_CERT', certFile, (pem) => ({ cert: pem }));
+  const key = read('TLS_KEY', keyFile, (pem) => ({ key: pem }));
+  if (!cert || !key) return faults;
+  try {
+    createSecureContext({ cert, key });
+    return faults;
+  } catch (fault) {
+    return [`TLS_KEY ${keyFile} does not belong to TLS_CERT: ${wordsOf(fault)}.`];
+  }
+}
+
+function programFaults(file: string): string[] {
+  try {
+    accessSync(file, constants.X_OK);
+    return [];
+  } catch (fault) {
+    return [`MEDIASOUP_WORKER_BIN ${file} cannot be run: ${wordsOf(fault)}.`];
+  }
+}
+
+const wordsOf = (fault: unknown) => (fault instanceof Error ? fault.message : String(fault));
