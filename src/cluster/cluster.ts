@@ -4,6 +4,7 @@ import type { Timings } from '../../config/timings.ts';
 import type { PipeSettings } from '../media/node-pipe.ts';
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
 import { Bus } from './bus.ts';
+import { checkClusterKey, forgetClusterKey } from './key-check.ts';
 import { Nodes } from './nodes.ts';
 import { Questions } from './questions.ts';
 import { RoomLink, type RoomLinkEvents } from './room-link.ts';
@@ -26,6 +27,7 @@ export class Cluster {
   readonly #nodes: Nodes;
   readonly #redis: Redis;
   readonly #settings: ClusterSettings;
+  readonly #log: FastifyBaseLogger;
   readonly #timings: Timings;
   /** By key; those that have been closed stay until the others know. */
   readonly #links = new Map<string, RoomLink>();
@@ -47,17 +49,20 @@ export class Cluster {
     this.seal = seal;
     this.#nodes = nodes;
     this.#redis = redis;
+    this.#log = log;
     this.#settings = settings;
     this.#timings = timings;
   }
 
+  /** @throws {Error} if nodes that run have another key */
   static async open(
     redis: Redis,
     settings: ClusterSettings,
     log: FastifyBaseLogger,
     timings: Timings,
   ): Promise<Cluster> {
-    const seal = new Seal(settings.clusterKey || (await sharedKey(redis)));
+    const key = settings.clusterKey || (await sharedKey(redis));
+    const seal = new Seal(key);
     const events = {
       onDead: (node: string) => {
         bus.forget(node);
@@ -66,6 +71,12 @@ export class Cluster {
       onForgotten: () => cluster.#links.forEach((link) => link.rewrite()),
     };
     const nodes = await Nodes.open(redis, log, events, timings.nodes);
+    try {
+      await checkClusterKey(redis, nodes.id, key, timings.nodes.deadAfterMs);
+    } catch (fault) {
+      await nodes.close();
+      throw fault;
+    }
     const bus = await Bus.open(redis, seal, nodes.id, log);
     const cluster = new Cluster(redis, seal, nodes, bus, settings, log, timings);
     return cluster;
@@ -129,6 +140,7 @@ export class Cluster {
     const keepsPlaces = this.#keepsPlaces || links.some((link) => link.keepsPlaces);
     await Promise.all(links.map((link) => link.close()));
     for (const link of links) link.abandon();
+    await forgetClusterKey(this.#redis, this.#nodes.id, this.#log);
     await this.#nodes.close(keepsPlaces ? keptForMs : 0);
   }
 }

@@ -4,7 +4,7 @@ import type { Timings } from '../../config/timings.ts';
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
 
 /** Sorted set: node → time of its last heartbeat in ms, by Redis's own clock, which all nodes share. */
-const NODES = `${KEY_PREFIX}nodes`;
+export const NODES = `${KEY_PREFIX}nodes`;
 /** Set of the hashes in which a node has a field of its own, which are to be cleared after it. */
 export const traceKeyOf = (node: string) => `${KEY_PREFIX}node:${node}:traces`;
 

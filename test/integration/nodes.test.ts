@@ -6,7 +6,7 @@ import { type Node, Nodes } from '../support/nodes.ts';
 import { amplitudeOf, decodeOpus, keepPlaying, opusTone } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
-const { openRedis, enter, connect, cleanUps } = useStack();
+const { openRedis, openStore, enter, connect, cleanUps } = useStack();
 
 async function startNodes(count: number, environment: Record<string, string> = {}) {
   const redis = await openRedis();
@@ -131,7 +131,12 @@ test('a peer leaves while Redis is away: the other node learns why when it is ba
 }, 60_000);
 
 test('messages of somebody who does not know the key of the cluster change nothing', async () => {
-  const { nodes, cluster } = await startNodes(1, { CLUSTER_KEY: 'a key that all nodes know' });
+  const { nodes, cluster, redis } = await startNodes(1, {
+    CLUSTER_KEY: 'a key that all nodes know',
+  });
+  // It can write in Redis, and hides from what would refuse it.
+  const store = await openStore(redis);
+  await store.run((client) => client.del('partyline:node_key_fingerprints'));
   const stranger = await cluster.start({ CLUSTER_KEY: 'another key, of a stranger' });
   const alice = await enter(nodes[0], 'alice');
   const bob = await enter(stranger, 'bob');
@@ -140,4 +145,17 @@ test('messages of somebody who does not know the key of the cluster change nothi
   await eventually('it is noticed', () => nodes[0].process.output.includes('not to be trusted'));
   expect(alice.messages.map(({ type }) => type)).not.toContain('peer_joined');
   expect((await bob.next('joined')).peers).toEqual([]);
+});
+
+test('a node whose CLUSTER_KEY differs is refused in words, and the others stay ready', async () => {
+  const { nodes, cluster } = await startNodes(1, { CLUSTER_KEY: 'a key that all nodes know' });
+  await expect(cluster.start({ CLUSTER_KEY: 'another key, mistyped' })).rejects.toThrow(
+    'CLUSTER_KEY is not that of the nodes that run',
+  );
+  await expect(cluster.start({ CLUSTER_KEY: '' })).rejects.toThrow('CLUSTER_KEY');
+  expect((await fetch(`${nodes[0].url}/readyz`)).status).toBe(200);
+  nodes[0].process.child.kill('SIGKILL');
+  // Its heartbeat stands still: it has been waited for.
+  const next = await cluster.start({ CLUSTER_KEY: 'the key that all nodes have from now on' });
+  expect((await fetch(`${next.url}/readyz`)).status).toBe(200);
 });

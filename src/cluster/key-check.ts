@@ -1,0 +1,78 @@
+import { createHash } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
+import type { FastifyBaseLogger } from 'fastify';
+import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import { NODES, traceKeyOf } from './nodes.ts';
+
+/** Hash: node → what tells its CLUSTER_KEY from others. */
+const FINGERPRINTS = `${KEY_PREFIX}node_key_fingerprints`;
+const POLL_MS = 200;
+/** A heartbeat may be on its way. */
+const MARGIN_MS = 1000;
+
+/**
+ * Notes the fingerprint of a node, unless a node that lives has another one: then it returns that node's id.
+ *
+ * KEYS: nodes, fingerprints, traces of the node. ARGV: node, fingerprint, silence after which a node is dead, ms.
+ */
+const NOTE = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local all = redis.call('HGETALL', KEYS[2])
+for i = 1, #all, 2 do
+  local heartbeat = redis.call('ZSCORE', KEYS[1], all[i])
+  local isAlive = heartbeat and now - heartbeat < tonumber(ARGV[3])
+  if all[i] ~= ARGV[1] and all[i + 1] ~= ARGV[2] and isAlive then return all[i] end
+end
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+redis.call('SADD', KEYS[3], KEYS[2])
+return ''
+`;
+
+/** The fingerprint of a key, from which the key cannot be found if it is as long as it should be. */
+const fingerprintOf = (clusterKey: string) =>
+  createHash('sha256').update(`partyline cluster key\n${clusterKey}`).digest('hex').slice(0, 16);
+
+/**
+ * Sees to it that this node has the key of those that run: with another one each would take the other's messages for forged
+ * ones, and their rooms would be split in silence.
+ * @param node this node, which has a heartbeat
+ * @param deadAfterMs silence after which a node is dead
+ * @throws {Error} if a node that lives has another key
+ */
+export async function checkClusterKey(
+  redis: Redis,
+  node: string,
+  clusterKey: string,
+  deadAfterMs: number,
+): Promise<void> {
+  const options = {
+    keys: [NODES, FINGERPRINTS, traceKeyOf(node)],
+    arguments: [node, fingerprintOf(clusterKey), String(deadAfterMs)],
+  };
+  // One that was killed a moment ago seems to live for as long.
+  const deadlineMs = performance.now() + deadAfterMs + MARGIN_MS;
+  for (;;) {
+    const other = await redis.run((client) => client.eval(NOTE, options));
+    if (other === '') return;
+    if (performance.now() > deadlineMs) {
+      throw new Error(
+        `CLUSTER_KEY is not that of the nodes that run (such as ${other as string}): give all the same, or stop those first`,
+      );
+    }
+    await wait(POLL_MS);
+  }
+}
+
+/** Takes this node's fingerprint away: it goes, though its places may be kept for a while. */
+export async function forgetClusterKey(
+  redis: Redis,
+  node: string,
+  log: FastifyBaseLogger,
+): Promise<void> {
+  try {
+    await redis.run((client) => client.hDel(FINGERPRINTS, node));
+  } catch (fault) {
+    log.warn({ err: fault }, 'a node with another CLUSTER_KEY is refused until this one is dead');
+  }
+}
