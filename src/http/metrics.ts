@@ -19,6 +19,8 @@ type Backlog = {
 
 /** What is there at the moment of a scrape. */
 export type Snapshot = {
+  /** Of Partyline. */
+  version: string;
   sessions: number;
   rooms: number;
   peers: Record<PeerKind, number>;
@@ -124,6 +126,12 @@ export class Metrics {
   }
 
   #addState(): void {
+    this.#gauge(
+      'build_info',
+      'Always 1; tells which version runs',
+      ({ version }) => ({ [version]: 1 }),
+      'version',
+    );
     this.#gauge('sessions', 'Clients that are connected', ({ sessions }) => sessions);
     this.#count(
       'connections_not_accepted_total',
@@ -154,7 +162,9 @@ export class Metrics {
       'Media workers that were started in place of others',
       ({ mediaWorkers }) => mediaWorkers.reduce((sum, { restarts }) => sum + restarts, 0),
     );
-    this.#gauge('redis_up', 'Whether Redis answers', ({ backlog }) => (backlog ? 1 : 0));
+    this.#gauge('redis_up', 'Whether Redis answers and takes writes', ({ backlog }) =>
+      backlog ? 1 : 0,
+    );
     this.#gauge(
       'open_minutes',
       'Minutes that wait to be closed',

@@ -12,6 +12,7 @@ import Fastify, {
 } from 'fastify';
 import type { Settings } from '../../config/settings.ts';
 import type { Timings } from '../../config/timings.ts';
+import { logOptions } from '../log.ts';
 import { sendProblem } from './problem.ts';
 
 /** ws itself closes with 1009 beyond this; up to here the session does, with a word of why. */
@@ -41,12 +42,11 @@ export async function newServer(
   timings: Timings['http'],
   name?: string,
 ): Promise<FastifyInstance> {
-  const { LOG_LEVEL: level, TLS_CERT: cert, TLS_KEY: key, TRUST_PROXY: trustProxy } = settings;
+  const { TLS_CERT: cert, TLS_KEY: key, TRUST_PROXY: trustProxy } = settings;
   const options = {
     trustProxy: trustProxy === '' ? false : trustProxy,
     logger: {
-      level,
-      ...(name && { name }),
+      ...logOptions(settings, name),
       serializers: {
         req: ({ method, url, ip }: FastifyRequest) => ({ method, path: url.split('?')[0], ip }),
       },

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import type { FastifyBaseLogger } from 'fastify';
 import { createWorker } from 'mediasoup';
 import type {
@@ -11,6 +12,8 @@ import type {
 } from 'mediasoup/types';
 import type { MediaWorkerLoad } from './load.ts';
 import type { MediaSettings } from './media-settings.ts';
+
+const OWN_SESSION = fileURLToPath(new URL('./own-session.sh', import.meta.url));
 
 const OPUS: RouterRtpCodecCapability = {
   kind: 'audio',
@@ -66,7 +69,7 @@ export class MediaWorker {
     const probe = setInterval(() => this.#probe(), timings.probeEveryMs);
     worker.observer.once('close', () => clearInterval(probe));
     worker.once('died', (fault) => {
-      // A Ctrl-C in a terminal ends all processes at once: of their end this one may learn before it is told of its own.
+      // A signal may reach all processes at once: of their end this one may learn before it is told of its own.
       setImmediate(() => {
         if (!this.#mayEnd) this.#log.error({ err: fault }, 'media worker died');
       });
@@ -84,7 +87,7 @@ export class MediaWorker {
   ): Promise<MediaWorker> {
     const { rtcListenIp: ip, rtcAnnouncedAddress, rtcTcp, workerBin } = settings;
     const port = settings.rtcPort + index;
-    const worker = await createWorkerThatStays({ workerBin, logLevel: 'warn' });
+    const worker = await createWorkerThatStays(workerBin, { logLevel: 'warn' });
     const started = new MediaWorker(worker, index, settings, log);
     const announced = rtcAnnouncedAddress ? { announcedAddress: rtcAnnouncedAddress } : {};
     try {
@@ -237,13 +240,18 @@ function cpuMsOf(pid: number): number {
   }
 }
 
-/** mediasoup closes its workers by itself on SIGTERM, while clients may have some time yet to leave. */
-function createWorkerThatStays(settings: WorkerSettings): Promise<Worker> {
+/**
+ * mediasoup closes its workers by itself on SIGTERM, and a Ctrl-C in a terminal reaches them too, while clients may have some
+ * time yet to leave.
+ */
+function createWorkerThatStays(workerBin: string, settings: WorkerSettings): Promise<Worker> {
+  // mediasoup hands its environment on.
+  process.env['PARTYLINE_MEDIA_WORKER'] = workerBin;
   const signals = (['SIGINT', 'SIGTERM'] as const).map((signal) => ({
     signal,
     ours: process.listeners(signal),
   }));
-  const worker = createWorker(settings);
+  const worker = createWorker({ ...settings, workerBin: OWN_SESSION });
   for (const { signal, ours } of signals) {
     const theirs = process.listeners(signal).filter((listener) => !ours.includes(listener));
     for (const listener of theirs) process.removeListener(signal, listener);

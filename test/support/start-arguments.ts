@@ -3,12 +3,14 @@ import { fileURLToPath } from 'node:url';
 
 const PROJECT = new URL('../../', import.meta.url);
 
-/** What `npm start` gives to Node: its options, and the program. */
+/** What `npm start` gives to Node: its options, and the program; without what is for npm alone. */
 export function startArguments(): string[] {
   const { scripts } = JSON.parse(readFileSync(new URL('package.json', PROJECT), 'utf8')) as {
     scripts: { start: string };
   };
-  const [, ...options] = scripts.start.split(' ');
-  const program = options.pop() ?? '';
+  const words = scripts.start.split(' ');
+  const isProgram = (word: string) => word.endsWith('.ts');
+  const options = words.slice(words.indexOf('node') + 1, words.findIndex(isProgram));
+  const program = words.find(isProgram) ?? '';
   return [...options, fileURLToPath(new URL(program, PROJECT))];
 }
