@@ -24,18 +24,27 @@ const NewKeySchema = Type.Object({ key_id: Type.String(), api_key: Type.String()
 const IdSchema = Type.Object({ id: Type.Integer({ minimum: 1 }) });
 const KeySchema = Type.Object({ ...IdSchema.properties, key_id: Type.String() });
 /** How long clients may take. */
-export const DrainSchema = Type.Object({
-  /** By default DRAIN_MS. */
-  deadline_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400_000 })),
-});
+export const DrainSchema = Type.Object(
+  {
+    /** By default DRAIN_MS. */
+    deadline_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400_000 })),
+  },
+  { additionalProperties: false },
+);
+/** How long they have in fact: less, if they had been asked before. */
+export const DrainingSchema = Type.Object({ deadline_ms: Type.Integer() });
 const security = [{ operatorKey: [] }];
 
 export type AdminParts = {
   guard: RestGuard;
   accounts: Accounts;
   reports: UsageReports;
-  /** Ends the node when its clients have gone, or after so long. */
-  drain: (withinMs: number | undefined) => void;
+  /**
+   * Ends the node when its clients have gone, or after so long.
+   * @param by who asked for it, for the log
+   * @returns how long they have, ms
+   */
+  drain: (withinMs: number | undefined, by: string) => number;
 };
 
 /** `/api/admin/*`: accounts as the operator's command has them, behind the operator's key. */
@@ -164,12 +173,12 @@ export function registerAdminRoutes(
         summary: 'End this node: when its clients have gone, or at the deadline',
         security,
         body: DrainSchema,
-        response: { 202: DrainSchema },
+        response: { 202: DrainingSchema },
       },
     },
     async (request, reply) => {
-      drain(request.body.deadline_ms);
-      return reply.code(202).send(request.body);
+      const leftMs = drain(request.body.deadline_ms, `POST /api/admin/drain from ${request.ip}`);
+      return reply.code(202).send({ deadline_ms: leftMs });
     },
   );
 }

@@ -8,7 +8,7 @@ import {
   RoomListSchema,
 } from '../operator/schemas.ts';
 import { PartylineError } from '../protocol/errors.ts';
-import { DrainSchema } from './admin-routes.ts';
+import { DrainingSchema, DrainSchema } from './admin-routes.ts';
 import type { RestServer } from './api-docs.ts';
 import type { RestGuard } from './rest.ts';
 
@@ -62,12 +62,13 @@ export function registerOperatorRoutes(
         security,
         params: Type.Object({ node: Type.String() }),
         body: DrainSchema,
-        response: { 202: DrainSchema },
+        response: { 202: DrainingSchema },
       },
     },
     async (request, reply) => {
-      await operator.drain(request.params.node, request.body.deadline_ms);
-      return reply.code(202).send(request.body);
+      const by = `POST /api/admin/nodes/…/drain from ${request.ip}`;
+      const leftMs = await operator.drain(request.params.node, request.body.deadline_ms, by);
+      return reply.code(202).send({ deadline_ms: leftMs });
     },
   );
   server.get(

@@ -22,15 +22,20 @@ import {
 } from './schemas.ts';
 
 const NothingSchema = Type.Object({});
-const DrainSchema = Type.Object({ deadline_ms: Type.Optional(Type.Integer()) });
+const DrainSchema = Type.Object({
+  deadline_ms: Type.Optional(Type.Integer()),
+  /** Nodes of an older version do not say. */
+  by: Type.Optional(Type.String()),
+});
+const DrainingSchema = Type.Object({ deadline_ms: Type.Optional(Type.Integer()) });
 const KickSchema = Type.Object({ account_id: Type.Integer(), peer: Type.String() });
 
 /** What is asked of a node, and done to it. */
 export type OperatedNode = {
   describe(): NodeDescription;
   rooms: RoomRegistry;
-  /** Ends the node when its clients have gone, or after so long. */
-  drain(withinMs: number | undefined): void;
+  /** Ends the node when its clients have gone, or after so long. @returns how long they have, ms */
+  drain(withinMs: number | undefined, by: string): number;
   /** Closes a peer's connection, and gives up its place. @returns false if there is neither */
   kick(accountId: number, peer: string): boolean;
 };
@@ -41,7 +46,7 @@ export class Operator {
   readonly #askNode: Ask<object, NodeDescription>;
   readonly #askRooms: Ask<RoomQuery, RoomSummary[]>;
   readonly #askRoom: Ask<RoomKey, PeerOfNode[]>;
-  readonly #askToDrain: Ask<{ deadline_ms?: number }, object>;
+  readonly #askToDrain: Ask<{ deadline_ms?: number; by?: string }, { deadline_ms?: number }>;
   readonly #askToKick: Ask<{ account_id: number; peer: string }, boolean>;
 
   constructor(questions: Questions, node: OperatedNode) {
@@ -67,10 +72,9 @@ export class Operator {
       const room = rooms.find(key.account_id, key.room);
       return room ? describePeers(room) : [];
     });
-    this.#askToDrain = questions.define('drain', DrainSchema, NothingSchema, (request) => {
-      node.drain(request.deadline_ms);
-      return {};
-    });
+    this.#askToDrain = questions.define('drain', DrainSchema, DrainingSchema, (request) => ({
+      deadline_ms: node.drain(request.deadline_ms, request.by ?? 'another node'),
+    }));
     this.#askToKick = questions.define('kick', KickSchema, Type.Boolean(), (request) =>
       node.kick(request.account_id, request.peer),
     );
@@ -118,12 +122,17 @@ export class Operator {
 
   /**
    * Has a node take nobody any more, and end when its clients have gone, or after so long.
+   * @param by who asked for it, for that node's log
+   * @returns how long its clients have, ms
    * @throws {PartylineError} `not_found` if no such node lives
    */
-  async drain(node: string, deadlineMs: number | undefined): Promise<void> {
-    const request = deadlineMs === undefined ? {} : { deadline_ms: deadlineMs };
+  async drain(node: string, deadlineMs: number | undefined, by: string): Promise<number> {
+    const request = { by, ...(deadlineMs !== undefined && { deadline_ms: deadlineMs }) };
     const { answers, unreachable } = await this.#askToDrain(request, node);
-    if (answers.size === 0) throw missing('There is no such node.', unreachable);
+    const [answer] = answers.values();
+    if (!answer) throw missing('There is no such node.', unreachable);
+    // A node of an older version does not say.
+    return answer.deadline_ms ?? deadlineMs ?? 0;
   }
 
   /** Closes a peer, wherever it is. @throws {PartylineError} `not_found` if no node knows it */

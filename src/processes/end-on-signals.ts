@@ -1,47 +1,93 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { SettingsError } from '../../config/settings.ts';
+import { Terminal } from './terminal.ts';
 
-/** A gateway, of one process or several, that runs. */
+/** Files that a process makes are for its own user only. */
+export const OWNER_ONLY_UMASK = 0o077;
+
+/** The argument by which npm's scripts ask for {@link EndOptions.endsWithParent}. */
+export const END_WITH_PARENT = '--end-with-parent';
+
+const LOOK_FOR_PARENT_EVERY_MS = 500;
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** A gateway, of one process or several, or a usage worker, that runs. */
 export type Running = {
   log: FastifyBaseLogger;
-  /** Lets clients leave, for so long as they may, then closes. */
-  leave(): Promise<void>;
+  /**
+   * Lets clients leave, for as long as they may, then closes.
+   * @param by the signal, or what else asked for it
+   */
+  leave(by: string): Promise<void>;
   /** Closes at once. */
   close(): Promise<void>;
 };
 
+export type EndOptions = {
+  /** Leaves when the process that started this one has ended: npm cannot hand on every signal. */
+  endsWithParent?: boolean;
+  /** A signal that closes at once, also when it is the first. */
+  closesOn?: NodeJS.Signals;
+};
+
 /**
- * Ends this process on a signal: SIGTERM leaves, and so does SIGHUP, whose terminal has gone; SIGINT, and any second signal,
- * closes; a third no longer waits for that.
+ * Opens what this process runs, and ends it on a signal. The first SIGTERM, SIGINT or SIGHUP leaves, a second one closes,
+ * a third does not wait for that. A signal that comes before it is open ends the opening.
+ * @param open is to give up when its signal is aborted
+ * @returns undefined if a signal ended the opening
+ * @throws whatever `open` does
  */
-export async function endOnSignals<T extends Running>(opening: Promise<T>): Promise<T> {
+export async function endOnSignals<T extends Running>(
+  open: (abort: AbortSignal) => Promise<T>,
+  { endsWithParent = false, closesOn }: EndOptions = {},
+): Promise<T | undefined> {
+  const terminal = new Terminal();
+  const opening = new AbortController();
   let running: T | undefined;
-  let signals = 0;
-  const stop = (signal: NodeJS.Signals) => {
-    signals += 1;
-    if (signals > 2) process.exit(1);
-    const isGentle = signals === 1 && signal !== 'SIGINT';
-    if (running) void end(running, isGentle);
-    else void opening.then((opened) => end(opened, false), nothingToClose);
+  let requests = 0;
+  const stop = (by: string) => {
+    requests += 1;
+    if (requests > 2 || (requests > 1 && !running)) process.exit(1);
+    if (!running) opening.abort();
+    else void end(running, requests === 1 && by !== closesOn ? by : undefined);
   };
-  process.on('SIGINT', stop);
-  process.on('SIGTERM', stop);
-  process.on('SIGHUP', stop);
-  running = await opening;
-  return running;
+  for (const signal of SIGNALS) {
+    process.on(signal, () => {
+      if (signal === 'SIGHUP' && terminal.wasLeftInBackground) {
+        running?.log.info('terminal closed; a gateway in the background goes on');
+      } else stop(signal);
+    });
+  }
+  if (endsWithParent) onParentGone(() => requests === 0 && stop('the end of its parent process'));
+  try {
+    running = await open(opening.signal);
+  } catch (fault) {
+    if (opening.signal.aborted) return undefined;
+    throw fault;
+  }
+  if (!opening.signal.aborted) return running;
+  await end(running, undefined);
+  return undefined;
 }
 
-async function end(running: Running, isGentle: boolean): Promise<void> {
+/** @param by who asked it to leave; undefined to close it at once */
+async function end(running: Running, by: string | undefined): Promise<void> {
   try {
-    await (isGentle ? running.leave() : running.close());
+    await (by === undefined ? running.close() : running.leave(by));
   } catch (fault) {
     running.log.error({ err: fault }, 'not closed cleanly');
     process.exitCode = 1;
   }
 }
 
-/** It did not open; who awaits the opening says why. */
-const nothingToClose = () => {};
+function onParentGone(onGone: () => void): void {
+  const parent = process.ppid;
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    onGone();
+  }, LOOK_FOR_PARENT_EVERY_MS).unref();
+}
 
 /** Why a gateway did not start, for the person who started it. */
 export function whyNotStarted(fault: unknown): string {

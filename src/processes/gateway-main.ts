@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import { readSettings } from '../../config/settings.ts';
 import { readTimings } from '../../config/timings.ts';
-import { type App, openApp } from '../app.ts';
-import { endOnSignals, whyNotStarted } from './end-on-signals.ts';
+import { type App, openApp, type Shared } from '../app.ts';
+import { endOnSignals, OWNER_ONLY_UMASK, whyNotStarted } from './end-on-signals.ts';
 import type { FromGateway, ToGateway } from './messages.ts';
 import { drainOnUnhandledRejection } from './last-resort.ts';
 import { OtherMetrics } from './other-metrics.ts';
@@ -19,6 +19,7 @@ const tell = (message: FromGateway) => {
 const tellAlive = (app: App) => tell({ type: 'alive', takesClients: app.takesClients() });
 
 async function main(): Promise<void> {
+  process.umask(OWNER_ONLY_UMASK);
   const [, , index = '0', others = '0'] = process.argv;
   const timings = readTimings(process.env);
   const otherMetrics = new OtherMetrics(
@@ -30,14 +31,16 @@ async function main(): Promise<void> {
     const message: FromGateway = { type: 'move', to, client };
     sendConnection(process, message, connection);
   });
-  const opening = openApp(readSettings(process.env), timings, {
-    name: `gateway ${index}`,
-    homes: processes,
-    drainAll: (withinMs) => tell({ type: 'drain', withinMs }),
-    readOtherMetrics: () => otherMetrics.read(),
-  });
-  const running = await endOnSignals(
-    opening.then((app) => ({
+  const open = async (abort: AbortSignal) => {
+    const shared: Shared = {
+      name: `gateway ${index}`,
+      homes: processes,
+      drainAll: (withinMs, by) => tell({ type: 'drain', withinMs, by }),
+      readOtherMetrics: () => otherMetrics.read(),
+    };
+    const app = await openApp(readSettings(process.env), timings, shared, abort);
+    return {
+      app,
       log: app.log,
       close: () => {
         const closed = app.close();
@@ -45,16 +48,19 @@ async function main(): Promise<void> {
         return closed;
       },
       // Asked alone, it makes way for the others; the supervisor starts another in its place.
-      leave: () => {
+      leave: (by: string) => {
         app.stopListening();
-        const left = app.leave();
+        const left = app.leave(undefined, by);
         tellAlive(app);
         return left;
       },
-    })),
-  );
-  drainOnUnhandledRejection(running);
-  const app = await opening;
+    };
+  };
+  // By SIGINT the supervisor ends it at once, and so does the kernel if the supervisor is killed.
+  const opened = await endOnSignals(open, { closesOn: 'SIGINT' });
+  if (!opened) return;
+  drainOnUnhandledRejection(opened);
+  const { app } = opened;
   const answer = (to: number, question: number) => {
     app.readMetrics().then(
       (families) => tell({ type: 'metrics', to, question, families }),
@@ -64,7 +70,7 @@ async function main(): Promise<void> {
   process.on('message', (message: ToGateway, connection?: Socket) => {
     switch (message.type) {
       case 'drain':
-        app.leave(message.withinMs).catch((fault: unknown) => {
+        app.leave(message.withinMs, message.by).catch((fault: unknown) => {
           app.log.error({ err: fault }, 'not closed cleanly');
         });
         break;

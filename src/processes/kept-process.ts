@@ -10,6 +10,7 @@ import { sendConnection } from './send-connection.ts';
  */
 const SILENT_AFTER_CHECKS = 3;
 const MAX_SILENT_CHECKS = 10;
+const WELL = 'exit code 0';
 
 export type KeptProcessOptions = {
   /** What it is called in the log. */
@@ -130,7 +131,9 @@ export class KeptProcess {
     if (performance.now() - startedMs > steadyAfterMs) this.#restartAfterMs = firstRestartMs;
     const restartAfterMs = this.#restartAfterMs;
     this.#restartAfterMs = Math.min(2 * restartAfterMs, longestRestartMs);
-    this.#log.error({ how, restartAfterMs }, 'a process ended; it is started again');
+    // One that was asked to leave ends well.
+    const level = how === WELL ? 'info' : 'error';
+    this.#log[level]({ how, restartAfterMs }, 'a process ended; it is started again');
     clearTimeout(this.#restart);
     this.#restart = setTimeout(() => {
       this.#child = this.#start();

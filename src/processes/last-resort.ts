@@ -12,6 +12,8 @@ export function drainOnUnhandledRejection(running: Running): void {
     process.exitCode = 1;
     if (isLeaving) return;
     isLeaving = true;
-    running.leave().catch((fault: unknown) => log.error({ err: fault }, 'not closed cleanly'));
+    running
+      .leave('an unhandled rejection')
+      .catch((fault: unknown) => log.error({ err: fault }, 'not closed cleanly'));
   });
 }

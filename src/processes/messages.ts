@@ -11,7 +11,7 @@ export type FromGateway =
   | { type: 'ready'; url: string }
   | { type: 'alive'; takesClients: boolean }
   | { type: 'failed'; reason: string }
-  | { type: 'drain'; withinMs: number }
+  | { type: 'drain'; withinMs: number; by: string }
   | { type: 'ask metrics'; question: number }
   | { type: 'metrics'; to: number; question: number; families: MetricFamilies }
   | { type: 'move'; to: number; client: MovingClient };
@@ -21,7 +21,7 @@ export type FromGateway =
  * another hands a client over, its connection beside the message.
  */
 export type ToGateway =
-  | { type: 'drain'; withinMs: number }
+  | { type: 'drain'; withinMs: number; by: string }
   | { type: 'ask metrics'; from: number; question: number }
   | { type: 'metrics'; from: number; question: number; families: MetricFamilies }
   | { type: 'open'; processes: number[] }

@@ -1,14 +1,16 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import Fastify, { type FastifyBaseLogger } from 'fastify';
+import type { FastifyBaseLogger } from 'fastify';
 import { environmentOf, type Settings } from '../../config/settings.ts';
 import type { Timings } from '../../config/timings.ts';
 import { Accounts } from '../accounts/accounts.ts';
 import { type DemoAccount, openDemoAccount } from '../accounts/demo-account.ts';
+import { openLog } from '../log.ts';
 import { stopReading } from '../stop-reading.ts';
 import { Redis } from '../store/redis.ts';
-import { openRedisUrl, redisAddressOf } from '../store/redis-server.ts';
+import { VERSION } from '../version.ts';
+import { openRedisUrl, redisAddressOf } from '../store/open-redis.ts';
 import type { Running } from './end-on-signals.ts';
 import { KeptProcess } from './kept-process.ts';
 import type { FromGateway, ToGateway } from './messages.ts';
@@ -22,12 +24,17 @@ export type Supervisor = Running & { url: string; demo: DemoAccount | undefined 
 /**
  * Starts `PROCESSES` gateways on the same port, among which the kernel deals out connections; one that ends is started
  * again.
+ * @param abort ends the waiting for Redis
  * @throws {Error} if one cannot be started at first; none is left running then
  */
-export async function openSupervisor(settings: Settings, timings: Timings): Promise<Supervisor> {
+export async function openSupervisor(
+  settings: Settings,
+  timings: Timings,
+  abort: AbortSignal,
+): Promise<Supervisor> {
   const opened = new AsyncDisposableStack();
   try {
-    return await openParts(settings, timings, opened);
+    return await openParts(settings, timings, opened, abort);
   } catch (fault) {
     await opened.disposeAsync();
     throw fault;
@@ -38,27 +45,44 @@ async function openParts(
   given: Settings,
   timings: Timings,
   opened: AsyncDisposableStack,
+  abort: AbortSignal,
 ): Promise<Supervisor> {
-  const { log } = Fastify({ logger: { level: given.LOG_LEVEL, name: 'supervisor' } });
+  const log = openLog(given, 'supervisor');
+  log.info({ version: VERSION, node: process.version }, 'supervisor starts');
   const settings = {
     ...given,
-    REDIS_URL: await openRedisUrl(given, opened, log),
+    REDIS_URL: await openRedisUrl({
+      settings: given,
+      timings: timings.redis,
+      opened,
+      log,
+      abort,
+    }),
     PORT: await findPort(given),
   };
-  const demo = settings.DEMO_ACCOUNT ? await openDemo(settings, log, timings.redis) : undefined;
+  const demo = settings.DEMO_ACCOUNT
+    ? await openDemo(settings, log, timings.redis, abort)
+    : undefined;
   for (let worker = 0; worker < settings.USAGE_WORKERS; worker += 1) {
     opened.adopt(startUsageWorker(settings, log, timings), (part) => part.close());
   }
-  let isLeaving = false;
-  const leave = async (withinMs = settings.DRAIN_MS) => {
-    isLeaving = true;
-    const message: ToGateway = { type: 'drain', withinMs };
+  let leaving: Promise<void> | undefined;
+  const end = async (message: ToGateway & { type: 'drain' }) => {
+    const { withinMs, by } = message;
+    log.info({ by, withinMs, processes: gateways.length }, 'drain of all processes began');
     await Promise.all(gateways.map(({ kept }) => kept.leave(message, withinMs)));
+    log.info('drain of all processes ended');
     await opened.disposeAsync();
   };
-  const onDrain = (withinMs: number) => {
-    if (isLeaving) return;
-    leave(withinMs).catch((fault: unknown) => log.error({ err: fault }, 'not closed cleanly'));
+  const leave = (by: string, withinMs = settings.DRAIN_MS) => {
+    const message = { type: 'drain', withinMs, by } as const;
+    // Asked again, they can only have less time.
+    if (leaving) for (const { kept } of gateways) kept.send(message);
+    leaving ??= end(message);
+    return leaving;
+  };
+  const onDrain = (by: string, withinMs: number) => {
+    leave(by, withinMs).catch((fault: unknown) => log.error({ err: fault }, 'not closed cleanly'));
   };
   const open = new Set<number>();
   const tellOpen = () => {
@@ -73,7 +97,7 @@ async function openParts(
     tellOpen();
   };
   const onMessage = (from: number, message: FromGateway, connection?: Socket) => {
-    if (message.type === 'drain') onDrain(message.withinMs);
+    if (message.type === 'drain') onDrain(message.by, message.withinMs);
     if (message.type === 'alive') setOpen(from, message.takesClients);
     if (message.type === 'move' && connection && stopReading(connection)) {
       const moved: ToGateway = { type: 'moved', client: message.client };
@@ -161,8 +185,9 @@ async function openDemo(
   settings: Settings,
   log: FastifyBaseLogger,
   timings: Timings['redis'],
+  abort: AbortSignal,
 ): Promise<DemoAccount> {
-  const redis = await Redis.connect(redisAddressOf(settings), log, timings);
+  const redis = await Redis.connect(redisAddressOf(settings), log, timings, { abort });
   try {
     return await openDemoAccount(new Accounts(redis), settings.DATA_DIR);
   } finally {

@@ -23,13 +23,9 @@ export class GatewayProcess {
   output = '';
   readonly exited: Promise<number | null>;
 
-  private constructor(
-    dataDir: string,
-    environment: Record<string, string>,
-    commandBefore: string[],
-  ) {
+  private constructor(dataDir: string, environment: Record<string, string>, command: string[]) {
     this.dataDir = dataDir;
-    const [program, ...words] = [...commandBefore, process.execPath, ...startArguments()];
+    const [program, ...words] = command;
     this.child = spawn(program!, words, {
       env: {
         ...process.env,
@@ -53,13 +49,23 @@ export class GatewayProcess {
     dataDir?: string,
     commandBefore: string[] = [],
   ): Promise<GatewayProcess> {
+    const command = [...commandBefore, process.execPath, ...startArguments()];
+    return GatewayProcess.startWith(command, environment, dataDir);
+  }
+
+  /** By a command that starts it in the end. */
+  static async startWith(
+    command: string[],
+    environment: Record<string, string> = {},
+    dataDir?: string,
+  ): Promise<GatewayProcess> {
     const folder = dataDir ?? (await mkdtemp(join(tmpdir(), 'partyline-process-')));
-    return new GatewayProcess(folder, environment, commandBefore);
+    return new GatewayProcess(folder, environment, command);
   }
 
   /** What the line `ready {…}` says. */
   async ready(): Promise<{ url: string; account_id: number; api_key: string }> {
-    const isOver = () => this.child.exitCode !== null || /^ready .*\n/m.test(this.output);
+    const isOver = () => this.child.exitCode !== null || /^ready .*\r?\n/m.test(this.output);
     await eventually('the ready line', isOver, START_TIMEOUT_MS);
     if (this.child.exitCode !== null) throw new Error(`it has ended: ${this.output}`);
     const [, json] = /^ready (.*)$/m.exec(this.output) ?? [];

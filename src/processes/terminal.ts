@@ -1,0 +1,34 @@
+import { readFileSync } from 'node:fs';
+import { isatty } from 'node:tty';
+
+const STDIN = 0;
+
+/**
+ * The terminal from which this process was started, if any. When a terminal is closed, everything that was started in it gets
+ * SIGHUP, also what was put into the background to stay (`nohup`, `&`): Node undoes that a parent had the signal ignored.
+ */
+export class Terminal {
+  /** Whether the process was started in a terminal, but was not what a person there waited for. */
+  readonly #startedInBackground: boolean;
+
+  constructor() {
+    const { terminal, group, foreground } = readTerminal();
+    const isInFront = group === foreground && isatty(STDIN);
+    this.#startedInBackground = terminal !== 0 && !isInFront;
+  }
+
+  /** Whether the terminal has been closed, and the process was in its background. */
+  get wasLeftInBackground(): boolean {
+    return this.#startedInBackground && readTerminal().terminal === 0;
+  }
+}
+
+/** Fields 5, 7 and 8 of proc_pid_stat(5): process group, controlling terminal (0: none), the terminal's foreground group. */
+function readTerminal() {
+  const stat = readFileSync('/proc/self/stat', 'utf8');
+  const [, , group, , terminal, foreground] = stat
+    .slice(stat.lastIndexOf(')') + 2)
+    .split(' ')
+    .map(Number);
+  return { group, terminal, foreground };
+}
