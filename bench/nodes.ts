@@ -1,7 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startRedisServer } from '../src/store/redis-server.ts';
+import Fastify from 'fastify';
+import { DEFAULT_TIMINGS } from '../config/timings.ts';
+import { openRedisUrl } from '../src/store/open-redis.ts';
 import { ALL_CORES } from './child.ts';
 import { GatewayProcess } from './gateway-process.ts';
 import type { Scenario } from './scenario.ts';
@@ -28,10 +30,15 @@ export class Nodes implements AsyncDisposable {
     await using opened = new AsyncDisposableStack();
     const dataDir = await mkdtemp(join(tmpdir(), 'partyline-bench-'));
     opened.defer(() => rm(dataDir, { recursive: true, force: true }));
-    const redis = opened.adopt(await startRedisServer(dataDir), (server) => server.close());
+    const REDIS_URL = await openRedisUrl({
+      settings: { REDIS_URL: '', DATA_DIR: dataDir },
+      timings: DEFAULT_TIMINGS.redis,
+      opened,
+      log: Fastify().log,
+    });
     const environment = {
       ...ENVIRONMENT,
-      REDIS_URL: `unix://${redis.socketPath}`,
+      REDIS_URL,
       PROCESSES: String(processes),
     };
     const started: GatewayProcess[] = [];

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import Fastify from 'fastify';
 import { createClient } from 'redis';
 import { DEFAULT_TIMINGS } from '../config/timings.ts';
-import { startRedisServer } from '../src/store/redis-server.ts';
+import { openRedisUrl, redisAddressOf } from '../src/store/open-redis.ts';
 import { Redis } from '../src/store/redis.ts';
 import { RedisClock } from '../src/store/redis-clock.ts';
 import { UsageStore } from '../src/usage/usage-store.ts';
@@ -102,11 +102,12 @@ async function reportClosing(say: (text: string) => void) {
   await using opened = new AsyncDisposableStack();
   const dataDir = await mkdtemp(join(tmpdir(), 'partyline-bench-'));
   opened.defer(() => rm(dataDir, { recursive: true, force: true }));
-  const server = opened.adopt(await startRedisServer(dataDir), (part) => part.close());
+  const settings = { REDIS_URL: '', DATA_DIR: dataDir };
   const { log } = Fastify({ logger: { level: 'warn' } });
-  const redis = opened.adopt(await Redis.connect(server, log, DEFAULT_TIMINGS.redis), (part) =>
-    part.close(),
-  );
+  const timings = DEFAULT_TIMINGS.redis;
+  await openRedisUrl({ settings, timings, opened, log });
+  const address = redisAddressOf(settings);
+  const redis = opened.adopt(await Redis.connect(address, log, timings), (part) => part.close());
   const usage = new UsageStore(redis);
   const counts = Array.from({ length: MINUTES }, (_, index) => ({
     writer: 'bench',
@@ -123,7 +124,7 @@ async function reportClosing(say: (text: string) => void) {
     part.close(),
   );
   const parts = { redis, clock, log };
-  const worker = await openUsageWorker(server, parts, { keepDays: 1, timings: DEFAULT_TIMINGS });
+  const worker = await openUsageWorker(address, parts, { keepDays: 1, timings: DEFAULT_TIMINGS });
   opened.defer(() => worker.close());
   while ((await usage.listOpen(Date.now())).length > 0) await sleep(20);
   const perMinute = MINUTES / ((performance.now() - startMs) / 60_000);

@@ -57,6 +57,15 @@ const TimingsSchema = Type.Object(
       retryAfterMs: ms(2000, 'Delay told to a client that is refused because Redis is away'),
       clockEveryMs: ms(5000, 'Interval at which a process looks at the clock of Redis'),
       longestReconnectMs: ms(1000, 'Longest delay between attempts to connect'),
+      startWithinMs: ms(
+        8000,
+        'Time without progress after which waiting for Redis at a start ends',
+      ),
+      reportLoadingMs: ms(3000, 'Interval of log lines while Redis loads its data'),
+      ownerWaitMs: ms(3000, 'Longest wait for a data folder whose owner may be about to end'),
+      checkOwnEveryMs: ms(1000, 'Interval of probes; eight without an answer end an own Redis'),
+      restartOwnMs: ms(1000, 'Delay before an own Redis that ended is started again'),
+      stopOwnMs: ms(8000, 'Time that an own Redis has to end before it is killed'),
     }),
     sessions: durations({
       beatEveryMs: ms(1000, 'Interval at which the sessions of a process are looked at'),

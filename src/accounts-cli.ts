@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import Fastify from 'fastify';
 import { Compile } from 'typebox/compile';
@@ -6,9 +5,10 @@ import type { TLocalizedValidationError } from 'typebox/error';
 import { readSettings } from '../config/settings.ts';
 import { readTimings } from '../config/timings.ts';
 import { PartylineError } from './protocol/errors.ts';
+import { OWNER_ONLY_UMASK, whyNotStarted } from './processes/end-on-signals.ts';
 import { describeFaults } from './protocol/schema-faults.ts';
 import { Redis } from './store/redis.ts';
-import { isRedisServerRunning, redisAddressOf, startRedisServer } from './store/redis-server.ts';
+import { openCommandRedis, redisAddressOf } from './store/open-redis.ts';
 import { collectReport, reportUsage, UsageQuerySchema } from './usage/report.ts';
 import { UsageReader } from './usage/usage-reader.ts';
 import { Tokens } from './accounts/tokens.ts';
@@ -62,12 +62,15 @@ const queryValidator = Compile(UsageQuerySchema);
 
 const idOf = (text: string | undefined): number => {
   if (text && /^[1-9]\d*$/.test(text)) return Number(text);
-  throw new PartylineError('bad_request', 'Say the number of the account.');
+  const what = text ? `"${text}" is not an account id` : 'The account id is missing';
+  throw new PartylineError('bad_request', `${what}: give its number, which "list" shows.`);
 };
 
 const needUrl = (): never => {
-  throw new PartylineError('bad_request', 'Say the URL; "" takes it away.');
+  throw new PartylineError('bad_request', 'The URL is missing; "" takes it away.');
 };
+
+const KEY_ID = /^[0-9a-f]{16}$/;
 
 const lineOf = (fields: object) =>
   Object.entries(fields)
@@ -84,6 +87,12 @@ const change =
     return { json: account, text: lineOf(account) };
   };
 
+const needAudio = (options: Options): AccountChanges => {
+  const changes = audioOf(options);
+  if (Object.keys(changes).length > 0) return changes;
+  throw new PartylineError('bad_request', 'set-audio needs --default-audio or --pinned-audio.');
+};
+
 const audioOf = (options: Options): AccountChanges => {
   const { 'default-audio': defaultAudio, 'pinned-audio': pinnedAudio } = options;
   return {
@@ -94,7 +103,10 @@ const audioOf = (options: Options): AccountChanges => {
 
 const COMMANDS: Record<string, Command> = {
   create: async ({ accounts }, _ids, options) => {
-    const { name = '', email = '', plan = 'free', 'webhook-url': url } = options;
+    const { name, email, plan = 'free', 'webhook-url': url } = options;
+    if (name === undefined || email === undefined) {
+      throw new PartylineError('bad_request', 'create needs --name NAME and --email EMAIL.');
+    }
     const webhook = url === undefined ? {} : { webhook_url: url };
     const given = { name, email, plan, ...audioOf(options), ...webhook };
     check({ ...given, id: 0, status: 'active' });
@@ -115,7 +127,7 @@ const COMMANDS: Record<string, Command> = {
     return { json: { ...account, keys }, text };
   },
   'set-plan': change(([, plan]) => ({ plan: plan as 'free' })),
-  'set-audio': change((_ids, options) => audioOf(options)),
+  'set-audio': change((_ids, options) => needAudio(options)),
   'set-webhook': change(([, url]) => ({ webhook_url: url ?? needUrl() })),
   suspend: change(() => ({ status: 'suspended' })),
   activate: change(() => ({ status: 'active' })),
@@ -125,7 +137,13 @@ const COMMANDS: Record<string, Command> = {
     return { json: { key_id: key.id, api_key: key.apiKey }, text: `key ${key.id}: ${key.apiKey}` };
   },
   'key-revoke': async ({ accounts }, [id, keyId]) => {
-    if (!keyId) throw new PartylineError('bad_request', 'Say the number of the key (see "show").');
+    if (!keyId || !KEY_ID.test(keyId)) {
+      const what = keyId ? `"${keyId}" is not a key id` : 'The key id is missing';
+      throw new PartylineError(
+        'bad_request',
+        `${what}: give its 16 hex digits, which "show" shows.`,
+      );
+    }
     await accounts.revokeKey(idOf(id), keyId);
     return { json: { revoked: keyId }, text: `key ${keyId} is revoked` };
   },
@@ -190,7 +208,10 @@ async function run(): Promise<void> {
     return;
   }
   const command = COMMANDS[name];
-  if (!command) throw new PartylineError('bad_request', USAGE);
+  if (!command) {
+    const unknown = `There is no command "${name}": "npm run accounts -- --help" lists all there are.`;
+    throw new PartylineError('bad_request', name === '' ? USAGE : unknown);
+  }
   const tooMany = ids.slice(ARGUMENTS[name] ?? 1);
   if (tooMany.length > 0) {
     throw new PartylineError('bad_request', `${name} does not take "${tooMany.join(' ')}".`);
@@ -209,20 +230,18 @@ async function run(): Promise<void> {
   process.stdout.write(`${isJson ? JSON.stringify(json) : text}\n`);
 }
 
+const onLoading = (percent: number) => {
+  process.stderr.write(`Redis is loading its data: ${Math.round(percent)} %\n`);
+};
+
 /** The gateway's own Redis is started for as long as this takes, if no gateway runs. */
 async function withRedis<T>(work: (redis: Redis) => Promise<T>): Promise<T> {
   await using opened = new AsyncDisposableStack();
   const settings = readSettings(process.env);
-  if (settings.REDIS_URL === '' && !(await isRedisServerRunning(settings.DATA_DIR))) {
-    // A folder that is mistyped would be an empty gateway of its own.
-    if (!existsSync(settings.DATA_DIR)) {
-      const fault = `There is no folder ${settings.DATA_DIR}: start the gateway first, or set DATA_DIR or REDIS_URL.`;
-      throw new PartylineError('bad_request', fault);
-    }
-    opened.adopt(await startRedisServer(settings.DATA_DIR), (server) => server.close());
-  }
+  const timings = readTimings(process.env).redis;
   const { log } = Fastify({ logger: { level: 'silent' } });
-  const redis = await Redis.connect(redisAddressOf(settings), log, readTimings(process.env).redis);
+  await openCommandRedis({ settings, timings, opened, log });
+  const redis = await Redis.connect(redisAddressOf(settings), log, timings, { onLoading });
   opened.adopt(redis, (part) => part.close());
   return await work(redis);
 }
@@ -232,8 +251,13 @@ process.stdout.on('error', (fault: NodeJS.ErrnoException) => {
   if (fault.code !== 'EPIPE') throw fault;
 });
 
+/** A mistake in the command itself; anything else is a fault of the system. */
+const isMistake = (fault: unknown) =>
+  fault instanceof TypeError ||
+  (fault instanceof PartylineError && ['bad_request', 'not_found'].includes(fault.code));
+
+process.umask(OWNER_ONLY_UMASK);
 run().catch((fault: unknown) => {
-  const isUsage = fault instanceof PartylineError || fault instanceof TypeError;
-  process.stderr.write(`${isUsage ? fault.message : String(fault)}\n`);
-  process.exitCode = isUsage ? 2 : 1;
+  process.stderr.write(`${isMistake(fault) ? (fault as Error).message : whyNotStarted(fault)}\n`);
+  process.exitCode = isMistake(fault) ? 2 : 1;
 });

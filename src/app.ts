@@ -17,6 +17,7 @@ import { UsageReports } from './http/usage-reports.ts';
 import { registerUsageRoute } from './http/usage-route.ts';
 import { type DemoAccount, openDemoAccount } from './accounts/demo-account.ts';
 import { counts } from './counts.ts';
+import { VERSION } from './version.ts';
 import { FrameClock } from './audio/clock.ts';
 import { Cluster } from './cluster/cluster.ts';
 import { loadCodecs } from './audio/codecs.ts';
@@ -45,7 +46,7 @@ import { Sessions } from './signaling/sessions.ts';
 import { registerWebSocketRoute } from './signaling/websocket-route.ts';
 import { Redis } from './store/redis.ts';
 import { RedisClock } from './store/redis-clock.ts';
-import { openRedisUrl, redisAddressOf } from './store/redis-server.ts';
+import { openRedisUrl, redisAddressOf } from './store/open-redis.ts';
 import { CcuLeases } from './usage/ccu-leases.ts';
 import { Meter } from './usage/meter.ts';
 import { Quota } from './usage/quota.ts';
@@ -82,8 +83,11 @@ export type App = {
   takeOver(client: MovingClient, connection: Socket): void;
   /** Takes no more connections; those that are open stay so. */
   stopListening(): void;
-  /** Takes nobody any more, and asks all to go; closes when they have, or when they may no longer stay (by default DRAIN_MS). */
-  leave(withinMs?: number): Promise<void>;
+  /**
+   * Takes nobody any more, and asks all to go; closes when they have, or when they may no longer stay (by default DRAIN_MS).
+   * @param by who asked for it, for the log
+   */
+  leave(withinMs?: number, by?: string): Promise<void>;
   /** Ends every session before it returns, then closes every part, in the reverse of the order in which they were opened. */
   close(): Promise<void>;
 };
@@ -95,19 +99,25 @@ export type Shared = {
   /** In which of them each room is. */
   homes: Homes;
   /** An operator asked for the node, which is all of them, to end. */
-  drainAll(withinMs: number): void;
+  drainAll(withinMs: number, by: string): void;
   /** The figures of the others, as far as they answer. */
   readOtherMetrics(): Promise<MetricFamilies[]>;
 };
 
 /**
  * Builds every part and hands each its settings.
+ * @param abort ends the waiting for Redis
  * @throws {Error} if a part cannot be opened; those before it are closed then
  */
-export async function openApp(settings: Settings, timings: Timings, shared?: Shared): Promise<App> {
+export async function openApp(
+  settings: Settings,
+  timings: Timings,
+  shared?: Shared,
+  abort?: AbortSignal,
+): Promise<App> {
   const opened = new AsyncDisposableStack();
   try {
-    return await openParts(settings, timings, opened, shared);
+    return await openParts(settings, timings, opened, shared, abort);
   } catch (fault) {
     await opened.disposeAsync();
     throw fault;
@@ -119,14 +129,16 @@ async function openParts(
   timings: Timings,
   opened: AsyncDisposableStack,
   shared: Shared | undefined,
+  abort: AbortSignal | undefined,
 ): Promise<App> {
   const server = await newServer(settings, timings.http, shared?.name);
   const { log } = server;
+  log.info({ version: VERSION, node: process.version }, 'gateway starts');
   const address = redisAddressOf({
     ...settings,
-    REDIS_URL: await openRedisUrl(settings, opened, log),
+    REDIS_URL: await openRedisUrl({ settings, timings: timings.redis, opened, log, abort }),
   });
-  const redis = opened.adopt(await Redis.connect(address, log, timings.redis), (part) =>
+  const redis = opened.adopt(await Redis.connect(address, log, timings.redis, { abort }), (part) =>
     part.close(),
   );
   const clock = opened.adopt(await RedisClock.open(redis, log, timings.redis), (part) =>
@@ -144,7 +156,7 @@ async function openParts(
   const tokens = new Tokens(redis, clock);
   const authenticator = new Authenticator(accounts, tokens, limits);
   const sessions = new Sessions(timings.sessions);
-  const drain = new Drain(sessions);
+  const drain = new Drain(sessions, log);
   const metrics = new Metrics(shared?.name);
   const places = new KeptPlaces(settings.RESUME_MS);
   const accountWatch = await watchAccounts(redis, accounts, tokens, sessions, places, log);
@@ -277,13 +289,19 @@ async function openParts(
     sessions.drain();
     return opened.disposeAsync();
   };
-  const leave = async (withinMs = settings.DRAIN_MS) => {
-    await drain.begin(withinMs);
+  const leave = async (withinMs = settings.DRAIN_MS, by = 'its process') => {
+    await drain.begin(withinMs, by);
     await close();
   };
-  const startLeaving = (withinMs = settings.DRAIN_MS) => {
-    if (shared) shared.drainAll(withinMs);
-    else leave(withinMs).catch((fault: unknown) => log.error({ err: fault }, 'not closed cleanly'));
+  const startLeaving = (withinMs = settings.DRAIN_MS, by: string) => {
+    const timeLeftMs = drain.timeLeftMs(withinMs);
+    if (shared) shared.drainAll(withinMs, by);
+    else {
+      leave(withinMs, by).catch((fault: unknown) => {
+        log.error({ err: fault }, 'not closed cleanly');
+      });
+    }
+    return timeLeftMs;
   };
   const readState = () => ({
     sessions: sessions.size,
@@ -317,6 +335,7 @@ async function openParts(
   const readMetrics = async () =>
     metrics.families({
       ...readState(),
+      version: VERSION,
       nodes: cluster.size,
       counts,
       encoderComplexity: encoderSteps.complexity,
@@ -402,8 +421,9 @@ function openLoadMonitor(
   return opened.adopt(monitor, (part) => part.close());
 }
 
-/** What the workers have before them; undefined if Redis is away, which must not keep the other figures back. */
+/** What the workers have before them; undefined if Redis is away or takes no writes, which must not keep the other figures back. */
 async function readBacklog(redis: Redis, usage: UsageStore, webhooks: Webhooks, clock: RedisClock) {
+  if (!(await redis.isThere())) return undefined;
   try {
     const [{ minutes, oldestEndMs }, waitingJobs, { waiting, dropped }, workers] =
       await Promise.all([

@@ -1,8 +1,14 @@
+import { machineFaults } from '../config/machine-checks.ts';
 import { readSettings } from '../config/settings.ts';
 import { readTimings } from '../config/timings.ts';
 import { openApp } from './app.ts';
 import type { DemoAccount } from './accounts/demo-account.ts';
-import { endOnSignals, whyNotStarted } from './processes/end-on-signals.ts';
+import {
+  END_WITH_PARENT,
+  endOnSignals,
+  OWNER_ONLY_UMASK,
+  whyNotStarted,
+} from './processes/end-on-signals.ts';
 import { drainOnUnhandledRejection } from './processes/last-resort.ts';
 import { openSupervisor } from './processes/supervisor.ts';
 
@@ -18,14 +24,25 @@ function announce({ url, demo }: { url: string; demo: DemoAccount | undefined })
   say(`ready ${JSON.stringify({ url, ...account })}`);
 }
 
+async function openGateway(...[settings, timings, abort]: Parameters<typeof openSupervisor>) {
+  const app = await openApp(settings, timings, undefined, abort);
+  return { ...app, leave: (by: string) => app.leave(undefined, by) };
+}
+
 async function main(): Promise<void> {
-  const settings = readSettings(process.env);
+  process.umask(OWNER_ONLY_UMASK);
+  const settings = readSettings(process.env, machineFaults);
   const timings = readTimings(process.env);
-  const open = settings.PROCESSES === 1 ? openApp : openSupervisor;
-  const opening = open(settings, timings);
-  const running = await endOnSignals(opening);
-  drainOnUnhandledRejection(running);
-  announce(running);
+  const gateway = await endOnSignals(
+    (abort) =>
+      settings.PROCESSES === 1
+        ? openGateway(settings, timings, abort)
+        : openSupervisor(settings, timings, abort),
+    { endsWithParent: process.argv.includes(END_WITH_PARENT) },
+  );
+  if (!gateway) return;
+  drainOnUnhandledRejection(gateway);
+  announce(gateway);
 }
 
 main().catch((fault: unknown) => {

@@ -1,41 +1,64 @@
-import Fastify from 'fastify';
 import { readSettings } from '../config/settings.ts';
 import { readTimings } from '../config/timings.ts';
 import { Accounts } from '../src/accounts/accounts.ts';
-import { redisAddressOf } from '../src/store/redis-server.ts';
+import { openLog } from '../src/log.ts';
+import {
+  END_WITH_PARENT,
+  endOnSignals,
+  OWNER_ONLY_UMASK,
+  type Running,
+  whyNotStarted,
+} from '../src/processes/end-on-signals.ts';
+import { redisAddressOf } from '../src/store/open-redis.ts';
 import { RedisClock } from '../src/store/redis-clock.ts';
 import { Redis } from '../src/store/redis.ts';
+import { within } from '../src/store/wait-for-redis.ts';
+import { VERSION } from '../src/version.ts';
 import { openUsageWorker } from './usage-jobs.ts';
 import { openWebhookWorker } from './webhook-jobs.ts';
 
 /** The usage worker, which sends webhooks as well: a process of its own, of which there may be any number. `npm start` runs one as well. */
 
-const settings = readSettings(process.env);
-const timings = readTimings(process.env);
-const { log } = Fastify({ logger: { level: settings.LOG_LEVEL, name: 'usage' } });
-const address = redisAddressOf(settings);
-const redis = await Redis.connect(address, log, timings.redis);
-const clock = await RedisClock.open(redis, log, timings.redis);
-const worker = await openUsageWorker(
-  address,
-  { redis, clock, log },
-  { keepDays: settings.USAGE_KEEP_DAYS, timings },
-);
-const webhooks = await openWebhookWorker(
-  address,
-  { redis, accounts: new Accounts(redis), log },
-  timings,
-);
-log.info('usage worker started');
-
-let isStopping = false;
-async function stop(): Promise<void> {
-  if (isStopping) process.exit(1);
-  isStopping = true;
-  // BullMQ would wait for ever for a Redis that is away.
-  setTimeout(() => process.exit(1), timings.jobs.stopMs).unref();
-  await Promise.all([worker.close(), webhooks.close()]);
-  clock.close();
-  await redis.close();
+async function open(abort: AbortSignal): Promise<Running> {
+  const settings = readSettings(process.env);
+  const timings = readTimings(process.env);
+  const log = openLog(settings, 'usage');
+  log.info({ version: VERSION, node: process.version }, 'usage worker starts');
+  const address = redisAddressOf(settings);
+  const redis = await Redis.connect(address, log, timings.redis, { abort });
+  const clock = await RedisClock.open(redis, log, timings.redis);
+  // BullMQ would wait for ever for a Redis that hangs from now on.
+  const waiting = { timings: timings.redis, abort };
+  const keepDays = settings.USAGE_KEEP_DAYS;
+  const worker = await within(
+    openUsageWorker(address, { redis, clock, log }, { keepDays, timings }),
+    waiting,
+  );
+  const accounts = new Accounts(redis);
+  const webhooks = await within(
+    openWebhookWorker(address, { redis, accounts, log }, timings),
+    waiting,
+  );
+  log.info('usage worker started');
+  const leave = async () => {
+    // BullMQ would wait for ever for a Redis that is away.
+    setTimeout(() => process.exit(1), timings.jobs.stopMs).unref();
+    await Promise.all([worker.close(), webhooks.close()]);
+    clock.close();
+    await redis.close();
+    log.info('usage worker ended');
+  };
+  return { log, leave, close: () => process.exit(1) };
 }
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => void stop());
+
+process.umask(OWNER_ONLY_UMASK);
+try {
+  const endsWithParent = process.argv.includes(END_WITH_PARENT);
+  const running = await endOnSignals(open, { endsWithParent });
+  // A start that was broken off has left connections open.
+  if (!running) process.exit();
+} catch (fault) {
+  process.stderr.write(`The usage worker could not start. ${whyNotStarted(fault)}\n`);
+  // Not all that was opened can be closed without Redis.
+  process.exit(1);
+}

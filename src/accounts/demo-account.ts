@@ -1,5 +1,6 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { giveToOwner, openDataDir } from '../store/data-dir.ts';
 import type { Account, Accounts } from './accounts.ts';
 
 export type DemoAccount = { account: Account; apiKey: string };
@@ -13,10 +14,12 @@ export async function openDemoAccount(accounts: Accounts, dataDir: string): Prom
   const known = await readIfThere(file);
   const credentials = known === undefined ? undefined : await accounts.findByKey(known);
   if (known !== undefined && credentials) return { account: credentials.account, apiKey: known };
+  // Before there is an account whose key could not be kept.
+  await openDataDir(dataDir);
   const created = await accounts.create({ name: 'Demo', email: 'demo@localhost', plan: 'pro' });
   const { apiKey } = await accounts.addKey(created.id);
-  await mkdir(dataDir, { recursive: true });
   await writeFile(file, apiKey, { mode: 0o600 });
+  await giveToOwner(file);
   return { account: created, apiKey };
 }
 

@@ -4,7 +4,13 @@ import type { Timings } from '../../config/timings.ts';
 /** Commands that wait for a Redis that hangs: further ones fail at once, instead of running late. */
 const MAX_QUEUED_COMMANDS = 20_000;
 
-export type RedisAddress = { url: string } | { socketPath: string };
+export type RedisAddress =
+  | { url: string }
+  | {
+      socketPath: string;
+      /** The data folder of an own Redis of the gateway. */
+      dataDir?: string;
+    };
 export type Client = ReturnType<typeof newRedisClient>;
 
 /** Where a Redis is, without its password. */

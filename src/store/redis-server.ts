@@ -1,162 +1,188 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdir } from 'node:fs/promises';
-import { join, relative } from 'node:path';
 import type { FastifyBaseLogger } from 'fastify';
-import { createClient } from 'redis';
-import type { RedisAddress } from './client.ts';
+import type { Timings } from '../../config/timings.ts';
+import { type DataDirLock, type Owner, socketPathIn } from './data-dir.ts';
+import { probeRedis } from './redis-probe.ts';
 
 /** sockaddr_un holds 108 bytes (unix(7)), the closing 0 among them. */
 const MAX_SOCKET_PATH_BYTES = 107;
-const START_TIMEOUT_MS = 10_000;
+/** Probes without an answer after which the server hangs. Counted, so that a stall of this process does not look like one. */
+const MAX_SILENT_PROBES = 8;
+const POLL_MS = 20;
+/** Lines of its output that are kept, to say why it ended. */
+const MAX_LAST_LINES = 3;
 
-/** One that ends is started again so much later. */
-const RESTART_AFTER_MS = 1000;
-
-/** A redis-server of the gateway's own: a child process that listens on a socket file only, and is there until it is closed. */
-export type RedisServer = {
-  socketPath: string;
-  /** Lets it write what it holds, and waits until it has gone. */
-  close(): Promise<void>;
-};
-
-type RedisSettings = { REDIS_URL: string; DATA_DIR: string };
-const SOCKET_SCHEME = 'unix://';
-
-/** Where Redis is: the operator's, or the gateway's own, which listens in its data folder while it runs. */
-export function redisAddressOf({ REDIS_URL: url, DATA_DIR: dataDir }: RedisSettings): RedisAddress {
-  if (url === '') return { socketPath: socketPathIn(dataDir) };
-  return url.startsWith(SOCKET_SCHEME) ? { socketPath: url.slice(SOCKET_SCHEME.length) } : { url };
-}
+/** A data folder that is held by a lock. */
+export type HeldDataDir = { dataDir: string; owner: Owner; lock: DataDirLock };
 
 /**
- * The URL of the operator's Redis, or of one that is started, and closed by the stack.
- * @throws {Error} as {@link startRedisServer}
+ * A redis-server of the gateway's own: a child process with an append-only file, which listens on a socket file only. It is
+ * started again when it ends or hangs, until it is closed.
  */
-export async function openRedisUrl(
-  { REDIS_URL: url, DATA_DIR: dataDir }: RedisSettings,
-  opened: AsyncDisposableStack,
-  log: FastifyBaseLogger,
-): Promise<string> {
-  if (url !== '') return url;
-  const onEnd = (how: string) => {
-    log.error({ how, restartAfterMs: RESTART_AFTER_MS }, 'redis-server ended; it is started again');
-  };
-  const server = opened.adopt(await startRedisServer(dataDir, onEnd), (part) => part.close());
-  return SOCKET_SCHEME + server.socketPath;
-}
+export class RedisServer {
+  readonly socketPath: string;
+  readonly #held: HeldDataDir;
+  readonly #timings: Timings['redis'];
+  readonly #log: FastifyBaseLogger;
+  #child: ChildProcess;
+  #lastLines: string[] = [];
+  #restart: NodeJS.Timeout | undefined;
+  #watch: NodeJS.Timeout | undefined;
+  #silentProbes = 0;
+  #isProbing = false;
+  #isClosing = false;
 
-/** Whether a gateway runs that has its own Redis in this folder. */
-export function isRedisServerRunning(dataDir: string): Promise<boolean> {
-  return answers(socketPathIn(dataDir));
-}
+  private constructor(held: HeldDataDir, timings: Timings['redis'], log: FastifyBaseLogger) {
+    this.#held = held;
+    this.#timings = timings;
+    this.#log = log;
+    this.socketPath = socketPathIn(held.dataDir);
+    this.#child = this.#spawn();
+  }
 
-/** The shorter of two ways to say it. */
-function socketPathIn(dataDir: string): string {
-  const absolutePath = join(dataDir, 'redis.sock');
-  const relativePath = relative(process.cwd(), absolutePath);
-  return relativePath.length < absolutePath.length ? relativePath : absolutePath;
-}
+  /**
+   * Resolves when the server answers, though it may still load its data. Its lock is released when it is closed, or could not
+   * be started.
+   * @throws {Error} if there is no such program, it ends, or does not answer
+   */
+  static async start(
+    held: HeldDataDir,
+    timings: Timings['redis'],
+    log: FastifyBaseLogger,
+    abort?: AbortSignal,
+  ): Promise<RedisServer> {
+    const { dataDir, lock } = held;
+    if (Buffer.byteLength(socketPathIn(dataDir)) > MAX_SOCKET_PATH_BYTES) {
+      lock.release();
+      throw new Error(`DATA_DIR ${dataDir} is too long a path for a socket: choose a shorter one`);
+    }
+    const server = new RedisServer(held, timings, log);
+    try {
+      await server.#untilAnswering(abort);
+    } catch (fault) {
+      server.#child.kill('SIGKILL');
+      await server.close();
+      throw fault;
+    }
+    server.#keep();
+    return server;
+  }
 
-/**
- * Starts `redis-server` with an append-only file in `dataDir`.
- * @param onEnd called when it ends without having been told to; it is started again then, with what is in the file
- * @throws {Error} if there is no such program, the folder is in use by another gateway, or Redis does not answer
- */
-export async function startRedisServer(
-  dataDir: string,
-  onEnd: (how: string) => void = () => {},
-): Promise<RedisServer> {
-  await mkdir(dataDir, { recursive: true });
-  const socketPath = socketPathIn(dataDir);
-  if (Buffer.byteLength(socketPath) > MAX_SOCKET_PATH_BYTES) {
-    throw new Error(`DATA_DIR ${dataDir} is too long a path for a socket: choose a shorter one`);
+  /** Lets it write what it holds, and waits until it has ended; one that does not is killed. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    clearTimeout(this.#restart);
+    clearInterval(this.#watch);
+    const child = this.#child;
+    if (isRunning(child)) {
+      const ended = new Promise((resolve) => child.once('exit', resolve));
+      child.kill('SIGTERM');
+      const kill = setTimeout(() => child.kill('SIGKILL'), this.#timings.stopOwnMs);
+      await ended;
+      clearTimeout(kill);
+    }
+    this.#held.lock.release();
   }
-  if (await answers(socketPath)) {
-    throw new Error(`another gateway uses ${dataDir}: stop it, or set DATA_DIR or REDIS_URL`);
+
+  /**
+   * In a session of its own, so that Ctrl-C reaches only the gateway, which still needs it to take its leave; and with
+   * the kernel's promise to end it should the gateway be killed. It inherits the lock of its folder, and holds it for as long
+   * as it lives. Where root starts it in another user's folder, it runs as that user, so that its files stay readable.
+   */
+  #spawn(): ChildProcess {
+    const { dataDir, owner, lock } = this.#held;
+    const { uid, gid } = owner;
+    const isForeign = process.getuid?.() === 0 && uid !== 0;
+    const user = isForeign ? ['--reuid', `${uid}`, '--regid', `${gid}`, '--clear-groups'] : [];
+    const privileges = ['setpriv', ...user, '--pdeathsig', 'TERM', '--'];
+    const redis = ['redis-server', '--port', '0', '--unixsocket', 'redis.sock'];
+    const files = ['--unixsocketperm', '700', '--dir', '.', '--save', '', '--appendonly', 'yes'];
+    const command = [...privileges, ...redis, ...files];
+    const child = spawn('sh', ['-c', 'umask 077; exec "$@"', 'sh', ...command], {
+      cwd: dataDir,
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe', lock.fd],
+    });
+    this.#lastLines = [];
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.on('data', (chunk: Buffer) => this.#remember(chunk.toString()));
+    }
+    return child;
   }
-  let child = spawnRedis(dataDir);
-  try {
-    await untilAnswering(child, socketPath);
-  } catch (fault) {
-    child.kill('SIGKILL');
-    throw fault;
+
+  /** Redis's own words, without the time and the id of the process. */
+  #remember(text: string): void {
+    const lines = text.split('\n').map((line) => line.replace(/^\d+:\w .{24} [.\-*#] /, '').trim());
+    this.#lastLines = [...this.#lastLines, ...lines.filter(Boolean)].slice(-MAX_LAST_LINES);
   }
-  let isClosing = false;
-  let restart: NodeJS.Timeout | undefined;
-  const keep = () => {
+
+  async #untilAnswering(abort: AbortSignal | undefined): Promise<void> {
+    const child = this.#child;
+    let failure: string | undefined;
+    child.once('error', (fault) => (failure = fault.message));
+    // After its last words.
+    child.once('close', (...how) => {
+      const lastWords = this.#lastLines.at(-1) ?? 'is it installed, and DATA_DIR writable?';
+      failure ??= `redis-server ended with ${howOf(...how)}: ${lastWords}`;
+    });
+    const deadlineMs = performance.now() + this.#timings.startWithinMs;
+    while ((await probeRedis(this.socketPath, this.#timings.checkOwnEveryMs)).state !== 'answers') {
+      abort?.throwIfAborted();
+      if (failure !== undefined) throw new Error(failure);
+      if (performance.now() > deadlineMs) throw new Error('redis-server does not answer');
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
+  }
+
+  /** Starts it again when it ends, and has it end when it hangs. */
+  #keep(): void {
+    const child = this.#child;
     const ended = (how: string) => {
-      if (isClosing) return;
-      onEnd(how);
-      clearTimeout(restart);
-      restart = setTimeout(() => {
-        child = spawnRedis(dataDir);
-        keep();
-      }, RESTART_AFTER_MS);
+      if (this.#isClosing) return;
+      const lastWords = this.#lastLines.at(-1);
+      this.#log.error({ how, lastWords }, 'redis-server ended; it is started again');
+      this.#startAgainLater();
     };
     child.once('error', (fault) => ended(fault.message));
-    child.once('exit', (code, signal) => ended(signal ? `signal ${signal}` : `exit code ${code}`));
-  };
-  keep();
-  return {
-    socketPath,
-    close: async () => {
-      isClosing = true;
-      clearTimeout(restart);
-      const isThere =
-        child.pid !== undefined && child.exitCode === null && child.signalCode === null;
-      if (!isThere) return;
-      const exited = once(child, 'exit');
-      child.kill('SIGTERM');
-      await exited;
-    },
-  };
-}
+    child.once('exit', (...how) => ended(howOf(...how)));
+    this.#silentProbes = 0;
+    clearInterval(this.#watch);
+    this.#watch = setInterval(() => void this.#probe(child), this.#timings.checkOwnEveryMs);
+  }
 
-/**
- * In a session of its own, so that Ctrl-C reaches only the gateway, which still needs it to take its leave; and with
- * the kernel's promise to end it should the gateway be killed.
- */
-function spawnRedis(dataDir: string): ChildProcess {
-  const redis = ['redis-server', '--port', '0', '--unixsocket', 'redis.sock'];
-  const files = ['--unixsocketperm', '700', '--dir', '.', '--save', '', '--appendonly', 'yes'];
-  return spawn('setpriv', ['--pdeathsig', 'TERM', '--', ...redis, ...files], {
-    cwd: dataDir,
-    detached: true,
-    stdio: 'ignore',
-  });
-}
+  #startAgainLater(): void {
+    clearInterval(this.#watch);
+    clearTimeout(this.#restart);
+    this.#restart = setTimeout(() => void this.#startAgain(), this.#timings.restartOwnMs);
+  }
 
-async function untilAnswering(child: ChildProcess, socketPath: string): Promise<void> {
-  let failure: Error | undefined;
-  child.once('error', (fault) => (failure = fault));
-  child.once('exit', (code) => {
-    failure ??= new Error(
-      `redis-server ended with code ${code}: is it installed, and DATA_DIR writable?`,
-    );
-  });
-  const deadlineMs = performance.now() + START_TIMEOUT_MS;
-  while (!(await answers(socketPath))) {
-    if (failure) throw failure;
-    if (performance.now() > deadlineMs) throw new Error('redis-server does not answer');
-    await new Promise((resolve) => setTimeout(resolve, 20));
+  async #startAgain(): Promise<void> {
+    const { state } = await probeRedis(this.socketPath, this.#timings.checkOwnEveryMs);
+    if (this.#isClosing) return;
+    if (state === 'absent') {
+      this.#child = this.#spawn();
+      this.#keep();
+      return;
+    }
+    this.#log.error('another server listens on the socket of the own redis-server');
+    this.#startAgainLater();
+  }
+
+  async #probe(child: ChildProcess): Promise<void> {
+    if (this.#isProbing) return;
+    this.#isProbing = true;
+    const { state } = await probeRedis(this.socketPath, this.#timings.checkOwnEveryMs);
+    this.#isProbing = false;
+    if (this.#isClosing || child !== this.#child) return;
+    this.#silentProbes = state === 'answers' ? 0 : this.#silentProbes + 1;
+    if (this.#silentProbes !== MAX_SILENT_PROBES) return;
+    this.#log.error({ probes: MAX_SILENT_PROBES }, 'redis-server hangs; it is killed');
+    child.kill('SIGKILL');
   }
 }
 
-async function answers(socketPath: string): Promise<boolean> {
-  const client = createClient({
-    socket: { path: socketPath, tls: false, reconnectStrategy: false },
-  });
-  // What is wrong is thrown by the calls below as well.
-  client.on('error', () => {});
-  try {
-    await client.connect();
-    await client.ping();
-    return true;
-  } catch {
-    // Not there, or (LOADING) not ready yet: either way it does not answer.
-    return false;
-  } finally {
-    if (client.isOpen) client.destroy();
-  }
-}
+const isRunning = (child: ChildProcess) =>
+  child.pid !== undefined && child.exitCode === null && child.signalCode === null;
+
+const howOf = (code: number | null, signal: NodeJS.Signals | null) =>
+  signal ? `signal ${signal}` : `exit code ${code}`;

@@ -1,8 +1,10 @@
 import type { FastifyBaseLogger } from 'fastify';
+import { ErrorReply } from 'redis';
 import type { Timings } from '../../config/timings.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { type Client, nameOf, newRedisClient, type RedisAddress } from './client.ts';
 import { type ChannelListener, Subscriber } from './subscriber.ts';
+import { connectClient, type Waiting, within } from './wait-for-redis.ts';
 
 /** It may have been started at the same moment: this takes 5 s. */
 const FIRST_RETRIES = 9;
@@ -10,31 +12,50 @@ const FIRST_RETRIES = 9;
 /** Every key of the gateway begins so. */
 export const KEY_PREFIX = 'partyline:';
 
+/** A key that never exists: what would be written to it changes nothing, and is refused as any write is. */
+const WRITE_CHECK = `${KEY_PREFIX}write_check`;
+
+/** Refusals of Redis that an operator can do something about, by the word with which they begin. */
+const REFUSALS =
+  /^(MISCONF|OOM|READONLY|LOADING|NOAUTH|WRONGPASS|NOPERM|BUSY|MASTERDOWN|NOREPLICAS|CLUSTERDOWN) /;
+
+type ConnectOptions = Partial<Pick<Waiting, 'abort' | 'onLoading'>>;
+
 /** The store of all shared state. A command that Redis does not answer in time fails; none waits for it to come back. */
 export class Redis {
+  /** The data folder of an own Redis of the gateway; undefined for an operator's. */
+  readonly ownDataDir: string | undefined;
   readonly #client: Client;
   readonly #log: FastifyBaseLogger;
   readonly #subscriber: Subscriber;
   readonly #timings: Timings['redis'];
 
   private constructor(
+    address: RedisAddress,
     client: Client,
     subscriber: Subscriber,
     log: FastifyBaseLogger,
     timings: Timings['redis'],
   ) {
+    this.ownDataDir = 'dataDir' in address ? address.dataDir : undefined;
     this.#client = client;
     this.#subscriber = subscriber;
     this.#log = log;
     this.#timings = timings;
   }
 
-  /** @throws {Error} if Redis cannot be reached within some seconds; later it may go away and come back */
+  /**
+   * Connects, and waits for as long as Redis loads its data.
+   * @param options ends the waiting, and hears how far Redis is (by default, the log does)
+   * @throws {Error} if Redis cannot be reached within some seconds; later it may go away and come back
+   */
   static async connect(
     address: RedisAddress,
     log: FastifyBaseLogger,
     timings: Timings['redis'],
+    { abort, onLoading = logLoading(log) }: ConnectOptions = {},
   ): Promise<Redis> {
+    const waiting: Waiting = { timings, onLoading, abort };
     let isConnected = false;
     let hasConnected = false;
     const client = newRedisClient(address, timings, {
@@ -50,12 +71,19 @@ export class Redis {
       log.info('redis is there');
     });
     try {
-      await client.connect();
+      await connectClient(client, waiting);
+      const subscribing = client.duplicate();
+      try {
+        const subscriber = await within(Subscriber.open(subscribing, client, log), waiting);
+        return new Redis(address, client, subscriber, log, timings);
+      } catch (fault) {
+        for (const opened of [client, subscribing]) if (opened.isOpen) opened.destroy();
+        throw fault;
+      }
     } catch (cause) {
+      abort?.throwIfAborted();
       throw new Error(`Redis at ${nameOf(address)} cannot be reached`, { cause });
     }
-    const subscriber = await Subscriber.open(client.duplicate(), client, log);
-    return new Redis(client, subscriber, log, timings);
   }
 
   /** For libraries that have commands of their own; they are to be called within {@link run}. */
@@ -65,7 +93,7 @@ export class Redis {
 
   /**
    * Runs commands.
-   * @throws {PartylineError} `overloaded` when Redis does not answer
+   * @throws {PartylineError} `overloaded` when Redis does not answer, or refuses them, with its own words
    */
   async run<T>(commands: (client: Client) => Promise<T>): Promise<T> {
     const { commandTimeoutMs, retryAfterMs } = this.#timings;
@@ -81,7 +109,7 @@ export class Redis {
       // That it is away has been said.
       if (this.#client.isReady) this.#log.warn({ err: cause }, 'redis did not answer');
       const options = { cause, retryAfterMs };
-      throw new PartylineError('overloaded', 'The store cannot be reached.', options);
+      throw new PartylineError('overloaded', describeFault(cause), options);
     } finally {
       clearTimeout(timer);
     }
@@ -102,10 +130,10 @@ export class Redis {
     return () => this.#subscriber.remove(channel, listener);
   }
 
-  /** Whether Redis answers. */
+  /** Whether Redis answers, and takes writes. */
   async isThere(): Promise<boolean> {
     try {
-      await this.run((client) => client.ping());
+      await this.run((client) => client.set(WRITE_CHECK, '', { condition: 'XX' }));
       return true;
     } catch {
       // It has been logged.
@@ -123,4 +151,15 @@ export class Redis {
       clearTimeout(giveUp);
     }
   }
+}
+
+const logLoading = (log: FastifyBaseLogger) => (percent: number) => {
+  log.warn({ percent }, 'redis is loading its data');
+};
+
+function describeFault(cause: unknown): string {
+  if (cause instanceof ErrorReply && REFUSALS.test(cause.message)) {
+    return `The store refuses: ${cause.message}`;
+  }
+  return 'The store cannot be reached.';
 }

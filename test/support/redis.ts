@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { createClient } from 'redis';
 import { eventually } from './gateway.ts';
 
@@ -10,15 +11,23 @@ export class TestRedis {
   readonly #dataDir: string | undefined;
   #child: ChildProcess;
 
-  private constructor(port: number, dataDir: string | undefined) {
+  private constructor(port: number, dataDir: string | undefined, options: string[] = []) {
     this.#port = port;
     this.#dataDir = dataDir;
-    this.#child = spawnRedis(port, dataDir);
+    this.#child = spawnRedis(port, dataDir, options);
   }
 
   /** @param dataDir where it keeps its append-only file; without, it forgets all when it ends */
   static async start(dataDir?: string): Promise<TestRedis> {
     const redis = new TestRedis(await freePort(), dataDir);
+    await redis.#untilAnswering();
+    return redis;
+  }
+
+  /** One that listens on the socket of a data folder, as the gateway's own does, and knows nothing of its lock. */
+  static async startAt(dataDir: string): Promise<TestRedis> {
+    const socket = ['--unixsocket', join(dataDir, 'redis.sock'), '--dir', dataDir];
+    const redis = new TestRedis(await freePort(), undefined, socket);
     await redis.#untilAnswering();
     return redis;
   }
@@ -72,10 +81,19 @@ export class TestRedis {
   }
 }
 
-const spawnRedis = (port: number, dataDir: string | undefined) => {
+const spawnRedis = (port: number, dataDir: string | undefined, more: string[] = []) => {
   const files = dataDir === undefined ? ['no'] : ['yes', '--dir', dataDir];
   const open = ['--protected-mode', 'no'];
-  const options = ['--port', String(port), ...open, '--save', '', '--appendonly', ...files];
+  const options = [
+    '--port',
+    String(port),
+    ...open,
+    '--save',
+    '',
+    '--appendonly',
+    ...files,
+    ...more,
+  ];
   return spawn('redis-server', options, { stdio: 'ignore' });
 };
 

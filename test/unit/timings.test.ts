@@ -27,6 +27,12 @@ test('the defaults are those of the product', () => {
       retryAfterMs: 2000,
       clockEveryMs: 5000,
       longestReconnectMs: 1000,
+      startWithinMs: 8000,
+      reportLoadingMs: 3000,
+      ownerWaitMs: 3000,
+      checkOwnEveryMs: 1000,
+      restartOwnMs: 1000,
+      stopOwnMs: 8000,
     },
     sessions: {
       beatEveryMs: 1000,

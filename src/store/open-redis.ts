@@ -1,0 +1,112 @@
+import { existsSync } from 'node:fs';
+import { setTimeout as wait } from 'node:timers/promises';
+import type { FastifyBaseLogger } from 'fastify';
+import type { Timings } from '../../config/timings.ts';
+import { PartylineError } from '../protocol/errors.ts';
+import type { RedisAddress } from './client.ts';
+import { lockDataDir, openDataDir, readHolder, socketPathIn } from './data-dir.ts';
+import { probeRedis } from './redis-probe.ts';
+import { type HeldDataDir, RedisServer } from './redis-server.ts';
+
+/** Which Redis there is to use, and whose it is: the operator's, or one of the gateway's own with a data folder. */
+
+type RedisSettings = { REDIS_URL: string; DATA_DIR: string };
+type Opening = {
+  settings: RedisSettings;
+  timings: Timings['redis'];
+  /** Closes what has been started. */
+  opened: AsyncDisposableStack;
+  log: FastifyBaseLogger;
+  /** Ends the waiting. */
+  abort?: AbortSignal | undefined;
+};
+
+const SOCKET_SCHEME = 'unix://';
+const POLL_MS = 50;
+
+/** Where Redis is: the operator's, or the gateway's own, which listens in its data folder while it runs. */
+export function redisAddressOf({ REDIS_URL: url, DATA_DIR: dataDir }: RedisSettings): RedisAddress {
+  const own = socketPathIn(dataDir);
+  if (url === '' || url === SOCKET_SCHEME + own) return { socketPath: own, dataDir };
+  return url.startsWith(SOCKET_SCHEME) ? { socketPath: url.slice(SOCKET_SCHEME.length) } : { url };
+}
+
+/**
+ * The URL of the operator's Redis, or of an own one that is started for a gateway.
+ * @throws {Error} if another process owns the data folder, or as {@link openDataDir} and {@link RedisServer.start}
+ */
+export async function openRedisUrl(opening: Opening): Promise<string> {
+  const { settings, timings, abort } = opening;
+  const { REDIS_URL: url, DATA_DIR: dataDir } = settings;
+  if (url !== '') return url;
+  const owner = await openDataDir(dataDir);
+  const deadlineMs = performance.now() + timings.ownerWaitMs;
+  for (;;) {
+    const lock = lockDataDir(dataDir, 'gateway');
+    // A server that knows nothing of the lock may listen there.
+    const probe = await probeRedis(socketPathIn(dataDir), timings.checkOwnEveryMs);
+    if (lock && probe.state === 'absent') {
+      const server = await startServer({ ...opening, held: { dataDir, owner, lock } });
+      return SOCKET_SCHEME + server.socketPath;
+    }
+    lock?.release();
+    // One that was killed takes a moment to let go.
+    if (performance.now() > deadlineMs) throw new Error(await whoUses(dataDir, timings));
+    await wait(POLL_MS, undefined, { signal: abort });
+  }
+}
+
+/**
+ * Sees to it that a Redis is there for the operator's command: the operator's, that of a gateway that runs, or one of the
+ * command's own.
+ * @throws {Error} if there is no data folder, or its owner's Redis does not answer
+ */
+export async function openCommandRedis(opening: Opening): Promise<void> {
+  const { settings, timings, abort } = opening;
+  const { REDIS_URL: url, DATA_DIR: dataDir } = settings;
+  if (url !== '') return;
+  // A folder that is mistyped would be an empty gateway of its own.
+  if (!existsSync(dataDir)) {
+    const advice = 'start the gateway first, or set DATA_DIR or REDIS_URL';
+    throw new PartylineError('bad_request', `There is no folder ${dataDir}: ${advice}.`);
+  }
+  const owner = await openDataDir(dataDir);
+  const deadlineMs = performance.now() + timings.startWithinMs;
+  for (;;) {
+    const lock = lockDataDir(dataDir, 'command');
+    const { state } = await probeRedis(socketPathIn(dataDir), timings.checkOwnEveryMs);
+    if (lock && state === 'absent') {
+      await startServer({ ...opening, held: { dataDir, owner, lock } });
+      return;
+    }
+    lock?.release();
+    // Another command takes its Redis with it in a moment.
+    const isTemporary = !lock && readHolder(dataDir)?.what === 'command';
+    if (state === 'answers' && !isTemporary) return;
+    if (performance.now() > deadlineMs) throw new Error(await whoUses(dataDir, timings));
+    await wait(POLL_MS, undefined, { signal: abort });
+  }
+}
+
+async function startServer({
+  held,
+  timings,
+  opened,
+  log,
+  abort,
+}: Opening & { held: HeldDataDir }): Promise<RedisServer> {
+  const server = await RedisServer.start(held, timings, log, abort);
+  return opened.adopt(server, (part) => part.close());
+}
+
+/** Why a data folder cannot be had. */
+async function whoUses(dataDir: string, { checkOwnEveryMs }: Timings['redis']): Promise<string> {
+  const probe = await probeRedis(socketPathIn(dataDir), checkOwnEveryMs);
+  const holder = readHolder(dataDir);
+  const who = holder?.what === 'command' ? 'an accounts command' : 'another gateway';
+  const uses = `${who} uses ${dataDir}${holder ? ` (process ${holder.pid})` : ''}`;
+  const advice = 'stop it, or set DATA_DIR or REDIS_URL';
+  if (probe.state === 'answers') return `${uses}: ${advice}`;
+  const why = probe.state === 'silent' ? `does not answer (${probe.reason})` : 'is not there';
+  return `${uses}, and its redis-server ${why}: ${advice}`;
+}

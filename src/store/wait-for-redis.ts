@@ -1,0 +1,103 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { ErrorReply } from 'redis';
+import type { Timings } from '../../config/timings.ts';
+import type { Client } from './client.ts';
+
+/** Errors that no waiting mends. */
+const REFUSALS = /^(NOAUTH|WRONGPASS|NOPERM|DENIED) /;
+const POLL_MS = 100;
+
+/** How far Redis is with its data. */
+type Loading = { bytes: number; percent: number };
+
+export type Waiting = {
+  timings: Timings['redis'];
+  /** Told every few seconds while Redis loads its data. */
+  onLoading: (percent: number) => void;
+  /** Ends the waiting. */
+  abort?: AbortSignal | undefined;
+};
+
+/**
+ * Connects a client, and waits for as long as Redis loads its data and gets on with it.
+ * @throws {Error} if it cannot be reached, refuses the client, or makes no progress in time; the client is destroyed then
+ */
+export async function connectClient(client: Client, waiting: Waiting): Promise<void> {
+  try {
+    await within(client.connect(), waiting);
+    await untilLoaded(client, waiting);
+  } catch (fault) {
+    // It would go on trying to connect.
+    if (client.isOpen) client.destroy();
+    throw fault;
+  }
+}
+
+/** @throws {Error} if `work` takes longer than a start may take without progress */
+export async function within<T>(
+  work: Promise<T>,
+  { timings, abort }: Pick<Waiting, 'timings' | 'abort'>,
+): Promise<T> {
+  const { startWithinMs } = timings;
+  const over = new AbortController();
+  const signal = abort ? AbortSignal.any([abort, over.signal]) : over.signal;
+  const late = wait(startWithinMs, undefined, { signal }).then(() => {
+    throw new Error(`it accepts connections, and does not answer in ${startWithinMs} ms`);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    over.abort();
+    // They lost the race: what they say is not wanted any more.
+    late.catch(() => {});
+    work.catch(() => {});
+  }
+}
+
+async function untilLoaded(client: Client, { timings, onLoading, abort }: Waiting): Promise<void> {
+  const { startWithinMs, reportLoadingMs } = timings;
+  let before: Loading | undefined;
+  let progressAtMs = performance.now();
+  let reportedAtMs = progressAtMs;
+  for (;;) {
+    const loading = await readLoading(client, timings.commandTimeoutMs);
+    if (loading === 'done') return;
+    const nowMs = performance.now();
+    if (loading !== 'unknown' && loading.bytes !== before?.bytes) {
+      before = loading;
+      progressAtMs = nowMs;
+    }
+    if (nowMs - progressAtMs > startWithinMs) {
+      const state = before
+        ? `has loaded ${before.percent} % of its data`
+        : 'does not say how far it is';
+      throw new Error(`it ${state}, and made no progress in ${startWithinMs} ms`);
+    }
+    if (before && nowMs - reportedAtMs >= reportLoadingMs) {
+      onLoading(before.percent);
+      reportedAtMs = nowMs;
+    }
+    await wait(POLL_MS, undefined, { signal: abort });
+  }
+}
+
+/** Any answer but LOADING means that the data is there: what else may be wrong, commands say. */
+async function readLoading(
+  client: Client,
+  timeoutMs: number,
+): Promise<'done' | 'unknown' | Loading> {
+  const late = wait(timeoutMs, 'late' as const);
+  try {
+    const answer = await Promise.race([client.ping(), late]);
+    return answer === 'late' ? 'unknown' : 'done';
+  } catch (fault) {
+    // A connection that broke comes back by itself.
+    if (!(fault instanceof ErrorReply)) return 'unknown';
+    if (REFUSALS.test(fault.message)) throw fault;
+    if (!fault.message.startsWith('LOADING')) return 'done';
+  }
+  const info = await Promise.race([client.info('persistence').catch(() => ''), late]);
+  const [, bytes] = /^loading_loaded_bytes:(\d+)/m.exec(info) ?? [];
+  const [, percent] = /^loading_loaded_perc:([\d.]+)/m.exec(info) ?? [];
+  return bytes === undefined ? 'unknown' : { bytes: Number(bytes), percent: Number(percent) };
+}

@@ -1,0 +1,146 @@
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createClient } from 'redis';
+import { afterEach, expect, test, vi } from 'vitest';
+import { redisServersIn, runAccounts, runWorker, slowLoading } from '../support/data-folder.ts';
+import { eventually } from '../support/gateway.ts';
+import { GatewayProcess, timingsOf } from '../support/process.ts';
+
+/** Many processes are started here, on a machine that may be busy with other tests. */
+vi.setConfig({ testTimeout: 90_000 });
+
+const cleanUps: (() => Promise<unknown> | void)[] = [];
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp();
+});
+
+const IMPATIENT = timingsOf({ redis: { startWithinMs: 800, ownerWaitMs: 400 } });
+
+async function start(environment: Record<string, string> = {}, dataDir?: string) {
+  const gateway = await GatewayProcess.start({ USAGE_WORKERS: '0', ...environment }, dataDir);
+  cleanUps.push(() => gateway.dispose());
+  return gateway;
+}
+
+/** A server that accepts connections and says nothing, as a REDIS_URL. */
+async function silentRedis(): Promise<string> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => socket.destroy());
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  cleanUps.push(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return `redis://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+test('a REDIS_URL that accepts and stays silent: gateway, worker and command end with the cause', async () => {
+  const environment = { REDIS_URL: await silentRedis(), ...IMPATIENT };
+  const gateways = [await start(environment), await start({ ...environment, PROCESSES: '2' })];
+  const words =
+    /Redis at redis:\/\/127\.0\.0\.1:\d+ cannot be reached: it accepts connections, and does not answer/;
+  for (const ended of await Promise.all([
+    runAccounts(environment, 'list'),
+    runWorker(environment),
+  ])) {
+    expect(ended).toMatchObject({ code: 1, stderr: expect.stringMatching(words) as string });
+  }
+  for (const gateway of gateways) {
+    expect(await gateway.exited).toBe(1);
+    expect(gateway.output).toMatch(words);
+  }
+});
+
+test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
+  '%s ends a start that waits for Redis, with exit code 0',
+  async (signal) => {
+    const REDIS_URL = await silentRedis();
+    for (const PROCESSES of ['1', '2']) {
+      const gateway = await start({ REDIS_URL, PROCESSES, USAGE_WORKERS: '1' });
+      await eventually('it runs', () => /(gateway|supervisor) starts/.test(gateway.output), 10_000);
+      gateway.child.kill(signal);
+      expect(await gateway.exited).toBe(0);
+      expect(gateway.output).not.toContain('could not start');
+    }
+  },
+);
+
+test('a data folder that cannot be made: gateway, worker and command end with the cause', async () => {
+  const environment = { DATA_DIR: '/proc/x', ...IMPATIENT };
+  const gateway = await start(environment, '/proc/x');
+  expect(await gateway.exited).toBe(1);
+  expect(gateway.output).toMatch(/could not start\. DATA_DIR \/proc\/x cannot be used: .*ENOENT/);
+  const [command, worker] = await Promise.all([
+    runAccounts(environment, 'list'),
+    runWorker(environment),
+  ]);
+  expect(command).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('There is no folder /proc/x') as string,
+  });
+  expect(worker).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('/proc/x/redis.sock cannot be reached') as string,
+  });
+});
+
+const KEYS = 12_000;
+const LOAD_US_PER_KEY = 250;
+
+test('a Redis that loads is waited for as long as it gets on, and nobody starts another', async () => {
+  const gateway = await start();
+  const { api_key: apiKey } = await gateway.ready();
+  const { dataDir } = gateway;
+  const client = createClient({ socket: { path: join(dataDir, 'redis.sock'), tls: false } });
+  await client.connect();
+  await Promise.all(Array.from({ length: KEYS }, (_, key) => client.set(`key ${key}`, key)));
+  await client.close();
+  gateway.child.kill('SIGTERM');
+  expect(await gateway.exited).toBe(0);
+  const programs = await mkdtemp(join(tmpdir(), 'partyline-programs-'));
+  cleanUps.push(() => rm(programs, { recursive: true }));
+  const slow = {
+    ...(await slowLoading(programs, LOAD_US_PER_KEY)),
+    // Less than it takes altogether; a slow machine loads on between two looks.
+    ...timingsOf({ redis: { startWithinMs: 2500, reportLoadingMs: 300, ownerWaitMs: 400 } }),
+  };
+  const again = await start(slow, dataDir);
+  await eventually('it loads', () => again.logged('redis is loading its data').length > 0, 10_000);
+  const servers = await redisServersIn(dataDir);
+  expect(servers).toHaveLength(1);
+  const second = await start(slow, dataDir);
+  const list = await runAccounts({ DATA_DIR: dataDir, ...slow }, 'list', '--json');
+  expect(JSON.parse(list.stdout)).toHaveLength(1);
+  expect(await second.exited).toBe(1);
+  expect(second.output).toContain('another gateway uses');
+  expect(await again.ready()).toMatchObject({ account_id: 1, api_key: apiKey });
+  expect(await redisServersIn(dataDir)).toEqual(servers);
+});
+
+test('an own Redis that hangs is killed and started again, with all that was there', async () => {
+  const gateway = await start(timingsOf({ redis: { checkOwnEveryMs: 150, restartOwnMs: 200 } }));
+  const { url, api_key: apiKey } = await gateway.ready();
+  const [server] = await redisServersIn(gateway.dataDir);
+  process.kill(server!, 'SIGSTOP');
+  await eventually(
+    'it is killed',
+    () => gateway.logged('redis-server hangs; it is killed').length > 0,
+    15_000,
+  );
+  const headers = { authorization: `Bearer ${apiKey}` };
+  await eventually(
+    'it is there again',
+    async () => (await fetch(`${url}/api/me`, { headers })).ok,
+    15_000,
+  );
+  const servers = await redisServersIn(gateway.dataDir);
+  expect(servers).toHaveLength(1);
+  expect(servers).not.toContain(server);
+});

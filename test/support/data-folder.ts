@@ -1,0 +1,83 @@
+import { execFile, spawnSync } from 'node:child_process';
+import {
+  chmod,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  readlink,
+  rm,
+  writeFile,
+} from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** What a program of the project printed, and how it ended. */
+export type Ended = { code: number; stdout: string; stderr: string };
+
+const inProject = (path: string) => fileURLToPath(new URL(`../../${path}`, import.meta.url));
+const CLI = inProject('src/accounts-cli.ts');
+const WORKER = inProject('workers/usage.ts');
+
+/** Runs a program to its end. */
+function run(words: string[], environment: Record<string, string>): Promise<Ended> {
+  const env = { ...process.env, ...environment };
+  return new Promise((done) => {
+    execFile(process.execPath, words, { env }, (fault, stdout, stderr) => {
+      const code = fault ? (typeof fault.code === 'number' ? fault.code : -1) : 0;
+      done({ code, stdout, stderr });
+    });
+  });
+}
+
+export const runAccounts = (environment: Record<string, string>, ...words: string[]) =>
+  run([CLI, ...words], environment);
+
+export const runWorker = (environment: Record<string, string>) => run([WORKER], environment);
+
+/** The redis-servers that run in a data folder. */
+export async function redisServersIn(dataDir: string): Promise<number[]> {
+  const pids = (await readdir('/proc')).map(Number).filter((pid) => pid > 0);
+  const found = await Promise.all(pids.map((pid) => isRedisServerIn(pid, resolve(dataDir))));
+  return pids.filter((_, index) => found[index]);
+}
+
+async function isRedisServerIn(pid: number, folder: string): Promise<boolean> {
+  try {
+    const name = (await readFile(`/proc/${pid}/comm`, 'utf8')).trim();
+    return name === 'redis-server' && (await readlink(`/proc/${pid}/cwd`)) === folder;
+  } catch {
+    // It has ended since the folder was read.
+    return false;
+  }
+}
+
+/** A folder on a disk of its own, so small that it can be filled; undefined where nothing may be mounted. */
+export async function mountSmallDisk(): Promise<
+  { folder: string; unmount(): Promise<void> } | undefined
+> {
+  const root = await mkdtemp(join(tmpdir(), 'partyline-disk-'));
+  const { status } = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', root]);
+  const unmount = async () => {
+    spawnSync('umount', ['--lazy', root]);
+    await rm(root, { recursive: true, force: true });
+  };
+  if (status !== 0) {
+    await unmount();
+    return undefined;
+  }
+  const folder = join(root, 'data');
+  await mkdir(folder, { mode: 0o700 });
+  return { folder, unmount };
+}
+
+/** An environment in which a redis-server loads each key so slowly. */
+export async function slowLoading(folder: string, usPerKey: number) {
+  const { stdout } = spawnSync('sh', ['-c', 'command -v redis-server'], { encoding: 'utf8' });
+  const program = join(folder, 'redis-server');
+  const command = `exec "${stdout.trim()}" "$@" --key-load-delay ${usPerKey}`;
+  await writeFile(program, `#!/bin/sh\n${command}\n`);
+  await chmod(program, 0o755);
+  return { PATH: `${folder}:${process.env['PATH']}` };
+}
