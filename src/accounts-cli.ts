@@ -81,9 +81,9 @@ const change =
   (changesOf: (ids: string[], options: Options) => AccountChanges): Command =>
   async ({ accounts }, ids, options) => {
     const id = idOf(ids[0]);
-    const changed = { ...(await accounts.need(id)), ...changesOf(ids, options) };
-    check(changed);
-    const account = await accounts.update(id, changesOf(ids, options));
+    const changes = changesOf(ids, options);
+    check({ ...(await accounts.need(id)), ...changes });
+    const account = await accounts.update(id, changes);
     return { json: account, text: lineOf(account) };
   };
 

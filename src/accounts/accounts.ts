@@ -4,6 +4,7 @@ import { Compile } from 'typebox/compile';
 import { AUDIO_FORMAT_PATTERN, INPUT_FORMAT_PATTERN } from '../audio/format.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import { AccountIds } from './account-ids.ts';
 
 /** The values of `default_audio` and `pinned_audio` (docs/protocol.md, "Audio formats"); an empty one takes the value away. */
 const HEARD_FORMAT = `^(${AUDIO_FORMAT_PATTERN})?$`;
@@ -63,7 +64,8 @@ const KEY_ID_DIGITS = 16;
 const LAST_USED_RESOLUTION_MS = 60_000;
 
 const validator = Compile(StoredAccountSchema);
-const accountKey = (id: number) => `${KEY_PREFIX}account:${id}`;
+const ACCOUNT_PREFIX = `${KEY_PREFIX}account:`;
+const accountKey = (id: number) => `${ACCOUNT_PREFIX}${id}`;
 const accountKeysKey = (id: number) => `${KEY_PREFIX}account:${id}:keys`;
 const apiKeyKey = (hash: string) => `${KEY_PREFIX}key:${hash}`;
 const webhookSecretKey = (id: number) => `${KEY_PREFIX}account:${id}:webhook_secret`;
@@ -74,14 +76,16 @@ const hashOf = (apiKey: string) => createHash('sha256').update(apiKey).digest('h
 /** Accounts and their API keys, in Redis. A key is kept only as its SHA-256: 256 random bits need no salt. */
 export class Accounts {
   readonly #redis: Redis;
+  readonly #ids: AccountIds;
 
   constructor(redis: Redis) {
     this.#redis = redis;
+    this.#ids = new AccountIds(redis, ACCOUNT_PREFIX);
   }
 
   /** @throws {PartylineError} `bad_request` if the webhook URL is none */
   async create(given: Omit<Account, 'id' | 'status' | 'created_at'>): Promise<ChangedAccount> {
-    const id = await this.#redis.run((client) => client.incr(`${KEY_PREFIX}account:last_id`));
+    const id = await this.#ids.next();
     const created = { id, status: 'active', created_at: new Date().toISOString() } as const;
     return this.#write(id, { ...given, ...created });
   }
@@ -112,11 +116,14 @@ export class Accounts {
    * @throws {PartylineError} `not_found`, `bad_request`
    */
   async update(id: number, changes: AccountChanges): Promise<ChangedAccount> {
-    const before = await this.need(id);
-    if (before.status === 'closed') {
-      throw new PartylineError('bad_request', `Account ${id} is closed for good.`);
-    }
+    await this.#needOpen(id);
     return this.#write(id, changes);
+  }
+
+  async #needOpen(id: number): Promise<void> {
+    const { status } = await this.need(id);
+    if (status !== 'closed') return;
+    throw new PartylineError('bad_request', `Account ${id} is closed for good.`);
   }
 
   /** The accounts whose events are sent somewhere. */
@@ -132,9 +139,12 @@ export class Accounts {
     return url === null || secret === null ? undefined : { url, secret };
   }
 
-  /** Makes a new key for an account; this is the only time that it can be seen. */
+  /**
+   * Makes a new key for an account; this is the only time that it can be seen.
+   * @throws {PartylineError} `not_found`, `bad_request` if the account is closed
+   */
   async addKey(accountId: number): Promise<{ id: string; apiKey: string }> {
-    await this.need(accountId);
+    await this.#needOpen(accountId);
     const apiKey = KEY_START + randomBytes(32).toString('base64url');
     const hash = hashOf(apiKey);
     const fields = { account: accountId, created_at: new Date().toISOString() };

@@ -94,6 +94,7 @@ describe("the operator's command", () => {
     await accounts(redis, 'close', String(id));
     expect(await again.closed).toBe(4403);
     await expect(accounts(redis, 'activate', String(id))).rejects.toThrow('closed for good');
+    await expect(accounts(redis, 'key-add', String(id))).rejects.toThrow('closed for good');
   });
 
   test.each([
@@ -118,6 +119,26 @@ describe("the operator's command", () => {
       stdout: '',
       stderr: expect.stringMatching(/^.+\n$|^npm run/) as string,
     });
+  });
+
+  test('what is missing or wrong in a command is named', async () => {
+    const redis = await openRedis();
+    const mistakes: [string[], string][] = [
+      [['create'], 'create needs --name NAME and --email EMAIL.'],
+      [['create', '--name', 'x'], 'create needs --name NAME and --email EMAIL.'],
+      [['show'], 'The account id is missing'],
+      [['show', 'ada'], '"ada" is not an account id'],
+      [['key-revoke', '1'], 'The key id is missing'],
+      [['key-revoke', '1', '7'], '"7" is not a key id: give its 16 hex digits'],
+      [['set-audio', '1'], 'set-audio needs --default-audio or --pinned-audio.'],
+      [['set-webhook', '1'], 'The URL is missing'],
+      [['dance'], 'There is no command "dance"'],
+    ];
+    const refusals = mistakes.map(async ([words, sentence]) => {
+      const stderr = expect.stringContaining(sentence) as string;
+      await expect(accounts(redis, ...words)).rejects.toMatchObject({ code: 2, stderr });
+    });
+    await Promise.all(refusals);
   });
 
   test('--help shows what there is, and a folder that is not there is told', async () => {

@@ -1,0 +1,107 @@
+import { randomUUID } from 'node:crypto';
+import { open, readFile, rename, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { PartylineError } from '../protocol/errors.ts';
+import { giveToOwner } from '../store/data-dir.ts';
+import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+
+/** Legacy clients read ids as 32-bit integers. */
+const MAX_ID = 2 ** 31 - 1;
+/** Ids that may have been given within a moment, beside one a second, and that a restored backup does not know of. */
+const MARGIN = 1000;
+
+const LAST_ID = `${KEY_PREFIX}account:last_id`;
+/** Hash: where and when the last id was given: `run` of the server, identity of the `file`, `at` in seconds. */
+const LAST_ID_GIVEN = `${KEY_PREFIX}account:last_id:given`;
+const FILE = 'last-account-id';
+
+/**
+ * Gives the next id. As long as the same server runs that gave the last one, or the file beside its data is the one written
+ * then, the ids that Redis knows of are all there are. Otherwise Redis may have been given an older backup: the ids that were
+ * given since are skipped, one for each second and the margin.
+ *
+ * KEYS: last id, where it was given. ARGV: id in the file, identity of the file, prefix of accounts' keys, margin.
+ */
+const NEXT_ID = `
+local info = redis.pcall('INFO', 'server')
+local run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
+local now = tonumber(redis.call('TIME')[1])
+local last = tonumber(redis.call('GET', KEYS[1]) or 0)
+local given = redis.call('HMGET', KEYS[2], 'run', 'file', 'at')
+local inFile = tonumber(ARGV[1])
+local isSame = (run ~= '' and given[1] == run) or (ARGV[2] ~= '' and given[2] == ARGV[2])
+if not isSame and (last > 0 or inFile > 0) then
+  last = math.max(last, inFile) + tonumber(ARGV[4]) + math.max(0, now - tonumber(given[3] or now))
+end
+repeat last = last + 1 until redis.call('EXISTS', ARGV[3] .. last) == 0
+redis.call('SET', KEYS[1], last)
+redis.call('HSET', KEYS[2], 'run', run, 'at', now)
+redis.call('HDEL', KEYS[2], 'file')
+return last
+`;
+
+/** Ids of accounts: whole numbers below 2^31, none of which is given twice, whatever backup Redis is given. */
+export class AccountIds {
+  readonly #redis: Redis;
+  readonly #accountPrefix: string;
+
+  /** @param accountPrefix what the key of each account begins with */
+  constructor(redis: Redis, accountPrefix: string) {
+    this.#redis = redis;
+    this.#accountPrefix = accountPrefix;
+  }
+
+  /** @throws {PartylineError} `overloaded`, or `internal_error` if there are none left */
+  async next(): Promise<number> {
+    const { ownDataDir } = this.#redis;
+    const file = ownDataDir === undefined ? undefined : join(ownDataDir, FILE);
+    const noted = file === undefined ? NOTHING : await readNote(file);
+    const id = await this.#redis.run((client) =>
+      client.eval(NEXT_ID, {
+        keys: [LAST_ID, LAST_ID_GIVEN],
+        arguments: [String(noted.id), noted.identity, this.#accountPrefix, String(MARGIN)],
+      }),
+    );
+    if (typeof id !== 'number' || id > MAX_ID) {
+      throw new PartylineError('internal_error', 'There are no account ids left.');
+    }
+    if (file !== undefined) {
+      const identity = await writeNote(file, id);
+      await this.#redis.run((client) => client.hSet(LAST_ID_GIVEN, 'file', identity));
+    }
+    return id;
+  }
+}
+
+type Note = { id: number; identity: string };
+const NOTHING: Note = { id: 0, identity: '' };
+
+/** A file that was copied or unpacked since has another identity. */
+async function identityOf(file: string): Promise<string> {
+  const { ino, ctimeNs } = await stat(file, { bigint: true });
+  return `${ino}:${ctimeNs}`;
+}
+
+async function readNote(file: string): Promise<Note> {
+  try {
+    return { id: Number(await readFile(file, 'utf8')), identity: await identityOf(file) };
+  } catch (fault) {
+    if (fault instanceof Error && 'code' in fault && fault.code === 'ENOENT') return NOTHING;
+    throw fault;
+  }
+}
+
+/** On the disk before it takes the place of the one before. @returns its identity */
+async function writeNote(file: string, id: number): Promise<string> {
+  const draft = `${file}.${randomUUID()}`;
+  const handle = await open(draft, 'w', 0o600);
+  try {
+    await handle.writeFile(String(id));
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  await giveToOwner(draft);
+  await rename(draft, file);
+  return identityOf(file);
+}
