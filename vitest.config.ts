@@ -7,6 +7,7 @@ const WAITING = [
   'bad-input',
   'ccu-leases',
   'cluster',
+  'crowd',
   'data-folder',
   'leaving',
   'me',

@@ -40,6 +40,7 @@ import { startUsageWorker } from './processes/usage-worker-process.ts';
 import { describeNode } from './operator/describe-node.ts';
 import { Operator } from './operator/operator.ts';
 import { RoomRegistry } from './rooms/registry.ts';
+import { Slices } from './slices.ts';
 import { Drain } from './signaling/drain.ts';
 import { RequestLimits } from './signaling/request-limits.ts';
 import { Sessions } from './signaling/sessions.ts';
@@ -250,6 +251,7 @@ async function openParts(
       onJoined: (...joined) => webhooks.peerJoined(...joined),
       onLeft: (...left) => webhooks.peerLeft(...left),
       clock: new FrameClock(),
+      slices: new Slices((fault) => log.error({ err: fault }, 'work in a room failed')),
       iceServers: new IceServers(
         settings.TURN_URLS.split(',').filter((url) => url !== ''),
         settings.TURN_SECRET,

@@ -25,6 +25,10 @@ export type Peer = {
   /** Begins to hear the room. */
   listen(): void;
   notify(message: ServerMessage): void;
+  /** Notes a message, as JSON, that is sent by {@link flush} or before the next message. @returns true if it is the first */
+  notifyLater(text: string): boolean;
+  /** Sends what was noted. */
+  flush(): void;
   /** Somebody else's producer is there to be heard. */
   producerAdded(producer: RoomProducer): void;
   /** The room's media worker died, and what the peer had there with it; the room has another one now. */
@@ -42,6 +46,10 @@ export type PeerOutlet = {
   readonly name: string;
   readonly log: FastifyBaseLogger;
   notify(message: ServerMessage): void;
+  /** Notes a message, as JSON, that is sent by {@link flush} or before the next message. @returns true if it is the first */
+  notifyLater(text: string): boolean;
+  /** Sends what was noted. */
+  flush(): void;
   /** Sends one binary frame; drops it when the client does not keep up. */
   sendAudio(frame: Buffer): void;
   /** The volumes that the client has set do not apply, because the room has too many mixes of listeners' own. */

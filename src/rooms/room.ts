@@ -17,6 +17,7 @@ import type {
   PeerKind,
   ServerMessage,
 } from '../protocol/messages.ts';
+import type { Slices } from '../slices.ts';
 import type { AudioFortunes, Peer, RoomProducer } from './peer.ts';
 import { RemotePeers } from './remote-peers.ts';
 import { RoomMedia } from './room-media.ts';
@@ -34,6 +35,7 @@ export type RoomParts = {
   cluster: Cluster;
   mixHost: MixHost;
   clock: FrameClock;
+  slices: Slices;
   iceServers: IceServers;
   log: FastifyBaseLogger;
   /** So many of the loudest are mixed. */
@@ -85,7 +87,7 @@ export class Room {
   /** By id; of every node. */
   readonly #producers = new Map<string, RoomProducer>();
   readonly place: RoomPlace;
-  readonly #parts: Pick<RoomParts, 'meterPeer' | 'onJoined' | 'onLeft'>;
+  readonly #parts: Pick<RoomParts, 'meterPeer' | 'onJoined' | 'onLeft' | 'slices'>;
   readonly #stopMetering = new Map<Peer, () => void>();
   /** Both are there once the room is open. */
   #media!: RoomMedia;
@@ -271,6 +273,11 @@ export class Room {
     return producers.length > 0;
   }
 
+  /** Does work for a peer that may wait a moment, in turn with that of other rooms. */
+  doLater(work: () => Promise<void>): void {
+    this.#parts.slices.add(this.#browsers, work);
+  }
+
   /** Who speaks already, for a peer who has entered: reports come only when that changes. */
   tellSpeakersTo(peer: Peer): void {
     const peers = this.mixer.speaking();
@@ -383,7 +390,12 @@ export class Room {
     },
   };
 
+  /** Tells everybody in slices: in a large room that many enter at once this is most of the work. */
   #broadcast(message: ServerMessage, except?: string): void {
-    for (const peer of this.#peers.values()) if (peer.name !== except) peer.notify(message);
+    const text = JSON.stringify(message);
+    for (const peer of this.#peers.values()) {
+      if (peer.name === except || !peer.notifyLater(text)) continue;
+      this.#parts.slices.add(this, () => peer.flush());
+    }
   }
 }

@@ -166,11 +166,25 @@ export class WebRtcPeer implements Peer {
     this.#outlet.notify(message);
   }
 
+  notifyLater(text: string): boolean {
+    return this.#outlet.notifyLater(text);
+  }
+
+  flush(): void {
+    this.#outlet.flush();
+  }
+
   producerAdded(producer: RoomProducer): void {
-    this.#consume(producer).catch((fault: unknown) => {
-      // A leg or a producer that closed in the meantime takes its requests with it.
-      if (this.#closed || !this.#lease.room.hasProducer(producer.id)) return;
-      this.#outlet.fail(fault);
+    const { room } = this.#lease;
+    const isGone = () => this.#closed || !room.hasProducer(producer.id);
+    room.doLater(async () => {
+      if (isGone()) return;
+      try {
+        await this.#consume(producer);
+      } catch (fault) {
+        // A leg or a producer that closed in the meantime takes its requests with it.
+        if (!isGone()) this.#outlet.fail(fault);
+      }
     });
   }
 

@@ -92,6 +92,14 @@ export class WebSocketPeer implements Peer {
     this.#outlet.notify(message);
   }
 
+  notifyLater(text: string): boolean {
+    return this.#outlet.notifyLater(text);
+  }
+
+  flush(): void {
+    this.#outlet.flush();
+  }
+
   /** Nothing to do: the mixer hears every producer for all WebSocket peers. */
   producerAdded(): void {}
 

@@ -47,6 +47,12 @@ export class KeptPlace implements PeerOutlet {
   /** Whoever comes back is told how things are by then: what a dying connection has swallowed nobody knows. */
   notify(): void {}
 
+  notifyLater(): boolean {
+    return false;
+  }
+
+  flush(): void {}
+
   sendAudio(): void {}
 
   volumeLimited(): void {}

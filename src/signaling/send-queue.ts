@@ -28,6 +28,7 @@ export class SendQueue {
   readonly #unsent = new UnsentAudio();
   #droppingSinceMs: number | undefined;
   #isSlow = false;
+  #queued: string[] = [];
   droppedFrames = 0;
 
   /**
@@ -54,7 +55,27 @@ export class SendQueue {
     return this.#unsent.durationMs(this.#socket.bufferedAmount);
   }
 
+  /** Notes a text that {@link flush} sends, or the next {@link sendText} before its own. @returns true if it is the first */
+  queueText(text: string): boolean {
+    return this.#queued.push(text) === 1;
+  }
+
+  /** Sends the noted texts in one write. */
+  flush(): void {
+    if (this.#queued.length === 0) return;
+    const texts = this.#queued;
+    this.#queued = [];
+    this.#stream.cork();
+    for (const text of texts) this.#sendNow(text);
+    this.#stream.uncork();
+  }
+
   sendText(text: string): void {
+    this.flush();
+    this.#sendNow(text);
+  }
+
+  #sendNow(text: string): void {
     if (this.#isSlow || this.#socket.bufferedAmount <= MAX_UNSENT_BYTES) {
       this.#unsent.addOther(Buffer.byteLength(text));
       this.#socket.send(text);

@@ -215,6 +215,14 @@ export class Session implements PeerOutlet {
     this.#audio.volumeLimited();
   }
 
+  notifyLater(text: string): boolean {
+    return !this.#presence.isClosed && this.#sendQueue.queueText(text);
+  }
+
+  flush(): void {
+    if (!this.#presence.isClosed) this.#sendQueue.flush();
+  }
+
   sendAudio(frame: Buffer): void {
     if (!this.#audio.isInDoubt) this.#sendQueue.sendAudio(frame);
   }

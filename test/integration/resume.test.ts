@@ -218,6 +218,7 @@ describe('a browser that comes back to its transports', () => {
       }
       await bob.close();
       expect(await again.next('consumer_closed')).toMatchObject({ consumer_id: ofBob });
+      await carol.next('peer_left');
       expect(commotion(carol)).toEqual(['peer_left']);
       await again.ask({ type: 'leave' }, 'left');
       await eventually('carol is told', () => commotion(carol).length === 2);
