@@ -27,6 +27,7 @@ import type {
   Stats,
 } from '../protocol/messages.ts';
 import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
+import { bytesPerSecondOf } from './audio-budget.ts';
 import type { AudioSettings } from './audio-settings.ts';
 
 /** In one message or in many. */
@@ -126,6 +127,11 @@ export class ClientAudio {
       delivery,
       volume: this.#gains,
     };
+  }
+
+  /** Bytes that a second of what the client sends may take. */
+  get bytesPerSecond(): number {
+    return bytesPerSecondOf(this.#input.format);
   }
 
   describe(): AudioDescription {

@@ -2,6 +2,7 @@ import type { Timings } from '../../config/timings.ts';
 import { AccountBudgets } from '../accounts/account-budgets.ts';
 import type { Account } from '../accounts/accounts.ts';
 import { TokenBucket } from '../token-bucket.ts';
+import { AudioBudget } from './audio-budget.ts';
 import { accountRate, connectionRate, MessageBudget } from './message-budget.ts';
 import { Turns } from './turns.ts';
 
@@ -27,5 +28,10 @@ export class RequestLimits {
     const own = new TokenBucket(rate, performance.now());
     const ofAccount = () => this.#accounts.of(account(), performance.now());
     return new MessageBudget(rate, own, ofAccount, this.#timings);
+  }
+
+  /** The budget of the binary messages of a new connection. */
+  openAudioBudget(): AudioBudget {
+    return new AudioBudget(this.#timings, performance.now());
   }
 }

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
-import type { WebSocket } from 'ws';
 import type { Account } from '../accounts/accounts.ts';
 import { checkRoomGrant, type Credentials, mayPublish } from '../accounts/authenticator.ts';
 import { mayNotPublish, PartylineError } from '../protocol/errors.ts';
@@ -18,6 +17,7 @@ import { InTurn } from './in-turn.ts';
 import { costOf, type MessageBudget } from './message-budget.ts';
 import { checkName } from '../protocol/names.ts';
 import type { Presence } from './presence.ts';
+import type { Reading } from './read-gate.ts';
 import type { RequestLimits } from './request-limits.ts';
 import { handleWebRtcMessage } from './webrtc-messages.ts';
 
@@ -41,7 +41,7 @@ type Request = { message: ClientMessage; characters: number };
  * than its budget allows is not read until there is budget again.
  */
 export class Requests {
-  readonly #socket: Pick<WebSocket, 'pause' | 'resume' | 'isPaused'>;
+  readonly #socket: Reading;
   readonly #presence: Presence;
   readonly #audio: ClientAudio;
   readonly #credentials: Credentials;
@@ -55,7 +55,7 @@ export class Requests {
 
   /** @param socket is not read while too many requests wait, or the budget is spent */
   constructor(
-    socket: Pick<WebSocket, 'pause' | 'resume' | 'isPaused'>,
+    socket: Reading,
     presence: Presence,
     audio: ClientAudio,
     { credentials, requestLimits }: { credentials: Credentials; requestLimits: RequestLimits },

@@ -16,6 +16,7 @@ import type { PeerOutlet } from '../rooms/peer.ts';
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
 import type { AudioSettings } from './audio-settings.ts';
+import { AudioLimit } from './audio-limit.ts';
 import { type AudioPreferences, ClientAudio } from './client-audio.ts';
 import {
   type ClientMessage,
@@ -32,6 +33,7 @@ import { Heartbeat } from './heartbeat.ts';
 import { LOBBY } from '../protocol/names.ts';
 import { Presence, type PresenceParts } from './presence.ts';
 import type { RequestLimits } from './request-limits.ts';
+import { ReadGate } from './read-gate.ts';
 import { Requests } from './requests.ts';
 import { SendQueue } from './send-queue.ts';
 import type { Message, WayOut } from './way-out.ts';
@@ -99,6 +101,7 @@ export class Session implements PeerOutlet {
   #account: Account;
   readonly #presence: Presence;
   readonly #requests: Requests;
+  readonly #audioLimit: AudioLimit;
   #superseded: NodeJS.Timeout | undefined;
   #statsAtMs = performance.now();
   #hasBeenToldNotToPublish = false;
@@ -120,7 +123,9 @@ export class Session implements PeerOutlet {
     );
     this.#audio = new ClientAudio(parts.audio, parts.settings, parts.codecs, this);
     this.#presence = new Presence(this, this.#audio, parts);
-    this.#requests = new Requests(socket, this.#presence, this.#audio, parts, this);
+    const gate = new ReadGate(socket);
+    this.#requests = new Requests(gate.open(), this.#presence, this.#audio, parts, this);
+    this.#audioLimit = new AudioLimit(parts.requestLimits.openAudioBudget(), gate.open(), this);
     const { statsEveryMs, heartbeatEveryMs } = parts.timings;
     const pingEveryMs = parts.wantsStats ? statsEveryMs : heartbeatEveryMs;
     this.#heartbeat = new Heartbeat(socket, pingEveryMs, parts.timings);
@@ -306,7 +311,8 @@ export class Session implements PeerOutlet {
 
   /** A message of no bytes is nobody's. */
   #receiveAudio(frame: Buffer, nowMs: number): void {
-    if (frame.length === 0) return;
+    const { bytesPerSecond } = this.#audio;
+    if (!this.#audioLimit.admit(frame.length, bytesPerSecond, nowMs) || frame.length === 0) return;
     this.#stay();
     // It may have been sent right behind a join, which takes its time.
     const isOnItsWay = this.#requests.waiting > 0;
@@ -368,6 +374,7 @@ export class Session implements PeerOutlet {
   #release(reason: LeaveReason, mayComeBack: boolean): SessionEnd {
     this.#stay();
     this.#requests.close();
+    this.#audioLimit.close();
     const { settings } = this;
     const place = this.#presence.end(reason, mayComeBack);
     this.#audio.close();

@@ -40,6 +40,28 @@ describe('text messages beyond the budget', () => {
   });
 });
 
+describe('binary messages beyond what a format needs', () => {
+  test('are read more slowly, then the client is told, and closed with 4429 if it goes on', async () => {
+    const flooder = await connect({ room: 'a', audio: 'pcm_s16le;rate=48000;channels=1' });
+    const flood = setInterval(() => {
+      for (let i = 0; i < 2000; i += 1) flooder.sendAudio(Buffer.of(0));
+    }, 20);
+    const told = await flooder.next('error');
+    expect(told).toMatchObject({ code: 'rate_limited', retryable: true });
+    expect(told.retry_after_ms).toBeGreaterThan(0);
+    expect(await flooder.closed).toBe(4429);
+    clearInterval(flood);
+  });
+
+  test('leave a client alone that stops when it is told', async () => {
+    const client = await connect({ audio: 'pcmu' });
+    // 16 s of sound.
+    for (let i = 0; i < 2; i += 1) client.sendAudio(Buffer.alloc(65_000, 0xff));
+    expect(await client.next('error')).toMatchObject({ code: 'rate_limited', retryable: true });
+    expect(await client.ask({ type: 'join', room: 'a' }, 'joined')).toMatchObject({ room: 'a' });
+  });
+});
+
 test('500 clients of a pro account that arrive at once, in one room, do not meet a budget', async () => {
   const clients = await Promise.all(
     Array.from({ length: 500 }, (_, index) => connect({ peer: `p${index}`, room: 'a' })),

@@ -1,0 +1,78 @@
+import type { Timings } from '../../config/timings.ts';
+import { isContainer, type InputFormat } from '../audio/format.ts';
+import { frameBytesOf } from '../audio/samples.ts';
+import { TokenBucket } from '../token-bucket.ts';
+
+/** The most bytes that a second of a format may take: Opus at 600 kbit/s, containers with what is around it, the widest samples. */
+const OPUS_BYTES_PER_S = 75_000;
+const CONTAINER_BYTES_PER_S = 100_000;
+const UNKNOWN_BYTES_PER_S = 384_000;
+/** Messages that a second may come in: three times what a sender of a message every 2 ms needs. */
+const MESSAGES_PER_S = 1500;
+/** Seconds of sound that may come in a second, and at once: behind a stall of 8 s all of it does. */
+const RATE = { perSecond: 1.25, burst: 10 };
+/** Beyond this debt, in seconds of sound, what comes is not looked at: it has been read already. */
+const MAX_DEBT_S = 1;
+/** Seconds of sound that must be there before a client that was over its budget is not over it any more, or is read again. */
+const RECOVERED_S = 2;
+const READABLE_S = 0.25;
+/** Longest time in which a client is not read, so that its pongs are. */
+const MAX_WAIT_MS = 1000;
+
+/** Bytes that a second of sound takes at most; undefined if nobody knows what the client sends. */
+export function bytesPerSecondOf(format: InputFormat | undefined): number {
+  if (!format) return UNKNOWN_BYTES_PER_S;
+  if (format.codec === 'opus') return OPUS_BYTES_PER_S;
+  return isContainer(format) ? CONTAINER_BYTES_PER_S : format.rateHz * frameBytesOf(format);
+}
+
+/** What a client is over its budget by: it is not read for `waitMs`. */
+export type Overdraft = {
+  waitMs: number;
+  /** When the whole budget is there again, ms. */
+  retryAfterMs: number;
+  /** The first in a row: the client is to be told. */
+  isFirst: boolean;
+  /** It has gone on for too long: the client is to be closed. */
+  isLast: boolean;
+  /** What came is not to be looked at. */
+  isRefused: boolean;
+};
+
+/**
+ * Budget of the binary messages of one connection, in seconds of sound of its format: bytes and messages that no sender of it needs, whatever they
+ * mean. Whether sound is ahead of time is not judged here (`FlowWatch`). Pure: the caller passes the time.
+ */
+export class AudioBudget {
+  readonly #bucket: TokenBucket;
+  readonly #closeAfterMs: number;
+  #overSinceMs: number | undefined;
+
+  constructor({ closeAfterMs }: Pick<Timings['budgets'], 'closeAfterMs'>, nowMs: number) {
+    this.#bucket = new TokenBucket(RATE, nowMs);
+    this.#closeAfterMs = closeAfterMs;
+  }
+
+  /**
+   * Charges a message.
+   * @param bytesPerSecond of the format in which the client sends
+   * @returns undefined if the client is within its budget
+   */
+  charge(bytes: number, bytesPerSecond: number, nowMs: number): Overdraft | undefined {
+    const before = this.#bucket.balance(nowMs);
+    if (before >= RECOVERED_S) this.#overSinceMs = undefined;
+    const isRefused = before < -MAX_DEBT_S;
+    // What is not looked at costs nothing, or the debt would have no bound.
+    if (!isRefused) this.#bucket.spend(Math.max(bytes / bytesPerSecond, 1 / MESSAGES_PER_S), nowMs);
+    if (!isRefused && this.#bucket.balance(nowMs) >= 0) return undefined;
+    const isFirst = this.#overSinceMs === undefined;
+    this.#overSinceMs ??= nowMs;
+    return {
+      waitMs: Math.min(this.#bucket.waitMs(READABLE_S, nowMs), MAX_WAIT_MS),
+      retryAfterMs: Math.ceil(this.#bucket.waitMs(RATE.burst, nowMs)),
+      isFirst,
+      isLast: nowMs - this.#overSinceMs >= this.#closeAfterMs,
+      isRefused,
+    };
+  }
+}
