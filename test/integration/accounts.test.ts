@@ -1,8 +1,10 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
+import { Tokens } from '../../src/accounts/tokens.ts';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf } from '../support/process.ts';
@@ -377,6 +379,29 @@ describe('tokens', () => {
     token,
     peer: 'ada',
     ...query,
+  });
+
+  test('any text, and any change of a token: not valid, or the same token', async () => {
+    const tokens = new Tokens(await openStore(await openRedis()));
+    const owner = { accountId: 7, keyId: 'key' };
+    const given = { peer: 'ada', rooms: ['a'], publish: false };
+    const { token } = await tokens.issue(owner, { ...given, ttl_seconds: 60 });
+    const changed = fc
+      .tuple(fc.nat(token.length - 1), fc.string({ minLength: 1, maxLength: 3 }))
+      .map(([at, text]) => token.slice(0, at) + text + token.slice(at + text.length));
+    const parts = fc.array(fc.base64String(), { minLength: 2, maxLength: 4 });
+    const others = parts.map((encoded) => encoded.join('.'));
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(changed, others, fc.string()), async (text) => {
+        const read = await tokens.verify(text).catch((fault: unknown) => fault);
+        // The last bits of a signature's Base64 mean nothing.
+        expect(read).toBeOneOf([
+          expect.objectContaining({ code: 'unauthorized' }),
+          { owner, grant: given },
+        ]);
+      }),
+      { seed: 20_261_122, numRuns: 300 },
+    );
   });
 
   test('a token lets its peer into its rooms, and into no other', async () => {

@@ -18,6 +18,11 @@ export class ByteCollector {
     return this.#memory.subarray(0, this.#length);
   }
 
+  /** Memory that it holds, bytes. */
+  get heldBytes(): number {
+    return this.#memory.length;
+  }
+
   /** Bytes that have been copied so far: the work done. */
   get copiedBytes(): number {
     return this.#copiedBytes;

@@ -7,6 +7,8 @@ export type ContainerReader = {
   push(chunk: Buffer): void;
   /** Bytes copied and units read so far: the work done. */
   readonly work: number;
+  /** Memory that it holds, bytes. */
+  readonly heldBytes: number;
 };
 
 /** Takes a packet of at least one byte, in memory of its own. */

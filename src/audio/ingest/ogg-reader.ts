@@ -53,6 +53,10 @@ export class OggReader implements ContainerReader {
     return this.#page.copiedBytes + this.#partial.copiedBytes + this.#units;
   }
 
+  get heldBytes(): number {
+    return this.#page.heldBytes + this.#partial.heldBytes;
+  }
+
   push(chunk: Buffer): void {
     for (let at = 0; at < chunk.length;) {
       at += this.#page.fill(chunk, at, this.#neededBytes);

@@ -59,6 +59,10 @@ export class WebmReader implements ContainerReader {
     return this.#collected.copiedBytes + this.#units;
   }
 
+  get heldBytes(): number {
+    return this.#collected.heldBytes;
+  }
+
   push(chunk: Buffer): void {
     for (let at = 0; at < chunk.length;) {
       if (this.#state.name === 'skip') {
