@@ -16,8 +16,13 @@ const BYTES_PER_FLOAT = 4;
 /** Loads the Speex resampler (WebAssembly). */
 export async function loadResampler(): Promise<ResamplerFactory> {
   const speex = await loadSpeex();
+  const allocate = (bytes: number): number => {
+    const address = speex._malloc(bytes);
+    if (address === 0) throw new Error(`no memory for ${bytes} bytes of the resampler`);
+    return address;
+  };
   return (fromHz, toHz) => {
-    const counts = speex._malloc(2 * BYTES_PER_FLOAT);
+    const counts = allocate(2 * BYTES_PER_FLOAT);
     const state = speex._speex_resampler_init(1, fromHz, toHz, QUALITY, counts);
     const error = speex.HEAPU32[counts >> 2];
     if (state === 0 || error !== 0) {
@@ -26,10 +31,13 @@ export async function loadResampler(): Promise<ResamplerFactory> {
     }
     // Without this the first samples out would be the silence before the first in.
     speex._speex_resampler_skip_zeros(state);
+    let isClosed = false;
     return {
       process: (samples) => {
+        // The memory that it had may be another resampler's by now.
+        if (isClosed) throw new Error('the resampler is closed');
         const capacity = Math.ceil((samples.length * toHz) / fromHz) + 16;
-        const input = speex._malloc((samples.length + capacity) * BYTES_PER_FLOAT);
+        const input = allocate((samples.length + capacity) * BYTES_PER_FLOAT);
         const output = input + samples.length * BYTES_PER_FLOAT;
         speex.HEAPF32.set(samples, input >> 2);
         speex.HEAPU32[counts >> 2] = samples.length;
@@ -41,6 +49,8 @@ export async function loadResampler(): Promise<ResamplerFactory> {
         return resampled;
       },
       close: () => {
+        if (isClosed) return;
+        isClosed = true;
         speex._speex_resampler_destroy(state);
         speex._free(counts);
       },

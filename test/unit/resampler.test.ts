@@ -30,3 +30,15 @@ test.each([
   }
   expect(worst).toBeLessThan(0.01);
 });
+
+test('process() after close() throws, whoever has its memory by then; close() twice closes once', () => {
+  const [one, other] = [openResampler(44_100, 48_000), openResampler(44_100, 48_000)];
+  one.close();
+  const next = openResampler(44_100, 48_000);
+  one.close();
+  expect(() => one.process(new Float32Array(882))).toThrow('the resampler is closed');
+  for (const resampler of [other, next]) {
+    expect(resampler.process(new Float32Array(882)).length).toBeGreaterThan(900);
+    resampler.close();
+  }
+});
