@@ -1,4 +1,5 @@
 import { BurstHabit } from './burst-habit.ts';
+import { PacketQueue } from './packet-queue.ts';
 import { Spread, WINDOW_MS } from './spread.ts';
 import { STEADILY_LATE_MS, SteadyLateness } from './steady-lateness.ts';
 
@@ -11,6 +12,8 @@ const EARLY_MS = 40;
 const MAX_AHEAD_MS = 200;
 /** The same of a sender that sends in pieces of up to 2 s, or might. */
 const MAX_AHEAD_OF_BURSTS_MS = 2500;
+/** Of what one message holds beyond this nothing is kept. */
+const MAX_WAITING_MS = 10_000;
 /** The sound before the end of a burst: how far ahead of time the sound is then is no excess. */
 const BURST_RISE_MS = 200;
 /** Delay of a bursty sender beyond how late its pieces come: at first a share of their length, more when that was not enough. */
@@ -40,8 +43,7 @@ const BEHIND_QUIET_MS = 20;
  * they are heard, follows a clock that is slightly off, and bounds how far ahead a client may run. Pure.
  */
 export class Pacer<P extends Packet> {
-  readonly #queue: P[] = [];
-  #bufferedMs = 0;
+  readonly #queue = new PacketQueue<P>();
   /** When all that was pushed will have been heard, on the same clock as `nowMs`. */
   #endMs: number | undefined;
   /** Everything goes out this much later than its time: because the first of it had been held, or because pieces come late. */
@@ -68,7 +70,7 @@ export class Pacer<P extends Packet> {
 
   /** How much waits for its time. */
   get bufferedMs(): number {
-    return this.#bufferedMs;
+    return this.#queue.durationMs;
   }
 
   /** How far the last message began ahead of its time; less, when that much has been let out since. */
@@ -103,14 +105,16 @@ export class Pacer<P extends Packet> {
       this.#messageAtMs = atMs;
       delayGrowsMs = this.#followHabit(atMs);
       packet.gapMs = this.#keepPace(packet, atMs);
+    } else if (this.#endMs - atMs > MAX_WAITING_MS) {
+      this.#leftOut(packet, undefined);
+      return;
     }
     this.#habit.add(packet.durationMs);
     this.#endMs += packet.gapMs + packet.durationMs;
     this.#hold(packet, nowMs - atMs);
     // What goes out later than what came before it is heard after a pause.
-    if (delayGrowsMs > 0) (this.#queue[0] ?? packet).gapMs += delayGrowsMs;
+    if (delayGrowsMs > 0) (this.#queue.at(0) ?? packet).gapMs += delayGrowsMs;
     this.#queue.push(packet);
-    this.#bufferedMs += packet.durationMs;
     this.#wasQuiet = packet.isQuiet;
     if (isNewMessage) this.#dropExcess();
   }
@@ -118,14 +122,13 @@ export class Pacer<P extends Packet> {
   /** The next packet whose time has come. */
   take(nowMs: number): P | undefined {
     for (;;) {
-      const [head] = this.#queue;
+      const head = this.#queue.at(0);
       if (!head || this.#endMs === undefined) return undefined;
-      if (this.#endMs - this.#bufferedMs + this.#delayMs > nowMs + EARLY_MS) return undefined;
-      this.#queue.shift();
-      this.#bufferedMs -= head.durationMs;
+      if (this.#endMs - this.bufferedMs + this.#delayMs > nowMs + EARLY_MS) return undefined;
+      this.#queue.remove(0);
       if (!head.isQuiet || this.#delayMs - this.#neededDelayMs < head.durationMs) return head;
       this.#delayMs -= head.durationMs;
-      this.#leftOut(head, this.#queue[0]);
+      this.#leftOut(head, this.#queue.at(0));
     }
   }
 
@@ -161,7 +164,7 @@ export class Pacer<P extends Packet> {
 
   /** Sound has been ahead of its time for longer than a piece lasts: what it is ahead by is too much. */
   #dropLead(): void {
-    const excessMs = Math.min(this.#lowestAheadMs, this.#bufferedMs);
+    const excessMs = Math.min(this.#lowestAheadMs, this.bufferedMs);
     for (let droppedMs = 0; excessMs - droppedMs > AHEAD_LOUD_MS;) {
       droppedMs += this.#dropOldest();
     }
@@ -240,32 +243,29 @@ export class Pacer<P extends Packet> {
 
   /** Brings a delay back that nothing needs any more, a packet at a time. */
   #shortenDelay(): void {
-    const [oldest] = this.#queue;
+    const oldest = this.#queue.at(0);
     if (!this.#isDelayOfBursts || !oldest) return;
     if (this.#delayMs < oldest.durationMs) {
       this.#isDelayOfBursts = false;
       return;
     }
-    this.#queue.shift();
-    this.#bufferedMs -= oldest.durationMs;
+    this.#queue.remove(0);
     this.#delayMs -= oldest.durationMs;
-    this.#leftOut(oldest, this.#queue[0]);
+    this.#leftOut(oldest, this.#queue.at(0));
   }
 
   /** @returns how much sound was left out */
   #dropOldest(): number {
-    const quiet = this.#queue.findIndex(({ isQuiet }) => isQuiet);
-    const index = Math.max(0, quiet);
-    const durationMs = this.#queue[index]?.durationMs ?? Infinity;
+    const index = this.#queue.indexOfLeastMissed();
+    const durationMs = this.#queue.at(index)?.durationMs ?? Infinity;
     this.#drop(index);
     return durationMs;
   }
 
   #drop(index: number): void {
-    const [dropped] = this.#queue.splice(index, 1);
+    const dropped = this.#queue.remove(index);
     if (!dropped) return;
-    this.#leftOut(dropped, this.#queue[index]);
-    this.#bufferedMs -= dropped.durationMs;
+    this.#leftOut(dropped, this.#queue.at(index));
     this.#endMs! -= dropped.durationMs;
     this.#correctedMs -= dropped.durationMs;
     this.#aheadOfMessageMs -= dropped.durationMs;

@@ -7,8 +7,8 @@ import { TokenBucket } from '../token-bucket.ts';
 const OPUS_BYTES_PER_S = 75_000;
 const CONTAINER_BYTES_PER_S = 100_000;
 const UNKNOWN_BYTES_PER_S = 384_000;
-/** Messages that a second may come in: three times what a sender of a message every 2 ms needs. */
-const MESSAGES_PER_S = 1500;
+/** Messages that a second may come in: somewhat more than a sender of one every 2 ms needs. */
+const MESSAGES_PER_S = 600;
 /** Seconds of sound that may come in a second, and at once: behind a stall of 8 s all of it does. */
 const RATE = { perSecond: 1.25, burst: 10 };
 /** Beyond this debt, in seconds of sound, what comes is not looked at: it has been read already. */

@@ -71,16 +71,16 @@ describe('AudioBudget.charge() of more than any sound needs', () => {
   test('what has been read beyond a debt of a second is not looked at', () => {
     const overdrafts = charge(WIDE, everyMs(0.001, 1, { toMs: 60 }));
     const lookedAt = 60_000 - overdrafts.filter(({ isRefused }) => isRefused).length;
-    expect(lookedAt).toBeGreaterThan(15_000);
-    expect(lookedAt).toBeLessThan(17_000);
+    expect(lookedAt).toBeGreaterThan(6000);
+    expect(lookedAt).toBeLessThan(7000);
   });
 
   test('who stops for some seconds when it is told is told again another time, and not given up', () => {
     const overdrafts = charge(WIDE, [
-      ...everyMs(0.1, 1, { toMs: 1400 }),
+      ...everyMs(0.1, 1, { toMs: 700 }),
       ...everyMs(0.1, 1, { fromMs: 10_000, toMs: 12_000 }),
     ]);
-    expect(overdrafts.filter(({ isFirst }) => isFirst).length).toBe(1);
+    expect(overdrafts.filter(({ isFirst }) => isFirst).length).toBe(2);
     expect(overdrafts.some(({ isLast }) => isLast)).toBe(false);
   });
 });

@@ -153,3 +153,11 @@ describe('ContainerIngest.push() of recordings', () => {
     expect(packets).toHaveLength(100 * PACKETS.length);
   });
 });
+
+test('ContainerIngest.push() of 20,000 packets in 64 KB: 4000 are read, and rate_limited is told', () => {
+  const { ingest, faults, packets } = openIngest('ogg_opus');
+  const tiny = Array.from({ length: 20_000 }, () => Buffer.of(0xf8, 1));
+  for (const chunk of oggOpus(tiny, 20, { packetsPerPage: 255 })) ingest.push(chunk, 0);
+  expect(packets).toHaveLength(4000);
+  expect(faults).toEqual([expect.objectContaining({ code: 'rate_limited' })]);
+});

@@ -111,6 +111,15 @@ describe('Pacer', () => {
     expect(sent.slice(-5).every(({ number }) => number >= 140)).toBe(true);
   });
 
+  test('a message of a minute: ten seconds are kept, and when the next comes not more than is kept of any burst', () => {
+    const { send, pacer } = openSender();
+    send(0, 3000);
+    expect(pacer.bufferedMs).toBeLessThanOrEqual(10_040);
+    expect(pacer.droppedMs).toBeGreaterThanOrEqual(49_900);
+    send(20);
+    expect(pacer.bufferedMs).toBeLessThanOrEqual(2560);
+  });
+
   test.each([
     [19, 'faster'],
     [21, 'slower'],

@@ -1,5 +1,6 @@
 import { PartylineError } from '../../protocol/errors.ts';
 import { type Container, containerOf } from '../format.ts';
+import { TokenBucket } from '../../token-bucket.ts';
 import type { ContainerReader } from './container-reader.ts';
 import type { Ingest } from './ingest.ts';
 import { isFirstOggPage, OggReader } from './ogg-reader.ts';
@@ -8,8 +9,9 @@ import { WebmReader } from './webm-reader.ts';
 /** Bytes without a packet in them after which a stream is refused: it is no voice recording. */
 const MAX_UNREAD_BYTES = 1 << 18;
 /** Recordings that may begin at once, and in each second after that: some recorders begin a new one for each chunk. */
-const MAX_RECORDINGS_AT_ONCE = 20;
-const MAX_RECORDINGS_PER_S = 5;
+const RECORDINGS = { perSecond: 5, burst: 20 };
+/** The same of packets: the shortest last 2.5 ms, and behind a stall those of 8 s come at once. */
+const PACKETS = { perSecond: 600, burst: 4000 };
 
 /** Opus in Ogg or WebM: cuts the packets out of bytes that come in messages cut anywhere. */
 export class ContainerIngest implements Ingest {
@@ -18,9 +20,8 @@ export class ContainerIngest implements Ingest {
   readonly #onFault: (fault: unknown) => void;
   #reader: ContainerReader | undefined;
   #unreadBytes = 0;
-  /** Recordings that have begun, less those that the time since has allowed. */
-  #recordings = 0;
-  #recordedAtMs = -Infinity;
+  #recordings: TokenBucket | undefined;
+  #packetBudget: TokenBucket | undefined;
   #atMs = 0;
   #isClosed = false;
 
@@ -62,15 +63,14 @@ export class ContainerIngest implements Ingest {
 
   /** A recorder that starts anew on the same connection begins a second stream where the first breaks off. */
   #openRecording(): ContainerReader {
-    const elapsedS = (this.#atMs - this.#recordedAtMs) / 1000;
-    this.#recordedAtMs = this.#atMs;
-    this.#recordings = Math.max(0, this.#recordings - elapsedS * MAX_RECORDINGS_PER_S) + 1;
-    if (this.#recordings > MAX_RECORDINGS_AT_ONCE) {
-      throw new PartylineError('rate_limited', 'Recordings begin too often.');
-    }
+    this.#recordings ??= new TokenBucket(RECORDINGS, this.#atMs);
+    this.#packetBudget ??= new TokenBucket(PACKETS, this.#atMs);
+    spend(this.#recordings, this.#atMs, 'Recordings begin too often.');
+    const budget = this.#packetBudget;
     const onPacket = (packet: Buffer) => {
       // A packet that nobody may hear any more ends a stream that has been refused.
       if (this.#isClosed) return;
+      spend(budget, this.#atMs, 'Packets are more than any sound needs.');
       this.#unreadBytes = 0;
       this.#packets.push(packet, this.#atMs);
     };
@@ -87,6 +87,13 @@ export class ContainerIngest implements Ingest {
         : new PartylineError('unsupported_audio', sentence, { cause: fault }),
     );
   }
+}
+
+/** @throws {PartylineError} `rate_limited` */
+function spend(bucket: TokenBucket, nowMs: number, sentence: string): void {
+  const retryAfterMs = Math.ceil(bucket.waitMs(1, nowMs));
+  if (retryAfterMs > 0) throw new PartylineError('rate_limited', sentence, { retryAfterMs });
+  bucket.spend(1, nowMs);
 }
 
 function beginsRecording(chunk: Buffer): boolean {
