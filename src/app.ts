@@ -248,6 +248,7 @@ async function openParts(
       cluster,
       mixHost,
       meterPeer: (accountId, room, kind) => meter.enter(accountId, room, kind),
+      meterSize: (accountId, room, peers) => meter.resize(accountId, room, peers),
       onJoined: (...joined) => webhooks.peerJoined(...joined),
       onLeft: (...left) => webhooks.peerLeft(...left),
       clock: new FrameClock(),

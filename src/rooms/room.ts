@@ -31,6 +31,8 @@ export type RoomParts = {
   onLeft: (accountId: number, room: string, peer: string, reason: LeaveReason) => void;
   /** Counts a peer of an account in, until what it returns is called. */
   meterPeer: (accountId: number, room: string, kind: PeerKind) => () => void;
+  /** So many peers are in a room now, over all nodes. */
+  meterSize: (accountId: number, room: string, peers: number) => void;
   pool: MediaWorkerPool;
   cluster: Cluster;
   mixHost: MixHost;
@@ -73,6 +75,8 @@ export class Room {
   readonly mixer: Mixer;
   readonly #downlink: Downlink;
   readonly #speaking: SpeakingReporter;
+  /** Notes how many peers are in the room, over all nodes. */
+  readonly #noteSize: (peers: number) => void;
   readonly #roster = new Roster((peer, muted) =>
     this.#broadcast({ type: 'peer_changed', peer, muted }, peer),
   );
@@ -98,6 +102,7 @@ export class Room {
     this.clock = parts.clock;
     this.iceServers = parts.iceServers;
     this.place = { accountId: parts.accountId, name: parts.name };
+    this.#noteSize = (peers) => parts.meterSize(parts.accountId, parts.name, peers);
     this.#parts = parts;
     this.mixer = new Mixer(
       parts.mixHost,
@@ -311,6 +316,7 @@ export class Room {
     const { accountId, name } = this.place;
     if (isMetered) {
       this.#stopMetering.set(peer, this.#parts.meterPeer(accountId, name, peer.kind));
+      this.#noteSize(this.#roster.size);
     }
   }
 
@@ -368,11 +374,14 @@ export class Room {
   }
 
   #joined(peer: PeerDescription | undefined): void {
-    if (peer) this.#broadcast({ type: 'peer_joined', ...peer }, peer.peer);
+    if (!peer) return;
+    this.#noteSize(this.#roster.size);
+    this.#broadcast({ type: 'peer_joined', ...peer }, peer.peer);
   }
 
   #left(peer: PeerDescription | undefined, reason: LeaveReason): void {
     if (!peer) return;
+    this.#noteSize(this.#roster.size);
     const { peer: name, speaker } = peer;
     this.#broadcast({ type: 'peer_left', peer: name, speaker, reason }, name);
   }

@@ -23,6 +23,11 @@ export class Roster {
     this.#onMuted = onMuted;
   }
 
+  /** How many peers are in the room. */
+  get size(): number {
+    return this.#members.size;
+  }
+
   /** The number that stands for a peer in the head of forwarded frames: 16 bits, nobody else's in the room on this node. */
   speakerOf(name: string): number {
     const known = this.#members.get(name)?.speaker ?? this.#reserved.get(name);

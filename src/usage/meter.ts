@@ -26,7 +26,7 @@ export type MinuteCount = {
   room: string;
   websocketMs: number;
   webrtcMs: number;
-  /** The most peers that were there at once. */
+  /** The most peers that were in the room at once, those of other nodes among them. */
   peakPeers: number;
 };
 
@@ -36,6 +36,8 @@ type MeteredRoom = {
   name: string;
   account: MeteredAccount;
   peers: Record<PeerKind, number>;
+  /** Peers on all nodes, as far as this one knows. */
+  size: number;
   countedToMs: number;
   /** By writer and minute. */
   counts: Map<string, Count>;
@@ -73,6 +75,15 @@ export class Meter {
       metered.peers[kind] -= 1;
       this.#forget(metered);
     };
+  }
+
+  /** So many peers are in a room now, over all nodes; of a room without peers of this process nothing is noted. */
+  resize(accountId: number, room: string, peers: number): void {
+    const metered = this.#accounts.get(accountId)?.rooms.get(room);
+    if (!metered || !hasPeers(metered)) return;
+    this.#accrue(metered);
+    metered.size = peers;
+    this.#notePeak(metered);
   }
 
   /** The accounts that have peers in rooms. */
@@ -158,7 +169,7 @@ export class Meter {
   #addRoom(account: MeteredAccount, name: string): MeteredRoom {
     const peers = { websocket: 0, webrtc: 0 };
     const countedToMs = this.#clock.monotonicMs();
-    const room = { name, account, peers, countedToMs, counts: new Map<string, Count>() };
+    const room = { name, account, peers, size: 0, countedToMs, counts: new Map<string, Count>() };
     account.rooms.set(name, room);
     return room;
   }
@@ -193,7 +204,7 @@ export class Meter {
 
   #notePeak(room: MeteredRoom): void {
     const count = this.#countAt(room, this.#wallMs());
-    const peers = peersIn(room);
+    const peers = sizeOf(room);
     if (peers <= count.peakPeers) return;
     count.peakPeers = peers;
     count.isWritten = false;
@@ -209,7 +220,7 @@ export class Meter {
     if (size >= MAX_ROOMS_A_MINUTE || account.size >= MAX_COUNTS_OF_ACCOUNT) {
       const others = account.rooms.get(OTHER_ROOMS) ?? this.#addRoom(account, OTHER_ROOMS);
       const count = others.counts.get(key) ?? this.#addCount(others, key, place);
-      count.peakPeers = Math.max(count.peakPeers, peersIn(room));
+      count.peakPeers = Math.max(count.peakPeers, sizeOf(room));
       return count;
     }
     return this.#addCount(room, key, place);
@@ -217,7 +228,7 @@ export class Meter {
 
   #addCount(room: MeteredRoom, key: string, place: Pick<Count, 'writer' | 'minute'>): Count {
     const { account } = room;
-    const used = { websocketMs: 0, webrtcMs: 0, peakPeers: peersIn(room) };
+    const used = { websocketMs: 0, webrtcMs: 0, peakPeers: sizeOf(room) };
     const count = { ...place, ...used, isWritten: false };
     room.counts.set(key, count);
     account.size += 1;
@@ -229,6 +240,7 @@ export class Meter {
 const keyOf = ({ writer, minute }: Pick<MinuteCount, 'writer' | 'minute'>) => `${minute}|${writer}`;
 
 const peersIn = ({ peers }: Pick<MeteredRoom, 'peers'>) => peers.websocket + peers.webrtc;
+const sizeOf = (room: MeteredRoom) => Math.max(room.size, peersIn(room));
 const hasPeers = (room: Pick<MeteredRoom, 'peers'>) => peersIn(room) > 0;
 
 /** Whether there is anything to record: counts are written in whole milliseconds. */

@@ -84,6 +84,21 @@ describe('Meter', () => {
     ]);
   });
 
+  test('the peak of a room is that of all nodes, also in a minute in which nobody comes', () => {
+    const clock = new HandClock('2026-11-21T08:13:50Z');
+    const meter = new Meter(clock);
+    meter.resize(7, 'a', 5);
+    meter.enter(7, 'a', 'websocket');
+    meter.resize(7, 'a', 3);
+    clock.pass(5000);
+    meter.resize(7, 'a', 2);
+    clock.pass(10_000);
+    expect(meter.take()).toMatchObject([
+      { minute: '2026-11-21T08:13', peakPeers: 3, websocketMs: 10_000 },
+      { minute: '2026-11-21T08:14', peakPeers: 2, websocketMs: 5000 },
+    ]);
+  });
+
   test('leaving twice counts once', () => {
     const clock = new HandClock('2026-11-21T08:13:00Z');
     const meter = new Meter(clock);
