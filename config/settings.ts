@@ -56,6 +56,19 @@ const SettingsSchema = Type.Object({
     maximum: 3660,
     description: 'How long the usage of single minutes is kept, days; months are kept for good',
   }),
+  WEBHOOK_KEEP_HOURS: Type.Integer({
+    default: 24,
+    minimum: 1,
+    maximum: 720,
+    description: 'A webhook event that nobody took is given up so long after it happened, hours',
+  }),
+  WEBHOOK_MAX_EVENTS: Type.Integer({
+    default: 10_000,
+    minimum: 100,
+    maximum: 1_000_000,
+    description:
+      'Maximum number of webhook events of an account that wait; the oldest are given up',
+  }),
   MEDIA_WORKERS: Type.Integer({
     default: shareOfCores(1),
     minimum: 1,

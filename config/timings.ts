@@ -31,8 +31,8 @@ const TimingsSchema = Type.Object(
       retryAfterMs: ms(500, 'Delay before changes that Redis did not take are written again'),
       sweepEveryMs: ms(15_000, 'Interval of the search for unsent events and dead nodes'),
       firstRetryMs: ms(5000, 'First delay between attempts to deliver an event; doubles'),
+      longestRetryMs: ms(60_000, 'Longest such delay'),
       requestTimeoutMs: ms(10_000, 'Time that an endpoint has to answer'),
-      busyDelayMs: ms(1000, 'Longest delay of an event whose account has enough requests open'),
     }),
     jobs: durations({
       lockMs: ms(30_000, 'Time after which the job of a dead worker is taken up by another'),

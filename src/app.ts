@@ -15,6 +15,7 @@ import { newServer, registerPlugins, urlOf } from './http/server.ts';
 import { registerTokenRoute } from './http/token-route.ts';
 import { UsageReports } from './http/usage-reports.ts';
 import { registerUsageRoute } from './http/usage-route.ts';
+import { registerWebhookRoute } from './http/webhook-route.ts';
 import { type DemoAccount, openDemoAccount } from './accounts/demo-account.ts';
 import { counts } from './counts.ts';
 import { VERSION } from './version.ts';
@@ -57,6 +58,7 @@ import { UsageReader } from './usage/usage-reader.ts';
 import { UsageReporter } from './usage/usage-reporter.ts';
 import { UsageStore } from './usage/usage-store.ts';
 import { readUsageWorkers } from './usage/usage-workers.ts';
+import { WebhookOutbox } from './webhooks/webhook-outbox.ts';
 import { Webhooks } from './webhooks/webhooks.ts';
 import { watchAccounts } from './signaling/account-watch.ts';
 import { Arrivals } from './signaling/arrivals.ts';
@@ -165,7 +167,10 @@ async function openParts(
   const recentUsage = new RecentUsage(usage);
   const meter = new Meter(clock);
   const webhooks = opened.adopt(
-    await Webhooks.open(redis, accounts, log, timings.webhooks),
+    await Webhooks.open(redis, accounts, log, timings.webhooks, {
+      nowMs: clock.wallMs,
+      maxEvents: settings.WEBHOOK_MAX_EVENTS,
+    }),
     (part) => part.close(),
   );
   const quota = openQuota(recentUsage, clock, { sessions, places }, webhooks);
@@ -328,25 +333,29 @@ async function openParts(
     kick: (...peer) => kick({ sessions, places }, ...peer),
   });
   registerAdminRoutes(rest, { guard, accounts, reports, drain: startLeaving });
+  registerWebhookRoute(rest, { guard, accounts, outbox: new WebhookOutbox(redis) });
   registerOperatorRoutes(rest, { guard, operator });
-  registerHealthRoutes(rest, async () => ({
-    redis: await redis.isThere(),
+  const readiness = () => ({
     media_workers: pool.pids.length > 0,
     not_draining: !drain.isDraining,
     not_overloaded: load.level !== 'overloaded' && !descriptors.isShort,
-  }));
-  const readMetrics = async () =>
-    metrics.families({
+  });
+  registerHealthRoutes(rest, async () => ({ redis: await redis.isThere(), ...readiness() }));
+  const readMetrics = async () => {
+    const backlog = await readBacklog(redis, usage, webhooks, clock);
+    return metrics.families({
       ...readState(),
       version: VERSION,
+      isReady: backlog !== undefined && Object.values(readiness()).every(Boolean),
       nodes: cluster.size,
       counts,
       encoderComplexity: encoderSteps.complexity,
       mixThreads: mixHost.threads,
       jitterBuffers: mixHost.depth,
       clock,
-      backlog: await readBacklog(redis, usage, webhooks, clock),
+      backlog,
     });
+  };
   const gather = async () => {
     const [own, others] = await Promise.all([readMetrics(), shared?.readOtherMetrics()]);
     return [own, ...(others ?? [])];
@@ -426,22 +435,21 @@ function openLoadMonitor(
 
 /** What the workers have before them; undefined if Redis is away or takes no writes, which must not keep the other figures back. */
 async function readBacklog(redis: Redis, usage: UsageStore, webhooks: Webhooks, clock: RedisClock) {
+  const ageMs = (sinceMs: number | undefined) =>
+    sinceMs === undefined ? 0 : Math.max(0, clock.wallMs() - sinceMs);
   if (!(await redis.isThere())) return undefined;
   try {
-    const [{ minutes, oldestEndMs }, waitingJobs, { waiting, dropped }, workers] =
-      await Promise.all([
-        usage.countOpen(),
-        countWaitingJobs(redis),
-        webhooks.count(),
-        readUsageWorkers(redis),
-      ]);
-    const oldestMs = oldestEndMs === undefined ? 0 : Math.max(0, clock.wallMs() - oldestEndMs);
+    const [{ minutes, oldestEndMs }, waitingJobs, waiting, workers] = await Promise.all([
+      usage.countOpen(),
+      countWaitingJobs(redis),
+      webhooks.count(),
+      readUsageWorkers(redis),
+    ]);
     return {
       openMinutes: minutes,
-      oldestOpenMinuteMs: oldestMs,
+      oldestOpenMinuteMs: ageMs(oldestEndMs),
       waitingJobs,
-      webhookRooms: waiting,
-      webhookEventsDropped: dropped,
+      webhooks: { ...waiting, oldestMs: ageMs(waiting.oldestMs) },
       workers,
     };
   } catch {

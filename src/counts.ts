@@ -24,6 +24,9 @@ export const counts = {
   },
   /** Connections that were closed as they came, to keep a reserve of file descriptors. */
   connectionsNotAccepted: 0,
+  /** Messages of other nodes whose seal was wrong, and pipes to other nodes that failed or were cut. */
+  sealFaults: 0,
+  pipeFaults: 0,
   /** Sound that was made up for what got lost, at 48 kHz. */
   concealedSamples: 0,
   /** Ticks of rooms that were mixed, and what they took, in ms: in the event loop, and in mixing threads. */

@@ -35,10 +35,11 @@ async function open(abort: AbortSignal): Promise<Running> {
     waiting,
   );
   const accounts = new Accounts(redis);
-  const webhooks = await within(
-    openWebhookWorker(address, { redis, accounts, log }, timings),
-    waiting,
-  );
+  const limits = {
+    keepMs: settings.WEBHOOK_KEEP_HOURS * 3_600_000,
+    maxEvents: settings.WEBHOOK_MAX_EVENTS,
+  };
+  const webhooks = await openWebhookWorker({ redis, accounts, clock, log }, limits, timings);
   log.info('usage worker started');
   const leave = async () => {
     // BullMQ would wait for ever for a Redis that is away.

@@ -1,26 +1,30 @@
-import { DelayedError, type Job, Queue, Worker } from 'bullmq';
+import { randomUUID } from 'node:crypto';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../config/timings.ts';
-import type { Accounts } from '../src/accounts/accounts.ts';
-import type { RedisAddress } from '../src/store/client.ts';
+import { ACCOUNT_CHANGES, type Accounts } from '../src/accounts/accounts.ts';
+import type { RedisClock } from '../src/store/redis-clock.ts';
 import type { Redis } from '../src/store/redis.ts';
 import { DeadNodes } from '../src/webhooks/dead-nodes.ts';
-import type { Place, WebhookEvent } from '../src/webhooks/events.ts';
-import { postEvent } from '../src/webhooks/post.ts';
-import { keyOf, placeOf, WEBHOOK_NEWS, WebhookStore } from '../src/webhooks/webhook-store.ts';
-import { BULLMQ_PREFIX } from '../src/usage/usage-queue.ts';
-import { addJobs, logFaults, openConnections, startWorker, workerOptions } from './bullmq.ts';
+import { WEBHOOK_NEWS, WebhookOutbox } from '../src/webhooks/webhook-outbox.ts';
+import { WebhookStore } from '../src/webhooks/webhook-store.ts';
+import { AccountSender, type SenderParts } from './account-sender.ts';
+import { logFaults } from './bullmq.ts';
 
-const QUEUE = 'webhooks';
-const CONCURRENCY = 200;
-/** So many requests at once to one account's webhook, so that one which hangs does not hold the others up. */
+/** Maximum number of requests at once, of this worker and to one account's webhook. */
+const MAX_REQUESTS = 400;
 const MAX_REQUESTS_PER_ACCOUNT = 20;
-/** With the first wait, doubled each time: over about 2 hours at least, 3 at most. */
-const ATTEMPTS = 12;
-/** Up to this share of each wait is left out, at random. */
-const JITTER = 0.25;
+/** Maximum number of accounts that this worker sends for. Those whose endpoints are down cost one request each, now and then. */
+const MAX_ACCOUNTS = 2000;
 
-type WebhookParts = { redis: Redis; accounts: Accounts; log: FastifyBaseLogger };
+export type WebhookWorkerParts = {
+  redis: Redis;
+  accounts: Accounts;
+  clock: Pick<RedisClock, 'wallMs'>;
+  log: FastifyBaseLogger;
+};
+
+/** Limits of what waits: see WEBHOOK_KEEP_HOURS and WEBHOOK_MAX_EVENTS. */
+export type WebhookLimits = { keepMs: number; maxEvents: number };
 
 export type WebhookWorker = {
   /** Breaks off the requests in hand, which are made again by another. */
@@ -28,115 +32,147 @@ export type WebhookWorker = {
 };
 
 /**
- * Takes part in sending events to webhooks. A job sends the oldest event of a place, and there is never more than one
- * job of a place: so the events of a place are sent in order, each until it is taken or given up. An event leaves the
- * store only then, so that a worker which dies loses none.
+ * Takes part in sending events to webhooks. Workers share the accounts that have events: each is one worker's, until
+ * nothing waits or the worker is dead. An event leaves the store only when it was taken or given up, so a worker that dies
+ * loses none.
  */
 export async function openWebhookWorker(
-  address: RedisAddress,
-  { redis, accounts, log }: WebhookParts,
+  { redis, accounts, clock, log }: WebhookWorkerParts,
+  { keepMs, maxEvents }: WebhookLimits,
   timings: Timings,
 ): Promise<WebhookWorker> {
-  const { firstRetryMs, requestTimeoutMs, sweepEveryMs, deadAfterMs, busyDelayMs } =
-    timings.webhooks;
   const onFault = logFaults(log, 'webhooks: a fault, tried again');
-  const { connect, close: closeConnections } = openConnections(address, timings.redis, onFault);
-  const store = new WebhookStore(redis);
-  const deadNodes = new DeadNodes(store, deadAfterMs);
-  const queue = new Queue<Place>(QUEUE, { connection: connect(), prefix: BULLMQ_PREFIX });
-  queue.on('error', onFault);
-  const requests = new Map<number, number>();
-  const closing = new AbortController();
+  const outbox = new WebhookOutbox(redis);
+  const store = new WebhookStore(redis, maxEvents);
+  const deadNodes = new DeadNodes(store, timings.webhooks.deadAfterMs, clock.wallMs);
+  const worker = randomUUID();
+  const workers = new LivingWorkers(worker, timings.jobs.lockMs);
+  const senders = new Map<number, AccountSender>();
+  /** Accounts that were given back since this worker began to ask for its share. */
+  const released = new Set<number>();
+  let isClosed = false;
 
-  const enqueue = (places: Place[]) =>
-    addJobs(
-      queue,
-      places.map((place) => sendingOf(place, firstRetryMs)),
-    );
-  const send = async (job: Job<Place>, token?: string) => {
-    const place = job.data;
-    const { accountId } = place;
-    const ongoing = requests.get(accountId) ?? 0;
-    if (ongoing >= MAX_REQUESTS_PER_ACCOUNT) {
-      await job.moveToDelayed(Date.now() + busyDelayMs * Math.random(), token);
-      throw new DelayedError();
-    }
-    requests.set(accountId, ongoing + 1);
-    try {
-      await sendHead(place, job.attemptsMade + 1 >= ATTEMPTS);
-    } finally {
-      const others = (requests.get(accountId) ?? 1) - 1;
-      if (others > 0) requests.set(accountId, others);
-      else requests.delete(accountId);
-    }
+  const parts: SenderParts = {
+    outbox,
+    accounts,
+    clock,
+    log,
+    timings: timings.webhooks,
+    keepMs,
+    maxRequests: () =>
+      Math.max(1, Math.min(MAX_REQUESTS_PER_ACCOUNT, Math.floor(MAX_REQUESTS / senders.size))),
+    release: async (accountId) => {
+      const isReleased = await outbox.release(worker, accountId);
+      if (isReleased) {
+        released.add(accountId);
+        drop(accountId);
+      } else {
+        senders.get(accountId)?.poke();
+      }
+    },
+    onFault,
   };
-  const sendHead = async (place: Place, isLastAttempt: boolean) => {
-    const event = await store.head(place);
-    if (event === undefined) return;
-    const isDropped = !(await isDone(place.accountId, event, isLastAttempt));
-    const waiting = await store.remove(place, event, isDropped);
-    if (waiting) await enqueue([place]);
+  const drop = (accountId: number) => {
+    senders.get(accountId)?.close();
+    senders.delete(accountId);
   };
-  /** Whether the event was taken, or nobody wants it any more; it is given up if not at the last attempt. */
-  const isDone = async (accountId: number, event: string, isLastAttempt: boolean) => {
-    const webhook = await accounts.findWebhook(accountId);
-    if (!webhook) return true;
-    const { id } = JSON.parse(event) as WebhookEvent;
-    try {
-      const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(requestTimeoutMs)]);
-      await postEvent(webhook, id, event, signal);
-      return true;
-    } catch (fault) {
-      if (!isLastAttempt || closing.signal.aborted) throw fault;
-      log.error({ err: fault, account: accountId, event: id }, 'webhooks: an event was given up');
-      return false;
+  const start = (accountId: number) => {
+    const sender = senders.get(accountId);
+    if (sender) sender.poke();
+    else if (!isClosed) senders.set(accountId, new AccountSender(accountId, parts));
+  };
+  const share = async () => {
+    // One after the other: an answer that is older than the last would end what that began.
+    sharing ??= shareNow().finally(() => {
+      sharing = undefined;
+    });
+    await sharing;
+  };
+  let sharing: Promise<void> | undefined;
+  const shareNow = async () => {
+    // What is claimed or given back meanwhile is not in the answer.
+    const before = [...senders];
+    released.clear();
+    const shared = await outbox.share(worker, MAX_ACCOUNTS, workers.dead());
+    workers.update(shared.workers);
+    const own = new Set(shared.accounts);
+    for (const [accountId, sender] of before) {
+      if (!own.has(accountId) && senders.get(accountId) === sender) drop(accountId);
     }
+    for (const accountId of own) if (!released.has(accountId)) start(accountId);
   };
   const sweep = async () => {
     await deadNodes.sweep();
-    await enqueue(await store.listWaiting());
+    await outbox.adopt();
+    await share();
   };
-  const tryTo = (work: Promise<unknown>) => void work.catch(onFault);
+  const onNews = async (accountId: number) => {
+    const sender = senders.get(accountId);
+    if (sender) sender.poke();
+    else if (senders.size < MAX_ACCOUNTS && (await outbox.claim(worker, accountId)))
+      start(accountId);
+  };
+  const tryTo = (work: Promise<unknown> | undefined) => void work?.catch(onFault);
 
-  const worker = new Worker<Place>(QUEUE, send, {
-    connection: connect(),
-    concurrency: CONCURRENCY,
-    ...workerOptions(timings.jobs.lockMs),
-  });
-  worker.on('error', onFault);
-  worker.on('failed', (job, fault) =>
-    log.warn({ err: fault, account: job?.data.accountId }, 'webhooks: an event was not taken'),
-  );
-  await startWorker(worker, onFault);
+  await share();
   await redis.subscribe(WEBHOOK_NEWS, {
-    onMessage: (place) => tryTo(enqueue([placeOf(place)])),
+    onMessage: (accountId) => tryTo(onNews(Number.parseInt(accountId, 10))),
     onGap: () => tryTo(sweep()),
   });
-  const timer = setInterval(() => tryTo(sweep()), sweepEveryMs);
+  await redis.subscribe(ACCOUNT_CHANGES, {
+    onMessage: (accountId) => tryTo(senders.get(Number(accountId))?.changed()),
+    onGap: () => {
+      for (const sender of senders.values()) tryTo(sender.changed());
+    },
+  });
+  const timers = [
+    setInterval(() => tryTo(sweep()), timings.webhooks.sweepEveryMs),
+    setInterval(() => tryTo(share()), timings.jobs.lockMs / 3),
+  ];
   tryTo(sweep());
   return {
     close: async () => {
-      clearInterval(timer);
-      closing.abort();
-      await worker.close();
-      await queue.close();
-      closeConnections();
+      isClosed = true;
+      for (const timer of timers) clearInterval(timer);
+      for (const accountId of senders.keys()) drop(accountId);
+      // Otherwise the others find out by themselves.
+      await outbox.retire(worker).catch(onFault);
     },
   };
 }
 
-/**
- * A place that waits for its job already gets no second one; one whose job is running gets another when that ends, for it
- * may not have seen what came last.
- */
-const sendingOf = (place: Place, firstRetryMs: number) => ({
-  name: 'send',
-  data: place,
-  opts: {
-    deduplication: { id: keyOf(place), keepLastIfActive: true },
-    attempts: ATTEMPTS,
-    backoff: { type: 'exponential', delay: firstRetryMs, jitter: JITTER },
-    removeOnComplete: true,
-    removeOnFail: true,
-  },
-});
+/** Which other workers are dead: those that have not shown for so long that they live, by this one's monotonic clock. */
+class LivingWorkers {
+  readonly #self: string;
+  readonly #deadAfterMs: number;
+  #seen = new Map<string, { beats: string; sinceMs: number }>();
+  #before = this.#seen;
+
+  constructor(self: string, deadAfterMs: number) {
+    this.#self = self;
+    this.#deadAfterMs = deadAfterMs;
+  }
+
+  update(workers: Map<string, string>): void {
+    const sinceMs = performance.now();
+    const before = this.#before;
+    this.#seen = new Map(
+      [...workers].map(([worker, beats]) => {
+        const known = before.get(worker);
+        return [worker, known?.beats === beats ? known : { beats, sinceMs }];
+      }),
+    );
+  }
+
+  /** To be followed by {@link update}: while Redis is away nobody can show that it lives, and that time does not count. */
+  dead(): string[] {
+    const nowMs = performance.now();
+    this.#before = this.#seen;
+    this.#seen = new Map();
+    return [...this.#before]
+      .filter(
+        ([worker, { sinceMs }]) => worker !== this.#self && nowMs - sinceMs > this.#deadAfterMs,
+      )
+      .map(([worker]) => worker);
+  }
+}

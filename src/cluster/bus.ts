@@ -2,6 +2,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import { counts } from '../counts.ts';
 import type { Seal } from './seal.ts';
 
 const CHANNEL = `${KEY_PREFIX}bus`;
@@ -85,6 +86,7 @@ export class Bus {
     try {
       envelope = JSON.parse(this.#seal.open(sealed, channel));
     } catch (fault) {
+      counts.sealFaults += 1;
       this.#log.error({ err: fault }, 'a message on the bus is not to be trusted');
       return;
     }

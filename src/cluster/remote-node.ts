@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { NodePipe, PipedIn, PipedOut } from '../media/node-pipe.ts';
 import type { Timings } from '../../config/timings.ts';
+import { counts } from '../counts.ts';
 import { LinkWatch } from './link-watch.ts';
 import type { PipeEnd, RoomState } from './room-state.ts';
 
@@ -141,6 +142,7 @@ export class RemoteNode {
   /** A router that goes takes its requests with it, and is followed by another; anything else is tried again, on a new pipe. */
   #failed(fault: unknown): void {
     if (this.#isClosed || !this.#end.isOpen) return;
+    counts.pipeFaults += 1;
     this.#end.log.warn({ err: fault, node: this.#node }, 'the pipe to a node failed; opened anew');
     this.#closePipe();
     clearTimeout(this.#retry);
@@ -200,6 +202,7 @@ export class RemoteNode {
     pipe.own.bytesReceived().then(
       (bytes) => {
         if (this.#pipe !== pipe || !pipe.watch.isBack(bytes, performance.now())) return;
+        counts.pipeFaults += 1;
         this.#end.log.warn({ node: this.#node }, 'the network to a node was cut; a new pipe');
         this.#closePipe();
         this.converge();

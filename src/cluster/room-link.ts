@@ -4,6 +4,7 @@ import type { NodePipe, PipeSettings } from '../media/node-pipe.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
 import type { Redis } from '../store/redis.ts';
+import { counts } from '../counts.ts';
 import { traceKeyOf } from './nodes.ts';
 import { RemoteNode, type RoomEnd } from './remote-node.ts';
 import { parseRoomState, type PlacedPeer, type RoomState } from './room-state.ts';
@@ -295,6 +296,7 @@ export class RoomLink implements RoomEnd {
     try {
       state = parseRoomState(this.#parts.seal.open(sealed, placeOf(this.#parts.key, node)));
     } catch (fault) {
+      counts.sealFaults += 1;
       this.log.error({ err: fault, node }, 'what a node says of the room is not to be trusted');
       return;
     }

@@ -11,9 +11,8 @@ type Backlog = {
   /** Since the oldest of them ended; 0 if none waits. */
   oldestOpenMinuteMs: number;
   waitingJobs: number;
-  /** Rooms that have events which wait to be sent, and events that were given up. */
-  webhookRooms: number;
-  webhookEventsDropped: number;
+  /** Webhook events that wait to be sent, the time since the oldest of them happened, and events that were given up. */
+  webhooks: { rooms: number; events: number; oldestMs: number; dropped: number };
   workers: { alive: number; maxOffsetMs: number };
 };
 
@@ -25,6 +24,8 @@ export type Snapshot = {
   rooms: number;
   peers: Record<PeerKind, number>;
   keptPlaces: number;
+  /** It takes new clients, as `/readyz` says. */
+  isReady: boolean;
   /** That live, as this node sees it. */
   nodes: number;
   /** To other nodes: ends that are connected. */
@@ -146,6 +147,17 @@ export class Metrics {
       'Peers whose connection is lost and whose place is kept',
       ({ keptPlaces }) => keptPlaces,
     );
+    this.#gauge('ready', 'Whether the node takes new clients', ({ isReady }) => (isReady ? 1 : 0));
+    this.#count(
+      'seal_faults_total',
+      'Messages of other nodes whose seal was wrong',
+      ({ counts }) => counts.sealFaults,
+    );
+    this.#count(
+      'pipe_faults_total',
+      'Pipes to other nodes that failed or were cut',
+      ({ counts }) => counts.pipeFaults,
+    );
     this.#gauge('nodes', 'Nodes that live, as this one sees it', ({ nodes }) => nodes);
     this.#gauge(
       'pipes',
@@ -203,12 +215,22 @@ export class Metrics {
     this.#gauge(
       'webhook_rooms_waiting',
       'Rooms whose events wait to be sent',
-      ({ backlog }) => backlog?.webhookRooms,
+      ({ backlog }) => backlog?.webhooks.rooms,
     );
     this.#gauge(
       'webhook_events_dropped',
       'Events that were given up, by all nodes',
-      ({ backlog }) => backlog?.webhookEventsDropped,
+      ({ backlog }) => backlog?.webhooks.dropped,
+    );
+    this.#gauge(
+      'webhook_events_waiting',
+      'Events that wait to be sent',
+      ({ backlog }) => backlog?.webhooks.events,
+    );
+    this.#gauge(
+      'webhook_oldest_event_age_seconds',
+      'Time since the oldest event that waits happened',
+      ({ backlog }) => backlog && backlog.webhooks.oldestMs / 1000,
     );
   }
 

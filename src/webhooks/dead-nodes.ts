@@ -5,9 +5,11 @@ export class DeadNodes {
   readonly #store: WebhookStore;
   readonly #deadAfterMs: number;
   /** By node: how often it had shown that it lives, and since when it has not done so again (monotonic, ms). */
+  readonly #nowMs: () => number;
   #seen = new Map<string, { beats: string; sinceMs: number }>();
 
-  constructor(store: WebhookStore, deadAfterMs: number) {
+  constructor(store: WebhookStore, deadAfterMs: number, nowMs: () => number) {
+    this.#nowMs = nowMs;
     this.#store = store;
     this.#deadAfterMs = deadAfterMs;
   }
@@ -18,7 +20,7 @@ export class DeadNodes {
    */
   async sweep(): Promise<void> {
     for (const [node, beats] of await this.#findSilent()) await this.#store.bury(node, beats);
-    await this.#store.takeOutDead();
+    await this.#store.takeOutDead(this.#nowMs());
   }
 
   async #findSilent(): Promise<[string, string][]> {

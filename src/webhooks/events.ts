@@ -23,30 +23,30 @@ export type Change =
   /** Told once for all that have the same key, until so long after. */
   | (Place & { op: 'once'; key: string; keptUntilMs: number; event: WebhookEvent });
 
-/** A peer came into a room. */
-export function joined(present: PresentPeer): Change {
+/** A peer came into a room. @param atMs when, ms since 1970 */
+export function joined(present: PresentPeer, atMs: number): Change {
   const { accountId, room, peer, kind } = present;
   return {
     ...present,
     op: 'join',
-    peerEvent: eventOf(accountId, { type: 'peer_joined', room, peer, kind }),
-    roomEvent: eventOf(accountId, { type: 'room_started', room }),
+    peerEvent: eventOf(accountId, atMs, { type: 'peer_joined', room, peer, kind }),
+    roomEvent: eventOf(accountId, atMs, { type: 'room_started', room }),
   };
 }
 
-/** A peer went out of a room. */
-export function left(present: PresentPeer, reason: LeaveReason): Change {
+/** A peer went out of a room. @param atMs when, ms since 1970 */
+export function left(present: PresentPeer, reason: LeaveReason, atMs: number): Change {
   const { accountId, room, peer, kind } = present;
   return {
     ...present,
     op: 'leave',
-    peerEvent: eventOf(accountId, { type: 'peer_left', room, peer, kind, reason }),
-    roomEvent: eventOf(accountId, { type: 'room_ended', room }),
+    peerEvent: eventOf(accountId, atMs, { type: 'peer_left', room, peer, kind, reason }),
+    roomEvent: eventOf(accountId, atMs, { type: 'room_ended', room }),
   };
 }
 
-/** The minutes of an account are used up until a moment (ISO 8601). */
-export function exhausted(accountId: number, resetsAt: string): Change {
+/** The minutes of an account are used up until a moment (ISO 8601). @param atMs since when, ms since 1970 */
+export function exhausted(accountId: number, resetsAt: string, atMs: number): Change {
   return {
     op: 'once',
     accountId,
@@ -54,13 +54,13 @@ export function exhausted(accountId: number, resetsAt: string): Change {
     key: `exhausted:${accountId}:${resetsAt}`,
     // A node whose clock is behind may tell it a little later.
     keptUntilMs: Date.parse(resetsAt) + 86_400_000,
-    event: eventOf(accountId, { type: 'quota_exhausted', resets_at: resetsAt }),
+    event: eventOf(accountId, atMs, { type: 'quota_exhausted', resets_at: resetsAt }),
   };
 }
 
-const eventOf = (accountId: number, news: WebhookNews): WebhookEvent => ({
+const eventOf = (accountId: number, atMs: number, news: WebhookNews): WebhookEvent => ({
   id: `evt_${randomUUID()}`,
-  created_at: new Date().toISOString(),
+  created_at: new Date(atMs).toISOString(),
   account_id: accountId,
   ...news,
 });

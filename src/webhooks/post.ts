@@ -4,15 +4,17 @@ import type { Webhook } from '../accounts/accounts.ts';
 /**
  * Sends an event, signed as Standard Webhooks does (https://www.standardwebhooks.com): once, wherever a redirect may lead.
  * @param body the event as JSON
+ * @param nowMs ms since 1970
  * @throws {Error} unless it is answered with 2xx before the signal
  */
 export async function postEvent(
   { url, secret }: Webhook,
   id: string,
   body: string,
+  nowMs: number,
   signal: AbortSignal,
 ): Promise<void> {
-  const timestamp = String(Math.floor(Date.now() / 1000));
+  const timestamp = String(Math.floor(nowMs / 1000));
   const response = await fetch(url, {
     method: 'POST',
     headers: {

@@ -1,4 +1,5 @@
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import { BURY, TELL } from './webhook-scripts.ts';
 import { type Change, joined, left, type Place, type PresentPeer } from './events.ts';
 
 /**
@@ -12,83 +13,37 @@ import { type Change, joined, left, type Place, type PresentPeer } from './event
  * webhooks:node:{node}    hash: place\npeer → kind: what it holds
  * webhooks:numbers        hash: node → the number of the last change that it told
  * webhooks:peers:{place}  hash: peer → how many nodes hold it
- * webhooks:outbox:{place} list of the events that wait, as JSON, the oldest first
- * webhooks:waiting        set of the places that have such
+ * webhooks:latest:{place} hash: peer → the node to which it came last
+ * webhooks:left:{place}   hash: peer → its event when it left that node, while another still holds it
+ * webhooks:seen           hash: node → when it told something last, ms by Redis's clock
  * webhooks:once:{key}     has been told
+ *
+ * webhooks:outbox:{place} list of the events that wait, as JSON, the oldest first
+ * webhooks:rooms:{account} sorted set of the rooms that have such, by the first one's created_at
+ * webhooks:accounts       sorted set of the accounts that have such, by the oldest one's created_at
+ * webhooks:counts         hash: account → how many events wait
  * webhooks:dropped        how many events were given up
+ * webhooks:dropped_of     hash: account → how many of its events were given up
+ * webhooks:workers        hash: worker → how often it has shown that it lives
+ * webhooks:holders        hash: account → the worker that sends its events
  */
-const PREFIX = `${KEY_PREFIX}webhooks:`;
+export const PREFIX = `${KEY_PREFIX}webhooks:`;
 const PEERS_AT_ONCE = 100;
-/** A place is published here when it has something to send. */
-export const WEBHOOK_NEWS = `${PREFIX}news`;
 
 /** A change that a node tells, numbered so that one which is told again is known again. */
 export type NumberedChange = { number: number; change: Change };
 
-/** Its number (0 if telling it again does no harm), what to do, the place; then peer, kind, event of the peer, event of the room; or key, expiry in ms, event. */
+/** See {@link TELL}. */
 type WrittenChange = (string | number)[];
-
-/** ARGV: node, JSON of {@link WrittenChange}s, how many were dropped before them, 1 if the node is dead. Returns 0 if the node is not known. */
-const TELL = `
-local node = KEYS[1] .. 'node:' .. ARGV[1]
-if ARGV[4] == '0' and redis.call('HEXISTS', KEYS[1] .. 'nodes', ARGV[1]) == 0 then return 0 end
-local function push(place, event)
-  redis.call('RPUSH', KEYS[1] .. 'outbox:' .. place, event)
-  redis.call('SADD', KEYS[1] .. 'waiting', place)
-  redis.call('PUBLISH', KEYS[1] .. 'news', place)
-end
-local function join(place, peer, kind, peerEvent, roomEvent)
-  if redis.call('HSETNX', node, place .. '\\n' .. peer, kind) == 0 then return end
-  local peers = KEYS[1] .. 'peers:' .. place
-  if redis.call('EXISTS', peers) == 0 then push(place, roomEvent) end
-  if redis.call('HINCRBY', peers, peer, 1) == 1 then push(place, peerEvent) end
-end
-local function leave(place, peer, kind, peerEvent, roomEvent)
-  if redis.call('HDEL', node, place .. '\\n' .. peer) == 0 then return end
-  local peers = KEYS[1] .. 'peers:' .. place
-  if redis.call('HINCRBY', peers, peer, -1) > 0 then return end
-  redis.call('HDEL', peers, peer)
-  push(place, peerEvent)
-  if redis.call('EXISTS', peers) == 0 then push(place, roomEvent) end
-end
-local function once(place, key, keptUntilMs, event)
-  if redis.call('SET', KEYS[1] .. 'once:' .. key, '1', 'NX', 'PXAT', keptUntilMs) then push(place, event) end
-end
-local operations = { join = join, leave = leave, once = once }
-local last = tonumber(redis.call('HGET', KEYS[1] .. 'numbers', ARGV[1]) or '0')
-for _, change in ipairs(cjson.decode(ARGV[2])) do
-  if change[1] == 0 or change[1] > last then operations[change[2]](unpack(change, 3)) end
-  last = math.max(last, change[1])
-end
-redis.call('HSET', KEYS[1] .. 'numbers', ARGV[1], last)
-if ARGV[4] == '0' then redis.call('HINCRBY', KEYS[1] .. 'nodes', ARGV[1], 1) end
-if ARGV[3] ~= '0' then redis.call('INCRBY', KEYS[1] .. 'dropped', ARGV[3]) end
-return 1
-`;
-
-/** ARGV: node, how often it had shown that it lives; if it has done so since, it is not buried. */
-const BURY = `
-if redis.call('HGET', KEYS[1] .. 'nodes', ARGV[1]) ~= ARGV[2] then return end
-redis.call('HDEL', KEYS[1] .. 'nodes', ARGV[1])
-redis.call('SADD', KEYS[1] .. 'dead', ARGV[1])
-`;
-
-/** ARGV: place, the event that is done with, 1 if it was given up. Returns how many wait yet, -1 if it was not the first. */
-const REMOVE = `
-local outbox = KEYS[1] .. 'outbox:' .. ARGV[1]
-if redis.call('LINDEX', outbox, 0) ~= ARGV[2] then return -1 end
-redis.call('LPOP', outbox)
-if ARGV[3] == '1' then redis.call('INCR', KEYS[1] .. 'dropped') end
-local waiting = redis.call('LLEN', outbox)
-if waiting == 0 then redis.call('SREM', KEYS[1] .. 'waiting', ARGV[1]) end
-return waiting
-`;
 
 export class WebhookStore {
   readonly #redis: Redis;
+  readonly #maxWaiting: number;
 
-  constructor(redis: Redis) {
+  /** @param maxWaiting how many events of an account may wait; more than these are given up, the oldest first */
+  constructor(redis: Redis, maxWaiting: number) {
     this.#redis = redis;
+    this.#maxWaiting = maxWaiting;
   }
 
   /** Makes a node known, which may tell changes then. */
@@ -106,9 +61,9 @@ export class WebhookStore {
   }
 
   /** A node that has a new name tells who is with it. */
-  async tellAgain(node: string, peers: PresentPeer[]): Promise<void> {
+  async tellAgain(node: string, peers: PresentPeer[], nowMs: number): Promise<void> {
     for (let at = 0; at < peers.length; at += PEERS_AT_ONCE) {
-      const changes = peers.slice(at, at + PEERS_AT_ONCE).map(joined);
+      const changes = peers.slice(at, at + PEERS_AT_ONCE).map((peer) => joined(peer, nowMs));
       await this.#tell(node, changes.map(unnumbered), 0, false);
     }
   }
@@ -131,50 +86,27 @@ export class WebhookStore {
     );
   }
 
-  /** Takes the peers of dead nodes out. */
-  async takeOutDead(): Promise<void> {
+  /** Takes the peers of dead nodes out: they have left when their node told something last, as far as that is known. */
+  async takeOutDead(nowMs: number): Promise<void> {
     const dead = await this.#redis.run((client) => client.sMembers(`${PREFIX}dead`));
     for (const node of dead) {
       const peers = await this.#listPeers(node);
+      const seenMs = await this.#redis.run((client) => client.hGet(`${PREFIX}seen`, node));
+      const leftMs = seenMs === null ? nowMs : Math.min(nowMs, Number(seenMs));
       for (let at = 0; at < peers.length; at += PEERS_AT_ONCE) {
-        const changes = peers.slice(at, at + PEERS_AT_ONCE).map((peer) => left(peer, 'closed'));
+        const some = peers.slice(at, at + PEERS_AT_ONCE);
+        const changes = some.map((peer) => left(peer, 'closed', leftMs));
         await this.#tell(node, changes.map(unnumbered), 0, true);
       }
       await this.#redis.run((client) =>
-        client.multi().sRem(`${PREFIX}dead`, node).hDel(`${PREFIX}numbers`, node).exec(),
+        client
+          .multi()
+          .sRem(`${PREFIX}dead`, node)
+          .hDel(`${PREFIX}numbers`, node)
+          .hDel(`${PREFIX}seen`, node)
+          .exec(),
       );
     }
-  }
-
-  /** The oldest event of a place, as JSON. */
-  async head(place: Place): Promise<string | undefined> {
-    const event = await this.#redis.run((client) =>
-      client.lIndex(`${PREFIX}outbox:${keyOf(place)}`, 0),
-    );
-    return event ?? undefined;
-  }
-
-  /**
-   * Takes the oldest event of a place away, when it is done with.
-   * @returns how many wait yet; undefined if it was gone already
-   */
-  async remove(place: Place, event: string, isDropped: boolean): Promise<number | undefined> {
-    const waiting = await this.#eval(REMOVE, [keyOf(place), event, isDropped ? '1' : '0']);
-    return waiting === -1 ? undefined : (waiting as number);
-  }
-
-  /** The places that have events which wait. */
-  async listWaiting(): Promise<Place[]> {
-    const places = await this.#redis.run((client) => client.sMembers(`${PREFIX}waiting`));
-    return places.map(placeOf);
-  }
-
-  /** How many places have events which wait, and how many events were given up. */
-  async count(): Promise<{ waiting: number; dropped: number }> {
-    return this.#redis.run(async (client) => ({
-      waiting: await client.sCard(`${PREFIX}waiting`),
-      dropped: Number(await client.get(`${PREFIX}dropped`)),
-    }));
   }
 
   async #listPeers(node: string): Promise<PresentPeer[]> {
@@ -187,7 +119,8 @@ export class WebhookStore {
 
   #tell(node: string, changes: NumberedChange[], dropped: number, isDead: boolean) {
     const written = JSON.stringify(changes.map(writtenChange));
-    return this.#eval(TELL, [node, written, String(dropped), isDead ? '1' : '0']);
+    const max = String(this.#maxWaiting);
+    return this.#eval(TELL, [node, written, String(dropped), isDead ? '1' : '0', max]);
   }
 
   #eval(script: string, scriptArguments: string[]): Promise<unknown> {
@@ -199,12 +132,6 @@ export class WebhookStore {
 
 /** How a place is named in the store; names have no line breaks. */
 export const keyOf = ({ accountId, room }: Place) => `${accountId}\n${room}`;
-
-/** The place that is named so in the store. */
-export function placeOf(key: string): Place {
-  const [accountId, room = ''] = key.split('\n');
-  return { accountId: Number(accountId), room };
-}
 
 const unnumbered = (change: Change): NumberedChange => ({ number: 0, change });
 

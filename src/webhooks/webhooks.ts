@@ -6,11 +6,21 @@ import { ACCOUNT_CHANGES, type Accounts } from '../accounts/accounts.ts';
 import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
 import type { Redis } from '../store/redis.ts';
 import { type Change, exhausted, joined, left, type PresentPeer } from './events.ts';
+import { type Waiting, WebhookOutbox } from './webhook-outbox.ts';
 import { keyOf, type NumberedChange, WebhookStore } from './webhook-store.ts';
 
 const CHANGES_AT_ONCE = 100;
 /** So many changes are kept while Redis is away; with more, only what is so in the end is told. */
 const MAX_WAITING = 10_000;
+
+export type WebhookOptions = {
+  /** The calendar of events, ms since 1970. */
+  nowMs: () => number;
+  /** How many events of an account may wait to be sent. */
+  maxEvents: number;
+  /** How many changes are kept while Redis is away. */
+  maxWaiting?: number;
+};
 
 /**
  * What this node has to tell the webhooks of accounts. It may be told at any time, and tells in order, when Redis takes
@@ -18,6 +28,8 @@ const MAX_WAITING = 10_000;
  */
 export class Webhooks {
   readonly #store: WebhookStore;
+  readonly #outbox: WebhookOutbox;
+  readonly #nowMs: () => number;
   readonly #accounts: Accounts;
   readonly #log: FastifyBaseLogger;
   readonly #maxWaiting: number;
@@ -46,12 +58,14 @@ export class Webhooks {
     accounts: Accounts,
     log: FastifyBaseLogger,
     timings: Timings['webhooks'],
-    maxWaiting: number,
+    { maxWaiting, maxEvents, nowMs }: WebhookOptions,
   ) {
-    this.#store = new WebhookStore(redis);
+    this.#store = new WebhookStore(redis, maxEvents);
+    this.#outbox = new WebhookOutbox(redis);
+    this.#nowMs = nowMs;
     this.#accounts = accounts;
     this.#log = log;
-    this.#maxWaiting = maxWaiting;
+    this.#maxWaiting = maxWaiting ?? MAX_WAITING;
     this.#retryAfterMs = timings.retryAfterMs;
     this.#timer = setInterval(() => this.#beat(), timings.beatEveryMs);
   }
@@ -62,10 +76,10 @@ export class Webhooks {
     accounts: Accounts,
     log: FastifyBaseLogger,
     timings: Timings['webhooks'],
-    { maxWaiting = MAX_WAITING } = {},
+    options: WebhookOptions,
   ): Promise<Webhooks> {
     const listening = await accounts.listWithWebhook();
-    const webhooks = new Webhooks(redis, accounts, log, timings, maxWaiting);
+    const webhooks = new Webhooks(redis, accounts, log, timings, options);
     webhooks.#listening = new Set(listening);
     const reload = () => void webhooks.#reload();
     await redis.subscribe(ACCOUNT_CHANGES, { onMessage: reload, onGap: reload });
@@ -78,7 +92,7 @@ export class Webhooks {
   peerJoined(accountId: number, room: string, peer: string, kind: PeerKind): void {
     const present = { accountId, room, peer, kind };
     this.#present.set(presenceKey(present), present);
-    if (this.#listening.has(accountId)) this.#tell(joined(present));
+    if (this.#listening.has(accountId)) this.#tell(joined(present, this.#nowMs()));
   }
 
   /** A peer of this node went out of a room; of one that is not known, nothing is told. */
@@ -87,19 +101,19 @@ export class Webhooks {
     const present = this.#present.get(key);
     if (!present) return;
     this.#present.delete(key);
-    if (this.#listening.has(accountId)) this.#tell(left(present, reason));
+    if (this.#listening.has(accountId)) this.#tell(left(present, reason, this.#nowMs()));
   }
 
   /** An account has no minutes until a moment (ISO 8601); may be called for as long as it is so, and is told once. */
   quotaExhausted(accountId: number, resetsAt: string): void {
     if (!this.#listening.has(accountId) || this.#exhausted.get(accountId) === resetsAt) return;
     this.#exhausted.set(accountId, resetsAt);
-    this.#tell(exhausted(accountId, resetsAt));
+    this.#tell(exhausted(accountId, resetsAt, this.#nowMs()));
   }
 
-  /** How many rooms have events that wait to be sent, and how many events were given up; over all nodes. */
-  count(): Promise<{ waiting: number; dropped: number }> {
-    return this.#store.count();
+  /** Counts what waits to be sent, of all nodes. */
+  count(): Promise<Waiting> {
+    return this.#outbox.count();
   }
 
   /**
@@ -191,10 +205,11 @@ export class Webhooks {
     const come = [...this.#present].filter(
       ([key, peer]) => !this.#told.has(key) && isListening(peer),
     );
+    const nowMs = this.#nowMs();
     // Who has come first, so that a room with somebody in it does not end.
     return [
-      ...come.map(([, peer]) => joined(peer)),
-      ...gone.map(([, peer]) => left(peer, 'closed')),
+      ...come.map(([, peer]) => joined(peer, nowMs)),
+      ...gone.map(([, peer]) => left(peer, 'closed', nowMs)),
     ];
   }
 
@@ -218,7 +233,7 @@ export class Webhooks {
   async #register(): Promise<string> {
     const node = randomUUID();
     await this.#store.register(node);
-    await this.#store.tellAgain(node, [...this.#told.values()]);
+    await this.#store.tellAgain(node, [...this.#told.values()], this.#nowMs());
     return node;
   }
 

@@ -575,6 +575,7 @@ describe('authentication', () => {
       '/api/admin/accounts/{id}/keys/{key_id}',
       '/api/admin/accounts/{id}/peers/{peer}/kick',
       '/api/admin/accounts/{id}/usage',
+      '/api/admin/accounts/{id}/webhook',
       '/api/admin/drain',
       '/api/admin/nodes',
       '/api/admin/nodes/self',

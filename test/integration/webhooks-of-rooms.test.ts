@@ -18,8 +18,12 @@ async function openHookedNodes() {
   cleanUps.push(() => receiver.close());
   const { id, apiKey } = await createAccount(redis, 'pro');
   await accounts.update(id, { webhook_url: receiver.url });
-  const parts = { redis: store, accounts, log: silentLog };
-  const worker = await openWebhookWorker({ url: redis.url }, parts, DEFAULT_TIMINGS);
+  const parts = { redis: store, accounts, clock: { wallMs: Date.now }, log: silentLog };
+  const worker = await openWebhookWorker(
+    parts,
+    { keepMs: 86_400_000, maxEvents: 1000 },
+    DEFAULT_TIMINGS,
+  );
   cleanUps.push(() => worker.close());
   return { receiver, one: { ...one!, apiKey }, other: { ...other!, apiKey } };
 }

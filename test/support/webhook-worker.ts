@@ -1,5 +1,6 @@
 import { timingsWith } from '../../config/timings.ts';
 import { Accounts } from '../../src/accounts/accounts.ts';
+import { RedisClock } from '../../src/store/redis-clock.ts';
 import { Redis } from '../../src/store/redis.ts';
 import { openWebhookWorker } from '../../workers/webhook-jobs.ts';
 import { silentLog as log } from './gateway.ts';
@@ -8,5 +9,6 @@ import { silentLog as log } from './gateway.ts';
 const [url = ''] = process.argv.slice(2);
 const timings = timingsWith({ webhooks: { firstRetryMs: 100 }, jobs: { lockMs: 500 } });
 const redis = await Redis.connect({ url }, log, timings.redis);
-const parts = { redis, accounts: new Accounts(redis), log };
-await openWebhookWorker({ url }, parts, timings);
+const clock = await RedisClock.open(redis, log, timings.redis);
+const parts = { redis, accounts: new Accounts(redis), clock, log };
+await openWebhookWorker(parts, { keepMs: 86_400_000, maxEvents: 10_000 }, timings);

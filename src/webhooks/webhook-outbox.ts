@@ -1,0 +1,137 @@
+import type { Redis } from '../store/redis.ts';
+import { PREFIX } from './webhook-store.ts';
+import {
+  ADOPT,
+  CLAIM,
+  CLEAR,
+  COUNT,
+  HEADS,
+  momentOf,
+  orderAt,
+  RELEASE,
+  REMOVE,
+  RETIRE_WORKER,
+  SHARE,
+} from './webhook-scripts.ts';
+
+/** The number of an account is published here when it has something to send. */
+export const WEBHOOK_NEWS = `${PREFIX}news`;
+
+/** The oldest event of a room, as JSON. */
+export type Head = { room: string; event: string };
+
+/** What waits to be sent, over all accounts. */
+export type Waiting = {
+  rooms: number;
+  events: number;
+  /** When the oldest of them happened, ms since 1970; undefined if none waits. */
+  oldestMs: number | undefined;
+  /** Events that were given up. */
+  dropped: number;
+};
+
+/** The events that wait to be sent, and which worker sends those of which account: one at a time does. */
+export class WebhookOutbox {
+  readonly #redis: Redis;
+
+  constructor(redis: Redis) {
+    this.#redis = redis;
+  }
+
+  /**
+   * Gives up events from before a moment, then finds what is to be sent next.
+   * @returns the rooms whose first events are the oldest, and how many events were given up
+   */
+  async heads(
+    accountId: number,
+    beforeMs: number,
+    rooms: number,
+  ): Promise<{ heads: Head[]; givenUp: number }> {
+    const order = String(orderAt(beforeMs));
+    const reply = await this.#eval(HEADS, [String(accountId), order, String(rooms)]);
+    const [givenUp, ...fields] = reply as [number, ...string[]];
+    const heads: Head[] = [];
+    for (let at = 0; at < fields.length; at += 2) {
+      heads.push({ room: fields[at]!, event: fields[at + 1]! });
+    }
+    return { heads, givenUp };
+  }
+
+  /**
+   * Takes the oldest event of a room away, when it is done with.
+   * @returns false if it was gone already
+   */
+  async remove(accountId: number, { room, event }: Head, isGivenUp: boolean): Promise<boolean> {
+    const given = isGivenUp ? '1' : '0';
+    return (await this.#eval(REMOVE, [String(accountId), room, event, given])) === 1;
+  }
+
+  /** Forgets what waits for an account that has no webhook. */
+  async clear(accountId: number): Promise<void> {
+    await this.#eval(CLEAR, [String(accountId)]);
+  }
+
+  /** Takes over what nodes of earlier versions have told. */
+  async adopt(): Promise<void> {
+    await this.#eval(ADOPT, []);
+  }
+
+  async count(): Promise<Waiting> {
+    const reply = (await this.#eval(COUNT, [])) as [number, number, string, string];
+    const [rooms, events, oldest, dropped] = reply;
+    const oldestMs = oldest === '' ? undefined : momentOf(Number(oldest));
+    return { rooms, events, oldestMs, dropped: Number(dropped) };
+  }
+
+  /** What waits for one account. */
+  async countOf(accountId: number): Promise<Omit<Waiting, 'rooms'>> {
+    const id = String(accountId);
+    const [events, oldest, dropped] = await this.#redis.run((client) =>
+      Promise.all([
+        client.hGet(`${PREFIX}counts`, id),
+        client.zScore(`${PREFIX}accounts`, id),
+        client.hGet(`${PREFIX}dropped_of`, id),
+      ]),
+    );
+    const oldestMs = oldest === null ? undefined : momentOf(oldest);
+    return { events: Number(events), oldestMs, dropped: Number(dropped) };
+  }
+
+  /**
+   * A worker is alive, and takes its share of the accounts that wait.
+   * @param dead workers that are not alive any more
+   * @returns the accounts that are its own, and all workers with how often they have called this
+   */
+  async share(
+    worker: string,
+    maxAccounts: number,
+    dead: string[],
+  ): Promise<{ accounts: number[]; workers: Map<string, string> }> {
+    const reply = await this.#eval(SHARE, [worker, String(maxAccounts), ...dead]);
+    const [accounts, beats] = reply as [string[], string[]];
+    const workers = new Map<string, string>();
+    for (let at = 0; at < beats.length; at += 2) workers.set(beats[at]!, beats[at + 1]!);
+    return { accounts: accounts.map(Number), workers };
+  }
+
+  /** Takes an account, if it has events. @returns false if another worker has it */
+  async claim(worker: string, accountId: number): Promise<boolean> {
+    return (await this.#eval(CLAIM, [worker, String(accountId)])) === 1;
+  }
+
+  /** Gives an account back. @returns false if it has events by now, and stays the worker's */
+  async release(worker: string, accountId: number): Promise<boolean> {
+    return (await this.#eval(RELEASE, [worker, String(accountId)])) === 1;
+  }
+
+  /** A worker ends: others take its accounts at once. */
+  async retire(worker: string): Promise<void> {
+    await this.#eval(RETIRE_WORKER, [worker]);
+  }
+
+  #eval(script: string, scriptArguments: string[]): Promise<unknown> {
+    return this.#redis.run((client) =>
+      client.eval(script, { keys: [PREFIX], arguments: scriptArguments }),
+    );
+  }
+}

@@ -1,0 +1,239 @@
+import { expect, test } from 'vitest';
+import { eventually as eventuallyWithin } from '../support/gateway.ts';
+import { untilTaken, useWebhooks, VISIT, visit } from '../support/use-webhooks.ts';
+
+const {
+  openHook,
+  openNode,
+  openReceiver,
+  openWorker,
+  openWebhookStore,
+  openOutbox,
+  countWaiting,
+  openStore,
+} = useWebhooks();
+
+/** Workers and receivers may be slow on a machine that is busy with other tests. */
+const eventually = (what: string, condition: () => boolean | Promise<boolean>) =>
+  eventuallyWithin(what, condition, 15_000);
+
+const hang = () => new Promise<number>(() => {});
+
+test('an event that is never taken is given up when it is too old, and counted; the next ones are sent', async () => {
+  const { redis, receiver, id } = await openHook();
+  const keepMs = 1500;
+  await openWorker(redis, { firstRetryMs: 1, longestRetryMs: 50 }, { keepMs });
+  receiver.answer = ({ event }) => (event.type === 'peer_joined' ? 500 : 200);
+  const node = await openNode(redis);
+  node.peerJoined(id, 'a', 'ada', 'websocket');
+  await eventually('it is refused', () => receiver.received.length > 5);
+  visit(node, id, 'b');
+  // Of b, what comes after the event that is refused has become as old.
+  await eventually('it is counted', async () => (await countWaiting(redis)).dropped === 4);
+  node.peerLeft(id, 'a', 'ada', 'left');
+  await eventually('the rest', () => receiver.story.includes('room_ended a'));
+  const inA = receiver.story.filter((event) => event.includes(' a'));
+  expect(inA).toEqual(['room_started a', 'peer_left a/ada', 'room_ended a']);
+  const refused = receiver.received.filter(({ event }) => event.type === 'peer_joined');
+  expect(new Set(refused.map(({ event }) => event.id)).size).toBe(2);
+  expect(await (await openOutbox(redis)).countOf(id)).toEqual({
+    events: 0,
+    oldestMs: undefined,
+    dropped: 4,
+  });
+});
+
+test('more events than may wait: the oldest are given up, those of other accounts stay', async () => {
+  const { redis, receiver, accounts, id } = await openHook();
+  const made = { name: 'Bob', email: 'bob@b', plan: 'pro', webhook_url: receiver.url } as const;
+  const { id: otherId } = await accounts.create(made);
+  let nowMs = Date.now() - 60_000;
+  const node = await openNode(redis, { maxEvents: 100, nowMs: () => (nowMs += 1) });
+  visit(node, otherId, 'other');
+  for (let room = 0; room < 50; room += 1) visit(node, id, `room ${room}`);
+  const waiting = async () => (await openOutbox(redis)).countOf(id);
+  await eventually('all is told', async () => (await waiting()).dropped === 100);
+  expect(await waiting()).toMatchObject({ events: 100, dropped: 100 });
+  expect(await countWaiting(redis)).toMatchObject({ rooms: 26, events: 104, dropped: 100 });
+  await openWorker(redis);
+  await untilTaken(receiver, 104);
+  const rooms = Array.from({ length: 25 }, (_, room) => `room ${room + 25}`);
+  expect(receiver.story.filter((event) => event.startsWith('room_started')).toSorted()).toEqual(
+    [...rooms, 'other'].map((room) => `room_started ${room}`).toSorted(),
+  );
+});
+
+test('more events of one room than may wait: its oldest are given up', async () => {
+  const { redis, id } = await openHook();
+  const node = await openNode(redis);
+  visit(node, id, 'other');
+  for (let call = 0; call < 300; call += 1) visit(node, id);
+  const outbox = await openOutbox(redis);
+  await eventually('all is told', async () => (await outbox.countOf(id)).dropped === 200);
+  expect(await outbox.countOf(id)).toMatchObject({ events: 1004, dropped: 200 });
+});
+
+test('many accounts whose endpoints hang cost one request each, and hold nobody up', async () => {
+  const { redis, receiver, accounts, id } = await openHook();
+  const hanging = await openReceiver();
+  hanging.answer = hang;
+  const node = await openNode(redis);
+  const ids = await Promise.all(
+    Array.from({ length: 10 }, async (_, index) => {
+      const made = { name: `Bob ${index}`, email: 'bob@b', plan: 'pro' } as const;
+      return (await accounts.create({ ...made, webhook_url: hanging.url })).id;
+    }),
+  );
+  await accounts.update(id, { webhook_url: receiver.url });
+  await openWorker(redis, {
+    requestTimeoutMs: 3000,
+    firstRetryMs: 100_000,
+    longestRetryMs: 100_000,
+  });
+  for (let room = 0; room < 10; room += 1) {
+    for (const hangingId of ids) visit(node, hangingId, `room ${room}`);
+  }
+  await eventually('all hang', () => hanging.received.length >= 5 * ids.length);
+  const told = receiver.story.length;
+  for (let room = 0; room < 20; room += 1) visit(node, id, `room ${room}`);
+  await eventually('the other is told', () => receiver.story.length === told + 80);
+  // Each has had its requests at once, and none again until it is tried in a long while.
+  const before = hanging.received.length;
+  expect(before).toBeLessThanOrEqual(20 * ids.length);
+  const store = await openStore(redis);
+  const evals = async () => {
+    const stats = await store.run((client) => client.info('commandstats'));
+    return Number(/cmdstat_eval:calls=(\d+)/.exec(stats)?.[1] ?? 0);
+  };
+  await eventually('nothing is on its way', async () => {
+    const first = await evals();
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    // A worker looks around a few times a second, with the times of this test.
+    return (await evals()) - first < 200;
+  });
+});
+
+test('a corrected URL is tried at once, and the backlog is sent without further waits', async () => {
+  const { redis, receiver, accounts, id } = await openHook();
+  receiver.answer = hang;
+  const node = await openNode(redis);
+  await openWorker(redis, { requestTimeoutMs: 600_000, firstRetryMs: 600_000 });
+  for (let room = 0; room < 100; room += 1) visit(node, id, `room ${room}`);
+  await eventually('it hangs', () => receiver.received.length >= 20);
+  const good = await openReceiver();
+  await accounts.update(id, { webhook_url: good.url });
+  await untilTaken(good, 400);
+  for (let room = 0; room < 100; room += 1) {
+    const events = good.story.filter((event) => new RegExp(` room ${room}(/|$)`).test(event));
+    expect(events).toEqual(VISIT.map((event) => event.replace(' a', ` room ${room}`)));
+  }
+});
+
+test('an endpoint that was down and is back gets its backlog at once', async () => {
+  const { redis, receiver, id } = await openHook();
+  receiver.answer = () => 500;
+  const node = await openNode(redis);
+  await openWorker(redis, { firstRetryMs: 50, longestRetryMs: 400 });
+  for (let room = 0; room < 60; room += 1) visit(node, id, `room ${room}`);
+  await eventually('it is down', () => receiver.received.length > 25);
+  receiver.answer = () => 204;
+  await untilTaken(receiver, 240);
+  expect(receiver.mostAtOnce).toBe(1);
+});
+
+test('two workers share the accounts; when one ends, the other has all of them', async () => {
+  const { redis, accounts } = await openHook();
+  const receiver = await openReceiver();
+  const node = await openNode(redis);
+  const ids = await Promise.all(
+    Array.from({ length: 10 }, async (_, index) => {
+      const made = { name: `Bob ${index}`, email: 'bob@b', plan: 'pro' } as const;
+      return (await accounts.create({ ...made, webhook_url: receiver.url })).id;
+    }),
+  );
+  const one = await openWorker(redis);
+  await openWorker(redis);
+  for (const accountId of ids) visit(node, accountId, `of ${accountId}`);
+  await untilTaken(receiver, 40);
+  await one.close();
+  for (const accountId of ids) visit(node, accountId, `again ${accountId}`);
+  await untilTaken(receiver, 80);
+  expect((await countWaiting(redis)).dropped).toBe(0);
+});
+
+test('what waits is known by its number and its age', async () => {
+  const { redis, id } = await openHook();
+  let nowMs = Date.UTC(2026, 10, 21, 8, 13, 5, 7);
+  const node = await openNode(redis, { nowMs: () => nowMs });
+  visit(node, id);
+  nowMs += 60_000;
+  visit(node, id, 'b');
+  await eventually('all is told', async () => (await countWaiting(redis)).events === 8);
+  expect(await countWaiting(redis)).toEqual({
+    rooms: 2,
+    events: 8,
+    oldestMs: nowMs - 60_000,
+    dropped: 0,
+  });
+});
+
+test('places that a node of an earlier version has told are sent as well', async () => {
+  const { redis, receiver, id } = await openHook();
+  const store = await openStore(redis);
+  const event = {
+    id: 'evt_old',
+    created_at: new Date().toISOString(),
+    account_id: id,
+    type: 'room_started',
+    room: 'a',
+  };
+  await store.run(async (client) => {
+    await client.rPush(`partyline:webhooks:outbox:${id}\na`, JSON.stringify(event));
+    await client.sAdd('partyline:webhooks:waiting', `${id}\na`);
+  });
+  await openWorker(redis);
+  await untilTaken(receiver, 1);
+  expect((await countWaiting(redis)).events).toBe(0);
+});
+
+test('a peer that left on another node than the one that died left when it did, not when that was noticed', async () => {
+  const { redis, receiver, id } = await openHook();
+  const store = await openWebhookStore(redis);
+  const leftAtMs = Date.UTC(2026, 10, 21, 8, 13);
+  let nowMs = leftAtMs - 60_000;
+  const living = await openNode(redis, { nowMs: () => nowMs });
+  await store.register('doomed');
+  const ada = { accountId: id, room: 'a', peer: 'ada', kind: 'websocket' } as const;
+  await store.tellAgain('doomed', [ada], nowMs);
+  living.peerJoined(id, 'a', 'ada', 'websocket');
+  await openWorker(redis, { sweepEveryMs: 50, deadAfterMs: 300 }, { keepMs: 1e13 });
+  await untilTaken(receiver, 2);
+  nowMs = leftAtMs;
+  living.peerLeft(id, 'a', 'ada', 'left');
+  await untilTaken(receiver, 4);
+  const [left, ended] = receiver.taken.slice(2).map(({ event }) => event);
+  expect(left).toMatchObject({
+    type: 'peer_left',
+    reason: 'left',
+    created_at: new Date(leftAtMs).toISOString(),
+  });
+  expect(ended).toMatchObject({
+    type: 'room_ended',
+    created_at: new Date(leftAtMs).toISOString(),
+  });
+});
+
+test('the peers of a node that died left when it told something last', async () => {
+  const { redis, receiver, id } = await openHook();
+  const store = await openWebhookStore(redis);
+  await store.register('doomed');
+  const ada = { accountId: id, room: 'a', peer: 'ada', kind: 'websocket' } as const;
+  await store.tellAgain('doomed', [ada], Date.now());
+  const lastMs = Date.now();
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  await openWorker(redis, { sweepEveryMs: 50, deadAfterMs: 700 });
+  await untilTaken(receiver, 4);
+  const left = receiver.taken[2]!.event;
+  expect(left.type).toBe('peer_left');
+  expect(Date.parse(left.created_at)).toBeLessThan(lastMs + 200);
+});

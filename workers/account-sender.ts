@@ -1,0 +1,207 @@
+import type { FastifyBaseLogger } from 'fastify';
+import type { Timings } from '../config/timings.ts';
+import type { Accounts, Webhook } from '../src/accounts/accounts.ts';
+import type { RedisClock } from '../src/store/redis-clock.ts';
+import type { WebhookEvent } from '../src/webhooks/events.ts';
+import { postEvent } from '../src/webhooks/post.ts';
+import type { Head, WebhookOutbox } from '../src/webhooks/webhook-outbox.ts';
+
+/** Requests in a row that fail until an endpoint counts as down: from then on one at a time tries it. */
+const DOWN_AFTER = 5;
+/** Up to this share of each delay is left out, at random. */
+const JITTER = 0.25;
+
+export type SenderParts = {
+  outbox: WebhookOutbox;
+  accounts: Accounts;
+  clock: Pick<RedisClock, 'wallMs'>;
+  log: FastifyBaseLogger;
+  timings: Timings['webhooks'];
+  /** How long after it happened an event is given up, ms. */
+  keepMs: number;
+  /** How many requests an account may have open at once, now. */
+  maxRequests: () => number;
+  /** Nothing waits any more: closes the sender, unless something waits after all. */
+  release: (accountId: number) => Promise<void>;
+  onFault: (fault: Error) => void;
+};
+
+/** Failures in a row, and when to try again: monotonic, ms. */
+type Failing = { failures: number; retryAtMs: number };
+
+/**
+ * Sends the events of one account: those of a room one after the other, each until it is taken or given up; several rooms at
+ * once. A room whose event fails waits for longer each time, and the others go on. An endpoint that takes nothing at all is
+ * tried with one request at a time; as soon as it takes one, everything goes on at once.
+ */
+export class AccountSender {
+  readonly #accountId: number;
+  readonly #parts: SenderParts;
+  /** Rooms whose first event is on its way. */
+  readonly #sending = new Map<string, AbortController>();
+  /** Rooms whose first event has failed. */
+  readonly #failing = new Map<string, Failing>();
+  /** Of the endpoint. */
+  #endpoint: Failing = { failures: 0, retryAtMs: 0 };
+  #webhook: Webhook | undefined;
+  #isWebhookKnown = false;
+  #isWorking = false;
+  #isPoked = false;
+  #isClosed = false;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(accountId: number, parts: SenderParts) {
+    this.#accountId = accountId;
+    this.#parts = parts;
+    this.poke();
+  }
+
+  /** There may be something to send, or to give up. */
+  poke(): void {
+    this.#isPoked = true;
+    if (!this.#isWorking) void this.#work();
+  }
+
+  /** The account has changed: a new endpoint is tried at once. */
+  async changed(): Promise<void> {
+    const before = this.#webhook;
+    this.#webhook = await this.#parts.accounts.findWebhook(this.#accountId);
+    this.#isWebhookKnown = true;
+    if (before?.url !== this.#webhook?.url || before?.secret !== this.#webhook?.secret) {
+      for (const request of this.#sending.values()) request.abort();
+      this.#failing.clear();
+      this.#endpoint = { failures: 0, retryAtMs: 0 };
+    }
+    this.poke();
+  }
+
+  /** Breaks off the requests in hand, which are made again by whoever has the account next. */
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    for (const request of this.#sending.values()) request.abort();
+  }
+
+  get #isDown(): boolean {
+    return this.#endpoint.failures >= DOWN_AFTER;
+  }
+
+  async #work(): Promise<void> {
+    this.#isWorking = true;
+    while (this.#isPoked && !this.#isClosed) {
+      this.#isPoked = false;
+      try {
+        await this.#fill();
+      } catch (fault) {
+        this.#parts.onFault(fault as Error);
+        this.#wakeAt(performance.now() + this.#parts.timings.retryAfterMs);
+      }
+    }
+    this.#isWorking = false;
+  }
+
+  /** Sends as much as may be sent at once. */
+  async #fill(): Promise<void> {
+    if (!this.#isWebhookKnown) await this.changed();
+    const { outbox, clock, keepMs } = this.#parts;
+    if (!this.#webhook && this.#sending.size === 0) await outbox.clear(this.#accountId);
+    const nowMs = performance.now();
+    const blocked = [...this.#failing.values()].filter(({ retryAtMs }) => retryAtMs > nowMs);
+    const slots = this.#slots(nowMs);
+    // Rooms that are busy or blocked may be the first ones.
+    const asked = slots > 0 ? this.#sending.size + blocked.length + slots : 1;
+    const { heads, givenUp } = await outbox.heads(this.#accountId, clock.wallMs() - keepMs, asked);
+    if (givenUp > 0) this.#logGivenUp(givenUp);
+    if (this.#isClosed) return;
+    if (heads.length === 0 && this.#sending.size === 0) {
+      this.#failing.clear();
+      await this.#parts.release(this.#accountId);
+      return;
+    }
+    this.#start(heads, slots);
+    const next = [...this.#failing.values()].map(({ retryAtMs }) => retryAtMs);
+    this.#wakeAt(Math.max(Math.min(...next), this.#isDown ? this.#endpoint.retryAtMs : 0));
+  }
+
+  #slots(nowMs: number): number {
+    if (this.#isClosed || !this.#webhook) return 0;
+    if (!this.#isDown) return Math.max(0, this.#parts.maxRequests() - this.#sending.size);
+    return this.#sending.size === 0 && nowMs >= this.#endpoint.retryAtMs ? 1 : 0;
+  }
+
+  #start(heads: Head[], slots: number): void {
+    const nowMs = performance.now();
+    const failuresOf = ({ room }: Head) => this.#failing.get(room)?.failures ?? 0;
+    const due = heads.filter(
+      ({ room }) => !this.#sending.has(room) && (this.#failing.get(room)?.retryAtMs ?? 0) <= nowMs,
+    );
+    // An event that nobody can take must not stand for the endpoint.
+    const chosen = this.#isDown ? due.toSorted((a, b) => failuresOf(a) - failuresOf(b)) : due;
+    for (const head of chosen.slice(0, slots)) void this.#send(head, this.#webhook!);
+  }
+
+  async #send(head: Head, webhook: Webhook): Promise<void> {
+    const { outbox, clock, timings, onFault } = this.#parts;
+    const request = new AbortController();
+    this.#sending.set(head.room, request);
+    try {
+      const { id } = JSON.parse(head.event) as WebhookEvent;
+      const signal = AbortSignal.any([
+        request.signal,
+        AbortSignal.timeout(timings.requestTimeoutMs),
+      ]);
+      await postEvent(webhook, id, head.event, clock.wallMs(), signal);
+      this.#taken(head.room);
+      await outbox.remove(this.#accountId, head, false);
+    } catch (fault) {
+      if (!request.signal.aborted) {
+        onFault(fault as Error);
+        this.#failed(head.room);
+      }
+    } finally {
+      this.#sending.delete(head.room);
+      this.poke();
+    }
+  }
+
+  #taken(room: string): void {
+    if (this.#isDown) {
+      this.#parts.log.info({ account: this.#accountId }, 'webhook endpoint is back');
+      this.#failing.clear();
+    }
+    this.#failing.delete(room);
+    this.#endpoint = { failures: 0, retryAtMs: 0 };
+  }
+
+  #failed(room: string): void {
+    const failures = (this.#failing.get(room)?.failures ?? 0) + 1;
+    this.#failing.set(room, { failures, retryAtMs: this.#retryAt(failures) });
+    const inARow = this.#endpoint.failures + 1;
+    this.#endpoint = { failures: inARow, retryAtMs: this.#retryAt(inARow - DOWN_AFTER + 1) };
+    if (inARow !== DOWN_AFTER) return;
+    this.#parts.log.warn(
+      { account: this.#accountId },
+      'webhook endpoint takes nothing; tried with one request at a time',
+    );
+  }
+
+  /** When to try again after so many failures in a row. */
+  #retryAt(failures: number): number {
+    const { firstRetryMs, longestRetryMs } = this.#parts.timings;
+    const delayMs = Math.min(firstRetryMs * 2 ** Math.max(0, failures - 1), longestRetryMs);
+    return performance.now() + delayMs * (1 - JITTER * Math.random());
+  }
+
+  #wakeAt(atMs: number): void {
+    clearTimeout(this.#timer);
+    if (this.#isClosed || !Number.isFinite(atMs)) return;
+    this.#timer = setTimeout(() => this.poke(), Math.max(0, atMs - performance.now()));
+  }
+
+  #logGivenUp(events: number): void {
+    this.#parts.log.error(
+      { account: this.#accountId, events },
+      'webhook events were given up: nobody took them in time',
+    );
+  }
+}
