@@ -1,0 +1,63 @@
+import { readFile } from 'node:fs/promises';
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+
+const read = (path: string) => readFile(new URL(`../../${path}`, import.meta.url), 'utf8');
+
+type Rule = { alert: string; expr: string; for?: string; annotations: { summary: string } };
+type Rules = { groups: { name: string; rules: Rule[] }[] };
+
+const readRules = async () => {
+  const { groups } = parse(await read('docker/alerts.yml')) as Rules;
+  return groups.flatMap(({ rules }) => rules);
+};
+
+describe('docker/alerts.yml', () => {
+  test('is YAML, in which each rule is whole', async () => {
+    const rules = await readRules();
+    expect(rules.length).toBeGreaterThan(15);
+    for (const rule of rules) {
+      expect(Object.keys(rule).filter((key) => key !== 'for')).toEqual([
+        'alert',
+        'expr',
+        'annotations',
+      ]);
+      expect(Object.keys(rule.annotations)).toEqual(['summary']);
+      expect(rule.annotations.summary.length).toBeGreaterThan(20);
+    }
+    expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
+  });
+
+  test('asks for metrics that there are', async () => {
+    const source = await read('src/http/metrics.ts');
+    const known = [...source.matchAll(/#(?:gauge|count|counter)\(\s*'(\w+)'/g)].map(
+      ([, name]) => `partyline_${name}`,
+    );
+    const asked = (await readRules()).flatMap(({ expr }) => expr.match(/\bpartyline_\w+/g) ?? []);
+    expect(asked.length).toBeGreaterThan(15);
+    // prom-client counts what it knows of the process itself.
+    const isOfProcess = (name: string) => name.startsWith('partyline_process_');
+    expect(asked.filter((name) => !known.includes(name) && !isOfProcess(name))).toEqual([]);
+  });
+
+  test('calls for help when a node is unready, no worker is alive, minutes or webhooks wait, seals or pipes fail', async () => {
+    const asked = (await readRules()).map(({ expr }) => expr).join('\n');
+    for (const name of [
+      'ready',
+      'usage_workers',
+      'oldest_open_minute_age_seconds',
+      'webhook_oldest_event_age_seconds',
+      'webhook_events_dropped',
+      'seal_faults_total',
+      'pipe_faults_total',
+    ]) {
+      expect(asked).toContain(`partyline_${name}`);
+    }
+  });
+});
+
+test('the other YAML files of docker/ load', async () => {
+  for (const file of ['prometheus.yml', 'compose.yaml']) {
+    expect(parse(await read(`docker/${file}`))).toBeTypeOf('object');
+  }
+});
