@@ -30,6 +30,7 @@ const WAITING = [
   'webhooks',
   'webhooks-of-rooms',
   'webrtc-signaling',
+  'wrong-clocks',
 ].map((name) => `test/integration/${name}.test.ts`);
 
 /** Tests of pure code that take long: rooms in virtual time, and what is told of hundreds of made-up streams. */

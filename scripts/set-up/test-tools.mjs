@@ -1,13 +1,14 @@
-/** What only the tests need: a browser to join a room with, hosts of their own to cut off from each other, and a voice. */
+/** What only the tests need: a browser to join a room with, hosts of their own to cut off from each other, a voice, and a wrong clock. */
 import { provide } from './apt.mjs';
 import { find } from './find.mjs';
 
-/** Sees to it that there are Chromium, `ip`, `espeak-ng` and `sox`. */
+/** Sees to it that there are Chromium, `ip`, `espeak-ng`, `sox` and `faketime`. */
 export async function provideTestTools() {
   await provide('test tools', {
     chromium: () => find('chromium') !== undefined,
     iproute2: () => find('ip') !== undefined,
     'espeak-ng': () => find('espeak-ng') !== undefined,
     sox: () => find('sox') !== undefined,
+    faketime: () => find('faketime') !== undefined,
   });
 }
