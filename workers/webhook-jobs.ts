@@ -66,6 +66,8 @@ export async function openWebhookWorker(
       if (isReleased) {
         released.add(accountId);
         drop(accountId);
+        // What came since then was told to the sender that has just ended.
+        tryTo(onNews(accountId));
       } else {
         senders.get(accountId)?.poke();
       }
