@@ -175,7 +175,7 @@ async function openParts(
   );
   const quota = openQuota(recentUsage, clock, { sessions, places }, webhooks);
   opened.adopt(
-    openReporter(meter, usage, quota, { sessions, places }, log, timings.usage, clock),
+    openReporter(meter, usage, { quota, recentUsage, sessions, places }, log, timings.usage, clock),
     (part) => part.close(),
   );
   for (let worker = 0; worker < settings.USAGE_WORKERS; worker += 1) {
@@ -486,13 +486,15 @@ function openQuota(
 function openReporter(
   meter: Meter,
   usage: UsageStore,
-  quota: Quota,
-  { sessions, places }: { sessions: Sessions; places: KeptPlaces },
+  told: { quota: Quota; recentUsage: RecentUsage; sessions: Sessions; places: KeptPlaces },
   log: FastifyBaseLogger,
   timings: Timings['usage'],
   clock: RedisClock,
 ): UsageReporter {
+  const { quota, recentUsage, sessions, places } = told;
   const onTotal = (accountId: number, monthMs: number, wallMs: number) => {
+    // Whoever joins right after the others were told that nothing is left must be told so, too.
+    recentUsage.learn(accountId, wallMs, monthMs);
     const [session] = sessions.of(accountId);
     const account = session?.account ?? places.of(accountId)[0]?.place.account;
     if (account) quota.update(accountId, account.plan, monthMs, wallMs);

@@ -44,6 +44,12 @@ export class Heartbeat {
     return this.#heardAtMs;
   }
 
+  /** The gateway itself does not read the client at the moment: that nothing is heard says nothing. */
+  notRead(): void {
+    this.#heardAtMs = performance.now();
+    this.#heardSinceMs = undefined;
+  }
+
   /**
    * Pings when it is time to.
    * @returns `silent` if nothing was heard for `silentAfterMs`; `unread` if the client, which has answered pings before, has

@@ -268,6 +268,7 @@ export class Session implements PeerOutlet {
 
   /** Pings when it is time to, tells how the audio fares, and gives up on a client that has been silent for 30 s. */
   beat(nowMs: number): void {
+    if (this.#socket.isPaused) this.#heartbeat.notRead();
     const life = this.#heartbeat.beat(nowMs);
     if (life === 'silent') {
       this.fail(new PartylineError('heartbeat_timeout', 'Nothing was heard for 30 seconds.'));

@@ -163,6 +163,16 @@ describe('Heartbeat', () => {
     expect(heartbeat.rttMs).toBeCloseTo(40);
   });
 
+  test('beat() of a client that the gateway itself does not read: alive, and judged anew later', () => {
+    const { heartbeat, lives } = open();
+    lives(10, { sends: true, answers: true });
+    for (let second = 0; second < 60; second += 1) {
+      heartbeat.notRead();
+      expect(lives(1, {})).toEqual(['alive']);
+    }
+    expect(lives(31, {}).at(-1)).toBe('silent');
+  });
+
   test('beat() of a client that sends, but answers no more: unread, within 11 s', () => {
     const { lives } = open();
     lives(10, { sends: true, answers: true });
