@@ -21,7 +21,7 @@ describe('text messages beyond the budget', () => {
 
   test('leave a client alone that stops when it is told: each is answered, in order', async () => {
     const client = await connect();
-    for (let id = 0; id < 115; id += 1) client.send({ type: 'configure', id });
+    for (let id = 0; id < 115; id += 1) client.send({ type: 'configure', volume: {}, id });
     expect(await client.next('error')).toMatchObject({ code: 'rate_limited', retryable: true });
     const answered = () => client.messages.filter(({ type }) => type === 'configured');
     await expect.poll(() => answered().length, { timeout: 10_000 }).toBe(115);
