@@ -11,6 +11,7 @@ import { AudioInput } from '../../src/audio/ingest/input.ts';
 import { frameBytesOf } from '../../src/audio/samples.ts';
 import { arrivalsOf } from '../support/corpus.ts';
 import { findGlitches } from '../support/glitches.ts';
+import { seededRandom } from '../support/random.ts';
 import {
   amplitudeOf,
   decodeOpus,
@@ -86,6 +87,38 @@ test('skip() of messages of a container: it is read on, because it can only be r
   expect(faults).toEqual([]);
   input.close();
 });
+
+test.each([8000, 11_025, 12_000, 16_000, 22_050, 24_000, 44_100, 48_000])(
+  'zeros of 16-bit samples at %i Hz, with 20 ms of jitter: taken for that within a second, and the first sound is heard',
+  async (rateHz) => {
+    const format = { codec: 'pcm_s16le', rateHz, channels: 1 } as const;
+    const tone = sampleTone(format, 1000, 0.5, 1000);
+    const messageBytes = tone[0]!.length;
+    for (let seed = 1; seed <= 40; seed += 1) {
+      const random = seededRandom(seed);
+      const { input, detected } = openInput('auto');
+      let atMs = 0;
+      for (let i = 0; i * 20 < 1000; i += 1) {
+        atMs = Math.max(atMs, i * 20 + 20 * random());
+        input.push(Buffer.alloc(messageBytes), atMs);
+      }
+      expect({ seed, detected: detected.at(-1) }).toEqual({
+        seed,
+        detected: formatAudioFormat(format),
+      });
+      expect(input.isInDoubt(atMs)).toBe(false);
+      input.close();
+    }
+    const { input, packets } = openInput('auto');
+    for (let i = 0; i < 100; i += 1) input.push(Buffer.alloc(messageBytes), i * 20);
+    for (const [i, message] of tone.entries()) input.push(message, 2000 + i * 20);
+    await opened();
+    const heard = await decodeOpus(packets);
+    expect(heard.length / 48).toBeGreaterThan(900);
+    expect(peakHz(heard.subarray(-24_000))).toBe(1000);
+    input.close();
+  },
+);
 
 describe('messages that cut samples in two', () => {
   const FORMATS: SampleFormat[] = [

@@ -2,7 +2,7 @@ import type { Codecs } from '../codecs.ts';
 import { FormatDetector, type Detection } from './detection/detector.ts';
 import { FormatCheck } from './detection/format-check.ts';
 import type { TimedMessage } from './detection/pace.ts';
-import { isDigitalSilence } from './detection/silence.ts';
+import { isDigitalSilence, SilencePace } from './detection/silence.ts';
 import { type DeclaredFormat, type InputFormat, isContainer } from '../format.ts';
 import { bytesToNext, frameBytesOf } from '../samples.ts';
 import { createIngest, type Ingest, type OpusSink } from './ingest.ts';
@@ -26,7 +26,7 @@ const MAX_DOUBT_MS = 2000;
  */
 type State =
   | { name: 'detecting'; detector: FormatDetector }
-  | { name: 'silent'; format: InputFormat | undefined; lastAtMs: number }
+  | { name: 'silent'; format: InputFormat | undefined; lastAtMs: number; pace: SilencePace }
   | { name: 'opening'; format: InputFormat; held: TimedMessage[]; startsAtBytes: number }
   | OpenState
   | { name: 'closed' };
@@ -95,7 +95,10 @@ export class AudioInput {
       case 'silent':
         // Silence needs no sending; the first sound shows whether the guess was right.
         state.lastAtMs = nowMs;
-        if (isDigitalSilence(message)) break;
+        if (isDigitalSilence(message)) {
+          this.#guess(state, message, nowMs);
+          break;
+        }
         this.#detect(new FormatDetector(startsAtBytes), message, nowMs);
         break;
       case 'detecting': {
@@ -142,9 +145,18 @@ export class AudioInput {
       this.#open(detection.format, detector.arrivals, detector.startsAtBytes);
     } else {
       const format = detector.isOfEitherWidth ? undefined : detection.format;
-      this.#state = { name: 'silent', format, lastAtMs: nowMs };
+      const pace = new SilencePace(detector.arrivals);
+      this.#state = { name: 'silent', format, lastAtMs: nowMs, pace };
     }
     if (this.format) this.#events.onDetected(this.format);
+  }
+
+  /** While nothing but silence comes, its pace tells more and more of what it is. */
+  #guess(state: State & { name: 'silent' }, message: Buffer, nowMs: number): void {
+    const better = state.pace.push(message, nowMs, state.format);
+    if (!better) return;
+    state.format = better;
+    this.#events.onDetected(better);
   }
 
   /** @param startsAtBytes so much came before what is held */

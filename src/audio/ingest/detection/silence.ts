@@ -1,13 +1,17 @@
+import type { InputFormat, SampleFormat } from '../../format.ts';
+import type { TimedMessage } from './pace.ts';
+
 /** True for a message of one byte repeated: what every format of samples makes of nothing at all. */
 export function isDigitalSilence(message: Buffer): boolean {
   for (let i = 1; i < message.length; i += 1) if (message[i] !== message[0]) return false;
   return message.length > 8;
 }
 
-/** How fast 16-bit mono goes at the rates that are usual for it, bytes a millisecond. */
-const USUAL_BYTES_PER_MS = [8000, 11_025, 12_000, 16_000, 22_050, 24_000, 44_100, 48_000].map(
-  (rateHz) => (2 * rateHz) / 1000,
-);
+const USUAL_RATES_HZ = [8000, 11_025, 12_000, 16_000, 22_050, 24_000, 44_100, 48_000];
+/** Pace of 16-bit mono, bytes/ms. */
+const bytesPerMsAt = (rateHz: number) => (2 * rateHz) / 1000;
+/** Paces of 16-bit mono at the rates that are usual for it, bytes/ms. */
+const USUAL_BYTES_PER_MS = USUAL_RATES_HZ.map(bytesPerMsAt);
 /** As exact as a pace is known after half a second. */
 const PACE_TOLERANCE = 0.04;
 
@@ -18,4 +22,45 @@ const PACE_TOLERANCE = 0.04;
 export function isOfEitherWidth(silence: Buffer, bytesPerMs: number): boolean {
   if (silence[0] !== 0) return false;
   return USUAL_BYTES_PER_MS.every((usual) => Math.abs(bytesPerMs / usual - 1) > PACE_TOLERANCE);
+}
+
+/** Time over which the pace of silence is measured: 20 ms of jitter are 3 % of it. */
+const WINDOW_MS = 700;
+/** Windows after which a guess is not corrected any more. */
+const MAX_CORRECTIONS = 3;
+
+/** Measures how fast digital silence comes, for as long as it does: what is guessed after half a second of it may be wrong. */
+export class SilencePace {
+  #fromMs: number;
+  #bytes: number;
+  #windows = 0;
+
+  /** @param arrivals what has come already: at least one message */
+  constructor(arrivals: readonly TimedMessage[]) {
+    const [first, ...others] = arrivals as [TimedMessage, ...TimedMessage[]];
+    this.#fromMs = first.atMs;
+    this.#bytes = others.reduce((sum, { message }) => sum + message.length, 0);
+  }
+
+  /**
+   * Takes one message of digital silence.
+   * @param known what is guessed so far; undefined while two formats are as likely
+   * @returns a better guess, if there is one now
+   */
+  push(message: Buffer, nowMs: number, known: InputFormat | undefined): SampleFormat | undefined {
+    this.#bytes += message.length;
+    const elapsedMs = nowMs - this.#fromMs;
+    if (elapsedMs < WINDOW_MS) return undefined;
+    const bytesPerMs = this.#bytes / elapsedMs;
+    this.#fromMs = nowMs;
+    this.#bytes = 0;
+    this.#windows += 1;
+    if (message[0] !== 0 || (known && this.#windows > MAX_CORRECTIONS)) return undefined;
+    const rateHz = USUAL_RATES_HZ.find(
+      (usual) => Math.abs(bytesPerMs / bytesPerMsAt(usual) - 1) <= PACE_TOLERANCE,
+    );
+    if (rateHz === undefined) return undefined;
+    const isKnown = known?.codec === 'pcm_s16le' && rateHz === known.rateHz && known.channels === 1;
+    return isKnown ? undefined : { codec: 'pcm_s16le', rateHz, channels: 1 };
+  }
 }
