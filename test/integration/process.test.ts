@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
-import { GatewayProcess, untilEnded } from '../support/process.ts';
+import { GatewayProcess, timingsOf, untilEnded } from '../support/process.ts';
 
 const started: GatewayProcess[] = [];
 afterEach(async () => {
@@ -111,7 +111,7 @@ test('SIGKILL: its media workers and its Redis end too; the next start has the s
 test('a second gateway on the same folder is refused in a sentence', async () => {
   const gateway = await start();
   await gateway.ready();
-  const second = await start({}, gateway.dataDir);
+  const second = await start(timingsOf({ redis: { ownerWaitMs: 300 } }), gateway.dataDir);
   expect(await second.exited).toBe(1);
   expect(second.output).toMatch(/another gateway uses .*set DATA_DIR or REDIS_URL/);
 });
