@@ -395,7 +395,8 @@ describe('faults', () => {
 
   test('no event is left behind that comes as its room has just been emptied', async () => {
     const { redis, receiver, id } = await openHook();
-    await openWorker(redis);
+    // It must not need the next round of the worker.
+    await openWorker(redis, {}, {}, 600_000);
     const node = await openNode(redis);
     receiver.answer = ({ event }) => {
       // The next one comes while the job of this one ends: at once, and a moment later.

@@ -51,13 +51,14 @@ export function useWebhooks() {
     redis: TestRedis,
     webhooks: Partial<Timings['webhooks']> = {},
     limits: Partial<WebhookLimits> = {},
+    lockMs = 500,
   ) => {
     const store = await openStore(redis);
     const clock = { wallMs: Date.now };
     const worker = await openWebhookWorker(
       { redis: store, accounts: new Accounts(store), clock, log },
       { ...LIMITS, ...limits },
-      timingsWith({ webhooks: { ...QUICK, ...webhooks }, jobs: { lockMs: 500 } }),
+      timingsWith({ webhooks: { ...QUICK, ...webhooks }, jobs: { lockMs } }),
     );
     cleanUps.push(() => worker.close());
     return worker;
