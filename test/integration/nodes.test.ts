@@ -115,11 +115,14 @@ test('Redis is killed and starts empty: calls between nodes go on, and what is s
   expect(bob.messages.filter(({ type }) => type === 'peer_left')).toHaveLength(1);
 }, 60_000);
 
+/** Nodes that take none for dead in the time for which Redis is away. */
+const PATIENT = timingsOf({ pipes: { retryAfterMs: 300 } });
+
 test('a peer leaves while Redis is away: the other node learns why when it is back', async () => {
   const {
     nodes: [a, b],
     redis,
-  } = await startNodes(2);
+  } = await startNodes(2, PATIENT);
   const [alice, carol] = [await enter(a, 'alice'), await enter(a, 'carol')];
   const bob = await enter(b, 'bob');
   await redis.kill();
