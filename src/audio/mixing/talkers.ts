@@ -1,5 +1,5 @@
-import { SILENCE_LEVEL } from '../../rtp/packet.ts';
 import { FRAME_SAMPLES } from '../format.ts';
+import { SteadyNoise } from './steady-noise.ts';
 
 export type TalkerSettings = {
   /** At this audio level or louder a packet is talk; the smaller the number, the louder. */
@@ -10,22 +10,36 @@ export type TalkerSettings = {
   maxMixed: number;
 };
 
-/** How much louder than the quietest of the mixed a newcomer must be to take its place. */
-const TAKE_OVER_DB = 6;
-/** Share of a new level, of 20 ms, in the one that is told: a fifth of a second. */
-const LEVEL_SMOOTHING = 0.1;
-/** The same in the one by which the mixed are chosen: a second, so that syllables do not push each other out. */
-const RANK_SMOOTHING = 0.02;
+/** How much louder than one of the mixed a newcomer must be to take its place. */
+const TAKE_OVER_RATIO = 10 ** (6 / 10);
+/** So many frames are averaged to the level that is told: a fifth of a second. */
+const LEVEL_FRAMES = 10;
+/** The same for the one by which the mixed are chosen: a second, so that syllables do not push each other out. */
+const RANK_FRAMES = 50;
 
-type Talker = { audioLevel: number; rankLevel: number; loudAtMs: number };
+/** Who is loud for so long does not cough. */
+const LASTING_FRAMES = 5;
+
+type Talker = {
+  /** Mean powers of what was loud: pauses do not count. */
+  power: number;
+  rankPower: number;
+  /** How much has been loud. */
+  frames: number;
+  loudAtMs: number;
+  /** The last packet was not loud. */
+  isPausing: boolean;
+};
 
 /**
- * Who talks, judged by the RFC 6464 level of each packet, and who of them is mixed. Pure: it is told the time.
+ * Who talks, judged by the audio level (RFC 6464) of each packet, and who of them is mixed. Pure: it is told the time.
  * Membership changes only in {@link heard}, {@link expire} and {@link delete}, each of which says whether it did.
  */
 export class Talkers<Id> {
   readonly #settings: TalkerSettings;
   readonly #talking = new Map<Id, Talker>();
+  /** Of everybody, also of those who do not talk. */
+  readonly #noises = new Map<Id, SteadyNoise>();
   readonly #mixed = new Set<Id>();
 
   constructor(settings: TalkerSettings) {
@@ -45,73 +59,122 @@ export class Talkers<Id> {
     return this.#talking.has(id);
   }
 
-  /** Everybody who talks, mixed or not, with the smoothed audio level. */
+  /** Everybody who talks, mixed or not, with the mean audio level of the last fifth of a second of talk. */
   levels(): [Id, number][] {
-    return [...this.#talking].map(([id, talker]) => [id, Math.round(talker.audioLevel)]);
+    return [...this.#talking].map(([id, { power }]) => [id, Math.round(levelOf(power))]);
   }
 
   /**
-   * Takes in the level of one packet; a packet without a level counts as loud.
+   * Takes in the level of one packet; a packet without a level counts as talk that takes nobody's place.
    * @param durationSamples how long it is, at 48 kHz
    * @returns whether the talking or the mixed have changed
    */
   heard(id: Id, audioLevel: number | undefined, durationSamples: number, nowMs: number): boolean {
-    const level = audioLevel ?? 0;
+    const { thresholdLevel, holdMs } = this.#settings;
+    const level = audioLevel ?? thresholdLevel;
+    const power = 10 ** (-level / 10);
+    const isNoise = this.#noiseOf(id).isNoise(power, durationSamples);
+    const isLoud = level <= thresholdLevel && !isNoise;
     const talker = this.#talking.get(id);
-    const isLoud = level <= this.#settings.thresholdLevel;
     if (!talker) {
       if (!isLoud) return false;
-      this.#talking.set(id, { audioLevel: level, rankLevel: level, loudAtMs: nowMs });
-      this.#admit(id, level);
+      const begun = { power, rankPower: power, frames: 0, loudAtMs: nowMs, isPausing: false };
+      this.#talking.set(id, begun);
+      count(begun, power, durationSamples / FRAME_SAMPLES);
+      this.#admit(id, begun);
       return true;
     }
-    const frames = durationSamples / FRAME_SAMPLES;
-    talker.audioLevel += (level - talker.audioLevel) * Math.min(1, LEVEL_SMOOTHING * frames);
-    talker.rankLevel += (level - talker.rankLevel) * Math.min(1, RANK_SMOOTHING * frames);
-    if (isLoud) talker.loudAtMs = nowMs;
-    else if (nowMs - talker.loudAtMs > this.#settings.holdMs) return this.delete(id);
-    return !this.#mixed.has(id) && this.#admit(id, talker.rankLevel);
+    talker.isPausing = !isLoud;
+    if (isLoud) {
+      talker.loudAtMs = nowMs;
+      count(talker, power, durationSamples / FRAME_SAMPLES);
+    } else if (nowMs - talker.loudAtMs > holdMs) {
+      return this.#end(id);
+    }
+    return !this.#mixed.has(id) && isLoud && this.#admit(id, talker);
   }
 
   /** Drops those who sent nothing loud for the hold time, also if they send nothing at all. */
   expire(nowMs: number): boolean {
     let changed = false;
     for (const [id, { loudAtMs }] of this.#talking) {
-      if (nowMs - loudAtMs > this.#settings.holdMs) changed = this.delete(id) || changed;
+      if (nowMs - loudAtMs > this.#settings.holdMs) changed = this.#end(id) || changed;
     }
     return changed;
   }
 
+  /** Forgets somebody. */
   delete(id: Id): boolean {
+    this.#noises.delete(id);
+    return this.#end(id);
+  }
+
+  #end(id: Id): boolean {
     const changed = this.#talking.delete(id);
     if (this.#mixed.delete(id)) this.#fill();
     return changed;
   }
 
-  /** Mixes `id` if there is room, or in place of one who is clearly quieter. */
-  #admit(id: Id, rankLevel: number): boolean {
+  #noiseOf(id: Id): SteadyNoise {
+    let noise = this.#noises.get(id);
+    if (!noise) {
+      noise = new SteadyNoise();
+      this.#noises.set(id, noise);
+    }
+    return noise;
+  }
+
+  #isSteady(id: Id): boolean {
+    return this.#noises.get(id)?.isSteady ?? false;
+  }
+
+  /** Mixes `id` if there is room, or in place of one who is only noise, or clearly quieter. */
+  #admit(id: Id, talker: Talker): boolean {
+    // Whoever has given way does not come back as noise: it would come and go with the pauses of others.
+    if (talker.frames > RANK_FRAMES && this.#isSteady(id)) return false;
     if (this.#mixed.size >= this.#settings.maxMixed) {
-      const [quietestId, quietestLevel] = this.#extreme(this.#mixed, (a, b) => a > b);
-      if (quietestId === undefined || rankLevel + TAKE_OVER_DB > quietestLevel) return false;
-      this.#mixed.delete(quietestId);
+      const victim = this.#victim(talker);
+      if (victim === undefined) return false;
+      this.#mixed.delete(victim);
     }
     this.#mixed.add(id);
     return true;
   }
 
-  /** Gives a free place to the loudest who has none. */
-  #fill(): void {
-    const waiting = [...this.#talking.keys()].filter((id) => !this.#mixed.has(id));
-    const [loudest] = this.#extreme(waiting, (a, b) => a < b);
-    if (loudest !== undefined) this.#mixed.add(loudest);
+  /** Who is to give way to another: noise first, then who pauses, then the quietest. */
+  #victim(newcomer: Talker): Id | undefined {
+    let found: { id: Id; rank: number; rankPower: number } | undefined;
+    for (const id of this.#mixed) {
+      const { rankPower, isPausing, frames } = this.#talking.get(id)!;
+      const isSteady = this.#isSteady(id);
+      if (!isSteady && newcomer.rankPower < TAKE_OVER_RATIO * rankPower) continue;
+      // A cough cuts nobody's word.
+      if (!isSteady && !isPausing && newcomer.frames < Math.min(frames, LASTING_FRAMES)) continue;
+      const rank = isSteady ? 0 : isPausing ? 1 : 2;
+      const isSooner =
+        !found || rank < found.rank || (rank === found.rank && rankPower < found.rankPower);
+      if (isSooner) found = { id, rank, rankPower };
+    }
+    return found?.id;
   }
 
-  #extreme(ids: Iterable<Id>, isMore: (a: number, b: number) => boolean): [Id | undefined, number] {
-    let found: [Id | undefined, number] = [undefined, SILENCE_LEVEL];
-    for (const id of ids) {
-      const level = this.#talking.get(id)?.rankLevel ?? SILENCE_LEVEL;
-      if (found[0] === undefined || isMore(level, found[1])) found = [id, level];
+  /** Gives a free place to the loudest who has none and says more than noise. */
+  #fill(): void {
+    let loudest: [Id, number] | undefined;
+    for (const [id, { rankPower }] of this.#talking) {
+      if (this.#mixed.has(id) || this.#isSteady(id)) continue;
+      if (!loudest || rankPower > loudest[1]) loudest = [id, rankPower];
     }
-    return found;
+    if (loudest) this.#mixed.add(loudest[0]);
   }
+}
+
+const levelOf = (power: number) => -10 * Math.log10(power);
+
+/** Counts something loud in: while it is the first of its kind, each part of it as much. */
+function count(talker: Talker, power: number, frames: number): void {
+  talker.frames += frames;
+  const share = (of: number) => Math.min(1, frames / Math.min(of, talker.frames));
+  talker.power += (power - talker.power) * share(LEVEL_FRAMES);
+  talker.rankPower += (power - talker.rankPower) * share(RANK_FRAMES);
 }
