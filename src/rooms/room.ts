@@ -117,7 +117,11 @@ export class Room {
       },
       () => this.#speaking.talkersChanged(),
     );
-    this.#downlink = new Downlink(() => this.router, this.mixer);
+    this.#downlink = new Downlink(
+      () => this.router,
+      this.mixer,
+      () => parts.mixHost.openLevelMeter(),
+    );
     this.#speaking = new SpeakingReporter(
       () => this.mixer.speaking(),
       (peers) => this.#broadcast({ type: 'speaking', peers }),

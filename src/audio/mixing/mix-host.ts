@@ -1,6 +1,7 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { Codecs, CodecSettings } from '../codecs.ts';
 import { FRAME_MS } from '../format.ts';
+import { LevelMeter } from '../level-meter.ts';
 import type { MixPlace, RoomMixing, TickReport } from './mix-place.ts';
 import type { MixOutput } from './mix-plan.ts';
 import { MixThread } from './mix-thread.ts';
@@ -67,6 +68,11 @@ export class MixHost {
     });
     this.#rooms.add(room);
     return room;
+  }
+
+  /** Opens what tells the levels of a stream that comes from elsewhere. */
+  async openLevelMeter(): Promise<LevelMeter> {
+    return new LevelMeter(await this.#codecs.opus.createDecoder());
   }
 
   /** Makes every encoder, wherever it is, so complex from now on: 0…10. */

@@ -1,4 +1,5 @@
 import { FRAME_SAMPLES } from '../format.ts';
+import { RecentPower } from './recent-power.ts';
 import { SteadyNoise } from './steady-noise.ts';
 
 export type TalkerSettings = {
@@ -12,17 +13,19 @@ export type TalkerSettings = {
 
 /** How much louder than one of the mixed a newcomer must be to take its place. */
 const TAKE_OVER_RATIO = 10 ** (6 / 10);
-/** So many frames are averaged to the level that is told: a fifth of a second. */
-const LEVEL_FRAMES = 10;
-/** The same for the one by which the mixed are chosen: a second, so that syllables do not push each other out. */
-const RANK_FRAMES = 50;
+/** So many tenths of a second are averaged to the level that is told, */
+const LEVEL_TENTHS = 2;
+/** and to the one by which the mixed are chosen: a second, so that syllables do not push each other out. */
+const RANK_TENTHS = 10;
+/** Who has been heard for so long has had a chance. */
+const HEARD_FRAMES = 50;
 
 /** Who is loud for so long does not cough. */
 const LASTING_FRAMES = 5;
 
 type Talker = {
-  /** Mean powers of what was loud: pauses do not count. */
-  power: number;
+  /** Of what was loud: pauses do not count. */
+  power: RecentPower;
   rankPower: number;
   /** How much has been loud. */
   frames: number;
@@ -61,7 +64,10 @@ export class Talkers<Id> {
 
   /** Everybody who talks, mixed or not, with the mean audio level of the last fifth of a second of talk. */
   levels(): [Id, number][] {
-    return [...this.#talking].map(([id, { power }]) => [id, Math.round(levelOf(power))]);
+    return [...this.#talking].map(([id, { power }]) => [
+      id,
+      Math.round(levelOf(power.meanOf(LEVEL_TENTHS))),
+    ]);
   }
 
   /**
@@ -78,7 +84,13 @@ export class Talkers<Id> {
     const talker = this.#talking.get(id);
     if (!talker) {
       if (!isLoud) return false;
-      const begun = { power, rankPower: power, frames: 0, loudAtMs: nowMs, isPausing: false };
+      const begun = {
+        power: new RecentPower(RANK_TENTHS),
+        rankPower: 0,
+        frames: 0,
+        loudAtMs: nowMs,
+        isPausing: false,
+      };
       this.#talking.set(id, begun);
       count(begun, power, durationSamples / FRAME_SAMPLES);
       this.#admit(id, begun);
@@ -131,7 +143,7 @@ export class Talkers<Id> {
   /** Mixes `id` if there is room, or in place of one who is only noise, or clearly quieter. */
   #admit(id: Id, talker: Talker): boolean {
     // Whoever has given way does not come back as noise: it would come and go with the pauses of others.
-    if (talker.frames > RANK_FRAMES && this.#isSteady(id)) return false;
+    if (talker.frames > HEARD_FRAMES && this.#isSteady(id)) return false;
     if (this.#mixed.size >= this.#settings.maxMixed) {
       const victim = this.#victim(talker);
       if (victim === undefined) return false;
@@ -171,10 +183,9 @@ export class Talkers<Id> {
 
 const levelOf = (power: number) => -10 * Math.log10(power);
 
-/** Counts something loud in: while it is the first of its kind, each part of it as much. */
+/** Counts something loud in. */
 function count(talker: Talker, power: number, frames: number): void {
   talker.frames += frames;
-  const share = (of: number) => Math.min(1, frames / Math.min(of, talker.frames));
-  talker.power += (power - talker.power) * share(LEVEL_FRAMES);
-  talker.rankPower += (power - talker.rankPower) * share(RANK_FRAMES);
+  talker.power.add(power, frames);
+  talker.rankPower = talker.power.meanOf(RANK_TENTHS);
 }

@@ -1,0 +1,75 @@
+import { SILENCE_LEVEL } from '../rtp/packet.ts';
+import { audioLevelOf } from './level.ts';
+import type { OpusDecoder } from './opus-codec.ts';
+import { isOpusSilence } from './opus-packet.ts';
+
+/** A packet that is said to be softer than this takes nobody's place: that is believed. */
+const CHECKED_LEVEL = 55;
+/** Of packets that are said to be louder one in so many is decoded, */
+const CHECK_EVERY = 5;
+/** and after so many of them what was said is compared with what was heard. */
+const CHECKED_PACKETS = 10;
+/** A decoder that has missed packets is wrong by less than this on average. */
+const SUSPICIOUS_RATIO = 10 ** (10 / 10);
+/** One that has missed none is not wrong. */
+const WRONG_RATIO = 10 ** (4 / 10);
+
+/** What is believed of the levels that a sender states: only now and then checked, checked closely, or no more. */
+type Belief = 'believed' | 'suspected' | 'measured';
+
+/**
+ * How loud the packets of one stream are: as the sender states (RFC 6464) while that proves true, else measured by decoding
+ * each of them.
+ */
+export class LevelMeter {
+  readonly #decoder: OpusDecoder;
+  #belief: Belief = 'believed';
+  #untilCheck = 0;
+  #checked = { packets: 0, statedPower: 0, measuredPower: 0 };
+
+  constructor(decoder: OpusDecoder) {
+    this.#decoder = decoder;
+  }
+
+  /** The audio level of the next packet; `stated` is undefined if the sender states none. */
+  levelOf(packet: Buffer, stated: number | undefined): number {
+    if (stated === undefined || this.#belief === 'measured') return this.#measure(packet);
+    if (stated >= CHECKED_LEVEL) return stated;
+    if (this.#belief === 'believed') {
+      this.#untilCheck -= 1;
+      if (this.#untilCheck > 0) return stated;
+      this.#untilCheck = CHECK_EVERY;
+    }
+    const measured = this.#measure(packet);
+    this.#compare(stated, measured);
+    return this.#belief === 'believed' ? stated : measured;
+  }
+
+  close(): void {
+    this.#decoder.close();
+  }
+
+  #measure(packet: Buffer): number {
+    if (isOpusSilence(packet)) return SILENCE_LEVEL;
+    try {
+      return audioLevelOf(this.#decoder.decode(packet));
+    } catch {
+      // Nothing of it is heard by anybody else either.
+      return SILENCE_LEVEL;
+    }
+  }
+
+  #compare(stated: number, measured: number): void {
+    this.#checked.packets += 1;
+    this.#checked.statedPower += 10 ** (-stated / 10);
+    this.#checked.measuredPower += 10 ** (-measured / 10);
+    const { packets, statedPower, measuredPower } = this.#checked;
+    if (packets < CHECKED_PACKETS) return;
+    this.#checked = { packets: 0, statedPower: 0, measuredPower: 0 };
+    if (this.#belief === 'believed') {
+      if (statedPower > SUSPICIOUS_RATIO * measuredPower) this.#belief = 'suspected';
+    } else {
+      this.#belief = statedPower > WRONG_RATIO * measuredPower ? 'measured' : 'believed';
+    }
+  }
+}

@@ -1,0 +1,33 @@
+const BLOCK_FRAMES = 5;
+
+/** The mean power of the last of a sound, in blocks of 100 ms. */
+export class RecentPower {
+  readonly #blocks: { power: number; frames: number }[] = [];
+  readonly #maxBlocks: number;
+
+  constructor(maxBlocks: number) {
+    this.#maxBlocks = maxBlocks;
+  }
+
+  /** Counts so many frames of 20 ms in. */
+  add(power: number, frames: number): void {
+    let last = this.#blocks.at(-1);
+    if (!last || last.frames >= BLOCK_FRAMES) {
+      last = { power: 0, frames: 0 };
+      this.#blocks.push(last);
+      if (this.#blocks.length > this.#maxBlocks) this.#blocks.shift();
+    }
+    last.frames += frames;
+    last.power += ((power - last.power) * frames) / last.frames;
+  }
+
+  /** The mean of so many of the last blocks, of which the last may not be full; 0 if there are none. */
+  meanOf(blocks: number): number {
+    let [power, frames] = [0, 0];
+    for (const block of this.#blocks.slice(-blocks)) {
+      power += block.power * block.frames;
+      frames += block.frames;
+    }
+    return frames > 0 ? power / frames : 0;
+  }
+}
