@@ -60,14 +60,18 @@ describe('LevelMeter', () => {
 
   test('eight that claim to be the loudest do not keep out who speaks', async () => {
     const meters = await Promise.all(Array.from({ length: 8 }, () => openMeter()));
+    const isHeard: boolean[] = [];
     const talkers = new Talkers<string>({ thresholdLevel: 65, holdMs: 500, maxMixed: 8 });
     for (const [i, packet] of soft.entries()) {
       for (const [liar, { meter }] of meters.entries()) {
         talkers.heard(`liar ${liar}`, meter.levelOf(packet, 0), 960, i * 20);
       }
       if (i >= 100) talkers.heard('speaker', 26, 960, i * 20);
-      if (i === 110) expect(talkers.mixed.has('speaker')).toBe(true);
+      isHeard.push(talkers.mixed.has('speaker'));
     }
+    // It begins to speak with packet 100.
+    expect(isHeard.indexOf(true)).toBeLessThanOrEqual(110);
+    expect(isHeard.at(-1)).toBe(true);
     expect(talkers.levels().find(([id]) => id === 'liar 0')).toEqual(['liar 0', SOFT_LEVEL]);
     for (const { meter } of meters) meter.close();
   });
