@@ -7,6 +7,8 @@ const MAX_PERIOD_MS = 2300;
 /** A piece holds the sound of the time until the next one, within this share of it and so much. */
 const PERIOD_TOLERANCE = 0.25;
 const PERIOD_TOLERANCE_MS = 100;
+/** A piece comes in less time than it lasts: of so much of its sound it is ahead at once. */
+const LEAST_AT_ONCE = 0.24;
 /** Pieces in a row that make a habit of a sender that had none. */
 const PIECES_OF_A_HABIT = 2;
 /** So much even sound is a habit, too: at the beginning, and where there was another. */
@@ -92,8 +94,10 @@ export class BurstHabit {
       periodMs <= MAX_PERIOD_MS &&
       Math.abs(this.#soundMs - periodMs) <= periodMs * PERIOD_TOLERANCE + PERIOD_TOLERANCE_MS;
     this.#pieces = isPiece ? this.#pieces + 1 : 0;
-    // At the beginning nothing speaks against it; later the third of a row makes the habit.
-    if (isPiece && (this.#habit === 'new' || this.#pieces >= PIECES_OF_A_HABIT)) {
+    const isAtOnce = this.#peakMs >= this.#soundMs * LEAST_AT_ONCE;
+    // At the beginning nothing speaks against it, but that two stalls may look alike; later the third of a row makes the habit.
+    const isFirst = this.#habit === 'new' && isAtOnce;
+    if (isPiece && (isFirst || this.#pieces >= PIECES_OF_A_HABIT)) {
       this.#habit = 'bursty';
     }
     return isPiece;

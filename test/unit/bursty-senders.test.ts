@@ -186,6 +186,17 @@ describe('a stall, and then all of it at once', () => {
     },
   );
 
+  test('two short ones in the first second and a half: no pause, and nothing is lost', () => {
+    const messages = evenly(0, 6000).map(({ atMs, packets }, i) => {
+      const heldUntilMs = atMs < 260 ? 260 : atMs >= 1300 && atMs < 1450 ? 1450 : atMs;
+      return { atMs: heldUntilMs + i * 0.01, packets };
+    });
+    const { sent, pauses, count } = playThrough([{ atMs: -20, packets: 1 }, ...messages]);
+    expect(numbersOf(sent)).toEqual(upTo(count));
+    expect(pauses.filter(({ ms }) => ms > 300)).toEqual([]);
+    expect(sent.every(({ gapMs }) => gapMs < 60)).toBe(true);
+  });
+
   test('of the first that is sent: heard live within 4 s', () => {
     const messages = [
       ...upTo(75).map((i) => ({ atMs: i * 0.05, packets: 1 })),
