@@ -27,6 +27,8 @@ export type WebRtcLegEvents = {
   onConsumerClosed: (consumerId: string) => void;
   /** The browser's media has found its way to a transport, or has lost it. */
   onPathChanged: () => void;
+  /** The browser's end of the recv transport is connected (DTLS): it can be sent something. */
+  onReceiving: () => void;
 };
 
 /** What a browser must be told to build its side of a transport; mediasoup-client's `TransportOptions`. */
@@ -63,6 +65,9 @@ export class WebRtcLeg {
     for (const transport of [sendTransport, recvTransport]) {
       transport.on('icestatechange', () => events.onPathChanged());
     }
+    recvTransport.on('dtlsstatechange', (state) => {
+      if (state === 'connected') events.onReceiving();
+    });
   }
 
   static async open(place: WebRtcLegPlace, events: WebRtcLegEvents): Promise<WebRtcLeg> {

@@ -17,6 +17,7 @@ import type {
 import { mayNotPublish, PartylineError, replaced } from '../protocol/errors.ts';
 import { canHearOpus } from '../protocol/webrtc-parameters.ts';
 import type { Peer, PeerOutlet, RoomProducer } from './peer.ts';
+import { PendingConsumers } from './pending-consumers.ts';
 import type { RoomLease } from './registry.ts';
 
 /** A browser in a room: one WebRTC leg on the room's router, and a consumer for each who speaks. */
@@ -28,6 +29,9 @@ export class WebRtcPeer implements Peer {
   readonly #leg: WebRtcLeg;
   readonly #rtpCapabilities: RtpCapabilities;
   readonly #consumers = new Map<string, ConsumerDescription>();
+  readonly #pending = new PendingConsumers<RoomProducer>((producer) =>
+    this.#lease.room.doLater(() => this.#tryToConsume(producer)),
+  );
   /** Its transports are gone: the client must join again. */
   #isRestarted = false;
   #mayPublish = true;
@@ -65,6 +69,7 @@ export class WebRtcPeer implements Peer {
     const { leg, router } = await lease.room.openWebRtcLeg({
       onConsumerClosed: (consumerId) => peer.#consumerClosed(consumerId),
       onPathChanged: () => lease.room.mediaPathChanged(peer),
+      onReceiving: () => peer.#pending.connected(),
     });
     const capabilities = rtpCapabilities ?? router.rtpCapabilities;
     const peer: WebRtcPeer = new WebRtcPeer(lease, outlet, leg, capabilities);
@@ -175,23 +180,14 @@ export class WebRtcPeer implements Peer {
   }
 
   producerAdded(producer: RoomProducer): void {
-    const { room } = this.#lease;
-    const isGone = () => this.#closed || !room.hasProducer(producer.id);
-    room.doLater(async () => {
-      if (isGone()) return;
-      try {
-        await this.#consume(producer);
-      } catch (fault) {
-        // A leg or a producer that closed in the meantime takes its requests with it.
-        if (!isGone()) this.#outlet.fail(fault);
-      }
-    });
+    this.#pending.add(producer);
   }
 
   /** The client joins again, and gets new transports. */
   mediaRestarted(): void {
     this.#leg.close();
     this.#consumers.clear();
+    this.#pending.clear();
     this.#isRestarted = true;
     this.#outlet.notify({ type: 'media_restarted' });
   }
@@ -231,9 +227,21 @@ export class WebRtcPeer implements Peer {
     this.#lease.release();
   }
 
-  async #consume({ id, peer }: RoomProducer): Promise<void> {
+  async #tryToConsume(producer: RoomProducer): Promise<void> {
+    const isWanted = () => !this.#closed && this.#lease.room.hasProducer(producer.id);
+    try {
+      if (isWanted() && (await this.#consume(producer))) return;
+    } catch (fault) {
+      // A leg or a producer that closed in the meantime takes its requests with it.
+      if (isWanted()) this.#outlet.fail(fault);
+    }
+    if (!this.#closed) this.#pending.ended();
+  }
+
+  /** @returns false if this browser cannot hear it */
+  async #consume({ id, peer }: RoomProducer): Promise<boolean> {
     const consumer = await this.#leg.consume(id, this.#rtpCapabilities);
-    if (!consumer || this.#closed) return;
+    if (!consumer || this.#closed) return false;
     const description: ConsumerDescription = {
       consumer_id: consumer.id,
       producer_id: id,
@@ -243,11 +251,13 @@ export class WebRtcPeer implements Peer {
     };
     this.#consumers.set(consumer.id, description);
     this.#outlet.notify({ type: 'new_consumer', ...description });
+    return true;
   }
 
   #consumerClosed(consumerId: string): void {
     this.#consumers.delete(consumerId);
     this.#outlet.notify({ type: 'consumer_closed', consumer_id: consumerId });
+    this.#pending.ended();
   }
 }
 

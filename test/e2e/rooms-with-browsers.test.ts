@@ -63,6 +63,27 @@ test('the browser’s microphone hears 800 Hz: the WebSocket peer decodes 800 Hz
   }, SETTLING);
 });
 
+test('a browser is given everybody who speaks, once it is connected', async () => {
+  const OPUS = { mimeType: 'audio/opus', clockRate: 48_000, channels: 2, payloadType: 111 };
+  const names = ['b', 'c', 'd', 'e', 'f', 'g', 'h'];
+  for (const peer of names) {
+    const speaker = await used.connect({ peer });
+    const { webrtc } = await speaker.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+    const transport_id = webrtc?.send_transport.id;
+    const rtp_parameters = { codecs: [OPUS], encodings: [{ ssrc: 1 }] };
+    await speaker.ask({ type: 'produce', kind: 'audio', transport_id, rtp_parameters }, 'produced');
+  }
+  const browser = await openBrowser('browser', 800);
+  await vi.waitFor(async () => {
+    const heard = await browser.page.evaluate(() => {
+      const state = window.partyline?.state;
+      const peers = state?.name === 'in_room' ? [...state.peers.values()] : [];
+      return peers.filter(({ track }) => track).map(({ peer }) => peer);
+    });
+    expect(heard.toSorted()).toEqual(names);
+  }, SETTLING);
+});
+
 test('configure {mute} of a browser: nobody hears it, also when it resumes what it sends', async () => {
   const legacy = await used.enter('legacy', { audio_out: PCM });
   const browser = await openBrowser('browser', 800);

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createConnection } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { freeRtcPort } from '../support/gateway.ts';
+import type { TestClient } from '../support/client.ts';
 import { useGateway } from '../support/use-gateway.ts';
 import { useStack } from '../support/use-stack.ts';
 
@@ -127,6 +128,42 @@ describe('WebRTC signaling', () => {
     const client = await connect();
     const video = await client.ask({ type: 'join', room: 'a', media: 'video' }, 'error');
     expect(video.message).toBe('join: media must be "webrtc".');
+  });
+
+  test('a browser that does not connect to receive is given four to hear, and others as those cease', async () => {
+    const { client } = await joinWebRtc();
+    const speakers: TestClient[] = [];
+    for (const peer of ['b', 'c', 'd', 'e', 'f', 'g']) {
+      const speaker = await connect({ peer });
+      const { webrtc } = await speaker.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+      const rtp_parameters = { codecs: [OPUS], encodings: [{ ssrc: 1 }] };
+      const transport_id = webrtc?.send_transport.id;
+      await speaker.ask(
+        { type: 'produce', kind: 'audio', transport_id, rtp_parameters },
+        'produced',
+      );
+      speakers.push(speaker);
+    }
+    const heard = () =>
+      client.messages.flatMap((message) => (message.type === 'new_consumer' ? message.peer : []));
+    // Answers come in the order in which the media worker does things.
+    await speakers
+      .at(-1)!
+      .until(
+        'its own',
+        () => speakers.at(-1)!.messages.filter(({ type }) => type === 'new_consumer')[3],
+      );
+    expect(heard()).toEqual(['b', 'c', 'd', 'e']);
+    await speakers[5]!.close();
+    await speakers[1]!.close();
+    await client.until('the next', () => heard()[4]);
+    expect(heard()).toEqual(['b', 'c', 'd', 'e', 'f']);
+    await speakers[0]!.close();
+    await client.until(
+      'the second to close',
+      () => client.messages.filter(({ type }) => type === 'consumer_closed')[1],
+    );
+    expect(heard()).toHaveLength(5);
   });
 
   test('restart_ice gives new parameters', async () => {
