@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { PartylineError } from '../protocol/errors.ts';
+import { mayNotPublish, PartylineError } from '../protocol/errors.ts';
+import { ECHO_ROOM } from '../protocol/names.ts';
 import type { Account, Accounts } from './accounts.ts';
 import { keyPart, type RateLimits, tokenPart } from './rate-limits.ts';
 import type { Grant, Tokens } from './tokens.ts';
@@ -132,14 +133,15 @@ const notActive = ({ status }: Account) =>
 export const mayPublish = ({ grant }: Pick<Credentials, 'grant'>): boolean =>
   grant?.publish ?? true;
 
-/** @throws {PartylineError} `forbidden` if a token does not grant a room */
-export function checkRoomGrant({ rooms }: Grant, room: string): void {
-  if (grantsRoom({ rooms }, room)) return;
-  throw new PartylineError('forbidden', 'The token does not grant this room.');
+/** Why a client may not be in a room; undefined if it may. Every client may hear itself, unless it may not publish. */
+export function roomFault(
+  { grant }: Pick<Credentials, 'grant'>,
+  room: string,
+): PartylineError | undefined {
+  if (room === ECHO_ROOM) return mayPublish({ grant }) ? undefined : mayNotPublish();
+  if (!grant || grant.rooms === '*' || grant.rooms.includes(room)) return undefined;
+  return new PartylineError('forbidden', 'The token does not grant this room.');
 }
-
-export const grantsRoom = ({ rooms }: Pick<Grant, 'rooms'>, room: string): boolean =>
-  rooms === '*' || rooms.includes(room);
 
 /** The secret of an `Authorization: Bearer` header (RFC 6750 §2.1). */
 export function bearerOf(header = ''): string | undefined {

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { needActive } from '../accounts/authenticator.ts';
 import { TokenRequestSchema, type Tokens } from '../accounts/tokens.ts';
-import { checkName } from '../protocol/names.ts';
+import { checkName, checkRoomName } from '../protocol/names.ts';
 import type { RestServer } from './api-docs.ts';
 import type { RestGuard } from './rest.ts';
 
@@ -23,7 +23,7 @@ export function registerTokenRoute(
     needActive(credentials);
     const { peer, rooms } = request.body;
     checkName(peer, 'peer', 'bad_request');
-    if (rooms !== '*') for (const room of rooms) checkName(room, 'rooms', 'bad_request');
+    if (rooms !== '*') for (const room of rooms) checkRoomName(room, 'bad_request', 'rooms');
     const owner = { accountId: credentials.account.id, keyId: credentials.keyId };
     return tokens.issue(owner, request.body);
   });

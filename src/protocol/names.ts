@@ -3,6 +3,9 @@ import { type ErrorCode, PartylineError } from './errors.ts';
 /** Where a peer is while it is in no room. */
 export const LOBBY = '__lobby__';
 
+/** The room in which each peer is alone, and hears itself. */
+export const ECHO_ROOM = '__echo__';
+
 const MAX_NAME_CHARACTERS = 128;
 /**
  * Control characters, lone surrogates, line separators and what is no character at all; and what makes a name look like another:
@@ -31,3 +34,10 @@ export function checkName(name: string, what: string, code: ErrorCode): string {
   if (name.startsWith('__')) throw fail('must not begin with "__", which is reserved');
   return name;
 }
+
+/**
+ * Checks the name of a room that a client wants to join.
+ * @throws {PartylineError} with the given code
+ */
+export const checkRoomName = (name: string, code: ErrorCode, what = 'room'): string =>
+  name === ECHO_ROOM ? name : checkName(name, what, code);

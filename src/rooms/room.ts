@@ -16,8 +16,11 @@ import type {
   PeerDescription,
   PeerKind,
   ServerMessage,
+  SpeakingPeer,
 } from '../protocol/messages.ts';
+import { ECHO_ROOM } from '../protocol/names.ts';
 import type { Slices } from '../slices.ts';
+import { Echo, ECHO_PEER, isEchoRoom } from './echo.ts';
 import type { AudioFortunes, Peer, RoomProducer } from './peer.ts';
 import { RemotePeers } from './remote-peers.ts';
 import { RoomMedia } from './room-media.ts';
@@ -92,6 +95,7 @@ export class Room {
   readonly #producers = new Map<string, RoomProducer>();
   readonly place: RoomPlace;
   readonly #parts: Pick<RoomParts, 'meterPeer' | 'onJoined' | 'onLeft' | 'slices'>;
+  #echo: Echo | undefined;
   readonly #stopMetering = new Map<Peer, () => void>();
   /** Both are there once the room is open. */
   #media!: RoomMedia;
@@ -102,7 +106,8 @@ export class Room {
     this.clock = parts.clock;
     this.iceServers = parts.iceServers;
     this.place = { accountId: parts.accountId, name: parts.name };
-    this.#noteSize = (peers) => parts.meterSize(parts.accountId, parts.name, peers);
+    const metered = isEchoRoom(parts.name) ? ECHO_ROOM : parts.name;
+    this.#noteSize = (peers) => parts.meterSize(parts.accountId, metered, peers);
     this.#parts = parts;
     this.mixer = new Mixer(
       parts.mixHost,
@@ -123,7 +128,7 @@ export class Room {
       () => parts.mixHost.openLevelMeter(),
     );
     this.#speaking = new SpeakingReporter(
-      () => this.mixer.speaking(),
+      () => this.#talking(),
       (peers) => this.#broadcast({ type: 'speaking', peers }),
     );
   }
@@ -182,6 +187,7 @@ export class Room {
   /** Lets a peer in; the others are told, if it was not there before. */
   enter(peer: Peer): void {
     const { name, kind } = peer;
+    if (this.#isEcho) this.#echo ??= this.#openEcho(name);
     this.#peers.set(name, peer);
     this.#updateMetering(peer);
     if (kind === 'webrtc') {
@@ -193,7 +199,7 @@ export class Room {
     this.#joined(this.#roster.enter(name, kind, peer, peer.isMuted));
     this.#remotePeers.supersede(name);
     this.#place(peer, false);
-    this.#parts.onJoined(this.place.accountId, this.place.name, name, kind);
+    if (!this.#isEcho) this.#parts.onJoined(this.place.accountId, this.place.name, name, kind);
   }
 
   /** The peer's connection is lost: nobody is told. Its time is counted only while its media flows without it. */
@@ -244,7 +250,9 @@ export class Room {
       this.#peers.delete(name);
       if (!this.#downlink.hears(name)) this.mixer.removeSpeaker(name);
       this.#link.removePeer(name, reason);
-      this.#parts.onLeft(this.place.accountId, this.place.name, name, reason);
+      if (!this.#isEcho) {
+        this.#parts.onLeft(this.place.accountId, this.place.name, name, reason);
+      }
     }
     this.#left(this.#roster.leave(name, peer), reason);
     this.#hearRemote(name);
@@ -289,7 +297,7 @@ export class Room {
 
   /** Who speaks already, for a peer who has entered: reports come only when that changes. */
   tellSpeakersTo(peer: Peer): void {
-    const peers = this.mixer.speaking();
+    const peers = this.#talking();
     if (peers.length > 0) peer.notify({ type: 'speaking', peers });
   }
 
@@ -299,10 +307,32 @@ export class Room {
 
   close(): void {
     this.#speaking.close();
+    this.#echo?.close();
     this.mixer.close();
     this.#media?.close();
     // It tells the others by itself; whoever closes the cluster waits for that.
     void this.#link?.close();
+  }
+
+  get #isEcho(): boolean {
+    return isEchoRoom(this.place.name);
+  }
+
+  #openEcho(peer: string): Echo {
+    const parts = {
+      mixer: this.mixer,
+      clock: this.clock,
+      router: () => this.router,
+      isRouted: () => this.isRouted,
+      onProducer: (id: string) => this.#addProducer({ id, peer: ECHO_PEER, owner: undefined }),
+      log: this.log,
+    };
+    return new Echo(parts, this.speakerOf(peer));
+  }
+
+  /** Peers that talk now, with their levels. */
+  #talking(): SpeakingPeer[] {
+    return this.mixer.speaking().filter(({ peer }) => peer !== ECHO_PEER);
   }
 
   /** Tells the other nodes that a peer has a place here. @param away its connection is lost */
@@ -318,8 +348,9 @@ export class Room {
     stop?.();
     if (stop) this.#stopMetering.delete(peer);
     const { accountId, name } = this.place;
+    const room = this.#isEcho ? ECHO_ROOM : name;
     if (isMetered) {
-      this.#stopMetering.set(peer, this.#parts.meterPeer(accountId, name, peer.kind));
+      this.#stopMetering.set(peer, this.#parts.meterPeer(accountId, room, peer.kind));
       this.#noteSize(this.#roster.size);
     }
   }
@@ -399,6 +430,7 @@ export class Room {
     },
     onReplaced: (router: RoomRouter) => {
       this.#link?.setRouter(router);
+      this.#echo?.reset();
       for (const peer of this.#peers.values()) peer.mediaRestarted();
     },
   };

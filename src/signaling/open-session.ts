@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
 import type { Timings } from '../../config/timings.ts';
-import { type Credentials, grantsRoom, mayPublish } from '../accounts/authenticator.ts';
+import { type Credentials, mayPublish, roomFault } from '../accounts/authenticator.ts';
 import type { ConnectionBudget } from '../accounts/connection-budget.ts';
 import { PLANS } from '../accounts/plans.ts';
 import type { Codecs } from '../audio/codecs.ts';
@@ -279,9 +279,8 @@ function restrict(
 ): boolean {
   if (!kept) return false;
   const { room, peer } = kept.place;
-  const { grant } = credentials;
   if (remainingMinutes === 0) kept.end('minutes_exhausted');
-  else if (grant && !grantsRoom(grant, room)) kept.end('forbidden');
+  else if (roomFault(credentials, room)) kept.end('forbidden');
   else if (peer.kind === 'webrtc' && !mayPublish(credentials)) return peer.stopPublishing();
   return false;
 }

@@ -7,6 +7,8 @@ import type {
   PeerKind,
   ServerMessage,
 } from '../protocol/messages.ts';
+import { ECHO_ROOM } from '../protocol/names.ts';
+import { echoRoomOf } from '../rooms/echo.ts';
 import type { PeerOutlet } from '../rooms/peer.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
 import { WebRtcPeer } from '../rooms/webrtc-peer.ts';
@@ -159,7 +161,8 @@ export class Presence {
   }
 
   async #openPeer(room: string, message: JoinMessage): Promise<WebSocketPeer | WebRtcPeer> {
-    const lease = await this.#parts.rooms.acquire(this.#outlet.account.id, room);
+    const name = room === ECHO_ROOM ? echoRoomOf(this.#outlet.name) : room;
+    const lease = await this.#parts.rooms.acquire(this.#outlet.account.id, name);
     try {
       return message.media
         ? await WebRtcPeer.open(lease, this.#outlet, message.rtp_capabilities, this.#audio.isMuted)

@@ -2,7 +2,7 @@ import type { Account } from '../accounts/accounts.ts';
 import { parseAudioFormat, parseDeclaredFormat } from '../audio/format.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { type AudioPreferences, parseAudioOut } from './client-audio.ts';
-import { checkName, LOBBY } from '../protocol/names.ts';
+import { checkName, checkRoomName, LOBBY } from '../protocol/names.ts';
 
 /** What the client said of itself in the query of `/ws`. */
 export type Query = {
@@ -34,7 +34,7 @@ export function readQuery(url: string): Query {
     return value;
   };
   const room = need('room');
-  if (room !== LOBBY) checkName(room, 'room', 'bad_request');
+  if (room !== LOBBY) checkRoomName(room, 'bad_request');
   const peer = checkName(need('peer'), 'peer', 'bad_request');
   const audio = readAudio(read('audio'), read('audio_out'), read('delivery'));
   const [apiKey, token] = [read('api_key'), read('token')];

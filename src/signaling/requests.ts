@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Account } from '../accounts/accounts.ts';
-import { checkRoomGrant, type Credentials, mayPublish } from '../accounts/authenticator.ts';
+import { type Credentials, mayPublish, roomFault } from '../accounts/authenticator.ts';
 import { mayNotPublish, PartylineError } from '../protocol/errors.ts';
 import {
   type ClientMessage,
@@ -15,7 +15,7 @@ import { BadMessageBudget } from './bad-message-budget.ts';
 import type { ClientAudio } from './client-audio.ts';
 import { InTurn } from './in-turn.ts';
 import { costOf, type MessageBudget } from './message-budget.ts';
-import { checkName } from '../protocol/names.ts';
+import { checkRoomName } from '../protocol/names.ts';
 import type { Presence } from './presence.ts';
 import type { Reading } from './read-gate.ts';
 import type { RequestLimits } from './request-limits.ts';
@@ -102,9 +102,9 @@ export class Requests {
 
   /** @throws {PartylineError} `bad_message`, `forbidden` if the client may not go into such a room */
   checkRoom(name: string): string {
-    const room = checkName(name, 'room', 'bad_message');
-    const { grant } = this.#credentials;
-    if (grant) checkRoomGrant(grant, room);
+    const room = checkRoomName(name, 'bad_message');
+    const fault = roomFault(this.#credentials, room);
+    if (fault) throw fault;
     return room;
   }
 

@@ -30,7 +30,7 @@ import {
 import { minutesExhausted } from '../usage/quota.ts';
 import { mayComeBackAfterClose, mayComeBackAfterFault } from './expected-back.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { LOBBY } from '../protocol/names.ts';
+import { ECHO_ROOM, LOBBY } from '../protocol/names.ts';
 import { Presence, type PresenceParts } from './presence.ts';
 import type { RequestLimits } from './request-limits.ts';
 import { ReadGate } from './read-gate.ts';
@@ -357,7 +357,8 @@ export class Session implements PeerOutlet {
     } catch {
       return undefined;
     }
-    return wayOut.homeOf(room);
+    // An echo is nobody's but the client's own: it is where the client is.
+    return room === ECHO_ROOM ? undefined : wayOut.homeOf(room);
   }
 
   #stay(): void {

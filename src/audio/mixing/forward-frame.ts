@@ -1,15 +1,15 @@
 const VERSION = 1;
-const HEAD_BYTES = 4;
+export const FORWARD_HEAD_BYTES = 4;
 
 /**
  * What a listener who wants each speaker apart is sent of one: an Opus packet behind a head of version, flags (none yet), and
  * the speaker's number, 16 bits, big-endian (docs/protocol.md, "Delivery").
  */
 export function forwardFrame(speakerNumber: number, packet: Buffer): Buffer {
-  const frame = Buffer.allocUnsafe(HEAD_BYTES + packet.length);
+  const frame = Buffer.allocUnsafe(FORWARD_HEAD_BYTES + packet.length);
   frame[0] = VERSION;
   frame[1] = 0;
   frame.writeUInt16BE(speakerNumber, 2);
-  frame.set(packet, HEAD_BYTES);
+  frame.set(packet, FORWARD_HEAD_BYTES);
   return frame;
 }

@@ -1,0 +1,88 @@
+import type { FastifyBaseLogger } from 'fastify';
+import type { FrameClock } from '../audio/clock.ts';
+import { FORWARD_HEAD_BYTES } from '../audio/mixing/forward-frame.ts';
+import type { Listener } from '../audio/mixing/hearing.ts';
+import type { Mixer } from '../audio/mixing/mixer.ts';
+import { opusPacketSamples } from '../audio/opus-packet.ts';
+import { Uplink } from '../bridge/uplink.ts';
+import type { RoomRouter } from '../media/room-router.ts';
+import { ECHO_ROOM } from '../protocol/names.ts';
+
+/** Time after which a peer hears what it said. */
+const DELAY_MS = 1000;
+/** Level of what is echoed, −dBov. Only packets that counted as talk come here, and they count as talk again. */
+const LEVEL = 30;
+
+/** The one that speaks in an echo room beside its peer. No peer may have such a name. */
+export const ECHO_PEER = ECHO_ROOM;
+
+/** Name of the echo room of one peer: each is alone in its own, under a name that no other room may have. */
+export const echoRoomOf = (peer: string): string => `${ECHO_ROOM} ${peer}`;
+export const isEchoRoom = (room: string): boolean => room.startsWith(`${ECHO_ROOM} `);
+
+export type EchoParts = {
+  mixer: Mixer;
+  clock: FrameClock;
+  router: () => RoomRouter;
+  /** True while a browser is in the room. */
+  isRouted: () => boolean;
+  onProducer: (producerId: string) => void;
+  log: FastifyBaseLogger;
+};
+
+/** Says again whatever is said in its room, a second later: a listener that gets every packet, and a speaker that sends it. */
+export class Echo {
+  readonly #mixer: Mixer;
+  readonly #clock: FrameClock;
+  readonly #uplink: Uplink;
+  readonly #held: { payload: Buffer; dueMs: number }[] = [];
+  readonly #listener: Listener = {
+    peer: ECHO_PEER,
+    format: { codec: 'opus' },
+    delivery: 'forward',
+    volume: {},
+    deliver: (frame) => this.#hold(frame.subarray(FORWARD_HEAD_BYTES)),
+    concealed: () => {},
+  };
+
+  /** @param speaker number of the peer in forwarded frames: it is itself that it hears */
+  constructor({ mixer, clock, router, isRouted, onProducer, log }: EchoParts, speaker: number) {
+    this.#mixer = mixer;
+    this.#clock = clock;
+    this.#uplink = new Uplink(() => router().plainLeg, clock, {
+      onPacket: (packet) => mixer.receive(ECHO_PEER, packet, performance.now()),
+      isRouted,
+      onProducer: async (producerId) => onProducer(producerId),
+      onFlow: () => {},
+      onFault: (fault) => log.warn({ err: fault }, 'echo failed'),
+    });
+    mixer.addSpeaker(ECHO_PEER, speaker);
+    mixer.addListener(this.#listener);
+  }
+
+  /** The media worker died: what is said next goes to the new one. */
+  reset(): void {
+    this.#uplink.reset();
+  }
+
+  close(): void {
+    this.#clock.remove(this.#onTick);
+    this.#mixer.removeListener(this.#listener);
+    this.#mixer.removeSpeaker(ECHO_PEER);
+    this.#uplink.close();
+  }
+
+  #hold(payload: Buffer): void {
+    this.#held.push({ payload, dueMs: performance.now() + DELAY_MS });
+    this.#clock.add(this.#onTick);
+  }
+
+  readonly #onTick = (nowMs: number): void => {
+    for (let next = this.#held[0]; next && next.dueMs <= nowMs; next = this.#held[0]) {
+      this.#held.shift();
+      const samples = opusPacketSamples(next.payload) ?? 0;
+      if (samples > 0) this.#uplink.send(next.payload, samples, LEVEL, next.dueMs);
+    }
+    if (this.#held.length === 0) this.#clock.remove(this.#onTick);
+  };
+}
