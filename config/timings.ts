@@ -21,6 +21,7 @@ const TimingsSchema = Type.Object(
       retryAfterMs: ms(5000, 'Delay told to a client that is refused for the CCU limit'),
     }),
     usage: durations({
+      freshMs: ms(1000, 'Age up to which the used minutes of an account are not read again'),
       writeEveryMs: ms(5000, 'Interval of usage writes; a killed process loses at most this much'),
       sweepEveryMs: ms(10_000, 'Interval at which usage workers look for minutes to close'),
       graceMs: ms(10_000, 'Time after its end at which a minute may be closed'),

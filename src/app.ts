@@ -164,7 +164,7 @@ async function openParts(
   const places = new KeptPlaces(settings.RESUME_MS);
   const accountWatch = await watchAccounts(redis, accounts, tokens, sessions, places, log);
   const usage = new UsageStore(redis);
-  const recentUsage = new RecentUsage(usage);
+  const recentUsage = new RecentUsage(usage, timings.usage);
   const meter = new Meter(clock);
   const webhooks = opened.adopt(
     await Webhooks.open(redis, accounts, log, timings.webhooks, {

@@ -1,24 +1,24 @@
+import type { Timings } from '../../config/timings.ts';
 import { monthOf } from './meter.ts';
 import type { UsageStore } from './usage-store.ts';
 
-/** `/api/me` may be 10 s old; what many ask for at once is worth reading once. */
-const FRESH_MS = 1000;
-
-/** What accounts have used, up to a second old; asked for at once by many, it is read once. */
+/** What accounts have used, up to `freshMs` old; asked for at once by many, it is read once. */
 export class RecentUsage {
   readonly #store: UsageStore;
+  readonly #freshMs: number;
   /** By account and month, the oldest first. */
   readonly #reads = new Map<string, { usedMs: Promise<number>; atMs: number }>();
 
-  constructor(store: UsageStore) {
+  constructor(store: UsageStore, { freshMs }: Timings['usage']) {
     this.#store = store;
+    this.#freshMs = freshMs;
   }
 
-  /** As `UsageStore.readMonthMs`, but up to a second old. @throws {PartylineError} `overloaded` */
+  /** As `UsageStore.readMonthMs`, but up to `freshMs` old. @throws {PartylineError} `overloaded` */
   readMonthMs(accountId: number, wallMs: number): Promise<number> {
     const nowMs = performance.now();
     for (const [known, { atMs }] of this.#reads) {
-      if (nowMs - atMs < FRESH_MS) break;
+      if (nowMs - atMs < this.#freshMs) break;
       this.#reads.delete(known);
     }
     const key = `${accountId}|${monthOf(wallMs)}`;

@@ -15,7 +15,7 @@ const OPUS = { mimeType: 'audio/opus', clockRate: 48_000, channels: 2, payloadTy
 
 async function open() {
   const redis = await openRedis();
-  const gateway = await openGateway({ ...KEEP, REDIS_URL: redis.url });
+  const gateway = await openGateway({ ...KEEP, REDIS_URL: redis.url }, { usage: { freshMs: 1 } });
   const store = await openStore(redis);
   return { redis, gateway, store, accounts: new Accounts(store) };
 }

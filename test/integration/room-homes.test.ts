@@ -72,11 +72,12 @@ test('a join, in the query or in the lobby: peers of a room are in one process, 
   expect(moved()).toBeGreaterThan(0);
   for (const { messages } of clients) {
     expect(messages.filter(({ type }) => type === 'welcome')).toHaveLength(1);
-    const known = messages.flatMap((message) => {
-      if (message.type === 'joined') return message.peers;
-      return message.type === 'peer_joined' ? [message] : [];
-    });
-    expect(known).toHaveLength(peers / rooms - 1);
+    const known = () =>
+      messages.flatMap((message) => {
+        if (message.type === 'joined') return message.peers;
+        return message.type === 'peer_joined' ? [message] : [];
+      });
+    await eventually('it knows the others', () => known().length === peers / rooms - 1);
   }
   expect(await currentCcu()).toBe(peers);
   for (const client of clients) await client.close();

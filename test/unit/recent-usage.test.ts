@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { RecentUsage } from '../../src/usage/recent-usage.ts';
 import type { UsageStore } from '../../src/usage/usage-store.ts';
 
@@ -10,7 +11,7 @@ test('RecentUsage reads once for many, and knows at once what it is told', async
     reads += 1;
     return 1000;
   };
-  const recent = new RecentUsage({ readMonthMs } as unknown as UsageStore);
+  const recent = new RecentUsage({ readMonthMs } as unknown as UsageStore, DEFAULT_TIMINGS.usage);
   const read = () => recent.readMonthMs(7, NOW_MS);
   expect(await Promise.all([read(), read()])).toEqual([1000, 1000]);
   recent.learn(7, NOW_MS, 6_000_000);

@@ -9,7 +9,12 @@ import {
 test('the defaults are those of the product', () => {
   expect(DEFAULT_TIMINGS).toEqual({
     leases: { leaseMs: 45_000, renewEveryMs: 15_000, retryAfterMs: 5000 },
-    usage: { writeEveryMs: 5000, sweepEveryMs: 10_000, graceMs: 10_000 },
+    usage: {
+      freshMs: 1000,
+      writeEveryMs: 5000,
+      sweepEveryMs: 10_000,
+      graceMs: 10_000,
+    },
     webhooks: {
       beatEveryMs: 15_000,
       deadAfterMs: 45_000,
