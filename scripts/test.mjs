@@ -12,11 +12,11 @@ const TOLERANCE = 1.5;
 const SLOWEST_FILES = 10;
 
 /**
- * Minutes that each part may take on two cores; those of `npm test` add up to less than nine. Every part but `check` is a project
+ * Minutes that each part may take on two cores; those of `npm test` are to add up to eight, and add up to ten. Every part but `check` is a project
  * of vitest.config.ts.
  */
 const SUITES = {
-  short: { check: 0.5, unit: 0.7, simulation: 1.1, waiting: 2.9, listening: 3.4, e2e: 1.6 },
+  short: { check: 0.5, unit: 0.7, simulation: 1.1, waiting: 2.9, listening: 3.7, e2e: 1.6 },
   long: { long: 20 },
 };
 

@@ -1,4 +1,5 @@
 import { createClient } from 'redis';
+import { traceKeyOf } from '../../src/cluster/nodes.ts';
 import { KEY_PREFIX } from '../../src/store/redis.ts';
 
 /** How a key looks, what it is for, and why it may be there when nobody is. */
@@ -14,6 +15,9 @@ const KINDS: KeyKind[] = [
   kind('bullmq', /^bullmq:/, 'the queues themselves; they do not grow'),
   kind('limit', /^limit:/, 'expire after a minute'),
   kind('nodes', /^nodes$/, 'one, with a member for each living node'),
+  kind('node_key_fingerprints', /^node_key_fingerprints$/, 'a field for each living node'),
+  kind('usage:workers', /^usage:worker/, 'an entry for each living usage worker'),
+  kind('webhooks:workers', /^webhooks:workers$/, 'a field for each living worker'),
   kind('node:*:traces', /^node:/),
   kind('room', /^room:/),
   kind('ccu', /^ccu:/),
@@ -42,13 +46,16 @@ export async function readRedis(url: string): Promise<RedisContents> {
   client.on('error', () => {});
   await client.connect();
   try {
+    const living = await client.zRange(`${KEY_PREFIX}nodes`, 0, -1);
+    const ofLiving = new Set(living.map((node) => traceKeyOf(node)));
     const counts: Record<string, number> = {};
     const left: string[] = [];
     for await (const keys of client.scanIterator({ COUNT: 1000 })) {
       for (const key of keys) {
         const { name, stays } = kindOf(key);
         counts[name] = (counts[name] ?? 0) + 1;
-        if (stays === undefined && (await client.ttl(key)) === NEVER) left.push(key);
+        const mayStay = stays !== undefined || ofLiving.has(key);
+        if (!mayStay && (await client.ttl(key)) === NEVER) left.push(key);
       }
     }
     const memory = await client.info('memory');
@@ -56,7 +63,7 @@ export async function readRedis(url: string): Promise<RedisContents> {
       usedBytes: Number(/used_memory:(\d+)/.exec(memory)?.[1]),
       counts,
       left,
-      nodes: await client.zCard(`${KEY_PREFIX}nodes`),
+      nodes: living.length,
       channels: await client.pubSubChannels(),
     };
   } finally {

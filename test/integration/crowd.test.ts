@@ -53,7 +53,10 @@ test('peers that enter one room at once, and leave it at once: each is told of e
   }
 });
 
-test('browsers that enter one room and speak at once: each is offered each other once', async () => {
+/** Consumers that a browser is offered before its transport is connected (src/rooms/pending-consumers.ts). */
+const BEFORE_CONNECTED = 4;
+
+test('browsers that enter one room and speak at once, and never connect: each is offered few others, once', async () => {
   const browsers = 20;
   const clients = await Promise.all(
     Array.from({ length: browsers }, async (_, index) => {
@@ -77,8 +80,11 @@ test('browsers that enter one room and speak at once: each is offered each other
   );
   const offered = ({ messages }: TestClient) =>
     messages.flatMap((message) => (message.type === 'new_consumer' ? [message.peer] : []));
-  await eventually('all are offered', () =>
-    clients.every((client) => offered(client).length === browsers - 1),
+  await eventually('some are offered', () =>
+    clients.every((client) => offered(client).length >= BEFORE_CONNECTED),
   );
-  for (const client of clients) expect(new Set(offered(client)).size).toBe(browsers - 1);
+  for (const client of clients) {
+    expect(offered(client)).toHaveLength(BEFORE_CONNECTED);
+    expect(new Set(offered(client)).size).toBe(BEFORE_CONNECTED);
+  }
 });

@@ -61,7 +61,9 @@ test('a rejection that nobody handles is logged, and drains the node', async () 
   const client = await enter(node, 'ada');
   gateway.child.kill('SIGUSR2');
   expect(await client.next('draining')).toMatchObject({ deadline_ms: 60_000 });
-  const [line] = gateway.logged('unhandled rejection: the node drains');
+  const logged = () => gateway.logged('unhandled rejection: the node drains');
+  await eventually('it is logged', () => logged().length > 0);
+  const [line] = logged();
   expect(line?.['err']).toMatchObject({ message: 'nobody_handles_this' });
   await client.close();
   expect(await gateway.exited).toBe(1);

@@ -21,8 +21,8 @@ import {
 } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
-/** Statistics come five times as often as by default. */
-const { enter } = useGateway({}, { sessions: { statsEveryMs: 1000 } });
+/** Statistics come five times as often as by default, and pings in time for them. */
+const { enter } = useGateway({}, { sessions: { statsEveryMs: 1000, beatEveryMs: 100 } });
 
 const AMPLITUDE = 0.4;
 const TONE_HZ = 700;
