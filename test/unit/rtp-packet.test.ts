@@ -25,11 +25,9 @@ describe('parseRtpPacket()', () => {
     expect(packet).toMatchObject({ marker: true, payloadType: 100 });
   });
 
-  test('skips contributing sources', () => {
-    const packet = parseRtpPacket(
-      hex('82 64 0001 00000001 00000001 11111111 22222222 cc'),
-      LEVEL_ID,
-    );
+  test.each([2, 15])('skips %i contributing sources', (count) => {
+    const head = `8${count.toString(16)} 64 0001 00000001 00000001`;
+    const packet = parseRtpPacket(hex(`${head} ${'11111111'.repeat(count)} cc`), LEVEL_ID);
     expect(packet?.payload).toEqual(hex('cc'));
   });
 
