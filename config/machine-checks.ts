@@ -4,7 +4,7 @@ import { networkInterfaces } from 'node:os';
 import { createSecureContext } from 'node:tls';
 import type { Settings } from './settings.ts';
 
-/** What only the machine can tell of settings: files that are read, programs, and addresses that it has. */
+/** Checks of settings that depend on the machine: files that are read, programs, and addresses that it has. */
 
 /** Names that Fastify knows for networks. */
 const NAMED_NETWORKS = new Set(['loopback', 'linklocal', 'uniquelocal']);

@@ -493,7 +493,7 @@ function openReporter(
 ): UsageReporter {
   const { quota, recentUsage, sessions, places } = told;
   const onTotal = (accountId: number, monthMs: number, wallMs: number) => {
-    // Whoever joins right after the others were told that nothing is left must be told so, too.
+    // A peer that joins right after the others were told that nothing is left must be told so, too.
     recentUsage.learn(accountId, wallMs, monthMs);
     const [session] = sessions.of(accountId);
     const account = session?.account ?? places.of(accountId)[0]?.place.account;

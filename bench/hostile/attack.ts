@@ -1,6 +1,6 @@
 /** An attack as one client makes it, again and again until its time is over. */
 
-/** What an attacker has been told so far on its present connection. */
+/** Messages that an attacker has received on its present connection. */
 export type Told = {
   /** The last `joined`, as it came; undefined before the first. */
   joined: JoinedMessage | undefined;
@@ -24,7 +24,7 @@ export type Attack = {
   isOneName?: true;
 };
 
-/** What the attackers have met with, for the table. */
+/** Counts of one attack, for the table. */
 export type AttackReport = {
   connections: number;
   messages: number;

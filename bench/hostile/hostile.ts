@@ -76,7 +76,7 @@ function rowOf(name: string, clients: number, measured: Measured): string {
   return `| ${[...cells, told.join(', '), met(isMet)].join(' | ')} |\n`;
 }
 
-/** What the same attack costs the two on a server that does next to nothing. */
+/** Returns the longest gap, ms, that the two hear of the same attack on a server that does next to nothing. */
 async function measureFloor(index: number, clients: number, seconds: number): Promise<number> {
   await using opened = new AsyncDisposableStack();
   const server = opened.adopt(

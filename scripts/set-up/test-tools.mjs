@@ -1,4 +1,4 @@
-/** What only the tests need: a browser to join a room with, hosts of their own to cut off from each other, a voice, and a wrong clock. */
+/** Tools that only the tests need: a browser to join a room with, hosts of their own to cut off from each other, a voice, and a wrong clock. */
 import { provide } from './apt.mjs';
 import { find } from './find.mjs';
 

@@ -9,7 +9,7 @@ import type { RedisClock } from '../store/redis-clock.ts';
 const ISSUER = 'partyline';
 const ALGORITHM = 'HS256';
 const SIGNING_KEYS = `${KEY_PREFIX}token_keys`;
-/** Those whose tokens are good no more, for a process that did not hear of it when it happened. */
+/** Ids of withdrawn signing keys, for a process that did not hear of it when it happened. */
 const WITHDRAWN_KEYS = `${KEY_PREFIX}token_keys:withdrawn`;
 /** The longest life of a token, seconds. */
 const MAX_TTL_SECONDS = 86_400;
