@@ -19,6 +19,8 @@ export const counts = {
     late: 0,
     /** They are not what they should be. */
     undecodable: 0,
+    /** No decoder takes them, and they are relayed to nobody. */
+    not_relayed: 0,
     /** The client to whom they would go does not read. */
     unread: 0,
   },

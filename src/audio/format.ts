@@ -12,30 +12,39 @@ export type SampleCodec = 'pcm_s16le' | 'pcm_f32le' | 'pcmu' | 'pcma';
 export type ContainerFormat = { codec: Container };
 export type Container = 'ogg_opus' | 'webm_opus';
 
+/** Bytes that only the app's own clients understand: neither decoded nor mixed. */
+export type OpaqueFormat = { codec: 'opaque' };
+
+/** What a peer may send that the gateway decodes. */
+export type KnownFormat = AudioFormat | ContainerFormat;
+
 /** What a peer may send. */
-export type InputFormat = AudioFormat | ContainerFormat;
+export type InputFormat = KnownFormat | OpaqueFormat;
+
+/** What a peer may ask to be sent. */
+export type OutputFormat = AudioFormat | OpaqueFormat;
 
 /** What a client says that it sends: `auto` leaves it to be found out. */
 export type DeclaredFormat = InputFormat | 'auto';
 
 /** For people: the values of `audio_out`. */
 const KNOWN_OUT =
-  'auto, opus, pcm_s16le;rate=R;channels=C, pcm_f32le;rate=R;channels=C (R 8000…48000, C 1 or 2), pcmu, pcma';
+  'auto, opus, pcm_s16le;rate=R;channels=C, pcm_f32le;rate=R;channels=C (R 8000…48000, C 1 or 2), pcmu, pcma, opaque';
 /** For people: the values of `audio`. */
 const KNOWN_IN = `${KNOWN_OUT}, ogg_opus, webm_opus`;
 
 /** 8000…48000. */
 const RATE_PATTERN = '(?:(?:[89]|[1-3]\\d|4[0-7])\\d{3}|48000)';
-/** Regular expression (without anchors) of the formats in which a peer hears: the values of `audio_out`. */
+/** Regular expression (without anchors) of the formats that the gateway encodes: the values of `audio_out` but for `auto` and `opaque`. */
 export const AUDIO_FORMAT_PATTERN = `opus|pcmu|pcma|pcm_(?:s16|f32)le;rate=${RATE_PATTERN};channels=[12]`;
 /** The same of the formats in which a peer sends: the values of `audio` but for `auto`. */
-export const INPUT_FORMAT_PATTERN = `${AUDIO_FORMAT_PATTERN}|ogg_opus|webm_opus`;
+export const INPUT_FORMAT_PATTERN = `${AUDIO_FORMAT_PATTERN}|ogg_opus|webm_opus|opaque`;
 
 const AUDIO_FORMAT = new RegExp(`^(?:${AUDIO_FORMAT_PATTERN})$`);
 const PCM = /^(pcm_s16le|pcm_f32le);rate=(\d+);channels=(\d)$/;
 
 /**
- * Reads a format in which a peer hears (`audio_out`).
+ * Reads a format that the gateway encodes.
  * @throws {PartylineError} `unsupported_audio`
  */
 export function parseAudioFormat(value: string): AudioFormat {
@@ -47,12 +56,20 @@ export function parseAudioFormat(value: string): AudioFormat {
 }
 
 /**
+ * Reads what a peer asks to be sent (`audio_out`).
+ * @throws {PartylineError} `unsupported_audio`
+ */
+export function parseOutputFormat(value: string): OutputFormat {
+  return value === 'opaque' ? { codec: value } : parseAudioFormat(value);
+}
+
+/**
  * Reads what a peer says that it sends (`audio`).
  * @throws {PartylineError} `unsupported_audio`
  */
 export function parseDeclaredFormat(value: string): DeclaredFormat {
   if (value === 'auto') return value;
-  if (value === 'ogg_opus' || value === 'webm_opus') return { codec: value };
+  if (value === 'ogg_opus' || value === 'webm_opus' || value === 'opaque') return { codec: value };
   if (!AUDIO_FORMAT.test(value)) throw unknownFormat('audio', KNOWN_IN);
   return parseAudioFormat(value);
 }
@@ -69,12 +86,16 @@ export function formatAudioFormat(format: DeclaredFormat): string {
 }
 
 /** How a peer that sends this hears, unless it says otherwise. */
-export function answerTo(format: InputFormat): AudioFormat {
+export function answerTo(format: InputFormat): OutputFormat {
   return isContainer(format) ? { codec: 'opus' } : format;
 }
 
 export function isContainer(format: InputFormat): format is ContainerFormat {
   return format.codec === 'ogg_opus' || format.codec === 'webm_opus';
+}
+
+export function isSamples(format: InputFormat): format is SampleFormat {
+  return 'rateHz' in format;
 }
 
 const CONTAINER_MAGIC: [Container, Buffer][] = [

@@ -243,6 +243,7 @@ export type ServerMessage = { reply_to?: MessageId } & (
   | { type: 'quota_warning'; remaining_minutes: number; resets_at: string }
   | { type: 'flow'; state: 'xoff' | 'xon'; buffered_ms: number }
   | { type: 'audio_detected'; in: string; out: string }
+  | { type: 'audio_unknown'; relayed: boolean }
   | { type: 'format_mismatch'; declared: string; observed: string; confidence: number }
   | { type: 'transport_connected'; transport_id: string }
   | { type: 'produced'; producer_id: string }

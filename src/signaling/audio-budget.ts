@@ -21,7 +21,7 @@ const MAX_WAIT_MS = 1000;
 
 /** Bytes that a second of sound takes at most; undefined if nobody knows what the client sends. */
 export function bytesPerSecondOf(format: InputFormat | undefined): number {
-  if (!format) return UNKNOWN_BYTES_PER_S;
+  if (!format || format.codec === 'opaque') return UNKNOWN_BYTES_PER_S;
   if (format.codec === 'opus') return OPUS_BYTES_PER_S;
   return isContainer(format) ? CONTAINER_BYTES_PER_S : format.rateHz * frameBytesOf(format);
 }

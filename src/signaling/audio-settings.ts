@@ -1,13 +1,13 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import {
-  type AudioFormat,
   type DeclaredFormat,
   type Delivery,
   formatAudioFormat,
   type InputFormat,
-  parseAudioFormat,
+  type OutputFormat,
   parseDeclaredFormat,
+  parseOutputFormat,
 } from '../audio/format.ts';
 
 /** Everything that a client has set of its audio, by its query or by `configure`. Holds until its session ends. */
@@ -16,7 +16,7 @@ export type AudioSettings = {
   /** What an undeclared client has been found to send, if it has. */
   detected: InputFormat | undefined;
   /** Undefined: as the client sends. */
-  out: AudioFormat | undefined;
+  out: OutputFormat | undefined;
   delivery: Delivery;
   /** By peer: what its sound is multiplied by. */
   volume: Record<string, number>;
@@ -76,7 +76,7 @@ export function parseSettings(text: string): AudioSettings {
   return {
     in: parseDeclaredFormat(value.in),
     detected: detected === 'auto' ? undefined : detected,
-    out: value.out === undefined ? undefined : parseAudioFormat(value.out),
+    out: value.out === undefined ? undefined : parseOutputFormat(value.out),
     delivery: value.delivery,
     volume: value.volume,
     isMuted: value.mute,

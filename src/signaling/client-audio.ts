@@ -1,14 +1,14 @@
 import type { Codecs } from '../audio/codecs.ts';
 import {
   answerTo,
-  type AudioFormat,
   type DeclaredFormat,
   type Delivery,
   formatAudioFormat,
   type InputFormat,
   isContainer,
-  parseAudioFormat,
+  type OutputFormat,
   parseDeclaredFormat,
+  parseOutputFormat,
 } from '../audio/format.ts';
 import { quantizeGain } from '../audio/gain.ts';
 import { AudioInput } from '../audio/ingest/input.ts';
@@ -39,10 +39,10 @@ const MAX_HELD_BYTES = 1 << 20;
 export type AudioPreferences = {
   in: DeclaredFormat;
   /** Undefined: as it speaks. */
-  out: AudioFormat | undefined;
+  out: OutputFormat | undefined;
   delivery: Delivery;
   /** What it hears while nobody knows how it speaks. */
-  unknownOut: AudioFormat;
+  unknownOut: OutputFormat;
 };
 
 type Outlet = {
@@ -64,6 +64,8 @@ export class ClientAudio {
   #isVolumeLimited = false;
   #isConfiguring = false;
   #isMuted = false;
+  /** The client has been told that its format is unknown: once. */
+  #isToldUnknown = false;
   /** What the room has been given last: whoever hears it has it in the ear. */
   #said: LastPackets = { packets: [], atMs: -Infinity };
   #peer: WebSocketPeer | undefined;
@@ -107,9 +109,11 @@ export class ClientAudio {
     };
   }
 
-  /** True while nobody can tell what the client understands: what it is sent might be noise to it. */
-  get isInDoubt(): boolean {
-    return this.#preferences.out === undefined && this.#input.isInDoubt(performance.now());
+  /** True if the client can be sent sound: not while nobody can tell what it understands, nor if that is no known format. */
+  get hearsSound(): boolean {
+    const { out } = this.#preferences;
+    if (this.#output.codec === 'opaque') return false;
+    return out !== undefined || !this.#input.isInDoubt(performance.now());
   }
 
   /** Nothing that the client says is heard. */
@@ -118,15 +122,17 @@ export class ClientAudio {
   }
 
   get hearing(): Hearing {
-    const { out, delivery, unknownOut } = this.#preferences;
-    const { format } = this.#input;
-    const answer = out ?? (format ? answerTo(format) : unknownOut);
+    const { delivery } = this.#preferences;
+    const output = this.#output;
     // Forwarded is what the speakers sent: Opus.
-    return {
-      format: delivery === 'forward' ? { codec: 'opus' } : answer,
-      delivery,
-      volume: this.#gains,
-    };
+    const isOpus = delivery === 'forward' || output.codec === 'opaque';
+    return { format: isOpus ? { codec: 'opus' } : output, delivery, volume: this.#gains };
+  }
+
+  get #output(): OutputFormat {
+    const { out, unknownOut } = this.#preferences;
+    const { format } = this.#input;
+    return out ?? (format ? answerTo(format) : unknownOut);
   }
 
   /** Bytes that a second of what the client sends may take. */
@@ -136,10 +142,11 @@ export class ClientAudio {
 
   describe(): AudioDescription {
     const { format, delivery } = this.hearing;
+    const output = this.#output;
     const { in: declared } = this.#preferences;
     return {
       in: formatAudioFormat(this.#input.format ?? declared),
-      out: formatAudioFormat(format),
+      out: formatAudioFormat(output.codec === 'opaque' ? output : format),
       delivery,
     };
   }
@@ -266,6 +273,10 @@ export class ClientAudio {
       this.#say,
       {
         onDetected: (format) => this.#detected(format),
+        // Nobody is there yet to whom it could be relayed.
+        onOpaque: () => {
+          counts.dropped.not_relayed += 1;
+        },
         onMismatch: (observed) =>
           this.#outlet.notify({
             type: 'format_mismatch',
@@ -307,8 +318,13 @@ export class ClientAudio {
   }
 
   #detected(format: InputFormat): void {
-    const { out } = this.describe();
-    this.#outlet.notify({ type: 'audio_detected', in: formatAudioFormat(format), out });
+    if (format.codec === 'opaque') {
+      if (!this.#isToldUnknown) this.#outlet.notify({ type: 'audio_unknown', relayed: false });
+      this.#isToldUnknown = true;
+    } else {
+      const { out } = this.describe();
+      this.#outlet.notify({ type: 'audio_detected', in: formatAudioFormat(format), out });
+    }
     this.#peer?.hear(this.hearing);
     this.#saved = this.#outlet.settingsChanged();
   }
@@ -321,6 +337,6 @@ const quantized = (volume: Record<string, number>): Record<string, number> =>
  * Reads `audio_out`; `auto` is as the client speaks.
  * @throws {PartylineError} `unsupported_audio`
  */
-export function parseAudioOut(value: string): AudioFormat | undefined {
-  return value === 'auto' ? undefined : parseAudioFormat(value);
+export function parseAudioOut(value: string): OutputFormat | undefined {
+  return value === 'auto' ? undefined : parseOutputFormat(value);
 }

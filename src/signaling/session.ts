@@ -229,7 +229,7 @@ export class Session implements PeerOutlet {
   }
 
   sendAudio(frame: Buffer): void {
-    if (!this.#audio.isInDoubt) this.#sendQueue.sendAudio(frame);
+    if (this.#audio.hearsSound) this.#sendQueue.sendAudio(frame);
   }
 
   /** Tells the client why and closes with the matching code. Whatever is not a fault of the client is logged. */

@@ -1,7 +1,11 @@
 import { Compile } from 'typebox/compile';
 import { expect, test } from 'vitest';
 import { StoredAccountSchema } from '../../src/accounts/accounts.ts';
-import { parseAudioFormat, parseDeclaredFormat } from '../../src/audio/format.ts';
+import {
+  parseAudioFormat,
+  parseDeclaredFormat,
+  parseOutputFormat,
+} from '../../src/audio/format.ts';
 
 const account = Compile(StoredAccountSchema);
 const isAccepted = (fields: object) =>
@@ -45,6 +49,14 @@ test.each(['ogg_opus', 'webm_opus'])('%s: sent only', (value) => {
   expect(isParsed(parseDeclaredFormat, value)).toBe(true);
   expect(isAccepted({ default_audio: value })).toBe(false);
   expect(isAccepted({ pinned_audio: value })).toBe(true);
+});
+
+test('opaque: sent, and heard where a peer asks for it', () => {
+  expect(isParsed(parseAudioFormat, 'opaque')).toBe(false);
+  expect(isParsed(parseOutputFormat, 'opaque')).toBe(true);
+  expect(isParsed(parseDeclaredFormat, 'opaque')).toBe(true);
+  expect(isAccepted({ default_audio: 'opaque' })).toBe(false);
+  expect(isAccepted({ pinned_audio: 'opaque' })).toBe(true);
 });
 
 test.each([

@@ -32,6 +32,7 @@ async function packetsOf(format: AudioFormat): Promise<Buffer[]> {
   const faults: unknown[] = [];
   const input = new AudioInput(format, codecs, (packet) => packets.push(packet), {
     onDetected: () => {},
+    onOpaque: () => {},
     onMismatch: (observed) => faults.push(observed),
     onFault: (fault) => faults.push(fault),
   });

@@ -30,14 +30,16 @@ beforeAll(async () => {
 /** What a client sends, and what comes of it. */
 function openInput(declared: DeclaredFormat) {
   const packets: Buffer[] = [];
+  const opaque: Buffer[] = [];
   const detected: string[] = [];
   const faults: unknown[] = [];
   const input = new AudioInput(declared, codecs, (packet) => packets.push(packet), {
     onDetected: (format) => detected.push(formatAudioFormat(format)),
+    onOpaque: (message) => opaque.push(message),
     onMismatch: (observed) => faults.push(observed),
     onFault: (fault) => faults.push(fault),
   });
-  return { input, packets, detected, faults };
+  return { input, packets, opaque, detected, faults };
 }
 
 /** Until what opens asynchronously is open. */
@@ -216,6 +218,39 @@ describe('a declared format that the bytes contradict', () => {
       await new Promise(setImmediate);
     }
     expect(faults).toEqual([]);
+    input.close();
+  });
+});
+
+describe('bytes of no known format', () => {
+  const randomMessages = (bytes: number, count: number) => {
+    const random = seededRandom(bytes);
+    return Array.from({ length: count }, () =>
+      Buffer.from(Array.from({ length: bytes }, () => Math.floor(random() * 256))),
+    );
+  };
+
+  test.each([80, 333, 640, 4000])(
+    'in messages of %i bytes, undeclared: handed on in order as they came, and nothing is decoded',
+    async (bytes) => {
+      const { input, packets, detected, faults, opaque } = openInput('auto');
+      const messages = randomMessages(bytes, 100);
+      for (const [i, message] of messages.entries()) input.push(message, i * 20);
+      await opened();
+      expect(detected).toEqual(['opaque']);
+      expect(opaque).toEqual(messages);
+      expect([...packets, ...faults]).toEqual([]);
+      input.close();
+    },
+  );
+
+  test('declared opaque: every message is handed on from the first on, whatever it is', async () => {
+    const { input, packets, detected, opaque } = openInput(parseDeclaredFormat('opaque'));
+    const messages = [...(await opusTone(500, 0.25, 100)), ...randomMessages(7, 5)];
+    for (const message of messages) input.push(message, 0);
+    await opened();
+    expect(opaque).toEqual(messages);
+    expect([...packets, ...detected]).toEqual([]);
     input.close();
   });
 });

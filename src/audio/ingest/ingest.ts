@@ -1,6 +1,6 @@
 import type { Codecs } from '../codecs.ts';
 import { ContainerIngest } from './container-ingest.ts';
-import { type InputFormat, isContainer } from '../format.ts';
+import { isContainer, type KnownFormat } from '../format.ts';
 import type { LastPackets } from './joint.ts';
 import { OpusIngest } from './opus-ingest.ts';
 import { SampleIngest } from './sample-ingest.ts';
@@ -31,7 +31,7 @@ export type Ingest = {
  * @param onFault takes what `push` cannot throw, because it was found out later
  */
 export async function createIngest(
-  format: InputFormat,
+  format: KnownFormat,
   codecs: Codecs,
   sink: OpusSink,
   onFault: (fault: unknown) => void,

@@ -3,14 +3,17 @@ import { FormatDetector, type Detection } from './detection/detector.ts';
 import { FormatCheck } from './detection/format-check.ts';
 import type { TimedMessage } from './detection/pace.ts';
 import { isDigitalSilence, SilencePace } from './detection/silence.ts';
-import { type DeclaredFormat, type InputFormat, isContainer } from '../format.ts';
+import { type DeclaredFormat, type InputFormat, isSamples } from '../format.ts';
 import { bytesToNext, frameBytesOf } from '../samples.ts';
 import { createIngest, type Ingest, type OpusSink } from './ingest.ts';
 import type { LastPackets } from './joint.ts';
+import { OpaqueIngest, type OpaqueSink } from './opaque-ingest.ts';
 
 export type AudioInputEvents = {
   /** What an undeclared sender sends has been found out, or has changed. */
   onDetected: (format: InputFormat) => void;
+  /** Takes what the client sends while its format is `opaque`. */
+  onOpaque: OpaqueSink;
   /** The bytes are not what the client says that they are. */
   onMismatch: (observed: Detection) => void;
   /** The input cannot go on: the bytes do not decode, or a codec did not open. */
@@ -176,8 +179,11 @@ export class AudioInput {
 
   async #openIngest(opening: State & { name: 'opening' }, before?: LastPackets): Promise<void> {
     const { format, held, startsAtBytes } = opening;
-    const { onFault } = this.#events;
-    const ingest = await createIngest(format, this.#codecs, this.#sink, onFault, before);
+    const { onFault, onOpaque } = this.#events;
+    const ingest =
+      format.codec === 'opaque'
+        ? new OpaqueIngest(onOpaque)
+        : await createIngest(format, this.#codecs, this.#sink, onFault, before);
     if (this.#state !== opening) {
       ingest.close();
       return;
@@ -185,7 +191,7 @@ export class AudioInput {
     const open: OpenState = { name: 'open', format, ingest, check: new FormatCheck(format) };
     this.#state = open;
     // What is held may begin in the middle of a sample.
-    const unitBytes = isContainer(format) || format.codec === 'opus' ? 1 : frameBytesOf(format);
+    const unitBytes = isSamples(format) ? frameBytesOf(format) : 1;
     const wholeFromBytes = startsAtBytes + bytesToNext(unitBytes, startsAtBytes);
     let at = startsAtBytes;
     for (const { message, atMs } of held) {

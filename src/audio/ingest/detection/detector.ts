@@ -1,4 +1,10 @@
-import { type AudioFormat, containerOf, type InputFormat, type SampleCodec } from '../../format.ts';
+import {
+  type AudioFormat,
+  containerOf,
+  type InputFormat,
+  type OpaqueFormat,
+  type SampleCodec,
+} from '../../format.ts';
 import { SAMPLES_PER_MS } from '../../../rtp/clock-rate.ts';
 import { opusPacketSamples } from '../../opus-packet.ts';
 import { bytesToNext, frameBytesOf } from '../../samples.ts';
@@ -34,6 +40,12 @@ const CLOCK_ERROR = 0.01;
 const EVIDENCE_PER_BIT = 0.1;
 /** Worse than any mismatch of rates can be. */
 const MAX_RATE_BITS = 300;
+/** What the first byte of a message costs that only seems to be a packet of Opus: 8 bits, less what that rules out. */
+const RANDOM_HEAD_BITS = 7;
+/** What could be Opus is not unknown before so much of it has come. */
+const LEAST_UNKNOWN_BYTES = 64;
+/** What it costs of Opus that begins otherwise than the packet before it. */
+const CHANGED_HEAD_BITS = 10;
 /** Sound that is not made by a computer says so much new within its first moments. */
 const LEAST_NOVEL_BYTES = 512;
 /** In every format so many bytes are a whole number of samples of all channels. */
@@ -100,7 +112,7 @@ export class FormatDetector {
   }
 }
 
-type Explanation = { format: AudioFormat; bits: number };
+type Explanation = { format: AudioFormat | OpaqueFormat; bits: number };
 
 /**
  * Weighs the formats; undefined if nothing explains what came.
@@ -121,11 +133,39 @@ function detectFormat(
   if (opusBits === undefined || !isTooSlow) {
     explanations.push(...explainAsSamples(arrivals, paced, sound, novelShare));
   }
+  // Packets without sound (DTX) are too short to be told from anything but by their heads.
+  const isTelling = sound.length * novelShare >= LEAST_UNKNOWN_BYTES;
+  if (sound.length > 0 && (opusBits === undefined || isTelling)) {
+    const bits = unexplainedBits(arrivals, sound, novelShare);
+    explanations.push({ format: { codec: 'opaque' }, bits });
+  }
   explanations.sort((a, b) => a.bits - b.bits);
   const [best, second] = explanations;
   if (!best) return undefined;
   const marginBits = second ? second.bits - best.bits : Infinity;
   return { format: best.format, confidence: 1 / (1 + 2 ** -marginBits) };
+}
+
+/** What no format explains costs 8 bits a byte; where messages begin alike, as packets of Opus do, that it is by chance. */
+function unexplainedBits(arrivals: TimedMessage[], sound: Buffer, novelShare: number): number {
+  const headBits = opusHeadBits(arrivals);
+  if (headBits === undefined) return EVIDENCE_PER_BIT * 8 * sound.length * novelShare;
+  const bytes = arrivals.reduce((total, { message }) => total + message.length, 0);
+  const chanceBits = Math.max(0, RANDOM_HEAD_BITS * arrivals.length - headBits);
+  return EVIDENCE_PER_BIT * 8 * bytes * novelShare + chanceBits;
+}
+
+/** What the first bytes cost if they are those of Opus packets; undefined if a message is none. */
+function opusHeadBits(arrivals: TimedMessage[]): number | undefined {
+  let bits = 0;
+  let lastConfiguration: number | undefined;
+  for (const { message } of arrivals) {
+    if (opusPacketSamples(message) === undefined) return undefined;
+    const configuration = message[0]! >> 2;
+    bits += configuration === lastConfiguration ? 0.5 : CHANGED_HEAD_BITS;
+    lastConfiguration = configuration;
+  }
+  return bits;
 }
 
 /** Opus cannot be compressed further: 8 bits a byte, but its TOC byte repeats, and its durations keep pace with time. */
@@ -134,16 +174,12 @@ function explainAsOpus(
   paced: TimedMessage[],
   novelShare: number,
 ): number | undefined {
-  let bits = 0;
-  let lastConfiguration: number | undefined;
-  for (const { message } of arrivals) {
-    const samples = opusPacketSamples(message);
-    if (samples === undefined) return undefined;
-    const configuration = message[0]! >> 2;
-    bits += EVIDENCE_PER_BIT * 8 * (message.length - 1) * novelShare;
-    bits += configuration === lastConfiguration ? 0.5 : 9;
-    lastConfiguration = configuration;
-  }
+  const headBits = opusHeadBits(arrivals);
+  if (headBits === undefined) return undefined;
+  const bits = arrivals.reduce(
+    (total, { message }) => total + EVIDENCE_PER_BIT * 8 * (message.length - 1) * novelShare,
+    headBits,
+  );
   const elapsedMs = elapsedMsOf(paced);
   const claimedMs = paced
     .slice(0, -1)
