@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,11 +23,24 @@ const FIRST_RTC_PORT =
   61_000 + (Number(process.env['VITEST_POOL_ID'] ?? 0) % FILES_AT_ONCE) * PORTS_OF_FILE;
 let nextRtcPort = FIRST_RTC_PORT + (process.pid % 50) * 20;
 
-/** A WebRTC port, with the one after it, that no other gateway of the tests has. */
+/** A WebRTC port that, like the one after it, no process of this machine has. */
 export function freeRtcPort(): number {
-  nextRtcPort += 2;
-  if (nextRtcPort >= FIRST_RTC_PORT + PORTS_OF_FILE) nextRtcPort = FIRST_RTC_PORT;
+  const taken = openPorts();
+  do {
+    nextRtcPort += 2;
+    if (nextRtcPort >= FIRST_RTC_PORT + PORTS_OF_FILE) nextRtcPort = FIRST_RTC_PORT;
+  } while (taken.has(nextRtcPort) || taken.has(nextRtcPort + 1));
   return nextRtcPort;
+}
+
+/** The UDP and TCP ports that are bound on this machine. */
+function openPorts(): Set<number> {
+  const tables = ['udp', 'udp6', 'tcp', 'tcp6'].flatMap((name) => {
+    const [, ...lines] = readFileSync(`/proc/net/${name}`, 'utf8').trimEnd().split('\n');
+    return lines;
+  });
+  // `  0: 0100007F:F23A 00000000:0000 07 …`: the second word is the local address and port.
+  return new Set(tables.map((line) => parseInt(line.trim().split(/[\s:]+/)[2] ?? '', 16)));
 }
 
 /** The machine that tests run on may be busy with other things, and they want to be let in all the same. */

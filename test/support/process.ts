@@ -104,11 +104,22 @@ export class GatewayProcess {
       .filter(({ msg }) => msg === message);
   }
 
-  /** Kills it if it still runs, and removes its folder. */
+  /** Kills it and all below it, if they still run (a stopped process would not end by itself), and removes its folder. */
   async dispose(): Promise<void> {
+    const below = await this.descendantPids();
     this.child.kill('SIGKILL');
+    for (const pid of below) kill(pid);
     await this.exited;
     await rm(this.dataDir, { recursive: true, force: true, maxRetries: 10 });
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    // It has ended in the meantime.
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
 }
 
