@@ -1,35 +1,47 @@
 /**
- * Runs the tests part by part, prints the minutes of each part and the slowest files, and fails when a part takes half as
- * long again as its limit: `node scripts/test.mjs` is the suite of `npm test`, `node scripts/test.mjs long` that of
- * `npm run test:long`.
+ * Runs the tests part by part, prints the minutes of each part, the slowest files and the failed tests, and fails when a part
+ * takes half as long again as its limit: `node scripts/test.mjs` is the suite of `npm test`, `node scripts/test.mjs long` that
+ * of `npm run test:long`, and `node scripts/test.mjs short long` runs both.
  */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { build, readJson, root } from './set-up/project.mjs';
 
 const TOLERANCE = 1.5;
 const SLOWEST_FILES = 10;
+/** Characters of what a failed test has to say. */
+const LONGEST_REASON = 300;
 
 /**
- * Minutes that each part may take on two cores; those of `npm test` are to add up to eight, and add up to ten. Every part but `check` is a project
- * of vitest.config.ts.
+ * Minutes that each part may take on two cores; those of `npm test` are to add up to eight, and add up to ten. Every part but
+ * `check` is a project of vitest.config.ts.
  */
 const SUITES = {
   short: { check: 0.5, unit: 0.7, simulation: 1.1, waiting: 2.9, listening: 3.7, e2e: 1.6 },
   long: { long: 20 },
 };
 
+/** How long a process may take to end after the one that started it. */
+const ENDING_MS = 3000;
+const PROGRAMS = ['src/main.ts', 'workers/usage.ts', 'build/mediasoup-worker'].map((path) =>
+  join(root, path),
+);
+
 /**
  * @typedef {{ name: string, minutes: number }} Timed
- * @typedef {{ minutes: number, isPassed: boolean, tests: { passed: number, failed: number, skipped: number }, files: Timed[] }} Result
+ * @typedef {{ passed: number, failed: number, skipped: number }} Counts
+ * @typedef {{ minutes: number, isPassed: boolean, tests: Counts, files: Timed[], failures: string[] }} Result
+ * @typedef {{ status: string, fullName: string, failureMessages: string[] }} Assertion
+ * @typedef {{ name: string, startTime: number, endTime: number, message: string, assertionResults: Assertion[] }} FileReport
  */
 
 /**
  * @param {string} part
- * @returns {Result}
+ * @returns {Promise<Result>}
  */
-function runPart(part) {
+async function runPart(part) {
   const startMs = performance.now();
   const report = join(build, 'tests', `${part}.json`);
   rmSync(report, { force: true });
@@ -39,29 +51,79 @@ function runPart(part) {
   const [program = '', ...words] = command;
   const { status } = spawnSync(program, words, { stdio: 'inherit', cwd: root });
   const minutes = (performance.now() - startMs) / 60_000;
-  const counted = part === 'check' ? { tests: none(), files: [] } : readReport(report);
-  return { minutes, isPassed: status === 0, ...counted };
+  const left = await endWhatIsLeft();
+  for (const leftover of left) print(`Left behind by ${part}: ${leftover}`);
+  return {
+    minutes,
+    isPassed: status === 0 && left.length === 0,
+    ...(part === 'check' ? nothing() : readReport(report)),
+  };
 }
 
-const none = () => ({ passed: 0, failed: 0, skipped: 0 });
+const nothing = () => ({ tests: { passed: 0, failed: 0, skipped: 0 }, files: [], failures: [] });
 
 /**
  * @param {string} path of vitest's JSON report; there is none if it did not start
+ * @returns {Pick<Result, 'tests' | 'files' | 'failures'>}
  */
 function readReport(path) {
+  if (!existsSync(path)) return nothing();
+  const { numPassedTests, numFailedTests, numPendingTests, testResults } = readJson(path);
+  /** @type {FileReport[]} */
+  const reports = testResults;
+  return {
+    tests: { passed: numPassedTests, failed: numFailedTests, skipped: numPendingTests },
+    files: reports.map(({ name, startTime, endTime }) => ({
+      name: relative(root, name),
+      minutes: (endTime - startTime) / 60_000,
+    })),
+    failures: reports.flatMap(failuresOf),
+  };
+}
+
+/**
+ * @param {FileReport} report
+ * @returns {string[]}
+ */
+function failuresOf({ name, message, assertionResults }) {
+  const file = relative(root, name);
+  const failed = assertionResults.filter(({ status }) => status === 'failed');
+  const ofTests = failed.map(({ fullName, failureMessages }) => {
+    const reasons = failureMessages.map((reason) => `\n    ${reason.slice(0, LONGEST_REASON)}`);
+    return `${file} > ${fullName}${reasons.join('')}`;
+  });
+  return message ? [`${file}: ${message.slice(0, LONGEST_REASON)}`, ...ofTests] : ofTests;
+}
+
+/**
+ * Ends what a test has started and not ended: gateways, usage workers and media workers of this folder, which would keep
+ * their ports and some of the CPU of the tests that follow.
+ * @returns {Promise<string[]>} their commands
+ */
+async function endWhatIsLeft() {
+  const deadlineMs = performance.now() + ENDING_MS;
+  let left = findPrograms();
+  while (left.length > 0 && performance.now() < deadlineMs) {
+    await sleep(100);
+    left = findPrograms();
+  }
+  for (const { pid } of left) process.kill(pid, 'SIGKILL');
+  return left.map(({ words }) => words.join(' '));
+}
+
+function findPrograms() {
+  const pids = readdirSync('/proc').map(Number);
+  const running = pids.filter((pid) => pid > 0).map((pid) => ({ pid, words: commandOf(pid) }));
+  return running.filter(({ words }) => PROGRAMS.some((path) => words.includes(path)));
+}
+
+/** @param {number} pid */
+function commandOf(pid) {
   try {
-    const { numPassedTests, numFailedTests, numPendingTests, testResults } = readJson(path);
-    return {
-      tests: { passed: numPassedTests, failed: numFailedTests, skipped: numPendingTests },
-      files: testResults.map(
-        (/** @type {{ name: string, startTime: number, endTime: number }} */ file) => ({
-          name: relative(root, file.name),
-          minutes: (file.endTime - file.startTime) / 60_000,
-        }),
-      ),
-    };
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
   } catch {
-    return { tests: none(), files: [] };
+    // It has ended since the folder was read.
+    return [];
   }
 }
 
@@ -70,19 +132,29 @@ const print = (line = '') => process.stdout.write(`${line}\n`);
 /** @param {number} minutes */
 const format = (minutes) => minutes.toFixed(2).padStart(6);
 
-const suite = process.argv[2] === 'long' ? SUITES.long : SUITES.short;
+const names = process.argv.slice(2);
+const suites = names.length === 0 ? ['short'] : names;
+const parts = suites.flatMap((name) => {
+  const suite = Object.entries(SUITES).find(([known]) => known === name);
+  if (!suite)
+    throw new Error(`${name} is no suite; there are ${Object.keys(SUITES).join(' and ')}`);
+  return Object.entries(suite[1]);
+});
 mkdirSync(join(build, 'tests'), { recursive: true });
 
 let isPassed = true;
-const total = none();
+const total = nothing().tests;
+/** @type {string[]} */
+const failures = [];
 /** @type {Timed[]} */
 const files = [];
 const lines = [];
-for (const [part, limit] of Object.entries(suite)) {
-  const result = runPart(part);
+for (const [part, limit] of parts) {
+  const result = await runPart(part);
   const isLate = result.minutes > TOLERANCE * limit;
   isPassed &&= result.isPassed && !isLate;
   files.push(...result.files);
+  failures.push(...result.failures);
   total.passed += result.tests.passed;
   total.failed += result.tests.failed;
   total.skipped += result.tests.skipped;
@@ -98,5 +170,7 @@ for (const { name, minutes } of files
   .slice(0, SLOWEST_FILES)) {
   print(`${format(minutes)}  ${name}`);
 }
+if (failures.length > 0) print('\nFailed tests:');
+for (const failure of failures) print(`  ${failure}`);
 print(`\n${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
 process.exitCode = isPassed ? 0 : 1;
