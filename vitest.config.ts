@@ -39,6 +39,21 @@ const WAITING = [
   'wrong-clocks',
 ].map((name) => `test/integration/${name}.test.ts`);
 
+/** System tests that send and hear sound, and measure none of it so finely that another beside them would matter: two at a time. */
+const HEARING = [
+  'audio',
+  'budgets',
+  'bursts',
+  'descriptors',
+  'echo',
+  'faults',
+  'formats',
+  'leaks',
+  'media-workers',
+  'resume',
+  'stalls',
+].map((name) => `test/integration/${name}.test.ts`);
+
 /** Tests of pure code that take long: rooms in virtual time, and what is told of hundreds of made-up streams. */
 const SIMULATIONS = [
   'detection',
@@ -67,8 +82,8 @@ const system = {
 } as const;
 
 /**
- * One group after the other: pure code and simulations in parallel, then what waits, side by side, then what listens to sound in real time,
- * one file at a time, because it needs the cores for itself. `scripts/test.mjs` runs the parts and keeps their limits.
+ * One group after the other: pure code and simulations in parallel, then what waits, side by side, then what measures sound in real time,
+ * one file at a time, because it needs the cores for itself, and what merely hears it, two at a time. `scripts/test.mjs` runs the parts and keeps their limits.
  */
 export default defineConfig({
   test: {
@@ -103,7 +118,7 @@ export default defineConfig({
           ...system,
           name: 'listening',
           include: ['test/integration/**/*.test.ts'],
-          exclude: WAITING,
+          exclude: [...WAITING, ...HEARING],
           sequence: { groupOrder: 2 },
           fileParallelism: false,
         },
@@ -111,9 +126,18 @@ export default defineConfig({
       {
         test: {
           ...system,
+          name: 'hearing',
+          include: HEARING,
+          sequence: { groupOrder: 3 },
+          maxWorkers: 2,
+        },
+      },
+      {
+        test: {
+          ...system,
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 4 },
           fileParallelism: false,
           testTimeout: 60_000,
           hookTimeout: 60_000,
@@ -124,7 +148,7 @@ export default defineConfig({
           ...system,
           name: 'long',
           include: ['test/long/**/*.test.ts'],
-          sequence: { groupOrder: 4 },
+          sequence: { groupOrder: 5 },
           fileParallelism: false,
           testTimeout: 60_000,
           hookTimeout: 60_000,
