@@ -86,7 +86,20 @@ async function readLoading(
   client: Client,
   timeoutMs: number,
 ): Promise<'done' | 'unknown' | Loading> {
-  const late = wait(timeoutMs, 'late' as const);
+  const late = Promise.withResolvers<'late'>();
+  const timer = setTimeout(() => late.resolve('late'), timeoutMs);
+  try {
+    return await askLoading(client, late.promise);
+  } finally {
+    // It would keep a process that has nothing else to do from ending.
+    clearTimeout(timer);
+  }
+}
+
+async function askLoading(
+  client: Client,
+  late: Promise<'late'>,
+): Promise<'done' | 'unknown' | Loading> {
   try {
     const answer = await Promise.race([client.ping(), late]);
     return answer === 'late' ? 'unknown' : 'done';
