@@ -1,27 +1,28 @@
-import { execFile } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import * as fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { Tokens } from '../../src/accounts/tokens.ts';
 import { TestClient } from '../support/client.ts';
+import { runAccounts, spawnAccounts } from '../support/data-folder.ts';
 import { eventually } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf } from '../support/process.ts';
-import type { TestRedis } from '../support/redis.ts';
+import { TestRedis } from '../support/redis.ts';
+import { useGateway } from '../support/use-gateway.ts';
 import { useStack } from '../support/use-stack.ts';
 
 const { openRedis, openGateway, openNodes, openStore, createAccount, connect, enter, cleanUps } =
   useStack();
 
 const OPERATOR_KEY = 'operator-key-of-the-tests';
-const CLI = fileURLToPath(new URL('../../src/accounts-cli.ts', import.meta.url));
-
-/** Runs the operator's command; what it prints. */
+/**
+ * Runs the operator's command in this process.
+ * @returns what it prints
+ * @throws {Error} with its exit code and output, if it fails
+ */
 async function accounts(redis: TestRedis, ...words: string[]): Promise<string> {
-  const env = { ...process.env, REDIS_URL: redis.url };
-  const { stdout } = await promisify(execFile)(process.execPath, [CLI, ...words], { env });
-  return stdout;
+  const ended = await runAccounts({ REDIS_URL: redis.url }, ...words);
+  if (ended.code === 0) return ended.stdout;
+  throw Object.assign(new Error(ended.stderr), ended);
 }
 const accountsJson = async <T>(redis: TestRedis, ...words: string[]): Promise<T> =>
   JSON.parse(await accounts(redis, ...words, '--json')) as T;
@@ -49,16 +50,10 @@ describe("the operator's command", () => {
   test('create, show, key-add, key-revoke, list: keys work until they are revoked, and are shown once', async () => {
     const redis = await openRedis();
     const gateway = await openGateway({ REDIS_URL: redis.url });
-    const made = await accountsJson<{ id: number; api_key: string }>(
-      redis,
-      'create',
-      '--name',
-      'Ada',
-      '--email',
-      'ada@example.com',
-      '--plan',
-      'pro',
-    );
+    const words = ['create', '--name', 'Ada', '--email', 'ada@example.com', '--plan', 'pro'];
+    const ended = await spawnAccounts({ REDIS_URL: redis.url }, ...words, '--json');
+    expect(ended).toMatchObject({ code: 0, stderr: '' });
+    const made = JSON.parse(ended.stdout) as { id: number; api_key: string };
     expect(Object.keys(made)).toEqual(['id', 'api_key']);
     const me = await rest(`${gateway.url}/api/me`, made.api_key);
     expect(me.body).toMatchObject({
@@ -80,6 +75,13 @@ describe("the operator's command", () => {
     expect(await accounts(redis, 'list')).toContain('ada@example.com');
   });
 
+  test('ends as soon as it is done, however long Redis may take to answer', async () => {
+    const redis = await openRedis();
+    const patient = timingsOf({ redis: { commandTimeoutMs: 600_000, startWithinMs: 600_000 } });
+    const ended = await spawnAccounts({ REDIS_URL: redis.url, ...patient }, 'list', '--json');
+    expect(ended).toEqual({ code: 0, stdout: '[]\n', stderr: '' });
+  });
+
   test('suspend, activate, set-plan, close: running gateways feel it at once', async () => {
     const redis = await openRedis();
     const gateway = await openGateway({ REDIS_URL: redis.url });
@@ -98,6 +100,20 @@ describe("the operator's command", () => {
     await expect(accounts(redis, 'activate', String(id))).rejects.toThrow('closed for good');
     await expect(accounts(redis, 'key-add', String(id))).rejects.toThrow('closed for good');
   });
+});
+
+describe("a mistake in the operator's command", () => {
+  let redis: TestRedis;
+  beforeAll(async () => {
+    redis = await TestRedis.start();
+  });
+  afterAll(() => redis.kill());
+
+  const REFUSED = {
+    code: 2,
+    stdout: '',
+    stderr: expect.stringMatching(/^.+\n$|^npm run/) as string,
+  };
 
   test.each([
     [['create', '--name', 'x', '--email', 'nobody']],
@@ -115,40 +131,36 @@ describe("the operator's command", () => {
     [['usage', '1', '--granularity', 'week']],
     [['usage', '1', '--from', '2026-02-31']],
   ])('%j: refused with a sentence and exit code 2', async (words) => {
-    const redis = await openRedis();
-    await expect(accounts(redis, ...words)).rejects.toMatchObject({
-      code: 2,
-      stdout: '',
-      stderr: expect.stringMatching(/^.+\n$|^npm run/) as string,
-    });
+    expect(await runAccounts({ REDIS_URL: redis.url }, ...words)).toMatchObject(REFUSED);
   });
 
-  test('what is missing or wrong in a command is named', async () => {
-    const redis = await openRedis();
-    const mistakes: [string[], string][] = [
-      [['create'], 'create needs --name NAME and --email EMAIL.'],
-      [['create', '--name', 'x'], 'create needs --name NAME and --email EMAIL.'],
-      [['show'], 'The account id is missing'],
-      [['show', 'ada'], '"ada" is not an account id'],
-      [['key-revoke', '1'], 'The key id is missing'],
-      [['key-revoke', '1', '7'], '"7" is not a key id: give its 16 hex digits'],
-      [['set-audio', '1'], 'set-audio needs --default-audio or --pinned-audio.'],
-      [['set-webhook', '1'], 'The URL is missing'],
-      [['dance'], 'There is no command "dance"'],
-    ];
-    const refusals = mistakes.map(async ([words, sentence]) => {
-      const stderr = expect.stringContaining(sentence) as string;
-      await expect(accounts(redis, ...words)).rejects.toMatchObject({ code: 2, stderr });
-    });
-    await Promise.all(refusals);
+  test('the process has the same exit code', async () => {
+    const ended = await Promise.all([
+      spawnAccounts({ REDIS_URL: redis.url }, 'set-plan', '99', 'pro'),
+      spawnAccounts({ REDIS_URL: redis.url }, 'dance'),
+    ]);
+    expect(ended).toMatchObject([REFUSED, REFUSED]);
+  });
+
+  test.each([
+    [['create'], 'create needs --name NAME and --email EMAIL.'],
+    [['create', '--name', 'x'], 'create needs --name NAME and --email EMAIL.'],
+    [['show'], 'The account id is missing'],
+    [['show', 'ada'], '"ada" is not an account id'],
+    [['key-revoke', '1'], 'The key id is missing'],
+    [['key-revoke', '1', '7'], '"7" is not a key id: give its 16 hex digits'],
+    [['set-audio', '1'], 'set-audio needs --default-audio or --pinned-audio.'],
+    [['set-webhook', '1'], 'The URL is missing'],
+    [['dance'], 'There is no command "dance"'],
+  ])('%j: what is missing or wrong is named', async (words, sentence) => {
+    const stderr = expect.stringContaining(sentence) as string;
+    const ended = await runAccounts({ REDIS_URL: redis.url }, ...words);
+    expect(ended).toMatchObject({ code: 2, stderr });
   });
 
   test('--help shows what there is, and a folder that is not there is told', async () => {
-    const redis = await openRedis();
     expect(await accounts(redis, '--help')).toContain('rotate-token-key');
-    const env = { ...process.env, DATA_DIR: '/nowhere/to/be/found' };
-    const nowhere = promisify(execFile)(process.execPath, [CLI, 'list'], { env });
-    await expect(nowhere).rejects.toMatchObject({
+    expect(await spawnAccounts({ DATA_DIR: '/nowhere/to/be/found' }, 'list')).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('/nowhere/to/be/found') as string,
     });
@@ -188,6 +200,8 @@ test('the secret of a webhook is shown when its URL is set, and only then', asyn
 });
 
 describe('/api/admin', () => {
+  const refusing = useGateway({ OPERATOR_KEY });
+
   test('makes, changes and reads accounts and keys; a pinned format is taken for what clients send', async () => {
     const gateway = await openGateway({ OPERATOR_KEY });
     const root = `${gateway.url}/api/admin/accounts`;
@@ -231,13 +245,8 @@ describe('/api/admin', () => {
     ['GET', '/1/usage?from=2020-01-01&granularity=minute', undefined, 400],
     ['GET', '/1/usage?from=2026-01-02&to=2026-01-01', undefined, 400],
   ])('%s %s with %j is %i', async (method, path, body, status) => {
-    const gateway = await openGateway({ OPERATOR_KEY });
-    const answer = await rest(
-      `${gateway.url}/api/admin/accounts${path}`,
-      OPERATOR_KEY,
-      method,
-      body,
-    );
+    const url = `${refusing.gateway.url}/api/admin/accounts${path}`;
+    const answer = await rest(url, OPERATOR_KEY, method, body);
     expect(answer.status).toBe(status);
     expect(answer.headers.get('content-type')).toContain('application/problem+json');
   });
@@ -365,6 +374,8 @@ describe('concurrent users', () => {
 });
 
 describe('tokens', () => {
+  const refusing = useGateway();
+
   const ask = (gateway: { url: string; apiKey: string }, body: object) =>
     rest(`${gateway.url}/api/tokens`, gateway.apiKey, 'POST', body);
   const grant = { peer: 'ada', rooms: ['a', 'b'], ttl_seconds: 60, publish: true };
@@ -520,8 +531,7 @@ describe('tokens', () => {
     [{ peer: 'ada' }],
     [{ ...grant, admin: true }],
   ])('POST /api/tokens with %j is 400', async (body) => {
-    const gateway = await openGateway();
-    expect((await ask(gateway, body)).status).toBe(400);
+    expect((await ask(refusing.gateway, body)).status).toBe(400);
   });
 });
 

@@ -6,9 +6,14 @@ import { createClient } from 'redis';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
-import { openCommandRedis, redisAddressOf } from '../../src/store/open-redis.ts';
 import { Redis } from '../../src/store/redis.ts';
-import { mountSmallDisk, redisServersIn, runAccounts, runWorker } from '../support/data-folder.ts';
+import {
+  mountSmallDisk,
+  redisServersIn,
+  runAccounts,
+  runWorker,
+  spawnAccounts,
+} from '../support/data-folder.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf, untilEnded } from '../support/process.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -54,17 +59,11 @@ async function newFolder(): Promise<string> {
 
 const CREATE = ['create', '--name', 'Ada', '--email', 'ada@example.com', '--json'];
 
-/** Makes an account as the operator's command does, which takes a second for a process of its own. */
 async function create(dataDir: string): Promise<{ id: number; apiKey: string }> {
-  await using opened = new AsyncDisposableStack();
-  const settings = { REDIS_URL: '', DATA_DIR: dataDir };
-  const timings = DEFAULT_TIMINGS.redis;
-  await openCommandRedis({ settings, timings, opened, log: silentLog });
-  const redis = await Redis.connect(redisAddressOf(settings), silentLog, timings);
-  opened.adopt(redis, (part) => part.close());
-  const accounts = new Accounts(redis);
-  const { id } = await accounts.create({ name: 'Ada', email: 'ada@example.com', plan: 'pro' });
-  return { id, apiKey: (await accounts.addKey(id)).apiKey };
+  const { stdout, stderr } = await runAccounts({ DATA_DIR: dataDir }, ...CREATE);
+  expect(stderr).toBe('');
+  const { id, api_key: apiKey } = JSON.parse(stdout) as { id: number; api_key: string };
+  return { id, apiKey };
 }
 
 async function idsIn(dataDir: string): Promise<number[]> {
@@ -132,7 +131,11 @@ describe('one owner of a data folder', () => {
     const metrics = await (await fetch(`${url}/metrics`)).text();
     expect(metrics).toContain('\npartyline_redis_up 0\n');
     const environment = { DATA_DIR: folder, ...IN_A_HURRY };
-    const ended = await Promise.all(COMMANDS.map((words) => runAccounts(environment, ...words)));
+    const ended = await Promise.all(
+      COMMANDS.map((words) =>
+        (words === CREATE ? spawnAccounts : runAccounts)(environment, ...words),
+      ),
+    );
     for (const [index, words] of COMMANDS.entries()) {
       const expected = EXPECTED_ON_A_FULL_DISK[words[0]!] ?? REFUSED;
       expect({ words, ...ended[index] }).toMatchObject(expected);
@@ -178,6 +181,7 @@ describe('one owner of a data folder', () => {
     const environment = { DATA_DIR: dataDir, ...IMPATIENT };
     const ended = await Promise.all([
       ...COMMANDS.map((words) => runAccounts(environment, ...words)),
+      spawnAccounts(environment, ...CREATE),
       runWorker(environment),
     ]);
     for (const { code, stderr } of ended) {
@@ -243,7 +247,11 @@ describe('one owner of a data folder', () => {
   test('commands that come at once take turns where no gateway runs', async () => {
     const folder = await newFolder();
     const environment = { DATA_DIR: folder };
-    const made = await Promise.all([1, 2, 3, 4].map(() => runAccounts(environment, ...CREATE)));
+    const made = await Promise.all(
+      [spawnAccounts, spawnAccounts, runAccounts, runAccounts].map((run) =>
+        run(environment, ...CREATE),
+      ),
+    );
     const ids = made.map(({ stdout }) => (JSON.parse(stdout) as { id: number }).id);
     expect(new Set(ids).size).toBe(4);
     expect(new Set(await idsIn(folder))).toEqual(new Set(ids));

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient } from 'redis';
 import { afterEach, expect, test, vi } from 'vitest';
-import { redisServersIn, runAccounts, runWorker, slowLoading } from '../support/data-folder.ts';
+import { redisServersIn, spawnAccounts, runWorker, slowLoading } from '../support/data-folder.ts';
 import { eventually } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf } from '../support/process.ts';
 
@@ -47,7 +47,7 @@ test('a REDIS_URL that accepts and stays silent: gateway, worker and command end
   const words =
     /Redis at redis:\/\/127\.0\.0\.1:\d+ cannot be reached: it accepts connections, and does not answer/;
   for (const ended of await Promise.all([
-    runAccounts(environment, 'list'),
+    spawnAccounts(environment, 'list'),
     runWorker(environment),
   ])) {
     expect(ended).toMatchObject({ code: 1, stderr: expect.stringMatching(words) as string });
@@ -78,7 +78,7 @@ test('a data folder that cannot be made: gateway, worker and command end with th
   expect(await gateway.exited).toBe(1);
   expect(gateway.output).toMatch(/could not start\. DATA_DIR \/proc\/x cannot be used: .*ENOENT/);
   const [command, worker] = await Promise.all([
-    runAccounts(environment, 'list'),
+    spawnAccounts(environment, 'list'),
     runWorker(environment),
   ]);
   expect(command).toMatchObject({
@@ -116,7 +116,7 @@ test('a Redis that loads is waited for as long as it gets on, and nobody starts 
   const servers = await redisServersIn(dataDir);
   expect(servers).toHaveLength(1);
   const second = await start(slow, dataDir);
-  const list = await runAccounts({ DATA_DIR: dataDir, ...slow }, 'list', '--json');
+  const list = await spawnAccounts({ DATA_DIR: dataDir, ...slow }, 'list', '--json');
   expect(JSON.parse(list.stdout)).toHaveLength(1);
   expect(await second.exited).toBe(1);
   expect(second.output).toContain('another gateway uses');

@@ -12,6 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { runAccountsCommand } from '../../src/cli/run-accounts-command.ts';
 
 /** What a program of the project printed, and how it ended. */
 export type Ended = { code: number; stdout: string; stderr: string };
@@ -20,19 +21,40 @@ const inProject = (path: string) => fileURLToPath(new URL(`../../${path}`, impor
 const CLI = inProject('src/accounts-cli.ts');
 const WORKER = inProject('workers/usage.ts');
 
+/** Time that a program has to end, ms; one that is killed then has the code -1. */
+const ENDS_WITHIN_MS = 25_000;
+
 /** Runs a program to its end. */
 function run(words: string[], environment: Record<string, string>): Promise<Ended> {
   const env = { ...process.env, ...environment };
   return new Promise((done) => {
-    execFile(process.execPath, words, { env }, (fault, stdout, stderr) => {
+    execFile(process.execPath, words, { env, timeout: ENDS_WITHIN_MS }, (fault, stdout, stderr) => {
       const code = fault ? (typeof fault.code === 'number' ? fault.code : -1) : 0;
       done({ code, stdout, stderr });
     });
   });
 }
 
-export const runAccounts = (environment: Record<string, string>, ...words: string[]) =>
+/** The accounts command as operators run it: a process of its own, which takes about a second. */
+export const spawnAccounts = (environment: Record<string, string>, ...words: string[]) =>
   run([CLI, ...words], environment);
+
+/** The accounts command in this process: the same arguments, output and exit code. */
+export async function runAccounts(
+  environment: Record<string, string>,
+  ...words: string[]
+): Promise<Ended> {
+  const written = { stdout: '', stderr: '' };
+  const code = await runAccountsCommand(
+    words,
+    { ...process.env, ...environment },
+    {
+      stdout: { write: (text) => (written.stdout += text) },
+      stderr: { write: (text) => (written.stderr += text) },
+    },
+  );
+  return { code, ...written };
+}
 
 export const runWorker = (environment: Record<string, string>) => run([WORKER], environment);
 

@@ -1,0 +1,154 @@
+import { Compile } from 'typebox/compile';
+import type { TLocalizedValidationError } from 'typebox/error';
+import { type AccountChanges, type Accounts, StoredAccountSchema } from '../accounts/accounts.ts';
+import type { Tokens } from '../accounts/tokens.ts';
+import { PartylineError } from '../protocol/errors.ts';
+import { describeFaults } from '../protocol/schema-faults.ts';
+import { collectReport, reportUsage, UsageQuerySchema } from '../usage/report.ts';
+import type { UsageReader } from '../usage/usage-reader.ts';
+
+/** The commands of `npm run accounts`: what an operator does with accounts, straight in Redis. */
+
+type Options = Partial<
+  Record<
+    | 'name'
+    | 'email'
+    | 'plan'
+    | 'default-audio'
+    | 'pinned-audio'
+    | 'webhook-url'
+    | 'from'
+    | 'to'
+    | 'granularity',
+    string
+  >
+> & { now: boolean };
+type Result = { json: unknown; text: string };
+type Stores = { accounts: Accounts; usage: UsageReader; tokens: Tokens };
+type Command = (stores: Stores, ids: string[], options: Options) => Promise<Result>;
+
+const accountValidator = Compile(StoredAccountSchema);
+const queryValidator = Compile(UsageQuerySchema);
+
+const idOf = (text: string | undefined): number => {
+  if (text && /^[1-9]\d*$/.test(text)) return Number(text);
+  const what = text ? `"${text}" is not an account id` : 'The account id is missing';
+  throw new PartylineError('bad_request', `${what}: give its number, which "list" shows.`);
+};
+
+const needUrl = (): never => {
+  throw new PartylineError('bad_request', 'The URL is missing; "" takes it away.');
+};
+
+const KEY_ID = /^[0-9a-f]{16}$/;
+
+const lineOf = (fields: object) =>
+  Object.entries(fields)
+    .map(([name, value]) => `${name}: ${String(value)}`)
+    .join('  ');
+
+const change =
+  (changesOf: (ids: string[], options: Options) => AccountChanges): Command =>
+  async ({ accounts }, ids, options) => {
+    const id = idOf(ids[0]);
+    const changes = changesOf(ids, options);
+    check({ ...(await accounts.need(id)), ...changes });
+    const account = await accounts.update(id, changes);
+    return { json: account, text: lineOf(account) };
+  };
+
+const needAudio = (options: Options): AccountChanges => {
+  const changes = audioOf(options);
+  if (Object.keys(changes).length > 0) return changes;
+  throw new PartylineError('bad_request', 'set-audio needs --default-audio or --pinned-audio.');
+};
+
+const audioOf = (options: Options): AccountChanges => {
+  const { 'default-audio': defaultAudio, 'pinned-audio': pinnedAudio } = options;
+  return {
+    ...(defaultAudio === undefined ? {} : { default_audio: defaultAudio }),
+    ...(pinnedAudio === undefined ? {} : { pinned_audio: pinnedAudio }),
+  };
+};
+
+export const COMMANDS: Record<string, Command> = {
+  create: async ({ accounts }, _ids, options) => {
+    const { name, email, plan = 'free', 'webhook-url': url } = options;
+    if (name === undefined || email === undefined) {
+      throw new PartylineError('bad_request', 'create needs --name NAME and --email EMAIL.');
+    }
+    const webhook = url === undefined ? {} : { webhook_url: url };
+    const given = { name, email, plan, ...audioOf(options), ...webhook };
+    check({ ...given, id: 0, status: 'active' });
+    const created = await accounts.create(given as Parameters<Accounts['create']>[0]);
+    const { id, webhook_secret: secret } = created;
+    const { apiKey } = await accounts.addKey(id);
+    const json = { id, api_key: apiKey, ...(secret ? { webhook_secret: secret } : {}) };
+    return { json, text: `account ${id}, key ${apiKey}${secret ? `, secret ${secret}` : ''}` };
+  },
+  list: async ({ accounts }) => {
+    const all = await accounts.list();
+    return { json: all, text: all.map(lineOf).join('\n') };
+  },
+  show: async ({ accounts }, [id]) => {
+    const account = await accounts.need(idOf(id));
+    const keys = await accounts.listKeys(account.id);
+    const text = [lineOf(account), ...keys.map((key) => `key ${lineOf(key)}`)].join('\n');
+    return { json: { ...account, keys }, text };
+  },
+  'set-plan': change(([, plan]) => ({ plan: plan as 'free' })),
+  'set-audio': change((_ids, options) => needAudio(options)),
+  'set-webhook': change(([, url]) => ({ webhook_url: url ?? needUrl() })),
+  suspend: change(() => ({ status: 'suspended' })),
+  activate: change(() => ({ status: 'active' })),
+  close: change(() => ({ status: 'closed' })),
+  'key-add': async ({ accounts }, [id]) => {
+    const key = await accounts.addKey(idOf(id));
+    return { json: { key_id: key.id, api_key: key.apiKey }, text: `key ${key.id}: ${key.apiKey}` };
+  },
+  'key-revoke': async ({ accounts }, [id, keyId]) => {
+    if (!keyId || !KEY_ID.test(keyId)) {
+      const what = keyId ? `"${keyId}" is not a key id` : 'The key id is missing';
+      throw new PartylineError(
+        'bad_request',
+        `${what}: give its 16 hex digits, which "show" shows.`,
+      );
+    }
+    await accounts.revokeKey(idOf(id), keyId);
+    return { json: { revoked: keyId }, text: `key ${keyId} is revoked` };
+  },
+  'rotate-token-key': async ({ tokens }, _ids, { now: isWithdrawal }) => {
+    await tokens.rotateKey(isWithdrawal);
+    const ended = isWithdrawal ? '; all tokens before, and their connections, have ended' : '';
+    return { json: {}, text: `tokens are signed with a new key${ended}` };
+  },
+  usage: async ({ accounts, usage }, [id], { from, to, granularity }) => {
+    const given = { from, to, granularity };
+    const asked = Object.fromEntries(
+      Object.entries(given).filter(([, value]) => value !== undefined),
+    );
+    if (!queryValidator.Check(asked)) refuse(queryValidator.Errors(asked));
+    const { id: accountId } = await accounts.need(idOf(id));
+    const report = await collectReport(reportUsage(usage, accountId, asked, Date.now()));
+    const text = [...report.records.map(lineOf), `total: ${report.total_seconds} s`].join('\n');
+    return { json: report, text };
+  },
+};
+
+/** Maximum number of arguments of a command, beside its options; 1 if it is not listed. */
+export const MAX_ARGUMENTS: Record<string, number> = {
+  create: 0,
+  list: 0,
+  'rotate-token-key': 0,
+  'set-plan': 2,
+  'set-webhook': 2,
+  'key-revoke': 2,
+};
+
+function check(account: unknown): void {
+  if (!accountValidator.Check(account)) refuse(accountValidator.Errors(account));
+}
+
+function refuse(errors: TLocalizedValidationError[]): never {
+  throw new PartylineError('bad_request', `${describeFaults(errors)}.`);
+}

@@ -1,0 +1,133 @@
+import { parseArgs } from 'node:util';
+import Fastify from 'fastify';
+import { readSettings } from '../../config/settings.ts';
+import { readTimings } from '../../config/timings.ts';
+import { Accounts } from '../accounts/accounts.ts';
+import { Tokens } from '../accounts/tokens.ts';
+import { whyNotStarted } from '../processes/end-on-signals.ts';
+import { PartylineError } from '../protocol/errors.ts';
+import { openCommandRedis, redisAddressOf } from '../store/open-redis.ts';
+import { Redis } from '../store/redis.ts';
+import { UsageReader } from '../usage/usage-reader.ts';
+import { COMMANDS, MAX_ARGUMENTS } from './accounts-commands.ts';
+
+const USAGE = `npm run accounts -- COMMAND [--json]
+
+  create --name NAME --email EMAIL [--plan free|starter|pro] [--default-audio F] [--pinned-audio F]
+         [--webhook-url URL]
+  list
+  show ID
+  set-plan ID free|starter|pro
+  set-audio ID [--default-audio F] [--pinned-audio F]   "" takes one away
+  set-webhook ID URL    prints a new secret, which can be seen only now; "" takes the URL away
+  suspend ID        its sockets close with 4403 at once; activate takes it back
+  activate ID
+  close ID          for good
+  key-add ID        prints a new key, which can be seen only now
+  key-revoke ID KEY_ID
+  rotate-token-key [--now]
+                    tokens are signed with a new key; those of the key before stay good until they expire, or, with
+                    --now, end at once, and with them the connections that were made with them
+  usage ID [--from DATE] [--to DATE] [--granularity minute|hour|day]
+
+--json prints one line of JSON for scripts (npm run --silent accounts -- …). The Redis is that of REDIS_URL, or the
+gateway's own in DATA_DIR.
+`;
+
+type Environment = Record<string, string | undefined>;
+
+/** Streams to which a command writes: its result to `stdout`, progress and faults to `stderr`. */
+export type CommandStreams = Record<'stdout' | 'stderr', { write(text: string): unknown }>;
+
+/**
+ * Runs one accounts command to its end, without touching the process that it runs in.
+ * @param words the command, its arguments and options
+ * @returns the exit code: 0, 1 for a fault of the system, 2 for a mistake in the command itself
+ */
+export async function runAccountsCommand(
+  words: string[],
+  environment: Environment,
+  streams: CommandStreams,
+): Promise<number> {
+  try {
+    streams.stdout.write(await run(words, environment, streams));
+    return 0;
+  } catch (fault) {
+    const isOwnMistake = isMistake(fault);
+    streams.stderr.write(`${isOwnMistake ? (fault as Error).message : whyNotStarted(fault)}\n`);
+    return isOwnMistake ? 2 : 1;
+  }
+}
+
+const isMistake = (fault: unknown) =>
+  fault instanceof TypeError ||
+  (fault instanceof PartylineError && ['bad_request', 'not_found'].includes(fault.code));
+
+/** @returns what the command prints */
+async function run(
+  words: string[],
+  environment: Environment,
+  { stderr }: CommandStreams,
+): Promise<string> {
+  const { positionals, values } = parseArgs({
+    args: words,
+    allowPositionals: true,
+    options: {
+      json: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+      name: { type: 'string' },
+      email: { type: 'string' },
+      plan: { type: 'string' },
+      'default-audio': { type: 'string' },
+      'pinned-audio': { type: 'string' },
+      'webhook-url': { type: 'string' },
+      from: { type: 'string' },
+      to: { type: 'string' },
+      granularity: { type: 'string' },
+      now: { type: 'boolean', default: false },
+    },
+  });
+  const [name = '', ...ids] = positionals;
+  const { json: isJson, help: isHelp, ...options } = values;
+  if (isHelp) return USAGE;
+  const command = COMMANDS[name];
+  if (!command) {
+    const unknown = `There is no command "${name}": "npm run accounts -- --help" lists all there are.`;
+    throw new PartylineError('bad_request', name === '' ? USAGE : unknown);
+  }
+  const tooMany = ids.slice(MAX_ARGUMENTS[name] ?? 1);
+  if (tooMany.length > 0) {
+    throw new PartylineError('bad_request', `${name} does not take "${tooMany.join(' ')}".`);
+  }
+  const onLoading = (percent: number) => {
+    stderr.write(`Redis is loading its data: ${Math.round(percent)} %\n`);
+  };
+  const { json, text } = await withRedis(environment, onLoading, (redis) =>
+    command(
+      {
+        accounts: new Accounts(redis),
+        usage: new UsageReader(redis),
+        tokens: new Tokens(redis, { wallMs: Date.now }),
+      },
+      ids,
+      options,
+    ),
+  );
+  return `${isJson ? JSON.stringify(json) : text}\n`;
+}
+
+/** The gateway's own Redis is started for as long as `work` takes, if no gateway runs. */
+async function withRedis<T>(
+  environment: Environment,
+  onLoading: (percent: number) => void,
+  work: (redis: Redis) => Promise<T>,
+): Promise<T> {
+  await using opened = new AsyncDisposableStack();
+  const settings = readSettings(environment);
+  const timings = readTimings(environment).redis;
+  const { log } = Fastify({ logger: { level: 'silent' } });
+  await openCommandRedis({ settings, timings, opened, log });
+  const redis = await Redis.connect(redisAddressOf(settings), log, timings, { onLoading });
+  opened.adopt(redis, (part) => part.close());
+  return await work(redis);
+}
