@@ -1,4 +1,4 @@
-import { afterEach, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf, untilEnded } from '../support/process.ts';
@@ -9,7 +9,7 @@ afterEach(async () => {
 });
 
 async function start(environment?: Record<string, string>, dataDir?: string) {
-  const gateway = await GatewayProcess.start(environment, dataDir);
+  const gateway = await GatewayProcess.start({ USAGE_WORKERS: '0', ...environment }, dataDir);
   started.push(gateway);
   return gateway;
 }
@@ -17,16 +17,36 @@ async function start(environment?: Record<string, string>, dataDir?: string) {
 const connect = (url: string, apiKey: string) =>
   TestClient.connect(url, { room: 'a', peer: 'p', api_key: apiKey, audio: 'opus' });
 
-test('start prints an address, a key, and a line for machines', async () => {
-  const gateway = await start();
-  const ready = await gateway.ready();
-  expect(ready).toEqual({
-    url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
-    account_id: 1,
-    api_key: expect.stringMatching(/^pl_[\w-]{43}$/),
+describe('a gateway that runs', () => {
+  let gateway: GatewayProcess;
+  beforeAll(async () => {
+    gateway = await GatewayProcess.start();
   });
-  expect(gateway.output).toContain(`Open ${ready.url}`);
-  expect((await fetch(ready.url)).headers.get('content-type')).toContain('text/html');
+  afterAll(() => gateway.dispose());
+
+  test('prints an address, a key, and a line for machines', async () => {
+    const ready = await gateway.ready();
+    expect(ready).toEqual({
+      url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
+      account_id: 1,
+      api_key: expect.stringMatching(/^pl_[\w-]{43}$/),
+    });
+    expect(gateway.output).toContain(`Open ${ready.url}`);
+    expect((await fetch(ready.url)).headers.get('content-type')).toContain('text/html');
+  });
+
+  test('keeps a second one off its folder, and off its port, in a sentence', async () => {
+    const { port } = new URL((await gateway.ready()).url);
+    const [onFolder, onPort] = await Promise.all([
+      start(timingsOf({ redis: { ownerWaitMs: 300 } }), gateway.dataDir),
+      start({ PORT: port }),
+    ]);
+    expect(await onFolder.exited).toBe(1);
+    expect(onFolder.output).toMatch(/another gateway uses .*set DATA_DIR or REDIS_URL/);
+    expect(await onPort.exited).toBe(1);
+    expect(onPort.output).toMatch(/Partyline could not start\..*EADDRINUSE/);
+    expect(onPort.output).not.toMatch(/\n\s+at /);
+  });
 });
 
 test('its own redis-server is killed: it is started again, with all that was there, and calls go on', async () => {
@@ -53,8 +73,9 @@ test.each([
   ['nobody listens', 'redis://:secret-word@127.0.0.1:1', 'ECONNREFUSED'],
   ['its name is not known', 'redis://:secret-word@nowhere.invalid:6379', 'nowhere.invalid'],
 ])('REDIS_URL, and %s: it ends, and says why without the password', async (_, url, why) => {
+  const impatient = timingsOf({ redis: { longestReconnectMs: 50 } });
   const both = await Promise.all(
-    ['1', '2'].map((PROCESSES) => start({ REDIS_URL: url, PROCESSES })),
+    ['1', '2'].map((PROCESSES) => start({ REDIS_URL: url, PROCESSES, ...impatient })),
   );
   for (const gateway of both) {
     expect(await gateway.exited).toBe(1);
@@ -67,12 +88,13 @@ test.each([
 test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
   '%s: clients are told, everything that was started ends, exit code 0',
   async (signal) => {
-    const gateway = await start({ DRAIN_MS: '300' });
+    const gateway = await start({ DRAIN_MS: '300', USAGE_WORKERS: '1' });
     const { url, api_key: apiKey } = await gateway.ready();
     const client = await connect(url, apiKey);
     await client.next('joined');
     const children = await gateway.descendantPids();
-    expect(children.length).toBeGreaterThanOrEqual(2);
+    // Redis, a usage worker, a media worker.
+    expect(children).toHaveLength(3);
     gateway.child.kill(signal);
     expect(await client.closed).toBe(1012);
     expect(await client.next('error')).toMatchObject({ code: 'draining', retryable: true });
@@ -99,7 +121,7 @@ test('Ctrl-C, which a terminal sends to all processes in the foreground: it ends
 });
 
 test('SIGKILL: its media workers and its Redis end too; the next start has the same account', async () => {
-  const gateway = await start();
+  const gateway = await start({ USAGE_WORKERS: '1' });
   const before = await gateway.ready();
   const children = await gateway.descendantPids();
   gateway.child.kill('SIGKILL');
@@ -108,33 +130,12 @@ test('SIGKILL: its media workers and its Redis end too; the next start has the s
   expect(await again.ready()).toMatchObject({ account_id: 1, api_key: before.api_key });
 });
 
-test('a second gateway on the same folder is refused in a sentence', async () => {
-  const gateway = await start();
-  await gateway.ready();
-  const second = await start(timingsOf({ redis: { ownerWaitMs: 300 } }), gateway.dataDir);
-  expect(await second.exited).toBe(1);
-  expect(second.output).toMatch(/another gateway uses .*set DATA_DIR or REDIS_URL/);
-});
-
-test('a port that is taken is told in a sentence, and nothing is left running', async () => {
-  const gateway = await start();
-  const { port } = new URL((await gateway.ready()).url);
-  const second = await start({ PORT: port });
-  expect(await second.exited).toBe(1);
-  expect(second.output).toMatch(/Partyline could not start\..*EADDRINUSE/);
-  expect(second.output).not.toMatch(/\n\s+at /);
-});
-
-test('wrong settings are told all at once', async () => {
-  const gateway = await start({ PORT: 'x', MEDIA_WORKERS: '0' });
+test('wrong settings, and a media worker program that is not there, are told all at once', async () => {
+  const program = '/nonexistent/mediasoup-worker';
+  const gateway = await start({ PORT: 'x', MEDIA_WORKERS: '0', MEDIASOUP_WORKER_BIN: program });
   expect(await gateway.exited).toBe(1);
   expect(gateway.output).toMatch(/PORT must be[^]*MEDIA_WORKERS must be/);
-});
-
-test('a media worker program that is not there is told by its name', async () => {
-  const gateway = await start({ MEDIASOUP_WORKER_BIN: '/nonexistent/mediasoup-worker' });
-  expect(await gateway.exited).toBe(1);
-  expect(gateway.output).toContain('/nonexistent/mediasoup-worker');
+  expect(gateway.output).toContain(program);
 });
 
 test('neither API key nor token is in a log line, whatever goes wrong', async () => {

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { createServer, type AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { afterEach, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf, untilEnded } from '../support/process.ts';
@@ -20,18 +20,23 @@ afterEach(async () => {
   for (const node of started.splice(0)) await node.dispose();
 });
 
-async function start(environment?: Record<string, string>): Promise<GatewayProcess> {
+function launch(environment?: Record<string, string>): Promise<GatewayProcess> {
   const processes = {
     aliveEveryMs: 200,
     checkEveryMs: 300,
     firstRestartMs: 300,
     answerWithinMs: 700,
   };
-  const node = await GatewayProcess.start({
+  return GatewayProcess.start({
     PROCESSES: String(PROCESSES),
+    USAGE_WORKERS: '0',
     ...timingsOf({ processes, load: { scrapeEveryMs: 1 } }),
     ...environment,
   });
+}
+
+async function start(environment?: Record<string, string>): Promise<GatewayProcess> {
+  const node = await launch(environment);
   started.push(node);
   return node;
 }
@@ -66,17 +71,6 @@ const pidsOfConnections = (node: GatewayProcess) =>
     .logged('incoming request')
     .filter(({ req }) => (req as { path: string }).path === '/ws')
     .map(({ pid }) => pid as number);
-
-test('the kernel deals out connections, and no two media workers have a port in common', async () => {
-  const node = await start();
-  const { url, api_key: apiKey } = await node.ready();
-  await enterMany(url, apiKey);
-  expect(node.output.match(/^ready /gm)).toHaveLength(1);
-  expect(new Set(pidsOfConnections(node))).toEqual(new Set(gatewayPids(node)));
-  const workers = node.logged('media worker started');
-  expect(new Set(workers.map(({ name }) => name))).toEqual(new Set(['gateway 0', 'gateway 1']));
-  expect(new Set(workers.map(({ rtcPort }) => rtcPort)).size).toBe(PROCESSES);
-});
 
 /** Two gateways with clients, of which one is to fall: with how many of them, and which have been cut off by now. */
 async function startWithVictim() {
@@ -113,10 +107,15 @@ async function scrape(url: string): Promise<string> {
   return text(response);
 }
 
-test('/metrics has the figures of all, whichever answers, and without one that hangs', async () => {
+test('the kernel deals out connections, no two media workers have a port in common, and /metrics has the figures of all', async () => {
   const node = await start();
   const { url, api_key: apiKey } = await node.ready();
   await enterMany(url, apiKey);
+  expect(node.output.match(/^ready /gm)).toHaveLength(1);
+  expect(new Set(pidsOfConnections(node))).toEqual(new Set(gatewayPids(node)));
+  const workers = node.logged('media worker started');
+  expect(new Set(workers.map(({ name }) => name))).toEqual(new Set(['gateway 0', 'gateway 1']));
+  expect(new Set(workers.map(({ rtcPort }) => rtcPort)).size).toBe(PROCESSES);
   const sessionsByProcess = async () => {
     const figures = await scrape(url);
     expect(figures.match(/^# TYPE partyline_sessions gauge$/gm)).toHaveLength(1);
@@ -133,28 +132,26 @@ test('/metrics has the figures of all, whichever answers, and without one that h
     const counts = Object.values(byProcess) as number[];
     expect(counts.toSorted((a, b) => a - b)).toEqual(expected);
   }
-  const [hanging] = node.logged('media worker started');
-  process.kill(hanging?.['pid'] as number, 'SIGSTOP');
+});
+
+test('a gateway that hangs is missing in /metrics, is killed, and another is started in its place', async () => {
+  const { node, cut, victim, victims } = await startWithVictim();
+  const { url, api_key: apiKey } = await node.ready();
+  const [{ name } = {}] = node.logged('media worker started');
+  process.kill(victim, 'SIGSTOP');
   // Some of these come to the one that hangs.
   const scrapes = Array.from({ length: 16 }, () => scrape(url));
   const answers = (await Promise.allSettled(scrapes)).filter((got) => got.status === 'fulfilled');
   expect(answers.length).toBeGreaterThan(0);
   for (const { value } of answers) {
     expect(value).toContain('partyline_sessions{process=');
-    expect(value).not.toContain(`process="${hanging?.['name'] as string}"`);
+    expect(value).not.toContain(`process="${name as string}"`);
   }
-  process.kill(hanging?.['pid'] as number, 'SIGCONT');
-});
-
-test('a gateway that hangs is killed, and another is started in its place', async () => {
-  const { node, cut, victim, victims } = await startWithVictim();
-  process.kill(victim, 'SIGSTOP');
   const isBack = () => node.logged('media worker started').length === PROCESSES + 1;
   await eventually('another is there', isBack, 2 * RESTART_TIMEOUT_MS);
   expect(node.logged('a process hangs; it is killed')).toHaveLength(1);
   await eventually('its connections are cut', () => cut.size === victims);
   await untilEnded([victim]);
-  const { url, api_key: apiKey } = await node.ready();
   await enterMany(url, apiKey);
 }, 60_000);
 
@@ -192,7 +189,7 @@ const waysToLeave = {
 test.each(Object.entries(waysToLeave))(
   '%s: all gateways let their clients leave, and nothing is left',
   async (_name, askToLeave) => {
-    const node = await start({ DRAIN_MS: '20000', OPERATOR_KEY });
+    const node = await start({ DRAIN_MS: '20000', OPERATOR_KEY, USAGE_WORKERS: '1' });
     const { url, api_key: apiKey } = await node.ready();
     const clients = await enterMany(url, apiKey);
     const descendants = await node.descendantPids();
@@ -204,19 +201,8 @@ test.each(Object.entries(waysToLeave))(
   },
 );
 
-test('a second SIGTERM, or SIGINT, does not wait for clients', async () => {
-  const node = await start({ DRAIN_MS: '600000' });
-  const { url, api_key: apiKey } = await node.ready();
-  const client = await enter(url, apiKey, 'alice');
-  node.child.kill('SIGTERM');
-  await client.next('draining');
-  node.child.kill('SIGINT');
-  expect(await client.closed).toBe(1012);
-  expect(await node.exited).toBe(0);
-});
-
 test('SIGKILL: gateways, media workers, the usage worker and Redis end too', async () => {
-  const node = await start();
+  const node = await start({ USAGE_WORKERS: '1' });
   const { url, api_key: apiKey } = await node.ready();
   await enterMany(url, apiKey);
   const descendants = await node.descendantPids();
@@ -226,13 +212,30 @@ test('SIGKILL: gateways, media workers, the usage worker and Redis end too', asy
   await untilEnded(descendants);
 });
 
-test('a port that is taken, by another such node too, is told in a sentence, and nothing is left', async () => {
-  const node = await start();
-  const { port } = new URL((await node.ready()).url);
-  const second = await start({ PORT: port });
-  expect(await second.exited).toBe(1);
-  expect(second.output).toMatch(/Partyline could not start\..*EADDRINUSE/);
-  expect(await second.descendantPids()).toEqual([]);
+describe('a node that runs', () => {
+  let node: GatewayProcess;
+  beforeAll(async () => {
+    node = await launch({ DRAIN_MS: '600000' });
+  });
+  afterAll(() => node.dispose());
+
+  test('keeps its port: another such node is told in a sentence, and nothing of that is left', async () => {
+    const { port } = new URL((await node.ready()).url);
+    const second = await start({ PORT: port });
+    expect(await second.exited).toBe(1);
+    expect(second.output).toMatch(/Partyline could not start\..*EADDRINUSE/);
+    expect(await second.descendantPids()).toEqual([]);
+  });
+
+  test('ends by a second SIGTERM, or SIGINT, without waiting for clients', async () => {
+    const { url, api_key: apiKey } = await node.ready();
+    const client = await enter(url, apiKey, 'alice');
+    node.child.kill('SIGTERM');
+    await client.next('draining');
+    node.child.kill('SIGINT');
+    expect(await client.closed).toBe(1012);
+    expect(await node.exited).toBe(0);
+  });
 });
 
 test('a gateway that cannot start ends the others, and says why', async () => {

@@ -8,6 +8,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { TestClient } from '../support/client.ts';
 import { eventually, freeRtcPort, NEVER_OVERLOADED } from '../support/gateway.ts';
 import { GatewayProcess, untilEnded } from '../support/process.ts';
+import { TestRedis } from '../support/redis.ts';
 import { startArguments } from '../support/start-arguments.ts';
 
 /** Without the set-up, which has been done. */
@@ -83,8 +84,9 @@ describe('npm start', () => {
   });
 
   test('npm run worker ends with 0, and does not outlive npm', async () => {
-    const { started } = await startWith([process.execPath, ...startArguments()]);
-    const environment = { ...process.env, DATA_DIR: started.dataDir };
+    const redis = await TestRedis.start();
+    cleanUps.push(() => redis.kill());
+    const environment = { ...process.env, REDIS_URL: redis.url };
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
       const npm = spawn('npm', ['run', 'worker', '--ignore-scripts'], { env: environment });
       let output = '';
