@@ -6,7 +6,20 @@ export type AudioFormat = { codec: 'opus' } | SampleFormat;
 /** Interleaved samples, in messages of any length. */
 export type SampleFormat = { codec: SampleCodec; rateHz: number; channels: number };
 
-export type SampleCodec = 'pcm_s16le' | 'pcm_f32le' | 'pcmu' | 'pcma';
+/** PCM codecs: each sample stands for itself, at any rate, on one channel or two. */
+const PCM_CODECS = [
+  'pcm_s16le',
+  'pcm_f32le',
+  'pcm_s16be',
+  'pcm_u8',
+  'pcm_s24le',
+  'pcm_s32le',
+] as const;
+type PcmCodec = (typeof PCM_CODECS)[number];
+
+/** Telephone codecs: mono, at a rate of their own, Hz. */
+const TELEPHONE_RATES_HZ = { pcmu: 8000, pcma: 8000, g722: 16_000 } as const;
+export type SampleCodec = PcmCodec | keyof typeof TELEPHONE_RATES_HZ;
 
 /** Opus in a container, cut into messages anywhere: only ever heard from a peer, never sent to one. */
 export type ContainerFormat = { codec: Container };
@@ -28,20 +41,19 @@ export type OutputFormat = AudioFormat | OpaqueFormat;
 export type DeclaredFormat = InputFormat | 'auto';
 
 /** For people: the values of `audio_out`. */
-const KNOWN_OUT =
-  'auto, opus, pcm_s16le;rate=R;channels=C, pcm_f32le;rate=R;channels=C (R 8000…48000, C 1 or 2), pcmu, pcma, opaque';
+const KNOWN_OUT = `auto, opus, ${Object.keys(TELEPHONE_RATES_HZ).join(', ')}, and with ;rate=R;channels=C (R 8000…48000, C 1 or 2) ${PCM_CODECS.join(', ')}; opaque`;
 /** For people: the values of `audio`. */
 const KNOWN_IN = `${KNOWN_OUT}, ogg_opus, webm_opus`;
 
 /** 8000…48000. */
 const RATE_PATTERN = '(?:(?:[89]|[1-3]\\d|4[0-7])\\d{3}|48000)';
 /** Regular expression (without anchors) of the formats that the gateway encodes: the values of `audio_out` but for `auto` and `opaque`. */
-export const AUDIO_FORMAT_PATTERN = `opus|pcmu|pcma|pcm_(?:s16|f32)le;rate=${RATE_PATTERN};channels=[12]`;
+export const AUDIO_FORMAT_PATTERN = `opus|${Object.keys(TELEPHONE_RATES_HZ).join('|')}|(?:${PCM_CODECS.join('|')});rate=${RATE_PATTERN};channels=[12]`;
 /** The same of the formats in which a peer sends: the values of `audio` but for `auto`. */
 export const INPUT_FORMAT_PATTERN = `${AUDIO_FORMAT_PATTERN}|ogg_opus|webm_opus|opaque`;
 
 const AUDIO_FORMAT = new RegExp(`^(?:${AUDIO_FORMAT_PATTERN})$`);
-const PCM = /^(pcm_s16le|pcm_f32le);rate=(\d+);channels=(\d)$/;
+const PCM = /^(pcm_\w+);rate=(\d+);channels=(\d)$/;
 
 /**
  * Reads a format that the gateway encodes.
@@ -50,9 +62,9 @@ const PCM = /^(pcm_s16le|pcm_f32le);rate=(\d+);channels=(\d)$/;
 export function parseAudioFormat(value: string): AudioFormat {
   if (!AUDIO_FORMAT.test(value)) throw unknownFormat('audio_out', KNOWN_OUT);
   if (value === 'opus') return { codec: 'opus' };
-  if (value === 'pcmu' || value === 'pcma') return { codec: value, rateHz: 8000, channels: 1 };
+  if (isTelephone(value)) return { codec: value, rateHz: TELEPHONE_RATES_HZ[value], channels: 1 };
   const [, codec, rate, channels] = PCM.exec(value) ?? [];
-  return { codec: codec as SampleCodec, rateHz: Number(rate), channels: Number(channels) };
+  return { codec: codec as PcmCodec, rateHz: Number(rate), channels: Number(channels) };
 }
 
 /**
@@ -80,10 +92,13 @@ const unknownFormat = (name: string, known: string) =>
 /** The inverse of {@link parseDeclaredFormat}. */
 export function formatAudioFormat(format: DeclaredFormat): string {
   if (format === 'auto') return format;
-  return format.codec === 'pcm_s16le' || format.codec === 'pcm_f32le'
+  return 'rateHz' in format && !isTelephone(format.codec)
     ? `${format.codec};rate=${format.rateHz};channels=${format.channels}`
     : format.codec;
 }
+
+const isTelephone = (codec: string): codec is keyof typeof TELEPHONE_RATES_HZ =>
+  Object.hasOwn(TELEPHONE_RATES_HZ, codec);
 
 /** How a peer that sends this hears, unless it says otherwise. */
 export function answerTo(format: InputFormat): OutputFormat {

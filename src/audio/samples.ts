@@ -1,15 +1,34 @@
 import type { SampleCodec, SampleFormat } from './format.ts';
 import { encodeG711, G711_VALUES } from './g711.ts';
+import { G722_SAMPLES_PER_BYTE, G722Decoder, G722Encoder } from './g722.ts';
 
-/** Samples are -1…1 in Float32Array inside the gateway; on the wire they are bytes of one of four codecs. */
-
-const FULL_SCALE = 32768;
+/** Samples are -1…1 in Float32Array inside the gateway; on the wire they are bytes of one of these codecs. */
 
 const BYTES_PER_SAMPLE: Record<SampleCodec, number> = {
   pcm_s16le: 2,
   pcm_f32le: 4,
+  pcm_s16be: 2,
+  pcm_u8: 1,
+  pcm_s24le: 3,
+  pcm_s32le: 4,
   pcmu: 1,
   pcma: 1,
+  // Any byte may come first: each holds two samples.
+  g722: 1 / G722_SAMPLES_PER_BYTE,
+};
+
+/** Codecs whose samples do not depend on those before them. */
+type StatelessCodec = Exclude<SampleCodec, 'g722'>;
+
+/** Full scale of the integer codecs; G.711 is read and written by way of 16 bits. */
+const FULL_SCALE: Record<Exclude<StatelessCodec, 'pcm_f32le'>, number> = {
+  pcm_s16le: 2 ** 15,
+  pcm_s16be: 2 ** 15,
+  pcm_u8: 2 ** 7,
+  pcm_s24le: 2 ** 23,
+  pcm_s32le: 2 ** 31,
+  pcmu: 2 ** 15,
+  pcma: 2 ** 15,
 };
 
 /** What one sample of all channels takes. */
@@ -22,38 +41,107 @@ export const frameBytesOf = ({
 export const bytesToNext = (unitBytes: number, startsAtBytes: number): number =>
   (unitBytes - (startsAtBytes % unitBytes)) % unitBytes;
 
+/** Reads the samples of one stream, in pieces of whole samples; keeps what the codec remembers between them. */
+export type SampleReader = (bytes: Buffer) => Float32Array;
+
+export function openSampleReader(codec: SampleCodec): SampleReader {
+  if (codec !== 'g722') return (bytes) => readSamples(bytes, codec);
+  const decoder = new G722Decoder();
+  return (bytes) => decoder.decode(bytes);
+}
+
+/** Writes the samples of one stream, piece by piece; keeps what the codec remembers between them. */
+export type SampleWriter = (samples: Float32Array) => Buffer;
+
+export function openSampleWriter(codec: SampleCodec): SampleWriter {
+  if (codec !== 'g722') return (samples) => writeSamples(samples, codec);
+  const encoder = new G722Encoder();
+  return (samples) => encoder.encode(samples);
+}
+
 /** Reads whole samples; `bytes.length` is a multiple of what one takes. What is no number becomes silence. */
-export function readSamples(bytes: Buffer, codec: SampleCodec): Float32Array {
+export function readSamples(bytes: Buffer, codec: StatelessCodec): Float32Array {
   const samples = new Float32Array(bytes.length / BYTES_PER_SAMPLE[codec]);
-  for (let i = 0; i < samples.length; i += 1) samples[i] = readSample(bytes, i, codec);
+  if (codec === 'pcm_f32le') {
+    for (let i = 0; i < samples.length; i += 1) samples[i] = limited(bytes.readFloatLE(i * 4));
+    return samples;
+  }
+  const step = 1 / FULL_SCALE[codec];
+  for (let i = 0; i < samples.length; i += 1) samples[i] = readInteger(bytes, i, codec) * step;
   return samples;
 }
 
-function readSample(bytes: Buffer, index: number, codec: SampleCodec): number {
-  if (codec === 'pcm_s16le') return bytes.readInt16LE(index * 2) / FULL_SCALE;
-  if (codec !== 'pcm_f32le') return G711_VALUES[codec][bytes[index]!]! / FULL_SCALE;
-  const value = bytes.readFloatLE(index * 4);
-  return value >= -1 && value <= 1 ? value : Number.isNaN(value) ? 0 : Math.sign(value);
+function readInteger(
+  bytes: Buffer,
+  index: number,
+  codec: Exclude<StatelessCodec, 'pcm_f32le'>,
+): number {
+  switch (codec) {
+    case 'pcm_s16le':
+      return bytes.readInt16LE(index * 2);
+    case 'pcm_s16be':
+      return bytes.readInt16BE(index * 2);
+    case 'pcm_u8':
+      return bytes[index]! - 128;
+    case 'pcm_s24le':
+      return bytes.readIntLE(index * 3, 3);
+    case 'pcm_s32le':
+      return bytes.readInt32LE(index * 4);
+    case 'pcmu':
+    case 'pcma':
+      return G711_VALUES[codec][bytes[index]!]!;
+  }
 }
 
+const limited = (value: number): number =>
+  value >= -1 && value <= 1 ? value : Number.isNaN(value) ? 0 : Math.sign(value);
+
 /** Writes samples, saturating what is beyond full scale. */
-export function writeSamples(samples: Float32Array, codec: SampleCodec): Buffer {
+export function writeSamples(samples: Float32Array, codec: StatelessCodec): Buffer {
   const bytes = Buffer.allocUnsafe(samples.length * BYTES_PER_SAMPLE[codec]);
+  if (codec === 'pcm_f32le') {
+    for (let i = 0; i < samples.length; i += 1) bytes.writeFloatLE(samples[i]!, i * 4);
+    return bytes;
+  }
+  const fullScale = FULL_SCALE[codec];
   for (let i = 0; i < samples.length; i += 1) {
-    if (codec === 'pcm_f32le') {
-      bytes.writeFloatLE(samples[i]!, i * 4);
-      continue;
-    }
-    const rounded = Math.round(samples[i]! * FULL_SCALE);
-    const value = rounded > 32767 ? 32767 : rounded < -FULL_SCALE ? -FULL_SCALE : rounded;
-    if (codec === 'pcm_s16le') {
-      bytes[i * 2] = value & 0xff;
-      bytes[i * 2 + 1] = (value >> 8) & 0xff;
-    } else {
-      bytes[i] = encodeG711(value, codec);
-    }
+    const rounded = Math.round(samples[i]! * fullScale);
+    const value =
+      rounded >= fullScale ? fullScale - 1 : rounded < -fullScale ? -fullScale : rounded;
+    writeInteger(bytes, i, value, codec);
   }
   return bytes;
+}
+
+function writeInteger(
+  bytes: Buffer,
+  index: number,
+  value: number,
+  codec: Exclude<StatelessCodec, 'pcm_f32le'>,
+): void {
+  switch (codec) {
+    case 'pcm_s16le':
+      bytes[index * 2] = value & 0xff;
+      bytes[index * 2 + 1] = (value >> 8) & 0xff;
+      break;
+    case 'pcm_s16be':
+      bytes[index * 2] = (value >> 8) & 0xff;
+      bytes[index * 2 + 1] = value & 0xff;
+      break;
+    case 'pcm_u8':
+      bytes[index] = value + 128;
+      break;
+    case 'pcm_s24le':
+      bytes.writeIntLE(value, index * 3, 3);
+      break;
+    case 'pcm_s32le':
+      bytes.writeInt32LE(value, index * 4);
+      break;
+    case 'pcmu':
+    case 'pcma':
+      bytes[index] = encodeG711(value, codec);
+      break;
+  }
 }
 
 /** The mean of interleaved channels. */

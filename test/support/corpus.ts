@@ -1,7 +1,7 @@
 import { Application, createEncoder } from 'libopus-wasm';
 import type { TimedMessage } from '../../src/audio/ingest/detection/pace.ts';
 import { type AudioFormat, formatAudioFormat, type SampleFormat } from '../../src/audio/format.ts';
-import { upmix, writeSamples } from '../../src/audio/samples.ts';
+import { openSampleWriter, upmix } from '../../src/audio/samples.ts';
 import { type Random, seededRandom } from './random.ts';
 
 /** What clients may send, made by seed: sound of each content in each format, cut as clients cut it, arriving as networks deliver. */
@@ -123,7 +123,7 @@ function sampleMessages(
   messageMs: number,
   random: Random,
 ): Buffer[] {
-  const bytes = writeSamples(channels === 2 ? stereoOf(mono, random) : mono, codec);
+  const bytes = openSampleWriter(codec)(channels === 2 ? stereoOf(mono, random) : mono);
   const frameBytes = bytes.length / mono.length;
   const isWhole = random() < 0.5;
   const cut = (k: number) =>

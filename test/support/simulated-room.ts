@@ -6,7 +6,7 @@ import type { RoomMixing } from '../../src/audio/mixing/mix-place.ts';
 import type { Listener } from '../../src/audio/mixing/hearing.ts';
 import { Mixer } from '../../src/audio/mixing/mixer.ts';
 import { opusPacketSamples } from '../../src/audio/opus-packet.ts';
-import { downmix, readSamples } from '../../src/audio/samples.ts';
+import { downmix, openSampleReader } from '../../src/audio/samples.ts';
 import { SAMPLES_PER_MS } from '../../src/rtp/clock-rate.ts';
 import type { MediaPacket } from '../../src/rtp/packet.ts';
 import type { HeardPiece } from './heard-words.ts';
@@ -198,12 +198,13 @@ export function streamOf(
 export async function soundOf(codecs: Codecs, heard: Heard): Promise<HeardPiece[]> {
   const { format, delivery } = heard.listener;
   const decoder = await codecs.opus.createDecoder();
+  const readSamples = format.codec === 'opus' ? undefined : openSampleReader(format.codec);
   const parts = heard.frames.map((frame, i) => {
     const payload = delivery === 'forward' ? frame.subarray(FORWARD_HEAD_BYTES) : frame;
     const sound =
       format.codec === 'opus'
         ? decoder.decode(payload).slice()
-        : downmix(readSamples(payload, format.codec), format.channels);
+        : downmix(readSamples!(payload), format.channels);
     return { sound, atSample: Math.round(heard.framesAtMs[i]! * SAMPLES_PER_MS) };
   });
   decoder.close();

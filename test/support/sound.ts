@@ -2,7 +2,7 @@ import { Application, createEncoder, type EncoderOptions } from 'libopus-wasm';
 import { OpusDecoder } from 'opus-decoder';
 import type { SampleFormat } from '../../src/audio/format.ts';
 import { loadResampler } from '../../src/audio/resampler.ts';
-import { downmix, readSamples, upmix, writeSamples } from '../../src/audio/samples.ts';
+import { downmix, openSampleReader, openSampleWriter, upmix } from '../../src/audio/samples.ts';
 import type { TestClient } from './client.ts';
 import { joinOpusFrames } from './corpus.ts';
 
@@ -107,7 +107,7 @@ export function sampleMessages(
   sound: Float32Array,
   messageMs = 20,
 ): Buffer[] {
-  const bytes = writeSamples(upmix(sound, channels), codec);
+  const bytes = openSampleWriter(codec)(upmix(sound, channels));
   const frameBytes = bytes.length / sound.length;
   const cut = (message: number) => frameBytes * Math.round((message * rateHz * messageMs) / 1000);
   const messages: Buffer[] = [];
@@ -122,7 +122,7 @@ export async function joinSamples(
   { codec, rateHz, channels }: SampleFormat,
   messages: Buffer[],
 ): Promise<Float32Array> {
-  const samples = downmix(readSamples(Buffer.concat(messages), codec), channels);
+  const samples = downmix(openSampleReader(codec)(Buffer.concat(messages)), channels);
   if (rateHz === RATE_HZ) return samples;
   const openResampler = await loadResampler();
   const resampler = openResampler(rateHz, RATE_HZ);

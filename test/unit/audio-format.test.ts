@@ -2,6 +2,7 @@ import { Compile } from 'typebox/compile';
 import { expect, test } from 'vitest';
 import { StoredAccountSchema } from '../../src/accounts/accounts.ts';
 import {
+  formatAudioFormat,
   parseAudioFormat,
   parseDeclaredFormat,
   parseOutputFormat,
@@ -35,14 +36,22 @@ test('parseAudioFormat() takes the rates 8000 to 48000, and an account the same'
   expect(wrong).toEqual([]);
 });
 
-test.each(['opus', 'pcmu', 'pcma', 'pcm_f32le;rate=44100;channels=2'])(
-  '%s: heard and sent',
-  (value) => {
-    expect(isParsed(parseAudioFormat, value)).toBe(true);
-    expect(isParsed(parseDeclaredFormat, value)).toBe(true);
-    expect(isAccepted({ default_audio: value, pinned_audio: value })).toBe(true);
-  },
-);
+test.each([
+  'opus',
+  'pcmu',
+  'pcma',
+  'g722',
+  'pcm_f32le;rate=44100;channels=2',
+  'pcm_s16be;rate=8000;channels=1',
+  'pcm_u8;rate=11025;channels=2',
+  'pcm_s24le;rate=48000;channels=2',
+  'pcm_s32le;rate=16000;channels=1',
+])('%s: heard and sent', (value) => {
+  expect(isParsed(parseAudioFormat, value)).toBe(true);
+  expect(isParsed(parseDeclaredFormat, value)).toBe(true);
+  expect(formatAudioFormat(parseDeclaredFormat(value))).toBe(value);
+  expect(isAccepted({ default_audio: value, pinned_audio: value })).toBe(true);
+});
 
 test.each(['ogg_opus', 'webm_opus'])('%s: sent only', (value) => {
   expect(isParsed(parseAudioFormat, value)).toBe(false);
@@ -70,6 +79,8 @@ test.each([
   'pcm_s16le;rate=8000;channels=3',
   'pcm_s16le;rate=8000;channels=1\n',
   'pcmu;rate=8000;channels=1',
+  'g722;rate=16000;channels=1',
+  'pcm_u16le;rate=8000;channels=1',
 ])('%j: neither heard nor sent', (value) => {
   expect(isParsed(parseAudioFormat, value)).toBe(false);
   expect(isParsed(parseDeclaredFormat, value)).toBe(false);

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
-import { type AudioFormat, formatAudioFormat } from '../../src/audio/format.ts';
+import { type AudioFormat, formatAudioFormat, parseAudioFormat } from '../../src/audio/format.ts';
 import { AudioInput } from '../../src/audio/ingest/input.ts';
 import { FORMATS } from '../support/corpus.ts';
 import {
@@ -23,7 +23,18 @@ beforeAll(async () => {
   codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
 });
 
-const named = FORMATS.map((format) => [formatAudioFormat(format), format] as const);
+/** Formats of samples beside those that are found out by detection. */
+const DECLARED = [
+  'g722',
+  ...['pcm_s16be', 'pcm_u8', 'pcm_s24le', 'pcm_s32le'].flatMap((codec) => [
+    `${codec};rate=8000;channels=2`,
+    `${codec};rate=48000;channels=1`,
+  ]),
+].map(parseAudioFormat);
+
+const named = [...FORMATS, ...DECLARED].map(
+  (format) => [formatAudioFormat(format), format] as const,
+);
 
 /** The Opus packets that the gateway makes of a tone in a format. */
 async function packetsOf(format: AudioFormat): Promise<Buffer[]> {

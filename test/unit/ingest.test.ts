@@ -3,7 +3,7 @@ import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
 import { type AudioFormat, parseAudioFormat, type SampleFormat } from '../../src/audio/format.ts';
 import { createIngest } from '../../src/audio/ingest/ingest.ts';
 import type { LastPackets } from '../../src/audio/ingest/joint.ts';
-import { upmix, writeSamples } from '../../src/audio/samples.ts';
+import { openSampleWriter, upmix } from '../../src/audio/samples.ts';
 import { findGlitches } from '../support/glitches.ts';
 import {
   amplitudeOf,
@@ -96,9 +96,14 @@ describe('samples in', () => {
   const formats = [
     'pcmu',
     'pcma',
+    'g722',
     ...rates.flatMap((rateHz) => [
       `pcm_s16le;rate=${rateHz};channels=1`,
       `pcm_f32le;rate=${rateHz};channels=2`,
+    ]),
+    ...['pcm_s16be', 'pcm_u8', 'pcm_s24le', 'pcm_s32le'].flatMap((codec) => [
+      `${codec};rate=16000;channels=1`,
+      `${codec};rate=44100;channels=2`,
     ]),
   ];
 
@@ -110,7 +115,7 @@ describe('samples in', () => {
       { length: format.rateHz },
       (_, i) => 0.5 * Math.sin((2 * Math.PI * 1000 * i) / format.rateHz),
     );
-    const bytes = writeSamples(upmix(tone, format.channels), format.codec);
+    const bytes = openSampleWriter(format.codec)(upmix(tone, format.channels));
     for (let at = 0, size = 1; at < bytes.length; at += size, size = (size * 7 + 3) % 2999) {
       ingest.push(bytes.subarray(at, at + size), 0);
     }

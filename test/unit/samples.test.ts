@@ -38,6 +38,34 @@ describe('samples', () => {
   });
 });
 
+describe('integers of other widths', () => {
+  test.each([
+    ['pcm_s16be', '7fff 8000 4000 0000'],
+    ['pcm_u8', 'ff 00 c0 80'],
+    ['pcm_s24le', 'ffff7f 000080 000040 000000'],
+    ['pcm_s32le', 'ffffff7f 00000080 00000040 00000000'],
+  ] as const)('%s: full scale either way, half, and nothing', (codec, hex) => {
+    const bytes = Buffer.from(hex.replaceAll(' ', ''), 'hex');
+    const [most, least, half, nothing] = readSamples(bytes, codec);
+    expect(most).toBeGreaterThan(0.99);
+    expect([least, half, nothing]).toEqual([-1, 0.5, 0]);
+    expect(writeSamples(Float32Array.of(1.7, -1.7, 0.5, 0), codec)).toEqual(bytes);
+  });
+
+  test.each([
+    ['pcm_s16be', 2 ** -16],
+    ['pcm_u8', 2 ** -8],
+    ['pcm_s24le', 2 ** -24],
+    ['pcm_s32le', 2 ** -24],
+  ] as const)('%s: samples come back within half a step', (codec, halfStep) => {
+    const samples = sine(0.9, 1000);
+    const errors = readSamples(writeSamples(samples, codec), codec).map((sample, i) =>
+      Math.abs(sample - samples[i]!),
+    );
+    expect(Math.max(...errors)).toBeLessThanOrEqual(halfStep);
+  });
+});
+
 describe('32-bit floats', () => {
   test('readSamples() saturates, and takes what is no number for silence', () => {
     const bytes = Buffer.alloc(20);

@@ -6,7 +6,7 @@ import { audioLevelOf } from '../level.ts';
 import { crossFade } from '../ramps.ts';
 import { OPUS_RATES_HZ, type OpusEncoder } from '../opus-codec.ts';
 import type { Resampler } from '../resampler.ts';
-import { downmix, frameBytesOf, readSamples } from '../samples.ts';
+import { downmix, frameBytesOf, openSampleReader, type SampleReader } from '../samples.ts';
 
 /** Who says nothing for longer has paused: what he says then does not go on from anything. */
 const MAX_JOINT_MS = 100;
@@ -15,6 +15,7 @@ const NOTHING = new Float32Array(0);
 /** Samples in: cut into frames of 20 ms, whatever the lengths of the messages, and encoded at a rate that Opus takes. */
 export class SampleIngest implements Ingest {
   readonly #format: SampleFormat;
+  readonly #read: SampleReader;
   readonly #encoder: OpusEncoder;
   readonly #resampler: Resampler | undefined;
   readonly #sink: OpusSink;
@@ -54,6 +55,7 @@ export class SampleIngest implements Ingest {
     sink: OpusSink,
   ) {
     this.#format = format;
+    this.#read = openSampleReader(format.codec);
     this.#frame = new Float32Array((rateHz * FRAME_MS) / 1000);
     this.#encoder = codecs.encoder;
     this.#resampler = codecs.resampler;
@@ -61,10 +63,9 @@ export class SampleIngest implements Ingest {
   }
 
   push(message: Buffer, atMs: number): void {
-    const { codec, channels } = this.#format;
     const bytes = this.#takeWhole(message);
     if (bytes.length === 0) return;
-    const samples = downmix(readSamples(bytes, codec), channels);
+    const samples = downmix(this.#read(bytes), this.#format.channels);
     this.#encode(this.#resampler ? this.#resampler.process(samples) : samples, atMs);
   }
 

@@ -3,7 +3,7 @@ import { FRAME_SAMPLES, parseAudioFormat, SAMPLE_RATE_HZ, type SampleFormat } fr
 import { Limiter } from './limiter.ts';
 import type { MixOutput, PlannedMix, SpeakerId } from './mix-plan.ts';
 import type { OpusEncoder } from '../opus-codec.ts';
-import { upmix, writeSamples } from '../samples.ts';
+import { openSampleWriter, upmix } from '../samples.ts';
 
 /** One sum that somebody hears, turned once into each format in which it is heard. */
 type Output = {
@@ -127,11 +127,13 @@ export class Mix {
   #openSamples(name: string, { codec, rateHz, channels }: SampleFormat): Output {
     const resampler =
       rateHz === SAMPLE_RATE_HZ ? undefined : this.#codecs.openResampler(SAMPLE_RATE_HZ, rateHz);
+    const writeSamples = openSampleWriter(codec);
+    const write = (frame: Float32Array) =>
+      writeSamples(upmix(resampler ? resampler.process(frame) : frame, channels));
     return {
       name,
-      write: (frame) =>
-        writeSamples(upmix(resampler ? resampler.process(frame) : frame, channels), codec),
-      prime: (frame) => void resampler?.process(frame),
+      write,
+      prime: (frame) => void write(frame),
       close: () => resampler?.close(),
     };
   }

@@ -112,6 +112,18 @@ export class FormatDetector {
   }
 }
 
+const DETECTABLE: ReadonlySet<string> = new Set([
+  'opus',
+  'pcm_s16le',
+  'pcm_f32le',
+  'pcmu',
+  'pcma',
+  'opaque',
+]);
+
+/** True for formats that are told from others in the middle of a stream, too. */
+export const isDetectable = ({ codec }: InputFormat): boolean => DETECTABLE.has(codec);
+
 type Explanation = { format: AudioFormat | OpaqueFormat; bits: number };
 
 /**
