@@ -25,6 +25,7 @@ const WAITING = [
   'resume-settings',
   'room-homes',
   'rooms',
+  'running-out',
   'signals',
   'strangers',
   'usage',

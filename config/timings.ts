@@ -112,6 +112,10 @@ const TimingsSchema = Type.Object(
     load: durations({
       sampleEveryMs: ms(1000, 'Interval at which the load is measured'),
       retryAfterMs: ms(5000, 'Delay told to a client that is refused for overload'),
+      shortAfterFaultMs: ms(
+        10_000,
+        'Time for which newcomers are refused after something had run out',
+      ),
       scrapeEveryMs: ms(1000, 'Interval in which requests for /metrics get the same figures'),
     }),
   },

@@ -31,11 +31,13 @@ import { type MetricFamilies, Metrics, registerMetrics } from './http/metrics.ts
 import { Visitors } from './http/visitors.ts';
 import { EncoderSteps } from './load/encoder-steps.ts';
 import type { LoadLevel } from './load/load-level.ts';
-import { Descriptors } from './load/descriptors.ts';
 import { LoadMonitor } from './load/load-monitor.ts';
 import { LoadSampler } from './load/load-sampler.ts';
+import { Reserves } from './load/reserves.ts';
+import { logClients, suppliesOf } from './load/supplies.ts';
 import { registerProblems } from './http/problem.ts';
 import { IceServers } from './media/ice-servers.ts';
+import { LOOPBACK_PORTS } from './media/loopback.ts';
 import { MediaWorkerPool } from './media/media-worker-pool.ts';
 import { startUsageWorker } from './processes/usage-worker-process.ts';
 import { describeNode } from './operator/describe-node.ts';
@@ -238,11 +240,6 @@ async function openParts(
     }),
     (part) => part.close(),
   );
-  const connectionLimit = new ConnectionLimit(server.server, log);
-  const descriptors = opened.adopt(
-    new Descriptors(log, timings.load, (free) => connectionLimit.allow(free)),
-    (part) => part.close(),
-  );
   const encoderSteps = new EncoderSteps(settings.OPUS_COMPLEXITY);
   const load = openLoadMonitor(settings, timings.load, log, pool, opened, (level) =>
     mixHost.setComplexity(encoderSteps.at(level, performance.now())),
@@ -268,6 +265,21 @@ async function openParts(
       talkThresholdDbov: settings.TALK_THRESHOLD_DBOV,
       talkHoldMs: settings.TALK_HOLD_MS,
     }),
+    (part) => part.close(),
+  );
+  const connectionLimit = new ConnectionLimit(server.server, log);
+  const supplies = suppliesOf({
+    onFreeDescriptors: (free) => connectionLimit.allow(free),
+    mediaWorkerPids: () => pool.pids,
+    pipes: {
+      count: () => cluster.countPipePorts(),
+      ports: settings.PIPE_PORT_MAX - settings.PIPE_PORT_MIN + 1,
+    },
+    rooms: { count: () => rooms.size, ports: Math.floor(LOOPBACK_PORTS / settings.PROCESSES) },
+    dataDir: redis.ownDataDir,
+  });
+  const reserves = opened.adopt(
+    new Reserves(log, timings.load, supplies, counts.shortages),
     (part) => part.close(),
   );
   const visiting = {
@@ -338,7 +350,7 @@ async function openParts(
   const readiness = () => ({
     media_workers: pool.pids.length > 0,
     not_draining: !drain.isDraining,
-    not_overloaded: load.level !== 'overloaded' && !descriptors.isShort,
+    not_overloaded: load.level !== 'overloaded' && !reserves.isShort,
   });
   registerHealthRoutes(rest, async () => ({ redis: await redis.isThere(), ...readiness() }));
   const readMetrics = async () => {
@@ -351,6 +363,7 @@ async function openParts(
       counts,
       encoderComplexity: encoderSteps.complexity,
       mixThreads: mixHost.threads,
+      resources: reserves.describe(),
       jitterBuffers: mixHost.depth,
       clock,
       backlog,
@@ -377,7 +390,7 @@ async function openParts(
     drain,
     checkLoad: () => {
       load.check();
-      descriptors.check();
+      reserves.check();
     },
     accountWatch,
     metrics,
@@ -389,8 +402,8 @@ async function openParts(
   opened.adopt(server, (part) => part.close());
   const { HOST: host, PORT: port } = settings;
   const listening = { host, port, reusePort: shared !== undefined };
-  descriptors.sample();
-  descriptors.logLimit();
+  reserves.sample();
+  logClients(log, supplies);
   await server.listen(listening);
   return {
     log,
@@ -401,7 +414,7 @@ async function openParts(
     mediaWorkerPids: () => pool.pids,
     readMetrics,
     takesClients: () =>
-      !isClosing && !drain.isDraining && load.level !== 'overloaded' && !descriptors.isShort,
+      !isClosing && !drain.isDraining && load.level !== 'overloaded' && !reserves.isShort,
     takeOver: (client, connection) => {
       if (isClosing) connection.destroy();
       else takeOver(client, connection);

@@ -26,6 +26,10 @@ export const counts = {
   },
   /** Connections that were closed as they came, to keep a reserve of file descriptors. */
   connectionsNotAccepted: 0,
+  /** Faults that said that a resource had run out. */
+  shortages: { descriptors: 0, memory: 0, threads: 0, ports: 0, disk: 0 },
+  /** Lines of the log that could not be written, and were not kept either. */
+  logLinesLost: 0,
   /** Messages of other nodes whose seal was wrong, and pipes to other nodes that failed or were cut. */
   sealFaults: 0,
   pipeFaults: 0,

@@ -4,6 +4,7 @@ import { isatty } from 'node:tty';
 import Fastify, { type FastifyBaseLogger, type FastifyServerOptions } from 'fastify';
 import pretty from 'pino-pretty';
 import type { Settings } from '../config/settings.ts';
+import { LogLines } from './log-lines.ts';
 
 const STDOUT = 1;
 
@@ -17,7 +18,7 @@ export function logOptions({ LOG_LEVEL: level }: Settings, name?: string): LogOp
   return {
     level,
     ...(name && { name }),
-    ...(isatty(STDOUT) && { stream: linesForPeople() }),
+    stream: isatty(STDOUT) ? linesForPeople() : new LogLines(STDOUT),
   };
 }
 

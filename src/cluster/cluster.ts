@@ -98,6 +98,11 @@ export class Cluster {
     return { ends: others.length, nodes: new Set(others).size };
   }
 
+  /** Number of ports that pipes take: of all ends that are open. */
+  countPipePorts(): number {
+    return [...this.#links.values()].reduce((sum, { openPipes }) => sum + openPipes, 0);
+  }
+
   /** Links a room of this node with the same room on others; resolves when it is known who is there. */
   async openRoom(
     accountId: number,

@@ -2,6 +2,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { NodePipe, PipedIn, PipedOut } from '../media/node-pipe.ts';
 import type { Timings } from '../../config/timings.ts';
 import { counts } from '../counts.ts';
+import { noteShortage } from '../resources.ts';
 import { LinkWatch } from './link-watch.ts';
 import type { PipeEnd, RoomState } from './room-state.ts';
 
@@ -68,6 +69,11 @@ export class RemoteNode {
   /** Whether this node's end of the pipe is connected to the other's. */
   get isConnected(): boolean {
     return this.#pipe?.other !== undefined;
+  }
+
+  /** Whether this node's end of a pipe is open, connected or not: it takes a port. */
+  get hasPipe(): boolean {
+    return this.#pipe !== undefined;
   }
 
   /** This node's end, for the other. */
@@ -143,6 +149,7 @@ export class RemoteNode {
   #failed(fault: unknown): void {
     if (this.#isClosed || !this.#end.isOpen) return;
     counts.pipeFaults += 1;
+    noteShortage(fault);
     this.#end.log.warn({ err: fault, node: this.#node }, 'the pipe to a node failed; opened anew');
     this.#closePipe();
     clearTimeout(this.#retry);

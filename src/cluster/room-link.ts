@@ -110,6 +110,11 @@ export class RoomLink implements RoomEnd {
     return [...this.#remotes].filter(([, { isConnected }]) => isConnected).map(([node]) => node);
   }
 
+  /** Number of pipes of which this node's end is open. */
+  get openPipes(): number {
+    return [...this.#remotes.values()].filter(({ hasPipe }) => hasPipe).length;
+  }
+
   get isOpen(): boolean {
     return this.#router !== undefined && this.#peers.size > 0 && !this.#isClosed;
   }

@@ -2,7 +2,9 @@ import type { FastifyInstance } from 'fastify';
 import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import type { Counts } from '../counts.ts';
 import { LOAD_LEVELS, type LoadLevel, type LoadSample } from '../load/load-level.ts';
+import type { ResourceState } from '../load/reserves.ts';
 import type { PeerKind } from '../protocol/messages.ts';
+import type { Resource } from '../resources.ts';
 
 /** What waits for the workers, of all nodes. */
 type Backlog = {
@@ -33,6 +35,7 @@ export type Snapshot = {
   counts: Counts;
   load: LoadSample & { level: LoadLevel };
   encoderComplexity: number;
+  resources: Record<Resource, ResourceState>;
   mixThreads: number;
   /** What the jitter buffers of those who are mixed hold. */
   jitterBuffers: { speakers: number; sumMs: number; maxMs: number };
@@ -106,6 +109,7 @@ export class Metrics {
     this.#addState();
     this.#addAudio();
     this.#addLoad();
+    this.#addResources();
   }
 
   admitted(): void {
@@ -322,6 +326,32 @@ export class Metrics {
     );
   }
 
+  #addResources(): void {
+    this.#gauge(
+      'short',
+      'Whether newcomers are refused because no more than a reserve of a resource is left',
+      ({ resources }) => mapValues(resources, ({ isShort }) => (isShort ? 1 : 0)),
+      'resource',
+    );
+    this.#gauge(
+      'resource_free_ratio',
+      'Share of a resource that is free, where something bounds it',
+      ({ resources }) => mapValues(resources, ({ freeShare }) => freeShare),
+      'resource',
+    );
+    this.#count(
+      'shortages_total',
+      'Faults that said that a resource had run out',
+      ({ counts }) => counts.shortages,
+      'resource',
+    );
+    this.#count(
+      'log_lines_lost_total',
+      'Lines of the log that could not be written',
+      ({ counts }) => counts.logLinesLost,
+    );
+  }
+
   #counter(name: string, help: string, labelNames: string[] = []): Counter {
     const registers = [this.#registry];
     return new Counter({ name: `partyline_${name}`, help, labelNames, registers });
@@ -347,6 +377,17 @@ export class Metrics {
       for (const [labels, value] of figures) gauge.set(labels, value);
     });
   }
+}
+
+/** Those of some values that are known. */
+function mapValues<T>(
+  of: Record<string, T>,
+  read: (value: T) => number | undefined,
+): Record<string, number> {
+  const entries = Object.entries(of).map(([name, value]) => [name, read(value)] as const);
+  return Object.fromEntries(
+    entries.filter((entry): entry is [string, number] => entry[1] !== undefined),
+  );
 }
 
 /** Each figure with its labels. */

@@ -9,6 +9,10 @@ export const SOCKET_BUFFERS = {
   sendBufferSize: SOCKET_BUFFER_BYTES,
 };
 
+const PORT_RANGE = { min: 10_000, max: 19_999 };
+/** Number of rooms that this machine has ports for. */
+export const LOOPBACK_PORTS = PORT_RANGE.max - PORT_RANGE.min + 1;
+
 /**
  * Where a media worker takes RTP from this machine. Below the range from which the kernel hands out ports, where the
  * WebRtcServers' could be taken by chance, and those of pipes to other nodes.
@@ -16,6 +20,6 @@ export const SOCKET_BUFFERS = {
 export const LOOPBACK_LISTEN_INFO: TransportListenInfo = {
   protocol: 'udp',
   ip: LOOPBACK,
-  portRange: { min: 10000, max: 19999 },
+  portRange: PORT_RANGE,
   ...SOCKET_BUFFERS,
 };

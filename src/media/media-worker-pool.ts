@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
+import { noteShortage } from '../resources.ts';
 import { leastLoaded } from './load.ts';
 import type { MediaSettings } from './media-settings.ts';
 import { type MediaWorkerDescription, MediaWorkerSlot } from './media-worker-slot.ts';
@@ -54,14 +55,16 @@ export class MediaWorkerPool {
   }
 
   /**
-   * Opens the router of one room on the media worker with the least load; while none runs, on the first that is replaced.
+   * Opens the router of one room on the media worker with the least load; while none runs, on the first that is replaced. If one
+   * cannot although it lives, as when it has no descriptor left, another is tried.
    * @param onLost called once if a media worker dies under it
-   * @throws {Error} if none has been replaced within 5 s
+   * @throws {Error} if none has been replaced within 5 s, or none can
    */
   async openRouter(onLost: () => void): Promise<RoomRouter> {
+    const failed: MediaWorker[] = [];
+    let worker: MediaWorker | undefined;
     for (;;) {
-      const worker =
-        this.#choose([]) ?? leastLoaded(this.#running) ?? (await this.#firstReplaced());
+      worker ??= this.#choose([]) ?? leastLoaded(this.#running) ?? (await this.#firstReplaced());
       try {
         return await RoomRouter.open(worker, {
           chooseOther: (taken) => this.#choose(taken),
@@ -73,7 +76,15 @@ export class MediaWorkerPool {
         });
       } catch (fault) {
         // It hung, or died, after it had been chosen.
-        if (!worker.isLost) throw fault;
+        if (worker.isLost) {
+          worker = undefined;
+          continue;
+        }
+        noteShortage(fault);
+        failed.push(worker);
+        worker = this.#choose(failed);
+        if (!worker) throw fault;
+        this.#log.warn({ err: fault }, 'a media worker could not open a room; another is tried');
       }
     }
   }

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
+import { noteShortage } from '../resources.ts';
 import type { MediaSettings } from './media-settings.ts';
 import { MediaWorker } from './media-worker.ts';
 
@@ -118,6 +119,7 @@ export class MediaWorkerSlot {
         return;
       } catch (fault) {
         if (signal.aborted) return;
+        noteShortage(fault);
         const where = { err: fault, mediaWorker: this.#index };
         this.#log.error(where, 'media worker could not be replaced');
       }

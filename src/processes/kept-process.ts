@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
+import { noteShortage } from '../resources.ts';
 import { sendConnection } from './send-connection.ts';
 
 /**
@@ -81,6 +82,17 @@ export class KeptProcess {
     clearTimeout(kill);
   }
 
+  #startAgain(): void {
+    const startedMs = performance.now();
+    try {
+      this.#child = this.#start();
+    } catch (fault) {
+      // Some faults, such as ENOMEM, are thrown at once.
+      noteShortage(fault);
+      this.#ended(String(fault), startedMs);
+    }
+  }
+
   /** In a session of its own, so that Ctrl-C reaches only this process; the kernel ends it should this one be killed. */
   #start(): ChildProcess {
     const { command, environment, endSignal, onMessage } = this.#options;
@@ -99,7 +111,10 @@ export class KeptProcess {
       });
       this.#watch(child);
     }
-    child.once('error', (fault) => this.#ended(fault.message, startedMs));
+    child.once('error', (fault) => {
+      noteShortage(fault);
+      this.#ended(fault.message, startedMs);
+    });
     child.once('exit', (code, signal) => {
       this.#ended(signal ? `signal ${signal}` : `exit code ${code}`, startedMs);
     });
@@ -135,9 +150,7 @@ export class KeptProcess {
     const level = how === WELL ? 'info' : 'error';
     this.#log[level]({ how, restartAfterMs }, 'a process ended; it is started again');
     clearTimeout(this.#restart);
-    this.#restart = setTimeout(() => {
-      this.#child = this.#start();
-    }, restartAfterMs);
+    this.#restart = setTimeout(() => this.#startAgain(), restartAfterMs);
     this.#options.onEnd?.(how);
   }
 }

@@ -1,3 +1,5 @@
+import { resourceOf } from '../resources.ts';
+
 /**
  * Every fault that a client can be told of, in one place: what it is called on the wire, the WebSocket close code
  * when it is fatal there, and the HTTP status over REST (docs/protocol.md, "Errors").
@@ -42,6 +44,9 @@ const KINDS = {
 
 export type ErrorCode = keyof typeof KINDS;
 
+/** Delay told to a client for which something had run out, ms. */
+const SHORT_RETRY_MS = 5000;
+
 /** A fault whose words may be shown to the client; everything else that is thrown becomes `internal_error`. */
 export class PartylineError extends Error {
   override readonly name = 'PartylineError';
@@ -68,6 +73,11 @@ export class PartylineError extends Error {
   /** What the client may see of any thrown value: its own words if it is ours, else a sentence that gives nothing away. */
   static from(thrown: unknown): PartylineError {
     if (thrown instanceof PartylineError) return thrown;
+    const resource = resourceOf(thrown);
+    if (resource) {
+      const options = { cause: thrown, retryAfterMs: SHORT_RETRY_MS };
+      return new PartylineError('overloaded', `This node is short of ${resource}.`, options);
+    }
     return new PartylineError('internal_error', 'A fault on our side; it has been logged.', {
       cause: thrown,
     });

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
+import { noteShortage } from '../resources.ts';
 import { type DataDirLock, type Owner, socketPathIn } from './data-dir.ts';
 import { probeRedis } from './redis-probe.ts';
 
@@ -143,7 +144,10 @@ export class RedisServer {
       this.#log.error({ how, lastWords }, 'redis-server ended; it is started again');
       this.#startAgainLater();
     };
-    child.once('error', (fault) => ended(fault.message));
+    child.once('error', (fault) => {
+      noteShortage(fault);
+      ended(fault.message);
+    });
     child.once('exit', (...how) => ended(howOf(...how)));
     this.#silentProbes = 0;
     clearInterval(this.#watch);
@@ -160,8 +164,15 @@ export class RedisServer {
     const { state } = await probeRedis(this.socketPath, this.#timings.checkOwnEveryMs);
     if (this.#isClosing) return;
     if (state === 'absent') {
-      this.#child = this.#spawn();
-      this.#keep();
+      try {
+        this.#child = this.#spawn();
+        this.#keep();
+      } catch (fault) {
+        // Some faults, such as ENOMEM, are thrown at once.
+        this.#log.error({ err: fault }, 'redis-server could not be started; it is tried again');
+        noteShortage(fault);
+        this.#startAgainLater();
+      }
       return;
     }
     this.#log.error('another server listens on the socket of the own redis-server');

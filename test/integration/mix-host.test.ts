@@ -196,6 +196,24 @@ describe('MixHost', () => {
     for (const { heard } of rooms) await expectTone(heard);
   });
 
+  test('a thread that cannot be started: everything goes on being mixed here, and that is told', async () => {
+    lost = [];
+    // What no thread can be given makes its start fail, as a lack of threads does.
+    host = new MixHost(1, codecs, Object.assign({ no: () => {} }, CODEC_SETTINGS), {
+      onFault: () => {},
+      onThreadLost: (reason) => lost.push(reason),
+    });
+    const { rooms, start, speak } = openRooms(crowd);
+    start();
+    await speak(1200);
+    expect(running()).toEqual([]);
+    // Tried again every second.
+    expect(lost.length).toBeGreaterThanOrEqual(1);
+    expect(lost.length).toBeLessThanOrEqual(4);
+    expect(lost[0]).toContain('DataCloneError');
+    for (const { heard } of rooms) await expectTone(heard);
+  });
+
   test('close(): no thread is left', async () => {
     openHost(1);
     const { start, speak } = openRooms(crowd);

@@ -66,7 +66,12 @@ test('the defaults are those of the product', () => {
     },
     http: { requestMs: 10_000, idleMs: 90_000, summaryEveryMs: 60_000 },
     budgets: { tellAfterMs: 1000, closeAfterMs: 5000, blockMs: 5000 },
-    load: { sampleEveryMs: 1000, retryAfterMs: 5000, scrapeEveryMs: 1000 },
+    load: {
+      sampleEveryMs: 1000,
+      retryAfterMs: 5000,
+      scrapeEveryMs: 1000,
+      shortAfterFaultMs: 10_000,
+    },
   });
 });
 

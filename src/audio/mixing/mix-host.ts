@@ -1,4 +1,5 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
+import { noteShortage } from '../../resources.ts';
 import type { Codecs, CodecSettings } from '../codecs.ts';
 import { FRAME_MS } from '../format.ts';
 import { LevelMeter } from '../level-meter.ts';
@@ -112,11 +113,18 @@ export class MixHost {
     const slot = this.#threads.indexOf(undefined);
     const isTooSoon = performance.now() - this.#lastLossAtMs < RESPAWN_EVERY_MS;
     if (slot === -1 || isTooSoon || this.#isClosed) return;
-    const thread = new MixThread(this.#codecSettings, {
-      onFault: this.#events.onFault,
-      onGone: (reason) => this.#threadGone(slot, thread, reason),
-    });
-    this.#threads[slot] = thread;
+    try {
+      const thread: MixThread = new MixThread(this.#codecSettings, {
+        onFault: this.#events.onFault,
+        onGone: (reason) => this.#threadGone(slot, thread, reason),
+      });
+      this.#threads[slot] = thread;
+    } catch (fault) {
+      // The system has no thread for it. Rooms stay where they are; it is tried again when one is next to be placed.
+      noteShortage(fault);
+      this.#lastLossAtMs = performance.now();
+      this.#events.onThreadLost(String(fault));
+    }
   }
 
   #threadGone(slot: number, thread: MixThread, reason: string): void {

@@ -1,0 +1,131 @@
+import { fstatSync, readdirSync, readFileSync, statfsSync, statSync } from 'node:fs';
+import { getHeapStatistics } from 'node:v8';
+import type { FastifyBaseLogger } from 'fastify';
+import { cgroupMeter } from './cgroup.ts';
+import type { Supply } from './reserves.ts';
+
+const MB = 1e6;
+const STDOUT = 1;
+
+/** What of this process is measured elsewhere. */
+export type SupplySources = {
+  /** Told at intervals how many descriptors newcomers may take. */
+  onFreeDescriptors: (free: number) => void;
+  mediaWorkerPids: () => number[];
+  /** Ends of pipes to other nodes that are open, and the number of their ports. */
+  pipes: { count: () => number; ports: number };
+  /** Rooms that are open, each of which takes a port of this machine, and the number of those. */
+  rooms: { count: () => number; ports: number };
+  /** Folder of the gateway's own Redis, if it has one. */
+  dataDir: string | undefined;
+};
+
+/** Part of a limit, within bounds; pure. */
+export const shareOf = (share: number, min: number, max: number) => (limit: number) =>
+  Math.min(max, Math.max(min, Math.round(limit * share)));
+
+/** Everything that can run out, and what of it is kept for those who are within. */
+export function suppliesOf(sources: SupplySources): Supply[] {
+  const ofDescriptors = shareOf(0.1, 32, 512);
+  const ofPorts = shareOf(0.1, 1, 512);
+  const ofDisk = shareOf(0.05, 4 * MB, 64 * MB);
+  const limit = readDescriptorLimit();
+  const { dataDir, pipes, rooms } = sources;
+  return [
+    {
+      resource: 'descriptors',
+      name: 'process',
+      measure: () => ({ used: countDescriptors('self', limit), limit }),
+      reserveOf: ofDescriptors,
+      onFree: sources.onFreeDescriptors,
+    },
+    {
+      resource: 'descriptors',
+      name: 'media workers',
+      measure: () => {
+        // They inherit the limit. A room goes to another while there is one that has some.
+        const used = sources.mediaWorkerPids().map((pid) => countDescriptors(pid, 0));
+        return used.length > 0 ? { used: Math.min(...used), limit } : undefined;
+      },
+      reserveOf: ofDescriptors,
+    },
+    {
+      resource: 'memory',
+      name: 'heap',
+      measure: () => {
+        const heap = getHeapStatistics();
+        return { used: heap.used_heap_size, limit: heap.heap_size_limit };
+      },
+      // From 80 % on V8 ends a process that spends most of its time on collecting garbage.
+      reserveOf: shareOf(0.25, 16 * MB, 1024 * MB),
+    },
+    {
+      resource: 'memory',
+      name: 'cgroup',
+      measure: cgroupMeter('memory'),
+      reserveOf: shareOf(0.1, 32 * MB, 512 * MB),
+    },
+    {
+      resource: 'threads',
+      name: 'cgroup',
+      measure: cgroupMeter('pids'),
+      // A usage worker has 12, a redis-server 6, a media worker 2.
+      reserveOf: shareOf(0.1, 24, 128),
+    },
+    {
+      resource: 'ports',
+      name: 'pipes',
+      measure: () => ({ used: pipes.count(), limit: pipes.ports }),
+      reserveOf: ofPorts,
+    },
+    {
+      resource: 'ports',
+      name: 'rooms',
+      measure: () => ({ used: rooms.count(), limit: rooms.ports }),
+      reserveOf: ofPorts,
+    },
+    { resource: 'disk', name: 'data', measure: () => usageOfDisk(dataDir), reserveOf: ofDisk },
+    { resource: 'disk', name: 'log', measure: () => usageOfDisk(logPath()), reserveOf: ofDisk },
+  ];
+}
+
+/** Logs how many clients the descriptors of this process let in. */
+export function logClients(log: FastifyBaseLogger, supplies: Supply[]): void {
+  const usage = supplies[0]?.measure();
+  if (!usage) return;
+  const { used: open, limit } = usage;
+  const reserve = supplies[0]!.reserveOf(limit);
+  const clients = Math.max(0, limit - open - reserve);
+  log.info({ limit, open, reserve, clients }, `file descriptors let ${clients} clients in`);
+}
+
+/** Reads the soft limit of open files (`proc_pid_limits(5)`) of this process. */
+function readDescriptorLimit(): number {
+  const limits = readFileSync('/proc/self/limits', 'utf8');
+  const [, soft = ''] = /^Max open files\s+(\S+)/m.exec(limits) ?? [];
+  return soft === 'unlimited' ? Infinity : Number(soft);
+}
+
+/**
+ * Counts open descriptors; works when none is left, where the kernel tells their number (from 6.2 on).
+ * @param otherwise what is returned if they cannot be counted
+ */
+function countDescriptors(process: number | 'self', otherwise: number): number {
+  const folder = `/proc/${process}/fd`;
+  try {
+    return statSync(folder).size || readdirSync(folder).length;
+  } catch {
+    // To read the folder takes a descriptor; or the process has ended.
+    return otherwise;
+  }
+}
+
+/** Bytes of the disk on which a file is, as far as this user may have them. */
+function usageOfDisk(path: string | undefined) {
+  if (path === undefined) return undefined;
+  const { blocks, bavail, bsize } = statfsSync(path);
+  return blocks === 0 ? undefined : { used: (blocks - bavail) * bsize, limit: blocks * bsize };
+}
+
+/** Where the log goes, if that is a file. */
+const logPath = () => (fstatSync(STDOUT).isFile() ? `/proc/self/fd/${STDOUT}` : undefined);

@@ -1,0 +1,74 @@
+import { writeSync } from 'node:fs';
+import { counts } from './counts.ts';
+import { noteShortage } from './resources.ts';
+
+/** Bytes that are kept while they cannot be written. */
+const MAX_HELD_BYTES = 256 * 1024;
+/** Delay before what is held is tried again, if no further line comes, ms. */
+const RETRY_MS = 500;
+
+/** Writes bytes and returns how many it has written. @throws {Error} if it can write none */
+type Write = (bytes: Buffer) => number;
+
+/**
+ * The lines of the log, written one by one. A disk that is full, or a reader that has stopped, ends no call: lines are held
+ * until they can be written, up to a bound, and those beyond it are counted.
+ */
+export class LogLines {
+  readonly #write: Write;
+  #held: Buffer[] = [];
+  #heldBytes = 0;
+  #lost = 0;
+  #retry: NodeJS.Timeout | undefined;
+
+  /** @param descriptor where to, or what writes in its place */
+  constructor(descriptor: number | Write) {
+    this.#write =
+      typeof descriptor === 'number' ? (bytes) => writeSync(descriptor, bytes) : descriptor;
+    process.once('exit', () => this.#flush());
+  }
+
+  /** Takes one line, with its end. */
+  write(line: string): void {
+    const bytes = Buffer.from(line);
+    if (this.#heldBytes > 0) this.#flush();
+    if (this.#heldBytes + bytes.length > MAX_HELD_BYTES) {
+      this.#lost += 1;
+      counts.logLinesLost += 1;
+      return;
+    }
+    this.#held.push(bytes);
+    this.#heldBytes += bytes.length;
+    this.#flush();
+  }
+
+  /** Writes what is held, as far as that is possible. */
+  #flush(): void {
+    try {
+      while (this.#held.length > 0) this.#writeFirst();
+    } catch (fault) {
+      noteShortage(fault);
+      // It keeps no process from ending, which tries once more.
+      if (this.#retry) return;
+      this.#retry = setTimeout(() => {
+        this.#retry = undefined;
+        this.#flush();
+      }, RETRY_MS).unref();
+      return;
+    }
+    if (this.#lost === 0) return;
+    const lines = this.#lost;
+    this.#lost = 0;
+    // Severity 40 is `warn` (pino).
+    const word = { level: 40, time: Date.now(), lines, msg: 'log lines were lost' };
+    this.write(`${JSON.stringify(word)}\n`);
+  }
+
+  #writeFirst(): void {
+    const [first] = this.#held;
+    const written = this.#write(first!);
+    this.#heldBytes -= written;
+    if (written === first!.length) this.#held.shift();
+    else this.#held[0] = first!.subarray(written);
+  }
+}

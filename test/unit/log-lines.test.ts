@@ -1,0 +1,57 @@
+import { closeSync, openSync } from 'node:fs';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { counts } from '../../src/counts.ts';
+import { LogLines } from '../../src/log-lines.ts';
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+/** A disk that takes so many bytes more. */
+function openDisk(free: number) {
+  const disk = { free, text: '' };
+  const lines = new LogLines((bytes) => {
+    if (disk.free === 0) throw Object.assign(new Error('write'), { code: 'ENOSPC' });
+    const written = bytes.subarray(0, disk.free);
+    disk.free -= written.length;
+    disk.text += written.toString();
+    return written.length;
+  });
+  return { disk, lines };
+}
+
+test('a line for which the disk has no room is written when it has, in its turn and whole', () => {
+  const { disk, lines } = openDisk(10);
+  const before = counts.shortages.disk;
+  for (const line of ['first\n', 'second\n', 'third\n']) lines.write(line);
+  expect(disk.text).toBe('first\nseco');
+  expect(counts.shortages.disk).toBeGreaterThan(before);
+  disk.free = 100;
+  vi.advanceTimersByTime(500);
+  expect(disk.text).toBe('first\nsecond\nthird\n');
+  lines.write('fourth\n');
+  expect(disk.text).toBe('first\nsecond\nthird\nfourth\n');
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test('of a disk that stays full 256 KB of lines are kept, and the number of the others is told', () => {
+  const { disk, lines } = openDisk(0);
+  const before = counts.logLinesLost;
+  const line = `${'x'.repeat(1023)}\n`;
+  for (let count = 0; count < 300; count += 1) lines.write(line);
+  expect(counts.logLinesLost - before).toBe(300 - 256);
+  disk.free = 1e6;
+  lines.write('last\n');
+  const written = disk.text.split('\n');
+  expect(written.filter((each) => each.length === 1023)).toHaveLength(256);
+  const told = JSON.parse(written.find((each) => each.startsWith('{'))!) as object;
+  expect(told).toMatchObject({ level: 40, lines: 44, msg: 'log lines were lost' });
+});
+
+test('a full device throws at nobody', () => {
+  const full = openSync('/dev/full', 'w');
+  const lines = new LogLines(full);
+  const before = counts.shortages.disk;
+  lines.write('nobody reads this\n');
+  expect(counts.shortages.disk).toBe(before + 1);
+  closeSync(full);
+});
