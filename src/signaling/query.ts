@@ -2,10 +2,11 @@ import type { Account } from '../accounts/accounts.ts';
 import { parseAudioFormat, parseDeclaredFormat } from '../audio/format.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { type AudioPreferences, parseAudioOut } from './client-audio.ts';
-import { checkName, checkRoomName, LOBBY } from '../protocol/names.ts';
+import { checkName } from '../protocol/names.ts';
 
 /** What the client said of itself in the query of `/ws`. */
 export type Query = {
+  /** Not checked yet: one that `join` would refuse is refused as `join` does it, in the lobby. */
   room: string;
   peer: string;
   /** An API key, or a token, or neither: then it is in the `Authorization` header. */
@@ -30,11 +31,10 @@ export function readQuery(url: string): Query {
   };
   const need = (name: string): string => {
     const value = read(name);
-    if (value === undefined) throw new PartylineError('bad_request', `"${name}" is missing.`);
+    if (!value) throw new PartylineError('bad_request', `"${name}" is missing.`);
     return value;
   };
   const room = need('room');
-  if (room !== LOBBY) checkRoomName(room, 'bad_request');
   const peer = checkName(need('peer'), 'peer', 'bad_request');
   const audio = readAudio(read('audio'), read('audio_out'), read('delivery'));
   const [apiKey, token] = [read('api_key'), read('token')];

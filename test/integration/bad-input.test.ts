@@ -16,7 +16,7 @@ describe('bad input', () => {
     ['no peer', { peer: undefined }, 4400, 'bad_request'],
     ['an empty peer', { peer: '' }, 4400, 'bad_request'],
     ['a reserved peer', { peer: '__x' }, 4400, 'bad_request'],
-    ['a reserved room', { room: '__x' }, 4400, 'bad_request'],
+    ['an empty room', { room: '' }, 4400, 'bad_request'],
     ['a peer of 129 characters', { peer: 'x'.repeat(129) }, 4400, 'bad_request'],
     ['a delivery that is not known', { delivery: 'pigeon' }, 4400, 'bad_request'],
     ['stats that are neither wanted nor not', { stats: 'maybe' }, 4400, 'bad_request'],
@@ -59,6 +59,25 @@ describe('bad input', () => {
     expect(error).toMatchObject({ code: 'bad_message', retryable: false });
     expect(await client.ask({ type: 'join', room: 'a' }, 'joined')).toMatchObject({ room: 'a' });
   });
+
+  test.each([
+    ['reserved', '__x'],
+    ['over-long', 'x'.repeat(129)],
+    ['invisible', '\u200b'],
+    ['with a control character', 'a\u0000'],
+    ['of dots', '..'],
+  ])(
+    'a room in the query that is %s: told as to join, and the client is in the lobby',
+    async (_name, room) => {
+      const client = await connect({ room });
+      const told = await client.next('error');
+      expect(told).toMatchObject({ code: 'bad_message', retryable: false });
+      expect(client.messages.map(({ type }) => type)).toEqual(['welcome', 'error']);
+      expect(await client.next('welcome')).toMatchObject({ room: '__lobby__' });
+      expect(await client.ask({ type: 'join', room }, 'error')).toMatchObject(told);
+      expect(await client.ask({ type: 'join', room: 'a' }, 'joined')).toMatchObject({ room: 'a' });
+    },
+  );
 
   test('a query that says more than is known is taken', async () => {
     const client = await connect({ room: 'a', version: '7', audio_in: 'mp3' });
