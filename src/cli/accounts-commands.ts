@@ -4,6 +4,7 @@ import { type AccountChanges, type Accounts, StoredAccountSchema } from '../acco
 import type { Tokens } from '../accounts/tokens.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { describeFaults } from '../protocol/schema-faults.ts';
+import type { RedisClock } from '../store/redis-clock.ts';
 import { collectReport, reportUsage, UsageQuerySchema } from '../usage/report.ts';
 import type { UsageReader } from '../usage/usage-reader.ts';
 
@@ -24,8 +25,14 @@ type Options = Partial<
   >
 > & { now: boolean };
 type Result = { json: unknown; text: string };
-type Stores = { accounts: Accounts; usage: UsageReader; tokens: Tokens };
-type Command = (stores: Stores, ids: string[], options: Options) => Promise<Result>;
+type Parts = {
+  accounts: Accounts;
+  usage: UsageReader;
+  tokens: Tokens;
+  /** Redis's clock: that of the machine on which a command runs may be wrong. */
+  clock: Pick<RedisClock, 'wallMs'>;
+};
+type Command = (parts: Parts, ids: string[], options: Options) => Promise<Result>;
 
 const accountValidator = Compile(StoredAccountSchema);
 const queryValidator = Compile(UsageQuerySchema);
@@ -122,14 +129,14 @@ export const COMMANDS: Record<string, Command> = {
     const ended = isWithdrawal ? '; all tokens before, and their connections, have ended' : '';
     return { json: {}, text: `tokens are signed with a new key${ended}` };
   },
-  usage: async ({ accounts, usage }, [id], { from, to, granularity }) => {
+  usage: async ({ accounts, usage, clock }, [id], { from, to, granularity }) => {
     const given = { from, to, granularity };
     const asked = Object.fromEntries(
       Object.entries(given).filter(([, value]) => value !== undefined),
     );
     if (!queryValidator.Check(asked)) refuse(queryValidator.Errors(asked));
     const { id: accountId } = await accounts.need(idOf(id));
-    const report = await collectReport(reportUsage(usage, accountId, asked, Date.now()));
+    const report = await collectReport(reportUsage(usage, accountId, asked, clock.wallMs()));
     const text = [...report.records.map(lineOf), `total: ${report.total_seconds} s`].join('\n');
     return { json: report, text };
   },

@@ -8,6 +8,7 @@ import { whyNotStarted } from '../processes/end-on-signals.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { openCommandRedis, redisAddressOf } from '../store/open-redis.ts';
 import { Redis } from '../store/redis.ts';
+import { RedisClock } from '../store/redis-clock.ts';
 import { UsageReader } from '../usage/usage-reader.ts';
 import { COMMANDS, MAX_ARGUMENTS } from './accounts-commands.ts';
 
@@ -102,12 +103,13 @@ async function run(
   const onLoading = (percent: number) => {
     stderr.write(`Redis is loading its data: ${Math.round(percent)} %\n`);
   };
-  const { json, text } = await withRedis(environment, onLoading, (redis) =>
+  const { json, text } = await withRedis(environment, onLoading, (redis, clock) =>
     command(
       {
         accounts: new Accounts(redis),
         usage: new UsageReader(redis),
-        tokens: new Tokens(redis, { wallMs: Date.now }),
+        tokens: new Tokens(redis, clock),
+        clock,
       },
       ids,
       options,
@@ -120,7 +122,7 @@ async function run(
 async function withRedis<T>(
   environment: Environment,
   onLoading: (percent: number) => void,
-  work: (redis: Redis) => Promise<T>,
+  work: (redis: Redis, clock: RedisClock) => Promise<T>,
 ): Promise<T> {
   await using opened = new AsyncDisposableStack();
   const settings = readSettings(environment);
@@ -129,5 +131,6 @@ async function withRedis<T>(
   await openCommandRedis({ settings, timings, opened, log });
   const redis = await Redis.connect(redisAddressOf(settings), log, timings, { onLoading });
   opened.adopt(redis, (part) => part.close());
-  return await work(redis);
+  const clock = opened.adopt(await RedisClock.open(redis, log, timings), (part) => part.close());
+  return await work(redis, clock);
 }

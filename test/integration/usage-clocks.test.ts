@@ -1,6 +1,6 @@
 import { createNodeRedisClient, Queue } from 'bullmq';
 import { createClient } from 'redis';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { timingsWith } from '../../config/timings.ts';
 import { Redis } from '../../src/store/redis.ts';
 import { type OwnClocks, RedisClock } from '../../src/store/redis-clock.ts';
@@ -9,13 +9,14 @@ import { BULLMQ_PREFIX, USAGE_QUEUE } from '../../src/usage/usage-queue.ts';
 import { UsageReporter } from '../../src/usage/usage-reporter.ts';
 import { readUsageWorkers } from '../../src/usage/usage-workers.ts';
 import { openUsageWorker } from '../../workers/usage-jobs.ts';
+import { runAccounts } from '../support/data-folder.ts';
 import { eventually, silentLog as log } from '../support/gateway.ts';
 import type { TestRedis } from '../support/redis.ts';
 import { withTurnedClock } from '../support/turned-clock.ts';
 import { ACCOUNT, count, KEEP_DAYS, usageIn } from '../support/usage.ts';
 import { useStack } from '../support/use-stack.ts';
 
-const { openRedis, openStore, cleanUps } = useStack();
+const { openRedis, openStore, createAccount, cleanUps } = useStack();
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -142,3 +143,20 @@ test('while clocks jump, of Redis and of the gateway, every millisecond is bille
   for (const month of months) billedMs += await usage.readMonthMs(ACCOUNT, Date.parse(month));
   expect(billedMs).toBe(recordedMs);
 });
+
+test.each([-40 * DAY_MS, 40 * DAY_MS])(
+  'accounts usage, on a machine whose clock is off by %i ms, reports this month by the clock of Redis, until now',
+  async (offMs) => {
+    const redis = await openRedis();
+    const { id } = await createAccount(redis, 'free');
+    const nowMs = Date.now();
+    vi.useFakeTimers({ toFake: ['Date'], now: nowMs + offMs });
+    cleanUps.push(() => void vi.useRealTimers());
+    const ended = await runAccounts({ REDIS_URL: redis.url }, 'usage', String(id), '--json');
+    expect(ended).toMatchObject({ code: 0, stderr: '' });
+    const { from, to } = JSON.parse(ended.stdout) as { from: string; to: string };
+    expect(from).toBe(`${to.slice(0, 7)}-01T00:00:00.000Z`);
+    expect(Date.parse(to)).toBeGreaterThan(nowMs - MINUTE_MS);
+    expect(Date.parse(to)).toBeLessThan(nowMs + MINUTE_MS);
+  },
+);
