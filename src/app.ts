@@ -97,6 +97,12 @@ export type App = {
   close(): Promise<void>;
 };
 
+/** Names of the processes of this node that hang, and how many of its gateway processes died. */
+type ProcessesHealth = { readonly hung: string[]; readonly deaths: number };
+
+/** A gateway that is the only one of its node. */
+const ALONE: ProcessesHealth = { hung: [], deaths: 0 };
+
 /** What one of several gateways on the same port has beyond its settings. */
 export type Shared = {
   /** Tells its log lines and figures from the others'. */
@@ -107,6 +113,8 @@ export type Shared = {
   drainAll(withinMs: number, by: string): void;
   /** The figures of the others, as far as they answer. */
   readOtherMetrics(): Promise<MetricFamilies[]>;
+  /** Of all of them, and of the supervisor. */
+  health: ProcessesHealth;
 };
 
 /**
@@ -352,7 +360,12 @@ async function openParts(
     not_draining: !drain.isDraining,
     not_overloaded: load.level !== 'overloaded' && !reserves.isShort,
   });
-  registerHealthRoutes(rest, async () => ({ redis: await redis.isThere(), ...readiness() }));
+  const health = shared?.health ?? ALONE;
+  registerHealthRoutes(
+    rest,
+    async () => ({ redis: await redis.isThere(), ...readiness() }),
+    () => health.hung,
+  );
   const readMetrics = async () => {
     const backlog = await readBacklog(redis, usage, webhooks, clock);
     return metrics.families({
@@ -360,6 +373,7 @@ async function openParts(
       version: VERSION,
       isReady: backlog !== undefined && Object.values(readiness()).every(Boolean),
       nodes: cluster.size,
+      processes: health,
       counts,
       encoderComplexity: encoderSteps.complexity,
       mixThreads: mixHost.threads,

@@ -5,18 +5,31 @@ import type { RestServer } from './api-docs.ts';
 export type Readiness = () => Promise<Record<string, boolean>>;
 
 const HealthSchema = Type.Object({ status: Type.String() });
+const HungSchema = Type.Object({ status: Type.String(), hung: Type.Array(Type.String()) });
 const ReadinessSchema = Type.Object({
   ready: Type.Boolean(),
   checks: Type.Record(Type.String(), Type.Boolean()),
 });
 
-/** `GET /healthz`: it lives. `GET /readyz`: it takes clients; 503 if not, with what is missing. */
-export function registerHealthRoutes(server: RestServer, readiness: Readiness): void {
-  server.get(
-    '/healthz',
-    { schema: { summary: 'Whether the process lives', response: { 200: HealthSchema } } },
-    () => ({ status: 'ok' }),
-  );
+/**
+ * `GET /healthz`: it lives, and so do the processes beside it; 503 if one of them hangs, with its name. `GET /readyz`: it takes
+ * clients; 503 if not, with what is missing.
+ * @param readHung names of the other processes of this node that hang
+ */
+export function registerHealthRoutes(
+  server: RestServer,
+  readiness: Readiness,
+  readHung: () => string[],
+): void {
+  const healthSchema = {
+    summary: 'Whether all processes of the node live',
+    response: { 200: HealthSchema, 503: HungSchema },
+  };
+  server.get('/healthz', { schema: healthSchema }, async (_request, reply) => {
+    const hung = readHung();
+    if (hung.length > 0) return reply.code(503).send({ status: 'hung', hung });
+    return reply.code(200).send({ status: 'ok' });
+  });
   const schema = {
     summary: 'Whether the node takes clients',
     response: { 200: ReadinessSchema, 503: ReadinessSchema },

@@ -30,6 +30,8 @@ export type Snapshot = {
   isReady: boolean;
   /** That live, as this node sees it. */
   nodes: number;
+  /** Of this node: names of those that hang, and how many of its gateways died. */
+  processes: { readonly hung: string[]; readonly deaths: number };
   /** To other nodes: ends that are connected. */
   pipes: { ends: number };
   counts: Counts;
@@ -163,6 +165,16 @@ export class Metrics {
       ({ counts }) => counts.pipeFaults,
     );
     this.#gauge('nodes', 'Nodes that live, as this one sees it', ({ nodes }) => nodes);
+    this.#gauge(
+      'hung_processes',
+      'Other processes of the node that hang',
+      ({ processes }) => processes.hung.length,
+    );
+    this.#count(
+      'gateway_deaths_total',
+      'Gateway processes of the node that died, or hung and were killed',
+      ({ processes }) => processes.deaths,
+    );
     this.#gauge(
       'pipes',
       'Ends of pipes to other nodes that are connected',

@@ -5,8 +5,10 @@ import { type App, openApp, type Shared } from '../app.ts';
 import { endOnSignals, OWNER_ONLY_UMASK, whyNotStarted } from './end-on-signals.ts';
 import type { FromGateway, ToGateway } from './messages.ts';
 import { drainOnUnhandledRejection } from './last-resort.ts';
+import { NodeHealth } from './node-health.ts';
 import { OtherMetrics } from './other-metrics.ts';
 import { OtherProcesses } from './other-processes.ts';
+import { nameOfGateway } from './process-states.ts';
 import { sendConnection } from './send-connection.ts';
 
 /** One of the gateways that a supervisor has started: `gateway-main.ts INDEX OTHERS`, of which there are so many. */
@@ -31,12 +33,14 @@ async function main(): Promise<void> {
     const message: FromGateway = { type: 'move', to, client };
     sendConnection(process, message, connection);
   });
+  const health = new NodeHealth();
   const open = async (abort: AbortSignal) => {
     const shared: Shared = {
-      name: `gateway ${index}`,
+      name: nameOfGateway(index),
       homes: processes,
       drainAll: (withinMs, by) => tell({ type: 'drain', withinMs, by }),
       readOtherMetrics: () => otherMetrics.read(),
+      health,
     };
     const app = await openApp(readSettings(process.env), timings, shared, abort);
     return {
@@ -80,8 +84,9 @@ async function main(): Promise<void> {
       case 'metrics':
         otherMetrics.receive(message.from, message.question, message.families);
         break;
-      case 'open':
-        processes.setOpen(message.processes);
+      case 'processes':
+        processes.setOpen(message.open);
+        health.heard(message);
         break;
       case 'moved':
         // It may have been closed on its way.
@@ -94,7 +99,11 @@ async function main(): Promise<void> {
   tell({ type: 'ready', url: app.url });
   // To the end, also while clients leave; it keeps nothing from ending.
   tellAlive(app);
-  setInterval(() => tellAlive(app), timings.processes.aliveEveryMs).unref();
+  const beat = () => {
+    health.beat();
+    tellAlive(app);
+  };
+  setInterval(beat, timings.processes.aliveEveryMs).unref();
 }
 
 main().catch((fault: unknown) => {

@@ -25,8 +25,8 @@ export type KeptProcessOptions = {
   onMessage?: (message: unknown, connection?: Socket) => void;
   /** Called when it has not been heard for a while. */
   onSilent?: () => void;
-  /** Called each time it ends without having been told to. */
-  onEnd?: (how: string) => void;
+  /** Called each time it ends without having been told to by this process; well if another asked it to leave. */
+  onEnd?: (how: string, isWell: boolean) => void;
   timings: Timings['processes'];
 };
 
@@ -128,7 +128,10 @@ export class KeptProcess {
     let watching: NodeJS.Timeout | undefined;
     const check = () => {
       silentChecks += 1;
-      if (silentChecks === SILENT_AFTER_CHECKS) this.#options.onSilent?.();
+      if (silentChecks === SILENT_AFTER_CHECKS) {
+        this.#log.warn({ silentMs: silentChecks * checkEveryMs }, 'a process is silent');
+        this.#options.onSilent?.();
+      }
       if (silentChecks < MAX_SILENT_CHECKS) return;
       this.#log.error({ silentMs: silentChecks * checkEveryMs }, 'a process hangs; it is killed');
       child.kill('SIGKILL');
@@ -151,6 +154,6 @@ export class KeptProcess {
     this.#log[level]({ how, restartAfterMs }, 'a process ended; it is started again');
     clearTimeout(this.#restart);
     this.#restart = setTimeout(() => this.#startAgain(), restartAfterMs);
-    this.#options.onEnd?.(how);
+    this.#options.onEnd?.(how, how === WELL);
   }
 }

@@ -1,4 +1,5 @@
 import type { MetricFamilies, MovingClient } from '../app.ts';
+import type { ToldStates } from './process-states.ts';
 
 /** What the supervisor and its gateway processes say to each other, over the channel between parent and child. */
 
@@ -17,12 +18,12 @@ export type FromGateway =
   | { type: 'move'; to: number; client: MovingClient };
 
 /**
- * To a gateway: let clients leave, and end; another asks for figures; another has answered; these processes take clients;
- * another hands a client over, its connection beside the message.
+ * To a gateway: let clients leave, and end; another asks for figures; another has answered; which processes take clients, and
+ * which hang, at regular intervals and when it changes; another hands a client over, its connection beside the message.
  */
 export type ToGateway =
   | { type: 'drain'; withinMs: number; by: string }
   | { type: 'ask metrics'; from: number; question: number }
   | { type: 'metrics'; from: number; question: number; families: MetricFamilies }
-  | { type: 'open'; processes: number[] }
+  | ({ type: 'processes' } & ToldStates)
   | { type: 'moved'; client: MovingClient };

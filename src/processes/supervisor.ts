@@ -14,6 +14,7 @@ import { openRedisUrl, redisAddressOf } from '../store/open-redis.ts';
 import type { Running } from './end-on-signals.ts';
 import { KeptProcess } from './kept-process.ts';
 import type { FromGateway, ToGateway } from './messages.ts';
+import { nameOfGateway, ProcessStates, type ToldStates } from './process-states.ts';
 import { startUsageWorker } from './usage-worker-process.ts';
 
 const GATEWAY = fileURLToPath(new URL('./gateway-main.ts', import.meta.url));
@@ -84,21 +85,14 @@ async function openParts(
   const onDrain = (by: string, withinMs: number) => {
     leave(by, withinMs).catch((fault: unknown) => log.error({ err: fault }, 'not closed cleanly'));
   };
-  const open = new Set<number>();
-  const tellOpen = () => {
-    const processes = [...open].toSorted((a, b) => a - b);
-    const message: ToGateway = { type: 'open', processes };
+  const tellStates = (told: ToldStates) => {
+    const message: ToGateway = { type: 'processes', ...told };
     for (const { kept } of gateways) kept.send(message);
   };
-  const setOpen = (index: number, isOpen: boolean) => {
-    if (isOpen === open.has(index)) return;
-    if (isOpen) open.add(index);
-    else open.delete(index);
-    tellOpen();
-  };
+  const states = new ProcessStates(tellStates);
   const onMessage = (from: number, message: FromGateway, connection?: Socket) => {
     if (message.type === 'drain') onDrain(message.by, message.withinMs);
-    if (message.type === 'alive') setOpen(from, message.takesClients);
+    if (message.type === 'alive') states.alive(from, message.takesClients);
     if (message.type === 'move' && connection && stopReading(connection)) {
       const moved: ToGateway = { type: 'moved', client: message.client };
       gateways[message.to]?.kept.send(moved, connection);
@@ -116,9 +110,12 @@ async function openParts(
   const gateways = Array.from({ length: settings.PROCESSES }, (_, index) =>
     startGateway(settings, timings, index, log, {
       onMessage: (...message) => onMessage(index, ...message),
-      onGone: () => setOpen(index, false),
+      onSilent: () => states.silent(index),
+      onEnd: (isWell) => states.ended(index, isWell),
     }),
   );
+  const beat = setInterval(() => tellStates(states.told), timings.processes.aliveEveryMs);
+  opened.defer(() => clearInterval(beat));
   opened.defer(async () => {
     await Promise.all(gateways.map(({ kept }) => kept.close()));
   });
@@ -139,11 +136,13 @@ function startGateway(
   log: FastifyBaseLogger,
   events: {
     onMessage: (message: FromGateway, connection?: Socket) => void;
-    /** It has ended, or looks as if it hangs: it takes no clients. */
-    onGone: () => void;
+    /** It looks as if it hangs. */
+    onSilent: () => void;
+    /** It has ended, well if it was asked to leave. */
+    onEnd: (isWell: boolean) => void;
   },
 ): Gateway {
-  const name = `gateway ${index}`;
+  const name = nameOfGateway(index);
   const ready = Promise.withResolvers<string>();
   const onMessage = (message: FromGateway, connection?: Socket) => {
     events.onMessage(message, connection);
@@ -161,9 +160,9 @@ function startGateway(
       endSignal: 'SIGINT',
       timings: timings.processes,
       onMessage: (message, connection) => onMessage(message as FromGateway, connection),
-      onSilent: events.onGone,
-      onEnd: (how) => {
-        events.onGone();
+      onSilent: events.onSilent,
+      onEnd: (how, isWell) => {
+        events.onEnd(isWell);
         ready.reject(new Error(`${name} ended before it was ready: ${how}`));
       },
     },

@@ -20,10 +20,15 @@ afterEach(async () => {
   for (const node of started.splice(0)) await node.dispose();
 });
 
-function launch(environment?: Record<string, string>): Promise<GatewayProcess> {
+const CHECK_EVERY_MS = 300;
+
+function launch(
+  environment?: Record<string, string>,
+  checkEveryMs = CHECK_EVERY_MS,
+): Promise<GatewayProcess> {
   const processes = {
     aliveEveryMs: 200,
-    checkEveryMs: 300,
+    checkEveryMs,
     firstRestartMs: 300,
     answerWithinMs: 700,
   };
@@ -35,8 +40,8 @@ function launch(environment?: Record<string, string>): Promise<GatewayProcess> {
   });
 }
 
-async function start(environment?: Record<string, string>): Promise<GatewayProcess> {
-  const node = await launch(environment);
+async function start(...options: Parameters<typeof launch>): Promise<GatewayProcess> {
+  const node = await launch(...options);
   started.push(node);
   return node;
 }
@@ -73,8 +78,8 @@ const pidsOfConnections = (node: GatewayProcess) =>
     .map(({ pid }) => pid as number);
 
 /** Two gateways with clients, of which one is to fall: with how many of them, and which have been cut off by now. */
-async function startWithVictim() {
-  const node = await start();
+async function startWithVictim(...options: Parameters<typeof launch>) {
+  const node = await start(...options);
   const { url, api_key: apiKey } = await node.ready();
   const clients = await enterMany(url, apiKey);
   const cut = new Set<TestClient>();
@@ -101,10 +106,19 @@ test('a gateway that is killed is back; calls on the other go on', async () => {
 });
 
 /** On a connection of its own, which may come to any of the processes. */
-async function scrape(url: string): Promise<string> {
-  const request = get(`${url}/metrics`, { agent: false, signal: AbortSignal.timeout(2000) });
+async function ask(url: string, withinMs = 2000): Promise<{ status?: number; body: string }> {
+  const request = get(url, { agent: false, signal: AbortSignal.timeout(withinMs) });
   const [response] = (await once(request, 'response')) as [IncomingMessage];
-  return text(response);
+  return { status: response.statusCode!, body: await text(response) };
+}
+
+const scrape = async (url: string) => (await ask(`${url}/metrics`)).body;
+
+/** The answers of the processes that do answer. */
+async function askMany(url: string): Promise<{ status?: number; body: string }[]> {
+  const asked = Array.from({ length: 8 }, () => ask(url, 400));
+  const answers = await Promise.allSettled(asked);
+  return answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []));
 }
 
 test('the kernel deals out connections, no two media workers have a port in common, and /metrics has the figures of all', async () => {
@@ -134,8 +148,9 @@ test('the kernel deals out connections, no two media workers have a port in comm
   }
 });
 
-test('a gateway that hangs is missing in /metrics, is killed, and another is started in its place', async () => {
-  const { node, cut, victim, victims } = await startWithVictim();
+test('a gateway that hangs is missing in /metrics, named by /healthz, killed, and another is started in its place', async () => {
+  // It is silent after three checks, and killed after ten: time enough to see it hang.
+  const { node, cut, victim, victims } = await startWithVictim({}, 600);
   const { url, api_key: apiKey } = await node.ready();
   const [{ name } = {}] = node.logged('media worker started');
   process.kill(victim, 'SIGSTOP');
@@ -147,12 +162,27 @@ test('a gateway that hangs is missing in /metrics, is killed, and another is sta
     expect(value).toContain('partyline_sessions{process=');
     expect(value).not.toContain(`process="${name as string}"`);
   }
+  await expect
+    .poll(() => askMany(`${url}/healthz`), { timeout: RESTART_TIMEOUT_MS })
+    .toContainEqual({ status: 503, body: JSON.stringify({ status: 'hung', hung: [name] }) });
   const isBack = () => node.logged('media worker started').length === PROCESSES + 1;
   await eventually('another is there', isBack, 2 * RESTART_TIMEOUT_MS);
   expect(node.logged('a process hangs; it is killed')).toHaveLength(1);
   await eventually('its connections are cut', () => cut.size === victims);
   await untilEnded([victim]);
   await enterMany(url, apiKey);
+  const healthy = { status: 200, body: '{"status":"ok"}' };
+  await expect
+    .poll(() => askMany(`${url}/healthz`), { timeout: RESTART_TIMEOUT_MS })
+    .toEqual(Array.from({ length: 8 }, () => healthy));
+  const figures = ['gateway 0', 'gateway 1'].flatMap((process) => [
+    `partyline_hung_processes{process="${process}"} 0\n`,
+    `partyline_gateway_deaths_total{process="${process}"} 1\n`,
+  ]);
+  await eventually('each process knows', async () => {
+    const page = await scrape(url);
+    return figures.every((figure) => page.includes(figure));
+  });
 }, 60_000);
 
 test('SIGTERM to one gateway: it makes way for the others, leaves when its clients have, and is started again', async () => {

@@ -1,0 +1,35 @@
+import type { ToldStates } from './process-states.ts';
+
+/**
+ * Beats of this process without a word of the supervisor after which that hangs. Beats are counted instead of milliseconds,
+ * so that a stall of this process does not look like one of the supervisor.
+ */
+const MAX_SILENT_BEATS = 10;
+
+/** The health of a node's processes, as one of its gateways knows it. */
+export class NodeHealth {
+  #told: Pick<ToldStates, 'hung' | 'deaths'> = { hung: [], deaths: 0 };
+  #silentBeats = 0;
+
+  /** The supervisor has told something. */
+  heard(told: Pick<ToldStates, 'hung' | 'deaths'>): void {
+    this.#silentBeats = 0;
+    this.#told = told;
+  }
+
+  /** To be called at the interval at which the supervisor tells something. */
+  beat(): void {
+    this.#silentBeats += 1;
+  }
+
+  /** Names of the processes that hang. */
+  get hung(): string[] {
+    const { hung } = this.#told;
+    return this.#silentBeats > MAX_SILENT_BEATS ? [...hung, 'supervisor'] : hung;
+  }
+
+  /** Number of gateway processes that died, or hung and were killed, since the node was started. */
+  get deaths(): number {
+    return this.#told.deaths;
+  }
+}
