@@ -4,9 +4,9 @@ import { readTimings } from '../config/timings.ts';
 import { openApp } from './app.ts';
 import type { DemoAccount } from './accounts/demo-account.ts';
 import {
-  END_WITH_PARENT,
   endOnSignals,
   OWNER_ONLY_UMASK,
+  parentToEndWith,
   whyNotStarted,
 } from './processes/end-on-signals.ts';
 import { drainOnUnhandledRejection } from './processes/last-resort.ts';
@@ -38,7 +38,7 @@ async function main(): Promise<void> {
       settings.PROCESSES === 1
         ? openGateway(settings, timings, abort)
         : openSupervisor(settings, timings, abort),
-    { endsWithParent: process.argv.includes(END_WITH_PARENT) },
+    { endsWith: parentToEndWith(process.argv) },
   );
   if (!gateway) return;
   drainOnUnhandledRejection(gateway);

@@ -3,9 +3,9 @@ import { readTimings } from '../config/timings.ts';
 import { Accounts } from '../src/accounts/accounts.ts';
 import { openLog } from '../src/log.ts';
 import {
-  END_WITH_PARENT,
   endOnSignals,
   OWNER_ONLY_UMASK,
+  parentToEndWith,
   type Running,
   whyNotStarted,
 } from '../src/processes/end-on-signals.ts';
@@ -54,8 +54,7 @@ async function open(abort: AbortSignal): Promise<Running> {
 
 process.umask(OWNER_ONLY_UMASK);
 try {
-  const endsWithParent = process.argv.includes(END_WITH_PARENT);
-  const running = await endOnSignals(open, { endsWithParent });
+  const running = await endOnSignals(open, { endsWith: parentToEndWith(process.argv) });
   // A start that was broken off has left connections open.
   if (!running) process.exit();
 } catch (fault) {

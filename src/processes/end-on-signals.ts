@@ -5,8 +5,8 @@ import { Terminal } from './terminal.ts';
 /** Files that a process makes are for its own user only. */
 export const OWNER_ONLY_UMASK = 0o077;
 
-/** The argument by which npm's scripts ask for {@link EndOptions.endsWithParent}. */
-export const END_WITH_PARENT = '--end-with-parent';
+/** The argument by which npm's scripts ask for {@link EndOptions.endsWith}, with the process id of npm. */
+const END_WITH_PARENT = '--end-with-parent=';
 
 const LOOK_FOR_PARENT_EVERY_MS = 500;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
@@ -24,8 +24,8 @@ export type Running = {
 };
 
 export type EndOptions = {
-  /** Leaves when the process that started this one has ended: npm cannot hand on every signal. */
-  endsWithParent?: boolean;
+  /** Process id of the parent with which this process ends: npm cannot hand on every signal. */
+  endsWith?: number | undefined;
   /** A signal that closes at once, also when it is the first. */
   closesOn?: NodeJS.Signals;
 };
@@ -39,7 +39,7 @@ export type EndOptions = {
  */
 export async function endOnSignals<T extends Running>(
   open: (abort: AbortSignal) => Promise<T>,
-  { endsWithParent = false, closesOn }: EndOptions = {},
+  { endsWith, closesOn }: EndOptions = {},
 ): Promise<T | undefined> {
   const terminal = new Terminal();
   const opening = new AbortController();
@@ -58,7 +58,9 @@ export async function endOnSignals<T extends Running>(
       } else stop(signal);
     });
   }
-  if (endsWithParent) onParentGone(() => requests === 0 && stop('the end of its parent process'));
+  if (endsWith !== undefined) {
+    onParentGone(endsWith, () => requests === 0 && stop('the end of its parent process'));
+  }
   try {
     running = await open(opening.signal);
   } catch (fault) {
@@ -80,8 +82,14 @@ async function end(running: Running, by: string | undefined): Promise<void> {
   }
 }
 
-function onParentGone(onGone: () => void): void {
-  const parent = process.ppid;
+/** Process id of the parent with which this process is to end; undefined if it was started directly. */
+export function parentToEndWith(argv: string[]): number | undefined {
+  const argument = argv.find((word) => word.startsWith(END_WITH_PARENT));
+  return argument === undefined ? undefined : Number(argument.slice(END_WITH_PARENT.length));
+}
+
+/** Also of a parent that was gone before this process could look for it. */
+function onParentGone(parent: number, onGone: () => void): void {
   const timer = setInterval(() => {
     if (process.ppid === parent) return;
     clearInterval(timer);

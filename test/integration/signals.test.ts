@@ -62,16 +62,32 @@ describe('npm start', () => {
     expect(started.logged('drain ended')).toContainEqual(expect.objectContaining({ peers: 0 }));
   });
 
-  test.each(['SIGKILL', 'SIGHUP'] as const)(
-    '%s, which npm cannot hand on: what is below drains, and ends',
-    async (signal) => {
-      const { started, client, below } = await startWith(NPM_START);
+  test.each([
+    ['SIGKILL', '1'],
+    ['SIGKILL', '2'],
+    ['SIGHUP', '1'],
+  ] as const)(
+    '%s, which npm cannot hand on, with PROCESSES=%s: what is below drains, and ends',
+    async (signal, PROCESSES) => {
+      const { started, client, below } = await startWith(NPM_START, { PROCESSES });
+      // No shell is between them, whose end might leave the gateway alone.
+      await expect(started.descendantPid('sh')).rejects.toThrow('there is no');
       started.child.kill(signal);
       expect(await client.next('draining')).toMatchObject({ deadline_ms: 600_000 });
       await client.close();
       await untilEnded(below);
     },
   );
+
+  test('npm that was killed before the gateway could look for it: the start ends', async () => {
+    const gone = spawn('true');
+    await once(gone, 'exit');
+    const command = [process.execPath, ...startArguments(), `--end-with-parent=${gone.pid}`];
+    const started = await GatewayProcess.startWith(command, { ...PATIENT });
+    cleanUps.push(() => started.dispose());
+    expect(await started.exited).toBe(0);
+    expect(await started.descendantPids()).toEqual([]);
+  });
 
   test('a second signal ends it at once', async () => {
     const { started, client, below } = await startWith(NPM_START);
