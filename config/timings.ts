@@ -53,6 +53,13 @@ const TimingsSchema = Type.Object(
       checkEveryMs: ms(10_000, 'Interval at which a pipe is checked'),
       cutAfterMs: ms(60_000, 'Silence of both ends after which a pipe is opened anew'),
     }),
+    relay: durations({
+      connectWithinMs: ms(2000, 'Time that a connection between nodes has to open, both ways'),
+      retryAfterMs: ms(500, 'Delay before a connection that failed is opened again'),
+      probeEveryMs: ms(1000, 'Interval of probes; three without an answer end a connection'),
+      idleMs: ms(60_000, 'Time without messages after which a connection is closed'),
+      maxAgeMs: ms(3000, 'Age at which a message that waits for another node is dropped'),
+    }),
     redis: durations({
       commandTimeoutMs: ms(1500, 'Time that Redis has to answer a command'),
       retryAfterMs: ms(2000, 'Delay told to a client that is refused because Redis is away'),

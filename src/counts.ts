@@ -33,6 +33,11 @@ export const counts = {
   /** Messages of other nodes whose seal was wrong, and pipes to other nodes that failed or were cut. */
   sealFaults: 0,
   pipeFaults: 0,
+  /** Messages of unknown formats from (in) and to (out) other nodes. */
+  relayed: { in: 0, out: 0 },
+  /** Connections to other nodes that failed or were cut, and connections from elsewhere that were refused. */
+  relayFaults: 0,
+  relayRefusals: 0,
   /** Sound that was made up for what got lost, at 48 kHz. */
   concealedSamples: 0,
   /** Ticks of rooms that were mixed, and what they took, in ms: in the event loop, and in mixing threads. */

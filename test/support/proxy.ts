@@ -14,12 +14,13 @@ export class TestProxy {
     this.#target = new URL(target);
     const address = server.address();
     if (address === null || typeof address === 'string') throw new Error('the proxy has no port');
-    this.url = `http://127.0.0.1:${address.port}`;
+    this.url = `http://${address.address}:${address.port}`;
     server.on('connection', (client) => this.#lead(client));
   }
 
-  static async open(target: string): Promise<TestProxy> {
-    const server = createServer().listen(0, '127.0.0.1');
+  /** @param at the address at which it listens; by default a free port of 127.0.0.1 */
+  static async open(target: string, at = { host: '127.0.0.1', port: 0 }): Promise<TestProxy> {
+    const server = createServer().listen(at);
     await once(server, 'listening');
     return new TestProxy(server, target);
   }
@@ -28,6 +29,11 @@ export class TestProxy {
   cut(): void {
     this.#target = undefined;
     for (const socket of this.#sockets) socket.destroy();
+  }
+
+  /** Lets nothing more through, and leaves all connections as they are: a network that is gone, as TCP sees it at first. */
+  hang(): void {
+    for (const socket of this.#sockets) socket.unpipe().pause();
   }
 
   /** Whoever connects from now on gets there; those who are connected stay where they are. */

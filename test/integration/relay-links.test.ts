@@ -1,0 +1,185 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { afterEach, describe, expect, test } from 'vitest';
+import { type Timings, timingsWith } from '../../config/timings.ts';
+import type { RelayedMessage } from '../../src/cluster/relay/relay-frame.ts';
+import { Relays } from '../../src/cluster/relay/relays.ts';
+import { counts } from '../../src/counts.ts';
+import { eventually, silentLog } from '../support/gateway.ts';
+import { TestProxy } from '../support/proxy.ts';
+
+const KEY = 'a key that all nodes have';
+/** Of a test that does not ask for shorter times nothing is dropped, however busy the machine. */
+const PATIENT = { retryAfterMs: 50, maxAgeMs: 30_000 };
+
+const cleanUps: (() => Promise<void> | void)[] = [];
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp();
+});
+
+type Node = { relays: Relays; port: number; heard: RelayedMessage[]; heardTexts: () => string[] };
+
+async function openNode(
+  node: string,
+  relay: Partial<Timings['relay']> = {},
+  clusterKey = KEY,
+): Promise<Node> {
+  const heard: RelayedMessage[] = [];
+  const relays = await Relays.open({
+    node,
+    clusterKey,
+    pipes: { listenIp: '127.0.0.1', announcedAddress: '', portRange: { min: 20_000, max: 29_999 } },
+    timings: timingsWith({ relay: { ...PATIENT, ...relay } }).relay,
+    log: silentLog,
+    onMessage: (message) => heard.push({ ...message, message: Buffer.from(message.message) }),
+  });
+  cleanUps.push(() => relays.close());
+  if (!relays.address) throw new Error('no port is free');
+  const heardTexts = () => heard.map(({ message }) => message.toString());
+  return { relays, port: relays.address.port, heard, heardTexts };
+}
+
+async function openProxy(to: Node): Promise<TestProxy> {
+  const proxy = await TestProxy.open(`http://127.0.0.1:${to.port}`);
+  cleanUps.push(() => proxy.close());
+  return proxy;
+}
+
+const say = (from: Node, to: string, port: number, message: string | Buffer) =>
+  from.relays.send(1, { room: 'a', peer: 'alice', message: Buffer.from(message) }, [
+    { node: to, address: { ip: '127.0.0.1', port } },
+  ]);
+
+test('messages go from node to node in order and as they are, 64 KiB ones among them', async () => {
+  const [one, other] = [await openNode('one'), await openNode('other')];
+  const said = Array.from({ length: 300 }, (_, i) =>
+    Buffer.alloc(i % 20 === 0 ? 64 * 1024 : 1 + i, i),
+  );
+  for (const message of said) say(one, 'other', other.port, message);
+  say(other, 'one', one.port, 'the other way');
+  await eventually('all have come', () => other.heard.length === said.length);
+  expect(other.heard.map(({ message }) => message)).toEqual(said);
+  expect(other.heard[0]).toMatchObject({ room: 'a', peer: 'alice' });
+  await eventually('it has come', () => one.heard.length === 1);
+  expect([one.relays.size, other.relays.size]).toEqual([1, 1]);
+});
+
+test('a link that was cut is opened again, and goes on', async () => {
+  const [one, other] = [await openNode('one'), await openNode('other')];
+  const proxy = await openProxy(other);
+  const port = Number(new URL(proxy.url).port);
+  say(one, 'other', port, 'before');
+  await eventually('it has come', () => other.heard.length === 1);
+  const before = counts.relayFaults;
+  proxy.cut();
+  await eventually('it is known to be cut', () => one.relays.size === 0);
+  say(one, 'other', port, 'meanwhile');
+  await eventually('it was tried', () => counts.relayFaults > before);
+  proxy.leadTo(`http://127.0.0.1:${other.port}`);
+  await eventually('what waited has come', () => other.heard.length === 2);
+  say(one, 'other', port, 'after');
+  await eventually('it has come', () => other.heard.length === 3);
+  expect(other.heardTexts()).toEqual(['before', 'meanwhile', 'after']);
+});
+
+test('a link whose other end does not answer any more is given up and opened again', async () => {
+  const [one, other] = [await openNode('one', { probeEveryMs: 50 }), await openNode('other')];
+  const proxy = await openProxy(other);
+  const port = Number(new URL(proxy.url).port);
+  say(one, 'other', port, 'before');
+  await eventually('it has come', () => other.heard.length === 1);
+  const before = counts.relayFaults;
+  proxy.hang();
+  await eventually('it is given up', () => counts.relayFaults > before);
+  say(one, 'other', port, 'after');
+  await eventually('it has come', () => other.heard.length === 2);
+  expect(other.heardTexts()).toEqual(['before', 'after']);
+});
+
+test('what waits for too long for a node is dropped, and counted', async () => {
+  const one = await openNode('one', { maxAgeMs: 1 });
+  const other = await openNode('other');
+  const proxy = await openProxy(other);
+  const port = Number(new URL(proxy.url).port);
+  proxy.cut();
+  const before = { ...counts.dropped };
+  say(one, 'other', port, 'too old');
+  const faults = counts.relayFaults;
+  await eventually('it was tried', () => counts.relayFaults > faults);
+  proxy.leadTo(`http://127.0.0.1:${other.port}`);
+  await eventually('it is dropped', () => counts.dropped.not_relayed > before.not_relayed);
+  say(one, 'other', port, 'on an open link');
+  await eventually('it has come', () => other.heard.length === 1);
+  expect(other.heardTexts()).toEqual(['on an open link']);
+});
+
+test('a link without messages is closed, and opened again for the next', async () => {
+  const one = await openNode('one', { idleMs: 100, probeEveryMs: 50 });
+  const other = await openNode('other');
+  const before = counts.relayFaults;
+  say(one, 'other', other.port, 'a');
+  await eventually('it has come', () => other.heard.length === 1);
+  await eventually('it is closed', () => one.relays.size === 0);
+  say(one, 'other', other.port, 'b');
+  await eventually('it has come', () => other.heard.length === 2);
+  expect(counts.relayFaults).toBe(before);
+});
+
+describe('strangers', () => {
+  const knock = async (port: number): Promise<Socket> => {
+    const socket = connect(port, '127.0.0.1');
+    cleanUps.push(() => void socket.destroy());
+    // It may be reset: that is an answer, too.
+    socket.on('error', () => {});
+    await once(socket, 'connect');
+    return socket;
+  };
+  const ended = async (socket: Socket) => {
+    socket.resume();
+    if (!socket.closed) await once(socket, 'close');
+  };
+
+  test('a node with another key is refused, and nothing of it is heard', async () => {
+    const one = await openNode('one', {}, 'another key');
+    const other = await openNode('other');
+    const before = counts.relayRefusals;
+    say(one, 'other', other.port, 'let me in');
+    await eventually('it is refused', () => counts.relayRefusals > before);
+    expect([one.relays.size, other.heard]).toEqual([0, []]);
+  });
+
+  test('a connection that is led to another node than it was meant for is refused', async () => {
+    const [one, other] = [await openNode('one'), await openNode('other')];
+    const before = counts.relayRefusals;
+    say(one, 'a third node', other.port, 'not for other');
+    await eventually('it is refused', () => counts.relayRefusals > before);
+    expect(other.heard).toEqual([]);
+  });
+
+  test('garbage, silence and clients without a key are closed, and nodes get in all the same', async () => {
+    const [one, other] = [await openNode('one'), await openNode('other', { connectWithinMs: 300 })];
+    const garbage = await knock(other.port);
+    garbage.write(Buffer.alloc(1000, 'GET / HTTP/1.1\r\n'));
+    const slow = await knock(other.port);
+    // The beginning of a record of TLS, and no more.
+    slow.write(Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00]));
+    const silent = await knock(other.port);
+    const browser = connectTls({ port: other.port, host: '127.0.0.1', rejectUnauthorized: false });
+    const [fault] = (await once(browser, 'error')) as [Error];
+    expect(fault.message).toContain('alert');
+    say(one, 'other', other.port, 'a node');
+    await eventually('it has come', () => other.heard.length === 1);
+    await Promise.all([garbage, slow, silent].map(ended));
+  });
+
+  test('of many that never show a key only some are kept waiting, and their places come free', async () => {
+    const [one, other] = [await openNode('one'), await openNode('other', { connectWithinMs: 300 })];
+    const before = counts.relayRefusals;
+    const crowd = await Promise.all(Array.from({ length: 80 }, () => knock(other.port)));
+    await eventually('some are closed at once', () => counts.relayRefusals - before >= 80 - 64);
+    await Promise.all(crowd.map(ended));
+    say(one, 'other', other.port, 'a node');
+    await eventually('it has come', () => other.heard.length === 1);
+  });
+});
