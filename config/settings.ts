@@ -119,7 +119,7 @@ const SettingsSchema = Type.Object({
   PIPE_LISTEN_IP: Type.String({
     default: '127.0.0.1',
     format: 'ipv4',
-    description: 'IPv4 address on which media from other nodes is received',
+    description: 'IPv4 address on which sound from other nodes is received',
   }),
   PIPE_ANNOUNCED_ADDRESS: Type.String({
     default: '',
@@ -129,7 +129,8 @@ const SettingsSchema = Type.Object({
     default: 20000,
     minimum: 1024,
     maximum: 65535,
-    description: 'First UDP port of those that media between nodes may take: one a room and node',
+    description:
+      'First port of those that sound between nodes may take: UDP, one a room and node; TCP, one a process',
   }),
   PIPE_PORT_MAX: Type.Integer({
     default: 29999,

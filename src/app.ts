@@ -42,6 +42,7 @@ import { MediaWorkerPool } from './media/media-worker-pool.ts';
 import { startUsageWorker } from './processes/usage-worker-process.ts';
 import { describeNode } from './operator/describe-node.ts';
 import { Operator } from './operator/operator.ts';
+import { RelayBudgets } from './rooms/relay-budgets.ts';
 import { RoomRegistry } from './rooms/registry.ts';
 import { Slices } from './slices.ts';
 import { Drain } from './signaling/drain.ts';
@@ -252,12 +253,14 @@ async function openParts(
   const load = openLoadMonitor(settings, timings.load, log, pool, opened, (level) =>
     mixHost.setComplexity(encoderSteps.at(level, performance.now())),
   );
+  const relayBudgets = new RelayBudgets();
   const rooms = opened.adopt(
     new RoomRegistry({
       pool,
       cluster,
       mixHost,
       meterPeer: (accountId, room, kind) => meter.enter(accountId, room, kind),
+      chargeRelay: (accountId, cost) => relayBudgets.charge(accountId, cost, performance.now()),
       meterSize: (accountId, room, peers) => meter.resize(accountId, room, peers),
       onJoined: (...joined) => webhooks.peerJoined(...joined),
       onLeft: (...left) => webhooks.peerLeft(...left),
@@ -337,6 +340,7 @@ async function openParts(
     peers: meter.countPeers(),
     keptPlaces: places.size,
     pipes: cluster.countPipes(),
+    relays: cluster.countRelays(),
     load: { level: load.level, ...load.latest },
     mediaWorkers: pool.describe(),
   });

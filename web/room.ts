@@ -21,7 +21,7 @@ export class Room {
   readonly name: string;
   readonly media: MediaSession;
   readonly peers = new Map<string, RemotePeer>();
-  speaking: ReadonlyMap<string, number> = new Map();
+  speaking: ReadonlyMap<string, number | undefined> = new Map();
   readonly #self: string;
   readonly #wire: Wire;
   readonly #handlers: RoomHandlers;

@@ -24,8 +24,8 @@ export type ClientState =
       room: string;
       /** Everyone else, by name, in the order in which they came. */
       peers: ReadonlyMap<string, RemotePeer>;
-      /** Who speaks now, ourselves included, and how loud: dBov, 0 (loudest) to −127. */
-      speaking: ReadonlyMap<string, number>;
+      /** Who speaks now, ourselves included, and how loud: dBov, 0 (loudest) to −127; undefined if nobody can tell how loud. */
+      speaking: ReadonlyMap<string, number | undefined>;
       /** No audio goes or comes for now: the way to the gateway broke and is being mended. */
       isInterrupted: boolean;
     }

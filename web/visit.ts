@@ -192,7 +192,9 @@ export class Visit {
     const { peer: own, muted } = this.client;
     const self = { peer: own, kind: 'webrtc', isSelf: true, muted } as const;
     const people = [self, ...[...peers.values()].map((peer) => ({ ...peer, isSelf: false }))];
-    this.#page.people.show(people.map((person) => withLevel(person, speaking.get(person.peer))));
+    const levelOf = (peer: string) =>
+      speaking.has(peer) ? (speaking.get(peer) ?? UNKNOWN_LEVEL_DBOV) : undefined;
+    this.#page.people.show(people.map((person) => withLevel(person, levelOf(person.peer))));
     this.#page.showAlone(peers.size === 0);
     const names = new Set(peers.keys());
     const known = this.#people ?? names; // who was there before us did not come
@@ -204,6 +206,9 @@ export class Visit {
     this.#people = names;
   }
 }
+
+/** Shown of a peer that speaks in a format that nobody can measure. */
+const UNKNOWN_LEVEL_DBOV = -30;
 
 const withLevel = (person: Omit<Person, 'levelDbov'>, levelDbov?: number): Person =>
   levelDbov === undefined ? person : { ...person, levelDbov };

@@ -7,6 +7,7 @@ import { Bus } from './bus.ts';
 import { checkClusterKey, forgetClusterKey } from './key-check.ts';
 import { Nodes } from './nodes.ts';
 import { Questions } from './questions.ts';
+import { Relays } from './relay/relays.ts';
 import { RoomLink, type RoomLinkEvents } from './room-link.ts';
 import { Seal } from './seal.ts';
 
@@ -25,6 +26,7 @@ export class Cluster {
   /** Seals what only nodes may read or write. */
   readonly seal: Seal;
   readonly #nodes: Nodes;
+  readonly #relays: Relays;
   readonly #redis: Redis;
   readonly #settings: ClusterSettings;
   readonly #log: FastifyBaseLogger;
@@ -40,6 +42,7 @@ export class Cluster {
     seal: Seal,
     nodes: Nodes,
     bus: Bus,
+    relays: Relays,
     settings: ClusterSettings,
     log: FastifyBaseLogger,
     timings: Timings,
@@ -48,6 +51,7 @@ export class Cluster {
     this.questions = new Questions(nodes, bus, log, timings.nodes);
     this.seal = seal;
     this.#nodes = nodes;
+    this.#relays = relays;
     this.#redis = redis;
     this.#log = log;
     this.#settings = settings;
@@ -66,6 +70,7 @@ export class Cluster {
     const events = {
       onDead: (node: string) => {
         bus.forget(node);
+        relays.forget(node);
         cluster.#links.forEach((link) => link.nodeDied(node));
       },
       onForgotten: () => cluster.#links.forEach((link) => link.rewrite()),
@@ -78,7 +83,15 @@ export class Cluster {
       throw fault;
     }
     const bus = await Bus.open(redis, seal, nodes.id, log);
-    const cluster = new Cluster(redis, seal, nodes, bus, settings, log, timings);
+    const relays = await Relays.open({
+      node: nodes.id,
+      clusterKey: key,
+      pipes: settings.pipes,
+      timings: timings.relay,
+      log,
+      onMessage: ({ room, peer, message }) => cluster.#links.get(room)?.relayed(peer, message),
+    });
+    const cluster = new Cluster(redis, seal, nodes, bus, relays, settings, log, timings);
     return cluster;
   }
 
@@ -103,6 +116,11 @@ export class Cluster {
     return [...this.#links.values()].reduce((sum, { openPipes }) => sum + openPipes, 0);
   }
 
+  /** The connections to other nodes for messages of unknown formats. */
+  countRelays(): number {
+    return this.#relays.size;
+  }
+
   /** Links a room of this node with the same room on others; resolves when it is known who is there. */
   async openRoom(
     accountId: number,
@@ -114,11 +132,13 @@ export class Cluster {
     const before = this.#links.get(key);
     const link = new RoomLink(
       {
+        accountId,
         key,
         node: this.#nodes.id,
         redis: this.#redis,
         seal: this.seal,
         pipes: this.#settings.pipes,
+        relays: this.#relays,
         nextVersion: () => (this.#version += 1),
         log,
         timings: this.#timings.pipes,
@@ -145,6 +165,7 @@ export class Cluster {
     const keepsPlaces = this.#keepsPlaces || links.some((link) => link.keepsPlaces);
     await Promise.all(links.map((link) => link.close()));
     for (const link of links) link.abandon();
+    this.#relays.close();
     await forgetClusterKey(this.#redis, this.#nodes.id, this.#log);
     await this.#nodes.close(keepsPlaces ? keptForMs : 0);
   }

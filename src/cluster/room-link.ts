@@ -6,6 +6,7 @@ import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
 import type { Redis } from '../store/redis.ts';
 import { counts } from '../counts.ts';
 import { traceKeyOf } from './nodes.ts';
+import type { Relays } from './relay/relays.ts';
 import { RemoteNode, type RoomEnd } from './remote-node.ts';
 import { parseRoomState, type PlacedPeer, type RoomState } from './room-state.ts';
 import type { Seal } from './seal.ts';
@@ -20,15 +21,19 @@ export type RoomLinkEvents = {
   /** What somebody there says is to be heard here, by a producer of this node's router. */
   onProducer: (peer: string, producerId: string) => Promise<void>;
   onProducerClosed: (producerId: string) => void;
+  /** A peer there has sent a message of an unknown format. */
+  onRelayed: (peer: string, message: Buffer) => void;
 };
 
 export type RoomLinkParts = {
+  accountId: number;
   /** Of the hash in Redis that holds each node's state, and of the channel that tells of changes. */
   key: string;
   node: string;
   redis: Redis;
   seal: Seal;
   pipes: PipeSettings;
+  relays: Relays;
   nextVersion: () => number;
   log: FastifyBaseLogger;
   timings: Timings['pipes'];
@@ -166,6 +171,20 @@ export class RoomLink implements RoomEnd {
     if (this.producers.delete(id)) this.#converge();
   }
 
+  /** Sends a message of an unknown format to all other nodes that have the room. */
+  relay(peer: string, message: Buffer): void {
+    const { accountId, key, relays } = this.#parts;
+    const targets = [...this.#remotes].flatMap(([node, { state }]) =>
+      state.relay ? { node, address: state.relay } : [],
+    );
+    relays.send(accountId, { room: key, peer, message }, targets);
+  }
+
+  /** A message of an unknown format has come from another node. */
+  relayed(peer: string, message: Buffer): void {
+    if (!this.#isClosed) this.#events.onRelayed(peer, message);
+  }
+
   openPipe(): Promise<NodePipe> {
     if (!this.#router) throw new Error('the room has no router');
     return this.#router.openNodePipe(this.#parts.pipes);
@@ -246,7 +265,7 @@ export class RoomLink implements RoomEnd {
   }
 
   async #writeOnce(): Promise<void> {
-    const { key, node, redis, seal, nextVersion } = this.#parts;
+    const { key, node, redis, relays, seal, nextVersion } = this.#parts;
     const pipes = [...this.#remotes].flatMap(([other, remote]) => {
       const end = remote.describeEnd();
       return end ? [[other, end] as const] : [];
@@ -259,6 +278,7 @@ export class RoomLink implements RoomEnd {
       peers: [...this.#peers.values()],
       left: left.map(([peer, reason]) => ({ peer, reason })),
       pipes: Object.fromEntries(pipes),
+      ...(relays.address && { relay: relays.address }),
     };
     const script = state.peers.length > 0 ? WRITE : ERASE;
     const sealed = seal.close(JSON.stringify(state), placeOf(key, node));

@@ -38,6 +38,12 @@ const PipeEndSchema = Type.Object({
   hears: Type.Array(Type.String()),
 });
 
+/** Where a node takes messages of unknown formats from others. */
+const RelayAddressSchema = Type.Object({
+  ip: Type.String(),
+  port: Type.Integer({ minimum: 1, maximum: 65_535 }),
+});
+
 const RoomStateSchema = Type.Object({
   /** Grows with each state that a node writes. */
   version: Type.Integer(),
@@ -50,6 +56,8 @@ const RoomStateSchema = Type.Object({
   ),
   /** By node. */
   pipes: Type.Record(Type.String(), PipeEndSchema),
+  /** Absent where the node takes none. */
+  relay: Type.Optional(RelayAddressSchema),
 });
 
 export type PlacedPeer = Static<typeof PlacedPeerSchema>;

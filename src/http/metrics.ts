@@ -34,6 +34,8 @@ export type Snapshot = {
   processes: { readonly hung: string[]; readonly deaths: number };
   /** To other nodes: ends that are connected. */
   pipes: { ends: number };
+  /** Connections to other nodes for messages of unknown formats. */
+  relays: number;
   counts: Counts;
   load: LoadSample & { level: LoadLevel };
   encoderComplexity: number;
@@ -179,6 +181,27 @@ export class Metrics {
       'pipes',
       'Ends of pipes to other nodes that are connected',
       ({ pipes }) => pipes.ends,
+    );
+    this.#gauge(
+      'relays',
+      'Connections to other nodes for messages of unknown formats',
+      ({ relays }) => relays,
+    );
+    this.#count(
+      'relayed_messages_total',
+      'Messages of unknown formats from (in) and to (out) other nodes',
+      ({ counts }) => counts.relayed,
+      'direction',
+    );
+    this.#count(
+      'relay_faults_total',
+      'Connections to other nodes for such messages that failed or were cut',
+      ({ counts }) => counts.relayFaults,
+    );
+    this.#count(
+      'relay_refusals_total',
+      'Connections to the port for such messages that did not have the key',
+      ({ counts }) => counts.relayRefusals,
     );
     this.#gauge(
       'media_workers',

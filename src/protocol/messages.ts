@@ -145,8 +145,8 @@ export type PeerKind = 'websocket' | 'webrtc';
 /** `speaker` is the number that stands in the head of this peer's frames under `delivery=forward`. */
 export type PeerDescription = { peer: string; kind: PeerKind; speaker: number; muted: boolean };
 
-/** `level_dbov`: 0 is the loudest, negative below. */
-export type SpeakingPeer = { peer: string; level_dbov: number };
+/** `level_dbov`: 0 is the loudest, negative below; absent where nobody knows what the peer's bytes mean. */
+export type SpeakingPeer = { peer: string; level_dbov?: number };
 
 export type TransportDescription = {
   id: string;

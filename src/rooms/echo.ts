@@ -35,7 +35,7 @@ export class Echo {
   readonly #mixer: Mixer;
   readonly #clock: FrameClock;
   readonly #uplink: Uplink;
-  readonly #held: { payload: Buffer; dueMs: number }[] = [];
+  readonly #held: { say: () => void; dueMs: number }[] = [];
   readonly #listener: Listener = {
     peer: ECHO_PEER,
     format: { codec: 'opus' },
@@ -72,16 +72,22 @@ export class Echo {
     this.#uplink.close();
   }
 
-  #hold(payload: Buffer): void {
-    this.#held.push({ payload, dueMs: performance.now() + DELAY_MS });
+  /** Has something said a second later, in the order in which it came. */
+  later(say: () => void): void {
+    this.#held.push({ say, dueMs: performance.now() + DELAY_MS });
     this.#clock.add(this.#onTick);
+  }
+
+  #hold(payload: Buffer): void {
+    const dueMs = performance.now() + DELAY_MS;
+    const samples = opusPacketSamples(payload) ?? 0;
+    if (samples > 0) this.later(() => this.#uplink.send(payload, samples, LEVEL, dueMs));
   }
 
   readonly #onTick = (nowMs: number): void => {
     for (let next = this.#held[0]; next && next.dueMs <= nowMs; next = this.#held[0]) {
       this.#held.shift();
-      const samples = opusPacketSamples(next.payload) ?? 0;
-      if (samples > 0) this.#uplink.send(next.payload, samples, LEVEL, next.dueMs);
+      next.say();
     }
     if (this.#held.length === 0) this.#clock.remove(this.#onTick);
   };

@@ -52,6 +52,10 @@ export type PeerOutlet = {
   flush(): void;
   /** Sends one binary frame; drops it when the client does not keep up. */
   sendAudio(frame: Buffer): void;
+  /** False while the client is sent sound of known formats. */
+  readonly takesRelayed: boolean;
+  /** Takes one message of an unknown format, as another client has sent it. */
+  takeRelayed(message: Buffer): void;
   /** The volumes that the client has set do not apply, because the room has too many mixes of listeners' own. */
   volumeLimited(): void;
   /** Ends the session: it cannot go on. The session closes the peer in turn. */

@@ -22,6 +22,7 @@ import { ECHO_ROOM } from '../protocol/names.ts';
 import type { Slices } from '../slices.ts';
 import { Echo, ECHO_PEER, isEchoRoom } from './echo.ts';
 import type { AudioFortunes, Peer, RoomProducer } from './peer.ts';
+import { Relay } from './relay.ts';
 import { RemotePeers } from './remote-peers.ts';
 import { RoomMedia } from './room-media.ts';
 import { Roster } from './roster.ts';
@@ -36,6 +37,8 @@ export type RoomParts = {
   meterPeer: (accountId: number, room: string, kind: PeerKind) => () => void;
   /** So many peers are in a room now, over all nodes. */
   meterSize: (accountId: number, room: string, peers: number) => void;
+  /** Charges an account for messages of unknown formats. @returns false if its budget is used up */
+  chargeRelay: (accountId: number, cost: number) => boolean;
   pool: MediaWorkerPool;
   cluster: Cluster;
   mixHost: MixHost;
@@ -76,6 +79,8 @@ export class Room {
   readonly clock: FrameClock;
   readonly iceServers: IceServers;
   readonly mixer: Mixer;
+  /** Messages of unknown formats. */
+  readonly relay: Relay;
   readonly #downlink: Downlink;
   readonly #speaking: SpeakingReporter;
   /** Notes how many peers are in the room, over all nodes. */
@@ -122,6 +127,14 @@ export class Room {
       },
       () => this.#speaking.talkersChanged(),
     );
+    this.relay = new Relay({
+      slices: parts.slices,
+      sendToNodes: (peer, message) => this.#link.relay(peer, message),
+      charge: (cost) => parts.chargeRelay(parts.accountId, cost),
+      onTalkersChanged: () => this.#speaking.talkersChanged(),
+      isInRoom: (peer) => this.#roster.has(peer),
+      holdMs: parts.talkHoldMs,
+    });
     this.#downlink = new Downlink(
       () => this.router,
       this.mixer,
@@ -263,6 +276,12 @@ export class Room {
     return this.#link.hearsAll();
   }
 
+  /** Relays a message of an unknown format that a peer of this node sends. */
+  relayMessage(peer: string, message: Buffer): void {
+    this.relay.send(peer, message);
+    this.#echo?.later(() => this.relay.receive(ECHO_PEER, message));
+  }
+
   /** What is sent to the router is heard by somebody. */
   get isRouted(): boolean {
     return (this.#browsers.size > 0 || this.#link.isShared) && this.#media.isThere;
@@ -330,9 +349,13 @@ export class Room {
     return new Echo(parts, this.speakerOf(peer));
   }
 
-  /** Peers that talk now, with their levels. */
+  /** Peers that talk now, with their levels as far as these are known. */
   #talking(): SpeakingPeer[] {
-    return this.mixer.speaking().filter(({ peer }) => peer !== ECHO_PEER);
+    const heard: SpeakingPeer[] = this.mixer.speaking().filter(({ peer }) => peer !== ECHO_PEER);
+    for (const peer of this.relay.talking()) {
+      if (!heard.some((other) => other.peer === peer)) heard.push({ peer });
+    }
+    return heard;
   }
 
   /** Tells the other nodes that a peer has a place here. @param away its connection is lost */
@@ -375,6 +398,7 @@ export class Room {
       const producer = this.#producers.get(id);
       if (producer) this.#removeProducer(producer);
     },
+    onRelayed: (peer: string, message: Buffer) => this.relay.receive(peer, message),
   };
 
   /** Who is on its way from one node to the other is heard from here until it has left here. */
@@ -417,6 +441,7 @@ export class Room {
   #left(peer: PeerDescription | undefined, reason: LeaveReason): void {
     if (!peer) return;
     this.#noteSize(this.#roster.size);
+    this.relay.forget(peer.peer);
     const { peer: name, speaker } = peer;
     this.#broadcast({ type: 'peer_left', peer: name, speaker, reason }, name);
   }

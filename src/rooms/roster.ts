@@ -28,6 +28,11 @@ export class Roster {
     return this.#members.size;
   }
 
+  /** Whether a peer is in the room. */
+  has(name: string): boolean {
+    return this.#members.has(name);
+  }
+
   /** The number that stands for a peer in the head of forwarded frames: 16 bits, nobody else's in the room on this node. */
   speakerOf(name: string): number {
     const known = this.#members.get(name)?.speaker ?? this.#reserved.get(name);

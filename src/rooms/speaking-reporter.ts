@@ -45,6 +45,7 @@ function isWorthReporting(before: SpeakingPeer[], now: SpeakingPeer[]): boolean 
   const levels = new Map(before.map(({ peer, level_dbov: level }) => [peer, level]));
   return now.some(({ peer, level_dbov: level }) => {
     const previous = levels.get(peer);
+    if (level === undefined) return previous !== undefined || !levels.has(peer);
     return previous === undefined || Math.abs(level - previous) >= LEVEL_STEP_DB;
   });
 }

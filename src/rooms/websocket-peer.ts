@@ -1,10 +1,17 @@
-import type { Hearing, Listener } from '../audio/mixing/hearing.ts';
+import { gainOf, type Hearing, type Listener } from '../audio/mixing/hearing.ts';
 import { Uplink } from '../bridge/uplink.ts';
 import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/messages.ts';
 import { replaced } from '../protocol/errors.ts';
 import { SAMPLES_PER_MS } from '../rtp/clock-rate.ts';
 import type { AudioFortunes, Peer, PeerOutlet } from './peer.ts';
 import type { RoomLease } from './registry.ts';
+import type { RelayListener } from './relay.ts';
+
+/** How a WebSocket peer hears its room. */
+export type PeerHearing = Hearing & {
+  /** It is sent messages of unknown formats as they came, and nothing of the mixer. */
+  isRelayed: boolean;
+};
 
 /** A legacy client in a room: its Opus packets go up by the uplink, what it hears comes from the mixer. */
 export class WebSocketPeer implements Peer {
@@ -15,13 +22,15 @@ export class WebSocketPeer implements Peer {
   #outlet: PeerOutlet;
   readonly #uplink: Uplink;
   #listener: Listener;
+  #isRelayed: boolean;
+  readonly #relayListener: RelayListener;
   #isListening = false;
   #isMuted: boolean;
   #concealedSamples = 0;
   #closed = false;
 
   /** Prepares a peer; it is in the room once it has been told to {@link enter}. Owns the lease from then on. */
-  constructor(lease: RoomLease, outlet: PeerOutlet, hearing: Hearing, isMuted: boolean) {
+  constructor(lease: RoomLease, outlet: PeerOutlet, hearing: PeerHearing, isMuted: boolean) {
     this.name = outlet.name;
     this.#lease = lease;
     this.#outlet = outlet;
@@ -36,6 +45,8 @@ export class WebSocketPeer implements Peer {
       onFault: (fault) => this.#outlet.fail(fault),
     });
     this.#listener = this.#listenerFor(hearing);
+    this.#isRelayed = hearing.isRelayed;
+    this.#relayListener = this.#openRelayListener();
   }
 
   /** The number that stands for it in the head of forwarded frames. */
@@ -53,17 +64,23 @@ export class WebSocketPeer implements Peer {
 
   listen(): void {
     this.#isListening = true;
-    this.#lease.room.mixer.addListener(this.#listener);
-    this.#lease.room.tellSpeakersTo(this);
+    const { room } = this.#lease;
+    if (!this.#isRelayed) room.mixer.addListener(this.#listener);
+    room.relay.add(this.#relayListener);
+    room.tellSpeakersTo(this);
   }
 
   /** Hears the room in another way from now on. */
-  hear(hearing: Hearing): void {
+  hear(hearing: PeerHearing): void {
     const { mixer } = this.#lease.room;
     const before = this.#listener;
+    const wasRelayed = this.#isRelayed;
     this.#listener = this.#listenerFor(hearing);
+    this.#isRelayed = hearing.isRelayed;
     if (this.#closed || !this.#isListening) return;
-    mixer.replaceListener(before, this.#listener);
+    if (this.#isRelayed) mixer.removeListener(before);
+    else if (wasRelayed) mixer.addListener(this.#listener);
+    else mixer.replaceListener(before, this.#listener);
   }
 
   get isMuted(): boolean {
@@ -79,6 +96,11 @@ export class WebSocketPeer implements Peer {
   /** Says one Opus packet, that came at `atMs`. */
   say(packet: Buffer, durationSamples: number, audioLevel: number, atMs: number): void {
     this.#uplink.send(packet, durationSamples, audioLevel, atMs);
+  }
+
+  /** Sends a message of an unknown format, as it is, to those who can be sent it. */
+  relay(message: Buffer): void {
+    this.#lease.room.relayMessage(this.name, message);
   }
 
   /** How the peer's audio has fared in this room. */
@@ -110,13 +132,12 @@ export class WebSocketPeer implements Peer {
 
   suspend(outlet: PeerOutlet): void {
     this.#outlet = outlet;
-    this.#isListening = false;
-    this.#lease.room.mixer.removeListener(this.#listener);
+    this.#stopListening();
     this.#lease.room.suspend(this);
   }
 
   /** The client is back, on another connection; it hears the room once it is told to {@link listen}. */
-  resume(outlet: PeerOutlet, hearing: Hearing, isMuted: boolean): void {
+  resume(outlet: PeerOutlet, hearing: PeerHearing, isMuted: boolean): void {
     this.#outlet = outlet;
     this.hear(hearing);
     this.#lease.room.resume(this);
@@ -135,17 +156,37 @@ export class WebSocketPeer implements Peer {
   close(reason: LeaveReason): void {
     if (this.#closed) return;
     this.#closed = true;
-    const { room } = this.#lease;
-    room.mixer.removeListener(this.#listener);
-    room.leave(this, reason);
+    this.#stopListening();
+    this.#lease.room.leave(this, reason);
     this.#uplink.close();
     this.#lease.release();
   }
 
-  #listenerFor(hearing: Hearing): Listener {
+  #stopListening(): void {
+    const { mixer, relay } = this.#lease.room;
+    this.#isListening = false;
+    mixer.removeListener(this.#listener);
+    relay.remove(this.#relayListener);
+  }
+
+  #openRelayListener(): RelayListener {
+    const takes = () => this.#outlet.takesRelayed;
     return {
       peer: this.name,
-      ...hearing,
+      get takesRelayed() {
+        return takes();
+      },
+      hears: (peer) => gainOf(this.#listener, { peer }) > 0,
+      deliver: (message) => this.#outlet.takeRelayed(message),
+    };
+  }
+
+  #listenerFor({ format, delivery, volume }: PeerHearing): Listener {
+    return {
+      peer: this.name,
+      format,
+      delivery,
+      volume,
       deliver: (frame) => this.#outlet.sendAudio(frame),
       concealed: (samples) => {
         this.#concealedSamples += samples;

@@ -9,6 +9,7 @@ import {
   parseDeclaredFormat,
   parseOutputFormat,
 } from '../audio/format.ts';
+import type { FirstHeard } from './relay-intake.ts';
 
 /** Everything that a client has set of its audio, by its query or by `configure`. Holds until its session ends. */
 export type AudioSettings = {
@@ -21,6 +22,8 @@ export type AudioSettings = {
   /** By peer: what its sound is multiplied by. */
   volume: Record<string, number>;
   isMuted: boolean;
+  /** What came first to a client that had said nothing of formats: it goes on being sent that. */
+  firstHeard?: FirstHeard;
 };
 
 /** Redis keeps at most this much of one client's settings. */
@@ -33,6 +36,7 @@ const SettingsSchema = Type.Object({
   delivery: Type.Enum(['mix', 'forward']),
   mute: Type.Boolean(),
   volume: Type.Record(Type.String(), Type.Number()),
+  first_heard: Type.Optional(Type.Enum(['sound', 'relayed'])),
 });
 const validator = Compile(SettingsSchema);
 
@@ -41,7 +45,7 @@ const validator = Compile(SettingsSchema);
  * everything else always fits.
  */
 export function serializeSettings(
-  { in: declared, detected, out, delivery, volume, isMuted }: AudioSettings,
+  { in: declared, detected, out, delivery, volume, isMuted, firstHeard }: AudioSettings,
   maxBytes = MAX_SETTINGS_BYTES,
 ): string {
   const rest = {
@@ -50,6 +54,7 @@ export function serializeSettings(
     ...(out && { out: formatAudioFormat(out) }),
     delivery,
     mute: isMuted,
+    ...(firstHeard && { first_heard: firstHeard }),
   };
   const withVolume = (kept: Record<string, number>) =>
     JSON.stringify({ ...rest, volume: kept } satisfies Static<typeof SettingsSchema>);
@@ -80,5 +85,6 @@ export function parseSettings(text: string): AudioSettings {
     delivery: value.delivery,
     volume: value.volume,
     isMuted: value.mute,
+    ...(value.first_heard && { firstHeard: value.first_heard }),
   };
 }

@@ -12,7 +12,6 @@ import {
 } from '../audio/format.ts';
 import { quantizeGain } from '../audio/gain.ts';
 import { AudioInput } from '../audio/ingest/input.ts';
-import type { Hearing } from '../audio/mixing/hearing.ts';
 import type { TimedMessage } from '../audio/ingest/detection/pace.ts';
 import type { OpusSink } from '../audio/ingest/ingest.ts';
 import type { LastPackets } from '../audio/ingest/joint.ts';
@@ -26,9 +25,10 @@ import type {
   SettingsDescription,
   Stats,
 } from '../protocol/messages.ts';
-import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
+import type { PeerHearing, WebSocketPeer } from '../rooms/websocket-peer.ts';
 import { bytesPerSecondOf } from './audio-budget.ts';
 import type { AudioSettings } from './audio-settings.ts';
+import { RelayIntake } from './relay-intake.ts';
 
 /** In one message or in many. */
 const MAX_VOLUMES = 1000;
@@ -41,13 +41,15 @@ export type AudioPreferences = {
   /** Undefined: as it speaks. */
   out: OutputFormat | undefined;
   delivery: Delivery;
-  /** What it hears while nobody knows how it speaks. */
-  unknownOut: OutputFormat;
+  /** What it hears while nobody knows how it speaks; undefined if nobody has said that: Opus, or relayed messages. */
+  unknownOut: OutputFormat | undefined;
 };
 
 type Outlet = {
   notify(message: ServerMessage): void;
   fail(fault: unknown): void;
+  /** Sends a message of an unknown format, as it came. */
+  sendRelayed(message: Buffer): void;
   /** {@link ClientAudio.settings} are not what they were. Resolves when they are kept for when the client comes back. */
   settingsChanged(): Promise<void>;
 };
@@ -58,6 +60,7 @@ export class ClientAudio {
   readonly #outlet: Outlet;
   #preferences: AudioPreferences;
   #input: AudioInput;
+  readonly #intake: RelayIntake;
   #volume: Record<string, number> = {};
   /** {@link ClientAudio.#volume} as it is applied. */
   #gains: Record<string, number> = {};
@@ -94,11 +97,13 @@ export class ClientAudio {
       this.#gains = quantized(settings.volume);
       this.#isMuted = settings.isMuted;
     }
+    this.#intake = new RelayIntake(() => this.#intakeState, settings?.firstHeard);
     this.#input = this.#openInput(undefined, settings?.detected);
   }
 
   get settings(): AudioSettings {
     const { in: declared, out, delivery } = this.#preferences;
+    const { firstHeard } = this.#intake;
     return {
       in: declared,
       detected: declared === 'auto' ? this.#input.format : undefined,
@@ -106,14 +111,36 @@ export class ClientAudio {
       delivery,
       volume: this.#volume,
       isMuted: this.#isMuted,
+      ...(firstHeard && { firstHeard }),
     };
   }
 
-  /** True if the client can be sent sound: not while nobody can tell what it understands, nor if that is no known format. */
-  get hearsSound(): boolean {
-    const { out } = this.#preferences;
-    if (this.#output.codec === 'opaque') return false;
-    return out !== undefined || !this.#input.isInDoubt(performance.now());
+  /**
+   * Takes notice that a frame of sound is there for the client. The hot path: runs for every frame.
+   * @returns false while nobody can tell what the client understands: what it is sent might be noise to it
+   */
+  admitSound(): boolean {
+    const isInDoubt =
+      this.#preferences.out === undefined && this.#input.isInDoubt(performance.now());
+    if (!isInDoubt) this.#intake.soundSent();
+    return !isInDoubt;
+  }
+
+  /** False while the client is sent sound of known formats. */
+  get takesRelayed(): boolean {
+    return this.#intake.intake !== 'sound';
+  }
+
+  /** Takes a message of an unknown format that another client has sent. */
+  takeRelayed(message: Buffer): void {
+    const isFirst = this.#intake.intake === 'first';
+    const due = this.#intake.take(message, performance.now());
+    if (isFirst) {
+      // It hears no sound from now on.
+      this.#peer?.hear(this.hearing);
+      this.#saved = this.#outlet.settingsChanged();
+    }
+    for (const each of due) this.#outlet.sendRelayed(each);
   }
 
   /** Nothing that the client says is heard. */
@@ -121,18 +148,28 @@ export class ClientAudio {
     return this.#isMuted;
   }
 
-  get hearing(): Hearing {
-    const { delivery } = this.#preferences;
-    const output = this.#output;
+  get hearing(): PeerHearing {
+    const { out, delivery, unknownOut } = this.#preferences;
+    const { format } = this.#input;
+    const output = out ?? (format ? answerTo(format) : unknownOut);
     // Forwarded is what the speakers sent: Opus.
-    const isOpus = delivery === 'forward' || output.codec === 'opaque';
-    return { format: isOpus ? { codec: 'opus' } : output, delivery, volume: this.#gains };
+    const isOpus = !output || output.codec === 'opaque' || delivery === 'forward';
+    return {
+      isRelayed: this.#intake.intake === 'relayed',
+      format: isOpus ? { codec: 'opus' } : output,
+      delivery,
+      volume: this.#gains,
+    };
   }
 
-  get #output(): OutputFormat {
-    const { out, unknownOut } = this.#preferences;
-    const { format } = this.#input;
-    return out ?? (format ? answerTo(format) : unknownOut);
+  get #intakeState() {
+    const { in: declared, out, delivery, unknownOut } = this.#preferences;
+    return {
+      out,
+      format: this.#input.format,
+      isInDoubt: this.#input.isInDoubt(performance.now()),
+      hasSaidNothing: declared === 'auto' && delivery === 'mix' && unknownOut === undefined,
+    };
   }
 
   /** Bytes that a second of what the client sends may take. */
@@ -141,12 +178,11 @@ export class ClientAudio {
   }
 
   describe(): AudioDescription {
-    const { format, delivery } = this.hearing;
-    const output = this.#output;
+    const { isRelayed, format, delivery } = this.hearing;
     const { in: declared } = this.#preferences;
     return {
       in: formatAudioFormat(this.#input.format ?? declared),
-      out: formatAudioFormat(output.codec === 'opaque' ? output : format),
+      out: formatAudioFormat(isRelayed ? { codec: 'opaque' } : format),
       delivery,
     };
   }
@@ -183,6 +219,7 @@ export class ClientAudio {
     this.#peer = peer;
     if (!peer) this.#isVolumeLimited = false;
     this.flushHeld();
+    this.#intake.leave();
     this.#said = { packets: [], atMs: -Infinity };
   }
 
@@ -242,6 +279,9 @@ export class ClientAudio {
     this.#preferences = wanted;
     this.#volume = volumes;
     this.#gains = quantized(volumes);
+    if (audio !== undefined || audioOut !== undefined || delivery !== undefined) {
+      this.#intake.reset();
+    }
     if (audio !== undefined) {
       this.#input.close();
       this.#input = this.#openInput(this.#said);
@@ -273,9 +313,8 @@ export class ClientAudio {
       this.#say,
       {
         onDetected: (format) => this.#detected(format),
-        // Nobody is there yet to whom it could be relayed.
-        onOpaque: () => {
-          counts.dropped.not_relayed += 1;
+        onOpaque: (message) => {
+          if (!this.#isMuted) this.#peer?.relay(message);
         },
         onMismatch: (observed) =>
           this.#outlet.notify({
@@ -301,11 +340,12 @@ export class ClientAudio {
     this.#said.atMs = atMs;
   };
 
-  /** Volumes that do not apply: with `forward`, where packets go out as they came, all but 0 and 1. */
+  /** Volumes that do not apply: where packets or messages go out as they came, all but 0 and 1. */
   #notApplied(): Record<string, number> {
-    const { delivery } = this.#preferences;
+    const { delivery, isRelayed } = this.hearing;
+    const isAsSent = delivery === 'forward' || isRelayed;
     const isApplied = (gain: number) =>
-      gain === 1 || (delivery === 'forward' ? gain === 0 : !this.#isVolumeLimited);
+      gain === 1 || (isAsSent ? gain === 0 : !this.#isVolumeLimited);
     return Object.fromEntries(Object.entries(this.#volume).filter(([, gain]) => !isApplied(gain)));
   }
 
@@ -319,13 +359,16 @@ export class ClientAudio {
 
   #detected(format: InputFormat): void {
     if (format.codec === 'opaque') {
-      if (!this.#isToldUnknown) this.#outlet.notify({ type: 'audio_unknown', relayed: false });
+      if (!this.#isToldUnknown) this.#outlet.notify({ type: 'audio_unknown', relayed: true });
       this.#isToldUnknown = true;
     } else {
       const { out } = this.describe();
       this.#outlet.notify({ type: 'audio_detected', in: formatAudioFormat(format), out });
     }
     this.#peer?.hear(this.hearing);
+    for (const message of this.#intake.settle(performance.now())) {
+      this.#outlet.sendRelayed(message);
+    }
     this.#saved = this.#outlet.settingsChanged();
   }
 }

@@ -55,6 +55,10 @@ export class KeptPlace implements PeerOutlet {
 
   sendAudio(): void {}
 
+  readonly takesRelayed = false;
+
+  takeRelayed(): void {}
+
   volumeLimited(): void {}
 
   /** What was kept cannot be kept any longer. */

@@ -45,12 +45,12 @@ export function readQuery(url: string): Query {
 
 /** What the client did not say, the operator may have. */
 export function preferencesOf(audio: QueriedAudio, account: Account): AudioPreferences {
-  const { default_audio: defaultAudio = 'opus', pinned_audio: pinnedAudio } = account;
+  const { default_audio: defaultAudio, pinned_audio: pinnedAudio } = account;
   const isPinned = audio.in === 'auto' && pinnedAudio !== undefined;
   return {
     ...audio,
     in: isPinned ? parseDeclaredFormat(pinnedAudio) : audio.in,
-    unknownOut: parseAudioFormat(defaultAudio),
+    unknownOut: defaultAudio === undefined ? undefined : parseAudioFormat(defaultAudio),
   };
 }
 

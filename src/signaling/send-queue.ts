@@ -3,10 +3,13 @@ import type { WebSocket } from 'ws';
 import { counts } from '../counts.ts';
 import type { Timings } from '../../config/timings.ts';
 import { FRAME_MS } from '../audio/format.ts';
+import { BoundedFifo } from '../message-fifo.ts';
 import { binaryFrame } from './binary-frame.ts';
 
 /** Audio that a client has not taken yet is dropped beyond this. */
 const MAX_UNSENT_AUDIO_MS = 250;
+/** Relayed messages that wait for the client, of which the oldest are dropped beyond this. They may be pieces of up to 2 s. */
+const MAX_UNSENT_RELAYED = { maxBytes: 1 << 20, maxAgeMs: 2500 };
 /** Text is never dropped; a client that leaves this much of it unread is as good as gone. */
 const MAX_UNSENT_BYTES = 1 << 20;
 
@@ -26,6 +29,8 @@ export class SendQueue {
   readonly #slowAfterMs: number;
   readonly #now: () => number;
   readonly #unsent = new UnsentAudio();
+  /** As they go over the wire; the same bytes as for all who are sent them. */
+  readonly #relayed = new BoundedFifo(MAX_UNSENT_RELAYED);
   #droppingSinceMs: number | undefined;
   #isSlow = false;
   #queued: string[] = [];
@@ -48,11 +53,17 @@ export class SendQueue {
     this.#stream = stream;
     this.#onSlow = onSlow;
     this.#slowAfterMs = slowAfterMs;
+    stream.on('drain', () => this.#sendRelayedDue());
   }
 
   /** How much audio waits in the socket. */
   get unsentMs(): number {
     return this.#unsent.durationMs(this.#socket.bufferedAmount);
+  }
+
+  /** How long the oldest relayed message has waited for the socket. */
+  get relayedAgeMs(): number {
+    return this.#relayed.ageMs(this.#now());
   }
 
   /** Notes a text that {@link flush} sends, or the next {@link sendText} before its own. @returns true if it is the first */
@@ -98,6 +109,47 @@ export class SendQueue {
     const bytes = binaryFrame(frame);
     this.#unsent.add(bytes.length, nowMs);
     this.#stream.write(bytes);
+  }
+
+  /** Sends one message as it came from another client. While the client does not keep up it waits, and the oldest are dropped. */
+  sendRelayed(message: Buffer): void {
+    const nowMs = timeOf(message, this.#now);
+    const bytes = binaryFrame(message);
+    if (this.#relayed.isEmpty && !this.#stream.writableNeedDrain) {
+      this.#writeRelayed(bytes);
+      return;
+    }
+    this.#relayed.push(bytes, nowMs);
+    if (!this.#countRelayedDrops()) return;
+    this.#droppingSinceMs ??= nowMs;
+    if (nowMs - this.#droppingSinceMs > this.#slowAfterMs) this.#giveUp();
+  }
+
+  /** The client has read all that the socket held. */
+  #sendRelayedDue(): void {
+    if (this.#relayed.isEmpty) return;
+    this.#droppingSinceMs = undefined;
+    const nowMs = this.#now();
+    while (!this.#stream.writableNeedDrain) {
+      const bytes = this.#relayed.shift(nowMs);
+      if (!bytes) break;
+      this.#writeRelayed(bytes);
+    }
+    this.#countRelayedDrops();
+  }
+
+  #writeRelayed(bytes: Buffer): void {
+    if (this.#socket.readyState !== this.#socket.OPEN) return;
+    counts.framesOut += 1;
+    this.#unsent.addOther(bytes.length);
+    this.#stream.write(bytes);
+  }
+
+  /** @returns whether messages were dropped since the last time */
+  #countRelayedDrops(): boolean {
+    const dropped = this.#relayed.takeDropped();
+    counts.dropped.unread += dropped;
+    return dropped > 0;
   }
 
   #drop(nowMs: number): void {

@@ -229,7 +229,19 @@ export class Session implements PeerOutlet {
   }
 
   sendAudio(frame: Buffer): void {
-    if (this.#audio.hearsSound) this.#sendQueue.sendAudio(frame);
+    if (this.#audio.admitSound()) this.#sendQueue.sendAudio(frame);
+  }
+
+  get takesRelayed(): boolean {
+    return this.#audio.takesRelayed;
+  }
+
+  takeRelayed(message: Buffer): void {
+    this.#audio.takeRelayed(message);
+  }
+
+  sendRelayed(message: Buffer): void {
+    this.#sendQueue.sendRelayed(message);
   }
 
   /** Tells the client why and closes with the matching code. Whatever is not a fault of the client is logged. */
@@ -292,7 +304,7 @@ export class Session implements PeerOutlet {
       drift_ppm,
       dropped_ms: dropped_ms + unreadMs,
       concealed_ms,
-      send_queue_ms: Math.round(this.#sendQueue.unsentMs),
+      send_queue_ms: Math.round(Math.max(this.#sendQueue.unsentMs, this.#sendQueue.relayedAgeMs)),
       ...(rttMs === undefined ? {} : { rtt_ms: Math.round(rttMs * 10) / 10 }),
     });
   }

@@ -54,7 +54,12 @@ async function openBareNode(redis: TestRedis) {
     silentLog,
     timings,
   );
-  const events = { onPeers: () => {}, onProducer: async () => {}, onProducerClosed: () => {} };
+  const events = {
+    onPeers: () => {},
+    onProducer: async () => {},
+    onProducerClosed: () => {},
+    onRelayed: () => {},
+  };
   return { cluster, link: await cluster.openRoom(1, 'a', events, silentLog) };
 }
 

@@ -108,6 +108,11 @@ export class TestClient {
     this.#socket.pause();
   }
 
+  /** Reads what has come meanwhile, and goes on. */
+  readAgain(): void {
+    this.#socket.resume();
+  }
+
   /** Closes as a well-behaved client does. */
   async close(code = 1000): Promise<void> {
     this.#socket.close(code);

@@ -3,6 +3,7 @@ import type { Writable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { WebSocket } from 'ws';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
+import { counts } from '../../src/counts.ts';
 import { binaryFrame } from '../../src/signaling/binary-frame.ts';
 import { BadMessageBudget } from '../../src/signaling/bad-message-budget.ts';
 import { mayComeBackAfterClose } from '../../src/signaling/expected-back.ts';
@@ -221,6 +222,16 @@ describe('SendQueue', () => {
     write(data: Buffer): void {
       this.send(data);
     }
+
+    get writableNeedDrain(): boolean {
+      return this.bufferedAmount >= 64 * 1024;
+    }
+
+    /** The client reads all that there is. */
+    read(): void {
+      this.bufferedAmount = 0;
+      this.emit('drain');
+    }
   }
 
   const open = () => {
@@ -238,8 +249,54 @@ describe('SendQueue', () => {
       nowMs = atMs;
       queue.sendAudio(Buffer.alloc(80));
     };
-    return { socket, queue, sendAt, slow: () => slow };
+    const relayAt = (atMs: number, message: Buffer) => {
+      nowMs = atMs;
+      queue.sendRelayed(message);
+    };
+    return { socket, queue, sendAt, relayAt, slow: () => slow };
   };
+
+  const relayed = (number: number, bytes = 1000) => Buffer.alloc(bytes, number);
+  const relayedIn = (sent: (Buffer | string)[]) =>
+    sent.filter((each) => typeof each !== 'string').map((bytes) => bytes.at(-1)!);
+
+  test('sendRelayed() holds messages for a client that does not read, and sends them in order when it does', () => {
+    const { socket, queue, slow } = open();
+    queue.sendRelayed(relayed(0, 64 * 1024));
+    for (let i = 1; i < 100; i += 1) queue.sendRelayed(relayed(i, i % 10 === 0 ? 64 * 1024 : 1));
+    expect(relayedIn(socket.sent)).toEqual([0]);
+    queue.sendText('{"type":"left"}');
+    for (let i = 0; i < 12; i += 1) socket.read();
+    expect(relayedIn(socket.sent)).toEqual(Array.from({ length: 100 }, (_, i) => i));
+    queue.sendRelayed(relayed(100));
+    expect(relayedIn(socket.sent).at(-1)).toBe(100);
+    expect(slow()).toBe(0);
+  });
+
+  test('sendRelayed() drops the oldest beyond 1 MiB or 2.5 s, counts them, and gives up after 5 s without reading', () => {
+    const { socket, queue, relayAt, slow } = open();
+    const before = counts.dropped.unread;
+    relayAt(0, relayed(255, 64 * 1024));
+    for (let i = 0; i < 30; i += 1) relayAt(i * 10, relayed(i, 64 * 1024));
+    const kept = 15;
+    expect(counts.dropped.unread - before).toBe(30 - kept);
+    for (let i = 0; i < 30; i += 1) socket.read();
+    const newest = Array.from({ length: kept }, (_, i) => 30 - kept + i);
+    expect(relayedIn(socket.sent)).toEqual([255, ...newest]);
+    relayAt(1000, relayed(255, 64 * 1024));
+    for (let ms = 1000; ms <= 8500; ms += 20) relayAt(ms, relayed(1));
+    expect(slow()).toBe(0);
+    expect(queue.relayedAgeMs).toBe(2500);
+    for (let ms = 8520; ms <= 9000; ms += 20) relayAt(ms, relayed(1));
+    expect(slow()).toBe(1);
+  });
+
+  test('sendRelayed() sends nothing behind a close', () => {
+    const { socket, queue } = open();
+    socket.readyState = 2;
+    queue.sendRelayed(relayed(1));
+    expect(socket.sent).toEqual([]);
+  });
 
   test('sendAudio() sends all to a client that reads', () => {
     const { socket, queue, sendAt } = open();

@@ -1,0 +1,45 @@
+/** Maximum pause between two messages of one stream: sound in pieces of up to 2 s is one stream. */
+const MAX_GAP_MS = 2500;
+/** A peer counts as talking for so many times its last pause. */
+const GAPS = 1.5;
+
+type Talker = { atMs: number; gapMs: number };
+
+/** Peers that send messages of unknown formats, judged by nothing but their times. Pure: the caller passes the time. */
+export class RelayTalkers {
+  readonly #holdMs: number;
+  readonly #talkers = new Map<string, Talker>();
+
+  /** @param holdMs minimum time for which a peer counts as talking after a message */
+  constructor(holdMs: number) {
+    this.#holdMs = holdMs;
+  }
+
+  /** @returns whether the peer has begun to talk */
+  heard(peer: string, nowMs: number): boolean {
+    const before = this.#talkers.get(peer);
+    if (!before) {
+      this.#talkers.set(peer, { atMs: nowMs, gapMs: 0 });
+      return true;
+    }
+    const wasTalking = this.#isTalking(before, nowMs);
+    const gapMs = nowMs - before.atMs;
+    before.gapMs = gapMs <= MAX_GAP_MS ? gapMs : 0;
+    before.atMs = nowMs;
+    return !wasTalking;
+  }
+
+  talking(nowMs: number): string[] {
+    return [...this.#talkers].flatMap(([peer, talker]) =>
+      this.#isTalking(talker, nowMs) ? peer : [],
+    );
+  }
+
+  forget(peer: string): void {
+    this.#talkers.delete(peer);
+  }
+
+  #isTalking({ atMs, gapMs }: Talker, nowMs: number): boolean {
+    return nowMs - atMs <= Math.max(this.#holdMs, GAPS * gapMs);
+  }
+}

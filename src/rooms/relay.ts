@@ -1,0 +1,92 @@
+import { counts } from '../counts.ts';
+import type { Slices } from '../slices.ts';
+import { RelayTalkers } from './relay-talkers.ts';
+
+/** A WebSocket peer of this node, as far as messages of unknown formats concern it. */
+export type RelayListener = {
+  readonly peer: string;
+  /** False while the peer is sent sound that is known. */
+  readonly takesRelayed: boolean;
+  /** False if the peer has turned the volume of another one to 0. */
+  hears(peer: string): boolean;
+  deliver(message: Buffer): void;
+};
+
+export type RelayParts = {
+  slices: Slices;
+  /** Sends a message to the other nodes that have the room. */
+  sendToNodes: (peer: string, message: Buffer) => void;
+  /** Charges the account of the room. @returns false if its budget is used up */
+  charge: (cost: number) => boolean;
+  /** A peer has begun to send. */
+  onTalkersChanged: () => void;
+  /** Whether a peer is in the room, on whatever node. */
+  isInRoom: (peer: string) => boolean;
+  /** Minimum time for which a peer counts as talking after a message. */
+  holdMs: number;
+};
+
+/** Bytes that cost as much to copy to a listener as a message itself. */
+const BYTES_PER_COST = 4096;
+
+/** Listeners that get a message of an unknown format. Pure. */
+export function takersOf(listeners: Iterable<RelayListener>, from: string): RelayListener[] {
+  return [...listeners].filter(
+    (listener) => listener.peer !== from && listener.takesRelayed && listener.hears(from),
+  );
+}
+
+/**
+ * Messages of unknown formats in one room: relayed unchanged and in order, beside the mixer and the router, which know nothing of
+ * them. One message to many listeners is work that grows with the room: it is charged to the account, and done in slices.
+ */
+export class Relay {
+  readonly #parts: RelayParts;
+  readonly #listeners = new Set<RelayListener>();
+  readonly #talkers: RelayTalkers;
+
+  constructor(parts: RelayParts) {
+    this.#parts = parts;
+    this.#talkers = new RelayTalkers(parts.holdMs);
+  }
+
+  add(listener: RelayListener): void {
+    this.#listeners.add(listener);
+  }
+
+  remove(listener: RelayListener): void {
+    this.#listeners.delete(listener);
+  }
+
+  /** A peer of this node sends a message. */
+  send(peer: string, message: Buffer): void {
+    this.#parts.sendToNodes(peer, message);
+    this.receive(peer, message);
+  }
+
+  /** A peer of any node has sent a message. */
+  receive(peer: string, message: Buffer): void {
+    const { slices, charge, isInRoom, onTalkersChanged } = this.#parts;
+    // A message may come before the word that its sender has joined, and after the word that it has left.
+    if (isInRoom(peer) && this.#talkers.heard(peer, performance.now())) onTalkersChanged();
+    const takers = takersOf(this.#listeners, peer);
+    if (takers.length === 0) return;
+    if (!charge(takers.length * (1 + message.length / BYTES_PER_COST))) {
+      counts.dropped.not_relayed += 1;
+      return;
+    }
+    slices.add(this, () => {
+      for (const taker of takers) if (this.#listeners.has(taker)) taker.deliver(message);
+    });
+  }
+
+  /** Peers that send now. */
+  talking(): string[] {
+    return this.#talkers.talking(performance.now());
+  }
+
+  /** A peer is not in the room any more. */
+  forget(peer: string): void {
+    this.#talkers.forget(peer);
+  }
+}

@@ -1,0 +1,439 @@
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { counts } from '../../src/counts.ts';
+import type { TestClient } from '../support/client.ts';
+import { eventually, openTestGateway, type TestGateway } from '../support/gateway.ts';
+import { TestProxy } from '../support/proxy.ts';
+import { seededRandom } from '../support/random.ts';
+import { TestRedis } from '../support/redis.ts';
+import { opusTone, play } from '../support/sound.ts';
+import { useStack } from '../support/use-stack.ts';
+
+/** Messages of unknown formats, relayed between clients that share them. */
+
+const { openNodes, createAccount, connect, cleanUps } = useStack();
+
+const PCM = 'pcm_s16le;rate=16000;channels=1';
+const ENVIRONMENT = { RESUME_MS: '15000', MEDIA_WORKERS: '1' };
+const TIMINGS = { budgets: { tellAfterMs: 50, closeAfterMs: 500 } };
+
+let redis: TestRedis;
+const nodes: TestGateway[] = [];
+beforeAll(async () => {
+  redis = await TestRedis.start();
+  for (let i = 0; i < 2; i += 1) {
+    const node = await openTestGateway({ ...ENVIRONMENT, REDIS_URL: redis.url }, TIMINGS);
+    nodes.push({ ...node, apiKey: nodes[0]?.apiKey ?? node.apiKey });
+  }
+});
+afterAll(async () => {
+  for (const node of nodes.toReversed()) await node.close();
+  await redis.kill();
+});
+
+/** Another room for each test, so that nothing of one is heard in the next. */
+let rooms = 0;
+const newRoom = () => `room ${(rooms += 1)}`;
+
+/** As encrypted bytes are: of no format. */
+function encrypted(seed: number, lengths: number[]): Buffer[] {
+  const random = seededRandom(seed);
+  return lengths.map((length) => Buffer.from(Uint8Array.from({ length }, () => random() * 256)));
+}
+
+/** Lengths of messages, of 64 KiB some of them. */
+const LENGTHS = Array.from({ length: 40 }, (_, i) => (i % 15 === 14 ? 64 * 1024 : 1 + i * 7));
+
+const send = (client: TestClient, messages: Buffer[]) => {
+  for (const message of messages) client.sendAudio(message);
+};
+
+/** Waits until a client has heard so many frames, and compares them. */
+async function hears(client: TestClient, frames: Buffer[]): Promise<void> {
+  await eventually(`${frames.length} frames`, () => client.frames.length >= frames.length);
+  // Compared at once: what differs in megabytes takes minutes to print.
+  expect(client.frames.map((frame) => frame.length)).toEqual(frames.map(({ length }) => length));
+  expect(Buffer.compare(Buffer.concat(client.frames), Buffer.concat(frames))).toBe(0);
+}
+
+const isToldUnknown = ({ messages }: TestClient) =>
+  messages.some(({ type }) => type === 'audio_unknown');
+
+const speakersIn = ({ messages }: TestClient) =>
+  messages.flatMap((message) => (message.type === 'speaking' ? message.peers : []));
+
+describe.each(['one node', 'two nodes'])('on %s', (where) => {
+  const nodeOf = (index: number) => nodes[where === 'one node' ? 0 : index % 2]!;
+
+  /** Clients in a room, dealt out to the nodes; all see each other. */
+  async function enterAll(
+    room: string,
+    queries: Record<string, Record<string, string | undefined>>,
+  ): Promise<TestClient[]> {
+    const clients: TestClient[] = [];
+    for (const [index, [peer, query]] of Object.entries(queries).entries()) {
+      const client = await connect(nodeOf(index), { room, peer, audio: undefined, ...query });
+      await client.next('joined');
+      clients.push(client);
+    }
+    const others = clients.length - 1;
+    const isComplete = ({ messages }: TestClient) =>
+      messages.reduce((seen, message) => {
+        if (message.type === 'joined') return seen + message.peers.length;
+        return message.type === 'peer_joined' ? seen + 1 : seen;
+      }, 0) >= others;
+    await eventually('all see each other', () => clients.every(isComplete));
+    return clients;
+  }
+
+  const OPAQUE = { audio: 'opaque' };
+
+  test('three clients of a format of their own hear each other, byte for byte and in order, and nobody else hears them', async () => {
+    const room = newRoom();
+    const clients = await enterAll(room, {
+      alice: OPAQUE,
+      bob: OPAQUE,
+      carol: { ...OPAQUE, delivery: 'forward' },
+      pcm: { audio: PCM },
+      opus: { audio: 'opus', delivery: 'forward' },
+    });
+    const [alice, bob, carol, pcm, opus] = clients as [
+      TestClient,
+      TestClient,
+      TestClient,
+      TestClient,
+      TestClient,
+    ];
+    const browser = await connect(nodeOf(1), { room: '__lobby__', peer: 'browser' });
+    await browser.ask({ type: 'join', room, media: 'webrtc' }, 'joined');
+    await alice.until('browser', () => alice.messages.find(({ type }) => type === 'peer_joined'));
+    expect((await alice.next('welcome')).audio).toMatchObject({ in: 'opaque', out: 'opaque' });
+
+    const [ofAlice, ofBob] = [encrypted(1, LENGTHS), encrypted(2, LENGTHS)];
+    send(alice, ofAlice);
+    await hears(bob, ofAlice);
+    await hears(carol, ofAlice);
+    send(bob, ofBob);
+    await hears(alice, ofBob);
+    await hears(carol, [...ofAlice, ...ofBob]);
+    for (const witness of [pcm, browser]) {
+      await eventually('they are seen to speak', () => speakersIn(witness).length > 0);
+      for (const speaker of speakersIn(witness)) expect(speaker).toEqual({ peer: speaker.peer });
+    }
+
+    // Known sound, which is heard by all others, shows that the others would have heard.
+    const tone = await opusTone(1000, 0.5, 200);
+    await play(opus, tone);
+    await eventually('known sound is heard', () => pcm.frames.length > 0);
+    await browser.next('new_consumer');
+    const consumers = browser.messages.filter(({ type }) => type === 'new_consumer');
+    expect(consumers).toMatchObject([{ peer: 'opus' }]);
+    expect([opus.frames, browser.frames]).toEqual([[], []]);
+    for (const frame of pcm.frames) expect(frame).toHaveLength(640);
+    await hears(carol, [...ofAlice, ...ofBob]);
+    for (const client of clients) {
+      expect(client.messages.filter(({ type }) => type === 'audio_unknown')).toEqual([]);
+    }
+  });
+
+  test('two clients that say nothing of their format are told once, and hear each other from the first message on', async () => {
+    const [alice, bob, pcm] = (await enterAll(newRoom(), {
+      alice: {},
+      bob: {},
+      pcm: { audio: PCM },
+    })) as [TestClient, TestClient, TestClient];
+    const [ofAlice, ofBob] = [3, 4].map((seed) => encrypted(seed, Array(300).fill(160)));
+    let sent = 0;
+    while (sent < 300 && ![alice, bob].every(isToldUnknown)) {
+      const next = (all: Buffer[]) => all.slice(sent, sent + 15);
+      await Promise.all([play(alice, next(ofAlice!)), play(bob, next(ofBob!))]);
+      sent += 15;
+    }
+    for (const client of [alice, bob]) {
+      expect(await client.next('audio_unknown')).toMatchObject({ relayed: true });
+    }
+    await hears(alice, ofBob!.slice(0, sent));
+    await hears(bob, ofAlice!.slice(0, sent));
+    expect(pcm.frames).toEqual([]);
+    const configured = await alice.ask({ type: 'configure', mute: false }, 'configured');
+    expect(configured.audio).toMatchObject({ in: 'opaque', out: 'opaque' });
+    expect(alice.messages.filter(({ type }) => type === 'audio_unknown')).toHaveLength(1);
+  });
+
+  test('a client that has said and sent nothing hears what comes first, and nothing of the other kind', async () => {
+    const [alice, opus, first] = (await enterAll(newRoom(), {
+      alice: OPAQUE,
+      opus: { audio: 'opus' },
+      first: {},
+    })) as [TestClient, TestClient, TestClient];
+    const said = encrypted(5, [100, 200]);
+    send(alice, said);
+    await hears(first, said);
+    const tone = await opusTone(1000, 0.5, 200);
+    await play(opus, tone);
+    send(alice, said);
+    await hears(first, [...said, ...said]);
+    // It sends sound of a known format: it hears known sound.
+    const own = await opusTone(500, 0.5, 3000);
+    const isFound = () => first.messages.some(({ type }) => type === 'audio_detected');
+    while (own.length > 0 && !isFound()) await play(first, own.splice(0, 10));
+    expect(await first.next('audio_detected')).toMatchObject({ in: 'opus', out: 'opus' });
+    const before = first.frames.length;
+    await play(opus, tone);
+    await eventually('it hears known sound', () => first.frames.length >= before + tone.length);
+    send(alice, said);
+    await play(opus, tone);
+    await eventually('and goes on to', () => first.frames.length >= before + 2 * tone.length);
+    for (const frame of first.frames.slice(before)) {
+      expect(said.some((message) => message.equals(frame))).toBe(false);
+    }
+  });
+
+  test('one that has heard known sound hears no messages, nor do those whose account has a default format', async () => {
+    const room = newRoom();
+    const { apiKey } = await createAccount(redis, 'pro', { default_audio: 'pcmu' });
+    const ofAccount = { api_key: apiKey };
+    const [alice, opus, first] = (await enterAll(room, {
+      alice: OPAQUE,
+      opus: { audio: 'opus' },
+      first: {},
+    })) as [TestClient, TestClient, TestClient];
+    const [other, withDefault, friend] = (await enterAll(room, {
+      other: { ...ofAccount, ...OPAQUE },
+      withDefault: ofAccount,
+      friend: { ...ofAccount, ...OPAQUE },
+    })) as [TestClient, TestClient, TestClient];
+    const tone = await opusTone(1000, 0.5, 200);
+    await play(opus, tone);
+    await eventually('known sound is heard', () => first.frames.length === tone.length);
+    const said = encrypted(6, [100, 200]);
+    send(alice, said);
+    send(other, said);
+    await hears(friend, said);
+    await eventually('they are seen to speak', () =>
+      [first, withDefault].every((client) =>
+        speakersIn(client).some(({ level_dbov: level }) => level === undefined),
+      ),
+    );
+    expect(first.frames).toEqual(tone);
+    expect(withDefault.frames).toEqual([]);
+  });
+
+  test('mute, volume 0, leaving and coming back hold for them', async () => {
+    const room = newRoom();
+    const [alice, bob, carol] = (await enterAll(room, {
+      alice: OPAQUE,
+      bob: OPAQUE,
+      carol: OPAQUE,
+    })) as [TestClient, TestClient, TestClient];
+    const [muted, toCarol, toBoth, away, back] = encrypted(7, [10, 20, 30, 40, 50]) as [
+      Buffer,
+      Buffer,
+      Buffer,
+      Buffer,
+      Buffer,
+    ];
+    await alice.ask({ type: 'configure', mute: true }, 'configured');
+    alice.sendAudio(muted);
+    await alice.ask({ type: 'configure', mute: false }, 'configured');
+    const configured = await bob.ask({ type: 'configure', volume: { alice: 0 } }, 'configured');
+    expect(configured).not.toHaveProperty('not_applied');
+    alice.sendAudio(toCarol);
+    await hears(carol, [toCarol]);
+    const louder = await bob.ask({ type: 'configure', volume: { alice: 2 } }, 'configured');
+    expect(louder.not_applied).toEqual({ alice: 2 });
+    alice.sendAudio(toBoth);
+    await hears(carol, [toCarol, toBoth]);
+    await hears(bob, [toBoth]);
+    await bob.ask({ type: 'leave' }, 'left');
+    alice.sendAudio(away);
+    await hears(carol, [toCarol, toBoth, away]);
+    await bob.ask({ type: 'join', room }, 'joined');
+    await alice.until('bob again', () =>
+      alice.messages.filter(({ type }) => type === 'peer_joined').at(2),
+    );
+    alice.sendAudio(back);
+    await hears(bob, [toBoth, back]);
+    await alice.ask({ type: 'leave' }, 'left');
+    alice.sendAudio(muted);
+    bob.sendAudio(muted);
+    await hears(carol, [toCarol, toBoth, away, back, muted]);
+  });
+
+  test('who comes back to its session is sent messages again, whatever its query says', async () => {
+    const [alice, bob] = (await enterAll(newRoom(), { alice: OPAQUE, bob: OPAQUE })) as [
+      TestClient,
+      TestClient,
+    ];
+    const { session_id, resume_token } = await bob.next('welcome');
+    const [before, after] = encrypted(8, [100, 200]) as [Buffer, Buffer];
+    alice.sendAudio(before);
+    await hears(bob, [before]);
+    bob.vanish();
+    await bob.closed;
+    const again = await connect(nodeOf(0), {
+      room: '__lobby__',
+      peer: 'bob',
+      session_id,
+      resume_token,
+      audio: PCM,
+    });
+    expect(await again.next('welcome')).toMatchObject({
+      resumed: true,
+      audio: { in: 'opaque', out: 'opaque' },
+    });
+    await again.next('joined');
+    again.sendAudio(before);
+    await hears(alice, [before]);
+    alice.sendAudio(after);
+    await hears(again, [after]);
+  });
+
+  test('a client with a token that may not publish is heard by nobody', async () => {
+    const room = newRoom();
+    const response = await fetch(`${nodeOf(0).url}/api/tokens`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${nodeOf(0).apiKey}`,
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify({ peer: 'silent', rooms: '*', ttl_seconds: 60, publish: false }),
+    });
+    const { token } = (await response.json()) as { token: string };
+    const [silent, alice, bob] = (await enterAll(room, {
+      silent: { ...OPAQUE, api_key: undefined, token },
+      alice: OPAQUE,
+      bob: OPAQUE,
+    })) as [TestClient, TestClient, TestClient];
+    const said = encrypted(9, [100, 200]);
+    send(silent, said);
+    expect(await silent.next('error')).toMatchObject({ code: 'forbidden' });
+    alice.sendAudio(said[0]!);
+    await hears(bob, [said[0]!]);
+    await hears(silent, [said[0]!]);
+  });
+});
+
+test('more bytes than any sound needs are told and closed, and the others hear on', async () => {
+  const room = newRoom();
+  const [node] = nodes;
+  const enter = async (peer: string) => {
+    const client = await connect(node!, { room, peer, audio: 'opaque' });
+    await client.next('joined');
+    return client;
+  };
+  const [flooder, alice, bob] = [await enter('flooder'), await enter('alice'), await enter('bob')];
+  const [big] = encrypted(10, [64 * 1024]) as [Buffer];
+  const flood = setInterval(() => {
+    for (let i = 0; i < 20; i += 1) flooder.sendAudio(big);
+  }, 10);
+  cleanUps.push(() => clearInterval(flood));
+  expect(await flooder.next('error')).toMatchObject({ code: 'rate_limited', retryable: true });
+  expect(await flooder.closed).toBe(4429);
+  clearInterval(flood);
+  const said = encrypted(11, [10, 20, 30]);
+  send(alice, said);
+  await eventually('all of it', () => said.every((m) => bob.frames.some((f) => f.equals(m))));
+});
+
+test('a client that does not read loses the oldest, counted, and hears the newest in order when it reads again', async () => {
+  const room = newRoom();
+  const [node] = nodes;
+  const enter = async (peer: string) => {
+    const client = await connect(node!, { room, peer, audio: 'opaque' });
+    await client.next('joined');
+    return client;
+  };
+  const slow = await enter('slow');
+  slow.stopReading();
+  const senders = [await enter('a'), await enter('b'), await enter('c'), await enter('d')];
+  const before = counts.dropped.unread;
+  const numbered = (number: number) => {
+    const message = Buffer.alloc(64 * 1024);
+    message.writeUInt32BE(number);
+    return message;
+  };
+  let sent = 0;
+  for (const sender of senders) {
+    for (let i = 0; i < 50; i += 1) {
+      sender.sendAudio(numbered(sent));
+      sent += 1;
+    }
+    const count = sent;
+    // One after the other, so that their messages have one order.
+    const witness = senders.find((other) => other !== sender)!;
+    await witness.until('the last', () =>
+      witness.frames.at(-1)?.readUInt32BE() === count - 1 ? true : undefined,
+    );
+  }
+  await eventually('something is dropped', () => counts.dropped.unread > before);
+  slow.readAgain();
+  await eventually('the newest', () => slow.frames.at(-1)?.readUInt32BE() === sent - 1);
+  const heard = slow.frames.map((frame) => frame.readUInt32BE());
+  expect(heard).toEqual(heard.toSorted((a, b) => a - b));
+  expect(new Set(heard).size).toBe(heard.length);
+  expect(heard.length).toBeLessThan(sent);
+});
+
+test('a client of an unknown format hears itself in the echo room, a second later', async () => {
+  const client = await connect(nodes[0]!, { room: '__echo__', audio: 'opaque' });
+  await client.next('joined');
+  const said = encrypted(12, [100, 64 * 1024, 200]);
+  const fromMs = performance.now();
+  send(client, said);
+  await hears(client, said);
+  expect(performance.now() - fromMs).toBeGreaterThan(950);
+});
+
+/** A TCP port that nobody has at the moment, and that no other gateway takes by chance. */
+async function freePort(): Promise<number> {
+  for (let port = 12_000 + (process.pid % 5000); ; port += 1) {
+    const server = createServer();
+    try {
+      server.listen(port, '0.0.0.0');
+      await once(server, 'listening');
+      return port;
+    } catch {
+      // Taken: the next one.
+    } finally {
+      server.close();
+    }
+  }
+}
+
+test('between two nodes whose link is cut nothing is heard; once it is restored, all is again', async () => {
+  const port = await freePort();
+  const [one] = await openNodes(1, { REDIS_URL: redis.url, ...ENVIRONMENT });
+  const [other] = await openNodes(1, {
+    REDIS_URL: redis.url,
+    ...ENVIRONMENT,
+    PIPE_ANNOUNCED_ADDRESS: '127.0.0.2',
+    PIPE_PORT_MIN: String(port),
+    PIPE_PORT_MAX: String(port),
+  });
+  const target = `http://127.0.0.1:${port}`;
+  const proxy = await TestProxy.open(target, { host: '127.0.0.2', port });
+  cleanUps.push(() => proxy.close());
+  const room = newRoom();
+  const { apiKey } = one!;
+  const alice = await connect(one!, { room, peer: 'alice', audio: 'opaque' });
+  const bob = await connect({ url: other!.url, apiKey }, { room, peer: 'bob', audio: 'opaque' });
+  await alice.next('peer_joined');
+  const [before, meanwhile, after] = encrypted(13, [100, 200, 300]) as [Buffer, Buffer, Buffer];
+  alice.sendAudio(before);
+  await hears(bob, [before]);
+  const faults = counts.relayFaults;
+  proxy.cut();
+  await eventually('the link is known to be cut', () => counts.relayFaults > faults);
+  alice.sendAudio(meanwhile);
+  bob.sendAudio(before);
+  await hears(alice, [before]);
+  expect(bob.frames).toEqual([before]);
+  proxy.leadTo(target);
+  await eventually('it is heard again', () => {
+    alice.sendAudio(after);
+    return bob.frames.at(-1)?.equals(after) ?? false;
+  });
+  expect(alice.messages.filter(({ type }) => type === 'peer_left')).toEqual([]);
+});
