@@ -9,6 +9,7 @@ const WAITING = [
   'cluster',
   'crowd',
   'data-folder',
+  'demo-account',
   'leaving',
   'me',
   'metrics',

@@ -159,9 +159,8 @@ async function openParts(
     part.close(),
   );
   const accounts = new Accounts(redis);
-  const demo = settings.DEMO_ACCOUNT
-    ? await openDemoAccount(accounts, settings.DATA_DIR)
-    : undefined;
+  // Of several gateways, the supervisor has opened it.
+  const demo = shared ? undefined : await openDemoAccount(redis, settings, log);
   const limits = new RateLimits(redis, {
     authFailuresPerAddress: settings.AUTH_FAILURES_PER_ADDRESS,
     authFailuresPerKeyPrefix: settings.AUTH_FAILURES_PER_KEY,

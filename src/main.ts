@@ -2,7 +2,7 @@ import { machineFaults } from '../config/machine-checks.ts';
 import { readSettings } from '../config/settings.ts';
 import { readTimings } from '../config/timings.ts';
 import { openApp } from './app.ts';
-import type { DemoAccount } from './accounts/demo-account.ts';
+import { announcementOf } from './processes/announcement.ts';
 import {
   endOnSignals,
   OWNER_ONLY_UMASK,
@@ -13,16 +13,6 @@ import { drainOnUnhandledRejection } from './processes/last-resort.ts';
 import { openSupervisor } from './processes/supervisor.ts';
 
 /** The process: starts the gateway, or several, says where it is, and ends it on a signal. */
-
-const say = (line: string) => process.stdout.write(`${line}\n`);
-
-function announce({ url, demo }: { url: string; demo: DemoAccount | undefined }): void {
-  say(`\nPartyline is running. Open ${url}`);
-  if (demo) say(`Demo account ${demo.account.id} (plan ${demo.account.plan}), key ${demo.apiKey}`);
-  say('Ctrl-C stops it.\n');
-  const account = demo ? { account_id: demo.account.id, api_key: demo.apiKey } : {};
-  say(`ready ${JSON.stringify({ url, ...account })}`);
-}
 
 async function openGateway(...[settings, timings, abort]: Parameters<typeof openSupervisor>) {
   const app = await openApp(settings, timings, undefined, abort);
@@ -42,7 +32,7 @@ async function main(): Promise<void> {
   );
   if (!gateway) return;
   drainOnUnhandledRejection(gateway);
-  announce(gateway);
+  process.stdout.write(`${announcementOf(gateway, settings).join('\n')}\n`);
 }
 
 main().catch((fault: unknown) => {

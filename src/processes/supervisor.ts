@@ -4,7 +4,6 @@ import { fileURLToPath } from 'node:url';
 import type { FastifyBaseLogger } from 'fastify';
 import { environmentOf, type Settings } from '../../config/settings.ts';
 import type { Timings } from '../../config/timings.ts';
-import { Accounts } from '../accounts/accounts.ts';
 import { type DemoAccount, openDemoAccount } from '../accounts/demo-account.ts';
 import { openLog } from '../log.ts';
 import { stopReading } from '../stop-reading.ts';
@@ -61,9 +60,7 @@ async function openParts(
     }),
     PORT: await findPort(given),
   };
-  const demo = settings.DEMO_ACCOUNT
-    ? await openDemo(settings, log, timings.redis, abort)
-    : undefined;
+  const demo = await openDemo(settings, log, timings.redis, abort);
   for (let worker = 0; worker < settings.USAGE_WORKERS; worker += 1) {
     opened.adopt(startUsageWorker(settings, log, timings), (part) => part.close());
   }
@@ -185,10 +182,10 @@ async function openDemo(
   log: FastifyBaseLogger,
   timings: Timings['redis'],
   abort: AbortSignal,
-): Promise<DemoAccount> {
+): Promise<DemoAccount | undefined> {
   const redis = await Redis.connect(redisAddressOf(settings), log, timings, { abort });
   try {
-    return await openDemoAccount(new Accounts(redis), settings.DATA_DIR);
+    return await openDemoAccount(redis, settings, log);
   } finally {
     await redis.close();
   }

@@ -1,0 +1,118 @@
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { Accounts } from '../../src/accounts/accounts.ts';
+import { openDemoAccount } from '../../src/accounts/demo-account.ts';
+import { KEY_PREFIX, type Redis } from '../../src/store/redis.ts';
+import { useStack } from '../support/use-stack.ts';
+
+const { openRedis, openStore, cleanUps } = useStack();
+
+async function newFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'partyline-demo-'));
+  cleanUps.push(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** Opens the demo account as a start does; what was warned of is kept. */
+async function open(redis: Redis, dataDir: string, settings: object = {}) {
+  const warnings: string[] = [];
+  const local = { DEMO_ACCOUNT: true, HOST: '127.0.0.1', TRUST_PROXY: '', TLS_CERT: '' };
+  const log = { warn: (_fields: unknown, message?: string) => warnings.push(message ?? '') };
+  const demo = await openDemoAccount(redis, { ...local, DATA_DIR: dataDir, ...settings }, log);
+  return { demo, warnings };
+}
+
+async function openAll() {
+  const redis = await openStore(await openRedis());
+  const accounts = new Accounts(redis);
+  const owners = async (...keys: (string | undefined)[]) =>
+    Promise.all(keys.map(async (key) => (await accounts.findByKey(key ?? ''))?.account.id));
+  return { redis, accounts, owners };
+}
+
+test('the same account and key at every start', async () => {
+  const { redis, accounts } = await openAll();
+  const folder = await newFolder();
+  const first = await open(redis, folder);
+  expect(first.demo).toMatchObject({ account: { id: 1, plan: 'pro' }, isNew: true });
+  const again = await open(redis, folder);
+  expect(again.demo).toEqual({ ...first.demo, isNew: false });
+  expect(await readFile(first.demo!.keyFile, 'utf8')).toBe(first.demo!.apiKey);
+  expect((await stat(first.demo!.keyFile)).mode & 0o077).toBe(0);
+  expect(await accounts.list()).toHaveLength(1);
+});
+
+test('a backup that is restored without its key: the same account gets another key', async () => {
+  const { redis, accounts, owners } = await openAll();
+  const before = await open(redis, await newFolder());
+  const restored = await open(redis, await newFolder());
+  expect(restored.demo).toMatchObject({ account: { id: 1 }, isNew: true });
+  expect(restored.demo?.apiKey).not.toBe(before.demo?.apiKey);
+  expect(await owners(before.demo?.apiKey, restored.demo?.apiKey)).toEqual([1, 1]);
+  expect(await accounts.list()).toHaveLength(1);
+});
+
+test('a backup from before the key was made, or a key that was revoked: the same account gets another key', async () => {
+  const { redis, accounts, owners } = await openAll();
+  const folder = await newFolder();
+  const before = await open(redis, folder);
+  const [key] = await accounts.listKeys(1);
+  await accounts.revokeKey(1, key!.id);
+  const after = await open(redis, folder);
+  expect(after.demo).toMatchObject({ account: { id: 1 }, isNew: true });
+  expect(await owners(before.demo?.apiKey, after.demo?.apiKey)).toEqual([undefined, 1]);
+  expect(await accounts.list()).toHaveLength(1);
+});
+
+test('the account of an earlier version, which noted no id, is found', async () => {
+  const { redis, accounts } = await openAll();
+  await open(redis, await newFolder());
+  await redis.run((client) => client.del(`${KEY_PREFIX}demo_account`));
+  expect((await open(redis, await newFolder())).demo?.account.id).toBe(1);
+  expect(await accounts.list()).toHaveLength(1);
+});
+
+test("somebody's account that happens to be the first is not taken for it", async () => {
+  const { redis, accounts } = await openAll();
+  await accounts.create({ name: 'Ada', email: 'ada@example.com', plan: 'pro' });
+  expect((await open(redis, await newFolder())).demo?.account.id).toBe(2);
+});
+
+test('gateways that start at once on one Redis have one account, and a key each', async () => {
+  const { redis, accounts, owners } = await openAll();
+  const folders = await Promise.all([newFolder(), newFolder(), newFolder()]);
+  const opened = await Promise.all(folders.map((folder) => open(redis, folder)));
+  const keys = opened.map(({ demo }) => demo?.apiKey);
+  expect(new Set(keys).size).toBe(3);
+  expect(await owners(...keys)).toEqual([1, 1, 1]);
+  expect(await accounts.list()).toHaveLength(1);
+});
+
+test('one that the operator has closed stays closed, and no other is made', async () => {
+  const { redis, accounts } = await openAll();
+  const folder = await newFolder();
+  await open(redis, folder);
+  await accounts.update(1, { status: 'closed' });
+  for (const each of [folder, await newFolder()]) {
+    expect(await open(redis, each, { HOST: '0.0.0.0' })).toEqual({ demo: undefined, warnings: [] });
+  }
+  expect(await accounts.list()).toHaveLength(1);
+});
+
+test('where others reach the node it is warned of, also when it is not wanted any more, until it is closed', async () => {
+  const { redis, accounts } = await openAll();
+  const folder = await newFolder();
+  expect((await open(redis, folder)).warnings).toEqual([]);
+  const told = expect.stringMatching(/DEMO_ACCOUNT=false, and .* close 1$/) as string;
+  for (const settings of [
+    { HOST: '0.0.0.0' },
+    { TRUST_PROXY: '10.0.0.0/8' },
+    { HOST: '0.0.0.0', DEMO_ACCOUNT: false },
+  ]) {
+    expect((await open(redis, folder, settings)).warnings).toEqual([told]);
+  }
+  await accounts.update(1, { status: 'suspended' });
+  expect((await open(redis, folder, { HOST: '0.0.0.0' })).warnings).toEqual([]);
+});
