@@ -89,6 +89,10 @@ const COMMANDS = [
   ['usage', '1'],
 ];
 
+/** Takes all that is left of a small disk. */
+const fill = (folder: string) =>
+  spawnSync('dd', ['if=/dev/zero', `of=${join(folder, 'filler')}`, 'bs=4k', 'count=5000']);
+
 /** More than fits into what the last block of the append-only file has left. */
 async function writeMuch(dataDir: string): Promise<void> {
   const client = createClient({ socket: { path: join(dataDir, 'redis.sock'), tls: false } });
@@ -121,7 +125,7 @@ describe('one owner of a data folder', () => {
     const { url, api_key: apiKey } = await gateway.ready();
     const servers = await redisServersIn(folder);
     expect(servers).toHaveLength(1);
-    spawnSync('dd', ['if=/dev/zero', `of=${join(folder, 'filler')}`, 'bs=1k', 'count=4000']);
+    fill(folder);
     await writeMuch(folder);
     await eventually(
       'it is not ready',
@@ -166,7 +170,7 @@ describe('one owner of a data folder', () => {
     const disk = await mountSmallDisk();
     if (!disk) return skip('a disk to fill cannot be mounted here');
     cleanUps.push(() => disk.unmount());
-    spawnSync('dd', ['if=/dev/zero', `of=${join(disk.folder, 'filler')}`, 'bs=1k', 'count=4000']);
+    fill(disk.folder);
     const gateway = await start({}, disk.folder);
     expect(await gateway.exited).toBe(1);
     expect(gateway.output).toContain('No space left on device');

@@ -75,12 +75,15 @@ async function isRedisServerIn(pid: number, folder: string): Promise<boolean> {
   }
 }
 
-/** A folder on a disk of its own, so small that it can be filled; undefined where nothing may be mounted. */
+/**
+ * A folder on a disk of its own, so small that it can be filled, and large enough that a gateway lets clients in while it is
+ * not; undefined where nothing may be mounted.
+ */
 export async function mountSmallDisk(): Promise<
   { folder: string; unmount(): Promise<void> } | undefined
 > {
   const root = await mkdtemp(join(tmpdir(), 'partyline-disk-'));
-  const { status } = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', root]);
+  const { status } = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=16m', 'tmpfs', root]);
   const unmount = async () => {
     spawnSync('umount', ['--lazy', root]);
     await rm(root, { recursive: true, force: true });
