@@ -19,17 +19,21 @@ type PcmCodec = (typeof PCM_CODECS)[number];
 
 /** Telephone codecs: mono, at a rate of their own, Hz. */
 const TELEPHONE_RATES_HZ = { pcmu: 8000, pcma: 8000, g722: 16_000 } as const;
-export type SampleCodec = PcmCodec | keyof typeof TELEPHONE_RATES_HZ;
+/** 64-bit floats are read in files only. */
+export type SampleCodec = PcmCodec | 'pcm_f64le' | keyof typeof TELEPHONE_RATES_HZ;
 
 /** Opus in a container, cut into messages anywhere: only ever heard from a peer, never sent to one. */
 export type ContainerFormat = { codec: Container };
 export type Container = 'ogg_opus' | 'webm_opus';
 
+/** A RIFF WAVE file; `inside`: what its head says, once that has come. */
+type WavFormat = { codec: 'wav'; inside?: SampleFormat };
+
 /** Bytes that only the app's own clients understand: neither decoded nor mixed. */
 export type OpaqueFormat = { codec: 'opaque' };
 
 /** What a peer may send that the gateway decodes. */
-export type KnownFormat = AudioFormat | ContainerFormat;
+export type KnownFormat = AudioFormat | ContainerFormat | WavFormat;
 
 /** What a peer may send. */
 export type InputFormat = KnownFormat | OpaqueFormat;
@@ -40,17 +44,20 @@ export type OutputFormat = AudioFormat | OpaqueFormat;
 /** What a client says that it sends: `auto` leaves it to be found out. */
 export type DeclaredFormat = InputFormat | 'auto';
 
+/** Formats that are heard from a peer and never sent to one. */
+const INPUT_ONLY = ['ogg_opus', 'webm_opus', 'wav'] as const;
+
 /** For people: the values of `audio_out`. */
 const KNOWN_OUT = `auto, opus, ${Object.keys(TELEPHONE_RATES_HZ).join(', ')}, and with ;rate=R;channels=C (R 8000…48000, C 1 or 2) ${PCM_CODECS.join(', ')}; opaque`;
 /** For people: the values of `audio`. */
-const KNOWN_IN = `${KNOWN_OUT}, ogg_opus, webm_opus`;
+const KNOWN_IN = `${KNOWN_OUT}, ${INPUT_ONLY.join(', ')}`;
 
 /** 8000…48000. */
 const RATE_PATTERN = '(?:(?:[89]|[1-3]\\d|4[0-7])\\d{3}|48000)';
 /** Regular expression (without anchors) of the formats that the gateway encodes: the values of `audio_out` but for `auto` and `opaque`. */
 export const AUDIO_FORMAT_PATTERN = `opus|${Object.keys(TELEPHONE_RATES_HZ).join('|')}|(?:${PCM_CODECS.join('|')});rate=${RATE_PATTERN};channels=[12]`;
 /** The same of the formats in which a peer sends: the values of `audio` but for `auto`. */
-export const INPUT_FORMAT_PATTERN = `${AUDIO_FORMAT_PATTERN}|ogg_opus|webm_opus|opaque`;
+export const INPUT_FORMAT_PATTERN = `${AUDIO_FORMAT_PATTERN}|${INPUT_ONLY.join('|')}|opaque`;
 
 const AUDIO_FORMAT = new RegExp(`^(?:${AUDIO_FORMAT_PATTERN})$`);
 const PCM = /^(pcm_\w+);rate=(\d+);channels=(\d)$/;
@@ -81,10 +88,15 @@ export function parseOutputFormat(value: string): OutputFormat {
  */
 export function parseDeclaredFormat(value: string): DeclaredFormat {
   if (value === 'auto') return value;
-  if (value === 'ogg_opus' || value === 'webm_opus' || value === 'opaque') return { codec: value };
+  if (value === 'opaque') return { codec: value };
+  if (isInputOnly(value)) return { codec: value };
   if (!AUDIO_FORMAT.test(value)) throw unknownFormat('audio', KNOWN_IN);
   return parseAudioFormat(value);
 }
+
+/** True for formats that are read and never written: files and containers. */
+export const isInputOnly = (codec: string): codec is (typeof INPUT_ONLY)[number] =>
+  INPUT_ONLY.some((known) => known === codec);
 
 const unknownFormat = (name: string, known: string) =>
   new PartylineError('unsupported_audio', `${name}: Unknown audio format; known are ${known}.`);
@@ -100,9 +112,18 @@ export function formatAudioFormat(format: DeclaredFormat): string {
 const isTelephone = (codec: string): codec is keyof typeof TELEPHONE_RATES_HZ =>
   Object.hasOwn(TELEPHONE_RATES_HZ, codec);
 
-/** How a peer that sends this hears, unless it says otherwise. */
-export function answerTo(format: InputFormat): OutputFormat {
-  return isContainer(format) ? { codec: 'opus' } : format;
+/** How a peer that sends this hears, unless it says otherwise; undefined: in the default format of its account. */
+export function answerTo(format: InputFormat): OutputFormat | undefined {
+  if (isContainer(format)) return { codec: 'opus' };
+  if (format.codec === 'wav') return isHeard(format.inside) ? format.inside : undefined;
+  return format;
+}
+
+/** Files hold samples at more rates, and on more channels, than are sent to anybody. */
+function isHeard(inside: SampleFormat | undefined): boolean {
+  if (!inside || !AUDIO_FORMAT.test(formatAudioFormat(inside))) return false;
+  const { codec, rateHz, channels } = inside;
+  return !isTelephone(codec) || (rateHz === TELEPHONE_RATES_HZ[codec] && channels === 1);
 }
 
 export function isContainer(format: InputFormat): format is ContainerFormat {
@@ -112,6 +133,10 @@ export function isContainer(format: InputFormat): format is ContainerFormat {
 export function isSamples(format: InputFormat): format is SampleFormat {
   return 'rateHz' in format;
 }
+
+/** True for formats that can be read from the middle of a stream, where a client that comes back may go on. */
+export const canBeginAnywhere = (format: InputFormat): boolean =>
+  format.codec === 'opus' || format.codec === 'opaque' || isSamples(format);
 
 const CONTAINER_MAGIC: [Container, Buffer][] = [
   ['ogg_opus', Buffer.from('OggS')],

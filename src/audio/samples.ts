@@ -11,6 +11,7 @@ const BYTES_PER_SAMPLE: Record<SampleCodec, number> = {
   pcm_u8: 1,
   pcm_s24le: 3,
   pcm_s32le: 4,
+  pcm_f64le: 8,
   pcmu: 1,
   pcma: 1,
   // Any byte may come first: each holds two samples.
@@ -20,8 +21,10 @@ const BYTES_PER_SAMPLE: Record<SampleCodec, number> = {
 /** Codecs whose samples do not depend on those before them. */
 type StatelessCodec = Exclude<SampleCodec, 'g722'>;
 
+type IntegerCodec = Exclude<StatelessCodec, 'pcm_f32le' | 'pcm_f64le'>;
+
 /** Full scale of the integer codecs; G.711 is read and written by way of 16 bits. */
-const FULL_SCALE: Record<Exclude<StatelessCodec, 'pcm_f32le'>, number> = {
+const FULL_SCALE: Record<IntegerCodec, number> = {
   pcm_s16le: 2 ** 15,
   pcm_s16be: 2 ** 15,
   pcm_u8: 2 ** 7,
@@ -66,16 +69,16 @@ export function readSamples(bytes: Buffer, codec: StatelessCodec): Float32Array 
     for (let i = 0; i < samples.length; i += 1) samples[i] = limited(bytes.readFloatLE(i * 4));
     return samples;
   }
+  if (codec === 'pcm_f64le') {
+    for (let i = 0; i < samples.length; i += 1) samples[i] = limited(bytes.readDoubleLE(i * 8));
+    return samples;
+  }
   const step = 1 / FULL_SCALE[codec];
   for (let i = 0; i < samples.length; i += 1) samples[i] = readInteger(bytes, i, codec) * step;
   return samples;
 }
 
-function readInteger(
-  bytes: Buffer,
-  index: number,
-  codec: Exclude<StatelessCodec, 'pcm_f32le'>,
-): number {
+function readInteger(bytes: Buffer, index: number, codec: IntegerCodec): number {
   switch (codec) {
     case 'pcm_s16le':
       return bytes.readInt16LE(index * 2);
@@ -103,6 +106,10 @@ export function writeSamples(samples: Float32Array, codec: StatelessCodec): Buff
     for (let i = 0; i < samples.length; i += 1) bytes.writeFloatLE(samples[i]!, i * 4);
     return bytes;
   }
+  if (codec === 'pcm_f64le') {
+    for (let i = 0; i < samples.length; i += 1) bytes.writeDoubleLE(samples[i]!, i * 8);
+    return bytes;
+  }
   const fullScale = FULL_SCALE[codec];
   for (let i = 0; i < samples.length; i += 1) {
     const rounded = Math.round(samples[i]! * fullScale);
@@ -113,12 +120,7 @@ export function writeSamples(samples: Float32Array, codec: StatelessCodec): Buff
   return bytes;
 }
 
-function writeInteger(
-  bytes: Buffer,
-  index: number,
-  value: number,
-  codec: Exclude<StatelessCodec, 'pcm_f32le'>,
-): void {
+function writeInteger(bytes: Buffer, index: number, value: number, codec: IntegerCodec): void {
   switch (codec) {
     case 'pcm_s16le':
       bytes[index * 2] = value & 0xff;
@@ -147,8 +149,12 @@ function writeInteger(
 /** The mean of interleaved channels. */
 export function downmix(samples: Float32Array, channels: number): Float32Array {
   if (channels === 1) return samples;
-  const mono = new Float32Array(samples.length / 2);
-  for (let i = 0; i < mono.length; i += 1) mono[i] = (samples[2 * i]! + samples[2 * i + 1]!) / 2;
+  const mono = new Float32Array(samples.length / channels);
+  for (let i = 0; i < mono.length; i += 1) {
+    let sum = 0;
+    for (let k = i * channels; k < (i + 1) * channels; k += 1) sum += samples[k]!;
+    mono[i] = sum / channels;
+  }
   return mono;
 }
 

@@ -7,6 +7,8 @@ import { TokenBucket } from '../token-bucket.ts';
 const OPUS_BYTES_PER_S = 75_000;
 const CONTAINER_BYTES_PER_S = 100_000;
 const UNKNOWN_BYTES_PER_S = 384_000;
+/** Samples in files may be wider than any that are sent without: two channels of 24 bits at 192 kHz. */
+const MAX_SAMPLE_BYTES_PER_S = 1_152_000;
 /** Messages that a second may come in: somewhat more than a sender of one every 2 ms needs. */
 const MESSAGES_PER_S = 600;
 /** Seconds of sound that may come in a second, and at once: behind a stall of 8 s all of it does. */
@@ -23,7 +25,10 @@ const MAX_WAIT_MS = 1000;
 export function bytesPerSecondOf(format: InputFormat | undefined): number {
   if (!format || format.codec === 'opaque') return UNKNOWN_BYTES_PER_S;
   if (format.codec === 'opus') return OPUS_BYTES_PER_S;
-  return isContainer(format) ? CONTAINER_BYTES_PER_S : format.rateHz * frameBytesOf(format);
+  if (isContainer(format)) return CONTAINER_BYTES_PER_S;
+  const samples = format.codec === 'wav' ? format.inside : format;
+  if (!samples) return UNKNOWN_BYTES_PER_S;
+  return Math.min(samples.rateHz * frameBytesOf(samples), MAX_SAMPLE_BYTES_PER_S);
 }
 
 /** What a client is over its budget by: it is not read for `waitMs`. */

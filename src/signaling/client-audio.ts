@@ -1,11 +1,11 @@
 import type { Codecs } from '../audio/codecs.ts';
 import {
   answerTo,
+  canBeginAnywhere,
   type DeclaredFormat,
   type Delivery,
   formatAudioFormat,
   type InputFormat,
-  isContainer,
   type OutputFormat,
   parseDeclaredFormat,
   parseOutputFormat,
@@ -91,7 +91,8 @@ export class ClientAudio {
     this.#outlet = outlet;
     if (settings) {
       const { in: declared, out, delivery } = settings;
-      const unknownOut = settings.detected ? answerTo(settings.detected) : preferences.unknownOut;
+      const answer = settings.detected && answerTo(settings.detected);
+      const unknownOut = answer ?? preferences.unknownOut;
       this.#preferences = { in: declared, out, delivery, unknownOut };
       this.#volume = settings.volume;
       this.#gains = quantized(settings.volume);
@@ -151,7 +152,7 @@ export class ClientAudio {
   get hearing(): PeerHearing {
     const { out, delivery, unknownOut } = this.#preferences;
     const { format } = this.#input;
-    const output = out ?? (format ? answerTo(format) : unknownOut);
+    const output = out ?? (format && answerTo(format)) ?? unknownOut;
     // Forwarded is what the speakers sent: Opus.
     const isOpus = !output || output.codec === 'opaque' || delivery === 'forward';
     return {
@@ -326,8 +327,7 @@ export class ClientAudio {
         onFault: (fault) => this.#outlet.fail(fault),
       },
       before,
-      // A container cannot be read from its middle, where the client may go on.
-      assumed && !isContainer(assumed) ? assumed : undefined,
+      assumed && canBeginAnywhere(assumed) ? assumed : undefined,
     );
   }
 

@@ -1,5 +1,56 @@
 import { readFileSync } from 'node:fs';
+import { readSamples } from '../../src/audio/samples.ts';
 
 /** Reads one of the recordings in test/fixtures/formats; its README says what they are. */
 export const readFixture = (name: string): Buffer =>
   readFileSync(new URL(`../fixtures/formats/${name}`, import.meta.url));
+
+/** The length of the head of speech.wav. */
+export const WAV_HEAD_BYTES = 44;
+/** The speech of all recordings, at 16 kHz. */
+export const SPEECH = readSamples(readFixture('speech.wav').subarray(WAV_HEAD_BYTES), 'pcm_s16le');
+export const SPEECH_RATE_HZ = 16_000;
+
+/** Both are compared at 8 kHz. */
+const COMPARED_RATE_HZ = 8000;
+const MAX_LATE_MS = 250;
+
+/** Cuts bytes into messages of these lengths, over and over. */
+export function cutInto(whole: Buffer, lengths: readonly number[]): Buffer[] {
+  const parts: Buffer[] = [];
+  for (let at = 0, i = 0; at < whole.length; i += 1) {
+    const length = lengths[i % lengths.length]!;
+    parts.push(whole.subarray(at, at + length));
+    at += length;
+  }
+  return parts;
+}
+
+/** How a sound at 48 kHz differs from the speech: in level, dB, and in form (1: not at all), wherever in the first 250 ms it begins. */
+export function compareWithSpeech(heard: Float32Array): { offDb: number; likeness: number } {
+  const [reference, sound] = [decimate(SPEECH, 2), decimate(heard, 6)];
+  const power = (values: Float32Array) => values.reduce((sum, value) => sum + value ** 2, 0);
+  let likeness = 0;
+  for (let late = 0; late < (MAX_LATE_MS * COMPARED_RATE_HZ) / 1000; late += 1) {
+    let product = 0;
+    const length = Math.min(reference.length, sound.length - late);
+    for (let i = 0; i < length; i += 1) product += reference[i]! * sound[i + late]!;
+    likeness = Math.max(likeness, product);
+  }
+  const [referencePower, soundPower] = [power(reference), power(sound)];
+  return {
+    offDb: 10 * Math.log10(soundPower / referencePower),
+    likeness: likeness / Math.sqrt(referencePower * soundPower),
+  };
+}
+
+/** Every so many samples as their mean. */
+function decimate(sound: Float32Array, factor: number): Float32Array {
+  const slow = new Float32Array(Math.floor(sound.length / factor));
+  for (let i = 0; i < slow.length; i += 1) {
+    let sum = 0;
+    for (let k = i * factor; k < (i + 1) * factor; k += 1) sum += sound[k]!;
+    slow[i] = sum / factor;
+  }
+  return slow;
+}

@@ -85,8 +85,11 @@ async function arrivalsOf(
       const packet = packetizer.packetize(payload, durationSamples, audioLevel, 0);
       arrivals.push({ peer, packet, atMs });
     },
-    (fault) => {
-      throw fault;
+    {
+      onFault: (fault) => {
+        throw fault;
+      },
+      onInside: () => {},
     },
   );
   const { packetMs = 20 } = sender;

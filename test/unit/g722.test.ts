@@ -2,11 +2,10 @@ import { createHash } from 'node:crypto';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { G722Decoder, G722Encoder } from '../../src/audio/g722.ts';
-import { readSamples, writeSamples } from '../../src/audio/samples.ts';
-import { readFixture } from '../support/fixtures.ts';
+import { writeSamples } from '../../src/audio/samples.ts';
+import { readFixture, SPEECH } from '../support/fixtures.ts';
 
-/** Speech at 16 kHz, and what ffmpeg's G.722 encoder makes of it. */
-const SPEECH = readSamples(readFixture('speech.wav').subarray(44), 'pcm_s16le');
+/** What ffmpeg's G.722 encoder makes of the speech. */
 const ENCODED = readFixture('speech.g722');
 /** SHA-256 of what ffmpeg's decoder makes of that, as 16-bit samples. */
 const DECODED = '59e227fc40a3940387d0fdad39897f560cd363b803c6b5ed5eb90073421d3016';

@@ -28,8 +28,11 @@ async function openIngest(format: AudioFormat, before?: LastPackets) {
     format,
     codecs,
     (packet, durationSamples, audioLevel) => packets.push({ packet, durationSamples, audioLevel }),
-    (fault) => {
-      throw fault;
+    {
+      onFault: (fault) => {
+        throw fault;
+      },
+      onInside: () => {},
     },
     before,
   );

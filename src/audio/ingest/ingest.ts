@@ -1,9 +1,10 @@
 import type { Codecs } from '../codecs.ts';
 import { ContainerIngest } from './container-ingest.ts';
-import { isContainer, type KnownFormat } from '../format.ts';
+import { isContainer, isSamples, type KnownFormat, type SampleFormat } from '../format.ts';
 import type { LastPackets } from './joint.ts';
 import { OpusIngest } from './opus-ingest.ts';
 import { SampleIngest } from './sample-ingest.ts';
+import { WavIngest } from './wav-ingest.ts';
 
 /** Takes one Opus packet: what it holds at 48 kHz, its RFC 6464 level, and when the message came that completed it. */
 export type OpusSink = (
@@ -25,21 +26,26 @@ export type Ingest = {
   close(): void;
 };
 
+export type IngestEvents = {
+  /** What `push` cannot throw, because it was found out later. */
+  onFault: (fault: unknown) => void;
+  /** A file says what is in it. */
+  onInside: (format: SampleFormat) => void;
+};
+
 /**
  * Opens the ingest for a format.
  * @param before what was handed on before this ingest takes over, in the middle of a sound
- * @param onFault takes what `push` cannot throw, because it was found out later
  */
 export async function createIngest(
   format: KnownFormat,
   codecs: Codecs,
   sink: OpusSink,
-  onFault: (fault: unknown) => void,
+  events: IngestEvents,
   before?: LastPackets,
 ): Promise<Ingest> {
-  if (format.codec !== 'opus' && !isContainer(format)) {
-    return SampleIngest.open(format, codecs, sink, before);
-  }
+  if (isSamples(format)) return SampleIngest.open(format, codecs, sink, before);
+  if (format.codec === 'wav') return new WavIngest(codecs, sink, events, before);
   const packets = new OpusIngest(await codecs.opus.createDecoder(), sink);
-  return isContainer(format) ? new ContainerIngest(format.codec, packets, onFault) : packets;
+  return isContainer(format) ? new ContainerIngest(format.codec, packets, events.onFault) : packets;
 }

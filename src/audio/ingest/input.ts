@@ -3,14 +3,14 @@ import { FormatDetector, type Detection } from './detection/detector.ts';
 import { FormatCheck } from './detection/format-check.ts';
 import type { TimedMessage } from './detection/pace.ts';
 import { isDigitalSilence, SilencePace } from './detection/silence.ts';
-import { type DeclaredFormat, type InputFormat, isSamples } from '../format.ts';
+import { type DeclaredFormat, type InputFormat, isSamples, type SampleFormat } from '../format.ts';
 import { bytesToNext, frameBytesOf } from '../samples.ts';
 import { createIngest, type Ingest, type OpusSink } from './ingest.ts';
 import type { LastPackets } from './joint.ts';
 import { OpaqueIngest, type OpaqueSink } from './opaque-ingest.ts';
 
 export type AudioInputEvents = {
-  /** What an undeclared sender sends has been found out, or has changed. */
+  /** What an undeclared sender sends has been found out, or has changed; or what is in a file. */
   onDetected: (format: InputFormat) => void;
   /** Takes what the client sends while its format is `opaque`. */
   onOpaque: OpaqueSink;
@@ -180,10 +180,11 @@ export class AudioInput {
   async #openIngest(opening: State & { name: 'opening' }, before?: LastPackets): Promise<void> {
     const { format, held, startsAtBytes } = opening;
     const { onFault, onOpaque } = this.#events;
-    const ingest =
+    const onInside = (inside: SampleFormat) => this.#foundInside(ingest, inside);
+    const ingest: Ingest =
       format.codec === 'opaque'
         ? new OpaqueIngest(onOpaque)
-        : await createIngest(format, this.#codecs, this.#sink, onFault, before);
+        : await createIngest(format, this.#codecs, this.#sink, { onFault, onInside }, before);
     if (this.#state !== opening) {
       ingest.close();
       return;
@@ -199,6 +200,12 @@ export class AudioInput {
       at += message.length;
       if (this.#state === open) this.#ingest(open, whole, atMs, at - whole.length);
     }
+  }
+
+  #foundInside(ingest: Ingest, inside: SampleFormat): void {
+    if (this.#state.name !== 'open' || this.#state.ingest !== ingest) return;
+    this.#state.format = { codec: 'wav', inside };
+    this.#events.onDetected(this.#state.format);
   }
 
   #ingest(open: OpenState, message: Buffer, atMs: number, startsAtBytes: number): void {

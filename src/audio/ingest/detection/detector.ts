@@ -1,12 +1,13 @@
 import {
   type AudioFormat,
-  containerOf,
   type InputFormat,
+  isInputOnly,
   type OpaqueFormat,
   type SampleCodec,
 } from '../../format.ts';
 import { SAMPLES_PER_MS } from '../../../rtp/clock-rate.ts';
 import { opusPacketSamples } from '../../opus-packet.ts';
+import { MAX_SNIFFED_BYTES, recognise } from '../../recognise.ts';
 import { bytesToNext, frameBytesOf } from '../../samples.ts';
 import { novelBytesOf, readAsSamples, type Reading } from './code-length.ts';
 import { type TimedMessage, bytesPerMsOf, elapsedMsOf, pacedOf } from './pace.ts';
@@ -62,6 +63,10 @@ export class FormatDetector {
   readonly startsAtBytes: number;
   #bytes = 0;
   #weighedBytes = 0;
+  /** What came first, as far as structure is looked for in it. */
+  #start: Buffer = Buffer.alloc(0);
+  #sniffedBytes = 0;
+  #found: ReturnType<typeof recognise>;
   #isSilent = true;
 
   constructor(startsAtBytes = 0) {
@@ -80,6 +85,18 @@ export class FormatDetector {
     return isOfEitherWidth(message, bytesPerMsOf(paced));
   }
 
+  /** Looks for structure in what came first: again when there is half as much again of it. */
+  #recognise(message: Buffer): ReturnType<typeof recognise> {
+    if (this.#start.length < MAX_SNIFFED_BYTES) {
+      this.#start = this.#start.length === 0 ? message : Buffer.concat([this.#start, message]);
+      if (this.#start.length >= this.#sniffedBytes * 1.5) {
+        this.#sniffedBytes = this.#start.length;
+        this.#found = recognise(this.#start);
+      }
+    }
+    return this.#found;
+  }
+
   /**
    * Takes one message.
    * @returns the format as soon as it is beyond doubt, and at the latest after half a second, or after one in which the
@@ -89,13 +106,14 @@ export class FormatDetector {
     this.arrivals.push({ message, atMs: nowMs });
     this.#bytes += message.length;
     this.#isSilent &&= isDigitalSilence(message);
-    const container = containerOf(startOf(this.arrivals));
-    if (container) return { format: { codec: container }, confidence: 1 };
+    const found = this.#recognise(message);
+    if (found && isInputOnly(found)) return { format: { codec: found }, confidence: 1 };
     if (this.arrivals.length < LEAST_MESSAGES) return undefined;
     const elapsedMs = elapsedMsOf(this.arrivals);
     const intervalMs = elapsedMs / (this.arrivals.length - 1);
     const isFull = this.#bytes >= MAX_HELD_BYTES || this.arrivals.length >= MAX_HELD_MESSAGES;
     const isLate = isFull || elapsedMs + 2 * intervalMs > DEADLINE_MS;
+    if (found === 'more' && !isLate) return undefined;
     // Weighing is work: it is done again when there is half as much again to go by.
     if (!isLate && this.#bytes < this.#weighedBytes * 1.5) return undefined;
     const paced = pacedOf(this.arrivals);
@@ -268,14 +286,6 @@ function oddityBits(messages: Buffer[], frameBytes: number, rateHz: number): num
   }
   // Beyond a few lengths the sender cuts anywhere, and lengths tell nothing.
   return Math.min(bits, 24);
-}
-
-/** The first bytes, also where they are cut in two. */
-function startOf(arrivals: TimedMessage[]): Buffer {
-  const [first] = arrivals;
-  return first!.message.length >= 4
-    ? first!.message
-    : Buffer.concat(arrivals.slice(0, 4).map(({ message }) => message));
 }
 
 /** Digital silence says little more than which law it is; of the rest the most usual is the best guess. */

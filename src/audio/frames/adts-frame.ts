@@ -1,0 +1,35 @@
+import type { FrameFormat, FrameHeader } from './frame-header.ts';
+
+/** AAC in ADTS (ISO/IEC 13818-7, 6.2): seven bytes of head before each frame, nine with a checksum. */
+
+const RATES_HZ = [
+  96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8000,
+  7350,
+] as const;
+const HEAD_BYTES = 7;
+const CHECKSUM_BYTES = 2;
+/** Samples of each channel in a block; a frame has up to four. */
+const BLOCK_SAMPLES = 1024;
+
+export const ADTS_FRAMES: FrameFormat = { headBytes: HEAD_BYTES, parse: parseAdtsHeader };
+
+function parseAdtsHeader(bytes: Buffer, at: number): FrameHeader | undefined {
+  const [first, second, third, fourth] = [
+    bytes[at]!,
+    bytes[at + 1]!,
+    bytes[at + 2]!,
+    bytes[at + 3]!,
+  ];
+  if (first !== 0xff || (second & 0xf6) !== 0xf0) return undefined;
+  const rateHz = RATES_HZ[(third >> 2) & 15];
+  const length = ((fourth & 3) << 11) | (bytes[at + 4]! << 3) | (bytes[at + 5]! >> 5);
+  const headBytes = HEAD_BYTES + (second & 1 ? 0 : CHECKSUM_BYTES);
+  if (rateHz === undefined || length <= headBytes) return undefined;
+  return {
+    bytes: length,
+    samples: BLOCK_SAMPLES * ((bytes[at + 6]! & 3) + 1),
+    rateHz,
+    channels: ((third & 1) << 2) | (fourth >> 6),
+    kind: (second << 16) | ((third & 0xfd) << 8) | (fourth & 0xc0),
+  };
+}

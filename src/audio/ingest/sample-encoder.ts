@@ -1,0 +1,101 @@
+import type { Codecs } from '../codecs.ts';
+import { FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE_HZ } from '../format.ts';
+import type { OpusSink } from './ingest.ts';
+import { bestPlace, type Joint, jointAfter, type LastPackets } from './joint.ts';
+import { audioLevelOf } from '../level.ts';
+import { crossFade } from '../ramps.ts';
+import { OPUS_RATES_HZ, type OpusEncoder } from '../opus-codec.ts';
+import type { Resampler } from '../resampler.ts';
+
+/** Who says nothing for longer has paused: what he says then does not go on from anything. */
+const MAX_JOINT_MS = 100;
+const NOTHING = new Float32Array(0);
+
+/** Mono samples in pieces of any length: cut into frames of 20 ms and encoded at a rate that Opus takes. */
+export class SampleEncoder {
+  readonly #encoder: OpusEncoder;
+  readonly #resampler: Resampler | undefined;
+  readonly #sink: OpusSink;
+  readonly #frame: Float32Array;
+  #filledSamples = 0;
+  /** Until the first frame. */
+  #joint: Joint | undefined;
+
+  /**
+   * @param sampleRateHz of the samples that come
+   * @param before what was handed on before this encoder takes over, in the middle of a sound
+   */
+  static async open(
+    sampleRateHz: number,
+    codecs: Codecs,
+    sink: OpusSink,
+    before?: LastPackets,
+  ): Promise<SampleEncoder> {
+    const rateHz = OPUS_RATES_HZ.find((rate) => rate >= sampleRateHz) ?? SAMPLE_RATE_HZ;
+    const resampler =
+      rateHz === sampleRateHz ? undefined : codecs.openResampler(sampleRateHz, rateHz);
+    try {
+      const joint = before && (await jointAfter(before, rateHz, codecs));
+      const encoder = await codecs.opus.createEncoder(rateHz);
+      return new SampleEncoder(rateHz, { encoder, resampler }, sink, joint);
+    } catch (fault) {
+      resampler?.close();
+      throw fault;
+    }
+  }
+
+  private constructor(
+    rateHz: number,
+    codecs: { encoder: OpusEncoder; resampler: Resampler | undefined },
+    sink: OpusSink,
+    joint: Joint | undefined,
+  ) {
+    this.#frame = new Float32Array((rateHz * FRAME_MS) / 1000);
+    this.#encoder = codecs.encoder;
+    this.#resampler = codecs.resampler;
+    this.#sink = sink;
+    this.#joint = joint;
+  }
+
+  push(samples: Float32Array, atMs: number): void {
+    this.#encode(this.#resampler ? this.#resampler.process(samples) : samples, atMs);
+  }
+
+  /** Something was left out: what comes next does not go on from what came before. */
+  skip(): void {
+    this.#filledSamples = 0;
+  }
+
+  close(): void {
+    this.#encoder.close();
+    this.#resampler?.close();
+  }
+
+  /** Lets the first frame go on from what was heard before it; returns what it has no place for any more. */
+  #joinOn({ before, onward, atMs }: Joint, nowMs: number): Float32Array {
+    const frame = this.#frame;
+    this.#joint = undefined;
+    if (nowMs - atMs > MAX_JOINT_MS) return NOTHING;
+    const later = bestPlace(onward, frame);
+    const left = frame.slice(frame.length - later);
+    frame.copyWithin(later, 0);
+    frame.set(onward.subarray(0, later));
+    crossFade(frame.subarray(later), onward.subarray(later));
+    this.#encoder.prime(before);
+    return left;
+  }
+
+  #encode(samples: Float32Array, atMs: number): void {
+    for (let at = 0; at < samples.length;) {
+      const part = samples.subarray(at, at + this.#frame.length - this.#filledSamples);
+      this.#frame.set(part, this.#filledSamples);
+      this.#filledSamples += part.length;
+      at += part.length;
+      if (this.#filledSamples < this.#frame.length) return;
+      const left = this.#joint ? this.#joinOn(this.#joint, atMs) : NOTHING;
+      this.#sink(this.#encoder.encode(this.#frame), FRAME_SAMPLES, audioLevelOf(this.#frame), atMs);
+      this.#frame.set(left);
+      this.#filledSamples = left.length;
+    }
+  }
+}

@@ -1,0 +1,36 @@
+import { PartylineError } from '../../protocol/errors.ts';
+import { type Rate, TokenBucket } from '../../token-bucket.ts';
+
+/** Recordings that may begin at once, and in each second after that: some recorders begin a new one for each chunk. */
+export const RECORDINGS: Rate = { perSecond: 5, burst: 20 };
+
+/** What one stream may make the gateway do in a time; it begins with the first that is spent. */
+export class StreamBudget {
+  readonly #rate: Rate;
+  readonly #sentence: string;
+  #bucket: TokenBucket | undefined;
+
+  /** @param sentence what the client is told when it is over */
+  constructor(rate: Rate, sentence: string) {
+    this.#rate = rate;
+    this.#sentence = sentence;
+  }
+
+  /** @throws {PartylineError} `rate_limited` */
+  spend(nowMs: number): void {
+    this.#bucket ??= new TokenBucket(this.#rate, nowMs);
+    const retryAfterMs = Math.ceil(this.#bucket.waitMs(1, nowMs));
+    if (retryAfterMs > 0) {
+      throw new PartylineError('rate_limited', this.#sentence, { retryAfterMs });
+    }
+    this.#bucket.spend(1, nowMs);
+  }
+}
+
+/** What a client is told whose stream could not be read. */
+export const unreadable = (codec: string, fault: unknown): PartylineError =>
+  fault instanceof PartylineError
+    ? fault
+    : new PartylineError('unsupported_audio', `The bytes cannot be read as ${codec}.`, {
+        cause: fault,
+      });

@@ -1,0 +1,114 @@
+import type { Codecs } from '../codecs.ts';
+import type { SampleFormat } from '../format.ts';
+import type { Ingest, IngestEvents, OpusSink } from './ingest.ts';
+import type { LastPackets } from './joint.ts';
+import { SampleIngest } from './sample-ingest.ts';
+import { RECORDINGS, StreamBudget, unreadable } from './stream-budget.ts';
+import { isWavHead, WavReader } from './wav-reader.ts';
+
+/** Bytes without a sample in them after which a stream is refused. */
+const MAX_UNREAD_BYTES = 1 << 18;
+
+type Piece = { bytes: Buffer; atMs: number };
+type Samples =
+  { name: 'none' } | { name: 'opening'; held: Piece[] } | { name: 'open'; ingest: SampleIngest };
+
+/** RIFF WAVE: one file without end, or file after file. */
+export class WavIngest implements Ingest {
+  readonly #codecs: Codecs;
+  readonly #sink: OpusSink;
+  readonly #events: IngestEvents;
+  #before: LastPackets | undefined;
+  #reader = this.#openReader();
+  #inside = '';
+  #samples: Samples = { name: 'none' };
+  #unreadBytes = 0;
+  readonly #recordings = new StreamBudget(RECORDINGS, 'The format changes too often.');
+  #atMs = 0;
+  #isClosed = false;
+
+  /** @param before what was handed on before this ingest takes over, in the middle of a sound */
+  constructor(codecs: Codecs, sink: OpusSink, events: IngestEvents, before?: LastPackets) {
+    this.#codecs = codecs;
+    this.#sink = sink;
+    this.#events = events;
+    this.#before = before;
+  }
+
+  push(chunk: Buffer, atMs: number): void {
+    if (this.#isClosed) return;
+    this.#atMs = atMs;
+    this.#unreadBytes += chunk.length;
+    try {
+      // Some recorders send each chunk as a file of its own, and the length in the one before may be wrong.
+      if (isWavHead(chunk)) this.#reader = this.#openReader();
+      this.#reader.push(chunk);
+      if (this.#unreadBytes > MAX_UNREAD_BYTES)
+        throw new Error('It holds no samples for too long.');
+    } catch (fault) {
+      this.#fail(fault);
+    }
+  }
+
+  /** A file can be read from its beginning only. */
+  skip(chunk: Buffer, atMs: number): void {
+    this.push(chunk, atMs);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#closeSamples();
+  }
+
+  #openReader(): WavReader {
+    return new WavReader({
+      onFormat: (format) => this.#enter(format),
+      onSamples: (bytes) => this.#take(bytes),
+    });
+  }
+
+  /** A file begins; most go on in the format of the one before. */
+  #enter(format: SampleFormat): void {
+    const inside = JSON.stringify(format);
+    if (inside === this.#inside) {
+      if (this.#samples.name === 'open') this.#samples.ingest.realign();
+      return;
+    }
+    this.#recordings.spend(this.#atMs);
+    this.#inside = inside;
+    this.#closeSamples();
+    const opening: Samples = { name: 'opening', held: [] };
+    this.#samples = opening;
+    this.#open(opening, format).catch((fault: unknown) => this.#fail(fault));
+    this.#events.onInside(format);
+  }
+
+  async #open(opening: { held: Piece[] }, format: SampleFormat): Promise<void> {
+    const before = this.#before;
+    this.#before = undefined;
+    const ingest = await SampleIngest.open(format, this.#codecs, this.#sink, before);
+    if (this.#samples !== opening) {
+      ingest.close();
+      return;
+    }
+    this.#samples = { name: 'open', ingest };
+    for (const { bytes, atMs } of opening.held) ingest.push(bytes, atMs);
+  }
+
+  #take(bytes: Buffer): void {
+    this.#unreadBytes = 0;
+    if (this.#samples.name === 'open') this.#samples.ingest.push(bytes, this.#atMs);
+    else if (this.#samples.name === 'opening') this.#samples.held.push({ bytes, atMs: this.#atMs });
+  }
+
+  #closeSamples(): void {
+    if (this.#samples.name === 'open') this.#samples.ingest.close();
+    this.#samples = { name: 'none' };
+  }
+
+  #fail(fault: unknown): void {
+    if (this.#isClosed) return;
+    this.close();
+    this.#events.onFault(unreadable('wav', fault));
+  }
+}

@@ -1,0 +1,171 @@
+import type { SampleCodec, SampleFormat } from '../format.ts';
+import { ByteCollector } from './byte-collector.ts';
+
+/** `RIFF` (or `RF64`), a length, `WAVE`: then chunks of an ID, a length and as many bytes, and one more if that is odd. */
+const FILE_HEAD_BYTES = 12;
+const CHUNK_HEAD_BYTES = 8;
+const FORM_AT = 8;
+const FILE_IDS = ['RIFF', 'RF64'];
+const CHUNK_ID = /^[ -~]{4}$/;
+/** A `fmt ` chunk is 16, 18 or 40 bytes long; what is behind is not read. */
+const LEAST_FORMAT_BYTES = 16;
+const MAX_FORMAT_BYTES = 256;
+const EXTENDED_FORMAT_BYTES = 26;
+/** Where the extended form has the tag of the format. */
+const SUBFORMAT_AT = 24;
+const EXTENDED = 0xfffe;
+/** Writers that do not know the length of the samples write nothing, or as much as there can be. */
+const ENDLESS_BYTES = 0x7fff_0000;
+
+const INTEGERS = ['pcm_u8', 'pcm_s16le', 'pcm_s24le', 'pcm_s32le'] as const;
+const MAX_CHANNELS = 8;
+const MIN_RATE_HZ = 4000;
+const MAX_RATE_HZ = 192_000;
+
+type State =
+  | { name: 'file head' }
+  | { name: 'chunk head' }
+  | { name: 'format'; leftBytes: number }
+  | { name: 'skip'; leftBytes: number }
+  | { name: 'samples'; leftBytes: number; isPadded: boolean };
+
+type WavEvents = {
+  /** The samples that follow are of this format. */
+  onFormat: (format: SampleFormat) => void;
+  /** Bytes of samples; a piece may begin or end within one. */
+  onSamples: (bytes: Buffer) => void;
+};
+
+/** True for bytes that begin a file. */
+export const isWavHead = (bytes: Buffer): boolean =>
+  FILE_IDS.includes(bytes.toString('latin1', 0, 4)) &&
+  bytes.toString('latin1', FORM_AT, FILE_HEAD_BYTES) === 'WAVE';
+
+/** Reads RIFF WAVE files, one after another, cut anywhere; holds no more than a head. */
+export class WavReader {
+  readonly #events: WavEvents;
+  readonly #collected = new ByteCollector();
+  #state: State = { name: 'file head' };
+  #neededBytes = FILE_HEAD_BYTES;
+  #hasFormat = false;
+
+  constructor(events: WavEvents) {
+    this.#events = events;
+  }
+
+  /** Memory that it holds, bytes. */
+  get heldBytes(): number {
+    return this.#collected.heldBytes;
+  }
+
+  /**
+   * Takes bytes, cut anywhere; hands on what of them is samples.
+   * @throws {Error} when they are no WAVE file, or hold something else than samples
+   */
+  push(chunk: Buffer): void {
+    for (let at = 0; at < chunk.length;) {
+      const state = this.#state;
+      if (state.name === 'samples' || state.name === 'skip') {
+        const part = chunk.subarray(at, at + state.leftBytes);
+        at += part.length;
+        state.leftBytes -= part.length;
+        if (state.name === 'samples') this.#events.onSamples(part);
+        if (state.leftBytes === 0) this.#end(state);
+        continue;
+      }
+      at += this.#collected.fill(chunk, at, this.#neededBytes);
+      if (this.#collected.length === this.#neededBytes) this.#read(state);
+    }
+  }
+
+  #end(state: State): void {
+    if (state.name === 'samples' && state.isPadded) this.#state = { name: 'skip', leftBytes: 1 };
+    else this.#expect({ name: 'chunk head' }, CHUNK_HEAD_BYTES);
+  }
+
+  #expect(state: State, neededBytes: number): void {
+    this.#collected.clear();
+    this.#state = state;
+    this.#neededBytes = neededBytes;
+  }
+
+  /** What is needed has been collected. */
+  #read(state: State): void {
+    const bytes = this.#collected.bytes;
+    if (state.name === 'file head') {
+      if (!isWavHead(bytes)) throw new Error('It is no WAVE file.');
+      this.#expect({ name: 'chunk head' }, CHUNK_HEAD_BYTES);
+    } else if (state.name === 'chunk head') {
+      this.#enter(bytes.toString('latin1', 0, 4), bytes.readUInt32LE(4));
+    } else if (state.name === 'format') {
+      const { leftBytes } = state;
+      this.#events.onFormat(parseFormat(bytes));
+      this.#hasFormat = true;
+      this.#pass(leftBytes);
+    }
+  }
+
+  #enter(id: string, lengthBytes: number): void {
+    if (FILE_IDS.includes(id)) {
+      // Another file: its head is as long as that of a chunk and four bytes more.
+      this.#state = { name: 'file head' };
+      this.#neededBytes = FILE_HEAD_BYTES;
+    } else if (id === 'fmt ') {
+      if (lengthBytes < LEAST_FORMAT_BYTES) throw new Error('Its format is cut short.');
+      const readBytes = Math.min(lengthBytes, MAX_FORMAT_BYTES);
+      const leftBytes = lengthBytes + (lengthBytes % 2) - readBytes;
+      this.#expect({ name: 'format', leftBytes }, readBytes);
+    } else if (id === 'data') {
+      if (!this.#hasFormat) throw new Error('Its samples come before their format.');
+      const isEndless = lengthBytes === 0 || lengthBytes >= ENDLESS_BYTES;
+      const leftBytes = isEndless ? Infinity : lengthBytes;
+      this.#expect({ name: 'samples', leftBytes, isPadded: lengthBytes % 2 === 1 }, 0);
+    } else if (CHUNK_ID.test(id)) {
+      this.#pass(lengthBytes + (lengthBytes % 2));
+    } else {
+      // The samples go on behind the length that their writer gave them in advance.
+      if (!this.#hasFormat) throw new Error('It is no WAVE file where a chunk should begin.');
+      const bytes = Buffer.from(this.#collected.bytes);
+      this.#expect({ name: 'samples', leftBytes: Infinity, isPadded: false }, 0);
+      this.#events.onSamples(bytes);
+    }
+  }
+
+  #pass(bytes: number): void {
+    if (bytes > 0) this.#expect({ name: 'skip', leftBytes: bytes }, 0);
+    else this.#expect({ name: 'chunk head' }, CHUNK_HEAD_BYTES);
+  }
+}
+
+/** @throws {Error} if it is none that can be read */
+function parseFormat(bytes: Buffer): SampleFormat {
+  const tag = bytes.readUInt16LE(0);
+  const isExtended = tag === EXTENDED && bytes.length >= EXTENDED_FORMAT_BYTES;
+  const channels = bytes.readUInt16LE(2);
+  const rateHz = bytes.readUInt32LE(4);
+  const frameBytes = bytes.readUInt16LE(12);
+  const codec = codecOf(isExtended ? bytes.readUInt16LE(SUBFORMAT_AT) : tag, frameBytes / channels);
+  const isSane =
+    channels >= 1 && channels <= MAX_CHANNELS && rateHz >= MIN_RATE_HZ && rateHz <= MAX_RATE_HZ;
+  if (!codec || !isSane) {
+    throw new Error(
+      `It holds format ${tag}, ${channels} channels, ${frameBytes} bytes, ${rateHz} Hz.`,
+    );
+  }
+  return { codec, rateHz, channels };
+}
+
+function codecOf(tag: number, sampleBytes: number): SampleCodec | undefined {
+  switch (tag) {
+    case 1:
+      return INTEGERS[sampleBytes - 1];
+    case 3:
+      return sampleBytes === 4 ? 'pcm_f32le' : sampleBytes === 8 ? 'pcm_f64le' : undefined;
+    case 6:
+      return sampleBytes === 1 ? 'pcma' : undefined;
+    case 7:
+      return sampleBytes === 1 ? 'pcmu' : undefined;
+    default:
+      return undefined;
+  }
+}

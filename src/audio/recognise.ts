@@ -1,0 +1,121 @@
+import { ADTS_FRAMES } from './frames/adts-frame.ts';
+import { parseFlacHeader } from './frames/flac-frame.ts';
+import type { FrameFormat } from './frames/frame-header.ts';
+import { MPEG_FRAMES } from './frames/mpeg-frame.ts';
+
+/** Whether bytes are the beginning, or a part, of a stream of some format; `more`: so far nothing is against it. */
+export type Sniff = 'yes' | 'no' | 'more';
+
+/** Frames in a row that are enough: what is something else looks like as many once in 2^50 places. */
+const CHAINED_FRAMES = 3;
+/** Bytes that are looked at, at most. */
+export const MAX_SNIFFED_BYTES = 8192;
+
+const RIFF = [0, ['RIFF', 'RF64']] as const;
+
+/** True where `bytes` have one of `values` at a place, or may have once more of them come. */
+function sniffAt(bytes: Buffer, [at, values]: readonly [number, readonly string[]]): Sniff {
+  const sniffs = values.map((value) => {
+    const there = bytes.toString('latin1', at, at + value.length);
+    return there === value ? 'yes' : value.startsWith(there) ? 'more' : 'no';
+  });
+  return sniffs.find((sniff) => sniff !== 'no') ?? 'no';
+}
+
+/** All must be so. */
+const both = (first: Sniff, second: Sniff): Sniff =>
+  first === 'no' || second === 'no' ? 'no' : first === 'yes' ? second : first;
+
+/** Frames that follow each other, from the first byte on or from a later one: a client may come back in mid-stream. */
+function sniffChain(bytes: Buffer, format: FrameFormat): Sniff {
+  const atStart = followChain(bytes, 0, format);
+  if (atStart !== 'no') return atStart;
+  for (let at = bytes.indexOf(0xff, 1); at !== -1; at = bytes.indexOf(0xff, at + 1)) {
+    if (followChain(bytes, at, format) === 'yes') return 'yes';
+  }
+  return 'no';
+}
+
+function followChain(bytes: Buffer, from: number, { headBytes, parse }: FrameFormat): Sniff {
+  let kind: number | undefined;
+  let at = from;
+  for (let frames = 0; frames < CHAINED_FRAMES; frames += 1) {
+    if (at + headBytes > bytes.length)
+      return at >= bytes.length || bytes[at] === 0xff ? 'more' : 'no';
+    const header = parse(bytes, at);
+    if (!header || header.kind !== (kind ?? header.kind)) return 'no';
+    kind = header.kind;
+    at += header.bytes;
+  }
+  return 'yes';
+}
+
+/** An ID3 tag (ID3v2 §3.1) before the first frame. */
+const sniffTag = (bytes: Buffer): Sniff =>
+  both(sniffAt(bytes, [0, ['ID3']]), bytes.length < 10 ? 'more' : isTagHead(bytes) ? 'yes' : 'no');
+const isTagHead = (bytes: Buffer) =>
+  bytes[3]! < 0xff && bytes[4]! < 0xff && bytes.subarray(6, 10).every((byte) => byte < 0x80);
+
+function sniffFlac(bytes: Buffer): Sniff {
+  const atStart = sniffAt(bytes, [0, ['fLaC']]);
+  if (atStart !== 'no') return atStart;
+  const heads: number[] = [];
+  for (let at = bytes.indexOf(0xff); at !== -1; at = bytes.indexOf(0xff, at + 1)) {
+    if (parseFlacHeader(bytes, at)) heads.push(at);
+  }
+  // Each is right by chance once in 2^27 places.
+  return heads.length >= 2 ? 'yes' : heads[0] === 0 ? 'more' : 'no';
+}
+
+const PAGE_HEAD_BYTES = 27;
+
+/** One of the first pages, which begin the logical streams (RFC 3533 §6), has a first packet that begins so. */
+function sniffOgg(bytes: Buffer, magic: string): Sniff {
+  for (let at = 0; ;) {
+    const isPage = sniffAt(bytes, [at, ['OggS\0']]);
+    const bodyAt = at + PAGE_HEAD_BYTES + (bytes[at + PAGE_HEAD_BYTES - 1] ?? 0);
+    if (isPage !== 'yes' || bytes.length < bodyAt) return isPage === 'no' ? 'no' : 'more';
+    const isFirst = (bytes[at + 5]! & 2) !== 0;
+    const answer = isFirst ? sniffAt(bytes, [bodyAt, [magic]]) : 'no';
+    if (!isFirst || answer !== 'no') return answer;
+    const lengths = bytes.subarray(at + PAGE_HEAD_BYTES, bodyAt);
+    at = lengths.reduce((end, length) => end + length, bodyAt);
+  }
+}
+
+/** By format: structure that nothing else has. */
+const SNIFFERS = {
+  ogg_opus: (bytes) => sniffOgg(bytes, 'OpusHead'),
+  ogg_flac: (bytes) => sniffOgg(bytes, '\x7fFLAC'),
+  ogg_vorbis: (bytes) => sniffOgg(bytes, '\x01vorbis'),
+  webm_opus: (bytes) => sniffAt(bytes, [0, ['\x1a\x45\xdf\xa3']]),
+  wav: (bytes) => both(sniffAt(bytes, RIFF), sniffAt(bytes, [8, ['WAVE']])),
+  mp4_aac: (bytes) => both(sniffAt(bytes, [0, ['\0\0']]), sniffAt(bytes, [4, ['ftyp', 'styp']])),
+  flac: sniffFlac,
+  aac_adts: (bytes) => sniffChain(bytes, ADTS_FRAMES),
+  mp3: (bytes) => {
+    const tag = sniffTag(bytes);
+    return tag === 'no' ? sniffChain(bytes, MPEG_FRAMES) : tag;
+  },
+} satisfies Record<string, (bytes: Buffer) => Sniff>;
+
+export type RecognisedCodec = keyof typeof SNIFFERS;
+
+/** Says whether bytes are of one format. */
+export const sniff = (codec: RecognisedCodec, bytes: Buffer): Sniff =>
+  SNIFFERS[codec](bytes.subarray(0, MAX_SNIFFED_BYTES));
+
+/**
+ * Finds the format whose structure bytes have: one in a container, or of frames that follow each other.
+ * @param start what came first of a stream, as far as it is there
+ * @returns `more` while they may be of one; undefined if they are of none
+ */
+export function recognise(start: Buffer): RecognisedCodec | 'more' | undefined {
+  let mayBe = false;
+  for (const codec of Object.keys(SNIFFERS) as RecognisedCodec[]) {
+    const answer = sniff(codec, start);
+    if (answer === 'yes') return codec;
+    mayBe ||= answer === 'more';
+  }
+  return mayBe ? 'more' : undefined;
+}
