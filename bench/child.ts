@@ -67,8 +67,8 @@ export class Child {
   }
 
   /** What the line `ready {…}` says that it prints. */
-  async ready(): Promise<Record<string, string | number>> {
-    const deadline = AbortSignal.timeout(READY_TIMEOUT_MS);
+  async ready(withinMs = READY_TIMEOUT_MS): Promise<Record<string, string | number>> {
+    const deadline = AbortSignal.timeout(withinMs);
     for (;;) {
       const [, json] = /^ready (.*)\n/m.exec(this.#output) ?? [];
       if (json) return JSON.parse(json) as Record<string, string | number>;

@@ -48,7 +48,7 @@ async function run(options: Options, signal: AbortSignal) {
     else if (part === 'operator') await reportOperator(say, signal);
     else if (part === 'rush') await reportRush(say, signal);
     else if (part === 'growth') await reportGrowth(say, signal);
-    else if (part === 'hostile') await reportHostile(say, options.attackSeconds, signal);
+    else if (part === 'hostile') await reportHostile(say, options.hostile, signal);
     else say(await reportDetection(options.seeds, signal));
   }
 }

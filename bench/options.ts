@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import type { HostileOptions } from './hostile/hostile.ts';
 import { type Scenario, TABLE } from './scenario.ts';
 
 const PARTS = ['table', 'latency', 'operator', 'rush', 'growth', 'detection', 'hostile'] as const;
@@ -10,8 +11,7 @@ export type Options = {
   scenarios: Scenario[];
   /** Length of each window. */
   seconds: number;
-  /** Length of each attack. */
-  attackSeconds: number;
+  hostile: HostileOptions;
   /** Profile the gateway into this folder, and measure nothing else. */
   profileDir: string | undefined;
   /** So many streams of each kind are put to the format detection. */
@@ -31,6 +31,7 @@ For all:
   --seconds T      length of each measured window (4)
   --cpu-prof DIR   write a CPU profile of the gateway to DIR, and measure neither latency nor floor
   --attack-seconds T  length of each attack (10)
+  --rows N-M       of the hostile part only these rows (all, which writes docs/hostile.md)
   --seeds N        streams of each kind for format detection (3; 20 is the full corpus)
 `;
 
@@ -51,6 +52,7 @@ export function readOptions(args: string[]): Options {
       only: { type: 'string' },
       seeds: { type: 'string', default: '3' },
       'attack-seconds': { type: 'string', default: '10' },
+      rows: { type: 'string' },
     },
   });
   const { rooms, peers, speakers, delivery, hear } = values;
@@ -61,7 +63,10 @@ export function readOptions(args: string[]): Options {
     parts: readParts(isTable ? 'table' : values.only),
     scenarios: isOne ? [readScenario(given)] : TABLE,
     seconds: wholeNumber('seconds', values.seconds, 1),
-    attackSeconds: wholeNumber('attack-seconds', values['attack-seconds'], 1),
+    hostile: {
+      seconds: wholeNumber('attack-seconds', values['attack-seconds'], 1),
+      rows: readRows(values.rows),
+    },
     profileDir: values['cpu-prof'],
     seeds: wholeNumber('seeds', values.seeds, 1),
   };
@@ -72,6 +77,12 @@ function readParts(only: string | undefined): readonly Part[] {
   const part = PARTS.find((name) => name === only);
   if (part) return [part];
   throw new Error(`--only is ${PARTS.join(', ')}`);
+}
+
+function readRows(text: string | undefined): HostileOptions['rows'] {
+  if (text === undefined) return undefined;
+  const [, first = '', last = ''] = /^(\d+)-(\d+)$/.exec(text) ?? [];
+  return { first: wholeNumber('rows', first, 1), last: wholeNumber('rows', last, Number(first)) };
 }
 
 type Given = Record<keyof Scenario, string | undefined>;

@@ -9,6 +9,9 @@ type Entry = { opening: Promise<Room>; room: Room | undefined; users: number };
 export class RoomRegistry {
   readonly #parts: RoomParts;
   readonly #entries = new Map<string, Entry>();
+  /** Rooms in which nobody is any more, and whose turn to be closed has not come. */
+  readonly #closing = new Set<Room>();
+  #isClosed = false;
 
   constructor(parts: RoomParts) {
     this.#parts = parts;
@@ -58,6 +61,9 @@ export class RoomRegistry {
 
   /** Closes the rooms in which places are kept, when this node goes away. */
   close(): void {
+    this.#isClosed = true;
+    for (const room of this.#closing) room.close();
+    this.#closing.clear();
     for (const [key, entry] of this.#entries) this.#close(key, entry);
   }
 
@@ -65,9 +71,21 @@ export class RoomRegistry {
     if (this.#entries.get(key) === entry) this.#entries.delete(key);
     // A room that did not open has told those who asked for it; there is nothing to close then.
     entry.opening.then(
-      (room) => room.close(),
+      (room) => this.#closeInTurn(room),
       () => {},
     );
+  }
+
+  /** Hundreds of rooms may be left at once. */
+  #closeInTurn(room: Room): void {
+    if (this.#isClosed) {
+      room.close();
+      return;
+    }
+    this.#closing.add(room);
+    this.#parts.slices.add(this, () => {
+      if (this.#closing.delete(room)) room.close();
+    });
   }
 }
 

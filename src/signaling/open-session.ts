@@ -83,11 +83,9 @@ export type NewClient = KnownClient & {
  * @throws {PartylineError} whatever keeps the client out; nothing is left behind then
  */
 export async function openSession(client: NewClient, parts: SessionOpeningParts): Promise<void> {
-  const { sessions, places, arrivals, leases, accountWatch } = parts;
-  const { socket, query, credentials, resumedId } = client;
-  const { account } = credentials;
-  const { peer } = query;
-  const ids = { sessionId: resumedId ?? randomUUID(), connectionId: randomUUID() };
+  const { arrivals, leases } = parts;
+  const { account } = client.credentials;
+  const ids = { sessionId: client.resumedId ?? randomUUID(), connectionId: randomUUID() };
   // A peer that replaces itself takes its own lease over: the old connection gives it back in vain.
   const lease = await takeLease(client, ids, parts, false);
   try {
@@ -95,26 +93,42 @@ export async function openSession(client: NewClient, parts: SessionOpeningParts)
       readSummary(parts.usage, leases, account, parts.clock.wallMs()),
       arrivals.arrived(lease.holder, lease.order),
     ]);
-    if (socket.readyState !== socket.OPEN) {
-      lease.release();
-      return;
-    }
-    arrivals.checkNewest(lease.holder, lease.order);
-    const live = sessions.get(account.id, peer);
-    const before = live && { sessionId: live.id, settings: live.settings };
-    sessions.replace(account.id, peer);
-    const settings = settingsOf(ids, lease, before ?? places.get(account.id, peer)?.place);
-    const session = addSession(client, ids, { ...lease, settings }, parts, true);
-    const isSilenced = restrict(places.get(account.id, peer), credentials, limits);
-    const place = placeToResume(resumedId, lease.lastPlace, places.get(account.id, peer));
-    session.start(limits, client.room, lease.isResumed || place ? { place } : undefined);
-    if (isSilenced) session.refuseToPublish();
-    // What was changed while the client was being let in has passed it by.
-    if (accountWatch.changes() !== client.changesBefore) accountWatch.check(account.id);
+    // Of many that come at once Redis answers for all together.
+    await parts.requestLimits.turns.run(account.id, () => start(client, ids, lease, limits, parts));
   } catch (fault) {
     lease.release();
     throw fault;
   }
+}
+
+/** Makes the session of a client that has its lease, and lets it begin. @throws {PartylineError} if a newer connection of its peer is there */
+function start(
+  client: NewClient,
+  ids: Ids,
+  lease: Lease,
+  limits: Parameters<Session['start']>[0],
+  parts: SessionOpeningParts,
+): void {
+  const { sessions, places, arrivals, accountWatch } = parts;
+  const { socket, query, credentials, resumedId } = client;
+  const { account } = credentials;
+  const { peer } = query;
+  if (socket.readyState !== socket.OPEN) {
+    lease.release();
+    return;
+  }
+  arrivals.checkNewest(lease.holder, lease.order);
+  const live = sessions.get(account.id, peer);
+  const before = live && { sessionId: live.id, settings: live.settings };
+  sessions.replace(account.id, peer);
+  const settings = settingsOf(ids, lease, before ?? places.get(account.id, peer)?.place);
+  const session = addSession(client, ids, { ...lease, settings }, parts, true);
+  const isSilenced = restrict(places.get(account.id, peer), credentials, limits);
+  const place = placeToResume(resumedId, lease.lastPlace, places.get(account.id, peer));
+  session.start(limits, client.room, lease.isResumed || place ? { place } : undefined);
+  if (isSilenced) session.refuseToPublish();
+  // What was changed while the client was being let in has passed it by.
+  if (accountWatch.changes() !== client.changesBefore) accountWatch.check(account.id);
 }
 
 /**

@@ -15,6 +15,7 @@ import { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import { WebSocketPeer } from '../rooms/websocket-peer.ts';
 import type { ClientAudio } from './client-audio.ts';
 import type { KeptPlace, KeptPlaces } from './kept-places.ts';
+import type { Turns } from './turns.ts';
 
 /** Where the client is. What it has there exists only in that state. */
 type State =
@@ -34,6 +35,7 @@ export type PresenceParts = {
   onPlace: (room: string | undefined, kind: PeerKind) => void;
   /** It hears all that is said in its room: it needs no other connection any more. */
   onSettled: (room: string) => void;
+  requestLimits: { turns: Turns };
 };
 
 type JoinMessage = ClientMessages['join'];
@@ -82,11 +84,25 @@ export class Presence {
       this.resume(message.id);
       return;
     }
-    const peer = await this.#openPeer(room, message);
+    // Many that come at once have waited for the same things: they open rooms and enter them in turn, as requests are begun.
+    const { id } = this.#outlet.account;
+    const { turns } = this.#parts.requestLimits;
+    const peer = await turns.run(id, () => this.#openPeer(room, message));
+    await turns.run(id, () => this.#enter(room, message, peer, current));
+  }
+
+  /** Changes over to a place that has been prepared. @param current where the client was when it asked for that */
+  #enter(
+    room: string,
+    message: JoinMessage,
+    peer: WebSocketPeer | WebRtcPeer,
+    current: State,
+  ): void {
     if (this.#state.name === 'closed') {
       peer.close('closed');
       return;
     }
+    const isThere = current.name === 'in_room' && current.room === room;
     // What it had in the same room goes after the new has come: to the others it was there all the time.
     const before = isThere && current.peer.kind === peer.kind ? current.peer : undefined;
     if (!before) this.#leaveFor('moved');

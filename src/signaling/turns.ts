@@ -13,10 +13,14 @@ export class Turns {
   #isScheduled = false;
 
   /** Runs a piece of work when its turn comes; settles as it does. */
-  run(accountId: number, work: () => Promise<void>): Promise<void> {
+  run<T>(accountId: number, work: () => Promise<T> | T): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#take(accountId, () => {
-        work().then(resolve, reject);
+        try {
+          resolve(work());
+        } catch (fault) {
+          reject(fault);
+        }
       });
     });
   }

@@ -101,6 +101,7 @@ async function identify(
     accountWatch,
     authenticator,
     connections,
+    requestLimits,
     seal,
     visitors,
   }: WebSocketRouteParts,
@@ -110,20 +111,23 @@ async function identify(
   const changesBefore = accountWatch.changes();
   const query = readQuery(request.url);
   const credentials = await authenticate(query, request, authenticator, connections);
-  visitors.known(request);
-  needActive(credentials);
-  checkGrant(credentials, query);
-  const resumedId = readResumed(query, credentials.account.id, seal);
-  const { room, peer, audio, stats } = query;
-  return {
-    stream: request.raw.socket,
-    query: { peer, audio, stats },
-    credentials,
-    log: request.log,
-    room,
-    resumedId,
-    changesBefore,
-  };
+  // Of many that come at once Redis answers for all together.
+  return requestLimits.turns.run(credentials.account.id, () => {
+    visitors.known(request);
+    needActive(credentials);
+    checkGrant(credentials, query);
+    const resumedId = readResumed(query, credentials.account.id, seal);
+    const { room, peer, audio, stats } = query;
+    return {
+      stream: request.raw.socket,
+      query: { peer, audio, stats },
+      credentials,
+      log: request.log,
+      room,
+      resumedId,
+      changesBefore,
+    };
+  });
 }
 
 /**

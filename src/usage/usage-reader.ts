@@ -52,7 +52,11 @@ export class UsageReader {
     for (const day of daysOf(range)) {
       const buckets = await this.#readDay(accountId, day, range, granularity);
       for (const start of [...buckets.keys()].toSorted()) {
-        yield* slicesOf(start, buckets.get(start)!);
+        for (const slice of slicesOf(start, buckets.get(start)!)) {
+          yield slice;
+          // Whoever takes them may never wait for anything, such as a socket that the kernel empties at once.
+          await nextTurn();
+        }
         buckets.delete(start);
       }
     }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { MAX_ROOMS_A_MINUTE, OTHER_ROOMS } from '../../src/usage/meter.ts';
+import { USAGE_PREFIX } from '../../src/usage/usage-store.ts';
 import { ReportTurns } from '../../src/usage/report-turns.ts';
 import { UsageReader } from '../../src/usage/usage-reader.ts';
 import { collectReport, reportUsage, type UsageQuery } from '../../src/usage/report.ts';
@@ -54,6 +55,43 @@ describe('what Redis has to do', () => {
     const byHour = await report(opened, { from: '2026-11-21', granularity: 'hour' });
     expect(byHour.records.length).toBe(1000);
     expect(await callsOf(opened, 'hscan')).toBeGreaterThanOrEqual(11);
+  });
+
+  test('the report of a busy day lets the event loop go on after every 500 records, and after every 1000 fields', async () => {
+    const opened = await openUsage();
+    const { store, reader } = opened;
+    const fields = 20_000;
+    const key = `${USAGE_PREFIX}records:${ACCOUNT}:2026-11-20`;
+    const record = (index: number) => {
+      const minute = String(index % 60).padStart(2, '0');
+      return [`08:${minute}|room ${index}`, '60000:0:1'] as [string, string];
+    };
+    await store.run((client) =>
+      client.hSet(
+        key,
+        Array.from({ length: fields }, (_, i) => record(i)),
+      ),
+    );
+    let loops = 0;
+    let sinceLoop = 0;
+    const countLoop = () => {
+      loops += 1;
+      sinceLoop = 0;
+      counting = setImmediate(countLoop);
+    };
+    let counting = setImmediate(countLoop);
+    let read = 0;
+    let most = 0;
+    const query = { from: '2026-11-20', to: '2026-11-21', granularity: 'minute' } as const;
+    for await (const some of reportUsage(reader, ACCOUNT, query, NOW_MS).records) {
+      read += some.length;
+      sinceLoop += some.length;
+      most = Math.max(most, sinceLoop);
+    }
+    clearImmediate(counting);
+    expect(read).toBe(fields);
+    expect(most).toBeLessThanOrEqual(500);
+    expect(loops).toBeGreaterThanOrEqual(fields / 1000 + fields / 500);
   });
 
   test('what processes have written of a minute stays until the minute is closed', async () => {

@@ -195,6 +195,40 @@ describe('Turns', () => {
     expect(order).toHaveLength(6);
   });
 
+  test('many that have waited for one thing go on in turn, with a turn of the event loop in between', async () => {
+    const turns = new Turns();
+    let loops = 0;
+    const count = () => {
+      loops += 1;
+      counting = setImmediate(count);
+    };
+    let counting = setImmediate(count);
+    const answer = Promise.withResolvers<void>();
+    const began = Array.from({ length: 20 }, async (_, index) => {
+      await answer.promise;
+      return turns.run(1, () => {
+        busyFor(5);
+        return { index, loops };
+      });
+    });
+    answer.resolve();
+    const results = await Promise.all(began);
+    clearImmediate(counting);
+    expect(results.map(({ index }) => index)).toEqual(Array.from(results.keys()));
+    // The first begins at once; a slice that has just begun may be shared by two.
+    const perLoop = Map.groupBy(results, (result) => result.loops);
+    expect(Math.max(...[...perLoop.values()].map((some) => some.length))).toBeLessThanOrEqual(2);
+  });
+
+  test('passes on what is thrown, and goes on with the others', async () => {
+    const turns = new Turns();
+    const failing = turns.run(1, () => {
+      throw new Error('refused');
+    });
+    await expect(failing).rejects.toThrow('refused');
+    expect(await turns.run(1, () => 'done')).toBe('done');
+  });
+
   test('passes a rejection on, and goes on with the others', async () => {
     const turns = new Turns();
     const failing = turns.run(1, () => Promise.reject(new Error('refused')));

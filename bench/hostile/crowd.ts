@@ -1,0 +1,126 @@
+import { once } from 'node:events';
+import { all, Member } from './member.ts';
+import { type CrowdReport, type Moment, MOMENTS, type Places } from './moment.ts';
+
+/**
+ * A process that is a crowd: `crowd.ts MOMENT PLACES`, the index of the moment and JSON. It prints `ready {}` when the moment can
+ * begin, begins when its parent sends a word, and sends its report when all have been told of all.
+ */
+
+const ROOM = 'crowd';
+const CONNECT_AT_ONCE = 25;
+
+const [, , index = '', places = ''] = process.argv;
+const { url, otherUrl, apiKey } = JSON.parse(places) as Places;
+
+/** Connects so many to the lobby of a node, some at a time. */
+async function connect(count: number, to = url): Promise<Member[]> {
+  const members = Array.from({ length: count }, (_, n) => new Member(`peer-${n}`, apiKey));
+  for (let first = 0; first < count; first += CONNECT_AT_ONCE) {
+    const some = members.slice(first, first + CONNECT_AT_ONCE);
+    for (const member of some) member.connect(to);
+    await all(some, 'connected', ({ session }) => session !== undefined);
+  }
+  return members;
+}
+
+async function enterOne(members: Member[]): Promise<void> {
+  for (const member of members) member.send({ type: 'join', room: ROOM });
+  await allKnowAll(members);
+}
+
+const allKnowAll = (members: Member[]) =>
+  all(
+    members,
+    'knows all',
+    ({ joined, others }) => joined !== undefined && others === members.length - 1,
+  );
+
+async function enterTogether(count: number, to?: string): Promise<Member[]> {
+  const members = await connect(count, to);
+  await enterOne(members);
+  for (const member of members) member.forget();
+  return members;
+}
+
+function produce(member: Member, ssrc: number): void {
+  member.send({
+    type: 'produce',
+    transport_id: member.joined?.webrtc?.send_transport.id,
+    kind: 'audio',
+    rtp_parameters: {
+      codecs: [{ mimeType: 'audio/opus', payloadType: 111, clockRate: 48_000, channels: 2 }],
+      encodings: [{ ssrc }],
+    },
+  });
+}
+
+/** A browser is offered so many consumers before it connects, which these do not (src/rooms/pending-consumers.ts). */
+const CONSUMERS_OFFERED = 4;
+
+/** Everything before the moment; returns what happens in it. */
+const PREPARE: Record<Moment, () => Promise<() => Promise<void>>> = {
+  '100 browsers come into one room and speak': async () => {
+    const members = await connect(100);
+    return async () => {
+      for (const member of members) member.send({ type: 'join', room: ROOM, media: 'webrtc' });
+      const waiting = new Set(members);
+      await all(members, 'joined', (member) => {
+        if (!member.joined) return false;
+        if (waiting.delete(member)) produce(member, 1000 + members.indexOf(member));
+        return true;
+      });
+      await all(members, 'is offered others', ({ consumers }) => consumers >= CONSUMERS_OFFERED);
+      await allKnowAll(members);
+    };
+  },
+  '400 peers come into one room': async () => {
+    const members = await connect(400);
+    return () => enterOne(members);
+  },
+  '400 peers leave one room': async () => {
+    const members = await enterTogether(400);
+    return async () => {
+      for (const member of members) member.send({ type: 'leave' });
+      await all(members, 'left', ({ hasLeft }) => hasLeft);
+    };
+  },
+  '400 peers go from one room into 400': async () => {
+    const members = await enterTogether(400);
+    return async () => {
+      for (const member of members) member.send({ type: 'join', room: member.peer });
+      await all(members, 'joined', ({ joined }) => joined !== undefined);
+    };
+  },
+  '500 peers of one room come back after their node has died': async () => {
+    const members = await enterTogether(500, otherUrl);
+    for (const member of members) member.onClose = () => member.connect(url);
+    return () => allKnowAll(members);
+  },
+  '400 peers of one room go elsewhere as their node drains': async () => {
+    const members = await enterTogether(400);
+    for (const member of members) member.onDraining = () => member.connect(otherUrl);
+    return () => allKnowAll(members);
+  },
+  'a usage report of a busy month, by the minute': async () => {
+    const month = { from: '2026-01-01', to: '2026-02-01', granularity: 'minute' };
+    const query = new URLSearchParams(month).toString();
+    return async () => {
+      const headers = { authorization: `Bearer ${apiKey}` };
+      const response = await fetch(new URL(`/api/usage?${query}`, url), { headers });
+      if (!response.ok || !response.body) throw new Error(`no report: ${response.status}`);
+      let bytes = 0;
+      for await (const chunk of response.body) bytes += (chunk as Uint8Array).length;
+      if (bytes < 1e6) throw new Error(`a report of ${bytes} bytes`);
+    };
+  },
+};
+
+const begin = await PREPARE[MOMENTS[Number(index)]!]();
+const told = once(process, 'message');
+process.stdout.write('ready {}\n');
+await told;
+const startMs = performance.now();
+await begin();
+const report: CrowdReport = { toldMs: performance.now() - startMs };
+process.send?.(report);

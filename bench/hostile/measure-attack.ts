@@ -1,0 +1,156 @@
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createClient } from 'redis';
+import { Child } from '../child.ts';
+import { GatewayProcess } from '../gateway-process.ts';
+import { met } from '../goals.ts';
+import { CROWD } from '../scenario.ts';
+import type { AttackReport } from './attack.ts';
+import { ATTACKS } from './attacks.ts';
+import {
+  askGap,
+  createAccount,
+  ms,
+  openListeners,
+  OPERATOR_KEY,
+  REPORT_TIMEOUT_MS,
+  script,
+  startScript,
+} from './ears.ts';
+
+const QUIET_SECONDS = 2;
+/** Time for the gateway to let go of what the attackers left. */
+const SETTLE_MS = 3000;
+/** Of a pro account. */
+export const CROWD_CLIENTS = 500;
+
+/** Bounds beyond quiet and floor, for one attacker and for a crowd. */
+export const GOALS = {
+  one: { gapMs: 60, loopMs: 20 },
+  crowd: { gapMs: 200, loopMs: 50 },
+  heapMb: 20,
+  redisMb: 3,
+};
+
+/** Verdict and row of the table. */
+export type Row = { text: string; isMet: boolean };
+
+/** Two peers of one account talk while a client, or 500, of another account attack: measures what the two hear of it. */
+export async function reportAttack(index: number, clients: number, seconds: number): Promise<Row> {
+  const floorMs = await measureFloor(index, clients, seconds);
+  const measured = { ...(await measure(index, clients, seconds)), floorMs };
+  const isMet = isWithin(measured, clients);
+  return { text: rowOf(ATTACKS[index]!.name, measured, isMet), isMet };
+}
+
+export const attacksHeading = (clients: number, seconds: number) =>
+  `| ${clients === 1 ? 'one client of a free account' : `${clients} connections of a pro account`}, ${seconds} s each | longest gap | quiet | floor | loop p99 | heap after | Redis after | told | |\n` +
+  '| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n';
+
+type Measured = {
+  gapMs: number;
+  quietMs: number;
+  floorMs: number;
+  loopMs: number;
+  heapMb: number;
+  redisMb: number;
+  attackers: AttackReport;
+};
+
+const mb = (value: number) => `${value.toFixed(1)} MB`;
+
+function isWithin(measured: Measured, clients: number): boolean {
+  const { gapMs, quietMs, floorMs, loopMs, heapMb, redisMb } = measured;
+  const goal = clients === 1 ? GOALS.one : GOALS.crowd;
+  return (
+    gapMs - Math.max(quietMs, floorMs) <= goal.gapMs &&
+    loopMs <= goal.loopMs &&
+    heapMb <= GOALS.heapMb &&
+    redisMb <= GOALS.redisMb
+  );
+}
+
+function rowOf(name: string, measured: Measured, isMet: boolean): string {
+  const { gapMs, quietMs, floorMs, loopMs, heapMb, redisMb, attackers } = measured;
+  const told = Object.entries(attackers.told)
+    .toSorted(([, one], [, other]) => other - one)
+    .slice(0, 3)
+    .map(([code, times]) => `${code} × ${times}`);
+  const cells = [name, ms(gapMs), ms(quietMs), ms(floorMs), ms(loopMs), mb(heapMb), mb(redisMb)];
+  return `| ${[...cells, told.join(', '), met(isMet)].join(' | ')} |\n`;
+}
+
+/** Returns the longest gap, ms, that the two hear of the same attack on a server that does next to nothing. */
+async function measureFloor(index: number, clients: number, seconds: number): Promise<number> {
+  await using opened = new AsyncDisposableStack();
+  const server = opened.adopt(
+    new Child('the bare server', [process.execPath, script('bare-server')]),
+    (child) => child.stop(),
+  );
+  const { url } = await server.ready();
+  const listeners = opened.adopt(openListeners(String(url), 'none'), (child) => child.stop());
+  await listeners.ready();
+  await askGap(listeners);
+  await attack(String(url), 'none', index, clients, Math.min(seconds, 3));
+  return await askGap(listeners);
+}
+
+async function measure(index: number, clients: number, seconds: number) {
+  await using opened = new AsyncDisposableStack();
+  const gateway = opened.use(
+    await GatewayProcess.start(CROWD, { probe: true, environment: { OPERATOR_KEY } }),
+  );
+  const { api_key: key } = await createAccount(gateway.url, clients === 1 ? 'free' : 'pro');
+  const listeners = opened.adopt(openListeners(gateway.url, gateway.apiKey), (child) =>
+    child.stop(),
+  );
+  await listeners.ready();
+  await sleep(1000);
+  await askGap(listeners);
+  await sleep(QUIET_SECONDS * 1000);
+  const quietMs = await askGap(listeners);
+  const before = { heap: await gateway.askHeapBytes(), redis: await redisBytes(gateway.dataDir) };
+  gateway.resetProbe();
+  await askGap(listeners);
+  const attackers = await attack(gateway.url, key, index, clients, seconds);
+  const gapMs = await askGap(listeners);
+  const { loopDelayP99Ms: loopMs } = await gateway.askProbe();
+  await sleep(SETTLE_MS);
+  const after = { heap: await gateway.askHeapBytes(), redis: await redisBytes(gateway.dataDir) };
+  return {
+    gapMs,
+    quietMs,
+    loopMs,
+    heapMb: (after.heap - before.heap) / 1e6,
+    redisMb: (after.redis - before.redis) / 1e6,
+    attackers,
+  };
+}
+
+async function attack(
+  url: string,
+  key: string,
+  index: number,
+  clients: number,
+  seconds: number,
+): Promise<AttackReport> {
+  const words = [url, key, index, clients, seconds].map(String);
+  const attacker = startScript('the attackers', 'attacker', ...words);
+  try {
+    return await attacker.nextMessage<AttackReport>(seconds * 1000 + REPORT_TIMEOUT_MS);
+  } finally {
+    await attacker.stop();
+  }
+}
+
+/** Memory of the gateway's own Redis. */
+async function redisBytes(dataDir: string): Promise<number> {
+  const client = createClient({ socket: { path: join(dataDir, 'redis.sock'), tls: false } });
+  await client.connect();
+  try {
+    const info = await client.info('memory');
+    return Number(/^used_memory_dataset:(\d+)/m.exec(info)?.[1]);
+  } finally {
+    client.destroy();
+  }
+}

@@ -1,0 +1,131 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import Fastify from 'fastify';
+import { createClient } from 'redis';
+import { DEFAULT_TIMINGS } from '../../config/timings.ts';
+import { openRedisUrl } from '../../src/store/open-redis.ts';
+import { USAGE_PREFIX } from '../../src/usage/usage-store.ts';
+import { PINNING } from '../child.ts';
+import { GatewayProcess } from '../gateway-process.ts';
+import { met } from '../goals.ts';
+import { CROWD } from '../scenario.ts';
+import {
+  askGap,
+  askOperator,
+  createAccount,
+  ms,
+  openListeners,
+  OPERATOR_KEY,
+  REPORT_TIMEOUT_MS,
+  startScript,
+} from './ears.ts';
+import type { Row } from './measure-attack.ts';
+import { type CrowdReport, type Moment, MOMENTS, type Places } from './moment.ts';
+
+const QUIET_MS = 2000;
+/** What is still on its way when all have been told. */
+const AFTER_MS = 500;
+const DRAIN_MS = 60_000;
+/** A busy month: rooms, in so many minutes of each day. */
+const MONTH = { days: 31, minutesADay: 480, rooms: 60 };
+const FIELDS_AT_ONCE = 2000;
+
+/** Bounds: of the gap beyond quiet, and of the time until all have been told. A report takes as long as it takes. */
+export const MOMENT_GOALS = { gapMs: 60, toldMs: 3000 };
+
+export const MOMENTS_HEADING =
+  '| large moments | longest gap | quiet | loop p99 | all told after | |\n| --- | --- | --- | --- | --- | --- |\n';
+
+/** Two peers of one account talk while many of another do the same thing at once: measures what the two hear of it. */
+export async function reportMoment(index: number): Promise<Row> {
+  const moment = MOMENTS[index]!;
+  const { gapMs, quietMs, loopMs, toldMs } = await measure(index);
+  const isTimely = isReport(moment) || toldMs <= MOMENT_GOALS.toldMs;
+  const isMet = gapMs - quietMs <= MOMENT_GOALS.gapMs && isTimely;
+  const cells = [moment, ms(gapMs), ms(quietMs), ms(loopMs), ms(toldMs), met(isMet)];
+  return { text: `| ${cells.join(' | ')} |\n`, isMet };
+}
+
+const isReport = (moment: Moment) => moment.startsWith('a usage report');
+const isDrain = (moment: Moment) => moment.includes('drains');
+const isDeath = (moment: Moment) => moment.includes('has died');
+
+async function measure(index: number) {
+  const moment = MOMENTS[index]!;
+  await using opened = new AsyncDisposableStack();
+  const dataDir = await mkdtemp(join(tmpdir(), 'partyline-bench-'));
+  opened.defer(() => rm(dataDir, { recursive: true, force: true }));
+  const REDIS_URL = await openRedisUrl({
+    settings: { REDIS_URL: '', DATA_DIR: dataDir },
+    timings: DEFAULT_TIMINGS.redis,
+    opened,
+    log: Fastify().log,
+  });
+  const environment = { OPERATOR_KEY, REDIS_URL, DRAIN_MS: String(DRAIN_MS) };
+  const gateway = opened.use(await GatewayProcess.start(CROWD, { probe: true, environment }));
+  const other =
+    isDrain(moment) || isDeath(moment) ? opened.use(await startBeside(environment)) : undefined;
+  const { account, api_key: apiKey } = await createAccount(gateway.url, 'pro');
+  if (isReport(moment)) await fillMonth(REDIS_URL, account.id);
+  const listeners = opened.adopt(openListeners(gateway.url, gateway.apiKey), (child) =>
+    child.stop(),
+  );
+  await listeners.ready();
+  const places: Places = { url: gateway.url, otherUrl: other?.url ?? '', apiKey };
+  const crowd = opened.adopt(
+    startScript('the crowd', 'crowd', String(index), JSON.stringify(places)),
+    (child) => child.stop(),
+  );
+  await crowd.ready(REPORT_TIMEOUT_MS);
+  await sleep(1000);
+  await askGap(listeners);
+  await sleep(QUIET_MS);
+  const quietMs = await askGap(listeners);
+  gateway.resetProbe();
+  const told = crowd.nextMessage<CrowdReport>(REPORT_TIMEOUT_MS);
+  crowd.process.send('begin');
+  if (isDeath(moment)) other!.killProcess();
+  if (isDrain(moment))
+    await askOperator(gateway.url, '/api/admin/drain', { deadline_ms: DRAIN_MS });
+  const { toldMs } = await told;
+  await sleep(AFTER_MS);
+  const gapMs = await askGap(listeners);
+  const { loopDelayP99Ms: loopMs } = await gateway.askProbe();
+  // It would wait for its clients.
+  if (isDrain(moment)) gateway.killProcess();
+  return { gapMs, quietMs, loopMs, toldMs };
+}
+
+/** Another node, on the core of the load. */
+const startBeside = (environment: Record<string, string>) =>
+  GatewayProcess.start(CROWD, {
+    environment,
+    ...(PINNING && { cores: String(PINNING.load) }),
+  });
+
+/** Writes the records of January 2026 as usage workers leave them behind (src/usage/usage-scripts.ts). */
+async function fillMonth(url: string, accountId: number): Promise<void> {
+  const client = createClient({ socket: { path: url.replace('unix://', ''), tls: false } });
+  await client.connect();
+  try {
+    for (let day = 1; day <= MONTH.days; day += 1) {
+      const key = `${USAGE_PREFIX}records:${accountId}:2026-01-${twoDigits(day)}`;
+      let fields: string[] = [];
+      for (let minute = 0; minute < MONTH.minutesADay; minute += 1) {
+        const time = `${twoDigits(Math.floor(minute / 60) + 8)}:${twoDigits(minute % 60)}`;
+        for (let room = 0; room < MONTH.rooms; room += 1) {
+          fields.push(`${time}|room-${room}`, '120000:60000:3');
+        }
+        if (fields.length < FIELDS_AT_ONCE && minute < MONTH.minutesADay - 1) continue;
+        await client.hSet(key, fields);
+        fields = [];
+      }
+    }
+  } finally {
+    client.destroy();
+  }
+}
+
+const twoDigits = (value: number) => String(value).padStart(2, '0');

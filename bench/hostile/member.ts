@@ -1,0 +1,111 @@
+import { WebSocket } from 'ws';
+
+/** What a crowd waits for is looked at so often, ms. */
+const LOOK_EVERY_MS = 2;
+const TIMEOUT_MS = 25_000;
+
+type Joined = {
+  peers: unknown[];
+  webrtc?: { send_transport: { id: string } };
+};
+
+/** One peer of a crowd, that counts what it is told and looks no closer: the process of the crowd is not what is measured. */
+export class Member {
+  readonly peer: string;
+  readonly #apiKey: string;
+  #socket: WebSocket | undefined;
+  /** Of the newest connection. */
+  session: { id: string; token: string } | undefined;
+  /** The last `joined` since {@link forget}. */
+  joined: Joined | undefined;
+  /** How many others it was told to be in its room. */
+  others = 0;
+  hasLeft = false;
+  consumers = 0;
+  onDraining = () => {};
+  onClose = () => {};
+
+  constructor(peer: string, apiKey: string) {
+    this.peer = peer;
+    this.#apiKey = apiKey;
+  }
+
+  /** Connects to the lobby, or goes on with the session that it had. */
+  connect(url: string): void {
+    const address = new URL('/ws', url.replace('http', 'ws'));
+    const { session } = this;
+    const resumed = session && { session_id: session.id, resume_token: session.token };
+    const query = { room: '__lobby__', peer: this.peer, api_key: this.#apiKey, ...resumed };
+    address.search = new URLSearchParams(query).toString();
+    const socket = new WebSocket(address, { perMessageDeflate: false, skipUTF8Validation: true });
+    this.#socket = socket;
+    this.session = undefined;
+    socket.on('message', (data: Buffer, isBinary) => {
+      // An old connection may yet be told that it is replaced.
+      if (!isBinary && this.#socket === socket) this.#receive(data);
+    });
+    socket.on('close', () => {
+      if (this.#socket === socket) this.onClose();
+    });
+    // 'close' follows.
+    socket.on('error', () => {});
+  }
+
+  send(message: object): void {
+    this.#socket?.send(JSON.stringify(message));
+  }
+
+  /** Forgets what it was told so far. */
+  forget(): void {
+    this.joined = undefined;
+    this.others = 0;
+    this.hasLeft = false;
+  }
+
+  #receive(data: Buffer): void {
+    // Nearly all of them: no more is looked at than their beginning.
+    if (data.includes('"type":"peer_joined"')) this.others += 1;
+    else if (data.includes('"type":"peer_left"')) this.others -= 1;
+    else if (data.includes('"type":"new_consumer"')) this.consumers += 1;
+    else this.#read(JSON.parse(data.toString()) as Record<string, unknown>);
+  }
+
+  #read(message: Record<string, unknown>): void {
+    switch (message['type']) {
+      case 'welcome':
+        this.session = {
+          id: String(message['session_id']),
+          token: String(message['resume_token']),
+        };
+        break;
+      case 'joined':
+        this.joined = message as Joined;
+        this.others = this.joined.peers.length;
+        break;
+      case 'left':
+        this.hasLeft = true;
+        break;
+      case 'draining':
+        this.onDraining();
+        break;
+      case 'error':
+        throw new Error(`a peer of the crowd was told ${JSON.stringify(message)}`);
+    }
+  }
+}
+
+/** Waits until something holds for all of a crowd. */
+export async function all(
+  members: Member[],
+  what: string,
+  holds: (member: Member) => boolean,
+): Promise<void> {
+  const deadlineMs = performance.now() + TIMEOUT_MS;
+  while (!members.every(holds)) {
+    if (performance.now() > deadlineMs) {
+      const count = members.filter(holds).length;
+      throw new Error(`${what}: only ${count} of ${members.length} after ${TIMEOUT_MS} ms`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+  }
+}

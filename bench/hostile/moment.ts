@@ -1,0 +1,17 @@
+/** Names of the large but friendly moments, which the process of the crowd and its parent share. */
+export const MOMENTS = [
+  '100 browsers come into one room and speak',
+  '400 peers come into one room',
+  '400 peers leave one room',
+  '400 peers go from one room into 400',
+  '500 peers of one room come back after their node has died',
+  '400 peers of one room go elsewhere as their node drains',
+  'a usage report of a busy month, by the minute',
+] as const;
+export type Moment = (typeof MOMENTS)[number];
+
+/** Where the crowd is, and where it finds another node. */
+export type Places = { url: string; otherUrl: string; apiKey: string };
+
+/** What the crowd tells its parent: time, ms, from the beginning until all were told of all. */
+export type CrowdReport = { toldMs: number };

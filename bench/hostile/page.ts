@@ -1,0 +1,35 @@
+import { cpus } from 'node:os';
+import { CORES } from '../child.ts';
+import { CROWD_CLIENTS, GOALS, type Row } from './measure-attack.ts';
+import { MOMENT_GOALS } from './measure-moment.ts';
+
+/** The page of a whole run: what is measured and how, the goals, what was met, and the tables. */
+export function pageOf(
+  tables: string[],
+  rows: Row[],
+  seconds: number,
+): { text: string; verdict: string } {
+  const unmet = rows.filter(({ isMet }) => !isMet).length;
+  const verdict = `${rows.length - unmet} of ${rows.length} rows meet their goals.`;
+  const { one, crowd, heapMb, redisMb } = GOALS;
+  const text = `# Hostile clients and large moments
+
+\`npm run bench -- --only hostile\` writes this page. Two peers of one account talk all the time, in a process of their own at a higher
+priority, while clients of another account attack the same gateway for ${seconds} s, or many of them do something friendly at once. The gateway
+and its media worker are on one core, everybody else on another. Measured on ${cpus()[0]?.model.trim() ?? 'an unknown processor'}, ${CORES} cores, Node ${process.version}.
+
+- *Longest gap*: the longest time for which one of the two heard nothing. *Quiet*: the same in 2 s before. *Floor*: the same under the same
+  attack, for at most 3 s, on a bare WebSocket server that only parses text and relays sound.
+- *Loop p99*: how late the gateway's event loop was. *Heap after*, *Redis after*: growth of heap and external memory after a garbage collection,
+  and of Redis's data, 3 s after the attackers have gone. *Told*: close codes and error codes, and how often the attackers got each.
+- *All told after*: from the beginning until each peer of the crowd knew of all the others.
+
+Goals, beyond quiet and floor: a gap of at most ${one.gapMs} ms for one attacker and ${crowd.gapMs} ms for ${CROWD_CLIENTS}; event loop p99 at most ${one.loopMs} and ${crowd.loopMs} ms; ${heapMb} MB of
+memory, ${redisMb} MB of Redis. Large moments: ${MOMENT_GOALS.gapMs} ms beyond quiet, and all told within ${MOMENT_GOALS.toldMs / 1000} s (a usage report takes as long as it takes). Simulated browsers
+signal and produce, and never connect their transports, so that each is offered four consumers.
+
+**${verdict}**
+
+${tables.join('\n')}`;
+  return { text, verdict };
+}
