@@ -12,6 +12,7 @@ import { reportFoot, reportHead, reportMachine, reportRow } from './report.ts';
 import { isDisturbed, type Row } from './row.ts';
 import { reportRush } from './rush.ts';
 import type { Scenario } from './scenario.ts';
+import { reportSound } from './sound/sound.ts';
 
 /** The load generator: what the gateway costs, beside the least that the same traffic can cost. */
 
@@ -49,6 +50,7 @@ async function run(options: Options, signal: AbortSignal) {
     else if (part === 'rush') await reportRush(say, signal);
     else if (part === 'growth') await reportGrowth(say, signal);
     else if (part === 'hostile') await reportHostile(say, options.hostile, signal);
+    else if (part === 'sound') await reportSound(say, signal);
     else say(await reportDetection(options.seeds, signal));
   }
 }

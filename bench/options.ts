@@ -2,7 +2,16 @@ import { parseArgs } from 'node:util';
 import type { HostileOptions } from './hostile/hostile.ts';
 import { type Scenario, TABLE } from './scenario.ts';
 
-const PARTS = ['table', 'latency', 'operator', 'rush', 'growth', 'detection', 'hostile'] as const;
+const PARTS = [
+  'table',
+  'latency',
+  'operator',
+  'rush',
+  'growth',
+  'detection',
+  'hostile',
+  'sound',
+] as const;
 type Part = (typeof PARTS)[number];
 
 export type Options = {
@@ -19,8 +28,8 @@ export type Options = {
 };
 
 export const USAGE = `Usage: npm run bench -- [options]
-Without options: the whole table, mouth-to-ear latency, what operators feel, a rush of clients, growth, format detection, and what an attacker costs the others.
-  --only PART      table, latency, operator, rush, growth, detection or hostile
+Without options: the whole table, mouth-to-ear latency, what operators feel, a rush of clients, growth, format detection, what an attacker costs the others, and how speech is heard.
+  --only PART      table, latency, operator, rush, growth, detection, hostile or sound
 One row of the table, and nothing else, with any of these:
   --rooms R        rooms (20)
   --peers N        peers in each room (10); the demo account has 500 connections

@@ -58,7 +58,10 @@ export function compareWords(
 function joinPieces(pieces: HeardPiece[]): Float32Array {
   const end = pieces.reduce((most, p) => Math.max(most, p.fromSample + p.sound.length), 0);
   const timeline = new Float32Array(end + 2 * MAX_OFF_SAMPLES);
-  for (const { fromSample, sound } of pieces) timeline.set(sound, Math.max(0, fromSample));
+  // What was heard before the clock of the reference begins is left out.
+  for (const { fromSample, sound } of pieces) {
+    timeline.set(sound.subarray(Math.max(0, -fromSample)), Math.max(0, fromSample));
+  }
   return timeline;
 }
 
@@ -91,10 +94,54 @@ function compareWord(reference: Float32Array, heard: Float32Array, word: Word): 
   return { loudestDb, softMs, overWordDb, isMissing: false, offSamples: off };
 }
 
+const LEVEL_WINDOW_SAMPLES = 960;
+/** Who is softer than a word by so much does not change its level. */
+const MASKED_DB = 20;
+
+/**
+ * The level errors of what is heard, in dB, in windows of 20 ms of each word in which it is within 25 dB of its level.
+ * A word that is not heard at all counts as windows of silence.
+ * @param other what another says meanwhile, on the same clock: words of whose middle it hides a part, and windows in which it is
+ * not far softer, are left out
+ */
+export function windowErrors(
+  reference: Float32Array,
+  heard: HeardPiece[],
+  words: Word[],
+  other: Float32Array,
+): number[] {
+  const timeline = joinPieces(heard);
+  const levelOf = (sound: Float32Array, from: number, samples = LEVEL_WINDOW_SAMPLES) =>
+    20 * Math.log10(rmsOf(sound.subarray(from, from + samples)) + 1e-9);
+  const isAlone = (word: Word) => {
+    const { from, samples } = middleOf(word);
+    return levelOf(other, from, samples) < levelOf(reference, from, samples) - MASKED_DB / 2;
+  };
+  return words.filter(isAlone).flatMap((word) => {
+    const off = findWord(reference, timeline, word);
+    const leastDb = levelOf(reference, word.fromSample, word.samples) - COUNTED_DB;
+    const errors: number[] = [];
+    const end = word.fromSample + word.samples - LEVEL_WINDOW_SAMPLES;
+    for (let at = word.fromSample; at < end; at += LEVEL_WINDOW_SAMPLES) {
+      const asSent = levelOf(reference, at);
+      // What is heard may be of some milliseconds later or earlier.
+      const otherDb = levelOf(other, Math.max(0, at - 960), 3 * LEVEL_WINDOW_SAMPLES);
+      if (asSent < leastDb || otherDb > asSent - MASKED_DB) continue;
+      errors.push((off === undefined ? -100 : levelOf(timeline, Math.max(0, at + off))) - asSent);
+    }
+    return errors;
+  });
+}
+
+const middleOf = ({ fromSample, samples }: Word) => ({
+  from: fromSample + Math.max(0, (samples - MIDDLE_SAMPLES) >> 1),
+  samples: Math.min(MIDDLE_SAMPLES, samples),
+});
+
 /** How much later than in the reference the middle of a word is heard, in samples; undefined if it is not. */
 function findWord(reference: Float32Array, heard: Float32Array, word: Word): number | undefined {
-  const from = word.fromSample + Math.max(0, (word.samples - MIDDLE_SAMPLES) >> 1);
-  const middle = reference.subarray(from, from + Math.min(MIDDLE_SAMPLES, word.samples));
+  const { from, samples } = middleOf(word);
+  const middle = reference.subarray(from, from + samples);
   const alikeAt = (off: number, step: number) => {
     let [product, power, heardPower] = [0, 0, 0];
     for (let i = 0; i < middle.length; i += step) {

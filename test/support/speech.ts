@@ -81,7 +81,7 @@ export async function spokenTrack({
 }
 
 /** White noise of a level in dBov. */
-function noise(levelDb: number, durationMs: number, seed: number): Float32Array {
+export function noise(levelDb: number, durationMs: number, seed: number): Float32Array {
   const random = seededRandom(seed);
   // A uniform distribution from -1 to 1 has the power of a third.
   const amplitude = Math.sqrt(3) * 10 ** (levelDb / 20);

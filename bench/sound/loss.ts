@@ -1,0 +1,49 @@
+import type { Codecs } from '../../src/audio/codecs.ts';
+import { windowErrors } from '../../test/support/heard-words.ts';
+import { seededRandom } from '../../test/support/random.ts';
+import { SENDERS, sayTrack } from '../../test/support/senders.ts';
+import { SimulatedRoom, soundOf } from '../../test/support/simulated-room.ts';
+import { spokenTrack } from '../../test/support/speech.ts';
+import { head, HEARINGS, row } from './setting.ts';
+
+const LOST_SHARES = [0, 0.05, 0.1, 0.2, 0.3];
+/** Packets at the beginning that come in any case, so that all know the stream. */
+const FIRST_PACKETS = 20;
+const AS_SENT_DB = 3;
+
+/** What is heard of a browser of whose packets a share is lost: the words' windows that sound as sent, and the length of all. */
+export async function reportLoss(
+  codecs: Codecs,
+  say: (text: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const columns = HEARINGS.flatMap(({ name }) => [`${name}: within 3 dB`, 'length']);
+  say(head('packets lost', 'said', ...columns));
+  const { arrivals, reference, words } = await sayTrack(
+    codecs,
+    'a',
+    SENDERS.browser,
+    await spokenTrack({ pauseMs: 60 }),
+  );
+  for (const share of LOST_SHARES) {
+    const random = seededRandom(5);
+    const came = arrivals.filter((_, i) => i < FIRST_PACKETS || random() >= share);
+    const cells: string[] = [];
+    for (const { format, delivery } of HEARINGS) {
+      signal.throwIfAborted();
+      const room = new SimulatedRoom(codecs, ['a']);
+      const heard = room.listen('x', format, delivery);
+      await room.play(came);
+      room.mixer.close();
+      const pieces = await soundOf(codecs, heard);
+      const errors = windowErrors(reference, pieces, words, new Float32Array());
+      const asSent = errors.filter((error) => Math.abs(error) <= AS_SENT_DB);
+      const samples = pieces.reduce((sum, { sound }) => sum + sound.length, 0);
+      cells.push(
+        `${((100 * asSent.length) / errors.length).toFixed(1)} %`,
+        `${Math.round(samples / 48)} ms`,
+      );
+    }
+    say(row(`${share * 100} %`, `${arrivals.length * 20} ms`, ...cells));
+  }
+}

@@ -1,0 +1,17 @@
+import { loadCodecs } from '../../src/audio/codecs.ts';
+import { reportLoss } from './loss.ts';
+import { reportNoise } from './noise.ts';
+import { reportSwitches } from './switches.ts';
+import { reportBeginnings } from './words.ts';
+
+/**
+ * What listeners hear of spoken words (espeak-ng, sox) in a room in virtual time, beside the sender's own stream decoded whole:
+ * how words begin, what happens to one who goes on while another begins and ends, who is heard beside noise, and lost packets.
+ */
+export async function reportSound(say: (text: string) => void, signal: AbortSignal): Promise<void> {
+  const codecs = await loadCodecs({ bitrateBps: 32_000, complexity: 5 });
+  await reportBeginnings(codecs, say, signal);
+  await reportSwitches(codecs, say, signal);
+  await reportNoise(codecs, say, signal);
+  await reportLoss(codecs, say, signal);
+}
