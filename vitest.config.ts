@@ -63,6 +63,7 @@ const SIMULATIONS = [
   'detection',
   'formats',
   'glitches',
+  'lossy-speech',
   'network',
   'playout',
   'spoken-words',

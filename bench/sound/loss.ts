@@ -1,8 +1,14 @@
 import type { Codecs } from '../../src/audio/codecs.ts';
+import { FRAME_SAMPLES } from '../../src/audio/format.ts';
 import { windowErrors } from '../../test/support/heard-words.ts';
 import { seededRandom } from '../../test/support/random.ts';
 import { SENDERS, sayTrack } from '../../test/support/senders.ts';
-import { SimulatedRoom, soundOf } from '../../test/support/simulated-room.ts';
+import {
+  type Arrival,
+  joinAll,
+  SimulatedRoom,
+  soundOf,
+} from '../../test/support/simulated-room.ts';
 import { spokenTrack } from '../../test/support/speech.ts';
 import { head, HEARINGS, row } from './setting.ts';
 
@@ -10,6 +16,7 @@ const LOST_SHARES = [0, 0.05, 0.1, 0.2, 0.3];
 /** Packets at the beginning that come in any case, so that all know the stream. */
 const FIRST_PACKETS = 20;
 const AS_SENT_DB = 3;
+const NOTHING = new Float32Array();
 
 /** What is heard of a browser of whose packets a share is lost: the words' windows that sound as sent, and the length of all. */
 export async function reportLoss(
@@ -17,8 +24,9 @@ export async function reportLoss(
   say: (text: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
+  const ownColumns = ['libopus: within 3 dB'];
   const columns = HEARINGS.flatMap(({ name }) => [`${name}: within 3 dB`, 'length']);
-  say(head('packets lost', 'said', ...columns));
+  say(head('packets lost', 'said', ...ownColumns, ...columns));
   const { arrivals, reference, words } = await sayTrack(
     codecs,
     'a',
@@ -28,7 +36,9 @@ export async function reportLoss(
   for (const share of LOST_SHARES) {
     const random = seededRandom(5);
     const came = arrivals.filter((_, i) => i < FIRST_PACKETS || random() >= share);
-    const cells: string[] = [];
+    const cells = [
+      asSentOf(windowErrors(reference, await decodeLossy(codecs, came), words, NOTHING)),
+    ];
     for (const { format, delivery } of HEARINGS) {
       signal.throwIfAborted();
       const room = new SimulatedRoom(codecs, ['a']);
@@ -36,14 +46,31 @@ export async function reportLoss(
       await room.play(came);
       room.mixer.close();
       const pieces = await soundOf(codecs, heard);
-      const errors = windowErrors(reference, pieces, words, new Float32Array());
-      const asSent = errors.filter((error) => Math.abs(error) <= AS_SENT_DB);
+      const errors = windowErrors(reference, pieces, words, NOTHING);
       const samples = pieces.reduce((sum, { sound }) => sum + sound.length, 0);
-      cells.push(
-        `${((100 * asSent.length) / errors.length).toFixed(1)} %`,
-        `${Math.round(samples / 48)} ms`,
-      );
+      cells.push(asSentOf(errors), `${Math.round(samples / 48)} ms`);
     }
     say(row(`${share * 100} %`, `${arrivals.length * 20} ms`, ...cells));
   }
+}
+
+function asSentOf(errors: number[]): string {
+  const asSent = errors.filter((error) => Math.abs(error) <= AS_SENT_DB);
+  return `${((100 * asSent.length) / errors.length).toFixed(1)} %`;
+}
+
+/** What libopus makes of the packets that came, with the copies in those after lost ones, and no clock to keep. */
+async function decodeLossy(codecs: Codecs, came: Arrival[]) {
+  const decoder = await codecs.opus.createDecoder();
+  const parts: Float32Array[] = [];
+  let next = came[0]!.packet.sequenceNumber;
+  for (const { packet } of came) {
+    const lost = packet.sequenceNumber - next;
+    if (lost > 1) parts.push(decoder.conceal((lost - 1) * FRAME_SAMPLES).slice());
+    if (lost > 0) parts.push(decoder.recover(packet.payload, FRAME_SAMPLES).slice());
+    parts.push(decoder.decode(packet.payload).slice());
+    next = packet.sequenceNumber + 1;
+  }
+  decoder.close();
+  return [{ fromSample: 0, sound: joinAll(parts) }];
 }

@@ -1,6 +1,6 @@
 import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
 
-export const OPUS: AudioFormat = { codec: 'opus' };
+const OPUS: AudioFormat = { codec: 'opus' };
 export const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
 
 /** How a listener hears a room. */
@@ -8,7 +8,7 @@ export type Hearing = { name: string; format: AudioFormat; delivery?: Delivery }
 
 export const AS_SAMPLES: Hearing = { name: 'mixed, PCM', format: PCM };
 export const AS_SENT: Hearing = { name: 'as sent', format: OPUS };
-export const APART: Hearing = { name: '`forward`', format: OPUS, delivery: 'forward' };
+const APART: Hearing = { name: '`forward`', format: OPUS, delivery: 'forward' };
 export const HEARINGS = [AS_SAMPLES, AS_SENT, APART];
 
 /** The speakers of the bench: a man and a woman of espeak-ng. */

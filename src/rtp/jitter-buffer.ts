@@ -92,14 +92,20 @@ export class JitterBuffer {
   /**
    * The next packet to play; `lost` if it is missing while later ones are here; `empty` if there is nothing to play
    * now: before the first packet was held long enough, and after the stream has run dry.
+   * @param hasCopies packets carry copies of those before them: after the stream has run dry the last missing one is `lost`,
+   * to be played from its copy, while those before it are left out, as their time has passed
    */
-  take(nowMs: number): Held | 'lost' | 'empty' {
+  take(nowMs: number, hasCopies = false): Held | 'lost' | 'empty' {
     if (this.#isBuffering) {
       const heldMs = nowMs - (this.#firstAtMs ?? nowMs);
       if (this.#held.size === 0 || heldMs < this.targetMs) return 'empty';
       this.#isBuffering = false;
       // The time of what is missing at the start has passed already.
-      while (!this.#held.has(this.#next!)) this.#next = (this.#next! + 1) & 0xffff;
+      while (!this.#held.has(this.#next!)) {
+        const after = (this.#next! + 1) & 0xffff;
+        if (hasCopies && this.#held.has(after)) break;
+        this.#next = after;
+      }
     }
     if (this.#held.size === 0) {
       this.#isBuffering = true;

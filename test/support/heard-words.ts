@@ -100,7 +100,7 @@ const MASKED_DB = 20;
 
 /**
  * The level errors of what is heard, in dB, in windows of 20 ms of each word in which it is within 25 dB of its level.
- * A word that is not heard at all counts as windows of silence.
+ * A word that is not found is looked for where the one before it was heard.
  * @param other what another says meanwhile, on the same clock: words of whose middle it hides a part, and windows in which it is
  * not far softer, are left out
  */
@@ -117,20 +117,51 @@ export function windowErrors(
     const { from, samples } = middleOf(word);
     return levelOf(other, from, samples) < levelOf(reference, from, samples) - MASKED_DB / 2;
   };
+  let off = 0;
   return words.filter(isAlone).flatMap((word) => {
-    const off = findWord(reference, timeline, word);
+    off = findWord(reference, timeline, word) ?? off;
     const leastDb = levelOf(reference, word.fromSample, word.samples) - COUNTED_DB;
     const errors: number[] = [];
     const end = word.fromSample + word.samples - LEVEL_WINDOW_SAMPLES;
+    let nearby = off;
     for (let at = word.fromSample; at < end; at += LEVEL_WINDOW_SAMPLES) {
       const asSent = levelOf(reference, at);
       // What is heard may be of some milliseconds later or earlier.
       const otherDb = levelOf(other, Math.max(0, at - 960), 3 * LEVEL_WINDOW_SAMPLES);
       if (asSent < leastDb || otherDb > asSent - MASKED_DB) continue;
-      errors.push((off === undefined ? -100 : levelOf(timeline, Math.max(0, at + off))) - asSent);
+      nearby = followStretch(reference, timeline, at, nearby);
+      errors.push(levelOf(timeline, Math.max(0, at + nearby)) - asSent);
     }
     return errors;
   });
+}
+
+/** So much of a sound around a window tells how far it has been stretched since the window before: less than a pitch period of 20 ms. */
+const AROUND_SAMPLES = 1920;
+const MOST_STRETCH_SAMPLES = 960;
+
+/** How much later a window is heard, where the one before it was heard `off` later: the same, unless another is clearly better. */
+function followStretch(reference: Float32Array, heard: Float32Array, at: number, off: number) {
+  const from = Math.max(0, at - (AROUND_SAMPLES - LEVEL_WINDOW_SAMPLES) / 2);
+  const sound = reference.subarray(from, from + AROUND_SAMPLES);
+  let [best, most] = [off, likeness(sound, heard, from + off, 1) + 0.05];
+  for (let by = -MOST_STRETCH_SAMPLES; by <= MOST_STRETCH_SAMPLES; by += COARSE_STEP) {
+    const alike = likeness(sound, heard, from + off + by, COARSE_STEP);
+    if (alike > most) [best, most] = [off + by, alike];
+  }
+  return best;
+}
+
+/** The normalized correlation of a sound with what is heard from a sample on, looking at one sample in `step`. */
+function likeness(sound: Float32Array, heard: Float32Array, from: number, step: number): number {
+  let [product, power, heardPower] = [0, 0, 0];
+  for (let i = 0; i < sound.length; i += step) {
+    const sample = heard[from + i] ?? 0;
+    product += sound[i]! * sample;
+    power += sound[i]! ** 2;
+    heardPower += sample ** 2;
+  }
+  return product / Math.sqrt(power * heardPower + 1e-12);
 }
 
 const middleOf = ({ fromSample, samples }: Word) => ({
@@ -142,16 +173,7 @@ const middleOf = ({ fromSample, samples }: Word) => ({
 function findWord(reference: Float32Array, heard: Float32Array, word: Word): number | undefined {
   const { from, samples } = middleOf(word);
   const middle = reference.subarray(from, from + samples);
-  const alikeAt = (off: number, step: number) => {
-    let [product, power, heardPower] = [0, 0, 0];
-    for (let i = 0; i < middle.length; i += step) {
-      const sample = heard[from + off + i] ?? 0;
-      product += middle[i]! * sample;
-      power += middle[i]! ** 2;
-      heardPower += sample ** 2;
-    }
-    return product / Math.sqrt(power * heardPower + 1e-12);
-  };
+  const alikeAt = (off: number, step: number) => likeness(middle, heard, from + off, step);
   let [best, most] = [0, 0];
   for (let off = -MAX_OFF_SAMPLES / 3; off < MAX_OFF_SAMPLES; off += COARSE_STEP) {
     const alike = alikeAt(off, COARSE_STEP * 2);

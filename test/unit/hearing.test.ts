@@ -31,6 +31,7 @@ describe('planHearing()', () => {
     peer,
     number: id,
     isLong: false,
+    isLossy: false,
     isPlayed: false,
     followers: new Set<Listener>(),
     apartFollowers: new Set<Listener>(),
@@ -76,6 +77,21 @@ describe('planHearing()', () => {
     const plan = planHearing([apart], { ...scene, pausing: [speakers[1]!] });
     expect([...plan.apart.keys()].map(({ peer }) => peer)).toEqual(['ann', 'eve']);
     expect(plan.mixes.size).toBe(0);
+  });
+
+  test('a speaker whose network is lossy is heard in a mix, which nobody who hears it awaits the end of', () => {
+    const lossy = speakers.map((speaker) => ({ ...speaker, isLossy: speaker.peer === 'ben' }));
+    const lossyScene = { ...scene, mixed: lossy, open: new Set(lossy) };
+    const alone = listener('x', { ann: 0, eve: 0 });
+    const apart: Listener = { ...listener('y', {}), delivery: 'forward' };
+    const plan = planHearing([alone, apart], lossyScene);
+    expect(plan.asSent.size).toBe(0);
+    expect([...plan.apart.keys()].map(({ peer }) => peer)).toEqual(['ann', 'eve']);
+    const ears = [...plan.mixes.values()].flatMap((mix) => [...mix.ears.values()].flat());
+    expect(ears).toEqual([
+      { listener: alone, number: undefined, awaits: undefined },
+      { listener: apart, number: 1, awaits: undefined },
+    ]);
   });
 
   test('nobody is limited while only one of the speakers is to be heard as he is', () => {

@@ -43,6 +43,26 @@ describe('JitterBuffer', () => {
     expect([taken(buffer, 5), taken(buffer, 25), taken(buffer, 45)]).toEqual(['1', 'lost', '3']);
   });
 
+  test.each([
+    [false, ['empty', '4', '5']],
+    [true, ['empty', 'lost', '4']],
+  ])(
+    'after the stream has run dry take() leaves out what is missing; with copies (%s) all but the last of it',
+    (hasCopies, expected) => {
+      const buffer = newBuffer();
+      const next = (nowMs: number) => {
+        const packetOrNone = buffer.take(nowMs, hasCopies);
+        return typeof packetOrNone === 'string' ? packetOrNone : packetOrNone.payload.toString();
+      };
+      buffer.insert(packet(1), 960, 0);
+      expect(next(5)).toBe('1');
+      const dry = next(25);
+      buffer.insert(packet(4), 960, 60);
+      buffer.insert(packet(5), 960, 80);
+      expect([dry, next(85), next(105)]).toEqual(expected);
+    },
+  );
+
   test('insert() drops and counts what comes twice or after its turn', () => {
     const buffer = newBuffer();
     buffer.insert(packet(1), 960, 0);

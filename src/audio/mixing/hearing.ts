@@ -34,6 +34,8 @@ export type HeardSpeaker = {
   number: number;
   /** Its packets last longer than a tick: they cannot go out as they are at the pace of the mix. */
   isLong: boolean;
+  /** Packets of it get lost that a mix can recover: it does not go out as it is. */
+  isLossy: boolean;
   /** Mixed for somebody, and so played: forwarded at the pace of the mix, until it falls silent. */
   isPlayed: boolean;
   /** Those of who hears a mix whose decoders have followed its packets until now, and can go on. */
@@ -122,12 +124,16 @@ function planApart<Speaker extends HeardSpeaker>(
     if (gainOf(listener, speaker) === 0) continue;
     // At the pace of the mix a decoder would miss what is not mixed yet.
     const mayBegin = speaker.isNew || (open.has(speaker) && !speaker.isPlayed);
-    if (mayBegin || speaker.apartFollowers.has(listener)) {
+    if (!speaker.isLossy && (mayBegin || speaker.apartFollowers.has(listener))) {
       addTo(plan.apart, speaker, listener);
       continue;
     }
     const without = mixed.filter((other) => other !== speaker).map(({ id }) => id);
-    const ear = { listener, number: speaker.number, awaits: speaker.id };
+    const ear = {
+      listener,
+      number: speaker.number,
+      awaits: speaker.isLossy ? undefined : speaker.id,
+    };
     addEar(plan, { without, gains: [], gainsBefore: [] }, ear);
   }
 }
@@ -159,7 +165,8 @@ function planListener<Speaker extends HeardSpeaker>(
     return;
   }
   const isAsSent = isOpus && heard.length === 1 && gains.length === 0 && !isChanged;
-  const alone = isAsSent && (!first?.isLong || mixed.length === 1) ? first : undefined;
+  const canBeAsSent = first && !first.isLossy && (!first.isLong || mixed.length === 1);
+  const alone = isAsSent && canBeAsSent ? first : undefined;
   if (alone && !(alone.isLong && alone.isPlayed)) {
     const mayBegin = open.has(alone) || (alone.isNew && !begun.has(listener));
     if (mayBegin || alone.followers.has(listener)) {

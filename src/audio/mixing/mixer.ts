@@ -166,6 +166,7 @@ export class Mixer {
   #forward(speaker: Speaker, nowMs: number): void {
     const isPause = !this.#talkers.isTalking(speaker);
     speaker.forward(isPause, nowMs, (samples) => this.#concealed(speaker, samples));
+    if (speaker.noteLoss(nowMs)) this.#plan();
   }
 
   /** Tells all who hear a speaker that so much of it was made up. */

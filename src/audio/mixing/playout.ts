@@ -101,7 +101,7 @@ export class Playout {
   }
 
   #playNext(neededSamples: number, nowMs: number): boolean {
-    const next = this.#buffer.take(nowMs);
+    const next = this.#buffer.take(nowMs, this.#copies.laterMs > 0);
     if (next === 'empty') return this.#last !== undefined && this.#conceal(neededSamples);
     if (next === 'lost') return this.#recover();
     this.#pass(next.payload);

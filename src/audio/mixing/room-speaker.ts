@@ -1,7 +1,7 @@
 import type { MediaPacket } from '../../rtp/packet.ts';
 import { Reorderer } from '../../rtp/reorderer.ts';
 import { FRAME_SAMPLES } from '../format.ts';
-import { emptyOpusPacket, isCelt, opusPacketSamples } from '../opus-packet.ts';
+import { carriesCopy, emptyOpusPacket, isCelt, opusPacketSamples } from '../opus-packet.ts';
 import { forwardFrame } from './forward-frame.ts';
 import type { HeardSpeaker, Listener } from './hearing.ts';
 import type { AddedSpeaker, MixPacket, SpeakerId } from './mix-plan.ts';
@@ -16,11 +16,15 @@ const MAX_PREROLL_AGE_MS = 100;
 const MAX_AWAITED_CELT_MS = 500;
 const MAX_AWAITED_MS = 10_000;
 
+/** After the last packet that was lost its sender's network is taken for lossy for so long. */
+const LOSSY_MS = 5000;
+
 /** A packet that has come in its turn, or an empty one in place of one that is lost. */
 type PastPacket = MixPacket & {
   atMs: number;
   /** It came while its sender did not talk. */
   isPause: boolean;
+  isLost: boolean;
 };
 
 /** A speaker of a room: its stream in order, the last of it, and those who are sent its packets as they are. */
@@ -44,6 +48,10 @@ export class RoomSpeaker implements HeardSpeaker {
   awaitedSinceMs: number | undefined;
   /** When it talked last. */
   talkedAtMs = -Infinity;
+  /** Packets get lost, and those after them carry copies: a mix can play these, which what is sent on as it is cannot. */
+  isLossy = false;
+  /** When a copy stood in for a lost packet last. */
+  #copiedAtMs = -Infinity;
 
   constructor(id: SpeakerId, peer: string, number: number) {
     this.id = id;
@@ -90,6 +98,7 @@ export class RoomSpeaker implements HeardSpeaker {
       if (next === 'lost' && !before) continue;
       const past =
         next === 'lost' ? lostAfter(before!, nowMs, isPause) : pastOf(next, nowMs, isPause);
+      if (next !== 'lost' && before?.isLost && carriesCopy(next.payload)) this.#copiedAtMs = nowMs;
       this.isLong ||= past.durationSamples > FRAME_SAMPLES;
       this.#history.push(past);
       this.#count += 1;
@@ -101,6 +110,14 @@ export class RoomSpeaker implements HeardSpeaker {
       }
       this.#forwardApart(past.payload);
     }
+  }
+
+  /** Works out anew whether its network is lossy; true if that has changed. */
+  noteLoss(nowMs: number): boolean {
+    const isLossy = nowMs - this.#copiedAtMs < LOSSY_MS;
+    const hasChanged = isLossy !== this.isLossy;
+    this.isLossy = isLossy;
+    return hasChanged;
   }
 
   #forwardApart(payload: Buffer): void {
@@ -168,7 +185,7 @@ function pastOf(
   isPause: boolean,
 ) {
   const durationSamples = opusPacketSamples(payload) ?? 0;
-  return { sequenceNumber, timestamp, payload, durationSamples, atMs, isPause };
+  return { sequenceNumber, timestamp, payload, durationSamples, atMs, isPause, isLost: false };
 }
 
 function lostAfter(before: PastPacket, atMs: number, isPause: boolean): PastPacket {
@@ -179,5 +196,6 @@ function lostAfter(before: PastPacket, atMs: number, isPause: boolean): PastPack
     payload: emptyOpusPacket(before.payload),
     atMs,
     isPause,
+    isLost: true,
   };
 }
