@@ -194,6 +194,16 @@ export const ATTACKS: Attack[] = [
     perSecond: 40,
   },
   {
+    name: 'messages of 64 KB of an unknown format, without pause',
+    query: { ...IN_ROOM, audio: 'opaque' },
+    messages: () => repeat(Buffer.alloc(65_536, 1)),
+  },
+  {
+    name: 'messages of one byte of an unknown format, without pause',
+    query: { ...IN_ROOM, audio: 'opaque' },
+    messages: () => repeat(Buffer.alloc(1)),
+  },
+  {
     name: 'random bytes without a format',
     query: { ...IN_ROOM, audio: 'auto' },
     messages: () => numbered(() => randomBytes(16_384)),

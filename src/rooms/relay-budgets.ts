@@ -2,7 +2,7 @@ import { TokenBucket } from '../token-bucket.ts';
 
 /**
  * Messages of unknown formats that this process delivers for one account: as many as one peer that sends 50 a second to the 500
- * of a large room, about half of a core. A message of 4 KiB counts twice.
+ * of a large room, about a third of a core. A message of 4 KiB counts twice.
  */
 const RATE = { perSecond: 30_000, burst: 30_000 };
 /** Full buckets are forgotten this often. */

@@ -69,6 +69,7 @@ export class RelayIntake {
     const { intake } = this;
     if (intake === 'sound') return this.settle(nowMs);
     this.#held.push(message, nowMs);
+    this.#countDrops();
     if (intake === 'held') return [];
     this.#firstHeard = 'relayed';
     return this.settle(nowMs);
@@ -84,7 +85,7 @@ export class RelayIntake {
     if (intake === 'sound') this.#held.clear();
     if (intake !== 'relayed') return due;
     for (let next = this.#held.shift(nowMs); next; next = this.#held.shift(nowMs)) due.push(next);
-    counts.dropped.not_relayed += this.#held.takeDropped();
+    this.#countDrops();
     return due;
   }
 
@@ -97,5 +98,9 @@ export class RelayIntake {
   reset(): void {
     this.#held.clear();
     this.#firstHeard = undefined;
+  }
+
+  #countDrops(): void {
+    counts.dropped.not_relayed += this.#held.takeDropped();
   }
 }

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { afterEach, describe, expect, test } from 'vitest';
 import { type Timings, timingsWith } from '../../config/timings.ts';
@@ -24,20 +24,20 @@ async function openNode(
   node: string,
   relay: Partial<Timings['relay']> = {},
   clusterKey = KEY,
+  portRange = { min: 20_000, max: 29_999 },
 ): Promise<Node> {
   const heard: RelayedMessage[] = [];
   const relays = await Relays.open({
     node,
     clusterKey,
-    pipes: { listenIp: '127.0.0.1', announcedAddress: '', portRange: { min: 20_000, max: 29_999 } },
+    pipes: { listenIp: '127.0.0.1', announcedAddress: '', portRange },
     timings: timingsWith({ relay: { ...PATIENT, ...relay } }).relay,
     log: silentLog,
     onMessage: (message) => heard.push({ ...message, message: Buffer.from(message.message) }),
   });
   cleanUps.push(() => relays.close());
-  if (!relays.address) throw new Error('no port is free');
   const heardTexts = () => heard.map(({ message }) => message.toString());
-  return { relays, port: relays.address.port, heard, heardTexts };
+  return { relays, port: relays.address?.port ?? 0, heard, heardTexts };
 }
 
 async function openProxy(to: Node): Promise<TestProxy> {
@@ -124,6 +124,22 @@ test('a link without messages is closed, and opened again for the next', async (
   say(one, 'other', other.port, 'b');
   await eventually('it has come', () => other.heard.length === 2);
   expect(counts.relayFaults).toBe(before);
+});
+
+test('a port that is taken is passed over; where all are, the node sends, and takes nothing', async () => {
+  const taken = createServer().listen(0, '127.0.0.1');
+  cleanUps.push(() => void taken.close());
+  await once(taken, 'listening');
+  const { port } = taken.address() as AddressInfo;
+  const other = await openNode('other');
+  const one = await openNode('one', {}, KEY, { min: port, max: port });
+  expect(one.relays.address).toBeUndefined();
+  say(one, 'other', other.port, 'all the same');
+  await eventually('it has come', () => other.heard.length === 1);
+  const ports = { min: port - 40, max: port };
+  const names = Array.from({ length: 8 }, (_, i) => `node ${i}`);
+  const crowd = await Promise.all(names.map((name) => openNode(name, {}, KEY, ports)));
+  expect(new Set([0, port, ...crowd.map((node) => node.port)]).size).toBe(10);
 });
 
 describe('strangers', () => {

@@ -174,6 +174,15 @@ describe('Relay', () => {
     expect(sent).toEqual(said.map((text) => `alice: ${text}`));
   });
 
+  test('delivers to hundreds in slices, to each in order', async () => {
+    const { relay } = open(['alice']);
+    const crowd = Array.from({ length: 300 }, (_, i) => listener(`p${i}`));
+    for (const each of crowd) relay.add(each);
+    for (let i = 0; i < 10; i += 1) relay.send('alice', Buffer.from(String(i)));
+    await eventually('all have come', () => crowd.every(({ heard }) => heard.length === 10));
+    expect(new Set(crowd.map(({ heard }) => heard.join('')))).toEqual(new Set(['0123456789']));
+  });
+
   test('delivers as much as the account can pay for', async () => {
     const costs: number[] = [];
     const { relay } = open(['alice'], (cost) => costs.push(cost) > 1);
