@@ -1,34 +1,67 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { TestClient } from '../support/client.ts';
-import { openTestGateway } from '../support/gateway.ts';
+import { openDelayingProxy } from '../support/delaying-proxy.ts';
 import { joinPcm, peakHz } from '../support/sound.ts';
+import { useStack } from '../support/use-stack.ts';
 
-test("README's legacy client, run as it stands there, is heard and hears", async () => {
-  const gateway = await openTestGateway();
-  const folder = await mkdtemp(join(tmpdir(), 'partyline-readme-'));
-  const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8');
-  const [, example] = /```js\n([^]*?)```/.exec(readme) ?? [];
-  await writeFile(join(folder, 'example.mjs'), example ?? '');
-  const listener = await TestClient.connect(gateway.url, {
-    room: 'demo',
-    peer: 'listener',
-    api_key: gateway.apiKey,
-    audio: 'pcm_s16le;rate=48000;channels=1',
+const { openGateway, cleanUps } = useStack();
+
+const DELAY_MS = 100;
+
+/** The folder of a Node of some version that is on this machine, beside the project's own. */
+const folderOfNode = (major: number) =>
+  process.env['PATH']?.split(delimiter).find((folder) => {
+    const program = join(folder, 'node');
+    const { status, stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });
+    return status === 0 && stdout.startsWith(`v${major}.`);
   });
-  await listener.next('joined');
-  const { stdout } = await promisify(execFile)(process.execPath, [
-    join(folder, 'example.mjs'),
-    gateway.url,
-    gateway.apiKey,
-  ]);
-  expect(stdout).toMatch(/"type":"welcome"[^]*"type":"joined"[^]*closed 100[05]/);
-  expect(peakHz(joinPcm(listener.frames).subarray(4800))).toBe(440);
-  await listener.close();
-  await gateway.close();
-  await rm(folder, { recursive: true });
-});
+
+/** README's example, in a file, and the command that is printed there. */
+async function readExample() {
+  const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8');
+  const [, example = ''] = /```js\n([^]*?)```/.exec(readme) ?? [];
+  const [, command = ''] = /`(node [^`]*example\.mjs [^`]*)`/.exec(readme) ?? [];
+  const folder = await mkdtemp(join(tmpdir(), 'partyline-readme-'));
+  cleanUps.push(() => rm(folder, { recursive: true }));
+  await writeFile(join(folder, 'example.mjs'), example);
+  return { folder, command };
+}
+
+test.for([24, 20])(
+  "README's legacy client, run as printed by Node %i behind a slow network, is heard and hears",
+  async (major, { skip }) => {
+    const node = major === 24 ? dirname(process.execPath) : folderOfNode(major);
+    if (node === undefined) return skip(`there is no Node ${major} on this machine`);
+    const gateway = await openGateway();
+    const proxy = await openDelayingProxy(gateway.url, DELAY_MS);
+    cleanUps.push(proxy.close);
+    const { folder, command } = await readExample();
+    const shell = command
+      .replace('http://127.0.0.1:3000', proxy.url)
+      .replace('<key>', gateway.apiKey);
+    const environment = { PATH: [node, '/usr/bin', '/bin'].join(delimiter) };
+    const run = (words = '') =>
+      promisify(execFile)('sh', ['-c', `${shell}${words}`], { cwd: folder, env: environment });
+    const listener = await TestClient.connect(gateway.url, {
+      room: 'demo',
+      peer: 'listener',
+      api_key: gateway.apiKey,
+      audio: 'pcm_s16le;rate=48000;channels=1',
+    });
+    cleanUps.push(() => listener.vanish());
+    await listener.next('joined');
+    // Side by side: one does not take the other's place.
+    const [alone, inRoom] = await Promise.all([run(), run(' demo')]);
+    for (const { stdout } of [alone, inRoom]) {
+      expect(stdout).toMatch(/"type":"welcome"[^]*"type":"joined"[^]*closed 100[05]/);
+      expect(stdout).not.toContain('"type":"error"');
+    }
+    expect(alone.stdout).toMatch(/1920 bytes of sound/);
+    expect(peakHz(joinPcm(listener.frames).subarray(4800))).toBe(440);
+  },
+);
