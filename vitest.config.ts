@@ -31,6 +31,7 @@ const WAITING = [
   'running-out',
   'signals',
   'strangers',
+  'transcript',
   'usage',
   'usage-clocks',
   'usage-of-nodes',
