@@ -4,6 +4,7 @@
  * of `npm run test:long`, and `node scripts/test.mjs short long` runs both.
  */
 import { spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -20,12 +21,12 @@ const LONGEST_REASON = 300;
  */
 const SUITES = {
   short: {
-    check: 0.5,
-    unit: 0.7,
-    simulation: 1.1,
-    waiting: 2.4,
-    listening: 1.8,
-    hearing: 0.9,
+    check: 0.3,
+    unit: 0.6,
+    simulation: 1,
+    waiting: 2.1,
+    listening: 1.5,
+    hearing: 1,
     e2e: 1.5,
   },
   long: { long: 20 },
@@ -33,6 +34,9 @@ const SUITES = {
 
 /** How long a process may take to end after the one that started it. */
 const ENDING_MS = 3000;
+/** Tells the processes of this run from those of a gateway that somebody uses beside it. */
+const RUN = `PARTYLINE_TEST_RUN=${randomUUID()}`;
+const env = { ...process.env, PARTYLINE_TEST_RUN: RUN.split('=')[1] };
 const PROGRAMS = ['src/main.ts', 'workers/usage.ts', 'build/mediasoup-worker'].map((path) =>
   join(root, path),
 );
@@ -57,7 +61,7 @@ async function runPart(part) {
   const command =
     part === 'check' ? ['npm', 'run', 'check'] : ['vitest', 'run', '--project', part, ...reporters];
   const [program = '', ...words] = command;
-  const { status } = spawnSync(program, words, { stdio: 'inherit', cwd: root });
+  const { status } = spawnSync(program, words, { stdio: 'inherit', cwd: root, env });
   const minutes = (performance.now() - startMs) / 60_000;
   const left = await endWhatIsLeft();
   for (const leftover of left) print(`Left behind by ${part}: ${leftover}`);
@@ -104,7 +108,7 @@ function failuresOf({ name, message, assertionResults }) {
 }
 
 /**
- * Ends what a test has started and not ended: gateways, usage workers and media workers of this folder, which would keep
+ * Ends what a test has started and not ended: gateways, usage workers and media workers, which would keep
  * their ports and some of the CPU of the tests that follow.
  * @returns {Promise<string[]>} their commands
  */
@@ -115,23 +119,41 @@ async function endWhatIsLeft() {
     await sleep(100);
     left = findPrograms();
   }
-  for (const { pid } of left) process.kill(pid, 'SIGKILL');
+  for (const { pid } of left) kill(pid);
   return left.map(({ words }) => words.join(' '));
 }
 
 function findPrograms() {
   const pids = readdirSync('/proc').map(Number);
-  const running = pids.filter((pid) => pid > 0).map((pid) => ({ pid, words: commandOf(pid) }));
-  return running.filter(({ words }) => PROGRAMS.some((path) => words.includes(path)));
+  const running = pids
+    .filter((pid) => pid > 0)
+    .map((pid) => ({ pid, words: read(pid, 'cmdline') }));
+  return running.filter(
+    ({ pid, words }) =>
+      PROGRAMS.some((path) => words.includes(path)) && read(pid, 'environ').includes(RUN),
+  );
+}
+
+/**
+ * @param {number} pid
+ * @param {'cmdline' | 'environ'} file
+ * @returns {string[]} its words; none of a process that has ended, or is another user's
+ */
+function read(pid, file) {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'utf8').split('\0');
+  } catch {
+    return [];
+  }
 }
 
 /** @param {number} pid */
-function commandOf(pid) {
+function kill(pid) {
   try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-  } catch {
-    // It has ended since the folder was read.
-    return [];
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    // It has ended in the meantime.
+    if (/** @type {NodeJS.ErrnoException} */ (error).code !== 'ESRCH') throw error;
   }
 }
 
