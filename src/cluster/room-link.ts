@@ -107,7 +107,12 @@ export class RoomLink implements RoomEnd {
 
   /** True while there are peers on other nodes, who may hear what is said here. */
   get isShared(): boolean {
-    return this.#remotes.size > 0;
+    return this.otherNodes > 0;
+  }
+
+  /** Number of other nodes that have peers in the room. */
+  get otherNodes(): number {
+    return this.#remotes.size;
   }
 
   /** The nodes to which the room has a pipe that is connected. */

@@ -14,7 +14,9 @@ export type RelayListener = {
 
 export type RelayParts = {
   slices: Slices;
-  /** Sends a message to the other nodes that have the room. */
+  /** Number of other nodes that have the room. */
+  countNodes: () => number;
+  /** Sends a message to all of them. */
   sendToNodes: (peer: string, message: Buffer) => void;
   /** Charges the account of the room. @returns false if its budget is used up */
   charge: (cost: number) => boolean;
@@ -28,8 +30,13 @@ export type RelayParts = {
 
 /** Bytes that cost as much to copy to a listener as a message itself. */
 const BYTES_PER_COST = 4096;
+/** Listeners that can be asked whether they take a message at the cost of one delivery. */
+const ASKED_PER_COST = 25;
 /** Listeners to whom a message is delivered before other work may have its turn: about 1 ms. */
 const TAKERS_PER_TASK = 64;
+
+/** Cost of one delivery. */
+const costOf = (message: Buffer) => 1 + message.length / BYTES_PER_COST;
 
 /** Listeners that get a message of an unknown format. Pure. */
 export function takersOf(listeners: Iterable<RelayListener>, from: string): RelayListener[] {
@@ -62,25 +69,30 @@ export class Relay {
 
   /** A peer of this node sends a message. */
   send(peer: string, message: Buffer): void {
-    this.#parts.sendToNodes(peer, message);
+    const { countNodes, sendToNodes } = this.#parts;
+    const nodes = countNodes();
+    if (nodes > 0 && this.#charge(nodes * costOf(message))) sendToNodes(peer, message);
     this.receive(peer, message);
   }
 
   /** A peer of any node has sent a message. */
   receive(peer: string, message: Buffer): void {
-    const { slices, charge, isInRoom, onTalkersChanged } = this.#parts;
+    const { slices, isInRoom, onTalkersChanged } = this.#parts;
+    if (!this.#charge(this.#listeners.size / ASKED_PER_COST)) return;
     // A message may come before the word that its sender has joined, and after the word that it has left.
     if (isInRoom(peer) && this.#talkers.heard(peer, performance.now())) onTalkersChanged();
     const takers = takersOf(this.#listeners, peer);
-    if (takers.length === 0) return;
-    if (!charge(takers.length * (1 + message.length / BYTES_PER_COST))) {
-      counts.dropped.not_relayed += 1;
-      return;
-    }
+    if (takers.length === 0 || !this.#charge(takers.length * costOf(message))) return;
     for (let first = 0; first < takers.length; first += TAKERS_PER_TASK) {
       const some = takers.slice(first, first + TAKERS_PER_TASK);
       slices.add(this, () => this.#deliver(some, message));
     }
+  }
+
+  #charge(cost: number): boolean {
+    const isPaid = this.#parts.charge(cost);
+    if (!isPaid) counts.dropped.not_relayed += 1;
+    return isPaid;
   }
 
   #deliver(takers: RelayListener[], message: Buffer): void {

@@ -129,6 +129,7 @@ export class Room {
     );
     this.relay = new Relay({
       slices: parts.slices,
+      countNodes: () => this.#link.otherNodes,
       sendToNodes: (peer, message) => this.#link.relay(peer, message),
       charge: (cost) => parts.chargeRelay(parts.accountId, cost),
       onTalkersChanged: () => this.#speaking.talkersChanged(),

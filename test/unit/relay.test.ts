@@ -6,6 +6,7 @@ import {
   writeRelayFrame,
 } from '../../src/cluster/relay/relay-frame.ts';
 import { RelayQueue } from '../../src/cluster/relay/relay-queue.ts';
+import { counts } from '../../src/counts.ts';
 import { BoundedFifo } from '../../src/message-fifo.ts';
 import { RelayBudgets } from '../../src/rooms/relay-budgets.ts';
 import { Relay, type RelayListener, takersOf } from '../../src/rooms/relay.ts';
@@ -139,6 +140,7 @@ describe('Relay', () => {
       slices: new Slices((fault) => {
         throw fault;
       }),
+      countNodes: () => 1,
       sendToNodes: (peer, message) => sent.push(`${peer}: ${message.toString()}`),
       charge,
       onTalkersChanged: () => (changes += 1),
@@ -185,16 +187,20 @@ describe('Relay', () => {
 
   test('delivers as much as the account can pay for', async () => {
     const costs: number[] = [];
-    const { relay } = open(['alice'], (cost) => costs.push(cost) > 1);
+    // Not for the big message.
+    const { relay, sent } = open(['alice'], (cost) => costs.push(cost) > 0 && cost < 10);
     const [bob, carol] = [listener('bob'), listener('carol')];
     relay.add(bob);
     relay.add(carol);
+    const before = counts.dropped.not_relayed;
     relay.send('alice', Buffer.alloc(64 * 1024));
     relay.send('alice', Buffer.from('b'));
     await eventually('what is paid for has come', () => bob.heard.length > 0);
-    expect([bob.heard, carol.heard]).toEqual([['b'], ['b']]);
-    // A message of 4 KiB costs twice as much as an empty one.
-    expect(costs).toEqual([34, 2 * (1 + 1 / 4096)]);
+    expect([bob.heard, carol.heard, sent]).toEqual([['b'], ['b'], ['alice: b']]);
+    expect(counts.dropped.not_relayed - before).toBe(2);
+    // Each time: to the other node, asking two listeners, delivering to two.
+    const [asking, small] = [2 / 25, 1 + 1 / 4096];
+    expect(costs).toEqual([17, asking, 34, small, asking, 2 * small]);
   });
 
   test('tells who sends, if it is in the room', () => {

@@ -108,7 +108,10 @@ export class RelayLink {
     const open = { name: 'open', socket, timer, missedProbes: 0 } as const satisfies State;
     this.#state = open;
     this.#readProbes(open);
-    socket.on('drain', () => this.#pump(socket));
+    socket.on('drain', () => {
+      // What waits now may be for the next connection.
+      if (this.#state === open) this.#pump(socket);
+    });
     this.#pump(socket);
   }
 
