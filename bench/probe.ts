@@ -14,15 +14,18 @@ import type { ProbeReport } from './probe-report.ts';
  */
 
 const LOOP_RESOLUTION_MS = 1;
+const BETWEEN_COLLECTIONS_MS = 100;
 
 const cameNs = new Map<string, bigint>();
 const inside = createHistogram();
 const loopDelay = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
 
-/** Heap and external memory after a garbage collection. */
-function heapBytes(): number {
+/** Heap and external memory after a garbage collection, and one more: the first only finds out which buffers nobody has. */
+async function heapBytes(): Promise<number> {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
+  collect();
+  await new Promise((resolve) => setTimeout(resolve, BETWEEN_COLLECTIONS_MS));
   collect();
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
@@ -65,7 +68,7 @@ process.on('message', (message) => {
     return;
   }
   if (message === 'heap') {
-    process.send?.(heapBytes());
+    void heapBytes().then((bytes) => process.send?.(bytes));
     return;
   }
   const report: ProbeReport = {

@@ -50,6 +50,7 @@ import { RequestLimits } from './signaling/request-limits.ts';
 import { Sessions } from './signaling/sessions.ts';
 import { registerWebSocketRoute } from './signaling/websocket-route.ts';
 import { Redis } from './store/redis.ts';
+import { adviseOnRedis } from './store/redis-advice.ts';
 import { RedisClock } from './store/redis-clock.ts';
 import { openRedisUrl, redisAddressOf } from './store/open-redis.ts';
 import { CcuLeases } from './usage/ccu-leases.ts';
@@ -155,6 +156,7 @@ async function openParts(
   const redis = opened.adopt(await Redis.connect(address, log, timings.redis, { abort }), (part) =>
     part.close(),
   );
+  if (redis.ownDataDir === undefined) await adviseOnRedis(redis, log);
   const clock = opened.adopt(await RedisClock.open(redis, log, timings.redis), (part) =>
     part.close(),
   );

@@ -19,8 +19,11 @@ import {
 } from './ears.ts';
 
 const QUIET_SECONDS = 2;
-/** Time for the gateway to let go of what the attackers left. */
-const SETTLE_MS = 3000;
+/** Places of attackers are kept for so long. */
+const RESUME_MS = 1000;
+/** Time for the gateway to let go of what the attackers left: the longest that is waited, and what comes after. */
+const MAX_GONE_MS = 45_000;
+const SETTLE_MS = 1000;
 /** Of a pro account. */
 export const CROWD_CLIENTS = 500;
 
@@ -98,7 +101,10 @@ async function measureFloor(index: number, clients: number, seconds: number): Pr
 async function measure(index: number, clients: number, seconds: number) {
   await using opened = new AsyncDisposableStack();
   const gateway = opened.use(
-    await GatewayProcess.start(CROWD, { probe: true, environment: { OPERATOR_KEY } }),
+    await GatewayProcess.start(CROWD, {
+      probe: true,
+      environment: { OPERATOR_KEY, RESUME_MS: String(RESUME_MS) },
+    }),
   );
   const { api_key: key } = await createAccount(gateway.url, clients === 1 ? 'free' : 'pro');
   const listeners = opened.adopt(openListeners(gateway.url, gateway.apiKey), (child) =>
@@ -115,6 +121,7 @@ async function measure(index: number, clients: number, seconds: number) {
   const attackers = await attack(gateway.url, key, index, clients, seconds);
   const gapMs = await askGap(listeners);
   const { loopDelayP99Ms: loopMs } = await gateway.askProbe();
+  await untilGone(gateway.url);
   await sleep(SETTLE_MS);
   const after = { heap: await gateway.askHeapBytes(), redis: await redisBytes(gateway.dataDir) };
   return {
@@ -140,6 +147,21 @@ async function attack(
     return await attacker.nextMessage<AttackReport>(seconds * 1000 + REPORT_TIMEOUT_MS);
   } finally {
     await attacker.stop();
+  }
+}
+
+/** Returns a figure of `/metrics`. */
+const figure = (text: string, name: string) =>
+  Number(new RegExp(`^partyline_${name} (\\d+)`, 'm').exec(text)?.[1]);
+
+/** Waits until nobody but the two listeners is there. A client that is not read for a while is found gone only when it is read again. */
+async function untilGone(url: string): Promise<void> {
+  const deadlineMs = performance.now() + MAX_GONE_MS;
+  for (;;) {
+    const text = await (await fetch(new URL('/metrics', url))).text();
+    if (figure(text, 'sessions') <= 2 && figure(text, 'kept_places') === 0) return;
+    if (performance.now() > deadlineMs) throw new Error('attackers are still there');
+    await sleep(SETTLE_MS);
   }
 }
 

@@ -21,7 +21,7 @@ and its media worker are on one core, everybody else on another. Measured on ${c
 - *Longest gap*: the longest time for which one of the two heard nothing. *Quiet*: the same in 2 s before. *Floor*: the same under the same
   attack, for at most 3 s, on a bare WebSocket server that only parses text and relays sound.
 - *Loop p99*: how late the gateway's event loop was. *Heap after*, *Redis after*: growth of heap and external memory after a garbage collection,
-  and of Redis's data, 3 s after the attackers have gone. *Told*: close codes and error codes, and how often the attackers got each.
+  and of Redis's data, when the gateway has no session of the attackers any more and keeps none of their places. *Told*: close codes and error codes, and how often the attackers got each.
 - *All told after*: from the beginning until each peer of the crowd knew of all the others.
 
 Goals, beyond quiet and floor: a gap of at most ${one.gapMs} ms for one attacker and ${crowd.gapMs} ms for ${CROWD_CLIENTS}; event loop p99 at most ${one.loopMs} and ${crowd.loopMs} ms; ${heapMb} MB of

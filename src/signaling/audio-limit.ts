@@ -11,7 +11,9 @@ export class AudioLimit {
   readonly #budget: AudioBudget;
   readonly #reading: Reading;
   readonly #outlet: Outlet;
+  /** Runs while the client is not read. */
   #timer: NodeJS.Timeout | undefined;
+  #isRefusing = false;
 
   constructor(budget: AudioBudget, reading: Reading, outlet: Outlet) {
     this.#budget = budget;
@@ -24,7 +26,13 @@ export class AudioLimit {
    * @returns whether it is to be looked at
    */
   admit(bytes: number, bytesPerSecond: number, nowMs: number): boolean {
+    // The rest of what had been read already, thousands of messages perhaps, costs next to nothing.
+    if (this.#isRefusing && this.#timer) {
+      counts.dropped.too_fast += 1;
+      return false;
+    }
     const overdraft = this.#budget.charge(bytes, bytesPerSecond, nowMs);
+    this.#isRefusing = overdraft?.isRefused ?? false;
     if (!overdraft) return true;
     if (overdraft.isRefused) counts.dropped.too_fast += 1;
     if (overdraft.isLast) {

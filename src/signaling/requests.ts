@@ -7,7 +7,9 @@ import {
   type ClientMessage,
   type ClientMessages,
   errorMessage,
+  MessageError,
   type MessageId,
+  parseClientMessage,
   type ServerMessage,
 } from '../protocol/messages.ts';
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
@@ -34,7 +36,8 @@ type Outlet = {
 /** What `configure` can change. */
 const SETTINGS = ['audio', 'audio_out', 'delivery', 'volume', 'mute'] as const;
 
-type Request = { message: ClientMessage; characters: number };
+/** A message, or a text of which nobody has looked at what it says. */
+type Request = { message: ClientMessage; characters: number } | { text: string };
 
 /**
  * What a client asks for in text frames: one request after the other, each of them answered or refused. A client that asks for more
@@ -81,6 +84,17 @@ export class Requests {
     if (this.waiting >= MAX_WAITING) this.#socket.pause();
   }
 
+  /**
+   * Takes a text as it came, where so many messages wait that it is read only when its turn comes: of a flood most never are.
+   * @returns false if it is to be read now
+   */
+  holdUnread(text: string): boolean {
+    if (this.waiting < MAX_WAITING) return false;
+    this.#inTurn.add({ text });
+    this.#socket.pause();
+    return true;
+  }
+
   /** Handles nothing any more. */
   close(): void {
     this.#closing.abort();
@@ -109,14 +123,18 @@ export class Requests {
   }
 
   async #tryToHandle(request: Request, idleMs: number): Promise<void> {
+    let id: MessageId | undefined;
     try {
       if (this.#presence.isClosed) return;
-      await this.#pay(request, idleMs);
+      const { message, characters } = 'text' in request ? readText(request.text) : request;
+      ({ id } = message);
+      await this.#pay(message, characters, idleMs);
       await this.#limits.turns.run(this.#outlet.account.id, async () => {
-        if (!this.#presence.isClosed) await this.#handle(request.message);
+        if (!this.#presence.isClosed) await this.#handle(message);
       });
     } catch (fault) {
-      if (!this.#presence.isClosed) this.refuse(fault, request.message.id);
+      const replyTo = fault instanceof MessageError ? fault.replyTo : id;
+      if (!this.#presence.isClosed) this.refuse(fault, replyTo);
     } finally {
       this.#afterRequest();
     }
@@ -132,7 +150,7 @@ export class Requests {
    * Charges a request, and waits until there is budget for it; meanwhile the client is not read.
    * @throws {PartylineError} `rate_limited` if the budget of the account is spent for longer
    */
-  async #pay({ message, characters }: Request, idleMs: number): Promise<void> {
+  async #pay(message: ClientMessage, characters: number, idleMs: number): Promise<void> {
     const charge = this.#budget.charge(costOf(message, characters), idleMs, performance.now());
     const { waitMs, outcome, retryAfterMs } = charge;
     if (outcome === 'close') {
@@ -199,6 +217,11 @@ export class Requests {
     this.#outlet.notify(id === undefined ? message : { ...message, reply_to: id });
   }
 }
+
+const readText = (text: string) => ({
+  message: parseClientMessage(text),
+  characters: text.length,
+});
 
 const overBudget = (message: string, { retryAfterMs }: { retryAfterMs: number }) =>
   new PartylineError('rate_limited', message, { retryAfterMs });

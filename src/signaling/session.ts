@@ -334,6 +334,7 @@ export class Session implements PeerOutlet {
   }
 
   #receiveText(text: string): void {
+    if (this.#requests.holdUnread(text)) return;
     try {
       this.#begin(parseClientMessage(text), text);
     } catch (fault) {

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { useGateway } from '../support/use-gateway.ts';
 import { useStack } from '../support/use-stack.ts';
 
@@ -17,6 +17,23 @@ describe('text messages beyond the budget', () => {
     const answers = flooder.messages.filter(({ type }) => type === 'configured');
     expect(answers.length).toBeGreaterThanOrEqual(20);
     expect(answers.length).toBeLessThan(60);
+  });
+
+  test('are not even parsed while many wait, and those that are no messages are told in their turn', async () => {
+    const parse = vi.spyOn(JSON, 'parse');
+    const flooder = await connect({ peer: 'flooder' });
+    for (let id = 0; id < 3000; id += 1) flooder.send({ type: 'configure', volume: {}, id });
+    await flooder.closed;
+    const texts = parse.mock.calls.map(([text]) => text);
+    parse.mockRestore();
+    expect(texts.filter((text) => text.includes('"type":"configure"')).length).toBeLessThan(300);
+
+    const client = await connect();
+    for (let id = 0; id < 90; id += 1) client.send({ type: 'configure', volume: {}, id });
+    client.send({ type: 'dance', id: 'no message' });
+    client.send({ type: 'configure', volume: {}, id: 'last' });
+    await expect.poll(() => client.messages.at(-1)).toMatchObject({ reply_to: 'last' });
+    expect(client.messages.at(-2)).toMatchObject({ code: 'bad_message', reply_to: 'no message' });
   });
 
   test('leave a client alone that stops when it is told: each is answered, in order', async () => {

@@ -1,7 +1,11 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import Fastify from 'fastify';
 import { expect, test } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../config/timings.ts';
+import { newRedisClient } from '../../src/store/client.ts';
+import { adviseOnRedis, redisAdvice } from '../../src/store/redis-advice.ts';
 import { eventually } from '../support/gateway.ts';
 import { TestRedis } from '../support/redis.ts';
 import { useStack } from '../support/use-stack.ts';
@@ -65,4 +69,48 @@ test('what is heard no more while Redis is away is not subscribed to when it is 
     const channels = await store.run((client) => client.pubSubChannels());
     return channels.join() === 'wanted';
   });
+});
+
+test('an operator is told at a start of settings that lose data, and that a Redis does not tell them', async () => {
+  const redis = await openRedis();
+  const store = await openStore(redis);
+  const lines: string[] = [];
+  const { log } = Fastify({ logger: { stream: { write: (line: string) => lines.push(line) } } });
+  const advise = async () => {
+    lines.length = 0;
+    await adviseOnRedis(store, log);
+    return lines.map((line) => (JSON.parse(line) as { msg: string }).msg);
+  };
+  const set = (name: string, value: string) => store.run((client) => client.configSet(name, value));
+  await set('maxmemory-policy', 'allkeys-lru');
+  expect(await advise()).toEqual([
+    'redis: maxmemory-policy is allkeys-lru: a full Redis would drop minutes; set noeviction',
+    'redis: appendonly is no: a Redis that ends loses what it knew; set yes',
+  ]);
+  await set('maxmemory-policy', 'noeviction');
+  await store.run((client) => client.aclSetUser('default', '-config'));
+  expect(await advise()).toEqual(['redis does not tell its settings; check them']);
+  expect(redisAdvice({ 'maxmemory-policy': 'noeviction', appendonly: 'yes' })).toEqual([]);
+});
+
+test('while Redis hangs so many commands wait for it, and further ones fail at once', async () => {
+  const redis = await openRedis();
+  const client = newRedisClient({ url: redis.url }, DEFAULT_TIMINGS.redis);
+  client.on('error', () => {});
+  await client.connect();
+  cleanUps.push(() => client.destroy());
+  redis.hang();
+  const waiting = 20_000;
+  let failed = 0;
+  const asked = Array.from({ length: waiting }, () =>
+    client.ping().catch(() => {
+      failed += 1;
+    }),
+  );
+  await expect(client.ping()).rejects.toThrow('full');
+  expect(failed).toBe(0);
+  redis.goOn();
+  await Promise.all(asked);
+  expect(failed).toBe(0);
+  expect(await client.ping()).toBe('PONG');
 });
