@@ -264,7 +264,8 @@ const SettingsSchema = Type.Object({
   }),
   LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
     default: 'info',
-    description: 'Least severe log line that is written',
+    description:
+      'Least severe log line that is written: fatal, error, warn, info, debug, trace, or silent for none',
   }),
 });
 
