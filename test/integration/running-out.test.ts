@@ -25,7 +25,7 @@ type Node = { url: string; apiKey: string };
 
 const MB = 1e6;
 const TIMINGS = {
-  load: { sampleEveryMs: 100, scrapeEveryMs: 1, shortAfterFaultMs: 2000 },
+  load: { sampleEveryMs: 100, scrapeEveryMs: 1, shortAfterFaultMs: 4000 },
   mediaWorkers: { firstReplacementMs: 50, longestReplacementMs: 200 },
 };
 
@@ -77,8 +77,11 @@ const noCgroup = (controller: 'memory' | 'pids') =>
   Cgroup.isPossible(controller) ? false : `this user can make no cgroup for ${controller}`;
 
 describe('memory', () => {
-  test('of the heap: calls go on, newcomers wait until there is some', async () => {
-    const ballast = `
+  test(
+    'of the heap: calls go on, newcomers wait until there is some',
+    { timeout: 60_000 },
+    async () => {
+      const ballast = `
       import { getHeapStatistics } from 'node:v8';
       let held;
       const share = () => getHeapStatistics().used_heap_size / getHeapStatistics().heap_size_limit;
@@ -86,18 +89,21 @@ describe('memory', () => {
         if (held) held = undefined;
         else for (held = []; share() < 0.76; ) held.push(new Array(1e5).fill(0.5));
       });`;
-    const preload = `--import=data:text/javascript,${encodeURIComponent(ballast)}`;
-    const { gateway, ...node } = await start({
-      NODE_OPTIONS: `--max-old-space-size=400 ${preload}`,
-    });
-    const [ada, bob] = [await enter(node, 'ada'), await enter(node, 'bob')];
-    gateway.child.kill('SIGUSR2');
-    await expectShort(node, 'memory');
-    await expectHeard(ada, bob);
-    expect(await ada.ask({ type: 'join', room: 'another' }, 'joined')).toMatchObject({ peers: [] });
-    gateway.child.kill('SIGUSR2');
-    await expectWell(node, 'memory');
-  });
+      const preload = `--import=data:text/javascript,${encodeURIComponent(ballast)}`;
+      const { gateway, ...node } = await start({
+        NODE_OPTIONS: `--max-old-space-size=400 ${preload}`,
+      });
+      const [ada, bob] = [await enter(node, 'ada'), await enter(node, 'bob')];
+      gateway.child.kill('SIGUSR2');
+      await expectShort(node, 'memory');
+      await expectHeard(ada, bob);
+      expect(await ada.ask({ type: 'join', room: 'another' }, 'joined')).toMatchObject({
+        peers: [],
+      });
+      gateway.child.kill('SIGUSR2');
+      await expectWell(node, 'memory');
+    },
+  );
 
   const skipped = noCgroup('memory');
   test.skipIf(skipped)(`of the cgroup ${skipped || ''}`, async () => {

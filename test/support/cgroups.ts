@@ -14,6 +14,9 @@ const FILES = {
   ],
 };
 
+/** Of `memory.stat`; in version 1 those of cgroups below it have names of their own. */
+const CACHES = /^(?:in)?active_file (\d+)$/gm;
+
 type Place = (typeof FILES)['memory'][number];
 
 /** A cgroup of its own for the processes of a test: of version 1 or 2, whichever the machine has. */
@@ -54,8 +57,16 @@ export class Cgroup {
     return ['sh', '-c', `echo $$ > ${join(this.#folder, 'cgroup.procs')} && exec "$@"`, 'sh'];
   }
 
+  /** What it holds now; of memory, without caches of files, which the kernel takes back when there is a limit. */
   get used(): number {
-    return Number(readFileSync(join(this.#folder, this.#place.used), 'utf8'));
+    const used = Number(this.#read(this.#place.used));
+    if (!this.#place.used.startsWith('memory')) return used;
+    const caches = this.#read('memory.stat').matchAll(CACHES);
+    return [...caches].reduce((rest, [, bytes]) => rest - Number(bytes), used);
+  }
+
+  #read(file: string): string {
+    return readFileSync(join(this.#folder, file), 'utf8');
   }
 
   /** @param limit undefined takes it away */

@@ -40,7 +40,7 @@ describe('docker/alerts.yml', () => {
     expect(asked.filter((name) => !known.includes(name) && !isOfProcess(name))).toEqual([]);
   });
 
-  test('calls for help when a node is unready, no worker is alive, minutes or webhooks wait, seals or pipes fail', async () => {
+  test('calls for help when a node is unready, no worker is alive, minutes or webhooks wait, seals or pipes fail, something runs short', async () => {
     const asked = (await readRules()).map(({ expr }) => expr).join('\n');
     for (const name of [
       'ready',
@@ -50,6 +50,8 @@ describe('docker/alerts.yml', () => {
       'webhook_events_dropped',
       'seal_faults_total',
       'pipe_faults_total',
+      'short',
+      'log_lines_lost_total',
     ]) {
       expect(asked).toContain(`partyline_${name}`);
     }
