@@ -70,6 +70,7 @@ const SIMULATIONS = [
   'spoken-words',
   'switching',
   'time-stretch',
+  'unknown-formats',
 ].map((name) => `test/unit/${name}.test.ts`);
 
 /**

@@ -22,6 +22,7 @@ import { VERSION } from './version.ts';
 import { FrameClock } from './audio/clock.ts';
 import { Cluster } from './cluster/cluster.ts';
 import { loadCodecs } from './audio/codecs.ts';
+import { warmUpDetection } from './audio/ingest/detection/detector.ts';
 import { MixHost } from './audio/mixing/mix-host.ts';
 import { ConnectionLimit } from './http/connection-limit.ts';
 import { registerHardening } from './http/hardening.ts';
@@ -236,6 +237,7 @@ async function openParts(
     complexity: settings.OPUS_COMPLEXITY,
   };
   const codecs = await loadCodecs(codecSettings);
+  warmUpDetection();
   const { encoders } = codecs.opus;
   if (encoders.fault === undefined) log.info({ encoders: encoders.name }, 'codecs loaded');
   else

@@ -138,7 +138,7 @@ function sampleMessages(
 }
 
 /** A microphone heard on both channels, or a voice somewhere between them in a room. */
-function stereoOf(mono: Float32Array, random: Random): Float32Array {
+export function stereoOf(mono: Float32Array, random: Random): Float32Array {
   if (random() < 0.4) return upmix(mono, 2);
   const [left, right] = [0.5 + random() / 2, 0.5 + random() / 2];
   const peak = mono.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0);

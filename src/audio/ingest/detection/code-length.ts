@@ -1,20 +1,43 @@
 import type { SampleCodec } from '../../format.ts';
-import { G711_STEPS, G711_VALUES } from '../../g711.ts';
+import { G711_STEPS, G711_VALUES, type G711Law } from '../../g711.ts';
+import { g722BitsPerByte } from './g722-codes.ts';
+import { BLOCK_SAMPLES, bitsOf, bitsPerSample, predict } from './prediction.ts';
 import { WindowSet } from './window-set.ts';
+
+/** Samples that bytes may be read as. */
+export type ReadingCodec = SampleCodec | UndecodedCodec;
+/** Samples that nothing decodes: they are known so that nothing else explains their bytes. */
+type UndecodedCodec = 'pcm_s8' | 'pcm_s24be' | 'pcm_s32be' | 'pcm_f32be';
+type IntegerCodec = Exclude<
+  ReadingCodec,
+  'pcm_f32le' | 'pcm_f32be' | 'pcm_f64le' | 'g722' | G711Law
+>;
+
+const UNDECODED: ReadonlySet<ReadingCodec> = new Set<UndecodedCodec>([
+  'pcm_s8',
+  'pcm_s24be',
+  'pcm_s32be',
+  'pcm_f32be',
+]);
+export const isDecoded = (codec: ReadingCodec): codec is SampleCodec => !UNDECODED.has(codec);
 
 /**
  * How many bits a byte of a message holds if it is sound of a given kind. What a coder that knows the kind could not
  * predict is what remains: for the right kind less than 8, for a wrong one about 8 or more, because sound read wrongly is
  * noise. The reading that explains the bytes in the fewest bits is the right one (minimum description length).
  */
-export type Reading = { codec: SampleCodec; channels: number; bitsPerByte: number };
+export type Reading = {
+  codec: ReadingCodec;
+  channels: number;
+  bitsPerByte: number;
+  /** The same samples on the other number of channels, which their pace may tell better than they do. */
+  otherwise?: () => { channels: number; bitsPerByte: number };
+};
 
 /** More bytes than this do not make the answer any surer. */
 const MAX_BYTES = 8192;
 /** Floats are exact to about 24 bits. */
 const FLOAT_FULL_SCALE = 2 ** 23;
-/** Of a tone that a computer makes so much of its power is left by arithmetic alone. */
-const LEAST_UNPREDICTED = 1e-9;
 /** A second channel must save so many bits a sample to be believed, and so many in all. */
 const STEREO_GAIN_BITS = 0.15;
 const STEREO_TOTAL_GAIN_BITS = 60;
@@ -24,6 +47,9 @@ const INDEPENDENT_CORRELATION = 0.3;
 
 /** Length of the windows of bytes that are compared with earlier ones: what is repeated over fewer bytes counts as new. */
 const REPEATED_BYTES = 32;
+
+/** A random number for each byte, drawn at start, so that nobody can choose bytes whose hashes collide. */
+const BYTE_HASHES = crypto.getRandomValues(new Int32Array(256));
 
 /**
  * Counts the bytes that do not belong to a repetition of an earlier stretch. Of a tone whose period is a whole number of
@@ -41,8 +67,27 @@ export function novelBytesOf(bytes: Buffer): number {
   return novel;
 }
 
-/** A random number for each byte, drawn at start, so that nobody can choose bytes whose hashes collide. */
-const BYTE_HASHES = crypto.getRandomValues(new Int32Array(256));
+/** The highest byte first. */
+const int24 = (high: number, middle: number, low: number): number =>
+  ((high << 24) >> 8) | (middle << 8) | low;
+
+type IntegerReader = { bytes: number; read: (bytes: Buffer, at: number) => number };
+const INTEGERS: Record<IntegerCodec, IntegerReader> = {
+  pcm_s16le: { bytes: 2, read: (bytes, at) => bytes.readInt16LE(at) },
+  pcm_s16be: { bytes: 2, read: (bytes, at) => bytes.readInt16BE(at) },
+  pcm_u8: { bytes: 1, read: (bytes, at) => bytes[at]! - 128 },
+  pcm_s8: { bytes: 1, read: (bytes, at) => bytes.readInt8(at) },
+  pcm_s24le: { bytes: 3, read: (bytes, at) => int24(bytes[at + 2]!, bytes[at + 1]!, bytes[at]!) },
+  pcm_s24be: { bytes: 3, read: (bytes, at) => int24(bytes[at]!, bytes[at + 1]!, bytes[at + 2]!) },
+  pcm_s32le: { bytes: 4, read: (bytes, at) => bytes.readInt32LE(at) },
+  pcm_s32be: { bytes: 4, read: (bytes, at) => bytes.readInt32BE(at) },
+};
+
+/** Sound that is not made by a computer says so much new within its first moments. */
+export const LEAST_NOVEL_BYTES = 512;
+
+/** How much of some bytes is no repetition; what only repeats itself has one level. */
+type Novelty = { share: number; blockSamples: number };
 
 /**
  * Reads bytes that begin with a whole sample as each kind of samples.
@@ -50,37 +95,101 @@ const BYTE_HASHES = crypto.getRandomValues(new Int32Array(256));
  */
 export function readAsSamples(bytes: Buffer): Reading[] {
   const part = bytes.subarray(0, MAX_BYTES);
-  const novelShare = novelBytesOf(part) / part.length;
-  const floats = readFloat32(part, novelShare);
-  const readings = [
-    readInt16(part, novelShare, floats !== undefined),
-    floats,
-    readG711(part, 'pcmu'),
-    readG711(part, 'pcma'),
-  ];
-  return readings
-    .filter((reading) => reading !== undefined)
-    .toSorted((a, b) => a.bitsPerByte - b.bitsPerByte);
+  const novelBytes = novelBytesOf(part);
+  if (part.length < 2 * SCREENED_BYTES || novelBytes < LEAST_NOVEL_BYTES) {
+    return readAs(part, ALL_CODECS, novelBytes);
+  }
+  // A part of them tells which readings are worth the work.
+  const screened = readAs(part.subarray(0, SCREENED_BYTES), ALL_CODECS, SCREENED_BYTES);
+  const worst = screened[0]!.bitsPerByte + SCREENED_BITS;
+  const codecs = screened.filter(({ bitsPerByte }) => bitsPerByte < worst);
+  return readAs(part, new Set(codecs.map(({ codec }) => codec)), novelBytes);
 }
 
-function readInt16(bytes: Buffer, novelShare: number, mayBeFloats: boolean): Reading {
-  const samples = new Float64Array(bytes.length >> 1);
-  for (let i = 0; i < samples.length; i += 1) samples[i] = bytes.readInt16LE(2 * i);
-  // One channel that is stuck is half of something wider; but where it is silent, and these are no floats, it is not used.
-  const isOne = [0, 1].some(
-    (phase) => isStuck(samples, phase) && (samples[phase] !== 0 || mayBeFloats),
+/** A whole number of samples of any format. */
+const SCREENED_BYTES = 1152;
+/** What is so much longer than the best, in bits a byte, cannot become the best any more. */
+const SCREENED_BITS = 1.5;
+
+const G711_LAWS: G711Law[] = ['pcmu', 'pcma'];
+const FLOATS = ['pcm_f32le', 'pcm_f32be'] as const;
+const ALL_CODECS: ReadonlySet<ReadingCodec> = new Set([
+  ...(Object.keys(INTEGERS) as IntegerCodec[]),
+  ...FLOATS,
+  ...G711_LAWS,
+  'g722',
+]);
+
+/** @returns the readings as those codecs that are possible at all, the shortest first */
+function readAs(part: Buffer, codecs: ReadonlySet<ReadingCodec>, novelBytes: number): Reading[] {
+  const novelty: Novelty = {
+    share: novelBytes / part.length,
+    blockSamples: novelBytes < LEAST_NOVEL_BYTES ? Infinity : BLOCK_SAMPLES,
+  };
+  const floats = FLOATS.map((codec) =>
+    codecs.has(codec) ? readFloats(part, codec, novelty) : undefined,
   );
-  const { channels, bits } = bestChannels(samples, novelShare, isOne);
-  return { codec: 'pcm_s16le', channels, bitsPerByte: bits / 2 };
+  const integers = Object.keys(INTEGERS) as IntegerCodec[];
+  const readings = [
+    ...integers
+      .filter((codec) => codecs.has(codec))
+      .map((codec) => readIntegers(part, codec, novelty, floats[0] !== undefined)),
+    ...floats,
+    ...G711_LAWS.filter((law) => codecs.has(law)).map((law) => readG711(part, law, novelty)),
+  ].filter((reading) => reading !== undefined);
+  if (codecs.has('g722')) {
+    readings.push({ codec: 'g722', channels: 1, bitsPerByte: g722BitsPerByte(part) });
+  }
+  return readings.toSorted((a, b) => a.bitsPerByte - b.bitsPerByte);
+}
+
+function readIntegers(
+  bytes: Buffer,
+  codec: IntegerCodec,
+  novelty: Novelty,
+  mayBeFloats: boolean,
+): Reading | undefined {
+  const { bytes: sampleBytes, read } = INTEGERS[codec];
+  const samples = new Float64Array(Math.floor(bytes.length / sampleBytes));
+  let bitsInUse = 0;
+  for (let i = 0; i < samples.length; i += 1) {
+    const value = read(bytes, i * sampleBytes);
+    samples[i] = value;
+    bitsInUse |= value;
+  }
+  // Wide samples often come of narrower ones: their lowest bits are not in use.
+  const areAllUsed = bitsInUse === 0 || novelty.blockSamples === Infinity;
+  const step = areAllUsed ? 1 : 2 ** (31 - Math.clz32(bitsInUse & -bitsInUse));
+  // The same bytes are samples of 16 bits on two channels, of which one is silent.
+  if (codec === 'pcm_s32le' && (bitsInUse & 0xffff) === 0) return undefined;
+  // One channel that is stuck is half of something wider; but where it is silent, and these are no floats, it is not used.
+  const isOne =
+    codec === 'pcm_s16le' &&
+    [0, 1].some((phase) => isStuck(samples, phase) && (samples[phase] !== 0 || mayBeFloats));
+  const { channels, bits, otherBits } = bestChannels(samples, novelty, { step, isOne });
+  return readingOf(codec, sampleBytes, { channels, bits, otherBits });
+}
+
+function readingOf(
+  codec: ReadingCodec,
+  sampleBytes: number,
+  { channels, bits, otherBits }: ReturnType<typeof bestChannels>,
+): Reading {
+  const otherwise = () => ({ channels: 3 - channels, bitsPerByte: otherBits() / sampleBytes });
+  return { codec, channels, bitsPerByte: bits / sampleBytes, otherwise };
 }
 
 /** Floats from next to nothing to a little over full scale: of other bytes the negative samples alone look like none. */
-function readFloat32(bytes: Buffer, novelShare: number): Reading | undefined {
+function readFloats(
+  bytes: Buffer,
+  codec: 'pcm_f32le' | 'pcm_f32be',
+  novelty: Novelty,
+): Reading | undefined {
   const samples = new Float64Array(bytes.length >> 2);
   let audible = 0;
   let absurd = 0;
   for (let i = 0; i < samples.length; i += 1) {
-    const value = bytes.readFloatLE(4 * i);
+    const value = codec === 'pcm_f32le' ? bytes.readFloatLE(4 * i) : bytes.readFloatBE(4 * i);
     const size = Math.abs(value);
     const isPlausible = size === 0 || (size > 1e-30 && size < 1.5);
     if (!isPlausible) absurd += 1;
@@ -88,42 +197,43 @@ function readFloat32(bytes: Buffer, novelShare: number): Reading | undefined {
     samples[i] = isPlausible ? value * FLOAT_FULL_SCALE : 0;
   }
   if (audible < samples.length / 10 || absurd > samples.length / 100) return undefined;
-  const { channels, bits } = bestChannels(samples, novelShare);
-  return { codec: 'pcm_f32le', channels, bitsPerByte: bits / 4 };
+  return readingOf(codec, 4, bestChannels(samples, novelty, { step: 1, isOne: false }));
 }
 
 /** One byte is a step that is the wider, the louder the sample: it holds the fewer bits. */
-function readG711(bytes: Buffer, codec: 'pcmu' | 'pcma'): Reading {
-  const values = G711_VALUES[codec];
-  const samples = new Float64Array(bytes.length);
-  for (let i = 0; i < samples.length; i += 1) samples[i] = values[bytes[i]!]!;
-  const pooled = covariance(samples).residual();
-  const steps = G711_STEPS[codec];
-  const counts = new Map<number, number>();
-  for (let i = 0; i < bytes.length; i += 1) {
-    const step = steps[bytes[i]!]!;
-    counts.set(step, (counts.get(step) ?? 0) + 1);
-  }
-  let bits = 0;
-  for (const [step, count] of counts) bits += count * bitsOf(pooled, step);
-  return { codec, channels: 1, bitsPerByte: bits / bytes.length };
+function readG711(bytes: Buffer, codec: G711Law, novelty: Novelty): Reading {
+  const values = Float64Array.from(bytes, (byte) => G711_VALUES[codec][byte]!);
+  const steps = Float64Array.from(bytes, (byte) => G711_STEPS[codec][byte]!);
+  const bitsPerByte = bitsPerSample(values, predict(values), { channels: 1, steps, ...novelty });
+  return { codec, channels: 1, bitsPerByte };
 }
 
 function bestChannels(
   samples: Float64Array,
-  novelShare: number,
-  isOne = false,
-): { channels: number; bits: number } {
-  const { residual, correlation } = covariance(samples);
-  if (isDoubled(samples)) return { channels: 2, bits: bitsOf(residual(0), 1) / 2 };
-  const mono = bitsOf(residual(), 1);
-  const stereo = (bitsOf(residual(0), 1) + bitsOf(residual(1), 1)) / 2;
-  const leastGain = STEREO_GAIN_BITS + STEREO_TOTAL_GAIN_BITS / (samples.length * novelShare);
-  if (mono - stereo > leastGain && !isOne) return { channels: 2, bits: stereo };
+  novelty: Novelty,
+  { step, isOne }: { step: number; isOne: boolean },
+): { channels: number; bits: number; otherBits: () => number } {
+  const prediction = predict(samples);
+  const { residual, correlation } = prediction;
+  const bitsOn = (channels: number) =>
+    bitsPerSample(samples, prediction, { channels, steps: step, ...novelty });
+  if (isDoubled(samples)) {
+    const one = samples.filter((_, i) => i % 2 === 0);
+    const bits = bitsPerSample(one, predict(one), { channels: 1, steps: step, ...novelty }) / 2;
+    return { channels: 2, bits, otherBits: () => bits };
+  }
+  const mono = bitsOf(residual(), step);
+  const stereo = (bitsOf(residual(0), step) + bitsOf(residual(1), step)) / 2;
+  const leastGain = STEREO_GAIN_BITS + STEREO_TOTAL_GAIN_BITS / (samples.length * novelty.share);
   const [last, lastButOne] = [Math.abs(correlation(1)), correlation(2)];
   const areIndependent =
     lastButOne > INDEPENDENT_CORRELATION && last < lastButOne * INDEPENDENT_RATIO;
-  return { channels: areIndependent ? 2 : 1, bits: mono };
+  const channels = (mono - stereo > leastGain && !isOne) || areIndependent ? 2 : 1;
+  return {
+    channels,
+    bits: bitsOn(isOne ? 1 : channels),
+    otherBits: () => bitsOn(3 - channels),
+  };
 }
 
 /** One microphone on two channels: the samples of a frame are equal, while those of one frame and the next are not. */
@@ -142,53 +252,21 @@ function isStuck(samples: Float64Array, phase: number): boolean {
   return true;
 }
 
-/** Entropy of a Gaussian of this variance in steps of this width; never below 0. */
-function bitsOf(variance: number, step: number): number {
-  return Math.max(0, 0.5 * Math.log2(2 * Math.PI * Math.E * (variance / (step * step) + 1 / 12)));
-}
+/** Of nibbles: what it takes to tell how often each occurs. */
+const NIBBLES = 16;
 
 /**
- * How well each sample is predicted from the two before it: for all samples, or for every other one alone, which of two
- * interleaved channels are a channel each. Sound of one channel is predicted alike in both phases.
+ * Bits a byte of what is no samples: 8, or what its halves hold if some values are more frequent than others, as in ADPCM.
  */
-function covariance(samples: Float64Array) {
-  const sums = [sumProducts(samples, 2), sumProducts(samples, 3)];
-  const pooled = sums[0]!.map((value, i) => value + sums[1]![i]!);
-  const count = Math.max(1, samples.length - 2);
-  return {
-    /** The mean square of what cannot be predicted. */
-    residual: (phase?: 0 | 1) =>
-      phase === undefined
-        ? unpredicted(pooled) / count
-        : unpredicted(sums[phase]!) / Math.max(1, count / 2),
-    correlation: (lag: 1 | 2) => pooled[lag]! / (pooled[0]! || 1),
-  };
-}
-
-/** Products of every other sample from `from` with itself and the two before it: xx, xy, xz, yy, yz, zz. */
-function sumProducts(samples: Float64Array, from: number): number[] {
-  let [xx, xy, xz, yy, yz, zz] = [0, 0, 0, 0, 0, 0];
-  for (let n = from; n < samples.length; n += 2) {
-    const x = samples[n]!;
-    const y = samples[n - 1]!;
-    const z = samples[n - 2]!;
-    xx += x * x;
-    xy += x * y;
-    xz += x * z;
-    yy += y * y;
-    yz += y * z;
-    zz += z * z;
+export function unexplainedBitsPerByte(bytes: Buffer): number {
+  const part = bytes.subarray(0, MAX_BYTES);
+  const counts = new Float64Array(NIBBLES);
+  for (const byte of part) {
+    counts[byte >> 4]! += 1;
+    counts[byte & 15]! += 1;
   }
-  return [xx, xy, xz, yy, yz, zz];
-}
-
-/** Least squares with two unknowns. */
-function unpredicted(sum: number[]): number {
-  const [xx = 0, xy = 0, xz = 0, yy = 0, yz = 0, zz = 0] = sum;
-  const determinant = yy * zz - yz * yz;
-  const least = xx * LEAST_UNPREDICTED;
-  if (determinant <= 1e-9 * yy * zz) return yy > 0 ? Math.max(least, xx - (xy * xy) / yy) : xx;
-  const a = (xy * zz - xz * yz) / determinant;
-  const b = (xz * yy - xy * yz) / determinant;
-  return Math.max(least, xx - a * xy - b * xz);
+  const total = 2 * part.length;
+  let bits = ((NIBBLES - 1) / 2) * Math.log2(total);
+  for (const count of counts) if (count > 0) bits -= count * Math.log2(count / total);
+  return Math.min(8, bits / part.length);
 }

@@ -1,5 +1,5 @@
-import { formatAudioFormat, type InputFormat } from '../../format.ts';
-import { type Detection, FormatDetector, isDetectable } from './detector.ts';
+import { formatAudioFormat, type InputFormat, isInputOnly } from '../../format.ts';
+import { type Detection, FormatDetector } from './detector.ts';
 
 /** A stream is looked at for a moment every so often. */
 const CHECK_EVERY_MS = 10_000;
@@ -22,8 +22,8 @@ export class FormatCheck {
 
   constructor(format: InputFormat) {
     this.#format = formatAudioFormat(format);
-    // The detector would take any other format for one that it knows; containers are checked by their readers.
-    if (!isDetectable(format)) this.#nextAtMs = Infinity;
+    // What is read by its structure is checked by who reads it.
+    if (isInputOnly(format.codec)) this.#nextAtMs = Infinity;
   }
 
   /** Something of the stream is passed over: what is looked at must be of one piece. */

@@ -1,0 +1,249 @@
+import {
+  type AudioFormat,
+  formatAudioFormat,
+  type InputFormat,
+  type OpaqueFormat,
+  type SampleCodec,
+} from '../../format.ts';
+import { SAMPLES_PER_MS } from '../../../rtp/clock-rate.ts';
+import { isOpusSilence, opusPacketSamples } from '../../opus-packet.ts';
+import { frameBytesOf } from '../../samples.ts';
+import {
+  isDecoded,
+  LEAST_NOVEL_BYTES,
+  novelBytesOf,
+  readAsSamples,
+  type Reading,
+  unexplainedBitsPerByte,
+} from './code-length.ts';
+import { bytesPerMsOf, elapsedMsOf, type TimedMessage } from './pace.ts';
+
+/** `confidence`: 0…1, by how much the next best explanation is worse. */
+export type Detection = { format: InputFormat; confidence: number };
+
+/** What is to be explained. */
+export type Evidence = {
+  arrivals: TimedMessage[];
+  /** Two or more of the last that came, whose times are to be explained too. */
+  paced: TimedMessage[];
+  /** What came, from its first sound on. */
+  content: Content;
+};
+
+/** Sound as far as it tells by itself what it is. */
+export type Content = {
+  sound: Buffer;
+  /** How much of it counts: what repeats itself exactly does so once, whatever it is taken for. */
+  novelShare: number;
+  /** Enough of it counts to tell formats apart that are seldom sent. */
+  isNovel: boolean;
+  readings: Reading[];
+  /** Bits a byte if it is nothing of these. */
+  unexplainedBits: number;
+};
+
+export function contentOf(sound: Buffer): Content {
+  const novelBytes = novelBytesOf(sound);
+  return {
+    sound,
+    novelShare: sound.length > 0 ? novelBytes / sound.length : 1,
+    isNovel: novelBytes >= LEAST_NOVEL_BYTES,
+    readings: sound.length > 0 ? readAsSamples(sound) : [],
+    unexplainedBits: Math.min(MOST_BITS_PER_BYTE, unexplainedBitsPerByte(sound)),
+  };
+}
+
+/** No format of samples takes so few bytes a second; Opus seldom takes more. */
+const LEAST_SAMPLE_BYTES_PER_S = 6500;
+
+const RATES_HZ = [8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
+/** How far messages may come from their time, and how exact a sender's clock is. */
+const JITTER_MS = 6;
+const CLOCK_ERROR = 0.01;
+/** Sound is less random than its model: of the bits that a reading saves, so many count as evidence. */
+const EVIDENCE_PER_BIT = 0.1;
+/** What it costs to have another number of channels than the samples seem to have. */
+const OTHER_CHANNELS_BITS = 30;
+/** Worse than any mismatch of rates can be. */
+const MAX_RATE_BITS = 300;
+/** What the first byte of a message costs that only seems to be a packet of Opus: 8 bits, less what that rules out. */
+const RANDOM_HEAD_BITS = 7;
+/** What takes almost as many bits as there are is no better explained than by nothing. */
+const MOST_BITS_PER_BYTE = 7.75;
+/** What could be Opus is not unknown before so much of it has come. */
+const LEAST_UNKNOWN_BYTES = 64;
+/** What it costs of Opus: to begin as the packet before it, as an earlier one, or otherwise. */
+const SAME_HEAD_BITS = 0.5;
+const CHANGED_HEAD_BITS = 3;
+const NEW_HEAD_BITS = 9;
+/** Random bytes seldom look like so many packets in a row. */
+const LEAST_SEEMING_PACKETS = 8;
+/** How much longer than a packet lasts it takes until the next, where there is a gap. */
+const LEAST_GAP = 1.5;
+/** Codecs that most clients send. */
+const FAMILIAR: ReadonlySet<string> = new Set(['opus', 'pcm_s16le', 'pcm_f32le', 'pcmu', 'pcma']);
+/** What it costs that a client sends anything else, and where there is little to tell it by. */
+const RARE_BITS = 10;
+const HARDLY_TOLD_BITS = 60;
+
+type Explanation = { format: AudioFormat | OpaqueFormat; bits: number };
+
+/** Weighs the formats; undefined if nothing explains what came. */
+export function weigh(evidence: Evidence): Detection | undefined {
+  const { arrivals, paced, content } = evidence;
+  const { sound, novelShare, isNovel } = content;
+  const opusBits = explainAsOpus(arrivals, paced, novelShare);
+  const isTooSlow = bytesPerMsOf(paced) * 1000 < LEAST_SAMPLE_BYTES_PER_S;
+  const explanations: Explanation[] = [];
+  if (opusBits !== undefined) explanations.push({ format: { codec: 'opus' }, bits: opusBits });
+  if (opusBits === undefined || !isTooSlow) {
+    explanations.push(...explainAsSamples(evidence));
+  }
+  // Packets without sound (DTX) are too short to be told from anything but by their heads.
+  const isTelling = sound.length * novelShare >= LEAST_UNKNOWN_BYTES;
+  if (sound.length > 0 && (opusBits === undefined || isTelling)) {
+    const bits = unexplainedBits(arrivals, content);
+    explanations.push({ format: { codec: 'opaque' }, bits });
+  }
+  for (const explanation of explanations) {
+    if (FAMILIAR.has(explanation.format.codec)) continue;
+    explanation.bits += isNovel ? RARE_BITS : HARDLY_TOLD_BITS;
+  }
+  explanations.sort((a, b) => a.bits - b.bits);
+  const [best] = explanations;
+  if (!best) return undefined;
+  const name = formatAudioFormat(best.format);
+  const second = explanations.find(({ format }) => formatAudioFormat(format) !== name);
+  const marginBits = second ? second.bits - best.bits : Infinity;
+  const isHasty =
+    best.format.codec === 'opaque' &&
+    opusBits !== undefined &&
+    arrivals.length < LEAST_SEEMING_PACKETS;
+  return { format: best.format, confidence: isHasty ? 0 : 1 / (1 + 2 ** -marginBits) };
+}
+
+/** What no format explains costs 8 bits a byte; where messages begin alike, as packets of Opus do, that it is by chance. */
+function unexplainedBits(arrivals: TimedMessage[], content: Content): number {
+  const { sound, novelShare } = content;
+  const headBits = opusHeadBits(arrivals);
+  if (headBits === undefined) {
+    return EVIDENCE_PER_BIT * content.unexplainedBits * sound.length * novelShare;
+  }
+  const bytes = arrivals.reduce((total, { message }) => total + message.length, 0);
+  const chanceBits = Math.max(0, RANDOM_HEAD_BITS * arrivals.length - headBits);
+  return EVIDENCE_PER_BIT * 8 * bytes * novelShare + chanceBits;
+}
+
+/** What the first bytes cost if they are those of Opus packets; undefined if a message is none. */
+function opusHeadBits(arrivals: TimedMessage[]): number | undefined {
+  let bits = 0;
+  const seen: number[] = [];
+  for (const { message } of arrivals) {
+    if (opusPacketSamples(message) === undefined) return undefined;
+    const configuration = message[0]! >> 2;
+    if (configuration === seen.at(-1)) bits += SAME_HEAD_BITS;
+    else bits += seen.includes(configuration) ? CHANGED_HEAD_BITS : NEW_HEAD_BITS;
+    seen.push(configuration);
+  }
+  return bits;
+}
+
+/** True if there is a gap behind every packet, and sound in all of them. */
+const isSlowThroughout = (paced: TimedMessage[]): boolean =>
+  paced.every(({ message, atMs }, i) => {
+    const nextMs = paced[i + 1]?.atMs ?? Infinity;
+    const claimedMs = (opusPacketSamples(message) ?? 0) / SAMPLES_PER_MS;
+    return !isOpusSilence(message) && nextMs - atMs > claimedMs * LEAST_GAP;
+  });
+
+/** Opus cannot be compressed further: 8 bits a byte, but its TOC byte repeats, and its durations keep pace with time. */
+function explainAsOpus(
+  arrivals: TimedMessage[],
+  paced: TimedMessage[],
+  novelShare: number,
+): number | undefined {
+  const headBits = opusHeadBits(arrivals);
+  if (headBits === undefined) return undefined;
+  const bits = arrivals.reduce(
+    (total, { message }) => total + EVIDENCE_PER_BIT * 8 * (message.length - 1) * novelShare,
+    headBits,
+  );
+  const elapsedMs = elapsedMsOf(paced);
+  const claimedMs = paced
+    .slice(0, -1)
+    .reduce((total, { message }) => total + (opusPacketSamples(message) ?? 0) / SAMPLES_PER_MS, 0);
+  const ahead = (claimedMs + 1) / (elapsedMs + 1);
+  // Pauses make it slower than time, but not everywhere; nothing makes it much faster.
+  const mostBits = ahead > 1 ? 100 : isSlowThroughout(paced) ? 40 : 10;
+  return bits + Math.min(mostBits, mismatchBits(ahead, elapsedMs));
+}
+
+function explainAsSamples({ arrivals, paced, content }: Evidence): Explanation[] {
+  const { sound, novelShare, isNovel } = content;
+  const messages = arrivals.map(({ message }) => message);
+  const readings = sound.length > 0 ? content.readings : readSilence(messages);
+  const elapsedMs = elapsedMsOf(paced);
+  const bytesPerMs = bytesPerMsOf(paced);
+  const soundBits = (bitsPerByte: number) =>
+    EVIDENCE_PER_BIT * bitsPerByte * sound.length * novelShare;
+  const explain = (codec: SampleCodec, channels: number, bitsPerByte: number): Explanation[] =>
+    ratesOf(codec).map((rateHz) => {
+      const frameBytes = frameBytesOf({ codec, channels });
+      const expectedBytesPerMs = (rateHz * frameBytes) / 1000;
+      const rateBits = mismatchBits(bytesPerMs / expectedBytesPerMs, elapsedMs);
+      return {
+        format: { codec, rateHz, channels },
+        bits: soundBits(bitsPerByte) + rateBits + oddityBits(messages, frameBytes, rateHz),
+      };
+    });
+  return readings.flatMap(({ codec, channels, bitsPerByte, otherwise }): Explanation[] => {
+    if (!isDecoded(codec)) return [{ format: { codec: 'opaque' }, bits: soundBits(bitsPerByte) }];
+    const explained = explain(codec, channels, bitsPerByte);
+    const mayBe = ({ bits }: Explanation) => bits - soundBits(bitsPerByte) < OTHER_CHANNELS_BITS;
+    if (!otherwise || !isNovel || explained.some(mayBe)) return explained;
+    const other = otherwise();
+    const others = explain(codec, other.channels, other.bitsPerByte);
+    return [
+      ...explained,
+      ...others.map(({ format, bits }) => ({ format, bits: bits + OTHER_CHANNELS_BITS })),
+    ];
+  });
+}
+
+function ratesOf(codec: SampleCodec): number[] {
+  if (codec === 'g722') return [16_000];
+  return codec === 'pcmu' || codec === 'pcma' ? [8000] : RATES_HZ;
+}
+
+/** What a pace costs that is not the right one, by how sure one can be of it after so long. */
+function mismatchBits(ratio: number, elapsedMs: number): number {
+  const deviation = Math.log(ratio) / (CLOCK_ERROR + JITTER_MS / Math.max(1, elapsedMs));
+  return Math.min(MAX_RATE_BITS, 0.72 * deviation * deviation);
+}
+
+/** Programs send round numbers: of milliseconds mostly, or of samples. Each other length of message is a surprise. */
+function oddityBits(messages: Buffer[], frameBytes: number, rateHz: number): number {
+  let bits = 0;
+  for (const length of new Set(messages.map((message) => message.length))) {
+    const samples = length / frameBytes;
+    const isRound = (unitMs: number) => {
+      const units = (samples * 1000) / rateHz / unitMs;
+      return units > 0.5 && (Math.abs(units - Math.round(units)) * unitMs * rateHz) / 1000 < 1.01;
+    };
+    if (!Number.isInteger(samples)) bits += 12;
+    else if (isRound(10)) bits += 0;
+    else if (isRound(5)) bits += 2;
+    else if (samples % 128 === 0) bits += rateHz >= 44_100 ? 2 : 3;
+    else bits += isRound(2.5) ? 4 : 10;
+  }
+  // Beyond a few lengths the sender cuts anywhere, and lengths tell nothing.
+  return Math.min(bits, 24);
+}
+
+/** Digital silence says little more than which law it is; of the rest the most usual is the best guess. */
+function readSilence(messages: Buffer[]): (Omit<Reading, 'codec'> & { codec: SampleCodec })[] {
+  const byte = messages[0]?.[0];
+  if (byte === 0xff || byte === 0x7f) return [{ codec: 'pcmu', channels: 1, bitsPerByte: 0 }];
+  if (byte === 0xd5 || byte === 0x55) return [{ codec: 'pcma', channels: 1, bitsPerByte: 0 }];
+  return [{ codec: 'pcm_s16le', channels: 1, bitsPerByte: 0 }];
+}

@@ -1,0 +1,45 @@
+/** Messages by whose heads alone a stream is told. */
+const LEAST_HEADS = 3;
+/** Bytes of text that no samples are by chance. */
+const LEAST_TEXT_BYTES = 64;
+const OGG_PAGE = Buffer.from('OggS\0');
+
+/**
+ * Whether messages, which repeat nothing, are beyond doubt no samples, though some reading of them may be as short: text, heads of RTP, start codes
+ * of H.264, or Ogg with whatever nothing decodes.
+ * @param bytes of all messages together
+ */
+export function isNoSound(messages: Buffer[], bytes: Buffer): boolean {
+  if (isText(bytes) || bytes.subarray(0, OGG_PAGE.length).equals(OGG_PAGE)) return true;
+  return messages.length >= LEAST_HEADS && (isRtp(messages) || messages.every(isAnnexB));
+}
+
+/** JSON, base64 and whatever else people can read: no samples stay within those values. */
+function isText(bytes: Buffer): boolean {
+  if (bytes.length < LEAST_TEXT_BYTES || new Set(bytes.subarray(0, LEAST_TEXT_BYTES)).size < 8) {
+    return false;
+  }
+  return bytes.every((byte) => (byte >= 0x20 && byte < 0x7f) || (byte >= 0x09 && byte <= 0x0d));
+}
+
+const RTP_HEAD_BYTES = 12;
+
+/** Version 2, one payload type, one source, and numbers that count the messages (RFC 3550 §5.1). */
+function isRtp(messages: Buffer[]): boolean {
+  const [first] = messages as [Buffer, ...Buffer[]];
+  if (!messages.every((message) => message.length > RTP_HEAD_BYTES && message[0]! >> 6 === 2)) {
+    return false;
+  }
+  return messages.every(
+    (message, i) =>
+      ((message[1]! ^ first[1]!) & 0x7f) === 0 &&
+      message.readUInt32BE(8) === first.readUInt32BE(8) &&
+      message.readUInt16BE(2) === ((first.readUInt16BE(2) + i) & 0xffff),
+  );
+}
+
+/** A start code of H.264 or H.265 (annex B of both). */
+function isAnnexB(message: Buffer): boolean {
+  const zeros = message[2] === 0 ? 3 : 2;
+  return message.length > zeros + 2 && message.readUIntBE(0, zeros + 1) === 1;
+}

@@ -1,0 +1,124 @@
+/** What a coder could not predict of samples that predicts each from the two before it. */
+
+/** Of a tone that a computer makes so much of its power is left by arithmetic alone. */
+const LEAST_UNPREDICTED = 1e-9;
+/** Speech is loud and soft by turns: within so many samples its level is one. */
+export const BLOCK_SAMPLES = 64;
+/** What it takes to tell the level of a block. */
+const LEVEL_BITS = 4;
+
+/** Products of samples with themselves and the two before them: xx, xy, xz, yy, yz, zz. */
+type Products = [number, number, number, number, number, number];
+
+/** The mean square of what cannot be predicted: of all samples, or of every other one alone. */
+export type Prediction = {
+  residual: (phase?: 0 | 1) => number;
+  correlation: (lag: 1 | 2) => number;
+  /** What each sample is expected to be times the last, and times the last but one. */
+  weights: (phase?: 0 | 1) => [number, number];
+};
+
+/**
+ * How well each sample is predicted from the two before it: for all samples, or for every other one alone, which of two
+ * interleaved channels are a channel each. Sound of one channel is predicted alike in both phases.
+ */
+export function predict(samples: Float64Array): Prediction {
+  const sums = [sumProducts(samples, 2), sumProducts(samples, 3)] as const;
+  const pooled = sums[0].map((value, i) => value + sums[1][i]!) as Products;
+  const count = Math.max(1, samples.length - 2);
+  return {
+    residual: (phase) =>
+      phase === undefined
+        ? unpredicted(pooled) / count
+        : unpredicted(sums[phase]) / Math.max(1, count / 2),
+    correlation: (lag) => pooled[lag] / (pooled[0] || 1),
+    weights: (phase) => weightsOf(phase === undefined ? pooled : sums[phase]),
+  };
+}
+
+/** Every other sample from `from` on. */
+function sumProducts(samples: Float64Array, from: number): Products {
+  let [xx, xy, xz, yy, yz, zz] = [0, 0, 0, 0, 0, 0];
+  for (let n = from; n < samples.length; n += 2) {
+    const x = samples[n]!;
+    const y = samples[n - 1]!;
+    const z = samples[n - 2]!;
+    xx += x * x;
+    xy += x * y;
+    xz += x * z;
+    yy += y * y;
+    yz += y * z;
+    zz += z * z;
+  }
+  return [xx, xy, xz, yy, yz, zz];
+}
+
+/** Least squares with two unknowns. */
+function weightsOf([, xy, xz, yy, yz, zz]: Products): [number, number] {
+  const determinant = yy * zz - yz * yz;
+  if (determinant <= 1e-9 * yy * zz) return yy > 0 ? [xy / yy, 0] : [0, 0];
+  return [(xy * zz - xz * yz) / determinant, (xz * yy - xy * yz) / determinant];
+}
+
+function unpredicted(products: Products): number {
+  const [xx, xy, xz, yy] = products;
+  const [a, b] = weightsOf(products);
+  return yy > 0 ? Math.max(xx * LEAST_UNPREDICTED, xx - a * xy - b * xz) : xx;
+}
+
+type Coding = {
+  /** Interleaved; each is predicted by weights of its own. */
+  channels: number;
+  /** Samples of a channel that have one level. */
+  blockSamples: number;
+  /** How far apart the values are that a sample may have, powers of two: for all of them, or for each where it is. */
+  steps: number | Float64Array;
+};
+
+/** What samples cost, bits each, if the level of what cannot be predicted is told block by block. */
+export function bitsPerSample(
+  samples: Float64Array,
+  { weights }: Prediction,
+  { channels, blockSamples, steps }: Coding,
+): number {
+  let bits = 0;
+  for (let channel = 0; channel < channels; channel += 1) {
+    const [a, b] = weights(channels === 2 ? (channel as 0 | 1) : undefined);
+    const blockLength = blockSamples * channels;
+    for (let from = channel; from < samples.length; from += blockLength) {
+      const to = Math.min(samples.length, from + blockLength);
+      let [power, leftPower] = [0, 0];
+      for (let n = from; n < to; n += channels) {
+        const left = samples[n]! - a * (samples[n - 1] ?? 0) - b * (samples[n - 2] ?? 0);
+        power += samples[n]! ** 2;
+        leftPower += left * left;
+      }
+      const count = Math.ceil((to - from) / channels);
+      const variance = Math.max(power * LEAST_UNPREDICTED, leftPower) / count;
+      bits += LEVEL_BITS;
+      if (typeof steps === 'number') bits += count * bitsOf(variance, steps);
+      else bits += bitsInSteps(variance, steps.subarray(from, to));
+    }
+  }
+  return samples.length > 0 ? bits / samples.length : 0;
+}
+
+/** Few steps are different, and logarithms are slow. */
+function bitsInSteps(variance: number, steps: Float64Array): number {
+  const bitsByStep = new Map<number, number>();
+  let bits = 0;
+  for (const step of steps) {
+    let ofStep = bitsByStep.get(step);
+    if (ofStep === undefined) {
+      ofStep = bitsOf(variance, step);
+      bitsByStep.set(step, ofStep);
+    }
+    bits += ofStep;
+  }
+  return bits;
+}
+
+/** Entropy of a Gaussian of this variance in steps of this width; never below 0. */
+export function bitsOf(variance: number, step: number): number {
+  return Math.max(0, 0.5 * Math.log2(2 * Math.PI * Math.E * (variance / (step * step) + 1 / 12)));
+}
