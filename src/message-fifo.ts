@@ -71,12 +71,12 @@ export class BoundedFifo {
 
   push(message: Buffer, nowMs: number): void {
     this.#fifo.push(message, nowMs);
-    this.#dropOldest(nowMs);
+    this.expire(nowMs);
   }
 
   /** The oldest message that is not too old. */
   shift(nowMs: number): Buffer | undefined {
-    this.#dropOldest(nowMs);
+    this.expire(nowMs);
     return this.#fifo.shift()?.message;
   }
 
@@ -92,7 +92,8 @@ export class BoundedFifo {
     this.#fifo = new MessageFifo();
   }
 
-  #dropOldest(nowMs: number): void {
+  /** Drops messages that do not fit or are too old. */
+  expire(nowMs: number): void {
     const { maxBytes, maxAgeMs } = this.#limits;
     while (this.#fifo.bytes > maxBytes || this.ageMs(nowMs) > maxAgeMs) {
       this.#fifo.shift();

@@ -35,6 +35,14 @@ const ASKED_PER_COST = 25;
 /** Listeners to whom a message is delivered before other work may have its turn: about 1 ms. */
 const TAKERS_PER_TASK = 64;
 
+/** Memory of messages that wait for the event loop, and their age. */
+const MAX_WAITING_BYTES = 4 << 20;
+const MAX_WAITING_MS = 2500;
+/** Added to each message, so that small ones are bounded in number, too. */
+const OVERHEAD_BYTES = 1024;
+
+const memoryOf = (message: Buffer) => message.length + OVERHEAD_BYTES;
+
 /** Cost of one delivery. */
 const costOf = (message: Buffer) => 1 + message.length / BYTES_PER_COST;
 
@@ -53,6 +61,9 @@ export class Relay {
   readonly #parts: RelayParts;
   readonly #listeners = new Set<RelayListener>();
   readonly #talkers: RelayTalkers;
+  /** Messages, and those to whom they are still to be delivered. */
+  readonly #waiting: { takers: RelayListener[]; message: Buffer; atMs: number }[] = [];
+  #waitingBytes = 0;
 
   constructor(parts: RelayParts) {
     this.#parts = parts;
@@ -83,9 +94,11 @@ export class Relay {
     if (isInRoom(peer) && this.#talkers.heard(peer, performance.now())) onTalkersChanged();
     const takers = takersOf(this.#listeners, peer);
     if (takers.length === 0 || !this.#charge(takers.length * costOf(message))) return;
+    this.#waiting.push({ takers, message, atMs: performance.now() });
+    this.#waitingBytes += memoryOf(message);
+    this.#dropOldest();
     for (let first = 0; first < takers.length; first += TAKERS_PER_TASK) {
-      const some = takers.slice(first, first + TAKERS_PER_TASK);
-      slices.add(this, () => this.#deliver(some, message));
+      slices.add(this, this.#deliverSome);
     }
   }
 
@@ -95,9 +108,32 @@ export class Relay {
     return isPaid;
   }
 
-  #deliver(takers: RelayListener[], message: Buffer): void {
-    for (const taker of takers) if (this.#listeners.has(taker)) taker.deliver(message);
+  /** While the event loop does not keep up, the oldest messages are dropped. */
+  #dropOldest(): void {
+    const nowMs = performance.now();
+    for (let oldest = this.#waiting[0]; oldest; oldest = this.#waiting[0]) {
+      const isTooOld = nowMs - oldest.atMs > MAX_WAITING_MS;
+      if (!isTooOld && this.#waitingBytes <= MAX_WAITING_BYTES) return;
+      this.#shift();
+      counts.dropped.not_relayed += 1;
+    }
   }
+
+  #shift(): void {
+    const oldest = this.#waiting.shift();
+    if (oldest) this.#waitingBytes -= memoryOf(oldest.message);
+  }
+
+  readonly #deliverSome = (): void => {
+    this.#dropOldest();
+    const [oldest] = this.#waiting;
+    if (!oldest) return;
+    const { takers, message } = oldest;
+    for (const taker of takers.splice(0, TAKERS_PER_TASK)) {
+      if (this.#listeners.has(taker)) taker.deliver(message);
+    }
+    if (takers.length === 0) this.#shift();
+  };
 
   /** Peers that send now. */
   talking(): string[] {

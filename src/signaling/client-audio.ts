@@ -72,6 +72,7 @@ export class ClientAudio {
   /** What the room has been given last: whoever hears it has it in the ear. */
   #said: LastPackets = { packets: [], atMs: -Infinity };
   #peer: WebSocketPeer | undefined;
+  #inRoomSinceMs = -Infinity;
   /** What came while the client was on its way into a room. */
   readonly #held: TimedMessage[] = [];
   #heldBytes = 0;
@@ -134,9 +135,19 @@ export class ClientAudio {
 
   /** Takes a message of an unknown format that another client has sent. */
   takeRelayed(message: Buffer): void {
-    const isFirst = this.#intake.intake === 'first';
-    const due = this.#intake.take(message, performance.now());
-    if (isFirst) {
+    this.#sendRelayed(() => this.#intake.take(message, performance.now()));
+  }
+
+  /** Sends messages that were held for the client, if nothing speaks against it any more. To be called every now and then. */
+  settleRelayed(): void {
+    this.#sendRelayed(() => this.#intake.settle(performance.now()));
+  }
+
+  #sendRelayed(takeDue: () => Buffer[]): void {
+    const heardBefore = this.#intake.firstHeard;
+    const due = takeDue();
+    const { firstHeard } = this.#intake;
+    if (firstHeard !== heardBefore) {
       // It hears no sound from now on.
       this.#peer?.hear(this.hearing);
       this.#saved = this.#outlet.settingsChanged();
@@ -156,7 +167,7 @@ export class ClientAudio {
     // Forwarded is what the speakers sent: Opus.
     const isOpus = !output || output.codec === 'opaque' || delivery === 'forward';
     return {
-      isRelayed: this.#intake.intake === 'relayed',
+      isRelayed: this.#intake.isRelayed,
       format: isOpus ? { codec: 'opus' } : output,
       delivery,
       volume: this.#gains,
@@ -219,8 +230,10 @@ export class ClientAudio {
     this.#before = { droppedMs, concealedMs };
     this.#peer = peer;
     if (!peer) this.#isVolumeLimited = false;
+    if (!peer) this.#intake.reset();
+    // What was sent behind the join is meant for the room.
+    this.#inRoomSinceMs = this.#held[0]?.atMs ?? performance.now();
     this.flushHeld();
-    this.#intake.leave();
     this.#said = { packets: [], atMs: -Infinity };
   }
 
@@ -314,9 +327,7 @@ export class ClientAudio {
       this.#say,
       {
         onDetected: (format) => this.#detected(format),
-        onOpaque: (message) => {
-          if (!this.#isMuted) this.#peer?.relay(message);
-        },
+        onOpaque: (message, atMs) => this.#relay(message, atMs),
         onMismatch: (observed) =>
           this.#outlet.notify({
             type: 'format_mismatch',
@@ -329,6 +340,12 @@ export class ClientAudio {
       before,
       assumed && canBeginAnywhere(assumed) ? assumed : undefined,
     );
+  }
+
+  /** What was held while nobody knew its format goes to no room but the one in which it was sent. */
+  #relay(message: Buffer, atMs: number): void {
+    if (!this.#peer || atMs < this.#inRoomSinceMs) counts.dropped.not_in_room += 1;
+    else if (!this.#isMuted) this.#peer.relay(message);
   }
 
   readonly #say: OpusSink = (packet, durationSamples, audioLevel, atMs) => {
@@ -366,9 +383,7 @@ export class ClientAudio {
       this.#outlet.notify({ type: 'audio_detected', in: formatAudioFormat(format), out });
     }
     this.#peer?.hear(this.hearing);
-    for (const message of this.#intake.settle(performance.now())) {
-      this.#outlet.sendRelayed(message);
-    }
+    this.settleRelayed();
     this.#saved = this.#outlet.settingsChanged();
   }
 }

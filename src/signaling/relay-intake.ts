@@ -52,6 +52,12 @@ export class RelayIntake {
     return intakeOf(this.#state(), this.#firstHeard);
   }
 
+  /** Whether the client is sent no sound: also while it is in doubt whether that goes on. */
+  get isRelayed(): boolean {
+    const { intake } = this;
+    return intake === 'relayed' || (intake === 'held' && this.#firstHeard === 'relayed');
+  }
+
   get firstHeard(): FirstHeard | undefined {
     return this.#firstHeard;
   }
@@ -70,31 +76,28 @@ export class RelayIntake {
     if (intake === 'sound') return this.settle(nowMs);
     this.#held.push(message, nowMs);
     this.#countDrops();
-    if (intake === 'held') return [];
-    this.#firstHeard = 'relayed';
-    return this.settle(nowMs);
+    return intake === 'held' ? [] : this.settle(nowMs);
   }
 
   /**
-   * Takes notice that it has become known what the client sends, if it has.
+   * Takes notice that it has become known what the client sends, or that nobody waits for that any more.
    * @returns messages that were held and are to be sent now
    */
   settle(nowMs: number): Buffer[] {
     const due: Buffer[] = [];
+    if (this.#held.isEmpty) return due;
     const { intake } = this;
     if (intake === 'sound') this.#held.clear();
-    if (intake !== 'relayed') return due;
+    if (intake === 'held') this.#held.expire(nowMs);
+    if (intake === 'first') this.#firstHeard = 'relayed';
+    this.#countDrops();
+    if (intake === 'sound' || intake === 'held') return due;
     for (let next = this.#held.shift(nowMs); next; next = this.#held.shift(nowMs)) due.push(next);
     this.#countDrops();
     return due;
   }
 
-  /** The client has left the room in which the messages that are held were sent. */
-  leave(): void {
-    this.#held.clear();
-  }
-
-  /** The client has said anew what it sends or hears. */
+  /** The client has left the room in which the messages that are held were sent, or has said anew what it sends or hears. */
   reset(): void {
     this.#held.clear();
     this.#firstHeard = undefined;

@@ -289,6 +289,7 @@ export class Session implements PeerOutlet {
       this.fail(slowConsumer());
     }
     if (life !== 'alive') return;
+    this.#audio.settleRelayed();
     const isDue = nowMs - this.#statsAtMs >= this.#parts.timings.statsEveryMs;
     if (this.#parts.wantsStats && isDue) this.#sendStats(nowMs);
   }

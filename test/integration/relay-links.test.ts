@@ -1,7 +1,9 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
-import { afterEach, describe, expect, test } from 'vitest';
+import { join } from 'node:path';
+import { connect as connectTls, createServer as createTlsServer } from 'node:tls';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { type Timings, timingsWith } from '../../config/timings.ts';
 import type { RelayedMessage } from '../../src/cluster/relay/relay-frame.ts';
 import { Relays } from '../../src/cluster/relay/relays.ts';
@@ -97,21 +99,33 @@ test('a link whose other end does not answer any more is given up and opened aga
   expect(other.heardTexts()).toEqual(['before', 'after']);
 });
 
-test('what waits for too long for a node is dropped, and counted', async () => {
-  const one = await openNode('one', { maxAgeMs: 1 });
+test('what waits for too long for a node is dropped, and counted, and nothing is tried for it any more', async () => {
+  const one = await openNode('one', { maxAgeMs: 300 });
   const other = await openNode('other');
   const proxy = await openProxy(other);
   const port = Number(new URL(proxy.url).port);
   proxy.cut();
-  const before = { ...counts.dropped };
-  say(one, 'other', port, 'too old');
+  const before = counts.dropped.not_relayed;
   const faults = counts.relayFaults;
+  say(one, 'other', port, 'too old');
   await eventually('it was tried', () => counts.relayFaults > faults);
+  await eventually('it is dropped', () => counts.dropped.not_relayed > before);
   proxy.leadTo(`http://127.0.0.1:${other.port}`);
-  await eventually('it is dropped', () => counts.dropped.not_relayed > before.not_relayed);
-  say(one, 'other', port, 'on an open link');
+  await eventually('others come', () => {
+    say(one, 'other', port, 'in time');
+    return other.heard.length > 0;
+  });
+  expect(new Set(other.heardTexts())).toEqual(new Set(['in time']));
+});
+
+test('a node that closes in order is no fault', async () => {
+  const [one, other] = [await openNode('one'), await openNode('other')];
+  say(one, 'other', other.port, 'a');
   await eventually('it has come', () => other.heard.length === 1);
-  expect(other.heardTexts()).toEqual(['on an open link']);
+  const before = counts.relayFaults;
+  other.relays.close();
+  await eventually('it is closed', () => one.relays.size === 0);
+  expect(counts.relayFaults).toBe(before);
 });
 
 test('a link without messages is closed, and opened again for the next', async () => {
@@ -163,6 +177,29 @@ describe('strangers', () => {
     say(one, 'other', other.port, 'let me in');
     await eventually('it is refused', () => counts.relayRefusals > before);
     expect([one.relays.size, other.heard]).toEqual([0, []]);
+  });
+
+  test('a server with a certificate is no node, whatever NODE_TLS_REJECT_UNAUTHORIZED says', async () => {
+    const read = (name: string) => readFileSync(join('test/fixtures', name));
+    const heard: Buffer[] = [];
+    const impostor = createTlsServer(
+      {
+        cert: read('tls-cert.pem'),
+        key: read('tls-key.pem'),
+        ALPNProtocols: ['partyline-relay/1'],
+      },
+      (socket) => socket.on('data', (chunk: Buffer) => heard.push(chunk)).on('error', () => {}),
+    );
+    cleanUps.push(() => void impostor.close());
+    impostor.listen(0, '127.0.0.1');
+    await once(impostor, 'listening');
+    vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
+    cleanUps.push(() => void vi.unstubAllEnvs());
+    const one = await openNode('one');
+    const before = counts.relayFaults;
+    say(one, 'other', (impostor.address() as AddressInfo).port, 'a secret');
+    await eventually('it is given up', () => counts.relayFaults > before + 1);
+    expect([heard, one.relays.size]).toEqual([[], 0]);
   });
 
   test('a connection that is led to another node than it was meant for is refused', async () => {

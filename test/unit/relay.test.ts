@@ -99,6 +99,45 @@ describe('RelayIntake', () => {
     expect(intake.take(message('c'), 60)).toEqual([message('c')]);
   });
 
+  test('goes on keeping sound away from a client that was sent messages, while it is in doubt what it sends', () => {
+    const { now, intake } = open();
+    intake.take(message('a'), 0);
+    now.isInDoubt = true;
+    expect([intake.intake, intake.isRelayed]).toEqual(['held', true]);
+    now.isInDoubt = false;
+    expect([intake.intake, intake.isRelayed]).toEqual(['relayed', true]);
+    const other = open({ isInDoubt: true });
+    other.intake.soundSent();
+    expect([other.intake.intake, other.intake.isRelayed]).toEqual(['held', false]);
+  });
+
+  test('sends what it holds once nobody waits any more for what the client sends, also if no more comes', () => {
+    const { now, intake } = open({ isInDoubt: true });
+    intake.take(message('a'), 0);
+    expect(intake.settle(1000)).toEqual([]);
+    now.isInDoubt = false;
+    expect(intake.settle(2000)).toEqual([message('a')]);
+    expect(intake.firstHeard).toBe('relayed');
+  });
+
+  test('holds messages for 5 s at most', () => {
+    const { now, intake } = open({ isInDoubt: true });
+    const before = counts.dropped.not_relayed;
+    intake.take(message('a'), 0);
+    intake.settle(5001);
+    expect(counts.dropped.not_relayed - before).toBe(1);
+    now.isInDoubt = false;
+    expect(intake.settle(5002)).toEqual([]);
+    expect(intake.intake).toBe('first');
+  });
+
+  test('begins anew in another room', () => {
+    const { intake } = open();
+    intake.soundSent();
+    intake.reset();
+    expect(intake.take(message('a'), 0)).toEqual([message('a')]);
+  });
+
   test('forgets what it holds when the format is found to be a known one, and when the client leaves the room', () => {
     const { now, intake } = open({ isInDoubt: true });
     intake.take(message('a'), 0);
@@ -106,7 +145,7 @@ describe('RelayIntake', () => {
     expect(intake.settle(40)).toEqual([]);
     Object.assign(now, { isInDoubt: true, format: undefined });
     intake.take(message('b'), 60);
-    intake.leave();
+    intake.reset();
     Object.assign(now, { isInDoubt: false, format: OPAQUE });
     expect(intake.settle(80)).toEqual([]);
   });
@@ -183,6 +222,21 @@ describe('Relay', () => {
     for (let i = 0; i < 10; i += 1) relay.send('alice', Buffer.from(String(i)));
     await eventually('all have come', () => crowd.every(({ heard }) => heard.length === 10));
     expect(new Set(crowd.map(({ heard }) => heard.join('')))).toEqual(new Set(['0123456789']));
+  });
+
+  test('while the event loop does not keep up, drops the oldest, and counts them', async () => {
+    const { relay } = open(['alice']);
+    const bob = listener('bob');
+    relay.add(bob);
+    const before = counts.dropped.not_relayed;
+    const kept = Math.floor((4 << 20) / (64 * 1024 + 1024));
+    const message = (number: number) => Buffer.alloc(64 * 1024, `${number} `);
+    for (let i = 0; i < 100; i += 1) relay.receive('alice', message(i));
+    expect(counts.dropped.not_relayed - before).toBe(100 - kept);
+    await eventually('the others have come', () => bob.heard.length === kept);
+    expect(bob.heard.map((text) => parseInt(text, 10))).toEqual(
+      Array.from({ length: kept }, (_, i) => 100 - kept + i),
+    );
   });
 
   test('delivers as much as the account can pay for', async () => {
@@ -307,6 +361,18 @@ describe('RelayQueue', () => {
     queue.push(1, Buffer.from('b'), 500);
     expect(drain(queue, 1001)).toBe('b');
     expect(queue.takeDropped()).toBe(1);
+  });
+
+  test('drops what has waited for too long when it is asked to, of all owners', () => {
+    const queue = new RelayQueue<number>(LIMITS);
+    queue.push(1, Buffer.from('a'), 0);
+    queue.push(2, Buffer.from('b'), 0);
+    queue.push(2, Buffer.from('c'), 500);
+    queue.expire(1001);
+    expect([queue.takeDropped(), drain(queue, 1001)]).toEqual([2, 'c']);
+    queue.push(1, Buffer.from('d'), 0);
+    queue.expire(2000);
+    expect(queue.isEmpty).toBe(true);
   });
 
   test('forgets all when it is cleared', () => {

@@ -82,6 +82,8 @@ export class RelayLink {
       host: address.ip,
       port: address.port,
       minVersion: RELAY_TLS_VERSION,
+      // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
+      rejectUnauthorized: true,
       ALPNProtocols: [RELAY_PROTOCOL],
       pskCallback: () => ({ psk: key, identity: relayIdentityOf(from, to) }),
       // Called only for a server with a certificate: that is no node, whoever signed it.
@@ -101,6 +103,10 @@ export class RelayLink {
 
   #connected(socket: TLSSocket): void {
     if (this.#state.name !== 'connecting') return;
+    if (Object.keys(socket.getPeerCertificate()).length > 0) {
+      socket.destroy(new Error('not a node: it has a certificate'));
+      return;
+    }
     clearTimeout(this.#state.timer);
     if (this.#isFailing) this.#parts.log.info({ node: this.#parts.to }, 'relay to node restored');
     this.#isFailing = false;
@@ -167,7 +173,8 @@ export class RelayLink {
     const state = this.#state;
     if (!('socket' in state) || state.socket !== socket) return;
     clearTimeout(state.timer);
-    this.#failed(fault ?? new Error('closed by the other node'));
+    // A node that goes away closes its connections in order.
+    if (fault || state.name === 'connecting') this.#failed(fault ?? new Error('closed at once'));
     const timer = setTimeout(() => this.#retry(), this.#parts.timings.retryAfterMs);
     this.#state = { name: 'waiting', timer };
   }
@@ -182,6 +189,8 @@ export class RelayLink {
 
   #retry(): void {
     this.#state = { name: 'idle' };
+    this.#queue.expire(performance.now());
+    this.#countDrops();
     if (!this.#queue.isEmpty) this.#connect();
   }
 }

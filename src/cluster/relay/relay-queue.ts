@@ -42,6 +42,16 @@ export class RelayQueue<Owner> {
     }
   }
 
+  /** Drops frames that are too old. */
+  expire(nowMs: number): void {
+    for (const [owner, line] of this.#lines) {
+      while (nowMs - (line.oldestAtMs ?? nowMs) > this.#limits.maxAgeMs) {
+        this.#shift(owner, line);
+        this.#dropped += 1;
+      }
+    }
+  }
+
   /** Number of frames dropped since the last call: too old, or the oldest of a full queue. */
   takeDropped(): number {
     const dropped = this.#dropped;
