@@ -29,11 +29,14 @@ export type Container = 'ogg_opus' | 'webm_opus';
 /** A RIFF WAVE file; `inside`: what its head says, once that has come. */
 type WavFormat = { codec: 'wav'; inside?: SampleFormat };
 
+/** Compressed sound, decoded in a thread apart. */
+export type CompressedFormat = { codec: 'mp3' | 'flac' | 'ogg_flac' };
+
 /** Bytes that only the app's own clients understand: neither decoded nor mixed. */
 export type OpaqueFormat = { codec: 'opaque' };
 
 /** What a peer may send that the gateway decodes. */
-export type KnownFormat = AudioFormat | ContainerFormat | WavFormat;
+export type KnownFormat = AudioFormat | ContainerFormat | CompressedFormat | WavFormat;
 
 /** What a peer may send. */
 export type InputFormat = KnownFormat | OpaqueFormat;
@@ -45,7 +48,7 @@ export type OutputFormat = AudioFormat | OpaqueFormat;
 export type DeclaredFormat = InputFormat | 'auto';
 
 /** Formats that are heard from a peer and never sent to one. */
-const INPUT_ONLY = ['ogg_opus', 'webm_opus', 'wav'] as const;
+const INPUT_ONLY = ['ogg_opus', 'webm_opus', 'wav', 'mp3', 'flac', 'ogg_flac'] as const;
 
 /** For people: the values of `audio_out`. */
 const KNOWN_OUT = `auto, opus, ${Object.keys(TELEPHONE_RATES_HZ).join(', ')}, and with ;rate=R;channels=C (R 8000…48000, C 1 or 2) ${PCM_CODECS.join(', ')}; opaque`;
@@ -116,7 +119,7 @@ const isTelephone = (codec: string): codec is keyof typeof TELEPHONE_RATES_HZ =>
 export function answerTo(format: InputFormat): OutputFormat | undefined {
   if (isContainer(format)) return { codec: 'opus' };
   if (format.codec === 'wav') return isHeard(format.inside) ? format.inside : undefined;
-  return format;
+  return isCompressed(format) ? undefined : format;
 }
 
 /** Files hold samples at more rates, and on more channels, than are sent to anybody. */
@@ -129,6 +132,9 @@ function isHeard(inside: SampleFormat | undefined): boolean {
 export function isContainer(format: InputFormat): format is ContainerFormat {
   return format.codec === 'ogg_opus' || format.codec === 'webm_opus';
 }
+
+export const isCompressed = (format: InputFormat): format is CompressedFormat =>
+  isInputOnly(format.codec) && !isContainer(format) && format.codec !== 'wav';
 
 export function isSamples(format: InputFormat): format is SampleFormat {
   return 'rateHz' in format;

@@ -1,5 +1,5 @@
 import type { Timings } from '../../config/timings.ts';
-import { isContainer, type InputFormat } from '../audio/format.ts';
+import { isCompressed, isContainer, type InputFormat } from '../audio/format.ts';
 import { frameBytesOf } from '../audio/samples.ts';
 import { TokenBucket } from '../token-bucket.ts';
 
@@ -7,6 +7,8 @@ import { TokenBucket } from '../token-bucket.ts';
 const OPUS_BYTES_PER_S = 75_000;
 const CONTAINER_BYTES_PER_S = 100_000;
 const UNKNOWN_BYTES_PER_S = 384_000;
+/** MP3 at 320 kbit/s and tags; FLAC of two channels of 24 bits at 96 kHz that cannot be compressed. */
+const COMPRESSED_BYTES_PER_S = { mp3: 60_000, flac: 600_000, ogg_flac: 600_000 };
 /** Samples in files may be wider than any that are sent without: two channels of 24 bits at 192 kHz. */
 const MAX_SAMPLE_BYTES_PER_S = 1_152_000;
 /** Messages that a second may come in: somewhat more than a sender of one every 2 ms needs. */
@@ -26,6 +28,7 @@ export function bytesPerSecondOf(format: InputFormat | undefined): number {
   if (!format || format.codec === 'opaque') return UNKNOWN_BYTES_PER_S;
   if (format.codec === 'opus') return OPUS_BYTES_PER_S;
   if (isContainer(format)) return CONTAINER_BYTES_PER_S;
+  if (isCompressed(format)) return COMPRESSED_BYTES_PER_S[format.codec];
   const samples = format.codec === 'wav' ? format.inside : format;
   if (!samples) return UNKNOWN_BYTES_PER_S;
   return Math.min(samples.rateHz * frameBytesOf(samples), MAX_SAMPLE_BYTES_PER_S);

@@ -53,7 +53,7 @@ test.each([
   expect(isAccepted({ default_audio: value, pinned_audio: value })).toBe(true);
 });
 
-test.each(['ogg_opus', 'webm_opus', 'wav'])('%s: sent only', (value) => {
+test.each(['ogg_opus', 'webm_opus', 'wav', 'mp3', 'flac', 'ogg_flac'])('%s: sent only', (value) => {
   expect(isParsed(parseAudioFormat, value)).toBe(false);
   expect(isParsed(parseDeclaredFormat, value)).toBe(true);
   expect(isAccepted({ default_audio: value })).toBe(false);

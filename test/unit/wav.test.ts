@@ -2,7 +2,6 @@ import * as fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
 import { answerTo, type SampleFormat } from '../../src/audio/format.ts';
-import { createIngest } from '../../src/audio/ingest/ingest.ts';
 import { WavReader } from '../../src/audio/ingest/wav-reader.ts';
 import { upmix, writeSamples } from '../../src/audio/samples.ts';
 import {
@@ -13,6 +12,7 @@ import {
   SPEECH_RATE_HZ,
   WAV_HEAD_BYTES,
 } from '../support/fixtures.ts';
+import { hearStream } from '../support/hear-stream.ts';
 import { decodeOpus } from '../support/sound.ts';
 
 let codecs: Codecs;
@@ -58,25 +58,7 @@ function chunkHead(id: string, bytes: number): Buffer {
 const chunk = (id: string, content: Buffer) =>
   Buffer.concat([chunkHead(id, content.length), content, Buffer.alloc(content.length % 2)]);
 
-/** What a stream that says that it is WAVE becomes. */
-async function hear(messages: Buffer[]) {
-  const packets: Buffer[] = [];
-  const faults: unknown[] = [];
-  const inside: SampleFormat[] = [];
-  const events = {
-    onFault: (fault: unknown) => void faults.push(fault),
-    onInside: (format: SampleFormat) => void inside.push(format),
-  };
-  const ingest = await createIngest({ codec: 'wav' }, codecs, (p) => packets.push(p), events);
-  for (const [i, message] of messages.entries()) {
-    ingest.push(message, i * 20);
-    // Encoders open asynchronously.
-    if (i < 3) await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-  await new Promise((resolve) => setTimeout(resolve, 5));
-  ingest.close();
-  return { packets, faults, inside };
-}
+const hear = (messages: Buffer[]) => hearStream(codecs, 'wav', messages);
 
 const unsupported: unknown = expect.objectContaining({ code: 'unsupported_audio' });
 

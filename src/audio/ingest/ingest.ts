@@ -1,6 +1,14 @@
 import type { Codecs } from '../codecs.ts';
 import { ContainerIngest } from './container-ingest.ts';
-import { isContainer, isSamples, type KnownFormat, type SampleFormat } from '../format.ts';
+import {
+  isCompressed,
+  isContainer,
+  isSamples,
+  type KnownFormat,
+  type SampleFormat,
+} from '../format.ts';
+import { DECODED_FORMATS } from './decoded-formats.ts';
+import { DecodedIngest } from './decoded-ingest.ts';
 import type { LastPackets } from './joint.ts';
 import { OpusIngest } from './opus-ingest.ts';
 import { SampleIngest } from './sample-ingest.ts';
@@ -46,6 +54,10 @@ export async function createIngest(
 ): Promise<Ingest> {
   if (isSamples(format)) return SampleIngest.open(format, codecs, sink, before);
   if (format.codec === 'wav') return new WavIngest(codecs, sink, events, before);
+  if (isCompressed(format)) {
+    const decoded = { ...DECODED_FORMATS[format.codec], name: format.codec };
+    return new DecodedIngest(decoded, codecs, sink, events, before);
+  }
   const packets = new OpusIngest(await codecs.opus.createDecoder(), sink);
   return isContainer(format) ? new ContainerIngest(format.codec, packets, events.onFault) : packets;
 }

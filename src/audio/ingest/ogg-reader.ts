@@ -17,9 +17,29 @@ const CONTINUED_FLAG = 1;
 const FIRST_PAGE_FLAG = 2;
 /** A segment of this length goes on in the next one. */
 const FULL_SEGMENT_BYTES = 255;
-const OPUS_HEAD = Buffer.from('OpusHead');
-/** The packets before the sound: `OpusHead` and `OpusTags` (RFC 7845 §3). */
-const HEADER_PACKETS = 2;
+/** What a logical stream holds. */
+type OggCodec = {
+  /** The first packet begins so. */
+  magic: Buffer;
+  /** Packets before the sound. */
+  headerPackets: number;
+  /** @throws {Error} if the first packet announces what is not read */
+  check: (firstPacket: Buffer) => void;
+};
+
+/** `OpusHead` and `OpusTags` (RFC 7845 §3). */
+const OGG_OPUS: OggCodec = {
+  magic: Buffer.from('OpusHead'),
+  headerPackets: 2,
+  check: checkOpusHead,
+};
+
+/** RFC 9639 §10.1; blocks of metadata follow, as many as there are. */
+export const OGG_FLAC: OggCodec = {
+  magic: Buffer.from('\x7fFLAC', 'latin1'),
+  headerPackets: 1,
+  check: () => {},
+};
 
 /** True for the first page of a stream, by its first bytes. */
 export function isFirstOggPage(page: Buffer): boolean {
@@ -30,11 +50,12 @@ export function isFirstOggPage(page: Buffer): boolean {
 }
 
 /**
- * Reads Ogg Opus (RFC 3533, RFC 7845): the packets of a page come out as soon as the page is whole. Of several logical streams
- * the first of Opus is read; a stream may be followed by another.
+ * Reads sound in Ogg (RFC 3533): the packets of a page come out as soon as the page is whole. Of several logical streams
+ * the first of the codec is read; a stream may be followed by another.
  */
 export class OggReader implements ContainerReader {
   readonly #onPacket: PacketSink;
+  readonly #codec: OggCodec;
   readonly #page = new ByteCollector();
   /** A packet that goes on in the next page. */
   readonly #partial = new ByteCollector();
@@ -45,8 +66,9 @@ export class OggReader implements ContainerReader {
   #packets = 0;
   #units = 0;
 
-  constructor(onPacket: PacketSink) {
+  constructor(onPacket: PacketSink, codec = OGG_OPUS) {
     this.#onPacket = onPacket;
+    this.#codec = codec;
   }
 
   get work(): number {
@@ -91,7 +113,7 @@ export class OggReader implements ContainerReader {
     if ((flags & FIRST_PAGE_FLAG) !== 0) {
       this.#openStream(serial, page.subarray(bodyAt));
     } else {
-      if (this.#serial === undefined) throw new Error('It holds no Opus.');
+      if (this.#serial === undefined) throw new Error('It holds nothing of its codec.');
       this.#hasFirstPagesOnly = false;
     }
     if (serial !== this.#serial) return;
@@ -104,9 +126,10 @@ export class OggReader implements ContainerReader {
   #openStream(serial: number, firstPacket: Buffer): void {
     if (!this.#hasFirstPagesOnly) this.#serial = undefined;
     this.#hasFirstPagesOnly = true;
-    const isOpus = firstPacket.subarray(0, OPUS_HEAD.length).equals(OPUS_HEAD);
-    if (this.#serial !== undefined || !isOpus) return;
-    checkOpusHead(firstPacket);
+    const { magic, check } = this.#codec;
+    const isRead = firstPacket.subarray(0, magic.length).equals(magic);
+    if (this.#serial !== undefined || !isRead) return;
+    check(firstPacket);
     this.#serial = serial;
     this.#packets = 0;
     this.#partial.clear();
@@ -131,7 +154,7 @@ export class OggReader implements ContainerReader {
   #endPacket(end: Buffer): void {
     this.#packets += 1;
     this.#units += 1;
-    if (this.#packets <= HEADER_PACKETS) {
+    if (this.#packets <= this.#codec.headerPackets) {
       this.#partial.clear();
       return;
     }
@@ -146,7 +169,7 @@ export class OggReader implements ContainerReader {
 
   #keep(part: Buffer): void {
     // Tags may be long, and are not read; one byte of them says that they go on.
-    const isHeader = this.#packets < HEADER_PACKETS;
+    const isHeader = this.#packets < this.#codec.headerPackets;
     const kept = isHeader ? part.subarray(0, 1) : part;
     if (isHeader) this.#partial.clear();
     const length = this.#partial.length + kept.length;

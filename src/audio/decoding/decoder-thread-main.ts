@@ -1,0 +1,30 @@
+import { parentPort } from 'node:worker_threads';
+import type { DecoderAnswer, DecoderOrder } from './decoder-thread.ts';
+import { type LoadedDecoder, openDecoder } from './frame-codecs.ts';
+
+/** The inside of the decoder thread: obeys orders one after the other, and answers each `decode` once. */
+
+const port = parentPort;
+if (!port) throw new Error('This is the program of a worker thread.');
+const decoders = new Map<number, LoadedDecoder>();
+
+async function obey(order: DecoderOrder): Promise<void> {
+  const { id } = order;
+  if (order.order === 'close') {
+    decoders.get(id)?.close();
+    decoders.delete(id);
+    return;
+  }
+  const decoder = decoders.get(id) ?? (await openDecoder(order.codec));
+  decoders.set(id, decoder);
+  const { samples, rateHz, faults } = await decoder.decode(order.frames);
+  const answer: DecoderAnswer = { id, samples, rateHz, faults };
+  port?.postMessage(answer, [samples.buffer as ArrayBuffer]);
+}
+
+let obeyed = Promise.resolve();
+port.on('message', (order: DecoderOrder) => {
+  // A decoder that throws has lost its footing, and maybe its memory: the thread ends, and another begins without it.
+  obeyed = obeyed.then(() => obey(order));
+});
+port.postMessage('ready');

@@ -1,0 +1,166 @@
+import { Worker } from 'node:worker_threads';
+import type { DecodedSound, FrameCodec } from './frame-codecs.ts';
+
+export type DecoderOrder =
+  | { order: 'decode'; id: number; codec: FrameCodec; frames: Uint8Array[] }
+  | { order: 'close'; id: number };
+export type DecoderAnswer = DecodedSound & { id: number };
+
+/** The decoder of one stream. */
+export type FrameDecoder = {
+  /**
+   * Decodes the frames that follow the last; the caller waits for the answer before it asks again.
+   * @throws {Error} if they make the decoder crash or hang
+   */
+  decode(frames: Uint8Array[]): Promise<DecodedSound>;
+  close(): void;
+};
+
+type Job = {
+  frames: Uint8Array[];
+  resolve: (sound: DecodedSound) => void;
+  reject: (fault: Error) => void;
+};
+type Stream = { codec: FrameCodec; job: Job | undefined };
+
+const PROGRAM = new URL('./decoder-thread-main.ts', import.meta.url);
+/** Time between two looks at a thread that has something to do, ms. */
+const CHECK_MS = 500;
+/**
+ * Looks without an answer after which the thread hangs. They are counted instead of milliseconds, so that a stall of this process does not
+ * look like one of the thread.
+ */
+const MAX_SILENT_CHECKS = 20;
+/** Memory of the thread beside that of WebAssembly. */
+const MAX_HEAP_MB = 128;
+
+/**
+ * A worker thread in which compressed sound is decoded: a file that takes long, or crashes its decoder, delays nobody's sound but that of
+ * others who are decoded there. Each stream has one job there at a time, so that the streams take turns. It starts with the first job
+ * and ends with the last stream.
+ */
+export class DecoderThread {
+  readonly #program: URL;
+  readonly #checkMs: number;
+  readonly #streams = new Map<number, Stream>();
+  /** Streams with a job, in the order in which the thread does them. */
+  #busy: number[] = [];
+  #nextId = 1;
+  #worker: Worker | undefined;
+  #checks: NodeJS.Timeout | undefined;
+  #silentChecks = 0;
+  /** The thread has its program: until then a busy machine may keep it waiting. */
+  #isReady = false;
+
+  constructor(program = PROGRAM, checkMs = CHECK_MS) {
+    this.#program = program;
+    this.#checkMs = checkMs;
+  }
+
+  /** Number of streams that are open. */
+  get size(): number {
+    return this.#streams.size;
+  }
+
+  open(codec: FrameCodec): FrameDecoder {
+    const id = this.#nextId;
+    this.#nextId += 1;
+    const stream: Stream = { codec, job: undefined };
+    this.#streams.set(id, stream);
+    return {
+      decode: (frames) =>
+        new Promise((resolve, reject) => {
+          if (this.#streams.get(id) !== stream) throw new Error('the decoder is closed');
+          stream.job = { frames, resolve, reject };
+          this.#busy.push(id);
+          this.#worker ??= this.#start();
+          this.#post(id, stream);
+        }),
+      close: () => this.#close(id),
+    };
+  }
+
+  #close(id: number): void {
+    if (!this.#streams.delete(id)) return;
+    this.#worker?.postMessage({ order: 'close', id } satisfies DecoderOrder);
+    if (this.#streams.size > 0) return;
+    const worker = this.#worker;
+    this.#worker = undefined;
+    this.#busy = [];
+    this.#watch();
+    void worker?.terminate();
+  }
+
+  #start(): Worker {
+    // What libraries print of a stranger's bytes is not for the log.
+    const worker = new Worker(this.#program, {
+      name: 'decoder',
+      stdout: true,
+      stderr: true,
+      resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
+    });
+    worker.stdout.resume();
+    worker.stderr.resume();
+    worker.unref();
+    let reason = 'it ended';
+    this.#isReady = false;
+    worker.on('message', (message: 'ready' | DecoderAnswer) => {
+      if (this.#worker !== worker) return;
+      if (message === 'ready') this.#isReady = true;
+      else this.#receive(message);
+    });
+    worker.on('error', (fault) => {
+      reason = String(fault);
+    });
+    worker.on('exit', () => {
+      if (this.#worker === worker) this.#restart(reason);
+    });
+    return worker;
+  }
+
+  #post(id: number, { codec, job }: Stream): void {
+    if (!job) return;
+    const order: DecoderOrder = { order: 'decode', id, codec, frames: job.frames };
+    this.#worker?.postMessage(order);
+    this.#watch();
+  }
+
+  #receive({ id, samples, rateHz, faults }: DecoderAnswer): void {
+    this.#silentChecks = 0;
+    this.#busy = this.#busy.filter((busy) => busy !== id);
+    this.#watch();
+    const stream = this.#streams.get(id);
+    const job = stream?.job;
+    if (!stream || !job) return;
+    stream.job = undefined;
+    job.resolve({ samples, rateHz, faults });
+  }
+
+  /** The thread has ended over the first job: its stream is given up, the others go on in another thread. */
+  #restart(reason: string): void {
+    this.#worker = undefined;
+    this.#silentChecks = 0;
+    const [first, ...others] = this.#busy;
+    const culprit = first === undefined ? undefined : this.#streams.get(first);
+    if (first !== undefined) this.#streams.delete(first);
+    this.#busy = others.filter((id) => this.#streams.has(id));
+    if (this.#busy.length > 0) this.#worker = this.#start();
+    for (const id of this.#busy) this.#post(id, this.#streams.get(id)!);
+    this.#watch();
+    culprit?.job?.reject(new Error(`the decoder thread: ${reason}`));
+  }
+
+  /** Looks now and then, while there is something to do. */
+  #watch(): void {
+    if (this.#busy.length === 0) {
+      clearInterval(this.#checks);
+      this.#checks = undefined;
+      this.#silentChecks = 0;
+      return;
+    }
+    this.#checks ??= setInterval(() => {
+      if (this.#isReady) this.#silentChecks += 1;
+      if (this.#silentChecks >= MAX_SILENT_CHECKS) void this.#worker?.terminate();
+    }, this.#checkMs).unref();
+  }
+}

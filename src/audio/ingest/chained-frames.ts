@@ -1,0 +1,88 @@
+import type { FrameFormat, FrameHeader } from '../frames/frame-header.ts';
+import type { FrameReader, FrameSink } from './frame-reader.ts';
+
+/** An ID3 tag (ID3v2 §3.1) may stand before frames. */
+const TAG_HEAD_BYTES = 10;
+const TAG_MAGIC = Buffer.from('ID3');
+
+/**
+ * Reads frames that say how long they are and follow each other. Where one does not follow, because bytes are lost or the stream is joined in its
+ * middle, it goes on with the next two that do.
+ */
+export class ChainedFrames implements FrameReader {
+  readonly #format: FrameFormat;
+  readonly #onFrame: FrameSink;
+  #rest: Buffer = Buffer.alloc(0);
+  #skippedBytes = 0;
+  /** The kind of the frame before this one; undefined where none is before it. */
+  #kind: number | undefined;
+
+  constructor(format: FrameFormat, onFrame: FrameSink) {
+    this.#format = format;
+    this.#onFrame = onFrame;
+  }
+
+  get heldBytes(): number {
+    return this.#rest.length;
+  }
+
+  push(chunk: Buffer): void {
+    const bytes = this.#rest.length > 0 ? Buffer.concat([this.#rest, chunk]) : chunk;
+    let at = 0;
+    for (;;) {
+      const skipped = Math.min(this.#skippedBytes, bytes.length - at);
+      this.#skippedBytes -= skipped;
+      at += skipped;
+      const step = this.#step(bytes, at);
+      if (step === undefined) break;
+      at += step;
+    }
+    this.#rest = Buffer.from(bytes.subarray(at));
+  }
+
+  /** @returns how far it goes; undefined if more must come first */
+  #step(bytes: Buffer, at: number): number | undefined {
+    const leftBytes = bytes.length - at;
+    if (leftBytes < TAG_HEAD_BYTES) return undefined;
+    if (bytes.subarray(at, at + TAG_MAGIC.length).equals(TAG_MAGIC)) {
+      this.#kind = undefined;
+      this.#skippedBytes = tagBytes(bytes, at);
+      return TAG_HEAD_BYTES;
+    }
+    const header = this.#format.parse(bytes, at);
+    if (!header || header.kind !== (this.#kind ?? header.kind)) {
+      this.#kind = undefined;
+      return header ? 0 : 1 + this.#toNextSync(bytes, at + 1);
+    }
+    if (this.#kind === undefined) {
+      const isFollowed = this.#isFollowed(bytes, at, header);
+      if (isFollowed === undefined) return undefined;
+      if (!isFollowed) return 1;
+    }
+    if (leftBytes < header.bytes) return undefined;
+    this.#kind = header.kind;
+    const durationMs = (header.samples * 1000) / header.rateHz;
+    this.#onFrame(Buffer.from(bytes.subarray(at, at + header.bytes)), durationMs);
+    return header.bytes;
+  }
+
+  #toNextSync(bytes: Buffer, from: number): number {
+    const next = bytes.indexOf(0xff, from);
+    // The beginning of a tag may be cut in two.
+    return Math.max(0, (next === -1 ? bytes.length - TAG_HEAD_BYTES : next) - from);
+  }
+
+  /** Whether another frame of its kind follows; undefined if that has not come yet. */
+  #isFollowed(
+    bytes: Buffer,
+    at: number,
+    { bytes: length, kind }: FrameHeader,
+  ): boolean | undefined {
+    if (at + length + this.#format.headBytes > bytes.length) return undefined;
+    return this.#format.parse(bytes, at + length)?.kind === kind;
+  }
+}
+
+/** Each byte holds 7 bits. */
+const tagBytes = (bytes: Buffer, at: number): number =>
+  bytes.subarray(at + 6, at + TAG_HEAD_BYTES).reduce((size, byte) => size * 128 + (byte & 0x7f), 0);

@@ -1,0 +1,34 @@
+import { parseFlacHeader } from '../frames/flac-frame.ts';
+import { MPEG_FRAMES } from '../frames/mpeg-frame.ts';
+import type { CompressedFormat } from '../format.ts';
+import { ChainedFrames } from './chained-frames.ts';
+import type { DecodedFormat } from './decoded-ingest.ts';
+import { flacDurationMs, FlacReader } from './flac-reader.ts';
+import { isFirstOggPage, OGG_FLAC, OggReader } from './ogg-reader.ts';
+
+const beginsWith = (magic: string) => (bytes: Buffer) =>
+  bytes.toString('latin1', 0, magic.length) === magic;
+
+/** How each compressed format is cut into frames, and what decodes them. */
+export const DECODED_FORMATS: Record<CompressedFormat['codec'], Omit<DecodedFormat, 'name'>> = {
+  mp3: {
+    codec: 'mp3',
+    openReader: (onFrame) => new ChainedFrames(MPEG_FRAMES, onFrame),
+    isStart: () => false,
+  },
+  flac: {
+    codec: 'flac',
+    openReader: (onFrame) => new FlacReader(onFrame),
+    isStart: beginsWith('fLaC'),
+  },
+  ogg_flac: {
+    codec: 'flac',
+    openReader: (onFrame) =>
+      new OggReader((packet) => {
+        const header = parseFlacHeader(packet, 0);
+        // Packets of metadata begin otherwise.
+        if (header) onFrame(packet, flacDurationMs(header));
+      }, OGG_FLAC),
+    isStart: isFirstOggPage,
+  },
+};

@@ -1,0 +1,167 @@
+import { counts } from '../../counts.ts';
+import { PartylineError } from '../../protocol/errors.ts';
+import { TokenBucket } from '../../token-bucket.ts';
+import type { Codecs } from '../codecs.ts';
+import type { FrameDecoder } from '../decoding/decoder-thread.ts';
+import type { FrameCodec } from '../decoding/frame-codecs.ts';
+import type { FrameReader, FrameSink } from './frame-reader.ts';
+import type { Ingest, IngestEvents, OpusSink } from './ingest.ts';
+import type { LastPackets } from './joint.ts';
+import { SampleEncoder } from './sample-encoder.ts';
+import { unreadable } from './stream-budget.ts';
+
+/** Bytes without a frame in them after which a stream is refused. */
+const MAX_UNREAD_BYTES = 1 << 20;
+/** Sound that is decoded in one go, ms, and frames: other streams have their turn after that. */
+const JOB_MS = 100;
+const MAX_JOB_FRAMES = 32;
+/** Seconds of sound that may come in a second, and at once: behind a stall of 8 s all of it does. */
+const SOUND = { perSecond: 1.25, burst: 12 };
+/** What the shortest frame counts as, ms: each is work. */
+const MIN_FRAME_MS = 2;
+/**
+ * Jobs in a row without any sound after which a stream is refused. The first frames of MP3 that is joined in its middle lean on frames that
+ * did not come.
+ */
+const MAX_SILENT_JOBS = 25;
+
+type Frame = { bytes: Buffer; durationMs: number; atMs: number };
+
+export type DecodedFormat = {
+  /** For people. */
+  name: string;
+  codec: FrameCodec;
+  openReader: (onFrame: FrameSink) => FrameReader;
+  /** True for bytes with which a recording begins that goes on nothing. */
+  isStart: (bytes: Buffer) => boolean;
+};
+
+/** Compressed sound: cut into frames here, decoded in a thread apart, and encoded again as it comes back. */
+export class DecodedIngest implements Ingest {
+  readonly #format: DecodedFormat;
+  readonly #codecs: Codecs;
+  readonly #sink: OpusSink;
+  readonly #events: IngestEvents;
+  readonly #decoder: FrameDecoder;
+  #reader: FrameReader;
+  #before: LastPackets | undefined;
+  #encoder: { encoder: SampleEncoder; rateHz: number } | undefined;
+  #frames: Frame[] = [];
+  #budget: TokenBucket | undefined;
+  #unreadBytes = 0;
+  #silentJobs = 0;
+  #atMs = 0;
+  #isSkipped = false;
+  #isBusy = false;
+  #isClosed = false;
+
+  /** @param before what was handed on before this ingest takes over, in the middle of a sound */
+  constructor(
+    format: DecodedFormat,
+    codecs: Codecs,
+    sink: OpusSink,
+    events: IngestEvents,
+    before?: LastPackets,
+  ) {
+    this.#format = format;
+    this.#codecs = codecs;
+    this.#sink = sink;
+    this.#events = events;
+    this.#before = before;
+    this.#decoder = codecs.frames.open(format.codec);
+    this.#reader = format.openReader(this.#take);
+  }
+
+  push(message: Buffer, atMs: number): void {
+    this.#read(message, atMs, false);
+  }
+
+  /** Heads are read all the same. */
+  skip(message: Buffer, atMs: number): void {
+    this.#read(message, atMs, true);
+    this.#encoder?.encoder.skip();
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#frames = [];
+    this.#decoder.close();
+    this.#encoder?.encoder.close();
+  }
+
+  #read(message: Buffer, atMs: number, isSkipped: boolean): void {
+    if (this.#isClosed) return;
+    this.#atMs = atMs;
+    this.#isSkipped = isSkipped;
+    this.#unreadBytes += message.length;
+    try {
+      if (this.#format.isStart(message)) this.#reader = this.#format.openReader(this.#take);
+      this.#reader.push(message);
+      if (this.#unreadBytes > MAX_UNREAD_BYTES) throw new Error('It holds no sound for too long.');
+    } catch (fault) {
+      this.#fail(fault);
+      return;
+    }
+    if (!this.#isBusy) this.#decodeAll().catch((fault: unknown) => this.#fail(fault));
+  }
+
+  readonly #take: FrameSink = (bytes, durationMs) => {
+    this.#unreadBytes = 0;
+    if (this.#isSkipped || this.#isClosed) return;
+    this.#budget ??= new TokenBucket(SOUND, this.#atMs);
+    this.#budget.spend(Math.max(durationMs, MIN_FRAME_MS) / 1000, this.#atMs);
+    if (this.#budget.balance(this.#atMs) < 0) {
+      throw new PartylineError('audio_rate_exceeded', 'Audio came far ahead of real time.');
+    }
+    this.#frames.push({ bytes, durationMs, atMs: this.#atMs });
+  };
+
+  async #decodeAll(): Promise<void> {
+    this.#isBusy = true;
+    while (this.#frames.length > 0) {
+      const job = this.#nextJob();
+      const sound = await this.#decoder.decode(job.map(({ bytes }) => bytes));
+      if (this.#isClosed) return;
+      counts.dropped.undecodable += sound.faults;
+      this.#silentJobs = sound.samples.length > 0 ? 0 : this.#silentJobs + 1;
+      if (this.#silentJobs >= MAX_SILENT_JOBS) throw new Error('Its frames do not decode.');
+      if (sound.samples.length === 0) continue;
+      const encoder = await this.#encoderFor(sound.rateHz);
+      // The last of a job has come by then, and with it those before.
+      encoder?.push(sound.samples, job.at(-1)!.atMs);
+    }
+    this.#isBusy = false;
+  }
+
+  #nextJob(): Frame[] {
+    let durationMs = 0;
+    let count = 0;
+    while (count < Math.min(this.#frames.length, MAX_JOB_FRAMES) && durationMs < JOB_MS) {
+      durationMs += this.#frames[count]!.durationMs;
+      count += 1;
+    }
+    return this.#frames.splice(0, count);
+  }
+
+  async #encoderFor(rateHz: number): Promise<SampleEncoder | undefined> {
+    if (this.#encoder?.rateHz === rateHz) return this.#encoder.encoder;
+    this.#encoder?.encoder.close();
+    this.#encoder = undefined;
+    const before = this.#before;
+    this.#before = undefined;
+    const encoder = await SampleEncoder.open(rateHz, this.#codecs, this.#sink, before);
+    if (this.#isClosed) {
+      encoder.close();
+      return undefined;
+    }
+    this.#encoder = { encoder, rateHz };
+    return encoder;
+  }
+
+  #fail(fault: unknown): void {
+    if (this.#isClosed) return;
+    this.close();
+    this.#events.onFault(unreadable(this.#format.name, fault));
+  }
+}

@@ -1,0 +1,13 @@
+/** Cuts the frames of compressed sound out of bytes that come in messages cut anywhere. Its memory is bounded. */
+export type FrameReader = {
+  /**
+   * Hands on each frame as soon as it is whole.
+   * @throws {Error} when the bytes cannot be read
+   */
+  push(chunk: Buffer): void;
+  /** Memory that it holds, bytes. */
+  readonly heldBytes: number;
+};
+
+/** Takes a frame, and how long its sound lasts, ms. */
+export type FrameSink = (frame: Buffer, durationMs: number) => void;

@@ -1,0 +1,43 @@
+import type { Codecs } from '../../src/audio/codecs.ts';
+import type { KnownFormat, SampleFormat } from '../../src/audio/format.ts';
+import { createIngest } from '../../src/audio/ingest/ingest.ts';
+
+/** Time without anything new after which all has come out, ms. */
+const QUIET_MS = 30;
+const MAX_WAIT_MS = 10_000;
+
+const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/**
+ * What an ingest makes of messages, one each 20 ms by the clock that it is told.
+ * @param leastPackets are waited for: what is decoded in a thread comes out later
+ */
+export async function hearStream(
+  codecs: Codecs,
+  codec: Exclude<KnownFormat, SampleFormat>['codec'],
+  messages: Buffer[],
+  leastPackets = 0,
+) {
+  const packets: Buffer[] = [];
+  const faults: unknown[] = [];
+  const inside: SampleFormat[] = [];
+  const ingest = await createIngest({ codec }, codecs, (packet) => packets.push(packet), {
+    onFault: (fault) => faults.push(fault),
+    onInside: (format) => inside.push(format),
+  });
+  for (const [i, message] of messages.entries()) {
+    ingest.push(message, i * 20);
+    // Encoders open asynchronously.
+    if (i < 3) await wait(5);
+  }
+  const endsAtMs = performance.now() + MAX_WAIT_MS;
+  const isAll = () => packets.length >= leastPackets || faults.length > 0;
+  while (!isAll() && performance.now() < endsAtMs) await wait(5);
+  let before = -1;
+  while (packets.length > before) {
+    before = packets.length;
+    await wait(QUIET_MS);
+  }
+  ingest.close();
+  return { packets, faults, inside };
+}
