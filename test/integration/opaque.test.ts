@@ -316,6 +316,24 @@ describe.each(['one node', 'two nodes'])('on %s', (where) => {
   });
 });
 
+test('what was sent in another room while nobody knew its format is not heard', async () => {
+  const [before, after] = [newRoom(), newRoom()];
+  const bob = await connect(nodes[0]!, { room: after, peer: 'bob', audio: 'opaque' });
+  await bob.next('joined');
+  const alice = await connect(nodes[0]!, { room: before, audio: undefined });
+  await alice.next('joined');
+  const [first, ...rest] = encrypted(14, Array(300).fill(160)) as [Buffer, ...Buffer[]];
+  alice.sendAudio(first);
+  await alice.ask({ type: 'join', room: after }, 'joined');
+  let sent = 0;
+  while (sent < rest.length && !isToldUnknown(alice)) {
+    await play(alice, rest.slice(sent, sent + 15));
+    sent += 15;
+  }
+  await hears(bob, rest.slice(0, sent));
+  expect(bob.frames.some((frame) => frame.equals(first))).toBe(false);
+});
+
 test('more bytes than any sound needs are told and closed, and the others hear on', async () => {
   const room = newRoom();
   const [node] = nodes;
