@@ -1,7 +1,8 @@
 import * as fc from 'fast-check';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
 import { answerTo, type SampleFormat } from '../../src/audio/format.ts';
+import { SampleIngest } from '../../src/audio/ingest/sample-ingest.ts';
 import { WavReader } from '../../src/audio/ingest/wav-reader.ts';
 import { upmix, writeSamples } from '../../src/audio/samples.ts';
 import {
@@ -112,6 +113,16 @@ describe('a WAVE stream', () => {
       Buffer.concat([wavHead({ dataBytes: piece.length }), piece, chunk('LIST', Buffer.alloc(8))]),
     );
     expect(await heardInside(cutInto(Buffer.concat(files), [999]))).toHaveLength(1);
+  });
+
+  test('with a data chunk for every sample costs no more than with one for all', async () => {
+    const [first = Buffer.alloc(0), ...others] = cutInto(SAMPLES, [2]);
+    const chunks = [first, ...others.map((sample) => chunk('data', sample))];
+    const push = vi.spyOn(SampleIngest.prototype, 'push');
+    const messages = cutInto(Buffer.concat([wavHead({ dataBytes: 2 }), ...chunks]), [16_384]);
+    expect(await heardInside(messages)).toHaveLength(1);
+    expect(push.mock.calls.length).toBeLessThanOrEqual(messages.length);
+    push.mockRestore();
   });
 
   test.each([0, 36, 0x7fff_ffff, 0xffff_ffff])(

@@ -23,6 +23,8 @@ export class WavIngest implements Ingest {
   #inside = '';
   #samples: Samples = { name: 'none' };
   #unreadBytes = 0;
+  /** Samples of the message that is being read. */
+  #pieces: Buffer[] = [];
   readonly #recordings = new StreamBudget(RECORDINGS, 'The format changes too often.');
   #atMs = 0;
   #isClosed = false;
@@ -43,6 +45,7 @@ export class WavIngest implements Ingest {
       // Some recorders send each chunk as a file of its own, and the length in the one before may be wrong.
       if (isWavHead(chunk)) this.#reader = this.#openReader();
       this.#reader.push(chunk);
+      this.#flush();
       if (this.#unreadBytes > MAX_UNREAD_BYTES)
         throw new Error('It holds no samples for too long.');
     } catch (fault) {
@@ -69,6 +72,7 @@ export class WavIngest implements Ingest {
 
   /** A file begins; most go on in the format of the one before. */
   #enter(format: SampleFormat): void {
+    this.#flush();
     const inside = JSON.stringify(format);
     if (inside === this.#inside) {
       if (this.#samples.name === 'open') this.#samples.ingest.realign();
@@ -95,8 +99,17 @@ export class WavIngest implements Ingest {
     for (const { bytes, atMs } of opening.held) ingest.push(bytes, atMs);
   }
 
+  /** Keeps the samples of one message together: there may be thousands of `data` chunks in it. */
   #take(bytes: Buffer): void {
     this.#unreadBytes = 0;
+    this.#pieces.push(bytes);
+  }
+
+  #flush(): void {
+    if (this.#pieces.length === 0) return;
+    const [first] = this.#pieces;
+    const bytes = first && this.#pieces.length === 1 ? first : Buffer.concat(this.#pieces);
+    this.#pieces = [];
     if (this.#samples.name === 'open') this.#samples.ingest.push(bytes, this.#atMs);
     else if (this.#samples.name === 'opening') this.#samples.held.push({ bytes, atMs: this.#atMs });
   }
