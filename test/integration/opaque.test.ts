@@ -1,11 +1,7 @@
-import { createSocket } from 'node:dgram';
-import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { counts } from '../../src/counts.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually, openTestGateway, type TestGateway } from '../support/gateway.ts';
-import { TestProxy } from '../support/proxy.ts';
 import { seededRandom } from '../support/random.ts';
 import { TestRedis } from '../support/redis.ts';
 import { opusTone, play } from '../support/sound.ts';
@@ -13,7 +9,7 @@ import { useStack } from '../support/use-stack.ts';
 
 /** Messages of unknown formats, relayed between clients that share them. */
 
-const { openNodes, createAccount, connect, cleanUps } = useStack();
+const { createAccount, connect, cleanUps } = useStack();
 
 const PCM = 'pcm_s16le;rate=16000;channels=1';
 const ENVIRONMENT = { RESUME_MS: '15000', MEDIA_WORKERS: '1' };
@@ -403,62 +399,4 @@ test('a client of an unknown format hears itself in the echo room, a second late
   send(client, said);
   await hears(client, said);
   expect(performance.now() - fromMs).toBeGreaterThan(950);
-});
-
-/** A port that nobody has at the moment, for TCP and UDP, and that nothing in the tests takes by chance. */
-async function freePort(): Promise<number> {
-  for (let port = 30_100 + (process.pid % 2500); ; port += 1) {
-    const server = createServer();
-    const socket = createSocket('udp4');
-    try {
-      server.listen(port, '0.0.0.0');
-      await once(server, 'listening');
-      socket.bind(port, '0.0.0.0');
-      await once(socket, 'listening');
-      return port;
-    } catch {
-      // Taken: the next one.
-    } finally {
-      server.close();
-      socket.close();
-    }
-  }
-}
-
-test('between two nodes whose link is cut nothing is heard; once it is restored, all is again', async () => {
-  const port = await freePort();
-  const [one] = await openNodes(1, { REDIS_URL: redis.url, ...ENVIRONMENT });
-  const [other] = await openNodes(1, {
-    REDIS_URL: redis.url,
-    ...ENVIRONMENT,
-    PIPE_ANNOUNCED_ADDRESS: '127.0.0.2',
-    PIPE_PORT_MIN: String(port),
-    PIPE_PORT_MAX: String(port),
-  });
-  const target = `http://127.0.0.1:${port}`;
-  const proxy = await TestProxy.open(target, { host: '127.0.0.2', port });
-  cleanUps.push(() => proxy.close());
-  const room = newRoom();
-  const { apiKey } = one!;
-  const alice = await connect(one!, { room, peer: 'alice', audio: 'opaque' });
-  const bob = await connect({ url: other!.url, apiKey }, { room, peer: 'bob', audio: 'opaque' });
-  await alice.next('peer_joined');
-  const [before, meanwhile, after] = encrypted(13, [100, 200, 300]) as [Buffer, Buffer, Buffer];
-  alice.sendAudio(before);
-  await hears(bob, [before]);
-  const faults = counts.relayFaults;
-  proxy.cut();
-  await eventually('it is tried again in vain', () => {
-    alice.sendAudio(meanwhile);
-    return counts.relayFaults > faults;
-  });
-  bob.sendAudio(before);
-  await hears(alice, [before]);
-  expect(bob.frames).toEqual([before]);
-  proxy.leadTo(target);
-  await eventually('it is heard again', () => {
-    alice.sendAudio(after);
-    return bob.frames.at(-1)?.equals(after) ?? false;
-  });
-  expect(alice.messages.filter(({ type }) => type === 'peer_left')).toEqual([]);
 });

@@ -14,13 +14,12 @@ export class TestProxy {
     this.#target = new URL(target);
     const address = server.address();
     if (address === null || typeof address === 'string') throw new Error('the proxy has no port');
-    this.url = `http://${address.address}:${address.port}`;
+    this.url = `http://127.0.0.1:${address.port}`;
     server.on('connection', (client) => this.#lead(client));
   }
 
-  /** @param at the address at which it listens; by default a free port of 127.0.0.1 */
-  static async open(target: string, at = { host: '127.0.0.1', port: 0 }): Promise<TestProxy> {
-    const server = createServer().listen(at);
+  static async open(target: string): Promise<TestProxy> {
+    const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     return new TestProxy(server, target);
   }
