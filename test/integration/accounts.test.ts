@@ -118,7 +118,7 @@ describe("a mistake in the operator's command", () => {
   test.each([
     [['create', '--name', 'x', '--email', 'nobody']],
     [['create', '--name', 'x', '--email', 'a@b', '--plan', 'gold']],
-    [['create', '--name', 'x', '--email', 'a@b', '--pinned-audio', 'mp3']],
+    [['create', '--name', 'x', '--email', 'a@b', '--pinned-audio', 'amr']],
     [['set-plan', '99', 'pro']],
     [['suspend', 'all']],
     [['key-revoke', '1', 'no-such-key']],

@@ -23,7 +23,7 @@ describe('bad input', () => {
     ['stats that are neither wanted nor not', { stats: 'maybe' }, 4400, 'bad_request'],
     ['no key', { api_key: undefined }, 4401, 'unauthorized'],
     ['an unknown key', { api_key: 'pl_unknown' }, 4401, 'unauthorized'],
-    ['an audio that is not known', { audio: 'mp3' }, 4415, 'unsupported_audio'],
+    ['an audio that is not known', { audio: 'amr' }, 4415, 'unsupported_audio'],
     [
       'a rate that is not known',
       { audio: 'pcm_s16le;rate=7999;channels=1' },

@@ -263,7 +263,7 @@ describe('configure', () => {
   });
 
   test.each([
-    [{ audio: 'mp3' }, 'unsupported_audio', 'ogg_opus, webm_opus'],
+    [{ audio: 'amr' }, 'unsupported_audio', 'ogg_opus, webm_opus'],
     [{ audio_out: 'webm_opus' }, 'unsupported_audio', 'Unknown audio format'],
     [{ delivery: 'broadcast' }, 'bad_message', 'one of mix, forward'],
     [{ volume: { alice: -1 } }, 'bad_message', 'configure: volume'],
