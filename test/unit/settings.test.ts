@@ -48,9 +48,9 @@ describe('readSettings()', () => {
   });
 });
 
-test('README shows the settings as they are', () => {
-  const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
-  expect(readme).toContain(settingsTable());
+test('docs/settings.md shows the settings as they are', () => {
+  const page = readFileSync(new URL('../../docs/settings.md', import.meta.url), 'utf8');
+  expect(page).toContain(settingsTable());
 });
 
 function faultsOf(environment: Record<string, string>): string[] {
