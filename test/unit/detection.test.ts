@@ -1,5 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { type Detection, FormatDetector } from '../../src/audio/ingest/detection/detector.ts';
+import {
+  type Detection,
+  FormatDetector,
+  WeighingTurns,
+} from '../../src/audio/ingest/detection/detector.ts';
 import type { TimedMessage } from '../../src/audio/ingest/detection/pace.ts';
 import { formatAudioFormat, type SampleFormat } from '../../src/audio/format.ts';
 import { writeSamples } from '../../src/audio/samples.ts';
@@ -183,4 +187,26 @@ describe('FormatDetector.push()', () => {
     for (const { message, atMs } of everyMs(20, messages)) detector.push(message, atMs);
     expect(detector.arrivals).toEqual(everyMs(20, messages));
   });
+});
+
+test('streams that begin at the same moment are weighed one after another, and each in time', () => {
+  const turns = new WeighingTurns();
+  const random = seededRandom(4);
+  const format: SampleFormat = { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 };
+  const sound = Float32Array.from({ length: 48_000 }, (_, i) => Math.sin(i / 30) * 0.3 * random());
+  const messages = sampleMessages(format, sound);
+  const detectors = Array.from({ length: 9 }, () => new FormatDetector(0, turns));
+  const foundAtMs = new Map<FormatDetector, number>();
+  for (const [i, message] of messages.entries()) {
+    for (const detector of detectors) {
+      if (foundAtMs.has(detector)) continue;
+      const detection = detector.push(message, i * 20);
+      if (!detection) continue;
+      expect(detection.format).toEqual(format);
+      foundAtMs.set(detector, i * 20);
+    }
+  }
+  expect(foundAtMs.size).toBe(9);
+  expect(new Set(foundAtMs.values()).size).toBe(9);
+  expect(Math.max(...foundAtMs.values())).toBeLessThanOrEqual(500);
 });

@@ -1,5 +1,5 @@
 import type { Codecs } from '../codecs.ts';
-import { FormatDetector, type Detection } from './detection/detector.ts';
+import { type Detection, FormatDetector, WeighingTurns } from './detection/detector.ts';
 import { FormatCheck } from './detection/format-check.ts';
 import type { TimedMessage } from './detection/pace.ts';
 import { isDigitalSilence, SilencePace } from './detection/silence.ts';
@@ -35,6 +35,9 @@ type State =
   | { name: 'closed' };
 type OpenState = { name: 'open'; format: InputFormat; ingest: Ingest; check: FormatCheck };
 
+/** Clients that come at the same moment are looked at one after another. */
+const turns = new WeighingTurns();
+
 /** One peer's binary messages, whatever they are, on their way to its uplink. */
 export class AudioInput {
   readonly #codecs: Codecs;
@@ -61,7 +64,7 @@ export class AudioInput {
     this.#sink = sink;
     this.#events = events;
     this.#isDeclared = declared !== 'auto';
-    this.#state = { name: 'detecting', detector: new FormatDetector() };
+    this.#state = { name: 'detecting', detector: new FormatDetector(0, turns) };
     const format = declared === 'auto' ? assumed : declared;
     if (format) this.#open(format, [], 0, before);
   }
@@ -102,13 +105,13 @@ export class AudioInput {
           this.#guess(state, message, nowMs);
           break;
         }
-        this.#detect(new FormatDetector(startsAtBytes), message, nowMs);
+        this.#detect(new FormatDetector(startsAtBytes, turns), message, nowMs);
         break;
       case 'detecting': {
         // What came before a pause tells nothing of the pace of what comes after it.
         const hasPaused = !this.isInDoubt(nowMs);
         this.#detect(
-          hasPaused ? new FormatDetector(startsAtBytes) : state.detector,
+          hasPaused ? new FormatDetector(startsAtBytes, turns) : state.detector,
           message,
           nowMs,
         );

@@ -25,6 +25,24 @@ const SURE = 0.98;
 /** In every format so many bytes are a whole number of samples of all channels. */
 const WHOLE_BYTES = 24;
 
+/** Least time between two streams that are weighed: what has come for others meanwhile is to be read in time. */
+const LEAST_BETWEEN_MS = 5;
+
+/**
+ * Lets streams be weighed one after another. To weigh many in one turn of the event loop would hold up their own messages, and
+ * so change the pace by which their rates are told.
+ */
+export class WeighingTurns {
+  #lastMs = -Infinity;
+
+  /** True if nothing has been weighed just now; then it is somebody's turn. */
+  take(nowMs: number): boolean {
+    if (Math.abs(nowMs - this.#lastMs) < LEAST_BETWEEN_MS) return false;
+    this.#lastMs = nowMs;
+    return true;
+  }
+}
+
 /**
  * Finds out what a sender sends, from the bytes and the pace at which they come. Pure: the caller says what time it is.
  * It weighs what each format would have to explain (bits, {@link weigh}); a container tells by its first bytes.
@@ -42,9 +60,12 @@ export class FormatDetector {
   #sniffedBytes = 0;
   #found: ReturnType<typeof recognise>;
   #isSilent = true;
+  readonly #turns: WeighingTurns | undefined;
 
-  constructor(startsAtBytes = 0) {
+  /** @param turns shared by streams of which each is weighed at a moment of its own */
+  constructor(startsAtBytes = 0, turns?: WeighingTurns) {
     this.startsAtBytes = startsAtBytes;
+    this.#turns = turns;
   }
 
   /** True if nothing but digital silence came: what is detected then is a guess. */
@@ -101,6 +122,7 @@ export class FormatDetector {
     if (!isLate && this.#bytes < this.#weighedBytes * 1.5) return undefined;
     const paced = pacedOf(this.arrivals);
     if (!paced && !isFull && elapsedMs < STALLED_DEADLINE_MS) return undefined;
+    if (this.#turns && !this.#turns.take(nowMs) && !isLate) return undefined;
     this.#weighedBytes = this.#bytes;
     const content = this.#contentSoFar();
     const messages = this.arrivals.map((arrival) => arrival.message);
