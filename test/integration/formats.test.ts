@@ -8,7 +8,7 @@ import {
 import type { TestClient } from '../support/client.ts';
 import { oggOpus, webmOpus } from '../support/containers.ts';
 import { eventually } from '../support/gateway.ts';
-import { hearAs, OPUS, openRoom, PCM, undisturbed } from '../support/listening.ts';
+import { describeTone, hearAs, OPUS, openRoom, PCM, undisturbed } from '../support/listening.ts';
 import {
   amplitudeOf,
   decodeOpus,
@@ -159,7 +159,9 @@ describe('a tone through the gateway, with no format declared', () => {
       }
     });
     for (const { format, client } of listeners) {
-      expectTone(settled(await heardBy(client, format)), 1.5);
+      // Where packets as sent take over from a mix that had to wait for one, a tone goes on in another phase.
+      const heard = await describeTone(format, client.frames);
+      expect(heard).toMatchObject({ tone: 'pure', level: 'right' });
     }
   });
 });
