@@ -36,3 +36,12 @@ test('a thread begins again after its last stream has closed', async () => {
     decoder.close();
   }
 });
+
+test('a thread that cannot be started is told at once, each time', async () => {
+  const thread = new DecoderThread(new URL('http://127.0.0.1/no-program'));
+  const decoder = thread.open('flac');
+  await expect(decoder.decode(FRAMES)).rejects.toThrow('URL');
+  await expect(decoder.decode(FRAMES)).rejects.toThrow('URL');
+  decoder.close();
+  expect(thread.size).toBe(0);
+});

@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads';
+import { noteShortage } from '../../resources.ts';
 import type { DecodedSound, FrameCodec } from './frame-codecs.ts';
 
 export type DecoderOrder =
@@ -10,7 +11,7 @@ export type DecoderAnswer = DecodedSound & { id: number };
 export type FrameDecoder = {
   /**
    * Decodes the frames that follow the last; the caller waits for the answer before it asks again.
-   * @throws {Error} if they make the decoder crash or hang
+   * @throws {Error} if they make the decoder crash or hang, or no thread can be started
    */
   decode(frames: Uint8Array[]): Promise<DecodedSound>;
   close(): void;
@@ -71,9 +72,10 @@ export class DecoderThread {
       decode: (frames) =>
         new Promise((resolve, reject) => {
           if (this.#streams.get(id) !== stream) throw new Error('the decoder is closed');
+          // It may throw: the system may have no thread for it.
+          this.#worker ??= this.#start();
           stream.job = { frames, resolve, reject };
           this.#busy.push(id);
-          this.#worker ??= this.#start();
           this.#post(id, stream);
         }),
       close: () => this.#close(id),
@@ -144,10 +146,25 @@ export class DecoderThread {
     const culprit = first === undefined ? undefined : this.#streams.get(first);
     if (first !== undefined) this.#streams.delete(first);
     this.#busy = others.filter((id) => this.#streams.has(id));
-    if (this.#busy.length > 0) this.#worker = this.#start();
+    culprit?.job?.reject(new Error(`the decoder thread: ${reason}`));
+    try {
+      if (this.#busy.length > 0) this.#worker = this.#start();
+    } catch (fault) {
+      this.#giveUp(fault);
+    }
     for (const id of this.#busy) this.#post(id, this.#streams.get(id)!);
     this.#watch();
-    culprit?.job?.reject(new Error(`the decoder thread: ${reason}`));
+  }
+
+  /** Ends every stream with a job: there is no thread to do it, and none can be started. */
+  #giveUp(fault: unknown): void {
+    noteShortage(fault);
+    for (const id of this.#busy) {
+      const job = this.#streams.get(id)?.job;
+      this.#streams.delete(id);
+      job?.reject(new Error('the decoder thread cannot be started', { cause: fault }));
+    }
+    this.#busy = [];
   }
 
   /** Looks now and then, while there is something to do. */
