@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { Child, PINNING } from '../child.ts';
 
-/** What attacks and large moments have in common: two peers of one account that listen, and an account for all others. */
+/** Set-up of every hostile row: two peers of one account that listen, and another account for all others. */
 
 export const OPERATOR_KEY = 'operator-key-of-the-bench';
 export const REPORT_TIMEOUT_MS = 30_000;

@@ -24,7 +24,7 @@ const RESUME_MS = 1000;
 /** Time for the gateway to let go of what the attackers left: the longest that is waited, and what comes after. */
 const MAX_GONE_MS = 45_000;
 const SETTLE_MS = 1000;
-/** Of a pro account. */
+/** Connections of a pro account. */
 export const CROWD_CLIENTS = 500;
 
 /** Bounds beyond quiet and floor, for one attacker and for a crowd. */

@@ -25,7 +25,7 @@ import type { Row } from './measure-attack.ts';
 import { type CrowdReport, type Moment, MOMENTS, type Places } from './moment.ts';
 
 const QUIET_MS = 2000;
-/** What is still on its way when all have been told. */
+/** Time for packets that are still on their way when all have been told, ms. */
 const AFTER_MS = 500;
 const DRAIN_MS = 60_000;
 /** A busy month: rooms, in so many minutes of each day. */

@@ -1,6 +1,6 @@
 import { WebSocket } from 'ws';
 
-/** What a crowd waits for is looked at so often, ms. */
+/** Interval between two looks at a condition that the crowd waits for, ms. */
 const LOOK_EVERY_MS = 2;
 const TIMEOUT_MS = 25_000;
 
@@ -14,7 +14,7 @@ export class Member {
   readonly peer: string;
   readonly #apiKey: string;
   #socket: WebSocket | undefined;
-  /** Of the newest connection. */
+  /** State of the newest connection. */
   session: { id: string; token: string } | undefined;
   /** The last `joined` since {@link forget}. */
   joined: Joined | undefined;

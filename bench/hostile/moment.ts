@@ -13,5 +13,5 @@ export type Moment = (typeof MOMENTS)[number];
 /** Where the crowd is, and where it finds another node. */
 export type Places = { url: string; otherUrl: string; apiKey: string };
 
-/** What the crowd tells its parent: time, ms, from the beginning until all were told of all. */
+/** Report of the crowd to its parent: time from the beginning until everybody was told of everybody, ms. */
 export type CrowdReport = { toldMs: number };

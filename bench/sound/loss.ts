@@ -18,7 +18,7 @@ const FIRST_PACKETS = 20;
 const AS_SENT_DB = 3;
 const NOTHING = new Float32Array();
 
-/** What is heard of a browser of whose packets a share is lost: the words' windows that sound as sent, and the length of all. */
+/** Measures a browser that loses a share of its packets: how many windows of its words sound as sent, and how long all sound is. */
 export async function reportLoss(
   codecs: Codecs,
   say: (text: string) => void,
@@ -59,7 +59,7 @@ function asSentOf(errors: number[]): string {
   return `${((100 * asSent.length) / errors.length).toFixed(1)} %`;
 }
 
-/** What libopus makes of the packets that came, with the copies in those after lost ones, and no clock to keep. */
+/** Decodes the packets that came with libopus alone: lost ones from the copies in those after them, and with no clock to keep. */
 async function decodeLossy(codecs: Codecs, came: Arrival[]) {
   const decoder = await codecs.opus.createDecoder();
   const parts: Float32Array[] = [];

@@ -5,7 +5,7 @@ import { reportSwitches } from './switches.ts';
 import { reportBeginnings } from './words.ts';
 
 /**
- * What listeners hear of spoken words (espeak-ng, sox) in a room in virtual time, beside the sender's own stream decoded whole:
+ * Compares spoken words (espeak-ng, sox), as a room in virtual time delivers them, with the sender's own stream decoded whole:
  * how words begin, what happens to one who goes on while another begins and ends, who is heard beside noise, and lost packets.
  */
 export async function reportSound(say: (text: string) => void, signal: AbortSignal): Promise<void> {

@@ -55,7 +55,7 @@ export async function openDemoAccount(
   return demo;
 }
 
-/** Whether others than this machine can reach a gateway with these settings. */
+/** True if a gateway with these settings can be reached from other machines. */
 export function isReachable({
   HOST: host,
   TRUST_PROXY: proxies,
