@@ -287,7 +287,8 @@ async function openParts(
     mediaWorkerPids: () => pool.pids,
     pipes: {
       count: () => cluster.countPipePorts(),
-      ports: settings.PIPE_PORT_MAX - settings.PIPE_PORT_MIN + 1,
+      // All processes of the machine share the range.
+      ports: Math.ceil((settings.PIPE_PORT_MAX - settings.PIPE_PORT_MIN + 1) / settings.PROCESSES),
     },
     rooms: { count: () => rooms.size, ports: Math.floor(LOOPBACK_PORTS / settings.PROCESSES) },
     dataDir: redis.ownDataDir,
