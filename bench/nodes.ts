@@ -1,11 +1,6 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import Fastify from 'fastify';
-import { DEFAULT_TIMINGS } from '../config/timings.ts';
-import { openRedisUrl } from '../src/store/open-redis.ts';
 import { ALL_CORES } from './child.ts';
 import { GatewayProcess } from './gateway-process.ts';
+import { openOwnRedis } from './own-redis.ts';
 import type { Scenario } from './scenario.ts';
 
 /** What is measured is the gateway, not its taking nobody any more. */
@@ -28,14 +23,7 @@ export class Nodes implements AsyncDisposable {
 
   static async start(scenario: Scenario, nodes: number, processes = 1): Promise<Nodes> {
     await using opened = new AsyncDisposableStack();
-    const dataDir = await mkdtemp(join(tmpdir(), 'partyline-bench-'));
-    opened.defer(() => rm(dataDir, { recursive: true, force: true }));
-    const REDIS_URL = await openRedisUrl({
-      settings: { REDIS_URL: '', DATA_DIR: dataDir },
-      timings: DEFAULT_TIMINGS.redis,
-      opened,
-      log: Fastify().log,
-    });
+    const REDIS_URL = await openOwnRedis(opened);
     const environment = {
       ...ENVIRONMENT,
       REDIS_URL,

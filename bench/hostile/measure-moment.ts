@@ -1,15 +1,10 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import Fastify from 'fastify';
 import { createClient } from 'redis';
-import { DEFAULT_TIMINGS } from '../../config/timings.ts';
-import { openRedisUrl } from '../../src/store/open-redis.ts';
 import { USAGE_PREFIX } from '../../src/usage/usage-store.ts';
 import { PINNING } from '../child.ts';
 import { GatewayProcess } from '../gateway-process.ts';
 import { met } from '../goals.ts';
+import { openOwnRedis } from '../own-redis.ts';
 import { CROWD } from '../scenario.ts';
 import {
   askGap,
@@ -55,14 +50,7 @@ const isDeath = (moment: Moment) => moment.includes('has died');
 async function measure(index: number) {
   const moment = MOMENTS[index]!;
   await using opened = new AsyncDisposableStack();
-  const dataDir = await mkdtemp(join(tmpdir(), 'partyline-bench-'));
-  opened.defer(() => rm(dataDir, { recursive: true, force: true }));
-  const REDIS_URL = await openRedisUrl({
-    settings: { REDIS_URL: '', DATA_DIR: dataDir },
-    timings: DEFAULT_TIMINGS.redis,
-    opened,
-    log: Fastify().log,
-  });
+  const REDIS_URL = await openOwnRedis(opened);
   const environment = { OPERATOR_KEY, REDIS_URL, DRAIN_MS: String(DRAIN_MS) };
   const gateway = opened.use(await GatewayProcess.start(CROWD, { probe: true, environment }));
   const other =

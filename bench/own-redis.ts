@@ -1,0 +1,22 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Fastify from 'fastify';
+import { DEFAULT_TIMINGS } from '../config/timings.ts';
+import { openRedisUrl } from '../src/store/open-redis.ts';
+
+/**
+ * Starts a Redis in a folder of its own, which goes with it.
+ * @param opened ends both
+ * @returns its URL
+ */
+export async function openOwnRedis(opened: AsyncDisposableStack): Promise<string> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'partyline-bench-'));
+  opened.defer(() => rm(dataDir, { recursive: true, force: true }));
+  return openRedisUrl({
+    settings: { REDIS_URL: '', DATA_DIR: dataDir },
+    timings: DEFAULT_TIMINGS.redis,
+    opened,
+    log: Fastify().log,
+  });
+}
