@@ -38,9 +38,12 @@ async function startWith(command: string[], environment: Record<string, string> 
   return { started, client, url, apiKey, below: await started.descendantPids() };
 }
 
-/** A command in a terminal of its own. */
+/**
+ * A command in a terminal of its own, and in the place of the shell that `script` starts: without
+ * `exec`, Ctrl-C also ends that shell where it is dash (SHELL is not set), with 130.
+ */
 const inTerminal = (command: string[]) => {
-  const text = command.map((word) => `'${word}'`).join(' ');
+  const text = `exec ${command.map((word) => `'${word}'`).join(' ')}`;
   return ['script', '--quiet', '--flush', '--return', '--command', text, '/dev/null'];
 };
 
