@@ -1,4 +1,3 @@
-import type { CodecSettings } from './codecs.ts';
 import type { EncoderLibrary, OpusDecoder, OpusRateHz } from './libopus/libopus.ts';
 import { loadNativeLibopus } from './libopus/native.ts';
 import { loadWasmLibopus } from './libopus/wasm.ts';
@@ -22,6 +21,9 @@ export type OpusEncoder = {
   prime(frame: Float32Array): void;
   close(): void;
 };
+
+/** Bit rate (bit/s) and complexity (0…10) of the Opus that the gateway encodes. */
+export type CodecSettings = { bitrateBps: number; complexity: number };
 
 export type OpusCodec = {
   /** Which libopus encodes, for the log; and why it is not the machine's own, if it is not. */

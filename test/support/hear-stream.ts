@@ -1,6 +1,6 @@
 import type { Codecs } from '../../src/audio/codecs.ts';
 import type { KnownFormat, SampleFormat } from '../../src/audio/format.ts';
-import { createIngest } from '../../src/audio/ingest/ingest.ts';
+import { createIngest } from '../../src/audio/ingest/create-ingest.ts';
 
 /** Time without anything new after which all has come out, ms. */
 const QUIET_MS = 30;

@@ -1,7 +1,7 @@
 import { Application, type EncoderOptions } from 'libopus-wasm';
 import type { Codecs } from '../../src/audio/codecs.ts';
 import type { AudioFormat, SampleFormat } from '../../src/audio/format.ts';
-import { createIngest } from '../../src/audio/ingest/ingest.ts';
+import { createIngest } from '../../src/audio/ingest/create-ingest.ts';
 import { Packetizer } from '../../src/rtp/packetizer.ts';
 import { type Arrival, joinAll } from './simulated-room.ts';
 import { encodeOpus, sampleMessages } from './sound.ts';

@@ -5,7 +5,8 @@ import type { TimedMessage } from './detection/pace.ts';
 import { isDigitalSilence, SilencePace } from './detection/silence.ts';
 import { type DeclaredFormat, type InputFormat, isSamples, type SampleFormat } from '../format.ts';
 import { bytesToNext, frameBytesOf } from '../samples.ts';
-import { createIngest, type Ingest, type OpusSink } from './ingest.ts';
+import { createIngest } from './create-ingest.ts';
+import type { Ingest, OpusSink } from './ingest.ts';
 import type { LastPackets } from './joint.ts';
 import { OpaqueIngest, type OpaqueSink } from './opaque-ingest.ts';
 

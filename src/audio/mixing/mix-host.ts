@@ -1,6 +1,7 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import { noteShortage } from '../../resources.ts';
-import type { Codecs, CodecSettings } from '../codecs.ts';
+import type { Codecs } from '../codecs.ts';
+import type { CodecSettings } from '../opus-codec.ts';
 import { FRAME_MS } from '../format.ts';
 import { LevelMeter } from '../level-meter.ts';
 import type { MixPlace, RoomMixing, TickReport } from './mix-place.ts';

@@ -1,5 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { type CodecSettings, loadCodecs } from '../codecs.ts';
+import { loadCodecs } from '../codecs.ts';
+import type { CodecSettings } from '../opus-codec.ts';
 import {
   BatchWriter,
   type MixAnswer,

@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
-import type { CodecSettings } from '../codecs.ts';
+import type { CodecSettings } from '../opus-codec.ts';
 import {
   BatchWriter,
   type MixAnswer,
