@@ -40,7 +40,7 @@ import { registerProblems } from './http/problem.ts';
 import { IceServers } from './media/ice-servers.ts';
 import { LOOPBACK_PORTS } from './media/loopback.ts';
 import { MediaWorkerPool } from './media/media-worker-pool.ts';
-import { startUsageWorker } from './processes/usage-worker-process.ts';
+import { startUsageWorker } from './children/usage-worker-process.ts';
 import { describeNode } from './operator/describe-node.ts';
 import { Operator } from './operator/operator.ts';
 import { RelayBudgets } from './rooms/relay-budgets.ts';

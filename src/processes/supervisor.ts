@@ -11,10 +11,10 @@ import { Redis } from '../store/redis.ts';
 import { VERSION } from '../version.ts';
 import { openRedisUrl, redisAddressOf } from '../store/open-redis.ts';
 import type { Running } from './end-on-signals.ts';
-import { KeptProcess } from './kept-process.ts';
+import { KeptProcess } from '../children/kept-process.ts';
 import type { FromGateway, ToGateway } from './messages.ts';
 import { nameOfGateway, ProcessStates, type ToldStates } from './process-states.ts';
-import { startUsageWorker } from './usage-worker-process.ts';
+import { startUsageWorker } from '../children/usage-worker-process.ts';
 
 const GATEWAY = fileURLToPath(new URL('./gateway-main.ts', import.meta.url));
 
