@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
+import type { RtpParameters, SrtpParameters } from '../protocol/media-types.ts';
 import type { LeaveReason } from '../protocol/messages.ts';
-import type { RtpParameters, SrtpParameters } from '../media/types.ts';
 
 /** What a node tells the others of a room: who is there with it, and its ends of the pipes to them. */
 

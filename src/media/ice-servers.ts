@@ -1,14 +1,12 @@
 import { createHmac } from 'node:crypto';
+import type { IceServer } from '../protocol/media-types.ts';
 
-/** A server that a browser may use to reach us; RTCIceServer of the WebRTC API. */
-export type IceServer = { urls: string[]; username: string; credential: string };
-
-/** Longer than any call: a browser needs them again when it renews its transports' ICE. */
+/** Validity of credentials, in seconds: longer than any call, because a browser that restarts ICE uses the first ones again. */
 const GOOD_FOR_S = 24 * 3600;
 
 /**
- * TURN servers for browsers that no direct way leads here, with credentials that are good for a day, made of a secret that
- * the servers share (the "TURN REST API", as coturn's `use-auth-secret` has it). Pure.
+ * TURN servers for browsers without a direct path to the gateway, with credentials that are valid for a day and derived from
+ * a secret that the servers share (the "TURN REST API", coturn's `use-auth-secret`). Pure.
  */
 export class IceServers {
   readonly #urls: string[];
@@ -16,7 +14,7 @@ export class IceServers {
   readonly #nowMs: () => number;
 
   /**
-   * @param urls `turn:host:port?transport=…` and the like; none: browsers get no servers
+   * @param urls `turn:host:port?transport=…` and the like; if empty, browsers get no servers
    * @param nowMs ms since 1970
    */
   constructor(urls: string[], secret: string, nowMs: () => number) {
@@ -25,7 +23,7 @@ export class IceServers {
     this.#secret = secret;
   }
 
-  /** For one browser, whose transports are opened now. */
+  /** Returns the servers for one browser, with credentials that are valid from now on. */
   for(peer: string): IceServer[] {
     if (this.#urls.length === 0) return [];
     const username = `${Math.floor(this.#nowMs() / 1000) + GOOD_FOR_S}:${peer}`;

@@ -5,10 +5,10 @@ import type {
   DtlsParameters,
   IceCandidate,
   IceParameters,
+  IceServer,
   RtpCapabilities,
   RtpParameters,
-} from '../media/types.ts';
-import type { IceServer } from '../media/ice-servers.ts';
+} from './media-types.ts';
 import { describeFaults } from './schema-faults.ts';
 import {
   DtlsParametersSchema,

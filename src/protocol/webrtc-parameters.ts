@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import type { DtlsParameters, RtpCapabilities, RtpParameters } from '../media/types.ts';
+import type { DtlsParameters, RtpCapabilities, RtpParameters } from './media-types.ts';
 
 /**
  * What a browser says of its media, as mediasoup names it (docs/protocol.md §3). What one browser says others are told, and

@@ -1,10 +1,10 @@
 import type {
   DtlsParameters,
   IceParameters,
+  IceServer,
   RtpCapabilities,
   RtpParameters,
-} from '../media/types.ts';
-import type { IceServer } from '../media/ice-servers.ts';
+} from '../protocol/media-types.ts';
 import type { TransportOptions, WebRtcLeg } from '../media/webrtc-leg.ts';
 import type {
   ConsumerDescription,
