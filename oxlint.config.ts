@@ -1,7 +1,11 @@
 import { defineConfig } from 'oxlint';
 
 /** Files that belong together, and the lower layers that they may import. */
-type Layer = { readonly files: readonly string[]; readonly imports: readonly string[] };
+type Layer = {
+  readonly holds: string;
+  readonly files: readonly string[];
+  readonly imports: readonly string[];
+};
 
 /**
  * The parts of the program, lowest first. Each may import only what it names, and names only what stands above it in this
@@ -9,6 +13,7 @@ type Layer = { readonly files: readonly string[]; readonly imports: readonly str
  */
 export const LAYERS: Readonly<Record<string, Layer>> = {
   base: {
+    holds: 'Counters, queues, token buckets: what every layer may need',
     files: [
       'src/counts.ts',
       'src/message-fifo.ts',
@@ -21,40 +26,88 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
     ],
     imports: [],
   },
-  // The wire: messages, error and close codes, names.
-  protocol: { files: ['src/protocol/**'], imports: ['base'] },
-  config: { files: ['config/**'], imports: ['protocol'] },
-  log: { files: ['src/log.ts', 'src/log-lines.ts'], imports: ['base', 'config'] },
-  // RTP packets, and when they leave: bytes and arithmetic.
-  rtp: { files: ['src/rtp/**'], imports: [] },
-  // Redis.
-  store: { files: ['src/store/**'], imports: ['base', 'protocol', 'config'] },
-  // Formats, codecs and mixing.
-  audio: { files: ['src/audio/**'], imports: ['base', 'protocol', 'rtp'] },
-  // mediasoup: media workers, routers, transports.
-  media: { files: ['src/media/**'], imports: ['base', 'protocol', 'config', 'rtp'] },
-  children: { files: ['src/children/**'], imports: ['base', 'config'] },
-  load: { files: ['src/load/**'], imports: ['base', 'protocol', 'config'] },
+  protocol: {
+    holds: 'The wire: messages, errors and close codes, names',
+    files: ['src/protocol/**'],
+    imports: ['base'],
+  },
+  config: {
+    holds: 'Settings and timings',
+    files: ['config/**'],
+    imports: ['protocol'],
+  },
+  log: {
+    holds: 'The logger',
+    files: ['src/log.ts', 'src/log-lines.ts'],
+    imports: ['base', 'config'],
+  },
+  rtp: {
+    holds: 'RTP packets and when they are due: bytes and arithmetic',
+    files: ['src/rtp/**'],
+    imports: [],
+  },
+  store: {
+    holds: 'Redis: connection, clock, the data folder',
+    files: ['src/store/**'],
+    imports: ['base', 'protocol', 'config'],
+  },
+  audio: {
+    holds: 'Formats, codecs, detection and mixing',
+    files: ['src/audio/**'],
+    imports: ['base', 'protocol', 'rtp'],
+  },
+  media: {
+    holds: 'mediasoup: media workers, routers, legs, pipes',
+    files: ['src/media/**'],
+    imports: ['base', 'protocol', 'config', 'rtp'],
+  },
+  children: {
+    holds: 'Child processes that are started again when they end',
+    files: ['src/children/**'],
+    imports: ['base', 'config'],
+  },
+  load: {
+    holds: 'What is running out: CPU, memory, descriptors',
+    files: ['src/load/**'],
+    imports: ['base', 'protocol', 'config'],
+  },
   accounts: {
+    holds: 'Accounts, keys, tokens, rate limits',
     files: ['src/accounts/**'],
     imports: ['base', 'protocol', 'config', 'store', 'audio'],
   },
-  usage: { files: ['src/usage/**'], imports: ['protocol', 'config', 'store', 'accounts'] },
-  webhooks: { files: ['src/webhooks/**'], imports: ['protocol', 'config', 'store', 'accounts'] },
-  // One peer's way between audio and media.
-  bridge: { files: ['src/bridge/**'], imports: ['base', 'protocol', 'rtp', 'audio', 'media'] },
-  // Rooms that span nodes.
-  cluster: { files: ['src/cluster/**'], imports: ['base', 'protocol', 'config', 'store', 'media'] },
+  usage: {
+    holds: 'Minutes, quotas, leases of connections',
+    files: ['src/usage/**'],
+    imports: ['protocol', 'config', 'store', 'accounts'],
+  },
+  webhooks: {
+    holds: 'Events of rooms for webhooks',
+    files: ['src/webhooks/**'],
+    imports: ['protocol', 'config', 'store', 'accounts'],
+  },
+  bridge: {
+    holds: "One peer's way between audio and media",
+    files: ['src/bridge/**'],
+    imports: ['base', 'protocol', 'rtp', 'audio', 'media'],
+  },
+  cluster: {
+    holds: 'Rooms that span nodes',
+    files: ['src/cluster/**'],
+    imports: ['base', 'protocol', 'config', 'store', 'media'],
+  },
   rooms: {
+    holds: 'Rooms and their peers',
     files: ['src/rooms/**'],
     imports: ['base', 'protocol', 'rtp', 'audio', 'media', 'bridge', 'cluster'],
   },
   operator: {
+    holds: 'What an operator sees and does, on all nodes',
     files: ['src/operator/**'],
     imports: ['protocol', 'media', 'load', 'cluster', 'rooms'],
   },
-  // One client, from its first message to its last.
   signaling: {
+    holds: 'One client, from admission to its last message',
     files: ['src/signaling/**'],
     imports: [
       'base',
@@ -69,6 +122,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
     ],
   },
   http: {
+    holds: 'REST, metrics and the pages',
     files: ['src/http/**'],
     imports: [
       'base',
@@ -83,8 +137,8 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
       'operator',
     ],
   },
-  // Opens every part and hands each its settings.
   app: {
+    holds: 'Opens every part and hands each its settings',
     files: ['src/app.ts'],
     imports: [
       'base',
@@ -104,24 +158,31 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
       'http',
     ],
   },
-  // Several gateways on one port, and what a process does at its start and end.
   processes: {
+    holds: 'Several gateways on one port; start and end of a process',
     files: ['src/processes/**'],
     imports: ['base', 'config', 'log', 'store', 'children', 'accounts', 'app'],
   },
   cli: {
+    holds: 'The command `npm run accounts`',
     files: ['src/cli/**'],
     imports: ['protocol', 'config', 'store', 'accounts', 'usage', 'processes'],
   },
   main: {
+    holds: 'Entry points',
     files: ['src/main.ts', 'src/accounts-cli.ts'],
     imports: ['config', 'app', 'processes', 'cli'],
   },
   workers: {
+    holds: 'The usage worker',
     files: ['workers/**'],
     imports: ['base', 'config', 'log', 'store', 'accounts', 'usage', 'webhooks', 'processes'],
   },
-  web: { files: ['web/**'], imports: ['protocol', 'operator'] },
+  web: {
+    holds: 'Code that runs in browsers',
+    files: ['web/**'],
+    imports: ['protocol', 'operator'],
+  },
 };
 
 /** Folders of the project that no layer may import. */

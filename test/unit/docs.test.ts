@@ -1,0 +1,60 @@
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { validate } from '@probelabs/maid';
+import { describe, expect, test } from 'vitest';
+import { LAYERS } from '../../oxlint.config.ts';
+
+const PROJECT = join(import.meta.dirname, '../..');
+const read = (page: string) => readFileSync(join(PROJECT, page), 'utf8');
+
+const diagrams = globSync(['*.md', 'docs/*.md'], { cwd: PROJECT }).flatMap((page) =>
+  [...read(page).matchAll(/^```mermaid\n(.*?)^```/gms)].map((match, i) => ({
+    name: `${page}, diagram ${i + 1}`,
+    text: match[1]!,
+  })),
+);
+
+describe('diagrams', () => {
+  test.each(diagrams)('$name parses', ({ text }) => {
+    const { type, errors } = validate(text);
+    expect(['flowchart', 'sequence']).toContain(type);
+    expect(errors.filter(({ severity }) => severity === 'error')).toEqual([]);
+  });
+
+  test('a diagram that does not parse is refused', () => {
+    expect(validate('sequenceDiagram\n  A->>B without a colon\n').errors).not.toEqual([]);
+  });
+});
+
+describe('docs/architecture.md', () => {
+  const page = read('docs/architecture.md');
+
+  test('shows ways and sequences', () => {
+    expect(diagrams.filter(({ name }) => name.startsWith('docs/architecture.md'))).toHaveLength(7);
+  });
+
+  test('names only files that exist', () => {
+    const names = [...new Set(page.match(/[\w-]+(\/[\w-]+)*\.(ts|mjs)\b/g))];
+    const files = globSync('{src,workers,web,scripts,config,test}/**/*.{ts,mjs}', { cwd: PROJECT });
+    const isThere = (name: string) =>
+      existsSync(join(PROJECT, name)) || files.some((file) => `/${file}`.endsWith(`/${name}`));
+    expect(names.length).toBeGreaterThan(40);
+    expect(names.filter((name) => !isThere(name))).toEqual([]);
+  });
+
+  test('has the table of layers', () => {
+    const codes = (names: readonly string[]) => names.map((name) => `\`${name}\``).join(', ');
+    const rows = Object.entries(LAYERS).map(
+      ([name, { holds, files, imports }]) =>
+        `| ${name} | ${codes(files)} | ${holds} | ${imports.join(', ') || '–'} |`,
+    );
+    expect(page).toContain(rows.join('\n'));
+  });
+});
+
+test('docs/glossary.md defines each term once', () => {
+  const rows = read('docs/glossary.md').match(/^\| .* \|$/gm) ?? [];
+  const terms = rows.map((row) => row.split('|')[1]!.trim()).filter((term) => term !== 'term');
+  expect(terms.length).toBeGreaterThan(50);
+  expect(terms.filter((term, i) => terms.indexOf(term) !== i)).toEqual([]);
+});
