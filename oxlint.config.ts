@@ -139,7 +139,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
   },
   app: {
     holds: 'Opens every part and hands each its settings',
-    files: ['src/app.ts'],
+    files: ['src/app.ts', 'src/app/**'],
     imports: [
       'base',
       'config',
@@ -161,7 +161,17 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
   processes: {
     holds: 'Several gateways on one port; start and end of a process',
     files: ['src/processes/**'],
-    imports: ['base', 'config', 'log', 'store', 'children', 'accounts', 'app'],
+    imports: [
+      'base',
+      'config',
+      'log',
+      'store',
+      'children',
+      'accounts',
+      'signaling',
+      'http',
+      'app',
+    ],
   },
   cli: {
     holds: 'The command `npm run accounts`',

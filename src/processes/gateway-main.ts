@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net';
 import { readSettings } from '../../config/settings.ts';
 import { readTimings } from '../../config/timings.ts';
-import { type App, openApp, type Shared } from '../app.ts';
+import { openApp } from '../app.ts';
+import type { App, Shared } from '../app/opening.ts';
 import { endOnSignals, OWNER_ONLY_UMASK, whyNotStarted } from './end-on-signals.ts';
 import type { FromGateway, ToGateway } from './messages.ts';
 import { drainOnUnhandledRejection } from './last-resort.ts';

@@ -1,4 +1,5 @@
-import type { MetricFamilies, MovingClient } from '../app.ts';
+import type { MetricFamilies } from '../http/metrics.ts';
+import type { MovingClient } from '../signaling/moving.ts';
 import type { ToldStates } from './process-states.ts';
 
 /** What the supervisor and its gateway processes say to each other, over the channel between parent and child. */

@@ -1,4 +1,4 @@
-import type { MetricFamilies } from '../app.ts';
+import type { MetricFamilies } from '../http/metrics.ts';
 
 /** Asks the other gateway processes on the same port for their figures. */
 export class OtherMetrics {

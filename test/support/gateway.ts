@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import Fastify from 'fastify';
 import { readSettings } from '../../config/settings.ts';
 import { type TimingOverrides, timingsWith } from '../../config/timings.ts';
-import { type App, openApp } from '../../src/app.ts';
+import { openApp } from '../../src/app.ts';
+import type { App } from '../../src/app/opening.ts';
 
 /** A real gateway in this process: its own media workers and its own Redis, in a folder of its own. */
 export type TestGateway = App & { apiKey: string };

@@ -1,0 +1,51 @@
+import type { Clients } from './open-clients.ts';
+import type { Media } from './open-media.ts';
+import type { Opening } from './opening.ts';
+
+/** The end of a gateway: with notice to its clients, or at once. */
+export class Leaving {
+  readonly #opening: Opening;
+  readonly #clients: Clients;
+  readonly #pool: Media['pool'];
+  #isClosing = false;
+
+  constructor(opening: Opening, clients: Clients, { pool }: Media) {
+    this.#opening = opening;
+    this.#clients = clients;
+    this.#pool = pool;
+  }
+
+  get isClosing(): boolean {
+    return this.#isClosing;
+  }
+
+  /** Ends every session before it returns, then closes every part. */
+  readonly close = (): Promise<void> => {
+    this.#isClosing = true;
+    this.#pool.letEnd();
+    this.#clients.sessions.drain();
+    return this.#opening.opened.disposeAsync();
+  };
+
+  /** Drains, then closes. @param by who asked for it, for the log */
+  readonly leave = async (
+    withinMs = this.#opening.settings.DRAIN_MS,
+    by = 'its process',
+  ): Promise<void> => {
+    await this.#clients.drain.begin(withinMs, by);
+    await this.close();
+  };
+
+  /** Begins to leave, with all gateway processes of the node. @returns how long clients may stay, ms */
+  readonly start = (withinMs = this.#opening.settings.DRAIN_MS, by: string): number => {
+    const { shared, log } = this.#opening;
+    const timeLeftMs = this.#clients.drain.timeLeftMs(withinMs);
+    if (shared) shared.drainAll(withinMs, by);
+    else {
+      this.leave(withinMs, by).catch((fault: unknown) => {
+        log.error({ err: fault }, 'not closed cleanly');
+      });
+    }
+    return timeLeftMs;
+  };
+}

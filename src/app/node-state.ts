@@ -1,0 +1,134 @@
+import { counts } from '../counts.ts';
+import type { Metrics, MetricFamilies } from '../http/metrics.ts';
+import type { Reserves } from '../load/reserves.ts';
+import { describeNode } from '../operator/describe-node.ts';
+import type { NodeDescription } from '../operator/schemas.ts';
+import type { RoomRegistry } from '../rooms/registry.ts';
+import { countWaitingJobs } from '../usage/usage-queue.ts';
+import { readUsageWorkers } from '../usage/usage-workers.ts';
+import { VERSION } from '../version.ts';
+import type { Audio } from './open-audio.ts';
+import type { Clients } from './open-clients.ts';
+import type { Load } from './open-load.ts';
+import type { Media } from './open-media.ts';
+import type { Store } from './open-store.ts';
+import type { UsageParts } from './open-usage.ts';
+import type { ProcessesHealth } from './opening.ts';
+
+type Parts = Store &
+  Media & {
+    clients: Clients;
+    usage: UsageParts;
+    audio: Audio;
+    load: Load;
+    reserves: Reserves;
+    rooms: RoomRegistry;
+    metrics: Metrics;
+    health: ProcessesHealth;
+  };
+
+/** What this process has and does at a moment: for operators, health checks and metrics. */
+export class NodeState {
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** Names of the other processes of the node that hang. */
+  get hung(): string[] {
+    return this.#parts.health.hung;
+  }
+
+  /** Whether new clients are admitted, as far as draining and load are concerned. */
+  get takesClients(): boolean {
+    const { not_draining: isStaying, not_overloaded: hasRoom } = this.#readiness();
+    return isStaying && hasRoom;
+  }
+
+  /** What the node needs to admit clients: by name, whether it has it now. */
+  async readReadiness(): Promise<Record<string, boolean>> {
+    return { redis: await this.#parts.redis.isThere(), ...this.#readiness() };
+  }
+
+  describe(): NodeDescription {
+    const { cluster, clients } = this.#parts;
+    return describeNode({
+      ...this.#read(),
+      id: cluster.node,
+      isDraining: clients.drain.isDraining,
+      dropped: counts.dropped,
+    });
+  }
+
+  async readMetrics(): Promise<MetricFamilies> {
+    const { metrics, cluster, health, load, audio, reserves, clock } = this.#parts;
+    const backlog = await this.#readBacklog();
+    return metrics.families({
+      ...this.#read(),
+      version: VERSION,
+      isReady: backlog !== undefined && Object.values(this.#readiness()).every(Boolean),
+      nodes: cluster.size,
+      processes: health,
+      counts,
+      encoderComplexity: load.encoderSteps.complexity,
+      mixThreads: audio.mixHost.threads,
+      resources: reserves.describe(),
+      jitterBuffers: audio.mixHost.depth,
+      clock,
+      backlog,
+    });
+  }
+
+  #read() {
+    const { clients, rooms, usage, cluster, load, pool } = this.#parts;
+    return {
+      sessions: clients.sessions.size,
+      rooms: rooms.size,
+      peers: usage.meter.countPeers(),
+      keptPlaces: clients.places.size,
+      pipes: cluster.countPipes(),
+      relays: cluster.countRelays(),
+      load: { level: load.monitor.level, ...load.monitor.latest },
+      mediaWorkers: pool.describe(),
+    };
+  }
+
+  #readiness() {
+    const { pool, clients, load, reserves } = this.#parts;
+    return {
+      media_workers: pool.pids.length > 0,
+      not_draining: !clients.drain.isDraining,
+      not_overloaded: load.monitor.level !== 'overloaded' && !reserves.isShort,
+    };
+  }
+
+  /**
+   * Returns what waits for the usage workers; undefined while Redis is disconnected or takes no writes, so that the other
+   * metrics can be read all the same.
+   */
+  async #readBacklog() {
+    const { redis, clock, usage } = this.#parts;
+    const ageMs = (sinceMs: number | undefined) =>
+      sinceMs === undefined ? 0 : Math.max(0, clock.wallMs() - sinceMs);
+    if (!(await redis.isThere())) return undefined;
+    try {
+      const [{ minutes, oldestEndMs }, waitingJobs, waiting, workers] = await Promise.all([
+        usage.store.countOpen(),
+        countWaitingJobs(redis),
+        usage.webhooks.count(),
+        readUsageWorkers(redis),
+      ]);
+      return {
+        openMinutes: minutes,
+        oldestOpenMinuteMs: ageMs(oldestEndMs),
+        waitingJobs,
+        webhooks: { ...waiting, oldestMs: ageMs(waiting.oldestMs) },
+        workers,
+      };
+    } catch {
+      // The failed command has been logged.
+      return undefined;
+    }
+  }
+}

@@ -1,0 +1,31 @@
+import { type Codecs, loadCodecs } from '../audio/codecs.ts';
+import { warmUpDetection } from '../audio/ingest/detection/detector.ts';
+import { MixHost } from '../audio/mixing/mix-host.ts';
+import type { Opening } from './opening.ts';
+
+export type Audio = { codecs: Codecs; mixHost: MixHost };
+
+/** Loads the codecs, compiles the detection, and opens what mixes rooms. */
+export async function openAudio({ settings, log, opened }: Opening): Promise<Audio> {
+  const codecSettings = {
+    bitrateBps: settings.OPUS_BITRATE_BPS,
+    complexity: settings.OPUS_COMPLEXITY,
+  };
+  const codecs = await loadCodecs(codecSettings);
+  warmUpDetection();
+  const { encoders } = codecs.opus;
+  if (encoders.fault === undefined) log.info({ encoders: encoders.name }, 'codecs loaded');
+  else
+    log.warn(
+      { encoders: encoders.name, err: encoders.fault },
+      'no native libopus: encoding costs twice as much',
+    );
+  const mixHost = opened.adopt(
+    new MixHost(settings.MIX_THREADS, codecs, codecSettings, {
+      onFault: (fault) => log.error({ err: fault }, 'a codec could not be opened'),
+      onThreadLost: (reason) => log.error({ reason }, 'a mixing thread was lost'),
+    }),
+    (part) => part.close(),
+  );
+  return { codecs, mixHost };
+}

@@ -1,0 +1,22 @@
+import { watchAccounts } from '../signaling/account-watch.ts';
+import { Drain } from '../signaling/drain.ts';
+import { KeptPlaces } from '../signaling/kept-places.ts';
+import { Sessions } from '../signaling/sessions.ts';
+import type { AccountParts } from './open-accounts.ts';
+import type { Store } from './open-store.ts';
+import type { Opening } from './opening.ts';
+
+export type Clients = Awaited<ReturnType<typeof openClients>>;
+
+/** Opens the lists of clients and of kept places, and has both follow changes of their accounts. */
+export async function openClients(
+  { settings, timings, log }: Opening,
+  { redis }: Store,
+  { accounts, tokens }: AccountParts,
+) {
+  const sessions = new Sessions(timings.sessions);
+  const drain = new Drain(sessions, log);
+  const places = new KeptPlaces(settings.RESUME_MS);
+  const accountWatch = await watchAccounts(redis, accounts, tokens, sessions, places, log);
+  return { sessions, drain, places, accountWatch };
+}

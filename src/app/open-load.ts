@@ -1,0 +1,67 @@
+import type { Server } from 'node:http';
+import { counts } from '../counts.ts';
+import { ConnectionLimit } from '../http/connection-limit.ts';
+import { EncoderSteps } from '../load/encoder-steps.ts';
+import { LoadMonitor } from '../load/load-monitor.ts';
+import { LoadSampler } from '../load/load-sampler.ts';
+import { Reserves, type Supply } from '../load/reserves.ts';
+import { suppliesOf } from '../load/supplies.ts';
+import { LOOPBACK_PORTS } from '../media/loopback.ts';
+import type { RoomRegistry } from '../rooms/registry.ts';
+import type { Audio } from './open-audio.ts';
+import type { Media } from './open-media.ts';
+import type { Store } from './open-store.ts';
+import type { Opening } from './opening.ts';
+
+export type Load = { monitor: LoadMonitor; encoderSteps: EncoderSteps };
+
+/** Watches how much CPU and memory are used: under load encoders get cheaper, then new clients are refused. */
+export function openLoad(
+  { settings, timings, log, opened }: Opening,
+  { pool }: Media,
+  { mixHost }: Audio,
+): Load {
+  const encoderSteps = new EncoderSteps(settings.OPUS_COMPLEXITY);
+  const sampler = opened.adopt(
+    new LoadSampler(() => pool.describe().map(({ cpuShare }) => cpuShare)),
+    (part) => part.close(),
+  );
+  const marks = {
+    loopDelayMs: settings.OVERLOAD_LOOP_DELAY_MS,
+    cpuShare: settings.OVERLOAD_CPU_PERCENT / 100,
+    memoryBytes: settings.OVERLOAD_MEMORY_MB * 1e6,
+  };
+  const monitor = new LoadMonitor(
+    () => sampler.sample(),
+    marks,
+    log,
+    (level) => mixHost.setComplexity(encoderSteps.at(level, performance.now())),
+    timings.load,
+  );
+  return { monitor: opened.adopt(monitor, (part) => part.close()), encoderSteps };
+}
+
+/** Watches everything else that can run out, of which a reserve is kept for clients that are there. */
+export function openReserves(
+  { settings, timings, log, opened }: Opening,
+  server: Server,
+  { pool, cluster, rooms, redis }: Media & { rooms: RoomRegistry } & Pick<Store, 'redis'>,
+): { reserves: Reserves; supplies: Supply[] } {
+  const connectionLimit = new ConnectionLimit(server, log);
+  const supplies = suppliesOf({
+    onFreeDescriptors: (free) => connectionLimit.allow(free),
+    mediaWorkerPids: () => pool.pids,
+    pipes: {
+      count: () => cluster.countPipePorts(),
+      // All processes of the machine share the range.
+      ports: Math.ceil((settings.PIPE_PORT_MAX - settings.PIPE_PORT_MIN + 1) / settings.PROCESSES),
+    },
+    rooms: { count: () => rooms.size, ports: Math.floor(LOOPBACK_PORTS / settings.PROCESSES) },
+    dataDir: redis.ownDataDir,
+  });
+  const reserves = opened.adopt(
+    new Reserves(log, timings.load, supplies, counts.shortages),
+    (part) => part.close(),
+  );
+  return { reserves, supplies };
+}

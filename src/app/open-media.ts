@@ -1,0 +1,44 @@
+import { Cluster } from '../cluster/cluster.ts';
+import { MediaWorkerPool } from '../media/media-worker-pool.ts';
+import type { Store } from './open-store.ts';
+import type { Opening } from './opening.ts';
+
+export type Media = { pool: MediaWorkerPool; cluster: Cluster };
+
+/** Starts the media workers, then joins the other nodes, whose pipes end in them. */
+export async function openMedia(opening: Opening, { redis }: Store): Promise<Media> {
+  const { settings, timings, log, opened } = opening;
+  const pool = opened.adopt(
+    await MediaWorkerPool.open(
+      {
+        mediaWorkers: settings.MEDIA_WORKERS,
+        workerBin: settings.MEDIASOUP_WORKER_BIN,
+        rtcListenIp: settings.RTC_LISTEN_IP,
+        rtcAnnouncedAddress: settings.RTC_ANNOUNCED_ADDRESS,
+        rtcPort: settings.RTC_PORT,
+        rtcTcp: settings.RTC_TCP,
+        routerMaxConsumers: settings.ROUTER_MAX_CONSUMERS,
+        timings: timings.mediaWorkers,
+      },
+      log,
+    ),
+    (part) => part.close(),
+  );
+  const cluster = opened.adopt(
+    await Cluster.open(
+      redis,
+      {
+        clusterKey: settings.CLUSTER_KEY,
+        pipes: {
+          listenIp: settings.PIPE_LISTEN_IP,
+          announcedAddress: settings.PIPE_ANNOUNCED_ADDRESS,
+          portRange: { min: settings.PIPE_PORT_MIN, max: settings.PIPE_PORT_MAX },
+        },
+      },
+      log,
+      timings,
+    ),
+    (part) => part.close(settings.RESUME_MS),
+  );
+  return { pool, cluster };
+}

@@ -1,0 +1,88 @@
+import { startUsageWorker } from '../children/usage-worker-process.ts';
+import { CcuLeases } from '../usage/ccu-leases.ts';
+import { Meter } from '../usage/meter.ts';
+import { Quota } from '../usage/quota.ts';
+import { RecentUsage } from '../usage/recent-usage.ts';
+import { UsageReporter } from '../usage/usage-reporter.ts';
+import { UsageStore } from '../usage/usage-store.ts';
+import { Webhooks } from '../webhooks/webhooks.ts';
+import type { AccountParts } from './open-accounts.ts';
+import type { Clients } from './open-clients.ts';
+import type { Store } from './open-store.ts';
+import type { Opening } from './opening.ts';
+
+export type UsageParts = Awaited<ReturnType<typeof openUsage>>;
+
+/** Opens everything that counts what accounts use: minutes, quotas, webhooks, leases of connections, and the usage workers. */
+export async function openUsage(
+  opening: Opening,
+  { redis, clock }: Store,
+  { accounts }: AccountParts,
+  clients: Clients,
+) {
+  const { settings, timings, log, opened } = opening;
+  const store = new UsageStore(redis);
+  const recent = new RecentUsage(store, timings.usage);
+  const meter = new Meter(clock);
+  const webhooks = opened.adopt(
+    await Webhooks.open(redis, accounts, log, timings.webhooks, {
+      nowMs: clock.wallMs,
+      maxEvents: settings.WEBHOOK_MAX_EVENTS,
+    }),
+    (part) => part.close(),
+  );
+  const quota = openQuota({ recent, clock, webhooks }, clients);
+  opened.adopt(openReporter(opening, { meter, store, recent, quota, clock }, clients), (part) =>
+    part.close(),
+  );
+  for (let worker = 0; worker < settings.USAGE_WORKERS; worker += 1) {
+    opened.adopt(startUsageWorker(settings, log, timings), (part) => part.close());
+  }
+  const leases = opened.adopt(
+    new CcuLeases(redis, log, (...taken) => clients.sessions.end(...taken), timings.leases),
+    (part) => part.close(settings.RESUME_MS),
+  );
+  return { store, recent, meter, webhooks, quota, leases };
+}
+
+type Clock = Store['clock'];
+
+/** Opens the quota, which tells the clients of an account when its minutes run low, and ends them when they are used up. */
+function openQuota(
+  { recent, clock, webhooks }: { recent: RecentUsage; clock: Clock; webhooks: Webhooks },
+  { sessions, places }: Clients,
+): Quota {
+  return new Quota(recent, clock, {
+    onWarning: (accountId, remainingMinutes, resetsAt) => {
+      const warning = {
+        remaining_minutes: Math.round(remainingMinutes * 100) / 100,
+        resets_at: resetsAt,
+      };
+      for (const session of sessions.of(accountId)) {
+        session.notify({ type: 'quota_warning', ...warning });
+      }
+    },
+    onExhausted: (accountId, resetsAt) => {
+      webhooks.quotaExhausted(accountId, resetsAt);
+      for (const session of sessions.of(accountId)) session.exhaust(resetsAt);
+      places.exhaust(accountId);
+    },
+  });
+}
+
+/** Opens the reporter, which writes metered time to Redis and feeds the answer back into the quota. */
+function openReporter(
+  { log, timings }: Opening,
+  parts: { meter: Meter; store: UsageStore; recent: RecentUsage; quota: Quota; clock: Clock },
+  { sessions, places }: Clients,
+): UsageReporter {
+  const { meter, store, recent, quota, clock } = parts;
+  const onTotal = (accountId: number, monthMs: number, wallMs: number) => {
+    // A peer that joins right after the quota ran out must be told as well.
+    recent.learn(accountId, wallMs, monthMs);
+    const [session] = sessions.of(accountId);
+    const account = session?.account ?? places.of(accountId)[0]?.place.account;
+    if (account) quota.update(accountId, account.plan, monthMs, wallMs);
+  };
+  return new UsageReporter(meter, store, log, onTotal, timings.usage, clock);
+}

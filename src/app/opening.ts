@@ -1,0 +1,64 @@
+import type { Socket } from 'node:net';
+import type { FastifyBaseLogger } from 'fastify';
+import type { Settings } from '../../config/settings.ts';
+import type { Timings } from '../../config/timings.ts';
+import type { DemoAccount } from '../accounts/demo-account.ts';
+import type { MetricFamilies } from '../http/metrics.ts';
+import type { Homes, MovingClient } from '../signaling/moving.ts';
+
+/** A running gateway. */
+export type App = {
+  log: FastifyBaseLogger;
+  url: string;
+  demo: DemoAccount | undefined;
+  /** Open sessions and rooms; all 0 when nobody is connected. */
+  counts(): { sessions: number; rooms: number };
+  /** Number of routers that the media workers themselves know of. */
+  countRouters(): Promise<number>;
+  mediaWorkerPids(): number[];
+  /** The metrics of this process. */
+  readMetrics(): Promise<MetricFamilies>;
+  /** Whether new clients are admitted at the moment. */
+  takesClients(): boolean;
+  /** Continues with a client that another process on the same port has handed over. */
+  takeOver(client: MovingClient, connection: Socket): void;
+  /** Accepts no more connections; open ones stay open. */
+  stopListening(): void;
+  /**
+   * Admits no new clients and asks all to leave; closes when they have left or `withinMs` (by default DRAIN_MS) is over.
+   * @param by who asked for it, for the log
+   */
+  leave(withinMs?: number, by?: string): Promise<void>;
+  /** Ends every session before it returns, then closes every part, in the reverse of the order in which they were opened. */
+  close(): Promise<void>;
+};
+
+/** Names of the processes of this node that hang, and the number of its gateway processes that died. */
+export type ProcessesHealth = { readonly hung: string[]; readonly deaths: number };
+
+/** What a gateway that shares its port with others needs beyond its settings. */
+export type Shared = {
+  /** Distinguishes its log lines and metrics from those of the others. */
+  name: string;
+  /** Tells which process is the home of a room. */
+  homes: Homes;
+  /** Drains the whole node, which an operator asked for. */
+  drainAll(withinMs: number, by: string): void;
+  /** Returns the metrics of the other processes that answer. */
+  readOtherMetrics(): Promise<MetricFamilies[]>;
+  /** Health of all processes of the node and of the supervisor. */
+  health: ProcessesHealth;
+};
+
+/** What every part is opened with. */
+export type Opening = {
+  settings: Settings;
+  timings: Timings;
+  log: FastifyBaseLogger;
+  /** Parts are adopted as they are opened, and closed in the reverse order. */
+  opened: AsyncDisposableStack;
+  /** Undefined for a gateway that has its port alone. */
+  shared: Shared | undefined;
+  /** Ends the waiting for Redis. */
+  abort: AbortSignal | undefined;
+};
