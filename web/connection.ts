@@ -1,3 +1,4 @@
+import { CLOSE_CODES } from '../src/protocol/close-codes.ts';
 import type { ClientMessages, ServerMessage, MessageId } from '../src/protocol/messages.ts';
 import { reasonForCloseCode, type CloseReason } from './retry.ts';
 
@@ -53,7 +54,7 @@ type ConnectionHandlers = {
 
 const REQUEST_TIMEOUT_MS = 10_000;
 /** The code with which we close what is lost to us: the gateway then keeps our place. */
-const LOST = 4408;
+const LOST = CLOSE_CODES.heartbeat_timeout.closeCode;
 
 /** One WebSocket, from its opening to its end. It does not come back: that is Link's part. */
 export class Connection {

@@ -1,4 +1,6 @@
-/** What a closed socket means, and when to knock again (docs/protocol.md, "Errors on the WebSocket"). */
+import { CLOSE_CODES, type ErrorCode } from '../src/protocol/close-codes.ts';
+
+/** What a closed socket means, and when to try again (docs/protocol.md, "Errors on the WebSocket"). */
 
 /** Why a connection ended, in words that may be shown. */
 export type CloseReason = {
@@ -12,8 +14,8 @@ export type CloseReason = {
 
 type CloseKind = { code: string; retryable: boolean; message: string };
 
-/** What to make of a close code that no `error` explained. Codes that are not listed are final. */
-const CLOSE_KINDS: Record<number, CloseKind> = {
+/** Closes that are not the gateway's own: of the WebSocket protocol, or of the network. */
+const OTHER_CLOSES: Record<number, CloseKind> = {
   1000: { code: 'closed', retryable: false, message: 'The gateway closed the connection.' },
   1001: { code: 'going_away', retryable: true, message: 'The gateway is going away.' },
   1006: {
@@ -21,28 +23,37 @@ const CLOSE_KINDS: Record<number, CloseKind> = {
     retryable: true,
     message: 'The gateway is not there, or the network is down.',
   },
-  1009: { code: 'message_too_big', retryable: false, message: 'A message was too big.' },
-  1011: { code: 'internal_error', retryable: true, message: 'A fault in the gateway.' },
-  1012: { code: 'draining', retryable: true, message: 'The gateway is restarting.' },
-  1013: { code: 'overloaded', retryable: true, message: 'The gateway is overloaded.' },
-  4400: { code: 'bad_request', retryable: false, message: 'The gateway refused the request.' },
-  4401: { code: 'unauthorized', retryable: false, message: 'The API key is not valid.' },
-  4402: { code: 'minutes_exhausted', retryable: false, message: 'The minutes are used up.' },
-  4403: { code: 'forbidden', retryable: false, message: 'This account may not do that.' },
-  4408: { code: 'heartbeat_timeout', retryable: true, message: 'The connection went silent.' },
-  4409: {
-    code: 'replaced',
-    retryable: false,
-    message: 'Another connection has taken this name.',
-  },
-  4429: { code: 'ccu_limit', retryable: true, message: 'All connections are in use.' },
-  4490: { code: 'slow_consumer', retryable: true, message: 'This client did not keep up.' },
-  4504: { code: 'media_lost', retryable: true, message: 'The gateway lost the audio.' },
 };
 
-/** The reason for a close code that came without an `error` message before it. */
+/** Sentences for the gateway's close codes. Where several faults share a close code, one of them stands for all. */
+const MESSAGES: Partial<Record<ErrorCode, string>> = {
+  message_too_big: 'A message was too big.',
+  internal_error: 'A fault in the gateway.',
+  draining: 'The gateway is restarting.',
+  overloaded: 'The gateway is overloaded.',
+  bad_request: 'The gateway refused the request.',
+  unauthorized: 'The API key is not valid.',
+  minutes_exhausted: 'The minutes are used up.',
+  forbidden: 'This account may not do that.',
+  heartbeat_timeout: 'The connection went silent.',
+  replaced: 'Another connection has taken this name.',
+  ccu_limit: 'All connections are in use.',
+  slow_consumer: 'This client did not keep up.',
+  media_lost: 'The gateway lost the audio.',
+};
+
+/** Returns what a close code means that no `error` explained; undefined if it is not known. */
+function closeKindOf(closeCode: number): CloseKind | undefined {
+  for (const [code, message] of Object.entries(MESSAGES) as [ErrorCode, string][]) {
+    const known = CLOSE_CODES[code];
+    if (known.closeCode === closeCode) return { code, retryable: known.retryable, message };
+  }
+  return OTHER_CLOSES[closeCode];
+}
+
+/** Returns the reason for a close code that came without an `error` message before it. Unknown codes are final. */
 export function reasonForCloseCode(closeCode: number, reason = ''): CloseReason {
-  const kind = CLOSE_KINDS[closeCode] ?? {
+  const kind = closeKindOf(closeCode) ?? {
     code: 'closed',
     retryable: false,
     message: `The connection was closed (code ${closeCode}).`,

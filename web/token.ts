@@ -1,3 +1,4 @@
+import { CLOSE_CODES } from '../src/protocol/close-codes.ts';
 import { mayBeKey } from './key.ts';
 import { reasonForCloseCode, type CloseReason } from './retry.ts';
 
@@ -25,7 +26,7 @@ type Problem = { code?: string; detail?: string };
  * @throws {TokenError}
  */
 export async function askForToken(url: URL, apiKey: string, peer: string): Promise<string> {
-  if (!mayBeKey(apiKey)) throw new TokenError(reasonForCloseCode(4401));
+  if (!mayBeKey(apiKey)) throw new TokenError(reasonForCloseCode(CLOSE_CODES.unauthorized.closeCode));
   let response: Response;
   try {
     response = await fetch(url, {

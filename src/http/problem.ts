@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import { type ErrorCode, notFound, PartylineError } from '../protocol/errors.ts';
+import type { ErrorCode } from '../protocol/close-codes.ts';
+import { notFound, PartylineError } from '../protocol/errors.ts';
 
 /** What is answered in place of what was asked for (RFC 9457). */
 export const ProblemSchema = Type.Object(

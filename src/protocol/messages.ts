@@ -1,6 +1,7 @@
 import { type Static, type TObject, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { PartylineError, type ErrorCode } from './errors.ts';
+import type { ErrorCode } from './close-codes.ts';
+import { PartylineError } from './errors.ts';
 import type {
   DtlsParameters,
   IceCandidate,

@@ -1,4 +1,5 @@
-import { type ErrorCode, PartylineError } from './errors.ts';
+import type { ErrorCode } from './close-codes.ts';
+import { PartylineError } from './errors.ts';
 
 /** Where a peer is while it is in no room. */
 export const LOBBY = '__lobby__';

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { validate } from '@probelabs/maid';
 import { describe, expect, test } from 'vitest';
 import { LAYERS } from '../../oxlint.config.ts';
+import { CLOSE_CODES } from '../../src/protocol/close-codes.ts';
 
 const PROJECT = join(import.meta.dirname, '../..');
 const read = (page: string) => readFileSync(join(PROJECT, page), 'utf8');
@@ -57,4 +58,16 @@ test('docs/glossary.md defines each term once', () => {
   const terms = rows.map((row) => row.split('|')[1]!.trim()).filter((term) => term !== 'term');
   expect(terms.length).toBeGreaterThan(50);
   expect(terms.filter((term, i) => terms.indexOf(term) !== i)).toEqual([]);
+});
+
+test('docs/protocol.md has every close code of the gateway', () => {
+  const rows = [...read('docs/protocol.md').matchAll(/^\| (\d{4}) \| (.*?) \|/gm)];
+  const told = rows.flatMap(([, closeCode, codes = '']) =>
+    [...codes.matchAll(/`(\w+)`/g)].map(([, code]) => [code, Number(closeCode)] as const),
+  );
+  // These are told over REST alone.
+  const { unsupported_media_type: _type, upgrade_required: _upgrade, not_found: _address, ...own } =
+    CLOSE_CODES;
+  const known = Object.entries(own).map(([code, { closeCode }]) => [code, closeCode] as const);
+  expect(Object.fromEntries(told)).toEqual(Object.fromEntries(known));
 });
