@@ -161,17 +161,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
   processes: {
     holds: 'Several gateways on one port; start and end of a process',
     files: ['src/processes/**'],
-    imports: [
-      'base',
-      'config',
-      'log',
-      'store',
-      'children',
-      'accounts',
-      'signaling',
-      'http',
-      'app',
-    ],
+    imports: ['base', 'config', 'log', 'store', 'children', 'accounts', 'signaling', 'http', 'app'],
   },
   cli: {
     holds: 'The command `npm run accounts`',
@@ -206,6 +196,13 @@ function specifiersOf({ files }: Layer): string[] {
   return files.map((file) => `**/${file.replace(/^src\//, '')}`);
 }
 
+type RefusedImports = ['error', { patterns: { group: string[]; message: string }[] }];
+
+const refuse = (group: string[], message: string): RefusedImports => [
+  'error',
+  { patterns: [{ group, message }] },
+];
+
 const layerRules = Object.entries(LAYERS).map(([name, layer]) => {
   const others = Object.entries(LAYERS).filter(
     ([other]) => other !== name && !layer.imports.includes(other),
@@ -214,10 +211,7 @@ const layerRules = Object.entries(LAYERS).map(([name, layer]) => {
   const group = [...others.flatMap(([, other]) => specifiersOf(other)), ...OUTSIDE, ...packages];
   const allowed = layer.imports.join(', ') || 'no other layer';
   const message = `${name} may import ${allowed} (LAYERS in oxlint.config.ts)`;
-  return {
-    files: [...layer.files],
-    rules: { 'no-restricted-imports': ['error', { patterns: [{ group, message }] }] },
-  };
+  return { files: [...layer.files], rules: { 'no-restricted-imports': refuse(group, message) } };
 });
 
 export default defineConfig({

@@ -60,7 +60,11 @@ async function openParts(opening: Opening, server: FastifyInstance): Promise<App
   const audio = await openAudio(opening);
   const load = openLoad(opening, media, audio);
   const rooms = openRooms(opening, store, usage, media, audio);
-  const { reserves, supplies } = openReserves(opening, server.server, { ...store, ...media, rooms });
+  const { reserves, supplies } = openReserves(opening, server.server, {
+    ...store,
+    ...media,
+    rooms,
+  });
   const metrics = new Metrics(shared?.name);
   const leaving = new Leaving(opening, clients, media);
   const state = new NodeState({
@@ -92,9 +96,10 @@ async function openParts(opening: Opening, server: FastifyInstance): Promise<App
   });
   opened.adopt(server, (part) => part.close());
   const { HOST: host, PORT: port } = settings;
+  const listening = { host, port, reusePort: shared !== undefined };
   reserves.sample();
   logClients(log, supplies);
-  await server.listen({ host, port, reusePort: shared !== undefined });
+  await server.listen(listening);
   return {
     log,
     url: urlOf(server, settings),

@@ -1,5 +1,6 @@
 import { CLOSE_CODES } from '../src/protocol/close-codes.ts';
-import type { ClientMessages, ServerMessage, MessageId } from '../src/protocol/messages.ts';
+import type { ClientMessages } from '../src/protocol/client-messages.ts';
+import type { ServerMessage, MessageId } from '../src/protocol/messages.ts';
 import { reasonForCloseCode, type CloseReason } from './retry.ts';
 
 /** One WebSocket to `/ws`, from its opening to its end: requests with their answers, and everything else as messages. */
@@ -54,7 +55,7 @@ type ConnectionHandlers = {
 
 const REQUEST_TIMEOUT_MS = 10_000;
 /** The code with which we close what is lost to us: the gateway then keeps our place. */
-const LOST = CLOSE_CODES.heartbeat_timeout.closeCode;
+const LOST: number = CLOSE_CODES.heartbeat_timeout;
 
 /** One WebSocket, from its opening to its end. It does not come back: that is Link's part. */
 export class Connection {

@@ -1,4 +1,4 @@
-import { CLOSE_CODES, type ErrorCode } from '../src/protocol/close-codes.ts';
+import { CLOSE_CODES, type ErrorCode, isRetryable } from '../src/protocol/close-codes.ts';
 
 /** What a closed socket means, and when to try again (docs/protocol.md, "Errors on the WebSocket"). */
 
@@ -45,8 +45,7 @@ const MESSAGES: Partial<Record<ErrorCode, string>> = {
 /** Returns what a close code means that no `error` explained; undefined if it is not known. */
 function closeKindOf(closeCode: number): CloseKind | undefined {
   for (const [code, message] of Object.entries(MESSAGES) as [ErrorCode, string][]) {
-    const known = CLOSE_CODES[code];
-    if (known.closeCode === closeCode) return { code, retryable: known.retryable, message };
+    if (CLOSE_CODES[code] === closeCode) return { code, retryable: isRetryable(code), message };
   }
   return OTHER_CLOSES[closeCode];
 }

@@ -26,7 +26,7 @@ type Problem = { code?: string; detail?: string };
  * @throws {TokenError}
  */
 export async function askForToken(url: URL, apiKey: string, peer: string): Promise<string> {
-  if (!mayBeKey(apiKey)) throw new TokenError(reasonForCloseCode(CLOSE_CODES.unauthorized.closeCode));
+  if (!mayBeKey(apiKey)) throw new TokenError(reasonForCloseCode(CLOSE_CODES.unauthorized));
   let response: Response;
   try {
     response = await fetch(url, {

@@ -11,8 +11,10 @@ import {
 import type { SoakOptions } from './options.ts';
 import { readRedis } from './redis-keys.ts';
 import { get, type NodeSample, readMetrics, type Sampler } from './sampler.ts';
-import type { SoakAccount } from './soak.ts';
 import type { Tally } from './tally.ts';
+
+/** An account of the soak, with its key. */
+export type SoakAccount = { id: number; apiKey: string };
 
 /** One thing that must be so in the end. */
 export type Claim = { name: string; expected: string; found: string; isOk: boolean };

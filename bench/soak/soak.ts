@@ -8,7 +8,7 @@ import { Redis } from '../../src/store/redis.ts';
 import { silentLog } from '../../test/support/gateway.ts';
 import { TestRedis } from '../../test/support/redis.ts';
 import { opusTone, sampleTone } from '../../test/support/sound.ts';
-import { checkClaims, type Claim, findGhosts, type Seen } from './claims.ts';
+import { checkClaims, type Claim, findGhosts, type Seen, type SoakAccount } from './claims.ts';
 import { inject, type World } from './faults.ts';
 import { Ledger } from './ledger.ts';
 import { SoakNodes } from './nodes.ts';
@@ -19,7 +19,6 @@ import { readRedis, type RedisContents } from './redis-keys.ts';
 import { Sampler } from './sampler.ts';
 import { Tally } from './tally.ts';
 
-export type SoakAccount = { id: number; apiKey: string };
 type InjectedFault = Fault & { startedMs: number; tookMs: number; what: string };
 
 /** What a soak has come to. */

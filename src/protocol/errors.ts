@@ -1,5 +1,5 @@
 import { resourceOf } from '../resources.ts';
-import { CLOSE_CODES, type ErrorCode } from './close-codes.ts';
+import { CLOSE_CODES, type ErrorCode, isRetryable } from './close-codes.ts';
 
 /** HTTP status and title of each fault over REST (RFC 9457). */
 const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
@@ -49,7 +49,8 @@ export class PartylineError extends Error {
 
   /** How the fault is told on the WebSocket and over REST. */
   get kind(): { closeCode: number; retryable: boolean; status: number; title: string } {
-    return { ...CLOSE_CODES[this.code], ...PROBLEMS[this.code] };
+    const { code } = this;
+    return { closeCode: CLOSE_CODES[code], retryable: isRetryable(code), ...PROBLEMS[code] };
   }
 
   /** Turns any thrown value into a fault that may be shown to the client: one that is not ours loses its message. */

@@ -18,9 +18,9 @@ import type { LastPackets } from '../audio/ingest/joint.ts';
 import { DECODER_MEMORY_PACKETS } from '../audio/opus-codec.ts';
 import { counts } from '../counts.ts';
 import { PartylineError } from '../protocol/errors.ts';
+import type { ClientMessages } from '../protocol/client-messages.ts';
 import type {
   AudioDescription,
-  ClientMessages,
   ServerMessage,
   SettingsDescription,
   Stats,

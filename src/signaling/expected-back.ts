@@ -6,7 +6,7 @@ const MEANT_CLOSES = new Set([1000, 1001, 1005]);
 /** First of the codes that a client defines itself (§7.4.2). */
 const FIRST_OWN_CLOSE = 3000;
 /** The one of them with which it gives up a connection that seems dead, to make another. */
-const OWN_GIVEN_UP = CLOSE_CODES.heartbeat_timeout.closeCode;
+const OWN_GIVEN_UP = CLOSE_CODES.heartbeat_timeout;
 /** Faults after which the client reconnects (docs/protocol.md, "Errors on the WebSocket"). */
 const RECONNECTS_AFTER = new Set<LeaveReason>([
   'heartbeat_timeout',

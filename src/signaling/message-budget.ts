@@ -1,5 +1,5 @@
 import type { Timings } from '../../config/timings.ts';
-import type { ClientMessage } from '../protocol/messages.ts';
+import type { ClientMessage } from '../protocol/client-messages.ts';
 import type { Rate, TokenBucket } from '../token-bucket.ts';
 
 /** Longest time that a message waits for the budget of its account, ms; one that would wait longer is refused then. */

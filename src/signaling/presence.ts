@@ -1,12 +1,7 @@
 import type { Account } from '../accounts/accounts.ts';
 import { PartylineError } from '../protocol/errors.ts';
-import type {
-  ClientMessages,
-  LeaveReason,
-  MessageId,
-  PeerKind,
-  ServerMessage,
-} from '../protocol/messages.ts';
+import type { ClientMessages } from '../protocol/client-messages.ts';
+import type { LeaveReason, MessageId, PeerKind, ServerMessage } from '../protocol/messages.ts';
 import { ECHO_ROOM } from '../protocol/names.ts';
 import { echoRoomOf } from '../rooms/echo.ts';
 import type { PeerOutlet } from '../rooms/peer.ts';

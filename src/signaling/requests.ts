@@ -6,12 +6,10 @@ import { mayNotPublish, PartylineError } from '../protocol/errors.ts';
 import {
   type ClientMessage,
   type ClientMessages,
-  errorMessage,
   MessageError,
-  type MessageId,
   parseClientMessage,
-  type ServerMessage,
-} from '../protocol/messages.ts';
+} from '../protocol/client-messages.ts';
+import { errorMessage, type MessageId, type ServerMessage } from '../protocol/messages.ts';
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import { BadMessageBudget } from './bad-message-budget.ts';
 import type { ClientAudio } from './client-audio.ts';

@@ -20,10 +20,12 @@ import { AudioLimit } from './audio-limit.ts';
 import { type AudioPreferences, ClientAudio } from './client-audio.ts';
 import {
   type ClientMessage,
-  errorMessage,
-  type LeaveReason,
   MessageError,
   parseClientMessage,
+} from '../protocol/client-messages.ts';
+import {
+  errorMessage,
+  type LeaveReason,
   type PeerKind,
   type ServerMessage,
 } from '../protocol/messages.ts';

@@ -1,5 +1,6 @@
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
-import type { ClientMessage, ServerMessage } from '../protocol/messages.ts';
+import type { ClientMessage } from '../protocol/client-messages.ts';
+import type { ServerMessage } from '../protocol/messages.ts';
 
 type WebRtcMessage = Exclude<ClientMessage, { type: 'join' | 'leave' | 'configure' }>;
 

@@ -1,7 +1,21 @@
 import { type ClientOptions, WebSocket } from 'ws';
-import type { ServerMessage } from '../../src/protocol/messages.ts';
+import { Compile } from 'typebox/compile';
+import { SERVER_MESSAGES, type ServerMessage } from '../../src/protocol/messages.ts';
 
 type MessageOf<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
+
+const validators = new Map(
+  Object.entries(SERVER_MESSAGES).map(([type, schema]) => [type, Compile(schema)] as const),
+);
+
+/** Reads a text frame of the gateway. @throws {Error} if it is not as its schema says */
+function parseServerMessage(text: string): ServerMessage {
+  const message = JSON.parse(text) as ServerMessage;
+  const validator = validators.get(message.type);
+  if (validator?.Check(message)) return message;
+  const faults = validator?.Errors(message) ?? 'unknown type';
+  throw new Error(`the gateway sent ${text}: ${JSON.stringify(faults)}`);
+}
 
 /** A client as a test sees it: what it was told, what it heard, and how it ended. */
 export class TestClient {
@@ -18,7 +32,7 @@ export class TestClient {
     socket.on('error', (fault) => this.errors.push(fault));
     socket.on('message', (data: Buffer, isBinary: boolean) => {
       if (isBinary) this.#heard(data);
-      else this.#told(JSON.parse(data.toString()) as ServerMessage);
+      else this.#told(parseServerMessage(data.toString()));
       for (const wake of this.#waiting) wake();
     });
   }

@@ -4,6 +4,7 @@ import { validate } from '@probelabs/maid';
 import { describe, expect, test } from 'vitest';
 import { LAYERS } from '../../oxlint.config.ts';
 import { CLOSE_CODES } from '../../src/protocol/close-codes.ts';
+import { SERVER_MESSAGES } from '../../src/protocol/messages.ts';
 
 const PROJECT = join(import.meta.dirname, '../..');
 const read = (page: string) => readFileSync(join(PROJECT, page), 'utf8');
@@ -35,7 +36,7 @@ describe('docs/architecture.md', () => {
   });
 
   test('names only files that exist', () => {
-    const names = [...new Set(page.match(/[\w-]+(\/[\w-]+)*\.(ts|mjs)\b/g))];
+    const names = [...new Set(page.match(/[\w.-]+(\/[\w.-]+)*\.(ts|mjs)\b/g))];
     const files = globSync('{src,workers,web,scripts,config,test}/**/*.{ts,mjs}', { cwd: PROJECT });
     const isThere = (name: string) =>
       existsSync(join(PROJECT, name)) || files.some((file) => `/${file}`.endsWith(`/${name}`));
@@ -66,8 +67,23 @@ test('docs/protocol.md has every close code of the gateway', () => {
     [...codes.matchAll(/`(\w+)`/g)].map(([, code]) => [code, Number(closeCode)] as const),
   );
   // These are told over REST alone.
-  const { unsupported_media_type: _type, upgrade_required: _upgrade, not_found: _address, ...own } =
-    CLOSE_CODES;
-  const known = Object.entries(own).map(([code, { closeCode }]) => [code, closeCode] as const);
-  expect(Object.fromEntries(told)).toEqual(Object.fromEntries(known));
+  const {
+    unsupported_media_type: _type,
+    upgrade_required: _upgrade,
+    not_found: _address,
+    ...own
+  } = CLOSE_CODES;
+  expect(Object.fromEntries(told)).toEqual(own);
 });
+
+test.each(Object.entries(SERVER_MESSAGES))(
+  'docs/protocol.md names the message %s and its fields',
+  (type, { properties }) => {
+    const page = read('docs/protocol.md');
+    expect(page).toMatch(new RegExp(`\`${type}\\b`));
+    const missing = Object.keys(properties).filter(
+      (field) => !new RegExp(`\\b${field}\\b`).test(page),
+    );
+    expect(missing).toEqual([]);
+  },
+);

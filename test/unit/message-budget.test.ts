@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { AccountBudgets } from '../../src/accounts/account-budgets.ts';
-import { parseClientMessage } from '../../src/protocol/messages.ts';
+import { parseClientMessage } from '../../src/protocol/client-messages.ts';
 import {
   accountRate,
   connectionRate,

@@ -14,7 +14,7 @@ import {
   opusPacketSamples,
 } from '../../src/audio/opus-packet.ts';
 import { PartylineError } from '../../src/protocol/errors.ts';
-import { MessageError, parseClientMessage } from '../../src/protocol/messages.ts';
+import { MessageError, parseClientMessage } from '../../src/protocol/client-messages.ts';
 import { isRtcp, parseRtpPacket, writeRtpPacket } from '../../src/rtp/packet.ts';
 import { readQuery } from '../../src/signaling/query.ts';
 import { oggOpus, webmOpus } from '../support/containers.ts';

@@ -8,7 +8,7 @@ import { binaryFrame } from '../../src/signaling/binary-frame.ts';
 import { BadMessageBudget } from '../../src/signaling/bad-message-budget.ts';
 import { mayComeBackAfterClose } from '../../src/signaling/expected-back.ts';
 import { Heartbeat } from '../../src/signaling/heartbeat.ts';
-import { parseClientMessage } from '../../src/protocol/messages.ts';
+import { parseClientMessage } from '../../src/protocol/client-messages.ts';
 import { checkName } from '../../src/protocol/names.ts';
 import { SendQueue } from '../../src/signaling/send-queue.ts';
 

@@ -1,0 +1,131 @@
+import { type Static, type TObject, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { PartylineError } from './errors.ts';
+import { type MessageId, messageId } from './messages.ts';
+import { describeFaults } from './schema-faults.ts';
+import {
+  DtlsParametersSchema,
+  RtpCapabilitiesSchema,
+  RtpParametersSchema,
+} from './webrtc-parameters.ts';
+
+/** Text frames that a client may send on `/ws` (docs/protocol.md). */
+
+const id = Type.Optional(messageId);
+
+const MAX_ID_CHARACTERS = 128;
+
+const reference = Type.String({ minLength: 1, maxLength: 128 });
+
+const CLIENT_MESSAGES = {
+  join: Type.Object({
+    type: Type.Literal('join'),
+    id,
+    room: Type.String(),
+    media: Type.Optional(Type.Literal('webrtc')),
+    rtp_capabilities: Type.Optional(RtpCapabilitiesSchema),
+  }),
+  leave: Type.Object({ type: Type.Literal('leave'), id }),
+  configure: Type.Object({
+    type: Type.Literal('configure'),
+    id,
+    audio: Type.Optional(Type.String()),
+    audio_out: Type.Optional(Type.String()),
+    delivery: Type.Optional(Type.Enum(['mix', 'forward'])),
+    /** Gain by peer. */
+    volume: Type.Optional(
+      Type.Record(
+        Type.String({ minLength: 1, maxLength: 512 }),
+        Type.Number({ minimum: 0, maximum: 4 }),
+        {
+          maxProperties: 1000,
+        },
+      ),
+    ),
+    mute: Type.Optional(Type.Boolean()),
+  }),
+  connect_transport: Type.Object({
+    type: Type.Literal('connect_transport'),
+    id,
+    transport_id: reference,
+    dtls_parameters: DtlsParametersSchema,
+  }),
+  produce: Type.Object({
+    type: Type.Literal('produce'),
+    id,
+    transport_id: reference,
+    kind: Type.Literal('audio'),
+    rtp_parameters: RtpParametersSchema,
+  }),
+  pause_producer: Type.Object({ type: Type.Literal('pause_producer'), id, producer_id: reference }),
+  resume_producer: Type.Object({
+    type: Type.Literal('resume_producer'),
+    id,
+    producer_id: reference,
+  }),
+  resume_consumer: Type.Object({
+    type: Type.Literal('resume_consumer'),
+    id,
+    consumer_id: reference,
+  }),
+  restart_ice: Type.Object({ type: Type.Literal('restart_ice'), id, transport_id: reference }),
+} satisfies Record<string, TObject>;
+
+type ClientMessageType = keyof typeof CLIENT_MESSAGES;
+export type ClientMessages = { [T in ClientMessageType]: Static<(typeof CLIENT_MESSAGES)[T]> };
+export type ClientMessage = ClientMessages[ClientMessageType];
+
+const envelope = Compile(Type.Object({ type: Type.String(), id }));
+const validators = new Map(
+  Object.entries(CLIENT_MESSAGES).map(([type, schema]) => [type, Compile(schema)] as const),
+);
+const isClientMessage = (type: string, message: unknown): message is ClientMessage =>
+  validators.get(type)?.Check(message) ?? false;
+
+/** Text frame that is not a message; carries the `id` that the client gave, if it could be read. */
+export class MessageError extends PartylineError {
+  readonly replyTo: MessageId | undefined;
+
+  constructor(message: string, replyTo?: MessageId) {
+    super('bad_message', message);
+    this.replyTo = replyTo;
+  }
+}
+
+/**
+ * Reads one text frame of a client.
+ * @throws {MessageError} malformed JSON, not an object, an unknown `type`, a missing field or one of a wrong type
+ */
+export function parseClientMessage(text: string): ClientMessage {
+  let message: unknown;
+  try {
+    message = JSON.parse(text);
+  } catch (cause) {
+    throw new MessageError(`Not JSON: ${cause instanceof Error ? cause.message : 'unreadable'}.`);
+  }
+  if (!envelope.Check(message)) {
+    throw new MessageError(
+      'A message is a JSON object with a string "type" (and, if it likes, an "id": a string or a number).',
+    );
+  }
+  const { type } = message;
+  if (typeof message.id === 'string') message.id = cutId(message.id);
+  const replyTo = message.id;
+  const validator = validators.get(type);
+  if (!validator) {
+    throw new MessageError(
+      `Unknown type; known are ${[...validators.keys()].join(', ')}.`,
+      replyTo,
+    );
+  }
+  if (isClientMessage(type, message)) return message;
+  throw new MessageError(`${type}: ${describeFaults(validator.Errors(message))}.`, replyTo);
+}
+
+/** Shortens an `id` to the characters that an answer carries. */
+function cutId(messageName: string): string {
+  if (messageName.length <= MAX_ID_CHARACTERS) return messageName;
+  // No character has more than two UTF-16 units.
+  const characters = Array.from(messageName.slice(0, 2 * MAX_ID_CHARACTERS));
+  return characters.slice(0, MAX_ID_CHARACTERS).join('');
+}
