@@ -1,7 +1,7 @@
 import { Compile } from 'typebox/compile';
 import type { TLocalizedValidationError } from 'typebox/error';
 import { type AccountChanges, type Accounts, StoredAccountSchema } from '../accounts/accounts.ts';
-import type { Tokens } from '../accounts/tokens.ts';
+import type { SigningKeys } from '../accounts/signing-keys.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { describeFaults } from '../protocol/schema-faults.ts';
 import type { RedisClock } from '../store/redis-clock.ts';
@@ -28,7 +28,7 @@ type Result = { json: unknown; text: string };
 type Parts = {
   accounts: Accounts;
   usage: UsageReader;
-  tokens: Tokens;
+  signingKeys: SigningKeys;
   /** Redis's clock: that of the machine on which a command runs may be wrong. */
   clock: Pick<RedisClock, 'wallMs'>;
 };
@@ -124,8 +124,8 @@ export const COMMANDS: Record<string, Command> = {
     await accounts.revokeKey(idOf(id), keyId);
     return { json: { revoked: keyId }, text: `key ${keyId} is revoked` };
   },
-  'rotate-token-key': async ({ tokens }, _ids, { now: isWithdrawal }) => {
-    await tokens.rotateKey(isWithdrawal);
+  'rotate-token-key': async ({ signingKeys }, _ids, { now: isWithdrawal }) => {
+    await signingKeys.rotate(isWithdrawal);
     const ended = isWithdrawal ? '; all tokens before, and their connections, have ended' : '';
     return { json: {}, text: `tokens are signed with a new key${ended}` };
   },

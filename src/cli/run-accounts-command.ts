@@ -3,7 +3,7 @@ import Fastify from 'fastify';
 import { readSettings } from '../../config/settings.ts';
 import { readTimings } from '../../config/timings.ts';
 import { Accounts } from '../accounts/accounts.ts';
-import { Tokens } from '../accounts/tokens.ts';
+import { SigningKeys } from '../accounts/signing-keys.ts';
 import { whyNotStarted } from '../processes/end-on-signals.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { openCommandRedis, redisAddressOf } from '../store/open-redis.ts';
@@ -108,7 +108,7 @@ async function run(
       {
         accounts: new Accounts(redis),
         usage: new UsageReader(redis),
-        tokens: new Tokens(redis, clock),
+        signingKeys: new SigningKeys(redis, clock),
         clock,
       },
       ids,

@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { ACCOUNT_CHANGES, type Accounts } from '../accounts/accounts.ts';
-import { TOKEN_KEY_CHANGES, type Tokens } from '../accounts/tokens.ts';
+import { SIGNING_KEY_CHANGES, type SigningKeys } from '../accounts/signing-keys.ts';
 import type { Redis } from '../store/redis.ts';
 import type { KeptPlaces } from './kept-places.ts';
 import type { Sessions } from './sessions.ts';
@@ -16,7 +16,7 @@ export type AccountWatch = {
 export async function watchAccounts(
   redis: Redis,
   accounts: Accounts,
-  tokens: Tokens,
+  signingKeys: SigningKeys,
   sessions: Sessions,
   places: KeptPlaces,
   log: FastifyBaseLogger,
@@ -29,7 +29,7 @@ export async function watchAccounts(
       accounts.need(accountId),
       accounts.listKeys(accountId),
     ]);
-    const state = { keyIds: new Set(keys.map(({ id }) => id)), withdrawn: tokens.withdrawn };
+    const state = { keyIds: new Set(keys.map(({ id }) => id)), withdrawn: signingKeys.withdrawn };
     for (const session of concerned) session.accountChanged(account, state);
     places.accountChanged(account, state);
   };
@@ -50,11 +50,11 @@ export async function watchAccounts(
     // Any of them may have changed.
     onGap: checkAll,
   });
-  const reloadTokens = () => {
-    tokens.reload().then(checkAll, (fault: unknown) => {
+  const reloadKeys = () => {
+    signingKeys.reload().then(checkAll, (fault: unknown) => {
       log.error({ err: fault }, 'keys of tokens not loaded');
     });
   };
-  await redis.subscribe(TOKEN_KEY_CHANGES, { onMessage: reloadTokens, onGap: reloadTokens });
+  await redis.subscribe(SIGNING_KEY_CHANGES, { onMessage: reloadKeys, onGap: reloadKeys });
   return { changes: () => changes, check: tryToCheck };
 }

@@ -1,0 +1,142 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify, SignJWT } from 'jose';
+import { PartylineError } from '../protocol/errors.ts';
+import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import type { RedisClock } from '../store/redis-clock.ts';
+
+const ALGORITHM = 'HS256';
+const SIGNING_KEYS = `${KEY_PREFIX}token_keys`;
+/** Ids of withdrawn signing keys, for a process that missed the announcement. */
+const WITHDRAWN_KEYS = `${KEY_PREFIX}token_keys:withdrawn`;
+/** Lifetime of the list of withdrawn keys: that of the longest-lived token, in seconds. */
+const WITHDRAWN_TTL_SECONDS = 86_400;
+/** Published when keys were changed, so that every process drops the keys that it knows. */
+export const SIGNING_KEY_CHANGES = `${KEY_PREFIX}token_key_changes`;
+/** The key that signs, and the one before it, whose signatures hold until they expire. */
+const KEPT_KEYS = 2;
+
+type SigningKey = { id: string; secret: string };
+
+/** What is signed: claims of its own beside those that every JWT here has. */
+export type Statement = {
+  /** What the JWT is for. One that was signed for something else is not accepted in its place. */
+  issuer: string;
+  accountId: number;
+  claims: JWTPayload;
+  ttlSeconds: number;
+};
+
+/** Signs and verifies JWTs (RFC 7519) with keys that all nodes find in Redis. */
+export class SigningKeys {
+  readonly #redis: Redis;
+  /** Decides when a JWT expires; the same on all nodes. */
+  readonly #clock: Pick<RedisClock, 'wallMs'>;
+  #keys: SigningKey[] = [];
+  #withdrawn: ReadonlySet<string> = new Set();
+
+  constructor(redis: Redis, clock: Pick<RedisClock, 'wallMs'>) {
+    this.#redis = redis;
+    this.#clock = clock;
+  }
+
+  /** Ids of signing keys that were withdrawn in the last day, as far as this process knows. */
+  get withdrawn(): ReadonlySet<string> {
+    return this.#withdrawn;
+  }
+
+  /**
+   * Signs with the newest key.
+   * @returns the JWT, and when it expires in ISO 8601
+   * @throws {PartylineError} `overloaded`
+   */
+  async sign(statement: Statement): Promise<{ jwt: string; expires_at: string }> {
+    const [key] = await this.#loadKeys();
+    if (!key) throw new Error('there is no key to sign with');
+    const issuedAt = Math.floor(this.#clock.wallMs() / 1000);
+    const expiresAt = issuedAt + statement.ttlSeconds;
+    const jwt = await new SignJWT(statement.claims)
+      .setProtectedHeader({ alg: ALGORITHM, kid: key.id })
+      .setIssuer(statement.issuer)
+      .setSubject(String(statement.accountId))
+      .setIssuedAt(issuedAt)
+      .setExpirationTime(expiresAt)
+      .sign(Buffer.from(key.secret, 'base64url'));
+    return { jwt, expires_at: new Date(expiresAt * 1000).toISOString() };
+  }
+
+  /**
+   * Verifies a JWT that {@link sign} made.
+   * @param what how the fault names it, such as "token"
+   * @param parse validates the claims
+   * @returns the claims, the id of the key that signed them, and the seconds until they expire
+   * @throws {PartylineError} `unauthorized` if the JWT is foreign, changed or expired; `overloaded`
+   */
+  async verify<T>(
+    jwt: string,
+    { what, issuer, parse }: { what: string; issuer: string; parse: (claims: JWTPayload) => T },
+  ): Promise<{ claims: T; signedBy: string; secondsLeft: number }> {
+    try {
+      const { kid: signedBy = '' } = decodeProtectedHeader(jwt);
+      const secret = await this.#findSecret(signedBy);
+      const currentDate = new Date(this.#clock.wallMs());
+      const options = { issuer, algorithms: [ALGORITHM], currentDate, requiredClaims: ['exp'] };
+      const { payload } = await jwtVerify(jwt, Buffer.from(secret, 'base64url'), options);
+      const secondsLeft = (payload.exp ?? 0) - Math.floor(currentDate.getTime() / 1000);
+      return { claims: parse(payload), signedBy, secondsLeft };
+    } catch (fault) {
+      if (fault instanceof PartylineError && fault.code !== 'unauthorized') throw fault;
+      const reason = fault instanceof errors.JWTExpired ? 'has expired' : 'is not valid';
+      throw new PartylineError('unauthorized', `The ${what} ${reason}.`, { cause: fault });
+    }
+  }
+
+  /**
+   * Makes every process sign with a new key from now on.
+   * @param isWithdrawal whether what the earlier keys signed ends at once; otherwise, what the last one signed holds until it expires
+   */
+  async rotate(isWithdrawal: boolean): Promise<void> {
+    await this.#redis.run(async (client) => {
+      const stored = await client.lRange(SIGNING_KEYS, 0, -1);
+      const change = client
+        .multi()
+        .lPush(SIGNING_KEYS, newKey())
+        .lTrim(SIGNING_KEYS, 0, (isWithdrawal ? 1 : KEPT_KEYS) - 1);
+      const ids = stored.map((key) => (JSON.parse(key) as SigningKey).id);
+      if (isWithdrawal && ids.length > 0) {
+        change.sAdd(WITHDRAWN_KEYS, ids).expire(WITHDRAWN_KEYS, WITHDRAWN_TTL_SECONDS);
+      }
+      await change.publish(SIGNING_KEY_CHANGES, '').exec();
+    });
+    this.#keys = [];
+  }
+
+  /** Drops the known keys, because another process changed them, and reads which were withdrawn. */
+  async reload(): Promise<void> {
+    this.#keys = [];
+    const ids = await this.#redis.run((client) => client.sMembers(WITHDRAWN_KEYS));
+    this.#withdrawn = new Set(ids);
+  }
+
+  async #findSecret(id: string): Promise<string> {
+    const known = this.#keys.find((key) => key.id === id);
+    const key = known ?? (await this.#loadKeys()).find((loaded) => loaded.id === id);
+    if (!key) throw new PartylineError('unauthorized', 'The signing key is not known.');
+    return key.secret;
+  }
+
+  /** Reads the keys, the newest first. Makes the first one; only one, should several processes do so at once. */
+  async #loadKeys(): Promise<SigningKey[]> {
+    const stored = await this.#redis.run(async (client) => {
+      const keys = await client.lRange(SIGNING_KEYS, 0, -1);
+      if (keys.length > 0) return keys;
+      const script = `if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('LPUSH', KEYS[1], ARGV[1]) end`;
+      await client.eval(script, { keys: [SIGNING_KEYS], arguments: [newKey()] });
+      return client.lRange(SIGNING_KEYS, 0, -1);
+    });
+    this.#keys = stored.map((key) => JSON.parse(key) as SigningKey);
+    return this.#keys;
+  }
+}
+
+const newKey = () =>
+  JSON.stringify({ id: randomUUID(), secret: randomBytes(32).toString('base64url') });
