@@ -10,6 +10,7 @@ const WAITING = [
   'crowd',
   'data-folder',
   'demo-account',
+  'invites',
   'leaving',
   'me',
   'metrics',

@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto';
 import { mayNotPublish, PartylineError } from '../protocol/errors.ts';
 import { ECHO_ROOM } from '../protocol/names.ts';
 import type { Account, Accounts } from './accounts.ts';
+import type { Invitation, Invites } from './invites.ts';
 import { keyPart, type RateLimits, tokenPart } from './rate-limits.ts';
-import type { Grant, Tokens } from './tokens.ts';
+import type { Grant, TokenOwner, Tokens } from './tokens.ts';
 
 /** Who somebody is, by an API key or by a token that was asked for with one. */
 export type Credentials = {
@@ -26,13 +27,15 @@ const MAX_KNOWN = 10_000;
 export class Authenticator {
   readonly #accounts: Accounts;
   readonly #tokens: Tokens;
+  readonly #invites: Invites;
   readonly #limits: RateLimits;
   /** Digests of keys and tokens that were good lately, the oldest first: these are looked up whatever their address has done. */
   readonly #known = new Set<string>();
 
-  constructor(accounts: Accounts, tokens: Tokens, limits: RateLimits) {
+  constructor(accounts: Accounts, tokens: Tokens, invites: Invites, limits: RateLimits) {
     this.#accounts = accounts;
     this.#tokens = tokens;
+    this.#invites = invites;
     this.#limits = limits;
   }
 
@@ -61,31 +64,46 @@ export class Authenticator {
   ): Promise<Credentials> {
     return this.#attempt(token, tokenPart(token), address, async () => {
       const { owner, grant, signedBy } = await this.#tokens.verify(token);
-      const { accountId, keyId } = owner;
-      onOwner(accountId);
-      const [account, keys] = await Promise.all([
-        this.#accounts.find(accountId),
-        this.#accounts.listKeys(accountId),
-      ]);
-      if (!account || !keys.some(({ id }) => id === keyId)) {
-        throw new PartylineError('unauthorized', 'The API key of the token has been revoked.');
-      }
-      return { account, keyId, grant, signedBy };
+      onOwner(owner.accountId);
+      const account = await this.#findOwner(owner, 'token');
+      return { account, keyId: owner.keyId, grant, signedBy };
     });
   }
 
-  async #attempt(
+  /**
+   * Verifies an invitation; it is worth no more than the key that it was made with.
+   * @throws {PartylineError} `unauthorized`, `forbidden` unless the account is active, `rate_limited`, `overloaded`
+   */
+  byInvite(invite: string, address: string): Promise<Invitation> {
+    return this.#attempt(invite, tokenPart(invite), address, async () => {
+      const invitation = await this.#invites.verify(invite);
+      needActive({ account: await this.#findOwner(invitation.owner, 'invitation') });
+      return invitation;
+    });
+  }
+
+  /** @throws {PartylineError} `unauthorized` if the account, or the key, is gone */
+  async #findOwner({ accountId, keyId }: TokenOwner, what: string): Promise<Account> {
+    const [account, keys] = await Promise.all([
+      this.#accounts.find(accountId),
+      this.#accounts.listKeys(accountId),
+    ]);
+    if (account && keys.some(({ id }) => id === keyId)) return account;
+    throw new PartylineError('unauthorized', `The API key of the ${what} has been revoked.`);
+  }
+
+  async #attempt<T>(
     secret: string,
     part: string,
     address: string,
-    look: () => Promise<Credentials>,
-  ): Promise<Credentials> {
+    look: () => Promise<T>,
+  ): Promise<T> {
     const digest = createHash('sha256').update(secret).digest('base64');
     if (!this.#known.has(digest)) await this.#limits.checkAddress(address);
     try {
-      const credentials = await look();
+      const found = await look();
       this.#remember(digest);
-      return credentials;
+      return found;
     } catch (fault) {
       const isFailure = PartylineError.from(fault).code === 'unauthorized';
       if (isFailure) {
@@ -106,7 +124,7 @@ export class Authenticator {
 }
 
 /** @throws {PartylineError} `forbidden` unless the account is active */
-export function needActive({ account }: Credentials): void {
+export function needActive({ account }: Pick<Credentials, 'account'>): void {
   if (account.status !== 'active') throw notActive(account);
 }
 

@@ -27,6 +27,7 @@ export class RateLimits {
   readonly #address: RateLimiterRedis;
   readonly #keyPrefix: RateLimiterRedis;
   readonly #account: RateLimiterRedis;
+  readonly #redemptions: RateLimiterRedis;
 
   constructor(redis: Redis, settings: RateLimitSettings) {
     this.#redis = redis;
@@ -42,6 +43,7 @@ export class RateLimits {
     this.#address = limiter('address', settings.authFailuresPerAddress);
     this.#keyPrefix = limiter('key', settings.authFailuresPerKeyPrefix);
     this.#account = limiter('account', settings.requestsPerAccount);
+    this.#redemptions = limiter('redemptions', settings.requestsPerAccount);
     const points = settings.authFailuresPerAddress;
     this.#far = new RateLimiterMemory({ points: points * FAR, duration: WINDOW_S });
     this.#operator = new RateLimiterMemory({ points, duration: WINDOW_S });
@@ -82,6 +84,15 @@ export class RateLimits {
   /** Counts a request. @throws {PartylineError} `rate_limited`, `overloaded` */
   async countRequest(accountId: number): Promise<void> {
     await this.#consume('requests', this.#account, String(accountId));
+  }
+
+  /**
+   * Counts an invitation that is exchanged for a token. Everybody who has the link can do that, so it is counted apart from the
+   * requests of those who have a key.
+   * @throws {PartylineError} `rate_limited`, `overloaded`
+   */
+  async countRedemption(accountId: number): Promise<void> {
+    await this.#consume('redeemed invitations', this.#redemptions, String(accountId));
   }
 
   /** The library rejects with a result where the limit is reached, and with an error where Redis fails. */

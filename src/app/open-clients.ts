@@ -12,11 +12,11 @@ export type Clients = Awaited<ReturnType<typeof openClients>>;
 export async function openClients(
   { settings, timings, log }: Opening,
   { redis }: Store,
-  { accounts, tokens }: AccountParts,
+  { accounts, signingKeys }: AccountParts,
 ) {
   const sessions = new Sessions(timings.sessions);
   const drain = new Drain(sessions, log);
   const places = new KeptPlaces(settings.RESUME_MS);
-  const accountWatch = await watchAccounts(redis, accounts, tokens, sessions, places, log);
+  const accountWatch = await watchAccounts(redis, accounts, signingKeys, sessions, places, log);
   return { sessions, drain, places, accountWatch };
 }

@@ -1,10 +1,11 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ConnectionBudget } from '../accounts/connection-budget.ts';
 import { registerAdminRoutes } from '../http/admin-routes.ts';
 import { asRestServer, registerApiDocs } from '../http/api-docs.ts';
 import { registerHardening } from '../http/hardening.ts';
 import { registerHealthRoutes } from '../http/health-routes.ts';
 import { registerMeRoute } from '../http/me-route.ts';
+import { registerInviteRoutes } from '../http/invite-routes.ts';
 import { type Metrics, registerMetrics } from '../http/metrics.ts';
 import { registerOperatorRoutes } from '../http/operator-routes.ts';
 import { registerProblems } from '../http/problem.ts';
@@ -73,7 +74,7 @@ export async function openRoutes(
   await registerPlugins(server, () => parts.clients.sessions.drain());
   registerProblems(server);
   await registerApiDocs(server);
-  registerRest(opening, server, visitors, parts);
+  await registerRest(opening, server, visitors, parts);
   const readAll = async () => {
     const [own, others] = await Promise.all([
       parts.state.readMetrics(),
@@ -85,22 +86,23 @@ export async function openRoutes(
   return registerWebSocket(opening, server, visitors, parts);
 }
 
-function registerRest(
+async function registerRest(
   { settings }: Opening,
   server: FastifyInstance,
   visitors: Visitors,
-  { store, accounts: { accounts, authenticator, limits, tokens }, ...parts }: RouteParts,
-): void {
+  { store, accounts: accountParts, ...parts }: RouteParts,
+): Promise<void> {
+  const { accounts, authenticator, limits, tokens, invites } = accountParts;
   const { redis, clock } = store;
   const { usage, clients, media, rooms, leaving, state } = parts;
   const rest = asRestServer(server);
-  const guard = new RestGuard(authenticator, limits, settings.OPERATOR_KEY, (request) =>
-    visitors.known(request),
-  );
+  const onKnown = (request: FastifyRequest) => visitors.known(request);
+  const guard = new RestGuard(authenticator, limits, settings.OPERATOR_KEY, onKnown);
   const reports = new UsageReports(new UsageReader(redis), clock.wallMs);
   registerMeRoute(rest, { guard, leases: usage.leases, usage: usage.recent, clock });
   registerUsageRoute(rest, { guard, reports });
   registerTokenRoute(rest, { guard, tokens });
+  await registerInviteRoutes(rest, { guard, authenticator, limits, invites, tokens, onKnown });
   const operator = new Operator(media.cluster.questions, {
     describe: () => state.describe(),
     rooms,

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
+import { SigningKeys } from '../../src/accounts/signing-keys.ts';
 import { Tokens } from '../../src/accounts/tokens.ts';
 import { TestClient } from '../support/client.ts';
 import { runAccounts, spawnAccounts } from '../support/data-folder.ts';
@@ -393,7 +394,8 @@ describe('tokens', () => {
   });
 
   test('any text, and any change of a token: not valid, or the same token', async () => {
-    const tokens = new Tokens(await openStore(await openRedis()), { wallMs: Date.now });
+    const store = await openStore(await openRedis());
+    const tokens = new Tokens(new SigningKeys(store, { wallMs: Date.now }));
     const owner = { accountId: 7, keyId: 'key' };
     const given = { peer: 'ada', rooms: ['a'], publish: false };
     const { token } = await tokens.issue(owner, { ...given, ttl_seconds: 60 });
@@ -592,6 +594,8 @@ describe('authentication', () => {
       '/api/admin/nodes/{node}/drain',
       '/api/admin/rooms',
       '/api/admin/rooms/{account_id}/{room}',
+      '/api/invites',
+      '/api/invites/redeem',
       '/api/me',
       '/api/tokens',
       '/api/usage',

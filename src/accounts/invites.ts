@@ -1,0 +1,104 @@
+import { randomInt } from 'node:crypto';
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { SigningKeys } from './signing-keys.ts';
+import { MAX_TTL_SECONDS, type TokenOwner } from './tokens.ts';
+
+/** Differs from that of tokens, so that neither is accepted in place of the other. */
+const ISSUER = 'partyline/invite';
+const DAY_SECONDS = 86_400;
+const MAX_EXPIRES_IN_SECONDS = 7 * DAY_SECONDS;
+/** A key, and a room's name of 128 characters of which each is escaped, make about 2,000. */
+const MAX_INVITE_CHARACTERS = 4000;
+const MAX_NAME_CHARACTERS = 128;
+const DEFAULT_NAME = 'guest';
+/** Without letters and digits that look alike (Crockford's Base32, in lower case). */
+const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
+/** 40 bits: two of a thousand guests with one name get the same one once in two million times. */
+const SUFFIX_CHARACTERS = 8;
+
+/** Body of `POST /api/invites`. */
+export const InviteRequestSchema = Type.Object(
+  {
+    room: Type.String({ minLength: 1, maxLength: 256 }),
+    expires_in_s: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: MAX_EXPIRES_IN_SECONDS, default: DAY_SECONDS }),
+    ),
+    publish: Type.Optional(Type.Boolean({ default: true })),
+  },
+  { additionalProperties: false },
+);
+export type InviteRequest = Static<typeof InviteRequestSchema>;
+
+/** Body of `POST /api/invites/redeem`. */
+export const RedemptionSchema = Type.Object(
+  {
+    invite: Type.String({ minLength: 1, maxLength: MAX_INVITE_CHARACTERS }),
+    name: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+  },
+  { additionalProperties: false },
+);
+
+const ClaimsSchema = Type.Object({
+  /** The account. */
+  sub: Type.String({ pattern: '^\\d+$' }),
+  /** The API key that made the invitation: revoked, it takes the invitation with it. */
+  key: Type.String(),
+  room: Type.String(),
+  publish: Type.Boolean(),
+});
+const claimsValidator = Compile(ClaimsSchema);
+const READING = {
+  what: 'invitation',
+  issuer: ISSUER,
+  parse: (claims: unknown) => claimsValidator.Parse(claims),
+};
+
+/** What an invitation allows to everybody who has it. */
+export type Invitation = {
+  owner: TokenOwner;
+  room: string;
+  publish: boolean;
+  /** Lifetime of a token that is given for it, seconds. */
+  ttlSeconds: number;
+};
+
+/** Invitations into a room: signed JWTs that can be exchanged for tokens, any number of times, until they expire. */
+export class Invites {
+  readonly #keys: SigningKeys;
+
+  constructor(keys: SigningKeys) {
+    this.#keys = keys;
+  }
+
+  /** Signs an invitation. @throws {PartylineError} `overloaded` */
+  async issue(
+    { accountId, keyId }: TokenOwner,
+    { room, expires_in_s: ttlSeconds = DAY_SECONDS, publish = true }: InviteRequest,
+  ): Promise<{ invite: string; expires_at: string }> {
+    const claims = { key: keyId, room, publish };
+    const signed = await this.#keys.sign({ issuer: ISSUER, accountId, claims, ttlSeconds });
+    return { invite: signed.jwt, expires_at: signed.expires_at };
+  }
+
+  /** @throws {PartylineError} `unauthorized` if the invitation is foreign, changed or expired; `overloaded` */
+  async verify(invite: string): Promise<Invitation> {
+    const { claims, secondsLeft } = await this.#keys.verify(invite, READING);
+    return {
+      owner: { accountId: Number(claims.sub), keyId: claims.key },
+      room: claims.room,
+      publish: claims.publish,
+      ttlSeconds: Math.max(1, Math.min(secondsLeft, MAX_TTL_SECONDS)),
+    };
+  }
+}
+
+/**
+ * Returns a name for a peer that nobody else has.
+ * @param name chosen by the guest; its end is cut off where it would be too long for a peer's name
+ */
+export function guestName(name = DEFAULT_NAME): string {
+  const suffix = Array.from({ length: SUFFIX_CHARACTERS }, () => ALPHABET[randomInt(32)]).join('');
+  const kept = Array.from(name).slice(0, MAX_NAME_CHARACTERS - SUFFIX_CHARACTERS - 1);
+  return `${kept.join('')}-${suffix}`;
+}

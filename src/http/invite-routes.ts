@@ -1,0 +1,95 @@
+import fastifyCors from '@fastify/cors';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { type Authenticator, needActive } from '../accounts/authenticator.ts';
+import {
+  guestName,
+  type Invites,
+  InviteRequestSchema,
+  RedemptionSchema,
+} from '../accounts/invites.ts';
+import type { RateLimits } from '../accounts/rate-limits.ts';
+import type { Tokens } from '../accounts/tokens.ts';
+import { PartylineError } from '../protocol/errors.ts';
+import { checkName, checkRoomName } from '../protocol/names.ts';
+import { asRestServer, type RestServer } from './api-docs.ts';
+import type { RestGuard } from './rest.ts';
+
+/** A body that a stranger sends: an invitation and a name. */
+const REDEMPTION_LIMIT_BYTES = 8192;
+
+const InviteSchema = Type.Object({
+  invite: Type.String(),
+  url: Type.String(),
+  expires_at: Type.String(),
+});
+const GuestSchema = Type.Object({
+  token: Type.String(),
+  peer: Type.String(),
+  room: Type.String(),
+  expires_at: Type.String(),
+});
+
+type Parts = {
+  guard: RestGuard;
+  authenticator: Authenticator;
+  limits: RateLimits;
+  invites: Invites;
+  tokens: Tokens;
+  /** Called for each request whose invitation holds. */
+  onKnown: (request: FastifyRequest) => void;
+};
+
+/**
+ * Invitations (docs/protocol.md, "Invitations"): `POST /api/invites` with an API key, `POST /api/invites/redeem` with nothing but the
+ * invitation, from any origin.
+ */
+export async function registerInviteRoutes(server: RestServer, parts: Parts): Promise<void> {
+  const { guard, authenticator, limits, invites, tokens, onKnown } = parts;
+  const schema = {
+    summary: 'An invitation into a room: a link that can be exchanged for tokens until it expires',
+    security: [{ apiKey: [] }],
+    body: InviteRequestSchema,
+    response: { 201: InviteSchema },
+  };
+  server.post('/api/invites', { schema, onRequest: guard.client }, async (request, reply) => {
+    const credentials = guard.credentialsOf(request);
+    needActive(credentials);
+    checkRoomName(request.body.room, 'bad_request');
+    const owner = { accountId: credentials.account.id, keyId: credentials.keyId };
+    const { invite, expires_at } = await invites.issue(owner, request.body);
+    const url = `${request.protocol}://${request.host}/#${new URLSearchParams({ invite })}`;
+    return reply.code(201).send({ invite, url, expires_at });
+  });
+
+  const redeem = async (scope: FastifyInstance) => {
+    await scope.register(fastifyCors, { origin: '*', methods: ['POST'], maxAge: 86_400 });
+    const redemption = {
+      summary: 'A token, and a name that nobody else has, for an invitation',
+      body: RedemptionSchema,
+      response: { 200: GuestSchema },
+    };
+    const options = { schema: redemption, bodyLimit: REDEMPTION_LIMIT_BYTES };
+    asRestServer(scope).post('', options, async (request) => {
+      const { invite, name } = request.body;
+      if (name !== undefined) checkName(name, 'name', 'bad_request');
+      const invitation = await authenticator.byInvite(invite, request.ip).catch(asNotFound);
+      onKnown(request);
+      await limits.countRedemption(invitation.owner.accountId);
+      const { owner, room, publish, ttlSeconds } = invitation;
+      const peer = guestName(name);
+      const grant = { peer, rooms: [room], publish, ttl_seconds: ttlSeconds };
+      return { ...(await tokens.issue(owner, grant)), peer, room };
+    });
+  };
+  // The prefix bounds the preflight requests that the plugin answers.
+  await server.register(redeem, { prefix: '/api/invites/redeem' });
+}
+
+/** An invitation that does not hold is a thing that is not there, not a failed login. */
+function asNotFound(fault: unknown): never {
+  if (PartylineError.from(fault).code !== 'unauthorized') throw fault;
+  throw new PartylineError('not_found', 'The invitation is not valid, or has expired.', {
+    cause: fault,
+  });
+}
