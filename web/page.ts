@@ -1,8 +1,16 @@
 import { element } from './element.ts';
+import { Invitation } from './invitation.ts';
 import { People } from './people.ts';
 
 /** What was filled in at the entrance. */
-export type Entry = { apiKey: string; room: string; peer: string; listenOnly: boolean };
+export type Entry = {
+  apiKey: string;
+  room: string;
+  peer: string;
+  listenOnly: boolean;
+  /** In place of key and room; empty if the page was not opened by an invitation. */
+  invite: string;
+};
 
 export type MicrophoneState = 'on' | 'muted' | 'off';
 
@@ -18,6 +26,7 @@ const MUTE_LABELS: Record<MicrophoneState, string> = {
 /** The document: what it shows, and what is done on it. It knows nothing of the gateway. */
 export class Page {
   readonly people = new People();
+  readonly invitation = new Invitation();
   readonly #form = element('form', HTMLFormElement);
   readonly #fields = element('fields', HTMLFieldSetElement);
   readonly #room = element('room', HTMLInputElement);
@@ -30,6 +39,7 @@ export class Page {
   readonly #entrance = element('entrance', HTMLElement);
   readonly #roomView = element('room-view', HTMLElement);
   #runNoticeAction: (() => void) | undefined;
+  #invite = '';
 
   constructor() {
     element('notice-close', HTMLButtonElement).addEventListener('click', () => this.clearNotice());
@@ -49,6 +59,7 @@ export class Page {
         room: this.#room.value.trim(),
         peer: this.#peer.value.trim(),
         listenOnly: button === 'listen',
+        invite: this.#invite,
       });
     });
   }
@@ -58,14 +69,32 @@ export class Page {
     element('cancel', HTMLButtonElement).addEventListener('click', leave);
   }
 
+  onInvite(press: () => void): void {
+    element('invite', HTMLButtonElement).addEventListener('click', press);
+  }
+
   onMicrophone(press: () => void): void {
     this.#mute.addEventListener('click', press);
   }
 
-  fill({ apiKey, room, peer }: Partial<Entry>): void {
+  fill({ apiKey, room, peer, invite }: Partial<Entry>): void {
     if (apiKey) this.#apiKey.value = apiKey;
     if (room) this.#room.value = room;
     if (peer) this.#peer.value = peer;
+    if (invite !== undefined) this.#fillInvite(invite);
+  }
+
+  /** Asks a guest for a name alone. @param invite empty: asks for key and room, too */
+  #fillInvite(invite: string): void {
+    this.#invite = invite;
+    const isGuest = invite !== '';
+    element('invited', HTMLElement).hidden = !isGuest;
+    element('room-field', HTMLElement).hidden = isGuest;
+    element('key-field', HTMLElement).hidden = isGuest;
+    // A field that is required and cannot be seen would keep the form from being sent.
+    this.#room.disabled = isGuest;
+    this.#apiKey.disabled = isGuest;
+    element('invite', HTMLElement).hidden = isGuest;
   }
 
   /** The entrance, ready for another try; with `error`, why the last one ended. */
@@ -79,7 +108,8 @@ export class Page {
     if (isKeyWrong) this.#apiKey.focus();
     else if (cameFromRoom) element('entrance-title', HTMLElement).focus();
     else {
-      const empty = [this.#room, this.#peer, this.#apiKey].find((field) => !field.value);
+      const fields = [this.#room, this.#peer, this.#apiKey];
+      const empty = fields.find((field) => !field.disabled && !field.value);
       (empty ?? element('join', HTMLButtonElement)).focus();
     }
   }

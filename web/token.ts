@@ -26,20 +26,34 @@ type Problem = { code?: string; detail?: string };
  * @throws {TokenError}
  */
 export async function askForToken(url: URL, apiKey: string, peer: string): Promise<string> {
-  if (!mayBeKey(apiKey)) throw new TokenError(reasonForCloseCode(CLOSE_CODES.unauthorized));
+  const body = { peer, rooms: '*', ttl_seconds: TTL_SECONDS, publish: true };
+  const { token } = await post<{ token: string }>(url, body, apiKey);
+  return token;
+}
+
+/**
+ * Sends a request whose answer leads to a connection.
+ * @param apiKey sent with the request; nothing is, if it is undefined
+ * @throws {TokenError}
+ */
+export async function post<T>(url: URL, body: object, apiKey?: string): Promise<T> {
+  if (apiKey !== undefined && !mayBeKey(apiKey)) {
+    throw new TokenError(reasonForCloseCode(CLOSE_CODES.unauthorized));
+  }
+  const authorization = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
   let response: Response;
   try {
     response = await fetch(url, {
       method: 'POST',
-      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ peer, rooms: '*', ttl_seconds: TTL_SECONDS, publish: true }),
+      headers: { ...authorization, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
   } catch {
     // The browser does not say what was wrong.
     throw new TokenError(reasonForCloseCode(1006));
   }
-  if (response.ok) return ((await response.json()) as { token: string }).token;
+  if (response.ok) return (await response.json()) as T;
   const { code = 'internal_error', detail = response.statusText } = (await response
     .json()
     .catch(() => ({}))) as Problem;

@@ -2,7 +2,9 @@ import { PartylineClient } from './client.ts';
 import { Microphone } from './microphone.ts';
 import type { Entry, Page } from './page.ts';
 import type { Person } from './people.ts';
+import type { Guest } from './invite.ts';
 import { askForToken } from './token.ts';
+import type { CloseReason } from './retry.ts';
 import { ClosedError, type ClientState } from './state.ts';
 import { endWords, errorWords, microphoneWords, retryWords } from './words.ts';
 
@@ -12,22 +14,27 @@ type InRoom = Extract<ClientState, { name: 'in_room' }>;
 export class Visit {
   readonly client: PartylineClient;
   readonly #page: Page;
-  readonly #entry: Entry;
+  readonly entry: Entry;
+  readonly #isGuest: boolean;
   readonly #ended: () => void;
   readonly #ending = new AbortController();
   #microphone: Microphone | undefined;
   #people: ReadonlySet<string> | undefined;
   #lastFault = '';
 
-  /** @param ended called when the visit is over and the page shows the entrance again */
-  constructor(page: Page, entry: Entry, ended: () => void) {
+  /**
+   * @param guest what an invitation was exchanged for; undefined for those who have a key
+   * @param ended called when the visit is over and the page shows the entrance again
+   */
+  constructor(page: Page, entry: Entry, guest: Guest | undefined, ended: () => void) {
     this.#page = page;
-    this.#entry = entry;
+    this.entry = entry;
+    this.#isGuest = guest !== undefined;
     this.#ended = ended;
     const { apiKey, peer } = entry;
     const tokens = new URL('/api/tokens', location.href);
     this.client = new PartylineClient({
-      getToken: () => askForToken(tokens, apiKey, peer),
+      getToken: () => (guest ? Promise.resolve(guest.token) : askForToken(tokens, apiKey, peer)),
       peer,
     });
     const { signal } = this.#ending;
@@ -55,15 +62,16 @@ export class Visit {
     try {
       await this.client.connect();
       // Asked for only now: a wrong key should not cost a question for the microphone.
-      if (!this.#entry.listenOnly) {
+      if (!this.entry.listenOnly) {
         this.#page.showProgress('Waiting for the microphone…');
         await this.#openMicrophone();
       }
       if (this.#over) return;
-      await this.client.join(this.#entry.room, this.#microphone?.track);
+      await this.client.join(this.entry.room, this.#microphone?.track);
     } catch (error) {
       const reason = error instanceof ClosedError ? error.reason : undefined;
-      this.#end(reason ? endWords(reason) : errorWords(error), reason?.code === 'unauthorized');
+      if (reason) this.#endFor(reason);
+      else this.#end(errorWords(error));
     }
   }
 
@@ -95,10 +103,17 @@ export class Visit {
     this.#microphone = undefined;
   }
 
+  #endFor(reason: CloseReason): void {
+    const isRefused = reason.code === 'unauthorized';
+    if (isRefused && this.#isGuest) this.#end('The invitation has expired or was withdrawn.');
+    else this.#end(endWords(reason), isRefused);
+  }
+
   #end(words: string, isKeyWrong = false): void {
     if (this.#over) return;
     this.close();
     this.#page.clearNotice();
+    this.#page.invitation.close();
     this.#page.people.clear();
     this.#page.showOwnLevel(0);
     this.#page.showEntrance(words, isKeyWrong);
@@ -153,7 +168,7 @@ export class Visit {
   }
 
   #show(state: ClientState): void {
-    const { room } = this.#entry;
+    const { room } = this.entry;
     switch (state.name) {
       case 'idle':
         break;
@@ -177,14 +192,14 @@ export class Visit {
         this.#showPeople(state);
         break;
       case 'closed':
-        this.#end(endWords(state.reason), state.reason.code === 'unauthorized');
+        this.#endFor(state.reason);
     }
   }
 
   /** On the way in at the entrance; on the way back in the room. */
   #showWay(status: string): void {
     if (!this.#people) return this.#page.showProgress(status);
-    this.#page.showRoom(this.#entry.room, status, true);
+    this.#page.showRoom(this.entry.room, status, true);
     this.#page.people.silence();
   }
 

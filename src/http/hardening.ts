@@ -2,9 +2,9 @@ import type { FastifyInstance } from 'fastify';
 import { notFound } from '../protocol/errors.ts';
 import { spellsFixedParts } from './fixed-path.ts';
 
-/** Of pages and files; the page's WebSocket goes to where the page came from, or to a development server. */
+/** Policy of pages and files. The page's WebSocket goes to where the page came from, or to a development server; the QR code of an invitation is a data URL. */
 const PAGE_POLICY =
-  "default-src 'self'; connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'";
+  "default-src 'self'; connect-src 'self' ws: wss:; img-src 'self' data:; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'";
 /** Swagger UI has styles and pictures in its markup. */
 const DOCS_POLICY =
   "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'";

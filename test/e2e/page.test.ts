@@ -145,6 +145,45 @@ test('Mute: the others hear nothing more; Unmute: they hear again', async () => 
   await isHeard();
 });
 
+test('Invite: the link lets others in by their name alone, and a reload keeps it', async () => {
+  const ada = await openBrowser();
+  await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  await ada.page.click('#invite');
+  const link = await ada.page.locator('#invitation-link').inputValue();
+  expect(link).not.toContain(used.gateway.apiKey);
+  const isDrawn = (image: HTMLImageElement) => image.complete && image.naturalWidth > 0;
+  const code = ada.page.locator('#invitation-code');
+  await vi.waitFor(async () => expect(await code.evaluate(isDrawn)).toBe(true), SETTLING);
+  await ada.page.click('#invitation-close');
+
+  const guest = await openBrowser();
+  await guest.page.goto(link);
+  expect(await guest.page.locator('#room').isVisible()).toBe(false);
+  expect(await guest.page.locator('#api-key').isVisible()).toBe(false);
+  await guest.page.fill('#peer', 'Grace');
+  await guest.page.click('#join');
+  await guest.person('Ada').waitFor();
+  const [name] = await guest.names();
+  expect(name).toMatch(/^Grace-/);
+  expect(await guest.page.locator('#invite').isVisible()).toBe(false);
+  await ada.person(name!).waitFor();
+
+  await guest.page.reload();
+  await guest.page.fill('#peer', 'Grace');
+  await guest.page.click('#join');
+  await guest.person('Ada').waitFor();
+  expect((await guest.names())[0]).toBe(name);
+});
+
+test('an invitation that does not hold is told in words', async () => {
+  const guest = used.keep(await TestBrowser.open(`${used.gateway.url}/#invite=nothing`));
+  await guest.page.fill('#peer', 'Grace');
+  await guest.page.click('#join');
+  const error = guest.page.locator('#entrance-error');
+  await error.waitFor({ state: 'visible' });
+  expect(await error.innerText()).toMatch(/invitation is not valid, or has expired/);
+});
+
 test('Leave: the others are told, the entrance is back, and Join leads in again', async () => {
   const legacy = await enter('door phone');
   const ada = await openBrowser();
