@@ -54,6 +54,8 @@ export const ApiKeySchema = Type.Object({
   last_used_at: Type.Optional(Type.String()),
 });
 export type ApiKey = Static<typeof ApiKeySchema>;
+/** A key that has just been made, with its text. */
+export type NewKey = { id: string; apiKey: string };
 
 /** Published with the id of every account that has changed, or lost a key. */
 export const ACCOUNT_CHANGES = `${KEY_PREFIX}account_changes`;
@@ -141,17 +143,20 @@ export class Accounts {
 
   /**
    * Makes a new key for an account; this is the only time that it can be seen.
+   * @param keep stores it elsewhere before it is valid: if that fails, there is no such key
    * @throws {PartylineError} `not_found`, `bad_request` if the account is closed
    */
-  async addKey(accountId: number): Promise<{ id: string; apiKey: string }> {
+  async addKey(accountId: number, keep?: (key: NewKey) => Promise<void>): Promise<NewKey> {
     await this.#needOpen(accountId);
     const apiKey = KEY_START + randomBytes(32).toString('base64url');
     const hash = hashOf(apiKey);
+    const key = { id: hash.slice(0, KEY_ID_DIGITS), apiKey };
+    await keep?.(key);
     const fields = { account: accountId, created_at: new Date().toISOString() };
     await this.#redis.run((client) =>
       client.multi().hSet(apiKeyKey(hash), fields).sAdd(accountKeysKey(accountId), hash).exec(),
     );
-    return { id: hash.slice(0, KEY_ID_DIGITS), apiKey };
+    return key;
   }
 
   async listKeys(accountId: number): Promise<ApiKey[]> {

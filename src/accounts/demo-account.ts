@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { isIPv4 } from 'node:net';
 import { join } from 'node:path';
@@ -7,7 +8,7 @@ import type { Settings } from '../../config/settings.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { giveToOwner, openDataDir } from '../store/data-dir.ts';
 import { KEY_PREFIX, type Redis } from '../store/redis.ts';
-import { type Account, Accounts } from './accounts.ts';
+import { type Account, Accounts, type ApiKey } from './accounts.ts';
 
 export type DemoAccount = {
   account: Account;
@@ -24,8 +25,17 @@ type DemoSettings = Pick<
 
 /** The id of the demo account: all gateways that share a Redis have the same. */
 const DEMO_ID = `${KEY_PREFIX}demo_account`;
-/** Held while one of them makes it. */
+/** Set of the ids of the keys that starts have made. */
+const MADE_KEYS = `${KEY_PREFIX}demo_account:keys`;
+/**
+ * Maximum number of such keys, so that containers without a volume do not add one at each start without end; it leaves one
+ * to each data folder of a cluster of usual size.
+ */
+const MAX_MADE_KEYS = 50;
+/** Held by the gateway that makes the account or a key; its value tells which gateway. */
 const TURN = `${KEY_PREFIX}demo_account:turn`;
+/** Deletes the key if it still has the value of ARGV: it may have expired, and be another gateway's. */
+const END_TURN = `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end`;
 /** Longest time for which a gateway that was killed meanwhile keeps the others waiting. */
 const TURN_MS = 5000;
 const POLL_MS = 20;
@@ -35,7 +45,8 @@ const FIRST_ID = 1;
 /**
  * The demo account on the pro plan, made when there is none. Redis holds only the hash of its key; the key itself stays in a
  * file in `DATA_DIR` that only its owner can read. Where that file is missing, or of another Redis, the account gets another
- * key. Warns of an active demo account on a gateway that others can reach.
+ * key, in place of the least recently used one if starts have made {@link MAX_MADE_KEYS}. Warns of an active demo account on a
+ * gateway that others can reach.
  * @returns undefined if it is not wanted, or the operator has closed it
  */
 export async function openDemoAccount(
@@ -80,14 +91,38 @@ async function openWanted(
   if (known !== undefined && credentials) {
     return { account: credentials.account, apiKey: known, isNew: false, keyFile };
   }
-  // Before there is a key that could not be kept.
+  // Before there is an account whose key could not be kept.
   await openDataDir(dataDir);
   const owner = account ?? (await create(redis, accounts));
-  const { apiKey } = await accounts.addKey(owner.id);
-  await writeFile(keyFile, apiKey, { mode: 0o600 });
-  await giveToOwner(keyFile);
+  const { id, apiKey } = await accounts.addKey(owner.id, async (key) => {
+    await writeFile(keyFile, key.apiKey, { mode: 0o600 });
+    await giveToOwner(keyFile);
+    await redis.run((client) => client.sAdd(MADE_KEYS, key.id));
+  });
+  await revokeSurplusKeys(redis, accounts, owner.id, id);
   return { account: owner, apiKey, isNew: true, keyFile };
 }
+
+/** Revokes the least recently used of the keys that starts have made, beyond {@link MAX_MADE_KEYS}; never the newest. */
+async function revokeSurplusKeys(
+  redis: Redis,
+  accounts: Accounts,
+  accountId: number,
+  newestId: string,
+): Promise<void> {
+  const ids = await redis.run((client) => client.sMembers(MADE_KEYS));
+  const older = (await accounts.listKeys(accountId))
+    .filter(({ id }) => id !== newestId && ids.includes(id))
+    .toSorted((one, other) => lastUseOf(one).localeCompare(lastUseOf(other)));
+  const surplus = older.slice(0, Math.max(0, older.length + 1 - MAX_MADE_KEYS));
+  for (const { id } of surplus) await accounts.revokeKey(accountId, id);
+  const kept = new Set([newestId, ...older.slice(surplus.length).map(({ id }) => id)]);
+  const gone = ids.filter((id) => !kept.has(id));
+  if (gone.length > 0) await redis.run((client) => client.sRem(MADE_KEYS, gone));
+}
+
+const lastUseOf = ({ created_at: createdAt, last_used_at: lastUsedAt }: ApiKey) =>
+  lastUsedAt ?? createdAt;
 
 async function create(redis: Redis, accounts: Accounts): Promise<Account> {
   const created = await accounts.create({ name: 'Demo', email: EMAIL, plan: 'pro' });
@@ -104,9 +139,10 @@ async function findDemo(redis: Redis, accounts: Accounts): Promise<Account | und
 
 /** Gateways that start at the same moment would each make an account. */
 async function inTurn<T>(redis: Redis, work: () => Promise<T>): Promise<T> {
+  const turn = randomUUID();
   const options = { condition: 'NX', expiration: { type: 'PX', value: TURN_MS } } as const;
   const deadlineMs = performance.now() + 2 * TURN_MS;
-  while ((await redis.run((client) => client.set(TURN, '', options))) === null) {
+  while ((await redis.run((client) => client.set(TURN, turn, options))) === null) {
     if (performance.now() > deadlineMs) {
       throw new PartylineError(
         'overloaded',
@@ -118,7 +154,7 @@ async function inTurn<T>(redis: Redis, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } finally {
-    await redis.run((client) => client.del(TURN));
+    await redis.run((client) => client.eval(END_TURN, { keys: [TURN], arguments: [turn] }));
   }
 }
 

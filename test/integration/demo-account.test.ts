@@ -1,7 +1,8 @@
-import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { spawnSync } from 'node:child_process';
+import { mkdir, mkdtemp, open as openFile, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { openDemoAccount } from '../../src/accounts/demo-account.ts';
 import { KEY_PREFIX, type Redis } from '../../src/store/redis.ts';
@@ -22,6 +23,17 @@ async function open(redis: Redis, dataDir: string, settings: object = {}) {
   const log = { warn: (_fields: unknown, message?: string) => warnings.push(message ?? '') };
   const demo = await openDemoAccount(redis, { ...local, DATA_DIR: dataDir, ...settings }, log);
   return { demo, warnings };
+}
+
+/**
+ * A data folder whose key is a named pipe: a start that reads it waits until the pipe is given a text and closed, which
+ * `writer` resolves to.
+ */
+async function newFolderWithPipe() {
+  const folder = await newFolder();
+  const keyFile = join(folder, 'demo-key');
+  expect(spawnSync('mkfifo', [keyFile]).status).toBe(0);
+  return { folder, keyFile, writer: openFile(keyFile, 'w') };
 }
 
 async function openAll() {
@@ -88,6 +100,54 @@ test('gateways that start at once on one Redis have one account, and a key each'
   expect(new Set(keys).size).toBe(3);
   expect(await owners(...keys)).toEqual([1, 1, 1]);
   expect(await accounts.list()).toHaveLength(1);
+});
+
+test('starts that each have an empty folder make a bounded number of keys; the least recently used go first', async () => {
+  vi.useFakeTimers({ toFake: ['Date'] });
+  cleanUps.push(() => void vi.useRealTimers());
+  const { redis, accounts, owners } = await openAll();
+  const byOperator = await accounts.addKey((await open(redis, await newFolder())).demo!.account.id);
+  const [used, unused] = [await newFolder(), await newFolder()];
+  const keys = [];
+  for (const folder of [used, unused]) {
+    vi.advanceTimersByTime(1000);
+    keys.push((await open(redis, folder)).demo?.apiKey);
+  }
+  vi.advanceTimersByTime(60_000);
+  await open(redis, used);
+  for (let starts = 0; starts < 49; starts += 1) await open(redis, await newFolder());
+  expect(await owners(...keys, byOperator.apiKey)).toEqual([1, undefined, 1]);
+  expect(await accounts.listKeys(1)).toHaveLength(51);
+  expect((await open(redis, unused)).demo?.isNew).toBe(true);
+  expect(await accounts.listKeys(1)).toHaveLength(51);
+});
+
+test('a key that cannot be written to its file is not valid', async () => {
+  const { redis, accounts } = await openAll();
+  await open(redis, await newFolder());
+  const { folder, keyFile, writer } = await newFolderWithPipe();
+  const opening = open(redis, folder);
+  const pipe = await writer;
+  await rm(keyFile);
+  await mkdir(keyFile);
+  await pipe.writeFile('no key of this Redis');
+  await pipe.close();
+  await expect(opening).rejects.toMatchObject({ code: 'EISDIR' });
+  expect(await accounts.listKeys(1)).toHaveLength(1);
+});
+
+test('a start that took longer than its turn leaves the turn to the gateway that has it by then', async () => {
+  const { redis } = await openAll();
+  const first = await open(redis, await newFolder());
+  const { folder, writer } = await newFolderWithPipe();
+  const opening = open(redis, folder);
+  const pipe = await writer;
+  const turn = `${KEY_PREFIX}demo_account:turn`;
+  await redis.run((client) => client.set(turn, 'of another gateway'));
+  await pipe.writeFile(first.demo!.apiKey);
+  await pipe.close();
+  expect((await opening).demo).toMatchObject({ apiKey: first.demo!.apiKey, isNew: false });
+  expect(await redis.run((client) => client.get(turn))).toBe('of another gateway');
 });
 
 test('one that the operator has closed stays closed, and no other is made', async () => {
