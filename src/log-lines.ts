@@ -19,13 +19,13 @@ export class LogLines {
   #held: Buffer[] = [];
   #heldBytes = 0;
   #lost = 0;
+  /** Set while lines are held; so long the exit of the process is listened to as well. */
   #retry: NodeJS.Timeout | undefined;
 
   /** @param descriptor where to, or what writes in its place */
   constructor(descriptor: number | Write) {
     this.#write =
       typeof descriptor === 'number' ? (bytes) => writeSync(descriptor, bytes) : descriptor;
-    process.once('exit', () => this.#flush());
   }
 
   /** Takes one line, with its end. */
@@ -43,25 +43,38 @@ export class LogLines {
   }
 
   /** Writes what is held, as far as that is possible. */
-  #flush(): void {
+  readonly #flush = (): void => {
     try {
       while (this.#held.length > 0) this.#writeFirst();
     } catch (fault) {
       noteShortage(fault);
-      // It keeps no process from ending, which tries once more.
-      if (this.#retry) return;
-      this.#retry = setTimeout(() => {
-        this.#retry = undefined;
-        this.#flush();
-      }, RETRY_MS).unref();
+      this.#retryLater();
       return;
     }
+    this.#endRetries();
     if (this.#lost === 0) return;
     const lines = this.#lost;
     this.#lost = 0;
     // Severity 40 is `warn` (pino).
     const word = { level: 40, time: Date.now(), lines, msg: 'log lines were lost' };
     this.write(`${JSON.stringify(word)}\n`);
+  };
+
+  #retryLater(): void {
+    if (this.#retry) {
+      this.#retry.refresh();
+      return;
+    }
+    // The timer keeps no process from ending, which tries once more when it exits.
+    this.#retry = setTimeout(this.#flush, RETRY_MS).unref();
+    process.on('exit', this.#flush);
+  }
+
+  #endRetries(): void {
+    if (!this.#retry) return;
+    clearTimeout(this.#retry);
+    this.#retry = undefined;
+    process.removeListener('exit', this.#flush);
   }
 
   #writeFirst(): void {

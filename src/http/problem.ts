@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
+import { logFault } from '../protocol/log-fault.ts';
 import type { ErrorCode } from '../protocol/close-codes.ts';
 import { notFound, PartylineError } from '../protocol/errors.ts';
 
@@ -27,8 +28,7 @@ export function registerProblems(app: FastifyInstance): void {
 
 /** Answers a fault over REST as RFC 9457 `application/problem+json`; what is not the client's is logged, and not shown. */
 export function sendProblem(fault: unknown, request: FastifyRequest, reply: FastifyReply) {
-  const error = toPartylineError(fault);
-  if (error.code === 'internal_error') request.log.error({ err: fault }, 'request failed');
+  const error = refusalOf(fault) ?? logFault(request.log, fault, 'request failed');
   if (error.code === 'unauthorized') reply.header('www-authenticate', 'Bearer');
   if (error.retryAfterMs !== undefined) {
     reply.header('retry-after', Math.ceil(error.retryAfterMs / 1000));
@@ -46,11 +46,11 @@ export function sendProblem(fault: unknown, request: FastifyRequest, reply: Fast
 }
 
 /** Fastify's own refusals (a body that is not JSON, say) carry a status below 500. */
-function toPartylineError(fault: unknown): PartylineError {
+function refusalOf(fault: unknown): PartylineError | undefined {
   if (fault instanceof Error && 'statusCode' in fault && Number(fault.statusCode) < 500) {
     return new PartylineError(codeOf(Number(fault.statusCode)), fault.message, { cause: fault });
   }
-  return PartylineError.from(fault);
+  return undefined;
 }
 
 function codeOf(status: number): ErrorCode {

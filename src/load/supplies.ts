@@ -1,7 +1,8 @@
-import { fstatSync, readdirSync, readFileSync, statfsSync, statSync } from 'node:fs';
+import { fstatSync, readFileSync, statfsSync } from 'node:fs';
 import { getHeapStatistics } from 'node:v8';
 import type { FastifyBaseLogger } from 'fastify';
 import { cgroupMeter } from './cgroup.ts';
+import { DescriptorCounter } from './descriptors.ts';
 import type { Supply } from './reserves.ts';
 
 const MB = 1e6;
@@ -30,12 +31,13 @@ export function suppliesOf(sources: SupplySources): Supply[] {
   const ofPorts = shareOf(0.1, 1, 512);
   const ofDisk = shareOf(0.05, 4 * MB, 64 * MB);
   const limit = readDescriptorLimit();
+  const descriptors = new DescriptorCounter();
   const { dataDir, pipes, rooms } = sources;
   return [
     {
       resource: 'descriptors',
       name: 'process',
-      measure: () => ({ used: countDescriptors('self', limit), limit }),
+      measure: () => ({ used: descriptors.count('self') ?? limit, limit }),
       reserveOf: ofDescriptors,
       onFree: sources.onFreeDescriptors,
     },
@@ -44,7 +46,7 @@ export function suppliesOf(sources: SupplySources): Supply[] {
       name: 'media workers',
       measure: () => {
         // They inherit the limit. A room goes to another while there is one that has some.
-        const used = sources.mediaWorkerPids().map((pid) => countDescriptors(pid, 0));
+        const used = sources.mediaWorkerPids().map((pid) => descriptors.count(pid) ?? 0);
         return used.length > 0 ? { used: Math.min(...used), limit } : undefined;
       },
       reserveOf: ofDescriptors,
@@ -104,20 +106,6 @@ function readDescriptorLimit(): number {
   const limits = readFileSync('/proc/self/limits', 'utf8');
   const [, soft = ''] = /^Max open files\s+(\S+)/m.exec(limits) ?? [];
   return soft === 'unlimited' ? Infinity : Number(soft);
-}
-
-/**
- * Counts open descriptors; works when none is left, where the kernel tells their number (from 6.2 on).
- * @param otherwise what is returned if they cannot be counted
- */
-function countDescriptors(process: number | 'self', otherwise: number): number {
-  const folder = `/proc/${process}/fd`;
-  try {
-    return statSync(folder).size || readdirSync(folder).length;
-  } catch {
-    // To read the folder takes a descriptor; or the process has ended.
-    return otherwise;
-  }
 }
 
 /** Bytes of the disk on which a file is, as far as this user may have them. */

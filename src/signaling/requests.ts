@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Account } from '../accounts/accounts.ts';
 import { type Credentials, mayPublish, roomFault } from '../accounts/authenticator.ts';
+import { logFault } from '../protocol/log-fault.ts';
 import { mayNotPublish, PartylineError } from '../protocol/errors.ts';
 import {
   type ClientMessage,
@@ -100,8 +101,7 @@ export class Requests {
 
   /** A fault that leaves the socket open, in the state in which it was; unless there are too many. */
   refuse(fault: unknown, replyTo: MessageId | undefined): void {
-    const error = PartylineError.from(fault);
-    if (error.code === 'internal_error') this.#outlet.log.error({ err: fault }, 'message failed');
+    const error = logFault(this.#outlet.log, fault, 'message failed');
     const isBad = error.code === 'bad_message' || error.code === 'unsupported_audio';
     if (isBad && this.#badMessages.spend(performance.now())) {
       this.#outlet.fail(

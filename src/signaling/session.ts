@@ -11,6 +11,7 @@ import {
 } from '../accounts/authenticator.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import { FRAME_MS } from '../audio/format.ts';
+import { logFault } from '../protocol/log-fault.ts';
 import { mayNotPublish, PartylineError, replaced } from '../protocol/errors.ts';
 import type { PeerOutlet } from '../rooms/peer.ts';
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
@@ -249,8 +250,7 @@ export class Session implements PeerOutlet {
   /** Tells the client why and closes with the matching code. Whatever is not a fault of the client is logged. */
   fail(fault: unknown): void {
     if (this.#presence.isClosed) return;
-    const error = PartylineError.from(fault);
-    if (error.code === 'internal_error') this.log.error({ err: fault }, 'session failed');
+    const error = logFault(this.log, fault, 'session failed');
     this.notify(errorMessage(error));
     this.#socket.close(error.kind.closeCode, error.code);
     this.#end(error.code, mayComeBackAfterFault(error.code));

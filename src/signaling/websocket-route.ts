@@ -8,6 +8,7 @@ import {
   needActive,
 } from '../accounts/authenticator.ts';
 import type { ConnectionBudget } from '../accounts/connection-budget.ts';
+import { logFault } from '../protocol/log-fault.ts';
 import { notFound, PartylineError } from '../protocol/errors.ts';
 import { errorMessage } from '../protocol/messages.ts';
 import { type MovingClient, takeUpgraded } from './moving.ts';
@@ -53,10 +54,9 @@ export function registerWebSocketRoute(
     socket.on('error', (fault) => log.debug({ err: fault }, 'socket error'));
     letIn()
       .catch((fault: unknown) => {
-        const error = PartylineError.from(fault);
+        const error = logFault(log, fault, 'connection failed');
         parts.metrics.refused(error.code);
-        if (error.code === 'internal_error') log.error({ err: fault }, 'connection failed');
-        else onRefused(error);
+        if (error.code !== 'internal_error') onRefused(error);
         refuse(socket, error);
       })
       .finally(() => socket.resume());

@@ -33,6 +33,23 @@ test('a line for which the disk has no room is written when it has, in its turn 
   expect(vi.getTimerCount()).toBe(0);
 });
 
+test('the exit of the process is listened to only while lines are held, which are written then', () => {
+  const before = process.listeners('exit');
+  const logs = Array.from({ length: 20 }, () => openDisk(10));
+  for (const { lines } of logs) lines.write('written\n');
+  expect(process.listeners('exit')).toEqual(before);
+  const [first] = logs;
+  first!.lines.write('held\n');
+  first!.lines.write('held too\n');
+  const [atExit, ...more] = process.listeners('exit').filter((each) => !before.includes(each));
+  expect(more).toEqual([]);
+  first!.disk.free = 100;
+  atExit!(0);
+  expect(first!.disk.text).toBe('written\nheld\nheld too\n');
+  expect(process.listeners('exit')).toEqual(before);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
 test('of a disk that stays full 256 KB of lines are kept, and the number of the others is told', () => {
   const { disk, lines } = openDisk(0);
   const before = counts.logLinesLost;
