@@ -37,8 +37,8 @@ export type UplinkEvents = {
   isRouted: () => boolean;
   /** The room learns of the producer here; packets flow when this has been done. */
   onProducer: (producerId: string) => Promise<void>;
-  /** The client sends faster than time, or has ceased to. */
-  onFlow: (state: 'xoff' | 'xon', bufferedMs: number) => void;
+  /** The client sends faster than real time, or no longer does; with what waits, and all that was left out so far. */
+  onFlow: (state: 'xoff' | 'xon', bufferedMs: number, droppedMs: number) => void;
   /** The producer could not be opened, or the client is out of all measure. */
   onFault: (fault: unknown) => void;
 };
@@ -156,8 +156,9 @@ export class Uplink {
     const leadMs = this.#pacer.aheadMs(nowMs);
     const event = this.#flow.watch(nowMs, leadMs, this.#pacer.droppedMs);
     if (event === undefined) return;
-    if (event !== 'exceeded') this.#events.onFlow(event, Math.round(leadMs));
-    else {
+    if (event !== 'exceeded') {
+      this.#events.onFlow(event, Math.round(leadMs), Math.round(this.#pacer.droppedMs));
+    } else {
       const sentence = 'Audio came faster than real time for over 5 s.';
       this.#events.onFault(new PartylineError('audio_rate_exceeded', sentence));
     }

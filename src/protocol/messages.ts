@@ -173,7 +173,12 @@ export const SERVER_MESSAGES = {
     remaining_minutes: Type.Number(),
     resets_at: Type.String(),
   }),
-  flow: message('flow', { state: Type.Enum(['xoff', 'xon']), buffered_ms: Type.Number() }),
+  flow: message('flow', {
+    state: Type.Enum(['xoff', 'xon']),
+    buffered_ms: Type.Number(),
+    /** What was left out since the client joined the room, because it was ahead of time. */
+    dropped_ms: Type.Number(),
+  }),
   audio_detected: message('audio_detected', { in: Type.String(), out: Type.String() }),
   audio_unknown: message('audio_unknown', { relayed: Type.Boolean() }),
   format_mismatch: message('format_mismatch', {

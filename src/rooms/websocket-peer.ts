@@ -40,8 +40,10 @@ export class WebSocketPeer implements Peer {
       onPacket: (packet) => room.mixer.receive(this.name, packet, performance.now()),
       isRouted: () => room.isRouted,
       onProducer: (producerId) => room.addProducer(this, producerId),
-      onFlow: (state, bufferedMs) =>
-        this.#outlet.notify({ type: 'flow', state, buffered_ms: bufferedMs }),
+      onFlow: (state, bufferedMs, droppedMs) => {
+        const figures = { buffered_ms: bufferedMs, dropped_ms: droppedMs };
+        this.#outlet.notify({ type: 'flow', state, ...figures });
+      },
       onFault: (fault) => this.#outlet.fail(fault),
     });
     this.#listener = this.#listenerFor(hearing);

@@ -299,9 +299,10 @@ describe('faster than real time', () => {
     const tone = await opusTone(TONE_HZ, AMPLITUDE, 1000);
     for (let i = 0; i < 4; i += 1) for (const packet of tone) alice.sendAudio(packet);
     expect(await alice.next('flow')).toMatchObject({ state: 'xoff' });
-    await alice.until('xon', () =>
+    const xon = await alice.until('xon', () =>
       alice.messages.find((message) => message.type === 'flow' && message.state === 'xon'),
     );
+    expect(xon).toMatchObject({ dropped_ms: expect.toSatisfy((ms: number) => ms > 1000) });
     const from = bob.frames.length;
     await play(alice, tone);
     await eventually('all frames', () => bob.frames.length - from >= tone.length);

@@ -44,6 +44,8 @@ describe('send() in virtual time', () => {
     const told: string[] = [];
     let [sent, heard] = [0, 0];
     const closed: { atMs?: number } = {};
+    /** What the client was told to be left out, and how many packets had not been heard. */
+    const droppedAt: Partial<Record<'xoff' | 'xon', { ms: number; unheard: number }>> = {};
     const uplink = new Uplink(
       () => {
         throw new Error('nobody listens behind the router');
@@ -53,7 +55,10 @@ describe('send() in virtual time', () => {
         onPacket: () => (heard += 1),
         isRouted: () => false,
         onProducer: async () => {},
-        onFlow: (state) => told.push(state),
+        onFlow: (state, _bufferedMs, droppedMs) => {
+          told.push(state);
+          droppedAt[state] = { ms: droppedMs, unheard: sent - heard };
+        },
         onFault: (fault) => {
           told.push(PartylineError.from(fault).code);
           closed.atMs = performance.now();
@@ -74,7 +79,7 @@ describe('send() in virtual time', () => {
       clock.tick(performance.now());
     }
     uplink.close();
-    return { sent, heard, told, closedAfterMs: (closed.atMs ?? NaN) - startMs };
+    return { sent, heard, told, droppedAt, closedAfterMs: (closed.atMs ?? NaN) - startMs };
   }
 
   test.each([
@@ -104,4 +109,14 @@ describe('send() in virtual time', () => {
       expect(closedAfterMs).toBeLessThan(10_000);
     },
   );
+
+  test('four seconds at once: when it may go on, the client is told how much of them was left out', () => {
+    const { sent, told, droppedAt } = sendPieces(200, 5000, 5000);
+    expect(sent).toBe(200);
+    expect(told).toEqual(['xoff', 'xon']);
+    const { ms, unheard } = droppedAt.xon!;
+    expect(ms).toBeGreaterThan(1000);
+    // One packet may wait for its time.
+    expect(unheard * 20 - ms).toBeOneOf([0, 20, 40]);
+  });
 });
