@@ -27,7 +27,7 @@ const TimingsSchema = Type.Object(
       graceMs: ms(10_000, 'Time after its end at which a minute may be closed'),
     }),
     webhooks: durations({
-      beatEveryMs: ms(15_000, 'Interval of the heartbeat of a node that has told of peers'),
+      beatEveryMs: ms(1000, 'Interval of the heartbeat of a node that has told of peers'),
       deadAfterMs: ms(45_000, 'Silence after which the peers of such a node are told to have left'),
       retryAfterMs: ms(500, 'Delay before changes that Redis did not take are written again'),
       sweepEveryMs: ms(15_000, 'Interval of the search for unsent events and dead nodes'),

@@ -76,6 +76,7 @@ ${OUTBOX}
 local isDead, maxWaiting = ARGV[4] == '1', tonumber(ARGV[5])
 local node = prefix .. 'node:' .. ARGV[1]
 if not isDead and redis.call('HEXISTS', prefix .. 'nodes', ARGV[1]) == 0 then return 0 end
+local function createdAtOf(event) return string.match(event, '"created_at":"([^"]*)"') end
 local function tell(place, event)
   local account, room = string.match(place, '^(%d+)\\n(.*)$')
   push(account, room, event, maxWaiting)
@@ -98,12 +99,18 @@ local function leave(place, peer, kind, peerEvent, roomEvent)
   end
   local earlier = redis.call('HGET', left, peer)
   for _, key in ipairs({ peers, left, latest }) do redis.call('HDEL', key, peer) end
-  if isDead and earlier then
-    local createdAt = string.match(earlier, '"created_at":"[^"]*"')
-    peerEvent, roomEvent = earlier, string.gsub(roomEvent, '"created_at":"[^"]*"', createdAt, 1)
-  end
+  if isDead and earlier then peerEvent = earlier end
   tell(place, peerEvent)
-  if redis.call('EXISTS', peers) == 0 then tell(place, roomEvent) end
+  -- The last to be told of is not always the last who left: the room ended with that one.
+  local lastLeft = prefix .. 'last_left:' .. place
+  local leftAt, lastLeftAt = createdAtOf(peerEvent), redis.call('GET', lastLeft)
+  if lastLeftAt and lastLeftAt > leftAt then leftAt = lastLeftAt end
+  if redis.call('EXISTS', peers) == 1 then
+    redis.call('SET', lastLeft, leftAt)
+  else
+    redis.call('DEL', lastLeft)
+    tell(place, (string.gsub(roomEvent, '"created_at":"[^"]*"', '"created_at":"' .. leftAt .. '"', 1)))
+  end
 end
 local function once(place, key, keptUntilMs, event)
   if redis.call('SET', prefix .. 'once:' .. key, '1', 'NX', 'PXAT', keptUntilMs) then tell(place, event) end

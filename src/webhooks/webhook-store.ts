@@ -15,6 +15,7 @@ import { type Change, joined, left, type Place, type PresentPeer } from './event
  * webhooks:peers:{place}  hash: peer → how many nodes hold it
  * webhooks:latest:{place} hash: peer → the node to which it came last
  * webhooks:left:{place}   hash: peer → its event when it left that node, while another still holds it
+ * webhooks:last_left:{place} created_at of the latest peer_left of a room in which somebody still is
  * webhooks:seen           hash: node → when it told something last, ms by Redis's clock
  * webhooks:once:{key}     has been told
  *

@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
+import { type Change, joined, left, type WebhookEvent } from '../../src/webhooks/events.ts';
 import { eventually as eventuallyWithin } from '../support/gateway.ts';
 import { untilTaken, useWebhooks, VISIT, visit } from '../support/use-webhooks.ts';
 
@@ -11,6 +12,7 @@ const {
   openOutbox,
   countWaiting,
   openStore,
+  openRedis,
 } = useWebhooks();
 
 /** Workers and receivers may be slow on a machine that is busy with other tests. */
@@ -196,44 +198,93 @@ test('places that a node of an earlier version has told are sent as well', async
   expect((await countWaiting(redis)).events).toBe(0);
 });
 
-test('a peer that left on another node than the one that died left when it did, not when that was noticed', async () => {
-  const { redis, receiver, id } = await openHook();
-  const store = await openWebhookStore(redis);
-  const leftAtMs = Date.UTC(2026, 10, 21, 8, 13);
-  let nowMs = leftAtMs - 60_000;
-  const living = await openNode(redis, { nowMs: () => nowMs });
-  await store.register('doomed');
-  const ada = { accountId: id, room: 'a', peer: 'ada', kind: 'websocket' } as const;
-  await store.tellAgain('doomed', [ada], nowMs);
-  living.peerJoined(id, 'a', 'ada', 'websocket');
-  await openWorker(redis, { sweepEveryMs: 50, deadAfterMs: 300 }, { keepMs: 1e13 });
-  await untilTaken(receiver, 2);
-  nowMs = leftAtMs;
-  living.peerLeft(id, 'a', 'ada', 'left');
-  await untilTaken(receiver, 4);
-  const [left, ended] = receiver.taken.slice(2).map(({ event }) => event);
-  expect(left).toMatchObject({
-    type: 'peer_left',
-    reason: 'left',
-    created_at: new Date(leftAtMs).toISOString(),
-  });
-  expect(ended).toMatchObject({
-    type: 'room_ended',
-    created_at: new Date(leftAtMs).toISOString(),
-  });
-});
+describe('nodes that died', () => {
+  const BEFORE = '2026-11-21T08:13:00.000Z';
+  const FUTURE = '2090-01-01T00:00:00.000Z';
+  const present = (peer: string) => ({ accountId: 1, room: 'a', peer, kind: 'websocket' }) as const;
 
-test('the peers of a node that died left when it told something last', async () => {
-  const { redis, receiver, id } = await openHook();
-  const store = await openWebhookStore(redis);
-  await store.register('doomed');
-  const ada = { accountId: id, room: 'a', peer: 'ada', kind: 'websocket' } as const;
-  await store.tellAgain('doomed', [ada], Date.now());
-  const lastMs = Date.now();
-  await new Promise((resolve) => setTimeout(resolve, 300));
-  await openWorker(redis, { sweepEveryMs: 50, deadAfterMs: 700 });
-  await untilTaken(receiver, 4);
-  const left = receiver.taken[2]!.event;
-  expect(left.type).toBe('peer_left');
-  expect(Date.parse(left.created_at)).toBeLessThan(lastMs + 200);
+  /** Two nodes, one of which dies; `told` takes the events that wait. */
+  async function openNodes() {
+    const redis = await openRedis();
+    const [store, outbox] = [await openWebhookStore(redis), await openOutbox(redis)];
+    for (const node of ['living', 'doomed']) await store.register(node);
+    let number = 0;
+    const tell = (node: string, change: Change) =>
+      store.tell(node, [{ number: (number += 1), change }], 0);
+    const join = (node: string, peer: string) => tell(node, joined(present(peer), 0));
+    const leave = (node: string, peer: string, at: string) =>
+      tell(node, left(present(peer), 'left', Date.parse(at)));
+    const bury = async () => {
+      await store.bury('doomed', (await store.readNodes()).get('doomed')!);
+      await store.takeOutDead(Date.now() + 60_000);
+    };
+    const told = async () => {
+      const events: WebhookEvent[] = [];
+      for (;;) {
+        const [head] = (await outbox.heads(1, 0, 1)).heads;
+        if (head === undefined) return events;
+        events.push(JSON.parse(head.event) as WebhookEvent);
+        await outbox.remove(1, head, false);
+      }
+    };
+    return { join, leave, bury, told };
+  }
+
+  test('a peer that left on another node left when it did, not when that was noticed', async () => {
+    const { join, leave, bury, told } = await openNodes();
+    await join('doomed', 'ada');
+    await join('living', 'ada');
+    await leave('living', 'ada', BEFORE);
+    await bury();
+    const [peerLeft, roomEnded] = (await told()).slice(-2);
+    expect(peerLeft).toMatchObject({ type: 'peer_left', reason: 'left', created_at: BEFORE });
+    expect(roomEnded).toMatchObject({ type: 'room_ended', created_at: BEFORE });
+  });
+
+  test('their peers left when the node was last heard of', async () => {
+    const { join, bury, told } = await openNodes();
+    const beforeMs = Date.now();
+    await join('doomed', 'ada');
+    const afterMs = Date.now();
+    await bury();
+    const [peerLeft, roomEnded] = (await told()).slice(-2);
+    const createdAtMs = Date.parse(peerLeft!.created_at);
+    expect(peerLeft).toMatchObject({ type: 'peer_left', reason: 'closed' });
+    expect(createdAtMs).toBeGreaterThanOrEqual(beforeMs);
+    expect(createdAtMs).toBeLessThanOrEqual(afterMs);
+    expect(roomEnded).toMatchObject({ type: 'room_ended', created_at: peerLeft!.created_at });
+  });
+
+  test.each([
+    { when: 'after the node died', at: FUTURE, ender: 'bob' },
+    { when: 'before the node died', at: BEFORE, ender: 'ada' },
+  ])('a room from which another went $when ended with the last who left', async ({ at, ender }) => {
+    const { join, leave, bury, told } = await openNodes();
+    await join('doomed', 'ada');
+    await join('living', 'bob');
+    await leave('living', 'bob', at);
+    await bury();
+    const events = await told();
+    const last = events.find((event) => event.type === 'peer_left' && event.peer === ender);
+    expect(events.map(({ type }) => type).slice(-3)).toEqual([
+      'peer_left',
+      'peer_left',
+      'room_ended',
+    ]);
+    expect(events.at(-1)!.created_at).toBe(last!.created_at);
+    await join('living', 'eve');
+    await leave('living', 'eve', BEFORE);
+    expect((await told()).at(-1)).toMatchObject({ type: 'room_ended', created_at: BEFORE });
+  });
+
+  test('a node is heard of at each heartbeat, also while nobody comes or goes', async () => {
+    const { redis, id } = await openHook();
+    const store = await openStore(redis);
+    const node = await openNode(redis, {}, { beatEveryMs: 20 });
+    node.peerJoined(id, 'a', 'ada', 'websocket');
+    const seen = () => store.run((client) => client.hVals('partyline:webhooks:seen'));
+    await expect.poll(seen).toHaveLength(1);
+    const [first] = await seen();
+    await expect.poll(async () => Number((await seen())[0]) - Number(first)).toBeGreaterThan(20);
+  });
 });

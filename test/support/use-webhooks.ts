@@ -1,4 +1,4 @@
-import { DEFAULT_TIMINGS, type Timings, timingsWith } from '../../config/timings.ts';
+import { type Timings, timingsWith } from '../../config/timings.ts';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { WebhookOutbox } from '../../src/webhooks/webhook-outbox.ts';
 import { WebhookStore } from '../../src/webhooks/webhook-store.ts';
@@ -36,10 +36,14 @@ export function useWebhooks() {
     return { redis, receiver, accounts, id, secret };
   };
   /** The part of a node that tells webhooks. */
-  const openNode = async (redis: TestRedis, options: Partial<WebhookOptions> = {}) => {
+  const openNode = async (
+    redis: TestRedis,
+    options: Partial<WebhookOptions> = {},
+    webhooks: Partial<Timings['webhooks']> = {},
+  ) => {
     const store = await openStore(redis);
     const defaults = { nowMs: Date.now, maxEvents: LIMITS.maxEvents };
-    const { webhooks: timings } = DEFAULT_TIMINGS;
+    const { webhooks: timings } = timingsWith({ webhooks });
     const node = await Webhooks.open(store, new Accounts(store), log, timings, {
       ...defaults,
       ...options,

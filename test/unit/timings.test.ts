@@ -16,7 +16,7 @@ test('the defaults are those of the product', () => {
       graceMs: 10_000,
     },
     webhooks: {
-      beatEveryMs: 15_000,
+      beatEveryMs: 1000,
       deadAfterMs: 45_000,
       retryAfterMs: 500,
       sweepEveryMs: 15_000,
