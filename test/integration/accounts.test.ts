@@ -512,7 +512,9 @@ describe('tokens', () => {
     await there.next('joined');
     const withKey = await enter(second!, 'bob');
     await accounts(redis, 'rotate-token-key', '--now');
+    const withdrawnMs = performance.now();
     expect(await there.closed).toBe(4401);
+    expect(performance.now() - withdrawnMs).toBeLessThan(5000);
     for (const node of [first!, second!]) {
       const late = await connect(node, withToken(token));
       expect(await late.closed).toBe(4401);

@@ -18,11 +18,11 @@ export const silentLog = Fastify().log;
  * Each test file runs in a process of its own, some side by side, so its media workers need ports of their own: above those
  * that the kernel hands out, and apart from those that gateways take for other ends.
  */
-const PORTS_OF_FILE = 1100;
-const FILES_AT_ONCE = 4;
+const PORTS_OF_FILE = 700;
+const FILES_AT_ONCE = 6;
 const FIRST_RTC_PORT =
   61_000 + (Number(process.env['VITEST_POOL_ID'] ?? 0) % FILES_AT_ONCE) * PORTS_OF_FILE;
-let nextRtcPort = FIRST_RTC_PORT + (process.pid % 50) * 20;
+let nextRtcPort = FIRST_RTC_PORT + (process.pid % 35) * 20;
 
 /** A WebRTC port that, like the one after it, no process of this machine has. */
 export function freeRtcPort(): number {
@@ -79,11 +79,11 @@ export async function openTestGateway(
   };
 }
 
-/** Waits until `condition` holds, for things that happen a moment later. */
+/** Waits until `condition` holds, for things that happen a moment later; on a busy machine that may take seconds. */
 export async function eventually(
   what: string,
   condition: () => boolean | Promise<boolean>,
-  timeoutMs = 5000,
+  timeoutMs = 10_000,
 ): Promise<void> {
   const deadlineMs = performance.now() + timeoutMs;
   while (!(await condition())) {
