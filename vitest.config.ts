@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 
@@ -60,11 +61,16 @@ const HEARING = [
   'stalls',
 ].map((name) => `test/integration/${name}.test.ts`);
 
+/** Browser tests of what pages show, and of whether anything is heard: two at a time. */
+const PAGES = ['admin', 'page'].map((name) => `test/e2e/${name}.test.ts`);
+
 /** Tests of pure code that take long: rooms in virtual time, and what is told of hundreds of made-up streams. */
 const SIMULATIONS = [
+  'decoded-formats',
   'detection',
   'formats',
   'glitches',
+  'ingest',
   'lossy-speech',
   'network',
   'playout',
@@ -79,6 +85,9 @@ const SIMULATIONS = [
  * report names what needed it.
  */
 const retry = process.env['CI'] ? 1 : 0;
+
+/** Pure code uses a core whole; by default vitest leaves one core to itself. */
+const pure = { maxWorkers: availableParallelism() } as const;
 
 const system = {
   pool: 'forks',
@@ -98,6 +107,7 @@ export default defineConfig({
     projects: [
       {
         test: {
+          ...pure,
           name: 'unit',
           include: ['test/unit/**/*.test.ts'],
           exclude: SIMULATIONS,
@@ -106,6 +116,7 @@ export default defineConfig({
       },
       {
         test: {
+          ...pure,
           name: 'simulation',
           include: SIMULATIONS,
           testTimeout: 20_000,
@@ -143,9 +154,21 @@ export default defineConfig({
       {
         test: {
           ...system,
+          name: 'pages',
+          include: PAGES,
+          sequence: { groupOrder: 4 },
+          maxWorkers: 2,
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        test: {
+          ...system,
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
-          sequence: { groupOrder: 4 },
+          exclude: PAGES,
+          sequence: { groupOrder: 5 },
           fileParallelism: false,
           testTimeout: 60_000,
           hookTimeout: 60_000,
@@ -156,7 +179,7 @@ export default defineConfig({
           ...system,
           name: 'long',
           include: ['test/long/**/*.test.ts'],
-          sequence: { groupOrder: 5 },
+          sequence: { groupOrder: 6 },
           fileParallelism: false,
           testTimeout: 60_000,
           hookTimeout: 60_000,

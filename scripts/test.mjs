@@ -16,21 +16,24 @@ const SLOWEST_FILES = 10;
 const LONGEST_REASON = 300;
 
 /**
- * Minutes that each part may take on two cores; those of `npm test` are to add up to eight, and add up to 8.7. Every part but
- * `check` is a project of vitest.config.ts.
+ * Minutes that each part may take on two cores; those of `npm test` add up to less than eight. Every part but `check` is a
+ * project of vitest.config.ts, or several ({@link PROJECTS}).
  */
 const SUITES = {
   short: {
     check: 0.4,
-    unit: 0.8,
-    simulation: 1.1,
+    unit: 0.5,
+    simulation: 0.8,
     waiting: 2.4,
     listening: 1.5,
     hearing: 1,
-    e2e: 1.5,
+    e2e: 1.2,
   },
   long: { long: 20 },
 };
+
+/** @type {Record<string, string[]>} */
+const PROJECTS = { e2e: ['pages', 'e2e'] };
 
 /** How long a process may take to end after the one that started it. */
 const ENDING_MS = 3000;
@@ -58,8 +61,9 @@ async function runPart(part) {
   const report = join(build, 'tests', `${part}.json`);
   rmSync(report, { force: true });
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
+  const projects = (PROJECTS[part] ?? [part]).map((project) => `--project=${project}`);
   const command =
-    part === 'check' ? ['npm', 'run', 'check'] : ['vitest', 'run', '--project', part, ...reporters];
+    part === 'check' ? ['npm', 'run', 'check'] : ['vitest', 'run', ...projects, ...reporters];
   const [program = '', ...words] = command;
   const { status } = spawnSync(program, words, { stdio: 'inherit', cwd: root, env });
   const minutes = (performance.now() - startMs) / 60_000;
