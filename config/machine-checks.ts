@@ -2,19 +2,19 @@ import { accessSync, constants, readFileSync } from 'node:fs';
 import { isIP, isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { createSecureContext } from 'node:tls';
+import { isWildcard, rtcAddressesOf } from './listen-addresses.ts';
 import type { Settings } from './settings.ts';
 
 /** Checks of settings that depend on the machine: files that are read, programs, and addresses that it has. */
 
 /** Names that Fastify knows for networks. */
 const NAMED_NETWORKS = new Set(['loopback', 'linklocal', 'uniquelocal']);
-const ANY_ADDRESS = '0.0.0.0';
 
 /** Faults of a gateway's settings on this machine, each a sentence that begins with the name of the setting. */
 export function machineFaults(settings: Settings): string[] {
   return [
     ...trustProxyFaults(settings.TRUST_PROXY),
-    ...addressFaults('RTC_LISTEN_IP', settings.RTC_LISTEN_IP),
+    ...rtcAddressesOf(settings).flatMap(({ ip }) => addressFaults('RTC_LISTEN_IP', ip)),
     ...addressFaults('PIPE_LISTEN_IP', settings.PIPE_LISTEN_IP),
     ...certificateFaults(settings),
     ...programFaults(settings.MEDIASOUP_WORKER_BIN),
@@ -43,8 +43,9 @@ function isNetwork(text: string): boolean {
 function addressFaults(name: string, address: string): string[] {
   const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   const isOwn = address.startsWith('127.') || own.some((each) => each.address === address);
-  if (address === ANY_ADDRESS || isOwn) return [];
-  const known = own.filter(({ family }) => family === 'IPv4').map((each) => each.address);
+  // What is no address at all is a fault that needs no machine.
+  if (isIP(address) === 0 || isWildcard(address) || isOwn) return [];
+  const known = own.map((each) => each.address);
   return [`${name} ${address} is not an address of this machine, which has ${known.join(', ')}.`];
 }
 

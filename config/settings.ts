@@ -1,8 +1,10 @@
+import { isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { type Static, type TSchema, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { describeFault } from '../src/protocol/schema-faults.ts';
+import { isWildcard, parseListenAddresses } from './listen-addresses.ts';
 import { type Timings, TIMINGS_VARIABLE } from './timings.ts';
 
 /**
@@ -81,13 +83,14 @@ const SettingsSchema = Type.Object({
     description: 'The media worker program; set-up provides the default',
   }),
   RTC_LISTEN_IP: Type.String({
-    default: '127.0.0.1',
-    format: 'ipv4',
-    description: 'IPv4 address on which WebRTC media is received',
+    default: '',
+    description:
+      'Addresses on which WebRTC media is received, IPv4 or IPv6, by comma, each with what browsers are told in its place (NAT) if that differs: 10.0.0.5=203.0.113.7,fd00::5; when empty, those of this machine (with TCP on loopback alone)',
   }),
   RTC_ANNOUNCED_ADDRESS: Type.String({
     default: '',
-    description: 'Address or host name told to browsers, when it is not RTC_LISTEN_IP (NAT)',
+    description:
+      'Address or host name told to browsers, when it is not the only one of RTC_LISTEN_IP (NAT)',
   }),
   RTC_PORT: Type.Integer({
     default: 30000,
@@ -118,8 +121,8 @@ const SettingsSchema = Type.Object({
   }),
   PIPE_LISTEN_IP: Type.String({
     default: '127.0.0.1',
-    format: 'ipv4',
-    description: 'IPv4 address on which sound from other nodes is received',
+    minLength: 1,
+    description: 'Address on which sound from other nodes is received, IPv4 or IPv6',
   }),
   PIPE_ANNOUNCED_ADDRESS: Type.String({
     default: '',
@@ -336,17 +339,19 @@ function convert(text: string, schema: TSchema): unknown {
 
 function crossChecks(settings: Settings): string[] {
   const faults: string[] = [];
-  if (settings.RTC_LISTEN_IP === '0.0.0.0' && settings.RTC_ANNOUNCED_ADDRESS === '') {
-    faults.push('RTC_ANNOUNCED_ADDRESS must be set when RTC_LISTEN_IP is 0.0.0.0.');
-  }
+  faults.push(...rtcFaults(settings));
   if ((settings.TLS_CERT === '') !== (settings.TLS_KEY === '')) {
     faults.push('TLS_CERT and TLS_KEY must be set together.');
   }
   if ((settings.TURN_URLS === '') !== (settings.TURN_SECRET === '')) {
     faults.push('TURN_URLS and TURN_SECRET must be set together.');
   }
-  if (settings.PIPE_LISTEN_IP === '0.0.0.0' && settings.PIPE_ANNOUNCED_ADDRESS === '') {
-    faults.push('PIPE_ANNOUNCED_ADDRESS must be set when PIPE_LISTEN_IP is 0.0.0.0.');
+  if (isIP(settings.PIPE_LISTEN_IP) === 0) {
+    faults.push('PIPE_LISTEN_IP must be an IPv4 or IPv6 address.');
+  }
+  if (isWildcard(settings.PIPE_LISTEN_IP) && settings.PIPE_ANNOUNCED_ADDRESS === '') {
+    const wildcard = settings.PIPE_LISTEN_IP;
+    faults.push(`PIPE_ANNOUNCED_ADDRESS must be set when PIPE_LISTEN_IP is ${wildcard}.`);
   }
   if (settings.PIPE_PORT_MIN > settings.PIPE_PORT_MAX) {
     faults.push('PIPE_PORT_MIN must not be above PIPE_PORT_MAX.');
@@ -355,6 +360,18 @@ function crossChecks(settings: Settings): string[] {
     faults.push('RTC_PORT must leave room below 65536 for each of PROCESSES × MEDIA_WORKERS.');
   }
   return faults;
+}
+
+function rtcFaults({ RTC_LISTEN_IP: list, RTC_ANNOUNCED_ADDRESS: common }: Settings): string[] {
+  if (list === '') return [];
+  const { addresses, faults } = parseListenAddresses('RTC_LISTEN_IP', list);
+  if (faults.length > 0) return faults;
+  if (common !== '' && addresses.length > 1) {
+    return ['RTC_ANNOUNCED_ADDRESS is for one address: write RTC_LISTEN_IP as address=announced.'];
+  }
+  return addresses
+    .filter(({ ip, announced = common }) => isWildcard(ip) && announced === '')
+    .map(({ ip }) => `RTC_ANNOUNCED_ADDRESS must be set when RTC_LISTEN_IP is ${ip}.`);
 }
 
 type SettingDescription = {

@@ -1,3 +1,4 @@
+import { rtcAddressesOf } from '../../config/listen-addresses.ts';
 import { Cluster } from '../cluster/cluster.ts';
 import { MediaWorkerPool } from '../media/media-worker-pool.ts';
 import type { Store } from './open-store.ts';
@@ -13,10 +14,8 @@ export async function openMedia(opening: Opening, { redis }: Store): Promise<Med
       {
         mediaWorkers: settings.MEDIA_WORKERS,
         workerBin: settings.MEDIASOUP_WORKER_BIN,
-        rtcListenIp: settings.RTC_LISTEN_IP,
-        rtcAnnouncedAddress: settings.RTC_ANNOUNCED_ADDRESS,
+        rtcAddresses: () => rtcAddressesOf(settings),
         rtcPort: settings.RTC_PORT,
-        rtcTcp: settings.RTC_TCP,
         routerMaxConsumers: settings.ROUTER_MAX_CONSUMERS,
         timings: timings.mediaWorkers,
       },

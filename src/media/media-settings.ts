@@ -1,16 +1,14 @@
+import type { RtcAddress } from '../../config/listen-addresses.ts';
 import type { Timings } from '../../config/timings.ts';
 
 /** Settings of the media workers. */
 export type MediaSettings = {
   mediaWorkers: number;
   workerBin: string;
-  rtcListenIp: string;
-  /** Told to browsers in place of `rtcListenIp`; empty if they are the same. */
-  rtcAnnouncedAddress: string;
+  /** Returns where WebRTC is received; asked at each start of a media worker, because a machine's addresses change. */
+  rtcAddresses: () => readonly RtcAddress[];
   /** UDP and TCP port of the first media worker's WebRtcServer; each further one takes the next. */
   rtcPort: number;
-  /** Whether WebRTC is served over TCP too. */
-  rtcTcp: boolean;
   /** A room that has so many consumers on one media worker takes its next browser to another. */
   routerMaxConsumers: number;
   timings: Timings['mediaWorkers'];

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { isIPv6 } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { FastifyBaseLogger } from 'fastify';
@@ -6,10 +7,13 @@ import { createWorker } from 'mediasoup';
 import type {
   Router,
   RouterRtpCodecCapability,
+  TransportListenInfo,
   WebRtcServer,
   Worker,
   WorkerSettings,
 } from 'mediasoup/types';
+import type { RtcAddress } from '../../config/listen-addresses.ts';
+import { isBindable } from './bindable.ts';
 import type { MediaWorkerLoad } from './load.ts';
 import type { MediaSettings } from './media-settings.ts';
 
@@ -85,25 +89,27 @@ export class MediaWorker {
     settings: MediaSettings,
     log: FastifyBaseLogger,
   ): Promise<MediaWorker> {
-    const { rtcListenIp: ip, rtcAnnouncedAddress, rtcTcp, workerBin } = settings;
     const port = settings.rtcPort + index;
-    const worker = await createWorkerThatStays(workerBin, { logLevel: 'warn' });
+    const addresses = await usableOf(settings.rtcAddresses(), log);
+    const ips = addresses.map(({ ip }) => ip);
+    const worker = await createWorkerThatStays(settings.workerBin, { logLevel: 'warn' });
     const started = new MediaWorker(worker, index, settings, log);
-    const announced = rtcAnnouncedAddress ? { announcedAddress: rtcAnnouncedAddress } : {};
     try {
       started.#webRtcServer = await worker.createWebRtcServer({
+        // UDP before TCP: a browser is to prefer it.
         listenInfos: [
-          { protocol: 'udp', ip, port, ...announced },
-          ...(rtcTcp ? [{ protocol: 'tcp' as const, ip, port, ...announced }] : []),
+          ...addresses.map((address) => listenInfoOf('udp', address, port)),
+          ...addresses
+            .filter(({ takesTcp }) => takesTcp)
+            .map((address) => listenInfoOf('tcp', address, port)),
         ],
       });
     } catch (cause) {
       await started.close();
-      throw new Error(`WebRTC port ${port} on ${ip} cannot be opened (RTC_LISTEN_IP, RTC_PORT)`, {
-        cause,
-      });
+      const what = `WebRTC port ${port} on ${ips.join(', ')} cannot be opened (RTC_LISTEN_IP, RTC_PORT)`;
+      throw new Error(what, { cause });
     }
-    started.#log.info({ rtcPort: port }, 'media worker started');
+    started.#log.info({ rtcPort: port, rtcAddresses: ips }, 'media worker started');
     return started;
   }
 
@@ -258,3 +264,29 @@ function createWorkerThatStays(workerBin: string, settings: WorkerSettings): Pro
   }
   return worker;
 }
+
+/** Leaves out addresses that were found on this machine and cannot be used; those that are set fail later, in words. */
+async function usableOf(
+  addresses: readonly RtcAddress[],
+  log: FastifyBaseLogger,
+): Promise<RtcAddress[]> {
+  const usable: RtcAddress[] = [];
+  for (const address of addresses) {
+    if (address.isSet || (await isBindable(address.ip))) usable.push(address);
+    else log.warn({ ip: address.ip }, 'address cannot be used for WebRTC');
+  }
+  return usable;
+}
+
+const listenInfoOf = (
+  protocol: 'udp' | 'tcp',
+  { ip, announced }: RtcAddress,
+  port: number,
+): TransportListenInfo => ({
+  protocol,
+  ip,
+  port,
+  // The wildcard of IPv6 would take the port of that of IPv4, too.
+  ...(isIPv6(ip) && { flags: { ipv6Only: true } }),
+  ...(announced !== undefined && { announcedAddress: announced }),
+});

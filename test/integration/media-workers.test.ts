@@ -16,9 +16,7 @@ const { openGateway, connect, enter, cleanUps } = useStack();
 const MEDIA_SETTINGS = {
   mediaWorkers: 2,
   workerBin: readSettings({}).MEDIASOUP_WORKER_BIN,
-  rtcListenIp: '127.0.0.1',
-  rtcAnnouncedAddress: '',
-  rtcTcp: true,
+  rtcAddresses: () => [{ ip: '127.0.0.1', takesTcp: true, isSet: true }],
   routerMaxConsumers: 4,
   timings: { ...DEFAULT_TIMINGS.mediaWorkers, probeEveryMs: 200, firstReplacementMs: 200 },
 };

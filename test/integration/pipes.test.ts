@@ -16,10 +16,8 @@ async function startWorker(index: number, rtcPort: number): Promise<MediaWorker>
   const settings = {
     mediaWorkers: 2,
     workerBin: readSettings({}).MEDIASOUP_WORKER_BIN,
-    rtcListenIp: '127.0.0.1',
-    rtcAnnouncedAddress: '',
+    rtcAddresses: () => [{ ip: '127.0.0.1', takesTcp: true, isSet: true }],
     rtcPort,
-    rtcTcp: true,
     routerMaxConsumers: 1,
     timings: DEFAULT_TIMINGS.mediaWorkers,
   };

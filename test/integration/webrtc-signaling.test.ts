@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import { createConnection } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { describe, expect, test } from 'vitest';
+import { ownAddresses } from '../../config/listen-addresses.ts';
 import { freeRtcPort } from '../support/gateway.ts';
 import type { TestClient } from '../support/client.ts';
 import { useGateway } from '../support/use-gateway.ts';
@@ -24,7 +26,8 @@ describe('WebRTC signaling', () => {
     expect(webrtc.router_rtp_capabilities.codecs?.[0]).toMatchObject({ mimeType: 'audio/opus' });
     for (const transport of [webrtc.send_transport, webrtc.recv_transport]) {
       const protocols = transport.ice_candidates.map(({ protocol }) => protocol);
-      expect(protocols).toEqual(['udp', 'tcp']);
+      expect(new Set(protocols)).toEqual(new Set(['udp', 'tcp']));
+      expect([protocols[0], protocols.at(-1)]).toEqual(['udp', 'tcp']);
       expect(transport.dtls_parameters.fingerprints.length).toBeGreaterThan(0);
     }
   });
@@ -184,9 +187,38 @@ test('a browser is handed the TURN servers of the operator', async () => {
   }
 });
 
+test('a browser is offered loopback and every other address of this machine, TCP on loopback alone', async () => {
+  const gateway = await openGateway();
+  const browser = await enter(gateway, 'ada');
+  const { webrtc } = await browser.ask({ type: 'join', room: 'b', media: 'webrtc' }, 'joined');
+  const candidates = webrtc!.send_transport.ice_candidates;
+  const offered = (protocol: string) =>
+    candidates.filter((each) => each.protocol === protocol).map(({ address }) => address);
+  const own = ownAddresses(networkInterfaces()).map(({ ip }) => ip);
+  expect(offered('udp')).toEqual(own);
+  expect(offered('tcp')).toEqual(['127.0.0.1']);
+  expect(candidates[0]).toMatchObject({ protocol: 'udp', address: '127.0.0.1' });
+});
+
+test('addresses of both families are listened on, and announced as they are set', async () => {
+  const RTC_LISTEN_IP = '127.0.0.1=203.0.113.7,::1=2001:db8::7';
+  const gateway = await openGateway({ RTC_LISTEN_IP });
+  const browser = await enter(gateway, 'ada');
+  const { webrtc } = await browser.ask({ type: 'join', room: 'b', media: 'webrtc' }, 'joined');
+  const candidates = webrtc!.send_transport.ice_candidates;
+  const shown = candidates.map(({ protocol, address }) => `${protocol} ${address}`);
+  const expected = ['udp 203.0.113.7', 'udp 2001:db8::7', 'tcp 203.0.113.7', 'tcp 2001:db8::7'];
+  expect(shown).toEqual(expected);
+});
+
 test('with RTC_TCP=false a browser is offered UDP alone, and the TCP port is closed', async () => {
   const rtcPort = freeRtcPort();
-  const environment = { RTC_TCP: 'false', RTC_PORT: String(rtcPort), MEDIA_WORKERS: '1' };
+  const environment = {
+    RTC_LISTEN_IP: '127.0.0.1',
+    RTC_TCP: 'false',
+    RTC_PORT: String(rtcPort),
+    MEDIA_WORKERS: '1',
+  };
   const gateway = await openGateway(environment);
   const browser = await enter(gateway, 'ada');
   const { webrtc } = await browser.ask({ type: 'join', room: 'b', media: 'webrtc' }, 'joined');

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
+import { ownAddresses, rtcAddressesOf } from '../../config/listen-addresses.ts';
 import { readSettings, SettingsError, settingsTable } from '../../config/settings.ts';
 
 describe('readSettings()', () => {
@@ -44,7 +45,62 @@ describe('readSettings()', () => {
   });
 
   test('refuses to listen on every address without one to announce', () => {
-    expect(() => readSettings({ RTC_LISTEN_IP: '0.0.0.0' })).toThrow('RTC_ANNOUNCED_ADDRESS');
+    for (const ip of ['0.0.0.0', '::', '10.0.0.5,::']) {
+      expect(() => readSettings({ RTC_LISTEN_IP: ip })).toThrow('RTC_ANNOUNCED_ADDRESS');
+    }
+    expect(() => readSettings({ PIPE_LISTEN_IP: '::' })).toThrow('PIPE_ANNOUNCED_ADDRESS');
+    const RTC_ANNOUNCED_ADDRESS = '203.0.113.7';
+    expect(() => readSettings({ RTC_LISTEN_IP: '0.0.0.0', RTC_ANNOUNCED_ADDRESS })).not.toThrow();
+  });
+
+  test.each([
+    '10.0.0.5,',
+    'x',
+    '10.0.0.5=',
+    '10.0.0.5=a=b',
+    '10.0.0.5=a b',
+    '10.0.0.5,10.0.0.5',
+    Array.from({ length: 9 }, (_, index) => `10.0.0.${index}`).join(),
+  ])('RTC_LISTEN_IP=%s is refused', (list) => {
+    expect(faultsOf({ RTC_LISTEN_IP: list })).toEqual([expect.stringContaining('RTC_LISTEN_IP')]);
+  });
+
+  test('refuses one address to announce for several', () => {
+    const RTC_ANNOUNCED_ADDRESS = '203.0.113.7';
+    const RTC_LISTEN_IP = '10.0.0.5,fd00::5';
+    expect(() => readSettings({ RTC_LISTEN_IP, RTC_ANNOUNCED_ADDRESS })).toThrow('one address');
+  });
+});
+
+describe('addresses of WebRTC', () => {
+  const settings = { RTC_ANNOUNCED_ADDRESS: '', RTC_TCP: true };
+
+  test('are those that are set, each with what is announced in its place', () => {
+    const RTC_LISTEN_IP = '10.0.0.5=203.0.113.7, fd00::5';
+    expect(rtcAddressesOf({ ...settings, RTC_LISTEN_IP })).toEqual([
+      { ip: '10.0.0.5', announced: '203.0.113.7', takesTcp: true, isSet: true },
+      { ip: 'fd00::5', takesTcp: true, isSet: true },
+    ]);
+  });
+
+  test('are all that there are, if only what is announced is set', () => {
+    const RTC_ANNOUNCED_ADDRESS = '203.0.113.7';
+    expect(rtcAddressesOf({ ...settings, RTC_LISTEN_IP: '', RTC_ANNOUNCED_ADDRESS })).toEqual([
+      { ip: '0.0.0.0', announced: '203.0.113.7', takesTcp: true, isSet: true },
+    ]);
+  });
+
+  test('are, if none is set, loopback first and then what others can reach, at most eight', () => {
+    const at = (address: string, internal = false) => ({ address, internal });
+    const interfaces = {
+      lo: [at('127.0.0.1', true), at('::1', true)],
+      eth0: [at('192.0.2.2'), at('2001:db8::2'), at('fe80::1'), at('FEBF::1')],
+      none: undefined,
+    };
+    const ips = ownAddresses(interfaces).map(({ ip }) => ip);
+    expect(ips).toEqual(['127.0.0.1', '192.0.2.2', '2001:db8::2']);
+    const many = Array.from({ length: 20 }, (_, index) => at(`10.0.0.${index}`));
+    expect(ownAddresses({ many })).toHaveLength(8);
   });
 });
 

@@ -1,0 +1,88 @@
+import { isIP, isIPv6 } from 'node:net';
+import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
+
+/** An address on which this machine receives, and what others are told in its place, if that differs (NAT). */
+export type ListenAddress = { ip: string; announced?: string };
+
+const LOOPBACK = '127.0.0.1';
+const WILDCARDS = ['0.0.0.0', '::'];
+/** Each address is a candidate for every browser, and a socket in every media worker. */
+const MAX_ADDRESSES = 8;
+const HOST_NAME = /^[\p{L}\p{N}]([\p{L}\p{N}.-]*[\p{L}\p{N}])?$/u;
+
+/** Whether an address stands for all of the machine's. */
+export const isWildcard = (ip: string): boolean => WILDCARDS.includes(ip);
+
+/**
+ * Reads a list such as `10.0.0.5=203.0.113.7,fd00::5`.
+ * @param name of the setting, for the faults
+ * @returns the addresses, and what is wrong with the list, in sentences
+ */
+export function parseListenAddresses(
+  name: string,
+  text: string,
+): { addresses: ListenAddress[]; faults: string[] } {
+  const faults: string[] = [];
+  const addresses = text.split(',').map((entry) => {
+    const [ip = '', announced, ...more] = entry.trim().split('=');
+    if (isIP(ip) === 0 || more.length > 0) {
+      faults.push(`${name} has "${entry.trim()}", which is no IPv4 or IPv6 address.`);
+    } else if (announced !== undefined && isIP(announced) === 0 && !HOST_NAME.test(announced)) {
+      faults.push(`${name} announces "${announced}", which is no address or host name.`);
+    }
+    return announced === undefined ? { ip } : { ip, announced };
+  });
+  const ips = addresses.map(({ ip }) => ip);
+  if (new Set(ips).size < ips.length) faults.push(`${name} has an address twice.`);
+  if (ips.length > MAX_ADDRESSES) {
+    faults.push(`${name} has ${ips.length} addresses, more than ${MAX_ADDRESSES}.`);
+  }
+  return { addresses, faults };
+}
+
+/**
+ * Returns the addresses by which this machine can be reached, loopback first: a browser on it may find no other way (Chromium), or not
+ * that one (Firefox has no loopback candidates). Link-local IPv6 addresses are left out, because they mean nothing without an interface.
+ */
+export function ownAddresses(
+  interfaces: NodeJS.Dict<Pick<NetworkInterfaceInfo, 'address' | 'internal'>[]>,
+): ListenAddress[] {
+  const others = Object.values(interfaces)
+    .flatMap((addresses) => addresses ?? [])
+    .filter(({ internal }) => !internal)
+    .map(({ address }) => address)
+    .filter((address) => !(isIPv6(address) && /^fe[89ab]/i.test(address)));
+  return [...new Set([LOOPBACK, ...others])].slice(0, MAX_ADDRESSES).map((ip) => ({ ip }));
+}
+
+/** An address at which media workers receive WebRTC, by UDP and perhaps by TCP. */
+export type RtcAddress = ListenAddress & {
+  takesTcp: boolean;
+  /** Whether the operator chose it; one that was found may be left out. */
+  isSet: boolean;
+};
+
+/**
+ * Returns where WebRTC is received: the addresses that are set; every address, if only one to announce is; or those that this machine has
+ * at the moment, of which loopback alone takes TCP, whose idle connections could be piled up by anybody who reaches it.
+ * @param settings faultless
+ */
+export function rtcAddressesOf(settings: {
+  RTC_LISTEN_IP: string;
+  RTC_ANNOUNCED_ADDRESS: string;
+  RTC_TCP: boolean;
+}): RtcAddress[] {
+  const { RTC_LISTEN_IP: list, RTC_ANNOUNCED_ADDRESS: announced, RTC_TCP: takesTcp } = settings;
+  if (list === '' && announced !== '') return [{ ip: '0.0.0.0', announced, takesTcp, isSet: true }];
+  if (list === '') {
+    const own = ownAddresses(networkInterfaces());
+    return own.map((address) => ({
+      ...address,
+      takesTcp: takesTcp && address.ip === LOOPBACK,
+      isSet: false,
+    }));
+  }
+  const { addresses } = parseListenAddresses('RTC_LISTEN_IP', list);
+  const common = announced === '' ? {} : { announced };
+  return addresses.map((address) => ({ ...common, ...address, takesTcp, isSet: true }));
+}
