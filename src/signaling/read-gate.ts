@@ -7,6 +7,7 @@ export type Reading = Pick<WebSocket, 'pause' | 'resume' | 'isPaused'>;
 export class ReadGate {
   readonly #socket: Reading;
   readonly #holders = new Set<symbol>();
+  #isClosed = false;
 
   constructor(socket: Reading) {
     this.#socket = socket;
@@ -22,12 +23,17 @@ export class ReadGate {
       },
       pause: () => {
         holders.add(holder);
-        this.#socket.pause();
+        if (!this.#isClosed) this.#socket.pause();
       },
       resume: () => {
         holders.delete(holder);
-        if (holders.size === 0) this.#socket.resume();
+        if (holders.size === 0 && !this.#isClosed) this.#socket.resume();
       },
     };
+  }
+
+  /** Leaves the socket as it is: from now on others see to whether it is read, perhaps another process. */
+  close(): void {
+    this.#isClosed = true;
   }
 }

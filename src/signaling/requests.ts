@@ -15,7 +15,7 @@ import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import { BadMessageBudget } from './bad-message-budget.ts';
 import type { ClientAudio } from './client-audio.ts';
 import { InTurn } from './in-turn.ts';
-import { costOf, type MessageBudget } from './message-budget.ts';
+import { type Charge, costOf, type MessageBudget } from './message-budget.ts';
 import { checkRoomName } from '../protocol/names.ts';
 import type { Presence } from './presence.ts';
 import type { Reading } from './read-gate.ts';
@@ -24,6 +24,8 @@ import { handleWebRtcMessage } from './webrtc-messages.ts';
 
 /** With so many messages that wait for one that takes time (a join), the client is not read any further. */
 const MAX_WAITING = 64;
+/** A longer text is parsed when its turn comes: 64 KiB take milliseconds. The longest that browsers send have half of it. */
+const MAX_PARSED_AT_ONCE = 16 * 1024;
 
 type Outlet = {
   readonly log: FastifyBaseLogger;
@@ -84,18 +86,20 @@ export class Requests {
   }
 
   /**
-   * Takes a text as it came, where so many messages wait that it is read only when its turn comes: of a flood most never are.
-   * @returns false if it is to be read now
+   * Takes a text as it came, to be parsed when its turn comes, where many messages wait or it is long: most texts of a
+   * flood are never parsed.
+   * @returns false if it is to be parsed now
    */
   holdUnread(text: string): boolean {
-    if (this.waiting < MAX_WAITING) return false;
+    if (this.waiting < MAX_WAITING && text.length <= MAX_PARSED_AT_ONCE) return false;
     this.#inTurn.add({ text });
-    this.#socket.pause();
+    if (this.waiting >= MAX_WAITING) this.#socket.pause();
     return true;
   }
 
   /** Handles nothing any more. */
   close(): void {
+    this.#inTurn.clear();
     this.#closing.abort();
   }
 
@@ -124,11 +128,11 @@ export class Requests {
     let id: MessageId | undefined;
     try {
       if (this.#presence.isClosed) return;
-      const { message, characters } = 'text' in request ? readText(request.text) : request;
+      const { message, characters } = 'text' in request ? await this.#parse(request.text) : request;
       ({ id } = message);
-      await this.#pay(message, characters, idleMs);
+      const charge = await this.#pay(message, characters, idleMs);
       await this.#limits.turns.run(this.#outlet.account.id, async () => {
-        if (!this.#presence.isClosed) await this.#handle(message);
+        if (!this.#presence.isClosed) await this.#handlePaid(message, charge);
       });
     } catch (fault) {
       const replyTo = fault instanceof MessageError ? fault.replyTo : id;
@@ -138,24 +142,24 @@ export class Requests {
     }
   }
 
+  #parse(text: string): Promise<{ message: ClientMessage; characters: number }> {
+    return this.#limits.turns.run(this.#outlet.account.id, () => ({
+      message: parseClientMessage(text),
+      characters: text.length,
+    }));
+  }
+
   #afterRequest(): void {
     const isLast = this.waiting === 1;
     if (isLast) this.#audio.flushHeld();
     if (this.#socket.isPaused && this.waiting <= MAX_WAITING) this.#socket.resume();
   }
 
-  /**
-   * Charges a request, and waits until there is budget for it; meanwhile the client is not read.
-   * @throws {PartylineError} `rate_limited` if the budget of the account is spent for longer
-   */
-  async #pay(message: ClientMessage, characters: number, idleMs: number): Promise<void> {
+  /** Charges a request, and waits until there is budget for it, or it is to be refused; meanwhile the client is not read. */
+  async #pay(message: ClientMessage, characters: number, idleMs: number): Promise<Charge> {
     const charge = this.#budget.charge(costOf(message, characters), idleMs, performance.now());
-    const { waitMs, outcome, retryAfterMs } = charge;
-    if (outcome === 'close') {
-      this.#outlet.fail(overBudget('The client goes on sending more than its budget.', charge));
-      return;
-    }
-    if (charge.isToBeTold) {
+    const { waitMs, isToBeTold } = charge;
+    if (isToBeTold) {
       const fault = overBudget('Too many messages; they are read more slowly.', charge);
       this.#outlet.notify(errorMessage(fault));
     }
@@ -163,9 +167,17 @@ export class Requests {
       this.#socket.pause();
       await this.#wait(waitMs);
     }
-    if (outcome === 'refuse') {
-      throw overBudget('Too many messages of the account.', { retryAfterMs });
+    return charge;
+  }
+
+  /** @throws {PartylineError} `rate_limited` if the budget of the account is spent for longer, and whatever the message meets */
+  async #handlePaid(message: ClientMessage, charge: Charge): Promise<void> {
+    if (charge.outcome === 'close') {
+      this.#outlet.fail(overBudget('The client goes on sending more than its budget.', charge));
+      return;
     }
+    if (charge.outcome === 'refuse') throw overBudget('Too many messages of the account.', charge);
+    await this.#handle(message);
   }
 
   async #wait(ms: number): Promise<void> {
@@ -215,11 +227,6 @@ export class Requests {
     this.#outlet.notify(id === undefined ? message : { ...message, reply_to: id });
   }
 }
-
-const readText = (text: string) => ({
-  message: parseClientMessage(text),
-  characters: text.length,
-});
 
 const overBudget = (message: string, { retryAfterMs }: { retryAfterMs: number }) =>
   new PartylineError('rate_limited', message, { retryAfterMs });

@@ -1,4 +1,4 @@
-import type { Writable } from 'node:stream';
+import type { Duplex } from 'node:stream';
 import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
 import type { Account } from '../accounts/accounts.ts';
@@ -19,6 +19,7 @@ import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
 import type { AudioSettings } from './audio-settings.ts';
 import { AudioLimit } from './audio-limit.ts';
 import { type AudioPreferences, ClientAudio } from './client-audio.ts';
+import { closeUnread } from './close-unread.ts';
 import {
   type ClientMessage,
   MessageError,
@@ -30,6 +31,7 @@ import {
   type PeerKind,
   type ServerMessage,
 } from '../protocol/messages.ts';
+import { TokenBucket } from '../token-bucket.ts';
 import { minutesExhausted } from '../usage/quota.ts';
 import { mayComeBackAfterClose, mayComeBackAfterFault } from './expected-back.ts';
 import { Heartbeat } from './heartbeat.ts';
@@ -37,18 +39,21 @@ import { ECHO_ROOM, LOBBY } from '../protocol/names.ts';
 import { Presence, type PresenceParts } from './presence.ts';
 import type { RequestLimits } from './request-limits.ts';
 import { ReadGate } from './read-gate.ts';
+import { readInTurns } from './read-turns.ts';
 import { Requests } from './requests.ts';
 import { SendQueue } from './send-queue.ts';
 import type { Message, WayOut } from './way-out.ts';
 
 const MAX_MESSAGE_BYTES = 64 * 1024;
+/** Pings and pongs of one client: it answers a few pings a second, and may come back from a stall with all its own. */
+const CONTROL_RATE = { perSecond: 50, burst: 1000 };
 
 /** What is left of the account's plan. */
 type AccountLimits = { max_ccu: number; current_ccu: number; remaining_minutes: number };
 
 export type SessionParts = PresenceParts & {
   /** Below the WebSocket. */
-  stream: Writable;
+  stream: Duplex;
   /** Stays the same when the client resumes it on another connection. */
   id: string;
   /** Another one for each connection. */
@@ -105,6 +110,8 @@ export class Session implements PeerOutlet {
   readonly #presence: Presence;
   readonly #requests: Requests;
   readonly #audioLimit: AudioLimit;
+  readonly #gate: ReadGate;
+  readonly #controlFrames = new TokenBucket(CONTROL_RATE, performance.now());
   #superseded: NodeJS.Timeout | undefined;
   #statsAtMs = performance.now();
   #hasBeenToldNotToPublish = false;
@@ -126,13 +133,16 @@ export class Session implements PeerOutlet {
     );
     this.#audio = new ClientAudio(parts.audio, parts.settings, parts.codecs, this);
     this.#presence = new Presence(this, this.#audio, parts);
-    const gate = new ReadGate(socket);
-    this.#requests = new Requests(gate.open(), this.#presence, this.#audio, parts, this);
-    this.#audioLimit = new AudioLimit(parts.requestLimits.openAudioBudget(), gate.open(), this);
+    this.#gate = new ReadGate(socket);
+    this.#requests = new Requests(this.#gate.open(), this.#presence, this.#audio, parts, this);
+    const audioBudget = parts.requestLimits.openAudioBudget();
+    this.#audioLimit = new AudioLimit(audioBudget, this.#gate.open(), this);
     const { statsEveryMs, heartbeatEveryMs } = parts.timings;
     const pingEveryMs = parts.wantsStats ? statsEveryMs : heartbeatEveryMs;
     this.#heartbeat = new Heartbeat(socket, pingEveryMs, parts.timings);
     socket.on('message', (data: Buffer, isBinary: boolean) => this.#receive({ data, isBinary }));
+    if (!parts.wayOut) this.#readInTurns();
+    for (const event of ['ping', 'pong']) socket.on(event, () => this.#receiveControl());
     socket.on('close', (code) => this.#end('closed', mayComeBackAfterClose(code)));
     // ws closes the socket itself after a protocol error, which is then told by 'close'.
     socket.on('error', (fault) => this.log.debug({ err: fault }, 'socket error'));
@@ -252,7 +262,7 @@ export class Session implements PeerOutlet {
     if (this.#presence.isClosed) return;
     const error = logFault(this.log, fault, 'session failed');
     this.notify(errorMessage(error));
-    this.#socket.close(error.kind.closeCode, error.code);
+    closeUnread(this.#socket, this.#parts.stream, error.kind.closeCode, error.code);
     this.#end(error.code, mayComeBackAfterFault(error.code));
   }
 
@@ -325,6 +335,14 @@ export class Session implements PeerOutlet {
     }
   }
 
+  #receiveControl(): void {
+    const nowMs = performance.now();
+    this.#controlFrames.spend(1, nowMs);
+    if (this.#controlFrames.balance(nowMs) >= 0) return;
+    const retryAfterMs = Math.ceil(this.#controlFrames.waitMs(CONTROL_RATE.burst, nowMs));
+    this.fail(new PartylineError('rate_limited', 'Too many pings and pongs.', { retryAfterMs }));
+  }
+
   /** A message of no bytes is nobody's. */
   #receiveAudio(frame: Buffer, nowMs: number): void {
     const { bytesPerSecond } = this.#audio;
@@ -337,7 +355,10 @@ export class Session implements PeerOutlet {
   }
 
   #receiveText(text: string): void {
-    if (this.#requests.holdUnread(text)) return;
+    if (this.#requests.holdUnread(text)) {
+      this.#stay();
+      return;
+    }
     try {
       this.#begin(parseClientMessage(text), text);
     } catch (fault) {
@@ -377,9 +398,18 @@ export class Session implements PeerOutlet {
     return room === ECHO_ROOM ? undefined : wayOut.homeOf(room);
   }
 
+  /** The client is not taken to another process any more. */
   #stay(): void {
-    this.#wayOut?.close();
+    if (!this.#wayOut) return;
+    this.#wayOut.close();
     this.#wayOut = undefined;
+    this.#readInTurns();
+  }
+
+  #readInTurns(): void {
+    const { stream, requestLimits } = this.#parts;
+    const owner = { turns: requestLimits.readTurns, accountId: this.#account.id };
+    readInTurns(this.#socket, stream, owner, this.#gate.open());
   }
 
   /** Lets go of everything but the place of a client that may come back; the socket may already be gone. */
@@ -390,7 +420,8 @@ export class Session implements PeerOutlet {
   }
 
   #release(reason: LeaveReason, mayComeBack: boolean): SessionEnd {
-    this.#stay();
+    this.#wayOut?.close();
+    this.#gate.close();
     this.#requests.close();
     this.#audioLimit.close();
     const { settings } = this;

@@ -15,7 +15,7 @@ export class Turns {
   /** Runs a piece of work when its turn comes; settles as it does. */
   run<T>(accountId: number, work: () => Promise<T> | T): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#take(accountId, () => {
+      this.take(accountId, () => {
         try {
           resolve(work());
         } catch (fault) {
@@ -25,15 +25,22 @@ export class Turns {
     });
   }
 
-  #take(accountId: number, start: () => void): void {
-    if (this.#waiting.size === 0 && !this.#isSliceOver()) {
+  /** Starts a piece of work, which throws nothing, when its turn comes. */
+  take(accountId: number, start: () => void): void {
+    if (this.begin()) {
       start();
-    } else {
-      const waiting = this.#waiting.get(accountId);
-      if (waiting) waiting.push(start);
-      else this.#waiting.set(accountId, [start]);
+      return;
     }
+    const waiting = this.#waiting.get(accountId);
+    if (waiting) waiting.push(start);
+    else this.#waiting.set(accountId, [start]);
     this.#schedule();
+  }
+
+  /** Whether a piece of work may start at once; if so, the caller starts it. */
+  begin(): boolean {
+    this.#schedule();
+    return this.#waiting.size === 0 && !this.#isSliceOver();
   }
 
   #schedule(): void {

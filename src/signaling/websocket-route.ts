@@ -11,6 +11,7 @@ import type { ConnectionBudget } from '../accounts/connection-budget.ts';
 import { logFault } from '../protocol/log-fault.ts';
 import { notFound, PartylineError } from '../protocol/errors.ts';
 import { errorMessage } from '../protocol/messages.ts';
+import { closeUnread } from './close-unread.ts';
 import { type MovingClient, takeUpgraded } from './moving.ts';
 import {
   type NewClient,
@@ -44,6 +45,7 @@ export function registerWebSocketRoute(
 ): (client: MovingClient, connection: Socket) => void {
   const open = (
     socket: WebSocket,
+    stream: Socket,
     log: FastifyBaseLogger,
     letIn: () => Promise<void>,
     onRefused: (error: PartylineError) => void,
@@ -57,7 +59,7 @@ export function registerWebSocketRoute(
         const error = logFault(log, fault, 'connection failed');
         parts.metrics.refused(error.code);
         if (error.code !== 'internal_error') onRefused(error);
-        refuse(socket, error);
+        refuse(socket, stream, error);
       })
       .finally(() => socket.resume());
   };
@@ -74,7 +76,9 @@ export function registerWebSocketRoute(
     },
     wsHandler: (socket, request) => {
       const letIn = async () => openSession({ ...(await identify(request, parts)), socket }, parts);
-      open(socket, request.log, letIn, ({ code }) => parts.visitors.refused(request.ip, code));
+      open(socket, request.raw.socket, request.log, letIn, ({ code }) =>
+        parts.visitors.refused(request.ip, code),
+      );
     },
   });
   return (moving, stream) => {
@@ -82,7 +86,7 @@ export function registerWebSocketRoute(
     takeUpgraded(app.websocketServer, stream, moving.unread.bytes, (socket) => {
       const client = { socket, stream, query, credentials, log: app.log };
       const letIn = () => takeOverSession(client, moving, parts);
-      open(socket, app.log, letIn, ({ code, message }) =>
+      open(socket, stream, app.log, letIn, ({ code, message }) =>
         app.log.info({ code, reason: message }, 'connection refused'),
       );
     });
@@ -164,7 +168,7 @@ function checkGrant({ grant }: Credentials, { peer }: Query): void {
 }
 
 /** Says why, in words and by the close code. */
-function refuse(socket: WebSocket, error: PartylineError): void {
+function refuse(socket: WebSocket, stream: Socket, error: PartylineError): void {
   socket.send(JSON.stringify(errorMessage(error)));
-  socket.close(error.kind.closeCode, error.code);
+  closeUnread(socket, stream, error.kind.closeCode, error.code);
 }

@@ -57,6 +57,15 @@ describe('text messages beyond the budget', () => {
   });
 });
 
+test('a flood of pongs is closed with 4429, and a client that sends a few hundred is not', async () => {
+  const client = await connect();
+  for (let sent = 0; sent < 500; sent += 1) client.pong();
+  expect(await client.ask({ type: 'join', room: 'a' }, 'joined')).toMatchObject({ room: 'a' });
+  for (let sent = 0; sent < 2000; sent += 1) client.pong();
+  expect(await client.next('error')).toMatchObject({ code: 'rate_limited' });
+  expect(await client.closed).toBe(4429);
+});
+
 describe('binary messages beyond what a format needs', () => {
   test('are read more slowly, then the client is told, and closed with 4429 if it goes on', async () => {
     const flooder = await connect({ room: 'a', audio: 'pcm_s16le;rate=48000;channels=1' });

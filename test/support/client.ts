@@ -117,6 +117,11 @@ export class TestClient {
     });
   }
 
+  /** Sends a pong that answers no ping. */
+  pong(): void {
+    this.#socket.pong();
+  }
+
   /** Leaves what comes where it is, as a client does that hangs. */
   stopReading(): void {
     this.#socket.pause();
