@@ -8,8 +8,8 @@ type Layer = {
 };
 
 /**
- * The parts of the program, lowest first. Each may import only what it names, and names only what stands above it in this
- * list, so that imports never run in a circle. What is not named is refused by lint, types included.
+ * The parts of the program, lowest first. Each may import only what it names, and names only what stands above it in
+ * this list, so that imports never run in a circle. Lint refuses every other import, types included.
  */
 export const LAYERS: Readonly<Record<string, Layer>> = {
   base: {

@@ -6,7 +6,7 @@ const READY_TIMEOUT_MS = 15_000;
 const STOP_TIMEOUT_MS = 5000;
 const PIN_TRIES = 5;
 
-/** Of the machine; once this process is bound to one of them, the system tells of no others. */
+/** Number of cores of the machine; once this process is bound to one of them, the system tells of no others. */
 export const CORES = availableParallelism();
 /** For what is to grow beyond one. */
 export const ALL_CORES = `0-${CORES - 1}`;
@@ -66,7 +66,7 @@ export class Child {
     });
   }
 
-  /** What the line `ready {…}` says that it prints. */
+  /** Content of the line `ready {…}` that it prints. */
   async ready(withinMs = READY_TIMEOUT_MS): Promise<Record<string, string | number>> {
     const deadline = AbortSignal.timeout(withinMs);
     for (;;) {

@@ -41,7 +41,7 @@ export async function connectClient(
   return socket;
 }
 
-/** Where somebody is: the number of the room, and his in it. */
+/** Place of a peer: the number of its room, and its own number in the room. */
 export type Place = { room: number; peer: number };
 
 /** Takes `peers` into each of `rooms`, some at a time; resolves when all are there. */

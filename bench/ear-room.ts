@@ -3,7 +3,7 @@ import { CYCLE_FRAMES, CYCLE_MS, type encodeBurst, findOnsets, type Onset } from
 import { connectClient } from './client.ts';
 import type { Pacing } from './pacing.ts';
 
-/** So many rooms, in each of which somebody bursts out at another phase of the 20 ms. */
+/** Number of rooms, in each of which a speaker bursts out at another phase of the 20 ms. */
 export const EAR_ROOMS = 5;
 const PHASE_SLOTS = 2;
 /** When others talk quietly: so many slots after who bursts out. */
@@ -13,7 +13,7 @@ const EARLY_MS = 5;
 
 export type EarSound = { burst: Awaited<ReturnType<typeof encodeBurst>>; quiet: Buffer[] };
 
-/** Somebody who bursts out, up to two who talk quietly all the time, and a listener. */
+/** A room with a speaker that bursts out, up to two that talk quietly all the time, and a listener. */
 export class EarRoom {
   /** Notes what is sent while this is set. */
   isCounting = false;

@@ -41,7 +41,7 @@ export class FloorProcess implements AsyncDisposable {
     return new URL(`/?room=${room}&peer=${peer}`, this.#url);
   }
 
-  /** Of the relay; the echo's is not counted, as the media worker's is not. */
+  /** CPU time of the relay; the echo's is not counted, as the media worker's is not. */
   cpuMs(): { main: number; mediaWorkers: number } {
     return { main: cpuMs(this.#relay.pid), mediaWorkers: 0 };
   }

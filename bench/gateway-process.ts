@@ -116,12 +116,12 @@ export class GatewayProcess implements AsyncDisposable {
     return { main: sum(this.#nodes.map(cpuMs)), mediaWorkers: sum(this.#mediaWorkers.map(cpuMs)) };
   }
 
-  /** Of Node and the media workers together. */
+  /** Resident memory of Node and the media workers together. */
   residentKb(): number {
     return sum(this.#nodes.map(residentKb)) + sum(this.#mediaWorkers.map(residentKb));
   }
 
-  /** Of several gateways the last, with all who are connected to it. */
+  /** Kills the last gateway process, with all its connections. */
   killProcess(): void {
     process.kill(this.#nodes.at(-1)!, 'SIGKILL');
   }

@@ -31,7 +31,7 @@ const WAYS: { name: string; connect: Connect | undefined }[] = [
   { name: 'between two nodes, SRTP', connect: connectNodes },
 ];
 
-/** What a pipe from one media worker to another costs, and how much later a packet comes by it. */
+/** Measures the cost of a pipe between two media workers, and the delay that it adds. */
 export async function reportHop(say: (text: string) => void, signal: AbortSignal) {
   say(`
 | pipe hop | media worker CPU a packet | of it the hop | latency p50 / p99 | of it the hop |

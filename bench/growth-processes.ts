@@ -36,7 +36,7 @@ const scenarioOf = (rooms: number): Scenario => ({
   hear: 'opus',
 });
 
-/** What a frame costs with several processes that have as much to do, and how many rooms they bear. */
+/** Measures the cost of a frame with several equally loaded processes, and how many rooms they bear. */
 export async function reportProcesses(say: (text: string) => void, signal: AbortSignal) {
   const { packets } = await encodePackets();
   say(`

@@ -19,11 +19,11 @@ const PACKETS_PER_S_A_ROOM = (SPEAKERS * LISTENERS * 1000) / FRAME_MS;
 const WARM_UP_MS = 1500;
 const WINDOW_MS = 3000;
 const CALIBRATION_ROOMS = 2;
-/** So much more is offered than the media workers, or all cores, could bear. */
+/** Offered load, as a multiple of what the media workers, or all cores, could bear. */
 const OVERLOAD = 1.2;
 const WORKERS = [1, 2, 4];
 const SINK = fileURLToPath(new URL('sink.ts', import.meta.url));
-/** What browsers and mediasoup agree on. */
+/** Codec that browsers and mediasoup agree on. */
 const CRYPTO_SUITE = 'AEAD_AES_256_GCM';
 const KEY_AND_SALT_BYTES = 44;
 /** With less than so much of a core left, by whoever used it, cores are used up. */
@@ -39,7 +39,10 @@ type Forwarded = {
   usAPacket: number;
 };
 
-/** What media workers forward to browsers, by how many there are, when they are offered more than they can. */
+/**
+ * Measures how much media workers forward to browsers, by their number, when they are offered more than they can
+ * bear.
+ */
 export async function reportWorkers(say: (text: string) => void, signal: AbortSignal) {
   say(`
 | media workers | offered | forwarded | cores used | CPU a packet | times one |
@@ -115,7 +118,7 @@ function idleMs(workers: number): number {
   return own.reduce((sum, { times }) => sum + times.idle, 0);
 }
 
-/** Everybody hears every speaker. @returns what has each speaker say a packet */
+/** Opens a room in which every peer hears every speaker. @returns what has each speaker say a packet */
 async function openRoom(worker: Worker, sinkPort: number): Promise<(() => void)[]> {
   const router = await openRouter(worker);
   const leg = await PlainLeg.open(router, async () => {});
@@ -146,7 +149,7 @@ async function openListener(router: Router, speakers: RtpSpeaker[], port: number
   );
 }
 
-/** What came to the sink, whose buffer is full: a media worker that is busy would be long in answering. */
+/** Counts what reached the sink from its full buffer: a busy media worker would take long to answer. */
 function countDropped(port: number): number {
   const local = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
   const lines = readFileSync('/proc/net/udp', 'utf8').split('\n');

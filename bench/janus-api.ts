@@ -65,7 +65,7 @@ export class JanusApi {
     });
   }
 
-  /** What is answered later is acknowledged first; events that nobody asked for have no transaction. */
+  /** A request that is answered later is acknowledged first; events without a request have no transaction. */
   #receive(answer: Answer): void {
     const { janus, transaction } = answer;
     const waiting = transaction === undefined ? undefined : this.#waiting.get(transaction);

@@ -14,7 +14,7 @@ const CYCLES = 24;
 const WARM_UP_MS = 4000;
 /** For what is still on its way. */
 const DRAIN_MS = 500;
-/** What the goals for a busy gateway are set for; and what is aimed at. */
+/** Loads for which the goals of a busy gateway are set, and the goals. */
 const LEAST_CPU_PERCENT = 60;
 const TARGET_CPU_PERCENT = 65;
 const CALIBRATION_ROOMS = 20;
@@ -89,7 +89,7 @@ const background = (rooms: number): Scenario => ({
   hear: 'opus',
 });
 
-/** What CPU a room behind takes, in % of a core. */
+/** Measures the CPU that a room behind takes, in % of a core. */
 async function measureBackground(talk: Buffer[], signal: AbortSignal): Promise<number> {
   const scenario = background(CALIBRATION_ROOMS);
   await using gateway = await GatewayProcess.start(scenario);
@@ -103,7 +103,7 @@ async function measureBackground(talk: Buffer[], signal: AbortSignal): Promise<n
   }
 }
 
-/** Of Node and the media workers, in % of a core. */
+/** Measures the CPU of Node and the media workers, in % of a core. */
 async function cpuPercentDuring(ms: number, gateway: GatewayProcess, signal: AbortSignal) {
   const [startMs, before] = [performance.now(), gateway.cpuMs()];
   await sleep(ms, undefined, { signal });

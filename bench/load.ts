@@ -10,7 +10,7 @@ import { Tally } from './tally.ts';
 type Client = { receivedInWindow: number };
 type Speaker = { socket: WebSocket; hearers: number; nextPacket: number };
 
-/** What went through in the windows, and how. */
+/** Packets delivered in the windows, and their delays. */
 export type Traffic = {
   seconds: number;
   /** Frames that the clients sent. */
@@ -59,7 +59,7 @@ export class Load {
     return load;
   }
 
-  /** Everybody who speaks begins to, or goes on. */
+  /** Lets all speakers begin, or go on. */
   speak(): void {
     this.#pacing.start();
   }
@@ -75,7 +75,7 @@ export class Load {
     this.#missing += this.#missingIn(this.#tally.close());
   }
 
-  /** Everybody falls silent. */
+  /** Lets all speakers fall silent. */
   hush(): void {
     this.#pacing.stop();
   }

@@ -14,7 +14,7 @@ const COMPILE_MS = 8000;
 /** The same once it has been warm. */
 const RESUME_MS = 500;
 const SETTLE_MS = 500;
-/** What is still on its way when everybody has fallen silent. */
+/** Time for packets that are still on their way when all speakers have fallen silent. */
 const DRAIN_MS = 300;
 /** The gateway and the floor take turns, so that a spell of noise on the machine does not fall on one of them alone. */
 const TURNS = 4;
@@ -29,16 +29,19 @@ export type Bounds = {
 /** CPU time in a window, and what went through in it. */
 export type Figures = { traffic: Traffic; mainMs: number; mediaWorkerMs: number };
 
-/** What bears a load. */
+/** The server under load. */
 type Subject = {
   /** Used so far by the process itself, and by the media workers that it has. */
   cpuMs(): { main: number; mediaWorkers: number };
 };
 
-/** Who talks to it. */
+/** The clients of it. */
 type Talk = Pick<Load, 'speak' | 'beginWindow' | 'endWindow' | 'hush' | 'traffic' | 'close'>;
 
-/** What CPU and memory the gateway takes for a scenario and, if `withFloor`, what CPU the floor takes. */
+/**
+ * Measures the CPU and memory that the gateway takes for a scenario and, if `withFloor`, the CPU that the floor
+ * takes.
+ */
 export async function measureCost(
   scenario: Scenario,
   bounds: Bounds,
@@ -76,7 +79,7 @@ export async function measureInside(
   return { traffic: trial.figures().traffic, probe: await gateway.askProbe() };
 }
 
-/** What CPU Janus takes for a scenario; undefined where it is not installed. */
+/** Measures the CPU that Janus takes for a scenario; undefined where it is not installed. */
 export async function measureJanus(
   scenario: Scenario,
   { packets, seconds, signal }: Bounds,

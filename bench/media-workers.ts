@@ -37,7 +37,7 @@ export async function startMediaWorkers(
 export const openRouter = (worker: Worker): Promise<Router> =>
   worker.createRouter({ mediaCodecs: [OPUS] });
 
-/** Somebody who says a packet of 20 ms whenever he is asked to. */
+/** Speaker that sends a packet of 20 ms when it is asked to. */
 export type RtpSpeaker = { id: string; say(payload: Buffer): void };
 
 export async function openSpeaker(leg: PlainLeg): Promise<RtpSpeaker> {

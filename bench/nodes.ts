@@ -3,7 +3,7 @@ import { GatewayProcess } from './gateway-process.ts';
 import { openOwnRedis } from './own-redis.ts';
 import type { Scenario } from './scenario.ts';
 
-/** What is measured is the gateway, not its taking nobody any more. */
+/** The measurement needs a gateway that refuses nobody. */
 const ENVIRONMENT = {
   OVERLOAD_LOOP_DELAY_MS: '0',
   OVERLOAD_CPU_PERCENT: '0',
@@ -53,7 +53,7 @@ export class Nodes implements AsyncDisposable {
     return address;
   }
 
-  /** Of all nodes. */
+  /** CPU time of all nodes. */
   cpuMs(): number {
     return this.#nodes
       .map((node) => node.cpuMs())

@@ -25,7 +25,10 @@ const REDIS_WINDOW_MS = 30_000;
 const MINUTES = 3000;
 const GOALS = { meP99Ms: 20, redisOperations: 8 };
 
-/** What operators and their accounts feel: admission, `GET /api/me`, what Redis bears, and the closing of minutes. */
+/**
+ * Measures what operators and their accounts notice: admission, `GET /api/me`, the load of Redis, and the closing of
+ * minutes.
+ */
 export async function reportOperator(say: (text: string) => void, signal: AbortSignal) {
   say('\n| for operators | measured | goal | |\n| --- | --- | --- | --- |\n');
   await using gateway = await GatewayProcess.start(CROWD);

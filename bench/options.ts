@@ -15,7 +15,7 @@ const PARTS = [
 type Part = (typeof PARTS)[number];
 
 export type Options = {
-  /** What is measured. */
+  /** Measurements to make. */
   parts: readonly Part[];
   scenarios: Scenario[];
   /** Length of each window. */
@@ -23,7 +23,7 @@ export type Options = {
   hostile: HostileOptions;
   /** Profile the gateway into this folder, and measure nothing else. */
   profileDir: string | undefined;
-  /** So many streams of each kind are put to the format detection. */
+  /** Number of streams of each kind for the format detection. */
   seeds: number;
 };
 

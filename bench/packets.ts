@@ -11,8 +11,8 @@ const KEY_BYTES = 12;
 export type Packets = { packets: Buffer[]; meanBytes: number; encodeUs: number };
 
 /**
- * What a packet is known by in a WebSocket message as in a datagram: its last bytes, which the entropy coder fills.
- * Undefined for what is too short to be one of ours.
+ * Returns the key by which a packet is known in a WebSocket message and in a datagram: its last bytes, which the
+ * entropy coder fills. Undefined for what is too short to be one of ours.
  */
 export function packetKey(bytes: Buffer): string | undefined {
   const { length } = bytes;

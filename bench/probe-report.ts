@@ -1,6 +1,6 @@
 import type { Percentiles } from './percentiles.ts';
 
-/** What the probe inside the gateway tells when it is asked. */
+/** Answer of the probe inside the gateway. */
 export type ProbeReport = {
   /** Binary message received → the same bytes sent; undefined where frames are mixed anew. */
   inside: Percentiles | undefined;

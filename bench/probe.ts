@@ -73,7 +73,7 @@ process.on('message', (message) => {
   }
   const report: ProbeReport = {
     inside: percentilesOf(inside),
-    // What it measures is the time from one of its timers to the next.
+    // The histogram measures the time from one of its timers to the next.
     loopDelayP99Ms: Math.max(0, loopDelay.percentile(99) / 1e6 - LOOP_RESOLUTION_MS),
   };
   process.send?.(report);

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** What the kernel says of a process (proc(5)). */
+/** The kernel's figures of a process (proc(5)). */
 
 /** USER_HZ, in which /proc counts on every architecture that Node runs on. */
 const TICKS_PER_S = 100;

@@ -94,7 +94,7 @@ export function reportRow(row: Row): string {
   ]);
 }
 
-/** What the columns mean, how quiet the generator was, and which goals were met. */
+/** Explains the columns, and tells how quiet the generator was and which goals were met. */
 export function reportFoot(rows: Row[]): string {
   const disturbed = `
 † Something else held the generator up by more than ${MAX_LATE_MS} ms: nothing in this row is to be relied on.

@@ -19,7 +19,7 @@ export const MAX_LATE_MS = 10;
 
 export const peersOf = ({ scenario }: Row) => scenario.rooms * scenario.peers;
 
-/** Of the process and its media workers, in % of a core. */
+/** CPU of the process and its media workers, in % of a core. */
 export const cpuPercent = ({ mainMs, mediaWorkerMs, traffic }: Figures) =>
   (mainMs + mediaWorkerMs) / traffic.seconds / 10;
 
@@ -29,14 +29,14 @@ export function usAPacket({ mainMs, traffic: { framesIn, framesOut } }: Figures)
   return frames > 0 ? (mainMs * 1000) / frames : undefined;
 }
 
-/** What a packet costs the gateway's Node over what it costs the floor. */
+/** Cost of a packet for the gateway's Node process, as a multiple of the floor's. */
 export function floorRatioOf({ gateway, floor }: Row): number | undefined {
   const own = usAPacket(gateway);
   const least = floor && usAPacket(floor);
   return own !== undefined && least !== undefined ? own / least : undefined;
 }
 
-/** What a room costs us, media workers included, over what it costs Janus. */
+/** Cost of a room for the gateway, media workers included, as a multiple of Janus's. */
 export const janusRatioOf = ({ gateway, janus }: Row) =>
   janus && cpuPercent(gateway) / cpuPercent(janus);
 

@@ -70,7 +70,7 @@ class Crowd implements Disposable {
     for (const socket of this.#sockets.values()) socket.terminate();
   }
 
-  /** Nobody has noticed yet. */
+  /** Notes the moment of a loss that no client has noticed yet. */
   expectLoss(): void {
     this.#isLossAwaited = true;
   }
@@ -84,7 +84,7 @@ class Crowd implements Disposable {
       if (data.includes('"type":"joined"')) this.#inside.add(index);
       else if (data.includes('"type":"error"')) this.refused += 1;
     });
-    // What is wrong is told by 'close' as well.
+    // 'close' follows every error.
     socket.on('error', () => {});
     socket.on('close', () => {
       this.#inside.delete(index);

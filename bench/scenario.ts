@@ -1,12 +1,12 @@
-/** What is measured: so many rooms, so many peers in each, so many of whom speak. */
+/** A scenario: the number of rooms, of peers in each, and of speakers among these. */
 export type Scenario = {
   rooms: number;
   /** In each room. */
   peers: number;
-  /** Of the peers of each room; they speak all the time. */
+  /** Speakers among the peers of each room; they speak all the time. */
   speakers: number;
   delivery: 'mix' | 'forward';
-  /** What everybody sends is Opus; `pcm` is 16 kHz, mono, 16 bits. */
+  /** All peers send Opus; `pcm` is 16 kHz, mono, 16 bits. */
   hear: 'opus' | 'pcm';
 };
 
@@ -49,8 +49,8 @@ export function isPassThrough({ peers, speakers, delivery, hear }: Scenario): bo
 }
 
 /**
- * Whose packets go to whom when nothing is mixed: for each speaker the peers who get them. Where the gateway mixes, the
- * floor, which cannot, gives each listener one speaker's packets: as many frames as the mix would be.
+ * Returns for each speaker the peers that get its packets when nothing is mixed. Where the gateway mixes, the floor,
+ * which cannot, gives each listener one speaker's packets: as many frames as the mix would be.
  */
 export function hearers(scenario: Scenario): number[][] {
   const { peers, speakers, delivery } = scenario;

@@ -1,6 +1,6 @@
 /**
- * What this process has counted since it started, for whoever watches it. Plain numbers that the hot path adds to where
- * it happens; nothing is told to anybody before it is asked for.
+ * Counters of this process since its start, read at each scrape. Plain numbers that the hot path adds to where it
+ * happens; nothing is told to anybody before it is asked for.
  */
 export const counts = {
   /** Binary frames of clients. */

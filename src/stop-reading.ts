@@ -1,11 +1,15 @@
 import type { Socket } from 'node:net';
 
-/** What of Node's socket is needed and not documented; a test passes connections on while they are written to. */
+/**
+ * Undocumented properties of Node's socket that are needed here; a test hands connections over while they are written
+ * to.
+ */
 type Internals = { _handle: { readStop(): number } | null; server?: unknown };
 
 /**
- * Readies a connection to be sent to another process. Node reads on while it is on its way, and forgets what it reads; and it
- * would wait with the closing of its server for the other process to close the connection.
+ * Prepares a connection for being sent to another process. Without this Node goes on reading while the connection is
+ * on its way and loses what it reads, and the server waits at its close for the other process to close the
+ * connection.
  * @returns false if it has been closed
  */
 export function stopReading(connection: Socket): boolean {

@@ -33,11 +33,11 @@ export class PartylineClient {
   readonly peer: string;
   readonly #link: Link;
   readonly #events = new Events<ClientEvents>();
-  /** What the Device turned out to be able to receive; a hint for the next join to the same node. */
+  /** RTP capabilities of the Device; a hint for the next join on the same node. */
   readonly #capabilities = new WeakMap<Connection, types.RtpCapabilities>();
   #phase: Phase = { name: 'idle' };
   #wish: Wish | undefined;
-  /** What resumes our session on another connection. */
+  /** Credentials that resume the session on another connection. */
   #session: { session_id: string; resume_token: string } | undefined;
   #microphone: MediaStreamTrack | null = null;
   #muted = false;
@@ -160,7 +160,7 @@ export class PartylineClient {
     await told;
   }
 
-  /** What fails because the room is joined anew meanwhile is done there. */
+  /** A request that fails because the room is joined again meanwhile is repeated there. */
   async #tell(change: (media: MediaSession) => Promise<void>): Promise<void> {
     const room = roomOf(this.#phase);
     if (!room) return;
@@ -260,7 +260,7 @@ export class PartylineClient {
     const joining: Phase = { name: 'joining', connection, wish, ...(from && { from }) };
     this.#enter(joining);
     let room: Room | undefined;
-    // Whatever changed the phase while we waited (left, closed, connection lost) has seen to the wish too.
+    // Any change of phase meanwhile (left, closed, connection lost) has dealt with the wish, too.
     const superseded = () => (room ? room !== roomOf(this.#phase) : joining !== this.#phase);
     try {
       const device = new Device();

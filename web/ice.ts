@@ -8,7 +8,7 @@ const PATIENCE_MS = 5_000;
 const FIRST_PATIENCE_MS = 15_000;
 
 type PathHandlers = {
-  /** Whether there is a path now. Not called for the first one, if that comes about in time. */
+  /** True while there is a path. Not called for the first one, if that comes about in time. */
   changed: (isBroken: boolean) => void;
   /** Restarts did not help, or could not be asked for. */
   lost: (error: RequestError) => void;

@@ -57,7 +57,7 @@ export class MediaSession {
     this.#handlers = handlers;
     this.#playback = new Playback(handlers.playbackBlocked);
     this.#opened = this.#open(device, description);
-    // What is asked for before the Device is loaded waits for it; that it failed is told by opened().
+    // Requests wait until the Device is loaded; opened() tells whether that failed.
     this.#consuming = this.#opened.catch(() => undefined);
     this.#speaking = this.#consuming;
   }
@@ -121,7 +121,7 @@ export class MediaSession {
     this.#handlers.trackChanged(entry.peer);
   }
 
-  /** What is heard of a peer. */
+  /** Audio of a peer. */
   trackOf(peer: string): MediaStreamTrack | undefined {
     const entries = [...this.#consumers.values()];
     return entries.findLast((entry) => entry.peer === peer)?.consumer.track;

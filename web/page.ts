@@ -2,7 +2,7 @@ import { element } from './element.ts';
 import { Invitation } from './invitation.ts';
 import { People } from './people.ts';
 
-/** What was filled in at the entrance. */
+/** Values of the form at the entrance. */
 export type Entry = {
   apiKey: string;
   room: string;

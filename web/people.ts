@@ -36,7 +36,7 @@ export class People {
     }
   }
 
-  /** Nobody is known to speak. */
+  /** Shows nobody as speaking. */
   silence(): void {
     for (const entry of this.#entries.values()) entry.dataset['speaking'] = 'false';
   }

@@ -3,7 +3,7 @@ import type { Pause } from './link.ts';
 import type { Room } from './room.ts';
 import type { ClientState } from './state.ts';
 
-/** What the client is doing, with what is open meanwhile. */
+/** State of the client, with everything that is open in it. */
 export type Phase =
   | Extract<ClientState, { name: 'idle' | 'connecting' | 'closed' }>
   | { name: 'lobby'; connection: Connection }
@@ -15,10 +15,10 @@ export type Phase =
 
 export type InRoom = { name: 'in_room'; connection: Connection; room: Room; wish: Wish };
 
-/** The room that the caller wants to be in until he leaves: joined again when the connection or the media was lost. */
+/** Room that the caller wants to be in until it leaves: joined again after the connection or the media was lost. */
 export type Wish = {
   room: string;
-  /** He has been there: a failure is now ours to mend or to tell, not the answer to his join(). */
+  /** The room has been joined once: a failure is reported as a change of state now, not as the answer to join(). */
   fulfilled: boolean;
   resolve: () => void;
   reject: (error: Error) => void;
@@ -31,7 +31,7 @@ export function roomOf(phase: Phase): Room | undefined {
   return phase.name === 'in_room' ? phase.room : undefined;
 }
 
-/** What a caller sees of a phase. */
+/** Returns the state that a caller sees of a phase. */
 export function stateOf(phase: Phase): ClientState {
   switch (phase.name) {
     case 'lobby':

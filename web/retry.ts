@@ -1,6 +1,6 @@
 import { CLOSE_CODES, type ErrorCode, isRetryable } from '../src/protocol/close-codes.ts';
 
-/** What a closed socket means, and when to try again (docs/protocol.md, "Errors on the WebSocket"). */
+/** Meaning of close codes, and delays between attempts (docs/protocol.md, "Errors on the WebSocket"). */
 
 /** Why a connection ended, in words that may be shown. */
 export type CloseReason = {

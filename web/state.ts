@@ -1,7 +1,7 @@
 import type { PeerKind } from '../src/protocol/messages.ts';
 import type { CloseReason } from './retry.ts';
 
-/** What a program that uses `PartylineClient` sees of it. */
+/** State of a `PartylineClient`, as the program that uses it sees it. */
 
 /** Someone else in the room. */
 export type RemotePeer = {
@@ -9,11 +9,11 @@ export type RemotePeer = {
   kind: PeerKind;
   /** Nothing that it says is heard. */
   muted: boolean;
-  /** What is heard of this peer; absent until it speaks for the first time, and for one who only listens. */
+  /** Audio of this peer; absent until it speaks for the first time. */
   track?: MediaStreamTrack;
 };
 
-/** What the client is doing; a field exists only in the states that have it. */
+/** State of the client; a field exists only in the states that have it. */
 export type ClientState =
   | { name: 'idle' }
   | { name: 'connecting' }
@@ -24,7 +24,10 @@ export type ClientState =
       room: string;
       /** Everyone else, by name, in the order in which they came. */
       peers: ReadonlyMap<string, RemotePeer>;
-      /** Who speaks now, ourselves included, and how loud: dBov, 0 (loudest) to −127; undefined if nobody can tell how loud. */
+      /**
+       * Peers that speak now, this client included, with levels in dBov, 0 (loudest) to −127; undefined if the level
+       * is unknown.
+       */
       speaking: ReadonlyMap<string, number | undefined>;
       /** No audio goes or comes for now: the way to the gateway broke and is being mended. */
       isInterrupted: boolean;

@@ -17,7 +17,7 @@ export class TokenError extends Error {
   }
 }
 
-/** What the gateway answers instead of a token (RFC 9457). */
+/** Answer of the gateway instead of a token (RFC 9457). */
 type Problem = { code?: string; detail?: string };
 
 /**

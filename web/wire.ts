@@ -1,6 +1,6 @@
 import { RequestError, type Connection, type SendRequest } from './connection.ts';
 
-/** What cannot be asked twice: when the answer is lost, nobody knows whether it was done. */
+/** Requests that cannot be repeated: when the answer is lost, nobody knows whether the request was done. */
 const ASKED_ONCE = new Set<string>(['connect_transport', 'produce']);
 
 /** The requests of one room, over one connection after the other: while there is none, they wait for the next. */

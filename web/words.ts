@@ -3,7 +3,7 @@ import type { ClientState } from './state.ts';
 
 type Reconnecting = Extract<ClientState, { name: 'reconnecting' }>;
 
-/** What went wrong, in a sentence for whoever sits before the page. */
+/** Sentences that tell the user of the page what went wrong. */
 
 const END_WORDS: Record<string, string> = {
   unauthorized: 'The gateway does not know this API key. Check that all of it was pasted.',

@@ -41,7 +41,7 @@ export class AccountSender {
   readonly #sending = new Map<string, AbortController>();
   /** Rooms whose first event has failed. */
   readonly #failing = new Map<string, Failing>();
-  /** Of the endpoint. */
+  /** Failures of the endpoint. */
   #endpoint: Failing = { failures: 0, retryAtMs: 0 };
   #webhook: Webhook | undefined;
   #isWebhookKnown = false;

@@ -4,7 +4,7 @@ import type { Timings } from '../config/timings.ts';
 import { newRedisClient, type RedisAddress } from '../src/store/client.ts';
 import { BULLMQ_PREFIX } from '../src/usage/usage-queue.ts';
 
-/** What has stalled was its worker's fault, not its own: it is taken up again so often. */
+/** Number of times that a stalled job is taken up again: stalling is its worker's fault, not its own. */
 const MAX_STALLED_COUNT = 100;
 
 /**
@@ -62,7 +62,7 @@ export async function startWorker(
 
 /** Faults of one kind that come again and again, as while Redis is away, are logged no more often than this. */
 const LOG_EVERY_MS = 30_000;
-/** So many kinds are told apart. */
+/** Maximum number of kinds that are told apart. */
 const MAX_KINDS = 100;
 
 /** Logs faults, those with the same words once in a while, with how many there were meanwhile. */

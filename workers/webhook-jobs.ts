@@ -66,7 +66,7 @@ export async function openWebhookWorker(
       if (isReleased) {
         released.add(accountId);
         drop(accountId);
-        // What came since then was told to the sender that has just ended.
+        // Events since then were told to the sender that has just ended.
         tryTo(onNews(accountId));
       } else {
         senders.get(accountId)?.poke();
@@ -92,7 +92,7 @@ export async function openWebhookWorker(
   };
   let sharing: Promise<void> | undefined;
   const shareNow = async () => {
-    // What is claimed or given back meanwhile is not in the answer.
+    // Events claimed or given back meanwhile are missing from the answer.
     const before = [...senders];
     released.clear();
     const shared = await outbox.share(worker, MAX_ACCOUNTS, workers.dead());

@@ -19,7 +19,7 @@ export type SoakAccount = { id: number; apiKey: string };
 /** One thing that must be so in the end. */
 export type Claim = { name: string; expected: string; found: string; isOk: boolean };
 
-/** What claims are judged by. */
+/** Everything by which claims are judged. */
 export type Seen = {
   options: SoakOptions;
   nodes: SoakNodes;
@@ -39,7 +39,7 @@ const MAX_MEMORY_GROWTH = 0.1;
 /** In the first minutes code is compiled, and heaps find their size. */
 const SHORT_MINUTES = 10;
 const MAX_MEMORY_GROWTH_SHORT = 0.4;
-/** What faults are answered with; any other line at level error is a fault of ours. */
+/** Log lines that injected faults cause; any other line at level error is a fault of the gateway. */
 const EXPECTED_ERRORS = [
   'media worker died',
   'media worker hangs; it is killed',
@@ -177,7 +177,7 @@ async function checkUsage({ id, apiKey }: SoakAccount, { nodes, ledger }: Seen):
   };
 }
 
-/** Of the first node, which lives from beginning to end. */
+/** Judges the memory of the first node, which lives from beginning to end. */
 function checkMemory({ minutes }: SoakOptions, samples: NodeSample[]): Claim[] {
   const lasting = samples.filter(({ index }) => index === 0);
   const third = lasting.length / 3;
@@ -208,7 +208,7 @@ function unexpectedErrors(nodes: SoakNodes): string {
   return listed([...faults].map(([fault, count]) => `${count} × ${fault}`));
 }
 
-/** What a line of output complains of that it should not. */
+/** Returns the complaint in a line of output, if it is an unexpected one. */
 function faultIn(line: string): string | undefined {
   if (!line.startsWith('{')) return /Error|Warning|Unhandled/.test(line) ? line : undefined;
   try {

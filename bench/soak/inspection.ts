@@ -1,4 +1,4 @@
-/** What a gateway process holds, as it sees it itself. */
+/** Resources that a gateway process holds, as it sees them itself. */
 export type Inspection = {
   /** In use after a full collection. */
   heapBytes: number;

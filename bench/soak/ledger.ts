@@ -45,7 +45,7 @@ export class ConnectionLedger {
   }
 }
 
-/** What usage must be: peer-time in rooms as the clients saw it, and by how much what was counted may be off. */
+/** Expected usage: peer-time in rooms as the clients saw it, and the tolerance of the gateway's count. */
 export class Ledger {
   readonly #stays: Stay[] = [];
   /** Parts of stays of which the client could not see whether it still was there. */
@@ -64,7 +64,7 @@ export class Ledger {
     this.#redisAway.push({ fromMs, toMs });
   }
 
-  /** What a node had counted since its last write is lost. */
+  /** Time that a node had counted since its last write is lost. */
   nodeWasKilled(nodeRun: string, atMs: number): void {
     this.#kills.push({ nodeRun, atMs });
   }

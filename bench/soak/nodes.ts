@@ -7,7 +7,7 @@ import { INSPECT_SIGNAL, INSPECTED, type Inspection } from './inspection.ts';
 const INSPECT = new URL('./inspect.ts', import.meta.url).href;
 const MEDIA_WORKERS = 2;
 const INSPECT_TIMEOUT_MS = 10_000;
-/** What the inspection needs. */
+/** Everything that the inspection needs. */
 const NODE_OPTIONS = `--expose-gc --import=${INSPECT}`;
 
 /** One gateway process from its start to its end. */
@@ -32,7 +32,7 @@ export class SoakNodes {
   #starts = 0;
   /** Those that ended without having been told to. */
   readonly crashes: string[] = [];
-  /** What those have logged that were ended. */
+  /** Logs of the nodes that were ended. */
   readonly outputs: string[] = [];
 
   private constructor(environment: Record<string, string>, say: (line: string) => void) {
@@ -143,7 +143,7 @@ export async function inspect(gateway: GatewayProcess): Promise<Inspection> {
   return JSON.parse(answer()!.slice(INSPECTED.length)) as Inspection;
 }
 
-/** What a gateway wrote last that is no line of its log: why Node ended it. */
+/** Last output of a gateway that is no line of its log: the reason for which Node ended it. */
 const lastWords = ({ output }: GatewayProcess) =>
   output
     .split('\n')

@@ -12,7 +12,7 @@ export type Persona = {
   account: { id: number; apiKey: string };
   isBrowser: boolean;
   query: Record<string, string>;
-  /** What it says, message by message of 20 ms. */
+  /** Its audio, in messages of 20 ms. */
   sound: Buffer[];
 };
 
@@ -20,7 +20,7 @@ export type PeerParts = {
   nodes: SoakNodes;
   ledger: Ledger;
   tally: Tally;
-  /** Everybody goes now. */
+  /** Aborted when all peers are to leave. */
   ending: AbortSignal;
 };
 
@@ -202,7 +202,7 @@ async function untilTold<T extends 'welcome' | 'joined' | 'left'>(
   return Promise.race([client.next(type, from, ANSWER_TIMEOUT_MS), refused, closed]);
 }
 
-/** What went wrong, without what tells one time from another. */
+/** Returns the reason of an error without numbers that differ from one time to another. */
 const reasonOf = ({ message }: Error) =>
   message.replace(/;.*/s, '').replace(/\d+\.\d+\.\d+\.\d+:\d+/, '');
 

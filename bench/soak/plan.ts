@@ -1,6 +1,6 @@
 import { type Random, seededRandom } from '../../test/support/random.ts';
 
-/** What is done in a soak, by whom and when: all of it follows from the seed. */
+/** Plan of a soak: what each peer does and when; all of it follows from the seed. */
 
 export const FAULT_KINDS = [
   'media-worker-killed',
@@ -92,7 +92,7 @@ export function planFaults({ seed, durationMs, peers, nodes, kinds }: FaultPlan)
 /** How many rooms so many peers have. */
 export const roomsFor = (peers: number) => Math.ceil(peers / ROOM_SIZE);
 
-/** What one peer does, visit by visit, without an end. */
+/** Yields the visits of one peer, without an end. */
 export function* planVisits(
   seed: number,
   { nodes, rooms, resumeMs }: { nodes: number; rooms: number; resumeMs: number },

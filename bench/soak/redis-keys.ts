@@ -24,10 +24,10 @@ const KINDS: KeyKind[] = [
   kind('webhooks', /^webhooks:/),
 ];
 
-/** What TTL says of a key that does not expire. */
+/** Answer of TTL for a key that does not expire. */
 const NEVER = -1;
 
-/** What Redis holds. */
+/** Keys that Redis holds. */
 export type RedisContents = {
   usedBytes: number;
   /** Keys by kind. */
@@ -42,7 +42,7 @@ export type RedisContents = {
 /** @throws {Error} if Redis is away */
 export async function readRedis(url: string): Promise<RedisContents> {
   const client = createClient({ url, socket: { reconnectStrategy: false, connectTimeout: 2000 } });
-  // What is wrong is thrown by the calls below as well.
+  // The calls below throw every error as well.
   client.on('error', () => {});
   await client.connect();
   try {

@@ -21,7 +21,7 @@ import { Tally } from './tally.ts';
 
 type InjectedFault = Fault & { startedMs: number; tookMs: number; what: string };
 
-/** What a soak has come to. */
+/** Result of a soak. */
 export type SoakResult = {
   options: SoakOptions;
   claims: Claim[];
@@ -117,7 +117,7 @@ const environmentOf = ({ resumeMs }: SoakOptions, redisUrl: string) => ({
   DEMO_ACCOUNT: 'false',
   LOG_LEVEL: 'warn',
   RESUME_MS: String(resumeMs),
-  // Nobody is refused because the machine is busy: the load is to be the same from beginning to end.
+  // No client is refused because the machine is busy: the load is to be the same from beginning to end.
   OVERLOAD_LOOP_DELAY_MS: '0',
   OVERLOAD_CPU_PERCENT: '0',
 });
@@ -142,7 +142,7 @@ const visitsOf = ({ seed, nodes, peers, resumeMs }: SoakOptions, index: number) 
     resumeMs,
   });
 
-/** Who takes part: mostly legacy clients, which hear in different ways, and a few browsers. */
+/** Creates the peers: mostly legacy clients, which hear in different ways, and a few browsers. */
 async function castPeers({ peers }: SoakOptions, accounts: SoakAccount[]): Promise<Persona[]> {
   const opus = await opusTone(440, 0.3, SAY_MS);
   const pcm = sampleTone({ codec: 'pcm_s16le', rateHz: 16_000, channels: 1 }, 440, 0.3, SAY_MS);

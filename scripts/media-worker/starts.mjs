@@ -1,7 +1,7 @@
-/** Whether a file is a media worker that runs on this machine. */
+/** Tells whether a file is a media worker that runs on this machine. */
 import { spawnSync } from 'node:child_process';
 
-/** What mediasoup-worker ends with when nothing tells it mediasoup's version (its src/main.cpp). */
+/** Exit code of mediasoup-worker when nothing tells it mediasoup's version (its src/main.cpp). */
 const notCalledByMediasoup = 41;
 const timeoutMs = 10_000;
 

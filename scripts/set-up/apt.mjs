@@ -12,8 +12,7 @@ const lockTimeoutSeconds = 600;
 let listsUpdated = false;
 
 /**
- * What is needed, by package, with a test for what the package brings: that also finds what was
- * installed in another way.
+ * Needed packages, each with a test for what it brings, which also finds what was installed in another way.
  *
  * @typedef {Record<string, () => boolean>} Needs
  */

@@ -3,7 +3,7 @@
 /** The message is that sentence: what is missing and, where there is one, the command that helps. */
 export class SetUpFailure extends Error {}
 
-/** What a machine does to a program that may not write, or has no room to. */
+/** Error codes of a machine that lets the program write nothing, or has no space left. */
 const refusals = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT']);
 
 /**

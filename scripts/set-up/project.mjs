@@ -7,7 +7,7 @@ export const root = fileURLToPath(new URL('../..', import.meta.url));
 export const nodeModules = join(root, 'node_modules');
 /** First in PATH for every npm script, so it is where the gateway finds its own Node. */
 export const bin = join(nodeModules, '.bin');
-/** What set-up makes; git ignores it. */
+/** Folder of everything that set-up makes; git ignores it. */
 export const build = join(root, 'build');
 
 /**

@@ -1,8 +1,8 @@
-/** What set-up tells the person who waits for it: one line a step, prefixed with what it is about. */
+/** Output of set-up for the person who waits for it: one line per step, prefixed with its subject. */
 
 const { stdout, stderr } = process;
 
-/** Whether the cursor stands behind a progress line that the next one would overwrite. */
+/** True while the cursor stands behind a progress line, which the next line would overwrite. */
 let inProgressLine = false;
 
 /**

@@ -27,7 +27,7 @@ type Parts = Store &
     health: ProcessesHealth;
   };
 
-/** What this process has and does at a moment: for operators, health checks and metrics. */
+/** State of this process at a moment, for operators, health checks and metrics. */
 export class NodeState {
   readonly #parts: Parts;
 
@@ -40,13 +40,13 @@ export class NodeState {
     return this.#parts.health.hung;
   }
 
-  /** Whether new clients are admitted, as far as draining and load are concerned. */
+  /** True while neither draining nor load keeps new clients out. */
   get takesClients(): boolean {
     const { not_draining: isStaying, not_overloaded: hasRoom } = this.#readiness();
     return isStaying && hasRoom;
   }
 
-  /** What the node needs to admit clients: by name, whether it has it now. */
+  /** Returns what the node needs to admit clients: by name, whether it has it now. */
   async readReadiness(): Promise<Record<string, boolean>> {
     return { redis: await this.#parts.redis.isThere(), ...this.#readiness() };
   }

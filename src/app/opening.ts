@@ -18,7 +18,7 @@ export type App = {
   mediaWorkerPids(): number[];
   /** The metrics of this process. */
   readMetrics(): Promise<MetricFamilies>;
-  /** Whether new clients are admitted at the moment. */
+  /** Returns whether new clients are admitted at the moment. */
   takesClients(): boolean;
   /** Continues with a client that another process on the same port has handed over. */
   takeOver(client: MovingClient, connection: Socket): void;
@@ -36,7 +36,7 @@ export type App = {
 /** Names of the processes of this node that hang, and the number of its gateway processes that died. */
 export type ProcessesHealth = { readonly hung: string[]; readonly deaths: number };
 
-/** What a gateway that shares its port with others needs beyond its settings. */
+/** Everything that a gateway which shares its port with others needs beyond its settings. */
 export type Shared = {
   /** Distinguishes its log lines and metrics from those of the others. */
   name: string;
@@ -50,7 +50,7 @@ export type Shared = {
   health: ProcessesHealth;
 };
 
-/** What every part is opened with. */
+/** Everything that parts are opened with. */
 export type Opening = {
   settings: Settings;
   timings: Timings;

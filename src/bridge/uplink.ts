@@ -53,7 +53,7 @@ export class Uplink {
   readonly #events: UplinkEvents;
   readonly #pacer = new Pacer<OpusPacket>();
   readonly #packetizer = new Packetizer();
-  /** What the router was not sent since the last that it was. */
+  /** Duration of the packets that were not sent to the router since the last one that was. */
   #unroutedSamples = 0;
   #countedDrops = 0;
   readonly #flow = new FlowWatch();
@@ -91,7 +91,7 @@ export class Uplink {
     const packet = { payload, durationSamples, durationMs, audioLevel, isQuiet, gapMs: 0 };
     this.#pacer.push(packet, atMs, nowMs);
     this.#watchFlow(atMs);
-    // Who is out of all measure is closed by that.
+    // A client that exceeds the limit is closed by that.
     if (this.#state.name === 'closed') return;
     this.#sendDue(nowMs);
     if (this.#pacer.bufferedMs > 0) this.#clock.add(this.#onTick);

@@ -14,23 +14,26 @@ const MAX_SILENT_CHECKS = 10;
 const WELL = 'exit code 0';
 
 export type KeptProcessOptions = {
-  /** What it is called in the log. */
+  /** Name in the log. */
   name: string;
   /** The program and its arguments, for this same Node. */
   command: string[];
   environment: Record<string, string | undefined>;
-  /** What the kernel sends it should this process be killed, and what `close` sends. */
+  /** Signal that the kernel sends it if this process is killed, and that `close` sends. */
   endSignal: 'SIGTERM' | 'SIGINT';
-  /** Takes what it sends over the channel that it has then; having begun, it must send something every few seconds, or is killed. */
+  /**
+   * Receives its messages; given, the child has a channel to this process, and is killed when it sends nothing for
+   * seconds after its first message.
+   */
   onMessage?: (message: unknown, connection?: Socket) => void;
-  /** Called when it has not been heard for a while. */
+  /** Called when it has sent nothing for 3 checks. */
   onSilent?: () => void;
-  /** Called each time it ends without having been told to by this process; well if another asked it to leave. */
+  /** Called each time it ends without having been asked to by this process; `isWell` if it exited with code 0. */
   onEnd?: (how: string, isWell: boolean) => void;
   timings: Timings['processes'];
 };
 
-/** A child that is started again when it ends, ever later when it keeps ending. */
+/** Child process that is restarted when it ends, after a delay that grows while it keeps ending. */
 export class KeptProcess {
   readonly #options: KeptProcessOptions;
   readonly #log: FastifyBaseLogger;
@@ -47,21 +50,21 @@ export class KeptProcess {
   }
 
   /**
-   * Sends a message; one that is not there, or cannot be told, does not get it.
-   * @param connection goes with it, and is closed if it cannot
+   * Sends a message; it is lost if the child is not connected.
+   * @param connection connection sent along, or closed if that fails
    */
   send(message: object, connection?: Socket): void {
     if (connection) sendConnection(this.#child, message, connection);
     else if (this.#child.connected) this.#child.send(message, () => {});
   }
 
-  /** Sends a message that asks it to end within a time; resolves when it has. */
+  /** Asks the child by a message to end within `withinMs`, then kills it; resolves when it has ended. */
   leave(message: object, withinMs: number): Promise<void> {
-    // One that cannot be told is gone, or is killed when the time is over.
+    // A child without a channel has ended, or is killed when the time is over.
     return this.#end(withinMs, (child) => child.connected && child.send(message, () => {}));
   }
 
-  /** Ends it; resolves when it has. */
+  /** Ends the child; resolves when it has ended. */
   close(): Promise<void> {
     return this.#end(0, (child) => child.kill(this.#options.endSignal));
   }
@@ -101,7 +104,7 @@ export class KeptProcess {
       env: environment,
       detached: true,
       stdio: ['ignore', 'inherit', 'inherit', ...(onMessage ? ['ipc' as const] : [])],
-      // Bytes may be among them.
+      // Messages may hold Buffers.
       serialization: 'advanced',
     });
     const startedMs = performance.now();
@@ -149,7 +152,7 @@ export class KeptProcess {
     if (performance.now() - startedMs > steadyAfterMs) this.#restartAfterMs = firstRestartMs;
     const restartAfterMs = this.#restartAfterMs;
     this.#restartAfterMs = Math.min(2 * restartAfterMs, longestRestartMs);
-    // One that was asked to leave ends well.
+    // A child that was asked to leave exits with code 0.
     const level = how === WELL ? 'info' : 'error';
     this.#log[level]({ how, restartAfterMs }, 'a process ended; it is started again');
     clearTimeout(this.#restart);

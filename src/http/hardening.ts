@@ -2,7 +2,10 @@ import type { FastifyInstance } from 'fastify';
 import { notFound } from '../protocol/errors.ts';
 import { spellsFixedParts } from './fixed-path.ts';
 
-/** Policy of pages and files. The page's WebSocket goes to where the page came from, or to a development server; the QR code of an invitation is a data URL. */
+/**
+ * Content security policy of pages and files; the page's WebSocket connects to the page's origin, or to a development
+ * server, and the QR code of an invitation is a data URL.
+ */
 const PAGE_POLICY =
   "default-src 'self'; connect-src 'self' ws: wss:; img-src 'self' data:; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'";
 /** Swagger UI has styles and pictures in its markup. */
@@ -11,8 +14,8 @@ const DOCS_POLICY =
 const DOCS = '/api/docs';
 
 /**
- * Refuses addresses whose fixed parts are percent-encoded, as no client writes them, and says in headers what browsers must not do
- * with the answers. What the API answers (keys and tokens among it) is stored nowhere.
+ * Refuses addresses whose fixed parts are percent-encoded, as no client writes them, and says in headers what
+ * browsers must not do with the answers. Answers of the API, which may hold keys and tokens, are stored by no cache.
  */
 export function registerHardening(server: FastifyInstance): void {
   server.addHook('onRequest', (request, _reply, done) => {

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import type { RestServer } from './api-docs.ts';
 
-/** What a node must have to take clients: by name, whether it has it now. */
+/** Conditions under which a node admits clients: by name, whether each is met now. */
 export type Readiness = () => Promise<Record<string, boolean>>;
 
 const HealthSchema = Type.Object({ status: Type.String() });

@@ -4,7 +4,7 @@ import { logFault } from '../protocol/log-fault.ts';
 import type { ErrorCode } from '../protocol/close-codes.ts';
 import { notFound, PartylineError } from '../protocol/errors.ts';
 
-/** What is answered in place of what was asked for (RFC 9457). */
+/** Body of an error response (RFC 9457). */
 export const ProblemSchema = Type.Object(
   {
     type: Type.String(),

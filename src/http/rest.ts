@@ -43,7 +43,7 @@ export class RestGuard {
     this.#credentials.set(request, credentials);
   };
 
-  /** Whose a request is that has passed {@link client}. */
+  /** Returns the credentials of a request that has passed {@link client}. */
   credentialsOf(request: FastifyRequest): Credentials {
     const credentials = this.#credentials.get(request);
     if (!credentials) throw new Error('the route has no guard');

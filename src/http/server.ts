@@ -58,7 +58,7 @@ export async function newServer(
     forceCloseConnections: true,
     // One of a kind over all processes and starts.
     genReqId: () => randomUUID(),
-    // What is no address at all does not come to the error handler.
+    // Malformed URLs do not reach the error handler.
     frameworkErrors: (fault: unknown, request: FastifyRequest, reply: FastifyReply) =>
       void sendProblem(fault, request, reply),
     routerOptions: { maxParamLength: MAX_PARAM_LENGTH },

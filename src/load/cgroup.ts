@@ -28,7 +28,7 @@ const FILES: Record<Controller, Record<'v1' | 'v2', Files>> = {
 };
 /** Version 1 has a very large number where version 2 says `max`. */
 const UNBOUNDED = 2 ** 60;
-/** What can be taken back is looked up only when less than this share is left: to add it up costs the kernel time. */
+/** Reclaimable memory is looked up only when less than this share is left: summing it up costs the kernel time. */
 const NEAR_SHARE = 0.25;
 
 /** Where the files of cgroups are. */

@@ -10,7 +10,7 @@ export type LoadSample = {
     /** Each media worker, of one core. */
     mediaWorkers: number[];
   };
-  /** Of this process, resident. */
+  /** Resident memory of this process. */
   memoryBytes: number;
 };
 
@@ -23,12 +23,12 @@ export type LoadLevel = (typeof LOAD_LEVELS)[number];
 
 /** The level changes only on what so many seconds in a row agree: a collection of garbage, or a start, is no load. */
 export const STEADY_SAMPLES = 5;
-/** Of the marks. */
+/** Share of a mark from which the load is `strained`. */
 const STRAINED_SHARE = 0.8;
 /** A level is left at this share of what it was entered at, so that it does not flutter. */
 const LEFT_AT_SHARE = 0.85;
 
-/** What the last samples, the newest last, make of the level that was; pure. */
+/** Returns the level after the last samples, the newest last, given the level before; pure. */
 export function judgeLoad(samples: LoadSample[], marks: LoadMarks, before: LoadLevel): LoadLevel {
   const pressures = samples.slice(-STEADY_SAMPLES).map((sample) => pressureOf(sample, marks));
   if (pressures.length < STEADY_SAMPLES) return before;

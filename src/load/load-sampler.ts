@@ -7,7 +7,7 @@ const RESOLUTION_MS = 20;
 /** Below this share of time in use the event loop can hardly be late, and is left to sleep. */
 const IDLE_SHARE = 0.05;
 
-/** Measures what this node has to do. What it costs is next to nothing, and less when there is nothing to do. */
+/** Measures what this node has to do. Sampling costs almost nothing, and less on an idle process. */
 export class LoadSampler {
   readonly #mediaWorkerShares: () => number[];
   readonly #delay: ELDHistogram = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
@@ -23,7 +23,7 @@ export class LoadSampler {
     this.#mediaWorkerShares = mediaWorkerShares;
   }
 
-  /** What there was to do since this was last asked. */
+  /** Measures the load since the last call. */
   sample(): LoadSample {
     const nowMs = performance.now();
     const elapsedMs = nowMs - this.#atMs;

@@ -13,7 +13,7 @@ export type Usage = { used: number; limit: number };
 /** Something that can run out, and of which a part is kept from newcomers. */
 export type Supply = {
   resource: Resource;
-  /** What the log calls it. */
+  /** Name in the log. */
   name: string;
   /** Looks how much is in use; undefined while nothing bounds it. It may fail when descriptors have run out. */
   measure: () => Usage | undefined;
@@ -23,15 +23,15 @@ export type Supply = {
   onFree?: (free: number) => void;
 };
 
-/** Whether newcomers are refused for a resource, and the share of it that is free; undefined where nothing bounds it. */
+/** State of a resource: whether new clients are refused for it, and its free share; undefined where nothing bounds it. */
 export type ResourceState = { isShort: boolean; freeShare: number | undefined };
 
 type Watched = Supply & { usage: Usage | undefined; isShort: boolean };
 
 /**
- * Keeps newcomers out while no more is left of something than a reserve: those who are within need it to open rooms, to replace a
- * media worker, to reach Redis and to log. What cannot be measured is known by its faults: after one, newcomers are refused
- * for some seconds.
+ * Keeps newcomers out while no more is left of something than a reserve: those who are within need it to open rooms,
+ * to replace a media worker, to reach Redis and to log. Shortages of resources that cannot be measured are known by
+ * their faults: after one, new clients are refused for some seconds.
  */
 export class Reserves {
   readonly #log: FastifyBaseLogger;

@@ -8,7 +8,7 @@ import type { Supply } from './reserves.ts';
 const MB = 1e6;
 const STDOUT = 1;
 
-/** What of this process is measured elsewhere. */
+/** Measurements that are made elsewhere in this process. */
 export type SupplySources = {
   /** Told at intervals how many descriptors newcomers may take. */
   onFreeDescriptors: (free: number) => void;

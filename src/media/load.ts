@@ -1,4 +1,4 @@
-/** What one media worker has to do. */
+/** Load of one media worker. */
 export type MediaWorkerLoad = {
   /** CPU that it used lately, as a share of one core. */
   cpuShare: number;
@@ -7,8 +7,9 @@ export type MediaWorkerLoad = {
 };
 
 /**
- * What is placed counts before it is measured, and while it is silent: so rooms that open at once spread, and quiet
- * rooms do too. A consumer that is sent something costs about this share of a core (docs/decisions.md).
+ * Load that a router or consumer counts for before it is measured, and while it is silent, so that rooms that open at
+ * once spread, and quiet rooms as well. A consumer that is sent something costs about this share of a core
+ * (docs/decisions.md).
  */
 const SHARE_A_CONSUMER = 0.0005;
 /** A router stands for the browsers that will come to it. */

@@ -9,13 +9,13 @@ export type PipeSettings = {
   portRange: { min: number; max: number };
 };
 
-/** What the other end must be told to connect. */
+/** Parameters that the other end needs to connect. */
 export type PipeAddress = { ip: string; port: number; srtpParameters: SrtpParameters };
 
-/** What a producer of this node says, on its way to the other end. */
+/** A producer of this node, sent to the other end. */
 export type PipedOut = { rtpParameters: RtpParameters; readonly paused: boolean; close(): void };
 
-/** What a producer of the other node says, on this node's router. */
+/** A producer of the other node, on this node's router. */
 export type PipedIn = {
   readonly paused: boolean;
   setPaused(paused: boolean): Promise<void>;

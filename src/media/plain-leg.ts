@@ -20,7 +20,7 @@ export type PlainProducer = {
   close(): void;
 };
 
-/** What somebody says, as plain RTP. */
+/** Audio of one speaker as plain RTP. */
 export type PlainConsumer = { close(): void };
 
 /** Takes one RTP packet; `levelExtensionId` is the header extension id of the audio level in it, 0 if it has none. */

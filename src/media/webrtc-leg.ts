@@ -23,7 +23,7 @@ export type WebRtcLegPlace = {
 };
 
 export type WebRtcLegEvents = {
-  /** Somebody who was listened to has stopped producing. */
+  /** A consumer has ended because its producer has. */
   onConsumerClosed: (consumerId: string) => void;
   /** The browser's media has found its way to a transport, or has lost it. */
   onPathChanged: () => void;
@@ -31,7 +31,7 @@ export type WebRtcLegEvents = {
   onReceiving: () => void;
 };
 
-/** What a browser must be told to build its side of a transport; mediasoup-client's `TransportOptions`. */
+/** Parameters that a browser needs for its side of a transport; mediasoup-client's `TransportOptions`. */
 export type TransportOptions = Pick<
   WebRtcTransport,
   'id' | 'iceParameters' | 'iceCandidates' | 'dtlsParameters'
@@ -220,7 +220,7 @@ export class WebRtcLeg {
     return this.#producer;
   }
 
-  /** What the media worker has been asked is answered unless it dies meanwhile. */
+  /** The media worker answers every request unless it dies. */
   async #asked<T>(request: Promise<T>): Promise<T> {
     try {
       return await request;
@@ -241,6 +241,6 @@ export class WebRtcLeg {
   }
 }
 
-/** What a browser is told whose media worker died, or hung, while it asked for something. */
+/** Fault told to a browser whose media worker died or hung during its request. */
 export const mediaLost = (cause: unknown) =>
   new PartylineError('media_lost', 'The media worker of the room died.', { cause });

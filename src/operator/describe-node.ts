@@ -6,7 +6,7 @@ import type { PeerKind } from '../protocol/messages.ts';
 import type { PeerState, Room } from '../rooms/room.ts';
 import type { NodeDescription, PeerOfNode, RoomSummary } from './schemas.ts';
 
-/** What there is on this node at a moment, as its parts have it. */
+/** State of this node at a moment, in the words of its parts. */
 export type NodeState = {
   id: string;
   isDraining: boolean;
@@ -56,7 +56,7 @@ export function describeNode(state: NodeState): NodeDescription {
   };
 }
 
-/** What this node has of a room. */
+/** Returns the summary of a room on this node. */
 export function summarizeRoom(room: Room): RoomSummary {
   const peers = room.describePeers();
   const count = (is: (peer: PeerState) => boolean) => peers.filter(is).length;
@@ -70,7 +70,7 @@ export function summarizeRoom(room: Room): RoomSummary {
   };
 }
 
-/** Who is in a room on this node. */
+/** Returns the peers of a room on this node. */
 export function describePeers(room: Room): PeerOfNode[] {
   return room.describePeers().map(({ peer, kind, isAway, levelDbov, fortunes }) => ({
     peer,

@@ -30,7 +30,7 @@ const DrainSchema = Type.Object({
 const DrainingSchema = Type.Object({ deadline_ms: Type.Optional(Type.Integer()) });
 const KickSchema = Type.Object({ account_id: Type.Integer(), peer: Type.String() });
 
-/** What is asked of a node, and done to it. */
+/** Queries and actions that an operator has for a node. */
 export type OperatedNode = {
   describe(): NodeDescription;
   rooms: RoomRegistry;
@@ -40,7 +40,7 @@ export type OperatedNode = {
   kick(accountId: number, peer: string): boolean;
 };
 
-/** What an operator sees of all nodes, and does to them, from whichever he asks. */
+/** Queries and actions of an operator for all nodes, whichever of them is asked. */
 export class Operator {
   readonly #node: OperatedNode;
   readonly #askNode: Ask<object, NodeDescription>;
@@ -96,7 +96,8 @@ export class Operator {
 
   /** A part of the list of rooms in which there are peers, wherever those are. */
   async rooms(query: RoomQuery): Promise<RoomList> {
-    // One more than is told says whether there is more. Nobody's first ones can be missing among the first of all.
+    // One more than is told says whether there is more. The first rooms of all nodes are among the first rooms of
+    // each node.
     const { answers, unreachable } = await this.#askRooms({ ...query, limit: query.limit + 1 });
     const merged = mergeRooms([...answers.values()].flat());
     const found = selectRooms(merged, { ...query, limit: query.limit + 1 });

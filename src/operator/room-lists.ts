@@ -21,7 +21,7 @@ export function selectRooms<T extends RoomKey>(
     .slice(0, limit);
 }
 
-/** Of what each node has of a room, the sum. */
+/** Adds up the summaries that nodes have of the same room. */
 export function mergeRooms(parts: RoomSummary[]): RoomSummary[] {
   const merged = new Map<string, RoomSummary>();
   for (const part of parts) {

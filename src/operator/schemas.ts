@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { LOAD_LEVELS } from '../load/load-level.ts';
 
-/** What an operator is told of nodes, rooms and peers: between nodes, and over REST. */
+/** Descriptions of nodes, rooms and peers for operators, between nodes and over REST. */
 
 const Count = Type.Integer({ minimum: 0 });
 const PeerKindSchema = Type.Enum(['websocket', 'webrtc']);
@@ -51,7 +51,7 @@ export const RoomSummarySchema = Type.Object({
   room: Type.String(),
   websocket: Count,
   webrtc: Count,
-  /** Of these so many have lost their connection. */
+  /** Number of peers among these whose connection is lost. */
   away: Count,
   talking: Count,
 });

@@ -2,7 +2,7 @@ import type { MetricFamilies } from '../http/metrics.ts';
 import type { MovingClient } from '../signaling/moving.ts';
 import type { ToldStates } from './process-states.ts';
 
-/** What the supervisor and its gateway processes say to each other, over the channel between parent and child. */
+/** Messages between the supervisor and its gateway processes, over the channel between parent and child. */
 
 /**
  * From a gateway: it has started, it still runs (and takes clients or not), it could not start, or an operator asked it to

@@ -1,4 +1,4 @@
-/** What a supervisor tells its gateway processes about all of them. */
+/** States of all gateway processes, as the supervisor tells each of them. */
 export type ToldStates = {
   /** Processes that take clients. */
   open: number[];
@@ -10,7 +10,7 @@ export type ToldStates = {
 
 const sorted = (indexes: Set<number>) => [...indexes].toSorted((a, b) => a - b);
 
-/** What a supervisor knows of its gateway processes, by what they tell and by their silence. */
+/** States of the gateway processes, known from their messages and their silence. */
 export class ProcessStates {
   readonly #open = new Set<number>();
   readonly #hung = new Set<number>();

@@ -168,7 +168,7 @@ function startGateway(
   return { kept, ready: ready.promise };
 }
 
-/** What all have in common is the supervisor's; each has WebRTC ports of its own. */
+/** Settings of one gateway process: the supervisor has what all share, and each has WebRTC ports of its own. */
 const settingsOfGateway = (settings: Settings, index: number): Settings => ({
   ...settings,
   PROCESSES: 1,

@@ -8,7 +8,7 @@ const STDIN = 0;
  * SIGHUP, also what was put into the background to stay (`nohup`, `&`): Node undoes that a parent had the signal ignored.
  */
 export class Terminal {
-  /** Whether the process was started in a terminal, but was not what a person there waited for. */
+  /** True if the process was started in the background of a terminal. */
   readonly #startedInBackground: boolean;
 
   constructor() {
@@ -17,7 +17,7 @@ export class Terminal {
     this.#startedInBackground = terminal !== 0 && !isInFront;
   }
 
-  /** Whether the terminal has been closed, and the process was in its background. */
+  /** True once the terminal has been closed while the process was in its background. */
   get wasLeftInBackground(): boolean {
     return this.#startedInBackground && readTerminal().terminal === 0;
   }

@@ -1,13 +1,13 @@
 import type { TLocalizedValidationError } from 'typebox/error';
 
-/** What is wrong with a value that a schema refuses, in words: `kind must be "audio"; id must be integer`. */
+/** Describes in words why a schema refuses a value: `kind must be "audio"; id must be integer`. */
 export function describeFaults(errors: TLocalizedValidationError[]): string {
   const faults = new Map<string, Set<string>>();
   const choices = new Set<string>();
   for (const error of errors) {
     const name = error.instancePath.slice(1).replaceAll('/', '.');
     if (error.keyword === 'anyOf') choices.add(name);
-    // It is told of each property by itself as well.
+    // Each property has its own error as well.
     if (error.keyword === 'anyOf' || error.keyword === 'additionalProperties') continue;
     faults.set(name, (faults.get(name) ?? new Set()).add(describeFault(error)));
   }
@@ -17,7 +17,7 @@ export function describeFaults(errors: TLocalizedValidationError[]): string {
   return sentences.join('; ');
 }
 
-/** One fault, without the name of what is wrong. */
+/** Describes one error, without the name of the property. */
 export function describeFault(error: TLocalizedValidationError): string {
   switch (error.keyword) {
     case 'const':

@@ -2,8 +2,8 @@ import { Type } from 'typebox';
 import type { DtlsParameters, RtpCapabilities, RtpParameters } from './media-types.ts';
 
 /**
- * What a browser says of its media, as mediasoup names it (docs/protocol.md §3). What one browser says others are told, and
- * put into SDP line by line: no text in it may hold a line break, or be of any length.
+ * Media parameters of a browser, as mediasoup names them (docs/protocol.md §3). They are passed on to other browsers,
+ * which put them into SDP line by line, so no text in them may hold a line break, and each has a maximum length.
  */
 
 const text = (maxLength: number) => Type.String({ maxLength, pattern: String.raw`^[\x20-\x7e]*$` });
@@ -90,7 +90,10 @@ export const DtlsParametersSchema = Type.Unsafe<DtlsParameters>(
   }),
 );
 
-/** Whether a browser can hear what is said here: Opus, which is 48 kHz and two channels whatever is in it (RFC 7587 §7). */
+/**
+ * Returns whether a browser can receive the audio of rooms: Opus, which is 48 kHz and two channels whatever is in it
+ * (RFC 7587 §7).
+ */
 export const canHearOpus = ({ codecs = [] }: RtpCapabilities): boolean =>
   codecs.some(
     ({ mimeType, clockRate, channels }) =>

@@ -11,7 +11,7 @@ const PERIOD_TOLERANCE_MS = 100;
 const LEAST_AT_ONCE = 0.24;
 /** Pieces in a row that make a habit of a sender that had none. */
 const PIECES_OF_A_HABIT = 2;
-/** So much even sound is a habit, too: at the beginning, and where there was another. */
+/** Duration of even sound that counts as a habit, too: at the beginning, and after another habit. */
 const EVEN_AT_FIRST_MS = 1000;
 const EVEN_AFTER_BURSTS_MS = 3000;
 

@@ -13,10 +13,10 @@ const MAX_LATER_MS = 2000;
 /** The bounds of {@link JitterBuffer.targetMs}. */
 export type JitterBufferLimits = { minMs: number; maxMs: number };
 
-/** What there is to know of a packet, once it is known whose it is. */
+/** A packet without its stream. */
 export type StreamPacket = Pick<MediaPacket, 'sequenceNumber' | 'timestamp' | 'payload'>;
 
-/** What is held of a packet. */
+/** The part of a packet that is held. */
 export type Held = {
   sequenceNumber: number;
   payload: Buffer;

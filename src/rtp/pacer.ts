@@ -3,7 +3,10 @@ import { PacketQueue } from './packet-queue.ts';
 import { Spread, WINDOW_MS } from './spread.ts';
 import { STEADILY_LATE_MS, SteadyLateness } from './steady-lateness.ts';
 
-/** What is paced: how much sound it is, whether anybody would miss it, and the silence before it, which is found here. */
+/**
+ * A paced packet: its duration, whether it is too quiet to be missed, and the silence before it, which the pacer
+ * finds.
+ */
 type Packet = { durationMs: number; isQuiet: boolean; gapMs: number };
 
 /** Sound this far ahead of its time goes out at once; what is further ahead waits. */
@@ -12,7 +15,7 @@ const EARLY_MS = 40;
 const MAX_AHEAD_MS = 200;
 /** The same of a sender that sends in pieces of up to 2 s, or might. */
 const MAX_AHEAD_OF_BURSTS_MS = 2500;
-/** Of what one message holds beyond this nothing is kept. */
+/** Longest audio of one message; the rest of it is dropped. */
 const MAX_WAITING_MS = 10_000;
 /** The sound before the end of a burst: how far ahead of time the sound is then is no excess. */
 const BURST_RISE_MS = 200;
@@ -21,14 +24,14 @@ const BURST_MARGIN = 0.03;
 const BURST_MARGIN_AGAIN_MS = 100;
 /** Pieces that tell how late they come. */
 const TIMED_PIECES = 4;
-/** What was held before it came here goes out late, by no more than this. */
+/** Greatest delay at which a packet goes out that was held before it came here. */
 const MAX_HELD_MS = 500;
 /** Late by so much after silence, or by so much at all: the sender has paused. */
 const PAUSE_AFTER_QUIET_MS = 40;
 const PAUSE_MS = 400;
 /** More than this is a pause, less may be a slow clock. */
 const MOST_CORRECTED_MS = 100;
-/** So much of it is left to receivers, who follow a clock that is a little off (one per cent). */
+/** Largest correction per window: receivers follow a clock that is off by one per cent. */
 const SLEW_MS_PER_WINDOW = 5;
 /** Share of a window's drift in the mean. */
 const DRIFT_SMOOTHING = 0.05;
@@ -112,7 +115,7 @@ export class Pacer<P extends Packet> {
     this.#habit.add(packet.durationMs);
     this.#endMs += packet.gapMs + packet.durationMs;
     this.#hold(packet, nowMs - atMs);
-    // What goes out later than what came before it is heard after a pause.
+    // A packet that goes out later than the end of the one before it is heard after a pause.
     if (delayGrowsMs > 0) (this.#queue.at(0) ?? packet).gapMs += delayGrowsMs;
     this.#queue.push(packet);
     this.#wasQuiet = packet.isQuiet;

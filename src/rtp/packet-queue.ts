@@ -1,4 +1,4 @@
-/** What waits: how much sound it is, and whether anybody would miss it. */
+/** A waiting packet: its duration, and whether it is so quiet that nobody would miss it. */
 type Waiting = { durationMs: number; isQuiet: boolean };
 
 /** Packets in their order, with how much sound they are. */

@@ -8,7 +8,7 @@ const ONE_BYTE_PROFILE = 0xbede;
 /** The audio level (RFC 6464: -dBov, 0 the loudest) of digital silence, the quietest that there is. */
 export const SILENCE_LEVEL = 127;
 
-/** What an RTP packet says, but for whose stream it is of. */
+/** Fields of an RTP packet without its SSRC. */
 export type MediaPacket = {
   sequenceNumber: number;
   timestamp: number;

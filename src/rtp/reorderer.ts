@@ -4,7 +4,7 @@ import { sequenceDelta, timestampDelta } from './sequence.ts';
 
 /** How long a missing packet is waited for, once a later one has shown that it is missing. */
 const MAX_WAIT_MS = 40;
-/** What is missing of a stream may be so long; a jump of more begins another one. */
+/** Longest gap in a stream; a larger jump begins another stream. */
 const MAX_JUMP_MS = 500;
 /** The same in the shortest packets, of 2.5 ms; a number further away is no gap, whatever the timestamp says. */
 const MAX_LOST_PACKETS = MAX_JUMP_MS / 2.5;
@@ -16,7 +16,7 @@ const MAX_LOST_PACKETS = MAX_JUMP_MS / 2.5;
 export class Reorderer {
   readonly #held = new Map<number, MediaPacket>();
   #next: number | undefined;
-  /** Of the packet that came last. */
+  /** Timestamp of the packet that came last. */
   #timestamp = 0;
   #gapSinceMs = 0;
 
@@ -56,7 +56,7 @@ export class Reorderer {
     if (!packet && nowMs - this.#gapSinceMs < MAX_WAIT_MS) return undefined;
     this.#held.delete(this.#next);
     this.#next = (this.#next + 1) & 0xffff;
-    // What is missing behind this gap has been missing for as long.
+    // Packets missing behind this gap have been missing for as long.
     if (packet && this.#held.size > 0 && !this.#held.has(this.#next)) this.#gapSinceMs = nowMs;
     return packet ?? 'lost';
   }

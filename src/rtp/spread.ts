@@ -1,4 +1,4 @@
-/** What does not change for two windows is not jitter, but the sender's clock. */
+/** A delay that stays the same for two windows is not jitter but the sender's clock. */
 export const WINDOW_MS = 500;
 
 /** The least and the most of the last one to two windows. */

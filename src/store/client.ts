@@ -23,7 +23,7 @@ export function nameOf(address: RedisAddress): string {
 type ClientOptions = {
   /** Keeps commands while Redis is away, instead of failing them. */
   isPatient?: boolean;
-  /** Whether it goes on trying to connect, `retries` times in vain so far; by default for ever. */
+  /** Returns whether to try again after `retries` failed attempts to connect; by default always. */
   mayRetry?: (retries: number) => boolean;
 };
 

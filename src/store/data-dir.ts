@@ -13,7 +13,7 @@ import {
 import { access, chmod, chown, mkdir, readdir, stat } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 
-/** Whether a file may be read and written by others than its owner. */
+/** Returns whether others than its owner may read or write a file. */
 const isOpen = (mode: number) => (mode & 0o077) !== 0;
 const STICKY = 0o1000;
 
@@ -25,7 +25,7 @@ const OWN_FILES = new Set([LOCK_FILE, 'demo-key', 'last-account-id', 'dump.rdb']
 /** The user and group to which a folder belongs. */
 export type Owner = { uid: number; gid: number };
 
-/** Who holds a data folder: a gateway for as long as it runs, or the operator's command for a moment. */
+/** Holder of a data folder: a gateway for as long as it runs, or the operator's command for a moment. */
 export type Holder = { what: 'gateway' | 'command'; pid: number };
 
 /** An exclusive lock on a data folder. The kernel frees it when the last process that inherited its descriptor has ended. */
@@ -101,7 +101,7 @@ function writeHolder(fd: number, holder: Holder): void {
   }
 }
 
-/** Who took the lock last; undefined if that is not known yet. */
+/** Returns the last holder of the lock; undefined if it is not known yet. */
 export function readHolder(dataDir: string): Holder | undefined {
   try {
     return JSON.parse(readFileSync(join(dataDir, LOCK_FILE), 'utf8')) as Holder;
@@ -130,7 +130,7 @@ async function isThere(path: string): Promise<boolean> {
     await stat(path);
     return true;
   } catch {
-    // Whatever the reason: making it says it.
+    // Any reason is told by the attempt to create the folder.
     return false;
   }
 }

@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 
 /**
- * What is behind the socket of a Redis: nothing that listens; something that does not answer; or a server, with the first
+ * State of a Redis behind a socket: nothing that listens; something that does not answer; or a server, with the first
  * line of its answer to PING, which may be an error (`-LOADING …`, `-MISCONF …`, `-NOAUTH …`).
  */
 export type Probe =

@@ -130,7 +130,7 @@ export class Redis {
     return () => this.#subscriber.remove(channel, listener);
   }
 
-  /** Whether Redis answers, and takes writes. */
+  /** Returns whether Redis answers and takes writes. */
   async isThere(): Promise<boolean> {
     try {
       await this.run((client) => client.set(WRITE_CHECK, '', { condition: 'XX' }));

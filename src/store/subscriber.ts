@@ -3,7 +3,7 @@ import type { Client } from './client.ts';
 
 const RETRY_AFTER_MS = 200;
 
-/** Who hears a channel. */
+/** Listener to a channel. */
 export type ChannelListener = {
   onMessage: (message: string) => void;
   /** Messages may have been missed, because Redis was away; commands can be run again. */
@@ -45,8 +45,8 @@ export class Subscriber {
   }
 
   /**
-   * The other connection was lost: so may this one be, and nobody noticed, because it does nothing but wait. What is sent over
-   * a dead connection ends it, and it is made anew.
+   * The other connection was lost: so may this one be, and nobody noticed, because it does nothing but wait. A
+   * command over a dead connection ends the connection, and a new one is made.
    */
   #checkConnection(): void {
     if (!this.#client.isReady) return;
@@ -81,7 +81,7 @@ export class Subscriber {
     this.#client.destroy();
   }
 
-  /** What the client is subscribed to already, it hears once all the same. */
+  /** The client hears a message once, also on a channel to which it is subscribed already. */
   #subscribe(channel: string): void {
     this.#client.subscribe(channel, this.#onMessage).then(
       () => this.#subscribed(channel),
@@ -124,8 +124,8 @@ export class Subscriber {
   }
 
   /**
-   * Who hears of a gap runs commands to make up for it: the connection for those may be back later than this one, and Redis
-   * may have its data to load first.
+   * A listener that is told of a gap runs commands to make up for it: the connection for commands may be back later
+   * than this one, and Redis may have to load its data first.
    */
   #tellGap(): void {
     if (!this.#hasGap || !this.#client.isReady || !this.#commands.isReady) return;

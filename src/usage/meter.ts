@@ -13,12 +13,12 @@ const MAX_COUNTS_OF_ACCOUNT = 20_000;
 /** Room name of the record that holds what was used of all further rooms. No client can have a room of this name. */
 export const OTHER_ROOMS = '__other__';
 
-/** What time it is: on the calendar (ms since 1970, UTC), which may jump, and on a clock that never does. */
+/** Clocks: the calendar's (ms since 1970, UTC), which may jump, and one that never does. */
 export type MeterClock = { wallMs(): number; monotonicMs(): number };
 
-/** What one process has counted of a room in a minute so far. Written again, it replaces what was written before. */
+/** Time of a room in a minute that one process has counted so far. Written again, it replaces what was written before. */
 export type MinuteCount = {
-  /** Who counted: a name that no other process has, and that this one does not have twice for a minute. */
+  /** Name of the counter, which no other process has, and which this one does not use twice for a minute. */
   writer: string;
   accountId: number;
   /** The minute that it began with, UTC: `2026-11-21T08:13`. */
@@ -77,7 +77,7 @@ export class Meter {
     };
   }
 
-  /** So many peers are in a room now, over all nodes; of a room without peers of this process nothing is noted. */
+  /** Notes the number of peers in a room over all nodes; ignored for a room without peers of this process. */
   resize(accountId: number, room: string, peers: number): void {
     const metered = this.#accounts.get(accountId)?.rooms.get(room);
     if (!metered || !hasPeers(metered)) return;
@@ -93,7 +93,7 @@ export class Meter {
       .map(([accountId]) => accountId);
   }
 
-  /** Everybody who is in a room. */
+  /** Counts the peers that are in rooms. */
   countPeers(): Record<PeerKind, number> {
     const count = { websocket: 0, webrtc: 0 };
     for (const { rooms } of this.#accounts.values()) {
@@ -243,7 +243,7 @@ const peersIn = ({ peers }: Pick<MeteredRoom, 'peers'>) => peers.websocket + pee
 const sizeOf = (room: MeteredRoom) => Math.max(room.size, peersIn(room));
 const hasPeers = (room: Pick<MeteredRoom, 'peers'>) => peersIn(room) > 0;
 
-/** Whether there is anything to record: counts are written in whole milliseconds. */
+/** Returns whether there is anything to record: counts are written in whole milliseconds. */
 const isUsed = ({ websocketMs, webrtcMs }: Pick<Count, 'websocketMs' | 'webrtcMs'>) =>
   Math.round(websocketMs) + Math.round(webrtcMs) > 0;
 

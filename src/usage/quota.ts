@@ -70,7 +70,7 @@ export class Quota {
   }
 
   /**
-   * Whether a peer may go into a room.
+   * Checks that a peer may join a room.
    * @throws {PartylineError} `minutes_exhausted`; while Redis is away, by what was known last
    */
   async check(accountId: number, plan: Account['plan']): Promise<void> {

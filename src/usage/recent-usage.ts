@@ -2,7 +2,7 @@ import type { Timings } from '../../config/timings.ts';
 import { monthOf } from './meter.ts';
 import type { UsageStore } from './usage-store.ts';
 
-/** What accounts have used, up to `freshMs` old; asked for at once by many, it is read once. */
+/** Usage of accounts, up to `freshMs` old; concurrent requests share one read. */
 export class RecentUsage {
   readonly #store: UsageStore;
   readonly #freshMs: number;
@@ -27,7 +27,7 @@ export class RecentUsage {
     const read = { usedMs: this.#store.readMonthMs(accountId, wallMs), atMs: nowMs };
     this.#reads.set(key, read);
     read.usedMs.catch(() => {
-      // What failed is asked for again.
+      // A failed read is not kept.
       if (this.#reads.get(key) === read) this.#reads.delete(key);
     });
     return read.usedMs;

@@ -6,7 +6,7 @@ const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 const MOMENT = '^\\d{4}-\\d{2}-\\d{2}(T\\d{2}:\\d{2}(:\\d{2}(\\.\\d+)?)?Z?)?$';
 
-/** What is asked for: moments are ISO 8601, UTC; `from` the first of this month and `to` now, if they are not said. */
+/** Query of a report: moments are ISO 8601, UTC; `from` the first of this month and `to` now, if they are not said. */
 export const UsageQuerySchema = Type.Object(
   {
     from: Type.Optional(Type.String({ pattern: MOMENT })),
@@ -16,7 +16,7 @@ export const UsageQuerySchema = Type.Object(
   { additionalProperties: false },
 );
 
-/** What was used of each room in each minute, hour or day; seconds are peer-seconds. */
+/** Usage of each room in each minute, hour or day; seconds are peer-seconds. */
 export const UsageReportSchema = Type.Object({
   from: Type.String(),
   to: Type.String(),

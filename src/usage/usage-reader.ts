@@ -12,7 +12,7 @@ const MAX_SORTED = 5000;
 /** How often a day is read anew because a minute of it was closed meanwhile; at most a minute's worth is wrong after that. */
 const MAX_READS = 5;
 
-/** What was used of a room in a minute, an hour or a day, over all processes. */
+/** Usage of a room in a minute, an hour or a day, over all processes. */
 export type UsageRecord = {
   /** The first minute: `2026-11-21T08:13`. */
   start: string;
@@ -33,8 +33,8 @@ type Usage = Omit<UsageRecord, 'start' | 'room'>;
 type Buckets = Map<string, Map<string, Usage>>;
 
 /**
- * Reads what an account has used, day by day, in slices between which both Redis and the event loop see to others. What is
- * not closed yet is in it.
+ * Reads what an account has used, day by day, in slices between which both Redis and the event loop see to others.
+ * Minutes that are not closed yet are included.
  */
 export class UsageReader {
   readonly #redis: Redis;
@@ -54,7 +54,7 @@ export class UsageReader {
       for (const start of [...buckets.keys()].toSorted()) {
         for (const slice of slicesOf(start, buckets.get(start)!)) {
           yield slice;
-          // Whoever takes them may never wait for anything, such as a socket that the kernel empties at once.
+          // The consumer may never have to wait, as with a socket that the kernel empties at once.
           await nextTurn();
         }
         buckets.delete(start);
@@ -200,7 +200,7 @@ function usageOf(value: string): Usage {
   return { websocketMs, webrtcMs, peakPeers };
 }
 
-/** Whether no hour of a day is asked for in part. */
+/** Returns whether every hour of a day is asked for as a whole. */
 function holdsWholeHours({ from, to }: MinuteRange, day: string): boolean {
   return [from, to].every((edge) => !edge.startsWith(day) || edge.endsWith(':00'));
 }

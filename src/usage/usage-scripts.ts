@@ -41,8 +41,9 @@ end
 `;
 
 /**
- * Adds up what processes have written of a minute, by room: names, and for each { websocketMs, webrtcMs, peak }. Of too many
- * rooms those are kept that are recorded already, then those with the most time; the rest goes into one.
+ * Adds up what processes have written of a minute, by room: names, and for each { websocketMs, webrtcMs, peak }. If
+ * there are too many rooms, those that are recorded already are kept, then those with the most time; the rest is
+ * added up as one.
  */
 const FOLD = `
 ${MS_OF}
@@ -124,7 +125,7 @@ redis.call('ZREM', KEYS[1] .. 'open', account .. '|' .. minute)
 `;
 
 /**
- * What was used of each room in a minute that is not closed, or open again. ARGV: account, minute. Returns for each room its
+ * Usage of each room in a minute that is not closed, or open again. ARGV: account, minute. Returns for each room its
  * name, its count, and by how much websocketMs and webrtcMs are more than what is recorded already.
  */
 export const READ_OPEN = `

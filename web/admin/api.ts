@@ -79,7 +79,7 @@ export class Api {
   }
 }
 
-/** What a problem document says; a proxy may have answered something else. */
+/** Returns the detail of a problem document; a proxy may have answered something else. */
 function reasonIn(text: string): string | undefined {
   try {
     return (JSON.parse(text) as { detail?: string }).detail;

@@ -10,7 +10,7 @@ import { RoomView } from './room-view.ts';
 
 const EVERY_MS = 1000;
 
-/** What the operator sees once he is in: asked for again every second, as long as he can see it. */
+/** The page after sign-in: refreshed every second while it is visible. */
 export class Overview {
   readonly #section = element('overview', HTMLElement);
   readonly #summary = element('summary', HTMLElement);
@@ -155,7 +155,7 @@ export class Overview {
     this.#poll?.now();
   }
 
-  /** What is wrong, in words; a key that is not good any more leads out. */
+  /** Describes a fault in words; a key that is no longer valid signs the operator out. */
   #reasonOf(fault: unknown): string {
     if (!(fault instanceof Refusal)) return 'The gateway does not answer; what you see is old.';
     if (fault.isOfKey) this.#onLocked(fault.message);

@@ -46,7 +46,7 @@ export class RoomsView {
     });
   }
 
-  /** What is asked of the gateway. */
+  /** Query for the gateway. */
   get query(): { search: string; limit: number } {
     return { search: this.#search.value.trim(), limit: this.#limit };
   }

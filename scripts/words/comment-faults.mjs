@@ -1,0 +1,45 @@
+/** Rules for comments (CONTRIBUTING.md, "Words"), as far as a program can hold them. */
+
+/** Sentences that begin with a pronoun in place of a noun. */
+const OPENING =
+  /^(?:So (?:many|much|long|often|few)|Who(?:ever|se|m)?|Of|What(?:ever)?|Whether|Those (?:of|who)|(?:Some|No|Any|Every)body)\b/;
+/** Words that take clients and processes for people. */
+const PERSON = /\b(?:he|him|his|himself|she|her|hers|herself)\b/i;
+
+/**
+ * Returns the sentences of all comments that have lines of their own.
+ * @param {string} text of a file
+ * @returns {{ line: number, sentence: string }[]}
+ */
+function sentencesOf(text) {
+  /** @type {{ line: number, text: string }[]} */
+  const comments = [];
+  let isOpen = false;
+  for (const [i, line] of text.split('\n').entries()) {
+    const [, opener, words = ''] = /^\s*(\/\/|\/\*+|\*\/?)\s?(.*)$/.exec(line) ?? [];
+    if (opener === undefined) {
+      isOpen = false;
+      continue;
+    }
+    if (!isOpen || opener.startsWith('/*')) comments.push({ line: i + 1, text: '' });
+    isOpen = true;
+    const last = comments.at(-1);
+    if (last) last.text += ` ${words.replace(/\*\/.*$/, '').trim()}`;
+  }
+  return comments.flatMap(({ line, text: comment }) =>
+    comment
+      .replaceAll(/@param (?:\{.*?\} )?[\w.[\]]+|@returns(?: \{.*?\})?|@throws \{\w+\}/g, '\n')
+      .split(/\n|(?<=[.:;])\s+(?=[A-Z`])/)
+      .map((sentence) => ({ line, sentence: sentence.trim() })),
+  );
+}
+
+/**
+ * Finds the sentences in the comments of a file that break the rules.
+ * @param {string} text of a file
+ */
+export function faultsOf(text) {
+  return sentencesOf(text).filter(
+    ({ sentence }) => OPENING.test(sentence) || PERSON.test(sentence),
+  );
+}
