@@ -1,6 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { AUDIO_METRICS } from '../../src/http/audio-metrics.ts';
+import { LOAD_METRICS } from '../../src/http/load-metrics.ts';
+import { STATE_METRICS } from '../../src/http/state-metrics.ts';
 
 const read = (path: string) => readFile(new URL(`../../${path}`, import.meta.url), 'utf8');
 
@@ -30,9 +33,9 @@ describe('docker/alerts.yml', () => {
 
   test('asks for metrics that there are', async () => {
     const source = await read('src/http/metrics.ts');
-    const known = [...source.matchAll(/#(?:gauge|count|counter)\(\s*'(\w+)'/g)].map(
-      ([, name]) => `partyline_${name}`,
-    );
+    const events = [...source.matchAll(/#counter\(\s*'(\w+)'/g)].map(([, name]) => name);
+    const scraped = [...STATE_METRICS, ...AUDIO_METRICS, ...LOAD_METRICS].map(({ name }) => name);
+    const known = [...events, ...scraped].map((name) => `partyline_${name}`);
     const asked = (await readRules()).flatMap(({ expr }) => expr.match(/\bpartyline_\w+/g) ?? []);
     expect(asked.length).toBeGreaterThan(15);
     // prom-client counts what it knows of the process itself.

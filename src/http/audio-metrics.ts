@@ -1,0 +1,60 @@
+import { count, type Definition, gauge } from './metric-snapshot.ts';
+
+const SAMPLES_PER_S = 48_000;
+
+/** Metrics of frames, packets and mixing. */
+export const AUDIO_METRICS: Definition[] = [
+  count(
+    'frames_total',
+    'Binary frames from (in) and to (out) clients',
+    ({ counts }) => ({ in: counts.framesIn, out: counts.framesOut }),
+    'direction',
+  ),
+  count(
+    'router_packets_total',
+    "RTP packets from (in) and to (out) the rooms' routers",
+    ({ counts }) => ({ in: counts.routerPacketsIn, out: counts.routerPacketsOut }),
+    'direction',
+  ),
+  count(
+    'dropped_packets_total',
+    'Packets and frames that nobody hears',
+    ({ counts }) => counts.dropped,
+    'reason',
+  ),
+  count(
+    'concealed_seconds_total',
+    'Sound that was made up for what got lost',
+    ({ counts }) => counts.concealedSamples / SAMPLES_PER_S,
+  ),
+  gauge(
+    'mixed_speakers',
+    'Speakers who are mixed now',
+    ({ jitterBuffers }) => jitterBuffers.speakers,
+  ),
+  gauge(
+    'jitter_buffer_seconds',
+    'What the jitter buffers of those who are mixed hold',
+    ({ jitterBuffers: { speakers, sumMs, maxMs } }) => ({
+      mean: sumMs / Math.max(1, speakers) / 1000,
+      max: maxMs / 1000,
+    }),
+    'stat',
+  ),
+  count(
+    'mix_ticks_total',
+    'Times 20 ms of a room were mixed, in the event loop (inline) or a thread',
+    ({ counts: { mixing } }) => ({ inline: mixing.inline.ticks, thread: mixing.thread.ticks }),
+    'place',
+  ),
+  count(
+    'mix_seconds_total',
+    'What that took',
+    ({ counts: { mixing } }) => ({
+      inline: mixing.inline.costMs / 1000,
+      thread: mixing.thread.costMs / 1000,
+    }),
+    'place',
+  ),
+  gauge('mix_threads', 'Mixing threads that run', ({ mixThreads }) => mixThreads),
+];

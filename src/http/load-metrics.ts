@@ -1,0 +1,69 @@
+import { LOAD_LEVELS } from '../load/load-level.ts';
+import { count, type Definition, gauge } from './metric-snapshot.ts';
+
+/** Metrics of load and of resources that can run out. */
+export const LOAD_METRICS: Definition[] = [
+  gauge('load_level', '0 normal, 1 strained, 2 overloaded', ({ load }) =>
+    LOAD_LEVELS.indexOf(load.level),
+  ),
+  gauge(
+    'event_loop_delay_seconds',
+    'How late the event loop was in the last second',
+    ({ load: { loopDelayMs } }) => ({
+      '0.5': loopDelayMs.p50 / 1000,
+      '0.99': loopDelayMs.p99 / 1000,
+    }),
+    'quantile',
+  ),
+  gauge(
+    'cpu_ratio',
+    'CPU in the last second: of this process, of all cores; of the event loop, of one',
+    ({ load: { cpu } }) => ({ process: cpu.process, event_loop: cpu.eventLoop }),
+    'of',
+  ),
+  gauge(
+    'media_worker_cpu_ratio',
+    'CPU of each media worker in the last second, of one core',
+    ({ load: { cpu } }) => Object.fromEntries(cpu.mediaWorkers.entries()),
+    'worker',
+  ),
+  gauge(
+    'encoder_complexity',
+    'Complexity of the Opus encoders now',
+    ({ encoderComplexity }) => encoderComplexity,
+  ),
+  gauge(
+    'short',
+    'Whether newcomers are refused because no more than a reserve of a resource is left',
+    ({ resources }) => mapValues(resources, ({ isShort }) => (isShort ? 1 : 0)),
+    'resource',
+  ),
+  gauge(
+    'resource_free_ratio',
+    'Share of a resource that is free, where something bounds it',
+    ({ resources }) => mapValues(resources, ({ freeShare }) => freeShare),
+    'resource',
+  ),
+  count(
+    'shortages_total',
+    'Faults that said that a resource had run out',
+    ({ counts }) => counts.shortages,
+    'resource',
+  ),
+  count(
+    'log_lines_lost_total',
+    'Lines of the log that could not be written',
+    ({ counts }) => counts.logLinesLost,
+  ),
+];
+
+/** Reads one number of each value, without those that are unknown. */
+function mapValues<T>(
+  of: Record<string, T>,
+  read: (value: T) => number | undefined,
+): Record<string, number> {
+  const entries = Object.entries(of).map(([name, value]) => [name, read(value)] as const);
+  return Object.fromEntries(
+    entries.filter((entry): entry is [string, number] => entry[1] !== undefined),
+  );
+}
