@@ -3,7 +3,7 @@ import { post } from './token.ts';
 /** A link into a room. */
 export type Invite = { url: string; expires_at: string };
 
-/** What an invitation was exchanged for: a name, and the token with which it may enter. */
+/** Result of exchanging an invitation: a name, and the token with which it may enter. */
 export type Guest = { token: string; peer: string; room: string; expires_at: string };
 
 /** Makes a link into a room. @throws {TokenError} */

@@ -54,7 +54,7 @@ const READING = {
   parse: (claims: unknown) => claimsValidator.Parse(claims),
 };
 
-/** What an invitation allows to everybody who has it. */
+/** Rights of everybody who has an invitation. */
 export type Invitation = {
   owner: TokenOwner;
   room: string;

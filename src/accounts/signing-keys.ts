@@ -17,9 +17,9 @@ const KEPT_KEYS = 2;
 
 type SigningKey = { id: string; secret: string };
 
-/** What is signed: claims of its own beside those that every JWT here has. */
+/** Claims of a JWT beside those that every JWT here has. */
 export type Statement = {
-  /** What the JWT is for. One that was signed for something else is not accepted in its place. */
+  /** Purpose of the JWT. One that was signed for something else is not accepted in its place. */
   issuer: string;
   accountId: number;
   claims: JWTPayload;
