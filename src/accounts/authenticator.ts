@@ -6,12 +6,12 @@ import type { Invitation, Invites } from './invites.ts';
 import { keyPart, type RateLimits, tokenPart } from './rate-limits.ts';
 import type { Grant, TokenOwner, Tokens } from './tokens.ts';
 
-/** Who somebody is, by an API key or by a token that was asked for with one. */
+/** Identity of a client, proven by an API key or by a token that was issued for one. */
 export type Credentials = {
   account: Account;
   /** The API key. */
   keyId: string;
-  /** What the token allows; undefined for a key, which allows all that the account may. */
+  /** Rights of the token; undefined for a key, which has all rights of the account. */
   grant: Grant | undefined;
   /** The signing key of the token. */
   signedBy?: string | undefined;
@@ -128,9 +128,7 @@ export function needActive({ account }: Pick<Credentials, 'account'>): void {
   if (account.status !== 'active') throw notActive(account);
 }
 
-/**
- * What ends a client that was let in before its account changed; undefined if it may stay.
- */
+/** Returns the fault that ends a client which was admitted before its account changed; undefined if it may stay. */
 export function accountFault(
   account: Account,
   { keyIds, withdrawn }: KeyState,
@@ -147,7 +145,7 @@ export function accountFault(
 const notActive = ({ status }: Account) =>
   new PartylineError('forbidden', `The account is ${status}.`);
 
-/** Who comes with an API key may; a token says whether. */
+/** Returns whether a client may be heard: always with an API key, and with a token that says so. */
 export const mayPublish = ({ grant }: Pick<Credentials, 'grant'>): boolean =>
   grant?.publish ?? true;
 

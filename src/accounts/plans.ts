@@ -1,4 +1,4 @@
-/** What an account may use. `minutesPerMonth` is undefined where there is no limit. */
+/** Limits of each subscription plan. `minutesPerMonth` is undefined where there is no limit. */
 export const PLANS = {
   free: { maxCcu: 5, minutesPerMonth: 100 },
   starter: { maxCcu: 25, minutesPerMonth: 1000 },

@@ -16,8 +16,8 @@ export type RateLimitSettings = {
 };
 
 /**
- * How often something may happen, over all nodes. What is over its limit is refused by this process without another question to
- * Redis until the window ends. Addresses are counted by {@link networkOf}.
+ * How often something may happen, over all nodes. A counter over its limit is refused by this process, without asking
+ * Redis again, until the window ends. Addresses are counted by {@link networkOf}.
  */
 export class RateLimits {
   readonly #redis: Redis;
@@ -87,8 +87,8 @@ export class RateLimits {
   }
 
   /**
-   * Counts an invitation that is exchanged for a token. Everybody who has the link can do that, so it is counted apart from the
-   * requests of those who have a key.
+   * Counts an invitation that is exchanged for a token. Anyone with the link can do that, so it is counted apart from
+   * requests that carry a key.
    * @throws {PartylineError} `rate_limited`, `overloaded`
    */
   async countRedemption(accountId: number): Promise<void> {

@@ -9,7 +9,7 @@ export const MAX_TTL_SECONDS = 86_400;
 /** The longest token, so that a URL with it has room in the 16 KB of headers that Node takes. */
 const MAX_TOKEN_CHARACTERS = 12_000;
 
-/** What a client asks for (docs/protocol.md §4). */
+/** Request for a token (docs/protocol.md §4). */
 export const TokenRequestSchema = Type.Object(
   {
     peer: Type.String({ minLength: 1, maxLength: 256 }),
@@ -40,7 +40,7 @@ const READING = {
   parse: (claims: unknown) => claimsValidator.Parse(claims),
 };
 
-/** What a token allows, beside what the account may. */
+/** Rights of a token, within those of the account. */
 export type Grant = Pick<TokenRequest, 'peer' | 'rooms' | 'publish'>;
 export type TokenOwner = { accountId: number; keyId: string };
 

@@ -21,7 +21,7 @@ export class FrameClock {
     const isFirst = this.#isIdle;
     const least = Math.min(...this.#phases.map((phase) => phase.size));
     this.#phases.find((phase) => phase.size === least)?.add(onTick);
-    // Whoever is added by somebody's tick must not move the clock.
+    // A listener that is added during a tick must not move the clock.
     if (!isFirst) return;
     this.#nextMs = performance.now() + PHASE_MS;
     this.#arm();
@@ -40,7 +40,7 @@ export class FrameClock {
     while (this.#phases[this.#nextPhase]!.size === 0) this.#step();
     this.#timer = setTimeout(
       () => {
-        // What has come by now is read first: after a stall it is all there, and must not be made up.
+        // Frames that have arrived are read first: after a stall all of them are there, and must not be concealed.
         this.#due = setImmediate(() => this.#run());
       },
       Math.max(0, this.#nextMs - performance.now()),

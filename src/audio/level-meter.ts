@@ -5,7 +5,7 @@ import { isOpusSilence } from './opus-packet.ts';
 
 /** A packet that is said to be softer than this takes nobody's place: that is believed. */
 const CHECKED_LEVEL = 55;
-/** Of packets that are said to be louder one in so many is decoded, */
+/** One in this number of packets that are said to be louder is decoded, */
 const CHECK_EVERY = 5;
 /** and after so many of them what was said is compared with what was heard. */
 const CHECKED_PACKETS = 10;
@@ -14,7 +14,7 @@ const SUSPICIOUS_RATIO = 10 ** (10 / 10);
 /** One that has missed none is not wrong. */
 const WRONG_RATIO = 10 ** (4 / 10);
 
-/** What is believed of the levels that a sender states: only now and then checked, checked closely, or no more. */
+/** Trust in the levels that a sender states: checked now and then, checked closely, or measured instead. */
 type Belief = 'believed' | 'suspected' | 'measured';
 
 /**

@@ -1,4 +1,4 @@
-/** What an Opus packet says of itself, without decoding it (RFC 6716 §3). Durations are in samples at 48 kHz. */
+/** Properties of an Opus packet, without decoding it (RFC 6716 §3). Durations are in samples at 48 kHz. */
 
 const MAX_PACKET_SAMPLES = 5760;
 const MAX_FRAME_BYTES = 1275;
@@ -150,8 +150,8 @@ export function carriesCopy(packet: Uint8Array): boolean {
 }
 
 /**
- * What stands in for a lost packet of the same stream: frames of no bytes, which a decoder conceals, of the same number and
- * duration as those of `before` (RFC 6716 §3.2.1). One byte, but for packets of more than two frames.
+ * Makes a substitute for a lost packet of the same stream: frames of no bytes, which a decoder conceals, of the same
+ * number and duration as those of `before` (RFC 6716 §3.2.1). One byte, but for packets of more than two frames.
  */
 export function emptyOpusPacket(before: Uint8Array): Buffer {
   const toc = before[0] ?? 0;

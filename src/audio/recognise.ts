@@ -3,7 +3,10 @@ import { parseFlacHeader } from './frames/flac-frame.ts';
 import type { FrameFormat } from './frames/frame-header.ts';
 import { MPEG_FRAMES } from './frames/mpeg-frame.ts';
 
-/** Whether bytes are the beginning, or a part, of a stream of some format; `more`: so far nothing is against it. */
+/**
+ * Verdict on whether bytes are the beginning, or a part, of a stream of some format; `more`: so far nothing is
+ * against it.
+ */
 export type Sniff = 'yes' | 'no' | 'more';
 
 /** Frames in a row that are enough: what is something else looks like as many once in 2^50 places. */

@@ -34,7 +34,7 @@ const FULL_SCALE: Record<IntegerCodec, number> = {
   pcma: 2 ** 15,
 };
 
-/** What one sample of all channels takes. */
+/** Returns the bytes of one sample of all channels. */
 export const frameBytesOf = ({
   codec,
   channels,
@@ -62,7 +62,7 @@ export function openSampleWriter(codec: SampleCodec): SampleWriter {
   return (samples) => encoder.encode(samples);
 }
 
-/** Reads whole samples; `bytes.length` is a multiple of what one takes. What is no number becomes silence. */
+/** Reads whole samples; `bytes.length` is a multiple of what one takes. NaN becomes silence. */
 export function readSamples(bytes: Buffer, codec: StatelessCodec): Float32Array {
   const samples = new Float32Array(bytes.length / BYTES_PER_SAMPLE[codec]);
   if (codec === 'pcm_f32le') {

@@ -18,7 +18,10 @@ const EnvelopeSchema = Type.Object({
 const envelopes = Compile(EnvelopeSchema);
 type Envelope = Static<typeof EnvelopeSchema>;
 
-/** What nodes tell all others at once, or one of them. Who is not there, or cannot reach Redis, misses it. */
+/**
+ * Messages from a node to all others, or to one of them. A node that is not running, or cannot reach Redis, misses
+ * them.
+ */
 export class Bus {
   readonly #redis: Redis;
   readonly #seal: Seal;

@@ -150,7 +150,7 @@ export class Cluster {
       },
     );
     this.#links.set(key, link);
-    // What it could not tell the others yet, its successor does.
+    // Changes that it could not tell the others yet are told by its successor.
     if (before) {
       before.abandon();
       link.changed();

@@ -35,7 +35,7 @@ local heartbeat = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if heartbeat and heartbeat ~= ARGV[2] then return 0 end
 ${CLEAR}`;
 
-/** What a node is told of the others, and of itself. */
+/** Events about other nodes, and about this one. */
 export type NodesEvents = {
   onDead: (node: string) => void;
   /** The others may have taken this node for dead, or Redis has lost its memory: all must be written again. */
@@ -91,13 +91,16 @@ export class Nodes {
     return this.#living.size;
   }
 
-  /** Who lives, this node among them. @throws {PartylineError} `overloaded` */
+  /** Returns the living nodes, including this one. @throws {PartylineError} `overloaded` */
   async list(): Promise<Set<string>> {
     const known = await this.#redis.run((client) => client.zRange(NODES, 0, -1));
     return new Set([this.id, ...known.filter((node) => !this.#seen.get(node)?.hasDeparted)]);
   }
 
-  /** Ends the heartbeat. What this node has left in Redis stands for so long yet, as if it lived; if for no time, it goes. */
+  /**
+   * Ends the heartbeat. The entries of this node in Redis stay for `lastsMs`, as if it lived; at 0 they are removed
+   * at once.
+   */
   async close(lastsMs = 0): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;

@@ -6,7 +6,7 @@ import { noteShortage } from '../resources.ts';
 import { LinkWatch } from './link-watch.ts';
 import type { PipeEnd, RoomState } from './room-state.ts';
 
-/** What this node has in the room, and what it does with what comes from another. */
+/** This node's side of a room: its producers, and its handling of those of other nodes. */
 export type RoomEnd = {
   /** The id of this node. */
   readonly node: string;
@@ -35,9 +35,9 @@ type Pipe = {
 };
 
 /**
- * Another node in a room. Each of the two opens its end of a pipe and tells the other its address; an end is connected
- * once, to one end: when one of them is opened anew (its media worker died, its network was cut), so is the other. What
- * is to be is worked out from what both have said last, so that it does not matter in which order things happen.
+ * Another node in a room. Each of the two opens its end of a pipe and tells the other its address; an end is
+ * connected once, to one end: when one of them is opened anew (its media worker died, its network was cut), so is the
+ * other. The next step follows from the last states of both, so that the order of events does not matter.
  */
 export class RemoteNode {
   readonly #node: string;
@@ -56,7 +56,7 @@ export class RemoteNode {
     this.converge();
   }
 
-  /** What the node has said last. */
+  /** Last state that the node has written. */
   get state(): RoomState {
     return this.#state;
   }
@@ -66,12 +66,12 @@ export class RemoteNode {
     this.converge();
   }
 
-  /** Whether this node's end of the pipe is connected to the other's. */
+  /** True if this node's end of the pipe is connected to the other's. */
   get isConnected(): boolean {
     return this.#pipe?.other !== undefined;
   }
 
-  /** Whether this node's end of a pipe is open, connected or not: it takes a port. */
+  /** True if this node's end of a pipe is open, connected or not: it takes a port. */
   get hasPipe(): boolean {
     return this.#pipe !== undefined;
   }
@@ -96,12 +96,12 @@ export class RemoteNode {
     };
   }
 
-  /** Whether what a producer of this node says arrives there. */
+  /** Returns whether the other node receives a producer of this node. */
   hears(producerId: string): boolean {
     return this.#otherEnd?.hears.includes(producerId) ?? false;
   }
 
-  /** Whether all that is said there is heard here. */
+  /** True if this node receives all producers of the other. */
   get isHeard(): boolean {
     const end = this.#otherEnd;
     const heard = this.#pipe?.heard;

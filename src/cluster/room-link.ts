@@ -11,14 +11,14 @@ import { RemoteNode, type RoomEnd } from './remote-node.ts';
 import { parseRoomState, type PlacedPeer, type RoomState } from './room-state.ts';
 import type { Seal } from './seal.ts';
 
-/** What the room learns of the other nodes. */
+/** Events of the other nodes in a room. */
 export type RoomLinkEvents = {
   /**
    * All who are in the room on a node; none, if it has left or died.
    * @param reasons why some have left
    */
   onPeers: (node: string, peers: PlacedPeer[], reasons: ReadonlyMap<string, LeaveReason>) => void;
-  /** What somebody there says is to be heard here, by a producer of this node's router. */
+  /** A peer there produces audio, which a producer of this node's router carries on. */
   onProducer: (peer: string, producerId: string) => Promise<void>;
   onProducerClosed: (producerId: string) => void;
   /** A peer there has sent a message of an unknown format. */
@@ -27,7 +27,7 @@ export type RoomLinkEvents = {
 
 export type RoomLinkParts = {
   accountId: number;
-  /** Of the hash in Redis that holds each node's state, and of the channel that tells of changes. */
+  /** Key of the hash in Redis that holds each node's state, and of the channel that tells of changes. */
   key: string;
   node: string;
   redis: Redis;
@@ -64,13 +64,13 @@ export class RoomLink implements RoomEnd {
   readonly #events: RoomLinkEvents;
   readonly #onErased: () => void;
   readonly #peers = new Map<string, PlacedPeer>();
-  /** Who has left since the last write, and why. */
+  /** Peers that have left since the last write, and why. */
   readonly #left = new Map<string, LeaveReason>();
   readonly producers = new Map<string, string>();
   readonly #remotes = new Map<string, RemoteNode>();
   /** The version that was read last of each node, also of one that has left. */
   readonly #versions = new Map<string, number>();
-  /** Those who wait until all nodes hear a producer of this one, or this node hears all. */
+  /** Resolvers that wait until all nodes receive a producer of this one, or this node receives all. */
   readonly #waiting = new Set<() => void>();
   #router: RoomRouter | undefined;
   #unsubscribe: (() => void) | undefined;
@@ -211,7 +211,7 @@ export class RoomLink implements RoomEnd {
     this.#writing ??= this.#write();
   }
 
-  /** What was written may have been lost. */
+  /** Writes the state again, because the last one may have been lost. */
   rewrite(): void {
     if (this.#peers.size > 0) this.changed();
   }
@@ -237,7 +237,7 @@ export class RoomLink implements RoomEnd {
     for (const remote of this.#remotes.values()) remote.close();
     this.#remotes.clear();
     this.#wake();
-    // Who writes tells of it himself.
+    // The write in progress tells of its own fault.
     if (this.#writing) await this.#writing;
     else if (this.#isWritten) this.#onErased();
   }
@@ -378,5 +378,5 @@ export class RoomLink implements RoomEnd {
   }
 }
 
-/** What is said of one room by one node is good nowhere else. */
+/** Context of a seal: the state of a node in one room is valid nowhere else. */
 const placeOf = (key: string, node: string) => `${key} ${node}`;

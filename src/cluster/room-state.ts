@@ -3,7 +3,7 @@ import { Compile } from 'typebox/compile';
 import type { RtpParameters, SrtpParameters } from '../protocol/media-types.ts';
 import type { LeaveReason } from '../protocol/messages.ts';
 
-/** What a node tells the others of a room: who is there with it, and its ends of the pipes to them. */
+/** State of a room that a node tells the others: its peers, and its ends of the pipes to them. */
 
 /** An object that mediasoup itself validates when it is handed over. */
 const mediasoupObject = <T>() => Type.Unsafe<T>(Type.Object({}));
@@ -34,7 +34,7 @@ const PipeEndSchema = Type.Object({
   /** The other's end to which this one is connected. */
   connected_to: Type.Optional(Type.String()),
   sends: Type.Array(PipedProducerSchema),
-  /** What has come out of it and is heard here: ids of producers. */
+  /** Ids of the producers that have come out of it and are received here. */
   hears: Type.Array(Type.String()),
 });
 
@@ -50,7 +50,7 @@ const RoomStateSchema = Type.Object({
   /** The node has gone away, and the places of its peers are kept for a while. */
   departed: Type.Boolean(),
   peers: Type.Array(PlacedPeerSchema),
-  /** Who has left since the last state, and why: told only once. */
+  /** Peers that have left since the last state, and why: told only once. */
   left: Type.Array(
     Type.Object({ peer: Type.String(), reason: Type.Unsafe<LeaveReason>(Type.String()) }),
   ),

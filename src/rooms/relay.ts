@@ -22,7 +22,7 @@ export type RelayParts = {
   charge: (cost: number) => boolean;
   /** A peer has begun to send. */
   onTalkersChanged: () => void;
-  /** Whether a peer is in the room, on whatever node. */
+  /** Returns whether a peer is in the room, on any node. */
   isInRoom: (peer: string) => boolean;
   /** Minimum time for which a peer counts as talking after a message. */
   holdMs: number;

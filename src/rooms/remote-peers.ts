@@ -2,15 +2,15 @@ import type { PlacedPeer } from '../cluster/room-state.ts';
 import type { LeaveReason, PeerDescription } from '../protocol/messages.ts';
 import type { Roster } from './roster.ts';
 
-/** What a node's word of its peers has changed, as those in the room see it. */
+/** Changes of the roster that follow from a node's state. */
 export type RosterChanges = {
   joined: PeerDescription[];
   left: { peer: PeerDescription; reason: LeaveReason }[];
 };
 
 /**
- * Who is in a room on other nodes. A place that a node keeps for a peer whose connection is lost is worth nothing any more
- * once the peer has a connection elsewhere. Pure.
+ * Peers of a room on other nodes. A place that a node keeps for a peer whose connection is lost is worth nothing any
+ * more once the peer has a connection elsewhere. Pure.
  */
 export class RemotePeers {
   readonly #roster: Roster;
@@ -52,7 +52,7 @@ export class RemotePeers {
     return changes;
   }
 
-  /** Whether a peer has a connection to another node. */
+  /** Returns whether a peer has a connection to another node. */
   isConnected(name: string): boolean {
     return [...this.#peers.values()].some((peers) => peers.get(name)?.away === false);
   }

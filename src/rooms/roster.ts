@@ -1,6 +1,6 @@
 import type { PeerDescription, PeerKind } from '../protocol/messages.ts';
 
-/** Who holds a place in the room: a peer of this node, or another node for a peer of its own. */
+/** Holder of a place in the room: a peer of this node, or another node for a peer of its own. */
 type Holder = object | string;
 /** How a peer is in the room by one of its places. */
 type Held = { kind: PeerKind; muted: boolean };
@@ -8,7 +8,7 @@ type Held = { kind: PeerKind; muted: boolean };
 type Member = { speaker: number; holders: Map<Holder, Held> };
 
 /**
- * Who is in a room, over all nodes. A peer that comes back on another connection, perhaps to another node, holds two
+ * Peers of a room on all nodes. A peer that comes back on another connection, perhaps to another node, holds two
  * places for a while: it is there as long as it has one, and the others see it neither leave nor join.
  */
 export class Roster {
@@ -28,7 +28,7 @@ export class Roster {
     return this.#members.size;
   }
 
-  /** Whether a peer is in the room. */
+  /** Returns whether a peer is in the room. */
   has(name: string): boolean {
     return this.#members.has(name);
   }
@@ -79,7 +79,7 @@ export class Roster {
     return { peer: name, speaker: member.speaker, ...held };
   }
 
-  /** Everybody but `name`. */
+  /** Returns all peers but `name`. */
   others(name: string): PeerDescription[] {
     return [...this.#members]
       .filter(([peer]) => peer !== name)

@@ -18,7 +18,7 @@ export class SpeakingReporter {
     this.#report = report;
   }
 
-  /** Somebody has begun or ceased to speak: reported now, or when the last report is a quarter of a second old. */
+  /** Reports a change of the active speakers: now, or when the last report is a quarter of a second old. */
   talkersChanged(): void {
     if (this.#timer || this.#closed) return;
     this.#run();

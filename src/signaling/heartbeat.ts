@@ -3,7 +3,7 @@ import type { Timings } from '../../config/timings.ts';
 /** A WebSocket, as far as pings go. */
 type Pinged = { on(event: 'ping' | 'pong', listener: () => void): unknown; ping(): void };
 
-/** Whether a client lives: any frame counts as life, and it is pinged so that there are some. */
+/** Watch over whether a client lives: any frame is a sign of life, and pings make it send some. */
 export class Heartbeat {
   readonly #socket: Pinged;
   readonly #everyMs: number;

@@ -7,7 +7,7 @@ import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
 import type { AudioSettings } from './audio-settings.ts';
 
-/** Whose place it is, and where. */
+/** A place: its client, its peer, and its room. */
 export type Place = {
   account: Account;
   /** The API key with which the client came. */
@@ -17,7 +17,7 @@ export type Place = {
   sessionId: string;
   room: string;
   peer: WebSocketPeer | WebRtcPeer;
-  /** What the client had set. */
+  /** Settings of the client. */
   settings: AudioSettings;
   log: FastifyBaseLogger;
   /** Why the connection was lost: told to the others if it does not come back. */
@@ -44,7 +44,7 @@ export class KeptPlace implements PeerOutlet {
     return this.place.log;
   }
 
-  /** Whoever comes back is told how things are by then: what a dying connection has swallowed nobody knows. */
+  /** A client that resumes is told the state of its room: messages that the broken connection lost cannot be known. */
   notify(): void {}
 
   notifyLater(): boolean {
@@ -61,7 +61,7 @@ export class KeptPlace implements PeerOutlet {
 
   volumeLimited(): void {}
 
-  /** What was kept cannot be kept any longer. */
+  /** Ends the place after a fault of its peer. */
   fail(fault: unknown): void {
     this.log.info({ err: fault }, 'a kept place was lost');
     this.end(this.place.reason);
@@ -76,8 +76,8 @@ export class KeptPlace implements PeerOutlet {
 }
 
 /**
- * Places of peers whose connection was lost, kept for a while: who connects again in that time with the same `peer` finds
- * himself where he was, and nobody saw him leave.
+ * Places of peers whose connection was lost, kept for a while: a client that connects again in that time with the
+ * same `peer` gets its place back, and the other peers see neither a leave nor a join.
  */
 export class KeptPlaces {
   /** How long a place is kept. */

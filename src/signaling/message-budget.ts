@@ -55,7 +55,7 @@ function weightOf(message: ClientMessage): number {
   }
 }
 
-/** What happens to a message: it is handled after `waitMs`, or refused after that, or the connection is closed. */
+/** Verdict on a message: handled after `waitMs`, refused after that, or the connection is closed. */
 export type Charge = {
   waitMs: number;
   outcome: 'handle' | 'refuse' | 'close';

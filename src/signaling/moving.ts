@@ -8,8 +8,8 @@ import type { SessionQuery } from './query.ts';
 import { type Unread, WayOut } from './way-out.ts';
 
 /**
- * A client whose first word was a join, on its way from one process to another. What it said is not read before it is there:
- * it may be of any shape, and the channel between processes must bear it.
+ * A client whose first word was a join, on its way from one process to another. Its messages are parsed only by the
+ * process that receives it: they may be of any shape, and the channel between processes must bear them.
  */
 export type MovingClient = {
   sessionId: string;

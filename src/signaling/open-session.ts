@@ -28,7 +28,7 @@ import { sealResumption } from './resumption.ts';
 import { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 
-/** What is counted of sessions. */
+/** Counters of sessions. */
 type SessionMetrics = {
   admitted(): void;
   refused(reason: string): void;
@@ -93,7 +93,7 @@ export async function openSession(client: NewClient, parts: SessionOpeningParts)
       readSummary(parts.usage, leases, account, parts.clock.wallMs()),
       arrivals.arrived(lease.holder, lease.order),
     ]);
-    // Of many that come at once Redis answers for all together.
+    // Redis answers many clients that connect at once all together.
     await parts.requestLimits.turns.run(account.id, () => start(client, ids, lease, limits, parts));
   } catch (fault) {
     lease.release();
@@ -127,7 +127,7 @@ function start(
   const place = placeToResume(resumedId, lease.lastPlace, places.get(account.id, peer));
   session.start(limits, client.room, lease.isResumed || place ? { place } : undefined);
   if (isSilenced) session.refuseToPublish();
-  // What was changed while the client was being let in has passed it by.
+  // Changes made during the admission have not reached the session.
   if (accountWatch.changes() !== client.changesBefore) accountWatch.check(account.id);
 }
 
@@ -152,7 +152,7 @@ export async function takeOverSession(
     const session = addSession(client, ids, { ...lease, settings }, parts, false);
     session.log.info('session taken over');
     session.goOn(unread.messages);
-    // What was changed while the client was on its way has passed it by.
+    // Changes made during the handover have not reached the session.
     parts.accountWatch.check(client.credentials.account.id);
   } catch (fault) {
     lease.release();
@@ -246,7 +246,7 @@ function addSession(
     audio: preferencesOf(query.audio, account),
     settings,
     checkJoin: async ({ id: accountId, plan }, isNew) => {
-      // Who is in a room already goes on, wherever he goes.
+      // A client that is in a room already may change rooms under load.
       if (isNew) checkLoad();
       await quota.check(accountId, plan);
     },

@@ -12,7 +12,7 @@ import type { ClientAudio } from './client-audio.ts';
 import type { KeptPlace, KeptPlaces } from './kept-places.ts';
 import type { Turns } from './turns.ts';
 
-/** Where the client is. What it has there exists only in that state. */
+/** State of a client. Everything that it has in a room exists only in that state. */
 type State =
   | { name: 'lobby' }
   | { name: 'in_room'; room: string; peer: WebSocketPeer | WebRtcPeer }
@@ -22,7 +22,7 @@ export type PresenceParts = {
   rooms: RoomRegistry;
   places: KeptPlaces;
   /**
-   * Whether the client may go into a room; `isNew` if it is in none, and none is kept for it.
+   * Checks that the client may join a room; `isNew` if it is in none, and none is kept for it.
    * @throws {PartylineError} `minutes_exhausted`, `overloaded`
    */
   checkJoin: (account: Account, isNew: boolean) => Promise<void>;
@@ -98,7 +98,7 @@ export class Presence {
       return;
     }
     const isThere = current.name === 'in_room' && current.room === room;
-    // What it had in the same room goes after the new has come: to the others it was there all the time.
+    // A former peer in the same room is closed after the new one has entered, so that the others see no change.
     const before = isThere && current.peer.kind === peer.kind ? current.peer : undefined;
     if (!before) this.#leaveFor('moved');
     this.#settle(room, peer);
@@ -137,7 +137,7 @@ export class Presence {
   }
 
   leave(reason: LeaveReason, replyTo?: MessageId): void {
-    // To the others he is also there who has come back to the lobby, and has a place in a room.
+    // To the other peers a client that came back to the lobby is still in the room of its kept place.
     const kept = this.#state.name === 'lobby' ? this.#takePlace() : undefined;
     const place = this.#state.name === 'in_room' ? this.#state : kept?.place;
     if (!place) throw new PartylineError('bad_message', 'leave: not in a room.');
@@ -189,7 +189,10 @@ export class Presence {
     this.#parts.onPlace(room, peer.kind);
   }
 
-  /** What the client has said on its way is heard at once: the room must know the peer by then, and the client that it is there. */
+  /**
+   * Sends audio that was held during the join: the room must know the peer by then, and the client must have been
+   * told that it joined.
+   */
   #attach(peer: WebSocketPeer | WebRtcPeer): void {
     this.#audio.attach(peer.kind === 'websocket' ? peer : undefined);
   }

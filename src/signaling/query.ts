@@ -4,7 +4,7 @@ import { PartylineError } from '../protocol/errors.ts';
 import { type AudioPreferences, parseAudioOut } from './client-audio.ts';
 import { checkName } from '../protocol/names.ts';
 
-/** What the client said of itself in the query of `/ws`. */
+/** Parsed query of `/ws`. */
 export type Query = {
   /** Not checked yet: one that `join` would refuse is refused as `join` does it, in the lobby. */
   room: string;
@@ -14,10 +14,10 @@ export type Query = {
   token: string | undefined;
   audio: QueriedAudio;
   stats: boolean;
-  /** What it was told in the `welcome` of the connection that it has lost. */
+  /** Credentials from the `welcome` of the connection that was lost. */
   resume: { sessionId: string; resumeToken: string } | undefined;
 };
-/** What of it concerns a session as long as it lasts. */
+/** The part of a query that concerns a session for as long as it lasts. */
 export type SessionQuery = Pick<Query, 'peer' | 'audio' | 'stats'>;
 type QueriedAudio = Pick<AudioPreferences, 'in' | 'out' | 'delivery'>;
 
@@ -43,7 +43,7 @@ export function readQuery(url: string): Query {
   return { room, peer, apiKey, token, audio, stats: readStats(read('stats')), resume };
 }
 
-/** What the client did not say, the operator may have. */
+/** Returns the preferences of the client, completed by those that the operator has set for its account. */
 export function preferencesOf(audio: QueriedAudio, account: Account): AudioPreferences {
   const { default_audio: defaultAudio, pinned_audio: pinnedAudio } = account;
   const isPinned = audio.in === 'auto' && pinnedAudio !== undefined;

@@ -3,15 +3,15 @@ import { counts } from '../counts.ts';
 import { BoundedFifo } from '../message-fifo.ts';
 
 /**
- * What a client is sent: sound of known formats, or relayed messages of unknown ones, never both. `first`: whichever comes first.
- * `held`: relayed messages wait until it is known what the client sends.
+ * Kind of audio that a client is sent: sound of known formats, or relayed messages of unknown ones, never both.
+ * `first`: whichever comes first. `held`: relayed messages wait until it is known what the client sends.
  */
 export type Intake = 'sound' | 'relayed' | 'first' | 'held';
 
 export type IntakeState = {
-  /** What the client has asked to be sent. */
+  /** Format that the client has asked for. */
   out: OutputFormat | undefined;
-  /** What the client sends: declared or found out. */
+  /** Format that the client sends, declared or detected. */
   format: InputFormat | undefined;
   /** The client sends, and it is not known yet what. */
   isInDoubt: boolean;
@@ -52,7 +52,7 @@ export class RelayIntake {
     return intakeOf(this.#state(), this.#firstHeard);
   }
 
-  /** Whether the client is sent no sound: also while it is in doubt whether that goes on. */
+  /** True if the client is sent no sound, also while this is not certain to last. */
   get isRelayed(): boolean {
     const { intake } = this;
     return intake === 'relayed' || (intake === 'held' && this.#firstHeard === 'relayed');

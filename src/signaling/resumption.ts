@@ -1,7 +1,7 @@
 import type { Seal } from '../cluster/seal.ts';
 import type { Query } from './query.ts';
 
-/** What seals a session for its peer: nobody else can resume it. */
+/** Context of a seal that binds a session to its peer, so that no other peer can resume it. */
 const placeOf = (accountId: number, peer: string) => `resume ${accountId} ${peer}`;
 
 /** The token with which a peer may resume its session, on any node. */

@@ -103,7 +103,7 @@ export class SendQueue {
       return;
     }
     this.#droppingSinceMs = undefined;
-    // What ws sends goes out at once, so that this comes behind it; and nothing may follow a close.
+    // ws writes at once, so that this frame comes after its frames; and no frame may follow a close.
     if (this.#socket.readyState !== this.#socket.OPEN) return;
     counts.framesOut += 1;
     const bytes = binaryFrame(frame);
@@ -167,7 +167,7 @@ export class SendQueue {
   }
 }
 
-/** So many frames that have been sent are forgotten at a time. */
+/** Number of sent frames that are forgotten at a time. */
 const FORGET_FRAMES = 64;
 
 /**
@@ -175,7 +175,10 @@ const FORGET_FRAMES = 64;
  * Mostly there are none, and nothing is allocated for those that come and go.
  */
 class UnsentAudio {
-  /** Of each frame where it ends, in all that was written, and when it came; those from `#first` to `#end` count. */
+  /**
+   * End offset of each frame in everything that was written, and its arrival; entries from `#first` to `#end` are
+   * valid.
+   */
   readonly #endsAtBytes: number[] = [];
   readonly #atMs: number[] = [];
   #first = 0;
@@ -205,7 +208,7 @@ class UnsentAudio {
     this.#end += 1;
   }
 
-  /** What is no audio goes the same way. */
+  /** Counts bytes that are not audio but go the same way. */
   addOther(bytes: number): void {
     this.#writtenBytes += bytes;
   }

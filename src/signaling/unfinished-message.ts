@@ -18,7 +18,7 @@ const MAX_HELD_BYTES = 128 * 1024;
 export class UnfinishedMessage {
   #held: Buffer[] = [];
   #heldBytes = 0;
-  /** Of the frame that has begun: its head, as far as it has come, and what of its payload is still to come. */
+  /** The frame that has begun: its header as far as it has come, and the bytes of its payload that are still to come. */
   readonly #head = Buffer.alloc(LONGEST_HEAD_BYTES);
   #headBytes = 0;
   #payloadBytes = 0;
@@ -70,7 +70,7 @@ export class UnfinishedMessage {
   }
 }
 
-/** What the payload of a frame with this head takes; undefined while the head is not whole. */
+/** Returns the payload length of a frame with this header, in bytes; undefined while the header is incomplete. */
 function payloadBytesIn(head: Buffer): number | undefined {
   if (head.length < SHORTEST_HEAD_BYTES) return undefined;
   const maskBytes = (head[1]! & MASKED) === 0 ? 0 : MASK_BYTES;

@@ -5,10 +5,10 @@ import { UnfinishedMessage } from './unfinished-message.ts';
 
 export type Message = { data: Buffer; isBinary: boolean };
 
-/** What a client has sent that nobody has seen to: whoever takes the client over goes on with it. */
+/** Messages and bytes of a client that have not been handled: the process that takes the client over handles them. */
 export type Unread = {
   messages: Message[];
-  /** What came after these, as it came over the wire. */
+  /** Bytes after these messages, as they came over the wire. */
   bytes: Buffer;
 };
 

@@ -26,7 +26,7 @@ export class DeadNodes {
   async #findSilent(): Promise<[string, string][]> {
     const nowMs = performance.now();
     const before = this.#seen;
-    // While Redis is away nobody can show that he lives: that time does not count.
+    // While Redis is disconnected no node can show that it lives: that time does not count.
     this.#seen = new Map();
     for (const [node, beats] of await this.#store.readNodes()) {
       const known = before.get(node);

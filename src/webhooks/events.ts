@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
 
-/** What is told to an account's webhook (docs/operations.md, "Webhooks"), beside what all events have. */
+/** Fields of each webhook event (docs/operations.md, "Webhooks"), beside those that all events have. */
 type WebhookNews =
   | { type: 'room_started' | 'room_ended'; room: string }
   | { type: 'peer_joined'; room: string; peer: string; kind: PeerKind }
@@ -11,7 +11,7 @@ type WebhookNews =
 /** The body of a webhook. Its id stays the same, however often it is sent. */
 export type WebhookEvent = WebhookNews & { id: string; created_at: string; account_id: number };
 
-/** Whose events follow one another: those of a room, or (`room` is empty) those of the account itself. */
+/** Sequence of events: those of a room, or (`room` is empty) those of the account itself. */
 export type Place = { accountId: number; room: string };
 
 /** A peer in a room, as it is known where it is connected. */

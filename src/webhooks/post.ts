@@ -27,7 +27,7 @@ export async function postEvent(
     redirect: 'manual',
     signal,
   });
-  // Of whatever length it is, nobody reads it.
+  // The body may be of any length; it is not read.
   await response.body?.cancel();
   if (!response.ok) throw new Error(`the webhook answered ${response.status}`);
 }

@@ -20,7 +20,7 @@ export const WEBHOOK_NEWS = `${PREFIX}news`;
 /** The oldest event of a room, as JSON. */
 export type Head = { room: string; event: string };
 
-/** What waits to be sent, over all accounts. */
+/** Events of all accounts that wait to be sent. */
 export type Waiting = {
   rooms: number;
   events: number;
@@ -83,7 +83,7 @@ export class WebhookOutbox {
     return { rooms, events, oldestMs, dropped: Number(dropped) };
   }
 
-  /** What waits for one account. */
+  /** Counts the events of an account that wait to be sent. */
   async countOf(accountId: number): Promise<Omit<Waiting, 'rooms'>> {
     const id = String(accountId);
     const [events, oldest, dropped] = await this.#redis.run((client) =>

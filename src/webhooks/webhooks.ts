@@ -10,7 +10,7 @@ import { type Waiting, WebhookOutbox } from './webhook-outbox.ts';
 import { keyOf, type NumberedChange, WebhookStore } from './webhook-store.ts';
 
 const CHANGES_AT_ONCE = 100;
-/** So many changes are kept while Redis is away; with more, only what is so in the end is told. */
+/** Maximum number of changes kept while Redis is disconnected; beyond it only the final state is told. */
 const MAX_WAITING = 10_000;
 
 export type WebhookOptions = {
@@ -23,7 +23,7 @@ export type WebhookOptions = {
 };
 
 /**
- * What this node has to tell the webhooks of accounts. It may be told at any time, and tells in order, when Redis takes
+ * Events of this node for the webhooks of accounts. It may be told at any time, and tells in order, when Redis takes
  * it; accounts without a webhook cost Redis nothing.
  */
 export class Webhooks {
@@ -36,7 +36,7 @@ export class Webhooks {
   readonly #retryAfterMs: number;
   /** The accounts that have a webhook. */
   #listening = new Set<number>();
-  /** Who is in a room of this node now, of all accounts; and of whom that has been told. */
+  /** Peers in rooms of this node, of all accounts, each with whether that has been told. */
   readonly #present = new Map<string, PresentPeer>();
   readonly #told = new Map<string, PresentPeer>();
   /** By account, until when it was told last that it has no minutes. */
@@ -44,7 +44,7 @@ export class Webhooks {
   #waiting: NumberedChange[] = [];
   #lastNumber = 0;
   #dropped = 0;
-  /** Somebody is present of whom it must still be told, or the other way round, without a change that waits. */
+  /** True if the presence of a peer must still be told, or its absence, without a change that waits. */
   #isIncomplete = false;
   #isBeatDue = false;
   /** How Redis knows this node; undefined until there is something to tell, and when it knows it no more. */
@@ -83,7 +83,7 @@ export class Webhooks {
     webhooks.#listening = new Set(listening);
     const reload = () => void webhooks.#reload();
     await redis.subscribe(ACCOUNT_CHANGES, { onMessage: reload, onGap: reload });
-    // What was changed before it could be heard.
+    // Changes made before the subscription.
     await webhooks.#reload();
     return webhooks;
   }
@@ -173,7 +173,7 @@ export class Webhooks {
   /** One after the other, until nothing is left to tell. When closing, it gives up when Redis is away. */
   async #work(): Promise<void> {
     const { signal } = this.#closing;
-    // What is told at the same moment is written at once.
+    // Changes of the same moment are written at once.
     await Promise.resolve();
     while (this.#prepare()) {
       try {
@@ -196,7 +196,7 @@ export class Webhooks {
     return this.#waiting.length > 0 || this.#isBeatDue;
   }
 
-  /** What must be told so that all is told that is so. */
+  /** Returns the changes that are missing for the told state to be the real one. */
   #missing(): Change[] {
     const isListening = ({ accountId }: PresentPeer) => this.#listening.has(accountId);
     const gone = [...this.#told].filter(
@@ -206,7 +206,7 @@ export class Webhooks {
       ([key, peer]) => !this.#told.has(key) && isListening(peer),
     );
     const nowMs = this.#nowMs();
-    // Who has come first, so that a room with somebody in it does not end.
+    // Arrivals come first, so that a room with peers in it does not end.
     return [
       ...come.map(([, peer]) => joined(peer, nowMs)),
       ...gone.map(([, peer]) => left(peer, 'closed', nowMs)),

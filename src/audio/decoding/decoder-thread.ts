@@ -94,7 +94,7 @@ export class DecoderThread {
   }
 
   #start(): Worker {
-    // What libraries print of a stranger's bytes is not for the log.
+    // Output of the libraries about bytes of a client does not belong in the log.
     const worker = new Worker(this.#program, {
       name: 'decoder',
       stdout: true,

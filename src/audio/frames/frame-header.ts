@@ -1,4 +1,4 @@
-/** What the head of a compressed frame says. */
+/** Header of a compressed frame. */
 export type FrameHeader = {
   /** Length of the frame with its head. */
   bytes: number;

@@ -6,7 +6,7 @@ const RATES_HZ = [44_100, 48_000, 32_000] as const;
 /** Bit rates by index 1…14, kbit/s. */
 const LAYER_3_KBPS = [32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320] as const;
 const LAYER_2_KBPS = [32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384] as const;
-/** Of the lower rates that MPEG-2 adds. */
+/** Bit rates of the lower sample rates that MPEG-2 adds. */
 const LOW_KBPS = [8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160] as const;
 
 /** Two bits of the head. */

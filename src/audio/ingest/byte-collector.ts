@@ -13,7 +13,7 @@ export class ByteCollector {
     return this.#length;
   }
 
-  /** What has been collected: a view that holds until the next {@link fill} or {@link clear}. */
+  /** Collected bytes: a view that is valid until the next {@link fill} or {@link clear}. */
   get bytes(): Buffer {
     return this.#memory.subarray(0, this.#length);
   }

@@ -72,7 +72,7 @@ export class ChainedFrames implements FrameReader {
     return Math.max(0, (next === -1 ? bytes.length - TAG_HEAD_BYTES : next) - from);
   }
 
-  /** Whether another frame of its kind follows; undefined if that has not come yet. */
+  /** Returns whether another frame of its kind follows; undefined if it has not come yet. */
   #isFollowed(
     bytes: Buffer,
     at: number,

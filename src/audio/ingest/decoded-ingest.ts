@@ -17,7 +17,7 @@ const JOB_MS = 100;
 const MAX_JOB_FRAMES = 32;
 /** Seconds of sound that may come in a second, and at once: behind a stall of 8 s all of it does. */
 const SOUND = { perSecond: 1.25, burst: 12 };
-/** What the shortest frame counts as, ms: each is work. */
+/** Least duration that a frame counts as, ms: each frame is work. */
 const MIN_FRAME_MS = 2;
 /**
  * Jobs in a row without any sound after which a stream is refused. The first frames of MP3 that is joined in its middle lean on frames that

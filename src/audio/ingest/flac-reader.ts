@@ -38,7 +38,7 @@ export class FlacReader implements FrameReader {
   /** Metadata is read until its last block. */
   #isMetadata = false;
   #crc = 0;
-  /** So much of the frame at the beginning of {@link #rest} has been looked through. */
+  /** Bytes of the frame at the beginning of {@link #rest} that have been searched. */
   #scannedBytes = 0;
 
   constructor(onFrame: FrameSink) {
@@ -106,7 +106,7 @@ export class FlacReader implements FrameReader {
     let at = this.#scannedBytes;
     for (; at < bytes.length; at += 1) {
       if (at >= MIN_FRAME_BYTES && (bytes[at] === 0xff || bytes[at] === MAGIC[0])) {
-        // What may be a head must be there in full.
+        // A possible header must be complete.
         if (at + MAX_HEAD_BYTES > bytes.length) break;
         if (crc === 0 ? beginsNext(bytes, at) : beginsAlike(bytes, at)) {
           return { at, isWhole: crc === 0 };

@@ -8,7 +8,7 @@ export type OpusSink = (
   atMs: number,
 ) => void;
 
-/** What a peer's binary messages become on their way to its uplink: one format in, Opus packets out. */
+/** Conversion of a peer's binary messages on the way to its uplink: one format in, Opus packets out. */
 export type Ingest = {
   /**
    * Takes one binary message of at least one byte, that came at `atMs`; hands on as many packets as it completes.
@@ -21,7 +21,7 @@ export type Ingest = {
 };
 
 export type IngestEvents = {
-  /** What `push` cannot throw, because it was found out later. */
+  /** Called with a fault that was found too late for `push` to throw. */
   onFault: (fault: unknown) => void;
   /** A file says what is in it. */
   onInside: (format: SampleFormat) => void;

@@ -8,7 +8,7 @@ export type LastPackets = { packets: Buffer[]; atMs: number };
 
 /** Where one encoder goes on after another, or after a client's own: sounds of 20 ms, at its rate. */
 export type Joint = {
-  /** What the new one is to take for what it has encoded last. */
+  /** Samples that the new encoder takes for the last that it has encoded. */
   before: Float32Array;
   /** How that would have gone on. */
   onward: Float32Array;
@@ -16,10 +16,13 @@ export type Joint = {
   atMs: number;
 };
 
-/** What is made up: the frame after the one that was heard, and some for the resampler to look ahead to. */
+/** Length of the continuation: the frame after the last that was heard, and the resampler's look-ahead. */
 const MADE_UP_SAMPLES = 1440;
 
-/** What whoever hears `packets` has in the ear, by a decoder of the same kind; undefined if they do not decode. */
+/**
+ * Returns the state of hearing of a listener of `packets`, by a decoder of the same kind; undefined if they do not
+ * decode.
+ */
 export async function jointAfter(
   { packets, atMs }: LastPackets,
   rateHz: number,
@@ -35,12 +38,12 @@ export async function jointAfter(
     }
     sound.set(decoder.conceal(MADE_UP_SAMPLES), FRAME_SAMPLES);
   } catch {
-    // A client's own Opus passes unread: what is no sound to him who decodes it is nothing to go on from.
+    // A client's own Opus is passed on unread: packets that do not decode are no sound to continue from.
     return undefined;
   } finally {
     decoder.close();
   }
-  // What an encoder is given comes out of a decoder so much later.
+  // Samples come out of a decoder later than they went into the encoder, by this delay.
   const joint = atRate(sound.subarray(ENCODER_DELAY_SAMPLES), rateHz, codecs);
   const frameSamples = (rateHz * FRAME_MS) / 1000;
   return {

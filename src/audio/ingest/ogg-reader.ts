@@ -17,7 +17,7 @@ const CONTINUED_FLAG = 1;
 const FIRST_PAGE_FLAG = 2;
 /** A segment of this length goes on in the next one. */
 const FULL_SEGMENT_BYTES = 255;
-/** What a logical stream holds. */
+/** Codec of a logical stream. */
 type OggCodec = {
   /** The first packet begins so. */
   magic: Buffer;
@@ -50,8 +50,8 @@ export function isFirstOggPage(page: Buffer): boolean {
 }
 
 /**
- * Reads sound in Ogg (RFC 3533): the packets of a page come out as soon as the page is whole. Of several logical streams
- * the first of the codec is read; a stream may be followed by another.
+ * Reads sound in Ogg (RFC 3533): the packets of a page come out as soon as the page is whole. Reads the first logical
+ * stream of the codec if there are several; a stream may be followed by another.
  */
 export class OggReader implements ContainerReader {
   readonly #onPacket: PacketSink;

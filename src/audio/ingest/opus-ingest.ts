@@ -6,7 +6,7 @@ import { audioLevelOf } from '../level.ts';
 import type { OpusDecoder } from '../opus-codec.ts';
 import { boundedOpusPacket, isOpusSilence, opusPacketSamples } from '../opus-packet.ts';
 
-/** So many malformed packets in a row are no accident. */
+/** Number of malformed packets in a row that are no accident. */
 const MAX_MALFORMED_IN_A_ROW = 5;
 /** While a peer talks its level changes slowly: one packet in so many is decoded to measure it. */
 const METER_EVERY_LOUD = 5;

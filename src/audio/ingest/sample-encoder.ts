@@ -7,7 +7,7 @@ import { crossFade } from '../ramps.ts';
 import { OPUS_RATES_HZ, type OpusEncoder } from '../opus-codec.ts';
 import type { Resampler } from '../resampler.ts';
 
-/** Who says nothing for longer has paused: what he says then does not go on from anything. */
+/** A sender that is silent for longer has paused: its next samples continue nothing. */
 const MAX_JOINT_MS = 100;
 const NOTHING = new Float32Array(0);
 

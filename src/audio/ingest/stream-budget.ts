@@ -4,7 +4,7 @@ import { type Rate, TokenBucket } from '../../token-bucket.ts';
 /** Recordings that may begin at once, and in each second after that: some recorders begin a new one for each chunk. */
 export const RECORDINGS: Rate = { perSecond: 5, burst: 20 };
 
-/** What one stream may make the gateway do in a time; it begins with the first that is spent. */
+/** Budget for the work that one stream may cause; it begins with the first expense. */
 export class StreamBudget {
   readonly #rate: Rate;
   readonly #sentence: string;
@@ -27,7 +27,7 @@ export class StreamBudget {
   }
 }
 
-/** What a client is told whose stream could not be read. */
+/** Returns the fault for a client whose stream could not be read. */
 export const unreadable = (codec: string, fault: unknown): PartylineError =>
   fault instanceof PartylineError
     ? fault

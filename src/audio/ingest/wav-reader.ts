@@ -89,7 +89,7 @@ export class WavReader {
     this.#neededBytes = neededBytes;
   }
 
-  /** What is needed has been collected. */
+  /** Reads the collected bytes, as many as the state needs. */
   #read(state: State): void {
     const bytes = this.#collected.bytes;
     if (state.name === 'file head') {

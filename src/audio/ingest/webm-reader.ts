@@ -27,7 +27,7 @@ const TIME_AND_FLAGS_BYTES = 3;
 const MAX_BLOCK_HEAD_BYTES = MAX_SIZE_BYTES + TIME_AND_FLAGS_BYTES;
 const LACING_FLAGS = 0x06;
 
-/** What is done with the element that is being read. */
+/** Handling of the element that is being read. */
 type State =
   /** Its ID and size are not whole yet. */
   | { name: 'head' }
@@ -82,7 +82,7 @@ export class WebmReader implements ContainerReader {
     return skipped;
   }
 
-  /** What is needed has been collected. */
+  /** Reads the collected bytes, as many as the state needs. */
   #read(): void {
     const bytes = this.#collected.bytes;
     switch (this.#state.name) {

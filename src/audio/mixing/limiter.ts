@@ -1,6 +1,6 @@
 /** Gain is decided per block of 5 ms, and moves linearly across it. */
 const BLOCK_SAMPLES = 240;
-/** What a limited peak comes out at: a little under full scale, so that Opus has room to overshoot. */
+/** Level of a limited peak: a little under full scale, so that Opus has room to overshoot. */
 const CEILING = 0.97;
 /** Gain that comes back per block: about half a second from -6 dB. */
 const RELEASE_PER_BLOCK = 0.005;

@@ -2,7 +2,7 @@ import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { TickReport } from './mix-place.ts';
 import type { MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 
-/** What goes to a mixing thread and comes back: many small things in one message, their bytes in one piece beside them. */
+/** Messages to and from a mixing thread: many small parts in one message, their bytes in one buffer beside them. */
 
 /** A room, as a thread knows it. */
 export type RoomId = number;

@@ -10,7 +10,10 @@ import { MixThread } from './mix-thread.ts';
 import { MovableRoomMixing } from './movable-room-mixing.ts';
 import { RoomMix } from './room-mix.ts';
 
-/** So much mixing in 20 ms is little to do: it does not hold the event loop, and a thread would only cost more. */
+/**
+ * Mixing time per 20 ms up to which rooms are mixed in the event loop, ms: it does not delay others, and a thread
+ * would only cost more.
+ */
 const INLINE_BUDGET_MS = 6;
 /** A room that is mixed here moves out when there is so much more than that. */
 const INLINE_MAX_MS = 1.5 * INLINE_BUDGET_MS;
@@ -28,8 +31,8 @@ export type MixHostEvents = {
 
 /**
  * Finds each room a place to be mixed in: here while that is little work, else in the worker thread with least to do.
- * What a `Mixer` asks for goes through a {@link MovableRoomMixing}, which knows the place, to the {@link RoomMix} there: by a
- * plain call, or in a {@link MixThread}'s batch.
+ * Commands of a `Mixer` go through a {@link MovableRoomMixing}, which knows the place, to the {@link RoomMix} there:
+ * by a plain call, or in a {@link MixThread}'s batch.
  */
 export class MixHost {
   #codecSettings: CodecSettings;

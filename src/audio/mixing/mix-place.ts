@@ -9,7 +9,7 @@ export type RoomMixing = {
   close(): void;
 };
 
-/** What became of a tick of a room. */
+/** Result of a tick of a room. */
 export type TickReport = {
   costMs: number;
   /** Packets that were dropped since the tick before, by why that was. */
@@ -21,7 +21,7 @@ export type TickReport = {
 /** Somewhere a room may be mixed. */
 export type MixPlace = {
   readonly kind: 'inline' | 'thread';
-  /** What the rooms that are mixed here take of every 20 ms. */
+  /** Time that the rooms mixed here take of every 20 ms. */
   loadMs: number;
   /** @param onTicked is told what became of each tick */
   openRoom(

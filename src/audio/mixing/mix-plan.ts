@@ -1,6 +1,9 @@
 import type { StreamPacket } from '../../rtp/jitter-buffer.ts';
 
-/** What a room's mixing half is told by the half that knows who talks and who listens. Plain data: it may cross threads. */
+/**
+ * Commands for the mixing half of a room, from the half that knows speakers and listeners. Plain data: it may cross
+ * threads.
+ */
 
 /** A number that stands for one speaker of a room for as long as it is mixed. */
 export type SpeakerId = number;
@@ -10,11 +13,11 @@ export type AddedSpeaker = {
   id: SpeakerId;
   /** Its last packets, the oldest first: a decoder leans on them. */
   recent: Buffer[];
-  /** Somebody has heard these as they were, and must hear what follows join on. */
+  /** True if a listener has heard these packets directly, and the mix must continue from them. */
   isHeard: boolean;
   /** The sequence number that comes next; undefined if nothing was heard. */
   next: number | undefined;
-  /** So much of the end of `recent` is played again: the end of a pause, before the word that ends it. */
+  /** Samples at the end of `recent` that are played again: the end of a pause, before the word that ends it. */
   prerollSamples: number;
 };
 
@@ -23,9 +26,9 @@ export type PlannedMix = {
   /** The same for the same sum. */
   name: string;
   without: SpeakerId[];
-  /** What a speaker is multiplied by, if not by 1. */
+  /** Gains by speaker, where they are not 1. */
   gains: [SpeakerId, number][];
-  /** What it was multiplied by until now, where that is another number: it is let go from there gradually. */
+  /** Former gains by speaker, where they differ: the gain moves from there gradually. */
   gainsBefore: [SpeakerId, number][];
   /** The formats (docs/protocol.md, "Audio formats") in which it is heard. */
   formats: string[];
@@ -33,7 +36,7 @@ export type PlannedMix = {
 
 export type MixPlan = {
   speakers: SpeakerId[];
-  /** Those of them who fall silent in the next tick, which is their last. */
+  /** Speakers among them that end in the next tick. */
   leaving: SpeakerId[];
   added: AddedSpeaker[];
   mixes: PlannedMix[];
@@ -42,13 +45,13 @@ export type MixPlan = {
 /** A packet of a speaker who is mixed. */
 export type MixPacket = StreamPacket & { durationSamples: number };
 
-/** What comes out of a tick. */
+/** Output of a tick. */
 export type MixOutput = {
   /** A frame of a mix, in one of its formats. */
   mixed(name: string, format: string, frame: Buffer): void;
   /** A packet of a speaker, as it was sent, at the moment at which the mixes have come to it. */
   passed(speaker: SpeakerId, packet: Buffer): void;
-  /** So much of a speaker was made up, because it got lost. */
+  /** Called with the number of samples of a speaker that were concealed, because packets were lost. */
   concealed(speaker: SpeakerId, samples: number): void;
   /** A speaker pauses, if only between two words: a decoder that begins with its packets now has missed nothing. */
   paused(speaker: SpeakerId): void;

@@ -24,7 +24,7 @@ export type MixThreadEvents = {
 
 type Client = { output: MixOutput; onTicked: (report: TickReport) => void };
 
-/** A worker thread in which rooms are mixed. What it is told goes in one message per tick, and so does what comes back. */
+/** A worker thread in which rooms are mixed. Commands go in one message per tick, and so do results. */
 export class MixThread implements MixPlace {
   readonly kind = 'thread';
   readonly #worker: Worker;

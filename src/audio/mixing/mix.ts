@@ -10,12 +10,12 @@ type Output = {
   /** The name of its format. */
   name: string;
   write(frame: Float32Array): Buffer | undefined;
-  /** What the listeners have heard from elsewhere until now. */
+  /** Takes in a frame that the listeners have heard from another source. */
   prime(frame: Float32Array): void;
   close(): void;
 };
 
-/** What a speaker is multiplied by in a mix, and was in what its listeners have heard until now. */
+/** Gain of a speaker in a mix, and its former gain in the audio that the listeners have heard until now. */
 type Level = { speaker: SpeakerId; gain: number; before: number };
 
 /** The frame that a speaker has at a moment; undefined if it has none. */
@@ -31,7 +31,7 @@ export class Mix {
   readonly #limiter = new Limiter();
   readonly #outputs = new Map<string, Output>();
   #planned: PlannedMix = { name: '', without: [], gains: [], gainsBefore: [], formats: [] };
-  /** Those who are not heard as they are. */
+  /** Speakers whose gain is not 1. */
   #levels: Level[] = [];
   /** In turn the frame of a tick and the one before it. */
   readonly #frames = [new Float32Array(FRAME_SAMPLES), new Float32Array(FRAME_SAMPLES)] as const;
@@ -111,7 +111,7 @@ export class Mix {
     return frame;
   }
 
-  /** Everybody is as loud as planned from now on. */
+  /** Ends all gradual changes of gain. */
   #settle(): void {
     for (const level of this.#levels) level.before = level.gain;
   }

@@ -10,7 +10,7 @@ import { Playout } from './playout.ts';
 
 /** Enough for the first frame, and for what it runs ahead. */
 const LEAST_DEPTH_MS = ((FRAME_SAMPLES + ENCODER_DELAY_SAMPLES) * FRAME_MS) / FRAME_SAMPLES;
-/** So many ticks more than a packet lasts are waited for it; it may be all there is. */
+/** Ticks beyond its own duration that a packet is waited for. */
 const MAX_EXTRA_WAIT_TICKS = 2;
 
 const NOTHING = new Float32Array(0);

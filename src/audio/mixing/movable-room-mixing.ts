@@ -5,7 +5,7 @@ import type { MixPlace, RoomMixing, TickReport } from './mix-place.ts';
 import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 import { PacketHistory } from './packet-history.ts';
 
-/** What a room is taken to cost of every 20 ms until it has been measured. */
+/** Assumed cost of a room per 20 ms until it has been measured, ms. */
 const ASSUMED_COST_MS = 0.2;
 /** Each tick moves the measured cost by this share of the difference. */
 const COST_WEIGHT = 1 / 16;
@@ -15,7 +15,7 @@ const MAX_WAITING_PACKETS = 100;
 const NO_PLAN: MixPlan = { speakers: [], leaving: [], added: [], mixes: [] };
 const NOBODY: TickReport['depth'] = { speakers: 0, sumMs: 0, maxMs: 0 };
 
-/** What is known of the places where a room can be mixed. */
+/** The places where a room can be mixed. */
 export type MixPlaces = {
   first: MixPlace;
   choose: () => MixPlace;
@@ -24,7 +24,7 @@ export type MixPlaces = {
   onClose: () => void;
 };
 
-/** What of a speaker has been played, and what waits to be: another place can go on from there. */
+/** Packets of a speaker that have been played, and those that wait: another place can go on from there. */
 type History = {
   played: PacketHistory<{ payload: Buffer; durationSamples: number }>;
   waiting: { packet: MixPacket; atMs: number }[];
@@ -47,7 +47,7 @@ export class MovableRoomMixing implements RoomMixing {
   #depth = NOBODY;
   /** Ticks of which not all has come out. */
   #openTicks = 0;
-  /** What of its cost counts in the load of the place: nothing while nobody is mixed. */
+  /** Share of its cost in the load of the place: 0 while no speaker is mixed. */
   #countedMs = 0;
 
   /** @param onTicked called once for each tick, when all that it has made has come out, or is lost */

@@ -1,15 +1,15 @@
 import { isOpusSilence } from '../opus-packet.ts';
 
 /**
- * So much sound brings a decoder that begins in the middle of a stream to where one is that has heard all of it: the error
- * of what Opus predicts from earlier frames halves in 20 ms, in whatever packets they come.
+ * Audio after which a decoder that begins in the middle of a stream is where one is that has decoded all of it: the
+ * error of what Opus predicts from earlier frames halves in 20 ms, in whatever packets they come.
  */
 const DECODER_MEMORY_SAMPLES = 8640;
 /** However long they are. */
 const LEAST_PACKETS = 3;
 /** However little is in them. */
 const MOST_PACKETS = 128;
-/** Of packets in a row in which nothing is sent so many change what a decoder remembers. */
+/** Number of silent packets in a row that change the state of a decoder; further ones do not. */
 const SILENT_PACKETS = 4;
 
 type Past = { payload: Buffer; durationSamples: number };
@@ -28,7 +28,7 @@ export class PacketHistory<Packet extends Past> {
     return this.#packets.at(-1);
   }
 
-  /** What a decoder must hear before what comes next. */
+  /** Packets that a decoder must decode before the next one. */
   get forDecoder(): Buffer[] {
     let silent = 0;
     const payloads: Buffer[] = [];

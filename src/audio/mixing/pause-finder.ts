@@ -3,13 +3,13 @@ import { powerOf } from '../level.ts';
 
 /** A pause is at least so much softer than what was said before it. */
 const SOFTER_BY = 10 ** (20 / 10);
-/** Whatever is softer than -58 dBov is a pause. */
+/** Power below which audio is a pause: -58 dBov. */
 const PAUSE_POWER = 10 ** (-58 / 10);
-/** So many frames in a row are no longer the closure before a plosive. */
+/** Number of soft frames in a row that are no longer the closure before a plosive. */
 const LEAST_FRAMES = 4;
 /** While a pause goes on it is told once in so many frames. */
 const AGAIN_FRAMES = 10;
-/** What was said is forgotten by half in so long. */
+/** Time in which the memory of loud audio halves, ms. */
 const HALF_LIFE_MS = 1500;
 const DECAY = 0.5 ** (FRAME_MS / HALF_LIFE_MS);
 
@@ -17,7 +17,7 @@ const DECAY = 0.5 ** (FRAME_MS / HALF_LIFE_MS);
 export class PauseFinder {
   #loudestPower = 0;
   #softFrames = 0;
-  /** What is soft before the first word is no pause after it. */
+  /** Soft audio before the first word is no pause after it. */
   #hasSpoken = false;
 
   /** True if so much sound is no more than a pause after what was said. */

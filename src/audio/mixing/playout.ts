@@ -7,7 +7,7 @@ import { carriesCopy, emptyOpusPacket } from '../opus-packet.ts';
 import { fall, rise } from '../ramps.ts';
 import { compress, expand } from './time-stretch.ts';
 
-/** What is made up after so much of it falls to silence, within a frame. */
+/** Concealed samples after which concealment fades to silence, within a frame. */
 const MAX_CONCEALED_SAMPLES = 2880;
 /** The least sound in which a pitch period can be taken out or put in. */
 const STRETCHABLE_SAMPLES = 960;
@@ -18,7 +18,7 @@ const LEAST_SLACK_MS = 3;
  * least: a packet is taken a whole tick sooner or later, so that a narrower band would have no place for some senders.
  */
 const MOST_SLACK_MS = 25;
-/** So much too early is worth a less perfect join. */
+/** Excess delay that justifies a less perfect splice, ms. */
 const URGENT_SLACK_MS = 60;
 /** The least of the last one to two of so many packets counts. */
 const SLACK_WINDOW_PACKETS = 50;
@@ -74,7 +74,7 @@ export class Playout {
     return heard;
   }
 
-  /** What is decoded and has not been pulled. */
+  /** Samples that are decoded and have not been pulled. */
   get ready(): Float32Array {
     return this.#ready;
   }
@@ -126,7 +126,7 @@ export class Playout {
       this.#ready = this.#fromSilence(this.#decoder.recover(next, durationSamples));
       return true;
     } catch {
-      // What cannot be decoded cannot be recovered from either.
+      // A packet that does not decode holds no copy either.
       return this.#conceal(durationSamples);
     }
   }
@@ -145,7 +145,7 @@ export class Playout {
     return true;
   }
 
-  /** What comes after silence rises. */
+  /** Fades in samples that follow silence. */
   #fromSilence(samples: Float32Array): Float32Array {
     if (this.#hasFaded) rise(samples);
     this.#hasFaded = false;
@@ -167,8 +167,8 @@ export class Playout {
   }
 
   /**
-   * Takes a pitch period out when packets wait in vain, puts one in when they come at the last moment. What is lost, and has a
-   * copy in the packet after it, comes as late as that one.
+   * Takes a pitch period out when packets wait in vain, puts one in when they come at the last moment. A lost packet
+   * whose copy is in the packet after it comes as late as that one.
    */
   #keepPace(samples: Float32Array, waitedMs: number): Float32Array {
     this.#slack.add(waitedMs);
@@ -230,7 +230,7 @@ class LeastOfLate {
     this.#count = 0;
   }
 
-  /** What was measured would be so much more now. */
+  /** Adds to all measured delays, which would be greater by this now. */
   shift(by: number): void {
     this.#now += by;
     if (this.#before !== undefined) this.#before += by;

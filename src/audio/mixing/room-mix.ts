@@ -19,7 +19,7 @@ export class RoomMix {
   readonly #speakers = new Map<SpeakerId, MixedSpeaker>();
   readonly #mixes = new Map<string, Mix>();
   readonly #sum = new Float32Array(FRAME_SAMPLES);
-  /** Those who fall silent in the next tick. */
+  /** Speakers that end in the next tick. */
   #leaving = new Set<SpeakerId>();
 
   /** @param output takes what comes out, during {@link tick} */

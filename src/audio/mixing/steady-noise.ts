@@ -9,7 +9,7 @@ const MOST_POWER = 10 ** (-34.5 / 10);
 /** After 2 s it is steady; after 10 s, for which a note may be held, it is what is always to be heard of this speaker. */
 const STEADY_BLOCKS = 20;
 const FLOOR_BLOCKS = 100;
-/** What is so much louder than the floor is more than noise: at once, and over a block. */
+/** Power over the noise floor that is more than noise: at once, and over a block. */
 const LOUDER_AT_ONCE = 10 ** (7 / 10);
 const LOUDER = 10 ** (4 / 10);
 

@@ -61,7 +61,7 @@ export function expand(samples: Float32Array, isUrgent = false): Float32Array | 
   return join && splice(samples, join.at + join.lag, join.at, join.likeness);
 }
 
-/** What is before `from + FADE_SAMPLES`, then what is after `to`; where they overlap, one fades into the other. */
+/** Joins the samples before `from + FADE_SAMPLES` to those after `to`; where they overlap, one fades into the other. */
 function splice(samples: Float32Array, from: number, to: number, likeness: number): Float32Array {
   const spliced = new Float32Array(samples.length + from - to);
   spliced.set(samples.subarray(0, from));

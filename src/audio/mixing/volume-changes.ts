@@ -6,7 +6,10 @@ export type RunningChange = Change & { isHeard: boolean; ticksLeft: number };
 /** A change that is not heard for so many ticks is over: no mix waits so long. */
 const CHANGE_TICKS = 10;
 
-/** Who hears some speakers louder or softer from now on, until one frame that goes from the one to the other has been heard. */
+/**
+ * Listeners for which the gain of some speakers changes, until they have heard one frame that moves from the old gain
+ * to the new.
+ */
 export class VolumeChanges {
   readonly #running = new Map<Listener, RunningChange>();
   #begun = 0;
@@ -32,14 +35,17 @@ export class VolumeChanges {
     this.#begun += 1;
     this.#running.set(after, {
       name: `change ${this.#begun}`,
-      // What changes twice between two ticks was never heard in between.
+      // A gain that changes twice between two ticks was never heard in between.
       before: new Map(isUnheard ? [...gains, ...last.before] : gains),
       isHeard: false,
       ticksLeft: CHANGE_TICKS,
     });
   }
 
-  /** Of some that a tick began with all has come out. @returns whether any change is over by that */
+  /**
+   * Notes that all output of a tick has come out for the changes that it began with. @returns whether any change is
+   * over by that
+   */
   ticked(changes: RunningChange[]): boolean {
     for (const change of changes) change.ticksLeft -= 1;
     const over = [...this.#running].filter(

@@ -82,7 +82,7 @@ export class RelayLink {
       host: address.ip,
       port: address.port,
       minVersion: RELAY_TLS_VERSION,
-      // Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
+      // NODE_TLS_REJECT_UNAUTHORIZED must not change that.
       rejectUnauthorized: true,
       ALPNProtocols: [RELAY_PROTOCOL],
       pskCallback: () => ({ psk: key, identity: relayIdentityOf(from, to) }),
@@ -115,7 +115,7 @@ export class RelayLink {
     this.#state = open;
     this.#readProbes(open);
     socket.on('drain', () => {
-      // What waits now may be for the next connection.
+      // Messages that wait now may go over the next connection.
       if (this.#state === open) this.#pump(socket);
     });
     this.#pump(socket);
