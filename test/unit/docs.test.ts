@@ -87,3 +87,11 @@ test.each(Object.entries(SERVER_MESSAGES))(
     expect(missing).toEqual([]);
   },
 );
+
+test('the index of docs/decisions.md leads to decisions', () => {
+  const page = read('docs/decisions.md');
+  const indexed = [...page.matchAll(/^\| \w+ \| \[(\d+)\. (.+?)\]\(#/gm)];
+  const missing = indexed.filter(([, number, title]) => !page.includes(`## ${number}. ${title}\n`));
+  expect(indexed.length).toBeGreaterThan(70);
+  expect(missing.map(([row]) => row)).toEqual([]);
+});
