@@ -3,7 +3,7 @@ import { readdir } from 'node:fs/promises';
 
 const folderOf = (process: number | 'self') => `/proc/${process}/fd`;
 
-/** Whether the kernel tells the number of open descriptors as the size of their folder, as it does from 6.2 on. */
+/** True if the kernel tells the number of open descriptors as the size of their folder, as it does from 6.2 on. */
 const isNumberTold = () => statSync(folderOf('self')).size > 0;
 
 /**

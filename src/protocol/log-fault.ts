@@ -9,8 +9,9 @@ const SHORTAGE_EVERY_MS = 1000;
 const logged = new Map<Resource, { atMs: number; unlogged: number }>();
 
 /**
- * Returns the error that a client is told of a fault. What is not the client's is logged with its cause: an unexpected fault as an
- * error, a resource that has run out as a warning, once a second with the number of those that were left out.
+ * Returns the error that a client is told of a fault. Logs faults that are not the client's, with their cause: an
+ * unexpected fault as an error, a resource that has run out as a warning, once a second with the number of those that
+ * were left out.
  * @param message subject of the line
  */
 export function logFault(

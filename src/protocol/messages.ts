@@ -176,7 +176,7 @@ export const SERVER_MESSAGES = {
   flow: message('flow', {
     state: Type.Enum(['xoff', 'xon']),
     buffered_ms: Type.Number(),
-    /** What was left out since the client joined the room, because it was ahead of time. */
+    /** Audio left out since the client joined the room, because it was ahead of time. */
     dropped_ms: Type.Number(),
   }),
   audio_detected: message('audio_detected', { in: Type.String(), out: Type.String() }),

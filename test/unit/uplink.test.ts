@@ -44,7 +44,7 @@ describe('send() in virtual time', () => {
     const told: string[] = [];
     let [sent, heard] = [0, 0];
     const closed: { atMs?: number } = {};
-    /** What the client was told to be left out, and how many packets had not been heard. */
+    /** Dropped milliseconds that the client was told of, and the number of packets that had not been heard. */
     const droppedAt: Partial<Record<'xoff' | 'xon', { ms: number; unheard: number }>> = {};
     const uplink = new Uplink(
       () => {
