@@ -10,7 +10,7 @@ const WILDCARDS = ['0.0.0.0', '::'];
 const MAX_ADDRESSES = 8;
 const HOST_NAME = /^[\p{L}\p{N}]([\p{L}\p{N}.-]*[\p{L}\p{N}])?$/u;
 
-/** Whether an address stands for all of the machine's. */
+/** Returns whether an address stands for all of the machine's. */
 export const isWildcard = (ip: string): boolean => WILDCARDS.includes(ip);
 
 /**
@@ -58,7 +58,7 @@ export function ownAddresses(
 /** An address at which media workers receive WebRTC, by UDP and perhaps by TCP. */
 export type RtcAddress = ListenAddress & {
   takesTcp: boolean;
-  /** Whether the operator chose it; one that was found may be left out. */
+  /** True if the operator chose it; one that was found may be left out. */
   isSet: boolean;
 };
 

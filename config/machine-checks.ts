@@ -43,7 +43,7 @@ function isNetwork(text: string): boolean {
 function addressFaults(name: string, address: string): string[] {
   const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   const isOwn = address.startsWith('127.') || own.some((each) => each.address === address);
-  // What is no address at all is a fault that needs no machine.
+  // A malformed address is a fault that needs no machine.
   if (isIP(address) === 0 || isWildcard(address) || isOwn) return [];
   const known = own.map((each) => each.address);
   return [`${name} ${address} is not an address of this machine, which has ${known.join(', ')}.`];

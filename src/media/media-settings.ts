@@ -9,8 +9,6 @@ export type MediaSettings = {
   rtcAddresses: () => readonly RtcAddress[];
   /** UDP and TCP port of the first media worker's WebRtcServer; each further one takes the next. */
   rtcPort: number;
-  /** Serve WebRTC over TCP as well. */
-  rtcTcp: boolean;
   /** A room that has so many consumers on one media worker takes its next browser to another. */
   routerMaxConsumers: number;
   timings: Timings['mediaWorkers'];
