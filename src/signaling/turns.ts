@@ -37,7 +37,7 @@ export class Turns {
     this.#schedule();
   }
 
-  /** Whether a piece of work may start at once; if so, the caller starts it. */
+  /** Returns whether a piece of work may start at once; if so, the caller starts it. */
   begin(): boolean {
     this.#schedule();
     return this.#waiting.size === 0 && !this.#isSliceOver();
