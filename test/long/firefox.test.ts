@@ -1,0 +1,44 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest';
+import { TestFirefox } from '../support/firefox.ts';
+import { Hosts } from '../support/hosts.ts';
+import { GatewayProcess } from '../support/process.ts';
+import { keepPlaying, lastSecondOf, opusTone, peakHz } from '../support/sound.ts';
+import { useStack } from '../support/use-stack.ts';
+
+const { enter, cleanUps } = useStack();
+const SETTLING = { timeout: 20_000, interval: 200 };
+
+/** Firefox has no loopback candidates: it needs a network, be it one to nowhere. */
+describe.skipIf(!Hosts.arePossible)('Firefox at the printed address', () => {
+  let firefox: TestFirefox;
+  let gateway: { url: string; apiKey: string };
+
+  beforeEach(async () => {
+    const hosts = Hosts.open(1);
+    cleanUps.push(() => hosts.close());
+    const started = await GatewayProcess.start();
+    cleanUps.push(() => started.dispose());
+    const { url, api_key: apiKey } = await started.ready();
+    gateway = { url, apiKey };
+    firefox = await TestFirefox.open(`${url}/?raw`);
+    cleanUps.push(() => firefox.close());
+  }, 60_000);
+
+  test('hears and is heard, and Mute mutes it', async () => {
+    const legacy = await enter(gateway, 'door phone');
+    const speech = keepPlaying(legacy, await opusTone(600, 0.5, 10_000));
+    cleanUps.push(() => speech.close());
+    await firefox.join('a', 'Ada', gateway.apiKey);
+    await vi.waitFor(async () => expect(await firefox.playedLevel()).toBeCloseTo(0.5, 1), SETTLING);
+    await vi.waitFor(async () => {
+      expect(legacy.frames.length).toBeGreaterThan(75);
+      expect(peakHz(await lastSecondOf(legacy))).toBe(1000);
+    }, SETTLING);
+    await firefox.page.click('#mute');
+    await vi.waitFor(async () => {
+      const before = legacy.frames.length;
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      expect(legacy.frames.length).toBe(before);
+    }, SETTLING);
+  }, 60_000);
+});

@@ -1,0 +1,71 @@
+import { type Browser, launch, type Page } from 'puppeteer-core';
+
+/**
+ * Debian's Firefox, and the gateway's page in it. Nothing of its WebRTC is set otherwise than users have it; its microphone gives a tone
+ * of 1000 Hz, for which nobody is asked.
+ */
+export class TestFirefox {
+  readonly page: Page;
+  readonly #browser: Browser;
+
+  private constructor(browser: Browser, page: Page) {
+    this.#browser = browser;
+    this.page = page;
+  }
+
+  static async open(address: string): Promise<TestFirefox> {
+    const browser = await launch({
+      browser: 'firefox',
+      executablePath: '/usr/bin/firefox-esr',
+      extraPrefsFirefox: {
+        'media.navigator.permission.disabled': true,
+        'media.navigator.streams.fake': true,
+      },
+    });
+    try {
+      const page = await browser.newPage();
+      await page.goto(address);
+      return new TestFirefox(browser, page);
+    } catch (fault) {
+      await browser.close();
+      throw fault;
+    }
+  }
+
+  /** Fills in the page's form and presses Join; resolves when the room is shown. */
+  async join(room: string, peer: string, apiKey: string): Promise<void> {
+    await this.page.type('#room', room);
+    await this.page.type('#peer', peer);
+    await this.page.type('#api-key', apiKey);
+    await this.page.click('#join');
+    await this.page.waitForSelector('#room-view', { visible: true });
+  }
+
+  /**
+   * How loud what the page plays is, from 0 to 1 (full scale), over half a second. Without a sound card Firefox runs no AudioContext, so
+   * that its own statistics must say it.
+   */
+  playedLevel(): Promise<number> {
+    return this.page.evaluate(async () => {
+      const read = async () => {
+        const stats = await window.partyline?.stats();
+        const played = { energy: 0, seconds: 0 };
+        for (const report of stats?.recv.values() ?? []) {
+          if ((report as { type: string }).type !== 'inbound-rtp') continue;
+          const { totalAudioEnergy, totalSamplesDuration } = report as RTCInboundRtpStreamStats;
+          played.energy += totalAudioEnergy ?? 0;
+          played.seconds += totalSamplesDuration ?? 0;
+        }
+        return played;
+      };
+      const before = await read();
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      const after = await read();
+      return Math.sqrt((after.energy - before.energy) / (after.seconds - before.seconds || 1));
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#browser.close();
+  }
+}
