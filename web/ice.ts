@@ -4,11 +4,13 @@ import { RequestError, type SendRequest } from './connection.ts';
 const RESTARTS = 3;
 /** How long a restart may take before the next is tried. */
 const PATIENCE_MS = 5_000;
-/** How long the first path may take to find: a browser without any network never calls that a failure. */
+/** Time for the first path, after which the user is told that there is none yet, ms. On a good network it takes a tenth. */
+const FIRST_NOTICE_MS = 4000;
+/** Time for the first path, after which another attempt is made, ms: a browser without any network never calls that a failure. */
 const FIRST_PATIENCE_MS = 15_000;
 
 type PathHandlers = {
-  /** True while there is a path. Not called for the first one, if that comes about in time. */
+  /** Called with false when there is a path, with true when there is none; not for the first one, if that comes about in time. */
   changed: (isBroken: boolean) => void;
   /** Restarts did not help, or could not be asked for. */
   lost: (error: RequestError) => void;
@@ -45,6 +47,9 @@ export function keepIceAlive(
     else if (state === 'connected') handlers.changed(false);
   });
   transport.once('connect', () => {
+    void delay(FIRST_NOTICE_MS, signal).then(() => {
+      if (!signal.aborted && transport.connectionState !== 'connected') handlers.changed(true);
+    });
     void delay(FIRST_PATIENCE_MS, signal).then(() => {
       if (transport.connectionState !== 'connected') startMending();
     });

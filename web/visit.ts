@@ -229,7 +229,9 @@ const withLevel = (person: Omit<Person, 'levelDbov'>, levelDbov?: number): Perso
   levelDbov === undefined ? person : { ...person, levelDbov };
 
 function inRoomWords({ peers, isInterrupted }: InRoom): string {
-  if (isInterrupted) return 'The audio is interrupted. Looking for a way to the gateway…';
+  if (isInterrupted) {
+    return 'No sound goes or comes: this network may block the gateway’s audio ports. Looking for a way…';
+  }
   if (peers.size === 0) return 'You are in the room, alone.';
   return `You are in the room with ${peers.size === 1 ? 'one other' : `${peers.size} others`}.`;
 }

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { expect, test, vi } from 'vitest';
 import { TestBrowser } from '../support/browser.ts';
-import { eventually } from '../support/gateway.ts';
+import { eventually, openTestGateway } from '../support/gateway.ts';
 import type { TestClient } from '../support/client.ts';
 import { keepPlaying, lastSecondOf, opusTone, peakHz } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
@@ -239,6 +239,15 @@ test.each([
   await ada.join(ROOM, 'Ada', used.gateway.apiKey);
   expect(await error.isVisible()).toBe(false);
   expect(await ada.page.locator('#api-key').getAttribute('aria-invalid')).toBe('false');
+});
+
+test('a page that WebRTC cannot reach says within 5 s that there is no sound, and why', async () => {
+  const RTC_LISTEN_IP = '127.0.0.1=192.0.2.250';
+  const gateway = used.keep(await openTestGateway({ RTC_LISTEN_IP, RTC_TCP: 'false' }));
+  const ada = used.keep(await TestBrowser.openRaw(gateway.url, 800));
+  await ada.join(ROOM, 'Ada', gateway.apiKey);
+  const status = () => ada.page.locator('#room-status').innerText();
+  await expect.poll(status, { timeout: 5000 }).toMatch(/No sound.*may block/);
 });
 
 test('a page whose name another connection takes says so, and does not take it back', async () => {
