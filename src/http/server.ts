@@ -13,7 +13,9 @@ import Fastify, {
 import type { Settings } from '../../config/settings.ts';
 import type { Timings } from '../../config/timings.ts';
 import { logOptions } from '../log.ts';
+import { Slices } from '../slices.ts';
 import { sendProblem } from './problem.ts';
+import { upgradeInSlices } from './upgrade-slices.ts';
 
 /** ws itself closes with 1009 beyond this; up to here the session does, with a word of why. */
 const MAX_PAYLOAD_BYTES = 1 << 20;
@@ -100,6 +102,8 @@ export async function registerPlugins(
     options: webSocketOptions,
     preClose,
   });
+  const onFault = (fault: unknown) => server.log.error({ err: fault }, 'an upgrade failed');
+  upgradeInSlices(server.server, new Slices(onFault));
   await server.register(fastifyStatic, {
     root: fileURLToPath(new URL('../../build/web', import.meta.url)),
     // The files of /admin are relative to /admin/.

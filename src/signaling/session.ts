@@ -143,7 +143,11 @@ export class Session implements PeerOutlet {
     socket.on('message', (data: Buffer, isBinary: boolean) => this.#receive({ data, isBinary }));
     if (!parts.wayOut) this.#readInTurns();
     for (const event of ['ping', 'pong']) socket.on(event, () => this.#receiveControl());
-    socket.on('close', (code) => this.#end('closed', mayComeBackAfterClose(code)));
+    // Hundreds may go at once.
+    socket.on('close', (code) => {
+      const end = () => this.#end('closed', mayComeBackAfterClose(code));
+      parts.requestLimits.readTurns.take(this.#account.id, end);
+    });
     // ws closes the socket itself after a protocol error, which is then told by 'close'.
     socket.on('error', (fault) => this.log.debug({ err: fault }, 'socket error'));
   }

@@ -1,0 +1,25 @@
+import type { IncomingMessage, Server } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Slices } from '../slices.ts';
+
+/** Listener for errors in between: Node's own is gone, and that of ws is not there yet. The connection is destroyed then. */
+const ignore = () => {};
+
+type Upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => void;
+
+/**
+ * Has upgrades handled in slices, in the order in which they came: those of 500 clients that come back at once would take
+ * the event loop for a tenth of a second.
+ * @param server its last listener for upgrades is the one that handles them
+ */
+export function upgradeInSlices(server: Pick<Server, 'listeners' | 'off' | 'on'>, slices: Slices) {
+  const handle = server.listeners('upgrade').at(-1) as Upgrade;
+  server.off('upgrade', handle);
+  server.on('upgrade', (request: IncomingMessage, connection: Duplex, head: Buffer) => {
+    connection.on('error', ignore);
+    slices.add(server, () => {
+      connection.off('error', ignore);
+      if (!connection.destroyed) handle.call(server, request, connection, head);
+    });
+  });
+}
