@@ -16,6 +16,8 @@ export class Roster {
   readonly #onMuted: (name: string, muted: boolean) => void;
   /** Numbers of those who are about to enter. */
   readonly #reserved = new Map<string, number>();
+  /** Numbers of members, and those that are reserved. */
+  readonly #taken = new Set<number>();
   #nextSpeaker = 0;
 
   /** @param onMuted called when a member is muted, or is no longer */
@@ -37,7 +39,7 @@ export class Roster {
   speakerOf(name: string): number {
     const known = this.#members.get(name)?.speaker ?? this.#reserved.get(name);
     if (known !== undefined) return known;
-    const speaker = this.#freeNumber();
+    const speaker = this.#takeNumber();
     this.#reserved.set(name, speaker);
     return speaker;
   }
@@ -68,7 +70,7 @@ export class Roster {
   /** @returns the member, if it is not there any more */
   leave(name: string, holder: Holder): PeerDescription | undefined {
     const member = this.#members.get(name);
-    if (!member) this.#reserved.delete(name);
+    if (!member) this.#forgetReserved(name);
     const held = member?.holders.get(holder);
     if (!member || !held) return undefined;
     if (member.holders.size > 1) {
@@ -76,6 +78,7 @@ export class Roster {
       return undefined;
     }
     this.#members.delete(name);
+    this.#taken.delete(member.speaker);
     return { peer: name, speaker: member.speaker, ...held };
   }
 
@@ -93,11 +96,18 @@ export class Roster {
     if (muted !== before) this.#onMuted(name, muted);
   }
 
-  #freeNumber(): number {
-    const taken = new Set(this.#reserved.values());
-    for (const { speaker } of this.#members.values()) taken.add(speaker);
+  #forgetReserved(name: string): void {
+    const speaker = this.#reserved.get(name);
+    if (speaker === undefined) return;
+    this.#reserved.delete(name);
+    this.#taken.delete(speaker);
+  }
+
+  /** The next number that nobody has: 500 may come at once, each of whom must not look at all others. */
+  #takeNumber(): number {
     do this.#nextSpeaker = (this.#nextSpeaker + 1) & 0xffff;
-    while (taken.has(this.#nextSpeaker));
+    while (this.#taken.has(this.#nextSpeaker));
+    this.#taken.add(this.#nextSpeaker);
     return this.#nextSpeaker;
   }
 }

@@ -58,6 +58,22 @@ describe('Roster', () => {
     expect(names.map((name) => roster.speakerOf(name))).toEqual(numbers);
   });
 
+  test('numbers begin anew behind 65535, without those that are taken; who left, or never came, has none', () => {
+    const roster = new Roster();
+    const stays = roster.enter('stays', 'websocket', 'node')!.speaker;
+    const reserved = roster.speakerOf('on its way');
+    const pass = () => {
+      const { speaker } = roster.enter('passes', 'websocket', 'node')!;
+      roster.leave('passes', 'node');
+      return speaker;
+    };
+    const round = new Set(Array.from({ length: 65_534 }, pass));
+    expect(round.size).toBe(65_534);
+    expect([round.has(stays), round.has(reserved)]).toEqual([false, false]);
+    roster.leave('on its way', 'node');
+    expect(Array.from({ length: 65_535 }, pass)).toContain(reserved);
+  });
+
   test('whether a peer is muted is told when it changes, by its last place', () => {
     const told: [string, boolean][] = [];
     const roster = new Roster((...change) => told.push(change));
