@@ -1,11 +1,14 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import {
+  answerTo,
   type DeclaredFormat,
   type Delivery,
   formatAudioFormat,
   type InputFormat,
+  isSamples,
   type OutputFormat,
+  parseAudioFormat,
   parseDeclaredFormat,
   parseOutputFormat,
 } from '../audio/format.ts';
@@ -14,7 +17,7 @@ import type { FirstHeard } from './relay-intake.ts';
 /** Everything that a client has set of its audio, by its query or by `configure`. Holds until its session ends. */
 export type AudioSettings = {
   in: DeclaredFormat;
-  /** What an undeclared client has been found to send, if it has. */
+  /** What an undeclared client has been found to send, if it has, or a client that sends WAVE. */
   detected: InputFormat | undefined;
   /** Undefined: as the client sends. */
   out: OutputFormat | undefined;
@@ -32,6 +35,7 @@ const MAX_SETTINGS_BYTES = 16 * 1024;
 const SettingsSchema = Type.Object({
   in: Type.String(),
   detected: Type.Optional(Type.String()),
+  inside: Type.Optional(Type.String()),
   out: Type.Optional(Type.String()),
   delivery: Type.Enum(['mix', 'forward']),
   mute: Type.Boolean(),
@@ -50,7 +54,7 @@ export function serializeSettings(
 ): string {
   const rest = {
     in: formatAudioFormat(declared),
-    ...(detected && { detected: formatAudioFormat(detected) }),
+    ...(detected && { detected: formatAudioFormat(detected), ...insideOf(detected) }),
     ...(out && { out: formatAudioFormat(out) }),
     delivery,
     mute: isMuted,
@@ -70,6 +74,12 @@ export function serializeSettings(
   return withVolume(Object.fromEntries(kept.toReversed()));
 }
 
+/** The samples in a WAVE file, if its sender may hear the same. */
+function insideOf(detected: InputFormat): { inside?: string } {
+  const inside = detected.codec === 'wav' ? answerTo(detected) : undefined;
+  return inside ? { inside: formatAudioFormat(inside) } : {};
+}
+
 /**
  * Reads what {@link serializeSettings} wrote.
  * @throws {Error} if it is something else
@@ -77,14 +87,25 @@ export function serializeSettings(
 export function parseSettings(text: string): AudioSettings {
   const value: unknown = JSON.parse(text);
   if (!validator.Check(value)) throw new Error('not the settings of a client');
-  const detected = value.detected === undefined ? 'auto' : parseDeclaredFormat(value.detected);
   return {
     in: parseDeclaredFormat(value.in),
-    detected: detected === 'auto' ? undefined : detected,
+    detected: parseDetected(value),
     out: value.out === undefined ? undefined : parseOutputFormat(value.out),
     delivery: value.delivery,
     volume: value.volume,
     isMuted: value.mute,
     ...(value.first_heard && { firstHeard: value.first_heard }),
   };
+}
+
+function parseDetected({
+  detected,
+  inside,
+}: Static<typeof SettingsSchema>): InputFormat | undefined {
+  const format = detected === undefined ? 'auto' : parseDeclaredFormat(detected);
+  if (format === 'auto') return undefined;
+  const samples = inside === undefined ? undefined : parseAudioFormat(inside);
+  return format.codec === 'wav' && samples && isSamples(samples)
+    ? { codec: 'wav', inside: samples }
+    : format;
 }

@@ -60,6 +60,8 @@ export class ClientAudio {
   readonly #outlet: Outlet;
   #preferences: AudioPreferences;
   #input: AudioInput;
+  /** What the client was found to send before it resumed its session. */
+  #detectedBefore: InputFormat | undefined;
   readonly #intake: RelayIntake;
   #volume: Record<string, number> = {};
   /** {@link ClientAudio.#volume} as it is applied. */
@@ -98,6 +100,7 @@ export class ClientAudio {
       this.#volume = settings.volume;
       this.#gains = quantized(settings.volume);
       this.#isMuted = settings.isMuted;
+      this.#detectedBefore = settings.detected;
     }
     this.#intake = new RelayIntake(() => this.#intakeState, settings?.firstHeard);
     this.#input = this.#openInput(undefined, settings?.detected);
@@ -108,13 +111,21 @@ export class ClientAudio {
     const { firstHeard } = this.#intake;
     return {
       in: declared,
-      detected: declared === 'auto' ? this.#input.format : undefined,
+      detected: this.#detected,
       out,
       delivery,
       volume: this.#volume,
       isMuted: this.#isMuted,
       ...(firstHeard && { firstHeard }),
     };
+  }
+
+  /** What is worth keeping for when the client comes back; a WAVE file does not say again what is in it. */
+  get #detected(): InputFormat | undefined {
+    const { format } = this.#input;
+    const isTelling = format && (format.codec !== 'wav' || format.inside);
+    const detected = isTelling ? format : (this.#detectedBefore ?? format);
+    return this.#preferences.in === 'auto' || detected?.codec === 'wav' ? detected : undefined;
   }
 
   /**
@@ -298,6 +309,7 @@ export class ClientAudio {
     }
     if (audio !== undefined) {
       this.#input.close();
+      this.#detectedBefore = undefined;
       this.#input = this.#openInput(this.#said);
     }
     if (mute !== undefined) this.#isMuted = mute;
@@ -326,7 +338,7 @@ export class ClientAudio {
       this.#codecs,
       this.#say,
       {
-        onDetected: (format) => this.#detected(format),
+        onDetected: (format) => this.#formatDetected(format),
         onOpaque: (message, atMs) => this.#relay(message, atMs),
         onMismatch: (observed) =>
           this.#outlet.notify({
@@ -374,7 +386,7 @@ export class ClientAudio {
     };
   }
 
-  #detected(format: InputFormat): void {
+  #formatDetected(format: InputFormat): void {
     if (format.codec === 'opaque') {
       if (!this.#isToldUnknown) this.#outlet.notify({ type: 'audio_unknown', relayed: true });
       this.#isToldUnknown = true;

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { TestClient } from '../support/client.ts';
+import { readFixture } from '../support/fixtures.ts';
 import { eventually } from '../support/gateway.ts';
 import { Nodes } from '../support/nodes.ts';
 import { opusTone, pcmTone, play } from '../support/sound.ts';
@@ -113,6 +114,31 @@ test('a format that was found out is known, and heard in, at once', async () => 
   await eventually('it hears samples', () => again.frames.length > 0);
   expect(again.frames[0]).toHaveLength(1920);
 });
+
+test.each(['auto', 'wav'])(
+  'WAVE (%s): who comes back twice is sent the samples that are inside, as before',
+  async (audio) => {
+    const gateway = await openGateway(KEEP);
+    const bob = await enter(gateway, 'bob');
+    let alice = await enter(gateway, 'alice', { audio });
+    alice.sendAudio(readFixture('speech.wav').subarray(0, 1000));
+    await eventually('its head is read', () =>
+      alice.messages.some((told) => told.type === 'audio_detected' && told.out === PCM),
+    );
+    for (let time = 0; time < 2; time += 1) {
+      const session = await resumption(alice);
+      alice.vanish();
+      alice = await connect(gateway, { room: '__lobby__', audio, ...session });
+      expect(await alice.next('welcome')).toMatchObject({ resumed: true, audio: { out: PCM } });
+      await alice.next('joined');
+      await alice.ask({ type: 'configure', mute: true }, 'configured');
+    }
+    const [packet] = await opusTone(1000, 0.5, 20);
+    bob.sendAudio(packet!);
+    await eventually('it hears samples', () => alice.frames.length > 0);
+    expect(alice.frames[0]).toHaveLength(640);
+  },
+);
 
 describe('who comes back without its session', () => {
   test('is new, and not muted', async () => {

@@ -18,6 +18,14 @@ test('settings are read as they were written', () => {
   expect(parseSettings(serializeSettings(declared))).toEqual(declared);
 });
 
+test('the samples in a WAVE file are kept, unless nobody could be sent them', () => {
+  const inside = SETTINGS.detected;
+  const sent = { ...SETTINGS, detected: { codec: 'wav', inside } } as const;
+  expect(parseSettings(serializeSettings(sent))).toEqual(sent);
+  const wide = { ...sent, detected: { codec: 'wav', inside: { ...inside, channels: 6 } } } as const;
+  expect(parseSettings(serializeSettings(wide))).toEqual({ ...sent, detected: { codec: 'wav' } });
+});
+
 test.each(['', '{}', '[]', '{"in":"mp4","delivery":"mix","mute":true,"volume":{}}'])(
   '%j is refused',
   (text) => {
