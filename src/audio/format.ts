@@ -30,7 +30,9 @@ export type Container = 'ogg_opus' | 'webm_opus';
 type WavFormat = { codec: 'wav'; inside?: SampleFormat };
 
 /** Compressed sound, decoded in a thread apart. */
-export type CompressedFormat = { codec: 'mp3' | 'flac' | 'ogg_flac' };
+export type CompressedFormat = {
+  codec: 'mp3' | 'flac' | 'ogg_flac' | 'aac_adts' | 'mp4_aac';
+};
 
 /** Bytes that only the app's own clients understand: neither decoded nor mixed. */
 export type OpaqueFormat = { codec: 'opaque' };
@@ -48,7 +50,16 @@ export type OutputFormat = AudioFormat | OpaqueFormat;
 export type DeclaredFormat = InputFormat | 'auto';
 
 /** Formats that are heard from a peer and never sent to one. */
-const INPUT_ONLY = ['ogg_opus', 'webm_opus', 'wav', 'mp3', 'flac', 'ogg_flac'] as const;
+const INPUT_ONLY = [
+  'ogg_opus',
+  'webm_opus',
+  'wav',
+  'mp3',
+  'flac',
+  'ogg_flac',
+  'aac_adts',
+  'mp4_aac',
+] as const;
 
 /** For people: the values of `audio_out`. */
 const KNOWN_OUT = `auto, opus, ${Object.keys(TELEPHONE_RATES_HZ).join(', ')}, and with ;rate=R;channels=C (R 8000…48000, C 1 or 2) ${PCM_CODECS.join(', ')}; opaque`;

@@ -7,8 +7,14 @@ import { TokenBucket } from '../token-bucket.ts';
 const OPUS_BYTES_PER_S = 75_000;
 const CONTAINER_BYTES_PER_S = 100_000;
 const UNKNOWN_BYTES_PER_S = 384_000;
-/** MP3 at 320 kbit/s and tags; FLAC of two channels of 24 bits at 96 kHz that cannot be compressed. */
-const COMPRESSED_BYTES_PER_S = { mp3: 60_000, flac: 600_000, ogg_flac: 600_000 };
+/** MP3 at 320 kbit/s and tags; AAC of two channels at its most, in a file or not; FLAC of two channels of 24 bits at 96 kHz that cannot be compressed. */
+const COMPRESSED_BYTES_PER_S = {
+  mp3: 60_000,
+  aac_adts: 80_000,
+  mp4_aac: 90_000,
+  flac: 600_000,
+  ogg_flac: 600_000,
+};
 /** Samples in files may be wider than any that are sent without: two channels of 24 bits at 192 kHz. */
 const MAX_SAMPLE_BYTES_PER_S = 1_152_000;
 /** Messages that a second may come in: somewhat more than a sender of one every 2 ms needs. */

@@ -1,5 +1,7 @@
+import type { AacDecoder } from '../aac/decoder.ts';
+
 /** Codecs whose frames are decoded in the decoder thread. */
-export type FrameCodec = 'mp3' | 'flac';
+export type FrameCodec = 'mp3' | 'flac' | 'aac';
 
 /** What some frames decode to. */
 export type DecodedSound = {
@@ -16,10 +18,47 @@ export type LoadedDecoder = {
   close(): void;
 };
 
+/** A decoder of our own. */
+async function openAac(): Promise<LoadedDecoder> {
+  const { AacDecoder } = await import('../aac/decoder.ts');
+  const decoder = new AacDecoder();
+  return {
+    decode: async (frames) => decodeEach(decoder, frames),
+    close: () => {},
+  };
+}
+
+/** Frames that cannot be read are left out; of those that differ in rate the last ones count. */
+function decodeEach(decoder: AacDecoder, frames: Uint8Array[]): DecodedSound {
+  let [parts, rateHz, faults]: [Float32Array[], number, number] = [[], 0, 0];
+  for (const frame of frames) {
+    try {
+      const block = decoder.decode(frame);
+      if (block.rateHz !== rateHz) parts = [];
+      ({ rateHz } = block);
+      parts.push(block.samples);
+    } catch {
+      faults += 1;
+    }
+  }
+  return { samples: joined(parts), rateHz, faults };
+}
+
+function joined(parts: Float32Array[]): Float32Array {
+  const whole = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
 type Channels = { channelData: Float32Array[]; sampleRate: number; errors: unknown[] };
 
 /** Opens a decoder; its library is loaded when the first is opened. */
 export async function openDecoder(codec: FrameCodec): Promise<LoadedDecoder> {
+  if (codec === 'aac') return openAac();
   return codec === 'mp3' ? openMp3() : openFlac();
 }
 

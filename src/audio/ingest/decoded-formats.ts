@@ -1,9 +1,11 @@
 import { parseFlacHeader } from '../frames/flac-frame.ts';
+import { ADTS_FRAMES } from '../frames/adts-frame.ts';
 import { MPEG_FRAMES } from '../frames/mpeg-frame.ts';
 import type { CompressedFormat } from '../format.ts';
 import { ChainedFrames } from './chained-frames.ts';
 import type { DecodedFormat } from './decoded-ingest.ts';
 import { flacDurationMs, FlacReader } from './flac-reader.ts';
+import { Mp4Reader } from './mp4-reader.ts';
 import { isFirstOggPage, OGG_FLAC, OggReader } from './ogg-reader.ts';
 
 const beginsWith = (magic: string) => (bytes: Buffer) =>
@@ -30,5 +32,15 @@ export const DECODED_FORMATS: Record<CompressedFormat['codec'], Omit<DecodedForm
         if (header) onFrame(packet, flacDurationMs(header));
       }, OGG_FLAC),
     isStart: isFirstOggPage,
+  },
+  aac_adts: {
+    codec: 'aac',
+    openReader: (onFrame) => new ChainedFrames(ADTS_FRAMES, onFrame),
+    isStart: () => false,
+  },
+  mp4_aac: {
+    codec: 'aac',
+    openReader: (onFrame) => new Mp4Reader(onFrame),
+    isStart: (bytes) => bytes.toString('latin1', 4, 8) === 'ftyp',
   },
 };

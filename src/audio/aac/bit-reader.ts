@@ -1,0 +1,47 @@
+/** Reads bits, the highest of each byte first. */
+export class BitReader {
+  readonly #bytes: Uint8Array;
+  #at = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  /** Bits that are left. */
+  get left(): number {
+    return 8 * this.#bytes.length - this.#at;
+  }
+
+  /**
+   * Reads up to 25 bits.
+   * @throws {Error} behind the end
+   */
+  read(bits: number): number {
+    if (bits > this.left) throw new Error('The frame is cut short.');
+    const from = this.#at >> 3;
+    const bytes = this.#bytes;
+    const word =
+      (bytes[from]! << 24) |
+      ((bytes[from + 1] ?? 0) << 16) |
+      ((bytes[from + 2] ?? 0) << 8) |
+      (bytes[from + 3] ?? 0);
+    const value = bits === 0 ? 0 : (word << (this.#at & 7)) >>> (32 - bits);
+    this.#at += bits;
+    return value;
+  }
+
+  readFlag(): boolean {
+    return this.read(1) === 1;
+  }
+
+  /** @throws {Error} behind the end */
+  skip(bits: number): void {
+    if (bits > this.left) throw new Error('The frame is cut short.');
+    this.#at += bits;
+  }
+
+  /** Goes on with the next whole byte. */
+  align(): void {
+    this.#at = (this.#at + 7) & ~7;
+  }
+}
