@@ -92,7 +92,9 @@ type Explanation = { format: AudioFormat | OpaqueFormat; bits: number };
 export function weigh(evidence: Evidence): Detection | undefined {
   const { arrivals, paced, content } = evidence;
   const { sound, novelShare, isNovel } = content;
-  const opusBits = explainAsOpus(arrivals, paced, novelShare);
+  const seemsCounted = areCounted(arrivals.map(({ message }) => message));
+  const isSealed = seemsCounted && arrivals.length >= LEAST_COUNTED;
+  const opusBits = isSealed ? undefined : explainAsOpus(arrivals, paced, novelShare);
   const isTooSlow = bytesPerMsOf(paced) * 1000 < LEAST_SAMPLE_BYTES_PER_S;
   const explanations: Explanation[] = [];
   if (opusBits !== undefined) explanations.push({ format: { codec: 'opus' }, bits: opusBits });
@@ -116,9 +118,10 @@ export function weigh(evidence: Evidence): Detection | undefined {
   const second = explanations.find(({ format }) => formatAudioFormat(format) !== name);
   const marginBits = second ? second.bits - best.bits : Infinity;
   const isHasty =
-    best.format.codec === 'opaque' &&
-    opusBits !== undefined &&
-    arrivals.length < LEAST_SEEMING_PACKETS;
+    (best.format.codec === 'opus' && seemsCounted) ||
+    (best.format.codec === 'opaque' &&
+      opusBits !== undefined &&
+      arrivals.length < LEAST_SEEMING_PACKETS);
   return { format: best.format, confidence: isHasty ? 0 : 1 / (1 + 2 ** -marginBits) };
 }
 
@@ -155,6 +158,26 @@ const isSlowThroughout = (paced: TimedMessage[]): boolean =>
     const claimedMs = (opusPacketSamples(message) ?? 0) / SAMPLES_PER_MS;
     return !isOpusSilence(message) && nextMs - atMs > claimedMs * LEAST_GAP;
   });
+
+/** Places behind the first byte where a count of messages may stand. */
+const COUNTED_PLACES = [1, 2, 3, 4, 5, 6, 7, 8];
+/** Messages by which a count is told: fewer count by chance. */
+const LEAST_COUNTED = 5;
+
+/** True if messages are numbered behind a byte that is the same in all, as sealed frames are: the same byte of each is one more than before. */
+function areCounted(messages: readonly Buffer[]): boolean {
+  const [first] = messages;
+  const isCount = (place: number) =>
+    messages.every((message, i) => {
+      const before = messages[i - 1];
+      return (
+        message.length > place &&
+        message[0] === first![0] &&
+        (!before || message[place] === ((before[place]! + 1) & 0xff))
+      );
+    });
+  return COUNTED_PLACES.some(isCount);
+}
 
 /** Opus cannot be compressed further: 8 bits a byte, but its TOC byte repeats, and its durations keep pace with time. */
 function explainAsOpus(
