@@ -9,9 +9,11 @@ import {
 } from '../../src/audio/format.ts';
 import { AudioInput } from '../../src/audio/ingest/input.ts';
 import { frameBytesOf } from '../../src/audio/samples.ts';
-import { oggOpus } from '../support/containers.ts';
+import { oggOpus, webmOpus } from '../support/containers.ts';
 import { arrivalsOf } from '../support/corpus.ts';
+import { cutInto, readFixture, SPEECH, WAV_HEAD_BYTES } from '../support/fixtures.ts';
 import { findGlitches } from '../support/glitches.ts';
+import { imaAdpcm } from '../support/ima-adpcm.ts';
 import { seededRandom } from '../support/random.ts';
 import {
   amplitudeOf,
@@ -254,5 +256,105 @@ describe('bytes of no known format', () => {
     expect(opaque).toEqual(messages);
     expect([...packets, ...detected]).toEqual([]);
     input.close();
+  });
+});
+
+describe('a change in the middle of an undeclared stream', () => {
+  const CHANGES = [
+    ['pcm_s16le;rate=16000;channels=1', 'opus'],
+    ['opus', 'pcm_s16le;rate=48000;channels=1'],
+    ['pcmu', 'pcma'],
+    ['pcm_s16le;rate=16000;channels=1', 'pcm_s16le;rate=48000;channels=1'],
+  ] as const;
+
+  test.each(CHANGES)('%s, then %s: found out, and all of it is heard', async (first, second) => {
+    const { input, packets, detected, faults } = openInput('auto');
+    let atMs = 0;
+    let packetsBefore = 0;
+    for (const name of [first, second]) {
+      packetsBefore = packets.length;
+      const format = parseAudioFormat(name);
+      const sound = { content: 'speech', format, messageMs: 20, seed: 1 } as const;
+      for (const { message } of await arrivalsOf(sound, 1600)) {
+        input.push(message, atMs);
+        atMs += 20;
+        await new Promise(setImmediate);
+      }
+      await opened();
+    }
+    expect(detected).toEqual([first, second]);
+    expect(faults).toEqual([]);
+    // 1.6 s, less what one message in the wrong format and the last frame may cost.
+    expect(packets.length - packetsBefore).toBeGreaterThanOrEqual(75);
+    input.close();
+  });
+
+  test('what was taken for another format by mistake is heard, and the samples go on where they were', async () => {
+    const { input, packets, detected } = openInput('auto');
+    const tone = pcmTone(1000, 0.5, 2000);
+    for (const [i, message] of tone.slice(0, 50).entries()) input.push(message, i * 20);
+    await opened();
+    // Twice as long, and each ends in the middle of a sample.
+    const rest = Buffer.concat(tone.slice(50));
+    for (const [i, message] of cutInto(rest, [3841]).entries()) {
+      input.push(message, 1000 + i * 40);
+    }
+    await opened();
+    expect(detected).toEqual(['pcm_s16le;rate=48000;channels=1']);
+    const heard = await decodeOpus(packets);
+    expect(heard.length / 48).toBeGreaterThan(1950);
+    expect(findGlitches(heard.subarray(9600, 90_000))).toEqual([]);
+    input.close();
+  });
+});
+
+describe('files that hold nothing that is decoded', () => {
+  const wavHead = Buffer.from(readFixture('speech.wav').subarray(0, WAV_HEAD_BYTES));
+  wavHead.writeUInt16LE(0x11, 20);
+  const spelt = (from: string, to: string, bytes: Buffer) =>
+    Buffer.from(bytes.toString('latin1').replaceAll(from, to), 'latin1');
+  const packets = Array.from({ length: 20 }, (_, i) => Buffer.alloc(60, i));
+  const FILES = {
+    wav: Buffer.concat([wavHead, imaAdpcm(SPEECH)]),
+    webm_opus: spelt('A_OPUS', 'A_AC3X', Buffer.concat(webmOpus(packets, 20))),
+    mp4_aac: spelt('mp4a', 'ac-3', readFixture('speech.mp4')),
+  };
+
+  test.each(Object.entries(FILES))(
+    '%s, undeclared: unknown, and every message is handed on as it came',
+    async (_name, file) => {
+      const { input, packets: heard, detected, opaque, faults } = openInput('auto');
+      const messages = cutInto(file, [700]);
+      for (const [i, message] of messages.entries()) {
+        input.push(message, i * 20);
+        await new Promise(setImmediate);
+      }
+      await opened();
+      expect(detected.at(-1)).toBe('opaque');
+      expect(opaque).toEqual(messages);
+      expect([...heard, ...faults]).toEqual([]);
+      input.close();
+    },
+  );
+
+  test.each(Object.entries(FILES))('%s, declared: refused', async (name, file) => {
+    const { input, faults, opaque } = openInput(parseDeclaredFormat(name));
+    for (const message of cutInto(file, [700])) input.push(message, 0);
+    await opened();
+    expect(faults).toEqual([expect.objectContaining({ code: 'unsupported_audio' })]);
+    expect(opaque).toEqual([]);
+    input.close();
+  });
+
+  test('begun time after time on one connection: refused', async () => {
+    const { input, faults } = openInput('auto');
+    const good = Buffer.concat(oggOpus(await opusTone(500, 0.5, 200), 20));
+    for (let i = 0; i < 40 && faults.length === 0; i += 1) {
+      input.push(good, i * 100);
+      await opened();
+      input.push(Buffer.alloc(300, 1), i * 100 + 50);
+      await opened();
+    }
+    expect(faults).toEqual([expect.objectContaining({ code: 'rate_limited' })]);
   });
 });

@@ -29,7 +29,7 @@ const SHORT = {
 };
 
 export type Bands = {
-  /** Of a window of 1024 lines, and of one of 128. */
+  /** Offsets for windows of 1024 lines and of 128. */
   long: Uint16Array;
   short: Uint16Array;
   /** Bands that noise shaping reaches to. */

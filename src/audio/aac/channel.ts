@@ -4,7 +4,7 @@ import { FRAME_SAMPLES, type WindowSequence, type WindowShape } from './filter-b
 import { readScaleDelta, readSpectrum } from './huffman.ts';
 import { readShaping, shape, type Shaping } from './shaping.ts';
 
-/** What one channel of a frame consists of (ISO/IEC 14496-3, 4.4.2.1: ics_info, individual_channel_stream). */
+/** The parts of one channel of a frame (ISO/IEC 14496-3, 4.4.2.1: ics_info, individual_channel_stream). */
 
 const SEQUENCES: readonly WindowSequence[] = ['long', 'start', 'short', 'stop'];
 const SHORT_LINES = 128;

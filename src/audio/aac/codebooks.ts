@@ -12,7 +12,7 @@ export const SCALE_FACTORS: Codebook = {
     '0d',
 };
 
-/** Of spectral values: codebooks 1 to 11. */
+/** Codebooks 1 to 11, for spectral values. */
 export const SPECTRAL: readonly Codebook[] = [
   {
     lengths: [1, 0, 0, 0, 8, 0, 24, 0, 24, 8, 16],

@@ -15,7 +15,7 @@ import { FilterBank, FRAME_SAMPLES } from './filter-bank.ts';
 /** AAC of the low complexity profile (ISO/IEC 14496-3, 4.4 and 4.6), in frames of ADTS. */
 
 const LOW_COMPLEXITY = 1;
-/** What a frame consists of. */
+/** Types of the elements of a frame. */
 const SINGLE = 0;
 const PAIR = 1;
 const LOW_FREQUENCIES = 3;

@@ -43,7 +43,7 @@ const SLOPES = {
   sine: { long: sineSlope(FRAME_SAMPLES), short: sineSlope(SHORT_SAMPLES) },
   kbd: { long: kbdSlope(FRAME_SAMPLES, 4), short: kbdSlope(SHORT_SAMPLES, 6) },
 };
-/** Of a long window that meets a short one: nothing, then the slope of the short one, then all of it. */
+/** The half of a long window beside a short one: zeros, the slope of the short window, then ones. */
 const besideShort = (slope: Slope): Slope => {
   const long = new Float32Array(FRAME_SAMPLES).fill(1);
   long.fill(0, 0, SHORT_FROM);

@@ -61,7 +61,7 @@ export class Imdct {
     }
   }
 
-  /** Of points that are in bit-reversed order. */
+  /** Transforms points that are in bit-reversed order. */
   #transformFourier(): void {
     const [points, re, im] = [this.#points, this.#re, this.#im];
     for (let size = 1; size < points; size *= 2) {

@@ -34,7 +34,7 @@ function reflectionOf(code: number, bits: number, resolution: number): number {
   return Math.sin((value * Math.PI) / 2 / steps);
 }
 
-/** Of a filter that predicts, from the reflections of a lattice. */
+/** Converts the reflections of a lattice filter to coefficients of prediction. */
 function coefficientsOf(reflections: number[]): number[] {
   let coefficients: number[] = [];
   for (const reflection of reflections) {

@@ -1,43 +1,48 @@
 import type { Codecs } from '../codecs.ts';
+import { PartylineError } from '../../protocol/errors.ts';
 import { type Detection, FormatDetector, WeighingTurns } from './detection/detector.ts';
 import { FormatCheck } from './detection/format-check.ts';
+import { guardOf } from './detection/guard-of.ts';
 import type { TimedMessage } from './detection/pace.ts';
 import { isDigitalSilence, SilencePace } from './detection/silence.ts';
-import { type DeclaredFormat, type InputFormat, isSamples, type SampleFormat } from '../format.ts';
-import { bytesToNext, frameBytesOf } from '../samples.ts';
+import {
+  type DeclaredFormat,
+  formatAudioFormat,
+  type InputFormat,
+  isInputOnly,
+  isSamples,
+  type SampleFormat,
+} from '../format.ts';
+import { frameBytesOf } from '../samples.ts';
 import { createIngest } from './create-ingest.ts';
 import type { Ingest, OpusSink } from './ingest.ts';
+import {
+  type AudioInputEvents,
+  type DoubtingState,
+  type InputState,
+  type OpeningState,
+  type OpenState,
+  Unheard,
+  wholeMessages,
+} from './input-state.ts';
 import type { LastPackets } from './joint.ts';
-import { OpaqueIngest, type OpaqueSink } from './opaque-ingest.ts';
-
-export type AudioInputEvents = {
-  /** What an undeclared sender sends has been found out, or has changed; or what is in a file. */
-  onDetected: (format: InputFormat) => void;
-  /** Takes what the client sends while its format is `opaque`. */
-  onOpaque: OpaqueSink;
-  /** The bytes are not what the client says that they are. */
-  onMismatch: (observed: Detection) => void;
-  /** The input cannot go on: the bytes do not decode, or a codec did not open. */
-  onFault: (fault: unknown) => void;
-};
+import { OpaqueIngest } from './opaque-ingest.ts';
+import { RECORDINGS, StreamBudget } from './stream-budget.ts';
 
 /** Who falls silent for so long before it is known what he sends is not waited for: he hears the room again. */
 const MAX_DOUBT_MS = 2000;
 
-/**
- * `detecting`: what comes is held; `silent`: a guess, or not even that, because nothing but digital silence came; `opening`: the format is
- * known, and what comes is held for a moment; `open`: it flows, and is looked at again now and then.
- */
-type State =
-  | { name: 'detecting'; detector: FormatDetector }
-  | { name: 'silent'; format: InputFormat | undefined; lastAtMs: number; pace: SilencePace }
-  | { name: 'opening'; format: InputFormat; held: TimedMessage[]; startsAtBytes: number }
-  | OpenState
-  | { name: 'closed' };
-type OpenState = { name: 'open'; format: InputFormat; ingest: Ingest; check: FormatCheck };
-
 /** Clients that come at the same moment are looked at one after another. */
 const turns = new WeighingTurns();
+
+/** By which a stream is taken to be of another rate or number of channels than before. */
+const SURE_OF_PACE = 0.9;
+
+/** True if what is weighed anew is something else than before. */
+const isOther = ({ format, confidence }: Detection, before: InputFormat): boolean =>
+  format.codec === before.codec
+    ? formatAudioFormat(format) !== formatAudioFormat(before) && confidence >= SURE_OF_PACE
+    : true;
 
 /** One peer's binary messages, whatever they are, on their way to its uplink. */
 export class AudioInput {
@@ -45,8 +50,10 @@ export class AudioInput {
   readonly #sink: OpusSink;
   readonly #events: AudioInputEvents;
   readonly #isDeclared: boolean;
-  #state: State;
+  #state: InputState;
   #receivedBytes = 0;
+  /** Files that turn out to hold nothing that is decoded. */
+  readonly #unreadable = new StreamBudget(RECORDINGS, 'Recordings begin too often.');
 
   /**
    * @param declared what the client says that it sends
@@ -94,8 +101,17 @@ export class AudioInput {
     this.#receivedBytes += message.length;
     switch (state.name) {
       case 'open':
-        this.#ingest(state, message, nowMs, startsAtBytes);
+        this.#look(state, message, nowMs, startsAtBytes);
         break;
+      case 'doubting': {
+        const lastAtMs = state.detector.arrivals.at(-1)?.atMs ?? nowMs;
+        // What was in doubt before a pause comes too late.
+        if (nowMs - lastAtMs >= MAX_DOUBT_MS) {
+          state.detector = new FormatDetector(startsAtBytes, turns);
+        }
+        this.#weighAgain(state, message, nowMs);
+        break;
+      }
       case 'opening':
         state.held.push({ message, atMs: nowMs });
         break;
@@ -140,8 +156,13 @@ export class AudioInput {
   }
 
   close(): void {
-    if (this.#state.name === 'open') this.#state.ingest.close();
+    this.#closeIngest();
     this.#state = { name: 'closed' };
+  }
+
+  #closeIngest(): void {
+    if (this.#state.name === 'open') this.#state.ingest.close();
+    if (this.#state.name === 'doubting') this.#state.open.ingest.close();
   }
 
   #detect(detector: FormatDetector, message: Buffer, nowMs: number): void {
@@ -159,7 +180,7 @@ export class AudioInput {
   }
 
   /** While nothing but silence comes, its pace tells more and more of what it is. */
-  #guess(state: State & { name: 'silent' }, message: Buffer, nowMs: number): void {
+  #guess(state: InputState & { name: 'silent' }, message: Buffer, nowMs: number): void {
     const better = state.pace.push(message, nowMs, state.format);
     if (!better) return;
     state.format = better;
@@ -173,36 +194,54 @@ export class AudioInput {
     startsAtBytes: number,
     before?: LastPackets,
   ): void {
-    if (this.#state.name === 'open') this.#state.ingest.close();
-    const opening: State = { name: 'opening', format, held, startsAtBytes };
+    this.#closeIngest();
+    const opening: OpeningState = { name: 'opening', format, held, startsAtBytes };
     this.#state = opening;
     this.#openIngest(opening, before).catch((fault: unknown) => {
       if (this.#state === opening) this.#events.onFault(fault);
     });
   }
 
-  async #openIngest(opening: State & { name: 'opening' }, before?: LastPackets): Promise<void> {
+  async #openIngest(opening: OpeningState, before?: LastPackets): Promise<void> {
     const { format, held, startsAtBytes } = opening;
-    const { onFault, onOpaque } = this.#events;
-    const onInside = (inside: SampleFormat) => this.#foundInside(ingest, inside);
+    const isFile = !this.#isDeclared && isInputOnly(format.codec);
     const ingest: Ingest =
       format.codec === 'opaque'
-        ? new OpaqueIngest(onOpaque)
-        : await createIngest(format, this.#codecs, this.#sink, { onFault, onInside }, before);
+        ? new OpaqueIngest(this.#events.onOpaque)
+        : await createIngest(
+            format,
+            this.#codecs,
+            isFile ? (...sound) => this.#hear(ingest, sound) : this.#sink,
+            {
+              onFault: (fault) => this.#fail(ingest, fault),
+              onInside: (inside) => this.#foundInside(ingest, inside),
+            },
+            before,
+          );
     if (this.#state !== opening) {
       ingest.close();
       return;
     }
-    const open: OpenState = { name: 'open', format, ingest, check: new FormatCheck(format) };
+    const open: OpenState = {
+      name: 'open',
+      format,
+      ingest,
+      check: new FormatCheck(format, this.#isDeclared, turns),
+      guard: this.#isDeclared ? undefined : guardOf(format),
+      unheard: isFile ? new Unheard() : undefined,
+    };
     this.#state = open;
-    // What is held may begin in the middle of a sample.
-    const unitBytes = isSamples(format) ? frameBytesOf(format) : 1;
-    const wholeFromBytes = startsAtBytes + bytesToNext(unitBytes, startsAtBytes);
-    let at = startsAtBytes;
-    for (const { message, atMs } of held) {
-      const whole = message.subarray(Math.max(0, wholeFromBytes - at));
-      at += message.length;
-      if (this.#state === open) this.#ingest(open, whole, atMs, at - whole.length);
+    for (const { message } of held) open.guard?.learn(message);
+    this.#ingestHeld(open, held, startsAtBytes);
+  }
+
+  #ingestHeld(open: OpenState, held: TimedMessage[], startsAtBytes: number): void {
+    for (const { message, atMs } of wholeMessages(held, startsAtBytes, open.format)) {
+      const state = this.#state;
+      if (state === open) this.#ingest(open, message, atMs);
+      // One before it could not be read.
+      else if (state.name === 'opening') state.held.push({ message, atMs });
+      else if (state.name === 'detecting') this.#detect(state.detector, message, atMs);
     }
   }
 
@@ -212,8 +251,21 @@ export class AudioInput {
     this.#events.onDetected(this.#state.format);
   }
 
-  #ingest(open: OpenState, message: Buffer, atMs: number, startsAtBytes: number): void {
-    if (message.length === 0) return;
+  /** Looks at a message of an open stream, and hands it on if it may be heard. */
+  #look(open: OpenState, message: Buffer, atMs: number, startsAtBytes: number): void {
+    const look = open.guard?.look(message, startsAtBytes);
+    if (look === 'wrong') {
+      open.check.skip();
+      // Another format begins with a message, but one that is cut anywhere goes on.
+      const isCut = isSamples(open.format) && startsAtBytes % frameBytesOf(open.format) !== 0;
+      if (!isCut) this.#receivedBytes = message.length;
+      const detector = new FormatDetector(isCut ? startsAtBytes : 0, turns);
+      const doubting: DoubtingState = { name: 'doubting', format: open.format, open, detector };
+      this.#state = doubting;
+      this.#weighAgain(doubting, message, atMs);
+      return;
+    }
+    if (look === 'changed') open.check.lookSoon();
     const contradiction = open.check.push(message, atMs, startsAtBytes);
     if (contradiction && this.#isDeclared) this.#events.onMismatch(contradiction);
     if (contradiction && !this.#isDeclared) {
@@ -221,10 +273,63 @@ export class AudioInput {
       this.#events.onDetected(contradiction.format);
       return;
     }
+    this.#ingest(open, message, atMs);
+  }
+
+  /** Holds a message until it is known what it and those after it are. */
+  #weighAgain(doubting: DoubtingState, message: Buffer, nowMs: number): void {
+    const { open, detector } = doubting;
+    const detection = detector.push(message, nowMs);
+    if (!detection) return;
+    const { arrivals, startsAtBytes, isSilentSoFar } = detector;
+    if (!isSilentSoFar && isOther(detection, open.format)) {
+      this.#open(detection.format, arrivals, startsAtBytes);
+      this.#events.onDetected(detection.format);
+      return;
+    }
+    if (!isSilentSoFar) open.guard?.reassure();
+    this.#state = open;
+    for (const { message: held, atMs } of arrivals) this.#ingest(open, held, atMs);
+  }
+
+  #ingest(open: OpenState, message: Buffer, atMs: number): void {
+    if (open.unheard && !open.unheard.keep({ message, atMs })) open.unheard = undefined;
     try {
       open.ingest.push(message, atMs);
     } catch (fault) {
+      this.#fail(open.ingest, fault);
+    }
+  }
+
+  /** There is sound in a file. */
+  #hear(ingest: Ingest, sound: Parameters<OpusSink>): void {
+    if (this.#state.name === 'open' && this.#state.ingest === ingest) {
+      this.#state.unheard = undefined;
+    }
+    this.#sink(...sound);
+  }
+
+  /** Bytes that cannot be decoded are of an unknown format, or of another, if nobody said what they are. */
+  #fail(ingest: Ingest, fault: unknown): void {
+    const state = this.#state;
+    const isOpen = state.name === 'open' && state.ingest === ingest;
+    const isUnreadable = fault instanceof PartylineError && fault.code === 'unsupported_audio';
+    if (!isOpen || this.#isDeclared || !isUnreadable) {
       this.#events.onFault(fault);
+      return;
+    }
+    try {
+      this.#unreadable.spend(performance.now());
+    } catch (tooOften) {
+      this.#events.onFault(tooOften);
+      return;
+    }
+    if (state.unheard) {
+      this.#open({ codec: 'opaque' }, state.unheard.messages, 0);
+      this.#events.onDetected({ codec: 'opaque' });
+    } else {
+      ingest.close();
+      this.#state = { name: 'detecting', detector: new FormatDetector(this.#receivedBytes, turns) };
     }
   }
 }

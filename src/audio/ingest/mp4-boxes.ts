@@ -32,7 +32,7 @@ export type AacTrack = {
   /** Index of the sample rate, as in a head of ADTS. */
   rateIndex: number;
   channels: number;
-  /** Of samples whose size is not told. */
+  /** Size of samples for which a fragment tells none. */
   sampleBytes: number;
 };
 

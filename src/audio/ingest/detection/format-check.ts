@@ -1,5 +1,5 @@
 import { formatAudioFormat, type InputFormat, isInputOnly } from '../../format.ts';
-import { type Detection, FormatDetector } from './detector.ts';
+import { type Detection, FormatDetector, type WeighingTurns } from './detector.ts';
 
 /** A stream is looked at for a moment every so often. */
 const CHECK_EVERY_MS = 10_000;
@@ -7,12 +7,15 @@ const CHECK_EVERY_MS = 10_000;
 const CHECK_SOON_MS = 3000;
 /** A contradiction counts that is this sure. */
 const CONTRADICTION_CONFIDENCE = 0.98;
-/** It is told when it was seen so often in a row. */
+/** It is told when it was seen so often in a row; sooner of a format that was found out, which is mended within a second. */
 const CONTRADICTIONS = 3;
+const CONTRADICTIONS_OF_FOUND = 2;
 
 /** Looks now and then whether a stream still is what it is taken for. */
 export class FormatCheck {
   readonly #format: string;
+  readonly #contradictions: number;
+  readonly #turns: WeighingTurns;
   #detector: FormatDetector | undefined;
   #nextAtMs = 0;
   #hasBeenChecked = false;
@@ -20,8 +23,11 @@ export class FormatCheck {
   #timesObserved = 0;
   #reported: string | undefined;
 
-  constructor(format: InputFormat) {
+  /** @param isDeclared the client says that it sends this */
+  constructor(format: InputFormat, isDeclared: boolean, turns: WeighingTurns) {
+    this.#turns = turns;
     this.#format = formatAudioFormat(format);
+    this.#contradictions = isDeclared ? CONTRADICTIONS : CONTRADICTIONS_OF_FOUND;
     // What is read by its structure is checked by who reads it.
     if (isInputOnly(format.codec)) this.#nextAtMs = Infinity;
   }
@@ -31,11 +37,16 @@ export class FormatCheck {
     this.#detector = undefined;
   }
 
+  /** Looks at the stream from the next message on. */
+  lookSoon(): void {
+    this.#nextAtMs = 0;
+  }
+
   /** @returns what the stream is instead, when that has become clear; once for each format that it turns into */
   push(message: Buffer, nowMs: number, startsAtBytes: number): Detection | undefined {
     if (!this.#detector) {
       if (nowMs < this.#nextAtMs) return undefined;
-      this.#detector = new FormatDetector(startsAtBytes);
+      this.#detector = new FormatDetector(startsAtBytes, this.#turns);
     }
     const detection = this.#detector.push(message, nowMs);
     if (!detection) return undefined;
@@ -50,10 +61,10 @@ export class FormatCheck {
       this.#hasBeenChecked = true;
       return undefined;
     }
-    this.#detector = new FormatDetector(startsAtBytes + message.length);
+    this.#detector = new FormatDetector(startsAtBytes + message.length, this.#turns);
     this.#timesObserved = observed === this.#observed ? this.#timesObserved + 1 : 1;
     this.#observed = observed;
-    if (this.#timesObserved < CONTRADICTIONS || observed === this.#reported) return undefined;
+    if (this.#timesObserved < this.#contradictions || observed === this.#reported) return undefined;
     this.#reported = observed;
     return detection;
   }

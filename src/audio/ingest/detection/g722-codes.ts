@@ -21,3 +21,10 @@ export function g722BitsPerByte(bytes: Buffer): number {
   for (const byte of bytes) bits += LOW_BITS[byte & LOW_MASK]! + HIGH_BITS[byte >> HIGH_SHIFT]!;
   return bits / bytes.length;
 }
+
+/** How many of the bytes hold a code that no encoder makes: none of G.722, one in 16 of random bytes. */
+export function impossibleShareOf(bytes: Buffer): number {
+  let impossible = 0;
+  for (const byte of bytes) if (LOW_BITS[byte & LOW_MASK] === NEVER) impossible += 1;
+  return impossible / bytes.length;
+}

@@ -1,0 +1,15 @@
+/**
+ * A message beside those before it: nothing new; of another shape, so that the format should be weighed again; or hardly of the format, so that nobody
+ * should hear it before that.
+ */
+export type Look = 'as_before' | 'changed' | 'wrong';
+
+/** Looks at each message of a stream whose format was found out. The hot path: some microseconds for each. */
+export type FormatGuard = {
+  /** Takes a message from which the format was found out. */
+  learn(message: Buffer): void;
+  /** @param startsAtBytes length of the stream before the message */
+  look(message: Buffer, startsAtBytes: number): Look;
+  /** Messages held as wrong turned out to be of the format. */
+  reassure(): void;
+};

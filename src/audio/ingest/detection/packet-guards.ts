@@ -1,0 +1,84 @@
+import { opusPacketSamples } from '../../opus-packet.ts';
+import { unexplainedBitsPerByte } from './code-length.ts';
+import type { FormatGuard, Look } from './format-guard.ts';
+
+/** Packets among which a second one that is odd makes the stream suspect. */
+const ODD_WITHIN = 6;
+/** Packets are suspect that are so many times as long as any before. */
+const LONGER = 3;
+const LEAST_LONG_BYTES = 300;
+/** Configurations of real streams are fewer. */
+const MOST_CONFIGURATIONS = 12;
+
+/** Each packet of Opus says how long it sounds and in which mode it is: senders change that seldom. */
+export class OpusGuard implements FormatGuard {
+  readonly #seen = new Set<number>();
+  #longestBytes = 0;
+  #samples: number | undefined;
+  #sinceOdd = Infinity;
+
+  learn(message: Buffer): void {
+    this.look(message);
+    this.#sinceOdd = Infinity;
+  }
+
+  look(message: Buffer): Look {
+    this.#sinceOdd += 1;
+    const samples = opusPacketSamples(message);
+    // One malformed packet is dropped by the reader.
+    if (samples === undefined) return this.#isOdd();
+    const configuration = message[0]! >> 2;
+    const isFirst = this.#seen.size === 0;
+    const isNew = !this.#seen.has(configuration) && this.#seen.size < MOST_CONFIGURATIONS;
+    const isLong = message.length > Math.max(LEAST_LONG_BYTES, LONGER * this.#longestBytes);
+    const isOfOtherLength = samples !== this.#samples;
+    this.#seen.add(configuration);
+    this.#longestBytes = Math.max(this.#longestBytes, message.length);
+    this.#samples = samples;
+    if (isFirst) return 'as_before';
+    if (isLong || (isNew && isOfOtherLength)) return 'wrong';
+    return isNew ? this.#isOdd() : 'as_before';
+  }
+
+  reassure(): void {
+    this.#sinceOdd = Infinity;
+  }
+
+  #isOdd(): Look {
+    const isSecond = this.#sinceOdd <= ODD_WITHIN;
+    this.#sinceOdd = 0;
+    return isSecond ? 'wrong' : 'changed';
+  }
+}
+
+/** By so much less than before a message must hold, in bits a byte. */
+const SIMPLER_BY_BITS = 0.3;
+const LOOKED_AT_BYTES = 256;
+/** Packets in a row that begin as those of Opus do. */
+const ALIKE_PACKETS = 3;
+
+/** Notices what might be a known format after all; nobody hears it meanwhile. */
+export class OpaqueGuard implements FormatGuard {
+  #leastBits = Infinity;
+  #configuration = -1;
+  #alike = 0;
+
+  learn(message: Buffer): void {
+    this.look(message);
+  }
+
+  look(message: Buffer): Look {
+    const configuration = opusPacketSamples(message) === undefined ? -1 : message[0]! >> 2;
+    this.#alike = configuration === this.#configuration ? this.#alike + 1 : 1;
+    this.#configuration = configuration;
+    if (configuration !== -1 && this.#alike === ALIKE_PACKETS) return 'changed';
+    if (message.length < LOOKED_AT_BYTES) return 'as_before';
+    const bits = unexplainedBitsPerByte(message.subarray(0, LOOKED_AT_BYTES));
+    if (bits > this.#leastBits - SIMPLER_BY_BITS) return 'as_before';
+    const isFirst = this.#leastBits === Infinity;
+    this.#leastBits = bits;
+    return isFirst ? 'as_before' : 'changed';
+  }
+
+  reassure(): void {}
+}

@@ -1,0 +1,215 @@
+import type { SampleCodec, SampleFormat } from '../../format.ts';
+import { bytesToNext, frameBytesOf, openSampleReader } from '../../samples.ts';
+import { readAsSamples, unexplainedBitsPerByte } from './code-length.ts';
+import type { FormatGuard, Look } from './format-guard.ts';
+import { impossibleShareOf } from './g722-codes.ts';
+import { quickReading } from './quick-bits.ts';
+
+/** Bytes in the middle of a message that are looked at. */
+const LOOKED_AT_BYTES = 256;
+/** Fewer say nothing. */
+const LEAST_LOOKED_AT_BYTES = 48;
+/** Readings that are compared with the own one at each message. */
+const RIVALS: readonly SampleCodec[] = ['pcm_s16le', 'pcm_s16be', 'pcmu', 'pcma', 'g722'];
+/** By so many bits a byte a rival must be shorter to make a message suspect; fewer bytes tell less. */
+const SUSPECT_BY_BITS = 0.35;
+/** Messages below this are accepted without comparing them, which is most of the work. */
+const LEAST_SUSPECT_BITS = 4.5;
+const SUSPECT_BY_BITS_OF_ONE_BYTE = 40;
+/** Messages above this are suspect, in bits a byte; G.722 and G.711 are denser than PCM. */
+const MOST_BITS: Partial<Record<SampleCodec, number>> = { g722: 8.2, pcmu: 8.2, pcma: 8.2 };
+const MOST_PCM_BITS = 7.5;
+/** Increase, in bits a byte, that makes a message suspect again after one was judged to be right. */
+const WORSE_BY_BITS = 0.15;
+
+/** Bytes that are judged, at least and at most. */
+const LEAST_JUDGED_BYTES = 256;
+const MOST_JUDGED_BYTES = 2048;
+/** Something else must explain them better by so many bits a byte; fewer bytes tell less. */
+const WRONG_BY_BITS = 0.3;
+const WRONG_BY_BITS_OF_ONE_BYTE = 60;
+/** Random bytes take more than this, and half of their samples are above half of full scale. */
+const MOST_BITS_PER_BYTE = 7.75;
+const MOST_G711_BITS_PER_BYTE = 8.2;
+const LEAST_LOUD_SHARE = 0.4;
+const MOST_LOUD_SHARE = 0.6;
+/** Clipped sound is not judged: its bytes look like soft sound in other readings. */
+const LEAST_CLIPPED_SHARE = 0.05;
+/** From the lowest to the highest value of sound that is clipped. */
+const LEAST_RANGE = 1;
+/** Codes of G.722 that no encoder makes, as a share of all: one in 16 of random bytes. */
+const MOST_IMPOSSIBLE_SHARE = 0.02;
+/** Floats that no sound has, as a share of all. */
+const MOST_ABSURD_SHARE = 0.05;
+
+/** Messages so much longer or shorter than any before may be of another rate. */
+const OTHER_LENGTH = 1.3;
+/** Different lengths of messages with which a sender seems to cut anywhere. */
+const MAX_LENGTHS = 4;
+/** Messages that are not looked at after a false alarm; more after each. */
+const CALM_MESSAGES = 50;
+/** A rise of level by 12 dB: what was told of the soft sound before may be wrong. */
+const RISE = 4;
+/** −70 dBov: nothing rises below. */
+const LEAST_LEVEL = 3e-4;
+
+/** Compares how many bits each message holds as samples of its format with what it holds as anything else. */
+export class SampleGuard implements FormatGuard {
+  readonly #format: SampleFormat;
+  readonly #frameBytes: number;
+  #mostBits: number;
+  #mostExcess = 0;
+  /** Bits a byte of the last message as samples of the format, and how many fewer the best other reading takes. */
+  #bits = 0;
+  #excess = 0;
+  /** Suspect messages in a row that are too short to be judged. */
+  #suspect: Buffer[] = [];
+  readonly #lengths: number[] = [];
+  #wasShorter = false;
+  #loudest = LEAST_LEVEL;
+  #calm = 0;
+  #nextCalm = CALM_MESSAGES;
+
+  constructor(format: SampleFormat) {
+    this.#format = format;
+    this.#frameBytes = Math.ceil(frameBytesOf(format));
+    this.#mostBits = MOST_BITS[format.codec] ?? MOST_PCM_BITS;
+  }
+
+  learn(message: Buffer): void {
+    if (!this.#lengths.includes(message.length)) this.#lengths.push(message.length);
+  }
+
+  look(message: Buffer, startsAtBytes: number): Look {
+    if (this.#calm > 0) {
+      this.#calm -= 1;
+      return 'as_before';
+    }
+    if (this.#isOfOtherRate(message.length)) return 'wrong';
+    const whole = message.subarray(bytesToNext(this.#frameBytes, startsAtBytes));
+    if (whole.length < LEAST_LOOKED_AT_BYTES) return 'as_before';
+    const { codec, channels } = this.#format;
+    const own = middleOf(whole, this.#frameBytes);
+    const { bitsPerByte, level } = quickReading(own, codec, channels);
+    if (this.#isSuspect(own, bitsPerByte, middleOf(message, 2))) {
+      if (this.#judge(whole)) return 'wrong';
+    } else if (this.#suspect.length > 0) {
+      this.#suspect = [];
+    }
+    return this.#hasRisen(level) ? 'changed' : 'as_before';
+  }
+
+  reassure(): void {
+    this.#calm = this.#nextCalm;
+    this.#nextCalm *= 2;
+  }
+
+  /** A longer message is suspect at once; one that is shorter may be the last of a phrase, but not two. */
+  #isOfOtherRate(length: number): boolean {
+    const isKnown = this.#lengths.length >= MAX_LENGTHS || this.#lengths.includes(length);
+    if (isKnown) {
+      this.#wasShorter = false;
+      return false;
+    }
+    const isLonger = this.#lengths.every((other) => length > other * OTHER_LENGTH);
+    const isShorter = this.#lengths.every((other) => length * OTHER_LENGTH < other);
+    if (isShorter && !this.#wasShorter) {
+      this.#wasShorter = true;
+      return false;
+    }
+    this.#lengths.push(length);
+    return this.#lengths.length > 1 && (isLonger || isShorter);
+  }
+
+  #isSuspect(own: Buffer, ownBits: number, bytes: Buffer): boolean {
+    const { codec } = this.#format;
+    this.#bits = ownBits;
+    if (ownBits > this.#mostBits || (codec === 'pcm_f32le' && isAbsurd(own))) return true;
+    const leastExcess = SUSPECT_BY_BITS + SUSPECT_BY_BITS_OF_ONE_BYTE / bytes.length;
+    if (ownBits < LEAST_SUSPECT_BITS) return false;
+    let best = unexplainedBitsPerByte(bytes);
+    for (const rival of RIVALS) {
+      if (rival !== codec) best = Math.min(best, quickReading(bytes, rival, 1).bitsPerByte);
+    }
+    this.#excess = ownBits - best;
+    return this.#excess > Math.max(leastExcess, this.#mostExcess);
+  }
+
+  /** Weighs suspect messages as soon as enough have come. @returns true if they are of another format */
+  #judge(whole: Buffer): boolean {
+    const { codec } = this.#format;
+    this.#suspect.push(whole.subarray(0, whole.length - (whole.length % this.#frameBytes)));
+    const bytes = Buffer.concat(this.#suspect);
+    if (bytes.length < LEAST_JUDGED_BYTES) return false;
+    this.#suspect = [];
+    const judged = bytes.subarray(0, MOST_JUDGED_BYTES);
+    const isRead = codec !== 'g722' && !(codec === 'pcm_f32le' && isAbsurd(judged));
+    const samples = isRead ? openSampleReader(codec)(judged) : undefined;
+    if (samples && isClipped(samples, this.#format.channels)) return false;
+    const readings = readAsSamples(judged);
+    const found = readings.find((reading) => reading.codec === codec)?.bitsPerByte ?? 8;
+    // Codes of G.722 tell little of loud sound.
+    const own = codec === 'g722' ? Math.min(8, found) : found;
+    const others = readings.filter((reading) => reading.codec !== codec);
+    const other = Math.min(
+      unexplainedBitsPerByte(judged),
+      ...others.map(({ bitsPerByte }) => bitsPerByte),
+    );
+    const leastExcess = WRONG_BY_BITS + WRONG_BY_BITS_OF_ONE_BYTE / judged.length;
+    if (own > other + leastExcess || this.#isRandom(judged, own, samples)) return true;
+    this.#mostBits = Math.max(this.#mostBits, this.#bits + WORSE_BY_BITS);
+    this.#mostExcess = Math.max(this.#mostExcess, this.#excess + WORSE_BY_BITS);
+    return false;
+  }
+
+  #isRandom(judged: Buffer, bits: number, samples: Float32Array | undefined): boolean {
+    const { codec } = this.#format;
+    if (codec === 'g722') return impossibleShareOf(judged) > MOST_IMPOSSIBLE_SHARE;
+    if (!samples) return true;
+    if (codec === 'pcmu' || codec === 'pcma') return bits > MOST_G711_BITS_PER_BYTE;
+    return bits > MOST_BITS_PER_BYTE && isUniform(samples);
+  }
+
+  #hasRisen(level: number): boolean {
+    if (level <= this.#loudest) return false;
+    const hasRisen = level > this.#loudest * RISE;
+    this.#loudest = level;
+    return hasRisen;
+  }
+}
+
+/** Some bytes in the middle that begin with a whole unit. */
+function middleOf(bytes: Buffer, unitBytes: number): Buffer {
+  const units = Math.floor(Math.min(bytes.length, LOOKED_AT_BYTES) / unitBytes);
+  const skipped = Math.floor((bytes.length - units * unitBytes) / 2 / unitBytes);
+  return bytes.subarray(skipped * unitBytes, (skipped + units) * unitBytes);
+}
+
+/** True for floats of which some are none that sound has. */
+function isAbsurd(bytes: Buffer): boolean {
+  let absurd = 0;
+  for (let at = 0; at + 4 <= bytes.length; at += 4) {
+    const size = Math.abs(bytes.readFloatLE(at));
+    if (size !== 0 && !(size > 1e-30 && size < 2)) absurd += 1;
+  }
+  return absurd * 4 > bytes.length * MOST_ABSURD_SHARE;
+}
+
+/** As random bytes are, and no sound: also not noise, which is clipped where it is so loud. */
+function isUniform(samples: Float32Array): boolean {
+  let loud = 0;
+  for (const sample of samples) if (Math.abs(sample) > 0.5) loud += 1;
+  const share = loud / samples.length;
+  return share > LEAST_LOUD_SHARE && share < MOST_LOUD_SHARE;
+}
+
+/** True if the highest or the lowest value comes time after time. */
+function isClipped(samples: Float32Array, channels: number): boolean {
+  const [high, low] = [Math.max(...samples), Math.min(...samples)];
+  let clipped = 0;
+  for (let i = channels; i < samples.length; i += 1) {
+    const sample = samples[i]!;
+    if ((sample === high || sample === low) && sample === samples[i - channels]) clipped += 1;
+  }
+  return high - low > LEAST_RANGE && clipped > samples.length * LEAST_CLIPPED_SHARE;
+}
