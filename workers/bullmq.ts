@@ -2,7 +2,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import { createNodeRedisClient, type JobsOptions, type Worker } from 'bullmq';
 import type { Timings } from '../config/timings.ts';
 import { newRedisClient, type RedisAddress } from '../src/store/client.ts';
-import { BULLMQ_PREFIX } from '../src/usage/usage-queue.ts';
+import { BULLMQ_PREFIX } from '../src/store/keys.ts';
 
 /** Number of times that a stalled job is taken up again: stalling is its worker's fault, not its own. */
 const MAX_STALLED_COUNT = 100;

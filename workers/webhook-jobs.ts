@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../config/timings.ts';
-import { ACCOUNT_CHANGES, type Accounts } from '../src/accounts/accounts.ts';
+import type { Accounts } from '../src/accounts/accounts.ts';
+import { ACCOUNT_CHANGES, WEBHOOK_NEWS } from '../src/store/keys.ts';
 import type { RedisClock } from '../src/store/redis-clock.ts';
 import type { Redis } from '../src/store/redis.ts';
 import { DeadNodes } from '../src/webhooks/dead-nodes.ts';
-import { WEBHOOK_NEWS, WebhookOutbox } from '../src/webhooks/webhook-outbox.ts';
+import { WebhookOutbox } from '../src/webhooks/webhook-outbox.ts';
 import { WebhookStore } from '../src/webhooks/webhook-store.ts';
 import { AccountSender, type SenderParts } from './account-sender.ts';
 import { logFaults } from './bullmq.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createClient } from 'redis';
-import { USAGE_PREFIX } from '../../src/usage/usage-store.ts';
+import { USAGE_PREFIX } from '../../src/store/keys.ts';
 import { PINNING } from '../child.ts';
 import { GatewayProcess } from '../gateway-process.ts';
 import { met } from '../goals.ts';

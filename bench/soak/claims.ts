@@ -1,4 +1,4 @@
-import { KEY_PREFIX } from '../../src/store/redis.ts';
+import { KEY_PREFIX } from '../../src/store/keys.ts';
 import { TestClient } from '../../test/support/client.ts';
 import type { Ledger } from './ledger.ts';
 import {

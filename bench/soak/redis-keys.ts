@@ -1,6 +1,5 @@
 import { createClient } from 'redis';
-import { traceKeyOf } from '../../src/cluster/nodes.ts';
-import { KEY_PREFIX } from '../../src/store/redis.ts';
+import { KEY_PREFIX, NODES, nodeTracesKey } from '../../src/store/keys.ts';
 
 /** How a key looks, what it is for, and why it may be there when nobody is. */
 type KeyKind = { pattern: RegExp; name: string; stays: string | undefined };
@@ -46,8 +45,8 @@ export async function readRedis(url: string): Promise<RedisContents> {
   client.on('error', () => {});
   await client.connect();
   try {
-    const living = await client.zRange(`${KEY_PREFIX}nodes`, 0, -1);
-    const ofLiving = new Set(living.map((node) => traceKeyOf(node)));
+    const living = await client.zRange(NODES, 0, -1);
+    const ofLiving = new Set(living.map((node) => nodeTracesKey(node)));
     const counts: Record<string, number> = {};
     const left: string[] = [];
     for await (const keys of client.scanIterator({ COUNT: 1000 })) {

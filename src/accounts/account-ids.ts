@@ -3,16 +3,14 @@ import { open, readFile, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PartylineError } from '../protocol/errors.ts';
 import { giveToOwner } from '../store/data-dir.ts';
-import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import { LAST_ACCOUNT_ID, LAST_ACCOUNT_ID_GIVEN } from '../store/keys.ts';
+import type { Redis } from '../store/redis.ts';
 
 /** Legacy clients read ids as 32-bit integers. */
 const MAX_ID = 2 ** 31 - 1;
 /** Ids that may have been given within a moment, beside one a second, and that a restored backup does not know of. */
 const MARGIN = 1000;
 
-const LAST_ID = `${KEY_PREFIX}account:last_id`;
-/** Hash: where and when the last id was given: `run` of the server, identity of the `file`, `at` in seconds. */
-const LAST_ID_GIVEN = `${KEY_PREFIX}account:last_id:given`;
 const FILE = 'last-account-id';
 
 /**
@@ -58,7 +56,7 @@ export class AccountIds {
     const noted = file === undefined ? NOTHING : await readNote(file);
     const id = await this.#redis.run((client) =>
       client.eval(NEXT_ID, {
-        keys: [LAST_ID, LAST_ID_GIVEN],
+        keys: [LAST_ACCOUNT_ID, LAST_ACCOUNT_ID_GIVEN],
         arguments: [String(noted.id), noted.identity, this.#accountPrefix, String(MARGIN)],
       }),
     );
@@ -67,7 +65,7 @@ export class AccountIds {
     }
     if (file !== undefined) {
       const identity = await writeNote(file, id);
-      await this.#redis.run((client) => client.hSet(LAST_ID_GIVEN, 'file', identity));
+      await this.#redis.run((client) => client.hSet(LAST_ACCOUNT_ID_GIVEN, 'file', identity));
     }
     return id;
   }

@@ -3,7 +3,17 @@ import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { AUDIO_FORMAT_PATTERN, INPUT_FORMAT_PATTERN } from '../audio/format.ts';
 import { PartylineError } from '../protocol/errors.ts';
-import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import {
+  ACCOUNT_CHANGES,
+  ACCOUNT_PREFIX,
+  accountKey,
+  accountKeysKey,
+  ACCOUNTS_WITH_WEBHOOK,
+  ALL_ACCOUNTS,
+  apiKeyKey,
+  webhookSecretKey,
+} from '../store/keys.ts';
+import type { Redis } from '../store/redis.ts';
 import { AccountIds } from './account-ids.ts';
 
 /** The values of `default_audio` and `pinned_audio` (docs/protocol.md, "Audio formats"); an empty one takes the value away. */
@@ -57,22 +67,12 @@ export type ApiKey = Static<typeof ApiKeySchema>;
 /** A key that has just been made, with its text. */
 export type NewKey = { id: string; apiKey: string };
 
-/** Published with the id of every account that has changed, or lost a key. */
-export const ACCOUNT_CHANGES = `${KEY_PREFIX}account_changes`;
-
 const KEY_START = 'pl_';
 const KEY_ID_DIGITS = 16;
 /** `last_used_at` is no more exact than this, so that using a key is hardly ever a write. */
 const LAST_USED_RESOLUTION_MS = 60_000;
 
 const validator = Compile(StoredAccountSchema);
-const ACCOUNT_PREFIX = `${KEY_PREFIX}account:`;
-const accountKey = (id: number) => `${ACCOUNT_PREFIX}${id}`;
-const accountKeysKey = (id: number) => `${KEY_PREFIX}account:${id}:keys`;
-const apiKeyKey = (hash: string) => `${KEY_PREFIX}key:${hash}`;
-const webhookSecretKey = (id: number) => `${KEY_PREFIX}account:${id}:webhook_secret`;
-const ALL_ACCOUNTS = `${KEY_PREFIX}accounts`;
-const ACCOUNTS_WITH_WEBHOOK = `${KEY_PREFIX}accounts:with_webhook`;
 const hashOf = (apiKey: string) => createHash('sha256').update(apiKey).digest('hex');
 
 /** Accounts and their API keys, in Redis. A key is kept only as its SHA-256: 256 random bits need no salt. */

@@ -7,7 +7,8 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { Settings } from '../../config/settings.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { giveToOwner, openDataDir } from '../store/data-dir.ts';
-import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import { DEMO_ACCOUNT_ID, DEMO_ACCOUNT_KEYS, DEMO_ACCOUNT_TURN } from '../store/keys.ts';
+import type { Redis } from '../store/redis.ts';
 import { type Account, Accounts, type ApiKey } from './accounts.ts';
 
 export type DemoAccount = {
@@ -23,17 +24,11 @@ type DemoSettings = Pick<
   'DATA_DIR' | 'DEMO_ACCOUNT' | 'HOST' | 'TRUST_PROXY' | 'TLS_CERT'
 >;
 
-/** The id of the demo account: all gateways that share a Redis have the same. */
-const DEMO_ID = `${KEY_PREFIX}demo_account`;
-/** Set of the ids of the keys that starts have made. */
-const MADE_KEYS = `${KEY_PREFIX}demo_account:keys`;
 /**
  * Maximum number of such keys, so that containers without a volume do not add one at each start without end; it leaves one
  * to each data folder of a cluster of usual size.
  */
 const MAX_MADE_KEYS = 50;
-/** Held by the gateway that makes the account or a key; its value tells which gateway. */
-const TURN = `${KEY_PREFIX}demo_account:turn`;
 /** Deletes the key if it still has the value of ARGV: it may have expired, and be another gateway's. */
 const END_TURN = `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end`;
 /** Longest time for which a gateway that was killed meanwhile keeps the others waiting. */
@@ -86,7 +81,8 @@ async function openWanted(
   const known = await readIfThere(keyFile);
   const credentials = known === undefined ? undefined : await accounts.findByKey(known);
   const account = credentials?.account ?? (await findDemo(redis, accounts));
-  if (account) await redis.run((client) => client.set(DEMO_ID, account.id, { condition: 'NX' }));
+  if (account)
+    await redis.run((client) => client.set(DEMO_ACCOUNT_ID, account.id, { condition: 'NX' }));
   if (account?.status === 'closed') return undefined;
   if (known !== undefined && credentials) {
     return { account: credentials.account, apiKey: known, isNew: false, keyFile };
@@ -97,7 +93,7 @@ async function openWanted(
   const { id, apiKey } = await accounts.addKey(owner.id, async (key) => {
     await writeFile(keyFile, key.apiKey, { mode: 0o600 });
     await giveToOwner(keyFile);
-    await redis.run((client) => client.sAdd(MADE_KEYS, key.id));
+    await redis.run((client) => client.sAdd(DEMO_ACCOUNT_KEYS, key.id));
   });
   await revokeSurplusKeys(redis, accounts, owner.id, id);
   return { account: owner, apiKey, isNew: true, keyFile };
@@ -110,7 +106,7 @@ async function revokeSurplusKeys(
   accountId: number,
   newestId: string,
 ): Promise<void> {
-  const ids = await redis.run((client) => client.sMembers(MADE_KEYS));
+  const ids = await redis.run((client) => client.sMembers(DEMO_ACCOUNT_KEYS));
   const older = (await accounts.listKeys(accountId))
     .filter(({ id }) => id !== newestId && ids.includes(id))
     .toSorted((one, other) => lastUseOf(one).localeCompare(lastUseOf(other)));
@@ -118,7 +114,7 @@ async function revokeSurplusKeys(
   for (const { id } of surplus) await accounts.revokeKey(accountId, id);
   const kept = new Set([newestId, ...older.slice(surplus.length).map(({ id }) => id)]);
   const gone = ids.filter((id) => !kept.has(id));
-  if (gone.length > 0) await redis.run((client) => client.sRem(MADE_KEYS, gone));
+  if (gone.length > 0) await redis.run((client) => client.sRem(DEMO_ACCOUNT_KEYS, gone));
 }
 
 const lastUseOf = ({ created_at: createdAt, last_used_at: lastUsedAt }: ApiKey) =>
@@ -126,13 +122,13 @@ const lastUseOf = ({ created_at: createdAt, last_used_at: lastUsedAt }: ApiKey) 
 
 async function create(redis: Redis, accounts: Accounts): Promise<Account> {
   const created = await accounts.create({ name: 'Demo', email: EMAIL, plan: 'pro' });
-  await redis.run((client) => client.set(DEMO_ID, created.id));
+  await redis.run((client) => client.set(DEMO_ACCOUNT_ID, created.id));
   return created;
 }
 
 /** The demo account that Redis knows of. Earlier versions noted no id: theirs is nearly always the first account. */
 async function findDemo(redis: Redis, accounts: Accounts): Promise<Account | undefined> {
-  const id = await redis.run((client) => client.get(DEMO_ID));
+  const id = await redis.run((client) => client.get(DEMO_ACCOUNT_ID));
   const account = await accounts.find(id === null ? FIRST_ID : Number(id));
   return account?.email === EMAIL ? account : undefined;
 }
@@ -142,7 +138,7 @@ async function inTurn<T>(redis: Redis, work: () => Promise<T>): Promise<T> {
   const turn = randomUUID();
   const options = { condition: 'NX', expiration: { type: 'PX', value: TURN_MS } } as const;
   const deadlineMs = performance.now() + 2 * TURN_MS;
-  while ((await redis.run((client) => client.set(TURN, turn, options))) === null) {
+  while ((await redis.run((client) => client.set(DEMO_ACCOUNT_TURN, turn, options))) === null) {
     if (performance.now() > deadlineMs) {
       throw new PartylineError(
         'overloaded',
@@ -154,7 +150,9 @@ async function inTurn<T>(redis: Redis, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } finally {
-    await redis.run((client) => client.eval(END_TURN, { keys: [TURN], arguments: [turn] }));
+    await redis.run((client) =>
+      client.eval(END_TURN, { keys: [DEMO_ACCOUNT_TURN], arguments: [turn] }),
+    );
   }
 }
 

@@ -1,7 +1,8 @@
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
 import { networkOf } from '../network-of.ts';
 import { PartylineError } from '../protocol/errors.ts';
-import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import { limitPrefix } from '../store/keys.ts';
+import type { Redis } from '../store/redis.ts';
 
 const WINDOW_S = 60;
 /** An address whose attempts fail so many times as often as it may is refused before its keys are looked up. */
@@ -35,7 +36,7 @@ export class RateLimits {
       new RateLimiterRedis({
         storeClient: redis.client,
         useRedisPackage: true,
-        keyPrefix: `${KEY_PREFIX}limit:${name}`,
+        keyPrefix: limitPrefix(name),
         points,
         duration: WINDOW_S,
         inMemoryBlockOnConsumed: points + 1,

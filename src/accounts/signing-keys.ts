@@ -1,17 +1,13 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify, SignJWT } from 'jose';
 import { PartylineError } from '../protocol/errors.ts';
-import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import { SIGNING_KEY_CHANGES, SIGNING_KEYS, WITHDRAWN_SIGNING_KEYS } from '../store/keys.ts';
+import type { Redis } from '../store/redis.ts';
 import type { RedisClock } from '../store/redis-clock.ts';
 
 const ALGORITHM = 'HS256';
-const SIGNING_KEYS = `${KEY_PREFIX}token_keys`;
-/** Ids of withdrawn signing keys, for a process that missed the announcement. */
-const WITHDRAWN_KEYS = `${KEY_PREFIX}token_keys:withdrawn`;
 /** Lifetime of the list of withdrawn keys: that of the longest-lived token, in seconds. */
 const WITHDRAWN_TTL_SECONDS = 86_400;
-/** Published when keys were changed, so that every process drops the keys that it knows. */
-export const SIGNING_KEY_CHANGES = `${KEY_PREFIX}token_key_changes`;
 /** The key that signs, and the one before it, whose signatures hold until they expire. */
 const KEPT_KEYS = 2;
 
@@ -103,7 +99,9 @@ export class SigningKeys {
         .lTrim(SIGNING_KEYS, 0, (isWithdrawal ? 1 : KEPT_KEYS) - 1);
       const ids = stored.map((key) => (JSON.parse(key) as SigningKey).id);
       if (isWithdrawal && ids.length > 0) {
-        change.sAdd(WITHDRAWN_KEYS, ids).expire(WITHDRAWN_KEYS, WITHDRAWN_TTL_SECONDS);
+        change
+          .sAdd(WITHDRAWN_SIGNING_KEYS, ids)
+          .expire(WITHDRAWN_SIGNING_KEYS, WITHDRAWN_TTL_SECONDS);
       }
       await change.publish(SIGNING_KEY_CHANGES, '').exec();
     });
@@ -113,7 +111,7 @@ export class SigningKeys {
   /** Drops the known keys, because another process changed them, and reads which were withdrawn. */
   async reload(): Promise<void> {
     this.#keys = [];
-    const ids = await this.#redis.run((client) => client.sMembers(WITHDRAWN_KEYS));
+    const ids = await this.#redis.run((client) => client.sMembers(WITHDRAWN_SIGNING_KEYS));
     this.#withdrawn = new Set(ids);
   }
 

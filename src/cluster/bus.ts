@@ -1,12 +1,12 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import { BUS_CHANNEL } from '../store/keys.ts';
+import type { Redis } from '../store/redis.ts';
 import { counts } from '../counts.ts';
 import type { Seal } from './seal.ts';
 
-const CHANNEL = `${KEY_PREFIX}bus`;
-const channelOf = (node: string) => `${CHANNEL}:${node}`;
+const channelOf = (node: string) => `${BUS_CHANNEL}:${node}`;
 
 const EnvelopeSchema = Type.Object({
   from: Type.String(),
@@ -40,7 +40,7 @@ export class Bus {
 
   static async open(redis: Redis, seal: Seal, node: string, log: FastifyBaseLogger): Promise<Bus> {
     const bus = new Bus(redis, seal, node, log);
-    for (const channel of [CHANNEL, channelOf(node)]) {
+    for (const channel of [BUS_CHANNEL, channelOf(node)]) {
       await redis.subscribe(channel, {
         onMessage: (message) => bus.#receive(message, channel),
         onGap: () => {},
@@ -64,7 +64,7 @@ export class Bus {
 
   /** @throws {PartylineError} `overloaded` */
   send(kind: string, body: unknown): Promise<void> {
-    return this.#publish(CHANNEL, kind, body);
+    return this.#publish(BUS_CHANNEL, kind, body);
   }
 
   /** Tells one node alone. @throws {PartylineError} `overloaded` */

@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
 import type { PipeSettings } from '../media/node-pipe.ts';
-import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import { roomKey, SHARED_CLUSTER_KEY } from '../store/keys.ts';
+import type { Redis } from '../store/redis.ts';
 import { Bus } from './bus.ts';
 import { checkClusterKey, forgetClusterKey } from './key-check.ts';
 import { Nodes } from './nodes.ts';
@@ -16,8 +17,6 @@ export type ClusterSettings = {
   clusterKey: string;
   pipes: PipeSettings;
 };
-
-const SHARED_KEY = `${KEY_PREFIX}cluster_key`;
 
 /** This node among the others that share its Redis: which of them live, and in which rooms they have peers. */
 export class Cluster {
@@ -128,7 +127,7 @@ export class Cluster {
     events: RoomLinkEvents,
     log: FastifyBaseLogger,
   ): Promise<RoomLink> {
-    const key = `${KEY_PREFIX}room:${accountId}:${room}`;
+    const key = roomKey(accountId, room);
     const before = this.#links.get(key);
     const link = new RoomLink(
       {
@@ -173,10 +172,10 @@ export class Cluster {
 
 async function sharedKey(redis: Redis): Promise<string> {
   const key = await redis.run(async (client) => {
-    await client.set(SHARED_KEY, randomBytes(32).toString('base64url'), {
+    await client.set(SHARED_CLUSTER_KEY, randomBytes(32).toString('base64url'), {
       condition: 'NX',
     });
-    return client.get(SHARED_KEY);
+    return client.get(SHARED_CLUSTER_KEY);
   });
   if (!key) throw new Error('the key of the cluster cannot be read');
   return key;

@@ -1,11 +1,9 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
-import { KEY_PREFIX, type Redis } from '../store/redis.ts';
-import { NODES, traceKeyOf } from './nodes.ts';
+import { KEY_FINGERPRINTS, NODES, nodeTracesKey } from '../store/keys.ts';
+import type { Redis } from '../store/redis.ts';
 
-/** Hash: node → what tells its CLUSTER_KEY from others. */
-const FINGERPRINTS = `${KEY_PREFIX}node_key_fingerprints`;
 const POLL_MS = 200;
 /** A heartbeat may be on its way. */
 const MARGIN_MS = 1000;
@@ -47,7 +45,7 @@ export async function checkClusterKey(
   deadAfterMs: number,
 ): Promise<void> {
   const options = {
-    keys: [NODES, FINGERPRINTS, traceKeyOf(node)],
+    keys: [NODES, KEY_FINGERPRINTS, nodeTracesKey(node)],
     arguments: [node, fingerprintOf(clusterKey), String(deadAfterMs)],
   };
   // One that was killed a moment ago seems to live for as long.
@@ -71,7 +69,7 @@ export async function forgetClusterKey(
   log: FastifyBaseLogger,
 ): Promise<void> {
   try {
-    await redis.run((client) => client.hDel(FINGERPRINTS, node));
+    await redis.run((client) => client.hDel(KEY_FINGERPRINTS, node));
   } catch (fault) {
     log.warn({ err: fault }, 'a node with another CLUSTER_KEY is refused until this one is dead');
   }

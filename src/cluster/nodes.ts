@@ -1,12 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
-import { KEY_PREFIX, type Redis } from '../store/redis.ts';
-
-/** Sorted set: node → time of its last heartbeat in ms, by Redis's own clock, which all nodes share. */
-export const NODES = `${KEY_PREFIX}nodes`;
-/** Set of the hashes in which a node has a field of its own, which are to be cleared after it. */
-export const traceKeyOf = (node: string) => `${KEY_PREFIX}node:${node}:traces`;
+import { NODES, nodeTracesKey } from '../store/keys.ts';
+import type { Redis } from '../store/redis.ts';
 
 /** ARGV: node. Returns 1 if it was not known, then all nodes with the times of their heartbeats. */
 const BEAT = `
@@ -105,7 +101,7 @@ export class Nodes {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const options = {
-      keys: [NODES, traceKeyOf(this.id)],
+      keys: [NODES, nodeTracesKey(this.id)],
       arguments: [this.id, String(lastsMs - this.#timings.deadAfterMs)],
     };
     try {
@@ -158,7 +154,7 @@ export class Nodes {
   }
 
   async #bury(node: string, heartbeat: string): Promise<void> {
-    const options = { keys: [NODES, traceKeyOf(node)], arguments: [node, heartbeat] };
+    const options = { keys: [NODES, nodeTracesKey(node)], arguments: [node, heartbeat] };
     const isDead = await this.#redis.run((client) => client.eval(BURY, options));
     if (isDead !== 1) return;
     this.#log.warn({ node }, 'a node has gone');

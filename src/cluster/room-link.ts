@@ -3,9 +3,9 @@ import type { Timings } from '../../config/timings.ts';
 import type { NodePipe, PipeSettings } from '../media/node-pipe.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
+import { nodeTracesKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { counts } from '../counts.ts';
-import { traceKeyOf } from './nodes.ts';
 import type { Relays } from './relay/relays.ts';
 import { RemoteNode, type RoomEnd } from './remote-node.ts';
 import { parseRoomState, type PlacedPeer, type RoomState } from './room-state.ts';
@@ -287,7 +287,7 @@ export class RoomLink implements RoomEnd {
     };
     const script = state.peers.length > 0 ? WRITE : ERASE;
     const sealed = seal.close(JSON.stringify(state), placeOf(key, node));
-    const options = { keys: [key, traceKeyOf(node)], arguments: [node, sealed] };
+    const options = { keys: [key, nodeTracesKey(node)], arguments: [node, sealed] };
     try {
       await redis.run((client) => client.eval(script, options));
     } catch (fault) {

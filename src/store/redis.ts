@@ -3,17 +3,12 @@ import { ErrorReply } from 'redis';
 import type { Timings } from '../../config/timings.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { type Client, nameOf, newRedisClient, type RedisAddress } from './client.ts';
+import { WRITE_CHECK } from './keys.ts';
 import { type ChannelListener, Subscriber } from './subscriber.ts';
 import { connectClient, type Waiting, within } from './wait-for-redis.ts';
 
 /** It may have been started at the same moment: this takes 5 s. */
 const FIRST_RETRIES = 9;
-
-/** Every key of the gateway begins so. */
-export const KEY_PREFIX = 'partyline:';
-
-/** A key that never exists: what would be written to it changes nothing, and is refused as any write is. */
-const WRITE_CHECK = `${KEY_PREFIX}write_check`;
 
 /** Refusals of Redis that an operator can do something about, by the word with which they begin. */
 const REFUSALS =

@@ -3,7 +3,8 @@ import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Timings } from '../../config/timings.ts';
 import { PartylineError, replaced } from '../protocol/errors.ts';
-import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import { leaseKeys, leaseOrderKey, resumeKey } from '../store/keys.ts';
+import type { Redis } from '../store/redis.ts';
 
 /** Lua takes so many values at once. */
 const RENEW_AT_ONCE = 1000;
@@ -122,16 +123,10 @@ local time = redis.call('TIME')
 return redis.call('ZCOUNT', KEYS[1], '(' .. (time[1] * 1000 + math.floor(time[2] / 1000)), '+inf')
 `;
 
-const keysOf = (accountId: number) => [
-  `${KEY_PREFIX}ccu:${accountId}`,
-  `${KEY_PREFIX}ccu:${accountId}:holders`,
-  `${KEY_PREFIX}ccu:${accountId}:places`,
-  `${KEY_PREFIX}ccu:${accountId}:settings`,
-];
 const keysOfPeer = ({ accountId, peer }: Holder) => [
-  ...keysOf(accountId),
-  `${KEY_PREFIX}resume:${accountId}:${peer}`,
-  `${KEY_PREFIX}ccu:${accountId}:order`,
+  ...leaseKeys(accountId),
+  resumeKey(accountId, peer),
+  leaseOrderKey(accountId),
 ];
 
 /** Who holds a lease: a peer of an account, and its connection. */
@@ -257,19 +252,19 @@ export class CcuLeases {
   async save(holder: Holder, { sessionId, settings }: StoredSession): Promise<void> {
     const { accountId, peer, connectionId } = holder;
     const stored = `${sessionId} ${settings}`;
-    const options = { keys: keysOf(accountId), arguments: [peer, connectionId, stored] };
+    const options = { keys: leaseKeys(accountId), arguments: [peer, connectionId, stored] };
     await this.#redis.run((client) => client.eval(SAVE, options));
   }
 
   /** Notes where the holder of a lease is, for when it comes back on another node. */
   async place({ accountId, peer, connectionId }: Holder, place?: LastPlace): Promise<void> {
     const text = place ? JSON.stringify(place) : '';
-    const options = { keys: keysOf(accountId), arguments: [peer, connectionId, text] };
+    const options = { keys: leaseKeys(accountId), arguments: [peer, connectionId, text] };
     await this.#redis.run((client) => client.eval(PLACE, options));
   }
 
   async count(accountId: number): Promise<number> {
-    const keys = keysOf(accountId).slice(0, 1);
+    const keys = leaseKeys(accountId).slice(0, 1);
     return Number(await this.#redis.run((client) => client.eval(COUNT, { keys })));
   }
 
@@ -293,7 +288,7 @@ export class CcuLeases {
     clearInterval(this.#timer);
     const leaving = [...this.#held].map(([accountId, holders]) => {
       const pairs = [...holders].flatMap(({ peer, connectionId }) => [peer, connectionId]);
-      const options = { keys: keysOf(accountId), arguments: [String(keepMs), ...pairs] };
+      const options = { keys: leaseKeys(accountId), arguments: [String(keepMs), ...pairs] };
       return this.#tryTo(accountId, () => this.#redis.run((client) => client.eval(LEAVE, options)));
     });
     // All at once: a Redis that hangs must not hold up the end of this process for each of them.
@@ -347,7 +342,7 @@ export class CcuLeases {
   async #renewSome(accountId: number, holders: Holder[]): Promise<void> {
     const pairs = holders.flatMap(({ peer, connectionId }) => [peer, connectionId]);
     const options = {
-      keys: keysOf(accountId),
+      keys: leaseKeys(accountId),
       arguments: [String(this.#timings.leaseMs), ...pairs],
     };
     const taken = (await this.#redis.run((client) => client.eval(RENEW, options))) as string[];

@@ -1,7 +1,6 @@
-import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import { BULLMQ_PREFIX } from '../store/keys.ts';
+import type { Redis } from '../store/redis.ts';
 
-/** The keys of BullMQ's queues begin so. */
-export const BULLMQ_PREFIX = `${KEY_PREFIX}bullmq`;
 /** The queue of minutes that are to be closed. */
 export const USAGE_QUEUE = 'usage';
 

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Redis } from '../store/redis.ts';
 import { READ_OPEN } from './usage-scripts.ts';
-import { USAGE_PREFIX } from './usage-store.ts';
+import { USAGE_PREFIX } from '../store/keys.ts';
 
 const DAY_MS = 86_400_000;
 /** Number of fields that Redis is asked for at once, and of records that are handled in one turn of the event loop. */

@@ -1,4 +1,5 @@
-import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import { USAGE_PREFIX } from '../store/keys.ts';
+import type { Redis } from '../store/redis.ts';
 import { type MinuteCount, monthOf } from './meter.ts';
 import { CLOSE, WRITE } from './usage-scripts.ts';
 
@@ -15,7 +16,7 @@ import { CLOSE, WRITE } from './usage-scripts.ts';
  * usage:records:{account}:{day} hash: HH:MM|room → websocketMs:webrtcMs:peak
  * usage:hours:{account}:{day}   hash: HH|room → the same, and "=" if the whole day is in it (older days have minutes only)
  */
-export const USAGE_PREFIX = `${KEY_PREFIX}usage:`;
+
 const MINUTE_MS = 60_000;
 /** Maximum number of values in one command of a script, which Lua has to put on its stack. */
 const FIELDS_AT_ONCE = 2000;

@@ -1,7 +1,7 @@
-import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import { USAGE_WORKER_OFFSETS, USAGE_WORKERS } from '../store/keys.ts';
+import type { Redis } from '../store/redis.ts';
 
-/** Sorted set of usage workers by when they were last alive, and a hash of how far each one's clock is ahead, ms. */
-const KEYS = [`${KEY_PREFIX}usage:workers`, `${KEY_PREFIX}usage:worker_offsets`];
+const KEYS = [USAGE_WORKERS, USAGE_WORKER_OFFSETS];
 /** A worker that has not said for so long that it is alive is gone, ms. */
 const ALIVE_MS = 35_000;
 

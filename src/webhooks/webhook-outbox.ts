@@ -1,5 +1,5 @@
+import { WEBHOOK_PREFIX } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
-import { PREFIX } from './webhook-store.ts';
 import {
   ADOPT,
   CLAIM,
@@ -13,9 +13,6 @@ import {
   RETIRE_WORKER,
   SHARE,
 } from './webhook-scripts.ts';
-
-/** The number of an account is published here when it has something to send. */
-export const WEBHOOK_NEWS = `${PREFIX}news`;
 
 /** The oldest event of a room, as JSON. */
 export type Head = { room: string; event: string };
@@ -88,9 +85,9 @@ export class WebhookOutbox {
     const id = String(accountId);
     const [events, oldest, dropped] = await this.#redis.run((client) =>
       Promise.all([
-        client.hGet(`${PREFIX}counts`, id),
-        client.zScore(`${PREFIX}accounts`, id),
-        client.hGet(`${PREFIX}dropped_of`, id),
+        client.hGet(`${WEBHOOK_PREFIX}counts`, id),
+        client.zScore(`${WEBHOOK_PREFIX}accounts`, id),
+        client.hGet(`${WEBHOOK_PREFIX}dropped_of`, id),
       ]),
     );
     const oldestMs = oldest === null ? undefined : momentOf(oldest);
@@ -131,7 +128,7 @@ export class WebhookOutbox {
 
   #eval(script: string, scriptArguments: string[]): Promise<unknown> {
     return this.#redis.run((client) =>
-      client.eval(script, { keys: [PREFIX], arguments: scriptArguments }),
+      client.eval(script, { keys: [WEBHOOK_PREFIX], arguments: scriptArguments }),
     );
   }
 }

@@ -1,4 +1,5 @@
-import { KEY_PREFIX, type Redis } from '../store/redis.ts';
+import { WEBHOOK_PREFIX } from '../store/keys.ts';
+import type { Redis } from '../store/redis.ts';
 import { BURY, TELL } from './webhook-scripts.ts';
 import { type Change, joined, left, type Place, type PresentPeer } from './events.ts';
 
@@ -28,7 +29,7 @@ import { type Change, joined, left, type Place, type PresentPeer } from './event
  * webhooks:workers        hash: worker → how often it has shown that it lives
  * webhooks:holders        hash: account → the worker that sends its events
  */
-export const PREFIX = `${KEY_PREFIX}webhooks:`;
+
 const PEERS_AT_ONCE = 100;
 
 /** A change that a node tells, numbered so that one which is told again is known again. */
@@ -49,7 +50,7 @@ export class WebhookStore {
 
   /** Makes a node known, which may tell changes then. */
   async register(node: string): Promise<void> {
-    await this.#redis.run((client) => client.hSet(`${PREFIX}nodes`, node, 0));
+    await this.#redis.run((client) => client.hSet(`${WEBHOOK_PREFIX}nodes`, node, 0));
   }
 
   /**
@@ -71,7 +72,7 @@ export class WebhookStore {
 
   /** The nodes, and how often each has shown that it lives. */
   async readNodes(): Promise<Map<string, string>> {
-    const nodes = await this.#redis.run((client) => client.hGetAll(`${PREFIX}nodes`));
+    const nodes = await this.#redis.run((client) => client.hGetAll(`${WEBHOOK_PREFIX}nodes`));
     return new Map(Object.entries(nodes));
   }
 
@@ -83,16 +84,20 @@ export class WebhookStore {
   /** A node goes away, or by another name from now on. */
   async retire(node: string): Promise<void> {
     await this.#redis.run((client) =>
-      client.multi().sAdd(`${PREFIX}dead`, node).hDel(`${PREFIX}nodes`, node).exec(),
+      client
+        .multi()
+        .sAdd(`${WEBHOOK_PREFIX}dead`, node)
+        .hDel(`${WEBHOOK_PREFIX}nodes`, node)
+        .exec(),
     );
   }
 
   /** Takes the peers of dead nodes out: they have left when their node told something last, as far as that is known. */
   async takeOutDead(nowMs: number): Promise<void> {
-    const dead = await this.#redis.run((client) => client.sMembers(`${PREFIX}dead`));
+    const dead = await this.#redis.run((client) => client.sMembers(`${WEBHOOK_PREFIX}dead`));
     for (const node of dead) {
       const peers = await this.#listPeers(node);
-      const seenMs = await this.#redis.run((client) => client.hGet(`${PREFIX}seen`, node));
+      const seenMs = await this.#redis.run((client) => client.hGet(`${WEBHOOK_PREFIX}seen`, node));
       const leftMs = seenMs === null ? nowMs : Math.min(nowMs, Number(seenMs));
       for (let at = 0; at < peers.length; at += PEERS_AT_ONCE) {
         const some = peers.slice(at, at + PEERS_AT_ONCE);
@@ -102,16 +107,16 @@ export class WebhookStore {
       await this.#redis.run((client) =>
         client
           .multi()
-          .sRem(`${PREFIX}dead`, node)
-          .hDel(`${PREFIX}numbers`, node)
-          .hDel(`${PREFIX}seen`, node)
+          .sRem(`${WEBHOOK_PREFIX}dead`, node)
+          .hDel(`${WEBHOOK_PREFIX}numbers`, node)
+          .hDel(`${WEBHOOK_PREFIX}seen`, node)
           .exec(),
       );
     }
   }
 
   async #listPeers(node: string): Promise<PresentPeer[]> {
-    const held = await this.#redis.run((client) => client.hGetAll(`${PREFIX}node:${node}`));
+    const held = await this.#redis.run((client) => client.hGetAll(`${WEBHOOK_PREFIX}node:${node}`));
     return Object.entries(held).map(([key, kind]) => {
       const [accountId, room = '', peer = ''] = key.split('\n');
       return { accountId: Number(accountId), room, peer, kind: kind as PresentPeer['kind'] };
@@ -126,7 +131,7 @@ export class WebhookStore {
 
   #eval(script: string, scriptArguments: string[]): Promise<unknown> {
     return this.#redis.run((client) =>
-      client.eval(script, { keys: [PREFIX], arguments: scriptArguments }),
+      client.eval(script, { keys: [WEBHOOK_PREFIX], arguments: scriptArguments }),
     );
   }
 }

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { openDemoAccount } from '../../src/accounts/demo-account.ts';
-import { KEY_PREFIX, type Redis } from '../../src/store/redis.ts';
+import { DEMO_ACCOUNT_ID, DEMO_ACCOUNT_TURN } from '../../src/store/keys.ts';
+import type { Redis } from '../../src/store/redis.ts';
 import { useStack } from '../support/use-stack.ts';
 
 const { openRedis, openStore, cleanUps } = useStack();
@@ -81,7 +82,7 @@ test('a backup from before the key was made, or a key that was revoked: the same
 test('the account of an earlier version, which noted no id, is found', async () => {
   const { redis, accounts } = await openAll();
   await open(redis, await newFolder());
-  await redis.run((client) => client.del(`${KEY_PREFIX}demo_account`));
+  await redis.run((client) => client.del(DEMO_ACCOUNT_ID));
   expect((await open(redis, await newFolder())).demo?.account.id).toBe(1);
   expect(await accounts.list()).toHaveLength(1);
 });
@@ -142,7 +143,7 @@ test('a start that took longer than its turn leaves the turn to the gateway that
   const { folder, writer } = await newFolderWithPipe();
   const opening = open(redis, folder);
   const pipe = await writer;
-  const turn = `${KEY_PREFIX}demo_account:turn`;
+  const turn = DEMO_ACCOUNT_TURN;
   await redis.run((client) => client.set(turn, 'of another gateway'));
   await pipe.writeFile(first.demo!.apiKey);
   await pipe.close();

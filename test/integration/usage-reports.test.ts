@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { MAX_ROOMS_A_MINUTE, OTHER_ROOMS } from '../../src/usage/meter.ts';
-import { USAGE_PREFIX } from '../../src/usage/usage-store.ts';
+import { USAGE_PREFIX } from '../../src/store/keys.ts';
 import { ReportTurns } from '../../src/usage/report-turns.ts';
 import { UsageReader } from '../../src/usage/usage-reader.ts';
 import { collectReport, reportUsage, type UsageQuery } from '../../src/usage/report.ts';

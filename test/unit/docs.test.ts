@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { LAYERS } from '../../oxlint.config.ts';
 import { CLOSE_CODES } from '../../src/protocol/close-codes.ts';
 import { SERVER_MESSAGES } from '../../src/protocol/messages.ts';
+import * as keys from '../../src/store/keys.ts';
 
 const PROJECT = join(import.meta.dirname, '../..');
 const read = (page: string) => readFileSync(join(PROJECT, page), 'utf8');
@@ -94,4 +95,26 @@ test('the index of docs/decisions.md leads to decisions', () => {
   const missing = indexed.filter(([, number, title]) => !page.includes(`## ${number}. ${title}\n`));
   expect(indexed.length).toBeGreaterThan(70);
   expect(missing.map(([row]) => row)).toEqual([]);
+});
+
+test('docs/redis.md has every key', () => {
+  const page = read('docs/redis.md');
+  const { KEY_PREFIX, ...others } = keys;
+  // Braces stand for values: `account:{id}` is `account:{}` here.
+  const named = new Set(
+    [...page.matchAll(/^\| `([^`]+)`/gm)].map(([, name]) => name!.replaceAll(/\{\w+\}/g, '{}')),
+  );
+  const made = Object.values(others).flatMap((key) =>
+    typeof key === 'string' ? key : (key as (...values: string[]) => string | string[])('{}', '{}'),
+  );
+  const missing = made
+    .map((key) => key.slice(KEY_PREFIX.length))
+    .filter(
+      (key) =>
+        ![...named].some(
+          (name) => name === key || name.startsWith(key.endsWith(':') ? key : `${key}:`),
+        ),
+    );
+  expect(made.length).toBeGreaterThan(30);
+  expect(missing).toEqual([]);
 });

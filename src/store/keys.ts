@@ -1,0 +1,96 @@
+/**
+ * Every key and channel of the gateway in Redis (docs/redis.md). Libraries add their own under a prefix: BullMQ under
+ * `bullmq`, rate-limiter-flexible under `limit:`.
+ */
+
+/** Prefix of all keys and channels. */
+export const KEY_PREFIX = 'partyline:';
+
+/** Never exists: a conditional write to it changes nothing, and is refused as any write is. */
+export const WRITE_CHECK = `${KEY_PREFIX}write_check`;
+
+// Accounts
+
+/** Prefix of accounts. */
+export const ACCOUNT_PREFIX = `${KEY_PREFIX}account:`;
+/** Hash: the fields of an account. */
+export const accountKey = (id: number) => `${ACCOUNT_PREFIX}${id}`;
+/** Set: hashes of the API keys of an account. */
+export const accountKeysKey = (id: number) => `${ACCOUNT_PREFIX}${id}:keys`;
+/** String: the secret that signs webhooks of an account. */
+export const webhookSecretKey = (id: number) => `${ACCOUNT_PREFIX}${id}:webhook_secret`;
+/** String: the last account id that was given. */
+export const LAST_ACCOUNT_ID = `${ACCOUNT_PREFIX}last_id`;
+/** Hash: where and when that was: `run` of the server, identity of the `file`, `at` in seconds. */
+export const LAST_ACCOUNT_ID_GIVEN = `${ACCOUNT_PREFIX}last_id:given`;
+/** Hash: account and description of an API key, of which the name holds the SHA-256. */
+export const apiKeyKey = (hash: string) => `${KEY_PREFIX}key:${hash}`;
+/** Set: ids of all accounts. */
+export const ALL_ACCOUNTS = `${KEY_PREFIX}accounts`;
+/** Set: ids of the accounts that have a webhook. */
+export const ACCOUNTS_WITH_WEBHOOK = `${KEY_PREFIX}accounts:with_webhook`;
+/** Channel: id of each account that has changed, or lost a key. */
+export const ACCOUNT_CHANGES = `${KEY_PREFIX}account_changes`;
+/** String: id of the demo account. */
+export const DEMO_ACCOUNT_ID = `${KEY_PREFIX}demo_account`;
+/** Set: ids of the API keys that starts have made for the demo account. */
+export const DEMO_ACCOUNT_KEYS = `${KEY_PREFIX}demo_account:keys`;
+/** String: the gateway that creates the demo account or a key of it at the moment; expires after 5 s. */
+export const DEMO_ACCOUNT_TURN = `${KEY_PREFIX}demo_account:turn`;
+/** List: keys that sign tokens, the newest first. */
+export const SIGNING_KEYS = `${KEY_PREFIX}token_keys`;
+/** Set: ids of withdrawn signing keys. */
+export const WITHDRAWN_SIGNING_KEYS = `${KEY_PREFIX}token_keys:withdrawn`;
+/** Channel: the signing keys have changed. */
+export const SIGNING_KEY_CHANGES = `${KEY_PREFIX}token_key_changes`;
+/** Prefix of a rate limiter's counters. */
+export const limitPrefix = (name: string) => `${KEY_PREFIX}limit:${name}`;
+
+// Connections
+
+/**
+ * Keys of an account's leases: a sorted set of peers by the expiry of their leases (ms by Redis's clock), and hashes by peer:
+ * connection, place, and session with its settings.
+ */
+export const leaseKeys = (accountId: number) => [
+  `${KEY_PREFIX}ccu:${accountId}`,
+  `${KEY_PREFIX}ccu:${accountId}:holders`,
+  `${KEY_PREFIX}ccu:${accountId}:places`,
+  `${KEY_PREFIX}ccu:${accountId}:settings`,
+];
+/** String: session and settings of a peer whose connection was lost in the lobby. */
+export const resumeKey = (accountId: number, peer: string) =>
+  `${KEY_PREFIX}resume:${accountId}:${peer}`;
+/** String: order of the account's last lease. */
+export const leaseOrderKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountId}:order`;
+
+// Nodes
+
+/** Sorted set: nodes by the time of their last heartbeat, ms by Redis's clock. */
+export const NODES = `${KEY_PREFIX}nodes`;
+/** Set: hashes in which a node has a field of its own, to be cleared when it is dead. */
+export const nodeTracesKey = (node: string) => `${KEY_PREFIX}node:${node}:traces`;
+/** Hash: node → fingerprint of its CLUSTER_KEY. */
+export const KEY_FINGERPRINTS = `${KEY_PREFIX}node_key_fingerprints`;
+/** String: the cluster key of nodes that are given none. */
+export const SHARED_CLUSTER_KEY = `${KEY_PREFIX}cluster_key`;
+/** Channel: messages from node to node. */
+export const BUS_CHANNEL = `${KEY_PREFIX}bus`;
+/** Hash and channel: node → its sealed state of a room. */
+export const roomKey = (accountId: number, room: string) =>
+  `${KEY_PREFIX}room:${accountId}:${room}`;
+
+// Minutes and webhooks
+
+/** Prefix of usage; `UsageStore` describes the keys. */
+export const USAGE_PREFIX = `${KEY_PREFIX}usage:`;
+/** Sorted set: usage workers by their last sign of life. */
+export const USAGE_WORKERS = `${USAGE_PREFIX}workers`;
+/** Hash: usage worker → how far its clock is ahead of Redis's, ms. */
+export const USAGE_WORKER_OFFSETS = `${USAGE_PREFIX}worker_offsets`;
+/** Prefix of BullMQ's queues. */
+export const BULLMQ_PREFIX = `${KEY_PREFIX}bullmq`;
+/** Prefix of webhooks; `WebhookStore` describes the keys. */
+export const WEBHOOK_PREFIX = `${KEY_PREFIX}webhooks:`;
+/** Channel: an account has events that wait. */
+export const WEBHOOK_NEWS = `${WEBHOOK_PREFIX}news`;
