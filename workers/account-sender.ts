@@ -166,7 +166,7 @@ export class AccountSender {
 
   #taken(room: string): void {
     if (this.#isDown) {
-      this.#parts.log.info({ account: this.#accountId }, 'webhook endpoint is back');
+      this.#parts.log.info({ account: this.#accountId }, 'webhook endpoint recovered');
       this.#failing.clear();
     }
     this.#failing.delete(room);
@@ -181,7 +181,7 @@ export class AccountSender {
     if (inARow !== DOWN_AFTER) return;
     this.#parts.log.warn(
       { account: this.#accountId },
-      'webhook endpoint takes nothing; tried with one request at a time',
+      'webhook endpoint failing; trying one request at a time',
     );
   }
 
@@ -201,7 +201,7 @@ export class AccountSender {
   #logGivenUp(events: number): void {
     this.#parts.log.error(
       { account: this.#accountId, events },
-      'webhook events were given up: nobody took them in time',
+      'webhook events dropped: not delivered in time',
     );
   }
 }

@@ -42,10 +42,10 @@ const MAX_MEMORY_GROWTH_SHORT = 0.4;
 /** Log lines that injected faults cause; any other line at level error is a fault of the gateway. */
 const EXPECTED_ERRORS = [
   'media worker died',
-  'media worker hangs; it is killed',
-  'media worker could not be replaced',
-  'a process ended; it is started again',
-  'a mixing thread was lost',
+  'media worker hangs; killed',
+  'media worker not replaced',
+  'process ended; restarting',
+  'mixing thread lost',
 ];
 const ERROR_LEVEL = 50;
 

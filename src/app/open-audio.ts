@@ -22,8 +22,8 @@ export async function openAudio({ settings, log, opened }: Opening): Promise<Aud
     );
   const mixHost = opened.adopt(
     new MixHost(settings.MIX_THREADS, codecs, codecSettings, {
-      onFault: (fault) => log.error({ err: fault }, 'a codec could not be opened'),
-      onThreadLost: (reason) => log.error({ reason }, 'a mixing thread was lost'),
+      onFault: (fault) => log.error({ err: fault }, 'codec not opened'),
+      onThreadLost: (reason) => log.error({ reason }, 'mixing thread lost'),
     }),
     (part) => part.close(),
   );

@@ -28,7 +28,7 @@ export function openRooms(
     onJoined: (...joined) => webhooks.peerJoined(...joined),
     onLeft: (...left) => webhooks.peerLeft(...left),
     clock: new FrameClock(),
-    slices: new Slices((fault) => log.error({ err: fault }, 'work in a room failed')),
+    slices: new Slices((fault) => log.error({ err: fault }, 'room work failed')),
     iceServers: new IceServers(
       settings.TURN_URLS.split(',').filter((url) => url !== ''),
       settings.TURN_SECRET,

@@ -132,11 +132,11 @@ export class KeptProcess {
     const check = () => {
       silentChecks += 1;
       if (silentChecks === SILENT_AFTER_CHECKS) {
-        this.#log.warn({ silentMs: silentChecks * checkEveryMs }, 'a process is silent');
+        this.#log.warn({ silentMs: silentChecks * checkEveryMs }, 'process silent');
         this.#options.onSilent?.();
       }
       if (silentChecks < MAX_SILENT_CHECKS) return;
-      this.#log.error({ silentMs: silentChecks * checkEveryMs }, 'a process hangs; it is killed');
+      this.#log.error({ silentMs: silentChecks * checkEveryMs }, 'process hangs; killed');
       child.kill('SIGKILL');
     };
     child.on('message', () => {
@@ -154,7 +154,7 @@ export class KeptProcess {
     this.#restartAfterMs = Math.min(2 * restartAfterMs, longestRestartMs);
     // A child that was asked to leave exits with code 0.
     const level = how === WELL ? 'info' : 'error';
-    this.#log[level]({ how, restartAfterMs }, 'a process ended; it is started again');
+    this.#log[level]({ how, restartAfterMs }, 'process ended; restarting');
     clearTimeout(this.#restart);
     this.#restart = setTimeout(() => this.#startAgain(), restartAfterMs);
     this.#options.onEnd?.(how, how === WELL);

@@ -58,7 +58,7 @@ export class Bus {
     const validator = Compile(schema);
     this.#handlers.set(kind, (body, from) => {
       if (validator.Check(body)) handler(body, from);
-      else this.#log.error({ kind }, 'a message of a node is not what it should be');
+      else this.#log.error({ kind }, 'message of a node rejected: bad format');
     });
   }
 
@@ -90,7 +90,7 @@ export class Bus {
       envelope = JSON.parse(this.#seal.open(sealed, channel));
     } catch (fault) {
       counts.sealFaults += 1;
-      this.#log.error({ err: fault }, 'a message on the bus is not to be trusted');
+      this.#log.error({ err: fault }, 'message rejected: bad seal');
       return;
     }
     if (!envelopes.Check(envelope)) return;

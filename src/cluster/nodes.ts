@@ -109,7 +109,7 @@ export class Nodes {
     } catch (fault) {
       this.#log.warn(
         { err: fault },
-        'the other nodes find out by themselves that this one has gone',
+        'departure not announced; other nodes will notice by the heartbeat',
       );
     }
   }
@@ -157,7 +157,7 @@ export class Nodes {
     const options = { keys: [NODES, nodeTracesKey(node)], arguments: [node, heartbeat] };
     const isDead = await this.#redis.run((client) => client.eval(BURY, options));
     if (isDead !== 1) return;
-    this.#log.warn({ node }, 'a node has gone');
+    this.#log.warn({ node }, 'node died');
     this.#seen.delete(node);
     this.#events.onDead(node);
   }

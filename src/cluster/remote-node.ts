@@ -150,7 +150,7 @@ export class RemoteNode {
     if (this.#isClosed || !this.#end.isOpen) return;
     counts.pipeFaults += 1;
     noteShortage(fault);
-    this.#end.log.warn({ err: fault, node: this.#node }, 'the pipe to a node failed; opened anew');
+    this.#end.log.warn({ err: fault, node: this.#node }, 'pipe to node failed; reopened');
     this.#closePipe();
     clearTimeout(this.#retry);
     this.#retry = setTimeout(() => this.converge(), this.#end.timings.retryAfterMs);
@@ -210,7 +210,7 @@ export class RemoteNode {
       (bytes) => {
         if (this.#pipe !== pipe || !pipe.watch.isBack(bytes, performance.now())) return;
         counts.pipeFaults += 1;
-        this.#end.log.warn({ node: this.#node }, 'the network to a node was cut; a new pipe');
+        this.#end.log.warn({ node: this.#node }, 'network to node was cut; pipe reopened');
         this.#closePipe();
         this.converge();
       },

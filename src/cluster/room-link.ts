@@ -101,7 +101,7 @@ export class RoomLink implements RoomEnd {
     try {
       await this.#read();
     } catch (fault) {
-      this.log.warn({ err: fault }, 'the room is alone until redis is back');
+      this.log.warn({ err: fault }, 'room not shared until redis is back');
     }
   }
 
@@ -259,7 +259,7 @@ export class RoomLink implements RoomEnd {
       try {
         await this.#writeOnce();
       } catch (fault) {
-        this.log.warn({ err: fault }, 'the state of the room was not written; tried again');
+        this.log.warn({ err: fault }, 'room state not written; retrying');
         this.#isWritten = false;
         this.#retry = setTimeout(() => this.changed(), this.timings.retryAfterMs);
         break;
@@ -305,7 +305,7 @@ export class RoomLink implements RoomEnd {
 
   #tryToRead(): void {
     this.#read().catch((fault: unknown) => {
-      this.log.warn({ err: fault }, 'the states of the room were not read');
+      this.log.warn({ err: fault }, 'room states not read');
     });
   }
 
@@ -327,7 +327,7 @@ export class RoomLink implements RoomEnd {
       state = parseRoomState(this.#parts.seal.open(sealed, placeOf(this.#parts.key, node)));
     } catch (fault) {
       counts.sealFaults += 1;
-      this.log.error({ err: fault, node }, 'what a node says of the room is not to be trusted');
+      this.log.error({ err: fault, node }, 'room state rejected: bad seal or format');
       return;
     }
     if (state.version <= (this.#versions.get(node) ?? 0)) return;

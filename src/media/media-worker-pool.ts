@@ -84,7 +84,7 @@ export class MediaWorkerPool {
         failed.push(worker);
         worker = this.#choose(failed);
         if (!worker) throw fault;
-        this.#log.warn({ err: fault }, 'a media worker could not open a room; another is tried');
+        this.#log.warn({ err: fault }, 'router not opened; trying another media worker');
       }
     }
   }

@@ -121,7 +121,7 @@ export class MediaWorkerSlot {
         if (signal.aborted) return;
         noteShortage(fault);
         const where = { err: fault, mediaWorker: this.#index };
-        this.#log.error(where, 'media worker could not be replaced');
+        this.#log.error(where, 'media worker not replaced');
       }
     }
   }

@@ -189,14 +189,14 @@ export class MediaWorker {
     this.#worker.getResourceUsage().then(
       ({ ru_utime: userMs, ru_stime: systemMs }) => this.#measured(userMs + systemMs),
       (fault: unknown) => {
-        if (!this.isLost) this.#log.warn({ err: fault }, 'media worker could not be measured');
+        if (!this.isLost) this.#log.warn({ err: fault }, 'media worker not measured');
       },
     );
   }
 
   /** It may be long in dying: its rooms, and who waits for an answer, do not wait for that. */
   #giveUp(): void {
-    this.#log.error('media worker hangs; it is killed');
+    this.#log.error('media worker hangs; killed');
     this.#kill();
     this.#worker.close();
   }

@@ -140,7 +140,7 @@ export class RoomRouter {
       return true;
     } catch (fault) {
       branch?.close();
-      log.warn({ err: fault, mediaWorker: worker.index }, 'a room could not spread');
+      log.warn({ err: fault, mediaWorker: worker.index }, 'room not spread');
       return false;
     }
   }

@@ -69,7 +69,7 @@ async function main(): Promise<void> {
   const answer = (to: number, question: number) => {
     app.readMetrics().then(
       (families) => tell({ type: 'metrics', to, question, families }),
-      (fault: unknown) => app.log.error({ err: fault }, 'no figures for another process'),
+      (fault: unknown) => app.log.error({ err: fault }, 'metrics not sent to another process'),
     );
   };
   process.on('message', (message: ToGateway, connection?: Socket) => {

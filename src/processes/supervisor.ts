@@ -145,7 +145,7 @@ function startGateway(
     events.onMessage(message, connection);
     if (message.type === 'ready') ready.resolve(message.url);
     if (message.type === 'failed') {
-      log.error({ process: name, reason: message.reason }, 'a gateway could not start');
+      log.error({ process: name, reason: message.reason }, 'gateway not started');
       ready.reject(new Error(message.reason));
     }
   };

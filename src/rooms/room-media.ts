@@ -79,7 +79,7 @@ export class RoomMedia {
     if (this.#closing.signal.aborted) return;
     // Where all processes are ended at once, this one may be told so a moment after it has seen the others end.
     setImmediate(() => {
-      if (!this.#pool.mayEnd) this.#log.warn('the media worker of the room died');
+      if (!this.#pool.mayEnd) this.#log.warn('media worker of the room died');
     });
     this.#events.onLost();
     this.#replacing = this.#replace();
@@ -100,7 +100,7 @@ export class RoomMedia {
         return router;
       } catch (fault) {
         signal.throwIfAborted();
-        this.#log.warn({ err: fault }, 'the room has no media worker yet');
+        this.#log.warn({ err: fault }, 'no media worker for the room yet');
         await delay(waitMs, undefined, { signal });
       }
     }

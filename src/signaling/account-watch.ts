@@ -36,7 +36,7 @@ export async function watchAccounts(
   };
   const tryToCheck = (accountId: number) => {
     check(accountId).catch((fault: unknown) => {
-      log.error({ err: fault, account: accountId }, 'a change of an account was not seen to');
+      log.error({ err: fault, account: accountId }, 'change of an account not applied');
     });
   };
   const checkAll = () => {
@@ -53,7 +53,7 @@ export async function watchAccounts(
   });
   const reloadKeys = () => {
     signingKeys.reload().then(checkAll, (fault: unknown) => {
-      log.error({ err: fault }, 'keys of tokens not loaded');
+      log.error({ err: fault }, 'signing keys not loaded');
     });
   };
   await redis.subscribe(SIGNING_KEY_CHANGES, { onMessage: reloadKeys, onGap: reloadKeys });

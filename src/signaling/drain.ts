@@ -50,7 +50,7 @@ export class Drain {
     while (this.#sessions.size > 0 && performance.now() < this.#deadlineMs) {
       await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
       if (!isFirst || performance.now() < reportAtMs) continue;
-      this.#log.info({ peers: this.#sessions.size }, 'drain goes on');
+      this.#log.info({ peers: this.#sessions.size }, 'drain in progress');
       reportAtMs += REPORT_EVERY_MS;
     }
     if (isFirst) this.#log.info({ peers: this.#sessions.size }, 'drain ended');

@@ -63,7 +63,7 @@ export class KeptPlace implements PeerOutlet {
 
   /** Ends the place after a fault of its peer. */
   fail(fault: unknown): void {
-    this.log.info({ err: fault }, 'a kept place was lost');
+    this.log.info({ err: fault }, 'kept place lost');
     this.end(this.place.reason);
   }
 

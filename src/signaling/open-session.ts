@@ -181,7 +181,7 @@ async function takeLease(
   const admission = await leases.admit(holder, maxCcu, isMoved, session);
   const release = (keepSettingsMs?: number) => {
     leases.release(holder, keepSettingsMs).catch((fault: unknown) => {
-      log.warn({ err: fault, peer }, 'lease not given back; tried again later');
+      log.warn({ err: fault, peer }, 'lease not released; retrying');
     });
   };
   return { ...admission, holder, release };
@@ -223,7 +223,7 @@ function addSession(
   const log = client.log.child({ account: account.id, peer, session: id });
   const isElsewhere = lastPlace !== undefined && !places.get(account.id, peer);
   const onFault = (fault: unknown) => {
-    log.warn({ err: fault }, 'other nodes do not know where the peer is');
+    log.warn({ err: fault }, 'location of the peer not shared');
   };
   const onMoved = () => {
     metrics.ended('moved');
@@ -232,7 +232,7 @@ function addSession(
   };
   const saving = new LatestWrite(
     (text) => leases.save(holder, { sessionId: id, settings: text }),
-    (fault) => log.warn({ err: fault }, 'settings of a client not saved'),
+    (fault) => log.warn({ err: fault }, 'client settings not saved'),
   );
   const moving = { sessionId: id, connectionId, query, credentials };
   const session: Session = new Session(socket, {

@@ -30,6 +30,6 @@ export async function adviseOnRedis(redis: Redis, log: FastifyBaseLogger): Promi
       throw fault;
     }
   });
-  if (!settings) log.info({ settings: SETTINGS }, 'redis does not tell its settings; check them');
+  if (!settings) log.info({ settings: SETTINGS }, 'redis settings cannot be read; check them');
   for (const advice of redisAdvice(settings ?? {})) log.warn(`redis: ${advice}`);
 }

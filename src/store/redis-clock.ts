@@ -102,7 +102,7 @@ export class RedisClock {
       this.#jumps += 1;
       this.#latestMs = 0;
       const byS = Math.round((aheadMs - before) / 1000);
-      this.#log.warn({ by_s: byS }, 'the clock of redis jumped; minutes are counted by it');
+      this.#log.warn({ by_s: byS }, 'clock of redis jumped; minutes follow it');
     }
     this.#checkOwn();
   }

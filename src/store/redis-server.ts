@@ -141,7 +141,7 @@ export class RedisServer {
     const ended = (how: string) => {
       if (this.#isClosing) return;
       const lastWords = this.#lastLines.at(-1);
-      this.#log.error({ how, lastWords }, 'redis-server ended; it is started again');
+      this.#log.error({ how, lastWords }, 'redis-server ended; restarting');
       this.#startAgainLater();
     };
     child.once('error', (fault) => {
@@ -169,7 +169,7 @@ export class RedisServer {
         this.#keep();
       } catch (fault) {
         // Some faults, such as ENOMEM, are thrown at once.
-        this.#log.error({ err: fault }, 'redis-server could not be started; it is tried again');
+        this.#log.error({ err: fault }, 'redis-server not started; retrying');
         noteShortage(fault);
         this.#startAgainLater();
       }
@@ -187,7 +187,7 @@ export class RedisServer {
     if (this.#isClosing || child !== this.#child) return;
     this.#silentProbes = state === 'answers' ? 0 : this.#silentProbes + 1;
     if (this.#silentProbes !== MAX_SILENT_PROBES) return;
-    this.#log.error({ probes: MAX_SILENT_PROBES }, 'redis-server hangs; it is killed');
+    this.#log.error({ probes: MAX_SILENT_PROBES }, 'redis-server hangs; killed');
     child.kill('SIGKILL');
   }
 }

@@ -57,13 +57,13 @@ export class Redis {
       mayRetry: (retries) => hasConnected || retries < FIRST_RETRIES,
     });
     client.on('error', (fault: unknown) => {
-      if (isConnected) log.warn({ err: fault }, 'redis is away');
+      if (isConnected) log.warn({ err: fault }, 'redis disconnected');
       isConnected = false;
     });
     client.on('ready', () => {
       isConnected = true;
       hasConnected = true;
-      log.info('redis is there');
+      log.info('redis connected');
     });
     try {
       await connectClient(client, waiting);
@@ -149,7 +149,7 @@ export class Redis {
 }
 
 const logLoading = (log: FastifyBaseLogger) => (percent: number) => {
-  log.warn({ percent }, 'redis is loading its data');
+  log.warn({ percent }, 'redis loading its data');
 };
 
 function describeFault(cause: unknown): string {

@@ -51,7 +51,7 @@ export class Subscriber {
   #checkConnection(): void {
     if (!this.#client.isReady) return;
     this.#client.ping().catch((fault: unknown) => {
-      this.#log.warn({ err: fault }, 'the connection on which redis is heard was lost');
+      this.#log.warn({ err: fault }, 'redis subscription connection lost');
     });
   }
 
@@ -86,7 +86,7 @@ export class Subscriber {
     this.#client.subscribe(channel, this.#onMessage).then(
       () => this.#subscribed(channel),
       (fault: unknown) => {
-        this.#log.warn({ err: fault, channel }, 'not subscribed; tried again when redis is back');
+        this.#log.warn({ err: fault, channel }, 'not subscribed; retrying when redis is back');
       },
     );
   }
@@ -97,7 +97,7 @@ export class Subscriber {
     this.#client.unsubscribe(channel, this.#onMessage).then(
       () => this.#unwanted.delete(channel),
       (fault: unknown) => {
-        this.#log.debug({ err: fault, channel }, 'not unsubscribed; tried again later');
+        this.#log.debug({ err: fault, channel }, 'not unsubscribed; retrying');
       },
     );
   }

@@ -326,7 +326,7 @@ export class CcuLeases {
       await work();
       return true;
     } catch (fault) {
-      this.#log.warn({ err: fault, account: accountId }, 'leases not renewed; tried again later');
+      this.#log.warn({ err: fault, account: accountId }, 'leases not renewed; retrying');
       return false;
     }
   }

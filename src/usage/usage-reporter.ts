@@ -59,7 +59,7 @@ export class UsageReporter {
         }),
       );
     } catch (fault) {
-      this.#log.warn({ err: fault }, 'usage not written; tried again soon');
+      this.#log.warn({ err: fault }, 'usage not written; retrying');
     }
   }
 }

@@ -129,7 +129,10 @@ export class Webhooks {
     try {
       if (this.#node && this.#present.size === 0) await this.#store.retire(this.#node);
     } catch (fault) {
-      this.#log.error({ err: fault, changes: this.#waiting.length }, 'webhooks: not told');
+      this.#log.error(
+        { err: fault, changes: this.#waiting.length },
+        'webhooks: changes not written',
+      );
     }
   }
 
@@ -139,7 +142,10 @@ export class Webhooks {
       this.#waiting = [];
       this.#exhausted.clear();
       this.#isIncomplete = true;
-      this.#log.error({ dropped: this.#dropped }, 'webhooks: too much to tell, Redis is away');
+      this.#log.error(
+        { dropped: this.#dropped },
+        'webhooks: too many changes while redis is disconnected',
+      );
     }
     this.#append(change);
     this.#wake();
@@ -163,7 +169,7 @@ export class Webhooks {
       this.#wake();
     } catch (fault) {
       // When Redis is back, the gap in what was heard calls this again.
-      this.#log.warn({ err: fault }, 'webhooks: changes of accounts not seen to');
+      this.#log.warn({ err: fault }, 'webhooks: changes of accounts not applied');
     }
   }
 
@@ -180,7 +186,10 @@ export class Webhooks {
       try {
         await this.#writeSome();
       } catch (fault) {
-        this.#log.warn({ err: fault, changes: this.#waiting.length }, 'webhooks: told later');
+        this.#log.warn(
+          { err: fault, changes: this.#waiting.length },
+          'webhooks: changes written late',
+        );
         if (signal.aborted) break;
         await delay(this.#retryAfterMs, undefined, { signal }).catch(() => {});
       }

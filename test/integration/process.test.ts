@@ -59,7 +59,7 @@ test('its own redis-server is killed: it is started again, with all that was the
   process.kill(killed, 'SIGKILL');
   await eventually('it is missed', async () => (await readyz()) === 503);
   await eventually('it is there again', async () => (await readyz()) === 200, 15_000);
-  expect(gateway.logged('redis-server ended; it is started again')).toHaveLength(1);
+  expect(gateway.logged('redis-server ended; restarting')).toHaveLength(1);
   const headers = { authorization: `Bearer ${apiKey}` };
   expect((await fetch(`${url}/api/me`, { headers })).status).toBe(200);
   expect(client.messages.map(({ type }) => type)).not.toContain('error');

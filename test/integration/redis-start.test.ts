@@ -112,7 +112,7 @@ test('a Redis that loads is waited for as long as it gets on, and nobody starts 
     ...timingsOf({ redis: { startWithinMs: 2500, reportLoadingMs: 300, ownerWaitMs: 400 } }),
   };
   const again = await start(slow, dataDir);
-  await eventually('it loads', () => again.logged('redis is loading its data').length > 0, 10_000);
+  await eventually('it loads', () => again.logged('redis loading its data').length > 0, 10_000);
   const servers = await redisServersIn(dataDir);
   expect(servers).toHaveLength(1);
   const second = await start(slow, dataDir);
@@ -131,7 +131,7 @@ test('an own Redis that hangs is killed and started again, with all that was the
   process.kill(server!, 'SIGSTOP');
   await eventually(
     'it is killed',
-    () => gateway.logged('redis-server hangs; it is killed').length > 0,
+    () => gateway.logged('redis-server hangs; killed').length > 0,
     15_000,
   );
   const headers = { authorization: `Bearer ${apiKey}` };

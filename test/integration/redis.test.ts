@@ -89,7 +89,7 @@ test('an operator is told at a start of settings that lose data, and that a Redi
   ]);
   await set('maxmemory-policy', 'noeviction');
   await store.run((client) => client.aclSetUser('default', '-config'));
-  expect(await advise()).toEqual(['redis does not tell its settings; check them']);
+  expect(await advise()).toEqual(['redis settings cannot be read; check them']);
   expect(redisAdvice({ 'maxmemory-policy': 'noeviction', appendonly: 'yes' })).toEqual([]);
 });
 

@@ -134,10 +134,7 @@ describe('threads', () => {
       expect(await metricOf(node, 'shortages_total{resource="threads"}')).toBe(0);
       cgroup.setLimit(1);
       process.kill(await gateway.descendantPid('mediasoup-worke'), 'SIGKILL');
-      await eventually(
-        'it is said',
-        () => gateway.logged('media worker could not be replaced').length > 0,
-      );
+      await eventually('it is said', () => gateway.logged('media worker not replaced').length > 0);
       await untilMetric(node, 'media_workers', 0);
       expect(await metricOf(node, 'shortages_total{resource="threads"}')).toBeGreaterThan(0);
       await expectHeard(ada, bob);
