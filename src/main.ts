@@ -7,7 +7,7 @@ import {
   endOnSignals,
   OWNER_ONLY_UMASK,
   parentToEndWith,
-  whyNotStarted,
+  describeStartupError,
 } from './processes/end-on-signals.ts';
 import { drainOnUnhandledRejection } from './processes/last-resort.ts';
 import { openSupervisor } from './processes/supervisor.ts';
@@ -36,6 +36,6 @@ async function main(): Promise<void> {
 }
 
 main().catch((fault: unknown) => {
-  process.stderr.write(`Partyline could not start. ${whyNotStarted(fault)}\n`);
+  process.stderr.write(`Partyline could not start. ${describeStartupError(fault)}\n`);
   process.exitCode = 1;
 });

@@ -7,7 +7,7 @@ import {
   OWNER_ONLY_UMASK,
   parentToEndWith,
   type Running,
-  whyNotStarted,
+  describeStartupError,
 } from '../src/processes/end-on-signals.ts';
 import { redisAddressOf } from '../src/store/open-redis.ts';
 import { RedisClock } from '../src/store/redis-clock.ts';
@@ -58,7 +58,7 @@ try {
   // A start that was broken off has left connections open.
   if (!running) process.exit();
 } catch (fault) {
-  process.stderr.write(`The usage worker could not start. ${whyNotStarted(fault)}\n`);
+  process.stderr.write(`The usage worker could not start. ${describeStartupError(fault)}\n`);
   // Not all that was opened can be closed without Redis.
   process.exit(1);
 }

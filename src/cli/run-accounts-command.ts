@@ -4,7 +4,7 @@ import { readSettings } from '../../config/settings.ts';
 import { readTimings } from '../../config/timings.ts';
 import { Accounts } from '../accounts/accounts.ts';
 import { SigningKeys } from '../accounts/signing-keys.ts';
-import { whyNotStarted } from '../processes/end-on-signals.ts';
+import { describeStartupError } from '../processes/end-on-signals.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { openCommandRedis, redisAddressOf } from '../store/open-redis.ts';
 import { Redis } from '../store/redis.ts';
@@ -55,7 +55,9 @@ export async function runAccountsCommand(
     return 0;
   } catch (fault) {
     const isOwnMistake = isMistake(fault);
-    streams.stderr.write(`${isOwnMistake ? (fault as Error).message : whyNotStarted(fault)}\n`);
+    streams.stderr.write(
+      `${isOwnMistake ? (fault as Error).message : describeStartupError(fault)}\n`,
+    );
     return isOwnMistake ? 2 : 1;
   }
 }

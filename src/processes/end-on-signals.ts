@@ -97,8 +97,8 @@ function onParentGone(parent: number, onGone: () => void): void {
   }, LOOK_FOR_PARENT_EVERY_MS).unref();
 }
 
-/** Why a gateway did not start, for the person who started it. */
-export function whyNotStarted(fault: unknown): string {
+/** Returns the reason for which a gateway did not start, for the person who started it. */
+export function describeStartupError(fault: unknown): string {
   if (fault instanceof SettingsError || !(fault instanceof Error)) return String(fault);
   const { message, cause } = fault;
   return cause instanceof Error ? `${message}: ${cause.message}` : message;

@@ -3,7 +3,7 @@ import { readSettings } from '../../config/settings.ts';
 import { readTimings } from '../../config/timings.ts';
 import { openApp } from '../app.ts';
 import type { App, Shared } from '../app/opening.ts';
-import { endOnSignals, OWNER_ONLY_UMASK, whyNotStarted } from './end-on-signals.ts';
+import { endOnSignals, OWNER_ONLY_UMASK, describeStartupError } from './end-on-signals.ts';
 import type { FromGateway, ToGateway } from './messages.ts';
 import { drainOnUnhandledRejection } from './last-resort.ts';
 import { NodeHealth } from './node-health.ts';
@@ -108,6 +108,6 @@ async function main(): Promise<void> {
 }
 
 main().catch((fault: unknown) => {
-  tell({ type: 'failed', reason: whyNotStarted(fault) });
+  tell({ type: 'failed', reason: describeStartupError(fault) });
   process.exitCode = 1;
 });
