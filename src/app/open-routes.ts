@@ -133,7 +133,7 @@ function registerWebSocket(
     connections: new ConnectionBudget(timings.budgets.blockMs),
     leases: usage.leases,
     arrivals,
-    seal: media.cluster.seal,
+    sealer: media.cluster.sealer,
     usage: usage.recent,
     clock: store.clock,
     quota: usage.quota,

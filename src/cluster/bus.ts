@@ -4,7 +4,7 @@ import { Compile } from 'typebox/compile';
 import { BUS_CHANNEL } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { counts } from '../counts.ts';
-import type { Seal } from './seal.ts';
+import type { Sealer } from './sealer.ts';
 
 const channelOf = (node: string) => `${BUS_CHANNEL}:${node}`;
 
@@ -24,22 +24,27 @@ type Envelope = Static<typeof EnvelopeSchema>;
  */
 export class Bus {
   readonly #redis: Redis;
-  readonly #seal: Seal;
+  readonly #sealer: Sealer;
   readonly #node: string;
   readonly #log: FastifyBaseLogger;
   readonly #handlers = new Map<string, (body: unknown, from: string) => void>();
   readonly #versions = new Map<string, number>();
   #version = 0;
 
-  private constructor(redis: Redis, seal: Seal, node: string, log: FastifyBaseLogger) {
+  private constructor(redis: Redis, sealer: Sealer, node: string, log: FastifyBaseLogger) {
     this.#redis = redis;
-    this.#seal = seal;
+    this.#sealer = sealer;
     this.#node = node;
     this.#log = log;
   }
 
-  static async open(redis: Redis, seal: Seal, node: string, log: FastifyBaseLogger): Promise<Bus> {
-    const bus = new Bus(redis, seal, node, log);
+  static async open(
+    redis: Redis,
+    sealer: Sealer,
+    node: string,
+    log: FastifyBaseLogger,
+  ): Promise<Bus> {
+    const bus = new Bus(redis, sealer, node, log);
     for (const channel of [BUS_CHANNEL, channelOf(node)]) {
       await redis.subscribe(channel, {
         onMessage: (message) => bus.#receive(message, channel),
@@ -80,14 +85,14 @@ export class Bus {
   async #publish(channel: string, kind: string, body: unknown): Promise<void> {
     this.#version += 1;
     const envelope: Envelope = { from: this.#node, version: this.#version, kind, body };
-    const sealed = this.#seal.close(JSON.stringify(envelope), channel);
+    const sealed = this.#sealer.seal(JSON.stringify(envelope), channel);
     await this.#redis.run((client) => client.publish(channel, sealed));
   }
 
   #receive(sealed: string, channel: string): void {
     let envelope: unknown;
     try {
-      envelope = JSON.parse(this.#seal.open(sealed, channel));
+      envelope = JSON.parse(this.#sealer.unseal(sealed, channel));
     } catch (fault) {
       counts.sealFaults += 1;
       this.#log.error({ err: fault }, 'message rejected: bad seal');

@@ -10,7 +10,7 @@ import { Nodes } from './nodes.ts';
 import { Questions } from './questions.ts';
 import { Relays } from './relay/relays.ts';
 import { RoomLink, type RoomLinkEvents } from './room-link.ts';
-import { Seal } from './seal.ts';
+import { Sealer } from './sealer.ts';
 
 export type ClusterSettings = {
   /** Known to all nodes; empty: they find one in Redis, so that whoever may read it is a node. */
@@ -23,7 +23,7 @@ export class Cluster {
   readonly bus: Bus;
   readonly questions: Questions;
   /** Seals what only nodes may read or write. */
-  readonly seal: Seal;
+  readonly sealer: Sealer;
   readonly #nodes: Nodes;
   readonly #relays: Relays;
   readonly #redis: Redis;
@@ -38,7 +38,7 @@ export class Cluster {
 
   private constructor(
     redis: Redis,
-    seal: Seal,
+    sealer: Sealer,
     nodes: Nodes,
     bus: Bus,
     relays: Relays,
@@ -48,7 +48,7 @@ export class Cluster {
   ) {
     this.bus = bus;
     this.questions = new Questions(nodes, bus, log, timings.nodes);
-    this.seal = seal;
+    this.sealer = sealer;
     this.#nodes = nodes;
     this.#relays = relays;
     this.#redis = redis;
@@ -65,7 +65,7 @@ export class Cluster {
     timings: Timings,
   ): Promise<Cluster> {
     const key = settings.clusterKey || (await sharedKey(redis));
-    const seal = new Seal(key);
+    const sealer = new Sealer(key);
     const events = {
       onDead: (node: string) => {
         bus.forget(node);
@@ -81,7 +81,7 @@ export class Cluster {
       await nodes.close();
       throw fault;
     }
-    const bus = await Bus.open(redis, seal, nodes.id, log);
+    const bus = await Bus.open(redis, sealer, nodes.id, log);
     const relays = await Relays.open({
       node: nodes.id,
       clusterKey: key,
@@ -90,7 +90,7 @@ export class Cluster {
       log,
       onMessage: ({ room, peer, message }) => cluster.#links.get(room)?.relayed(peer, message),
     });
-    const cluster = new Cluster(redis, seal, nodes, bus, relays, settings, log, timings);
+    const cluster = new Cluster(redis, sealer, nodes, bus, relays, settings, log, timings);
     return cluster;
   }
 
@@ -135,7 +135,7 @@ export class Cluster {
         key,
         node: this.#nodes.id,
         redis: this.#redis,
-        seal: this.seal,
+        sealer: this.sealer,
         pipes: this.#settings.pipes,
         relays: this.#relays,
         nextVersion: () => (this.#version += 1),

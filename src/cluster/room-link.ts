@@ -9,7 +9,7 @@ import { counts } from '../counts.ts';
 import type { Relays } from './relay/relays.ts';
 import { RemoteNode, type RoomEnd } from './remote-node.ts';
 import { parseRoomState, type PlacedPeer, type RoomState } from './room-state.ts';
-import type { Seal } from './seal.ts';
+import type { Sealer } from './sealer.ts';
 
 /** Events of the other nodes in a room. */
 export type RoomLinkEvents = {
@@ -31,7 +31,7 @@ export type RoomLinkParts = {
   key: string;
   node: string;
   redis: Redis;
-  seal: Seal;
+  sealer: Sealer;
   pipes: PipeSettings;
   relays: Relays;
   nextVersion: () => number;
@@ -270,7 +270,7 @@ export class RoomLink implements RoomEnd {
   }
 
   async #writeOnce(): Promise<void> {
-    const { key, node, redis, relays, seal, nextVersion } = this.#parts;
+    const { key, node, redis, relays, sealer, nextVersion } = this.#parts;
     const pipes = [...this.#remotes].flatMap(([other, remote]) => {
       const end = remote.describeEnd();
       return end ? [[other, end] as const] : [];
@@ -286,7 +286,7 @@ export class RoomLink implements RoomEnd {
       ...(relays.address && { relay: relays.address }),
     };
     const script = state.peers.length > 0 ? WRITE : ERASE;
-    const sealed = seal.close(JSON.stringify(state), placeOf(key, node));
+    const sealed = sealer.seal(JSON.stringify(state), placeOf(key, node));
     const options = { keys: [key, nodeTracesKey(node)], arguments: [node, sealed] };
     try {
       await redis.run((client) => client.eval(script, options));
@@ -324,7 +324,7 @@ export class RoomLink implements RoomEnd {
     if (node === this.node || this.#isClosed) return;
     let state: RoomState;
     try {
-      state = parseRoomState(this.#parts.seal.open(sealed, placeOf(this.#parts.key, node)));
+      state = parseRoomState(this.#parts.sealer.unseal(sealed, placeOf(this.#parts.key, node)));
     } catch (fault) {
       counts.sealFaults += 1;
       this.log.error({ err: fault, node }, 'room state rejected: bad seal or format');

@@ -7,7 +7,7 @@ import { type Credentials, mayPublish, roomFault } from '../accounts/authenticat
 import type { ConnectionBudget } from '../accounts/connection-budget.ts';
 import { PLANS } from '../accounts/plans.ts';
 import type { Codecs } from '../audio/codecs.ts';
-import type { Seal } from '../cluster/seal.ts';
+import type { Sealer } from '../cluster/sealer.ts';
 import type { PeerKind } from '../protocol/messages.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
 import type { Admission, CcuLeases, Holder, LastPlace } from '../usage/ccu-leases.ts';
@@ -39,7 +39,7 @@ export type SessionOpeningParts = {
   leases: CcuLeases;
   arrivals: Arrivals;
   places: KeptPlaces;
-  seal: Seal;
+  sealer: Sealer;
   usage: RecentUsage;
   clock: RedisClock;
   quota: Quota;
@@ -216,7 +216,7 @@ function addSession(
   parts: SessionOpeningParts,
   mayMove: boolean,
 ): Session {
-  const { leases, sessions, places, arrivals, quota, checkLoad, metrics, seal } = parts;
+  const { leases, sessions, places, arrivals, quota, checkLoad, metrics, sealer } = parts;
   const { socket, stream, query, credentials } = client;
   const { account } = credentials;
   const { peer } = query;
@@ -240,7 +240,7 @@ function addSession(
     id,
     connectionId,
     order,
-    resumeToken: sealResumption(seal, account.id, peer, id),
+    resumeToken: sealResumption(sealer, account.id, peer, id),
     credentials,
     peer,
     audio: preferencesOf(query.audio, account),

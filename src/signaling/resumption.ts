@@ -1,22 +1,26 @@
-import type { Seal } from '../cluster/seal.ts';
+import type { Sealer } from '../cluster/sealer.ts';
 import type { Query } from './query.ts';
 
 /** Context of a seal that binds a session to its peer, so that no other peer can resume it. */
 const placeOf = (accountId: number, peer: string) => `resume ${accountId} ${peer}`;
 
 /** The token with which a peer may resume its session, on any node. */
-export const sealResumption = (seal: Seal, accountId: number, peer: string, sessionId: string) =>
-  seal.close(sessionId, placeOf(accountId, peer));
+export const sealResumption = (
+  sealer: Sealer,
+  accountId: number,
+  peer: string,
+  sessionId: string,
+) => sealer.seal(sessionId, placeOf(accountId, peer));
 
 /** The session that the client may resume by its query; undefined if it does not ask to, or has no token that is good for it. */
 export function readResumed(
   { peer, resume }: Query,
   accountId: number,
-  seal: Seal,
+  sealer: Sealer,
 ): string | undefined {
   if (!resume) return undefined;
   try {
-    const sessionId = seal.open(resume.resumeToken, placeOf(accountId, peer));
+    const sessionId = sealer.unseal(resume.resumeToken, placeOf(accountId, peer));
     return sessionId === resume.sessionId ? sessionId : undefined;
   } catch {
     // Not a token of ours: a session of its own is what such a client gets.

@@ -106,7 +106,7 @@ async function identify(
     authenticator,
     connections,
     requestLimits,
-    seal,
+    sealer,
     visitors,
   }: WebSocketRouteParts,
 ): Promise<Omit<NewClient, 'socket'>> {
@@ -120,7 +120,7 @@ async function identify(
     visitors.known(request);
     needActive(credentials);
     checkGrant(credentials, query);
-    const resumedId = readResumed(query, credentials.account.id, seal);
+    const resumedId = readResumed(query, credentials.account.id, sealer);
     const { room, peer, audio, stats } = query;
     return {
       stream: request.raw.socket,

@@ -1,31 +1,31 @@
 import { describe, expect, test } from 'vitest';
 import { LinkWatch } from '../../src/cluster/link-watch.ts';
-import { Seal } from '../../src/cluster/seal.ts';
+import { Sealer } from '../../src/cluster/sealer.ts';
 import { RemotePeers } from '../../src/rooms/remote-peers.ts';
 import { Roster } from '../../src/rooms/roster.ts';
 
-describe('Seal', () => {
-  const seal = new Seal('a key that all nodes know');
+describe('Sealer', () => {
+  const sealer = new Sealer('a key that all nodes know');
 
   test('what is sealed for a place opens there', () => {
-    expect(seal.open(seal.close('päivää', 'room a'), 'room a')).toBe('päivää');
+    expect(sealer.unseal(sealer.seal('päivää', 'room a'), 'room a')).toBe('päivää');
   });
 
   test.each([
-    ['for another place', () => seal.close('x', 'room b')],
-    ['with another key', () => new Seal('a key that a stranger made up').close('x', 'room a')],
+    ['for another place', () => sealer.seal('x', 'room b')],
+    ['with another key', () => new Sealer('a key that a stranger made up').seal('x', 'room a')],
     [
       'and was changed',
-      () => seal.close('x', 'room a').replace(/.$/, (c) => (c === 'A' ? 'E' : 'A')),
+      () => sealer.seal('x', 'room a').replace(/.$/, (c) => (c === 'A' ? 'E' : 'A')),
     ],
-    ['and was cut', () => seal.close('x', 'room a').slice(0, 30)],
+    ['and was cut', () => sealer.seal('x', 'room a').slice(0, 30)],
     ['not at all', () => ''],
   ])('what was sealed %s does not open', (_how, sealed) => {
-    expect(() => seal.open(sealed(), 'room a')).toThrow('not sealed');
+    expect(() => sealer.unseal(sealed(), 'room a')).toThrow('not sealed');
   });
 
   test('nobody sees from the seal that the same was said again', () => {
-    expect(seal.close('x', 'room a')).not.toBe(seal.close('x', 'room a'));
+    expect(sealer.seal('x', 'room a')).not.toBe(sealer.seal('x', 'room a'));
   });
 });
 

@@ -6,37 +6,37 @@ const IV_BYTES = 12;
 const TAG_BYTES = 16;
 
 /**
- * Seals what nodes tell each other through Redis: only who has the cluster's key can read it or have written it, and it
- * is good only in the place for which it was sealed.
+ * Encryption of messages between nodes through Redis: only holders of the cluster's key can read or write them, and each is
+ * valid only in the context for which it was sealed.
  */
-export class Seal {
+export class Sealer {
   readonly #key: Buffer;
 
   constructor(clusterKey: string) {
     this.#key = Buffer.from(hkdfSync('sha256', clusterKey, '', 'partyline cluster', KEY_BYTES));
   }
 
-  /** @param place where it will stand: a key or a channel */
-  close(text: string, place: string): string {
+  /** Encrypts and authenticates a text. @param context where it will stand: a key or a channel */
+  seal(text: string, context: string): string {
     const iv = randomBytes(IV_BYTES);
-    const cipher = createCipheriv(CIPHER, this.#key, iv).setAAD(Buffer.from(place));
+    const cipher = createCipheriv(CIPHER, this.#key, iv).setAAD(Buffer.from(context));
     const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
     return Buffer.concat([iv, cipher.getAuthTag(), sealed]).toString('base64url');
   }
 
-  /** @throws {Error} if it was not sealed with this key for this place, or has been changed */
-  open(sealed: string, place: string): string {
+  /** Returns the text. @throws {Error} if it was not sealed with this key for this context, or has been changed */
+  unseal(sealed: string, context: string): string {
     const bytes = Buffer.from(sealed, 'base64url');
     const iv = bytes.subarray(0, IV_BYTES);
     const tag = bytes.subarray(IV_BYTES, IV_BYTES + TAG_BYTES);
     try {
       const decipher = createDecipheriv(CIPHER, this.#key, iv, { authTagLength: TAG_BYTES })
-        .setAAD(Buffer.from(place))
+        .setAAD(Buffer.from(context))
         .setAuthTag(tag);
       const text = decipher.update(bytes.subarray(IV_BYTES + TAG_BYTES));
       return Buffer.concat([text, decipher.final()]).toString();
     } catch (cause) {
-      throw new Error('not sealed by a node of this cluster for this place', { cause });
+      throw new Error('not sealed by a node of this cluster for this context', { cause });
     }
   }
 }
