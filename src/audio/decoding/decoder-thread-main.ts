@@ -8,7 +8,7 @@ const port = parentPort;
 if (!port) throw new Error('This is the program of a worker thread.');
 const decoders = new Map<number, LoadedDecoder>();
 
-async function obey(order: DecoderOrder): Promise<void> {
+async function execute(order: DecoderOrder): Promise<void> {
   const { id } = order;
   if (order.order === 'close') {
     decoders.get(id)?.close();
@@ -22,9 +22,9 @@ async function obey(order: DecoderOrder): Promise<void> {
   port?.postMessage(answer, [samples.buffer as ArrayBuffer]);
 }
 
-let obeyed = Promise.resolve();
+let executed = Promise.resolve();
 port.on('message', (order: DecoderOrder) => {
   // A decoder that throws has lost its footing, and maybe its memory: the thread ends, and another begins without it.
-  obeyed = obeyed.then(() => obey(order));
+  executed = executed.then(() => execute(order));
 });
 port.postMessage('ready');

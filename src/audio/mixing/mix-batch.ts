@@ -10,21 +10,21 @@ export type RoomId = number;
 /** Where something lies in the bytes of its batch. */
 export type Slice = { at: number; length: number };
 
-export type MixOrder =
-  | { order: 'open'; room: RoomId; limits: JitterBufferLimits }
-  | { order: 'apply'; room: RoomId; plan: Sliced<MixPlan> }
+export type MixCommand =
+  | { command: 'open'; room: RoomId; limits: JitterBufferLimits }
+  | { command: 'apply'; room: RoomId; plan: Sliced<MixPlan> }
   | {
-      order: 'insert';
+      command: 'insert';
       room: RoomId;
       speaker: SpeakerId;
       packet: Sliced<MixPacket>;
       atMs: number;
     }
-  | { order: 'tick'; room: RoomId; nowMs: number }
-  | { order: 'close'; room: RoomId }
-  | { order: 'set complexity'; complexity: number };
+  | { command: 'tick'; room: RoomId; nowMs: number }
+  | { command: 'close'; room: RoomId }
+  | { command: 'set complexity'; complexity: number };
 
-export type MixAnswer =
+export type MixEvent =
   | { answer: 'mixed'; room: RoomId; name: string; format: string; frame: Slice }
   | { answer: 'passed'; room: RoomId; speaker: SpeakerId; packet: Slice }
   | { answer: 'concealed'; room: RoomId; speaker: SpeakerId; samples: number }

@@ -3,9 +3,9 @@ import { loadCodecs } from '../codecs.ts';
 import type { CodecSettings } from '../opus-codec.ts';
 import {
   BatchWriter,
-  type MixAnswer,
+  type MixEvent,
   type MixBatch,
-  type MixOrder,
+  type MixCommand,
   type RoomId,
   sliceReader,
 } from './mix-batch.ts';
@@ -17,7 +17,7 @@ const port = parentPort;
 if (!port) throw new Error('This is the program of a worker thread.');
 const codecs = await loadCodecs(workerData as CodecSettings);
 const rooms = new Map<RoomId, RoomMix>();
-const answers = new BatchWriter<MixAnswer>();
+const answers = new BatchWriter<MixEvent>();
 
 const openRoom = (room: RoomId, limits: { minMs: number; maxMs: number }) =>
   new RoomMix(
@@ -34,13 +34,13 @@ const openRoom = (room: RoomId, limits: { minMs: number; maxMs: number }) =>
     (fault) => answers.add({ answer: 'fault', fault }),
   );
 
-function obey(item: MixOrder, read: ReturnType<typeof sliceReader>): void {
-  if (item.order === 'set complexity') {
+function execute(item: MixCommand, read: ReturnType<typeof sliceReader>): void {
+  if (item.command === 'set complexity') {
     codecs.opus.setComplexity(item.complexity);
     return;
   }
   const room = rooms.get(item.room);
-  switch (item.order) {
+  switch (item.command) {
     case 'open':
       rooms.set(item.room, openRoom(item.room, item.limits));
       break;
@@ -63,9 +63,9 @@ function obey(item: MixOrder, read: ReturnType<typeof sliceReader>): void {
   }
 }
 
-port.on('message', (batch: MixBatch<MixOrder>) => {
+port.on('message', (batch: MixBatch<MixCommand>) => {
   const read = sliceReader(batch);
-  for (const item of batch.items) obey(item, read);
+  for (const item of batch.items) execute(item, read);
   const answer = answers.take();
   port.postMessage(answer, [answer.bytes.buffer]);
 });

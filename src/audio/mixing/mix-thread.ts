@@ -3,9 +3,9 @@ import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { CodecSettings } from '../opus-codec.ts';
 import {
   BatchWriter,
-  type MixAnswer,
+  type MixEvent,
   type MixBatch,
-  type MixOrder,
+  type MixCommand,
   sliceReader,
 } from './mix-batch.ts';
 import type { MixPlace, RoomMixing, TickReport } from './mix-place.ts';
@@ -13,7 +13,7 @@ import type { MixOutput } from './mix-plan.ts';
 
 /** A thread that has not answered for so long hangs. */
 const MAX_SILENT_MS = 1000;
-/** Between two orders further apart than this, it may be this thread that did not run. */
+/** Gap between two commands, ms, beyond which it may be this thread that did not run. */
 const MAX_PAUSE_MS = 100;
 
 export type MixThreadEvents = {
@@ -28,7 +28,7 @@ type Client = { output: MixOutput; onTicked: (report: TickReport) => void };
 export class MixThread implements MixPlace {
   readonly kind = 'thread';
   readonly #worker: Worker;
-  readonly #orders = new BatchWriter<MixOrder>();
+  readonly #commands = new BatchWriter<MixCommand>();
   readonly #clients = new Map<number, Client>();
   readonly #onFault: (fault: unknown) => void;
   #nextRoom = 1;
@@ -46,7 +46,7 @@ export class MixThread implements MixPlace {
       workerData: codecSettings,
       name: 'mix',
     });
-    this.#worker.on('message', (message: 'ready' | MixBatch<MixAnswer>) => {
+    this.#worker.on('message', (message: 'ready' | MixBatch<MixEvent>) => {
       if (message === 'ready') this.#isReady = true;
       else this.#receive(message);
     });
@@ -76,39 +76,39 @@ export class MixThread implements MixPlace {
     const room = this.#nextRoom;
     this.#nextRoom += 1;
     this.#clients.set(room, { output, onTicked });
-    this.#post({ order: 'open', room, limits });
+    this.#post({ command: 'open', room, limits });
     return {
       apply: (plan) => {
         const added = plan.added.map((speaker) => ({
           ...speaker,
-          recent: speaker.recent.map((packet) => this.#orders.slice(packet)),
+          recent: speaker.recent.map((packet) => this.#commands.slice(packet)),
         }));
-        this.#post({ order: 'apply', room, plan: { ...plan, added } });
+        this.#post({ command: 'apply', room, plan: { ...plan, added } });
       },
       // Nothing is done with a packet before the next tick.
       insert: (speaker, packet, atMs) => {
-        const payload = this.#orders.slice(packet.payload);
-        this.#orders.add({ order: 'insert', room, speaker, packet: { ...packet, payload }, atMs });
+        const payload = this.#commands.slice(packet.payload);
+        this.#commands.add({ command: 'insert', room, speaker, packet: { ...packet, payload }, atMs });
       },
-      tick: (nowMs) => this.#post({ order: 'tick', room, nowMs }),
+      tick: (nowMs) => this.#post({ command: 'tick', room, nowMs }),
       close: () => {
         this.#clients.delete(room);
-        this.#post({ order: 'close', room });
+        this.#post({ command: 'close', room });
       },
     };
   }
 
   setComplexity(complexity: number): void {
-    this.#post({ order: 'set complexity', complexity });
+    this.#post({ command: 'set complexity', complexity });
   }
 
   async close(): Promise<void> {
     await this.#worker.terminate();
   }
 
-  /** Orders that are given in one turn of the event loop go together. */
-  #post(order: MixOrder): void {
-    this.#orders.add(order);
+  /** Commands that are given in one turn of the event loop go together. */
+  #post(command: MixCommand): void {
+    this.#commands.add(command);
     if (this.#isFlushing) return;
     this.#isFlushing = true;
     queueMicrotask(() => this.#flush());
@@ -116,7 +116,7 @@ export class MixThread implements MixPlace {
 
   #flush(): void {
     this.#isFlushing = false;
-    const batch = this.#orders.take();
+    const batch = this.#commands.take();
     this.#worker.postMessage(batch, [batch.bytes.buffer]);
     const nowMs = performance.now();
     if (this.#unanswered > 0) {
@@ -130,7 +130,7 @@ export class MixThread implements MixPlace {
     this.#worker.terminate().catch(this.#onFault);
   }
 
-  #receive(batch: MixBatch<MixAnswer>): void {
+  #receive(batch: MixBatch<MixEvent>): void {
     this.#unanswered -= 1;
     this.#silentMs = 0;
     const read = sliceReader(batch);
