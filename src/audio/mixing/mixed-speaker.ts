@@ -4,7 +4,7 @@ import { FRAME_MS, FRAME_SAMPLES } from '../format.ts';
 import type { AddedSpeaker, MixPacket } from './mix-plan.ts';
 import { ENCODER_DELAY_SAMPLES, type OpusCodec } from '../opus-codec.ts';
 import { opusPacketSamples } from '../opus-packet.ts';
-import { fall, rise } from '../ramps.ts';
+import { fadeIn, fadeOut } from '../ramps.ts';
 import { PauseFinder } from './pause-finder.ts';
 import { Playout } from './playout.ts';
 
@@ -126,7 +126,7 @@ export class MixedSpeaker {
       this.#isFirstFrame = true;
       return;
     }
-    if (this.#isFirstFrame) rise(frame);
+    if (this.#isFirstFrame) fadeIn(frame);
     this.#isFirstFrame = false;
     this.#frame = frame;
   }
@@ -135,7 +135,7 @@ export class MixedSpeaker {
   fadeOut(nowMs: number): void {
     this.pull(nowMs);
     this.#isFirstFrame = true;
-    if (this.#frame) fall(this.#frame);
+    if (this.#frame) fadeOut(this.#frame);
   }
 
   /** Hands on the packets that the mixes of this tick have come to. */

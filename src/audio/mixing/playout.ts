@@ -4,7 +4,7 @@ import { SAMPLES_PER_MS } from '../../rtp/clock-rate.ts';
 import { FRAME_SAMPLES } from '../format.ts';
 import type { OpusDecoder } from '../opus-codec.ts';
 import { carriesCopy, emptyOpusPacket } from '../opus-packet.ts';
-import { fall, rise } from '../ramps.ts';
+import { fadeIn, fadeOut } from '../ramps.ts';
 import { compress, expand } from './time-stretch.ts';
 
 /** Concealed samples after which concealment fades to silence, within a frame. */
@@ -141,13 +141,13 @@ export class Playout {
     this.#concealedInARow += samples;
     this.concealedSamples += samples;
     this.#ready = this.#decoder.conceal(Math.ceil(samples / 120) * 120);
-    if (this.#hasFaded) fall(this.#ready);
+    if (this.#hasFaded) fadeOut(this.#ready);
     return true;
   }
 
   /** Fades in samples that follow silence. */
   #fromSilence(samples: Float32Array): Float32Array {
-    if (this.#hasFaded) rise(samples);
+    if (this.#hasFaded) fadeIn(samples);
     this.#hasFaded = false;
     return samples;
   }
