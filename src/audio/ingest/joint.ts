@@ -1,6 +1,6 @@
 import type { Codecs } from '../codecs.ts';
 import { FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE_HZ } from '../format.ts';
-import { likenessOf } from '../likeness.ts';
+import { similarityOf } from '../similarity.ts';
 import { ENCODER_DELAY_SAMPLES } from '../opus-codec.ts';
 
 /** The last packets that an ingest has handed on, and when the message came that completed the last of them. */
@@ -69,7 +69,7 @@ export function bestPlace(onward: Float32Array, frame: Float32Array): number {
   const maxLater = (frame.length * MAX_LATER_MS) / FRAME_MS;
   let [best, mostAlike] = [0, 0];
   for (let later = 0; later < maxLater; later += 1) {
-    const alike = likenessOf(onward.subarray(later, later + maxLater), frame);
+    const alike = similarityOf(onward.subarray(later, later + maxLater), frame);
     if (alike > mostAlike) [best, mostAlike] = [later, alike];
   }
   return best;

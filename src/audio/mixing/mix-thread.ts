@@ -88,7 +88,13 @@ export class MixThread implements MixPlace {
       // Nothing is done with a packet before the next tick.
       insert: (speaker, packet, atMs) => {
         const payload = this.#commands.slice(packet.payload);
-        this.#commands.add({ command: 'insert', room, speaker, packet: { ...packet, payload }, atMs });
+        this.#commands.add({
+          command: 'insert',
+          room,
+          speaker,
+          packet: { ...packet, payload },
+          atMs,
+        });
       },
       tick: (nowMs) => this.#post({ command: 'tick', room, nowMs }),
       close: () => {

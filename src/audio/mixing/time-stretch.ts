@@ -1,4 +1,4 @@
-import { likenessFrom, likenessOf } from '../likeness.ts';
+import { similarityFrom, similarityOf } from '../similarity.ts';
 
 /**
  * Corrects the pace of one speaker's sound by a pitch period at a time, so that the depth of a jitter buffer can be
@@ -19,7 +19,7 @@ const ALIKE = 0.85;
 /** The worst join that is better than the delay which it takes away. */
 const ALIKE_ENOUGH_WHEN_URGENT = 0.5;
 /** Steady sound in which no place resembles any other more than this is noise, and one piece of it as good as another. */
-const NOISE_LIKENESS = 0.5;
+const NOISE_SIMILARITY = 0.5;
 /** Noise that swells by more than 6 dB within the samples is the edge of something. */
 const STEADY_POWER_RATIO = 4;
 /** Sides 20 dB below the loudest 5 ms are not joined: what is between them may be a consonant, which would be lost. */
@@ -27,8 +27,8 @@ const FAINT_POWER_RATIO = 0.01;
 /** -50 dBFS: below this a cut is heard nowhere. */
 const QUIET_POWER = 1e-5;
 
-/** FADE_SAMPLES from `at` on resemble those `lag` later so much ({@link likenessOf}). */
-type Join = { at: number; lag: number; likeness: number };
+/** FADE_SAMPLES from `at` on resemble those `lag` later so much ({@link similarityOf}). */
+type Join = { at: number; lag: number; similarity: number };
 
 /** From 0 to 1, with no slope at either end; exactly 0 and 1 there. */
 const FADE = Float64Array.from(
@@ -47,7 +47,7 @@ const FADE = Float64Array.from(
  */
 export function compress(samples: Float32Array, isUrgent = false): Float32Array | undefined {
   const join = findJoin(samples, isUrgent);
-  return join && splice(samples, join.at, join.at + join.lag, join.likeness);
+  return join && splice(samples, join.at, join.at + join.lag, join.similarity);
 }
 
 /**
@@ -58,17 +58,17 @@ export function compress(samples: Float32Array, isUrgent = false): Float32Array 
  */
 export function expand(samples: Float32Array, isUrgent = false): Float32Array | undefined {
   const join = findJoin(samples, isUrgent);
-  return join && splice(samples, join.at + join.lag, join.at, join.likeness);
+  return join && splice(samples, join.at + join.lag, join.at, join.similarity);
 }
 
 /** Joins the samples before `from + FADE_SAMPLES` to those after `to`; where they overlap, one fades into the other. */
-function splice(samples: Float32Array, from: number, to: number, likeness: number): Float32Array {
+function splice(samples: Float32Array, from: number, to: number, similarity: number): Float32Array {
   const spliced = new Float32Array(samples.length + from - to);
   spliced.set(samples.subarray(0, from));
   for (let i = 0; i < FADE_SAMPLES; i += 1) {
     const [before, after] = [1 - FADE[i]!, FADE[i]!];
     // Sides that are alike add up to the level they had; unrelated ones would lose 3 dB half-way.
-    const power = before * before + after * after + 2 * before * after * likeness;
+    const power = before * before + after * after + 2 * before * after * similarity;
     spliced[from + i] = (before * samples[from + i]! + after * samples[to + i]!) / Math.sqrt(power);
   }
   spliced.set(samples.subarray(to + FADE_SAMPLES), from + FADE_SAMPLES);
@@ -81,15 +81,15 @@ function findJoin(samples: Float32Array, isUrgent: boolean): Join | undefined {
   const { loudest, softest } = powers(samples);
   if (loudest < QUIET_POWER) {
     const at = (samples.length - FADE_SAMPLES - maxLag) >> 1;
-    return { at, lag: maxLag, likeness: Math.max(0, likenessAt(samples, at, maxLag)) };
+    return { at, lag: maxLag, similarity: Math.max(0, similarityAt(samples, at, maxLag)) };
   }
   const { best, isNoise } = search(decimate(samples), Math.floor(maxLag / DECIMATION));
   if (!best) return undefined;
   const join = refine(samples, best, maxLag);
   if (isNoise && loudest < softest * STEADY_POWER_RATIO) {
-    return { ...join, likeness: Math.max(0, join.likeness) };
+    return { ...join, similarity: Math.max(0, join.similarity) };
   }
-  return join.likeness >= (isUrgent ? ALIKE_ENOUGH_WHEN_URGENT : ALIKE) ? join : undefined;
+  return join.similarity >= (isUrgent ? ALIKE_ENOUGH_WHEN_URGENT : ALIKE) ? join : undefined;
 }
 
 /** The mean square of the loudest and of the softest 5 ms. */
@@ -129,14 +129,14 @@ function search(decimated: Float32Array, maxLag: number): { best?: Join; isNoise
     for (let lag = longest; lag >= minLag; lag -= 1) {
       const power = powerFrom[at]! + powerFrom[at + lag]!;
       if (power < faint) continue;
-      const alike = likenessFrom(productAt(decimated, at, lag, width), power);
+      const alike = similarityFrom(productAt(decimated, at, lag, width), power);
       leastAlike = Math.min(leastAlike, alike);
-      if (!best || alike > best.likeness) best = { at, lag, likeness: alike };
+      if (!best || alike > best.similarity) best = { at, lag, similarity: alike };
     }
   }
   if (!best) return { isNoise: false };
   // Tones resemble themselves upside down half a period away; noise does neither.
-  return { best, isNoise: best.likeness < NOISE_LIKENESS && leastAlike > -NOISE_LIKENESS };
+  return { best, isNoise: best.similarity < NOISE_SIMILARITY && leastAlike > -NOISE_SIMILARITY };
 }
 
 /** The same join to the sample. */
@@ -144,17 +144,17 @@ function refine(samples: Float32Array, coarse: Join, maxLag: number): Join {
   const at = coarse.at * DECIMATION;
   const middle = coarse.lag * DECIMATION;
   const longest = Math.min(maxLag, samples.length - FADE_SAMPLES - at, middle + DECIMATION);
-  let best: Join = { at, lag: middle, likeness: -1 };
+  let best: Join = { at, lag: middle, similarity: -1 };
   for (let lag = Math.max(MIN_LAG_SAMPLES, middle - DECIMATION); lag <= longest; lag += 1) {
-    const alike = likenessAt(samples, at, lag);
-    if (alike > best.likeness) best = { at, lag, likeness: alike };
+    const alike = similarityAt(samples, at, lag);
+    if (alike > best.similarity) best = { at, lag, similarity: alike };
   }
   return best;
 }
 
-function likenessAt(samples: Float32Array, at: number, lag: number): number {
+function similarityAt(samples: Float32Array, at: number, lag: number): number {
   const side = (from: number) => samples.subarray(from, from + FADE_SAMPLES);
-  return likenessOf(side(at), side(at + lag));
+  return similarityOf(side(at), side(at + lag));
 }
 
 /** The sum over `width` samples, an even number, of each times the one `lag` later. */
