@@ -12,7 +12,15 @@ import process from 'node:process';
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const SOURCE = join(ROOT, 'web');
 const TARGET = join(ROOT, 'build', 'web');
-const COPIED = ['index.html', 'style.css', 'icon.svg', 'admin/index.html', 'admin/admin.css'];
+const COPIED = [
+  'index.html',
+  'style.css',
+  'room.css',
+  'icon.svg',
+  'admin/index.html',
+  'admin/admin.css',
+  'admin/rooms.css',
+];
 /** Programs, by what they become. */
 const ENTRIES = { main: 'web/main.ts', 'admin/main': 'web/admin/main.ts' };
 const STAMP = '.stamp';

@@ -6,16 +6,13 @@ import type { MediaSession } from './media.ts';
 import { roomOf, stateOf, type InRoom, type Phase, type Wish } from './phase.ts';
 import type { CloseReason } from './retry.ts';
 import { Room } from './room.ts';
-import { ClosedError, Events, type ClientEvents, type ClientState } from './state.ts';
-
-export type ClientOptions = {
-  /** A token with which `peer` may connect (`POST /api/tokens`): asked for at each connection. May throw a `TokenError`. */
-  getToken: () => Promise<string>;
-  /** The name of this peer, unique within the account: a second connection with the same name replaces the first. */
-  peer: string;
-  /** The gateway's WebSocket endpoint; default: `/ws` on the host that this page came from. */
-  url?: string | URL;
-};
+import {
+  ClosedError,
+  Events,
+  type ClientEvents,
+  type ClientOptions,
+  type ClientState,
+} from './state.ts';
 
 const LOBBY = '__lobby__';
 

@@ -13,6 +13,16 @@ export type RemotePeer = {
   track?: MediaStreamTrack;
 };
 
+/** Options of a `PartylineClient`. */
+export type ClientOptions = {
+  /** A token with which `peer` may connect (`POST /api/tokens`): asked for at each connection. May throw a `TokenError`. */
+  getToken: () => Promise<string>;
+  /** The name of this peer, unique within the account: a second connection with the same name replaces the first. */
+  peer: string;
+  /** The gateway's WebSocket endpoint; default: `/ws` on the host that this page came from. */
+  url?: string | URL;
+};
+
 /** State of the client; a field exists only in the states that have it. */
 export type ClientState =
   | { name: 'idle' }
