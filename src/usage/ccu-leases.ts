@@ -5,123 +5,10 @@ import type { Timings } from '../../config/timings.ts';
 import { PartylineError, replaced } from '../protocol/errors.ts';
 import { leaseKeys, leaseOrderKey, resumeKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
+import { ADMIT, COUNT, LEAVE, PLACE, RELEASE, RENEW, SAVE } from './lease-scripts.ts';
 
 /** Lua takes so many values at once. */
 const RENEW_AT_ONCE = 1000;
-
-/**
- * A lease is of a peer, and held by the connection that took it last: who replaces himself, on whatever node, takes over his
- * own. KEYS[1] is a sorted set: peer → expiry in ms by Redis's own clock, which all nodes share; KEYS[2] a hash: peer →
- * connection; KEYS[3] a hash: peer → where it is, for who comes back to it on another node; KEYS[4] a hash: peer → its session
- * and what it has set there, separated by a space. KEYS[5], where it is given, is a string that holds the same for a while
- * after a client that was in no room has lost its connection, and with it its lease; KEYS[6] is the order of the account's
- * last lease.
- */
-
-/**
- * Evicts what has expired, then admits or refuses. ARGV: peer, connection, limit, lease in ms, whether another connection of
- * the peer is newer, session, settings of a new session. Returns { 1, or 0 if the limit is reached, or -1 if there is a newer
- * one; leases held; where the peer is on a connection that it had before; 1 if the session is known, 0 if it is new; its
- * settings; the order of the lease, higher than that of every one before it }.
- */
-const ADMIT = `
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-for _, peer in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now)) do
-  redis.call('HDEL', KEYS[2], peer)
-  redis.call('HDEL', KEYS[3], peer)
-  redis.call('HDEL', KEYS[4], peer)
-end
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
-local held = redis.call('ZCARD', KEYS[1])
-local holder = redis.call('HGET', KEYS[2], ARGV[1])
-if ARGV[5] == '1' and holder and holder ~= ARGV[2] then return { -1, held, false } end
-if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
-  if held >= tonumber(ARGV[3]) then return { 0, held, false } end
-  held = held + 1
-end
-redis.call('ZADD', KEYS[1], now + ARGV[4], ARGV[1])
-redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
--- By the clock, so that it goes on rising when this key was lost.
-local order = math.max(time[1] * 1000000 + time[2], (tonumber(redis.call('GET', KEYS[6])) or 0) + 1)
-redis.call('SET', KEYS[6], string.format('%.0f', order))
-local prefix = ARGV[6] .. ' '
-local stored = redis.call('HGET', KEYS[4], ARGV[1]) or redis.call('GET', KEYS[5]) or ''
-local known = string.sub(stored, 1, #prefix) == prefix
-if not known then stored = prefix .. ARGV[7] end
-redis.call('HSET', KEYS[4], ARGV[1], stored)
-redis.call('DEL', KEYS[5])
-for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, 2 * ARGV[4]) end
-return { 1, held, redis.call('HGET', KEYS[3], ARGV[1]), known and 1 or 0, string.sub(stored, #prefix + 1), order }
-`;
-
-/**
- * Puts off the expiry, also of leases that were lost, but not of those that another connection took, which are returned.
- * ARGV: lease in ms, then peer, connection…
- */
-const RENEW = `
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local peers, leases, holders, taken = {}, {}, {}, {}
-for i = 2, #ARGV, 2 do peers[#peers + 1] = ARGV[i] end
-local held = redis.call('HMGET', KEYS[2], unpack(peers))
-for i, peer in ipairs(peers) do
-  local session = ARGV[2 * i + 1]
-  if not held[i] or held[i] == session then
-    leases[#leases + 1] = now + ARGV[1]
-    leases[#leases + 1] = peer
-    holders[#holders + 1] = peer
-    holders[#holders + 1] = session
-  else
-    taken[#taken + 1] = session
-  end
-end
-if #leases > 0 then
-  redis.call('ZADD', KEYS[1], unpack(leases))
-  redis.call('HSET', KEYS[2], unpack(holders))
-end
-for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, 2 * ARGV[1]) end
-return taken
-`;
-
-/** ARGV: peer, connection, where the peer is; empty if in no room. */
-const PLACE = `
-if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return end
-if ARGV[3] == '' then redis.call('HDEL', KEYS[3], ARGV[1]) else redis.call('HSET', KEYS[3], ARGV[1], ARGV[3]) end
-`;
-
-/** ARGV: peer, connection, its session and settings. */
-const SAVE = `
-if redis.call('HGET', KEYS[2], ARGV[1]) == ARGV[2] then redis.call('HSET', KEYS[4], ARGV[1], ARGV[3]) end
-`;
-
-/** ARGV: peer, connection, for how many ms its settings are kept. */
-const RELEASE = `
-if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return end
-local settings = redis.call('HGET', KEYS[4], ARGV[1])
-if settings and tonumber(ARGV[3]) > 0 then redis.call('SET', KEYS[5], settings, 'PX', ARGV[3]) end
-redis.call('HDEL', KEYS[4], ARGV[1])
-redis.call('HDEL', KEYS[2], ARGV[1])
-redis.call('HDEL', KEYS[3], ARGV[1])
-redis.call('ZREM', KEYS[1], ARGV[1])
-`;
-
-/** Has those that are held run out in so long. ARGV: ms, then peer, connection… */
-const LEAVE = `
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-for i = 2, #ARGV, 2 do
-  if redis.call('HGET', KEYS[2], ARGV[i]) == ARGV[i + 1] then
-    redis.call('ZADD', KEYS[1], now + ARGV[1], ARGV[i])
-  end
-end
-`;
-
-/** Counts the unexpired. */
-const COUNT = `
-local time = redis.call('TIME')
-return redis.call('ZCOUNT', KEYS[1], '(' .. (time[1] * 1000 + math.floor(time[2] / 1000)), '+inf')
-`;
 
 const keysOfPeer = ({ accountId, peer }: Holder) => [
   ...leaseKeys(accountId),
@@ -129,23 +16,23 @@ const keysOfPeer = ({ accountId, peer }: Holder) => [
   leaseOrderKey(accountId),
 ];
 
-/** Who holds a lease: a peer of an account, and its connection. */
+/** Holder of a lease: a peer of an account, and its connection. */
 export type Holder = { accountId: number; peer: string; connectionId: string };
 
-/** What is kept of a session beside its place. */
+/** A session, as it is stored beside its place. */
 export type StoredSession = {
   sessionId: string;
-  /** What the client has set, as text. */
+  /** Settings of the client, as text. */
   settings: string;
 };
 
-/** What a connection is given with its lease. */
+/** Result of taking a lease. */
 export type Admission = {
   /** Where the peer is on a connection that it had before, from which the lease is taken over. */
   lastPlace: LastPlace | undefined;
   /** True if the session is one that the peer had before. */
   isResumed: boolean;
-  /** Of that session if it is resumed, otherwise those that were given. */
+  /** Settings of that session if it is resumed, otherwise those that were given. */
   settings: string;
   /** Higher than that of every lease of the account that was taken before. */
   order: number;
@@ -160,7 +47,7 @@ const LastPlaceSchema = Type.Object({
 export type LastPlace = Static<typeof LastPlaceSchema>;
 const lastPlaces = Compile(LastPlaceSchema);
 
-/** What `ADMIT` returns. */
+/** Reply of `ADMIT`. */
 type AdmitReply = [
   admitted: number,
   held: number,
@@ -171,12 +58,13 @@ type AdmitReply = [
 ];
 
 /**
- * Who is connected, over all nodes: a lease per peer, which runs out by itself when the node that held it is killed.
+ * Leases of an account's connections over all nodes: one per peer, which expires by itself when the node that held it
+ * is killed.
  */
 export class CcuLeases {
   readonly #redis: Redis;
   readonly #log: FastifyBaseLogger;
-  /** Of this process, by account. */
+  /** Leases of this process, by account. */
   readonly #held = new Map<number, Set<Holder>>();
   readonly #onTaken: (accountId: number, peer: string, connectionId: string) => void;
   readonly #timings: Timings['leases'];
