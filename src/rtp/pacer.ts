@@ -3,10 +3,7 @@ import { PacketQueue } from './packet-queue.ts';
 import { Spread, WINDOW_MS } from './spread.ts';
 import { STEADILY_LATE_MS, SteadyLateness } from './steady-lateness.ts';
 
-/**
- * A paced packet: its duration, whether it is too quiet to be missed, and the silence before it, which the pacer
- * finds.
- */
+/** A paced packet: its duration, whether it is too quiet to be missed, and the silence before it, as the pacer finds it. */
 type Packet = { durationMs: number; isQuiet: boolean; gapMs: number };
 
 /** Sound this far ahead of its time goes out at once; what is further ahead waits. */

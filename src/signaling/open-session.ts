@@ -3,14 +3,13 @@ import type { Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
 import type { Timings } from '../../config/timings.ts';
-import { type Credentials, mayPublish, roomFault } from '../accounts/authenticator.ts';
+import type { Credentials } from '../accounts/authenticator.ts';
 import type { ConnectionBudget } from '../accounts/connection-budget.ts';
 import { PLANS } from '../accounts/plans.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import type { Sealer } from '../cluster/sealer.ts';
-import type { PeerKind } from '../protocol/messages.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
-import type { Admission, CcuLeases, Holder, LastPlace } from '../usage/ccu-leases.ts';
+import type { Admission, CcuLeases, Holder } from '../usage/ccu-leases.ts';
 import type { Quota } from '../usage/quota.ts';
 import { readSummary } from '../usage/summary.ts';
 import type { RecentUsage } from '../usage/recent-usage.ts';
@@ -19,11 +18,12 @@ import type { AccountWatch } from './account-watch.ts';
 import type { Arrivals } from './arrivals.ts';
 import { type AudioSettings, parseSettings, serializeSettings } from './audio-settings.ts';
 import type { Drain } from './drain.ts';
-import type { KeptPlace, KeptPlaces } from './kept-places.ts';
+import type { KeptPlaces } from './kept-places.ts';
 import { LatestWrite } from './latest-write.ts';
 import { type Homes, type MovingClient, wayToOthers } from './moving.ts';
 import { preferencesOf, type SessionQuery } from './query.ts';
 import type { RequestLimits } from './request-limits.ts';
+import { placeToResume, restrict } from './resume-place.ts';
 import { sealResumption } from './resumption.ts';
 import { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
@@ -279,35 +279,4 @@ function addSession(
   sessions.add(session);
   metrics.admitted();
   return session;
-}
-
-/**
- * Takes from a kept place what a new client with these credentials would not get: minutes may be used up since, and a token
- * may grant less than the one before.
- * @returns whether what its peer produced was ended
- */
-function restrict(
-  kept: KeptPlace | undefined,
-  credentials: Credentials,
-  { remaining_minutes: remainingMinutes }: { remaining_minutes: number },
-): boolean {
-  if (!kept) return false;
-  const { room, peer } = kept.place;
-  if (remainingMinutes === 0) kept.end('minutes_exhausted');
-  else if (roomFault(credentials, room)) kept.end('forbidden');
-  else if (peer.kind === 'webrtc' && !mayPublish(credentials)) return peer.stopPublishing();
-  return false;
-}
-
-/** Where a session was that its client resumes, on this node or another; undefined if nowhere any more. */
-function placeToResume(
-  sessionId: string | undefined,
-  last: LastPlace | undefined,
-  kept: KeptPlace | undefined,
-): { room: string; isHere: boolean; kind: PeerKind } | undefined {
-  if (sessionId === undefined) return undefined;
-  if (kept?.place.sessionId === sessionId) {
-    return { room: kept.place.room, isHere: true, kind: kept.place.peer.kind };
-  }
-  return last?.sessionId === sessionId ? { ...last, isHere: false } : undefined;
 }

@@ -1,0 +1,35 @@
+import { type Credentials, mayPublish, roomFault } from '../accounts/authenticator.ts';
+import type { PeerKind } from '../protocol/messages.ts';
+import type { LastPlace } from '../usage/ccu-leases.ts';
+import type { KeptPlace } from './kept-places.ts';
+
+/**
+ * Takes from a kept place what a new client with these credentials would not get: minutes may be used up since, and a token
+ * may grant less than the one before.
+ * @returns whether what its peer produced was ended
+ */
+export function restrict(
+  kept: KeptPlace | undefined,
+  credentials: Credentials,
+  { remaining_minutes: remainingMinutes }: { remaining_minutes: number },
+): boolean {
+  if (!kept) return false;
+  const { room, peer } = kept.place;
+  if (remainingMinutes === 0) kept.end('minutes_exhausted');
+  else if (roomFault(credentials, room)) kept.end('forbidden');
+  else if (peer.kind === 'webrtc' && !mayPublish(credentials)) return peer.stopPublishing();
+  return false;
+}
+
+/** Returns the place of a session that its client resumes, on this node or another; undefined if it has none any more. */
+export function placeToResume(
+  sessionId: string | undefined,
+  last: LastPlace | undefined,
+  kept: KeptPlace | undefined,
+): { room: string; isHere: boolean; kind: PeerKind } | undefined {
+  if (sessionId === undefined) return undefined;
+  if (kept?.place.sessionId === sessionId) {
+    return { room: kept.place.room, isHere: true, kind: kept.place.peer.kind };
+  }
+  return last?.sessionId === sessionId ? { ...last, isHere: false } : undefined;
+}
