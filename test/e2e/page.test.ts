@@ -149,6 +149,7 @@ test('Invite: the link lets others in by their name alone, and a reload keeps it
   const ada = await openBrowser();
   await ada.join(ROOM, 'Ada', used.gateway.apiKey);
   await ada.page.click('#invite');
+  await ada.page.locator('#invitation').waitFor({ state: 'visible' });
   const link = await ada.page.locator('#invitation-link').inputValue();
   expect(link).not.toContain(used.gateway.apiKey);
   const isDrawn = (image: HTMLImageElement) => image.complete && image.naturalWidth > 0;
