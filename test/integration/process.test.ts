@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { VERSION } from '../../src/version.ts';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf, untilEnded } from '../support/process.ts';
@@ -20,7 +21,7 @@ const connect = (url: string, apiKey: string) =>
 describe('a gateway that runs', () => {
   let gateway: GatewayProcess;
   beforeAll(async () => {
-    gateway = await GatewayProcess.start();
+    gateway = await GatewayProcess.start(timingsOf({ processes: { firstRestartMs: 100 } }));
   });
   afterAll(() => gateway.dispose());
 
@@ -33,6 +34,27 @@ describe('a gateway that runs', () => {
     });
     expect(gateway.output).toContain(`Open ${ready.url}`);
     expect((await fetch(ready.url)).headers.get('content-type')).toContain('text/html');
+  });
+
+  test('tells its version in the first line of the log, and in /metrics', async () => {
+    const { url } = await gateway.ready();
+    const [first = ''] = gateway.output.split('\n');
+    expect(JSON.parse(first)).toMatchObject({ msg: 'gateway starts', version: VERSION });
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    expect(metrics).toContain(`partyline_build_info{version="${VERSION}"} 1\n`);
+  });
+
+  test('starts a usage worker again that gets a signal, and goes on', async () => {
+    const { url } = await gateway.ready();
+    const workers = () => gateway.logged('usage worker started').map(({ pid }) => pid as number);
+    await eventually('it runs', () => workers().length === 1, 20_000);
+    process.kill(workers()[0]!, 'SIGTERM');
+    await eventually('another runs', () => workers().length === 2, 20_000);
+    expect(gateway.logged('a process ended; it is started again')).toMatchObject([
+      { process: 'usage worker', how: 'exit code 0' },
+    ]);
+    expect(gateway.logged('drain began')).toEqual([]);
+    expect((await fetch(`${url}/readyz`)).status).toBe(200);
   });
 
   test('keeps a second one off its folder, and off its port, in a sentence', async () => {
