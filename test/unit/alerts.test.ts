@@ -1,4 +1,6 @@
+import { spawnSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { AUDIO_METRICS } from '../../src/http/audio-metrics.ts';
@@ -29,6 +31,14 @@ describe('docker/alerts.yml', () => {
       expect(rule.annotations.summary.length).toBeGreaterThan(20);
     }
     expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
+  });
+
+  const { error } = spawnSync('promtool', ['--version']);
+  test.skipIf(error)('is taken by promtool', () => {
+    const file = fileURLToPath(new URL('../../docker/alerts.yml', import.meta.url));
+    const { status, stdout } = spawnSync('promtool', ['check', 'rules', file]);
+    expect(stdout.toString()).toContain('SUCCESS');
+    expect(status).toBe(0);
   });
 
   test('asks for metrics that there are', async () => {
