@@ -25,10 +25,10 @@ page.onInvite(() => void showInvitation());
 page.onLeave(() => visit?.leave());
 page.onMicrophone(() => void visit?.pressMicrophone());
 window.addEventListener('pagehide', () => visit?.close());
-window.addEventListener('hashchange', () => page.fill(fromAddress()));
+window.addEventListener('hashchange', () => page.fill(takeAddress()));
 
 page.fill(recall());
-page.fill(fromAddress());
+page.fill(takeAddress());
 page.showEntrance();
 
 function startVisit(entry: Entry, guest?: Guest): void {
@@ -61,11 +61,23 @@ async function showInvitation(): Promise<void> {
   }
 }
 
-/** `#room=kitchen` or `#invite=…`: the part of an address that browsers do not send. */
-function fromAddress(): Partial<Entry> {
+/**
+ * Reads `#room=kitchen&name=Ada&key=…` or `#invite=…`: the part of an address that browsers do not send. A key is taken out of the address,
+ * and so out of the history.
+ */
+function takeAddress(): Partial<Entry> {
   const parameters = new URLSearchParams(location.hash.slice(1));
-  const room = parameters.get('room');
-  return { invite: parameters.get('invite') ?? '', ...(room && { room }) };
+  const [room, peer, apiKey] = ['room', 'name', 'key'].map((name) => parameters.get(name));
+  if (apiKey) {
+    parameters.delete('key');
+    history.replaceState(null, '', `#${parameters}`);
+  }
+  return {
+    invite: parameters.get('invite') ?? '',
+    ...(room && { room }),
+    ...(peer && { peer }),
+    ...(apiKey && { apiKey }),
+  };
 }
 
 /** Keeps the entry for a reload of this tab. The address has the room's name or the invitation, and never the key. */

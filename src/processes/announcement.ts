@@ -1,6 +1,9 @@
 import type { Settings } from '../../config/settings.ts';
 import { type DemoAccount, isReachable } from '../accounts/demo-account.ts';
 
+/** The room of the link that a start prints. */
+const FIRST_ROOM = 'kitchen';
+
 /**
  * The lines that a start prints, the last of them for machines. On a node that others reach, the key of the demo account is
  * printed when it is made, and later only where it is kept: logs are read by more people than the key is for.
@@ -15,7 +18,12 @@ export function announcementOf(
   const known = { url, account_id: account.id };
   const who = `Demo account ${account.id} (plan ${account.plan})`;
   return isNew || !isReachable(settings)
-    ? [...lines, `${who}, key ${apiKey}`, ...closing({ ...known, api_key: apiKey })]
+    ? [
+        ...lines,
+        `Join a room at once: ${url}/#${new URLSearchParams({ room: FIRST_ROOM, key: apiKey })}`,
+        `${who}, key ${apiKey}`,
+        ...closing({ ...known, api_key: apiKey }),
+      ]
     : [...lines, `${who}, key in ${keyFile}`, ...closing({ ...known, key_file: keyFile })];
 }
 

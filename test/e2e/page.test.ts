@@ -145,6 +145,19 @@ test('Mute: the others hear nothing more; Unmute: they hear again', async () => 
   await isHeard();
 });
 
+test('an address with room, name and key fills them in, and loses the key', async () => {
+  const { url, apiKey } = used.gateway;
+  const address = `${url}/?raw#room=${ROOM}&name=Ada&key=${apiKey}`;
+  const ada = used.keep(await TestBrowser.open(address));
+  await ada.page.click('#listen');
+  await ada.page.locator('#room-view').waitFor({ state: 'visible' });
+  expect(await ada.names()).toEqual(['Ada']);
+  expect(ada.page.url()).toContain(`room=${ROOM}`);
+  expect(ada.page.url()).not.toContain(apiKey);
+  await ada.page.goBack();
+  expect(ada.page.url()).not.toContain(apiKey);
+});
+
 test('Invite: the link lets others in by their name alone, and a reload keeps it', async () => {
   const ada = await openBrowser();
   await ada.join(ROOM, 'Ada', used.gateway.apiKey);

@@ -31,6 +31,7 @@ test('the key of the demo account is printed at each start that only this machin
   const lines = announcementOf({ url, demo }, LOCAL);
   expect(lines).toContain(`Partyline is running. Open ${url}`);
   expect(lines).toContain('Demo account 7 (plan pro), key pl_secret');
+  expect(lines).toContain(`Join a room at once: ${url}/#room=kitchen&key=pl_secret`);
   expect(readyOf(lines)).toEqual({ url, account_id: 7, api_key: 'pl_secret' });
 });
 
