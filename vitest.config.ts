@@ -86,8 +86,8 @@ const SIMULATIONS = [
  */
 const retry = process.env['CI'] ? 1 : 0;
 
-/** Pure code uses a core whole; by default vitest leaves one core to itself. */
-const pure = { maxWorkers: availableParallelism() } as const;
+/** Pure code uses a core whole; by default vitest leaves one core to itself. The machine may be busy with other things. */
+const pure = { maxWorkers: availableParallelism(), testTimeout: 20_000 } as const;
 
 const system = {
   pool: 'forks',
@@ -119,7 +119,6 @@ export default defineConfig({
           ...pure,
           name: 'simulation',
           include: SIMULATIONS,
-          testTimeout: 20_000,
           sequence: { groupOrder: 0 },
         },
       },

@@ -21,12 +21,12 @@ const LONGEST_REASON = 300;
  */
 const SUITES = {
   short: {
-    check: 0.4,
+    check: 0.3,
     unit: 0.5,
-    simulation: 0.8,
+    simulation: 1,
     waiting: 2.6,
     listening: 1.5,
-    hearing: 1,
+    hearing: 0.9,
     e2e: 1.2,
   },
   long: { long: 20 },
