@@ -19,6 +19,8 @@ type RawEncoder = {
   encode(frame: Float32Array): Buffer;
   /** From the next packet on: 0…10. */
   setComplexity(complexity: number): void;
+  /** From the next packet on: whether packets after a large one are smaller for that, or the bit rate holds only on average. */
+  setBitrateBounded(isBounded: boolean): void;
   /** From the next packet on: whether it may lean on what the decoder remembers of those before. */
   setPrediction(isEnabled: boolean): void;
   close(): void;

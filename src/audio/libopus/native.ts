@@ -6,6 +6,7 @@ const SONAME = 'libopus.so.0';
 const OPUS_APPLICATION_RESTRICTED_LOWDELAY = 2051;
 const OPUS_SET_BITRATE = 4002;
 const OPUS_SET_COMPLEXITY = 4010;
+const OPUS_SET_VBR_CONSTRAINT = 4020;
 const OPUS_SET_PREDICTION_DISABLED = 4042;
 
 /** The most that a packet of one frame can take (RFC 6716 §3.2.1). */
@@ -89,6 +90,7 @@ export async function loadNativeLibopus(soname = SONAME): Promise<EncoderLibrary
           return Buffer.from(packetBytes.subarray(0, bytes));
         },
         setComplexity: (wanted) => set(OPUS_SET_COMPLEXITY, wanted),
+        setBitrateBounded: (isBounded) => set(OPUS_SET_VBR_CONSTRAINT, isBounded ? 1 : 0),
         setPrediction: (isEnabled) => set(OPUS_SET_PREDICTION_DISABLED, isEnabled ? 0 : 1),
         close,
       };

@@ -28,6 +28,8 @@ export async function loadWasmLibopus(): Promise<EncoderLibrary & DecoderLibrary
           return Buffer.from(packet.buffer, packet.byteOffset, packet.byteLength);
         },
         setComplexity: (wanted) => encoder.encoderCtl(EncoderCtl.SetComplexity, wanted),
+        setBitrateBounded: (isBounded) =>
+          encoder.encoderCtl(EncoderCtl.SetVbrConstraint, isBounded ? 1 : 0),
         setPrediction: (isEnabled) =>
           encoder.encoderCtl(EncoderCtl.SetPredictionDisabled, isEnabled ? 0 : 1),
         close: () => encoder.free(),
