@@ -68,6 +68,7 @@ const PAGES = ['admin', 'page'].map((name) => `test/e2e/${name}.test.ts`);
 const SIMULATIONS = [
   'decoded-formats',
   'detection',
+  'entries',
   'formats',
   'glitches',
   'ingest',

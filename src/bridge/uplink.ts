@@ -17,6 +17,8 @@ type OpusPacket = {
   audioLevel: number;
   isQuiet: boolean;
   gapMs: number;
+  /** The sender is muted. */
+  isMuted: boolean;
 };
 
 type RoutedPacket = Pick<OpusPacket, 'payload' | 'durationSamples' | 'audioLevel'> & {
@@ -31,8 +33,8 @@ type State =
   | { name: 'closed' };
 
 export type UplinkEvents = {
-  /** Takes each packet when it is due: those who listen over a WebSocket hear it. */
-  onPacket: (packet: MediaPacket) => void;
+  /** Takes each packet when it is due: those who listen over a WebSocket hear it, unless the sender is muted. */
+  onPacket: (packet: MediaPacket, isMuted: boolean) => void;
   /** True while somebody listens behind the router. */
   isRouted: () => boolean;
   /** The room learns of the producer here; packets flow when this has been done. */
@@ -83,12 +85,19 @@ export class Uplink {
   /**
    * Sends one Opus packet of `durationSamples` at 48 kHz, as soon as it is due.
    * @param atMs when it came; it may have been held since
+   * @param isMuted nobody is to hear it
    */
-  send(payload: Buffer, durationSamples: number, audioLevel: number, atMs: number): void {
+  send(
+    payload: Buffer,
+    durationSamples: number,
+    audioLevel: number,
+    atMs: number,
+    isMuted = false,
+  ): void {
     const durationMs = durationSamples / SAMPLES_PER_MS;
-    const isQuiet = audioLevel >= UNMISSED_LEVEL;
+    const isQuiet = isMuted || audioLevel >= UNMISSED_LEVEL;
     const nowMs = performance.now();
-    const packet = { payload, durationSamples, durationMs, audioLevel, isQuiet, gapMs: 0 };
+    const packet = { payload, durationSamples, durationMs, audioLevel, isQuiet, gapMs: 0, isMuted };
     this.#pacer.push(packet, atMs, nowMs);
     this.#watchFlow(atMs);
     // A client that exceeds the limit is closed by that.
@@ -122,12 +131,13 @@ export class Uplink {
   }
 
   #say(packet: OpusPacket): void {
-    const { payload, durationSamples, audioLevel, gapMs } = packet;
+    const { payload, durationSamples, audioLevel, gapMs, isMuted } = packet;
     const gapSamples = Math.round(gapMs * SAMPLES_PER_MS);
     this.#events.onPacket(
       this.#packetizer.packetize(payload, durationSamples, audioLevel, gapSamples),
+      isMuted,
     );
-    if (this.#events.isRouted()) {
+    if (!isMuted && this.#events.isRouted()) {
       this.#route({ ...packet, gapSamples: gapSamples + this.#unroutedSamples });
       this.#unroutedSamples = 0;
     } else {

@@ -236,6 +236,8 @@ export class Room {
   /** `isMuted` of a peer may not be what it was. */
   mutedChanged(peer: Peer): void {
     if (this.#peers.get(peer.name) !== peer) return;
+    // The packets of a WebSocket peer say themselves whether it is muted; those of a browser do not come.
+    if (peer.kind === 'webrtc') this.mixer.setMuted(peer.name, peer.isMuted);
     this.#roster.setMuted(peer.name, peer, peer.isMuted);
     this.#link.setMuted(peer.name, peer.isMuted);
   }
@@ -292,6 +294,7 @@ export class Room {
   async addBrowserProducer(peer: Peer, id: string): Promise<void> {
     if (this.#peers.get(peer.name) !== peer) return;
     await this.#downlink.add(peer.name, this.speakerOf(peer.name), id);
+    this.mixer.setMuted(peer.name, peer.isMuted);
     if (this.#peers.get(peer.name) === peer) await this.addProducer(peer, id);
     else this.#downlink.remove(id);
   }

@@ -37,7 +37,7 @@ export class WebSocketPeer implements Peer {
     this.#isMuted = isMuted;
     const { room } = lease;
     this.#uplink = new Uplink(() => room.router.plainLeg, room.clock, {
-      onPacket: (packet) => room.mixer.receive(this.name, packet, performance.now()),
+      onPacket: (packet, muted) => room.mixer.receive(this.name, packet, performance.now(), muted),
       isRouted: () => room.isRouted,
       onProducer: (producerId) => room.addProducer(this, producerId),
       onFlow: (state, bufferedMs, droppedMs) => {
@@ -89,15 +89,25 @@ export class WebSocketPeer implements Peer {
     return this.#isMuted;
   }
 
-  /** Tells the room whether the client is muted; that nothing is said then is the client's audio to see to. */
+  /** Tells the room whether the client is muted; its packets say so themselves. */
   setMuted(isMuted: boolean): void {
     this.#isMuted = isMuted;
     this.#lease.room.mutedChanged(this);
   }
 
-  /** Says one Opus packet, that came at `atMs`. */
-  say(packet: Buffer, durationSamples: number, audioLevel: number, atMs: number): void {
-    this.#uplink.send(packet, durationSamples, audioLevel, atMs);
+  /**
+   * Sends one Opus packet into the room.
+   * @param atMs when it came
+   * @param isMuted nobody is to hear it
+   */
+  say(
+    packet: Buffer,
+    durationSamples: number,
+    audioLevel: number,
+    atMs: number,
+    isMuted: boolean,
+  ): void {
+    this.#uplink.send(packet, durationSamples, audioLevel, atMs, isMuted);
   }
 
   /** Sends a message of an unknown format, as it is, to those who can be sent it. */

@@ -361,8 +361,9 @@ export class ClientAudio {
   }
 
   readonly #say: OpusSink = (packet, durationSamples, audioLevel, atMs) => {
-    if (this.#isMuted || !this.#peer) return;
-    this.#peer.say(packet, durationSamples, audioLevel, atMs);
+    if (!this.#peer) return;
+    this.#peer.say(packet, durationSamples, audioLevel, atMs, this.#isMuted);
+    if (this.#isMuted) return;
     const { packets } = this.#said;
     packets.push(packet);
     if (packets.length > DECODER_MEMORY_PACKETS) packets.shift();

@@ -55,7 +55,7 @@ export function compareWords(
 }
 
 /** Puts pieces where they belong, with silence in between. */
-function joinPieces(pieces: HeardPiece[]): Float32Array {
+export function joinPieces(pieces: HeardPiece[]): Float32Array {
   const end = pieces.reduce((most, p) => Math.max(most, p.fromSample + p.sound.length), 0);
   const timeline = new Float32Array(end + 2 * MAX_OFF_SAMPLES);
   // What was heard before the clock of the reference begins is left out.
@@ -92,6 +92,46 @@ function compareWord(reference: Float32Array, heard: Float32Array, word: Word): 
     if (asSent >= leastDb && asHeard < asSent - 6) softMs += WINDOW_MS;
   }
   return { loudestDb, softMs, overWordDb, isMissing: false, offSamples: off };
+}
+
+export type EntryError = Pick<WordError, 'loudestDb' | 'softMs' | 'isMissing'> & {
+  /** How much of the rest of the word goes by before anything is heard. */
+  lateMs: number;
+};
+
+/**
+ * Compares what somebody hears who begins to in the middle of a word: the first 120 ms of it.
+ * @param references the stream as it was sent, and as another encoder may have made it: each window counts by the one that it is nearest to
+ * @param heard from the moment on at which the listener began
+ * @param rest of the word, from that moment on
+ */
+export function compareEntry(
+  references: Float32Array[],
+  heard: HeardPiece[],
+  rest: Word,
+): EntryError {
+  const [first] = heard;
+  const timeline = joinPieces(heard);
+  const off = findWord(references[0]!, timeline, rest);
+  if (off === undefined || !first) {
+    return { loudestDb: -Infinity, softMs: 0, isMissing: true, lateMs: Infinity };
+  }
+  const { fromSample, samples } = rest;
+  const levelOf = (sound: Float32Array, from: number, length = WINDOW_SAMPLES) =>
+    20 * Math.log10(rmsOf(sound.subarray(from, from + length)) + 1e-9);
+  const leastDb = levelOf(references[0]!, fromSample, samples) - COUNTED_DB;
+  const beginsAt = Math.max(0, first.fromSample) - off;
+  const end = Math.min(beginsAt + BEGINNING_SAMPLES, fromSample + samples) - WINDOW_SAMPLES;
+  let [loudestDb, softMs] = [-Infinity, 0];
+  for (let at = beginsAt; at <= end; at += WINDOW_SAMPLES) {
+    const asHeard = levelOf(timeline, at + off);
+    const asSent = references.map((reference) => levelOf(reference, Math.max(0, at)));
+    if (Math.max(...asSent, asHeard) < leastDb) continue;
+    const overDb = Math.min(...asSent.map((db) => asHeard - Math.max(db, leastDb)));
+    loudestDb = Math.max(loudestDb, overDb);
+    if (asSent.every((db) => db >= leastDb && asHeard < db - 6)) softMs += WINDOW_MS;
+  }
+  return { loudestDb, softMs, isMissing: false, lateMs: (beginsAt - fromSample) / 48 };
 }
 
 const LEVEL_WINDOW_SAMPLES = 960;
@@ -170,7 +210,11 @@ const middleOf = ({ fromSample, samples }: Word) => ({
 });
 
 /** How much later than in the reference the middle of a word is heard, in samples; undefined if it is not. */
-function findWord(reference: Float32Array, heard: Float32Array, word: Word): number | undefined {
+export function findWord(
+  reference: Float32Array,
+  heard: Float32Array,
+  word: Word,
+): number | undefined {
   const { from, samples } = middleOf(word);
   const middle = reference.subarray(from, from + samples);
   const alikeAt = (off: number, step: number) => likeness(middle, heard, from + off, step);

@@ -22,7 +22,7 @@ const FORWARD_HEAD_BYTES = 4;
 const RESERVE_SAMPLES = 60 * SAMPLES_PER_MS;
 
 /** A packet of a speaker, and when it comes. */
-export type Arrival = { peer: string; packet: MediaPacket; atMs: number };
+export type Arrival = { peer: string; packet: MediaPacket; atMs: number; isMuted?: boolean };
 
 /** What a listener was given. */
 export type Heard = {
@@ -112,6 +112,13 @@ export class SimulatedRoom {
   }
 
   listen(peer: string, format: AudioFormat, delivery: Delivery = 'mix'): Heard {
+    const heard = this.prepare(peer, format, delivery);
+    this.mixer.addListener(heard.listener);
+    return heard;
+  }
+
+  /** A listener that is not in the room yet. */
+  prepare(peer: string, format: AudioFormat, delivery: Delivery = 'mix'): Heard {
     const heard: Heard = {
       frames: [],
       framesAtMs: [],
@@ -130,7 +137,6 @@ export class SimulatedRoom {
         },
       },
     };
-    this.mixer.addListener(heard.listener);
     return heard;
   }
 
@@ -160,9 +166,9 @@ export class SimulatedRoom {
   /** Lets packets come, each at its time, while the clock ticks; ends with the last of them. */
   async play(...streams: Arrival[][]): Promise<void> {
     const arrivals = streams.flat().toSorted((one, other) => one.atMs - other.atMs);
-    for (const { peer, packet, atMs } of arrivals) {
+    for (const { peer, packet, atMs, isMuted } of arrivals) {
       await this.passTo(atMs);
-      this.mixer.receive(peer, packet, atMs);
+      this.mixer.receive(peer, packet, atMs, isMuted);
     }
   }
 
@@ -194,8 +200,11 @@ export function streamOf(
   });
 }
 
-/** What a listener was given, as sound: pieces that follow each other without a gap, by when they came. */
-export async function soundOf(codecs: Codecs, heard: Heard): Promise<HeardPiece[]> {
+/**
+ * What a listener was given, as sound: pieces that follow each other without a gap, by when they came.
+ * @param fromFrame those before are decoded, and left out
+ */
+export async function soundOf(codecs: Codecs, heard: Heard, fromFrame = 0): Promise<HeardPiece[]> {
   const { format, delivery } = heard.listener;
   const decoder = await codecs.opus.createDecoder();
   const readSamples = format.codec === 'opus' ? undefined : openSampleReader(format.codec);
@@ -215,7 +224,7 @@ export async function soundOf(codecs: Codecs, heard: Heard): Promise<HeardPiece[
     if (run.length > 0) pieces.push({ fromSample: from, sound: joinAll(run) });
     run = [];
   };
-  for (const { sound, atSample } of parts) {
+  for (const { sound, atSample } of parts.slice(fromFrame)) {
     // Whoever plays it has something in reserve by then.
     if (run.length === 0 || atSample > end + RESERVE_SAMPLES) {
       finish();

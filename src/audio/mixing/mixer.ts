@@ -127,8 +127,24 @@ export class Mixer {
     if (this.#talkers.delete(speaker)) this.#talkersChanged();
   }
 
-  /** Takes one RTP packet of a speaker. The hot path: runs for every packet in the room. */
-  receive(peer: string, packet: MediaPacket, nowMs: number): void {
+  /** Ends what a speaker says whose packets do not come while it is muted, or lets it be heard again. */
+  setMuted(peer: string, isMuted: boolean): void {
+    const speaker = this.#speakers.get(peer);
+    if (!speaker || speaker.isMuted === isMuted) return;
+    if (!isMuted) {
+      speaker.unmute();
+      return;
+    }
+    speaker.isMuted = true;
+    speaker.isWithheld = true;
+    this.#silence(speaker);
+  }
+
+  /**
+   * Takes one RTP packet of a speaker. The hot path: runs for every packet in the room.
+   * @param isMuted nobody is to hear it: decoders need it for what follows
+   */
+  receive(peer: string, packet: MediaPacket, nowMs: number, isMuted = false): void {
     const speaker = this.#speakers.get(peer);
     if (!speaker) return;
     this.#nowMs = nowMs;
@@ -137,6 +153,11 @@ export class Mixer {
       counts.dropped.undecodable += 1;
       return;
     }
+    if (isMuted || speaker.staysWithheld(durationSamples)) {
+      this.#withhold(speaker, packet, nowMs);
+      return;
+    }
+    speaker.isWithheld = false;
     const { audioLevel } = packet;
     const isInTime = speaker.insert(packet, nowMs);
     // Who is played has a jitter buffer, which counts for itself.
@@ -147,6 +168,18 @@ export class Mixer {
     if (isTalking) speaker.talkedAtMs = nowMs;
     this.#forward(speaker, nowMs);
     if (!isTalking && nowMs - speaker.talkedAtMs > MAX_PAUSE_MS) this.#endPause(speaker);
+  }
+
+  #withhold(speaker: Speaker, packet: MediaPacket, nowMs: number): void {
+    const wasWithheld = speaker.isWithheld;
+    speaker.withhold(packet, nowMs);
+    if (!wasWithheld) this.#silence(speaker);
+  }
+
+  /** Ends what a speaker says, and the pause after it in which its packets go out. */
+  #silence(speaker: Speaker): void {
+    if (this.#talkers.end(speaker)) this.#talkersChanged();
+    else if (this.#pausing.includes(speaker)) this.#plan();
   }
 
   close(): void {
@@ -251,7 +284,8 @@ export class Mixer {
 
   /** Keeps in mind those who have ended to talk since the last plan, and are not played any more. */
   #notePauses(): void {
-    const isPausing = (speaker: Speaker) => !this.#talkers.isTalking(speaker) && !speaker.isPlayed;
+    const isPausing = (speaker: Speaker) =>
+      !this.#talkers.isTalking(speaker) && !speaker.isPlayed && !speaker.isWithheld;
     const still = this.#pausing.filter(isPausing);
     const begun = [...this.#speakers.values()].filter(
       (speaker) =>

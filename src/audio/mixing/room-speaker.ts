@@ -16,6 +16,9 @@ const MAX_PREROLL_AGE_MS = 100;
 const MAX_AWAITED_CELT_MS = 500;
 const MAX_AWAITED_MS = 10_000;
 
+/** A decoder that begins in the middle of a stream of which it knows nothing is right after so much of it. */
+const UNKNOWN_SAMPLES = 6 * FRAME_SAMPLES;
+
 /** After the last packet that was lost its sender's network is taken for lossy for so long. */
 const LOSSY_MS = 5000;
 
@@ -25,6 +28,8 @@ type PastPacket = MixPacket & {
   /** It came while its sender did not talk. */
   isPause: boolean;
   isLost: boolean;
+  /** It was sent to nobody: its sender was muted. */
+  isWithheld: boolean;
 };
 
 /** A speaker of a room: its stream in order, the last of it, and those who are sent its packets as they are. */
@@ -50,6 +55,12 @@ export class RoomSpeaker implements HeardSpeaker {
   talkedAtMs = -Infinity;
   /** Packets get lost, and those after them carry copies: a mix can play these, which what is sent on as it is cannot. */
   isLossy = false;
+  /** Its producer is paused: nothing is to come, and what comes all the same is withheld. */
+  isMuted = false;
+  /** Its last packet was withheld: only decoders that begin later hear it. */
+  isWithheld = false;
+  /** How much more of it decoders must hear, and nobody else, before they know the stream. */
+  #unknownSamples = 0;
   /** When a copy stood in for a lost packet last. */
   #copiedAtMs = -Infinity;
 
@@ -92,24 +103,56 @@ export class RoomSpeaker implements HeardSpeaker {
    * @param onLost is told of each packet for which an empty one goes out
    */
   forward(isPause: boolean, nowMs: number, onLost: (samples: number) => void): void {
-    for (let next = this.#stream.take(nowMs); next; next = this.#stream.take(nowMs)) {
-      const before = this.#history.last;
-      // Before the first packet there is nothing of which one could be missed.
-      if (next === 'lost' && !before) continue;
-      const past =
-        next === 'lost' ? lostAfter(before!, nowMs, isPause) : pastOf(next, nowMs, isPause);
-      if (next !== 'lost' && before?.isLost && carriesCopy(next.payload)) this.#copiedAtMs = nowMs;
-      this.isLong ||= past.durationSamples > FRAME_SAMPLES;
-      this.#history.push(past);
-      this.#count += 1;
+    for (let past = this.#takeNext(isPause, nowMs); past; past = this.#takeNext(isPause, nowMs)) {
       if (!this.isPlayed) {
         this.#passedCount = this.#count;
         this.#isHeard = this.followers.size > 0;
         for (const listener of this.followers) listener.deliver(past.payload);
-        if (next === 'lost') onLost(past.durationSamples);
+        if (past.isLost) onLost(past.durationSamples);
       }
       this.#forwardApart(past.payload);
     }
+  }
+
+  /** True if a packet that is not muted itself is to be withheld all the same. */
+  staysWithheld(durationSamples: number): boolean {
+    if (!this.isWithheld) return false;
+    if (!this.isMuted && !this.isPlayed && this.#unknownSamples <= 0) return false;
+    if (!this.isMuted) this.#unknownSamples -= durationSamples;
+    return true;
+  }
+
+  /** The sender is unmuted, and what it said meanwhile did not come here: decoders must get to know its stream first. */
+  unmute(): void {
+    this.isMuted = false;
+    this.#unknownSamples = UNKNOWN_SAMPLES;
+  }
+
+  /** Takes in a packet that nobody is to hear: only decoders that begin later lean on it. */
+  withhold(packet: MediaPacket, nowMs: number): void {
+    this.isWithheld = true;
+    this.insert(packet, nowMs);
+    while (this.#takeNext(false, nowMs)) {
+      if (this.isPlayed) continue;
+      this.#passedCount = this.#count;
+      this.#isHeard = false;
+    }
+  }
+
+  /** Moves the next packet of the stream into the history; undefined while it has not come. */
+  #takeNext(isPause: boolean, nowMs: number): PastPacket | undefined {
+    const before = this.#history.last;
+    const next = this.#stream.take(nowMs);
+    if (!next) return undefined;
+    // Before the first packet there is nothing of which one could be missed.
+    if (next === 'lost' && !before) return this.#takeNext(isPause, nowMs);
+    const packet = next === 'lost' ? lostAfter(before!) : presentOf(next);
+    const past = { ...packet, atMs: nowMs, isPause, isWithheld: this.isWithheld };
+    if (!past.isLost && before?.isLost && carriesCopy(past.payload)) this.#copiedAtMs = nowMs;
+    this.isLong ||= past.durationSamples > FRAME_SAMPLES;
+    this.#history.push(past);
+    this.#count += 1;
+    return past;
   }
 
   /** Works out anew whether its network is lossy; true if that has changed. */
@@ -136,8 +179,15 @@ export class RoomSpeaker implements HeardSpeaker {
       // Whoever hears a pause end in a mix joins on to nothing.
       isHeard: this.#isHeard && !endsPause,
       next: this.#stream.next,
-      prerollSamples: endsPause ? PREROLL_SAMPLES : 0,
+      prerollSamples: endsPause ? Math.min(PREROLL_SAMPLES, this.#sinceWithheldSamples) : 0,
     };
+  }
+
+  /** How much at the end of the history was not withheld. */
+  get #sinceWithheldSamples(): number {
+    const { packets } = this.#history;
+    const from = packets.findLastIndex(({ isWithheld }) => isWithheld) + 1;
+    return packets.slice(from).reduce((sum, { durationSamples }) => sum + durationSamples, 0);
   }
 
   /** Takes note of a packet that the mixes have come to. */
@@ -179,23 +229,18 @@ function replaced(listeners: ReadonlySet<Listener>, before: Listener, after: Lis
   return listeners.has(before) ? new Set([...listeners, after]) : listeners;
 }
 
-function pastOf(
-  { sequenceNumber, timestamp, payload }: MediaPacket,
-  atMs: number,
-  isPause: boolean,
-) {
+function presentOf({ sequenceNumber, timestamp, payload }: MediaPacket) {
   const durationSamples = opusPacketSamples(payload) ?? 0;
-  return { sequenceNumber, timestamp, payload, durationSamples, atMs, isPause, isLost: false };
+  return { sequenceNumber, timestamp, payload, durationSamples, isLost: false };
 }
 
-function lostAfter(before: PastPacket, atMs: number, isPause: boolean): PastPacket {
+/** What stands in for the packet after `before`, which is lost. */
+function lostAfter(before: PastPacket) {
   return {
-    ...before,
     sequenceNumber: (before.sequenceNumber + 1) & 0xffff,
     timestamp: (before.timestamp + before.durationSamples) >>> 0,
     payload: emptyOpusPacket(before.payload),
-    atMs,
-    isPause,
+    durationSamples: before.durationSamples,
     isLost: true,
   };
 }

@@ -36,7 +36,7 @@ type Talker = {
 
 /**
  * Who talks, judged by the audio level (RFC 6464) of each packet, and who of them is mixed. Pure: it is told the time.
- * Membership changes only in {@link heard}, {@link expire} and {@link delete}, each of which says whether it did.
+ * Membership changes only in {@link heard}, {@link expire}, {@link end} and {@link delete}, each of which says whether it did.
  */
 export class Talkers<Id> {
   readonly #settings: TalkerSettings;
@@ -101,7 +101,7 @@ export class Talkers<Id> {
       talker.loudAtMs = nowMs;
       count(talker, power, durationSamples / FRAME_SAMPLES);
     } else if (nowMs - talker.loudAtMs > holdMs) {
-      return this.#end(id);
+      return this.end(id);
     }
     return !this.#mixed.has(id) && isLoud && this.#admit(id, talker);
   }
@@ -110,7 +110,7 @@ export class Talkers<Id> {
   expire(nowMs: number): boolean {
     let changed = false;
     for (const [id, { loudAtMs }] of this.#talking) {
-      if (nowMs - loudAtMs > this.#settings.holdMs) changed = this.#end(id) || changed;
+      if (nowMs - loudAtMs > this.#settings.holdMs) changed = this.end(id) || changed;
     }
     return changed;
   }
@@ -118,10 +118,11 @@ export class Talkers<Id> {
   /** Forgets somebody. */
   delete(id: Id): boolean {
     this.#noises.delete(id);
-    return this.#end(id);
+    return this.end(id);
   }
 
-  #end(id: Id): boolean {
+  /** Ends somebody's talk at once. @returns whether there was any */
+  end(id: Id): boolean {
     const changed = this.#talking.delete(id);
     if (this.#mixed.delete(id)) this.#fill();
     return changed;

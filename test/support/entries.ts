@@ -1,0 +1,158 @@
+import type { Codecs } from '../../src/audio/codecs.ts';
+import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
+import { ENCODER_DELAY_SAMPLES } from '../../src/audio/opus-codec.ts';
+import { compareEntry, type EntryError } from './heard-words.ts';
+import { SENDERS, type Sender, sayTrack } from './senders.ts';
+import { type Arrival, type Heard, SimulatedRoom, soundOf } from './simulated-room.ts';
+import type { Track, Word } from './speech.ts';
+
+/** What somebody hears from the middle of a word on: because it joins then, changes how it hears, or because the speaker is unmuted. */
+
+const OPUS: AudioFormat = { codec: 'opus' };
+const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
+
+type Hearing = { format: AudioFormat; delivery?: Delivery };
+const AS_SAMPLES: Hearing = { format: PCM };
+const AS_OPUS: Hearing = { format: OPUS };
+const APART: Hearing = { format: OPUS, delivery: 'forward' };
+
+/** Where in a word the moment is. */
+const AT_SHARE = 0.35;
+/** What is left of a word for it to count. */
+const LEAST_REST_MS = 150;
+/**
+ * The frames of a mix begin anywhere against those of a sound that is encoded in one piece, which alone makes soft windows of 5 ms
+ * up to 11 dB louder or softer: it is compared with encodings whose frames begin so much earlier.
+ */
+const FRAMES_EARLIER_MS = [0, 5, 10, 15];
+/** Until a listener goes, or hears as at first again: after the word. */
+const AFTER_WORD_MS = 200;
+/** How long before a word the speaker is muted. */
+const MUTED_BEFORE_MS = 400;
+
+export type Entry = {
+  name: string;
+  /** How the listener hears before; undefined for one who is not there. */
+  before?: Hearing;
+  /** How it hears from the middle of the word on. */
+  after: Hearing;
+  /** The speaker is muted before: its packets come all the same, or do not come. */
+  muted?: 'withheld' | 'away';
+  /** Somebody hears the speaker as samples all the time. */
+  isBesideMix?: boolean;
+};
+
+export const ENTRIES: Entry[] = [
+  { name: 'joins, PCM', after: AS_SAMPLES },
+  { name: 'joins, Opus', after: AS_OPUS },
+  { name: 'joins, `forward`', after: APART },
+  { name: 'joins, Opus, beside a mix', after: AS_OPUS, isBesideMix: true },
+  { name: 'joins, `forward`, beside a mix', after: APART, isBesideMix: true },
+  { name: 'changes from PCM to Opus', before: AS_SAMPLES, after: AS_OPUS },
+  { name: 'changes from Opus to PCM', before: AS_OPUS, after: AS_SAMPLES },
+  { name: 'changes from `mix` to `forward`', before: AS_OPUS, after: APART },
+  { name: 'changes from `forward` to `mix`', before: APART, after: AS_OPUS },
+  { name: 'speaker unmuted, PCM', before: AS_SAMPLES, after: AS_SAMPLES, muted: 'withheld' },
+  { name: 'speaker unmuted, Opus', before: AS_OPUS, after: AS_OPUS, muted: 'withheld' },
+  { name: 'speaker unmuted, `forward`', before: APART, after: APART, muted: 'withheld' },
+  { name: 'browser unmuted, PCM', before: AS_SAMPLES, after: AS_SAMPLES, muted: 'away' },
+  { name: 'browser unmuted, Opus', before: AS_OPUS, after: AS_OPUS, muted: 'away' },
+  { name: 'browser unmuted, `forward`', before: APART, after: APART, muted: 'away' },
+];
+
+type Said = Awaited<ReturnType<typeof sayForEntries>>;
+
+/** Says a track, and encodes it again as a mix may have. */
+export async function sayForEntries(codecs: Codecs, sender: Sender, track: Track) {
+  const said = await sayTrack(codecs, 'a', sender, track);
+  const references = [said.reference];
+  for (const ms of FRAMES_EARLIER_MS) {
+    references.push(await encodeAgain(codecs, said.reference, ms));
+  }
+  return { ...said, references };
+}
+
+/** What a listener of one speaker hears from the middle of each word on, against what was said. */
+export async function hearEntries(
+  codecs: Codecs,
+  entry: Entry,
+  { arrivals, words, references }: Said,
+): Promise<EntryError[]> {
+  const room = new SimulatedRoom(codecs, ['a']);
+  if (entry.isBesideMix) room.listen('y', PCM);
+  const open = ({ format, delivery }: Hearing) => room.prepare('x', format, delivery);
+  let now: Heard | undefined;
+  const change = (next: Heard | undefined) => {
+    if (now && next) room.mixer.replaceListener(now.listener, next.listener);
+    else if (next) room.mixer.addListener(next.listener);
+    else if (now) room.mixer.removeListener(now.listener);
+    now = next;
+  };
+  change(entry.before && open(entry.before));
+  const errors: EntryError[] = [];
+  let [at, skipped] = [0, 0];
+  const playUntil = async (ms: number, isMuted = false) => {
+    const from = at;
+    while (at < arrivals.length && arrivals[at]!.atMs < ms) at += 1;
+    if (isMuted && entry.muted === 'away') {
+      // A consumer of mediasoup numbers on after a pause.
+      skipped += at - from;
+      await room.passTo(ms);
+      return;
+    }
+    const due = arrivals.slice(from, at).map((arrival): Arrival => {
+      const sequenceNumber = arrival.packet.sequenceNumber - skipped;
+      return { ...arrival, packet: { ...arrival.packet, sequenceNumber }, isMuted };
+    });
+    await room.play(due);
+  };
+  for (const word of words) {
+    const atMs = (word.fromSample + word.samples * AT_SHARE) / 48;
+    const endMs = (word.fromSample + word.samples) / 48;
+    if (entry.muted) {
+      await playUntil(word.fromSample / 48 - MUTED_BEFORE_MS);
+      if (entry.muted === 'away') room.mixer.setMuted('a', true);
+    }
+    await playUntil(atMs, entry.muted !== undefined);
+    if (entry.muted === 'away') room.mixer.setMuted('a', false);
+    const after = entry.muted ? now! : open(entry.after);
+    const framesBefore = after.frames.length;
+    if (!entry.muted) change(after);
+    await playUntil(endMs + AFTER_WORD_MS);
+    if (!entry.muted) change(entry.before && open(entry.before));
+    const heard = entry.muted ? after : { ...after };
+    const rest = { fromSample: Math.round(atMs * 48), samples: Math.round((endMs - atMs) * 48) };
+    if (rest.samples < LEAST_REST_MS * 48) continue;
+    const pieces = (await soundOf(codecs, heard, framesBefore)).filter(({ sound }) => sound.length);
+    errors.push(compareEntry(references, pieces, rest));
+  }
+  room.mixer.close();
+  return errors;
+}
+
+/** A sound as the gateway's own encoder makes it in one piece, where it was; its frames begin so much earlier. */
+async function encodeAgain(
+  codecs: Codecs,
+  sound: Float32Array,
+  earlierMs: number,
+): Promise<Float32Array> {
+  const earlierSamples = earlierMs * 48;
+  const moved = new Float32Array(earlierSamples + sound.length);
+  moved.set(sound, earlierSamples);
+  const words: Word[] = [];
+  const { reference } = await sayTrack(codecs, 'again', SENDERS.pcm, { sound: moved, words });
+  return reference.subarray(earlierSamples + ENCODER_DELAY_SAMPLES);
+}
+
+export const countEntries = (errors: EntryError[]) => {
+  const late = errors.map(({ lateMs }) => lateMs).toSorted((a, b) => a - b);
+  return {
+    words: errors.length,
+    loud3: errors.filter(({ loudestDb }) => loudestDb > 3).length,
+    loud6: errors.filter(({ loudestDb }) => loudestDb > 6).length,
+    worstDb: Math.max(...errors.map(({ loudestDb }) => loudestDb)),
+    soft: errors.filter(({ softMs }) => softMs >= 40).length,
+    missing: errors.filter(({ isMissing }) => isMissing).length,
+    lateMs: { median: late[late.length >> 1] ?? 0, most: late.at(-1) ?? 0 },
+  };
+};
