@@ -75,9 +75,11 @@ const SIMULATIONS = [
   'lossy-speech',
   'network',
   'playout',
+  'spectral-distance',
   'spoken-words',
   'switching',
   'time-stretch',
+  'turns',
   'unknown-formats',
 ].map((name) => `test/unit/${name}.test.ts`);
 

@@ -1,17 +1,22 @@
 import { loadCodecs } from '../../src/audio/codecs.ts';
+import { reportEntries } from './entries.ts';
 import { reportLoss } from './loss.ts';
 import { reportNoise } from './noise.ts';
 import { reportSwitches } from './switches.ts';
+import { reportSpectrum } from './spectrum.ts';
 import { reportBeginnings } from './words.ts';
 
 /**
  * Compares spoken words (espeak-ng, sox), as a room in virtual time delivers them, with the sender's own stream decoded whole:
- * how words begin, what happens to one who goes on while another begins and ends, who is heard beside noise, and lost packets.
+ * how words begin, how they are heard from their middle on, what happens to one who goes on while another begins and ends (also in
+ * music), who is heard beside noise, lost packets, and the spectrum of the whole chain.
  */
 export async function reportSound(say: (text: string) => void, signal: AbortSignal): Promise<void> {
   const codecs = await loadCodecs({ bitrateBps: 32_000, complexity: 5 });
   await reportBeginnings(codecs, say, signal);
+  await reportEntries(codecs, say, signal);
   await reportSwitches(codecs, say, signal);
   await reportNoise(codecs, say, signal);
   await reportLoss(codecs, say, signal);
+  await reportSpectrum(codecs, say, signal);
 }

@@ -1,6 +1,6 @@
 import { Application, type EncoderOptions } from 'libopus-wasm';
 import type { Codecs } from '../../src/audio/codecs.ts';
-import type { AudioFormat, SampleFormat } from '../../src/audio/format.ts';
+import { type AudioFormat, SAMPLE_RATE_HZ, type SampleFormat } from '../../src/audio/format.ts';
 import { createIngest } from '../../src/audio/ingest/create-ingest.ts';
 import { Packetizer } from '../../src/rtp/packetizer.ts';
 import { type Arrival, joinAll } from './simulated-room.ts';
@@ -15,6 +15,8 @@ export type Sender = {
   opus?: EncoderOptions;
   /** How far what is decoded lags behind what was encoded. */
   delaySamples: number;
+  /** What the format can carry, if not all that is heard of speech. */
+  highestHz?: number;
 };
 
 const SPEECH_DELAY_SAMPLES = 312;
@@ -62,10 +64,37 @@ export const SENDERS: Record<'pcm' | 'browser' | 'celt' | 'long' | 'dtx', Sender
   },
 };
 
+const samples = (name: string, codec: SampleFormat['codec'], rateHz: number): Sender => ({
+  name,
+  format: { codec, rateHz, channels: 1 },
+  delaySamples: CELT_DELAY_SAMPLES,
+  // Filters between the rates take away what is close to half a rate.
+  highestHz: Math.min(8000, Math.floor((rateHz * 0.42) / 100) * 100),
+});
+
+/** Senders of further formats of samples. */
+export const SENDERS_OF_SAMPLES: Sender[] = [
+  samples('PCM 44.1 kHz', 'pcm_s16le', 44_100),
+  samples('float PCM 16 kHz', 'pcm_f32le', 16_000),
+  samples('PCM 8 kHz', 'pcm_s16le', 8000),
+  samples('G.711 µ-law', 'pcmu', 8000),
+  samples('G.711 A-law', 'pcma', 8000),
+  samples('G.722', 'g722', 16_000),
+];
+
 /** What a client sends of a sound at 48 kHz: its binary messages, one for each packet's time. */
-function messagesOf({ format, packetMs = 20, opus }: Sender, sound: Float32Array) {
+async function messagesOf(
+  codecs: Codecs,
+  { format, packetMs = 20, opus }: Sender,
+  sound: Float32Array,
+) {
   if (format.codec === 'opus') return encodeOpus(sound, packetMs, opus);
-  return Promise.resolve(sampleMessages(format, sound, packetMs));
+  const { rateHz } = format;
+  if (rateHz === SAMPLE_RATE_HZ) return sampleMessages(format, sound, packetMs);
+  const resampler = codecs.openResampler(SAMPLE_RATE_HZ, rateHz);
+  const resampled = resampler.process(sound);
+  resampler.close();
+  return sampleMessages(format, resampled, packetMs);
 }
 
 /** The packets of a sound as the gateway's ingest makes and measures them, at their pace from `fromMs` on. */
@@ -93,7 +122,7 @@ async function arrivalsOf(
     },
   );
   const { packetMs = 20 } = sender;
-  for (const [i, message] of (await messagesOf(sender, sound)).entries()) {
+  for (const [i, message] of (await messagesOf(codecs, sender, sound)).entries()) {
     ingest.push(message, fromMs + i * packetMs);
   }
   ingest.close();

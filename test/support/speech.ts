@@ -44,9 +44,7 @@ async function speak(text: string, voice = 'en-us'): Promise<Float32Array> {
     encoding: 'buffer',
     maxBuffer: MAX_OUTPUT_BYTES,
   });
-  const sound = Float32Array.from({ length: stdout.length >> 2 }, (_, i) =>
-    stdout.readFloatLE(i * 4),
-  );
+  const sound = readFloats(stdout);
   const first = sound.findIndex((sample) => Math.abs(sample) > SILENCE);
   const last = sound.findLastIndex((sample) => Math.abs(sample) > SILENCE);
   if (first === -1) throw new Error(`espeak-ng said nothing for "${text}".`);
@@ -79,6 +77,64 @@ export async function spokenTrack({
   }
   return track;
 }
+
+/** Chords of music, in notes of sox: a bass, and strings that are plucked one after another. */
+const CHORDS = [
+  ['C2', 'C4', 'E4', 'G4', 'C5'],
+  ['A2', 'A3', 'C4', 'E4', 'A4'],
+  ['F2', 'F3', 'C4', 'F4', 'A4'],
+  ['G2', 'G3', 'B3', 'D4', 'F4'],
+];
+const CHORD_S = 1.2;
+const STRUM_S = 0.15;
+
+/** Music without a pause, made by sox. Each chord stands in place of a word. */
+export async function musicTrack({ chords = 8, levelDb = -26 } = {}): Promise<Track> {
+  const played = await Promise.all(CHORDS.map(playChord));
+  const music = Array.from({ length: chords }, (_, i) => played[i % played.length]!);
+  const { length: samples } = played[0]!;
+  const sound = new Float32Array(chords * samples);
+  for (const [i, chord] of music.entries()) sound.set(chord, i * samples);
+  const gain = 10 ** (levelDb / 20) / rmsOf(sound);
+  const words = music.map((_, i) => ({ fromSample: i * samples, samples }));
+  return { sound: sound.map((sample) => sample * gain), words };
+}
+
+async function playChord([bass = '', ...notes]: string[]): Promise<Float32Array> {
+  const strings = notes.flatMap((note) => ['pluck', note]);
+  const delays = notes.map((_, i) => `${i * STRUM_S}`);
+  const { stdout } = await run(
+    'sox',
+    [
+      '-R',
+      '-r',
+      '48000',
+      '-n',
+      '-t',
+      'f32',
+      '-',
+      'synth',
+      `${CHORD_S}`,
+      'triangle',
+      bass,
+      ...strings,
+      'delay',
+      '0',
+      ...delays,
+      'remix',
+      '-',
+      'fade',
+      '0.01',
+      `${CHORD_S}`,
+      '0.02',
+    ],
+    { encoding: 'buffer', maxBuffer: MAX_OUTPUT_BYTES },
+  );
+  return readFloats(stdout);
+}
+
+const readFloats = (bytes: Buffer) =>
+  Float32Array.from({ length: bytes.length >> 2 }, (_, i) => bytes.readFloatLE(i * 4));
 
 /** White noise of a level in dBov. */
 export function noise(levelDb: number, durationMs: number, seed: number): Float32Array {

@@ -1,0 +1,39 @@
+import type { Codecs } from '../../src/audio/codecs.ts';
+import type { AudioFormat } from '../../src/audio/format.ts';
+import { compareWords, type WordError } from './heard-words.ts';
+import { SENDERS, sayTrack } from './senders.ts';
+import { type Arrival, SimulatedRoom, soundOf } from './simulated-room.ts';
+import { noise, spokenTrack } from './speech.ts';
+
+const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
+export const FANS = 8;
+/** How long the noises have lasted when somebody begins to speak. */
+const FANS_BEFORE_MS = 2500;
+
+/** How the words of a speaker at -26 dBov begin beside eight open microphones with steady noise of a level in dBov. */
+export async function hearOverFans(
+  codecs: Codecs,
+  noiseDb: number,
+  words: number,
+): Promise<WordError[]> {
+  const track = await spokenTrack({ words });
+  const speaker = await sayTrack(codecs, 'speaker', SENDERS.browser, track, FANS_BEFORE_MS);
+  const lengthMs = FANS_BEFORE_MS + track.sound.length / 48;
+  const names = Array.from({ length: FANS }, (_, i) => `fan ${i}`);
+  const fans: Arrival[][] = [];
+  for (const [i, name] of names.entries()) {
+    const sound = noise(noiseDb, lengthMs, i + 20);
+    const fan = await sayTrack(codecs, name, SENDERS.celt, { sound, words: [] });
+    fans.push(fan.arrivals);
+  }
+  const room = new SimulatedRoom(codecs, [...names, 'speaker']);
+  const heard = room.listen('x', PCM);
+  await room.play(speaker.arrivals, ...fans);
+  room.mixer.close();
+  const laterSamples = FANS_BEFORE_MS * 48;
+  const pieces = (await soundOf(codecs, heard)).map(({ fromSample, sound }) => ({
+    fromSample: fromSample - laterSamples,
+    sound,
+  }));
+  return compareWords(speaker.reference, pieces, speaker.words);
+}

@@ -1,0 +1,105 @@
+import { findWord, type HeardPiece, joinPieces } from './heard-words.ts';
+import { rmsOf, type Word } from './speech.ts';
+
+/** How far the short-time spectra of what is heard are from those of what was said. */
+
+const RATE_HZ = 48_000;
+const FRAME_SAMPLES = 960;
+const FFT_SAMPLES = 1024;
+const LOWEST_HZ = 100;
+/** Frames of a word that are softer than the word by more than this are not compared. */
+const COUNTED_DB = 25;
+/** What is softer than a word by more than this, in a spectral line, counts as this. */
+const FLOOR_DB = 60;
+
+const WINDOW = Float64Array.from(
+  { length: FRAME_SAMPLES },
+  (_, i) => 0.5 - 0.5 * Math.cos((2 * Math.PI * (i + 0.5)) / FRAME_SAMPLES),
+);
+
+/**
+ * Log-spectral distance in dB: the root of the mean square difference of the log power spectra, frame by frame (20 ms),
+ * and the mean of that. Each word is compared where it is heard.
+ * @param said what went into the chain, at 48 kHz
+ * @param words where they stand in it
+ * @param highestHz above this nothing is compared
+ * @returns undefined if a word is not heard
+ */
+export function spectralDistance(
+  said: Float32Array,
+  heard: HeardPiece[],
+  words: Word[],
+  highestHz: number,
+): number | undefined {
+  const timeline = joinPieces(heard);
+  let [sum, count] = [0, 0];
+  for (const word of words) {
+    const off = findWord(said, timeline, word);
+    if (off === undefined) return undefined;
+    const { fromSample, samples } = word;
+    const wordRms = rmsOf(said.subarray(fromSample, fromSample + samples));
+    for (let at = fromSample; at + FRAME_SAMPLES <= fromSample + samples; at += FRAME_SAMPLES) {
+      const frame = said.subarray(at, at + FRAME_SAMPLES);
+      if (20 * Math.log10(rmsOf(frame) / wordRms) < -COUNTED_DB) continue;
+      const from = Math.max(0, at + off);
+      const other = timeline.subarray(from, from + FRAME_SAMPLES);
+      sum += distanceOf(frame, other, wordRms, highestHz);
+      count += 1;
+    }
+  }
+  return count > 0 ? sum / count : undefined;
+}
+
+function distanceOf(
+  one: Float32Array,
+  other: Float32Array,
+  wordRms: number,
+  highestHz: number,
+): number {
+  const [a, b] = [powerSpectrum(one), powerSpectrum(other)];
+  // A line of white noise as loud as the word has so much power.
+  const floor = ((wordRms ** 2 * (FRAME_SAMPLES * 3)) / 8) * 10 ** (-FLOOR_DB / 10);
+  const lineOf = (hz: number) => Math.round((hz * FFT_SAMPLES) / RATE_HZ);
+  const [first, last] = [lineOf(LOWEST_HZ), lineOf(highestHz)];
+  let sum = 0;
+  for (let line = first; line <= last; line += 1) {
+    const db = 10 * Math.log10((a[line]! + floor) / (b[line]! + floor));
+    sum += db ** 2;
+  }
+  return Math.sqrt(sum / (last - first + 1));
+}
+
+/** Of a frame, through a Hann window. */
+function powerSpectrum(frame: Float32Array): Float64Array {
+  const re = new Float64Array(FFT_SAMPLES);
+  const im = new Float64Array(FFT_SAMPLES);
+  for (const [i, sample] of frame.entries()) re[i] = sample * WINDOW[i]!;
+  transform(re, im);
+  return re.map((value, line) => value ** 2 + im[line]! ** 2);
+}
+
+/** The fast Fourier transform of 2^n samples, in place. */
+function transform(re: Float64Array, im: Float64Array): void {
+  const { length } = re;
+  for (let i = 1, j = 0; i < length; i += 1) {
+    let bit = length >> 1;
+    for (; j & bit; bit >>= 1) j ^= bit;
+    j ^= bit;
+    if (i < j) {
+      [re[i], re[j]] = [re[j]!, re[i]!];
+      [im[i], im[j]] = [im[j]!, im[i]!];
+    }
+  }
+  for (let half = 1; half < length; half *= 2) {
+    for (let k = 0; k < half; k += 1) {
+      const [cos, sin] = [Math.cos((Math.PI * k) / half), -Math.sin((Math.PI * k) / half)];
+      for (let i = k; i < length; i += 2 * half) {
+        const j = i + half;
+        const [x, y] = [re[j]! * cos - im[j]! * sin, re[j]! * sin + im[j]! * cos];
+        [re[j], im[j]] = [re[i]! - x, im[i]! - y];
+        re[i]! += x;
+        im[i]! += y;
+      }
+    }
+  }
+}
