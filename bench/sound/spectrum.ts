@@ -39,7 +39,7 @@ export async function reportSpectrum(
 async function measureDistances(codecs: Codecs, sender: Sender, track: Track) {
   const { arrivals, reference } = await sayTrack(codecs, 'a', sender, track);
   const { highestHz = 8000 } = sender;
-  // Whoever joins before the first word is sent packets as they are from the pause after it on.
+  // A listener that joins before the first word is sent packets as they are from the pause after it on.
   const words = track.words.slice(1);
   const distanceTo = (pieces: Parameters<typeof spectralDistance>[1]) =>
     spectralDistance(track.sound, pieces, words, highestHz);

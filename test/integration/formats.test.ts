@@ -261,7 +261,7 @@ describe('configure', () => {
     await alice.ask({ type: 'configure', mute: false }, 'configured');
     expect(bob.frames).toEqual([]);
     await play(alice, tone);
-    // Nobody has heard what the packets after the mute lean on: they are heard as a mix.
+    // Packets after the mute lean on packets that were withheld: they are heard as a mix.
     await eventually('all frames', () => bob.frames.length >= tone.length);
     const heard = settled(await decodeOpus(bob.frames));
     expect(toDb(amplitudeOf(heard, TONE_HZ) / AMPLITUDE)).toBeCloseTo(0, 0);

@@ -6,7 +6,7 @@ import { SENDERS, type Sender, sayTrack } from './senders.ts';
 import { type Arrival, type Heard, SimulatedRoom, soundOf } from './simulated-room.ts';
 import type { Track, Word } from './speech.ts';
 
-/** What somebody hears from the middle of a word on: because it joins then, changes how it hears, or because the speaker is unmuted. */
+/** Listeners that hear a word from its middle on: they join then, change how they hear, or the speaker is unmuted. */
 
 const OPUS: AudioFormat = { codec: 'opus' };
 const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
@@ -16,18 +16,18 @@ const AS_SAMPLES: Hearing = { format: PCM };
 const AS_OPUS: Hearing = { format: OPUS };
 const APART: Hearing = { format: OPUS, delivery: 'forward' };
 
-/** Where in a word the moment is. */
+/** Position of the change in a word. */
 const AT_SHARE = 0.35;
-/** What is left of a word for it to count. */
+/** Shortest rest of a word that is compared. */
 const LEAST_REST_MS = 150;
 /**
  * The frames of a mix begin anywhere against those of a sound that is encoded in one piece, which alone makes soft windows of 5 ms
  * up to 11 dB louder or softer: it is compared with encodings whose frames begin so much earlier.
  */
 const FRAMES_EARLIER_MS = [0, 5, 10, 15];
-/** Until a listener goes, or hears as at first again: after the word. */
+/** Time after a word until the listener leaves, or hears as at first again. */
 const AFTER_WORD_MS = 200;
-/** How long before a word the speaker is muted. */
+/** Time before a word at which the speaker is muted. */
 const MUTED_BEFORE_MS = 400;
 
 export type Entry = {
@@ -38,7 +38,7 @@ export type Entry = {
   after: Hearing;
   /** The speaker is muted before: its packets come all the same, or do not come. */
   muted?: 'withheld' | 'away';
-  /** Somebody hears the speaker as samples all the time. */
+  /** Another listener hears the speaker as samples all the time. */
   isBesideMix?: boolean;
 };
 
@@ -72,7 +72,7 @@ export async function sayForEntries(codecs: Codecs, sender: Sender, track: Track
   return { ...said, references };
 }
 
-/** What a listener of one speaker hears from the middle of each word on, against what was said. */
+/** Compares each word, as a listener hears it from its middle on, with the word as it was sent. */
 export async function hearEntries(
   codecs: Codecs,
   entry: Entry,

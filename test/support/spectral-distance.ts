@@ -9,7 +9,7 @@ const FFT_SAMPLES = 1024;
 const LOWEST_HZ = 100;
 /** Frames of a word that are softer than the word by more than this are not compared. */
 const COUNTED_DB = 25;
-/** What is softer than a word by more than this, in a spectral line, counts as this. */
+/** Spectral lines that are softer than their word by more than this count as this. */
 const FLOOR_DB = 60;
 
 const WINDOW = Float64Array.from(
@@ -69,7 +69,7 @@ function distanceOf(
   return Math.sqrt(sum / (last - first + 1));
 }
 
-/** Of a frame, through a Hann window. */
+/** Power of each spectral line of a frame, through a Hann window. */
 function powerSpectrum(frame: Float32Array): Float64Array {
   const re = new Float64Array(FFT_SAMPLES);
   const im = new Float64Array(FFT_SAMPLES);

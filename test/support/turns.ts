@@ -5,11 +5,11 @@ import { SENDERS, sayTrack } from './senders.ts';
 import { SimulatedRoom, soundOf } from './simulated-room.ts';
 import { spokenTrack } from './speech.ts';
 
-/** Somebody who goes on while another begins and ends: listeners go over from what was sent to a mix, and back. */
+/** A speaker that goes on while another begins and ends: listeners go over from its packets to a mix, and back. */
 
 const TURNS_PAUSE_MS = 900;
 const OTHER_VOICE = 'en-us+f3';
-/** Of those who take their turns meanwhile. */
+/** Words of the other speaker. */
 const MOST_WORDS = 12;
 
 type Said = Awaited<ReturnType<typeof sayTrack>>;

@@ -68,7 +68,7 @@ describe('a speaker who is muted in the middle of a word, and unmuted in the nex
       levelBetween(pieces, Math.round(fromMs * 48), Math.round(untilMs * 48));
     const pieces = await soundOf(codecs, heard);
     expect(levelOf(middleMs - 60, middleMs)).toBeGreaterThan(-40);
-    // What was said before may be heard so much later.
+    // Sound from before the mute may be heard that much later.
     expect(levelOf(middleMs + 80, endMs + 400)).toBeLessThan(-60);
   });
 });
