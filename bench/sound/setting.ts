@@ -1,7 +1,7 @@
 import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
 
 const OPUS: AudioFormat = { codec: 'opus' };
-export const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
+const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
 
 /** How a listener hears a room. */
 export type Hearing = { name: string; format: AudioFormat; delivery?: Delivery };
