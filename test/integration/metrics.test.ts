@@ -76,13 +76,17 @@ test('frames are counted both ways, and what is dropped by why', async () => {
   const carol = await enter({ url, apiKey }, 'carol');
   await Promise.all([play(alice, tone), play(bob, tone)]);
   await eventually('carol hears', () => carol.frames.length > 20);
-  for (const packet of tone) alice.sendAudio(packet);
+  // More than the longest piece of a sender whose frames come in bursts, as on a busy machine they do.
+  const pieces = 4;
+  for (let piece = 0; piece < pieces; piece += 1) {
+    for (const packet of tone) alice.sendAudio(packet);
+  }
   await eventually(
     'what came at once is dropped',
     async () => (await readAll()).fast > before.fast,
   );
   const after = await readAll();
-  expect(after.in - before.in).toBe(4 * tone.length + 2);
+  expect(after.in - before.in).toBe((3 + pieces) * tone.length + 2);
   expect(after.out - before.out).toBeGreaterThan(tone.length);
   expect(after.lobby - before.lobby).toBe(1);
   expect(after.bad - before.bad).toBe(1);
