@@ -22,7 +22,7 @@ const SENT_FORMAT = `^(${INPUT_FORMAT_PATTERN})?$`;
 /** Without a user and password, which fetch() refuses. */
 const WEBHOOK_URL = '^(https?://[^\\s/?#@\\\\]+([/?#]\\S*)?)?$';
 
-/** What clients see of an account (docs/protocol.md §1). */
+/** Fields of an account that clients see (docs/protocol.md §1). */
 export const AccountSchema = Type.Object({
   id: Type.Integer(),
   name: Type.String({ minLength: 1, maxLength: 200 }),
@@ -35,9 +35,9 @@ export const AccountSchema = Type.Object({
 export const StoredAccountSchema = Type.Object({
   ...AccountSchema.properties,
   created_at: Type.Optional(Type.String()),
-  /** What its peers hear who never speak and do not say in what; Opus, if not set. */
+  /** Format for peers that never speak and name no format; Opus, if not set. */
   default_audio: Type.Optional(Type.String({ pattern: HEARD_FORMAT })),
-  /** What its peers send who do not say what, where the operator knows. */
+  /** Format that its undeclared peers send, where the operator knows it. */
   pinned_audio: Type.Optional(Type.String({ pattern: SENT_FORMAT })),
   /** Where its events are sent (docs/operations.md, "Webhooks"). */
   webhook_url: Type.Optional(Type.String({ maxLength: 2048, pattern: WEBHOOK_URL })),
@@ -46,13 +46,13 @@ export const StoredAccountSchema = Type.Object({
 /** An account that has been made or changed. */
 export const ChangedAccountSchema = Type.Object({
   ...StoredAccountSchema.properties,
-  /** What its webhooks are signed with from now on: shown once, when the URL is set. */
+  /** Secret that signs its webhooks from now on: shown once, when the URL is set. */
   webhook_secret: Type.Optional(Type.String()),
 });
 
 export type Account = Static<typeof StoredAccountSchema>;
 export type ChangedAccount = Static<typeof ChangedAccountSchema>;
-/** What may be changed of one; an empty text takes a format or the webhook URL away. */
+/** Fields of an account that may be changed; an empty text removes a format or the webhook URL. */
 export type AccountChanges = Partial<Omit<Account, 'id' | 'created_at'>>;
 /** Where the events of an account are sent, and what they are signed with (`whsec_` and base64). */
 export type Webhook = { url: string; secret: string };
@@ -195,7 +195,7 @@ export class Accounts {
     if (!isFound) throw new PartylineError('not_found', `There is no key ${keyId}.`);
   }
 
-  /** Whose a key is. */
+  /** Returns the account of a key. */
   async findByKey(apiKey: string): Promise<{ account: Account; keyId: string } | undefined> {
     const hash = hashOf(apiKey);
     const fields = await this.#redis.run(async (client) => {

@@ -4,30 +4,24 @@ import { BURY, TELL } from './webhook-scripts.ts';
 import { type Change, joined, left, type Place, type PresentPeer } from './events.ts';
 
 /**
- * Who is in which room, and which events wait to be sent, in Redis. Each node holds its own peers; a peer is in a room
- * while any node holds it there, so it does not matter in which order two nodes tell that it went from one to the other,
- * nor whether something is told twice.
+ * Peers of each room, and events that wait to be sent, in Redis. Each node holds its own peers; a peer is in a room
+ * while any node holds it there, so it does not matter in which order two nodes tell that it went from one to the
+ * other, nor whether something is told twice.
  *
- * A place is account\nroom.
- * webhooks:nodes          hash: node → how often it has shown that it lives
- * webhooks:dead           set of nodes whose peers are yet to be taken out
- * webhooks:node:{node}    hash: place\npeer → kind: what it holds
- * webhooks:numbers        hash: node → the number of the last change that it told
- * webhooks:peers:{place}  hash: peer → how many nodes hold it
- * webhooks:latest:{place} hash: peer → the node to which it came last
- * webhooks:left:{place}   hash: peer → its event when it left that node, while another still holds it
- * webhooks:last_left:{place} created_at of the latest peer_left of a room in which somebody still is
- * webhooks:seen           hash: node → when it told something last, ms by Redis's clock
- * webhooks:once:{key}     has been told
+ * A place is account\nroom. webhooks:nodes          hash: node → how often it has shown that it lives webhooks:dead
+ * set of nodes whose peers are yet to be taken out webhooks:node:{node}    hash: place\npeer → kind: what it holds
+ * webhooks:numbers        hash: node → the number of the last change that it told webhooks:peers:{place}  hash: peer
+ * → how many nodes hold it webhooks:latest:{place} hash: peer → the node to which it came last webhooks:left:{place}
+ * hash: peer → its event when it left that node, while another still holds it webhooks:last_left:{place} created_at
+ * of the latest peer_left of a room in which somebody still is webhooks:seen           hash: node → when it told
+ * something last, ms by Redis's clock webhooks:once:{key}     has been told
  *
- * webhooks:outbox:{place} list of the events that wait, as JSON, the oldest first
- * webhooks:rooms:{account} sorted set of the rooms that have such, by the first one's created_at
- * webhooks:accounts       sorted set of the accounts that have such, by the oldest one's created_at
- * webhooks:counts         hash: account → how many events wait
- * webhooks:dropped        how many events were given up
- * webhooks:dropped_of     hash: account → how many of its events were given up
- * webhooks:workers        hash: worker → how often it has shown that it lives
- * webhooks:holders        hash: account → the worker that sends its events
+ * webhooks:outbox:{place} list of the events that wait, as JSON, the oldest first webhooks:rooms:{account} sorted set
+ * of the rooms that have such, by the first one's created_at webhooks:accounts       sorted set of the accounts that
+ * have such, by the oldest one's created_at webhooks:counts         hash: account → how many events wait
+ * webhooks:dropped        how many events were given up webhooks:dropped_of     hash: account → how many of its
+ * events were given up webhooks:workers        hash: worker → how often it has shown that it lives webhooks:holders
+ * hash: account → the worker that sends its events
  */
 
 const PEERS_AT_ONCE = 100;

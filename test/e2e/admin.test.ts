@@ -170,7 +170,7 @@ test('while the tab is hidden nothing is asked; when it is seen again, at once',
     }, hidden);
   await vi.waitFor(() => expect(asked).toBeGreaterThan(0), SETTLING);
   await setHidden(true);
-  // What was being asked when it was hidden.
+  // Requests that were under way when it was hidden.
   await page.waitForLoadState('networkidle');
   const before = asked;
   await page.waitForTimeout(2500);

@@ -25,7 +25,7 @@ const used = useGateway({ ROUTER_MAX_CONSUMERS: '2' });
 const levelsDb = (heard: Float32Array) =>
   Object.values(TONES_HZ).map((hz) => toDb(amplitudeOf(heard, hz) / SPOKEN));
 
-/** What each of the others says within 1.5 dB, and nothing of oneself. */
+/** Expects the tone of each other peer within 1.5 dB, and nothing of the peer's own. */
 function expectTones(heard: Float32Array, self: Name): void {
   const isAsSaid = levelsDb(heard).map((levelDb, index) =>
     Object.keys(TONES_HZ)[index] === self ? levelDb < -40 : Math.abs(levelDb) < 1.5,

@@ -167,7 +167,7 @@ describe('bad input', () => {
       const padded = padOpusPacket(tone[10]!, 65_536);
       await play(speaker, [...tone.slice(0, 10), padded, ...tone.slice(11)]);
       await eventually('all is heard', () => listener.frames.length === tone.length);
-      // Of one frame, as before, whose number is said.
+      // One frame, as before, with its number.
       const bare = Buffer.concat([Buffer.of(padded[0]!, 1), tone[10]!.subarray(1)]);
       expect(listener.frames[10]!.subarray(delivery === 'mix' ? 0 : 4)).toEqual(bare);
     },

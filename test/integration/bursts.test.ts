@@ -52,7 +52,7 @@ test('sound in pieces of a second and of half of one: heard whole, and nobody is
       await eventually('all is heard', () => listener.frames.length >= tone.length);
       expect(listener.frames).toHaveLength(tone.length);
       expect(flowOf(speaker)).toEqual([]);
-      // What is sent as Opus is heard as it is.
+      // Opus is heard as it was sent.
       const wanted = room === 'samples' ? listener.frames : tone;
       expect(listener.frames.map((frame) => frame.toString('hex'))).toEqual(
         wanted.map((packet) => Buffer.from(packet).toString('hex')),

@@ -105,7 +105,7 @@ const REFUSED = {
   code: 1,
   stderr: expect.stringContaining('No space left on device') as string,
 };
-/** What only reads works; that there is no such key is seen without a write. */
+/** Commands that only read work; a missing key is seen without a write. */
 const EXPECTED_ON_A_FULL_DISK: Record<string, object> = {
   list: { code: 0 },
   show: { code: 0 },

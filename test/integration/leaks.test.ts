@@ -4,7 +4,7 @@ import { TestClient } from '../support/client.ts';
 import { eventually, openTestGateway, type TestGateway } from '../support/gateway.ts';
 import { opusTone, play } from '../support/sound.ts';
 
-/** What this process holds open: timers, sockets and the like by kind, and file descriptors. */
+/** Counts everything that this process holds open: timers, sockets and the like by kind, and file descriptors. */
 function openResources(): Record<string, number> {
   const counts: Record<string, number> = { descriptors: readdirSync('/proc/self/fd').length };
   for (const kind of process.getActiveResourcesInfo()) counts[kind] = (counts[kind] ?? 0) + 1;

@@ -173,7 +173,7 @@ describe('a media worker that keeps dying', () => {
   });
 });
 
-/** What mediasoup takes from a browser: Opus and the audio level. */
+/** RTP parameters that mediasoup takes from a browser: Opus and the audio level. */
 const rtpParameters = (ssrc: number) => ({
   mid: '0',
   codecs: [{ mimeType: 'audio/opus', payloadType: 111, clockRate: 48000, channels: 2 }],

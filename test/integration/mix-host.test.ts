@@ -9,7 +9,7 @@ import { findGlitches } from '../support/glitches.ts';
 import { amplitudeOf, decodeOpus, opusTone, peakHz } from '../support/sound.ts';
 
 const CODEC_SETTINGS = { bitrateBps: 32_000, complexity: 5 };
-/** So much mixing in each tick is too much for this thread, and not for two. */
+/** Mixing time per tick that is too much for this thread, and not for two, ms. */
 const CROWDED_MS = 13;
 const SPEAKERS = 8;
 const TONE_HZ = 600;
@@ -47,7 +47,7 @@ function openHost(maxThreads: number): void {
   });
 }
 
-/** Everybody hears all the others: a mix for each who speaks, and one for those who only listen. */
+/** Plans for peers that hear all the others: a mix for each speaker, and one for those that only listen. */
 function planOf(speakers: number[]): Omit<MixPlan, 'added'> {
   const mix = (name: string, without: number[]) => ({
     name,
@@ -177,7 +177,7 @@ describe('MixHost', () => {
     expect(running().length).toBe(1);
     expect(running()).not.toContain(victim);
     for (const [index, { heard }] of rooms.entries()) {
-      // Of 100 frames: it is heard again within a second.
+      // At least 50 of 100 frames: it is heard again within a second.
       expect(heard.length - before[index]!).toBeGreaterThanOrEqual(50);
       await expectTone(heard);
     }
@@ -198,7 +198,7 @@ describe('MixHost', () => {
 
   test('a thread that cannot be started: everything goes on being mixed here, and that is told', async () => {
     lost = [];
-    // What no thread can be given makes its start fail, as a lack of threads does.
+    // Settings that cannot be cloned make the start of a thread fail, as a lack of threads does.
     host = new MixHost(1, codecs, Object.assign({ no: () => {} }, CODEC_SETTINGS), {
       onFault: () => {},
       onThreadLost: (reason) => lost.push(reason),

@@ -7,7 +7,7 @@ import { decodeOpus, opusTone } from '../support/sound.ts';
 
 const TICKS = 100;
 
-/** What a thread makes of a tone; told, after so many ticks, to encode at another complexity. */
+/** Mixes a tone in a thread, which is told after a number of ticks to encode at another complexity. */
 async function mixTone(complexity: number, change?: { to: number; afterTicks: number }) {
   const tone = await opusTone(525, 0.25, TICKS * 20);
   const faults: unknown[] = [];

@@ -27,7 +27,7 @@ test('a node drains under load: of a peer that moves, and to it, no frame is los
   const cluster = await openCluster({ DRAIN_MS: '20000' });
   const [old, next] = [await cluster.start(), await cluster.start()];
   const stays = await enter(next, 'stays');
-  // Hears one who speaks, and so each of his packets as it is, besides his own.
+  // Hears one speaker, and so each of its packets as sent.
   const moves = await enter(old, 'moves');
   const listens = await enter(next, 'listens', { delivery: 'forward' });
   const said = { stays: await distinctPackets(400, 6000), moves: await distinctPackets(900, 6000) };

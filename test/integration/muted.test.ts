@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { TestClient } from '../support/client.ts';
 import { useStack } from '../support/use-stack.ts';
 
-/** Who is muted is seen by the others, on whatever node they are. */
+/** Muted peers are seen by the others, on any node. */
 
 const { openNodes, openGateway, enter, connect } = useStack();
 

@@ -6,7 +6,7 @@ import { useStack } from '../support/use-stack.ts';
 
 const { openGateway, connect, enter } = useStack();
 
-/** Of one core; a gateway of which nothing is asked takes a small part of that. */
+/** Share of one core; an idle gateway takes a small part of it. */
 const MARK_PERCENT = 25;
 const [BURN_MS, BURN_EVERY_MS] = [12, 20];
 /** Five samples in a row must agree, of a machine that may be busy with other things. */

@@ -12,7 +12,7 @@ import { eventually, silentLog } from '../support/gateway.ts';
 import { TestProxy } from '../support/proxy.ts';
 
 const KEY = 'a key that all nodes have';
-/** Of a test that does not ask for shorter times nothing is dropped, however busy the machine. */
+/** Times with which nothing is dropped, however busy the machine, unless a test asks for shorter ones. */
 const PATIENT = { retryAfterMs: 50, maxAgeMs: 30_000 };
 
 const cleanUps: (() => Promise<void> | void)[] = [];

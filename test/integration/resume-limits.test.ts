@@ -20,7 +20,7 @@ async function open() {
   return { redis, gateway, store, accounts: new Accounts(store) };
 }
 
-/** What a client needs to come back. */
+/** Returns the credentials with which a client resumes. */
 async function resumption(client: TestClient) {
   const { session_id, resume_token } = await client.next('welcome');
   return { session_id, resume_token };

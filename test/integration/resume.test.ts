@@ -7,13 +7,13 @@ import { useStack } from '../support/use-stack.ts';
 const { openRedis, openGateway, openNodes, enter, connect } = useStack();
 
 const typesOf = ({ messages }: TestClient) => messages.map(({ type }) => type);
-/** Somebody was seen to come or go. */
+/** Messages that tell of peers that came or went. */
 const commotion = (client: TestClient) =>
   typesOf(client).filter((type) => type === 'peer_joined' || type === 'peer_left');
 
 const KEEP = { RESUME_MS: '15000' };
 
-/** What a client needs to come back. */
+/** Returns the credentials with which a client resumes. */
 async function resumption(client: TestClient) {
   const { session_id, resume_token } = await client.next('welcome');
   return { session_id, resume_token };

@@ -173,7 +173,7 @@ test('ports of pipes: rooms that have one go on, and one that has none gets one 
   const nodes = await openNodes(2, range, undefined, { ...TIMINGS, pipes: { retryAfterMs: 100 } });
   const [here, there] = [nodes[0]!, nodes[1]!];
   const pairs: [TestClient, TestClient][] = [];
-  // Of each room each node takes a port of those that both share.
+  // Each node takes a port for each room, of those that both share.
   for (let room = 0; room < ports / 2; room += 1) {
     const query = { room: `room ${room}` };
     pairs.push([await enter(here, `ada ${room}`, query), await enter(there, `bob ${room}`, query)]);

@@ -41,7 +41,7 @@ async function hearRoom({ name, format, messages, everyMs }: Case) {
   return { name, opus: [...opus.frames], pcm: [...pcm.frames] };
 }
 
-/** What is heard of each case in its room; all play at the same time, and are looked at afterwards. */
+/** Records each case in its room; all play at the same time, and are judged afterwards. */
 async function hearRooms(cases: Case[]) {
   const rooms = await undisturbed(() => Promise.all(cases.map(hearRoom)));
   const heard = [];

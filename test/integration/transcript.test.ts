@@ -22,7 +22,7 @@ const STAND_INS: Record<string, unknown> = {
 const normalized = (value: object) =>
   JSON.stringify(value, (name, field: unknown) => STAND_INS[name] ?? field);
 
-/** What one client sends and is sent, line by line. */
+/** Messages that one client sends and is sent, line by line. */
 class Transcript {
   readonly lines: string[] = [];
 

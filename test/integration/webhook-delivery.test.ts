@@ -30,7 +30,7 @@ test('an event that is never taken is given up when it is too old, and counted; 
   node.peerJoined(id, 'a', 'ada', 'websocket');
   await eventually('it is refused', () => receiver.received.length > 5);
   visit(node, id, 'b');
-  // Of b, what comes after the event that is refused has become as old.
+  // The later events of b have become as old as the refused one.
   await eventually('it is counted', async () => (await countWaiting(redis)).dropped === 4);
   node.peerLeft(id, 'a', 'ada', 'left');
   await eventually('the rest', () => receiver.story.includes('room_ended a'));

@@ -153,7 +153,10 @@ describe('two nodes', () => {
     },
   );
 
-  /** What is wrong: a room starts before the first joins and ends after the last left; who joins is not there, who leaves is. */
+  /**
+   * Returns events that break the rules: a room starts before the first peer joins and ends after the last left; a
+   * peer that joins is not there yet, one that leaves is.
+   */
   function faultsOf(events: WebhookEvent[]): WebhookEvent[] {
     const present = new Set<string>();
     let isOpen = false;
@@ -183,7 +186,7 @@ describe('two nodes', () => {
       for (const node of ['one', 'other']) await store.register(node);
       const random = seededRandom(seed);
       const pick = <T>(of: T[]): T => of[Math.floor(random() * of.length)]!;
-      /** Who is there, and where he is connected. */
+      /** Peers that are there, and their nodes. */
       const model = new Set<string>();
       const expected: string[] = [];
       const isThere = (start: string) => [...model].some((who) => who.startsWith(start));

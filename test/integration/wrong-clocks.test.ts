@@ -50,7 +50,7 @@ test.each([
     expect(Math.abs(Date.parse(expiresAt!) - Date.now() - 600_000)).toBeLessThan(60_000);
     const bob = await connect({ url, apiKey: '' }, { peer: 'bob', api_key: '', token: token! });
     await bob.next('welcome');
-    // What was over is closed, and what is counted now is in this minute.
+    // Past minutes are closed, and new time is in this minute.
     await eventually(
       'the minute that is over is closed',
       async () => (await usage.listOpen(Date.now() - 300_000)).length === 0,

@@ -79,7 +79,7 @@ test.each(['SIGTERM', 'SIGKILL'] as const)(
   },
 );
 
-/** What a peer is that was there before, or came since. */
+/** Tells whether a peer was there before, or came since. */
 function comingOf(name: string, { messages }: TestClient): string | undefined {
   return messages
     .flatMap((message) => {
@@ -104,7 +104,7 @@ test.each(['SIGKILL', 'SIGSTOP'] as const)(
       const pids = used.gateway.mediaWorkerPids();
       return pids.length === killed.length && !pids.some((pid) => killed.includes(pid));
     });
-    // What was heard before does not count.
+    // Frames from before do not count.
     legacy.frames.length = 0;
     await expectToHearEachOther(browser, legacy);
     const since = legacy.messages.slice(told).map(({ type }) => type);

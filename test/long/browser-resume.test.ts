@@ -42,7 +42,7 @@ async function openBrowser(url: string, apiKey: string, peer: string, microphone
 const toneOf = (frequencyHz: number) => opusTone(frequencyHz, SPOKEN, 10_000);
 const say = (client: TestClient, tone: Buffer[]) => keep(keepPlaying(client, tone));
 
-/** What the others were told of a peer's coming and going. */
+/** Messages that told the others of a peer's coming and going. */
 const commotionOf = (peer: string, { messages }: TestClient) =>
   messages
     .filter(({ type }) => type === 'peer_joined' || type === 'peer_left')
@@ -84,7 +84,7 @@ test('a connection is cut for 3 s: the sound goes on both ways, and then all is 
   const browser = await openBrowser(proxy.url, apiKey, 'Ada');
   await expectToHear(browser, 'door phone', 1000);
   await expectHeard(legacy);
-  // What takes long is done before and after: the gateway runs in this process too.
+  // Long work is done before and after: the gateway runs in this process, too.
   const tone = await toneOf(2000);
   const endListening = await browser.listenTo('door phone');
   const fromMs = performance.now();

@@ -30,13 +30,13 @@ async function openBrowser(peer: string, microphoneHz: number): Promise<TestBrow
 
 describe('every format of legacy clients', () => {
   const SAMPLE_FORMATS = FORMATS.filter((format) => format.codec !== 'opus');
-  /** So many speak at once, each his own tone. */
+  /** Number of peers that speak at once, each with its own tone. */
   const CHOIR = 10;
   const toneHz = (index: number) => 500 + 150 * (index % CHOIR);
   const AMPLITUDE = 0.09;
   const PLAYED_MS = 10_000;
 
-  /** What a client sends in a format: a tone that goes on and on. */
+  /** Returns the messages of a client in a format: an endless tone. */
   async function messagesOf(name: string, hz: number): Promise<Buffer[]> {
     const format = parseDeclaredFormat(name);
     if (format !== 'auto' && format.codec in CONTAINERS) {
@@ -96,7 +96,7 @@ describe('every format of legacy clients', () => {
       return { level: isRight ? 'right' : db, glitches: findGlitches(heard) };
     };
     await vi.waitFor(async () => {
-      // Nobody looks meanwhile: that would keep the gateway, in the same process, from its work.
+      // Nothing is polled meanwhile: that would keep the gateway, in the same process, from its work.
       await new Promise((resolve) => setTimeout(resolve, 3000));
       const taken = listeners.map(({ legacy, ...rest }) => ({
         ...rest,

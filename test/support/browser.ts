@@ -94,7 +94,7 @@ export class TestBrowser {
     return this.page.locator('.person .name').allInnerTexts();
   }
 
-  /** What the page hears of some peers together: 0.68 s, as soon as they can be heard without a gap. */
+  /** Records the sum of some peers as the page hears it: 0.68 s, as soon as they can be heard without a gap. */
   async hear(...peers: string[]): Promise<Float32Array> {
     await this.page.waitForFunction((names) => {
       const state = window.partyline?.state;

@@ -14,7 +14,7 @@ const FILES = {
   ],
 };
 
-/** Of `memory.stat`; in version 1 those of cgroups below it have names of their own. */
+/** Lines of `memory.stat` for caches; in version 1 those of cgroups below it have names of their own. */
 const CACHES = /^(?:in)?active_file (\d+)$/gm;
 
 type Place = (typeof FILES)['memory'][number];
@@ -45,19 +45,19 @@ export class Cgroup {
     return undefined;
   }
 
-  /** Whether {@link open} makes one. */
+  /** Returns whether {@link open} can make one. */
   static isPossible(controller: keyof typeof FILES): boolean {
     const cgroup = Cgroup.open(controller);
     if (cgroup) rmdirSync(cgroup.#folder);
     return cgroup !== undefined;
   }
 
-  /** What a command must begin with to run in it. */
+  /** Words with which a command must begin to run in it. */
   get command(): string[] {
     return ['sh', '-c', `echo $$ > ${join(this.#folder, 'cgroup.procs')} && exec "$@"`, 'sh'];
   }
 
-  /** What it holds now; of memory, without caches of files, which the kernel takes back when there is a limit. */
+  /** Current usage; of memory, without caches of files, which the kernel takes back when there is a limit. */
   get used(): number {
     const used = Number(this.#read(this.#place.used));
     if (!this.#place.used.startsWith('memory')) return used;

@@ -37,7 +37,7 @@ export class TestClient {
     });
   }
 
-  /** What the socket itself complained of. */
+  /** Errors of the socket itself. */
   readonly errors: Error[] = [];
 
   /** Called with each message as it comes. */

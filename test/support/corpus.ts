@@ -4,7 +4,10 @@ import { type AudioFormat, formatAudioFormat, type SampleFormat } from '../../sr
 import { openSampleWriter, upmix } from '../../src/audio/samples.ts';
 import { type Random, seededRandom } from './random.ts';
 
-/** What clients may send, made by seed: sound of each content in each format, cut as clients cut it, arriving as networks deliver. */
+/**
+ * Streams that clients may send, made by seed: sound of each content in each format, cut as clients cut it, arriving
+ * as networks deliver.
+ */
 
 export const CONTENTS = ['speech', 'music', 'silence', 'noise', 'tones'] as const;
 type Content = (typeof CONTENTS)[number];
@@ -25,7 +28,7 @@ export const FORMATS: AudioFormat[] = [
   ),
 ];
 
-/** Of what the detector may hear before it must know, and a little more. */
+/** Duration of a stream, ms: as much as the detector may hear before it must decide, and a little more. */
 const DURATION_MS = 700;
 
 export type CorpusCase = {
@@ -217,7 +220,7 @@ function music(sound: Float32Array, rateHz: number, random: Random): void {
   }
 }
 
-/** What a microphone hears in a quiet room: a few steps of 16 bits. */
+/** Writes the noise of a microphone in a quiet room: a few steps of 16 bits. */
 function silence(sound: Float32Array, rateHz: number, random: Random): void {
   const level = (2 + random() * 4) / 32_768;
   let low = 0;

@@ -14,7 +14,7 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { runAccountsCommand } from '../../src/cli/run-accounts-command.ts';
 
-/** What a program of the project printed, and how it ended. */
+/** Output and exit code of a program of the project. */
 export type Ended = { code: number; stdout: string; stderr: string };
 
 const inProject = (path: string) => fileURLToPath(new URL(`../../${path}`, import.meta.url));

@@ -65,7 +65,7 @@ export async function openTestGateway(
       LOG_LEVEL: 'silent',
       ...environment,
     }),
-    // What a test reads from /metrics is of that moment.
+    // Metrics that a test reads are of that moment.
     timingsWith({ ...timings, load: { scrapeEveryMs: 1, ...timings.load } }),
   );
   if (!app.demo) throw new Error('the test gateway has no demo account');

@@ -75,7 +75,7 @@ function findGaps(sound: Float32Array): Glitch[] {
   return gaps;
 }
 
-/** What linear prediction of {@link ORDER} does not foretell: coefficients by Levinson and Durbin from a Hann window. */
+/** Returns the residual of linear prediction of {@link ORDER}: coefficients by Levinson and Durbin from a Hann window. */
 function predictionErrors(window: Float32Array): Float32Array {
   const weighted = window.map(
     (sample, i) => sample * (0.5 - 0.5 * Math.cos((2 * Math.PI * i) / WINDOW)),

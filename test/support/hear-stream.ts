@@ -9,7 +9,7 @@ const MAX_WAIT_MS = 10_000;
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /**
- * What an ingest makes of messages, one each 20 ms by the clock that it is told.
+ * Feeds messages to an ingest, one each 20 ms by the clock that it is told, and returns its packets.
  * @param leastPackets are waited for: what is decoded in a thread comes out later
  */
 export async function hearStream(

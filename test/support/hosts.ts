@@ -14,7 +14,7 @@ export class Hosts {
     this.#count = count;
   }
 
-  /** Whether this process may make them: it is root, and has iproute2. */
+  /** Returns whether this process may make them: it is root, and has iproute2. */
   static get arePossible(): boolean {
     try {
       ip('netns', 'add', `${PREFIX}try`);
@@ -36,7 +36,7 @@ export class Hosts {
     return hosts;
   }
 
-  /** What a command must begin with to run on a host. */
+  /** Returns the words with which a command must begin to run on a host. */
   commandOn(host: number): string[] {
     return ['ip', 'netns', 'exec', nameOf(host)];
   }

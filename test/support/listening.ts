@@ -40,7 +40,7 @@ export async function describeTone(format: AudioFormat, frames: Buffer[]) {
   const tenths = Array.from({ length: 10 }, (_, i) => {
     const tenth = settled.subarray(i * 4800, (i + 1) * 4800);
     const amplitude = amplitudeOf(tenth, TONE_HZ);
-    // What is 10 Hz beside counts as the rest.
+    // Power that is 10 Hz away counts as the rest.
     const restDb = 10 * Math.log10((2 * powerOf(tenth)) / amplitude ** 2 - 1);
     return { offDb: toDb(amplitude / AMPLITUDE), restDb };
   });
@@ -59,7 +59,7 @@ const median = (values: number[]) =>
 /** A description of the tone as it was sent. */
 export const AS_SENT = { tone: 'pure', level: 'right', glitches: [] };
 
-/** So much comes late and all at once, near the beginning. */
+/** Duration of the audio near the beginning that comes late and all at once, ms. */
 const HICCUP_MS = 160;
 
 /**

@@ -63,7 +63,7 @@ export class GatewayProcess {
     return new GatewayProcess(folder, environment, command);
   }
 
-  /** What the line `ready {…}` says. */
+  /** Content of the line `ready {…}`. */
   async ready(): Promise<{ url: string; account_id: number; api_key: string }> {
     const isOver = () => this.child.exitCode !== null || /^ready .*\r?\n/m.test(this.output);
     await eventually('the ready line', isOver, START_TIMEOUT_MS);
@@ -89,13 +89,13 @@ export class GatewayProcess {
     throw new Error(`there is no ${program}`);
   }
 
-  /** Of itself and of each of those. */
+  /** Counts the files of the process itself and of each of its children. */
   async countOpenFiles(): Promise<number[]> {
     const pids = [this.child.pid!, ...(await this.descendantPids())];
     return Promise.all(pids.map(async (pid) => (await readdir(`/proc/${pid}/fd`)).length));
   }
 
-  /** What it has logged, with some message. */
+  /** Returns the log lines with a message. */
   logged(message: string): Record<string, unknown>[] {
     return this.output
       .split('\n')

@@ -35,7 +35,7 @@ export class TestProxy {
     for (const socket of this.#sockets) socket.unpipe().pause();
   }
 
-  /** Whoever connects from now on gets there; those who are connected stay where they are. */
+  /** Leads new connections to a target; open ones stay where they are. */
   leadTo(target: string): void {
     this.#target = new URL(target);
   }

@@ -45,7 +45,7 @@ export function fade(sound: Float32Array, fadeMs = 20): Float32Array {
   });
 }
 
-/** What makes packets of more than 60 ms joins several of these. */
+/** Packets of more than 60 ms are several of these, joined. */
 const JOINED_FRAME_MS = 20;
 
 /** Sound at 48 kHz, on both channels if there are two, as Opus packets of `packetMs` each. */

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 
 const PROJECT = new URL('../../', import.meta.url);
 
-/** What `npm start` gives to Node: its options, and the program; without what is for npm alone. */
+/** Returns the arguments that `npm start` gives to Node: options and program, without those for npm alone. */
 export function startArguments(): string[] {
   const { scripts } = JSON.parse(readFileSync(new URL('package.json', PROJECT), 'utf8')) as {
     scripts: { start: string };

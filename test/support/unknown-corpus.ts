@@ -13,7 +13,10 @@ import { imaAdpcm } from './ima-adpcm.ts';
 import { type Random, seededRandom } from './random.ts';
 import { encodeOpus } from './sound.ts';
 
-/** What undeclared clients send beside the formats of `corpus.ts`: other formats of sound, and what is no sound at all. */
+/**
+ * Streams of undeclared clients beside the formats of `corpus.ts`: other formats of sound, and data that is no sound
+ * at all.
+ */
 
 /** Bytes at their pace, which clients cut where a frame ends, if there are frames, and else anywhere; or messages. */
 type Stream =
@@ -240,7 +243,7 @@ export async function arrivalsOfUnknown(
   const arrivals: TimedMessage[] = [];
   for (let k = 0, at = 0; at < bytes.length; k += 1) {
     const even = unitBytes * Math.round(((k + 1) * messageMs * bytesPerMs) / unitBytes);
-    // What is cut anywhere still keeps pace.
+    // Messages that are cut anywhere still keep pace.
     const odd = isCutAnywhere ? Math.round((random() - 0.5) * 0.5 * messageMs * bytesPerMs) : 0;
     const to = Math.max(at + 1, even + odd);
     arrivals.push({ message: bytes.subarray(at, to), atMs: lateAt(k * messageMs) });

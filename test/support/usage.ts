@@ -8,7 +8,7 @@ export const ACCOUNT = 7;
 export const NOW_MS = Date.UTC(2026, 10, 21, 8, 30);
 export const KEEP_DAYS = 1;
 
-/** What a process has counted: a peer of the account, for a minute, unless said otherwise. */
+/** Makes the count of a process: a peer of the account, for a minute, unless said otherwise. */
 export const count = (of: Partial<MinuteCount>): MinuteCount => ({
   writer: 'node-1',
   accountId: ACCOUNT,

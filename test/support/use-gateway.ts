@@ -3,7 +3,7 @@ import type { TimingOverrides } from '../../config/timings.ts';
 import { TestClient } from './client.ts';
 import { eventually, openTestGateway, type TestGateway } from './gateway.ts';
 
-/** What a test file does with its gateway. */
+/** Handles of a test file to its gateway. */
 export type GatewayInUse = {
   /** The gateway of this file; open while a test runs. */
   readonly gateway: TestGateway;

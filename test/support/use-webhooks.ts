@@ -86,7 +86,7 @@ export function useWebhooks() {
 export const untilTaken = (receiver: WebhookReceiver, events: number, timeoutMs = 15_000) =>
   eventually(`${events} events`, () => receiver.story.length === events, timeoutMs);
 
-/** What is told of a {@link visit}. */
+/** Events of a {@link visit}. */
 export const VISIT = ['room_started a', 'peer_joined a/ada', 'peer_left a/ada', 'room_ended a'];
 
 export function visit(node: Webhooks, id: number, room = 'a', peer = 'ada'): void {

@@ -4,7 +4,7 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'nod
 import type { AddressInfo } from 'node:net';
 import type { WebhookEvent } from '../../src/webhooks/events.ts';
 
-/** What was received of one request. */
+/** A received request. */
 export type Received = { headers: IncomingHttpHeaders; body: string; event: WebhookEvent };
 
 /** A customer's server: it answers as it is told, 204 by default, and keeps all that it was sent. */
@@ -41,7 +41,7 @@ export class WebhookReceiver {
     return `http://127.0.0.1:${this.port}/hook`;
   }
 
-  /** What was taken, in short, each event once: `peer_joined a/ada`. */
+  /** Accepted events in short form, each once: `peer_joined a/ada`. */
   get story(): string[] {
     const events = new Map(this.taken.map(({ event }) => [event.id, event]));
     return [...events.values()].map(storyOf);
@@ -73,7 +73,7 @@ function storyOf(event: WebhookEvent): string {
   return 'peer' in event ? `${type} ${event.room}/${event.peer}` : `${type} ${event.room}`;
 }
 
-/** Whether a request is signed with a secret, as the example in docs/operations.md finds out. */
+/** Returns whether a request is signed with a secret, as the example in docs/operations.md does. */
 export async function isSigned({ headers, body }: Received, secret: string): Promise<boolean> {
   const page = await readFile(new URL('../../docs/operations.md', import.meta.url), 'utf8');
   const [, example = ''] = /```js\n(import .*?)```/s.exec(page) ?? [];

@@ -8,7 +8,7 @@ import { seededRandom } from '../support/random.ts';
 import { type Arrival, SimulatedRoom } from '../support/simulated-room.ts';
 import { encodeOpus, joinSamples, sweep } from '../support/sound.ts';
 
-/** What is sent in pieces, through the pacer, as it is heard in a room: in virtual time. */
+/** Audio sent in pieces, through the pacer, as it is heard in a room: in virtual time. */
 
 const PCM: SampleFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
 const DURATION_MS = 12_000;

@@ -19,7 +19,7 @@ const STREAMS: [string, Container, Buffer[], Buffer[]][] = [
   ['WebM of known size', 'webm_opus', SHORT, webmOpus(SHORT, 20, { isLive: false })],
 ];
 
-/** What comes out while nothing more comes in. */
+/** Returns the packets that come out while nothing more comes in. */
 function demux(container: Container, chunks: Buffer[]): { packets: Buffer[]; faults: unknown[] } {
   const packets: Buffer[] = [];
   const faults: unknown[] = [];

@@ -8,7 +8,7 @@ import { OggReader } from '../../src/audio/ingest/ogg-reader.ts';
 import { WebmReader } from '../../src/audio/ingest/webm-reader.ts';
 import { oggOpus, opusHead, webmOpus } from '../support/containers.ts';
 
-/** What hostile containers may cost: counted, not timed. */
+/** Cost of hostile containers: counted, not timed. */
 
 const PACKETS = [40, 80, 255, 510, 2].map((bytes) => Buffer.alloc(bytes, 0xf8));
 const READERS: [string, (onPacket: PacketSink) => ContainerReader, Buffer[]][] = [

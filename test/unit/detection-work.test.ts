@@ -4,7 +4,7 @@ import { FormatDetector } from '../../src/audio/ingest/detection/detector.ts';
 import { WindowSet } from '../../src/audio/ingest/detection/window-set.ts';
 import { seededRandom } from '../support/random.ts';
 
-/** What hostile bytes may cost the detector: counted, not timed. */
+/** Cost of hostile bytes for the detector: counted, not timed. */
 
 const WINDOWS = 8192;
 const MAX_PROBES = 16;

@@ -52,7 +52,7 @@ describe('FormatDetector.push() over the corpus', () => {
 });
 
 describe('FormatDetector.push() of streams that do not come evenly', () => {
-  /** What comes in some milliseconds from a moment on is held up until they are over. */
+  /** Delays messages that come within a span of time until it is over. */
   const heldUp = (fromMs: number, forMs: number, arrivals: TimedMessage[]): TimedMessage[] => {
     const stallsAtMs = arrivals[0]!.atMs + fromMs;
     let lastMs = 0;

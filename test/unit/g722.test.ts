@@ -5,7 +5,7 @@ import { G722Decoder, G722Encoder } from '../../src/audio/g722.ts';
 import { writeSamples } from '../../src/audio/samples.ts';
 import { readFixture, SPEECH } from '../support/fixtures.ts';
 
-/** What ffmpeg's G.722 encoder makes of the speech. */
+/** The speech, as ffmpeg's G.722 encoder encodes it. */
 const ENCODED = readFixture('speech.g722');
 /** SHA-256 of what ffmpeg's decoder makes of that, as 16-bit samples. */
 const DECODED = '59e227fc40a3940387d0fdad39897f560cd363b803c6b5ed5eb90073421d3016';

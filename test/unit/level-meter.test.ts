@@ -12,7 +12,7 @@ beforeAll(async () => {
   soft = await encodeOpus(tone(440, 0.01, 4000));
 });
 
-/** Of a tone with an amplitude of 0.01. */
+/** Level of a tone with an amplitude of 0.01. */
 const SOFT_LEVEL = 43;
 
 /** A meter, and how many packets it has decoded. */

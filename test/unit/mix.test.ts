@@ -11,7 +11,7 @@ test('a format that is heard no more before its first frame is let go of', async
     let isClosed = false;
     return {
       process: (samples) => {
-        // What was freed is somebody else's memory by now.
+        // Freed memory may be in other use by now.
         if (isClosed) usedAfterClose.push(`${fromHz} to ${toHz} Hz`);
         return isClosed ? samples : resampler.process(samples);
       },

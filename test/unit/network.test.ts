@@ -21,7 +21,7 @@ beforeAll(async () => {
   speech = await encodeOpus(sweep([FROM_HZ, TO_HZ], AMPLITUDE, DURATION_MS));
 });
 
-/** What a network does to packets: drops some, and delays others. */
+/** Effects of a network on packets: drops some, and delays others. */
 type Network = { lost?: number; delayMs?: (sentAtMs: number) => number };
 
 function through({ lost = 0, delayMs = () => 0 }: Network, arrivals: Arrival[]): Arrival[] {
@@ -39,7 +39,7 @@ function jitterOf(mostMs: number): (atMs: number) => number {
   return () => random() * mostMs;
 }
 
-/** What comes in a stretch of 100 ms comes at its end. */
+/** Packets of a stretch of 100 ms come at its end. */
 const inBursts = (atMs: number) => (isBadSpell(atMs) ? 100 - (atMs % 100) : 0);
 
 /** How far what is heard in each 100 ms lies behind what is said by then, by its frequency. */

@@ -139,7 +139,7 @@ describe('Pacer', () => {
     const sentMs = sent.length * 20 + gapsOf(sent).reduce((sum, gapMs) => sum + gapMs, 0);
     const isWithinReach = Math.abs(everyMs - 20) < 0.1;
     expect(pacer.droppedMs > 0).toBe(everyMs === 19);
-    // What is a little off is left to receivers; what is far off is brought back to real time, but for one per cent.
+    // A small drift is left to receivers; a large one is brought back to real time, but for one per cent.
     expect(Math.abs(sentMs / (30 * 60_000) - 1)).toBeLessThan(isWithinReach ? 0.002 : 0.011);
     expect(pacer.driftPpm / ((20 / everyMs - 1) * 1e6)).toBeGreaterThan(0.5);
     expect(pacer.driftPpm / ((20 / everyMs - 1) * 1e6)).toBeLessThan(1.5);

@@ -20,8 +20,8 @@ import { readQuery } from '../../src/signaling/query.ts';
 import { oggOpus, webmOpus } from '../support/containers.ts';
 
 /**
- * What holds for all foreign bytes: no fault but those that are told to the client, work in proportion to their length (counted), and bounded
- * memory. The seed is fixed, so that a run is the same each time.
+ * Properties that hold for all foreign bytes: no fault but those that are told to the client, work in proportion to
+ * their length (counted), and bounded memory. The seed is fixed, so that a run is the same each time.
  */
 fc.configureGlobal({ seed: 20_261_122, numRuns: 300 });
 
@@ -113,7 +113,7 @@ const MAX_HELD_BYTES = 1 << 18;
 describe.each(CONTAINERS)('%s', (container, open, streams) => {
   const anyStream = fc.oneof(bytes(2000), spoilt(streams), spoilt(streams));
 
-  /** What is read of a stream that comes in parts. */
+  /** Reads a stream that comes in parts. */
   function read(parts: Buffer[]) {
     const packets: string[] = [];
     const reader = open((packet) => packets.push(packet.toString('hex')));

@@ -101,7 +101,7 @@ describe('Playout of a JitterBuffer', () => {
         sendDue(atMs);
       }
       expect(stream.buffer.targetMs).toBeLessThan(100);
-      // What a slow client does not send is made up, or a pause.
+      // Audio that a slow client does not send is concealed, or a pause.
       await annotate(expectSteady(stream, 0.03));
     },
   );

@@ -229,7 +229,7 @@ test('suppliesOf() measures this process: what it opens is counted', () => {
   const files = Array.from({ length: 10 }, () => openSync('/dev/null', 'r'));
   const after = measure(0);
   for (const file of files) closeSync(file);
-  // Whatever else this process reads may be closed meanwhile.
+  // Other files of this process may be closed meanwhile.
   expect(after.used - before.used).toBeGreaterThanOrEqual(5);
   const usages = supplies.map(({ resource, name, measure: look }) => ({
     name: `${resource}: ${name}`,

@@ -155,7 +155,7 @@ describe('Limiter', () => {
   });
 });
 
-/** What is not the given tones, against them. */
+/** Returns the ratio of the given tones to everything else, dB. */
 function snrDb(samples: Float32Array, tonesHz: number[]): number {
   const rest = Float64Array.from(samples);
   let tones = 0;

@@ -174,7 +174,7 @@ test('who takes the place of one of the eight in the middle of his sound: no cli
       streamOf(name, await opusTone(hz, 0.01, 4000), { audioLevel: 40 }),
     ),
   );
-  // He is taken for quiet at first, so that the others are mixed.
+  // The loud speaker is taken for quiet at first, so that the others are mixed.
   const loud = streamOf('loud', await opusTone(FIRST_HZ, AMPLITUDE, 4000)).map((arrival) => {
     const audioLevel = arrival.atMs < 1000 ? 60 : 15;
     return { ...arrival, packet: { ...arrival.packet, audioLevel } };
@@ -238,7 +238,7 @@ describe('louder and softer, in the middle of a sound', () => {
         );
         await room.play(...during);
         room.setVolume(x, volumes.shift() ?? {});
-        // Who hears it like this already.
+        // The listener hears it like this already.
         if (fromMs === 600) room.setVolume(y, { a: 0.25, b: 0 });
       }
       room.mixer.close();

@@ -6,7 +6,7 @@ import { arrivalsOfUnknown, UNKNOWN_KINDS, unknownCases } from '../support/unkno
 /** The bench has all lengths. */
 const MESSAGE_LENGTHS_MS = [20, 250];
 
-/** What is told of each stream of a kind. */
+/** Returns the verdicts on each stream of a kind. */
 async function toldOf(kind: string) {
   const told: { name: string; is: string }[] = [];
   for (const unknownCase of unknownCases(1)) {
@@ -30,7 +30,7 @@ test.each([...UNKNOWN_KINDS.keys()])(
     const told = await toldOf(kind);
     expect(told).toHaveLength(4);
     const wrong = told.filter(({ is }) => ![right, 'opaque', 'nothing'].includes(is));
-    // Of samples the pace may be told wrongly, as of any others: those are counted by the bench.
+    // The pace of samples may be judged wrongly, as of any others: those are counted by the bench.
     expect(
       wrong.filter(({ is }) => !right.startsWith('pcm') || !is.startsWith(right.split(';')[0]!)),
     ).toEqual([]);

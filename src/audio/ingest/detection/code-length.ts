@@ -22,9 +22,10 @@ const UNDECODED: ReadonlySet<ReadingCodec> = new Set<UndecodedCodec>([
 export const isDecoded = (codec: ReadingCodec): codec is SampleCodec => !UNDECODED.has(codec);
 
 /**
- * How many bits a byte of a message holds if it is sound of a given kind. What a coder that knows the kind could not
- * predict is what remains: for the right kind less than 8, for a wrong one about 8 or more, because sound read wrongly is
- * noise. The reading that explains the bytes in the fewest bits is the right one (minimum description length).
+ * How many bits a byte of a message holds if it is sound of a given kind. The length counts everything that a coder
+ * which knows the kind could not predict: for the right kind less than 8, for a wrong one about 8 or more, because
+ * sound read wrongly is noise. The reading that explains the bytes in the fewest bits is the right one (minimum
+ * description length).
  */
 export type Reading = {
   codec: ReadingCodec;
@@ -52,8 +53,8 @@ const REPEATED_BYTES = 32;
 const BYTE_HASHES = crypto.getRandomValues(new Int32Array(256));
 
 /**
- * Counts the bytes that do not belong to a repetition of an earlier stretch. Of a tone whose period is a whole number of
- * samples only the first period is new.
+ * Counts the bytes that do not belong to a repetition of an earlier stretch. In a tone whose period is a whole number
+ * of samples only the first period is new.
  */
 export function novelBytesOf(bytes: Buffer): number {
   const seen = new WindowSet(bytes.length);
@@ -108,7 +109,7 @@ export function readAsSamples(bytes: Buffer): Reading[] {
 
 /** A whole number of samples of any format. */
 const SCREENED_BYTES = 1152;
-/** What is so much longer than the best, in bits a byte, cannot become the best any more. */
+/** Excess over the best, in bits a byte, beyond which a reading cannot become the best any more. */
 const SCREENED_BITS = 1.5;
 
 const G711_LAWS: G711Law[] = ['pcmu', 'pcma'];
@@ -252,7 +253,7 @@ function isStuck(samples: Float64Array, phase: number): boolean {
   return true;
 }
 
-/** Of nibbles: what it takes to tell how often each occurs. */
+/** Number of nibbles, whose frequencies must be told as well. */
 const NIBBLES = 16;
 
 /**

@@ -8,9 +8,9 @@ import { isNoSound } from './no-sound.ts';
 
 export type { Detection } from './explanations.ts';
 
-/** So many messages show how far apart they are. */
+/** Least number of messages that shows how far apart they are. */
 const LEAST_MESSAGES = 3;
-/** What has been heard for this long must do. */
+/** Longest time until a decision, ms. */
 const DEADLINE_MS = 500;
 /** The same when the network has stalled meanwhile. */
 const STALLED_DEADLINE_MS = 1000;
@@ -50,12 +50,12 @@ export class WeighingTurns {
 export class FormatDetector {
   /** All that came; for the caller to play once the format is known. */
   readonly arrivals: TimedMessage[] = [];
-  /** So much of what the sender sends came before that: messages may cut samples in two. */
+  /** Number of bytes of the stream before that: messages may cut samples in two. */
   readonly startsAtBytes: number;
   #bytes = 0;
   #weighedBytes = 0;
   #content: Content | undefined;
-  /** What came first, as far as structure is looked for in it. */
+  /** First bytes of the stream, in which structure is looked for. */
   #start: Buffer = Buffer.alloc(0);
   #sniffedBytes = 0;
   #found: ReturnType<typeof recognise>;
@@ -131,7 +131,7 @@ export class FormatDetector {
     }
     const detection = weigh({ arrivals: this.arrivals, paced: paced ?? this.arrivals, content });
     if (!detection || isLate) return detection;
-    // What repeats itself tells little by how it looks: its pace must, which takes time to be seen.
+    // Repetitions tell little by their bytes: their pace must tell, which takes time.
     const isTelling = content.sound.length === 0 || content.isNovel;
     return isTelling && detection.confidence >= SURE ? detection : undefined;
   }
@@ -143,9 +143,9 @@ const ofStructure = (codec: RecognisedCodec): Detection => ({
   confidence: 1,
 });
 
-/** What came, as far as it is weighed, without messages of silence; it begins with a whole sample of any format. */
+/** Returns the bytes that are weighed, without messages of silence; they begin with a whole sample of any format. */
 function soundOf(arrivals: TimedMessage[], startsAtBytes: number): Buffer {
-  // What is left out must not shift what follows by part of a sample.
+  // Omissions must not shift the rest by part of a sample.
   const sounding = arrivals.map(({ message }) =>
     isDigitalSilence(message) ? message.subarray(0, message.length % WHOLE_BYTES) : message,
   );

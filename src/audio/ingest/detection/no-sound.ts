@@ -5,8 +5,8 @@ const LEAST_TEXT_BYTES = 64;
 const OGG_PAGE = Buffer.from('OggS\0');
 
 /**
- * Whether messages, which repeat nothing, are beyond doubt no samples, though some reading of them may be as short: text, heads of RTP, start codes
- * of H.264, or Ogg with whatever nothing decodes.
+ * Returns whether messages without repetitions are beyond doubt no samples, though some reading of them may be as
+ * short: text, heads of RTP, start codes of H.264, or Ogg with whatever nothing decodes.
  * @param bytes of all messages together
  */
 export function isNoSound(messages: Buffer[], bytes: Buffer): boolean {

@@ -8,8 +8,8 @@ const HELD_UP_MS = 25;
 const MOST_GAPS = 1.5;
 
 /**
- * Of what came, two messages or more, that of which the times tell how fast the sender sends: not what had piled up before it came, as it does
- * while a client connects.
+ * Returns those of two or more messages whose times tell the pace of the sender, without the ones that had piled up
+ * before they came, as happens while a client connects.
  * @returns undefined while they tell nothing: after a stall, until what it has held up is all there
  */
 export function pacedOf(arrivals: TimedMessage[]): TimedMessage[] | undefined {

@@ -1,10 +1,10 @@
-/** What a coder could not predict of samples that predicts each from the two before it. */
+/** The part of samples that a coder cannot predict which predicts each from the two before it. */
 
-/** Of a tone that a computer makes so much of its power is left by arithmetic alone. */
+/** Share of the power of a computed tone that rounding alone leaves. */
 const LEAST_UNPREDICTED = 1e-9;
 /** Speech is loud and soft by turns: within so many samples its level is one. */
 export const BLOCK_SAMPLES = 64;
-/** What it takes to tell the level of a block. */
+/** Bits that tell the level of a block. */
 const LEVEL_BITS = 4;
 
 /** Products of samples with themselves and the two before them: xx, xy, xz, yy, yz, zz. */
@@ -14,7 +14,7 @@ type Products = [number, number, number, number, number, number];
 export type Prediction = {
   residual: (phase?: 0 | 1) => number;
   correlation: (lag: 1 | 2) => number;
-  /** What each sample is expected to be times the last, and times the last but one. */
+  /** Weights of the last sample and the one before it in the prediction of the next. */
   weights: (phase?: 0 | 1) => [number, number];
 };
 
@@ -75,7 +75,7 @@ type Coding = {
   steps: number | Float64Array;
 };
 
-/** What samples cost, bits each, if the level of what cannot be predicted is told block by block. */
+/** Returns the cost of samples, in bits each, if the level of the residual is told block by block. */
 export function bitsPerSample(
   samples: Float64Array,
   { weights }: Prediction,

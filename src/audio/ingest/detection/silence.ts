@@ -16,8 +16,8 @@ const USUAL_BYTES_PER_MS = USUAL_RATES_HZ.map(bytesPerMsAt);
 const PACE_TOLERANCE = 0.04;
 
 /**
- * Whether digital silence may be that of 16-bit samples as well as of float ones: what the one understands is noise at full
- * scale to the other. At the paces that are usual for 16 bits, float is as good as never sent.
+ * Returns whether digital silence may be of 16-bit samples as well as of float ones: a client of one would hear the
+ * other as noise at full scale. At the paces that are usual for 16 bits, float is as good as never sent.
  */
 export function isOfEitherWidth(silence: Buffer, bytesPerMs: number): boolean {
   if (silence[0] !== 0) return false;
