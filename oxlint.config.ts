@@ -137,6 +137,21 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
       'operator',
     ],
   },
+  whip: {
+    holds: 'Clients of WHIP and WHEP',
+    files: ['src/whip/**'],
+    imports: [
+      'protocol',
+      'config',
+      'media',
+      'accounts',
+      'usage',
+      'cluster',
+      'rooms',
+      'signaling',
+      'http',
+    ],
+  },
   app: {
     holds: 'Opens every part and hands each its settings',
     files: ['src/app.ts', 'src/app/**'],
@@ -156,6 +171,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
       'operator',
       'signaling',
       'http',
+      'whip',
     ],
   },
   processes: {

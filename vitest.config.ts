@@ -43,6 +43,8 @@ const WAITING = [
   'webhooks',
   'webhooks-of-rooms',
   'webrtc-signaling',
+  'whip',
+  'whip-lives',
   'wrong-clocks',
 ].map((name) => `test/integration/${name}.test.ts`);
 

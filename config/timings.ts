@@ -106,6 +106,10 @@ const TimingsSchema = Type.Object(
       answerWithinMs: ms(2000, 'Time that another gateway process has to answer with its metrics'),
       killAfterMs: ms(10_000, 'Time that a process has to end before it is killed'),
     }),
+    whip: durations({
+      connectWithinMs: ms(30_000, 'Time that a client of WHIP or WHEP has to connect'),
+      answerWithinMs: ms(3000, 'Time that the node of its session has to answer another'),
+    }),
     http: durations({
       requestMs: ms(10_000, 'Time that a client has to send a request, and to shake hands for TLS'),
       idleMs: ms(90_000, 'Silence after which a connection that is no WebSocket is closed'),

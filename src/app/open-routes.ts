@@ -25,6 +25,10 @@ import { RequestLimits } from '../signaling/request-limits.ts';
 import { registerWebSocketRoute } from '../signaling/websocket-route.ts';
 import { UsageReader } from '../usage/usage-reader.ts';
 import { WebhookOutbox } from '../webhooks/webhook-outbox.ts';
+import { WhipGuard } from '../whip/guard.ts';
+import { registerWhipRoutes } from '../whip/routes.ts';
+import { WhipService } from '../whip/whip-service.ts';
+import { WhipSessions } from '../whip/whip-sessions.ts';
 import type { Leaving } from './leaving.ts';
 import type { NodeState } from './node-state.ts';
 import type { AccountParts } from './open-accounts.ts';
@@ -83,7 +87,9 @@ export async function openRoutes(
     return [own, ...(others ?? [])];
   };
   registerMetrics(server, readAll, timings.load.scrapeEveryMs);
-  return registerWebSocket(opening, server, visitors, parts);
+  const limits = openLimits(opening, parts);
+  await registerWhip(opening, server, visitors, limits, parts);
+  return registerWebSocket(opening, server, visitors, limits, parts);
 }
 
 async function registerRest(
@@ -119,18 +125,64 @@ async function registerRest(
   );
 }
 
-function registerWebSocket(
-  { settings, timings, shared }: Opening,
+/** Limits that clients of all kinds share. */
+type ClientLimits = {
+  connections: ConnectionBudget;
+  requestLimits: RequestLimits;
+  checkLoad: () => void;
+};
+
+const openLimits = (
+  { settings, timings }: Opening,
+  { load, reserves }: RouteParts,
+): ClientLimits => ({
+  connections: new ConnectionBudget(timings.budgets.blockMs),
+  requestLimits: new RequestLimits(settings.MESSAGES_PER_SECOND, timings.budgets),
+  checkLoad: () => {
+    load.monitor.check();
+    reserves.check();
+  },
+});
+
+async function registerWhip(
+  { timings, log }: Opening,
   server: FastifyInstance,
   visitors: Visitors,
-  { store, accounts, clients, usage, media, audio, load, reserves, ...parts }: RouteParts,
+  limits: ClientLimits,
+  { accounts: accountParts, clients, usage, media, rooms, arrivals, metrics }: RouteParts,
+): Promise<void> {
+  const { accounts, authenticator, limits: rateLimits } = accountParts;
+  const { leases, quota } = usage;
+  const { cluster } = media;
+  const changes = () => clients.accountWatch.changes();
+  const { node } = cluster;
+  const parts = { ...clients, ...limits, leases, quota, rooms, arrivals, metrics, node, log };
+  const service = new WhipService({ ...parts, timings: timings.whip });
+  await registerWhipRoutes(asRestServer(server), {
+    guard: new WhipGuard({
+      authenticator,
+      connections: limits.connections,
+      limits: rateLimits,
+      changes,
+      onKnown: (request) => visitors.known(request),
+    }),
+    sessions: new WhipSessions(service, accounts, cluster, changes, timings.whip),
+  });
+}
+
+function registerWebSocket(
+  { timings, shared }: Opening,
+  server: FastifyInstance,
+  visitors: Visitors,
+  limits: ClientLimits,
+  { store, accounts, clients, usage, media, audio, ...parts }: RouteParts,
 ): App['takeOver'] {
   const { rooms, arrivals, metrics } = parts;
   return registerWebSocketRoute(server, {
     ...clients,
+    ...limits,
     authenticator: accounts.authenticator,
     visitors,
-    connections: new ConnectionBudget(timings.budgets.blockMs),
     leases: usage.leases,
     arrivals,
     sealer: media.cluster.sealer,
@@ -138,12 +190,7 @@ function registerWebSocket(
     clock: store.clock,
     quota: usage.quota,
     rooms,
-    checkLoad: () => {
-      load.monitor.check();
-      reserves.check();
-    },
     metrics,
-    requestLimits: new RequestLimits(settings.MESSAGES_PER_SECOND, timings.budgets),
     codecs: audio.codecs,
     timings: timings.sessions,
     homes: shared?.homes,

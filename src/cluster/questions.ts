@@ -44,26 +44,29 @@ export class Questions {
 
   /**
    * Has this node answer a kind of question.
+   * @param answer never rejects
+   * @param answerWithinMs time that other nodes have to answer
    * @returns asks the others, too
    */
   define<Q extends TSchema, A extends TSchema>(
     kind: string,
     questionSchema: Q,
     answerSchema: A,
-    answer: (question: Static<Q>) => Static<A>,
+    answer: (question: Static<Q>) => Static<A> | Promise<Static<A>>,
+    answerWithinMs = this.#answerWithinMs,
   ): Ask<Static<Q>, Static<A>> {
     const [questions, answers] = [Compile(questionSchema), Compile(answerSchema)];
     this.#bus.on(kind, QuestionSchema, ({ id, question }, from) => {
       if (from === this.#nodes.id) return;
-      if (questions.Check(question)) this.#answer(from, { id, answer: answer(question) });
+      if (questions.Check(question)) this.#answer(from, id, answer(question));
       else this.#log.error({ kind }, 'a question of a node is not what it should be');
     });
     return async (question, node) => {
       const living = await this.#nodes.list();
       const asked = new Set([...living].filter((each) => node === undefined || each === node));
       const given = new Map<string, Static<A>>();
-      if (asked.delete(this.#nodes.id)) given.set(this.#nodes.id, answer(question));
-      await this.#gather(kind, question, asked, (from, body) => {
+      if (asked.delete(this.#nodes.id)) given.set(this.#nodes.id, await answer(question));
+      await this.#gather(kind, question, asked, answerWithinMs, (from, body) => {
         if (answers.Check(body)) return given.set(from, body);
         this.#log.error({ kind, node: from }, 'an answer of a node is not what it should be');
         return undefined;
@@ -72,8 +75,12 @@ export class Questions {
     };
   }
 
-  #answer(to: string, message: Static<typeof AnswerSchema>): void {
-    this.#bus.sendTo(to, 'answer', message).catch((fault: unknown) => {
+  #answer(to: string, id: string, given: unknown): void {
+    const answering = (async () => {
+      const message: Static<typeof AnswerSchema> = { id, answer: await given };
+      await this.#bus.sendTo(to, 'answer', message);
+    })();
+    answering.catch((fault: unknown) => {
       this.#log.warn({ err: fault, node: to }, 'a question of a node was not answered');
     });
   }
@@ -83,12 +90,13 @@ export class Questions {
     kind: string,
     question: unknown,
     asked: Set<string>,
+    answerWithinMs: number,
     take: (from: string, answer: unknown) => unknown,
   ): Promise<void> {
     if (asked.size === 0) return;
     const id = randomUUID();
     const all = Promise.withResolvers<void>();
-    const timer = setTimeout(all.resolve, this.#answerWithinMs);
+    const timer = setTimeout(all.resolve, answerWithinMs);
     this.#waiting.set(id, (answer, from) => {
       if (asked.has(from) && take(from, answer)) asked.delete(from);
       if (asked.size === 0) all.resolve();

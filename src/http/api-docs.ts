@@ -38,6 +38,7 @@ export async function registerApiDocs(server: FastifyInstance): Promise<void> {
       components: {
         securitySchemes: {
           apiKey: bearer('An API key of an account'),
+          token: bearer('A token of a peer (POST /api/tokens)'),
           operatorKey: bearer('The OPERATOR_KEY of the gateway'),
         },
       },

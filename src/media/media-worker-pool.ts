@@ -1,6 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
 import { noteShortage } from '../resources.ts';
+import type { ClientTransportOptions } from './client-transport.ts';
+import type { WebRtcOutput } from './listening-router.ts';
 import { leastLoaded } from './load.ts';
 import type { MediaSettings } from './media-settings.ts';
 import { type MediaWorkerDescription, MediaWorkerSlot } from './media-worker-slot.ts';
@@ -60,20 +62,35 @@ export class MediaWorkerPool {
    * @param onLost called once if a media worker dies under it
    * @throws {Error} if none has been replaced within 5 s, or none can
    */
-  async openRouter(onLost: () => void): Promise<RoomRouter> {
+  openRouter(onLost: () => void): Promise<RoomRouter> {
+    return this.#openOnOne((worker) =>
+      RoomRouter.open(worker, {
+        chooseOther: (taken) => this.#choose(taken),
+        maxConsumers: this.#settings.routerMaxConsumers,
+        log: this.#log,
+        onLost: () => {
+          if (!this.#mayEnd) onLost();
+        },
+      }),
+    );
+  }
+
+  /**
+   * Opens a stream to a client that only listens, on the media worker with the least load.
+   * @param payloadType under which the client takes Opus
+   * @throws {Error} as {@link openRouter} does
+   */
+  openOutput(payloadType: number, options: ClientTransportOptions): Promise<WebRtcOutput> {
+    return this.#openOnOne((worker) => worker.listening.openOutput(payloadType, options));
+  }
+
+  async #openOnOne<T>(open: (worker: MediaWorker) => Promise<T>): Promise<T> {
     const failed: MediaWorker[] = [];
     let worker: MediaWorker | undefined;
     for (;;) {
       worker ??= this.#choose([]) ?? leastLoaded(this.#running) ?? (await this.#firstReplaced());
       try {
-        return await RoomRouter.open(worker, {
-          chooseOther: (taken) => this.#choose(taken),
-          maxConsumers: this.#settings.routerMaxConsumers,
-          log: this.#log,
-          onLost: () => {
-            if (!this.#mayEnd) onLost();
-          },
-        });
+        return await open(worker);
       } catch (fault) {
         // It hung, or died, after it had been chosen.
         if (worker.isLost) {

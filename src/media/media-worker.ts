@@ -14,6 +14,7 @@ import type {
 } from 'mediasoup/types';
 import type { RtcAddress } from '../../config/listen-addresses.ts';
 import { isBindable } from './bindable.ts';
+import { ListeningRouters } from './listening-router.ts';
 import type { MediaWorkerLoad } from './load.ts';
 import type { MediaSettings } from './media-settings.ts';
 
@@ -136,11 +137,18 @@ export class MediaWorker {
     throw new Error('the media worker has not started yet');
   }
 
-  /** Opens a router, which counts from now on; closed by who asked for it. */
-  async openRouter(): Promise<Router> {
+  /** The routers of clients that only listen, by payload type. */
+  readonly listening = new ListeningRouters(this);
+
+  /**
+   * Opens a router, which counts from now on; closed by who asked for it.
+   * @param preferredPayloadType the one under which it sends Opus; any, if it is left out
+   */
+  async openRouter(preferredPayloadType?: number): Promise<Router> {
     this.#routers += 1;
     try {
-      const router = await this.#worker.createRouter({ mediaCodecs: [OPUS] });
+      const codec = preferredPayloadType === undefined ? OPUS : { ...OPUS, preferredPayloadType };
+      const router = await this.#worker.createRouter({ mediaCodecs: [codec] });
       router.observer.once('close', () => (this.#routers -= 1));
       this.#countConsumers(router);
       return router;

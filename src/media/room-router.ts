@@ -5,6 +5,7 @@ import type { MediaWorker } from './media-worker.ts';
 import { NodePipe, type PipeSettings } from './node-pipe.ts';
 import { pipe } from './pipe.ts';
 import { PlainLeg } from './plain-leg.ts';
+import { WebRtcInput, type WebRtcInputOptions } from './webrtc-input.ts';
 import { mediaLost, type WebRtcLeg, type WebRtcLegEvents } from './webrtc-leg.ts';
 
 export type RoomRouterParts = {
@@ -70,6 +71,25 @@ export class RoomRouter {
     try {
       const branch = await this.#branchForLeg();
       return await branch.openLeg(events, (producer) => this.#publishedOn(branch, producer));
+    } catch (fault) {
+      if (this.#closed) throw mediaLost(fault);
+      throw fault;
+    }
+  }
+
+  /**
+   * Opens what a client sends that hears nothing of this router. It is on the primary branch, and takes no room of one that listens.
+   * @throws {PartylineError} `media_lost` if the media worker dies, or hangs, meanwhile
+   */
+  async openInput(options: WebRtcInputOptions): Promise<WebRtcInput> {
+    const { router, worker } = this.#primary;
+    const { webRtcServer } = worker;
+    try {
+      return await WebRtcInput.open(
+        { router, webRtcServer },
+        (made) => this.published(made),
+        options,
+      );
     } catch (fault) {
       if (this.#closed) throw mediaLost(fault);
       throw fault;

@@ -22,6 +22,10 @@ export const CLOSE_CODES = {
   media_lost: 4504,
   slow_consumer: 4490,
   upgrade_required: 4400,
+  method_not_allowed: 4400,
+  precondition_failed: 4400,
+  unprocessable: 4400,
+  precondition_required: 4400,
   not_found: 4400,
 } as const;
 

@@ -22,6 +22,10 @@ const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   media_lost: { status: 503, title: 'Media lost' },
   slow_consumer: { status: 408, title: 'Slow consumer' },
   upgrade_required: { status: 426, title: 'Upgrade required' },
+  method_not_allowed: { status: 405, title: 'Method not allowed' },
+  precondition_failed: { status: 412, title: 'Precondition failed' },
+  unprocessable: { status: 422, title: 'Unprocessable content' },
+  precondition_required: { status: 428, title: 'Precondition required' },
   not_found: { status: 404, title: 'Not found' },
 };
 

@@ -18,6 +18,8 @@ export type Peer = {
   readonly isMuted: boolean;
   /** Its sound goes both ways without its connection, as that of a browser does. */
   readonly hasMediaPath: boolean;
+  /** Hears each producer of the room's router apart, as browsers do. */
+  readonly hearsProducers: boolean;
   /** Not of browsers, which fare as they can. */
   readonly fortunes?: AudioFortunes;
   /** Takes its place in the room; the others are told. */

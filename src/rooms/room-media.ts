@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
 import type { MediaWorkerPool } from '../media/media-worker-pool.ts';
 import type { RoomRouter } from '../media/room-router.ts';
+import type { WebRtcInput, WebRtcInputOptions } from '../media/webrtc-input.ts';
 import type { WebRtcLeg, WebRtcLegEvents } from '../media/webrtc-leg.ts';
 import { PartylineError } from '../protocol/errors.ts';
 
@@ -57,11 +58,20 @@ export class RoomMedia {
    * Opens a browser's leg, on the router that is there then; if its media worker dies meanwhile, on the next.
    * @throws {PartylineError} `media_lost` if several die one after the other
    */
-  async openWebRtcLeg(events: WebRtcLegEvents): Promise<{ leg: WebRtcLeg; router: RoomRouter }> {
+  openWebRtcLeg(events: WebRtcLegEvents): Promise<{ leg: WebRtcLeg; router: RoomRouter }> {
+    return this.#openOn(async (router) => ({ leg: await router.openWebRtcLeg(events), router }));
+  }
+
+  /** Opens what a client sends that hears nothing of the router, in the same way. @throws {PartylineError} `media_lost` */
+  openInput(options: WebRtcInputOptions): Promise<WebRtcInput> {
+    return this.#openOn((router) => router.openInput(options));
+  }
+
+  async #openOn<T>(open: (router: RoomRouter) => Promise<T>): Promise<T> {
     for (let attempts = 1; ; attempts += 1) {
       const router = this.#router ?? (await this.#replacing) ?? this.router;
       try {
-        return { leg: await router.openWebRtcLeg(events), router };
+        return await open(router);
       } catch (fault) {
         const isLost = fault instanceof PartylineError && fault.code === 'media_lost';
         if (!isLost || attempts === MAX_ATTEMPTS) throw fault;

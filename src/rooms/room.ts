@@ -8,8 +8,11 @@ import { Mixer } from '../audio/mixing/mixer.ts';
 import type { MixHost } from '../audio/mixing/mix-host.ts';
 import { Downlink } from '../bridge/downlink.ts';
 import type { IceServers } from '../media/ice-servers.ts';
+import type { ClientTransportOptions } from '../media/client-transport.ts';
+import type { WebRtcOutput } from '../media/listening-router.ts';
 import type { MediaWorkerPool } from '../media/media-worker-pool.ts';
 import type { RoomRouter } from '../media/room-router.ts';
+import type { WebRtcInput, WebRtcInputOptions } from '../media/webrtc-input.ts';
 import type { WebRtcLeg, WebRtcLegEvents } from '../media/webrtc-leg.ts';
 import type {
   LeaveReason,
@@ -99,7 +102,7 @@ export class Room {
   /** By id; of every node. */
   readonly #producers = new Map<string, RoomProducer>();
   readonly place: RoomPlace;
-  readonly #parts: Pick<RoomParts, 'meterPeer' | 'onJoined' | 'onLeft' | 'slices'>;
+  readonly #parts: Pick<RoomParts, 'meterPeer' | 'onJoined' | 'onLeft' | 'pool' | 'slices'>;
   #echo: Echo | undefined;
   readonly #stopMetering = new Map<Peer, () => void>();
   /** Both are there once the room is open. */
@@ -176,9 +179,24 @@ export class Room {
     return this.#media.openWebRtcLeg(events);
   }
 
+  /** Opens what a client sends that hears the mixer. @throws {PartylineError} `media_lost` */
+  openInput(options: WebRtcInputOptions): Promise<WebRtcInput> {
+    return this.#media.openInput(options);
+  }
+
+  /** Opens a stream to a client that hears the mixer. @throws {Error} if no media worker can */
+  openOutput(payloadType: number, options: ClientTransportOptions): Promise<WebRtcOutput> {
+    return this.#parts.pool.openOutput(payloadType, options);
+  }
+
   /** Everybody in the room but `self`, on whatever node. */
   others(self: Peer): PeerDescription[] {
     return this.#roster.others(self.name);
+  }
+
+  /** Whether a peer is in the room, on whatever node. */
+  hasPeer(name: string): boolean {
+    return this.#roster.has(name);
   }
 
   /** Who is in the room on this node, and how each fares. */
@@ -205,7 +223,7 @@ export class Room {
     this.#peers.set(name, peer);
     this.#updateMetering(peer);
     if (kind === 'webrtc') {
-      this.#browsers.add(peer);
+      if (peer.hearsProducers) this.#browsers.add(peer);
     } else {
       this.#downlink.removePeer(name);
       this.mixer.addSpeaker(name, this.speakerOf(name));

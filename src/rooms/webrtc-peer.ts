@@ -23,6 +23,7 @@ import type { RoomLease } from './registry.ts';
 /** A browser in a room: one WebRTC leg on the room's router, and a consumer for each who speaks. */
 export class WebRtcPeer implements Peer {
   readonly kind = 'webrtc';
+  readonly hearsProducers = true;
   readonly name: string;
   readonly #lease: RoomLease;
   #outlet: PeerOutlet;

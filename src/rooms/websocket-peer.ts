@@ -17,6 +17,7 @@ export type PeerHearing = Hearing & {
 export class WebSocketPeer implements Peer {
   readonly kind = 'websocket';
   readonly hasMediaPath = false;
+  readonly hearsProducers = false;
   readonly name: string;
   readonly #lease: RoomLease;
   #outlet: PeerOutlet;

@@ -4,9 +4,28 @@ import type { Session } from './session.ts';
 /** A connection of a peer. */
 type Arrival = { accountId: number; peer: string; connectionId: string; order?: number };
 
+/** A client that is connected: over a WebSocket, or by WHIP and WHEP. */
+export type LiveSession = Pick<
+  Session,
+  | 'name'
+  | 'account'
+  | 'id'
+  | 'connectionId'
+  | 'order'
+  | 'settings'
+  | 'accountChanged'
+  | 'exhaust'
+  | 'notify'
+  | 'fail'
+  | 'replace'
+  | 'supersede'
+  | 'drain'
+  | 'beat'
+>;
+
 /** Every client of this process: keeps them alive, and keeps `peer` unique within an account. */
 export class Sessions {
-  readonly #sessions = new Map<string, Session>();
+  readonly #sessions = new Map<string, LiveSession>();
   readonly #beatEveryMs: number;
   #timer: NodeJS.Timeout | undefined;
 
@@ -40,7 +59,7 @@ export class Sessions {
     if (session?.connectionId === connectionId) session.replace();
   }
 
-  add(session: Session): void {
+  add(session: LiveSession): void {
     const { account, name } = session;
     this.replace(account.id, name);
     this.#sessions.set(keyOf(account.id, name), session);
@@ -48,12 +67,12 @@ export class Sessions {
   }
 
   /** The one that has this `peer`, if there is one. */
-  get(accountId: number, name: string): Session | undefined {
+  get(accountId: number, name: string): LiveSession | undefined {
     return this.#sessions.get(keyOf(accountId, name));
   }
 
   /** Those of an account. */
-  of(accountId: number): Session[] {
+  of(accountId: number): LiveSession[] {
     return [...this.#sessions.values()].filter((session) => session.account.id === accountId);
   }
 
@@ -62,7 +81,7 @@ export class Sessions {
   }
 
   /** Called by the session as it ends. */
-  delete(session: Session): void {
+  delete(session: LiveSession): void {
     const key = keyOf(session.account.id, session.name);
     if (this.#sessions.get(key) !== session) return;
     this.#sessions.delete(key);

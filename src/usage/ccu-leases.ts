@@ -47,6 +47,11 @@ const LastPlaceSchema = Type.Object({
 export type LastPlace = Static<typeof LastPlaceSchema>;
 const lastPlaces = Compile(LastPlaceSchema);
 
+function parsePlace(text: string | null): LastPlace | undefined {
+  const place: unknown = text ? JSON.parse(text) : undefined;
+  return lastPlaces.Check(place) ? place : undefined;
+}
+
 /** Reply of `ADMIT`. */
 type AdmitReply = [
   admitted: number,
@@ -116,9 +121,8 @@ export class CcuLeases {
     }
     const holders = this.#held.get(accountId) ?? new Set();
     this.#held.set(accountId, holders.add(holder));
-    const last: unknown = place ? JSON.parse(place) : undefined;
     return {
-      lastPlace: lastPlaces.Check(last) ? last : undefined,
+      lastPlace: parsePlace(place),
       isResumed: known === 1,
       settings: stored ?? settings,
       order,
@@ -149,6 +153,13 @@ export class CcuLeases {
     const text = place ? JSON.stringify(place) : '';
     const options = { keys: leaseKeys(accountId), arguments: [peer, connectionId, text] };
     await this.#redis.run((client) => client.eval(PLACE, options));
+  }
+
+  /** Where a peer is, as the holder of its lease has noted it; undefined if in no room. */
+  async findPlace({ accountId, peer }: Pick<Holder, 'accountId' | 'peer'>) {
+    const key = leaseKeys(accountId)[2]!;
+    const text = await this.#redis.run((client) => client.hGet(key, peer));
+    return parsePlace(text);
   }
 
   async count(accountId: number): Promise<number> {

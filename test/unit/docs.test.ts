@@ -72,6 +72,10 @@ test('docs/protocol.md has every close code of the gateway', () => {
     unsupported_media_type: _type,
     upgrade_required: _upgrade,
     not_found: _address,
+    method_not_allowed: _method,
+    precondition_failed: _stale,
+    precondition_required: _unconditional,
+    unprocessable: _sdp,
     ...own
   } = CLOSE_CODES;
   expect(Object.fromEntries(told)).toEqual(own);

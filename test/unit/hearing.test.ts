@@ -53,6 +53,44 @@ describe('planHearing()', () => {
     concealed: () => {},
   });
 
+  test('a listener to one speaker hears nobody else, however many there are', () => {
+    const listeners = Array.from({ length: 30 }, (_, i) => ({
+      ...listener(`one ${i}`, {}),
+      only: speakers[i % 3]!.peer,
+    }));
+    const closed = { ...scene, open: new Set<(typeof speakers)[number]>() };
+    const asSent = planHearing(listeners, scene);
+    expect([...asSent.asSent].map(([{ peer }, { size }]) => [peer, size])).toEqual([
+      ['ann', 10],
+      ['ben', 10],
+      ['eve', 10],
+    ]);
+    const mixed = planHearing(listeners, closed);
+    expect(mixed.limited).toEqual([]);
+    expect([...mixed.mixes.values()].map(({ planned }) => planned.without)).toEqual([
+      [1, 2],
+      [0, 2],
+      [0, 1],
+    ]);
+  });
+
+  test('long packets go to nobody who takes short ones only', () => {
+    const [ann] = speakers;
+    const long = { ...ann!, isLong: true };
+    const takesAll = listener('all', {});
+    const takesShort = { ...listener('short', {}), takesShortOnly: true };
+    const talking = { ...scene, mixed: [long], open: new Set([long]) };
+    const plan = planHearing([takesAll, takesShort], talking);
+    expect([...(plan.asSent.get(long) ?? [])]).toEqual([takesAll]);
+    expect([...plan.mixes.values()].flatMap(({ ears }) => [...ears.values()].flat())).toMatchObject(
+      [{ listener: { peer: 'short' }, awaits: undefined }],
+    );
+    const pause = { ...scene, mixed: [], pausing: [long], open: new Set<typeof long>() };
+    expect([...(planHearing([takesAll, takesShort], pause).asSent.get(long) ?? [])]).toEqual([
+      takesAll,
+    ]);
+  });
+
   test('listeners who want the same share a mix; of others at most 20 have one of their own', () => {
     const plain = Array.from({ length: 30 }, (_, i) => listener(`plain ${i}`, { nobody: 2 }));
     const alike = Array.from({ length: 30 }, (_, i) => listener(`alike ${i}`, { ann: 0.5 }));

@@ -13,6 +13,10 @@ export type Hearing = {
 export type Listener = Hearing & {
   /** The peer, who never hears himself: the same name as that of his {@link HeardSpeaker}. */
   peer: string;
+  /** The one speaker whom it hears, if it does not hear all. */
+  only?: string | undefined;
+  /** Takes no packets that are longer than a tick. */
+  takesShortOnly?: boolean;
   /** Takes one binary frame in the listener's format. */
   deliver(frame: Buffer): void;
   /** So much of what it hears was made up. */
@@ -165,7 +169,8 @@ function planListener<Speaker extends HeardSpeaker>(
     return;
   }
   const isAsSent = isOpus && heard.length === 1 && gains.length === 0 && !isChanged;
-  const canBeAsSent = first && !first.isLossy && (!first.isLong || mixed.length === 1);
+  const takesLong = mixed.length === 1 && !listener.takesShortOnly;
+  const canBeAsSent = first && !first.isLossy && (!first.isLong || takesLong);
   const alone = isAsSent && canBeAsSent ? first : undefined;
   if (alone && !(alone.isLong && alone.isPlayed)) {
     const mayBegin = open.has(alone) || (alone.isNew && !begun.has(listener));
@@ -176,7 +181,9 @@ function planListener<Speaker extends HeardSpeaker>(
   }
   const ear = { listener, number: undefined, awaits: alone?.id };
   const own = mixed.filter(({ peer }) => peer === listener.peer).map(({ id }) => id);
-  const isOwn = isChanged || gains.length > 0 || without.length > own.length;
+  // Whoever hears one speaker shares that mix; there are no more of these than speakers who are mixed.
+  const isOwn =
+    isChanged || gains.length > 0 || (without.length > own.length && listener.only === undefined);
   const name = change && isChanged ? change.name : nameOf({ without, gains });
   if (isOwn && !plan.mixes.has(name)) {
     if (plan.ownMixes === MAX_OWN_MIXES) {
@@ -194,7 +201,10 @@ function pausingFor<Speaker extends HeardSpeaker>(
   listener: Listener,
   pausing: Speaker[],
 ): Speaker | undefined {
-  const canHear = pausing.filter((speaker) => gainOf(listener, speaker) === 1);
+  const canHear = pausing.filter(
+    (speaker) =>
+      gainOf(listener, speaker) === 1 && !(speaker.isLong && listener.takesShortOnly === true),
+  );
   return canHear.find(({ followers }) => followers.has(listener)) ?? canHear[0];
 }
 
@@ -225,8 +235,11 @@ const nameOf = ({ without, gains }: Pick<PlannedMix, 'without' | 'gains'>): stri
   [without.join(), gains.map((gain) => gain.join('*')).join()].join(' ');
 
 /** What a listener hears a speaker times. Names are the clients', and may be those of what every object has. */
-export function gainOf({ peer, volume }: Listener, speaker: Pick<HeardSpeaker, 'peer'>): number {
-  if (speaker.peer === peer) return 0;
+export function gainOf(
+  { peer, volume, only }: Listener,
+  speaker: Pick<HeardSpeaker, 'peer'>,
+): number {
+  if (speaker.peer === peer || (only !== undefined && speaker.peer !== only)) return 0;
   return Object.hasOwn(volume, speaker.peer) ? volume[speaker.peer]! : 1;
 }
 

@@ -1,0 +1,49 @@
+import type { Producer, RtpParameters } from 'mediasoup/types';
+import {
+  ClientTransport,
+  type ClientTransportOptions,
+  type TransportPlace,
+} from './client-transport.ts';
+import type { Publish } from './pipe.ts';
+
+export type WebRtcInputOptions = ClientTransportOptions & { rtpParameters: RtpParameters };
+
+/** Audio of one client, over a transport that carries nothing else. */
+export class WebRtcInput {
+  readonly path: ClientTransport;
+  readonly #producer: Producer;
+
+  private constructor(path: ClientTransport, producer: Producer) {
+    this.path = path;
+    this.#producer = producer;
+  }
+
+  /**
+   * @param publish is told of the producer before anybody else is
+   * @throws {Error} if the media worker refuses the parameters, dies or hangs
+   */
+  static async open(
+    place: TransportPlace,
+    publish: Publish,
+    options: WebRtcInputOptions,
+  ): Promise<WebRtcInput> {
+    const path = await ClientTransport.open(place, options);
+    try {
+      const { rtpParameters } = options;
+      const producer = await path.transport.produce({ kind: 'audio', rtpParameters });
+      await publish(producer);
+      return new WebRtcInput(path, producer);
+    } catch (fault) {
+      path.close();
+      throw fault;
+    }
+  }
+
+  get producerId(): string {
+    return this.#producer.id;
+  }
+
+  close(): void {
+    this.path.close();
+  }
+}

@@ -1,0 +1,146 @@
+import type { Listener } from '../audio/mixing/hearing.ts';
+import { Playback } from '../bridge/playback.ts';
+import type { WebRtcOutput } from '../media/listening-router.ts';
+import type { WebRtcInput } from '../media/webrtc-input.ts';
+import type { LeaveReason, ServerMessage } from '../protocol/messages.ts';
+import { replaced } from '../protocol/errors.ts';
+import type { Peer, PeerOutlet } from './peer.ts';
+import type { RoomLease } from './registry.ts';
+
+/** How a client hears its room over WHEP. */
+export type PlaybackOptions = {
+  /** The one peer whom it hears, if it does not hear all. */
+  from: string | undefined;
+  /** It takes no packets of more than 20 ms. */
+  takesShortOnly: boolean;
+  /** Silence may have gaps. */
+  isSparse: boolean;
+};
+
+/** A standard client in a room: what it sends comes out of the router as of a browser, what it hears comes from the mixer. */
+export class WhipPeer implements Peer {
+  readonly kind = 'webrtc';
+  readonly hearsProducers = false;
+  readonly isMuted = false;
+  readonly name: string;
+  readonly #lease: RoomLease;
+  readonly #outlet: PeerOutlet;
+  #input: WebRtcInput | undefined;
+  #output: WebRtcOutput | undefined;
+  #playback: Playback | undefined;
+  #listener: Listener | undefined;
+  #isSuspended = false;
+  #isClosed = false;
+
+  /** Prepares a peer; it is in the room once it has been told to {@link enter}. Owns the lease from then on. */
+  constructor(lease: RoomLease, outlet: PeerOutlet) {
+    this.name = outlet.name;
+    this.#lease = lease;
+    this.#outlet = outlet;
+  }
+
+  get hasMediaPath(): boolean {
+    return [this.#input, this.#output].some((half) => half?.path.state === 'open');
+  }
+
+  enter(): void {
+    this.#lease.room.enter(this);
+  }
+
+  /** Nothing to do: it hears from when its player is connected. */
+  listen(): void {}
+
+  /** Speaks by this from now on, and no more by what it spoke by before. Resolves when the others hear it. */
+  async speakBy(input: WebRtcInput): Promise<void> {
+    this.stopSpeaking();
+    this.#input = input;
+    await this.#lease.room.addBrowserProducer(this, input.producerId);
+  }
+
+  stopSpeaking(): void {
+    if (!this.#input) return;
+    this.#lease.room.removeProducersOf(this);
+    this.#input.close();
+    this.#input = undefined;
+  }
+
+  /** Hears by this from now on, and no more by what it heard by before; {@link startPlayback} has it begin. */
+  hearBy(output: WebRtcOutput): void {
+    this.stopHearing();
+    this.#output = output;
+  }
+
+  /** Begins to send what is heard, if it is not sent already. */
+  startPlayback({ from, takesShortOnly, isSparse }: PlaybackOptions): void {
+    if (!this.#output || this.#playback) return;
+    const { room } = this.#lease;
+    const playback = new Playback(room.clock, this.#output.feed, isSparse);
+    this.#playback = playback;
+    this.#listener = {
+      peer: this.name,
+      only: from,
+      takesShortOnly,
+      format: { codec: 'opus' },
+      delivery: 'mix',
+      volume: {},
+      deliver: (frame) => playback.send(frame),
+      concealed: () => {},
+    };
+    room.mixer.addListener(this.#listener);
+  }
+
+  /** Sends nothing until {@link startPlayback}. */
+  stopPlayback(): void {
+    if (this.#listener) this.#lease.room.mixer.removeListener(this.#listener);
+    this.#listener = undefined;
+    this.#playback?.close();
+    this.#playback = undefined;
+  }
+
+  stopHearing(): void {
+    this.stopPlayback();
+    this.#output?.close();
+    this.#output = undefined;
+  }
+
+  /** Its connection is lost, or is there again; the others are not told. */
+  pathChanged(isLost: boolean): void {
+    if (isLost === this.#isSuspended) {
+      this.#lease.room.mediaPathChanged(this);
+      return;
+    }
+    this.#isSuspended = isLost;
+    if (isLost) this.#lease.room.suspend(this);
+    else this.#lease.room.resume(this);
+  }
+
+  /** A client of WHIP and WHEP is told nothing of the room. */
+  notify(_message: ServerMessage): void {}
+
+  notifyLater(): boolean {
+    return false;
+  }
+
+  flush(): void {}
+
+  producerAdded(): void {}
+
+  /** Nothing to do: the input closed with the media worker, and the session notices that. */
+  mediaRestarted(): void {}
+
+  /** Its session stands in for it itself. */
+  suspend(): void {}
+
+  displaced(): void {
+    this.#outlet.fail(replaced());
+  }
+
+  close(reason: LeaveReason): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.stopHearing();
+    this.#lease.room.leave(this, reason);
+    this.#input?.close();
+    this.#lease.release();
+  }
+}

@@ -1,0 +1,76 @@
+import { SAMPLES_PER_MS } from './clock-rate.ts';
+import { type MediaPacket, SILENCE_LEVEL } from './packet.ts';
+import { Packetizer } from './packetizer.ts';
+
+/** 20 ms of digital silence in Opus: CELT, full band, mono (RFC 6716 §3.1). */
+const SILENT_PACKET = Buffer.from([0xf8, 0xff, 0xfe]);
+const SILENT_MS = 20;
+/** A packet that comes so much later than it was due ends no stretch of sound: a network may hold it up for so long, ms. */
+const MAX_LATE_MS = 100;
+/** Longest time between two packets of a stream whose client asked for discontinuous transmission, ms: less than 400 by two ticks. */
+const SPARSE_EVERY_MS = 360;
+/** Level of what is heard, −dBov. Clients are not told it. */
+const LEVEL = 30;
+
+export type LevelledPacket = MediaPacket & { audioLevel: number };
+
+/**
+ * Makes an RTP stream without an end of what is heard now and then: while nothing is, silence goes out, and timestamps
+ * go on with time. Pure: the caller passes the time.
+ */
+export class ContinuousStream {
+  readonly #send: (packet: LevelledPacket) => void;
+  readonly #isSparse: boolean;
+  readonly #packetizer = new Packetizer();
+  /** When what has been sent is over, by the time at which it was sent. */
+  #endsAtMs: number;
+  /** When what came last was over, as if it had come in time. */
+  #heardUntilMs: number;
+  #sentAtMs: number;
+  #isSilent = true;
+
+  /** @param isSparse whether silence may have gaps (`usedtx` of RFC 7587 §6.1) */
+  constructor(send: (packet: LevelledPacket) => void, isSparse: boolean, nowMs: number) {
+    this.#send = send;
+    this.#isSparse = isSparse;
+    this.#endsAtMs = nowMs;
+    this.#heardUntilMs = nowMs;
+    this.#sentAtMs = nowMs;
+  }
+
+  /** Sends a packet that is heard now. */
+  push(payload: Buffer, durationSamples: number, nowMs: number): void {
+    const isLate = nowMs - this.#heardUntilMs > MAX_LATE_MS;
+    this.#write(payload, durationSamples, LEVEL, this.#isSilent || isLate, nowMs);
+    this.#isSilent = false;
+    this.#heardUntilMs = nowMs + durationSamples / SAMPLES_PER_MS;
+  }
+
+  /** Sends silence where nothing is heard; to be called every 20 ms. */
+  tick(nowMs: number): void {
+    if (nowMs - this.#heardUntilMs <= MAX_LATE_MS) return;
+    if (!this.#isSilent) {
+      this.#isSilent = true;
+      // A client whose clock is fast was ahead of time.
+      this.#endsAtMs = Math.min(this.#endsAtMs, nowMs);
+    }
+    if (this.#isSparse && nowMs - this.#sentAtMs < SPARSE_EVERY_MS) return;
+    if (this.#endsAtMs > nowMs) return;
+    this.#write(SILENT_PACKET, SILENT_MS * SAMPLES_PER_MS, SILENCE_LEVEL, true, nowMs);
+  }
+
+  /** @param catchesUp whether time that has passed since the last packet is left out, in steps of 20 ms */
+  #write(
+    payload: Buffer,
+    durationSamples: number,
+    level: number,
+    catchesUp: boolean,
+    nowMs: number,
+  ): void {
+    const behindMs = catchesUp ? Math.max(0, nowMs - this.#endsAtMs) : 0;
+    const gapMs = Math.floor(behindMs / SILENT_MS) * SILENT_MS;
+    this.#endsAtMs += gapMs + durationSamples / SAMPLES_PER_MS;
+    this.#sentAtMs = nowMs;
+    this.#send(this.#packetizer.packetize(payload, durationSamples, level, gapMs * SAMPLES_PER_MS));
+  }
+}

@@ -1,0 +1,33 @@
+import { type IceCredentials, readIceCredentials } from './offer.ts';
+import { parseFragmentText, unusable } from './sdp-text.ts';
+
+/**
+ * Reads the body of a PATCH (RFC 8840 §4.4). Candidates are of no use to an ICE lite agent, which learns them from the client's
+ * checks.
+ * @returns the client's ICE credentials; undefined if it names none, and only tells of candidates
+ * @throws {PartylineError} `bad_request` if it is no fragment, `unprocessable` if the credentials cannot be used
+ */
+export function readFragment(text: string): IceCredentials | undefined {
+  const session = parseFragmentText(text);
+  const levels = [...session.media, session];
+  const ufrag = levels.find(({ iceUfrag }) => iceUfrag !== undefined)?.iceUfrag;
+  const pwd = levels.find(({ icePwd }) => icePwd !== undefined)?.icePwd;
+  if ((ufrag === undefined) !== (pwd === undefined)) {
+    throw unusable('"a=ice-ufrag" and "a=ice-pwd" come together');
+  }
+  return readIceCredentials(ufrag, pwd);
+}
+
+/** Result of the comparison of an `If-Match` header; `any` is that of `*`. */
+export type Precondition = 'any' | 'met' | 'failed' | 'missing';
+
+/**
+ * Compares an `If-Match` header with the ETag of an ICE session (RFC 9110 §13.1.1). The `*` of a restart comes with and without quotes.
+ * @param etag with its quotes
+ */
+export function checkIfMatch(header: string | undefined, etag: string): Precondition {
+  if (header === undefined || header.trim() === '') return 'missing';
+  const tags = header.split(',').map((tag) => tag.trim());
+  if (tags.some((tag) => tag === '*' || tag === '"*"')) return 'any';
+  return tags.includes(etag) ? 'met' : 'failed';
+}

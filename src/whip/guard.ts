@@ -1,0 +1,82 @@
+import type { FastifyRequest } from 'fastify';
+import {
+  type Authenticator,
+  bearerOf,
+  type Credentials,
+  needActive,
+} from '../accounts/authenticator.ts';
+import type { ConnectionBudget } from '../accounts/connection-budget.ts';
+import type { RateLimits } from '../accounts/rate-limits.ts';
+import { PartylineError } from '../protocol/errors.ts';
+
+export type WhipGuardParts = {
+  authenticator: Authenticator;
+  /** A POST counts as a connection. */
+  connections: ConnectionBudget;
+  /** Everything else counts as a request. */
+  limits: RateLimits;
+  /** Returns how many changes of accounts have been heard of. */
+  changes: () => number;
+  onKnown: (request: FastifyRequest) => void;
+};
+
+/** The sender of a request, and the number of changes of accounts that were known before it was looked up. */
+export type Known = { credentials: Credentials; changesBefore: number };
+
+/** Tells whose a request of WHIP or WHEP is, by a token or an API key; before the body is read. */
+export class WhipGuard {
+  readonly #parts: WhipGuardParts;
+  readonly #known = new WeakMap<FastifyRequest, Known>();
+
+  constructor(parts: WhipGuardParts) {
+    this.#parts = parts;
+  }
+
+  /** onRequest hook of what opens a session. @throws {PartylineError} `unauthorized`, `forbidden`, `rate_limited`, `overloaded` */
+  readonly opening = async (request: FastifyRequest): Promise<void> => {
+    const credentials = await this.#identify(request, (found, key) =>
+      this.#parts.connections.spend(found, key, performance.now()),
+    );
+    needActive(credentials);
+  };
+
+  /** onRequest hook of what is asked of a session. @throws {PartylineError} as {@link opening} does */
+  readonly asking = async (request: FastifyRequest): Promise<void> => {
+    const { account } = await this.#identify(request, () => {});
+    await this.#parts.limits.countRequest(account.id);
+  };
+
+  /** Returns the sender of a request that has passed a hook. */
+  knownOf(request: FastifyRequest): Known {
+    const known = this.#known.get(request);
+    if (!known) throw new Error('the route has no guard');
+    return known;
+  }
+
+  async #identify(
+    request: FastifyRequest,
+    charge: (credentials: Credentials, key: string | undefined) => void,
+  ): Promise<Credentials> {
+    const { authenticator, connections, changes, onKnown } = this.#parts;
+    const secret = bearerOf(request.headers.authorization);
+    if (!secret) {
+      throw new PartylineError('unauthorized', 'Send "Authorization: Bearer <token or API key>".');
+    }
+    const changesBefore = changes();
+    const nowMs = performance.now();
+    const isToken = secret.split('.').length === JWT_PARTS;
+    if (!isToken) connections.checkKey(secret, nowMs);
+    const credentials = isToken
+      ? await authenticator.byToken(secret, request.ip, (accountId) =>
+          connections.checkAccount(accountId, nowMs),
+        )
+      : await authenticator.byKey(secret, request.ip);
+    charge(credentials, isToken ? undefined : secret);
+    onKnown(request);
+    this.#known.set(request, { credentials, changesBefore });
+    return credentials;
+  }
+}
+
+/** Head, claims and signature of a JSON Web Token (RFC 7519 §3); API keys have no dots. */
+const JWT_PARTS = 3;

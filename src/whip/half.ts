@@ -1,0 +1,113 @@
+import { randomBytes } from 'node:crypto';
+import type { Credentials } from '../accounts/authenticator.ts';
+import type { ClientTransport, PathState } from '../media/client-transport.ts';
+import { mediaLost } from '../media/webrtc-leg.ts';
+import { PartylineError } from '../protocol/errors.ts';
+import { writeRestart } from './answer.ts';
+import { checkIfMatch, readFragment } from './fragment.ts';
+import type { Offer, WhipKind } from './offer.ts';
+
+/** Answer to a PATCH: nothing, or the gateway's end after an ICE restart. */
+export type Patched = { body: string; etag: string } | undefined;
+
+/** One direction of a client's sound: a session of WHIP or WHEP, as its client sees it. */
+export class Half {
+  readonly id: string;
+  readonly kind: WhipKind;
+  readonly credentials: Credentials;
+  readonly path: ClientTransport;
+  readonly #offer: Offer;
+  #ufrag: string;
+  #etag = newEtag();
+  #state: PathState;
+  #sinceMs = performance.now();
+  /** Restarts come one after the other: each is answered with what holds then. */
+  #patching: Promise<unknown> = Promise.resolve();
+
+  constructor(
+    id: string,
+    kind: WhipKind,
+    offer: Offer,
+    credentials: Credentials,
+    path: ClientTransport,
+  ) {
+    this.id = id;
+    this.kind = kind;
+    this.credentials = credentials;
+    this.path = path;
+    this.#offer = offer;
+    this.#ufrag = offer.ice.ufrag;
+    this.#state = path.state;
+  }
+
+  /** Tells one ICE session from the next, with its quotes. */
+  get etag(): string {
+    return this.#etag;
+  }
+
+  get state(): PathState {
+    return this.#state;
+  }
+
+  /** True of a client that was connected, and is not. */
+  get isLost(): boolean {
+    return this.#state === 'lost' || this.#state === 'dead';
+  }
+
+  /** @returns whether the state of the path is another one than before */
+  look(nowMs: number): boolean {
+    const { state } = this.path;
+    if (state === this.#state) return false;
+    this.#state = state;
+    this.#sinceMs = nowMs;
+    return true;
+  }
+
+  /** Returns whether the time of its client to connect, or to come back, is over. */
+  isOverdue(nowMs: number, { connectWithinMs, resumeMs }: Patience): boolean {
+    const forMs = nowMs - this.#sinceMs;
+    if (this.#state === 'opening') return forMs >= connectWithinMs;
+    return this.isLost && forMs >= resumeMs;
+  }
+
+  /**
+   * Takes a fragment: candidates, which make no difference, or new ICE credentials, which restart ICE.
+   * @throws {PartylineError} `precondition_required`, `precondition_failed`, `bad_request`, `unprocessable`, `media_lost`
+   */
+  patch(ifMatch: string | undefined, body: string): Promise<Patched> {
+    const patched = this.#patching.then(() => this.#patch(ifMatch, body));
+    this.#patching = patched.catch(() => {});
+    return patched;
+  }
+
+  async #patch(ifMatch: string | undefined, body: string): Promise<Patched> {
+    const precondition = checkIfMatch(ifMatch, this.#etag);
+    if (precondition === 'missing') {
+      throw new PartylineError('precondition_required', 'Send "If-Match" with the ETag.');
+    }
+    if (precondition === 'failed') {
+      throw new PartylineError('precondition_failed', 'There is a newer ICE session.');
+    }
+    const ice = readFragment(body);
+    if (!ice || ice.ufrag === this.#ufrag) return undefined;
+    try {
+      await this.path.restartIce();
+    } catch (fault) {
+      if (this.path.state === 'dead' || this.path.state === 'ended') throw mediaLost(fault);
+      throw fault;
+    }
+    this.#ufrag = ice.ufrag;
+    this.#etag = newEtag();
+    return { body: writeRestart(this.#offer, this.path), etag: this.#etag };
+  }
+}
+
+/** How long a client may take. */
+export type Patience = {
+  /** To connect at first. */
+  connectWithinMs: number;
+  /** To come back. */
+  resumeMs: number;
+};
+
+const newEtag = () => `"${randomBytes(8).toString('hex')}"`;

@@ -1,0 +1,57 @@
+import type { RtpParameters } from '../protocol/media-types.ts';
+import type { HeaderExtension, Offer } from './offer.ts';
+import { unusable } from './sdp-text.ts';
+
+const MID_EXTENSION = 'urn:ietf:params:rtp-hdrext:sdes:mid';
+/** Header extensions of a client's packets that are of use. */
+const USED_EXTENSIONS = [MID_EXTENSION, 'urn:ietf:params:rtp-hdrext:ssrc-audio-level'];
+/** RFC 8285 §4.2: larger ids need two-byte extensions, which not all of those who hear the packets take. */
+const MAX_ID = 14;
+
+/** Returns the header extensions of an offer that are used, each once and each with an id of its own. */
+export function usedExtensions({ extensions }: Offer): HeaderExtension[] {
+  const used: HeaderExtension[] = [];
+  for (const wanted of USED_EXTENSIONS) {
+    const found = extensions.find(({ uri, id }) => uri === wanted && id <= MAX_ID);
+    if (found && !used.some(({ id }) => id === found.id)) used.push(found);
+  }
+  return used;
+}
+
+/**
+ * Describes what a client sends, as the media worker is to take it.
+ * @throws {PartylineError} `unprocessable` if nothing tells its packets from others
+ */
+export function describeInput(offer: Offer): RtpParameters {
+  const { mid, ssrc, cname, opus } = offer;
+  const extensions = usedExtensions(offer);
+  const isToldByMid = mid !== undefined && extensions.some(({ uri }) => uri === MID_EXTENSION);
+  if (ssrc === undefined && !isToldByMid) {
+    throw unusable('the audio has neither "a=ssrc" nor the header extension of its mid');
+  }
+  return {
+    ...(isToldByMid && { mid }),
+    codecs: [
+      {
+        mimeType: 'audio/opus',
+        payloadType: opus.payloadType,
+        clockRate: 48_000,
+        channels: 2,
+        parameters: { useinbandfec: 1 },
+      },
+    ],
+    headerExtensions: extensions,
+    encodings: [ssrc === undefined ? {} : { ssrc }],
+    ...(cname !== undefined && { rtcp: { cname } }),
+  } as RtpParameters;
+}
+
+/** Opus that is asked for by format parameters: silence may have gaps (RFC 7587 §6.1). */
+export const wantsSparse = ({ opus }: Offer): boolean => opus.parameters.get('usedtx') === 1;
+
+/** Packets of more than 20 ms are not sent to a client that says so; 60 ms is the longest that an encoder makes at once. */
+export const takesShortOnly = ({ maxPacketMs }: Offer): boolean =>
+  maxPacketMs !== undefined && maxPacketMs < LONGEST_PACKET_MS;
+
+/** Longest packet of Opus, ms (RFC 6716 §3.2.5). */
+const LONGEST_PACKET_MS = 120;

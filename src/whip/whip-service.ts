@@ -1,0 +1,340 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import type { FastifyBaseLogger } from 'fastify';
+import type { Timings } from '../../config/timings.ts';
+import { type Credentials, mayPublish, roomFault } from '../accounts/authenticator.ts';
+import { PLANS } from '../accounts/plans.ts';
+import type { IceServer } from '../protocol/media-types.ts';
+import type { WebRtcOutput } from '../media/listening-router.ts';
+import type { WebRtcInput } from '../media/webrtc-input.ts';
+import { mayNotPublish, notFound, PartylineError, replaced } from '../protocol/errors.ts';
+import { checkName, checkRoomName, ECHO_ROOM, LOBBY } from '../protocol/names.ts';
+import { echoRoomOf } from '../rooms/echo.ts';
+import type { RoomLease } from '../rooms/registry.ts';
+import type { Room } from '../rooms/room.ts';
+import type { SessionOpeningParts } from '../signaling/open-session.ts';
+import type { Holder, LastPlace } from '../usage/ccu-leases.ts';
+import { writeAnswer } from './answer.ts';
+import { Half, type Patched } from './half.ts';
+import { type Offer, readOffer, type WhipKind } from './offer.ts';
+import { describeInput, takesShortOnly, usedExtensions, wantsSparse } from './rtp-parameters.ts';
+import { WhipSession } from './whip-session.ts';
+
+export type WhipServiceParts = Pick<
+  SessionOpeningParts,
+  | 'leases'
+  | 'arrivals'
+  | 'places'
+  | 'quota'
+  | 'rooms'
+  | 'sessions'
+  | 'checkLoad'
+  | 'drain'
+  | 'accountWatch'
+  | 'metrics'
+  | 'requestLimits'
+> & {
+  /** The id of this node. */
+  node: string;
+  timings: Timings['whip'];
+  log: FastifyBaseLogger;
+};
+
+/** A POST of a client. */
+export type WhipRequest = {
+  kind: WhipKind;
+  credentials: Credentials;
+  room: string;
+  peer: string;
+  /** WHEP: the one peer whom it wants to hear. */
+  from: string | undefined;
+  sdp: string;
+};
+
+/** Answer to a POST. */
+export type Created = { id: string; etag: string; sdp: string; iceServers: IceServer[] };
+
+/** Names a session, and who asks for something of it. */
+export type SessionName = {
+  kind: WhipKind;
+  id: string;
+  /** `peer` is that of a token, if the client has one. */
+  owner: { accountId: number; peer?: string };
+};
+
+/** An id of a session says on which node it is; the rest cannot be guessed. */
+const NODE_CHARACTERS = 16;
+const SECRET_BYTES = 16;
+
+/** The node that a session is on, as its id says. */
+export const nodeOf = (sessionId: string): string => sessionId.slice(0, NODE_CHARACTERS);
+
+/** The clients of WHIP and WHEP whose sessions are on this node. */
+export class WhipService {
+  readonly #parts: WhipServiceParts;
+  /** By session id. */
+  readonly #halves = new Map<string, { half: Half; session: WhipSession }>();
+  /** Peers whose requests are being handled, one after the other. */
+  readonly #busy = new Map<string, Promise<unknown>>();
+
+  constructor(parts: WhipServiceParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Checks a request without a question to anybody.
+   * @throws {PartylineError} `not_found`, `bad_request`, `forbidden`, `unprocessable`, `overloaded`
+   */
+  check({ kind, credentials, room, peer, from, sdp }: WhipRequest): void {
+    const { drain, checkLoad } = this.#parts;
+    drain.check();
+    checkLoad();
+    if (room === LOBBY) throw notFound();
+    checkRoomName(room, 'bad_request');
+    checkName(peer, 'peer', 'bad_request');
+    if (from !== undefined) checkName(from, 'from', 'bad_request');
+    const fault = roomFault(credentials, room);
+    if (fault) throw fault;
+    if (kind === 'whip' && !mayPublish(credentials)) throw mayNotPublish();
+    this.#read(kind, sdp);
+  }
+
+  /** Where the peer has a session of the same room on another node, to which its other half belongs. @throws {PartylineError} `overloaded` */
+  async findOther({ credentials, room, peer }: WhipRequest): Promise<string | undefined> {
+    const accountId = credentials.account.id;
+    if (this.#sessionOf(accountId, peer, room)) return undefined;
+    const place = await this.#parts.leases.findPlace({ accountId, peer });
+    const node = place?.room === room ? nodeOfPlace(place) : undefined;
+    return node === this.#parts.node ? undefined : node;
+  }
+
+  /**
+   * Opens a session, or the other half of one.
+   * @param changesBefore number of changes of accounts that had been heard of when the credentials were looked up
+   * @throws {PartylineError} whatever keeps the client out; nothing is left behind then
+   */
+  async open(request: WhipRequest, changesBefore: number): Promise<Created> {
+    const { credentials, peer } = request;
+    const { requestLimits, accountWatch } = this.#parts;
+    const { id } = credentials.account;
+    const created = await this.#inTurn(`${id}:${peer}`, async () => {
+      const offer = await requestLimits.turns.run(id, () => this.#read(request.kind, request.sdp));
+      const session = this.#sessionOf(id, peer, request.room);
+      return session ? this.#addHalf(session, request, offer) : this.#openNew(request, offer);
+    });
+    // Changes of the account while the client was admitted have not reached the session.
+    if (accountWatch.changes() !== changesBefore) accountWatch.check(id);
+    return created;
+  }
+
+  /** @throws {PartylineError} `not_found`, or as {@link Half.patch} does */
+  async patch(name: SessionName, ifMatch: string | undefined, body: string): Promise<Patched> {
+    return this.needSession(name).half.patch(ifMatch, body);
+  }
+
+  /** @throws {PartylineError} `not_found` */
+  end(name: SessionName): void {
+    const { half, session } = this.needSession(name);
+    session.endHalf(half, 'left');
+  }
+
+  /** @throws {PartylineError} `not_found` if there is no such session, or it is somebody else's */
+  needSession({ kind, id, owner }: SessionName): { half: Half; session: WhipSession } {
+    const found = this.#halves.get(id);
+    const isTheirs =
+      found?.half.kind === kind &&
+      found.session.account.id === owner.accountId &&
+      (owner.peer === undefined || owner.peer === found.session.name);
+    if (!isTheirs) throw notFound();
+    return found;
+  }
+
+  #read(kind: WhipKind, sdp: string): Offer {
+    const offer = readOffer(sdp, kind);
+    if (kind === 'whip') describeInput(offer);
+    return offer;
+  }
+
+  #sessionOf(accountId: number, peer: string, room: string): WhipSession | undefined {
+    const session = this.#parts.sessions.get(accountId, peer);
+    return session instanceof WhipSession && session.room === room ? session : undefined;
+  }
+
+  /** One request of a peer at a time: two that come at once are its two halves. */
+  async #inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
+    const before = this.#busy.get(key) ?? Promise.resolve();
+    const done = before.then(work);
+    const settled = done.catch(() => {});
+    this.#busy.set(key, settled);
+    try {
+      return await done;
+    } finally {
+      if (this.#busy.get(key) === settled) this.#busy.delete(key);
+    }
+  }
+
+  async #openNew(request: WhipRequest, offer: Offer): Promise<Created> {
+    const { quota, rooms } = this.#parts;
+    const { credentials, room, peer } = request;
+    const { account } = credentials;
+    await quota.check(account.id, account.plan);
+    const name = room === ECHO_ROOM ? echoRoomOf(peer) : room;
+    const lease = await rooms.acquire(account.id, name);
+    try {
+      checkFrom(request, (other) => lease.room.hasPeer(other));
+      const admitted = await this.#admit(request);
+      try {
+        return await this.#start(request, offer, lease, admitted);
+      } catch (fault) {
+        admitted.release();
+        throw fault;
+      }
+    } catch (fault) {
+      lease.release();
+      throw fault;
+    }
+  }
+
+  /** Takes a place among the connections of the account. */
+  async #admit({ credentials: { account }, peer, room }: WhipRequest): Promise<Admitted> {
+    const { arrivals, leases, log, node } = this.#parts;
+    const holder = { accountId: account.id, peer, connectionId: randomUUID() };
+    const id = `${PLACE}${node}${randomBytes(SECRET_BYTES).toString('hex')}`;
+    const { maxCcu } = PLANS[account.plan];
+    const session = { sessionId: id, settings: '' };
+    const { order, lastPlace } = await leases.admit(holder, maxCcu, false, session);
+    const release = () => {
+      leases.release(holder).catch((fault: unknown) => {
+        log.warn({ err: fault, peer }, 'lease not given back; tried again later');
+      });
+    };
+    try {
+      // Before anything else, so that the other half of the peer finds it.
+      await leases.place(holder, { sessionId: id, room, kind: 'webrtc' });
+      await arrivals.arrived(holder, order);
+      return { id, holder, order, isElsewhere: lastPlace !== undefined, release };
+    } catch (fault) {
+      release();
+      throw fault;
+    }
+  }
+
+  async #start(
+    request: WhipRequest,
+    offer: Offer,
+    lease: RoomLease,
+    { id, holder, order, isElsewhere, release }: Admitted,
+  ): Promise<Created> {
+    const { arrivals, drain, metrics, places, sessions, timings } = this.#parts;
+    const { credentials, peer: name, room } = request;
+    const log = this.#parts.log.child({ account: credentials.account.id, peer: name, room });
+    const media = await this.#openMedia(lease.room, request.kind, offer);
+    try {
+      drain.check();
+      arrivals.checkNewest(holder, order);
+    } catch (fault) {
+      media.close();
+      throw fault;
+    }
+    const session: WhipSession = new WhipSession(lease, {
+      id,
+      connectionId: holder.connectionId,
+      order,
+      credentials,
+      peer: name,
+      room,
+      patience: { connectWithinMs: timings.connectWithinMs, resumeMs: places.keepMs },
+      log,
+      onHalf: (half) => this.#halves.set(half.id, { half, session }),
+      onHalfEnded: (half) => this.#halves.delete(half.id),
+      onClosed: (reason) => {
+        metrics.ended(reason);
+        sessions.delete(session);
+        release();
+      },
+    });
+    sessions.add(session);
+    metrics.admitted();
+    session.start();
+    places.take(credentials.account.id, name)?.end('moved');
+    const created = await this.#takeIn(session, media, request, offer);
+    if (isElsewhere) {
+      arrivals.settled(holder, order, room).catch((fault: unknown) => {
+        log.warn({ err: fault }, 'other nodes do not know where the peer is');
+      });
+    }
+    return created;
+  }
+
+  async #addHalf(session: WhipSession, request: WhipRequest, offer: Offer): Promise<Created> {
+    checkFrom(request, (other) => session.mediaRoom.hasPeer(other));
+    const media = await this.#openMedia(session.mediaRoom, request.kind, offer);
+    try {
+      this.#parts.drain.check();
+      if (session.isClosed) throw replaced();
+    } catch (fault) {
+      media.close();
+      throw fault;
+    }
+    return this.#takeIn(session, media, request, offer);
+  }
+
+  #openMedia(room: Room, kind: WhipKind, offer: Offer): Promise<Media> {
+    const { dtls: dtlsParameters, opus } = offer;
+    if (kind === 'whep') return room.openOutput(opus.payloadType, { dtlsParameters });
+    return room.openInput({ dtlsParameters, rtpParameters: describeInput(offer) });
+  }
+
+  /** Makes what was opened a half of the session. */
+  async #takeIn(
+    session: WhipSession,
+    media: Media,
+    { kind, credentials, from }: WhipRequest,
+    offer: Offer,
+  ): Promise<Created> {
+    const id = `${this.#parts.node}${randomBytes(SECRET_BYTES).toString('hex')}`;
+    const half = new Half(id, kind, offer, credentials, media.path);
+    const { iceServers } = session.mediaRoom;
+    if ('feed' in media) {
+      const hearing = { from, takesShortOnly: takesShortOnly(offer), isSparse: wantsSparse(offer) };
+      session.hearBy(half, media, hearing);
+    } else {
+      await session.speakBy(half, media);
+    }
+    const extensions = kind === 'whip' ? usedExtensions(offer) : [];
+    const stream = 'feed' in media ? media.stream : undefined;
+    return {
+      id,
+      etag: half.etag,
+      sdp: writeAnswer(offer, kind, media.path, extensions, stream),
+      iceServers: iceServers.for(id.slice(-ICE_NAME_CHARACTERS)),
+    };
+  }
+}
+
+type Media = WebRtcInput | WebRtcOutput;
+
+type Admitted = {
+  id: string;
+  holder: Holder;
+  order: number;
+  /** The peer is somewhere already. */
+  isElsewhere: boolean;
+  release: () => void;
+};
+
+/** Characters of a session id at the end of a TURN user's name: a peer's name may not fit into a header. */
+const ICE_NAME_CHARACTERS = 8;
+
+/** Begins the ids under which sessions are noted in Redis: those of WebSockets have none. */
+const PLACE = 'whip:';
+
+/** The node on which a place is, if it is one of WHIP or WHEP. */
+const nodeOfPlace = ({ sessionId }: LastPlace): string | undefined =>
+  sessionId.startsWith(PLACE) ? nodeOf(sessionId.slice(PLACE.length)) : undefined;
+
+/** @throws {PartylineError} `not_found` if the peer is not there that a client wants to hear */
+function checkFrom({ from }: WhipRequest, isThere: (peer: string) => boolean): void {
+  if (from !== undefined && !isThere(from)) {
+    throw new PartylineError('not_found', `There is no peer "${from}" in the room.`);
+  }
+}

@@ -1,0 +1,234 @@
+import type { FastifyBaseLogger } from 'fastify';
+import type { Account } from '../accounts/accounts.ts';
+import { accountFault, type Credentials, type KeyState } from '../accounts/authenticator.ts';
+import { PartylineError, replaced } from '../protocol/errors.ts';
+import type { LeaveReason } from '../protocol/messages.ts';
+import type { PeerOutlet } from '../rooms/peer.ts';
+import type { WebRtcOutput } from '../media/listening-router.ts';
+import type { WebRtcInput } from '../media/webrtc-input.ts';
+import type { RoomLease } from '../rooms/registry.ts';
+import type { Room } from '../rooms/room.ts';
+import { type PlaybackOptions, WhipPeer } from '../rooms/whip-peer.ts';
+import type { AudioSettings } from '../signaling/audio-settings.ts';
+import type { LiveSession } from '../signaling/sessions.ts';
+import { minutesExhausted } from '../usage/quota.ts';
+import type { Half, Patience } from './half.ts';
+import type { WhipKind } from './offer.ts';
+
+/** Audio settings of clients that cannot set any. */
+const NOTHING_SET: AudioSettings = {
+  in: { codec: 'opus' },
+  detected: undefined,
+  out: { codec: 'opus' },
+  delivery: 'mix',
+  volume: {},
+  isMuted: false,
+};
+
+export type WhipSessionParts = {
+  id: string;
+  connectionId: string;
+  /** Higher than that of every connection of the account that was admitted before. */
+  order: number;
+  credentials: Credentials;
+  peer: string;
+  room: string;
+  patience: Patience;
+  log: FastifyBaseLogger;
+  onHalf: (half: Half) => void;
+  onHalfEnded: (half: Half) => void;
+  /** Called once, when both halves have ended. */
+  onClosed: (reason: LeaveReason) => void;
+};
+
+/** A peer that speaks over WHIP, hears over WHEP, or both: one connection of its account. */
+export class WhipSession implements PeerOutlet, LiveSession {
+  readonly name: string;
+  readonly log: FastifyBaseLogger;
+  readonly room: string;
+  readonly id: string;
+  readonly connectionId: string;
+  readonly order: number;
+  readonly settings = NOTHING_SET;
+  readonly takesRelayed = false;
+  readonly #parts: WhipSessionParts;
+  readonly #halves = new Map<WhipKind, Half>();
+  readonly #lease: RoomLease;
+  readonly #peer: WhipPeer;
+  #account: Account;
+  #playback: PlaybackOptions | undefined;
+  #superseded: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  /** Owns the lease from then on. */
+  constructor(lease: RoomLease, parts: WhipSessionParts) {
+    this.#lease = lease;
+    this.#parts = parts;
+    this.#account = parts.credentials.account;
+    this.name = parts.peer;
+    this.log = parts.log;
+    this.room = parts.room;
+    this.id = parts.id;
+    this.connectionId = parts.connectionId;
+    this.order = parts.order;
+    this.#peer = new WhipPeer(lease, this);
+  }
+
+  get account(): Account {
+    return this.#account;
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** The room in which its media is opened. */
+  get mediaRoom(): Room {
+    return this.#lease.room;
+  }
+
+  /** Takes its place in the room. */
+  start(): void {
+    this.#peer.enter();
+    this.log.info('whip session started');
+  }
+
+  /** Speaks by this half from now on; resolves when the others hear it. @throws {Error} if the media worker dies meanwhile */
+  async speakBy(half: Half, input: WebRtcInput): Promise<void> {
+    const heard = this.#peer.speakBy(input);
+    this.#add(half);
+    try {
+      await heard;
+    } catch (fault) {
+      this.endHalf(half, 'media_lost');
+      throw fault;
+    }
+  }
+
+  /** Hears by this half from now on. */
+  hearBy(half: Half, output: WebRtcOutput, options: PlaybackOptions): void {
+    this.#peer.hearBy(output);
+    this.#playback = options;
+    this.#add(half);
+  }
+
+  /** The client has ended a half. */
+  endHalf(half: Half, reason: LeaveReason): void {
+    if (this.#halves.get(half.kind) !== half) return;
+    if (this.#halves.size === 1) {
+      this.#end(reason);
+      return;
+    }
+    this.#halves.delete(half.kind);
+    this.#parts.onHalfEnded(half);
+    if (half.kind === 'whip') this.#peer.stopSpeaking();
+    else this.#peer.stopHearing();
+    this.#tellPath();
+  }
+
+  /** The account, or what its clients may show, has changed. */
+  accountChanged(account: Account, keys: KeyState): void {
+    this.#account = account;
+    for (const half of this.#halves.values()) {
+      const fault = accountFault(account, keys, half.credentials);
+      if (fault) this.endHalf(half, fault.code);
+    }
+  }
+
+  /** The month's minutes are used up. */
+  exhaust(resetsAt: string): void {
+    this.fail(minutesExhausted(resetsAt));
+  }
+
+  fail(fault: unknown): void {
+    if (this.#isClosed) return;
+    const { code } = PartylineError.from(fault);
+    if (code === 'internal_error') this.log.error({ err: fault }, 'whip session failed');
+    this.#end(code);
+  }
+
+  /** The same peer has connected again. */
+  replace(): void {
+    this.fail(replaced());
+  }
+
+  /** The same peer has connected to another node: it is heard from here until it is heard from there, at most so long. */
+  supersede(withinMs: number): void {
+    clearTimeout(this.#superseded);
+    if (!this.#isClosed) this.#superseded = setTimeout(() => this.replace(), withinMs);
+  }
+
+  /** The node goes away, and clients have had their time. */
+  drain(): void {
+    this.fail(new PartylineError('draining', 'This node is going away.'));
+  }
+
+  /** Gives up on a client that does not connect, or does not come back. */
+  beat(nowMs: number): void {
+    for (const half of this.#halves.values()) {
+      this.#look(half);
+      if (!half.isOverdue(nowMs, this.#parts.patience)) continue;
+      this.log.info({ kind: half.kind, state: half.state }, 'whip client given up');
+      this.endHalf(half, half.state === 'dead' ? 'media_lost' : 'closed');
+    }
+  }
+
+  /** Nothing can be said to a client of WHIP and WHEP. */
+  notify(): void {}
+
+  notifyLater(): boolean {
+    return false;
+  }
+
+  flush(): void {}
+
+  sendAudio(): void {}
+
+  takeRelayed(): void {}
+
+  volumeLimited(): void {}
+
+  /** Takes a half in, in place of the one that it had of that kind. */
+  #add(half: Half): void {
+    const before = this.#halves.get(half.kind);
+    if (before) this.#parts.onHalfEnded(before);
+    this.#halves.set(half.kind, half);
+    half.path.onChange = () => this.#look(half);
+    this.#parts.onHalf(half);
+    this.#look(half);
+    this.#tellPath();
+  }
+
+  #look(half: Half): void {
+    if (this.#isClosed || this.#halves.get(half.kind) !== half) return;
+    if (!half.look(performance.now()) && half.state !== 'open') return;
+    if (half.state === 'ended') {
+      this.endHalf(half, 'closed');
+      return;
+    }
+    if (half.kind === 'whep') this.#steerPlayback(half);
+    this.#tellPath();
+  }
+
+  #steerPlayback(half: Half): void {
+    if (half.state !== 'open') this.#peer.stopPlayback();
+    else if (this.#playback) this.#peer.startPlayback(this.#playback);
+  }
+
+  /** Its place is kept without a connection while all that it has is lost. */
+  #tellPath(): void {
+    const halves = [...this.#halves.values()];
+    this.#peer.pathChanged(halves.every((half) => half.isLost));
+  }
+
+  #end(reason: LeaveReason): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    clearTimeout(this.#superseded);
+    for (const half of this.#halves.values()) this.#parts.onHalfEnded(half);
+    this.#halves.clear();
+    this.#peer.close(reason);
+    this.#parts.onClosed(reason);
+    this.log.info({ reason }, 'whip session ended');
+  }
+}

@@ -1,0 +1,230 @@
+import { type Static, Type } from 'typebox';
+import type { Timings } from '../../config/timings.ts';
+import type { Accounts } from '../accounts/accounts.ts';
+import type { Credentials } from '../accounts/authenticator.ts';
+import { TokenRequestSchema } from '../accounts/tokens.ts';
+import type { Cluster } from '../cluster/cluster.ts';
+import type { Ask } from '../cluster/questions.ts';
+import type { ErrorCode } from '../protocol/close-codes.ts';
+import { notFound, PartylineError } from '../protocol/errors.ts';
+import type { Patched } from './half.ts';
+import {
+  type Created,
+  nodeOf,
+  type SessionName,
+  type WhipRequest,
+  type WhipService,
+} from './whip-service.ts';
+
+const KindSchema = Type.Enum(['whip', 'whep']);
+const OwnerSchema = Type.Object({ accountId: Type.Integer(), peer: Type.Optional(Type.String()) });
+const of = { kind: KindSchema, id: Type.String(), owner: OwnerSchema };
+const granted = TokenRequestSchema.properties;
+
+const QuestionSchema = Type.Union([
+  Type.Object({
+    ask: Type.Literal('open'),
+    kind: KindSchema,
+    accountId: Type.Integer(),
+    keyId: Type.String(),
+    grant: Type.Optional(
+      Type.Object({ peer: granted.peer, rooms: granted.rooms, publish: granted.publish }),
+    ),
+    signedBy: Type.Optional(Type.String()),
+    room: Type.String(),
+    peer: Type.String(),
+    from: Type.Optional(Type.String()),
+    sdp: Type.String(),
+  }),
+  Type.Object({ ask: Type.Literal('look'), ...of }),
+  Type.Object({ ask: Type.Literal('end'), ...of }),
+  Type.Object({
+    ask: Type.Literal('patch'),
+    ...of,
+    ifMatch: Type.Optional(Type.String()),
+    body: Type.String(),
+  }),
+]);
+type Question = Static<typeof QuestionSchema>;
+
+const IceServerSchema = Type.Object({
+  urls: Type.Array(Type.String()),
+  username: Type.String(),
+  credential: Type.String(),
+});
+const AnswerSchema = Type.Object({
+  created: Type.Optional(
+    Type.Object({
+      id: Type.String(),
+      etag: Type.String(),
+      sdp: Type.String(),
+      iceServers: Type.Array(IceServerSchema),
+    }),
+  ),
+  patched: Type.Optional(Type.Object({ body: Type.String(), etag: Type.String() })),
+  fault: Type.Optional(
+    Type.Object({
+      code: Type.Unsafe<ErrorCode>(Type.String()),
+      message: Type.String(),
+      retryAfterMs: Type.Optional(Type.Number()),
+      resetsAt: Type.Optional(Type.String()),
+    }),
+  ),
+});
+type Answer = Static<typeof AnswerSchema>;
+
+/** Delay told to a client whose session's node did not answer. */
+const RETRY_AFTER_MS = 1000;
+
+/** Has sessions of WHIP and WHEP answered for wherever they are: any node takes a request for any session. */
+export class WhipSessions {
+  readonly #service: WhipService;
+  readonly #accounts: Accounts;
+  readonly #node: string;
+  readonly #changes: () => number;
+  readonly #ask: Ask<Question, Answer>;
+
+  /** @param changes returns the number of changes of accounts that have been heard of */
+  constructor(
+    service: WhipService,
+    accounts: Accounts,
+    { node, questions }: Cluster,
+    changes: () => number,
+    { answerWithinMs }: Timings['whip'],
+  ) {
+    this.#service = service;
+    this.#accounts = accounts;
+    this.#node = node;
+    this.#changes = changes;
+    this.#ask = questions.define(
+      'whip',
+      QuestionSchema,
+      AnswerSchema,
+      (question) => this.#answer(question),
+      answerWithinMs,
+    );
+  }
+
+  /** Opens a session where the peer has its other half, or else here. @throws {PartylineError} whatever keeps the client out */
+  async open(request: WhipRequest, changesBefore: number): Promise<Created> {
+    this.#service.check(request);
+    const node = await this.#service.findOther(request);
+    if (node === undefined) return this.#service.open(request, changesBefore);
+    const { credentials, kind, room, peer, from, sdp } = request;
+    const { account, keyId, grant, signedBy } = credentials;
+    const { created } = await this.#askNode(node, {
+      ask: 'open',
+      kind,
+      accountId: account.id,
+      keyId,
+      ...(grant && { grant }),
+      ...(signedBy !== undefined && { signedBy }),
+      room,
+      peer,
+      ...(from !== undefined && { from }),
+      sdp,
+    });
+    // The other half went with its node.
+    return created ?? this.#service.open(request, changesBefore);
+  }
+
+  /** @throws {PartylineError} `not_found` if there is no such session, or it is somebody else's; `overloaded` */
+  async look(session: SessionName): Promise<void> {
+    await this.#run({ ask: 'look', ...session });
+  }
+
+  /** Ends a session, as its client asks. @throws {PartylineError} `not_found`, `overloaded` */
+  async end(session: SessionName): Promise<void> {
+    await this.#run({ ask: 'end', ...session });
+  }
+
+  /** @throws {PartylineError} as {@link WhipService.patch} does; `overloaded` */
+  async patch(session: SessionName, ifMatch: string | undefined, body: string): Promise<Patched> {
+    const { patched } = await this.#run({
+      ask: 'patch',
+      ...session,
+      ...(ifMatch !== undefined && { ifMatch }),
+      body,
+    });
+    return patched;
+  }
+
+  async #run(question: Exclude<Question, { ask: 'open' }>): Promise<Answer> {
+    const node = nodeOf(question.id);
+    if (node === this.#node) return this.#do(question);
+    return this.#askNode(node, question);
+  }
+
+  /** @returns an empty answer to a question to open something, and `not_found` to another, if the node is no more */
+  async #askNode(node: string, question: Question): Promise<Answer> {
+    const { answers, unreachable } = await this.#ask(question, node);
+    if (unreachable.length > 0) {
+      const options = { retryAfterMs: RETRY_AFTER_MS };
+      throw new PartylineError('overloaded', 'The node of the session does not answer.', options);
+    }
+    const answer = answers.get(node);
+    if (!answer && question.ask === 'open') return {};
+    if (!answer) throw notFound();
+    if (answer.fault) throw readFault(answer.fault);
+    return answer;
+  }
+
+  async #answer(question: Question): Promise<Answer> {
+    try {
+      return await this.#do(question);
+    } catch (fault) {
+      return { fault: describeFault(fault) };
+    }
+  }
+
+  async #do(question: Question): Promise<Answer> {
+    switch (question.ask) {
+      case 'open': {
+        const changesBefore = this.#changes();
+        const request = {
+          ...question,
+          from: question.from,
+          credentials: await this.#find(question),
+        };
+        this.#service.check(request);
+        return { created: await this.#service.open(request, changesBefore) };
+      }
+      case 'look': {
+        this.#service.needSession(question);
+        return {};
+      }
+      case 'end': {
+        this.#service.end(question);
+        return {};
+      }
+      case 'patch': {
+        const patched = await this.#service.patch(question, question.ifMatch, question.body);
+        return patched ? { patched } : {};
+      }
+    }
+  }
+
+  /** The account may have changed since the other node looked it up. */
+  async #find({
+    accountId,
+    keyId,
+    grant,
+    signedBy,
+  }: Question & { ask: 'open' }): Promise<Credentials> {
+    const account = await this.#accounts.need(accountId);
+    return { account, keyId, grant, signedBy };
+  }
+}
+
+function describeFault(fault: unknown): NonNullable<Answer['fault']> {
+  const { code, message, retryAfterMs, resetsAt } = PartylineError.from(fault);
+  return {
+    code,
+    message,
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+    ...(resetsAt !== undefined && { resetsAt }),
+  };
+}
+
+const readFault = ({ code, message, ...options }: NonNullable<Answer['fault']>) =>
+  new PartylineError(code, message, options);

@@ -1,0 +1,176 @@
+import { expect, test } from 'vitest';
+import { Accounts } from '../../src/accounts/accounts.ts';
+import { eventually } from '../support/gateway.ts';
+import { recordedOffer } from '../support/offers.ts';
+import { decodeOpus, joinPcm, opusTone, peakHz, play } from '../support/sound.ts';
+import { useStack } from '../support/use-stack.ts';
+import { postOffer, WhipClient, type WhipTarget } from '../support/whip-client.ts';
+
+/** How sessions of WHIP and WHEP end, and that any node answers for them. */
+
+const { openRedis, openGateway, openNodes, openStore, createAccount, connect, enter, cleanUps } =
+  useStack();
+
+const SPEAKER = recordedOffer('chromium-whip');
+const PLAYER = recordedOffer('chromium-whep');
+
+const ask = ({ url, apiKey }: WhipTarget, path: string, method = 'GET', init: RequestInit = {}) =>
+  fetch(url + path, {
+    method,
+    ...init,
+    headers: { authorization: `Bearer ${apiKey}`, ...(init.headers as Record<string, string>) },
+  });
+const statusOf = async (...request: Parameters<typeof ask>) => (await ask(...request)).status;
+const locationOf = (response: Response) => response.headers.get('location') ?? '';
+const join = async (kind: 'whip' | 'whep', target: WhipTarget, path: string) => {
+  const client = await WhipClient.connect(kind, target, path);
+  cleanUps.push(() => client.close());
+  return client;
+};
+
+test('a session of a client that never connects is freed, with its place', async () => {
+  const timings = { whip: { connectWithinMs: 300 }, sessions: { beatEveryMs: 50 } };
+  const gateway = await openGateway({}, timings);
+  const alice = await enter(gateway, 'alice');
+  const made = await postOffer(gateway, '/whep/a?peer=player', PLAYER);
+  expect(made.status).toBe(201);
+  expect(await alice.next('peer_left')).toMatchObject({ peer: 'player', reason: 'closed' });
+  expect(await statusOf(gateway, locationOf(made))).toBe(404);
+});
+
+test('any node answers for a session, and a half finds the other wherever it is', async () => {
+  const [one, two] = await openNodes(2);
+  const alice = await enter(two!, 'alice');
+  const made = await postOffer(one!, '/whip/a?peer=obs', SPEAKER);
+  expect(made.status).toBe(201);
+  await alice.next('peer_joined');
+  const other = await postOffer(two!, '/whep/a?peer=obs', PLAYER);
+  expect(other.status).toBe(201);
+  const [path, otherPath] = [locationOf(made), locationOf(other)];
+  // The second half is on the node of the first.
+  expect(otherPath.slice(0, '/whep/sessions/'.length + 16)).toBe(
+    path.slice(0, '/whip/sessions/'.length + 16).replace('whip', 'whep'),
+  );
+  for (const node of [one!, two!]) {
+    expect(await statusOf(node, path)).toBe(200);
+    expect(await statusOf(node, otherPath)).toBe(200);
+  }
+  const headers = { 'content-type': 'application/trickle-ice-sdpfrag', 'if-match': '*' };
+  const body = 'a=ice-ufrag:fresh\r\na=ice-pwd:vw5LmwG4y/e6dPP/zAP9Gp5k\r\n';
+  const restarted = await ask(two!, path, 'PATCH', { headers, body });
+  expect(restarted.status).toBe(200);
+  const stale = await ask(two!, path, 'PATCH', {
+    headers: { ...headers, 'if-match': made.headers.get('etag') ?? '' },
+    body,
+  });
+  expect(stale.status).toBe(412);
+  expect(await statusOf(two!, path, 'DELETE')).toBe(200);
+  expect(await statusOf(one!, path)).toBe(404);
+  expect(await statusOf(one!, otherPath)).toBe(200);
+  expect(await statusOf(two!, otherPath, 'DELETE')).toBe(200);
+  await alice.next('peer_left');
+  expect(alice.messages.filter(({ type }) => type === 'peer_joined')).toHaveLength(1);
+  expect(await statusOf(one!, `/whip/sessions/${'0'.repeat(48)}`, 'DELETE')).toBe(404);
+});
+
+test('a player on one node hears a speaker on another', async () => {
+  const [one, two] = await openNodes(2);
+  const speaker = await join('whip', one!, '/whip/a?peer=obs');
+  const player = await join('whep', two!, '/whep/a?peer=player');
+  const legacy = await enter(two!, 'legacy', { audio: 'pcm_s16le;rate=48000;channels=1' });
+  speaker.talk(await opusTone(700, 0.3, 1000));
+  await eventually('the player hears it', async () => {
+    const payloads = player.heard.slice(-60).map(({ payload }) => payload);
+    return payloads.length === 60 && peakHz((await decodeOpus(payloads)).slice(-24_000)) === 700;
+  });
+  await eventually('so does a legacy client', () => {
+    const frames = legacy.frames.slice(-40);
+    return frames.length === 40 && peakHz(joinPcm(frames)) === 700;
+  });
+});
+
+test('a session ends with the account’s right to it', async () => {
+  const redis = await openRedis();
+  const gateway = await openGateway({ REDIS_URL: redis.url });
+  const accounts = new Accounts(await openStore(redis));
+  const revoked = await createAccount(redis, 'starter');
+  const suspended = await createAccount(redis, 'starter');
+  const sessions = await Promise.all(
+    [revoked, suspended].map(({ apiKey }) =>
+      postOffer(gateway, '/whip/a?peer=obs', SPEAKER, { key: apiKey }),
+    ),
+  );
+  expect(sessions.map(({ status }) => status)).toEqual([201, 201]);
+  expect(gateway.counts().sessions).toBe(2);
+  await accounts.revokeKey(revoked.id, revoked.keyId);
+  await accounts.update(suspended.id, { status: 'suspended' });
+  await eventually('both have ended', () => gateway.counts().sessions === 0);
+  const refused = await postOffer(gateway, '/whip/a?peer=obs', SPEAKER, { key: suspended.apiKey });
+  expect(refused.status).toBe(403);
+});
+
+test('the connections of the plan are all that there are', async () => {
+  const redis = await openRedis();
+  const gateway = await openGateway({ REDIS_URL: redis.url });
+  const { apiKey } = await createAccount(redis, 'free');
+  const posted: Response[] = [];
+  for (let i = 0; i < 6; i += 1) {
+    posted.push(await postOffer(gateway, `/whep/a?peer=p${i}`, PLAYER, { key: apiKey }));
+  }
+  expect(posted.map(({ status }) => status)).toEqual([201, 201, 201, 201, 201, 429]);
+  const last = posted[5]!;
+  expect(last.headers.get('retry-after')).toMatch(/^\d+$/);
+  expect(await last.json()).toMatchObject({ code: 'ccu_limit' });
+  expect(gateway.counts().sessions).toBe(5);
+});
+
+test('while a node drains it takes nobody, and those who are there stay', async () => {
+  const gateway = await openGateway();
+  const made = await postOffer(gateway, '/whip/a?peer=obs', SPEAKER);
+  const left = gateway.leave(20_000);
+  const refused = await postOffer(gateway, '/whip/a?peer=late', SPEAKER);
+  expect(refused.status).toBe(503);
+  expect(refused.headers.get('retry-after')).toMatch(/^\d+$/);
+  expect(await statusOf(gateway, locationOf(made))).toBe(200);
+  expect(await statusOf(gateway, locationOf(made), 'DELETE')).toBe(200);
+  await left;
+  expect(gateway.counts()).toEqual({ sessions: 0, rooms: 0 });
+});
+
+test('when a media worker dies the session is 404 soon, and a new POST finds its place', async () => {
+  const timings = { sessions: { beatEveryMs: 50 }, mediaWorkers: { firstReplacementMs: 50 } };
+  const gateway = await openGateway({ MEDIA_WORKERS: '1', RESUME_MS: '300' }, timings);
+  const legacy = await connect(gateway, { audio: 'pcm_s16le;rate=48000;channels=1' });
+  await legacy.next('joined');
+  const speaker = await join('whip', gateway, '/whip/a?peer=obs');
+  const player = await join('whep', gateway, '/whep/a?peer=player');
+  for (const pid of gateway.mediaWorkerPids()) process.kill(pid, 'SIGKILL');
+  for (const client of [speaker, player]) {
+    await eventually('it is 404', async () => (await client.ask('GET')).status === 404);
+  }
+  const again = await join('whip', gateway, '/whip/a?peer=obs');
+  again.talk(await opusTone(700, 0.3, 1000));
+  await eventually('it is heard', () => {
+    const frames = legacy.frames.slice(-40);
+    return frames.length === 40 && peakHz(joinPcm(frames)) === 700;
+  });
+});
+
+test('all who hear the same over WHEP and WebSockets share one encode', async () => {
+  const gateway = await openGateway();
+  const players: WhipClient[] = [];
+  for (const peer of ['p1', 'p2', 'p3']) {
+    players.push(await join('whep', gateway, `/whep/a?peer=${peer}`));
+  }
+  const silent = await enter(gateway, 'silent');
+  const speakers = [await enter(gateway, 's1'), await enter(gateway, 's2')];
+  const sounds = await Promise.all([500, 800].map((hz) => opusTone(hz, 0.2, 2500)));
+  await Promise.all(speakers.map((speaker, i) => play(speaker, sounds[i]!)));
+  await eventually('all have heard', () => players.every(({ heard }) => heard.length > 150));
+  // The same bytes reach all listeners: the mix was encoded once.
+  const mixed = new Set(silent.frames.slice(-60).map((frame) => frame.toString('base64')));
+  for (const { heard } of players) {
+    const same = heard.filter(({ payload }) => mixed.has(payload.toString('base64')));
+    expect(same.length).toBeGreaterThan(20);
+  }
+});

@@ -1,0 +1,122 @@
+import {
+  MediaStreamTrack,
+  RTCPeerConnection,
+  RTCRtpCodecParameters,
+  RtpHeader,
+  RtpPacket,
+} from 'werift';
+import type { WhipKind } from '../../src/whip/offer.ts';
+import { eventually } from './gateway.ts';
+
+const SDP = 'application/sdp';
+
+/** Where a client of WHIP or WHEP posts to, and with what. */
+export type WhipTarget = { url: string; apiKey: string };
+
+/** Posts an offer, or anything else. */
+export const postOffer = (
+  { url, apiKey }: WhipTarget,
+  path: string,
+  sdp: string,
+  { type = SDP, key = apiKey }: { type?: string; key?: string } = {},
+): Promise<Response> =>
+  fetch(url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': type },
+    body: sdp,
+  });
+
+/** A client of WHIP or WHEP that is no browser: its WebRTC is werift, another one than the gateway's. */
+export class WhipClient {
+  /** RTP packets that a player received. */
+  readonly heard: RtpPacket[] = [];
+  readonly #connection: RTCPeerConnection;
+  readonly #track = new MediaStreamTrack({ kind: 'audio' });
+  readonly #payloadType: number;
+  #target: WhipTarget | undefined;
+  #talking: NodeJS.Timeout | undefined;
+  #location = '';
+  #etag = '';
+
+  private constructor(kind: WhipKind, payloadType: number) {
+    this.#payloadType = payloadType;
+    const codec = { mimeType: 'audio/opus', clockRate: 48_000, channels: 2, payloadType };
+    this.#connection = new RTCPeerConnection({
+      // No network is needed, and no server of another.
+      iceServers: [],
+      iceAdditionalHostAddresses: ['127.0.0.1'],
+      codecs: { audio: [new RTCRtpCodecParameters(codec)], video: [] },
+    });
+    if (kind === 'whip') this.#connection.addTransceiver(this.#track, { direction: 'sendonly' });
+    else this.#connection.addTransceiver('audio', { direction: 'recvonly' });
+    this.#connection.onTrack.subscribe((track) => {
+      track.onReceiveRtp.subscribe((packet) => {
+        this.heard.push(packet);
+      });
+    });
+  }
+
+  /** Connects; resolves when sound can flow. */
+  static async connect(
+    kind: WhipKind,
+    target: WhipTarget,
+    path: string,
+    { payloadType = 96, key }: { payloadType?: number; key?: string } = {},
+  ): Promise<WhipClient> {
+    const client = new WhipClient(kind, payloadType);
+    const connection = client.#connection;
+    client.#target = { ...target, apiKey: key ?? target.apiKey };
+    await connection.setLocalDescription(await connection.createOffer());
+    const response = await postOffer(client.#target, path, connection.localDescription?.sdp ?? '');
+    const sdp = await response.text();
+    if (response.status !== 201) throw new Error(`${response.status}: ${sdp}`);
+    client.#location = response.headers.get('location') ?? '';
+    client.#etag = response.headers.get('etag') ?? '';
+    await connection.setRemoteDescription({ type: 'answer', sdp });
+    await eventually('connected', () => connection.connectionState === 'connected', 15_000);
+    return client;
+  }
+
+  /** The address of its session. */
+  get location(): string {
+    return this.#location;
+  }
+
+  get etag(): string {
+    return this.#etag;
+  }
+
+  /** Asks something of its session. */
+  ask(method: string, headers: Record<string, string> = {}, body?: string): Promise<Response> {
+    const { url, apiKey } = this.#target!;
+    return fetch(url + this.#location, {
+      method,
+      headers: { authorization: `Bearer ${apiKey}`, ...headers },
+      ...(body !== undefined && { body }),
+    });
+  }
+
+  /** Sends Opus packets of 20 ms over and over, until it is closed. */
+  talk(packets: Buffer[]): void {
+    let sent = 0;
+    const startMs = performance.now();
+    this.#talking = setInterval(() => {
+      for (; startMs + sent * 20 <= performance.now(); sent += 1) {
+        const header = new RtpHeader({
+          payloadType: this.#payloadType,
+          sequenceNumber: (1000 + sent) & 0xffff,
+          timestamp: (sent * 960) >>> 0,
+          marker: sent === 0,
+        });
+        this.#track.writeRtp(new RtpPacket(header, packets[sent % packets.length]!));
+      }
+    }, 10);
+  }
+
+  /** Ends its session, if that has not ended, and lets go of all. */
+  async close(): Promise<void> {
+    clearInterval(this.#talking);
+    await this.ask('DELETE');
+    await this.#connection.close();
+  }
+}
