@@ -29,9 +29,12 @@ describe('text messages beyond the budget', () => {
     expect(texts.filter((text) => text.includes('"type":"configure"')).length).toBeLessThan(300);
 
     const client = await connect();
-    for (let id = 0; id < 90; id += 1) client.send({ type: 'configure', volume: {}, id });
-    client.send({ type: 'dance', id: 'no message' });
-    client.send({ type: 'configure', volume: {}, id: 'last' });
+    const configure = { type: 'configure', volume: {} };
+    client.sendTogether([
+      ...Array.from({ length: 90 }, (_, id) => ({ ...configure, id })),
+      { type: 'dance', id: 'no message' },
+      { ...configure, id: 'last' },
+    ]);
     await expect.poll(() => client.messages.at(-1)).toMatchObject({ reply_to: 'last' });
     expect(client.messages.at(-2)).toMatchObject({ code: 'bad_message', reply_to: 'no message' });
   });

@@ -50,7 +50,7 @@ describe('a gateway that runs', () => {
     await eventually('it runs', () => workers().length === 1, 20_000);
     process.kill(workers()[0]!, 'SIGTERM');
     await eventually('another runs', () => workers().length === 2, 20_000);
-    expect(gateway.logged('a process ended; it is started again')).toMatchObject([
+    expect(gateway.logged('process ended; restarting')).toMatchObject([
       { process: 'usage worker', how: 'exit code 0' },
     ]);
     expect(gateway.logged('drain began')).toEqual([]);

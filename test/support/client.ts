@@ -1,6 +1,8 @@
+import type { Socket } from 'node:net';
 import { type ClientOptions, WebSocket } from 'ws';
 import { Compile } from 'typebox/compile';
 import { SERVER_MESSAGES, type ServerMessage } from '../../src/protocol/messages.ts';
+import { clientFrame } from './raw-client.ts';
 
 type MessageOf<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
 
@@ -25,9 +27,11 @@ export class TestClient {
   readonly closed: Promise<number>;
   readonly #socket: WebSocket;
   readonly #waiting = new Set<() => void>();
+  #stream: Socket | undefined;
 
   private constructor(socket: WebSocket) {
     this.#socket = socket;
+    socket.once('upgrade', ({ socket: stream }) => (this.#stream = stream));
     this.closed = new Promise((resolve) => socket.once('close', (code) => resolve(code)));
     socket.on('error', (fault) => this.errors.push(fault));
     socket.on('message', (data: Buffer, isBinary: boolean) => {
@@ -66,6 +70,11 @@ export class TestClient {
 
   send(message: object | string): void {
     this.#socket.send(typeof message === 'string' ? message : JSON.stringify(message));
+  }
+
+  /** Sends messages that arrive in one piece. */
+  sendTogether(messages: object[]): void {
+    this.#stream?.write(Buffer.concat(messages.map((each) => clientFrame(JSON.stringify(each)))));
   }
 
   sendAudio(frame: Uint8Array): void {
