@@ -7,8 +7,17 @@ import {
 } from '../../src/audio/format.ts';
 import type { TestClient } from '../support/client.ts';
 import { oggOpus, webmOpus } from '../support/containers.ts';
+import {
+  compareWithSpeech,
+  cutInto,
+  likenessInPieces,
+  readFixture,
+  SPEECH,
+} from '../support/fixtures.ts';
 import { eventually } from '../support/gateway.ts';
+import { imaAdpcm } from '../support/ima-adpcm.ts';
 import { describeTone, hearAs, OPUS, openRoom, PCM, undisturbed } from '../support/listening.ts';
+import { seededRandom } from '../support/random.ts';
 import {
   amplitudeOf,
   decodeOpus,
@@ -162,6 +171,64 @@ describe('a tone through the gateway, with no format declared', () => {
       // Where packets as sent take over from a mix that had to wait for one, a tone goes on in another phase.
       const heard = await describeTone(format, client.frames);
       expect(heard).toMatchObject({ tone: 'pure', level: 'right' });
+    }
+  });
+});
+
+describe('speech through the gateway, with no format declared', () => {
+  const random = seededRandom(18);
+  const noise = Buffer.from(Uint8Array.from({ length: 83_200 }, () => Math.floor(random() * 256)));
+  /** Formats whose rate is not told by their pace, which depends on how busy the machine is (the others: test/unit/input.test.ts). */
+  const DECODED = [
+    ['wav', readFixture('speech.wav')],
+    ['mp3', readFixture('speech.mp3')],
+    ['aac_adts', readFixture('speech.aac')],
+    ['mp4_aac', readFixture('speech.mp4')],
+    ['flac', readFixture('speech.flac')],
+    ['g722', readFixture('speech.g722')],
+  ] as const;
+  const UNKNOWN = [
+    ['IMA ADPCM', imaAdpcm(SPEECH)],
+    ['random bytes', noise],
+    ['Ogg with Speex', readFixture('speech.spx')],
+  ] as const;
+  const MESSAGES = 130;
+  /** Packets of 20 ms of 2.6 s of speech, in which there are pauses. */
+  const LEAST_PACKETS = 95;
+
+  const enterPair = async (room: string) => ({
+    speaker: await enter(`speaker ${room}`, { room, audio: 'auto', audio_out: 'opus' }),
+    listener: await enter(`listener ${room}`, { room, audio: 'opus' }),
+  });
+  const send = (speaker: TestClient, bytes: Buffer) =>
+    play(speaker, cutInto(bytes, [2 * Math.ceil(bytes.length / MESSAGES / 2)]));
+
+  test('is heard as it was recorded, or not at all', async () => {
+    const hear = async (name: string, bytes: Buffer, leastPackets: number) => {
+      const { speaker, listener } = await enterPair(name);
+      await send(speaker, bytes);
+      const type = leastPackets > 0 ? 'audio_detected' : 'audio_unknown';
+      const told = await speaker.next(type);
+      await eventually(`most of ${name}`, () => listener.frames.length >= leastPackets);
+      return { name, told, frames: listener.frames };
+    };
+    const [decoded, unknown] = await undisturbed(() =>
+      Promise.all([
+        Promise.all(DECODED.map(([name, bytes]) => hear(name, bytes, LEAST_PACKETS))),
+        Promise.all(UNKNOWN.map(([name, bytes]) => hear(name, bytes, 0))),
+      ]),
+    );
+    for (const { frames, told } of unknown) {
+      expect(told).toMatchObject({ relayed: true });
+      expect(frames).toEqual([]);
+    }
+    for (const { name, told, frames } of decoded) {
+      expect(told).toMatchObject({ in: name });
+      const sound = await decodeOpus(frames);
+      const { offDb } = compareWithSpeech(sound);
+      const likeness = likenessInPieces(sound);
+      const isRight = Math.abs(offDb) < 3 && likeness > 0.6;
+      expect({ name, offDb, likeness, isRight }).toMatchObject({ isRight: true });
     }
   });
 });

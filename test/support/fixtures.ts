@@ -44,6 +44,37 @@ export function compareWithSpeech(heard: Float32Array): { offDb: number; likenes
   };
 }
 
+/** Length of the pieces of {@link likenessInPieces}, ms. */
+const PIECE_MS = 260;
+
+/**
+ * Likeness (0…1) of the speech and a sound out of a gateway in real time: each piece of the speech may come up to 250 ms earlier or later than in the
+ * recording. Pieces count by their power.
+ */
+export function likenessInPieces(heard: Float32Array): number {
+  const [reference, sound] = [decimate(SPEECH, 2), decimate(heard, 6)];
+  const pieceSamples = (PIECE_MS * COMPARED_RATE_HZ) / 1000;
+  const most = (MAX_LATE_MS * COMPARED_RATE_HZ) / 1000;
+  let [likeness, power] = [0, 0];
+  for (let from = 0; from + pieceSamples <= reference.length; from += pieceSamples) {
+    const piece = reference.subarray(from, from + pieceSamples);
+    const piecePower = piece.reduce((sum, value) => sum + value ** 2, 0);
+    let best = 0;
+    for (let at = Math.max(0, from - most); at < from + most; at += 1) {
+      let [product, therePower] = [0, 0];
+      for (let i = 0; i < pieceSamples; i += 1) {
+        const value = sound[at + i] ?? 0;
+        product += piece[i]! * value;
+        therePower += value ** 2;
+      }
+      if (product > 0) best = Math.max(best, product / Math.sqrt(piecePower * therePower));
+    }
+    likeness += best * piecePower;
+    power += piecePower;
+  }
+  return likeness / power;
+}
+
 /** Every so many samples as their mean. */
 function decimate(sound: Float32Array, factor: number): Float32Array {
   const slow = new Float32Array(Math.floor(sound.length / factor));

@@ -52,6 +52,8 @@ export class AudioInput {
   readonly #isDeclared: boolean;
   #state: InputState;
   #receivedBytes = 0;
+  /** When the last message came, ms. */
+  #atMs = 0;
   /** Files that turn out to hold nothing that is decoded. */
   readonly #unreadable = new StreamBudget(RECORDINGS, 'Recordings begin too often.');
 
@@ -99,6 +101,7 @@ export class AudioInput {
     const state = this.#state;
     const startsAtBytes = this.#receivedBytes;
     this.#receivedBytes += message.length;
+    this.#atMs = nowMs;
     switch (state.name) {
       case 'open':
         this.#look(state, message, nowMs, startsAtBytes);
@@ -147,6 +150,7 @@ export class AudioInput {
       return;
     }
     this.#receivedBytes += message.length;
+    this.#atMs = nowMs;
     if (state.name === 'silent') {
       state.lastAtMs = nowMs;
       return;
@@ -319,7 +323,7 @@ export class AudioInput {
       return;
     }
     try {
-      this.#unreadable.spend(performance.now());
+      this.#unreadable.spend(this.#atMs);
     } catch (tooOften) {
       this.#events.onFault(tooOften);
       return;
