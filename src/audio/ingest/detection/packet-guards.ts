@@ -6,7 +6,8 @@ import type { FormatGuard, Look } from './format-guard.ts';
 const ODD_WITHIN = 6;
 /** Packets are suspect that are so many times as long as any before. */
 const LONGER = 3;
-const LEAST_LONG_BYTES = 300;
+/** Bytes for each sample at 48 kHz, 200 kbit/s: music that follows silence takes less. */
+const LEAST_LONG_BYTES_PER_SAMPLE = 0.52;
 /** Configurations of real streams are fewer. */
 const MOST_CONFIGURATIONS = 12;
 
@@ -30,7 +31,8 @@ export class OpusGuard implements FormatGuard {
     const configuration = message[0]! >> 2;
     const isFirst = this.#seen.size === 0;
     const isNew = !this.#seen.has(configuration) && this.#seen.size < MOST_CONFIGURATIONS;
-    const isLong = message.length > Math.max(LEAST_LONG_BYTES, LONGER * this.#longestBytes);
+    const leastLongBytes = LEAST_LONG_BYTES_PER_SAMPLE * samples;
+    const isLong = message.length > Math.max(leastLongBytes, LONGER * this.#longestBytes);
     const isOfOtherLength = samples !== this.#samples;
     this.#seen.add(configuration);
     this.#longestBytes = Math.max(this.#longestBytes, message.length);
