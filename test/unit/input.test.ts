@@ -402,12 +402,12 @@ describe('files that hold nothing that is decoded', () => {
   });
 
   test('begun time after time on one connection: refused', async () => {
-    const { input, packets, faults } = openInput('auto');
+    const { input, packets: heard, faults } = openInput('auto');
     const good = Buffer.concat(oggOpus(await opusTone(500, 0.5, 200), 20));
     for (let i = 0; i < 40 && faults.length === 0; i += 1) {
-      const before = packets.length;
+      const before = heard.length;
       input.push(good, i * 10);
-      await until(() => packets.length > before);
+      await until(() => heard.length > before);
       input.push(Buffer.alloc(300, 1), i * 10 + 5);
     }
     expect(faults).toEqual([expect.objectContaining({ code: 'rate_limited' })]);
