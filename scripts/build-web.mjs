@@ -21,8 +21,11 @@ const COPIED = [
   'admin/admin.css',
   'admin/rooms.css',
 ];
-/** Programs, by what they become. */
-const ENTRIES = { main: 'web/main.ts', 'admin/main': 'web/admin/main.ts' };
+/** Programs of each page, by what they become; one is loaded when another first needs it, and shares no code with it. */
+const PAGES = [
+  { main: 'web/main.ts', 'qr-code': 'web/qr-code.ts' },
+  { 'admin/main': 'web/admin/main.ts' },
+];
 const STAMP = '.stamp';
 
 /** Builds the pages if anything changed. @returns {Promise<boolean>} whether it did */
@@ -30,20 +33,23 @@ export async function buildWeb() {
   const stamp = await fingerprint();
   if ((await readText(join(TARGET, STAMP))) === stamp && (await isWhole())) return false;
   const { build } = await import('esbuild');
-  const { outputFiles } = await build({
-    absWorkingDir: ROOT,
-    entryPoints: ENTRIES,
-    outdir: TARGET,
-    bundle: true,
-    format: 'esm',
-    target: 'es2022',
-    minify: true,
-    sourcemap: true,
-    logLevel: 'warning',
-    write: false,
-  });
   await mkdir(join(TARGET, 'admin'), { recursive: true });
-  for (const { path, contents } of outputFiles) await replaceFile(path, contents);
+  for (const entryPoints of PAGES) {
+    const { outputFiles } = await build({
+      absWorkingDir: ROOT,
+      entryPoints,
+      outdir: TARGET,
+      bundle: true,
+      splitting: true,
+      format: 'esm',
+      target: 'es2022',
+      minify: true,
+      sourcemap: true,
+      logLevel: 'warning',
+      write: false,
+    });
+    for (const { path, contents } of outputFiles) await replaceFile(path, contents);
+  }
   for (const name of COPIED)
     await replaceFile(join(TARGET, name), await readFile(join(SOURCE, name)));
   await replaceFile(join(TARGET, STAMP), stamp); // last: a build that broke off is done again
@@ -68,7 +74,8 @@ async function fingerprint() {
 
 async function isWhole() {
   const present = new Set(await filesIn(TARGET));
-  const built = Object.keys(ENTRIES).flatMap((name) => [`${name}.js`, `${name}.js.map`]);
+  const programs = PAGES.flatMap((entryPoints) => Object.keys(entryPoints));
+  const built = programs.flatMap((name) => [`${name}.js`, `${name}.js.map`]);
   return [...COPIED, ...built].every((name) => present.has(name));
 }
 

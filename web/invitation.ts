@@ -1,4 +1,3 @@
-import { encodeQR } from 'qr';
 import { element } from './element.ts';
 
 /** The dialog that shows an invitation: a QR code, and the link to copy. */
@@ -15,11 +14,14 @@ export class Invitation {
     element('invitation-close', HTMLButtonElement).addEventListener('click', () => this.close());
   }
 
-  /** @param expiresAt ISO 8601 */
-  show(url: string, expiresAt: string): void {
+  /**
+   * The program that draws the code is loaded now: few who open the page need it.
+   * @param expiresAt ISO 8601
+   */
+  async show(url: string, expiresAt: string): Promise<void> {
+    const { drawQrCode } = await import('./qr-code.ts');
     this.#link.value = url;
-    const picture = encodeQR(url, 'svg', { ecc: 'low', border: 4 });
-    this.#code.src = `data:image/svg+xml,${encodeURIComponent(picture)}`;
+    this.#code.src = drawQrCode(url);
     const until = new Date(expiresAt).toLocaleString([], {
       dateStyle: 'medium',
       timeStyle: 'short',

@@ -55,7 +55,7 @@ async function showInvitation(): Promise<void> {
   if (!entry) return;
   try {
     const { url, expires_at: expiresAt } = await makeInvite(entry.apiKey, entry.room);
-    if (visit?.entry === entry) page.invitation.show(url, expiresAt);
+    if (visit?.entry === entry) await page.invitation.show(url, expiresAt);
   } catch (error) {
     page.showNotice(errorWords(error));
   }
