@@ -64,12 +64,13 @@ export class JanusLoad {
   }
 
   traffic(): Traffic {
-    const { sent, received, ms } = this.#tally;
+    const { sent, received, receivedBytes, ms } = this.#tally;
     const due = Math.floor(ms / FRAME_MS) * this.#sockets.length;
     return {
       seconds: ms / 1000,
       framesIn: sent,
       framesOut: received,
+      bytesOut: receivedBytes,
       lost: Math.max(0, due - received),
       endToEnd: undefined,
       sentLateP99Ms: this.#pacing.lateP99Ms,
@@ -85,7 +86,7 @@ export class JanusLoad {
   async #add(place: Place, janus: JanusProcess): Promise<void> {
     const socket = createSocket({ type: 'udp4', recvBufferSize: SOCKET_BUFFER_BYTES });
     this.#sockets.push(socket);
-    socket.on('message', () => this.#tally.countReceived());
+    socket.on('message', (datagram) => this.#tally.countReceived(datagram.length));
     socket.bind(0, '127.0.0.1');
     await once(socket, 'listening');
     const port = await janus.join(place, socket.address().port);

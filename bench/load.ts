@@ -17,6 +17,8 @@ export type Traffic = {
   framesIn: number;
   /** Frames that they received. */
   framesOut: number;
+  /** In these frames. */
+  bytesOut: number;
   lost: number;
   /** From a client's send to another's receipt; undefined where nothing is passed through. */
   endToEnd: Percentiles | undefined;
@@ -82,11 +84,12 @@ export class Load {
 
   /** Ask when everybody has been silent for a while: what is still on its way counts as lost. */
   traffic(): Traffic {
-    const { sent, received, ms } = this.#tally;
+    const { sent, received, receivedBytes, ms } = this.#tally;
     return {
       seconds: ms / 1000,
       framesIn: sent,
       framesOut: received,
+      bytesOut: receivedBytes,
       lost: this.#missing + this.#unheard(),
       endToEnd: isPassThrough(this.#scenario) ? percentilesOf(this.#endToEnd) : undefined,
       sentLateP99Ms: this.#pacing.lateP99Ms,
@@ -121,7 +124,7 @@ export class Load {
   #receive(client: Client, frame: Buffer): void {
     client.receivedInWindow += 1;
     this.#total.received += 1;
-    this.#tally.countReceived();
+    this.#tally.countReceived(frame.length);
     if (!this.#tally.isOpen) return;
     const key = packetKey(frame);
     const sentNs = key && this.#sentNs.get(key);
@@ -131,7 +134,8 @@ export class Load {
   #send(speaker: Speaker): void {
     const packet = this.#packets[speaker.nextPacket]!;
     speaker.nextPacket = (speaker.nextPacket + 1) % this.#packets.length;
-    this.#sentNs.set(packetKey(packet)!, process.hrtime.bigint());
+    const key = packetKey(packet);
+    if (key) this.#sentNs.set(key, process.hrtime.bigint());
     speaker.socket.send(packet, { binary: true, compress: false });
     this.#tally.countSent();
     this.#total.expected += speaker.hearers;
@@ -142,9 +146,10 @@ export class Load {
     return isPassThrough(this.#scenario) ? this.#total.expected - this.#total.received : 0;
   }
 
-  /** Frames that a mix should have made by its clock; one may come late at each edge of the window. */
+  /** Frames that a mix should have made by its clock; one may come late at each edge of the window. In pauses nobody can tell. */
   #missingIn(windowMs: number): number {
-    if (this.#scenario.speakers === 0 || isPassThrough(this.#scenario)) return 0;
+    const { speakers, hasPauses } = this.#scenario;
+    if (speakers === 0 || hasPauses || isPassThrough(this.#scenario)) return 0;
     const due = Math.floor(windowMs / FRAME_MS) - 2;
     return this.#clients.reduce(
       (sum, { receivedInWindow }) => sum + Math.max(0, due - receivedInWindow),

@@ -8,6 +8,7 @@ import { type Bounds, measureCost, measureInside, measureJanus } from './measure
 import { reportOperator } from './operator.ts';
 import { type Options, readOptions, USAGE } from './options.ts';
 import { encodePackets } from './packets.ts';
+import { reportPauses } from './pauses.ts';
 import { reportFoot, reportHead, reportMachine, reportRow } from './report.ts';
 import { isDisturbed, type Row } from './row.ts';
 import { reportRush } from './rush.ts';
@@ -45,6 +46,7 @@ async function run(options: Options, signal: AbortSignal) {
   pinLoad();
   for (const part of options.parts) {
     if (part === 'table') await measureTable(options, signal);
+    else if (part === 'pauses') await reportPauses(say, signal);
     else if (part === 'latency') await reportLatency(say, signal);
     else if (part === 'operator') await reportOperator(say, signal);
     else if (part === 'rush') await reportRush(say, signal);

@@ -4,6 +4,7 @@ import { type Scenario, TABLE } from './scenario.ts';
 
 const PARTS = [
   'table',
+  'pauses',
   'latency',
   'operator',
   'rush',
@@ -28,8 +29,8 @@ export type Options = {
 };
 
 export const USAGE = `Usage: npm run bench -- [options]
-Without options: the whole table, mouth-to-ear latency, what operators feel, a rush of clients, growth, format detection, what an attacker costs the others, and how speech is heard.
-  --only PART      table, latency, operator, rush, growth, detection, hostile or sound
+Without options: the whole table, rooms whose speakers pause, mouth-to-ear latency, what operators feel, a rush of clients, growth, format detection, what an attacker costs the others, and how speech is heard.
+  --only PART      table, pauses, latency, operator, rush, growth, detection, hostile or sound
 One row of the table, and nothing else, with any of these:
   --rooms R        rooms (20)
   --peers N        peers in each room (10); the demo account has 500 connections
@@ -94,7 +95,7 @@ function readRows(text: string | undefined): HostileOptions['rows'] {
   return { first: wholeNumber('rows', first, 1), last: wholeNumber('rows', last, Number(first)) };
 }
 
-type Given = Record<keyof Scenario, string | undefined>;
+type Given = Record<Exclude<keyof Scenario, 'hasPauses'>, string | undefined>;
 
 function readScenario(given: Given): Scenario {
   const { delivery = 'mix', hear = 'opus' } = given;

@@ -8,6 +8,8 @@ export type Scenario = {
   delivery: 'mix' | 'forward';
   /** All peers send Opus; `pcm` is 16 kHz, mono, 16 bits. */
   hear: 'opus' | 'pcm';
+  /** Speakers say words with pauses between them. */
+  hasPauses?: boolean;
 };
 
 const mixed = (rooms: number, peers: number, speakers: number): Scenario => ({
@@ -36,6 +38,12 @@ export const TABLE: Scenario[] = [
   mixed(50, 2, 0),
 ];
 
+/** Rooms whose speakers pause between their words. */
+export const PAUSING: Scenario[] = [
+  { ...mixed(1, 50, 3), hasPauses: true },
+  { ...mixed(20, 5, 2), hasPauses: true },
+];
+
 /** As many as the demo account may have; nobody speaks. */
 export const CROWD: Scenario = mixed(100, 5, 0);
 
@@ -43,8 +51,8 @@ export const CROWD: Scenario = mixed(100, 5, 0);
 export const nameOf = ({ rooms, peers, speakers }: Scenario) => `${rooms} × ${peers} × ${speakers}`;
 
 /** True where every frame that is heard is a packet that somebody sent, so that nothing is decoded for it. */
-export function isPassThrough({ peers, speakers, delivery, hear }: Scenario): boolean {
-  if (speakers === 0 || hear === 'pcm') return false;
+export function isPassThrough({ peers, speakers, delivery, hear, hasPauses }: Scenario): boolean {
+  if (speakers === 0 || hear === 'pcm' || hasPauses) return false;
   return delivery === 'forward' || speakers === 1 || peers === 2;
 }
 

@@ -3,6 +3,7 @@ export class Tally {
   isOpen = false;
   sent = 0;
   received = 0;
+  receivedBytes = 0;
   /** Length of the windows so far. */
   ms = 0;
   #openedMs = 0;
@@ -24,7 +25,9 @@ export class Tally {
     if (this.isOpen) this.sent += 1;
   }
 
-  countReceived(): void {
-    if (this.isOpen) this.received += 1;
+  countReceived(bytes: number): void {
+    if (!this.isOpen) return;
+    this.received += 1;
+    this.receivedBytes += bytes;
   }
 }
