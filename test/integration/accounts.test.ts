@@ -603,6 +603,10 @@ describe('authentication', () => {
       '/api/usage',
       '/healthz',
       '/readyz',
+      '/whep/sessions/{id}',
+      '/whep/{room}',
+      '/whip/sessions/{id}',
+      '/whip/{room}',
     ]);
     const { get } = paths['/api/me'] as { get: { responses: Record<string, object> } };
     expect(Object.keys(get.responses)).toEqual(['200', 'default']);
