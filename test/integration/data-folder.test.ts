@@ -8,6 +8,8 @@ import { Accounts } from '../../src/accounts/accounts.ts';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { Redis } from '../../src/store/redis.ts';
 import {
+  commandsOn,
+  CREATE,
   mountSmallDisk,
   redisServersIn,
   runAccounts,
@@ -57,8 +59,6 @@ async function newFolder(): Promise<string> {
   return folder;
 }
 
-const CREATE = ['create', '--name', 'Ada', '--email', 'ada@example.com', '--json'];
-
 async function create(dataDir: string): Promise<{ id: number; apiKey: string }> {
   const { stdout, stderr } = await runAccounts({ DATA_DIR: dataDir }, ...CREATE);
   expect(stderr).toBe('');
@@ -71,23 +71,9 @@ async function idsIn(dataDir: string): Promise<number[]> {
   return (JSON.parse(stdout) as { id: number }[]).map(({ id }) => id);
 }
 
-const statusOf = async (url: string) => (await fetch(url)).status;
+const COMMANDS = commandsOn('1');
 
-const COMMANDS = [
-  CREATE,
-  ['list'],
-  ['show', '1'],
-  ['set-plan', '1', 'free'],
-  ['set-audio', '1', '--default-audio', 'pcmu'],
-  ['set-webhook', '1', 'https://example.com/'],
-  ['suspend', '1'],
-  ['activate', '1'],
-  ['close', '1'],
-  ['key-add', '1'],
-  ['key-revoke', '1', '0123456789abcdef'],
-  ['rotate-token-key'],
-  ['usage', '1'],
-];
+const statusOf = async (url: string) => (await fetch(url)).status;
 
 /** Takes all that is left of a small disk. */
 const fill = (folder: string) =>

@@ -5,7 +5,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient } from 'redis';
 import { afterEach, expect, test, vi } from 'vitest';
-import { redisServersIn, spawnAccounts, runWorker, slowLoading } from '../support/data-folder.ts';
+import {
+  commandsOn,
+  CREATE,
+  redisServersIn,
+  runAccounts,
+  runWorker,
+  slowLoading,
+  spawnAccounts,
+} from '../support/data-folder.ts';
 import { eventually } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf } from '../support/process.ts';
 
@@ -102,6 +110,8 @@ test('a Redis that loads is waited for as long as it gets on, and nobody starts 
   await client.connect();
   await Promise.all(Array.from({ length: KEYS }, (_, key) => client.set(`key ${key}`, key)));
   await client.close();
+  const created = await runAccounts({ DATA_DIR: dataDir }, ...CREATE);
+  const { id } = JSON.parse(created.stdout) as { id: number };
   gateway.child.kill('SIGTERM');
   expect(await gateway.exited).toBe(0);
   const programs = await mkdtemp(join(tmpdir(), 'partyline-programs-'));
@@ -116,8 +126,20 @@ test('a Redis that loads is waited for as long as it gets on, and nobody starts 
   const servers = await redisServersIn(dataDir);
   expect(servers).toHaveLength(1);
   const second = await start(slow, dataDir);
-  const list = await spawnAccounts({ DATA_DIR: dataDir, ...slow }, 'list', '--json');
-  expect(JSON.parse(list.stdout)).toHaveLength(1);
+  const commands = commandsOn(String(id));
+  const ended = await Promise.all(
+    commands.map((words) =>
+      (words[0] === 'list' ? spawnAccounts : runAccounts)({ DATA_DIR: dataDir, ...slow }, ...words),
+    ),
+  );
+  // There is no such key to revoke, and whatever comes after "close" finds the account closed.
+  const refused = { code: 2, stderr: expect.stringMatching(/closed for good|no key/) as string };
+  for (const end of ended) {
+    expect(end).toBeOneOf([expect.objectContaining({ code: 0 }), expect.objectContaining(refused)]);
+  }
+  const list = await runAccounts({ DATA_DIR: dataDir }, 'list', '--json');
+  const ids = (JSON.parse(list.stdout) as { id: number }[]).map((account) => account.id);
+  expect(ids.toSorted()).toEqual([1, id, id + 1]);
   expect(await second.exited).toBe(1);
   expect(second.output).toContain('another gateway uses');
   expect(await again.ready()).toMatchObject({ account_id: 1, api_key: apiKey });

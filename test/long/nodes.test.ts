@@ -128,7 +128,7 @@ test('a peer leaves while Redis is away: the other node learns why when it is ba
   await redis.kill();
   carol.send({ type: 'leave' });
   expect(await alice.next('peer_left')).toMatchObject({ peer: 'carol', reason: 'left' });
-  await eventually('it is tried', () => a.process.output.includes('was not written'), 5000);
+  await eventually('it is tried', () => a.process.output.includes('room state not written'), 5000);
   await redis.restart();
   expect(await bob.next('peer_left', 0, 10_000)).toMatchObject({ peer: 'carol', reason: 'left' });
 }, 60_000);
@@ -145,7 +145,7 @@ test('messages of somebody who does not know the key of the cluster change nothi
   const bob = await enter(stranger, 'bob');
   const other = await connect(stranger, { peer: 'alice', room: '__lobby__' });
   await other.next('welcome');
-  await eventually('it is noticed', () => nodes[0].process.output.includes('not to be trusted'));
+  await eventually('it is noticed', () => nodes[0].process.output.includes('bad seal'));
   expect(alice.messages.map(({ type }) => type)).not.toContain('peer_joined');
   expect((await bob.next('joined')).peers).toEqual([]);
 });

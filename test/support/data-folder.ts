@@ -56,6 +56,25 @@ export async function runAccounts(
   return { code, ...written };
 }
 
+export const CREATE = ['create', '--name', 'Ada', '--email', 'ada@example.com', '--json'];
+
+/** Every command there is; those that concern an account concern this one. */
+export const commandsOn = (id: string): string[][] => [
+  CREATE,
+  ['list'],
+  ['show', id],
+  ['set-plan', id, 'free'],
+  ['set-audio', id, '--default-audio', 'pcmu'],
+  ['set-webhook', id, 'https://example.com/'],
+  ['suspend', id],
+  ['activate', id],
+  ['close', id],
+  ['key-add', id],
+  ['key-revoke', id, '0123456789abcdef'],
+  ['rotate-token-key'],
+  ['usage', id],
+];
+
 export const runWorker = (environment: Record<string, string>) => run([WORKER], environment);
 
 /** The redis-servers that run in a data folder. */
