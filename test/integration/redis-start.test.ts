@@ -139,7 +139,8 @@ test('a Redis that loads is waited for as long as it gets on, and nobody starts 
   }
   const list = await runAccounts({ DATA_DIR: dataDir }, 'list', '--json');
   const ids = (JSON.parse(list.stdout) as { id: number }[]).map((account) => account.id);
-  expect(ids.toSorted()).toEqual([1, id, id + 1]);
+  expect(ids).toHaveLength(3);
+  expect(new Set(ids)).toEqual(new Set([1, id, id + 1]));
   expect(await second.exited).toBe(1);
   expect(second.output).toContain('another gateway uses');
   expect(await again.ready()).toMatchObject({ account_id: 1, api_key: apiKey });
