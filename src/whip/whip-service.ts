@@ -252,11 +252,18 @@ export class WhipService {
         release();
       },
     });
-    sessions.add(session);
-    metrics.admitted();
-    session.start();
-    places.take(credentials.account.id, name)?.end('moved');
-    const created = await this.#takeIn(session, media, request, offer);
+    let created: Created;
+    try {
+      sessions.add(session);
+      metrics.admitted();
+      session.start();
+      places.take(credentials.account.id, name)?.end('moved');
+      created = await this.#takeIn(session, media, request, offer);
+    } catch (fault) {
+      // A session that lived on would be in a room and an account whose leases the caller gives back.
+      session.fail(fault);
+      throw fault;
+    }
     if (isElsewhere) {
       arrivals.settled(holder, order, room).catch((fault: unknown) => {
         log.warn({ err: fault }, 'other nodes do not know where the peer is');
@@ -284,30 +291,33 @@ export class WhipService {
     return room.openInput({ dtlsParameters, rtpParameters: describeInput(offer) });
   }
 
-  /** Makes what was opened a half of the session. */
+  /** Makes what was opened a half of the session, or closes it. */
   async #takeIn(
     session: WhipSession,
     media: Media,
     { kind, credentials, from }: WhipRequest,
     offer: Offer,
   ): Promise<Created> {
-    const id = `${this.#parts.node}${randomBytes(SECRET_BYTES).toString('hex')}`;
-    const half = new Half(id, kind, offer, credentials, media.path);
-    const { iceServers } = session.mediaRoom;
-    if ('feed' in media) {
-      const hearing = { from, takesShortOnly: takesShortOnly(offer), isSparse: wantsSparse(offer) };
-      session.hearBy(half, media, hearing);
-    } else {
-      await session.speakBy(half, media);
+    try {
+      const id = `${this.#parts.node}${randomBytes(SECRET_BYTES).toString('hex')}`;
+      const half = new Half(id, kind, offer, credentials, media.path);
+      const { etag } = half;
+      // Before the session has the half: a client that is given no answer cannot end it.
+      const extensions = kind === 'whip' ? usedExtensions(offer) : [];
+      const stream = 'feed' in media ? media.stream : undefined;
+      const sdp = writeAnswer(offer, kind, media.path, extensions, stream);
+      const iceServers = session.mediaRoom.iceServers.for(id.slice(-ICE_NAME_CHARACTERS));
+      if ('feed' in media) {
+        const isSparse = wantsSparse(offer);
+        session.hearBy(half, media, { from, takesShortOnly: takesShortOnly(offer), isSparse });
+      } else {
+        await session.speakBy(half, media);
+      }
+      return { id, etag, sdp, iceServers };
+    } catch (fault) {
+      media.close();
+      throw fault;
     }
-    const extensions = kind === 'whip' ? usedExtensions(offer) : [];
-    const stream = 'feed' in media ? media.stream : undefined;
-    return {
-      id,
-      etag: half.etag,
-      sdp: writeAnswer(offer, kind, media.path, extensions, stream),
-      iceServers: iceServers.for(id.slice(-ICE_NAME_CHARACTERS)),
-    };
   }
 }
 
