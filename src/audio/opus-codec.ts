@@ -70,7 +70,7 @@ export async function loadOpusCodec(
         ownComplexity = complexity;
         return encoder.encode(frame);
       };
-      /** Of the beginning of a stream in the middle of a sound. */
+      /** Number of packets still to come that are encoded as a beginning in mid-sound. */
       let restPackets = 0;
       return {
         encode: (frame) => {

@@ -194,7 +194,7 @@ export class Room {
     return this.#roster.others(self.name);
   }
 
-  /** Whether a peer is in the room, on whatever node. */
+  /** Returns whether a peer is in the room, on any node. */
   hasPeer(name: string): boolean {
     return this.#roster.has(name);
   }

@@ -103,7 +103,7 @@ export class Roster {
     this.#taken.delete(speaker);
   }
 
-  /** The next number that nobody has: 500 may come at once, each of whom must not look at all others. */
+  /** Takes the next free number, without a look at all members: 500 may come at once. */
   #takeNumber(): number {
     do this.#nextSpeaker = (this.#nextSpeaker + 1) & 0xffff;
     while (this.#taken.has(this.#nextSpeaker));

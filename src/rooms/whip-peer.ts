@@ -9,7 +9,7 @@ import type { RoomLease } from './registry.ts';
 
 /** How a client hears its room over WHEP. */
 export type PlaybackOptions = {
-  /** The one peer whom it hears, if it does not hear all. */
+  /** Name of the only peer that the client hears; undefined if it hears all. */
   from: string | undefined;
   /** It takes no packets of more than 20 ms. */
   takesShortOnly: boolean;

@@ -17,7 +17,7 @@ import type { FirstHeard } from './relay-intake.ts';
 /** Everything that a client has set of its audio, by its query or by `configure`. Holds until its session ends. */
 export type AudioSettings = {
   in: DeclaredFormat;
-  /** What an undeclared client has been found to send, if it has, or a client that sends WAVE. */
+  /** Format that was found out, of a client that declared none or sends WAVE; undefined while unknown. */
   detected: InputFormat | undefined;
   /** Undefined: as the client sends. */
   out: OutputFormat | undefined;

@@ -60,7 +60,7 @@ export class ClientAudio {
   readonly #outlet: Outlet;
   #preferences: AudioPreferences;
   #input: AudioInput;
-  /** What the client was found to send before it resumed its session. */
+  /** Format that was found out before the client resumed its session. */
   #detectedBefore: InputFormat | undefined;
   readonly #intake: RelayIntake;
   #volume: Record<string, number> = {};

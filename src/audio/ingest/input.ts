@@ -108,7 +108,7 @@ export class AudioInput {
         break;
       case 'doubting': {
         const lastAtMs = state.detector.arrivals.at(-1)?.atMs ?? nowMs;
-        // What was in doubt before a pause comes too late.
+        // Messages that were held before a pause are too late to be played.
         if (nowMs - lastAtMs >= MAX_DOUBT_MS) {
           state.detector = new FormatDetector(startsAtBytes, turns);
         }

@@ -13,7 +13,7 @@ export type Hearing = {
 export type Listener = Hearing & {
   /** The peer, who never hears himself: the same name as that of his {@link HeardSpeaker}. */
   peer: string;
-  /** The one speaker whom it hears, if it does not hear all. */
+  /** Name of the only peer that the listener hears; undefined if it hears all. */
   only?: string | undefined;
   /** Takes no packets that are longer than a tick. */
   takesShortOnly?: boolean;
@@ -181,7 +181,7 @@ function planListener<Speaker extends HeardSpeaker>(
   }
   const ear = { listener, number: undefined, awaits: alone?.id };
   const own = mixed.filter(({ peer }) => peer === listener.peer).map(({ id }) => id);
-  // Whoever hears one speaker shares that mix; there are no more of these than speakers who are mixed.
+  // Listeners of one speaker share a mix; there are at most as many such mixes as mixed speakers.
   const isOwn =
     isChanged || gains.length > 0 || (without.length > own.length && listener.only === undefined);
   const name = change && isChanged ? change.name : nameOf({ without, gains });

@@ -234,7 +234,7 @@ function presentOf({ sequenceNumber, timestamp, payload }: MediaPacket) {
   return { sequenceNumber, timestamp, payload, durationSamples, isLost: false };
 }
 
-/** What stands in for the packet after `before`, which is lost. */
+/** Returns the replacement of the packet after `before`, which is lost. */
 function lostAfter(before: PastPacket) {
   return {
     sequenceNumber: (before.sequenceNumber + 1) & 0xffff,
