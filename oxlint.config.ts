@@ -20,7 +20,6 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
       'src/network-of.ts',
       'src/resources.ts',
       'src/slices.ts',
-      'src/stop-reading.ts',
       'src/token-bucket.ts',
       'src/version.ts',
     ],
@@ -61,10 +60,15 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
     files: ['src/media/**'],
     imports: ['base', 'protocol', 'config', 'rtp'],
   },
+  handover: {
+    holds: 'A connection on its way to another process, without the loss of a byte',
+    files: ['src/handover/**'],
+    imports: [],
+  },
   children: {
     holds: 'Child processes that are started again when they end',
     files: ['src/children/**'],
-    imports: ['base', 'config'],
+    imports: ['base', 'config', 'handover'],
   },
   load: {
     holds: 'What is running out: CPU, memory, descriptors',
@@ -115,6 +119,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
       'config',
       'store',
       'audio',
+      'handover',
       'accounts',
       'usage',
       'cluster',
@@ -177,7 +182,18 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
   processes: {
     holds: 'Several gateways on one port; start and end of a process',
     files: ['src/processes/**'],
-    imports: ['base', 'config', 'log', 'store', 'children', 'accounts', 'signaling', 'http', 'app'],
+    imports: [
+      'base',
+      'config',
+      'log',
+      'store',
+      'handover',
+      'children',
+      'accounts',
+      'signaling',
+      'http',
+      'app',
+    ],
   },
   cli: {
     holds: 'The command `npm run accounts`',

@@ -3,7 +3,7 @@ import { Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
 import { noteShortage } from '../resources.ts';
-import { sendConnection } from './send-connection.ts';
+import { sendConnection } from '../handover/send-connection.ts';
 
 /**
  * Numbers of checks without a message after which a child looks silent, and hangs. Checks are counted instead of

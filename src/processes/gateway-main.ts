@@ -10,7 +10,7 @@ import { NodeHealth } from './node-health.ts';
 import { OtherMetrics } from './other-metrics.ts';
 import { OtherProcesses } from './other-processes.ts';
 import { nameOfGateway } from './process-states.ts';
-import { sendConnection } from '../children/send-connection.ts';
+import { sendConnection } from '../handover/send-connection.ts';
 
 /** One of the gateways that a supervisor has started: `gateway-main.ts INDEX OTHERS`, of which there are so many. */
 

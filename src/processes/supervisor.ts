@@ -6,7 +6,7 @@ import { environmentOf, type Settings } from '../../config/settings.ts';
 import type { Timings } from '../../config/timings.ts';
 import { type DemoAccount, openDemoAccount } from '../accounts/demo-account.ts';
 import { openLog } from '../log.ts';
-import { stopReading } from '../stop-reading.ts';
+import { stopReading } from '../handover/stop-reading.ts';
 import { Redis } from '../store/redis.ts';
 import { VERSION } from '../version.ts';
 import { openRedisUrl, redisAddressOf } from '../store/open-redis.ts';

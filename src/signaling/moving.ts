@@ -5,7 +5,7 @@ import type { WebSocket, WebSocketServer } from 'ws';
 import type { Credentials } from '../accounts/authenticator.ts';
 import type { KeptPlaces } from './kept-places.ts';
 import type { SessionQuery } from './query.ts';
-import { type Unread, WayOut } from './way-out.ts';
+import { type Unread, WayOut } from '../handover/way-out.ts';
 
 /**
  * A client whose first word was a join, on its way from one process to another. Its messages are parsed only by the

@@ -42,7 +42,7 @@ import { ReadGate } from './read-gate.ts';
 import { readInTurns } from './read-turns.ts';
 import { Requests } from './requests.ts';
 import { SendQueue } from './send-queue.ts';
-import type { Message, WayOut } from './way-out.ts';
+import type { Message, WayOut } from '../handover/way-out.ts';
 
 const MAX_MESSAGE_BYTES = 64 * 1024;
 /** Pings and pongs of one client: it answers a few pings a second, and may come back from a stall with all its own. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { UnfinishedMessage } from '../../src/signaling/unfinished-message.ts';
+import { UnfinishedMessage } from '../../src/handover/unfinished-message.ts';
 import { seededRandom } from '../support/random.ts';
 import { clientFrame } from '../support/raw-client.ts';
 

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
-import { stopReading } from '../stop-reading.ts';
+import { stopReading } from './stop-reading.ts';
 import { UnfinishedMessage } from './unfinished-message.ts';
 
 export type Message = { data: Buffer; isBinary: boolean };
