@@ -1,7 +1,5 @@
-import { randomBytes } from 'node:crypto';
-import { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import type { WebSocket, WebSocketServer } from 'ws';
+import type { WebSocket } from 'ws';
 import type { Credentials } from '../accounts/authenticator.ts';
 import type { KeptPlaces } from './kept-places.ts';
 import type { SessionQuery } from './query.ts';
@@ -26,28 +24,6 @@ export type Homes = {
   /** Hands a client over with its connection, which nobody reads. */
   move(to: number, client: MovingClient, connection: Socket): void;
 };
-
-/** Has `server` take a connection that has been upgraded: its answer to the upgrade is not sent. */
-export function takeUpgraded(
-  server: WebSocketServer,
-  stream: Socket,
-  unread: Buffer,
-  onUpgraded: (socket: WebSocket) => void,
-): void {
-  const request = new IncomingMessage(stream);
-  request.method = 'GET';
-  request.headers = {
-    upgrade: 'websocket',
-    'sec-websocket-version': '13',
-    'sec-websocket-key': randomBytes(16).toString('base64'),
-  };
-  stream.write = () => true;
-  server.handleUpgrade(request, stream, unread, (socket) => {
-    // The prototype's again.
-    Reflect.deleteProperty(stream, 'write');
-    onUpgraded(socket);
-  });
-}
 
 /**
  * How a client comes to the process of its room; undefined if there is no other, or its connection cannot be handed over.

@@ -9,10 +9,11 @@ import {
 } from '../accounts/authenticator.ts';
 import type { ConnectionBudget } from '../accounts/connection-budget.ts';
 import { logFault } from '../protocol/log-fault.ts';
+import { adoptSocket } from '../handover/adopt-socket.ts';
 import { notFound, PartylineError } from '../protocol/errors.ts';
 import { errorMessage } from '../protocol/messages.ts';
 import { closeUnread } from './close-unread.ts';
-import { type MovingClient, takeUpgraded } from './moving.ts';
+import type { MovingClient } from './moving.ts';
 import {
   type NewClient,
   openSession,
@@ -83,7 +84,7 @@ export function registerWebSocketRoute(
   });
   return (moving, stream) => {
     const { query, credentials } = moving;
-    takeUpgraded(app.websocketServer, stream, moving.unread.bytes, (socket) => {
+    adoptSocket(app.websocketServer, stream, moving.unread.bytes, (socket) => {
       const client = { socket, stream, query, credentials, log: app.log };
       const letIn = () => takeOverSession(client, moving, parts);
       open(socket, stream, app.log, letIn, ({ code, message }) =>
