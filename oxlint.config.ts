@@ -110,11 +110,15 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
     files: ['src/operator/**'],
     imports: ['protocol', 'media', 'load', 'cluster', 'rooms'],
   },
+  session: {
+    holds: 'One client: its messages, its sound both ways, and its place in a room',
+    files: ['src/session/**'],
+    imports: ['base', 'protocol', 'config', 'audio', 'handover', 'accounts', 'usage', 'rooms'],
+  },
   signaling: {
     holds: 'One client, from admission to its last message',
     files: ['src/signaling/**'],
     imports: [
-      'base',
       'protocol',
       'config',
       'store',
@@ -124,6 +128,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
       'usage',
       'cluster',
       'rooms',
+      'session',
     ],
   },
   http: {
@@ -153,6 +158,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
       'usage',
       'cluster',
       'rooms',
+      'session',
       'signaling',
       'http',
     ],
@@ -174,6 +180,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
       'cluster',
       'rooms',
       'operator',
+      'session',
       'signaling',
       'http',
       'whip',

@@ -50,7 +50,7 @@ WebSocket.prototype.emit = function (event: string | symbol, ...args: unknown[])
   return emit.call(this, event, ...args) as boolean;
 };
 
-// Sound does not go out by ws (src/signaling/send-queue.ts).
+// Sound does not go out by ws (src/session/send-queue.ts).
 Socket.prototype.write = function (this: Socket, ...args: unknown[]): boolean {
   const isTaken = write.call(this, ...args) as boolean;
   const [data] = args;

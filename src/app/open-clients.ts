@@ -1,6 +1,6 @@
 import { watchAccounts } from '../signaling/account-watch.ts';
 import { Drain } from '../signaling/drain.ts';
-import { KeptPlaces } from '../signaling/kept-places.ts';
+import { KeptPlaces } from '../session/kept-places.ts';
 import { Sessions } from '../signaling/sessions.ts';
 import type { AccountParts } from './open-accounts.ts';
 import type { Store } from './open-store.ts';

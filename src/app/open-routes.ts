@@ -21,7 +21,7 @@ import { Operator } from '../operator/operator.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
 import type { Arrivals } from '../signaling/arrivals.ts';
 import { kick } from '../signaling/kick.ts';
-import { RequestLimits } from '../signaling/request-limits.ts';
+import { RequestLimits } from '../session/request-limits.ts';
 import { registerWebSocketRoute } from '../signaling/websocket-route.ts';
 import { UsageReader } from '../usage/usage-reader.ts';
 import { WebhookOutbox } from '../webhooks/webhook-outbox.ts';

@@ -3,7 +3,7 @@ import type { Accounts } from '../accounts/accounts.ts';
 import type { SigningKeys } from '../accounts/signing-keys.ts';
 import { ACCOUNT_CHANGES, SIGNING_KEY_CHANGES } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
-import type { KeptPlaces } from './kept-places.ts';
+import type { KeptPlaces } from '../session/kept-places.ts';
 import type { Sessions } from './sessions.ts';
 
 export type AccountWatch = {

@@ -1,5 +1,5 @@
 import { PartylineError } from '../protocol/errors.ts';
-import type { KeptPlaces } from './kept-places.ts';
+import type { KeptPlaces } from '../session/kept-places.ts';
 import type { Sessions } from './sessions.ts';
 
 /**

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
 import type { Credentials } from '../accounts/authenticator.ts';
-import type { KeptPlaces } from './kept-places.ts';
+import type { KeptPlaces } from '../session/kept-places.ts';
 import type { SessionQuery } from './query.ts';
 import { type Unread, WayOut } from '../handover/way-out.ts';
 

@@ -16,16 +16,16 @@ import type { RecentUsage } from '../usage/recent-usage.ts';
 import type { RedisClock } from '../store/redis-clock.ts';
 import type { AccountWatch } from './account-watch.ts';
 import type { Arrivals } from './arrivals.ts';
-import { type AudioSettings, parseSettings, serializeSettings } from './audio-settings.ts';
+import { type AudioSettings, parseSettings, serializeSettings } from '../session/audio-settings.ts';
 import type { Drain } from './drain.ts';
-import type { KeptPlaces } from './kept-places.ts';
+import type { KeptPlaces } from '../session/kept-places.ts';
 import { LatestWrite } from './latest-write.ts';
 import { type Homes, type MovingClient, wayToOthers } from './moving.ts';
 import { preferencesOf, type SessionQuery } from './query.ts';
-import type { RequestLimits } from './request-limits.ts';
+import type { RequestLimits } from '../session/request-limits.ts';
 import { placeToResume, restrict } from './resume-place.ts';
 import { sealResumption } from './resumption.ts';
-import { Session } from './session.ts';
+import { Session } from '../session/session.ts';
 import type { Sessions } from './sessions.ts';
 
 /** Counters of sessions. */

@@ -1,7 +1,7 @@
 import type { Account } from '../accounts/accounts.ts';
 import { parseAudioFormat, parseDeclaredFormat } from '../audio/format.ts';
 import { PartylineError } from '../protocol/errors.ts';
-import { type AudioPreferences, parseAudioOut } from './client-audio.ts';
+import { type AudioPreferences, parseAudioOut } from '../session/client-audio.ts';
 import { checkName } from '../protocol/names.ts';
 
 /** Parsed query of `/ws`. */

@@ -1,7 +1,7 @@
 import { type Credentials, mayPublish, roomFault } from '../accounts/authenticator.ts';
 import type { PeerKind } from '../protocol/messages.ts';
 import type { LastPlace } from '../usage/ccu-leases.ts';
-import type { KeptPlace } from './kept-places.ts';
+import type { KeptPlace } from '../session/kept-places.ts';
 
 /**
  * Takes from a kept place what a new client with these credentials would not get: minutes may be used up since, and a token

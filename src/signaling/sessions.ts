@@ -1,5 +1,5 @@
 import type { Timings } from '../../config/timings.ts';
-import type { Session } from './session.ts';
+import type { Session } from '../session/session.ts';
 
 /** A connection of a peer. */
 type Arrival = { accountId: number; peer: string; connectionId: string; order?: number };

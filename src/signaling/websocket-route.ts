@@ -12,7 +12,7 @@ import { logFault } from '../protocol/log-fault.ts';
 import { adoptSocket } from '../handover/adopt-socket.ts';
 import { notFound, PartylineError } from '../protocol/errors.ts';
 import { errorMessage } from '../protocol/messages.ts';
-import { closeUnread } from './close-unread.ts';
+import { closeUnread } from '../session/close-unread.ts';
 import type { MovingClient } from './moving.ts';
 import {
   type NewClient,

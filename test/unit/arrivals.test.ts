@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import type { Bus } from '../../src/cluster/bus.ts';
 import { Arrivals } from '../../src/signaling/arrivals.ts';
-import { KeptPlaces } from '../../src/signaling/kept-places.ts';
-import type { Session } from '../../src/signaling/session.ts';
+import { KeptPlaces } from '../../src/session/kept-places.ts';
+import type { Session } from '../../src/session/session.ts';
 import { Sessions } from '../../src/signaling/sessions.ts';
 
 type Listener = (message: object) => void;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type InputFormat, parseDeclaredFormat } from '../../src/audio/format.ts';
-import { AudioBudget, bytesPerSecondOf, type Overdraft } from '../../src/signaling/audio-budget.ts';
-import { ReadGate } from '../../src/signaling/read-gate.ts';
+import { AudioBudget, bytesPerSecondOf, type Overdraft } from '../../src/session/audio-budget.ts';
+import { ReadGate } from '../../src/session/read-gate.ts';
 
 type Message = { atMs: number; bytes: number };
 

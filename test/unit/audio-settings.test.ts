@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseSettings, serializeSettings } from '../../src/signaling/audio-settings.ts';
+import { parseSettings, serializeSettings } from '../../src/session/audio-settings.ts';
 import { LatestWrite } from '../../src/signaling/latest-write.ts';
 
 const ULAW = { codec: 'pcmu', rateHz: 8000, channels: 1 } as const;

@@ -7,8 +7,8 @@ import {
   connectionRate,
   costOf,
   MessageBudget,
-} from '../../src/signaling/message-budget.ts';
-import { Turns } from '../../src/signaling/turns.ts';
+} from '../../src/session/message-budget.ts';
+import { Turns } from '../../src/session/turns.ts';
 import { TokenBucket } from '../../src/token-bucket.ts';
 
 describe('TokenBucket', () => {

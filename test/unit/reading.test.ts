@@ -4,10 +4,10 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { expect, test } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
-import { closeUnread } from '../../src/signaling/close-unread.ts';
-import { ReadGate } from '../../src/signaling/read-gate.ts';
-import { readInTurns } from '../../src/signaling/read-turns.ts';
-import { Turns } from '../../src/signaling/turns.ts';
+import { closeUnread } from '../../src/session/close-unread.ts';
+import { ReadGate } from '../../src/session/read-gate.ts';
+import { readInTurns } from '../../src/session/read-turns.ts';
+import { Turns } from '../../src/session/turns.ts';
 
 const turn = () => new Promise(setImmediate);
 

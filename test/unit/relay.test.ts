@@ -16,7 +16,7 @@ import {
   type IntakeState,
   intakeOf,
   RelayIntake,
-} from '../../src/signaling/relay-intake.ts';
+} from '../../src/session/relay-intake.ts';
 import { Slices } from '../../src/slices.ts';
 import { eventually } from '../support/gateway.ts';
 

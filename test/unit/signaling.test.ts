@@ -4,13 +4,13 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { WebSocket } from 'ws';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { counts } from '../../src/counts.ts';
-import { binaryFrame } from '../../src/signaling/binary-frame.ts';
-import { BadMessageBudget } from '../../src/signaling/bad-message-budget.ts';
-import { mayComeBackAfterClose } from '../../src/signaling/expected-back.ts';
-import { Heartbeat } from '../../src/signaling/heartbeat.ts';
+import { binaryFrame } from '../../src/session/binary-frame.ts';
+import { BadMessageBudget } from '../../src/session/bad-message-budget.ts';
+import { mayComeBackAfterClose } from '../../src/session/expected-back.ts';
+import { Heartbeat } from '../../src/session/heartbeat.ts';
 import { parseClientMessage } from '../../src/protocol/client-messages.ts';
 import { checkName } from '../../src/protocol/names.ts';
-import { SendQueue } from '../../src/signaling/send-queue.ts';
+import { SendQueue } from '../../src/session/send-queue.ts';
 
 describe('parseClientMessage()', () => {
   test.each([
