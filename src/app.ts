@@ -16,7 +16,7 @@ import type { App, Opening, ProcessesHealth, Shared } from './app/opening.ts';
 import { Metrics } from './http/metrics.ts';
 import { newServer, urlOf } from './http/server.ts';
 import { logClients } from './load/supplies.ts';
-import { Arrivals } from './signaling/arrivals.ts';
+import { Arrivals } from './admission/arrivals.ts';
 import { VERSION } from './version.ts';
 
 /** Health of a gateway that is the only process of its node. */

@@ -1,7 +1,7 @@
-import { watchAccounts } from '../signaling/account-watch.ts';
-import { Drain } from '../signaling/drain.ts';
+import { watchAccounts } from '../admission/account-watch.ts';
+import { Drain } from '../admission/drain.ts';
 import { KeptPlaces } from '../session/kept-places.ts';
-import { Sessions } from '../signaling/sessions.ts';
+import { Sessions } from '../admission/sessions.ts';
 import type { AccountParts } from './open-accounts.ts';
 import type { Store } from './open-store.ts';
 import type { Opening } from './opening.ts';

@@ -4,7 +4,7 @@ import type { Settings } from '../../config/settings.ts';
 import type { Timings } from '../../config/timings.ts';
 import type { DemoAccount } from '../accounts/demo-account.ts';
 import type { MetricFamilies } from '../http/metrics.ts';
-import type { Homes, MovingClient } from '../signaling/moving.ts';
+import type { Homes, MovingClient } from '../admission/moving.ts';
 
 /** A running gateway. */
 export type App = {

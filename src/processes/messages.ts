@@ -1,5 +1,5 @@
 import type { MetricFamilies } from '../http/metrics.ts';
-import type { MovingClient } from '../signaling/moving.ts';
+import type { MovingClient } from '../admission/moving.ts';
 import type { ToldStates } from './process-states.ts';
 
 /** Messages between the supervisor and its gateway processes, over the channel between parent and child. */

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Socket } from 'node:net';
-import type { Homes, MovingClient } from '../signaling/moving.ts';
+import type { Homes, MovingClient } from '../admission/moving.ts';
 
 /** Sends a message to the supervisor, with a connection that is to go on. */
 type Send = (to: number, client: MovingClient, connection: Socket) => void;

@@ -11,7 +11,7 @@ import { checkName, checkRoomName, ECHO_ROOM, LOBBY } from '../protocol/names.ts
 import { echoRoomOf } from '../rooms/echo.ts';
 import type { RoomLease } from '../rooms/registry.ts';
 import type { Room } from '../rooms/room.ts';
-import type { SessionOpeningParts } from '../signaling/open-session.ts';
+import type { SessionOpeningParts } from '../admission/open-session.ts';
 import type { Holder, LastPlace } from '../usage/ccu-leases.ts';
 import { writeAnswer } from './answer.ts';
 import { Half, type Patched } from './half.ts';

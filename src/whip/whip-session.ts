@@ -10,7 +10,7 @@ import type { RoomLease } from '../rooms/registry.ts';
 import type { Room } from '../rooms/room.ts';
 import { type PlaybackOptions, WhipPeer } from '../rooms/whip-peer.ts';
 import type { AudioSettings } from '../session/audio-settings.ts';
-import type { LiveSession } from '../signaling/sessions.ts';
+import type { LiveSession } from '../admission/sessions.ts';
 import { minutesExhausted } from '../usage/quota.ts';
 import type { Half, Patience } from './half.ts';
 import type { WhipKind } from './offer.ts';

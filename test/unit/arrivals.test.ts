@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import type { Bus } from '../../src/cluster/bus.ts';
-import { Arrivals } from '../../src/signaling/arrivals.ts';
+import { Arrivals } from '../../src/admission/arrivals.ts';
 import { KeptPlaces } from '../../src/session/kept-places.ts';
 import type { Session } from '../../src/session/session.ts';
-import { Sessions } from '../../src/signaling/sessions.ts';
+import { Sessions } from '../../src/admission/sessions.ts';
 
 type Listener = (message: object) => void;
 

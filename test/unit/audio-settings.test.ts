@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { parseSettings, serializeSettings } from '../../src/session/audio-settings.ts';
-import { LatestWrite } from '../../src/signaling/latest-write.ts';
+import { LatestWrite } from '../../src/admission/latest-write.ts';
 
 const ULAW = { codec: 'pcmu', rateHz: 8000, channels: 1 } as const;
 const SETTINGS = {

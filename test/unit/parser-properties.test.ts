@@ -16,7 +16,7 @@ import {
 import { PartylineError } from '../../src/protocol/errors.ts';
 import { MessageError, parseClientMessage } from '../../src/protocol/client-messages.ts';
 import { isRtcp, parseRtpPacket, writeRtpPacket } from '../../src/rtp/packet.ts';
-import { readQuery } from '../../src/signaling/query.ts';
+import { readQuery } from '../../src/admission/query.ts';
 import { oggOpus, webmOpus } from '../support/containers.ts';
 
 /**
