@@ -22,12 +22,12 @@ const LONGEST_REASON = 300;
 const SUITES = {
   short: {
     check: 0.3,
-    unit: 0.5,
-    simulation: 1,
-    waiting: 2.6,
+    unit: 0.4,
+    simulation: 1.2,
+    waiting: 2.3,
     listening: 1.5,
     hearing: 0.9,
-    e2e: 1.2,
+    e2e: 1.4,
   },
   long: { long: 20 },
 };
