@@ -186,6 +186,17 @@ export default defineConfig({
           hookTimeout: 60_000,
         },
       },
+      {
+        test: {
+          ...system,
+          name: 'deploy',
+          include: ['test/deploy/**/*.test.ts'],
+          sequence: { groupOrder: 7 },
+          fileParallelism: false,
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+        },
+      },
     ],
   },
 });

@@ -6,11 +6,13 @@
  * Plain JavaScript on nothing but Node's own modules: it runs under the machine's Node, which may be
  * older than the one that the project brings, and before any dependency is there.
  *
- * `--for-tests` also provides what only the tests need: a browser, network namespaces, and Redis in any case.
+ * `--for-tests` also provides what only the tests need: a browser, network namespaces, and Redis in any case;
+ * `--for-deployments` also the servers and builders of `npm run test:deploy`.
  */
 import { installDependencies } from './set-up/dependencies.mjs';
 import { asFailure } from './set-up/failure.mjs';
 import { requireNode } from './set-up/node-version.mjs';
+import { provideDeploymentTools } from './set-up/deployment-tools.mjs';
 import { provideMediaWorker } from './set-up/media-worker.mjs';
 import { provideOpus } from './set-up/opus.mjs';
 import { provideRedis } from './set-up/redis.mjs';
@@ -18,7 +20,8 @@ import { sayFailure } from './set-up/say.mjs';
 import { provideTestTools } from './set-up/test-tools.mjs';
 import { buildWebPage } from './set-up/web-page.mjs';
 
-const forTests = process.argv.includes('--for-tests');
+const forDeployments = process.argv.includes('--for-deployments');
+const forTests = forDeployments || process.argv.includes('--for-tests');
 
 try {
   requireNode();
@@ -27,6 +30,7 @@ try {
   await provideOpus(forTests);
   if (forTests || !process.env.REDIS_URL) await provideRedis();
   if (forTests) await provideTestTools();
+  if (forDeployments) await provideDeploymentTools();
   await buildWebPage();
 } catch (error) {
   sayFailure(asFailure(error).message);

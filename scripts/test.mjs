@@ -1,7 +1,7 @@
 /**
  * Runs the tests part by part, prints the minutes of each part, the slowest files and the failed tests, and fails when a part
  * takes half as long again as its limit: `node scripts/test.mjs` is the suite of `npm test`, `node scripts/test.mjs long` that
- * of `npm run test:long`, and `node scripts/test.mjs short long` runs both.
+ * of `npm run test:long`, `node scripts/test.mjs deploy` that of `npm run test:deploy`, and `node scripts/test.mjs short long` runs two of them.
  */
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -30,6 +30,7 @@ const SUITES = {
     e2e: 1.4,
   },
   long: { long: 20 },
+  deploy: { deploy: 45 },
 };
 
 /** @type {Record<string, string[]>} */

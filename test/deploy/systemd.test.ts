@@ -1,0 +1,152 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { BootedMachine } from '../support/booted-machine.ts';
+import { eventually, freeRtcPort } from '../support/gateway.ts';
+import { TestRedis } from '../support/redis.ts';
+import { enterTwo, sendTone } from '../support/tone-through.ts';
+
+const PROJECT = join(import.meta.dirname, '../..');
+const GATEWAY = 'partyline-gateway.service';
+const WORKER = 'partyline-worker.service';
+const RTC_PORT = freeRtcPort();
+/** Of systemd's ten, from which a unit counts as exposed; in tenths. */
+const MAX_EXPOSURE = 20;
+
+let machine: BootedMachine;
+let redis: TestRedis;
+beforeAll(async () => {
+  redis = await TestRedis.start();
+  machine = await BootedMachine.boot(PROJECT);
+  // As docs/operations.md has it.
+  machine.run('install', '-D', '-t', '/etc/systemd/system', ...[GATEWAY, WORKER].map(shipped));
+  machine.run(
+    'install',
+    '-D',
+    shipped('partyline.sysusers.conf'),
+    '/etc/sysusers.d/partyline.conf',
+  );
+  machine.run('systemd-sysusers');
+  writeEnvironment('gateway', { PORT: '0', RTC_PORT: String(RTC_PORT), MEDIA_WORKERS: '1' });
+  writeEnvironment('worker', { REDIS_URL: redis.url });
+  // The journal has no reader here.
+  for (const unit of ['gateway', 'worker']) {
+    const output = [
+      `StandardOutput=append:/var/log/${unit}`,
+      `StandardError=append:/var/log/${unit}`,
+    ];
+    write(
+      `/etc/systemd/system/partyline-${unit}.service.d/log.conf`,
+      ['[Service]', ...output].join('\n'),
+    );
+  }
+  machine.run('systemctl', 'daemon-reload');
+});
+afterAll(async () => {
+  await machine.close();
+  await redis.kill();
+});
+
+const shipped = (name: string) => `/opt/partyline/systemd/${name}`;
+const write = (path: string, text: string) =>
+  machine.run('sh', '-c', 'mkdir -p "$(dirname "$0")" && printf "%s\n" "$1" > "$0"', path, text);
+const writeEnvironment = (unit: string, settings: Record<string, string>) =>
+  write(
+    `/etc/partyline/${unit}.env`,
+    Object.entries(settings)
+      .map(([name, value]) => `${name}=${value}`)
+      .join('\n'),
+  );
+const logOf = (unit: string) => machine.read(`/var/log/${unit}`);
+
+/** What its last start has printed for machines. */
+async function gatewayReady(starts: number) {
+  const lines = () => logOf('gateway').match(/^ready .*$/gm) ?? [];
+  await eventually('the gateway is ready', () => lines().length === starts, 30_000);
+  const ready = lines().at(-1)!.slice('ready '.length);
+  return JSON.parse(ready) as { url: string; api_key: string };
+}
+
+test('the units are in order, and their user is made', () => {
+  expect(machine.run('systemd-analyze', 'verify', GATEWAY, WORKER)).toBe('');
+  expect(machine.run('id', '--user', '--name', 'partyline').trim()).toBe('partyline');
+});
+
+test.each([GATEWAY, WORKER])('%s is hardened', (unit) => {
+  const options = ['--offline=true', '--no-pager', `--threshold=${MAX_EXPOSURE}`];
+  const file = join(PROJECT, 'systemd', unit);
+  const { status, stdout } = spawnSync('systemd-analyze', ['security', ...options, file]);
+  expect(stdout.toString()).toMatch(/Overall exposure level for \S+: [01]\.\d OK/);
+  expect(status).toBe(0);
+});
+
+describe('the gateway, with a Redis and a usage worker of its own', () => {
+  test('takes clients, under the restrictions of its unit', async () => {
+    machine.run('systemctl', 'start', GATEWAY);
+    const { url, api_key: apiKey } = await gatewayReady(1);
+    expect((await fetch(`${url}/readyz`)).status).toBe(200);
+    const pair = await enterTwo([url, url], apiKey);
+    const { sentHz, heardHz } = await sendTone(pair);
+    expect(heardHz).toBe(sentHz);
+    const { webrtc } = await pair.listener.ask(
+      { type: 'join', room: 'b', media: 'webrtc' },
+      'joined',
+    );
+    expect(webrtc?.send_transport.ice_candidates.length).toBeGreaterThan(0);
+    await eventually('its usage worker runs', () =>
+      logOf('gateway').includes('usage worker started'),
+    );
+    const pids = machine.pidsOf(GATEWAY);
+    const programs = pids.map((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').trim());
+    expect(programs.toSorted()).toEqual(['mediasoup-worke', 'node', 'node', 'redis-server']);
+    for (const pid of pids) {
+      const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+      expect(status).toMatch(/^CapEff:\s0+$/m);
+      expect(status).toMatch(/^NoNewPrivs:\s1$/m);
+      expect(status).toMatch(/^Seccomp:\s2$/m);
+      expect(status).not.toMatch(/^Uid:\s0\s/m);
+    }
+    await pair.speaker.close();
+    await pair.listener.close();
+  });
+
+  test('is started again after kill -9, with the same accounts', async () => {
+    const { api_key: before } = await gatewayReady(1);
+    machine.run('systemctl', 'kill', '--kill-whom=main', '--signal=SIGKILL', GATEWAY);
+    const { url, api_key: after } = await gatewayReady(2);
+    expect(after).toBe(before);
+    expect(machine.property(GATEWAY, 'NRestarts')).toBe('1');
+    expect((await fetch(`${url}/readyz`)).status).toBe(200);
+  });
+
+  test('systemctl stop: it drains, browsers keep their media meanwhile, and it ends with 0', async () => {
+    const { url, api_key: apiKey } = await gatewayReady(2);
+    const { speaker, listener } = await enterTwo([url, url], apiKey);
+    const { webrtc } = await listener.ask({ type: 'join', room: 'b', media: 'webrtc' }, 'joined');
+    const pids = machine.pidsOf(GATEWAY);
+    machine.run('systemctl', 'stop', '--no-block', GATEWAY);
+    await speaker.next('draining');
+    await listener.next('draining');
+    const request = { type: 'restart_ice', transport_id: webrtc?.send_transport.id };
+    await listener.ask(request, 'ice_restarted');
+    expect(machine.pidsOf(GATEWAY)).toEqual(pids);
+    await Promise.all([speaker.close(), listener.close()]);
+    await eventually('it has ended', () => machine.property(GATEWAY, 'ActiveState') === 'inactive');
+    expect(machine.property(GATEWAY, 'Result')).toBe('success');
+    expect(machine.property(GATEWAY, 'ExecMainStatus')).toBe('0');
+    expect(logOf('gateway')).toMatch(/"by":"SIGTERM".*"msg":"drain began"/);
+    expect(logOf('gateway')).not.toContain('media worker died');
+  });
+});
+
+test('the usage worker starts, is started again after kill -9, and ends with 0', async () => {
+  const starts = () => logOf('worker').match(/usage worker started/g)?.length;
+  machine.run('systemctl', 'start', WORKER);
+  await eventually('it runs', () => starts() === 1, 20_000);
+  machine.run('systemctl', 'kill', '--signal=SIGKILL', WORKER);
+  await eventually('it runs again', () => starts() === 2, 20_000);
+  machine.run('systemctl', 'stop', WORKER);
+  expect(machine.property(WORKER, 'Result')).toBe('success');
+  expect(machine.property(WORKER, 'ExecMainStatus')).toBe('0');
+});
