@@ -52,6 +52,12 @@ const SettingsSchema = Type.Object({
     maximum: 16,
     description: 'Usage workers that the gateway starts; 0 if they are run apart (npm run worker)',
   }),
+  WORKER_PORT: Type.Integer({
+    ...port,
+    default: 0,
+    description:
+      'TCP port on HOST at which a usage worker that is run apart serves /metrics and /healthz; 0: none',
+  }),
   USAGE_KEEP_DAYS: Type.Integer({
     default: 92,
     minimum: 1,

@@ -16,6 +16,7 @@ import { within } from '../src/store/wait-for-redis.ts';
 import { VERSION } from '../src/version.ts';
 import { openUsageWorker } from './usage-jobs.ts';
 import { openWebhookWorker } from './webhook-jobs.ts';
+import { openWorkerServer } from './worker-server.ts';
 
 /** The usage worker, which sends webhooks as well: a process of its own, of which there may be any number. `npm start` runs one as well. */
 
@@ -40,11 +41,14 @@ async function open(abort: AbortSignal): Promise<Running> {
     maxEvents: settings.WEBHOOK_MAX_EVENTS,
   };
   const webhooks = await openWebhookWorker({ redis, accounts, clock, log }, limits, timings);
-  log.info('usage worker started');
+  const port = settings.WORKER_PORT || undefined;
+  const served = port && (await openWorkerServer(settings, { redis, clock, log }));
+  log.info({ port }, 'usage worker started');
   const leave = async () => {
     // BullMQ would wait for ever for a Redis that is away.
     setTimeout(() => process.exit(1), timings.jobs.stopMs).unref();
     await Promise.all([worker.close(), webhooks.close()]);
+    if (served) served.close();
     clock.close();
     await redis.close();
     log.info('usage worker ended');

@@ -12,7 +12,8 @@ export function startUsageWorker(
   log: FastifyBaseLogger,
   timings: Timings,
 ): KeptProcess {
-  const environment = environmentOf(settings, timings);
+  // The port is for one that is run apart: a gateway may start several.
+  const environment = environmentOf({ ...settings, WORKER_PORT: 0 }, timings);
   return new KeptProcess(
     {
       name: 'usage worker',

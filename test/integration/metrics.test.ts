@@ -1,6 +1,10 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { eventually } from '../support/gateway.ts';
+import { VERSION } from '../../src/version.ts';
+import { eventually, freeRtcPort } from '../support/gateway.ts';
 import { opusTone, play } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
@@ -46,6 +50,34 @@ test('operations.md says what each metric means, and of no other', async () => {
   )!;
   const known = [...(await namesIn(url))].filter((name) => !isNodes(name));
   expect([...namesUsed(table!)].toSorted()).toEqual(known.toSorted());
+});
+
+test('a usage worker with WORKER_PORT serves the metrics that operations.md names, and its health', async () => {
+  const redis = await openRedis();
+  const port = freeRtcPort();
+  const program = fileURLToPath(new URL('../../workers/usage.ts', import.meta.url));
+  const env = { ...process.env, REDIS_URL: redis.url, WORKER_PORT: String(port) };
+  const worker = spawn(process.execPath, [program], { env });
+  const exited = once(worker, 'exit');
+  try {
+    const url = `http://127.0.0.1:${port}`;
+    const ask = (path: string, method = 'GET') =>
+      fetch(`${url}${path}`, { method }).catch(() => undefined);
+    await eventually('it listens', async () => (await ask('/healthz'))?.status === 200, 20_000);
+    expect(await (await ask('/healthz'))?.json()).toEqual({ status: 'ok', version: VERSION });
+    const [, table] = /<!-- worker metrics -->([^]*)<!-- \/worker metrics -->/.exec(
+      await read('docs/operations.md'),
+    )!;
+    const names = [...(await namesIn(url))].filter((name) => !isNodes(name));
+    expect([...namesUsed(table!)].toSorted()).toEqual(names.toSorted());
+    expect(await valueOf(url, 'partyline_redis_up')).toBe(1);
+    expect(await valueOf(url, 'partyline_webhook_requests_total{result="taken"}')).toBe(0);
+    expect((await ask('/'))?.status).toBe(404);
+    expect((await ask('/metrics', 'POST'))?.status).toBe(405);
+  } finally {
+    worker.kill('SIGTERM');
+    expect(await exited).toEqual([0, null]);
+  }
 });
 
 test('frames are counted both ways, and what is dropped by why', async () => {

@@ -1,0 +1,129 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { FastifyBaseLogger } from 'fastify';
+import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
+import type { Settings } from '../config/settings.ts';
+import type { RedisClock } from '../src/store/redis-clock.ts';
+import type { Redis } from '../src/store/redis.ts';
+import { VERSION } from '../src/version.ts';
+import { workerCounts } from './worker-counts.ts';
+
+/** Connections beyond are closed as they come: Prometheus and health checks need one each. */
+const MAX_CONNECTIONS = 100;
+/** Time that a request has to arrive, ms. */
+const REQUEST_TIMEOUT_MS = 10_000;
+/** prom-client's own measure of the event loop cannot be disabled: it runs as seldom as this, and is taken out again. */
+const HOUR_MS = 3_600_000;
+
+type WorkerServerParts = {
+  redis: Pick<Redis, 'isThere'>;
+  clock: Pick<RedisClock, 'offsetMs'>;
+};
+
+export type WorkerServer = { close(): void };
+
+/**
+ * Serves `/metrics` and `/healthz` of a usage worker, both open to whoever reaches the port.
+ * @throws {Error} if the port cannot be had
+ */
+export async function openWorkerServer(
+  { HOST: host, WORKER_PORT: port }: Pick<Settings, 'HOST' | 'WORKER_PORT'>,
+  { log, ...parts }: WorkerServerParts & { log: FastifyBaseLogger },
+): Promise<WorkerServer> {
+  const metrics = new WorkerMetrics(parts);
+  const limits = { requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: REQUEST_TIMEOUT_MS };
+  const server = createServer(limits, (request, response) => {
+    answer(request, response, metrics).catch((fault: unknown) => {
+      log.error({ err: fault }, 'request not answered');
+      response.destroy();
+    });
+  });
+  server.maxConnections = MAX_CONNECTIONS;
+  server.listen({ host, port });
+  await once(server, 'listening');
+  return {
+    close: () => {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+async function answer(
+  { method = '', url = '' }: IncomingMessage,
+  response: ServerResponse,
+  metrics: WorkerMetrics,
+): Promise<void> {
+  const send = (status: number, type: string, body: string) =>
+    response.writeHead(status, { 'content-type': type }).end(method === 'HEAD' ? '' : body);
+  const [path] = url.split('?');
+  if (!['GET', 'HEAD'].includes(method)) send(405, 'text/plain', 'only GET\n');
+  else if (path === '/metrics') send(200, metrics.contentType, await metrics.read());
+  else if (path === '/healthz') {
+    send(200, 'application/json', JSON.stringify({ status: 'ok', version: VERSION }));
+  } else send(404, 'text/plain', 'only /metrics and /healthz\n');
+}
+
+/** Metrics of a usage worker (docs/operations.md); those that gateways have as well go by the same names. */
+class WorkerMetrics {
+  readonly #registry = new Registry();
+  readonly #parts: WorkerServerParts;
+  readonly #redisUp = this.#gauge('redis_up', 'Whether Redis answers and takes writes');
+  readonly #clockOffset = this.#gauge(
+    'clock_offset_seconds',
+    "How far this machine's clock is ahead of Redis's",
+  );
+  readonly #minutesClosed = this.#counter('minutes_closed_total', 'Minutes that it has closed');
+  readonly #requests = this.#counter(
+    'webhook_requests_total',
+    'Requests to webhooks, by whether the endpoint took the event',
+    ['result'],
+  );
+  readonly #faults = this.#counter('worker_faults_total', 'Faults that were tried again');
+
+  constructor(parts: WorkerServerParts) {
+    this.#parts = parts;
+    const register = this.#registry;
+    const prefix = 'partyline_';
+    collectDefaultMetrics({ register, prefix, eventLoopMonitoringPrecision: HOUR_MS });
+    for (const { name } of register.getMetricsAsArray()) {
+      if (name.startsWith(`${prefix}nodejs_eventloop_lag_`)) register.removeSingleMetric(name);
+    }
+    this.#gauge('build_info', 'Always 1; tells which version runs', ['version']).set(
+      { version: VERSION },
+      1,
+    );
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  /** The page of a moment. */
+  async read(): Promise<string> {
+    this.#redisUp.set((await this.#parts.redis.isThere()) ? 1 : 0);
+    this.#clockOffset.set(this.#parts.clock.offsetMs / 1000);
+    const { minutesClosed, webhookRequests, faults } = workerCounts;
+    setCounter(this.#minutesClosed, {}, minutesClosed);
+    for (const [result, count] of Object.entries(webhookRequests)) {
+      setCounter(this.#requests, { result }, count);
+    }
+    setCounter(this.#faults, {}, faults);
+    return this.#registry.metrics();
+  }
+
+  #counter(name: string, help: string, labelNames: string[] = []): Counter {
+    const registers = [this.#registry];
+    return new Counter({ name: `partyline_${name}`, help, labelNames, registers });
+  }
+
+  #gauge(name: string, help: string, labelNames: string[] = []): Gauge {
+    const registers = [this.#registry];
+    return new Gauge({ name: `partyline_${name}`, help, labelNames, registers });
+  }
+}
+
+function setCounter(counter: Counter, labels: Record<string, string>, value: number): void {
+  counter.remove(labels);
+  counter.inc(labels, value);
+}
