@@ -11,7 +11,7 @@ const PROJECT = join(import.meta.dirname, '../..');
 const GATEWAY = 'partyline-gateway.service';
 const WORKER = 'partyline-worker.service';
 const RTC_PORT = freeRtcPort();
-/** Of systemd's ten, from which a unit counts as exposed; in tenths. */
+/** Exposure from which a unit fails, in tenths of systemd's ten. */
 const MAX_EXPOSURE = 20;
 
 let machine: BootedMachine;
@@ -20,10 +20,20 @@ beforeAll(async () => {
   redis = await TestRedis.start();
   machine = await BootedMachine.boot(PROJECT);
   // As docs/operations.md has it.
-  machine.run('install', '-D', '-t', '/etc/systemd/system', ...[GATEWAY, WORKER].map(shipped));
   machine.run(
     'install',
     '-D',
+    '-m',
+    '644',
+    '-t',
+    '/etc/systemd/system',
+    ...[GATEWAY, WORKER].map(shipped),
+  );
+  machine.run(
+    'install',
+    '-D',
+    '-m',
+    '644',
     shipped('partyline.sysusers.conf'),
     '/etc/sysusers.d/partyline.conf',
   );
@@ -32,6 +42,7 @@ beforeAll(async () => {
   writeEnvironment('worker', { REDIS_URL: redis.url });
   // The journal has no reader here.
   for (const unit of ['gateway', 'worker']) {
+    machine.run('touch', `/var/log/${unit}`);
     const output = [
       `StandardOutput=append:/var/log/${unit}`,
       `StandardError=append:/var/log/${unit}`,
@@ -58,9 +69,9 @@ const writeEnvironment = (unit: string, settings: Record<string, string>) =>
       .map(([name, value]) => `${name}=${value}`)
       .join('\n'),
   );
-const logOf = (unit: string) => machine.read(`/var/log/${unit}`);
+const logOf = (unit: string) => machine.run('cat', `/var/log/${unit}`);
 
-/** What its last start has printed for machines. */
+/** The line for machines that its last start has printed. */
 async function gatewayReady(starts: number) {
   const lines = () => logOf('gateway').match(/^ready .*$/gm) ?? [];
   await eventually('the gateway is ready', () => lines().length === starts, 30_000);
@@ -99,7 +110,12 @@ describe('the gateway, with a Redis and a usage worker of its own', () => {
     );
     const pids = machine.pidsOf(GATEWAY);
     const programs = pids.map((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').trim());
-    expect(programs.toSorted()).toEqual(['mediasoup-worke', 'node', 'node', 'redis-server']);
+    expect(programs.toSorted()).toEqual([
+      'MainThread',
+      'MainThread',
+      'mediasoup-worke',
+      'redis-server',
+    ]);
     for (const pid of pids) {
       const status = readFileSync(`/proc/${pid}/status`, 'utf8');
       expect(status).toMatch(/^CapEff:\s0+$/m);

@@ -63,12 +63,10 @@ export class BootedMachine {
 
   /** Runs a command in it. @returns its output @throws {Error} if it fails, with all that it wrote */
   run(...command: string[]): string {
-    return execFileSync('nsenter', [...this.#enter, ...command], { encoding: 'utf8' });
-  }
-
-  /** Content of a file in it. */
-  read(path: string): string {
-    return readFileSync(`/proc/${this.#firstPid}/root${path}`, 'utf8');
+    return execFileSync('nsenter', [...this.#enter, ...command], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
   }
 
   /** One property of a unit. */
