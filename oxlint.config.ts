@@ -119,6 +119,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
     holds: 'Who may come in, by which connection, and until when',
     files: ['src/admission/**'],
     imports: [
+      'base',
       'protocol',
       'config',
       'store',

@@ -36,6 +36,7 @@ const WAITING = [
   'usage-of-nodes',
   'usage-reports',
   'volume',
+  'ways',
   'webhook-delivery',
   'webhooks',
   'webhooks-of-rooms',

@@ -85,6 +85,10 @@ const TimingsSchema = Type.Object(
       silentAfterMs: ms(30_000, 'Silence after which a client is closed with 4408'),
       slowAfterMs: ms(5000, 'Time without reading after which a client is closed with 4490'),
       movesWithinMs: ms(1000, 'Longest life of a connection whose peer has connected elsewhere'),
+      changesWithinMs: ms(
+        10_000,
+        'Longest time for which a change between WebSocket and WebRTC waits for the first packet',
+      ),
       onTheWayMs: ms(200, 'Time that messages to a connection that moved may take to arrive'),
     }),
     mediaWorkers: durations({

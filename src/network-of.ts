@@ -1,4 +1,4 @@
-import { isIPv6 } from 'node:net';
+import { isIPv4, isIPv6 } from 'node:net';
 
 const GROUPS = 8;
 const NETWORK_GROUPS = 4;
@@ -20,6 +20,15 @@ export function networkOf(address: string): string {
   const groups = [...head, ...Array<string>(zeros).fill('0'), ...tail];
   const network = groups.slice(0, NETWORK_GROUPS).map((group) => Number.parseInt(group, 16));
   return `${network.map((group) => group.toString(16)).join(':')}::/64`;
+}
+
+/**
+ * Returns the network of a client, as the client is told of it, in the notation of CIDR: the /24 of an IPv4 address, the /64 of an IPv6
+ * address. Where it is another than the last time, the client is somewhere else.
+ */
+export function prefixOf(address: string): string {
+  const network = networkOf(address);
+  return isIPv4(network) ? network.replace(/\d+$/, '0/24') : network;
 }
 
 /** An IPv4 address at the end stands for two groups, which are no part of a /64. */

@@ -86,7 +86,11 @@ export class Room {
       case 'peer_changed': {
         const known = this.peers.get(message.peer);
         if (!known) return;
-        this.#note({ ...known, muted: message.muted });
+        this.#note({
+          ...known,
+          muted: message.muted ?? known.muted,
+          kind: message.kind ?? known.kind,
+        });
         break;
       }
       case 'peer_left':

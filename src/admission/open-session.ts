@@ -72,6 +72,8 @@ export type KnownClient = {
 export type NewClient = KnownClient & {
   /** Where it wants to be. */
   room: string;
+  /** Network of its address. */
+  network: string;
   /** The session that it resumes. */
   resumedId: string | undefined;
   /** How many changes of accounts had been heard of when its credentials were looked up. */
@@ -125,7 +127,7 @@ function start(
   const session = addSession(client, ids, { ...lease, settings }, parts, true);
   const isSilenced = restrict(places.get(account.id, peer), credentials, limits);
   const place = placeToResume(resumedId, lease.lastPlace, places.get(account.id, peer));
-  session.start(limits, client.room, lease.isResumed || place ? { place } : undefined);
+  session.start(limits, client, lease.isResumed || place ? { place } : undefined);
   if (isSilenced) session.refuseToPublish();
   // Changes made during the admission have not reached the session.
   if (accountWatch.changes() !== client.changesBefore) accountWatch.check(account.id);

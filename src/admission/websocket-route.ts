@@ -10,6 +10,7 @@ import {
 import type { ConnectionBudget } from '../accounts/connection-budget.ts';
 import { logFault } from '../protocol/log-fault.ts';
 import { adoptSocket } from '../handover/adopt-socket.ts';
+import { prefixOf } from '../network-of.ts';
 import { notFound, PartylineError } from '../protocol/errors.ts';
 import { errorMessage } from '../protocol/messages.ts';
 import { closeUnread } from '../session/close-unread.ts';
@@ -129,6 +130,7 @@ async function identify(
       credentials,
       log: request.log,
       room,
+      network: prefixOf(request.ip),
       resumedId,
       changesBefore,
     };

@@ -7,35 +7,63 @@ import { parseRtpPacket } from '../rtp/packet.ts';
 
 type Heard = {
   peer: string;
+  /** Higher than that of all that were added before. */
+  order: number;
+  /** When its last packet came, ms. */
+  atMs: number | undefined;
+  /** The peer speaks by a newer producer. */
+  isOver: boolean;
   consumer: PlainConsumer | undefined;
   meter: LevelMeter | undefined;
 };
 
-/** The way down: what every producer of a room says comes out of its router as plain RTP, and goes into the mixer. */
+/**
+ * The way down: what every producer of a room says comes out of its router as plain RTP, and goes into the mixer. A peer that changes how it
+ * is connected has two producers for a while: the newest by which anything has come is heard.
+ */
 export class Downlink {
   readonly #router: () => RoomRouter;
   readonly #mixer: Mixer;
   readonly #openMeter: () => Promise<LevelMeter>;
-  /** By producer; a peer has one. */
+  readonly #isHeldBy: (peer: string) => boolean;
+  /** By producer. */
   readonly #heard = new Map<string, Heard>();
+  #added = 0;
 
-  /** @param openMeter opens what tells the levels of one producer's packets, which may be stated wrongly or not at all */
-  constructor(router: () => RoomRouter, mixer: Mixer, openMeter: () => Promise<LevelMeter>) {
+  /**
+   * @param openMeter opens what tells the levels of one producer's packets, which may be stated wrongly or not at all
+   * @param isHeldBy returns whether a peer is a speaker of the mixer also without a producer
+   */
+  constructor(
+    router: () => RoomRouter,
+    mixer: Mixer,
+    openMeter: () => Promise<LevelMeter>,
+    isHeldBy: (peer: string) => boolean,
+  ) {
     this.#router = router;
     this.#mixer = mixer;
     this.#openMeter = openMeter;
+    this.#isHeldBy = isHeldBy;
   }
 
   /**
-   * Listens to what `peer` produces, in place of what it produced before; resolves when not a packet more will be
-   * missed.
+   * Listens to what `peer` produces, in place of what it produced before as soon as anything comes; resolves when not a packet more
+   * will be missed.
    * @param speaker the number of the peer in forwarded frames
    */
   async add(peer: string, speaker: number, producerId: string): Promise<void> {
-    this.removePeer(peer);
-    const heard: Heard = { peer, consumer: undefined, meter: undefined };
+    this.remove(producerId);
+    this.#added += 1;
+    const heard: Heard = {
+      peer,
+      order: this.#added,
+      atMs: undefined,
+      isOver: false,
+      consumer: undefined,
+      meter: undefined,
+    };
     this.#heard.set(producerId, heard);
-    this.#mixer.addSpeaker(peer, speaker);
+    if (!this.#mixer.hasSpeaker(peer)) this.#mixer.addSpeaker(peer, speaker);
     const isWanted = () => this.#heard.get(producerId) === heard;
     try {
       const meter = await this.#openMeter();
@@ -44,7 +72,7 @@ export class Downlink {
         return;
       }
       heard.meter = meter;
-      const consumer = await this.#consume(producerId, peer, meter);
+      const consumer = await this.#consume(producerId, heard, meter);
       if (isWanted()) heard.consumer = consumer;
       else consumer.close();
     } catch (fault) {
@@ -53,19 +81,37 @@ export class Downlink {
     }
   }
 
-  #consume(producerId: string, peer: string, meter: LevelMeter): Promise<PlainConsumer> {
+  #consume(producerId: string, heard: Heard, meter: LevelMeter): Promise<PlainConsumer> {
     const router = this.#router();
+    const { peer } = heard;
     const onDatagram = (datagram: Buffer, levelExtensionId: number) => {
+      if (heard.isOver) return;
       const packet = parseRtpPacket(datagram, levelExtensionId);
       counts.routerPacketsIn += 1;
       if (!packet) {
         counts.dropped.undecodable += 1;
         return;
       }
+      if (heard.atMs === undefined) this.#begin(heard);
+      const nowMs = performance.now();
+      heard.atMs = nowMs;
       const audioLevel = meter.levelOf(packet.payload, packet.audioLevel);
-      this.#mixer.receive(peer, { ...packet, audioLevel }, performance.now());
+      this.#mixer.receive(peer, { ...packet, audioLevel }, nowMs);
     };
     return router.plainLeg.consume(producerId, router.rtpCapabilities, onDatagram);
+  }
+
+  /** The first packet has come: the peer is heard by this producer from now on, and by none that is older. */
+  #begin({ peer, order }: Heard): void {
+    for (const other of this.#heard.values()) {
+      if (other.peer === peer && other.order < order) other.isOver = true;
+    }
+    this.#mixer.cutSpeaker(peer);
+  }
+
+  /** Returns when the last packet of a producer came, ms; undefined before the first. */
+  lastPacketAtMs(producerId: string): number | undefined {
+    return this.#heard.get(producerId)?.atMs;
   }
 
   /** The router has gone, and with it all that was heard out of it. */
@@ -79,7 +125,8 @@ export class Downlink {
     heard.consumer?.close();
     heard.meter?.close();
     this.#heard.delete(producerId);
-    this.#mixer.removeSpeaker(heard.peer);
+    const { peer } = heard;
+    if (!this.#isHeldBy(peer) && !this.hears(peer)) this.#mixer.removeSpeaker(peer);
   }
 
   /** Stops listening to whatever `peer` produces. */

@@ -106,6 +106,14 @@ export class Uplink {
     if (this.#pacer.bufferedMs > 0) this.#clock.add(this.#onTick);
   }
 
+  /** Opens the producer, if somebody listens behind the router, so that they are ready to hear the first packet; resolves when they are. */
+  async open(): Promise<void> {
+    if (this.#state.name !== 'idle' || !this.#events.isRouted()) return;
+    const opening = { name: 'opening' as const, held: [] };
+    this.#state = opening;
+    await this.#openFor(opening);
+  }
+
   /** The leg has gone, and the producer with it: the next packet opens one on the new leg. */
   reset(): void {
     if (this.#state.name !== 'closed') this.#state = { name: 'idle' };
@@ -155,7 +163,7 @@ export class Uplink {
         break;
       case 'idle':
         this.#state = { name: 'opening', held: [packet] };
-        this.#openFor(this.#state);
+        void this.#openFor(this.#state);
         break;
       case 'closed':
         break;
@@ -174,9 +182,9 @@ export class Uplink {
     }
   }
 
-  #openFor(opening: State & { name: 'opening' }): void {
+  #openFor(opening: State & { name: 'opening' }): Promise<void> {
     const leg = this.#leg();
-    this.#open(opening, leg).catch((fault: unknown) => {
+    return this.#open(opening, leg).catch((fault: unknown) => {
       if (this.#state !== opening) return;
       // A leg that goes takes its requests with it; what is said then is said on the next.
       if (leg.isClosed) this.#state = { name: 'idle' };

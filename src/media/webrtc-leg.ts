@@ -10,6 +10,7 @@ import type {
   WebRtcTransport,
 } from 'mediasoup/types';
 import { PartylineError } from '../protocol/errors.ts';
+import { HeldLeg } from './held-leg.ts';
 import type { Publish } from './pipe.ts';
 
 /** Where a leg is, and what must be known there of it. */
@@ -50,6 +51,7 @@ export class WebRtcLeg {
   #producer: Producer | 'opening' | 'ended' | undefined;
   #isPaused = false;
   #isMuted = false;
+  #held: HeldLeg | undefined;
   #closed = false;
 
   private constructor(
@@ -66,7 +68,9 @@ export class WebRtcLeg {
       transport.on('icestatechange', () => events.onPathChanged());
     }
     recvTransport.on('dtlsstatechange', (state) => {
-      if (state === 'connected') events.onReceiving();
+      if (state !== 'connected') return;
+      events.onReceiving();
+      this.#held?.onChange();
     });
   }
 
@@ -102,6 +106,50 @@ export class WebRtcLeg {
     return !this.#closed && transports.some(({ iceState }) => PATH_STATES.has(iceState));
   }
 
+  /** True while the browser produces, or is about to. */
+  get isProducing(): boolean {
+    return this.#producer !== undefined && this.#producer !== 'ended';
+  }
+
+  /** The id of what the browser produces; undefined if it does not. */
+  get producerId(): string | undefined {
+    return typeof this.#producer === 'object' ? this.#producer.id : undefined;
+  }
+
+  /** True once a packet of what is produced has come, while the leg is held. */
+  get hasPacket(): boolean {
+    return this.#held?.hasPacket ?? false;
+  }
+
+  /** True if the recv transport is connected. */
+  get isReceiving(): boolean {
+    return this.#recvTransport.dtlsState === 'connected';
+  }
+
+  /** True if every consumer has been resumed, and what it sends arrives. */
+  get hasConsumers(): boolean {
+    const ids = [...this.#consumers.keys()];
+    const areWanted = ids.every((id) => this.#held?.wanted.has(id) ?? true);
+    return ids.length === 0 || (areWanted && this.isReceiving);
+  }
+
+  /**
+   * Lets nothing through in either direction until {@link release}, whatever is produced or resumed.
+   * @param onChange called when {@link hasPacket}, {@link isReceiving} or {@link hasConsumers} may have changed
+   */
+  hold(onChange: () => void): void {
+    this.#held = new HeldLeg(onChange);
+  }
+
+  /** @throws {PartylineError} `media_lost` */
+  async release(): Promise<void> {
+    const wanted = this.#held?.wanted ?? new Set();
+    this.#held = undefined;
+    const consumers = [...wanted].flatMap((id) => this.#consumers.get(id) ?? []);
+    const producer = typeof this.#producer === 'object' ? [this.#settle(this.#producer)] : [];
+    await Promise.all([...producer, ...consumers.map((consumer) => this.#resume(consumer))]);
+  }
+
   /** @throws {PartylineError} `bad_message` for a transport that is not this leg's, or is connected already */
   async connect(transportId: string, dtlsParameters: DtlsParameters): Promise<void> {
     const transport = this.#transport(transportId);
@@ -122,8 +170,9 @@ export class WebRtcLeg {
     try {
       producer = await this.#refused(
         'produce',
-        this.#sendTransport.produce({ kind: 'audio', rtpParameters, paused: this.#isMuted }),
+        this.#sendTransport.produce({ kind: 'audio', rtpParameters, paused: this.#isKeptBack }),
       );
+      if (this.#held) await this.#asked(this.#held.awaitPacket(producer));
       await this.#place.publish(producer);
     } catch (fault) {
       this.#producer = undefined;
@@ -176,6 +225,7 @@ export class WebRtcLeg {
     this.#consumers.set(consumer.id, consumer);
     consumer.on('producerclose', () => {
       this.#consumers.delete(consumer.id);
+      this.#held?.onChange();
       this.#events.onConsumerClosed(consumer.id);
     });
     return consumer;
@@ -184,7 +234,8 @@ export class WebRtcLeg {
   async resumeConsumer(consumerId: string): Promise<void> {
     const consumer = this.#consumers.get(consumerId);
     if (!consumer) throw new PartylineError('bad_message', 'resume_consumer: no such consumer.');
-    await this.#asked(consumer.resume());
+    if (!this.#held) return this.#asked(consumer.resume());
+    this.#held.want(consumerId);
   }
 
   async restartIce(transportId: string): Promise<IceParameters> {
@@ -207,9 +258,22 @@ export class WebRtcLeg {
     return transport;
   }
 
+  get #isKeptBack(): boolean {
+    return this.isSilent || this.#held !== undefined;
+  }
+
   async #settle(producer: Producer): Promise<void> {
-    if (this.isSilent !== producer.paused) {
-      await this.#asked(this.isSilent ? producer.pause() : producer.resume());
+    if (this.#isKeptBack !== producer.paused) {
+      await this.#asked(this.#isKeptBack ? producer.pause() : producer.resume());
+    }
+  }
+
+  /** Resumes a consumer that may go in the meantime, with its producer. */
+  async #resume(consumer: Consumer): Promise<void> {
+    try {
+      await consumer.resume();
+    } catch (cause) {
+      if (!consumer.closed) throw this.#recvTransport.closed ? mediaLost(cause) : cause;
     }
   }
 

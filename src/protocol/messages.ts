@@ -145,6 +145,8 @@ export const SERVER_MESSAGES = {
       remaining_minutes: Type.Number(),
     }),
     heartbeat_ms: Type.Number(),
+    /** Network of the client's address. */
+    network: Type.String(),
     /** How long the place of a client is kept after its connection is lost. */
     resume_ms: Type.Number(),
   }),
@@ -158,7 +160,17 @@ export const SERVER_MESSAGES = {
   }),
   left: message('left', { room: Type.String(), reason: leaveReason }),
   peer_joined: message('peer_joined', peerDescription),
-  peer_changed: message('peer_changed', { peer: Type.String(), muted: Type.Boolean() }),
+  /** With `muted`, or with `kind` and `speaker`. */
+  peer_changed: message('peer_changed', {
+    peer: Type.String(),
+    muted: Type.Optional(Type.Boolean()),
+    kind: Type.Optional(peerKind),
+    speaker: Type.Optional(Type.Integer()),
+  }),
+  /** The change of how the client is connected, which its `join` began, is done. */
+  media_changed: message('media_changed', { kind: peerKind, volume, mute: Type.Boolean() }),
+  /** RTP of a browser has ceased to come, or comes again. */
+  rtp_flow: message('rtp_flow', { state: Type.Enum(['stopped', 'flowing']) }),
   peer_left: message('peer_left', {
     peer: Type.String(),
     speaker: Type.Integer(),

@@ -88,12 +88,15 @@ export class Room {
   readonly #speaking: SpeakingReporter;
   /** Notes how many peers are in the room, over all nodes. */
   readonly #noteSize: (peers: number) => void;
-  readonly #roster = new Roster((peer, muted) =>
-    this.#broadcast({ type: 'peer_changed', peer, muted }, peer),
+  readonly #roster = new Roster(
+    (peer, muted) => this.#broadcast({ type: 'peer_changed', peer, muted }, peer),
+    (changed) => this.#broadcast({ type: 'peer_changed', ...changed }, changed.peer),
   );
   /** Of this node. */
   readonly #peers = new Map<string, Peer>();
   readonly #browsers = new Set<Peer>();
+  /** Other ways of peers that are in the room, of this node, which are about to take over. */
+  readonly #prepared = new Set<Peer>();
   readonly #remotePeers = new RemotePeers(this.#roster);
   /** Of this node, those whose connections are lost, and whose places are kept. */
   readonly #suspended = new Set<Peer>();
@@ -143,6 +146,7 @@ export class Room {
       () => this.router,
       this.mixer,
       () => parts.mixHost.openLevelMeter(),
+      (peer) => this.#peers.get(peer)?.kind === 'websocket',
     );
     this.#speaking = new SpeakingReporter(
       () => this.#talking(),
@@ -234,6 +238,33 @@ export class Room {
     if (!this.#isEcho) this.#parts.onJoined(this.place.accountId, this.place.name, name, kind);
   }
 
+  /** Makes ready another way of a peer that is in the room. It is told of producers, and may have one, which is not heard yet. */
+  prepare(peer: Peer): void {
+    this.#prepared.add(peer);
+    if (peer.hearsProducers) this.#browsers.add(peer);
+  }
+
+  /** A peer goes on in a way that was prepared: the others see no leave. `before` is to be closed then. */
+  change(before: Peer, after: Peer): void {
+    const { name, kind, isMuted } = after;
+    this.#prepared.delete(after);
+    if (this.#peers.get(name) !== before) return;
+    this.#stopMetering.get(before)?.();
+    this.#stopMetering.delete(before);
+    this.#peers.set(name, after);
+    this.#updateMetering(after);
+    if (kind === 'websocket') {
+      this.#downlink.removePeer(name);
+      if (this.mixer.hasSpeaker(name)) this.mixer.cutSpeaker(name);
+      else this.mixer.addSpeaker(name, this.speakerOf(name));
+    } else if (!this.#downlink.hears(name)) this.mixer.removeSpeaker(name);
+    // The packets of a WebSocket peer say themselves whether it is muted.
+    this.mixer.setMuted(name, kind === 'webrtc' && isMuted);
+    this.#roster.handOver(name, before, after, { kind, muted: isMuted });
+    this.#place(after, false);
+    if (!this.#isEcho) this.#parts.onJoined(this.place.accountId, this.place.name, name, kind);
+  }
+
   /** The peer's connection is lost: nobody is told. Its time is counted only while its media flows without it. */
   suspend(peer: Peer): void {
     if (this.#peers.get(peer.name) !== peer) return;
@@ -279,6 +310,7 @@ export class Room {
     this.#stopMetering.delete(peer);
     this.#suspended.delete(peer);
     this.#browsers.delete(peer);
+    this.#prepared.delete(peer);
     this.removeProducersOf(peer);
     if (this.#peers.get(name) === peer) {
       this.#peers.delete(name);
@@ -310,18 +342,23 @@ export class Room {
 
   /** Makes what a browser produces heard by everybody else; resolves when the WebSocket peers will not miss a packet. */
   async addBrowserProducer(peer: Peer, id: string): Promise<void> {
-    if (this.#peers.get(peer.name) !== peer) return;
+    if (!this.#isHere(peer)) return;
     await this.#downlink.add(peer.name, this.speakerOf(peer.name), id);
-    this.mixer.setMuted(peer.name, peer.isMuted);
-    if (this.#peers.get(peer.name) === peer) await this.addProducer(peer, id);
+    if (!this.#prepared.has(peer)) this.mixer.setMuted(peer.name, peer.isMuted);
+    if (this.#isHere(peer)) await this.addProducer(peer, id);
     else this.#downlink.remove(id);
   }
 
   /** Makes a producer heard by the browsers, and on the other nodes; resolves when those will not miss a packet. */
   async addProducer(peer: Peer, id: string): Promise<void> {
-    if (this.#peers.get(peer.name) !== peer) return;
+    if (!this.#isHere(peer)) return;
     this.#addProducer({ id, peer: peer.name, owner: peer });
     await this.#link.addProducer(peer.name, id);
+  }
+
+  /** Returns when the last packet of a browser's producer came, ms; undefined before the first. */
+  lastPacketAtMs(producerId: string): number | undefined {
+    return this.#downlink.lastPacketAtMs(producerId);
   }
 
   /** A peer of this node produces nothing any more. @returns whether it did */
@@ -353,6 +390,10 @@ export class Room {
     this.#media?.close();
     // It tells the others by itself; whoever closes the cluster waits for that.
     void this.#link?.close();
+  }
+
+  #isHere(peer: Peer): boolean {
+    return this.#peers.get(peer.name) === peer || this.#prepared.has(peer);
   }
 
   get #isEcho(): boolean {
@@ -478,7 +519,7 @@ export class Room {
     onReplaced: (router: RoomRouter) => {
       this.#link?.setRouter(router);
       this.#echo?.reset();
-      for (const peer of this.#peers.values()) peer.mediaRestarted();
+      for (const peer of [...this.#peers.values(), ...this.#prepared]) peer.mediaRestarted();
     },
   };
 

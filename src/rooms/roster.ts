@@ -1,5 +1,7 @@
 import type { PeerDescription, PeerKind } from '../protocol/messages.ts';
 
+/** A member is connected in another way. */
+type OnKind = (peer: { peer: string; kind: PeerKind; speaker: number }) => void;
 /** Holder of a place in the room: a peer of this node, or another node for a peer of its own. */
 type Holder = object | string;
 /** How a peer is in the room by one of its places. */
@@ -14,6 +16,7 @@ type Member = { speaker: number; holders: Map<Holder, Held> };
 export class Roster {
   readonly #members = new Map<string, Member>();
   readonly #onMuted: (name: string, muted: boolean) => void;
+  readonly #onKind: OnKind;
   /** Numbers of those who are about to enter. */
   readonly #reserved = new Map<string, number>();
   /** Numbers of members, and those that are reserved. */
@@ -21,8 +24,12 @@ export class Roster {
   #nextSpeaker = 0;
 
   /** @param onMuted called when a member is muted, or is no longer */
-  constructor(onMuted: (name: string, muted: boolean) => void = () => {}) {
+  constructor(
+    onMuted: (name: string, muted: boolean) => void = () => {},
+    onKind: OnKind = () => {},
+  ) {
     this.#onMuted = onMuted;
+    this.#onKind = onKind;
   }
 
   /** How many peers are in the room. */
@@ -67,6 +74,16 @@ export class Roster {
     });
   }
 
+  /** A place has another holder from now on. */
+  handOver(name: string, before: Holder, after: Holder, held: Held): void {
+    const member = this.#members.get(name);
+    if (!member?.holders.has(before)) return;
+    this.#change(name, member, () => {
+      member.holders.delete(before);
+      member.holders.set(after, held);
+    });
+  }
+
   /** @returns the member, if it is not there any more */
   leave(name: string, holder: Holder): PeerDescription | undefined {
     const member = this.#members.get(name);
@@ -90,10 +107,11 @@ export class Roster {
   }
 
   #change(name: string, member: Member, change: () => unknown): void {
-    const before = latestOf(member).muted;
+    const before = { ...latestOf(member) };
     change();
-    const { muted } = latestOf(member);
-    if (muted !== before) this.#onMuted(name, muted);
+    const { muted, kind } = latestOf(member);
+    if (kind !== before.kind) this.#onKind({ peer: name, kind, speaker: member.speaker });
+    if (muted !== before.muted) this.#onMuted(name, muted);
   }
 
   #forgetReserved(name: string): void {

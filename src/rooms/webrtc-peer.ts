@@ -16,9 +16,29 @@ import type {
 } from '../protocol/messages.ts';
 import { mayNotPublish, PartylineError, replaced } from '../protocol/errors.ts';
 import { canHearOpus } from '../protocol/webrtc-parameters.ts';
+import { RtpWatch } from '../bridge/rtp-watch.ts';
 import type { Peer, PeerOutlet, RoomProducer } from './peer.ts';
 import { PendingConsumers } from './pending-consumers.ts';
 import type { RoomLease } from './registry.ts';
+
+export type PreparedEvents = {
+  /** Anything of {@link WebRtcPeer.readiness} may have changed. */
+  onChange: () => void;
+  /** Its transports are gone. */
+  onLost: () => void;
+};
+
+/** How far a browser is that is to take over from another way of the same peer. */
+export type Readiness = {
+  /** It produces, or is about to. */
+  isProducing: boolean;
+  /** The first packet of what it produces has come. */
+  isHeard: boolean;
+  /** It is connected to receive. */
+  isReceiving: boolean;
+  /** No consumer waits for it. */
+  hasConsumers: boolean;
+};
 
 /** A browser in a room: one WebRTC leg on the room's router, and a consumer for each who speaks. */
 export class WebRtcPeer implements Peer {
@@ -35,6 +55,9 @@ export class WebRtcPeer implements Peer {
   );
   /** Its transports are gone: the client must join again. */
   #isRestarted = false;
+  #prepared: PreparedEvents | undefined;
+  #hasProduced = false;
+  readonly #rtpWatch = new RtpWatch();
   #mayPublish = true;
   #closed = false;
 
@@ -120,6 +143,45 @@ export class WebRtcPeer implements Peer {
     this.#lease.room.tellSpeakersTo(this);
   }
 
+  /** Gets ready to take over from another way of the same peer: until then nothing is heard by it, in either direction. */
+  prepare(events: PreparedEvents): void {
+    this.#prepared = events;
+    this.#leg.hold(events.onChange);
+    this.#lease.room.prepare(this);
+  }
+
+  get readiness(): Readiness {
+    return {
+      isProducing: this.isProducing,
+      isHeard: this.#hasProduced && this.#leg.hasPacket,
+      isReceiving: this.#leg.isReceiving,
+      hasConsumers: this.#leg.hasConsumers,
+    };
+  }
+
+  get isProducing(): boolean {
+    return this.#leg.isProducing;
+  }
+
+  /** Takes over from another way of the same peer, which is then to be closed. */
+  takeOver(before: Peer): void {
+    this.#prepared = undefined;
+    this.#lease.room.change(before, this);
+    this.#leg.release().catch((fault: unknown) => {
+      // A leg that goes takes its requests with it.
+      if (!this.#closed && !this.#isRestarted) this.#outlet.fail(fault);
+    });
+  }
+
+  /** Tells the client if its packets have ceased to come, or come again. To be called every now and then. */
+  watchRtp(nowMs: number): void {
+    const id = this.#leg.producerId;
+    const lastAtMs = id === undefined ? undefined : this.#lease.room.lastPacketAtMs(id);
+    const isExpected = id !== undefined && !this.isMuted && !this.#isRestarted;
+    const state = this.#rtpWatch.look(nowMs, lastAtMs, isExpected);
+    if (state) this.#outlet.notify({ type: 'rtp_flow', state });
+  }
+
   connect(transportId: string, dtlsParameters: DtlsParameters): Promise<void> {
     return this.#leg.connect(transportId, dtlsParameters);
   }
@@ -131,6 +193,8 @@ export class WebRtcPeer implements Peer {
       this.stopPublishing();
       throw mayNotPublish();
     }
+    this.#hasProduced = true;
+    this.#prepared?.onChange();
     return producerId;
   }
 
@@ -190,7 +254,8 @@ export class WebRtcPeer implements Peer {
     this.#consumers.clear();
     this.#pending.clear();
     this.#isRestarted = true;
-    this.#outlet.notify({ type: 'media_restarted' });
+    if (this.#prepared) this.#prepared.onLost();
+    else this.#outlet.notify({ type: 'media_restarted' });
   }
 
   /** Its media goes on by itself. */

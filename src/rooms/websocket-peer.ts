@@ -65,6 +65,20 @@ export class WebSocketPeer implements Peer {
     this.#lease.room.enter(this);
   }
 
+  /** Gets ready to take over from another way of the same peer; resolves when the others are ready to hear it. */
+  prepare(): Promise<void> {
+    this.#lease.room.prepare(this);
+    return this.#uplink.open();
+  }
+
+  /** Takes over from another way of the same peer, which is then to be closed. */
+  takeOver(before: Peer, hearing: PeerHearing, isMuted: boolean): void {
+    this.hear(hearing);
+    this.#isMuted = isMuted;
+    this.#lease.room.change(before, this);
+    this.listen();
+  }
+
   listen(): void {
     this.#isListening = true;
     const { room } = this.#lease;

@@ -1,9 +1,17 @@
 import type { Account } from '../accounts/accounts.ts';
+import { type Credentials, mayPublish } from '../accounts/authenticator.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { ClientMessages } from '../protocol/client-messages.ts';
-import type { LeaveReason, MessageId, PeerKind, ServerMessage } from '../protocol/messages.ts';
+import {
+  errorMessage,
+  type LeaveReason,
+  type MessageId,
+  type PeerKind,
+  type ServerMessage,
+} from '../protocol/messages.ts';
 import { ECHO_ROOM } from '../protocol/names.ts';
 import { echoRoomOf } from '../rooms/echo.ts';
+import type { Timings } from '../../config/timings.ts';
 import type { PeerOutlet } from '../rooms/peer.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
 import { WebRtcPeer } from '../rooms/webrtc-peer.ts';
@@ -11,12 +19,11 @@ import { WebSocketPeer } from '../rooms/websocket-peer.ts';
 import type { ClientAudio } from './client-audio.ts';
 import type { KeptPlace, KeptPlaces } from './kept-places.ts';
 import type { Turns } from './turns.ts';
+import { type RoomPeer, WayChange, type Ways } from './way-change.ts';
 
 /** State of a client. Everything that it has in a room exists only in that state. */
 type State =
-  | { name: 'lobby' }
-  | { name: 'in_room'; room: string; peer: WebSocketPeer | WebRtcPeer }
-  | { name: 'closed' };
+  { name: 'lobby' } | { name: 'in_room'; room: string; peer: RoomPeer } | { name: 'closed' };
 
 export type PresenceParts = {
   rooms: RoomRegistry;
@@ -31,6 +38,8 @@ export type PresenceParts = {
   /** It hears all that is said in its room: it needs no other connection any more. */
   onSettled: (room: string) => void;
   requestLimits: { turns: Turns };
+  credentials: Credentials;
+  timings: Pick<Timings['sessions'], 'changesWithinMs'>;
 };
 
 type JoinMessage = ClientMessages['join'];
@@ -42,6 +51,8 @@ export class Presence {
   readonly #audio: ClientAudio;
   readonly #parts: PresenceParts;
   #state: State = { name: 'lobby' };
+  /** Under way to another way into the room in which the client is. */
+  #change: WayChange | undefined;
 
   constructor(outlet: Outlet, audio: ClientAudio, parts: PresenceParts) {
     this.#outlet = outlet;
@@ -57,11 +68,29 @@ export class Presence {
     return this.#state.name === 'in_room';
   }
 
-  /** The browser that the client is in its room; undefined if it is none, or is in no room. */
+  /** True while the client gets each peer apart, by its consumers. */
+  get isHearingApart(): boolean {
+    return this.#state.name === 'in_room' && this.#state.peer.kind === 'webrtc';
+  }
+
+  /** The browser that the client is in its room, or is about to be; undefined if it is none, or is in no room. */
   get browser(): WebRtcPeer | undefined {
+    if (this.#change?.after.kind === 'webrtc') return this.#change.after;
     if (this.#state.name !== 'in_room') return undefined;
     const { peer } = this.#state;
     return peer.kind === 'webrtc' ? peer : undefined;
+  }
+
+  /** A binary message of the client has come. Runs for each. */
+  binaryCame(): void {
+    this.#change?.binaryCame();
+  }
+
+  /** Tells a browser whose packets have ceased to come, or come again. To be called every now and then. */
+  watchRtp(nowMs: number): void {
+    if (this.#state.name === 'in_room' && this.#state.peer.kind === 'webrtc') {
+      this.#state.peer.watchRtp(nowMs);
+    }
   }
 
   /** Prepares the new place before the old one is left, so that a join that fails changes nothing. */
@@ -69,6 +98,7 @@ export class Presence {
     const current = this.#state;
     const isThere = current.name === 'in_room' && current.room === room;
     if (isThere && current.peer.kind === 'websocket' && !message.media) {
+      this.#giveUpChange();
       this.#confirm(message.id, room, current.peer);
       return;
     }
@@ -83,23 +113,25 @@ export class Presence {
     const { id } = this.#outlet.account;
     const { turns } = this.#parts.requestLimits;
     const peer = await turns.run(id, () => this.#openPeer(room, message));
-    await turns.run(id, () => this.#enter(room, message, peer, current));
+    await turns.run(id, () => this.#enter(room, message, peer));
   }
 
-  /** Changes over to a place that has been prepared. @param current where the client was when it asked for that */
-  #enter(
-    room: string,
-    message: JoinMessage,
-    peer: WebSocketPeer | WebRtcPeer,
-    current: State,
-  ): void {
-    if (this.#state.name === 'closed') {
+  /** Changes over to a place that has been prepared; resolves when the client has been told. */
+  async #enter(room: string, message: JoinMessage, peer: RoomPeer): Promise<void> {
+    const current = this.#state;
+    if (current.name === 'closed') {
       peer.close('closed');
       return;
     }
-    const isThere = current.name === 'in_room' && current.room === room;
+    this.#giveUpChange();
+    const before = current.name === 'in_room' && current.room === room ? current.peer : undefined;
+    if (before?.kind === 'websocket' && peer.kind === 'webrtc') {
+      return this.#beginChange(room, message, { before, after: peer });
+    }
+    if (before?.kind === 'webrtc' && peer.kind === 'websocket') {
+      return this.#beginChange(room, message, { before, after: peer });
+    }
     // A former peer in the same room is closed after the new one has entered, so that the others see no change.
-    const before = isThere && current.peer.kind === peer.kind ? current.peer : undefined;
     if (!before) this.#leaveFor('moved');
     this.#settle(room, peer);
     peer.enter();
@@ -110,6 +142,55 @@ export class Presence {
     this.#attach(peer);
     void peer.hearsAll().then(() => this.#parts.onSettled(room));
     this.#outlet.log.info({ room, kind: peer.kind }, 'joined');
+  }
+
+  #beginChange(room: string, { id }: JoinMessage, ways: Ways): Promise<void> {
+    const { before, after } = ways;
+    const { timings, credentials } = this.#parts;
+    const limits = { withinMs: timings.changesWithinMs, mayPublish: mayPublish(credentials) };
+    const change = new WayChange(ways, limits, {
+      onBegun: () => this.#confirm(id, room, after),
+      onDone: () => {
+        this.#change = undefined;
+        this.#changeOver(room, before, after, id);
+      },
+      onFailed: (fault) => {
+        this.#change = undefined;
+        this.#outlet.log.info({ room, kind: after.kind }, 'way not changed');
+        this.#answer(id, errorMessage(fault));
+      },
+    });
+    this.#change = change;
+    return change.begin();
+  }
+
+  /** The client goes on by its new way. */
+  #changeOver(
+    room: string,
+    before: RoomPeer,
+    after: RoomPeer,
+    replyTo: MessageId | undefined,
+  ): void {
+    // A producer that is paused is heard no more than a client that is muted.
+    const isMutedNow = after.kind === 'websocket' && before.isMuted && !this.#audio.isMuted;
+    const configured = isMutedNow
+      ? this.#audio.configure({ type: 'configure', mute: true })
+      : undefined;
+    const { hearing, isMuted } = this.#audio;
+    if (after.kind === 'websocket') after.takeOver(before, hearing, isMuted);
+    else after.takeOver(before);
+    this.#attach(after);
+    before.close('moved');
+    this.#settle(room, after);
+    const { volume, mute } = this.#audio.describeSettings();
+    this.#answer(replyTo, { type: 'media_changed', kind: after.kind, volume, mute });
+    if (configured) this.#outlet.notify(configured);
+    this.#outlet.log.info({ room, kind: after.kind }, 'way changed');
+  }
+
+  #giveUpChange(): void {
+    this.#change?.cancel();
+    this.#change = undefined;
   }
 
   /** Takes up the place that was kept for this peer on this node. */
@@ -159,11 +240,9 @@ export class Presence {
    * @param mayComeBack then its place is kept
    * @returns the place to be kept, if there is one
    */
-  end(
-    reason: LeaveReason,
-    mayComeBack: boolean,
-  ): { room: string; peer: WebSocketPeer | WebRtcPeer } | undefined {
+  end(reason: LeaveReason, mayComeBack: boolean): { room: string; peer: RoomPeer } | undefined {
     const before = this.#state;
+    this.#giveUpChange();
     this.#state = { name: 'closed' };
     if (before.name !== 'in_room') return undefined;
     if (mayComeBack) return before;
@@ -171,7 +250,7 @@ export class Presence {
     return undefined;
   }
 
-  async #openPeer(room: string, message: JoinMessage): Promise<WebSocketPeer | WebRtcPeer> {
+  async #openPeer(room: string, message: JoinMessage): Promise<RoomPeer> {
     const name = room === ECHO_ROOM ? echoRoomOf(this.#outlet.name) : room;
     const lease = await this.#parts.rooms.acquire(this.#outlet.account.id, name);
     try {
@@ -184,7 +263,7 @@ export class Presence {
     }
   }
 
-  #settle(room: string, peer: WebSocketPeer | WebRtcPeer): void {
+  #settle(room: string, peer: RoomPeer): void {
     this.#state = { name: 'in_room', room, peer };
     this.#parts.onPlace(room, peer.kind);
   }
@@ -193,12 +272,13 @@ export class Presence {
    * Sends audio that was held during the join: the room must know the peer by then, and the client must have been
    * told that it joined.
    */
-  #attach(peer: WebSocketPeer | WebRtcPeer): void {
+  #attach(peer: RoomPeer): void {
     this.#audio.attach(peer.kind === 'websocket' ? peer : undefined);
   }
 
   #leaveFor(reason: LeaveReason): void {
     if (this.#state.name !== 'in_room') return;
+    this.#giveUpChange();
     const { peer } = this.#state;
     this.#state = { name: 'lobby' };
     this.#audio.attach(undefined);
@@ -213,12 +293,12 @@ export class Presence {
     return this.#parts.places.take(this.#outlet.account.id, this.#outlet.name);
   }
 
-  #confirm(replyTo: MessageId | undefined, room: string, peer: WebSocketPeer | WebRtcPeer): void {
+  #confirm(replyTo: MessageId | undefined, room: string, peer: RoomPeer): void {
     const webrtc = peer.kind === 'webrtc' ? { webrtc: peer.describe() } : {};
     this.#answer(replyTo, { ...this.#describeJoin(room, peer), ...webrtc });
   }
 
-  #describeJoin(room: string, peer: WebSocketPeer | WebRtcPeer) {
+  #describeJoin(room: string, peer: RoomPeer) {
     return { type: 'joined', room, speaker: peer.speaker, peers: peer.others() } as const;
   }
 

@@ -206,7 +206,7 @@ export class Requests {
     message: ClientMessages['configure'],
     browser: WebRtcPeer | undefined,
   ): Promise<void> {
-    if (browser && message.volume) {
+    if (this.#presence.isHearingApart && message.volume) {
       const fault = 'configure: a browser gets each peer apart, and sets the volume by itself.';
       throw new PartylineError('bad_message', fault);
     }

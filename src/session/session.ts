@@ -154,10 +154,14 @@ export class Session implements PeerOutlet {
 
   /**
    * Greets the client and takes it to its room, if it has one.
-   * @param room the one that it asked for at connection; the lobby if none
+   * @param query what it asked for at connection: its room, the lobby if none; and the network from which it did
    * @param resumed the session that it had lost, if it has come back to one
    */
-  start(limits: AccountLimits, room: string, resumed?: ResumedSession): void {
+  start(
+    limits: AccountLimits,
+    { room, network }: { room: string; network: string },
+    resumed?: ResumedSession,
+  ): void {
     const { id, resumeToken, timings, places } = this.#parts;
     const place = resumed?.place;
     this.notify({
@@ -171,6 +175,7 @@ export class Session implements PeerOutlet {
         : { audio: this.#audio.describe() }),
       limits,
       heartbeat_ms: timings.heartbeatEveryMs,
+      network,
       resume_ms: places.keepMs,
     });
     this.log.info('session started');
@@ -306,6 +311,7 @@ export class Session implements PeerOutlet {
     }
     if (life !== 'alive') return;
     this.#audio.settleRelayed();
+    this.#presence.watchRtp(nowMs);
     const isDue = nowMs - this.#statsAtMs >= this.#parts.timings.statsEveryMs;
     if (this.#parts.wantsStats && isDue) this.#sendStats(nowMs);
   }
@@ -349,6 +355,7 @@ export class Session implements PeerOutlet {
 
   /** A message of no bytes is nobody's. */
   #receiveAudio(frame: Buffer, nowMs: number): void {
+    this.#presence.binaryCame();
     const { bytesPerSecond } = this.#audio;
     if (!this.#audioLimit.admit(frame.length, bytesPerSecond, nowMs) || frame.length === 0) return;
     this.#stay();

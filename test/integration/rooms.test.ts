@@ -19,6 +19,7 @@ describe('lobby and rooms', () => {
       audio: { in: 'auto', out: 'opus', delivery: 'mix' },
       limits: { max_ccu: 500, current_ccu: 1, remaining_minutes: 1_000_000_000 },
       heartbeat_ms: 15_000,
+      network: '127.0.0.0/24',
       resume_ms: 200,
     });
   });

@@ -93,6 +93,18 @@ describe('Roster', () => {
     ]);
   });
 
+  test('a change of its kind is told once, by its last place', () => {
+    const told: object[] = [];
+    const roster = new Roster(undefined, (changed) => told.push(changed));
+    const { speaker } = roster.enter('alice', 'websocket', 'node a')!;
+    roster.handOver('alice', 'node b', 'new', { kind: 'webrtc', muted: false });
+    expect(told).toEqual([]);
+    roster.handOver('alice', 'node a', 'new', { kind: 'webrtc', muted: false });
+    roster.enter('alice', 'webrtc', 'node b');
+    expect(told).toEqual([{ peer: 'alice', kind: 'webrtc', speaker }]);
+    expect(roster.leave('alice', 'node a')).toBeUndefined();
+  });
+
   test('the kind of a peer is that of its last place', () => {
     const roster = new Roster();
     roster.enter('alice', 'websocket', 'node a');

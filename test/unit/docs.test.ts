@@ -33,7 +33,7 @@ describe('docs/architecture.md', () => {
   const page = read('docs/architecture.md');
 
   test('shows ways and sequences', () => {
-    expect(diagrams.filter(({ name }) => name.startsWith('docs/architecture.md'))).toHaveLength(7);
+    expect(diagrams.filter(({ name }) => name.startsWith('docs/architecture.md'))).toHaveLength(8);
   });
 
   test('names only files that exist', () => {

@@ -4,7 +4,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { spellsFixedParts } from '../../src/http/fixed-path.ts';
 import { RefusalLog } from '../../src/http/refusal-log.ts';
 import { Strangers } from '../../src/http/strangers.ts';
-import { networkOf } from '../../src/network-of.ts';
+import { networkOf, prefixOf } from '../../src/network-of.ts';
 
 describe('networkOf()', () => {
   test.each([
@@ -119,4 +119,13 @@ test('RefusalLog writes two lines an interval for each address, and knows a boun
   } finally {
     vi.useRealTimers();
   }
+});
+
+test.each([
+  ['203.0.113.77', '203.0.113.0/24'],
+  ['::ffff:203.0.113.77', '203.0.113.0/24'],
+  ['2001:db8:1:2:3::4', '2001:db8:1:2::/64'],
+  ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+])('the network of a client at %s is %s', (address, network) => {
+  expect(prefixOf(address)).toBe(network);
 });

@@ -48,6 +48,7 @@ test('the defaults are those of the product', () => {
     },
     sessions: {
       beatEveryMs: 1000,
+      changesWithinMs: 10_000,
       heartbeatEveryMs: 15_000,
       statsEveryMs: 5000,
       silentAfterMs: 30_000,

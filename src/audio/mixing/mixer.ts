@@ -119,6 +119,15 @@ export class Mixer {
     this.#nextId += 1;
   }
 
+  hasSpeaker(peer: string): boolean {
+    return this.#speakers.has(peer);
+  }
+
+  /** The next packet of a speaker is the first of another stream, from another encoder: what is heard goes on. */
+  cutSpeaker(peer: string): void {
+    this.#speakers.get(peer)?.splice.cut();
+  }
+
   removeSpeaker(peer: string): void {
     const speaker = this.#speakers.get(peer);
     if (!speaker) return;
@@ -144,10 +153,11 @@ export class Mixer {
    * Takes one RTP packet of a speaker. The hot path: runs for every packet in the room.
    * @param isMuted nobody is to hear it: decoders need it for what follows
    */
-  receive(peer: string, packet: MediaPacket, nowMs: number, isMuted = false): void {
+  receive(peer: string, received: MediaPacket, nowMs: number, isMuted = false): void {
     const speaker = this.#speakers.get(peer);
     if (!speaker) return;
     this.#nowMs = nowMs;
+    const packet = speaker.splice.join(received, nowMs);
     const durationSamples = opusPacketSamples(packet.payload);
     if (durationSamples === undefined) {
       counts.dropped.undecodable += 1;

@@ -1,5 +1,6 @@
 import type { MediaPacket } from '../../rtp/packet.ts';
 import { Reorderer } from '../../rtp/reorderer.ts';
+import { Splice } from '../../rtp/splice.ts';
 import { FRAME_SAMPLES } from '../format.ts';
 import { carriesCopy, emptyOpusPacket, isCelt, opusPacketSamples } from '../opus-packet.ts';
 import { forwardFrame } from './forward-frame.ts';
@@ -37,6 +38,8 @@ export class RoomSpeaker implements HeardSpeaker {
   readonly id: SpeakerId;
   readonly peer: string;
   readonly number: number;
+  /** Makes one stream of those by which it comes, one after the other. */
+  readonly splice = new Splice();
   readonly #stream = new Reorderer();
   readonly #history = new PacketHistory<PastPacket>();
   /** The last packet went out to somebody who hears this speaker alone. */

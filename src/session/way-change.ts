@@ -1,0 +1,142 @@
+import { PartylineError } from '../protocol/errors.ts';
+import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
+import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
+
+/** A peer of a room, by either of its ways. */
+export type RoomPeer = WebSocketPeer | WebRtcPeer;
+
+/** A peer and another way for it. */
+export type Ways =
+  { before: WebSocketPeer; after: WebRtcPeer } | { before: WebRtcPeer; after: WebSocketPeer };
+
+export type WayChangeEvents = {
+  /** The new way can be used: the client is to be told. */
+  onBegun: () => void;
+  /** The new way takes over. */
+  onDone: () => void;
+  /** The old way stays. */
+  onFailed: (fault: PartylineError) => void;
+};
+
+/** Browsers that hear the peer get a new consumer as it produces; they need so long to be ready for its packets. */
+const OTHERS_READY_MS = 150;
+/** Longest time for which a browser that is heard has its own consumers resumed before it takes over. */
+const MAX_CONSUMING_MS = 1000;
+
+/**
+ * A change of the way by which a client is connected to the room in which it is (docs/protocol.md, section 3): the old way carries its sound in
+ * both directions until the first packet comes by the new one. It owns the new way until that takes over.
+ */
+export class WayChange {
+  readonly #ways: Ways;
+  readonly #withinMs: number;
+  readonly #mayPublish: boolean;
+  readonly #events: WayChangeEvents;
+  #deadline: NodeJS.Timeout | undefined;
+  /** Runs from the first packet of a browser on. */
+  #takeOver: NodeJS.Timeout | undefined;
+  #areOthersReady = false;
+  #isWaiting = false;
+  #isOver = false;
+
+  /**
+   * @param withinMs longest time from when the client is told until the first packet comes
+   * @param mayPublish whether the client may send sound
+   */
+  constructor(
+    ways: Ways,
+    { withinMs, mayPublish }: { withinMs: number; mayPublish: boolean },
+    events: WayChangeEvents,
+  ) {
+    this.#ways = ways;
+    this.#withinMs = withinMs;
+    this.#mayPublish = mayPublish;
+    this.#events = events;
+  }
+
+  /** The way that the client had, and has until the change is done. */
+  get before(): RoomPeer {
+    return this.#ways.before;
+  }
+
+  get after(): RoomPeer {
+    return this.#ways.after;
+  }
+
+  /** Prepares the new way; resolves when the client has been told that it can be used. */
+  async begin(): Promise<void> {
+    const { before, after } = this.#ways;
+    if (after.kind === 'webrtc') {
+      after.prepare({ onChange: () => this.#look(), onLost: () => this.#fail(LOST) });
+    } else {
+      await after.prepare();
+    }
+    if (this.#isOver) return;
+    this.#events.onBegun();
+    this.#isWaiting = true;
+    this.#deadline = setTimeout(() => this.#expire(), this.#withinMs);
+    if (after.kind === 'webrtc') after.listen();
+    // Its sound does not come by the old way either.
+    else if (before.kind === 'webrtc' && !before.isProducing) this.#finish();
+  }
+
+  /** A binary message of the client has come. */
+  binaryCame(): void {
+    if (this.#isWaiting && this.#ways.after.kind === 'websocket') this.#finish();
+  }
+
+  /** Gives the change up. Idempotent, and without effect once it is done. */
+  cancel(): void {
+    if (this.#isOver) return;
+    this.#end();
+    this.#ways.after.close('closed');
+  }
+
+  #look(): void {
+    const { after } = this.#ways;
+    if (this.#isOver || after.kind !== 'webrtc') return;
+    const { isHeard, isReceiving, hasConsumers } = after.readiness;
+    if (!this.#mayPublish && isReceiving) this.#finish();
+    if (!isHeard) return;
+    this.#takeOver ??= setTimeout(() => {
+      this.#areOthersReady = true;
+      this.#takeOver = setTimeout(() => this.#finish(), MAX_CONSUMING_MS - OTHERS_READY_MS);
+      this.#look();
+    }, OTHERS_READY_MS);
+    if (this.#areOthersReady && hasConsumers) this.#finish();
+  }
+
+  /** A client that only listens has nothing to send: it is enough that it can be sent something. */
+  #expire(): void {
+    const { after } = this.#ways;
+    if (after.kind === 'webrtc') {
+      const { isProducing, isReceiving, isHeard } = after.readiness;
+      if (isHeard || (!isProducing && isReceiving)) {
+        this.#finish();
+        return;
+      }
+    }
+    this.#fail(NOTHING_CAME);
+  }
+
+  #finish(): void {
+    if (this.#isOver) return;
+    this.#end();
+    this.#events.onDone();
+  }
+
+  #fail(sentence: string): void {
+    if (this.#isOver) return;
+    this.cancel();
+    this.#events.onFailed(new PartylineError('media_lost', sentence));
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    clearTimeout(this.#deadline);
+    clearTimeout(this.#takeOver);
+  }
+}
+
+const NOTHING_CAME = 'join: nothing came by the new way; the old one stays.';
+const LOST = 'join: the media worker of the room died; the old way stays.';
