@@ -109,8 +109,9 @@ async function reportClosing(say: (text: string) => void) {
   const { log } = Fastify({ logger: { level: 'warn' } });
   const timings = DEFAULT_TIMINGS.redis;
   await openRedisUrl({ settings, timings, opened, log });
-  const address = redisAddressOf(settings);
-  const redis = opened.adopt(await Redis.connect(address, log, timings), (part) => part.close());
+  const redis = opened.adopt(await Redis.connect(redisAddressOf(settings), log, timings), (part) =>
+    part.close(),
+  );
   const usage = new UsageStore(redis);
   const counts = Array.from({ length: MINUTES }, (_, index) => ({
     writer: 'bench',
@@ -127,7 +128,10 @@ async function reportClosing(say: (text: string) => void) {
     part.close(),
   );
   const parts = { redis, clock, log };
-  const worker = await openUsageWorker(address, parts, { keepDays: 1, timings: DEFAULT_TIMINGS });
+  const worker = await openUsageWorker(redis.address, parts, {
+    keepDays: 1,
+    timings: DEFAULT_TIMINGS,
+  });
   opened.defer(() => worker.close());
   while ((await usage.listOpen(Date.now())).length > 0) await sleep(20);
   const perMinute = MINUTES / ((performance.now() - startMs) / 60_000);

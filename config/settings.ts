@@ -5,6 +5,7 @@ import { type Static, type TSchema, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { describeFault } from '../src/protocol/schema-faults.ts';
 import { isWildcard, parseListenAddresses } from './listen-addresses.ts';
+import { isSentinelUrl, parseSentinelUrl } from './sentinel-url.ts';
 import { type Timings, TIMINGS_VARIABLE } from './timings.ts';
 
 /**
@@ -33,9 +34,13 @@ const SettingsSchema = Type.Object({
   }),
   REDIS_URL: Type.String({
     default: '',
-    pattern: '^((rediss?|unix)://.+)?$',
+    pattern: '^((rediss?(\\+sentinel)?|unix)://.+)?$',
     description:
-      'The Redis that holds the state (redis:, rediss:, or unix: and the path of a socket); when empty, a redis-server of its own is started',
+      'The Redis that holds the state (redis:, rediss:, unix: and the path of a socket, or redis+sentinel:, rediss+sentinel:); when empty, a redis-server of its own is started',
+  }),
+  SENTINEL_PASSWORD: Type.String({
+    default: '',
+    description: 'Password of the sentinels of REDIS_URL, which are not asked for that of Redis',
   }),
   DATA_DIR: Type.String({
     default: inProject('data'),
@@ -345,7 +350,7 @@ function convert(text: string, schema: TSchema): unknown {
 
 function crossChecks(settings: Settings): string[] {
   const faults: string[] = [];
-  faults.push(...rtcFaults(settings));
+  faults.push(...redisFaults(settings), ...rtcFaults(settings));
   if ((settings.TLS_CERT === '') !== (settings.TLS_KEY === '')) {
     faults.push('TLS_CERT and TLS_KEY must be set together.');
   }
@@ -366,6 +371,17 @@ function crossChecks(settings: Settings): string[] {
     faults.push('RTC_PORT must leave room below 65536 for each of PROCESSES × MEDIA_WORKERS.');
   }
   return faults;
+}
+
+function redisFaults({ REDIS_URL: url, SENTINEL_PASSWORD: password }: Settings): string[] {
+  if (isSentinelUrl(url) && !parseSentinelUrl(url)) {
+    const form = 'redis+sentinel://[user:password@]host:port,host:port/name[/database]';
+    return [`REDIS_URL must be of the form ${form}.`];
+  }
+  if (password !== '' && !isSentinelUrl(url)) {
+    return ['SENTINEL_PASSWORD is for a REDIS_URL that begins with redis+sentinel:.'];
+  }
+  return [];
 }
 
 function rtcFaults({ RTC_LISTEN_IP: list, RTC_ANNOUNCED_ADDRESS: common }: Settings): string[] {

@@ -65,6 +65,8 @@ const TimingsSchema = Type.Object(
       retryAfterMs: ms(2000, 'Delay told to a client that is refused because Redis is away'),
       clockEveryMs: ms(5000, 'Interval at which a process looks at the clock of Redis'),
       longestReconnectMs: ms(1000, 'Longest delay between attempts to connect'),
+      sentinelEveryMs: ms(1000, 'Interval at which sentinels are asked where the primary is'),
+      sentinelWithinMs: ms(1000, 'Time that a sentinel has to answer, and the primary to accept'),
       startWithinMs: ms(
         8000,
         'Time without progress after which waiting for Redis at a start ends',

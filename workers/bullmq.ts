@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { createNodeRedisClient, type JobsOptions, type Worker } from 'bullmq';
 import type { Timings } from '../config/timings.ts';
-import { newRedisClient, type RedisAddress } from '../src/store/client.ts';
+import { newRedisClient, type ServerAddress } from '../src/store/client.ts';
 import { BULLMQ_PREFIX } from '../src/store/keys.ts';
 import { workerCounts } from './worker-counts.ts';
 
@@ -22,7 +22,7 @@ export const workerOptions = (lockMs: number) => ({
 
 /** The connections of a worker and its queue, which wait for a Redis that is away. */
 export function openConnections(
-  address: RedisAddress,
+  address: ServerAddress,
   timings: Timings['redis'],
   onFault: (fault: Error) => void,
 ) {

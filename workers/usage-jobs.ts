@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Queue, Worker } from 'bullmq';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../config/timings.ts';
-import type { RedisAddress } from '../src/store/client.ts';
+import type { ServerAddress } from '../src/store/client.ts';
 import type { RedisClock } from '../src/store/redis-clock.ts';
 import type { Redis } from '../src/store/redis.ts';
 import { BULLMQ_PREFIX } from '../src/store/keys.ts';
@@ -50,7 +50,7 @@ export type UsageWorker = {
  * by a timer of its own: a schedule in Redis would be made by the clock of one of them, and all would wait for it.
  */
 export async function openUsageWorker(
-  address: RedisAddress,
+  address: ServerAddress,
   { redis, clock, log }: UsageWorkerParts,
   { keepDays, timings, onStep = () => {} }: UsageWorkerOptions,
 ): Promise<UsageWorker> {

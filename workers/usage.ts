@@ -25,14 +25,13 @@ async function open(abort: AbortSignal): Promise<Running> {
   const timings = readTimings(process.env);
   const log = openLog(settings, 'usage');
   log.info({ version: VERSION, node: process.version }, 'usage worker starts');
-  const address = redisAddressOf(settings);
-  const redis = await Redis.connect(address, log, timings.redis, { abort });
+  const redis = await Redis.connect(redisAddressOf(settings), log, timings.redis, { abort });
   const clock = await RedisClock.open(redis, log, timings.redis);
   // BullMQ would wait for ever for a Redis that hangs from now on.
   const waiting = { timings: timings.redis, abort };
   const keepDays = settings.USAGE_KEEP_DAYS;
   const worker = await within(
-    openUsageWorker(address, { redis, clock, log }, { keepDays, timings }),
+    openUsageWorker(redis.address, { redis, clock, log }, { keepDays, timings }),
     waiting,
   );
   const accounts = new Accounts(redis);

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
+import { parseSentinelUrl } from '../../config/sentinel-url.ts';
 import type { Timings } from '../../config/timings.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { RedisAddress } from './client.ts';
@@ -10,7 +11,7 @@ import { type HeldDataDir, RedisServer } from './redis-server.ts';
 
 /** Which Redis there is to use, and whose it is: the operator's, or one of the gateway's own with a data folder. */
 
-type RedisSettings = { REDIS_URL: string; DATA_DIR: string };
+type RedisSettings = { REDIS_URL: string; DATA_DIR: string; SENTINEL_PASSWORD?: string };
 type Opening = {
   settings: RedisSettings;
   timings: Timings['redis'];
@@ -25,7 +26,10 @@ const SOCKET_SCHEME = 'unix://';
 const POLL_MS = 50;
 
 /** Where Redis is: the operator's, or the gateway's own, which listens in its data folder while it runs. */
-export function redisAddressOf({ REDIS_URL: url, DATA_DIR: dataDir }: RedisSettings): RedisAddress {
+export function redisAddressOf(settings: RedisSettings): RedisAddress {
+  const { REDIS_URL: url, DATA_DIR: dataDir, SENTINEL_PASSWORD: sentinelPassword = '' } = settings;
+  const watched = parseSentinelUrl(url);
+  if (watched) return { watched, sentinelPassword };
   const own = socketPathIn(dataDir);
   if (url === '' || url === SOCKET_SCHEME + own) return { socketPath: own, dataDir };
   return url.startsWith(SOCKET_SCHEME) ? { socketPath: url.slice(SOCKET_SCHEME.length) } : { url };

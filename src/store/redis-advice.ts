@@ -1,18 +1,42 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { ErrorReply } from 'redis';
 import type { Redis } from './redis.ts';
+import type { SentinelAnswer } from './sentinel.ts';
 
-const SETTINGS = ['maxmemory-policy', 'appendonly'];
+const SETTINGS = ['maxmemory-policy', 'appendonly', 'min-replicas-to-write'];
+/** Newcomers get in again within 15 s of the end of a primary, if its sentinels notice so soon, ms. */
+const LONGEST_DOWN_AFTER_MS = 10_000;
 
-/** Returns what is wrong with settings of a Redis that holds accounts and minutes, one sentence each; pure. */
-export function redisAdvice(settings: Record<string, string>): string[] {
-  const { 'maxmemory-policy': policy = 'noeviction', appendonly = 'yes' } = settings;
+/**
+ * Returns what is wrong with settings of a Redis that holds accounts and minutes, one sentence each; pure.
+ * @param watched what sentinels say of it, if they watch over it
+ */
+export function redisAdvice(
+  settings: Record<string, string>,
+  watched?: Pick<SentinelAnswer, 'downAfterMs'>,
+): string[] {
+  const {
+    'maxmemory-policy': policy = 'noeviction',
+    appendonly = 'yes',
+    'min-replicas-to-write': minReplicas = '1',
+  } = settings;
   const advice: string[] = [];
   if (policy !== 'noeviction') {
     advice.push(`maxmemory-policy is ${policy}: a full Redis would drop minutes; set noeviction`);
   }
   if (appendonly !== 'yes') {
     advice.push('appendonly is no: a Redis that ends loses what it knew; set yes');
+  }
+  if (watched && minReplicas === '0') {
+    advice.push(
+      'min-replicas-to-write is 0: a primary that is cut off takes writes that a failover drops; set 1',
+    );
+  }
+  if (watched && watched.downAfterMs > LONGEST_DOWN_AFTER_MS) {
+    const { downAfterMs } = watched;
+    advice.push(
+      `down-after-milliseconds of its sentinels is ${downAfterMs}: so long nobody gets in when it ends; set 5000`,
+    );
   }
   return advice;
 }
@@ -31,5 +55,5 @@ export async function adviseOnRedis(redis: Redis, log: FastifyBaseLogger): Promi
     }
   });
   if (!settings) log.info({ settings: SETTINGS }, 'redis settings cannot be read; check them');
-  for (const advice of redisAdvice(settings ?? {})) log.warn(`redis: ${advice}`);
+  for (const advice of redisAdvice(settings ?? {}, redis.watched)) log.warn(`redis: ${advice}`);
 }

@@ -2,8 +2,16 @@ import type { FastifyBaseLogger } from 'fastify';
 import { ErrorReply } from 'redis';
 import type { Timings } from '../../config/timings.ts';
 import { PartylineError } from '../protocol/errors.ts';
-import { type Client, nameOf, newRedisClient, type RedisAddress } from './client.ts';
+import {
+  type Client,
+  nameOf,
+  newRedisClient,
+  type RedisAddress,
+  type ServerAddress,
+} from './client.ts';
 import { WRITE_CHECK } from './keys.ts';
+import { PrimaryTunnel } from './primary-tunnel.ts';
+import type { SentinelAnswer } from './sentinel.ts';
 import { type ChannelListener, Subscriber } from './subscriber.ts';
 import { connectClient, type Waiting, within } from './wait-for-redis.ts';
 
@@ -20,19 +28,24 @@ type ConnectOptions = Partial<Pick<Waiting, 'abort' | 'onLoading'>>;
 export class Redis {
   /** The data folder of an own Redis of the gateway; undefined for an operator's. */
   readonly ownDataDir: string | undefined;
+  /** Where further connections of this process reach the same Redis, until this one is closed. */
+  readonly address: ServerAddress;
+  readonly #tunnel: PrimaryTunnel | undefined;
   readonly #client: Client;
   readonly #log: FastifyBaseLogger;
   readonly #subscriber: Subscriber;
   readonly #timings: Timings['redis'];
 
   private constructor(
-    address: RedisAddress,
+    { address, tunnel }: Way,
     client: Client,
     subscriber: Subscriber,
     log: FastifyBaseLogger,
     timings: Timings['redis'],
   ) {
     this.ownDataDir = 'dataDir' in address ? address.dataDir : undefined;
+    this.address = address;
+    this.#tunnel = tunnel;
     this.#client = client;
     this.#subscriber = subscriber;
     this.#log = log;
@@ -51,9 +64,24 @@ export class Redis {
     { abort, onLoading = logLoading(log) }: ConnectOptions = {},
   ): Promise<Redis> {
     const waiting: Waiting = { timings, onLoading, abort };
+    let tunnel: PrimaryTunnel | undefined;
+    try {
+      const way = await findWay(address, log, waiting);
+      tunnel = way.tunnel;
+      return await Redis.#connect(way, log, waiting);
+    } catch (fault) {
+      tunnel?.close();
+      abort?.throwIfAborted();
+      // A client behind the tunnel knows only that it was cut off.
+      throw unreachable(address, tunnel?.fault ?? fault);
+    }
+  }
+
+  static async #connect(way: Way, log: FastifyBaseLogger, waiting: Waiting): Promise<Redis> {
+    const { timings } = waiting;
     let isConnected = false;
     let hasConnected = false;
-    const client = newRedisClient(address, timings, {
+    const client = newRedisClient(way.address, timings, {
       mayRetry: (retries) => hasConnected || retries < FIRST_RETRIES,
     });
     client.on('error', (fault: unknown) => {
@@ -65,20 +93,20 @@ export class Redis {
       hasConnected = true;
       log.info('redis connected');
     });
+    await connectClient(client, waiting);
+    const subscribing = client.duplicate();
     try {
-      await connectClient(client, waiting);
-      const subscribing = client.duplicate();
-      try {
-        const subscriber = await within(Subscriber.open(subscribing, client, log), waiting);
-        return new Redis(address, client, subscriber, log, timings);
-      } catch (fault) {
-        for (const opened of [client, subscribing]) if (opened.isOpen) opened.destroy();
-        throw fault;
-      }
-    } catch (cause) {
-      abort?.throwIfAborted();
-      throw new Error(`Redis at ${nameOf(address)} cannot be reached`, { cause });
+      const subscriber = await within(Subscriber.open(subscribing, client, log), waiting);
+      return new Redis(way, client, subscriber, log, timings);
+    } catch (fault) {
+      for (const opened of [client, subscribing]) if (opened.isOpen) opened.destroy();
+      throw fault;
     }
+  }
+
+  /** The primary as its sentinels describe it; undefined if no sentinels are configured. */
+  get watched(): SentinelAnswer | undefined {
+    return this.#tunnel?.primary;
   }
 
   /** For libraries that have commands of their own; they are to be called within {@link run}. */
@@ -144,8 +172,27 @@ export class Redis {
       await this.#client.close();
     } finally {
       clearTimeout(giveUp);
+      this.#tunnel?.close();
     }
   }
+}
+
+const unreachable = (address: RedisAddress, cause: unknown) =>
+  new Error(`Redis at ${nameOf(address)} cannot be reached`, { cause });
+
+/** How this process reaches a Redis: the address for its clients, and the tunnel that is behind it, if sentinels are configured. */
+type Way = { address: ServerAddress; tunnel?: PrimaryTunnel };
+
+async function findWay(
+  address: RedisAddress,
+  log: FastifyBaseLogger,
+  { timings, abort }: Waiting,
+): Promise<Way> {
+  if (!('watched' in address)) return { address };
+  const { username, password, database } = address.watched;
+  const login = { ...(username && { username }), ...(password && { password }), database };
+  const tunnel = await PrimaryTunnel.open({ ...address, timings, abort }, log);
+  return { address: { socketPath: tunnel.socketPath, login }, tunnel };
 }
 
 const logLoading = (log: FastifyBaseLogger) => (percent: number) => {

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { createClient } from 'redis';
+import { freePort } from './free-ports.ts';
 import { eventually } from './gateway.ts';
 
 /** An operator's Redis: on a TCP port, and able to be stopped, cut and started again. */
@@ -96,13 +96,3 @@ const spawnRedis = (port: number, dataDir: string | undefined, more: string[] = 
   ];
   return spawn('redis-server', options, { stdio: 'ignore' });
 };
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  const listening = once(server, 'listening');
-  server.listen(0, '127.0.0.1');
-  await listening;
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  return port;
-}

@@ -44,6 +44,8 @@ test('the defaults are those of the product', () => {
       ownerWaitMs: 3000,
       checkOwnEveryMs: 1000,
       restartOwnMs: 1000,
+      sentinelEveryMs: 1000,
+      sentinelWithinMs: 1000,
       stopOwnMs: 8000,
     },
     sessions: {

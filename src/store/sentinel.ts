@@ -1,0 +1,91 @@
+import { createClient } from 'redis';
+import type { HostAndPort, WatchedRedis } from '../../config/sentinel-url.ts';
+
+/** State of a watched Redis, as a sentinel tells it. */
+export type SentinelAnswer = HostAndPort & {
+  /** Rises with each failover: the newest says where the primary is. */
+  epoch: number;
+  /** Silence of the primary after which sentinels begin a failover, ms. */
+  downAfterMs: number;
+};
+
+/** How to ask a sentinel. */
+export type Asking = Pick<WatchedRedis, 'name' | 'isTls'> & {
+  /** Password of the sentinel itself; empty if it has none. */
+  password: string;
+  /** Time that it has for an answer, ms. */
+  withinMs: number;
+};
+
+/** A connection to one sentinel, which is opened when it is asked, and again after a fault. */
+export class Sentinel {
+  /** Its address, for logs. */
+  readonly name: string;
+  readonly #address: HostAndPort;
+  readonly #asking: Asking;
+  #client: ReturnType<typeof newSentinelClient> | undefined;
+
+  constructor(address: HostAndPort, asking: Asking) {
+    this.#address = address;
+    this.#asking = asking;
+    this.name = `${address.host}:${address.port}`;
+  }
+
+  /**
+   * Asks where the primary is.
+   * @throws {Error} if the sentinel does not answer in time, does not know the name, or refuses the password
+   */
+  async ask(): Promise<SentinelAnswer> {
+    const { withinMs } = this.#asking;
+    const late = Promise.withResolvers<never>();
+    const timer = setTimeout(() => late.reject(new Error(`no answer in ${withinMs} ms`)), withinMs);
+    try {
+      return await Promise.race([this.#ask(), late.promise]);
+    } catch (fault) {
+      this.close();
+      throw fault;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  close(): void {
+    if (this.#client?.isOpen) this.#client.destroy();
+    this.#client = undefined;
+  }
+
+  async #ask(): Promise<SentinelAnswer> {
+    const { name } = this.#asking;
+    const client = (this.#client ??= newSentinelClient(this.#address, this.#asking));
+    if (!client.isReady) await client.connect();
+    // In this order: during a failover the second is newer than the first, never older.
+    const [fields, address] = await Promise.all([
+      client.sendCommand<string[]>(['SENTINEL', 'MASTER', name]),
+      client.sendCommand<string[] | null>(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name]),
+    ]);
+    const numberOf = (field: string) => Number(fields[fields.indexOf(field) + 1]);
+    const [host, port] = address ?? [];
+    if (host === undefined) throw new Error(`it knows no primary of the name ${name}`);
+    return {
+      host,
+      port: Number(port),
+      epoch: numberOf('config-epoch'),
+      downAfterMs: numberOf('down-after-milliseconds'),
+    };
+  }
+}
+
+/** A connection that is not opened again: a fault ends it. */
+function newSentinelClient(address: HostAndPort, { isTls: tls, password, withinMs }: Asking) {
+  const socket = { ...address, connectTimeout: withinMs, reconnectStrategy: false } as const;
+  const client = createClient({
+    // Their answers are lists, as they were before RESP 3.
+    RESP: 2,
+    socket: tls ? { ...socket, tls } : socket,
+    ...(password !== '' && { password }),
+    disableOfflineQueue: true,
+  });
+  // The same fault rejects what was asked, or what is asked next.
+  client.on('error', () => {});
+  return client;
+}
