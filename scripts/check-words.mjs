@@ -9,7 +9,7 @@ const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 
 const FILES = [
   '*.ts',
-  '{src,config,web,workers,bench,test}/**/*.ts',
+  '{src,config,web,workers,bench,test,packages}/**/*.ts',
   'scripts/**/*.mjs',
   'web/**/*.css',
 ];

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { CanaryMetrics } from '../../packages/canary/src/metrics.ts';
 import { AUDIO_METRICS } from '../../src/http/audio-metrics.ts';
 import { LOAD_METRICS } from '../../src/http/load-metrics.ts';
 import { STATE_METRICS } from '../../src/http/state-metrics.ts';
@@ -45,7 +46,11 @@ describe('docker/alerts.yml', () => {
     const source = await read('src/http/metrics.ts');
     const events = [...source.matchAll(/#counter\(\s*'(\w+)'/g)].map(([, name]) => name);
     const scraped = [...STATE_METRICS, ...AUDIO_METRICS, ...LOAD_METRICS].map(({ name }) => name);
-    const known = [...events, ...scraped].map((name) => `partyline_${name}`);
+    const { registry } = new CanaryMetrics();
+    const ofCanary = registry.getMetricsAsArray().map(({ name }) => name);
+    const buckets = ofCanary.map((name) => `${name}_bucket`);
+    const own = [...events, ...scraped].map((name) => `partyline_${name}`);
+    const known = [...own, ...ofCanary, ...buckets];
     const asked = (await readRules()).flatMap(({ expr }) => expr.match(/\bpartyline_\w+/g) ?? []);
     expect(asked.length).toBeGreaterThan(15);
     // prom-client counts what it knows of the process itself.

@@ -1,0 +1,122 @@
+import { FRAME_SAMPLES } from './chirp.ts';
+import type { Heard } from './ear.ts';
+
+/** Finds what was played in what was heard, and tells how late, how loud and how whole it is. */
+
+/** Sound that was played, and when each of its frames of 20 ms was sent, in ms. */
+export type Played = { samples: Float32Array; sentAtMs: number[] };
+
+export type Comparison = {
+  /** Less than half of the frames were heard. */
+  isSilent: boolean;
+  /** Share of the frames that were not heard, 0 to 1. */
+  lostShare: number;
+  /** Median time from the sending of a frame to the moment at which it is heard, in ms; undefined if nothing was heard. */
+  mouthToEarMs: number | undefined;
+  /** Median level of the frames as heard, above that as played, in dB; undefined if nothing was heard. */
+  levelDb: number | undefined;
+};
+
+/** The chirp stays below 2 kHz, so that a low rate is enough for comparing: 4 kHz. */
+const STEP = 12;
+const PIECE = FRAME_SAMPLES / STEP;
+/** A place in the sound is found by several frames at once: 160 ms. */
+const FRAMES_OF_SEGMENT = 8;
+const SEGMENT_LIKENESS = 0.7;
+/** Then each frame is looked for near the place of its segment: within 15 ms. */
+const PIECE_RANGE = 60;
+const PIECE_LIKENESS = 0.8;
+/** A frame below this level, relative to what was played, is not heard. */
+const LEAST_GAIN = 0.05;
+const SILENT_SHARE = 0.5;
+
+/** A piece of the played sound in the heard one: its offset, and its amplitude relative to the played one. */
+type Match = { at: number; gain: number };
+
+export function compare({ samples, sentAtMs }: Played, heard: Heard): Comparison {
+  const played = lowerRate(samples);
+  const ear = new Haystack(lowerRate(heard.samples));
+  const lags = findSegments(played, ear);
+  const matches = sentAtMs.flatMap((sentMs, frame) => {
+    const lag = lags[Math.floor(frame / FRAMES_OF_SEGMENT)] ?? medianOf(lags);
+    if (lag === undefined) return [];
+    const start = frame * PIECE;
+    const from = start + lag - PIECE_RANGE;
+    const found = ear.find(played.subarray(start, start + PIECE), from, from + 2 * PIECE_RANGE);
+    if (!found || found.likeness < PIECE_LIKENESS || found.gain < LEAST_GAIN) return [];
+    return [{ ...found, sentMs }];
+  });
+  const lostShare = 1 - matches.length / Math.max(1, sentAtMs.length);
+  const delays = matches.flatMap(({ at, sentMs }) => {
+    const earMs = heard.timeOf(at * STEP);
+    return earMs === undefined ? [] : [earMs - sentMs];
+  });
+  const gain = medianOf(matches.map((match) => match.gain));
+  return {
+    isSilent: lostShare > SILENT_SHARE,
+    lostShare,
+    mouthToEarMs: medianOf(delays),
+    levelDb: gain === undefined ? undefined : 20 * Math.log10(gain),
+  };
+}
+
+/** Returns by how many samples each segment comes later than it was played; undefined for one that is not there. */
+function findSegments(played: Float32Array, ear: Haystack): (number | undefined)[] {
+  const length = FRAMES_OF_SEGMENT * PIECE;
+  const count = Math.floor(played.length / length);
+  return Array.from({ length: count }, (_, segment) => {
+    const start = segment * length;
+    const found = ear.find(played.subarray(start, start + length), 0, ear.length);
+    return found && found.likeness >= SEGMENT_LIKENESS ? found.at - start : undefined;
+  });
+}
+
+/** Sound in which other sound is looked for. */
+class Haystack {
+  readonly length: number;
+  readonly #samples: Float32Array;
+  /** Sum of the squares of all samples before each. */
+  readonly #energyBefore: Float64Array;
+
+  constructor(samples: Float32Array) {
+    this.length = samples.length;
+    this.#samples = samples;
+    this.#energyBefore = new Float64Array(samples.length + 1);
+    samples.forEach((sample, i) => {
+      this.#energyBefore[i + 1] = this.#energyBefore[i]! + sample * sample;
+    });
+  }
+
+  /**
+   * Returns the place, between two offsets, that is most like a piece of sound; undefined if there is only silence.
+   * Likeness is the normalized correlation: 1 for the same sound at any level.
+   */
+  find(needle: Float32Array, from: number, to: number): (Match & { likeness: number }) | undefined {
+    const needleEnergy = needle.reduce((sum, sample) => sum + sample * sample, 0);
+    let best: (Match & { likeness: number }) | undefined;
+    const last = Math.min(to, this.length - needle.length);
+    for (let at = Math.max(0, from); at <= last; at += 1) {
+      const energy = this.#energyBefore[at + needle.length]! - this.#energyBefore[at]!;
+      if (energy <= 1e-9) continue;
+      let product = 0;
+      for (let i = 0; i < needle.length; i += 1) product += needle[i]! * this.#samples[at + i]!;
+      const likeness = product / Math.sqrt(needleEnergy * energy);
+      if (!best || likeness > best.likeness) best = { at, likeness, gain: product / needleEnergy };
+    }
+    return best;
+  }
+}
+
+/** Each sample is the mean of several: as low-pass filters go a plain one, but the chirp is far below its limit. */
+function lowerRate(samples: Float32Array): Float32Array {
+  return Float32Array.from({ length: Math.floor(samples.length / STEP) }, (_, i) => {
+    let sum = 0;
+    for (let j = i * STEP; j < (i + 1) * STEP; j += 1) sum += samples[j]!;
+    return sum / STEP;
+  });
+}
+
+function medianOf(values: (number | undefined)[]): number | undefined {
+  const sorted = values.filter((value) => value !== undefined).toSorted((a, b) => a - b);
+  return sorted[sorted.length >> 1];
+}

@@ -1,0 +1,105 @@
+import { WebSocket } from 'ws';
+import { type Message, type MessageOf, readMessage } from './messages.ts';
+
+/** Where the gateway is, and the key of the canary's account. */
+export type Target = { url: string; key: string; room: string };
+
+/** No answer for so long is a failure. */
+export const PATIENCE_MS = 10_000;
+
+/** A WebSocket to the gateway, and the requests that are asked over it. */
+export class Connection {
+  /** Called with each message that answers no request. */
+  onMessage: (message: Message) => void = () => {};
+  /** Called with each binary frame, and when it came, in ms. */
+  onFrame: (frame: Buffer, atMs: number) => void = () => {};
+  readonly #socket: WebSocket;
+  readonly #waiting = new Map<string, (answer: Message | Error) => void>();
+  #asked = 0;
+  #ended: Error | undefined;
+
+  private constructor(socket: WebSocket) {
+    this.#socket = socket;
+    socket.on('message', (data: Buffer, isBinary: boolean) => {
+      if (isBinary) this.onFrame(data, performance.now());
+      else this.#read(data.toString());
+    });
+    socket.on('close', (code) => this.#end(new Error(`the connection was closed with ${code}`)));
+    socket.on('error', (fault) => this.#end(fault));
+  }
+
+  /** Connects a peer to the lobby. @throws {Error} that says why the gateway did not let it in */
+  static async open(
+    { url, key }: Target,
+    peer: string,
+    query: Record<string, string> = {},
+  ): Promise<Connection> {
+    const address = new URL('/ws', url.replace(/^http/, 'ws'));
+    address.search = new URLSearchParams({ room: '__lobby__', peer, ...query }).toString();
+    const socket = new WebSocket(address, {
+      perMessageDeflate: false,
+      handshakeTimeout: PATIENCE_MS,
+      // Not in the address, which logs of load balancers keep.
+      headers: { authorization: `Bearer ${key}` },
+    });
+    const connection = new Connection(socket);
+    try {
+      await connection.#await('welcome');
+      return connection;
+    } catch (fault) {
+      connection.close();
+      throw fault;
+    }
+  }
+
+  /** Sends a request and resolves with its answer. @throws {Error} if it is refused, or not answered */
+  async ask<T extends Message['type']>(request: object, answer: T): Promise<MessageOf<T>> {
+    this.#asked += 1;
+    const id = String(this.#asked);
+    const answered = this.#await(id);
+    if (!this.#ended) this.#socket.send(JSON.stringify({ ...request, id }));
+    const message = await answered;
+    if (message.type === answer) return message as MessageOf<T>;
+    throw new Error(`"${message.type}" came in place of "${answer}"`);
+  }
+
+  send(frame: Uint8Array): void {
+    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(frame, { binary: true });
+  }
+
+  close(): void {
+    this.#socket.close(1000);
+  }
+
+  #await(key: string): Promise<Message> {
+    if (this.#ended) return Promise.reject(this.#ended);
+    const { promise, resolve, reject } = Promise.withResolvers<Message>();
+    const timer = setTimeout(() => {
+      settle(new Error(`no answer within ${PATIENCE_MS / 1000} s`));
+    }, PATIENCE_MS);
+    const settle = (answer: Message | Error) => {
+      clearTimeout(timer);
+      this.#waiting.delete(key);
+      if (answer instanceof Error) reject(answer);
+      else if (answer.type === 'error') reject(new Error(`${answer.code}: ${answer.message}`));
+      else resolve(answer);
+    };
+    this.#waiting.set(key, settle);
+    return promise;
+  }
+
+  #read(text: string): void {
+    const message = readMessage(text);
+    if (!message) return;
+    const key = message.type === 'welcome' ? message.type : String(message.reply_to);
+    const settle = this.#waiting.get(key);
+    if (settle) settle(message);
+    else if (message.type === 'error') this.#end(new Error(`${message.code}: ${message.message}`));
+    else this.onMessage(message);
+  }
+
+  #end(fault: Error): void {
+    this.#ended ??= fault;
+    for (const settle of this.#waiting.values()) settle(this.#ended);
+  }
+}

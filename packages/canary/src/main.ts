@@ -1,0 +1,62 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CanaryMetrics } from './metrics.ts';
+import { type Options, readOptions, USAGE } from './options.ts';
+import { reportCost, reportRound } from './report.ts';
+import { type Round, runRound } from './round.ts';
+
+/** The process of `npm run canary`. */
+
+const say = (text: string) => process.stdout.write(text);
+
+/** Exit codes: 1 is for {@link Options.isOnce} when something was not heard. */
+const USAGE_EXIT = 2;
+
+async function run(options: Options, signal: AbortSignal): Promise<void> {
+  const { isOnce, everySeconds, listen } = options;
+  const metrics = new CanaryMetrics();
+  const server = listen && (await metrics.listen(listen.port, listen.host));
+  try {
+    let dueMs = performance.now();
+    for (let rounds = 0; ; rounds += 1) {
+      const round = await runRound(options, signal);
+      metrics.take(round);
+      say(reportRound(round));
+      if (rounds === 0) say(reportCost(round, everySeconds));
+      if (isOnce) {
+        process.exitCode = isHeard(round) ? 0 : 1;
+        return;
+      }
+      dueMs = Math.max(dueMs + 1000 * everySeconds, performance.now());
+      await sleep(dueMs - performance.now(), undefined, { signal });
+    }
+  } finally {
+    server?.close();
+    server?.closeAllConnections();
+  }
+}
+
+const isHeard = ({ directions, faults }: Round) =>
+  faults.length === 0 && directions.every(({ isSilent }) => !isSilent);
+
+function optionsOrUsage(): Options | undefined {
+  try {
+    return readOptions(process.argv.slice(2), process.env);
+  } catch (fault) {
+    process.stderr.write(`${fault instanceof Error ? fault.message : String(fault)}\n\n${USAGE}`);
+    return undefined;
+  }
+}
+
+const options = optionsOrUsage();
+if (!options) process.exitCode = USAGE_EXIT;
+else {
+  const stopped = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => stopped.abort());
+  }
+  try {
+    await run(options, stopped.signal);
+  } catch (fault) {
+    if (!stopped.signal.aborted) throw fault;
+  }
+}

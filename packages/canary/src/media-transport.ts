@@ -1,0 +1,171 @@
+import {
+  IceCandidate,
+  type IceOptions,
+  ProtectionProfileAes128CmHmacSha1_80,
+  RTCDtlsFingerprint,
+  RTCDtlsParameters,
+  RTCDtlsTransport,
+  RTCIceGatherer,
+  RTCIceParameters,
+  RTCIceTransport,
+  RtpHeader,
+  type RtpPacket,
+} from 'werift';
+import { PATIENCE_MS } from './connection.ts';
+import type { TransportDescription } from './messages.ts';
+
+/** DTLS parameters of this end, as mediasoup writes them. */
+export type OwnDtlsParameters = {
+  role: 'client';
+  fingerprints: { algorithm: string; value: string }[];
+};
+
+/**
+ * One WebRTC transport to the gateway: ICE, DTLS and SRTP by werift, without a description of sessions, because the gateway's
+ * messages name the parameters themselves.
+ */
+export class MediaTransport {
+  readonly #ice: RTCIceTransport;
+  readonly #dtls: RTCDtlsTransport;
+
+  private constructor(ice: RTCIceTransport, dtls: RTCDtlsTransport) {
+    this.#ice = ice;
+    this.#dtls = dtls;
+  }
+
+  /**
+   * Prepares a transport: its parameters are for the gateway. {@link connect} connects it.
+   * @param isDecrypting false for one that only counts what comes ({@link onDatagram})
+   */
+  static async open(
+    servers: TransportDescription['ice_servers'],
+    isDecrypting = true,
+  ): Promise<MediaTransport> {
+    const certificate = await RTCDtlsTransport.SetupCertificate();
+    const gatherer = new RTCIceGatherer({
+      ...relayOf(servers),
+      useTcp: true,
+      tcpPassive: false,
+      // For a gateway on this machine.
+      additionalHostAddresses: ['127.0.0.1'],
+    });
+    const ice = new RTCIceTransport(gatherer);
+    // RFC 8445 §6.1.1: against an ICE lite agent.
+    ice.connection.iceControlling = true;
+    const profiles = [ProtectionProfileAes128CmHmacSha1_80];
+    const dtls = new RTCDtlsTransport({}, ice, certificate, profiles);
+    dtls.role = 'client';
+    // werift would begin to decrypt after the handshake.
+    dtls.srtpStarted = !isDecrypting;
+    return new MediaTransport(ice, dtls);
+  }
+
+  get dtlsParameters(): OwnDtlsParameters {
+    const { fingerprints } = this.#dtls.localParameters;
+    return {
+      role: 'client',
+      fingerprints: fingerprints.map(({ algorithm, value }) => ({ algorithm, value })),
+    };
+  }
+
+  /** The path in use, such as `udp 203.0.113.7:40000`; undefined before {@link connect}. */
+  get path(): string | undefined {
+    const pair = this.#ice.connection.nominated;
+    if (!pair) return undefined;
+    const { transport, host, port } = pair.remoteCandidate;
+    const relayed = pair.localCandidate.type === 'relay' ? ' through TURN' : '';
+    return `${transport} ${host}:${port}${relayed}`;
+  }
+
+  /** Called with each RTP packet. */
+  set onRtp(handle: (packet: RtpPacket) => void) {
+    this.#dtls.onRtp.subscribe(handle);
+  }
+
+  /** Called with each datagram of the path in use, be it media or not. */
+  set onDatagram(handle: (bytes: Buffer) => void) {
+    this.#ice.connection.onData.subscribe(handle);
+  }
+
+  /** Connects ICE and DTLS. @throws {Error} if that fails, or takes too long */
+  async connect({
+    ice_parameters: ice,
+    ice_candidates: candidates,
+    dtls_parameters: dtls,
+  }: TransportDescription): Promise<void> {
+    const late = Promise.withResolvers<never>();
+    const timer = setTimeout(() => {
+      late.reject(new Error(`no WebRTC path within ${PATIENCE_MS / 1000} s`));
+    }, PATIENCE_MS);
+    try {
+      await Promise.race([this.#connect(ice, candidates, dtls), late.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  send(payload: Uint8Array, header: RtpHeader): void {
+    this.#dtls.sendRtp(Buffer.from(payload), header).catch(() => {
+      // Lost, as any packet may be: the listener tells.
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#dtls.stop();
+  }
+
+  async #connect(
+    { usernameFragment, password }: TransportDescription['ice_parameters'],
+    candidates: TransportDescription['ice_candidates'],
+    { fingerprints }: TransportDescription['dtls_parameters'],
+  ): Promise<void> {
+    await this.#ice.gather();
+    this.#ice.setRemoteParams(new RTCIceParameters({ iceLite: true, usernameFragment, password }));
+    for (const candidate of candidates) await this.#ice.addRemoteCandidate(candidateOf(candidate));
+    await this.#ice.addRemoteCandidate(undefined);
+    const theirs = fingerprints.map(
+      ({ algorithm, value }) => new RTCDtlsFingerprint(algorithm, value),
+    );
+    this.#dtls.setRemoteParams(new RTCDtlsParameters(theirs, 'server'));
+    await this.#ice.start();
+    await this.#dtls.start();
+  }
+}
+
+/** Component of a candidate: RTP and RTCP share one. */
+const COMPONENT = 1;
+
+function candidateOf({
+  foundation,
+  priority,
+  address,
+  ip,
+  protocol,
+  port,
+  type,
+  tcpType,
+}: TransportDescription['ice_candidates'][number]): IceCandidate {
+  const host = address ?? ip ?? '';
+  const candidate = new IceCandidate(COMPONENT, foundation, host, port, priority, protocol, type);
+  if (tcpType !== undefined) candidate.tcpType = tcpType;
+  return candidate;
+}
+
+/** The first TURN server that is named, as werift takes it. */
+export function relayOf(servers: TransportDescription['ice_servers'] = []): Partial<IceOptions> {
+  for (const { urls, username, credential } of servers) {
+    for (const url of [urls].flat()) {
+      const found = /^(turns?):([^:?]+)(?::(\d+))?(?:\?transport=(udp|tcp))?$/.exec(url);
+      if (!found || username === undefined || credential === undefined) continue;
+      const [, scheme, host = '', port, transport = 'udp'] = found;
+      const isSecure = scheme === 'turns';
+      return {
+        turnServer: [host, Number(port ?? (isSecure ? 5349 : 3478))],
+        turnUsername: username,
+        turnPassword: credential,
+        turnTransport: isSecure ? 'tls' : transport === 'tcp' ? 'tcp' : 'udp',
+      };
+    }
+  }
+  return {};
+}

@@ -1,0 +1,80 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { expect, test } from 'vitest';
+import { runRound } from '../../packages/canary/src/round.ts';
+import { counts } from '../../src/counts.ts';
+import { eventually } from '../support/gateway.ts';
+import { useStack } from '../support/use-stack.ts';
+import { CERTIFICATE_FILE, WebSocketBalancer } from '../support/websocket-balancer.ts';
+
+const { openGateway, openNodes, cleanUps } = useStack();
+
+const CANARY = new URL('../../packages/canary/src/main.ts', import.meta.url).pathname;
+const NEVER = new AbortController().signal;
+const PATIENCE = { timeout: 40_000, interval: 0 };
+
+/** Runs the command, as an operator does; resolves with its exit code and what it printed. */
+async function runCanary(words: string[], key: string) {
+  const child = spawn(process.execPath, [CANARY, ...words], {
+    env: { ...process.env, CANARY_KEY: key, NODE_EXTRA_CA_CERTS: CERTIFICATE_FILE },
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  }
+  const [code] = (await once(child, 'close')) as [number];
+  return { code, output };
+}
+
+const silentOf = ({ directions }: Awaited<ReturnType<typeof runRound>>) =>
+  directions.filter(({ isSilent }) => isSilent).map(({ from, to }) => `${from} ${to}`);
+
+test('hears all four ways through a load balancer of two nodes, and fails when a way is mute', async () => {
+  const nodes = await openNodes(2);
+  const urls = nodes.map(({ url }) => url);
+  const whole = await WebSocketBalancer.open(urls);
+  const broken = await WebSocketBalancer.open(urls, (peer) => peer.endsWith('websocket-speaker'));
+  cleanUps.push(
+    () => whole.close(),
+    () => broken.close(),
+  );
+  const key = nodes[0]!.apiKey;
+  let output = '';
+  const codeOfRound = async () => {
+    const round = await runCanary(['--url', whole.url, '--once'], key);
+    ({ output } = round);
+    return round.code;
+  };
+  await expect.poll(codeOfRound, PATIENCE).toBe(0);
+  expect(output).toContain('minutes an hour');
+  expect(output.match(/ to .* ms .* lost .* dB/g)).toHaveLength(4);
+  expect(output).toMatch(/WebSocket +joined in \d+ ms, \d+ ms over wss/);
+  expect(output).toMatch(/WebRTC +joined in \d+ ms, \d+ ms over udp [\d.:a-f]+/);
+  const mute = await runCanary(['--url', broken.url, '--once'], key);
+  expect(mute).toMatchObject({ code: 1 });
+  expect(mute.output.match(/WebSocket to \w+ +SILENT/g)).toHaveLength(2);
+});
+
+test('notices that a media worker died within one round, and hears again when there is another', async () => {
+  const gateway = await openGateway(
+    { MEDIA_WORKERS: '1' },
+    { mediaWorkers: { firstReplacementMs: 50 } },
+  );
+  const target = { url: gateway.url, key: gateway.apiKey };
+  const framesBefore = counts.framesIn;
+  const round = runRound(target, NEVER);
+  // Microphones open when all have joined.
+  await eventually('they speak', () => counts.framesIn > framesBefore);
+  for (const pid of gateway.mediaWorkerPids()) process.kill(pid, 'SIGKILL');
+  expect(silentOf(await round)).toContain('webrtc webrtc');
+  await expect.poll(async () => silentOf(await runRound(target, NEVER)), PATIENCE).toEqual([]);
+  await eventually('nothing is left', () => gateway.counts().sessions === 0);
+});
+
+test('says why a peer does not get in', async () => {
+  const gateway = await openGateway();
+  const { code, output } = await runCanary(['--url', gateway.url, '--once'], 'pl_wrong');
+  expect(code).toBe(1);
+  expect(output).toMatch(/! websocket speaker: unauthorized: /);
+  expect(output.match(/SILENT/g)).toHaveLength(4);
+});
