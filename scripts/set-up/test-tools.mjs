@@ -1,8 +1,21 @@
-/** Tools that only the tests need: browsers to join a room with, hosts of their own to cut off from each other, a voice, and a wrong clock. */
+/** Tools that only the tests need: browsers and other WebRTC stacks to join a room with, hosts of their own to cut off from each other, a voice, and a wrong clock. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { provide } from './apt.mjs';
 import { find } from './find.mjs';
 
-/** Sees to it that there are Chromium, Firefox, `ip`, `espeak-ng`, `sox` and `faketime`. */
+/** Where Debian has what every Python and what every GStreamer finds. */
+const pythonModules = '/usr/lib/python3/dist-packages';
+const libraries = `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu`;
+
+/** @param {string} name */
+const hasModule = (name) => existsSync(join(pythonModules, name));
+/** @param {string} name */
+const hasPlugin = (name) => existsSync(join(libraries, 'gstreamer-1.0', `libgst${name}.so`));
+/** @param {string} name */
+const hasTypes = (name) => existsSync(join(libraries, 'girepository-1.0', `${name}-1.0.typelib`));
+
+/** Sees to it that there are Chromium, Firefox, `ip`, `espeak-ng`, `sox`, `faketime`, and aiortc and GStreamer for Debian's Python. */
 export async function provideTestTools() {
   await provide('test tools', {
     chromium: () => find('chromium') !== undefined,
@@ -11,5 +24,12 @@ export async function provideTestTools() {
     'espeak-ng': () => find('espeak-ng') !== undefined,
     sox: () => find('sox') !== undefined,
     faketime: () => find('faketime') !== undefined,
+    'python3-aiortc': () => hasModule('aiortc'),
+    'python3-gi': () => hasModule('gi'),
+    'gir1.2-gst-plugins-bad-1.0': () => hasTypes('GstWebRTC'),
+    'gstreamer1.0-plugins-base': () => hasPlugin('opus'),
+    'gstreamer1.0-plugins-good': () => hasPlugin('rtp'),
+    'gstreamer1.0-plugins-bad': () => hasPlugin('webrtc'),
+    'gstreamer1.0-nice': () => hasPlugin('nice'),
   });
 }
