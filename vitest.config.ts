@@ -11,6 +11,7 @@ const WAITING = [
   'crowd',
   'demo-account',
   'invites',
+  'ipv6',
   'leaving',
   'me',
   'metrics',

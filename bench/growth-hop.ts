@@ -16,11 +16,8 @@ const PACKET_BYTES = 81;
 const TURNS = 3;
 const TURN_MS = 1500;
 const SETTLE_MS = 300;
-const PIPE_SETTINGS = {
-  listenIp: '127.0.0.1',
-  announcedAddress: '',
-  portRange: { min: 20_000, max: 29_999 },
-};
+const ADDRESS = { ip: '127.0.0.1' };
+const PORT_RANGE = { min: 20_000, max: 29_999 };
 
 /** Has what is said on the first router be there on the second, under the same id. */
 type Connect = (near: Router, far: Router) => Promise<(producer: Producer) => Promise<void>>;
@@ -138,7 +135,7 @@ async function connectWorkers(near: Router, far: Router) {
 
 async function connectNodes(near: Router, far: Router) {
   const [out, into] = await Promise.all(
-    [near, far].map((router) => NodePipe.open(router, PIPE_SETTINGS, async () => {})),
+    [near, far].map((router) => NodePipe.open(router, ADDRESS, PORT_RANGE, async () => {})),
   );
   if (!out || !into) throw new Error('there is no pipe');
   await Promise.all([out.connect(into.address), into.connect(out.address)]);

@@ -18,7 +18,7 @@ export const isWildcard = (ip: string): boolean => WILDCARDS.includes(ip);
  * @param name of the setting, for the faults
  * @returns the addresses, and what is wrong with the list, in sentences
  */
-export function parseListenAddresses(
+function parseListenAddresses(
   name: string,
   text: string,
 ): { addresses: ListenAddress[]; faults: string[] } {
@@ -53,6 +53,55 @@ export function ownAddresses(
     .map(({ address }) => address)
     .filter((address) => !(isIPv6(address) && /^fe[89ab]/i.test(address)));
   return [...new Set([LOOPBACK, ...others])].slice(0, MAX_ADDRESSES).map((ip) => ({ ip }));
+}
+
+/** A version of IP. */
+export type IpFamily = 'ipv4' | 'ipv6';
+
+/** Returns the family by which others reach an address; where a host name stands for it, that of the address itself. */
+export const familyOf = ({ ip, announced = ip }: ListenAddress): IpFamily =>
+  isIPv6(isIP(announced) === 0 ? ip : announced) ? 'ipv6' : 'ipv4';
+
+/**
+ * Returns where media from other nodes is received.
+ * @param settings faultless
+ */
+export function pipeAddressesOf(settings: {
+  PIPE_LISTEN_IP: string;
+  PIPE_ANNOUNCED_ADDRESS: string;
+}): ListenAddress[] {
+  const { PIPE_LISTEN_IP: list, PIPE_ANNOUNCED_ADDRESS: announced } = settings;
+  const { addresses } = parseListenAddresses('PIPE_LISTEN_IP', list);
+  const common = announced === '' ? {} : { announced };
+  return addresses.map((address) => ({ ...common, ...address }));
+}
+
+/**
+ * Returns all that is wrong with a list of addresses and what is announced in their place, in sentences.
+ * @param names of both settings
+ */
+export function listenFaults(
+  names: { list: string; announced: string },
+  list: string,
+  common: string,
+): string[] {
+  const { addresses, faults } = parseListenAddresses(names.list, list);
+  if (faults.length > 0) return faults;
+  if (common !== '' && addresses.length > 1) {
+    return [`${names.announced} is for one address: write ${names.list} as address=announced.`];
+  }
+  return addresses
+    .filter(({ ip, announced = common }) => isWildcard(ip) && announced === '')
+    .map(({ ip }) => `${names.announced} must be set when ${names.list} is ${ip}.`);
+}
+
+/** Returns what is wrong with addresses of which other nodes choose one by its family, in sentences. */
+export function familyFaults(name: string, list: string): string[] {
+  const families = parseListenAddresses(name, list).addresses.map(familyOf);
+  if (new Set(families).size === families.length) return [];
+  return [
+    `${name} takes one address of each family: other nodes reach this one by IPv4, or else by IPv6.`,
+  ];
 }
 
 /** An address at which media workers receive WebRTC, by UDP and perhaps by TCP. */

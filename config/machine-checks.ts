@@ -2,7 +2,7 @@ import { accessSync, constants, readFileSync } from 'node:fs';
 import { isIP, isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { createSecureContext } from 'node:tls';
-import { isWildcard, rtcAddressesOf } from './listen-addresses.ts';
+import { isWildcard, pipeAddressesOf, rtcAddressesOf } from './listen-addresses.ts';
 import type { Settings } from './settings.ts';
 
 /** Checks of settings that depend on the machine: files that are read, programs, and addresses that it has. */
@@ -15,7 +15,7 @@ export function machineFaults(settings: Settings): string[] {
   return [
     ...trustProxyFaults(settings.TRUST_PROXY),
     ...rtcAddressesOf(settings).flatMap(({ ip }) => addressFaults('RTC_LISTEN_IP', ip)),
-    ...addressFaults('PIPE_LISTEN_IP', settings.PIPE_LISTEN_IP),
+    ...pipeAddressesOf(settings).flatMap(({ ip }) => addressFaults('PIPE_LISTEN_IP', ip)),
     ...certificateFaults(settings),
     ...programFaults(settings.MEDIASOUP_WORKER_BIN),
   ];

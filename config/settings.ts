@@ -1,10 +1,9 @@
-import { isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { type Static, type TSchema, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { describeFault } from '../src/protocol/schema-faults.ts';
-import { isWildcard, parseListenAddresses } from './listen-addresses.ts';
+import { familyFaults, listenFaults } from './listen-addresses.ts';
 import { isSentinelUrl, parseSentinelUrl } from './sentinel-url.ts';
 import { type Timings, TIMINGS_VARIABLE } from './timings.ts';
 
@@ -133,7 +132,8 @@ const SettingsSchema = Type.Object({
   PIPE_LISTEN_IP: Type.String({
     default: '127.0.0.1',
     minLength: 1,
-    description: 'Address on which sound from other nodes is received, IPv4 or IPv6',
+    description:
+      'Address on which sound from other nodes is received, or one of IPv4 and one of IPv6 by comma, each with what other nodes are told in its place (NAT) if that differs: 10.0.0.5,fd00::5',
   }),
   PIPE_ANNOUNCED_ADDRESS: Type.String({
     default: '',
@@ -357,13 +357,7 @@ function crossChecks(settings: Settings): string[] {
   if ((settings.TURN_URLS === '') !== (settings.TURN_SECRET === '')) {
     faults.push('TURN_URLS and TURN_SECRET must be set together.');
   }
-  if (isIP(settings.PIPE_LISTEN_IP) === 0) {
-    faults.push('PIPE_LISTEN_IP must be an IPv4 or IPv6 address.');
-  }
-  if (isWildcard(settings.PIPE_LISTEN_IP) && settings.PIPE_ANNOUNCED_ADDRESS === '') {
-    const wildcard = settings.PIPE_LISTEN_IP;
-    faults.push(`PIPE_ANNOUNCED_ADDRESS must be set when PIPE_LISTEN_IP is ${wildcard}.`);
-  }
+  faults.push(...pipeFaults(settings));
   if (settings.PIPE_PORT_MIN > settings.PIPE_PORT_MAX) {
     faults.push('PIPE_PORT_MIN must not be above PIPE_PORT_MAX.');
   }
@@ -386,14 +380,13 @@ function redisFaults({ REDIS_URL: url, SENTINEL_PASSWORD: password }: Settings):
 
 function rtcFaults({ RTC_LISTEN_IP: list, RTC_ANNOUNCED_ADDRESS: common }: Settings): string[] {
   if (list === '') return [];
-  const { addresses, faults } = parseListenAddresses('RTC_LISTEN_IP', list);
-  if (faults.length > 0) return faults;
-  if (common !== '' && addresses.length > 1) {
-    return ['RTC_ANNOUNCED_ADDRESS is for one address: write RTC_LISTEN_IP as address=announced.'];
-  }
-  return addresses
-    .filter(({ ip, announced = common }) => isWildcard(ip) && announced === '')
-    .map(({ ip }) => `RTC_ANNOUNCED_ADDRESS must be set when RTC_LISTEN_IP is ${ip}.`);
+  return listenFaults({ list: 'RTC_LISTEN_IP', announced: 'RTC_ANNOUNCED_ADDRESS' }, list, common);
+}
+
+function pipeFaults({ PIPE_LISTEN_IP: list, PIPE_ANNOUNCED_ADDRESS: common }: Settings): string[] {
+  const names = { list: 'PIPE_LISTEN_IP', announced: 'PIPE_ANNOUNCED_ADDRESS' };
+  const faults = listenFaults(names, list, common);
+  return faults.length > 0 ? faults : familyFaults(names.list, list);
 }
 
 type SettingDescription = {

@@ -1,4 +1,4 @@
-import { rtcAddressesOf } from '../../config/listen-addresses.ts';
+import { pipeAddressesOf, rtcAddressesOf } from '../../config/listen-addresses.ts';
 import { Cluster } from '../cluster/cluster.ts';
 import { MediaWorkerPool } from '../media/media-worker-pool.ts';
 import type { Store } from './open-store.ts';
@@ -29,8 +29,7 @@ export async function openMedia(opening: Opening, { redis }: Store): Promise<Med
       {
         clusterKey: settings.CLUSTER_KEY,
         pipes: {
-          listenIp: settings.PIPE_LISTEN_IP,
-          announcedAddress: settings.PIPE_ANNOUNCED_ADDRESS,
+          addresses: pipeAddressesOf(settings),
           portRange: { min: settings.PIPE_PORT_MIN, max: settings.PIPE_PORT_MAX },
         },
       },

@@ -14,7 +14,7 @@ export type RoomEnd = {
   readonly producers: ReadonlyMap<string, string>;
   /** True while this node has anybody in the room, and a router for it. */
   readonly isOpen: boolean;
-  openPipe(): Promise<NodePipe>;
+  openPipe(families: RoomState['families']): Promise<NodePipe>;
   /** This node's end has changed: the others are to be told. */
   changed(): void;
   heard(peer: string, producerId: string): Promise<void>;
@@ -188,7 +188,7 @@ export class RemoteNode {
   }
 
   async #open(): Promise<Pipe> {
-    const own = await this.#end.openPipe();
+    const own = await this.#end.openPipe(this.#state.families);
     this.#end.changed();
     const pipe: Pipe = {
       own,

@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
-import type { NodePipe, PipeSettings } from '../media/node-pipe.ts';
+import { familyOf, type IpFamily } from '../../config/listen-addresses.ts';
+import { addressFor, type NodePipe, type PipeSettings } from '../media/node-pipe.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
 import { nodeTracesKey } from '../store/keys.ts';
@@ -179,9 +180,10 @@ export class RoomLink implements RoomEnd {
   /** Sends a message of an unknown format to all other nodes that have the room. */
   relay(peer: string, message: Buffer): void {
     const { accountId, key, relays } = this.#parts;
-    const targets = [...this.#remotes].flatMap(([node, { state }]) =>
-      state.relay ? { node, address: state.relay } : [],
-    );
+    const targets = [...this.#remotes].flatMap(([node, { state }]) => {
+      const address = relays.reachable(state.relays ?? (state.relay ? [state.relay] : []));
+      return address ? { node, address } : [];
+    });
     relays.send(accountId, { room: key, peer, message }, targets);
   }
 
@@ -190,9 +192,10 @@ export class RoomLink implements RoomEnd {
     if (!this.#isClosed) this.#events.onRelayed(peer, message);
   }
 
-  openPipe(): Promise<NodePipe> {
+  async openPipe(families: readonly IpFamily[] | undefined): Promise<NodePipe> {
     if (!this.#router) throw new Error('the room has no router');
-    return this.#router.openNodePipe(this.#parts.pipes);
+    const { pipes } = this.#parts;
+    return this.#router.openNodePipe(addressFor(pipes, families), pipes.portRange);
   }
 
   async heard(peer: string, producerId: string): Promise<void> {
@@ -270,8 +273,8 @@ export class RoomLink implements RoomEnd {
   }
 
   async #writeOnce(): Promise<void> {
-    const { key, node, redis, relays, sealer, nextVersion } = this.#parts;
-    const pipes = [...this.#remotes].flatMap(([other, remote]) => {
+    const { key, node, redis, relays, sealer, nextVersion, pipes } = this.#parts;
+    const ends = [...this.#remotes].flatMap(([other, remote]) => {
       const end = remote.describeEnd();
       return end ? [[other, end] as const] : [];
     });
@@ -282,8 +285,10 @@ export class RoomLink implements RoomEnd {
       departed: this.#isClosed,
       peers: [...this.#peers.values()],
       left: left.map(([peer, reason]) => ({ peer, reason })),
-      pipes: Object.fromEntries(pipes),
-      ...(relays.address && { relay: relays.address }),
+      pipes: Object.fromEntries(ends),
+      families: pipes.addresses.map(familyOf),
+      relays: relays.addresses,
+      ...(relays.addresses[0] && { relay: relays.addresses[0] }),
     };
     const script = state.peers.length > 0 ? WRITE : ERASE;
     const sealed = sealer.seal(JSON.stringify(state), placeOf(key, node));

@@ -56,8 +56,11 @@ const RoomStateSchema = Type.Object({
   ),
   /** By node. */
   pipes: Type.Record(Type.String(), PipeEndSchema),
-  /** Absent where the node takes none. */
+  /** Families of the addresses at which the node receives. Older nodes do not tell, and have one address. */
+  families: Type.Optional(Type.Array(Type.Enum(['ipv4', 'ipv6']))),
+  /** Absent where the node takes none. For older nodes, the first of `relays`. */
   relay: Type.Optional(RelayAddressSchema),
+  relays: Type.Optional(Type.Array(RelayAddressSchema)),
 });
 
 export type PlacedPeer = Static<typeof PlacedPeerSchema>;

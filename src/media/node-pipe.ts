@@ -1,13 +1,28 @@
 import type { PipeTransport, Router, RtpParameters, SrtpParameters } from 'mediasoup/types';
+import { familyOf, type IpFamily, type ListenAddress } from '../../config/listen-addresses.ts';
 import type { Publish } from './pipe.ts';
 
 export type PipeSettings = {
-  listenIp: string;
-  /** Told to the other nodes in place of `listenIp`; empty if they are the same. */
-  announcedAddress: string;
+  /** Where this node receives: one address, or one of each family. */
+  addresses: ListenAddress[];
   /** UDP ports that pipes may take. */
   portRange: { min: number; max: number };
 };
+
+/**
+ * Returns the address of this node for a pipe to another one: of IPv4, if both have that, so that both choose the same.
+ * @param families of the other node; undefined if it does not tell
+ * @throws {Error} if they have no family in common
+ */
+export function addressFor(
+  { addresses }: PipeSettings,
+  families: readonly IpFamily[] | undefined,
+): ListenAddress {
+  const common = addresses.filter((each) => families?.includes(familyOf(each)) ?? true);
+  const chosen = common.find((each) => familyOf(each) === 'ipv4') ?? common[0];
+  if (chosen) return chosen;
+  throw new Error(`the other node has ${families?.join(', ')} alone (PIPE_LISTEN_IP)`);
+}
 
 /** Parameters that the other end needs to connect. */
 export type PipeAddress = { ip: string; port: number; srtpParameters: SrtpParameters };
@@ -42,14 +57,15 @@ export class NodePipe {
   /** @param publish called with each producer that comes in, before it is heard */
   static async open(
     router: Router,
-    { listenIp, announcedAddress, portRange }: PipeSettings,
+    { ip, announced }: ListenAddress,
+    portRange: PipeSettings['portRange'],
     publish: Publish,
   ): Promise<NodePipe> {
     const transport = await router.createPipeTransport({
       listenInfo: {
         protocol: 'udp',
-        ip: listenIp,
-        ...(announcedAddress && { announcedAddress }),
+        ip,
+        ...(announced !== undefined && { announcedAddress: announced }),
         portRange,
       },
       enableSrtp: true,

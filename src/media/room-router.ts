@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Producer, RtpCapabilities } from 'mediasoup/types';
+import type { ListenAddress } from '../../config/listen-addresses.ts';
 import { Branch } from './branch.ts';
 import type { MediaWorker } from './media-worker.ts';
 import { NodePipe, type PipeSettings } from './node-pipe.ts';
@@ -110,8 +111,9 @@ export class RoomRouter {
   }
 
   /** Opens this node's end of a pipe to the same room on another node. */
-  openNodePipe(settings: PipeSettings): Promise<NodePipe> {
-    return NodePipe.open(this.#primary.router, settings, (producer) => this.published(producer));
+  openNodePipe(address: ListenAddress, portRange: PipeSettings['portRange']): Promise<NodePipe> {
+    const publish = (producer: Producer) => this.published(producer);
+    return NodePipe.open(this.#primary.router, address, portRange, publish);
   }
 
   /** Closes the routers and with them every transport, producer and consumer. */

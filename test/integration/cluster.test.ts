@@ -45,8 +45,7 @@ test('what is said on one node is heard on the other from its first packet, and 
 /** A node without media, which has one room. */
 async function openBareNode(redis: TestRedis) {
   const pipes = {
-    listenIp: '127.0.0.1',
-    announcedAddress: '',
+    addresses: [{ ip: '127.0.0.1' }],
     portRange: { min: 20000, max: 29999 },
   };
   const cluster = await Cluster.open(

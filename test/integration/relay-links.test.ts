@@ -32,14 +32,14 @@ async function openNode(
   const relays = await Relays.open({
     node,
     clusterKey,
-    pipes: { listenIp: '127.0.0.1', announcedAddress: '', portRange },
+    pipes: { addresses: [{ ip: '127.0.0.1' }], portRange },
     timings: timingsWith({ relay: { ...PATIENT, ...relay } }).relay,
     log: silentLog,
     onMessage: (message) => heard.push({ ...message, message: Buffer.from(message.message) }),
   });
   cleanUps.push(() => relays.close());
   const heardTexts = () => heard.map(({ message }) => message.toString());
-  return { relays, port: relays.address?.port ?? 0, heard, heardTexts };
+  return { relays, port: relays.addresses[0]?.port ?? 0, heard, heardTexts };
 }
 
 async function openProxy(to: Node): Promise<TestProxy> {
@@ -147,7 +147,7 @@ test('a port that is taken is passed over; where all are, the node sends, and ta
   const { port } = taken.address() as AddressInfo;
   const other = await openNode('other');
   const one = await openNode('one', {}, KEY, { min: port, max: port });
-  expect(one.relays.address).toBeUndefined();
+  expect(one.relays.addresses).toEqual([]);
   say(one, 'other', other.port, 'all the same');
   await eventually('it has come', () => other.heard.length === 1);
   const ports = { min: port - 40, max: port };

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { ownAddresses, rtcAddressesOf } from '../../config/listen-addresses.ts';
+import { ownAddresses, pipeAddressesOf, rtcAddressesOf } from '../../config/listen-addresses.ts';
 import { readSettings, SettingsError, settingsTable } from '../../config/settings.ts';
 
 describe('readSettings()', () => {
@@ -63,6 +63,23 @@ describe('readSettings()', () => {
     Array.from({ length: 9 }, (_, index) => `10.0.0.${index}`).join(),
   ])('RTC_LISTEN_IP=%s is refused', (list) => {
     expect(faultsOf({ RTC_LISTEN_IP: list })).toEqual([expect.stringContaining('RTC_LISTEN_IP')]);
+  });
+
+  test.each(['10.0.0.5,', 'x', '10.0.0.5,10.0.0.6', 'fd00::5,10.0.0.5,fd00::6'])(
+    'PIPE_LISTEN_IP=%s is refused',
+    (list) => {
+      const faults = faultsOf({ PIPE_LISTEN_IP: list });
+      expect(faults).toEqual([expect.stringContaining('PIPE_LISTEN_IP')]);
+    },
+  );
+
+  test('takes one address of each family for pipes, each with what is announced in its place', () => {
+    const read = (PIPE_LISTEN_IP: string, PIPE_ANNOUNCED_ADDRESS = '') =>
+      pipeAddressesOf(readSettings({ PIPE_LISTEN_IP, PIPE_ANNOUNCED_ADDRESS }));
+    const both = [{ ip: '10.0.0.5', announced: '203.0.113.7' }, { ip: 'fd00::5' }];
+    expect(read('10.0.0.5=203.0.113.7, fd00::5')).toEqual(both);
+    expect(read('0.0.0.0', '203.0.113.7')).toEqual([{ ip: '0.0.0.0', announced: '203.0.113.7' }]);
+    expect(() => read('10.0.0.5,fd00::5', '203.0.113.7')).toThrow('one address');
   });
 
   test('refuses one address to announce for several', () => {

@@ -1,4 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify';
+import { familyOf } from '../../../config/listen-addresses.ts';
 import type { Timings } from '../../../config/timings.ts';
 import type { PipeSettings } from '../../media/node-pipe.ts';
 import { type RelayedMessage, writeRelayFrame } from './relay-frame.ts';
@@ -20,40 +21,51 @@ export type RelaysParts = {
 /** A node to which messages go. */
 export type RelayTarget = { node: string; address: RelayAddress };
 
+/** A server, and the address of it that other nodes are told. */
+type Opened = { server: RelayServer; ip: string };
+
 /** Messages of unknown formats between this node and others: a server for theirs, and a link to each node that takes ours. */
 export class Relays {
-  /** Where other nodes reach this one; undefined if they cannot. */
-  readonly address: RelayAddress | undefined;
+  /** Where other nodes reach this one; none if they cannot. */
+  readonly addresses: RelayAddress[];
   readonly #parts: RelaysParts;
   readonly #key: Buffer;
-  readonly #server: RelayServer | undefined;
+  readonly #servers: RelayServer[];
   /** By node. */
   readonly #links = new Map<string, RelayLink>();
 
-  private constructor(parts: RelaysParts, key: Buffer, server: RelayServer | undefined) {
-    const { listenIp, announcedAddress } = parts.pipes;
+  private constructor(parts: RelaysParts, key: Buffer, opened: Opened[]) {
     this.#parts = parts;
     this.#key = key;
-    this.#server = server;
-    this.address = server && { ip: announcedAddress || listenIp, port: server.port };
+    this.#servers = opened.map(({ server }) => server);
+    this.addresses = opened.map(({ server, ip }) => ({ ip, port: server.port }));
   }
 
-  /** Opens the server. Without a free port the node does all else, and that is logged. */
+  /** Opens the servers, one an address. Without a free port the node does all else, and that is logged. */
   static async open(parts: RelaysParts): Promise<Relays> {
     const { node, clusterKey, pipes, timings, log, onMessage } = parts;
-    const { listenIp, portRange } = pipes;
+    const { addresses, portRange } = pipes;
     const key = relayKeyOf(clusterKey);
-    try {
-      const place = { node, listenIp, portRange };
-      const server = await RelayServer.open({ ...place, key, timings, log, onMessage });
-      return new Relays(parts, key, server);
-    } catch (fault) {
-      log.error(
-        { err: fault, listenIp, ...portRange },
-        'no TCP port for other nodes: sound of unknown formats stays within this node',
-      );
-      return new Relays(parts, key, undefined);
+    const opened: Opened[] = [];
+    for (const { ip: listenIp, announced } of addresses) {
+      try {
+        const place = { node, listenIp, portRange };
+        const server = await RelayServer.open({ ...place, key, timings, log, onMessage });
+        opened.push({ server, ip: announced ?? listenIp });
+      } catch (fault) {
+        log.error(
+          { err: fault, listenIp, ...portRange },
+          'no TCP port for other nodes: sound of unknown formats stays within this node',
+        );
+      }
     }
+    return new Relays(parts, key, opened);
+  }
+
+  /** Returns the first of another node's addresses that is of a family which this node has. */
+  reachable(addresses: RelayAddress[]): RelayAddress | undefined {
+    const families = this.#parts.pipes.addresses.map(familyOf);
+    return addresses.find((address) => families.includes(familyOf(address))) ?? addresses[0];
   }
 
   /** Number of connections to other nodes. */
@@ -75,7 +87,7 @@ export class Relays {
   }
 
   close(): void {
-    this.#server?.close();
+    for (const server of this.#servers) server.close();
     for (const link of this.#links.values()) link.close();
     this.#links.clear();
   }

@@ -1,0 +1,68 @@
+import { expect, test } from 'vitest';
+import { TestClient } from '../support/client.ts';
+import { eventually } from '../support/gateway.ts';
+import { opusTone, play } from '../support/sound.ts';
+import { useStack } from '../support/use-stack.ts';
+
+/** IPv6 on the loopback of this machine; a network without IPv4 is in test/long/ipv6.test.ts. */
+
+const { openGateway, openRedis, enter, connect } = useStack();
+
+test.each([
+  ['IPv6 alone, and one of both families', ['::1', '127.0.0.1,::1']],
+  ['both families', ['::1,127.0.0.1', '127.0.0.1,::1']],
+])('nodes of %s hear each other, also formats that nobody knows', async (_name, lists) => {
+  const { url: REDIS_URL } = await openRedis();
+  const shared = { REDIS_URL, MEDIA_WORKERS: '1' };
+  // However busy the machine is, the first packets wait for the pipe.
+  const patient = { pipes: { readyWithinMs: 5000 } };
+  const one = await openGateway({ ...shared, PIPE_LISTEN_IP: lists[0]! }, patient);
+  const other = await openGateway({ ...shared, PIPE_LISTEN_IP: lists[1]! }, patient);
+  const there = { url: other.url, apiKey: one.apiKey };
+  const alice = await enter(one, 'alice');
+  const bob = await enter(there, 'bob');
+  const [carol, dave] = [
+    await enter(one, 'carol', { audio: 'opaque' }),
+    await enter(there, 'dave', { audio: 'opaque' }),
+  ];
+  await alice.until('all', () => alice.messages.filter(({ type }) => type === 'peer_joined')[2]);
+  const tone = await opusTone(1000, 0.5, 400);
+  await play(alice, tone);
+  await eventually('every packet', () => bob.frames.length >= tone.length);
+  expect(bob.frames).toEqual(tone);
+  const secret = Buffer.from('of no format');
+  carol.sendAudio(secret);
+  await eventually('it is relayed', () => dave.frames.length > 0);
+  expect(dave.frames).toEqual([secret]);
+});
+
+test('HOST=:: serves both families; what is counted of an IPv6 client is counted of its /64, behind proxies of either family', async () => {
+  const gateway = await openGateway({
+    HOST: '::',
+    TRUST_PROXY: '::1,127.0.0.0/8',
+    AUTH_FAILURES_PER_ADDRESS: '2',
+  });
+  const { port } = new URL(gateway.url);
+  const { apiKey } = gateway;
+  const networkOf = async (host: string, from?: string) => {
+    const at = { url: `http://${host}:${port}`, apiKey };
+    const client = await connect(at, { peer: 'ada' }, from ? { 'x-forwarded-for': from } : {});
+    return (await client.next('welcome')).network;
+  };
+  expect(await networkOf('127.0.0.1')).toBe('127.0.0.0/24');
+  expect(await networkOf('[::1]')).toBe('0:0:0:0::/64');
+  expect(await networkOf('127.0.0.1', '2001:db8:1:2::7')).toBe('2001:db8:1:2::/64');
+  expect(await networkOf('[::1]', '203.0.113.7')).toBe('203.0.113.0/24');
+
+  const refusal = async (from: string) => {
+    const query = { room: 'a', peer: 'eve', api_key: 'pl_wrong' };
+    const headers = { 'x-forwarded-for': from };
+    const client = await TestClient.connect(`http://[::1]:${port}`, query, { headers });
+    return client.closed;
+  };
+  const ofOne = ['2001:db8:0:9::1', '2001:db8:0:9::2', '2001:db8:0:9:ffff::3'];
+  const codes: number[] = [];
+  for (const from of ofOne) codes.push(await refusal(from));
+  expect(codes).toEqual([4401, 4401, 4429]);
+  expect(await refusal('2001:db8:0:a::1')).toBe(4401);
+});
