@@ -1,10 +1,12 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type WebSocket, WebSocketServer } from 'ws';
 
 /**
  * A process that does nothing but pass on: a bare WebSocket server in the gateway's place. It parses text, relays binary
- * messages within a room, and shows what the attackers' load alone costs on this machine: the floor.
+ * messages within a room, and shows what the attackers' load alone costs on this machine: the floor. Its parent sends `reset`
+ * before the attack, and `report` after it to be told the 99th percentile of the event loop's delay, ms.
  */
 
 const rooms = new Map<string, Set<WebSocket>>();
@@ -34,6 +36,13 @@ function parse(data: Buffer): void {
     // Some of the attacks send no JSON.
   }
 }
+
+const loopDelay = monitorEventLoopDelay({ resolution: 1 });
+loopDelay.enable();
+process.on('message', (message) => {
+  if (message === 'report') process.send?.(loopDelay.percentile(99) / 1e6);
+  else loopDelay.reset();
+});
 
 const { port } = server.address() as AddressInfo;
 process.stdout.write(`ready ${JSON.stringify({ url: `http://127.0.0.1:${port}` })}\n`);

@@ -20,7 +20,7 @@ and its media worker are on one core, everybody else on another. Measured on ${c
 
 - *Longest gap*: the longest time for which one of the two heard nothing. *Quiet*: the same in 2 s before. *Floor*: the same under the same
   attack, for at most 3 s, on a bare WebSocket server that only parses text and relays sound.
-- *Loop p99*: how late the gateway's event loop was. *Heap after*, *Redis after*: growth of heap and external memory after a garbage collection,
+- *Loop p99*: how late the gateway's event loop was, and that of the bare server (*floor*). *Heap after*, *Redis after*: growth of heap and external memory after a garbage collection,
   and of Redis's data, when the gateway has no session of the attackers any more and keeps none of their places. *Told*: close codes and error codes, and how often the attackers got each.
 - *All told after*: from the beginning until each peer of the crowd knew of all the others.
 
