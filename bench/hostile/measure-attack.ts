@@ -51,7 +51,7 @@ export const attacksHeading = (clients: number, seconds: number) =>
   `| ${clients === 1 ? 'one client of a free account' : `${clients} connections of a pro account`}, ${seconds} s each | longest gap | quiet | floor | loop p99 | floor | heap after | Redis after | told | |\n` +
   '| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n';
 
-/** What the same attack costs on a server that does next to nothing: the longest gap and the event loop's p99. */
+/** Cost of the same attack for a server that does next to nothing: the longest gap, and the 99th percentile of the event loop. */
 type Floor = { gapMs: number; loopMs: number };
 
 type Measured = {

@@ -28,12 +28,15 @@ import type {
 import type { PeerHearing, WebSocketPeer } from '../rooms/websocket-peer.ts';
 import { bytesPerSecondOf } from './audio-budget.ts';
 import type { AudioSettings } from './audio-settings.ts';
+import { HeldAudio, type Turn } from './held-audio.ts';
 import { RelayIntake } from './relay-intake.ts';
 
 /** In one message or in many. */
 const MAX_VOLUMES = 1000;
-/** So much is held of what a client says while it is on its way into a room. */
-const MAX_HELD_BYTES = 1 << 20;
+/** So much sound is held of what a client sends while it is on its way into a room: a burst of two seconds, and a slow join. */
+const MAX_HELD_SECONDS = 3;
+/** At least so much is held: a format of few bytes may come in large messages. */
+const MIN_MAX_HELD_BYTES = 128 * 1024;
 
 /** What a client wants of its audio, before it has said or sent anything else. */
 export type AudioPreferences = {
@@ -76,19 +79,23 @@ export class ClientAudio {
   #peer: WebSocketPeer | undefined;
   #inRoomSinceMs = -Infinity;
   /** What came while the client was on its way into a room. */
-  readonly #held: TimedMessage[] = [];
-  #heldBytes = 0;
+  readonly #held: HeldAudio;
   #saved: Promise<void> = Promise.resolve();
   /** In the rooms before this one. */
   #before = { droppedMs: 0, concealedMs: 0 };
 
-  /** @param settings of the session that the client resumes; they win over its preferences */
+  /**
+   * @param settings of the session that the client resumes; they win over its preferences
+   * @param turn of the client's account among others
+   */
   constructor(
     preferences: AudioPreferences,
     settings: AudioSettings | undefined,
     codecs: Codecs,
+    turn: Turn,
     outlet: Outlet,
   ) {
+    this.#held = new HeldAudio((held) => this.#handOn(held), turn);
     this.#preferences = preferences;
     this.#codecs = codecs;
     this.#outlet = outlet;
@@ -237,14 +244,16 @@ export class ClientAudio {
 
   /** Sends what comes from now on, and what is held, into the room of `peer`, or into no room. */
   attach(peer: WebSocketPeer | undefined): void {
+    // What still waits for its turn was sent to the room that the client is in until now.
+    if (this.#peer) this.#held.flush();
     const { droppedMs, concealedMs } = this.#fortunes();
     this.#before = { droppedMs, concealedMs };
     this.#peer = peer;
     if (!peer) this.#isVolumeLimited = false;
     if (!peer) this.#intake.reset();
     // What was sent behind the join is meant for the room.
-    this.#inRoomSinceMs = this.#held[0]?.atMs ?? performance.now();
-    this.flushHeld();
+    this.#inRoomSinceMs = this.#held.sinceMs ?? performance.now();
+    this.drainHeld();
     this.#said = { packets: [], atMs: -Infinity };
   }
 
@@ -265,26 +274,35 @@ export class ClientAudio {
    */
   receive(message: Buffer, nowMs: number, isOnItsWay: boolean): void {
     counts.framesIn += 1;
-    if (this.#peer) {
+    if (this.#peer && this.#held.isEmpty) {
       this.#input.push(message, nowMs);
       return;
     }
-    this.#held.push({ message, atMs: nowMs });
-    this.#heldBytes += message.length;
-    if (!isOnItsWay || this.#heldBytes > MAX_HELD_BYTES) this.flushHeld();
+    this.#held.hold({ message, atMs: nowMs });
+    if (this.#held.bytes > this.#maxHeldBytes) {
+      for (const held of this.#held.takeAll()) this.#passOver(held);
+    } else if (!this.#peer && !isOnItsWay) {
+      this.#held.flush();
+    }
   }
 
-  /** Says what is held, or passes it over where there is no room to say it in. */
-  flushHeld(): void {
-    for (const { message, atMs } of this.#held.splice(0)) {
-      if (this.#peer) {
-        this.#input.push(message, atMs);
-      } else {
-        counts.dropped.not_in_room += 1;
-        this.#input.skip(message, atMs);
-      }
-    }
-    this.#heldBytes = 0;
+  /** Hands on what is held, in turn with other clients, or passes it over where there is no room to send it to. */
+  drainHeld(): void {
+    this.#held.drain();
+  }
+
+  #handOn(held: TimedMessage): void {
+    if (this.#peer) this.#input.push(held.message, held.atMs);
+    else this.#passOver(held);
+  }
+
+  #passOver({ message, atMs }: TimedMessage): void {
+    counts.dropped.not_in_room += 1;
+    this.#input.skip(message, atMs);
+  }
+
+  get #maxHeldBytes(): number {
+    return Math.max(MAX_HELD_SECONDS * this.bytesPerSecond, MIN_MAX_HELD_BYTES);
   }
 
   /**
@@ -301,6 +319,8 @@ export class ClientAudio {
     if (Object.keys(volumes).length > MAX_VOLUMES) {
       throw new PartylineError('bad_message', `volume: at most ${MAX_VOLUMES} peers.`);
     }
+    // What was sent before is read as it was declared then.
+    if (this.#peer) this.#held.flush();
     this.#preferences = wanted;
     this.#volume = volumes;
     this.#gains = quantized(volumes);
@@ -323,6 +343,7 @@ export class ClientAudio {
   }
 
   close(): void {
+    this.#held.takeAll();
     this.#peer = undefined;
     this.#input.close();
   }

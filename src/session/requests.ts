@@ -151,7 +151,7 @@ export class Requests {
 
   #afterRequest(): void {
     const isLast = this.waiting === 1;
-    if (isLast) this.#audio.flushHeld();
+    if (isLast) this.#audio.drainHeld();
     if (this.#socket.isPaused && this.waiting <= MAX_WAITING) this.#socket.resume();
   }
 

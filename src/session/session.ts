@@ -131,7 +131,12 @@ export class Session implements PeerOutlet {
       () => this.fail(slowConsumer()),
       parts.timings,
     );
-    this.#audio = new ClientAudio(parts.audio, parts.settings, parts.codecs, this);
+    const { readTurns } = parts.requestLimits;
+    const turn = {
+      begin: () => readTurns.begin(),
+      take: (start: () => void) => readTurns.take(this.#account.id, start),
+    };
+    this.#audio = new ClientAudio(parts.audio, parts.settings, parts.codecs, turn, this);
     this.#presence = new Presence(this, this.#audio, parts);
     this.#gate = new ReadGate(socket);
     this.#requests = new Requests(this.#gate.open(), this.#presence, this.#audio, parts, this);

@@ -1,0 +1,75 @@
+import type { TimedMessage } from '../audio/ingest/detection/pace.ts';
+
+/** Deals out the event loop: `begin` tells whether work may start at once, `take` starts it when its turn comes. */
+export type Turn = { begin(): boolean; take(start: () => void): void };
+
+/**
+ * Audio of a client that is on its way into a room: held until the client is there, and then handed on in order, message by
+ * message in turn with the work of other clients. Encoding a second of samples takes tens of milliseconds.
+ */
+export class HeldAudio {
+  readonly #handOn: (held: TimedMessage) => void;
+  readonly #turn: Turn;
+  #messages: TimedMessage[] = [];
+  #bytes = 0;
+  #isDraining = false;
+
+  constructor(handOn: (held: TimedMessage) => void, turn: Turn) {
+    this.#handOn = handOn;
+    this.#turn = turn;
+  }
+
+  get isEmpty(): boolean {
+    return this.#messages.length === 0;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** When the first held message came, ms of the monotonic clock; undefined if none is held. */
+  get sinceMs(): number | undefined {
+    return this.#messages[0]?.atMs;
+  }
+
+  hold(held: TimedMessage): void {
+    this.#messages.push(held);
+    this.#bytes += held.message.length;
+  }
+
+  /** Returns all that is held, and holds nothing any more. */
+  takeAll(): TimedMessage[] {
+    const messages = this.#messages;
+    this.#messages = [];
+    this.#bytes = 0;
+    return messages;
+  }
+
+  /** Hands everything on at once. */
+  flush(): void {
+    for (const held of this.takeAll()) this.#handOn(held);
+  }
+
+  /** Hands everything on, as far as there is time now, and the rest in later turns. */
+  drain(): void {
+    if (!this.#isDraining) this.#continue();
+  }
+
+  #continue(): void {
+    this.#isDraining = false;
+    while (this.#messages.length > 0 && this.#turn.begin()) this.#handOnFirst();
+    if (this.#messages.length === 0) return;
+    this.#isDraining = true;
+    this.#turn.take(() => {
+      this.#handOnFirst();
+      this.#continue();
+    });
+  }
+
+  #handOnFirst(): void {
+    const held = this.#messages.shift();
+    if (!held) return;
+    this.#bytes -= held.message.length;
+    this.#handOn(held);
+  }
+}
