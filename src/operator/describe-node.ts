@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import type { LoadLevel, LoadSample } from '../load/load-level.ts';
 import type { MediaWorkerDescription } from '../media/media-worker-slot.ts';
 import type { PeerKind } from '../protocol/messages.ts';
-import type { PeerState, Room } from '../rooms/room.ts';
+import type { PeerState } from '../rooms/members.ts';
+import type { Room } from '../rooms/room.ts';
 import type { NodeDescription, PeerOfNode, RoomSummary } from './schemas.ts';
 
 /** State of this node at a moment, in the words of its parts. */

@@ -1,4 +1,5 @@
-import { Room, type RoomParts } from './room.ts';
+import { Room } from './room.ts';
+import type { RoomParts } from './room-parts.ts';
 
 /** The right to be in a room; the room stays open until the last one is released. */
 export type RoomLease = { readonly room: Room; release(): void };

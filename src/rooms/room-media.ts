@@ -1,5 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
+import type { ClientTransportOptions } from '../media/client-transport.ts';
+import type { WebRtcOutput } from '../media/listening-router.ts';
 import type { MediaWorkerPool } from '../media/media-worker-pool.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import type { WebRtcInput, WebRtcInputOptions } from '../media/webrtc-input.ts';
@@ -65,6 +67,11 @@ export class RoomMedia {
   /** Opens what a client sends that hears nothing of the router, in the same way. @throws {PartylineError} `media_lost` */
   openInput(options: WebRtcInputOptions): Promise<WebRtcInput> {
     return this.#openOn((router) => router.openInput(options));
+  }
+
+  /** Opens a stream to a client that hears the mixer: it does not need the router. @throws {Error} if no media worker can */
+  openOutput(payloadType: number, options: ClientTransportOptions): Promise<WebRtcOutput> {
+    return this.#pool.openOutput(payloadType, options);
   }
 
   async #openOn<T>(open: (router: RoomRouter) => Promise<T>): Promise<T> {

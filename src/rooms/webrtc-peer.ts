@@ -90,7 +90,7 @@ export class WebRtcPeer implements Peer {
       const fault = 'join: rtp_capabilities has no audio/opus of 48000 Hz and 2 channels.';
       throw new PartylineError('bad_message', fault);
     }
-    const { leg, router } = await lease.room.openWebRtcLeg({
+    const { leg, router } = await lease.room.media.openWebRtcLeg({
       onConsumerClosed: (consumerId) => peer.#consumerClosed(consumerId),
       onPathChanged: () => lease.room.mediaPathChanged(peer),
       onReceiving: () => peer.#pending.connected(),
@@ -102,10 +102,10 @@ export class WebRtcPeer implements Peer {
   }
 
   describe(): WebRtcDescription {
-    const { router, iceServers } = this.#lease.room;
+    const { media, iceServers } = this.#lease.room;
     const servers = iceServers.for(this.name);
     return {
-      router_rtp_capabilities: router.rtpCapabilities,
+      router_rtp_capabilities: media.router.rtpCapabilities,
       send_transport: describeTransport(this.#leg.sendTransport, servers),
       recv_transport: describeTransport(this.#leg.recvTransport, servers),
     };
@@ -127,7 +127,7 @@ export class WebRtcPeer implements Peer {
   /** All whom it hears, or is about to. */
   consumers(): ConsumerDescription[] {
     const { room } = this.#lease;
-    return [...this.#consumers.values()].filter(({ producer_id: id }) => room.hasProducer(id));
+    return [...this.#consumers.values()].filter(({ producer_id: id }) => room.producers.has(id));
   }
 
   others(): PeerDescription[] {
@@ -139,7 +139,7 @@ export class WebRtcPeer implements Peer {
   }
 
   listen(): void {
-    this.#lease.room.announceProducersTo(this);
+    this.#lease.room.producers.announceTo(this);
     this.#lease.room.tellSpeakersTo(this);
   }
 
@@ -205,7 +205,7 @@ export class WebRtcPeer implements Peer {
   stopPublishing(): boolean {
     this.#mayPublish = false;
     this.#leg.closeProducer();
-    return this.#lease.room.removeProducersOf(this);
+    return this.#lease.room.producers.removeOf(this);
   }
 
   /** Whether what it produces, now or later, is heard by nobody, whatever it asks of the producer itself. */
@@ -294,7 +294,7 @@ export class WebRtcPeer implements Peer {
   }
 
   async #tryToConsume(producer: RoomProducer): Promise<void> {
-    const isWanted = () => !this.#closed && this.#lease.room.hasProducer(producer.id);
+    const isWanted = () => !this.#closed && this.#lease.room.producers.has(producer.id);
     try {
       if (isWanted() && (await this.#consume(producer))) return;
     } catch (fault) {

@@ -37,7 +37,7 @@ export class WebSocketPeer implements Peer {
     this.#outlet = outlet;
     this.#isMuted = isMuted;
     const { room } = lease;
-    this.#uplink = new Uplink(() => room.router.plainLeg, room.clock, {
+    this.#uplink = new Uplink(() => room.media.router.plainLeg, room.clock, {
       onPacket: (packet, muted) => room.mixer.receive(this.name, packet, performance.now(), muted),
       isRouted: () => room.isRouted,
       onProducer: (producerId) => room.addProducer(this, producerId),

@@ -59,7 +59,7 @@ export class WhipPeer implements Peer {
 
   stopSpeaking(): void {
     if (!this.#input) return;
-    this.#lease.room.removeProducersOf(this);
+    this.#lease.room.producers.removeOf(this);
     this.#input.close();
     this.#input = undefined;
   }

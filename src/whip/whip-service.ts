@@ -287,8 +287,8 @@ export class WhipService {
 
   #openMedia(room: Room, kind: WhipKind, offer: Offer): Promise<Media> {
     const { dtls: dtlsParameters, opus } = offer;
-    if (kind === 'whep') return room.openOutput(opus.payloadType, { dtlsParameters });
-    return room.openInput({ dtlsParameters, rtpParameters: describeInput(offer) });
+    if (kind === 'whep') return room.media.openOutput(opus.payloadType, { dtlsParameters });
+    return room.media.openInput({ dtlsParameters, rtpParameters: describeInput(offer) });
   }
 
   /** Makes what was opened a half of the session, or closes it. */

@@ -1,0 +1,114 @@
+import type { FastifyBaseLogger } from 'fastify';
+import type { Downlink } from '../bridge/downlink.ts';
+import type { Peer, RoomProducer } from './peer.ts';
+
+export type ProducersParts = {
+  /** Takes what producers of the router say to the mixer. */
+  downlink: Downlink;
+  /** Returns whether a peer is in the room on this node. */
+  isHere: (name: string) => boolean;
+  speakerOf: (name: string) => number;
+  /** Called when a producer has gone. */
+  onRemoved: (id: string) => void;
+  log: FastifyBaseLogger;
+};
+
+/** Producers of a room on this node's router: of its peers, and of other nodes; and the browsers that hear each of them. */
+export class Producers {
+  readonly #parts: ProducersParts;
+  readonly #downlink: Downlink;
+  readonly #browsers = new Set<Peer>();
+  /** All that are heard, by id. */
+  readonly #producers = new Map<string, RoomProducer>();
+  /** Names of peers by the ids of their producers on other nodes; not all are heard. */
+  readonly #remote = new Map<string, string>();
+
+  constructor(parts: ProducersParts) {
+    this.#parts = parts;
+    this.#downlink = parts.downlink;
+  }
+
+  has(id: string): boolean {
+    return this.#producers.has(id);
+  }
+
+  /** True while a browser hears the producers. */
+  get hasBrowsers(): boolean {
+    return this.#browsers.size > 0;
+  }
+
+  addBrowser(peer: Peer): void {
+    this.#browsers.add(peer);
+  }
+
+  /** Tells a browser all producers that there are. */
+  announceTo(peer: Peer): void {
+    for (const producer of this.#producers.values()) {
+      if (producer.peer !== peer.name) peer.producerAdded(producer);
+    }
+  }
+
+  /** Makes a producer heard by the browsers. */
+  add(producer: RoomProducer): void {
+    this.#producers.set(producer.id, producer);
+    for (const peer of this.#browsers) {
+      if (peer.name !== producer.peer) peer.producerAdded(producer);
+    }
+  }
+
+  /** Removes a browser that leaves, and all that a peer produced. */
+  removePeer(peer: Peer): void {
+    this.#browsers.delete(peer);
+    this.removeOf(peer);
+  }
+
+  /** Removes all that a peer of this node produces. @returns whether there was anything */
+  removeOf(peer: Peer): boolean {
+    const producers = [...this.#producers.values()].filter(({ owner }) => owner === peer);
+    for (const { id } of producers) this.#remove(id);
+    return producers.length > 0;
+  }
+
+  /** Makes a producer of another node heard, unless its peer has not left this node yet. */
+  async addRemote(name: string, id: string): Promise<void> {
+    this.#remote.set(id, name);
+    await this.#hear(name, id);
+  }
+
+  removeRemote(id: string): void {
+    this.#remote.delete(id);
+    this.#downlink.remove(id);
+    if (this.#producers.has(id)) this.#remove(id);
+  }
+
+  /** Makes heard what a peer produces on other nodes: it has left this one. */
+  hearRemote(name: string): void {
+    for (const [id, of] of this.#remote) {
+      if (of !== name) continue;
+      this.#hear(name, id).catch((fault: unknown) => {
+        // A producer that has gone meanwhile takes its requests with it.
+        if (this.#remote.has(id)) this.#parts.log.error({ err: fault }, 'peer not heard');
+      });
+    }
+  }
+
+  /** Forgets all that was on a router which has gone. */
+  clear(): void {
+    this.#downlink.clear();
+    this.#producers.clear();
+  }
+
+  /** A peer on its way from one node to the other is heard from here until it has left here. */
+  async #hear(name: string, id: string): Promise<void> {
+    const { isHere, speakerOf } = this.#parts;
+    if (isHere(name)) return;
+    await this.#downlink.add(name, speakerOf(name), id);
+    if (this.#remote.has(id)) this.add({ id, peer: name, owner: undefined });
+  }
+
+  #remove(id: string): void {
+    this.#producers.delete(id);
+    this.#downlink.remove(id);
+    this.#parts.onRemoved(id);
+  }
+}
