@@ -113,7 +113,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
   session: {
     holds: 'One client: its messages, its sound both ways, and its place in a room',
     files: ['src/session/**'],
-    imports: ['base', 'protocol', 'config', 'audio', 'handover', 'accounts', 'usage', 'rooms'],
+    imports: ['base', 'protocol', 'config', 'audio', 'accounts', 'usage', 'rooms'],
   },
   admission: {
     holds: 'Who may come in, by which connection, and until when',

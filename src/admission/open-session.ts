@@ -20,7 +20,7 @@ import { type AudioSettings, parseSettings, serializeSettings } from '../session
 import type { Drain } from './drain.ts';
 import type { KeptPlaces } from '../session/kept-places.ts';
 import { LatestWrite } from './latest-write.ts';
-import { type Homes, type MovingClient, wayToOthers } from './moving.ts';
+import { type HandedOverClient, type Homes, openHandover } from './handed-over-client.ts';
 import { preferencesOf, type SessionQuery } from './query.ts';
 import type { RequestLimits } from '../session/request-limits.ts';
 import { placeToResume, restrict } from './resume-place.ts';
@@ -124,10 +124,11 @@ function start(
   const before = live && { sessionId: live.id, settings: live.settings };
   sessions.replace(account.id, peer);
   const settings = settingsOf(ids, lease, before ?? places.get(account.id, peer)?.place);
-  const session = addSession(client, ids, { ...lease, settings }, parts, true);
+  const { session, receive } = addSession(client, ids, { ...lease, settings }, parts, true);
   const isSilenced = restrict(places.get(account.id, peer), credentials, limits);
   const place = placeToResume(resumedId, lease.lastPlace, places.get(account.id, peer));
-  session.start(limits, client, lease.isResumed || place ? { place } : undefined);
+  const room = session.start(limits, client, lease.isResumed || place ? { place } : undefined);
+  if (room !== undefined) receive(Buffer.from(JSON.stringify({ type: 'join', room })), false);
   if (isSilenced) session.refuseToPublish();
   // Changes made during the admission have not reached the session.
   if (accountWatch.changes() !== client.changesBefore) accountWatch.check(account.id);
@@ -139,7 +140,7 @@ function start(
  */
 export async function takeOverSession(
   client: KnownClient,
-  { sessionId, connectionId, unread }: MovingClient,
+  { sessionId, connectionId, unread }: HandedOverClient,
   parts: SessionOpeningParts,
 ): Promise<void> {
   const ids = { sessionId, connectionId };
@@ -151,9 +152,9 @@ export async function takeOverSession(
       return;
     }
     const settings = settingsOf(ids, lease, undefined);
-    const session = addSession(client, ids, { ...lease, settings }, parts, false);
+    const { session, receive } = addSession(client, ids, { ...lease, settings }, parts, false);
     session.log.info('session taken over');
-    session.goOn(unread.messages);
+    for (const { data, isBinary } of unread.messages) receive(data, isBinary);
     // Changes made during the handover have not reached the session.
     parts.accountWatch.check(client.credentials.account.id);
   } catch (fault) {
@@ -204,7 +205,11 @@ function settingsOf(
   return isResumed ? parseSettings(settings) : undefined;
 }
 
-/** @param mayMove whether the client may be taken to another process, if its room is there */
+/**
+ * Makes the session of a client.
+ * @param mayMove whether the client may be handed over to another process, if its room is there
+ * @returns the session, and what takes messages as if they came from the client
+ */
 function addSession(
   client: KnownClient,
   { sessionId: id, connectionId }: Ids,
@@ -217,7 +222,7 @@ function addSession(
   }: Omit<Lease, 'settings'> & { settings: AudioSettings | undefined },
   parts: SessionOpeningParts,
   mayMove: boolean,
-): Session {
+): { session: Session; receive: Session['receive'] } {
   const { leases, sessions, places, arrivals, quota, checkLoad, metrics, sealer } = parts;
   const { socket, stream, query, credentials } = client;
   const { account } = credentials;
@@ -227,16 +232,10 @@ function addSession(
   const onFault = (fault: unknown) => {
     log.warn({ err: fault }, 'location of the peer not shared');
   };
-  const onMoved = () => {
-    metrics.ended('moved');
-    sessions.delete(session);
-    leases.handOver(holder);
-  };
   const saving = new LatestWrite(
     (text) => leases.save(holder, { sessionId: id, settings: text }),
     (fault) => log.warn({ err: fault }, 'client settings not saved'),
   );
-  const moving = { sessionId: id, connectionId, query, credentials };
   const session: Session = new Session(socket, {
     stream,
     id,
@@ -259,7 +258,6 @@ function addSession(
     codecs: parts.codecs,
     timings: parts.timings,
     log,
-    wayOut: mayMove ? wayToOthers(parts, socket, stream, moving, onMoved) : undefined,
     onPlace: (room, kind) => {
       const place = room === undefined ? undefined : { sessionId: id, room, kind };
       leases.place(holder, place).catch(onFault);
@@ -269,6 +267,7 @@ function addSession(
     },
     onSettings: (changed) => saving.write(serializeSettings(changed)),
     onClosed: (reason, { mayComeBack, place, settings: last }) => {
+      handover?.close();
       metrics.ended(reason);
       if (reason === 'rate_limited') parts.connections.punish(account, performance.now());
       sessions.delete(session);
@@ -278,7 +277,18 @@ function addSession(
       else release(mayComeBack ? places.keepMs : 0);
     },
   });
+  const onMoved = () => {
+    metrics.ended('moved');
+    sessions.delete(session);
+    leases.handOver(holder);
+  };
+  const known = { sessionId: id, connectionId, query, credentials };
+  const handover = mayMove
+    ? openHandover(parts, session, socket, stream, known, onMoved)
+    : undefined;
+  if (!handover) session.listen();
   sessions.add(session);
   metrics.admitted();
-  return session;
+  const receiver = handover ?? session;
+  return { session, receive: (data, isBinary) => receiver.receive(data, isBinary) };
 }

@@ -14,7 +14,7 @@ import { prefixOf } from '../network-of.ts';
 import { notFound, PartylineError } from '../protocol/errors.ts';
 import { errorMessage } from '../protocol/messages.ts';
 import { closeUnread } from '../session/close-unread.ts';
-import type { MovingClient } from './moving.ts';
+import type { HandedOverClient } from './handed-over-client.ts';
 import {
   type NewClient,
   openSession,
@@ -44,7 +44,7 @@ export type WebSocketRouteParts = SessionOpeningParts & {
 export function registerWebSocketRoute(
   app: FastifyInstance,
   parts: WebSocketRouteParts,
-): (client: MovingClient, connection: Socket) => void {
+): (client: HandedOverClient, connection: Socket) => void {
   const open = (
     socket: WebSocket,
     stream: Socket,

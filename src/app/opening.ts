@@ -4,7 +4,7 @@ import type { Settings } from '../../config/settings.ts';
 import type { Timings } from '../../config/timings.ts';
 import type { DemoAccount } from '../accounts/demo-account.ts';
 import type { MetricFamilies } from '../http/metrics.ts';
-import type { Homes, MovingClient } from '../admission/moving.ts';
+import type { Homes, HandedOverClient } from '../admission/handed-over-client.ts';
 
 /** A running gateway. */
 export type App = {
@@ -21,7 +21,7 @@ export type App = {
   /** Returns whether new clients are admitted at the moment. */
   takesClients(): boolean;
   /** Continues with a client that another process on the same port has handed over. */
-  takeOver(client: MovingClient, connection: Socket): void;
+  takeOver(client: HandedOverClient, connection: Socket): void;
   /** Accepts no more connections; open ones stay open. */
   stopListening(): void;
   /**

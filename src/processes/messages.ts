@@ -1,5 +1,5 @@
 import type { MetricFamilies } from '../http/metrics.ts';
-import type { MovingClient } from '../admission/moving.ts';
+import type { HandedOverClient } from '../admission/handed-over-client.ts';
 import type { ToldStates } from './process-states.ts';
 
 /** Messages between the supervisor and its gateway processes, over the channel between parent and child. */
@@ -16,7 +16,7 @@ export type FromGateway =
   | { type: 'drain'; withinMs: number; by: string }
   | { type: 'ask metrics'; question: number }
   | { type: 'metrics'; to: number; question: number; families: MetricFamilies }
-  | { type: 'move'; to: number; client: MovingClient };
+  | { type: 'move'; to: number; client: HandedOverClient };
 
 /**
  * To a gateway: let clients leave, and end; another asks for figures; another has answered; which processes take clients, and
@@ -27,4 +27,4 @@ export type ToGateway =
   | { type: 'ask metrics'; from: number; question: number }
   | { type: 'metrics'; from: number; question: number; families: MetricFamilies }
   | ({ type: 'processes' } & ToldStates)
-  | { type: 'moved'; client: MovingClient };
+  | { type: 'moved'; client: HandedOverClient };

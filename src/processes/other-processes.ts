@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
 import type { Socket } from 'node:net';
-import type { Homes, MovingClient } from '../admission/moving.ts';
+import type { Homes, HandedOverClient } from '../admission/handed-over-client.ts';
 
 /** Sends a message to the supervisor, with a connection that is to go on. */
-type Send = (to: number, client: MovingClient, connection: Socket) => void;
+type Send = (to: number, client: HandedOverClient, connection: Socket) => void;
 
 /** The processes that listen on the same port, this one among them, as this one knows them. */
 export class OtherProcesses implements Homes {

@@ -20,11 +20,7 @@ import type { AudioSettings } from './audio-settings.ts';
 import { AudioLimit } from './audio-limit.ts';
 import { type AudioPreferences, ClientAudio } from './client-audio.ts';
 import { closeUnread } from './close-unread.ts';
-import {
-  type ClientMessage,
-  MessageError,
-  parseClientMessage,
-} from '../protocol/client-messages.ts';
+import { MessageError, parseClientMessage } from '../protocol/client-messages.ts';
 import {
   errorMessage,
   type LeaveReason,
@@ -35,14 +31,13 @@ import { TokenBucket } from '../token-bucket.ts';
 import { minutesExhausted } from '../usage/quota.ts';
 import { mayComeBackAfterClose, mayComeBackAfterFault } from './expected-back.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { ECHO_ROOM, LOBBY } from '../protocol/names.ts';
+import { LOBBY } from '../protocol/names.ts';
 import { Presence, type PresenceParts } from './presence.ts';
 import type { RequestLimits } from './request-limits.ts';
 import { ReadGate } from './read-gate.ts';
 import { readInTurns } from './read-turns.ts';
 import { Requests } from './requests.ts';
 import { SendQueue } from './send-queue.ts';
-import type { Message, WayOut } from '../handover/way-out.ts';
 
 const MAX_MESSAGE_BYTES = 64 * 1024;
 /** Pings and pongs of one client: it answers a few pings a second, and may come back from a stall with all its own. */
@@ -74,8 +69,6 @@ export type SessionParts = PresenceParts & {
   codecs: Codecs;
   timings: Timings['sessions'];
   log: FastifyBaseLogger;
-  /** Undefined if the client cannot be taken to another process. */
-  wayOut: WayOut | undefined;
   /** The client has set something anew; resolves when that is kept, or could not be. */
   onSettings: (settings: AudioSettings) => Promise<void>;
   /** Called once, when the connection has ended. */
@@ -115,8 +108,6 @@ export class Session implements PeerOutlet {
   #superseded: NodeJS.Timeout | undefined;
   #statsAtMs = performance.now();
   #hasBeenToldNotToPublish = false;
-  /** Until the client has said anything but where it wants to go. */
-  #wayOut: WayOut | undefined;
 
   constructor(socket: WebSocket, parts: SessionParts) {
     this.name = parts.peer;
@@ -124,7 +115,6 @@ export class Session implements PeerOutlet {
     this.log = parts.log;
     this.#socket = socket;
     this.#parts = parts;
-    this.#wayOut = parts.wayOut;
     this.#sendQueue = new SendQueue(
       socket,
       parts.stream,
@@ -145,8 +135,6 @@ export class Session implements PeerOutlet {
     const { statsEveryMs, heartbeatEveryMs } = parts.timings;
     const pingEveryMs = parts.wantsStats ? statsEveryMs : heartbeatEveryMs;
     this.#heartbeat = new Heartbeat(socket, pingEveryMs, parts.timings);
-    socket.on('message', (data: Buffer, isBinary: boolean) => this.#receive({ data, isBinary }));
-    if (!parts.wayOut) this.#readInTurns();
     for (const event of ['ping', 'pong']) socket.on(event, () => this.#receiveControl());
     // Hundreds may go at once.
     socket.on('close', (code) => {
@@ -157,16 +145,26 @@ export class Session implements PeerOutlet {
     socket.on('error', (fault) => this.log.debug({ err: fault }, 'socket error'));
   }
 
+  /** Reads what the client sends, in turn with what other clients send. Until then somebody else calls {@link receive}. */
+  listen(): void {
+    if (this.#presence.isClosed) return;
+    this.#socket.on('message', (data: Buffer, isBinary: boolean) => this.receive(data, isBinary));
+    const { stream, requestLimits } = this.#parts;
+    const owner = { turns: requestLimits.readTurns, accountId: this.#account.id };
+    readInTurns(this.#socket, stream, owner, this.#gate.open());
+  }
+
   /**
-   * Greets the client and takes it to its room, if it has one.
+   * Greets the client and takes it to the place that is kept for it here, if there is one.
    * @param query what it asked for at connection: its room, the lobby if none; and the network from which it did
    * @param resumed the session that it had lost, if it has come back to one
+   * @returns the room that it is to join as if it asked for that; undefined if none
    */
   start(
     limits: AccountLimits,
     { room, network }: { room: string; network: string },
     resumed?: ResumedSession,
-  ): void {
+  ): string | undefined {
     const { id, resumeToken, timings, places } = this.#parts;
     const place = resumed?.place;
     this.notify({
@@ -184,20 +182,18 @@ export class Session implements PeerOutlet {
       resume_ms: places.keepMs,
     });
     this.log.info('session started');
-    if (place?.isHere) this.#presence.resume();
-    else if (place?.kind === 'websocket') this.#joinAtFirst(place.room);
+    if (place?.isHere) {
+      this.#presence.resume();
+      return undefined;
+    }
     // A browser that was on another node joins by itself: it needs new transports.
-    else if (!place && room !== LOBBY) this.#joinAtFirst(room);
+    if (place) return place.kind === 'websocket' ? place.room : undefined;
+    return room === LOBBY ? undefined : room;
   }
 
-  /** Goes on where the client has been read to: in another process, or in this one after all. */
-  goOn(messages: Message[]): void {
-    for (const message of messages) this.#receive(message);
-  }
-
-  /** As if the client asked for it. */
-  #joinAtFirst(room: string): void {
-    this.#receiveText(JSON.stringify({ type: 'join', room }));
+  /** True if the client is in no room, and nothing that it asked for is under way. */
+  get isIdle(): boolean {
+    return !this.#presence.isInRoom && this.#requests.waiting === 0;
   }
 
   get id(): string {
@@ -337,9 +333,9 @@ export class Session implements PeerOutlet {
     });
   }
 
-  #receive(message: Message): void {
-    if (this.#presence.isClosed || this.#wayOut?.hold(message)) return;
-    const { data, isBinary } = message;
+  /** Takes a message of the client. */
+  receive(data: Buffer, isBinary: boolean): void {
+    if (this.#presence.isClosed) return;
     const nowMs = this.#heartbeat.heard();
     if (data.length > MAX_MESSAGE_BYTES) {
       this.fail(new PartylineError('message_too_big', 'A message may have 64 KiB.'));
@@ -363,7 +359,6 @@ export class Session implements PeerOutlet {
     this.#presence.binaryCame();
     const { bytesPerSecond } = this.#audio;
     if (!this.#audioLimit.admit(frame.length, bytesPerSecond, nowMs) || frame.length === 0) return;
-    this.#stay();
     // It may have been sent right behind a join, which takes its time.
     const isOnItsWay = this.#requests.waiting > 0;
     if (mayPublish(this.#parts.credentials)) this.#audio.receive(frame, nowMs, isOnItsWay);
@@ -371,61 +366,17 @@ export class Session implements PeerOutlet {
   }
 
   #receiveText(text: string): void {
-    if (this.#requests.holdUnread(text)) {
-      this.#stay();
-      return;
-    }
+    if (this.#requests.holdUnread(text)) return;
     try {
-      this.#begin(parseClientMessage(text), text);
+      this.#requests.add(parseClientMessage(text), text.length);
     } catch (fault) {
       this.#requests.refuse(fault, fault instanceof MessageError ? fault.replyTo : undefined);
     }
   }
 
-  /** Who begins with a join goes to where the room is; who begins otherwise stays, because no other process knows of it. */
-  #begin(message: ClientMessage, text: string): void {
-    const isFirst = !this.#presence.isInRoom && this.#requests.waiting === 0;
-    if (message.type !== 'join' || !isFirst) this.#stay();
-    const wayOut = this.#wayOut;
-    const home = message.type === 'join' && wayOut ? this.#homeOf(message.room, wayOut) : undefined;
-    if (!wayOut || home === undefined) {
-      this.#requests.add(message, text.length);
-      return;
-    }
-    wayOut.setOut(
-      home,
-      { data: Buffer.from(text), isBinary: false },
-      () => this.#release('moved', false),
-      (messages) => {
-        this.#stay();
-        this.goOn(messages);
-      },
-    );
-  }
-
-  /** In which other process a room is; undefined if in this one, or if the client may not go there, which it is told here. */
-  #homeOf(room: string, wayOut: WayOut): number | undefined {
-    try {
-      this.#requests.checkRoom(room);
-    } catch {
-      return undefined;
-    }
-    // An echo is nobody's but the client's own: it is where the client is.
-    return room === ECHO_ROOM ? undefined : wayOut.homeOf(room);
-  }
-
-  /** The client is not taken to another process any more. */
-  #stay(): void {
-    if (!this.#wayOut) return;
-    this.#wayOut.close();
-    this.#wayOut = undefined;
-    this.#readInTurns();
-  }
-
-  #readInTurns(): void {
-    const { stream, requestLimits } = this.#parts;
-    const owner = { turns: requestLimits.readTurns, accountId: this.#account.id };
-    readInTurns(this.#socket, stream, owner, this.#gate.open());
+  /** Lets go of a client that another process goes on with. */
+  detach(): void {
+    this.#release('moved', false);
   }
 
   /** Lets go of everything but the place of a client that may come back; the socket may already be gone. */
@@ -436,7 +387,6 @@ export class Session implements PeerOutlet {
   }
 
   #release(reason: LeaveReason, mayComeBack: boolean): SessionEnd {
-    this.#wayOut?.close();
     this.#gate.close();
     this.#requests.close();
     this.#audioLimit.close();

@@ -1,0 +1,112 @@
+import type { Socket } from 'node:net';
+import type { WebSocket } from 'ws';
+import { stopReading } from './stop-reading.ts';
+import { UnfinishedMessage } from './unfinished-message.ts';
+
+export type Message = { data: Buffer; isBinary: boolean };
+
+/** Messages and bytes of a client that have not been handled: the process that takes the client over handles them. */
+export type Unread = {
+  messages: Message[];
+  /** Bytes after these messages, as they came over the wire. */
+  bytes: Buffer;
+};
+
+/** Where a client goes by what it has sent: to the process of this number, nowhere, or it depends on what it sends next. */
+export type Destination = number | 'here' | 'undecided';
+
+export type HandoverParts = {
+  /** Decides by a message of a client that has not been handed over. */
+  destinationOf: (data: Buffer, isBinary: boolean) => Destination;
+  /** Takes each message of a client that is not handed over, until it is told by `onStay` to read on by itself. */
+  onMessage: (data: Buffer, isBinary: boolean) => void;
+  onStay: () => void;
+  /** Sends the client to another process with its connection, which nobody reads. */
+  send: (to: number, unread: Unread, connection: Socket) => void;
+};
+
+/**
+ * A gate between a socket and its session, as long as the client may be handed over to another process: it follows how
+ * far the client has been read, so that the connection can be handed over without the loss of a byte.
+ */
+export class Handover {
+  readonly #socket: WebSocket;
+  readonly #stream: Socket;
+  readonly #parts: HandoverParts;
+  readonly #unfinished = new UnfinishedMessage();
+  #canLeave = true;
+  /** Messages of a client that is about to be handed over. */
+  #held: Message[] | undefined;
+
+  /** @param stream what `socket` reads from, of which nothing has been read yet */
+  constructor(socket: WebSocket, stream: Socket, parts: HandoverParts) {
+    this.#socket = socket;
+    this.#stream = stream;
+    this.#parts = parts;
+    // Before ws, which hands messages out as it reads, and unmasks what it reads where it lies.
+    stream.prependListener('data', this.#onData);
+    socket.on('message', this.#onMessage);
+  }
+
+  /** Takes a message of the client, or one that is handled as if it came from it. */
+  receive(data: Buffer, isBinary: boolean): void {
+    if (this.#held) {
+      this.#held.push({ data, isBinary });
+      return;
+    }
+    const destination = this.#canLeave ? this.#parts.destinationOf(data, isBinary) : 'here';
+    if (typeof destination === 'number') {
+      this.#begin(destination, { data, isBinary });
+      return;
+    }
+    if (destination === 'here') this.#cancel();
+    this.#parts.onMessage(data, isBinary);
+  }
+
+  /** Lets go of the connection: the session has ended. */
+  close(): void {
+    this.#canLeave = false;
+    this.#stream.off('data', this.#onData);
+    this.#socket.off('message', this.#onMessage);
+  }
+
+  /**
+   * Begins to hand the client over: reads no further than what has been read by now.
+   * @param first the message that is being handled, which goes along
+   */
+  #begin(to: number, first: Message): void {
+    const messages = [first];
+    this.#held = messages;
+    // Not before ws has handed out all that came with the message which is being handled.
+    process.nextTick(() => {
+      while (this.#stream.read() !== null);
+      this.#held = undefined;
+      // Not if it is about to close, or does not take what it is sent.
+      const canLeave =
+        this.#canLeave &&
+        this.#socket.readyState === this.#socket.OPEN &&
+        this.#stream.writableLength === 0;
+      if (canLeave && stopReading(this.#stream)) {
+        this.close();
+        this.#parts.send(to, { messages, bytes: this.#unfinished.bytes }, this.#stream);
+        return;
+      }
+      this.#cancel();
+      for (const { data, isBinary } of messages) this.#parts.onMessage(data, isBinary);
+    });
+  }
+
+  /** The client stays. */
+  #cancel(): void {
+    this.close();
+    this.#parts.onStay();
+  }
+
+  readonly #onMessage = (data: Buffer, isBinary: boolean): void => this.receive(data, isBinary);
+
+  readonly #onData = (chunk: Buffer): void => {
+    if (this.#unfinished.push(chunk)) return;
+    this.#canLeave = false;
+    this.#stream.off('data', this.#onData);
+  };
+}
