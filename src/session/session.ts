@@ -1,94 +1,32 @@
-import type { Duplex } from 'node:stream';
 import type { FastifyBaseLogger } from 'fastify';
 import type { WebSocket } from 'ws';
 import type { Account } from '../accounts/accounts.ts';
-import type { Timings } from '../../config/timings.ts';
-import {
-  accountFault,
-  type KeyState,
-  type Credentials,
-  mayPublish,
-} from '../accounts/authenticator.ts';
-import type { Codecs } from '../audio/codecs.ts';
+import { accountFault, type KeyState, mayPublish } from '../accounts/authenticator.ts';
 import { FRAME_MS } from '../audio/format.ts';
 import { logFault } from '../protocol/log-fault.ts';
 import { mayNotPublish, PartylineError, replaced } from '../protocol/errors.ts';
 import type { PeerOutlet } from '../rooms/peer.ts';
-import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
-import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
 import type { AudioSettings } from './audio-settings.ts';
 import { AudioLimit } from './audio-limit.ts';
-import { type AudioPreferences, ClientAudio } from './client-audio.ts';
+import { ClientAudio } from './client-audio.ts';
 import { closeUnread } from './close-unread.ts';
 import { MessageError, parseClientMessage } from '../protocol/client-messages.ts';
-import {
-  errorMessage,
-  type LeaveReason,
-  type PeerKind,
-  type ServerMessage,
-} from '../protocol/messages.ts';
+import { errorMessage, type LeaveReason, type ServerMessage } from '../protocol/messages.ts';
 import { TokenBucket } from '../token-bucket.ts';
 import { minutesExhausted } from '../usage/quota.ts';
 import { mayComeBackAfterClose, mayComeBackAfterFault } from './expected-back.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { LOBBY } from '../protocol/names.ts';
-import { Presence, type PresenceParts } from './presence.ts';
-import type { RequestLimits } from './request-limits.ts';
+import { Presence } from './presence.ts';
 import { ReadGate } from './read-gate.ts';
 import { readInTurns } from './read-turns.ts';
 import { Requests } from './requests.ts';
 import { SendQueue } from './send-queue.ts';
+import type { AccountLimits, ResumedSession, SessionEnd, SessionParts } from './session-parts.ts';
 
 const MAX_MESSAGE_BYTES = 64 * 1024;
 /** Pings and pongs of one client: it answers a few pings a second, and may come back from a stall with all its own. */
 const CONTROL_RATE = { perSecond: 50, burst: 1000 };
-
-/** What is left of the account's plan. */
-type AccountLimits = { max_ccu: number; current_ccu: number; remaining_minutes: number };
-
-export type SessionParts = PresenceParts & {
-  /** Below the WebSocket. */
-  stream: Duplex;
-  /** Stays the same when the client resumes it on another connection. */
-  id: string;
-  /** Another one for each connection. */
-  connectionId: string;
-  /** Higher than that of every connection of the account that was admitted before. */
-  order: number;
-  /** With it, and the id, the client may resume the session. */
-  resumeToken: string;
-  credentials: Credentials;
-  /** The `peer` of the query. */
-  peer: string;
-  audio: AudioPreferences;
-  /** Of the session that the client resumes: they win over what its query says. */
-  settings: AudioSettings | undefined;
-  /** Whether the client wants to be told how its audio fares. */
-  wantsStats: boolean;
-  requestLimits: RequestLimits;
-  codecs: Codecs;
-  timings: Timings['sessions'];
-  log: FastifyBaseLogger;
-  /** The client has set something anew; resolves when that is kept, or could not be. */
-  onSettings: (settings: AudioSettings) => Promise<void>;
-  /** Called once, when the connection has ended. */
-  onClosed: (reason: LeaveReason, end: SessionEnd) => void;
-};
-
-/** What remains of a client whose connection has ended. */
-export type SessionEnd = {
-  /** It may come back to its session. */
-  mayComeBack: boolean;
-  /** Where it was, if it may come back. */
-  place: { room: string; peer: WebSocketPeer | WebRtcPeer } | undefined;
-  settings: AudioSettings;
-};
-
-/** The session that a client resumes. */
-export type ResumedSession = {
-  /** In which room it was, and whether its place is kept by this process; undefined if in none. */
-  place: { room: string; isHere: boolean; kind: PeerKind } | undefined;
-};
 
 /** One client on one WebSocket, from `welcome` to close: lobby, rooms, and its frames both ways. */
 export class Session implements PeerOutlet {

@@ -1,0 +1,59 @@
+import type { Duplex } from 'node:stream';
+import type { FastifyBaseLogger } from 'fastify';
+import type { Timings } from '../../config/timings.ts';
+import type { Credentials } from '../accounts/authenticator.ts';
+import type { Codecs } from '../audio/codecs.ts';
+import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
+import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
+import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
+import type { AudioSettings } from './audio-settings.ts';
+import type { AudioPreferences } from './client-audio.ts';
+import type { PresenceParts } from './presence.ts';
+import type { RequestLimits } from './request-limits.ts';
+
+/** Limits of the account's plan, and the part of them that is left. */
+export type AccountLimits = { max_ccu: number; current_ccu: number; remaining_minutes: number };
+
+export type SessionParts = PresenceParts & {
+  /** Stream below the WebSocket. */
+  stream: Duplex;
+  /** Stays the same when the client resumes it on another connection. */
+  id: string;
+  /** Differs for each connection. */
+  connectionId: string;
+  /** Higher than that of every connection of the account that was admitted before. */
+  order: number;
+  /** Token with which, and with the id, the client may resume the session. */
+  resumeToken: string;
+  credentials: Credentials;
+  /** The `peer` of the query. */
+  peer: string;
+  audio: AudioPreferences;
+  /** Settings of the session that the client resumes: they win over its query. */
+  settings: AudioSettings | undefined;
+  /** True if the client wants to be told how its audio fares. */
+  wantsStats: boolean;
+  requestLimits: RequestLimits;
+  codecs: Codecs;
+  timings: Timings['sessions'];
+  log: FastifyBaseLogger;
+  /** Called when the client has set something anew; resolves when that is kept, or could not be. */
+  onSettings: (settings: AudioSettings) => Promise<void>;
+  /** Called once, when the connection has ended. */
+  onClosed: (reason: LeaveReason, end: SessionEnd) => void;
+};
+
+/** Remains of a client whose connection has ended. */
+export type SessionEnd = {
+  /** It may come back to its session. */
+  mayComeBack: boolean;
+  /** Where it was, if it may come back. */
+  place: { room: string; peer: WebSocketPeer | WebRtcPeer } | undefined;
+  settings: AudioSettings;
+};
+
+/** The session that a client resumes. */
+export type ResumedSession = {
+  /** In which room it was, and whether its place is kept by this process; undefined if in none. */
+  place: { room: string; isHere: boolean; kind: PeerKind } | undefined;
+};
