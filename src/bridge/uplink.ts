@@ -1,4 +1,7 @@
 import type { FrameClock } from '../audio/clock.ts';
+import type { OpusSink } from '../audio/ingest/ingest.ts';
+import type { LastPackets } from '../audio/ingest/joint.ts';
+import { DECODER_MEMORY_PACKETS } from '../audio/opus-codec.ts';
 import { counts } from '../counts.ts';
 import type { PlainLeg, PlainProducer } from '../media/plain-leg.ts';
 import { PartylineError } from '../protocol/errors.ts';
@@ -60,6 +63,10 @@ export class Uplink {
   #countedDrops = 0;
   readonly #flow = new FlowWatch();
   #state: State = { name: 'idle' };
+  /** True while nobody is to hear the packets that come. */
+  isMuted = false;
+  /** The last packets that were taken while the peer was not muted. */
+  readonly last: LastPackets = { packets: [], atMs: -Infinity };
 
   constructor(leg: () => PlainLeg, clock: FrameClock, events: UplinkEvents) {
     this.#leg = leg;
@@ -82,18 +89,9 @@ export class Uplink {
     return this.#pacer.driftPpm;
   }
 
-  /**
-   * Sends one Opus packet of `durationSamples` at 48 kHz, as soon as it is due.
-   * @param atMs when it came; it may have been held since
-   * @param isMuted nobody is to hear it
-   */
-  send(
-    payload: Buffer,
-    durationSamples: number,
-    audioLevel: number,
-    atMs: number,
-    isMuted = false,
-  ): void {
+  /** Sends one Opus packet as soon as it is due; it may have been held since it came. */
+  readonly send: OpusSink = (payload, durationSamples, audioLevel, atMs) => {
+    const { isMuted } = this;
     const durationMs = durationSamples / SAMPLES_PER_MS;
     const isQuiet = isMuted || audioLevel >= UNMISSED_LEVEL;
     const nowMs = performance.now();
@@ -104,7 +102,12 @@ export class Uplink {
     if (this.#state.name === 'closed') return;
     this.#sendDue(nowMs);
     if (this.#pacer.bufferedMs > 0) this.#clock.add(this.#onTick);
-  }
+    if (isMuted) return;
+    const { packets } = this.last;
+    packets.push(payload);
+    if (packets.length > DECODER_MEMORY_PACKETS) packets.shift();
+    this.last.atMs = atMs;
+  };
 
   /** Opens the producer, if somebody listens behind the router, so that they are ready to hear the first packet; resolves when they are. */
   async open(): Promise<void> {

@@ -1,3 +1,5 @@
+import type { OpusSink } from '../audio/ingest/ingest.ts';
+import type { LastPackets } from '../audio/ingest/joint.ts';
 import { gainOf, type Hearing, type Listener } from '../audio/mixing/hearing.ts';
 import { Uplink } from '../bridge/uplink.ts';
 import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/messages.ts';
@@ -26,7 +28,6 @@ export class WebSocketPeer implements Peer {
   #isRelayed: boolean;
   readonly #relayListener: RelayListener;
   #isListening = false;
-  #isMuted: boolean;
   #concealedSamples = 0;
   #closed = false;
 
@@ -35,7 +36,6 @@ export class WebSocketPeer implements Peer {
     this.name = outlet.name;
     this.#lease = lease;
     this.#outlet = outlet;
-    this.#isMuted = isMuted;
     const { room } = lease;
     this.#uplink = new Uplink(() => room.media.router.plainLeg, room.clock, {
       onPacket: (packet, muted) => room.mixer.receive(this.name, packet, performance.now(), muted),
@@ -47,6 +47,7 @@ export class WebSocketPeer implements Peer {
       },
       onFault: (fault) => this.#outlet.fail(fault),
     });
+    this.#uplink.isMuted = isMuted;
     this.#listener = this.#listenerFor(hearing);
     this.#isRelayed = hearing.isRelayed;
     this.#relayListener = this.#openRelayListener();
@@ -74,7 +75,7 @@ export class WebSocketPeer implements Peer {
   /** Takes over from another way of the same peer, which is then to be closed. */
   takeOver(before: Peer, hearing: PeerHearing, isMuted: boolean): void {
     this.hear(hearing);
-    this.#isMuted = isMuted;
+    this.#uplink.isMuted = isMuted;
     this.#lease.room.change(before, this);
     this.listen();
   }
@@ -101,28 +102,23 @@ export class WebSocketPeer implements Peer {
   }
 
   get isMuted(): boolean {
-    return this.#isMuted;
+    return this.#uplink.isMuted;
   }
 
-  /** Tells the room whether the client is muted; its packets say so themselves. */
+  /** Tells the room whether the client is muted: nobody hears the packets that come from now on. */
   setMuted(isMuted: boolean): void {
-    this.#isMuted = isMuted;
+    this.#uplink.isMuted = isMuted;
     this.#lease.room.mutedChanged(this);
   }
 
-  /**
-   * Sends one Opus packet into the room.
-   * @param atMs when it came
-   * @param isMuted nobody is to hear it
-   */
-  say(
-    packet: Buffer,
-    durationSamples: number,
-    audioLevel: number,
-    atMs: number,
-    isMuted: boolean,
-  ): void {
-    this.#uplink.send(packet, durationSamples, audioLevel, atMs, isMuted);
+  /** Takes the Opus packets of the client into the room. */
+  get sink(): OpusSink {
+    return this.#uplink.send;
+  }
+
+  /** The last packets that the room has heard, or is about to hear. */
+  get lastPackets(): LastPackets {
+    return this.#uplink.last;
   }
 
   /** Sends a message of an unknown format, as it is, to those who can be sent it. */

@@ -13,9 +13,8 @@ import {
 import { quantizeGain } from '../audio/gain.ts';
 import { AudioInput } from '../audio/ingest/input.ts';
 import type { TimedMessage } from '../audio/ingest/detection/pace.ts';
-import type { OpusSink } from '../audio/ingest/ingest.ts';
+import type { OpusOutlet, OpusSink } from '../audio/ingest/ingest.ts';
 import type { LastPackets } from '../audio/ingest/joint.ts';
-import { DECODER_MEMORY_PACKETS } from '../audio/opus-codec.ts';
 import { counts } from '../counts.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { ClientMessages } from '../protocol/client-messages.ts';
@@ -60,7 +59,7 @@ type Outlet = {
 /** The audio of one client, from its connection to its end: what it sends, and how it wants to hear, in whatever room. */
 export class ClientAudio {
   readonly #codecs: Codecs;
-  readonly #outlet: Outlet;
+  readonly #client: Outlet;
   #preferences: AudioPreferences;
   #input: AudioInput;
   /** Format that was found out before the client resumed its session. */
@@ -74,9 +73,9 @@ export class ClientAudio {
   #isMuted = false;
   /** The client has been told that its format is unknown: once. */
   #isToldUnknown = false;
-  /** What the room has been given last: whoever hears it has it in the ear. */
-  #said: LastPackets = { packets: [], atMs: -Infinity };
   #peer: WebSocketPeer | undefined;
+  /** Leads the packets of the client into its room. */
+  readonly #outlet: OpusOutlet = { sink: toNobody };
   #inRoomSinceMs = -Infinity;
   /** What came while the client was on its way into a room. */
   readonly #held: HeldAudio;
@@ -93,12 +92,12 @@ export class ClientAudio {
     settings: AudioSettings | undefined,
     codecs: Codecs,
     turn: Turn,
-    outlet: Outlet,
+    client: Outlet,
   ) {
     this.#held = new HeldAudio((held) => this.#handOn(held), turn);
     this.#preferences = preferences;
     this.#codecs = codecs;
-    this.#outlet = outlet;
+    this.#client = client;
     if (settings) {
       const { in: declared, out, delivery } = settings;
       const answer = settings.detected && answerTo(settings.detected);
@@ -168,9 +167,9 @@ export class ClientAudio {
     if (firstHeard !== heardBefore) {
       // It hears no sound from now on.
       this.#peer?.hear(this.hearing);
-      this.#saved = this.#outlet.settingsChanged();
+      this.#saved = this.#client.settingsChanged();
     }
-    for (const each of due) this.#outlet.sendRelayed(each);
+    for (const each of due) this.#client.sendRelayed(each);
   }
 
   /** Nothing that the client says is heard. */
@@ -239,7 +238,7 @@ export class ClientAudio {
     this.#isVolumeLimited = true;
     // The answer to `configure` tells it itself.
     if (!this.#isConfiguring)
-      this.#outlet.notify({ type: 'configured', ...this.describeSettings() });
+      this.#client.notify({ type: 'configured', ...this.describeSettings() });
   }
 
   /** Sends what comes from now on, and what is held, into the room of `peer`, or into no room. */
@@ -249,12 +248,12 @@ export class ClientAudio {
     const { droppedMs, concealedMs } = this.#fortunes();
     this.#before = { droppedMs, concealedMs };
     this.#peer = peer;
+    this.#outlet.sink = peer?.sink ?? toNobody;
     if (!peer) this.#isVolumeLimited = false;
     if (!peer) this.#intake.reset();
     // What was sent behind the join is meant for the room.
     this.#inRoomSinceMs = this.#held.sinceMs ?? performance.now();
     this.drainHeld();
-    this.#said = { packets: [], atMs: -Infinity };
   }
 
   /** How the client's audio has fared since it connected. */
@@ -330,7 +329,7 @@ export class ClientAudio {
     if (audio !== undefined) {
       this.#input.close();
       this.#detectedBefore = undefined;
-      this.#input = this.#openInput(this.#said);
+      this.#input = this.#openInput(this.#peer?.lastPackets);
     }
     if (mute !== undefined) this.#isMuted = mute;
     this.#isVolumeLimited = false;
@@ -338,13 +337,14 @@ export class ClientAudio {
     this.#peer?.hear(this.hearing);
     this.#isConfiguring = false;
     this.#peer?.setMuted(this.#isMuted);
-    this.#saved = this.#outlet.settingsChanged();
+    this.#saved = this.#client.settingsChanged();
     return { type: 'configured', ...this.describeSettings() };
   }
 
   close(): void {
     this.#held.takeAll();
     this.#peer = undefined;
+    this.#outlet.sink = toNobody;
     this.#input.close();
   }
 
@@ -357,18 +357,18 @@ export class ClientAudio {
     return new AudioInput(
       declared,
       this.#codecs,
-      this.#say,
+      this.#outlet,
       {
         onDetected: (format) => this.#formatDetected(format),
         onOpaque: (message, atMs) => this.#relay(message, atMs),
         onMismatch: (observed) =>
-          this.#outlet.notify({
+          this.#client.notify({
             type: 'format_mismatch',
             declared: formatAudioFormat(declared),
             observed: formatAudioFormat(observed.format),
             confidence: Math.round(observed.confidence * 1000) / 1000,
           }),
-        onFault: (fault) => this.#outlet.fail(fault),
+        onFault: (fault) => this.#client.fail(fault),
       },
       before,
       assumed && canBeginAnywhere(assumed) ? assumed : undefined,
@@ -380,16 +380,6 @@ export class ClientAudio {
     if (!this.#peer || atMs < this.#inRoomSinceMs) counts.dropped.not_in_room += 1;
     else if (!this.#isMuted) this.#peer.relay(message);
   }
-
-  readonly #say: OpusSink = (packet, durationSamples, audioLevel, atMs) => {
-    if (!this.#peer) return;
-    this.#peer.say(packet, durationSamples, audioLevel, atMs, this.#isMuted);
-    if (this.#isMuted) return;
-    const { packets } = this.#said;
-    packets.push(packet);
-    if (packets.length > DECODER_MEMORY_PACKETS) packets.shift();
-    this.#said.atMs = atMs;
-  };
 
   /** Volumes that do not apply: where packets or messages go out as they came, all but 0 and 1. */
   #notApplied(): Record<string, number> {
@@ -410,17 +400,19 @@ export class ClientAudio {
 
   #formatDetected(format: InputFormat): void {
     if (format.codec === 'opaque') {
-      if (!this.#isToldUnknown) this.#outlet.notify({ type: 'audio_unknown', relayed: true });
+      if (!this.#isToldUnknown) this.#client.notify({ type: 'audio_unknown', relayed: true });
       this.#isToldUnknown = true;
     } else {
       const { out } = this.describe();
-      this.#outlet.notify({ type: 'audio_detected', in: formatAudioFormat(format), out });
+      this.#client.notify({ type: 'audio_detected', in: formatAudioFormat(format), out });
     }
     this.#peer?.hear(this.hearing);
     this.settleRelayed();
-    this.#saved = this.#outlet.settingsChanged();
+    this.#saved = this.#client.settingsChanged();
   }
 }
+
+const toNobody: OpusSink = () => {};
 
 const quantized = (volume: Record<string, number>): Record<string, number> =>
   Object.fromEntries(Object.entries(volume).map(([peer, gain]) => [peer, quantizeGain(gain)]));

@@ -21,10 +21,15 @@ export async function hearStream(
   const packets: Buffer[] = [];
   const faults: unknown[] = [];
   const inside: SampleFormat[] = [];
-  const ingest = await createIngest({ codec }, codecs, (packet) => packets.push(packet), {
-    onFault: (fault) => faults.push(fault),
-    onInside: (format) => inside.push(format),
-  });
+  const ingest = await createIngest(
+    { codec },
+    codecs,
+    { sink: (packet) => packets.push(packet) },
+    {
+      onFault: (fault) => faults.push(fault),
+      onInside: (format) => inside.push(format),
+    },
+  );
   for (const [i, message] of messages.entries()) {
     ingest.push(message, i * 20);
     // Encoders open asynchronously.

@@ -110,9 +110,11 @@ async function arrivalsOf(
   const ingest = await createIngest(
     sender.format,
     codecs,
-    (payload, durationSamples, audioLevel, atMs) => {
-      const packet = packetizer.packetize(payload, durationSamples, audioLevel, 0);
-      arrivals.push({ peer, packet, atMs });
+    {
+      sink: (payload, durationSamples, audioLevel, atMs) => {
+        const packet = packetizer.packetize(payload, durationSamples, audioLevel, 0);
+        arrivals.push({ peer, packet, atMs });
+      },
     },
     {
       onFault: (fault) => {

@@ -41,12 +41,17 @@ async function packetsOf(format: AudioFormat): Promise<Buffer[]> {
   if (format.codec === 'opus') return opusTone(TONE_HZ, AMPLITUDE, TONE_MS);
   const packets: Buffer[] = [];
   const faults: unknown[] = [];
-  const input = new AudioInput(format, codecs, (packet) => packets.push(packet), {
-    onDetected: () => {},
-    onOpaque: () => {},
-    onMismatch: (observed) => faults.push(observed),
-    onFault: (fault) => faults.push(fault),
-  });
+  const input = new AudioInput(
+    format,
+    codecs,
+    { sink: (packet) => packets.push(packet) },
+    {
+      onDetected: () => {},
+      onOpaque: () => {},
+      onMismatch: (observed) => faults.push(observed),
+      onFault: (fault) => faults.push(fault),
+    },
+  );
   for (const [i, message] of sampleTone(format, TONE_HZ, AMPLITUDE, TONE_MS).entries()) {
     input.push(message, i * 20);
     // Codecs open asynchronously.

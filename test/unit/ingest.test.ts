@@ -27,7 +27,10 @@ async function openIngest(format: AudioFormat, before?: LastPackets) {
   const ingest = await createIngest(
     format,
     codecs,
-    (packet, durationSamples, audioLevel) => packets.push({ packet, durationSamples, audioLevel }),
+    {
+      sink: (packet, durationSamples, audioLevel) =>
+        packets.push({ packet, durationSamples, audioLevel }),
+    },
     {
       onFault: (fault) => {
         throw fault;

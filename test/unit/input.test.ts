@@ -42,12 +42,17 @@ function openInput(declared: DeclaredFormat) {
   const opaque: Buffer[] = [];
   const detected: string[] = [];
   const faults: unknown[] = [];
-  const input = new AudioInput(declared, codecs, (packet) => packets.push(packet), {
-    onDetected: (format) => detected.push(formatAudioFormat(format)),
-    onOpaque: (message) => opaque.push(message),
-    onMismatch: (observed) => faults.push(observed),
-    onFault: (fault) => faults.push(fault),
-  });
+  const input = new AudioInput(
+    declared,
+    codecs,
+    { sink: (packet) => packets.push(packet) },
+    {
+      onDetected: (format) => detected.push(formatAudioFormat(format)),
+      onOpaque: (message) => opaque.push(message),
+      onMismatch: (observed) => faults.push(observed),
+      onFault: (fault) => faults.push(fault),
+    },
+  );
   return { input, packets, opaque, detected, faults };
 }
 

@@ -5,7 +5,7 @@ import type { Codecs } from '../codecs.ts';
 import type { FrameDecoder } from '../decoding/decoder-thread.ts';
 import type { FrameCodec } from '../decoding/frame-codecs.ts';
 import type { FrameReader, FrameSink } from './frame-reader.ts';
-import type { Ingest, IngestEvents, OpusSink } from './ingest.ts';
+import type { Ingest, IngestEvents, OpusOutlet } from './ingest.ts';
 import type { LastPackets } from './joint.ts';
 import { SampleEncoder } from './sample-encoder.ts';
 import { unreadable } from './stream-budget.ts';
@@ -40,7 +40,7 @@ export type DecodedFormat = {
 export class DecodedIngest implements Ingest {
   readonly #format: DecodedFormat;
   readonly #codecs: Codecs;
-  readonly #sink: OpusSink;
+  readonly #outlet: OpusOutlet;
   readonly #events: IngestEvents;
   readonly #decoder: FrameDecoder;
   #reader: FrameReader;
@@ -59,13 +59,13 @@ export class DecodedIngest implements Ingest {
   constructor(
     format: DecodedFormat,
     codecs: Codecs,
-    sink: OpusSink,
+    outlet: OpusOutlet,
     events: IngestEvents,
     before?: LastPackets,
   ) {
     this.#format = format;
     this.#codecs = codecs;
-    this.#sink = sink;
+    this.#outlet = outlet;
     this.#events = events;
     this.#before = before;
     this.#decoder = codecs.frames.open(format.codec);
@@ -150,7 +150,7 @@ export class DecodedIngest implements Ingest {
     this.#encoder = undefined;
     const before = this.#before;
     this.#before = undefined;
-    const encoder = await SampleEncoder.open(rateHz, this.#codecs, this.#sink, before);
+    const encoder = await SampleEncoder.open(rateHz, this.#codecs, this.#outlet, before);
     if (this.#isClosed) {
       encoder.close();
       return undefined;

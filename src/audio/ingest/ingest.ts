@@ -8,6 +8,9 @@ export type OpusSink = (
   atMs: number,
 ) => void;
 
+/** Holder of a sink that may change: ingests call the sink directly. */
+export type OpusOutlet = { sink: OpusSink };
+
 /** Conversion of a peer's binary messages on the way to its uplink: one format in, Opus packets out. */
 export type Ingest = {
   /**

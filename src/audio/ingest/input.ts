@@ -15,7 +15,7 @@ import {
 } from '../format.ts';
 import { frameBytesOf } from '../samples.ts';
 import { createIngest } from './create-ingest.ts';
-import type { Ingest, OpusSink } from './ingest.ts';
+import type { Ingest, OpusOutlet, OpusSink } from './ingest.ts';
 import {
   type AudioInputEvents,
   type DoubtingState,
@@ -47,7 +47,7 @@ const isOther = ({ format, confidence }: Detection, before: InputFormat): boolea
 /** One peer's binary messages, whatever they are, on their way to its uplink. */
 export class AudioInput {
   readonly #codecs: Codecs;
-  readonly #sink: OpusSink;
+  readonly #outlet: OpusOutlet;
   readonly #events: AudioInputEvents;
   readonly #isDeclared: boolean;
   #state: InputState;
@@ -65,13 +65,13 @@ export class AudioInput {
   constructor(
     declared: DeclaredFormat,
     codecs: Codecs,
-    sink: OpusSink,
+    outlet: OpusOutlet,
     events: AudioInputEvents,
     before?: LastPackets,
     assumed?: InputFormat,
   ) {
     this.#codecs = codecs;
-    this.#sink = sink;
+    this.#outlet = outlet;
     this.#events = events;
     this.#isDeclared = declared !== 'auto';
     this.#state = { name: 'detecting', detector: new FormatDetector(0, turns) };
@@ -215,7 +215,7 @@ export class AudioInput {
         : await createIngest(
             format,
             this.#codecs,
-            isFile ? (...sound) => this.#hear(ingest, sound) : this.#sink,
+            isFile ? { sink: (...sound) => this.#hear(ingest, sound) } : this.#outlet,
             {
               onFault: (fault) => this.#fail(ingest, fault),
               onInside: (inside) => this.#foundInside(ingest, inside),
@@ -310,7 +310,7 @@ export class AudioInput {
     if (this.#state.name === 'open' && this.#state.ingest === ingest) {
       this.#state.unheard = undefined;
     }
-    this.#sink(...sound);
+    this.#outlet.sink(...sound);
   }
 
   /** Bytes that cannot be decoded are of an unknown format, or of another, if nobody said what they are. */

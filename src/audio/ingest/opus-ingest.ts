@@ -1,7 +1,7 @@
 import { counts } from '../../counts.ts';
 import { PartylineError } from '../../protocol/errors.ts';
 import { SILENCE_LEVEL } from '../../rtp/packet.ts';
-import type { Ingest, OpusSink } from './ingest.ts';
+import type { Ingest, OpusOutlet } from './ingest.ts';
 import { audioLevelOf } from '../level.ts';
 import type { OpusDecoder } from '../opus-codec.ts';
 import { boundedOpusPacket, isOpusSilence, opusPacketSamples } from '../opus-packet.ts';
@@ -23,15 +23,15 @@ const QUIET_LEVEL = 55;
 /** Opus in: packets pass through untouched, but for excessive padding; now and then one is decoded, only to know how loud it is. */
 export class OpusIngest implements Ingest {
   readonly #meter: OpusDecoder;
-  readonly #sink: OpusSink;
+  readonly #outlet: OpusOutlet;
   #audioLevel = SILENCE_LEVEL;
   #untilMeter = 0;
   /** A stream that does not begin with Opus is refused at once. */
   #malformedInARow = MAX_MALFORMED_IN_A_ROW - 1;
 
-  constructor(meter: OpusDecoder, sink: OpusSink) {
+  constructor(meter: OpusDecoder, outlet: OpusOutlet) {
     this.#meter = meter;
-    this.#sink = sink;
+    this.#outlet = outlet;
   }
 
   push(message: Buffer, atMs: number): void {
@@ -45,7 +45,7 @@ export class OpusIngest implements Ingest {
       throw new PartylineError('unsupported_audio', 'The binary frames are not Opus packets.');
     }
     this.#malformedInARow = 0;
-    this.#sink(packet, durationSamples, this.#audioLevel, atMs);
+    this.#outlet.sink(packet, durationSamples, this.#audioLevel, atMs);
   }
 
   /** Each message is a packet. */

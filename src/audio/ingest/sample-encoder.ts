@@ -1,6 +1,6 @@
 import type { Codecs } from '../codecs.ts';
 import { FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE_HZ } from '../format.ts';
-import type { OpusSink } from './ingest.ts';
+import type { OpusOutlet } from './ingest.ts';
 import { bestPlace, type Joint, jointAfter, type LastPackets } from './joint.ts';
 import { audioLevelOf } from '../level.ts';
 import { crossFade } from '../ramps.ts';
@@ -15,7 +15,7 @@ const NOTHING = new Float32Array(0);
 export class SampleEncoder {
   readonly #encoder: OpusEncoder;
   readonly #resampler: Resampler | undefined;
-  readonly #sink: OpusSink;
+  readonly #outlet: OpusOutlet;
   readonly #frame: Float32Array;
   #filledSamples = 0;
   /** Until the first frame. */
@@ -28,7 +28,7 @@ export class SampleEncoder {
   static async open(
     sampleRateHz: number,
     codecs: Codecs,
-    sink: OpusSink,
+    outlet: OpusOutlet,
     before?: LastPackets,
   ): Promise<SampleEncoder> {
     const rateHz = OPUS_RATES_HZ.find((rate) => rate >= sampleRateHz) ?? SAMPLE_RATE_HZ;
@@ -37,7 +37,7 @@ export class SampleEncoder {
     try {
       const joint = before && (await jointAfter(before, rateHz, codecs));
       const encoder = await codecs.opus.createEncoder(rateHz);
-      return new SampleEncoder(rateHz, { encoder, resampler }, sink, joint);
+      return new SampleEncoder(rateHz, { encoder, resampler }, outlet, joint);
     } catch (fault) {
       resampler?.close();
       throw fault;
@@ -47,13 +47,13 @@ export class SampleEncoder {
   private constructor(
     rateHz: number,
     codecs: { encoder: OpusEncoder; resampler: Resampler | undefined },
-    sink: OpusSink,
+    outlet: OpusOutlet,
     joint: Joint | undefined,
   ) {
     this.#frame = new Float32Array((rateHz * FRAME_MS) / 1000);
     this.#encoder = codecs.encoder;
     this.#resampler = codecs.resampler;
-    this.#sink = sink;
+    this.#outlet = outlet;
     this.#joint = joint;
   }
 
@@ -93,7 +93,8 @@ export class SampleEncoder {
       at += part.length;
       if (this.#filledSamples < this.#frame.length) return;
       const left = this.#joint ? this.#joinOn(this.#joint, atMs) : NOTHING;
-      this.#sink(this.#encoder.encode(this.#frame), FRAME_SAMPLES, audioLevelOf(this.#frame), atMs);
+      const packet = this.#encoder.encode(this.#frame);
+      this.#outlet.sink(packet, FRAME_SAMPLES, audioLevelOf(this.#frame), atMs);
       this.#frame.set(left);
       this.#filledSamples = left.length;
     }

@@ -1,6 +1,6 @@
 import type { Codecs } from '../codecs.ts';
 import type { SampleFormat } from '../format.ts';
-import type { Ingest, OpusSink } from './ingest.ts';
+import type { Ingest, OpusOutlet } from './ingest.ts';
 import type { LastPackets } from './joint.ts';
 import { downmix, frameBytesOf, openSampleReader, type SampleReader } from '../samples.ts';
 import { SampleEncoder } from './sample-encoder.ts';
@@ -17,10 +17,13 @@ export class SampleIngest implements Ingest {
   static async open(
     format: SampleFormat,
     codecs: Codecs,
-    sink: OpusSink,
+    outlet: OpusOutlet,
     before?: LastPackets,
   ): Promise<SampleIngest> {
-    return new SampleIngest(format, await SampleEncoder.open(format.rateHz, codecs, sink, before));
+    return new SampleIngest(
+      format,
+      await SampleEncoder.open(format.rateHz, codecs, outlet, before),
+    );
   }
 
   private constructor(format: SampleFormat, encoder: SampleEncoder) {

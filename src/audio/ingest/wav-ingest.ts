@@ -1,6 +1,6 @@
 import type { Codecs } from '../codecs.ts';
 import type { SampleFormat } from '../format.ts';
-import type { Ingest, IngestEvents, OpusSink } from './ingest.ts';
+import type { Ingest, IngestEvents, OpusOutlet } from './ingest.ts';
 import type { LastPackets } from './joint.ts';
 import { SampleIngest } from './sample-ingest.ts';
 import { RECORDINGS, StreamBudget, unreadable } from './stream-budget.ts';
@@ -16,7 +16,7 @@ type Samples =
 /** RIFF WAVE: one file without end, or file after file. */
 export class WavIngest implements Ingest {
   readonly #codecs: Codecs;
-  readonly #sink: OpusSink;
+  readonly #outlet: OpusOutlet;
   readonly #events: IngestEvents;
   #before: LastPackets | undefined;
   #reader = this.#openReader();
@@ -30,9 +30,9 @@ export class WavIngest implements Ingest {
   #isClosed = false;
 
   /** @param before what was handed on before this ingest takes over, in the middle of a sound */
-  constructor(codecs: Codecs, sink: OpusSink, events: IngestEvents, before?: LastPackets) {
+  constructor(codecs: Codecs, outlet: OpusOutlet, events: IngestEvents, before?: LastPackets) {
     this.#codecs = codecs;
-    this.#sink = sink;
+    this.#outlet = outlet;
     this.#events = events;
     this.#before = before;
   }
@@ -90,7 +90,7 @@ export class WavIngest implements Ingest {
   async #open(opening: { held: Piece[] }, format: SampleFormat): Promise<void> {
     const before = this.#before;
     this.#before = undefined;
-    const ingest = await SampleIngest.open(format, this.#codecs, this.#sink, before);
+    const ingest = await SampleIngest.open(format, this.#codecs, this.#outlet, before);
     if (this.#samples !== opening) {
       ingest.close();
       return;
