@@ -35,11 +35,12 @@ type State =
   | { name: 'open'; producer: PlainProducer; packetizer: Packetizer }
   | { name: 'closed' };
 
+/** Open while somebody listens behind the router of a room. The room keeps it up to date: it is read for every packet. */
+export type Route = { isOpen: boolean };
+
 export type UplinkEvents = {
   /** Takes each packet when it is due: those who listen over a WebSocket hear it, unless the sender is muted. */
   onPacket: (packet: MediaPacket, isMuted: boolean) => void;
-  /** True while somebody listens behind the router. */
-  isRouted: () => boolean;
   /** The room learns of the producer here; packets flow when this has been done. */
   onProducer: (producerId: string) => Promise<void>;
   /** The client sends faster than real time, or no longer does; with what waits, and all that was left out so far. */
@@ -55,6 +56,7 @@ export type UplinkEvents = {
 export class Uplink {
   readonly #leg: () => PlainLeg;
   readonly #clock: FrameClock;
+  readonly #route: Route;
   readonly #events: UplinkEvents;
   readonly #pacer = new Pacer<OpusPacket>();
   readonly #packetizer = new Packetizer();
@@ -68,8 +70,9 @@ export class Uplink {
   /** The last packets that were taken while the peer was not muted. */
   readonly last: LastPackets = { packets: [], atMs: -Infinity };
 
-  constructor(leg: () => PlainLeg, clock: FrameClock, events: UplinkEvents) {
+  constructor(leg: () => PlainLeg, route: Route, clock: FrameClock, events: UplinkEvents) {
     this.#leg = leg;
+    this.#route = route;
     this.#clock = clock;
     this.#events = events;
   }
@@ -111,7 +114,7 @@ export class Uplink {
 
   /** Opens the producer, if somebody listens behind the router, so that they are ready to hear the first packet; resolves when they are. */
   async open(): Promise<void> {
-    if (this.#state.name !== 'idle' || !this.#events.isRouted()) return;
+    if (this.#state.name !== 'idle' || !this.#route.isOpen) return;
     const opening = { name: 'opening' as const, held: [] };
     this.#state = opening;
     await this.#openFor(opening);
@@ -148,15 +151,15 @@ export class Uplink {
       this.#packetizer.packetize(payload, durationSamples, audioLevel, gapSamples),
       isMuted,
     );
-    if (!isMuted && this.#events.isRouted()) {
-      this.#route({ ...packet, gapSamples: gapSamples + this.#unroutedSamples });
+    if (!isMuted && this.#route.isOpen) {
+      this.#sendRouted({ ...packet, gapSamples: gapSamples + this.#unroutedSamples });
       this.#unroutedSamples = 0;
     } else {
       this.#unroutedSamples += gapSamples + durationSamples;
     }
   }
 
-  #route(packet: RoutedPacket): void {
+  #sendRouted(packet: RoutedPacket): void {
     switch (this.#state.name) {
       case 'open':
         sendRtp(this.#state, packet);

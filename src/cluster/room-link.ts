@@ -22,6 +22,8 @@ export type RoomLinkEvents = {
   /** A peer there produces audio, which a producer of this node's router carries on. */
   onProducer: (peer: string, producerId: string) => Promise<void>;
   onProducerClosed: (producerId: string) => void;
+  /** `isShared` may not be what it was. */
+  onShared: () => void;
   /** A peer there has sent a message of an unknown format. */
   onRelayed: (peer: string, message: Buffer) => void;
 };
@@ -342,7 +344,7 @@ export class RoomLink implements RoomEnd {
     this.#events.onPeers(node, state.peers, new Map(reasons));
     if (state.peers.length === 0 || state.departed) this.#unpipe(node);
     else if (remote) remote.state = state;
-    else this.#remotes.set(node, new RemoteNode(node, state, this));
+    else this.#pipe(node, state);
     this.#wake();
   }
 
@@ -352,9 +354,15 @@ export class RoomLink implements RoomEnd {
     this.#wake();
   }
 
+  #pipe(node: string, state: RoomState): void {
+    this.#remotes.set(node, new RemoteNode(node, state, this));
+    this.#events.onShared();
+  }
+
   #unpipe(node: string): void {
     this.#remotes.get(node)?.close();
     this.#remotes.delete(node);
+    this.#events.onShared();
   }
 
   #converge(): void {

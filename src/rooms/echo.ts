@@ -4,7 +4,7 @@ import { FORWARD_HEAD_BYTES } from '../audio/mixing/forward-frame.ts';
 import type { Listener } from '../audio/mixing/hearing.ts';
 import type { Mixer } from '../audio/mixing/mixer.ts';
 import { opusPacketSamples } from '../audio/opus-packet.ts';
-import { Uplink } from '../bridge/uplink.ts';
+import { type Route, Uplink } from '../bridge/uplink.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import { ECHO_ROOM } from '../protocol/names.ts';
 
@@ -24,8 +24,7 @@ export type EchoParts = {
   mixer: Mixer;
   clock: FrameClock;
   router: () => RoomRouter;
-  /** True while a browser is in the room. */
-  isRouted: () => boolean;
+  route: Route;
   onProducer: (producerId: string) => void;
   log: FastifyBaseLogger;
 };
@@ -46,12 +45,11 @@ export class Echo {
   };
 
   /** @param speaker number of the peer in forwarded frames: it is itself that it hears */
-  constructor({ mixer, clock, router, isRouted, onProducer, log }: EchoParts, speaker: number) {
+  constructor({ mixer, clock, router, route, onProducer, log }: EchoParts, speaker: number) {
     this.#mixer = mixer;
     this.#clock = clock;
-    this.#uplink = new Uplink(() => router().plainLeg, clock, {
+    this.#uplink = new Uplink(() => router().plainLeg, route, clock, {
       onPacket: (packet) => mixer.receive(ECHO_PEER, packet, performance.now()),
-      isRouted,
       onProducer: async (producerId) => onProducer(producerId),
       onFlow: () => {},
       onFault: (fault) => log.warn({ err: fault }, 'echo failed'),

@@ -3,6 +3,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { FrameClock } from '../audio/clock.ts';
 import { Mixer } from '../audio/mixing/mixer.ts';
 import { Downlink } from '../bridge/downlink.ts';
+import type { Route } from '../bridge/uplink.ts';
 import type { RoomLink } from '../cluster/room-link.ts';
 import type { IceServers } from '../media/ice-servers.ts';
 import type { RoomRouter } from '../media/room-router.ts';
@@ -40,6 +41,8 @@ export class Room {
   readonly relay: Relay;
   readonly media: RoomMedia;
   readonly producers: Producers;
+  /** Open while browsers or other nodes hear what is sent to the router. */
+  readonly route: Route = { isOpen: false };
   readonly #members: Members;
   readonly #downlink: Downlink;
   readonly #link: RoomLink;
@@ -92,6 +95,7 @@ export class Room {
       log: parts.log,
     });
     if (media.isThere) link.setRouter(media.router);
+    this.#updateRoute();
   }
 
   /** Opens a room with nobody in it on this node. */
@@ -112,6 +116,7 @@ export class Room {
           onPeers: (node, peers, reasons) => members.updateRemote(node, peers, reasons),
           onProducer: async (peer, id) => room?.producers.addRemote(peer, id),
           onProducerClosed: (id) => room?.producers.removeRemote(id),
+          onShared: () => room && room.#updateRoute(),
           onRelayed: (peer, message) => room?.relay.receive(peer, message),
         },
         log,
@@ -153,6 +158,7 @@ export class Room {
     if (this.#isEcho) this.#echo ??= this.#openEcho(name);
     if (peer.kind === 'webrtc') {
       if (peer.hearsProducers) this.producers.addBrowser(peer);
+      this.#updateRoute();
     } else {
       this.#downlink.removePeer(name);
       this.mixer.addSpeaker(name, this.speakerOf(name));
@@ -214,6 +220,7 @@ export class Room {
   leave(peer: Peer, reason: LeaveReason): void {
     const { name } = peer;
     this.producers.removePeer(peer);
+    this.#updateRoute();
     if (this.#members.isCurrent(peer)) {
       if (!this.#downlink.hears(name)) this.mixer.removeSpeaker(name);
       this.#link.removePeer(name, reason);
@@ -231,11 +238,6 @@ export class Room {
   relayMessage(peer: string, message: Buffer): void {
     this.relay.send(peer, message);
     this.#echo?.later(() => this.relay.receive(ECHO_PEER, message));
-  }
-
-  /** True while somebody hears what is sent to the router. */
-  get isRouted(): boolean {
-    return (this.producers.hasBrowsers || this.#link.isShared) && this.media.isThere;
   }
 
   /** Makes what a browser produces heard by everybody else; resolves when the WebSocket peers will not miss a packet. */
@@ -283,13 +285,20 @@ export class Room {
   #mediaLost(): void {
     this.producers.clear();
     this.#link.setRouter(undefined);
+    this.#updateRoute();
   }
 
   /** There is a router on another media worker. */
   #mediaReplaced(router: RoomRouter): void {
     this.#link.setRouter(router);
+    this.#updateRoute();
     this.#echo?.reset();
     for (const peer of this.#members.hereAndPrepared) peer.mediaRestarted();
+  }
+
+  #updateRoute(): void {
+    const isHeard = this.producers.hasBrowsers || this.#link.isShared;
+    this.route.isOpen = isHeard && this.media.isThere;
   }
 
   get #isEcho(): boolean {
@@ -301,7 +310,7 @@ export class Room {
       mixer: this.mixer,
       clock: this.clock,
       router: () => this.media.router,
-      isRouted: () => this.isRouted,
+      route: this.route,
       onProducer: (id: string) => this.producers.add({ id, peer: ECHO_PEER, owner: undefined }),
       log: this.log,
     };

@@ -37,9 +37,8 @@ export class WebSocketPeer implements Peer {
     this.#lease = lease;
     this.#outlet = outlet;
     const { room } = lease;
-    this.#uplink = new Uplink(() => room.media.router.plainLeg, room.clock, {
+    this.#uplink = new Uplink(() => room.media.router.plainLeg, room.route, room.clock, {
       onPacket: (packet, muted) => room.mixer.receive(this.name, packet, performance.now(), muted),
-      isRouted: () => room.isRouted,
       onProducer: (producerId) => room.addProducer(this, producerId),
       onFlow: (state, bufferedMs, droppedMs) => {
         const figures = { buffered_ms: bufferedMs, dropped_ms: droppedMs };

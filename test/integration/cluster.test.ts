@@ -58,6 +58,7 @@ async function openBareNode(redis: TestRedis) {
     onPeers: () => {},
     onProducer: async () => {},
     onProducerClosed: () => {},
+    onShared: () => {},
     onRelayed: () => {},
   };
   return { cluster, link: await cluster.openRoom(1, 'a', events, silentLog) };

@@ -11,10 +11,10 @@ test('who is closed because he sends too fast is heard no more, and keeps no clo
     () => {
       throw new Error('nobody listens behind the router');
     },
+    { isOpen: false },
     clock,
     {
       onPacket: () => (heard += 1),
-      isRouted: () => false,
       onProducer: async () => {},
       onFlow: () => {},
       onFault: (fault) => {
@@ -50,10 +50,10 @@ describe('send() in virtual time', () => {
       () => {
         throw new Error('nobody listens behind the router');
       },
+      { isOpen: false },
       clock,
       {
         onPacket: () => (heard += 1),
-        isRouted: () => false,
         onProducer: async () => {},
         onFlow: (state, _bufferedMs, droppedMs) => {
           told.push(state);
