@@ -48,6 +48,8 @@ export type AudioPreferences = {
 };
 
 type Outlet = {
+  /** True if the client may be in a room in a moment. */
+  readonly isJoining: boolean;
   notify(message: ServerMessage): void;
   fail(fault: unknown): void;
   /** Sends a message of an unknown format, as it came. */
@@ -68,6 +70,9 @@ export class ClientAudio {
   #volume: Record<string, number> = {};
   /** {@link ClientAudio.#volume} as it is applied. */
   #gains: Record<string, number> = {};
+  /** Format for which the budget was worked out. */
+  #pricedFormat: InputFormat | undefined;
+  #bytesPerSecond = bytesPerSecondOf(undefined);
   #isVolumeLimited = false;
   #isConfiguring = false;
   #isMuted = false;
@@ -203,7 +208,12 @@ export class ClientAudio {
 
   /** Bytes that a second of what the client sends may take. */
   get bytesPerSecond(): number {
-    return bytesPerSecondOf(this.#input.format);
+    const { format } = this.#input;
+    if (format !== this.#pricedFormat) {
+      this.#pricedFormat = format;
+      this.#bytesPerSecond = bytesPerSecondOf(format);
+    }
+    return this.#bytesPerSecond;
   }
 
   describe(): AudioDescription {
@@ -267,11 +277,8 @@ export class ClientAudio {
     };
   }
 
-  /**
-   * Takes one binary message of at least one byte. What is not meant for a room is dropped.
-   * @param isOnItsWay whether the client may be in a room in a moment
-   */
-  receive(message: Buffer, nowMs: number, isOnItsWay: boolean): void {
+  /** Takes one binary message of at least one byte. A message that is not meant for a room is dropped. */
+  receive(message: Buffer, nowMs: number): void {
     counts.framesIn += 1;
     if (this.#peer && this.#held.isEmpty) {
       this.#input.push(message, nowMs);
@@ -280,7 +287,7 @@ export class ClientAudio {
     this.#held.hold({ message, atMs: nowMs });
     if (this.#held.bytes > this.#maxHeldBytes) {
       for (const held of this.#held.takeAll()) this.#passOver(held);
-    } else if (!this.#peer && !isOnItsWay) {
+    } else if (!this.#peer && !this.#client.isJoining) {
       this.#held.flush();
     }
   }

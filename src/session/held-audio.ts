@@ -12,15 +12,13 @@ export class HeldAudio {
   readonly #turn: Turn;
   #messages: TimedMessage[] = [];
   #bytes = 0;
+  /** True if nothing is held: read for every message. */
+  isEmpty = true;
   #isDraining = false;
 
   constructor(handOn: (held: TimedMessage) => void, turn: Turn) {
     this.#handOn = handOn;
     this.#turn = turn;
-  }
-
-  get isEmpty(): boolean {
-    return this.#messages.length === 0;
   }
 
   get bytes(): number {
@@ -34,6 +32,7 @@ export class HeldAudio {
 
   hold(held: TimedMessage): void {
     this.#messages.push(held);
+    this.isEmpty = false;
     this.#bytes += held.message.length;
   }
 
@@ -42,6 +41,7 @@ export class HeldAudio {
     const messages = this.#messages;
     this.#messages = [];
     this.#bytes = 0;
+    this.isEmpty = true;
     return messages;
   }
 
@@ -70,6 +70,7 @@ export class HeldAudio {
     const held = this.#messages.shift();
     if (!held) return;
     this.#bytes -= held.message.length;
+    this.isEmpty = this.#messages.length === 0;
     this.#handOn(held);
   }
 }

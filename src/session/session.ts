@@ -46,10 +46,13 @@ export class Session implements PeerOutlet {
   #superseded: NodeJS.Timeout | undefined;
   #statsAtMs = performance.now();
   #hasBeenToldNotToPublish = false;
+  readonly #mayPublish: boolean;
+  #isClosed = false;
 
   constructor(socket: WebSocket, parts: SessionParts) {
     this.name = parts.peer;
     this.#account = parts.credentials.account;
+    this.#mayPublish = mayPublish(parts.credentials);
     this.log = parts.log;
     this.#socket = socket;
     this.#parts = parts;
@@ -85,7 +88,7 @@ export class Session implements PeerOutlet {
 
   /** Reads what the client sends, in turn with what other clients send. Until then somebody else calls {@link receive}. */
   listen(): void {
-    if (this.#presence.isClosed) return;
+    if (this.#isClosed) return;
     this.#socket.on('message', (data: Buffer, isBinary: boolean) => this.receive(data, isBinary));
     const { stream, requestLimits } = this.#parts;
     const owner = { turns: requestLimits.readTurns, accountId: this.#account.id };
@@ -146,6 +149,11 @@ export class Session implements PeerOutlet {
     return this.#parts.onSettings(this.#audio.settings);
   }
 
+  /** True if the client may be in a room in a moment: a join takes its time. */
+  get isJoining(): boolean {
+    return this.#requests.waiting > 0;
+  }
+
   get connectionId(): string {
     return this.#parts.connectionId;
   }
@@ -174,7 +182,7 @@ export class Session implements PeerOutlet {
   }
 
   notify(message: ServerMessage): void {
-    if (!this.#presence.isClosed) this.#sendQueue.sendText(JSON.stringify(message));
+    if (!this.#isClosed) this.#sendQueue.sendText(JSON.stringify(message));
   }
 
   volumeLimited(): void {
@@ -182,11 +190,11 @@ export class Session implements PeerOutlet {
   }
 
   notifyLater(text: string): boolean {
-    return !this.#presence.isClosed && this.#sendQueue.queueText(text);
+    return !this.#isClosed && this.#sendQueue.queueText(text);
   }
 
   flush(): void {
-    if (!this.#presence.isClosed) this.#sendQueue.flush();
+    if (!this.#isClosed) this.#sendQueue.flush();
   }
 
   sendAudio(frame: Buffer): void {
@@ -207,7 +215,7 @@ export class Session implements PeerOutlet {
 
   /** Tells the client why and closes with the matching code. Whatever is not a fault of the client is logged. */
   fail(fault: unknown): void {
-    if (this.#presence.isClosed) return;
+    if (this.#isClosed) return;
     const error = logFault(this.log, fault, 'session failed');
     this.notify(errorMessage(error));
     closeUnread(this.#socket, this.#parts.stream, error.kind.closeCode, error.code);
@@ -273,7 +281,7 @@ export class Session implements PeerOutlet {
 
   /** Takes a message of the client. */
   receive(data: Buffer, isBinary: boolean): void {
-    if (this.#presence.isClosed) return;
+    if (this.#isClosed) return;
     const nowMs = this.#heartbeat.heard();
     if (data.length > MAX_MESSAGE_BYTES) {
       this.fail(new PartylineError('message_too_big', 'A message may have 64 KiB.'));
@@ -297,9 +305,7 @@ export class Session implements PeerOutlet {
     this.#presence.binaryCame();
     const { bytesPerSecond } = this.#audio;
     if (!this.#audioLimit.admit(frame.length, bytesPerSecond, nowMs) || frame.length === 0) return;
-    // It may have been sent right behind a join, which takes its time.
-    const isOnItsWay = this.#requests.waiting > 0;
-    if (mayPublish(this.#parts.credentials)) this.#audio.receive(frame, nowMs, isOnItsWay);
+    if (this.#mayPublish) this.#audio.receive(frame, nowMs);
     else this.refuseToPublish();
   }
 
@@ -319,7 +325,7 @@ export class Session implements PeerOutlet {
 
   /** Lets go of everything but the place of a client that may come back; the socket may already be gone. */
   #end(reason: LeaveReason, mayComeBack: boolean): void {
-    if (this.#presence.isClosed) return;
+    if (this.#isClosed) return;
     if (!mayComeBack) this.#presence.giveUpPlace(reason);
     this.#parts.onClosed(reason, this.#release(reason, mayComeBack));
   }
@@ -329,6 +335,7 @@ export class Session implements PeerOutlet {
     this.#requests.close();
     this.#audioLimit.close();
     const { settings } = this;
+    this.#isClosed = true;
     const place = this.#presence.end(reason, mayComeBack);
     this.#audio.close();
     clearTimeout(this.#superseded);
