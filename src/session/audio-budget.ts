@@ -26,6 +26,8 @@ const MAX_DEBT_S = 1;
 /** Seconds of sound that must be there before a client that was over its budget is not over it any more, or is read again. */
 const RECOVERED_S = 2;
 const READABLE_S = 0.25;
+/** Seconds of sound that are charged to the bucket at once, while there is so much in it that none of them can be over the budget. */
+const CHARGED_AT_ONCE_S = 0.25;
 /** Longest time in which a client is not read, so that its pongs are. */
 const MAX_WAIT_MS = 1000;
 
@@ -61,6 +63,9 @@ export class AudioBudget {
   readonly #bucket: TokenBucket;
   readonly #closeAfterMs: number;
   #overSinceMs: number | undefined;
+  /** Seconds of sound that have come and are not charged yet, and that may still come before they are. */
+  #unchargedS = 0;
+  #spareS = 0;
 
   constructor({ closeAfterMs }: Pick<Timings['budgets'], 'closeAfterMs'>, nowMs: number) {
     this.#bucket = new TokenBucket(RATE, nowMs);
@@ -73,12 +78,25 @@ export class AudioBudget {
    * @returns undefined if the client is within its budget
    */
   charge(bytes: number, bytesPerSecond: number, nowMs: number): Overdraft | undefined {
+    const costS = Math.max(bytes / bytesPerSecond, 1 / MESSAGES_PER_S);
+    if (costS <= this.#spareS) {
+      this.#spareS -= costS;
+      this.#unchargedS += costS;
+      return undefined;
+    }
+    if (this.#unchargedS > 0) this.#bucket.spend(this.#unchargedS, nowMs);
+    this.#unchargedS = 0;
+    this.#spareS = 0;
     const before = this.#bucket.balance(nowMs);
     if (before >= RECOVERED_S) this.#overSinceMs = undefined;
     const isRefused = before < -MAX_DEBT_S;
     // What is not looked at costs nothing, or the debt would have no bound.
-    if (!isRefused) this.#bucket.spend(Math.max(bytes / bytesPerSecond, 1 / MESSAGES_PER_S), nowMs);
-    if (!isRefused && this.#bucket.balance(nowMs) >= 0) return undefined;
+    if (!isRefused) this.#bucket.spend(costS, nowMs);
+    const left = this.#bucket.balance(nowMs);
+    if (!isRefused && left >= 0) {
+      this.#spareS = Math.min(CHARGED_AT_ONCE_S, left - RECOVERED_S);
+      return undefined;
+    }
     const isFirst = this.#overSinceMs === undefined;
     this.#overSinceMs ??= nowMs;
     return {

@@ -1,39 +1,31 @@
 import { counts } from '../counts.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { errorMessage, type ServerMessage } from '../protocol/messages.ts';
-import type { AudioBudget, Overdraft } from './audio-budget.ts';
+import type { Overdraft } from './audio-budget.ts';
 import type { Reading } from './read-gate.ts';
 
 type Outlet = { notify(message: ServerMessage): void; fail(fault: unknown): void };
 
-/** Keeps one client within its budget of binary messages: reads it more slowly, tells it, and gives it up when it goes on. */
+/** Acts when a client exceeds its budget of binary messages: reads it more slowly, tells it, and fails it when it goes on. */
 export class AudioLimit {
-  readonly #budget: AudioBudget;
   readonly #reading: Reading;
   readonly #outlet: Outlet;
   /** Runs while the client is not read. */
   #timer: NodeJS.Timeout | undefined;
-  #isRefusing = false;
+  /** True until the client is read again: the rest of what had been read, thousands of messages perhaps, is dropped unseen. */
+  isRefusing = false;
 
-  constructor(budget: AudioBudget, reading: Reading, outlet: Outlet) {
-    this.#budget = budget;
+  constructor(reading: Reading, outlet: Outlet) {
     this.#reading = reading;
     this.#outlet = outlet;
   }
 
   /**
-   * Charges a message before anything is done with it.
-   * @returns whether it is to be looked at
+   * Acts on a message that the budget does not cover.
+   * @returns whether it is to be handled all the same
    */
-  admit(bytes: number, bytesPerSecond: number, nowMs: number): boolean {
-    // The rest of what had been read already, thousands of messages perhaps, costs next to nothing.
-    if (this.#isRefusing && this.#timer) {
-      counts.dropped.too_fast += 1;
-      return false;
-    }
-    const overdraft = this.#budget.charge(bytes, bytesPerSecond, nowMs);
-    this.#isRefusing = overdraft?.isRefused ?? false;
-    if (!overdraft) return true;
+  admit(overdraft: Overdraft): boolean {
+    this.isRefusing = overdraft.isRefused;
     if (overdraft.isRefused) counts.dropped.too_fast += 1;
     if (overdraft.isLast) {
       this.#outlet.fail(
@@ -58,6 +50,7 @@ export class AudioLimit {
     // The first of a chunk says when; what has been read with it adds to the debt, which is looked at again then.
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
+      this.isRefusing = false;
       this.#reading.resume();
     }, ms);
   }

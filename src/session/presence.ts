@@ -52,7 +52,7 @@ export class Presence {
   readonly #parts: PresenceParts;
   #state: State = { name: 'lobby' };
   /** Under way to another way into the room in which the client is. */
-  #change: WayChange | undefined;
+  change: WayChange | undefined;
 
   constructor(outlet: Outlet, audio: ClientAudio, parts: PresenceParts) {
     this.#outlet = outlet;
@@ -75,15 +75,10 @@ export class Presence {
 
   /** The browser that the client is in its room, or is about to be; undefined if it is none, or is in no room. */
   get browser(): WebRtcPeer | undefined {
-    if (this.#change?.after.kind === 'webrtc') return this.#change.after;
+    if (this.change?.after.kind === 'webrtc') return this.change.after;
     if (this.#state.name !== 'in_room') return undefined;
     const { peer } = this.#state;
     return peer.kind === 'webrtc' ? peer : undefined;
-  }
-
-  /** A binary message of the client has come. Runs for each. */
-  binaryCame(): void {
-    this.#change?.binaryCame();
   }
 
   /** Tells a browser whose packets have ceased to come, or come again. To be called every now and then. */
@@ -151,16 +146,16 @@ export class Presence {
     const change = new WayChange(ways, limits, {
       onBegun: () => this.#confirm(id, room, after),
       onDone: () => {
-        this.#change = undefined;
+        this.change = undefined;
         this.#changeOver(room, before, after, id);
       },
       onFailed: (fault) => {
-        this.#change = undefined;
+        this.change = undefined;
         this.#outlet.log.info({ room, kind: after.kind }, 'way not changed');
         this.#answer(id, errorMessage(fault));
       },
     });
-    this.#change = change;
+    this.change = change;
     return change.begin();
   }
 
@@ -189,8 +184,8 @@ export class Presence {
   }
 
   #giveUpChange(): void {
-    this.#change?.cancel();
-    this.#change = undefined;
+    this.change?.cancel();
+    this.change = undefined;
   }
 
   /** Takes up the place that was kept for this peer on this node. */

@@ -3,10 +3,12 @@ import type { WebSocket } from 'ws';
 import type { Account } from '../accounts/accounts.ts';
 import { accountFault, type KeyState, mayPublish } from '../accounts/authenticator.ts';
 import { FRAME_MS } from '../audio/format.ts';
+import { counts } from '../counts.ts';
 import { logFault } from '../protocol/log-fault.ts';
 import { mayNotPublish, PartylineError, replaced } from '../protocol/errors.ts';
 import type { PeerOutlet } from '../rooms/peer.ts';
 import type { AudioSettings } from './audio-settings.ts';
+import type { AudioBudget } from './audio-budget.ts';
 import { AudioLimit } from './audio-limit.ts';
 import { ClientAudio } from './client-audio.ts';
 import { closeUnread } from './close-unread.ts';
@@ -40,6 +42,7 @@ export class Session implements PeerOutlet {
   #account: Account;
   readonly #presence: Presence;
   readonly #requests: Requests;
+  readonly #audioBudget: AudioBudget;
   readonly #audioLimit: AudioLimit;
   readonly #gate: ReadGate;
   readonly #controlFrames = new TokenBucket(CONTROL_RATE, performance.now());
@@ -71,8 +74,8 @@ export class Session implements PeerOutlet {
     this.#presence = new Presence(this, this.#audio, parts);
     this.#gate = new ReadGate(socket);
     this.#requests = new Requests(this.#gate.open(), this.#presence, this.#audio, parts, this);
-    const audioBudget = parts.requestLimits.openAudioBudget();
-    this.#audioLimit = new AudioLimit(audioBudget, this.#gate.open(), this);
+    this.#audioBudget = parts.requestLimits.openAudioBudget();
+    this.#audioLimit = new AudioLimit(this.#gate.open(), this);
     const { statsEveryMs, heartbeatEveryMs } = parts.timings;
     const pingEveryMs = parts.wantsStats ? statsEveryMs : heartbeatEveryMs;
     this.#heartbeat = new Heartbeat(socket, pingEveryMs, parts.timings);
@@ -302,9 +305,14 @@ export class Session implements PeerOutlet {
 
   /** A message of no bytes is nobody's. */
   #receiveAudio(frame: Buffer, nowMs: number): void {
-    this.#presence.binaryCame();
-    const { bytesPerSecond } = this.#audio;
-    if (!this.#audioLimit.admit(frame.length, bytesPerSecond, nowMs) || frame.length === 0) return;
+    this.#presence.change?.binaryCame();
+    if (this.#audioLimit.isRefusing) {
+      counts.dropped.too_fast += 1;
+      return;
+    }
+    const overdraft = this.#audioBudget.charge(frame.length, this.#audio.bytesPerSecond, nowMs);
+    if (overdraft && !this.#audioLimit.admit(overdraft)) return;
+    if (frame.length === 0) return;
     if (this.#mayPublish) this.#audio.receive(frame, nowMs);
     else this.refuseToPublish();
   }

@@ -270,7 +270,8 @@ export class AudioInput {
       return;
     }
     if (look === 'changed') open.check.lookSoon();
-    const contradiction = open.check.push(message, atMs, startsAtBytes);
+    const isDue = atMs >= open.check.dueAtMs;
+    const contradiction = isDue ? open.check.push(message, atMs, startsAtBytes) : undefined;
     if (contradiction && this.#isDeclared) this.#events.onMismatch(contradiction);
     if (contradiction && !this.#isDeclared) {
       this.#open(contradiction.format, [{ message, atMs }], startsAtBytes);

@@ -17,7 +17,8 @@ export class FormatCheck {
   readonly #contradictions: number;
   readonly #turns: WeighingTurns;
   #detector: FormatDetector | undefined;
-  #nextAtMs = 0;
+  /** Time from which messages are to be looked at. */
+  dueAtMs = 0;
   #hasBeenChecked = false;
   #observed: string | undefined;
   #timesObserved = 0;
@@ -29,7 +30,7 @@ export class FormatCheck {
     this.#format = formatAudioFormat(format);
     this.#contradictions = isDeclared ? CONTRADICTIONS : CONTRADICTIONS_OF_FOUND;
     // What is read by its structure is checked by who reads it.
-    if (isInputOnly(format.codec)) this.#nextAtMs = Infinity;
+    if (isInputOnly(format.codec)) this.dueAtMs = Infinity;
   }
 
   /** Something of the stream is passed over: what is looked at must be of one piece. */
@@ -39,15 +40,12 @@ export class FormatCheck {
 
   /** Looks at the stream from the next message on. */
   lookSoon(): void {
-    this.#nextAtMs = 0;
+    this.dueAtMs = 0;
   }
 
-  /** @returns what the stream is instead, when that has become clear; once for each format that it turns into */
+  /** Looks at a message that comes at {@link dueAtMs} or later. @returns what the stream is instead, when that has become clear; once for each format that it turns into */
   push(message: Buffer, nowMs: number, startsAtBytes: number): Detection | undefined {
-    if (!this.#detector) {
-      if (nowMs < this.#nextAtMs) return undefined;
-      this.#detector = new FormatDetector(startsAtBytes, this.#turns);
-    }
+    this.#detector ??= new FormatDetector(startsAtBytes, this.#turns);
     const detection = this.#detector.push(message, nowMs);
     if (!detection) return undefined;
     const observed = formatAudioFormat(detection.format);
@@ -57,7 +55,7 @@ export class FormatCheck {
     if (!isContradiction) {
       this.#timesObserved = 0;
       this.#detector = undefined;
-      this.#nextAtMs = nowMs + (this.#hasBeenChecked ? CHECK_EVERY_MS : CHECK_SOON_MS);
+      this.dueAtMs = nowMs + (this.#hasBeenChecked ? CHECK_EVERY_MS : CHECK_SOON_MS);
       this.#hasBeenChecked = true;
       return undefined;
     }
