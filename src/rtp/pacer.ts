@@ -1,7 +1,6 @@
 import { BurstHabit } from './burst-habit.ts';
+import { LeadHistory, STEADILY_LATE_MS, WINDOW_MS } from './lead-history.ts';
 import { PacketQueue } from './packet-queue.ts';
-import { Spread, WINDOW_MS } from './spread.ts';
-import { STEADILY_LATE_MS, SteadyLateness } from './steady-lateness.ts';
 
 /** A paced packet: its duration, whether it is too quiet to be missed, and the silence before it, as the pacer finds it. */
 type Packet = { durationMs: number; isQuiet: boolean; gapMs: number };
@@ -61,8 +60,7 @@ export class Pacer<P extends Packet> {
   #messageAtMs: number | undefined;
   #aheadOfMessageMs = 0;
   #wasQuiet = true;
-  readonly #lateness = new SteadyLateness();
-  readonly #spread = new Spread();
+  readonly #leads = new LeadHistory();
   #droppedMs = 0;
   #droppedPackets = 0;
   #correctedMs = 0;
@@ -197,15 +195,14 @@ export class Pacer<P extends Packet> {
 
   /** @returns how long the sender has paused before this message */
   #keepPace(packet: P, atMs: number): number {
-    const hasWindowEnded = this.#spread.tick(atMs);
+    const hasWindowEnded = this.#leads.tick(atMs);
     if (hasWindowEnded && this.#isEven) {
-      this.#slewBy(this.#spread.minMs, this.#spread.maxMs, WINDOW_MS);
+      this.#slewBy(this.#leads.minMs, this.#leads.maxMs, WINDOW_MS);
       this.#shortenDelay();
     }
     const aheadMs = this.#endMs! - atMs;
     this.#aheadOfMessageMs = aheadMs;
-    this.#spread.add(aheadMs);
-    this.#lateness.add(aheadMs);
+    this.#leads.add(aheadMs);
     const gapMs = this.#pauseBefore(packet, -aheadMs);
     if (gapMs > 0) this.#moved(gapMs);
     return gapMs;
@@ -220,8 +217,8 @@ export class Pacer<P extends Packet> {
     // The delay is there for it.
     if (lateMs <= this.#neededDelayMs) return 0;
     if (lateMs >= PAUSE_MS || (this.#wasQuiet && lateMs >= PAUSE_AFTER_QUIET_MS)) return lateMs;
-    const steadilyLateMs = lateMs < STEADILY_LATE_MS ? undefined : this.#lateness.lateMs;
-    const behindMs = steadilyLateMs ?? -this.#spread.maxMs;
+    const steadilyLateMs = lateMs < STEADILY_LATE_MS ? undefined : this.#leads.steadilyLateMs;
+    const behindMs = steadilyLateMs ?? -this.#leads.maxMs;
     const isPause = behindMs >= STEADILY_LATE_MS;
     const isSlowClock = packet.isQuiet && behindMs >= BEHIND_QUIET_MS && behindMs <= lateMs;
     if (!isPause && !isSlowClock) return 0;
@@ -232,7 +229,7 @@ export class Pacer<P extends Packet> {
   /** Leaves sound out: of a sender far ahead as much as must be, of one who is steadily ahead a packet at a time. */
   #dropExcess(): void {
     const newest = this.#queue.at(-1)!;
-    const { minMs } = this.#spread;
+    const { minMs } = this.#leads;
     if (this.#isEven && minMs > AHEAD_LOUD_MS) this.#dropOldest();
     else if (this.#isEven && minMs > AHEAD_QUIET_MS && newest.isQuiet) {
       this.#drop(this.#queue.length - 1);
@@ -291,9 +288,8 @@ export class Pacer<P extends Packet> {
   }
 
   #moved(byMs: number): void {
-    this.#spread.move(byMs);
+    this.#leads.move(byMs);
     this.#lowestAheadMs += byMs;
-    this.#lateness.move(byMs);
     for (let i = 0; i < this.#piecesAheadMs.length; i += 1) this.#piecesAheadMs[i]! += byMs;
   }
 }
