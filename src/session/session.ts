@@ -21,10 +21,10 @@ import { Heartbeat } from './heartbeat.ts';
 import { LOBBY } from '../protocol/names.ts';
 import { Presence } from './presence.ts';
 import { ReadGate } from './read-gate.ts';
-import { readInTurns } from './read-turns.ts';
 import { Requests } from './requests.ts';
 import { SendQueue } from './send-queue.ts';
 import type { AccountLimits, ResumedSession, SessionEnd, SessionParts } from './session-parts.ts';
+import { readInTurns } from './turns.ts';
 
 const MAX_MESSAGE_BYTES = 64 * 1024;
 /** Pings and pongs of one client: it answers a few pings a second, and may come back from a stall with all its own. */

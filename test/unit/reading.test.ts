@@ -6,8 +6,7 @@ import { expect, test } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 import { closeUnread } from '../../src/session/close-unread.ts';
 import { ReadGate } from '../../src/session/read-gate.ts';
-import { readInTurns } from '../../src/session/read-turns.ts';
-import { Turns } from '../../src/session/turns.ts';
+import { readInTurns, Turns } from '../../src/session/turns.ts';
 
 const turn = () => new Promise(setImmediate);
 
