@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { faultsOf } from './words/comment-faults.mjs';
 
-/** Refuses comments that break the rules for words; a list names the files that still await their turn. */
+/** Refuses comments that break the rules for words. */
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 
@@ -14,20 +14,11 @@ const FILES = [
   'web/**/*.css',
 ];
 
-/** Files that still have such comments; the list only ever gets shorter. */
-const NOT_YET = new Set(
-  readFileSync(join(PROJECT, 'scripts/words/not-yet.txt'), 'utf8').split('\n').filter(Boolean),
-);
-
 const files = globSync(FILES, { cwd: PROJECT, exclude: ['**/node_modules/**'] });
 const faults = files.flatMap((file) =>
   faultsOf(readFileSync(join(PROJECT, file), 'utf8')).map((fault) => ({ file, ...fault })),
 );
-const listed = new Set(faults.map(({ file }) => file));
-for (const file of NOT_YET) {
-  if (!listed.has(file)) process.stderr.write(`scripts/words/not-yet.txt need not name ${file}\n`);
-}
-for (const { file, line, sentence } of faults.filter((fault) => !NOT_YET.has(fault.file))) {
+for (const { file, line, sentence } of faults) {
   process.stderr.write(`${file}:${line}: ${sentence}\n`);
   process.exitCode = 1;
 }

@@ -71,7 +71,7 @@ export class Sessions {
     return this.#sessions.get(keyOf(accountId, name));
   }
 
-  /** Those of an account. */
+  /** Sessions of an account. */
   of(accountId: number): LiveSession[] {
     return [...this.#sessions.values()].filter((session) => session.account.id === accountId);
   }

@@ -26,7 +26,7 @@ import { readResumed } from './resumption.ts';
 
 const PATH = '/ws';
 
-/** Who is told which requests are those of known clients, and what strangers were refused. */
+/** Listener that is told which requests are those of known clients, and what strangers were refused. */
 type Visitors = {
   known(request: FastifyRequest): void;
   refused(address: string, reason: string): void;
@@ -96,7 +96,7 @@ export function registerWebSocketRoute(
 }
 
 /**
- * Who connects, and whether he may.
+ * Returns the client that connects, if it may.
  * @throws {PartylineError} whatever keeps the client out
  */
 async function identify(
@@ -117,7 +117,7 @@ async function identify(
   const changesBefore = accountWatch.changes();
   const query = readQuery(request.url);
   const credentials = await authenticate(query, request, authenticator, connections);
-  // Of many that come at once Redis answers for all together.
+  // Redis answers for many that come at once all together.
   return requestLimits.turns.run(credentials.account.id, () => {
     visitors.known(request);
     needActive(credentials);

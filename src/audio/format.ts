@@ -1,6 +1,6 @@
 import { PartylineError } from '../protocol/errors.ts';
 
-/** What one binary message of a peer means (docs/protocol.md, "Audio formats"). */
+/** Meaning of one binary message of a peer (docs/protocol.md, "Audio formats"). */
 export type AudioFormat = { codec: 'opus' } | SampleFormat;
 
 /** Interleaved samples, in messages of any length. */
@@ -37,16 +37,16 @@ export type CompressedFormat = {
 /** Bytes that only the app's own clients understand: neither decoded nor mixed. */
 export type OpaqueFormat = { codec: 'opaque' };
 
-/** What a peer may send that the gateway decodes. */
+/** Formats that a peer may send and the gateway decodes. */
 export type KnownFormat = AudioFormat | ContainerFormat | CompressedFormat | WavFormat;
 
-/** What a peer may send. */
+/** Formats that a peer may send. */
 export type InputFormat = KnownFormat | OpaqueFormat;
 
-/** What a peer may ask to be sent. */
+/** Formats that a peer may ask to be sent. */
 export type OutputFormat = AudioFormat | OpaqueFormat;
 
-/** What a client says that it sends: `auto` leaves it to be found out. */
+/** Format that a client says it sends: `auto` leaves it to be found out. */
 export type DeclaredFormat = InputFormat | 'auto';
 
 /** Formats that are heard from a peer and never sent to one. */

@@ -9,7 +9,7 @@ import type { Nodes } from './nodes.ts';
 const QuestionSchema = Type.Object({ id: Type.String(), question: Type.Unknown() });
 const AnswerSchema = Type.Object({ id: Type.String(), answer: Type.Unknown() });
 
-/** What the nodes that were asked have said. */
+/** Answers of the nodes that were asked. */
 export type Answers<T> = {
   /** By node. */
   answers: Map<string, T>;
@@ -20,7 +20,7 @@ export type Answers<T> = {
 /** A question to a node, or to all; to one that does not live there are no answers. @throws {PartylineError} `overloaded` */
 export type Ask<Question, Answer> = (question: Question, node?: string) => Promise<Answers<Answer>>;
 
-/** What one node asks all that live, and hears from each; over the bus, and of itself without it. */
+/** Questions of one node to all that live, with the answer of each; over the bus, and of itself without it. */
 export class Questions {
   readonly #nodes: Nodes;
   readonly #bus: Bus;

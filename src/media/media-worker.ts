@@ -53,7 +53,7 @@ export class MediaWorker {
   #measuredAtMs = performance.now();
   #cpuShare = 0;
   #unansweredProbes = 0;
-  /** What the kernel says that it has used, when a probe was last found unanswered. */
+  /** CPU time that the kernel has counted, when a probe was last found unanswered. */
   #kernelCpuMs = 0;
   #routers = 0;
   #consumers = 0;
@@ -232,14 +232,14 @@ export class MediaWorker {
   }
 }
 
-/** Whether a media worker hangs that has left so many probes unanswered, and has worked or not since the last. */
+/** Returns whether a media worker hangs, by the number of probes that it has left unanswered and by its CPU time since the last. */
 export const isHung = (unansweredProbes: number, hasWorked: boolean): boolean =>
   unansweredProbes >= (hasWorked ? BUSY_PROBES : HUNG_AFTER_PROBES);
 
 /** The kernel counts in hundredths of a second (proc(5), "USER_HZ"). */
 const TICK_MS = 10;
 
-/** What a process has used, as the kernel counts it; 0 if it has gone. */
+/** Returns the CPU time of a process, as the kernel counts it; 0 if it has gone. */
 function cpuMsOf(pid: number): number {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');

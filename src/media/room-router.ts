@@ -12,7 +12,7 @@ import { mediaLost, type WebRtcLeg, type WebRtcLegEvents } from './webrtc-leg.ts
 export type RoomRouterParts = {
   /** The best media worker besides those that are taken, if there is one. */
   chooseOther: (taken: MediaWorker[]) => MediaWorker | undefined;
-  /** So many consumers on one media worker, and the next browser goes to another. */
+  /** Number of consumers on one media worker from which the next browser goes to another. */
   maxConsumers: number;
   log: FastifyBaseLogger;
   /** A media worker of it died, and the whole of it is closed; called once. */

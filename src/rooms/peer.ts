@@ -31,7 +31,7 @@ export type Peer = {
   notifyLater(text: string): boolean;
   /** Sends what was noted. */
   flush(): void;
-  /** Somebody else's producer is there to be heard. */
+  /** Takes the producer of another peer, which is there to be heard. */
   producerAdded(producer: RoomProducer): void;
   /** The room's media worker died, and what the peer had there with it; the room has another one now. */
   mediaRestarted(): void;
@@ -43,7 +43,7 @@ export type Peer = {
   close(reason: LeaveReason): void;
 };
 
-/** What a peer needs of the session that it belongs to. */
+/** The session of a peer, as far as the peer needs it. */
 export type PeerOutlet = {
   readonly name: string;
   readonly log: FastifyBaseLogger;
@@ -64,5 +64,5 @@ export type PeerOutlet = {
   fail(fault: unknown): void;
 };
 
-/** What somebody in the room says; `owner` is the peer, if it is of this node. */
+/** Sound of a peer of the room; `owner` is the peer, if it is of this node. */
 export type RoomProducer = { id: string; peer: string; owner: Peer | undefined };

@@ -208,7 +208,7 @@ export class WebRtcPeer implements Peer {
     return this.#lease.room.producers.removeOf(this);
   }
 
-  /** Whether what it produces, now or later, is heard by nobody, whatever it asks of the producer itself. */
+  /** Mutes all that it produces, now or later, or ends that, whatever it asks of the producer itself. */
   async setMuted(isMuted: boolean): Promise<void> {
     await this.#leg.setMuted(isMuted);
     this.#lease.room.mutedChanged(this);

@@ -147,7 +147,7 @@ export class WebSocketPeer implements Peer {
   /** Nothing to do: the mixer hears every producer for all WebSocket peers. */
   producerAdded(): void {}
 
-  /** Who listens over a WebSocket notices nothing; a browser that comes back finds a new producer. */
+  /** Listeners over WebSockets notice nothing; a browser that comes back finds a new producer. */
   mediaRestarted(): void {
     this.#uplink.reset();
   }

@@ -42,7 +42,7 @@ export function bytesPerSecondOf(format: InputFormat | undefined): number {
   return Math.min(samples.rateHz * frameBytesOf(samples), MAX_SAMPLE_BYTES_PER_S);
 }
 
-/** What a client is over its budget by: it is not read for `waitMs`. */
+/** Excess of a client over its budget: it is not read for `waitMs`. */
 export type Overdraft = {
   waitMs: number;
   /** When the whole budget is there again, ms. */
@@ -51,13 +51,13 @@ export type Overdraft = {
   isFirst: boolean;
   /** It has gone on for too long: the client is to be closed. */
   isLast: boolean;
-  /** What came is not to be looked at. */
+  /** True if the message is not to be handled. */
   isRefused: boolean;
 };
 
 /**
  * Budget of the binary messages of one connection, in seconds of sound of its format: bytes and messages that no sender of it needs, whatever they
- * mean. Whether sound is ahead of time is not judged here (`FlowWatch`). Pure: the caller passes the time.
+ * mean. Sound ahead of time is judged elsewhere (`FlowWatch`). Pure: the caller passes the time.
  */
 export class AudioBudget {
   readonly #bucket: TokenBucket;
@@ -90,7 +90,7 @@ export class AudioBudget {
     const before = this.#bucket.balance(nowMs);
     if (before >= RECOVERED_S) this.#overSinceMs = undefined;
     const isRefused = before < -MAX_DEBT_S;
-    // What is not looked at costs nothing, or the debt would have no bound.
+    // A message that is not handled costs nothing, or the debt would have no bound.
     if (!isRefused) this.#bucket.spend(costS, nowMs);
     const left = this.#bucket.balance(nowMs);
     if (!isRefused && left >= 0) {

@@ -25,7 +25,7 @@ export type AudioSettings = {
   /** By peer: what its sound is multiplied by. */
   volume: Record<string, number>;
   isMuted: boolean;
-  /** What came first to a client that had said nothing of formats: it goes on being sent that. */
+  /** Kind of audio that came first to a client that had said nothing of formats: it goes on being sent that. */
   firstHeard?: FirstHeard;
 };
 

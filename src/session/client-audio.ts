@@ -32,18 +32,18 @@ import { RelayIntake } from './relay-intake.ts';
 
 /** In one message or in many. */
 const MAX_VOLUMES = 1000;
-/** So much sound is held of what a client sends while it is on its way into a room: a burst of two seconds, and a slow join. */
+/** Seconds of sound that are held of a client on its way into a room: a burst of two seconds, and a slow join. */
 const MAX_HELD_SECONDS = 3;
-/** At least so much is held: a format of few bytes may come in large messages. */
+/** Least limit of the held bytes: a format of few bytes may come in large messages. */
 const MIN_MAX_HELD_BYTES = 128 * 1024;
 
-/** What a client wants of its audio, before it has said or sent anything else. */
+/** Wishes of a client for its audio, before it has said or sent anything else. */
 export type AudioPreferences = {
   in: DeclaredFormat;
   /** Undefined: as it speaks. */
   out: OutputFormat | undefined;
   delivery: Delivery;
-  /** What it hears while nobody knows how it speaks; undefined if nobody has said that: Opus, or relayed messages. */
+  /** Format that it hears while that of its own sound is unknown; undefined if nobody has said that: Opus, or relayed messages. */
   unknownOut: OutputFormat | undefined;
 };
 
@@ -82,7 +82,7 @@ export class ClientAudio {
   /** Leads the packets of the client into its room. */
   readonly #outlet: OpusOutlet = { sink: toNobody };
   #inRoomSinceMs = -Infinity;
-  /** What came while the client was on its way into a room. */
+  /** Messages that came while the client was on its way into a room. */
   readonly #held: HeldAudio;
   #saved: Promise<void> = Promise.resolve();
   /** In the rooms before this one. */
@@ -131,7 +131,7 @@ export class ClientAudio {
     };
   }
 
-  /** What is worth keeping for when the client comes back; a WAVE file does not say again what is in it. */
+  /** Format that is worth keeping for when the client comes back; a WAVE file does not say again what is in it. */
   get #detected(): InputFormat | undefined {
     const { format } = this.#input;
     const isTelling = format && (format.codec !== 'wav' || format.inside);
@@ -231,7 +231,7 @@ export class ClientAudio {
     return this.#saved;
   }
 
-  /** What `configured` tells, and the `welcome` of a session that is resumed. */
+  /** Content of `configured`, and of the `welcome` of a session that is resumed. */
   describeSettings(): SettingsDescription {
     const notApplied = this.#notApplied();
     return {
@@ -253,7 +253,7 @@ export class ClientAudio {
 
   /** Sends what comes from now on, and what is held, into the room of `peer`, or into no room. */
   attach(peer: WebSocketPeer | undefined): void {
-    // What still waits for its turn was sent to the room that the client is in until now.
+    // Messages that still wait for their turn were sent to the room that the client is in until now.
     if (this.#peer) this.#held.flush();
     const { droppedMs, concealedMs } = this.#fortunes();
     this.#before = { droppedMs, concealedMs };
@@ -261,7 +261,7 @@ export class ClientAudio {
     this.#outlet.sink = peer?.sink ?? toNobody;
     if (!peer) this.#isVolumeLimited = false;
     if (!peer) this.#intake.reset();
-    // What was sent behind the join is meant for the room.
+    // Audio that was sent behind the join is meant for the room.
     this.#inRoomSinceMs = this.#held.sinceMs ?? performance.now();
     this.drainHeld();
   }
@@ -325,7 +325,7 @@ export class ClientAudio {
     if (Object.keys(volumes).length > MAX_VOLUMES) {
       throw new PartylineError('bad_message', `volume: at most ${MAX_VOLUMES} peers.`);
     }
-    // What was sent before is read as it was declared then.
+    // Messages that were sent before are read as they were declared then.
     if (this.#peer) this.#held.flush();
     this.#preferences = wanted;
     this.#volume = volumes;
@@ -382,7 +382,7 @@ export class ClientAudio {
     );
   }
 
-  /** What was held while nobody knew its format goes to no room but the one in which it was sent. */
+  /** Relays a message to the room in which it was sent: it may have been held since, while nobody knew its format. */
   #relay(message: Buffer, atMs: number): void {
     if (!this.#peer || atMs < this.#inRoomSinceMs) counts.dropped.not_in_room += 1;
     else if (!this.#isMuted) this.#peer.relay(message);

@@ -1,6 +1,6 @@
 import type { WebSocket } from 'ws';
 
-/** What stops a socket from being read, and lets it be read again: as `WebSocket` itself. */
+/** Stops a socket from being read, and lets it be read again: as `WebSocket` itself. */
 export type Reading = Pick<WebSocket, 'pause' | 'resume' | 'isPaused'>;
 
 /** Lets several parts stop one socket from being read: it is read again when none of them holds it any more. */

@@ -6,10 +6,10 @@ import { AudioBudget } from './audio-budget.ts';
 import { accountRate, connectionRate, MessageBudget } from './message-budget.ts';
 import { Turns } from './turns.ts';
 
-/** What the text messages of all clients of this process share: the budgets of their accounts, and the event loop. */
+/** Limits that the text messages of all clients of this process share: the budgets of their accounts, and the event loop. */
 export class RequestLimits {
   readonly turns = new Turns();
-  /** Of what has come in, before it is known what it is: sound, most of it. */
+  /** Turns of what has come in, before it is known what it is: sound, most of it. */
   readonly readTurns = new Turns();
   readonly #messagesPerSecond: number;
   readonly #timings: Timings['budgets'];

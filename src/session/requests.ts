@@ -34,14 +34,14 @@ type Outlet = {
   fail(fault: unknown): void;
 };
 
-/** What `configure` can change. */
+/** Settings that `configure` can change. */
 const SETTINGS = ['audio', 'audio_out', 'delivery', 'volume', 'mute'] as const;
 
 /** A message, or a text of which nobody has looked at what it says. */
 type Request = { message: ClientMessage; characters: number } | { text: string };
 
 /**
- * What a client asks for in text frames: one request after the other, each of them answered or refused. A client that asks for more
+ * Requests of a client in text frames, handled one after the other, each of them answered or refused. A client that asks for more
  * than its budget allows is not read until there is budget again.
  */
 export class Requests {
@@ -218,7 +218,7 @@ export class Requests {
     }
     const configured = this.#audio.configure(message);
     await browser?.setMuted(this.#audio.isMuted);
-    // What is told to be so outlives this process.
+    // Settings that are told to the client outlive this process.
     await this.#audio.saved;
     this.#answer(message.id, configured);
   }

@@ -216,7 +216,7 @@ export class Session implements PeerOutlet {
     this.#sendQueue.sendRelayed(message);
   }
 
-  /** Tells the client why and closes with the matching code. Whatever is not a fault of the client is logged. */
+  /** Tells the client why and closes with the matching code. Faults that are not the client's are logged. */
   fail(fault: unknown): void {
     if (this.#isClosed) return;
     const error = logFault(this.log, fault, 'session failed');

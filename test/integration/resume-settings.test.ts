@@ -6,7 +6,7 @@ import { Nodes } from '../support/nodes.ts';
 import { opusTone, pcmTone, play } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
-/** What a client has set holds when it comes back to its session, and only then. */
+/** Settings of a client hold when it comes back to its session, and only then. */
 
 const { openRedis, openGateway, openNodes, enter, connect, cleanUps } = useStack();
 
@@ -22,10 +22,10 @@ const SET = {
   volume: { bob: 0.5, carol: 0 },
   mute: true,
 };
-/** What the client says of itself when it comes back. */
+/** Query of the client when it comes back. */
 const OTHER_QUERY = { audio: 'opus', audio_out: 'opus', delivery: 'forward' };
 
-/** What a client needs to come back. */
+/** Credentials that a client needs to come back. */
 async function resumption(client: TestClient) {
   const { session_id, resume_token } = await client.next('welcome');
   return { session_id, resume_token };

@@ -14,11 +14,11 @@ const MAX_OFF_SAMPLES = 14_400;
 /** At a distance of so many samples likeness is looked for first. */
 const COARSE_STEP = 4;
 
-/** What is heard, in pieces that follow each other without a gap; each with its place on the listener's clock. */
+/** Sound that is heard, in pieces that follow each other without a gap; each with its place on the listener's clock. */
 export type HeardPiece = { fromSample: number; sound: Float32Array };
 
 export type WordError = {
-  /** Of its windows of 5 ms the loudest over the reference, in dB; -Infinity when not heard at all. */
+  /** Loudest of its windows of 5 ms over the reference, in dB; -Infinity when not heard at all. */
   loudestDb: number;
   /** The sum of the windows that are more than 6 dB too soft. */
   softMs: number;
@@ -30,7 +30,7 @@ export type WordError = {
   offSamples: number;
 };
 
-/** What of many words is told in a table. */
+/** Figures of many words that are told in a table. */
 export type WordReport = {
   words: number;
   loud3: number;
@@ -58,7 +58,7 @@ export function compareWords(
 export function joinPieces(pieces: HeardPiece[]): Float32Array {
   const end = pieces.reduce((most, p) => Math.max(most, p.fromSample + p.sound.length), 0);
   const timeline = new Float32Array(end + 2 * MAX_OFF_SAMPLES);
-  // What was heard before the clock of the reference begins is left out.
+  // Sound before the clock of the reference begins is left out.
   for (const { fromSample, sound } of pieces) {
     timeline.set(sound.subarray(Math.max(0, -fromSample)), Math.max(0, fromSample));
   }
@@ -84,7 +84,7 @@ function compareWord(reference: Float32Array, heard: Float32Array, word: Word): 
   for (let at = 0; at < Math.min(samples, BEGINNING_SAMPLES); at += WINDOW_SAMPLES) {
     const asSent = levelOf(reference, fromSample + at);
     const asHeard = levelOf(heard, Math.max(0, fromSample + at + off));
-    // What sounds where next to nothing was said counts against the least that is counted.
+    // Sound where next to nothing was said counts against the least that is counted.
     const leastDb = wordDb - COUNTED_DB;
     if (asSent < leastDb && asHeard < leastDb) continue;
     loudestDb = Math.max(loudestDb, asHeard - Math.max(asSent, leastDb));
@@ -135,7 +135,7 @@ export function compareEntry(
 }
 
 const LEVEL_WINDOW_SAMPLES = 960;
-/** Who is softer than a word by so much does not change its level. */
+/** A sound that is softer than a word by this much does not change its level. */
 const MASKED_DB = 20;
 
 /**
@@ -166,7 +166,7 @@ export function windowErrors(
     let nearby = off;
     for (let at = word.fromSample; at < end; at += LEVEL_WINDOW_SAMPLES) {
       const asSent = levelOf(reference, at);
-      // What is heard may be of some milliseconds later or earlier.
+      // The sound that is heard may be of some milliseconds later or earlier.
       const otherDb = levelOf(other, Math.max(0, at - 960), 3 * LEVEL_WINDOW_SAMPLES);
       if (asSent < leastDb || otherDb > asSent - MASKED_DB) continue;
       nearby = followStretch(reference, timeline, at, nearby);
@@ -176,7 +176,7 @@ export function windowErrors(
   });
 }
 
-/** So much of a sound around a window tells how far it has been stretched since the window before: less than a pitch period of 20 ms. */
+/** This much of a sound around a window tells how far it has been stretched since the window before: less than a pitch period of 20 ms. */
 const AROUND_SAMPLES = 1920;
 const MOST_STRETCH_SAMPLES = 960;
 

@@ -15,7 +15,7 @@ export type Sender = {
   opus?: EncoderOptions;
   /** How far what is decoded lags behind what was encoded. */
   delaySamples: number;
-  /** What the format can carry, if not all that is heard of speech. */
+  /** Band that the format can carry, if not all that is heard of speech. */
   highestHz?: number;
 };
 
@@ -82,7 +82,7 @@ export const SENDERS_OF_SAMPLES: Sender[] = [
   samples('G.722', 'g722', 16_000),
 ];
 
-/** What a client sends of a sound at 48 kHz: its binary messages, one for each packet's time. */
+/** Messages that a client sends of a sound at 48 kHz: its binary messages, one for each packet's time. */
 async function messagesOf(
   codecs: Codecs,
   { format, packetMs = 20, opus }: Sender,
@@ -139,7 +139,7 @@ async function decodeWhole(codecs: Codecs, packets: Buffer[]): Promise<Float32Ar
   return joinAll(parts);
 }
 
-/** Who says a track, as the gateway takes it in, and as it is to be heard. */
+/** Speaker of a track, as the gateway takes it in, and as it is to be heard. */
 export async function sayTrack(
   codecs: Codecs,
   peer: string,

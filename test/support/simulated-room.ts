@@ -24,7 +24,7 @@ const RESERVE_SAMPLES = 60 * SAMPLES_PER_MS;
 /** A packet of a speaker, and when it comes. */
 export type Arrival = { peer: string; packet: MediaPacket; atMs: number; isMuted?: boolean };
 
-/** What a listener was given. */
+/** Frames that a listener was given. */
 export type Heard = {
   frames: Buffer[];
   /** When each frame came. */
@@ -54,7 +54,7 @@ export class HandClock extends FrameClock {
   }
 }
 
-/** Whose mixes come out late, as from another thread. */
+/** Host whose mixes come out late, as from another thread. */
 class LateHost extends MixHost {
   /** In the order in which they were made. */
   readonly #late: { dueMs: number; call: () => void }[] = [];
@@ -175,7 +175,7 @@ export class SimulatedRoom {
   async #tickUntil(atMs: number): Promise<void> {
     for (; this.#nextTickMs <= atMs; this.#nextTickMs += TICK_MS) {
       this.#host.release(this.#nextTickMs);
-      // What opens asynchronously is open by the next tick.
+      // Parts that open asynchronously are open by the next tick.
       await new Promise(setImmediate);
       this.#nowMs = this.#nextTickMs;
       this.#host.dueMs = this.#nextTickMs + this.#lateMs;
@@ -201,7 +201,7 @@ export function streamOf(
 }
 
 /**
- * What a listener was given, as sound: pieces that follow each other without a gap, by when they came.
+ * Returns the sound that a listener was given: pieces that follow each other without a gap, by when they came.
  * @param fromFrame those before are decoded, and left out
  */
 export async function soundOf(codecs: Codecs, heard: Heard, fromFrame = 0): Promise<HeardPiece[]> {
@@ -225,7 +225,7 @@ export async function soundOf(codecs: Codecs, heard: Heard, fromFrame = 0): Prom
     run = [];
   };
   for (const { sound, atSample } of parts.slice(fromFrame)) {
-    // Whoever plays it has something in reserve by then.
+    // A player has something in reserve by then.
     if (run.length === 0 || atSample > end + RESERVE_SAMPLES) {
       finish();
       from = Math.max(atSample, end);

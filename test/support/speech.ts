@@ -29,7 +29,7 @@ export type TrackOptions = {
   voice?: string;
   /** Before each word, and after the last. */
   pauseMs?: number;
-  /** Of each word, in dBov. */
+  /** Level of each word, in dBov. */
   levelDb?: number;
   /** Noise of the room from the beginning to the end, in dBov. */
   noiseDb?: number;

@@ -36,7 +36,7 @@ beforeAll(async () => {
   codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
 });
 
-/** What a client sends, and what comes of it. */
+/** Input of a client, and what comes of it. */
 function openInput(declared: DeclaredFormat) {
   const packets: Buffer[] = [];
   const opaque: Buffer[] = [];

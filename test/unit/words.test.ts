@@ -17,12 +17,14 @@ test.each([
 });
 
 test('refuses a later sentence, a tag, and one that goes over two lines', () => {
-  const text = `/**
- * Listeners of a room. Whoever
- * comes later is no listener.
- * @param a what is sent
- * @returns whether it was
- */`;
+  const text = [
+    '/**',
+    ' * Listeners of a room. Whoever',
+    ' * comes later is no listener.',
+    ' * @param a what is sent',
+    ' * @returns whether it was',
+    ' */',
+  ].join('\n');
   expect(sentences(text)).toEqual(['Whoever comes later is no listener.']);
 });
 

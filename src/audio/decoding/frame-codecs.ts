@@ -3,7 +3,7 @@ import type { AacDecoder } from '../aac/decoder.ts';
 /** Codecs whose frames are decoded in the decoder thread. */
 export type FrameCodec = 'mp3' | 'flac' | 'aac';
 
-/** What some frames decode to. */
+/** Decoded sound of some frames. */
 export type DecodedSound = {
   /** Mono, -1…1. */
   samples: Float32Array;

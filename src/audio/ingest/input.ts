@@ -29,7 +29,7 @@ import type { LastPackets } from './joint.ts';
 import { OpaqueIngest } from './opaque-ingest.ts';
 import { RECORDINGS, StreamBudget } from './stream-budget.ts';
 
-/** Who falls silent for so long before it is known what he sends is not waited for: he hears the room again. */
+/** A client that falls silent for this long before its format is known is not waited for: it hears the room again. */
 const MAX_DOUBT_MS = 2000;
 
 /** Clients that come at the same moment are looked at one after another. */
@@ -79,7 +79,7 @@ export class AudioInput {
     if (format) this.#open(format, [], 0, before);
   }
 
-  /** What the client sends, as far as is known. */
+  /** Format that the client sends, as far as is known. */
   get format(): InputFormat | undefined {
     return 'format' in this.#state ? this.#state.format : undefined;
   }
@@ -128,7 +128,7 @@ export class AudioInput {
         this.#detect(new FormatDetector(startsAtBytes, turns), message, nowMs);
         break;
       case 'detecting': {
-        // What came before a pause tells nothing of the pace of what comes after it.
+        // Messages before a pause tell nothing of the pace of those after it.
         const hasPaused = !this.isInDoubt(nowMs);
         this.#detect(
           hasPaused ? new FormatDetector(startsAtBytes, turns) : state.detector,

@@ -34,7 +34,7 @@ export type OpusDecoder = {
   decode(packet: Uint8Array): Float32Array;
   /** The `samples` before `next`, which were lost: from the copy that `next` carries, or else concealed. */
   recover(next: Uint8Array, samples: number): Float32Array;
-  /** What stands in for `samples` lost ones; a multiple of 120. */
+  /** Returns samples that stand in for `samples` lost ones; a multiple of 120. */
   conceal(samples: number): Float32Array;
   close(): void;
 };

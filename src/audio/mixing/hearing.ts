@@ -9,9 +9,9 @@ export type Hearing = {
   volume: Record<string, number>;
 };
 
-/** Somebody who hears the room over a WebSocket. */
+/** Peer that hears the room over a WebSocket. */
 export type Listener = Hearing & {
-  /** The peer, who never hears himself: the same name as that of his {@link HeardSpeaker}. */
+  /** Name of the peer, which never hears itself: the same as that of its {@link HeardSpeaker}. */
   peer: string;
   /** Name of the only peer that the listener hears; undefined if it hears all. */
   only?: string | undefined;
@@ -19,7 +19,7 @@ export type Listener = Hearing & {
   takesShortOnly?: boolean;
   /** Takes one binary frame in the listener's format. */
   deliver(frame: Buffer): void;
-  /** So much of what it hears was made up. */
+  /** Takes the number of samples that were made up in what it hears. */
   concealed(samples: number): void;
   /** The room has too many mixes of listeners' own: this listener hears the one that is shared, whatever its volumes are. */
   volumeLimited?(): void;
@@ -42,7 +42,7 @@ export type HeardSpeaker = {
   isLossy: boolean;
   /** Mixed for somebody, and so played: forwarded at the pace of the mix, until it falls silent. */
   isPlayed: boolean;
-  /** Those of who hears a mix whose decoders have followed its packets until now, and can go on. */
+  /** Listeners whose decoders have followed its packets until now, and can go on. */
   followers: ReadonlySet<Listener>;
   /** The same of those who want every speaker apart. */
   apartFollowers: ReadonlySet<Listener>;
@@ -50,45 +50,45 @@ export type HeardSpeaker = {
   isNew: boolean;
 };
 
-/** What is said now, as far as it matters for who hears what. */
+/** State of the speakers, as far as it matters for subscriptions. */
 export type Scene<Speaker> = {
-  /** Those who are to be heard, always in the same order. */
+  /** Speakers that are to be heard, always in the same order. */
   mixed: Speaker[];
-  /** Those who have talked and are in a pause: who hears nobody else goes on hearing the first of them. */
+  /** Speakers that have talked and are in a pause: a listener that hears nobody else goes on hearing the first of them. */
   pausing: Speaker[];
-  /** Those who pause: a decoder may begin with their packets now, and misses nothing that would be heard. */
+  /** Speakers that pause: a decoder may begin with their packets now, and misses nothing that would be heard. */
   open: ReadonlySet<Speaker>;
-  /** Those who have been sent something: their decoders do not expect the beginning of a stream. */
+  /** Listeners that have been sent something: their decoders do not expect the beginning of a stream. */
   begun: { has(listener: Listener): boolean };
   changes: ReadonlyMap<Listener, Change>;
 };
 
-/** Somebody hears some speakers in another way from now on: a mix of his own, of this name, goes on from what he has heard. */
+/** Change of how a listener hears some speakers: a mix of its own, of this name, goes on from what it has heard. */
 export type Change = {
   name: string;
-  /** What those were multiplied by whom he may have heard. */
+  /** Gains before the change, of the speakers that the listener may have heard. */
   before: ReadonlyMap<SpeakerId, number>;
 };
 
 /** Takes frames of a mix. */
 export type Ear = {
   listener: Listener;
-  /** Of the speaker whose head goes before each frame, for a listener who wants each apart. */
+  /** Number of the speaker whose head goes before each frame, for a listener that wants each apart. */
   number: number | undefined;
-  /** Whose packets this listener could hear as they are, could its decoder begin with them. */
+  /** Speaker whose packets this listener could hear as they are, could its decoder begin with them. */
   awaits: SpeakerId | undefined;
 };
 
 /** A mix, and who hears it, by format. */
 export type PlannedHearing = { planned: PlannedMix; ears: Map<string, Ear[]> };
 
-/** Who hears what: all that goes out of a room. */
+/** Subscriptions of all listeners: all that goes out of a room. */
 export type HearingPlan<Speaker> = {
   /** By name. */
   mixes: Map<string, PlannedHearing>;
-  /** Who hears one speaker only, whose packets can go out as they are. */
+  /** Listeners that hear one speaker only, whose packets can go out as they are. */
   asSent: Map<Speaker, Set<Listener>>;
-  /** Who wants every speaker apart, and gets the packets of this one as they are. */
+  /** Listeners that want every speaker apart, and get the packets of this one as they are. */
   apart: Map<Speaker, Set<Listener>>;
   /** Listeners whose volumes do not apply, because there are too many mixes of their own. */
   limited: Listener[];
@@ -97,7 +97,7 @@ export type HearingPlan<Speaker> = {
 /** A plan that is being made. */
 type UnfinishedPlan<Speaker> = HearingPlan<Speaker> & { ownMixes: number };
 
-/** Works out who hears what. Who hears the same shares a mix. */
+/** Works out what each listener hears. Listeners that hear the same share a mix. */
 export function planHearing<Speaker extends HeardSpeaker>(
   listeners: Iterable<Listener>,
   scene: Scene<Speaker>,
@@ -196,7 +196,7 @@ function planListener<Speaker extends HeardSpeaker>(
   addEar(plan, { without, gains, gainsBefore }, ear, name);
 }
 
-/** Whose packets a listener is sent while nobody talks whom it hears. */
+/** Returns the speaker whose packets a listener is sent while nobody talks whom it hears. */
 function pausingFor<Speaker extends HeardSpeaker>(
   listener: Listener,
   pausing: Speaker[],
@@ -234,7 +234,7 @@ function addEar<Speaker>(
 const nameOf = ({ without, gains }: Pick<PlannedMix, 'without' | 'gains'>): string =>
   [without.join(), gains.map((gain) => gain.join('*')).join()].join(' ');
 
-/** What a listener hears a speaker times. Names are the clients', and may be those of what every object has. */
+/** Returns the gain at which a listener hears a speaker. Names are the clients', and may be those of what every object has. */
 export function gainOf(
   { peer, volume, only }: Listener,
   speaker: Pick<HeardSpeaker, 'peer'>,

@@ -15,7 +15,7 @@ import { type RunningChange, VolumeChanges } from './volume-changes.ts';
 
 export type MixerSettings = { talkers: TalkerSettings; jitterBuffer: JitterBufferLimits };
 
-/** Who has talked goes on being sent, to those who hear nobody else, for so long at most. */
+/** Longest time for which a speaker that has talked goes on being sent to listeners that hear nobody else. */
 const MAX_PAUSE_MS = 60_000;
 /** How many of those who pause are kept in mind for listeners who want each speaker apart. */
 const MAX_PAUSING = 8;
@@ -24,12 +24,12 @@ const MAX_PAUSING = 8;
 type Tick = {
   mixes: Map<string, PlannedHearing>;
   forwarded: Map<SpeakerId, ReadonlySet<Listener>>;
-  /** Those who fall silent in it. */
+  /** Speakers that fall silent in it. */
   leaving: Speaker[];
-  /** Those who pause in it. */
+  /** Speakers that pause in it. */
   paused: Set<Speaker>;
   changes: RunningChange[];
-  /** Those who have changed what they hear since, but can hear this yet. */
+  /** Listeners whose subscription changed after this tick began but whose format did not; they still get its frames. */
   replaced: Set<Listener>;
 };
 
@@ -38,11 +38,11 @@ type Speaker = RoomSpeaker;
 const NOBODY: ReadonlySet<never> = new Set();
 
 /**
- * What the WebSocket peers of one room hear. A packet of the room's RTP comes in at {@link receive}; what is heard goes
+ * Mixer of one room, for its WebSocket peers. A packet of the room's RTP comes in at {@link receive}; what is heard goes
  * out through `Listener.deliver`: at once where a listener hears one speaker only, whose packets are then untouched, else
  * at the next tick of the clock, out of a mix that is shared by all who hear the same.
  *
- * Who hears what is worked out when it changes, not per packet; the mixing itself is done by a {@link RoomMixing}.
+ * The subscriptions are worked out when they change, not per packet; the mixing itself is done by a {@link RoomMixing}.
  */
 export class Mixer {
   readonly #clock: FrameClock;
@@ -51,18 +51,18 @@ export class Mixer {
   readonly #speakers = new Map<string, Speaker>();
   readonly #played = new Map<SpeakerId, Speaker>();
   readonly #listeners = new Set<Listener>();
-  /** Those who have been sent something. */
+  /** Listeners that have been sent something. */
   readonly #begun = new WeakSet<Listener>();
   readonly #talkers: Talkers<Speaker>;
   /** By mix. */
   #mixes = new Map<string, PlannedHearing>();
-  /** Those who have talked and pause, the last one first. */
+  /** Speakers that have talked and pause, the last one first. */
   #pausing: Speaker[] = [];
   readonly #changes = new VolumeChanges();
   #nextId: SpeakerId = 1;
   /** When the last packet came, or the clock ticked. */
   #nowMs = 0;
-  /** Those of which not all has come out, the oldest first: one at most, but for threads that are late. */
+  /** Ticks whose output is incomplete, oldest first. At most one, unless a mixing thread is late. */
   #ticks: Tick[] = [];
   #isClosed = false;
 
@@ -79,7 +79,7 @@ export class Mixer {
     this.#talkers = new Talkers(settings.talkers);
   }
 
-  /** Who talks now, with the level in dBov (0 is the loudest, negative below). */
+  /** Returns the peers that talk now, with the level in dBov (0 is the loudest, negative below). */
   speaking(): { peer: string; level_dbov: number }[] {
     return this.#talkers
       .levels()
@@ -96,7 +96,7 @@ export class Mixer {
     if (this.#listeners.delete(listener)) this.#plan();
   }
 
-  /** Somebody hears the room in another way from now on; louder and softer come gradually. */
+  /** Changes how a listener hears the room; louder and softer come gradually. */
   replaceListener(before: Listener, after: Listener): void {
     if (!this.#listeners.delete(before)) return;
     this.#listeners.add(after);
@@ -170,7 +170,7 @@ export class Mixer {
     speaker.isWithheld = false;
     const { audioLevel } = packet;
     const isInTime = speaker.insert(packet, nowMs);
-    // Who is played has a jitter buffer, which counts for itself.
+    // A speaker that is played has a jitter buffer, which counts for itself.
     if (!isInTime && !speaker.isPlayed) counts.dropped.late += 1;
     if (speaker.isPlayed) this.#play(speaker, packet, nowMs);
     if (this.#talkers.heard(speaker, audioLevel, durationSamples, nowMs)) this.#talkersChanged();
@@ -281,7 +281,7 @@ export class Mixer {
     }
   }
 
-  /** Those who hear a speaker in a mix. */
+  /** Returns the ears that hear a speaker in a mix. */
   #earsOf({ id }: Speaker): Ear[] {
     return [...this.#mixes.values()]
       .filter(({ planned }) => !planned.without.includes(id))
@@ -312,17 +312,17 @@ export class Mixer {
     this.#plan();
   }
 
-  /** Those who are mixed, or fall silent in the next tick, always in the same order. */
+  /** Returns the speakers that are mixed, or fall silent in the next tick, always in the same order. */
   #mixed(): Speaker[] {
     return [...this.#talkers.mixed, ...this.#leaving()].toSorted((a, b) => a.id - b.id);
   }
 
-  /** Nobody talks, and nobody is still to fall silent. */
+  /** True if nobody talks, and nobody is still to fall silent. */
   get #isSilent(): boolean {
     return this.#talkers.isSilent && this.#played.size === 0;
   }
 
-  /** Tells the mixing half. Who is mixed for anybody is played until it falls silent, so that its packets go on evenly. */
+  /** Tells the mixing half. A speaker that is mixed for any listener is played until it falls silent, so that its packets go on evenly. */
   #planRoom(mixed: Speaker[]): void {
     const mixes = [...this.#mixes.values()].map(({ planned }) => planned);
     const added: Speaker[] = [];
@@ -348,7 +348,7 @@ export class Mixer {
     }
   }
 
-  /** Those who are played, and mixed no longer: they fall silent in the next tick. */
+  /** Returns the speakers that are played, and mixed no longer: they fall silent in the next tick. */
   #leaving(): Speaker[] {
     return [...this.#played.values()].filter((speaker) => !this.#talkers.mixed.has(speaker));
   }
@@ -398,7 +398,7 @@ export class Mixer {
     }
     // A thread is late with what falls silent in the last tick: it must not do so twice.
     for (const tick of this.#ticks) this.#endLeaving(tick);
-    // Who ends to talk falls silent in this tick.
+    // A speaker that ends to talk falls silent in this tick.
     if (this.#talkers.expire(nowMs)) this.#talkersChanged();
     this.#ticks.push({
       mixes: this.#mixes,
@@ -424,7 +424,7 @@ export class Mixer {
     }
   };
 
-  /** Those who have fallen silent in a tick are played no longer. */
+  /** Ends the playing of speakers that have fallen silent in a tick. */
   #endLeaving(tick: Tick): void {
     const left = tick.leaving.filter((speaker) => !this.#talkers.mixed.has(speaker));
     tick.leaving = [];
@@ -442,7 +442,7 @@ export class Mixer {
     for (const [i, speaker] of speakers.entries()) speaker.endPlaying(heardApart[i]!);
   }
 
-  /** Those who hear a speaker in a mix can go on with its packets as they are sent: it pauses, or does not for too long. */
+  /** Lets listeners that hear a speaker in a mix go on with its packets as they are sent: it pauses, or does not for too long. */
   #paused(speaker: Speaker): void {
     // A thread that is late has come further than is known here.
     if (!speaker.isPlayed || !this.#talkers.mixed.has(speaker) || this.#ticks.length > 0) return;

@@ -10,7 +10,7 @@ import { PacketHistory } from './packet-history.ts';
 
 /** The end of a pause goes into a mix with the word after it: as much as a mix waits for anyway. */
 const PREROLL_SAMPLES = FRAME_SAMPLES;
-/** What is older has nothing to do with the word. */
+/** Older packets have nothing to do with the word. */
 const MAX_PREROLL_AGE_MS = 100;
 
 /** Without a pause it is waited for so long; a decoder of CELT needs little to go on from, one of SILK a quiet moment. */
@@ -86,7 +86,7 @@ export class RoomSpeaker implements HeardSpeaker {
     return nowMs - this.awaitedSinceMs >= maxMs;
   }
 
-  /** What came before its turn. */
+  /** Packets that came before their turn. */
   get waiting(): Iterable<MediaPacket> {
     return this.#stream.waiting;
   }
@@ -172,14 +172,14 @@ export class RoomSpeaker implements HeardSpeaker {
     for (const listener of this.apartFollowers) listener.deliver(frame);
   }
 
-  /** What a mix is to know that plays this speaker from now on. */
+  /** Returns the state from which a mix begins to play this speaker. */
   beginPlaying(nowMs: number): AddedSpeaker {
     const last = this.#history.last;
     const endsPause = last?.isPause && nowMs - last.atMs < MAX_PREROLL_AGE_MS;
     return {
       id: this.id,
       recent: this.#history.forDecoder,
-      // Whoever hears a pause end in a mix joins on to nothing.
+      // A listener that hears a pause end in a mix joins on to nothing.
       isHeard: this.#isHeard && !endsPause,
       next: this.#stream.next,
       prerollSamples: endsPause ? Math.min(PREROLL_SAMPLES, this.#sinceWithheldSamples) : 0,
@@ -200,7 +200,7 @@ export class RoomSpeaker implements HeardSpeaker {
     this.#passedCount = this.#count - rest.length + index + 1;
   }
 
-  /** What the mixes have not come to. */
+  /** Returns the packets that the mixes have not come to. */
   #rest(): PastPacket[] {
     const { packets } = this.#history;
     return packets.slice(Math.max(0, packets.length - (this.#count - this.#passedCount)));
@@ -221,7 +221,7 @@ export class RoomSpeaker implements HeardSpeaker {
     this.#isHeard = this.followers.size > 0;
   }
 
-  /** Somebody hears in another way from now on, but the same packets. */
+  /** Replaces a listener that hears in another way from now on, but the same packets. */
   replace(before: Listener, after: Listener): void {
     this.followers = replaced(this.followers, before, after);
     this.apartFollowers = replaced(this.apartFollowers, before, after);

@@ -7,24 +7,24 @@ export type TalkerSettings = {
   thresholdLevel: number;
   /** How long after its last loud packet a speaker still counts as talking. */
   holdMs: number;
-  /** So many of the loudest are mixed. */
+  /** Maximum number of speakers that are mixed: the loudest. */
   maxMixed: number;
 };
 
 /** How much louder than one of the mixed a newcomer must be to take its place. */
 const TAKE_OVER_RATIO = 10 ** (6 / 10);
-/** So many tenths of a second are averaged to the level that is told, */
+/** Number of tenths of a second that are averaged to the level that is told, */
 const LEVEL_TENTHS = 2;
 /** and to the one by which the mixed are chosen: a second, so that syllables do not push each other out. */
 const RANK_TENTHS = 10;
-/** Who has been heard for so long has had a chance. */
+/** Time after which a speaker that is heard has had its chance. */
 const HEARD_FRAMES = 50;
 
-/** Who is loud for so long does not cough. */
+/** Time for which a sound must be loud to be no cough. */
 const LASTING_FRAMES = 5;
 
 type Talker = {
-  /** Of what was loud: pauses do not count. */
+  /** Mean of what was loud: pauses do not count. */
   power: RecentPower;
   rankPower: number;
   /** How much has been loud. */
@@ -35,13 +35,13 @@ type Talker = {
 };
 
 /**
- * Who talks, judged by the audio level (RFC 6464) of each packet, and who of them is mixed. Pure: it is told the time.
+ * Speakers that talk, judged by the audio level (RFC 6464) of each packet, and those of them that are mixed. Pure: it is told the time.
  * Membership changes only in {@link heard}, {@link expire}, {@link end} and {@link delete}, each of which says whether it did.
  */
 export class Talkers<Id> {
   readonly #settings: TalkerSettings;
   readonly #talking = new Map<Id, Talker>();
-  /** Of everybody, also of those who do not talk. */
+  /** State of all speakers, also of those that do not talk. */
   readonly #noises = new Map<Id, SteadyNoise>();
   readonly #mixed = new Set<Id>();
 
@@ -49,7 +49,7 @@ export class Talkers<Id> {
     this.#settings = settings;
   }
 
-  /** Who is mixed now, in the order in which they came. */
+  /** Speakers that are mixed now, in the order in which they came. */
   get mixed(): ReadonlySet<Id> {
     return this.#mixed;
   }
@@ -62,7 +62,7 @@ export class Talkers<Id> {
     return this.#talking.has(id);
   }
 
-  /** Everybody who talks, mixed or not, with the mean audio level of the last fifth of a second of talk. */
+  /** Returns all speakers that talk, mixed or not, with the mean audio level of the last fifth of a second of talk. */
   levels(): [Id, number][] {
     return [...this.#talking].map(([id, { power }]) => [
       id,
@@ -143,7 +143,7 @@ export class Talkers<Id> {
 
   /** Mixes `id` if there is room, or in place of one who is only noise, or clearly quieter. */
   #admit(id: Id, talker: Talker): boolean {
-    // Whoever has given way does not come back as noise: it would come and go with the pauses of others.
+    // A speaker that has given way does not come back as noise: it would come and go with the pauses of others.
     if (talker.frames > HEARD_FRAMES && this.#isSteady(id)) return false;
     if (this.#mixed.size >= this.#settings.maxMixed) {
       const victim = this.#victim(talker);
@@ -154,7 +154,7 @@ export class Talkers<Id> {
     return true;
   }
 
-  /** Who is to give way to another: noise first, then who pauses, then the quietest. */
+  /** Returns the speaker that gives way to another: noise first, then one that pauses, then the quietest. */
   #victim(newcomer: Talker): Id | undefined {
     let found: { id: Id; rank: number; rankPower: number } | undefined;
     for (const id of this.#mixed) {

@@ -21,12 +21,12 @@ import { bytesPerMsOf, elapsedMsOf, type TimedMessage } from './pace.ts';
 /** `confidence`: 0…1, by how much the next best explanation is worse. */
 export type Detection = { format: InputFormat; confidence: number };
 
-/** What is to be explained. */
+/** Evidence that the formats have to explain. */
 export type Evidence = {
   arrivals: TimedMessage[];
   /** Two or more of the last that came, whose times are to be explained too. */
   paced: TimedMessage[];
-  /** What came, from its first sound on. */
+  /** Bytes that came, from the first sound on. */
   content: Content;
 };
 
@@ -62,17 +62,17 @@ const JITTER_MS = 6;
 const CLOCK_ERROR = 0.01;
 /** Sound is less random than its model: of the bits that a reading saves, so many count as evidence. */
 const EVIDENCE_PER_BIT = 0.1;
-/** What it costs to have another number of channels than the samples seem to have. */
+/** Cost of another number of channels than the samples seem to have. */
 const OTHER_CHANNELS_BITS = 30;
 /** Worse than any mismatch of rates can be. */
 const MAX_RATE_BITS = 300;
-/** What the first byte of a message costs that only seems to be a packet of Opus: 8 bits, less what that rules out. */
+/** Cost of the first byte of a message that only seems to be a packet of Opus: 8 bits, less what that rules out. */
 const RANDOM_HEAD_BITS = 7;
-/** What takes almost as many bits as there are is no better explained than by nothing. */
+/** An explanation that takes almost as many bits as there are is no better than none. */
 const MOST_BITS_PER_BYTE = 7.75;
-/** What could be Opus is not unknown before so much of it has come. */
+/** Amount that must have come before a stream that could be Opus is called unknown. */
 const LEAST_UNKNOWN_BYTES = 64;
-/** What it costs of Opus: to begin as the packet before it, as an earlier one, or otherwise. */
+/** Costs of a packet of Opus: to begin as the packet before it, as an earlier one, or otherwise. */
 const SAME_HEAD_BITS = 0.5;
 const CHANGED_HEAD_BITS = 3;
 const NEW_HEAD_BITS = 9;
@@ -82,7 +82,7 @@ const LEAST_SEEMING_PACKETS = 8;
 const LEAST_GAP = 1.5;
 /** Codecs that most clients send. */
 const FAMILIAR: ReadonlySet<string> = new Set(['opus', 'pcm_s16le', 'pcm_f32le', 'pcmu', 'pcma']);
-/** What it costs that a client sends anything else, and where there is little to tell it by. */
+/** Cost of any other format, and of one where there is little to tell it by. */
 const RARE_BITS = 10;
 const HARDLY_TOLD_BITS = 60;
 
@@ -125,7 +125,7 @@ export function weigh(evidence: Evidence): Detection | undefined {
   return { format: best.format, confidence: isHasty ? 0 : 1 / (1 + 2 ** -marginBits) };
 }
 
-/** What no format explains costs 8 bits a byte; where messages begin alike, as packets of Opus do, that it is by chance. */
+/** Bytes that no format explains cost 8 bits each; where messages begin alike, as packets of Opus do, that it is by chance. */
 function unexplainedBits(arrivals: TimedMessage[], content: Content): number {
   const { sound, novelShare } = content;
   const headBits = opusHeadBits(arrivals);
@@ -137,7 +137,7 @@ function unexplainedBits(arrivals: TimedMessage[], content: Content): number {
   return EVIDENCE_PER_BIT * 8 * bytes * novelShare + chanceBits;
 }
 
-/** What the first bytes cost if they are those of Opus packets; undefined if a message is none. */
+/** Returns the cost of the first bytes if they are those of Opus packets; undefined if a message is none. */
 function opusHeadBits(arrivals: TimedMessage[]): number | undefined {
   let bits = 0;
   const seen: number[] = [];
@@ -238,7 +238,7 @@ function ratesOf(codec: SampleCodec): number[] {
   return codec === 'pcmu' || codec === 'pcma' ? [8000] : RATES_HZ;
 }
 
-/** What a pace costs that is not the right one, by how sure one can be of it after so long. */
+/** Returns the cost of a pace that is not the right one, by how sure one can be of it after so long. */
 function mismatchBits(ratio: number, elapsedMs: number): number {
   const deviation = Math.log(ratio) / (CLOCK_ERROR + JITTER_MS / Math.max(1, elapsedMs));
   return Math.min(MAX_RATE_BITS, 0.72 * deviation * deviation);

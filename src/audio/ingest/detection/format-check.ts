@@ -29,7 +29,7 @@ export class FormatCheck {
     this.#turns = turns;
     this.#format = formatAudioFormat(format);
     this.#contradictions = isDeclared ? CONTRADICTIONS : CONTRADICTIONS_OF_FOUND;
-    // What is read by its structure is checked by who reads it.
+    // A format that is read by its structure is checked by its reader.
     if (isInputOnly(format.codec)) this.dueAtMs = Infinity;
   }
 

@@ -1,6 +1,6 @@
 /** How G.722 tells by its codes, which say nothing of the sound without those before them: some are more frequent than others. */
 
-/** What no encoder makes. */
+/** Codes that no encoder makes. */
 const NEVER = 20;
 /** Bits of each code of the lower band, as frequent as they are in speech, music and noise at any level. */
 // prettier-ignore
@@ -15,7 +15,7 @@ const HIGH_BITS = [3.8, 2.1, 2.5, 0.95];
 const LOW_MASK = 63;
 const HIGH_SHIFT = 6;
 
-/** What a byte holds on average if the bytes are G.722. */
+/** Returns the bits that a byte holds on average if the bytes are G.722. */
 export function g722BitsPerByte(bytes: Buffer): number {
   let bits = 0;
   for (const byte of bytes) bits += LOW_BITS[byte & LOW_MASK]! + HIGH_BITS[byte >> HIGH_SHIFT]!;
