@@ -11,6 +11,7 @@ import { encodePackets } from './packets.ts';
 import { reportPauses } from './pauses.ts';
 import { reportFoot, reportHead, reportMachine, reportRow } from './report.ts';
 import { isDisturbed, type Row } from './row.ts';
+import { writePlots } from './plots.ts';
 import { reportRush } from './rush.ts';
 import type { Scenario } from './scenario.ts';
 import { reportSound } from './sound/sound.ts';
@@ -53,6 +54,7 @@ async function run(options: Options, signal: AbortSignal) {
     else if (part === 'growth') await reportGrowth(say, signal);
     else if (part === 'hostile') await reportHostile(say, options.hostile, signal);
     else if (part === 'sound') await reportSound(say, signal);
+    else if (part === 'plots') writePlots();
     else say(await reportDetection(options.seeds, signal));
   }
 }

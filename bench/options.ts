@@ -12,6 +12,7 @@ const PARTS = [
   'detection',
   'hostile',
   'sound',
+  'plots',
 ] as const;
 type Part = (typeof PARTS)[number];
 
@@ -30,7 +31,7 @@ export type Options = {
 
 export const USAGE = `Usage: npm run bench -- [options]
 Without options: the whole table, rooms whose speakers pause, mouth-to-ear latency, what operators feel, a rush of clients, growth, format detection, what an attacker costs the others, and how speech is heard.
-  --only PART      table, pauses, latency, operator, rush, growth, detection, hostile or sound
+  --only PART      table, pauses, latency, operator, rush, growth, detection, hostile, sound, or plots (which writes docs/plots from docs/benchmarks.md)
 One row of the table, and nothing else, with any of these:
   --rooms R        rooms (20)
   --peers N        peers in each room (10); the demo account has 500 connections

@@ -2,6 +2,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { validate } from '@probelabs/maid';
 import { describe, expect, test } from 'vitest';
+import { drawPlots } from '../../bench/plots.ts';
 import { LAYERS } from '../../oxlint.config.ts';
 import { CLOSE_CODES } from '../../src/protocol/close-codes.ts';
 import { SERVER_MESSAGES } from '../../src/protocol/messages.ts';
@@ -53,6 +54,15 @@ describe('docs/architecture.md', () => {
     );
     expect(page).toContain(rows.join('\n'));
   });
+});
+
+test('docs/plots has the plots of the tables in docs/benchmarks.md', () => {
+  const plots = drawPlots(read('docs/benchmarks.md'));
+  expect([...plots.keys()].toSorted()).toEqual(
+    globSync('*', { cwd: join(PROJECT, 'docs/plots') }).toSorted(),
+  );
+  for (const [name, svg] of plots)
+    expect({ name, svg }).toEqual({ name, svg: read(`docs/plots/${name}`) });
 });
 
 test('docs/glossary.md defines each term once', () => {
