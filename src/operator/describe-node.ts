@@ -73,17 +73,17 @@ export function summarizeRoom(room: Room): RoomSummary {
 
 /** Returns the peers of a room on this node. */
 export function describePeers(room: Room): PeerOfNode[] {
-  return room.describePeers().map(({ peer, kind, isAway, levelDbov, fortunes }) => ({
+  return room.describePeers().map(({ peer, kind, isAway, levelDbov, audioStats }) => ({
     peer,
     kind,
     away: isAway,
     ...(levelDbov !== undefined && { level_dbov: levelDbov }),
-    ...(fortunes && {
+    ...(audioStats && {
       audio: {
-        buffered_ms: Math.round(fortunes.bufferedMs),
-        drift_ppm: Math.round(fortunes.driftPpm),
-        dropped_ms: Math.round(fortunes.droppedMs),
-        concealed_ms: Math.round(fortunes.concealedMs),
+        buffered_ms: Math.round(audioStats.bufferedMs),
+        drift_ppm: Math.round(audioStats.driftPpm),
+        dropped_ms: Math.round(audioStats.droppedMs),
+        concealed_ms: Math.round(audioStats.concealedMs),
       },
     }),
   }));

@@ -7,7 +7,7 @@ import type {
 } from '../protocol/messages.ts';
 import { ECHO_ROOM } from '../protocol/names.ts';
 import { isEchoRoom } from './echo.ts';
-import type { AudioFortunes, Peer } from './peer.ts';
+import type { AudioStats, Peer } from './peer.ts';
 import { RemotePeers } from './remote-peers.ts';
 import type { RoomParts, RoomPlace } from './room-parts.ts';
 import { Roster } from './roster.ts';
@@ -25,7 +25,7 @@ export type PeerState = {
   isAway: boolean;
   /** dBov; undefined while it does not talk. */
   levelDbov: number | undefined;
-  fortunes: AudioFortunes | undefined;
+  audioStats: AudioStats | undefined;
 };
 
 /** Peers of a room: those of this node, whose time is counted, and the names of those of other nodes. */
@@ -115,7 +115,7 @@ export class Members {
       kind: peer.kind,
       isAway: this.#suspended.has(peer),
       levelDbov: levels.get(peer.name),
-      fortunes: peer.fortunes,
+      audioStats: peer.audioStats,
     }));
   }
 

@@ -2,7 +2,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { LeaveReason, PeerKind, ServerMessage } from '../protocol/messages.ts';
 
 /** How a peer's audio has fared: what waits, how its clock runs, what was left out of what it said and made up in what it heard. */
-export type AudioFortunes = {
+export type AudioStats = {
   bufferedMs: number;
   driftPpm: number;
   droppedMs: number;
@@ -21,7 +21,7 @@ export type Peer = {
   /** Hears each producer of the room's router apart, as browsers do. */
   readonly hearsProducers: boolean;
   /** Not of browsers, which fare as they can. */
-  readonly fortunes?: AudioFortunes;
+  readonly audioStats?: AudioStats;
   /** Takes its place in the room; the others are told. */
   enter(): void;
   /** Begins to hear the room. */

@@ -5,7 +5,7 @@ import { Uplink } from '../bridge/uplink.ts';
 import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/messages.ts';
 import { replaced } from '../protocol/errors.ts';
 import { SAMPLES_PER_MS } from '../rtp/clock-rate.ts';
-import type { AudioFortunes, Peer, PeerOutlet } from './peer.ts';
+import type { AudioStats, Peer, PeerOutlet } from './peer.ts';
 import type { RoomLease } from './registry.ts';
 import type { RelayListener } from './relay.ts';
 
@@ -126,7 +126,7 @@ export class WebSocketPeer implements Peer {
   }
 
   /** How the peer's audio has fared in this room. */
-  get fortunes(): AudioFortunes {
+  get audioStats(): AudioStats {
     const { bufferedMs, driftPpm, droppedMs } = this.#uplink;
     const concealedMs = this.#concealedSamples / SAMPLES_PER_MS;
     return { bufferedMs, driftPpm, droppedMs, concealedMs };

@@ -255,7 +255,7 @@ export class ClientAudio {
   attach(peer: WebSocketPeer | undefined): void {
     // Messages that still wait for their turn were sent to the room that the client is in until now.
     if (this.#peer) this.#held.flush();
-    const { droppedMs, concealedMs } = this.#fortunes();
+    const { droppedMs, concealedMs } = this.#audioStats();
     this.#before = { droppedMs, concealedMs };
     this.#peer = peer;
     this.#outlet.sink = peer?.sink ?? toNobody;
@@ -267,11 +267,11 @@ export class ClientAudio {
   }
 
   /** How the client's audio has fared since it connected. */
-  describeFortunes(): Pick<Stats, 'ingest_ms' | 'drift_ppm' | 'dropped_ms' | 'concealed_ms'> {
-    const { droppedMs, concealedMs } = this.#fortunes();
+  describeStats(): Pick<Stats, 'ingest_ms' | 'drift_ppm' | 'dropped_ms' | 'concealed_ms'> {
+    const { droppedMs, concealedMs } = this.#audioStats();
     return {
-      ingest_ms: Math.round(this.#peer?.fortunes.bufferedMs ?? 0),
-      drift_ppm: Math.round(this.#peer?.fortunes.driftPpm ?? 0),
+      ingest_ms: Math.round(this.#peer?.audioStats.bufferedMs ?? 0),
+      drift_ppm: Math.round(this.#peer?.audioStats.driftPpm ?? 0),
       dropped_ms: Math.round(droppedMs),
       concealed_ms: Math.round(concealedMs),
     };
@@ -397,11 +397,11 @@ export class ClientAudio {
     return Object.fromEntries(Object.entries(this.#volume).filter(([, gain]) => !isApplied(gain)));
   }
 
-  #fortunes(): { droppedMs: number; concealedMs: number } {
+  #audioStats(): { droppedMs: number; concealedMs: number } {
     const { droppedMs, concealedMs } = this.#before;
     return {
-      droppedMs: droppedMs + (this.#peer?.fortunes.droppedMs ?? 0),
-      concealedMs: concealedMs + (this.#peer?.fortunes.concealedMs ?? 0),
+      droppedMs: droppedMs + (this.#peer?.audioStats.droppedMs ?? 0),
+      concealedMs: concealedMs + (this.#peer?.audioStats.concealedMs ?? 0),
     };
   }
 

@@ -268,7 +268,7 @@ export class Session implements PeerOutlet {
 
   #sendStats(nowMs: number): void {
     this.#statsAtMs = nowMs;
-    const { ingest_ms, drift_ppm, dropped_ms, concealed_ms } = this.#audio.describeFortunes();
+    const { ingest_ms, drift_ppm, dropped_ms, concealed_ms } = this.#audio.describeStats();
     const { rttMs } = this.#heartbeat;
     const unreadMs = this.#sendQueue.droppedFrames * FRAME_MS;
     this.notify({

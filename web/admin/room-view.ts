@@ -72,12 +72,12 @@ export class RoomView {
     say(entry, '.dbov', level === undefined ? 'silent' : `${level}${NBSP}dBov`);
     part(entry, '.audio', HTMLElement).hidden = !audio;
     if (!audio) return;
-    const fortunes = [
+    const audioStats = [
       `dropped ${audio.dropped_ms}${NBSP}ms`,
       `concealed ${audio.concealed_ms}${NBSP}ms`,
       `waiting ${audio.buffered_ms}${NBSP}ms`,
       `drift ${audio.drift_ppm}${NBSP}ppm`,
     ];
-    say(entry, '.audio', fortunes.join(' · '));
+    say(entry, '.audio', audioStats.join(' · '));
   }
 }
