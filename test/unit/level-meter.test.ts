@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
-import { Talkers } from '../../src/audio/mixing/talkers.ts';
+import { ActiveSpeakers } from '../../src/audio/mixing/active-speakers.ts';
 import { LevelMeter } from '../../src/audio/level-meter.ts';
 import type { OpusDecoder } from '../../src/audio/opus-codec.ts';
 import { encodeOpus, tone } from '../support/sound.ts';
@@ -61,7 +61,7 @@ describe('LevelMeter', () => {
   test('eight that claim to be the loudest do not keep out who speaks', async () => {
     const meters = await Promise.all(Array.from({ length: 8 }, () => openMeter()));
     const isHeard: boolean[] = [];
-    const talkers = new Talkers<string>({ thresholdLevel: 65, holdMs: 500, maxMixed: 8 });
+    const talkers = new ActiveSpeakers<string>({ thresholdLevel: 65, holdMs: 500, maxMixed: 8 });
     for (const [i, packet] of soft.entries()) {
       for (const [liar, { meter }] of meters.entries()) {
         talkers.heard(`liar ${liar}`, meter.levelOf(packet, 0), 960, i * 20);

@@ -10,10 +10,10 @@ import type { RoomMixing } from './mix-place.ts';
 import type { MixOutput, MixPlan, SpeakerId } from './mix-plan.ts';
 import { opusPacketSamples } from '../opus-packet.ts';
 import { RoomSpeaker } from './room-speaker.ts';
-import { type TalkerSettings, Talkers } from './talkers.ts';
+import { type ActiveSpeakerSettings, ActiveSpeakers } from './active-speakers.ts';
 import { type RunningChange, VolumeChanges } from './volume-changes.ts';
 
-export type MixerSettings = { talkers: TalkerSettings; jitterBuffer: JitterBufferLimits };
+export type MixerSettings = { talkers: ActiveSpeakerSettings; jitterBuffer: JitterBufferLimits };
 
 /** Longest time for which a speaker that has talked goes on being sent to listeners that hear nobody else. */
 const MAX_PAUSE_MS = 60_000;
@@ -53,7 +53,7 @@ export class Mixer {
   readonly #listeners = new Set<Listener>();
   /** Listeners that have been sent something. */
   readonly #begun = new WeakSet<Listener>();
-  readonly #talkers: Talkers<Speaker>;
+  readonly #talkers: ActiveSpeakers<Speaker>;
   /** By mix. */
   #mixes = new Map<string, PlannedHearing>();
   /** Speakers that have talked and pause, the last one first. */
@@ -76,7 +76,7 @@ export class Mixer {
     this.#onTalkersChanged = onTalkersChanged;
     this.#clock = clock;
     this.#room = host.openRoom(settings.jitterBuffer, this.#output, this.#ticked);
-    this.#talkers = new Talkers(settings.talkers);
+    this.#talkers = new ActiveSpeakers(settings.talkers);
   }
 
   /** Returns the peers that talk now, with the level in dBov (0 is the loudest, negative below). */

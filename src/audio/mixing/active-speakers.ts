@@ -2,7 +2,7 @@ import { FRAME_SAMPLES } from '../format.ts';
 import { RecentPower } from './recent-power.ts';
 import { SteadyNoise } from './steady-noise.ts';
 
-export type TalkerSettings = {
+export type ActiveSpeakerSettings = {
   /** At this audio level or louder a packet is talk; the smaller the number, the louder. */
   thresholdLevel: number;
   /** How long after its last loud packet a speaker still counts as talking. */
@@ -38,14 +38,14 @@ type Talker = {
  * Speakers that talk, judged by the audio level (RFC 6464) of each packet, and those of them that are mixed. Pure: it is told the time.
  * Membership changes only in {@link heard}, {@link expire}, {@link end} and {@link delete}, each of which says whether it did.
  */
-export class Talkers<Id> {
-  readonly #settings: TalkerSettings;
+export class ActiveSpeakers<Id> {
+  readonly #settings: ActiveSpeakerSettings;
   readonly #talking = new Map<Id, Talker>();
   /** State of all speakers, also of those that do not talk. */
   readonly #noises = new Map<Id, SteadyNoise>();
   readonly #mixed = new Set<Id>();
 
-  constructor(settings: TalkerSettings) {
+  constructor(settings: ActiveSpeakerSettings) {
     this.#settings = settings;
   }
 

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { Talkers } from '../../src/audio/mixing/talkers.ts';
+import { ActiveSpeakers } from '../../src/audio/mixing/active-speakers.ts';
 import { seededRandom } from '../support/random.ts';
 
 const newTalkers = (maxMixed = 8) =>
-  new Talkers<string>({ thresholdLevel: 65, holdMs: 500, maxMixed });
+  new ActiveSpeakers<string>({ thresholdLevel: 65, holdMs: 500, maxMixed });
 
-describe('Talkers', () => {
+describe('ActiveSpeakers', () => {
   test('heard() begins talk at the threshold, and not below it', () => {
     const talkers = newTalkers();
     expect(talkers.heard('quiet', 66, 960, 0)).toBe(false);
