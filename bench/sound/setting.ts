@@ -4,11 +4,11 @@ const OPUS: AudioFormat = { codec: 'opus' };
 const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
 
 /** How a listener hears a room. */
-export type Hearing = { name: string; format: AudioFormat; delivery?: Delivery };
+export type Subscription = { name: string; format: AudioFormat; delivery?: Delivery };
 
-export const AS_SAMPLES: Hearing = { name: 'mixed, PCM', format: PCM };
-export const AS_SENT: Hearing = { name: 'as sent', format: OPUS };
-const APART: Hearing = { name: '`forward`', format: OPUS, delivery: 'forward' };
+export const AS_SAMPLES: Subscription = { name: 'mixed, PCM', format: PCM };
+export const AS_SENT: Subscription = { name: 'as sent', format: OPUS };
+const APART: Subscription = { name: '`forward`', format: OPUS, delivery: 'forward' };
 export const HEARINGS = [AS_SAMPLES, AS_SENT, APART];
 
 /** The speakers of the bench: a man and a woman of espeak-ng. */

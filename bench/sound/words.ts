@@ -3,7 +3,7 @@ import { compareWords, reportWords, type WordError } from '../../test/support/he
 import { SENDERS, type Sender, sayTrack } from '../../test/support/senders.ts';
 import { SimulatedRoom, soundOf } from '../../test/support/simulated-room.ts';
 import { spokenTrack, type Track } from '../../test/support/speech.ts';
-import { head, type Hearing, HEARINGS, row, VOICES } from './setting.ts';
+import { head, type Subscription, HEARINGS, row, VOICES } from './setting.ts';
 
 const PAUSES_MS = [300, 1000, 3000];
 
@@ -40,7 +40,7 @@ export async function reportBeginnings(
   }
 }
 
-async function hearWords(codecs: Codecs, sender: Sender, hearing: Hearing, tracks: Track[]) {
+async function hearWords(codecs: Codecs, sender: Sender, hearing: Subscription, tracks: Track[]) {
   const errors: WordError[] = [];
   let frames = 0;
   for (const track of tracks) {

@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { FrameClock } from '../audio/clock.ts';
 import { FORWARD_HEAD_BYTES } from '../audio/mixing/forward-frame.ts';
-import type { Listener } from '../audio/mixing/hearing.ts';
+import type { Listener } from '../audio/mixing/subscriptions.ts';
 import type { Mixer } from '../audio/mixing/mixer.ts';
 import { opusPacketSamples } from '../audio/opus-packet.ts';
 import { type Route, Uplink } from '../bridge/uplink.ts';

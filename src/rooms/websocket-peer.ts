@@ -1,6 +1,6 @@
 import type { OpusSink } from '../audio/ingest/ingest.ts';
 import type { LastPackets } from '../audio/ingest/joint.ts';
-import { gainOf, type Hearing, type Listener } from '../audio/mixing/hearing.ts';
+import { gainOf, type Subscription, type Listener } from '../audio/mixing/subscriptions.ts';
 import { Uplink } from '../bridge/uplink.ts';
 import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/messages.ts';
 import { replaced } from '../protocol/errors.ts';
@@ -10,7 +10,7 @@ import type { RoomLease } from './registry.ts';
 import type { RelayListener } from './relay.ts';
 
 /** How a WebSocket peer hears its room. */
-export type PeerHearing = Hearing & {
+export type PeerSubscription = Subscription & {
   /** It is sent messages of unknown formats as they came, and nothing of the mixer. */
   isRelayed: boolean;
 };
@@ -32,7 +32,12 @@ export class WebSocketPeer implements Peer {
   #closed = false;
 
   /** Prepares a peer; it is in the room once it has been told to {@link enter}. Owns the lease from then on. */
-  constructor(lease: RoomLease, outlet: PeerOutlet, hearing: PeerHearing, isMuted: boolean) {
+  constructor(
+    lease: RoomLease,
+    outlet: PeerOutlet,
+    subscription: PeerSubscription,
+    isMuted: boolean,
+  ) {
     this.name = outlet.name;
     this.#lease = lease;
     this.#outlet = outlet;
@@ -47,8 +52,8 @@ export class WebSocketPeer implements Peer {
       onFault: (fault) => this.#outlet.fail(fault),
     });
     this.#uplink.isMuted = isMuted;
-    this.#listener = this.#listenerFor(hearing);
-    this.#isRelayed = hearing.isRelayed;
+    this.#listener = this.#listenerFor(subscription);
+    this.#isRelayed = subscription.isRelayed;
     this.#relayListener = this.#openRelayListener();
   }
 
@@ -72,8 +77,8 @@ export class WebSocketPeer implements Peer {
   }
 
   /** Takes over from another way of the same peer, which is then to be closed. */
-  takeOver(before: Peer, hearing: PeerHearing, isMuted: boolean): void {
-    this.hear(hearing);
+  takeOver(before: Peer, subscription: PeerSubscription, isMuted: boolean): void {
+    this.subscribe(subscription);
     this.#uplink.isMuted = isMuted;
     this.#lease.room.change(before, this);
     this.listen();
@@ -88,16 +93,16 @@ export class WebSocketPeer implements Peer {
   }
 
   /** Hears the room in another way from now on. */
-  hear(hearing: PeerHearing): void {
+  subscribe(subscription: PeerSubscription): void {
     const { mixer } = this.#lease.room;
     const before = this.#listener;
     const wasRelayed = this.#isRelayed;
-    this.#listener = this.#listenerFor(hearing);
-    this.#isRelayed = hearing.isRelayed;
+    this.#listener = this.#listenerFor(subscription);
+    this.#isRelayed = subscription.isRelayed;
     if (this.#closed || !this.#isListening) return;
     if (this.#isRelayed) mixer.removeListener(before);
     else if (wasRelayed) mixer.addListener(this.#listener);
-    else mixer.replaceListener(before, this.#listener);
+    else mixer.updateListener(before, this.#listener);
   }
 
   get isMuted(): boolean {
@@ -159,9 +164,9 @@ export class WebSocketPeer implements Peer {
   }
 
   /** The client is back, on another connection; it hears the room once it is told to {@link listen}. */
-  resume(outlet: PeerOutlet, hearing: PeerHearing, isMuted: boolean): void {
+  resume(outlet: PeerOutlet, subscription: PeerSubscription, isMuted: boolean): void {
     this.#outlet = outlet;
-    this.hear(hearing);
+    this.subscribe(subscription);
     this.#lease.room.resume(this);
     this.setMuted(isMuted);
   }
@@ -203,7 +208,7 @@ export class WebSocketPeer implements Peer {
     };
   }
 
-  #listenerFor({ format, delivery, volume }: PeerHearing): Listener {
+  #listenerFor({ format, delivery, volume }: PeerSubscription): Listener {
     return {
       peer: this.name,
       format,

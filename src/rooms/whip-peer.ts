@@ -1,4 +1,4 @@
-import type { Listener } from '../audio/mixing/hearing.ts';
+import type { Listener } from '../audio/mixing/subscriptions.ts';
 import { Playback } from '../bridge/playback.ts';
 import type { WebRtcOutput } from '../media/listening-router.ts';
 import type { WebRtcInput } from '../media/webrtc-input.ts';

@@ -24,7 +24,7 @@ import type {
   SettingsDescription,
   Stats,
 } from '../protocol/messages.ts';
-import type { PeerHearing, WebSocketPeer } from '../rooms/websocket-peer.ts';
+import type { PeerSubscription, WebSocketPeer } from '../rooms/websocket-peer.ts';
 import { bytesPerSecondOf } from './audio-budget.ts';
 import type { AudioSettings } from './audio-settings.ts';
 import { HeldAudio, type Turn } from './held-audio.ts';
@@ -171,7 +171,7 @@ export class ClientAudio {
     const { firstHeard } = this.#intake;
     if (firstHeard !== heardBefore) {
       // It hears no sound from now on.
-      this.#peer?.hear(this.hearing);
+      this.#peer?.subscribe(this.subscription);
       this.#saved = this.#client.settingsChanged();
     }
     for (const each of due) this.#client.sendRelayed(each);
@@ -182,7 +182,7 @@ export class ClientAudio {
     return this.#isMuted;
   }
 
-  get hearing(): PeerHearing {
+  get subscription(): PeerSubscription {
     const { out, delivery, unknownOut } = this.#preferences;
     const { format } = this.#input;
     const output = out ?? (format && answerTo(format)) ?? unknownOut;
@@ -217,7 +217,7 @@ export class ClientAudio {
   }
 
   describe(): AudioDescription {
-    const { isRelayed, format, delivery } = this.hearing;
+    const { isRelayed, format, delivery } = this.subscription;
     const { in: declared } = this.#preferences;
     return {
       in: formatAudioFormat(this.#input.format ?? declared),
@@ -341,7 +341,7 @@ export class ClientAudio {
     if (mute !== undefined) this.#isMuted = mute;
     this.#isVolumeLimited = false;
     this.#isConfiguring = true;
-    this.#peer?.hear(this.hearing);
+    this.#peer?.subscribe(this.subscription);
     this.#isConfiguring = false;
     this.#peer?.setMuted(this.#isMuted);
     this.#saved = this.#client.settingsChanged();
@@ -390,7 +390,7 @@ export class ClientAudio {
 
   /** Volumes that do not apply: where packets or messages go out as they came, all but 0 and 1. */
   #notApplied(): Record<string, number> {
-    const { delivery, isRelayed } = this.hearing;
+    const { delivery, isRelayed } = this.subscription;
     const isAsSent = delivery === 'forward' || isRelayed;
     const isApplied = (gain: number) =>
       gain === 1 || (isAsSent ? gain === 0 : !this.#isVolumeLimited);
@@ -413,7 +413,7 @@ export class ClientAudio {
       const { out } = this.describe();
       this.#client.notify({ type: 'audio_detected', in: formatAudioFormat(format), out });
     }
-    this.#peer?.hear(this.hearing);
+    this.#peer?.subscribe(this.subscription);
     this.settleRelayed();
     this.#saved = this.#client.settingsChanged();
   }

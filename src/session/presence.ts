@@ -171,8 +171,8 @@ export class Presence {
     const configured = isMutedNow
       ? this.#audio.configure({ type: 'configure', mute: true })
       : undefined;
-    const { hearing, isMuted } = this.#audio;
-    if (after.kind === 'websocket') after.takeOver(before, hearing, isMuted);
+    const { subscription, isMuted } = this.#audio;
+    if (after.kind === 'websocket') after.takeOver(before, subscription, isMuted);
     else after.takeOver(before);
     this.#attach(after);
     before.close('moved');
@@ -195,7 +195,7 @@ export class Presence {
     const { room, peer, release } = kept.place;
     this.#leaveFor('moved');
     if (peer.kind === 'websocket')
-      peer.resume(this.#outlet, this.#audio.hearing, this.#audio.isMuted);
+      peer.resume(this.#outlet, this.#audio.subscription, this.#audio.isMuted);
     else peer.resume(this.#outlet);
     release();
     this.#settle(room, peer);
@@ -251,7 +251,7 @@ export class Presence {
     try {
       return message.media
         ? await WebRtcPeer.open(lease, this.#outlet, message.rtp_capabilities, this.#audio.isMuted)
-        : new WebSocketPeer(lease, this.#outlet, this.#audio.hearing, this.#audio.isMuted);
+        : new WebSocketPeer(lease, this.#outlet, this.#audio.subscription, this.#audio.isMuted);
     } catch (fault) {
       lease.release();
       throw fault;

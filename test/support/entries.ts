@@ -11,10 +11,10 @@ import type { Track, Word } from './speech.ts';
 const OPUS: AudioFormat = { codec: 'opus' };
 const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
 
-type Hearing = { format: AudioFormat; delivery?: Delivery };
-const AS_SAMPLES: Hearing = { format: PCM };
-const AS_OPUS: Hearing = { format: OPUS };
-const APART: Hearing = { format: OPUS, delivery: 'forward' };
+type Subscription = { format: AudioFormat; delivery?: Delivery };
+const AS_SAMPLES: Subscription = { format: PCM };
+const AS_OPUS: Subscription = { format: OPUS };
+const APART: Subscription = { format: OPUS, delivery: 'forward' };
 
 /** Position of the change in a word. */
 const AT_SHARE = 0.35;
@@ -33,9 +33,9 @@ const MUTED_BEFORE_MS = 400;
 export type Entry = {
   name: string;
   /** How the listener hears before; undefined for one who is not there. */
-  before?: Hearing;
+  before?: Subscription;
   /** How it hears from the middle of the word on. */
-  after: Hearing;
+  after: Subscription;
   /** The speaker is muted before: its packets come all the same, or do not come. */
   muted?: 'withheld' | 'away';
   /** Another listener hears the speaker as samples all the time. */
@@ -80,10 +80,10 @@ export async function hearEntries(
 ): Promise<EntryError[]> {
   const room = new SimulatedRoom(codecs, ['a']);
   if (entry.isBesideMix) room.listen('y', PCM);
-  const open = ({ format, delivery }: Hearing) => room.prepare('x', format, delivery);
+  const open = ({ format, delivery }: Subscription) => room.prepare('x', format, delivery);
   let now: Heard | undefined;
   const change = (next: Heard | undefined) => {
-    if (now && next) room.mixer.replaceListener(now.listener, next.listener);
+    if (now && next) room.mixer.updateListener(now.listener, next.listener);
     else if (next) room.mixer.addListener(next.listener);
     else if (now) room.mixer.removeListener(now.listener);
     now = next;

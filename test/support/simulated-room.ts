@@ -3,7 +3,7 @@ import type { Codecs } from '../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
 import { MixHost } from '../../src/audio/mixing/mix-host.ts';
 import type { RoomMixing } from '../../src/audio/mixing/mix-place.ts';
-import type { Listener } from '../../src/audio/mixing/hearing.ts';
+import type { Listener } from '../../src/audio/mixing/subscriptions.ts';
 import { Mixer } from '../../src/audio/mixing/mixer.ts';
 import { opusPacketSamples } from '../../src/audio/opus-packet.ts';
 import { downmix, openSampleReader } from '../../src/audio/samples.ts';
@@ -144,7 +144,7 @@ export class SimulatedRoom {
   setVolume(heard: Heard, volume: Record<string, number>): void {
     const before = heard.listener;
     heard.listener = { ...before, volume };
-    this.mixer.replaceListener(before, heard.listener);
+    this.mixer.updateListener(before, heard.listener);
   }
 
   get isRunning(): boolean {

@@ -22,9 +22,9 @@ beforeAll(async () => {
 /** No word begins more than 3 dB louder than it was sent, or for 40 ms more than 6 dB softer. */
 const AS_SENT = { loud3: 0, soft: 0, missing: 0 };
 
-type Hearing = { format: AudioFormat; delivery?: Delivery; besidePcm?: boolean };
+type Subscription = { format: AudioFormat; delivery?: Delivery; besidePcm?: boolean };
 
-const HEARINGS: [string, Hearing][] = [
+const HEARINGS: [string, Subscription][] = [
   ['mixed, as samples', { format: PCM }],
   ['as sent', { format: OPUS }],
   ['as sent, at the pace of a mix', { format: OPUS, besidePcm: true }],

@@ -4,7 +4,12 @@ import { counts } from '../../counts.ts';
 import type { FrameClock } from '../clock.ts';
 import { formatAudioFormat } from '../format.ts';
 import { forwardFrame } from './forward-frame.ts';
-import { type Ear, type Listener, planHearing, type PlannedHearing } from './hearing.ts';
+import {
+  type Ear,
+  type Listener,
+  planSubscriptions,
+  type PlannedSubscription,
+} from './subscriptions.ts';
 import type { MixHost } from './mix-host.ts';
 import type { RoomMixing } from './mix-place.ts';
 import type { MixOutput, MixPlan, SpeakerId } from './mix-plan.ts';
@@ -22,7 +27,7 @@ const MAX_PAUSING = 8;
 
 /** A tick of which not all has come out yet, as a mixing thread may be late: it goes to those who were to hear it when it began. */
 type Tick = {
-  mixes: Map<string, PlannedHearing>;
+  mixes: Map<string, PlannedSubscription>;
   forwarded: Map<SpeakerId, ReadonlySet<Listener>>;
   /** Speakers that fall silent in it. */
   leaving: Speaker[];
@@ -55,7 +60,7 @@ export class Mixer {
   readonly #begun = new WeakSet<Listener>();
   readonly #talkers: ActiveSpeakers<Speaker>;
   /** By mix. */
-  #mixes = new Map<string, PlannedHearing>();
+  #mixes = new Map<string, PlannedSubscription>();
   /** Speakers that have talked and pause, the last one first. */
   #pausing: Speaker[] = [];
   readonly #changes = new VolumeChanges();
@@ -97,7 +102,7 @@ export class Mixer {
   }
 
   /** Changes how a listener hears the room; louder and softer come gradually. */
-  replaceListener(before: Listener, after: Listener): void {
+  updateListener(before: Listener, after: Listener): void {
     if (!this.#listeners.delete(before)) return;
     this.#listeners.add(after);
     if (this.#begun.has(before)) this.#begun.add(after);
@@ -243,7 +248,7 @@ export class Mixer {
     if (this.#isClosed) return;
     this.#notePauses();
     const mixed = this.#mixed();
-    const { mixes, asSent, apart, limited } = planHearing(this.#listeners, {
+    const { mixes, asSent, apart, limited } = planSubscriptions(this.#listeners, {
       mixed,
       pausing: this.#pausing,
       open,

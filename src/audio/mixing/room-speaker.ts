@@ -4,7 +4,7 @@ import { Splice } from '../../rtp/splice.ts';
 import { FRAME_SAMPLES } from '../format.ts';
 import { carriesCopy, emptyOpusPacket, isCelt, opusPacketSamples } from '../opus-packet.ts';
 import { forwardFrame } from './forward-frame.ts';
-import type { HeardSpeaker, Listener } from './hearing.ts';
+import type { HeardSpeaker, Listener } from './subscriptions.ts';
 import type { AddedSpeaker, MixPacket, SpeakerId } from './mix-plan.ts';
 import { PacketHistory } from './packet-history.ts';
 

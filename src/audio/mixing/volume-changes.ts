@@ -1,4 +1,4 @@
-import { type Change, gainOf, type HeardSpeaker, type Listener } from './hearing.ts';
+import { type Change, gainOf, type HeardSpeaker, type Listener } from './subscriptions.ts';
 
 /** It is over when a frame of it has been heard, or when there is none for so many ticks. */
 export type RunningChange = Change & { isHeard: boolean; ticksLeft: number };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { quantizeGain } from '../../src/audio/gain.ts';
-import { type Listener, planHearing } from '../../src/audio/mixing/hearing.ts';
+import { type Listener, planSubscriptions } from '../../src/audio/mixing/subscriptions.ts';
 
 describe('quantizeGain()', () => {
   test.each([
@@ -25,7 +25,7 @@ describe('quantizeGain()', () => {
   });
 });
 
-describe('planHearing()', () => {
+describe('planSubscriptions()', () => {
   const speakers = ['ann', 'ben', 'eve'].map((peer, id) => ({
     id,
     peer,
@@ -59,13 +59,13 @@ describe('planHearing()', () => {
       only: speakers[i % 3]!.peer,
     }));
     const closed = { ...scene, open: new Set<(typeof speakers)[number]>() };
-    const asSent = planHearing(listeners, scene);
+    const asSent = planSubscriptions(listeners, scene);
     expect([...asSent.asSent].map(([{ peer }, { size }]) => [peer, size])).toEqual([
       ['ann', 10],
       ['ben', 10],
       ['eve', 10],
     ]);
-    const mixed = planHearing(listeners, closed);
+    const mixed = planSubscriptions(listeners, closed);
     expect(mixed.limited).toEqual([]);
     expect([...mixed.mixes.values()].map(({ planned }) => planned.without)).toEqual([
       [1, 2],
@@ -80,13 +80,13 @@ describe('planHearing()', () => {
     const takesAll = listener('all', {});
     const takesShort = { ...listener('short', {}), takesShortOnly: true };
     const talking = { ...scene, mixed: [long], open: new Set([long]) };
-    const plan = planHearing([takesAll, takesShort], talking);
+    const plan = planSubscriptions([takesAll, takesShort], talking);
     expect([...(plan.asSent.get(long) ?? [])]).toEqual([takesAll]);
     expect([...plan.mixes.values()].flatMap(({ ears }) => [...ears.values()].flat())).toMatchObject(
       [{ listener: { peer: 'short' }, awaits: undefined }],
     );
     const pause = { ...scene, mixed: [], pausing: [long], open: new Set<typeof long>() };
-    expect([...(planHearing([takesAll, takesShort], pause).asSent.get(long) ?? [])]).toEqual([
+    expect([...(planSubscriptions([takesAll, takesShort], pause).asSent.get(long) ?? [])]).toEqual([
       takesAll,
     ]);
   });
@@ -98,7 +98,7 @@ describe('planHearing()', () => {
       listener(`own ${i}`, { ann: (i + 2) / 51, ben: i % 2 }),
     );
     const talking = speakers.map(({ peer }) => listener(peer, {}));
-    const plan = planHearing([...plain, ...alike, ...own, ...talking], scene);
+    const plan = planSubscriptions([...plain, ...alike, ...own, ...talking], scene);
     // Shared by all; without each of the speakers; 20 of their own, of which those who are alike have one.
     expect(plan.mixes.size).toBe(1 + 3 + 20);
     expect(plan.limited).toEqual(own.slice(19));
@@ -112,7 +112,7 @@ describe('planHearing()', () => {
 
   test('who hears each speaker apart is not sent those whose volume is 0', () => {
     const apart: Listener = { ...listener('x', { ben: 0, eve: 0.5 }), delivery: 'forward' };
-    const plan = planHearing([apart], { ...scene, pausing: [speakers[1]!] });
+    const plan = planSubscriptions([apart], { ...scene, pausing: [speakers[1]!] });
     expect([...plan.apart.keys()].map(({ peer }) => peer)).toEqual(['ann', 'eve']);
     expect(plan.mixes.size).toBe(0);
   });
@@ -122,7 +122,7 @@ describe('planHearing()', () => {
     const lossyScene = { ...scene, mixed: lossy, open: new Set(lossy) };
     const alone = listener('x', { ann: 0, eve: 0 });
     const apart: Listener = { ...listener('y', {}), delivery: 'forward' };
-    const plan = planHearing([alone, apart], lossyScene);
+    const plan = planSubscriptions([alone, apart], lossyScene);
     expect(plan.asSent.size).toBe(0);
     expect([...plan.apart.keys()].map(({ peer }) => peer)).toEqual(['ann', 'eve']);
     const ears = [...plan.mixes.values()].flatMap((mix) => [...mix.ears.values()].flat());
@@ -134,7 +134,7 @@ describe('planHearing()', () => {
 
   test('nobody is limited while only one of the speakers is to be heard as he is', () => {
     const listeners = Array.from({ length: 30 }, (_, i) => listener(`l ${i}`, { ben: 0, eve: 0 }));
-    const plan = planHearing(listeners, scene);
+    const plan = planSubscriptions(listeners, scene);
     expect(plan.limited).toEqual([]);
     expect(plan.asSent.get(speakers[0]!)).toEqual(new Set(listeners));
   });

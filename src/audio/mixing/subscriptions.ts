@@ -2,7 +2,7 @@ import { type AudioFormat, type Delivery, formatAudioFormat } from '../format.ts
 import type { PlannedMix, SpeakerId } from './mix-plan.ts';
 
 /** How somebody hears the room. */
-export type Hearing = {
+export type Subscription = {
   format: AudioFormat;
   delivery: Delivery;
   /** By peer: what its sound is multiplied by; 1 for who is not in it. */
@@ -10,7 +10,7 @@ export type Hearing = {
 };
 
 /** Peer that hears the room over a WebSocket. */
-export type Listener = Hearing & {
+export type Listener = Subscription & {
   /** Name of the peer, which never hears itself: the same as that of its {@link HeardSpeaker}. */
   peer: string;
   /** Name of the only peer that the listener hears; undefined if it hears all. */
@@ -80,12 +80,12 @@ export type Ear = {
 };
 
 /** A mix, and who hears it, by format. */
-export type PlannedHearing = { planned: PlannedMix; ears: Map<string, Ear[]> };
+export type PlannedSubscription = { planned: PlannedMix; ears: Map<string, Ear[]> };
 
 /** Subscriptions of all listeners: all that goes out of a room. */
-export type HearingPlan<Speaker> = {
+export type SubscriptionPlan<Speaker> = {
   /** By name. */
-  mixes: Map<string, PlannedHearing>;
+  mixes: Map<string, PlannedSubscription>;
   /** Listeners that hear one speaker only, whose packets can go out as they are. */
   asSent: Map<Speaker, Set<Listener>>;
   /** Listeners that want every speaker apart, and get the packets of this one as they are. */
@@ -95,13 +95,13 @@ export type HearingPlan<Speaker> = {
 };
 
 /** A plan that is being made. */
-type UnfinishedPlan<Speaker> = HearingPlan<Speaker> & { ownMixes: number };
+type UnfinishedPlan<Speaker> = SubscriptionPlan<Speaker> & { ownMixes: number };
 
 /** Works out what each listener hears. Listeners that hear the same share a mix. */
-export function planHearing<Speaker extends HeardSpeaker>(
+export function planSubscriptions<Speaker extends HeardSpeaker>(
   listeners: Iterable<Listener>,
   scene: Scene<Speaker>,
-): HearingPlan<Speaker> {
+): SubscriptionPlan<Speaker> {
   const plan: UnfinishedPlan<Speaker> = {
     mixes: new Map(),
     asSent: new Map(),
@@ -119,7 +119,7 @@ export function planHearing<Speaker extends HeardSpeaker>(
 function planApart<Speaker extends HeardSpeaker>(
   listener: Listener,
   { mixed, pausing, open }: Scene<Speaker>,
-  plan: HearingPlan<Speaker>,
+  plan: SubscriptionPlan<Speaker>,
 ): void {
   for (const speaker of pausing) {
     if (gainOf(listener, speaker) > 0) addTo(plan.apart, speaker, listener);
@@ -210,7 +210,7 @@ function pausingFor<Speaker extends HeardSpeaker>(
 
 /** Lets a listener hear a sum; `name` is of one that nobody else hears. */
 function addEar<Speaker>(
-  { mixes }: HearingPlan<Speaker>,
+  { mixes }: SubscriptionPlan<Speaker>,
   { without, gains, gainsBefore }: Pick<PlannedMix, 'without' | 'gains' | 'gainsBefore'>,
   ear: Ear,
   name = nameOf({ without, gains }),
