@@ -72,9 +72,9 @@ export class NodeState {
       processes: health,
       counts,
       encoderComplexity: load.encoderSteps.complexity,
-      mixThreads: audio.mixHost.threads,
+      mixThreads: audio.mixEngines.threads,
       resources: reserves.describe(),
-      jitterBuffers: audio.mixHost.depth,
+      jitterBuffers: audio.mixEngines.depth,
       clock,
       backlog,
     });

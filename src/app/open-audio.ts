@@ -1,9 +1,9 @@
 import { type Codecs, loadCodecs } from '../audio/codecs.ts';
 import { warmUpDetection } from '../audio/ingest/detection/detector.ts';
-import { MixHost } from '../audio/mixing/mix-host.ts';
+import { MixEnginePool } from '../audio/mixing/mix-engine-pool.ts';
 import type { Opening } from './opening.ts';
 
-export type Audio = { codecs: Codecs; mixHost: MixHost };
+export type Audio = { codecs: Codecs; mixEngines: MixEnginePool };
 
 /** Loads the codecs, compiles the detection, and opens what mixes rooms. */
 export async function openAudio({ settings, log, opened }: Opening): Promise<Audio> {
@@ -20,12 +20,12 @@ export async function openAudio({ settings, log, opened }: Opening): Promise<Aud
       { encoders: encoders.name, err: encoders.fault },
       'no native libopus: encoding costs twice as much',
     );
-  const mixHost = opened.adopt(
-    new MixHost(settings.MIX_THREADS, codecs, codecSettings, {
+  const mixEngines = opened.adopt(
+    new MixEnginePool(settings.MIX_THREADS, codecs, codecSettings, {
       onFault: (fault) => log.error({ err: fault }, 'codec not opened'),
       onThreadLost: (reason) => log.error({ reason }, 'mixing thread lost'),
     }),
     (part) => part.close(),
   );
-  return { codecs, mixHost };
+  return { codecs, mixEngines };
 }

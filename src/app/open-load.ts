@@ -19,7 +19,7 @@ export type Load = { monitor: LoadMonitor; encoderSteps: EncoderSteps };
 export function openLoad(
   { settings, timings, log, opened }: Opening,
   { pool }: Media,
-  { mixHost }: Audio,
+  { mixEngines }: Audio,
 ): Load {
   const encoderSteps = new EncoderSteps(settings.OPUS_COMPLEXITY);
   const sampler = opened.adopt(
@@ -35,7 +35,7 @@ export function openLoad(
     () => sampler.sample(),
     marks,
     log,
-    (level) => mixHost.setComplexity(encoderSteps.at(level, performance.now())),
+    (level) => mixEngines.setComplexity(encoderSteps.at(level, performance.now())),
     timings.load,
   );
   return { monitor: opened.adopt(monitor, (part) => part.close()), encoderSteps };

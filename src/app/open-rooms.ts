@@ -15,13 +15,13 @@ export function openRooms(
   { clock }: Store,
   { meter, webhooks }: UsageParts,
   { pool, cluster }: Media,
-  { mixHost }: Audio,
+  { mixEngines }: Audio,
 ): RoomRegistry {
   const relayBudgets = new RelayBudgets();
   const rooms = new RoomRegistry({
     pool,
     cluster,
-    mixHost,
+    mixEngines,
     meterPeer: (accountId, room, kind) => meter.enter(accountId, room, kind),
     chargeRelay: (accountId, cost) => relayBudgets.charge(accountId, cost, performance.now()),
     meterSize: (accountId, room, peers) => meter.resize(accountId, room, peers),

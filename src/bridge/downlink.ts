@@ -1,5 +1,5 @@
 import type { LevelMeter } from '../audio/level-meter.ts';
-import type { Mixer } from '../audio/mixing/mixer.ts';
+import type { RoomMixer } from '../audio/mixing/room-mixer.ts';
 import { counts } from '../counts.ts';
 import type { PlainConsumer } from '../media/plain-leg.ts';
 import type { RoomRouter } from '../media/room-router.ts';
@@ -23,7 +23,7 @@ type Heard = {
  */
 export class Downlink {
   readonly #router: () => RoomRouter;
-  readonly #mixer: Mixer;
+  readonly #mixer: RoomMixer;
   readonly #openMeter: () => Promise<LevelMeter>;
   readonly #isHeldBy: (peer: string) => boolean;
   /** By producer. */
@@ -36,7 +36,7 @@ export class Downlink {
    */
   constructor(
     router: () => RoomRouter,
-    mixer: Mixer,
+    mixer: RoomMixer,
     openMeter: () => Promise<LevelMeter>,
     isHeldBy: (peer: string) => boolean,
   ) {

@@ -2,7 +2,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { FrameClock } from '../audio/clock.ts';
 import { FORWARD_HEAD_BYTES } from '../audio/mixing/forward-frame.ts';
 import type { Listener } from '../audio/mixing/subscriptions.ts';
-import type { Mixer } from '../audio/mixing/mixer.ts';
+import type { RoomMixer } from '../audio/mixing/room-mixer.ts';
 import { opusPacketSamples } from '../audio/opus-packet.ts';
 import { type Route, Uplink } from '../bridge/uplink.ts';
 import type { RoomRouter } from '../media/room-router.ts';
@@ -21,7 +21,7 @@ export const echoRoomOf = (peer: string): string => `${ECHO_ROOM} ${peer}`;
 export const isEchoRoom = (room: string): boolean => room.startsWith(`${ECHO_ROOM} `);
 
 export type EchoParts = {
-  mixer: Mixer;
+  mixer: RoomMixer;
   clock: FrameClock;
   router: () => RoomRouter;
   route: Route;
@@ -31,7 +31,7 @@ export type EchoParts = {
 
 /** Says again whatever is said in its room, a second later: a listener that gets every packet, and a speaker that sends it. */
 export class Echo {
-  readonly #mixer: Mixer;
+  readonly #mixer: RoomMixer;
   readonly #clock: FrameClock;
   readonly #uplink: Uplink;
   readonly #held: { say: () => void; dueMs: number }[] = [];

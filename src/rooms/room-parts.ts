@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { FrameClock } from '../audio/clock.ts';
-import type { MixHost } from '../audio/mixing/mix-host.ts';
+import type { MixEnginePool } from '../audio/mixing/mix-engine-pool.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import type { IceServers } from '../media/ice-servers.ts';
 import type { MediaWorkerPool } from '../media/media-worker-pool.ts';
@@ -24,7 +24,7 @@ export type RoomParts = {
   chargeRelay: (accountId: number, cost: number) => boolean;
   pool: MediaWorkerPool;
   cluster: Cluster;
-  mixHost: MixHost;
+  mixEngines: MixEnginePool;
   clock: FrameClock;
   slices: Slices;
   iceServers: IceServers;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { FastifyBaseLogger } from 'fastify';
 import type { FrameClock } from '../audio/clock.ts';
-import { Mixer } from '../audio/mixing/mixer.ts';
+import { RoomMixer } from '../audio/mixing/room-mixer.ts';
 import { Downlink } from '../bridge/downlink.ts';
 import type { Route } from '../bridge/uplink.ts';
 import type { RoomLink } from '../cluster/room-link.ts';
@@ -36,7 +36,7 @@ export class Room {
   readonly log: FastifyBaseLogger;
   readonly clock: FrameClock;
   readonly iceServers: IceServers;
-  readonly mixer: Mixer;
+  readonly mixer: RoomMixer;
   /** Messages of unknown formats. */
   readonly relay: Relay;
   readonly media: RoomMedia;
@@ -51,7 +51,7 @@ export class Room {
   #echo: Echo | undefined;
 
   private constructor(parts: RoomParts & RoomPlace, { members, media, link }: OpenParts) {
-    const { accountId, name, mixHost } = parts;
+    const { accountId, name, mixEngines } = parts;
     this.place = { accountId, name };
     this.log = parts.log;
     this.clock = parts.clock;
@@ -71,7 +71,7 @@ export class Room {
       maxMixed: parts.maxMixedSpeakers,
     };
     const settings = { talkers, jitterBuffer: JITTER_BUFFER_LIMITS };
-    this.mixer = new Mixer(mixHost, parts.clock, settings, onTalkersChanged);
+    this.mixer = new RoomMixer(mixEngines, parts.clock, settings, onTalkersChanged);
     this.relay = new Relay({
       slices: parts.slices,
       countNodes: () => link.otherNodes,
@@ -84,7 +84,7 @@ export class Room {
     this.#downlink = new Downlink(
       () => this.media.router,
       this.mixer,
-      () => mixHost.openLevelMeter(),
+      () => mixEngines.openLevelMeter(),
       (peer) => members.kindHere(peer) === 'websocket',
     );
     this.producers = new Producers({

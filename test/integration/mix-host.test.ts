@@ -3,7 +3,7 @@ import { type NodeWorker, Session } from 'node:inspector/promises';
 import type { Worker } from 'node:worker_threads';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
-import { MixHost } from '../../src/audio/mixing/mix-host.ts';
+import { MixEnginePool } from '../../src/audio/mixing/mix-engine-pool.ts';
 import type { MixPlan } from '../../src/audio/mixing/mix-plan.ts';
 import { findGlitches } from '../support/glitches.ts';
 import { amplitudeOf, decodeOpus, opusTone, peakHz } from '../support/sound.ts';
@@ -21,7 +21,7 @@ const running = () => threads.filter(({ threadId }) => threadId > 0);
 
 let codecs: Codecs;
 let tone: Buffer[];
-let host: MixHost;
+let host: MixEnginePool;
 let lost: string[];
 /** How many rooms are so much work on this machine. */
 let crowd: number;
@@ -39,7 +39,7 @@ afterEach(() => host.close());
 
 function openHost(maxThreads: number): void {
   lost = [];
-  host = new MixHost(maxThreads, codecs, CODEC_SETTINGS, {
+  host = new MixEnginePool(maxThreads, codecs, CODEC_SETTINGS, {
     onFault: (fault) => {
       throw fault;
     },
@@ -142,7 +142,7 @@ async function expectTone(frames: Buffer[]): Promise<void> {
   expect(findGlitches(sound)).toEqual([]);
 }
 
-describe('MixHost', () => {
+describe('MixEnginePool', () => {
   test('with no threads: everything is mixed here', async () => {
     openHost(0);
     const { rooms, start, speak } = openRooms(crowd);
@@ -199,7 +199,7 @@ describe('MixHost', () => {
   test('a thread that cannot be started: everything goes on being mixed here, and that is told', async () => {
     lost = [];
     // Settings that cannot be cloned make the start of a thread fail, as a lack of threads does.
-    host = new MixHost(1, codecs, Object.assign({ no: () => {} }, CODEC_SETTINGS), {
+    host = new MixEnginePool(1, codecs, Object.assign({ no: () => {} }, CODEC_SETTINGS), {
       onFault: () => {},
       onThreadLost: (reason) => lost.push(reason),
     });

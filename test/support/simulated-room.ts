@@ -1,10 +1,10 @@
 import { FrameClock } from '../../src/audio/clock.ts';
 import type { Codecs } from '../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
-import { MixHost } from '../../src/audio/mixing/mix-host.ts';
-import type { RoomMixing } from '../../src/audio/mixing/mix-place.ts';
+import { MixEnginePool } from '../../src/audio/mixing/mix-engine-pool.ts';
+import type { MixEngine } from '../../src/audio/mixing/mix-engine.ts';
 import type { Listener } from '../../src/audio/mixing/subscriptions.ts';
-import { Mixer } from '../../src/audio/mixing/mixer.ts';
+import { RoomMixer } from '../../src/audio/mixing/room-mixer.ts';
 import { opusPacketSamples } from '../../src/audio/opus-packet.ts';
 import { downmix, openSampleReader } from '../../src/audio/samples.ts';
 import { SAMPLES_PER_MS } from '../../src/rtp/clock-rate.ts';
@@ -55,13 +55,15 @@ export class HandClock extends FrameClock {
 }
 
 /** Host whose mixes come out late, as from another thread. */
-class LateHost extends MixHost {
+class LateHost extends MixEnginePool {
   /** In the order in which they were made. */
   readonly #late: { dueMs: number; call: () => void }[] = [];
   /** When what is made now comes out. */
   dueMs = 0;
 
-  override openRoom(...[limits, output, onTicked]: Parameters<MixHost['openRoom']>): RoomMixing {
+  override openRoom(
+    ...[limits, output, onTicked]: Parameters<MixEnginePool['openRoom']>
+  ): MixEngine {
     const later = (call: () => void) => void this.#late.push({ dueMs: this.dueMs, call });
     return super.openRoom(
       limits,
@@ -83,7 +85,7 @@ class LateHost extends MixHost {
 
 /** One room, of speakers who send RTP and of those who hear it over a WebSocket. */
 export class SimulatedRoom {
-  readonly mixer: Mixer;
+  readonly mixer: RoomMixer;
   readonly faults: unknown[] = [];
   readonly #clock = new HandClock();
   readonly #host: LateHost;
@@ -107,7 +109,7 @@ export class SimulatedRoom {
       talkers: { thresholdLevel: 65, holdMs: 500, maxMixed: 8 },
       jitterBuffer: { minMs: 5, maxMs: 200 },
     };
-    this.mixer = new Mixer(this.#host, this.#clock, settings, () => {});
+    this.mixer = new RoomMixer(this.#host, this.#clock, settings, () => {});
     for (const [i, name] of speakers.entries()) this.mixer.addSpeaker(name, i + 1);
   }
 

@@ -62,10 +62,10 @@ test('an import down passes', () => {
 test('an import up fails, also of a type alone and from a folder inside', () => {
   const output = lint({
     'src/rooms/room.ts': 'export type Room = { name: string };\n',
-    'src/audio/mixing/mixer.ts': `import type { Room } from '../../rooms/room.ts';\nexport type Mixer = { room: Room };\n`,
+    'src/audio/mixing/room-mixer.ts': `import type { Room } from '../../rooms/room.ts';\nexport type RoomMixer = { room: Room };\n`,
   });
   expect(output).toContain('audio may import base, protocol, rtp');
-  expect(output).toContain('src/audio/mixing/mixer.ts');
+  expect(output).toContain('src/audio/mixing/room-mixer.ts');
 });
 
 test('a circle of types within a layer fails', () => {

@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
-import { MixHost } from '../../src/audio/mixing/mix-host.ts';
-import { Mixer } from '../../src/audio/mixing/mixer.ts';
+import { MixEnginePool } from '../../src/audio/mixing/mix-engine-pool.ts';
+import { RoomMixer } from '../../src/audio/mixing/room-mixer.ts';
 import { HandClock } from '../support/simulated-room.ts';
 import { amplitudeOf, joinPcm, opusTone } from '../support/sound.ts';
 
@@ -26,8 +26,8 @@ beforeAll(async () => {
 async function openMixer(speakers: string[]) {
   const clock = new HandClock();
   const faults: unknown[] = [];
-  const mixer = new Mixer(
-    new MixHost(0, codecs, CODEC_SETTINGS, {
+  const mixer = new RoomMixer(
+    new MixEnginePool(0, codecs, CODEC_SETTINGS, {
       onFault: (fault) => faults.push(fault),
       onThreadLost: (reason) => faults.push(reason),
     }),
@@ -75,7 +75,7 @@ const rtp = (frame: number, payload: Buffer, audioLevel: number) => ({
   payload,
 });
 
-describe('Mixer', () => {
+describe('RoomMixer', () => {
   test('what a browser sends that is no Opus packet: nobody gets it', async () => {
     const { mixer, listen } = await openMixer(['a']);
     const heard = [listen('x', OPUS), listen('y', OPUS, 'forward')];

@@ -1,5 +1,5 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
-import type { TickReport } from './mix-place.ts';
+import type { TickReport } from './mix-engine.ts';
 import type { MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 
 /** Messages to and from a mixing thread: many small parts in one message, their bytes in one buffer beside them. */

@@ -9,18 +9,18 @@ import {
   type RoomId,
   sliceReader,
 } from './mix-batch.ts';
-import { RoomMix } from './room-mix.ts';
+import { LocalMixEngine } from './local-mix-engine.ts';
 
 /** The inside of a mixing thread: does what it is told, message by message, and answers each with one of its own. */
 
 const port = parentPort;
 if (!port) throw new Error('This is the program of a worker thread.');
 const codecs = await loadCodecs(workerData as CodecSettings);
-const rooms = new Map<RoomId, RoomMix>();
+const rooms = new Map<RoomId, LocalMixEngine>();
 const answers = new BatchWriter<MixEvent>();
 
 const openRoom = (room: RoomId, limits: { minMs: number; maxMs: number }) =>
-  new RoomMix(
+  new LocalMixEngine(
     codecs,
     limits,
     {

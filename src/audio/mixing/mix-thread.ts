@@ -8,7 +8,7 @@ import {
   type MixCommand,
   sliceReader,
 } from './mix-batch.ts';
-import type { MixPlace, RoomMixing, TickReport } from './mix-place.ts';
+import type { MixBackend, MixEngine, TickReport } from './mix-engine.ts';
 import type { MixOutput } from './mix-plan.ts';
 
 /** A thread that has not answered for so long hangs. */
@@ -25,7 +25,7 @@ export type MixThreadEvents = {
 type Client = { output: MixOutput; onTicked: (report: TickReport) => void };
 
 /** A worker thread in which rooms are mixed. Commands go in one message per tick, and so do results. */
-export class MixThread implements MixPlace {
+export class MixThread implements MixBackend {
   readonly kind = 'thread';
   readonly #worker: Worker;
   readonly #commands = new BatchWriter<MixCommand>();
@@ -72,7 +72,7 @@ export class MixThread implements MixPlace {
     limits: JitterBufferLimits,
     output: MixOutput,
     onTicked: (report: TickReport) => void,
-  ): RoomMixing {
+  ): MixEngine {
     const room = this.#nextRoom;
     this.#nextRoom += 1;
     this.#clients.set(room, { output, onTicked });

@@ -10,8 +10,8 @@ import {
   planSubscriptions,
   type PlannedSubscription,
 } from './subscriptions.ts';
-import type { MixHost } from './mix-host.ts';
-import type { RoomMixing } from './mix-place.ts';
+import type { MixEnginePool } from './mix-engine-pool.ts';
+import type { MixEngine } from './mix-engine.ts';
 import type { MixOutput, MixPlan, SpeakerId } from './mix-plan.ts';
 import { opusPacketSamples } from '../opus-packet.ts';
 import { RoomSpeaker } from './room-speaker.ts';
@@ -43,16 +43,16 @@ type Speaker = RoomSpeaker;
 const NOBODY: ReadonlySet<never> = new Set();
 
 /**
- * Mixer of one room, for its WebSocket peers. A packet of the room's RTP comes in at {@link receive}; what is heard goes
+ * RoomMixer of one room, for its WebSocket peers. A packet of the room's RTP comes in at {@link receive}; what is heard goes
  * out through `Listener.deliver`: at once where a listener hears one speaker only, whose packets are then untouched, else
  * at the next tick of the clock, out of a mix that is shared by all who hear the same.
  *
- * The subscriptions are worked out when they change, not per packet; the mixing itself is done by a {@link RoomMixing}.
+ * The subscriptions are worked out when they change, not per packet; the mixing itself is done by a {@link MixEngine}.
  */
-export class Mixer {
+export class RoomMixer {
   readonly #clock: FrameClock;
   readonly #onTalkersChanged: () => void;
-  readonly #room: RoomMixing;
+  readonly #room: MixEngine;
   readonly #speakers = new Map<string, Speaker>();
   readonly #played = new Map<SpeakerId, Speaker>();
   readonly #listeners = new Set<Listener>();
@@ -73,7 +73,7 @@ export class Mixer {
 
   /** @param onTalkersChanged called when somebody has begun or ceased to talk */
   constructor(
-    host: MixHost,
+    host: MixEnginePool,
     clock: FrameClock,
     settings: MixerSettings,
     onTalkersChanged: () => void,

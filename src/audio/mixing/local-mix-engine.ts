@@ -1,7 +1,7 @@
 import { JitterBuffer, type JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { Codecs } from '../codecs.ts';
 import { addTo, Mix } from './mix.ts';
-import type { TickReport } from './mix-place.ts';
+import type { TickReport } from './mix-engine.ts';
 import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 import { MixedSpeaker } from './mixed-speaker.ts';
 import { FRAME_SAMPLES } from '../format.ts';
@@ -11,7 +11,7 @@ import { FRAME_SAMPLES } from '../format.ts';
  * once a speaker, sums once, and encodes once a distinct mix and format. It knows codecs and numbers, nobody's name and
  * no clock, so that it runs on any thread.
  */
-export class RoomMix {
+export class LocalMixEngine {
   readonly #codecs: Codecs;
   readonly #limits: JitterBufferLimits;
   readonly #output: MixOutput;

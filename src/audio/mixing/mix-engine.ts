@@ -2,7 +2,7 @@ import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 
 /** The mixing half of one room, wherever it runs. */
-export type RoomMixing = {
+export type MixEngine = {
   apply(plan: MixPlan): void;
   insert(id: SpeakerId, packet: MixPacket, nowMs: number): void;
   tick(nowMs: number): void;
@@ -19,7 +19,7 @@ export type TickReport = {
 };
 
 /** Somewhere a room may be mixed. */
-export type MixPlace = {
+export type MixBackend = {
   readonly kind: 'inline' | 'thread';
   /** Time that the rooms mixed here take of every 20 ms. */
   loadMs: number;
@@ -28,5 +28,5 @@ export type MixPlace = {
     limits: JitterBufferLimits,
     output: MixOutput,
     onTicked: (report: TickReport) => void,
-  ): RoomMixing;
+  ): MixEngine;
 };

@@ -1,7 +1,7 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import { counts } from '../../counts.ts';
 import { opusPacketSamples } from '../opus-packet.ts';
-import type { MixPlace, RoomMixing, TickReport } from './mix-place.ts';
+import type { MixBackend, MixEngine, TickReport } from './mix-engine.ts';
 import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 import { PacketHistory } from './packet-history.ts';
 
@@ -17,10 +17,10 @@ const NOBODY: TickReport['depth'] = { speakers: 0, sumMs: 0, maxMs: 0 };
 
 /** The places where a room can be mixed. */
 export type MixPlaces = {
-  first: MixPlace;
-  choose: () => MixPlace;
+  first: MixBackend;
+  choose: () => MixBackend;
   /** True if a room should move out of this place, even in the middle of a sentence. */
-  isCrowded: (place: MixPlace) => boolean;
+  isCrowded: (place: MixBackend) => boolean;
   onClose: () => void;
 };
 
@@ -34,15 +34,15 @@ type History = {
  * The mixing half of a room, which can change its place: it does when somebody begins to talk after a silence, and when
  * the place dies or is too crowded, and then the packets that have not been played are mixed in the new one.
  */
-export class MovableRoomMixing implements RoomMixing {
+export class MigratingMixEngine implements MixEngine {
   readonly #limits: JitterBufferLimits;
   readonly #output: MixOutput;
   readonly #onTicked: () => void;
   readonly #places: MixPlaces;
   readonly #histories = new Map<SpeakerId, History>();
   #plan: MixPlan = NO_PLAN;
-  #place: MixPlace;
-  #room: RoomMixing;
+  #place: MixBackend;
+  #room: MixEngine;
   #costMs = ASSUMED_COST_MS;
   #depth = NOBODY;
   /** Ticks of which not all has come out. */
@@ -71,7 +71,7 @@ export class MovableRoomMixing implements RoomMixing {
     this.#room = this.#openIn(this.#place);
   }
 
-  get place(): MixPlace {
+  get place(): MixBackend {
     return this.#place;
   }
 
@@ -121,7 +121,7 @@ export class MovableRoomMixing implements RoomMixing {
     this.#places.onClose();
   }
 
-  #moveTo(place: MixPlace): void {
+  #moveTo(place: MixBackend): void {
     if (place === this.#place) return;
     this.#room.close();
     this.#place.loadMs -= this.#countedMs;
@@ -151,7 +151,7 @@ export class MovableRoomMixing implements RoomMixing {
     });
   }
 
-  #openIn(place: MixPlace): RoomMixing {
+  #openIn(place: MixBackend): MixEngine {
     return place.openRoom(this.#limits, this.#output, ({ costMs, dropped, depth }) => {
       counts.mixing[place.kind].ticks += 1;
       counts.mixing[place.kind].costMs += costMs;

@@ -4,11 +4,11 @@ import type { Codecs } from '../codecs.ts';
 import type { CodecSettings } from '../opus-codec.ts';
 import { FRAME_MS } from '../format.ts';
 import { LevelMeter } from '../level-meter.ts';
-import type { MixPlace, RoomMixing, TickReport } from './mix-place.ts';
+import type { MixBackend, MixEngine, TickReport } from './mix-engine.ts';
 import type { MixOutput } from './mix-plan.ts';
 import { MixThread } from './mix-thread.ts';
-import { MovableRoomMixing } from './movable-room-mixing.ts';
-import { RoomMix } from './room-mix.ts';
+import { MigratingMixEngine } from './migrating-mix-engine.ts';
+import { LocalMixEngine } from './local-mix-engine.ts';
 
 /**
  * Mixing time per 20 ms up to which rooms are mixed in the event loop, ms: it does not delay others, and a thread
@@ -31,16 +31,16 @@ export type MixHostEvents = {
 
 /**
  * Finds each room a place to be mixed in: here while that is little work, else in the worker thread with least to do.
- * Commands of a `Mixer` go through a {@link MovableRoomMixing}, which knows the place, to the {@link RoomMix} there:
+ * Commands of a `RoomMixer` go through a {@link MigratingMixEngine}, which knows the place, to the {@link LocalMixEngine} there:
  * by a plain call, or in a {@link MixThread}'s batch.
  */
-export class MixHost {
+export class MixEnginePool {
   #codecSettings: CodecSettings;
   readonly #events: MixHostEvents;
   readonly #threads: (MixThread | undefined)[];
-  readonly #rooms = new Set<MovableRoomMixing>();
+  readonly #rooms = new Set<MigratingMixEngine>();
   readonly #codecs: Codecs;
-  readonly #inline: MixPlace;
+  readonly #inline: MixBackend;
   #lastLossAtMs = -Infinity;
   #isClosed = false;
 
@@ -64,8 +64,8 @@ export class MixHost {
   }
 
   /** @param onTicked called once for each tick, when all that it has made has come out, or is lost */
-  openRoom(limits: JitterBufferLimits, output: MixOutput, onTicked: () => void): RoomMixing {
-    const room: MovableRoomMixing = new MovableRoomMixing(limits, output, onTicked, {
+  openRoom(limits: JitterBufferLimits, output: MixOutput, onTicked: () => void): MixEngine {
+    const room: MigratingMixEngine = new MigratingMixEngine(limits, output, onTicked, {
       first: this.#inline,
       choose: () => this.#choose(),
       isCrowded: (place) => place === this.#inline && place.loadMs > INLINE_MAX_MS,
@@ -104,7 +104,7 @@ export class MixHost {
     await Promise.all(this.#threads.map((thread) => thread?.close() ?? Promise.resolve()));
   }
 
-  #choose(): MixPlace {
+  #choose(): MixBackend {
     if (this.#inline.loadMs <= INLINE_BUDGET_MS) return this.#inline;
     const ready = this.#threads.filter((thread) => thread?.isReady);
     const best = ready.toSorted((one, other) => one!.loadMs - other!.loadMs)[0];
@@ -141,12 +141,12 @@ export class MixHost {
   }
 }
 
-function inlinePlace(codecs: Codecs, onFault: (fault: unknown) => void): MixPlace {
+function inlinePlace(codecs: Codecs, onFault: (fault: unknown) => void): MixBackend {
   return {
     kind: 'inline',
     loadMs: 0,
     openRoom: (limits, output, onTicked) => {
-      const room = new RoomMix(codecs, limits, output, onFault);
+      const room = new LocalMixEngine(codecs, limits, output, onFault);
       return {
         apply: (plan) => room.apply(plan),
         insert: (id, packet, nowMs) => room.insert(id, packet, nowMs),
