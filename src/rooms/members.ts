@@ -9,7 +9,7 @@ import { ECHO_ROOM } from '../protocol/names.ts';
 import { isEchoRoom } from './echo.ts';
 import type { AudioStats, Peer } from './peer.ts';
 import { RemotePeers } from './remote-peers.ts';
-import type { RoomParts, RoomPlace } from './room-parts.ts';
+import type { RoomParts, RoomKey } from './room-parts.ts';
 import { Roster } from './roster.ts';
 
 export type MembersParts = Pick<
@@ -30,7 +30,7 @@ export type PeerState = {
 
 /** Peers of a room: those of this node, whose time is counted, and the names of those of other nodes. */
 export class Members {
-  readonly #place: RoomPlace;
+  readonly #place: RoomKey;
   readonly #parts: MembersParts;
   /** Called with the name of a peer that no node has any more. */
   readonly #onGone: (name: string) => void;
@@ -48,7 +48,7 @@ export class Members {
   readonly #suspended = new Set<Peer>();
   readonly #stopMetering = new Map<Peer, () => void>();
 
-  constructor(place: RoomPlace, parts: MembersParts, onGone: (name: string) => void) {
+  constructor(place: RoomKey, parts: MembersParts, onGone: (name: string) => void) {
     this.#place = place;
     this.#parts = parts;
     this.#onGone = onGone;

@@ -8,7 +8,7 @@ import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
 import type { Slices } from '../slices.ts';
 
 /** The account of a room, and its name. */
-export type RoomPlace = { accountId: number; name: string };
+export type RoomKey = { accountId: number; name: string };
 
 /** Parts of the process that its rooms need. */
 export type RoomParts = {

@@ -15,7 +15,7 @@ import type { Peer } from './peer.ts';
 import { Producers } from './producers.ts';
 import { Relay } from './relay.ts';
 import { RoomMedia } from './room-media.ts';
-import type { RoomParts, RoomPlace } from './room-parts.ts';
+import type { RoomParts, RoomKey } from './room-parts.ts';
 import { SpeakingReporter } from './speaking-reporter.ts';
 
 /**
@@ -32,7 +32,7 @@ type OpenParts = { members: Members; media: RoomMedia; link: RoomLink };
  * who listen over a WebSocket) and to the same room on other nodes.
  */
 export class Room {
-  readonly place: RoomPlace;
+  readonly place: RoomKey;
   readonly log: FastifyBaseLogger;
   readonly clock: FrameClock;
   readonly iceServers: IceServers;
@@ -50,7 +50,7 @@ export class Room {
   readonly #speaking: SpeakingReporter;
   #echo: Echo | undefined;
 
-  private constructor(parts: RoomParts & RoomPlace, { members, media, link }: OpenParts) {
+  private constructor(parts: RoomParts & RoomKey, { members, media, link }: OpenParts) {
     const { accountId, name, mixEngines } = parts;
     this.place = { accountId, name };
     this.log = parts.log;
@@ -99,7 +99,7 @@ export class Room {
   }
 
   /** Opens a room with nobody in it on this node. */
-  static async open(parts: RoomParts & RoomPlace): Promise<Room> {
+  static async open(parts: RoomParts & RoomKey): Promise<Room> {
     const { accountId, name, pool, cluster, log } = parts;
     let room: Room | undefined;
     const members = new Members({ accountId, name }, parts, (peer) => room?.relay.forget(peer));

@@ -12,16 +12,16 @@ type WebhookNews =
 export type WebhookEvent = WebhookNews & { id: string; created_at: string; account_id: number };
 
 /** Sequence of events: those of a room, or (`room` is empty) those of the account itself. */
-export type Place = { accountId: number; room: string };
+export type RoomKey = { accountId: number; room: string };
 
 /** A peer in a room, as it is known where it is connected. */
-export type PresentPeer = Place & { peer: string; kind: PeerKind };
+export type PresentPeer = RoomKey & { peer: string; kind: PeerKind };
 
 /** A change of what is so, with the events that are due if it is new. */
 export type Change =
   | (PresentPeer & { op: 'join' | 'leave'; peerEvent: WebhookEvent; roomEvent: WebhookEvent })
   /** Told once for all that have the same key, until so long after. */
-  | (Place & { op: 'once'; key: string; keptUntilMs: number; event: WebhookEvent });
+  | (RoomKey & { op: 'once'; key: string; keptUntilMs: number; event: WebhookEvent });
 
 /** A peer came into a room. @param atMs when, ms since 1970 */
 export function joined(present: PresentPeer, atMs: number): Change {

@@ -1,7 +1,7 @@
 import { WEBHOOK_PREFIX } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { BURY, TELL } from './webhook-scripts.ts';
-import { type Change, joined, left, type Place, type PresentPeer } from './events.ts';
+import { type Change, joined, left, type RoomKey, type PresentPeer } from './events.ts';
 
 /**
  * Peers of each room, and events that wait to be sent, in Redis. Each node holds its own peers; a peer is in a room
@@ -131,7 +131,7 @@ export class WebhookStore {
 }
 
 /** How a place is named in the store; names have no line breaks. */
-export const keyOf = ({ accountId, room }: Place) => `${accountId}\n${room}`;
+export const keyOf = ({ accountId, room }: RoomKey) => `${accountId}\n${room}`;
 
 const unnumbered = (change: Change): NumberedChange => ({ number: 0, change });
 
