@@ -3,7 +3,7 @@ import type { Accounts } from '../accounts/accounts.ts';
 import type { SigningKeys } from '../accounts/signing-keys.ts';
 import { ACCOUNT_CHANGES, SIGNING_KEY_CHANGES } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
-import type { KeptPlaces } from '../session/kept-places.ts';
+import type { SuspendedPeers } from '../session/suspended-peers.ts';
 import type { Sessions } from './sessions.ts';
 
 export type AccountWatch = {
@@ -19,7 +19,7 @@ export async function watchAccounts(
   accounts: Accounts,
   signingKeys: SigningKeys,
   sessions: Sessions,
-  places: KeptPlaces,
+  places: SuspendedPeers,
   log: FastifyBaseLogger,
 ): Promise<AccountWatch> {
   let changes = 0;

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import type { Timings } from '../../config/timings.ts';
 import type { Bus } from '../cluster/bus.ts';
 import { replaced } from '../protocol/errors.ts';
-import type { KeptPlaces } from '../session/kept-places.ts';
+import type { SuspendedPeers } from '../session/suspended-peers.ts';
 import type { Sessions } from './sessions.ts';
 
 const ArrivedSchema = Type.Object({
@@ -31,7 +31,7 @@ export class Arrivals {
   constructor(
     bus: Bus,
     sessions: Sessions,
-    places: KeptPlaces,
+    places: SuspendedPeers,
     { movesWithinMs, onTheWayMs }: Timings['sessions'],
   ) {
     this.#bus = bus;

@@ -4,7 +4,7 @@ import { type Credentials, roomFault } from '../accounts/authenticator.ts';
 import { type Destination, Handover, type Unread } from '../handover/handover.ts';
 import { parseClientMessage } from '../protocol/client-messages.ts';
 import { checkRoomName, ECHO_ROOM } from '../protocol/names.ts';
-import type { KeptPlaces } from '../session/kept-places.ts';
+import type { SuspendedPeers } from '../session/suspended-peers.ts';
 import type { Session } from '../session/session.ts';
 import type { SessionQuery } from './query.ts';
 
@@ -37,7 +37,7 @@ const MAX_JOIN_CHARACTERS = 16 * 1024;
  * @param onLeave called when the session has let go of the client, which another process goes on with
  */
 export function openHandover(
-  { homes, places }: { homes: Homes | undefined; places: KeptPlaces },
+  { homes, places }: { homes: Homes | undefined; places: SuspendedPeers },
   session: Session,
   socket: WebSocket,
   stream: Socket,

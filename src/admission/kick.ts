@@ -1,5 +1,5 @@
 import { PartylineError } from '../protocol/errors.ts';
-import type { KeptPlaces } from '../session/kept-places.ts';
+import type { SuspendedPeers } from '../session/suspended-peers.ts';
 import type { Sessions } from './sessions.ts';
 
 /**
@@ -7,7 +7,7 @@ import type { Sessions } from './sessions.ts';
  * @returns false if there is neither
  */
 export function kick(
-  { sessions, places }: { sessions: Sessions; places: KeptPlaces },
+  { sessions, places }: { sessions: Sessions; places: SuspendedPeers },
   accountId: number,
   peer: string,
 ): boolean {

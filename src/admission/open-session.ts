@@ -18,7 +18,7 @@ import type { AccountWatch } from './account-watch.ts';
 import type { Arrivals } from './arrivals.ts';
 import { type AudioSettings, parseSettings, serializeSettings } from '../session/audio-settings.ts';
 import type { Drain } from './drain.ts';
-import type { KeptPlaces } from '../session/kept-places.ts';
+import type { SuspendedPeers } from '../session/suspended-peers.ts';
 import { LatestWrite } from './latest-write.ts';
 import { type HandedOverClient, type Homes, openHandover } from './handed-over-client.ts';
 import { preferencesOf, type SessionQuery } from './query.ts';
@@ -38,7 +38,7 @@ type SessionMetrics = {
 export type SessionOpeningParts = {
   leases: CcuLeases;
   arrivals: Arrivals;
-  places: KeptPlaces;
+  places: SuspendedPeers;
   sealer: Sealer;
   usage: RecentUsage;
   clock: RedisClock;

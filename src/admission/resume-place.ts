@@ -1,7 +1,7 @@
 import { type Credentials, mayPublish, roomFault } from '../accounts/authenticator.ts';
 import type { PeerKind } from '../protocol/messages.ts';
 import type { LastPlace } from '../usage/ccu-leases.ts';
-import type { KeptPlace } from '../session/kept-places.ts';
+import type { SuspendedPeer } from '../session/suspended-peers.ts';
 
 /**
  * Takes from a kept place what a new client with these credentials would not get: minutes may be used up since, and a token
@@ -9,7 +9,7 @@ import type { KeptPlace } from '../session/kept-places.ts';
  * @returns whether what its peer produced was ended
  */
 export function restrict(
-  kept: KeptPlace | undefined,
+  kept: SuspendedPeer | undefined,
   credentials: Credentials,
   { remaining_minutes: remainingMinutes }: { remaining_minutes: number },
 ): boolean {
@@ -25,7 +25,7 @@ export function restrict(
 export function placeToResume(
   sessionId: string | undefined,
   last: LastPlace | undefined,
-  kept: KeptPlace | undefined,
+  kept: SuspendedPeer | undefined,
 ): { room: string; isHere: boolean; kind: PeerKind } | undefined {
   if (sessionId === undefined) return undefined;
   if (kept?.place.sessionId === sessionId) {

@@ -1,6 +1,6 @@
 import { watchAccounts } from '../admission/account-watch.ts';
 import { Drain } from '../admission/drain.ts';
-import { KeptPlaces } from '../session/kept-places.ts';
+import { SuspendedPeers } from '../session/suspended-peers.ts';
 import { Sessions } from '../admission/sessions.ts';
 import type { AccountParts } from './open-accounts.ts';
 import type { Store } from './open-store.ts';
@@ -16,7 +16,7 @@ export async function openClients(
 ) {
   const sessions = new Sessions(timings.sessions);
   const drain = new Drain(sessions, log);
-  const places = new KeptPlaces(settings.RESUME_MS);
+  const places = new SuspendedPeers(settings.RESUME_MS);
   const accountWatch = await watchAccounts(redis, accounts, signingKeys, sessions, places, log);
   return { sessions, drain, places, accountWatch };
 }

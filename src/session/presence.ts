@@ -17,7 +17,7 @@ import type { RoomRegistry } from '../rooms/registry.ts';
 import { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import { WebSocketPeer } from '../rooms/websocket-peer.ts';
 import type { ClientAudio } from './client-audio.ts';
-import type { KeptPlace, KeptPlaces } from './kept-places.ts';
+import type { SuspendedPeer, SuspendedPeers } from './suspended-peers.ts';
 import type { Turns } from './turns.ts';
 import { type RoomPeer, WayChange, type Ways } from './way-change.ts';
 
@@ -27,7 +27,7 @@ type State =
 
 export type PresenceParts = {
   rooms: RoomRegistry;
-  places: KeptPlaces;
+  places: SuspendedPeers;
   /**
    * Checks that the client may join a room; `isNew` if it is in none, and none is kept for it.
    * @throws {PartylineError} `minutes_exhausted`, `overloaded`
@@ -280,11 +280,11 @@ export class Presence {
     peer.close(reason);
   }
 
-  #keptPlace(): KeptPlace | undefined {
+  #keptPlace(): SuspendedPeer | undefined {
     return this.#parts.places.get(this.#outlet.account.id, this.#outlet.name);
   }
 
-  #takePlace(): KeptPlace | undefined {
+  #takePlace(): SuspendedPeer | undefined {
     return this.#parts.places.take(this.#outlet.account.id, this.#outlet.name);
   }
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import type { Bus } from '../../src/cluster/bus.ts';
 import { Arrivals } from '../../src/admission/arrivals.ts';
-import { KeptPlaces } from '../../src/session/kept-places.ts';
+import { SuspendedPeers } from '../../src/session/suspended-peers.ts';
 import type { Session } from '../../src/session/session.ts';
 import { Sessions } from '../../src/admission/sessions.ts';
 
@@ -13,7 +13,7 @@ function openNode() {
   const listeners = new Map<string, Listener>();
   const bus = { on: (type: string, _schema: object, on: Listener) => listeners.set(type, on) };
   const sessions = new Sessions(DEFAULT_TIMINGS.sessions);
-  const places = new KeptPlaces(0);
+  const places = new SuspendedPeers(0);
   const arrivals = new Arrivals(bus as unknown as Bus, sessions, places, DEFAULT_TIMINGS.sessions);
   const closed: string[] = [];
   const add = (connectionId: string, order: number) => {

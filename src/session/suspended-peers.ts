@@ -27,7 +27,7 @@ export type Place = {
 };
 
 /** The place of a peer in its room after its connection was lost: it stands in for the client, and hears nothing. */
-export class KeptPlace implements PeerOutlet {
+export class SuspendedPeer implements PeerOutlet {
   readonly place: Place;
   readonly #onEnd: () => void;
 
@@ -79,10 +79,10 @@ export class KeptPlace implements PeerOutlet {
  * Places of peers whose connection was lost, kept for a while: a client that connects again in that time with the
  * same `peer` gets its place back, and the other peers see neither a leave nor a join.
  */
-export class KeptPlaces {
+export class SuspendedPeers {
   /** How long a place is kept. */
   readonly keepMs: number;
-  readonly #places = new Map<string, { kept: KeptPlace; timer: NodeJS.Timeout }>();
+  readonly #places = new Map<string, { kept: SuspendedPeer; timer: NodeJS.Timeout }>();
 
   constructor(keepMs: number) {
     this.keepMs = keepMs;
@@ -96,7 +96,7 @@ export class KeptPlaces {
     const { account, peer } = place;
     const key = keyOf(account.id, peer.name);
     this.#places.get(key)?.kept.end('closed');
-    const kept = new KeptPlace(place, () => this.#forget(key, kept));
+    const kept = new SuspendedPeer(place, () => this.#forget(key, kept));
     const timer = setTimeout(() => kept.end(place.reason), this.keepMs);
     this.#places.set(key, { kept, timer });
     // It ends at once if the peer is in the room on another node already.
@@ -104,12 +104,12 @@ export class KeptPlaces {
   }
 
   /** The place of a peer, which stays kept. */
-  get(accountId: number, name: string): KeptPlace | undefined {
+  get(accountId: number, name: string): SuspendedPeer | undefined {
     return this.#places.get(keyOf(accountId, name))?.kept;
   }
 
   /** The places of an account. */
-  of(accountId: number): KeptPlace[] {
+  of(accountId: number): SuspendedPeer[] {
     const all = [...this.#places.values()].map(({ kept }) => kept);
     return all.filter(({ place }) => place.account.id === accountId);
   }
@@ -133,7 +133,7 @@ export class KeptPlaces {
   }
 
   /** Hands a place over to who takes it, or ends it. */
-  take(accountId: number, name: string): KeptPlace | undefined {
+  take(accountId: number, name: string): SuspendedPeer | undefined {
     const key = keyOf(accountId, name);
     const kept = this.get(accountId, name);
     if (kept) this.#forget(key, kept);
@@ -146,7 +146,7 @@ export class KeptPlaces {
     this.#places.clear();
   }
 
-  #forget(key: string, kept: KeptPlace): void {
+  #forget(key: string, kept: SuspendedPeer): void {
     const entry = this.#places.get(key);
     if (entry?.kept !== kept) return;
     clearTimeout(entry.timer);
