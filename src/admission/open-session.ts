@@ -23,7 +23,7 @@ import { LatestWrite } from './latest-write.ts';
 import { type HandedOverClient, type Homes, openHandover } from './handed-over-client.ts';
 import { preferencesOf, type SessionQuery } from './query.ts';
 import type { RequestLimits } from '../session/request-limits.ts';
-import { placeToResume, restrict } from './resume-place.ts';
+import { locationToResume, restrict } from './resume-place.ts';
 import { sealResumption } from './resumption.ts';
 import { Session } from '../session/session.ts';
 import type { Sessions } from './sessions.ts';
@@ -126,7 +126,7 @@ function start(
   const settings = settingsOf(ids, lease, before ?? places.get(account.id, peer)?.place);
   const { session, receive } = addSession(client, ids, { ...lease, settings }, parts, true);
   const isSilenced = restrict(places.get(account.id, peer), credentials, limits);
-  const place = placeToResume(resumedId, lease.lastPlace, places.get(account.id, peer));
+  const place = locationToResume(resumedId, lease.lastPlace, places.get(account.id, peer));
   const room = session.start(limits, client, lease.isResumed || place ? { place } : undefined);
   if (room !== undefined) receive(Buffer.from(JSON.stringify({ type: 'join', room })), false);
   if (isSilenced) session.refuseToPublish();

@@ -1,6 +1,6 @@
 import { type Credentials, mayPublish, roomFault } from '../accounts/authenticator.ts';
 import type { PeerKind } from '../protocol/messages.ts';
-import type { LastPlace } from '../usage/ccu-leases.ts';
+import type { LastLocation } from '../usage/ccu-leases.ts';
 import type { SuspendedPeer } from '../session/suspended-peers.ts';
 
 /**
@@ -22,9 +22,9 @@ export function restrict(
 }
 
 /** Returns the place of a session that its client resumes, on this node or another; undefined if it has none any more. */
-export function placeToResume(
+export function locationToResume(
   sessionId: string | undefined,
-  last: LastPlace | undefined,
+  last: LastLocation | undefined,
   kept: SuspendedPeer | undefined,
 ): { room: string; isHere: boolean; kind: PeerKind } | undefined {
   if (sessionId === undefined) return undefined;

@@ -29,7 +29,7 @@ export type StoredSession = {
 /** Result of taking a lease. */
 export type Admission = {
   /** Where the peer is on a connection that it had before, from which the lease is taken over. */
-  lastPlace: LastPlace | undefined;
+  lastPlace: LastLocation | undefined;
   /** True if the session is one that the peer had before. */
   isResumed: boolean;
   /** Settings of that session if it is resumed, otherwise those that were given. */
@@ -44,10 +44,10 @@ const LastPlaceSchema = Type.Object({
   room: Type.String(),
   kind: Type.Enum(['websocket', 'webrtc']),
 });
-export type LastPlace = Static<typeof LastPlaceSchema>;
+export type LastLocation = Static<typeof LastPlaceSchema>;
 const lastPlaces = Compile(LastPlaceSchema);
 
-function parsePlace(text: string | null): LastPlace | undefined {
+function parsePlace(text: string | null): LastLocation | undefined {
   const place: unknown = text ? JSON.parse(text) : undefined;
   return lastPlaces.Check(place) ? place : undefined;
 }
@@ -149,7 +149,7 @@ export class CcuLeases {
   }
 
   /** Notes where the holder of a lease is, for when it comes back on another node. */
-  async place({ accountId, peer, connectionId }: Holder, place?: LastPlace): Promise<void> {
+  async place({ accountId, peer, connectionId }: Holder, place?: LastLocation): Promise<void> {
     const text = place ? JSON.stringify(place) : '';
     const options = { keys: leaseKeys(accountId), arguments: [peer, connectionId, text] };
     await this.#redis.run((client) => client.eval(PLACE, options));

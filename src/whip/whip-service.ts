@@ -12,7 +12,7 @@ import { echoRoomOf } from '../rooms/echo.ts';
 import type { RoomLease } from '../rooms/registry.ts';
 import type { Room } from '../rooms/room.ts';
 import type { SessionOpeningParts } from '../admission/open-session.ts';
-import type { Holder, LastPlace } from '../usage/ccu-leases.ts';
+import type { Holder, LastLocation } from '../usage/ccu-leases.ts';
 import { writeAnswer } from './answer.ts';
 import { Half, type Patched } from './half.ts';
 import { type Offer, readOffer, type WhipKind } from './offer.ts';
@@ -339,7 +339,7 @@ const ICE_NAME_CHARACTERS = 8;
 const PLACE = 'whip:';
 
 /** The node on which a place is, if it is one of WHIP or WHEP. */
-const nodeOfPlace = ({ sessionId }: LastPlace): string | undefined =>
+const nodeOfPlace = ({ sessionId }: LastLocation): string | undefined =>
   sessionId.startsWith(PLACE) ? nodeOf(sessionId.slice(PLACE.length)) : undefined;
 
 /** @throws {PartylineError} `not_found` if the peer is not there that a client wants to hear */
