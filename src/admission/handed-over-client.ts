@@ -21,9 +21,9 @@ export type HandedOverClient = {
 };
 
 /** The other processes that listen on the same port. */
-export type Homes = {
+export type HandoverTargets = {
   /** Returns the process that a room is in; undefined if it is this one. */
-  homeOf(accountId: number, room: string): number | undefined;
+  processOf(accountId: number, room: string): number | undefined;
   /** Hands a client over with its connection, which nobody reads. */
   move(to: number, client: HandedOverClient, connection: Socket): void;
 };
@@ -37,7 +37,7 @@ const MAX_JOIN_CHARACTERS = 16 * 1024;
  * @param onLeave called when the session has let go of the client, which another process goes on with
  */
 export function openHandover(
-  { homes, places }: { homes: Homes | undefined; places: SuspendedPeers },
+  { homes, places }: { homes: HandoverTargets | undefined; places: SuspendedPeers },
   session: Session,
   socket: WebSocket,
   stream: Socket,
@@ -51,7 +51,7 @@ export function openHandover(
   const processOf = (room: string): number | undefined => {
     // An echo room is where its client is, and a place that is kept here is taken up here.
     if (room === ECHO_ROOM || places.get(accountId, query.peer)) return undefined;
-    return homes.homeOf(accountId, room);
+    return homes.processOf(accountId, room);
   };
   return new Handover(socket, stream, {
     destinationOf: (data, isBinary) => {

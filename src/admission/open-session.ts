@@ -20,7 +20,7 @@ import { type AudioSettings, parseSettings, serializeSettings } from '../session
 import type { Drain } from './drain.ts';
 import type { SuspendedPeers } from '../session/suspended-peers.ts';
 import { LatestWrite } from './latest-write.ts';
-import { type HandedOverClient, type Homes, openHandover } from './handed-over-client.ts';
+import { type HandedOverClient, type HandoverTargets, openHandover } from './handed-over-client.ts';
 import { preferencesOf, type SessionQuery } from './query.ts';
 import type { RequestLimits } from '../session/request-limits.ts';
 import { locationToResume, restrict } from './resume-place.ts';
@@ -56,7 +56,7 @@ export type SessionOpeningParts = {
   codecs: Codecs;
   timings: Timings['sessions'];
   /** Undefined where this process is the only one. */
-  homes: Homes | undefined;
+  homes: HandoverTargets | undefined;
 };
 
 /** A client that is known, on a WebSocket that nobody reads yet. */

@@ -4,7 +4,7 @@ import type { Settings } from '../../config/settings.ts';
 import type { Timings } from '../../config/timings.ts';
 import type { DemoAccount } from '../accounts/demo-account.ts';
 import type { MetricFamilies } from '../http/metrics.ts';
-import type { Homes, HandedOverClient } from '../admission/handed-over-client.ts';
+import type { HandoverTargets, HandedOverClient } from '../admission/handed-over-client.ts';
 
 /** A running gateway. */
 export type App = {
@@ -41,7 +41,7 @@ export type Shared = {
   /** Distinguishes its log lines and metrics from those of the others. */
   name: string;
   /** Tells which process is the home of a room. */
-  homes: Homes;
+  homes: HandoverTargets;
   /** Drains the whole node, which an operator asked for. */
   drainAll(withinMs: number, by: string): void;
   /** Returns the metrics of the other processes that answer. */

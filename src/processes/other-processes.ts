@@ -1,12 +1,12 @@
 import { hash } from 'node:crypto';
 import type { Socket } from 'node:net';
-import type { Homes, HandedOverClient } from '../admission/handed-over-client.ts';
+import type { HandoverTargets, HandedOverClient } from '../admission/handed-over-client.ts';
 
 /** Sends a message to the supervisor, with a connection that is to go on. */
 type Send = (to: number, client: HandedOverClient, connection: Socket) => void;
 
 /** The processes that listen on the same port, this one among them, as this one knows them. */
-export class OtherProcesses implements Homes {
+export class OtherProcesses implements HandoverTargets {
   readonly move: Send;
   readonly #own: number;
   /** Those that take clients; all, as long as nobody has said so. */
@@ -27,8 +27,8 @@ export class OtherProcesses implements Homes {
     this.#open = processes;
   }
 
-  homeOf(accountId: number, room: string): number | undefined {
-    const home = homeOf(`${accountId}:${room}`, this.#open);
+  processOf(accountId: number, room: string): number | undefined {
+    const home = processOf(`${accountId}:${room}`, this.#open);
     return home === this.#own ? undefined : home;
   }
 }
@@ -37,7 +37,7 @@ export class OtherProcesses implements Homes {
  * Which of some processes a room is in: the same whoever asks, with no word between them; and as one goes or comes, only rooms
  * that are in it move (rendezvous hashing, Thaler and Ravishankar 1998). Undefined if there are none.
  */
-export function homeOf(room: string, processes: readonly number[]): number | undefined {
+export function processOf(room: string, processes: readonly number[]): number | undefined {
   let home: number | undefined;
   let highest = '';
   for (const index of processes) {

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { NodeHealth } from '../../src/processes/node-health.ts';
-import { homeOf } from '../../src/processes/other-processes.ts';
+import { processOf } from '../../src/processes/other-processes.ts';
 import { ProcessStates, type ToldStates } from '../../src/processes/process-states.ts';
 
 const ROOMS = Array.from({ length: 1000 }, (_, index) => `1:room ${index}`);
 
-test('homeOf: the same process whatever the order, and about as many rooms in each', () => {
-  const homes = ROOMS.map((room) => homeOf(room, [0, 1, 2, 3]));
-  expect(ROOMS.map((room) => homeOf(room, [3, 1, 0, 2]))).toEqual(homes);
+test('processOf: the same process whatever the order, and about as many rooms in each', () => {
+  const homes = ROOMS.map((room) => processOf(room, [0, 1, 2, 3]));
+  expect(ROOMS.map((room) => processOf(room, [3, 1, 0, 2]))).toEqual(homes);
   for (const process of [0, 1, 2, 3]) {
     const rooms = homes.filter((home) => home === process).length;
     expect(rooms).toBeGreaterThan(200);
@@ -15,13 +15,15 @@ test('homeOf: the same process whatever the order, and about as many rooms in ea
   }
 });
 
-test('homeOf: when a process goes, only its rooms have another home', () => {
-  const moved = ROOMS.filter((room) => homeOf(room, [0, 1, 2, 3]) !== homeOf(room, [0, 1, 3]));
-  expect(moved).toEqual(ROOMS.filter((room) => homeOf(room, [0, 1, 2, 3]) === 2));
+test('processOf: when a process goes, only its rooms have another home', () => {
+  const moved = ROOMS.filter(
+    (room) => processOf(room, [0, 1, 2, 3]) !== processOf(room, [0, 1, 3]),
+  );
+  expect(moved).toEqual(ROOMS.filter((room) => processOf(room, [0, 1, 2, 3]) === 2));
 });
 
-test('homeOf: nowhere, when no process takes clients', () => {
-  expect(homeOf('1:a', [])).toBeUndefined();
+test('processOf: nowhere, when no process takes clients', () => {
+  expect(processOf('1:a', [])).toBeUndefined();
 });
 
 test('ProcessStates: what changes is told, and what is told again is not', () => {
