@@ -72,7 +72,7 @@ export async function inject(fault: Fault, world: World): Promise<string> {
       await nodes.replace(fault.node, 'SIGTERM', () => {});
       return node.run;
     case 'clients-do-not-read':
-      for (const index of fault.peers) void peers[index]?.stopReading(UNREAD_MS);
+      for (const index of fault.peers) void peers[index]?.detachSocket(UNREAD_MS);
       return `peers ${fault.peers.join(', ')}`;
     case 'burst':
       world.burst(fault);

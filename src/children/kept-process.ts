@@ -3,7 +3,7 @@ import { Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
 import { noteShortage } from '../resources.ts';
-import { sendConnection } from '../handover/send-connection.ts';
+import { sendSocket } from '../handover/send-socket.ts';
 
 /**
  * Numbers of checks without a message after which a child looks silent, and hangs. Checks are counted instead of
@@ -54,7 +54,7 @@ export class KeptProcess {
    * @param connection connection sent along, or closed if that fails
    */
   send(message: object, connection?: Socket): void {
-    if (connection) sendConnection(this.#child, message, connection);
+    if (connection) sendSocket(this.#child, message, connection);
     else if (this.#child.connected) this.#child.send(message, () => {});
   }
 

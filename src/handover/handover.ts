@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
-import { stopReading } from './stop-reading.ts';
-import { UnfinishedMessage } from './unfinished-message.ts';
+import { detachSocket } from './detach-socket.ts';
+import { FrameTracker } from './frame-tracker.ts';
 
 export type Message = { data: Buffer; isBinary: boolean };
 
@@ -33,7 +33,7 @@ export class Handover {
   readonly #socket: WebSocket;
   readonly #stream: Socket;
   readonly #parts: HandoverParts;
-  readonly #unfinished = new UnfinishedMessage();
+  readonly #unfinished = new FrameTracker();
   #canLeave = true;
   /** Messages of a client that is about to be handed over. */
   #held: Message[] | undefined;
@@ -86,7 +86,7 @@ export class Handover {
         this.#canLeave &&
         this.#socket.readyState === this.#socket.OPEN &&
         this.#stream.writableLength === 0;
-      if (canLeave && stopReading(this.#stream)) {
+      if (canLeave && detachSocket(this.#stream)) {
         this.close();
         this.#parts.send(to, { messages, bytes: this.#unfinished.bytes }, this.#stream);
         return;

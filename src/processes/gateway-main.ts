@@ -10,7 +10,7 @@ import { NodeHealth } from './node-health.ts';
 import { OtherMetrics } from './other-metrics.ts';
 import { OtherProcesses } from './other-processes.ts';
 import { nameOfGateway } from './process-states.ts';
-import { sendConnection } from '../handover/send-connection.ts';
+import { sendSocket } from '../handover/send-socket.ts';
 
 /** One of the gateways that a supervisor has started: `gateway-main.ts INDEX OTHERS`, of which there are so many. */
 
@@ -32,7 +32,7 @@ async function main(): Promise<void> {
   );
   const processes = new OtherProcesses(Number(index), Number(others), (to, client, connection) => {
     const message: FromGateway = { type: 'move', to, client };
-    sendConnection(process, message, connection);
+    sendSocket(process, message, connection);
   });
   const health = new NodeHealth();
   const open = async (abort: AbortSignal) => {

@@ -6,7 +6,7 @@ import { environmentOf, type Settings } from '../../config/settings.ts';
 import type { Timings } from '../../config/timings.ts';
 import { type DemoAccount, openDemoAccount } from '../accounts/demo-account.ts';
 import { openLog } from '../log.ts';
-import { stopReading } from '../handover/stop-reading.ts';
+import { detachSocket } from '../handover/detach-socket.ts';
 import { Redis } from '../store/redis.ts';
 import { VERSION } from '../version.ts';
 import { openRedisUrl, redisAddressOf } from '../store/open-redis.ts';
@@ -90,7 +90,7 @@ async function openParts(
   const onMessage = (from: number, message: FromGateway, connection?: Socket) => {
     if (message.type === 'drain') onDrain(message.by, message.withinMs);
     if (message.type === 'alive') states.alive(from, message.takesClients);
-    if (message.type === 'move' && connection && stopReading(connection)) {
+    if (message.type === 'move' && connection && detachSocket(connection)) {
       const moved: ToGateway = { type: 'moved', client: message.client };
       gateways[message.to]?.kept.send(moved, connection);
     }

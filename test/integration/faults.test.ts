@@ -118,7 +118,7 @@ test('a client that goes on sending Opus, but does not read: it loses its place,
   const roundTrip = () =>
     slow.messages.find((message) => message.type === 'stats' && message.rtt_ms !== undefined);
   await slow.until('round trip', roundTrip);
-  slow.stopReading();
+  slow.detachSocket();
   const tone = await opusTone(1000, 0.5, 3000);
   const silence = await opusTone(1000, 0, 3000);
   const playing = Promise.all([play(alice, tone), play(slow, silence)]);

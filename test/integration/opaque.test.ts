@@ -367,7 +367,7 @@ test('a client that does not read loses the oldest, counted, and hears the newes
     return client;
   };
   const slow = await enter('slow');
-  slow.stopReading();
+  slow.detachSocket();
   const senders = [await enter('a'), await enter('b'), await enter('c'), await enter('d')];
   const before = counts.dropped.unread;
   const numbered = (number: number) => {

@@ -9,7 +9,7 @@ test('a client that does not read loses frames, then its place; the others hear 
   const gateway = await openGateway();
   const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
   const slow = await enter(gateway, 'slow', { audio: 'pcm_f32le;rate=48000;channels=2' });
-  slow.stopReading();
+  slow.detachSocket();
   const tone = await opusTone(1000, 0.5, 25_000);
   const playing = play(alice, tone);
   expect(await bob.next('peer_left', 0, 28_000)).toMatchObject({

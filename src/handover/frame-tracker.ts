@@ -15,7 +15,7 @@ const MAX_HELD_BYTES = 128 * 1024;
  * Follows what a client sends over a WebSocket (RFC 6455 §5.2), and holds the bytes of the message that has not come whole
  * yet: with them somebody else can go on reading where this one stops.
  */
-export class UnfinishedMessage {
+export class FrameTracker {
   #held: Buffer[] = [];
   #heldBytes = 0;
   /** The frame that has begun: its header as far as it has come, and the bytes of its payload that are still to come. */

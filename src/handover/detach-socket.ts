@@ -12,7 +12,7 @@ type Internals = { _handle: { readStop(): number } | null; server?: unknown };
  * connection.
  * @returns false if it has been closed
  */
-export function stopReading(connection: Socket): boolean {
+export function detachSocket(connection: Socket): boolean {
   const internals = connection as unknown as Internals;
   // oxlint-disable-next-line no-underscore-dangle -- its name
   const { _handle: handle } = internals;

@@ -11,7 +11,7 @@ type Channel = Pick<ChildProcess, 'connected'> & { send?: ChildProcess['send'] }
  * Sends a message with a connection, which is no longer open here afterwards, and nowhere if it could not be sent. The
  * receiver takes one in each turn of its event loop, so that some may wait.
  */
-export function sendConnection(channel: Channel, message: object, connection: Socket): void {
+export function sendSocket(channel: Channel, message: object, connection: Socket): void {
   if (!channel.connected || !channel.send) {
     connection.destroy();
     return;
