@@ -16,7 +16,7 @@ import type { App, Opening, ProcessesHealth, Shared } from './app/opening.ts';
 import { Metrics } from './http/metrics.ts';
 import { newServer, urlOf } from './http/server.ts';
 import { logClients } from './load/supplies.ts';
-import { Arrivals } from './admission/arrivals.ts';
+import { PeerTakeover } from './admission/peer-takeover.ts';
 import { VERSION } from './version.ts';
 
 /** Health of a gateway that is the only process of its node. */
@@ -56,7 +56,7 @@ async function openParts(opening: Opening, server: FastifyInstance): Promise<App
   const { sessions, places } = clients;
   const { pool, cluster } = media;
   opened.adopt(places, (part) => part.close());
-  const arrivals = new Arrivals(cluster.bus, sessions, places, timings.sessions);
+  const arrivals = new PeerTakeover(cluster.bus, sessions, places, timings.sessions);
   const audio = await openAudio(opening);
   const load = openLoad(opening, media, audio);
   const rooms = openRooms(opening, store, usage, media, audio);

@@ -15,7 +15,7 @@ import { readSummary } from '../usage/summary.ts';
 import type { RecentUsage } from '../usage/recent-usage.ts';
 import type { RedisClock } from '../store/redis-clock.ts';
 import type { AccountWatch } from './account-watch.ts';
-import type { Arrivals } from './arrivals.ts';
+import type { PeerTakeover } from './peer-takeover.ts';
 import { type AudioSettings, parseSettings, serializeSettings } from '../session/audio-settings.ts';
 import type { Drain } from './drain.ts';
 import type { SuspendedPeers } from '../session/suspended-peers.ts';
@@ -37,7 +37,7 @@ type SessionMetrics = {
 
 export type SessionOpeningParts = {
   leases: CcuLeases;
-  arrivals: Arrivals;
+  arrivals: PeerTakeover;
   places: SuspendedPeers;
   sealer: Sealer;
   usage: RecentUsage;

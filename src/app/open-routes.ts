@@ -19,7 +19,7 @@ import { registerWebhookRoute } from '../http/webhook-route.ts';
 import type { Reserves } from '../load/reserves.ts';
 import { Operator } from '../operator/operator.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
-import type { Arrivals } from '../admission/arrivals.ts';
+import type { PeerTakeover } from '../admission/peer-takeover.ts';
 import { kick } from '../admission/kick.ts';
 import { RequestLimits } from '../session/request-limits.ts';
 import { registerWebSocketRoute } from '../admission/websocket-route.ts';
@@ -50,7 +50,7 @@ export type RouteParts = {
   load: Load;
   reserves: Reserves;
   rooms: RoomRegistry;
-  arrivals: Arrivals;
+  arrivals: PeerTakeover;
   metrics: Metrics;
   leaving: Leaving;
   state: NodeState;

@@ -14,7 +14,7 @@ import { errorMessage, type MessageId, type ServerMessage } from '../protocol/me
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import { BadMessageBudget } from './bad-message-budget.ts';
 import type { ClientAudio } from './client-audio.ts';
-import { InTurn } from './in-turn.ts';
+import { SerialQueue } from './serial-queue.ts';
 import { type Charge, costOf, type MessageBudget } from './message-budget.ts';
 import { checkRoomName } from '../protocol/names.ts';
 import type { Presence } from './presence.ts';
@@ -55,7 +55,7 @@ export class Requests {
   readonly #budget: MessageBudget;
   readonly #closing = new AbortController();
   /** In turn, so that a join during a join is just the next one. */
-  readonly #inTurn = new InTurn<Request>((...request) => this.#tryToHandle(...request));
+  readonly #inTurn = new SerialQueue<Request>((...request) => this.#tryToHandle(...request));
 
   /** @param socket is not read while too many requests wait, or the budget is spent */
   constructor(

@@ -16,7 +16,7 @@ import { MessageError, parseClientMessage } from '../protocol/client-messages.ts
 import { errorMessage, type LeaveReason, type ServerMessage } from '../protocol/messages.ts';
 import { TokenBucket } from '../token-bucket.ts';
 import { minutesExhausted } from '../usage/quota.ts';
-import { mayComeBackAfterClose, mayComeBackAfterFault } from './expected-back.ts';
+import { mayComeBackAfterClose, mayComeBackAfterFault } from './resumable.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { LOBBY } from '../protocol/names.ts';
 import { Presence } from './presence.ts';

@@ -216,7 +216,7 @@ export class Webhooks {
       ([key, peer]) => !this.#told.has(key) && isListening(peer),
     );
     const nowMs = this.#nowMs();
-    // Arrivals come first, so that a room with peers in it does not end.
+    // PeerTakeover come first, so that a room with peers in it does not end.
     return [
       ...come.map(([, peer]) => joined(peer, nowMs)),
       ...gone.map(([, peer]) => left(peer, 'closed', nowMs)),

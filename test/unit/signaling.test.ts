@@ -6,7 +6,7 @@ import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { counts } from '../../src/counts.ts';
 import { binaryFrame } from '../../src/session/binary-frame.ts';
 import { BadMessageBudget } from '../../src/session/bad-message-budget.ts';
-import { mayComeBackAfterClose } from '../../src/session/expected-back.ts';
+import { mayComeBackAfterClose } from '../../src/session/resumable.ts';
 import { Heartbeat } from '../../src/session/heartbeat.ts';
 import { parseClientMessage } from '../../src/protocol/client-messages.ts';
 import { checkName } from '../../src/protocol/names.ts';

@@ -22,7 +22,7 @@ const REMEMBERED_MS = 10_000;
  * there until the new one hears its room, but not for long, so that a client that moves misses nothing; then places in
  * other rooms are given up. (A place in the same room is given up when the room sees the peer.)
  */
-export class Arrivals {
+export class PeerTakeover {
   readonly #bus: Bus;
   readonly #sessions: Sessions;
   /** Order of the newest connection that arrived at another node, by peer; the oldest entries first. */

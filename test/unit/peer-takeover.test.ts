@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import type { Bus } from '../../src/cluster/bus.ts';
-import { Arrivals } from '../../src/admission/arrivals.ts';
+import { PeerTakeover } from '../../src/admission/peer-takeover.ts';
 import { SuspendedPeers } from '../../src/session/suspended-peers.ts';
 import type { Session } from '../../src/session/session.ts';
 import { Sessions } from '../../src/admission/sessions.ts';
@@ -14,7 +14,12 @@ function openNode() {
   const bus = { on: (type: string, _schema: object, on: Listener) => listeners.set(type, on) };
   const sessions = new Sessions(DEFAULT_TIMINGS.sessions);
   const places = new SuspendedPeers(0);
-  const arrivals = new Arrivals(bus as unknown as Bus, sessions, places, DEFAULT_TIMINGS.sessions);
+  const arrivals = new PeerTakeover(
+    bus as unknown as Bus,
+    sessions,
+    places,
+    DEFAULT_TIMINGS.sessions,
+  );
   const closed: string[] = [];
   const add = (connectionId: string, order: number) => {
     const close = () => {

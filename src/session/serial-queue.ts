@@ -1,5 +1,5 @@
 /** Handles items one after the other, also where handling one takes time. */
-export class InTurn<T> {
+export class SerialQueue<T> {
   readonly #handle: (item: T, idleMs: number) => Promise<void>;
   /** Those that wait; the first is the one that is being handled. */
   #items: T[] = [];
