@@ -7,7 +7,7 @@ import type { Redis } from '../store/redis.ts';
 import { Bus } from './bus.ts';
 import { checkClusterKey, forgetClusterKey } from './key-check.ts';
 import { Nodes } from './nodes.ts';
-import { Questions } from './questions.ts';
+import { ClusterRpc } from './cluster-rpc.ts';
 import { Relays } from './relay/relays.ts';
 import { RoomLink, type RoomLinkEvents } from './room-link.ts';
 import { Sealer } from './sealer.ts';
@@ -21,7 +21,7 @@ export type ClusterSettings = {
 /** This node among the others that share its Redis: which of them live, and in which rooms they have peers. */
 export class Cluster {
   readonly bus: Bus;
-  readonly questions: Questions;
+  readonly questions: ClusterRpc;
   /** Seals what only nodes may read or write. */
   readonly sealer: Sealer;
   readonly #nodes: Nodes;
@@ -47,7 +47,7 @@ export class Cluster {
     timings: Timings,
   ) {
     this.bus = bus;
-    this.questions = new Questions(nodes, bus, log, timings.nodes);
+    this.questions = new ClusterRpc(nodes, bus, log, timings.nodes);
     this.sealer = sealer;
     this.#nodes = nodes;
     this.#relays = relays;

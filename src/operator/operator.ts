@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import type { Answers, Ask, Questions } from '../cluster/questions.ts';
+import type { Answers, Ask, ClusterRpc } from '../cluster/cluster-rpc.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
 import { describePeers, summarizeRoom } from './describe-node.ts';
@@ -49,7 +49,7 @@ export class Operator {
   readonly #askToDrain: Ask<{ deadline_ms?: number; by?: string }, { deadline_ms?: number }>;
   readonly #askToKick: Ask<{ account_id: number; peer: string }, boolean>;
 
-  constructor(questions: Questions, node: OperatedNode) {
+  constructor(questions: ClusterRpc, node: OperatedNode) {
     this.#node = node;
     const { rooms } = node;
     this.#askNode = questions.define('describe', NothingSchema, NodeDescriptionSchema, () =>

@@ -4,7 +4,7 @@ import type { Accounts } from '../accounts/accounts.ts';
 import type { Credentials } from '../accounts/authenticator.ts';
 import { TokenRequestSchema } from '../accounts/tokens.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import type { Ask } from '../cluster/questions.ts';
+import type { Ask } from '../cluster/cluster-rpc.ts';
 import type { ErrorCode } from '../protocol/close-codes.ts';
 import { notFound, PartylineError } from '../protocol/errors.ts';
 import type { Patched } from './half.ts';

@@ -20,8 +20,8 @@ export type Answers<T> = {
 /** A question to a node, or to all; to one that does not live there are no answers. @throws {PartylineError} `overloaded` */
 export type Ask<Question, Answer> = (question: Question, node?: string) => Promise<Answers<Answer>>;
 
-/** Questions of one node to all that live, with the answer of each; over the bus, and of itself without it. */
-export class Questions {
+/** ClusterRpc of one node to all that live, with the answer of each; over the bus, and of itself without it. */
+export class ClusterRpc {
   readonly #nodes: Nodes;
   readonly #bus: Bus;
   readonly #log: FastifyBaseLogger;
