@@ -26,7 +26,7 @@ return 1
 `;
 
 /** The same of a dead node. ARGV: node, the heartbeat with which it was found dead. Returns 0 if it lives after all. */
-const BURY = `
+const REAP = `
 local heartbeat = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if heartbeat and heartbeat ~= ARGV[2] then return 0 end
 ${CLEAR}`;
@@ -147,15 +147,15 @@ export class Nodes {
       [...heartbeats.keys()].filter((node) => !this.#seen.get(node)?.hasDeparted),
     );
     for (const [node, { heartbeat, sinceMs }] of this.#seen) {
-      if (nowMs - sinceMs >= this.#timings.deadAfterMs) await this.#bury(node, heartbeat);
+      if (nowMs - sinceMs >= this.#timings.deadAfterMs) await this.#reap(node, heartbeat);
     }
     if (isNew === 1 && !this.#isFirst) this.#events.onForgotten();
     this.#isFirst = false;
   }
 
-  async #bury(node: string, heartbeat: string): Promise<void> {
+  async #reap(node: string, heartbeat: string): Promise<void> {
     const options = { keys: [NODES, nodeTracesKey(node)], arguments: [node, heartbeat] };
-    const isDead = await this.#redis.run((client) => client.eval(BURY, options));
+    const isDead = await this.#redis.run((client) => client.eval(REAP, options));
     if (isDead !== 1) return;
     this.#log.warn({ node }, 'node died');
     this.#seen.delete(node);

@@ -19,7 +19,7 @@ export class DeadNodes {
    * @throws {PartylineError} `overloaded`
    */
   async sweep(): Promise<void> {
-    for (const [node, beats] of await this.#findSilent()) await this.#store.bury(node, beats);
+    for (const [node, beats] of await this.#findSilent()) await this.#store.reap(node, beats);
     await this.#store.takeOutDead(this.#nowMs());
   }
 

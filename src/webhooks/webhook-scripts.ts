@@ -132,7 +132,7 @@ return 1
 `;
 
 /** ARGV: node, how often it had shown that it lives; if it has done so since, it is not buried. */
-export const BURY = `
+export const REAP = `
 if redis.call('HGET', KEYS[1] .. 'nodes', ARGV[1]) ~= ARGV[2] then return end
 redis.call('HDEL', KEYS[1] .. 'nodes', ARGV[1])
 redis.call('SADD', KEYS[1] .. 'dead', ARGV[1])

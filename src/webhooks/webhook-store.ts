@@ -1,6 +1,6 @@
 import { WEBHOOK_PREFIX } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
-import { BURY, TELL } from './webhook-scripts.ts';
+import { REAP, TELL } from './webhook-scripts.ts';
 import { type Change, joined, left, type RoomKey, type PresentPeer } from './events.ts';
 
 /**
@@ -71,8 +71,8 @@ export class WebhookStore {
   }
 
   /** A node that has shown this often that it lives, and not once more, has its peers taken out. */
-  async bury(node: string, beats: string): Promise<void> {
-    await this.#eval(BURY, [node, beats]);
+  async reap(node: string, beats: string): Promise<void> {
+    await this.#eval(REAP, [node, beats]);
   }
 
   /** A node goes away, or by another name from now on. */

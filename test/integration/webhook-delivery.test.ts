@@ -214,8 +214,8 @@ describe('nodes that died', () => {
     const join = (node: string, peer: string) => tell(node, joined(present(peer), 0));
     const leave = (node: string, peer: string, at: string) =>
       tell(node, left(present(peer), 'left', Date.parse(at)));
-    const bury = async () => {
-      await store.bury('doomed', (await store.readNodes()).get('doomed')!);
+    const reap = async () => {
+      await store.reap('doomed', (await store.readNodes()).get('doomed')!);
       await store.takeOutDead(Date.now() + 60_000);
     };
     const told = async () => {
@@ -227,26 +227,26 @@ describe('nodes that died', () => {
         await outbox.remove(1, head, false);
       }
     };
-    return { join, leave, bury, told };
+    return { join, leave, reap, told };
   }
 
   test('a peer that left on another node left when it did, not when that was noticed', async () => {
-    const { join, leave, bury, told } = await openNodes();
+    const { join, leave, reap, told } = await openNodes();
     await join('doomed', 'ada');
     await join('living', 'ada');
     await leave('living', 'ada', BEFORE);
-    await bury();
+    await reap();
     const [peerLeft, roomEnded] = (await told()).slice(-2);
     expect(peerLeft).toMatchObject({ type: 'peer_left', reason: 'left', created_at: BEFORE });
     expect(roomEnded).toMatchObject({ type: 'room_ended', created_at: BEFORE });
   });
 
   test('their peers left when the node was last heard of', async () => {
-    const { join, bury, told } = await openNodes();
+    const { join, reap, told } = await openNodes();
     const beforeMs = Date.now();
     await join('doomed', 'ada');
     const afterMs = Date.now();
-    await bury();
+    await reap();
     const [peerLeft, roomEnded] = (await told()).slice(-2);
     const createdAtMs = Date.parse(peerLeft!.created_at);
     expect(peerLeft).toMatchObject({ type: 'peer_left', reason: 'closed' });
@@ -259,11 +259,11 @@ describe('nodes that died', () => {
     { when: 'after the node died', at: FUTURE, ender: 'bob' },
     { when: 'before the node died', at: BEFORE, ender: 'ada' },
   ])('a room from which another went $when ended with the last who left', async ({ at, ender }) => {
-    const { join, leave, bury, told } = await openNodes();
+    const { join, leave, reap, told } = await openNodes();
     await join('doomed', 'ada');
     await join('living', 'bob');
     await leave('living', 'bob', at);
-    await bury();
+    await reap();
     const events = await told();
     const last = events.find((event) => event.type === 'peer_left' && event.peer === ender);
     expect(events.map(({ type }) => type).slice(-3)).toEqual([
