@@ -1,6 +1,6 @@
 import type { FrameClock } from '../audio/clock.ts';
 import type { OpusSink } from '../audio/ingest/ingest.ts';
-import type { LastPackets } from '../audio/ingest/joint.ts';
+import type { LastPackets } from '../audio/ingest/splice.ts';
 import { DECODER_MEMORY_PACKETS } from '../audio/opus-codec.ts';
 import { counts } from '../counts.ts';
 import type { PlainLeg, PlainProducer } from '../media/plain-leg.ts';

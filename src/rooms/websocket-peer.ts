@@ -1,5 +1,5 @@
 import type { OpusSink } from '../audio/ingest/ingest.ts';
-import type { LastPackets } from '../audio/ingest/joint.ts';
+import type { LastPackets } from '../audio/ingest/splice.ts';
 import { gainOf, type Subscription, type Listener } from '../audio/mixing/subscriptions.ts';
 import { Uplink } from '../bridge/uplink.ts';
 import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/messages.ts';

@@ -14,7 +14,7 @@ import { quantizeGain } from '../audio/gain.ts';
 import { AudioInput } from '../audio/ingest/input.ts';
 import type { TimedMessage } from '../audio/ingest/detection/pace.ts';
 import type { OpusOutlet, OpusSink } from '../audio/ingest/ingest.ts';
-import type { LastPackets } from '../audio/ingest/joint.ts';
+import type { LastPackets } from '../audio/ingest/splice.ts';
 import { counts } from '../counts.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { ClientMessages } from '../protocol/client-messages.ts';
@@ -144,10 +144,10 @@ export class ClientAudio {
    * @returns false while nobody can tell what the client understands: what it is sent might be noise to it
    */
   admitSound(): boolean {
-    const isInDoubt =
-      this.#preferences.out === undefined && this.#input.isInDoubt(performance.now());
-    if (!isInDoubt) this.#intake.soundSent();
-    return !isInDoubt;
+    const isFormatUnknown =
+      this.#preferences.out === undefined && this.#input.isFormatUnknown(performance.now());
+    if (!isFormatUnknown) this.#intake.soundSent();
+    return !isFormatUnknown;
   }
 
   /** False while the client is sent sound of known formats. */
@@ -201,7 +201,7 @@ export class ClientAudio {
     return {
       out,
       format: this.#input.format,
-      isInDoubt: this.#input.isInDoubt(performance.now()),
+      isFormatUnknown: this.#input.isFormatUnknown(performance.now()),
       hasSaidNothing: declared === 'auto' && delivery === 'mix' && unknownOut === undefined,
     };
   }

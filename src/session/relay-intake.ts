@@ -14,7 +14,7 @@ export type IntakeState = {
   /** Format that the client sends, declared or detected. */
   format: InputFormat | undefined;
   /** The client sends, and it is not known yet what. */
-  isInDoubt: boolean;
+  isFormatUnknown: boolean;
   /** Neither the client nor its account has said anything of formats. */
   hasSaidNothing: boolean;
 };
@@ -24,12 +24,12 @@ export type FirstHeard = 'sound' | 'relayed';
 
 /** Works out what a client is sent. Pure. */
 export function intakeOf(
-  { out, format, isInDoubt, hasSaidNothing }: IntakeState,
+  { out, format, isFormatUnknown, hasSaidNothing }: IntakeState,
   firstHeard: FirstHeard | undefined,
 ): Intake {
   const said = out ?? format;
   if (said) return said.codec === 'opaque' ? 'relayed' : 'sound';
-  if (isInDoubt) return 'held';
+  if (isFormatUnknown) return 'held';
   if (!hasSaidNothing) return 'sound';
   return firstHeard ?? 'first';
 }

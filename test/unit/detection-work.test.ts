@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { novelBytesOf } from '../../src/audio/ingest/detection/code-length.ts';
+import { novelBytesOf } from '../../src/audio/ingest/detection/description-length.ts';
 import { FormatDetector } from '../../src/audio/ingest/detection/detector.ts';
 import { WindowSet } from '../../src/audio/ingest/detection/window-set.ts';
 import { seededRandom } from '../support/random.ts';

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
 import { type AudioFormat, parseAudioFormat, type SampleFormat } from '../../src/audio/format.ts';
 import { createIngest } from '../../src/audio/ingest/create-ingest.ts';
-import type { LastPackets } from '../../src/audio/ingest/joint.ts';
+import type { LastPackets } from '../../src/audio/ingest/splice.ts';
 import { openSampleWriter, upmix } from '../../src/audio/samples.ts';
 import { findGlitches } from '../support/glitches.ts';
 import {

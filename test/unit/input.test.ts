@@ -66,10 +66,10 @@ const opened = () => new Promise((resolve) => setTimeout(resolve, 20));
 test('one message and then a pause: in doubt for two seconds, and what comes later is found out by itself', async () => {
   const { input, packets, detected, faults } = openInput('auto');
   const tone = await opusTone(500, 0.25, 1000);
-  expect(input.isInDoubt(0)).toBe(false);
+  expect(input.isFormatUnknown(0)).toBe(false);
   input.push(tone[0]!, 0);
-  expect(input.isInDoubt(1900)).toBe(true);
-  expect(input.isInDoubt(2100)).toBe(false);
+  expect(input.isFormatUnknown(1900)).toBe(true);
+  expect(input.isFormatUnknown(2100)).toBe(false);
   for (const [i, packet] of tone.entries()) input.push(packet, 60_000 + i * 20);
   await opened();
   expect(detected).toEqual(['opus']);
@@ -127,7 +127,7 @@ test.each([8000, 11_025, 12_000, 16_000, 22_050, 24_000, 44_100, 48_000])(
         seed,
         detected: formatAudioFormat(format),
       });
-      expect(input.isInDoubt(atMs)).toBe(false);
+      expect(input.isFormatUnknown(atMs)).toBe(false);
       input.close();
     }
     const { input, packets } = openInput('auto');
@@ -154,7 +154,7 @@ test.each([8000, 11_025, 12_000, 16_000, 22_050, 24_000, 44_100, 48_000])(
       input.push(Buffer.alloc(tone[0]!.length), atMs);
     }
     // After a second the client hears the room, unless the zeros may be floats of a usual rate: it might hear noise then.
-    expect(input.isInDoubt(atMs)).toBe([16_000, 44_100, 48_000].includes(rateHz));
+    expect(input.isFormatUnknown(atMs)).toBe([16_000, 44_100, 48_000].includes(rateHz));
     for (let i = 50; i < 100; i += 1) input.push(Buffer.alloc(tone[0]!.length), i * 20);
     for (const [i, message] of tone.entries()) input.push(message, 2000 + i * 20);
     await opened();

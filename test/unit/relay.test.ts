@@ -28,7 +28,7 @@ const OGG = { codec: 'ogg_opus' } as const;
 const NOTHING_SAID: IntakeState = {
   out: undefined,
   format: undefined,
-  isInDoubt: false,
+  isFormatUnknown: false,
   hasSaidNothing: true,
 };
 
@@ -38,9 +38,9 @@ describe('intakeOf()', () => {
     ['has said nothing and been sent sound', {}, 'sound', 'sound'],
     ['has said nothing and been sent messages', {}, 'relayed', 'relayed'],
     ['has a default format by its account', { hasSaidNothing: false }, undefined, 'sound'],
-    ['sends what nobody can tell yet', { isInDoubt: true }, undefined, 'held'],
-    ['sends that, and was sent sound', { isInDoubt: true }, 'sound', 'held'],
-    ['sends that, and was sent messages', { isInDoubt: true }, 'relayed', 'held'],
+    ['sends what nobody can tell yet', { isFormatUnknown: true }, undefined, 'held'],
+    ['sends that, and was sent sound', { isFormatUnknown: true }, 'sound', 'held'],
+    ['sends that, and was sent messages', { isFormatUnknown: true }, 'relayed', 'held'],
     ['sends an unknown format', { format: OPAQUE }, undefined, 'relayed'],
     ['sends that, and was sent sound', { format: OPAQUE }, 'sound', 'relayed'],
     ['sends Opus', { format: OPUS }, undefined, 'sound'],
@@ -56,7 +56,7 @@ describe('intakeOf()', () => {
     ],
     [
       'wants samples while nobody knows what it sends',
-      { out: PCM, isInDoubt: true },
+      { out: PCM, isFormatUnknown: true },
       undefined,
       'sound',
     ],
@@ -89,11 +89,11 @@ describe('RelayIntake', () => {
   });
 
   test('holds messages while nobody knows what the client sends, and sends all once its format is found to be unknown', () => {
-    const { now, intake } = open({ isInDoubt: true });
+    const { now, intake } = open({ isFormatUnknown: true });
     expect(intake.take(message('a'), 0)).toEqual([]);
     expect(intake.take(message('b'), 20)).toEqual([]);
     expect(intake.settle(30)).toEqual([]);
-    Object.assign(now, { isInDoubt: false, format: OPAQUE });
+    Object.assign(now, { isFormatUnknown: false, format: OPAQUE });
     expect(intake.settle(40)).toEqual([message('a'), message('b')]);
     expect(intake.settle(50)).toEqual([]);
     expect(intake.take(message('c'), 60)).toEqual([message('c')]);
@@ -102,31 +102,31 @@ describe('RelayIntake', () => {
   test('goes on keeping sound away from a client that was sent messages, while it is in doubt what it sends', () => {
     const { now, intake } = open();
     intake.take(message('a'), 0);
-    now.isInDoubt = true;
+    now.isFormatUnknown = true;
     expect([intake.intake, intake.isRelayed]).toEqual(['held', true]);
-    now.isInDoubt = false;
+    now.isFormatUnknown = false;
     expect([intake.intake, intake.isRelayed]).toEqual(['relayed', true]);
-    const other = open({ isInDoubt: true });
+    const other = open({ isFormatUnknown: true });
     other.intake.soundSent();
     expect([other.intake.intake, other.intake.isRelayed]).toEqual(['held', false]);
   });
 
   test('sends what it holds once nobody waits any more for what the client sends, also if no more comes', () => {
-    const { now, intake } = open({ isInDoubt: true });
+    const { now, intake } = open({ isFormatUnknown: true });
     intake.take(message('a'), 0);
     expect(intake.settle(1000)).toEqual([]);
-    now.isInDoubt = false;
+    now.isFormatUnknown = false;
     expect(intake.settle(2000)).toEqual([message('a')]);
     expect(intake.firstHeard).toBe('relayed');
   });
 
   test('holds messages for 5 s at most', () => {
-    const { now, intake } = open({ isInDoubt: true });
+    const { now, intake } = open({ isFormatUnknown: true });
     const before = counts.dropped.not_relayed;
     intake.take(message('a'), 0);
     intake.settle(5001);
     expect(counts.dropped.not_relayed - before).toBe(1);
-    now.isInDoubt = false;
+    now.isFormatUnknown = false;
     expect(intake.settle(5002)).toEqual([]);
     expect(intake.intake).toBe('first');
   });
@@ -139,21 +139,21 @@ describe('RelayIntake', () => {
   });
 
   test('forgets what it holds when the format is found to be a known one, and when the client leaves the room', () => {
-    const { now, intake } = open({ isInDoubt: true });
+    const { now, intake } = open({ isFormatUnknown: true });
     intake.take(message('a'), 0);
-    Object.assign(now, { isInDoubt: false, format: OPUS });
+    Object.assign(now, { isFormatUnknown: false, format: OPUS });
     expect(intake.settle(40)).toEqual([]);
-    Object.assign(now, { isInDoubt: true, format: undefined });
+    Object.assign(now, { isFormatUnknown: true, format: undefined });
     intake.take(message('b'), 60);
     intake.reset();
-    Object.assign(now, { isInDoubt: false, format: OPAQUE });
+    Object.assign(now, { isFormatUnknown: false, format: OPAQUE });
     expect(intake.settle(80)).toEqual([]);
   });
 
   test('sends what it holds in order where the client stops sending before anybody knows what it sends', () => {
-    const { now, intake } = open({ isInDoubt: true });
+    const { now, intake } = open({ isFormatUnknown: true });
     intake.take(message('a'), 0);
-    now.isInDoubt = false;
+    now.isFormatUnknown = false;
     expect(intake.take(message('b'), 2000)).toEqual([message('a'), message('b')]);
   });
 });

@@ -4,7 +4,7 @@ import { ContainerIngest } from './container-ingest.ts';
 import { DECODED_FORMATS } from './decoded-formats.ts';
 import { DecodedIngest } from './decoded-ingest.ts';
 import type { Ingest, IngestEvents, OpusOutlet } from './ingest.ts';
-import type { LastPackets } from './joint.ts';
+import type { LastPackets } from './splice.ts';
 import { OpusIngest } from './opus-ingest.ts';
 import { SampleIngest } from './sample-ingest.ts';
 import { WavIngest } from './wav-ingest.ts';

@@ -6,7 +6,7 @@ import type { FrameDecoder } from '../decoding/decoder-thread.ts';
 import type { FrameCodec } from '../decoding/frame-codecs.ts';
 import type { FrameReader, FrameSink } from './frame-reader.ts';
 import type { Ingest, IngestEvents, OpusOutlet } from './ingest.ts';
-import type { LastPackets } from './joint.ts';
+import type { LastPackets } from './splice.ts';
 import { SampleEncoder } from './sample-encoder.ts';
 import { unreadable } from './stream-budget.ts';
 

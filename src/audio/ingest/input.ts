@@ -25,7 +25,7 @@ import {
   Unheard,
   wholeMessages,
 } from './input-state.ts';
-import type { LastPackets } from './joint.ts';
+import type { LastPackets } from './splice.ts';
 import { OpaqueIngest } from './opaque-ingest.ts';
 import { RECORDINGS, StreamBudget } from './stream-budget.ts';
 
@@ -85,7 +85,7 @@ export class AudioInput {
   }
 
   /** True while a client sends what nobody can tell yet, nor so what it understands. */
-  isInDoubt(nowMs: number): boolean {
+  isFormatUnknown(nowMs: number): boolean {
     const lastAtMs = this.#lastDoubtfulAtMs;
     return lastAtMs !== undefined && nowMs - lastAtMs < MAX_DOUBT_MS;
   }
@@ -129,7 +129,7 @@ export class AudioInput {
         break;
       case 'detecting': {
         // Messages before a pause tell nothing of the pace of those after it.
-        const hasPaused = !this.isInDoubt(nowMs);
+        const hasPaused = !this.isFormatUnknown(nowMs);
         this.#detect(
           hasPaused ? new FormatDetector(startsAtBytes, turns) : state.detector,
           message,

@@ -1,7 +1,7 @@
 import type { Codecs } from '../codecs.ts';
 import { FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE_HZ } from '../format.ts';
 import type { OpusOutlet } from './ingest.ts';
-import { bestPlace, type Joint, jointAfter, type LastPackets } from './joint.ts';
+import { bestPlace, type Splice, spliceAfter, type LastPackets } from './splice.ts';
 import { audioLevelOf } from '../level.ts';
 import { crossFade } from '../ramps.ts';
 import { OPUS_RATES_HZ, type OpusEncoder } from '../opus-codec.ts';
@@ -19,7 +19,7 @@ export class SampleEncoder {
   readonly #frame: Float32Array;
   #filledSamples = 0;
   /** Until the first frame. */
-  #joint: Joint | undefined;
+  #joint: Splice | undefined;
 
   /**
    * @param sampleRateHz of the samples that come
@@ -35,7 +35,7 @@ export class SampleEncoder {
     const resampler =
       rateHz === sampleRateHz ? undefined : codecs.openResampler(sampleRateHz, rateHz);
     try {
-      const joint = before && (await jointAfter(before, rateHz, codecs));
+      const joint = before && (await spliceAfter(before, rateHz, codecs));
       const encoder = await codecs.opus.createEncoder(rateHz);
       return new SampleEncoder(rateHz, { encoder, resampler }, outlet, joint);
     } catch (fault) {
@@ -48,7 +48,7 @@ export class SampleEncoder {
     rateHz: number,
     codecs: { encoder: OpusEncoder; resampler: Resampler | undefined },
     outlet: OpusOutlet,
-    joint: Joint | undefined,
+    joint: Splice | undefined,
   ) {
     this.#frame = new Float32Array((rateHz * FRAME_MS) / 1000);
     this.#encoder = codecs.encoder;
@@ -72,7 +72,7 @@ export class SampleEncoder {
   }
 
   /** Lets the first frame go on from what was heard before it; returns what it has no place for any more. */
-  #joinOn({ before, onward, atMs }: Joint, nowMs: number): Float32Array {
+  #joinOn({ before, onward, atMs }: Splice, nowMs: number): Float32Array {
     const frame = this.#frame;
     this.#joint = undefined;
     if (nowMs - atMs > MAX_JOINT_MS) return NOTHING;

@@ -1,7 +1,7 @@
 import type { Codecs } from '../codecs.ts';
 import type { SampleFormat } from '../format.ts';
 import type { Ingest, OpusOutlet } from './ingest.ts';
-import type { LastPackets } from './joint.ts';
+import type { LastPackets } from './splice.ts';
 import { downmix, frameBytesOf, openSampleReader, type SampleReader } from '../samples.ts';
 import { SampleEncoder } from './sample-encoder.ts';
 

@@ -1,7 +1,7 @@
 import type { Codecs } from '../codecs.ts';
 import type { SampleFormat } from '../format.ts';
 import type { Ingest, IngestEvents, OpusOutlet } from './ingest.ts';
-import type { LastPackets } from './joint.ts';
+import type { LastPackets } from './splice.ts';
 import { SampleIngest } from './sample-ingest.ts';
 import { RECORDINGS, StreamBudget, unreadable } from './stream-budget.ts';
 import { isWavHead, WavReader } from './wav-reader.ts';

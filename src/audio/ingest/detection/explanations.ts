@@ -15,7 +15,7 @@ import {
   readAsSamples,
   type Reading,
   unexplainedBitsPerByte,
-} from './code-length.ts';
+} from './description-length.ts';
 import { bytesPerMsOf, elapsedMsOf, type TimedMessage } from './pace.ts';
 
 /** `confidence`: 0…1, by how much the next best explanation is worse. */
@@ -216,7 +216,7 @@ function explainAsSamples({ arrivals, paced, content }: Evidence): Explanation[]
       const rateBits = mismatchBits(bytesPerMs / expectedBytesPerMs, elapsedMs);
       return {
         format: { codec, rateHz, channels },
-        bits: soundBits(bitsPerByte) + rateBits + oddityBits(messages, frameBytes, rateHz),
+        bits: soundBits(bitsPerByte) + rateBits + lengthPenaltyBits(messages, frameBytes, rateHz),
       };
     });
   return readings.flatMap(({ codec, channels, bitsPerByte, otherwise }): Explanation[] => {
@@ -245,7 +245,7 @@ function mismatchBits(ratio: number, elapsedMs: number): number {
 }
 
 /** Programs send round numbers: of milliseconds mostly, or of samples. Each other length of message is a surprise. */
-function oddityBits(messages: Buffer[], frameBytes: number, rateHz: number): number {
+function lengthPenaltyBits(messages: Buffer[], frameBytes: number, rateHz: number): number {
   let bits = 0;
   for (const length of new Set(messages.map((message) => message.length))) {
     const samples = length / frameBytes;

@@ -1,5 +1,5 @@
 import { opusPacketSamples } from '../../opus-packet.ts';
-import { unexplainedBitsPerByte } from './code-length.ts';
+import { unexplainedBitsPerByte } from './description-length.ts';
 import type { FormatGuard, Look } from './format-guard.ts';
 
 /** Packets among which a second one that is odd makes the stream suspect. */

@@ -1,6 +1,6 @@
 import type { SampleCodec, SampleFormat } from '../../format.ts';
 import { bytesToNext, frameBytesOf, openSampleReader } from '../../samples.ts';
-import { readAsSamples, unexplainedBitsPerByte } from './code-length.ts';
+import { readAsSamples, unexplainedBitsPerByte } from './description-length.ts';
 import type { FormatGuard, Look } from './format-guard.ts';
 import { impossibleShareOf } from './g722-codes.ts';
 import { quickReading } from './quick-bits.ts';

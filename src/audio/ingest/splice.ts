@@ -7,7 +7,7 @@ import { ENCODER_DELAY_SAMPLES } from '../opus-codec.ts';
 export type LastPackets = { packets: Buffer[]; atMs: number };
 
 /** Where one encoder goes on after another, or after a client's own: sounds of 20 ms, at its rate. */
-export type Joint = {
+export type Splice = {
   /** Samples that the new encoder takes for the last that it has encoded. */
   before: Float32Array;
   /** How that would have gone on. */
@@ -23,11 +23,11 @@ const MADE_UP_SAMPLES = 1440;
  * Returns the state of hearing of a listener of `packets`, by a decoder of the same kind; undefined if they do not
  * decode.
  */
-export async function jointAfter(
+export async function spliceAfter(
   { packets, atMs }: LastPackets,
   rateHz: number,
   codecs: Codecs,
-): Promise<Joint | undefined> {
+): Promise<Splice | undefined> {
   const decoder = await codecs.opus.createDecoder();
   const sound = new Float32Array(FRAME_SAMPLES + MADE_UP_SAMPLES);
   try {
