@@ -16,7 +16,7 @@ const REQUEST_TIMEOUT_MS = 10_000;
 const HOUR_MS = 3_600_000;
 
 type WorkerServerParts = {
-  redis: Pick<Redis, 'isThere'>;
+  redis: Pick<Redis, 'isAvailable'>;
   clock: Pick<RedisClock, 'offsetMs'>;
 };
 
@@ -101,7 +101,7 @@ class WorkerMetrics {
 
   /** The page of a moment. */
   async read(): Promise<string> {
-    this.#redisUp.set((await this.#parts.redis.isThere()) ? 1 : 0);
+    this.#redisUp.set((await this.#parts.redis.isAvailable()) ? 1 : 0);
     this.#clockOffset.set(this.#parts.clock.offsetMs / 1000);
     const { minutesClosed, webhookRequests, faults } = workerCounts;
     setCounter(this.#minutesClosed, {}, minutesClosed);

@@ -98,7 +98,7 @@ export class Accounts {
   }
 
   /** @throws {PartylineError} `not_found` */
-  async need(id: number): Promise<Account> {
+  async getOrThrow(id: number): Promise<Account> {
     const account = await this.find(id);
     if (!account) throw new PartylineError('not_found', `There is no account ${id}.`);
     return account;
@@ -123,7 +123,7 @@ export class Accounts {
   }
 
   async #needOpen(id: number): Promise<void> {
-    const { status } = await this.need(id);
+    const { status } = await this.getOrThrow(id);
     if (status !== 'closed') return;
     throw new PartylineError('bad_request', `Account ${id} is closed for good.`);
   }
@@ -231,7 +231,7 @@ export class Accounts {
       change.sAdd(ALL_ACCOUNTS, String(id)).publish(ACCOUNT_CHANGES, String(id));
       await change.exec();
     });
-    return { ...(await this.need(id)), ...(secret ? { webhook_secret: secret } : {}) };
+    return { ...(await this.getOrThrow(id)), ...(secret ? { webhook_secret: secret } : {}) };
   }
 }
 

@@ -27,7 +27,7 @@ export async function watchAccounts(
     const concerned = sessions.of(accountId);
     if (concerned.length === 0 && places.of(accountId).length === 0) return;
     const [account, keys] = await Promise.all([
-      accounts.need(accountId),
+      accounts.getOrThrow(accountId),
       accounts.listKeys(accountId),
     ]);
     const state = { keyIds: new Set(keys.map(({ id }) => id)), withdrawn: signingKeys.withdrawn };

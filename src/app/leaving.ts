@@ -22,7 +22,7 @@ export class Leaving {
   /** Ends every session before it returns, then closes every part. */
   readonly close = (): Promise<void> => {
     this.#isClosing = true;
-    this.#pool.letEnd();
+    this.#pool.expectExit();
     this.#clients.sessions.drain();
     return this.#opening.opened.disposeAsync();
   };

@@ -48,7 +48,7 @@ export class NodeState {
 
   /** Returns what the node needs to admit clients: by name, whether it has it now. */
   async readReadiness(): Promise<Record<string, boolean>> {
-    return { redis: await this.#parts.redis.isThere(), ...this.#readiness() };
+    return { redis: await this.#parts.redis.isAvailable(), ...this.#readiness() };
   }
 
   describe(): NodeDescription {
@@ -111,7 +111,7 @@ export class NodeState {
     const { redis, clock, usage } = this.#parts;
     const ageMs = (sinceMs: number | undefined) =>
       sinceMs === undefined ? 0 : Math.max(0, clock.wallMs() - sinceMs);
-    if (!(await redis.isThere())) return undefined;
+    if (!(await redis.isAvailable())) return undefined;
     try {
       const [{ minutes, oldestEndMs }, waitingJobs, waiting, workers] = await Promise.all([
         usage.store.countOpen(),

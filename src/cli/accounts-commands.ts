@@ -59,7 +59,7 @@ const change =
   async ({ accounts }, ids, options) => {
     const id = idOf(ids[0]);
     const changes = changesOf(ids, options);
-    check({ ...(await accounts.need(id)), ...changes });
+    check({ ...(await accounts.getOrThrow(id)), ...changes });
     const account = await accounts.update(id, changes);
     return { json: account, text: lineOf(account) };
   };
@@ -98,7 +98,7 @@ export const COMMANDS: Record<string, Command> = {
     return { json: all, text: all.map(lineOf).join('\n') };
   },
   show: async ({ accounts }, [id]) => {
-    const account = await accounts.need(idOf(id));
+    const account = await accounts.getOrThrow(idOf(id));
     const keys = await accounts.listKeys(account.id);
     const text = [lineOf(account), ...keys.map((key) => `key ${lineOf(key)}`)].join('\n');
     return { json: { ...account, keys }, text };
@@ -135,7 +135,7 @@ export const COMMANDS: Record<string, Command> = {
       Object.entries(given).filter(([, value]) => value !== undefined),
     );
     if (!queryValidator.Check(asked)) refuse(queryValidator.Errors(asked));
-    const { id: accountId } = await accounts.need(idOf(id));
+    const { id: accountId } = await accounts.getOrThrow(idOf(id));
     const report = await collectReport(reportUsage(usage, accountId, asked, clock.wallMs()));
     const text = [...report.records.map(lineOf), `total: ${report.total_seconds} s`].join('\n');
     return { json: report, text };

@@ -99,7 +99,7 @@ export function registerAdminRoutes(
     },
     async (request) => {
       const { id } = request.params;
-      return { account: await accounts.need(id), keys: await accounts.listKeys(id) };
+      return { account: await accounts.getOrThrow(id), keys: await accounts.listKeys(id) };
     },
   );
   server.patch(
@@ -161,7 +161,7 @@ export function registerAdminRoutes(
       },
     },
     async (request, reply) => {
-      const { id } = await accounts.need(request.params.id);
+      const { id } = await accounts.getOrThrow(request.params.id);
       return reports.send(reply, id, request.query);
     },
   );

@@ -24,7 +24,7 @@ export function registerWebhookRoute(
   };
   server.get('/api/admin/accounts/:id/webhook', { schema }, async (request) => {
     await guard.operator(request);
-    const { id } = await accounts.need(request.params.id);
+    const { id } = await accounts.getOrThrow(request.params.id);
     const { events, oldestMs, dropped } = await outbox.countOf(id);
     const oldest = oldestMs !== undefined && {
       oldest_created_at: new Date(oldestMs).toISOString(),

@@ -14,7 +14,7 @@ export class MediaWorkerPool {
   readonly #settings: MediaSettings;
   readonly #log: FastifyBaseLogger;
   readonly #slots: MediaWorkerSlot[];
-  #mayEnd = false;
+  #isExitExpected = false;
 
   private constructor(settings: MediaSettings, log: FastifyBaseLogger) {
     this.#settings = settings;
@@ -69,7 +69,7 @@ export class MediaWorkerPool {
         maxConsumers: this.#settings.routerMaxConsumers,
         log: this.#log,
         onLost: () => {
-          if (!this.#mayEnd) onLost();
+          if (!this.#isExitExpected) onLost();
         },
       }),
     );
@@ -107,14 +107,14 @@ export class MediaWorkerPool {
   }
 
   /** All is about to end. */
-  get mayEnd(): boolean {
-    return this.#mayEnd;
+  get isExitExpected(): boolean {
+    return this.#isExitExpected;
   }
 
   /** From now on media workers that end are neither replaced nor missed: all is about to end. */
-  letEnd(): void {
-    this.#mayEnd = true;
-    for (const slot of this.#slots) slot.letEnd();
+  expectExit(): void {
+    this.#isExitExpected = true;
+    for (const slot of this.#slots) slot.expectExit();
   }
 
   /** Resolves when the processes have gone. */

@@ -75,14 +75,14 @@ export class MediaWorkerSlot {
   }
 
   /** From now on a media worker that ends is not replaced. */
-  letEnd(): void {
+  expectExit(): void {
     this.#closing.abort();
-    this.#worker?.letEnd();
+    this.#worker?.expectExit();
   }
 
   /** Resolves when the process has gone. */
   async close(): Promise<void> {
-    this.letEnd();
+    this.expectExit();
     await this.#worker?.close();
     await this.#kept;
   }

@@ -57,7 +57,7 @@ export class MediaWorker {
   #kernelCpuMs = 0;
   #routers = 0;
   #consumers = 0;
-  #mayEnd = false;
+  #isExitExpected = false;
 
   private constructor(
     worker: Worker,
@@ -76,7 +76,7 @@ export class MediaWorker {
     worker.once('died', (fault) => {
       // A signal may reach all processes at once: of their end this one may learn before it is told of its own.
       setImmediate(() => {
-        if (!this.#mayEnd) this.#log.error({ err: fault }, 'media worker died');
+        if (!this.#isExitExpected) this.#log.error({ err: fault }, 'media worker died');
       });
     });
   }
@@ -169,13 +169,13 @@ export class MediaWorker {
   }
 
   /** From now on it is no fault if it ends. */
-  letEnd(): void {
-    this.#mayEnd = true;
+  expectExit(): void {
+    this.#isExitExpected = true;
   }
 
   /** Ends it; resolves when its process has gone. */
   async close(): Promise<void> {
-    this.letEnd();
+    this.expectExit();
     this.#worker.close();
     const waiting = new AbortController();
     const patience = delay(MAX_CLOSING_MS, 'hangs', { signal: waiting.signal }).catch(() => 'gone');

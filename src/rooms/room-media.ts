@@ -46,7 +46,7 @@ export class RoomMedia {
     return media;
   }
 
-  get isThere(): boolean {
+  get isAvailable(): boolean {
     return this.#router !== undefined;
   }
 
@@ -96,7 +96,7 @@ export class RoomMedia {
     if (this.#closing.signal.aborted) return;
     // Where all processes are ended at once, this one may be told so a moment after it has seen the others end.
     setImmediate(() => {
-      if (!this.#pool.mayEnd) this.#log.warn('media worker of the room died');
+      if (!this.#pool.isExitExpected) this.#log.warn('media worker of the room died');
     });
     this.#events.onLost();
     this.#replacing = this.#replace();

@@ -94,7 +94,7 @@ export class Room {
       onRemoved: (id) => link.removeProducer(id),
       log: parts.log,
     });
-    if (media.isThere) link.setRouter(media.router);
+    if (media.isAvailable) link.setRouter(media.router);
     this.#updateRoute();
   }
 
@@ -298,7 +298,7 @@ export class Room {
 
   #updateRoute(): void {
     const isHeard = this.producers.hasBrowsers || this.#link.isShared;
-    this.route.isOpen = isHeard && this.media.isThere;
+    this.route.isOpen = isHeard && this.media.isAvailable;
   }
 
   get #isEcho(): boolean {

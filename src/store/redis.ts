@@ -154,7 +154,7 @@ export class Redis {
   }
 
   /** Returns whether Redis answers and takes writes. */
-  async isThere(): Promise<boolean> {
+  async isAvailable(): Promise<boolean> {
     try {
       await this.run((client) => client.set(WRITE_CHECK, '', { condition: 'XX' }));
       return true;

@@ -211,7 +211,7 @@ export class WhipSessions {
     grant,
     signedBy,
   }: Question & { ask: 'open' }): Promise<Credentials> {
-    const account = await this.#accounts.need(accountId);
+    const account = await this.#accounts.getOrThrow(accountId);
     return { account, keyId, grant, signedBy };
   }
 }

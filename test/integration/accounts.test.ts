@@ -259,7 +259,7 @@ describe('/api/admin', () => {
     const { id } = await account.create({ name: 'Ada', email: 'ada@example.com', plan: 'free' });
     const fields = { pinned_audio: 'pcm_s16le;rate=49999;channels=1', default_audio: 'pcmu' };
     await store.run((client) => client.hSet(`partyline:account:${id}`, fields));
-    const read = await account.need(id);
+    const read = await account.getOrThrow(id);
     expect(read).not.toHaveProperty('pinned_audio');
     expect(read).toHaveProperty('default_audio', 'pcmu');
     const changed = await account.update(id, { pinned_audio: 'opus' });

@@ -65,7 +65,7 @@ test('what is heard no more while Redis is away is not subscribed to when it is 
   leave();
   await redis.restart();
   await eventually('it hears again, and no more than it wants', async () => {
-    if (!(await store.isThere())) return false;
+    if (!(await store.isAvailable())) return false;
     const channels = await store.run((client) => client.pubSubChannels());
     return channels.join() === 'wanted';
   });
