@@ -36,7 +36,7 @@ export type Peer = {
   /** The room's media worker died, and what the peer had there with it; the room has another one now. */
   mediaRestarted(): void;
   /** Its connection is lost: its place is kept, and `outlet` stands in for the client. */
-  suspend(outlet: PeerOutlet): void;
+  suspend(outlet: ClientConnection): void;
   /** The same peer is in the room on another node now. */
   displaced(): void;
   /** Leaves the room and lets go of all that it opened. Idempotent. */
@@ -44,7 +44,7 @@ export type Peer = {
 };
 
 /** The session of a peer, as far as the peer needs it. */
-export type PeerOutlet = {
+export type ClientConnection = {
   readonly name: string;
   readonly log: FastifyBaseLogger;
   notify(message: ServerMessage): void;

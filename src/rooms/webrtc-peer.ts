@@ -17,7 +17,7 @@ import type {
 import { mayNotPublish, PartylineError, replaced } from '../protocol/errors.ts';
 import { canHearOpus } from '../protocol/webrtc-parameters.ts';
 import { RtpWatch } from '../bridge/rtp-watch.ts';
-import type { Peer, PeerOutlet, RoomProducer } from './peer.ts';
+import type { Peer, ClientConnection, RoomProducer } from './peer.ts';
 import { PendingConsumers } from './pending-consumers.ts';
 import type { RoomLease } from './registry.ts';
 
@@ -46,7 +46,7 @@ export class WebRtcPeer implements Peer {
   readonly hearsProducers = true;
   readonly name: string;
   readonly #lease: RoomLease;
-  #outlet: PeerOutlet;
+  #outlet: ClientConnection;
   readonly #leg: WebRtcLeg;
   readonly #rtpCapabilities: RtpCapabilities;
   readonly #consumers = new Map<string, ConsumerDescription>();
@@ -63,7 +63,7 @@ export class WebRtcPeer implements Peer {
 
   private constructor(
     lease: RoomLease,
-    outlet: PeerOutlet,
+    outlet: ClientConnection,
     leg: WebRtcLeg,
     rtpCapabilities: RtpCapabilities,
   ) {
@@ -82,7 +82,7 @@ export class WebRtcPeer implements Peer {
    */
   static async open(
     lease: RoomLease,
-    outlet: PeerOutlet,
+    outlet: ClientConnection,
     rtpCapabilities: RtpCapabilities | undefined,
     isMuted: boolean,
   ): Promise<WebRtcPeer> {
@@ -259,13 +259,13 @@ export class WebRtcPeer implements Peer {
   }
 
   /** Its media goes on by itself. */
-  suspend(outlet: PeerOutlet): void {
+  suspend(outlet: ClientConnection): void {
     this.#outlet = outlet;
     this.#lease.room.suspend(this);
   }
 
   /** The client is back, on another connection, and has its transports yet; it hears of the room once told to {@link listenAgain}. */
-  resume(outlet: PeerOutlet): void {
+  resume(outlet: ClientConnection): void {
     this.#outlet = outlet;
     this.#lease.room.resume(this);
   }

@@ -5,7 +5,7 @@ import { Uplink } from '../bridge/uplink.ts';
 import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/messages.ts';
 import { replaced } from '../protocol/errors.ts';
 import { SAMPLES_PER_MS } from '../rtp/clock-rate.ts';
-import type { AudioStats, Peer, PeerOutlet } from './peer.ts';
+import type { AudioStats, Peer, ClientConnection } from './peer.ts';
 import type { RoomLease } from './registry.ts';
 import type { RelayListener } from './relay.ts';
 
@@ -22,7 +22,7 @@ export class WebSocketPeer implements Peer {
   readonly hearsProducers = false;
   readonly name: string;
   readonly #lease: RoomLease;
-  #outlet: PeerOutlet;
+  #outlet: ClientConnection;
   readonly #uplink: Uplink;
   #listener: Listener;
   #isRelayed: boolean;
@@ -34,7 +34,7 @@ export class WebSocketPeer implements Peer {
   /** Prepares a peer; it is in the room once it has been told to {@link enter}. Owns the lease from then on. */
   constructor(
     lease: RoomLease,
-    outlet: PeerOutlet,
+    outlet: ClientConnection,
     subscription: PeerSubscription,
     isMuted: boolean,
   ) {
@@ -157,14 +157,14 @@ export class WebSocketPeer implements Peer {
     this.#uplink.reset();
   }
 
-  suspend(outlet: PeerOutlet): void {
+  suspend(outlet: ClientConnection): void {
     this.#outlet = outlet;
     this.#stopListening();
     this.#lease.room.suspend(this);
   }
 
   /** The client is back, on another connection; it hears the room once it is told to {@link listen}. */
-  resume(outlet: PeerOutlet, subscription: PeerSubscription, isMuted: boolean): void {
+  resume(outlet: ClientConnection, subscription: PeerSubscription, isMuted: boolean): void {
     this.#outlet = outlet;
     this.subscribe(subscription);
     this.#lease.room.resume(this);

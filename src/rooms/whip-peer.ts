@@ -4,7 +4,7 @@ import type { WebRtcOutput } from '../media/listening-router.ts';
 import type { WebRtcInput } from '../media/webrtc-input.ts';
 import type { LeaveReason, ServerMessage } from '../protocol/messages.ts';
 import { replaced } from '../protocol/errors.ts';
-import type { Peer, PeerOutlet } from './peer.ts';
+import type { Peer, ClientConnection } from './peer.ts';
 import type { RoomLease } from './registry.ts';
 
 /** How a client hears its room over WHEP. */
@@ -24,7 +24,7 @@ export class WhipPeer implements Peer {
   readonly isMuted = false;
   readonly name: string;
   readonly #lease: RoomLease;
-  readonly #outlet: PeerOutlet;
+  readonly #outlet: ClientConnection;
   #input: WebRtcInput | undefined;
   #output: WebRtcOutput | undefined;
   #playback: Playback | undefined;
@@ -33,7 +33,7 @@ export class WhipPeer implements Peer {
   #isClosed = false;
 
   /** Prepares a peer; it is in the room once it has been told to {@link enter}. Owns the lease from then on. */
-  constructor(lease: RoomLease, outlet: PeerOutlet) {
+  constructor(lease: RoomLease, outlet: ClientConnection) {
     this.name = outlet.name;
     this.#lease = lease;
     this.#outlet = outlet;

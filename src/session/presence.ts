@@ -12,7 +12,7 @@ import {
 import { ECHO_ROOM } from '../protocol/names.ts';
 import { echoRoomOf } from '../rooms/echo.ts';
 import type { Timings } from '../../config/timings.ts';
-import type { PeerOutlet } from '../rooms/peer.ts';
+import type { ClientConnection } from '../rooms/peer.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
 import { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import { WebSocketPeer } from '../rooms/websocket-peer.ts';
@@ -43,7 +43,7 @@ export type PresenceParts = {
 };
 
 type JoinMessage = ClientMessages['join'];
-type Outlet = PeerOutlet & { readonly account: Account };
+type Outlet = ClientConnection & { readonly account: Account };
 
 /** Where one client is: in the lobby, or in a room as one of its peers. */
 export class Presence {

@@ -6,7 +6,7 @@ import { FRAME_MS } from '../audio/format.ts';
 import { counts } from '../counts.ts';
 import { logFault } from '../protocol/log-fault.ts';
 import { mayNotPublish, PartylineError, replaced } from '../protocol/errors.ts';
-import type { PeerOutlet } from '../rooms/peer.ts';
+import type { ClientConnection } from '../rooms/peer.ts';
 import type { AudioSettings } from './audio-settings.ts';
 import type { AudioBudget } from './audio-budget.ts';
 import { AudioLimit } from './audio-limit.ts';
@@ -31,7 +31,7 @@ const MAX_MESSAGE_BYTES = 64 * 1024;
 const CONTROL_RATE = { perSecond: 50, burst: 1000 };
 
 /** One client on one WebSocket, from `welcome` to close: lobby, rooms, and its frames both ways. */
-export class Session implements PeerOutlet {
+export class Session implements ClientConnection {
   readonly name: string;
   readonly log: FastifyBaseLogger;
   readonly #socket: WebSocket;

@@ -2,7 +2,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { Account } from '../accounts/accounts.ts';
 import { accountFault, type KeyState } from '../accounts/authenticator.ts';
 import type { LeaveReason } from '../protocol/messages.ts';
-import type { PeerOutlet } from '../rooms/peer.ts';
+import type { ClientConnection } from '../rooms/peer.ts';
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
 import type { AudioSettings } from './audio-settings.ts';
@@ -27,7 +27,7 @@ export type Place = {
 };
 
 /** The place of a peer in its room after its connection was lost: it stands in for the client, and hears nothing. */
-export class SuspendedPeer implements PeerOutlet {
+export class SuspendedPeer implements ClientConnection {
   readonly place: Place;
   readonly #onEnd: () => void;
 

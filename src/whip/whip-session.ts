@@ -3,7 +3,7 @@ import type { Account } from '../accounts/accounts.ts';
 import { accountFault, type Credentials, type KeyState } from '../accounts/authenticator.ts';
 import { PartylineError, replaced } from '../protocol/errors.ts';
 import type { LeaveReason } from '../protocol/messages.ts';
-import type { PeerOutlet } from '../rooms/peer.ts';
+import type { ClientConnection } from '../rooms/peer.ts';
 import type { WebRtcOutput } from '../media/listening-router.ts';
 import type { WebRtcInput } from '../media/webrtc-input.ts';
 import type { RoomLease } from '../rooms/registry.ts';
@@ -42,7 +42,7 @@ export type WhipSessionParts = {
 };
 
 /** A peer that speaks over WHIP, hears over WHEP, or both: one connection of its account. */
-export class WhipSession implements PeerOutlet, LiveSession {
+export class WhipSession implements ClientConnection, LiveSession {
   readonly name: string;
   readonly log: FastifyBaseLogger;
   readonly room: string;
