@@ -15,7 +15,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
   base: {
     holds: 'Counters, queues, token buckets: what every layer may need',
     files: [
-      'src/counts.ts',
+      'src/counters.ts',
       'src/message-fifo.ts',
       'src/network-of.ts',
       'src/resources.ts',

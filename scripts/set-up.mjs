@@ -16,7 +16,7 @@ import { provideDeploymentTools } from './set-up/deployment-tools.mjs';
 import { provideMediaWorker } from './set-up/media-worker.mjs';
 import { provideOpus } from './set-up/opus.mjs';
 import { provideRedis } from './set-up/redis.mjs';
-import { sayFailure } from './set-up/say.mjs';
+import { sayFailure } from './set-up/log.mjs';
 import { provideTestTools } from './set-up/test-tools.mjs';
 import { buildWebPage } from './set-up/web-page.mjs';
 

@@ -1,5 +1,5 @@
 import { writeSync } from 'node:fs';
-import { counts } from './counts.ts';
+import { counts } from './counters.ts';
 import { noteShortage } from './resources.ts';
 
 /** Bytes that are kept while they cannot be written. */

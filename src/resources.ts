@@ -1,4 +1,4 @@
-import { counts } from './counts.ts';
+import { counts } from './counters.ts';
 
 /** Things that this process, or its machine, can run out of. */
 export const RESOURCES = ['descriptors', 'memory', 'threads', 'ports', 'disk'] as const;

@@ -7,7 +7,7 @@ import { provide } from '../set-up/apt.mjs';
 import { SetUpFailure } from '../set-up/failure.mjs';
 import { find } from '../set-up/find.mjs';
 import { CommandFailure, run } from '../set-up/run.mjs';
-import { say, sayProgress } from '../set-up/say.mjs';
+import { say, sayProgress } from '../set-up/log.mjs';
 import { builtKey, keep, workshop } from './cache.mjs';
 import { sources } from './mediasoup.mjs';
 import { compat, ninjaFile } from './recipe.mjs';

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';
-import { say } from '../set-up/say.mjs';
+import { say } from '../set-up/log.mjs';
 import { keep, prebuiltKey, workshop } from './cache.mjs';
 import { mediasoup } from './mediasoup.mjs';
 import { whyNotStarting } from './starts.mjs';

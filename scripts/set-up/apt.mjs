@@ -4,7 +4,7 @@ import { SetUpFailure } from './failure.mjs';
 import { find } from './find.mjs';
 import { exclusively } from './lock.mjs';
 import { CommandFailure, run } from './run.mjs';
-import { say, sayProgress } from './say.mjs';
+import { say, sayProgress } from './log.mjs';
 
 /** For a fresh machine whose own unattended upgrade is at work. */
 const lockTimeoutSeconds = 600;

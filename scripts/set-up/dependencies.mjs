@@ -10,7 +10,7 @@ import { find } from './find.mjs';
 import { exclusively } from './lock.mjs';
 import { bin, nodeModules, readJson, root } from './project.mjs';
 import { CommandFailure, run } from './run.mjs';
-import { say } from './say.mjs';
+import { say } from './log.mjs';
 
 const topic = 'npm packages';
 

@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import { connect, createServer } from 'node:net';
-import { say } from './say.mjs';
+import { say } from './log.mjs';
 
 /**
  * @template T

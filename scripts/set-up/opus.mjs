@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { provide } from './apt.mjs';
 import { SetUpFailure } from './failure.mjs';
-import { say } from './say.mjs';
+import { say } from './log.mjs';
 
 /** @param {boolean} isNeeded the tests hear both */
 export async function provideOpus(isNeeded) {

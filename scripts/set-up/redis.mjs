@@ -13,7 +13,7 @@ import { provide } from './apt.mjs';
 import { SetUpFailure } from './failure.mjs';
 import { find } from './find.mjs';
 import { bin } from './project.mjs';
-import { say } from './say.mjs';
+import { say } from './log.mjs';
 
 const words = { what: 'redis-server', byHand: 'redis-server' };
 

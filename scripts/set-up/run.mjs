@@ -9,7 +9,7 @@ import { join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
 import { machinePath } from './find.mjs';
 import { build, root } from './project.mjs';
-import { sayOutput } from './say.mjs';
+import { sayOutput } from './log.mjs';
 
 const linesShown = 20;
 

@@ -1,4 +1,4 @@
-import { counts } from '../counts.ts';
+import { counts } from '../counters.ts';
 import type { Metrics, MetricFamilies } from '../http/metrics.ts';
 import type { Reserves } from '../load/reserves.ts';
 import { describeNode } from '../operator/describe-node.ts';

@@ -1,5 +1,5 @@
 import type { Server } from 'node:http';
-import { counts } from '../counts.ts';
+import { counts } from '../counters.ts';
 import { ConnectionLimit } from '../http/connection-limit.ts';
 import { EncoderSteps } from '../load/encoder-steps.ts';
 import { LoadMonitor } from '../load/load-monitor.ts';

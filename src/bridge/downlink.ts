@@ -1,6 +1,6 @@
 import type { LevelMeter } from '../audio/level-meter.ts';
 import type { RoomMixer } from '../audio/mixing/room-mixer.ts';
-import { counts } from '../counts.ts';
+import { counts } from '../counters.ts';
 import type { PlainConsumer } from '../media/plain-leg.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import { parseRtpPacket } from '../rtp/packet.ts';

@@ -1,6 +1,6 @@
 import type { FrameClock } from '../audio/clock.ts';
 import { opusPacketSamples } from '../audio/opus-packet.ts';
-import { counts } from '../counts.ts';
+import { counts } from '../counters.ts';
 import type { PlainProducer } from '../media/plain-leg.ts';
 import { ContinuousStream } from '../rtp/continuous-stream.ts';
 import { writeRtpPacket } from '../rtp/packet.ts';

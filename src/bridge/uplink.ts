@@ -2,7 +2,7 @@ import type { FrameClock } from '../audio/clock.ts';
 import type { OpusSink } from '../audio/ingest/ingest.ts';
 import type { LastPackets } from '../audio/ingest/splice.ts';
 import { DECODER_MEMORY_PACKETS } from '../audio/opus-codec.ts';
-import { counts } from '../counts.ts';
+import { counts } from '../counters.ts';
 import type { PlainLeg, PlainProducer } from '../media/plain-leg.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { SAMPLES_PER_MS } from '../rtp/clock-rate.ts';

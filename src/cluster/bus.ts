@@ -3,7 +3,7 @@ import { type Static, type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { BUS_CHANNEL } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
-import { counts } from '../counts.ts';
+import { counts } from '../counters.ts';
 import type { Sealer } from './sealer.ts';
 
 const channelOf = (node: string) => `${BUS_CHANNEL}:${node}`;

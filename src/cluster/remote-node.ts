@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { NodePipe, PipedIn, PipedOut } from '../media/node-pipe.ts';
 import type { Timings } from '../../config/timings.ts';
-import { counts } from '../counts.ts';
+import { counts } from '../counters.ts';
 import { noteShortage } from '../resources.ts';
 import { LinkWatch } from './link-watch.ts';
 import type { PipeEnd, RoomState } from './room-state.ts';

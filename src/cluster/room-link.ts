@@ -6,7 +6,7 @@ import type { RoomRouter } from '../media/room-router.ts';
 import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
 import { nodeTracesKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
-import { counts } from '../counts.ts';
+import { counts } from '../counters.ts';
 import type { Relays } from './relay/relays.ts';
 import { RemoteNode, type RoomEnd } from './remote-node.ts';
 import { parseRoomState, type PlacedPeer, type RoomState } from './room-state.ts';

@@ -1,6 +1,6 @@
 import type { Server } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
-import { counts } from '../counts.ts';
+import { counts } from '../counters.ts';
 
 /** Interval at which the log says that connections are not accepted, ms. */
 const LOG_EVERY_MS = 60_000;

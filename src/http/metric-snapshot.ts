@@ -1,4 +1,4 @@
-import type { Counts } from '../counts.ts';
+import type { Counts } from '../counters.ts';
 import type { LoadLevel, LoadSample } from '../load/load-level.ts';
 import type { ResourceState } from '../load/reserves.ts';
 import type { PeerKind } from '../protocol/messages.ts';

@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
-import type { Counts } from '../counts.ts';
+import type { Counts } from '../counters.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { type Resource, RESOURCES } from '../resources.ts';
 

@@ -1,4 +1,4 @@
-import { counts } from '../counts.ts';
+import { counts } from '../counters.ts';
 import type { Slices } from '../slices.ts';
 import { RelayTalkers } from './relay-talkers.ts';
 

@@ -1,4 +1,4 @@
-import { counts } from '../counts.ts';
+import { counts } from '../counters.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { errorMessage, type ServerMessage } from '../protocol/messages.ts';
 import type { Overdraft } from './audio-budget.ts';

@@ -15,7 +15,7 @@ import { AudioInput } from '../audio/ingest/input.ts';
 import type { TimedMessage } from '../audio/ingest/detection/pace.ts';
 import type { OpusOutlet, OpusSink } from '../audio/ingest/ingest.ts';
 import type { LastPackets } from '../audio/ingest/splice.ts';
-import { counts } from '../counts.ts';
+import { counts } from '../counters.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { ClientMessages } from '../protocol/client-messages.ts';
 import type {

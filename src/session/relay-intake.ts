@@ -1,5 +1,5 @@
 import type { InputFormat, OutputFormat } from '../audio/format.ts';
-import { counts } from '../counts.ts';
+import { counts } from '../counters.ts';
 import { BoundedFifo } from '../message-fifo.ts';
 
 /**

@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream';
 import type { WebSocket } from 'ws';
-import { counts } from '../counts.ts';
+import { counts } from '../counters.ts';
 import type { Timings } from '../../config/timings.ts';
 import { FRAME_MS } from '../audio/format.ts';
 import { BoundedFifo } from '../message-fifo.ts';

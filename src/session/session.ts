@@ -3,7 +3,7 @@ import type { WebSocket } from 'ws';
 import type { Account } from '../accounts/accounts.ts';
 import { accountFault, type KeyState, mayPublish } from '../accounts/authenticator.ts';
 import { FRAME_MS } from '../audio/format.ts';
-import { counts } from '../counts.ts';
+import { counts } from '../counters.ts';
 import { logFault } from '../protocol/log-fault.ts';
 import { mayNotPublish, PartylineError, replaced } from '../protocol/errors.ts';
 import type { ClientConnection } from '../rooms/peer.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { counts } from '../../src/counts.ts';
+import { counts } from '../../src/counters.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually, openTestGateway, type TestGateway } from '../support/gateway.ts';
 import { seededRandom } from '../support/random.ts';

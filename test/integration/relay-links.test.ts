@@ -7,7 +7,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { type Timings, timingsWith } from '../../config/timings.ts';
 import type { RelayedMessage } from '../../src/cluster/relay/relay-frame.ts';
 import { Relays } from '../../src/cluster/relay/relays.ts';
-import { counts } from '../../src/counts.ts';
+import { counts } from '../../src/counters.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
 import { TestProxy } from '../support/proxy.ts';
 

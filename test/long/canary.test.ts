@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
 import { runRound } from '../../packages/canary/src/round.ts';
-import { counts } from '../../src/counts.ts';
+import { counts } from '../../src/counters.ts';
 import { eventually } from '../support/gateway.ts';
 import { useStack } from '../support/use-stack.ts';
 import { CERTIFICATE_FILE, WebSocketBalancer } from '../support/websocket-balancer.ts';

@@ -1,6 +1,6 @@
 import { closeSync, openSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { counts } from '../../src/counts.ts';
+import { counts } from '../../src/counters.ts';
 import { LogLines } from '../../src/log-lines.ts';
 
 beforeEach(() => void vi.useFakeTimers());

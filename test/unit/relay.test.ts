@@ -6,7 +6,7 @@ import {
   writeRelayFrame,
 } from '../../src/cluster/relay/relay-frame.ts';
 import { RelayQueue } from '../../src/cluster/relay/relay-queue.ts';
-import { counts } from '../../src/counts.ts';
+import { counts } from '../../src/counters.ts';
 import { BoundedFifo } from '../../src/message-fifo.ts';
 import { RelayBudgets } from '../../src/rooms/relay-budgets.ts';
 import { Relay, type RelayListener, takersOf } from '../../src/rooms/relay.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
-import { counts } from '../../src/counts.ts';
+import { counts } from '../../src/counters.ts';
 import { cgroupMeter } from '../../src/load/cgroup.ts';
 import { Reserves, type Supply } from '../../src/load/reserves.ts';
 import { shareOf, suppliesOf } from '../../src/load/supplies.ts';

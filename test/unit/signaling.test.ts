@@ -3,7 +3,7 @@ import type { Writable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { WebSocket } from 'ws';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
-import { counts } from '../../src/counts.ts';
+import { counts } from '../../src/counters.ts';
 import { binaryFrame } from '../../src/session/binary-frame.ts';
 import { BadMessageBudget } from '../../src/session/bad-message-budget.ts';
 import { mayComeBackAfterClose } from '../../src/session/resumable.ts';

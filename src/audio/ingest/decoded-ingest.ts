@@ -1,4 +1,4 @@
-import { counts } from '../../counts.ts';
+import { counts } from '../../counters.ts';
 import { PartylineError } from '../../protocol/errors.ts';
 import { TokenBucket } from '../../token-bucket.ts';
 import type { Codecs } from '../codecs.ts';

@@ -1,4 +1,4 @@
-import { counts } from '../../counts.ts';
+import { counts } from '../../counters.ts';
 import { PartylineError } from '../../protocol/errors.ts';
 import { SILENCE_LEVEL } from '../../rtp/packet.ts';
 import type { Ingest, OpusOutlet } from './ingest.ts';

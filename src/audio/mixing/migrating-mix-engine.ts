@@ -1,5 +1,5 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
-import { counts } from '../../counts.ts';
+import { counts } from '../../counters.ts';
 import { opusPacketSamples } from '../opus-packet.ts';
 import type { MixBackend, MixEngine, TickReport } from './mix-engine.ts';
 import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';

@@ -1,6 +1,6 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { MediaPacket } from '../../rtp/packet.ts';
-import { counts } from '../../counts.ts';
+import { counts } from '../../counters.ts';
 import type { FrameClock } from '../clock.ts';
 import { formatAudioFormat } from '../format.ts';
 import { forwardFrame } from './forward-frame.ts';

@@ -1,7 +1,7 @@
 import { connect, type TLSSocket } from 'node:tls';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../../config/timings.ts';
-import { counts } from '../../counts.ts';
+import { counts } from '../../counters.ts';
 import { PROBE, RelayFrameReader } from './relay-frame.ts';
 import { RelayQueue } from './relay-queue.ts';
 import { RELAY_PROTOCOL, RELAY_TLS_VERSION, relayIdentityOf } from './relay-secret.ts';

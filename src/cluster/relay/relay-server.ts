@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { createServer, type Server, type TLSSocket } from 'node:tls';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../../config/timings.ts';
-import { counts } from '../../counts.ts';
+import { counts } from '../../counters.ts';
 import { PROBE, type RelayedMessage, RelayFrameReader } from './relay-frame.ts';
 import { RELAY_PROTOCOL, RELAY_TLS_VERSION, relayIdentityOf } from './relay-secret.ts';
 
