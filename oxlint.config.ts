@@ -218,10 +218,15 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
     files: ['workers/**'],
     imports: ['base', 'config', 'log', 'store', 'accounts', 'usage', 'webhooks', 'processes'],
   },
+  client: {
+    holds: 'The client for browsers, a package of its own',
+    files: ['packages/client/**'],
+    imports: ['protocol'],
+  },
   web: {
-    holds: 'Code that runs in browsers',
+    holds: 'The pages',
     files: ['web/**'],
-    imports: ['protocol', 'operator'],
+    imports: ['protocol', 'operator', 'client'],
   },
 };
 
@@ -271,7 +276,7 @@ export default defineConfig({
     'no-console': 'error',
     'no-empty': 'error',
   },
-  ignorePatterns: ['build/**', 'data/**'],
+  ignorePatterns: ['build/**', 'data/**', 'packages/*/dist/**'],
   overrides: [
     ...layerRules,
     {
@@ -280,6 +285,11 @@ export default defineConfig({
         'unicorn/consistent-function-scoping': 'off',
         'vitest/expect-expect': ['error', { assertFunctionNames: ['expect', 'eventually'] }],
       },
+    },
+    {
+      // Ports and workers take no origin.
+      files: ['packages/client/**'],
+      rules: { 'unicorn/require-post-message-target-origin': 'off' },
     },
     {
       files: ['src/audio/resampler.ts'],

@@ -8,9 +8,11 @@ import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import process from 'node:process';
+import { OUTSIDE_THE_PAGE } from '../packages/client/outside-the-page.mjs';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const SOURCE = join(ROOT, 'web');
+const CLIENT = join(ROOT, 'packages', 'client');
 const TARGET = join(ROOT, 'build', 'web');
 const COPIED = [
   'index.html',
@@ -21,7 +23,7 @@ const COPIED = [
   'admin/admin.css',
   'admin/rooms.css',
 ];
-/** Programs of each page, by what they become; one is loaded when another first needs it, and shares no code with it. */
+/** Programs of each page, by what they become; what one loads when it first needs it becomes a file of its own. */
 const PAGES = [
   { main: 'web/main.ts', 'qr-code': 'web/qr-code.ts' },
   { 'admin/main': 'web/admin/main.ts' },
@@ -34,20 +36,22 @@ export async function buildWeb() {
   if ((await readText(join(TARGET, STAMP))) === stamp && (await isWhole())) return false;
   const { build } = await import('esbuild');
   await mkdir(join(TARGET, 'admin'), { recursive: true });
-  for (const entryPoints of PAGES) {
-    const { outputFiles } = await build({
-      absWorkingDir: ROOT,
-      entryPoints,
-      outdir: TARGET,
-      bundle: true,
-      splitting: true,
-      format: 'esm',
-      target: 'es2022',
-      minify: true,
-      sourcemap: true,
-      logLevel: 'warning',
-      write: false,
-    });
+  const common = /** @type {const} */ ({
+    outdir: TARGET,
+    bundle: true,
+    target: 'es2022',
+    minify: true,
+    sourcemap: true,
+    logLevel: 'warning',
+    write: false,
+  });
+  const builds = [
+    ...PAGES.map((entryPoints) =>
+      build({ ...common, absWorkingDir: ROOT, entryPoints, splitting: true, format: 'esm' }),
+    ),
+    build({ ...common, absWorkingDir: CLIENT, ...OUTSIDE_THE_PAGE }),
+  ];
+  for (const { outputFiles } of await Promise.all(builds)) {
     for (const { path, contents } of outputFiles) await replaceFile(path, contents);
   }
   for (const name of COPIED)
@@ -61,6 +65,8 @@ async function fingerprint() {
   const hash = createHash('sha256');
   const files = [
     ...(await filesIn(SOURCE)).map((name) => join(SOURCE, name)),
+    ...(await filesIn(join(CLIENT, 'src'))).map((name) => join(CLIENT, 'src', name)),
+    join(CLIENT, 'outside-the-page.mjs'),
     fileURLToPath(import.meta.url),
     join(ROOT, 'package-lock.json'),
   ];
@@ -74,7 +80,7 @@ async function fingerprint() {
 
 async function isWhole() {
   const present = new Set(await filesIn(TARGET));
-  const programs = PAGES.flatMap((entryPoints) => Object.keys(entryPoints));
+  const programs = [...PAGES, OUTSIDE_THE_PAGE.entryPoints].flatMap(Object.keys);
   const built = programs.flatMap((name) => [`${name}.js`, `${name}.js.map`]);
   return [...COPIED, ...built].every((name) => present.has(name));
 }

@@ -11,6 +11,7 @@ const FILES = [
   '*.ts',
   '{src,config,web,workers,bench,test,packages}/**/*.ts',
   'scripts/**/*.mjs',
+  'packages/*/*.mjs',
   'web/**/*.css',
 ];
 

@@ -1,4 +1,4 @@
-import type { PartylineClient } from './client.ts';
+import type { PartylineClient } from 'partyline-client';
 import { type Guest, makeInvite, redeemInvite } from './invite.ts';
 import { Page, type Entry } from './page.ts';
 import { Visit } from './visit.ts';

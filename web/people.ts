@@ -1,17 +1,16 @@
-import type { PeerKind } from '../src/protocol/messages.ts';
+import { meterShare, type Transport } from 'partyline-client';
 import { element, part } from './element.ts';
-import { meterShare } from './level.ts';
 
 export type Person = {
   peer: string;
-  kind: PeerKind;
+  kind: Transport;
   isSelf: boolean;
   muted: boolean;
   /** dBov; absent while silent. */
   levelDbov?: number;
 };
 
-const KIND_WORDS: Record<PeerKind, string> = { webrtc: 'Browser', websocket: 'WebSocket' };
+const KIND_WORDS: Record<Transport, string> = { webrtc: 'Browser', websocket: 'WebSocket' };
 
 /** The list of who is there. Entries are kept and changed in place, so that a ring moves and a reader keeps its place. */
 export class People {

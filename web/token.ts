@@ -1,21 +1,10 @@
+import { reasonForCloseCode, TokenError } from 'partyline-client';
 import { CLOSE_CODES } from '../src/protocol/close-codes.ts';
 import { mayBeKey } from './key.ts';
-import { reasonForCloseCode, type CloseReason } from './retry.ts';
 
 /** Long enough to connect with; the connection then lasts as long as it likes. */
 const TTL_SECONDS = 60;
 const TIMEOUT_MS = 10_000;
-
-/** There is no token to be had, for the reason for which a connection would be refused. */
-export class TokenError extends Error {
-  override readonly name = 'TokenError';
-  readonly reason: CloseReason;
-
-  constructor(reason: CloseReason) {
-    super(reason.message);
-    this.reason = reason;
-  }
-}
 
 /** Answer of the gateway instead of a token (RFC 9457). */
 type Problem = { code?: string; detail?: string };

@@ -1,11 +1,15 @@
-import { PartylineClient } from './client.ts';
-import { Microphone } from './microphone.ts';
+import {
+  ClosedError,
+  type ClientState,
+  type CloseReason,
+  Microphone,
+  PartylineClient,
+  type Transport,
+} from 'partyline-client';
 import type { Entry, Page } from './page.ts';
 import type { Person } from './people.ts';
 import type { Guest } from './invite.ts';
 import { askForToken } from './token.ts';
-import type { CloseReason } from './retry.ts';
-import { ClosedError, type ClientState } from './state.ts';
 import { endWords, errorWords, microphoneWords, retryWords } from './words.ts';
 
 type InRoom = Extract<ClientState, { name: 'in_room' }>;
@@ -36,6 +40,7 @@ export class Visit {
     this.client = new PartylineClient({
       getToken: () => (guest ? Promise.resolve(guest.token) : askForToken(tokens, apiKey, peer)),
       peer,
+      ...transportsOfAddress(),
     });
     const { signal } = this.#ending;
     this.client.on('change', (state) => this.#show(state), { signal });
@@ -128,7 +133,7 @@ export class Visit {
   /** Says what is wrong when there is none to be had. */
   async #openMicrophone(): Promise<Microphone | undefined> {
     try {
-      const microphone = await Microphone.open();
+      const microphone = await Microphone.open({ processing: !isRaw() });
       if (this.#over) {
         microphone.close();
         return undefined;
@@ -220,6 +225,19 @@ export class Visit {
     if (comings.length > 0) this.#page.announce(comings.join(' '));
     this.#people = names;
   }
+}
+
+/**
+ * `?raw` in the page's address turns the browser's processing off, for tests that send a tone: noise suppression takes
+ * a steady tone for noise and eats it.
+ */
+const isRaw = () => new URLSearchParams(location.search).has('raw');
+
+/** `?transports=websocket` (or `webrtc`, or both with a comma) in the page's address allows no others. */
+function transportsOfAddress(): { transports?: Transport[] } {
+  const names = new URLSearchParams(location.search).get('transports')?.split(',') ?? [];
+  const transports = names.filter((name) => name === 'webrtc' || name === 'websocket');
+  return transports.length > 0 ? { transports } : {};
 }
 
 /** Shown of a peer that speaks in a format that nobody can measure. */

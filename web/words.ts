@@ -1,5 +1,4 @@
-import type { CloseReason } from './retry.ts';
-import type { ClientState } from './state.ts';
+import type { ClientState, CloseReason } from 'partyline-client';
 
 type Reconnecting = Extract<ClientState, { name: 'reconnecting' }>;
 

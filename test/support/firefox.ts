@@ -48,7 +48,7 @@ export class TestFirefox {
   playedLevel(): Promise<number> {
     return this.page.evaluate(async () => {
       const read = async () => {
-        const stats = await window.partyline?.stats();
+        const stats = await window.partyline?.rtcStats();
         const played = { energy: 0, seconds: 0 };
         for (const report of stats?.recv.values() ?? []) {
           if ((report as { type: string }).type !== 'inbound-rtp') continue;

@@ -39,7 +39,9 @@ describe('docs/architecture.md', () => {
 
   test('names only files that exist', () => {
     const names = [...new Set(page.match(/[\w.-]+(\/[\w.-]+)*\.(ts|mjs)\b/g))];
-    const files = globSync('{src,workers,web,scripts,config,test}/**/*.{ts,mjs}', { cwd: PROJECT });
+    const files = globSync('{src,workers,web,packages/*/src,scripts,config,test}/**/*.{ts,mjs}', {
+      cwd: PROJECT,
+    });
     const isThere = (name: string) =>
       existsSync(join(PROJECT, name)) || files.some((file) => `/${file}`.endsWith(`/${name}`));
     expect(names.length).toBeGreaterThan(40);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { retryDelayMs, welcomeTimeoutMs } from '../../web/retry.ts';
+import { retryDelayMs, welcomeTimeoutMs } from '../../packages/client/src/retry.ts';
 
 const RESUME_MS = 15_000;
 

@@ -1,6 +1,6 @@
 import type { PeerDescription, RoomDescription, RoomKey } from '../../src/operator/schemas.ts';
 import { element, part } from '../element.ts';
-import { meterShare } from '../level.ts';
+import { meterShare } from '../../packages/client/src/level.ts';
 import { Entries, measure, NBSP, onPress, say } from './entries.ts';
 
 const KIND_WORDS: Record<PeerDescription['kind'], string> = {

@@ -1,5 +1,6 @@
 import type { types } from 'mediasoup-client';
-import { RequestError, type SendRequest } from './connection.ts';
+import type { SendRequest } from '../connection.ts';
+import { RequestError } from '../errors.ts';
 
 const RESTARTS = 3;
 /** How long a restart may take before the next is tried. */

@@ -1,24 +1,31 @@
 import { meterShare } from './level.ts';
 
-/**
- * `?raw` in the page's address turns the browser's processing off, for tests that send a tone: noise suppression takes
- * a steady tone for noise and eats it.
- */
-const isRaw = () => new URLSearchParams(location.search).has('raw');
+export type MicrophoneOptions = {
+  /** Id of a `MediaDeviceInfo`; without it, the browser's default microphone. */
+  deviceId?: string;
+  /**
+   * The browser's echo cancellation, noise suppression and gain control, which are on unless it is false: music, and tones of
+   * tests, do not survive them.
+   */
+  processing?: boolean;
+};
 
-/** The microphone that the browser gave us, and how loud it is. */
+/** A microphone that the browser gave us, and how loud it is. */
 export class Microphone {
   readonly track: MediaStreamTrack;
   readonly #context = new AudioContext();
   readonly #analyser: AnalyserNode;
   readonly #samples: Float32Array<ArrayBuffer>;
 
-  /** Asks for the microphone. @throws {DOMException} refused, none there, in use by another program */
-  static async open(): Promise<Microphone> {
+  /** Asks for a microphone. @throws {DOMException} refused, none there, in use by another program, page not secure */
+  static async open({
+    deviceId = '',
+    processing = true,
+  }: MicrophoneOptions = {}): Promise<Microphone> {
     if (!window.isSecureContext) throw new DOMException('Not secure', 'InsecureContextError');
-    const processing = !isRaw();
     const stream = await navigator.mediaDevices.getUserMedia({
       audio: {
+        ...(deviceId !== '' && { deviceId: { exact: deviceId } }),
         echoCancellation: processing,
         noiseSuppression: processing,
         autoGainControl: processing,
@@ -36,7 +43,12 @@ export class Microphone {
     this.#context.createMediaStreamSource(stream).connect(this.#analyser);
   }
 
-  /** How loud it is now, as the share of a meter's length, 0 to 1; 0 while muted. */
+  /** Id of the device that it is; empty where the browser does not tell. */
+  get deviceId(): string {
+    return this.track.getSettings().deviceId ?? '';
+  }
+
+  /** Returns how loud it is now, as the share of a meter's length, 0 to 1; 0 while muted. */
   level(): number {
     this.#analyser.getFloatTimeDomainData(this.#samples);
     let power = 0;
@@ -44,6 +56,7 @@ export class Microphone {
     return meterShare(10 * Math.log10(power / this.#samples.length));
   }
 
+  /** Stops the track, and gives the device back. */
   close(): void {
     this.track.stop();
     // Closing can only fail because it is closed already.

@@ -1,4 +1,5 @@
-import { RequestError, type Connection, type SendRequest } from './connection.ts';
+import type { Connection, SendRequest } from './connection.ts';
+import { RequestError } from './errors.ts';
 
 /** Requests that cannot be repeated: when the answer is lost, nobody knows whether the request was done. */
 const ASKED_ONCE = new Set<string>(['connect_transport', 'produce']);
@@ -6,6 +7,8 @@ const ASKED_ONCE = new Set<string>(['connect_transport', 'produce']);
 /** The requests of one room, over one connection after the other: while there is none, they wait for the next. */
 export class Wire {
   #connection = Promise.withResolvers<Connection>();
+  #present: Connection | undefined;
+  #onFrame: ((frame: ArrayBuffer) => void) | undefined;
   #inDoubt = 0;
   #closed = false;
 
@@ -40,20 +43,40 @@ export class Wire {
     }
   };
 
+  /** Takes the frames of sound that come, over whatever connection, or lets them pass unheard. */
+  set onFrame(take: ((frame: ArrayBuffer) => void) | undefined) {
+    this.#onFrame = take;
+    if (this.#present) this.#present.onFrame = take;
+  }
+
+  /** Sends a frame of sound. @returns whether it was sent; it is not while there is no connection */
+  sendFrame(frame: Uint8Array<ArrayBuffer>): boolean {
+    return this.#present?.sendFrame(frame) ?? false;
+  }
+
   /** The connection is lost. */
   suspend(): void {
+    this.#leave();
     this.#connection = Promise.withResolvers();
   }
 
   resume(connection: Connection): void {
+    this.#present = connection;
+    connection.onFrame = this.#onFrame;
     this.#connection.resolve(connection);
   }
 
   /** No connection will come: refuses what waits for one. */
   close(): void {
     this.#closed = true;
+    this.#leave();
     this.#connection.promise.catch(() => undefined);
     this.#connection.reject(new RequestError('left', 'The room was left.', false));
+  }
+
+  #leave(): void {
+    if (this.#present) this.#present.onFrame = undefined;
+    this.#present = undefined;
   }
 }
 

@@ -1,7 +1,7 @@
-import type { ServerMessage } from '../src/protocol/messages.ts';
+import type { ServerMessage } from '../../../src/protocol/messages.ts';
 import { Connection, type MessageOf } from './connection.ts';
+import { TokenError } from './errors.ts';
 import { reasonForCloseCode, retryDelayMs, welcomeTimeoutMs, type CloseReason } from './retry.ts';
-import { TokenError } from './token.ts';
 
 /** A broken connection, and when the next is tried. */
 export type Pause = { reason: CloseReason; attempt: number; retryAt: number };

@@ -1,15 +1,17 @@
-import type { PeerKind } from '../src/protocol/messages.ts';
 import type { CloseReason } from './retry.ts';
 
 /** State of a `PartylineClient`, as the program that uses it sees it. */
 
+/** How a client is connected: by WebRTC, or with sound over the WebSocket. */
+export type Transport = 'webrtc' | 'websocket';
+
 /** Someone else in the room. */
 export type RemotePeer = {
   peer: string;
-  kind: PeerKind;
+  kind: Transport;
   /** Nothing that it says is heard. */
   muted: boolean;
-  /** Audio of this peer; absent until it speaks for the first time. */
+  /** Audio of this peer; absent until it speaks for the first time, and over the WebSocket, where all come as one. */
   track?: MediaStreamTrack;
 };
 
@@ -21,6 +23,20 @@ export type ClientOptions = {
   peer: string;
   /** The gateway's WebSocket endpoint; default: `/ws` on the host that this page came from. */
   url?: string | URL;
+  /** The transports that may be used, the preferred one first; default: `['webrtc', 'websocket']`. */
+  transports?: readonly Transport[];
+  /** Where the files for audio over the WebSocket are, if they are not beside the module. */
+  assets?: Partial<AudioAssets>;
+};
+
+/** Addresses of the package's files that run outside the page. They must be allowed by its content security policy. */
+export type AudioAssets = {
+  /** An AudioWorklet module: `dist/worklet.js`. */
+  worklet: string | URL;
+  /** A worker that decodes Opus: `dist/decoder-worker.js`. */
+  decoder: string | URL;
+  /** A worker that encodes Opus where the browser cannot: `dist/encoder-worker.js`. */
+  encoder: string | URL;
 };
 
 /** State of the client; a field exists only in the states that have it. */
@@ -39,6 +55,8 @@ export type ClientState =
        * is unknown.
        */
       speaking: ReadonlyMap<string, number | undefined>;
+      /** How sound goes and comes. */
+      transport: Transport;
       /** No audio goes or comes for now: the way to the gateway broke and is being mended. */
       isInterrupted: boolean;
     }
@@ -59,40 +77,10 @@ export type ClientState =
 export type ClientEvents = {
   /** `state` or `muted` is not what it was. */
   change: ClientState;
+  /** Sound goes another way than before; undefined: it does not, because no room is open. */
+  transport: Transport | undefined;
   /** Something failed and the client goes on without it; a sentence. */
   fault: string;
   /** The browser plays sound only after a click: call `resumePlayback()` in one. */
   playback_blocked: undefined;
 };
-
-/** `connect()` or `join()` did not come to its end; `reason` says why in words. */
-export class ClosedError extends Error {
-  override readonly name = 'ClosedError';
-  readonly reason: CloseReason;
-
-  constructor(reason: CloseReason) {
-    super(reason.message);
-    this.reason = reason;
-  }
-}
-
-/** The events of one object, typed: an EventTarget behind two methods. */
-export class Events<Map extends Record<string, unknown>> {
-  readonly #target = new EventTarget();
-
-  /** Listens until `signal` aborts, or the returned function is called. */
-  on<Name extends keyof Map & string>(
-    name: Name,
-    listener: (detail: Map[Name]) => void,
-    options: { signal?: AbortSignal } = {},
-  ): () => void {
-    // Only emit() below dispatches on this target, and it takes the detail that belongs to the name.
-    const handler = (event: Event) => listener((event as CustomEvent<Map[Name]>).detail);
-    this.#target.addEventListener(name, handler, options);
-    return () => this.#target.removeEventListener(name, handler);
-  }
-
-  emit<Name extends keyof Map & string>(name: Name, detail: Map[Name]): void {
-    this.#target.dispatchEvent(new CustomEvent(name, { detail }));
-  }
-}

@@ -1,27 +1,35 @@
-import { Device, type types } from 'mediasoup-client';
-import type { ServerMessage } from '../src/protocol/messages.ts';
-import { RequestError, type Connection, type MessageOf } from './connection.ts';
+import type { ServerMessage } from '../../../src/protocol/messages.ts';
+import type { Connection, MessageOf } from './connection.ts';
+import { ClosedError, RequestError } from './errors.ts';
+import { Events } from './events.ts';
 import { Link, type Pause } from './link.ts';
-import type { MediaSession } from './media.ts';
+import { loadAudio } from './load-audio.ts';
 import { roomOf, stateOf, type InRoom, type Phase, type Wish } from './phase.ts';
 import type { CloseReason } from './retry.ts';
+import type { AudioParts, RoomAudio, SoundSettings } from './room-audio.ts';
 import { Room } from './room.ts';
-import {
-  ClosedError,
-  Events,
-  type ClientEvents,
-  type ClientOptions,
-  type ClientState,
+import type {
+  AudioAssets,
+  ClientEvents,
+  ClientOptions,
+  ClientState,
+  RemotePeer,
+  Transport,
 } from './state.ts';
+import { type ClientStats, StatsMeter } from './stats.ts';
+
+const TRANSPORTS: readonly Transport[] = ['webrtc', 'websocket'];
+const MAX_GAIN = 4;
 
 const LOBBY = '__lobby__';
 
 /**
- * A peer of the gateway: one WebSocket, WebRTC audio, one room at a time.
+ * A peer of the gateway: one WebSocket, audio over WebRTC or over the WebSocket, one room at a time.
  *
- *     const client = new PartylineClient({ getToken, peer: 'ada' });
+ *     const client = new PartylineClient({ url: 'wss://voice.example.com/ws', peer: 'ada', getToken });
  *     await client.connect();
- *     await client.join('kitchen', microphoneTrack);
+ *     const microphone = await Microphone.open();
+ *     await client.join('kitchen', microphone.track);
  *
  * It plays what it hears. When the connection breaks it reconnects by itself, and is in its room again; `state` tells. The sound
  * goes on meanwhile, if the gateway is only out of reach.
@@ -30,22 +38,40 @@ export class PartylineClient {
   readonly peer: string;
   readonly #link: Link;
   readonly #events = new Events<ClientEvents>();
-  /** RTP capabilities of the Device; a hint for the next join on the same node. */
-  readonly #capabilities = new WeakMap<Connection, types.RtpCapabilities>();
+  readonly #transports: readonly Transport[];
+  readonly #assets: AudioAssets;
+  readonly #settings: SoundSettings = {
+    microphone: null,
+    muted: false,
+    volumes: new Map(),
+    speakerId: '',
+    toldMuted: false,
+  };
   #phase: Phase = { name: 'idle' };
   #wish: Wish | undefined;
   /** Credentials that resume the session on another connection. */
   #session: { session_id: string; resume_token: string } | undefined;
-  #microphone: MediaStreamTrack | null = null;
-  #muted = false;
+  #transport: Transport | undefined;
+  /** Rates of the audio that is open. */
+  #meter: { audio: RoomAudio; stats: StatsMeter } | undefined;
 
-  constructor({ getToken, peer, url = '/ws' }: ClientOptions) {
+  /** @throws {TypeError} no transport is named */
+  constructor({ getToken, peer, url = '/ws', transports = TRANSPORTS, assets }: ClientOptions) {
+    if (transports.length === 0) throw new TypeError('transports names at least one.');
     this.peer = peer;
+    this.#transports = transports;
+    // Bundlers know files that are named so, and copy them.
+    this.#assets = {
+      worklet: assets?.worklet ?? new URL('./worklet.js', import.meta.url),
+      decoder: assets?.decoder ?? new URL('./decoder-worker.js', import.meta.url),
+      encoder: assets?.encoder ?? new URL('./encoder-worker.js', import.meta.url),
+    };
+    const sound = transports.includes('websocket') ? { audio: 'opus', stats: 'true' } : {};
     const endpoint = new URL(url, location.href);
     endpoint.protocol = endpoint.protocol.replace(/^http/, 'ws');
     const getAddress = async () => {
       const token = await getToken();
-      const query = new URLSearchParams({ room: LOBBY, peer, token, ...this.#session });
+      const query = new URLSearchParams({ room: LOBBY, peer, token, ...sound, ...this.#session });
       endpoint.search = query.toString();
       return endpoint;
     };
@@ -69,7 +95,27 @@ export class PartylineClient {
   }
 
   get muted(): boolean {
-    return this.#muted;
+    return this.#settings.muted;
+  }
+
+  /** Everyone else in the room, by name; empty outside of rooms. */
+  get peers(): ReadonlyMap<string, RemotePeer> {
+    return roomOf(this.#phase)?.peers ?? new Map();
+  }
+
+  /** Peers that speak now, with levels in dBov (undefined if the level is unknown); this client included. */
+  get speaking(): ReadonlyMap<string, number | undefined> {
+    return roomOf(this.#phase)?.speaking ?? new Map();
+  }
+
+  /** How sound goes and comes; undefined outside of rooms. */
+  get transport(): Transport | undefined {
+    return this.#transport;
+  }
+
+  /** The sum of all others over the WebSocket, as a track; undefined over WebRTC, where each peer has a track. */
+  get mixTrack(): MediaStreamTrack | undefined {
+    return roomOf(this.#phase)?.audio.mixTrack;
   }
 
   /** Resolves in the lobby. @throws {ClosedError} when the gateway refuses for good, or after `close()` */
@@ -84,6 +130,8 @@ export class PartylineClient {
       });
     });
     this.#link.open();
+    // Loaded meanwhile; join() tells whether that failed.
+    loadAudio(this.#transports[0]!).catch(() => undefined);
     return connected;
   }
 
@@ -98,7 +146,7 @@ export class PartylineClient {
     if (phase.name !== 'lobby' && phase.name !== 'in_room') {
       throw new TypeError(`join() is for the lobby and for a room, not while ${phase.name}.`);
     }
-    this.#microphone = microphone;
+    this.#settings.microphone = microphone;
     return new Promise((resolve, reject) => {
       const wish = { room, fulfilled: false, resolve, reject };
       void this.#join(phase.connection, wish, phase.name === 'in_room' ? phase : undefined);
@@ -128,18 +176,55 @@ export class PartylineClient {
 
   /** Speaks with another track from now on, or (`null`) only listens. @throws {RequestError} */
   async setMicrophone(track: MediaStreamTrack | null): Promise<void> {
-    this.#microphone = track;
-    await this.#tell((media) => media.speakWith(track));
+    this.#settings.microphone = track;
+    await this.#tell((audio) => audio.applyMicrophone());
+  }
+
+  /**
+   * Sets how loud a peer is heard here, in this room and in later ones. Over the WebSocket in steps of 1 dB.
+   * @param gain 0 (not heard) to 4; 1 is as it was sent
+   * @throws {RangeError}
+   * @throws {RequestError}
+   */
+  async setVolume(peer: string, gain: number): Promise<void> {
+    if (!(gain >= 0 && gain <= MAX_GAIN)) throw new RangeError(`A gain is 0 to ${MAX_GAIN}.`);
+    this.#settings.volumes.set(peer, gain);
+    await this.#tell((audio) => audio.applyVolume(peer));
+  }
+
+  /** How loud a peer is heard here: what `setVolume()` has set, or 1. */
+  volumeOf(peer: string): number {
+    return this.#settings.volumes.get(peer) ?? 1;
+  }
+
+  /**
+   * Plays on another device, where the browser can; on others it goes on with the default one.
+   * @param deviceId of a `MediaDeviceInfo`; empty: the default speakers
+   * @throws {DOMException} no such device, or not allowed
+   */
+  async setSpeaker(deviceId: string): Promise<void> {
+    this.#settings.speakerId = deviceId;
+    await this.#tell((audio) => audio.applySpeaker());
   }
 
   /** Plays what the browser refused to play without a click; call it in one. */
   resumePlayback(): void {
-    roomOf(this.#phase)?.media.resumePlayback();
+    roomOf(this.#phase)?.audio.resumePlayback();
   }
 
-  /** The WebRTC statistics of both transports, when in a room. */
-  async stats(): Promise<{ send: RTCStatsReport; recv: RTCStatsReport } | undefined> {
-    return roomOf(this.#phase)?.media.stats();
+  /** Statistics of the sound since the last call, the same for all transports; undefined outside of rooms. */
+  async stats(): Promise<ClientStats | undefined> {
+    const audio = roomOf(this.#phase)?.audio;
+    if (!audio) return undefined;
+    if (this.#meter?.audio !== audio)
+      this.#meter = { audio, stats: new StatsMeter(audio.openedMs) };
+    const { stats } = this.#meter;
+    return stats.measure(audio.transport, await audio.counters(), performance.now());
+  }
+
+  /** The browser's own statistics of both WebRTC transports; undefined over the WebSocket. */
+  async rtcStats(): Promise<{ send: RTCStatsReport; recv: RTCStatsReport } | undefined> {
+    return roomOf(this.#phase)?.audio.rtcStats();
   }
 
   /** Ends everything that the client opened. The microphone's track is not stopped: it is the caller's. */
@@ -151,18 +236,18 @@ export class PartylineClient {
 
   /** Muting holds also for rooms that are joined later. The track is silent at once, whatever the gateway answers. */
   async #setMuted(muted: boolean): Promise<void> {
-    this.#muted = muted;
-    const told = this.#tell((media) => media.setMuted(muted));
+    this.#settings.muted = muted;
+    const told = this.#tell((audio) => audio.applyMuted());
     this.#changed();
     await told;
   }
 
   /** A request that fails because the room is joined again meanwhile is repeated there. */
-  async #tell(change: (media: MediaSession) => Promise<void>): Promise<void> {
+  async #tell(change: (audio: RoomAudio) => Promise<void>): Promise<void> {
     const room = roomOf(this.#phase);
     if (!room) return;
     try {
-      await change(room.media);
+      await change(room.audio);
     } catch (error) {
       if (room === roomOf(this.#phase)) throw error;
     }
@@ -176,7 +261,13 @@ export class PartylineClient {
     this.#changed();
   }
 
-  readonly #changed = (): void => this.#events.emit('change', this.state);
+  readonly #changed = (): void => {
+    const transport = roomOf(this.#phase)?.audio.transport;
+    const isOther = transport !== this.#transport;
+    this.#transport = transport;
+    this.#events.emit('change', this.state);
+    if (isOther) this.#events.emit('transport', transport);
+  };
   readonly #fault = (message: string): void => this.#events.emit('fault', message);
 
   #end(reason: CloseReason): void {
@@ -199,7 +290,8 @@ export class PartylineClient {
   }
 
   #welcomed(connection: Connection, welcome: MessageOf<'welcome'>): void {
-    const { session_id, resume_token, room } = welcome;
+    const { session_id, resume_token, room, mute } = welcome;
+    this.#settings.toldMuted = mute ?? false;
     this.#session = { session_id, resume_token };
     if (room !== LOBBY) return; // we are where we were, and `joined` tells what is there
     if (this.#wish) void this.#join(connection, this.#wish);
@@ -209,11 +301,13 @@ export class PartylineClient {
   /** The gateway has kept our place; we may have changed our mind, or not have kept what belongs to it. */
   #resumed(connection: Connection, joined: MessageOf<'joined'>): void {
     const phase = this.#phase;
+    if (phase.name === 'joining') return; // taken to its room by another node, and asks for it anyway
     const room = phase.name === 'reconnecting' ? phase.kept : undefined;
     const wish = this.#wish;
     if (room && wish) {
-      room.resume(connection, joined);
-      this.#enter({ name: 'in_room', connection, room, wish });
+      if (room.resume(connection, joined)) {
+        this.#enter({ name: 'in_room', connection, room, wish });
+      } else void this.#join(connection, wish);
     } else if (wish) void this.#join(connection, wish);
     else {
       this.#enter({ name: 'lobby', connection });
@@ -230,6 +324,7 @@ export class PartylineClient {
     // An `error` that answers nothing comes before a close, and Connection makes the close's reason of it.
     const phase = this.#phase;
     if (message.type === 'joined') return this.#resumed(connection, message); // answers no request
+    if (message.type === 'configured') this.#settings.toldMuted = message.mute;
     roomOf(phase)?.receive(message);
     if (phase.name !== 'in_room') return;
     if (message.type === 'media_restarted') void this.#join(connection, phase.wish);
@@ -260,26 +355,20 @@ export class PartylineClient {
     // Any change of phase meanwhile (left, closed, connection lost) has dealt with the wish, too.
     const superseded = () => (room ? room !== roomOf(this.#phase) : joining !== this.#phase);
     try {
-      const device = new Device();
-      const capabilities = this.#capabilities.get(connection);
+      const transport = this.#transports[0]!;
+      const openAudio = await loadAudio(transport);
+      if (superseded()) return;
       const joined = await connection.request({
         type: 'join',
         room: wish.room,
-        media: 'webrtc',
-        ...(capabilities && { rtp_capabilities: capabilities }),
+        ...(transport === 'webrtc' && { media: transport }),
       });
       if (superseded()) return;
-      room = new Room(this.peer, connection, device, joined, this.#muted, {
-        changed: this.#changed,
-        fault: this.#fault,
-        playbackBlocked: () => this.#events.emit('playback_blocked', undefined),
-        mediaLost: (error) => this.#mediaLost(error),
-      });
+      room = this.#openRoom(connection, joined, openAudio);
       this.#enter({ name: 'in_room', connection, room, wish });
-      await room.media.opened();
+      await room.audio.opened();
       if (superseded()) return;
-      this.#capabilities.set(connection, device.recvRtpCapabilities);
-      await room.media.speakWith(this.#microphone).catch((error: Error) => {
+      await room.audio.applyMicrophone().catch((error: Error) => {
         if (!superseded()) this.#fault(`You cannot be heard: ${error.message}`);
       });
       if (superseded()) return;
@@ -290,6 +379,27 @@ export class PartylineClient {
       const error = thrown instanceof Error ? thrown : new Error(String(thrown));
       this.#joinFailed(connection, wish, error, room ? undefined : from);
     }
+  }
+
+  #openRoom(
+    connection: Connection,
+    joined: MessageOf<'joined'>,
+    openAudio: (parts: AudioParts) => RoomAudio,
+  ): Room {
+    return new Room({
+      self: this.peer,
+      connection,
+      joined,
+      openAudio,
+      settings: this.#settings,
+      assets: this.#assets,
+      handlers: {
+        changed: this.#changed,
+        fault: this.#fault,
+        playbackBlocked: () => this.#events.emit('playback_blocked', undefined),
+        mediaLost: (error) => this.#mediaLost(error),
+      },
+    });
   }
 
   #joinFailed(connection: Connection, wish: Wish, error: Error, from?: InRoom): void {

@@ -1,10 +1,14 @@
-import type { Device, types } from 'mediasoup-client';
+import { Device, type types } from 'mediasoup-client';
 import type {
   ConsumerDescription,
+  ServerMessage,
   TransportDescription,
   WebRtcDescription,
-} from '../src/protocol/messages.ts';
-import type { RequestError, SendRequest } from './connection.ts';
+} from '../../../../src/protocol/messages.ts';
+import type { MessageOf, SendRequest } from '../connection.ts';
+import type { AudioHandlers, AudioParts, RoomAudio, SoundSettings } from '../room-audio.ts';
+import type { AudioCounters } from '../stats.ts';
+import { countersOf } from './count-rtc.ts';
 import { keepIceAlive } from './ice.ts';
 import { Playback } from './playback.ts';
 
@@ -13,24 +17,15 @@ import { Playback } from './playback.ts';
  * mediasoup and mediasoup-client describe the same JSON by two sets of types that differ in optional fields: hence the casts.
  */
 
-type MediaHandlers = {
-  /** `trackOf(peer)` is not what it was. */
-  trackChanged: (peer: string) => void;
-  /** The browser plays sound only after a click. */
-  playbackBlocked: () => void;
-  /** Something failed and the room goes on without it. */
-  fault: (message: string) => void;
-  /** `isInterrupted` may not be what it was. */
-  pathChanged: () => void;
-  /** The way to the gateway could not be mended. */
-  lost: (error: RequestError) => void;
-};
-
 const CODEC_OPTIONS = { opusStereo: false, opusDtx: true, opusFec: true };
 
-export class MediaSession {
+export class WebRtcAudio implements RoomAudio {
+  readonly transport = 'webrtc';
+  readonly openedMs = performance.now();
+  readonly mixTrack = undefined;
   readonly #request: SendRequest;
-  readonly #handlers: MediaHandlers;
+  readonly #settings: SoundSettings;
+  readonly #handlers: AudioHandlers;
   readonly #playback: Playback;
   readonly #closing = new AbortController();
   readonly #consumers = new Map<string, { peer: string; consumer: types.Consumer }>();
@@ -43,20 +38,15 @@ export class MediaSession {
   #sendTransport: types.Transport | undefined;
   #recvTransport: types.Transport | undefined;
   #producer: types.Producer | undefined;
-  #muted: boolean;
 
-  constructor(
-    device: Device,
-    description: WebRtcDescription,
-    request: SendRequest,
-    muted: boolean,
-    handlers: MediaHandlers,
-  ) {
-    this.#request = request;
-    this.#muted = muted;
+  /** @throws when the answer to our join carries no WebRTC */
+  constructor({ joined, wire, settings, handlers }: AudioParts) {
+    if (!joined.webrtc) throw new Error('The gateway offers no WebRTC here.');
+    this.#request = wire.request;
+    this.#settings = settings;
     this.#handlers = handlers;
     this.#playback = new Playback(handlers.playbackBlocked);
-    this.#opened = this.#open(device, description);
+    this.#opened = this.#open(joined.webrtc);
     // Requests wait until the Device is loaded; opened() tells whether that failed.
     this.#consuming = this.#opened.catch(() => undefined);
     this.#speaking = this.#consuming;
@@ -71,30 +61,64 @@ export class MediaSession {
     return this.#broken.size > 0;
   }
 
+  /** A transport on which nothing was asked for yet is in the state `new`, and needs no path. */
+  get hasPath(): boolean {
+    const states = [this.#sendTransport, this.#recvTransport].map(
+      (transport) => transport?.connectionState ?? 'new',
+    );
+    return (
+      states.includes('connected') &&
+      states.every((state) => state === 'connected' || state === 'new')
+    );
+  }
+
   /** Resolves when the transports exist. @throws when the browser cannot do what the room needs */
   opened(): Promise<void> {
     return this.#opened;
   }
 
   /**
-   * Speaks with this track, or with none. The track stays the caller's, who also stops it.
+   * Speaks with the microphone of the settings, or with none. The track stays the caller's, who also stops it.
    * @throws {RequestError} when the gateway refuses
    */
-  speakWith(track: MediaStreamTrack | null): Promise<void> {
-    const turn = this.#speaking.then(() => this.#speakNow(track));
+  applyMicrophone(): Promise<void> {
+    const turn = this.#speaking.then(() => this.#speakNow(this.#settings.microphone));
     this.#speaking = turn.catch(() => undefined); // told to this caller, not to the next
     return turn;
   }
 
   /** Silences the track at once, then tells the gateway. @throws {RequestError} */
-  async setMuted(muted: boolean): Promise<void> {
-    this.#muted = muted;
-    if (this.#closed || !this.#producer) return;
-    await this.#tellMuted(this.#producer);
+  async applyMuted(): Promise<void> {
+    if (this.#closed) return;
+    if (this.#producer) await this.#tellMuted(this.#producer);
+    const { muted, toldMuted } = this.#settings;
+    if (!toldMuted || muted) return;
+    // Muted while sound went over the WebSocket, which holds here, too.
+    this.#settings.toldMuted = false;
+    await this.#request({ type: 'configure', mute: false });
+  }
+
+  applyVolume(peer: string): Promise<void> {
+    this.#playback.setGain(peer, this.#gainOf(peer));
+    return Promise.resolve();
+  }
+
+  applySpeaker(): Promise<void> {
+    return this.#playback.setSpeaker(this.#settings.speakerId);
+  }
+
+  receive(message: ServerMessage): void {
+    if (message.type === 'new_consumer') this.#consume(message);
+    else if (message.type === 'consumer_closed') this.#closeConsumer(message.consumer_id);
+  }
+
+  /** The transports are the same; what changed meanwhile is told here. */
+  resume({ consumers = [] }: MessageOf<'joined'>): void {
+    this.#consumeOnly(consumers);
   }
 
   /** Hears one more producer, after those that were announced before it: one offer and answer at a time. */
-  consume(announced: ConsumerDescription): void {
+  #consume(announced: ConsumerDescription): void {
     const { consumer_id: id } = announced;
     if (this.#closed || this.#announced.has(id) || this.#consumers.has(id)) return;
     this.#announced.add(id);
@@ -102,15 +126,15 @@ export class MediaSession {
   }
 
   /** Hears these, and nobody else: what it hears already it goes on to hear. */
-  consumeOnly(consumers: ConsumerDescription[]): void {
+  #consumeOnly(consumers: ConsumerDescription[]): void {
     const wanted = new Set(consumers.map(({ consumer_id: id }) => id));
     for (const id of [...this.#announced, ...this.#consumers.keys()]) {
-      if (!wanted.has(id)) this.closeConsumer(id);
+      if (!wanted.has(id)) this.#closeConsumer(id);
     }
-    for (const consumer of consumers) this.consume(consumer);
+    for (const consumer of consumers) this.#consume(consumer);
   }
 
-  closeConsumer(consumerId: string): void {
+  #closeConsumer(consumerId: string): void {
     this.#announced.delete(consumerId);
     const entry = this.#consumers.get(consumerId);
     if (!entry) return;
@@ -132,14 +156,18 @@ export class MediaSession {
     this.#playback.resume();
   }
 
-  /** The WebRTC statistics of both transports, for tests and for the curious. */
-  async stats(): Promise<{ send: RTCStatsReport; recv: RTCStatsReport } | undefined> {
+  /** The WebRTC statistics of both transports. */
+  async rtcStats(): Promise<{ send: RTCStatsReport; recv: RTCStatsReport } | undefined> {
     if (this.#closed || !this.#sendTransport || !this.#recvTransport) return undefined;
     const [send, recv] = await Promise.all([
       this.#sendTransport.getStats(),
       this.#recvTransport.getStats(),
     ]);
     return { send, recv };
+  }
+
+  async counters(): Promise<AudioCounters> {
+    return countersOf(await this.rtcStats());
   }
 
   /** Ends everything; calls nobody. */
@@ -153,7 +181,8 @@ export class MediaSession {
     this.#announced.clear();
   }
 
-  async #open(device: Device, description: WebRtcDescription): Promise<void> {
+  async #open(description: WebRtcDescription): Promise<void> {
+    const device = new Device();
     const routerRtpCapabilities = description.router_rtp_capabilities as types.RtpCapabilities;
     await device.load({ routerRtpCapabilities });
     if (this.#closed) return;
@@ -188,14 +217,18 @@ export class MediaSession {
     keepIceAlive(transport, this.#request, { changed, lost }, this.#closing.signal);
   }
 
+  #gainOf(peer: string): number {
+    return this.#settings.volumes.get(peer) ?? 1;
+  }
+
   async #speakNow(track: MediaStreamTrack | null): Promise<void> {
     if (this.#closed || !this.#sendTransport) return;
     if (this.#producer) {
-      await this.#producer.replaceTrack({ track });
+      if (track !== this.#producer.track) await this.#producer.replaceTrack({ track });
       return;
     }
     if (!track) return;
-    track.enabled = !this.#muted;
+    track.enabled = !this.#settings.muted;
     const producer = await this.#sendTransport.produce({
       track,
       stopTracks: false,
@@ -204,7 +237,8 @@ export class MediaSession {
     if (this.#closed) return; // closing the transport closed the producer too
     this.#producer = producer;
     // A Producer is born paused from a track that is not enabled; the gateway is told, and so is a change since.
-    if (this.#muted || producer.paused) await this.#tellMuted(producer);
+    if (this.#settings.muted || producer.paused) await this.#tellMuted(producer);
+    if (this.#settings.toldMuted) await this.applyMuted();
   }
 
   async #consumeNow(announced: ConsumerDescription): Promise<void> {
@@ -220,7 +254,7 @@ export class MediaSession {
       }
       this.#announced.delete(id);
       this.#consumers.set(id, { peer, consumer });
-      this.#playback.add(id, consumer.track);
+      this.#playback.add(id, peer, consumer.track, this.#gainOf(peer));
       this.#handlers.trackChanged(peer);
       // Not awaited here: the next consumer need not wait for this one's round trip.
       this.#request({ type: 'resume_consumer', consumer_id: id }).catch((error: unknown) => {
@@ -235,7 +269,7 @@ export class MediaSession {
 
   async #tellMuted(producer: types.Producer): Promise<void> {
     const producerId = { producer_id: producer.id };
-    if (this.#muted) {
+    if (this.#settings.muted) {
       producer.pause();
       await this.#request({ type: 'pause_producer', ...producerId });
     } else {

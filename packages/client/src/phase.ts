@@ -42,12 +42,14 @@ export function stateOf(phase: Phase): ClientState {
       const { name, pause, wish, kept } = phase;
       // A node that has gone took its media with it, which ICE sees only seconds later.
       const hasGone = pause.reason.code === 'draining';
-      const hasAudio = kept !== undefined && !kept.media.isInterrupted && !hasGone;
+      const isApart = kept?.audio.transport === 'webrtc';
+      const hasAudio = kept !== undefined && isApart && !kept.audio.isInterrupted && !hasGone;
       return { name, ...pause, hasAudio, ...(wish && { room: wish.room }) };
     }
     case 'in_room': {
-      const { name: room, peers, speaking, media } = phase.room;
-      return { name: 'in_room', room, peers, speaking, isInterrupted: media.isInterrupted };
+      const { name: room, peers, speaking, audio } = phase.room;
+      const { transport, isInterrupted } = audio;
+      return { name: 'in_room', room, peers, speaking, transport, isInterrupted };
     }
     default:
       return phase;

@@ -1,6 +1,7 @@
-import { CLOSE_CODES } from '../src/protocol/close-codes.ts';
-import type { ClientMessages } from '../src/protocol/client-messages.ts';
-import type { ServerMessage, MessageId } from '../src/protocol/messages.ts';
+import { CLOSE_CODES } from '../../../src/protocol/close-codes.ts';
+import type { ClientMessages } from '../../../src/protocol/client-messages.ts';
+import type { ServerMessage, MessageId } from '../../../src/protocol/messages.ts';
+import { RequestError } from './errors.ts';
 import { reasonForCloseCode, type CloseReason } from './retry.ts';
 
 /** One WebSocket to `/ws`, from its opening to its end: requests with their answers, and everything else as messages. */
@@ -11,6 +12,7 @@ export type MessageOf<T extends ServerMessage['type']> = Extract<ServerMessage, 
 type ReplyTypes = {
   join: 'joined';
   leave: 'left';
+  configure: 'configured';
   connect_transport: 'transport_connected';
   produce: 'produced';
   pause_producer: 'producer_paused';
@@ -30,20 +32,6 @@ type Waiting = {
   timer: number;
 };
 
-/** A request that was refused, or that got no answer. */
-export class RequestError extends Error {
-  override readonly name = 'RequestError';
-  /** The gateway's `code`, or `timeout` or `disconnected` when there was no answer. */
-  readonly code: string;
-  readonly retryable: boolean;
-
-  constructor(code: string, message: string, retryable: boolean) {
-    super(message);
-    this.code = code;
-    this.retryable = retryable;
-  }
-}
-
 type ConnectionHandlers = {
   /** The gateway has let us in. */
   welcomed: (welcome: MessageOf<'welcome'>) => void;
@@ -54,11 +42,15 @@ type ConnectionHandlers = {
 };
 
 const REQUEST_TIMEOUT_MS = 10_000;
+/** Sound that may wait for a slow network: about a second of Opus. */
+const MAX_WAITING_BYTES = 5000;
 /** The code with which we close what is lost to us: the gateway then keeps our place. */
 const LOST: number = CLOSE_CODES.heartbeat_timeout;
 
 /** One WebSocket, from its opening to its end. It does not come back: that is Link's part. */
 export class Connection {
+  /** Takes the binary frames: sound, for a client without WebRTC. */
+  onFrame: ((frame: ArrayBuffer) => void) | undefined;
   readonly #socket: WebSocket;
   readonly #handlers: ConnectionHandlers;
   readonly #listening = new AbortController();
@@ -72,6 +64,7 @@ export class Connection {
   constructor(url: URL, welcomeWithinMs: number, handlers: ConnectionHandlers) {
     this.#handlers = handlers;
     this.#socket = new WebSocket(url);
+    this.#socket.binaryType = 'arraybuffer';
     const { signal } = this.#listening;
     this.#socket.addEventListener('message', (event) => this.#receive(event.data), { signal });
     this.#socket.addEventListener('close', (event) => this.#lose(this.#reasonOf(event)), {
@@ -108,6 +101,17 @@ export class Connection {
       }
     });
 
+  /**
+   * Sends a frame of sound, unless so much waits that it would come too late.
+   * @returns whether it was sent
+   */
+  sendFrame(frame: Uint8Array<ArrayBuffer>): boolean {
+    const { readyState, bufferedAmount } = this.#socket;
+    if (readyState !== WebSocket.OPEN || bufferedAmount > MAX_WAITING_BYTES) return false;
+    this.#socket.send(frame);
+    return true;
+  }
+
   /** Gives up a connection that has gone silent, or will: the same as if it had broken. */
   fail(message: string, closeCode = LOST): void {
     this.#lose({ ...reasonForCloseCode(closeCode), message });
@@ -139,8 +143,12 @@ export class Connection {
   }
 
   #receive(data: unknown): void {
+    if (data instanceof ArrayBuffer) {
+      this.onFrame?.(data);
+      return;
+    }
     const message = typeof data === 'string' ? parse(data) : undefined;
-    if (!message) return; // binary frames are for clients without WebRTC
+    if (!message) return;
     this.#lastMessage = message;
     const replyTo = message.reply_to;
     const waiting = replyTo === undefined ? undefined : this.#waiting.get(replyTo);

@@ -1,4 +1,4 @@
-import { CLOSE_CODES, type ErrorCode, isRetryable } from '../src/protocol/close-codes.ts';
+import { CLOSE_CODES, type ErrorCode, isRetryable } from '../../../src/protocol/close-codes.ts';
 
 /** Meaning of close codes, and delays between attempts (docs/protocol.md, "Errors on the WebSocket"). */
 

@@ -1,0 +1,45 @@
+import type { CloseReason } from './retry.ts';
+
+/** Fault that the client reports. `code` is one of docs/protocol.md, or one that the class names. */
+export class PartylineError extends Error {
+  override readonly name: string = 'PartylineError';
+  readonly code: string;
+  /** Trying again unchanged may help. */
+  readonly retryable: boolean;
+
+  constructor(code: string, message: string, retryable: boolean) {
+    super(message);
+    this.code = code;
+    this.retryable = retryable;
+  }
+}
+
+/**
+ * A request that was refused, or that got no answer (`timeout`, `disconnected`). `join()` also fails with `left`, `moved`
+ * or `no_path`.
+ */
+export class RequestError extends PartylineError {
+  override readonly name = 'RequestError';
+}
+
+/** The connection ended for good, or could not be made; `reason` has the close code, too. */
+export class ClosedError extends PartylineError {
+  override readonly name = 'ClosedError';
+  readonly reason: CloseReason;
+
+  constructor(reason: CloseReason) {
+    super(reason.code, reason.message, reason.retryable);
+    this.reason = reason;
+  }
+}
+
+/** Thrown by `getToken` when there is no token; one that is retryable is tried again as a broken connection is. */
+export class TokenError extends PartylineError {
+  override readonly name = 'TokenError';
+  readonly reason: CloseReason;
+
+  constructor(reason: CloseReason) {
+    super(reason.code, reason.message, reason.retryable);
+    this.reason = reason;
+  }
+}

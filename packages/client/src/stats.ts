@@ -1,0 +1,68 @@
+import type { Transport } from './state.ts';
+
+/** Statistics of the sound of a room, the same for all transports. */
+export type ClientStats = {
+  transport: Transport;
+  /**
+   * Estimate of the time from a mouth to an ear, ms: from here through the gateway and back here. Absent until there is something
+   * to estimate it from.
+   */
+  mouthToEarMs?: number;
+  /** Round trip to the gateway, ms. */
+  rttMs?: number;
+  /** Variation of the times at which sound arrives, ms. */
+  jitterMs?: number;
+  /** Share of the sound since the last call that did not arrive, 0 to 1; 0 when none was due. */
+  lossRatio: number;
+  /** Bits a second since the last call, sound alone. */
+  sentBitrate: number;
+  receivedBitrate: number;
+};
+
+/** Counts of an audio from its beginning. */
+export type AudioCounters = {
+  bytesSent: number;
+  bytesReceived: number;
+  packetsReceived: number;
+  packetsLost: number;
+  rttMs?: number;
+  jitterMs?: number;
+  /** Time from arrival to the speakers, ms. */
+  playoutMs?: number;
+};
+
+/** A packet's own length and the time in which it is made and encoded, ms. */
+const PACKET_MS = 25;
+
+/** Makes statistics of counters: rates are those since the last call, the first time since the audio began. */
+export class StatsMeter {
+  #last: AudioCounters = { bytesSent: 0, bytesReceived: 0, packetsReceived: 0, packetsLost: 0 };
+  #lastMs: number;
+
+  /** @param nowMs any steady clock */
+  constructor(nowMs: number) {
+    this.#lastMs = nowMs;
+  }
+
+  measure(transport: Transport, counters: AudioCounters, nowMs: number): ClientStats {
+    const last = this.#last;
+    const seconds = Math.max(0.001, (nowMs - this.#lastMs) / 1000);
+    this.#last = counters;
+    this.#lastMs = nowMs;
+    const since = (name: 'bytesSent' | 'bytesReceived' | 'packetsReceived' | 'packetsLost') =>
+      Math.max(0, counters[name] - last[name]);
+    const lost = since('packetsLost');
+    const due = since('packetsReceived') + lost;
+    const { rttMs, jitterMs, playoutMs } = counters;
+    const isKnown = rttMs !== undefined && playoutMs !== undefined;
+    return {
+      transport,
+      ...(isKnown && { mouthToEarMs: Math.round(PACKET_MS + rttMs + playoutMs) }),
+      ...(rttMs !== undefined && { rttMs }),
+      ...(jitterMs !== undefined && { jitterMs }),
+      lossRatio: due > 0 ? lost / due : 0,
+      sentBitrate: Math.round((since('bytesSent') * 8) / seconds),
+      receivedBitrate: Math.round((since('bytesReceived') * 8) / seconds),
+    };
+  }
+}

@@ -1,0 +1,97 @@
+type Player = { peer: string; element: HTMLAudioElement; boost: Boost | undefined };
+type Boost = { context: AudioContext; gain: GainNode };
+
+/** Elements of Firefox and Chromium can play on a device of the caller's choice; Safari's only on the default one. */
+type Sink = { setSinkId?: (deviceId: string) => Promise<void> };
+
+/** Plays remote tracks, one `<audio>` element each. An element need not be in the page to be heard. */
+export class Playback {
+  readonly #players = new Map<string, Player>();
+  readonly #blocked: () => void;
+  #speakerId = '';
+
+  /** @param blocked called when the browser wants a click first; `resume()` belongs into that click */
+  constructor(blocked: () => void) {
+    this.#blocked = blocked;
+  }
+
+  /** Starts to play a track. @param gain 0 to 4 */
+  add(id: string, peer: string, track: MediaStreamTrack, gain: number): void {
+    const element = new Audio();
+    element.srcObject = new MediaStream([track]);
+    const player: Player = { peer, element, boost: undefined };
+    this.#players.set(id, player);
+    if (this.#speakerId !== '') void this.#setSpeakerOf(element).catch(() => undefined);
+    setGain(player, gain);
+    this.#play(element);
+  }
+
+  remove(id: string): void {
+    const player = this.#players.get(id);
+    if (!player) return;
+    this.#players.delete(id);
+    endBoost(player);
+    player.element.pause();
+    player.element.srcObject = null;
+  }
+
+  /** Sets how loud a peer is. @param gain 0 to 4; above 1 by Web Audio, because an element knows no more than 1 */
+  setGain(peer: string, gain: number): void {
+    for (const player of this.#players.values()) if (player.peer === peer) setGain(player, gain);
+  }
+
+  /** @param deviceId empty: the default speakers. @throws {DOMException} no such device, or not allowed */
+  async setSpeaker(deviceId: string): Promise<void> {
+    this.#speakerId = deviceId;
+    await Promise.all(
+      [...this.#players.values()].map(({ element }) => this.#setSpeakerOf(element)),
+    );
+  }
+
+  /** Tries again what the browser had blocked. */
+  resume(): void {
+    for (const { element, boost } of this.#players.values()) {
+      if (element.paused) this.#play(element);
+      if (boost?.context.state === 'suspended') void boost.context.resume();
+    }
+  }
+
+  close(): void {
+    for (const id of this.#players.keys()) this.remove(id);
+  }
+
+  async #setSpeakerOf(element: HTMLAudioElement): Promise<void> {
+    await (element as Sink).setSinkId?.(this.#speakerId);
+  }
+
+  #play(element: HTMLAudioElement): void {
+    element.play().catch((error: unknown) => {
+      // Any other name means that the element was removed before it started.
+      if (error instanceof DOMException && error.name === 'NotAllowedError') this.#blocked();
+    });
+  }
+}
+
+function setGain(player: Player, gain: number): void {
+  const { element } = player;
+  element.volume = Math.min(1, gain);
+  element.muted = gain > 1; // it must go on playing, or the track that is boosted is silent
+  if (gain <= 1) endBoost(player);
+  else {
+    player.boost ??= startBoost(element.srcObject as MediaStream);
+    player.boost.gain.gain.value = gain;
+  }
+}
+
+function startBoost(stream: MediaStream): Boost {
+  const context = new AudioContext();
+  const gain = new GainNode(context);
+  context.createMediaStreamSource(stream).connect(gain).connect(context.destination);
+  return { context, gain };
+}
+
+function endBoost(player: Player): void {
+  // Closing can only fail because it is closed already.
+  player.boost?.context.close().catch(() => undefined);
+  player.boost = undefined;
+}

@@ -1,0 +1,154 @@
+import type { AudioAssets } from '../state.ts';
+import type { PlayoutStats } from '../worklet/playout.ts';
+import { openWorker } from './open-worker.ts';
+
+const RATE_HZ = 48_000;
+
+/** Contexts of Chromium can play on a device of the caller's choice; Firefox's and Safari's cannot yet. */
+type Sink = { setSinkId?: (deviceId: string) => Promise<void> };
+
+type Capture = {
+  context: AudioContext;
+  source: MediaStreamAudioSourceNode;
+  node: AudioWorkletNode;
+};
+
+/** The browser's part of sound over the WebSocket: microphone to frames, Opus packets to speakers. */
+export class AudioGraph {
+  readonly #context: AudioContext;
+  readonly #worklet: string | URL;
+  readonly #playout: AudioWorkletNode;
+  readonly #decoder: Worker;
+  #capture: Capture | undefined;
+  #mix: MediaStreamAudioDestinationNode | undefined;
+  /** Callers of `playoutStats()` that wait. */
+  readonly #asking: ((stats: PlayoutStats) => void)[] = [];
+
+  /** @throws when the files of `assets` cannot be had, or the browser has no AudioWorklet or WebAssembly */
+  static async open({ worklet, decoder: decoderUrl }: AudioAssets): Promise<AudioGraph> {
+    const context = new AudioContext({ sampleRate: RATE_HZ, latencyHint: 'interactive' });
+    const { port1, port2 } = new MessageChannel();
+    try {
+      const [decoder] = await Promise.all([
+        openWorker(decoderUrl, 'play', [port1]),
+        context.audioWorklet.addModule(worklet),
+      ]);
+      return new AudioGraph(context, worklet, decoder, port2);
+    } catch (error) {
+      void context.close();
+      throw error;
+    }
+  }
+
+  private constructor(
+    context: AudioContext,
+    worklet: string | URL,
+    decoder: Worker,
+    source: MessagePort,
+  ) {
+    this.#context = context;
+    this.#worklet = worklet;
+    this.#decoder = decoder;
+    this.#playout = new AudioWorkletNode(context, 'partyline-playout', {
+      numberOfInputs: 0,
+      outputChannelCount: [1],
+    });
+    this.#playout.port.addEventListener('message', ({ data }: MessageEvent<PlayoutStats>) =>
+      this.#asking.shift()?.(data),
+    );
+    this.#playout.port.start();
+    this.#playout.port.postMessage('source', [source]);
+    this.#playout.connect(context.destination);
+  }
+
+  /** The browser plays nothing until it is clicked. */
+  get isBlocked(): boolean {
+    return this.#context.state !== 'running';
+  }
+
+  /** The sound that is played, as a track. */
+  get mixTrack(): MediaStreamTrack | undefined {
+    if (!this.#mix) {
+      this.#mix = this.#context.createMediaStreamDestination();
+      this.#playout.connect(this.#mix);
+    }
+    return this.#mix.stream.getAudioTracks()[0];
+  }
+
+  /** Plays a packet; an empty one stands for one that was lost. */
+  play(packet: ArrayBuffer): void {
+    this.#decoder.postMessage(packet, [packet]);
+  }
+
+  /**
+   * Records from now on with this track, in place of the one before.
+   * @param take is given frames of 20 ms at 48 kHz
+   * @throws {DOMException} the browser cannot record from it
+   */
+  async record(
+    track: MediaStreamTrack,
+    take: (frame: Float32Array<ArrayBuffer>) => void,
+  ): Promise<void> {
+    this.stopRecording();
+    const { context, source } = await this.#openSource(new MediaStream([track]));
+    const node = new AudioWorkletNode(context, 'partyline-capture', {
+      numberOfOutputs: 0,
+      channelCount: 1,
+      channelCountMode: 'explicit',
+    });
+    node.port.addEventListener('message', ({ data }: MessageEvent<Float32Array<ArrayBuffer>>) =>
+      take(data),
+    );
+    node.port.start();
+    source.connect(node);
+    this.#capture = { context, source, node };
+  }
+
+  stopRecording(): void {
+    if (!this.#capture) return;
+    const { context, source, node } = this.#capture;
+    this.#capture = undefined;
+    source.disconnect();
+    node.port.close();
+    if (context !== this.#context) void context.close();
+  }
+
+  /** @throws {DOMException} no such device, or not allowed */
+  async setSpeaker(deviceId: string): Promise<void> {
+    await (this.#context as Sink).setSinkId?.(deviceId);
+  }
+
+  /** @throws {DOMException} the browser does not allow it */
+  async resume(): Promise<void> {
+    await this.#context.resume();
+  }
+
+  async playoutStats(): Promise<PlayoutStats & { outputMs: number }> {
+    const stats = await new Promise<PlayoutStats>((resolve) => {
+      this.#asking.push(resolve);
+      this.#playout.port.postMessage('stats');
+    });
+    const { baseLatency, outputLatency } = this.#context;
+    return { ...stats, outputMs: (baseLatency + (outputLatency || 0)) * 1000 };
+  }
+
+  close(): void {
+    this.stopRecording();
+    this.#decoder.terminate();
+    this.#playout.port.close();
+    // Closing can only fail because it is closed already.
+    this.#context.close().catch(() => undefined);
+  }
+
+  /** Firefox records only at the rate of the microphone, with a context of its own. */
+  async #openSource(stream: MediaStream): Promise<Omit<Capture, 'node'>> {
+    try {
+      return { context: this.#context, source: this.#context.createMediaStreamSource(stream) };
+    } catch (error) {
+      if (!(error instanceof DOMException) || error.name !== 'NotSupportedError') throw error;
+    }
+    const context = new AudioContext();
+    await context.audioWorklet.addModule(this.#worklet);
+    return { context, source: context.createMediaStreamSource(stream) };
+  }
+}

@@ -1,0 +1,167 @@
+import type { ServerMessage } from '../../../../src/protocol/messages.ts';
+import type { AudioHandlers, AudioParts, RoomAudio, SoundSettings } from '../room-audio.ts';
+import type { AudioAssets } from '../state.ts';
+import type { AudioCounters } from '../stats.ts';
+import type { Wire } from '../wire.ts';
+import { AudioGraph } from './audio-graph.ts';
+import { type Encoder, openEncoder } from './encoder.ts';
+
+/** Sound over the WebSocket: Opus packets up, and the mix of all others down. */
+export class WebSocketAudio implements RoomAudio {
+  readonly transport = 'websocket';
+  readonly openedMs = performance.now();
+  readonly #wire: Wire;
+  readonly #settings: SoundSettings;
+  readonly #handlers: AudioHandlers;
+  readonly #opened: Promise<void>;
+  readonly #encoderUrl: string | URL;
+  #graph: AudioGraph | undefined;
+  #encoder: Encoder | undefined;
+  #recording: Promise<void> = Promise.resolve();
+  #isClosed = false;
+  #rttMs: number | undefined;
+  readonly #counters = { bytesSent: 0, bytesReceived: 0, packetsReceived: 0, packetsLost: 0 };
+
+  constructor({ wire, settings, assets, handlers }: AudioParts) {
+    this.#wire = wire;
+    this.#settings = settings;
+    this.#handlers = handlers;
+    this.#encoderUrl = assets.encoder;
+    this.#opened = this.#open(assets);
+    wire.onFrame = (frame) => this.#hear(frame);
+  }
+
+  /** A WebSocket that does not carry is lost, and the client says so itself. */
+  get isInterrupted(): boolean {
+    return false;
+  }
+
+  get hasPath(): boolean {
+    return this.#graph !== undefined;
+  }
+
+  get mixTrack(): MediaStreamTrack | undefined {
+    return this.#graph?.mixTrack;
+  }
+
+  opened(): Promise<void> {
+    return this.#opened;
+  }
+
+  applyMicrophone(): Promise<void> {
+    const turn = this.#recording.then(() => this.#record(this.#settings.microphone));
+    this.#recording = turn.catch(() => undefined); // told to this caller, not to the next
+    return turn;
+  }
+
+  async applyMuted(): Promise<void> {
+    const { muted, microphone, toldMuted } = this.#settings;
+    if (microphone) microphone.enabled = !muted;
+    if (this.#isClosed || muted === toldMuted) return;
+    this.#settings.toldMuted = muted;
+    await this.#wire.request({ type: 'configure', mute: muted });
+  }
+
+  async applyVolume(peer: string): Promise<void> {
+    await this.#wire.request({
+      type: 'configure',
+      volume: { [peer]: this.#settings.volumes.get(peer) ?? 1 },
+    });
+  }
+
+  async applySpeaker(): Promise<void> {
+    await this.#graph?.setSpeaker(this.#settings.speakerId);
+  }
+
+  trackOf(): undefined {
+    return undefined;
+  }
+
+  receive(message: ServerMessage): void {
+    if (message.type === 'stats') this.#rttMs = message.rtt_ms;
+  }
+
+  /** Nothing of it depends on the connection. */
+  resume(): void {
+    this.#rttMs = undefined;
+  }
+
+  resumePlayback(): void {
+    // Refused again: the caller asks in a click, and has said so to the user before.
+    this.#graph?.resume().catch(() => undefined);
+  }
+
+  async counters(): Promise<AudioCounters> {
+    if (!this.#graph) return { ...this.#counters };
+    const { delayMs, jitterMs, outputMs, concealed } = await this.#graph.playoutStats();
+    return {
+      ...this.#counters,
+      packetsLost: this.#counters.packetsLost + concealed,
+      jitterMs,
+      playoutMs: delayMs + outputMs,
+      ...(this.#rttMs !== undefined && { rttMs: this.#rttMs }),
+    };
+  }
+
+  rtcStats(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#wire.onFrame = undefined;
+    this.#graph?.close();
+    this.#encoder?.close();
+  }
+
+  async #open(assets: AudioAssets): Promise<void> {
+    const graph = await AudioGraph.open(assets);
+    if (this.#isClosed) return graph.close();
+    this.#graph = graph;
+    if (this.#settings.speakerId !== '') await this.applySpeaker().catch(() => undefined);
+    const volumes = Object.fromEntries(this.#settings.volumes);
+    const { muted, toldMuted } = this.#settings;
+    if (muted !== toldMuted || this.#settings.volumes.size > 0) {
+      this.#settings.toldMuted = muted;
+      await this.#wire.request({ type: 'configure', mute: muted, volume: volumes });
+    }
+    if (graph.isBlocked) await this.#unblock(graph);
+  }
+
+  /** A context that was made without a click may start all the same, or wait for one. */
+  async #unblock(graph: AudioGraph): Promise<void> {
+    const isRunning = await Promise.race([
+      graph.resume().then(() => true),
+      new Promise<boolean>((resolve) => setTimeout(() => resolve(false), 500)),
+    ]);
+    if (!isRunning && !this.#isClosed) this.#handlers.playbackBlocked();
+  }
+
+  async #record(track: MediaStreamTrack | null): Promise<void> {
+    const graph = this.#graph;
+    if (!graph || this.#isClosed) return;
+    if (!track) {
+      graph.stopRecording();
+      return;
+    }
+    this.#encoder ??= await openEncoder(this.#encoderUrl, (packet) => this.#send(packet));
+    if (this.#isClosed) return this.#encoder.close();
+    track.enabled = !this.#settings.muted;
+    await graph.record(track, (frame) => {
+      if (!this.#settings.muted) this.#encoder?.encode(frame);
+    });
+    if (this.#isClosed) graph.close();
+  }
+
+  #send(packet: Uint8Array<ArrayBuffer>): void {
+    if (this.#isClosed || this.#settings.muted) return;
+    if (this.#wire.sendFrame(packet)) this.#counters.bytesSent += packet.byteLength;
+  }
+
+  #hear(frame: ArrayBuffer): void {
+    this.#counters.bytesReceived += frame.byteLength;
+    if (frame.byteLength > 0) this.#counters.packetsReceived += 1;
+    this.#graph?.play(frame);
+  }
+}

@@ -1,0 +1,213 @@
+import { JitterGauge } from './jitter-gauge.ts';
+import { extend, joinSmoothly, repeatLag, SEAM_SAMPLES } from './waveform.ts';
+
+/** Rate of all sound here, Hz; lengths are in samples of it. */
+const SAMPLES_PER_MS = 48;
+const CAPACITY = 3000 * SAMPLES_PER_MS;
+/** Sound that was played or is to be played next, kept to make up what is missing. */
+const HISTORY = 60 * SAMPLES_PER_MS;
+/** Longest stretch that is made up when nothing comes: after it, silence is less of a nuisance. */
+const MAX_MADE_UP = 80 * SAMPLES_PER_MS;
+/** Delays are left as they are within these: what is done about them is heard more than they are. */
+const MAX_EXCESS = 20 * SAMPLES_PER_MS;
+const MAX_SHORTAGE = 12 * SAMPLES_PER_MS;
+/** Shortest time from one correction of the delay to the next. */
+const BETWEEN_CORRECTIONS = 120 * SAMPLES_PER_MS;
+/** Length of the stretch in which a period is looked for. */
+const STRETCH = 20 * SAMPLES_PER_MS;
+/** Beyond this sound is dropped at once: it is of a stall that nobody wants to hear through. */
+const FAR_TOO_LATE = 500 * SAMPLES_PER_MS;
+
+/** Counters of a {@link Playout}; times in ms. */
+export type PlayoutStats = {
+  /** How long sound waits here before it is played. */
+  delayMs: number;
+  jitterMs: number;
+  /** How often there was nothing to play in the middle of sound. */
+  underruns: number;
+  /** Packets that were lost on their way, and made up. */
+  concealed: number;
+};
+
+/**
+ * An adaptive jitter buffer: decoded sound goes in as it comes, and comes out evenly, as late as the network makes necessary. It keeps no
+ * time of its own: one who reads says how much, and that is the clock.
+ */
+export class Playout {
+  readonly #gauge = new JitterGauge();
+  readonly #queue = new Float32Array(CAPACITY);
+  readonly #history = new Float32Array(HISTORY);
+  #head = 0;
+  #length = 0;
+  /** Samples that have been read since the beginning. */
+  #now = 0;
+  #isPlaying = false;
+  /** When a pause ends, in samples of {@link #now}. */
+  #playAt = Infinity;
+  #madeUp = 0;
+  #lastCorrection = 0;
+  #packetLength = 20 * SAMPLES_PER_MS;
+  #lostInARow = 0;
+  #delay = 0;
+  #ranDry = false;
+  #underruns = 0;
+  #concealed = 0;
+
+  get stats(): PlayoutStats {
+    return {
+      delayMs: this.#delay / SAMPLES_PER_MS,
+      jitterMs: this.#gauge.jitter / SAMPLES_PER_MS,
+      underruns: this.#underruns,
+      concealed: this.#concealed,
+    };
+  }
+
+  /** Takes one decoded packet, 48 kHz mono. */
+  push(samples: Float32Array): void {
+    this.#packetLength = samples.length;
+    this.#lostInARow = 0;
+    this.#add(samples);
+  }
+
+  /** Makes up a packet that was lost, as long as the last one. */
+  pushLost(): void {
+    const made = new Float32Array(this.#packetLength);
+    const before = this.#length > 0 ? this.#lastQueued() : this.#history;
+    extend(before, made, this.#lostInARow, MAX_MADE_UP);
+    this.#lostInARow += made.length;
+    this.#concealed += 1;
+    this.#add(made);
+  }
+
+  /** Fills a block with what is to be played now. */
+  read(block: Float32Array): void {
+    if (!this.#isPlaying && this.#length > 0 && this.#now >= this.#playAt) this.#begin();
+    if (this.#isPlaying) this.#correctDelay();
+    const there = this.#isPlaying ? Math.min(this.#length, block.length) : 0;
+    this.#take(block.subarray(0, there));
+    const rest = block.subarray(there);
+    if (rest.length > 0) this.#makeUp(rest);
+    this.#remember(block);
+    this.#now += block.length;
+  }
+
+  #add(samples: Float32Array): void {
+    const { verdict, lateness } = this.#gauge.note(this.#now, samples.length);
+    if (verdict !== 'undecided') {
+      if (this.#ranDry && verdict !== 'pause') this.#underruns += 1;
+      this.#ranDry = false;
+    }
+    if (!this.#isPlaying && this.#length === 0) {
+      const isFading = this.#madeUp > 0 && this.#madeUp < MAX_MADE_UP;
+      this.#playAt = isFading ? this.#now : this.#now + this.#gauge.target - samples.length;
+    }
+    const room = CAPACITY - this.#length;
+    const fitting = samples.subarray(Math.max(0, samples.length - room));
+    for (const sample of fitting) {
+      this.#queue[(this.#head + this.#length) % CAPACITY] = sample;
+      this.#length += 1;
+    }
+    // Sound after a pause is not late, and sound after a stall soon is not: neither is to be cut.
+    this.#delay = verdict === 'undecided' ? 0 : this.#length + lateness;
+  }
+
+  #begin(): void {
+    this.#isPlaying = true;
+    if (this.#madeUp === 0 || this.#madeUp >= MAX_MADE_UP) {
+      this.#madeUp = 0;
+      return;
+    }
+    // The sound that was made up goes over into the sound that has come.
+    const tail = new Float32Array(SEAM_SAMPLES);
+    extend(this.#history, tail, this.#madeUp, MAX_MADE_UP);
+    const count = Math.min(SEAM_SAMPLES, this.#length);
+    const fresh = this.#peek(count);
+    joinSmoothly(tail.subarray(0, count), fresh);
+    this.#poke(fresh);
+    this.#madeUp = 0;
+  }
+
+  /** Leaves out or repeats a period where sound waits longer, or shorter, than the network makes necessary. */
+  #correctDelay(): void {
+    if (this.#delay === 0 || this.#now - this.#lastCorrection < BETWEEN_CORRECTIONS) return;
+    const excess = this.#delay - this.#gauge.target;
+    if (excess <= MAX_EXCESS && excess >= -MAX_SHORTAGE) return;
+    if (excess > FAR_TOO_LATE) {
+      this.#drop(Math.min(excess, this.#length));
+      return;
+    }
+    const stretch = this.#peek(Math.min(this.#length, STRETCH));
+    const lag = repeatLag(stretch);
+    if (lag === 0) return;
+    const [start, later] = [0, lag].map((from) => stretch.slice(from, from + SEAM_SAMPLES));
+    if (excess > 0) {
+      joinSmoothly(start!, later!);
+      this.#drop(lag);
+      this.#poke(later!);
+    } else {
+      joinSmoothly(later!, start!);
+      this.#poke(start!);
+      this.#drop(-lag);
+      this.#poke(stretch.subarray(0, lag));
+    }
+  }
+
+  /** @param count below 0: makes room for as many before what waits */
+  #drop(count: number): void {
+    this.#head = (this.#head + count + CAPACITY) % CAPACITY;
+    this.#length -= count;
+    this.#delay -= count;
+    this.#lastCorrection = this.#now;
+  }
+
+  #makeUp(rest: Float32Array): void {
+    if (this.#isPlaying) {
+      this.#isPlaying = false;
+      this.#ranDry = true;
+      this.#playAt = this.#now;
+    }
+    if (this.#madeUp >= MAX_MADE_UP || this.#now === 0) {
+      rest.fill(0);
+      return;
+    }
+    extend(this.#history, rest, this.#madeUp, MAX_MADE_UP);
+    this.#madeUp += rest.length;
+  }
+
+  #take(block: Float32Array): void {
+    for (let i = 0; i < block.length; i += 1) {
+      block[i] = this.#queue[(this.#head + i) % CAPACITY]!;
+    }
+    this.#head = (this.#head + block.length) % CAPACITY;
+    this.#length -= block.length;
+  }
+
+  /** The next samples, which stay. */
+  #peek(count: number): Float32Array {
+    return Float32Array.from(
+      { length: count },
+      (_, i) => this.#queue[(this.#head + i) % CAPACITY]!,
+    );
+  }
+
+  #poke(samples: Float32Array): void {
+    for (const [i, sample] of samples.entries()) this.#queue[(this.#head + i) % CAPACITY] = sample;
+  }
+
+  /** The end of what waits, as long as a history. */
+  #lastQueued(): Float32Array {
+    const missing = Math.max(0, HISTORY - this.#length);
+    const last = new Float32Array(HISTORY);
+    last.set(this.#history.subarray(HISTORY - missing));
+    const from = this.#head + this.#length - (HISTORY - missing);
+    for (let i = missing; i < HISTORY; i += 1) {
+      last[i] = this.#queue[(from + i - missing) % CAPACITY]!;
+    }
+    return last;
+  }
+
+  #remember(block: Float32Array): void {
+    this.#history.copyWithin(0, block.length);
+    this.#history.set(block, HISTORY - block.length);
+  }
+}

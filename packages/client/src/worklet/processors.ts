@@ -1,0 +1,57 @@
+import { Framer } from './framer.ts';
+import { Playout } from './playout.ts';
+
+/** The two ends of a room's sound in the thread that renders audio: the microphone's, and the speakers'. */
+
+declare const sampleRate: number;
+declare function registerProcessor(name: string, type: new () => AudioWorkletProcessor): void;
+declare class AudioWorkletProcessor {
+  readonly port: MessagePort;
+}
+
+/** Posts frames of 20 ms at 48 kHz to its port. */
+class CaptureProcessor extends AudioWorkletProcessor {
+  readonly #framer = new Framer(sampleRate, (frame) =>
+    this.port.postMessage(frame, [frame.buffer]),
+  );
+
+  process([input]: Float32Array[][]): boolean {
+    const block = input?.[0];
+    if (block) this.#framer.push(block);
+    return true;
+  }
+}
+
+/**
+ * Plays what comes through the port that it is sent: samples, or null for a packet that was lost. Answers any other message with its
+ * statistics.
+ */
+class PlayoutProcessor extends AudioWorkletProcessor {
+  readonly #playout = new Playout();
+
+  constructor() {
+    super();
+    this.port.addEventListener('message', ({ ports: [source] }) => {
+      if (!source) this.port.postMessage(this.#playout.stats);
+      else {
+        source.addEventListener('message', (event) => this.#take(event.data));
+        source.start();
+      }
+    });
+    this.port.start();
+  }
+
+  #take(samples: Float32Array | null): void {
+    if (samples) this.#playout.push(samples);
+    else this.#playout.pushLost();
+  }
+
+  process(_inputs: Float32Array[][], [output]: Float32Array[][]): boolean {
+    const block = output?.[0];
+    if (block) this.#playout.read(block);
+    return true;
+  }
+}
+
+registerProcessor('partyline-capture', CaptureProcessor);
+registerProcessor('partyline-playout', PlayoutProcessor);

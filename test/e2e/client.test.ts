@@ -1,0 +1,133 @@
+import { execFileSync } from 'node:child_process';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, extname, join } from 'node:path';
+import { build } from 'esbuild';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { TestBrowser } from '../support/browser.ts';
+import { lastSecondOf, pcmTone, peakHz } from '../support/sound.ts';
+import { useGateway } from '../support/use-gateway.ts';
+
+/** The npm package, as others use it: from its tarball, in a project that has nothing else of this one. */
+
+const PROJECT = join(import.meta.dirname, '../..');
+const PAGE = join(PROJECT, 'docs/client.md');
+const SETTLING = { timeout: 20_000, interval: 200 };
+const TYPES: Record<string, string> = { '.html': 'text/html', '.js': 'text/javascript' };
+
+const used = useGateway();
+
+/** Packs the package and unpacks it into the `node_modules` of a new folder, beside links to the packages that it names. */
+function installFromTarball(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'partyline-package-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const installed = join(folder, 'node_modules/partyline-client');
+  mkdirSync(installed, { recursive: true });
+  const pack = ['pack', '--silent', '--pack-destination', folder];
+  const options = { cwd: join(PROJECT, 'packages/client'), encoding: 'utf8' } as const;
+  const tarball = execFileSync('npm', pack, options).trim().split('\n').at(-1)!;
+  execFileSync('tar', ['-xzf', join(folder, tarball), '-C', installed, '--strip-components=1']);
+  const { dependencies } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8')) as {
+    dependencies: Record<string, string>;
+  };
+  for (const name of Object.keys(dependencies)) {
+    const link = join(folder, 'node_modules', name);
+    mkdirSync(dirname(link), { recursive: true });
+    symlinkSync(join(PROJECT, 'node_modules', name), link);
+  }
+  return folder;
+}
+
+/** Bundles the example of docs/client.md. @returns the folder in which its page is */
+async function bundleExample(folder: string, gatewayUrl: string): Promise<string> {
+  const page = readFileSync(PAGE, 'utf8');
+  const [, example = ''] = /<!-- example -->\n```js\n([^]*?)```/.exec(page) ?? [];
+  expect(example).toContain("from 'partyline-client'");
+  writeFileSync(join(folder, 'page.js'), example);
+  const out = join(folder, 'out');
+  await build({
+    absWorkingDir: folder,
+    entryPoints: ['page.js'],
+    outdir: out,
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+  });
+  for (const name of ['worklet', 'decoder-worker', 'encoder-worker']) {
+    const file = `${name}.js`;
+    cpSync(join(folder, 'node_modules/partyline-client/dist', file), join(out, file));
+  }
+  const body = `<body data-gateway="${gatewayUrl}" data-processing="off"><p id="state"></p><p id="peers"></p><p id="transport"></p><button id="join">Join</button><button id="mute">Mute</button>`;
+  writeFileSync(
+    join(out, 'index.html'),
+    `<!doctype html>${body}<script type="module" src="page.js"></script></body>`,
+  );
+  return out;
+}
+
+/** Serves the example with the policy that docs/client.md prints, and gives out tokens. */
+async function serve(folder: string, getToken: () => Promise<string>): Promise<string> {
+  const [, printed = ''] = /```\n(default-src [^\n]*)\n```/.exec(readFileSync(PAGE, 'utf8')) ?? [];
+  const policy = printed.replace('wss://voice.example.com', used.gateway.url.replace('http', 'ws'));
+  expect(policy).toContain('wasm-unsafe-eval');
+  const server = createServer((request, response) => {
+    const { pathname } = new URL(request.url ?? '/', 'http://localhost');
+    response.setHeader('content-security-policy', policy);
+    if (pathname === '/token') {
+      void getToken().then((token) => response.end(token));
+      return;
+    }
+    const file = pathname === '/' ? '/index.html' : pathname;
+    response.setHeader('content-type', TYPES[extname(file)] ?? 'application/octet-stream');
+    try {
+      response.end(readFileSync(join(folder, file)));
+    } catch {
+      response.writeHead(404).end();
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+}
+
+async function askForToken(): Promise<string> {
+  const response = await fetch(`${used.gateway.url}/api/tokens`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${used.gateway.apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ peer: 'ada', rooms: ['kitchen'], ttl_seconds: 60, publish: true }),
+  });
+  return ((await response.json()) as { token: string }).token;
+}
+
+test('the example of docs/client.md runs from the tarball, under the policy that is printed there', async () => {
+  const folder = installFromTarball();
+  const out = await bundleExample(folder, `${used.gateway.url.replace('http', 'ws')}/ws`);
+  const legacy = await used.enter('door phone', { room: 'kitchen' });
+  const browser = used.keep(
+    await TestBrowser.open(await serve(out, askForToken), pcmTone(800, 0.5, 10_000)),
+  );
+  const text = (id: string) => browser.page.locator(id).innerText();
+  await browser.page.click('#join');
+  await expect.poll(() => text('#state'), SETTLING).toBe('in_room');
+  expect(await text('#peers')).toBe('door phone');
+  expect(await text('#transport')).toMatch(/^(webrtc|websocket)$/);
+  await vi.waitFor(async () => {
+    expect(legacy.frames.length).toBeGreaterThan(60);
+    expect(peakHz(await lastSecondOf(legacy))).toBe(800);
+  }, SETTLING);
+  await browser.page.click('#mute');
+  expect(await legacy.next('peer_changed')).toMatchObject({ peer: 'ada', muted: true });
+});

@@ -1,0 +1,72 @@
+import { expect, test, vi } from 'vitest';
+import { TestBrowser } from '../support/browser.ts';
+import { amplitudeOf, keepPlaying, lastSecondOf, opusTone, peakHz } from '../support/sound.ts';
+import { useGateway } from '../support/use-gateway.ts';
+
+/** The page with its sound over the WebSocket, in a real browser. */
+
+const SETTLING = { timeout: 20_000, interval: 200 };
+const ROOM = 'kitchen';
+
+const used = useGateway();
+
+async function openBrowser(): Promise<TestBrowser> {
+  return used.keep(await TestBrowser.openRaw(used.gateway.url, 800, 'websocket'));
+}
+
+const enter = (peer: string) => used.enter(peer, { room: ROOM });
+
+test('sound goes both ways over the WebSocket, and mute and volume hold', async () => {
+  const legacy = await enter('door phone');
+  const faults: string[] = [];
+  const ada = await openBrowser();
+  ada.page.on('console', (message) => {
+    if (message.type() === 'error') faults.push(message.text());
+  });
+  await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  expect(await legacy.next('peer_joined')).toMatchObject({ peer: 'Ada', kind: 'websocket' });
+  expect(await ada.page.evaluate(() => window.partyline?.transport)).toBe('websocket');
+
+  const isHeard = async () => {
+    expect(legacy.frames.length).toBeGreaterThan(60);
+    const heard = await lastSecondOf(legacy);
+    expect(peakHz(heard)).toBe(800);
+    expect(amplitudeOf(heard, 800)).toBeCloseTo(0.5, 1);
+  };
+  await vi.waitFor(isHeard, SETTLING);
+
+  used.keep(keepPlaying(legacy, await opusTone(1000, 0.5, 20_000)));
+  await vi.waitFor(async () => {
+    const heard = await ada.hearMix();
+    expect(peakHz(heard)).toBe(1000);
+    expect(amplitudeOf(heard, 1000)).toBeCloseTo(0.5, 1);
+  }, SETTLING);
+
+  await ada.page.evaluate(() => window.partyline?.setVolume('door phone', 0.25));
+  await vi.waitFor(async () => {
+    expect(amplitudeOf(await ada.hearMix(), 1000)).toBeCloseTo(0.125, 1);
+  }, SETTLING);
+
+  await ada.page.click('#mute');
+  expect(await legacy.next('peer_changed')).toMatchObject({ peer: 'Ada', muted: true });
+  await ada.page.click('#mute');
+  legacy.frames.length = 0;
+  await vi.waitFor(isHeard, SETTLING);
+
+  const stats = await ada.page.evaluate(() => window.partyline?.stats());
+  expect(stats).toMatchObject({ transport: 'websocket', lossRatio: 0 });
+  expect(stats?.sentBitrate).toBeGreaterThan(2000);
+  expect(stats?.receivedBitrate).toBeGreaterThan(2000);
+  expect(faults).toEqual([]);
+});
+
+test('a browser without WebCodecs encodes with libopus in a worker', async () => {
+  const legacy = await enter('door phone');
+  const ada = await openBrowser();
+  await ada.page.evaluate(() => Reflect.deleteProperty(window, 'AudioEncoder'));
+  await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  await vi.waitFor(async () => {
+    expect(legacy.frames.length).toBeGreaterThan(60);
+    expect(peakHz(await lastSecondOf(legacy))).toBe(800);
+  }, SETTLING);
+});
