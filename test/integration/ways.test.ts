@@ -17,7 +17,7 @@ const WEBSOCKET = { type: 'join', room: 'a' };
 const [BY_SOCKET_HZ, BY_WEBRTC_HZ, BOB_HZ] = [440, 880, 600];
 const opus = (hz: number) => opusTone(hz, 0.5, 1000);
 const OFTEN: TimingOverrides = { sessions: { beatEveryMs: 50 } };
-const IMPATIENT: TimingOverrides = { sessions: { changesWithinMs: 300 } };
+const IMPATIENT: TimingOverrides = { sessions: { changesWithinMs: 800 } };
 
 const ofType = <T extends ServerMessage['type']>({ messages }: TestClient, type: T) =>
   messages.filter(
