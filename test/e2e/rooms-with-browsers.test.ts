@@ -175,7 +175,9 @@ describe('a sweep from 300 to 3000 Hz', () => {
       })),
     );
     const microphone = sampleMessages(parseAudioFormat(PCM) as SampleFormat, thereAndBack(48_000));
-    const browser = used.keep(await TestBrowser.open(`${used.gateway.url}/?raw`, microphone));
+    const browser = used.keep(
+      await TestBrowser.open(`${used.gateway.url}/?raw&transports=webrtc`, microphone),
+    );
     await browser.join('a', 'browser', used.gateway.apiKey);
     for (const { format, legacy } of listeners) {
       await vi.waitFor(async () => {

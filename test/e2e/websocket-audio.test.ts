@@ -1,5 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { TestBrowser } from '../support/browser.ts';
+import { TestClient } from '../support/client.ts';
+import { openTestGateway } from '../support/gateway.ts';
 import { amplitudeOf, keepPlaying, lastSecondOf, opusTone, peakHz } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
@@ -69,4 +71,35 @@ test('a browser without WebCodecs encodes with libopus in a worker', async () =>
     expect(legacy.frames.length).toBeGreaterThan(60);
     expect(peakHz(await lastSecondOf(legacy))).toBe(800);
   }, SETTLING);
+});
+
+test('where WebRTC finds no way, sound goes over the WebSocket; the next time at once', async () => {
+  const RTC_LISTEN_IP = '127.0.0.1=192.0.2.250';
+  const gateway = used.keep(await openTestGateway({ RTC_LISTEN_IP, RTC_TCP: 'false' }));
+  const { url, apiKey: api_key } = gateway;
+  const query = { room: ROOM, peer: 'door phone', api_key, audio: 'opus' };
+  const legacy = used.keep(await TestClient.connect(url, query));
+  await legacy.next('joined');
+  used.keep(keepPlaying(legacy, await opusTone(1000, 0.5, 30_000)));
+  const ada = used.keep(await TestBrowser.openRaw(url, 800, 'webrtc,websocket'));
+  await ada.join(ROOM, 'Ada', api_key);
+  expect(await legacy.next('peer_joined')).toMatchObject({ peer: 'Ada', kind: 'webrtc' });
+  expect(await legacy.next('peer_changed')).toMatchObject({ peer: 'Ada', kind: 'websocket' });
+  expect(await ada.page.evaluate(() => window.partyline?.transport)).toBe('websocket');
+  await vi.waitFor(async () => {
+    expect(legacy.frames.length).toBeGreaterThan(60);
+    expect(peakHz(await lastSecondOf(legacy))).toBe(800);
+    expect(peakHz(await ada.hearMix())).toBe(1000);
+  }, SETTLING);
+  expect(await ada.page.locator('#room-way').innerText()).toMatch(/over the WebSocket/);
+  expect(legacy.messages.map(({ type }) => type)).not.toContain('peer_left');
+
+  await ada.page.click('#leave');
+  await legacy.next('peer_left');
+  const toldBefore = legacy.messages.length;
+  await ada.page.click('#join');
+  expect(await legacy.next('peer_joined', toldBefore)).toMatchObject({
+    peer: 'Ada',
+    kind: 'websocket',
+  });
 });

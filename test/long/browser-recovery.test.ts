@@ -48,7 +48,7 @@ test('at the printed address, with the printed key and voice processing on: a vo
   const syllables = pcmTone(300, 0.5, 10_000).map((tone, i) =>
     i % 15 < 8 ? tone : Buffer.alloc(tone.length),
   );
-  const browser = keep(await TestBrowser.open(url, syllables));
+  const browser = keep(await TestBrowser.open(`${url}/?transports=webrtc`, syllables));
   await browser.join('kitchen', 'Ada', apiKey);
   await vi.waitFor(async () => {
     expect(legacy.frames.length).toBeGreaterThan(75);

@@ -20,7 +20,7 @@ describe.skipIf(!Hosts.arePossible)('Firefox at the printed address', () => {
     cleanUps.push(() => started.dispose());
     const { url, api_key: apiKey } = await started.ready();
     gateway = { url, apiKey };
-    firefox = await TestFirefox.open(`${url}/?raw`);
+    firefox = await TestFirefox.open(`${url}/?raw&transports=webrtc`);
     cleanUps.push(() => firefox.close());
   }, 60_000);
 

@@ -38,7 +38,9 @@ test('a room that is spread over two media workers: each hears all the others, a
   const browsers = new Map<Name, TestBrowser>();
   for (const name of ['one', 'two', 'three'] as const) {
     const microphone = pcmTone(TONES_HZ[name], SPOKEN, 10_000);
-    const browser = used.keep(await TestBrowser.open(`${used.gateway.url}/?raw`, microphone));
+    const browser = used.keep(
+      await TestBrowser.open(`${used.gateway.url}/?raw&transports=webrtc`, microphone),
+    );
     browsers.set(name, browser);
     await browser.join('a', name, used.gateway.apiKey);
     await legacy.until('its sound', () => (legacy.frames.length > 50 ? true : undefined), 10_000);

@@ -17,11 +17,15 @@ import type {
   Transport,
 } from './state.ts';
 import { type ClientStats, StatsMeter } from './stats.ts';
+import { wayMemory } from './way-memory.ts';
+import { Ways } from './ways.ts';
 
 const TRANSPORTS: readonly Transport[] = ['webrtc', 'websocket'];
 const MAX_GAIN = 4;
 
 const LOBBY = '__lobby__';
+/** How often it is looked at how sound does, ms. */
+const LOOK_EVERY_MS = 500;
 
 /**
  * A peer of the gateway: one WebSocket, audio over WebRTC or over the WebSocket, one room at a time.
@@ -38,7 +42,6 @@ export class PartylineClient {
   readonly peer: string;
   readonly #link: Link;
   readonly #events = new Events<ClientEvents>();
-  readonly #transports: readonly Transport[];
   readonly #assets: AudioAssets;
   readonly #settings: SoundSettings = {
     microphone: null,
@@ -51,6 +54,9 @@ export class PartylineClient {
   #wish: Wish | undefined;
   /** Credentials that resume the session on another connection. */
   #session: { session_id: string; resume_token: string } | undefined;
+  readonly #ways: Ways;
+  #lookTimer: number | undefined;
+  #isChanging = false;
   #transport: Transport | undefined;
   /** Rates of the audio that is open. */
   #meter: { audio: RoomAudio; stats: StatsMeter } | undefined;
@@ -59,7 +65,6 @@ export class PartylineClient {
   constructor({ getToken, peer, url = '/ws', transports = TRANSPORTS, assets }: ClientOptions) {
     if (transports.length === 0) throw new TypeError('transports names at least one.');
     this.peer = peer;
-    this.#transports = transports;
     // Bundlers know files that are named so, and copy them.
     this.#assets = {
       worklet: assets?.worklet ?? new URL('./worklet.js', import.meta.url),
@@ -69,6 +74,7 @@ export class PartylineClient {
     const sound = transports.includes('websocket') ? { audio: 'opus', stats: 'true' } : {};
     const endpoint = new URL(url, location.href);
     endpoint.protocol = endpoint.protocol.replace(/^http/, 'ws');
+    this.#ways = new Ways(transports, wayMemory(endpoint.host));
     const getAddress = async () => {
       const token = await getToken();
       const query = new URLSearchParams({ room: LOBBY, peer, token, ...sound, ...this.#session });
@@ -131,7 +137,10 @@ export class PartylineClient {
     });
     this.#link.open();
     // Loaded meanwhile; join() tells whether that failed.
-    loadAudio(this.#transports[0]!).catch(() => undefined);
+    loadAudio(this.#ways.present).catch(() => undefined);
+    if (this.#ways.areSeveral) {
+      this.#lookTimer = window.setInterval(() => void this.#considerWays(), LOOK_EVERY_MS);
+    }
     return connected;
   }
 
@@ -247,7 +256,7 @@ export class PartylineClient {
     const room = roomOf(this.#phase);
     if (!room) return;
     try {
-      await change(room.audio);
+      await room.apply(change);
     } catch (error) {
       if (room === roomOf(this.#phase)) throw error;
     }
@@ -272,6 +281,7 @@ export class PartylineClient {
 
   #end(reason: CloseReason): void {
     if (this.#phase.name === 'closed') return;
+    window.clearInterval(this.#lookTimer);
     this.#forget(new ClosedError(reason));
     this.#enter({ name: 'closed', reason });
   }
@@ -290,7 +300,8 @@ export class PartylineClient {
   }
 
   #welcomed(connection: Connection, welcome: MessageOf<'welcome'>): void {
-    const { session_id, resume_token, room, mute } = welcome;
+    const { session_id, resume_token, room, mute, network } = welcome;
+    this.#ways.onNetwork(network, performance.now());
     this.#settings.toldMuted = mute ?? false;
     this.#session = { session_id, resume_token };
     if (room !== LOBBY) return; // we are where we were, and `joined` tells what is there
@@ -355,7 +366,7 @@ export class PartylineClient {
     // Any change of phase meanwhile (left, closed, connection lost) has dealt with the wish, too.
     const superseded = () => (room ? room !== roomOf(this.#phase) : joining !== this.#phase);
     try {
-      const transport = this.#transports[0]!;
+      const transport = this.#ways.present;
       const openAudio = await loadAudio(transport);
       if (superseded()) return;
       const joined = await connection.request({
@@ -377,7 +388,39 @@ export class PartylineClient {
     } catch (thrown) {
       if (superseded()) return;
       const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+      const isOurs = !(error instanceof RequestError);
+      if (isOurs && this.#ways.giveUpPreferred(performance.now())) {
+        void this.#join(connection, wish, room ? undefined : from);
+        return;
+      }
       this.#joinFailed(connection, wish, error, room ? undefined : from);
+    }
+  }
+
+  /** Looks how sound does, and lets it go another way if it does badly, or if a better one may be open again. */
+  async #considerWays(): Promise<void> {
+    const phase = this.#phase;
+    if (phase.name !== 'in_room' || !phase.wish.fulfilled || this.#isChanging) return;
+    const { room } = phase;
+    this.#isChanging = true;
+    try {
+      const health = await room.health(performance.now());
+      const transport = this.#ways.next(health, performance.now());
+      if (transport && room === roomOf(this.#phase)) await this.#changeWay(room, transport);
+    } finally {
+      this.#isChanging = false;
+    }
+  }
+
+  async #changeWay(room: Room, transport: Transport): Promise<void> {
+    try {
+      const openAudio = await loadAudio(transport);
+      await room.change(transport, openAudio);
+      this.#ways.changed(transport, performance.now());
+      this.#changed();
+    } catch {
+      // The old way goes on, and `isInterrupted` says so where it does not carry.
+      this.#ways.failed(performance.now());
     }
   }
 

@@ -153,7 +153,13 @@ export class Connection {
     const replyTo = message.reply_to;
     const waiting = replyTo === undefined ? undefined : this.#waiting.get(replyTo);
     if (replyTo !== undefined) {
-      if (!waiting) return; // an answer that came after its time-out
+      if (!waiting) {
+        // The second answer to a join, or one that came after its time-out.
+        if (message.type === 'media_changed' || message.type === 'error') {
+          this.#handlers.received(message);
+        }
+        return;
+      }
       this.#waiting.delete(replyTo);
       window.clearTimeout(waiting.timer);
       if (message.type === 'error') {

@@ -46,7 +46,7 @@ export interface RoomAudio {
   readonly openedMs: number;
   /** No sound goes or comes for now. */
   readonly isInterrupted: boolean;
-  /** There is a path for sound, in each direction in which any is meant to go. */
+  /** There is a path for sound in each direction in which any is meant to go. */
   readonly hasPath: boolean;
   /** The sum of all others, where they come as one. */
   readonly mixTrack: MediaStreamTrack | undefined;
@@ -54,6 +54,8 @@ export interface RoomAudio {
   opened(): Promise<void>;
   /** Speaks with the microphone of the settings. @throws {RequestError} when the gateway refuses */
   applyMicrophone(): Promise<void>;
+  /** Speaks, or sends silence: by that the gateway knows that sound may go this way. @throws {RequestError} */
+  prove(): Promise<void>;
   /** @throws {RequestError} */
   applyMuted(): Promise<void>;
   /** @throws {RequestError} */

@@ -1,8 +1,10 @@
 import type { ServerMessage } from '../../../src/protocol/messages.ts';
 import type { Connection, MessageOf } from './connection.ts';
-import type { RequestError } from './errors.ts';
+import { RequestError } from './errors.ts';
+import { FlowWatch } from './flow-watch.ts';
 import type { AudioParts, RoomAudio, SoundSettings } from './room-audio.ts';
-import type { AudioAssets, RemotePeer } from './state.ts';
+import type { AudioAssets, RemotePeer, Transport } from './state.ts';
+import type { Health } from './ways.ts';
 import { Wire } from './wire.ts';
 
 type Joined = MessageOf<'joined'>;
@@ -36,7 +38,14 @@ export class Room {
   speaking: ReadonlyMap<string, number | undefined> = new Map();
   readonly #parts: RoomParts;
   readonly #wire: Wire;
-  readonly #audio: RoomAudio;
+  readonly #watch = new FlowWatch();
+  #audio: RoomAudio;
+  /** Another way for the sound, which is being tried beside the present one. */
+  #next: { audio: RoomAudio; done: PromiseWithResolvers<void> } | undefined;
+  /** The gateway says that nothing of what we send arrives. */
+  #isUnheard = false;
+  #isClosed = false;
+  #pathlessSinceMs: number | undefined;
 
   /** @throws when the answer to our join does not carry what the transport needs */
   constructor(parts: RoomParts) {
@@ -51,12 +60,62 @@ export class Room {
     return this.#audio;
   }
 
+  /** Has a setting take effect, on all audio that is open. */
+  async apply(change: (audio: RoomAudio) => Promise<void>): Promise<void> {
+    const next = this.#next?.audio;
+    await Promise.all([change(this.#audio), next && change(next)]);
+  }
+
+  /**
+   * Lets sound go another way. The old one carries it until the new one does.
+   * @throws {RequestError} the gateway refuses, or nothing came by the new way
+   */
+  async change(transport: Transport, openAudio: OpenAudio): Promise<void> {
+    const joined = await this.#wire.request({
+      type: 'join',
+      room: this.name,
+      ...(transport === 'webrtc' && { media: transport }),
+    });
+    if (this.#isClosed) throw new RequestError('left', 'The room was left.', false);
+    this.#giveUpChange();
+    const next = { audio: this.#openAudio(openAudio, joined), done: Promise.withResolvers<void>() };
+    this.#next = next;
+    const { audio, done } = next;
+    const proof = audio.opened().then(() => audio.prove());
+    try {
+      // The gateway may give the change up while it is still being opened.
+      await Promise.race([done.promise, proof.then(() => done.promise)]);
+    } catch (error) {
+      if (this.#next === next) this.#giveUpChange();
+      throw error;
+    }
+    await this.#audio.applyMicrophone();
+  }
+
+  /** How sound does; to be called a few times a second. */
+  async health(nowMs: number): Promise<Health> {
+    const { transport, hasPath, isInterrupted } = this.#audio;
+    this.#pathlessSinceMs = hasPath ? undefined : (this.#pathlessSinceMs ?? nowMs);
+    const areOthersSpeaking = [...this.speaking.keys()].some((peer) => this.peers.has(peer));
+    // Statistics cost something: they are read only where they matter.
+    const isWatched = areOthersSpeaking && transport === 'webrtc';
+    const packets = isWatched ? (await this.#audio.counters()).packetsReceived : 0;
+    this.#watch.note(isWatched, packets, nowMs);
+    return {
+      transport,
+      pathlessMs: nowMs - (this.#pathlessSinceMs ?? nowMs),
+      isInterrupted,
+      isSilenced: this.#isUnheard || this.#watch.isSilenced(nowMs),
+    };
+  }
+
   /**
    * The connection is lost.
    * @returns whether the room can go on over another; if not, it is to be closed, and joined anew
    */
   suspend(): boolean {
     this.#wire.suspend();
+    this.#giveUpChange();
     return !this.#wire.isInDoubt;
   }
 
@@ -75,6 +134,8 @@ export class Room {
 
   /** Ends the audio; calls nobody. */
   close(): void {
+    this.#isClosed = true;
+    this.#giveUpChange();
     this.#audio.close();
     this.#wire.close();
   }
@@ -93,6 +154,16 @@ export class Room {
         this.#note({ ...known, kind, muted });
         break;
       }
+      case 'media_changed':
+        this.#changeDone();
+        break;
+      case 'error': // one that answers a join whose `joined` has come
+        if (message.reply_to === undefined) return;
+        this.#next?.done.reject(new RequestError(message.code, message.message, true));
+        return;
+      case 'rtp_flow':
+        this.#isUnheard = message.state === 'stopped';
+        break;
       case 'peer_left':
         this.peers.delete(message.peer);
         break;
@@ -101,6 +172,7 @@ export class Room {
         break;
       default:
         this.#audio.receive(message);
+        this.#next?.audio.receive(message);
         return;
     }
     this.#parts.handlers.changed();
@@ -126,7 +198,7 @@ export class Room {
 
   #openAudio(openAudio: OpenAudio, joined: Joined): RoomAudio {
     const { settings, assets, handlers } = this.#parts;
-    return openAudio({
+    const audio: RoomAudio = openAudio({
       joined,
       wire: this.#wire,
       settings,
@@ -136,8 +208,31 @@ export class Room {
         pathChanged: handlers.changed,
         playbackBlocked: handlers.playbackBlocked,
         fault: handlers.fault,
-        lost: handlers.mediaLost,
+        lost: (error) => {
+          if (audio === this.#audio) handlers.mediaLost(error);
+          else this.#next?.done.reject(error);
+        },
       },
     });
+    return audio;
+  }
+
+  #changeDone(): void {
+    if (!this.#next) return;
+    const { audio, done } = this.#next;
+    this.#next = undefined;
+    this.#isUnheard = false;
+    this.#pathlessSinceMs = undefined;
+    this.#audio.close();
+    this.#audio = audio;
+    for (const peer of this.peers.values()) this.#note(peer);
+    done.resolve();
+  }
+
+  #giveUpChange(): void {
+    const next = this.#next;
+    this.#next = undefined;
+    next?.audio.close();
+    next?.done.reject(new RequestError('left', 'The change was given up.', true));
   }
 }

@@ -2,7 +2,7 @@ import type { Connection, SendRequest } from './connection.ts';
 import { RequestError } from './errors.ts';
 
 /** Requests that cannot be repeated: when the answer is lost, nobody knows whether the request was done. */
-const ASKED_ONCE = new Set<string>(['connect_transport', 'produce']);
+const ASKED_ONCE = new Set<string>(['connect_transport', 'produce', 'join']);
 
 /** The requests of one room, over one connection after the other: while there is none, they wait for the next. */
 export class Wire {

@@ -6,10 +6,12 @@ import type {
   WebRtcDescription,
 } from '../../../../src/protocol/messages.ts';
 import type { MessageOf, SendRequest } from '../connection.ts';
+import { RequestError } from '../errors.ts';
 import type { AudioHandlers, AudioParts, RoomAudio, SoundSettings } from '../room-audio.ts';
 import type { AudioCounters } from '../stats.ts';
 import { countersOf } from './count-rtc.ts';
 import { keepIceAlive } from './ice.ts';
+import { openSilence, type Silence } from './silence.ts';
 import { Playback } from './playback.ts';
 
 /**
@@ -38,6 +40,7 @@ export class WebRtcAudio implements RoomAudio {
   #sendTransport: types.Transport | undefined;
   #recvTransport: types.Transport | undefined;
   #producer: types.Producer | undefined;
+  #silence: Silence | undefined;
 
   /** @throws when the answer to our join carries no WebRTC */
   constructor({ joined, wire, settings, handlers }: AudioParts) {
@@ -66,10 +69,7 @@ export class WebRtcAudio implements RoomAudio {
     const states = [this.#sendTransport, this.#recvTransport].map(
       (transport) => transport?.connectionState ?? 'new',
     );
-    return (
-      states.includes('connected') &&
-      states.every((state) => state === 'connected' || state === 'new')
-    );
+    return states.every((state) => state === 'connected' || state === 'new');
   }
 
   /** Resolves when the transports exist. @throws when the browser cannot do what the room needs */
@@ -85,6 +85,17 @@ export class WebRtcAudio implements RoomAudio {
     const turn = this.#speaking.then(() => this.#speakNow(this.#settings.microphone));
     this.#speaking = turn.catch(() => undefined); // told to this caller, not to the next
     return turn;
+  }
+
+  async prove(): Promise<void> {
+    if (this.#settings.microphone) return this.applyMicrophone();
+    this.#silence = openSilence();
+    try {
+      await this.#speakNow(this.#silence.track);
+    } catch (error) {
+      // A peer that may only listen is there when it can hear.
+      if (!(error instanceof RequestError) || error.code !== 'forbidden') throw error;
+    }
   }
 
   /** Silences the track at once, then tells the gateway. @throws {RequestError} */
@@ -174,6 +185,7 @@ export class WebRtcAudio implements RoomAudio {
   close(): void {
     if (this.#closed) return;
     this.#closing.abort();
+    this.#silence?.close();
     this.#sendTransport?.close();
     this.#recvTransport?.close();
     this.#playback.close();
@@ -225,6 +237,7 @@ export class WebRtcAudio implements RoomAudio {
     if (this.#closed || !this.#sendTransport) return;
     if (this.#producer) {
       if (track !== this.#producer.track) await this.#producer.replaceTrack({ track });
+      if (track !== this.#silence?.track) this.#silence?.close();
       return;
     }
     if (!track) return;

@@ -3,6 +3,8 @@ import type { PlayoutStats } from '../worklet/playout.ts';
 import { openWorker } from './open-worker.ts';
 
 const RATE_HZ = 48_000;
+/** A context that is suspended may not answer at all. */
+const ANSWER_MS = 500;
 
 /** Contexts of Chromium can play on a device of the caller's choice; Firefox's and Safari's cannot yet. */
 type Sink = { setSinkId?: (deviceId: string) => Promise<void> };
@@ -21,6 +23,7 @@ export class AudioGraph {
   readonly #decoder: Worker;
   #capture: Capture | undefined;
   #mix: MediaStreamAudioDestinationNode | undefined;
+  #lastStats: PlayoutStats = { delayMs: 0, jitterMs: 0, underruns: 0, concealed: 0 };
   /** Callers of `playoutStats()` that wait. */
   readonly #asking: ((stats: PlayoutStats) => void)[] = [];
 
@@ -123,11 +126,14 @@ export class AudioGraph {
     await this.#context.resume();
   }
 
+  /** Resolves with the last known statistics where the thread that renders audio does not answer in time. */
   async playoutStats(): Promise<PlayoutStats & { outputMs: number }> {
     const stats = await new Promise<PlayoutStats>((resolve) => {
       this.#asking.push(resolve);
       this.#playout.port.postMessage('stats');
+      setTimeout(() => resolve(this.#lastStats), ANSWER_MS);
     });
+    this.#lastStats = stats;
     const { baseLatency, outputLatency } = this.#context;
     return { ...stats, outputMs: (baseLatency + (outputLatency || 0)) * 1000 };
   }

@@ -6,6 +6,9 @@ import type { Wire } from '../wire.ts';
 import { AudioGraph } from './audio-graph.ts';
 import { type Encoder, openEncoder } from './encoder.ts';
 
+/** An empty frame: says that this peer is there over the WebSocket, when it has nothing to say yet. */
+const NOTHING = new Uint8Array(0);
+
 /** Sound over the WebSocket: Opus packets up, and the mix of all others down. */
 export class WebSocketAudio implements RoomAudio {
   readonly transport = 'websocket';
@@ -52,6 +55,11 @@ export class WebSocketAudio implements RoomAudio {
     const turn = this.#recording.then(() => this.#record(this.#settings.microphone));
     this.#recording = turn.catch(() => undefined); // told to this caller, not to the next
     return turn;
+  }
+
+  prove(): Promise<void> {
+    this.#wire.sendFrame(NOTHING);
+    return this.applyMicrophone();
   }
 
   async applyMuted(): Promise<void> {

@@ -1,0 +1,43 @@
+import type { WayMemory } from './ways.ts';
+
+const DAY_MS = 24 * 60 * 60_000;
+const KEY = 'partyline-blocked-networks';
+const MAX_NETWORKS = 20;
+
+/** Until when a network is held to be blocked (Unix time in ms), by gateway and network. */
+type Blocked = Record<string, number>;
+
+/**
+ * Remembers in localStorage for a day on which networks WebRTC did not reach a gateway.
+ * @param gateway its origin
+ */
+export function wayMemory(gateway: string): WayMemory {
+  const nameOf = (network: string) => `${gateway} ${network}`;
+  return {
+    isBlocked: (network) => (read()[nameOf(network)] ?? 0) > Date.now(),
+    setBlocked: (network, isBlocked) => {
+      const now = Date.now();
+      const others = Object.entries(read())
+        .filter(([name, until]) => name !== nameOf(network) && until > now)
+        .slice(-MAX_NETWORKS);
+      const own: [string, number][] = isBlocked ? [[nameOf(network), now + DAY_MS]] : [];
+      write(Object.fromEntries([...others, ...own]));
+    },
+  };
+}
+
+function read(): Blocked {
+  try {
+    return (JSON.parse(localStorage.getItem(KEY) ?? '{}') ?? {}) as Blocked;
+  } catch {
+    return {}; // storage is forbidden, or holds something else
+  }
+}
+
+function write(blocked: Blocked): void {
+  try {
+    localStorage.setItem(KEY, JSON.stringify(blocked));
+  } catch {
+    // Storage is forbidden: it is found out again each time.
+  }
+}

@@ -1,0 +1,117 @@
+import type { Transport } from './state.ts';
+
+/** Time after which WebRTC that has no path is given up for the WebSocket, ms. On a good network a path takes a tenth. */
+const PATIENCE_MS = 2500;
+/** Shortest time between two changes, ms: each may be heard. */
+const BETWEEN_CHANGES_MS = 60_000;
+/** Longest time between two attempts to go back to the preferred transport, ms. */
+const LONGEST_PAUSE_MS = 30 * 60_000;
+
+/** How the present transport does. */
+export type Health = {
+  transport: Transport;
+  /** How long it has waited for a path, ms; 0 if it has one or needs none. */
+  pathlessMs: number;
+  /** The path that it had is broken. */
+  isInterrupted: boolean;
+  /** Sound that is sent does not arrive, or sound that should come does not. */
+  isSilenced: boolean;
+};
+
+/** Networks on which WebRTC was of no use lately. */
+export type WayMemory = {
+  isBlocked(network: string): boolean;
+  setBlocked(network: string, isBlocked: boolean): void;
+};
+
+/**
+ * Chooses how sound goes: by the preferred transport, by the other one where that does not carry, and back when it does. It only says
+ * what to do; times are in ms of any steady clock.
+ */
+export class Ways {
+  readonly #transports: readonly Transport[];
+  readonly #memory: WayMemory;
+  #network = '';
+  #present: Transport;
+  #lastChangeMs = -Infinity;
+  #nextAttemptMs = Infinity;
+  #pauseMs = BETWEEN_CHANGES_MS;
+
+  /** @param transports the preferred one first */
+  constructor(transports: readonly Transport[], memory: WayMemory) {
+    this.#transports = transports;
+    this.#memory = memory;
+    this.#present = this.#preferred;
+  }
+
+  get #preferred(): Transport {
+    return this.#transports[0]!;
+  }
+
+  get #other(): Transport | undefined {
+    return this.#transports.find((transport) => transport !== this.#preferred);
+  }
+
+  /** There is a choice. */
+  get areSeveral(): boolean {
+    return this.#other !== undefined;
+  }
+
+  /** The transport with which a room is to be joined. */
+  get present(): Transport {
+    return this.#present;
+  }
+
+  /** Takes the network that the gateway sees: what was found out on another does not hold. */
+  onNetwork(network: string, nowMs: number): void {
+    if (network === this.#network) return;
+    this.#network = network;
+    this.#pauseMs = BETWEEN_CHANGES_MS;
+    if (this.#other && this.#memory.isBlocked(network)) {
+      this.#present = this.#other;
+      this.#waitFrom(nowMs);
+    } else {
+      this.#present = this.#preferred;
+      this.#nextAttemptMs = nowMs; // a room that is kept from before may go another way
+    }
+  }
+
+  /** The transport to change to now; undefined: none. */
+  next(health: Health, nowMs: number): Transport | undefined {
+    if (nowMs - this.#lastChangeMs < BETWEEN_CHANGES_MS) return undefined;
+    if (health.transport !== this.#preferred) {
+      return nowMs >= this.#nextAttemptMs ? this.#preferred : undefined;
+    }
+    if (health.transport === 'websocket') return undefined;
+    const isLate = health.pathlessMs >= PATIENCE_MS;
+    return isLate || health.isInterrupted || health.isSilenced ? this.#other : undefined;
+  }
+
+  /** The preferred transport cannot be used at all here. @returns whether there is another */
+  giveUpPreferred(nowMs: number): boolean {
+    if (!this.#other || this.#present !== this.#preferred) return false;
+    this.changed(this.#other, nowMs);
+    return true;
+  }
+
+  /** Sound goes by this transport now. */
+  changed(transport: Transport, nowMs: number): void {
+    this.#present = transport;
+    this.#lastChangeMs = nowMs;
+    const isBack = transport === this.#preferred;
+    this.#memory.setBlocked(this.#network, !isBack);
+    if (isBack) this.#pauseMs = BETWEEN_CHANGES_MS;
+    else this.#waitFrom(nowMs);
+  }
+
+  /** The change came to nothing. */
+  failed(nowMs: number): void {
+    if (this.#present === this.#preferred) this.#lastChangeMs = nowMs - BETWEEN_CHANGES_MS / 2;
+    else this.#waitFrom(nowMs);
+  }
+
+  #waitFrom(nowMs: number): void {
+    this.#nextAttemptMs = nowMs + this.#pauseMs;
+    this.#pauseMs = Math.min(LONGEST_PAUSE_MS, this.#pauseMs * 2);
+  }
+}

@@ -1,0 +1,16 @@
+/** A track without sound, for a peer that has no microphone. */
+export type Silence = { track: MediaStreamTrack; close: () => void };
+
+export function openSilence(): Silence {
+  const context = new AudioContext();
+  const source = new ConstantSourceNode(context, { offset: 0 });
+  const destination = context.createMediaStreamDestination();
+  source.connect(destination);
+  source.start();
+  const [track] = destination.stream.getAudioTracks();
+  return {
+    track: track!,
+    // Closing can only fail because it is closed already.
+    close: () => void context.close().catch(() => undefined),
+  };
+}
