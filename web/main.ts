@@ -24,6 +24,11 @@ page.onEnter((entry) => {
 page.onInvite(() => void showInvitation());
 page.onLeave(() => visit?.leave());
 page.onMicrophone(() => void visit?.pressMicrophone());
+page.devices.onChoice({
+  microphone: (id) => void visit?.chooseMicrophone(id),
+  speaker: (id) => visit?.chooseSpeaker(id),
+});
+page.people.onVolume((peer, gain) => visit?.setVolume(peer, gain));
 window.addEventListener('pagehide', () => visit?.close());
 window.addEventListener('hashchange', () => page.fill(takeAddress()));
 

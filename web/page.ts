@@ -1,4 +1,5 @@
 import { element } from './element.ts';
+import { Devices } from './devices.ts';
 import { Invitation } from './invitation.ts';
 import { People } from './people.ts';
 
@@ -8,6 +9,8 @@ export type Entry = {
   room: string;
   peer: string;
   listenOnly: boolean;
+  /** To hear oneself, before anybody else does: in the room `__echo__`. */
+  isTrial: boolean;
   /** In place of key and room; empty if the page was not opened by an invitation. */
   invite: string;
 };
@@ -26,6 +29,7 @@ const MUTE_LABELS: Record<MicrophoneState, string> = {
 /** The document: what it shows, and what is done on it. It knows nothing of the gateway. */
 export class Page {
   readonly people = new People();
+  readonly devices = new Devices();
   readonly invitation = new Invitation();
   readonly #form = element('form', HTMLFormElement);
   readonly #fields = element('fields', HTMLFieldSetElement);
@@ -59,6 +63,7 @@ export class Page {
         room: this.#room.value.trim(),
         peer: this.#peer.value.trim(),
         listenOnly: button === 'listen',
+        isTrial: button === 'try',
         invite: this.#invite,
       });
     });
@@ -123,10 +128,11 @@ export class Page {
   }
 
   /** The room; `isAway` while what it shows may no longer be so. */
-  showRoom(room: string, status: string, isAway: boolean): void {
+  showRoom(room: string, status: string, isAway: boolean, way = ''): void {
     const isNew = this.#roomView.hidden;
     setText('room-title', room);
     setText('room-status', status);
+    setText('room-way', way);
     this.#roomView.dataset['away'] = String(isAway);
     document.title = `${room} · Partyline`;
     if (!isNew) return;

@@ -6,6 +6,8 @@ export type Person = {
   kind: Transport;
   isSelf: boolean;
   muted: boolean;
+  /** How loud it is heard here. */
+  gain: number;
   /** dBov; absent while silent. */
   levelDbov?: number;
 };
@@ -17,6 +19,12 @@ export class People {
   readonly #list = element('people', HTMLUListElement);
   readonly #template = element('person', HTMLTemplateElement);
   readonly #entries = new Map<string, HTMLLIElement>();
+  #setVolume: ((peer: string, gain: number) => void) | undefined;
+
+  /** @param set called when somebody is made louder or softer; 1 is as it was sent */
+  onVolume(set: (peer: string, gain: number) => void): void {
+    this.#setVolume = set;
+  }
 
   show(people: Iterable<Person>): void {
     const gone = new Set(this.#entries.keys());
@@ -44,7 +52,7 @@ export class People {
     this.show([]);
   }
 
-  #add({ peer }: Person): HTMLLIElement {
+  #add({ peer, isSelf, gain }: Person): HTMLLIElement {
     const fragment = this.#template.content.cloneNode(true) as DocumentFragment;
     const entry = part(fragment, '.person', HTMLLIElement);
     entry.dataset['peer'] = peer;
@@ -54,6 +62,11 @@ export class People {
     const name = part(entry, '.name', HTMLElement);
     name.textContent = peer;
     name.title = peer;
+    const volume = part(entry, '.volume', HTMLInputElement);
+    volume.hidden = isSelf;
+    volume.valueAsNumber = gain;
+    volume.setAttribute('aria-label', `Volume of ${peer}`);
+    volume.addEventListener('input', () => this.#setVolume?.(peer, volume.valueAsNumber));
     this.#entries.set(peer, entry);
     this.#list.append(entry);
     return entry;

@@ -19,10 +19,12 @@ export class Visit {
   readonly client: PartylineClient;
   readonly #page: Page;
   readonly entry: Entry;
+  readonly #room: string;
   readonly #isGuest: boolean;
   readonly #ended: () => void;
   readonly #ending = new AbortController();
   #microphone: Microphone | undefined;
+  #deviceId = '';
   #people: ReadonlySet<string> | undefined;
   #lastFault = '';
 
@@ -33,6 +35,7 @@ export class Visit {
   constructor(page: Page, entry: Entry, guest: Guest | undefined, ended: () => void) {
     this.#page = page;
     this.entry = entry;
+    this.#room = entry.isTrial ? ECHO : entry.room;
     this.#isGuest = guest !== undefined;
     this.#ended = ended;
     const { apiKey, peer } = entry;
@@ -58,6 +61,10 @@ export class Visit {
     );
   }
 
+  get #title(): string {
+    return this.entry.isTrial ? 'Hear yourself' : this.#room;
+  }
+
   get #over(): boolean {
     return this.#ending.signal.aborted;
   }
@@ -72,7 +79,7 @@ export class Visit {
         await this.#openMicrophone();
       }
       if (this.#over) return;
-      await this.client.join(this.entry.room, this.#microphone?.track);
+      await this.client.join(this.#room, this.#microphone?.track);
     } catch (error) {
       const reason = error instanceof ClosedError ? error.reason : undefined;
       if (reason) this.#endFor(reason);
@@ -82,6 +89,28 @@ export class Visit {
 
   leave(): void {
     this.#end('');
+  }
+
+  /** Speaks by another microphone. @param deviceId empty: the default one */
+  async chooseMicrophone(deviceId: string): Promise<void> {
+    this.#deviceId = deviceId;
+    const before = this.#microphone;
+    const microphone = await this.#openMicrophone();
+    if (!microphone || microphone === before) return;
+    before?.close();
+    try {
+      await this.client.setMicrophone(microphone.track);
+    } catch (error) {
+      this.#fault(errorWords(error));
+    }
+  }
+
+  chooseSpeaker(deviceId: string): void {
+    this.client.setSpeaker(deviceId).catch((error: unknown) => this.#fault(errorWords(error)));
+  }
+
+  setVolume(peer: string, gain: number): void {
+    this.client.setVolume(peer, gain).catch((error: unknown) => this.#fault(errorWords(error)));
   }
 
   /** The microphone's button: mute, unmute, or try to get one. */
@@ -133,15 +162,26 @@ export class Visit {
   /** Says what is wrong when there is none to be had. */
   async #openMicrophone(): Promise<Microphone | undefined> {
     try {
-      const microphone = await Microphone.open({ processing: !isRaw() });
+      const microphone = await Microphone.open({
+        deviceId: this.#deviceId,
+        processing: !isRaw(),
+      });
       if (this.#over) {
         microphone.close();
         return undefined;
       }
+      const isFirst = !this.#microphone;
       this.#microphone = microphone;
       const { signal } = this.#ending;
-      microphone.track.addEventListener('ended', () => this.#loseMicrophone(), { signal });
-      this.#meter();
+      microphone.track.addEventListener(
+        'ended',
+        () => {
+          if (this.#microphone === microphone) void this.#loseMicrophone();
+        },
+        { signal },
+      );
+      void this.#page.devices.show();
+      if (isFirst) this.#meter();
     } catch (error) {
       if (!this.#over) this.#page.showNotice(microphoneWords(error));
     }
@@ -149,11 +189,13 @@ export class Visit {
     return this.#microphone;
   }
 
-  /** It was unplugged, or the permission was taken back. */
-  #loseMicrophone(): void {
+  /** It was unplugged, or the permission was taken back: another may be there. */
+  async #loseMicrophone(): Promise<void> {
     this.#microphone?.close();
     this.#microphone = undefined;
     this.#showMicrophone();
+    await this.chooseMicrophone('');
+    if (this.#microphone || this.#over) return;
     this.#page.showNotice('The microphone is gone. You can listen, but nobody hears you.');
     this.client.setMicrophone(null).catch((error: unknown) => this.#fault(errorWords(error)));
   }
@@ -173,7 +215,6 @@ export class Visit {
   }
 
   #show(state: ClientState): void {
-    const { room } = this.entry;
     switch (state.name) {
       case 'idle':
         break;
@@ -193,7 +234,12 @@ export class Visit {
         break;
       case 'in_room':
         this.#showMicrophone();
-        this.#page.showRoom(room, inRoomWords(state), state.isInterrupted);
+        this.#page.showRoom(
+          this.#title,
+          this.entry.isTrial ? ECHO_WORDS : inRoomWords(state),
+          state.isInterrupted,
+          wayWords(state),
+        );
         this.#showPeople(state);
         break;
       case 'closed':
@@ -204,18 +250,24 @@ export class Visit {
   /** On the way in at the entrance; on the way back in the room. */
   #showWay(status: string): void {
     if (!this.#people) return this.#page.showProgress(status);
-    this.#page.showRoom(this.entry.room, status, true);
+    this.#page.showRoom(this.#title, status, true);
     this.#page.people.silence();
   }
 
   #showPeople({ peers, speaking }: InRoom): void {
     const { peer: own, muted } = this.client;
-    const self = { peer: own, kind: 'webrtc', isSelf: true, muted } as const;
-    const people = [self, ...[...peers.values()].map((peer) => ({ ...peer, isSelf: false }))];
+    const kind = this.client.transport ?? 'webrtc';
+    const self = { peer: own, kind, isSelf: true, muted, gain: 1 } as const;
+    const others = [...peers.values()].map((peer) => ({
+      ...peer,
+      isSelf: false,
+      gain: this.client.volumeOf(peer.peer),
+    }));
+    const people = [self, ...others];
     const levelOf = (peer: string) =>
       speaking.has(peer) ? (speaking.get(peer) ?? UNKNOWN_LEVEL_DBOV) : undefined;
     this.#page.people.show(people.map((person) => withLevel(person, levelOf(person.peer))));
-    this.#page.showAlone(peers.size === 0);
+    this.#page.showAlone(peers.size === 0 && !this.entry.isTrial);
     const names = new Set(peers.keys());
     const known = this.#people ?? names; // who was there before us did not come
     const comings = [
@@ -245,6 +297,18 @@ const UNKNOWN_LEVEL_DBOV = -30;
 
 const withLevel = (person: Omit<Person, 'levelDbov'>, levelDbov?: number): Person =>
   levelDbov === undefined ? person : { ...person, levelDbov };
+
+/** The room in which everybody is alone, and hears itself. */
+const ECHO = '__echo__';
+const ECHO_WORDS =
+  'Say something: you hear yourself a second later. Nobody else does. Headphones keep it from going round.';
+
+const WAY_WORDS: Record<Transport, string> = {
+  webrtc: 'Sound goes by WebRTC.',
+  websocket: 'Sound goes over the WebSocket, which passes where WebRTC does not.',
+};
+const wayWords = ({ transport, isInterrupted }: InRoom) =>
+  isInterrupted ? '' : WAY_WORDS[transport];
 
 function inRoomWords({ peers, isInterrupted }: InRoom): string {
   if (isInterrupted) {

@@ -118,6 +118,42 @@ test('a page that comes while somebody speaks steadily shows him speaking', asyn
   );
 });
 
+test('Hear yourself: the echo room, with a level, and back to the entrance', async () => {
+  const ada = await openBrowser();
+  await ada.enter(ROOM, 'Ada', used.gateway.apiKey, '#try');
+  const title = ada.page.locator('#room-title');
+  await title.waitFor({ state: 'visible' });
+  expect(await title.innerText()).toBe('Hear yourself');
+  const received = () =>
+    ada.page.evaluate(async () => (await window.partyline?.stats())?.receivedBitrate ?? 0);
+  await expect.poll(received, SETTLING).toBeGreaterThan(2000);
+  const ownLevel = () =>
+    ada.page
+      .locator('#own-level')
+      .evaluate((meter) => Number(getComputedStyle(meter).getPropertyValue('--level')));
+  await expect.poll(ownLevel, SETTLING).toBeGreaterThan(0.5);
+  await ada.page.click('#leave');
+  await ada.page.locator('#entrance').waitFor({ state: 'visible' });
+  expect(await ada.page.locator('#room').inputValue()).toBe(ROOM);
+  expect(ada.page.url()).not.toContain('echo');
+});
+
+test('the page says which way sound goes, has volumes by person, and speaks by another microphone', async () => {
+  const legacy = await enter('door phone');
+  const ada = await openBrowser();
+  await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  expect(await ada.page.locator('#room-way').innerText()).toBe('Sound goes by WebRTC.');
+  await ada.person('door phone').locator('.volume').fill('0.5');
+  expect(await ada.page.evaluate(() => window.partyline?.volumeOf('door phone'))).toBe(0.5);
+  await ada.page.click('#devices summary');
+  const microphones = ada.page.locator('#microphones');
+  await expect.poll(() => microphones.locator('option').count(), SETTLING).toBeGreaterThan(1);
+  await microphones.selectOption({ index: 1 });
+  await expectSpeaking(ada, 'Ada', true);
+  legacy.frames.length = 0;
+  await vi.waitFor(() => expect(legacy.frames.length).toBeGreaterThan(25), SETTLING);
+});
+
 test('Mute: the others hear nothing more; Unmute: they hear again', async () => {
   const legacy = await enter('door phone');
   const ada = await openBrowser();
@@ -147,7 +183,7 @@ test('Mute: the others hear nothing more; Unmute: they hear again', async () => 
 
 test('an address with room, name and key fills them in, and loses the key', async () => {
   const { url, apiKey } = used.gateway;
-  const address = `${url}/?raw#room=${ROOM}&name=Ada&key=${apiKey}`;
+  const address = `${url}/?raw&transports=webrtc#room=${ROOM}&name=Ada&key=${apiKey}`;
   const ada = used.keep(await TestBrowser.open(address));
   await ada.page.click('#listen');
   await ada.page.locator('#room-view').waitFor({ state: 'visible' });
@@ -231,7 +267,7 @@ test('Join and only listen: hears without a microphone; Use mic: is heard too', 
 test('a microphone that is not allowed is told in words; the page hears all the same', async () => {
   const legacy = await enter('door phone');
   used.keep(keepPlaying(legacy, await opusTone(1000, 0.5, 10_000)));
-  const ada = used.keep(await TestBrowser.open(used.gateway.url));
+  const ada = used.keep(await TestBrowser.open(`${used.gateway.url}/?transports=webrtc`));
   await ada.join(ROOM, 'Ada', used.gateway.apiKey);
   expect(await ada.page.locator('#notice').innerText()).toMatch(
     /did not let this page use the microphone.*nobody hears you/,
