@@ -30,6 +30,7 @@ const WAITING = [
   'room-homes',
   'rooms',
   'signals',
+  'state-format',
   'strangers',
   'transcript',
   'usage',

@@ -12,6 +12,7 @@ import {
 import { redisAddressOf } from '../src/store/open-redis.ts';
 import { RedisClock } from '../src/store/redis-clock.ts';
 import { Redis } from '../src/store/redis.ts';
+import { claimFormat } from '../src/store/state-format.ts';
 import { within } from '../src/store/wait-for-redis.ts';
 import { VERSION } from '../src/version.ts';
 import { openUsageWorker } from './usage-jobs.ts';
@@ -26,6 +27,7 @@ async function open(abort: AbortSignal): Promise<Running> {
   const log = openLog(settings, 'usage');
   log.info({ version: VERSION, node: process.version }, 'usage worker starts');
   const redis = await Redis.connect(redisAddressOf(settings), log, timings.redis, { abort });
+  await claimFormat(redis, timings.nodes.deadAfterMs);
   const clock = await RedisClock.open(redis, log, timings.redis);
   // BullMQ would wait for ever for a Redis that hangs from now on.
   const waiting = { timings: timings.redis, abort };

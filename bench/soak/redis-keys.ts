@@ -15,6 +15,8 @@ const KINDS: KeyKind[] = [
   kind('limit', /^limit:/, 'expire after a minute'),
   kind('nodes', /^nodes$/, 'one, with a member for each living node'),
   kind('node_key_fingerprints', /^node_key_fingerprints$/, 'a field for each living node'),
+  kind('node_formats', /^node_formats$/, 'a field for each living node'),
+  kind('format', /^format$/, 'one, for all state'),
   kind('usage:workers', /^usage:worker/, 'an entry for each living usage worker'),
   kind('webhooks:workers', /^webhooks:workers$/, 'a field for each living worker'),
   kind('node:*:traces', /^node:/),

@@ -2,6 +2,7 @@ import { openRedisUrl, redisAddressOf } from '../store/open-redis.ts';
 import { Redis } from '../store/redis.ts';
 import { adviseOnRedis } from '../store/redis-advice.ts';
 import { RedisClock } from '../store/redis-clock.ts';
+import { claimFormat } from '../store/state-format.ts';
 import type { Opening } from './opening.ts';
 
 export type Store = { redis: Redis; clock: RedisClock };
@@ -18,6 +19,8 @@ export async function openStore(opening: Opening): Promise<Store> {
   const redis = opened.adopt(await Redis.connect(address, log, timings, { abort }), (part) =>
     part.close(),
   );
+  // Before anything is written.
+  await claimFormat(redis, opening.timings.nodes.deadAfterMs);
   if (redis.ownDataDir === undefined) await adviseOnRedis(redis, log);
   const clock = opened.adopt(await RedisClock.open(redis, log, timings), (part) => part.close());
   return { redis, clock };

@@ -9,6 +9,7 @@ import { PartylineError } from '../protocol/errors.ts';
 import { openCommandRedis, redisAddressOf } from '../store/open-redis.ts';
 import { Redis } from '../store/redis.ts';
 import { RedisClock } from '../store/redis-clock.ts';
+import { claimFormat } from '../store/state-format.ts';
 import { UsageReader } from '../usage/usage-reader.ts';
 import { COMMANDS, MAX_ARGUMENTS } from './accounts-commands.ts';
 
@@ -128,11 +129,12 @@ async function withRedis<T>(
 ): Promise<T> {
   await using opened = new AsyncDisposableStack();
   const settings = readSettings(environment);
-  const timings = readTimings(environment).redis;
+  const { redis: timings, nodes } = readTimings(environment);
   const { log } = Fastify({ logger: { level: 'silent' } });
   await openCommandRedis({ settings, timings, opened, log });
   const redis = await Redis.connect(redisAddressOf(settings), log, timings, { onLoading });
   opened.adopt(redis, (part) => part.close());
+  await claimFormat(redis, nodes.deadAfterMs);
   const clock = opened.adopt(await RedisClock.open(redis, log, timings), (part) => part.close());
   return await work(redis, clock);
 }

@@ -4,11 +4,13 @@ import { Compile } from 'typebox/compile';
 import { BUS_CHANNEL } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { counts } from '../counters.ts';
+import { FORMAT } from '../store/state-format.ts';
 import type { Sealer } from './sealer.ts';
 
 const channelOf = (node: string) => `${BUS_CHANNEL}:${node}`;
 
 const EnvelopeSchema = Type.Object({
+  format: Type.Integer(),
   from: Type.String(),
   /** Grows with each message of a node: one that comes again is somebody else's. */
   version: Type.Integer(),
@@ -84,7 +86,13 @@ export class Bus {
 
   async #publish(channel: string, kind: string, body: unknown): Promise<void> {
     this.#version += 1;
-    const envelope: Envelope = { from: this.#node, version: this.#version, kind, body };
+    const envelope: Envelope = {
+      format: FORMAT,
+      from: this.#node,
+      version: this.#version,
+      kind,
+      body,
+    };
     const sealed = this.#sealer.seal(JSON.stringify(envelope), channel);
     await this.#redis.run((client) => client.publish(channel, sealed));
   }
@@ -99,7 +107,11 @@ export class Bus {
       return;
     }
     if (!envelopes.Check(envelope)) return;
-    const { from, version, kind, body } = envelope;
+    const { format, from, version, kind, body } = envelope;
+    if (format !== FORMAT) {
+      this.#log.warn({ node: from, format }, 'message of a node ignored: other format');
+      return;
+    }
     if (version <= (this.#versions.get(from) ?? 0)) return;
     this.#versions.set(from, version);
     this.#handlers.get(kind)?.(body, from);

@@ -4,6 +4,7 @@ import type { Timings } from '../../config/timings.ts';
 import type { PipeSettings } from '../media/node-pipe.ts';
 import { roomKey, SHARED_CLUSTER_KEY } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
+import { claimFormat } from '../store/state-format.ts';
 import { Bus } from './bus.ts';
 import { checkClusterKey, forgetClusterKey } from './key-check.ts';
 import { Nodes } from './nodes.ts';
@@ -57,7 +58,7 @@ export class Cluster {
     this.#timings = timings;
   }
 
-  /** @throws {Error} if nodes that run have another key */
+  /** @throws {Error} if nodes that run have another key or format */
   static async open(
     redis: Redis,
     settings: ClusterSettings,
@@ -76,6 +77,7 @@ export class Cluster {
     };
     const nodes = await Nodes.open(redis, log, events, timings.nodes);
     try {
+      await claimFormat(redis, timings.nodes.deadAfterMs, nodes.id);
       await checkClusterKey(redis, nodes.id, key, timings.nodes.deadAfterMs);
     } catch (fault) {
       await nodes.close();

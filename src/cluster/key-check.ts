@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
-import { KEY_FINGERPRINTS, NODES, nodeTracesKey } from '../store/keys.ts';
+import { KEY_FINGERPRINTS, NODE_FORMATS, NODES, nodeTracesKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 
 const POLL_MS = 200;
@@ -62,15 +62,20 @@ export async function checkClusterKey(
   }
 }
 
-/** Takes this node's fingerprint away: it goes, though its places may be kept for a while. */
+/** Takes this node's fingerprint and format away: it goes, though its places may be kept for a while. */
 export async function forgetClusterKey(
   redis: Redis,
   node: string,
   log: FastifyBaseLogger,
 ): Promise<void> {
   try {
-    await redis.run((client) => client.hDel(KEY_FINGERPRINTS, node));
+    await redis.run((client) =>
+      client.multi().hDel(KEY_FINGERPRINTS, node).hDel(NODE_FORMATS, node).exec(),
+    );
   } catch (fault) {
-    log.warn({ err: fault }, 'a node with another CLUSTER_KEY is refused until this one is dead');
+    log.warn(
+      { err: fault },
+      'a node with another CLUSTER_KEY or format is refused until this one is dead',
+    );
   }
 }

@@ -7,6 +7,7 @@ import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
 import { nodeTracesKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { counts } from '../counters.ts';
+import { FORMAT } from '../store/state-format.ts';
 import type { Relays } from './relay/relays.ts';
 import { RemoteNode, type RoomEnd } from './remote-node.ts';
 import { parseRoomState, type PlacedPeer, type RoomState } from './room-state.ts';
@@ -283,6 +284,7 @@ export class RoomLink implements RoomEnd {
     const left = [...this.#left];
     this.#left.clear();
     const state: RoomState = {
+      format: FORMAT,
       version: nextVersion(),
       departed: this.#isClosed,
       peers: [...this.#peers.values()],
@@ -329,7 +331,7 @@ export class RoomLink implements RoomEnd {
 
   #apply(node: string, sealed: string): void {
     if (node === this.node || this.#isClosed) return;
-    let state: RoomState;
+    let state: RoomState | undefined;
     try {
       state = parseRoomState(this.#parts.sealer.unseal(sealed, placeOf(this.#parts.key, node)));
     } catch (fault) {
@@ -337,7 +339,7 @@ export class RoomLink implements RoomEnd {
       this.log.error({ err: fault, node }, 'room state rejected: bad seal or format');
       return;
     }
-    if (state.version <= (this.#versions.get(node) ?? 0)) return;
+    if (!state || state.version <= (this.#versions.get(node) ?? 0)) return;
     this.#versions.set(node, state.version);
     const remote = this.#remotes.get(node);
     const reasons = state.left.map(({ peer, reason }) => [peer, reason] as const);

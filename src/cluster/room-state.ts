@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { RtpParameters, SrtpParameters } from '../protocol/media-types.ts';
 import type { LeaveReason } from '../protocol/messages.ts';
+import { FORMAT } from '../store/state-format.ts';
 
 /** State of a room that a node tells the others: its peers, and its ends of the pipes to them. */
 
@@ -45,6 +46,7 @@ const RelayAddressSchema = Type.Object({
 });
 
 const RoomStateSchema = Type.Object({
+  format: Type.Literal(FORMAT),
   /** Grows with each state that a node writes. */
   version: Type.Integer(),
   /** The node has gone away, and the places of its peers are kept for a while. */
@@ -69,9 +71,11 @@ export type RoomState = Static<typeof RoomStateSchema>;
 
 const validator = Compile(RoomStateSchema);
 
-/** @throws {Error} if it is not the state of a room */
-export function parseRoomState(text: string): RoomState {
-  const state: unknown = JSON.parse(text);
+/** Reads the state of a room; undefined if it is of another format. @throws {Error} if it is not the state of a room */
+export function parseRoomState(text: string): RoomState | undefined {
+  const state = JSON.parse(text) as { format?: unknown };
   if (validator.Check(state)) return state;
+  // A node of another version has left it; none runs beside this one.
+  if (state.format !== FORMAT) return undefined;
   throw new Error(`not the state of a room: ${JSON.stringify(validator.Errors(state))}`);
 }

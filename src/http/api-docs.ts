@@ -4,6 +4,7 @@ import { TypeBoxValidatorCompiler, type TypeBoxTypeProvider } from '@fastify/typ
 import type { FastifyInstance } from 'fastify';
 import type { TLocalizedValidationError } from 'typebox/error';
 import { describeFaults } from '../protocol/schema-faults.ts';
+import { VERSION } from '../version.ts';
 import { ProblemSchema } from './problem.ts';
 
 /** A server whose routes are typed by their schemas. */
@@ -32,7 +33,7 @@ export async function registerApiDocs(server: FastifyInstance): Promise<void> {
       openapi: '3.1.0',
       info: {
         title: 'Partyline',
-        version: '0.1.0',
+        version: VERSION,
         description: 'The REST interface of the gateway.',
       },
       components: {

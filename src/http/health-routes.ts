@@ -1,11 +1,12 @@
 import { Type } from 'typebox';
+import { VERSION } from '../version.ts';
 import type { RestServer } from './api-docs.ts';
 
 /** Conditions under which a node admits clients: by name, whether each is met now. */
 export type Readiness = () => Promise<Record<string, boolean>>;
 
-const HealthSchema = Type.Object({ status: Type.String() });
-const HungSchema = Type.Object({ status: Type.String(), hung: Type.Array(Type.String()) });
+const HealthSchema = Type.Object({ status: Type.String(), version: Type.String() });
+const HungSchema = Type.Object({ ...HealthSchema.properties, hung: Type.Array(Type.String()) });
 const ReadinessSchema = Type.Object({
   ready: Type.Boolean(),
   checks: Type.Record(Type.String(), Type.Boolean()),
@@ -27,8 +28,8 @@ export function registerHealthRoutes(
   };
   server.get('/healthz', { schema: healthSchema }, async (_request, reply) => {
     const hung = readHung();
-    if (hung.length > 0) return reply.code(503).send({ status: 'hung', hung });
-    return reply.code(200).send({ status: 'ok' });
+    if (hung.length > 0) return reply.code(503).send({ status: 'hung', version: VERSION, hung });
+    return reply.code(200).send({ status: 'ok', version: VERSION });
   });
   const schema = {
     summary: 'Whether the node takes clients',

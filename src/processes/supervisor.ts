@@ -10,6 +10,7 @@ import { detachSocket } from '../handover/detach-socket.ts';
 import { Redis } from '../store/redis.ts';
 import { VERSION } from '../version.ts';
 import { openRedisUrl, redisAddressOf } from '../store/open-redis.ts';
+import { claimFormat } from '../store/state-format.ts';
 import type { Running } from './end-on-signals.ts';
 import { KeptProcess } from '../children/kept-process.ts';
 import type { FromGateway, ToGateway } from './messages.ts';
@@ -60,7 +61,7 @@ async function openParts(
     }),
     PORT: await findPort(given),
   };
-  const demo = await openDemo(settings, log, timings.redis, abort);
+  const demo = await openDemo(settings, log, timings, abort);
   for (let worker = 0; worker < settings.USAGE_WORKERS; worker += 1) {
     opened.adopt(startUsageWorker(settings, log, timings), (part) => part.close());
   }
@@ -180,11 +181,12 @@ const settingsOfGateway = (settings: Settings, index: number): Settings => ({
 async function openDemo(
   settings: Settings,
   log: FastifyBaseLogger,
-  timings: Timings['redis'],
+  timings: Timings,
   abort: AbortSignal,
 ): Promise<DemoAccount | undefined> {
-  const redis = await Redis.connect(redisAddressOf(settings), log, timings, { abort });
+  const redis = await Redis.connect(redisAddressOf(settings), log, timings.redis, { abort });
   try {
+    await claimFormat(redis, timings.nodes.deadAfterMs);
     return await openDemoAccount(redis, settings, log);
   } finally {
     await redis.close();

@@ -72,6 +72,10 @@ export const NODES = `${KEY_PREFIX}nodes`;
 export const nodeTracesKey = (node: string) => `${KEY_PREFIX}node:${node}:traces`;
 /** Hash: node → fingerprint of its CLUSTER_KEY. */
 export const KEY_FINGERPRINTS = `${KEY_PREFIX}node_key_fingerprints`;
+/** Hash: node → format and version of its state and messages. */
+export const NODE_FORMATS = `${KEY_PREFIX}node_formats`;
+/** Hash: `format` and `version` of the state, and the format from which processes can read it (`readable_from`). */
+export const STATE_FORMAT = `${KEY_PREFIX}format`;
 /** String: the cluster key of nodes that are given none. */
 export const SHARED_CLUSTER_KEY = `${KEY_PREFIX}cluster_key`;
 /** Channel: messages from node to node. */

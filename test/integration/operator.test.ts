@@ -7,6 +7,7 @@ import type {
   RoomDescription,
   RoomList,
 } from '../../src/operator/schemas.ts';
+import { VERSION } from '../../src/version.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
 import { keepPlaying, opusTone } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
@@ -64,7 +65,7 @@ test('whichever node is asked tells of all: media workers, load, sessions, peers
   });
   expect(await ofNode(idA)).toMatchObject({
     name: expect.stringMatching(new RegExp(`.:${process.pid}$`)),
-    version: '0.1.0',
+    version: VERSION,
     state: 'running',
     load: { level: 'normal', cpu: {}, loop_delay_ms: {} },
     media_workers: [{ index: 0, state: 'running', restarts: 0, routers: 1 }],

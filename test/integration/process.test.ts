@@ -36,12 +36,16 @@ describe('a gateway that runs', () => {
     expect((await fetch(ready.url)).headers.get('content-type')).toContain('text/html');
   });
 
-  test('tells its version in the first line of the log, and in /metrics', async () => {
+  test('tells its version in the first line of the log, in /metrics and /healthz, and on the page of the API', async () => {
     const { url } = await gateway.ready();
     const [first = ''] = gateway.output.split('\n');
     expect(JSON.parse(first)).toMatchObject({ msg: 'gateway starts', version: VERSION });
     const metrics = await (await fetch(`${url}/metrics`)).text();
     expect(metrics).toContain(`partyline_build_info{version="${VERSION}"} 1\n`);
+    const health = await (await fetch(`${url}/healthz`)).json();
+    expect(health).toEqual({ status: 'ok', version: VERSION });
+    const page = (await (await fetch(`${url}/api/docs/json`)).json()) as object;
+    expect(page).toMatchObject({ info: { version: VERSION } });
   });
 
   test('starts a usage worker again that gets a signal, and goes on', async () => {
