@@ -1,0 +1,67 @@
+#!/bin/sh
+# Backs up the Redis of a gateway while it runs, and restores it. Needs redis-cli.
+#   scripts/backup.sh save REDIS FOLDER ARCHIVE     REDIS: redis://… or the path of a socket (data/redis.sock)
+#   scripts/backup.sh restore ARCHIVE FOLDER        while that Redis does not run
+# FOLDER is where Redis has its appendonlydir: DATA_DIR, if Redis is the gateway's own. The archive holds the keys that sign tokens.
+set -eu
+umask 077
+
+usage() {
+  sed -n '2,5s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+}
+
+# What goes wrong is told in words, not by an answer that looks like a value.
+redis() {
+  answer=$(redis-cli -e "$@") || { echo "backup: redis-cli $*: $answer" >&2; exit 1; }
+  printf '%s\n' "$answer"
+}
+
+save() {
+  folder=$2 archive=$3
+  case $1 in
+    *://*) option=-u ;;
+    *) option=-s ;;
+  esac
+  address=$1
+  [ -d "$folder/appendonlydir" ] || { echo "backup: there is no $folder/appendonlydir (is appendonly on?)" >&2; exit 1; }
+  # A rewrite would delete files while they are copied.
+  percentage=$(redis "$option" "$address" CONFIG GET auto-aof-rewrite-percentage | tail -n 1)
+  trap 'redis "$option" "$address" CONFIG SET auto-aof-rewrite-percentage "$percentage" > /dev/null' EXIT
+  redis "$option" "$address" CONFIG SET auto-aof-rewrite-percentage 0 > /dev/null
+  redis "$option" "$address" BGREWRITEAOF > /dev/null
+  while redis "$option" "$address" INFO persistence | grep -q 'aof_rewrite_\(in_progress\|scheduled\):1'; do
+    sleep 1
+  done
+  redis "$option" "$address" INFO persistence | grep -q 'aof_last_bgrewrite_status:ok' ||
+    { echo 'backup: Redis could not rewrite its file' >&2; exit 1; }
+  key=
+  [ ! -e "$folder/demo-key" ] || key=demo-key
+  # Redis appends to the last file meanwhile (1 is for that); what is cut at its end is left out when it is loaded.
+  tar --warning=no-file-changed -czf "$archive.part" -C "$folder" appendonlydir $key || [ $? -eq 1 ]
+  mv "$archive.part" "$archive"
+  echo "backup: $archive"
+}
+
+restore() {
+  archive=$1 folder=$2
+  tar -tzf "$archive" | grep -q '^appendonlydir/.*\.manifest$' || { echo "backup: $archive is not a backup" >&2; exit 1; }
+  if [ -e "$folder/appendonlydir" ]; then
+    echo "backup: $folder/appendonlydir is there: stop that Redis, and move the folder away" >&2
+    exit 1
+  fi
+  mkdir -p "$folder"
+  tar --no-same-owner -xzf "$archive" -C "$folder"
+  # Of the user that Redis runs as, who has the folder.
+  chown -R --reference="$folder" "$folder/appendonlydir"
+  [ ! -e "$folder/demo-key" ] || chown --reference="$folder" "$folder/demo-key"
+  echo "backup: restored into $folder; start Redis"
+}
+
+command=${1-}
+[ $# -eq 0 ] || shift
+case $command-$# in
+  save-3) save "$@" ;;
+  restore-2) restore "$@" ;;
+  *) usage ;;
+esac
