@@ -10,7 +10,7 @@ const DOCKER = join(import.meta.dirname, '../../docker');
 const readShipped = (name: string) => readFile(join(DOCKER, name), 'utf8');
 
 export type Rule = { alert: string; expr: string; for?: string; annotations: { summary: string } };
-export type Rules = { groups: { name: string; rules: Rule[] }[] };
+type Rules = { groups: { name: string; rules: Rule[] }[] };
 type Config = {
   global: object;
   scrape_configs: { job_name: string; static_configs: { targets: string[] }[] }[];

@@ -42,6 +42,11 @@ describe('docker/alerts.yml', () => {
     expect(status).toBe(0);
   });
 
+  test('is in kubernetes/alerts.yaml as well (node scripts/kubernetes-alerts.mjs)', async () => {
+    const { spec } = parse(await read('kubernetes/alerts.yaml')) as { spec: Rules };
+    expect(spec).toEqual(parse(await read('docker/alerts.yml')));
+  });
+
   test('asks for metrics that there are', async () => {
     const source = await read('src/http/metrics.ts');
     const events = [...source.matchAll(/#counter\(\s*'(\w+)'/g)].map(([, name]) => name);
