@@ -85,7 +85,8 @@ const TimingsSchema = Type.Object(
         'Interval of "stats" messages, and of pings to clients that want them',
       ),
       silentAfterMs: ms(30_000, 'Silence after which a client is closed with 4408'),
-      slowAfterMs: ms(5000, 'Time without reading after which a client is closed with 4490'),
+      soundPingEveryMs: ms(280, 'Sound that a client is sent between two pings among it'),
+      unansweredMs: ms(640, 'Age of an unanswered ping at which no more sound is sent'),
       movesWithinMs: ms(1000, 'Longest life of a connection whose peer has connected elsewhere'),
       changesWithinMs: ms(
         10_000,

@@ -18,7 +18,7 @@ const PAUSED_MS = 1000;
 /** A media worker that hangs is killed after 2 s, and replaced. */
 const HUNG_MS = 4000;
 const REDIS_AWAY_MS = 2000;
-/** A client that does not read is closed after 5 s, if there is something to read. */
+/** A client that does not read is sent no sound after a second, and not closed. */
 const UNREAD_MS = 9000;
 
 /**
@@ -72,7 +72,7 @@ export async function inject(fault: Fault, world: World): Promise<string> {
       await nodes.replace(fault.node, 'SIGTERM', () => {});
       return node.run;
     case 'clients-do-not-read':
-      for (const index of fault.peers) void peers[index]?.detachSocket(UNREAD_MS);
+      for (const index of fault.peers) void peers[index]?.stopReading(UNREAD_MS);
       return `peers ${fault.peers.join(', ')}`;
     case 'burst':
       world.burst(fault);

@@ -59,12 +59,12 @@ export class SoakPeer {
   }
 
   /** Leaves what comes where it is, for so long, and is cut off then. */
-  async detachSocket(ms: number): Promise<void> {
+  async stopReading(ms: number): Promise<void> {
     const connection = this.#connection;
     if (!connection?.stay.isInRoom) return;
     const { client, stay, ended } = connection;
     stay.stoppedReading();
-    client.detachSocket();
+    client.stopReading();
     await pause(ms, AbortSignal.any([ended, this.#parts.ending]));
     stay.left();
     client.vanish();

@@ -266,10 +266,13 @@ export class Room {
     this.#slices.add(this.producers, work);
   }
 
-  /** Tells a peer that has entered who speaks already: reports come only when that changes. */
-  tellSpeakersTo(peer: Peer): void {
+  /**
+   * Tells a peer who speaks: reports come only when that changes.
+   * @param evenIfNobody also when nobody does, to a peer that may know otherwise
+   */
+  tellSpeakersTo(peer: Peer, evenIfNobody = false): void {
     const peers = this.#talking();
-    if (peers.length > 0) peer.notify({ type: 'speaking', peers });
+    if (peers.length > 0 || evenIfNobody) peer.notify({ type: 'speaking', peers });
   }
 
   close(): void {

@@ -232,6 +232,11 @@ export class WebRtcPeer implements Peer {
     return this.#leg.restartIce(transportId);
   }
 
+  /** Tells the client who speaks, or that nobody does. */
+  tellSpeakers(): void {
+    this.#lease.room.tellSpeakersTo(this, true);
+  }
+
   notify(message: ServerMessage): void {
     this.#outlet.notify(message);
   }

@@ -137,6 +137,11 @@ export class WebSocketPeer implements Peer {
     return { bufferedMs, driftPpm, droppedMs, concealedMs };
   }
 
+  /** Tells the client who speaks, or that nobody does. */
+  tellSpeakers(): void {
+    this.#lease.room.tellSpeakersTo(this, true);
+  }
+
   notify(message: ServerMessage): void {
     this.#outlet.notify(message);
   }

@@ -1,69 +1,62 @@
 import type { Timings } from '../../config/timings.ts';
+import type { Pings } from './pings.ts';
 
 /** A WebSocket, as far as pings go. */
-type Pinged = { on(event: 'ping' | 'pong', listener: () => void): unknown; ping(): void };
+type Pinged = {
+  on(event: 'ping' | 'pong', listener: () => void): unknown;
+  ping(payload: Buffer): void;
+};
+
+/** A ping among the sound that is no older than this stands for one of the heartbeat. */
+const RECENT_MS = 1000;
 
 /** Watch over whether a client lives: any frame is a sign of life, and pings make it send some. */
 export class Heartbeat {
   readonly #socket: Pinged;
   readonly #everyMs: number;
-  readonly #timings: Timings['sessions'];
+  readonly #pings: Pings;
+  readonly #silentAfterMs: number;
   #heardAtMs = performance.now();
   #pingedAtMs: number;
-  /** When the oldest ping went out that has no answer. */
-  #unansweredSinceMs: number | undefined;
-  /** When the client was first heard after that: a network that was away delivers what it has kept before the answer. */
-  #heardSinceMs: number | undefined;
-  #rttMs: number | undefined;
 
   /** @param everyMs how often it is pinged */
-  constructor(socket: Pinged, everyMs: number, timings: Timings['sessions']) {
+  constructor(
+    socket: Pinged,
+    everyMs: number,
+    pings: Pings,
+    { silentAfterMs }: Pick<Timings['sessions'], 'silentAfterMs'>,
+  ) {
     this.#socket = socket;
     this.#everyMs = everyMs;
-    this.#timings = timings;
-    // Clients that came at once are not pinged at once, but each in half that time: what is told every so often tells the rtt.
+    this.#pings = pings;
+    this.#silentAfterMs = silentAfterMs;
+    // Clients that came at once are not pinged at once, but each in half that time.
     this.#pingedAtMs = performance.now() - (everyMs * (1 + Math.random())) / 2;
-    socket.on('ping', () => this.heard());
-    socket.on('pong', () => {
-      const nowMs = this.heard();
-      if (this.#unansweredSinceMs !== undefined) this.#rttMs = nowMs - this.#unansweredSinceMs;
-      this.#unansweredSinceMs = undefined;
-      this.#heardSinceMs = undefined;
-    });
+    for (const event of ['ping', 'pong'] as const) socket.on(event, () => this.heard());
   }
 
-  /** How long the last answered ping took. */
-  get rttMs(): number | undefined {
-    return this.#rttMs;
-  }
-
-  /** Something came from the client. @returns when */
+  /** Notes that something came from the client. @returns when */
   heard(): number {
     this.#heardAtMs = performance.now();
-    if (this.#unansweredSinceMs !== undefined) this.#heardSinceMs ??= this.#heardAtMs;
     return this.#heardAtMs;
   }
 
-  /** The gateway itself does not read the client at the moment: that nothing is heard says nothing. */
-  notRead(): void {
-    this.#heardAtMs = performance.now();
-    this.#heardSinceMs = undefined;
+  /** Pings at once: the first answer tells that the client answers, and how long its path is. */
+  ping(nowMs: number): void {
+    this.#socket.ping(this.#pings.payload(nowMs));
   }
 
   /**
    * Pings when it is time to.
-   * @returns `silent` if nothing was heard for `silentAfterMs`; `unread` if the client, which has answered pings before, has
-   *   sent things for `slowAfterMs` but no answer: what it is sent waits in its machine, where it cannot be seen
+   * @param isRead false while the gateway does not read the client: that nothing is heard says nothing then
+   * @returns `silent` if nothing was heard for `silentAfterMs`
    */
-  beat(nowMs: number): 'alive' | 'silent' | 'unread' {
-    if (nowMs - this.#heardAtMs >= this.#timings.silentAfterMs) return 'silent';
-    const hasAnswered = this.#rttMs !== undefined;
-    const heardForMs = this.#heardAtMs - (this.#heardSinceMs ?? this.#heardAtMs);
-    if (hasAnswered && heardForMs >= this.#timings.slowAfterMs) return 'unread';
+  beat(nowMs: number, isRead: boolean): 'alive' | 'silent' {
+    if (!isRead) this.heard();
+    if (nowMs - this.#heardAtMs >= this.#silentAfterMs) return 'silent';
     if (nowMs - this.#pingedAtMs >= this.#everyMs) {
       this.#pingedAtMs = nowMs;
-      this.#unansweredSinceMs ??= nowMs;
-      this.#socket.ping();
+      if (nowMs - this.#pings.lastAtMs > RECENT_MS) this.ping(nowMs);
     }
     return 'alive';
   }

@@ -17,6 +17,7 @@ import type { RoomRegistry } from '../rooms/registry.ts';
 import { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import { WebSocketPeer } from '../rooms/websocket-peer.ts';
 import type { ClientAudio } from './client-audio.ts';
+import type { MissedEvents } from './send-queue.ts';
 import type { SuspendedPeer, SuspendedPeers } from './suspended-peers.ts';
 import type { Turns } from './turns.ts';
 import { type RoomPeer, WayChange, type Ways } from './way-change.ts';
@@ -210,6 +211,17 @@ export class Presence {
     }
     this.#attach(peer);
     this.#outlet.log.info({ room, kind: peer.kind }, 'resumed');
+  }
+
+  /** Tells the client how its room is now, in place of the events that it has missed there. */
+  tellMissed(missed: MissedEvents): void {
+    if (this.#state.name !== 'in_room') return;
+    const { room, peer } = this.#state;
+    if (missed.peers) {
+      const consumers = peer.kind === 'webrtc' ? { consumers: peer.consumers() } : {};
+      this.#outlet.notify({ ...this.#describeJoin(room, peer), ...consumers });
+    }
+    if (missed.peers || missed.speaking) peer.tellSpeakers();
   }
 
   leave(reason: LeaveReason, replyTo?: MessageId): void {

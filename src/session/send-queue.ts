@@ -1,17 +1,30 @@
 import type { Writable } from 'node:stream';
 import type { WebSocket } from 'ws';
 import { counts } from '../counters.ts';
-import type { Timings } from '../../config/timings.ts';
+import type { ServerMessage } from '../protocol/messages.ts';
 import { FRAME_MS } from '../audio/format.ts';
 import { BoundedFifo } from '../message-fifo.ts';
 import { binaryFrame } from './binary-frame.ts';
+import type { Pings } from './pings.ts';
 
 /** Audio that a client has not taken yet is dropped beyond this. */
 const MAX_UNSENT_AUDIO_MS = 250;
 /** Relayed messages that wait for the client, of which the oldest are dropped beyond this. They may be pieces of up to 2 s. */
 const MAX_UNSENT_RELAYED = { maxBytes: 1 << 20, maxAgeMs: 2500 };
-/** Text is never dropped; a client that leaves this much of it unread is as good as gone. */
-const MAX_UNSENT_BYTES = 1 << 20;
+/** Text that a client may leave unread: it is never dropped. */
+const MAX_UNREAD_TEXT_BYTES = 1 << 20;
+/** A longer time between two frames is a pause. */
+const LONGEST_FRAME_MS = 120;
+
+/** Events of its room that a client was not told during a stall. */
+export type MissedEvents = { peers: boolean; speaking: boolean };
+
+export type SendQueueEvents = {
+  /** The client has left too much text unread; called once. */
+  onSlow: () => void;
+  /** The client reads again, after it did not. */
+  onCaughtUp: (missed: MissedEvents) => void;
+};
 
 let last: { frame: Buffer; atMs: number } | undefined;
 
@@ -21,39 +34,56 @@ function timeOf(frame: Buffer, now: () => number): number {
   return last.atMs;
 }
 
-/** The way out to one client: keeps what waits in its socket small by dropping audio, never text, and counts the drops. */
+/**
+ * The way out to one client. Text is never dropped. Sound is, while the client does not read: what waits in its socket is known,
+ * and {@link Pings} tell of what the kernel holds. A client that does not read is told the outcome of its room's events later.
+ */
 export class SendQueue {
   readonly #socket: WebSocket;
   readonly #stream: Writable;
-  readonly #onSlow: () => void;
-  readonly #slowAfterMs: number;
+  readonly #pings: Pings;
+  readonly #pingEveryMs: number;
+  readonly #events: SendQueueEvents;
   readonly #now: () => number;
   readonly #unsent = new UnsentAudio();
   /** As they go over the wire; the same bytes as for all who are sent them. */
   readonly #relayed = new BoundedFifo(MAX_UNSENT_RELAYED);
-  #droppingSinceMs: number | undefined;
   #isSlow = false;
   #queued: string[] = [];
+  /** When sound was sent last. */
+  #soundAtMs = -Infinity;
+  /** How much sound was sent since the last ping; clients that hear the same do not answer all at once. */
+  #unpingedMs: number;
+  /** Text that was sent since the client stopped reading. */
+  #unreadTextBytes = 0;
+  #missed: MissedEvents = { peers: false, speaking: false };
   droppedFrames = 0;
 
   /**
    * @param stream what `socket`, which compresses nothing, writes to
-   * @param onSlow called when the client has not kept up for `slowAfterMs`
+   * @param pings those to this client
+   * @param pingEveryMs how much sound goes out between two of them
    * @param now what time it is, in ms
    */
   constructor(
     socket: WebSocket,
     stream: Writable,
-    onSlow: () => void,
-    { slowAfterMs }: Timings['sessions'],
+    pings: Pings,
+    pingEveryMs: number,
+    events: SendQueueEvents,
     now = () => performance.now(),
   ) {
     this.#now = now;
     this.#socket = socket;
     this.#stream = stream;
-    this.#onSlow = onSlow;
-    this.#slowAfterMs = slowAfterMs;
+    this.#pings = pings;
+    this.#pingEveryMs = pingEveryMs;
+    this.#unpingedMs = pingEveryMs * Math.random();
+    this.#events = events;
     stream.on('drain', () => this.#sendRelayedDue());
+    socket.on('pong', (payload: Buffer) => {
+      if (pings.answered(payload, now())) this.#caughtUp();
+    });
   }
 
   /** How much audio waits in the socket. */
@@ -61,14 +91,23 @@ export class SendQueue {
     return this.#unsent.durationMs(this.#socket.bufferedAmount);
   }
 
-  /** How long the oldest relayed message has waited for the socket. */
-  get relayedAgeMs(): number {
-    return this.#relayed.ageMs(this.#now());
+  /** How much sound waits for the client, here or in the kernel. */
+  get waitingMs(): number {
+    const { readUntilMs = Infinity } = this.#pings;
+    const relayedMs = this.#relayed.ageMs(this.#now());
+    return Math.max(0, this.unsentMs, relayedMs, this.#soundAtMs + FRAME_MS - readUntilMs);
   }
 
-  /** Notes a text that {@link flush} sends, or the next {@link sendText} before its own. @returns true if it is the first */
+  /**
+   * Notes an event of the room that {@link flush} sends, or the next {@link sendText} before its own. While the client does not
+   * read, only that it has missed one is noted.
+   * @returns true if it is the first
+   */
   queueText(text: string): boolean {
-    return this.#queued.push(text) === 1;
+    if (!this.#isStalled(this.#now())) return this.#queued.push(text) === 1;
+    const { type } = JSON.parse(text) as ServerMessage;
+    this.#missed[type === 'speaking' ? 'speaking' : 'peers'] = true;
+    return false;
   }
 
   /** Sends the noted texts in one write. */
@@ -87,26 +126,30 @@ export class SendQueue {
   }
 
   #sendNow(text: string): void {
-    if (this.#isSlow || this.#socket.bufferedAmount <= MAX_UNSENT_BYTES) {
-      this.#unsent.addOther(Buffer.byteLength(text));
+    const bytes = Buffer.byteLength(text);
+    if (this.#pings.isStalled) this.#unreadTextBytes += bytes;
+    const unreadBytes = Math.max(this.#unreadTextBytes, this.#socket.bufferedAmount);
+    if (this.#isSlow || unreadBytes <= MAX_UNREAD_TEXT_BYTES) {
+      this.#unsent.addOther(bytes);
       this.#socket.send(text);
     } else {
-      this.#giveUp();
+      // The client is sent its last words after that.
+      this.#isSlow = true;
+      this.#events.onSlow();
     }
   }
 
   /** Sends one frame, or drops it. The hot path: runs for every frame to every client. */
   sendAudio(frame: Buffer): void {
     const nowMs = timeOf(frame, this.#now);
-    if (this.unsentMs > MAX_UNSENT_AUDIO_MS) {
+    if (this.#isStalled(nowMs) || this.unsentMs > MAX_UNSENT_AUDIO_MS) {
       this.#drop(nowMs);
       return;
     }
-    this.#droppingSinceMs = undefined;
     // ws writes at once, so that this frame comes after its frames; and no frame may follow a close.
     if (this.#socket.readyState !== this.#socket.OPEN) return;
     counts.framesOut += 1;
-    const bytes = binaryFrame(frame);
+    const bytes = this.#withPing(binaryFrame(frame), nowMs, LONGEST_FRAME_MS);
     this.#unsent.add(bytes.length, nowMs);
     this.#stream.write(bytes);
   }
@@ -115,55 +158,74 @@ export class SendQueue {
   sendRelayed(message: Buffer): void {
     const nowMs = timeOf(message, this.#now);
     const bytes = binaryFrame(message);
-    if (this.#relayed.isEmpty && !this.#stream.writableNeedDrain) {
-      this.#writeRelayed(bytes);
+    if (this.#relayed.isEmpty && !this.#stream.writableNeedDrain && !this.#isStalled(nowMs)) {
+      this.#writeRelayed(bytes, nowMs);
       return;
     }
     this.#relayed.push(bytes, nowMs);
-    if (!this.#countRelayedDrops()) return;
-    this.#droppingSinceMs ??= nowMs;
-    if (nowMs - this.#droppingSinceMs > this.#slowAfterMs) this.#giveUp();
+    this.#countRelayedDrops();
+    if (this.#pings.isStalled) this.#mark(nowMs);
   }
 
   /** The client has read all that the socket held. */
   #sendRelayedDue(): void {
     if (this.#relayed.isEmpty) return;
-    this.#droppingSinceMs = undefined;
     const nowMs = this.#now();
-    while (!this.#stream.writableNeedDrain) {
+    while (!this.#stream.writableNeedDrain && !this.#pings.isStalled) {
       const bytes = this.#relayed.shift(nowMs);
       if (!bytes) break;
-      this.#writeRelayed(bytes);
+      this.#writeRelayed(bytes, nowMs);
     }
     this.#countRelayedDrops();
   }
 
-  #writeRelayed(bytes: Buffer): void {
+  #writeRelayed(bytes: Buffer, nowMs: number): void {
     if (this.#socket.readyState !== this.#socket.OPEN) return;
     counts.framesOut += 1;
-    this.#unsent.addOther(bytes.length);
-    this.#stream.write(bytes);
+    // A message may be a piece of up to 2 s.
+    const written = this.#withPing(bytes, nowMs, Infinity);
+    this.#unsent.addOther(written.length);
+    this.#stream.write(written);
   }
 
-  /** @returns whether messages were dropped since the last time */
-  #countRelayedDrops(): boolean {
-    const dropped = this.#relayed.takeDropped();
-    counts.dropped.unread += dropped;
-    return dropped > 0;
+  #countRelayedDrops(): void {
+    counts.dropped.unread += this.#relayed.takeDropped();
   }
 
   #drop(nowMs: number): void {
     this.droppedFrames += 1;
     counts.dropped.unread += 1;
-    this.#droppingSinceMs ??= nowMs;
-    if (nowMs - this.#droppingSinceMs > this.#slowAfterMs) this.#giveUp();
+    if (this.#pings.isStalled) this.#mark(nowMs);
   }
 
-  /** Once; what is sent after that are the last words to the client. */
-  #giveUp(): void {
-    if (this.#isSlow) return;
-    this.#isSlow = true;
-    this.#onSlow();
+  /** Puts a ping before the sound if one is due. @param longestMs how much sound this may be, at most */
+  #withPing(bytes: Buffer, nowMs: number, longestMs: number): Buffer {
+    this.#unpingedMs += Math.min(nowMs - this.#soundAtMs, longestMs);
+    this.#soundAtMs = nowMs;
+    if (this.#unpingedMs < this.#pingEveryMs || !this.#pings.mayAsk(nowMs)) return bytes;
+    this.#unpingedMs = 0;
+    return this.#pings.frame(nowMs, bytes);
+  }
+
+  /** Returns whether the client has stopped reading; what it is sent would wait in the kernel. */
+  #isStalled(nowMs: number): boolean {
+    return nowMs >= this.#pings.checkAtMs && this.#pings.checkStall(nowMs, !this.#socket.isPaused);
+  }
+
+  /** Has a ping follow the last sound before a stall. */
+  #mark(nowMs: number): void {
+    if (this.#socket.readyState !== this.#socket.OPEN) return;
+    if (this.#pings.takeMark(nowMs)) this.#stream.write(this.#pings.frame(nowMs));
+  }
+
+  #caughtUp(): void {
+    const missed = this.#missed;
+    this.#missed = { peers: false, speaking: false };
+    this.#unreadTextBytes = 0;
+    // The next sound measures the path anew.
+    this.#unpingedMs = this.#pingEveryMs;
+    this.#events.onCaughtUp(missed);
+    this.#sendRelayedDue();
   }
 }
 

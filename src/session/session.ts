@@ -19,6 +19,7 @@ import { minutesExhausted } from '../usage/quota.ts';
 import { mayComeBackAfterClose, mayComeBackAfterFault } from './resumable.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { LOBBY } from '../protocol/names.ts';
+import { Pings } from './pings.ts';
 import { Presence } from './presence.ts';
 import { ReadGate } from './read-gate.ts';
 import { Requests } from './requests.ts';
@@ -38,6 +39,7 @@ export class Session implements ClientConnection {
   readonly #parts: SessionParts;
   readonly #sendQueue: SendQueue;
   readonly #audio: ClientAudio;
+  readonly #pings: Pings;
   readonly #heartbeat: Heartbeat;
   #account: Account;
   readonly #presence: Presence;
@@ -59,12 +61,12 @@ export class Session implements ClientConnection {
     this.log = parts.log;
     this.#socket = socket;
     this.#parts = parts;
-    this.#sendQueue = new SendQueue(
-      socket,
-      parts.stream,
-      () => this.fail(slowConsumer()),
-      parts.timings,
-    );
+    this.#pings = new Pings(parts.timings);
+    const { soundPingEveryMs } = parts.timings;
+    this.#sendQueue = new SendQueue(socket, parts.stream, this.#pings, soundPingEveryMs, {
+      onSlow: () => this.fail(slowConsumer()),
+      onCaughtUp: (missed) => this.#presence.tellMissed(missed),
+    });
     const { readTurns } = parts.requestLimits;
     const turn = {
       begin: () => readTurns.begin(),
@@ -78,7 +80,7 @@ export class Session implements ClientConnection {
     this.#audioLimit = new AudioLimit(this.#gate.open(), this);
     const { statsEveryMs, heartbeatEveryMs } = parts.timings;
     const pingEveryMs = parts.wantsStats ? statsEveryMs : heartbeatEveryMs;
-    this.#heartbeat = new Heartbeat(socket, pingEveryMs, parts.timings);
+    this.#heartbeat = new Heartbeat(socket, pingEveryMs, this.#pings, parts.timings);
     for (const event of ['ping', 'pong']) socket.on(event, () => this.#receiveControl());
     // Hundreds may go at once.
     socket.on('close', (code) => {
@@ -125,6 +127,7 @@ export class Session implements ClientConnection {
       network,
       resume_ms: places.keepMs,
     });
+    this.#heartbeat.ping(performance.now());
     this.log.info('session started');
     if (place?.isHere) {
       this.#presence.resume();
@@ -251,15 +254,11 @@ export class Session implements ClientConnection {
 
   /** Pings when it is time to, tells how the audio fares, and gives up on a client that has been silent for 30 s. */
   beat(nowMs: number): void {
-    if (this.#socket.isPaused) this.#heartbeat.notRead();
-    const life = this.#heartbeat.beat(nowMs);
-    if (life === 'silent') {
+    if (this.#heartbeat.beat(nowMs, !this.#socket.isPaused) === 'silent') {
       this.fail(new PartylineError('heartbeat_timeout', 'Nothing was heard for 30 seconds.'));
       this.#socket.terminate();
-    } else if (life === 'unread') {
-      this.fail(slowConsumer());
+      return;
     }
-    if (life !== 'alive') return;
     this.#audio.settleRelayed();
     this.#presence.watchRtp(nowMs);
     const isDue = nowMs - this.#statsAtMs >= this.#parts.timings.statsEveryMs;
@@ -269,7 +268,7 @@ export class Session implements ClientConnection {
   #sendStats(nowMs: number): void {
     this.#statsAtMs = nowMs;
     const { ingest_ms, drift_ppm, dropped_ms, concealed_ms } = this.#audio.describeStats();
-    const { rttMs } = this.#heartbeat;
+    const { rttMs } = this.#pings;
     const unreadMs = this.#sendQueue.droppedFrames * FRAME_MS;
     this.notify({
       type: 'stats',
@@ -277,7 +276,7 @@ export class Session implements ClientConnection {
       drift_ppm,
       dropped_ms: dropped_ms + unreadMs,
       concealed_ms,
-      send_queue_ms: Math.round(Math.max(this.#sendQueue.unsentMs, this.#sendQueue.relayedAgeMs)),
+      send_queue_ms: Math.round(this.#sendQueue.waitingMs),
       ...(rttMs === undefined ? {} : { rtt_ms: Math.round(rttMs * 10) / 10 }),
     });
   }
@@ -354,4 +353,4 @@ export class Session implements ClientConnection {
 }
 
 const slowConsumer = () =>
-  new PartylineError('slow_consumer', 'The client has not read for 5 seconds.');
+  new PartylineError('slow_consumer', 'The client has left 1 MiB of text unread.');

@@ -110,26 +110,6 @@ test.each(['hangs', 'is killed'] as const)(
   },
 );
 
-test('a client that goes on sending Opus, but does not read: it loses its place, though the kernel takes all that it is sent', async () => {
-  const sessions = { statsEveryMs: 500, slowAfterMs: 1000, beatEveryMs: 200 };
-  const gateway = await openGateway({}, { sessions });
-  const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
-  const slow = await enter(gateway, 'slow', { stats: 'true' });
-  const roundTrip = () =>
-    slow.messages.find((message) => message.type === 'stats' && message.rtt_ms !== undefined);
-  await slow.until('round trip', roundTrip);
-  slow.detachSocket();
-  const tone = await opusTone(1000, 0.5, 3000);
-  const silence = await opusTone(1000, 0, 3000);
-  const playing = Promise.all([play(alice, tone), play(slow, silence)]);
-  expect(await bob.next('peer_left', 0)).toMatchObject({
-    peer: 'slow',
-    reason: 'slow_consumer',
-  });
-  await playing;
-  await eventually('every frame', () => bob.frames.length === tone.length);
-}, 40_000);
-
 test('a burst far ahead of real time is cut, and what follows is heard', async () => {
   const gateway = await openGateway();
   const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];

@@ -1,10 +1,13 @@
 import { describe, expect, test } from 'vitest';
+import { counts } from '../../src/counters.ts';
+import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { findGlitches } from '../support/glitches.ts';
 import { amplitudeOf, joinPcm, opusTone, play, toDb } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
-const { enter } = useGateway();
+const inUse = useGateway();
+const { keep, enter } = inUse;
 
 const AMPLITUDE = 0.3;
 
@@ -29,5 +32,64 @@ describe('a WebSocket client whose TCP stalls for 300 ms', () => {
     );
     const { dropped_ms: droppedMs } = await alice.next('stats', 0, 8000);
     expect(bob.frames.length * 20 + droppedMs).toBeLessThan(6400);
+  });
+});
+
+describe('a client that does not read for 2 s', () => {
+  const FRAMES_OF_1_S = 50;
+  const PCM = 'pcm_s16le;rate=48000;channels=1';
+
+  test('hears 1 s of the past at most, then what is said now, and is told the outcome of what happened', async () => {
+    const alice = await enter('alice');
+    const listeners = [
+      await enter('pcm', { audio_out: PCM }),
+      await enter('opus'),
+      await enter('forward', { delivery: 'forward' }),
+    ];
+    const query = { room: 'a', peer: 'mute', api_key: inUse.gateway.apiKey, audio: 'opus' };
+    const unanswering = keep(
+      await TestClient.connect(inUse.gateway.url, query, { autoPong: false }),
+    );
+    await unanswering.next('joined');
+    const all = [...listeners, unanswering];
+    const packets = await opusTone(500, AMPLITUDE, 4000);
+    await play(alice, packets.slice(0, 40));
+    await eventually('all hear', () => all.every(({ frames }) => frames.length >= 30));
+    const droppedBefore = counts.dropped.unread;
+    for (const client of all) client.stopReading();
+    const playing = play(alice, packets.slice(40, 140));
+    // More than one or two listeners lose before the third does.
+    await eventually('all lose sound', () => counts.dropped.unread - droppedBefore >= 60);
+    const bob = await enter('bob');
+    const carol = await enter('carol');
+    await bob.close();
+    await carol.next('peer_left');
+    const from = listeners[1]!.messages.length;
+    listeners[1]!.send({ type: 'configure', id: 'asked', volume: { bob: 1 } });
+    await playing;
+    for (const client of all) client.readAgain();
+    await play(alice, packets.slice(140));
+    const last = packets.at(-1)!;
+    const hasEnded = ({ frames }: TestClient) => frames.at(-1)?.subarray(-last.length).equals(last);
+    await eventually('the last packet', () => all.slice(1).every(hasEnded));
+    for (const { frames } of listeners) {
+      expect(frames.length).toBeLessThan(40 + FRAMES_OF_1_S + 60 + 15);
+      expect(frames.length).toBeGreaterThan(40 + 30);
+    }
+    // It has never answered a ping, so that nobody knows that it did not read.
+    expect(unanswering.frames).toHaveLength(packets.length);
+    const told = listeners[1]!.messages.slice(from);
+    expect(told[0]).toMatchObject({ type: 'configured', reply_to: 'asked' });
+    expect(told.slice(1, 3)).toMatchObject([{ type: 'joined', room: 'a' }, { type: 'speaking' }]);
+    const joined = await listeners[1]!.next('joined', from);
+    expect(joined.peers.map(({ peer }) => peer).toSorted()).toEqual([
+      'alice',
+      'carol',
+      'forward',
+      'mute',
+      'pcm',
+    ]);
+    expect(joined).not.toHaveProperty('reply_to');
+    expect(told.map(({ type }) => type)).not.toContain('peer_joined');
   });
 });

@@ -132,7 +132,7 @@ export class TestClient {
   }
 
   /** Leaves what comes where it is, as a client does that hangs. */
-  detachSocket(): void {
+  stopReading(): void {
     this.#socket.pause();
   }
 

@@ -57,6 +57,14 @@ export class Hosts {
     if (state === 'up') this.#routeEachOther(first, second);
   }
 
+  /** The address of this machine, for a host's clients. */
+  addressOfHere = (host: number) => `10.${NET.clients}.${host}.1`;
+
+  /** Cuts, or mends, the link of a host to this machine for clients. */
+  setClientsLink(host: number, state: 'up' | 'down'): void {
+    ip('-n', nameOf(host), 'link', 'set', 'clients', state);
+  }
+
   /** Cuts, or mends, the link of a host to Redis. */
   setRedisLink(host: number, state: 'up' | 'down'): void {
     ip('-n', nameOf(host), 'link', 'set', 'redis', state);

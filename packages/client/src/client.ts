@@ -334,7 +334,8 @@ export class PartylineClient {
   #received(connection: Connection, message: ServerMessage): void {
     // An `error` that answers nothing comes before a close, and Connection makes the close's reason of it.
     const phase = this.#phase;
-    if (message.type === 'joined') return this.#resumed(connection, message); // answers no request
+    const isHere = phase.name === 'in_room'; // then `joined` stands for events that were not sent
+    if (message.type === 'joined' && !isHere) return this.#resumed(connection, message); // answers no request
     if (message.type === 'configured') this.#settings.toldMuted = message.mute;
     roomOf(phase)?.receive(message);
     if (phase.name !== 'in_room') return;

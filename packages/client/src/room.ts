@@ -143,6 +143,11 @@ export class Room {
   /** Takes a message that the gateway sent while we are in this room. */
   receive(message: ServerMessage): void {
     switch (message.type) {
+      case 'joined': // in place of events that were not read in time
+        if (message.room !== this.name) return;
+        if (message.consumers && this.#audio.transport === 'webrtc') this.#audio.resume(message);
+        this.#meet(message.peers);
+        break;
       case 'peer_joined':
         if (message.peer === this.#parts.self) return;
         this.#note(message);

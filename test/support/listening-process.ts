@@ -1,0 +1,85 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { TestClient } from './client.ts';
+
+/** How each client of the process hears. */
+const HEARINGS: Record<string, string>[] = [
+  { audio_out: 'pcm_s16le;rate=48000;channels=1' },
+  { audio_out: 'opus' },
+  { delivery: 'forward' },
+];
+
+/** Frames of a client so far. */
+type Heard = { frames: number; last: string; closeCode: number | undefined };
+
+/** Clients in a process of their own, which can be stopped as an operating system stops one: PCM, Opus, and forwarded. */
+export class ListeningProcess {
+  readonly #child: ChildProcess;
+
+  private constructor(child: ChildProcess) {
+    this.#child = child;
+  }
+
+  /** @param commandBefore what its command begins with, to run it on another host */
+  static async start(
+    url: string,
+    apiKey: string,
+    name: string,
+    commandBefore: string[] = [],
+  ): Promise<ListeningProcess> {
+    const script = fileURLToPath(import.meta.url);
+    const command = [...commandBefore, process.execPath, script, url, apiKey, name];
+    const child = spawn(command[0]!, command.slice(1), {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    });
+    await once(child, 'message');
+    return new ListeningProcess(child);
+  }
+
+  async heard(): Promise<Heard[]> {
+    const answer = once(this.#child, 'message');
+    this.#child.send('heard');
+    const [heard] = (await answer) as [Heard[]];
+    return heard;
+  }
+
+  stop(): void {
+    this.#child.kill('SIGSTOP');
+  }
+
+  goOn(): void {
+    this.#child.kill('SIGCONT');
+  }
+
+  async close(): Promise<void> {
+    const exited = once(this.#child, 'exit');
+    this.#child.kill('SIGKILL');
+    await exited;
+  }
+}
+
+async function listen([url = '', apiKey, name]: string[]): Promise<void> {
+  const clients = await Promise.all(
+    HEARINGS.map(async (hearing, index) => {
+      const query = { room: 'a', peer: `${name}${index}`, api_key: apiKey, audio: 'opus' };
+      const client = await TestClient.connect(url, { ...query, ...hearing });
+      await client.next('joined');
+      return client;
+    }),
+  );
+  const closeCodes = new Map<TestClient, number>();
+  for (const client of clients) void client.closed.then((code) => closeCodes.set(client, code));
+  process.on('message', () => {
+    const heard = clients.map((client) => ({
+      frames: client.frames.length,
+      last: client.frames.at(-1)?.toString('base64') ?? '',
+      closeCode: closeCodes.get(client),
+    }));
+    process.send?.(heard satisfies Heard[]);
+  });
+  process.on('disconnect', () => process.exit());
+  process.send?.('ready');
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await listen(process.argv.slice(2));
