@@ -58,9 +58,9 @@ export function ownAddresses(
 /** A version of IP. */
 export type IpFamily = 'ipv4' | 'ipv6';
 
-/** Returns the family by which others reach an address; where a host name stands for it, that of the address itself. */
+/** Returns the family by which other nodes reach an address. */
 export const familyOf = ({ ip, announced = ip }: ListenAddress): IpFamily =>
-  isIPv6(isIP(announced) === 0 ? ip : announced) ? 'ipv6' : 'ipv4';
+  isIPv6(announced) ? 'ipv6' : 'ipv4';
 
 /**
  * Returns where media from other nodes is received.
@@ -95,9 +95,24 @@ export function listenFaults(
     .map(({ ip }) => `${names.announced} must be set when ${names.list} is ${ip}.`);
 }
 
-/** Returns what is wrong with addresses of which other nodes choose one by its family, in sentences. */
-export function familyFaults(name: string, list: string): string[] {
-  const families = parseListenAddresses(name, list).addresses.map(familyOf);
+/**
+ * Returns what is wrong with addresses of which other nodes choose one by its family, in sentences. Host names are refused: mediasoup
+ * sends media between nodes to addresses alone.
+ * @param names of both settings
+ */
+export function pipeAddressFaults(
+  names: { list: string; announced: string },
+  list: string,
+  common: string,
+): string[] {
+  const { list: name } = names;
+  const { addresses } = parseListenAddresses(name, list);
+  const told = addresses.map(({ announced = '' }) => ({ name, announced }));
+  const faults = [...told, { name: names.announced, announced: common }]
+    .filter(({ announced }) => announced !== '' && isIP(announced) === 0)
+    .map((each) => `${each.name} announces "${each.announced}", which is no IPv4 or IPv6 address.`);
+  if (faults.length > 0) return faults;
+  const families = addresses.map(familyOf);
   if (new Set(families).size === families.length) return [];
   return [
     `${name} takes one address of each family: other nodes reach this one by IPv4, or else by IPv6.`,

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { type Static, type TSchema, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { describeFault } from '../src/protocol/schema-faults.ts';
-import { familyFaults, listenFaults } from './listen-addresses.ts';
+import { listenFaults, pipeAddressFaults } from './listen-addresses.ts';
 import { isSentinelUrl, parseSentinelUrl } from './sentinel-url.ts';
 import { type Timings, TIMINGS_VARIABLE } from './timings.ts';
 
@@ -386,7 +386,7 @@ function rtcFaults({ RTC_LISTEN_IP: list, RTC_ANNOUNCED_ADDRESS: common }: Setti
 function pipeFaults({ PIPE_LISTEN_IP: list, PIPE_ANNOUNCED_ADDRESS: common }: Settings): string[] {
   const names = { list: 'PIPE_LISTEN_IP', announced: 'PIPE_ANNOUNCED_ADDRESS' };
   const faults = listenFaults(names, list, common);
-  return faults.length > 0 ? faults : familyFaults(names.list, list);
+  return faults.length > 0 ? faults : pipeAddressFaults(names, list, common);
 }
 
 type SettingDescription = {

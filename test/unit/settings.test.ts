@@ -73,6 +73,16 @@ describe('readSettings()', () => {
     },
   );
 
+  test.each([
+    ['10.0.0.5=node1.example', ''],
+    ['fd00::5,10.0.0.5=node1', ''],
+    ['10.0.0.5', 'node1.example'],
+    ['0.0.0.0', 'node1.example'],
+  ])('PIPE_LISTEN_IP=%s announced as "%s": a host name is refused', (list, announced) => {
+    const faults = faultsOf({ PIPE_LISTEN_IP: list, PIPE_ANNOUNCED_ADDRESS: announced });
+    expect(faults).toEqual([expect.stringMatching(/^PIPE_\w+ announces "node1.*no IPv4 or IPv6/)]);
+  });
+
   test('takes one address of each family for pipes, each with what is announced in its place', () => {
     const read = (PIPE_LISTEN_IP: string, PIPE_ANNOUNCED_ADDRESS = '') =>
       pipeAddressesOf(readSettings({ PIPE_LISTEN_IP, PIPE_ANNOUNCED_ADDRESS }));
