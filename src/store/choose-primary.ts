@@ -1,8 +1,9 @@
 import type { SentinelAnswer } from './sentinel.ts';
 
 /**
- * Chooses among the answers of sentinels: the newest counts. Answers that are older than what is known come from sentinels
- * that were cut off during a failover, unless most of all sentinels agree: then they were set up anew. Pure.
+ * Chooses among the answers of sentinels: the newest counts. One that is no newer than what is known, and names another
+ * server, counts only if most of all sentinels name that: it comes from a sentinel that was cut off during a failover, or is
+ * about to tell of one, unless all were set up anew. Pure.
  * @param known what was chosen before
  * @param sentinels number of sentinels that were asked
  * @returns undefined if there is no answer that counts
@@ -12,10 +13,15 @@ export function choosePrimary(
   known: SentinelAnswer | undefined,
   sentinels: number,
 ): SentinelAnswer | undefined {
-  const [newest] = answers.toSorted((one, other) => other.epoch - one.epoch);
-  if (!newest) return undefined;
-  const isOutdated = known !== undefined && newest.epoch < known.epoch;
-  return isOutdated && answers.length * 2 <= sentinels ? undefined : newest;
+  const ofMost = (some: readonly SentinelAnswer[]) =>
+    some.find((one) => some.filter((other) => isSameServer(one, other)).length * 2 > sentinels);
+  const sorted = answers.toSorted((one, other) => other.epoch - one.epoch);
+  const [first] = sorted;
+  if (!first) return undefined;
+  const newest = sorted.filter(({ epoch }) => epoch === first.epoch);
+  if (!known || first.epoch > known.epoch) return ofMost(newest) ?? first;
+  if (first.epoch < known.epoch) return ofMost(sorted);
+  return ofMost(newest) ?? newest.find((each) => isSameServer(each, known));
 }
 
 /** Returns whether two answers name the same server. */

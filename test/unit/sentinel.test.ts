@@ -99,6 +99,21 @@ describe('choosePrimary()', () => {
     expect(choosePrimary([answer('a', 1)], known, 1)).toEqual(answer('a', 1));
     expect(choosePrimary([], known, 3)).toBeUndefined();
     expect(choosePrimary([], undefined, 3)).toBeUndefined();
+    // Most answer, but they do not agree.
+    expect(choosePrimary([answer('a', 1), answer('c', 1)], known, 3)).toBeUndefined();
+    expect(choosePrimary([answer('c', 1), answer('a', 0), answer('a', 0)], known, 3)).toEqual(
+      answer('a', 0),
+    );
+  });
+
+  test('of answers that are as new as what is known, stays with the server that is known unless most name another', () => {
+    const [same, other] = [known, answer('c', 2)];
+    expect(choosePrimary([other, same], known, 3)).toEqual(same);
+    expect(choosePrimary([other], known, 3)).toBeUndefined();
+    expect(choosePrimary([same, other, other], known, 3)).toEqual(other);
+    expect(choosePrimary([same, answer('a', 1), answer('a', 1)], known, 3)).toEqual(same);
+    expect(choosePrimary([other], known, 1)).toEqual(other);
+    expect(choosePrimary([same, other, other], undefined, 3)).toEqual(other);
   });
 });
 
