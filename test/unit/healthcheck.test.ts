@@ -1,0 +1,44 @@
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, expect, test } from 'vitest';
+
+const servers: Server[] = [];
+afterEach(() => {
+  for (const server of servers.splice(0)) server.close();
+});
+
+/** Serves /healthz with a status; with none, a port at which nothing answers. */
+async function portOf(status: number | undefined): Promise<string> {
+  const server = createServer((_request, response) => response.writeHead(status ?? 500).end());
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  if (status === undefined) await new Promise((resolve) => server.close(resolve));
+  else servers.push(server);
+  return String(port);
+}
+
+const exitCode = (environment: Record<string, string>) =>
+  new Promise((resolve) => {
+    const { PATH } = process.env;
+    execFile(
+      process.execPath,
+      ['docker/healthcheck.mjs'],
+      { env: { PATH, ...environment } },
+      (fault) => resolve(fault ? fault.code : 0),
+    );
+  });
+
+test.each([
+  ['a gateway', 200, '0', 0],
+  ['a gateway that is given the port of a worker', 200, undefined, 0],
+  ['a usage worker', undefined, 200, 0],
+  ['a process that hangs', 503, undefined, 1],
+  ['nothing', undefined, '0', 1],
+])('the health check of %s', async (_name, gateway, worker, code) => {
+  const PORT = await portOf(gateway);
+  const WORKER_PORT = typeof worker === 'string' ? worker : await portOf(worker);
+  expect(await exitCode({ PORT, WORKER_PORT })).toBe(code);
+});
