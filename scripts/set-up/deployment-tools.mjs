@@ -8,7 +8,9 @@ const PROGRAMS = {
   buildah: 'buildah',
   crun: 'crun',
   debootstrap: 'debootstrap',
+  haproxy: 'haproxy',
   'kubernetes-client': 'kubectl',
+  openssl: 'openssl',
   prometheus: 'promtool',
   systemd: 'systemd-analyze',
 };

@@ -25,6 +25,8 @@ import { type Query, readQuery } from './query.ts';
 import { readResumed } from './resumption.ts';
 
 const PATH = '/ws';
+/** Header of a load balancer that tries another node after this status. */
+const RETRY_HEADER = 'x-retry-on';
 
 /** Listener that is told which requests are those of known clients, and what strangers were refused. */
 type Visitors = {
@@ -73,6 +75,11 @@ export function registerWebSocketRoute(
     method: 'GET',
     url: PATH,
     schema: { hide: true },
+    // A load balancer that asks for it takes the client to another node, which cannot be done after an upgrade.
+    onRequest: (request, _reply, done) => {
+      if (request.headers[RETRY_HEADER] === '503') parts.drain.check();
+      done();
+    },
     handler: () => {
       throw new PartylineError('upgrade_required', 'This is a WebSocket endpoint.');
     },

@@ -27,6 +27,9 @@ test('SIGTERM: calls go on, nobody new comes in, and the node leaves when the la
   const late = await connect({ url, apiKey }, { peer: 'late' });
   expect(await late.next('error')).toMatchObject({ code: 'overloaded', retryable: true });
   expect(await late.closed).toBe(1013);
+  // A load balancer that can try another node before there is an upgrade.
+  const retried = connect({ url, apiKey }, { peer: 'retried' }, { 'x-retry-on': '503' });
+  await expect(retried).rejects.toThrow('Unexpected server response: 503');
   const tone = await opusTone(1000, 0.5, 1000);
   await play(alice, tone);
   await eventually('every frame is heard', () => bob.frames.length === tone.length);

@@ -1,9 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient } from 'redis';
+import type { TestCertificates } from './certificates.ts';
 import { freePorts } from './free-ports.ts';
 import { eventually } from './gateway.ts';
 
@@ -18,15 +20,22 @@ export type FailoverOptions = {
   /** Password of the Redis servers, and of the sentinels. */
   password?: string;
   sentinelPassword?: string;
+  /** All speak TLS, with the same certificate. */
+  certificates?: TestCertificates;
+  /** Address of this machine that all of them have, and are reached by. */
+  address?: string;
+  /** The first primary runs on another host, which has an address for this machine. */
+  away?: { command: string[]; address: string };
 };
 
 /** A redis-server or a sentinel, as a process. */
-export type RedisProcess = { port: number; child: ChildProcess };
+export type RedisProcess = { host: string; port: number; child: ChildProcess };
 
 /** A Redis that fails over: a primary, two replicas and three sentinels. */
 export class FailoverRedis {
   readonly #folder: string;
   readonly #options: FailoverOptions;
+  readonly #address: string;
   /** The first is the primary at the start. */
   readonly servers: RedisProcess[] = [];
   readonly sentinels: RedisProcess[] = [];
@@ -34,69 +43,49 @@ export class FailoverRedis {
   private constructor(folder: string, options: FailoverOptions) {
     this.#folder = folder;
     this.#options = options;
+    this.#address = options.address ?? '127.0.0.1';
   }
 
-  /** Resolves when each sentinel knows the others and both replicas, and the primary takes writes. */
+  /** Resolves when each sentinel knows the others and both replicas, and the primary has both. */
   static async start(options: FailoverOptions = {}): Promise<FailoverRedis> {
     const folder = await mkdtemp(join(tmpdir(), 'partyline-failover-'));
     const redis = new FailoverRedis(folder, options);
-    const [primary = 0, ...replicas] = await freePorts(3);
-    redis.servers.push(await redis.#startServer(primary));
-    for (const port of replicas) redis.servers.push(await redis.#startServer(port, primary));
-    for (const port of await freePorts(3)) {
-      redis.sentinels.push(await redis.#startSentinel(port, primary));
-    }
+    const [port = 0, ...replicas] = await freePorts(3);
+    const primary = await redis.#startServer(port);
+    for (const replica of replicas) await redis.#startServer(replica, primary);
+    for (const sentinel of await freePorts(3)) await redis.#startSentinel(sentinel, primary);
     await eventually('sentinels and replicas know each other', () => redis.#isComplete(), 20_000);
     return redis;
   }
 
   /** `REDIS_URL`, and `SENTINEL_PASSWORD`. */
   get environment(): { REDIS_URL: string; SENTINEL_PASSWORD: string } {
-    const { password, sentinelPassword = '' } = this.#options;
-    const hosts = this.sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',');
+    const { password, sentinelPassword = '', certificates } = this.#options;
+    const hosts = this.sentinels.map(({ host, port }) => `${host}:${port}`).join(',');
     const credentials = password === undefined ? '' : `:${password}@`;
+    const scheme = certificates ? 'rediss+sentinel' : 'redis+sentinel';
     return {
-      REDIS_URL: `redis+sentinel://${credentials}${hosts}/${WATCHED_NAME}`,
+      REDIS_URL: `${scheme}://${credentials}${hosts}/${WATCHED_NAME}`,
       SENTINEL_PASSWORD: sentinelPassword,
     };
   }
 
   /** The server that the sentinels name as the primary. */
   async primary(): Promise<RedisProcess> {
-    const port = await this.ask(this.sentinels[0]!, async (send) => {
-      const reply = await send(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', WATCHED_NAME]);
-      return Number((reply as string[])[1]);
-    });
-    return this.servers.find((server) => server.port === port)!;
+    const [sentinel] = this.sentinels;
+    const named = await this.ask(sentinel!, 'SENTINEL', 'GET-MASTER-ADDR-BY-NAME', WATCHED_NAME);
+    const [, port] = named as string[];
+    return this.servers.find((server) => server.port === Number(port))!;
   }
 
-  /** Runs commands on one server or sentinel. */
-  async ask<T>(
-    { port }: RedisProcess,
-    work: (send: (words: string[]) => Promise<unknown>) => Promise<T>,
-  ): Promise<T> {
-    const isSentinel = this.sentinels.some((sentinel) => sentinel.port === port);
-    const { password, sentinelPassword } = this.#options;
-    const word = isSentinel ? sentinelPassword : password;
-    const client = createClient({
-      RESP: 2,
-      ...(word !== undefined && { password: word }),
-      socket: { host: '127.0.0.1', port, reconnectStrategy: false },
-    });
-    client.on('error', () => {});
-    await client.connect();
+  /** Runs a command on one server or sentinel. */
+  async ask(of: RedisProcess, ...words: string[]): Promise<unknown> {
+    const client = await this.#connect(of);
     try {
-      return await work((words) => client.sendCommand(words));
+      return await client.sendCommand(words);
     } finally {
       client.destroy();
     }
-  }
-
-  /** Starts a server again, as its service manager would: with its file, and as what it was last. */
-  async restart(server: RedisProcess): Promise<void> {
-    await end(server);
-    server.child = this.#spawn(this.#configOf(server.port));
-    await this.#untilAnswering(server);
   }
 
   async close(): Promise<void> {
@@ -104,68 +93,109 @@ export class FailoverRedis {
     await rm(this.#folder, { recursive: true, force: true, maxRetries: 10 });
   }
 
-  async #startServer(port: number, primary?: number): Promise<RedisProcess> {
-    const { minReplicasToWrite = 0, password } = this.#options;
-    const dir = join(this.#folder, String(port));
-    await mkdir(dir);
+  async #startServer(port: number, primary?: RedisProcess): Promise<RedisProcess> {
+    const { minReplicasToWrite = 0, password, certificates, away } = this.#options;
     const lines = [
       'save ""',
       'appendonly yes',
       'maxmemory-policy noeviction',
       'repl-diskless-sync-delay 0',
       `min-replicas-to-write ${minReplicasToWrite}`,
+      ...(certificates ? ['tls-replication yes'] : []),
       ...(password === undefined ? [] : [`requirepass ${password}`, `masterauth ${password}`]),
-      ...(primary === undefined ? [] : [`replicaof 127.0.0.1 ${primary}`]),
+      ...(primary ? [`replicaof ${primary.host} ${primary.port}`] : []),
     ];
-    return this.#start(port, lines);
+    const isAway = away !== undefined && !primary;
+    const config = await this.#writeConfig(port, lines);
+    const command = [...(isAway ? away.command : []), 'redis-server', config];
+    const host = isAway ? away.address : this.#address;
+    return this.#start(this.servers, command, host, port);
   }
 
-  async #startSentinel(port: number, primary: number): Promise<RedisProcess> {
-    const { downAfterMs = 1000, password, sentinelPassword: own } = this.#options;
+  async #startSentinel(port: number, primary: RedisProcess): Promise<void> {
+    const { downAfterMs = 1000, password, sentinelPassword: own, certificates } = this.#options;
     const words = (name: string, value: string | number) =>
       `sentinel ${name} ${WATCHED_NAME} ${value}`;
-    return this.#start(port, [
-      words('monitor', `127.0.0.1 ${primary} 2`),
+    const config = await this.#writeConfig(port, [
+      words('monitor', `${primary.host} ${primary.port} 2`),
       words('down-after-milliseconds', downAfterMs),
       words('failover-timeout', 10_000),
       words('parallel-syncs', 2),
+      `sentinel announce-ip ${this.#address}`,
+      ...(certificates ? ['tls-replication yes'] : []),
       ...(password === undefined ? [] : [words('auth-pass', password)]),
       ...(own === undefined ? [] : [`requirepass ${own}`, `sentinel sentinel-pass ${own}`]),
     ]);
+    const command = ['redis-server', config, '--sentinel'];
+    await this.#start(this.sentinels, command, this.#address, port);
   }
 
-  async #start(port: number, lines: string[]): Promise<RedisProcess> {
-    const dir = join(this.#folder, String(port));
-    await mkdir(dir, { recursive: true });
-    const common = [`port ${port}`, 'bind 127.0.0.1', 'protected-mode no', `dir ${dir}`];
-    await writeFile(this.#configOf(port), [...common, ...lines, ''].join('\n'));
-    const isSentinel = lines.some((line) => line.startsWith('sentinel'));
-    const started = { port, child: this.#spawn(this.#configOf(port), isSentinel) };
-    await this.#untilAnswering(started);
+  async #start(
+    list: RedisProcess[],
+    [program = '', ...words]: string[],
+    host: string,
+    port: number,
+  ): Promise<RedisProcess> {
+    const started = { host, port, child: spawn(program, words, { stdio: 'ignore' }) };
+    list.push(started);
+    await eventually(`the server at port ${port} answers`, () => this.#isAnswering(started));
     return started;
   }
 
-  readonly #configOf = (port: number) => join(this.#folder, `${port}.conf`);
-
-  #spawn(config: string, isSentinel = false): ChildProcess {
-    return spawn('redis-server', [config, ...(isSentinel ? ['--sentinel'] : [])], {
-      stdio: 'ignore',
-    });
+  async #writeConfig(port: number, lines: string[]): Promise<string> {
+    const { certificates } = this.#options;
+    const dir = join(this.#folder, String(port));
+    await mkdir(dir);
+    const file = join(this.#folder, `${port}.conf`);
+    const listening = certificates
+      ? [
+          'port 0',
+          `tls-port ${port}`,
+          `tls-cert-file ${certificates.certFile}`,
+          `tls-key-file ${certificates.keyFile}`,
+          `tls-ca-cert-file ${certificates.caFile}`,
+          'tls-auth-clients no',
+        ]
+      : [`port ${port}`];
+    const common = [...listening, 'bind 0.0.0.0', 'protected-mode no', `dir ${dir}`];
+    await writeFile(file, [...common, ...lines, ''].join('\n'));
+    return file;
   }
 
-  async #untilAnswering(server: RedisProcess): Promise<void> {
-    await eventually(`the server at port ${server.port} answers`, () => isAnswering(server.port));
+  async #connect(of: RedisProcess) {
+    const { password, sentinelPassword, certificates } = this.#options;
+    const word = this.sentinels.includes(of) ? sentinelPassword : password;
+    const socket = { host: of.host, port: of.port, reconnectStrategy: false } as const;
+    const client = createClient({
+      RESP: 2,
+      ...(word !== undefined && { password: word }),
+      socket: certificates
+        ? { ...socket, tls: true, ca: readFileSync(certificates.caFile) }
+        : socket,
+    });
+    // The same fault rejects connect(), or what is asked.
+    client.on('error', () => {});
+    await client.connect();
+    return client;
+  }
+
+  async #isAnswering(of: RedisProcess): Promise<boolean> {
+    try {
+      (await this.#connect(of)).destroy();
+      return true;
+    } catch {
+      // Not yet.
+      return false;
+    }
   }
 
   async #isComplete(): Promise<boolean> {
     for (const sentinel of this.sentinels) {
-      const reply = await this.ask(sentinel, (send) => send(['SENTINEL', 'MASTER', WATCHED_NAME]));
-      const fields = reply as string[];
+      const fields = (await this.ask(sentinel, 'SENTINEL', 'MASTER', WATCHED_NAME)) as string[];
       const valueOf = (name: string) => fields[fields.indexOf(name) + 1];
       if (valueOf('num-slaves') !== '2' || valueOf('num-other-sentinels') !== '2') return false;
     }
-    const [primary] = this.servers;
-    const info = await this.ask(primary!, (send) => send(['INFO', 'replication']));
+    const info = await this.ask(this.servers[0]!, 'INFO', 'replication');
     return /^slave1:.*state=online/m.test(String(info));
   }
 }
@@ -176,17 +206,4 @@ async function end({ child }: RedisProcess): Promise<void> {
   const exited = once(child, 'exit');
   child.kill('SIGKILL');
   await exited;
-}
-
-async function isAnswering(port: number): Promise<boolean> {
-  const client = createClient({ socket: { host: '127.0.0.1', port, reconnectStrategy: false } });
-  client.on('error', () => {});
-  try {
-    await client.connect();
-    client.destroy();
-    return true;
-  } catch (fault) {
-    // One with a password refuses the greeting.
-    return /NOAUTH/.test(String(fault));
-  }
 }
