@@ -84,8 +84,10 @@ test('where WebRTC finds no way, sound goes over the WebSocket; the next time at
   const ada = used.keep(await TestBrowser.openRaw(url, 800, 'webrtc,websocket'));
   await ada.join(ROOM, 'Ada', api_key);
   expect(await legacy.next('peer_joined')).toMatchObject({ peer: 'Ada', kind: 'webrtc' });
-  expect(await legacy.next('peer_changed')).toMatchObject({ peer: 'Ada', kind: 'websocket' });
-  expect(await ada.page.evaluate(() => window.partyline?.transport)).toBe('websocket');
+  const changed = await legacy.next('peer_changed', 0, 20_000);
+  expect(changed).toMatchObject({ peer: 'Ada', kind: 'websocket' });
+  const transport = () => ada.page.evaluate(() => window.partyline?.transport);
+  await expect.poll(transport, SETTLING).toBe('websocket');
   await vi.waitFor(async () => {
     expect(legacy.frames.length).toBeGreaterThan(60);
     expect(peakHz(await lastSecondOf(legacy))).toBe(800);
