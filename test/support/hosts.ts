@@ -47,6 +47,9 @@ export class Hosts {
   /** The address of this machine, for a host's Redis client. */
   addressOfRedis = (host: number) => `10.${NET.redis}.${host}.1`;
 
+  /** The address of a host on its link to Redis: a second one that this machine can reach. */
+  addressOfRedisClient = (host: number) => `10.${NET.redis}.${host}.2`;
+
   /** The address of a host for the others. */
   addressForNodes = (host: number) => `10.${NET.nodes}.0.${host + 1}`;
 
