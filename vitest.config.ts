@@ -85,7 +85,7 @@ const SIMULATIONS = [
   'time-stretch',
   'turns',
   'unknown-formats',
-].map((name) => `test/unit/${name}.test.ts`);
+].map((name) => `test/unit/**/${name}.test.ts`);
 
 /**
  * A second attempt in CI, for system tests alone (decision 45): it goes when ten runs in a row have passed without one. The

@@ -178,7 +178,7 @@ describe('a tone through the gateway, with no format declared', () => {
 describe('speech through the gateway, with no format declared', () => {
   const random = seededRandom(18);
   const noise = Buffer.from(Uint8Array.from({ length: 83_200 }, () => Math.floor(random() * 256)));
-  /** Formats whose rate is not told by their pace, which depends on how busy the machine is (the others: test/unit/input.test.ts). */
+  /** Formats whose rate is not told by their pace, which depends on how busy the machine is (the others: test/unit/audio/ingest/input.test.ts). */
   const DECODED = [
     ['wav', readFixture('speech.wav')],
     ['mp3', readFixture('speech.mp3')],

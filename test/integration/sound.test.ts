@@ -25,7 +25,7 @@ import { useGateway } from '../support/use-gateway.ts';
 
 const { enter } = useGateway();
 
-/** All formats are heard in virtual time (test/unit/formats.test.ts); these go through a gateway. */
+/** All formats are heard in virtual time (test/unit/audio/formats.test.ts); these go through a gateway. */
 const SAMPLE_FORMATS: SampleFormat[] = [
   { codec: 'pcmu', rateHz: 8000, channels: 1 },
   { codec: 'pcm_s16le', rateHz: 44_100, channels: 2 },

@@ -1,0 +1,200 @@
+import * as fc from 'fast-check';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
+import type { CompressedFormat } from '../../../src/audio/format.ts';
+import { DECODED_FORMATS } from '../../../src/audio/ingest/decoded-formats.ts';
+import { compareWithSpeech, cutInto, readFixture } from '../../support/fixtures.ts';
+import { hearStream } from '../../support/hear-stream.ts';
+import { seededRandom } from '../../support/random.ts';
+import { decodeOpus } from '../../support/sound.ts';
+
+let codecs: Codecs;
+beforeAll(async () => {
+  codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
+});
+
+type Codec = CompressedFormat['codec'];
+const STREAMS: [string, Codec][] = [
+  ['speech.mp3', 'mp3'],
+  ['speech-id3.mp3', 'mp3'],
+  ['speech.flac', 'flac'],
+  ['speech.oga', 'ogg_flac'],
+  ['speech.aac', 'aac_adts'],
+  ['speech.mp4', 'mp4_aac'],
+];
+/** Packets of 2.4 s: the last frame may not come out. */
+const MOST_OF_IT = 120;
+/** Formats whose frames can be read wherever a stream is joined. */
+const JOINABLE = STREAMS.filter(([, codec]) => codec !== 'ogg_flac' && codec !== 'mp4_aac');
+
+const unsupported: unknown = expect.objectContaining({ code: 'unsupported_audio' });
+
+const randomLengths = (seed: number) => {
+  const random = seededRandom(seed);
+  return Array.from({ length: 50 }, () => 1 + Math.floor(random() ** 3 * 2000));
+};
+
+describe.each(STREAMS)('%s as %s', (name, codec) => {
+  const stream = readFixture(name);
+
+  test.each([
+    ['messages of 100 ms', [Math.ceil(stream.length / 26)]],
+    ['messages of 10 ms', [Math.ceil(stream.length / 260)]],
+    ['one message', [65_536]],
+    ['messages cut anywhere', randomLengths(1)],
+    ['messages cut elsewhere', randomLengths(2)],
+  ])('in %s is the speech that was recorded', async (_name, lengths) => {
+    const { packets, faults } = await hearStream(
+      codecs,
+      codec,
+      cutInto(stream, lengths),
+      MOST_OF_IT,
+    );
+    expect(faults).toEqual([]);
+    const { offDb, likeness } = compareWithSpeech(await decodeOpus(packets));
+    expect(Math.abs(offDb)).toBeLessThan(3);
+    expect(likeness).toBeGreaterThan(0.9);
+  });
+
+  test('twice, one behind the other, is heard twice', async () => {
+    const messages = cutInto(Buffer.concat([stream, stream]), [1000]);
+    const { packets, faults } = await hearStream(codecs, codec, messages, 2 * MOST_OF_IT);
+    expect(faults).toEqual([]);
+    expect(packets.length).toBeGreaterThan(2 * MOST_OF_IT);
+  });
+});
+
+describe.each(JOINABLE)('%s', (name, codec) => {
+  const stream = readFixture(name);
+
+  test('joined in its middle is heard from there on', async () => {
+    const messages = cutInto(stream.subarray(Math.floor(stream.length / 2)), [700]);
+    const { packets, faults } = await hearStream(codecs, codec, messages, 40);
+    expect(faults).toEqual([]);
+    expect(packets.length).toBeGreaterThan(40);
+  });
+
+  test('with bytes lost in its middle goes on after them', async () => {
+    const at = Math.floor(stream.length / 2);
+    const spoilt = Buffer.concat([stream.subarray(0, at), stream.subarray(at + 333)]);
+    const { packets, faults } = await hearStream(codecs, codec, cutInto(spoilt, [700]), 90);
+    expect(faults).toEqual([]);
+    expect(packets.length).toBeGreaterThan(90);
+  });
+});
+
+describe('hostile streams', () => {
+  test.each(STREAMS)(
+    '%s with bytes changed everywhere ends nothing but itself',
+    async (name, codec) => {
+      const random = seededRandom(3);
+      const spoilt = Buffer.from(readFixture(name));
+      for (let i = 0; i < 200; i += 1) {
+        spoilt[Math.floor(random() * spoilt.length)] = Math.floor(random() * 256);
+      }
+      await hearStream(codecs, codec, cutInto(spoilt, [1000]));
+      const good = cutInto(readFixture(name), [1000]);
+      const { packets } = await hearStream(codecs, codec, good, MOST_OF_IT);
+      expect(packets.length).toBeGreaterThan(MOST_OF_IT);
+    },
+  );
+
+  test.each(['mp3', 'flac', 'ogg_flac', 'aac_adts', 'mp4_aac'] as const)(
+    '%s of a million bytes that are something else is refused',
+    async (codec) => {
+      const random = seededRandom(4);
+      const noise = Buffer.from(Array.from({ length: 60_000 }, () => Math.floor(random() * 256)));
+      const messages = Array.from({ length: 20 }, () => noise);
+      const { packets, faults } = await hearStream(codecs, codec, messages);
+      expect(packets).toEqual([]);
+      expect(faults).toEqual([unsupported]);
+    },
+  );
+
+  test('a tag of 256 MB is refused', async () => {
+    const tag = Buffer.concat([Buffer.from('49443303000007ffffff', 'hex'), Buffer.alloc(60_000)]);
+    const messages = [tag, ...Array.from({ length: 20 }, () => Buffer.alloc(60_000))];
+    const { faults } = await hearStream(codecs, 'mp3', messages);
+    expect(faults).toEqual([unsupported]);
+  });
+
+  test('FLAC whose frames claim 65536 samples is refused', async () => {
+    // Block size in 16 bits, 48 kHz, mono, 16 bits a sample; the checksum is right.
+    const head = Buffer.from('fff87a080000ffff', 'hex');
+    head.writeUInt16BE(0xffff, 5);
+    const whole = withChecksum(head.subarray(0, 7));
+    const { faults } = await hearStream(codecs, 'flac', [
+      Buffer.concat([
+        Buffer.from('fLaC80000000', 'latin1').subarray(0, 4),
+        Buffer.from('80000000', 'hex'),
+      ]),
+      Buffer.concat([whole, Buffer.alloc(100)]),
+    ]);
+    expect(faults).toEqual([unsupported]);
+  });
+
+  test('minutes of sound in a message are refused', async () => {
+    // The shortest frames of MPEG-2 at 8 kbit/s last 24 ms each and have 24 bytes.
+    const frame = Buffer.alloc(24);
+    frame.writeUInt32BE(0xff_f3_14_c4);
+    const { faults } = await hearStream(codecs, 'mp3', [Buffer.alloc(60_000, frame)]);
+    expect(faults).toEqual([expect.objectContaining({ code: 'audio_rate_exceeded' })]);
+  });
+
+  test.each(Object.entries(DECODED_FORMATS))(
+    '%s: readers hold little of any bytes, and give the same wherever those are cut',
+    (_codec, { openReader }) => {
+      const streams = STREAMS.map(([name]) => readFixture(name).subarray(0, 3000));
+      const pieces = fc.array(
+        fc.oneof(
+          fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)),
+          fc.constantFrom(...streams),
+        ),
+        { maxLength: 5 },
+      );
+      const read = (messages: Buffer[]) => {
+        const frames: string[] = [];
+        const reader = openReader((frame) => frames.push(frame.toString('latin1')));
+        let most = 0;
+        let error: unknown = new Error('none');
+        try {
+          for (const message of messages) {
+            reader.push(message);
+            most = Math.max(most, reader.heldBytes);
+          }
+        } catch (fault) {
+          error = fault;
+        }
+        expect(error).toBeInstanceOf(Error);
+        return { frames, most };
+      };
+      fc.assert(
+        fc.property(
+          pieces,
+          fc.array(fc.integer({ min: 1, max: 400 }), { minLength: 1 }),
+          (some, cuts) => {
+            const stream = Buffer.concat(some);
+            const whole = read([stream]);
+            const cut = read(cutInto(stream, cuts));
+            expect(cut.most).toBeLessThan(1 << 19);
+            // FLAC's last frame is known to be whole by the end of a message.
+            const count = Math.min(cut.frames.length, whole.frames.length);
+            expect(Math.abs(cut.frames.length - whole.frames.length)).toBeLessThanOrEqual(1);
+            expect(cut.frames.slice(0, count)).toEqual(whole.frames.slice(0, count));
+          },
+        ),
+        { seed: 5, numRuns: 100 },
+      );
+    },
+  );
+});
+
+/** The head of a FLAC frame with its CRC-8. */
+function withChecksum(head: Buffer): Buffer {
+  let crc = 0;
+  for (const byte of head) {
+    crc ^= byte;
+    for (let bit = 0; bit < 8; bit += 1) crc = (crc & 0x80 ? (crc << 1) ^ 0x07 : crc << 1) & 0xff;
+  }
+  return Buffer.concat([head, Buffer.of(crc)]);
+}

@@ -1,0 +1,47 @@
+import { expect, test } from 'vitest';
+import { DecoderThread } from '../../../../src/audio/decoding/decoder-thread.ts';
+
+const HANGING = new URL('../../../support/hanging-decoder.ts', import.meta.url);
+const FRAMES = [new Uint8Array(10)];
+
+test('a stream that makes the thread hang is given up, and the others go on', async () => {
+  const thread = new DecoderThread(HANGING, 50);
+  const [hostile, first, second] = [thread.open('mp3'), thread.open('flac'), thread.open('flac')];
+  expect(await first.decode(FRAMES)).toMatchObject({ rateHz: 8000 });
+  const answers = await Promise.allSettled([
+    hostile.decode(FRAMES),
+    first.decode(FRAMES),
+    second.decode(FRAMES),
+  ]);
+  expect(answers.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'fulfilled']);
+  await expect(hostile.decode(FRAMES)).rejects.toThrow('closed');
+  for (const decoder of [hostile, first, second]) decoder.close();
+  expect(thread.size).toBe(0);
+});
+
+test('a stream that makes the thread crash is given up, and the others go on', async () => {
+  const thread = new DecoderThread(HANGING);
+  const [hostile, other] = [thread.open('flac'), thread.open('flac')];
+  const answers = await Promise.allSettled([hostile.decode([]), other.decode(FRAMES)]);
+  expect(answers.map(({ status }) => status)).toEqual(['rejected', 'fulfilled']);
+  expect(await other.decode(FRAMES)).toMatchObject({ rateHz: 8000 });
+  other.close();
+});
+
+test('a thread begins again after its last stream has closed', async () => {
+  const thread = new DecoderThread(HANGING);
+  for (let i = 0; i < 2; i += 1) {
+    const decoder = thread.open('flac');
+    expect(await decoder.decode(FRAMES)).toMatchObject({ rateHz: 8000 });
+    decoder.close();
+  }
+});
+
+test('a thread that cannot be started is told at once, each time', async () => {
+  const thread = new DecoderThread(new URL('http://127.0.0.1/no-program'));
+  const decoder = thread.open('flac');
+  await expect(decoder.decode(FRAMES)).rejects.toThrow('URL');
+  await expect(decoder.decode(FRAMES)).rejects.toThrow('URL');
+  decoder.close();
+  expect(thread.size).toBe(0);
+});

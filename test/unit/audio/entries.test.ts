@@ -1,0 +1,85 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
+import type { AudioFormat, Delivery } from '../../../src/audio/format.ts';
+import {
+  countEntries,
+  ENTRIES,
+  type Entry,
+  hearEntries,
+  sayForEntries,
+} from '../../support/entries.ts';
+import { SENDERS, type Sender, sayTrack } from '../../support/senders.ts';
+import { SimulatedRoom, soundOf } from '../../support/simulated-room.ts';
+import { rmsOf, spokenTrack, type Track } from '../../support/speech.ts';
+
+const OPUS: AudioFormat = { codec: 'opus' };
+const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
+
+let codecs: Codecs;
+let track: Track;
+beforeAll(async () => {
+  codecs = await loadCodecs({ bitrateBps: 32_000, complexity: 5 });
+  track = await spokenTrack({ words: 5, pauseMs: 700 });
+});
+
+const { pcm, browser, celt } = SENDERS;
+const senders = [pcm, browser, celt].map((sender): [string, Sender] => [sender.name, sender]);
+
+describe.each(senders)('in the middle of a word of %s', (_, sender) => {
+  let said: Awaited<ReturnType<typeof sayForEntries>>;
+  beforeAll(async () => {
+    said = await sayForEntries(codecs, sender, track);
+  });
+
+  test.each(ENTRIES.map((entry): [string, Entry] => [entry.name, entry]))(
+    '%s: the rest of it is heard as it was said',
+    async (_name, entry) => {
+      const errors = await hearEntries(codecs, entry, said);
+      const { loud3, soft, missing, lateMs } = countEntries(errors);
+      expect({ loud3, soft, missing }).toEqual({ loud3: 0, soft: 0, missing: 0 });
+      // A speaker whose packets did not come while it was muted is withheld for 120 ms more.
+      expect(lateMs.most).toBeLessThan(entry.muted === 'away' ? 170 : 50);
+    },
+  );
+});
+
+describe('a speaker who is muted in the middle of a word, and unmuted in the next pause', () => {
+  const hearings: [string, AudioFormat, Delivery][] = [
+    ['as samples', PCM, 'mix'],
+    ['as sent', OPUS, 'mix'],
+    ['apart', OPUS, 'forward'],
+  ];
+
+  test.each(hearings)('heard %s: nothing of the rest of the word', async (_, format, delivery) => {
+    const { arrivals, words } = await sayTrack(codecs, 'a', browser, track);
+    const [first, second] = words;
+    const middleMs = (first!.fromSample + first!.samples / 2) / 48;
+    const endMs = (first!.fromSample + first!.samples) / 48;
+    // In the next packet after the word it is heard again.
+    const said = arrivals.map((arrival) => {
+      const isMuted = arrival.atMs > middleMs && arrival.atMs < endMs + 40;
+      return { ...arrival, isMuted };
+    });
+    const room = new SimulatedRoom(codecs, ['a']);
+    const heard = room.listen('x', format, delivery);
+    await room.play(said.filter(({ atMs }) => atMs < second!.fromSample / 48 - 100));
+    room.mixer.close();
+    const levelOf = (fromMs: number, untilMs: number) =>
+      levelBetween(pieces, Math.round(fromMs * 48), Math.round(untilMs * 48));
+    const pieces = await soundOf(codecs, heard);
+    expect(levelOf(middleMs - 60, middleMs)).toBeGreaterThan(-40);
+    // Sound from before the mute may be heard that much later.
+    expect(levelOf(middleMs + 80, endMs + 400)).toBeLessThan(-60);
+  });
+});
+
+type Piece = { fromSample: number; sound: Float32Array };
+
+/** The level of what is heard from one sample to another, in dBov. */
+function levelBetween(pieces: Piece[], from: number, until: number): number {
+  const parts = pieces.map(({ fromSample, sound }) =>
+    sound.subarray(Math.max(0, from - fromSample), Math.max(0, until - fromSample)),
+  );
+  const power = parts.reduce((sum, part) => sum + rmsOf(part) ** 2 * part.length, 0);
+  return 10 * Math.log10(power / (until - from) + 1e-12);
+}

@@ -1,0 +1,54 @@
+import { describe, expect, test } from 'vitest';
+import { novelBytesOf } from '../../../../../src/audio/ingest/detection/description-length.ts';
+import { FormatDetector } from '../../../../../src/audio/ingest/detection/detector.ts';
+import { WindowSet } from '../../../../../src/audio/ingest/detection/window-set.ts';
+import { seededRandom } from '../../../../support/random.ts';
+
+/** Cost of hostile bytes for the detector: counted, not timed. */
+
+const WINDOWS = 8192;
+const MAX_PROBES = 16;
+
+describe('WindowSet', () => {
+  test('add() of numbers at random: each is new once', () => {
+    const set = new WindowSet(WINDOWS);
+    const random = seededRandom(1);
+    const hashes = Array.from({ length: 1000 }, () => Math.floor(random() * 2 ** 31) * 2);
+    expect(hashes.map((hash) => set.add(hash))).toEqual(hashes.map(() => true));
+    expect(hashes.map((hash) => set.add(hash))).toEqual(hashes.map(() => false));
+    expect(set.probes).toBeLessThan(3000);
+  });
+
+  test('add() of hashes that all have the same slot, chosen with the multiplier known: a bounded number of probes each', () => {
+    const multiplier = 0x9e3779b1;
+    const inverse = inverseOf(multiplier);
+    const set = new WindowSet(WINDOWS, multiplier);
+    for (let i = 0; i < WINDOWS; i += 1) set.add(Math.imul(2 * i + 1, inverse));
+    expect(set.probes).toBeLessThanOrEqual(MAX_PROBES * WINDOWS);
+  });
+});
+
+/** The number whose product with an odd one is 1, modulo 2^32 (Newton). */
+function inverseOf(odd: number): number {
+  let inverse = odd;
+  for (let i = 0; i < 5; i += 1) inverse = Math.imul(inverse, 2 - Math.imul(odd, inverse));
+  return inverse;
+}
+
+test('novelBytesOf() of a stretch that comes twice: once', () => {
+  const random = seededRandom(2);
+  const stretch = Buffer.from(Array.from({ length: 2000 }, () => Math.floor(random() * 256)));
+  expect(novelBytesOf(stretch)).toBe(2000);
+  expect(novelBytesOf(Buffer.concat([stretch, stretch]))).toBe(2031);
+  expect(novelBytesOf(Buffer.alloc(4000))).toBe(32);
+});
+
+test('FormatDetector.push() of very small messages, as fast as they come: not more than 1024 are held', () => {
+  const detector = new FormatDetector();
+  let detection;
+  for (let i = 0; i < 2000 && !detection; i += 1) {
+    detection = detector.push(Buffer.of(i & 0xff), i * 0.01);
+  }
+  expect(detection).toBeDefined();
+  expect(detector.arrivals).toHaveLength(1024);
+});

@@ -1,0 +1,362 @@
+import * as fc from 'fast-check';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type Codecs, loadCodecs } from '../../../../src/audio/codecs.ts';
+import { ContainerIngest } from '../../../../src/audio/ingest/container-ingest.ts';
+import type { ContainerReader, PacketSink } from '../../../../src/audio/ingest/container-reader.ts';
+import { FormatDetector } from '../../../../src/audio/ingest/detection/detector.ts';
+import { OggReader } from '../../../../src/audio/ingest/ogg-reader.ts';
+import { WebmReader } from '../../../../src/audio/ingest/webm-reader.ts';
+import type { Container } from '../../../../src/audio/format.ts';
+import {
+  boundedOpusPacket,
+  carriesCopy,
+  emptyOpusPacket,
+  opusPacketSamples,
+} from '../../../../src/audio/opus-packet.ts';
+import { PartylineError } from '../../../../src/protocol/errors.ts';
+import { MessageError, parseClientMessage } from '../../../../src/protocol/client-messages.ts';
+import { isRtcp, parseRtpPacket, writeRtpPacket } from '../../../../src/rtp/packet.ts';
+import { readQuery } from '../../../../src/admission/query.ts';
+import { oggOpus, webmOpus } from '../../../support/containers.ts';
+
+/**
+ * Properties that hold for all foreign bytes: no fault but those that are told to the client, work in proportion to
+ * their length (counted), and bounded memory. The seed is fixed, so that a run is the same each time.
+ */
+fc.configureGlobal({ seed: 20_261_122, numRuns: 300 });
+
+const bytes = (maxLength: number) =>
+  fc.uint8Array({ maxLength }).map((array) => Buffer.from(array));
+
+function faultOf(act: () => unknown): Error | undefined {
+  try {
+    act();
+    return undefined;
+  } catch (fault) {
+    return fault as Error;
+  }
+}
+
+/** Lengths at which bytes are cut into messages, over and over. */
+const cuts = fc.array(fc.integer({ min: 1, max: 300 }), { minLength: 1, maxLength: 8 });
+
+function cutAt(whole: Buffer, lengths: number[]): Buffer[] {
+  const parts: Buffer[] = [];
+  for (let at = 0, i = 0; at < whole.length; i += 1) {
+    const length = lengths[i % lengths.length]!;
+    parts.push(whole.subarray(at, at + length));
+    at += length;
+  }
+  return parts;
+}
+
+type Edit = { at: number; kind: 'set' | 'insert' | 'remove' | 'repeat'; content: Uint8Array };
+
+/** A stream in which some things are not as they should be. */
+const spoilt = (streams: Buffer[]) =>
+  fc
+    .tuple(
+      fc.constantFrom(...streams),
+      fc.array(
+        fc.record<Edit>({
+          at: fc.nat(4000),
+          kind: fc.constantFrom('set', 'insert', 'remove', 'repeat'),
+          content: fc.uint8Array({ minLength: 1, maxLength: 12 }),
+        }),
+        { maxLength: 6 },
+      ),
+    )
+    .map(([stream, edits]) => edits.reduce(edit, stream));
+
+function edit(stream: Buffer, { at, kind, content }: Edit): Buffer {
+  const from = at % (stream.length + 1);
+  const to = Math.min(stream.length, from + content.length);
+  const [before, touched, after] = [
+    stream.subarray(0, from),
+    stream.subarray(from, to),
+    stream.subarray(to),
+  ];
+  switch (kind) {
+    case 'set':
+      return Buffer.concat([before, content.subarray(0, to - from), after]);
+    case 'insert':
+      return Buffer.concat([before, content, touched, after]);
+    case 'remove':
+      return Buffer.concat([before, after]);
+    case 'repeat':
+      return Buffer.concat([stream, before]);
+  }
+}
+
+const PACKETS = [40, 3, 255, 1000, 80].map((length) => Buffer.alloc(length, 0xf8));
+const CONTAINERS: [Container, (onPacket: PacketSink) => ContainerReader, Buffer[]][] = [
+  [
+    'ogg_opus',
+    (onPacket) => new OggReader(onPacket),
+    [
+      Buffer.concat(oggOpus(PACKETS, 20)),
+      Buffer.concat(oggOpus(PACKETS, 20, { segmentsPerPage: 2 })),
+    ],
+  ],
+  [
+    'webm_opus',
+    (onPacket) => new WebmReader(onPacket),
+    [
+      Buffer.concat(webmOpus(PACKETS, 20, { packetsPerCluster: 2 })),
+      Buffer.concat(webmOpus(PACKETS, 20, { isLive: false })),
+    ],
+  ],
+];
+/** Two units of the longest kind, in memory of a power of two. */
+const MAX_HELD_BYTES = 1 << 18;
+
+describe.each(CONTAINERS)('%s', (container, open, streams) => {
+  const anyStream = fc.oneof(bytes(2000), spoilt(streams), spoilt(streams));
+
+  /** Reads a stream that comes in parts. */
+  function read(parts: Buffer[]) {
+    const packets: string[] = [];
+    const reader = open((packet) => packets.push(packet.toString('hex')));
+    let fault: string | undefined;
+    for (const part of parts) {
+      try {
+        if (fault === undefined) reader.push(part);
+      } catch (thrown) {
+        fault = String(thrown);
+      }
+    }
+    return { packets, fault, reader };
+  }
+
+  test('the same is read, however it is cut', () => {
+    fc.assert(
+      fc.property(anyStream, cuts, (stream, lengths) => {
+        const [whole, cut] = [read([stream]), read(cutAt(stream, lengths))];
+        expect(cut.packets).toEqual(whole.packets);
+        expect(cut.fault).toBe(whole.fault);
+      }),
+    );
+  });
+
+  test('work and what comes out are in proportion to what comes in, memory is bounded', () => {
+    fc.assert(
+      fc.property(anyStream, cuts, (stream, lengths) => {
+        const { reader, packets } = read(cutAt(stream, lengths));
+        expect(reader.work).toBeLessThanOrEqual(4 * stream.length + 1000);
+        expect(reader.heldBytes).toBeLessThanOrEqual(
+          Math.min(MAX_HELD_BYTES, 4 * stream.length + 2000),
+        );
+        expect(packets.join('').length / 2).toBeLessThanOrEqual(stream.length);
+      }),
+    );
+  });
+
+  test('the only fault is one that the client is told, once', () => {
+    fc.assert(
+      fc.property(anyStream, cuts, (stream, lengths) => {
+        const faults: unknown[] = [];
+        const packets = { push: () => {}, skip: () => {}, close: () => {} };
+        const ingest = new ContainerIngest(container, packets, (fault) => faults.push(fault));
+        for (const part of cutAt(stream, lengths)) ingest.push(part, 0);
+        ingest.close();
+        expect(faults.length).toBeLessThanOrEqual(1);
+        expect(faults.every((fault) => fault instanceof PartylineError)).toBe(true);
+      }),
+    );
+  });
+});
+
+describe('Opus packets', () => {
+  let codecs: Codecs;
+  beforeAll(async () => {
+    codecs = await loadCodecs({ bitrateBps: 32_000, complexity: 0 });
+  });
+
+  /** Any bytes, and such as look like many frames or much padding. */
+  const anyPacket = fc.oneof(
+    bytes(3000),
+    fc
+      .tuple(fc.nat(31), fc.nat(255), fc.nat(40), bytes(1500))
+      .map(([config, head, padding, body]) =>
+        Buffer.concat([Buffer.of((config << 3) | 3, head), Buffer.alloc(padding, 255), body]),
+      ),
+  );
+
+  test('a packet is malformed, or has a duration that Opus knows and decodes to as much', async () => {
+    const decoder = await codecs.opus.createDecoder();
+    fc.assert(
+      fc.property(anyPacket, (packet) => {
+        const samples = opusPacketSamples(packet);
+        if (samples === undefined) return;
+        expect(samples % 120).toBe(0);
+        expect(samples).toBeGreaterThan(0);
+        expect(samples).toBeLessThanOrEqual(5760);
+        expect(decoder.decode(packet)).toHaveLength(samples);
+        expect(opusPacketSamples(emptyOpusPacket(packet))).toBe(samples);
+        expect(carriesCopy(packet)).toBeTypeOf('boolean');
+      }),
+    );
+    decoder.close();
+  });
+
+  test('what is handed on of one is no longer than it was, bounded, and lasts as long', () => {
+    fc.assert(
+      fc.property(anyPacket, (packet) => {
+        const samples = opusPacketSamples(packet);
+        const bounded = samples === undefined ? undefined : boundedOpusPacket(packet, samples);
+        if (samples === undefined || !bounded) return;
+        expect(bounded.length).toBeLessThanOrEqual(Math.min(packet.length, 9000));
+        expect(opusPacketSamples(bounded)).toBe(samples);
+        expect(boundedOpusPacket(bounded, samples)).toBe(bounded);
+      }),
+    );
+  });
+});
+
+describe('RTP packets', () => {
+  const level = fc.integer({ min: 1, max: 14 });
+
+  test('of any bytes: refused, or a payload that lies within them', () => {
+    const datagram = fc.oneof(
+      bytes(200),
+      fc
+        .tuple(fc.nat(63), fc.nat(255), bytes(200))
+        .map(([flags, type, rest]) => Buffer.concat([Buffer.of(0x80 | flags, type), rest])),
+    );
+    fc.assert(
+      fc.property(datagram, level, (packet, extensionId) => {
+        expect(isRtcp(packet)).toBeTypeOf('boolean');
+        const parsed = parseRtpPacket(packet, extensionId);
+        if (!parsed) return;
+        const { payload, audioLevel = 0 } = parsed;
+        expect(payload.buffer).toBe(packet.buffer);
+        expect(payload.length).toBeLessThanOrEqual(packet.length - 12);
+        expect(audioLevel).toBeGreaterThanOrEqual(0);
+        expect(audioLevel).toBeLessThanOrEqual(127);
+      }),
+    );
+  });
+
+  test('that were written are read as they were', () => {
+    const packet = fc.record({
+      sequenceNumber: fc.nat(0xffff),
+      timestamp: fc.nat(0xffff_ffff),
+      marker: fc.boolean(),
+      audioLevel: fc.nat(127),
+      payload: bytes(300),
+    });
+    fc.assert(
+      fc.property(packet, fc.nat(0xffff_ffff), fc.nat(127), level, (media, ssrc, type, id) => {
+        const stream = { ssrc, payloadType: type, levelExtensionId: id };
+        const parsed = parseRtpPacket(writeRtpPacket(media, stream), id);
+        expect(parsed).toEqual({ ...media, ssrc, payloadType: type });
+      }),
+    );
+  });
+});
+
+test('a detector of formats takes any messages, and says something after 1024 at the latest', () => {
+  const message = fc.record({ message: fc.oneof(bytes(8), bytes(700)), gapMs: fc.nat(60) });
+  const arrivals = fc.array(
+    message.filter((arrival) => arrival.message.length > 0),
+    { minLength: 1, maxLength: 40 },
+  );
+  fc.assert(
+    fc.property(arrivals, (messages) => {
+      const detector = new FormatDetector();
+      let atMs = 0;
+      let detection;
+      for (let i = 0; i < 1024 && !detection; i += 1) {
+        const next = messages[i % messages.length]!;
+        atMs += next.gapMs;
+        detection = detector.push(next.message, atMs);
+      }
+      expect(detection?.confidence).toBeGreaterThan(0);
+    }),
+    { numRuns: 100 },
+  );
+});
+
+describe('client messages', () => {
+  const known = fc.constantFrom(
+    'join',
+    'leave',
+    'configure',
+    'connect_transport',
+    'produce',
+    'resume_consumer',
+    'restart_ice',
+    '__proto__',
+  );
+  const field = fc.constantFrom(
+    'room',
+    'media',
+    'id',
+    'audio',
+    'volume',
+    'mute',
+    'transport_id',
+    'rtp_parameters',
+    'dtls_parameters',
+    'rtp_capabilities',
+    'kind',
+  );
+  const anyText = fc.oneof(
+    fc.string(),
+    fc.json(),
+    fc
+      .tuple(known, fc.dictionary(field, fc.jsonValue()))
+      .map(([type, fields]) => JSON.stringify({ ...fields, type })),
+  );
+
+  test('of any text: a message of a known type, or a fault that is told in few words', () => {
+    fc.assert(
+      fc.property(anyText, (text) => {
+        const fault = faultOf(() => parseClientMessage(text));
+        expect(fault === undefined || fault instanceof MessageError).toBe(true);
+        expect(fault?.message.length ?? 0).toBeLessThan(text.length + 1000);
+      }),
+    );
+  });
+
+  test.each(['[', '{"type":', '{"type":"join","rtp_capabilities":', '{"a":'])(
+    'of %s, again and again: told',
+    (opening) => {
+      const text = opening.repeat(60_000 / opening.length);
+      expect(() => parseClientMessage(text)).toThrow(MessageError);
+    },
+  );
+
+  test('of arrays within arrays, 30,000 deep: told, or taken', () => {
+    const deep = `${'['.repeat(30_000)}${']'.repeat(30_000)}`;
+    for (const name of ['room', 'rtp_capabilities', 'other']) {
+      const parse = () => parseClientMessage(`{"type":"join","room":"a","${name}":${deep}}`);
+      expect(faultOf(parse)?.constructor).toBeOneOf([undefined, MessageError]);
+    }
+  });
+});
+
+test('a query of any text is read, or refused with a fault that is told', () => {
+  const name = fc.constantFrom('room', 'peer', 'audio', 'audio_out', 'delivery', 'stats', 'token');
+  const value = fc.oneof(
+    fc.string({ unit: 'binary' }),
+    fc.string(),
+    fc.constantFrom('a', '__lobby__', 'opus', 'pcm_s16le;rate=8000;channels=1', 'mix', '%', '%00'),
+  );
+  const encoded = fc.tuple(name, value, fc.boolean()).map(([key, text, isEncoded]) => {
+    const wellFormed = text.toWellFormed();
+    return `${key}=${isEncoded ? encodeURIComponent(wellFormed) : wellFormed}`;
+  });
+  const url = fc.oneof(
+    fc.string().map((text) => `/ws?${text}`),
+    fc.array(encoded, { maxLength: 8 }).map((parts) => `/ws?room=a&peer=b&${parts.join('&')}`),
+    fc.array(encoded, { maxLength: 8 }).map((parts) => `/ws?${parts.join('&')}`),
+  );
+  fc.assert(
+    fc.property(url, (text) => {
+      const fault = faultOf(() => readQuery(text));
+      expect(fault === undefined || fault instanceof PartylineError).toBe(true);
+      expect(fault?.message.length ?? 0).toBeLessThan(400);
+    }),
+  );
+});

@@ -1,0 +1,240 @@
+import * as fc from 'fast-check';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { type Codecs, loadCodecs } from '../../../../src/audio/codecs.ts';
+import { answerTo, type SampleFormat } from '../../../../src/audio/format.ts';
+import { SampleIngest } from '../../../../src/audio/ingest/sample-ingest.ts';
+import { WavReader } from '../../../../src/audio/ingest/wav-reader.ts';
+import { upmix, writeSamples } from '../../../../src/audio/samples.ts';
+import {
+  compareWithSpeech,
+  cutInto,
+  readFixture,
+  SPEECH,
+  SPEECH_RATE_HZ,
+  WAV_HEAD_BYTES,
+} from '../../../support/fixtures.ts';
+import { hearStream } from '../../../support/hear-stream.ts';
+import { decodeOpus } from '../../../support/sound.ts';
+
+let codecs: Codecs;
+beforeAll(async () => {
+  codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
+});
+
+const WAV = readFixture('speech.wav');
+const SAMPLES = WAV.subarray(WAV_HEAD_BYTES);
+
+type Head = {
+  tag?: number;
+  channels?: number;
+  rateHz?: number;
+  sampleBytes?: number;
+  dataBytes?: number;
+  isExtended?: boolean;
+  before?: Buffer;
+};
+
+/** The head of a file of samples. */
+function wavHead(head: Head = {}): Buffer {
+  const { tag = 1, channels = 1, rateHz = SPEECH_RATE_HZ, sampleBytes = 2 } = head;
+  const { dataBytes = 0xffff_ffff, isExtended = false, before = Buffer.alloc(0) } = head;
+  const format = Buffer.alloc(isExtended ? 40 : 16);
+  format.writeUInt16LE(isExtended ? 0xfffe : tag, 0);
+  format.writeUInt16LE(channels, 2);
+  format.writeUInt32LE(rateHz, 4);
+  format.writeUInt32LE((rateHz * channels * sampleBytes) >>> 0, 8);
+  format.writeUInt16LE((channels * sampleBytes) & 0xffff, 12);
+  format.writeUInt16LE(8 * sampleBytes, 14);
+  if (isExtended) format.writeUInt16LE(tag, 24);
+  const file = Buffer.from('RIFF\xff\xff\xff\xffWAVE', 'latin1');
+  return Buffer.concat([file, chunk('fmt ', format), before, chunkHead('data', dataBytes)]);
+}
+
+function chunkHead(id: string, bytes: number): Buffer {
+  const head = Buffer.alloc(8);
+  head.write(id, 'latin1');
+  head.writeUInt32LE(bytes >>> 0, 4);
+  return head;
+}
+const chunk = (id: string, content: Buffer) =>
+  Buffer.concat([chunkHead(id, content.length), content, Buffer.alloc(content.length % 2)]);
+
+const hear = (messages: Buffer[]) => hearStream(codecs, 'wav', messages);
+
+const unsupported: unknown = expect.objectContaining({ code: 'unsupported_audio' });
+
+/** Formats of files that are heard as the speech. */
+async function heardInside(messages: Buffer[]): Promise<SampleFormat[]> {
+  const { packets, faults, inside } = await hear(messages);
+  expect(faults).toEqual([]);
+  const { offDb, likeness } = compareWithSpeech(await decodeOpus(packets));
+  expect(Math.abs(offDb)).toBeLessThan(3);
+  expect(likeness).toBeGreaterThan(0.9);
+  return inside;
+}
+
+describe('a WAVE stream', () => {
+  test.each([
+    ['messages of 20 ms', [640]],
+    ['one byte, then anything', [1, 3, 7, 11, 500, 640, 2]],
+    ['a message of 64 KB', [65_536]],
+  ])('in %s is the speech that was recorded', async (_name, lengths) => {
+    const inside = await heardInside(cutInto(WAV, lengths));
+    expect(inside).toEqual([{ codec: 'pcm_s16le', rateHz: 16_000, channels: 1 }]);
+  });
+
+  test.each([
+    ['pcm_u8', { tag: 1, sampleBytes: 1 }],
+    ['pcm_s24le', { tag: 1, sampleBytes: 3 }],
+    ['pcm_s32le', { tag: 1, sampleBytes: 4, isExtended: true }],
+    ['pcm_f32le', { tag: 3, sampleBytes: 4 }],
+    ['pcm_f64le', { tag: 3, sampleBytes: 8, isExtended: true }],
+    ['pcma', { tag: 6, sampleBytes: 1 }],
+    ['pcmu', { tag: 7, sampleBytes: 1 }],
+  ] as const)('with %s inside is heard', async (codec, head) => {
+    const stream = Buffer.concat([
+      wavHead({ ...head, channels: 2, before: chunk('LIST', Buffer.from('INFOodd')) }),
+      writeSamples(upmix(SPEECH, 2), codec),
+    ]);
+    const inside = await heardInside(cutInto(stream, [1001, 640, 3]));
+    expect(inside).toEqual([{ codec, rateHz: 16_000, channels: 2 }]);
+  });
+
+  test('of a file for each message is one sound', async () => {
+    const pieces = cutInto(SAMPLES, [3200]);
+    const files = pieces.map((piece) =>
+      Buffer.concat([wavHead({ dataBytes: piece.length }), piece]),
+    );
+    expect(await heardInside(files)).toHaveLength(1);
+  });
+
+  test('of files one after another, cut anywhere, is one sound', async () => {
+    const files = cutInto(SAMPLES, [3200]).map((piece) =>
+      Buffer.concat([wavHead({ dataBytes: piece.length }), piece, chunk('LIST', Buffer.alloc(8))]),
+    );
+    expect(await heardInside(cutInto(Buffer.concat(files), [999]))).toHaveLength(1);
+  });
+
+  test('with a data chunk for every sample costs no more than with one for all', async () => {
+    const [first = Buffer.alloc(0), ...others] = cutInto(SAMPLES, [2]);
+    const chunks = [first, ...others.map((sample) => chunk('data', sample))];
+    const push = vi.spyOn(SampleIngest.prototype, 'push');
+    const messages = cutInto(Buffer.concat([wavHead({ dataBytes: 2 }), ...chunks]), [16_384]);
+    expect(await heardInside(messages)).toHaveLength(1);
+    expect(push.mock.calls.length).toBeLessThanOrEqual(messages.length);
+    push.mockRestore();
+  });
+
+  test.each([0, 36, 0x7fff_ffff, 0xffff_ffff])(
+    'whose head says that there are %i bytes of samples goes on all the same',
+    async (dataBytes) => {
+      const stream = Buffer.concat([wavHead({ dataBytes }), SAMPLES]);
+      expect(await heardInside(cutInto(stream, [640]))).toHaveLength(1);
+    },
+  );
+
+  test('that changes its format is heard as what it is then', async () => {
+    const half = SAMPLES.length / 2;
+    const { faults, inside } = await hear([
+      WAV.subarray(0, half),
+      Buffer.concat([wavHead({ rateHz: 48_000 }), SAMPLES.subarray(half)]),
+    ]);
+    expect(faults).toEqual([]);
+    expect(inside.map(({ rateHz }) => rateHz)).toEqual([16_000, 48_000]);
+  });
+
+  test.each([
+    ['of nothing of the kind', Buffer.from('this is no file at all')],
+    ['without a format', Buffer.concat([WAV.subarray(0, 12), chunkHead('data', 100)])],
+    ['of MP3', wavHead({ tag: 0x55 })],
+    ['of ADPCM', wavHead({ tag: 0x11, sampleBytes: 1 })],
+    ['of no channels', wavHead({ channels: 0 })],
+    ['of 65535 channels', wavHead({ channels: 65_535 })],
+    ['at 1 Hz', wavHead({ rateHz: 1 })],
+    ['at 4 GHz', wavHead({ rateHz: 0xffff_ffff })],
+    ['of samples of 9 bytes', wavHead({ sampleBytes: 9 })],
+    [
+      'whose format is cut short',
+      Buffer.concat([WAV.subarray(0, 12), chunk('fmt ', Buffer.alloc(4))]),
+    ],
+  ])('%s is refused', async (_name, stream) => {
+    const { faults, packets } = await hear([stream, Buffer.alloc(4000)]);
+    expect(faults).toEqual([unsupported]);
+    expect(packets).toEqual([]);
+  });
+
+  test('with 4 GB of something else before its samples is refused', async () => {
+    const head = Buffer.concat([WAV.subarray(0, 36), chunkHead('LIST', 0xffff_fff0)]);
+    const { faults } = await hear([head, ...Array.from({ length: 5 }, () => Buffer.alloc(65_536))]);
+    expect(faults).toEqual([unsupported]);
+  });
+
+  test('that changes its format over and over is refused', async () => {
+    const files = Array.from({ length: 30 }, (_, i) => wavHead({ rateHz: 8000 + i }));
+    const { faults } = await hear(files);
+    expect(faults).toEqual([expect.objectContaining({ code: 'rate_limited' })]);
+  });
+});
+
+test('answerTo(): what is inside, if that is sent to anybody', () => {
+  const inside: SampleFormat = { codec: 'pcm_s24le', rateHz: 44_100, channels: 2 };
+  expect(answerTo({ codec: 'wav', inside })).toEqual(inside);
+  expect(answerTo({ codec: 'wav' })).toBeUndefined();
+  expect(answerTo({ codec: 'wav', inside: { ...inside, rateHz: 96_000 } })).toBeUndefined();
+  expect(answerTo({ codec: 'wav', inside: { ...inside, channels: 6 } })).toBeUndefined();
+  expect(answerTo({ codec: 'wav', inside: { ...inside, codec: 'pcm_f64le' } })).toBeUndefined();
+  expect(
+    answerTo({ codec: 'wav', inside: { codec: 'pcmu', rateHz: 16_000, channels: 1 } }),
+  ).toBeUndefined();
+});
+
+describe('WavReader of any bytes', () => {
+  const read = (messages: Buffer[]) => {
+    const formats: SampleFormat[] = [];
+    const pieces: Buffer[] = [];
+    const reader = new WavReader({
+      onFormat: (format) => formats.push(format),
+      onSamples: (bytes) => pieces.push(Buffer.from(bytes)),
+    });
+    let error: string | undefined;
+    try {
+      for (const message of messages) reader.push(message);
+    } catch (fault) {
+      error = String(fault);
+    }
+    return { formats, bytes: Buffer.concat(pieces), error, heldBytes: reader.heldBytes };
+  };
+  const parts = fc.array(
+    fc.oneof(
+      fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes)),
+      fc.constantFrom(wavHead(), wavHead({ dataBytes: 10 }), wavHead({ isExtended: true })),
+      fc
+        .tuple(
+          fc.constantFrom('fmt ', 'data', 'LIST', 'RIFF'),
+          fc.integer({ min: 0, max: 2 ** 32 - 1 }),
+        )
+        .map(([id, bytes]) => chunkHead(id, bytes)),
+    ),
+    { maxLength: 8 },
+  );
+
+  test('push() gives the same wherever it is cut, holds little, and gives no more than came', () => {
+    fc.assert(
+      fc.property(
+        parts,
+        fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1 }),
+        (some, cuts) => {
+          const stream = Buffer.concat([wavHead(), ...some]);
+          const whole = read([stream]);
+          const cut = read(cutInto(stream, cuts));
+          expect(cut.formats).toEqual(whole.formats);
+          expect(cut.bytes.equals(whole.bytes)).toBe(true);
+          expect(cut.error).toBe(whole.error);
+          expect(whole.bytes.length).toBeLessThanOrEqual(stream.length);
+          expect(Math.max(cut.heldBytes, whole.heldBytes)).toBeLessThanOrEqual(512);
+        },
+      ),
+      { seed: 7, numRuns: 300 },
+    );
+  });
+});

@@ -1,0 +1,78 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
+import { ActiveSpeakers } from '../../../src/audio/mixing/active-speakers.ts';
+import { LevelMeter } from '../../../src/audio/level-meter.ts';
+import type { OpusDecoder } from '../../../src/audio/opus-codec.ts';
+import { encodeOpus, tone } from '../../support/sound.ts';
+
+let codecs: Codecs;
+let soft: Buffer[];
+beforeAll(async () => {
+  codecs = await loadCodecs({ bitrateBps: 32_000, complexity: 5 });
+  soft = await encodeOpus(tone(440, 0.01, 4000));
+});
+
+/** Level of a tone with an amplitude of 0.01. */
+const SOFT_LEVEL = 43;
+
+/** A meter, and how many packets it has decoded. */
+async function openMeter() {
+  const decoder = await codecs.opus.createDecoder();
+  let decoded = 0;
+  const counting: OpusDecoder = {
+    ...decoder,
+    decode: (packet) => {
+      decoded += 1;
+      return decoder.decode(packet);
+    },
+  };
+  return { meter: new LevelMeter(counting), decoded: () => decoded };
+}
+
+describe('LevelMeter', () => {
+  test('no level is stated: every packet is measured, within 3 dB', async () => {
+    const { meter } = await openMeter();
+    const levels = soft.map((packet) => meter.levelOf(packet, undefined)).slice(10);
+    expect(Math.max(...levels.map((level) => Math.abs(level - SOFT_LEVEL)))).toBeLessThanOrEqual(3);
+    meter.close();
+  });
+
+  test('silence is silence, and what does not decode too', async () => {
+    const { meter } = await openMeter();
+    expect(meter.levelOf(Buffer.of(0xf8, 0xff, 0xfe), undefined)).toBe(127);
+    expect(meter.levelOf(Buffer.of(0x7b, 0, 0, 0, 0), undefined)).toBe(127);
+    meter.close();
+  });
+
+  test('a level that is true is believed, and one packet in five decoded', async () => {
+    const { meter, decoded } = await openMeter();
+    for (const packet of soft) expect(meter.levelOf(packet, SOFT_LEVEL)).toBe(SOFT_LEVEL);
+    expect(decoded()).toBeLessThanOrEqual(soft.length / 5 + 1);
+    meter.close();
+  });
+
+  test('who says that all is quiet is believed: nothing is decoded', async () => {
+    const { meter, decoded } = await openMeter();
+    for (const packet of soft) expect(meter.levelOf(packet, 70)).toBe(70);
+    expect(decoded()).toBe(0);
+    meter.close();
+  });
+
+  test('eight that claim to be the loudest do not keep out who speaks', async () => {
+    const meters = await Promise.all(Array.from({ length: 8 }, () => openMeter()));
+    const isHeard: boolean[] = [];
+    const talkers = new ActiveSpeakers<string>({ thresholdLevel: 65, holdMs: 500, maxMixed: 8 });
+    for (const [i, packet] of soft.entries()) {
+      for (const [liar, { meter }] of meters.entries()) {
+        talkers.heard(`liar ${liar}`, meter.levelOf(packet, 0), 960, i * 20);
+      }
+      if (i >= 100) talkers.heard('speaker', 26, 960, i * 20);
+      isHeard.push(talkers.mixed.has('speaker'));
+    }
+    // It begins to speak with packet 100.
+    expect(isHeard.indexOf(true)).toBeLessThanOrEqual(110);
+    expect(isHeard.at(-1)).toBe(true);
+    expect(talkers.levels().find(([id]) => id === 'liar 0')).toEqual(['liar 0', SOFT_LEVEL]);
+    for (const { meter } of meters) meter.close();
+  });
+});

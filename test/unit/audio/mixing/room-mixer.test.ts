@@ -1,0 +1,228 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type Codecs, loadCodecs } from '../../../../src/audio/codecs.ts';
+import type { AudioFormat, Delivery } from '../../../../src/audio/format.ts';
+import { MixEnginePool } from '../../../../src/audio/mixing/mix-engine-pool.ts';
+import { RoomMixer } from '../../../../src/audio/mixing/room-mixer.ts';
+import { HandClock } from '../../../support/simulated-room.ts';
+import { amplitudeOf, joinPcm, opusTone } from '../../../support/sound.ts';
+
+const OPUS: AudioFormat = { codec: 'opus' };
+const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
+
+const CODEC_SETTINGS = { bitrateBps: 48_000, complexity: 5 };
+
+let codecs: Codecs;
+let tones: Record<string, Buffer[]>;
+beforeAll(async () => {
+  codecs = await loadCodecs(CODEC_SETTINGS);
+  tones = {
+    a: await opusTone(500, 0.25, 1000),
+    b: await opusTone(900, 0.25, 1000),
+    c: await opusTone(1700, 0.25, 1000),
+  };
+});
+
+/** A room of speakers, and of listeners whose frames are kept. */
+async function openMixer(speakers: string[]) {
+  const clock = new HandClock();
+  const faults: unknown[] = [];
+  const mixer = new RoomMixer(
+    new MixEnginePool(0, codecs, CODEC_SETTINGS, {
+      onFault: (fault) => faults.push(fault),
+      onThreadLost: (reason) => faults.push(reason),
+    }),
+    clock,
+    {
+      talkers: { thresholdLevel: 65, holdMs: 500, maxMixed: 8 },
+      jitterBuffer: { minMs: 5, maxMs: 200 },
+    },
+    () => {},
+  );
+  for (const [i, name] of speakers.entries()) {
+    mixer.addSpeaker(name, i + 1);
+  }
+  const listen = (peer: string, format: AudioFormat, delivery: Delivery = 'mix') => {
+    const frames: Buffer[] = [];
+    const listener = {
+      peer,
+      format,
+      delivery,
+      volume: {},
+      deliver: (frame: Buffer) => frames.push(frame),
+      concealed: () => {},
+    };
+    mixer.addListener(listener);
+    return { frames, listener };
+  };
+  /** 20 ms of the room: a packet of each who speaks, and 10 ms later the tick. */
+  const run = async (frame: number, names: string[], audioLevel = 20) => {
+    for (const name of names) {
+      mixer.receive(name, rtp(frame, tones[name]![frame % 50]!, audioLevel), frame * 20);
+    }
+    await new Promise(setImmediate);
+    clock.tick(frame * 20 + 10);
+  };
+  return { mixer, clock, listen, run, faults };
+}
+
+const rtp = (frame: number, payload: Buffer, audioLevel: number) => ({
+  ssrc: 1,
+  sequenceNumber: frame,
+  timestamp: frame * 960,
+  payloadType: 100,
+  marker: false,
+  audioLevel,
+  payload,
+});
+
+describe('RoomMixer', () => {
+  test('what a browser sends that is no Opus packet: nobody gets it', async () => {
+    const { mixer, listen } = await openMixer(['a']);
+    const heard = [listen('x', OPUS), listen('y', OPUS, 'forward')];
+    mixer.receive('a', rtp(0, Buffer.of(0x7b, 0), 20), 0);
+    mixer.receive('a', rtp(1, tones['a']![1]!, 20), 20);
+    const [mixed, apart] = heard.map(({ frames }) => frames);
+    expect(mixed).toEqual([tones['a']![1]]);
+    expect(apart).toHaveLength(1);
+  });
+
+  test('one talker: Opus listeners get his very packets, at once and without a decode', async () => {
+    const { mixer, listen } = await openMixer(['a']);
+    const heard = listen('x', OPUS);
+    const packet = tones['a']![0]!;
+    mixer.receive('a', rtp(0, packet, 20), 0);
+    expect(heard.frames).toEqual([packet]);
+    expect(heard.frames[0]).toBe(packet);
+    mixer.close();
+  });
+
+  test.each(['constructor', 'toString', '__proto__'])(
+    'a talker who is called %s is heard',
+    async (name) => {
+      tones[name] = tones['a']!;
+      const { mixer, listen, run } = await openMixer([name]);
+      const { frames } = listen('x', OPUS);
+      for (let frame = 0; frame < 10; frame += 1) await run(frame, [name]);
+      expect(frames).toHaveLength(10);
+      mixer.close();
+    },
+  );
+
+  test('nobody hears himself', async () => {
+    const { mixer, listen, run } = await openMixer(['a']);
+    const self = [listen('a', OPUS), listen('a', PCM), listen('a', OPUS, 'forward')];
+    for (let frame = 0; frame < 10; frame += 1) await run(frame, ['a']);
+    expect(self.map(({ frames }) => frames.length)).toEqual([0, 0, 0]);
+    mixer.close();
+  });
+
+  test('two talkers: each gets the other’s packets untouched, the silent share one mix', async () => {
+    const { mixer, listen, run } = await openMixer(['a', 'b']);
+    const [a, b] = [listen('a', OPUS), listen('b', OPUS)];
+    const [x, y] = [listen('x', OPUS), listen('y', OPUS)];
+    for (let frame = 0; frame < 20; frame += 1) await run(frame, ['a', 'b']);
+    expect(a.frames.length).toBeGreaterThanOrEqual(18);
+    expect(a.frames).toEqual(tones['b']!.slice(0, a.frames.length));
+    expect(b.frames.length).toBeGreaterThanOrEqual(18);
+    expect(b.frames).toEqual(tones['a']!.slice(0, b.frames.length));
+    expect(x.frames.length).toBeGreaterThan(15);
+    for (const [i, frame] of x.frames.slice(1).entries()) expect(y.frames[i + 1]).toBe(frame);
+    mixer.close();
+  });
+
+  test('three talkers on PCM: the mix of each is the sum less himself', async () => {
+    const { mixer, listen, run } = await openMixer(['a', 'b', 'c']);
+    const heard = {
+      a: listen('a', PCM),
+      b: listen('b', PCM),
+      c: listen('c', PCM),
+      x: listen('x', PCM),
+    };
+    for (let frame = 0; frame < 50; frame += 1) await run(frame, ['a', 'b', 'c']);
+    const levels = (name: keyof typeof heard) => {
+      const samples = joinPcm(heard[name].frames).subarray(9600, 43_200);
+      return [500, 900, 1700].map((toneHz) => amplitudeOf(samples, toneHz));
+    };
+    const loud = expect.closeTo(0.25, 1);
+    const silent = expect.closeTo(0, 2);
+    expect(levels('a')).toEqual([silent, loud, loud]);
+    expect(levels('b')).toEqual([loud, silent, loud]);
+    expect(levels('c')).toEqual([loud, loud, silent]);
+    expect(levels('x')).toEqual([loud, loud, loud]);
+    mixer.close();
+  });
+
+  test('ten talk at once, and eight are mixed: everybody has a frame at every tick', async () => {
+    const names = Array.from({ length: 10 }, (_, index) => `speaker ${index}`);
+    for (const name of names) tones[name] = tones['a']!;
+    const { mixer, listen, run, faults } = await openMixer(names);
+    const listeners = [...names, 'silent'].map((name) => listen(name, OPUS));
+    for (let frame = 0; frame < 100; frame += 1) {
+      for (const [index, name] of names.entries()) {
+        // Syllables, each speaker's at another time: who is loudest changes all the time.
+        const audioLevel =
+          30 + Math.round(25 * Math.sin(2 * Math.PI * (frame / 12.5 + index / 10)));
+        mixer.receive(name, rtp(frame, tones[name]![frame % 50]!, audioLevel), frame * 20);
+      }
+      await run(frame, []);
+    }
+    for (const { frames } of listeners) expect(frames.length).toBeGreaterThanOrEqual(97);
+    expect(faults).toEqual([]);
+    mixer.close();
+  });
+
+  test('silence costs nothing: nothing is sent, and the clock stands still', async () => {
+    const { mixer, clock, listen, run } = await openMixer(['a', 'b']);
+    const [x, forward] = [listen('x', OPUS), listen('y', OPUS, 'forward')];
+    for (let frame = 0; frame < 5; frame += 1) await run(frame, ['a', 'b'], 127);
+    expect([x.frames.length, forward.frames.length, clock.isRunning]).toEqual([0, 0, false]);
+    await run(5, ['a']);
+    expect(clock.isRunning).toBe(true);
+    clock.tick(5 * 20 + 600);
+    expect(clock.isRunning).toBe(false);
+    mixer.close();
+  });
+
+  test('a talker who comes back after a pause is heard from his first packet', async () => {
+    const { mixer, clock, listen, run } = await openMixer(['a', 'b']);
+    const x = listen('x', PCM);
+    for (let frame = 0; frame < 10; frame += 1) await run(frame, ['a', 'b']);
+    clock.tick(2000);
+    const before = x.frames.length;
+    for (let frame = 200; frame < 220; frame += 1) await run(frame, ['a', 'b']);
+    expect(x.frames.length - before).toBeGreaterThanOrEqual(19);
+    mixer.close();
+  });
+
+  test('removeSpeaker() in the middle of a mix leaves the others heard', async () => {
+    const { mixer, listen, run } = await openMixer(['a', 'b', 'c']);
+    const x = listen('x', PCM);
+    for (let frame = 0; frame < 10; frame += 1) await run(frame, ['a', 'b', 'c']);
+    mixer.removeSpeaker('b');
+    x.frames.length = 0;
+    for (let frame = 10; frame < 50; frame += 1) await run(frame, ['a', 'c']);
+    const samples = joinPcm(x.frames).subarray(9600);
+    expect(amplitudeOf(samples, 900)).toBeLessThan(0.01);
+    expect(amplitudeOf(samples, 500)).toBeCloseTo(0.25, 1);
+    mixer.close();
+  });
+
+  test('a packet that does not decode is concealed, and what follows is heard', async () => {
+    const { mixer, listen, run } = await openMixer(['a']);
+    const x = listen('x', PCM);
+    for (let frame = 0; frame < 10; frame += 1) await run(frame, ['a']);
+    mixer.receive('a', rtp(10, Buffer.from([0xff]), 20), 200);
+    for (let frame = 11; frame < 40; frame += 1) await run(frame, ['a']);
+    expect(amplitudeOf(joinPcm(x.frames).subarray(-9600), 500)).toBeCloseTo(0.25, 1);
+    mixer.close();
+  });
+
+  test('close() stops the clock, and can be called twice', async () => {
+    const { mixer, clock, run, faults } = await openMixer(['a']);
+    await run(0, ['a']);
+    mixer.close();
+    mixer.close();
+    expect(clock.isRunning).toBe(false);
+    expect(faults).toEqual([]);
+  });
+});

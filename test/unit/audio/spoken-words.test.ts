@@ -1,0 +1,75 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
+import type { AudioFormat, Delivery } from '../../../src/audio/format.ts';
+import { compareWords, reportWords } from '../../support/heard-words.ts';
+import { SENDERS, type Sender, sayTrack } from '../../support/senders.ts';
+import { SimulatedRoom, soundOf } from '../../support/simulated-room.ts';
+import { spokenTrack, type Track, type TrackOptions } from '../../support/speech.ts';
+
+const OPUS: AudioFormat = { codec: 'opus' };
+const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
+const SPEECH: TrackOptions = { words: 6, pauseMs: 900 };
+
+let codecs: Codecs;
+let track: Track;
+let answers: Track;
+beforeAll(async () => {
+  codecs = await loadCodecs({ bitrateBps: 32_000, complexity: 5 });
+  track = await spokenTrack(SPEECH);
+  answers = await spokenTrack({ ...SPEECH, voice: 'en-us+f3', seed: 5 });
+});
+
+/** No word begins more than 3 dB louder than it was sent, or for 40 ms more than 6 dB softer. */
+const AS_SENT = { loud3: 0, soft: 0, missing: 0 };
+
+type Subscription = { format: AudioFormat; delivery?: Delivery; besidePcm?: boolean };
+
+const HEARINGS: [string, Subscription][] = [
+  ['mixed, as samples', { format: PCM }],
+  ['as sent', { format: OPUS }],
+  ['as sent, at the pace of a mix', { format: OPUS, besidePcm: true }],
+  ['apart', { format: OPUS, delivery: 'forward' }],
+];
+
+describe.each(Object.values(SENDERS).map((sender): [string, Sender] => [sender.name, sender]))(
+  'words said as %s, heard',
+  (_, sender) => {
+    let said: Awaited<ReturnType<typeof sayTrack>>;
+    beforeAll(async () => {
+      said = await sayTrack(codecs, 'a', sender, track);
+    });
+
+    test.each(HEARINGS)('%s: each begins as it was said', async (_name, hearing) => {
+      const { arrivals, reference, words } = said;
+      const room = new SimulatedRoom(codecs, ['a']);
+      if (hearing.besidePcm) room.listen('y', PCM);
+      const heard = room.listen('x', hearing.format, hearing.delivery);
+      await room.play(arrivals);
+      room.mixer.close();
+      const errors = compareWords(reference, await soundOf(codecs, heard), words);
+      expect(reportWords(errors)).toMatchObject(AS_SENT);
+    });
+
+    test('by turns with those of another, as sent: each begins as it was said', async () => {
+      const other = await sayTrack(codecs, 'b', sender, answers, 600);
+      const room = new SimulatedRoom(codecs, ['a', 'b']);
+      const heard = room.listen('x', OPUS);
+      await room.play(said.arrivals, other.arrivals);
+      room.mixer.close();
+      const sound = await soundOf(codecs, heard);
+      // Words of the two may overlap: only those are compared that begin in the other's pause.
+      const alone = said.words.filter((word) => !overlaps(word, other.words, 600 * 48));
+      expect(alone.length).toBeGreaterThan(1);
+      expect(reportWords(compareWords(said.reference, sound, alone))).toMatchObject(AS_SENT);
+    });
+  },
+);
+
+type Word = Track['words'][number];
+
+const overlaps = ({ fromSample, samples }: Word, others: Word[], laterSamples: number) =>
+  others.some(
+    (other) =>
+      other.fromSample + laterSamples < fromSample + samples &&
+      other.fromSample + laterSamples + other.samples > fromSample,
+  );

@@ -1,0 +1,122 @@
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { Uplink } from '../../../src/bridge/uplink.ts';
+import { PartylineError } from '../../../src/protocol/errors.ts';
+import { HandClock } from '../../support/simulated-room.ts';
+
+test('who is closed because he sends too fast is heard no more, and keeps no clock running', () => {
+  const clock = new HandClock();
+  let heard = 0;
+  const faults: unknown[] = [];
+  const uplink = new Uplink(
+    () => {
+      throw new Error('nobody listens behind the router');
+    },
+    { isOpen: false },
+    clock,
+    {
+      onPacket: () => (heard += 1),
+      onProducer: async () => {},
+      onFlow: () => {},
+      onFault: (fault) => {
+        faults.push(fault);
+        uplink.close();
+      },
+    },
+  );
+  const startMs = performance.now();
+  for (let i = 0; faults.length === 0; i += 1) {
+    uplink.send(Buffer.of(0xf8, 1, 2), 960, 20, startMs + i * 10);
+  }
+  expect(faults.map((fault) => PartylineError.from(fault).code)).toEqual(['audio_rate_exceeded']);
+  expect(heard).toBeGreaterThan(0);
+  expect(clock.isRunning).toBe(false);
+});
+
+describe('send() in virtual time', () => {
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  /** Sends `perPiece` packets of 20 ms every so many milliseconds, while the clock ticks. */
+  function sendPieces(perPiece: number, everyMs: number, durationMs: number) {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    const clock = new HandClock();
+    const told: string[] = [];
+    let [sent, heard] = [0, 0];
+    const closed: { atMs?: number } = {};
+    /** Dropped milliseconds that the client was told of, and the number of packets that had not been heard. */
+    const droppedAt: Partial<Record<'xoff' | 'xon', { ms: number; unheard: number }>> = {};
+    const uplink = new Uplink(
+      () => {
+        throw new Error('nobody listens behind the router');
+      },
+      { isOpen: false },
+      clock,
+      {
+        onPacket: () => (heard += 1),
+        onProducer: async () => {},
+        onFlow: (state, _bufferedMs, droppedMs) => {
+          told.push(state);
+          droppedAt[state] = { ms: droppedMs, unheard: sent - heard };
+        },
+        onFault: (fault) => {
+          told.push(PartylineError.from(fault).code);
+          closed.atMs = performance.now();
+          uplink.close();
+        },
+      },
+    );
+    const startMs = performance.now();
+    for (let ms = 0; ms < durationMs + 3000 && closed.atMs === undefined; ms += 20) {
+      const packets = ms < durationMs && ms % everyMs === 0 ? perPiece : 0;
+      for (let i = 0; i < packets && closed.atMs === undefined; i += 1) {
+        // No two messages come at the same moment.
+        vi.advanceTimersByTime(0.01);
+        uplink.send(Buffer.of(0xf8, 1, 2), 960, 20, performance.now());
+        sent += 1;
+      }
+      vi.advanceTimersByTime(startMs + ms + 20 - performance.now());
+      clock.tick(performance.now());
+    }
+    uplink.close();
+    return { sent, heard, told, droppedAt, closedAfterMs: (closed.atMs ?? NaN) - startMs };
+  }
+
+  test.each([
+    [50, 1000],
+    [25, 500],
+    [100, 2000],
+  ])(
+    '%i packets every %i ms: all are heard, and the client is told nothing',
+    (packets, everyMs) => {
+      const { sent, heard, told } = sendPieces(packets, everyMs, 12_000);
+      expect(sent).toBe(600);
+      expect(heard).toBe(600);
+      expect(told).toEqual([]);
+    },
+  );
+
+  test.each([
+    [2, 20],
+    [100, 1000],
+    [50, 500],
+  ])(
+    '%i packets every %i ms, twice real time: told to wait, and closed within 10 s',
+    (packets, everyMs) => {
+      const { told, closedAfterMs } = sendPieces(packets, everyMs, 20_000);
+      expect([told[0], told.at(-1)]).toEqual(['xoff', 'audio_rate_exceeded']);
+      expect(closedAfterMs).toBeGreaterThan(4900);
+      expect(closedAfterMs).toBeLessThan(10_000);
+    },
+  );
+
+  test('four seconds at once: when it may go on, the client is told how much of them was left out', () => {
+    const { sent, told, droppedAt } = sendPieces(200, 5000, 5000);
+    expect(sent).toBe(200);
+    expect(told).toEqual(['xoff', 'xon']);
+    const { ms, unheard } = droppedAt.xon!;
+    expect(ms).toBeGreaterThan(1000);
+    // One packet may wait for its time.
+    expect(unheard * 20 - ms).toBeOneOf([0, 20, 40]);
+  });
+});

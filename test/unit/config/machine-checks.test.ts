@@ -1,0 +1,54 @@
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { machineFaults } from '../../../config/machine-checks.ts';
+import { readSettings, SettingsError } from '../../../config/settings.ts';
+
+const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/${name}`, import.meta.url));
+const TLS = { TLS_CERT: fixture('tls-cert.pem'), TLS_KEY: fixture('tls-key.pem') };
+/** A program that is there, also where no media worker was built. */
+const WORKER = { MEDIASOUP_WORKER_BIN: process.execPath };
+
+function faultsOf(environment: Record<string, string>): string[] {
+  try {
+    readSettings({ ...WORKER, ...environment }, machineFaults);
+    return [];
+  } catch (fault) {
+    if (fault instanceof SettingsError) return fault.faults;
+    throw fault;
+  }
+}
+
+test('what this machine has is taken', () => {
+  const networks = '10.0.0.0/8, 192.168.1.7,loopback,fd00::/8,10.0.0.0/255.0.0.0';
+  expect(faultsOf({ ...TLS, TRUST_PROXY: networks, PIPE_LISTEN_IP: '127.0.0.2' })).toEqual([]);
+  const any = { PIPE_LISTEN_IP: '0.0.0.0', PIPE_ANNOUNCED_ADDRESS: '203.0.113.7' };
+  expect(faultsOf(any)).toEqual([]);
+});
+
+test('all faults are listed at once, also those that only the machine can tell', () => {
+  const wrong = {
+    PORT: 'abc',
+    TRUST_PROXY: '10.0.0.0/8,the proxy',
+    PIPE_LISTEN_IP: '203.0.113.7',
+    RTC_LISTEN_IP: '203.0.113.8,127.0.0.1',
+    TLS_CERT: '/nowhere/cert.pem',
+    TLS_KEY: fileURLToPath(import.meta.url),
+    MEDIASOUP_WORKER_BIN: '/nowhere/mediasoup-worker',
+  };
+  const faults = faultsOf(wrong);
+  expect(new Set(faults.map((fault) => fault.split(' ')[0]))).toEqual(new Set(Object.keys(wrong)));
+  expect(faults).toHaveLength(Object.keys(wrong).length);
+  expect(faults.join('\n')).toContain('"the proxy"');
+  expect(faults.join('\n')).toContain('203.0.113.7 is not an address of this machine');
+});
+
+test.each(['10.0.0.0/33', '::/129', '10.0.0.0/8/8', '10.0.0.0/x', 'fd00::/255.0.0.0'])(
+  'TRUST_PROXY=%s is refused',
+  (network) => expect(faultsOf({ TRUST_PROXY: network })).toHaveLength(1),
+);
+
+test('a file without a key is refused by its name', () => {
+  expect(faultsOf({ ...TLS, TLS_KEY: TLS.TLS_CERT })).toEqual([
+    expect.stringMatching(/^TLS_KEY .* cannot be used/),
+  ]);
+});

@@ -1,0 +1,131 @@
+import { Socket } from 'node:net';
+import type { FastifyBaseLogger } from 'fastify';
+import { describe, expect, test, vi } from 'vitest';
+import { spellsFixedParts } from '../../../src/http/fixed-path.ts';
+import { RefusalLog } from '../../../src/http/refusal-log.ts';
+import { Strangers } from '../../../src/http/strangers.ts';
+import { networkOf, prefixOf } from '../../../src/network-of.ts';
+
+describe('networkOf()', () => {
+  test.each([
+    ['203.0.113.7', '203.0.113.7'],
+    ['::ffff:203.0.113.7', '203.0.113.7'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+    ['2001:DB8:1:2::', '2001:db8:1:2::/64'],
+    ['2001:db8::6', '2001:db8:0:0::/64'],
+    ['2001:0db8:0000:0002::1', '2001:db8:0:2::/64'],
+    ['::1', '0:0:0:0::/64'],
+    ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+    ['64:ff9b::203.0.113.7', '64:ff9b:0:0::/64'],
+    ['1:2:3:4:5:6:203.0.113.7', '1:2:3:4::/64'],
+    ['', ''],
+    ['unknown', 'unknown'],
+  ])('of %s is %s', (address, network) => {
+    expect(networkOf(address)).toBe(network);
+  });
+});
+
+describe('spellsFixedParts()', () => {
+  test.each([
+    ['/metrics', '/metrics'],
+    ['/metrics?a=%20', '/metrics'],
+    ['/api/admin/rooms/1/%2561', '/api/admin/rooms/:account_id/:room'],
+    ['/api/admin/accounts/1/peers/%2F%2F/kick', '/api/admin/accounts/:id/peers/:peer/kick'],
+    ['/admin/main.js', '/*'],
+    ['/', '/*'],
+    ['/admin/', '/*'],
+  ])('is true of %s', (url, route) => {
+    expect(spellsFixedParts(url, route)).toBe(true);
+  });
+
+  test.each([
+    ['/%6detrics', '/metrics'],
+    ['/metric%73?x', '/metrics'],
+    ['/api/%61dmin/rooms/1/a', '/api/admin/rooms/:account_id/:room'],
+    ['/api/admin/accounts/1/peers/a/%6bick', '/api/admin/accounts/:id/peers/:peer/kick'],
+    ['/%61dmin/', '/*'],
+    ['/x/../admin/', '/*'],
+    ['/./admin/', '/*'],
+    ['//admin/', '/*'],
+    ['/x/..', '/*'],
+    ['/admin\\', '/*'],
+  ])('is false of %s', (url, route) => {
+    expect(spellsFixedParts(url, route)).toBe(false);
+  });
+});
+
+/** A connection as far as it is counted. */
+const connectionFrom = (remoteAddress: string, remotePort: number) =>
+  Object.defineProperties(new Socket(), {
+    remoteAddress: { value: remoteAddress },
+    remotePort: { value: remotePort },
+  });
+
+describe('Strangers', () => {
+  test('lets so many of an address in, and one more for each that is known, or gone', () => {
+    const strangers = new Strangers(2);
+    const [first, second, third, fourth] = [1, 2, 3, 4].map((port) => connectionFrom('::1', port));
+    expect(strangers.arrive(first!, '::1')).toBe(true);
+    expect(strangers.arrive(second!, '::2')).toBe(true);
+    expect(strangers.arrive(third!, '::3')).toBe(false);
+    expect(strangers.arrive(connectionFrom('192.0.2.1', 1), '192.0.2.1')).toBe(true);
+    strangers.forget(first!);
+    expect(strangers.arrive(third!, '::3')).toBe(true);
+    expect(strangers.arrive(fourth!, '::4')).toBe(false);
+    second!.emit('close');
+    expect(strangers.arrive(fourth!, '::4')).toBe(true);
+    for (const connection of [first, third, fourth]) connection!.emit('close');
+    expect(strangers.size).toBe(1);
+  });
+
+  test("counts a proxy's connection for the client of its request", () => {
+    const strangers = new Strangers(1);
+    const [one, other] = [connectionFrom('10.0.0.1', 1), connectionFrom('10.0.0.1', 2)];
+    expect(strangers.arrive(one, '192.0.2.1')).toBe(true);
+    expect(strangers.arrive(other, '192.0.2.1')).toBe(false);
+    expect(strangers.arrive(one, '192.0.2.2')).toBe(true);
+    expect(strangers.arrive(other, '192.0.2.1')).toBe(true);
+    for (let request = 0; request < 20; request += 1) {
+      strangers.forget(one);
+      expect(strangers.arrive(one, '192.0.2.3')).toBe(true);
+    }
+    expect(one.listenerCount('close')).toBeLessThan(3);
+  });
+});
+
+test('RefusalLog writes two lines an interval for each address, and knows a bounded number of them', () => {
+  vi.useFakeTimers();
+  try {
+    const lines: object[] = [];
+    const log = { info: (line: object) => lines.push(line) } as unknown as FastifyBaseLogger;
+    const refusals = new RefusalLog(log, 60_000);
+    for (let count = 0; count < 1000; count += 1) refusals.add('192.0.2.1', 'unauthorized');
+    refusals.add('192.0.2.1', '404');
+    refusals.add('2001:db8::1', '401');
+    expect(lines).toEqual([
+      { address: '192.0.2.1', refused: { unauthorized: 1 } },
+      { address: '2001:db8:0:0::/64', refused: { '401': 1 } },
+    ]);
+    vi.advanceTimersByTime(60_000);
+    expect(lines.slice(2)).toEqual([
+      { address: '192.0.2.1', refused: { unauthorized: 999, '404': 1 } },
+    ]);
+    for (let host = 0; host < 5000; host += 1)
+      refusals.add(`10.0.${host >> 8}.${host & 255}`, '401');
+    expect(lines.length).toBe(3 + 1001);
+    refusals.close();
+    expect(lines.at(-1)).toEqual({ address: 'others', refused: { '401': 3999 } });
+    expect(vi.getTimerCount()).toBe(0);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+test.each([
+  ['203.0.113.77', '203.0.113.0/24'],
+  ['::ffff:203.0.113.77', '203.0.113.0/24'],
+  ['2001:db8:1:2:3::4', '2001:db8:1:2::/64'],
+  ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+])('the network of a client at %s is %s', (address, network) => {
+  expect(prefixOf(address)).toBe(network);
+});

@@ -1,0 +1,145 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
+import { EncoderSteps } from '../../../src/load/encoder-steps.ts';
+import { type LoadLevel, type LoadSample } from '../../../src/load/load-level.ts';
+import { LoadMonitor } from '../../../src/load/load-monitor.ts';
+import { silentLog } from '../../support/gateway.ts';
+
+const MARKS = { loopDelayMs: 100, cpuShare: 0.9, memoryBytes: 1e9 };
+
+type Load = {
+  delayMs?: number;
+  process?: number;
+  eventLoop?: number;
+  worker?: number;
+  bytes?: number;
+};
+
+const sampleOf = ({ delayMs = 1, process = 0, eventLoop = 0, worker = 0, bytes = 1e8 }: Load) =>
+  ({
+    loopDelayMs: { p50: delayMs, p99: 2000 },
+    cpu: { process, eventLoop, mediaWorkers: [0, worker] },
+    memoryBytes: bytes,
+  }) satisfies LoadSample;
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+/** The levels, second by second, while the load is as given. */
+function follow(loads: Load[], marks = MARKS): LoadLevel[] {
+  const levels: LoadLevel[] = [];
+  let second = 0;
+  const sample = () => sampleOf(loads[second]!);
+  const monitor = new LoadMonitor(
+    sample,
+    marks,
+    silentLog,
+    (level) => levels.push(level),
+    DEFAULT_TIMINGS.load,
+  );
+  for (; second < loads.length; second += 1) vi.advanceTimersByTime(1000);
+  monitor.close();
+  expect(vi.getTimerCount()).toBe(0);
+  return levels;
+}
+
+const times = (count: number, load: Load) => Array<Load>(count).fill(load);
+const lastOf = (loads: Load[], marks = MARKS) => follow(loads, marks).at(-1);
+
+describe('the level of the load', () => {
+  test.each<[string, Load, Load]>([
+    ['the event loop is late', { delayMs: 100 }, { delayMs: 80 }],
+    ['all cores are busy with this process', { process: 0.9 }, { process: 0.73 }],
+    ["the event loop's core is busy", { eventLoop: 0.9 }, { eventLoop: 0.73 }],
+    ['a media worker is busy', { worker: 0.9 }, { worker: 0.73 }],
+    ['memory is used up', { bytes: 1e9 }, { bytes: 8e8 }],
+  ])('%s: overloaded at the mark, strained at 80 %% of it', (_what, over, near) => {
+    expect(lastOf(times(8, over))).toBe('overloaded');
+    expect(lastOf(times(8, near))).toBe('strained');
+    const noMarks = { loopDelayMs: 0, cpuShare: 0, memoryBytes: 0 };
+    expect(lastOf(times(8, over), noMarks)).toBe('normal');
+  });
+
+  test('it takes five seconds in a row', () => {
+    const levels = follow([{}, ...times(5, { delayMs: 500 })]);
+    expect(levels).toEqual([...Array<LoadLevel>(5).fill('normal'), 'overloaded']);
+  });
+
+  test('four seconds of every five change nothing', () => {
+    const spikes = [...times(4, { delayMs: 5000, eventLoop: 1, process: 1 }), {}];
+    const levels = follow([...spikes, ...spikes, ...spikes, ...spikes]);
+    expect(new Set(levels)).toEqual(new Set(['normal']));
+  });
+
+  test('it is left only clearly below where it was entered, and after five seconds', () => {
+    const over = times(5, { delayMs: 120 });
+    expect(lastOf([...over, ...times(20, { delayMs: 86 })])).toBe('overloaded');
+    expect(lastOf([...over, ...times(5, { delayMs: 84 })])).toBe('strained');
+    expect(lastOf([...over, ...times(20, { delayMs: 70 })])).toBe('strained');
+    expect(lastOf([...over, ...times(5, { delayMs: 60 })])).toBe('normal');
+    expect(lastOf([...over, ...times(4, { delayMs: 10 })])).toBe('overloaded');
+  });
+
+  test('check() refuses, with the time after which to try again, while it is overloaded', () => {
+    let load: Load = { delayMs: 200 };
+    const monitor = new LoadMonitor(
+      () => sampleOf(load),
+      MARKS,
+      silentLog,
+      () => {},
+      DEFAULT_TIMINGS.load,
+    );
+    monitor.check();
+    vi.advanceTimersByTime(6000);
+    expect(() => monitor.check()).toThrow(
+      expect.objectContaining({ code: 'overloaded', retryAfterMs: 5000 }),
+    );
+    load = { delayMs: 90 };
+    vi.advanceTimersByTime(4000);
+    expect(() => monitor.check()).toThrow('too much to do');
+    load = {};
+    vi.advanceTimersByTime(6000);
+    monitor.check();
+    monitor.close();
+  });
+});
+
+describe('the complexity of the encoders', () => {
+  /** Each complexity that there was, with the second from which on. */
+  function course(wanted: number, levels: LoadLevel[]): [number, number][] {
+    const steps = new EncoderSteps(wanted);
+    const changes: [number, number][] = [];
+    for (const [second, level] of levels.entries()) {
+      const complexity = steps.at(level, second * 1000);
+      if (changes.at(-1)?.[1] !== complexity) changes.push([second, complexity]);
+    }
+    return changes;
+  }
+  const seconds = (count: number, level: LoadLevel) => Array<LoadLevel>(count).fill(level);
+
+  test('goes down by steps while the load lasts, and up again slowly', () => {
+    const levels = [...seconds(2, 'normal'), ...seconds(8, 'strained'), ...seconds(60, 'normal')];
+    expect(course(5, levels)).toEqual([
+      [0, 5],
+      [2, 3],
+      [4, 1],
+      [6, 0],
+      [24, 1],
+      [39, 3],
+      [54, 5],
+    ]);
+  });
+
+  test('goes no further than it must, and never above what is wanted', () => {
+    const levels = [...seconds(1, 'overloaded'), ...seconds(100, 'normal')];
+    expect(course(10, levels)).toEqual([
+      [0, 8],
+      [15, 10],
+    ]);
+    expect(course(4, levels)).toEqual([
+      [0, 3],
+      [15, 4],
+    ]);
+    expect(course(0, levels)).toEqual([[0, 0]]);
+  });
+});

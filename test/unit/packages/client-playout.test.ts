@@ -1,0 +1,165 @@
+import { expect, test } from 'vitest';
+import { Framer } from '../../../packages/client/src/worklet/framer.ts';
+import { Playout } from '../../../packages/client/src/worklet/playout.ts';
+import { seededRandom } from '../../support/random.ts';
+
+/** The client's jitter buffer, in virtual time. */
+
+const SAMPLES_PER_MS = 48;
+const BLOCK = 128;
+const PACKET_MS = 20;
+const PACKET = PACKET_MS * SAMPLES_PER_MS;
+const HZ = 200;
+
+/** A second: of 200 Hz, and of packets, it holds whole ones. */
+const TONE = Float32Array.from({ length: 48_000 }, (_, i) =>
+  Math.sin((2 * Math.PI * HZ * i) / 48_000),
+);
+
+type Arrival = { atMs: number; isLost?: boolean };
+
+/** Sound of a sender that sends at `startMs`, and every 20 ms from then on, each packet `delayMs(i)` later. */
+const packets = (count: number, delayMs: (i: number) => number, startMs = 0): Arrival[] => {
+  let lastMs = 0;
+  return Array.from({ length: count }, (_, i) => {
+    lastMs = Math.max(lastMs, startMs + i * PACKET_MS + delayMs(i)); // TCP keeps the order
+    return { atMs: lastMs };
+  });
+};
+
+/** Plays what comes, and returns what is heard. @param drift how much faster the listener's clock is */
+function play(arrivals: Arrival[], totalMs: number, drift = 0) {
+  const playout = new Playout();
+  const heard = new Float32Array(Math.ceil((totalMs * SAMPLES_PER_MS) / BLOCK) * BLOCK);
+  let [next, sent] = [0, 0];
+  for (let at = 0; at < heard.length; at += BLOCK) {
+    const nowMs = at / SAMPLES_PER_MS / (1 + drift);
+    for (; next < arrivals.length && arrivals[next]!.atMs <= nowMs; next += 1) {
+      const start = sent;
+      sent += PACKET;
+      if (arrivals[next]!.isLost) playout.pushLost();
+      else {
+        playout.push(TONE.slice(start % 48_000, (start % 48_000) + PACKET));
+      }
+    }
+    playout.read(heard.subarray(at, at + BLOCK));
+  }
+  return { heard, ...playout.stats };
+}
+
+/** Length of the stretches of 5 ms in which there is no sound, between two times, ms. */
+function silenceMs(heard: Float32Array, fromMs: number, toMs: number): number {
+  let silent = 0;
+  for (let ms = fromMs; ms + 5 <= toMs; ms += 5) {
+    const stretch = heard.subarray(ms * SAMPLES_PER_MS, (ms + 5) * SAMPLES_PER_MS);
+    if (!stretch.some((sample) => Math.abs(sample) > 0.05)) silent += 5;
+  }
+  return silent;
+}
+
+/** The largest step from one sample to the next: of a clean tone of 200 Hz, 0.026. */
+function largestStep(heard: Float32Array): number {
+  let largest = 0;
+  for (let i = 1; i < heard.length; i += 1) {
+    largest = Math.max(largest, Math.abs(heard[i]! - heard[i - 1]!));
+  }
+  return largest;
+}
+
+test('packets that come evenly are heard whole, after at most 60 ms', () => {
+  const { heard, underruns, delayMs } = play(
+    packets(500, () => 0),
+    10_000,
+  );
+  expect(silenceMs(heard, 60, 9990)).toBe(0);
+  expect(underruns).toBe(0);
+  expect(delayMs).toBeLessThan(65);
+  expect(largestStep(heard.subarray(60 * SAMPLES_PER_MS))).toBeLessThan(0.03);
+});
+
+test('packets that come up to 50 ms late are heard whole, once it is known', () => {
+  const random = seededRandom(7);
+  const delays = Array.from({ length: 6000 }, () => random() * 50);
+  const arrivals = packets(6000, (i) => delays[i]!);
+  const { heard, underruns, delayMs } = play(arrivals, 120_000);
+  expect(underruns).toBeLessThanOrEqual(2);
+  expect(underruns).toBe(play(arrivals.slice(0, 500), 10_000).underruns);
+  expect(silenceMs(heard, 200, 119_900)).toBe(0);
+  expect(delayMs).toBeLessThan(120);
+});
+
+test('a stall of 300 ms costs its time once, and the delay goes back', () => {
+  const stalled = packets(3000, (i) => (i >= 500 && i < 515 ? (515 - i) * PACKET_MS : 0));
+  const { heard, underruns, delayMs } = play(stalled, 60_000);
+  expect(underruns).toBe(1);
+  expect(silenceMs(heard, 100, 59_900)).toBeLessThan(350);
+  expect(delayMs).toBeLessThan(230);
+  const calm = play(
+    packets(9000, (i) => (i >= 500 && i < 515 ? (515 - i) * PACKET_MS : 0)),
+    180_000,
+  );
+  expect(calm.delayMs).toBeLessThan(100);
+});
+
+test('pauses of a speaker are no underruns, and do not make it wait longer', () => {
+  const words = Array.from({ length: 20 }, (_, word) => packets(50, () => 0, word * 1730)).flat();
+  const { underruns, delayMs } = play(words, 35_000);
+  expect(underruns).toBe(0);
+  expect(delayMs).toBeLessThan(65);
+});
+
+test('lost packets are made up: no gap, no click', () => {
+  const arrivals = packets(500, () => 0).map((arrival, i) => ({
+    ...arrival,
+    isLost: i % 25 === 24,
+  }));
+  const { heard, concealed } = play(arrivals, 10_000);
+  expect(concealed).toBe(20);
+  expect(silenceMs(heard, 60, 9900)).toBe(0);
+  expect(largestStep(heard.subarray(60 * SAMPLES_PER_MS, 9900 * SAMPLES_PER_MS))).toBeLessThan(
+    0.15,
+  );
+});
+
+test.each([300e-6, -300e-6])(
+  'a clock that is off by %f for 5 minutes makes no gap and no delay',
+  (drift) => {
+    const { heard, underruns, delayMs } = play(
+      packets(15_000, () => 0),
+      300_000,
+      drift,
+    );
+    expect(underruns).toBe(0);
+    expect(silenceMs(heard, 100, 299_000)).toBe(0);
+    expect(delayMs).toBeLessThan(110);
+  },
+);
+
+test('silence before anything has come, and after all has been heard', () => {
+  const { heard } = play(
+    packets(5, () => 0, 500),
+    2000,
+  );
+  expect(silenceMs(heard, 0, 500)).toBe(500);
+  expect(silenceMs(heard, 1000, 2000)).toBe(1000);
+});
+
+test.each([48_000, 44_100, 16_000])(
+  'a microphone at %i Hz: frames of 20 ms at 48 kHz',
+  (rateHz) => {
+    const frames: Float32Array[] = [];
+    const framer = new Framer(rateHz, (frame) => frames.push(frame));
+    for (let at = 0; at < rateHz; at += BLOCK) {
+      framer.push(
+        Float32Array.from({ length: BLOCK }, (_, i) =>
+          Math.sin((2 * Math.PI * HZ * (at + i)) / rateHz),
+        ),
+      );
+    }
+    expect(frames.length).toBeGreaterThanOrEqual(49);
+    const sound = Float32Array.from(frames.flatMap((frame) => [...frame]));
+    const crossings = sound.filter((sample, i) => sample >= 0 && sound[i - 1]! < 0).length;
+    expect(Math.abs(crossings / (sound.length / 48_000) - HZ)).toBeLessThan(3);
+    expect(largestStep(sound)).toBeLessThan(0.03);
+  },
+);

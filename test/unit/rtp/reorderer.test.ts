@@ -1,0 +1,138 @@
+import { describe, expect, test } from 'vitest';
+import { Reorderer } from '../../../src/rtp/reorderer.ts';
+
+/** A stream of packets of so many ms; what comes out is noted by number. */
+function openStream(packetMs = 20, first = 0) {
+  const reorderer = new Reorderer();
+  const out: (number | 'lost')[] = [];
+  const take = (nowMs: number) => {
+    for (let next = reorderer.take(nowMs); next; next = reorderer.take(nowMs)) {
+      out.push(next === 'lost' ? next : (next.sequenceNumber - first) & 0xffff);
+    }
+  };
+  /** @param pausedMs by how much more its timestamp is ahead than its number says */
+  const come = (number: number, nowMs = number * packetMs, pausedMs = 0) => {
+    const isInTime = reorderer.insert(
+      {
+        sequenceNumber: (first + number) & 0xffff,
+        timestamp: (number * packetMs + pausedMs) * 48,
+        marker: false,
+        audioLevel: 20,
+        payload: Buffer.of(number),
+      },
+      nowMs,
+    );
+    take(nowMs);
+    return isInTime;
+  };
+  return { reorderer, out, come, take };
+}
+
+const lost = (count: number) => Array<'lost'>(count).fill('lost');
+
+describe('Reorderer', () => {
+  test.each([0, 65_533])('in order, from number %i on: each goes out as it comes', (first) => {
+    const { out, come } = openStream(20, first);
+    for (let i = 0; i < 6; i += 1) {
+      expect(come(i)).toBe(true);
+      expect(out).toHaveLength(i + 1);
+    }
+    expect(out).toEqual([0, 1, 2, 3, 4, 5]);
+  });
+
+  test('two that have changed places: put back, when the first of them comes', () => {
+    const { out, come } = openStream();
+    come(0);
+    come(2, 21);
+    expect(out).toEqual([0]);
+    come(1, 25);
+    expect(out).toEqual([0, 1, 2]);
+  });
+
+  test('one that is missing: waited for 40 ms from when it was missed, then lost', () => {
+    const { out, come, take } = openStream();
+    come(0);
+    come(2, 40);
+    come(3, 60);
+    take(79);
+    expect(out).toEqual([0]);
+    take(80);
+    expect(out).toEqual([0, 'lost', 2, 3]);
+    expect(come(1, 85)).toBe(false);
+    expect(out).toHaveLength(4);
+  });
+
+  test('two that are missing in different places: each is waited for as long', () => {
+    const { out, come, take } = openStream();
+    for (const [number, atMs] of [
+      [0, 0],
+      [2, 40],
+      [4, 80],
+    ] as const) {
+      come(number, atMs);
+    }
+    take(119);
+    expect(out).toEqual([0, 'lost', 2]);
+    take(120);
+    expect(out).toEqual([0, 'lost', 2, 'lost', 4]);
+  });
+
+  test('the same one twice: dropped, whether it waits or has gone out', () => {
+    const { out, come } = openStream();
+    come(0);
+    come(2, 40);
+    expect(come(2, 41)).toBe(false);
+    expect(come(0, 42)).toBe(false);
+    come(1, 43);
+    expect(out).toEqual([0, 1, 2]);
+  });
+
+  test.each([
+    [2.5, 200],
+    [10, 48],
+    [20, 24],
+    [60, 7],
+  ])('packets of %f ms, of which %i are missing, half a second: all are lost', (ms, missing) => {
+    const { out, come, take } = openStream(ms);
+    come(0);
+    come(1);
+    come(2 + missing - 1);
+    take(2000);
+    expect(out).toEqual([0, 1, ...lost(missing - 1), 1 + missing]);
+  });
+
+  test('more than half a second is missing: it begins anew at once', () => {
+    const { out, come } = openStream();
+    come(0);
+    come(30);
+    come(31);
+    expect(out).toEqual([0, 30, 31]);
+  });
+
+  test.each([201, 30_000, -201, -30_000])(
+    'a number %i away, and the timestamp near: it begins anew at once',
+    (away) => {
+      const { out, come } = openStream();
+      come(0);
+      come(1 + away, 20, -(1 + away) * 20 + 20);
+      expect(out).toEqual([0, (1 + away) & 0xffff]);
+    },
+  );
+
+  test('a pause of its sender, however long, is no gap', () => {
+    const { out, come } = openStream();
+    come(0);
+    come(1, 5020, 5000);
+    come(2, 5040, 5000);
+    expect(out).toEqual([0, 1, 2]);
+  });
+
+  test('clear(): the next one begins anew', () => {
+    const { reorderer, out, come } = openStream();
+    come(0);
+    come(2);
+    reorderer.clear();
+    come(9);
+    expect(out).toEqual([0, 9]);
+  });
+});

@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest';
+import { faultsOf } from '../../../scripts/words/comment-faults.mjs';
+
+const sentences = (text: string) => faultsOf(text).map(({ sentence }) => sentence);
+
+test.each([
+  '/** So many are held. */',
+  '// Who is in a room hears it.',
+  '/** What was sent. */',
+  '/** Whether it is there. */',
+  '/** Of the node. */',
+  '/** Those of which not all has come out. */',
+  '/** Nobody listens. */',
+  '/** The client, while he is away. */',
+])('refuses %s', (comment) => {
+  expect(sentences(`const a = 1;\n${comment}\nconst b = 2;\n`)).toHaveLength(1);
+});
+
+test('refuses a later sentence, a tag, and one that goes over two lines', () => {
+  const text = [
+    '/**',
+    ' * Listeners of a room. Whoever',
+    ' * comes later is no listener.',
+    ' * @param a what is sent',
+    ' * @returns whether it was',
+    ' */',
+  ].join('\n');
+  expect(sentences(text)).toEqual(['Whoever comes later is no listener.']);
+});
+
+test('takes plain sentences, and text that is no comment', () => {
+  const text = `
+/** Listeners whose subscription changed; undefined if nobody listens. */
+const a = 'So many'; // a client that is sent what it asked for
+const b = \`
+Who writes this?
+\`;`;
+  expect(sentences(text)).toEqual([]);
+});

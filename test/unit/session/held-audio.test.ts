@@ -1,0 +1,75 @@
+import { expect, test } from 'vitest';
+import { HeldAudio } from '../../../src/session/held-audio.ts';
+
+/** Turns of an event loop that has time for `pieces` of work at once; the rest waits until `next`. */
+class FewPieces {
+  readonly #pieces: number;
+  #left: number;
+  #waiting: (() => void)[] = [];
+
+  constructor(pieces: number) {
+    this.#pieces = pieces;
+    this.#left = pieces;
+  }
+
+  begin(): boolean {
+    this.#left -= 1;
+    return this.#left >= 0;
+  }
+
+  take(start: () => void): void {
+    this.#waiting.push(start);
+  }
+
+  next(): void {
+    this.#left = this.#pieces;
+    for (const start of this.#waiting.splice(0)) start();
+  }
+}
+
+const message = (text: string) => ({ message: Buffer.from(text), atMs: text.charCodeAt(0) });
+
+function open(pieces: number) {
+  const handedOn: string[] = [];
+  const turns = new FewPieces(pieces);
+  const held = new HeldAudio(({ message: bytes }) => handedOn.push(bytes.toString()), turns);
+  return { handedOn, turns, held };
+}
+
+test('what is held is handed on in order, and no more at once than there is time for', () => {
+  const { handedOn, turns, held } = open(2);
+  for (const text of ['a', 'b', 'c', 'd', 'e', 'f']) held.hold(message(text));
+  expect([held.bytes, held.sinceMs]).toEqual([6, 'a'.charCodeAt(0)]);
+  held.drain();
+  expect(handedOn).toEqual(['a', 'b']);
+  held.hold(message('g'));
+  // Asking again changes nothing.
+  held.drain();
+  turns.next();
+  expect(handedOn).toEqual(['a', 'b', 'c', 'd', 'e']);
+  expect(held.isEmpty).toBe(false);
+  turns.next();
+  expect(handedOn.join('')).toBe('abcdefg');
+  expect([held.isEmpty, held.bytes]).toEqual([true, 0]);
+});
+
+test('a flush hands on at once what waits for its turn, and nothing twice', () => {
+  const { handedOn, turns, held } = open(1);
+  for (const text of ['a', 'b', 'c']) held.hold(message(text));
+  held.drain();
+  held.flush();
+  turns.next();
+  expect(handedOn.join('')).toBe('abc');
+  held.hold(message('d'));
+  held.drain();
+  expect(handedOn.join('')).toBe('abcd');
+});
+
+test('what is taken is handed on to nobody', () => {
+  const { handedOn, turns, held } = open(1);
+  for (const text of ['a', 'b', 'c']) held.hold(message(text));
+  held.drain();
+  expect(held.takeAll().map(({ message: bytes }) => bytes.toString())).toEqual(['b', 'c']);
+  turns.next();
+  expect(handedOn).toEqual(['a']);
+});

@@ -1,0 +1,238 @@
+import { describe, expect, test } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
+import { AccountBudgets } from '../../../src/accounts/account-budgets.ts';
+import { parseClientMessage } from '../../../src/protocol/client-messages.ts';
+import {
+  accountRate,
+  connectionRate,
+  costOf,
+  MessageBudget,
+} from '../../../src/session/message-budget.ts';
+import { Turns } from '../../../src/session/turns.ts';
+import { TokenBucket } from '../../../src/token-bucket.ts';
+
+describe('TokenBucket', () => {
+  const rate = { perSecond: 10, burst: 50 };
+
+  test('is full at first, gives what it has, and refills at its rate', () => {
+    const bucket = new TokenBucket(rate, 1000);
+    expect(bucket.isFull(1000)).toBe(true);
+    expect(bucket.waitMs(50, 1000)).toBe(0);
+    bucket.spend(50, 1000);
+    expect(bucket.waitMs(1, 1000)).toBe(100);
+    expect(bucket.waitMs(1, 1099)).toBeCloseTo(1);
+    expect(bucket.waitMs(1, 1100)).toBe(0);
+    expect(bucket.balance(1_000_000)).toBe(50);
+  });
+
+  test('may owe tokens, and asks for no more than a full bucket', () => {
+    const bucket = new TokenBucket(rate, 0);
+    bucket.spend(70, 0);
+    expect(bucket.waitMs(1, 0)).toBe(2100);
+    expect(bucket.waitMs(1000, 0)).toBe(7000);
+  });
+
+  test('gains nothing from a clock that stands still or goes back', () => {
+    const bucket = new TokenBucket(rate, 1000);
+    bucket.spend(50, 1000);
+    expect(bucket.balance(500)).toBe(0);
+  });
+});
+
+const join = parseClientMessage('{"type":"join","room":"a"}');
+const leave = parseClientMessage('{"type":"leave"}');
+const cost = (message: object) => {
+  const text = JSON.stringify(message);
+  return costOf(parseClientMessage(text), text.length);
+};
+
+describe('costOf()', () => {
+  test('is higher for what makes the gateway open something', () => {
+    expect(cost({ type: 'configure', volume: { a: 1 } })).toBeLessThan(2);
+    expect(cost({ type: 'configure', audio: 'pcmu' })).toBeGreaterThanOrEqual(5);
+    expect(cost({ type: 'join', room: 'a' })).toBeGreaterThanOrEqual(5);
+    expect(cost({ type: 'restart_ice', transport_id: 't' })).toBeGreaterThanOrEqual(5);
+    expect(cost({ type: 'resume_consumer', consumer_id: 'c' })).toBeLessThan(0.2);
+  });
+
+  test('rises with the length of a message', () => {
+    const volume = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`peer-${i}`, 1]));
+    expect(cost({ type: 'configure', volume })).toBeGreaterThan(4);
+  });
+});
+
+/** A connection with a budget of 20 a second, alone in its account unless others are given. */
+function openBudget(account: TokenBucket = new TokenBucket(accountRate(500), 0)) {
+  const rate = connectionRate(20);
+  return new MessageBudget(rate, new TokenBucket(rate, 0), () => account, DEFAULT_TIMINGS.budgets);
+}
+
+/** Sends messages without pause until the connection is closed; returns what became of each, in virtual time. */
+function flood(budget: MessageBudget, tokens: number, forMs: number) {
+  let nowMs = 0;
+  const seen = { handled: 0, refused: 0, toldAtMs: [] as number[], closedAtMs: -1 };
+  while (nowMs < forMs) {
+    const { waitMs, outcome, isToBeTold } = budget.charge(tokens, 0, nowMs);
+    if (isToBeTold) seen.toldAtMs.push(nowMs);
+    if (outcome === 'close') {
+      seen.closedAtMs = nowMs;
+      break;
+    }
+    nowMs += waitMs;
+    if (outcome === 'handle') seen.handled += 1;
+    else seen.refused += 1;
+  }
+  return seen;
+}
+
+describe('MessageBudget', () => {
+  test('of a flood: slows down, tells once after 1 s, closes after 5 s', () => {
+    const { handled, toldAtMs, closedAtMs } = flood(openBudget(), 1, 60_000);
+    expect(handled).toBeGreaterThanOrEqual(200);
+    expect(handled).toBeLessThanOrEqual(201);
+    expect(toldAtMs).toHaveLength(1);
+    expect(toldAtMs[0]).toBeGreaterThanOrEqual(1000);
+    expect(toldAtMs[0]).toBeLessThan(1100);
+    expect(closedAtMs).toBeGreaterThanOrEqual(5000);
+    expect(closedAtMs).toBeLessThan(5100);
+  });
+
+  test('lets fewer through of what costs more', () => {
+    expect(flood(openBudget(), 5, 60_000).handled).toBeLessThanOrEqual(41);
+  });
+
+  test('is never met by a client that joins, leaves and talks', () => {
+    const budget = openBudget();
+    for (let nowMs = 0; nowMs < 3_600_000; nowMs += 1000) {
+      const message = (nowMs / 1000) % 2 === 0 ? join : leave;
+      const charge = budget.charge(costOf(message, 40), 1000, nowMs);
+      expect(charge).toMatchObject({ waitMs: 0, outcome: 'handle', isToBeTold: false });
+    }
+  });
+
+  test('is whole again for a client that stops when it is told', () => {
+    const budget = openBudget();
+    flood(budget, 1, 2000);
+    const later = budget.charge(1, 5000, 7000);
+    expect(later).toMatchObject({ waitMs: 0, outcome: 'handle' });
+    // Four seconds over budget, a pause, and four more: each time is judged by itself.
+    for (let nowMs = 7000; nowMs < 11_000; nowMs += 10) budget.charge(1, 0, nowMs);
+    expect(budget.charge(1, 1200, 14_000).outcome).toBe('handle');
+  });
+
+  test('lets 500 clients of a pro account in at once, browsers too, and again when they all come back', () => {
+    const account = new TokenBucket(accountRate(500), 0);
+    for (let round = 0; round < 2; round += 1) {
+      for (let client = 0; client < 500; client += 1) {
+        const budget = openBudget(account);
+        const atJoin = budget.charge(costOf(join, 3000), 0, 0);
+        expect(atJoin).toMatchObject({ waitMs: 0, outcome: 'handle' });
+      }
+    }
+    const browsers = new TokenBucket(accountRate(500), 0);
+    for (let client = 0; client < 100; client += 1) {
+      const budget = openBudget(browsers);
+      const costs = [costOf(join, 8000), 2.2, 2.2, 5.3, ...Array.from({ length: 99 }, () => 0.11)];
+      for (const each of costs) {
+        expect(budget.charge(each, 0, 0)).toMatchObject({ waitMs: 0, outcome: 'handle' });
+      }
+    }
+  });
+
+  test('refuses what the account has no budget for, after a second, and takes nothing for it', () => {
+    const account = new TokenBucket(accountRate(5), 0);
+    account.spend(180 + 220, 0);
+    const budget = openBudget(account);
+    const charge = budget.charge(5, Infinity, 0);
+    expect(charge).toMatchObject({ waitMs: 1000, outcome: 'refuse', isToBeTold: false });
+    expect(charge.retryAfterMs).toBeGreaterThan(9000);
+    expect(account.balance(0)).toBe(-220);
+    // A client that does as it is told is not closed, however long the others go on.
+    account.spend(220, 10_000);
+    expect(budget.charge(5, 9000, 10_000).outcome).toBe('refuse');
+  });
+
+  test('closes one of many connections that all go on over the budget of their account', () => {
+    const account = new TokenBucket(accountRate(5), 0);
+    account.spend(10_000, 0);
+    const { refused, closedAtMs } = flood(openBudget(account), 5, 60_000);
+    expect(refused).toBeLessThanOrEqual(5);
+    expect(closedAtMs).toBe(5000);
+  });
+});
+
+test('AccountBudgets forgets accounts whose bucket is full, and starts anew with another plan', () => {
+  const budgets = new AccountBudgets(accountRate);
+  for (let id = 0; id < 100; id += 1) budgets.of({ id, plan: 'free' }, 0).spend(10, 0);
+  expect(budgets.size).toBe(100);
+  const free = budgets.of({ id: 7, plan: 'free' }, 60_000);
+  expect(budgets.size).toBe(1);
+  expect(budgets.of({ id: 7, plan: 'free' }, 60_001)).toBe(free);
+  expect(budgets.of({ id: 7, plan: 'pro' }, 60_001)).not.toBe(free);
+});
+
+describe('Turns', () => {
+  const busyFor = (ms: number) => {
+    const untilMs = performance.now() + ms;
+    while (performance.now() < untilMs);
+  };
+
+  test('lets other work in between slices, and gives each account its turn', async () => {
+    const turns = new Turns();
+    const order: string[] = [];
+    const run = (accountId: number, name: string) =>
+      turns.run(accountId, async () => {
+        order.push(name);
+        busyFor(5);
+      });
+    const all = [1, 2, 3, 4].map((index) => run(1, `crowd ${index}`));
+    all.push(run(2, 'other'));
+    setImmediate(() => order.push('loop'));
+    await Promise.all(all);
+    expect(order.slice(0, 2)).toEqual(['crowd 1', 'crowd 2']);
+    expect(order.indexOf('loop')).toBeLessThan(order.indexOf('crowd 3'));
+    expect(order.indexOf('other')).toBeLessThan(order.indexOf('crowd 3'));
+    expect(order).toHaveLength(6);
+  });
+
+  test('many that have waited for one thing go on in turn, with a turn of the event loop in between', async () => {
+    const turns = new Turns();
+    let loops = 0;
+    const count = () => {
+      loops += 1;
+      counting = setImmediate(count);
+    };
+    let counting = setImmediate(count);
+    const answer = Promise.withResolvers<void>();
+    const began = Array.from({ length: 20 }, async (_, index) => {
+      await answer.promise;
+      return turns.run(1, () => {
+        busyFor(5);
+        return { index, loops };
+      });
+    });
+    answer.resolve();
+    const results = await Promise.all(began);
+    clearImmediate(counting);
+    expect(results.map(({ index }) => index)).toEqual(Array.from(results.keys()));
+    // The first begins at once; a slice that has just begun may be shared by two.
+    const perLoop = Map.groupBy(results, (result) => result.loops);
+    expect(Math.max(...[...perLoop.values()].map((some) => some.length))).toBeLessThanOrEqual(2);
+  });
+
+  test('passes on what is thrown, and goes on with the others', async () => {
+    const turns = new Turns();
+    const failing = turns.run(1, () => {
+      throw new Error('refused');
+    });
+    await expect(failing).rejects.toThrow('refused');
+    expect(await turns.run(1, () => 'done')).toBe('done');
+  });
+
+  test('passes a rejection on, and goes on with the others', async () => {
+    const turns = new Turns();
+    const failing = turns.run(1, () => Promise.reject(new Error('refused')));
+    await expect(failing).rejects.toThrow('refused');
+    await turns.run(1, () => Promise.resolve());
+  });
+});

@@ -1,0 +1,137 @@
+import { EventEmitter, once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { expect, test } from 'vitest';
+import { WebSocket, WebSocketServer } from 'ws';
+import { closeUnread } from '../../../src/session/close-unread.ts';
+import { ReadGate } from '../../../src/session/read-gate.ts';
+import { readInTurns, Turns } from '../../../src/session/turns.ts';
+
+const turn = () => new Promise(setImmediate);
+
+/** A stream whose chunks come when the test says so, or when it is read again. */
+class Arriving extends EventEmitter {
+  isPaused = false;
+  readonly #backlog: Buffer[] = [];
+
+  arrive(text: string): void {
+    this.#backlog.push(Buffer.from(text));
+    this.#flow();
+  }
+
+  pause(): void {
+    this.isPaused = true;
+  }
+
+  resume(): void {
+    this.isPaused = false;
+    this.#flow();
+  }
+
+  #flow(): void {
+    while (!this.isPaused && this.#backlog.length > 0) this.emit('data', this.#backlog.shift());
+  }
+}
+
+/**
+ * A connection of an account that is read in turn with others; `handled` has the first letter of each chunk that ws was handed.
+ * @param work done for each chunk
+ */
+function openRead(turns: Turns, accountId: number, work = () => {}) {
+  const stream = new Arriving();
+  const socket = { OPEN: 1, readyState: 1 };
+  const handled: string[] = [];
+  stream.on('data', (chunk: Buffer) => {
+    handled.push(chunk.toString('latin1', 0, 1));
+    work();
+  });
+  const owner = { turns, accountId };
+  const gate = new ReadGate(stream).open();
+  readInTurns(socket as WebSocket, stream as unknown as Duplex, owner, gate);
+  return { stream, socket, handled };
+}
+
+function busyFor(ms: number): void {
+  const endMs = performance.now() + ms;
+  while (performance.now() < endMs);
+}
+
+/** Longer than a slice of {@link Turns}. */
+const LONG_MS = 6;
+
+test('closeUnread() tells the client why, and hands out nothing of what it has sent', async () => {
+  const options = { perMessageDeflate: false, closeTimeout: 200 };
+  const server = new WebSocketServer({ host: '127.0.0.1', port: 0, ...options });
+  const connected = once(server, 'connection') as Promise<[WebSocket, IncomingMessage]>;
+  await once(server, 'listening');
+  const client = new WebSocket(`ws://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const clientClosed = once(client, 'close') as Promise<[number, Buffer]>;
+  const [socket, { socket: stream }] = await connected;
+  let messages = 0;
+  socket.on('message', () => (messages += 1));
+  socket.pause();
+  const closed = once(socket, 'close');
+  if (client.readyState !== client.OPEN) await once(client, 'open');
+  for (let sent = 0; sent < 2000; sent += 1) client.send('x'.repeat(1000));
+  await expect.poll(() => stream.readableLength).toBeGreaterThan(0);
+  closeUnread(socket, stream, 4429, 'rate_limited');
+  const [code, reason] = await clientClosed;
+  expect([code, String(reason)]).toEqual([4429, 'rate_limited']);
+  await closed;
+  expect(messages).toBe(0);
+  server.close();
+});
+
+test('readInTurns() handles a chunk at once, and the one behind a large one in the next turn of the event loop', async () => {
+  const { stream, handled } = openRead(new Turns(), 1);
+  stream.arrive('a');
+  stream.arrive('b'.repeat(65_536));
+  stream.arrive('c');
+  expect(handled).toEqual(['a', 'b']);
+  await turn();
+  expect(handled).toEqual(['a', 'b', 'c']);
+});
+
+test('readInTurns() handles what came of many, when a slice of time is over, later: the accounts in turn, each connection in order', async () => {
+  const turns = new Turns();
+  const large = Array.from({ length: 20 }, () => openRead(turns, 1, () => busyFor(LONG_MS)));
+  const small = openRead(turns, 2);
+  turns.take(3, () => busyFor(LONG_MS));
+  for (const { stream } of large) {
+    stream.arrive('a');
+    stream.arrive('b');
+  }
+  small.stream.arrive('c');
+  const all = () => [...large, small].flatMap(({ handled }) => handled);
+  expect(all()).toEqual([]);
+  await expect.poll(() => small.handled, { interval: 1 }).toEqual(['c']);
+  expect(all().length).toBeLessThan(20);
+  await expect.poll(() => all().length).toBe(41);
+  for (const { handled } of large) expect(handled).toEqual(['a', 'b']);
+});
+
+test('readInTurns() hands ws nothing that comes behind a close', async () => {
+  const turns = new Turns();
+  const { stream, socket, handled } = openRead(turns, 1);
+  turns.take(2, () => busyFor(LONG_MS));
+  stream.arrive('a');
+  socket.readyState = 2;
+  await turn();
+  await turn();
+  stream.arrive('b');
+  expect(handled).toEqual([]);
+});
+
+test('a gate that is closed lets nobody pause or resume the socket', () => {
+  const socket = new Arriving();
+  const gate = new ReadGate(socket);
+  const [one, other] = [gate.open(), gate.open()];
+  one.pause();
+  gate.close();
+  one.resume();
+  expect(socket.isPaused).toBe(true);
+  socket.resume();
+  other.pause();
+  expect(socket.isPaused).toBe(false);
+});
