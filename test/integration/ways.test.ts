@@ -271,6 +271,20 @@ describe('from WebRTC', () => {
     );
   });
 
+  test('the media worker dies meanwhile: the client goes over all the same, and is heard', async () => {
+    const gateway = await openGateway();
+    const bob = await enter(gateway, 'bob', PCM);
+    const { alice } = await browserOf(gateway);
+    await hears(bob, BY_WEBRTC_HZ);
+    await alice.ask(WEBSOCKET, 'joined');
+    for (const pid of gateway.mediaWorkerPids()) process.kill(pid, 'SIGKILL');
+    await alice.next('media_restarted');
+    keep(keepPlaying(alice, await opus(BY_SOCKET_HZ)));
+    expect(await alice.next('media_changed')).toMatchObject({ kind: 'websocket' });
+    await hears(bob, BY_SOCKET_HZ);
+    expect(await peersIn(gateway)).toEqual({ websocket: 2, webrtc: 0 });
+  });
+
   test('a browser is told when its packets cease to come, and when they come again', async () => {
     const gateway = await openGateway({}, OFTEN);
     const { alice, browser } = await browserOf(gateway);
