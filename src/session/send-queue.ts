@@ -95,7 +95,7 @@ export class SendQueue {
   get waitingMs(): number {
     const { readUntilMs = Infinity } = this.#pings;
     const relayedMs = this.#relayed.ageMs(this.#now());
-    return Math.max(0, this.unsentMs, relayedMs, this.#soundAtMs + FRAME_MS - readUntilMs);
+    return Math.max(0, this.unsentMs, relayedMs, this.#soundAtMs - readUntilMs);
   }
 
   /**
