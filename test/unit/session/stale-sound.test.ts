@@ -2,9 +2,9 @@ import { EventEmitter } from 'node:events';
 import type { Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import type { WebSocket } from 'ws';
-import { DEFAULT_TIMINGS } from '../../config/timings.ts';
-import { Pings } from '../../src/session/pings.ts';
-import { type MissedEvents, SendQueue } from '../../src/session/send-queue.ts';
+import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
+import { Pings } from '../../../src/session/pings.ts';
+import { type MissedEvents, SendQueue } from '../../../src/session/send-queue.ts';
 
 const FRAME_MS = 20;
 const STEP_MS = 5;
