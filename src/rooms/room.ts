@@ -170,7 +170,9 @@ export class Room {
   /** Makes ready another way of a peer that is in the room. It is told of producers, and may have one, which is not heard yet. */
   prepare(peer: Peer): void {
     this.#members.prepare(peer);
-    if (peer.hearsProducers) this.producers.addBrowser(peer);
+    if (!peer.hearsProducers) return;
+    this.producers.addBrowser(peer);
+    this.#updateRoute();
   }
 
   /** A peer goes on in a way that was prepared: the others see no leave. `before` is to be closed then. */
