@@ -12,7 +12,6 @@ import {
 } from '../audio/format.ts';
 import { quantizeGain } from '../audio/gain.ts';
 import { AudioInput } from '../audio/ingest/input.ts';
-import type { TimedMessage } from '../audio/ingest/detection/pace.ts';
 import type { OpusOutlet, OpusSink } from '../audio/ingest/ingest.ts';
 import type { LastPackets } from '../audio/ingest/splice.ts';
 import { counts } from '../counters.ts';
@@ -99,7 +98,7 @@ export class ClientAudio {
     turn: Turn,
     client: Outlet,
   ) {
-    this.#held = new HeldAudio((held) => this.#handOn(held), turn);
+    this.#held = new HeldAudio(({ message, atMs }) => this.#input.push(message, atMs), turn);
     this.#preferences = preferences;
     this.#codecs = codecs;
     this.#client = client;
@@ -285,26 +284,24 @@ export class ClientAudio {
       return;
     }
     this.#held.hold({ message, atMs: nowMs });
-    if (this.#held.bytes > this.#maxHeldBytes) {
-      for (const held of this.#held.takeAll()) this.#passOver(held);
-    } else if (!this.#peer && !this.#client.isJoining) {
-      this.#held.flush();
+    if (this.#peer) {
+      this.#held.flushDownTo(this.#maxHeldBytes);
+    } else if (!this.#client.isJoining || this.#held.bytes > this.#maxHeldBytes) {
+      this.#passOverHeld();
     }
   }
 
   /** Hands on what is held, in turn with other clients, or passes it over where there is no room to send it to. */
   drainHeld(): void {
-    this.#held.drain();
+    if (this.#peer) this.#held.drain();
+    else this.#passOverHeld();
   }
 
-  #handOn(held: TimedMessage): void {
-    if (this.#peer) this.#input.push(held.message, held.atMs);
-    else this.#passOver(held);
-  }
-
-  #passOver({ message, atMs }: TimedMessage): void {
-    counts.dropped.not_in_room += 1;
-    this.#input.skip(message, atMs);
+  #passOverHeld(): void {
+    for (const { message, atMs } of this.#held.takeAll()) {
+      counts.dropped.not_in_room += 1;
+      this.#input.skip(message, atMs);
+    }
   }
 
   get #maxHeldBytes(): number {

@@ -15,6 +15,8 @@ export class HeldAudio {
   /** True if nothing is held: read for every message. */
   isEmpty = true;
   #isDraining = false;
+  /** Number of times that everything was taken. */
+  #emptied = 0;
 
   constructor(handOn: (held: TimedMessage) => void, turn: Turn) {
     this.#handOn = handOn;
@@ -40,6 +42,8 @@ export class HeldAudio {
   takeAll(): TimedMessage[] {
     const messages = this.#messages;
     this.#messages = [];
+    this.#isDraining = false;
+    this.#emptied += 1;
     this.#bytes = 0;
     this.isEmpty = true;
     return messages;
@@ -48,6 +52,11 @@ export class HeldAudio {
   /** Hands everything on at once. */
   flush(): void {
     for (const held of this.takeAll()) this.#handOn(held);
+  }
+
+  /** Hands on the oldest at once, until no more than `bytes` are held. */
+  flushDownTo(bytes: number): void {
+    while (this.#bytes > bytes) this.#handOnFirst();
   }
 
   /** Hands everything on, as far as there is time now, and the rest in later turns. */
@@ -60,7 +69,10 @@ export class HeldAudio {
     while (this.#messages.length > 0 && this.#turn.begin()) this.#handOnFirst();
     if (this.#messages.length === 0) return;
     this.#isDraining = true;
+    const emptied = this.#emptied;
     this.#turn.take(() => {
+      // What has come since it was emptied waits for a drain of its own.
+      if (emptied !== this.#emptied) return;
       this.#handOnFirst();
       this.#continue();
     });

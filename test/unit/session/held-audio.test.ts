@@ -73,3 +73,23 @@ test('what is taken is handed on to nobody', () => {
   turns.next();
   expect(handedOn).toEqual(['a']);
 });
+
+test('what is held after everything was taken does not go the way of what was', () => {
+  const { handedOn, turns, held } = open(1);
+  for (const text of ['a', 'b', 'c']) held.hold(message(text));
+  held.drain();
+  held.takeAll();
+  held.hold(message('d'));
+  turns.next();
+  expect(handedOn).toEqual(['a']);
+  held.drain();
+  expect(handedOn).toEqual(['a', 'd']);
+});
+
+test('of a backlog that grows beyond a limit the oldest is handed on at once, and nothing is lost', () => {
+  const { handedOn, held } = open(0);
+  for (const text of ['a', 'b', 'c', 'd']) held.hold(message(text));
+  held.flushDownTo(2);
+  expect(handedOn).toEqual(['a', 'b']);
+  expect(held.bytes).toBe(2);
+});
