@@ -71,7 +71,7 @@ export class HeldAudio {
     this.#isDraining = true;
     const emptied = this.#emptied;
     this.#turn.take(() => {
-      // What has come since it was emptied waits for a drain of its own.
+      // Messages that have come since it was emptied wait for a drain of their own.
       if (emptied !== this.#emptied) return;
       this.#handOnFirst();
       this.#continue();
