@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
+import { CanaryMetrics } from '../../packages/canary/src/metrics.ts';
 import { VERSION } from '../../src/version.ts';
 import { eventually, freeRtcPort } from '../support/gateway.ts';
 import { opusTone, play } from '../support/sound.ts';
@@ -13,10 +14,18 @@ const { openGateway, openRedis, connect, enter } = useStack();
 const read = (path: string) => readFile(new URL(`../../${path}`, import.meta.url), 'utf8');
 const scrape = async (url: string) => (await fetch(`${url}/metrics`)).text();
 
+/** Names of the metrics in an answer to a scrape. */
+const typesIn = (text: string) => [...text.matchAll(/^# TYPE (\w+) /gm)].map(([, name]) => name!);
+
 /** The names of the metrics that there are; what Node itself counts is prom-client's to name. */
 async function namesIn(url: string): Promise<Set<string>> {
-  const types = (await scrape(url)).matchAll(/^# TYPE (\w+) /gm);
-  return new Set([...types].map(([, name]) => name!));
+  return new Set(typesIn(await scrape(url)));
+}
+
+/** Names of the series that a canary serves; its histograms are asked for by bucket. */
+async function namesOfCanary(): Promise<string[]> {
+  const names = typesIn(await new CanaryMetrics().registry.metrics());
+  return names.flatMap((name) => (name.endsWith('_seconds') ? [name, `${name}_bucket`] : [name]));
 }
 const isNodes = (name: string) => /^partyline_(process|nodejs)_/.test(name);
 
@@ -29,7 +38,7 @@ async function valueOf(url: string, figure: string): Promise<number> {
 
 test('alerts and dashboard ask for what there is', async () => {
   const { url } = await openGateway();
-  const known = await namesIn(url);
+  const known = new Set([...(await namesIn(url)), ...(await namesOfCanary())]);
   const alerts = namesUsed(await read('docker/alerts.yml'));
   const dashboard = JSON.parse(await read('docker/grafana/dashboards/partyline.json')) as {
     panels: { targets?: { expr: string }[] }[];
