@@ -147,16 +147,16 @@ export class Uplink {
   #say(packet: OpusPacket): void {
     const { payload, durationSamples, audioLevel, gapMs, isMuted } = packet;
     const gapSamples = Math.round(gapMs * SAMPLES_PER_MS);
-    this.#events.onPacket(
-      this.#packetizer.packetize(payload, durationSamples, audioLevel, gapSamples),
-      isMuted,
-    );
     if (!isMuted && this.#route.isOpen) {
       this.#sendRouted({ ...packet, gapSamples: gapSamples + this.#unroutedSamples });
       this.#unroutedSamples = 0;
     } else {
       this.#unroutedSamples += gapSamples + durationSamples;
     }
+    this.#events.onPacket(
+      this.#packetizer.packetize(payload, durationSamples, audioLevel, gapSamples),
+      isMuted,
+    );
   }
 
   #sendRouted(packet: RoutedPacket): void {
