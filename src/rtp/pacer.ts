@@ -1,6 +1,5 @@
 import { BurstHabit } from './burst-habit.ts';
 import { LeadHistory, STEADILY_LATE_MS, WINDOW_MS } from './lead-history.ts';
-import { PacketQueue } from './packet-queue.ts';
 
 /** A paced packet: its duration, whether it is too quiet to be missed, and the silence before it, as the pacer finds it. */
 type Packet = { durationMs: number; isQuiet: boolean; gapMs: number };
@@ -291,5 +290,42 @@ export class Pacer<P extends Packet> {
     this.#leads.move(byMs);
     this.#lowestAheadMs += byMs;
     for (let i = 0; i < this.#piecesAheadMs.length; i += 1) this.#piecesAheadMs[i]! += byMs;
+  }
+}
+
+/** Packets in their order, with how much sound they are. */
+class PacketQueue<P extends Packet> {
+  readonly #packets: P[] = [];
+  #quietPackets = 0;
+  #durationMs = 0;
+
+  get length(): number {
+    return this.#packets.length;
+  }
+
+  get durationMs(): number {
+    return this.#durationMs;
+  }
+
+  at(index: number): P | undefined {
+    return this.#packets.at(index);
+  }
+
+  push(packet: P): void {
+    this.#packets.push(packet);
+    this.#quietPackets += packet.isQuiet ? 1 : 0;
+    this.#durationMs += packet.durationMs;
+  }
+
+  remove(index: number): P | undefined {
+    const removed = index === 0 ? this.#packets.shift() : this.#packets.splice(index, 1)[0];
+    this.#quietPackets -= removed?.isQuiet ? 1 : 0;
+    this.#durationMs -= removed?.durationMs ?? 0;
+    return removed;
+  }
+
+  /** Index of the packet that is missed least: the oldest of silence, or else the oldest. */
+  indexOfLeastMissed(): number {
+    return this.#quietPackets > 0 ? this.#packets.findIndex(({ isQuiet }) => isQuiet) : 0;
   }
 }
