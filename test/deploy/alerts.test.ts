@@ -96,8 +96,10 @@ const SCENARIOS: Record<string, Scenario> = {
     risesWithinS: 300,
   },
   CanaryIsSilent: {
-    series: [[labelled('partyline_canary_silent_total', { ...NODE, ...WAY }), 0, 3]],
+    // One that makes a round a minute.
+    series: [[labelled('partyline_canary_silent_total', { ...NODE, ...WAY }), 0, [1, STEP_S / 60]]],
     labels: WAY,
+    risesWithinS: 120,
   },
   CanaryHearsLate: slow('partyline_canary_mouth_to_ear_seconds_bucket', WAY, [0.2, 0.4]),
   CanaryJoinsSlowly: slow('partyline_canary_join_seconds_bucket', { kind: 'webrtc' }, [3, 5]),
