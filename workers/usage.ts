@@ -43,7 +43,8 @@ async function open(abort: AbortSignal): Promise<Running> {
   };
   const webhooks = await openWebhookWorker({ redis, accounts, clock, log }, limits, timings);
   const port = settings.WORKER_PORT || undefined;
-  const served = port && (await openWorkerServer(settings, { redis, clock, log }));
+  const { scrapeEveryMs } = timings.load;
+  const served = port && (await openWorkerServer(settings, { redis, clock, scrapeEveryMs, log }));
   log.info({ port }, 'usage worker started');
   const leave = async () => {
     // BullMQ would wait for ever for a Redis that is away.

@@ -18,6 +18,8 @@ const HOUR_MS = 3_600_000;
 type WorkerServerParts = {
   redis: Pick<Redis, 'isAvailable'>;
   clock: Pick<RedisClock, 'offsetMs'>;
+  /** Interval in which requests for /metrics get the same figures: each asks Redis. */
+  scrapeEveryMs: number;
 };
 
 export type WorkerServer = { close(): void };
@@ -80,6 +82,7 @@ class WorkerMetrics {
     ['result'],
   );
   readonly #faults = this.#counter('worker_faults_total', 'Faults that were tried again');
+  #last: { atMs: number; page: Promise<string> } | undefined;
 
   constructor(parts: WorkerServerParts) {
     this.#parts = parts;
@@ -99,8 +102,16 @@ class WorkerMetrics {
     return this.#registry.contentType;
   }
 
-  /** The page of a moment. */
-  async read(): Promise<string> {
+  /** The page of this moment, or of the last one within the interval. */
+  read(): Promise<string> {
+    const nowMs = performance.now();
+    if (!this.#last || nowMs - this.#last.atMs >= this.#parts.scrapeEveryMs) {
+      this.#last = { atMs: nowMs, page: this.#write() };
+    }
+    return this.#last.page;
+  }
+
+  async #write(): Promise<string> {
     this.#redisUp.set((await this.#parts.redis.isAvailable()) ? 1 : 0);
     this.#clockOffset.set(this.#parts.clock.offsetMs / 1000);
     const { minutesClosed, webhookRequests, faults } = workerCounts;
