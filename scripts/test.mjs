@@ -1,5 +1,5 @@
 /**
- * Runs the tests part by part, prints the minutes of each part, the slowest files and the failed tests, and fails when a part
+ * Runs the tests part by part, prints the minutes of each part, the slowest files, and the tests that were skipped or failed, and fails when a part
  * takes half as long again as its limit: `node scripts/test.mjs` is the suite of `npm test`, `node scripts/test.mjs long` that
  * of `npm run test:long`, `node scripts/test.mjs deploy` that of `npm run test:deploy`, and `node scripts/test.mjs short long` runs two of them.
  */
@@ -48,7 +48,7 @@ const PROGRAMS = ['src/main.ts', 'workers/usage.ts', 'build/mediasoup-worker'].m
 /**
  * @typedef {{ name: string, minutes: number }} Timed
  * @typedef {{ passed: number, failed: number, skipped: number }} Counts
- * @typedef {{ minutes: number, isPassed: boolean, tests: Counts, files: Timed[], failures: string[] }} Result
+ * @typedef {{ minutes: number, isPassed: boolean, tests: Counts, files: Timed[], failures: string[], skipped: string[] }} Result
  * @typedef {{ status: string, fullName: string, failureMessages: string[] }} Assertion
  * @typedef {{ name: string, startTime: number, endTime: number, message: string, assertionResults: Assertion[] }} FileReport
  */
@@ -77,11 +77,16 @@ async function runPart(part) {
   };
 }
 
-const nothing = () => ({ tests: { passed: 0, failed: 0, skipped: 0 }, files: [], failures: [] });
+const nothing = () => ({
+  tests: { passed: 0, failed: 0, skipped: 0 },
+  files: [],
+  failures: [],
+  skipped: [],
+});
 
 /**
  * @param {string} path of vitest's JSON report; there is none if it did not start
- * @returns {Pick<Result, 'tests' | 'files' | 'failures'>}
+ * @returns {Pick<Result, 'tests' | 'files' | 'failures' | 'skipped'>}
  */
 function readReport(path) {
   if (!existsSync(path)) return nothing();
@@ -95,6 +100,7 @@ function readReport(path) {
       minutes: (endTime - startTime) / 60_000,
     })),
     failures: reports.flatMap(failuresOf),
+    skipped: reports.flatMap(skippedOf),
   };
 }
 
@@ -110,6 +116,16 @@ function failuresOf({ name, message, assertionResults }) {
     return `${file} > ${fullName}${reasons.join('')}`;
   });
   return message ? [`${file}: ${message.slice(0, LONGEST_REASON)}`, ...ofTests] : ofTests;
+}
+
+/**
+ * Tests that this machine cannot run, for lack of a program or of rights.
+ * @param {FileReport} report
+ * @returns {string[]}
+ */
+function skippedOf({ name, assertionResults }) {
+  const skipped = assertionResults.filter(({ status }) => ['skipped', 'pending'].includes(status));
+  return skipped.map(({ fullName }) => `${relative(root, name)} > ${fullName}`);
 }
 
 /**
@@ -181,6 +197,8 @@ let isPassed = true;
 const total = nothing().tests;
 /** @type {string[]} */
 const failures = [];
+/** @type {string[]} */
+const skipped = [];
 /** @type {Timed[]} */
 const files = [];
 const lines = [];
@@ -190,6 +208,7 @@ for (const [part, limit] of parts) {
   isPassed &&= result.isPassed && !isLate;
   files.push(...result.files);
   failures.push(...result.failures);
+  skipped.push(...result.skipped);
   total.passed += result.tests.passed;
   total.failed += result.tests.failed;
   total.skipped += result.tests.skipped;
@@ -205,6 +224,8 @@ for (const { name, minutes } of files
   .slice(0, SLOWEST_FILES)) {
   print(`${format(minutes)}  ${name}`);
 }
+if (skipped.length > 0) print('\nNot run on this machine:');
+for (const name of skipped) print(`  ${name}`);
 if (failures.length > 0) print('\nFailed tests:');
 for (const failure of failures) print(`  ${failure}`);
 print(`\n${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
