@@ -15,6 +15,7 @@ import { writePlots } from './plots.ts';
 import { reportRush } from './rush.ts';
 import type { Scenario } from './scenario.ts';
 import { reportSound } from './sound/sound.ts';
+import { reportWebRtc } from './webrtc.ts';
 
 /** The load generator: what the gateway costs, beside the least that the same traffic can cost. */
 
@@ -55,6 +56,7 @@ async function run(options: Options, signal: AbortSignal) {
     else if (part === 'hostile') await reportHostile(say, options.hostile, signal);
     else if (part === 'sound') await reportSound(say, signal);
     else if (part === 'plots') writePlots();
+    else if (part === 'webrtc') await reportWebRtc(say, signal);
     else say(await reportDetection(options.seeds, signal));
   }
 }

@@ -12,6 +12,7 @@ const PARTS = [
   'detection',
   'hostile',
   'sound',
+  'webrtc',
   'plots',
 ] as const;
 type Part = (typeof PARTS)[number];
@@ -30,8 +31,8 @@ export type Options = {
 };
 
 export const USAGE = `Usage: npm run bench -- [options]
-Without options: the whole table, rooms whose speakers pause, mouth-to-ear latency, what operators feel, a rush of clients, growth, format detection, what an attacker costs the others, and how speech is heard.
-  --only PART      table, pauses, latency, operator, rush, growth, detection, hostile, sound, or plots (which writes docs/plots from docs/benchmarks.md)
+Without options: the whole table, rooms whose speakers pause, mouth-to-ear latency, what operators feel, a rush of clients, growth, format detection, what an attacker costs the others, how speech is heard, and what WebRTC listeners cost.
+  --only PART      table, pauses, latency, operator, rush, growth, detection, hostile, sound, webrtc, or plots (which writes docs/plots from docs/benchmarks.md)
 One row of the table, and nothing else, with any of these:
   --rooms R        rooms (20)
   --peers N        peers in each room (10); the demo account has 500 connections
