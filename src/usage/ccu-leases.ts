@@ -38,6 +38,16 @@ export type Admission = {
   order: number;
 };
 
+/** Half of a peer, whose other half may be on another node. */
+export type HalfOfPeer = {
+  /** Noted with the lease, so that of two halves that come at once one finds the other. */
+  place: LastLocation;
+  /** Beginning of the ids of sessions that the half joins, if they are in the same room. */
+  joins: string;
+  /** Beginning of the ids of those among them that it replaces; empty if it joins none. */
+  replaces: string;
+};
+
 /** Where a peer is, and in which session. */
 const LastPlaceSchema = Type.Object({
   sessionId: Type.String(),
@@ -103,17 +113,32 @@ export class CcuLeases {
     isMoved: boolean,
     { sessionId, settings }: StoredSession = { sessionId: '', settings: '' },
   ): Promise<Admission> {
-    const { accountId, peer, connectionId } = holder;
-    const words = [
-      peer,
-      connectionId,
-      String(maxCcu),
-      String(this.#timings.leaseMs),
-      isMoved ? '1' : '0',
-      sessionId,
-      settings,
-    ];
-    const [admitted, , place, known, stored, order = 0] = await this.#askForLease(holder, words);
+    const words = [isMoved ? '1' : '0', sessionId, settings, '', '', ''];
+    return this.#readAdmission(holder, maxCcu, await this.#askForLease(holder, maxCcu, words));
+  }
+
+  /**
+   * Takes a lease for half of a peer.
+   * @returns where the session is that it must join; no lease is taken then
+   * @throws {PartylineError} as {@link admit} does
+   */
+  async admitHalf(
+    holder: Holder,
+    maxCcu: number,
+    { place, joins, replaces }: HalfOfPeer,
+  ): Promise<Admission | { elsewhere: LastLocation }> {
+    const words = ['0', place.sessionId, '', JSON.stringify(place), joins, replaces];
+    const reply = await this.#askForLease(holder, maxCcu, words);
+    const elsewhere = reply[0] === -2 ? parsePlace(reply[2]) : undefined;
+    return elsewhere ? { elsewhere } : this.#readAdmission(holder, maxCcu, reply);
+  }
+
+  #readAdmission(
+    holder: Holder,
+    maxCcu: number,
+    [admitted, , place, known, stored = '', order = 0]: AdmitReply,
+  ): Admission {
+    const { accountId } = holder;
     if (admitted === -1) throw replaced();
     if (admitted === 0) {
       const message = `All ${maxCcu} connections of the account are in use.`;
@@ -124,15 +149,17 @@ export class CcuLeases {
     return {
       lastPlace: parsePlace(place),
       isResumed: known === 1,
-      settings: stored ?? settings,
+      settings: stored,
       order,
     };
   }
 
   /** A lease that Redis gives after its answer was given up belongs to nobody: it is given back later. */
-  async #askForLease(holder: Holder, words: string[]): Promise<AdmitReply> {
+  async #askForLease(holder: Holder, maxCcu: number, words: string[]): Promise<AdmitReply> {
+    const { peer, connectionId } = holder;
+    const common = [peer, connectionId, String(maxCcu), String(this.#timings.leaseMs)];
     try {
-      const options = { keys: keysOfPeer(holder), arguments: words };
+      const options = { keys: keysOfPeer(holder), arguments: [...common, ...words] };
       return (await this.#redis.run((client) => client.eval(ADMIT, options))) as AdmitReply;
     } catch (fault) {
       this.#unreleased.set(holder, 0);

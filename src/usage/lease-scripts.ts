@@ -9,9 +9,11 @@
 
 /**
  * Evicts what has expired, then admits or refuses. ARGV: peer, connection, limit, lease in ms, whether another connection of
- * the peer is newer, session, settings of a new session. Returns { 1, or 0 if the limit is reached, or -1 if there is a newer
- * one; leases held; place of the peer on a connection that it had before; 1 if the session is known, 0 if it is new; its
- * settings; the order of the lease, higher than that of every one before it }.
+ * the peer is newer, session, settings of a new session; and of a half of a peer, its place, the beginning of the ids of sessions
+ * that it joins, and of those among them that it replaces (all ids: it joins none). Returns { 1, or 0 if the limit is reached, or
+ * -1 if there is a newer one, or -2 if there is a session to join in the same room; leases held; place of the peer on a connection
+ * that it had before; 1 if the session is known, 0 if it is new; its settings; the order of the lease, higher than that of every
+ * one before it }.
  */
 export const ADMIT = `
 local time = redis.call('TIME')
@@ -25,6 +27,12 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 local held = redis.call('ZCARD', KEYS[1])
 local holder = redis.call('HGET', KEYS[2], ARGV[1])
 if ARGV[5] == '1' and holder and holder ~= ARGV[2] then return { -1, held, false } end
+local place = redis.call('HGET', KEYS[3], ARGV[1])
+if place and ARGV[8] ~= '' then
+  local there, own = cjson.decode(place), cjson.decode(ARGV[8])
+  local function begins(with) return string.sub(there.sessionId, 1, #with) == with end
+  if there.room == own.room and begins(ARGV[9]) and not begins(ARGV[10]) then return { -2, held, place } end
+end
 if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
   if held >= tonumber(ARGV[3]) then return { 0, held, false } end
   held = held + 1
@@ -40,8 +48,9 @@ local known = string.sub(stored, 1, #prefix) == prefix
 if not known then stored = prefix .. ARGV[7] end
 redis.call('HSET', KEYS[4], ARGV[1], stored)
 redis.call('DEL', KEYS[5])
+if ARGV[8] ~= '' then redis.call('HSET', KEYS[3], ARGV[1], ARGV[8]) end
 for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, 2 * ARGV[4]) end
-return { 1, held, redis.call('HGET', KEYS[3], ARGV[1]), known and 1 or 0, string.sub(stored, #prefix + 1), order }
+return { 1, held, place, known and 1 or 0, string.sub(stored, #prefix + 1), order }
 `;
 
 /**

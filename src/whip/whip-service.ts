@@ -53,6 +53,9 @@ export type WhipRequest = {
 /** Answer to a POST. */
 export type Created = { id: string; etag: string; sdp: string; iceServers: IceServer[] };
 
+/** Node on which the peer's other half is. */
+export type Elsewhere = { elsewhere: string };
+
 /** Names a session, and who asks for something of it. */
 export type SessionName = {
   kind: WhipKind;
@@ -110,20 +113,38 @@ export class WhipService {
   /**
    * Opens a session, or the other half of one.
    * @param changesBefore number of changes of accounts that had been heard of when the credentials were looked up
+   * @returns the node of the session of which it is the other half, if that is another one; nothing is opened here then
    * @throws {PartylineError} whatever keeps the client out; nothing is left behind then
    */
-  async open(request: WhipRequest, changesBefore: number): Promise<Created> {
+  open(request: WhipRequest, changesBefore: number): Promise<Created | Elsewhere> {
+    return this.#open(request, changesBefore, (offer) => this.#openNew(request, offer, true));
+  }
+
+  /** Opens a session as {@link open} does, but here in any case: it replaces one on another node. @throws {PartylineError} */
+  openHere(request: WhipRequest, changesBefore: number): Promise<Created> {
+    return this.#open(request, changesBefore, async (offer) => {
+      const opened = await this.#openNew(request, offer, false);
+      if ('elsewhere' in opened) throw replaced();
+      return opened;
+    });
+  }
+
+  async #open<T>(
+    request: WhipRequest,
+    changesBefore: number,
+    openNew: (offer: Offer) => Promise<T>,
+  ): Promise<Created | T> {
     const { credentials, peer } = request;
     const { requestLimits, accountWatch } = this.#parts;
     const { id } = credentials.account;
-    const created = await this.#inTurn(`${id}:${peer}`, async () => {
+    const opened = await this.#inTurn(`${id}:${peer}`, async () => {
       const offer = await requestLimits.turns.run(id, () => this.#read(request.kind, request.sdp));
       const session = this.#sessionOf(id, peer, request.room);
-      return session ? this.#addHalf(session, request, offer) : this.#openNew(request, offer);
+      return session ? this.#addHalf(session, request, offer) : openNew(offer);
     });
     // Changes of the account while the client was admitted have not reached the session.
     if (accountWatch.changes() !== changesBefore) accountWatch.check(id);
-    return created;
+    return opened;
   }
 
   /** @throws {PartylineError} `not_found`, or as {@link Half.patch} does */
@@ -172,7 +193,11 @@ export class WhipService {
     }
   }
 
-  async #openNew(request: WhipRequest, offer: Offer): Promise<Created> {
+  async #openNew(
+    request: WhipRequest,
+    offer: Offer,
+    mayJoin: boolean,
+  ): Promise<Created | Elsewhere> {
     const { quota, rooms } = this.#parts;
     const { credentials, room, peer } = request;
     const { account } = credentials;
@@ -181,7 +206,11 @@ export class WhipService {
     const lease = await rooms.acquire(account.id, name);
     try {
       checkFrom(request, (other) => lease.room.hasPeer(other));
-      const admitted = await this.#admit(request);
+      const admitted = await this.#admit(request, mayJoin);
+      if ('elsewhere' in admitted) {
+        lease.release();
+        return admitted;
+      }
       try {
         return await this.#start(request, offer, lease, admitted);
       } catch (fault) {
@@ -194,22 +223,34 @@ export class WhipService {
     }
   }
 
-  /** Takes a place among the connections of the account. */
-  async #admit({ credentials: { account }, peer, room }: WhipRequest): Promise<Admitted> {
+  /**
+   * Takes a place among the connections of the account.
+   * @param mayJoin whether a session on another node is joined, and not replaced
+   */
+  async #admit(
+    { credentials: { account }, peer, room }: WhipRequest,
+    mayJoin: boolean,
+  ): Promise<Admitted | Elsewhere> {
     const { arrivals, leases, log, node } = this.#parts;
     const holder = { accountId: account.id, peer, connectionId: randomUUID() };
     const id = `${PLACE}${node}${randomBytes(SECRET_BYTES).toString('hex')}`;
     const { maxCcu } = PLANS[account.plan];
-    const session = { sessionId: id, settings: '' };
-    const { order, lastPlace } = await leases.admit(holder, maxCcu, false, session);
+    const admission = await leases.admitHalf(holder, maxCcu, {
+      // With the lease: of two halves that come to two nodes at once, one finds the other.
+      place: { sessionId: id, room, kind: 'webrtc' },
+      joins: PLACE,
+      replaces: mayJoin ? PLACE + node : '',
+    });
+    if ('elsewhere' in admission) {
+      return { elsewhere: nodeOf(admission.elsewhere.sessionId.slice(PLACE.length)) };
+    }
+    const { order, lastPlace } = admission;
     const release = () => {
       leases.release(holder).catch((fault: unknown) => {
         log.warn({ err: fault, peer }, 'lease not given back; tried again later');
       });
     };
     try {
-      // Before anything else, so that the other half of the peer finds it.
-      await leases.place(holder, { sessionId: id, room, kind: 'webrtc' });
       await arrivals.arrived(holder, order);
       return { id, holder, order, isElsewhere: lastPlace !== undefined, release };
     } catch (fault) {

@@ -108,8 +108,20 @@ export class WhipSessions {
   /** Opens a session where the peer has its other half, or else here. @throws {PartylineError} whatever keeps the client out */
   async open(request: WhipRequest, changesBefore: number): Promise<Created> {
     this.#service.check(request);
-    const node = await this.#service.findOther(request);
-    if (node === undefined) return this.#service.open(request, changesBefore);
+    let node = await this.#service.findOther(request);
+    if (node === undefined) {
+      const opened = await this.#service.open(request, changesBefore);
+      if (!('elsewhere' in opened)) return opened;
+      // It came to the other node at the same moment.
+      node = opened.elsewhere;
+    }
+    const created = await this.#openAt(node, request);
+    // The other half went with its node.
+    return created ?? this.#service.openHere(request, changesBefore);
+  }
+
+  /** @returns undefined if the node is no more */
+  async #openAt(node: string, request: WhipRequest): Promise<Created | undefined> {
     const { credentials, kind, room, peer, from, sdp } = request;
     const { account, keyId, grant, signedBy } = credentials;
     const { created } = await this.#askNode(node, {
@@ -124,8 +136,7 @@ export class WhipSessions {
       ...(from !== undefined && { from }),
       sdp,
     });
-    // The other half went with its node.
-    return created ?? this.#service.open(request, changesBefore);
+    return created;
   }
 
   /** @throws {PartylineError} `not_found` if there is no such session, or it is somebody else's; `overloaded` */
@@ -187,7 +198,8 @@ export class WhipSessions {
           credentials: await this.#find(question),
         };
         this.#service.check(request);
-        return { created: await this.#service.open(request, changesBefore) };
+        // Handed on once, not from node to node.
+        return { created: await this.#service.openHere(request, changesBefore) };
       }
       case 'look': {
         this.#service.needSession(question);

@@ -111,3 +111,29 @@ test('a lease that Redis gives after the time-out is given back', async () => {
   await expect.poll(() => isGiven().catch(() => 0), { timeout: 5000 }).toBe(1);
   await eventually('it is free', async () => (await leases.other.count(1)) === 0);
 });
+
+test('of two halves that come at once to two nodes one takes the lease, and the other finds it', async () => {
+  await using leases = await openTwo();
+  const half = (node: string, room = 'a', replaces = `whip:${node}`) => ({
+    place: { sessionId: `whip:${node}-1`, room, kind: 'webrtc' as const },
+    joins: 'whip:',
+    replaces,
+  });
+  const admitted = await Promise.all([
+    leases.one.admitHalf(holder('first'), 5, half('n1')),
+    leases.other.admitHalf(holder('second'), 5, half('n2')),
+  ]);
+  const [elsewhere] = admitted.filter((each) => 'elsewhere' in each);
+  expect(admitted.filter((each) => 'order' in each)).toHaveLength(1);
+  expect(elsewhere).toMatchObject({ elsewhere: { room: 'a' } });
+  expect(await leases.one.count(1)).toBe(1);
+  // A session of another room is replaced, as is one that is not joined, and one of the same node.
+  for (const later of [half('n3', 'b'), half('n4', 'b', ''), half('n4', 'b')]) {
+    const replacing = await leases.other.admitHalf(holder(`of ${later.replaces}`), 5, later);
+    expect(replacing).toMatchObject({ lastPlace: { kind: 'webrtc' } });
+  }
+  // A WebSocket replaces it, too.
+  const socket = await leases.one.admit(holder('socket'), 5, false);
+  expect(socket.lastPlace).toMatchObject({ sessionId: 'whip:n4-1' });
+  expect(await leases.one.count(1)).toBe(1);
+});

@@ -1,5 +1,8 @@
 import { expect, test } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
+import { PLANS } from '../../src/accounts/plans.ts';
+import { UsageStore } from '../../src/usage/usage-store.ts';
+import type { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { recordedOffer } from '../support/offers.ts';
 import { decodeOpus, joinPcm, opusTone, peakHz, play } from '../support/sound.ts';
@@ -22,6 +25,16 @@ const ask = ({ url, apiKey }: WhipTarget, path: string, method = 'GET', init: Re
   });
 const statusOf = async (...request: Parameters<typeof ask>) => (await ask(...request)).status;
 const locationOf = (response: Response) => response.headers.get('location') ?? '';
+/** Kills a process, unless the gateway has killed it, because it hung. */
+const killIfThere = (pid: number) => {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (fault) {
+    if ((fault as NodeJS.ErrnoException).code !== 'ESRCH') throw fault;
+  }
+};
+const joinedBy = ({ messages }: TestClient): string[] =>
+  messages.flatMap((message) => (message.type === 'peer_joined' ? [message.peer] : []));
 const join = async (kind: 'whip' | 'whep', target: WhipTarget, path: string) => {
   const client = await WhipClient.connect(kind, target, path);
   cleanUps.push(() => client.close());
@@ -71,6 +84,88 @@ test('any node answers for a session, and a half finds the other wherever it is'
   await alice.next('peer_left');
   expect(alice.messages.filter(({ type }) => type === 'peer_joined')).toHaveLength(1);
   expect(await statusOf(one!, `/whip/sessions/${'0'.repeat(48)}`, 'DELETE')).toBe(404);
+});
+
+test('two halves that come to two nodes at the same moment are one peer', async () => {
+  const [one, two] = await openNodes(2);
+  const alice = await enter(two!, 'alice');
+  const peers = ['p1', 'p2', 'p3', 'p4', 'p5'];
+  const made = await Promise.all(
+    peers.flatMap((peer, i) => {
+      const [first, second] = i % 2 === 0 ? [one!, two!] : [two!, one!];
+      return [
+        postOffer(first, `/whip/a?peer=${peer}`, SPEAKER),
+        postOffer(second, `/whep/a?peer=${peer}`, PLAYER),
+      ];
+    }),
+  );
+  expect(made.map(({ status }) => status)).toEqual(made.map(() => 201));
+  for (const half of made) expect(await statusOf(one!, locationOf(half))).toBe(200);
+  await alice.until('all', () => (joinedBy(alice).length === peers.length ? true : undefined));
+  expect(one!.counts().sessions + two!.counts().sessions).toBe(1 + peers.length);
+  for (const half of made) expect(await statusOf(two!, locationOf(half), 'DELETE')).toBe(200);
+  await eventually('all are gone', () => one!.counts().sessions + two!.counts().sessions === 1);
+  expect(joinedBy(alice).toSorted()).toEqual(peers);
+});
+
+test('a media worker that dies in the middle of opening a session leaves nothing of it', async () => {
+  const timings = { sessions: { beatEveryMs: 50 }, mediaWorkers: { firstReplacementMs: 50 } };
+  const gateway = await openGateway({ MEDIA_WORKERS: '1' }, timings);
+  const ccu = async () => {
+    const me = (await (await ask(gateway, '/api/me')).json()) as {
+      summary: { current_ccu: number };
+    };
+    return me.summary.current_ccu;
+  };
+  for (const [path, offer] of [
+    ['/whip/a?peer=obs', SPEAKER],
+    ['/whep/a?peer=player', PLAYER],
+  ] as const) {
+    // Its room has a router then, so that the next session gets as far as its own media.
+    await eventually('there is a media worker', async () => {
+      return (await postOffer(gateway, '/whip/a?peer=first', SPEAKER)).status === 201;
+    });
+    const [pid] = gateway.mediaWorkerPids();
+    // It answers nothing from now on, so that it dies in the middle.
+    process.kill(pid!, 'SIGSTOP');
+    const posted = postOffer(gateway, path, offer);
+    await eventually('it is being opened', async () => (await ccu()) === 2);
+    // Most probably it waits for its media by then.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    killIfThere(pid!);
+    const answered = await posted;
+    // 201 if it asked for media only when there was another media worker.
+    expect([201, 503]).toContain(answered.status);
+    if (answered.ok) await statusOf(gateway, locationOf(answered), 'DELETE');
+    await eventually('nothing is left', async () => (await ccu()) === 0);
+    expect(gateway.counts()).toEqual({ sessions: 0, rooms: 0 });
+  }
+});
+
+test('a session ends with the month’s minutes, and none begins without them', async () => {
+  const redis = await openRedis();
+  const timings = { usage: { freshMs: 1, writeEveryMs: 100 } };
+  const gateway = await openGateway({ REDIS_URL: redis.url }, timings);
+  const { apiKey, id } = await createAccount(redis, 'free');
+  const made = await postOffer(gateway, '/whip/a?peer=obs', SPEAKER, { key: apiKey });
+  expect(made.status).toBe(201);
+  await new UsageStore(await openStore(redis)).write([
+    {
+      accountId: id,
+      writer: 'test',
+      minute: new Date().toISOString().slice(0, 16),
+      room: 'z',
+      websocketMs: PLANS.free.minutesPerMonth * 60_000,
+      webrtcMs: 0,
+      peakPeers: 1,
+    },
+  ]);
+  const target = { url: gateway.url, apiKey };
+  await eventually('it is 404', async () => (await statusOf(target, locationOf(made))) === 404);
+  const refused = await postOffer(gateway, '/whep/a?peer=late', PLAYER, { key: apiKey });
+  expect(refused.status).toBe(402);
+  expect(await refused.json()).toMatchObject({ code: 'minutes_exhausted' });
+  expect(gateway.counts()).toEqual({ sessions: 0, rooms: 0 });
 });
 
 test('a player on one node hears a speaker on another', async () => {
@@ -135,6 +230,17 @@ test('while a node drains it takes nobody, and those who are there stay', async 
   expect(await statusOf(gateway, locationOf(made), 'DELETE')).toBe(200);
   await left;
   expect(gateway.counts()).toEqual({ sessions: 0, rooms: 0 });
+});
+
+test('at the deadline of a drain DTLS is closed', async () => {
+  const gateway = await openGateway();
+  const speaker = await WhipClient.connect('whip', gateway, '/whip/a?peer=obs');
+  cleanUps.push(() => speaker.vanish());
+  const left = gateway.leave(500);
+  expect((await speaker.ask('GET')).status).toBe(200);
+  await left;
+  expect(gateway.counts()).toEqual({ sessions: 0, rooms: 0 });
+  await eventually('its client is told', () => speaker.isEnded);
 });
 
 test('when a media worker dies the session is 404 soon, and a new POST finds its place', async () => {

@@ -82,6 +82,11 @@ export class WhipClient {
     return this.#location;
   }
 
+  /** True when the gateway has ended DTLS. */
+  get isEnded(): boolean {
+    return this.#connection.dtlsTransports.every(({ state }) => state === 'closed');
+  }
+
   get etag(): string {
     return this.#etag;
   }
@@ -94,6 +99,12 @@ export class WhipClient {
       headers: { authorization: `Bearer ${apiKey}`, ...headers },
       ...(body !== undefined && { body }),
     });
+  }
+
+  /** Lets go of its network without a word to its session. */
+  async vanish(): Promise<void> {
+    clearInterval(this.#talking);
+    await this.#connection.close();
   }
 
   /** Sends Opus packets of 20 ms over and over, until it is closed. */
