@@ -78,3 +78,15 @@ test('says why a peer does not get in', async () => {
   expect(output).toMatch(/! websocket speaker: unauthorized: /);
   expect(output.match(/SILENT/g)).toHaveLength(4);
 });
+
+test('says that no WebRTC gets through, and hears the rest', async () => {
+  // An address of documentation: nothing answers there.
+  const gateway = await openGateway({
+    RTC_LISTEN_IP: '127.0.0.1',
+    RTC_ANNOUNCED_ADDRESS: '192.0.2.77',
+  });
+  const { code, output } = await runCanary(['--url', gateway.url, '--once'], gateway.apiKey);
+  expect(code).toBe(1);
+  expect(output).toMatch(/! webrtc listener: /);
+  expect(output.match(/SILENT/g)?.length).toBeGreaterThanOrEqual(3);
+});

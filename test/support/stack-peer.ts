@@ -24,6 +24,8 @@ declare global {
   interface Window {
     /** Set by stacks/page.html when it is connected. */
     record?: (ms: number) => Promise<string>;
+    /** Restarts the ICE of both halves; resolves with the status of each answer. */
+    restart?: () => Promise<number[]>;
   }
 }
 
@@ -99,8 +101,11 @@ export const openNodeWebRtc = (target: StackTarget, hz: number): Promise<StackPe
   return Promise.resolve(new StackProcess([process.execPath, pathname], target, hz));
 };
 
+/** A peer that can restart the ICE of both halves; resolves with the status of each answer. */
+export type RestartingPeer = StackPeer & { restart(): Promise<number[] | undefined> };
+
 /** `whip-whep` in Chromium, whose microphone hears the tone. */
-export async function openChromium(target: StackTarget, hz: number): Promise<StackPeer> {
+export async function openChromium(target: StackTarget, hz: number): Promise<RestartingPeer> {
   const site = await openSite();
   const browser = await TestBrowser.open(site.pageFor(target), pcmTone(hz, 0.3, 10_000));
   const ready = browser.page.waitForFunction(() => window.record !== undefined, undefined, {
@@ -109,6 +114,7 @@ export async function openChromium(target: StackTarget, hz: number): Promise<Sta
   const peer = {
     heard: async () =>
       decodeRecorded(await browser.page.evaluate((ms) => window.record?.(ms), RECORDED_MS)),
+    restart: () => browser.page.evaluate(() => window.restart?.()),
     close: async () => {
       await browser.close();
       await site.close();
@@ -135,7 +141,7 @@ export async function openFirefox(target: StackTarget): Promise<StackPeer> {
   return closedUnless(ready, peer);
 }
 
-async function closedUnless(ready: Promise<unknown>, peer: StackPeer): Promise<StackPeer> {
+async function closedUnless<T extends StackPeer>(ready: Promise<unknown>, peer: T): Promise<T> {
   try {
     await ready;
     return peer;

@@ -24,8 +24,9 @@ export class WebRtcPeer implements CanaryPeer {
   readonly #ssrcOf = new Map<string, number>();
   readonly #packets = new Map<number, Packet[]>();
   #wake: () => void = () => {};
+  /** All that were opened, connected or not. */
+  readonly #transports: MediaTransport[] = [];
   #sending: MediaTransport | undefined;
-  #receiving: MediaTransport | undefined;
   #sent = randomInt(2 ** 16);
   #joinMs = 0;
 
@@ -102,7 +103,7 @@ export class WebRtcPeer implements CanaryPeer {
 
   async close(): Promise<void> {
     this.#connection.close();
-    await Promise.all([this.#sending?.close(), this.#receiving?.close()]);
+    await Promise.all(this.#transports.map((transport) => transport.close()));
   }
 
   async #join(room: string): Promise<void> {
@@ -111,12 +112,14 @@ export class WebRtcPeer implements CanaryPeer {
       'joined',
     );
     if (!webrtc) throw new Error('the gateway gave a WebRTC peer no transports');
-    [this.#sending, this.#receiving] = await Promise.all(
-      [webrtc.send_transport, webrtc.recv_transport].map((transport) => this.#connect(transport)),
-    );
+    const { send_transport, recv_transport } = webrtc;
+    [this.#sending] = await Promise.all([
+      this.#connect(send_transport),
+      this.#connect(recv_transport),
+    ]);
     const produce = {
       type: 'produce',
-      transport_id: webrtc.send_transport.id,
+      transport_id: send_transport.id,
       kind: 'audio',
       rtp_parameters: {
         codecs: [
@@ -138,20 +141,16 @@ export class WebRtcPeer implements CanaryPeer {
 
   async #connect(description: TransportDescription): Promise<MediaTransport> {
     const transport = await MediaTransport.open(description.ice_servers);
-    try {
-      transport.onRtp = (rtp) => this.#receive({ rtp, atMs: performance.now() });
-      const request = {
-        type: 'connect_transport',
-        transport_id: description.id,
-        dtls_parameters: transport.dtlsParameters,
-      };
-      await this.#connection.ask(request, 'transport_connected');
-      await transport.connect(description);
-      return transport;
-    } catch (fault) {
-      await transport.close();
-      throw fault;
-    }
+    this.#transports.push(transport);
+    transport.onRtp = (rtp) => this.#receive({ rtp, atMs: performance.now() });
+    const request = {
+      type: 'connect_transport',
+      transport_id: description.id,
+      dtls_parameters: transport.dtlsParameters,
+    };
+    await this.#connection.ask(request, 'transport_connected');
+    await transport.connect(description);
+    return transport;
   }
 
   #consume({ consumer_id, peer, rtp_parameters }: MessageOf<'new_consumer'>): void {

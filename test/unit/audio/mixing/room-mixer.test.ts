@@ -3,6 +3,7 @@ import { type Codecs, loadCodecs } from '../../../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../../../src/audio/format.ts';
 import { MixEnginePool } from '../../../../src/audio/mixing/mix-engine-pool.ts';
 import { RoomMixer } from '../../../../src/audio/mixing/room-mixer.ts';
+import type { Listener } from '../../../../src/audio/mixing/subscriptions.ts';
 import { HandClock } from '../../../support/simulated-room.ts';
 import { amplitudeOf, joinPcm, opusTone } from '../../../support/sound.ts';
 
@@ -22,12 +23,26 @@ beforeAll(async () => {
   };
 });
 
+/** Codecs whose Opus encoders count the frames that they encode. */
+function countingCodecs() {
+  const encoded = { frames: 0 };
+  const createEncoder: Codecs['opus']['createEncoder'] = async (rateHz) => {
+    const encoder = await codecs.opus.createEncoder(rateHz);
+    const encode = (frame: Float32Array) => {
+      encoded.frames += 1;
+      return encoder.encode(frame);
+    };
+    return { ...encoder, encode };
+  };
+  return { encoded, counting: { ...codecs, opus: { ...codecs.opus, createEncoder } } };
+}
+
 /** A room of speakers, and of listeners whose frames are kept. */
-async function openMixer(speakers: string[]) {
+async function openMixer(speakers: string[], used = codecs) {
   const clock = new HandClock();
   const faults: unknown[] = [];
   const mixer = new RoomMixer(
-    new MixEnginePool(0, codecs, CODEC_SETTINGS, {
+    new MixEnginePool(0, used, CODEC_SETTINGS, {
       onFault: (fault) => faults.push(fault),
       onThreadLost: (reason) => faults.push(reason),
     }),
@@ -41,12 +56,18 @@ async function openMixer(speakers: string[]) {
   for (const [i, name] of speakers.entries()) {
     mixer.addSpeaker(name, i + 1);
   }
-  const listen = (peer: string, format: AudioFormat, delivery: Delivery = 'mix') => {
+  const listen = (
+    peer: string,
+    format: AudioFormat,
+    delivery: Delivery = 'mix',
+    others: Pick<Listener, 'only' | 'takesShortOnly'> = {},
+  ) => {
     const frames: Buffer[] = [];
     const listener = {
       peer,
       format,
       delivery,
+      ...others,
       volume: {},
       deliver: (frame: Buffer) => frames.push(frame),
       concealed: () => {},
@@ -127,6 +148,23 @@ describe('RoomMixer', () => {
     expect(b.frames).toEqual(tones['a']!.slice(0, b.frames.length));
     expect(x.frames.length).toBeGreaterThan(15);
     for (const [i, frame] of x.frames.slice(1).entries()) expect(y.frames[i + 1]).toBe(frame);
+    mixer.close();
+  });
+
+  test('all who do not speak share one encode, be they players of WHEP or clients on WebSockets', async () => {
+    const { encoded, counting } = countingCodecs();
+    const { mixer, listen, run } = await openMixer(['a', 'b'], counting);
+    // As WhipPeer adds them.
+    const players = Array.from({ length: 100 }, (_, i) =>
+      listen(`player ${i}`, OPUS, 'mix', { only: undefined, takesShortOnly: i % 2 === 0 }),
+    );
+    const clients = [listen('x', OPUS), listen('y', OPUS)];
+    for (let frame = 0; frame < 5; frame += 1) await run(frame, ['a', 'b']);
+    encoded.frames = 0;
+    for (let frame = 5; frame < 25; frame += 1) await run(frame, ['a', 'b']);
+    expect(encoded.frames).toBe(20);
+    const heard = new Set([...players, ...clients].map(({ frames }) => frames.at(-1)));
+    expect(heard.size).toBe(1);
     mixer.close();
   });
 
