@@ -93,6 +93,11 @@ export class Members {
     return this.#remote.isConnected(name);
   }
 
+  /** Other ways of peers of this node, which are prepared. */
+  get prepared(): Peer[] {
+    return [...this.#prepared];
+  }
+
   /** Peers of this node, and those that are prepared. */
   get hereAndPrepared(): Peer[] {
     return [...this.#peers.values(), ...this.#prepared];

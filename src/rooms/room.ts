@@ -291,6 +291,8 @@ export class Room {
     this.producers.clear();
     this.#link.setRouter(undefined);
     this.#updateRoute();
+    // Browsers that are about to take over are lost: their old ways must not end for them while there is no router.
+    for (const peer of this.#members.prepared) if (peer.kind === 'webrtc') peer.mediaRestarted();
   }
 
   /** There is a router on another media worker. */

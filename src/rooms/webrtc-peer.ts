@@ -48,6 +48,7 @@ export class WebRtcPeer implements Peer {
   readonly #lease: RoomLease;
   #outlet: ClientConnection;
   readonly #leg: WebRtcLeg;
+  readonly #routerRtpCapabilities: RtpCapabilities;
   readonly #rtpCapabilities: RtpCapabilities;
   readonly #consumers = new Map<string, ConsumerDescription>();
   readonly #pending = new PendingConsumers<RoomProducer>((producer) =>
@@ -65,12 +66,14 @@ export class WebRtcPeer implements Peer {
     lease: RoomLease,
     outlet: ClientConnection,
     leg: WebRtcLeg,
-    rtpCapabilities: RtpCapabilities,
+    routerRtpCapabilities: RtpCapabilities,
+    rtpCapabilities = routerRtpCapabilities,
   ) {
     this.name = outlet.name;
     this.#lease = lease;
     this.#outlet = outlet;
     this.#leg = leg;
+    this.#routerRtpCapabilities = routerRtpCapabilities;
     this.#rtpCapabilities = rtpCapabilities;
   }
 
@@ -95,17 +98,16 @@ export class WebRtcPeer implements Peer {
       onPathChanged: () => lease.room.mediaPathChanged(peer),
       onReceiving: () => peer.#pending.connected(),
     });
-    const capabilities = rtpCapabilities ?? router.rtpCapabilities;
-    const peer: WebRtcPeer = new WebRtcPeer(lease, outlet, leg, capabilities);
+    const { rtpCapabilities: ofRouter } = router;
+    const peer: WebRtcPeer = new WebRtcPeer(lease, outlet, leg, ofRouter, rtpCapabilities);
     await leg.setMuted(isMuted);
     return peer;
   }
 
   describe(): WebRtcDescription {
-    const { media, iceServers } = this.#lease.room;
-    const servers = iceServers.for(this.name);
+    const servers = this.#lease.room.iceServers.for(this.name);
     return {
-      router_rtp_capabilities: media.router.rtpCapabilities,
+      router_rtp_capabilities: this.#routerRtpCapabilities,
       send_transport: describeTransport(this.#leg.sendTransport, servers),
       recv_transport: describeTransport(this.#leg.recvTransport, servers),
     };
@@ -168,8 +170,9 @@ export class WebRtcPeer implements Peer {
     this.#prepared = undefined;
     this.#lease.room.change(before, this);
     this.#leg.release().catch((fault: unknown) => {
-      // A leg that goes takes its requests with it.
-      if (!this.#closed && !this.#isRestarted) this.#outlet.fail(fault);
+      // A leg that goes takes its requests with it, and so does a media worker: the client hears of that from its room.
+      const isGone = this.#closed || (fault instanceof PartylineError && fault.code === 'media_lost');
+      if (!isGone) this.#outlet.fail(fault);
     });
   }
 

@@ -53,7 +53,9 @@ export class Presence {
   readonly #parts: PresenceParts;
   #state: State = { name: 'lobby' };
   /** Under way to another way into the room in which the client is. */
-  change: WayChange | undefined;
+  #change: WayChange | undefined;
+  /** A binary message has come behind the last `join`. */
+  #hasBinaryCome = false;
 
   constructor(outlet: Outlet, audio: ClientAudio, parts: PresenceParts) {
     this.#outlet = outlet;
@@ -76,10 +78,21 @@ export class Presence {
 
   /** The browser that the client is in its room, or is about to be; undefined if it is none, or is in no room. */
   get browser(): WebRtcPeer | undefined {
-    if (this.change?.after.kind === 'webrtc') return this.change.after;
+    if (this.#change?.after.kind === 'webrtc') return this.#change.after;
     if (this.#state.name !== 'in_room') return undefined;
     const { peer } = this.#state;
     return peer.kind === 'webrtc' ? peer : undefined;
+  }
+
+  /** A message has come that is a `join`, or may be one. It is handled in its turn. */
+  joinCame(): void {
+    this.#hasBinaryCome = false;
+  }
+
+  /** A binary message has come: it completes a change to the WebSocket that was asked for before, also one that is not begun yet. */
+  binaryCame(): void {
+    this.#hasBinaryCome = true;
+    this.#change?.binaryCame();
   }
 
   /** Tells a browser whose packets have ceased to come, or come again. To be called every now and then. */
@@ -140,24 +153,25 @@ export class Presence {
     this.#outlet.log.info({ room, kind: peer.kind }, 'joined');
   }
 
-  #beginChange(room: string, { id }: JoinMessage, ways: Ways): Promise<void> {
+  async #beginChange(room: string, { id }: JoinMessage, ways: Ways): Promise<void> {
     const { before, after } = ways;
     const { timings, credentials } = this.#parts;
     const limits = { withinMs: timings.changesWithinMs, mayPublish: mayPublish(credentials) };
     const change = new WayChange(ways, limits, {
       onBegun: () => this.#confirm(id, room, after),
       onDone: () => {
-        this.change = undefined;
+        this.#change = undefined;
         this.#changeOver(room, before, after, id);
       },
       onFailed: (fault) => {
-        this.change = undefined;
+        this.#change = undefined;
         this.#outlet.log.info({ room, kind: after.kind }, 'way not changed');
         this.#answer(id, errorMessage(fault));
       },
     });
-    this.change = change;
-    return change.begin();
+    this.#change = change;
+    await change.begin();
+    if (this.#hasBinaryCome) change.binaryCame();
   }
 
   /** The client goes on by its new way. */
@@ -185,8 +199,8 @@ export class Presence {
   }
 
   #giveUpChange(): void {
-    this.change?.cancel();
-    this.change = undefined;
+    this.#change?.cancel();
+    this.#change = undefined;
   }
 
   /** Takes up the place that was kept for this peer on this node. */

@@ -304,7 +304,7 @@ export class Session implements ClientConnection {
 
   /** A message of no bytes is nobody's. */
   #receiveAudio(frame: Buffer, nowMs: number): void {
-    this.#presence.change?.binaryCame();
+    this.#presence.binaryCame();
     if (this.#audioLimit.isRefusing) {
       counts.dropped.too_fast += 1;
       return;
@@ -317,9 +317,14 @@ export class Session implements ClientConnection {
   }
 
   #receiveText(text: string): void {
-    if (this.#requests.holdUnread(text)) return;
+    if (this.#requests.holdUnread(text)) {
+      this.#presence.joinCame();
+      return;
+    }
     try {
-      this.#requests.add(parseClientMessage(text), text.length);
+      const message = parseClientMessage(text);
+      if (message.type === 'join') this.#presence.joinCame();
+      this.#requests.add(message, text.length);
     } catch (fault) {
       this.#requests.refuse(fault, fault instanceof MessageError ? fault.replyTo : undefined);
     }
