@@ -171,7 +171,8 @@ export class WebRtcPeer implements Peer {
     this.#lease.room.change(before, this);
     this.#leg.release().catch((fault: unknown) => {
       // A leg that goes takes its requests with it, and so does a media worker: the client hears of that from its room.
-      const isGone = this.#closed || (fault instanceof PartylineError && fault.code === 'media_lost');
+      const isGone =
+        this.#closed || (fault instanceof PartylineError && fault.code === 'media_lost');
       if (!isGone) this.#outlet.fail(fault);
     });
   }

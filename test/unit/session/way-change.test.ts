@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { Room } from '../../src/rooms/room.ts';
-import type { WebRtcPeer } from '../../src/rooms/webrtc-peer.ts';
-import { mediaLost } from '../../src/media/webrtc-leg.ts';
-import type { ServerMessage } from '../../src/protocol/messages.ts';
-import type { ClientAudio } from '../../src/session/client-audio.ts';
-import { Presence, type PresenceParts } from '../../src/session/presence.ts';
+import type { Room } from '../../../src/rooms/room.ts';
+import type { WebRtcPeer } from '../../../src/rooms/webrtc-peer.ts';
+import { mediaLost } from '../../../src/media/webrtc-leg.ts';
+import type { ServerMessage } from '../../../src/protocol/messages.ts';
+import type { ClientAudio } from '../../../src/session/client-audio.ts';
+import { Presence, type PresenceParts } from '../../../src/session/presence.ts';
 
 /** A change of a client's way into its room, with a room and media that do what the test says. */
 
@@ -30,8 +30,8 @@ function newLeg() {
       leg.isProducing = true;
       return 'p';
     },
-    release: vi.fn(async () => {}),
-    close: vi.fn(),
+    release: vi.fn<() => Promise<void>>(async () => {}),
+    close: vi.fn<() => void>(),
     packetCame: () => {
       leg.hasPacket = true;
       onChange();
