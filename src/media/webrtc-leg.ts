@@ -108,7 +108,7 @@ export class WebRtcLeg {
 
   /** True while the browser produces, or is about to. */
   get isProducing(): boolean {
-    return this.#producer !== undefined && this.#producer !== 'ended';
+    return !this.#closed && this.#producer !== undefined && this.#producer !== 'ended';
   }
 
   /** The id of what the browser produces; undefined if it does not. */
