@@ -6,7 +6,7 @@ import { useStack } from '../support/use-stack.ts';
 
 /** The operator's page as an operator uses it. */
 
-const { openRedis, openGateway, enter, cleanUps } = useStack();
+const { openRedis, openGateway, connect, enter, cleanUps } = useStack();
 
 const OPERATOR_KEY = 'operator-key-of-the-tests';
 const SETTLING = { timeout: 20_000, interval: 100 };
@@ -57,7 +57,7 @@ test('nodes and rooms are shown, with who speaks how loud; Kick and Drain do it,
   const ada = await speak(a, 'Ada', 'kitchen', 0.3);
   const grace = await speak(b, 'Grace', 'kitchen', 0.02);
   await enter(a, 'door phone', { room: 'kitchen' });
-  const mary = await enter(b, 'Mary', { room: 'kitchen' });
+  const mary = await connect(b, { room: '__lobby__', peer: 'Mary' });
   await mary.ask({ type: 'join', room: 'kitchen', media: 'webrtc' }, 'joined');
   const bob = await enter(b, 'Bob', { room: 'workshop' });
   await speak(a, 'Eve', 'Halle 3 · Kran', 0.1);
