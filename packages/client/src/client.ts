@@ -300,9 +300,9 @@ export class PartylineClient {
   }
 
   #welcomed(connection: Connection, welcome: MessageOf<'welcome'>): void {
-    const { session_id, resume_token, room, mute, network } = welcome;
+    const { session_id, resume_token, room, resumed, network } = welcome;
     this.#ways.onNetwork(network, performance.now());
-    this.#settings.toldMuted = mute ?? false;
+    if (!resumed) this.#settings.toldMuted = false;
     this.#session = { session_id, resume_token };
     if (room !== LOBBY) return; // we are where we were, and `joined` tells what is there
     if (this.#wish) void this.#join(connection, this.#wish);
@@ -336,7 +336,6 @@ export class PartylineClient {
     const phase = this.#phase;
     const isHere = phase.name === 'in_room'; // then `joined` stands for events that were not sent
     if (message.type === 'joined' && !isHere) return this.#resumed(connection, message); // answers no request
-    if (message.type === 'configured') this.#settings.toldMuted = message.mute;
     roomOf(phase)?.receive(message);
     if (phase.name !== 'in_room') return;
     if (message.type === 'media_restarted') void this.#join(connection, phase.wish);

@@ -87,6 +87,8 @@ export class WebSocketAudio implements RoomAudio {
 
   receive(message: ServerMessage): void {
     if (message.type === 'stats') this.#rttMs = message.rtt_ms;
+    // A producer that was paused goes over as a mute of the session.
+    if (message.type === 'configured') this.#settings.toldMuted = message.mute;
   }
 
   /** Nothing of it depends on the connection. */
