@@ -6,10 +6,13 @@ import { find } from './find.mjs';
 const PROGRAMS = {
   bubblewrap: 'bwrap',
   buildah: 'buildah',
+  coturn: 'turnserver',
   crun: 'crun',
   debootstrap: 'debootstrap',
   haproxy: 'haproxy',
   'kubernetes-client': 'kubectl',
+  'libnss3-tools': 'certutil',
+  nftables: 'nft',
   openssl: 'openssl',
   prometheus: 'promtool',
   systemd: 'systemd-analyze',

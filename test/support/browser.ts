@@ -14,6 +14,23 @@ declare global {
   }
 }
 
+/** How a browser of a test differs from others. */
+type BrowserOptions = {
+  /** The program that is Chromium. */
+  executable?: string;
+  /** Lets WebRTC connect through TURN servers only. */
+  isRelayed?: boolean;
+};
+
+/** Runs in the page, before anything else. */
+function relayOnly(): void {
+  window.RTCPeerConnection = class extends RTCPeerConnection {
+    constructor(configuration?: RTCConfiguration) {
+      super({ ...configuration, iceTransportPolicy: 'relay' });
+    }
+  };
+}
+
 /** Runs in the page, before anything else. */
 function keepSocket(): void {
   window.WebSocket = class extends WebSocket {
@@ -46,7 +63,11 @@ export class TestBrowser {
   }
 
   /** @param microphone 16-bit mono at 48 kHz, which the microphone hears over and over; without it, none is allowed */
-  static async open(address: string, microphone?: Buffer[]): Promise<TestBrowser> {
+  static async open(
+    address: string,
+    microphone?: Buffer[],
+    { executable = CHROMIUM, isRelayed = false }: BrowserOptions = {},
+  ): Promise<TestBrowser> {
     const opened = new AsyncDisposableStack();
     try {
       const folder = opened.adopt(await mkdtemp(join(tmpdir(), 'partyline-browser-')), (path) =>
@@ -55,12 +76,13 @@ export class TestBrowser {
       const microphoneFile = join(folder, 'microphone.wav');
       if (microphone) await writeFile(microphoneFile, wav(Buffer.concat(microphone)));
       const permission = microphone ? [ALLOW, hearing(microphoneFile)] : [DENY];
-      const server = opened.adopt(await launch(permission), (part) => part.close());
+      const server = opened.adopt(await launch(executable, permission), (part) => part.close());
       const browser = opened.adopt(await chromium.connect(server.wsEndpoint()), (part) =>
         part.close(),
       );
       const page = await browser.newPage({ viewport: { width: 1000, height: 700 } });
       await page.addInitScript(keepSocket);
+      if (isRelayed) await page.addInitScript(relayOnly);
       await page.goto(address);
       return new TestBrowser(page, opened, () => server.kill());
     } catch (fault) {
@@ -148,9 +170,9 @@ const ALLOW = '--use-fake-ui-for-media-stream';
 const DENY = '--deny-permission-prompts';
 const hearing = (file: string) => `--use-file-for-fake-audio-capture=${file}`;
 
-const launch = (permission: string[]) =>
+const launch = (executablePath: string, permission: string[]) =>
   chromium.launchServer({
-    executablePath: CHROMIUM,
+    executablePath,
     headless: true,
     args: [
       '--no-sandbox',
