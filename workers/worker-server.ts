@@ -66,7 +66,7 @@ async function answer(
   } else send(404, 'text/plain', 'only /metrics and /healthz\n');
 }
 
-/** Metrics of a usage worker (docs/operations.md); those that gateways have as well go by the same names. */
+/** Metrics of a usage worker (docs/operations/watch.md); those that gateways have as well go by the same names. */
 class WorkerMetrics {
   readonly #registry = new Registry();
   readonly #parts: WorkerServerParts;

@@ -39,7 +39,7 @@ async function writePage(gather: () => Promise<MetricFamilies[]>) {
   return { contentType: registry.contentType, text: await registry.metrics() };
 }
 
-/** Metrics of this process for Prometheus (docs/operations.md). No label names an account or a peer. */
+/** Metrics of this process for Prometheus (docs/operations/watch.md). No label names an account or a peer. */
 export class Metrics {
   readonly #registry = new Registry();
   readonly #admissions = this.#counter('admissions_total', 'Clients that were let in');

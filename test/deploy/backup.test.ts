@@ -8,7 +8,7 @@ import { eventually } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf } from '../support/process.ts';
 import { TestRedis } from '../support/redis.ts';
 
-/** The backup of docs/operations.md, rehearsed: the disk is lost, and what was saved is restored. */
+/** The backup of docs/operations/back-up.md, rehearsed: the disk is lost, and what was saved is restored. */
 
 const SCRIPT = join(import.meta.dirname, '../../scripts/backup.sh');
 const OPERATOR_KEY = 'operator-key-of-the-tests';

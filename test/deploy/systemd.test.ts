@@ -19,7 +19,7 @@ let redis: TestRedis;
 beforeAll(async () => {
   redis = await TestRedis.start();
   machine = await BootedMachine.boot(PROJECT);
-  // As docs/operations.md has it.
+  // As docs/operations/install.md has it.
   machine.run(
     'install',
     '-D',

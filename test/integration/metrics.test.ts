@@ -52,10 +52,10 @@ test('alerts and dashboard ask for what there is', async () => {
   expect([...alerts, ...asked].filter((name) => !known.has(name))).toEqual([]);
 });
 
-test('operations.md says what each metric means, and of no other', async () => {
+test('docs/operations/watch.md says what each metric means, and of no other', async () => {
   const { url } = await openGateway();
   const [, table] = /<!-- metrics -->([^]*)<!-- \/metrics -->/.exec(
-    await read('docs/operations.md'),
+    await read('docs/operations/watch.md'),
   )!;
   const known = [...(await namesIn(url))].filter((name) => !isNodes(name));
   expect([...namesUsed(table!)].toSorted()).toEqual(known.toSorted());
@@ -75,7 +75,7 @@ test('a usage worker with WORKER_PORT serves the metrics that operations.md name
     await eventually('it listens', async () => (await ask('/healthz'))?.status === 200, 20_000);
     expect(await (await ask('/healthz'))?.json()).toEqual({ status: 'ok', version: VERSION });
     const [, table] = /<!-- worker metrics -->([^]*)<!-- \/worker metrics -->/.exec(
-      await read('docs/operations.md'),
+      await read('docs/operations/watch.md'),
     )!;
     const names = [...(await namesIn(url))].filter((name) => !isNodes(name));
     expect([...namesUsed(table!)].toSorted()).toEqual(names.toSorted());
