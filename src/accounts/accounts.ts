@@ -39,7 +39,7 @@ export const StoredAccountSchema = Type.Object({
   default_audio: Type.Optional(Type.String({ pattern: HEARD_FORMAT })),
   /** Format that its undeclared peers send, where the operator knows it. */
   pinned_audio: Type.Optional(Type.String({ pattern: SENT_FORMAT })),
-  /** Where its events are sent (docs/operations.md, "Webhooks"). */
+  /** Where its events are sent (docs/operations/accounts.md, "Webhooks"). */
   webhook_url: Type.Optional(Type.String({ maxLength: 2048, pattern: WEBHOOK_URL })),
 });
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
 
-/** Fields of each webhook event (docs/operations.md, "Webhooks"), beside those that all events have. */
+/** Fields of each webhook event (docs/operations/accounts.md, "Webhooks"), beside those that all events have. */
 type WebhookNews =
   | { type: 'room_started' | 'room_ended'; room: string }
   | { type: 'peer_joined'; room: string; peer: string; kind: PeerKind }

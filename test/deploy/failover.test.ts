@@ -11,7 +11,7 @@ import { count, usageIn } from '../support/usage.ts';
 import { longestGap, summaryOf, useFailover } from '../support/use-failover.ts';
 import { useStack } from '../support/use-stack.ts';
 
-/** With the product's durations, and the settings of docs/operations.md. */
+/** With the product's durations, and the settings of docs/operations/grow.md. */
 
 const { enter, cleanUps } = useStack();
 const { startRedis, startGateway, openStore, speak } = useFailover(cleanUps);

@@ -61,7 +61,7 @@ test('docs/operations/watch.md says what each metric means, and of no other', as
   expect([...namesUsed(table!)].toSorted()).toEqual(known.toSorted());
 });
 
-test('a usage worker with WORKER_PORT serves the metrics that operations.md names, and its health', async () => {
+test('a usage worker with WORKER_PORT serves the metrics that docs/operations/watch.md names, and its health', async () => {
   const redis = await openRedis();
   const port = freeRtcPort();
   const program = fileURLToPath(new URL('../../workers/usage.ts', import.meta.url));

@@ -73,9 +73,12 @@ function storyOf(event: WebhookEvent): string {
   return 'peer' in event ? `${type} ${event.room}/${event.peer}` : `${type} ${event.room}`;
 }
 
-/** Returns whether a request is signed with a secret, as the example in docs/operations.md does. */
+/** Returns whether a request is signed with a secret, as the example in docs/operations/accounts.md does. */
 export async function isSigned({ headers, body }: Received, secret: string): Promise<boolean> {
-  const page = await readFile(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+  const page = await readFile(
+    new URL('../../docs/operations/accounts.md', import.meta.url),
+    'utf8',
+  );
   const [, example = ''] = /```js\n(import .*?)```/s.exec(page) ?? [];
   const { isFromPartyline } = (await import(
     `data:text/javascript,${encodeURIComponent(example)}`
