@@ -3,6 +3,7 @@ import { get, type IncomingMessage } from 'node:http';
 import { createServer, type AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { VERSION } from '../../src/version.ts';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf, untilEnded } from '../support/process.ts';
@@ -164,14 +165,17 @@ test('a gateway that hangs is missing in /metrics, named by /healthz, killed, an
   }
   await expect
     .poll(() => askMany(`${url}/healthz`), { timeout: RESTART_TIMEOUT_MS })
-    .toContainEqual({ status: 503, body: JSON.stringify({ status: 'hung', hung: [name] }) });
+    .toContainEqual({
+      status: 503,
+      body: JSON.stringify({ status: 'hung', version: VERSION, hung: [name] }),
+    });
   const isBack = () => node.logged('media worker started').length === PROCESSES + 1;
   await eventually('another is there', isBack, 2 * RESTART_TIMEOUT_MS);
   expect(node.logged('process hangs; killed')).toHaveLength(1);
   await eventually('its connections are cut', () => cut.size === victims);
   await untilEnded([victim]);
   await enterMany(url, apiKey);
-  const healthy = { status: 200, body: '{"status":"ok"}' };
+  const healthy = { status: 200, body: JSON.stringify({ status: 'ok', version: VERSION }) };
   await expect
     .poll(() => askMany(`${url}/healthz`), { timeout: RESTART_TIMEOUT_MS })
     .toEqual(Array.from({ length: 8 }, () => healthy));
