@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { VERSION } from '../../src/version.ts';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
+import { recordedOffer } from '../support/offers.ts';
 import { GatewayProcess, timingsOf, untilEnded } from '../support/process.ts';
 import { opusTone, play } from '../support/sound.ts';
 
@@ -188,6 +189,46 @@ test('a gateway that hangs is missing in /metrics, named by /healthz, killed, an
     return figures.every((figure) => page.includes(figure));
   });
 }, 60_000);
+
+test('any process answers for any session of WHEP', async () => {
+  const node = await start();
+  const { url, api_key: apiKey } = await node.ready();
+  /** On a connection of its own, which may come to any of the processes. */
+  const request = (path: string, method: string, body?: string) =>
+    fetch(url + path, {
+      method,
+      headers: {
+        authorization: `Bearer ${apiKey}`,
+        connection: 'close',
+        ...(body !== undefined && { 'content-type': 'application/sdp' }),
+      },
+      ...(body !== undefined && { body }),
+    });
+  const offer = recordedOffer('chromium-whep');
+  const made = await Promise.all(
+    Array.from({ length: 8 }, (_, i) => request(`/whep/a?peer=player${i}`, 'POST', offer)),
+  );
+  expect(made.map(({ status }) => status)).toEqual(made.map(() => 201));
+  const sessions = made.map(({ headers }) => headers.get('location') ?? '');
+  const askAll = async (method: string) => {
+    const answers = await Promise.all(
+      sessions.flatMap((session) => Array.from({ length: 4 }, () => request(session, method))),
+    );
+    return new Set(answers.map(({ status }) => status));
+  };
+  expect(await askAll('GET')).toEqual(new Set([200]));
+  const ended = await Promise.all(sessions.map((session) => request(session, 'DELETE')));
+  expect(new Set(ended.map(({ status }) => status))).toEqual(new Set([200]));
+  expect(await askAll('GET')).toEqual(new Set([404]));
+  // The requests came to both.
+  const isOfWhep = ({ req }: Record<string, unknown>) =>
+    (req as { path: string }).path.startsWith('/whep/');
+  const pids = node
+    .logged('incoming request')
+    .filter(isOfWhep)
+    .map(({ pid }) => pid);
+  expect(new Set(pids).size).toBe(PROCESSES);
+});
 
 test('SIGTERM to one gateway: it makes way for the others, leaves when its clients have, and is started again', async () => {
   const node = await start({ DRAIN_MS: '30000' });
