@@ -1,7 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { TestClient } from './client.ts';
+import { StoppableProcess } from './stoppable-process.ts';
 
 /** How each client of the process hears. */
 const HEARINGS: Record<string, string>[] = [
@@ -14,13 +15,7 @@ const HEARINGS: Record<string, string>[] = [
 type Heard = { frames: number; last: string; closeCode: number | undefined };
 
 /** Clients in a process of their own, which can be stopped as an operating system stops one: PCM, Opus, and forwarded. */
-export class ListeningProcess {
-  readonly #child: ChildProcess;
-
-  private constructor(child: ChildProcess) {
-    this.#child = child;
-  }
-
+export class ListeningProcess extends StoppableProcess {
   /** @param commandBefore what its command begins with, to run it on another host */
   static async start(
     url: string,
@@ -38,24 +33,10 @@ export class ListeningProcess {
   }
 
   async heard(): Promise<Heard[]> {
-    const answer = once(this.#child, 'message');
-    this.#child.send('heard');
+    const answer = once(this.child, 'message');
+    this.child.send('heard');
     const [heard] = (await answer) as [Heard[]];
     return heard;
-  }
-
-  stop(): void {
-    this.#child.kill('SIGSTOP');
-  }
-
-  goOn(): void {
-    this.#child.kill('SIGCONT');
-  }
-
-  async close(): Promise<void> {
-    const exited = once(this.#child, 'exit');
-    this.#child.kill('SIGKILL');
-    await exited;
   }
 }
 
