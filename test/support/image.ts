@@ -110,7 +110,7 @@ export class Image {
   #unpackDebian(): void {
     const root = join(this.#folder, 'trixie');
     const options = ['--variant=minbase', '--include=ca-certificates', 'trixie', root];
-    execFileSync('debootstrap', [...options, 'http://deb.debian.org/debian'], { stdio: 'pipe' });
+    execFileSync('debootstrap', options, { stdio: 'pipe' });
     execFileSync('tar', ['-cf', `${DEBIAN}.part`, '-C', root, '.']);
     execFileSync('mv', [`${DEBIAN}.part`, DEBIAN]);
   }
