@@ -25,7 +25,7 @@ type WorkerServerParts = {
 export type WorkerServer = { close(): void };
 
 /**
- * Serves `/metrics` and `/healthz` of a usage worker, both open to whoever reaches the port.
+ * Serves `/metrics` and `/healthz` of a usage worker, readable by every client that reaches the port.
  * @throws {Error} if the port cannot be had
  */
 export async function openWorkerServer(

@@ -196,7 +196,7 @@ function planListener<Speaker extends HeardSpeaker>(
   addEar(plan, { without, gains, gainsBefore }, ear, name);
 }
 
-/** Returns the speaker whose packets a listener is sent while nobody talks whom it hears. */
+/** Returns the speaker whose packets a listener is sent while none of those that it hears talks. */
 function pausingFor<Speaker extends HeardSpeaker>(
   listener: Listener,
   pausing: Speaker[],
