@@ -48,6 +48,14 @@ function expectTone(heard: Float32Array, mostOffDb: number): void {
   expect(Math.abs(toDb(amplitudeOf(heard, TONE_HZ) / AMPLITUDE))).toBeLessThan(mostOffDb);
 }
 
+/** The level of most tenths of a second, in decibels of the tone as sent: one that a busy machine sends late is stretched, so that the sum over all of it is less. */
+const usualLevelDb = (heard: Float32Array) => {
+  const levels = Array.from({ length: heard.length / 4800 }, (_, i) =>
+    toDb(amplitudeOf(heard.subarray(i * 4800, (i + 1) * 4800), TONE_HZ) / AMPLITUDE),
+  );
+  return levels.toSorted((one, other) => one - other)[Math.floor(levels.length / 2)];
+};
+
 /** A second of what was heard, when codecs have settled. */
 const settled = (samples: Float32Array) => samples.subarray(14_400, 14_400 + 48_000);
 
@@ -315,8 +323,7 @@ describe('configure', () => {
     await carol.ask({ type: 'configure', volume: { alice: 0 } }, 'configured');
     await play(alice, await opusTone(TONE_HZ, AMPLITUDE, 1600));
     await eventually('all frames', () => bob.frames.length >= 76);
-    const heard = settled(await decodeOpus(bob.frames));
-    expect(toDb(amplitudeOf(heard, TONE_HZ) / AMPLITUDE)).toBeCloseTo(-6, 0);
+    expect(usualLevelDb(settled(await decodeOpus(bob.frames)))).toBeCloseTo(-6, 0);
     expect(carol.frames).toEqual([]);
   });
 
