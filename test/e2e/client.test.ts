@@ -1,51 +1,33 @@
-import { execFileSync } from 'node:child_process';
-import {
-  cpSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { cpSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { dirname, extname, join } from 'node:path';
+import { extname, join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { TestBrowser } from '../support/browser.ts';
+import { installClient } from '../support/install-client.ts';
 import { lastSecondOf, pcmTone, peakHz } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
-/** The npm package, as others use it: from its tarball, in a project that has nothing else of this one. */
+/** The npm package, as others use it: installed by npm from its tarball, in a project that has nothing else of this one. */
 
 const PROJECT = join(import.meta.dirname, '../..');
 const PAGE = join(PROJECT, 'docs/client.md');
+const MAX_BYTES = 25 * 1024;
 const SETTLING = { timeout: 20_000, interval: 200 };
 const TYPES: Record<string, string> = { '.html': 'text/html', '.js': 'text/javascript' };
 
 const used = useGateway();
 
-/** Packs the package and unpacks it into the `node_modules` of a new folder, beside links to the packages that it names. */
-function installFromTarball(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'partyline-package-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  const installed = join(folder, 'node_modules/partyline-client');
-  mkdirSync(installed, { recursive: true });
-  const pack = ['pack', '--silent', '--pack-destination', folder];
-  const options = { cwd: join(PROJECT, 'packages/client'), encoding: 'utf8' } as const;
-  const tarball = execFileSync('npm', pack, options).trim().split('\n').at(-1)!;
-  execFileSync('tar', ['-xzf', join(folder, tarball), '-C', installed, '--strip-components=1']);
-  const { dependencies } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8')) as {
-    dependencies: Record<string, string>;
-  };
-  for (const name of Object.keys(dependencies)) {
-    const link = join(folder, 'node_modules', name);
-    mkdirSync(dirname(link), { recursive: true });
-    symlinkSync(join(PROJECT, 'node_modules', name), link);
-  }
-  return folder;
+/** Returns the size of what is installed, without mediasoup-client and the files of the codecs, as it is sent: gzipped, in bytes. */
+function installedBytes(folder: string): number {
+  const dist = join(folder, 'node_modules/partyline-client/dist');
+  const codecs = ['decoder-worker.js', 'encoder-worker.js'];
+  const files = globSync('*.js', { cwd: dist }).filter((name) => !codecs.includes(name));
+  expect(files).toEqual(expect.arrayContaining(['index.js', 'worklet.js']));
+  const sizes = files.map((name) => gzipSync(readFileSync(join(dist, name))).length);
+  return sizes.reduce((sum, size) => sum + size, 0);
 }
 
 /** Bundles the example of docs/client.md. @returns the folder in which its page is */
@@ -113,7 +95,8 @@ async function askForToken(): Promise<string> {
 }
 
 test('the example of docs/client.md runs from the tarball, under the policy that is printed there', async () => {
-  const folder = installFromTarball();
+  const folder = await installClient();
+  expect(installedBytes(folder)).toBeLessThan(MAX_BYTES);
   const out = await bundleExample(folder, `${used.gateway.url.replace('http', 'ws')}/ws`);
   const legacy = await used.enter('door phone', { room: 'kitchen' });
   const browser = used.keep(
