@@ -1,3 +1,4 @@
+import { parseArgs } from 'node:util';
 import { machineFaults } from '../config/machine-checks.ts';
 import { readSettings } from '../config/settings.ts';
 import { readTimings } from '../config/timings.ts';
@@ -9,6 +10,7 @@ import {
   parentToEndWith,
   describeStartupError,
 } from './processes/end-on-signals.ts';
+import { lanAddresses, serveLan, urlAt } from './processes/lan.ts';
 import { drainOnUnhandledRejection } from './processes/last-resort.ts';
 import { openSupervisor } from './processes/supervisor.ts';
 
@@ -21,7 +23,9 @@ async function openGateway(...[settings, timings, abort]: Parameters<typeof open
 
 async function main(): Promise<void> {
   process.umask(OWNER_ONLY_UMASK);
-  const settings = readSettings(process.env, machineFaults);
+  const { lan: isForLan } = readArguments();
+  const environment = isForLan ? await serveLan(process.env) : process.env;
+  const settings = readSettings(environment, machineFaults);
   const timings = readTimings(process.env);
   const gateway = await endOnSignals(
     (abort) =>
@@ -32,7 +36,23 @@ async function main(): Promise<void> {
   );
   if (!gateway) return;
   drainOnUnhandledRejection(gateway);
-  process.stdout.write(`${announcementOf(gateway, settings).join('\n')}\n`);
+  const lan = isForLan && {
+    urls: lanAddresses(settings.HOST).map((address) => urlAt(address, gateway.url)),
+    isTerminal: process.stdout.isTTY,
+  };
+  process.stdout.write(`${announcementOf(gateway, settings, lan || undefined).join('\n')}\n`);
+}
+
+/** Reads the arguments of this process. @throws {TypeError} naming one that is not known */
+function readArguments() {
+  const { values } = parseArgs({
+    options: {
+      lan: { type: 'boolean', default: false },
+      // Read where the process ends: end-on-signals.ts.
+      'end-with-parent': { type: 'string' },
+    },
+  });
+  return values;
 }
 
 main().catch((fault: unknown) => {

@@ -1,8 +1,17 @@
+import { encodeQR } from 'qr';
 import type { Settings } from '../../config/settings.ts';
 import { type DemoAccount, isReachable } from '../accounts/demo-account.ts';
 
 /** The room of the link that a start prints. */
 const FIRST_ROOM = 'kitchen';
+
+/** How others in the local network reach a gateway that was started for them (`--lan`). */
+type LanView = {
+  /** URLs of the gateway at the addresses of this machine that others reach. */
+  urls: readonly string[];
+  /** True if a person reads the lines, and not a log: they see the key at each start, and a QR code. */
+  isTerminal: boolean;
+};
 
 /**
  * The lines that a start prints, the last of them for machines. On a node that others reach, the key of the demo account is
@@ -11,20 +20,42 @@ const FIRST_ROOM = 'kitchen';
 export function announcementOf(
   { url, demo }: { url: string; demo: DemoAccount | undefined },
   settings: Pick<Settings, 'HOST' | 'TRUST_PROXY' | 'TLS_CERT'>,
+  lan?: LanView,
 ): string[] {
-  const lines = ['', `Partyline is running. Open ${url}`];
-  if (!demo) return [...lines, ...closing({ url })];
+  const lines = ['', `Partyline is running. Open ${url}`, ...(lan ? wordsFor(lan) : [])];
+  const reached = lan ? { url, lan_urls: lan.urls } : { url };
+  if (!demo) return [...lines, ...closing(reached)];
   const { account, apiKey, isNew, keyFile } = demo;
-  const known = { url, account_id: account.id };
+  const known = { ...reached, account_id: account.id };
   const who = `Demo account ${account.id} (plan ${account.plan})`;
-  return isNew || !isReachable(settings)
-    ? [
-        ...lines,
-        `Join a room at once: ${url}/#${new URLSearchParams({ room: FIRST_ROOM, key: apiKey })}`,
-        `${who}, key ${apiKey}`,
-        ...closing({ ...known, api_key: apiKey }),
-      ]
-    : [...lines, `${who}, key in ${keyFile}`, ...closing({ ...known, key_file: keyFile })];
+  if (!isNew && isReachable(settings) && !lan?.isTerminal) {
+    return [...lines, `${who}, key in ${keyFile}`, ...closing({ ...known, key_file: keyFile })];
+  }
+  const [base = url] = lan?.urls ?? [];
+  const link = `${base}/#${new URLSearchParams({ room: FIRST_ROOM, key: apiKey })}`;
+  return [
+    ...lines,
+    `Join a room at once: ${link}`,
+    ...(lan?.isTerminal ? qrCode(link) : []),
+    `${who}, key ${apiKey}`,
+    ...closing({ ...known, api_key: apiKey }),
+  ];
 }
+
+function wordsFor({ urls }: LanView): string[] {
+  if (urls.length === 0)
+    return ['No other device reaches this machine: it has no network address.'];
+  return [
+    ...urls.map((url) => `On other devices in this network: ${url}`),
+    'Their browsers warn of the certificate, because this machine made it: accept it once.',
+  ];
+}
+
+/** White on black, two modules above each other in a character: what a terminal of any colours shows to a camera. */
+const qrCode = (text: string) =>
+  encodeQR(text, 'ascii', { ecc: 'low' })
+    .trimEnd()
+    .split('\n')
+    .map((line) => `\x1b[97;40m${line}\x1b[0m`);
 
 const closing = (ready: object) => ['Ctrl-C stops it.', '', `ready ${JSON.stringify(ready)}`];

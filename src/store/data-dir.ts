@@ -20,7 +20,14 @@ const STICKY = 0o1000;
 const LOCK_FILE = 'redis.lock';
 const APPEND_ONLY_DIR = 'appendonlydir';
 /** Files of the gateway and of Redis beside the append-only files. */
-const OWN_FILES = new Set([LOCK_FILE, 'demo-key', 'last-account-id', 'dump.rdb']);
+const OWN_FILES = new Set([
+  LOCK_FILE,
+  'demo-key',
+  'last-account-id',
+  'dump.rdb',
+  'lan-cert.pem',
+  'lan-key.pem',
+]);
 
 /** The user and group to which a folder belongs. */
 export type Owner = { uid: number; gid: number };

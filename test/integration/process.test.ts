@@ -1,8 +1,11 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { VERSION } from '../../src/version.ts';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf, untilEnded } from '../support/process.ts';
+import { startArguments } from '../support/start-arguments.ts';
 
 const started: GatewayProcess[] = [];
 afterEach(async () => {
@@ -154,6 +157,31 @@ test('SIGKILL: its media workers and its Redis end too; the next start has the s
   await untilEnded(children);
   const again = await start({}, gateway.dataDir);
   expect(await again.ready()).toMatchObject({ account_id: 1, api_key: before.api_key });
+});
+
+test('--lan: other devices are served over TLS at the addresses that are printed, an unknown argument is refused', async () => {
+  const command = (argument: string) => [process.execPath, ...startArguments(), argument];
+  const own = { USAGE_WORKERS: '0' };
+  const [gateway, refused] = await Promise.all([
+    GatewayProcess.startWith(command('--lan'), own),
+    GatewayProcess.startWith(command('--lam'), own),
+  ]);
+  started.push(gateway, refused);
+  expect(await refused.exited).toBe(1);
+  expect(refused.output).toContain("could not start. Unknown option '--lam'");
+  const ready = await gateway.ready();
+  expect(ready.url).toMatch(/^https:\/\/localhost:\d+$/);
+  const ca = await readFile(join(gateway.dataDir, 'lan-cert.pem'));
+  const urls = [ready.url, ...(ready.lan_urls ?? [])];
+  for (const url of urls) {
+    expect(gateway.output).toContain(`${url}\n`);
+    const query = { room: 'a', peer: url, api_key: ready.api_key };
+    const client = await TestClient.connect(url, query, { ca });
+    await client.next('joined');
+    client.vanish();
+  }
+  const { port } = new URL(ready.url);
+  await expect(fetch(`http://localhost:${port}`)).rejects.toThrow('fetch failed');
 });
 
 test('wrong settings, and a media worker program that is not there, are told all at once', async () => {

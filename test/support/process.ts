@@ -15,6 +15,8 @@ export const timingsOf = (overrides: TimingOverrides) => ({
   [TIMINGS_VARIABLE]: JSON.stringify(overrides),
 });
 
+type Ready = { url: string; account_id: number; api_key: string; lan_urls?: string[] };
+
 /** The gateway as its users run it: a process of its own. */
 export class GatewayProcess {
   readonly dataDir: string;
@@ -64,12 +66,12 @@ export class GatewayProcess {
   }
 
   /** Content of the line `ready {…}`. */
-  async ready(): Promise<{ url: string; account_id: number; api_key: string }> {
+  async ready(): Promise<Ready> {
     const isOver = () => this.child.exitCode !== null || /^ready .*\r?\n/m.test(this.output);
     await eventually('the ready line', isOver, START_TIMEOUT_MS);
     if (this.child.exitCode !== null) throw new Error(`it has ended: ${this.output}`);
     const [, json] = /^ready (.*)$/m.exec(this.output) ?? [];
-    return JSON.parse(json ?? '') as { url: string; account_id: number; api_key: string };
+    return JSON.parse(json ?? '') as Ready;
   }
 
   /** The processes that it has started, and those that they have, which still run. */

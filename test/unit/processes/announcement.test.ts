@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { isReachable } from '../../../src/accounts/demo-account.ts';
 import { announcementOf } from '../../../src/processes/announcement.ts';
 
@@ -49,4 +49,32 @@ test('without a demo account the address alone is printed', () => {
   const lines = announcementOf({ url, demo: undefined }, LOCAL);
   expect(lines.join('\n')).not.toContain('Demo');
   expect(readyOf(lines)).toEqual({ url });
+});
+
+describe('for the local network', () => {
+  const settings = { HOST: '::', TRUST_PROXY: '', TLS_CERT: 'cert.pem' };
+  const lanUrl = 'https://192.168.1.5:3000';
+  const gateway = { url: 'https://localhost:3000', demo };
+
+  test('a person at a terminal sees the addresses, and at each start a link with the key and its QR code', () => {
+    const lines = announcementOf(gateway, settings, { urls: [lanUrl], isTerminal: true });
+    expect(lines).toContain(`On other devices in this network: ${lanUrl}`);
+    expect(lines).toContain(`Join a room at once: ${lanUrl}/#room=kitchen&key=pl_secret`);
+    expect(lines.filter((line) => /[█▀▄]/.test(line)).length).toBeGreaterThan(15);
+    expect(readyOf(lines)).toMatchObject({ lan_urls: [lanUrl], api_key: 'pl_secret' });
+  });
+
+  test('a log has the key only when it is made, and no QR code', () => {
+    const log = { urls: [lanUrl], isTerminal: false };
+    const later = announcementOf(gateway, settings, log).join('\n');
+    expect(later).not.toMatch(/pl_secret|█/);
+    const isNew = announcementOf({ ...gateway, demo: { ...demo, isNew: true } }, settings, log);
+    expect(isNew).toContain(`Join a room at once: ${lanUrl}/#room=kitchen&key=pl_secret`);
+    expect(isNew.join('\n')).not.toContain('█');
+  });
+
+  test('a machine without a network is told of', () => {
+    const lines = announcementOf(gateway, settings, { urls: [], isTerminal: false });
+    expect(lines.join('\n')).toContain('No other device reaches this machine');
+  });
 });
