@@ -32,14 +32,27 @@ export type RelayParts = {
 const BYTES_PER_COST = 4096;
 /** Listeners that can be asked whether they take a message at the cost of one delivery. */
 const ASKED_PER_COST = 25;
-/** Listeners to whom a message is delivered before other work may have its turn: about 1 ms. */
-const TAKERS_PER_TASK = 64;
+/** Cost of what is delivered before other work may have its turn: about 1 ms. */
+const COST_PER_TASK = 64;
+/** In a room with more listeners those who take messages are asked for no more often than this: a client is asked in 0.5 µs. */
+const ALWAYS_ASKED = 32;
+const ASK_EVERY_MS = 20;
 
 /** Memory of messages that wait for the event loop, and their age. */
 const MAX_WAITING_BYTES = 4 << 20;
 const MAX_WAITING_MS = 2500;
 /** Added to each message, so that small ones are bounded in number, too. */
 const OVERHEAD_BYTES = 1024;
+
+/** A message, and those to whom it is delivered: so many in each task, from the one at `next` on. */
+type Waiting = {
+  readonly peer: string;
+  readonly takers: readonly RelayListener[];
+  next: number;
+  readonly perTask: number;
+  readonly message: Buffer;
+  readonly atMs: number;
+};
 
 const memoryOf = (message: Buffer) => message.length + OVERHEAD_BYTES;
 
@@ -61,8 +74,10 @@ export class Relay {
   readonly #parts: RelayParts;
   readonly #listeners = new Set<RelayListener>();
   readonly #talkers: RelayTalkers;
+  /** Listeners of a large room that took messages when they were asked last. */
+  #known: { takers: RelayListener[]; atMs: number } | undefined;
   /** Messages, and those to whom they are still to be delivered. */
-  readonly #waiting: { takers: RelayListener[]; message: Buffer; atMs: number }[] = [];
+  readonly #waiting: Waiting[] = [];
   #waitingBytes = 0;
 
   constructor(parts: RelayParts) {
@@ -72,10 +87,12 @@ export class Relay {
 
   add(listener: RelayListener): void {
     this.#listeners.add(listener);
+    this.#known = undefined;
   }
 
   remove(listener: RelayListener): void {
     this.#listeners.delete(listener);
+    this.#known = undefined;
   }
 
   /** A peer of this node sends a message. */
@@ -89,17 +106,36 @@ export class Relay {
   /** A peer of any node has sent a message. */
   receive(peer: string, message: Buffer): void {
     const { slices, isInRoom, onTalkersChanged } = this.#parts;
-    if (!this.#charge(this.#listeners.size / ASKED_PER_COST)) return;
+    const nowMs = performance.now();
+    const takers = this.#takersOf(peer, nowMs);
+    if (!takers) return;
     // A message may come before the word that its sender has joined, and after the word that it has left.
-    if (isInRoom(peer) && this.#talkers.heard(peer, performance.now())) onTalkersChanged();
-    const takers = takersOf(this.#listeners, peer);
+    if (isInRoom(peer) && this.#talkers.heard(peer, nowMs)) onTalkersChanged();
     if (takers.length === 0 || !this.#charge(takers.length * costOf(message))) return;
-    this.#waiting.push({ takers, message, atMs: performance.now() });
+    const perTask = Math.max(1, Math.floor(COST_PER_TASK / costOf(message)));
+    this.#waiting.push({ peer, takers, next: 0, perTask, message, atMs: nowMs });
     this.#waitingBytes += memoryOf(message);
     this.#dropOldest();
-    for (let first = 0; first < takers.length; first += TAKERS_PER_TASK) {
+    for (let first = 0; first < takers.length; first += perTask) {
       slices.add(this, this.#deliverSome);
     }
+  }
+
+  /**
+   * Listeners that may take a message. In a large room they are those of a moment ago, the sender among them, and each is
+   * looked at again when it is delivered to.
+   * @returns undefined if the account cannot pay for asking them
+   */
+  #takersOf(peer: string, nowMs: number): readonly RelayListener[] | undefined {
+    const isLarge = this.#listeners.size > ALWAYS_ASKED;
+    if (isLarge && this.#known && nowMs - this.#known.atMs < ASK_EVERY_MS) {
+      return this.#known.takers;
+    }
+    if (!this.#charge(this.#listeners.size / ASKED_PER_COST)) return undefined;
+    if (!isLarge) return takersOf(this.#listeners, peer);
+    const takers = [...this.#listeners].filter(({ takesRelayed }) => takesRelayed);
+    this.#known = { takers, atMs: nowMs };
+    return takers;
   }
 
   #charge(cost: number): boolean {
@@ -128,11 +164,13 @@ export class Relay {
     this.#dropOldest();
     const [oldest] = this.#waiting;
     if (!oldest) return;
-    const { takers, message } = oldest;
-    for (const taker of takers.splice(0, TAKERS_PER_TASK)) {
-      if (this.#listeners.has(taker)) taker.deliver(message);
+    const { peer, takers, next, perTask, message } = oldest;
+    oldest.next += perTask;
+    for (const taker of takers.slice(next, oldest.next)) {
+      const isThere = taker.peer !== peer && this.#listeners.has(taker);
+      if (isThere && taker.hears(peer)) taker.deliver(message);
     }
-    if (takers.length === 0) this.#shift();
+    if (oldest.next >= takers.length) this.#shift();
   };
 
   /** Peers that send now. */

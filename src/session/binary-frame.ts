@@ -17,6 +17,20 @@ export function binaryFrame(payload: Buffer): Buffer {
   return last.frame;
 }
 
+const kept = new WeakMap<Buffer, Buffer>();
+
+/** The same for a message that is sent to many at different times: put together once, and kept for as long as the message. */
+export function keptBinaryFrame(message: Buffer): Buffer {
+  if (message === last?.payload) return last.frame;
+  let frame = kept.get(message);
+  if (!frame) {
+    frame = frameOf(message);
+    kept.set(message, frame);
+  }
+  last = { payload: message, frame };
+  return frame;
+}
+
 function frameOf(payload: Buffer): Buffer {
   const { length } = payload;
   const lengthBytes = length <= MOST_IN_7_BITS ? 0 : length <= MOST_IN_16_BITS ? 2 : 8;

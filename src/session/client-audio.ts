@@ -60,6 +60,7 @@ type Outlet = {
 /** The audio of one client, from its connection to its end: what it sends, and how it wants to hear, in whatever room. */
 export class ClientAudio {
   readonly #codecs: Codecs;
+  readonly #turn: Turn;
   readonly #client: Outlet;
   #preferences: AudioPreferences;
   #input: AudioInput;
@@ -98,6 +99,7 @@ export class ClientAudio {
     turn: Turn,
     client: Outlet,
   ) {
+    this.#turn = turn;
     this.#held = new HeldAudio(({ message, atMs }) => this.#input.push(message, atMs), turn);
     this.#preferences = preferences;
     this.#codecs = codecs;
@@ -159,9 +161,10 @@ export class ClientAudio {
     this.#sendRelayed(() => this.#intake.take(message, performance.now()));
   }
 
-  /** Sends messages that were held for the client, if nothing speaks against it any more. To be called every now and then. */
+  /** Sends messages that were held for the client, in its turn, if nothing speaks against it any more. To be called every now and then. */
   settleRelayed(): void {
-    this.#sendRelayed(() => this.#intake.settle(performance.now()));
+    if (!this.#intake.holds) return;
+    this.#turn.take(() => this.#sendRelayed(() => this.#intake.settle(performance.now())));
   }
 
   #sendRelayed(takeDue: () => Buffer[]): void {

@@ -58,6 +58,11 @@ export class RelayIntake {
     return intake === 'relayed' || (intake === 'held' && this.#firstHeard === 'relayed');
   }
 
+  /** True while messages are held. */
+  get holds(): boolean {
+    return !this.#held.isEmpty;
+  }
+
   get firstHeard(): FirstHeard | undefined {
     return this.#firstHeard;
   }

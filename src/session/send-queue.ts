@@ -4,7 +4,7 @@ import { counts } from '../counters.ts';
 import type { ServerMessage } from '../protocol/messages.ts';
 import { FRAME_MS } from '../audio/format.ts';
 import { BoundedFifo } from '../message-fifo.ts';
-import { binaryFrame } from './binary-frame.ts';
+import { binaryFrame, keptBinaryFrame } from './binary-frame.ts';
 import type { Pings } from './pings.ts';
 
 /** Audio that a client has not taken yet is dropped beyond this. */
@@ -24,6 +24,8 @@ export type SendQueueEvents = {
   onSlow: () => void;
   /** The client reads again, after it did not. */
   onCaughtUp: (missed: MissedEvents) => void;
+  /** Does a piece of work in turn with that of other clients. */
+  inTurn: (work: () => void) => void;
 };
 
 let last: { frame: Buffer; atMs: number } | undefined;
@@ -48,6 +50,8 @@ export class SendQueue {
   readonly #unsent = new UnsentAudio();
   /** As they go over the wire; the same bytes as for all who are sent them. */
   readonly #relayed = new BoundedFifo(MAX_UNSENT_RELAYED);
+  /** Relayed messages that wait will be sent on in a moment. */
+  #hasTurn = false;
   #isSlow = false;
   #queued: string[] = [];
   /** When sound was sent last. */
@@ -80,7 +84,7 @@ export class SendQueue {
     this.#pingEveryMs = pingEveryMs;
     this.#unpingedMs = pingEveryMs * Math.random();
     this.#events = events;
-    stream.on('drain', () => this.#sendRelayedDue());
+    stream.on('drain', () => this.#sendRelayedOn());
     socket.on('pong', (payload: Buffer) => {
       if (pings.answered(payload, now())) this.#caughtUp();
     });
@@ -149,7 +153,9 @@ export class SendQueue {
     // ws writes at once, so that this frame comes after its frames; and no frame may follow a close.
     if (this.#socket.readyState !== this.#socket.OPEN) return;
     counts.framesOut += 1;
-    const bytes = this.#withPing(binaryFrame(frame), nowMs, LONGEST_FRAME_MS);
+    const sound = binaryFrame(frame);
+    const isPingDue = this.#isPingDue(nowMs, LONGEST_FRAME_MS);
+    const bytes = isPingDue ? this.#pings.frame(nowMs, sound) : sound;
     this.#unsent.add(bytes.length, nowMs);
     this.#stream.write(bytes);
   }
@@ -157,7 +163,7 @@ export class SendQueue {
   /** Sends one message as it came from another client. While the client does not keep up it waits, and the oldest are dropped. */
   sendRelayed(message: Buffer): void {
     const nowMs = timeOf(message, this.#now);
-    const bytes = binaryFrame(message);
+    const bytes = keptBinaryFrame(message);
     if (this.#relayed.isEmpty && !this.#stream.writableNeedDrain && !this.#isStalled(nowMs)) {
       this.#writeRelayed(bytes, nowMs);
       return;
@@ -167,9 +173,17 @@ export class SendQueue {
     if (this.#pings.isStalled) this.#mark(nowMs);
   }
 
-  /** The client has read all that the socket held. */
+  /** The client has read all that the socket held. A megabyte may wait for each of hundreds: they get some of it in turn. */
+  #sendRelayedOn(): void {
+    if (this.#relayed.isEmpty || this.#hasTurn) return;
+    this.#hasTurn = true;
+    this.#events.inTurn(() => {
+      this.#hasTurn = false;
+      this.#sendRelayedDue();
+    });
+  }
+
   #sendRelayedDue(): void {
-    if (this.#relayed.isEmpty) return;
     const nowMs = this.#now();
     while (!this.#stream.writableNeedDrain && !this.#pings.isStalled) {
       const bytes = this.#relayed.shift(nowMs);
@@ -182,10 +196,19 @@ export class SendQueue {
   #writeRelayed(bytes: Buffer, nowMs: number): void {
     if (this.#socket.readyState !== this.#socket.OPEN) return;
     counts.framesOut += 1;
+    this.#unsent.addOther(bytes.length);
     // A message may be a piece of up to 2 s.
-    const written = this.#withPing(bytes, nowMs, Infinity);
-    this.#unsent.addOther(written.length);
-    this.#stream.write(written);
+    if (!this.#isPingDue(nowMs, Infinity)) {
+      this.#stream.write(bytes);
+      return;
+    }
+    // The message may be long, and is the same for all: it is not copied behind the ping.
+    const ping = this.#pings.frame(nowMs);
+    this.#unsent.addOther(ping.length);
+    this.#stream.cork();
+    this.#stream.write(ping);
+    this.#stream.write(bytes);
+    this.#stream.uncork();
   }
 
   #countRelayedDrops(): void {
@@ -198,13 +221,13 @@ export class SendQueue {
     if (this.#pings.isStalled) this.#mark(nowMs);
   }
 
-  /** Puts a ping before the sound if one is due. @param longestMs how much sound this may be, at most */
-  #withPing(bytes: Buffer, nowMs: number, longestMs: number): Buffer {
+  /** Notes that sound goes out. @param longestMs how much this may be, at most @returns whether a ping is to go before it */
+  #isPingDue(nowMs: number, longestMs: number): boolean {
     this.#unpingedMs += Math.min(nowMs - this.#soundAtMs, longestMs);
     this.#soundAtMs = nowMs;
-    if (this.#unpingedMs < this.#pingEveryMs || !this.#pings.mayAsk(nowMs)) return bytes;
+    if (this.#unpingedMs < this.#pingEveryMs || !this.#pings.mayAsk(nowMs)) return false;
     this.#unpingedMs = 0;
-    return this.#pings.frame(nowMs, bytes);
+    return true;
   }
 
   /** Returns whether the client has stopped reading; what it is sent would wait in the kernel. */
@@ -225,7 +248,7 @@ export class SendQueue {
     // The next sound measures the path anew.
     this.#unpingedMs = this.#pingEveryMs;
     this.#events.onCaughtUp(missed);
-    this.#sendRelayedDue();
+    this.#sendRelayedOn();
   }
 }
 

@@ -62,16 +62,17 @@ export class Session implements ClientConnection {
     this.#socket = socket;
     this.#parts = parts;
     this.#pings = new Pings(parts.timings);
-    const { soundPingEveryMs } = parts.timings;
-    this.#sendQueue = new SendQueue(socket, parts.stream, this.#pings, soundPingEveryMs, {
-      onSlow: () => this.fail(slowConsumer()),
-      onCaughtUp: (missed) => this.#presence.tellMissed(missed),
-    });
     const { readTurns } = parts.requestLimits;
     const turn = {
       begin: () => readTurns.begin(),
       take: (start: () => void) => readTurns.take(this.#account.id, start),
     };
+    const { soundPingEveryMs } = parts.timings;
+    this.#sendQueue = new SendQueue(socket, parts.stream, this.#pings, soundPingEveryMs, {
+      onSlow: () => this.fail(slowConsumer()),
+      onCaughtUp: (missed) => this.#presence.tellMissed(missed),
+      inTurn: turn.take,
+    });
     this.#audio = new ClientAudio(parts.audio, parts.settings, parts.codecs, turn, this);
     this.#presence = new Presence(this, this.#audio, parts);
     this.#gate = new ReadGate(socket);

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import {
   PROBE,
   type RelayedMessage,
@@ -222,6 +222,90 @@ describe('Relay', () => {
     for (let i = 0; i < 10; i += 1) relay.send('alice', Buffer.from(String(i)));
     await eventually('all have come', () => crowd.every(({ heard }) => heard.length === 10));
     expect(new Set(crowd.map(({ heard }) => heard.join('')))).toEqual(new Set(['0123456789']));
+  });
+
+  describe('in a large room', () => {
+    beforeEach(() => {
+      vi.useFakeTimers({ toFake: ['performance'] });
+    });
+    afterEach(() => {
+      vi.useRealTimers();
+    });
+
+    /** Listeners that count how often they are asked. */
+    const openCrowd = (count: number, charge?: (cost: number) => boolean) => {
+      const { relay } = open(['alice'], charge);
+      let asked = 0;
+      const crowd = Array.from({ length: count }, (_, i) => {
+        const each = listener(`p${i}`);
+        const counting = Object.defineProperty(each, 'takesRelayed', {
+          get: () => {
+            asked += 1;
+            return true;
+          },
+        });
+        relay.add(counting);
+        return counting;
+      });
+      return { relay, crowd, asked: () => asked };
+    };
+
+    test('listeners are asked whether they take messages once in 20 ms, however many come', () => {
+      // As in a flood: most cannot be paid for.
+      const { relay, asked } = openCrowd(500, (cost) => cost < 100);
+      for (let i = 0; i < 1000; i += 1) relay.send(`p${i % 500}`, Buffer.alloc(16_384));
+      expect(asked()).toBe(500);
+      vi.advanceTimersByTime(20);
+      for (let i = 0; i < 1000; i += 1) relay.send(`p${i % 500}`, Buffer.alloc(16_384));
+      expect(asked()).toBe(1000);
+    });
+
+    test('what the account cannot pay for asks nobody', () => {
+      const { relay, asked } = openCrowd(500, () => false);
+      for (let i = 0; i < 100; i += 1) relay.send('p0', Buffer.alloc(16_384));
+      expect(asked()).toBe(0);
+    });
+
+    test('no sender gets its own messages, nor does one that is deaf to it; one that comes is asked at once, one that goes gets nothing', async () => {
+      const { relay, crowd } = openCrowd(100);
+      const [first, gone, other] = crowd;
+      const deaf = listener('deaf', { hears: (peer) => peer !== 'p0' });
+      relay.add(deaf);
+      relay.send('p0', Buffer.from('a'));
+      const late = listener('late');
+      relay.add(late);
+      relay.remove(gone!);
+      relay.send('p0', Buffer.from('b'));
+      relay.send('p2', Buffer.from('c'));
+      await vi.waitFor(() => expect(late.heard).toEqual(['b', 'c']));
+      await vi.waitFor(() => expect(deaf.heard).toEqual(['c']));
+      expect([first!.heard, gone!.heard, other!.heard]).toEqual([['c'], [], ['a', 'b']]);
+      expect(crowd.slice(3).every(({ heard }) => heard.join('') === 'abc')).toBe(true);
+    });
+  });
+
+  test('large messages are delivered to fewer in a row than small ones', () => {
+    const tasks: (() => void | Promise<void>)[] = [];
+    const relay = new Relay({
+      slices: { add: (_owner: object, task: () => void) => tasks.push(task) } as unknown as Slices,
+      countNodes: () => 0,
+      sendToNodes: () => {},
+      charge: () => true,
+      onTalkersChanged: () => {},
+      isInRoom: () => true,
+      holdMs: 500,
+    });
+    const crowd = Array.from({ length: 300 }, (_, i) => listener(`p${i}`));
+    for (const each of crowd) relay.add(each);
+    const heard = () => crowd.filter((each) => each.heard.length > 0).length;
+    relay.send('alice', Buffer.alloc(64 * 1024));
+    expect(heard()).toBe(0);
+    void tasks.shift()!();
+    expect(heard()).toBe(3);
+    while (tasks.length > 0) void tasks.shift()!();
+    expect(heard()).toBe(300);
+    relay.send('alice', Buffer.from('a'));
+    expect(tasks.length).toBe(5);
   });
 
   test('while the event loop does not keep up, drops the oldest, and counts them', async () => {

@@ -261,6 +261,9 @@ describe('SendQueue', () => {
       this.send(data);
     }
 
+    cork(): void {}
+    uncork(): void {}
+
     get writableNeedDrain(): boolean {
       return this.bufferedAmount >= 64 * 1024;
     }
@@ -272,7 +275,7 @@ describe('SendQueue', () => {
     }
   }
 
-  const open = () => {
+  const open = (pingEveryMs = Infinity, inTurn = (work: () => void) => work()) => {
     const socket = new FakeSocket();
     let slow = 0;
     let nowMs = 0;
@@ -280,8 +283,8 @@ describe('SendQueue', () => {
       socket as unknown as WebSocket,
       socket as unknown as Writable,
       new Pings(DEFAULT_TIMINGS.sessions),
-      Infinity,
-      { onSlow: () => (slow += 1), onCaughtUp: () => {} },
+      pingEveryMs,
+      { onSlow: () => (slow += 1), onCaughtUp: () => {}, inTurn },
       () => nowMs,
     );
     const sendAt = (atMs: number) => {
@@ -297,7 +300,11 @@ describe('SendQueue', () => {
 
   const relayed = (number: number, bytes = 1000) => Buffer.alloc(bytes, number);
   const relayedIn = (sent: (Buffer | string)[]) =>
-    sent.filter((each) => typeof each !== 'string').map((bytes) => bytes.at(-1)!);
+    sent
+      .filter((each) => typeof each !== 'string')
+      // A ping goes before the first.
+      .filter((bytes) => bytes[0] !== 0x89)
+      .map((bytes) => bytes.at(-1)!);
 
   test('sendRelayed() holds messages for a client that does not read, and sends them in order when it does', () => {
     const { socket, queue, slow } = open();
@@ -310,6 +317,41 @@ describe('SendQueue', () => {
     queue.sendRelayed(relayed(100));
     expect(relayedIn(socket.sent).at(-1)).toBe(100);
     expect(slow()).toBe(0);
+  });
+
+  test('sendRelayed() puts a message together once for all, also where they are sent it at different times or behind a ping', () => {
+    const clients = Array.from({ length: 50 }, () => open(100));
+    const messages = Array.from({ length: 20 }, (_, i) => relayed(i));
+    for (const [index, { relayAt }] of clients.entries()) {
+      for (const [i, message] of messages.entries()) relayAt(index * 1000 + i * 20, message);
+    }
+    const written = clients.flatMap(({ socket }) => socket.sent as Buffer[]);
+    const long = written.filter(({ length }) => length >= 1000);
+    expect([long.length, new Set(long).size]).toEqual([50 * 20, 20]);
+    // A ping goes before a message, in a frame of its own.
+    expect(written.length).toBeGreaterThan(50 * 21);
+    expect(relayedIn(clients[7]!.socket.sent)).toEqual(messages.map((_, i) => i));
+  });
+
+  test('sendRelayed() sends what waits in turn with what waits for others, in one go for a turn', () => {
+    const turns: (() => void)[] = [];
+    const { socket, queue } = open(Infinity, (work) => turns.push(work));
+    for (let i = 0; i < 20; i += 1) queue.sendRelayed(relayed(i, 32 * 1024));
+    const first = [0, 1];
+    expect(relayedIn(socket.sent)).toEqual(first);
+    socket.read();
+    socket.read();
+    expect([relayedIn(socket.sent), turns.length]).toEqual([first, 1]);
+    turns.shift()!();
+    expect(relayedIn(socket.sent)).toEqual([0, 1, 2, 3]);
+    queue.sendRelayed(relayed(20, 32 * 1024));
+    while (relayedIn(socket.sent).length < 21) {
+      socket.read();
+      turns.shift()!();
+    }
+    expect(relayedIn(socket.sent)).toEqual(Array.from({ length: 21 }, (_, i) => i));
+    socket.read();
+    expect(turns).toEqual([]);
   });
 
   test('sendRelayed() drops the oldest beyond 1 MiB or 2.5 s, and counts them', () => {

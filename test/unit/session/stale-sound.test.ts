@@ -48,7 +48,11 @@ class SimulatedClient extends EventEmitter {
       this as unknown as Writable,
       this.pings,
       DEFAULT_TIMINGS.sessions.soundPingEveryMs,
-      { onSlow: () => (this.slow += 1), onCaughtUp: (missed) => this.caughtUp.push(missed) },
+      {
+        onSlow: () => (this.slow += 1),
+        onCaughtUp: (missed) => this.caughtUp.push(missed),
+        inTurn: (work) => work(),
+      },
       () => this.nowMs,
     );
     this.write(this.pings.frame(0));
