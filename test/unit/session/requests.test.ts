@@ -1,0 +1,131 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
+import type { ServerMessage } from '../../../src/protocol/messages.ts';
+import type { ClientAudio } from '../../../src/session/client-audio.ts';
+import type { Presence } from '../../../src/session/presence.ts';
+import { RequestLimits } from '../../../src/session/request-limits.ts';
+import { Requests } from '../../../src/session/requests.ts';
+import { Turns } from '../../../src/session/turns.ts';
+
+/** Longer than a slice of `Turns`. */
+const LONG_MS = 6;
+/** A request of nearly 64 KiB. */
+const LONG_TEXT = JSON.stringify({ type: 'leave', id: 'x', padding: 'y'.repeat(60_000) });
+
+function busyFor(ms: number): void {
+  const endMs = performance.now() + ms;
+  while (performance.now() < endMs);
+}
+
+const openLimits = () => new RequestLimits(1000, DEFAULT_TIMINGS.budgets);
+
+/** Turns that come when the test says so. */
+class ManualTurns extends Turns {
+  readonly #waiting: (() => void)[] = [];
+
+  override take(_accountId: number, start: () => void): void {
+    this.#waiting.push(start);
+  }
+
+  /** Number of pieces of work that had their turn. */
+  async next(): Promise<number> {
+    const starts = this.#waiting.splice(0);
+    for (const start of starts) start();
+    await turn();
+    return starts.length;
+  }
+}
+
+/**
+ * Requests of one connection of an account, which is in a room that it can only leave.
+ * @param onLeave called for each request to leave
+ * @param told is sent to the client
+ */
+function connect(
+  limits: RequestLimits,
+  accountId: number,
+  onLeave: () => void,
+  told: ServerMessage[] = [],
+): Requests {
+  const account = { id: accountId, plan: 'pro' };
+  const socket = { isPaused: false, pause: () => {}, resume: () => {} };
+  const presence = { isClosed: false, leave: onLeave };
+  const audio = { drainHeld: () => {} };
+  const parts = { credentials: { account }, requestLimits: limits };
+  const outlet = {
+    log: { error: () => {}, debug: () => {} },
+    account,
+    notify: (message: ServerMessage) => told.push(message),
+    fail: (fault: unknown) => {
+      throw fault;
+    },
+  };
+  return new Requests(
+    socket,
+    presence as unknown as Presence,
+    audio as unknown as ClientAudio,
+    parts as ConstructorParameters<typeof Requests>[3],
+    outlet as unknown as ConstructorParameters<typeof Requests>[4],
+  );
+}
+
+test('a long text is parsed when its turn comes, a short one at once', () => {
+  const requests = connect(openLimits(), 1, () => {});
+  expect(requests.holdUnread(LONG_TEXT)).toBe(true);
+  expect(requests.holdUnread('{"type":"leave"}')).toBe(false);
+  expect(requests.waiting).toBe(1);
+});
+
+test('a long text is parsed in one turn and handled in another; what is wrong with it is told when it has been parsed', async () => {
+  const turns = new ManualTurns();
+  const limits = Object.assign(openLimits(), { turns });
+  let left = 0;
+  const told: ServerMessage[] = [];
+  const good = connect(limits, 1, () => (left += 1));
+  const bad = connect(limits, 2, () => {}, told);
+  good.holdUnread(LONG_TEXT);
+  bad.holdUnread(LONG_TEXT.slice(0, -1));
+  await turn();
+  expect([left, told]).toEqual([0, []]);
+  expect(await turns.next()).toBe(2);
+  expect([left, bad.waiting, told]).toMatchObject([0, 0, [{ type: 'error', code: 'bad_message' }]]);
+  expect(await turns.next()).toBe(1);
+  expect([left, good.waiting]).toEqual([1, 0]);
+});
+
+test('long texts of many connections are handled in turn: accounts one after the other, with turns of the event loop between', async () => {
+  const limits = openLimits();
+  const handled: number[] = [];
+  const crowd = Array.from({ length: 20 }, () =>
+    connect(limits, 1, () => {
+      handled.push(1);
+      busyFor(LONG_MS);
+    }),
+  );
+  const other = connect(limits, 2, () => handled.push(2));
+  // The slice of this turn of the event loop is over.
+  limits.turns.take(3, () => busyFor(LONG_MS));
+  for (const requests of [...crowd, other]) requests.holdUnread(LONG_TEXT);
+  await Promise.resolve();
+  expect(handled).toEqual([]);
+  let turns = 0;
+  for (; handled.length < 21; turns += 1) {
+    const before = handled.length;
+    await turn();
+    // Each of the crowd's takes more than a slice.
+    expect(handled.length - before).toBeLessThanOrEqual(2);
+  }
+  expect(turns).toBeGreaterThanOrEqual(20);
+  expect(handled.indexOf(2)).toBeLessThanOrEqual(2);
+});
+
+test('texts that wait behind 64 others are parsed when their turn comes, however short', async () => {
+  const limits = openLimits();
+  let handled = 0;
+  const requests = connect(limits, 1, () => (handled += 1));
+  for (let sent = 0; sent < 64; sent += 1) requests.add({ type: 'leave' }, 16);
+  expect(requests.holdUnread('{"type":"leave"}')).toBe(true);
+  expect(requests.waiting).toBe(65);
+  await expect.poll(() => handled, { interval: 1 }).toBe(65);
+});
