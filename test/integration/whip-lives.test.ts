@@ -219,6 +219,59 @@ test('the connections of the plan are all that there are', async () => {
   expect(gateway.counts().sessions).toBe(5);
 });
 
+test('requests have their budgets: of an account, and of an address whose keys are wrong', async () => {
+  const redis = await openRedis();
+  const budgets = { REQUESTS_PER_ACCOUNT: '3', AUTH_FAILURES_PER_ADDRESS: '5' };
+  const gateway = await openGateway({ REDIS_URL: redis.url, ...budgets });
+  const one = await createAccount(redis, 'free');
+  const other = { url: gateway.url, apiKey: (await createAccount(redis, 'free')).apiKey };
+  const target = { url: gateway.url, apiKey: one.apiKey };
+  const offer = (path: string, key: string, sdp = SPEAKER) =>
+    postOffer(gateway, path, sdp, { key });
+  const isRefused = async (response: Response) => {
+    expect(response.status).toBe(429);
+    expect(response.headers.get('content-type')).toContain('application/problem+json');
+    expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(await response.json()).toMatchObject({ status: 429, code: 'rate_limited' });
+  };
+  const paths = new Map<WhipTarget, string>();
+  for (const of of [target, other]) {
+    const made = await offer('/whip/a?peer=obs', of.apiKey);
+    expect(made.status).toBe(201);
+    paths.set(of, locationOf(made));
+  }
+  // Every request about a session is counted.
+  const ofOne = paths.get(target)!;
+  for (let i = 0; i < 3; i += 1) expect(await statusOf(target, ofOne)).toBe(200);
+  for (const method of ['GET', 'PATCH', 'DELETE']) {
+    await isRefused(await ask(target, ofOne, method));
+  }
+  await isRefused(await ask(target, ofOne.replace('whip', 'whep')));
+  expect(await statusOf(other, paths.get(other)!)).toBe(200);
+  // A POST counts as a connection, whatever comes of it: 215 at once are let through on this plan.
+  const posted: number[] = [];
+  while (posted.length < 300 && posted.at(-1) !== 429) {
+    const path = posted.length % 2 === 0 ? '/whip/a?peer=obs' : '/whep/a?peer=obs';
+    posted.push((await offer(path, one.apiKey, 'not SDP')).status);
+  }
+  expect(posted.filter((status) => status === 400).length).toBeGreaterThanOrEqual(214);
+  await isRefused(await offer('/whep/a?peer=obs', one.apiKey, PLAYER));
+  const socket = await connect(gateway, { api_key: one.apiKey });
+  expect(await socket.closed).toBe(4429);
+  expect((await offer('/whep/a?peer=obs', other.apiKey, PLAYER)).status).toBe(201);
+  // Strangers: a key that is good is let in from the same address.
+  for (let i = 0; i < 5; i += 1) {
+    expect((await offer('/whip/a?peer=obs', `pl_guess-${i}`)).status).toBe(401);
+  }
+  for (const stranger of [`pl_guess-6`, 'no.such.token']) {
+    const guess = { url: gateway.url, apiKey: stranger };
+    await isRefused(await offer('/whip/a?peer=obs', stranger));
+    await isRefused(await ask(guess, paths.get(other)!, 'DELETE'));
+  }
+  expect(await statusOf(other, paths.get(other)!)).toBe(200);
+  expect(gateway.counts().sessions).toBe(2);
+});
+
 test('while a node drains it takes nobody, and those who are there stay', async () => {
   const gateway = await openGateway();
   const made = await postOffer(gateway, '/whip/a?peer=obs', SPEAKER);
