@@ -35,8 +35,10 @@ const OPUS: RouterRtpCodecCapability = {
 const HUNG_AFTER_PROBES = 3;
 /** One that works all that time has too much to do, and its answers wait in a queue: it gets 10 s. */
 const BUSY_PROBES = 20;
-/** A media worker that is told to end does so in 5 ms, unless it hangs. */
+/** A media worker that is told to end does so in 5 ms, unless it hangs; one that is killed ends DTLS with none of its clients. */
 const MAX_CLOSING_MS = 500;
+/** The same on a machine that lets it run too seldom. */
+const MAX_SLOW_CLOSING_MS = 5000;
 
 /** One mediasoup child process: its port for all its browsers, its load, and a watch over whether it answers. */
 export class MediaWorker {
@@ -177,11 +179,18 @@ export class MediaWorker {
   async close(): Promise<void> {
     this.expectExit();
     this.#worker.close();
-    const waiting = new AbortController();
-    const patience = delay(MAX_CLOSING_MS, 'hangs', { signal: waiting.signal }).catch(() => 'gone');
-    if ((await Promise.race([this.gone, patience])) === 'hangs') this.#kill();
+    const isGone = await this.#goesWithin(MAX_CLOSING_MS);
+    const isSlow = !isGone && !isStopped(this.pid);
+    if (!isGone && !(isSlow && (await this.#goesWithin(MAX_SLOW_CLOSING_MS)))) this.#kill();
     await this.gone;
+  }
+
+  async #goesWithin(ms: number): Promise<boolean> {
+    const waiting = new AbortController();
+    const patience = delay(ms, false, { signal: waiting.signal }).catch(() => true);
+    const isGone = await Promise.race([this.gone.then(() => true), patience]);
     waiting.abort();
+    return isGone;
   }
 
   #probe(): void {
@@ -251,6 +260,17 @@ function cpuMsOf(pid: number): number {
   } catch {
     // That is told by its end.
     return 0;
+  }
+}
+
+/** Returns whether a process is stopped by a signal or a debugger; false if it has gone. */
+function isStopped(pid: number): boolean {
+  try {
+    const [, state] = /\) (\w)/.exec(readFileSync(`/proc/${pid}/stat`, 'latin1')) ?? [];
+    return state === 'T' || state === 't';
+  } catch {
+    // That is told by its end.
+    return false;
   }
 }
 
