@@ -15,6 +15,7 @@ export type LiveSession = Pick<
   | 'settings'
   | 'accountChanged'
   | 'exhaust'
+  | 'setMuted'
   | 'notify'
   | 'fail'
   | 'replace'

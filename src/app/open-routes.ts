@@ -21,6 +21,7 @@ import { Operator } from '../operator/operator.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
 import type { PeerTakeover } from '../admission/peer-takeover.ts';
 import { kick } from '../admission/kick.ts';
+import { mute } from '../admission/mute.ts';
 import { RequestLimits } from '../session/request-limits.ts';
 import { registerWebSocketRoute } from '../admission/websocket-route.ts';
 import { UsageReader } from '../usage/usage-reader.ts';
@@ -114,6 +115,7 @@ async function registerRest(
     rooms,
     drain: leaving.start,
     kick: (...peer) => kick(clients, ...peer),
+    mute: (...peer) => mute(clients.sessions, ...peer),
   });
   registerAdminRoutes(rest, { guard, accounts, reports, drain: leaving.start });
   registerWebhookRoute(rest, { guard, accounts, outbox: new WebhookOutbox(redis) });

@@ -116,6 +116,24 @@ export function registerOperatorRoutes(
       return reply.code(204).send(null);
     },
   );
+  server.post(
+    '/api/admin/accounts/:id/peers/:peer/mute',
+    {
+      onRequest: guard.operator,
+      schema: {
+        summary: 'Mute a connected peer, wherever it is, or end that, as if it had asked for it',
+        security,
+        params: Type.Object({ id: AccountId, peer: Type.String() }),
+        body: Type.Object({ muted: Type.Boolean() }, { additionalProperties: false }),
+        response: { 204: Type.Null() },
+      },
+    },
+    async (request, reply) => {
+      const { id, peer } = request.params;
+      await operator.mute(id, peer, request.body.muted);
+      return reply.code(204).send(null);
+    },
+  );
 }
 
 /** @throws {PartylineError} `bad_request` */

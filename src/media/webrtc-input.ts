@@ -43,6 +43,12 @@ export class WebRtcInput {
     return this.#producer.id;
   }
 
+  /** Lets nothing through, or everything. @throws {Error} if the media worker dies or hangs */
+  async setMuted(isMuted: boolean): Promise<void> {
+    if (isMuted) await this.#producer.pause();
+    else await this.#producer.resume();
+  }
+
   close(): void {
     this.path.close();
   }

@@ -29,6 +29,7 @@ const DrainSchema = Type.Object({
 });
 const DrainingSchema = Type.Object({ deadline_ms: Type.Optional(Type.Integer()) });
 const KickSchema = Type.Object({ account_id: Type.Integer(), peer: Type.String() });
+const MuteSchema = Type.Object({ ...KickSchema.properties, muted: Type.Boolean() });
 
 /** Queries and actions that an operator has for a node. */
 export type OperatedNode = {
@@ -38,6 +39,8 @@ export type OperatedNode = {
   drain(withinMs: number | undefined, by: string): number;
   /** Closes a peer's connection, and gives up its place. @returns false if there is neither */
   kick(accountId: number, peer: string): boolean;
+  /** Mutes a peer, or ends that. @returns false if it is not connected to the node */
+  mute(accountId: number, peer: string, isMuted: boolean): Promise<boolean>;
 };
 
 /** Queries and actions of an operator for all nodes, whichever of them is asked. */
@@ -48,6 +51,7 @@ export class Operator {
   readonly #askRoom: Ask<RoomKey, PeerOfNode[]>;
   readonly #askToDrain: Ask<{ deadline_ms?: number; by?: string }, { deadline_ms?: number }>;
   readonly #askToKick: Ask<{ account_id: number; peer: string }, boolean>;
+  readonly #askToMute: Ask<{ account_id: number; peer: string; muted: boolean }, boolean>;
 
   constructor(questions: ClusterRpc, node: OperatedNode) {
     this.#node = node;
@@ -77,6 +81,9 @@ export class Operator {
     }));
     this.#askToKick = questions.define('kick', KickSchema, Type.Boolean(), (request) =>
       node.kick(request.account_id, request.peer),
+    );
+    this.#askToMute = questions.define('mute', MuteSchema, Type.Boolean(), (request) =>
+      node.mute(request.account_id, request.peer, request.muted),
     );
   }
 
@@ -141,6 +148,14 @@ export class Operator {
     const { answers, unreachable } = await this.#askToKick({ account_id: accountId, peer });
     if ([...answers.values()].includes(true)) return;
     throw missing('No node knows this peer.', unreachable);
+  }
+
+  /** Mutes a connected peer, wherever it is, or ends that. @throws {PartylineError} `not_found` if it is connected to no node */
+  async mute(accountId: number, peer: string, isMuted: boolean): Promise<void> {
+    const asked = { account_id: accountId, peer, muted: isMuted };
+    const { answers, unreachable } = await this.#askToMute(asked);
+    if ([...answers.values()].includes(true)) return;
+    throw missing('This peer is connected to no node.', unreachable);
   }
 }
 

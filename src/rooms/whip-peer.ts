@@ -21,7 +21,6 @@ export type PlaybackOptions = {
 export class WhipPeer implements Peer {
   readonly kind = 'webrtc';
   readonly hearsProducers = false;
-  readonly isMuted = false;
   readonly name: string;
   readonly #lease: RoomLease;
   readonly #outlet: ClientConnection;
@@ -29,6 +28,7 @@ export class WhipPeer implements Peer {
   #output: WebRtcOutput | undefined;
   #playback: Playback | undefined;
   #listener: Listener | undefined;
+  #isMuted = false;
   #isSuspended = false;
   #isClosed = false;
 
@@ -37,6 +37,10 @@ export class WhipPeer implements Peer {
     this.name = outlet.name;
     this.#lease = lease;
     this.#outlet = outlet;
+  }
+
+  get isMuted(): boolean {
+    return this.#isMuted;
   }
 
   get hasMediaPath(): boolean {
@@ -54,7 +58,18 @@ export class WhipPeer implements Peer {
   async speakBy(input: WebRtcInput): Promise<void> {
     this.stopSpeaking();
     this.#input = input;
+    if (this.#isMuted) await input.setMuted(true);
     await this.#lease.room.addBrowserProducer(this, input.producerId);
+  }
+
+  /** Mutes what it speaks by, now or later, or ends that. @throws {Error} if the media worker dies or hangs */
+  async setMuted(isMuted: boolean): Promise<void> {
+    this.#isMuted = isMuted;
+    try {
+      await this.#input?.setMuted(isMuted);
+    } finally {
+      this.#lease.room.mutedChanged(this);
+    }
   }
 
   stopSpeaking(): void {

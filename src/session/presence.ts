@@ -121,8 +121,11 @@ export class Presence {
     // Many that come at once have waited for the same things: they open rooms and enter them in turn, as requests are begun.
     const { id } = this.#outlet.account;
     const { turns } = this.#parts.requestLimits;
+    const { isMuted } = this.#audio;
     const peer = await turns.run(id, () => this.#openPeer(room, message));
     await turns.run(id, () => this.#enter(room, message, peer));
+    // An operator may have muted the client while it was on its way.
+    if (this.#audio.isMuted !== isMuted) await peer.setMuted(this.#audio.isMuted);
   }
 
   /** Changes over to a place that has been prepared; resolves when the client has been told. */

@@ -116,6 +116,11 @@ export class Requests {
     this.#answer(replyTo, errorMessage(error));
   }
 
+  /** Mutes the client at once, or ends that, as if it had asked for it. @throws {PartylineError} `media_lost` */
+  setMuted(isMuted: boolean): Promise<void> {
+    return this.#configure({ type: 'configure', mute: isMuted }, this.#presence.browser);
+  }
+
   /** @throws {PartylineError} `bad_message`, `forbidden` if the client may not go into such a room */
   checkRoom(name: string): string {
     const room = checkRoomName(name, 'bad_message');

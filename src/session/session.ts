@@ -188,6 +188,11 @@ export class Session implements ClientConnection {
     this.fail(minutesExhausted(resetsAt));
   }
 
+  /** Mutes the client, or ends that, as if it had asked for it; it is told by `configured`. @throws {PartylineError} `media_lost` */
+  setMuted(isMuted: boolean): Promise<void> {
+    return this.#requests.setMuted(isMuted);
+  }
+
   notify(message: ServerMessage): void {
     if (!this.#isClosed) this.#sendQueue.sendText(JSON.stringify(message));
   }

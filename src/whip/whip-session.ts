@@ -140,6 +140,11 @@ export class WhipSession implements ClientConnection, LiveSession {
     this.fail(minutesExhausted(resetsAt));
   }
 
+  /** Has the others hear nothing of it, or hear it again. @throws {Error} if its media worker dies or hangs */
+  setMuted(isMuted: boolean): Promise<void> {
+    return this.#peer.setMuted(isMuted);
+  }
+
   fail(fault: unknown): void {
     if (this.#isClosed) return;
     const { code } = PartylineError.from(fault);

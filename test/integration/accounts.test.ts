@@ -588,6 +588,7 @@ describe('authentication', () => {
       '/api/admin/accounts/{id}/keys',
       '/api/admin/accounts/{id}/keys/{key_id}',
       '/api/admin/accounts/{id}/peers/{peer}/kick',
+      '/api/admin/accounts/{id}/peers/{peer}/mute',
       '/api/admin/accounts/{id}/usage',
       '/api/admin/accounts/{id}/webhook',
       '/api/admin/drain',

@@ -174,6 +174,28 @@ test('a kick closes the peer on the other node with 4403, whatever its name', as
   expect(await watching.closed).toBe(4403);
 });
 
+test('a mute holds for a client and for a browser on the other node, and each is told, as if it had asked for it', async () => {
+  const [a, b] = await openNodes(2, KEEP);
+  const account = a!.demo!.account.id;
+  const watching = await enter(a!, 'watching');
+  const client = await enter(b!, 'client');
+  const page = await connect(b!, { peer: 'page', room: '__lobby__' });
+  await page.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+  const mute = (peer: string, muted: boolean) =>
+    admin(a!, `accounts/${account}/peers/${peer}/mute`, { method: 'POST', body: { muted } });
+  expect((await mute('client', true)).status).toBe(204);
+  expect(await client.next('configured')).toMatchObject({ mute: true });
+  expect(await watching.next('peer_changed')).toMatchObject({ peer: 'client', muted: true });
+  expect((await mute('page', true)).status).toBe(204);
+  expect(await page.next('configured')).toMatchObject({ mute: true });
+  const late = await enter(a!, 'late');
+  const { peers } = await late.next('joined');
+  expect(peers.find(({ peer }) => peer === 'client')).toMatchObject({ muted: true });
+  expect((await mute('client', false)).status).toBe(204);
+  expect(await late.next('peer_changed')).toMatchObject({ peer: 'client', muted: false });
+  expect((await mute('nobody', true)).status).toBe(404);
+});
+
 test('a kick gives up a place that is kept on the other node', async () => {
   const [a, b] = await openNodes(2, KEEP);
   const watching = await enter(a!, 'watching');
@@ -254,6 +276,7 @@ test('without the operator key nothing is told, and nothing done', async () => {
     ['GET', 'rooms'],
     ['GET', `rooms/${account}/a`],
     ['POST', `accounts/${account}/peers/alice/kick`],
+    ['POST', `accounts/${account}/peers/alice/mute`],
   ];
   for (const [method, path] of routes) {
     for (const key of ['operator-key-of-nobody', gateway.apiKey]) {

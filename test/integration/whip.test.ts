@@ -1,8 +1,17 @@
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/gateway.ts';
 import { recordedOffer } from '../support/offers.ts';
-import { decodeOpus, joinPcm, keepPlaying, opusTone, pcmTone, peakHz } from '../support/sound.ts';
+import {
+  amplitudeOf,
+  decodeOpus,
+  joinPcm,
+  keepPlaying,
+  opusTone,
+  pcmTone,
+  peakHz,
+} from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
+import { WebRtcClient } from '../support/webrtc-client.ts';
 import { postOffer, WhipClient } from '../support/whip-client.ts';
 
 const OPERATOR_KEY = 'operator-key-of-the-tests';
@@ -15,7 +24,7 @@ const use = useGateway(
   },
   { sessions: { beatEveryMs: 50 } },
 );
-const { keep, enter } = use;
+const { keep, connect, enter } = use;
 
 const SPEAKER = recordedOffer('chromium-whip');
 const PLAYER = recordedOffer('chromium-whep');
@@ -49,6 +58,13 @@ const ccu = async () => {
     summary: { current_ccu: number };
   };
   return summary.current_ccu;
+};
+/** Does something with a peer of the demo account, as the operator. */
+const operate = async (action: string, body: object) => {
+  const me = (await (await ask('/api/me', 'GET')).json()) as { account: { id: number } };
+  const headers = { authorization: `Bearer ${OPERATOR_KEY}`, 'content-type': 'application/json' };
+  const path = `/api/admin/accounts/${me.account.id}/peers/${action}`;
+  return ask(path, 'POST', headers, JSON.stringify(body));
 };
 const speak = async (path: string, options = {}) =>
   keep(await WhipClient.connect('whip', use.gateway, path, options));
@@ -140,14 +156,7 @@ describe('a session', () => {
 
   test('ends when an operator removes its peer', async () => {
     const made = await post('/whip/a?peer=obs', SPEAKER);
-    const me = (await (await ask('/api/me', 'GET')).json()) as { account: { id: number } };
-    const kicked = await ask(
-      `/api/admin/accounts/${me.account.id}/peers/obs/kick`,
-      'POST',
-      { authorization: `Bearer ${OPERATOR_KEY}`, 'content-type': 'application/json' },
-      '{}',
-    );
-    expect(kicked.status).toBeLessThan(300);
+    expect((await operate('obs/kick', {})).status).toBe(204);
     expect((await ask(locationOf(made), 'GET')).status).toBe(404);
   });
 });
@@ -334,5 +343,58 @@ describe('sound', () => {
     }));
     expect(steps.every(({ sequence }) => sequence === 1)).toBe(true);
     expect(steps.every(({ samples }) => samples > 0 && samples % 960 === 0)).toBe(true);
+  });
+
+  test('of a peer of WHIP is muted by an operator for all, and by a volume of 0 for one', async () => {
+    const legacy = await enter('legacy', PCM);
+    const other = await enter('other', PCM);
+    const page = await connect({ peer: 'page' });
+    const { webrtc } = await page.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+    const browser = keep(new WebRtcClient(page, webrtc));
+    await browser.hear();
+    const speaker = await speak('/whip/a?peer=obs');
+    speaker.talk(await opusTone(700, 0.3, 1000));
+    // There is always something to be heard.
+    const singer = keepPlaying(other, pcmTone(440, 0.3, 1000));
+    const hearsBoth = (isBoth: boolean) =>
+      eventually(`700 Hz: ${isBoth}`, () => {
+        const frames = legacy.frames.slice(-25);
+        const heard = joinPcm(frames);
+        return (
+          frames.length === 25 &&
+          amplitudeOf(heard, 440) > 0.1 &&
+          amplitudeOf(heard, 700) > 0.1 === isBoth
+        );
+      });
+    const ofSpeaker = () => browser.heard.filter(({ peer }) => peer === 'obs').length;
+    const browserHears = () => {
+      const before = ofSpeaker();
+      return eventually('the browser hears it', () => ofSpeaker() > before + 10);
+    };
+    await Promise.all([hearsBoth(true), browserHears()]);
+    await legacy.ask({ type: 'configure', volume: { obs: 0 } }, 'configured');
+    await hearsBoth(false);
+    await legacy.ask({ type: 'configure', volume: { obs: 1 } }, 'configured');
+    await hearsBoth(true);
+    expect((await operate('obs/mute', { muted: true })).status).toBe(204);
+    expect(await legacy.next('peer_changed')).toMatchObject({ peer: 'obs', muted: true });
+    await hearsBoth(false);
+    const [before, frames] = [ofSpeaker(), legacy.frames.length];
+    await eventually('half a second is over', () => legacy.frames.length > frames + 25);
+    expect(ofSpeaker()).toBe(before);
+    // A new half is muted too: it is the same peer for as long as the other half is there.
+    const player = await hear('/whep/a?peer=obs');
+    expect((await ask(speaker.location, 'DELETE')).status).toBe(200);
+    const again = await speak('/whip/a?peer=obs');
+    again.talk(await opusTone(700, 0.3, 1000));
+    const late = await enter('late');
+    const { peers } = await late.next('joined');
+    expect(peers.find(({ peer }) => peer === 'obs')).toMatchObject({ muted: true });
+    expect((await operate('obs/mute', { muted: false })).status).toBe(204);
+    await Promise.all([hearsBoth(true), browserHears()]);
+    expect((await operate('nobody/mute', { muted: true })).status).toBe(404);
+    expect((await operate('obs/mute', {})).status).toBe(400);
+    expect((await player.ask('GET')).status).toBe(200);
+    await singer.close();
   });
 });
