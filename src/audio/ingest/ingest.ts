@@ -20,8 +20,13 @@ export type Ingest = {
   push(message: Buffer, atMs: number): void;
   /** Passes one message over that nobody is to hear: those that follow must be read all the same. */
   skip(message: Buffer, atMs: number): void;
+  /** Returns the format of the samples that come next, in a file that tells it; undefined if something else comes. */
+  samplesNext?(): SamplesNext | undefined;
   close(): void;
 };
+
+/** Format of samples in a file, and the number of bytes of them so far. */
+export type SamplesNext = { format: SampleFormat; startsAtBytes: number };
 
 export type IngestEvents = {
   /** Called with a fault that was found too late for `push` to throw. */

@@ -1,12 +1,15 @@
 import type { Detection, FormatDetector } from './detection/detector.ts';
+import type { FileCheck } from './detection/file-check.ts';
 import type { FormatCheck } from './detection/format-check.ts';
 import type { FormatGuard } from './detection/format-guard.ts';
 import type { TimedMessage } from './detection/pace.ts';
 import type { SilencePace } from './detection/silence.ts';
 import { type InputFormat, isSamples } from '../format.ts';
 import { bytesToNext, frameBytesOf } from '../samples.ts';
+import { recognise } from '../recognise.ts';
 import type { Ingest } from './ingest.ts';
 import type { OpaqueSink } from './opaque-ingest.ts';
+import { mayBeChunk } from './wav-reader.ts';
 
 export type AudioInputEvents = {
   /** The format of an undeclared sender has been found out or has changed, or a file has told what is in it. */
@@ -49,6 +52,8 @@ export type OpenState = {
   guard: FormatGuard | undefined;
   /** Messages of an undeclared file in which no sound was found yet. */
   unheard: Unheard | undefined;
+  /** Looks for what follows an undeclared file. */
+  file: FileCheck | undefined;
 };
 
 export type DoubtingState = {
@@ -72,6 +77,22 @@ export class Unheard {
     this.#bytes += arrival.message.length;
     return this.#bytes <= MAX_UNHEARD_BYTES;
   }
+}
+
+/** Returns what a message is read as, and how many bytes of that came before it; undefined where the reader of a file knows better. */
+export function readAs(
+  open: OpenState,
+  message: Buffer,
+  startsAtBytes: number,
+): { format: InputFormat; startsAtBytes: number } | undefined {
+  if (!open.file) return { format: open.format, startsAtBytes };
+  return mayBeChunk(message) ? undefined : open.ingest.samplesNext?.();
+}
+
+/** True for a message that begins a file of another format than the one that could not be read any further. */
+export function beginsOther(message: Buffer, { format }: OpenState): boolean {
+  const codec = recognise(message);
+  return codec !== undefined && codec !== format.codec;
 }
 
 /** Cuts held messages so that they begin with the first whole sample. */

@@ -1,8 +1,9 @@
 import type { Codecs } from '../codecs.ts';
 import { PartylineError } from '../../protocol/errors.ts';
 import { type Detection, FormatDetector, WeighingTurns } from './detection/detector.ts';
+import { FileCheck } from './detection/file-check.ts';
 import { FormatCheck } from './detection/format-check.ts';
-import { guardOf } from './detection/guard-of.ts';
+import { guardOf, guardOfFile } from './detection/guard-of.ts';
 import type { TimedMessage } from './detection/pace.ts';
 import { isDigitalSilence, SilencePace } from './detection/silence.ts';
 import {
@@ -18,10 +19,12 @@ import { createIngest } from './create-ingest.ts';
 import type { Ingest, OpusOutlet, OpusSink } from './ingest.ts';
 import {
   type AudioInputEvents,
+  beginsOther,
   type DoubtingState,
   type InputState,
   type OpeningState,
   type OpenState,
+  readAs,
   Unheard,
   wholeMessages,
 } from './input-state.ts';
@@ -38,11 +41,12 @@ const turns = new WeighingTurns();
 /** By which a stream is taken to be of another rate or number of channels than before. */
 const SURE_OF_PACE = 0.9;
 
-/** True if what is weighed anew is something else than before. */
-const isOther = ({ format, confidence }: Detection, before: InputFormat): boolean =>
-  format.codec === before.codec
-    ? formatAudioFormat(format) !== formatAudioFormat(before) && confidence >= SURE_OF_PACE
-    : true;
+/** True if what is weighed anew is something else than before. The head of a file is right about the rate of its samples. */
+function isOther({ format, confidence }: Detection, before: InputFormat): boolean {
+  if (before.codec === 'wav') return format.codec !== before.inside?.codec;
+  if (format.codec !== before.codec) return true;
+  return formatAudioFormat(format) !== formatAudioFormat(before) && confidence >= SURE_OF_PACE;
+}
 
 /** One peer's binary messages, whatever they are, on their way to its uplink. */
 export class AudioInput {
@@ -54,6 +58,8 @@ export class AudioInput {
   #receivedBytes = 0;
   /** When the last message came, ms. */
   #atMs = 0;
+  /** Times that an undeclared stream was found to be of another rate, or of other channels. */
+  #rateChanges = 0;
   /** Files that turn out to hold nothing that is decoded. */
   readonly #unreadable = new StreamBudget(RECORDINGS, 'Recordings begin too often.');
 
@@ -156,6 +162,7 @@ export class AudioInput {
       return;
     }
     state.check.skip();
+    state.file?.reset();
     state.ingest.skip(message, nowMs);
   }
 
@@ -231,8 +238,9 @@ export class AudioInput {
       format,
       ingest,
       check: new FormatCheck(format, this.#isDeclared, turns),
-      guard: this.#isDeclared ? undefined : guardOf(format),
+      guard: this.#isDeclared ? undefined : guardOf(format, this.#rateChanges),
       unheard: isFile ? new Unheard() : undefined,
+      file: isFile ? new FileCheck(format, turns) : undefined,
     };
     this.#state = open;
     for (const { message } of held) open.guard?.learn(message);
@@ -252,33 +260,61 @@ export class AudioInput {
   #foundInside(ingest: Ingest, inside: SampleFormat): void {
     if (this.#state.name !== 'open' || this.#state.ingest !== ingest) return;
     this.#state.format = { codec: 'wav', inside };
+    if (!this.#isDeclared) this.#state.guard = guardOfFile(inside);
     this.#events.onDetected(this.#state.format);
   }
 
   /** Looks at a message of an open stream, and hands it on if it may be heard. */
   #look(open: OpenState, message: Buffer, atMs: number, startsAtBytes: number): void {
-    const look = open.guard?.look(message, startsAtBytes);
-    if (look === 'wrong') {
+    if (open.file && this.#isFollowed(open, open.file, message, atMs)) return;
+    const read = readAs(open, message, startsAtBytes);
+    const look = read && open.guard?.look(message, read.startsAtBytes, atMs);
+    if (read && look === 'wrong') {
       open.check.skip();
       // Another format begins with a message, but one that is cut anywhere goes on.
-      const isCut = isSamples(open.format) && startsAtBytes % frameBytesOf(open.format) !== 0;
-      if (!isCut) this.#receivedBytes = message.length;
-      const detector = new FormatDetector(isCut ? startsAtBytes : 0, turns);
+      const { format } = read;
+      const isCut = isSamples(format) && read.startsAtBytes % frameBytesOf(format) !== 0;
+      const beforeBytes = isCut ? read.startsAtBytes : 0;
+      this.#receivedBytes = beforeBytes + message.length;
+      const detector = new FormatDetector(beforeBytes, turns);
       const doubting: DoubtingState = { name: 'doubting', format: open.format, open, detector };
       this.#state = doubting;
       this.#weighAgain(doubting, message, atMs);
       return;
     }
-    if (look === 'changed') open.check.lookSoon();
+    if (look === 'changed' && !open.file) open.check.lookSoon();
     const isDue = atMs >= open.check.dueAtMs;
     const contradiction = isDue ? open.check.push(message, atMs, startsAtBytes) : undefined;
     if (contradiction && this.#isDeclared) this.#events.onMismatch(contradiction);
     if (contradiction && !this.#isDeclared) {
+      if (contradiction.format.codec === open.format.codec) this.#rateChanges += 1;
       this.#open(contradiction.format, [{ message, atMs }], startsAtBytes);
       this.#events.onDetected(contradiction.format);
       return;
     }
     this.#ingest(open, message, atMs);
+  }
+
+  /** Opens what follows a file, if that is what a message belongs to. */
+  #isFollowed(open: OpenState, file: FileCheck, message: Buffer, atMs: number): boolean {
+    const following = file.push(message, atMs);
+    if (!following || !this.#maySwitch()) return this.#state !== open;
+    const { format, arrivals } = following;
+    this.#receivedBytes = arrivals.reduce((sum, arrival) => sum + arrival.message.length, 0);
+    this.#open(format, arrivals, 0);
+    this.#events.onDetected(format);
+    return true;
+  }
+
+  /** @returns false if files have ended too often, which the client is told */
+  #maySwitch(): boolean {
+    try {
+      this.#unreadable.spend(this.#atMs);
+      return true;
+    } catch (tooOften) {
+      this.#events.onFault(tooOften);
+      return false;
+    }
   }
 
   /** Holds a message until it is known what it and those after it are. */
@@ -304,12 +340,17 @@ export class AudioInput {
     } catch (fault) {
       this.#fail(open.ingest, fault);
     }
+    const hasFailed = this.#state !== open && this.#state.name === 'detecting';
+    if (!hasFailed || !beginsOther(message, open)) return;
+    this.#receivedBytes = message.length;
+    this.#detect(new FormatDetector(0, turns), message, atMs);
   }
 
   /** There is sound in a file. */
   #hear(ingest: Ingest, sound: Parameters<OpusSink>): void {
     if (this.#state.name === 'open' && this.#state.ingest === ingest) {
       this.#state.unheard = undefined;
+      this.#state.file?.reset();
     }
     this.#outlet.sink(...sound);
   }
@@ -323,18 +364,15 @@ export class AudioInput {
       this.#events.onFault(fault);
       return;
     }
-    try {
-      this.#unreadable.spend(this.#atMs);
-    } catch (tooOften) {
-      this.#events.onFault(tooOften);
-      return;
-    }
+    if (!this.#maySwitch()) return;
     if (state.unheard) {
       this.#open({ codec: 'opaque' }, state.unheard.messages, 0);
       this.#events.onDetected({ codec: 'opaque' });
     } else {
       ingest.close();
-      this.#state = { name: 'detecting', detector: new FormatDetector(this.#receivedBytes, turns) };
+      // A stream of another format begins with a message.
+      this.#receivedBytes = 0;
+      this.#state = { name: 'detecting', detector: new FormatDetector(0, turns) };
     }
   }
 }

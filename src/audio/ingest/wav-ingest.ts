@@ -1,6 +1,6 @@
 import type { Codecs } from '../codecs.ts';
 import type { SampleFormat } from '../format.ts';
-import type { Ingest, IngestEvents, OpusOutlet } from './ingest.ts';
+import type { Ingest, IngestEvents, OpusOutlet, SamplesNext } from './ingest.ts';
 import type { LastPackets } from './splice.ts';
 import { SampleIngest } from './sample-ingest.ts';
 import { RECORDINGS, StreamBudget, unreadable } from './stream-budget.ts';
@@ -21,6 +21,8 @@ export class WavIngest implements Ingest {
   #before: LastPackets | undefined;
   #reader = this.#openReader();
   #inside = '';
+  /** Format of the samples, and how many bytes of them have come. */
+  #next: SamplesNext | undefined;
   #samples: Samples = { name: 'none' };
   #unreadBytes = 0;
   /** Samples of the message that is being read. */
@@ -58,6 +60,10 @@ export class WavIngest implements Ingest {
     this.push(chunk, atMs);
   }
 
+  samplesNext(): SamplesNext | undefined {
+    return this.#reader.isAtSamples ? this.#next : undefined;
+  }
+
   close(): void {
     this.#isClosed = true;
     this.#closeSamples();
@@ -73,6 +79,7 @@ export class WavIngest implements Ingest {
   /** A file begins; most go on in the format of the one before. */
   #enter(format: SampleFormat): void {
     this.#flush();
+    this.#next = { format, startsAtBytes: 0 };
     const inside = JSON.stringify(format);
     if (inside === this.#inside) {
       if (this.#samples.name === 'open') this.#samples.ingest.realign();
@@ -102,6 +109,7 @@ export class WavIngest implements Ingest {
   /** Keeps the samples of one message together: there may be thousands of `data` chunks in it. */
   #take(bytes: Buffer): void {
     this.#unreadBytes = 0;
+    if (this.#next) this.#next.startsAtBytes += bytes.length;
     this.#pieces.push(bytes);
   }
 

@@ -41,6 +41,9 @@ export const isWavHead = (bytes: Buffer): boolean =>
   FILE_IDS.includes(bytes.toString('latin1', 0, 4)) &&
   bytes.toString('latin1', FORM_AT, FILE_HEAD_BYTES) === 'WAVE';
 
+/** True for bytes that may begin a chunk, or a file. */
+export const mayBeChunk = (bytes: Buffer): boolean => CHUNK_ID.test(bytes.toString('latin1', 0, 4));
+
 /** Reads RIFF WAVE files, one after another, cut anywhere; holds no more than a head. */
 export class WavReader {
   readonly #events: WavEvents;
@@ -56,6 +59,13 @@ export class WavReader {
   /** Memory that it holds, bytes. */
   get heldBytes(): number {
     return this.#collected.heldBytes;
+  }
+
+  /** True if the next byte is one of a sample, or behind the samples, where most writers go on with more of them. */
+  get isAtSamples(): boolean {
+    const { name } = this.#state;
+    const isBehind = name === 'chunk head' && this.#collected.length === 0;
+    return this.#hasFormat && (name === 'samples' || isBehind);
   }
 
   /**

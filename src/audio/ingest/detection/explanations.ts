@@ -62,8 +62,9 @@ const JITTER_MS = 6;
 const CLOCK_ERROR = 0.01;
 /** Sound is less random than its model: of the bits that a reading saves, so many count as evidence. */
 const EVIDENCE_PER_BIT = 0.1;
-/** Cost of another number of channels than the samples seem to have. */
+/** Cost of another number of channels than the samples seem to have, and cost of the pace from which on it is thought of. */
 const OTHER_CHANNELS_BITS = 30;
+const LEAST_OTHER_CHANNELS_BITS = 10;
 /** Worse than any mismatch of rates can be. */
 const MAX_RATE_BITS = 300;
 /** Cost of the first byte of a message that only seems to be a packet of Opus: 8 bits, less what that rules out. */
@@ -86,7 +87,10 @@ const FAMILIAR: ReadonlySet<string> = new Set(['opus', 'pcm_s16le', 'pcm_f32le',
 const RARE_BITS = 10;
 const HARDLY_TOLD_BITS = 60;
 
-type Explanation = { format: AudioFormat | OpaqueFormat; bits: number };
+/** A pace that costs more is off by more than jitter: there may be a better explanation before long. */
+const DOUBTFUL_PACE_BITS = 6;
+
+type Explanation = { format: AudioFormat | OpaqueFormat; bits: number; rateBits?: number };
 
 /** Weighs the formats; undefined if nothing explains what came. */
 export function weigh(evidence: Evidence): Detection | undefined {
@@ -118,6 +122,7 @@ export function weigh(evidence: Evidence): Detection | undefined {
   const second = explanations.find(({ format }) => formatAudioFormat(format) !== name);
   const marginBits = second ? second.bits - best.bits : Infinity;
   const isHasty =
+    (best.rateBits ?? 0) > DOUBTFUL_PACE_BITS ||
     (best.format.codec === 'opus' && seemsCounted) ||
     (best.format.codec === 'opaque' &&
       opusBits !== undefined &&
@@ -217,18 +222,23 @@ function explainAsSamples({ arrivals, paced, content }: Evidence): Explanation[]
       return {
         format: { codec, rateHz, channels },
         bits: soundBits(bitsPerByte) + rateBits + lengthPenaltyBits(messages, frameBytes, rateHz),
+        rateBits,
       };
     });
   return readings.flatMap(({ codec, channels, bitsPerByte, otherwise }): Explanation[] => {
     if (!isDecoded(codec)) return [{ format: { codec: 'opaque' }, bits: soundBits(bitsPerByte) }];
     const explained = explain(codec, channels, bitsPerByte);
-    const mayBe = ({ bits }: Explanation) => bits - soundBits(bitsPerByte) < OTHER_CHANNELS_BITS;
-    if (!otherwise || !isNovel || explained.some(mayBe)) return explained;
+    const isInTime = ({ bits }: Explanation) =>
+      bits - soundBits(bitsPerByte) < LEAST_OTHER_CHANNELS_BITS;
+    if (!otherwise || !isNovel || explained.some(isInTime)) return explained;
     const other = otherwise();
     const others = explain(codec, other.channels, other.bitsPerByte);
     return [
       ...explained,
-      ...others.map(({ format, bits }) => ({ format, bits: bits + OTHER_CHANNELS_BITS })),
+      ...others.map((explanation) => ({
+        ...explanation,
+        bits: explanation.bits + OTHER_CHANNELS_BITS,
+      })),
     ];
   });
 }

@@ -8,8 +8,11 @@ export type Look = 'as_before' | 'changed' | 'wrong';
 export type FormatGuard = {
   /** Takes a message from which the format was found out. */
   learn(message: Buffer): void;
-  /** @param startsAtBytes length of the stream before the message */
-  look(message: Buffer, startsAtBytes: number): Look;
+  /**
+   * @param startsAtBytes length of the stream before the message
+   * @param atMs when the message came
+   */
+  look(message: Buffer, startsAtBytes: number, atMs: number): Look;
   /** Messages held as wrong turned out to be of the format. */
   reassure(): void;
 };

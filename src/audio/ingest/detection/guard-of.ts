@@ -1,11 +1,23 @@
-import { type InputFormat, isSamples } from '../../format.ts';
+import { type InputFormat, isSamples, type SampleFormat } from '../../format.ts';
 import type { FormatGuard } from './format-guard.ts';
 import { OpaqueGuard, OpusGuard } from './packet-guards.ts';
 import { SampleGuard } from './sample-guard.ts';
 
-/** @returns undefined for formats that are checked by those who read them */
-export function guardOf(format: InputFormat): FormatGuard | undefined {
+/** Most channels of a file whose samples are compared with what they might be. */
+const MOST_CHANNELS = 2;
+
+/**
+ * @param rateChanges number of times that the rate of the stream has changed so far
+ * @returns undefined for formats that are checked by those who read them
+ */
+export function guardOf(format: InputFormat, rateChanges: number): FormatGuard | undefined {
   if (format.codec === 'opus') return new OpusGuard();
   if (format.codec === 'opaque') return new OpaqueGuard();
-  return isSamples(format) ? new SampleGuard(format) : undefined;
+  return isSamples(format) ? new SampleGuard(format, rateChanges) : undefined;
+}
+
+/** Returns a guard of samples in a file that says their rate; undefined for those that nobody sends without a file. */
+export function guardOfFile(inside: SampleFormat): FormatGuard | undefined {
+  const isGuarded = inside.channels <= MOST_CHANNELS && inside.codec !== 'pcm_f64le';
+  return isGuarded ? new SampleGuard(inside, undefined) : undefined;
 }

@@ -3,6 +3,7 @@ import { bytesToNext, frameBytesOf, openSampleReader } from '../../samples.ts';
 import { readAsSamples, unexplainedBitsPerByte } from './description-length.ts';
 import type { FormatGuard, Look } from './format-guard.ts';
 import { impossibleShareOf } from './g722-codes.ts';
+import { PaceWatch } from './pace-watch.ts';
 import { quickReading } from './quick-bits.ts';
 
 /** Bytes in the middle of a message that are looked at. */
@@ -69,23 +70,34 @@ export class SampleGuard implements FormatGuard {
   #loudest = LEAST_LEVEL;
   #calm = 0;
   #nextCalm = CALM_MESSAGES;
+  /** Undefined where the rate cannot change without a word. */
+  readonly #pace: PaceWatch | undefined;
 
-  constructor(format: SampleFormat) {
+  /** @param rateChanges number of times that the rate, which the pace of the messages tells, has changed already; undefined if a file tells the rate */
+  constructor(format: SampleFormat, rateChanges: number | undefined) {
     this.#format = format;
     this.#frameBytes = Math.ceil(frameBytesOf(format));
     this.#mostBits = MOST_BITS[format.codec] ?? MOST_PCM_BITS;
+    const bytesPerMs = (format.rateHz * frameBytesOf(format)) / 1000;
+    this.#pace = rateChanges === undefined ? undefined : new PaceWatch(bytesPerMs, rateChanges);
   }
 
   learn(message: Buffer): void {
     if (!this.#lengths.includes(message.length)) this.#lengths.push(message.length);
   }
 
-  look(message: Buffer, startsAtBytes: number): Look {
+  look(message: Buffer, startsAtBytes: number, atMs: number): Look {
+    const isOfOtherPace = this.#pace?.push(message.length, atMs) ?? false;
+    const look = this.#lookAt(message, startsAtBytes);
+    return isOfOtherPace && look === 'as_before' ? 'changed' : look;
+  }
+
+  #lookAt(message: Buffer, startsAtBytes: number): Look {
     if (this.#calm > 0) {
       this.#calm -= 1;
       return 'as_before';
     }
-    if (this.#isOfOtherRate(message.length)) return 'wrong';
+    if (this.#pace && this.#isOfOtherRate(message.length)) return 'wrong';
     const whole = message.subarray(bytesToNext(this.#frameBytes, startsAtBytes));
     if (whole.length < LEAST_LOOKED_AT_BYTES) return 'as_before';
     const { codec, channels } = this.#format;

@@ -38,11 +38,11 @@ const messagesOf = (name: string, seed: number, durationMs: number) =>
 
 /** A guard that has seen a second of speech. */
 async function guardAfter(name: string) {
-  const guard = guardOf(parseAudioFormat(name))!;
+  const guard = guardOf(parseAudioFormat(name), 0)!;
   let atBytes = 0;
-  const looks = (await messagesOf(name, 1, 5000)).map(({ message }, i) => {
+  const looks = (await messagesOf(name, 1, 5000)).map(({ message, atMs }, i) => {
     if (i < 4) guard.learn(message);
-    const look = i < 4 ? 'as_before' : guard.look(message, atBytes);
+    const look = i < 4 ? 'as_before' : guard.look(message, atBytes, atMs);
     atBytes += message.length;
     return look;
   });
@@ -61,7 +61,9 @@ describe.each(FORMATS)('a guard of %s', (from) => {
     async (to) => {
       const { guard, atBytes } = await guardAfter(from);
       const after = await messagesOf(to, 2, 1500);
-      const wrongAt = after.findIndex(({ message }) => guard.look(message, atBytes) === 'wrong');
+      const wrongAt = after.findIndex(
+        ({ message, atMs }) => guard.look(message, atBytes, atMs) === 'wrong',
+      );
       expect(wrongAt).not.toBe(-1);
       expect(wrongAt * MESSAGE_MS).toBeLessThanOrEqual(MOST_HEARD_MS);
       const detector = new FormatDetector();

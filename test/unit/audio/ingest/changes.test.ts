@@ -1,0 +1,172 @@
+import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { type Codecs, loadCodecs } from '../../../../src/audio/codecs.ts';
+import { formatAudioFormat, parseAudioFormat } from '../../../../src/audio/format.ts';
+import { AudioInput } from '../../../../src/audio/ingest/input.ts';
+import { oggOpus, webmOpus } from '../../../support/containers.ts';
+import { arrivalsOf } from '../../../support/corpus.ts';
+import { readFixture } from '../../../support/fixtures.ts';
+import { seededRandom } from '../../../support/random.ts';
+import { decodeOpus, opusTone } from '../../../support/sound.ts';
+
+let codecs: Codecs;
+beforeAll(async () => {
+  codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
+});
+
+/** An undeclared client whose messages come at times of our own, ms; what is found out is noted with the time. */
+function openClient() {
+  const packets: Buffer[] = [];
+  const detected: { format: string; atMs: number }[] = [];
+  const faults: unknown[] = [];
+  let nowMs = 0;
+  const input = new AudioInput(
+    'auto',
+    codecs,
+    { sink: (packet) => packets.push(packet) },
+    {
+      onDetected: (format) => detected.push({ format: formatAudioFormat(format), atMs: nowMs }),
+      onOpaque: () => {},
+      onMismatch: (observed) => faults.push(observed),
+      onFault: (fault) => faults.push(fault),
+    },
+  );
+  const send = async (messages: readonly Buffer[], messageMs: number) => {
+    for (const message of messages) {
+      input.push(message, nowMs);
+      nowMs += messageMs;
+      await new Promise(setImmediate);
+    }
+  };
+  /** Frames are decoded in a thread, in a time of its own. */
+  const isHeard = (count: number) =>
+    vi.waitFor(() => expect(packets).toHaveLength(count), { timeout: 10_000, interval: 5 });
+  return { input, packets, detected, faults, send, isHeard, now: () => nowMs };
+}
+
+async function speechAs(name: string, messageMs: number, durationMs: number, seed = 1) {
+  const sound = { content: 'speech', format: parseAudioFormat(name), messageMs, seed } as const;
+  return (await arrivalsOf(sound, durationMs)).map(({ message }) => message);
+}
+
+function randomMessages(bytes: number, count: number): Buffer[] {
+  const random = seededRandom(bytes);
+  return Array.from({ length: count }, () =>
+    Buffer.from(Array.from({ length: bytes }, () => Math.floor(random() * 256))),
+  );
+}
+
+const CUT_MS = 40;
+/** Cuts a recording of 2.6 s into messages of 40 ms. */
+function recording(name: string): Buffer[] {
+  const file = readFixture(name);
+  const bytes = Math.ceil((file.length * CUT_MS) / 2600);
+  return Array.from({ length: Math.ceil(file.length / bytes) }, (_, i) =>
+    file.subarray(i * bytes, (i + 1) * bytes),
+  );
+}
+
+/** A WAVE file whose length is not known in advance, as recorders write it. */
+function endlessWav(): Buffer[] {
+  const [first, ...others] = recording('speech.wav');
+  const head = Buffer.from(first!);
+  head.writeUInt32LE(0xffff_ffff, 40);
+  return [head, ...others];
+}
+
+describe('what follows a file on the same connection', () => {
+  /** With the number of packets that come of each. */
+  const FILES: [string, number, () => Buffer[] | Promise<Buffer[]>][] = [
+    ['wav', 130, endlessWav],
+    ['wav', 130, () => recording('speech.wav')],
+    ['mp3', 132, () => recording('speech.mp3')],
+    ['aac_adts', 131, () => recording('speech.aac')],
+    ['mp4_aac', 131, () => recording('speech.mp4')],
+    ['flac', 128, () => recording('speech.flac')],
+    ['ogg_flac', 130, () => recording('speech.oga')],
+    ['ogg_opus', 50, async () => oggOpus(await opusTone(500, 0.5, 1000), 20)],
+    ['webm_opus', 50, async () => webmOpus(await opusTone(500, 0.5, 1000), 20)],
+  ];
+  const NEXT: [string, () => Buffer[] | Promise<Buffer[]>][] = [
+    ['opus', () => speechAs('opus', CUT_MS, 1200)],
+    [
+      'pcm_s16le;rate=48000;channels=1',
+      () => speechAs('pcm_s16le;rate=48000;channels=1', CUT_MS, 1200),
+    ],
+    ['mp3', () => recording('speech.mp3')],
+    ['wav', () => recording('speech.wav')],
+  ];
+  /** A file of samples may be sent at any pace, and its head has told the rate. */
+  const isTold = (file: string, next: string) =>
+    next !== file && !(file === 'wav' && next.startsWith('pcm_s16le'));
+  const pairs = FILES.flatMap(([file, count, makeFile]) =>
+    NEXT.filter(([next]) => isTold(file, next)).map(([next, makeNext]) => ({
+      file,
+      next,
+      count,
+      makeFile,
+      makeNext,
+    })),
+  );
+
+  test.each(pairs)('$file, then $next: found out within a second', async (pair) => {
+    const { file, next, count, makeFile, makeNext } = pair;
+    const { input, detected, faults, send, isHeard, now } = openClient();
+    await send(await makeFile(), CUT_MS);
+    await isHeard(count);
+    const changedAtMs = now();
+    await send(await makeNext(), CUT_MS);
+    expect(faults).toEqual([]);
+    // A WAVE file tells twice: that it is one, and what is in it.
+    const isNew = ({ format }: { format: string }, i: number) => format !== detected[i - 1]?.format;
+    const told = detected.filter(isNew);
+    expect(told.map(({ format }) => format)).toEqual([file, next]);
+    expect(told[1]!.atMs - changedAtMs).toBeLessThan(1000);
+    input.close();
+  });
+
+  test.each(FILES)(
+    '%s (%i packets), then random bytes: not heard as noise',
+    async (file, count, makeFile) => {
+      const { input, packets, detected, send, isHeard } = openClient();
+      await send(await makeFile(), CUT_MS);
+      await isHeard(count);
+      const before = packets.length;
+      await send(randomMessages(640, 100), CUT_MS);
+      expect(detected[0]!.format).toBe(file);
+      // The end of the file, and 100 ms of the random bytes.
+      const rest = await decodeOpus(packets.slice(before));
+      const noisy = rest.filter((sample) => Math.abs(sample) > 0.5).length;
+      expect(noisy / 48).toBeLessThan(100);
+      input.close();
+    },
+  );
+});
+
+describe('a change of rate that leaves the length of messages as it was', () => {
+  const CHANGES = [
+    ['pcm_s16le;rate=16000;channels=1', 20, 'pcm_s16le;rate=8000;channels=1', 40],
+    ['pcm_s16le;rate=8000;channels=1', 40, 'pcm_s16le;rate=16000;channels=1', 20],
+    ['pcm_s16le;rate=48000;channels=1', 20, 'pcm_s16le;rate=24000;channels=1', 40],
+    ['pcm_s16le;rate=48000;channels=1', 20, 'pcm_s16le;rate=16000;channels=1', 60],
+    ['pcm_s16le;rate=24000;channels=1', 20, 'pcm_s16le;rate=48000;channels=1', 10],
+    ['pcm_f32le;rate=48000;channels=1', 20, 'pcm_f32le;rate=16000;channels=1', 60],
+    ['pcm_f32le;rate=24000;channels=1', 40, 'pcm_f32le;rate=48000;channels=1', 20],
+  ] as const;
+
+  test.each(CHANGES)(
+    '%s in %i ms, then %s in %i ms: found out within a second',
+    async (first, firstMs, second, secondMs) => {
+      for (let seed = 1; seed <= 3; seed += 1) {
+        const { input, detected, faults, send, now } = openClient();
+        // The regular look at the stream is not due for 10 s.
+        await send(await speechAs(first, firstMs, 4000, seed), firstMs);
+        const changedAtMs = now();
+        await send(await speechAs(second, secondMs, 2000, seed), secondMs);
+        expect(detected.map(({ format }) => format)).toEqual([first, second]);
+        expect(detected[1]!.atMs - changedAtMs).toBeLessThan(1000);
+        expect(faults).toEqual([]);
+        input.close();
+      }
+    },
+  );
+});
