@@ -46,7 +46,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
     imports: [],
   },
   store: {
-    holds: 'Redis: connection, clock, the data folder',
+    holds: 'Redis: connection, keys, scripts, clock, the data folder',
     files: ['src/store/**'],
     imports: ['base', 'protocol', 'config'],
   },

@@ -93,7 +93,7 @@ const startBeside = (environment: Record<string, string>) =>
     ...(PINNING && { cores: String(PINNING.load) }),
   });
 
-/** Writes the records of January 2026 as usage workers leave them behind (src/usage/usage-scripts.ts). */
+/** Writes the records of January 2026 as usage workers leave them behind (src/store/scripts/usage/). */
 async function fillMonth(url: string, accountId: number): Promise<void> {
   const client = createClient({ socket: { path: url.replace('unix://', ''), tls: false } });
   await client.connect();

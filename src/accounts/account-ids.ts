@@ -13,31 +13,6 @@ const MARGIN = 1000;
 
 const FILE = 'last-account-id';
 
-/**
- * Gives the next id. As long as the same server runs that gave the last one, or the file beside its data is the one written
- * then, the ids that Redis knows of are all there are. Otherwise Redis may have been given an older backup: the ids that were
- * given since are skipped, one for each second and the margin.
- *
- * KEYS: last id, where it was given. ARGV: id in the file, identity of the file, prefix of accounts' keys, margin.
- */
-const NEXT_ID = `
-local info = redis.pcall('INFO', 'server')
-local run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
-local now = tonumber(redis.call('TIME')[1])
-local last = tonumber(redis.call('GET', KEYS[1]) or 0)
-local given = redis.call('HMGET', KEYS[2], 'run', 'file', 'at')
-local inFile = tonumber(ARGV[1])
-local isSame = (run ~= '' and given[1] == run) or (ARGV[2] ~= '' and given[2] == ARGV[2])
-if not isSame and (last > 0 or inFile > 0) then
-  last = math.max(last, inFile) + tonumber(ARGV[4]) + math.max(0, now - tonumber(given[3] or now))
-end
-repeat last = last + 1 until redis.call('EXISTS', ARGV[3] .. last) == 0
-redis.call('SET', KEYS[1], last)
-redis.call('HSET', KEYS[2], 'run', run, 'at', now)
-redis.call('HDEL', KEYS[2], 'file')
-return last
-`;
-
 /** Ids of accounts: whole numbers below 2^31, none of which is given twice, whatever backup Redis is given. */
 export class AccountIds {
   readonly #redis: Redis;
@@ -55,7 +30,7 @@ export class AccountIds {
     const file = ownDataDir === undefined ? undefined : join(ownDataDir, FILE);
     const noted = file === undefined ? NOTHING : await readNote(file);
     const id = await this.#redis.run((client) =>
-      client.eval(NEXT_ID, {
+      client.nextAccountId({
         keys: [LAST_ACCOUNT_ID, LAST_ACCOUNT_ID_GIVEN],
         arguments: [String(noted.id), noted.identity, this.#accountPrefix, String(MARGIN)],
       }),

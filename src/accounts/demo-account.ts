@@ -29,8 +29,6 @@ type DemoSettings = Pick<
  * to each data folder of a cluster of usual size.
  */
 const MAX_MADE_KEYS = 50;
-/** Deletes the key if it still has the value of ARGV: it may have expired, and be another gateway's. */
-const END_TURN = `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end`;
 /** Longest time for which a gateway that was killed meanwhile keeps the others waiting. */
 const TURN_MS = 5000;
 const POLL_MS = 20;
@@ -151,7 +149,7 @@ async function inTurn<T>(redis: Redis, work: () => Promise<T>): Promise<T> {
     return await work();
   } finally {
     await redis.run((client) =>
-      client.eval(END_TURN, { keys: [DEMO_ACCOUNT_TURN], arguments: [turn] }),
+      client.endDemoTurn({ keys: [DEMO_ACCOUNT_TURN], arguments: [turn] }),
     );
   }
 }

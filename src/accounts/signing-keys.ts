@@ -127,8 +127,7 @@ export class SigningKeys {
     const stored = await this.#redis.run(async (client) => {
       const keys = await client.lRange(SIGNING_KEYS, 0, -1);
       if (keys.length > 0) return keys;
-      const script = `if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('LPUSH', KEYS[1], ARGV[1]) end`;
-      await client.eval(script, { keys: [SIGNING_KEYS], arguments: [newKey()] });
+      await client.addFirstSigningKey({ keys: [SIGNING_KEYS], arguments: [newKey()] });
       return client.lRange(SIGNING_KEYS, 0, -1);
     });
     this.#keys = stored.map((key) => JSON.parse(key) as SigningKey);

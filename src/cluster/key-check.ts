@@ -8,25 +8,6 @@ const POLL_MS = 200;
 /** A heartbeat may be on its way. */
 const MARGIN_MS = 1000;
 
-/**
- * Notes the fingerprint of a node, unless a node that lives has another one: then it returns that node's id.
- *
- * KEYS: nodes, fingerprints, traces of the node. ARGV: node, fingerprint, silence after which a node is dead, ms.
- */
-const NOTE = `
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local all = redis.call('HGETALL', KEYS[2])
-for i = 1, #all, 2 do
-  local heartbeat = redis.call('ZSCORE', KEYS[1], all[i])
-  local isAlive = heartbeat and now - heartbeat < tonumber(ARGV[3])
-  if all[i] ~= ARGV[1] and all[i + 1] ~= ARGV[2] and isAlive then return all[i] end
-end
-redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
-redis.call('SADD', KEYS[3], KEYS[2])
-return ''
-`;
-
 /** The fingerprint of a key, from which the key cannot be found if it is as long as it should be. */
 const fingerprintOf = (clusterKey: string) =>
   createHash('sha256').update(`partyline cluster key\n${clusterKey}`).digest('hex').slice(0, 16);
@@ -51,7 +32,7 @@ export async function checkClusterKey(
   // One that was killed a moment ago seems to live for as long.
   const deadlineMs = performance.now() + deadAfterMs + MARGIN_MS;
   for (;;) {
-    const other = await redis.run((client) => client.eval(NOTE, options));
+    const other = await redis.run((client) => client.noteKeyFingerprint(options));
     if (other === '') return;
     if (performance.now() > deadlineMs) {
       throw new Error(

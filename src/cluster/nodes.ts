@@ -4,33 +4,6 @@ import type { Timings } from '../../config/timings.ts';
 import { NODES, nodeTracesKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 
-/** ARGV: node. Returns 1 if it was not known, then all nodes with the times of their heartbeats. */
-const BEAT = `
-local time = redis.call('TIME')
-local isNew = redis.call('ZADD', KEYS[1], time[1] * 1000 + math.floor(time[2] / 1000), ARGV[1])
-return { isNew, redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES') }
-`;
-
-/** ARGV: node, ms. Its last heartbeat: counts as one of that time from now. */
-const DEPART = `
-local time = redis.call('TIME')
-redis.call('ZADD', KEYS[1], time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[2], ARGV[1])
-`;
-
-/** KEYS[2]: traces of the node. ARGV: node. */
-const CLEAR = `
-for _, key in ipairs(redis.call('SMEMBERS', KEYS[2])) do redis.call('HDEL', key, ARGV[1]) end
-redis.call('DEL', KEYS[2])
-redis.call('ZREM', KEYS[1], ARGV[1])
-return 1
-`;
-
-/** The same of a dead node. ARGV: node, the heartbeat with which it was found dead. Returns 0 if it lives after all. */
-const REAP = `
-local heartbeat = redis.call('ZSCORE', KEYS[1], ARGV[1])
-if heartbeat and heartbeat ~= ARGV[2] then return 0 end
-${CLEAR}`;
-
 /** Events about other nodes, and about this one. */
 export type NodesEvents = {
   onDead: (node: string) => void;
@@ -100,12 +73,13 @@ export class Nodes {
   async close(lastsMs = 0): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const options = {
-      keys: [NODES, nodeTracesKey(this.id)],
-      arguments: [this.id, String(lastsMs - this.#timings.deadAfterMs)],
-    };
+    const aheadMs = String(lastsMs - this.#timings.deadAfterMs);
     try {
-      await this.#redis.run((client) => client.eval(lastsMs > 0 ? DEPART : CLEAR, options));
+      await this.#redis.run((client) =>
+        lastsMs > 0
+          ? client.departNode({ keys: [NODES], arguments: [this.id, aheadMs] })
+          : client.removeNode({ keys: [NODES, nodeTracesKey(this.id)], arguments: [this.id] }),
+      );
     } catch (fault) {
       this.#log.warn(
         { err: fault },
@@ -129,7 +103,7 @@ export class Nodes {
 
   async #beat(): Promise<void> {
     const options = { keys: [NODES], arguments: [this.id] };
-    const reply = await this.#redis.run((client) => client.eval(BEAT, options));
+    const reply = await this.#redis.run((client) => client.beatNode(options));
     const [isNew, flat] = reply as [number, string[]];
     const nowMs = performance.now();
     const heartbeats = new Map<string, string>();
@@ -155,7 +129,7 @@ export class Nodes {
 
   async #reap(node: string, heartbeat: string): Promise<void> {
     const options = { keys: [NODES, nodeTracesKey(node)], arguments: [node, heartbeat] };
-    const isDead = await this.#redis.run((client) => client.eval(REAP, options));
+    const isDead = await this.#redis.run((client) => client.reapNode(options));
     if (isDead !== 1) return;
     this.#log.warn({ node }, 'node died');
     this.#seen.delete(node);

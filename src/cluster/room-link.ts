@@ -43,19 +43,6 @@ export type RoomLinkParts = {
   timings: Timings['pipes'];
 };
 
-/** Hash: node → its sealed state of the room. KEYS: hash, traces of the node. ARGV: node, state. */
-const WRITE = `
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-redis.call('SADD', KEYS[2], KEYS[1])
-redis.call('PUBLISH', KEYS[1], ARGV[1] .. ' ' .. ARGV[2])
-`;
-/** The same, for a node that leaves. */
-const ERASE = `
-redis.call('HDEL', KEYS[1], ARGV[1])
-redis.call('SREM', KEYS[2], KEYS[1])
-redis.call('PUBLISH', KEYS[1], ARGV[1] .. ' ' .. ARGV[2])
-`;
-
 /**
  * One room as it is on all nodes. Each node writes what it has there (its peers, its ends of the pipes) and reads what
  * the others have; no node owns the room. A state is whole, so that one that is missed does no harm once the next is read.
@@ -294,11 +281,12 @@ export class RoomLink implements RoomEnd {
       relays: relays.addresses,
       ...(relays.addresses[0] && { relay: relays.addresses[0] }),
     };
-    const script = state.peers.length > 0 ? WRITE : ERASE;
     const sealed = sealer.seal(JSON.stringify(state), placeOf(key, node));
     const options = { keys: [key, nodeTracesKey(node)], arguments: [node, sealed] };
     try {
-      await redis.run((client) => client.eval(script, options));
+      await redis.run((client) =>
+        state.peers.length > 0 ? client.writeRoomState(options) : client.eraseRoomState(options),
+      );
     } catch (fault) {
       this.#tellAgain(left);
       throw fault;

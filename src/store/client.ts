@@ -2,6 +2,7 @@ import { isIPv6 } from 'node:net';
 import { createClient } from 'redis';
 import type { WatchedRedis } from '../../config/sentinel-url.ts';
 import type { Timings } from '../../config/timings.ts';
+import { SCRIPTS } from './scripts.ts';
 
 /** Commands that wait for a Redis that hangs: further ones fail at once, instead of running late. */
 const MAX_QUEUED_COMMANDS = 20_000;
@@ -63,5 +64,6 @@ export function newRedisClient(
         }),
     disableOfflineQueue: !isPatient,
     commandsQueueMaxLength: MAX_QUEUED_COMMANDS,
+    scripts: SCRIPTS,
   });
 }

@@ -5,7 +5,6 @@ import type { Timings } from '../../config/timings.ts';
 import { PartylineError, replaced } from '../protocol/errors.ts';
 import { leaseKeys, leaseOrderKey, resumeKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
-import { ADMIT, COUNT, LEAVE, PLACE, RELEASE, RENEW, SAVE } from './lease-scripts.ts';
 
 /** Lua takes so many values at once. */
 const RENEW_AT_ONCE = 1000;
@@ -62,7 +61,7 @@ function parsePlace(text: string | null): LastLocation | undefined {
   return lastPlaces.Check(place) ? place : undefined;
 }
 
-/** Reply of `ADMIT`. */
+/** Reply of `admitLease`. */
 type AdmitReply = [
   admitted: number,
   held: number,
@@ -160,7 +159,7 @@ export class CcuLeases {
     const common = [peer, connectionId, String(maxCcu), String(this.#timings.leaseMs)];
     try {
       const options = { keys: keysOfPeer(holder), arguments: [...common, ...words] };
-      return (await this.#redis.run((client) => client.eval(ADMIT, options))) as AdmitReply;
+      return (await this.#redis.run((client) => client.admitLease(options))) as AdmitReply;
     } catch (fault) {
       this.#unreleased.set(holder, 0);
       throw fault;
@@ -172,14 +171,14 @@ export class CcuLeases {
     const { accountId, peer, connectionId } = holder;
     const stored = `${sessionId} ${settings}`;
     const options = { keys: leaseKeys(accountId), arguments: [peer, connectionId, stored] };
-    await this.#redis.run((client) => client.eval(SAVE, options));
+    await this.#redis.run((client) => client.noteLeaseSettings(options));
   }
 
   /** Notes where the holder of a lease is, for when it comes back on another node. */
   async place({ accountId, peer, connectionId }: Holder, place?: LastLocation): Promise<void> {
     const text = place ? JSON.stringify(place) : '';
     const options = { keys: leaseKeys(accountId), arguments: [peer, connectionId, text] };
-    await this.#redis.run((client) => client.eval(PLACE, options));
+    await this.#redis.run((client) => client.noteLeasePlace(options));
   }
 
   /** Where a peer is, as the holder of its lease has noted it; undefined if in no room. */
@@ -191,7 +190,7 @@ export class CcuLeases {
 
   async count(accountId: number): Promise<number> {
     const keys = leaseKeys(accountId).slice(0, 1);
-    return Number(await this.#redis.run((client) => client.eval(COUNT, { keys })));
+    return Number(await this.#redis.run((client) => client.countLeases({ keys })));
   }
 
   /** Leaves a lease to another process, which takes it over; should it not, it runs out by itself. */
@@ -215,7 +214,9 @@ export class CcuLeases {
     const leaving = [...this.#held].map(([accountId, holders]) => {
       const pairs = [...holders].flatMap(({ peer, connectionId }) => [peer, connectionId]);
       const options = { keys: leaseKeys(accountId), arguments: [String(keepMs), ...pairs] };
-      return this.#tryTo(accountId, () => this.#redis.run((client) => client.eval(LEAVE, options)));
+      return this.#tryTo(accountId, () =>
+        this.#redis.run((client) => client.letLeasesExpire(options)),
+      );
     });
     // All at once: a Redis that hangs must not hold up the end of this process for each of them.
     await Promise.all(leaving);
@@ -261,7 +262,7 @@ export class CcuLeases {
     const { peer, connectionId } = holder;
     const words = [peer, connectionId, String(keepSettingsMs)];
     const options = { keys: keysOfPeer(holder), arguments: words };
-    await this.#redis.run((client) => client.eval(RELEASE, options));
+    await this.#redis.run((client) => client.releaseLease(options));
     this.#unreleased.delete(holder);
   }
 
@@ -271,7 +272,7 @@ export class CcuLeases {
       keys: leaseKeys(accountId),
       arguments: [String(this.#timings.leaseMs), ...pairs],
     };
-    const taken = (await this.#redis.run((client) => client.eval(RENEW, options))) as string[];
+    const taken = (await this.#redis.run((client) => client.renewLeases(options))) as string[];
     for (const { peer, connectionId } of holders) {
       if (taken.includes(connectionId)) this.#onTaken(accountId, peer, connectionId);
     }

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Redis } from '../store/redis.ts';
-import { READ_OPEN } from './usage-scripts.ts';
 import { USAGE_PREFIX } from '../store/keys.ts';
+import { MAX_ROOMS_A_MINUTE, OTHER_ROOMS } from './meter.ts';
 
 const DAY_MS = 86_400_000;
 /** Number of fields that Redis is asked for at once, and of records that are handled in one turn of the event loop. */
@@ -115,8 +115,12 @@ export class UsageReader {
     buckets: Buckets,
     toHour: boolean,
   ): Promise<void> {
-    const options = { keys: [USAGE_PREFIX], arguments: [String(accountId), minute] };
-    const rooms = (await this.#redis.run((client) => client.eval(READ_OPEN, options))) as string[];
+    const options = {
+      keys: [USAGE_PREFIX],
+      arguments: [String(accountId), minute, String(MAX_ROOMS_A_MINUTE), OTHER_ROOMS],
+    };
+    const reply = await this.#redis.run((client) => client.readOpenUsage(options));
+    const rooms = reply as string[];
     for (let at = 0; at < rooms.length; at += 3) {
       const [room, value, more] = rooms.slice(at, at + 3) as [string, string, string];
       if (toHour) add(buckets, `${minute.slice(0, 13)}:00`, room, usageOf(more));

@@ -1,7 +1,6 @@
 import { USAGE_PREFIX } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
-import { type MinuteCount, monthOf } from './meter.ts';
-import { CLOSE, WRITE } from './usage-scripts.ts';
+import { MAX_ROOMS_A_MINUTE, type MinuteCount, monthOf, OTHER_ROOMS } from './meter.ts';
 
 /**
  * Usage in Redis. Each process writes what it has counted of a minute, under its own name and in place of what it wrote
@@ -53,7 +52,9 @@ export class UsageStore {
       full.push(of);
       minutes.delete(key);
     }
-    await this.#eval(WRITE, [JSON.stringify([...full, ...minutes.values()])]);
+    const written = JSON.stringify([...full, ...minutes.values()]);
+    const options = { keys: [USAGE_PREFIX], arguments: [written] };
+    await this.#redis.run((client) => client.writeUsage(options));
   }
 
   /** Returns what an account has used in the calendar month (UTC) of a moment, in peer-ms; live. */
@@ -98,12 +99,11 @@ export class UsageStore {
 
   /** Records a minute, and adds to its month what the month does not have of it yet. */
   async close({ accountId, minute }: OpenMinute, keepDays: number): Promise<void> {
-    await this.#eval(CLOSE, [String(accountId), minute, String(keepDays * 86_400)]);
-  }
-
-  #eval(script: string, scriptArguments: string[]): Promise<unknown> {
-    return this.#redis.run((client) =>
-      client.eval(script, { keys: [USAGE_PREFIX], arguments: scriptArguments }),
-    );
+    const kept = [String(accountId), minute, String(keepDays * 86_400)];
+    const options = {
+      keys: [USAGE_PREFIX],
+      arguments: [...kept, String(MAX_ROOMS_A_MINUTE), OTHER_ROOMS],
+    };
+    await this.#redis.run((client) => client.closeUsageMinute(options));
   }
 }

@@ -1,18 +1,18 @@
 import { WEBHOOK_PREFIX } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
-import {
-  ADOPT,
-  CLAIM,
-  CLEAR,
-  COUNT,
-  HEADS,
-  momentOf,
-  orderAt,
-  RELEASE,
-  REMOVE,
-  RETIRE_WORKER,
-  SHARE,
-} from './webhook-scripts.ts';
+import { momentOf, orderAt } from './event-order.ts';
+
+/** Commands that run the scripts of the outbox, whose only key is the prefix. */
+type OutboxScript =
+  | 'adoptWebhookOutbox'
+  | 'claimWebhookAccount'
+  | 'clearWebhookOutbox'
+  | 'countWebhookOutbox'
+  | 'readWebhookHeads'
+  | 'releaseWebhookAccount'
+  | 'removeWebhookEvent'
+  | 'retireWebhookWorker'
+  | 'shareWebhookAccounts';
 
 /** The oldest event of a room, as JSON. */
 export type Head = { room: string; event: string };
@@ -45,7 +45,7 @@ export class WebhookOutbox {
     rooms: number,
   ): Promise<{ heads: Head[]; givenUp: number }> {
     const order = String(orderAt(beforeMs));
-    const reply = await this.#eval(HEADS, [String(accountId), order, String(rooms)]);
+    const reply = await this.#run('readWebhookHeads', [String(accountId), order, String(rooms)]);
     const [givenUp, ...fields] = reply as [number, ...string[]];
     const heads: Head[] = [];
     for (let at = 0; at < fields.length; at += 2) {
@@ -60,21 +60,21 @@ export class WebhookOutbox {
    */
   async remove(accountId: number, { room, event }: Head, isGivenUp: boolean): Promise<boolean> {
     const given = isGivenUp ? '1' : '0';
-    return (await this.#eval(REMOVE, [String(accountId), room, event, given])) === 1;
+    return (await this.#run('removeWebhookEvent', [String(accountId), room, event, given])) === 1;
   }
 
   /** Forgets what waits for an account that has no webhook. */
   async clear(accountId: number): Promise<void> {
-    await this.#eval(CLEAR, [String(accountId)]);
+    await this.#run('clearWebhookOutbox', [String(accountId)]);
   }
 
   /** Takes over what nodes of earlier versions have told. */
   async adopt(): Promise<void> {
-    await this.#eval(ADOPT, []);
+    await this.#run('adoptWebhookOutbox', []);
   }
 
   async count(): Promise<Waiting> {
-    const reply = (await this.#eval(COUNT, [])) as [number, number, string, string];
+    const reply = (await this.#run('countWebhookOutbox', [])) as [number, number, string, string];
     const [rooms, events, oldest, dropped] = reply;
     const oldestMs = oldest === '' ? undefined : momentOf(Number(oldest));
     return { rooms, events, oldestMs, dropped: Number(dropped) };
@@ -104,7 +104,7 @@ export class WebhookOutbox {
     maxAccounts: number,
     dead: string[],
   ): Promise<{ accounts: number[]; workers: Map<string, string> }> {
-    const reply = await this.#eval(SHARE, [worker, String(maxAccounts), ...dead]);
+    const reply = await this.#run('shareWebhookAccounts', [worker, String(maxAccounts), ...dead]);
     const [accounts, beats] = reply as [string[], string[]];
     const workers = new Map<string, string>();
     for (let at = 0; at < beats.length; at += 2) workers.set(beats[at]!, beats[at + 1]!);
@@ -113,22 +113,21 @@ export class WebhookOutbox {
 
   /** Takes an account, if it has events. @returns false if another worker has it */
   async claim(worker: string, accountId: number): Promise<boolean> {
-    return (await this.#eval(CLAIM, [worker, String(accountId)])) === 1;
+    return (await this.#run('claimWebhookAccount', [worker, String(accountId)])) === 1;
   }
 
   /** Gives an account back. @returns false if it has events by now, and stays the worker's */
   async release(worker: string, accountId: number): Promise<boolean> {
-    return (await this.#eval(RELEASE, [worker, String(accountId)])) === 1;
+    return (await this.#run('releaseWebhookAccount', [worker, String(accountId)])) === 1;
   }
 
   /** A worker ends: others take its accounts at once. */
   async retire(worker: string): Promise<void> {
-    await this.#eval(RETIRE_WORKER, [worker]);
+    await this.#run('retireWebhookWorker', [worker]);
   }
 
-  #eval(script: string, scriptArguments: string[]): Promise<unknown> {
-    return this.#redis.run((client) =>
-      client.eval(script, { keys: [WEBHOOK_PREFIX], arguments: scriptArguments }),
-    );
+  #run(script: OutboxScript, words: string[]): Promise<unknown> {
+    const input = { keys: [WEBHOOK_PREFIX], arguments: words };
+    return this.#redis.run((client) => client[script](input));
   }
 }

@@ -1,6 +1,5 @@
 import { WEBHOOK_PREFIX } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
-import { REAP, TELL } from './webhook-scripts.ts';
 import { type Change, joined, left, type RoomKey, type PresentPeer } from './events.ts';
 
 /**
@@ -29,7 +28,7 @@ const PEERS_AT_ONCE = 100;
 /** A change that a node tells, numbered so that one which is told again is known again. */
 export type NumberedChange = { number: number; change: Change };
 
-/** See {@link TELL}. */
+/** A change as `scripts/webhooks/tell.lua` reads it. */
 type WrittenChange = (string | number)[];
 
 export class WebhookStore {
@@ -72,7 +71,8 @@ export class WebhookStore {
 
   /** A node that has shown this often that it lives, and not once more, has its peers taken out. */
   async reap(node: string, beats: string): Promise<void> {
-    await this.#eval(REAP, [node, beats]);
+    const options = { keys: [WEBHOOK_PREFIX], arguments: [node, beats] };
+    await this.#redis.run((client) => client.reapWebhookNode(options));
   }
 
   /** A node goes away, or by another name from now on. */
@@ -120,13 +120,9 @@ export class WebhookStore {
   #tell(node: string, changes: NumberedChange[], dropped: number, isDead: boolean) {
     const written = JSON.stringify(changes.map(writtenChange));
     const max = String(this.#maxWaiting);
-    return this.#eval(TELL, [node, written, String(dropped), isDead ? '1' : '0', max]);
-  }
-
-  #eval(script: string, scriptArguments: string[]): Promise<unknown> {
-    return this.#redis.run((client) =>
-      client.eval(script, { keys: [WEBHOOK_PREFIX], arguments: scriptArguments }),
-    );
+    const words = [node, written, String(dropped), isDead ? '1' : '0', max];
+    const options = { keys: [WEBHOOK_PREFIX], arguments: words };
+    return this.#redis.run((client) => client.tellWebhookChanges(options));
   }
 }
 

@@ -5,6 +5,7 @@ import Fastify from 'fastify';
 import { expect, test } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { newRedisClient } from '../../src/store/client.ts';
+import { SCRIPTS } from '../../src/store/scripts.ts';
 import { adviseOnRedis, redisAdvice } from '../../src/store/redis-advice.ts';
 import { eventually } from '../support/gateway.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -53,6 +54,22 @@ test('who hears of a gap can read what Redis had to load first', async () => {
   await redis.restart();
   await eventually('the gap is told', () => answers.length > 0, 10_000);
   expect(answers).toEqual(['300000']);
+});
+
+test('Redis can compile every script, and is sent one again that it has lost', async () => {
+  const redis = await openRedis();
+  const store = await openStore(redis);
+  for (const { SCRIPT, SHA1 } of Object.values(SCRIPTS)) {
+    expect(await store.run((client) => client.scriptLoad(SCRIPT))).toBe(SHA1);
+  }
+  const beat = { keys: ['nodes'], arguments: ['node'] };
+  const isNew = async () => {
+    const [reply] = (await store.run((client) => client.beatNode(beat))) as [number];
+    return reply === 1;
+  };
+  expect(await isNew()).toBe(true);
+  await store.run((client) => client.scriptFlush());
+  expect(await isNew()).toBe(false);
 });
 
 test('what is heard no more while Redis is away is not subscribed to when it is back', async () => {

@@ -105,7 +105,7 @@ test('many accounts whose endpoints hang cost one request each, and hold nobody 
   const store = await openStore(redis);
   const evals = async () => {
     const stats = await store.run((client) => client.info('commandstats'));
-    return Number(/cmdstat_eval:calls=(\d+)/.exec(stats)?.[1] ?? 0);
+    return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0);
   };
   await eventually('nothing is on its way', async () => {
     const first = await evals();

@@ -1,0 +1,71 @@
+import { readFileSync } from 'node:fs';
+import { type CommandParser, defineScript } from 'redis';
+
+/**
+ * Scripts that run within Redis, each in one step. The head of each `.lua` file says what it does, its keys and arguments, and
+ * what it returns; `-- @include name` stands for the text of `scripts/includes/name.lua`.
+ */
+
+/** Keys and arguments of a script. */
+type ScriptInput = { keys: string[]; arguments?: string[] };
+
+const INCLUDE = /^-- @include (\S+)$/gm;
+
+function readScript(name: string): string {
+  const text = readFileSync(new URL(`scripts/${name}.lua`, import.meta.url), 'utf8');
+  return text.replaceAll(INCLUDE, (_line, included: string) => readScript(`includes/${included}`));
+}
+
+/** A script that Redis is sent by its hash, and in full only if Redis does not have it. */
+const script = (name: string) =>
+  defineScript({
+    SCRIPT: readScript(name),
+    parseCommand(parser: CommandParser, input: ScriptInput) {
+      parser.pushKeysLength(input.keys);
+      parser.pushVariadic(input.arguments ?? []);
+    },
+    transformReply: (reply: unknown) => reply,
+  });
+
+/** Commands of a client that run scripts, by their names. */
+export const SCRIPTS = {
+  addFirstSigningKey: script('accounts/add-first-signing-key'),
+  endDemoTurn: script('accounts/end-turn'),
+  nextAccountId: script('accounts/next-id'),
+
+  admitLease: script('leases/admit'),
+  countLeases: script('leases/count'),
+  letLeasesExpire: script('leases/let-expire'),
+  noteLeasePlace: script('leases/note-place'),
+  noteLeaseSettings: script('leases/note-settings'),
+  releaseLease: script('leases/release'),
+  renewLeases: script('leases/renew'),
+
+  beatNode: script('nodes/beat'),
+  claimFormat: script('nodes/claim-format'),
+  departNode: script('nodes/depart'),
+  noteKeyFingerprint: script('nodes/note-fingerprint'),
+  reapNode: script('nodes/reap'),
+  removeNode: script('nodes/remove'),
+
+  eraseRoomState: script('rooms/erase-state'),
+  writeRoomState: script('rooms/write-state'),
+
+  beatUsageWorker: script('usage/beat-worker'),
+  closeUsageMinute: script('usage/close-minute'),
+  readOpenUsage: script('usage/read-open-minute'),
+  readUsageWorkerOffsets: script('usage/read-worker-offsets'),
+  writeUsage: script('usage/write'),
+
+  adoptWebhookOutbox: script('webhooks/adopt-outbox'),
+  claimWebhookAccount: script('webhooks/claim-account'),
+  clearWebhookOutbox: script('webhooks/clear-outbox'),
+  countWebhookOutbox: script('webhooks/count-outbox'),
+  readWebhookHeads: script('webhooks/read-heads'),
+  reapWebhookNode: script('webhooks/reap-node'),
+  releaseWebhookAccount: script('webhooks/release-account'),
+  removeWebhookEvent: script('webhooks/remove-event'),
+  retireWebhookWorker: script('webhooks/retire-worker'),
+  shareWebhookAccounts: script('webhooks/share-accounts'),
+  tellWebhookChanges: script('webhooks/tell'),
+};

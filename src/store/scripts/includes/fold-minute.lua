@@ -1,0 +1,50 @@
+--[[
+Sums of what processes have written of one minute, by room. KEYS[1] is the prefix of usage.
+
+Defines
+  fold(account, minute, maxRooms, otherRooms)  Returns the names of the rooms; for each name { websocketMs, webrtcMs, peak };
+      the ms that the month has of the minute; recordOf(room), its count in the record; whether anything was written; and the key
+      of the record. Of more than maxRooms rooms, those that are recorded already are kept, then those with the most time; the
+      rest are added up under the name otherRooms.
+]]
+-- @include peer-ms
+local function fold(account, minute, maxRooms, otherRooms)
+  local names, rooms, counted = {}, {}, 0
+  local fields = redis.call('HGETALL', KEYS[1] .. 'open:' .. account .. ':' .. minute)
+  local function add(room, websocket, webrtc, peak)
+    local total = rooms[room]
+    if not total then
+      total = { 0, 0, 0 }
+      rooms[room] = total
+      names[#names + 1] = room
+    end
+    rooms[room] = { total[1] + websocket, total[2] + webrtc, math.max(total[3], peak) }
+  end
+  for i = 1, #fields, 2 do
+    if fields[i] == '=' then
+      counted = tonumber(fields[i + 1])
+    else
+      local websocket, webrtc, peak = string.match(fields[i + 1], '^(%d+):(%d+):(%d+)$')
+      add(string.match(fields[i], '^[^|]*|(.*)$'), websocket, webrtc, tonumber(peak))
+    end
+  end
+  local records = KEYS[1] .. 'records:' .. account .. ':' .. string.sub(minute, 1, 10)
+  local function recordOf(room) return redis.call('HGET', records, string.sub(minute, 12) .. '|' .. room) end
+  if #names > maxRooms then
+    local all, weights = names, {}
+    for _, room in ipairs(all) do
+      weights[room] = rooms[room][1] + rooms[room][2]
+      if room == otherRooms then weights[room] = math.huge
+      elseif recordOf(room) then weights[room] = weights[room] + 1e12 end
+    end
+    table.sort(all, function(one, other) return weights[one] > weights[other] end)
+    names = {}
+    for i = 1, maxRooms do names[i] = all[i] end
+    if all[1] ~= otherRooms then add(otherRooms, 0, 0, 0) end
+    for i = maxRooms + 1, #all do
+      local rest = rooms[all[i]]
+      if all[i] ~= otherRooms then add(otherRooms, rest[1], rest[2], rest[3]) end
+    end
+  end
+  return names, rooms, counted, recordOf, #fields > 0, records
+end

@@ -1,0 +1,17 @@
+--[[
+Lets leases expire that the connections still hold.
+
+KEYS[1]  sorted set: peer → expiry of its lease, ms by Redis's clock
+KEYS[2]  hash: peer → connection that holds its lease
+KEYS[3]  hash: peer → its place, for when it comes back on another node
+KEYS[4]  hash: peer → its session and settings, separated by a space
+ARGV[1]  duration until then, ms
+ARGV[2…] peer and connection, in turn
+Returns nothing.
+]]
+-- @include now
+for i = 2, #ARGV, 2 do
+  if redis.call('HGET', KEYS[2], ARGV[i]) == ARGV[i + 1] then
+    redis.call('ZADD', KEYS[1], now + ARGV[1], ARGV[i])
+  end
+end

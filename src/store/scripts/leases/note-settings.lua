@@ -1,0 +1,13 @@
+--[[
+Notes the session and settings of a peer, if the connection holds its lease.
+
+KEYS[1]  sorted set: peer → expiry of its lease, ms by Redis's clock
+KEYS[2]  hash: peer → connection that holds its lease
+KEYS[3]  hash: peer → its place, for when it comes back on another node
+KEYS[4]  hash: peer → its session and settings, separated by a space
+ARGV[1]  peer
+ARGV[2]  connection
+ARGV[3]  session and settings, separated by a space
+Returns nothing.
+]]
+if redis.call('HGET', KEYS[2], ARGV[1]) == ARGV[2] then redis.call('HSET', KEYS[4], ARGV[1], ARGV[3]) end

@@ -1,0 +1,70 @@
+--[[
+Writes changes of a node's peers and the events that follow from them, and that the node lives. Numbered changes that were written
+before change nothing.
+
+KEYS[1]  prefix of webhooks
+ARGV[1]  node
+ARGV[2]  JSON of an array of changes: number, or 0 if telling it again does no harm; `join`, `leave` or `once`; place; then peer, kind,
+         event of the peer, event of the room; or key, expiry in ms since 1970, event
+ARGV[3]  number of changes that were given up before these
+ARGV[4]  1 if the node is dead, and its peers are taken out
+ARGV[5]  maximum number of events of an account that wait
+Returns 1, or 0 if the node is not known: nothing is written then.
+]]
+-- @include outbox
+local isDead, maxWaiting = ARGV[4] == '1', tonumber(ARGV[5])
+local node = prefix .. 'node:' .. ARGV[1]
+if not isDead and redis.call('HEXISTS', prefix .. 'nodes', ARGV[1]) == 0 then return 0 end
+local function createdAtOf(event) return string.match(event, '"created_at":"([^"]*)"') end
+local function tell(place, event)
+  local account, room = string.match(place, '^(%d+)\n(.*)$')
+  push(account, room, event, maxWaiting)
+end
+local function join(place, peer, kind, peerEvent, roomEvent)
+  if redis.call('HSETNX', node, place .. '\n' .. peer, kind) == 0 then return end
+  local peers = prefix .. 'peers:' .. place
+  redis.call('HDEL', prefix .. 'left:' .. place, peer)
+  redis.call('HSET', prefix .. 'latest:' .. place, peer, ARGV[1])
+  if redis.call('EXISTS', peers) == 0 then tell(place, roomEvent) end
+  if redis.call('HINCRBY', peers, peer, 1) == 1 then tell(place, peerEvent) end
+end
+local function leave(place, peer, kind, peerEvent, roomEvent)
+  if redis.call('HDEL', node, place .. '\n' .. peer) == 0 then return end
+  local peers, left, latest = prefix .. 'peers:' .. place, prefix .. 'left:' .. place, prefix .. 'latest:' .. place
+  if redis.call('HINCRBY', peers, peer, -1) > 0 then
+    -- It went from the node to which it came last: another still holds it, and may be dead without anybody having noticed.
+    if redis.call('HGET', latest, peer) == ARGV[1] then redis.call('HSET', left, peer, peerEvent) end
+    return
+  end
+  local earlier = redis.call('HGET', left, peer)
+  for _, key in ipairs({ peers, left, latest }) do redis.call('HDEL', key, peer) end
+  if isDead and earlier then peerEvent = earlier end
+  tell(place, peerEvent)
+  -- The last to be told of is not always the last who left: the room ended with that one.
+  local lastLeft = prefix .. 'last_left:' .. place
+  local leftAt, lastLeftAt = createdAtOf(peerEvent), redis.call('GET', lastLeft)
+  if lastLeftAt and lastLeftAt > leftAt then leftAt = lastLeftAt end
+  if redis.call('EXISTS', peers) == 1 then
+    redis.call('SET', lastLeft, leftAt)
+  else
+    redis.call('DEL', lastLeft)
+    tell(place, (string.gsub(roomEvent, '"created_at":"[^"]*"', '"created_at":"' .. leftAt .. '"', 1)))
+  end
+end
+local function once(place, key, keptUntilMs, event)
+  if redis.call('SET', prefix .. 'once:' .. key, '1', 'NX', 'PXAT', keptUntilMs) then tell(place, event) end
+end
+local operations = { join = join, leave = leave, once = once }
+local last = tonumber(redis.call('HGET', prefix .. 'numbers', ARGV[1]) or '0')
+for _, change in ipairs(cjson.decode(ARGV[2])) do
+  if change[1] == 0 or change[1] > last then operations[change[2]](unpack(change, 3)) end
+  last = math.max(last, change[1])
+end
+redis.call('HSET', prefix .. 'numbers', ARGV[1], last)
+if not isDead then
+  local time = redis.call('TIME')
+  redis.call('HINCRBY', prefix .. 'nodes', ARGV[1], 1)
+  redis.call('HSET', prefix .. 'seen', ARGV[1], time[1] * 1000 + math.floor(time[2] / 1000))
+end
+if ARGV[3] ~= '0' then redis.call('INCRBY', prefix .. 'dropped', ARGV[3]) end
+return 1
