@@ -63,7 +63,11 @@ export class Turns {
   #runSlice(): void {
     while (!this.#isSliceOver()) {
       const next = this.#waiting.entries().next();
-      if (next.done) return;
+      if (next.done) {
+        // The next piece begins a slice of its own: this one would be over by then.
+        this.#sliceAtMs = undefined;
+        return;
+      }
       const [accountId, starts] = next.value;
       const start = starts.shift();
       // To the end of the line, if it has more.

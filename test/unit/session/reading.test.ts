@@ -83,6 +83,16 @@ test('closeUnread() tells the client why, and hands out nothing of what it has s
   server.close();
 });
 
+test('begin() lets a piece start at once that comes a while after the last one', async () => {
+  const turns = new Turns();
+  expect(turns.begin()).toBe(true);
+  await turn();
+  busyFor(LONG_MS);
+  expect(turns.begin()).toBe(true);
+  busyFor(LONG_MS);
+  expect(turns.begin()).toBe(false);
+});
+
 test('readInTurns() handles a chunk at once, and the one behind a large one in the next turn of the event loop', async () => {
   const { stream, handled } = openRead(new Turns(), 1);
   stream.arrive('a');
