@@ -1,4 +1,5 @@
 import type { FrameClock } from '../audio/clock.ts';
+import type { RoomMixer } from '../audio/mixing/room-mixer.ts';
 import type { OpusSink } from '../audio/ingest/ingest.ts';
 import type { LastPackets } from '../audio/ingest/splice.ts';
 import { DECODER_MEMORY_PACKETS } from '../audio/opus-codec.ts';
@@ -7,7 +8,7 @@ import type { PlainLeg, PlainProducer } from '../media/plain-leg.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { SAMPLES_PER_MS } from '../rtp/clock-rate.ts';
 import { Pacer } from '../rtp/pacer.ts';
-import { type MediaPacket, writeRtpPacket } from '../rtp/packet.ts';
+import { writeRtpPacket } from '../rtp/packet.ts';
 import { Packetizer } from '../rtp/packetizer.ts';
 import { FlowWatch } from './flow-watch.ts';
 
@@ -38,9 +39,10 @@ type State =
 /** Open while somebody listens behind the router of a room. The room keeps it up to date: it is read for every packet. */
 export type Route = { isOpen: boolean };
 
+/** The mixer by which those hear a peer who listen over WebSockets, and the name of the peer there. */
+export type HeardThere = { mixer: Pick<RoomMixer, 'receive'>; peer: string };
+
 export type UplinkEvents = {
-  /** Takes each packet when it is due: those who listen over a WebSocket hear it, unless the sender is muted. */
-  onPacket: (packet: MediaPacket, isMuted: boolean) => void;
   /** The room learns of the producer here; packets flow when this has been done. */
   onProducer: (producerId: string) => Promise<void>;
   /** The client sends faster than real time, or no longer does; with what waits, and all that was left out so far. */
@@ -57,6 +59,8 @@ export class Uplink {
   readonly #leg: () => PlainLeg;
   readonly #clock: FrameClock;
   readonly #route: Route;
+  readonly #mixer: HeardThere['mixer'];
+  readonly #peer: string;
   readonly #events: UplinkEvents;
   readonly #pacer = new Pacer<OpusPacket>();
   readonly #packetizer = new Packetizer();
@@ -70,7 +74,15 @@ export class Uplink {
   /** The last packets that were taken while the peer was not muted. */
   readonly last: LastPackets = { packets: [], atMs: -Infinity };
 
-  constructor(leg: () => PlainLeg, route: Route, clock: FrameClock, events: UplinkEvents) {
+  constructor(
+    leg: () => PlainLeg,
+    route: Route,
+    { mixer, peer }: HeardThere,
+    clock: FrameClock,
+    events: UplinkEvents,
+  ) {
+    this.#mixer = mixer;
+    this.#peer = peer;
     this.#leg = leg;
     this.#route = route;
     this.#clock = clock;
@@ -103,7 +115,7 @@ export class Uplink {
     this.#watchFlow(atMs);
     // A client that exceeds the limit is closed by that.
     if (this.#state.name === 'closed') return;
-    this.#sendDue(nowMs);
+    this.#sendDue(nowMs, nowMs);
     if (this.#pacer.bufferedMs > 0) this.#clock.add(this.#onTick);
     if (isMuted) return;
     const { packets } = this.last;
@@ -132,19 +144,22 @@ export class Uplink {
   }
 
   readonly #onTick = (nowMs: number): void => {
-    this.#sendDue(nowMs);
+    this.#sendDue(nowMs, performance.now());
     this.#watchFlow(nowMs);
     if (this.#pacer.bufferedMs <= 0) this.#clock.remove(this.#onTick);
   };
 
-  #sendDue(nowMs: number): void {
-    for (let due = this.#pacer.take(nowMs); due; due = this.#pacer.take(nowMs)) this.#say(due);
+  /** @param sentAtMs when the packets that are due go out; after a stall, ticks are behind that */
+  #sendDue(nowMs: number, sentAtMs: number): void {
+    for (let due = this.#pacer.take(nowMs); due; due = this.#pacer.take(nowMs)) {
+      this.#sendPacket(due, sentAtMs);
+    }
     const { droppedPackets } = this.#pacer;
     counts.dropped.too_fast += droppedPackets - this.#countedDrops;
     this.#countedDrops = droppedPackets;
   }
 
-  #say(packet: OpusPacket): void {
+  #sendPacket(packet: OpusPacket, nowMs: number): void {
     const { payload, durationSamples, audioLevel, gapMs, isMuted } = packet;
     const gapSamples = Math.round(gapMs * SAMPLES_PER_MS);
     if (!isMuted && this.#route.isOpen) {
@@ -153,10 +168,8 @@ export class Uplink {
     } else {
       this.#unroutedSamples += gapSamples + durationSamples;
     }
-    this.#events.onPacket(
-      this.#packetizer.packetize(payload, durationSamples, audioLevel, gapSamples),
-      isMuted,
-    );
+    const heard = this.#packetizer.packetize(payload, durationSamples, audioLevel, gapSamples);
+    this.#mixer.receive(this.#peer, heard, nowMs, isMuted);
   }
 
   #sendRouted(packet: RoutedPacket): void {

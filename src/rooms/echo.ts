@@ -48,8 +48,8 @@ export class Echo {
   constructor({ mixer, clock, router, route, onProducer, log }: EchoParts, speaker: number) {
     this.#mixer = mixer;
     this.#clock = clock;
-    this.#uplink = new Uplink(() => router().plainLeg, route, clock, {
-      onPacket: (packet) => mixer.receive(ECHO_PEER, packet, performance.now()),
+    const heardThere = { mixer, peer: ECHO_PEER };
+    this.#uplink = new Uplink(() => router().plainLeg, route, heardThere, clock, {
       onProducer: async (producerId) => onProducer(producerId),
       onFlow: () => {},
       onFault: (fault) => log.warn({ err: fault }, 'echo failed'),

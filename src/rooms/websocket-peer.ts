@@ -42,15 +42,21 @@ export class WebSocketPeer implements Peer {
     this.#lease = lease;
     this.#outlet = outlet;
     const { room } = lease;
-    this.#uplink = new Uplink(() => room.media.router.plainLeg, room.route, room.clock, {
-      onPacket: (packet, muted) => room.mixer.receive(this.name, packet, performance.now(), muted),
-      onProducer: (producerId) => room.addProducer(this, producerId),
-      onFlow: (state, bufferedMs, droppedMs) => {
-        const figures = { buffered_ms: bufferedMs, dropped_ms: droppedMs };
-        this.#outlet.notify({ type: 'flow', state, ...figures });
+    const heardThere = { mixer: room.mixer, peer: this.name };
+    this.#uplink = new Uplink(
+      () => room.media.router.plainLeg,
+      room.route,
+      heardThere,
+      room.clock,
+      {
+        onProducer: (producerId) => room.addProducer(this, producerId),
+        onFlow: (state, bufferedMs, droppedMs) => {
+          const figures = { buffered_ms: bufferedMs, dropped_ms: droppedMs };
+          this.#outlet.notify({ type: 'flow', state, ...figures });
+        },
+        onFault: (fault) => this.#outlet.fail(fault),
       },
-      onFault: (fault) => this.#outlet.fail(fault),
-    });
+    );
     this.#uplink.isMuted = isMuted;
     this.#listener = this.#listenerFor(subscription);
     this.#isRelayed = subscription.isRelayed;

@@ -12,9 +12,9 @@ test('who is closed because he sends too fast is heard no more, and keeps no clo
       throw new Error('nobody listens behind the router');
     },
     { isOpen: false },
+    { mixer: { receive: () => (heard += 1) }, peer: 'ann' },
     clock,
     {
-      onPacket: () => (heard += 1),
       onProducer: async () => {},
       onFlow: () => {},
       onFault: (fault) => {
@@ -51,9 +51,9 @@ describe('send() in virtual time', () => {
         throw new Error('nobody listens behind the router');
       },
       { isOpen: false },
+      { mixer: { receive: () => (heard += 1) }, peer: 'ann' },
       clock,
       {
-        onPacket: () => (heard += 1),
         onProducer: async () => {},
         onFlow: (state, _bufferedMs, droppedMs) => {
           told.push(state);
