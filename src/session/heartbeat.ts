@@ -16,7 +16,8 @@ export class Heartbeat {
   readonly #everyMs: number;
   readonly #pings: Pings;
   readonly #silentAfterMs: number;
-  #heardAtMs = performance.now();
+  /** When something came from the client last, ms of the monotonic clock. Written for every frame. */
+  heardAtMs = performance.now();
   #pingedAtMs: number;
 
   /** @param everyMs how often it is pinged */
@@ -32,13 +33,9 @@ export class Heartbeat {
     this.#silentAfterMs = silentAfterMs;
     // Clients that came at once are not pinged at once, but each in half that time.
     this.#pingedAtMs = performance.now() - (everyMs * (1 + Math.random())) / 2;
-    for (const event of ['ping', 'pong'] as const) socket.on(event, () => this.heard());
-  }
-
-  /** Notes that something came from the client. @returns when */
-  heard(): number {
-    this.#heardAtMs = performance.now();
-    return this.#heardAtMs;
+    for (const event of ['ping', 'pong'] as const) {
+      socket.on(event, () => (this.heardAtMs = performance.now()));
+    }
   }
 
   /** Pings at once: the first answer tells that the client answers, and how long its path is. */
@@ -52,8 +49,8 @@ export class Heartbeat {
    * @returns `silent` if nothing was heard for `silentAfterMs`
    */
   beat(nowMs: number, isRead: boolean): 'alive' | 'silent' {
-    if (!isRead) this.heard();
-    if (nowMs - this.#heardAtMs >= this.#silentAfterMs) return 'silent';
+    if (!isRead) this.heardAtMs = performance.now();
+    if (nowMs - this.heardAtMs >= this.#silentAfterMs) return 'silent';
     if (nowMs - this.#pingedAtMs >= this.#everyMs) {
       this.#pingedAtMs = nowMs;
       if (nowMs - this.#pings.lastAtMs > RECENT_MS) this.ping(nowMs);

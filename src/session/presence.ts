@@ -54,8 +54,8 @@ export class Presence {
   #state: State = { name: 'lobby' };
   /** Under way to another way into the room in which the client is. */
   #change: WayChange | undefined;
-  /** A binary message has come behind the last `join`. */
-  #hasBinaryCome = false;
+  /** True if a binary message has come behind the last `join`. Read for every frame. */
+  hasBinaryCome = false;
 
   constructor(outlet: Outlet, audio: ClientAudio, parts: PresenceParts) {
     this.#outlet = outlet;
@@ -86,12 +86,12 @@ export class Presence {
 
   /** A message has come that is a `join`, or may be one. It is handled in its turn. */
   joinCame(): void {
-    this.#hasBinaryCome = false;
+    this.hasBinaryCome = false;
   }
 
-  /** A binary message has come: it completes a change to the WebSocket that was asked for before, also one that is not begun yet. */
+  /** Takes the first binary message behind a `join`, which completes a change to the WebSocket, also one that is not begun yet. */
   binaryCame(): void {
-    this.#hasBinaryCome = true;
+    this.hasBinaryCome = true;
     this.#change?.binaryCame();
   }
 
@@ -174,7 +174,7 @@ export class Presence {
     });
     this.#change = change;
     await change.begin();
-    if (this.#hasBinaryCome) change.binaryCame();
+    if (this.hasBinaryCome) change.binaryCame();
   }
 
   /** The client goes on by its new way. */

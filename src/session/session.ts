@@ -290,7 +290,8 @@ export class Session implements ClientConnection {
   /** Takes a message of the client. */
   receive(data: Buffer, isBinary: boolean): void {
     if (this.#isClosed) return;
-    const nowMs = this.#heartbeat.heard();
+    const nowMs = performance.now();
+    this.#heartbeat.heardAtMs = nowMs;
     if (data.length > MAX_MESSAGE_BYTES) {
       this.fail(new PartylineError('message_too_big', 'A message may have 64 KiB.'));
     } else if (isBinary) {
@@ -310,7 +311,7 @@ export class Session implements ClientConnection {
 
   /** A message of no bytes is nobody's. */
   #receiveAudio(frame: Buffer, nowMs: number): void {
-    this.#presence.binaryCame();
+    if (!this.#presence.hasBinaryCome) this.#presence.binaryCame();
     if (this.#audioLimit.isRefusing) {
       counts.dropped.too_fast += 1;
       return;
