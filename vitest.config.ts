@@ -10,6 +10,7 @@ const WAITING = [
   'cluster',
   'crowd',
   'demo-account',
+  'frame-path',
   'invites',
   'ipv6',
   'leaving',
