@@ -20,6 +20,8 @@ type BrowserOptions = {
   executable?: string;
   /** Lets WebRTC connect through TURN servers only. */
   isRelayed?: boolean;
+  /** Accepts any certificate, as a person does who clicks the warning away. */
+  acceptsCertificate?: boolean;
 };
 
 /** Runs in the page, before anything else. */
@@ -66,7 +68,7 @@ export class TestBrowser {
   static async open(
     address: string,
     microphone?: Buffer[],
-    { executable = CHROMIUM, isRelayed = false }: BrowserOptions = {},
+    { executable = CHROMIUM, isRelayed = false, acceptsCertificate = false }: BrowserOptions = {},
   ): Promise<TestBrowser> {
     const opened = new AsyncDisposableStack();
     try {
@@ -80,7 +82,10 @@ export class TestBrowser {
       const browser = opened.adopt(await chromium.connect(server.wsEndpoint()), (part) =>
         part.close(),
       );
-      const page = await browser.newPage({ viewport: { width: 1000, height: 700 } });
+      const page = await browser.newPage({
+        viewport: { width: 1000, height: 700 },
+        ignoreHTTPSErrors: acceptsCertificate,
+      });
       await page.addInitScript(keepSocket);
       if (isRelayed) await page.addInitScript(relayOnly);
       await page.goto(address);
