@@ -292,6 +292,11 @@ export default defineConfig({
       rules: { 'unicorn/require-post-message-target-origin': 'off' },
     },
     {
+      // Short, and for a person at a terminal.
+      files: ['examples/**'],
+      rules: { 'no-console': 'off', 'unicorn/prefer-add-event-listener': 'off' },
+    },
+    {
       files: ['src/audio/resampler.ts'],
       rules: { 'no-underscore-dangle': 'off' },
     },

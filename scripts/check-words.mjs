@@ -12,6 +12,7 @@ const FILES = [
   '{src,config,web,workers,bench,test,packages}/**/*.ts',
   'scripts/**/*.mjs',
   'packages/*/*.mjs',
+  'examples/**/*.mjs',
   'web/**/*.css',
 ];
 

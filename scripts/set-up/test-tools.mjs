@@ -15,15 +15,17 @@ const hasPlugin = (name) => existsSync(join(libraries, 'gstreamer-1.0', `libgst$
 /** @param {string} name */
 const hasTypes = (name) => existsSync(join(libraries, 'girepository-1.0', `${name}-1.0.typelib`));
 
-/** Sees to it that there are Chromium, Firefox, `ip`, `espeak-ng`, `sox`, `faketime`, and aiortc and GStreamer for Debian's Python. */
+/** Sees to it that there are Chromium, Firefox, `ip`, `espeak-ng`, `ffmpeg`, `sox`, `faketime`, and websockets, aiortc and GStreamer for Debian's Python. */
 export async function provideTestTools() {
   await provide('test tools', {
     chromium: () => find('chromium') !== undefined,
     'firefox-esr': () => find('firefox-esr') !== undefined,
     iproute2: () => find('ip') !== undefined,
     'espeak-ng': () => find('espeak-ng') !== undefined,
+    ffmpeg: () => find('ffmpeg') !== undefined,
     sox: () => find('sox') !== undefined,
     faketime: () => find('faketime') !== undefined,
+    'python3-websockets': () => hasModule('websockets'),
     'python3-aiortc': () => hasModule('aiortc'),
     'python3-gi': () => hasModule('gi'),
     'gir1.2-gst-plugins-bad-1.0': () => hasTypes('GstWebRTC'),

@@ -8,18 +8,25 @@ import { dirname, join } from 'node:path';
 /** Longest tarball of an installed package, bytes. */
 const MAX_TARBALL_BYTES = 64 << 20;
 
-type Manifest = { name: string; version: string; dependencies?: Record<string, string> };
+type Manifest = {
+  name: string;
+  version: string;
+  dependencies?: Record<string, string>;
+  optionalDependencies?: Record<string, string>;
+};
 
 const readManifest = (folder: string) =>
   JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
 
-/** Returns the folder of a dependency, found as Node finds it: in the nearest `node_modules` above the dependent package. */
-function folderOf(dependency: string, dependent: string): string {
+/**
+ * Returns the folder of a dependency, found as Node finds it: in the nearest `node_modules` above the dependent package. Undefined if it is not
+ * installed.
+ */
+function folderOf(dependency: string, dependent: string): string | undefined {
   const folder = join(dependent, 'node_modules', dependency);
   if (existsSync(join(folder, 'package.json'))) return folder;
   const above = dirname(dependent);
-  if (above === dependent) throw new Error(`${dependency} is not installed`);
-  return folderOf(dependency, above);
+  return above === dependent ? undefined : folderOf(dependency, above);
 }
 
 /** Returns the folders of installed packages and of all that they depend on. @param from a folder of the project */
@@ -28,9 +35,11 @@ function closureOf(names: string[], from: string): Set<string> {
   const add = (dependencies: string[], dependent: string) => {
     for (const dependency of dependencies) {
       const folder = folderOf(dependency, dependent);
-      if (folders.has(folder)) continue;
+      // An optional one is for another machine than this; npm does without it.
+      if (folder === undefined || folders.has(folder)) continue;
       folders.add(folder);
-      add(Object.keys(readManifest(folder).dependencies ?? {}), folder);
+      const { dependencies: needed, optionalDependencies: optional } = readManifest(folder);
+      add(Object.keys({ ...needed, ...optional }), folder);
     }
   };
   add(names, from);

@@ -3,7 +3,7 @@ import { dirname, join, relative } from 'node:path';
 import { expect, test } from 'vitest';
 
 const PROJECT = join(import.meta.dirname, '../..');
-const pages = globSync(['*.md', '{docs,packages,test}/**/*.md'], {
+const pages = globSync(['*.md', '{docs,examples,packages,test}/**/*.md'], {
   cwd: PROJECT,
   exclude: ['**/node_modules/**'],
 });

@@ -1,0 +1,83 @@
+/** A place in a room, over a WebSocket that is opened again when it breaks. Used by bot.mjs and pipe.mjs; needs Node 22 or newer, and no package. */
+
+/** The gateway sends `stats` every 5 s: a connection on which nothing comes for so long is dead. */
+const SILENT_MS = 15_000;
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 20_000;
+
+/**
+ * Enters a room, and comes back for as long as the gateway says that it makes sense to try.
+ *
+ * @param {{ url: string, apiKey: string, room: string, peer: string, audio: string }} place `url` of the gateway, http or https
+ * @param {{ onSound?: (frame: Uint8Array) => void, onMessage?: (message: any) => void, onEnd: (reason: string) => void }} handlers
+ */
+export function enterRoom({ url, apiKey, room, peer, audio }, { onSound, onMessage, onEnd }) {
+  const query = new URLSearchParams({ room, peer, api_key: apiKey, audio, stats: 'true' });
+  const address = `${url.replace(/^http/, 'ws')}/ws?${query}`;
+  let pauseMs = FIRST_PAUSE_MS;
+  /** @type {WebSocket} */
+  let socket;
+  /** @type {NodeJS.Timeout} */
+  let timer;
+
+  const connect = () => {
+    const opened = new WebSocket(address);
+    opened.binaryType = 'arraybuffer';
+    /** Last error that the gateway told: the reason, if it closes then. */
+    let fault = { message: 'The connection broke.', retryable: true, retry_after_ms: 0 };
+    const onClosed = () => {
+      clearTimeout(timer);
+      opened.onmessage = null;
+      opened.onclose = null;
+      if (!fault.retryable) return onEnd(fault.message);
+      const waitMs = Math.max(fault.retry_after_ms ?? 0, pauseMs * (0.5 + Math.random()));
+      pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
+      console.error(`${fault.message} Trying again in ${Math.round(waitMs)} ms.`);
+      timer = setTimeout(connect, waitMs);
+    };
+    const watch = () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        onClosed();
+        opened.close();
+      }, SILENT_MS);
+    };
+    opened.onclose = onClosed;
+    opened.onmessage = ({ data }) => {
+      watch();
+      if (typeof data !== 'string') return onSound?.(new Uint8Array(data));
+      const message = JSON.parse(data);
+      if (message.type === 'joined') pauseMs = FIRST_PAUSE_MS;
+      if (message.type === 'error') fault = message;
+      onMessage?.(message);
+    };
+    socket = opened;
+    watch();
+  };
+  connect();
+
+  return {
+    /** Sends a frame; what is said while there is no connection is lost, as on a telephone. */
+    send: (/** @type {Uint8Array<ArrayBuffer>} */ frame) => {
+      if (socket.readyState === WebSocket.OPEN) socket.send(frame);
+    },
+    /** Leaves for good; resolves when the gateway knows, or after a second. */
+    leave: () =>
+      new Promise((resolve) => {
+        clearTimeout(timer);
+        socket.onclose = resolve;
+        socket.close(1000);
+        setTimeout(resolve, 1000);
+      }),
+  };
+}
+
+/** A clock for sound: resolves each time the next `frameMs` of it are due. After a stall it does not hurry to make up for more than a second. */
+export function openPace(/** @type {number} */ frameMs) {
+  let dueMs = performance.now();
+  return async () => {
+    dueMs = Math.max(dueMs + frameMs, performance.now() - 1000);
+    const waitMs = dueMs - performance.now();
+    if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
+  };
+}

@@ -1,0 +1,84 @@
+"""Plays a WAV file into a room, and records what the others say until Ctrl-C.
+
+Usage: python3 talk.py URL KEY ROOM PLAYED.wav RECORDED.wav
+"""
+
+import asyncio
+import json
+import os
+import sys
+import wave
+from urllib.parse import urlencode
+
+import websockets
+
+FRAME_S = 0.02
+PAUSE_S = 1
+
+
+async def speak(socket, frames):
+    """Sends a frame every 20 ms: the gateway throws away what comes faster than it is played."""
+    clock = asyncio.get_running_loop().time
+    due_s = clock()
+    for frame in frames:
+        await socket.send(frame)
+        # After a stall it does not hurry to make up for more than a second.
+        due_s = max(due_s + FRAME_S, clock() - 1)
+        await asyncio.sleep(due_s - clock())
+
+
+async def listen(socket, recorded):
+    """Writes what is heard; returns the last error that the gateway told, once it has closed."""
+    error = {}
+    try:
+        async for message in socket:
+            if isinstance(message, bytes):
+                recorded.writeframes(message)
+                continue
+            told = json.loads(message)
+            if told['type'] == 'error':
+                error = told
+            if told['type'] in ('joined', 'peer_joined', 'peer_left', 'error'):
+                print(message, flush=True)
+    except websockets.ConnectionClosed:
+        pass
+    return error
+
+
+async def talk(url, key, room, played, recorded):
+    rate, channels = played.getframerate(), played.getnchannels()
+    recorded.setparams(played.getparams())
+    query = {
+        'room': room,
+        'peer': f'python {os.getpid()}',
+        'api_key': key,
+        'audio': f'pcm_s16le;rate={rate};channels={channels}',
+    }
+    address = f'{url.replace("http", "ws", 1)}/ws?{urlencode(query)}'
+    # Shared by all connections: after a break the sound goes on where it was.
+    frames = iter(lambda: played.readframes(round(rate * FRAME_S)), b'')
+    # Connects again and again; while the gateway cannot be reached, ever more seldom.
+    async for socket in websockets.connect(address):
+        speaking = asyncio.create_task(speak(socket, frames))
+        error = await listen(socket, recorded)
+        speaking.cancel()
+        await asyncio.gather(speaking, return_exceptions=True)
+        if not error.get('retryable', True):
+            sys.exit(error['message'])
+        await asyncio.sleep(error.get('retry_after_ms', 1000 * PAUSE_S) / 1000)
+
+
+def main(url, key, room, played_file, recorded_file):
+    with wave.open(played_file) as played, wave.open(recorded_file, 'wb') as recorded:
+        if played.getsampwidth() != 2:
+            sys.exit('The WAV file must have samples of 16 bits.')
+        try:
+            asyncio.run(talk(url, key, room, played, recorded))
+        except KeyboardInterrupt:
+            print(f'Recorded {recorded.getnframes() / recorded.getframerate():.1f} s.')
+
+
+if __name__ == '__main__':
+    if len(sys.argv) != 6:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])
