@@ -142,13 +142,26 @@ test('a media worker that dies in the middle of opening a session leaves nothing
   }
 });
 
-test('a session ends with the month’s minutes, and none begins without them', async () => {
+test('a session is metered, both halves of a peer once; it ends with the month’s minutes, and none begins without them', async () => {
   const redis = await openRedis();
   const timings = { usage: { freshMs: 1, writeEveryMs: 100 } };
   const gateway = await openGateway({ REDIS_URL: redis.url }, timings);
   const { apiKey, id } = await createAccount(redis, 'free');
+  const startMs = performance.now();
   const made = await postOffer(gateway, '/whip/a?peer=obs', SPEAKER, { key: apiKey });
-  expect(made.status).toBe(201);
+  const half = await postOffer(gateway, '/whep/a?peer=obs', PLAYER, { key: apiKey });
+  expect([made.status, half.status]).toEqual([201, 201]);
+  const target = { url: gateway.url, apiKey };
+  const usedMs = async () => {
+    const { summary } = (await (await ask(target, '/api/me')).json()) as {
+      summary: { total_minutes: number };
+    };
+    return summary.total_minutes * 60_000;
+  };
+  await eventually('a second is counted', async () => (await usedMs()) > 1000);
+  // It is told in hundredths of a minute.
+  const countedMs = (await usedMs()) - 600;
+  expect(countedMs).toBeLessThan(performance.now() - startMs);
   await new UsageStore(await openStore(redis)).write([
     {
       accountId: id,
@@ -160,8 +173,11 @@ test('a session ends with the month’s minutes, and none begins without them', 
       peakPeers: 1,
     },
   ]);
-  const target = { url: gateway.url, apiKey };
-  await eventually('it is 404', async () => (await statusOf(target, locationOf(made))) === 404);
+  for (const session of [made, half]) {
+    await eventually('it is 404', async () => {
+      return (await statusOf(target, locationOf(session))) === 404;
+    });
+  }
   const refused = await postOffer(gateway, '/whep/a?peer=late', PLAYER, { key: apiKey });
   expect(refused.status).toBe(402);
   expect(await refused.json()).toMatchObject({ code: 'minutes_exhausted' });

@@ -343,6 +343,12 @@ describe('sound', () => {
     }));
     expect(steps.every(({ sequence }) => sequence === 1)).toBe(true);
     expect(steps.every(({ samples }) => samples > 0 && samples % 960 === 0)).toBe(true);
+    // The only peer that it hears goes, and is heard again when it is back.
+    await legacy.close();
+    const back = await enter('legacy', PCM);
+    const singerAgain = keepPlaying(back, pcmTone(440, 0.3, 1000));
+    await eventually('the half hears it again', () => hears(own, 440), 10_000);
+    await singerAgain.close();
   });
 
   test('of a peer of WHIP is muted by an operator for all, and by a volume of 0 for one', async () => {
