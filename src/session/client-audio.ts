@@ -350,6 +350,7 @@ export class ClientAudio {
 
   close(): void {
     this.#held.takeAll();
+    this.#intake.reset();
     this.#peer = undefined;
     this.#outlet.sink = toNobody;
     this.#input.close();
