@@ -1,126 +1,75 @@
 /**
- * Builds the pages: web/ → build/web/, which the gateway serves at `/` (web/admin/ at `/admin`). Plain JavaScript, for the
- * Node that set-up finds.
- * Does nothing when what it would read is what it read last time.
+ * Builds the pages with vite (web/vite.config.ts) into build/web/. Plain JavaScript, for the Node that set-up finds.
+ * Does nothing when the build that is there was made of the same files.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
-import { join, relative } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { existsSync, globSync } from 'node:fs';
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import process from 'node:process';
-import { OUTSIDE_THE_PAGE } from '../packages/client/outside-the-page.mjs';
+import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-const SOURCE = join(ROOT, 'web');
-const CLIENT = join(ROOT, 'packages', 'client');
 const TARGET = join(ROOT, 'build', 'web');
-const COPIED = [
-  'index.html',
-  'style.css',
-  'room.css',
-  'icon.svg',
-  'admin/index.html',
-  'admin/admin.css',
-  'admin/rooms.css',
+const STAMP = join(TARGET, '.stamp.json');
+/** Everything that the result depends on: the sources, this script, and the installed versions. */
+const SOURCES = [
+  '{web,packages/client/src,src/protocol,src/operator}/**/*.*',
+  'scripts/build-web.mjs',
+  'tsconfig.json',
+  'package-lock.json',
 ];
-/** Programs of each page, by what they become; what one loads when it first needs it becomes a file of its own. */
-const PAGES = [
-  { main: 'web/main.ts', 'qr-code': 'web/qr-code.ts' },
-  { 'admin/main': 'web/admin/main.ts' },
-];
-const STAMP = '.stamp';
 
 /** Builds the pages if anything changed. @returns {Promise<boolean>} whether it did */
 export async function buildWeb() {
-  const stamp = await fingerprint();
-  if ((await readText(join(TARGET, STAMP))) === stamp && (await isWhole())) return false;
-  const { build } = await import('esbuild');
-  await mkdir(join(TARGET, 'admin'), { recursive: true });
-  const common = /** @type {const} */ ({
-    outdir: TARGET,
-    bundle: true,
-    target: 'es2022',
-    minify: true,
-    sourcemap: true,
-    logLevel: 'warning',
-    write: false,
+  const fingerprint = await fingerprintOf(globSync(SOURCES, { cwd: ROOT }).toSorted());
+  const last = existsSync(STAMP) ? JSON.parse(await readFile(STAMP, 'utf8')) : { files: [] };
+  const isWhole = last.files.every((/** @type {string} */ name) => existsSync(join(TARGET, name)));
+  if (last.fingerprint === fingerprint && isWhole) return false;
+  const { build } = await import('vite');
+  const built = await build({
+    configFile: join(ROOT, 'web/vite.config.ts'),
+    // Files are replaced one by one, because a gateway may be serving them.
+    build: { write: false },
   });
-  const builds = [
-    ...PAGES.map((entryPoints) =>
-      build({ ...common, absWorkingDir: ROOT, entryPoints, splitting: true, format: 'esm' }),
-    ),
-    build({ ...common, absWorkingDir: CLIENT, ...OUTSIDE_THE_PAGE }),
-  ];
-  for (const { outputFiles } of await Promise.all(builds)) {
-    for (const { path, contents } of outputFiles) await replaceFile(path, contents);
+  if (Array.isArray(built) || !('output' in built)) throw new TypeError('vite made no pages.');
+  // Pages come after the scripts that they name.
+  const files = built.output.toSorted((a, b) => Number(isPage(a)) - Number(isPage(b)));
+  for (const file of files) {
+    await replaceFile(join(TARGET, file.fileName), file.type === 'chunk' ? file.code : file.source);
   }
-  for (const name of COPIED)
-    await replaceFile(join(TARGET, name), await readFile(join(SOURCE, name)));
-  await replaceFile(join(TARGET, STAMP), stamp); // last: a build that broke off is done again
+  const names = files.map(({ fileName }) => fileName);
+  // The last one, so that a build that broke off is made again.
+  await replaceFile(STAMP, JSON.stringify({ fingerprint, files: names }));
   return true;
 }
 
-/** Everything that the result depends on: the sources, this script, and the installed versions. */
-async function fingerprint() {
+/** @param {{ fileName: string }} file */
+const isPage = ({ fileName }) => fileName.endsWith('.html');
+
+/** @param {string[]} files */
+async function fingerprintOf(files) {
   const hash = createHash('sha256');
-  const files = [
-    ...(await filesIn(SOURCE)).map((name) => join(SOURCE, name)),
-    ...(await filesIn(join(CLIENT, 'src'))).map((name) => join(CLIENT, 'src', name)),
-    join(CLIENT, 'outside-the-page.mjs'),
-    fileURLToPath(import.meta.url),
-    join(ROOT, 'package-lock.json'),
-  ];
-  for (const file of files)
+  for (const file of files) {
     hash
       .update(`${file}\0`)
-      .update(await readFile(file))
+      .update(await readFile(join(ROOT, file)))
       .update('\0');
+  }
   return hash.digest('hex');
 }
 
-async function isWhole() {
-  const present = new Set(await filesIn(TARGET));
-  const programs = [...PAGES, OUTSIDE_THE_PAGE.entryPoints].flatMap(Object.keys);
-  const built = programs.flatMap((name) => [`${name}.js`, `${name}.js.map`]);
-  return [...COPIED, ...built].every((name) => present.has(name));
-}
-
 /**
- * The files in a folder and in those that it has, sorted.
- *
- * @param {string} folder
- */
-async function filesIn(folder) {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  return entries
-    .filter((entry) => entry.isFile())
-    .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
-    .toSorted();
-}
-
-/**
- * Never half a file for a gateway that is serving it, nor for a second build at the same time.
+ * Writes a whole file at once: a gateway that serves it, and a second build at the same time, never read half of it.
  *
  * @param {string} path
  * @param {string | Uint8Array} contents
  */
 async function replaceFile(path, contents) {
+  await mkdir(dirname(path), { recursive: true });
   const temporary = `${path}.${randomUUID()}.tmp`;
   await writeFile(temporary, contents);
   await rename(temporary, path);
-}
-
-/**
- * @param {string} path
- * @returns {Promise<string | undefined>} undefined when there is no such file
- */
-async function readText(path) {
-  try {
-    return await readFile(path, 'utf8');
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
-    throw error;
-  }
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) await buildWeb();

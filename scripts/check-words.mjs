@@ -13,7 +13,7 @@ const FILES = [
   'scripts/**/*.mjs',
   'packages/*/*.mjs',
   'examples/**/*.mjs',
-  'web/**/*.css',
+  'web/**/*.{css,tsx}',
 ];
 
 const files = globSync(FILES, { cwd: PROJECT, exclude: ['**/node_modules/**'] });

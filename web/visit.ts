@@ -9,6 +9,7 @@ import {
 import type { Entry, Page } from './page.ts';
 import type { Person } from './people.ts';
 import type { Guest } from './invite.ts';
+import { SOUND_FILES } from './sound-files.ts';
 import { askForToken } from './token.ts';
 import { endWords, errorWords, microphoneWords, retryWords } from './words.ts';
 
@@ -43,6 +44,7 @@ export class Visit {
     this.client = new PartylineClient({
       getToken: () => (guest ? Promise.resolve(guest.token) : askForToken(tokens, apiKey, peer)),
       peer,
+      assets: SOUND_FILES,
       ...transportsOfAddress(),
     });
     const { signal } = this.#ending;

@@ -1,0 +1,2 @@
+/** Takes the place of modules that the pages leave out. */
+export default undefined;

@@ -1,0 +1,50 @@
+import { join } from 'node:path';
+import { createLogger, defineConfig } from 'vite';
+
+// The pages are the same whatever the shell says.
+process.env['NODE_ENV'] = 'production';
+
+const logger = createLogger('warn');
+const warnOnce = logger.warnOnce.bind(logger);
+logger.warnOnce = (message, options) => {
+  // The client names the files that its package has beside it; the page names those that are built with it.
+  if (!message.includes("doesn't exist at build time")) warnOnce(message, options);
+};
+
+/** Parts of mediasoup-client for React Native and for its tests. */
+const NOT_FOR_BROWSERS = /^\.\/(?:handlers\/(?:ReactNative106|FakeHandler)|test\/fakeParameters)$/;
+
+/** Build of both pages: web/ → build/web/, which the gateway serves at `/` and, for operators, at `/admin/`. */
+export default defineConfig({
+  root: import.meta.dirname,
+  // Addresses are relative, so that a proxy may serve the pages below any path.
+  base: './',
+  publicDir: false,
+  customLogger: logger,
+  logLevel: 'warn',
+  resolve: {
+    tsconfigPaths: true,
+    // A sixth of mediasoup-client, which no browser runs.
+    alias: [{ find: NOT_FOR_BROWSERS, replacement: join(import.meta.dirname, 'nothing.ts') }],
+  },
+  // libopus-wasm asks for it under Node alone.
+  worker: { rolldownOptions: { external: ['node:module'] } },
+  build: {
+    outDir: join(import.meta.dirname, '../build/web'),
+    target: 'es2022',
+    sourcemap: true,
+    // The content security policy of the pages allows no data URLs for scripts and workers.
+    assetsInlineLimit: 0,
+    modulePreload: {
+      polyfill: false,
+      // Later parts are requested by the scripts themselves.
+      resolveDependencies: (_, files, { hostType }) => (hostType === 'html' ? files : []),
+    },
+    rolldownOptions: {
+      input: {
+        page: join(import.meta.dirname, 'index.html'),
+        admin: join(import.meta.dirname, 'admin/index.html'),
+      },
+    },
+  },
+});
