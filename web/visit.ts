@@ -6,11 +6,11 @@ import {
   PartylineClient,
   type Transport,
 } from 'partyline-client';
-import type { Entry, Page } from './page.ts';
-import type { Person } from './people.ts';
 import type { Guest } from './invite.ts';
+import type { Entry, Page, Person } from './page-state.ts';
 import { SOUND_FILES } from './sound-files.ts';
 import { askForToken } from './token.ts';
+import { ECHO_WORDS, inRoomWords, wayWords } from './room-words.ts';
 import { endWords, errorWords, microphoneWords, retryWords } from './words.ts';
 
 type InRoom = Extract<ClientState, { name: 'in_room' }>;
@@ -93,6 +93,11 @@ export class Visit {
     this.#end('');
   }
 
+  /** Level of the own microphone, 0 to 1. */
+  ownLevel(): number {
+    return this.#microphone?.level() ?? 0;
+  }
+
   /** Speaks by another microphone. @param deviceId empty: the default one */
   async chooseMicrophone(deviceId: string): Promise<void> {
     this.#deviceId = deviceId;
@@ -148,10 +153,6 @@ export class Visit {
   #end(words: string, isKeyWrong = false): void {
     if (this.#over) return;
     this.close();
-    this.#page.clearNotice();
-    this.#page.invitation.close();
-    this.#page.people.clear();
-    this.#page.showOwnLevel(0);
     this.#page.showEntrance(words, isKeyWrong);
     this.#ended();
   }
@@ -172,7 +173,6 @@ export class Visit {
         microphone.close();
         return undefined;
       }
-      const isFirst = !this.#microphone;
       this.#microphone = microphone;
       const { signal } = this.#ending;
       microphone.track.addEventListener(
@@ -182,8 +182,6 @@ export class Visit {
         },
         { signal },
       );
-      void this.#page.devices.show();
-      if (isFirst) this.#meter();
     } catch (error) {
       if (!this.#over) this.#page.showNotice(microphoneWords(error));
     }
@@ -202,18 +200,9 @@ export class Visit {
     this.client.setMicrophone(null).catch((error: unknown) => this.#fault(errorWords(error)));
   }
 
-  /** Draws our own level with every picture, as long as there is a microphone. */
-  #meter(): void {
-    const draw = () => {
-      this.#page.showOwnLevel(this.#microphone?.level() ?? 0);
-      if (this.#microphone) requestAnimationFrame(draw);
-    };
-    draw();
-  }
-
   #showMicrophone(): void {
     const muted = this.client.muted ? 'muted' : 'on';
-    this.#page.showMicrophone(this.#microphone ? muted : 'off');
+    this.#page.show({ microphone: this.#microphone ? muted : 'off' });
   }
 
   #show(state: ClientState): void {
@@ -236,12 +225,12 @@ export class Visit {
         break;
       case 'in_room':
         this.#showMicrophone();
-        this.#page.showRoom(
-          this.#title,
-          this.entry.isTrial ? ECHO_WORDS : inRoomWords(state),
-          state.isInterrupted,
-          wayWords(state),
-        );
+        this.#page.showRoom({
+          title: this.#title,
+          status: this.entry.isTrial ? ECHO_WORDS : inRoomWords(state),
+          way: wayWords(state),
+          isAway: state.isInterrupted,
+        });
         this.#showPeople(state);
         break;
       case 'closed':
@@ -252,8 +241,8 @@ export class Visit {
   /** On the way in at the entrance; on the way back in the room. */
   #showWay(status: string): void {
     if (!this.#people) return this.#page.showProgress(status);
-    this.#page.showRoom(this.#title, status, true);
-    this.#page.people.silence();
+    this.#page.showRoom({ title: this.#title, status, way: '', isAway: true });
+    this.#page.silence();
   }
 
   #showPeople({ peers, speaking }: InRoom): void {
@@ -268,15 +257,17 @@ export class Visit {
     const people = [self, ...others];
     const levelOf = (peer: string) =>
       speaking.has(peer) ? (speaking.get(peer) ?? UNKNOWN_LEVEL_DBOV) : undefined;
-    this.#page.people.show(people.map((person) => withLevel(person, levelOf(person.peer))));
-    this.#page.showAlone(peers.size === 0 && !this.entry.isTrial);
+    this.#page.show({
+      people: people.map((person) => withLevel(person, levelOf(person.peer))),
+      isAlone: peers.size === 0 && !this.entry.isTrial,
+    });
     const names = new Set(peers.keys());
     const known = this.#people ?? names; // who was there before us did not come
     const comings = [
       ...[...names].filter((name) => !known.has(name)).map((name) => `${name} came.`),
       ...[...known].filter((name) => !names.has(name)).map((name) => `${name} left.`),
     ];
-    if (comings.length > 0) this.#page.announce(comings.join(' '));
+    if (comings.length > 0) this.#page.show({ comings: comings.join(' ') });
     this.#people = names;
   }
 }
@@ -294,28 +285,11 @@ function transportsOfAddress(): { transports?: Transport[] } {
   return transports.length > 0 ? { transports } : {};
 }
 
+/** The room in which everybody is alone, and hears itself. */
+const ECHO = '__echo__';
+
 /** Shown of a peer that speaks in a format that nobody can measure. */
 const UNKNOWN_LEVEL_DBOV = -30;
 
 const withLevel = (person: Omit<Person, 'levelDbov'>, levelDbov?: number): Person =>
   levelDbov === undefined ? person : { ...person, levelDbov };
-
-/** The room in which everybody is alone, and hears itself. */
-const ECHO = '__echo__';
-const ECHO_WORDS =
-  'Say something: you hear yourself a second later. Nobody else does. Headphones keep it from going round.';
-
-const WAY_WORDS: Record<Transport, string> = {
-  webrtc: 'Sound goes by WebRTC.',
-  websocket: 'Sound goes over the WebSocket, which passes where WebRTC does not.',
-};
-const wayWords = ({ transport, isInterrupted }: InRoom) =>
-  isInterrupted ? '' : WAY_WORDS[transport];
-
-function inRoomWords({ peers, isInterrupted }: InRoom): string {
-  if (isInterrupted) {
-    return 'No sound goes or comes: this network may block the gateway’s audio ports. Looking for a way…';
-  }
-  if (peers.size === 0) return 'You are in the room, alone.';
-  return `You are in the room with ${peers.size === 1 ? 'one other' : `${peers.size} others`}.`;
-}

@@ -34,7 +34,9 @@ function lint(tree: Record<string, string>): string {
 }
 
 test('every file of the program is in exactly one layer', () => {
-  const files = globSync('{src,config,workers,web,packages/client/src}/**/*.ts', { cwd: PROJECT });
+  const files = globSync('{src,config,workers,web,packages/client/src}/**/*.{ts,tsx}', {
+    cwd: PROJECT,
+  });
   expect(files.length).toBeGreaterThan(200);
   const layers = Object.values(LAYERS);
   const layersOf = (file: string) =>

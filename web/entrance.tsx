@@ -1,0 +1,153 @@
+import type { TargetedSubmitEvent } from 'preact';
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import icon from './icon.svg';
+import type { ViewProps } from './page-state.ts';
+
+/** The form that leads into a room; with an invitation it asks for a name alone. */
+export function Entrance({ state, actions }: ViewProps) {
+  const { fields, invite, error, isKeyWrong, progress } = state;
+  const isShown = state.room === undefined;
+  const isBusy = progress !== undefined;
+  const isGuest = invite !== '';
+  const [title, form, key, join, cancel] = [
+    useRef<HTMLHeadingElement>(null),
+    useRef<HTMLFormElement>(null),
+    useRef<HTMLInputElement>(null),
+    useRef<HTMLButtonElement>(null),
+    useRef<HTMLButtonElement>(null),
+  ];
+  const wasHidden = useRef(false);
+
+  // The focus goes where the reader continues.
+  useLayoutEffect(() => {
+    const cameFromRoom = wasHidden.current;
+    wasHidden.current = !isShown;
+    if (!isShown) return;
+    if (isBusy) cancel.current?.focus();
+    else if (isKeyWrong) key.current?.focus();
+    else if (cameFromRoom) title.current?.focus();
+    else {
+      const inputs = [...(form.current?.querySelectorAll('input') ?? [])];
+      (inputs.find(({ value }) => value === '') ?? join.current)?.focus();
+    }
+  }, [isShown, isBusy, isKeyWrong]);
+
+  const submit = (event: TargetedSubmitEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const button = event.submitter instanceof HTMLButtonElement ? event.submitter.value : '';
+    actions.enter({
+      apiKey: fields.apiKey.trim(),
+      room: fields.room.trim(),
+      peer: fields.peer.trim(),
+      listenOnly: button === 'listen',
+      isTrial: button === 'try',
+      invite,
+    });
+  };
+
+  return (
+    <section id="entrance" aria-labelledby="entrance-title" hidden={!isShown}>
+      <header class="masthead">
+        <img src={icon} alt="" width="44" height="44" />
+        <div>
+          <h1 id="entrance-title" tabIndex={-1} ref={title}>
+            Partyline
+          </h1>
+          <p class="quiet">One voice room for browsers and WebSocket clients.</p>
+        </div>
+      </header>
+
+      {error && (
+        <p id="entrance-error" class="error" role="alert">
+          {error}
+        </p>
+      )}
+      {isGuest && (
+        <p id="invited" class="invited">
+          You have been invited. Enter your name to join.
+        </p>
+      )}
+
+      {/* The fields have no names: no submit can put the key into an address. */}
+      <form id="form" method="post" autocomplete="off" onSubmit={submit} ref={form}>
+        <fieldset id="fields" disabled={isBusy}>
+          {!isGuest && (
+            <div id="room-field">
+              <label for="room">Room</label>
+              <input
+                id="room"
+                type="text"
+                required
+                maxLength={128}
+                pattern="(?!__(?!echo__$)).*\S.*"
+                title="1 to 128 characters; in __echo__ you hear yourself, other names that begin with __ are reserved"
+                autocapitalize="none"
+                spellcheck={false}
+                placeholder="kitchen"
+                value={fields.room}
+                onInput={({ currentTarget }) => actions.edit({ room: currentTarget.value })}
+              />
+            </div>
+          )}
+
+          <label for="peer">Your name</label>
+          <input
+            id="peer"
+            type="text"
+            required
+            maxLength={128}
+            pattern="(?!__).*\S.*"
+            title="1 to 128 characters; names that begin with __ are reserved"
+            spellcheck={false}
+            placeholder="Ada"
+            value={fields.peer}
+            onInput={({ currentTarget }) => actions.edit({ peer: currentTarget.value })}
+          />
+
+          {!isGuest && (
+            <div id="key-field">
+              <label for="api-key">API key</label>
+              <input
+                id="api-key"
+                type="password"
+                required
+                autocomplete="off"
+                autocapitalize="none"
+                spellcheck={false}
+                aria-describedby="api-key-hint"
+                aria-invalid={isKeyWrong}
+                value={fields.apiKey}
+                onInput={({ currentTarget }) => actions.edit({ apiKey: currentTarget.value })}
+                ref={key}
+              />
+              <p id="api-key-hint" class="hint">
+                <code>npm start</code> prints one. It stays in this tab and is forgotten when you
+                close it.
+              </p>
+            </div>
+          )}
+
+          <div class="actions">
+            <button id="join" class="primary" type="submit" value="speak" ref={join}>
+              Join
+            </button>
+            <button id="listen" type="submit" value="listen">
+              Join and only listen
+            </button>
+            <button id="try" type="submit" value="try">
+              Hear yourself
+            </button>
+          </div>
+        </fieldset>
+        <div id="progress" class="actions" hidden={!isBusy}>
+          <p id="entrance-status" class="quiet" role="status">
+            {progress}
+          </p>
+          <button id="cancel" type="button" onClick={actions.leave} ref={cancel}>
+            Cancel
+          </button>
+        </div>
+      </form>
+    </section>
+  );
+}

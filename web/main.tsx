@@ -1,0 +1,103 @@
+import type { PartylineClient } from 'partyline-client';
+import { render } from 'preact';
+import { App } from './app.tsx';
+import type { Guest } from './invite.ts';
+import { Page, type Entry, type PageActions, type PageState } from './page-state.ts';
+import { recall, recallGuest, remember, rememberGuest, takeAddress } from './remembered.ts';
+import type { Visit } from './visit.ts';
+import { errorWords } from './words.ts';
+
+/** The page: fills in what is known, and starts a visit for every press of Join. */
+
+declare global {
+  interface Window {
+    /** The client of the present (or the last) visit, for the console and for tests. */
+    partyline?: PartylineClient;
+  }
+}
+
+type Program = typeof import('./room-program.ts');
+
+let program: Program | undefined;
+/** Aborted by Cancel before there is a visit. */
+let entering: AbortController | undefined;
+let visit: Visit | undefined;
+
+const root = document.createElement('div');
+document.body.append(root);
+const page = new Page((state) => draw(state));
+
+const actions: PageActions = {
+  edit: (fields) => page.show({ fields: { ...page.state.fields, ...fields } }),
+  enter: (entry) => void enter(entry),
+  leave,
+  pressMicrophone: () => void visit?.pressMicrophone(),
+  ownLevel: () => visit?.ownLevel() ?? 0,
+  chooseMicrophone: (id) => void visit?.chooseMicrophone(id),
+  chooseSpeaker: (id) => visit?.chooseSpeaker(id),
+  setVolume: (peer, gain) => visit?.setVolume(peer, gain),
+  invite: () => void invite(),
+  closeInvitation: () => page.show({ invitation: undefined }),
+  clearNotice: () => page.show({ notice: undefined }),
+};
+
+window.addEventListener('pagehide', () => visit?.close());
+window.addEventListener('hashchange', () => page.fillIn(takeAddress()));
+page.fillIn({ ...recall(), ...takeAddress() });
+// Loaded meanwhile; Join tells whether that failed.
+loadProgram().catch(() => undefined);
+
+function draw(state: PageState): void {
+  render(<App state={state} actions={actions} RoomView={program?.RoomView} />, root);
+}
+
+async function loadProgram(): Promise<Program> {
+  program ??= await import('./room-program.ts');
+  return program;
+}
+
+/** Goes in; an invitation is exchanged for a name and a token first. */
+async function enter(entry: Entry): Promise<void> {
+  remember(entry);
+  const { signal } = (entering = new AbortController());
+  page.showProgress(entry.invite === '' ? 'Connecting…' : 'Redeeming the invitation…');
+  try {
+    const { redeemInvite, Visit: VisitOfRoom } = await loadProgram();
+    let guest: Guest | undefined;
+    if (entry.invite !== '') {
+      guest = recallGuest(entry) ?? (await redeemInvite(entry.invite, entry.peer));
+      rememberGuest(entry, guest);
+    }
+    if (signal.aborted) return;
+    const entered = guest ? { ...entry, peer: guest.peer, room: guest.room } : entry;
+    visit = new VisitOfRoom(page, entered, guest, () => (visit = undefined));
+    window.partyline = visit.client;
+    await visit.start();
+  } catch (error) {
+    if (signal.aborted) return;
+    const isLoaded = program !== undefined;
+    page.showEntrance(
+      isLoaded ? errorWords(error) : 'The gateway does not answer. Reload the page.',
+    );
+  }
+}
+
+function leave(): void {
+  if (visit) return visit.leave();
+  entering?.abort();
+  page.showEntrance();
+}
+
+/** Makes a link into the room, and shows it with a QR code: the program that draws it is loaded now, for few need it. */
+async function invite(): Promise<void> {
+  const entry = visit?.entry;
+  if (!entry || !program) return;
+  try {
+    const { url, expires_at: expiresAt } = await program.makeInvite(entry.apiKey, entry.room);
+    const { drawQrCode } = await import('./qr-code.ts');
+    if (visit?.entry !== entry) return;
+    page.show({ invitation: { url, expiresAt, code: drawQrCode(url) } });
+  } catch (error) {
+    page.showNotice(errorWords(error));
+  }
+}

@@ -1,0 +1,94 @@
+import { meterShare, type Transport } from 'partyline-client';
+import { useState } from 'preact/hooks';
+import type { Person } from './page-state.ts';
+
+const KIND_WORDS: Record<Transport, string> = { webrtc: 'Browser', websocket: 'WebSocket' };
+
+/** The list of who is there. @param onVolume called when somebody is made louder or softer; 1 is as it was sent */
+export function People({
+  people,
+  onVolume,
+}: {
+  people: readonly Person[];
+  onVolume: (peer: string, gain: number) => void;
+}) {
+  return (
+    <ul id="people" aria-label="People in the room">
+      {people.map((person) => (
+        <PersonEntry key={person.peer} person={person} onVolume={onVolume} />
+      ))}
+    </ul>
+  );
+}
+
+function PersonEntry({
+  person,
+  onVolume,
+}: {
+  person: Person;
+  onVolume: (peer: string, gain: number) => void;
+}) {
+  const { peer, isSelf, levelDbov } = person;
+  const [gain, setGain] = useState(person.gain);
+  const level = levelDbov === undefined ? 0 : Math.max(0.2, meterShare(levelDbov));
+  return (
+    <li
+      class="person"
+      data-peer={peer}
+      data-speaking={String(levelDbov !== undefined)}
+      style={{ '--level': level.toFixed(2) }}
+    >
+      <span class="avatar" aria-hidden="true" style={{ '--hue': String(hue(peer)) }}>
+        {initials(peer)}
+      </span>
+      <span class="who">
+        <bdi class="name" title={peer}>
+          {peer}
+        </bdi>
+        <span class="kind quiet">{wordsOf(person)}</span>
+        {!isSelf && (
+          <input
+            class="volume"
+            type="range"
+            min="0"
+            max="2"
+            step="0.05"
+            value={gain}
+            aria-label={`Volume of ${peer}`}
+            onInput={({ currentTarget }) => {
+              setGain(currentTarget.valueAsNumber);
+              onVolume(peer, currentTarget.valueAsNumber);
+            }}
+          />
+        )}
+      </span>
+      <span class="voice">
+        <i />
+        <i />
+        <i />
+        <span class="visually-hidden">speaking</span>
+      </span>
+    </li>
+  );
+}
+
+const wordsOf = ({ kind, isSelf, muted }: Person) =>
+  [KIND_WORDS[kind], ...(isSelf ? ['you'] : []), ...(muted ? ['muted'] : [])].join(' · ');
+
+/** The first letters of the first two words, by what a reader takes for a letter. */
+function initials(name: string): string {
+  const letters = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
+  const first = (word: string) => letters.segment(word)[Symbol.iterator]().next().value?.segment;
+  const words = name.split(/[\s._-]+/).filter(Boolean);
+  return words
+    .slice(0, 2)
+    .map((word) => first(word)?.toLocaleUpperCase() ?? '')
+    .join('');
+}
+
+/** A colour of one's own, the same on everybody's page. */
+function hue(name: string): number {
+  let hash = 0;
+  for (const character of name) hash = (hash * 31 + (character.codePointAt(0) ?? 0)) % 360;
+  return hash;
+}

@@ -1,0 +1,65 @@
+import type { Guest } from './invite.ts';
+import type { Entry } from './page-state.ts';
+
+/** Memory of the form: the page's address, and the storage of this tab. */
+
+/**
+ * Reads `#room=kitchen&name=Ada&key=…` or `#invite=…`: the part of an address that browsers do not send. A key is taken out of the address,
+ * and so out of the history.
+ */
+export function takeAddress(): Partial<Entry> {
+  const parameters = new URLSearchParams(location.hash.slice(1));
+  const [room, peer, apiKey] = ['room', 'name', 'key'].map((name) => parameters.get(name));
+  if (apiKey) {
+    parameters.delete('key');
+    history.replaceState(null, '', `#${parameters}`);
+  }
+  return {
+    invite: parameters.get('invite') ?? '',
+    ...(room && { room }),
+    ...(peer && { peer }),
+    ...(apiKey && { apiKey }),
+  };
+}
+
+/** Keeps the entry for a reload of this tab. The address has the room's name or the invitation, and never the key. */
+export function remember({ apiKey, room, peer, invite }: Entry): void {
+  const shown = new URLSearchParams(invite === '' ? { room } : { invite });
+  history.replaceState(null, '', `#${shown}`);
+  keep('partyline', { apiKey, peer });
+}
+
+/** Returns what {@link remember} has kept. */
+export function recall(): Partial<Entry> {
+  return (readKept('partyline') as Partial<Entry> | null) ?? {};
+}
+
+/** Keeps what an invitation was exchanged for, so that a reload does not make another peer. */
+export function rememberGuest({ invite, peer: name }: Entry, guest: Guest): void {
+  keep('partyline-guest', { ...guest, invite, name });
+}
+
+/** The guest that this tab was, if its token still holds and neither invitation nor name is another. */
+export function recallGuest({ invite, peer }: Entry): Guest | undefined {
+  const kept = readKept('partyline-guest') as (Guest & { invite: string; name: string }) | null;
+  if (kept?.invite !== invite || kept.name !== peer) return undefined;
+  return Date.parse(kept.expires_at) > Date.now() ? kept : undefined;
+}
+
+/** Keeps something for as long as this tab is open, in sessionStorage. */
+function keep(name: string, value: object): void {
+  try {
+    sessionStorage.setItem(name, JSON.stringify(value));
+  } catch {
+    // The browser forbids storage: then it must be given again.
+  }
+}
+
+/** Reads what {@link keep} has written, on this origin. */
+function readKept(name: string): unknown {
+  try {
+    return JSON.parse(sessionStorage.getItem(name) ?? 'null');
+  } catch {
+    return null;
+  }
+}
