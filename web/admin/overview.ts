@@ -1,129 +1,112 @@
-import type { NodeList, PeerDescription, RoomKey } from '../../src/operator/schemas.ts';
-import { element } from '../element.ts';
+import type {
+  NodeList,
+  PeerDescription,
+  RoomDescription,
+  RoomKey,
+  RoomList,
+} from '../../src/operator/schemas.ts';
 import { type Api, Refusal } from './api.ts';
-import { confirmed } from './confirm.ts';
 import { followNodes, type KnownNode } from './known-nodes.ts';
-import { NodesView } from './nodes-view.ts';
 import { Poll } from './poll.ts';
-import { RoomsView } from './rooms-view.ts';
-import { RoomView } from './room-view.ts';
 
 const EVERY_MS = 1000;
+/** Rooms that are listed at first, and by each press of Show more. */
+const PART = 100;
+/** The gateway tells no more at once. */
+const MOST = 1000;
 
-/** The page after sign-in: refreshed every second while it is visible. */
+/** A question before something is done that cannot be undone. */
+export type Question = {
+  words: string;
+  consequence: string;
+  yes: string;
+  /** Takes the answer; further ones change nothing. */
+  settle: (answer: boolean) => void;
+};
+
+/** Everything that is shown after sign-in. */
+export type OverviewState = {
+  nodes: readonly KnownNode[];
+  summary: string;
+  /** Something does not answer; empty if all is well. */
+  trouble: string;
+  /** Result of the last action; empty before the first. */
+  outcome: string;
+  search: string;
+  rooms: RoomList | undefined;
+  /** How the list of rooms ends: with all of them, with more to be shown, or with more than can be shown. */
+  roomsEnd: 'all' | 'more' | 'too_many';
+  chosen: RoomKey | undefined;
+  /** Peers of the chosen room; undefined until they are known. */
+  room: RoomDescription | 'empty' | undefined;
+  question: Question | undefined;
+};
+
+const START: OverviewState = {
+  nodes: [],
+  summary: '',
+  trouble: '',
+  outcome: '',
+  search: '',
+  rooms: undefined,
+  roomsEnd: 'all',
+  chosen: undefined,
+  room: undefined,
+  question: undefined,
+};
+
+/** Handlers of an overview. */
+type OverviewHandlers = {
+  changed: (state: OverviewState) => void;
+  /** The gateway does not take the key any more. */
+  locked: (reason: string) => void;
+};
+
+/** State of the page after sign-in: refreshed every second while the page is visible. */
 export class Overview {
-  readonly #section = element('overview', HTMLElement);
-  readonly #summary = element('summary', HTMLElement);
-  readonly #trouble = element('trouble', HTMLElement);
-  readonly #outcome = element('outcome', HTMLElement);
-  readonly #nodesView = new NodesView((node) => void this.#drain(node));
-  readonly #roomsView = new RoomsView({
-    onChoose: (room) => this.#choose(room),
-    onChange: () => this.#poll?.now(),
-  });
-  readonly #roomView = new RoomView(
-    (peer) => void this.#kick(peer),
-    () => this.#leaveRoom(),
-  );
-  readonly #onLocked: (reason: string) => void;
-  #api: Api | undefined;
-  #poll: Poll | undefined;
-  #nodes: KnownNode[] = [];
-  #room: RoomKey | undefined;
+  readonly #api: Api;
+  readonly #handlers: OverviewHandlers;
+  readonly #poll: Poll;
+  #state = START;
+  #limit = PART;
+  #isClosed = false;
 
-  /** @param onLocked called when the gateway does not take the key any more */
-  constructor(onLocked: (reason: string) => void) {
-    this.#onLocked = onLocked;
+  constructor(api: Api, handlers: OverviewHandlers) {
+    this.#api = api;
+    this.#handlers = handlers;
+    this.#poll = new Poll(() => this.#refresh(), EVERY_MS);
   }
 
-  open(api: Api): void {
-    this.#api = api;
-    this.#section.hidden = false;
-    element('overview-title', HTMLElement).focus();
-    this.#poll = new Poll(() => this.#refresh(api), EVERY_MS);
+  get state(): OverviewState {
+    return this.#state;
   }
 
   close(): void {
-    this.#poll?.close();
-    this.#api?.close();
-    this.#poll = undefined;
-    this.#api = undefined;
-    this.#nodes = [];
-    this.#room = undefined;
-    this.#roomView.close();
-    this.#section.hidden = true;
+    this.#isClosed = true;
+    this.#poll.close();
+    this.#api.close();
   }
 
-  async #refresh(api: Api): Promise<void> {
-    const refreshed = await Promise.allSettled([
-      this.#refreshNodes(api),
-      this.#refreshRooms(api),
-      this.#refreshRoom(api),
-    ]);
-    if (this.#api !== api) return;
-    const failed = refreshed.find((part) => part.status === 'rejected');
-    this.#say(this.#trouble, failed ? this.#reasonOf(failed.reason) : silence(this.#nodes));
+  search(search: string): void {
+    this.#limit = PART;
+    this.#show({ search });
+    this.#poll.now();
   }
 
-  async #refreshNodes(api: Api): Promise<void> {
-    const list = await api.nodes().catch((fault: unknown) => this.#listWithoutStore(api, fault));
-    if (this.#api !== api) return;
-    this.#nodes = followNodes(this.#nodes, list, Date.now());
-    this.#nodesView.show(this.#nodes);
-    const { nodes } = list;
-    const sessions = nodes.reduce((sum, node) => sum + node.sessions, 0);
-    const count = nodes.length + list.unreachable.length;
-    this.#summary.textContent = `${count} ${count === 1 ? 'node' : 'nodes'} · ${sessions} ${sessions === 1 ? 'client' : 'clients'}`;
+  showMore(): void {
+    this.#limit = Math.min(MOST, this.#limit + PART);
+    this.#poll.now();
   }
 
-  /** Without the store a node knows of itself alone: the others may live, or not. */
-  async #listWithoutStore(api: Api, fault: unknown): Promise<NodeList> {
-    if (!(fault instanceof Refusal) || fault.status !== 503) throw fault;
-    const self = await api.self();
-    const others = this.#nodes.filter(({ id, state }) => id !== self.id && state !== 'gone');
-    return { nodes: [self], unreachable: others.map(({ id }) => id) };
+  /** Opens a room before anything is known of it; undefined: opens none. */
+  choose(chosen: RoomKey | undefined): void {
+    this.#show({ chosen, room: undefined, ...(chosen && { outcome: '' }) });
+    this.#poll.now();
   }
 
-  async #refreshRooms(api: Api): Promise<void> {
-    const { search, limit } = this.#roomsView.query;
-    const list = await api.rooms(search, limit);
-    if (this.#api === api) this.#roomsView.show(list, this.#room);
-  }
-
-  async #refreshRoom(api: Api): Promise<void> {
-    const room = this.#room;
-    if (!room) return;
-    const isStill = () => this.#api === api && this.#room === room;
-    try {
-      const described = await api.room(room);
-      if (isStill()) this.#roomView.show(described, (node) => this.#nameOf(node));
-    } catch (fault) {
-      if (!(fault instanceof Refusal) || fault.status !== 404) throw fault;
-      if (isStill()) this.#roomView.showEmpty();
-    }
-  }
-
-  #nameOf(id: string): string {
-    return this.#nodes.find((node) => node.id === id)?.description?.name ?? id.slice(0, 8);
-  }
-
-  #choose(room: RoomKey): void {
-    this.#room = room;
-    this.#say(this.#outcome, '');
-    this.#roomView.open(room);
-    this.#poll?.now();
-  }
-
-  #leaveRoom(): void {
-    this.#room = undefined;
-    this.#roomView.close();
-    this.#roomsView.focus();
-    this.#poll?.now();
-  }
-
-  async #drain(node: KnownNode): Promise<void> {
+  async drain(node: KnownNode): Promise<void> {
     const name = node.description?.name ?? node.id;
-    const isSure = await confirmed(
+    const isSure = await this.#ask(
       `Drain ${name}?`,
       'It takes nobody any more, asks its clients to go elsewhere, and ends when they have, or at its deadline.',
       'Drain',
@@ -131,10 +114,10 @@ export class Overview {
     if (isSure) await this.#act((api) => api.drain(node.id), `${name} is draining.`);
   }
 
-  async #kick({ peer }: PeerDescription): Promise<void> {
-    const room = this.#room;
+  async kick({ peer }: PeerDescription): Promise<void> {
+    const room = this.#state.chosen;
     if (!room) return;
-    const isSure = await confirmed(
+    const isSure = await this.#ask(
       `Kick ${peer}?`,
       'Its connection is closed, and its place given up. It may connect again: to keep it out, revoke its key.',
       'Kick',
@@ -142,35 +125,106 @@ export class Overview {
     if (isSure) await this.#act((api) => api.kick(room.account_id, peer), `${peer} was kicked.`);
   }
 
+  /** Returns what a node is called, by its id. */
+  nameOf(id: string): string {
+    return this.#state.nodes.find((node) => node.id === id)?.description?.name ?? id.slice(0, 8);
+  }
+
+  #show(change: Partial<OverviewState>): void {
+    if (this.#isClosed) return;
+    this.#state = { ...this.#state, ...change };
+    this.#handlers.changed(this.#state);
+  }
+
+  async #refresh(): Promise<void> {
+    const refreshed = await Promise.allSettled([
+      this.#refreshNodes(),
+      this.#refreshRooms(),
+      this.#refreshRoom(),
+    ]);
+    if (this.#isClosed) return;
+    const failed = refreshed.find((part) => part.status === 'rejected');
+    const trouble = failed ? this.#reasonOf(failed.reason) : silence(this.#state.nodes);
+    this.#show({ trouble });
+  }
+
+  async #refreshNodes(): Promise<void> {
+    const list = await this.#api.nodes().catch((fault: unknown) => this.#listWithoutStore(fault));
+    const { nodes } = list;
+    const sessions = nodes.reduce((sum, node) => sum + node.sessions, 0);
+    const count = nodes.length + list.unreachable.length;
+    this.#show({
+      nodes: followNodes([...this.#state.nodes], list, Date.now()),
+      summary: `${count} ${count === 1 ? 'node' : 'nodes'} · ${sessions} ${sessions === 1 ? 'client' : 'clients'}`,
+    });
+  }
+
+  /** Without the store a node knows of itself alone: the others may live, or not. */
+  async #listWithoutStore(fault: unknown): Promise<NodeList> {
+    if (!(fault instanceof Refusal) || fault.status !== 503) throw fault;
+    const self = await this.#api.self();
+    const others = this.#state.nodes.filter(({ id, state }) => id !== self.id && state !== 'gone');
+    return { nodes: [self], unreachable: others.map(({ id }) => id) };
+  }
+
+  async #refreshRooms(): Promise<void> {
+    const limit = this.#limit;
+    const rooms = await this.#api.rooms(this.#state.search.trim(), limit);
+    const beyond = limit < MOST ? 'more' : 'too_many';
+    this.#show({ rooms, roomsEnd: rooms.next === undefined ? 'all' : beyond });
+  }
+
+  async #refreshRoom(): Promise<void> {
+    const { chosen } = this.#state;
+    if (!chosen) return;
+    let room: OverviewState['room'];
+    try {
+      room = await this.#api.room(chosen);
+    } catch (fault) {
+      if (!(fault instanceof Refusal) || fault.status !== 404) throw fault;
+      room = 'empty';
+    }
+    if (this.#state.chosen === chosen) this.#show({ room });
+  }
+
+  /** Resolves to the answer to a question; the one before it, if it is open yet, is answered with no. */
+  #ask(words: string, consequence: string, yes: string): Promise<boolean> {
+    this.#state.question?.settle(false);
+    return new Promise((resolve) => {
+      const question: Question = {
+        words,
+        consequence,
+        yes,
+        settle: (answer) => {
+          if (this.#state.question === question) this.#show({ question: undefined });
+          resolve(answer);
+        },
+      };
+      this.#show({ question });
+    });
+  }
+
   async #act(act: (api: Api) => Promise<void>, done: string): Promise<void> {
-    const api = this.#api;
-    if (!api) return;
-    this.#say(this.#outcome, '');
-    const outcome = await act(api).then(
+    this.#show({ outcome: '' });
+    const outcome = await act(this.#api).then(
       () => done,
       (fault: unknown) => this.#reasonOf(fault),
     );
-    if (this.#api !== api) return;
-    this.#say(this.#outcome, outcome);
-    this.#poll?.now();
+    if (this.#isClosed) return;
+    this.#show({ outcome });
+    this.#poll.now();
   }
 
   /** Describes a fault in words; a key that is no longer valid signs the operator out. */
   #reasonOf(fault: unknown): string {
     if (!(fault instanceof Refusal)) return 'The gateway does not answer; what you see is old.';
-    if (fault.isOfKey) this.#onLocked(fault.message);
+    if (fault.isOfKey && !this.#isClosed) this.#handlers.locked(fault.message);
     return fault.message;
-  }
-
-  /** Says something once: what is said already is not said again to those who listen. */
-  #say(where: HTMLElement, text: string): void {
-    if (where.textContent !== text) where.textContent = text;
-    where.hidden = text === '';
   }
 }
 
-/** Which nodes live and do not answer. */
-function silence(nodes: KnownNode[]): string {
+/** Names the nodes that live and do not answer; empty if there are none. */
+function silence(nodes: readonly KnownNode[]): string {
   const silent = nodes.filter(({ state }) => state === 'unreachable');
   if (silent.length === 0) return '';
   const names = silent.map(({ id, description }) => description?.name ?? id).join(', ');

@@ -1,21 +1,49 @@
-import { element } from '../element.ts';
+import { render } from 'preact';
 import { Api, Refusal } from './api.ts';
+import { Entrance } from './entrance.tsx';
+import { OverviewView } from './overview-view.tsx';
 import { Overview } from './overview.ts';
 
 /** The operator's page: asks for the key, and shows what it opens. */
 
 const STORED_AS = 'partyline-operator';
 
-const entrance = element('entrance', HTMLElement);
-const fields = element('fields', HTMLFieldSetElement);
-const field = element('operator-key', HTMLInputElement);
-const error = element('entrance-error', HTMLElement);
-const overview = new Overview((reason) => lock(reason));
+const root = document.createElement('div');
+document.body.append(root);
+
+let overview: Overview | undefined;
+/** A key is being tried. */
+let isBusy = false;
+/** Why the last key opened nothing, or no longer does; empty if nothing was wrong. */
+let error = '';
+
+const known = recall();
+if (known) void unlock(known);
+else draw();
+
+function draw(): void {
+  const entranceShown = overview === undefined;
+  render(
+    <main>
+      <Entrance
+        isShown={entranceShown}
+        isBusy={isBusy}
+        error={error}
+        onKey={(key) => void unlock(key)}
+      />
+      {overview && (
+        <OverviewView overview={overview} state={overview.state} onForget={() => lock()} />
+      )}
+    </main>,
+    root,
+  );
+}
 
 /** Lets in who has the right key. */
 async function unlock(key: string): Promise<void> {
   const api = new Api(key);
-  fields.disabled = true;
+  isBusy = true;
+  draw();
   try {
     await api.self();
   } catch (fault) {
@@ -23,21 +51,20 @@ async function unlock(key: string): Promise<void> {
     return;
   }
   remember(key);
-  entrance.hidden = true;
-  overview.open(api);
+  isBusy = false;
+  error = '';
+  overview = new Overview(api, { changed: draw, locked: lock });
+  draw();
 }
 
 /** Back to the entrance, with no key. */
 function lock(reason = ''): void {
-  overview.close();
+  overview?.close();
+  overview = undefined;
   remember(undefined);
-  entrance.hidden = false;
-  fields.disabled = false;
-  error.textContent = reason;
-  error.hidden = reason === '';
-  field.setAttribute('aria-invalid', String(reason !== ''));
-  field.value = '';
-  field.focus();
+  isBusy = false;
+  error = reason;
+  draw();
 }
 
 function reasonOf(fault: unknown): string {
@@ -62,13 +89,3 @@ function recall(): string | null {
     return null;
   }
 }
-
-element('form', HTMLFormElement).addEventListener('submit', (event) => {
-  event.preventDefault();
-  void unlock(field.value.trim());
-});
-element('forget', HTMLButtonElement).addEventListener('click', () => lock());
-
-const known = recall();
-if (known) void unlock(known);
-else lock();

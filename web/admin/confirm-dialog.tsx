@@ -1,0 +1,36 @@
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import type { Question } from './overview.ts';
+
+/** Asks before something is done that cannot be undone. Escape is no. */
+export function ConfirmDialog({ question }: { question: Question }) {
+  const { words, consequence, yes, settle } = question;
+  const dialog = useRef<HTMLDialogElement>(null);
+  useLayoutEffect(() => dialog.current?.showModal(), []);
+  const answer = (isSure: boolean) => {
+    // Closing gives the focus back to where it was, which taking the dialog away would not.
+    dialog.current?.close();
+    settle(isSure);
+  };
+  return (
+    <dialog
+      id="confirm"
+      aria-labelledby="confirm-question"
+      aria-describedby="confirm-consequence"
+      ref={dialog}
+      onClose={() => settle(false)}
+    >
+      <h2 id="confirm-question">{words}</h2>
+      <p id="confirm-consequence" class="quiet">
+        {consequence}
+      </p>
+      <div class="actions">
+        <button id="confirm-no" type="button" autofocus onClick={() => answer(false)}>
+          Cancel
+        </button>
+        <button id="confirm-yes" type="button" class="danger" onClick={() => answer(true)}>
+          {yes}
+        </button>
+      </div>
+    </dialog>
+  );
+}
