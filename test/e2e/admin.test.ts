@@ -1,4 +1,5 @@
 import { expect, test, vi } from 'vitest';
+import { accessibilityFaults, tabTo } from '../support/accessibility.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { GatewayProcess } from '../support/process.ts';
 import { keepPlaying, opusTone } from '../support/sound.ts';
@@ -155,6 +156,39 @@ test('names are shown as they are, whatever they are', async () => {
   await page.getByText('Nobody is in this room any more.').waitFor();
   expect(await page.title()).toBe(title);
   expect(await page.locator('main img').count()).toBe(2);
+});
+
+test('the keyboard alone leads through the page; axe-core finds no fault on the way', async () => {
+  const gateway = await openGateway({ OPERATOR_KEY });
+  await enter(gateway, 'door phone', { room: 'kitchen' });
+  const browser = await TestBrowser.open(`${gateway.url}/admin`);
+  cleanUps.push(() => browser.close());
+  const { page } = browser;
+  const focused = page.locator(':focus');
+  expect(await focused.getAttribute('id')).toBe('operator-key');
+  expect(await accessibilityFaults(page)).toEqual([]);
+  await page.keyboard.type(OPERATOR_KEY);
+  await page.keyboard.press('Enter');
+  await page.locator('.room-button').waitFor();
+  expect(await focused.getAttribute('id')).toBe('overview-title');
+  await tabTo(page, '.room-button');
+  await page.keyboard.press('Enter');
+  await page.locator('.peer').waitFor();
+  expect(await focused.getAttribute('id')).toBe('room-name');
+  expect(await accessibilityFaults(page)).toEqual([]);
+
+  await tabTo(page, '.kick');
+  await page.keyboard.press('Enter');
+  await page.locator('#confirm').waitFor({ state: 'visible' });
+  expect(await focused.getAttribute('id')).toBe('confirm-no');
+  expect(await accessibilityFaults(page)).toEqual([]);
+  await page.keyboard.press('Enter');
+  await page.locator('#confirm').waitFor({ state: 'hidden' });
+  expect(await focused.getAttribute('class')).toContain('kick');
+  await page.keyboard.press('Shift+Tab');
+  await page.keyboard.press('Enter');
+  await page.locator('#room').waitFor({ state: 'hidden' });
+  expect(await focused.getAttribute('class')).toBe('room-button');
 });
 
 test('while the tab is hidden nothing is asked; when it is seen again, at once', async () => {

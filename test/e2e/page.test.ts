@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { expect, test, vi } from 'vitest';
+import { accessibilityFaults, tabTo } from '../support/accessibility.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { eventually, openTestGateway } from '../support/gateway.ts';
 import type { TestClient } from '../support/client.ts';
@@ -152,6 +153,45 @@ test('the page says which way sound goes, has volumes by person, and speaks by a
   await expectSpeaking(ada, 'Ada', true);
   legacy.frames.length = 0;
   await vi.waitFor(() => expect(legacy.frames.length).toBeGreaterThan(25), SETTLING);
+});
+
+test('the keyboard alone leads in, through the room and out; axe-core finds no fault on the way', async () => {
+  await enter('door phone');
+  const { page } = await openBrowser();
+  const focused = page.locator(':focus');
+  expect(await focused.getAttribute('id')).toBe('room');
+  expect(await accessibilityFaults(page)).toEqual([]);
+  const { apiKey } = used.gateway;
+  for (const text of [ROOM, 'Ada', apiKey]) {
+    await page.keyboard.type(text);
+    await page.keyboard.press('Tab');
+  }
+  await page.keyboard.press('Enter');
+  await page.locator('#room-view').waitFor({ state: 'visible' });
+  expect(await focused.getAttribute('id')).toBe('room-title');
+
+  await tabTo(page, '.volume');
+  await page.keyboard.press('ArrowLeft');
+  expect(await page.evaluate(() => window.partyline?.volumeOf('door phone'))).toBe(0.95);
+  await tabTo(page, '#mute');
+  await page.keyboard.press('Space');
+  await page.getByText('Unmute').waitFor();
+  await tabTo(page, '#invite');
+  await page.keyboard.press('Enter');
+  await page.locator('#invitation').waitFor({ state: 'visible' });
+  expect(await accessibilityFaults(page)).toEqual([]);
+  await page.keyboard.press('Escape');
+  await page.locator('#invitation').waitFor({ state: 'hidden' });
+  expect(await focused.getAttribute('id')).toBe('invite');
+  await tabTo(page, '#devices summary');
+  await page.keyboard.press('Enter');
+  await page.locator('#microphones').waitFor({ state: 'visible' });
+  expect(await accessibilityFaults(page)).toEqual([]);
+  await page.keyboard.press('Shift+Tab');
+  expect(await focused.getAttribute('id')).toBe('leave');
+  await page.keyboard.press('Enter');
+  await page.locator('#entrance').waitFor({ state: 'visible' });
+  expect(await focused.getAttribute('id')).toBe('entrance-title');
 });
 
 test('Mute: the others hear nothing more; Unmute: they hear again', async () => {
