@@ -317,6 +317,10 @@ export class ClientAudio {
    */
   configure(changes: ClientMessages['configure']): ServerMessage {
     const { audio, audio_out: audioOut, delivery, volume, mute } = changes;
+    const isNamed = [audio, audioOut, delivery, mute].some((each) => each !== undefined);
+    const isQuestion = !isNamed && Object.keys(volume ?? {}).length === 0;
+    // Clients ask so whether the connection still carries anything: it costs nothing but the answer.
+    if (isQuestion && !this.#isVolumeLimited) return this.#configured();
     const wanted: AudioPreferences = { ...this.#preferences };
     if (audio !== undefined) wanted.in = parseDeclaredFormat(audio);
     if (audioOut !== undefined) wanted.out = parseAudioOut(audioOut);
@@ -345,6 +349,10 @@ export class ClientAudio {
     this.#isConfiguring = false;
     this.#peer?.setMuted(this.#isMuted);
     this.#saved = this.#client.settingsChanged();
+    return this.#configured();
+  }
+
+  #configured(): ServerMessage {
     return { type: 'configured', ...this.describeSettings() };
   }
 

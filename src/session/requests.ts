@@ -211,7 +211,8 @@ export class Requests {
     message: ClientMessages['configure'],
     browser: WebRtcPeer | undefined,
   ): Promise<void> {
-    if (this.#presence.isHearingApart && message.volume) {
+    const isVolumeSet = message.volume !== undefined && Object.keys(message.volume).length > 0;
+    if (this.#presence.isHearingApart && isVolumeSet) {
       const fault = 'configure: a browser gets each peer apart, and sets the volume by itself.';
       throw new PartylineError('bad_message', fault);
     }

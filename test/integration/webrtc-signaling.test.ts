@@ -125,6 +125,8 @@ describe('WebRTC signaling', () => {
       mute: true,
       volume: {},
     });
+    // One that sets nothing is a question, and is answered.
+    await client.ask({ type: 'configure', volume: {} }, 'configured');
   });
 
   test('what must be a word, or one of some, is told which', async () => {

@@ -51,6 +51,8 @@ const LOST: number = CLOSE_CODES.heartbeat_timeout;
 export class Connection {
   /** Takes the binary frames: sound, for a client without WebRTC. */
   onFrame: ((frame: ArrayBuffer) => void) | undefined;
+  /** When anything last came, ms of `performance.now()`. */
+  heardMs = performance.now();
   readonly #socket: WebSocket;
   readonly #handlers: ConnectionHandlers;
   readonly #listening = new AbortController();
@@ -143,6 +145,7 @@ export class Connection {
   }
 
   #receive(data: unknown): void {
+    this.heardMs = performance.now();
     if (data instanceof ArrayBuffer) {
       this.onFrame?.(data);
       return;

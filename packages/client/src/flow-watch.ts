@@ -1,23 +1,33 @@
-/** Time for which others speak and nothing comes, after which the way down is held to be broken, ms. */
+/** Time for which nothing comes, after which the way down is held to be broken, ms. */
 const SILENCE_MS = 1500;
 
-/** Finds out whether sound that should come does: others are said to speak, and no packets come. */
+/** Finds out whether packets come, and whether they fail to come while others are said to speak. Times are of any steady clock, ms. */
 export class FlowWatch {
-  #packets = -1;
-  #sinceMs: number | undefined;
+  #packets: number | undefined;
+  #movedMs = -Infinity;
+  #expectedSinceMs: number | undefined;
 
   /**
    * Notes how things are; called a few times a second.
-   * @param packetsReceived since the beginning
+   * @param packets received since the beginning; undefined: not counted this time
    */
-  note(areOthersSpeaking: boolean, packetsReceived: number, nowMs: number): void {
-    const isMoving = packetsReceived !== this.#packets;
-    this.#packets = packetsReceived;
-    if (!areOthersSpeaking || isMoving) this.#sinceMs = undefined;
-    else this.#sinceMs ??= nowMs;
+  note(areOthersSpeaking: boolean, packets: number | undefined, nowMs: number): void {
+    if (this.#packets !== undefined && packets !== undefined && packets !== this.#packets) {
+      this.#movedMs = nowMs;
+    }
+    this.#packets = packets;
+    if (areOthersSpeaking) this.#expectedSinceMs ??= nowMs;
+    else this.#expectedSinceMs = undefined;
   }
 
+  /** Packets have come lately. */
+  isMoving(nowMs: number): boolean {
+    return nowMs - this.#movedMs < SILENCE_MS;
+  }
+
+  /** Others have been speaking for a while, and nothing has come. */
   isSilenced(nowMs: number): boolean {
-    return this.#sinceMs !== undefined && nowMs - this.#sinceMs >= SILENCE_MS;
+    const sinceMs = this.#expectedSinceMs;
+    return sinceMs !== undefined && nowMs - sinceMs >= SILENCE_MS && !this.isMoving(nowMs);
   }
 }

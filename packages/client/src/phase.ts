@@ -47,9 +47,10 @@ export function stateOf(phase: Phase): ClientState {
       return { name, ...pause, hasAudio, ...(wish && { room: wish.room }) };
     }
     case 'in_room': {
-      const { name: room, peers, speaking, audio } = phase.room;
-      const { transport, isInterrupted } = audio;
-      return { name: 'in_room', room, peers, speaking, transport, isInterrupted };
+      const { name: room, peers, speaking, audio, isInterrupted, trouble } = phase.room;
+      const { transport } = audio;
+      const inRoom = { name: 'in_room', room, peers, speaking, transport, isInterrupted } as const;
+      return trouble === undefined ? inRoom : { ...inRoom, trouble };
     }
     default:
       return phase;

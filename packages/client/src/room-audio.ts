@@ -56,6 +56,8 @@ export interface RoomAudio {
   applyMicrophone(): Promise<void>;
   /** Speaks, or sends silence: by that the gateway knows that sound may go this way. @throws {RequestError} */
   prove(): Promise<void>;
+  /** Tells the gateway of mute and volumes what it does not know yet: this is the way of sound now. @throws {RequestError} */
+  applySettings(): Promise<void>;
   /** @throws {RequestError} */
   applyMuted(): Promise<void>;
   /** @throws {RequestError} */

@@ -1,7 +1,7 @@
 import type { ServerMessage } from '../../../src/protocol/messages.ts';
 import type { Connection, MessageOf } from './connection.ts';
 import { RequestError } from './errors.ts';
-import { FlowWatch } from './flow-watch.ts';
+import { HealthWatch } from './health.ts';
 import type { AudioParts, RoomAudio, SoundSettings } from './room-audio.ts';
 import type { AudioAssets, RemotePeer, Transport } from './state.ts';
 import type { Health } from './ways.ts';
@@ -11,8 +11,10 @@ type Joined = MessageOf<'joined'>;
 type OpenAudio = (parts: AudioParts) => RoomAudio;
 
 type RoomHandlers = {
-  /** Someone came, went, speaks, can be heard. */
+  /** Someone came, went, speaks, can be heard; or sound flows, or does not. */
   changed: () => void;
+  /** The gateway tells how sound does: `health()` may say something else than before. */
+  flowChanged: () => void;
   fault: (message: string) => void;
   playbackBlocked: () => void;
   /** The audio's path is gone for good: the room must be joined again. */
@@ -38,26 +40,36 @@ export class Room {
   speaking: ReadonlyMap<string, number | undefined> = new Map();
   readonly #parts: RoomParts;
   readonly #wire: Wire;
-  readonly #watch = new FlowWatch();
+  readonly #watch: HealthWatch;
   #audio: RoomAudio;
   /** Another way for the sound, which is being tried beside the present one. */
   #next: { audio: RoomAudio; done: PromiseWithResolvers<void> } | undefined;
   /** The gateway says that nothing of what we send arrives. */
   #isUnheard = false;
   #isClosed = false;
-  #pathlessSinceMs: number | undefined;
 
   /** @throws when the answer to our join does not carry what the transport needs */
   constructor(parts: RoomParts) {
     this.name = parts.joined.room;
     this.#parts = parts;
     this.#wire = new Wire(parts.connection);
+    this.#watch = new HealthWatch(this.#wire);
     this.#audio = this.#openAudio(parts.openAudio, parts.joined);
     this.#meet(parts.joined.peers);
   }
 
   get audio(): RoomAudio {
     return this.#audio;
+  }
+
+  /** Why sound does not flow, as a sentence; undefined while it does. */
+  get trouble(): string | undefined {
+    return this.#watch.trouble;
+  }
+
+  /** Sound goes in neither direction. */
+  get isInterrupted(): boolean {
+    return this.#watch.isInterrupted;
   }
 
   /** Has a setting take effect, on all audio that is open. */
@@ -89,24 +101,24 @@ export class Room {
       if (this.#next === next) this.#giveUpChange();
       throw error;
     }
-    await this.#audio.applyMicrophone();
+    try {
+      await this.#audio.applySettings();
+      await this.#audio.applyMicrophone();
+    } catch (error) {
+      // Sound has gone over all the same.
+      if (!this.#isClosed) this.#parts.handlers.fault(wordsOf(error));
+    }
   }
 
   /** How sound does; to be called a few times a second. */
   async health(nowMs: number): Promise<Health> {
-    const { transport, hasPath, isInterrupted } = this.#audio;
-    this.#pathlessSinceMs = hasPath ? undefined : (this.#pathlessSinceMs ?? nowMs);
+    const { trouble } = this;
     const areOthersSpeaking = [...this.speaking.keys()].some((peer) => this.peers.has(peer));
-    // Statistics cost something: they are read only where they matter.
-    const isWatched = areOthersSpeaking && transport === 'webrtc';
-    const packets = isWatched ? (await this.#audio.counters()).packetsReceived : 0;
-    this.#watch.note(isWatched, packets, nowMs);
-    return {
-      transport,
-      pathlessMs: nowMs - (this.#pathlessSinceMs ?? nowMs),
-      isInterrupted,
-      isSilenced: this.#isUnheard || this.#watch.isSilenced(nowMs),
-    };
+    const isUnheard = this.#isUnheard && !this.#parts.settings.muted;
+    const around = { areOthersSpeaking, isUnheard };
+    const health = await this.#watch.look(this.#audio, around, nowMs);
+    if (trouble !== this.trouble && !this.#isClosed) this.#parts.handlers.changed();
+    return health;
   }
 
   /**
@@ -168,7 +180,8 @@ export class Room {
         return;
       case 'rtp_flow':
         this.#isUnheard = message.state === 'stopped';
-        break;
+        this.#parts.handlers.flowChanged();
+        return;
       case 'peer_left':
         this.peers.delete(message.peer);
         break;
@@ -227,7 +240,6 @@ export class Room {
     const { audio, done } = this.#next;
     this.#next = undefined;
     this.#isUnheard = false;
-    this.#pathlessSinceMs = undefined;
     this.#audio.close();
     this.#audio = audio;
     for (const peer of this.peers.values()) this.#note(peer);
@@ -241,3 +253,5 @@ export class Room {
     next?.done.reject(new RequestError('left', 'The change was given up.', true));
   }
 }
+
+const wordsOf = (error: unknown) => (error instanceof Error ? error.message : String(error));

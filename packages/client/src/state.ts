@@ -59,6 +59,8 @@ export type ClientState =
       transport: Transport;
       /** No audio goes or comes for now: the way to the gateway broke and is being mended. */
       isInterrupted: boolean;
+      /** Why sound does not flow, in one direction or both, as a sentence; absent while it does. */
+      trouble?: string;
     }
   /** The connection broke; the next attempt is at `retryAt` (Unix time in ms). */
   | {

@@ -14,6 +14,8 @@ export type ClientStats = {
   jitterMs?: number;
   /** Share of the sound since the last call that did not arrive, 0 to 1; 0 when none was due. */
   lossRatio: number;
+  /** How often since the last call there was nothing to play in the middle of sound. */
+  underruns: number;
   /** Bits a second since the last call, sound alone. */
   sentBitrate: number;
   receivedBitrate: number;
@@ -25,6 +27,7 @@ export type AudioCounters = {
   bytesReceived: number;
   packetsReceived: number;
   packetsLost: number;
+  underruns: number;
   rttMs?: number;
   jitterMs?: number;
   /** Time from arrival to the speakers, ms. */
@@ -36,7 +39,13 @@ const PACKET_MS = 25;
 
 /** Makes statistics of counters: rates are those since the last call, the first time since the audio began. */
 export class StatsMeter {
-  #last: AudioCounters = { bytesSent: 0, bytesReceived: 0, packetsReceived: 0, packetsLost: 0 };
+  #last: AudioCounters = {
+    bytesSent: 0,
+    bytesReceived: 0,
+    packetsReceived: 0,
+    packetsLost: 0,
+    underruns: 0,
+  };
   #lastMs: number;
 
   /** @param nowMs any steady clock */
@@ -49,8 +58,9 @@ export class StatsMeter {
     const seconds = Math.max(0.001, (nowMs - this.#lastMs) / 1000);
     this.#last = counters;
     this.#lastMs = nowMs;
-    const since = (name: 'bytesSent' | 'bytesReceived' | 'packetsReceived' | 'packetsLost') =>
-      Math.max(0, counters[name] - last[name]);
+    const since = (
+      name: 'bytesSent' | 'bytesReceived' | 'packetsReceived' | 'packetsLost' | 'underruns',
+    ) => Math.max(0, counters[name] - last[name]);
     const lost = since('packetsLost');
     const due = since('packetsReceived') + lost;
     const { rttMs, jitterMs, playoutMs } = counters;
@@ -61,6 +71,7 @@ export class StatsMeter {
       ...(rttMs !== undefined && { rttMs }),
       ...(jitterMs !== undefined && { jitterMs }),
       lossRatio: due > 0 ? lost / due : 0,
+      underruns: since('underruns'),
       sentBitrate: Math.round((since('bytesSent') * 8) / seconds),
       receivedBitrate: Math.round((since('bytesReceived') * 8) / seconds),
     };

@@ -21,6 +21,11 @@ export class Wire {
     return this.#inDoubt > 0;
   }
 
+  /** When anything last came from the gateway, ms of `performance.now()`; undefined while there is no connection. */
+  get heardMs(): number | undefined {
+    return this.#present?.heardMs;
+  }
+
   /**
    * Asks, and asks again over the next connection when this one is lost. One on which no answer comes is given up.
    * @throws {RequestError} refused; or lost, if the room was closed or it cannot be asked twice
@@ -42,6 +47,11 @@ export class Wire {
       }
     }
   };
+
+  /** Gives up the connection that there is, as if it had broken. */
+  fail(message: string): void {
+    this.#present?.fail(message);
+  }
 
   /** Takes the frames of sound that come, over whatever connection, or lets them pass unheard. */
   set onFrame(take: ((frame: ArrayBuffer) => void) | undefined) {

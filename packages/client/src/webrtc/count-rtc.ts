@@ -16,6 +16,7 @@ export function countersOf(
     bytesReceived: 0,
     packetsReceived: 0,
     packetsLost: 0,
+    underruns: 0,
   };
   if (!stats) return counters;
   const longest = (name: 'rttMs' | 'jitterMs' | 'playoutMs', seconds: number | undefined) => {
@@ -32,6 +33,7 @@ export function countersOf(
     counters.bytesReceived += report.bytesReceived ?? 0;
     counters.packetsReceived += report.packetsReceived ?? 0;
     counters.packetsLost += report.packetsLost ?? 0;
+    counters.underruns += report.concealmentEvents ?? 0;
     longest('jitterMs', report.jitter);
     const { jitterBufferDelay = 0, jitterBufferEmittedCount: emitted = 0 } = report;
     if (emitted > 0) longest('playoutMs', jitterBufferDelay / emitted);

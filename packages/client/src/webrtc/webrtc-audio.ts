@@ -88,7 +88,8 @@ export class WebRtcAudio implements RoomAudio {
   }
 
   async prove(): Promise<void> {
-    if (this.#settings.microphone) return this.applyMicrophone();
+    const { microphone, muted } = this.#settings;
+    if (microphone && !muted) return this.applyMicrophone();
     this.#silence = openSilence();
     try {
       await this.#speakNow(this.#silence.track);
@@ -96,6 +97,11 @@ export class WebRtcAudio implements RoomAudio {
       // A peer that may only listen is there when it can hear.
       if (!(error instanceof RequestError) || error.code !== 'forbidden') throw error;
     }
+  }
+
+  /** Volumes hold here alone, and mute was told with the microphone. */
+  applySettings(): Promise<void> {
+    return Promise.resolve();
   }
 
   /** Silences the track at once, then tells the gateway. @throws {RequestError} */
@@ -236,12 +242,15 @@ export class WebRtcAudio implements RoomAudio {
   async #speakNow(track: MediaStreamTrack | null): Promise<void> {
     if (this.#closed || !this.#sendTransport) return;
     if (this.#producer) {
+      // Paused first: a producer that is not turns a new track on.
+      if (this.#settings.muted && !this.#producer.paused) await this.#tellMuted(this.#producer);
       if (track !== this.#producer.track) await this.#producer.replaceTrack({ track });
       if (track !== this.#silence?.track) this.#silence?.close();
       return;
     }
     if (!track) return;
-    track.enabled = !this.#settings.muted;
+    const isSilence = track === this.#silence?.track;
+    if (!isSilence) track.enabled = !this.#settings.muted;
     const producer = await this.#sendTransport.produce({
       track,
       stopTracks: false,
@@ -249,6 +258,7 @@ export class WebRtcAudio implements RoomAudio {
     });
     if (this.#closed) return; // closing the transport closed the producer too
     this.#producer = producer;
+    if (isSilence) return; // it is to be sent, muted or not
     // A Producer is born paused from a track that is not enabled; the gateway is told, and so is a change since.
     if (this.#settings.muted || producer.paused) await this.#tellMuted(producer);
     if (this.#settings.toldMuted) await this.applyMuted();

@@ -23,7 +23,13 @@ export class WebSocketAudio implements RoomAudio {
   #recording: Promise<void> = Promise.resolve();
   #isClosed = false;
   #rttMs: number | undefined;
-  readonly #counters = { bytesSent: 0, bytesReceived: 0, packetsReceived: 0, packetsLost: 0 };
+  readonly #counters = {
+    bytesSent: 0,
+    bytesReceived: 0,
+    packetsReceived: 0,
+    packetsLost: 0,
+    underruns: 0,
+  };
 
   constructor({ wire, settings, assets, handlers }: AudioParts) {
     this.#wire = wire;
@@ -60,6 +66,14 @@ export class WebSocketAudio implements RoomAudio {
   prove(): Promise<void> {
     this.#wire.sendFrame(NOTHING);
     return this.applyMicrophone();
+  }
+
+  async applySettings(): Promise<void> {
+    const { muted, toldMuted, volumes } = this.#settings;
+    if (muted === toldMuted && volumes.size === 0) return;
+    this.#settings.toldMuted = muted;
+    const volume = Object.fromEntries(volumes);
+    await this.#wire.request({ type: 'configure', mute: muted, volume });
   }
 
   async applyMuted(): Promise<void> {
@@ -103,10 +117,11 @@ export class WebSocketAudio implements RoomAudio {
 
   async counters(): Promise<AudioCounters> {
     if (!this.#graph) return { ...this.#counters };
-    const { delayMs, jitterMs, outputMs, concealed } = await this.#graph.playoutStats();
+    const { delayMs, jitterMs, outputMs, concealed, underruns } = await this.#graph.playoutStats();
     return {
       ...this.#counters,
       packetsLost: this.#counters.packetsLost + concealed,
+      underruns,
       jitterMs,
       playoutMs: delayMs + outputMs,
       ...(this.#rttMs !== undefined && { rttMs: this.#rttMs }),
@@ -130,12 +145,6 @@ export class WebSocketAudio implements RoomAudio {
     if (this.#isClosed) return graph.close();
     this.#graph = graph;
     if (this.#settings.speakerId !== '') await this.applySpeaker().catch(() => undefined);
-    const volumes = Object.fromEntries(this.#settings.volumes);
-    const { muted, toldMuted } = this.#settings;
-    if (muted !== toldMuted || this.#settings.volumes.size > 0) {
-      this.#settings.toldMuted = muted;
-      await this.#wire.request({ type: 'configure', mute: muted, volume: volumes });
-    }
     if (graph.isBlocked) await this.#unblock(graph);
   }
 

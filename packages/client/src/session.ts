@@ -1,0 +1,288 @@
+import type { ServerMessage } from '../../../src/protocol/messages.ts';
+import type { Connection, MessageOf } from './connection.ts';
+import { ClosedError, RequestError } from './errors.ts';
+import { Link, type Pause } from './link.ts';
+import { loadAudio } from './load-audio.ts';
+import { roomOf, type InRoom, type Phase, type Wish } from './phase.ts';
+import type { CloseReason } from './retry.ts';
+import type { AudioParts, RoomAudio, SoundSettings } from './room-audio.ts';
+import { Room } from './room.ts';
+import type { AudioAssets } from './state.ts';
+import { WayKeeper } from './way-keeper.ts';
+import type { Ways } from './ways.ts';
+
+export const LOBBY = '__lobby__';
+
+/** Credentials that resume a session on another connection. */
+export type Resumption = { session_id: string; resume_token: string };
+
+type SessionParts = {
+  /** Our own name. */
+  self: string;
+  /** The address of a connection, asked for at each attempt. */
+  getAddress: (resumption: Resumption | undefined) => Promise<URL>;
+  ways: Ways;
+  settings: SoundSettings;
+  assets: AudioAssets;
+  handlers: {
+    /** The phase, or something in its room, is not what it was. */
+    changed: () => void;
+    fault: (message: string) => void;
+    playbackBlocked: () => void;
+  };
+};
+
+/** The course of a client from its first connection to its end: connections that come and go, and the room that it is to be in. */
+export class Session {
+  readonly #parts: SessionParts;
+  readonly #link: Link;
+  readonly #keeper: WayKeeper;
+  #phase: Phase = { name: 'idle' };
+  #wish: Wish | undefined;
+  #resumption: Resumption | undefined;
+
+  constructor(parts: SessionParts) {
+    this.#parts = parts;
+    this.#link = new Link(() => parts.getAddress(this.#resumption), {
+      opening: () => {
+        if (this.#phase.name === 'reconnecting') this.#changed();
+        else this.#enter({ name: 'connecting' });
+      },
+      up: (connection, welcome) => this.#welcomed(connection, welcome),
+      received: (connection, message) => this.#received(connection, message),
+      down: (pause) => this.#lost(pause),
+      ended: (reason) => this.#end(reason),
+    });
+    this.#keeper = new WayKeeper({
+      ways: parts.ways,
+      room: () => {
+        const phase = this.#phase;
+        return phase.name === 'in_room' && phase.wish.fulfilled ? phase.room : undefined;
+      },
+      changed: this.#changed,
+    });
+  }
+
+  get phase(): Phase {
+    return this.#phase;
+  }
+
+  /** The room that is open. */
+  get room(): Room | undefined {
+    return roomOf(this.#phase);
+  }
+
+  /** Connects, for the first time. */
+  open(): void {
+    this.#link.open();
+    this.#keeper.start();
+  }
+
+  /**
+   * Joins a room from the lobby or another room. Resolves when we hear and are heard.
+   * @throws {RequestError}
+   * @throws {ClosedError}
+   */
+  join(from: Extract<Phase, { name: 'lobby' | 'in_room' }>, room: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const wish = { room, fulfilled: false, resolve, reject };
+      void this.#join(from.connection, wish, from.name === 'in_room' ? from : undefined);
+    });
+  }
+
+  /** Goes back to the lobby; resolves when the gateway knows. */
+  async leave(): Promise<void> {
+    this.#forget(new RequestError('left', 'The room was left.', false));
+    const phase = this.#phase;
+    if (phase.name === 'reconnecting') {
+      this.#enter({ name: phase.name, pause: phase.pause });
+    } else if (phase.name === 'in_room' || phase.name === 'joining') {
+      const { connection } = phase;
+      this.#enter({ name: 'lobby', connection });
+      await connection.request({ type: 'leave' });
+    }
+  }
+
+  /** Has a setting take effect. A request that fails because the room is joined again meanwhile is repeated there. */
+  async tell(change: (audio: RoomAudio) => Promise<void>): Promise<void> {
+    const { room } = this;
+    if (!room) return;
+    try {
+      await room.apply(change);
+    } catch (error) {
+      if (room === this.room) throw error;
+    }
+  }
+
+  close(): void {
+    this.#link.close();
+    const message = 'The connection was closed here.';
+    this.#end({ code: 'closed', closeCode: 1000, message, retryable: false });
+  }
+
+  /** The one place where the phase changes, and where a room that is not in the next one is closed. */
+  #enter(next: Phase): void {
+    const room = roomOf(this.#phase);
+    this.#phase = next;
+    if (room !== roomOf(next)) room?.close();
+    this.#changed();
+  }
+
+  readonly #changed = (): void => this.#parts.handlers.changed();
+  readonly #fault = (message: string): void => this.#parts.handlers.fault(message);
+
+  #end(reason: CloseReason): void {
+    if (this.#phase.name === 'closed') return;
+    this.#keeper.stop();
+    this.#forget(new ClosedError(reason));
+    this.#enter({ name: 'closed', reason });
+  }
+
+  #forget(error: Error): void {
+    this.#wish?.reject(error); // means nothing to a join() that has come to its end
+    this.#wish = undefined;
+  }
+
+  #lost(pause: Pause): void {
+    const phase = this.#phase;
+    const wish = this.#wish;
+    let kept = phase.name === 'reconnecting' ? phase.kept : undefined;
+    if (phase.name === 'in_room' && wish?.fulfilled && phase.room.suspend()) kept = phase.room;
+    this.#enter({ name: 'reconnecting', pause, ...(wish && { wish }), ...(kept && { kept }) });
+  }
+
+  #welcomed(connection: Connection, welcome: MessageOf<'welcome'>): void {
+    const { session_id, resume_token, room, resumed, network } = welcome;
+    this.#parts.ways.onNetwork(network, performance.now());
+    if (!resumed) this.#parts.settings.toldMuted = false;
+    this.#resumption = { session_id, resume_token };
+    if (room !== LOBBY) return; // we are where we were, and `joined` tells what is there
+    if (this.#wish) void this.#join(connection, this.#wish);
+    else this.#enter({ name: 'lobby', connection });
+  }
+
+  /** The gateway has kept our place; we may have changed our mind, or not have kept what belongs to it. */
+  #resumed(connection: Connection, joined: MessageOf<'joined'>): void {
+    const phase = this.#phase;
+    if (phase.name === 'joining') return; // taken to its room by another node, and asks for it anyway
+    const room = phase.name === 'reconnecting' ? phase.kept : undefined;
+    const wish = this.#wish;
+    if (room && wish) {
+      if (room.resume(connection, joined)) {
+        this.#enter({ name: 'in_room', connection, room, wish });
+      } else void this.#join(connection, wish);
+    } else if (wish) void this.#join(connection, wish);
+    else {
+      this.#enter({ name: 'lobby', connection });
+      this.#leaveQuietly(connection);
+    }
+  }
+
+  /** That the gateway does not see us in the room any more, or is gone, is no further harm. */
+  #leaveQuietly(connection: Connection): void {
+    connection.request({ type: 'leave' }).catch(() => undefined);
+  }
+
+  #received(connection: Connection, message: ServerMessage): void {
+    // An `error` that answers nothing comes before a close, and Connection makes the close's reason of it.
+    const phase = this.#phase;
+    const isHere = phase.name === 'in_room'; // then `joined` stands for events that were not sent
+    if (message.type === 'joined' && !isHere) return this.#resumed(connection, message); // answers no request
+    roomOf(phase)?.receive(message);
+    if (phase.name !== 'in_room') return;
+    if (message.type === 'media_restarted') void this.#join(connection, phase.wish);
+    if (message.type === 'left') {
+      this.#forget(new RequestError('left', 'The gateway ended the stay in the room.', false));
+      this.#fault(`The gateway ended the stay in the room (${message.reason}).`);
+      this.#enter({ name: 'lobby', connection });
+    }
+  }
+
+  /** The audio found no way: new transports may. */
+  #mediaLost(error: RequestError): void {
+    this.#fault(error.message);
+    const phase = this.#phase;
+    if (phase.name === 'in_room') void this.#join(phase.connection, phase.wish);
+    else if (phase.name === 'reconnecting') {
+      const { name, pause, wish } = phase;
+      this.#enter({ name, pause, ...(wish && { wish }) });
+    }
+  }
+
+  async #join(connection: Connection, wish: Wish, from?: InRoom): Promise<void> {
+    if (from) from.wish.reject(new RequestError('moved', 'Moved to another room.', false));
+    this.#wish = wish;
+    const joining: Phase = { name: 'joining', connection, wish, ...(from && { from }) };
+    this.#enter(joining);
+    let room: Room | undefined;
+    // Any change of phase meanwhile (left, closed, connection lost) has dealt with the wish, too.
+    const superseded = () => (room ? room !== roomOf(this.#phase) : joining !== this.#phase);
+    try {
+      const transport = this.#parts.ways.present;
+      const openAudio = await loadAudio(transport);
+      if (superseded()) return;
+      const joined = await connection.request({
+        type: 'join',
+        room: wish.room,
+        ...(transport === 'webrtc' && { media: transport }),
+      });
+      if (superseded()) return;
+      room = this.#openRoom(connection, joined, openAudio);
+      this.#enter({ name: 'in_room', connection, room, wish });
+      await room.audio.opened();
+      if (superseded()) return;
+      await room.audio.applySettings();
+      if (superseded()) return;
+      await room.audio.applyMicrophone().catch((error: Error) => {
+        if (!superseded()) this.#fault(`You cannot be heard: ${error.message}`);
+      });
+      if (superseded()) return;
+      wish.fulfilled = true;
+      wish.resolve();
+    } catch (thrown) {
+      if (superseded()) return;
+      const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+      const isOurs = !(error instanceof RequestError);
+      if (isOurs && this.#parts.ways.giveUpPreferred(performance.now())) {
+        void this.#join(connection, wish, room ? undefined : from);
+        return;
+      }
+      this.#joinFailed(connection, wish, error, room ? undefined : from);
+    }
+  }
+
+  #openRoom(
+    connection: Connection,
+    joined: MessageOf<'joined'>,
+    openAudio: (parts: AudioParts) => RoomAudio,
+  ): Room {
+    return new Room({
+      self: this.#parts.self,
+      connection,
+      joined,
+      openAudio,
+      settings: this.#parts.settings,
+      assets: this.#parts.assets,
+      handlers: {
+        changed: this.#changed,
+        flowChanged: () => void this.#keeper.look(),
+        fault: this.#fault,
+        playbackBlocked: this.#parts.handlers.playbackBlocked,
+        mediaLost: (error) => this.#mediaLost(error),
+      },
+    });
+  }
+
+  #joinFailed(connection: Connection, wish: Wish, error: Error, from?: InRoom): void {
+    const refusal = error instanceof RequestError ? error : undefined;
+    if (refusal?.code === 'timeout' || (wish.fulfilled && refusal?.retryable)) {
+      connection.fail(error.message); // and join it again over the next
+      return;
+    }
+    wish.reject(error);
+    if (wish.fulfilled) this.#fault(error.message);
+    this.#wish = from?.wish;
+    this.#enter(from ?? { name: 'lobby', connection });
+    if (!from) this.#leaveQuietly(connection);
+  }
+}

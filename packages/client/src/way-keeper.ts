@@ -1,0 +1,67 @@
+import { loadAudio } from './load-audio.ts';
+import type { Room } from './room.ts';
+import type { Transport } from './state.ts';
+import type { Ways } from './ways.ts';
+
+/** How often it is looked at how sound does, ms. */
+const LOOK_EVERY_MS = 250;
+
+type WayKeeperParts = {
+  ways: Ways;
+  /** The room that was joined, while there is a connection to it. */
+  room: () => Room | undefined;
+  /** Sound goes another way. */
+  changed: () => void;
+};
+
+/** Looks how the sound of a room does, and lets it go another way if it does badly, or if a better one may be open again. */
+export class WayKeeper {
+  readonly #parts: WayKeeperParts;
+  #timer: number | undefined;
+  #isLooking = false;
+  #isChanging = false;
+
+  constructor(parts: WayKeeperParts) {
+    this.#parts = parts;
+  }
+
+  start(): void {
+    this.#timer = window.setInterval(() => void this.look(), LOOK_EVERY_MS);
+  }
+
+  stop(): void {
+    window.clearInterval(this.#timer);
+  }
+
+  /** Looks now: something has happened. Never rejects. */
+  async look(): Promise<void> {
+    const { ways } = this.#parts;
+    const room = this.#parts.room();
+    if (!room || this.#isLooking) return;
+    this.#isLooking = true;
+    try {
+      const health = await room.health(performance.now());
+      const isStill = room === this.#parts.room() && !this.#isChanging;
+      const transport = isStill ? ways.next(health, performance.now()) : undefined;
+      if (transport) void this.#change(room, transport);
+    } finally {
+      this.#isLooking = false;
+    }
+  }
+
+  async #change(room: Room, transport: Transport): Promise<void> {
+    const { ways } = this.#parts;
+    this.#isChanging = true;
+    try {
+      const openAudio = await loadAudio(transport);
+      await room.change(transport, openAudio);
+      ways.changed(transport, performance.now());
+      this.#parts.changed();
+    } catch {
+      // The old way goes on, and `trouble` says so where it does not carry.
+      ways.failed(performance.now());
+    } finally {
+      this.#isChanging = false;
+    }
+  }
+}

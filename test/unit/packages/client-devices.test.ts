@@ -1,0 +1,101 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { DeviceWatch } from '../../../packages/client/src/device-watch.ts';
+import type { SoundSettings } from '../../../packages/client/src/room-audio.ts';
+
+/** Devices that go while the client uses them. Browsers of tests have none that could be unplugged. */
+
+let devices: { kind: string; deviceId: string }[];
+let mediaDevices: EventTarget;
+let settings: SoundSettings;
+let faults: string[];
+let speakerChanges: number;
+let watch: DeviceWatch;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  devices = [
+    { kind: 'audiooutput', deviceId: 'headset' },
+    { kind: 'audioinput', deviceId: 'headset' },
+  ];
+  const enumerateDevices = () => Promise.resolve(devices);
+  mediaDevices = Object.assign(new EventTarget(), { enumerateDevices });
+  vi.stubGlobal('navigator', { mediaDevices });
+  settings = {
+    microphone: null,
+    muted: false,
+    volumes: new Map(),
+    speakerId: 'headset',
+    toldMuted: false,
+  };
+  faults = [];
+  speakerChanges = 0;
+  watch = new DeviceWatch(settings, {
+    speakerChanged: () => {
+      speakerChanges += 1;
+      return Promise.resolve();
+    },
+    fault: (message) => faults.push(message),
+  });
+});
+afterEach(() => {
+  watch.close();
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+async function change(): Promise<void> {
+  mediaDevices.dispatchEvent(new Event('devicechange'));
+  await vi.advanceTimersByTimeAsync(0);
+}
+
+function takeMicrophone(): EventTarget {
+  const track = new EventTarget();
+  settings.microphone = track as MediaStreamTrack;
+  watch.microphoneChanged();
+  return track;
+}
+
+test('speakers that are unplugged: the default ones play, and it is said', async () => {
+  await change();
+  expect(speakerChanges).toBe(0);
+  devices = devices.filter(({ kind }) => kind === 'audioinput');
+  await change();
+  expect(settings.speakerId).toBe('');
+  expect(speakerChanges).toBe(1);
+  expect(faults).toEqual(['The speakers are gone: sound is played by the default ones.']);
+  await change();
+  expect(faults).toHaveLength(1);
+});
+
+test('default speakers that change are left to the browser', async () => {
+  settings.speakerId = '';
+  devices = [];
+  await change();
+  expect({ speakerChanges, faults }).toEqual({ speakerChanges: 0, faults: [] });
+});
+
+test('a microphone that is unplugged is said', async () => {
+  takeMicrophone().dispatchEvent(new Event('ended'));
+  await vi.advanceTimersByTimeAsync(900);
+  expect(faults).toEqual([]);
+  await vi.advanceTimersByTimeAsync(200);
+  expect(faults).toEqual(['The microphone is gone, or may not be used: nobody hears you.']);
+});
+
+test('nothing is said of a microphone for which there is another at once', async () => {
+  takeMicrophone().dispatchEvent(new Event('ended'));
+  await vi.advanceTimersByTimeAsync(500);
+  takeMicrophone();
+  await vi.advanceTimersByTimeAsync(5000);
+  expect(faults).toEqual([]);
+});
+
+test('a closed client says nothing', async () => {
+  const track = takeMicrophone();
+  watch.close();
+  track.dispatchEvent(new Event('ended'));
+  devices = [];
+  await change();
+  await vi.advanceTimersByTimeAsync(5000);
+  expect({ speakerChanges, faults }).toEqual({ speakerChanges: 0, faults: [] });
+});

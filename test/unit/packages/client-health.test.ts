@@ -1,0 +1,131 @@
+import { expect, test } from 'vitest';
+import { FlowWatch } from '../../../packages/client/src/flow-watch.ts';
+import { HealthWatch } from '../../../packages/client/src/health.ts';
+import { Pulse } from '../../../packages/client/src/pulse.ts';
+import type { RoomAudio } from '../../../packages/client/src/room-audio.ts';
+import type { Wire } from '../../../packages/client/src/wire.ts';
+
+/** How the client finds out that sound does not flow, in virtual time. */
+
+const LOOK_MS = 250;
+
+/** An audio and a connection as the watch sees them; a test changes them as it likes. */
+function openWatch(transport: RoomAudio['transport'] = 'webrtc') {
+  const sound = { transport, hasPath: true, isInterrupted: false, packetsReceived: 0 };
+  const counters = () => Promise.resolve({ packetsReceived: sound.packetsReceived });
+  const audio = Object.assign(sound, { counters }) as unknown as RoomAudio;
+  const line = { heardMs: 0, asked: 0, failed: [] as string[] };
+  const wire = {
+    get heardMs() {
+      return line.heardMs;
+    },
+    request: () => {
+      line.asked += 1;
+      return new Promise(() => undefined);
+    },
+    fail: (message: string) => line.failed.push(message),
+  } as unknown as Wire;
+  const watch = new HealthWatch(wire);
+  const around = { areOthersSpeaking: false, isUnheard: false };
+  /** Looks at it until a moment. */
+  let nowMs = 0;
+  const until = async (endMs: number, each: () => void = () => undefined) => {
+    let health = await watch.look(audio, around, nowMs);
+    while (nowMs < endMs) {
+      nowMs += LOOK_MS;
+      each();
+      health = await watch.look(audio, around, nowMs);
+    }
+    return health;
+  };
+  const hear = () => {
+    line.heardMs = nowMs;
+  };
+  return { watch, sound, line, around, until, hear };
+}
+
+test('with losses WebRTC is kept while packets come, whatever ICE says', async () => {
+  const { watch, sound, around, until, hear } = openWatch();
+  around.areOthersSpeaking = true;
+  sound.isInterrupted = true;
+  const health = await until(20_000, () => {
+    sound.packetsReceived += 1;
+    hear();
+  });
+  expect(health).toMatchObject({ isInterrupted: false, isSilenced: false });
+  expect(watch.trouble).toBeUndefined();
+});
+
+test('a way that breaks in silence is told, and in words', async () => {
+  const { watch, sound, until, hear } = openWatch();
+  await until(5000, hear);
+  expect(watch.trouble).toBeUndefined();
+  sound.isInterrupted = true;
+  expect(await until(5250, hear)).toMatchObject({ isInterrupted: false });
+  expect(await until(6000, hear)).toMatchObject({ isInterrupted: true });
+  expect(watch.trouble).toContain('the way to the gateway is broken');
+  expect(watch.isInterrupted).toBe(true);
+});
+
+test('others who speak and do not arrive are noticed within 2 s', async () => {
+  const { watch, sound, around, until, hear } = openWatch();
+  around.areOthersSpeaking = true;
+  const flows = () => {
+    sound.packetsReceived += 12;
+    hear();
+  };
+  expect(await until(5000, flows)).toMatchObject({ isSilenced: false });
+  expect(await until(7000, hear)).toMatchObject({ isSilenced: true });
+  expect(watch.trouble).toContain('Others speak');
+  expect(watch.isInterrupted).toBe(false);
+  expect(await until(7250, flows)).toMatchObject({ isSilenced: false });
+  expect(watch.trouble).toBeUndefined();
+});
+
+test('that nobody hears us is told in words', async () => {
+  const { watch, around, until, hear } = openWatch();
+  around.isUnheard = true;
+  expect(await until(250, hear)).toMatchObject({ isSilenced: true });
+  expect(watch.trouble).toContain('Nobody hears you');
+});
+
+test('a WebSocket that carries nothing is told within 5 s, and given up after 8', async () => {
+  const { watch, line, until, hear } = openWatch('websocket');
+  await until(10_000, hear);
+  expect(line.asked).toBe(0);
+  await until(14_000);
+  expect(line).toMatchObject({ asked: 1, failed: [] });
+  await until(14_750);
+  expect(watch.trouble).toContain('nothing comes from the gateway');
+  expect(watch.isInterrupted).toBe(true);
+  await until(18_000);
+  expect(line.failed.length).toBeGreaterThan(0);
+});
+
+test('beside WebRTC a WebSocket that carries nothing is given up after 11 s, and no sound is missing', async () => {
+  const { watch, line, until } = openWatch();
+  await until(10_500);
+  expect(line.failed).toEqual([]);
+  expect(watch.trouble).toBeUndefined();
+  await until(11_500);
+  expect(line.failed.length).toBeGreaterThan(0);
+});
+
+test('a client that wakes up asks first, and goes on if it is answered', async () => {
+  let asked = 0;
+  const pulse = new Pulse(() => {
+    asked += 1;
+    return Promise.resolve();
+  });
+  expect(pulse.look('sound', 0, 3_600_000)).toBe('stalled');
+  expect(asked).toBe(1);
+  await Promise.resolve();
+  expect(pulse.look('sound', 3_600_100, 3_600_250)).toBe('steady');
+});
+
+test('the first look at a flow tells nothing', () => {
+  const watch = new FlowWatch();
+  watch.note(true, 100, 0);
+  expect(watch.isMoving(0)).toBe(false);
+  expect(watch.isSilenced(0)).toBe(false);
+});
