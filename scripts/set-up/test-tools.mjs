@@ -21,6 +21,7 @@ export async function provideTestTools() {
     chromium: () => find('chromium') !== undefined,
     'firefox-esr': () => find('firefox-esr') !== undefined,
     iproute2: () => find('ip') !== undefined,
+    nftables: () => find('nft') !== undefined,
     'espeak-ng': () => find('espeak-ng') !== undefined,
     ffmpeg: () => find('ffmpeg') !== undefined,
     sox: () => find('sox') !== undefined,

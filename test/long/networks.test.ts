@@ -1,0 +1,288 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { TestBrowser } from '../support/browser.ts';
+import { TestClient } from '../support/client.ts';
+import { LegacyEar } from '../support/legacy-ear.ts';
+import {
+  type Block,
+  losing,
+  NO_UDP,
+  noWebRtc,
+  onlyPort,
+  OPEN,
+  setFirewall,
+} from '../support/firewall.ts';
+import { Hosts } from '../support/hosts.ts';
+import { PageEar } from '../support/page-ear.ts';
+import { GatewayProcess } from '../support/process.ts';
+import { TestProxy } from '../support/proxy.ts';
+import { describeSeam, risingTone } from '../support/rising-tone.ts';
+import { PCM } from '../support/listening.ts';
+import { encodeOpus, keepPlaying, sampleMessages } from '../support/sound.ts';
+
+/** A browser and networks that let more or less of WebRTC through: how soon it is heard and hears, and what is missing when its sound goes another way. */
+
+const PAGE_PORT = 3000;
+const RTC_PORT = 40_000;
+const ROOM = 'a';
+const SETTLING = { timeout: 20_000, interval: 100 };
+const NO_WEBRTC = noWebRtc(RTC_PORT);
+
+const opened = new AsyncDisposableStack();
+let hosts: Hosts;
+let gateway: { url: string; apiKey: string };
+let tone: Buffer[];
+
+let cleanUps: AsyncDisposableStack;
+let legacy: TestClient;
+let legacyEar: LegacyEar;
+let browser: TestBrowser;
+let pageEar: PageEar;
+
+const setNetwork = (block: Block) => setFirewall(hosts.commandOn(0), block);
+
+/** Opens the page, at an address to which browsers give a microphone. */
+async function openPage(): Promise<void> {
+  const proxy = await TestProxy.open(gateway.url);
+  cleanUps.defer(() => proxy.close());
+  const address = `${proxy.url}/?raw&transports=webrtc,websocket`;
+  browser = await TestBrowser.open(address, sampleMessages(PCM, risingTone()));
+  cleanUps.defer(() => browser.close());
+  await browser.page.clock.install();
+  pageEar = await PageEar.open(browser.page);
+}
+
+/** How sound goes now: by which protocol, if it goes by WebRTC. */
+const pathNow = () =>
+  browser.page.evaluate(async () => {
+    const stats = await window.partyline?.rtcStats();
+    if (!stats) return window.partyline?.transport;
+    type Report = { type: string; nominated?: boolean; localCandidateId?: string };
+    const pairs = [...(stats.send.values() as Iterable<Report>)];
+    const pair = pairs.find(({ type, nominated }) => type === 'candidate-pair' && nominated);
+    const local = stats.send.get(pair?.localCandidateId ?? '') as { protocol?: string } | undefined;
+    return local?.protocol;
+  });
+
+/** Presses Join, and waits until both ends hear the other. @returns how long that took, ms */
+async function join(): Promise<number> {
+  await pageEar.start();
+  legacyEar.start();
+  const clickedMs = Date.now();
+  await browser.join(ROOM, 'Ada', gateway.apiKey);
+  const soundedMs = await Promise.all([legacyEar.soundedMs(), pageEar.soundedMs()]);
+  return Math.max(...soundedMs) - clickedMs;
+}
+
+/** Awaits that everybody is told of Ada's other way. */
+async function changesTo(kind: 'webrtc' | 'websocket', timeoutMs: number): Promise<void> {
+  const told = legacy.messages.length;
+  const isTold = () =>
+    legacy.messages
+      .slice(told)
+      .find((message) => message.type === 'peer_changed' && message.kind === kind);
+  await legacy.until(`Ada over ${kind}`, isTold, timeoutMs);
+}
+
+/** Records what both ends hear, until `stop()`. */
+async function record() {
+  await pageEar.start();
+  legacyEar.start();
+  return {
+    stop: async () => {
+      const [here, there] = [await legacyEar.stop(), await pageEar.stop()];
+      return {
+        atLegacy: { ...describeSeam(here), gapMs: here.gapMs },
+        atBrowser: describeSeam(there),
+      };
+    },
+  };
+}
+
+/** Figures of a test, for the table in docs/client.md. */
+const inWords = (figures: object) => JSON.stringify(figures);
+
+/** Both ends hear the other within 5 s, and most of what is said then. */
+const GOOD = {
+  heardMs: expect.toSatisfy((ms: number) => ms < 5000),
+  atLegacy: { share: expect.toSatisfy((share: number) => share > 0.75) },
+  atBrowser: { share: expect.toSatisfy((share: number) => share > 0.75) },
+};
+
+const namesOf = (type: 'peer_changed' | 'peer_left') =>
+  legacy.messages.filter((message) => message.type === type);
+
+describe.skipIf(!Hosts.arePossible)('a browser', () => {
+  beforeAll(async () => {
+    hosts = Hosts.open(1);
+    opened.defer(() => hosts.close());
+    const address = hosts.addressForClients(0);
+    const environment = {
+      HOST: '0.0.0.0',
+      PORT: String(PAGE_PORT),
+      RTC_LISTEN_IP: address,
+      RTC_PORT: String(RTC_PORT),
+    };
+    const started = await GatewayProcess.start(environment, undefined, hosts.commandOn(0));
+    opened.defer(() => started.dispose());
+    const { api_key: apiKey } = await started.ready();
+    gateway = { url: `http://${address}:${PAGE_PORT}`, apiKey };
+    tone = await encodeOpus(risingTone());
+  });
+  afterAll(() => opened.disposeAsync());
+
+  beforeEach(async () => {
+    cleanUps = new AsyncDisposableStack();
+    setNetwork(OPEN);
+    const query = { room: ROOM, peer: 'door phone', api_key: gateway.apiKey, audio: 'opus' };
+    legacy = await TestClient.connect(gateway.url, query);
+    cleanUps.defer(() => legacy.vanish());
+    await legacy.next('joined');
+    legacyEar = new LegacyEar(legacy);
+    await openPage();
+  });
+  afterEach(() => cleanUps.disposeAsync());
+
+  const speak = () => {
+    const speech = keepPlaying(legacy, tone);
+    cleanUps.defer(() => speech.close());
+    return speech;
+  };
+
+  /** Joins, and records both ends when sound goes by a path. */
+  const joinBy = async (path: string) => {
+    const heardMs = await join();
+    await expect.poll(pathNow, SETTLING).toBe(path);
+    const recording = await record();
+    await sleep(1500);
+    const { atLegacy, atBrowser } = await recording.stop();
+    return { heardMs, atLegacy, atBrowser };
+  };
+
+  test.for<[string, Block, string]>([
+    ['all open', OPEN, 'udp'],
+    ['UDP blocked', NO_UDP, 'tcp'],
+  ])('%s: heard and hearing within 5 s', async ([, block, path], { annotate }) => {
+    speak();
+    setNetwork(block);
+    const figures = await joinBy(path);
+    await annotate(inWords(figures));
+    expect(figures).toMatchObject(GOOD);
+  });
+
+  test.for<[string, Block]>([
+    ['UDP and WebRTC’s TCP', NO_WEBRTC],
+    ['everything but the page’s port', onlyPort(PAGE_PORT)],
+  ])(
+    '%s blocked: heard and hearing within 5 s, and the next time within 1 s',
+    async ([, block], { annotate }) => {
+      speak();
+      setNetwork(block);
+      const figures = await joinBy('websocket');
+      await annotate(inWords(figures));
+      expect(figures).toMatchObject(GOOD);
+      const againMs: number[] = [];
+      while (againMs.length < 3) {
+        const told = legacy.messages.length;
+        await browser.page.click('#leave');
+        await legacy.next('peer_left', told);
+        // The end of what it said is still to come.
+        await sleep(500);
+        againMs.push(await join());
+        await expect.poll(pathNow, SETTLING).toBe('websocket');
+      }
+      await annotate(inWords({ againMs }));
+      // The machine has two cores for all of this: the fastest tells what the client waits for.
+      expect(Math.min(...againMs)).toBeLessThan(1000);
+    },
+  );
+
+  test.for<[string, Block]>([
+    ['both directions', NO_WEBRTC],
+    ['the way up', { ...NO_WEBRTC, out: [] }],
+    ['the way down', { ...NO_WEBRTC, into: [] }],
+  ])('WebRTC cut in %s: over to the WebSocket within 3 s', async ([, block], { annotate }) => {
+    speak();
+    await join();
+    await expect.poll(pathNow, SETTLING).toBe('udp');
+    const recording = await record();
+    await sleep(500);
+    setNetwork(block);
+    await changesTo('websocket', 10_000);
+    await sleep(1500);
+    const { atLegacy, atBrowser } = await recording.stop();
+    await annotate(inWords({ atLegacy, atBrowser }));
+    expect(atLegacy.gapMs).toBeLessThan(3000);
+    expect(atBrowser.gapMs).toBeLessThan(3000);
+    expect(namesOf('peer_left')).toEqual([]);
+  });
+
+  test('WebRTC cut in silence and mended: over within 10 s, and back with 100 ms missing at most', async ({
+    annotate,
+  }) => {
+    // Told by the page's own clock, which the test puts forward.
+    const passMinute = () => browser.page.clock.fastForward(61_000);
+    const hello = speak();
+    await join();
+    await hello.close();
+    await browser.page.click('#mute');
+    await legacy.next('peer_changed');
+    await expect.poll(pathNow, SETTLING).toBe('udp');
+    const cutMs = Date.now();
+    setNetwork(NO_WEBRTC);
+    await changesTo('websocket', 20_000);
+    const silentMs = Date.now() - cutMs;
+    setNetwork(OPEN);
+    const isMutedBack = changesTo('webrtc', 20_000);
+    await passMinute();
+    await isMutedBack;
+    await browser.page.click('#mute');
+    legacyEar.start();
+    await legacyEar.soundedMs();
+    speak();
+    await pageEar.start();
+    await pageEar.soundedMs();
+
+    /** Goes over to the WebSocket, and back. */
+    const attempt = async () => {
+      await passMinute();
+      const isOver = changesTo('websocket', 10_000);
+      setNetwork(NO_WEBRTC);
+      await isOver;
+      setNetwork(OPEN);
+      await sleep(3000);
+      const isBack = changesTo('webrtc', 15_000);
+      const recording = await record();
+      await sleep(300);
+      await passMinute();
+      await isBack;
+      await sleep(1000);
+      const { atLegacy, atBrowser } = await recording.stop();
+      await annotate(inWords({ silentMs, atLegacy, atBrowser }));
+      return Math.max(
+        ...[atLegacy, atBrowser].flatMap(({ missingMs, repeatedMs }) => [missingMs, repeatedMs]),
+      );
+    };
+    // Where the machine is busy, the buffers of both ends are longer or shorter by chance: one quiet change of three is enough.
+    let leastMs = Infinity;
+    for (let i = 0; i < 3 && leastMs > 100; i += 1) leastMs = Math.min(leastMs, await attempt());
+    expect(silentMs).toBeLessThan(10_000);
+    expect(leastMs).toBeLessThanOrEqual(100);
+    expect(namesOf('peer_left')).toEqual([]);
+  }, 120_000);
+
+  test('5, 15 and 30 % of UDP lost: WebRTC is kept', async ({ annotate }) => {
+    speak();
+    await join();
+    for (const percent of [5, 15, 30]) {
+      setNetwork(losing(percent));
+      const recording = await record();
+      await sleep(6000);
+      const { atLegacy, atBrowser } = await recording.stop();
+      await annotate(inWords({ percent, atLegacy, atBrowser }));
+      await expect.poll(pathNow, SETTLING).toBe('udp');
+    }
+    expect(namesOf('peer_changed')).toEqual([]);
+    expect(namesOf('peer_left')).toEqual([]);
+  });
+});
