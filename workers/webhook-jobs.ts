@@ -148,7 +148,7 @@ export async function openWebhookWorker(
 class LivingWorkers {
   readonly #self: string;
   readonly #deadAfterMs: number;
-  #seen = new Map<string, { beats: string; sinceMs: number }>();
+  #seen = new Map<string, { heartbeats: string; sinceMs: number }>();
   #before = this.#seen;
 
   constructor(self: string, deadAfterMs: number) {
@@ -160,9 +160,9 @@ class LivingWorkers {
     const sinceMs = performance.now();
     const before = this.#before;
     this.#seen = new Map(
-      [...workers].map(([worker, beats]) => {
+      [...workers].map(([worker, heartbeats]) => {
         const known = before.get(worker);
-        return [worker, known?.beats === beats ? known : { beats, sinceMs }];
+        return [worker, known?.heartbeats === heartbeats ? known : { heartbeats, sinceMs }];
       }),
     );
   }

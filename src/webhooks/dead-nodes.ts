@@ -6,7 +6,7 @@ export class DeadNodes {
   readonly #deadAfterMs: number;
   /** By node: how often it had shown that it lives, and since when it has not done so again (monotonic, ms). */
   readonly #nowMs: () => number;
-  #seen = new Map<string, { beats: string; sinceMs: number }>();
+  #seen = new Map<string, { heartbeats: string; sinceMs: number }>();
 
   constructor(store: WebhookStore, deadAfterMs: number, nowMs: () => number) {
     this.#nowMs = nowMs;
@@ -19,7 +19,8 @@ export class DeadNodes {
    * @throws {PartylineError} `overloaded`
    */
   async sweep(): Promise<void> {
-    for (const [node, beats] of await this.#findSilent()) await this.#store.reap(node, beats);
+    for (const [node, heartbeats] of await this.#findSilent())
+      await this.#store.reap(node, heartbeats);
     await this.#store.takeOutDead(this.#nowMs());
   }
 
@@ -28,12 +29,15 @@ export class DeadNodes {
     const before = this.#seen;
     // While Redis is disconnected no node can show that it lives: that time does not count.
     this.#seen = new Map();
-    for (const [node, beats] of await this.#store.readNodes()) {
+    for (const [node, heartbeats] of await this.#store.readNodes()) {
       const known = before.get(node);
-      this.#seen.set(node, known?.beats === beats ? known : { beats, sinceMs: nowMs });
+      this.#seen.set(
+        node,
+        known?.heartbeats === heartbeats ? known : { heartbeats, sinceMs: nowMs },
+      );
     }
     return [...this.#seen]
       .filter(([, { sinceMs }]) => nowMs - sinceMs > this.#deadAfterMs)
-      .map(([node, { beats }]) => [node, beats]);
+      .map(([node, { heartbeats }]) => [node, heartbeats]);
   }
 }

@@ -105,9 +105,10 @@ export class WebhookOutbox {
     dead: string[],
   ): Promise<{ accounts: number[]; workers: Map<string, string> }> {
     const reply = await this.#run('shareWebhookAccounts', [worker, String(maxAccounts), ...dead]);
-    const [accounts, beats] = reply as [string[], string[]];
+    const [accounts, heartbeats] = reply as [string[], string[]];
     const workers = new Map<string, string>();
-    for (let at = 0; at < beats.length; at += 2) workers.set(beats[at]!, beats[at + 1]!);
+    for (let at = 0; at < heartbeats.length; at += 2)
+      workers.set(heartbeats[at]!, heartbeats[at + 1]!);
     return { accounts: accounts.map(Number), workers };
   }
 

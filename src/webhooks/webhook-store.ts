@@ -70,8 +70,8 @@ export class WebhookStore {
   }
 
   /** A node that has shown this often that it lives, and not once more, has its peers taken out. */
-  async reap(node: string, beats: string): Promise<void> {
-    const options = { keys: [WEBHOOK_PREFIX], arguments: [node, beats] };
+  async reap(node: string, heartbeats: string): Promise<void> {
+    const options = { keys: [WEBHOOK_PREFIX], arguments: [node, heartbeats] };
     await this.#redis.run((client) => client.reapWebhookNode(options));
   }
 
