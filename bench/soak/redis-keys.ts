@@ -1,5 +1,5 @@
 import { createClient } from 'redis';
-import { KEY_PREFIX, NODES, nodeTracesKey } from '../../src/store/keys.ts';
+import { KEY_PREFIX, NODES, ownedKeysKey } from '../../src/store/keys.ts';
 
 /** How a key looks, what it is for, and why it may be there when nobody is. */
 type KeyKind = { pattern: RegExp; name: string; stays: string | undefined };
@@ -48,7 +48,7 @@ export async function readRedis(url: string): Promise<RedisContents> {
   await client.connect();
   try {
     const living = await client.zRange(NODES, 0, -1);
-    const ofLiving = new Set(living.map((node) => nodeTracesKey(node)));
+    const ofLiving = new Set(living.map((node) => ownedKeysKey(node)));
     const counts: Record<string, number> = {};
     const left: string[] = [];
     for await (const keys of client.scanIterator({ COUNT: 1000 })) {

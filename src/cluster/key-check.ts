@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
-import { KEY_FINGERPRINTS, NODE_FORMATS, NODES, nodeTracesKey } from '../store/keys.ts';
+import { KEY_FINGERPRINTS, NODE_FORMATS, NODES, ownedKeysKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 
 const POLL_MS = 200;
@@ -26,7 +26,7 @@ export async function checkClusterKey(
   deadAfterMs: number,
 ): Promise<void> {
   const options = {
-    keys: [NODES, KEY_FINGERPRINTS, nodeTracesKey(node)],
+    keys: [NODES, KEY_FINGERPRINTS, ownedKeysKey(node)],
     arguments: [node, fingerprintOf(clusterKey), String(deadAfterMs)],
   };
   // One that was killed a moment ago seems to live for as long.

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
-import { NODES, nodeTracesKey } from '../store/keys.ts';
+import { NODES, ownedKeysKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 
 /** Events about other nodes, and about this one. */
@@ -78,7 +78,7 @@ export class Nodes {
       await this.#redis.run((client) =>
         lastsMs > 0
           ? client.departNode({ keys: [NODES], arguments: [this.id, aheadMs] })
-          : client.removeNode({ keys: [NODES, nodeTracesKey(this.id)], arguments: [this.id] }),
+          : client.removeNode({ keys: [NODES, ownedKeysKey(this.id)], arguments: [this.id] }),
       );
     } catch (fault) {
       this.#log.warn(
@@ -128,7 +128,7 @@ export class Nodes {
   }
 
   async #reap(node: string, heartbeat: string): Promise<void> {
-    const options = { keys: [NODES, nodeTracesKey(node)], arguments: [node, heartbeat] };
+    const options = { keys: [NODES, ownedKeysKey(node)], arguments: [node, heartbeat] };
     const isDead = await this.#redis.run((client) => client.reapNode(options));
     if (isDead !== 1) return;
     this.#log.warn({ node }, 'node died');

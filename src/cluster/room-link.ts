@@ -4,7 +4,7 @@ import { familyOf, type IpFamily } from '../../config/listen-addresses.ts';
 import { addressFor, type NodePipe, type PipeSettings } from '../media/node-pipe.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
-import { nodeTracesKey } from '../store/keys.ts';
+import { ownedKeysKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { counts } from '../counters.ts';
 import { FORMAT } from '../store/state-format.ts';
@@ -282,7 +282,7 @@ export class RoomLink implements RoomEnd {
       ...(relays.addresses[0] && { relay: relays.addresses[0] }),
     };
     const sealed = sealer.seal(JSON.stringify(state), placeOf(key, node));
-    const options = { keys: [key, nodeTracesKey(node)], arguments: [node, sealed] };
+    const options = { keys: [key, ownedKeysKey(node)], arguments: [node, sealed] };
     try {
       await redis.run((client) =>
         state.peers.length > 0 ? client.writeRoomState(options) : client.eraseRoomState(options),

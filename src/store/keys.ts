@@ -69,7 +69,7 @@ export const leaseOrderKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountI
 /** Sorted set: nodes by the time of their last heartbeat, ms by Redis's clock. */
 export const NODES = `${KEY_PREFIX}nodes`;
 /** Set: hashes in which a node has a field of its own, to be cleared when it is dead. */
-export const nodeTracesKey = (node: string) => `${KEY_PREFIX}node:${node}:traces`;
+export const ownedKeysKey = (node: string) => `${KEY_PREFIX}node:${node}:traces`;
 /** Hash: node → fingerprint of its CLUSTER_KEY. */
 export const KEY_FINGERPRINTS = `${KEY_PREFIX}node_key_fingerprints`;
 /** Hash: node → format and version of its state and messages. */

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { VERSION } from '../version.ts';
-import { KEY_FINGERPRINTS, NODE_FORMATS, NODES, nodeTracesKey, STATE_FORMAT } from './keys.ts';
+import { KEY_FINGERPRINTS, NODE_FORMATS, NODES, ownedKeysKey, STATE_FORMAT } from './keys.ts';
 import type { Redis } from './redis.ts';
 
 /**
@@ -23,7 +23,7 @@ const MARGIN_MS = 1000;
  */
 export async function claimFormat(redis: Redis, deadAfterMs: number, node = ''): Promise<void> {
   const options = {
-    keys: [NODES, NODE_FORMATS, KEY_FINGERPRINTS, STATE_FORMAT, nodeTracesKey(node)],
+    keys: [NODES, NODE_FORMATS, KEY_FINGERPRINTS, STATE_FORMAT, ownedKeysKey(node)],
     arguments: [node, String(FORMAT), String(READABLE_FROM), VERSION, String(deadAfterMs)],
   };
   // A node that was killed a moment ago seems to live for as long.

@@ -3,7 +3,7 @@ import {
   KEY_FINGERPRINTS,
   NODE_FORMATS,
   NODES,
-  nodeTracesKey,
+  ownedKeysKey,
   STATE_FORMAT,
 } from '../../src/store/keys.ts';
 import type { Redis } from '../../src/store/redis.ts';
@@ -36,7 +36,7 @@ test('the format of state and node is noted, to be cleared with the node', async
       version: VERSION,
     });
     expect(await client.hGetAll(NODE_FORMATS)).toEqual({ self: `${FORMAT} ${VERSION}` });
-    expect(await client.sMembers(nodeTracesKey('self'))).toEqual([NODE_FORMATS]);
+    expect(await client.sMembers(ownedKeysKey('self'))).toEqual([NODE_FORMATS]);
   });
 });
 
@@ -55,7 +55,7 @@ test.each([
   await addNode(store, 'other', format, LIVES_MS);
   const words = `node other runs Partyline ${version}, beside which version ${VERSION} cannot run`;
   await expect(claim(store, 'self')).rejects.toThrow(words);
-  expect(await store.run((client) => client.exists([STATE_FORMAT, nodeTracesKey('self')]))).toBe(0);
+  expect(await store.run((client) => client.exists([STATE_FORMAT, ownedKeysKey('self')]))).toBe(0);
 });
 
 test('a node that was killed a moment ago is waited for', async () => {
