@@ -38,10 +38,10 @@ export class PeerTakeover {
     this.#sessions = sessions;
     bus.on('arrived', ArrivedSchema, (arrived) => {
       this.#remember(arrived);
-      sessions.supersede(arrived, movesWithinMs);
+      sessions.replaceSoon(arrived, movesWithinMs);
     });
     bus.on('settled', SettledSchema, ({ room, ...settled }) => {
-      sessions.supersede(settled, onTheWayMs);
+      sessions.replaceSoon(settled, onTheWayMs);
       const kept = places.get(settled.accountId, settled.peer);
       if (kept && kept.place.room !== room) kept.end('moved');
     });

@@ -19,7 +19,7 @@ export type LiveSession = Pick<
   | 'notify'
   | 'fail'
   | 'replace'
-  | 'supersede'
+  | 'replaceSoon'
   | 'drain'
   | 'beat'
 >;
@@ -48,10 +48,13 @@ export class Sessions {
    * Ends the session that has the same `peer` soon, unless it is the connection that takes its place, or a newer one.
    * Without an `order` the connection is the newer one.
    */
-  supersede({ accountId, peer, connectionId, order = Infinity }: Arrival, withinMs: number): void {
+  replaceSoon(
+    { accountId, peer, connectionId, order = Infinity }: Arrival,
+    withinMs: number,
+  ): void {
     const session = this.get(accountId, peer);
     if (!session || session.connectionId === connectionId || session.order > order) return;
-    session.supersede(withinMs);
+    session.replaceSoon(withinMs);
   }
 
   /** Ends a connection whose peer has another, on another node. */

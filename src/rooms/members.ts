@@ -202,7 +202,7 @@ export class Members {
     for (const peer of joined) this.#joined(peer);
     for (const { peer, reason } of left) this.#left(peer, reason);
     for (const peer of this.#suspended) {
-      if (this.isConnectedElsewhere(peer)) peer.displaced();
+      if (this.isConnectedElsewhere(peer)) peer.replace();
     }
   }
 

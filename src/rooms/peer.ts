@@ -38,7 +38,7 @@ export type Peer = {
   /** Its connection is lost: its place is kept, and `outlet` stands in for the client. */
   suspend(outlet: ClientConnection): void;
   /** The same peer is in the room on another node now. */
-  displaced(): void;
+  replace(): void;
   /** Leaves the room and lets go of all that it opened. Idempotent. */
   close(reason: LeaveReason): void;
 };

@@ -193,7 +193,7 @@ export class Room {
   suspend(peer: Peer): void {
     if (!this.#members.isCurrent(peer)) return;
     this.#members.suspend(peer);
-    if (this.#members.isConnectedElsewhere(peer)) peer.displaced();
+    if (this.#members.isConnectedElsewhere(peer)) peer.replace();
     else this.#share(peer, true);
   }
 

@@ -290,7 +290,7 @@ export class WebRtcPeer implements Peer {
     this.#lease.room.tellSpeakersTo(this);
   }
 
-  displaced(): void {
+  replace(): void {
     this.#outlet.fail(replaced());
   }
 

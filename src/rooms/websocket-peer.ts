@@ -187,7 +187,7 @@ export class WebSocketPeer implements Peer {
     return this.#lease.room.hearsAll();
   }
 
-  displaced(): void {
+  replace(): void {
     this.#outlet.fail(replaced());
   }
 

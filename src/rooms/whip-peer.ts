@@ -146,7 +146,7 @@ export class WhipPeer implements Peer {
   /** Its session stands in for it itself. */
   suspend(): void {}
 
-  displaced(): void {
+  replace(): void {
     this.#outlet.fail(replaced());
   }
 

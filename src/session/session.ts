@@ -48,7 +48,7 @@ export class Session implements ClientConnection {
   readonly #audioLimit: AudioLimit;
   readonly #gate: ReadGate;
   readonly #controlFrames = new TokenBucket(CONTROL_RATE, performance.now());
-  #superseded: NodeJS.Timeout | undefined;
+  #replacing: NodeJS.Timeout | undefined;
   #statsAtMs = performance.now();
   #hasBeenToldNotToPublish = false;
   readonly #mayPublish: boolean;
@@ -240,10 +240,10 @@ export class Session implements ClientConnection {
   }
 
   /** The same peer has connected to another node: this connection stays until that one hears the room, at most so long. */
-  supersede(withinMs: number): void {
-    clearTimeout(this.#superseded);
+  replaceSoon(withinMs: number): void {
+    clearTimeout(this.#replacing);
     if (!this.#presence.isInRoom) this.replace();
-    else this.#superseded = setTimeout(() => this.replace(), withinMs);
+    else this.#replacing = setTimeout(() => this.replace(), withinMs);
   }
 
   /** Tells the client, once, that nothing it sends is heard: a client that cannot be changed sends all the same. */
@@ -357,7 +357,7 @@ export class Session implements ClientConnection {
     this.#isClosed = true;
     const place = this.#presence.end(reason, mayComeBack);
     this.#audio.close();
-    clearTimeout(this.#superseded);
+    clearTimeout(this.#replacing);
     const { droppedFrames } = this.#sendQueue;
     this.log.info({ reason, droppedFrames, isKept: place !== undefined }, 'session ended');
     return { mayComeBack, place, settings };

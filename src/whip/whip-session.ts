@@ -57,7 +57,7 @@ export class WhipSession implements ClientConnection, LiveSession {
   readonly #peer: WhipPeer;
   #account: Account;
   #playback: PlaybackOptions | undefined;
-  #superseded: NodeJS.Timeout | undefined;
+  #replacing: NodeJS.Timeout | undefined;
   #isClosed = false;
 
   /** Owns the lease from then on. */
@@ -158,9 +158,9 @@ export class WhipSession implements ClientConnection, LiveSession {
   }
 
   /** The same peer has connected to another node: it is heard from here until it is heard from there, at most so long. */
-  supersede(withinMs: number): void {
-    clearTimeout(this.#superseded);
-    if (!this.#isClosed) this.#superseded = setTimeout(() => this.replace(), withinMs);
+  replaceSoon(withinMs: number): void {
+    clearTimeout(this.#replacing);
+    if (!this.#isClosed) this.#replacing = setTimeout(() => this.replace(), withinMs);
   }
 
   /** The node goes away, and clients have had their time. */
@@ -229,7 +229,7 @@ export class WhipSession implements ClientConnection, LiveSession {
   #end(reason: LeaveReason): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    clearTimeout(this.#superseded);
+    clearTimeout(this.#replacing);
     for (const half of this.#halves.values()) this.#parts.onHalfEnded(half);
     this.#halves.clear();
     this.#peer.close(reason);

@@ -31,7 +31,7 @@ function openNode() {
       account: { id: 1 },
       connectionId,
       order,
-      supersede: close,
+      replaceSoon: close,
       replace: close,
     } as unknown as Session;
     sessions.add(session);
