@@ -56,7 +56,7 @@ async function openParts(opening: Opening, server: FastifyInstance): Promise<App
   const { sessions, places } = clients;
   const { pool, cluster } = media;
   opened.adopt(places, (part) => part.close());
-  const arrivals = new PeerTakeover(cluster.bus, sessions, places, timings.sessions);
+  const takeover = new PeerTakeover(cluster.bus, sessions, places, timings.sessions);
   const audio = await openAudio(opening);
   const load = openLoad(opening, media, audio);
   const rooms = openRooms(opening, store, usage, media, audio);
@@ -89,7 +89,7 @@ async function openParts(opening: Opening, server: FastifyInstance): Promise<App
     load,
     reserves,
     rooms,
-    arrivals,
+    takeover,
     metrics,
     leaving,
     state,

@@ -37,7 +37,7 @@ type SessionMetrics = {
 
 export type SessionOpeningParts = {
   leases: CcuLeases;
-  arrivals: PeerTakeover;
+  takeover: PeerTakeover;
   places: SuspendedPeers;
   sealer: Sealer;
   usage: RecentUsage;
@@ -85,7 +85,7 @@ export type NewClient = KnownClient & {
  * @throws {PartylineError} whatever keeps the client out; nothing is left behind then
  */
 export async function openSession(client: NewClient, parts: SessionOpeningParts): Promise<void> {
-  const { arrivals, leases } = parts;
+  const { takeover, leases } = parts;
   const { account } = client.credentials;
   const ids = { sessionId: client.resumedId ?? randomUUID(), connectionId: randomUUID() };
   // A peer that replaces itself takes its own lease over: the old connection gives it back in vain.
@@ -93,7 +93,7 @@ export async function openSession(client: NewClient, parts: SessionOpeningParts)
   try {
     const [{ total_minutes: _used, ...limits }] = await Promise.all([
       readSummary(parts.usage, leases, account, parts.clock.wallMs()),
-      arrivals.arrived(lease.holder, lease.order),
+      takeover.arrived(lease.holder, lease.order),
     ]);
     // Redis answers many clients that connect at once all together.
     await parts.requestLimits.turns.run(account.id, () => start(client, ids, lease, limits, parts));
@@ -111,7 +111,7 @@ function start(
   limits: Parameters<Session['start']>[0],
   parts: SessionOpeningParts,
 ): void {
-  const { sessions, places, arrivals, accountWatch } = parts;
+  const { sessions, places, takeover, accountWatch } = parts;
   const { socket, query, credentials, resumedId } = client;
   const { account } = credentials;
   const { peer } = query;
@@ -119,7 +119,7 @@ function start(
     lease.release();
     return;
   }
-  arrivals.checkNewest(lease.holder, lease.order);
+  takeover.checkNewest(lease.holder, lease.order);
   const live = sessions.get(account.id, peer);
   const before = live && { sessionId: live.id, settings: live.settings };
   sessions.replace(account.id, peer);
@@ -223,7 +223,7 @@ function addSession(
   parts: SessionOpeningParts,
   mayMove: boolean,
 ): { session: Session; receive: Session['receive'] } {
-  const { leases, sessions, places, arrivals, quota, checkLoad, metrics, sealer } = parts;
+  const { leases, sessions, places, takeover, quota, checkLoad, metrics, sealer } = parts;
   const { socket, stream, query, credentials } = client;
   const { account } = credentials;
   const { peer } = query;
@@ -263,7 +263,7 @@ function addSession(
       leases.place(holder, place).catch(onFault);
     },
     onSettled: (room) => {
-      if (isElsewhere) arrivals.settled(holder, order, room).catch(onFault);
+      if (isElsewhere) takeover.settled(holder, order, room).catch(onFault);
     },
     onSettings: (changed) => saving.write(serializeSettings(changed)),
     onClosed: (reason, { mayComeBack, place, settings: last }) => {

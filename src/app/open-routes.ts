@@ -51,7 +51,7 @@ export type RouteParts = {
   load: Load;
   reserves: Reserves;
   rooms: RoomRegistry;
-  arrivals: PeerTakeover;
+  takeover: PeerTakeover;
   metrics: Metrics;
   leaving: Leaving;
   state: NodeState;
@@ -151,14 +151,14 @@ async function registerWhip(
   server: FastifyInstance,
   visitors: Visitors,
   limits: ClientLimits,
-  { accounts: accountParts, clients, usage, media, rooms, arrivals, metrics }: RouteParts,
+  { accounts: accountParts, clients, usage, media, rooms, takeover, metrics }: RouteParts,
 ): Promise<void> {
   const { accounts, authenticator, limits: rateLimits } = accountParts;
   const { leases, quota } = usage;
   const { cluster } = media;
   const changes = () => clients.accountWatch.changes();
   const { node } = cluster;
-  const parts = { ...clients, ...limits, leases, quota, rooms, arrivals, metrics, node, log };
+  const parts = { ...clients, ...limits, leases, quota, rooms, takeover, metrics, node, log };
   const service = new WhipService({ ...parts, timings: timings.whip });
   await registerWhipRoutes(asRestServer(server), {
     guard: new WhipGuard({
@@ -179,14 +179,14 @@ function registerWebSocket(
   limits: ClientLimits,
   { store, accounts, clients, usage, media, audio, ...parts }: RouteParts,
 ): App['takeOver'] {
-  const { rooms, arrivals, metrics } = parts;
+  const { rooms, takeover, metrics } = parts;
   return registerWebSocketRoute(server, {
     ...clients,
     ...limits,
     authenticator: accounts.authenticator,
     visitors,
     leases: usage.leases,
-    arrivals,
+    takeover,
     sealer: media.cluster.sealer,
     usage: usage.recent,
     clock: store.clock,

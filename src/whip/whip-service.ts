@@ -22,7 +22,7 @@ import { WhipSession } from './whip-session.ts';
 export type WhipServiceParts = Pick<
   SessionOpeningParts,
   | 'leases'
-  | 'arrivals'
+  | 'takeover'
   | 'places'
   | 'quota'
   | 'rooms'
@@ -231,7 +231,7 @@ export class WhipService {
     { credentials: { account }, peer, room }: WhipRequest,
     mayJoin: boolean,
   ): Promise<Admitted | Elsewhere> {
-    const { arrivals, leases, log, node } = this.#parts;
+    const { takeover, leases, log, node } = this.#parts;
     const holder = { accountId: account.id, peer, connectionId: randomUUID() };
     const id = `${PLACE}${node}${randomBytes(SECRET_BYTES).toString('hex')}`;
     const { maxCcu } = PLANS[account.plan];
@@ -251,7 +251,7 @@ export class WhipService {
       });
     };
     try {
-      await arrivals.arrived(holder, order);
+      await takeover.arrived(holder, order);
       return { id, holder, order, isElsewhere: lastPlace !== undefined, release };
     } catch (fault) {
       release();
@@ -265,13 +265,13 @@ export class WhipService {
     lease: RoomLease,
     { id, holder, order, isElsewhere, release }: Admitted,
   ): Promise<Created> {
-    const { arrivals, drain, metrics, places, sessions, timings } = this.#parts;
+    const { takeover, drain, metrics, places, sessions, timings } = this.#parts;
     const { credentials, peer: name, room } = request;
     const log = this.#parts.log.child({ account: credentials.account.id, peer: name, room });
     const media = await this.#openMedia(lease.room, request.kind, offer);
     try {
       drain.check();
-      arrivals.checkNewest(holder, order);
+      takeover.checkNewest(holder, order);
     } catch (fault) {
       media.close();
       throw fault;
@@ -306,7 +306,7 @@ export class WhipService {
       throw fault;
     }
     if (isElsewhere) {
-      arrivals.settled(holder, order, room).catch((fault: unknown) => {
+      takeover.settled(holder, order, room).catch((fault: unknown) => {
         log.warn({ err: fault }, 'other nodes do not know where the peer is');
       });
     }

@@ -14,7 +14,7 @@ function openNode() {
   const bus = { on: (type: string, _schema: object, on: Listener) => listeners.set(type, on) };
   const sessions = new Sessions(DEFAULT_TIMINGS.sessions);
   const places = new SuspendedPeers(0);
-  const arrivals = new PeerTakeover(
+  const takeover = new PeerTakeover(
     bus as unknown as Bus,
     sessions,
     places,
@@ -40,7 +40,7 @@ function openNode() {
   const hear = (connectionId: string, order?: number) =>
     listeners.get('arrived')!({ accountId: 1, peer: 'ada', connectionId, order });
   const end = () => [...sessions.of(1)].forEach((session) => sessions.delete(session));
-  return { arrivals, add, hear, closed, end };
+  return { takeover, add, hear, closed, end };
 }
 
 const ada = (connectionId: string) => ({ accountId: 1, peer: 'ada', connectionId });
@@ -60,14 +60,14 @@ describe('two connections of a peer at the same moment', () => {
   test('to two nodes, one of which hears of the newer one first: the older one is not let in', () => {
     const node = openNode();
     node.hear('newer', 101);
-    expect(() => node.arrivals.checkNewest(ada('older'), 100)).toThrow(isReplaced);
-    node.arrivals.checkNewest(ada('newest'), 102);
+    expect(() => node.takeover.checkNewest(ada('older'), 100)).toThrow(isReplaced);
+    node.takeover.checkNewest(ada('newest'), 102);
   });
 
   test('to one node: the older one does not replace the newer one', () => {
     const node = openNode();
     node.add('newer', 101);
-    expect(() => node.arrivals.checkNewest(ada('older'), 100)).toThrow(isReplaced);
+    expect(() => node.takeover.checkNewest(ada('older'), 100)).toThrow(isReplaced);
     expect(node.closed).toEqual([]);
     node.end();
   });
