@@ -26,7 +26,7 @@ async function start(environment: Record<string, string>, ...words: string[]) {
 
 /** Opens the page there, with a certificate that the person has accepted. */
 async function openPage(url: string): Promise<TestBrowser> {
-  const options = { acceptsCertificate: true };
+  const options = { acceptsCertificate: true, isNamedChrome: true };
   const browser = await TestBrowser.open(`${url}/?raw`, pcmTone(800, 0.5, 10_000), options);
   cleanUps.push(() => browser.close());
   return browser;
@@ -52,6 +52,23 @@ describe.skipIf(ADDRESS === '')('a browser at another address of the machine', (
       expect(client.frames.length).toBeGreaterThan(75);
       expect(peakHz(await lastSecondOf(client))).toBe(800);
     }, SETTLING);
+    await vi.waitFor(
+      async () => expect(peakHz(await browser.hear('door phone'))).toBe(1000),
+      SETTLING,
+    );
+  });
+
+  test('plain HTTP: the page says why there is no microphone, and it hears', async () => {
+    const gateway = await start({ HOST: '0.0.0.0' });
+    await enter(gateway);
+    const browser = await openPage(gateway.url);
+    await browser.join('kitchen', 'Ada', gateway.apiKey);
+    const notice = browser.page.locator('#notice-text');
+    await expect
+      .poll(() => notice.innerText(), SETTLING)
+      .toBe(
+        'The browser gives a microphone only to pages on https or localhost. You can listen, but nobody hears you.',
+      );
     await vi.waitFor(
       async () => expect(peakHz(await browser.hear('door phone'))).toBe(1000),
       SETTLING,

@@ -22,6 +22,11 @@ type BrowserOptions = {
   isRelayed?: boolean;
   /** Accepts any certificate, as a person does who clicks the warning away. */
   acceptsCertificate?: boolean;
+  /**
+   * Calls itself Chrome, as with a window. Pages over plain HTTP have nothing but this name to know a browser by, and mediasoup-client does not
+   * know the one of Chromium without a window.
+   */
+  isNamedChrome?: boolean;
 };
 
 /** Runs in the page, before anything else. */
@@ -68,7 +73,12 @@ export class TestBrowser {
   static async open(
     address: string,
     microphone?: Buffer[],
-    { executable = CHROMIUM, isRelayed = false, acceptsCertificate = false }: BrowserOptions = {},
+    {
+      executable = CHROMIUM,
+      isRelayed = false,
+      acceptsCertificate = false,
+      isNamedChrome = false,
+    }: BrowserOptions = {},
   ): Promise<TestBrowser> {
     const opened = new AsyncDisposableStack();
     try {
@@ -85,6 +95,7 @@ export class TestBrowser {
       const page = await browser.newPage({
         viewport: { width: 1000, height: 700 },
         ignoreHTTPSErrors: acceptsCertificate,
+        ...(isNamedChrome && { userAgent: nameOfChrome(browser.version()) }),
       });
       await page.addInitScript(keepSocket);
       if (isRelayed) await page.addInitScript(relayOnly);
@@ -170,6 +181,9 @@ export class TestBrowser {
     return this.#opened.disposeAsync();
   }
 }
+
+const nameOfChrome = (version: string) =>
+  `Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/${version} Safari/537.36`;
 
 const ALLOW = '--use-fake-ui-for-media-stream';
 const DENY = '--deny-permission-prompts';
