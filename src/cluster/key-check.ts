@@ -8,9 +8,12 @@ const POLL_MS = 200;
 /** A heartbeat may be on its way. */
 const MARGIN_MS = 1000;
 
-/** The fingerprint of a key, from which the key cannot be found if it is as long as it should be. */
+/**
+ * The fingerprint of a key, from which the key cannot be found if it is as long as it should be. Nodes of version 0.1, which ask
+ * for no format, make another one of the same key: beside this version they end at their start.
+ */
 const fingerprintOf = (clusterKey: string) =>
-  createHash('sha256').update(`partyline cluster key\n${clusterKey}`).digest('hex').slice(0, 16);
+  createHash('sha256').update(`cluster key since 0.2\n${clusterKey}`).digest('hex').slice(0, 16);
 
 /**
  * Sees to it that this node has the key of those that run: with another one each would take the other's messages for forged

@@ -10,6 +10,8 @@ import { enterTwo, sendTone } from '../support/tone-through.ts';
 /** This version beside, before and after the next one: with the same number of the format, and with that number raised. */
 
 const NEXT = '0.99.0';
+/** The last commit of version 0.1.0, which knows no formats. */
+const LAST_OF_0_1 = 'b22304c~1';
 const OPERATOR_KEY = 'operator-key-of-the-tests';
 
 let compatible: OtherBuild;
@@ -32,10 +34,11 @@ afterAll(async () => {
 
 const environment = () => ({ REDIS_URL: redis.url, USAGE_WORKERS: '0', OPERATOR_KEY });
 
-async function start(build?: OtherBuild): Promise<GatewayProcess> {
+async function start(build?: OtherBuild, more: Record<string, string> = {}) {
+  const settings = { ...environment(), ...more };
   const gateway = build
-    ? await GatewayProcess.startWith(build.gatewayCommand, environment())
-    : await GatewayProcess.start(environment());
+    ? await GatewayProcess.startWith(build.gatewayCommand, settings)
+    : await GatewayProcess.start(settings);
   started.push(gateway);
   return gateway;
 }
@@ -132,5 +135,44 @@ describe('the next version, with its format raised', () => {
     const { url, api_key: apiKey } = await back.ready();
     const { sentHz, heardHz } = await sendTone(await enterTwo([url, url], apiKey));
     expect(heardHz).toBe(sentHz);
+  });
+});
+
+describe.skipIf(!OtherBuild.isKnown(LAST_OF_0_1))('version 0.1.0', () => {
+  let old: OtherBuild;
+  beforeAll(async () => {
+    old = await OtherBuild.ofCommit(LAST_OF_0_1);
+  });
+  afterAll(() => old.remove());
+  // The key is that which Redis has, or one of the operator.
+  const keys = [{}, { CLUSTER_KEY: 'a key of the operator' }];
+
+  test.each(keys)('that starts beside this one ends, with %o', async (key) => {
+    const here = await start(undefined, key);
+    const { url, api_key: apiKey } = await here.ready();
+    const there = await start(old, key);
+    expect(await there.exited).toBe(1);
+    expect(there.output).toContain('CLUSTER_KEY is not that of the nodes that run');
+    const { sentHz, heardHz } = await sendTone(await enterTwo([url, url], apiKey));
+    expect(heardHz).toBe(sentHz);
+  });
+
+  test.each(keys)('that runs is left alone by this one, which ends, with %o', async (key) => {
+    const there = await start(old, key);
+    const { url, api_key: apiKey } = await there.ready();
+    const here = await start(undefined, key);
+    expect(await here.exited).toBe(1);
+    expect(here.output).toContain(`runs Partyline 0.1, beside which version ${VERSION} cannot run`);
+    const { sentHz, heardHz } = await sendTone(await enterTwo([url, url], apiKey));
+    expect(heardHz).toBe(sentHz);
+  });
+
+  test('is followed by this one after a stop, with its accounts', async () => {
+    const before = await start(old);
+    const { api_key: apiKey } = await before.ready();
+    await stop(before);
+    const { url } = await (await start()).ready();
+    const headers = { authorization: `Bearer ${apiKey}` };
+    expect((await fetch(`${url}/api/me`, { headers })).status).toBe(200);
   });
 });
