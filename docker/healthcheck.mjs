@@ -1,11 +1,21 @@
 /** Whether the gateway, or the usage worker, of this container lives: exit code 0 or 1. */
+import { readFileSync } from 'node:fs';
 
 // Its certificate is for the name that clients know.
 process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
 const { TLS_CERT, PORT, WORKER_PORT } = process.env;
-// One of them runs in a container, whatever is set: both may be given the same environment.
-const origins = [`${TLS_CERT ? 'https' : 'http'}://127.0.0.1:${PORT || 3000}`];
-if (Number(WORKER_PORT) > 0) origins.push(`http://127.0.0.1:${WORKER_PORT}`);
+const gateway = `${TLS_CERT ? 'https' : 'http'}://127.0.0.1:${PORT || 3000}`;
+const worker = Number(WORKER_PORT) > 0 ? [`http://127.0.0.1:${WORKER_PORT}`] : [];
+
+/**
+ * What the container runs is asked alone: both may be given the same environment, and with the machine's network the one
+ * would answer for the other. Where its first process is neither, either may answer.
+ */
+const command = readFileSync('/proc/1/cmdline', 'utf8');
+let origins = [gateway, ...worker];
+if (command.includes('src/main.ts')) origins = [gateway];
+else if (command.includes('workers/usage.ts')) origins = worker;
+
 const answers = origins.map((origin) =>
   fetch(`${origin}/healthz`).then(
     ({ ok }) => ok,

@@ -11,12 +11,17 @@ import { enterTwo, sendTone } from '../support/tone-through.ts';
 
 /** docker/Dockerfile, built by a real builder, and what it makes, run beside a real Redis. */
 
+/** A busy machine may lose a round of the canary. */
+const PATIENCE = { timeout: 60_000, interval: 0 };
 const BUILD_TIMEOUT_MS = 1_200_000;
 const OPERATOR_KEY = 'operator-key-of-the-tests';
 /** The base image has 270 MB of it. */
 const MAX_IMAGE_MB = 420;
 const MAX_APP_MB = 130;
+const MAX_CANARY_APP_MB = 60;
 const USER_ID = 1000;
+/** As HEALTHCHECK has it. */
+const HEALTH_TIMEOUT_MS = 3000;
 
 let image: Image;
 let config: ImageConfig;
@@ -25,7 +30,7 @@ let root: string;
 let redis: TestRedis;
 beforeAll(async () => {
   image = await Image.build();
-  config = image.config;
+  config = image.config();
   container = image.newContainer();
   root = image.mount(container);
   redis = await TestRedis.start();
@@ -71,6 +76,8 @@ async function startInside(command: string[]) {
   return { exited, nodePid, output: () => output };
 }
 
+type Inside = Awaited<ReturnType<typeof startInside>>;
+
 /** Environment of a gateway in a container on this machine's network. */
 const settingsOn = (port: number) => ({
   PORT: String(port),
@@ -84,7 +91,29 @@ const settingsOn = (port: number) => ({
 const inContainer = (environment: Record<string, string>, command: string[]) =>
   image.runCommand(container, environment, command);
 
-const exitCodeOf = ([program = '', ...words]: string[]) => spawnSync(program, words).status;
+/** A command that runs another as the first process of a container without any rights, whose root cannot be written. */
+function alone(settings: Record<string, string>, command: string[]): string[] {
+  const given = config.Env.map((variable) => variable.split('=') as [string, string]);
+  const environment = Object.entries({ ...Object.fromEntries(given), ...settings });
+  const files = ['--ro-bind', root, '/', '--proc', '/proc', '--dev', '/dev'];
+  const user = ['--unshare-user', '--uid', `${USER_ID}`, '--gid', `${USER_ID}`];
+  const process1 = ['--unshare-pid', '--as-pid-1', '--unshare-ipc', '--cap-drop', 'ALL'];
+  const variables = environment.flatMap(([name, value]) => ['--setenv', name, value]);
+  const place = ['--chdir', config.WorkingDir, '--clearenv', ...variables];
+  return ['bwrap', ...files, ...user, ...process1, ...place, '--', ...command];
+}
+
+const exitCodeOf = ([program = '', ...words]: string[], timeout?: number) =>
+  spawnSync(program, words, { timeout }).status;
+
+/** Makes an account by the image's command. @returns its key */
+function createAccount(settings: Record<string, string>): string {
+  const create = 'create --name Ada --email a@example.com --plan pro'.split(' ');
+  const command = inContainer(settings, ['node', 'src/accounts-cli.ts', ...create]);
+  const [program = '', ...words] = command;
+  const [apiKey = ''] = /pl_[\w-]+/.exec(execFileSync(program, words, { encoding: 'utf8' })) ?? [];
+  return apiKey;
+}
 
 const readiness = (url: string) =>
   fetch(`${url}/readyz`).then(
@@ -149,23 +178,7 @@ describe('a container', () => {
       200,
       expect.stringContaining('html'),
     ]);
-    const create = [
-      'create',
-      '--json',
-      '--name',
-      'Ada',
-      '--email',
-      'a@example.com',
-      '--plan',
-      'pro',
-    ];
-    const [program = '', ...words] = inContainer(settings, [
-      'node',
-      'src/accounts-cli.ts',
-      ...create,
-    ]);
-    const account = execFileSync(program, words, { encoding: 'utf8' });
-    const [apiKey = ''] = /pl_[\w-]+/.exec(account) ?? [];
+    const apiKey = createAccount(settings);
     const pair = await enterTwo([url, url], apiKey);
     const { sentHz, heardHz } = await sendTone(pair);
     expect(heardHz).toBe(sentHz);
@@ -191,26 +204,36 @@ describe('a container', () => {
     expect(await worker.exited).toBe(0);
   });
 
+  test('is healthy by what it runs alone, also where gateway and usage worker share a network and an environment', async () => {
+    const settings = { ...settingsOn(freeRtcPort()), WORKER_PORT: String(freeRtcPort()) };
+    const gateway = await startInside(alone(settings, config.Cmd));
+    const worker = await startInside(alone(settings, ['node', 'workers/usage.ts']));
+    const environment = Object.entries(settings).map(([name, value]) => `${name}=${value}`);
+    const variables = ['env', '-i', ...config.Env, ...environment];
+    const isHealthy = ({ nodePid }: Inside) => {
+      const enter = ['nsenter', '--target', `${nodePid()}`, '--mount', '--pid'];
+      const place = [`--wd=/proc/${nodePid()}/cwd`, ...variables];
+      const words = [...enter, ...place, ...config.Healthcheck.Test.slice(1)];
+      return exitCodeOf(words, HEALTH_TIMEOUT_MS) === 0;
+    };
+    const both = () => [isHealthy(gateway), isHealthy(worker)];
+    await expect.poll(both, { timeout: 30_000 }).toEqual([true, true]);
+    process.kill(worker.nodePid()!, 'SIGSTOP');
+    expect(both()).toEqual([true, false]);
+    process.kill(worker.nodePid()!, 'SIGCONT');
+    process.kill(gateway.nodePid()!, 'SIGSTOP');
+    expect(both()).toEqual([false, true]);
+    process.kill(gateway.nodePid()!, 'SIGCONT');
+    process.kill(gateway.nodePid()!, 'SIGTERM');
+    expect(await gateway.exited).toBe(0);
+    expect(isHealthy(worker)).toBe(true);
+  });
+
   test('needs no rights, and no file that it may write; docker/drain.mjs drains its first process, and waits for its end', async () => {
     const port = freeRtcPort();
     const settings = settingsOn(port);
     const url = `http://127.0.0.1:${port}`;
-    const given = config.Env.map((variable) => variable.split('=') as [string, string]);
-    const environment = Object.entries({ ...Object.fromEntries(given), ...settings });
-    const files = ['--ro-bind', root, '/', '--proc', '/proc', '--dev', '/dev'];
-    const user = ['--unshare-user', '--uid', `${USER_ID}`, '--gid', `${USER_ID}`];
-    const process1 = ['--unshare-pid', '--as-pid-1', '--unshare-ipc', '--cap-drop', 'ALL'];
-    const variables = environment.flatMap(([name, value]) => ['--setenv', name, value]);
-    const place = ['--chdir', config.WorkingDir, '--clearenv', ...variables];
-    const gateway = await startInside([
-      'bwrap',
-      ...files,
-      ...user,
-      ...process1,
-      ...place,
-      '--',
-      ...config.Cmd,
-    ]);
+    const gateway = await startInside(alone(settings, config.Cmd));
     await eventually('it is ready', async () => (await readiness(url)) === 200, 30_000);
     const status = readFileSync(`/proc/${gateway.nodePid()}/status`, 'utf8');
     expect(status).toMatch(/^CapEff:\s0+$/m);
@@ -231,5 +254,40 @@ describe('a container', () => {
     expect(await gateway.exited).toBe(0);
     expect(await drain.exited).toBe(0);
     expect(drain.output()).toBe('');
+  });
+});
+
+describe('the image of the canary', () => {
+  beforeAll(() => image.add('packages/canary/Dockerfile', 'partyline-canary'), BUILD_TIMEOUT_MS);
+
+  test('has the canary and what it needs, and runs as a user without rights', () => {
+    const { User: user } = image.config('partyline-canary');
+    expect(user).toBe('node');
+    const app = join(image.mount(image.newContainer('partyline-canary')), 'app');
+    expect(megabytesOf(app)).toBeLessThan(MAX_CANARY_APP_MB);
+    expect(existsSync(join(app, 'src'))).toBe(false);
+    const packages = ['mediasoup', 'vitest', 'typescript', '@roamhq/wrtc'];
+    expect(packages.filter((name) => existsSync(join(app, 'node_modules', name)))).toEqual([]);
+  });
+
+  test('hears all four ways through a gateway, and ends with 0; with 1 where there is none', async () => {
+    const port = freeRtcPort();
+    const settings = settingsOn(port);
+    const gateway = await startInside(inContainer(settings, config.Cmd));
+    const url = `http://127.0.0.1:${port}`;
+    await eventually('it is ready', async () => (await readiness(url)) === 200, 30_000);
+    const apiKey = createAccount(settings);
+    const canary = image.newContainer('partyline-canary');
+    const { Entrypoint: command = [] } = image.config('partyline-canary');
+    const round = (address: string) => {
+      const words = [...command, '--url', address, '--once'];
+      const [program = '', ...more] = image.runCommand(canary, { CANARY_KEY: apiKey }, words);
+      const { status, stdout } = spawnSync(program, more, { encoding: 'utf8' });
+      return { status, heard: stdout.match(/ to .* ms .* lost .* dB/g)?.length };
+    };
+    await expect.poll(() => round(url), PATIENCE).toEqual({ status: 0, heard: 4 });
+    expect(round('http://127.0.0.1:1').status).toBe(1);
+    process.kill(gateway.nodePid()!, 'SIGTERM');
+    expect(await gateway.exited).toBe(0);
   });
 });

@@ -25,20 +25,23 @@ RUN --mount=type=cache,target=/root/.cache mkdir -p /root/.cache/partyline && cp
 export type ImageConfig = {
   User: string;
   Cmd: string[];
+  Entrypoint?: string[];
   Env: string[];
   WorkingDir: string;
   Healthcheck: { Test: string[] };
 };
 
-/** The image of docker/Dockerfile, built by buildah in a storage of its own, which goes with it. */
+/** Images of this project, built by buildah in a storage of its own, which goes with them. */
 export class Image {
-  readonly #folder: string;
+  /** Folder of the storage, in which other files may be put. */
+  readonly folder: string;
+  #base = '';
 
   private constructor(folder: string) {
-    this.#folder = folder;
+    this.folder = folder;
   }
 
-  /** Makes the base image that the Dockerfile names of Debian's packages and this project's Node, and builds. */
+  /** Makes the base image that docker/Dockerfile names, of Debian's packages and this project's Node, and builds `partyline`. */
   static async build(): Promise<Image> {
     await mkdir(dirname(DEBIAN), { recursive: true });
     const folder = await mkdtemp(join(tmpdir(), 'partyline-image-'));
@@ -51,6 +54,7 @@ export class Image {
         [...dockerfile.matchAll(/^FROM (\S+)/gm)].map(([, name]) => name!),
       );
       if (base === undefined || others.length > 0) throw new Error('it is to have one base image');
+      image.#base = base;
       await image.#makeBase(base);
       if (existsSync(MEDIA_WORKERS)) await image.#seedCache(base);
       image.#bud('docker/Dockerfile', 'partyline', PROJECT);
@@ -61,15 +65,27 @@ export class Image {
     return image;
   }
 
-  /** Configuration in docker's format. */
-  get config(): ImageConfig {
-    const text = this.buildah('inspect', '--type', 'image', 'partyline');
+  /** Builds another image on the same base. @param dockerfile its path in the project */
+  add(dockerfile: string, name: string): void {
+    this.#bud(dockerfile, name, PROJECT);
+  }
+
+  /** Builds an image of lines that follow `FROM` in a Dockerfile. @param from another image; without, the base of all */
+  async addLines(name: string, lines: string[], from = this.#base): Promise<void> {
+    const folder = await mkdtemp(join(this.folder, 'lines-'));
+    await writeFile(join(folder, 'Dockerfile'), [`FROM ${from}`, ...lines, ''].join('\n'));
+    this.#bud(join(folder, 'Dockerfile'), name, folder);
+  }
+
+  /** Configuration of an image, in docker's format. */
+  config(name = 'partyline'): ImageConfig {
+    const text = this.buildah('inspect', '--type', 'image', name);
     return (JSON.parse(text) as { Docker: { config: ImageConfig } }).Docker.config;
   }
 
   /** Makes a container. @returns its id */
-  newContainer(): string {
-    return this.buildah('from', '--pull-never', 'partyline').trim();
+  newContainer(name = 'partyline'): string {
+    return this.buildah('from', '--pull-never', name).trim();
   }
 
   /** The root of a container on this machine. */
@@ -84,31 +100,32 @@ export class Image {
       `${name}=${value}`,
     ]);
     const options = ['--isolation', 'chroot', ...variables];
-    return ['buildah', ...this.#storage, 'run', ...options, container, '--', ...command];
+    return ['buildah', ...this.storage, 'run', ...options, container, '--', ...command];
   }
 
   /** Runs buildah. @returns its output */
   buildah(...words: string[]): string {
-    return execFileSync('buildah', [...this.#storage, ...words], {
+    return execFileSync('buildah', [...this.storage, ...words], {
       encoding: 'utf8',
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, TMPDIR: join(this.#folder, 'tmp') },
+      env: { ...process.env, TMPDIR: join(this.folder, 'tmp') },
       maxBuffer: 1 << 26,
     });
   }
 
   async remove(): Promise<void> {
     this.buildah('umount', '--all');
-    await rm(this.#folder, { recursive: true, force: true });
+    await rm(this.folder, { recursive: true, force: true });
   }
 
-  get #storage(): string[] {
-    const [root, runRoot] = [join(this.#folder, 'storage'), join(this.#folder, 'run')];
+  /** Options of buildah, and of podman, that name the storage. */
+  get storage(): string[] {
+    const [root, runRoot] = [join(this.folder, 'storage'), join(this.folder, 'run')];
     return ['--root', root, '--runroot', runRoot, '--storage-driver', 'vfs'];
   }
 
   #unpackDebian(): void {
-    const root = join(this.#folder, 'trixie');
+    const root = join(this.folder, 'trixie');
     const options = ['--variant=minbase', '--include=ca-certificates', 'trixie', root];
     execFileSync('debootstrap', options, { stdio: 'pipe' });
     execFileSync('tar', ['-cf', `${DEBIAN}.part`, '-C', root, '.']);
@@ -117,15 +134,15 @@ export class Image {
 
   /** Node and npm stand where the official image has them. */
   async #makeBase(name: string): Promise<void> {
-    const local = join(this.#folder, 'base/usr/local');
+    const local = join(this.folder, 'base/usr/local');
     const version = execFileSync('npm', ['--version'], { encoding: 'utf8' }).trim();
-    const pack = ['pack', '--silent', '--pack-destination', this.#folder, `npm@${version}`];
+    const pack = ['pack', '--silent', '--pack-destination', this.folder, `npm@${version}`];
     execFileSync('npm', pack, { stdio: 'pipe' });
     const modules = join(local, 'lib/node_modules/npm');
     await mkdir(join(local, 'bin'), { recursive: true });
     await cp(join(PROJECT, 'node_modules/node/bin/node'), join(local, 'bin/node'));
     await mkdir(modules, { recursive: true });
-    const archive = join(this.#folder, `npm-${version}.tgz`);
+    const archive = join(this.folder, `npm-${version}.tgz`);
     execFileSync('tar', ['-xzf', archive, '--strip-components=1', '-C', modules]);
     for (const program of ['npm', 'npx']) {
       const script = `#!/bin/sh\nexec node /usr/local/lib/node_modules/npm/bin/${program}-cli.js "$@"\n`;
@@ -133,18 +150,18 @@ export class Image {
     }
     // The certificates that this machine trusts, in case its way to the registry is inspected.
     const trusted = 'etc/ssl/certs/ca-certificates.crt';
-    await cp(join('/', trusted), join(this.#folder, 'base', trusted));
+    await cp(join('/', trusted), join(this.folder, 'base', trusted));
     await mkdir(join(local, 'etc'));
     await writeFile(join(local, 'etc/npmrc'), `cafile=/${trusted}\n`);
     const container = this.buildah('from', 'scratch').trim();
     this.buildah('add', container, DEBIAN, '/');
-    this.buildah('add', container, join(this.#folder, 'base'), '/');
+    this.buildah('add', container, join(this.folder, 'base'), '/');
     this.buildah('run', '--isolation', 'chroot', container, '--', 'sh', '-euc', PREPARE);
     this.buildah('commit', '--rm', '--format', 'docker', container, `docker.io/library/${name}`);
   }
 
   async #seedCache(base: string): Promise<void> {
-    const folder = join(this.#folder, 'seed');
+    const folder = join(this.folder, 'seed');
     await cp(MEDIA_WORKERS, join(folder, 'media-worker'), { recursive: true });
     await writeFile(join(folder, 'Dockerfile'), `FROM ${base}\n${SEED}`);
     this.#bud(join(folder, 'Dockerfile'), 'seed', folder);
