@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { IceServers } from '../../src/media/ice-servers.ts';
 import { TestBrowser } from '../support/browser.ts';
+import { hearsAll } from '../support/canary.ts';
 import { makeCertificates, type TestCertificates } from '../support/certificates.ts';
 import { TestClient } from '../support/client.ts';
 import { TestCoturn } from '../support/coturn.ts';
@@ -147,6 +148,14 @@ describe.skipIf(!Hosts.arePossible)(
         expect(legacy.frames.length).toBeGreaterThan(100);
         expect(peakHz(await lastSecondOf(legacy))).toBe(800);
       }, SETTLING);
+    }, 90_000);
+
+    test('so does the canary, which tells that it is relayed', async () => {
+      const { url, apiKey } = gateway;
+      const commandBefore = hosts.commandOn(0);
+      const target = { url, apiKey, caFile: certificates.caFile, commandBefore };
+      const output = await hearsAll(target);
+      expect(output).toMatch(/WebRTC +joined in .* over udp \S+ through TURN$/m);
     }, 90_000);
 
     test('gets addresses with good credentials, and none with wrong or expired ones', async () => {

@@ -1,30 +1,19 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { expect, test } from 'vitest';
 import { runRound } from '../../packages/canary/src/round.ts';
 import { counts } from '../../src/counters.ts';
+import { runCanaryOnce } from '../support/canary.ts';
 import { eventually } from '../support/gateway.ts';
 import { useStack } from '../support/use-stack.ts';
 import { CERTIFICATE_FILE, WebSocketBalancer } from '../support/websocket-balancer.ts';
 
 const { openGateway, openNodes, cleanUps } = useStack();
 
-const CANARY = new URL('../../packages/canary/src/main.ts', import.meta.url).pathname;
 const NEVER = new AbortController().signal;
 const PATIENCE = { timeout: 40_000, interval: 0 };
 
-/** Runs the command, as an operator does; resolves with its exit code and what it printed. */
-async function runCanary(words: string[], key: string) {
-  const child = spawn(process.execPath, [CANARY, ...words], {
-    env: { ...process.env, CANARY_KEY: key, NODE_EXTRA_CA_CERTS: CERTIFICATE_FILE },
-  });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
-  }
-  const [code] = (await once(child, 'close')) as [number];
-  return { code, output };
-}
+/** Runs the command, as an operator does. */
+const runCanary = (url: string, apiKey: string) =>
+  runCanaryOnce({ url, apiKey, caFile: CERTIFICATE_FILE });
 
 const silentOf = ({ directions }: Awaited<ReturnType<typeof runRound>>) =>
   directions.filter(({ isSilent }) => isSilent).map(({ from, to }) => `${from} ${to}`);
@@ -41,7 +30,7 @@ test('hears all four ways through a load balancer of two nodes, and fails when a
   const key = nodes[0]!.apiKey;
   let output = '';
   const codeOfRound = async () => {
-    const round = await runCanary(['--url', whole.url, '--once'], key);
+    const round = await runCanary(whole.url, key);
     ({ output } = round);
     return round.code;
   };
@@ -50,7 +39,7 @@ test('hears all four ways through a load balancer of two nodes, and fails when a
   expect(output.match(/ to .* ms .* lost .* dB/g)).toHaveLength(4);
   expect(output).toMatch(/WebSocket +joined in \d+ ms, \d+ ms over wss/);
   expect(output).toMatch(/WebRTC +joined in \d+ ms, \d+ ms over udp [\d.:a-f]+/);
-  const mute = await runCanary(['--url', broken.url, '--once'], key);
+  const mute = await runCanary(broken.url, key);
   expect(mute).toMatchObject({ code: 1 });
   expect(mute.output.match(/WebSocket to \w+ +SILENT/g)).toHaveLength(2);
 });
@@ -73,7 +62,7 @@ test('notices that a media worker died within one round, and hears again when th
 
 test('says why a peer does not get in', async () => {
   const gateway = await openGateway();
-  const { code, output } = await runCanary(['--url', gateway.url, '--once'], 'pl_wrong');
+  const { code, output } = await runCanary(gateway.url, 'pl_wrong');
   expect(code).toBe(1);
   expect(output).toMatch(/! websocket speaker: unauthorized: /);
   expect(output.match(/SILENT/g)).toHaveLength(4);
@@ -85,7 +74,7 @@ test('says that no WebRTC gets through, and hears the rest', async () => {
     RTC_LISTEN_IP: '127.0.0.1',
     RTC_ANNOUNCED_ADDRESS: '192.0.2.77',
   });
-  const { code, output } = await runCanary(['--url', gateway.url, '--once'], gateway.apiKey);
+  const { code, output } = await runCanary(gateway.url, gateway.apiKey);
   expect(code).toBe(1);
   expect(output).toMatch(/! webrtc listener: /);
   expect(output.match(/SILENT/g)?.length).toBeGreaterThanOrEqual(3);
