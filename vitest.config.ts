@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 
 /** System tests that start real processes, listen to no sound, and wait most of the time: they run side by side. */
@@ -87,6 +87,9 @@ const SIMULATIONS = [
   'turns',
   'unknown-formats',
 ].map((name) => `test/unit/**/${name}.test.ts`);
+
+/** Servers of the versions that compose.yaml names, which come before this machine's own. */
+const SHIPPED_SERVERS = join(import.meta.dirname, 'build/deploy/servers/scripts');
 
 /**
  * A second attempt in CI, for system tests alone (decision 45): it goes when ten runs in a row have passed without one. The
@@ -197,6 +200,7 @@ export default defineConfig({
           ...system,
           name: 'deploy',
           include: ['test/deploy/**/*.test.ts'],
+          env: { ...system.env, PATH: [SHIPPED_SERVERS, process.env['PATH']].join(delimiter) },
           sequence: { groupOrder: 7 },
           fileParallelism: false,
           testTimeout: 120_000,

@@ -1,28 +1,36 @@
-/** Servers and builders that the tests of deployments run, from Debian's packages. */
+/** Servers, builders and engines that the tests of deployments run, from Debian's packages. */
 import { provide } from './apt.mjs';
 import { find } from './find.mjs';
+import { provideTrixieServers } from './trixie-servers.mjs';
 
-/** The programs, each by the package that brings it. */
+/** The programs, each by the package that brings it, seen from a folder of programs. */
 const PROGRAMS = {
+  'aardvark-dns': '../lib/podman/aardvark-dns',
   bubblewrap: 'bwrap',
   buildah: 'buildah',
+  catatonit: 'catatonit',
   coturn: 'turnserver',
   crun: 'crun',
   debootstrap: 'debootstrap',
+  'docker-compose': 'docker-compose',
   haproxy: 'haproxy',
   'kubernetes-client': 'kubectl',
   'libnss3-tools': 'certutil',
+  netavark: '../lib/podman/netavark',
   nftables: 'nft',
   openssl: 'openssl',
+  podman: 'podman',
   prometheus: 'promtool',
+  runc: 'runc',
   systemd: 'systemd-analyze',
 };
 
-/** Installs those of the programs that are missing. */
+/** Installs those of the programs that are missing, and unpacks the servers of the versions that are shipped. */
 export async function provideDeploymentTools() {
   const needs = Object.entries(PROGRAMS).map(([name, program]) => [
     name,
     () => find(program) !== undefined,
   ]);
   await provide('deployment tools', Object.fromEntries(needs));
+  await provideTrixieServers();
 }

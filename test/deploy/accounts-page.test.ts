@@ -1,19 +1,24 @@
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { commandsOf } from '../support/page-commands.ts';
 import { TestRedis } from '../support/redis.ts';
 
 /** The commands of docs/operations/accounts.md, run as they stand there, by a shell. */
 
 const PROJECT = join(import.meta.dirname, '../..');
-const page = readFileSync(join(PROJECT, 'docs/operations/accounts.md'), 'utf8');
-const commands = [...page.matchAll(/^npm run accounts -- (.+?)(?: {2,}#.*)?$/gm)].map(
+const BEFORE = 'npm run accounts -- ';
+const commands = commandsOf('accounts.md')
+  .filter((command) => command.startsWith(BEFORE))
   // Reports go back a year at most.
-  ([, words]) => words!.replace(/\d{4}-\d\d-\d\d/, new Date().toISOString().slice(0, 10)),
-);
+  .map((command) => command.slice(BEFORE.length).replace(/\d{4}-\d\d-\d\d/, today()))
+  .filter((words) => words !== '…');
 /** The account of the examples. */
 const ACCOUNT = 7;
+
+function today(): string {
+  return new Date().toISOString().slice(0, 10);
+}
 
 let redis: TestRedis;
 const run = (words: string) => {
@@ -48,6 +53,9 @@ test('there are commands of every kind', () => {
       'set-audio',
       'usage',
       'set-webhook',
+      'key-add',
+      'key-revoke',
+      'rotate-token-key',
     ]),
   );
 });
@@ -57,7 +65,8 @@ const inOrder = commands.toSorted(
   (one, other) => Number(one.startsWith('close')) - Number(other.startsWith('close')),
 );
 test.each(inOrder)('npm run accounts -- %s', (words) => {
-  const { status, stdout, stderr } = run(words);
+  const [, keyId = ''] = /"id":"([^"]+)"/.exec(run(`show ${ACCOUNT} --json`).stdout) ?? [];
+  const { status, stdout, stderr } = run(words.replace('<key id>', keyId));
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   expect(stdout).not.toBe('');
 });

@@ -5,12 +5,14 @@ import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
+import { fencedCommands } from '../support/page-commands.ts';
 import { GatewayProcess, timingsOf } from '../support/process.ts';
 import { TestRedis } from '../support/redis.ts';
 
 /** The backup of docs/operations/back-up.md, rehearsed: the disk is lost, and what was saved is restored. */
 
-const SCRIPT = join(import.meta.dirname, '../../scripts/backup.sh');
+const PROJECT = join(import.meta.dirname, '../..');
+const SCRIPT = join(PROJECT, 'scripts/backup.sh');
 const OPERATOR_KEY = 'operator-key-of-the-tests';
 
 const cleanUps: (() => Promise<unknown>)[] = [];
@@ -59,6 +61,10 @@ async function startGateway(dataDir: string, environment: Record<string, string>
   return { gateway, url, apiKey, create, list, usedMinutes };
 }
 
+/** Lets a command of the page write and read another archive than the one that it names. */
+const replaceArchive = (command: string, archive: string) =>
+  command.replace(/partyline-.*\.tar\.gz/, archive);
+
 /** A peer is in a room until something of it has been counted. */
 async function spendTime({ url, apiKey, usedMinutes }: Awaited<ReturnType<typeof startGateway>>) {
   const client = await TestClient.connect(url, { room: 'a', peer: 'p', api_key: apiKey });
@@ -106,12 +112,23 @@ test("an operator's Redis, saved while clients come and go", async () => {
   })();
   await eventually('some are there', () => ids.length > 20);
   const atLeast = [...ids];
-  backup('save', redis.url, redisDir, archive);
+  const [save = '', restore = ''] = fencedCommands('back-up.md');
+  const run = (command: string, folder: string) =>
+    execFileSync(
+      'sh',
+      ['-euc', replaceArchive(command, archive).replace('/var/lib/redis', folder)],
+      {
+        cwd: PROJECT,
+        env: { ...process.env, REDIS_URL: redis.url },
+        stdio: 'pipe',
+      },
+    );
+  run(save, redisDir);
   await creating;
   await before.gateway.dispose();
   await redis.kill();
   const newDir = await folderFor('new-redis');
-  backup('restore', archive, newDir);
+  run(restore, newDir);
   const restored = await TestRedis.start(newDir);
   cleanUps.push(() => restored.kill());
   const after = await startGateway(await folderFor('data'), { REDIS_URL: restored.url });
@@ -131,8 +148,8 @@ test('what is wrong is said', async () => {
     1,
     expect.stringContaining('there is no'),
   ]);
-  const archive = join(folder, 'other.tar.gz');
-  execFileSync('tar', ['-czf', archive, '-C', folder, '--exclude=other.tar.gz', '.']);
+  const archive = join(await folderFor('archive'), 'other.tar.gz');
+  execFileSync('tar', ['-czf', archive, '-C', folder, '.']);
   expect(wrong('restore', archive, folder)).toEqual([
     1,
     expect.stringContaining('is not a backup'),

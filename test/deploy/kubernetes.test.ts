@@ -12,6 +12,7 @@ import { Namespace, Service } from 'kubernetes-models/v1';
 import { describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { readSettings } from '../../config/settings.ts';
+import { fencedCommands } from '../support/page-commands.ts';
 
 /** The manifests, as kubectl builds them, held against the schemas of the Kubernetes API. */
 
@@ -50,9 +51,10 @@ type Resource = {
 };
 type PodSpec = { terminationGracePeriodSeconds: number; containers: [Container] };
 
-const text = execFileSync('kubectl', ['kustomize', join(PROJECT, 'kubernetes')], {
-  encoding: 'utf8',
-});
+const [build = ''] = fencedCommands('install.md').filter((command) =>
+  command.startsWith('kubectl kustomize'),
+);
+const text = execFileSync('sh', ['-euc', build], { cwd: PROJECT, encoding: 'utf8' });
 const resources = parseAllDocuments(text).map((document) => document.toJS() as Resource);
 
 const find = (kind: string, name: string) =>

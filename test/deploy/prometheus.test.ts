@@ -5,10 +5,12 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { createClient } from 'redis';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { startCanary } from '../support/canary.ts';
 import { TestClient } from '../support/client.ts';
 import { eventually, freeRtcPort } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf } from '../support/process.ts';
 import { Prometheus, type Series, type Targets } from '../support/prometheus.ts';
+import { drawGraphs } from '../support/prometheus-page.ts';
 import { TestRedis } from '../support/redis.ts';
 import { keepPlaying, opusTone } from '../support/sound.ts';
 
@@ -72,17 +74,6 @@ async function startWorker(port: number, ...before: string[]): Promise<ChildProc
   return child;
 }
 
-/** The canary, which measures through the second gateway. */
-function startCanary(port: number): void {
-  const program = join(PROJECT, 'packages/canary/src/main.ts');
-  const options = ['--url', urls[1], '--listen', `127.0.0.1:${port}`, '--every', '8'];
-  const child = spawn(process.execPath, [program, ...options], {
-    env: { ...process.env, CANARY_KEY: apiKey },
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
-  cleanUps.push(() => void child.kill('SIGKILL'));
-}
-
 async function enter(url: string, peer: string, room: string): Promise<TestClient> {
   const client = await TestClient.connect(url, { room, peer, api_key: apiKey, audio: 'opus' });
   cleanUps.push(() => client.vanish());
@@ -126,7 +117,10 @@ beforeAll(async () => {
   const workerPort = freeRtcPort();
   worker = await startWorker(workerPort);
   const canaryPort = freeRtcPort();
-  startCanary(canaryPort);
+  const words = ['--listen', `127.0.0.1:${canaryPort}`, '--every', '8'];
+  // It measures through the second gateway.
+  const { child } = startCanary({ url: urls[1], apiKey }, ...words);
+  cleanUps.push(() => void child.kill('SIGKILL'));
   targets = {
     partyline: urls.map(portOf),
     'partyline-worker': [workerPort],
@@ -193,6 +187,14 @@ describe('under a load that has drops, refusals, mixing threads, pipes and the d
       return queries.filter((_, i) => answers[i]!.length === 0);
     };
     await expect.poll(empty, SOON).toEqual([]);
+  });
+
+  test("Prometheus's own page draws each of them", async () => {
+    // For docs/: SCREENSHOT=docs/prometheus writes docs/prometheus-1.png and so on.
+    const expressions = queries.map(({ expr }) => expr);
+    const graphs = await drawGraphs(prometheus.url, expressions, process.env['SCREENSHOT']);
+    expect(graphs.map(({ expression }) => expression)).toEqual(expressions);
+    expect(graphs.filter(({ curves, error }) => curves === 0 || error !== '')).toEqual([]);
   });
 
   test.each([

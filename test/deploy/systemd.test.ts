@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BootedMachine } from '../support/booted-machine.ts';
 import { eventually, freeRtcPort } from '../support/gateway.ts';
+import { fencedCommands } from '../support/page-commands.ts';
 import { TestRedis } from '../support/redis.ts';
 import { enterTwo, sendTone } from '../support/tone-through.ts';
 
@@ -14,30 +15,17 @@ const RTC_PORT = freeRtcPort();
 /** Exposure from which a unit fails, in tenths of systemd's ten. */
 const MAX_EXPOSURE = 20;
 
+/** The commands of docs/operations/install.md: those that install, the one that starts, and those that follow. */
+const COMMANDS = fencedCommands('install.md').filter((command) => !command.startsWith('kubectl'));
+const START = COMMANDS.findIndex((command) => command.startsWith('systemctl enable'));
+const INSTALL = COMMANDS.slice(0, START);
+
 let machine: BootedMachine;
 let redis: TestRedis;
 beforeAll(async () => {
   redis = await TestRedis.start();
   machine = await BootedMachine.boot(PROJECT);
-  // As docs/operations/install.md has it.
-  machine.run(
-    'install',
-    '-D',
-    '-m',
-    '644',
-    '-t',
-    '/etc/systemd/system',
-    ...[GATEWAY, WORKER].map(shipped),
-  );
-  machine.run(
-    'install',
-    '-D',
-    '-m',
-    '644',
-    shipped('partyline.sysusers.conf'),
-    '/etc/sysusers.d/partyline.conf',
-  );
-  machine.run('systemd-sysusers');
+  for (const command of INSTALL) runOfPage(command);
   writeEnvironment('gateway', { PORT: '0', RTC_PORT: String(RTC_PORT), MEDIA_WORKERS: '1' });
   writeEnvironment('worker', { REDIS_URL: redis.url });
   // The journal has no reader here.
@@ -59,7 +47,9 @@ afterAll(async () => {
   await redis.kill();
 });
 
-const shipped = (name: string) => `/opt/partyline/systemd/${name}`;
+/** Runs a command of the page in the project's folder. @returns its output */
+const runOfPage = (command: string) =>
+  machine.run('env', '-C', '/opt/partyline', 'sh', '-euc', command);
 const write = (path: string, text: string) =>
   machine.run('sh', '-c', 'mkdir -p "$(dirname "$0")" && printf "%s\n" "$1" > "$0"', path, text);
 const writeEnvironment = (unit: string, settings: Record<string, string>) =>
@@ -94,9 +84,13 @@ test.each([GATEWAY, WORKER])('%s is hardened', (unit) => {
 
 describe('the gateway, with a Redis and a usage worker of its own', () => {
   test('takes clients, under the restrictions of its unit', async () => {
-    machine.run('systemctl', 'start', GATEWAY);
+    runOfPage(COMMANDS[START]!);
     const { url, api_key: apiKey } = await gatewayReady(1);
     expect((await fetch(`${url}/readyz`)).status).toBe(200);
+    expect(machine.property(GATEWAY, 'UnitFileState')).toBe('enabled');
+    const [list = '', ...others] = COMMANDS.slice(START + 1);
+    expect(others).toEqual([]);
+    expect(runOfPage(list)).toContain('Demo');
     const pair = await enterTwo([url, url], apiKey);
     const { sentHz, heardHz } = await sendTone(pair);
     expect(heardHz).toBe(sentHz);
