@@ -18,6 +18,7 @@ const OPERATOR_KEY = 'operator-key-of-the-tests';
 /** Commands by how they begin, with the tests that run them. */
 const TRIED: [RegExp, string][] = [
   [/^npm run (--silent )?accounts -- /, 'deploy/accounts-page.test.ts'],
+  [/^npm start -- --lan$/, 'long/lan.test.ts'],
   [/^npm run worker$/, 'integration/signals.test.ts'],
   [/^npm run canary -- /, 'deploy/canary.test.ts'],
   [/^scripts\/backup\.sh (save|restore) /, 'deploy/backup.test.ts'],
@@ -74,7 +75,8 @@ test('requests that the pages name are answered', async () => {
   await enter(gateway, 'who stays', { room: 'kitchen' });
   const ask = async (method: string, path: string, key = OPERATOR_KEY) => {
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
-    const body = method === 'POST' ? { body: '{}' } : {};
+    const content = path.endsWith('/mute') ? { muted: true } : {};
+    const body = method === 'POST' ? { body: JSON.stringify(content) } : {};
     return fetch(`${gateway.url}${path}`, { method, headers, ...body });
   };
   const self = (await (await ask('GET', '/api/admin/nodes/self')).json()) as { id: string };
@@ -85,9 +87,13 @@ test('requests that the pages name are answered', async () => {
     PAGES.flatMap(requestsOf).map((request) => [request.join(' '), request]),
   );
   expect(requests.size).toBeGreaterThan(8);
-  // A node that drains is asked last.
+  // Requests that end something come last.
+  const ends = ['GET', 'POST', '/kick', '/drain'];
   const order = ([method, path]: [string, string]) =>
-    (method === 'POST' ? 1 : 0) + (path.endsWith('/drain') ? 1 : 0);
+    Math.max(
+      ends.indexOf(method),
+      ends.findLastIndex((end) => path.endsWith(end)),
+    );
   const inOrder = [...requests.values()].toSorted((a, b) => order(a) - order(b));
   for (const [method, path] of inOrder) {
     const meant = path
