@@ -27,7 +27,7 @@ const WARM_UP_FRAMES = 75;
 const FRAMES = 12;
 const EVERY = 3;
 /** It is given up after this number of frames. */
-const MAX_FRAMES = 500;
+const MAX_FRAMES = 300;
 /** File with which the way of a frame begins that does not wait. */
 const FIRST = 'session/turns.ts';
 
