@@ -79,14 +79,12 @@ export class Unheard {
   }
 }
 
-/** Returns what a message is read as, and how many bytes of that came before it; undefined where the reader of a file knows better. */
-export function readAs(
-  open: OpenState,
+/** Returns what a message of a file is read as, and how many bytes of that came before it; undefined where the reader of the file knows better. */
+export function readInFile(
+  { ingest }: OpenState,
   message: Buffer,
-  startsAtBytes: number,
 ): { format: InputFormat; startsAtBytes: number } | undefined {
-  if (!open.file) return { format: open.format, startsAtBytes };
-  return mayBeChunk(message) ? undefined : open.ingest.samplesNext?.();
+  return mayBeChunk(message) ? undefined : ingest.samplesNext?.();
 }
 
 /** True for a message that begins a file of another format than the one that could not be read any further. */

@@ -24,7 +24,7 @@ import {
   type InputState,
   type OpeningState,
   type OpenState,
-  readAs,
+  readInFile,
   Unheard,
   wholeMessages,
 } from './input-state.ts';
@@ -267,7 +267,7 @@ export class AudioInput {
   /** Looks at a message of an open stream, and hands it on if it may be heard. */
   #look(open: OpenState, message: Buffer, atMs: number, startsAtBytes: number): void {
     if (open.file && this.#isFollowed(open, open.file, message, atMs)) return;
-    const read = readAs(open, message, startsAtBytes);
+    const read = open.file ? readInFile(open, message) : { format: open.format, startsAtBytes };
     const look = read && open.guard?.look(message, read.startsAtBytes, atMs);
     if (read && look === 'wrong') {
       open.check.skip();
