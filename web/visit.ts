@@ -28,6 +28,8 @@ export class Visit {
   #deviceId = '';
   #people: ReadonlySet<string> | undefined;
   #lastFault = '';
+  /** False until the client has joined: if it cannot, it says why. */
+  #hasJoined = false;
 
   /**
    * @param guest what an invitation was exchanged for; undefined for those who have a key
@@ -82,6 +84,7 @@ export class Visit {
       }
       if (this.#over) return;
       await this.client.join(this.#room, this.#microphone?.track);
+      this.#hasJoined = true;
     } catch (error) {
       const reason = error instanceof ClosedError ? error.reason : undefined;
       if (reason) this.#endFor(reason);
@@ -211,7 +214,7 @@ export class Visit {
         break;
       case 'lobby':
         // At first the way in; after a stay in the room, the gateway has put us out.
-        if (this.#people) this.#end(this.#lastFault);
+        if (this.#hasJoined) this.#end(this.#lastFault);
         break;
       case 'connecting':
         this.#showWay('Connecting to the gateway…');
