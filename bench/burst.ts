@@ -21,9 +21,15 @@ const DEAF_SAMPLES = 0.4 * RATE_HZ;
 /** Where in a stream of packets a burst begins. */
 export type Onset = { frame: number; offsetMs: number };
 
-/** One cycle of packets, to be sent over and over, and where in it the burst begins once it has been decoded. */
-export async function encodeBurst(): Promise<{ packets: Buffer[]; onset: Onset }> {
-  const cycle = Array.from({ length: CYCLE_FRAMES }, (_, index) => {
+export type Bursts = { packets: Buffer[]; onset: Onset };
+
+/**
+ * Encodes packets to be sent over and over, with one burst in them, and finds where that begins once it has been decoded.
+ * @param cycles how long they are
+ */
+export async function encodeBurst(cycles = 1): Promise<Bursts> {
+  const frames = cycles * CYCLE_FRAMES;
+  const cycle = Array.from({ length: frames }, (_, index) => {
     const isBurst = index >= BURST_AT_FRAME && index < BURST_AT_FRAME + BURST_FRAMES;
     return isBurst ? burstFrame() : quietFrame(index);
   });
@@ -32,8 +38,8 @@ export async function encodeBurst(): Promise<{ packets: Buffer[]; onset: Onset }
   const [, onset] = await findOnsets(packets);
   if (!onset) throw new Error('the burst is not heard');
   return {
-    packets: packets.slice(CYCLE_FRAMES),
-    onset: { ...onset, frame: onset.frame - CYCLE_FRAMES },
+    packets: packets.slice(frames),
+    onset: { ...onset, frame: onset.frame - frames },
   };
 }
 

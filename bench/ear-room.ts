@@ -1,67 +1,77 @@
 import type { WebSocket } from 'ws';
-import { CYCLE_FRAMES, CYCLE_MS, type encodeBurst, findOnsets, type Onset } from './burst.ts';
+import { seededRandom } from '../test/support/random.ts';
+import { type Bursts, CYCLE_FRAMES, CYCLE_MS, findOnsets } from './burst.ts';
 import { connectClient } from './client.ts';
-import type { Pacing } from './pacing.ts';
+import { type Pacing, SLOTS } from './pacing.ts';
 
-/** Number of rooms, in each of which a speaker bursts out at another phase of the 20 ms. */
+/** Number of rooms, in each of which speakers send at other phases of the 20 ms. */
 export const EAR_ROOMS = 5;
-const PHASE_SLOTS = 2;
-/** When others talk quietly: so many slots after who bursts out. */
-const QUIET_SLOTS = [3, 7];
 /** A listener may hear a burst so much before we noted that it was sent. */
 const EARLY_MS = 5;
+/** A speaker that pauses is heard for so many packets, the first of which holds the burst. */
+const WORD_PACKETS = 6;
 
-export type EarSound = { burst: Awaited<ReturnType<typeof encodeBurst>>; quiet: Buffer[] };
+/**
+ * How one speaker sends: `bursts` is quiet talk with bursts in it, in turn with the others; `words` the same, of which only bursts are
+ * sent; `quiet` has none.
+ */
+export type Manner = 'bursts' | 'words' | 'quiet';
 
-/** A room with a speaker that bursts out, up to two that talk quietly all the time, and a listener. */
+export type EarSound = { one: Bursts; three: Bursts; quiet: Buffer[] };
+
+/** When a burst was sent, and by whom: a speaker of any room. */
+type Sent = { atMs: number; speaker: string };
+
+/** A burst that was heard. */
+export type EarLatency = { speaker: string; ms: number };
+
+/** A room with speakers, and a listener. */
 export class EarRoom {
   /** Notes what is sent while this is set. */
   isCounting = false;
   /** When each onset would have been heard without any delay. */
-  readonly sentMs: number[] = [];
+  readonly sent: Sent[] = [];
   readonly #heard: { frame: Buffer; atMs: number }[] = [];
   readonly #sockets: WebSocket[] = [];
 
   /** Takes everybody into room `number`; they speak when `pacing` starts. @param address of a peer of the room */
   static async open(
-    quietSpeakers: number,
+    manners: Manner[],
     number: number,
-    { burst, quiet }: EarSound,
+    sound: EarSound,
     pacing: Pacing,
     address: (peer: number) => URL,
   ): Promise<EarRoom> {
     const room = new EarRoom();
-    const slot = number * PHASE_SLOTS;
-    const mouth = await room.#enter(address(0));
-    let frame = number * (CYCLE_FRAMES / EAR_ROOMS);
-    pacing.add(slot, () => {
-      room.#noteOnset(frame % CYCLE_FRAMES, burst.onset);
-      mouth.send(burst.packets[frame % CYCLE_FRAMES]!);
-      frame += 1;
-    });
-    const quietSlots = QUIET_SLOTS.slice(0, quietSpeakers);
-    for (const [index, slotsLater] of quietSlots.entries()) {
-      const other = await room.#enter(address(1 + index));
-      let next = index * 100;
-      pacing.add(slot + slotsLater, () => {
-        other.send(quiet[next % quiet.length]!);
-        next += 1;
+    const random = seededRandom(number + 1);
+    const inTurn = manners.filter((manner) => manner === 'bursts').length;
+    const bursts = inTurn > 1 ? sound.three : sound.one;
+    const startFrame = Math.round((number * CYCLE_FRAMES) / EAR_ROOMS);
+    for (const [index, manner] of manners.entries()) {
+      const speaker = await room.#enter(address(index));
+      const slot = Math.floor(random() * SLOTS);
+      let frame = startFrame + index * CYCLE_FRAMES;
+      const name = `${number}/${index}`;
+      pacing.add(slot, () => {
+        if (manner === 'quiet') speaker.send(sound.quiet[frame % sound.quiet.length]!);
+        else room.#sendBurst(speaker, name, bursts, frame % bursts.packets.length, manner);
+        frame += 1;
       });
     }
     const hear = (bytes: Buffer) => room.#heard.push({ frame: bytes, atMs: performance.now() });
-    await room.#enter(address(1 + quietSpeakers), hear);
+    await room.#enter(address(manners.length), hear);
     return room;
   }
 
   /** From each onset's sending to its receipt; onsets that were not heard are left out. */
-  async latenciesMs(): Promise<number[]> {
+  async latencies(): Promise<EarLatency[]> {
     const onsets = await findOnsets(this.#heard.map(({ frame }) => frame));
     const heardMs = onsets.map(({ frame, offsetMs }) => this.#heard[frame]!.atMs + offsetMs);
-    return this.sentMs.flatMap((sentMs) => {
+    return this.sent.flatMap(({ atMs, speaker }) => {
       const found = heardMs.find(
-        (atMs) => atMs > sentMs - EARLY_MS && atMs < sentMs + CYCLE_MS - EARLY_MS,
+        (heard) => heard > atMs - EARLY_MS && heard < atMs + CYCLE_MS - EARLY_MS,
       );
-      return found === undefined ? [] : [found - sentMs];
+      return found === undefined ? [] : [{ speaker, ms: found - atMs }];
     });
   }
 
@@ -75,9 +85,18 @@ export class EarRoom {
     return socket;
   }
 
-  #noteOnset(frame: number, onset: Onset): void {
-    if (this.isCounting && frame === onset.frame) {
-      this.sentMs.push(performance.now() + onset.offsetMs);
+  #sendBurst(
+    to: WebSocket,
+    speaker: string,
+    { packets, onset }: Bursts,
+    at: number,
+    manner: Manner,
+  ) {
+    const since = at - onset.frame;
+    if (manner === 'words' && (since < 0 || since >= WORD_PACKETS)) return;
+    if (this.isCounting && since === 0) {
+      this.sent.push({ atMs: performance.now() + onset.offsetMs, speaker });
     }
+    to.send(packets[at]!);
   }
 }
