@@ -15,10 +15,8 @@ export const wayWords = ({ transport, isInterrupted }: InRoom) =>
   isInterrupted ? '' : WAY_WORDS[transport];
 
 /** Status of a room. */
-export function inRoomWords({ peers, isInterrupted }: InRoom): string {
-  if (isInterrupted) {
-    return 'No sound goes or comes: this network may block the gateway’s audio ports. Looking for a way…';
-  }
+export function inRoomWords({ peers, trouble }: InRoom): string {
+  if (trouble !== undefined) return trouble;
   if (peers.size === 0) return 'You are in the room, alone.';
   return `You are in the room with ${peers.size === 1 ? 'one other' : `${peers.size} others`}.`;
 }
