@@ -121,8 +121,7 @@ export class Presence {
     // Many that come at once have waited for the same things: they open rooms and enter them in turn, as requests are begun.
     const { id } = this.#outlet.account;
     const { turns } = this.#parts.requestLimits;
-    const { isMuted } = this.#audio;
-    const peer = await turns.run(id, () => this.#openPeer(room, message));
+    const { peer, isMuted } = await turns.run(id, () => this.#openPeer(room, message));
     await turns.run(id, () => this.#enter(room, message, peer));
     // An operator may have muted the client while it was on its way.
     if (this.#audio.isMuted !== isMuted) await peer.setMuted(this.#audio.isMuted);
@@ -274,13 +273,19 @@ export class Presence {
     return undefined;
   }
 
-  async #openPeer(room: string, message: JoinMessage): Promise<RoomPeer> {
+  /** @returns the peer, and whether it was muted as it was opened */
+  async #openPeer(
+    room: string,
+    message: JoinMessage,
+  ): Promise<{ peer: RoomPeer; isMuted: boolean }> {
     const name = room === ECHO_ROOM ? echoRoomOf(this.#outlet.name) : room;
     const lease = await this.#parts.rooms.acquire(this.#outlet.account.id, name);
+    const { isMuted, subscription } = this.#audio;
     try {
-      return message.media
-        ? await WebRtcPeer.open(lease, this.#outlet, message.rtp_capabilities, this.#audio.isMuted)
-        : new WebSocketPeer(lease, this.#outlet, this.#audio.subscription, this.#audio.isMuted);
+      const peer = message.media
+        ? await WebRtcPeer.open(lease, this.#outlet, message.rtp_capabilities, isMuted)
+        : new WebSocketPeer(lease, this.#outlet, subscription, isMuted);
+      return { peer, isMuted };
     } catch (fault) {
       lease.release();
       throw fault;
