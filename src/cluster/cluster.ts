@@ -73,12 +73,23 @@ export class Cluster {
         relays.forget(node);
         cluster.#links.forEach((link) => link.nodeDied(node));
       },
-      onForgotten: () => cluster.#links.forEach((link) => link.rewrite()),
+      onForgotten: () => {
+        cluster.#links.forEach((link) => link.rewrite());
+        claim().catch((fault: unknown) =>
+          log.error(
+            { err: fault },
+            'this node was forgotten by Redis, and cannot note its format and key there again',
+          ),
+        );
+      },
     };
     const nodes = await Nodes.open(redis, log, events, timings.nodes);
-    try {
+    const claim = async () => {
       await claimFormat(redis, timings.nodes.deadAfterMs, nodes.id);
       await checkClusterKey(redis, nodes.id, key, timings.nodes.deadAfterMs);
+    };
+    try {
+      await claim();
     } catch (fault) {
       await nodes.close();
       throw fault;

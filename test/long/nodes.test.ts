@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { KEY_FINGERPRINTS, NODE_FORMATS } from '../../src/store/keys.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { timingsOf } from '../support/process.ts';
@@ -110,6 +111,10 @@ test('Redis is killed and starts empty: calls between nodes go on, and what is s
   // Long enough for a node to be taken for dead that had not written itself again.
   await new Promise((resolve) => setTimeout(resolve, 2500));
   expect(await hears(bob, 500)).toBe(true);
+  const store = await openStore(redis);
+  for (const key of [NODE_FORMATS, KEY_FINGERPRINTS]) {
+    expect(await store.run((client) => client.hLen(key))).toBe(2);
+  }
   await alice.close();
   expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice' });
   expect(bob.messages.filter(({ type }) => type === 'peer_left')).toHaveLength(1);
