@@ -1,7 +1,6 @@
 import type { Codecs } from '../audio/codecs.ts';
 import {
   answerTo,
-  canBeginAnywhere,
   type DeclaredFormat,
   type Delivery,
   formatAudioFormat,
@@ -11,10 +10,6 @@ import {
   parseOutputFormat,
 } from '../audio/format.ts';
 import { quantizeGain } from '../audio/gain.ts';
-import { AudioInput } from '../audio/ingest/input.ts';
-import type { OpusOutlet, OpusSink } from '../audio/ingest/ingest.ts';
-import type { LastPackets } from '../audio/ingest/splice.ts';
-import { counts } from '../counters.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { ClientMessages } from '../protocol/client-messages.ts';
 import type {
@@ -24,18 +19,13 @@ import type {
   Stats,
 } from '../protocol/messages.ts';
 import type { PeerSubscription, WebSocketPeer } from '../rooms/websocket-peer.ts';
-import { bytesPerSecondOf } from './audio-budget.ts';
 import type { AudioSettings } from './audio-settings.ts';
-import { HeldAudio, type Turn } from './held-audio.ts';
+import { ClientInput } from './client-input.ts';
+import type { Turn } from './held-audio.ts';
 import { RelayIntake } from './relay-intake.ts';
 
 /** In one message or in many. */
 const MAX_VOLUMES = 1000;
-/** Seconds of sound that are held of a client on its way into a room: a burst of two seconds, and a slow join. */
-const MAX_HELD_SECONDS = 3;
-/** Least limit of the held bytes: a format of few bytes may come in large messages. */
-const MIN_MAX_HELD_BYTES = 128 * 1024;
-
 /** Wishes of a client for its audio, before it has said or sent anything else. */
 export type AudioPreferences = {
   in: DeclaredFormat;
@@ -57,33 +47,25 @@ type Outlet = {
   settingsChanged(): Promise<void>;
 };
 
-/** The audio of one client, from its connection to its end: what it sends, and how it wants to hear, in whatever room. */
+/** The audio of one client, from its connection to its end, in whatever room: how it wants to send and to hear. */
 export class ClientAudio {
-  readonly #codecs: Codecs;
+  /** The messages that it sends. */
+  readonly input: ClientInput;
   readonly #turn: Turn;
   readonly #client: Outlet;
   #preferences: AudioPreferences;
-  #input: AudioInput;
   /** Format that was found out before the client resumed its session. */
   #detectedBefore: InputFormat | undefined;
   readonly #intake: RelayIntake;
   #volume: Record<string, number> = {};
   /** {@link ClientAudio.#volume} as it is applied. */
   #gains: Record<string, number> = {};
-  /** Format for which the budget was worked out. */
-  #pricedFormat: InputFormat | undefined;
-  #bytesPerSecond = bytesPerSecondOf(undefined);
   #isVolumeLimited = false;
   #isConfiguring = false;
   #isMuted = false;
   /** The client has been told that its format is unknown: once. */
   #isToldUnknown = false;
   #peer: WebSocketPeer | undefined;
-  /** Leads the packets of the client into its room. */
-  readonly #outlet: OpusOutlet = { sink: toNobody };
-  #inRoomSinceMs = -Infinity;
-  /** Messages that came while the client was on its way into a room. */
-  readonly #held: HeldAudio;
   #saved: Promise<void> = Promise.resolve();
   /** In the rooms before this one. */
   #before = { droppedMs: 0, concealedMs: 0 };
@@ -100,9 +82,7 @@ export class ClientAudio {
     client: Outlet,
   ) {
     this.#turn = turn;
-    this.#held = new HeldAudio(({ message, atMs }) => this.#input.push(message, atMs), turn);
     this.#preferences = preferences;
-    this.#codecs = codecs;
     this.#client = client;
     if (settings) {
       const { in: declared, out, delivery } = settings;
@@ -115,7 +95,22 @@ export class ClientAudio {
       this.#detectedBefore = settings.detected;
     }
     this.#intake = new RelayIntake(() => this.#intakeState, settings?.firstHeard);
-    this.#input = this.#openInput(undefined, settings?.detected);
+    const sent = { declared: this.#preferences.in, assumed: settings?.detected };
+    this.input = new ClientInput(sent, codecs, turn, {
+      isJoining: () => client.isJoining,
+      onDetected: (format) => this.#formatDetected(format),
+      onOpaque: (message) => {
+        if (!this.#isMuted) this.#peer?.relay(message);
+      },
+      onMismatch: ({ format, confidence }) =>
+        client.notify({
+          type: 'format_mismatch',
+          declared: formatAudioFormat(this.#preferences.in),
+          observed: formatAudioFormat(format),
+          confidence: Math.round(confidence * 1000) / 1000,
+        }),
+      onFault: (fault) => client.fail(fault),
+    });
   }
 
   get settings(): AudioSettings {
@@ -134,7 +129,7 @@ export class ClientAudio {
 
   /** Format that is worth keeping for when the client comes back; a WAVE file does not say again what is in it. */
   get #detected(): InputFormat | undefined {
-    const { format } = this.#input;
+    const { format } = this.input;
     const isTelling = format && (format.codec !== 'wav' || format.inside);
     const detected = isTelling ? format : (this.#detectedBefore ?? format);
     return this.#preferences.in === 'auto' || detected?.codec === 'wav' ? detected : undefined;
@@ -146,7 +141,7 @@ export class ClientAudio {
    */
   admitSound(): boolean {
     const isFormatUnknown =
-      this.#preferences.out === undefined && this.#input.isFormatUnknown(performance.now());
+      this.#preferences.out === undefined && this.input.isFormatUnknown(performance.now());
     if (!isFormatUnknown) this.#intake.soundSent();
     return !isFormatUnknown;
   }
@@ -186,7 +181,7 @@ export class ClientAudio {
 
   get subscription(): PeerSubscription {
     const { out, delivery, unknownOut } = this.#preferences;
-    const { format } = this.#input;
+    const { format } = this.input;
     const output = out ?? (format && answerTo(format)) ?? unknownOut;
     // Forwarded is what the speakers sent: Opus.
     const isOpus = !output || output.codec === 'opaque' || delivery === 'forward';
@@ -202,27 +197,17 @@ export class ClientAudio {
     const { in: declared, out, delivery, unknownOut } = this.#preferences;
     return {
       out,
-      format: this.#input.format,
-      isFormatUnknown: this.#input.isFormatUnknown(performance.now()),
+      format: this.input.format,
+      isFormatUnknown: this.input.isFormatUnknown(performance.now()),
       hasSaidNothing: declared === 'auto' && delivery === 'mix' && unknownOut === undefined,
     };
-  }
-
-  /** Bytes that a second of what the client sends may take. */
-  get bytesPerSecond(): number {
-    const { format } = this.#input;
-    if (format !== this.#pricedFormat) {
-      this.#pricedFormat = format;
-      this.#bytesPerSecond = bytesPerSecondOf(format);
-    }
-    return this.#bytesPerSecond;
   }
 
   describe(): AudioDescription {
     const { isRelayed, format, delivery } = this.subscription;
     const { in: declared } = this.#preferences;
     return {
-      in: formatAudioFormat(this.#input.format ?? declared),
+      in: formatAudioFormat(this.input.format ?? declared),
       out: formatAudioFormat(isRelayed ? { codec: 'opaque' } : format),
       delivery,
     };
@@ -256,16 +241,13 @@ export class ClientAudio {
   /** Sends what comes from now on, and what is held, into the room of `peer`, or into no room. */
   attach(peer: WebSocketPeer | undefined): void {
     // Messages that still wait for their turn were sent to the room that the client is in until now.
-    if (this.#peer) this.#held.flush();
+    this.input.flush();
     const { droppedMs, concealedMs } = this.#audioStats();
     this.#before = { droppedMs, concealedMs };
     this.#peer = peer;
-    this.#outlet.sink = peer?.sink ?? toNobody;
     if (!peer) this.#isVolumeLimited = false;
     if (!peer) this.#intake.reset();
-    // Audio that was sent behind the join is meant for the room.
-    this.#inRoomSinceMs = this.#held.sinceMs ?? performance.now();
-    this.drainHeld();
+    this.input.attach(peer?.sink);
   }
 
   /** How the client's audio has fared since it connected. */
@@ -279,36 +261,9 @@ export class ClientAudio {
     };
   }
 
-  /** Takes one binary message of at least one byte. A message that is not meant for a room is dropped. */
-  receive(message: Buffer, nowMs: number): void {
-    counts.framesIn += 1;
-    if (this.#peer && this.#held.isEmpty) {
-      this.#input.push(message, nowMs);
-      return;
-    }
-    this.#held.hold({ message, atMs: nowMs });
-    if (this.#peer) {
-      this.#held.flushDownTo(this.#maxHeldBytes);
-    } else if (!this.#client.isJoining || this.#held.bytes > this.#maxHeldBytes) {
-      this.#passOverHeld();
-    }
-  }
-
-  /** Hands on what is held, in turn with other clients, or passes it over where there is no room to send it to. */
+  /** Hands on what is held of the client's messages, or passes it over where there is no room to send it to. */
   drainHeld(): void {
-    if (this.#peer) this.#held.drain();
-    else this.#passOverHeld();
-  }
-
-  #passOverHeld(): void {
-    for (const { message, atMs } of this.#held.takeAll()) {
-      counts.dropped.not_in_room += 1;
-      this.#input.skip(message, atMs);
-    }
-  }
-
-  get #maxHeldBytes(): number {
-    return Math.max(MAX_HELD_SECONDS * this.bytesPerSecond, MIN_MAX_HELD_BYTES);
+    this.input.drain();
   }
 
   /**
@@ -330,7 +285,7 @@ export class ClientAudio {
       throw new PartylineError('bad_message', `volume: at most ${MAX_VOLUMES} peers.`);
     }
     // Messages that were sent before are read as they were declared then.
-    if (this.#peer) this.#held.flush();
+    this.input.flush();
     this.#preferences = wanted;
     this.#volume = volumes;
     this.#gains = quantized(volumes);
@@ -338,9 +293,8 @@ export class ClientAudio {
       this.#intake.reset();
     }
     if (audio !== undefined) {
-      this.#input.close();
       this.#detectedBefore = undefined;
-      this.#input = this.#openInput(this.#peer?.lastPackets);
+      this.input.reopen({ declared: wanted.in, before: this.#peer?.lastPackets });
     }
     if (mute !== undefined) this.#isMuted = mute;
     this.#isVolumeLimited = false;
@@ -357,44 +311,9 @@ export class ClientAudio {
   }
 
   close(): void {
-    this.#held.takeAll();
     this.#intake.reset();
     this.#peer = undefined;
-    this.#outlet.sink = toNobody;
-    this.#input.close();
-  }
-
-  /**
-   * @param before what it is to go on from
-   * @param assumed what an undeclared client is taken to send until it is found to send something else
-   */
-  #openInput(before?: LastPackets, assumed?: InputFormat): AudioInput {
-    const declared = this.#preferences.in;
-    return new AudioInput(
-      declared,
-      this.#codecs,
-      this.#outlet,
-      {
-        onDetected: (format) => this.#formatDetected(format),
-        onOpaque: (message, atMs) => this.#relay(message, atMs),
-        onMismatch: (observed) =>
-          this.#client.notify({
-            type: 'format_mismatch',
-            declared: formatAudioFormat(declared),
-            observed: formatAudioFormat(observed.format),
-            confidence: Math.round(observed.confidence * 1000) / 1000,
-          }),
-        onFault: (fault) => this.#client.fail(fault),
-      },
-      before,
-      assumed && canBeginAnywhere(assumed) ? assumed : undefined,
-    );
-  }
-
-  /** Relays a message to the room in which it was sent: it may have been held since, while nobody knew its format. */
-  #relay(message: Buffer, atMs: number): void {
-    if (!this.#peer || atMs < this.#inRoomSinceMs) counts.dropped.not_in_room += 1;
-    else if (!this.#isMuted) this.#peer.relay(message);
+    this.input.close();
   }
 
   /** Volumes that do not apply: where packets or messages go out as they came, all but 0 and 1. */
@@ -427,8 +346,6 @@ export class ClientAudio {
     this.#saved = this.#client.settingsChanged();
   }
 }
-
-const toNobody: OpusSink = () => {};
 
 const quantized = (volume: Record<string, number>): Record<string, number> =>
   Object.fromEntries(Object.entries(volume).map(([peer, gain]) => [peer, quantizeGain(gain)]));

@@ -11,6 +11,7 @@ import type { AudioSettings } from './audio-settings.ts';
 import type { AudioBudget } from './audio-budget.ts';
 import { AudioLimit } from './audio-limit.ts';
 import { ClientAudio } from './client-audio.ts';
+import type { ClientInput } from './client-input.ts';
 import { closeUnread } from './close-unread.ts';
 import { MessageError, parseClientMessage } from '../protocol/client-messages.ts';
 import { errorMessage, type LeaveReason, type ServerMessage } from '../protocol/messages.ts';
@@ -39,6 +40,7 @@ export class Session implements ClientConnection {
   readonly #parts: SessionParts;
   readonly #sendQueue: SendQueue;
   readonly #audio: ClientAudio;
+  readonly #input: ClientInput;
   readonly #pings: Pings;
   readonly #heartbeat: Heartbeat;
   #account: Account;
@@ -74,6 +76,7 @@ export class Session implements ClientConnection {
       inTurn: turn.take,
     });
     this.#audio = new ClientAudio(parts.audio, parts.settings, parts.codecs, turn, this);
+    this.#input = this.#audio.input;
     this.#presence = new Presence(this, this.#audio, parts);
     this.#gate = new ReadGate(socket);
     this.#requests = new Requests(this.#gate.open(), this.#presence, this.#audio, parts, this);
@@ -316,10 +319,10 @@ export class Session implements ClientConnection {
       counts.dropped.too_fast += 1;
       return;
     }
-    const overdraft = this.#audioBudget.charge(frame.length, this.#audio.bytesPerSecond, nowMs);
+    const overdraft = this.#audioBudget.charge(frame.length, this.#input.bytesPerSecond, nowMs);
     if (overdraft && !this.#audioLimit.admit(overdraft)) return;
     if (frame.length === 0) return;
-    if (this.#mayPublish) this.#audio.receive(frame, nowMs);
+    if (this.#mayPublish) this.#input.receive(frame, nowMs);
     else this.refuseToPublish();
   }
 

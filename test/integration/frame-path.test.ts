@@ -29,7 +29,7 @@ test('a frame is carried to mediasoup by at most 10 files, none twice', () => {
   expect(column).toEqual([
     'session/turns.ts',
     'session/session.ts',
-    'session/client-audio.ts',
+    'session/client-input.ts',
     'audio/ingest/input.ts',
     'audio/ingest/opus-ingest.ts',
     'bridge/uplink.ts',
