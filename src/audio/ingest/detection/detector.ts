@@ -129,12 +129,7 @@ export class FormatDetector {
     if (content.isNovel && isNoSound(messages, content.sound)) {
       return { format: { codec: 'opaque' }, confidence: 1 };
     }
-    const detection = weigh({
-      arrivals: this.arrivals,
-      paced: paced ?? this.arrivals,
-      content,
-      isLate,
-    });
+    const detection = weigh({ arrivals: this.arrivals, paced: paced ?? this.arrivals, content });
     if (!detection || isLate) return detection;
     // Repetitions tell little by their bytes: their pace must tell, which takes time.
     const isTelling = content.sound.length === 0 || content.isNovel;

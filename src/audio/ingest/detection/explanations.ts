@@ -16,7 +16,6 @@ import {
   type Reading,
   unexplainedBitsPerByte,
 } from './description-length.ts';
-import { OpusLikeness } from './opus-likeness.ts';
 import { bytesPerMsOf, elapsedMsOf, type TimedMessage } from './pace.ts';
 
 /** `confidence`: 0…1, by how much the next best explanation is worse. */
@@ -29,8 +28,6 @@ export type Evidence = {
   paced: TimedMessage[];
   /** Bytes that came, from the first sound on. */
   content: Content;
-  /** Nothing more is waited for. */
-  isLate: boolean;
 };
 
 /** Sound as far as it tells by itself what it is. */
@@ -101,12 +98,7 @@ export function weigh(evidence: Evidence): Detection | undefined {
   const { sound, novelShare, isNovel } = content;
   const seemsCounted = areCounted(arrivals.map(({ message }) => message));
   const isSealed = seemsCounted && arrivals.length >= LEAST_COUNTED;
-  const likeness = new OpusLikeness();
-  if (opusHeadBits(arrivals) !== undefined) {
-    for (const { message } of arrivals) likeness.push(message);
-  }
-  const isNoOpus = isSealed || likeness.isRandom(evidence.isLate);
-  const opusBits = isNoOpus ? undefined : explainAsOpus(arrivals, paced, novelShare);
+  const opusBits = isSealed ? undefined : explainAsOpus(arrivals, paced, novelShare);
   const isTooSlow = bytesPerMsOf(paced) * 1000 < LEAST_SAMPLE_BYTES_PER_S;
   const explanations: Explanation[] = [];
   if (opusBits !== undefined) explanations.push({ format: { codec: 'opus' }, bits: opusBits });
@@ -131,7 +123,7 @@ export function weigh(evidence: Evidence): Detection | undefined {
   const marginBits = second ? second.bits - best.bits : Infinity;
   const isHasty =
     (best.rateBits ?? 0) > DOUBTFUL_PACE_BITS ||
-    (best.format.codec === 'opus' && (seemsCounted || likeness.isDoubtful)) ||
+    (best.format.codec === 'opus' && seemsCounted) ||
     (best.format.codec === 'opaque' &&
       opusBits !== undefined &&
       arrivals.length < LEAST_SEEMING_PACKETS);

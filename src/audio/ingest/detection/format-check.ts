@@ -10,8 +10,6 @@ const CONTRADICTION_CONFIDENCE = 0.98;
 /** It is told when it was seen so often in a row; sooner of a format that was found out, which is mended within a second. */
 const CONTRADICTIONS = 3;
 const CONTRADICTIONS_OF_FOUND = 2;
-/** Few packets of what is encrypted look like Opus often: many must, before anybody hears them. */
-const CONTRADICTIONS_BY_OPUS = 8;
 
 /** Looks now and then whether a stream still is what it is taken for. */
 export class FormatCheck {
@@ -64,9 +62,7 @@ export class FormatCheck {
     this.#detector = new FormatDetector(startsAtBytes + message.length, this.#turns);
     this.#timesObserved = observed === this.#observed ? this.#timesObserved + 1 : 1;
     this.#observed = observed;
-    const isOpusAfterAll = this.#format === 'opaque' && observed === 'opus';
-    const leastTimes = isOpusAfterAll ? CONTRADICTIONS_BY_OPUS : this.#contradictions;
-    if (this.#timesObserved < leastTimes || observed === this.#reported) return undefined;
+    if (this.#timesObserved < this.#contradictions || observed === this.#reported) return undefined;
     this.#reported = observed;
     return detection;
   }

@@ -1,7 +1,6 @@
 import { opusPacketSamples } from '../../opus-packet.ts';
 import { unexplainedBitsPerByte } from './description-length.ts';
 import type { FormatGuard, Look } from './format-guard.ts';
-import { OpusLikeness } from './opus-likeness.ts';
 
 /** Packets among which a second one that is odd makes the stream suspect. */
 const ODD_WITHIN = 6;
@@ -18,7 +17,6 @@ export class OpusGuard implements FormatGuard {
   #longestBytes = 0;
   #samples: number | undefined;
   #sinceOdd = Infinity;
-  #likeness = new OpusLikeness();
 
   learn(message: Buffer): void {
     this.look(message);
@@ -30,7 +28,6 @@ export class OpusGuard implements FormatGuard {
     const samples = opusPacketSamples(message);
     // One malformed packet is dropped by the reader.
     if (samples === undefined) return this.#isOdd();
-    this.#likeness.push(message);
     const configuration = message[0]! >> 2;
     const isFirst = this.#seen.size === 0;
     const isNew = !this.#seen.has(configuration) && this.#seen.size < MOST_CONFIGURATIONS;
@@ -41,13 +38,12 @@ export class OpusGuard implements FormatGuard {
     this.#longestBytes = Math.max(this.#longestBytes, message.length);
     this.#samples = samples;
     if (isFirst) return 'as_before';
-    if (isLong || (isNew && isOfOtherLength) || this.#likeness.isRandom()) return 'wrong';
+    if (isLong || (isNew && isOfOtherLength)) return 'wrong';
     return isNew ? this.#isOdd() : 'as_before';
   }
 
   reassure(): void {
     this.#sinceOdd = Infinity;
-    this.#likeness = new OpusLikeness();
   }
 
   #isOdd(): Look {
