@@ -92,7 +92,8 @@ async function opusMessages(mono: Float32Array, messageMs: number, random: Rando
     bitrate: [12_000, 24_000, 32_000, 64_000, 96_000][Math.floor(random() * 5)]!,
     vbr: random() < 0.7,
     dtx: random() < 0.2,
-    complexity: 2,
+    // As browsers encode.
+    complexity: 9,
   });
   const sound = upmix(mono, channels);
   const frameValues = frameMs * 48 * channels;

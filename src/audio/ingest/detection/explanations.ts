@@ -133,13 +133,17 @@ export function weigh(evidence: Evidence): Detection | undefined {
 /** Bytes that no format explains cost 8 bits each; where messages begin alike, as packets of Opus do, that it is by chance. */
 function unexplainedBits(arrivals: TimedMessage[], content: Content): number {
   const { sound, novelShare } = content;
-  const headBits = opusHeadBits(arrivals);
-  if (headBits === undefined) {
+  if (opusHeadBits(arrivals) === undefined) {
     return EVIDENCE_PER_BIT * content.unexplainedBits * sound.length * novelShare;
   }
   const bytes = arrivals.reduce((total, { message }) => total + message.length, 0);
-  const chanceBits = Math.max(0, RANDOM_HEAD_BITS * arrivals.length - headBits);
-  return EVIDENCE_PER_BIT * 8 * bytes * novelShare + chanceBits;
+  return EVIDENCE_PER_BIT * 8 * bytes * novelShare + chanceBits(arrivals);
+}
+
+/** Returns the cost of messages that begin as packets of Opus do and are none; 0 if they begin otherwise. */
+function chanceBits(arrivals: TimedMessage[]): number {
+  const headBits = opusHeadBits(arrivals);
+  return headBits === undefined ? 0 : Math.max(0, RANDOM_HEAD_BITS * arrivals.length - headBits);
 }
 
 /** Returns the cost of the first bytes if they are those of Opus packets; undefined if a message is none. */
@@ -226,7 +230,9 @@ function explainAsSamples({ arrivals, paced, content }: Evidence): Explanation[]
       };
     });
   return readings.flatMap(({ codec, channels, bitsPerByte, otherwise }): Explanation[] => {
-    if (!isDecoded(codec)) return [{ format: { codec: 'opaque' }, bits: soundBits(bitsPerByte) }];
+    if (!isDecoded(codec)) {
+      return [{ format: { codec: 'opaque' }, bits: soundBits(bitsPerByte) + chanceBits(arrivals) }];
+    }
     const explained = explain(codec, channels, bitsPerByte);
     const isInTime = ({ bits }: Explanation) =>
       bits - soundBits(bitsPerByte) < LEAST_OTHER_CHANNELS_BITS;
