@@ -113,9 +113,8 @@ export class Room {
   /** How sound does; to be called a few times a second. */
   async health(nowMs: number): Promise<Health> {
     const { trouble } = this;
-    const areOthersSpeaking = [...this.speaking.keys()].some((peer) => this.peers.has(peer));
     const isUnheard = this.#isUnheard && !this.#parts.settings.muted;
-    const around = { areOthersSpeaking, isUnheard };
+    const around = { areOthersSpeaking: this.#areOthersSpeaking, isUnheard };
     const health = await this.#watch.look(this.#audio, around, nowMs);
     if (trouble !== this.trouble && !this.#isClosed) this.#parts.handlers.changed();
     return health;
@@ -194,6 +193,12 @@ export class Room {
         return;
     }
     this.#parts.handlers.changed();
+  }
+
+  /** Returns whether anybody speaks who is heard here: a speaker without a level sends an unknown format, which browsers do not get. */
+  get #areOthersSpeaking(): boolean {
+    const { peers } = this;
+    return [...this.speaking].some(([peer, level]) => level !== undefined && peers.has(peer));
   }
 
   /** These are the others, and nobody else. */

@@ -1,0 +1,96 @@
+import { expect, test } from 'vitest';
+import type { Connection, MessageOf } from '../../../packages/client/src/connection.ts';
+import type { RoomAudio, SoundSettings } from '../../../packages/client/src/room-audio.ts';
+import { Room } from '../../../packages/client/src/room.ts';
+import type { ServerMessage } from '../../../src/protocol/messages.ts';
+
+/** One stay in a room of the browser client, in virtual time; connection and audio are the test's. */
+
+type Request = { type: string };
+type Peers = MessageOf<'joined'>['peers'];
+
+const SETTINGS: SoundSettings = {
+  microphone: null,
+  muted: false,
+  volumes: new Map(),
+  speakerId: '',
+  toldMuted: false,
+};
+const ASSETS = { worklet: '', decoder: '', encoder: '' };
+const BOB = { peer: 'bob', kind: 'websocket', speaker: 2, muted: false } as const;
+const JOINED = { type: 'joined', room: 'kitchen', speaker: 1, peers: [BOB] as Peers } as const;
+
+/** A connection whose requests are answered by the test, or never. */
+function openConnection() {
+  const sent: Request[] = [];
+  const line = {
+    heardMs: 0,
+    sent,
+    request: (request: Request) => {
+      sent.push(request);
+      return new Promise(() => undefined);
+    },
+    fail: () => undefined,
+  };
+  return Object.assign(line, { asConnection: line as unknown as Connection });
+}
+
+function openRoom() {
+  const connection = openConnection();
+  const sound = { transport: 'webrtc', hasPath: true, isInterrupted: false, packetsReceived: 0 };
+  const audio = Object.assign(sound, {
+    counters: () => Promise.resolve({ packetsReceived: sound.packetsReceived }),
+    trackOf: () => undefined,
+    receive: () => undefined,
+    resume: () => undefined,
+    close: () => undefined,
+  });
+  const room = new Room({
+    self: 'ada',
+    connection: connection.asConnection,
+    joined: JOINED,
+    openAudio: () => audio as unknown as RoomAudio,
+    settings: SETTINGS,
+    assets: ASSETS,
+    handlers: {
+      changed: () => undefined,
+      flowChanged: () => undefined,
+      fault: () => undefined,
+      playbackBlocked: () => undefined,
+      mediaLost: () => undefined,
+    },
+  });
+  let nowMs = 0;
+  /** Looks at the room four times a second until a moment, while the gateway sends text all the time. */
+  const lookUntil = async (endMs: number) => {
+    let health = await room.health(nowMs);
+    while (nowMs < endMs) {
+      nowMs += 250;
+      connection.heardMs = nowMs;
+      health = await room.health(nowMs);
+    }
+    return health;
+  };
+  return { room, connection, sound, lookUntil };
+}
+
+const speaking = (...peers: MessageOf<'speaking'>['peers']): ServerMessage => ({
+  type: 'speaking',
+  peers,
+});
+
+test('a speaker without a level is not waited for: it sends an unknown format, which browsers do not get', async () => {
+  const { room, lookUntil } = openRoom();
+  room.receive(speaking({ peer: 'bob' }));
+  expect(await lookUntil(10_000)).toMatchObject({ isSilenced: false });
+  expect(room.trouble).toBeUndefined();
+});
+
+test('of those who speak only the others count', async () => {
+  const { room, lookUntil } = openRoom();
+  room.receive(speaking({ peer: 'ada', level_dbov: -20 }));
+  expect(await lookUntil(10_000)).toMatchObject({ isSilenced: false });
+  room.receive(speaking({ peer: 'ada', level_dbov: -20 }, { peer: 'bob', level_dbov: -30 }));
+  expect(await lookUntil(12_000)).toMatchObject({ isSilenced: true });
+  expect(room.trouble).toContain('Others speak');
+});
