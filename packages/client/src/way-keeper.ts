@@ -54,6 +54,7 @@ export class WayKeeper {
     this.#isChanging = true;
     try {
       const openAudio = await loadAudio(transport);
+      if (room !== this.#parts.room()) return; // it was left, or is out of reach
       await room.change(transport, openAudio);
       ways.changed(transport, performance.now());
       this.#parts.changed();

@@ -28,12 +28,13 @@ export class Wire {
 
   /**
    * Asks, and asks again over the next connection when this one is lost. One on which no answer comes is given up.
-   * @throws {RequestError} refused; or lost, if the room was closed or it cannot be asked twice
+   * @throws {RequestError} refused; `left` if the room is closed; or lost, if the room was closed meanwhile or it cannot be asked twice
    */
   readonly request: SendRequest = async (request) => {
     const isAskedOnce = ASKED_ONCE.has(request.type);
     for (;;) {
       const connection = await this.#connection.promise;
+      if (this.#closed) throw left();
       if (isAskedOnce) this.#inDoubt += 1;
       try {
         const reply = await connection.request(request);
@@ -81,7 +82,7 @@ export class Wire {
     this.#closed = true;
     this.#leave();
     this.#connection.promise.catch(() => undefined);
-    this.#connection.reject(new RequestError('left', 'The room was left.', false));
+    this.#connection.reject(left());
   }
 
   #leave(): void {
@@ -89,6 +90,8 @@ export class Wire {
     this.#present = undefined;
   }
 }
+
+const left = () => new RequestError('left', 'The room was left.', false);
 
 const isUnanswered = (error: unknown): error is RequestError =>
   error instanceof RequestError && (error.code === 'disconnected' || error.code === 'timeout');

@@ -1,0 +1,77 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { beforeAll, expect, test, vi } from 'vitest';
+import type { Connection } from '../../../packages/client/src/connection.ts';
+import { loadAudio } from '../../../packages/client/src/load-audio.ts';
+import type { Room } from '../../../packages/client/src/room.ts';
+import { WayKeeper } from '../../../packages/client/src/way-keeper.ts';
+import { type Health, Ways } from '../../../packages/client/src/ways.ts';
+import { Wire } from '../../../packages/client/src/wire.ts';
+
+/** Changes of way while the client does something else. */
+
+const BROKEN: Health = {
+  transport: 'webrtc',
+  pathlessMs: 0,
+  isInterrupted: true,
+  isSilenced: false,
+};
+
+/** A client in a room whose path is broken. */
+function openKeeper() {
+  const changes: string[] = [];
+  const room = {
+    health: () => Promise.resolve(BROKEN),
+    change: (transport: string) => {
+      changes.push(transport);
+      return Promise.resolve();
+    },
+  } as unknown as Room;
+  const place: { room: Room | undefined } = { room };
+  const memory = { isBlocked: () => false, setBlocked: () => undefined };
+  const ways = new Ways(['webrtc', 'websocket'], memory);
+  const keeper = new WayKeeper({ ways, room: () => place.room, changed: () => undefined });
+  return { keeper, place, changes };
+}
+
+// A change that is loaded already waits for no more than a few turns of the event loop.
+beforeAll(async () => {
+  await loadAudio('websocket');
+});
+
+test('a room whose path is broken goes another way', async () => {
+  const { keeper, changes } = openKeeper();
+  await keeper.look();
+  await vi.waitFor(() => expect(changes).toEqual(['websocket']));
+});
+
+test('a room that is left before the other way is loaded is not joined again', async () => {
+  const { keeper, place, changes } = openKeeper();
+  const { room } = place;
+  await keeper.look();
+  place.room = undefined;
+  await loadAudio('websocket');
+  await nextTurn();
+  expect(changes).toEqual([]);
+  // The keeper is free for the next room.
+  place.room = room;
+  await keeper.look();
+  await vi.waitFor(() => expect(changes).toEqual(['websocket']));
+});
+
+test('a room that was left asks nothing any more', async () => {
+  const sent: string[] = [];
+  const connection = {
+    request: ({ type }: { type: string }) => {
+      sent.push(type);
+      return Promise.resolve({});
+    },
+  } as unknown as Connection;
+  const wire = new Wire(connection);
+  await wire.request({ type: 'configure', volume: {} });
+  const late = wire.request({ type: 'join', room: 'kitchen' });
+  wire.close();
+  await expect(late).rejects.toMatchObject({ code: 'left' });
+  const later = wire.request({ type: 'join', room: 'kitchen' });
+  await expect(later).rejects.toMatchObject({ code: 'left' });
+  expect(sent).toEqual(['configure']);
+});
