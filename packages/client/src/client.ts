@@ -34,6 +34,8 @@ export class PartylineClient {
     volumes: new Map(),
     speakerId: '',
     toldMuted: false,
+    tellingMute: 0,
+    isMutedByGateway: false,
   };
   readonly #ways: Ways;
   readonly #devices: DeviceWatch;
@@ -216,6 +218,7 @@ export class PartylineClient {
   /** Muting holds also for rooms that are joined later. The track is silent at once, whatever the gateway answers. */
   async #setMuted(muted: boolean): Promise<void> {
     this.#settings.muted = muted;
+    this.#settings.isMutedByGateway = false;
     const told = this.#session.tell((audio) => audio.applyMuted());
     this.#changed();
     await told;

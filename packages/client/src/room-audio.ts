@@ -15,6 +15,10 @@ export type SoundSettings = {
   speakerId: string;
   /** The gateway was told by `configure` that this peer is muted: that holds over both transports. */
   toldMuted: boolean;
+  /** Requests that tell it so, and have no answer yet. */
+  tellingMute: number;
+  /** It is muted because the gateway said so, not by the user. */
+  isMutedByGateway: boolean;
 };
 
 export type AudioHandlers = {

@@ -3,6 +3,7 @@ import type { Connection, MessageOf } from './connection.ts';
 import { ClosedError, RequestError } from './errors.ts';
 import { Link, type Pause } from './link.ts';
 import { loadAudio } from './load-audio.ts';
+import { hearMute } from './muting.ts';
 import { roomOf, type InRoom, type Phase, type Wish } from './phase.ts';
 import type { CloseReason } from './retry.ts';
 import type { AudioParts, RoomAudio, SoundSettings } from './room-audio.ts';
@@ -152,9 +153,10 @@ export class Session {
   }
 
   #welcomed(connection: Connection, welcome: MessageOf<'welcome'>): void {
-    const { session_id, resume_token, room, resumed, network } = welcome;
+    const { session_id, resume_token, room, resumed, network, mute } = welcome;
     this.#parts.ways.onNetwork(network, performance.now());
     if (!resumed) this.#parts.settings.toldMuted = false;
+    else if (mute !== undefined) this.#hearMute(mute);
     this.#resumption = { session_id, resume_token };
     if (room !== LOBBY) return; // we are where we were, and `joined` tells what is there
     if (this.#wish) void this.#join(connection, this.#wish);
@@ -189,6 +191,9 @@ export class Session {
     const isHere = phase.name === 'in_room'; // then `joined` stands for events that were not sent
     if (message.type === 'joined' && !isHere) return this.#resumed(connection, message); // answers no request
     roomOf(phase)?.receive(message);
+    if (message.type === 'configured' || message.type === 'media_changed') {
+      this.#hearMute(message.mute);
+    }
     if (phase.name !== 'in_room') return;
     if (message.type === 'media_restarted') void this.#join(connection, phase.wish);
     if (message.type === 'left') {
@@ -196,6 +201,13 @@ export class Session {
       this.#fault(`The gateway ended the stay in the room (${message.reason}).`);
       this.#enter({ name: 'lobby', connection });
     }
+  }
+
+  /** The gateway says unasked whether we are muted. */
+  #hearMute(isMuted: boolean): void {
+    if (!hearMute(this.#parts.settings, isMuted)) return;
+    this.tell((audio) => audio.applyMuted()).catch((error: Error) => this.#fault(error.message));
+    this.#changed();
   }
 
   /** The audio found no way: new transports may. */

@@ -26,6 +26,8 @@ beforeEach(() => {
     volumes: new Map(),
     speakerId: 'headset',
     toldMuted: false,
+    tellingMute: 0,
+    isMutedByGateway: false,
   };
   faults = [];
   speakerChanges = 0;

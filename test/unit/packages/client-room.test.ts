@@ -15,6 +15,8 @@ const SETTINGS: SoundSettings = {
   volumes: new Map(),
   speakerId: '',
   toldMuted: false,
+  tellingMute: 0,
+  isMutedByGateway: false,
 };
 const ASSETS = { worklet: '', decoder: '', encoder: '' };
 const BOB = { peer: 'bob', kind: 'websocket', speaker: 2, muted: false } as const;

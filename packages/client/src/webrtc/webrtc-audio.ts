@@ -7,6 +7,7 @@ import type {
 } from '../../../../src/protocol/messages.ts';
 import type { MessageOf, SendRequest } from '../connection.ts';
 import { RequestError } from '../errors.ts';
+import { tellMute } from '../muting.ts';
 import type { AudioHandlers, AudioParts, RoomAudio, SoundSettings } from '../room-audio.ts';
 import type { AudioCounters } from '../stats.ts';
 import { countersOf } from './count-rtc.ts';
@@ -110,9 +111,8 @@ export class WebRtcAudio implements RoomAudio {
     if (this.#producer) await this.#tellMuted(this.#producer);
     const { muted, toldMuted } = this.#settings;
     if (!toldMuted || muted) return;
-    // Muted while sound went over the WebSocket, which holds here, too.
-    this.#settings.toldMuted = false;
-    await this.#request({ type: 'configure', mute: false });
+    // Muted by an operator, or while sound went over the WebSocket: that holds here, too.
+    await tellMute(this.#request, this.#settings);
   }
 
   applyVolume(peer: string): Promise<void> {

@@ -1,4 +1,5 @@
 import type { ServerMessage } from '../../../../src/protocol/messages.ts';
+import { tellMute } from '../muting.ts';
 import type { AudioHandlers, AudioParts, RoomAudio, SoundSettings } from '../room-audio.ts';
 import type { AudioAssets } from '../state.ts';
 import type { AudioCounters } from '../stats.ts';
@@ -71,17 +72,15 @@ export class WebSocketAudio implements RoomAudio {
   async applySettings(): Promise<void> {
     const { muted, toldMuted, volumes } = this.#settings;
     if (muted === toldMuted && volumes.size === 0) return;
-    this.#settings.toldMuted = muted;
     const volume = Object.fromEntries(volumes);
-    await this.#wire.request({ type: 'configure', mute: muted, volume });
+    await tellMute(this.#wire.request, this.#settings, { volume });
   }
 
   async applyMuted(): Promise<void> {
     const { muted, microphone, toldMuted } = this.#settings;
     if (microphone) microphone.enabled = !muted;
     if (this.#isClosed || muted === toldMuted) return;
-    this.#settings.toldMuted = muted;
-    await this.#wire.request({ type: 'configure', mute: muted });
+    await tellMute(this.#wire.request, this.#settings);
   }
 
   async applyVolume(peer: string): Promise<void> {
@@ -101,8 +100,6 @@ export class WebSocketAudio implements RoomAudio {
 
   receive(message: ServerMessage): void {
     if (message.type === 'stats') this.#rttMs = message.rtt_ms;
-    // A producer that was paused goes over as a mute of the session.
-    if (message.type === 'configured') this.#settings.toldMuted = message.mute;
   }
 
   /** Nothing of it depends on the connection. */

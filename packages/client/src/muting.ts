@@ -1,0 +1,36 @@
+import type { SendRequest } from './connection.ts';
+import type { SoundSettings } from './room-audio.ts';
+
+/**
+ * Tells the gateway by `configure` whether this peer is muted.
+ * @param more settings that go with it
+ * @throws {RequestError}
+ */
+export async function tellMute(
+  request: SendRequest,
+  settings: SoundSettings,
+  more: { volume?: Record<string, number> } = {},
+): Promise<void> {
+  settings.toldMuted = settings.muted;
+  settings.tellingMute += 1;
+  try {
+    await request({ type: 'configure', mute: settings.muted, ...more });
+  } finally {
+    settings.tellingMute -= 1;
+  }
+}
+
+/**
+ * Takes what the gateway says unasked: an operator has muted this peer, or has ended that. It does not end a mute of the user's own.
+ * @returns whether it is news, which the audio is to be told
+ */
+export function hearMute(settings: SoundSettings, isMuted: boolean): boolean {
+  // A request that is on its way reaches the gateway after it said this, and holds.
+  if (settings.tellingMute > 0 || isMuted === settings.toldMuted) return false;
+  settings.toldMuted = isMuted;
+  if (isMuted !== settings.muted && (isMuted || settings.isMutedByGateway)) {
+    settings.muted = isMuted;
+    settings.isMutedByGateway = isMuted;
+  }
+  return true;
+}

@@ -1,0 +1,191 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { PartylineClient } from '../../../packages/client/src/client.ts';
+import type { SendRequest } from '../../../packages/client/src/connection.ts';
+import { hearMute, tellMute } from '../../../packages/client/src/muting.ts';
+import type {
+  AudioParts,
+  RoomAudio,
+  SoundSettings,
+} from '../../../packages/client/src/room-audio.ts';
+import { WebRtcAudio } from '../../../packages/client/src/webrtc/webrtc-audio.ts';
+
+/** Mutes by the user and by an operator, as the browser client sees them. The test is the gateway; Node has no audio of browsers. */
+
+/** Settings that the audio was told to apply. */
+let applied: { muted: boolean; toldMuted: boolean }[];
+
+const openAudio = ({ settings }: AudioParts): RoomAudio => ({
+  transport: 'websocket',
+  openedMs: 0,
+  isInterrupted: false,
+  hasPath: true,
+  mixTrack: undefined,
+  opened: () => Promise.resolve(),
+  applyMicrophone: () => Promise.resolve(),
+  prove: () => Promise.resolve(),
+  applySettings: () => Promise.resolve(),
+  applyMuted: () => {
+    applied.push({ muted: settings.muted, toldMuted: settings.toldMuted });
+    return Promise.resolve();
+  },
+  applyVolume: () => Promise.resolve(),
+  applySpeaker: () => Promise.resolve(),
+  trackOf: () => undefined,
+  receive: () => undefined,
+  resume: () => undefined,
+  resumePlayback: () => undefined,
+  counters: () => Promise.reject(new Error('nobody asks')),
+  rtcStats: () => Promise.resolve(undefined),
+  close: () => undefined,
+});
+vi.mock('../../../packages/client/src/load-audio.ts', () => ({
+  loadAudio: () => Promise.resolve(openAudio),
+}));
+
+/** The gateway's end of a WebSocket: lets the client in, and into any room. */
+class Line extends EventTarget {
+  static readonly OPEN = 1;
+  static last: Line;
+  readonly readyState = Line.OPEN;
+  readonly bufferedAmount = 0;
+  isClosed = false;
+
+  constructor() {
+    super();
+    Line.last = this;
+    const welcome = { session_id: 's', resume_token: 't', network: '192.0.2.0/24', resume_ms: 0 };
+    queueMicrotask(() => this.say({ type: 'welcome', room: '__lobby__', ...welcome }));
+  }
+
+  send(text: string): void {
+    const { type, room, id } = JSON.parse(text) as { type: string; room: string; id: string };
+    if (type !== 'join') return;
+    const joined = { type: 'joined', room, speaker: 1, peers: [], reply_to: id };
+    queueMicrotask(() => this.say(joined));
+  }
+
+  say(message: object): void {
+    this.dispatchEvent(new MessageEvent('message', { data: JSON.stringify(message) }));
+  }
+
+  close(): void {
+    this.isClosed = true;
+  }
+}
+
+const AUDIO = { in: 'opus', out: 'opus', delivery: 'mix' };
+/** Has the gateway say unasked whether the client is muted. */
+const say = (mute: boolean) =>
+  Line.last.say({ type: 'configured', audio: AUDIO, volume: {}, mute });
+
+let client: PartylineClient;
+
+beforeEach(async () => {
+  applied = [];
+  vi.stubGlobal('location', { href: 'https://voice.example.com/' });
+  vi.stubGlobal('WebSocket', Line);
+  const events = { addEventListener: () => undefined, removeEventListener: () => undefined };
+  const timers = { setTimeout, clearTimeout, setInterval, clearInterval };
+  vi.stubGlobal('window', { ...timers, ...events });
+  client = new PartylineClient({
+    peer: 'ada',
+    getToken: () => Promise.resolve('token'),
+    transports: ['websocket'],
+  });
+  await client.connect();
+});
+afterEach(() => {
+  client.close();
+  if (!Line.last.isClosed) throw new Error('The client has left its socket open.');
+  vi.unstubAllGlobals();
+});
+
+test('a mute by an operator is shown, silences the audio, and is ended by the user', async () => {
+  await client.join('kitchen');
+  const shown: boolean[] = [];
+  client.on('change', () => shown.push(client.muted));
+  say(true);
+  expect(shown).toEqual([true]);
+  expect(applied).toEqual([{ muted: true, toldMuted: true }]);
+  await client.unmute();
+  expect(client.muted).toBe(false);
+  // The gateway was told of none: the audio tells it by `configure`.
+  expect(applied.at(-1)).toEqual({ muted: false, toldMuted: true });
+});
+
+test('an operator ends a mute of its own', async () => {
+  await client.join('kitchen');
+  say(true);
+  say(false);
+  expect(client.muted).toBe(false);
+  expect(applied.at(-1)).toEqual({ muted: false, toldMuted: false });
+});
+
+test('an operator does not end a mute of the user’s: the gateway is told of it again', async () => {
+  await client.join('kitchen');
+  await client.mute();
+  say(true);
+  say(false);
+  expect(client.muted).toBe(true);
+  expect(applied.at(-1)).toEqual({ muted: true, toldMuted: false });
+});
+
+test('a mute in the lobby holds in the room', async () => {
+  say(true);
+  expect(client.muted).toBe(true);
+  await client.join('kitchen');
+  expect(client.muted).toBe(true);
+  await client.unmute();
+  expect(applied).toEqual([{ muted: false, toldMuted: true }]);
+});
+
+test('a change of way tells whether the client is muted', async () => {
+  await client.join('kitchen');
+  Line.last.say({ type: 'media_changed', kind: 'websocket', volume: {}, mute: true });
+  expect(client.muted).toBe(true);
+});
+
+function settingsWith(known: Partial<SoundSettings>): SoundSettings {
+  const unmuted = { muted: false, toldMuted: false, tellingMute: 0, isMutedByGateway: false };
+  return { microphone: null, volumes: new Map(), speakerId: '', ...unmuted, ...known };
+}
+
+test.each([true, false])(
+  'what the gateway says before it knows the user’s will (muted: %s) does not count',
+  async (muted) => {
+    const answer = Promise.withResolvers<never>();
+    const request: SendRequest = () => answer.promise;
+    const ours = settingsWith({ muted, toldMuted: !muted });
+    const told = tellMute(request, ours);
+    expect(hearMute(ours, !muted)).toBe(false);
+    expect(ours).toMatchObject({ muted, toldMuted: muted });
+    answer.resolve({} as never);
+    await told;
+    expect(hearMute(ours, !muted)).toBe(true);
+  },
+);
+
+test('over WebRTC the user ends an operator’s mute by configure', async () => {
+  const sent: object[] = [];
+  const request = (message: object) => {
+    sent.push(message);
+    return Promise.resolve({});
+  };
+  const ours = settingsWith({});
+  hearMute(ours, true);
+  const audio = new WebRtcAudio({
+    joined: { type: 'joined', room: 'kitchen', speaker: 1, peers: [], webrtc: {} },
+    wire: { request },
+    settings: ours,
+    assets: {},
+    handlers: {},
+  } as unknown as AudioParts);
+  // There is no WebRTC in Node; what is told of mutes needs none.
+  await expect(audio.opened()).rejects.toThrow('device not supported');
+  await audio.applyMuted();
+  expect(sent).toEqual([]);
+  ours.muted = false;
+  await audio.applyMuted();
+  expect(sent).toEqual([{ type: 'configure', mute: false }]);
+  audio.close();
+});
