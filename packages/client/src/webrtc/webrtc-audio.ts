@@ -89,6 +89,7 @@ export class WebRtcAudio implements RoomAudio {
   }
 
   async prove(): Promise<void> {
+    if (this.#closed) return; // given up while it was being opened
     const { microphone, muted } = this.#settings;
     if (microphone && !muted) return this.applyMicrophone();
     this.#silence = openSilence();

@@ -64,9 +64,10 @@ export class WebSocketAudio implements RoomAudio {
     return turn;
   }
 
-  prove(): Promise<void> {
+  async prove(): Promise<void> {
+    if (this.#isClosed) return; // given up while it was being opened
     this.#wire.sendFrame(NOTHING);
-    return this.applyMicrophone();
+    await this.applyMicrophone();
   }
 
   async applySettings(): Promise<void> {
