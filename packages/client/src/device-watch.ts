@@ -46,7 +46,9 @@ export class DeviceWatch {
   async #look(): Promise<void> {
     const { speakerId } = this.#settings;
     if (speakerId === '') return; // the browser follows the default ones
-    const devices = await navigator.mediaDevices.enumerateDevices();
+    // A browser that does not tell (the page may not use devices now) says nothing of the speakers.
+    const devices = await navigator.mediaDevices.enumerateDevices().catch(() => undefined);
+    if (!devices) return;
     const isThere = devices.some(
       ({ kind, deviceId }) => kind === 'audiooutput' && deviceId === speakerId,
     );

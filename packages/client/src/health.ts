@@ -55,7 +55,7 @@ export class HealthWatch {
     this.#brokenSinceMs = isInterrupted ? (this.#brokenSinceMs ?? nowMs) : undefined;
     // Statistics cost something: they are read only where they matter.
     const isWatched = transport === 'webrtc' && (around.areOthersSpeaking || isInterrupted);
-    const packets = isWatched ? (await audio.counters()).packetsReceived : undefined;
+    const packets = isWatched ? await packetsOf(audio) : undefined;
     // Before there is a path nothing can come: that is another matter.
     this.#flow.note(isWatched && hasPath && around.areOthersSpeaking, packets, nowMs);
     const pathlessMs = nowMs - (this.#pathlessSinceMs ?? nowMs);
@@ -93,6 +93,13 @@ export class HealthWatch {
     return isSound && state !== 'steady';
   }
 }
+
+/** Packets that have come; undefined where the browser does not tell, as of an audio that is being closed. */
+const packetsOf = (audio: RoomAudio): Promise<number | undefined> =>
+  audio.counters().then(
+    ({ packetsReceived }) => packetsReceived,
+    () => undefined,
+  );
 
 /** The sentence of the first that was found. */
 const sentenceFor = (found: [isFound: boolean, sentence: string][]): string | undefined =>

@@ -5,6 +5,8 @@ import type { SoundSettings } from '../../../packages/client/src/room-audio.ts';
 /** Devices that go while the client uses them. Browsers of tests have none that could be unplugged. */
 
 let devices: { kind: string; deviceId: string }[];
+/** The browser tells the page which devices there are. */
+let areTold: boolean;
 let mediaDevices: EventTarget;
 let settings: SoundSettings;
 let faults: string[];
@@ -17,7 +19,9 @@ beforeEach(() => {
     { kind: 'audiooutput', deviceId: 'headset' },
     { kind: 'audioinput', deviceId: 'headset' },
   ];
-  const enumerateDevices = () => Promise.resolve(devices);
+  areTold = true;
+  const enumerateDevices = () =>
+    areTold ? Promise.resolve(devices) : Promise.reject(new Error('NotAllowedError'));
   mediaDevices = Object.assign(new EventTarget(), { enumerateDevices });
   vi.stubGlobal('navigator', { mediaDevices });
   settings = {
@@ -74,6 +78,16 @@ test('default speakers that change are left to the browser', async () => {
   devices = [];
   await change();
   expect({ speakerChanges, faults }).toEqual({ speakerChanges: 0, faults: [] });
+});
+
+test('while the browser does not tell which devices there are, nothing is taken for unplugged', async () => {
+  devices = [];
+  areTold = false;
+  await change();
+  expect({ speakerChanges, faults }).toEqual({ speakerChanges: 0, faults: [] });
+  areTold = true;
+  await change();
+  expect(speakerChanges).toBe(1);
 });
 
 test('a microphone that is unplugged is said', async () => {

@@ -11,8 +11,17 @@ const LOOK_MS = 250;
 
 /** An audio and a connection as the watch sees them; a test changes them as it likes. */
 function openWatch(transport: RoomAudio['transport'] = 'webrtc') {
-  const sound = { transport, hasPath: true, isInterrupted: false, packetsReceived: 0 };
-  const counters = () => Promise.resolve({ packetsReceived: sound.packetsReceived });
+  const sound = {
+    transport,
+    hasPath: true,
+    isInterrupted: false,
+    packetsReceived: 0,
+    isCounted: true,
+  };
+  const counters = () =>
+    sound.isCounted
+      ? Promise.resolve({ packetsReceived: sound.packetsReceived })
+      : Promise.reject(new Error('getStats failed'));
   const audio = Object.assign(sound, { counters }) as unknown as RoomAudio;
   const line = { heardMs: 0, asked: 0, failed: [] as string[] };
   const wire = {
@@ -80,6 +89,22 @@ test('others who speak and do not arrive are noticed within 2 s', async () => {
   expect(watch.isInterrupted).toBe(false);
   expect(await until(7250, flows)).toMatchObject({ isSilenced: false });
   expect(watch.trouble).toBeUndefined();
+});
+
+test('statistics that cannot be had are not counted, and change nothing else', async () => {
+  const { sound, around, until, hear } = openWatch();
+  around.areOthersSpeaking = true;
+  sound.isCounted = false;
+  expect(await until(1000, hear)).toMatchObject({ isSilenced: false });
+  sound.isInterrupted = true;
+  expect(await until(3000, hear)).toMatchObject({ isInterrupted: true });
+  sound.isInterrupted = false;
+  sound.isCounted = true;
+  const flows = () => {
+    sound.packetsReceived += 12;
+    hear();
+  };
+  expect(await until(4000, flows)).toMatchObject({ isInterrupted: false, isSilenced: false });
 });
 
 test('that nobody hears us is told in words', async () => {
