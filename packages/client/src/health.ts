@@ -76,6 +76,13 @@ export class HealthWatch {
     return { transport, pathlessMs, isInterrupted: isBroken, isSilenced };
   }
 
+  /** Begins anew: nothing was looked at for a while, and what was found before holds no more. */
+  reset(): void {
+    this.#audio = undefined;
+    this.trouble = undefined;
+    this.isInterrupted = false;
+  }
+
   #startWith(audio: RoomAudio): void {
     this.#audio = audio;
     this.#flow = new FlowWatch();

@@ -137,6 +137,7 @@ export class Room {
   resume(connection: Connection, joined: Joined): boolean {
     if ((joined.consumers !== undefined) !== (this.#audio.transport === 'webrtc')) return false;
     this.#wire.resume(connection);
+    this.#watch.reset();
     this.#audio.resume(joined);
     this.speaking = new Map();
     this.#meet(joined.peers);

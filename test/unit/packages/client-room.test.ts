@@ -6,7 +6,6 @@ import type { ServerMessage } from '../../../src/protocol/messages.ts';
 
 /** One stay in a room of the browser client, in virtual time; connection and audio are the test's. */
 
-type Request = { type: string };
 type Peers = MessageOf<'joined'>['peers'];
 
 const SETTINGS: SoundSettings = {
@@ -22,23 +21,10 @@ const ASSETS = { worklet: '', decoder: '', encoder: '' };
 const BOB = { peer: 'bob', kind: 'websocket', speaker: 2, muted: false } as const;
 const JOINED = { type: 'joined', room: 'kitchen', speaker: 1, peers: [BOB] as Peers } as const;
 
-/** A connection whose requests are answered by the test, or never. */
-function openConnection() {
-  const sent: Request[] = [];
-  const line = {
-    heardMs: 0,
-    sent,
-    request: (request: Request) => {
-      sent.push(request);
-      return new Promise(() => undefined);
-    },
-    fail: () => undefined,
-  };
-  return Object.assign(line, { asConnection: line as unknown as Connection });
-}
-
 function openRoom() {
-  const connection = openConnection();
+  // Its requests are never answered.
+  const line = { heardMs: 0, request: () => new Promise(() => undefined) };
+  const connection = line as unknown as Connection;
   const sound = { transport: 'webrtc', hasPath: true, isInterrupted: false, packetsReceived: 0 };
   const audio = Object.assign(sound, {
     counters: () => Promise.resolve({ packetsReceived: sound.packetsReceived }),
@@ -49,7 +35,7 @@ function openRoom() {
   });
   const room = new Room({
     self: 'ada',
-    connection: connection.asConnection,
+    connection,
     joined: JOINED,
     openAudio: () => audio as unknown as RoomAudio,
     settings: SETTINGS,
@@ -68,12 +54,19 @@ function openRoom() {
     let health = await room.health(nowMs);
     while (nowMs < endMs) {
       nowMs += 250;
-      connection.heardMs = nowMs;
+      line.heardMs = nowMs;
       health = await room.health(nowMs);
     }
     return health;
   };
-  return { room, connection, sound, lookUntil };
+  /** The connection is lost, and another is there after a while; nobody looks at the room meanwhile. */
+  const reconnect = (afterMs: number) => {
+    room.suspend();
+    nowMs += afterMs;
+    line.heardMs = nowMs;
+    room.resume(connection, { ...JOINED, consumers: [] });
+  };
+  return { room, sound, lookUntil, reconnect };
 }
 
 const speaking = (...peers: MessageOf<'speaking'>['peers']): ServerMessage => ({
@@ -95,4 +88,27 @@ test('of those who speak only the others count', async () => {
   room.receive(speaking({ peer: 'ada', level_dbov: -20 }, { peer: 'bob', level_dbov: -30 }));
   expect(await lookUntil(12_000)).toMatchObject({ isSilenced: true });
   expect(room.trouble).toContain('Others speak');
+});
+
+test('what was found before the connection was lost does not count after it', async () => {
+  const { room, sound, lookUntil, reconnect } = openRoom();
+  sound.isInterrupted = true;
+  await lookUntil(2000);
+  expect(room.trouble).toContain('the way to the gateway is broken');
+  expect(room.isInterrupted).toBe(true);
+  sound.isInterrupted = false;
+  reconnect(5000);
+  expect(room.trouble).toBeUndefined();
+  expect(room.isInterrupted).toBe(false);
+});
+
+test('others who speak before and after a loss of the connection are not taken for silent meanwhile', async () => {
+  const { room, lookUntil, reconnect } = openRoom();
+  const bob = speaking({ peer: 'bob', level_dbov: -30 });
+  room.receive(bob);
+  await lookUntil(500);
+  reconnect(5000);
+  room.receive(bob);
+  expect(await lookUntil(6500)).toMatchObject({ isSilenced: false });
+  expect(await lookUntil(7250)).toMatchObject({ isSilenced: true });
 });
