@@ -60,7 +60,7 @@ export class WayKeeper {
       this.#parts.changed();
     } catch {
       // The old way goes on, and `trouble` says so where it does not carry.
-      ways.failed(performance.now());
+      ways.failed(transport, performance.now());
     } finally {
       this.#isChanging = false;
     }

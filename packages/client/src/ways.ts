@@ -2,8 +2,16 @@ import type { Transport } from './state.ts';
 
 /** Time after which WebRTC that has no path is given up for the WebSocket, ms. On a good network a path takes a tenth. */
 const PATIENCE_MS = 2500;
-/** Shortest time between two changes, ms: each may be heard. */
-const BETWEEN_CHANGES_MS = 60_000;
+/** Shortest time before the preferred transport is tried again, ms: each change may be heard. */
+const BETWEEN_ATTEMPTS_MS = 60_000;
+/** Time after which a way back has proved good, ms. */
+const LASTING_MS = 120_000;
+/** Shortest time after a change for which a path must be dead before it is left, ms: it may just be coming about. */
+const SETTLING_MS = 5000;
+/** Shortest time before a dead path is left again after that failed, ms. */
+const BETWEEN_ESCAPES_MS = 10_000;
+/** Shortest time before one that carries in one direction is left again after that failed, ms. */
+const BETWEEN_RETREATS_MS = 30_000;
 /** Longest time between two attempts to go back to the preferred transport, ms. */
 const LONGEST_PAUSE_MS = 30 * 60_000;
 
@@ -34,8 +42,13 @@ export class Ways {
   #network = '';
   #present: Transport;
   #lastChangeMs = -Infinity;
+  /** From when on the preferred transport is left because its path is dead. */
+  #leavesDeadMs = -Infinity;
+  /** From when on it is left because sound is missing although there is a path. */
+  #leavesSilencedMs = -Infinity;
+  /** From when on the way back to it is tried. */
   #nextAttemptMs = Infinity;
-  #pauseMs = BETWEEN_CHANGES_MS;
+  #pauseMs = BETWEEN_ATTEMPTS_MS;
 
   /** @param transports the preferred one first */
   constructor(transports: readonly Transport[], memory: WayMemory) {
@@ -66,7 +79,9 @@ export class Ways {
   onNetwork(network: string, nowMs: number): void {
     if (network === this.#network) return;
     this.#network = network;
-    this.#pauseMs = BETWEEN_CHANGES_MS;
+    this.#pauseMs = BETWEEN_ATTEMPTS_MS;
+    this.#leavesDeadMs = nowMs;
+    this.#leavesSilencedMs = nowMs;
     if (this.#other && this.#memory.isBlocked(network)) {
       this.#present = this.#other;
       this.#waitFrom(nowMs);
@@ -78,13 +93,15 @@ export class Ways {
 
   /** The transport to change to now; undefined: none. */
   next(health: Health, nowMs: number): Transport | undefined {
-    if (nowMs - this.#lastChangeMs < BETWEEN_CHANGES_MS) return undefined;
     if (health.transport !== this.#preferred) {
       return nowMs >= this.#nextAttemptMs ? this.#preferred : undefined;
     }
     if (health.transport === 'websocket') return undefined;
-    const isLate = health.pathlessMs >= PATIENCE_MS;
-    return isLate || health.isInterrupted || health.isSilenced ? this.#other : undefined;
+    const isDead = health.pathlessMs >= PATIENCE_MS || health.isInterrupted;
+    const isLeft =
+      (isDead && nowMs >= this.#leavesDeadMs) ||
+      (health.isSilenced && nowMs >= this.#leavesSilencedMs);
+    return isLeft ? this.#other : undefined;
   }
 
   /** The preferred transport cannot be used at all here. @returns whether there is another */
@@ -96,18 +113,24 @@ export class Ways {
 
   /** Sound goes by this transport now. */
   changed(transport: Transport, nowMs: number): void {
+    const lastedMs = nowMs - this.#lastChangeMs;
     this.#present = transport;
     this.#lastChangeMs = nowMs;
+    this.#leavesDeadMs = nowMs + SETTLING_MS;
+    this.#leavesSilencedMs = nowMs + BETWEEN_ATTEMPTS_MS;
     const isBack = transport === this.#preferred;
     this.#memory.setBlocked(this.#network, !isBack);
-    if (isBack) this.#pauseMs = BETWEEN_CHANGES_MS;
-    else this.#waitFrom(nowMs);
+    if (isBack) return;
+    // A way back that did not last counts as one that failed.
+    if (lastedMs >= LASTING_MS) this.#pauseMs = BETWEEN_ATTEMPTS_MS;
+    this.#waitFrom(nowMs);
   }
 
-  /** The change came to nothing. */
-  failed(nowMs: number): void {
-    if (this.#present === this.#preferred) this.#lastChangeMs = nowMs - BETWEEN_CHANGES_MS / 2;
-    else this.#waitFrom(nowMs);
+  /** The change to this transport came to nothing. */
+  failed(transport: Transport, nowMs: number): void {
+    if (transport === this.#preferred) return this.#waitFrom(nowMs);
+    this.#leavesDeadMs = nowMs + BETWEEN_ESCAPES_MS;
+    this.#leavesSilencedMs = nowMs + BETWEEN_RETREATS_MS;
   }
 
   #waitFrom(nowMs: number): void {

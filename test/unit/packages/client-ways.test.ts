@@ -55,25 +55,67 @@ test('back to WebRTC after a minute; if that fails, ever more seldom', () => {
   for (let ms = 0; ms < 120 * MINUTE_MS; ms += 500) {
     if (ways.next(OVER_WEBSOCKET, ms) === undefined) continue;
     attempts.push(ms / MINUTE_MS);
-    ways.failed(ms);
+    ways.failed('webrtc', ms);
   }
   expect(attempts).toEqual([1, 3, 7, 15, 31, 61, 91]);
 });
 
-test('at most one change a minute, however WebRTC comes and goes', () => {
+type Change = { to: Health['transport']; ms: number };
+
+/** Lives through half an hour of a WebRTC that does badly a while after each change to it. */
+function changesWith(trouble: Partial<Health>, afterMs: number): Change[] {
   const ways = openWays();
-  const changes: number[] = [];
-  let transport: Health['transport'] = 'webrtc';
+  const changes: Change[] = [{ to: 'webrtc', ms: 0 }];
   for (let ms = 0; ms < 30 * MINUTE_MS; ms += 500) {
-    const next = ways.next({ ...GOOD, transport, isInterrupted: transport === 'webrtc' }, ms);
-    if (!next) continue;
-    transport = next;
-    ways.changed(next, ms);
-    changes.push(ms);
+    const { to: transport, ms: sinceMs } = changes.at(-1)!;
+    const isBad = transport === 'webrtc' && ms - sinceMs >= afterMs;
+    const to = ways.next({ ...GOOD, transport, ...(isBad && trouble) }, ms);
+    if (!to) continue;
+    ways.changed(to, ms);
+    changes.push({ to, ms });
   }
+  return changes.slice(1);
+}
+
+/** How long the client was over a transport each time, s. */
+const stays = (changes: Change[], transport: Health['transport']) =>
+  changes
+    .slice(0, -1)
+    .flatMap(({ to, ms }, i) => (to === transport ? [(changes[i + 1]!.ms - ms) / 1000] : []));
+
+test('a WebRTC that is dead after each way back is left 5 s later, and tried ever more seldom', () => {
+  const changes = changesWith({ isInterrupted: true }, 0);
+  expect(changes[0]).toEqual({ to: 'websocket', ms: 0 });
+  expect(stays(changes, 'webrtc')).toEqual([5, 5, 5, 5]);
+  expect(stays(changes, 'websocket')).toEqual([60, 120, 240, 480]);
+});
+
+test('one that breaks after two minutes is left at once, and tried again after a minute', () => {
+  const changes = changesWith({ isInterrupted: true }, 2 * MINUTE_MS);
   expect(changes.length).toBeGreaterThan(5);
-  const gaps = changes.slice(1).map((ms, i) => ms - changes[i]!);
-  expect(Math.min(...gaps)).toBeGreaterThanOrEqual(MINUTE_MS);
+  expect(new Set(stays(changes, 'webrtc'))).toEqual(new Set([120]));
+  expect(new Set(stays(changes, 'websocket'))).toEqual(new Set([60]));
+});
+
+test('one that carries in one direction is left a minute after each way back, and tried ever more seldom', () => {
+  const changes = changesWith({ isSilenced: true }, 0);
+  expect(changes[0]).toEqual({ to: 'websocket', ms: 0 });
+  expect(stays(changes, 'webrtc')).toEqual([60, 60, 60, 60]);
+  expect(stays(changes, 'websocket')).toEqual([60, 120, 240, 480]);
+});
+
+test.each([
+  ['is dead', { isInterrupted: true }, 10],
+  ['carries in one direction', { isSilenced: true }, 30],
+])('a WebRTC that %s, and cannot be left, is to be left again later', (_, trouble, pauseS) => {
+  const ways = openWays();
+  const attempts: number[] = [];
+  for (let ms = 0; ms < 2 * MINUTE_MS; ms += 500) {
+    if (ways.next({ ...GOOD, ...trouble }, ms) === undefined) continue;
+    attempts.push(ms / 1000);
+    ways.failed('websocket', ms);
+  }
+  expect(attempts.slice(0, 4)).toEqual([0, pauseS, 2 * pauseS, 3 * pauseS]);
 });
 
 test('a blocked network is remembered, and another is tried anew', () => {
@@ -91,8 +133,22 @@ test('a blocked network is remembered, and another is tried anew', () => {
 test('a client that resumes over another network tries WebRTC again', () => {
   const ways = openWays();
   ways.changed('websocket', 0);
-  ways.onNetwork(OFFICE, 2 * MINUTE_MS);
-  expect(ways.next(OVER_WEBSOCKET, 2 * MINUTE_MS)).toBe('webrtc');
+  ways.onNetwork(OFFICE, 1000);
+  expect(ways.next(OVER_WEBSOCKET, 1000)).toBe('webrtc');
+  // Where that fails, it is put off as any other attempt.
+  ways.failed('webrtc', 2000);
+  expect(ways.next(OVER_WEBSOCKET, 2000 + MINUTE_MS - 1)).toBeUndefined();
+  expect(ways.next(OVER_WEBSOCKET, 2000 + MINUTE_MS)).toBe('webrtc');
+});
+
+test('on another network nothing is held back because of changes on the one before', () => {
+  const ways = openWays();
+  ways.changed('websocket', 0);
+  ways.changed('webrtc', MINUTE_MS);
+  const silenced = { ...GOOD, isSilenced: true };
+  expect(ways.next(silenced, MINUTE_MS + 1000)).toBeUndefined();
+  ways.onNetwork(OFFICE, MINUTE_MS + 1000);
+  expect(ways.next(silenced, MINUTE_MS + 1000)).toBe('websocket');
 });
 
 test('one transport alone is never left', () => {
