@@ -7,6 +7,7 @@ import {
   type Transport,
 } from 'partyline-client';
 import type { Guest } from './invite.ts';
+import { OwnMicrophone } from './own-microphone.ts';
 import type { Entry, Page, Person } from './page-state.ts';
 import { SOUND_FILES } from './sound-files.ts';
 import { askForToken } from './token.ts';
@@ -24,7 +25,9 @@ export class Visit {
   readonly #isGuest: boolean;
   readonly #ended: () => void;
   readonly #ending = new AbortController();
-  #microphone: Microphone | undefined;
+  readonly #microphone = new OwnMicrophone((deviceId) =>
+    Microphone.open({ deviceId, processing: !isRaw() }),
+  );
   #deviceId = '';
   #people: ReadonlySet<string> | undefined;
   #lastFault = '';
@@ -83,7 +86,7 @@ export class Visit {
         await this.#openMicrophone();
       }
       if (this.#over) return;
-      await this.client.join(this.#room, this.#microphone?.track);
+      await this.client.join(this.#room, this.#microphone.current?.track);
       this.#hasJoined = true;
     } catch (error) {
       const reason = error instanceof ClosedError ? error.reason : undefined;
@@ -98,18 +101,15 @@ export class Visit {
 
   /** Level of the own microphone, 0 to 1. */
   ownLevel(): number {
-    return this.#microphone?.level() ?? 0;
+    return this.#microphone.current?.level() ?? 0;
   }
 
   /** Speaks by another microphone. @param deviceId empty: the default one */
   async chooseMicrophone(deviceId: string): Promise<void> {
     this.#deviceId = deviceId;
-    const before = this.#microphone;
     const microphone = await this.#openMicrophone();
-    if (!microphone || microphone === before) return;
-    before?.close();
     try {
-      await this.client.setMicrophone(microphone.track);
+      if (microphone) await this.client.setMicrophone(microphone.track);
     } catch (error) {
       this.#fault(errorWords(error));
     }
@@ -126,10 +126,8 @@ export class Visit {
   /** The microphone's button: mute, unmute, or try to get one. */
   async pressMicrophone(): Promise<void> {
     try {
-      if (!this.#microphone) {
-        const microphone = await this.#openMicrophone();
-        if (microphone) await this.client.setMicrophone(microphone.track);
-      } else if (this.client.muted) await this.client.unmute();
+      if (!this.#microphone.current) await this.chooseMicrophone(this.#deviceId);
+      else if (this.client.muted) await this.client.unmute();
       else await this.client.mute();
     } catch (error) {
       this.#fault(errorWords(error));
@@ -143,8 +141,7 @@ export class Visit {
     // Sent before the close frame; nobody waits for the answer.
     this.client.leave().catch(() => undefined);
     this.client.close();
-    this.#microphone?.close();
-    this.#microphone = undefined;
+    this.#microphone.close();
   }
 
   #endFor(reason: CloseReason): void {
@@ -165,47 +162,41 @@ export class Visit {
     this.#page.showNotice(words);
   }
 
-  /** Says what is wrong when there is none to be had. */
+  /** Opens the chosen microphone, or says why not. @returns undefined also if another choice came before the answer */
   async #openMicrophone(): Promise<Microphone | undefined> {
     try {
-      const microphone = await Microphone.open({
-        deviceId: this.#deviceId,
-        processing: !isRaw(),
-      });
-      if (this.#over) {
-        microphone.close();
-        return undefined;
-      }
-      this.#microphone = microphone;
+      const microphone = await this.#microphone.open(this.#deviceId);
+      if (!microphone) return undefined;
       const { signal } = this.#ending;
       microphone.track.addEventListener(
         'ended',
         () => {
-          if (this.#microphone === microphone) void this.#loseMicrophone();
+          if (this.#microphone.current === microphone) void this.#loseMicrophone();
         },
         { signal },
       );
+      this.#showMicrophone();
+      return microphone;
     } catch (error) {
-      if (!this.#over) this.#page.showNotice(microphoneWords(error));
+      this.#page.showNotice(microphoneWords(error));
+      return undefined;
     }
-    this.#showMicrophone();
-    return this.#microphone;
   }
 
-  /** It was unplugged, or the permission was taken back: another may be there. */
+  /** It was unplugged, or the permission was taken back: another may be there, or be on its way. */
   async #loseMicrophone(): Promise<void> {
-    this.#microphone?.close();
-    this.#microphone = undefined;
+    this.#microphone.drop();
     this.#showMicrophone();
-    await this.chooseMicrophone('');
-    if (this.#microphone || this.#over) return;
-    this.#page.showNotice('The microphone is gone. You can listen, but nobody hears you.');
+    if (!this.#microphone.isOpening) await this.chooseMicrophone('');
+    if (this.#microphone.current || this.#over) return;
+    if (!this.#microphone.isOpening)
+      this.#page.showNotice('The microphone is gone. You can listen, but nobody hears you.');
     this.client.setMicrophone(null).catch((error: unknown) => this.#fault(errorWords(error)));
   }
 
   #showMicrophone(): void {
     const muted = this.client.muted ? 'muted' : 'on';
-    this.#page.show({ microphone: this.#microphone ? muted : 'off' });
+    this.#page.show({ microphone: this.#microphone.current ? muted : 'off' });
   }
 
   #show(state: ClientState): void {
