@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useState } from 'preact/hooks';
+import { useCallback, useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import type { MicrophoneState } from './page-state.ts';
 
 type Choose = (deviceId: string) => void;
@@ -46,7 +46,7 @@ export function DeviceMenus({
   );
 }
 
-/** A menu of devices; what was chosen stays so, if it is still there. */
+/** A menu of devices; what was chosen stays so until it is unplugged. */
 function Menu({
   id,
   label,
@@ -63,6 +63,10 @@ function Menu({
   const [chosen, setChosen] = useState('');
   const named = devices.filter(({ deviceId }) => deviceId !== '' && deviceId !== 'default');
   const isThere = named.some(({ deviceId }) => deviceId === chosen);
+  // The default one is used in its place, also when it is plugged in again.
+  useLayoutEffect(() => {
+    if (!isThere) setChosen('');
+  }, [isThere]);
   return (
     <>
       <label for={id}>{label}</label>

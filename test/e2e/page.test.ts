@@ -148,11 +148,26 @@ test('the page says which way sound goes, has volumes by person, and speaks by a
   expect(await ada.page.evaluate(() => window.partyline?.volumeOf('door phone'))).toBe(0.5);
   await ada.page.click('#devices summary');
   const microphones = ada.page.locator('#microphones');
-  await expect.poll(() => microphones.locator('option').count(), SETTLING).toBeGreaterThan(1);
+  const options = () => microphones.locator('option').count();
+  await expect.poll(options, SETTLING).toBeGreaterThan(1);
   await microphones.selectOption({ index: 1 });
   await expectSpeaking(ada, 'Ada', true);
   legacy.frames.length = 0;
   await vi.waitFor(() => expect(legacy.frames.length).toBeGreaterThan(25), SETTLING);
+
+  expect(await microphones.inputValue()).not.toBe('');
+  const plug = (isPlugged: boolean) =>
+    ada.page.evaluate((isThere) => {
+      const { mediaDevices } = navigator;
+      if (isThere) Reflect.deleteProperty(mediaDevices, 'enumerateDevices');
+      else mediaDevices.enumerateDevices = async () => [];
+      mediaDevices.dispatchEvent(new Event('devicechange'));
+    }, isPlugged);
+  await plug(false);
+  await expect.poll(options, SETTLING).toBe(1);
+  await plug(true);
+  await expect.poll(options, SETTLING).toBeGreaterThan(1);
+  expect(await microphones.inputValue()).toBe('');
 });
 
 test('the keyboard alone leads in, through the room and out; axe-core finds no fault on the way', async () => {
