@@ -210,15 +210,29 @@ test('docs/connect-ffmpeg.md: a file is heard in the room, and what is heard bec
 });
 
 describe('in a browser', () => {
-  /** Opens a page, gives it an invitation and presses Join. Its microphone hears words. */
+  /**
+   * Opens a page, gives it an invitation that does not hold, which it must say and go no further, then one that does.
+   * Its microphone hears words.
+   */
   async function openPage(address: string, gatewayUrl: string): Promise<TestBrowser> {
     const { sound } = await spokenTrack({ words: 4, pauseMs: 300 });
     const format = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 } as const;
     const browser = used.keep(await TestBrowser.open(address, sampleMessages(format, sound)));
     await browser.page.addInitScript(tapOutput);
     await browser.page.reload();
-    await browser.page.fill('input', await invite(gatewayUrl));
-    await browser.page.click('button');
+    const sockets: string[] = [];
+    browser.page.on('websocket', (socket) => sockets.push(socket.url()));
+    const follow = async (link: string) => {
+      await browser.page.fill('input', link);
+      await browser.page.click('button');
+    };
+    await follow(`${gatewayUrl}/#invite=nothing`);
+    await expect
+      .poll(() => browser.page.locator('p').innerText(), SETTLING)
+      .toMatch(/not valid, or has expired/);
+    await follow(await invite(gatewayUrl));
+    await expect.poll(() => sockets, SETTLING).not.toEqual([]);
+    expect(sockets[0]).toContain('token=ey');
     return browser;
   }
 
