@@ -54,11 +54,13 @@ export class WhipPeer implements Peer {
   /** Nothing to do: it hears from when its player is connected. */
   listen(): void {}
 
-  /** Speaks by this from now on, and no more by what it spoke by before. Resolves when the others hear it. */
+  /** Speaks by this from now on, and no more by what it spoke by before. Resolves when the others hear it, or it was replaced. */
   async speakBy(input: WebRtcInput): Promise<void> {
     this.stopSpeaking();
     this.#input = input;
     if (this.#isMuted) await input.setMuted(true);
+    // Replaced or ended meanwhile: its producer has closed, and stopSpeaking() could not take out what was not in yet.
+    if (this.#input !== input) return;
     await this.#lease.room.addBrowserProducer(this, input.producerId);
   }
 
