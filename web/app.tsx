@@ -15,6 +15,10 @@ export function App({
   }, [title]);
   return (
     <main>
+      {/* Outside of both views, and there before its text: screen readers say what is put into it, also on the way in. */}
+      <p id="notice-said" class="visually-hidden" role="status">
+        {state.notice?.words}
+      </p>
       <Entrance state={state} actions={actions} />
       {state.room && RoomView && <RoomView state={state} actions={actions} />}
     </main>

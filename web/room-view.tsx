@@ -16,6 +16,11 @@ export function RoomView({ state, actions }: ViewProps) {
   const { room, people, isAlone, comings, microphone, notice, invitation, invite } = state;
   const title = useRef<HTMLHeadingElement>(null);
   useLayoutEffect(() => title.current?.focus(), []);
+  const closeNotice = () => {
+    // The button that was pressed goes with the notice.
+    title.current?.focus();
+    actions.clearNotice();
+  };
 
   return (
     <section id="room-view" aria-labelledby="room-title" data-away={room?.isAway}>
@@ -34,10 +39,7 @@ export function RoomView({ state, actions }: ViewProps) {
         </p>
       </header>
 
-      {/* There before its text is: screen readers say what is put into it. */}
-      <div role="status">
-        {notice && <NoticeBox notice={notice} onClose={actions.clearNotice} />}
-      </div>
+      {notice && <NoticeBox notice={notice} onClose={closeNotice} />}
 
       <People people={people} onVolume={actions.setVolume} />
       {isAlone && (

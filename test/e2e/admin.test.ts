@@ -111,6 +111,7 @@ test('nodes and rooms are shown, with who speaks how loud; Kick and Drain do it,
     async () => expect(await ofB.locator('.state').innerText()).toBe('draining'),
     SETTLING,
   );
+  expect(await page.evaluate(() => document.activeElement?.id)).toBe('nodes-title');
   await Promise.all([bob.close(), mary.close()]);
   await vi.waitFor(
     async () => expect(await ofB.locator('.state').innerText()).toBe('gone'),
@@ -154,6 +155,7 @@ test('names are shown as they are, whatever they are', async () => {
   await page.click('#confirm-yes');
   expect(await client.closed).toBe(4403);
   await page.getByText('Nobody is in this room any more.').waitFor();
+  expect(await page.evaluate(() => document.activeElement?.id)).toBe('room-name');
   expect(await page.title()).toBe(title);
   expect(await page.locator('main img').count()).toBe(2);
 });

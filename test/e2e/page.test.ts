@@ -323,10 +323,15 @@ test('a microphone that is not allowed is told in words; the page hears all the 
   const legacy = await enter('door phone');
   used.keep(keepPlaying(legacy, await opusTone(1000, 0.5, 10_000)));
   const ada = used.keep(await TestBrowser.open(`${used.gateway.url}/?transports=webrtc`));
+  // There before the room is: what it is told on the way in is read.
+  const said = await ada.page.$('#notice-said');
   await ada.join(ROOM, 'Ada', used.gateway.apiKey);
-  expect(await ada.page.locator('#notice').innerText()).toMatch(
-    /did not let this page use the microphone.*nobody hears you/,
-  );
+  const words = await ada.page.locator('#notice-text').innerText();
+  expect(words).toMatch(/did not let this page use the microphone.*nobody hears you/);
+  expect(await said?.textContent()).toBe(words);
+  await ada.page.locator('#notice-close').press('Enter');
+  await ada.page.locator('#notice').waitFor({ state: 'detached' });
+  expect(await ada.page.evaluate(() => document.activeElement?.id)).toBe('room-title');
   await vi.waitFor(async () => expect(peakHz(await ada.hear('door phone'))).toBe(1000), SETTLING);
   expect(legacy.frames).toEqual([]);
 });

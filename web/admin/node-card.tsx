@@ -1,3 +1,5 @@
+import type { RefObject } from 'preact';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { NodeDescription } from '../../src/operator/schemas.ts';
 import type { KnownNode } from './known-nodes.ts';
 import { Meter, NBSP } from './meter.tsx';
@@ -9,9 +11,22 @@ const megabytes = (bytes: number) => `${Math.round(bytes / 1e6)}${NBSP}MB`;
 const digits = (ms: number) => (ms < 10 ? ms.toFixed(1) : String(Math.round(ms)));
 const inWords = (name: string) => name.replaceAll('_', ' ');
 
-/** A node, as far as it is known. */
-export function NodeCard({ node, onDrain }: { node: KnownNode; onDrain: () => void }) {
+/** A node, as far as it is known. @param title of the list, which takes the focus of a button that can no longer be pressed */
+export function NodeCard({
+  node,
+  title,
+  onDrain,
+}: {
+  node: KnownNode;
+  title: RefObject<HTMLElement | null>;
+  onDrain: () => void;
+}) {
   const { id, state, description } = node;
+  const isRunning = state === 'running';
+  const drain = useRef<HTMLButtonElement>(null);
+  useLayoutEffect(() => {
+    if (!isRunning && document.activeElement === drain.current) title.current?.focus();
+  }, [isRunning, title]);
   const level = description?.load.level;
   return (
     <li class="card node" data-node={id} data-state={state}>
@@ -30,7 +45,13 @@ export function NodeCard({ node, onDrain }: { node: KnownNode; onDrain: () => vo
         </p>
       </header>
       {description && <Details node={description} />}
-      <button class="drain danger" type="button" disabled={state !== 'running'} onClick={onDrain}>
+      <button
+        class="drain danger"
+        type="button"
+        disabled={!isRunning}
+        onClick={onDrain}
+        ref={drain}
+      >
         Drain…
       </button>
     </li>

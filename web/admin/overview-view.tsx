@@ -18,6 +18,7 @@ export function OverviewView({
 }) {
   const { nodes, summary, trouble, outcome, chosen, question } = state;
   const title = useRef<HTMLHeadingElement>(null);
+  const nodesTitle = useRef<HTMLHeadingElement>(null);
   useLayoutEffect(() => title.current?.focus(), []);
 
   return (
@@ -55,10 +56,17 @@ export function OverviewView({
       </div>
 
       <section aria-labelledby="nodes-title">
-        <h2 id="nodes-title">Nodes</h2>
+        <h2 id="nodes-title" tabIndex={-1} ref={nodesTitle}>
+          Nodes
+        </h2>
         <ul id="nodes" class="plain nodes">
           {nodes.map((node) => (
-            <NodeCard key={node.id} node={node} onDrain={() => void overview.drain(node)} />
+            <NodeCard
+              key={node.id}
+              node={node}
+              title={nodesTitle}
+              onDrain={() => void overview.drain(node)}
+            />
           ))}
         </ul>
       </section>

@@ -1,3 +1,4 @@
+import type { RefObject } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { meterShare } from '../../packages/client/src/level.ts';
 import type { PeerDescription, RoomDescription, RoomKey } from '../../src/operator/schemas.ts';
@@ -50,6 +51,7 @@ export function RoomView({
             key={`${peer.node}/${peer.peer}`}
             peer={peer}
             nodeName={overview.nameOf(peer.node)}
+            title={title}
             onKick={() => void overview.kick(peer)}
           />
         ))}
@@ -69,17 +71,27 @@ function factsOf({ account_id }: RoomKey, room: RoomDescription | undefined): st
   ].join(' · ');
 }
 
+/** A peer of the room. @param title of the room, which takes the focus of a button that goes with its peer */
 function PeerEntry({
   peer,
   nodeName,
+  title,
   onKick,
 }: {
   peer: PeerDescription;
   nodeName: string;
+  title: RefObject<HTMLElement | null>;
   onKick: () => void;
 }) {
   const { peer: name, level_dbov: level, audio } = peer;
   const away = peer.away ? ['connection lost, place kept'] : [];
+  const kick = useRef<HTMLButtonElement>(null);
+  useLayoutEffect(() => {
+    const button = kick.current;
+    return () => {
+      if (document.activeElement === button) title.current?.focus();
+    };
+  }, [title]);
   return (
     <li class="card peer" data-peer={name} data-speaking={String(level !== undefined)}>
       <div class="who">
@@ -93,7 +105,13 @@ function PeerEntry({
         <span class="dbov quiet">{level === undefined ? 'silent' : `${level}${NBSP}dBov`}</span>
       </div>
       {audio && <p class="audio quiet">{statsOf(audio)}</p>}
-      <button class="kick danger" type="button" aria-label={`Kick ${name}`} onClick={onKick}>
+      <button
+        class="kick danger"
+        type="button"
+        aria-label={`Kick ${name}`}
+        onClick={onKick}
+        ref={kick}
+      >
         Kick…
       </button>
     </li>
