@@ -77,6 +77,7 @@ const SIMULATIONS = [
   'formats',
   'glitches',
   'ingest',
+  'latency',
   'lossy-speech',
   'network',
   'playout',

@@ -5,6 +5,12 @@ const MAX_BEHIND_MS = 200;
 /** The listeners are spread over so many moments of the 20 ms, so that the work of one tick is a fifth of it. */
 const PHASES = 5;
 const PHASE_MS = FRAME_MS / PHASES;
+/** A moment that a phase misses by less, in phases, is taken for met. */
+const ROUNDING = 1e-6;
+
+/** Where one phase has so many listeners, and this much more than its share, another comes to the next phase. */
+const CROWD = 4;
+const MOST_SHARES = 1.5;
 
 /** One drift-free 20 ms clock for all rooms; it runs only while somebody listens to it. */
 export class FrameClock {
@@ -12,19 +18,40 @@ export class FrameClock {
   /** Undefined while it ticks. */
   #timer: NodeJS.Timeout | undefined;
   #due: NodeJS.Immediate | undefined;
+  #isRunning = false;
   #nextMs = 0;
   #nextPhase = 0;
 
-  /** Calls `onTick` every 20 ms until {@link remove}. Adding it twice changes nothing. */
-  add(onTick: (nowMs: number) => void): void {
+  /**
+   * Calls `onTick` every 20 ms until {@link remove}. Adding it twice changes nothing.
+   * @param dueMs a moment at or soon after which a tick is wanted, and any whole number of ticks before or after it
+   */
+  add(onTick: (nowMs: number) => void, dueMs?: number): void {
     if (this.#phases.some((phase) => phase.has(onTick))) return;
     const isFirst = this.#isIdle;
-    const least = Math.min(...this.#phases.map((phase) => phase.size));
-    this.#phases.find((phase) => phase.size === least)?.add(onTick);
     // A listener that is added during a tick must not move the clock.
-    if (!isFirst) return;
-    this.#nextMs = performance.now() + PHASE_MS;
-    this.#arm();
+    if (isFirst) this.#nextMs = this.#soonAfter(dueMs);
+    const phase = this.#choose(dueMs);
+    this.#phases[phase]!.add(onTick);
+    if (this.#isRunning) return;
+    if (isFirst) this.#arm();
+    else this.#wakeFor(phase);
+  }
+
+  /**
+   * Calls `onTick` at another moment of the 20 ms from now on, if it is listening. In its own tick it loses none by that if the moment is
+   * less than 20 ms earlier.
+   * @param dueMs as for {@link add}
+   */
+  move(onTick: (nowMs: number) => void, dueMs: number): void {
+    const from = this.#phases.find((phase) => phase.has(onTick));
+    const phase = this.#choose(dueMs, from);
+    const to = this.#phases[phase]!;
+    // A listener that is added to the phase that ticks now would be called once more.
+    if (!from || from === to) return;
+    from.delete(onTick);
+    to.add(onTick);
+    if (!this.#isRunning) this.#wakeFor(phase);
   }
 
   remove(onTick: (nowMs: number) => void): void {
@@ -33,6 +60,43 @@ export class FrameClock {
     clearTimeout(this.#timer);
     clearImmediate(this.#due);
     this.#timer = undefined;
+  }
+
+  /** Returns the next moment at which a phase may begin, such that the next tick at `dueMs` modulo 20 ms is one. */
+  #soonAfter(dueMs: number | undefined): number {
+    const leastMs = performance.now();
+    if (dueMs === undefined) return leastMs + PHASE_MS;
+    return leastMs + modulo(dueMs - leastMs, PHASE_MS);
+  }
+
+  /**
+   * Returns the phase with the fewest listeners, or the first after a moment that is not crowded.
+   * @param from the phase in which the listener is
+   */
+  #choose(dueMs: number | undefined, from?: ReadonlySet<unknown>): number {
+    const sizes = this.#phases.map((phase) => phase.size - (phase === from ? 1 : 0));
+    const least = sizes.indexOf(Math.min(...sizes));
+    if (dueMs === undefined) return least;
+    const total = sizes.reduce((sum, size) => sum + size, 0);
+    const most = Math.max(CROWD, Math.ceil((MOST_SHARES * total) / PHASES));
+    const phasesLater = Math.ceil(modulo(dueMs - this.#nextMs, FRAME_MS) / PHASE_MS - ROUNDING);
+    for (let i = 0; i < PHASES; i += 1) {
+      const phase = (this.#nextPhase + phasesLater + i) % PHASES;
+      if (sizes[phase]! < most) return phase;
+    }
+    return least;
+  }
+
+  /** Wakes up for a phase that had no listener when this went to sleep; never later than it was to. */
+  #wakeFor(phase: number): void {
+    const phasesSooner = (this.#nextPhase - phase + PHASES) % PHASES;
+    const atMs = this.#nextMs - phasesSooner * PHASE_MS;
+    if (phasesSooner === 0 || atMs <= performance.now()) return;
+    clearTimeout(this.#timer);
+    clearImmediate(this.#due);
+    this.#nextMs = atMs;
+    this.#nextPhase = phase;
+    this.#arm();
   }
 
   /** Sleeps until the next phase that has a listener. */
@@ -51,11 +115,13 @@ export class FrameClock {
     this.#timer = undefined;
     const nowMs = performance.now();
     if (nowMs - this.#nextMs > MAX_BEHIND_MS) this.#nextMs = nowMs;
+    this.#isRunning = true;
     while (this.#nextMs <= nowMs) {
       for (const onTick of this.#phases[this.#nextPhase]!) onTick(this.#nextMs);
       this.#step();
     }
-    if (!this.#isIdle && !this.#timer) this.#arm();
+    this.#isRunning = false;
+    if (!this.#isIdle) this.#arm();
   }
 
   get #isIdle(): boolean {
@@ -67,3 +133,5 @@ export class FrameClock {
     this.#nextMs += PHASE_MS;
   }
 }
+
+const modulo = (value: number, by: number) => ((value % by) + by) % by;

@@ -23,6 +23,8 @@ export type Held = {
   durationSamples: number;
   /** When it came. */
   atMs: number;
+  /** How late that was, against the quickest of the last seconds. */
+  lateMs: number;
 };
 
 /**
@@ -35,9 +37,12 @@ export class JitterBuffer {
   #heldSamples = 0;
   #next: number | undefined;
   #isBuffering = true;
+  #hasRunDry = false;
   /** When the first packet would have come, had it not been late. */
   #firstAtMs: number | undefined;
   #lateMs = 0;
+  /** How late the packet was that came last. */
+  #lastLateMs = 0;
   /** The packet that came last, and how much longer than the first it was on its way. */
   #last: { timestamp: number; atMs: number; transitMs: number } | undefined;
   #fastestMs = [Infinity, Infinity];
@@ -68,6 +73,7 @@ export class JitterBuffer {
   /** @param durationSamples what the packet's payload holds, at 48 kHz */
   insert(packet: StreamPacket, durationSamples: number, nowMs: number): void {
     const lateMs = this.#measure(packet.timestamp, nowMs);
+    this.#lastLateMs = lateMs;
     const { sequenceNumber, payload } = packet;
     if (this.#next !== undefined) {
       const ahead = sequenceDelta(this.#next, sequenceNumber);
@@ -84,7 +90,8 @@ export class JitterBuffer {
     }
     this.#next ??= sequenceNumber;
     this.#firstAtMs ??= nowMs - lateMs;
-    this.#held.set(sequenceNumber, { sequenceNumber, payload, durationSamples, atMs: nowMs });
+    const held = { sequenceNumber, payload, durationSamples, atMs: nowMs, lateMs };
+    this.#held.set(sequenceNumber, held);
     this.#heldSamples += durationSamples;
     while (this.depthMs > this.#limits.maxMs) if (this.#release()) this.droppedPackets += 1;
   }
@@ -98,7 +105,7 @@ export class JitterBuffer {
   take(nowMs: number, hasCopies = false): Held | 'lost' | 'empty' {
     if (this.#isBuffering) {
       const heldMs = nowMs - (this.#firstAtMs ?? nowMs);
-      if (this.#held.size === 0 || heldMs < this.targetMs) return 'empty';
+      if (this.#held.size === 0 || (heldMs < this.targetMs && !this.#isInTimeAgain)) return 'empty';
       this.#isBuffering = false;
       // The time of what is missing at the start has passed already.
       while (!this.#held.has(this.#next!)) {
@@ -109,14 +116,37 @@ export class JitterBuffer {
     }
     if (this.#held.size === 0) {
       this.#isBuffering = true;
+      this.#hasRunDry = true;
       this.#firstAtMs = undefined;
       return 'empty';
     }
     return this.#release() ?? 'lost';
   }
 
+  /**
+   * True if so much can be played from now on: it is here, and the last packet of it has been held for {@link targetMs}, so that those
+   * after it may be late.
+   */
+  isReady(samples: number, nowMs: number): boolean {
+    let restSamples = samples;
+    let at = this.#next ?? 0;
+    for (;;) {
+      const held = this.#held.get(at);
+      if (!held) return false;
+      restSamples -= held.durationSamples;
+      if (restSamples <= 0) return nowMs - held.atMs + held.lateMs >= this.targetMs;
+      at = (at + 1) & 0xffff;
+    }
+  }
+
+  /** After the stream has run dry packets come in time: one was lost, and none is late. */
+  get #isInTimeAgain(): boolean {
+    return this.#hasRunDry && this.#held.size > 1 && this.#lastLateMs <= this.#limits.minMs;
+  }
+
   /** Forgets what is held; the next packet begins anew. */
   clear(): void {
+    this.#hasRunDry = false;
     this.#held.clear();
     this.#heldSamples = 0;
     this.#next = undefined;

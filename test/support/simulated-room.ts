@@ -37,8 +37,16 @@ export type Heard = {
 export class HandClock extends FrameClock {
   readonly #ticks = new Set<(nowMs: number) => void>();
 
-  override add(onTick: (nowMs: number) => void): void {
+  /** Moment at which a tick is wanted, modulo 20 ms. */
+  dueMs: number | undefined;
+
+  override add(onTick: (nowMs: number) => void, dueMs?: number): void {
+    if (this.#ticks.size === 0) this.dueMs = dueMs;
     this.#ticks.add(onTick);
+  }
+
+  override move(_onTick: (nowMs: number) => void, dueMs: number): void {
+    this.dueMs = dueMs;
   }
 
   override remove(onTick: (nowMs: number) => void): void {
@@ -90,12 +98,17 @@ export class SimulatedRoom {
   readonly #clock = new HandClock();
   readonly #host: LateHost;
   readonly #lateMs: number;
+  readonly #hasOwnTicks: boolean;
   #nowMs = 0;
   #nextTickMs = FIRST_TICK_MS;
 
-  /** @param lateMs how long after a tick what it has made comes out */
-  constructor(codecs: Codecs, speakers: string[], lateMs = 0) {
+  /**
+   * @param lateMs how long after a tick what it has made comes out
+   * @param hasOwnTicks ticks come when the room wants them
+   */
+  constructor(codecs: Codecs, speakers: string[], lateMs = 0, hasOwnTicks = false) {
     this.#lateMs = lateMs;
+    this.#hasOwnTicks = hasOwnTicks;
     this.#host = new LateHost(
       0,
       codecs,
@@ -174,8 +187,21 @@ export class SimulatedRoom {
     }
   }
 
+  /** Lets the next tick come when it is wanted: no later than 20 ms after the last one. */
+  #moveTick(): void {
+    const { dueMs } = this.#clock;
+    if (!this.#hasOwnTicks || dueMs === undefined) return;
+    this.#nextTickMs -= (((this.#nextTickMs - dueMs) % TICK_MS) + TICK_MS) % TICK_MS;
+    if (this.#nextTickMs <= this.#nowMs) this.#nextTickMs += TICK_MS;
+    this.#clock.dueMs = undefined;
+  }
+
   async #tickUntil(atMs: number): Promise<void> {
-    for (; this.#nextTickMs <= atMs; this.#nextTickMs += TICK_MS) {
+    for (
+      this.#moveTick();
+      this.#nextTickMs <= atMs;
+      this.#nextTickMs += TICK_MS, this.#moveTick()
+    ) {
       this.#host.release(this.#nextTickMs);
       // Parts that open asynchronously are open by the next tick.
       await new Promise(setImmediate);

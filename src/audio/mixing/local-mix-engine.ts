@@ -1,10 +1,13 @@
 import { JitterBuffer, type JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { Codecs } from '../codecs.ts';
-import { addTo, Mix } from './mix.ts';
+import { addTo, type HeardBefore, Mix } from './mix.ts';
 import type { TickReport } from './mix-engine.ts';
-import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
+import type { Join, MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 import { MixedSpeaker } from './mixed-speaker.ts';
 import { FRAME_SAMPLES } from '../format.ts';
+
+/** Number of ticks from one comparison of the next sound with the last one heard to the next. */
+const LOOK_TICKS = 4;
 
 /**
  * The mixing half of a room: takes packets of those who are mixed, and every 20 ms makes of them what is heard. It decodes
@@ -19,6 +22,7 @@ export class LocalMixEngine {
   readonly #speakers = new Map<SpeakerId, MixedSpeaker>();
   readonly #mixes = new Map<string, Mix>();
   readonly #sum = new Float32Array(FRAME_SAMPLES);
+  #ticks = 0;
   /** Speakers that end in the next tick. */
   #leaving = new Set<SpeakerId>();
 
@@ -49,15 +53,16 @@ export class LocalMixEngine {
       speaker.close();
     }
     this.#leaving = new Set(plan.leaving);
+    const heardBefore = plan.mixes.map(({ joins }) => joins && this.#heardIn(joins));
     for (const [name, mix] of this.#mixes) {
       if (plan.mixes.some((planned) => planned.name === name)) continue;
       this.#mixes.delete(name);
       mix.close();
     }
-    for (const planned of plan.mixes) {
+    for (const [i, planned] of plan.mixes.entries()) {
       const mix = this.#mixes.get(planned.name) ?? new Mix(this.#codecs, this.#onFault);
       this.#mixes.set(planned.name, mix);
-      mix.plan(planned);
+      mix.plan(planned, heardBefore[i]);
     }
   }
 
@@ -91,13 +96,36 @@ export class LocalMixEngine {
     const frameOf = (id: SpeakerId) => this.#speakers.get(id)?.frame;
     const sounding = [...this.#speakers.keys()].filter((id) => frameOf(id));
     const sum = sumOf(sounding.map(frameOf), this.#sum);
-    if (sum) for (const mix of started) mix.deliver(sum, sounding, frameOf, this.#output);
+    const lateBehind = (id: SpeakerId) => this.#speakers.get(id)?.lateBehindSamples ?? 0;
+    for (const mix of sum ? started : []) {
+      mix.deliver(sum!, sounding, frameOf, this.#output, lateBehind);
+    }
+    this.#ticks += 1;
+    const looks = this.#ticks % LOOK_TICKS === 0;
     for (const [id, speaker] of this.#speakers) {
       speaker.passOn((packet) => this.#output.passed(id, packet));
-      if (speaker.isPausing) this.#output.paused(id);
+      if (speaker.isPausing) this.#output.paused(id, 'pause');
+      else if (looks && this.#isAlike(id, speaker, sounding)) this.#output.paused(id, 'alike');
       const concealedSamples = speaker.takeConcealed();
       if (concealedSamples > 0) this.#output.concealed(id, concealedSamples);
     }
+  }
+
+  #heardIn(join: Join): HeardBefore | undefined {
+    return 'speaker' in join ? join : this.#mixes.get(join.mix)?.heard;
+  }
+
+  /** True if all who hear a speaker alone, as Opus, can go on with its packets. */
+  #isAlike(id: SpeakerId, speaker: MixedSpeaker, sounding: SpeakerId[]): boolean {
+    let isAlike = false;
+    for (const mix of this.#mixes.values()) {
+      const { opusLateSamples } = mix;
+      if (opusLateSamples === undefined || !mix.hears(id)) continue;
+      if (sounding.some((other) => other !== id && mix.hears(other))) continue;
+      if (!speaker.isAlike(opusLateSamples)) return false;
+      isAlike = true;
+    }
+    return isAlike;
   }
 
   close(): void {

@@ -135,7 +135,13 @@ export class MigratingMixEngine implements MixEngine {
       next: waiting[0]?.packet.sequenceNumber,
       prerollSamples: 0,
     }));
-    if (this.#plan.speakers.length > 0) this.#room.apply({ ...this.#plan, added });
+    // Listeners hear these mixes already: nothing has to be joined.
+    const mixes = this.#plan.mixes.map((mix) => {
+      const goesOn = { ...mix };
+      delete goesOn.joins;
+      return goesOn;
+    });
+    if (this.#plan.speakers.length > 0) this.#room.apply({ ...this.#plan, mixes, added });
     for (const [id, { waiting }] of this.#histories) {
       for (const { packet, atMs } of waiting) this.#room.insert(id, packet, atMs);
     }

@@ -1,6 +1,6 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { TickReport } from './mix-engine.ts';
-import type { MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
+import type { MixPacket, MixPlan, Opening, SpeakerId } from './mix-plan.ts';
 
 /** Messages to and from a mixing thread: many small parts in one message, their bytes in one buffer beside them. */
 
@@ -28,7 +28,7 @@ export type MixEvent =
   | { answer: 'mixed'; room: RoomId; name: string; format: string; frame: Slice }
   | { answer: 'passed'; room: RoomId; speaker: SpeakerId; packet: Slice }
   | { answer: 'concealed'; room: RoomId; speaker: SpeakerId; samples: number }
-  | { answer: 'paused'; room: RoomId; speaker: SpeakerId }
+  | { answer: 'paused'; room: RoomId; speaker: SpeakerId; why: Opening }
   | { answer: 'ticked'; room: RoomId; report: TickReport }
   | { answer: 'fault'; fault: unknown };
 

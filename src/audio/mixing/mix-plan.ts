@@ -32,7 +32,12 @@ export type PlannedMix = {
   gainsBefore: [SpeakerId, number][];
   /** The formats (docs/protocol.md, "Audio formats") in which it is heard. */
   formats: string[];
+  /** Present where listeners to Opus have heard something else until now. */
+  joins?: Join;
 };
+
+/** Sound that listeners have heard until now: the packets of a speaker as they were sent, or the mix of this name. */
+export type Join = { speaker: SpeakerId } | { mix: string };
 
 export type MixPlan = {
   speakers: SpeakerId[];
@@ -45,6 +50,9 @@ export type MixPlan = {
 /** A packet of a speaker who is mixed. */
 export type MixPacket = StreamPacket & { durationSamples: number };
 
+/** Why a decoder may begin with the packets of a speaker. */
+export type Opening = 'pause' | 'alike';
+
 /** Output of a tick. */
 export type MixOutput = {
   /** A frame of a mix, in one of its formats. */
@@ -53,6 +61,9 @@ export type MixOutput = {
   passed(speaker: SpeakerId, packet: Buffer): void;
   /** Called with the number of samples of a speaker that were concealed, because packets were lost. */
   concealed(speaker: SpeakerId, samples: number): void;
-  /** A speaker pauses, if only between two words: a decoder that begins with its packets now has missed nothing. */
-  paused(speaker: SpeakerId): void;
+  /**
+   * A decoder that begins with the packets of a speaker now has missed nothing that is heard: the speaker pauses, if only between two
+   * words, or `alike`: what comes next resembles what has been heard last.
+   */
+  paused(speaker: SpeakerId, why: Opening): void;
 };

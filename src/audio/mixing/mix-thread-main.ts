@@ -29,7 +29,7 @@ const openRoom = (room: RoomId, limits: { minMs: number; maxMs: number }) =>
       passed: (speaker, packet) =>
         answers.add({ answer: 'passed', room, speaker, packet: answers.slice(packet) }),
       concealed: (speaker, samples) => answers.add({ answer: 'concealed', room, speaker, samples }),
-      paused: (speaker) => answers.add({ answer: 'paused', room, speaker }),
+      paused: (speaker, why) => answers.add({ answer: 'paused', room, speaker, why }),
     },
     (fault) => answers.add({ answer: 'fault', fault }),
   );

@@ -159,7 +159,7 @@ export class MixThread implements MixBackend {
           client.output.concealed(item.speaker, item.samples);
           break;
         case 'paused':
-          client.output.paused(item.speaker);
+          client.output.paused(item.speaker, item.why);
           break;
         case 'ticked':
           client.onTicked(item.report);

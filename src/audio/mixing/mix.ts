@@ -2,7 +2,7 @@ import type { Codecs } from '../codecs.ts';
 import { FRAME_SAMPLES, parseAudioFormat, SAMPLE_RATE_HZ, type SampleFormat } from '../format.ts';
 import { Limiter } from './limiter.ts';
 import type { MixOutput, PlannedMix, SpeakerId } from './mix-plan.ts';
-import type { OpusEncoder } from '../opus-codec.ts';
+import { OpusOutput } from './opus-output.ts';
 import { openSampleWriter, upmix } from '../samples.ts';
 
 /** One sum that somebody hears, turned once into each format in which it is heard. */
@@ -10,13 +10,16 @@ type Output = {
   /** The name of its format. */
   name: string;
   write(frame: Float32Array): Buffer | undefined;
-  /** Takes in a frame that the listeners have heard from another source. */
-  prime(frame: Float32Array): void;
+  /** Goes on from what listeners have heard: `last` is the frame of the mix before the next one. */
+  prime(last: Float32Array): void;
   close(): void;
 };
 
 /** Gain of a speaker in a mix, and its former gain in the audio that the listeners have heard until now. */
 type Level = { speaker: SpeakerId; gain: number; before: number };
+
+/** Sound that listeners to Opus have heard before: packets of a speaker, or another mix so much later than this one is now. */
+export type HeardBefore = { speaker: SpeakerId } | { lateSamples: number };
 
 /** The frame that a speaker has at a moment; undefined if it has none. */
 export type FrameOf = (speaker: SpeakerId) => Float32Array | undefined;
@@ -29,7 +32,10 @@ export class Mix {
   readonly #codecs: Codecs;
   readonly #onFault: (fault: unknown) => void;
   readonly #limiter = new Limiter();
-  readonly #outputs = new Map<string, Output>();
+  readonly #outputs = new Map<string, Output | OpusOutput>();
+  /** The output in Opus, which is one of them, and what its listeners have heard before its first frame. */
+  #opus: OpusOutput | undefined;
+  #heardBefore: HeardBefore | undefined;
   #planned: PlannedMix = { name: '', without: [], gains: [], gainsBefore: [], formats: [] };
   /** Speakers whose gain is not 1. */
   #levels: Level[] = [];
@@ -38,7 +44,7 @@ export class Mix {
   /** The frame before the next one, as its listeners have heard it; undefined before the first. */
   #last: Float32Array | undefined;
   /** Those that have not made a frame yet. */
-  readonly #new = new Set<Output>();
+  readonly #new = new Set<Output | OpusOutput>();
 
   constructor(codecs: Codecs, onFault: (fault: unknown) => void) {
     this.#codecs = codecs;
@@ -50,12 +56,26 @@ export class Mix {
     return this.#last !== undefined;
   }
 
+  /** By how many samples listeners to Opus hear it later; undefined if there are none. */
+  get opusLateSamples(): number | undefined {
+    return this.#opus?.lateSamples;
+  }
+
+  /** Sound that listeners have heard if they go over to another mix now; undefined if none of them is sent Opus. */
+  get heard(): HeardBefore | undefined {
+    if (!this.#opus) return undefined;
+    return this.#new.has(this.#opus) ? this.#heardBefore : { lateSamples: this.#opus.lateSamples };
+  }
+
   hears(speaker: SpeakerId): boolean {
     return !this.#levels.some((level) => level.speaker === speaker && isSilent(level));
   }
 
-  /** Opens outputs for new formats, closes those that nobody hears any more. */
-  plan(planned: PlannedMix): void {
+  /**
+   * Opens outputs for new formats, closes those that nobody hears any more.
+   * @param heardBefore what listeners to Opus have heard until now, if that is new
+   */
+  plan(planned: PlannedMix, heardBefore?: HeardBefore): void {
     this.#planned = planned;
     this.#levels = levelsOf(planned);
     if (this.hasStarted) this.#settle();
@@ -64,7 +84,9 @@ export class Mix {
       if (this.#outputs.has(name)) continue;
       const format = parseAudioFormat(name);
       const output =
-        format.codec === 'opus' ? this.#openOpus(name) : this.#openSamples(name, format);
+        format.codec === 'opus'
+          ? this.#openOpus(name, heardBefore)
+          : this.#openSamples(name, format);
       this.#outputs.set(name, output);
       this.#new.add(output);
     }
@@ -80,14 +102,25 @@ export class Mix {
    * Makes one frame in each format; nothing, if nobody in it makes a sound.
    * @param sum of everybody, 960 samples; left as it is
    * @param sounding those who have a frame
+   * @param lateBehind says how much later those must hear it who have been sent the packets of a speaker
    */
-  deliver(sum: Float32Array, sounding: SpeakerId[], frameOf: FrameOf, to: MixOutput): void {
+  deliver(
+    sum: Float32Array,
+    sounding: SpeakerId[],
+    frameOf: FrameOf,
+    to: MixOutput,
+    lateBehind: (speaker: SpeakerId) => number = () => 0,
+  ): void {
     const { name } = this.#planned;
     if (!sounding.some((speaker) => this.hears(speaker))) return;
     const frame = this.#own(sum, frameOf, 'as planned');
     this.#settle();
     this.#limiter.process(frame);
-    for (const output of this.#new) if (this.#last) output.prime(this.#last);
+    for (const output of this.#new) {
+      if (!this.#last) continue;
+      if (output instanceof OpusOutput) output.prime(this.#last, this.#lateNow(lateBehind));
+      else output.prime(this.#last);
+    }
     this.#new.clear();
     this.#last = frame;
     for (const output of this.#outputs.values()) {
@@ -99,6 +132,7 @@ export class Mix {
   close(): void {
     for (const output of this.#outputs.values()) output.close();
     this.#outputs.clear();
+    this.#opus = undefined;
   }
 
   /** The sum as its listeners have heard it, or as they are to hear it from its end on. */
@@ -121,6 +155,7 @@ export class Mix {
     if (!output) return;
     this.#outputs.delete(name);
     this.#new.delete(output);
+    if (output === this.#opus) this.#opus = undefined;
     output.close();
   }
 
@@ -138,30 +173,21 @@ export class Mix {
     };
   }
 
-  /** Opening takes microseconds but is asynchronous; it is done before the next tick of the clock. */
-  #openOpus(name: string): Output {
-    let encoder: OpusEncoder | undefined;
-    let isClosed = false;
-    const open = async () => {
-      const opened = await this.#codecs.opus.createEncoder(SAMPLE_RATE_HZ);
-      if (isClosed) opened.close();
-      else encoder = opened;
-    };
-    open().catch((fault: unknown) => {
+  #lateNow(lateBehind: (speaker: SpeakerId) => number): number {
+    const before = this.#heardBefore;
+    if (!before) return 0;
+    return 'speaker' in before ? lateBehind(before.speaker) : before.lateSamples;
+  }
+
+  #openOpus(name: string, heardBefore: HeardBefore | undefined): OpusOutput {
+    const output = new OpusOutput(name, this.#codecs.opus, (fault) => {
       this.#onFault(fault);
       // The next plan opens another.
-      if (!isClosed) this.#drop(name);
+      if (this.#opus === output) this.#drop(name);
     });
-    return {
-      name,
-      write: (frame) => encoder?.encode(frame),
-      prime: (frame) => encoder?.prime(frame),
-      close: () => {
-        isClosed = true;
-        encoder?.close();
-        encoder = undefined;
-      },
-    };
+    this.#opus = output;
+    this.#heardBefore = heardBefore;
+    return output;
   }
 }
 
@@ -179,6 +205,9 @@ function levelsOf({ without, gains, gainsBefore }: PlannedMix): Level[] {
   });
 }
 
+/** How long a gain takes to move: who hears a frame as Opus does not hear the end of it. */
+const MOVE_SAMPLES = 720;
+
 /** Adds `frame`, if there is one, times a gain, which moves linearly if it is to end as another one. */
 export function addTo(
   sum: Float32Array,
@@ -187,6 +216,7 @@ export function addTo(
   endGain = gain,
 ): void {
   if (!frame) return;
-  const step = (endGain - gain) / FRAME_SAMPLES;
-  for (let i = 0; i < FRAME_SAMPLES; i += 1) sum[i]! += frame[i]! * (gain + step * i);
+  const step = (endGain - gain) / MOVE_SAMPLES;
+  for (let i = 0; i < MOVE_SAMPLES; i += 1) sum[i]! += frame[i]! * (gain + step * i);
+  for (let i = MOVE_SAMPLES; i < FRAME_SAMPLES; i += 1) sum[i]! += frame[i]! * endGain;
 }

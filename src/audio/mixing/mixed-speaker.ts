@@ -1,26 +1,23 @@
 import type { JitterBuffer } from '../../rtp/jitter-buffer.ts';
 import { SAMPLES_PER_MS } from '../../rtp/clock-rate.ts';
-import { FRAME_MS, FRAME_SAMPLES } from '../format.ts';
+import { FRAME_SAMPLES } from '../format.ts';
 import type { AddedSpeaker, MixPacket } from './mix-plan.ts';
 import { ENCODER_DELAY_SAMPLES, type OpusCodec } from '../opus-codec.ts';
+import { findLateSamples, isAlike } from './joins.ts';
 import { opusPacketSamples } from '../opus-packet.ts';
 import { fadeIn, fadeOut } from '../ramps.ts';
 import { PauseFinder } from './pause-finder.ts';
 import { Playout } from './playout.ts';
 
-/** Enough for the first frame, and for what it runs ahead. */
-const LEAST_DEPTH_MS = ((FRAME_SAMPLES + ENCODER_DELAY_SAMPLES) * FRAME_MS) / FRAME_SAMPLES;
+/** Length of the end of a pause that is played before the next word, if the word can be played at once. */
+const SHORT_PREROLL_SAMPLES = 240;
+const FADE_OUT_SAMPLES = 720;
 /** Ticks beyond its own duration that a packet is waited for. */
 const MAX_EXTRA_WAIT_TICKS = 2;
 
 const NOTHING = new Float32Array(0);
 
-/**
- * One speaker as a room mixes it: a frame every 20 ms, and the packets themselves, each at the tick that plays it.
- *
- * It runs ahead of the packets by as much as an encoder lags behind: a listener who has heard the packets, and hears a mix
- * from now on, or the other way round, misses nothing and hears nothing twice.
- */
+/** One speaker as a room mixes it: a frame every 20 ms, and the packets themselves, each at the tick that plays it. */
 export class MixedSpeaker {
   readonly #buffer: JitterBuffer;
   readonly #start: AddedSpeaker;
@@ -30,12 +27,14 @@ export class MixedSpeaker {
   readonly #frames = [new Float32Array(FRAME_SAMPLES), new Float32Array(FRAME_SAMPLES)] as const;
   #frame: Float32Array | undefined;
   #previous: Float32Array = this.#frames[0];
+  /** How much was decoded before this tick, and not played. */
+  #aheadSamples = 0;
   #hasBegun = false;
   #isFirstFrame = true;
+  #isFirstOfStream: boolean;
   #waitedTicks = 0;
   /** How long a packet of this speaker lasts. */
   #packetTicks = 1;
-  #hasWaitedForNext = false;
   readonly #pauses = new PauseFinder();
   #reportedConcealed = 0;
   #reportedDropped = { late: 0, undecodable: 0 };
@@ -44,6 +43,7 @@ export class MixedSpeaker {
   constructor(buffer: JitterBuffer, start: AddedSpeaker) {
     this.#buffer = buffer;
     this.#start = start;
+    this.#isFirstOfStream = start.recent.length === 0;
     if (start.next !== undefined) buffer.startAt(start.next);
     for (const packet of start.recent) this.#notePacket(opusPacketSamples(packet) ?? 0);
   }
@@ -78,6 +78,20 @@ export class MixedSpeaker {
     return !this.#hasBegun && this.#start.isHeard && this.#waitedTicks < this.#maxWaitTicks;
   }
 
+  /** By how many samples a mix must be late whose listeners have been sent the packets of this speaker until now. */
+  get lateBehindSamples(): number {
+    if (!this.#frame) return 0;
+    const sound = { previous: this.#previous, frame: this.#frame, rest: this.rest };
+    return findLateSamples(sound, this.#aheadSamples);
+  }
+
+  /** True if listeners to a mix that is so late can go on with the packets that come next. */
+  isAlike(lateSamples: number): boolean {
+    if (!this.#frame) return false;
+    const sound = { previous: this.#previous, frame: this.#frame, rest: this.rest };
+    return isAlike(sound, lateSamples);
+  }
+
   insert(packet: MixPacket, nowMs: number): void {
     this.#notePacket(packet.durationSamples);
     this.#buffer.insert(packet, packet.durationSamples, nowMs);
@@ -91,27 +105,24 @@ export class MixedSpeaker {
     this.#packetTicks = Math.max(this.#packetTicks, Math.ceil(durationSamples / FRAME_SAMPLES));
   }
 
-  /** Runs ahead, once there is something to run ahead with. */
+  /** Begins, once there is enough for a frame that can be played without a gap after it. */
   begin(nowMs: number): void {
     if (this.#hasBegun) return;
     // Also for a decoder that does not open: the others are not to wait for it.
     this.#waitedTicks += 1;
     if (!this.#playout) return;
-    const isShort =
-      this.#buffer.depthMs + this.#playout.ready.length / SAMPLES_PER_MS < LEAST_DEPTH_MS;
-    if (isShort && this.#waitedTicks < this.#maxWaitTicks) return;
-    // One long packet is enough to begin with, but it would run dry just before the next one comes.
-    if (this.#packetTicks > 1 && !this.#hasWaitedForNext) {
-      this.#hasWaitedForNext = true;
-      return;
+    const preroll = this.#playout.ready.length;
+    const shortSamples = Math.min(preroll, SHORT_PREROLL_SAMPLES);
+    if (this.#buffer.isReady(FRAME_SAMPLES - shortSamples, nowMs)) {
+      this.#playout.shortenTo(shortSamples);
+    } else {
+      // The pause is played while the word after it is held.
+      const depthSamples = this.#buffer.depthMs * SAMPLES_PER_MS;
+      const isShort = preroll < FRAME_SAMPLES || depthSamples < FRAME_SAMPLES;
+      if (isShort && this.#waitedTicks < this.#maxWaitTicks) return;
     }
-    const lead = new Float32Array(ENCODER_DELAY_SAMPLES);
-    if (!this.#playout.pull(lead, nowMs)) return;
     this.#hasBegun = true;
-    if (!this.#start.isHeard) return;
-    this.#isFirstFrame = false;
-    this.#previous.copyWithin(0, ENCODER_DELAY_SAMPLES);
-    this.#previous.set(lead, FRAME_SAMPLES - ENCODER_DELAY_SAMPLES);
+    this.#isFirstFrame = !this.#start.isHeard;
   }
 
   pull(nowMs: number): void {
@@ -119,6 +130,7 @@ export class MixedSpeaker {
     this.#frame = undefined;
     if (!this.#hasBegun || !this.#playout) return;
     const frame = this.#frames[this.#previous === this.#frames[0] ? 1 : 0].fill(0);
+    this.#aheadSamples = this.rest.length;
     const isSounding = this.#playout.pull(frame, nowMs);
     this.#pauses.note(frame);
     if (!isSounding) {
@@ -126,7 +138,7 @@ export class MixedSpeaker {
       this.#isFirstFrame = true;
       return;
     }
-    if (this.#isFirstFrame) fadeIn(frame);
+    if (this.#isFirstFrame) this.#fadeIn(frame);
     this.#isFirstFrame = false;
     this.#frame = frame;
   }
@@ -135,20 +147,36 @@ export class MixedSpeaker {
   fadeOut(nowMs: number): void {
     this.pull(nowMs);
     this.#isFirstFrame = true;
-    if (this.#frame) fadeOut(this.#frame);
+    if (!this.#frame) return;
+    // Listeners to Opus do not hear the end of the frame.
+    fadeOut(this.#frame.subarray(0, FADE_OUT_SAMPLES));
+    this.#frame.fill(0, FADE_OUT_SAMPLES);
+  }
+
+  /** Rises from silence; a stream begins with that by which its encoder lags. */
+  #fadeIn(frame: Float32Array): void {
+    const silentSamples = this.#isFirstOfStream ? ENCODER_DELAY_SAMPLES : 0;
+    this.#isFirstOfStream = false;
+    frame.fill(0, 0, silentSamples);
+    fadeIn(frame.subarray(silentSamples));
   }
 
   /** Hands on the packets that the mixes of this tick have come to. */
   passOn(pass: (packet: Buffer) => void): void {
-    const upToSamples = (this.#playout?.pulledSamples ?? 0) - ENCODER_DELAY_SAMPLES;
-    while (this.#passing.length > 0 && this.#passing[0]!.startsAtSamples < upToSamples) {
+    const pulledSamples = this.#playout?.pulledSamples ?? 0;
+    while (this.#passing.length > 0 && this.#passing[0]!.startsAtSamples < pulledSamples) {
       pass(this.#passing.shift()!.packet);
     }
   }
 
+  /** The sound after {@link frame} that is decoded: listeners that are sent packets have heard it already. */
+  get rest(): Float32Array {
+    return this.#playout?.ready ?? NOTHING;
+  }
+
   /** True now and then while it pauses, if only between two words. */
   get isPausing(): boolean {
-    return this.#pauses.isFound && this.#pauses.isSoft(this.#playout?.ready ?? NOTHING);
+    return this.#pauses.isFound && this.#pauses.isSoft(this.rest);
   }
 
   /** How much was made up since this was last asked. */

@@ -6,7 +6,7 @@ const SOFTER_BY = 10 ** (20 / 10);
 /** Power below which audio is a pause: -58 dBov. */
 const PAUSE_POWER = 10 ** (-58 / 10);
 /** Number of soft frames in a row that are no longer the closure before a plosive. */
-const LEAST_FRAMES = 4;
+const LEAST_FRAMES = 5;
 /** While a pause goes on it is told once in so many frames. */
 const AGAIN_FRAMES = 10;
 /** Time in which the memory of loud audio halves, ms. */

@@ -1,7 +1,7 @@
 import type { Held, JitterBuffer } from '../../rtp/jitter-buffer.ts';
 import { sequenceDelta } from '../../rtp/sequence.ts';
 import { SAMPLES_PER_MS } from '../../rtp/clock-rate.ts';
-import { FRAME_SAMPLES } from '../format.ts';
+import { FRAME_MS, FRAME_SAMPLES } from '../format.ts';
 import type { OpusDecoder } from '../opus-codec.ts';
 import { carriesCopy, emptyOpusPacket } from '../opus-packet.ts';
 import { fadeIn, fadeOut } from '../ramps.ts';
@@ -13,15 +13,24 @@ const MAX_CONCEALED_SAMPLES = 2880;
 const STRETCHABLE_SAMPLES = 960;
 /** When the least that a packet waited is no more than this, the next one may come too late. */
 const LEAST_SLACK_MS = 3;
+/** The same of a sender whose packets are unevenly late: more by a share of what is over so much, and at most. */
+const LATE_MS = 12;
+const LATE_SHARE = 1 / 4;
+const MOST_LEAST_SLACK_MS = 10;
 /**
- * A packet that waits for its turn longer than this, however late the others are, waits in vain. More than a tick above the
- * least: a packet is taken a whole tick sooner or later, so that a narrower band would have no place for some senders.
+ * A packet that waits for its turn so much longer, however late the others are, waits in vain. More than a tick: a packet is taken a
+ * whole tick sooner or later, so that a narrower band would have no place for some senders.
  */
-const MOST_SLACK_MS = 25;
+const SLACK_BAND_MS = 22;
+/** Decoded sound that is left over after a tick delays all that follows: more than this is taken out. */
+const MOST_REST_SAMPLES = 384;
+/** A sender whose packets are later than this needs the rest: it is heard while they are awaited. */
+const STEADY_MS = 8;
 /** Excess delay that justifies a less perfect splice, ms. */
 const URGENT_SLACK_MS = 60;
-/** The least of the last one to two of so many packets counts. */
+/** The least of the last one to two of so many packets counts, and at first that of so many. */
 const SLACK_WINDOW_PACKETS = 50;
+const FIRST_SLACK_PACKETS = 16;
 /** Losses that are no more packets apart are taken for a habit of the network. */
 const LOSSES_APART_PACKETS = 500;
 
@@ -79,6 +88,11 @@ export class Playout {
     return this.#ready;
   }
 
+  /** Leaves out all but the last of {@link ready}. */
+  shortenTo(samples: number): void {
+    this.#ready = this.#ready.subarray(Math.max(0, this.#ready.length - samples));
+  }
+
   /**
    * Fills `frame` with the next samples of this speaker; what it does not fill, it leaves alone.
    * @returns whether there was anything to fill it with
@@ -102,7 +116,7 @@ export class Playout {
 
   #playNext(neededSamples: number, nowMs: number): boolean {
     const next = this.#buffer.take(nowMs, this.#copies.laterMs > 0);
-    if (next === 'empty') return this.#last !== undefined && this.#conceal(neededSamples);
+    if (next === 'empty') return this.#last !== undefined && this.#awaitNext(neededSamples);
     if (next === 'lost') return this.#recover();
     this.#pass(next.payload);
     const samples = this.#tryDecode(next.payload);
@@ -110,7 +124,7 @@ export class Playout {
     this.#copies.note(this.#last, next);
     this.#last = next;
     this.#concealedInARow = 0;
-    this.#ready = this.#keepPace(this.#fromSilence(samples), nowMs - next.atMs);
+    this.#ready = this.#keepPace(this.#fromSilence(samples), nowMs - next.atMs, neededSamples);
     return true;
   }
 
@@ -129,6 +143,13 @@ export class Playout {
       // A packet that does not decode holds no copy either.
       return this.#conceal(durationSamples);
     }
+  }
+
+  /** In place of a packet that has not come: it is taken a tick later. */
+  #awaitNext(neededSamples: number): boolean {
+    if (!this.#conceal(neededSamples)) return false;
+    this.#slack.shift(FRAME_MS);
+    return true;
   }
 
   #conceal(wantedSamples: number): boolean {
@@ -167,20 +188,41 @@ export class Playout {
   }
 
   /**
-   * Takes a pitch period out when packets wait in vain, puts one in when they come at the last moment. A lost packet
-   * whose copy is in the packet after it comes as late as that one.
+   * Takes a pitch period out when packets wait in vain, or sound that is decoded does; puts one in when they come at the last
+   * moment. A lost packet whose copy is in the packet after it comes as late as that one.
+   * @param neededSamples so much of the packet is heard in this tick
    */
-  #keepPace(samples: Float32Array, waitedMs: number): Float32Array {
+  #keepPace(samples: Float32Array, waitedMs: number, neededSamples: number): Float32Array {
     this.#slack.add(waitedMs);
     const { least } = this.#slack;
-    if (samples.length < STRETCHABLE_SAMPLES || least === undefined) return samples;
-    const slackMs = least - this.#copies.laterMs;
+    const everySamples = Math.min(samples.length, FRAME_SAMPLES);
+    const restSamples = (FRAME_SAMPLES - neededSamples) % everySamples;
+    const slackMs = least === undefined ? undefined : least - this.#copies.laterMs;
+    const leastMs = this.#leastSlackMs;
     let stretched: Float32Array | undefined;
-    if (slackMs > MOST_SLACK_MS) stretched = compress(samples, slackMs > URGENT_SLACK_MS);
-    else if (slackMs < LEAST_SLACK_MS) stretched = expand(samples);
+    if (samples.length < STRETCHABLE_SAMPLES) return samples;
+    if (slackMs !== undefined && slackMs > leastMs + SLACK_BAND_MS) {
+      stretched = compress(samples, slackMs > URGENT_SLACK_MS);
+    } else if (slackMs !== undefined && slackMs < leastMs) {
+      stretched = expand(samples);
+    } else if (restSamples > MOST_REST_SAMPLES && this.#isSteady) {
+      stretched = compress(samples, false, restSamples);
+    }
     if (!stretched) return samples;
-    this.#slack.shift((stretched.length - samples.length) / SAMPLES_PER_MS);
+    const moreSamples = stretched.length - samples.length;
+    // Packets are taken a tick later or sooner when that makes a whole one of what is left over.
+    const shiftSamples = Math.floor((restSamples + moreSamples) / everySamples) * everySamples;
+    this.#slack.shift(shiftSamples / SAMPLES_PER_MS);
     return stretched;
+  }
+
+  get #isSteady(): boolean {
+    return this.#buffer.targetMs <= STEADY_MS;
+  }
+
+  get #leastSlackMs(): number {
+    const overMs = Math.max(0, this.#buffer.targetMs - LATE_MS);
+    return Math.min(MOST_LEAST_SLACK_MS, LEAST_SLACK_MS + overMs * LATE_SHARE);
   }
 }
 
@@ -216,9 +258,10 @@ class LeastOfLate {
     this.#windowValues = windowValues;
   }
 
-  /** Undefined until a window is full. */
+  /** Undefined until there are enough. */
   get least(): number | undefined {
-    return this.#before === undefined ? undefined : Math.min(this.#before, this.#now);
+    if (this.#before !== undefined) return Math.min(this.#before, this.#now);
+    return this.#count < FIRST_SLACK_PACKETS ? undefined : this.#now;
   }
 
   add(value: number): void {

@@ -1,6 +1,7 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { MediaPacket } from '../../rtp/packet.ts';
 import { counts } from '../../counters.ts';
+import { TickMoment } from './arrivals.ts';
 import type { FrameClock } from '../clock.ts';
 import { formatAudioFormat } from '../format.ts';
 import { forwardFrame } from './forward-frame.ts';
@@ -12,7 +13,8 @@ import {
 } from './subscriptions.ts';
 import type { MixEnginePool } from './mix-engine-pool.ts';
 import type { MixEngine } from './mix-engine.ts';
-import type { MixOutput, MixPlan, SpeakerId } from './mix-plan.ts';
+import type { MixOutput, MixPlan, Opening, SpeakerId } from './mix-plan.ts';
+import { OpusEars } from './opus-ears.ts';
 import { opusPacketSamples } from '../opus-packet.ts';
 import { RoomSpeaker } from './room-speaker.ts';
 import { type ActiveSpeakerSettings, ActiveSpeakers } from './active-speakers.ts';
@@ -31,8 +33,8 @@ type Tick = {
   forwarded: Map<SpeakerId, ReadonlySet<Listener>>;
   /** Speakers that fall silent in it. */
   leaving: Speaker[];
-  /** Speakers that pause in it. */
-  paused: Set<Speaker>;
+  /** Speakers whose packets a decoder may begin with after it, and why. */
+  openings: Map<Speaker, Opening>;
   changes: RunningChange[];
   /** Listeners whose subscription changed after this tick began but whose format did not; they still get its frames. */
   replaced: Set<Listener>;
@@ -59,6 +61,8 @@ export class RoomMixer {
   /** Listeners that have been sent something. */
   readonly #begun = new WeakSet<Listener>();
   readonly #talkers: ActiveSpeakers<Speaker>;
+  readonly #opusEars = new OpusEars();
+  readonly #moment = new TickMoment();
   /** By mix. */
   #mixes = new Map<string, PlannedSubscription>();
   /** Speakers that have talked and pause, the last one first. */
@@ -112,6 +116,7 @@ export class RoomMixer {
     const canHear =
       before.delivery === after.delivery &&
       formatAudioFormat(before.format) === formatAudioFormat(after.format);
+    if (canHear) this.#opusEars.replace(before, after);
     if (canHear) for (const tick of this.#ticks) tick.replaced.add(before);
     if (canHear) for (const speaker of this.#speakers.values()) speaker.replace(before, after);
     this.#plan();
@@ -256,6 +261,7 @@ export class RoomMixer {
       changes: this.#changes.running,
     });
     this.#mixes = mixes;
+    this.#opusEars.plan(mixes);
     this.#noteAwaited(mixed);
     this.#planRoom(mixed);
     for (const listeners of asSent.values()) this.#noteBegun(listeners);
@@ -264,13 +270,14 @@ export class RoomMixer {
     }
     for (const speaker of this.#speakers.values()) {
       speaker.followers = asSent.get(speaker) ?? NOBODY;
+      this.#opusEars.sent(speaker.followers, speaker.id);
       speaker.apartFollowers = apart.get(speaker) ?? NOBODY;
     }
     if (this.#isSilent) {
       this.#clock.remove(this.#tick);
       this.#changes.clear();
     } else {
-      this.#clock.add(this.#tick);
+      this.#clock.add(this.#tick, this.#moment.of(this.#talkers.mixed));
     }
     for (const listener of limited) listener.volumeLimited?.();
   }
@@ -345,12 +352,18 @@ export class RoomMixer {
       added: added.map((speaker) => speaker.beginPlaying(this.#nowMs)),
       mixes,
     };
+    const isFirst = this.#played.size === 0 && added.length > 0;
+    this.#moveTicks(isFirst ? this.#moment.of(this.#talkers.mixed) : undefined);
     this.#room.apply(plan);
     for (const speaker of added) {
       speaker.isPlayed = true;
       this.#played.set(speaker.id, speaker);
       for (const packet of speaker.waiting) this.#play(speaker, packet, this.#nowMs);
     }
+  }
+
+  #moveTicks(dueMs: number | undefined): void {
+    if (dueMs !== undefined) this.#clock.move(this.#tick, dueMs);
   }
 
   /** Returns the speakers that are played, and mixed no longer: they fall silent in the next tick. */
@@ -390,9 +403,9 @@ export class RoomMixer {
         if (this.#hears(listener, tick)) listener.deliver(packet);
       }
     },
-    paused: (id) => {
+    paused: (id, why) => {
       const speaker = this.#played.get(id);
-      if (speaker) this.#ticks[0]?.paused.add(speaker);
+      if (speaker) this.#ticks[0]?.openings.set(speaker, why);
     },
   };
 
@@ -409,10 +422,12 @@ export class RoomMixer {
       mixes: this.#mixes,
       forwarded: new Map([...this.#played].map(([id, { followers }]) => [id, followers])),
       leaving: this.#leaving(),
-      paused: new Set(),
+      openings: new Map(),
       changes: [...this.#changes.running.values()],
       replaced: new Set(),
     });
+    this.#opusEars.tick(this.#mixes);
+    this.#moveTicks(this.#moment.sooner(this.#played.values(), nowMs));
     if (this.#played.size > 0) this.#room.tick(nowMs);
     else this.#ticked();
   };
@@ -425,7 +440,10 @@ export class RoomMixer {
     const hasChanged = this.#changes.ticked(tick.changes);
     if (hasChanged) this.#plan();
     for (const speaker of this.#talkers.mixed) {
-      if (tick.paused.has(speaker) || speaker.isAwaitedTooLong(this.#nowMs)) this.#paused(speaker);
+      const opening = tick.openings.get(speaker);
+      const isOpen =
+        opening === 'pause' || speaker.isAwaitedTooLong(this.#nowMs, opening === 'alike');
+      if (isOpen) this.#open(speaker, opening);
     }
   };
 
@@ -436,23 +454,36 @@ export class RoomMixer {
     if (left.length > 0) this.#endPlaying(left);
   }
 
-  /** From now on these are heard as they are sent, by those who hear them. */
-  #endPlaying(speakers: Speaker[]): void {
+  /**
+   * From now on these are heard as they are sent, by those who hear them.
+   * @param first is called before they are sent what the mixes have not come to
+   */
+  #endPlaying(speakers: Speaker[], first = () => {}): void {
     const heardApart = speakers.map(({ apartFollowers }) => apartFollowers);
     for (const speaker of speakers) {
       this.#played.delete(speaker.id);
       speaker.isPlayed = false;
     }
     this.#plan(new Set(speakers));
+    first();
     for (const [i, speaker] of speakers.entries()) speaker.endPlaying(heardApart[i]!);
   }
 
-  /** Lets listeners that hear a speaker in a mix go on with its packets as they are sent: it pauses, or does not for too long. */
-  #paused(speaker: Speaker): void {
+  /** Lets listeners that hear a speaker in a mix go on with its packets as they are sent: it pauses, or has not for too long. */
+  #open(speaker: Speaker, opening: Opening | undefined): void {
     // A thread that is late has come further than is known here.
     if (!speaker.isPlayed || !this.#talkers.mixed.has(speaker) || this.#ticks.length > 0) return;
     const ears = this.#earsOf(speaker);
-    if (ears.every(({ awaits }) => awaits === speaker.id)) this.#endPlaying([speaker]);
-    else if (ears.some(({ awaits }) => awaits === speaker.id)) this.#plan(new Set([speaker]));
+    if (!ears.some(({ awaits }) => awaits === speaker.id)) return;
+    const { followers, apartFollowers } = speaker;
+    const repeat = () => {
+      if (opening === 'pause') speaker.repeatLast(followers, apartFollowers);
+    };
+    if (ears.every(({ awaits }) => awaits === speaker.id)) {
+      this.#endPlaying([speaker], repeat);
+    } else {
+      this.#plan(new Set([speaker]));
+      repeat();
+    }
   }
 }

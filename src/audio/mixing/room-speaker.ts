@@ -3,6 +3,7 @@ import { Reorderer } from '../../rtp/reorderer.ts';
 import { Splice } from '../../rtp/splice.ts';
 import { FRAME_SAMPLES } from '../format.ts';
 import { carriesCopy, emptyOpusPacket, isCelt, opusPacketSamples } from '../opus-packet.ts';
+import { Arrivals } from './arrivals.ts';
 import { forwardFrame } from './forward-frame.ts';
 import type { HeardSpeaker, Listener } from './subscriptions.ts';
 import type { AddedSpeaker, MixPacket, SpeakerId } from './mix-plan.ts';
@@ -16,6 +17,9 @@ const MAX_PREROLL_AGE_MS = 100;
 /** Without a pause it is waited for so long; a decoder of CELT needs little to go on from, one of SILK a quiet moment. */
 const MAX_AWAITED_CELT_MS = 500;
 const MAX_AWAITED_MS = 10_000;
+
+/** After so much more time a seam that may be heard is better than an encoder for nothing. */
+const MAX_UNLIKE_MS = 3000;
 
 /** A decoder that begins in the middle of a stream of which it knows nothing is right after so much of it. */
 const UNKNOWN_SAMPLES = 6 * FRAME_SAMPLES;
@@ -40,6 +44,7 @@ export class RoomSpeaker implements HeardSpeaker {
   readonly number: number;
   /** Makes one stream of those by which it comes, one after the other. */
   readonly splice = new Splice();
+  readonly arrivals = new Arrivals();
   readonly #stream = new Reorderer();
   readonly #history = new PacketHistory<PastPacket>();
   /** The last packet went out to somebody who hears this speaker alone. */
@@ -78,12 +83,15 @@ export class RoomSpeaker implements HeardSpeaker {
     return this.#history.last === undefined;
   }
 
-  /** True if somebody waits for a pause that does not come: music has none. */
-  isAwaitedTooLong(nowMs: number): boolean {
+  /**
+   * True if somebody waits for a pause that does not come: music has none.
+   * @param isAlike what comes next resembles what has been heard last
+   */
+  isAwaitedTooLong(nowMs: number, isAlike: boolean): boolean {
     const { last } = this.#history;
     if (this.awaitedSinceMs === undefined || !last) return false;
     const maxMs = isCelt(last.payload) ? MAX_AWAITED_CELT_MS : MAX_AWAITED_MS;
-    return nowMs - this.awaitedSinceMs >= maxMs;
+    return nowMs - this.awaitedSinceMs >= maxMs + (isAlike ? 0 : MAX_UNLIKE_MS);
   }
 
   /** Packets that came before their turn. */
@@ -93,6 +101,7 @@ export class RoomSpeaker implements HeardSpeaker {
 
   /** Takes in a packet; false if it is too late, or came already. */
   insert(packet: MediaPacket, nowMs: number): boolean {
+    this.arrivals.add(nowMs);
     const before = this.#stream.next;
     const isInTime = this.#stream.insert(packet, nowMs);
     // Another stream, from another encoder: nothing in it leans on what came before.
@@ -198,6 +207,20 @@ export class RoomSpeaker implements HeardSpeaker {
     const rest = this.#rest();
     const index = rest.findIndex((past) => past.payload.equals(payload));
     this.#passedCount = this.#count - rest.length + index + 1;
+  }
+
+  /**
+   * Sends the packet that the mixes have come to last once more, as sent, to listeners that have heard it in a mix: it is of a pause, and
+   * their decoders are to know the stream when the next word begins.
+   */
+  repeatLast(before: ReadonlySet<Listener>, apartBefore: ReadonlySet<Listener>): void {
+    const last = this.#history.packets[this.#history.packets.length - this.#rest().length - 1];
+    if (!last) return;
+    for (const listener of this.followers)
+      if (!before.has(listener)) listener.deliver(last.payload);
+    const frame = forwardFrame(this.number, last.payload);
+    for (const listener of this.apartFollowers)
+      if (!apartBefore.has(listener)) listener.deliver(frame);
   }
 
   /** Returns the packets that the mixes have not come to. */

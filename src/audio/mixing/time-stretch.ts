@@ -41,12 +41,17 @@ const FADE = Float64Array.from(
  * @param samples best 960…2880; of fewer than 960 only shorter periods than 15 ms can be taken (the length less 5 ms), of
  *   fewer than 360 none. Not changed.
  * @param isUrgent whether a seam that may be heard is better than none
+ * @param maxSamples so much is taken out at most
  * @returns a new array, 120…720 samples (2.5…15 ms) shorter, never empty; its first and its last sample are those of
  *   `samples`, and the joins to the blocks before and after are as smooth as they were. Undefined if no seam would go
  *   unheard.
  */
-export function compress(samples: Float32Array, isUrgent = false): Float32Array | undefined {
-  const join = findJoin(samples, isUrgent);
+export function compress(
+  samples: Float32Array,
+  isUrgent = false,
+  maxSamples = MAX_LAG_SAMPLES,
+): Float32Array | undefined {
+  const join = findJoin(samples, isUrgent, maxSamples);
   return join && splice(samples, join.at, join.at + join.lag, join.similarity);
 }
 
@@ -75,8 +80,12 @@ function splice(samples: Float32Array, from: number, to: number, similarity: num
   return spliced;
 }
 
-function findJoin(samples: Float32Array, isUrgent: boolean): Join | undefined {
-  const maxLag = Math.min(MAX_LAG_SAMPLES, samples.length - FADE_SAMPLES);
+function findJoin(
+  samples: Float32Array,
+  isUrgent: boolean,
+  maxSamples = MAX_LAG_SAMPLES,
+): Join | undefined {
+  const maxLag = Math.min(MAX_LAG_SAMPLES, maxSamples, samples.length - FADE_SAMPLES);
   if (maxLag < MIN_LAG_SAMPLES) return undefined;
   const { loudest, softest } = powers(samples);
   if (loudest < QUIET_POWER) {

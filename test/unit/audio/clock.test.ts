@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { FrameClock } from '../../../src/audio/clock.ts';
 
 beforeEach(() => {
@@ -70,4 +70,80 @@ test('a stall of a second is not caught up', () => {
   expect(ticks - before).toBeLessThanOrEqual(3);
   spy.mockRestore();
   clock.remove(onTick);
+});
+
+describe('a listener that wants its ticks at a moment', () => {
+  /** Milliseconds from the wanted moment to a tick, modulo 20 ms. */
+  const laterMs = (tickMs: number, dueMs: number) => (((tickMs - dueMs) % 20) + 20) % 20;
+
+  test.each([0, 3.5, 11, 19.9])('gets them then, %f ms from now: it is the first', (fromNowMs) => {
+    const clock = new FrameClock();
+    const dueMs = performance.now() + fromNowMs - 40;
+    const ticksMs: number[] = [];
+    const onTick = (nowMs: number) => void ticksMs.push(nowMs);
+    clock.add(onTick, dueMs);
+    vi.advanceTimersByTime(100);
+    expect(ticksMs.length).toBeGreaterThanOrEqual(4);
+    expect(Math.min(laterMs(ticksMs[0]!, dueMs), 20 - laterMs(ticksMs[0]!, dueMs))).toBeCloseTo(0);
+    clock.remove(onTick);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test('and a hundred others with it: none waits long, and no phase has far more than its share', () => {
+    const clock = new FrameClock();
+    const dueMs = performance.now() + 7;
+    const ticks = new Map<number, number>();
+    const laterAtMost: number[] = [];
+    const listeners = Array.from({ length: 101 }, () => {
+      let isFirst = true;
+      return (nowMs: number) => {
+        if (!isFirst) return;
+        isFirst = false;
+        const later = Math.round(laterMs(nowMs, dueMs) * 1000) / 1000;
+        ticks.set(later, (ticks.get(later) ?? 0) + 1);
+        laterAtMost.push(later);
+      };
+    });
+    for (const listener of listeners) clock.add(listener, dueMs);
+    vi.advanceTimersByTime(100);
+    expect(laterAtMost).toHaveLength(101);
+    expect(Math.max(...ticks.values())).toBeLessThanOrEqual(31);
+    expect(Math.max(...laterAtMost)).toBeLessThanOrEqual(16);
+    for (const listener of listeners) clock.remove(listener);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test('moves them in its own tick: one of 20 ms is shorter, and none is lost or comes twice', () => {
+    const clock = new FrameClock();
+    const ticksMs: number[] = [];
+    const onTick = (nowMs: number) => {
+      ticksMs.push(nowMs);
+      if (ticksMs.length === 5) clock.move(onTick, nowMs - 8);
+    };
+    clock.add(onTick, performance.now());
+    vi.advanceTimersByTime(400);
+    const between = steps(ticksMs).map((ms) => Math.round(ms));
+    expect(between.slice(0, 6)).toEqual([20, 20, 20, 20, 12, 20]);
+    expect(new Set(between.slice(5))).toEqual(new Set([20]));
+    clock.remove(onTick);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test('moves them between two ticks: they come at the moment from then on', () => {
+    const clock = new FrameClock();
+    const ticksMs: number[] = [];
+    const onTick = (nowMs: number) => void ticksMs.push(nowMs);
+    const dueMs = performance.now();
+    clock.add(onTick, dueMs);
+    vi.advanceTimersByTime(42);
+    clock.move(onTick, dueMs + 8);
+    const before = ticksMs.length;
+    vi.advanceTimersByTime(100);
+    const after = ticksMs.slice(before);
+    expect(after[0]! - dueMs).toBeCloseTo(48);
+    expect(after).toHaveLength(5);
+    expect(after.every((atMs) => Math.round(laterMs(atMs, dueMs)) === 8)).toBe(true);
+    clock.remove(onTick);
+    expect(vi.getTimerCount()).toBe(0);
+  });
 });

@@ -1,0 +1,66 @@
+import { FRAME_MS } from '../format.ts';
+
+/** Number of packets that tell when those of a speaker come within the 20 ms. */
+const KEPT = 8;
+
+/** When the packets of a speaker come, modulo 20 ms: a tick is best right after them. Pure. */
+export class Arrivals {
+  readonly #atMs: number[] = [];
+  #next = 0;
+
+  add(atMs: number): void {
+    this.#atMs[this.#next] = atMs;
+    this.#next = (this.#next + 1) % KEPT;
+  }
+
+  /** How long the last packets wait for a tick at a moment at least, modulo 20 ms; undefined before the first packet. */
+  waitMs(tickMs: number): number | undefined {
+    if (this.#atMs.length === 0) return undefined;
+    return this.#atMs.reduce((least, atMs) => Math.min(least, modulo(tickMs - atMs)), FRAME_MS);
+  }
+
+  /** When the last packet came. */
+  get lastMs(): number | undefined {
+    return this.#atMs[(this.#next + KEPT - 1) % KEPT];
+  }
+}
+
+/** A packet that comes so long before a tick is in time for it, and so are those after it that are a little later. */
+const IN_TIME_MS = 6;
+/** Number of ticks from one look at the arrivals to the next. */
+const LOOK_TICKS = 25;
+/** Gain for which ticks come sooner, ms. */
+const LEAST_GAIN_MS = 4;
+
+/** Speakers of a room, by when their packets come. */
+type Arriving = Iterable<{ arrivals: Arrivals }>;
+
+/** Finds the moment of the 20 ms at which a room is best mixed. Pure. */
+export class TickMoment {
+  #ticksToLook = LOOK_TICKS;
+
+  /** Returns a moment after which a tick is best for those who begin; undefined if none has sent anything. */
+  of(speakers: Arriving): number | undefined {
+    const bestMs = bestMomentMs([...speakers].flatMap(({ arrivals }) => arrivals.lastMs ?? []));
+    return bestMs === undefined ? undefined : bestMs + IN_TIME_MS;
+  }
+
+  /** Returns an earlier moment for the ticks after one, if all packets wait longer than they need; looks now and then. */
+  sooner(speakers: Arriving, tickMs: number): number | undefined {
+    this.#ticksToLook -= 1;
+    if (this.#ticksToLook > 0) return undefined;
+    this.#ticksToLook = LOOK_TICKS;
+    const waitsMs = [...speakers].map(({ arrivals }) => arrivals.waitMs(tickMs) ?? 0);
+    const gainMs = Math.min(...waitsMs) - IN_TIME_MS;
+    return waitsMs.length > 0 && gainMs >= LEAST_GAIN_MS ? tickMs - gainMs : undefined;
+  }
+}
+
+/** Returns the moment of the 20 ms after which none of some packets waits long: the longest wait is as short as it can be. */
+export function bestMomentMs(momentsMs: number[]): number | undefined {
+  const longestWaitMs = (tickMs: number) =>
+    momentsMs.reduce((most, atMs) => Math.max(most, modulo(tickMs - atMs)), 0);
+  return momentsMs.toSorted((a, b) => longestWaitMs(a) - longestWaitMs(b))[0];
+}
+
+const modulo = (ms: number) => ((ms % FRAME_MS) + FRAME_MS) % FRAME_MS;

@@ -1,0 +1,75 @@
+import { ENCODER_DELAY_SAMPLES } from '../opus-codec.ts';
+import { FRAME_SAMPLES } from '../format.ts';
+import { powerOf } from '../level.ts';
+import { similarityOf } from '../similarity.ts';
+
+/**
+ * Places at which a listener goes over from the packets of a speaker to a mix, or back. An encoder lags by 2.5 ms, so that the two are
+ * never at the same place of the sound: they are joined where one resembles the other. Pure; samples are 48 kHz mono.
+ */
+
+/** How much is compared: 5 ms. */
+const COMPARED_SAMPLES = 240;
+const COARSE_STEP = 4;
+/** How far around the best place of those a better one may be: {@link AS_GOOD} leaves out the ones between. */
+const REFINED_SAMPLES = 24;
+const MAX_LATE_SAMPLES = 480;
+/** -50 dBFS: below this a seam is heard nowhere. */
+const QUIET_POWER = 1e-5;
+/** A sound that resembles itself nowhere more than this is noise: one place is as good as another. */
+const NOISE_SIMILARITY = 0.5;
+/** A place is as good as the best if it is so little worse, and comes sooner. */
+const AS_GOOD = 0.02;
+/** A join of sides this alike is not heard. */
+const ALIKE = 0.9;
+
+/** The last two frames of a speaker, and the decoded sound that follows. */
+export type Sound = { previous: Float32Array; frame: Float32Array; rest: Float32Array };
+
+/**
+ * Returns by how many samples a mix that begins with `frame` must be late, so that its first packet goes on from the speaker's packets.
+ * @param aheadSamples how far into `frame` and `rest` those packets went
+ */
+export function findLateSamples({ previous, frame, rest }: Sound, aheadSamples: number): number {
+  const sound = joined([previous, frame, rest]);
+  const heardUntil = FRAME_SAMPLES + aheadSamples;
+  // The sound after that is not always known.
+  const isNextKnown = heardUntil + COMPARED_SAMPLES <= sound.length;
+  const from = isNextKnown ? heardUntil : heardUntil - COMPARED_SAMPLES;
+  const compared = sound.subarray(from, from + COMPARED_SAMPLES);
+  if (powerOf(compared) < QUIET_POWER) return 0;
+  const beforeSamples = ENCODER_DELAY_SAMPLES + heardUntil - from;
+  const alikeAt = (late: number) =>
+    similarityOf(compared, sound.subarray(FRAME_SAMPLES - beforeSamples - late));
+  let [best, most] = [0, alikeAt(0)];
+  for (let late = COARSE_STEP; late < MAX_LATE_SAMPLES; late += COARSE_STEP) {
+    const alike = alikeAt(late);
+    if (alike > most + AS_GOOD) [best, most] = [late, alike];
+  }
+  if (most < NOISE_SIMILARITY) return 0;
+  const nearest = Math.max(0, best - REFINED_SAMPLES);
+  const farthest = best + REFINED_SAMPLES;
+  for (let late = nearest; late <= farthest; late += 1) {
+    const alike = alikeAt(late);
+    if (alike > most) [best, most] = [late, alike];
+  }
+  return best;
+}
+
+/** True if the packets after `rest` go on from an Opus packet that ends with `frame`, of a mix that is so late. */
+export function isAlike({ previous, frame, rest }: Sound, lateSamples: number): boolean {
+  const sound = joined([previous, frame, rest]);
+  const heardUntil = 2 * FRAME_SAMPLES - ENCODER_DELAY_SAMPLES - lateSamples;
+  const heard = sound.subarray(heardUntil - COMPARED_SAMPLES, heardUntil);
+  return similarityOf(heard, sound.subarray(-COMPARED_SAMPLES)) >= ALIKE;
+}
+
+function joined(parts: Float32Array[]): Float32Array {
+  const sound = new Float32Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    sound.set(part, at);
+    at += part.length;
+  }
+  return sound;
+}

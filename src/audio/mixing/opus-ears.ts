@@ -1,0 +1,54 @@
+import { formatAudioFormat } from '../format.ts';
+import type { Join, SpeakerId } from './mix-plan.ts';
+import type { Ear, Listener, PlannedSubscription } from './subscriptions.ts';
+
+const OPUS = formatAudioFormat({ codec: 'opus' });
+
+/**
+ * Keeps what listeners to Opus have heard last, because a mix that they hear next has to go on from that. Listeners that hear each
+ * speaker apart have a decoder for each speaker, and are left out.
+ */
+export class OpusEars {
+  readonly #heard = new WeakMap<Listener, Join>();
+  #isNoted = true;
+
+  /** Puts into new plans of mixes what their listeners have heard until now. */
+  plan(mixes: ReadonlyMap<string, PlannedSubscription>): void {
+    this.#isNoted = false;
+    for (const { planned, ears } of mixes.values()) {
+      const before = this.#firstHeard(ears.get(OPUS) ?? []);
+      const isSame = before && 'mix' in before && before.mix === planned.name;
+      if (before && !isSame) planned.joins = before;
+    }
+  }
+
+  /** Listeners are sent the packets of a speaker from now on. */
+  sent(listeners: Iterable<Listener>, speaker: SpeakerId): void {
+    for (const listener of listeners) this.#heard.set(listener, { speaker });
+  }
+
+  /** Mixes of the last plan are heard from this tick on. */
+  tick(mixes: ReadonlyMap<string, PlannedSubscription>): void {
+    if (this.#isNoted) return;
+    this.#isNoted = true;
+    for (const [mix, { ears }] of mixes) {
+      for (const { listener, number } of ears.get(OPUS) ?? []) {
+        if (number === undefined) this.#heard.set(listener, { mix });
+      }
+    }
+  }
+
+  /** Replaces a listener that hears in another way from now on. */
+  replace(before: Listener, after: Listener): void {
+    const heard = this.#heard.get(before);
+    if (heard) this.#heard.set(after, heard);
+  }
+
+  #firstHeard(ears: Ear[]): Join | undefined {
+    for (const { listener, number } of ears) {
+      const heard = this.#heard.get(listener);
+      if (heard && number === undefined) return heard;
+    }
+    return undefined;
+  }
+}
