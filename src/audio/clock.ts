@@ -12,9 +12,12 @@ const ROUNDING = 1e-6;
 const CROWD = 4;
 const MOST_SHARES = 1.5;
 
+/** Called with the moment of a tick, and with that at which it is called: later, if the process had other things to do. */
+type OnTick = (tickMs: number, nowMs: number) => void;
+
 /** One drift-free 20 ms clock for all rooms; it runs only while somebody listens to it. */
 export class FrameClock {
-  readonly #phases = Array.from({ length: PHASES }, () => new Set<(nowMs: number) => void>());
+  readonly #phases = Array.from({ length: PHASES }, () => new Set<OnTick>());
   /** Undefined while it ticks. */
   #timer: NodeJS.Timeout | undefined;
   #due: NodeJS.Immediate | undefined;
@@ -26,7 +29,7 @@ export class FrameClock {
    * Calls `onTick` every 20 ms until {@link remove}. Adding it twice changes nothing.
    * @param dueMs a moment at or soon after which a tick is wanted, and any whole number of ticks before or after it
    */
-  add(onTick: (nowMs: number) => void, dueMs?: number): void {
+  add(onTick: OnTick, dueMs?: number): void {
     if (this.#phases.some((phase) => phase.has(onTick))) return;
     const isFirst = this.#isIdle;
     // A listener that is added during a tick must not move the clock.
@@ -43,7 +46,7 @@ export class FrameClock {
    * less than 20 ms earlier.
    * @param dueMs as for {@link add}
    */
-  move(onTick: (nowMs: number) => void, dueMs: number): void {
+  move(onTick: OnTick, dueMs: number): void {
     const from = this.#phases.find((phase) => phase.has(onTick));
     const phase = this.#choose(dueMs, from);
     const to = this.#phases[phase]!;
@@ -54,7 +57,7 @@ export class FrameClock {
     if (!this.#isRunning) this.#wakeFor(phase);
   }
 
-  remove(onTick: (nowMs: number) => void): void {
+  remove(onTick: OnTick): void {
     for (const phase of this.#phases) phase.delete(onTick);
     if (!this.#isIdle) return;
     clearTimeout(this.#timer);
@@ -117,7 +120,7 @@ export class FrameClock {
     if (nowMs - this.#nextMs > MAX_BEHIND_MS) this.#nextMs = nowMs;
     this.#isRunning = true;
     while (this.#nextMs <= nowMs) {
-      for (const onTick of this.#phases[this.#nextPhase]!) onTick(this.#nextMs);
+      for (const onTick of this.#phases[this.#nextPhase]!) onTick(this.#nextMs, nowMs);
       this.#step();
     }
     this.#isRunning = false;

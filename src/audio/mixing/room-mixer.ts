@@ -409,7 +409,7 @@ export class RoomMixer {
     },
   };
 
-  readonly #tick = (nowMs: number): void => {
+  readonly #tick = (tickMs: number, nowMs = tickMs): void => {
     this.#nowMs = nowMs;
     for (const speaker of this.#speakers.values()) {
       if (this.#talkers.isTalking(speaker)) this.#forward(speaker, nowMs);
@@ -427,7 +427,7 @@ export class RoomMixer {
       replaced: new Set(),
     });
     this.#opusEars.tick(this.#mixes);
-    this.#moveTicks(this.#moment.sooner(this.#played.values(), nowMs));
+    this.#moveTicks(this.#moment.sooner(this.#played.values(), tickMs));
     if (this.#played.size > 0) this.#room.tick(nowMs);
     else this.#ticked();
   };
