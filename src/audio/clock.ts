@@ -13,7 +13,7 @@ const CROWD = 4;
 const MOST_SHARES = 1.5;
 
 /** Called with the moment of a tick, and with that at which it is called: later, if the process had other things to do. */
-type OnTick = (tickMs: number, nowMs: number) => void;
+export type OnTick = (tickMs: number, nowMs: number) => void;
 
 /** One drift-free 20 ms clock for all rooms; it runs only while somebody listens to it. */
 export class FrameClock {

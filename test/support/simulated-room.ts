@@ -1,4 +1,4 @@
-import { FrameClock } from '../../src/audio/clock.ts';
+import { FrameClock, type OnTick } from '../../src/audio/clock.ts';
 import type { Codecs } from '../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
 import { MixEnginePool } from '../../src/audio/mixing/mix-engine-pool.ts';
@@ -35,21 +35,21 @@ export type Heard = {
 
 /** The clock that a mixer is driven by, turned by hand. */
 export class HandClock extends FrameClock {
-  readonly #ticks = new Set<(nowMs: number) => void>();
+  readonly #ticks = new Set<OnTick>();
 
   /** Moment at which a tick is wanted, modulo 20 ms. */
   dueMs: number | undefined;
 
-  override add(onTick: (nowMs: number) => void, dueMs?: number): void {
+  override add(onTick: OnTick, dueMs?: number): void {
     if (this.#ticks.size === 0) this.dueMs = dueMs;
     this.#ticks.add(onTick);
   }
 
-  override move(_onTick: (nowMs: number) => void, dueMs: number): void {
+  override move(_onTick: OnTick, dueMs: number): void {
     this.dueMs = dueMs;
   }
 
-  override remove(onTick: (nowMs: number) => void): void {
+  override remove(onTick: OnTick): void {
     this.#ticks.delete(onTick);
   }
 
@@ -58,7 +58,7 @@ export class HandClock extends FrameClock {
   }
 
   tick(nowMs: number): void {
-    for (const onTick of this.#ticks) onTick(nowMs);
+    for (const onTick of this.#ticks) onTick(nowMs, nowMs);
   }
 }
 
