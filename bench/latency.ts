@@ -35,7 +35,7 @@ const WAYS: {
     goals: { quiet: [18, 35], busy: [22, 45] },
   },
   {
-    name: 'mixed, first packet after a pause',
+    name: 'mixed after a pause',
     manners: ['words', 'quiet', 'quiet'],
     goals: { quiet: [18, 35], busy: [22, 45] },
   },
