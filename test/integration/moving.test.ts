@@ -55,7 +55,8 @@ test('a node drains under load: of a peer that moves, and to it, no frame is los
   expect(hears()).toEqual(hears().toSorted((one, other) => one - other));
   expect(missing()).toEqual(missing().map((_, index) => missing()[0]! + index));
   expect(missing().length).toBeLessThanOrEqual(mixed());
-  expect(mixed()).toBeLessThan(said.stays.length / 4);
+  // A tone has no pause: the way back is taken after 4 s at most (decision 159).
+  expect(mixed()).toBeLessThan(0.75 * said.stays.length);
   expect(await moves.closed).toBe(4409);
   expect(await old.process.exited).toBe(0);
   const told = listens.messages.map(({ type }) => type);
