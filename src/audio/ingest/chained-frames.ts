@@ -26,6 +26,10 @@ export class ChainedFrames implements FrameReader {
     return this.#rest.length;
   }
 
+  get isInTag(): boolean {
+    return this.#skippedBytes > 0;
+  }
+
   push(chunk: Buffer): void {
     const bytes = this.#rest.length > 0 ? Buffer.concat([this.#rest, chunk]) : chunk;
     let at = 0;

@@ -82,6 +82,10 @@ export class DecodedIngest implements Ingest {
     this.#encoder?.encoder.skip();
   }
 
+  isInTag(): boolean {
+    return this.#reader.isInTag ?? false;
+  }
+
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;

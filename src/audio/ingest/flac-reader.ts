@@ -49,6 +49,10 @@ export class FlacReader implements FrameReader {
     return this.#rest.length;
   }
 
+  get isInTag(): boolean {
+    return this.#skippedBytes > 0;
+  }
+
   push(chunk: Buffer): void {
     let bytes = this.#rest.length > 0 ? Buffer.concat([this.#rest, chunk]) : chunk;
     for (;;) {

@@ -5,6 +5,8 @@ export type FrameReader = {
    * @throws {Error} when the bytes cannot be read
    */
   push(chunk: Buffer): void;
+  /** True while a tag is passed over, as of a picture: there is no sound in what comes next. */
+  readonly isInTag?: boolean;
   /** Memory that it holds, bytes. */
   readonly heldBytes: number;
 };

@@ -22,6 +22,8 @@ export type Ingest = {
   skip(message: Buffer, atMs: number): void;
   /** Returns the format of the samples that come next, in a file that tells it; undefined if something else comes. */
   samplesNext?(): SamplesNext | undefined;
+  /** True while a tag of a file is passed over: there is no sound in what comes next. */
+  isInTag?(): boolean;
   close(): void;
 };
 

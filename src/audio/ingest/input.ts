@@ -297,6 +297,10 @@ export class AudioInput {
 
   /** Opens what follows a file, if that is what a message belongs to. */
   #isFollowed(open: OpenState, file: FileCheck, message: Buffer, atMs: number): boolean {
+    if (open.ingest.isInTag?.()) {
+      file.reset();
+      return false;
+    }
     const following = file.push(message, atMs);
     if (!following || !this.#maySwitch()) return this.#state !== open;
     const { format, arrivals } = following;

@@ -29,7 +29,7 @@ export class FileCheck {
     this.#turns = turns;
   }
 
-  /** There was sound of the file in what has come. */
+  /** Begins anew: there was sound of the file in what has come, or a tag comes next. */
   reset(): void {
     if (this.#soundlessBytes === 0) return;
     this.#soundlessBytes = 0;

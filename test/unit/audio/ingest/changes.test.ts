@@ -4,7 +4,7 @@ import { formatAudioFormat, parseAudioFormat } from '../../../../src/audio/forma
 import { AudioInput } from '../../../../src/audio/ingest/input.ts';
 import { oggOpus, webmOpus } from '../../../support/containers.ts';
 import { arrivalsOf } from '../../../support/corpus.ts';
-import { readFixture } from '../../../support/fixtures.ts';
+import { cutInto, readFixture } from '../../../support/fixtures.ts';
 import { seededRandom } from '../../../support/random.ts';
 import { decodeOpus, opusTone } from '../../../support/sound.ts';
 
@@ -140,6 +140,45 @@ describe('what follows a file on the same connection', () => {
       input.close();
     },
   );
+});
+
+describe('a file with a picture of 300 KiB', () => {
+  const PICTURE_BYTES = 300 * 1024;
+  const picture = (seed: number) =>
+    Buffer.concat(randomMessages(PICTURE_BYTES + seed, 1)).subarray(0, PICTURE_BYTES);
+
+  /** An ID3 tag (ID3v2 §3.1) whose length has 7 bits a byte. */
+  function mp3WithTag(): Buffer[] {
+    const length = [21, 14, 7, 0].map((shift) => (PICTURE_BYTES >> shift) & 0x7f);
+    return [Buffer.of(...Buffer.from('ID3'), 3, 0, 0, ...length), picture(1)];
+  }
+
+  /** `fLaC` and STREAMINFO of the file, and a PICTURE (RFC 9639 §8.8), which is the last block. */
+  function flacHead(file: Buffer): Buffer[] {
+    const head = Buffer.from(file.subarray(0, 42));
+    head[4]! &= 0x7f;
+    const pictureHead = Buffer.of(0x86, 0, 0, 0);
+    pictureHead.writeUIntBE(PICTURE_BYTES, 1, 3);
+    return [head, pictureHead, picture(2)];
+  }
+
+  const mp3 = readFixture('speech.mp3');
+  const flac = readFixture('speech.flac');
+  const firstFrame = flac.indexOf(Buffer.of(0xff, 0xf8), 42);
+
+  test.each([
+    ['mp3', mp3WithTag(), mp3],
+    ['flac', flacHead(flac), flac.subarray(firstFrame)],
+  ])('%s: passed over, and the sound is heard', async (format, head, sound) => {
+    const { input, packets, detected, faults, send } = openClient();
+    await send(cutInto(Buffer.concat(head), [4096]), CUT_MS);
+    expect(packets).toEqual([]);
+    await send(cutInto(sound, [Math.ceil((sound.length * CUT_MS) / 2600)]), CUT_MS);
+    await vi.waitFor(() => expect(packets.length).toBeGreaterThan(120), { timeout: 10_000 });
+    expect(new Set(detected.map((told) => told.format))).toEqual(new Set([format]));
+    expect(faults).toEqual([]);
+    input.close();
+  });
 });
 
 describe('a change of rate that leaves the length of messages as it was', () => {
