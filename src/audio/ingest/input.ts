@@ -244,11 +244,12 @@ export class AudioInput {
     };
     this.#state = open;
     for (const { message } of held) open.guard?.learn(message);
-    this.#ingestHeld(open, held, startsAtBytes);
+    this.#ingestHeld(open, wholeMessages(held, startsAtBytes, format));
   }
 
-  #ingestHeld(open: OpenState, held: TimedMessage[], startsAtBytes: number): void {
-    for (const { message, atMs } of wholeMessages(held, startsAtBytes, open.format)) {
+  /** Hands on messages that were held. */
+  #ingestHeld(open: OpenState, held: readonly TimedMessage[]): void {
+    for (const { message, atMs } of held) {
       const state = this.#state;
       if (state === open) this.#ingest(open, message, atMs);
       // One before it could not be read.
@@ -334,7 +335,7 @@ export class AudioInput {
     }
     if (!isSilentSoFar) open.guard?.reassure();
     this.#state = open;
-    for (const { message: held, atMs } of arrivals) this.#ingest(open, held, atMs);
+    this.#ingestHeld(open, arrivals);
   }
 
   #ingest(open: OpenState, message: Buffer, atMs: number): void {

@@ -4,7 +4,7 @@ import { formatAudioFormat, parseAudioFormat } from '../../../../src/audio/forma
 import { AudioInput } from '../../../../src/audio/ingest/input.ts';
 import { oggOpus, webmOpus } from '../../../support/containers.ts';
 import { arrivalsOf } from '../../../support/corpus.ts';
-import { cutInto, readFixture } from '../../../support/fixtures.ts';
+import { cutInto, readFixture, WAV_HEAD_BYTES } from '../../../support/fixtures.ts';
 import { seededRandom } from '../../../support/random.ts';
 import { decodeOpus, opusTone } from '../../../support/sound.ts';
 
@@ -140,6 +140,24 @@ describe('what follows a file on the same connection', () => {
       input.close();
     },
   );
+});
+
+test('a WAVE file that breaks off in a message that was doubted: what was held with it is heard', async () => {
+  const { input, packets, detected, faults, send } = openClient();
+  const samples = cutInto(readFixture('speech.wav').subarray(WAV_HEAD_BYTES), [1280]);
+  const before = samples.slice(0, 20);
+  const [noise] = randomMessages(1000, 1);
+  // The samples end in the noise; a format follows that is too short.
+  const head = Buffer.from(readFixture('speech.wav').subarray(0, WAV_HEAD_BYTES));
+  head.writeUInt32LE(20 * 1280 + 500, WAV_HEAD_BYTES - 4);
+  noise!.write('fmt \x04\0\0\0', 500, 'latin1');
+  await send([Buffer.concat([head, before[0]!]), ...before.slice(1)], CUT_MS);
+  await vi.waitFor(() => expect(packets.length).toBeGreaterThan(35));
+  await send([noise!, ...samples.slice(20)], CUT_MS);
+  await vi.waitFor(() => expect(packets.length).toBeGreaterThan(2 * samples.length - 2));
+  expect(detected.at(-1)!.format).toBe('pcm_s16le;rate=16000;channels=1');
+  expect(faults).toEqual([]);
+  input.close();
 });
 
 describe('a file with a picture of 300 KiB', () => {
