@@ -19,7 +19,7 @@ export type Manner = 'bursts' | 'words' | 'quiet';
 
 export type EarSound = { one: Bursts; three: Bursts; quiet: Buffer[] };
 
-/** When a burst was sent, and by whom: a speaker of any room. */
+/** The moment at which a burst was sent, and the speaker that sent it, of any room. */
 type Sent = { atMs: number; speaker: string };
 
 /** A burst that was heard. */

@@ -8,8 +8,8 @@ const gateway = `${TLS_CERT ? 'https' : 'http'}://127.0.0.1:${PORT || 3000}`;
 const worker = Number(WORKER_PORT) > 0 ? [`http://127.0.0.1:${WORKER_PORT}`] : [];
 
 /**
- * What the container runs is asked alone: both may be given the same environment, and with the machine's network the one
- * would answer for the other. Where its first process is neither, either may answer.
+ * Asks only the program that the container runs. Gateway and worker may have the same environment, and on the machine's network
+ * the other one would answer in its place. Where the first process is neither of them, both are asked.
  */
 const command = readFileSync('/proc/1/cmdline', 'utf8');
 let origins = [gateway, ...worker];

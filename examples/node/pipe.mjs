@@ -43,7 +43,7 @@ await joined;
 if (direction === 'speak') await speak();
 else hear();
 
-/** Reads the pipe as fast as sound is spoken; whoever writes into it waits meanwhile. */
+/** Reads the pipe in real time; a program that writes faster waits. */
 async function speak() {
   const due = openPace(FRAME_MS);
   let rest = Buffer.alloc(0);

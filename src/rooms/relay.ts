@@ -44,7 +44,7 @@ const MAX_WAITING_MS = 2500;
 /** Added to each message, so that small ones are bounded in number, too. */
 const OVERHEAD_BYTES = 1024;
 
-/** A message, and those to whom it is delivered: so many in each task, from the one at `next` on. */
+/** A message and the listeners that take it: each task delivers it to `perTask` of them, beginning with the one at `next`. */
 type Waiting = {
   readonly peer: string;
   readonly takers: readonly RelayListener[];
