@@ -86,21 +86,6 @@ export type PageActions = {
 /** Properties of every view. */
 export type ViewProps = { state: PageState; actions: PageActions };
 
-const START: PageState = {
-  fields: { apiKey: '', room: '', peer: '' },
-  invite: '',
-  error: '',
-  isKeyWrong: false,
-  progress: undefined,
-  room: undefined,
-  people: [],
-  isAlone: false,
-  comings: '',
-  microphone: 'off',
-  notice: undefined,
-  invitation: undefined,
-};
-
 /** Part of the state that belongs to a visit, when there is none. */
 const NO_VISIT = {
   progress: undefined,
@@ -112,6 +97,14 @@ const NO_VISIT = {
   notice: undefined,
   invitation: undefined,
 } as const;
+
+const START: PageState = {
+  fields: { apiKey: '', room: '', peer: '' },
+  invite: '',
+  error: '',
+  isKeyWrong: false,
+  ...NO_VISIT,
+};
 
 /** The state of the page, and its changes. It knows neither the document nor the gateway. */
 export class Page {
