@@ -17,6 +17,7 @@ const WAITING = [
   'me',
   'metrics',
   'muted',
+  'node-liveness',
   'opaque',
   'operator',
   'pipes',

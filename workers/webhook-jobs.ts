@@ -3,6 +3,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../config/timings.ts';
 import type { Accounts } from '../src/accounts/accounts.ts';
 import { ACCOUNT_CHANGES, WEBHOOK_NEWS } from '../src/store/keys.ts';
+import { Liveness } from '../src/store/liveness.ts';
 import type { RedisClock } from '../src/store/redis-clock.ts';
 import type { Redis } from '../src/store/redis.ts';
 import { DeadNodes } from '../src/webhooks/dead-nodes.ts';
@@ -47,7 +48,7 @@ export async function openWebhookWorker(
   const store = new WebhookStore(redis, maxEvents);
   const deadNodes = new DeadNodes(store, timings.webhooks.deadAfterMs, clock.wallMs);
   const worker = randomUUID();
-  const workers = new LivingWorkers(worker, timings.jobs.lockMs);
+  const workers = new Liveness(timings.jobs.lockMs);
   const senders = new Map<number, AccountSender>();
   /** Accounts that were given back since this worker began to ask for its share. */
   const released = new Set<number>();
@@ -92,13 +93,25 @@ export async function openWebhookWorker(
     await sharing;
   };
   let sharing: Promise<void> | undefined;
+  /** Takes part in sharing; the accounts of dead workers are free at once. @returns this worker's accounts */
+  const shareWithLiving = async () => {
+    try {
+      let shared = await outbox.share(worker, MAX_ACCOUNTS, []);
+      workers.see(shared.workers, clock.wallMs());
+      const dead = workers.dead().map(([id]) => id);
+      if (dead.length > 0) shared = await outbox.share(worker, MAX_ACCOUNTS, dead);
+      for (const id of dead) workers.forget(id);
+      return shared.accounts;
+    } catch (fault) {
+      workers.restart();
+      throw fault;
+    }
+  };
   const shareNow = async () => {
     // Events claimed or given back meanwhile are missing from the answer.
     const before = [...senders];
     released.clear();
-    const shared = await outbox.share(worker, MAX_ACCOUNTS, workers.dead());
-    workers.update(shared.workers);
-    const own = new Set(shared.accounts);
+    const own = new Set(await shareWithLiving());
     for (const [accountId, sender] of before) {
       if (!own.has(accountId) && senders.get(accountId) === sender) drop(accountId);
     }
@@ -142,40 +155,4 @@ export async function openWebhookWorker(
       await outbox.retire(worker).catch(onFault);
     },
   };
-}
-
-/** Which other workers are dead: those that have not shown for so long that they live, by this one's monotonic clock. */
-class LivingWorkers {
-  readonly #self: string;
-  readonly #deadAfterMs: number;
-  #seen = new Map<string, { heartbeats: string; sinceMs: number }>();
-  #before = this.#seen;
-
-  constructor(self: string, deadAfterMs: number) {
-    this.#self = self;
-    this.#deadAfterMs = deadAfterMs;
-  }
-
-  update(workers: Map<string, string>): void {
-    const sinceMs = performance.now();
-    const before = this.#before;
-    this.#seen = new Map(
-      [...workers].map(([worker, heartbeats]) => {
-        const known = before.get(worker);
-        return [worker, known?.heartbeats === heartbeats ? known : { heartbeats, sinceMs }];
-      }),
-    );
-  }
-
-  /** To be followed by {@link update}: while Redis is away nobody can show that it lives, and that time does not count. */
-  dead(): string[] {
-    const nowMs = performance.now();
-    this.#before = this.#seen;
-    this.#seen = new Map();
-    return [...this.#before]
-      .filter(
-        ([worker, { sinceMs }]) => worker !== this.#self && nowMs - sinceMs > this.#deadAfterMs,
-      )
-      .map(([worker]) => worker);
-  }
 }

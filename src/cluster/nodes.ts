@@ -2,31 +2,27 @@ import { randomBytes } from 'node:crypto';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
 import { NODES, ownedKeysKey } from '../store/keys.ts';
+import { Liveness } from '../store/liveness.ts';
 import type { Redis } from '../store/redis.ts';
 
 /** Events about other nodes, and about this one. */
 export type NodesEvents = {
   onDead: (node: string) => void;
-  /** The others may have taken this node for dead, or Redis has lost its memory: all must be written again. */
+  /** Other nodes took this one for dead, or Redis lost its data: everything must be written again. */
   onForgotten: () => void;
 };
 
-type Seen = {
-  heartbeat: string;
-  sinceMs: number;
-  /** It has gone in peace: what it left in Redis is all that is there of it. */
-  hasDeparted: boolean;
-};
-
-/** Which nodes live. Each has its heartbeat in Redis; whoever finds one dead clears up after it. */
+/** The nodes that live. Each writes its heartbeat into Redis; the node that finds another one dead removes what it left there. */
 export class Nodes {
-  /** This node: another one at each start. */
+  /** This node; a new id at each start. */
   readonly id = randomBytes(8).toString('hex');
   readonly #redis: Redis;
   readonly #log: FastifyBaseLogger;
   readonly #events: NodesEvents;
   readonly #timings: Timings['nodes'];
-  readonly #seen = new Map<string, Seen>();
+  readonly #liveness: Liveness;
+  /** By node that has left in order, its last heartbeat: only what it wrote into Redis is still there. */
+  readonly #departed = new Map<string, string>();
   #living = new Set([this.id]);
   #timer: NodeJS.Timeout | undefined;
   #isFirst = true;
@@ -41,6 +37,7 @@ export class Nodes {
     this.#log = log;
     this.#events = events;
     this.#timings = timings;
+    this.#liveness = new Liveness(timings.deadAfterMs);
   }
 
   static async open(
@@ -55,7 +52,7 @@ export class Nodes {
     return nodes;
   }
 
-  /** How many lived at the last heartbeat of this node, itself among them. */
+  /** Number of nodes that lived at this node's last heartbeat, itself included. */
   get size(): number {
     return this.#living.size;
   }
@@ -63,7 +60,7 @@ export class Nodes {
   /** Returns the living nodes, including this one. @throws {PartylineError} `overloaded` */
   async list(): Promise<Set<string>> {
     const known = await this.#redis.run((client) => client.zRange(NODES, 0, -1));
-    return new Set([this.id, ...known.filter((node) => !this.#seen.get(node)?.hasDeparted)]);
+    return new Set([this.id, ...known.filter((node) => !this.#departed.has(node))]);
   }
 
   /**
@@ -93,8 +90,8 @@ export class Nodes {
       this.#beat().then(
         () => this.#timer && this.#beatLater(),
         () => {
-          // Redis is away, which has been logged. While nobody's heartbeat can be seen, nobody is dead.
-          for (const seen of this.#seen.values()) seen.sinceMs = performance.now();
+          // The Redis client has logged that Redis is disconnected.
+          this.#liveness.restart();
           if (this.#timer) this.#beatLater();
         },
       );
@@ -105,24 +102,22 @@ export class Nodes {
     const options = { keys: [NODES], arguments: [this.id] };
     const reply = await this.#redis.run((client) => client.beatNode(options));
     const [isNew, flat] = reply as [number, string[]];
-    const nowMs = performance.now();
     const heartbeats = new Map<string, string>();
     for (let i = 0; i < flat.length; i += 2) heartbeats.set(flat[i]!, flat[i + 1]!);
-    const ownHeartbeat = Number(heartbeats.get(this.id));
+    // This node's heartbeat is Redis's time of this reading.
+    const wallMs = Number(heartbeats.get(this.id));
+    this.#liveness.see(heartbeats, wallMs);
     for (const [node, heartbeat] of heartbeats) {
-      const before = this.#seen.get(node);
-      // One that has departed in peace left a heartbeat that is yet to come.
-      const isAhead = Number(heartbeat) > ownHeartbeat;
-      if (before?.heartbeat === heartbeat && !isAhead) continue;
-      const hasDeparted = isAhead || before?.hasDeparted === true;
-      this.#seen.set(node, { heartbeat, sinceMs: nowMs, hasDeparted });
+      // A node that departs dates its last heartbeat ahead. After a step back of Redis's clock others seem to, and go on.
+      if (Number(heartbeat) > wallMs) {
+        this.#liveness.renew(node);
+        this.#departed.set(node, heartbeat);
+      } else if (this.#departed.get(node) !== heartbeat) {
+        this.#departed.delete(node);
+      }
     }
-    this.#living = new Set(
-      [...heartbeats.keys()].filter((node) => !this.#seen.get(node)?.hasDeparted),
-    );
-    for (const [node, { heartbeat, sinceMs }] of this.#seen) {
-      if (nowMs - sinceMs >= this.#timings.deadAfterMs) await this.#reap(node, heartbeat);
-    }
+    this.#living = new Set([...heartbeats.keys()].filter((node) => !this.#departed.has(node)));
+    for (const [node, heartbeat] of this.#liveness.dead()) await this.#reap(node, heartbeat);
     if (isNew === 1 && !this.#isFirst) this.#events.onForgotten();
     this.#isFirst = false;
   }
@@ -132,7 +127,8 @@ export class Nodes {
     const isDead = await this.#redis.run((client) => client.reapNode(options));
     if (isDead !== 1) return;
     this.#log.warn({ node }, 'node died');
-    this.#seen.delete(node);
+    this.#liveness.forget(node);
+    this.#departed.delete(node);
     this.#events.onDead(node);
   }
 }

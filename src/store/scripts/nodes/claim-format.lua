@@ -15,12 +15,11 @@ ARGV[4]  version
 ARGV[5]  silence after which a node is dead, ms
 Returns what is in the way: { 'node', its id, its version } or { 'state', '', its version }; {} if nothing is.
 ]]
--- @include now
+-- @include is-alive
 for _, node in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
-  local isAlive = now - redis.call('ZSCORE', KEYS[1], node) < tonumber(ARGV[5])
   local other = redis.call('HGET', KEYS[2], node)
   if not other and redis.call('HEXISTS', KEYS[3], node) == 1 then other = '1 0.1' end
-  if isAlive and node ~= ARGV[1] and other and other:match('^%d+') ~= ARGV[2] then
+  if isAlive(node, ARGV[5]) and node ~= ARGV[1] and other and other:match('^%d+') ~= ARGV[2] then
     return { 'node', node, other:match('%S+$') }
   end
 end

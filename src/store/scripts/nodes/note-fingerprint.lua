@@ -9,12 +9,10 @@ ARGV[2]  fingerprint
 ARGV[3]  silence after which a node is dead, ms
 Returns a node that has another fingerprint; empty if none has.
 ]]
--- @include now
+-- @include is-alive
 local all = redis.call('HGETALL', KEYS[2])
 for i = 1, #all, 2 do
-  local heartbeat = redis.call('ZSCORE', KEYS[1], all[i])
-  local isAlive = heartbeat and now - heartbeat < tonumber(ARGV[3])
-  if all[i] ~= ARGV[1] and all[i + 1] ~= ARGV[2] and isAlive then return all[i] end
+  if all[i] ~= ARGV[1] and all[i + 1] ~= ARGV[2] and isAlive(all[i], ARGV[3]) then return all[i] end
 end
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 redis.call('SADD', KEYS[3], KEYS[2])
