@@ -2,7 +2,7 @@
  * Counters of this process since its start, read at each scrape. Plain numbers that the hot path adds to where it
  * happens; nothing is told to anybody before it is asked for.
  */
-export const counts = {
+export const counters = {
   /** Binary frames of clients. */
   framesIn: 0,
   framesOut: 0,
@@ -47,4 +47,4 @@ export const counts = {
   },
 };
 
-export type Counts = typeof counts;
+export type Counters = typeof counters;

@@ -1,5 +1,5 @@
 import { writeSync } from 'node:fs';
-import { counts } from './counters.ts';
+import { counters } from './counters.ts';
 import { noteShortage } from './resources.ts';
 
 /** Bytes that are kept while they cannot be written. */
@@ -34,7 +34,7 @@ export class LogLines {
     if (this.#heldBytes > 0) this.#flush();
     if (this.#heldBytes + bytes.length > MAX_HELD_BYTES) {
       this.#lost += 1;
-      counts.logLinesLost += 1;
+      counters.logLinesLost += 1;
       return;
     }
     this.#held.push(bytes);

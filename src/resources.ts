@@ -1,4 +1,4 @@
-import { counts } from './counters.ts';
+import { counters } from './counters.ts';
 
 /** Things that this process, or its machine, can run out of. */
 export const RESOURCES = ['descriptors', 'memory', 'threads', 'ports', 'disk'] as const;
@@ -40,5 +40,5 @@ export function resourceOf(fault: unknown): Resource | undefined {
 /** Counts a fault if it says that a resource has run out. */
 export function noteShortage(fault: unknown): void {
   const resource = resourceOf(fault);
-  if (resource) counts.shortages[resource] += 1;
+  if (resource) counters.shortages[resource] += 1;
 }

@@ -5,7 +5,7 @@ import type { RedisClock } from '../src/store/redis-clock.ts';
 import type { WebhookEvent } from '../src/webhooks/events.ts';
 import { postEvent } from '../src/webhooks/post.ts';
 import type { Head, WebhookOutbox } from '../src/webhooks/webhook-outbox.ts';
-import { workerCounts } from './worker-counts.ts';
+import { workerCounters } from './worker-counters.ts';
 
 /** Requests in a row that fail until an endpoint counts as down: from then on one at a time tries it. */
 const DOWN_AFTER = 5;
@@ -166,7 +166,7 @@ export class AccountSender {
   }
 
   #taken(room: string): void {
-    workerCounts.webhookRequests.taken += 1;
+    workerCounters.webhookRequests.taken += 1;
     if (this.#isDown) {
       this.#parts.log.info({ account: this.#accountId }, 'webhook endpoint recovered');
       this.#failing.clear();
@@ -176,7 +176,7 @@ export class AccountSender {
   }
 
   #failed(room: string): void {
-    workerCounts.webhookRequests.failed += 1;
+    workerCounters.webhookRequests.failed += 1;
     const failures = (this.#failing.get(room)?.failures ?? 0) + 1;
     this.#failing.set(room, { failures, retryAtMs: this.#retryAt(failures) });
     const inARow = this.#endpoint.failures + 1;

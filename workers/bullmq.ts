@@ -3,7 +3,7 @@ import { createNodeRedisClient, type JobsOptions, type Worker } from 'bullmq';
 import type { Timings } from '../config/timings.ts';
 import { newRedisClient, type ServerAddress } from '../src/store/client.ts';
 import { BULLMQ_PREFIX } from '../src/store/keys.ts';
-import { workerCounts } from './worker-counts.ts';
+import { workerCounters } from './worker-counters.ts';
 
 /** Number of times that a stalled job is taken up again: stalling is its worker's fault, not its own. */
 const MAX_STALLED_COUNT = 100;
@@ -70,7 +70,7 @@ const MAX_KINDS = 100;
 export function logFaults(log: FastifyBaseLogger, message: string): (fault: Error) => void {
   const kinds = new Map<string, { loggedAtMs: number; more: number }>();
   return (fault) => {
-    workerCounts.faults += 1;
+    workerCounters.faults += 1;
     const nowMs = performance.now();
     const kind = kinds.get(fault.message);
     if (kind && nowMs - kind.loggedAtMs < LOG_EVERY_MS) {

@@ -10,7 +10,7 @@ import { USAGE_QUEUE } from '../src/usage/usage-queue.ts';
 import { type OpenMinute, UsageStore } from '../src/usage/usage-store.ts';
 import { tellAlive, tellEnded } from '../src/usage/usage-workers.ts';
 import { addJobs, logFaults, openConnections, startWorker, workerOptions } from './bullmq.ts';
-import { workerCounts } from './worker-counts.ts';
+import { workerCounters } from './worker-counters.ts';
 
 const CONCURRENCY = 8;
 /** Minutes of a clock that is so much ahead are closed as well, ms. */
@@ -71,7 +71,7 @@ export async function openUsageWorker(
   const close = async (minute: OpenMinute) => {
     onStep('before close');
     await usage.close(minute, keepDays);
-    workerCounts.minutesClosed += 1;
+    workerCounters.minutesClosed += 1;
     onStep('closed');
   };
   const worker = new Worker<UsageJob>(

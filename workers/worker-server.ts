@@ -6,7 +6,7 @@ import type { Settings } from '../config/settings.ts';
 import type { RedisClock } from '../src/store/redis-clock.ts';
 import type { Redis } from '../src/store/redis.ts';
 import { VERSION } from '../src/version.ts';
-import { workerCounts } from './worker-counts.ts';
+import { workerCounters } from './worker-counters.ts';
 
 /** Connections beyond are closed as they come: Prometheus and health checks need one each. */
 const MAX_CONNECTIONS = 100;
@@ -114,7 +114,7 @@ class WorkerMetrics {
   async #write(): Promise<string> {
     this.#redisUp.set((await this.#parts.redis.isAvailable()) ? 1 : 0);
     this.#clockOffset.set(this.#parts.clock.offsetMs / 1000);
-    const { minutesClosed, webhookRequests, faults } = workerCounts;
+    const { minutesClosed, webhookRequests, faults } = workerCounters;
     setCounter(this.#minutesClosed, {}, minutesClosed);
     for (const [result, count] of Object.entries(webhookRequests)) {
       setCounter(this.#requests, { result }, count);

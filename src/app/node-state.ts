@@ -1,4 +1,4 @@
-import { counts } from '../counters.ts';
+import { counters } from '../counters.ts';
 import type { Metrics, MetricFamilies } from '../http/metrics.ts';
 import type { Reserves } from '../load/reserves.ts';
 import { describeNode } from '../operator/describe-node.ts';
@@ -57,7 +57,7 @@ export class NodeState {
       ...this.#read(),
       id: cluster.node,
       isDraining: clients.drain.isDraining,
-      dropped: counts.dropped,
+      dropped: counters.dropped,
     });
   }
 
@@ -70,7 +70,7 @@ export class NodeState {
       isReady: backlog !== undefined && Object.values(this.#readiness()).every(Boolean),
       nodes: cluster.size,
       processes: health,
-      counts,
+      counters,
       encoderComplexity: load.encoderSteps.complexity,
       mixThreads: audio.mixEngines.threads,
       resources: reserves.describe(),

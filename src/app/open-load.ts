@@ -1,5 +1,5 @@
 import type { Server } from 'node:http';
-import { counts } from '../counters.ts';
+import { counters } from '../counters.ts';
 import { ConnectionLimit } from '../http/connection-limit.ts';
 import { EncoderSteps } from '../load/encoder-steps.ts';
 import { LoadMonitor } from '../load/load-monitor.ts';
@@ -60,7 +60,7 @@ export function openReserves(
     dataDir: redis.ownDataDir,
   });
   const reserves = opened.adopt(
-    new Reserves(log, timings.load, supplies, counts.shortages),
+    new Reserves(log, timings.load, supplies, counters.shortages),
     (part) => part.close(),
   );
   return { reserves, supplies };

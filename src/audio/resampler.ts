@@ -22,11 +22,11 @@ export async function loadResampler(): Promise<ResamplerFactory> {
     return address;
   };
   return (fromHz, toHz) => {
-    const counts = allocate(2 * BYTES_PER_FLOAT);
-    const state = speex._speex_resampler_init(1, fromHz, toHz, QUALITY, counts);
-    const error = speex.HEAPU32[counts >> 2];
+    const lengths = allocate(2 * BYTES_PER_FLOAT);
+    const state = speex._speex_resampler_init(1, fromHz, toHz, QUALITY, lengths);
+    const error = speex.HEAPU32[lengths >> 2];
     if (state === 0 || error !== 0) {
-      speex._free(counts);
+      speex._free(lengths);
       throw new Error(`the resampler from ${fromHz} to ${toHz} Hz did not open: ${error}`);
     }
     // Without this the first samples out would be the silence before the first in.
@@ -40,10 +40,10 @@ export async function loadResampler(): Promise<ResamplerFactory> {
         const input = allocate((samples.length + capacity) * BYTES_PER_FLOAT);
         const output = input + samples.length * BYTES_PER_FLOAT;
         speex.HEAPF32.set(samples, input >> 2);
-        speex.HEAPU32[counts >> 2] = samples.length;
-        speex.HEAPU32[(counts >> 2) + 1] = capacity;
-        speex._speex_resampler_process_float(state, 0, input, counts, output, counts + 4);
-        const written = speex.HEAPU32[(counts >> 2) + 1] ?? 0;
+        speex.HEAPU32[lengths >> 2] = samples.length;
+        speex.HEAPU32[(lengths >> 2) + 1] = capacity;
+        speex._speex_resampler_process_float(state, 0, input, lengths, output, lengths + 4);
+        const written = speex.HEAPU32[(lengths >> 2) + 1] ?? 0;
         const resampled = speex.HEAPF32.slice(output >> 2, (output >> 2) + written);
         speex._free(input);
         return resampled;
@@ -52,7 +52,7 @@ export async function loadResampler(): Promise<ResamplerFactory> {
         if (isClosed) return;
         isClosed = true;
         speex._speex_resampler_destroy(state);
-        speex._free(counts);
+        speex._free(lengths);
       },
     };
   };

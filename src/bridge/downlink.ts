@@ -1,6 +1,6 @@
 import type { LevelMeter } from '../audio/level-meter.ts';
 import type { RoomMixer } from '../audio/mixing/room-mixer.ts';
-import { counts } from '../counters.ts';
+import { counters } from '../counters.ts';
 import type { PlainConsumer } from '../media/plain-leg.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import { parseRtpPacket } from '../rtp/packet.ts';
@@ -87,9 +87,9 @@ export class Downlink {
     const onDatagram = (datagram: Buffer, levelExtensionId: number) => {
       if (heard.isOver) return;
       const packet = parseRtpPacket(datagram, levelExtensionId);
-      counts.routerPacketsIn += 1;
+      counters.routerPacketsIn += 1;
       if (!packet) {
-        counts.dropped.undecodable += 1;
+        counters.dropped.undecodable += 1;
         return;
       }
       if (heard.atMs === undefined) this.#begin(heard);

@@ -1,6 +1,6 @@
 import type { FrameClock } from '../audio/clock.ts';
 import { opusPacketSamples } from '../audio/opus-packet.ts';
-import { counts } from '../counters.ts';
+import { counters } from '../counters.ts';
 import type { PlainProducer } from '../media/plain-leg.ts';
 import { ContinuousStream } from '../rtp/continuous-stream.ts';
 import { writeRtpPacket } from '../rtp/packet.ts';
@@ -14,7 +14,7 @@ export class Playback {
   constructor(clock: FrameClock, feed: PlainProducer, isSparse: boolean) {
     this.#clock = clock;
     const send = (packet: Parameters<typeof writeRtpPacket>[0]) => {
-      counts.routerPacketsOut += 1;
+      counters.routerPacketsOut += 1;
       feed.send(writeRtpPacket(packet, feed));
     };
     this.#stream = new ContinuousStream(send, isSparse, performance.now());

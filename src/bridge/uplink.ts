@@ -3,7 +3,7 @@ import type { RoomMixer } from '../audio/mixing/room-mixer.ts';
 import type { OpusSink } from '../audio/ingest/ingest.ts';
 import type { LastPackets } from '../audio/ingest/splice.ts';
 import { DECODER_MEMORY_PACKETS } from '../audio/opus-codec.ts';
-import { counts } from '../counters.ts';
+import { counters } from '../counters.ts';
 import type { PlainLeg, PlainProducer } from '../media/plain-leg.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { SAMPLES_PER_MS } from '../rtp/clock-rate.ts';
@@ -155,7 +155,7 @@ export class Uplink {
       this.#sendPacket(due, sentAtMs);
     }
     const { droppedPackets } = this.#pacer;
-    counts.dropped.too_fast += droppedPackets - this.#countedDrops;
+    counters.dropped.too_fast += droppedPackets - this.#countedDrops;
     this.#countedDrops = droppedPackets;
   }
 
@@ -233,6 +233,6 @@ function sendRtp(
   { payload, durationSamples, audioLevel, gapSamples }: RoutedPacket,
 ): void {
   const packet = packetizer.packetize(payload, durationSamples, audioLevel, gapSamples);
-  counts.routerPacketsOut += 1;
+  counters.routerPacketsOut += 1;
   producer.send(writeRtpPacket(packet, producer));
 }

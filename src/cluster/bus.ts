@@ -3,7 +3,7 @@ import { type Static, type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { BUS_CHANNEL } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
-import { counts } from '../counters.ts';
+import { counters } from '../counters.ts';
 import { FORMAT } from '../store/state-format.ts';
 import type { Sealer } from './sealer.ts';
 
@@ -102,7 +102,7 @@ export class Bus {
     try {
       envelope = JSON.parse(this.#sealer.unseal(sealed, channel));
     } catch (fault) {
-      counts.sealFaults += 1;
+      counters.sealFaults += 1;
       this.#log.error({ err: fault }, 'message rejected: bad seal');
       return;
     }

@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { NodePipe, PipedIn, PipedOut } from '../media/node-pipe.ts';
 import type { Timings } from '../../config/timings.ts';
-import { counts } from '../counters.ts';
+import { counters } from '../counters.ts';
 import { noteShortage } from '../resources.ts';
 import { LinkWatch } from './link-watch.ts';
 import type { PipeEnd, RoomState } from './room-state.ts';
@@ -148,7 +148,7 @@ export class RemoteNode {
   /** A router that goes takes its requests with it, and is followed by another; anything else is tried again, on a new pipe. */
   #failed(fault: unknown): void {
     if (this.#isClosed || !this.#end.isOpen) return;
-    counts.pipeFaults += 1;
+    counters.pipeFaults += 1;
     noteShortage(fault);
     this.#end.log.warn({ err: fault, node: this.#node }, 'pipe to node failed; reopened');
     this.#closePipe();
@@ -209,7 +209,7 @@ export class RemoteNode {
     pipe.own.bytesReceived().then(
       (bytes) => {
         if (this.#pipe !== pipe || !pipe.watch.isBack(bytes, performance.now())) return;
-        counts.pipeFaults += 1;
+        counters.pipeFaults += 1;
         this.#end.log.warn({ node: this.#node }, 'network to node was cut; pipe reopened');
         this.#closePipe();
         this.converge();

@@ -6,7 +6,7 @@ import type { RoomRouter } from '../media/room-router.ts';
 import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
 import { ownedKeysKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
-import { counts } from '../counters.ts';
+import { counters } from '../counters.ts';
 import { FORMAT } from '../store/state-format.ts';
 import type { Relays } from './relay/relays.ts';
 import { RemoteNode, type RoomEnd } from './remote-node.ts';
@@ -323,7 +323,7 @@ export class RoomLink implements RoomEnd {
     try {
       state = parseRoomState(this.#parts.sealer.unseal(sealed, placeOf(this.#parts.key, node)));
     } catch (fault) {
-      counts.sealFaults += 1;
+      counters.sealFaults += 1;
       this.log.error({ err: fault, node }, 'room state rejected: bad seal or format');
       return;
     }

@@ -7,25 +7,25 @@ export const AUDIO_METRICS: Definition[] = [
   count(
     'frames_total',
     'Binary frames from (in) and to (out) clients',
-    ({ counts }) => ({ in: counts.framesIn, out: counts.framesOut }),
+    ({ counters }) => ({ in: counters.framesIn, out: counters.framesOut }),
     'direction',
   ),
   count(
     'router_packets_total',
     "RTP packets from (in) and to (out) the rooms' routers",
-    ({ counts }) => ({ in: counts.routerPacketsIn, out: counts.routerPacketsOut }),
+    ({ counters }) => ({ in: counters.routerPacketsIn, out: counters.routerPacketsOut }),
     'direction',
   ),
   count(
     'dropped_packets_total',
     'Packets and frames that nobody hears',
-    ({ counts }) => counts.dropped,
+    ({ counters }) => counters.dropped,
     'reason',
   ),
   count(
     'concealed_seconds_total',
     'Sound that was made up for what got lost',
-    ({ counts }) => counts.concealedSamples / SAMPLES_PER_S,
+    ({ counters }) => counters.concealedSamples / SAMPLES_PER_S,
   ),
   gauge(
     'mixed_speakers',
@@ -44,13 +44,13 @@ export const AUDIO_METRICS: Definition[] = [
   count(
     'mix_ticks_total',
     'Times 20 ms of a room were mixed, in the event loop (inline) or a thread',
-    ({ counts: { mixing } }) => ({ inline: mixing.inline.ticks, thread: mixing.thread.ticks }),
+    ({ counters: { mixing } }) => ({ inline: mixing.inline.ticks, thread: mixing.thread.ticks }),
     'place',
   ),
   count(
     'mix_seconds_total',
     'What that took',
-    ({ counts: { mixing } }) => ({
+    ({ counters: { mixing } }) => ({
       inline: mixing.inline.costMs / 1000,
       thread: mixing.thread.costMs / 1000,
     }),

@@ -1,6 +1,6 @@
 import type { Server } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
-import { counts } from '../counters.ts';
+import { counters } from '../counters.ts';
 
 /** Interval at which the log says that connections are not accepted, ms. */
 const LOG_EVERY_MS = 60_000;
@@ -25,7 +25,7 @@ export class ConnectionLimit {
   }
 
   #dropped(): void {
-    counts.connectionsNotAccepted += 1;
+    counters.connectionsNotAccepted += 1;
     const nowMs = performance.now();
     if (nowMs - this.#loggedAtMs < LOG_EVERY_MS) return;
     this.#loggedAtMs = nowMs;

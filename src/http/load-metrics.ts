@@ -47,13 +47,13 @@ export const LOAD_METRICS: Definition[] = [
   count(
     'shortages_total',
     'Faults that said that a resource had run out',
-    ({ counts }) => counts.shortages,
+    ({ counters }) => counters.shortages,
     'resource',
   ),
   count(
     'log_lines_lost_total',
     'Lines of the log that could not be written',
-    ({ counts }) => counts.logLinesLost,
+    ({ counters }) => counters.logLinesLost,
   ),
 ];
 

@@ -1,4 +1,4 @@
-import type { Counts } from '../counters.ts';
+import type { Counters } from '../counters.ts';
 import type { LoadLevel, LoadSample } from '../load/load-level.ts';
 import type { ResourceState } from '../load/reserves.ts';
 import type { PeerKind } from '../protocol/messages.ts';
@@ -35,7 +35,7 @@ export type Snapshot = {
   pipes: { ends: number };
   /** Connections to other nodes for messages of unknown formats. */
   relays: number;
-  counts: Counts;
+  counters: Counters;
   load: LoadSample & { level: LoadLevel };
   encoderComplexity: number;
   resources: Record<Resource, ResourceState>;

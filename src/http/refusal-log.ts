@@ -5,7 +5,7 @@ import { networkOf } from '../network-of.ts';
 const MAX_ADDRESSES = 1000;
 const OTHERS = 'others';
 
-type Refusals = { counts: Record<string, number>; isTold: boolean };
+type Refusals = { byReason: Record<string, number>; isTold: boolean };
 
 /** Sums up in the log what strangers were refused: at most two lines an interval for each address, the first one at once. */
 export class RefusalLog {
@@ -26,11 +26,11 @@ export class RefusalLog {
     const key = isKnown ? network : OTHERS;
     const refusals = this.#addresses.get(key);
     if (refusals) {
-      refusals.counts[reason] = (refusals.counts[reason] ?? 0) + 1;
+      refusals.byReason[reason] = (refusals.byReason[reason] ?? 0) + 1;
       refusals.isTold = false;
       return;
     }
-    this.#addresses.set(key, { counts: {}, isTold: true });
+    this.#addresses.set(key, { byReason: {}, isTold: true });
     this.#log.info({ address: key, refused: { [reason]: 1 } }, 'refused');
   }
 
@@ -40,8 +40,8 @@ export class RefusalLog {
   }
 
   #flush(): void {
-    for (const [address, { counts, isTold }] of this.#addresses) {
-      if (!isTold) this.#log.info({ address, refused: counts }, 'refused, since the line before');
+    for (const [address, { byReason, isTold }] of this.#addresses) {
+      if (!isTold) this.#log.info({ address, refused: byReason }, 'refused, since the line before');
     }
     this.#addresses.clear();
   }

@@ -12,7 +12,7 @@ export const STATE_METRICS: Definition[] = [
   count(
     'connections_not_accepted_total',
     'Connections that were closed as they came, for lack of file descriptors',
-    ({ counts }) => counts.connectionsNotAccepted,
+    ({ counters }) => counters.connectionsNotAccepted,
   ),
   gauge('rooms', 'Rooms that are open', ({ rooms }) => rooms),
   gauge('websocket_peers', 'Legacy clients in rooms', ({ peers }) => peers.websocket),
@@ -26,12 +26,12 @@ export const STATE_METRICS: Definition[] = [
   count(
     'seal_faults_total',
     'Messages of other nodes whose seal was wrong',
-    ({ counts }) => counts.sealFaults,
+    ({ counters }) => counters.sealFaults,
   ),
   count(
     'pipe_faults_total',
     'Pipes to other nodes that failed or were cut',
-    ({ counts }) => counts.pipeFaults,
+    ({ counters }) => counters.pipeFaults,
   ),
   gauge('nodes', 'Nodes that live, as this one sees it', ({ nodes }) => nodes),
   gauge(
@@ -53,18 +53,18 @@ export const STATE_METRICS: Definition[] = [
   count(
     'relayed_messages_total',
     'Messages of unknown formats from (in) and to (out) other nodes',
-    ({ counts }) => counts.relayed,
+    ({ counters }) => counters.relayed,
     'direction',
   ),
   count(
     'relay_faults_total',
     'Connections to other nodes for such messages that failed or were cut',
-    ({ counts }) => counts.relayFaults,
+    ({ counters }) => counters.relayFaults,
   ),
   count(
     'relay_refusals_total',
     'Connections to the port for such messages that did not have the key',
-    ({ counts }) => counts.relayRefusals,
+    ({ counters }) => counters.relayRefusals,
   ),
   gauge(
     'media_workers',

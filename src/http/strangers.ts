@@ -6,7 +6,7 @@ export class Strangers {
   readonly #maxPerAddress: number;
   /** By the connection's own address and port, which its TCP and its TLS socket have in common. */
   readonly #networks = new Map<string, string>();
-  readonly #counts = new Map<string, number>();
+  readonly #connectionsOf = new Map<string, number>();
   readonly #watched = new WeakSet<Socket>();
 
   constructor(maxPerAddress: number) {
@@ -27,13 +27,13 @@ export class Strangers {
     const network = networkOf(address);
     const id = idOf(connection);
     if (this.#networks.get(id) === network) return true;
-    const count = this.#counts.get(network) ?? 0;
+    const count = this.#connectionsOf.get(network) ?? 0;
     if (count >= this.#maxPerAddress) return false;
     this.#forget(id);
     if (!this.#watched.has(connection)) connection.once('close', () => this.#forget(id));
     this.#watched.add(connection);
     this.#networks.set(id, network);
-    this.#counts.set(network, count + 1);
+    this.#connectionsOf.set(network, count + 1);
     return true;
   }
 
@@ -46,9 +46,9 @@ export class Strangers {
     const network = this.#networks.get(id);
     if (network === undefined) return;
     this.#networks.delete(id);
-    const count = (this.#counts.get(network) ?? 0) - 1;
-    if (count > 0) this.#counts.set(network, count);
-    else this.#counts.delete(network);
+    const count = (this.#connectionsOf.get(network) ?? 0) - 1;
+    if (count > 0) this.#connectionsOf.set(network, count);
+    else this.#connectionsOf.delete(network);
   }
 }
 

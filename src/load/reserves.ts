@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
-import type { Counts } from '../counters.ts';
+import type { Counters } from '../counters.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { type Resource, RESOURCES } from '../resources.ts';
 
@@ -38,8 +38,8 @@ export class Reserves {
   readonly #timings: Timings['load'];
   readonly #supplies: Watched[];
   /** Faults so far, by resource. */
-  readonly #faults: Counts['shortages'];
-  #faultsBefore: Counts['shortages'];
+  readonly #faults: Counters['shortages'];
+  #faultsBefore: Counters['shortages'];
   readonly #shortUntilMs = new Map<Resource, number>();
   readonly #timer: NodeJS.Timeout;
   #short: Resource[] = [];
@@ -49,7 +49,7 @@ export class Reserves {
     log: FastifyBaseLogger,
     timings: Timings['load'],
     supplies: Supply[],
-    faults: Counts['shortages'],
+    faults: Counters['shortages'],
   ) {
     this.#log = log;
     this.#timings = timings;

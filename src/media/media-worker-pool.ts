@@ -52,8 +52,8 @@ export class MediaWorkerPool {
 
   /** How many routers the media workers themselves know of; for those who look for leaks. */
   async countRouters(): Promise<number> {
-    const counts = await Promise.all(this.#running.map((worker) => worker.countRouters()));
-    return counts.reduce((sum, count) => sum + count, 0);
+    const routers = await Promise.all(this.#running.map((worker) => worker.countRouters()));
+    return routers.reduce((sum, count) => sum + count, 0);
   }
 
   /**

@@ -1,4 +1,4 @@
-import { counts } from '../counters.ts';
+import { counters } from '../counters.ts';
 import type { Slices } from '../slices.ts';
 import { RelayTalkers } from './relay-talkers.ts';
 
@@ -140,7 +140,7 @@ export class Relay {
 
   #charge(cost: number): boolean {
     const isPaid = this.#parts.charge(cost);
-    if (!isPaid) counts.dropped.not_relayed += 1;
+    if (!isPaid) counters.dropped.not_relayed += 1;
     return isPaid;
   }
 
@@ -151,7 +151,7 @@ export class Relay {
       const isTooOld = nowMs - oldest.atMs > MAX_WAITING_MS;
       if (!isTooOld && this.#waitingBytes <= MAX_WAITING_BYTES) return;
       this.#shift();
-      counts.dropped.not_relayed += 1;
+      counters.dropped.not_relayed += 1;
     }
   }
 

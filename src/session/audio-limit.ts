@@ -1,4 +1,4 @@
-import { counts } from '../counters.ts';
+import { counters } from '../counters.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { errorMessage, type ServerMessage } from '../protocol/messages.ts';
 import type { Overdraft } from './audio-budget.ts';
@@ -26,7 +26,7 @@ export class AudioLimit {
    */
   admit(overdraft: Overdraft): boolean {
     this.isRefusing = overdraft.isRefused;
-    if (overdraft.isRefused) counts.dropped.too_fast += 1;
+    if (overdraft.isRefused) counters.dropped.too_fast += 1;
     if (overdraft.isLast) {
       this.#outlet.fail(
         rateLimited('The client goes on sending more than any sound needs.', overdraft),

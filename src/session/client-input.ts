@@ -5,7 +5,7 @@ import type { Detection } from '../audio/ingest/detection/detector.ts';
 import type { OpusOutlet, OpusSink } from '../audio/ingest/ingest.ts';
 import { AudioInput } from '../audio/ingest/input.ts';
 import type { LastPackets } from '../audio/ingest/splice.ts';
-import { counts } from '../counters.ts';
+import { counters } from '../counters.ts';
 import { bytesPerSecondOf } from './audio-budget.ts';
 import { HeldAudio, type Turn } from './held-audio.ts';
 
@@ -97,7 +97,7 @@ export class ClientInput {
 
   /** Takes one binary message of at least one byte. A message that is not meant for a room is dropped. */
   receive(message: Buffer, nowMs: number): void {
-    counts.framesIn += 1;
+    counters.framesIn += 1;
     if (this.#isInRoom && this.#held.isEmpty) {
       this.#input.push(message, nowMs);
       return;
@@ -130,7 +130,7 @@ export class ClientInput {
 
   #passOver(): void {
     for (const { message, atMs } of this.#held.takeAll()) {
-      counts.dropped.not_in_room += 1;
+      counters.dropped.not_in_room += 1;
       this.#input.skip(message, atMs);
     }
   }
@@ -153,7 +153,7 @@ export class ClientInput {
 
   /** Relays a message to the room in which it was sent: it may have been held since, while nobody knew its format. */
   #relay(message: Buffer, atMs: number): void {
-    if (!this.#isInRoom || atMs < this.#inRoomSinceMs) counts.dropped.not_in_room += 1;
+    if (!this.#isInRoom || atMs < this.#inRoomSinceMs) counters.dropped.not_in_room += 1;
     else this.#events.onOpaque(message);
   }
 }

@@ -1,5 +1,5 @@
 import type { InputFormat, OutputFormat } from '../audio/format.ts';
-import { counts } from '../counters.ts';
+import { counters } from '../counters.ts';
 import { BoundedFifo } from '../message-fifo.ts';
 
 /**
@@ -109,6 +109,6 @@ export class RelayIntake {
   }
 
   #countDrops(): void {
-    counts.dropped.not_relayed += this.#held.takeDropped();
+    counters.dropped.not_relayed += this.#held.takeDropped();
   }
 }

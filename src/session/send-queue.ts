@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream';
 import type { WebSocket } from 'ws';
-import { counts } from '../counters.ts';
+import { counters } from '../counters.ts';
 import type { ServerMessage } from '../protocol/messages.ts';
 import { FRAME_MS } from '../audio/format.ts';
 import { BoundedFifo } from '../message-fifo.ts';
@@ -152,7 +152,7 @@ export class SendQueue {
     }
     // ws writes at once, so that this frame comes after its frames; and no frame may follow a close.
     if (this.#socket.readyState !== this.#socket.OPEN) return;
-    counts.framesOut += 1;
+    counters.framesOut += 1;
     const sound = binaryFrame(frame);
     const isPingDue = this.#isPingDue(nowMs, LONGEST_FRAME_MS);
     const bytes = isPingDue ? this.#pings.frame(nowMs, sound) : sound;
@@ -195,7 +195,7 @@ export class SendQueue {
 
   #writeRelayed(bytes: Buffer, nowMs: number): void {
     if (this.#socket.readyState !== this.#socket.OPEN) return;
-    counts.framesOut += 1;
+    counters.framesOut += 1;
     this.#unsent.addOther(bytes.length);
     // A message may be a piece of up to 2 s.
     if (!this.#isPingDue(nowMs, Infinity)) {
@@ -212,12 +212,12 @@ export class SendQueue {
   }
 
   #countRelayedDrops(): void {
-    counts.dropped.unread += this.#relayed.takeDropped();
+    counters.dropped.unread += this.#relayed.takeDropped();
   }
 
   #drop(nowMs: number): void {
     this.droppedFrames += 1;
-    counts.dropped.unread += 1;
+    counters.dropped.unread += 1;
     if (this.#pings.isStalled) this.#mark(nowMs);
   }
 

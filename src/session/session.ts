@@ -3,7 +3,7 @@ import type { WebSocket } from 'ws';
 import type { Account } from '../accounts/accounts.ts';
 import { accountFault, type KeyState, mayPublish } from '../accounts/authenticator.ts';
 import { FRAME_MS } from '../audio/format.ts';
-import { counts } from '../counters.ts';
+import { counters } from '../counters.ts';
 import { logFault } from '../protocol/log-fault.ts';
 import { mayNotPublish, PartylineError, replaced } from '../protocol/errors.ts';
 import type { ClientConnection } from '../rooms/peer.ts';
@@ -316,7 +316,7 @@ export class Session implements ClientConnection {
   #receiveAudio(frame: Buffer, nowMs: number): void {
     if (!this.#presence.hasBinaryCome) this.#presence.binaryCame();
     if (this.#audioLimit.isRefusing) {
-      counts.dropped.too_fast += 1;
+      counters.dropped.too_fast += 1;
       return;
     }
     const overdraft = this.#audioBudget.charge(frame.length, this.#input.bytesPerSecond, nowMs);

@@ -40,7 +40,7 @@ type MeteredRoom = {
   size: number;
   countedToMs: number;
   /** By writer and minute. */
-  counts: Map<string, Count>;
+  minuteCounts: Map<string, Count>;
 };
 
 type MeteredAccount = {
@@ -113,7 +113,7 @@ export class Meter {
       for (const metered of account.rooms.values()) this.#accrue(metered);
       for (const [room, metered] of account.rooms) {
         this.#forget(metered);
-        for (const { isWritten, ...count } of metered.counts.values()) {
+        for (const { isWritten, ...count } of metered.minuteCounts.values()) {
           if (!isWritten && isUsed(count)) changed.push({ accountId, room, ...count });
         }
       }
@@ -123,10 +123,10 @@ export class Meter {
   }
 
   /** These counts are safe, as far as nothing has been added since; {@link take} forgets them when their minute is over. */
-  written(counts: MinuteCount[]): void {
-    for (const written of counts) {
+  written(minuteCounts: MinuteCount[]): void {
+    for (const written of minuteCounts) {
       const metered = this.#accounts.get(written.accountId)?.rooms.get(written.room);
-      const count = metered?.counts.get(keyOf(written));
+      const count = metered?.minuteCounts.get(keyOf(written));
       if (!count) continue;
       count.isWritten =
         count.websocketMs === written.websocketMs &&
@@ -140,19 +140,19 @@ export class Meter {
    * neither counts nor peers.
    */
   #forget(room: MeteredRoom): void {
-    const { name, account, counts } = room;
+    const { name, account, minuteCounts } = room;
     const now = minuteOf(this.#wallMs());
-    for (const [key, count] of counts) {
+    for (const [key, count] of minuteCounts) {
       const isOver = count.minute !== now || count.writer !== this.#writer;
       const isDone = isUsed(count) ? isOver && count.isWritten : isOver || !hasPeers(room);
       if (!isDone) continue;
-      counts.delete(key);
+      minuteCounts.delete(key);
       account.size -= 1;
       const size = account.sizes.get(key)! - 1;
       if (size > 0) account.sizes.set(key, size);
       else account.sizes.delete(key);
     }
-    if (counts.size === 0 && !hasPeers(room)) account.rooms.delete(name);
+    if (minuteCounts.size === 0 && !hasPeers(room)) account.rooms.delete(name);
   }
 
   #roomOf(accountId: number, room: string): MeteredRoom {
@@ -169,7 +169,14 @@ export class Meter {
   #addRoom(account: MeteredAccount, name: string): MeteredRoom {
     const peers = { websocket: 0, webrtc: 0 };
     const countedToMs = this.#clock.monotonicMs();
-    const room = { name, account, peers, size: 0, countedToMs, counts: new Map<string, Count>() };
+    const room = {
+      name,
+      account,
+      peers,
+      size: 0,
+      countedToMs,
+      minuteCounts: new Map<string, Count>(),
+    };
     account.rooms.set(name, room);
     return room;
   }
@@ -213,13 +220,13 @@ export class Meter {
   #countAt(room: MeteredRoom, wallMs: number): Count {
     const place = { writer: this.#writer, minute: minuteOf(wallMs) };
     const key = keyOf(place);
-    const known = room.counts.get(key);
+    const known = room.minuteCounts.get(key);
     if (known) return known;
     const { account } = room;
     const size = account.sizes.get(key) ?? 0;
     if (size >= MAX_ROOMS_A_MINUTE || account.size >= MAX_COUNTS_OF_ACCOUNT) {
       const others = account.rooms.get(OTHER_ROOMS) ?? this.#addRoom(account, OTHER_ROOMS);
-      const count = others.counts.get(key) ?? this.#addCount(others, key, place);
+      const count = others.minuteCounts.get(key) ?? this.#addCount(others, key, place);
       count.peakPeers = Math.max(count.peakPeers, sizeOf(room));
       return count;
     }
@@ -230,7 +237,7 @@ export class Meter {
     const { account } = room;
     const used = { websocketMs: 0, webrtcMs: 0, peakPeers: sizeOf(room) };
     const count = { ...place, ...used, isWritten: false };
-    room.counts.set(key, count);
+    room.minuteCounts.set(key, count);
     account.size += 1;
     account.sizes.set(key, (account.sizes.get(key) ?? 0) + 1);
     return count;

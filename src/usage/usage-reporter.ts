@@ -47,11 +47,11 @@ export class UsageReporter {
 
   async #report(): Promise<void> {
     const active = this.#meter.activeAccounts();
-    const counts = this.#meter.take();
-    if (counts.length === 0 && active.length === 0) return;
+    const minuteCounts = this.#meter.take();
+    if (minuteCounts.length === 0 && active.length === 0) return;
     try {
-      await this.#store.write(counts);
-      this.#meter.written(counts);
+      await this.#store.write(minuteCounts);
+      this.#meter.written(minuteCounts);
       const wallMs = this.#clock.wallMs();
       await Promise.all(
         active.map(async (accountId) => {

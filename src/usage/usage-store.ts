@@ -39,10 +39,18 @@ export class UsageStore {
    * Writes what a process has counted, in place of what it wrote before.
    * @throws {PartylineError} `overloaded`; it may have been written all the same, and may be written again
    */
-  async write(counts: MinuteCount[]): Promise<void> {
+  async write(minuteCounts: MinuteCount[]): Promise<void> {
     const minutes = new Map<string, WrittenMinute>();
     const full: WrittenMinute[] = [];
-    for (const { writer, accountId, minute, room, websocketMs, webrtcMs, peakPeers } of counts) {
+    for (const {
+      writer,
+      accountId,
+      minute,
+      room,
+      websocketMs,
+      webrtcMs,
+      peakPeers,
+    } of minuteCounts) {
       const key = `${accountId}|${minute}`;
       const of = minutes.get(key) ?? [accountId, minute, Date.parse(`${minute}Z`) / MINUTE_MS, []];
       const value = [Math.round(websocketMs), Math.round(webrtcMs), peakPeers].join(':');

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { counts } from '../../src/counters.ts';
+import { counters } from '../../src/counters.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually, openTestGateway, type TestGateway } from '../support/gateway.ts';
 import { seededRandom } from '../support/random.ts';
@@ -365,7 +365,7 @@ test('a client that does not read loses the oldest, counted, and hears the newes
   const slow = await enter('slow');
   slow.stopReading();
   const senders = [await enter('a'), await enter('b'), await enter('c'), await enter('d')];
-  const before = counts.dropped.unread;
+  const before = counters.dropped.unread;
   const numbered = (number: number) => {
     const message = Buffer.alloc(64 * 1024);
     message.writeUInt32BE(number);
@@ -384,7 +384,7 @@ test('a client that does not read loses the oldest, counted, and hears the newes
       witness.frames.at(-1)?.readUInt32BE() === count - 1 ? true : undefined,
     );
   }
-  await eventually('something is dropped', () => counts.dropped.unread > before);
+  await eventually('something is dropped', () => counters.dropped.unread > before);
   slow.readAgain();
   await eventually('the newest', () => slow.frames.at(-1)?.readUInt32BE() === sent - 1);
   const heard = slow.frames.map((frame) => frame.readUInt32BE());

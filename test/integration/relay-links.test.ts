@@ -7,7 +7,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { type Timings, timingsWith } from '../../config/timings.ts';
 import type { RelayedMessage } from '../../src/cluster/relay/relay-frame.ts';
 import { Relays } from '../../src/cluster/relay/relays.ts';
-import { counts } from '../../src/counters.ts';
+import { counters } from '../../src/counters.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
 import { TestProxy } from '../support/proxy.ts';
 
@@ -73,11 +73,11 @@ test('a link that was cut is opened again, and goes on', async () => {
   const port = Number(new URL(proxy.url).port);
   say(one, 'other', port, 'before');
   await eventually('it has come', () => other.heard.length === 1);
-  const before = counts.relayFaults;
+  const before = counters.relayFaults;
   proxy.cut();
   await eventually('it is known to be cut', () => one.relays.size === 0);
   say(one, 'other', port, 'meanwhile');
-  await eventually('it was tried', () => counts.relayFaults > before);
+  await eventually('it was tried', () => counters.relayFaults > before);
   proxy.leadTo(`http://127.0.0.1:${other.port}`);
   await eventually('what waited has come', () => other.heard.length === 2);
   say(one, 'other', port, 'after');
@@ -91,9 +91,9 @@ test('a link whose other end does not answer any more is given up and opened aga
   const port = Number(new URL(proxy.url).port);
   say(one, 'other', port, 'before');
   await eventually('it has come', () => other.heard.length === 1);
-  const before = counts.relayFaults;
+  const before = counters.relayFaults;
   proxy.hang();
-  await eventually('it is given up', () => counts.relayFaults > before);
+  await eventually('it is given up', () => counters.relayFaults > before);
   say(one, 'other', port, 'after');
   await eventually('it has come', () => other.heard.length === 2);
   expect(other.heardTexts()).toEqual(['before', 'after']);
@@ -105,11 +105,11 @@ test('what waits for too long for a node is dropped, and counted, and nothing is
   const proxy = await openProxy(other);
   const port = Number(new URL(proxy.url).port);
   proxy.cut();
-  const before = counts.dropped.not_relayed;
-  const faults = counts.relayFaults;
+  const before = counters.dropped.not_relayed;
+  const faults = counters.relayFaults;
   say(one, 'other', port, 'too old');
-  await eventually('it was tried', () => counts.relayFaults > faults);
-  await eventually('it is dropped', () => counts.dropped.not_relayed > before);
+  await eventually('it was tried', () => counters.relayFaults > faults);
+  await eventually('it is dropped', () => counters.dropped.not_relayed > before);
   proxy.leadTo(`http://127.0.0.1:${other.port}`);
   await eventually('others come', () => {
     say(one, 'other', port, 'in time');
@@ -122,22 +122,22 @@ test('a node that closes in order is no fault', async () => {
   const [one, other] = [await openNode('one'), await openNode('other')];
   say(one, 'other', other.port, 'a');
   await eventually('it has come', () => other.heard.length === 1);
-  const before = counts.relayFaults;
+  const before = counters.relayFaults;
   other.relays.close();
   await eventually('it is closed', () => one.relays.size === 0);
-  expect(counts.relayFaults).toBe(before);
+  expect(counters.relayFaults).toBe(before);
 });
 
 test('a link without messages is closed, and opened again for the next', async () => {
   const one = await openNode('one', { idleMs: 100, probeEveryMs: 50 });
   const other = await openNode('other');
-  const before = counts.relayFaults;
+  const before = counters.relayFaults;
   say(one, 'other', other.port, 'a');
   await eventually('it has come', () => other.heard.length === 1);
   await eventually('it is closed', () => one.relays.size === 0);
   say(one, 'other', other.port, 'b');
   await eventually('it has come', () => other.heard.length === 2);
-  expect(counts.relayFaults).toBe(before);
+  expect(counters.relayFaults).toBe(before);
 });
 
 test('a port that is taken is passed over; where all are, the node sends, and takes nothing', async () => {
@@ -173,9 +173,9 @@ describe('strangers', () => {
   test('a node with another key is refused, and nothing of it is heard', async () => {
     const one = await openNode('one', {}, 'another key');
     const other = await openNode('other');
-    const before = counts.relayRefusals;
+    const before = counters.relayRefusals;
     say(one, 'other', other.port, 'let me in');
-    await eventually('it is refused', () => counts.relayRefusals > before);
+    await eventually('it is refused', () => counters.relayRefusals > before);
     expect([one.relays.size, other.heard]).toEqual([0, []]);
   });
 
@@ -196,17 +196,17 @@ describe('strangers', () => {
     vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
     cleanUps.push(() => void vi.unstubAllEnvs());
     const one = await openNode('one');
-    const before = counts.relayFaults;
+    const before = counters.relayFaults;
     say(one, 'other', (impostor.address() as AddressInfo).port, 'a secret');
-    await eventually('it is given up', () => counts.relayFaults > before + 1);
+    await eventually('it is given up', () => counters.relayFaults > before + 1);
     expect([heard, one.relays.size]).toEqual([[], 0]);
   });
 
   test('a connection that is led to another node than it was meant for is refused', async () => {
     const [one, other] = [await openNode('one'), await openNode('other')];
-    const before = counts.relayRefusals;
+    const before = counters.relayRefusals;
     say(one, 'a third node', other.port, 'not for other');
-    await eventually('it is refused', () => counts.relayRefusals > before);
+    await eventually('it is refused', () => counters.relayRefusals > before);
     expect(other.heard).toEqual([]);
   });
 
@@ -228,9 +228,9 @@ describe('strangers', () => {
 
   test('of many that never show a key only some are kept waiting, and their places come free', async () => {
     const [one, other] = [await openNode('one'), await openNode('other', { connectWithinMs: 300 })];
-    const before = counts.relayRefusals;
+    const before = counters.relayRefusals;
     const crowd = await Promise.all(Array.from({ length: 80 }, () => knock(other.port)));
-    await eventually('some are closed at once', () => counts.relayRefusals - before >= 80 - 64);
+    await eventually('some are closed at once', () => counters.relayRefusals - before >= 80 - 64);
     await Promise.all(crowd.map(ended));
     say(one, 'other', other.port, 'a node');
     await eventually('it has come', () => other.heard.length === 1);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { counts } from '../../src/counters.ts';
+import { counters } from '../../src/counters.ts';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { findGlitches } from '../support/glitches.ts';
@@ -55,11 +55,11 @@ describe('a client that does not read for 2 s', () => {
     const packets = await opusTone(500, AMPLITUDE, 4000);
     await play(alice, packets.slice(0, 40));
     await eventually('all hear', () => all.every(({ frames }) => frames.length >= 30));
-    const droppedBefore = counts.dropped.unread;
+    const droppedBefore = counters.dropped.unread;
     for (const client of all) client.stopReading();
     const playing = play(alice, packets.slice(40, 140));
     // More than one or two listeners lose before the third does.
-    await eventually('all lose sound', () => counts.dropped.unread - droppedBefore >= 60);
+    await eventually('all lose sound', () => counters.dropped.unread - droppedBefore >= 60);
     const bob = await enter('bob');
     const carol = await enter('carol');
     await bob.close();

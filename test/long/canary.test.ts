@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { runRound } from '../../packages/canary/src/round.ts';
-import { counts } from '../../src/counters.ts';
+import { counters } from '../../src/counters.ts';
 import { runCanaryOnce } from '../support/canary.ts';
 import { eventually } from '../support/gateway.ts';
 import { useStack } from '../support/use-stack.ts';
@@ -50,10 +50,10 @@ test('notices that a media worker died within one round, and hears again when th
     { mediaWorkers: { firstReplacementMs: 50 } },
   );
   const target = { url: gateway.url, key: gateway.apiKey };
-  const framesBefore = counts.framesIn;
+  const framesBefore = counters.framesIn;
   const round = runRound(target, NEVER);
   // Microphones open when all have joined.
-  await eventually('they speak', () => counts.framesIn > framesBefore);
+  await eventually('they speak', () => counters.framesIn > framesBefore);
   for (const pid of gateway.mediaWorkerPids()) process.kill(pid, 'SIGKILL');
   expect(silentOf(await round)).toContain('webrtc webrtc');
   await expect.poll(async () => silentOf(await runRound(target, NEVER)), PATIENCE).toEqual([]);

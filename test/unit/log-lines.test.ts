@@ -1,6 +1,6 @@
 import { closeSync, openSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { counts } from '../../src/counters.ts';
+import { counters } from '../../src/counters.ts';
 import { LogLines } from '../../src/log-lines.ts';
 
 beforeEach(() => void vi.useFakeTimers());
@@ -21,10 +21,10 @@ function openDisk(free: number) {
 
 test('a line for which the disk has no room is written when it has, in its turn and whole', () => {
   const { disk, lines } = openDisk(10);
-  const before = counts.shortages.disk;
+  const before = counters.shortages.disk;
   for (const line of ['first\n', 'second\n', 'third\n']) lines.write(line);
   expect(disk.text).toBe('first\nseco');
-  expect(counts.shortages.disk).toBeGreaterThan(before);
+  expect(counters.shortages.disk).toBeGreaterThan(before);
   disk.free = 100;
   vi.advanceTimersByTime(500);
   expect(disk.text).toBe('first\nsecond\nthird\n');
@@ -52,10 +52,10 @@ test('the exit of the process is listened to only while lines are held, which ar
 
 test('of a disk that stays full 256 KB of lines are kept, and the number of the others is told', () => {
   const { disk, lines } = openDisk(0);
-  const before = counts.logLinesLost;
+  const before = counters.logLinesLost;
   const line = `${'x'.repeat(1023)}\n`;
   for (let count = 0; count < 300; count += 1) lines.write(line);
-  expect(counts.logLinesLost - before).toBe(300 - 256);
+  expect(counters.logLinesLost - before).toBe(300 - 256);
   disk.free = 1e6;
   lines.write('last\n');
   const written = disk.text.split('\n');
@@ -67,8 +67,8 @@ test('of a disk that stays full 256 KB of lines are kept, and the number of the 
 test('a full device throws at nobody', () => {
   const full = openSync('/dev/full', 'w');
   const lines = new LogLines(full);
-  const before = counts.shortages.disk;
+  const before = counters.shortages.disk;
   lines.write('nobody reads this\n');
-  expect(counts.shortages.disk).toBe(before + 1);
+  expect(counters.shortages.disk).toBe(before + 1);
   closeSync(full);
 });

@@ -1,4 +1,4 @@
-import { counts } from '../../counters.ts';
+import { counters } from '../../counters.ts';
 import { PartylineError } from '../../protocol/errors.ts';
 import { TokenBucket } from '../../token-bucket.ts';
 import type { Codecs } from '../codecs.ts';
@@ -127,7 +127,7 @@ export class DecodedIngest implements Ingest {
       const job = this.#nextJob();
       const sound = await this.#decoder.decode(job.map(({ bytes }) => bytes));
       if (this.#isClosed) return;
-      counts.dropped.undecodable += sound.faults;
+      counters.dropped.undecodable += sound.faults;
       this.#silentJobs = sound.samples.length > 0 ? 0 : this.#silentJobs + 1;
       if (this.#silentJobs >= MAX_SILENT_JOBS) throw new Error('Its frames do not decode.');
       if (sound.samples.length === 0) continue;

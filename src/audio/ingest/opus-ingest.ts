@@ -1,4 +1,4 @@
-import { counts } from '../../counters.ts';
+import { counters } from '../../counters.ts';
 import { PartylineError } from '../../protocol/errors.ts';
 import { SILENCE_LEVEL } from '../../rtp/packet.ts';
 import type { Ingest, OpusOutlet } from './ingest.ts';
@@ -39,7 +39,7 @@ export class OpusIngest implements Ingest {
     const packet =
       durationSamples === undefined ? undefined : boundedOpusPacket(message, durationSamples);
     if (durationSamples === undefined || !packet || !this.#measure(packet, durationSamples)) {
-      counts.dropped.undecodable += 1;
+      counters.dropped.undecodable += 1;
       this.#malformedInARow += 1;
       if (this.#malformedInARow < MAX_MALFORMED_IN_A_ROW) return;
       throw new PartylineError('unsupported_audio', 'The binary frames are not Opus packets.');

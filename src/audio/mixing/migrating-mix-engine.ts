@@ -1,5 +1,5 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
-import { counts } from '../../counters.ts';
+import { counters } from '../../counters.ts';
 import { opusPacketSamples } from '../opus-packet.ts';
 import type { MixBackend, MixEngine, TickReport } from './mix-engine.ts';
 import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
@@ -159,10 +159,10 @@ export class MigratingMixEngine implements MixEngine {
 
   #openIn(place: MixBackend): MixEngine {
     return place.openRoom(this.#limits, this.#output, ({ costMs, dropped, depth }) => {
-      counts.mixing[place.kind].ticks += 1;
-      counts.mixing[place.kind].costMs += costMs;
-      counts.dropped.late += dropped.late;
-      counts.dropped.undecodable += dropped.undecodable;
+      counters.mixing[place.kind].ticks += 1;
+      counters.mixing[place.kind].costMs += costMs;
+      counters.dropped.late += dropped.late;
+      counters.dropped.undecodable += dropped.undecodable;
       this.#depth = depth;
       this.#costMs += (costMs - this.#costMs) * COST_WEIGHT;
       this.#count();

@@ -1,6 +1,6 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { MediaPacket } from '../../rtp/packet.ts';
-import { counts } from '../../counters.ts';
+import { counters } from '../../counters.ts';
 import { TickMoment } from './arrivals.ts';
 import type { FrameClock } from '../clock.ts';
 import { formatAudioFormat } from '../format.ts';
@@ -170,7 +170,7 @@ export class RoomMixer {
     const packet = speaker.splice.join(received, nowMs);
     const durationSamples = opusPacketSamples(packet.payload);
     if (durationSamples === undefined) {
-      counts.dropped.undecodable += 1;
+      counters.dropped.undecodable += 1;
       return;
     }
     if (isMuted || speaker.staysWithheld(durationSamples)) {
@@ -181,7 +181,7 @@ export class RoomMixer {
     const { audioLevel } = packet;
     const isInTime = speaker.insert(packet, nowMs);
     // A speaker that is played has a jitter buffer, which counts for itself.
-    if (!isInTime && !speaker.isPlayed) counts.dropped.late += 1;
+    if (!isInTime && !speaker.isPlayed) counters.dropped.late += 1;
     if (speaker.isPlayed) this.#play(speaker, packet, nowMs);
     if (this.#talkers.heard(speaker, audioLevel, durationSamples, nowMs)) this.#talkersChanged();
     const isTalking = this.#talkers.isTalking(speaker);
@@ -224,7 +224,7 @@ export class RoomMixer {
 
   /** Tells all who hear a speaker that so much of it was made up. */
   #concealed(speaker: Speaker, samples: number): void {
-    counts.concealedSamples += samples;
+    counters.concealedSamples += samples;
     for (const listener of speaker.followers) listener.concealed(samples);
     for (const { planned, ears } of this.#mixes.values()) {
       if (planned.without.includes(speaker.id)) continue;

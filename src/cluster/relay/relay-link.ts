@@ -1,7 +1,7 @@
 import { connect, type TLSSocket } from 'node:tls';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../../config/timings.ts';
-import { counts } from '../../counters.ts';
+import { counters } from '../../counters.ts';
 import { PROBE, RelayFrameReader } from './relay-frame.ts';
 import { RelayQueue } from './relay-queue.ts';
 import { RELAY_PROTOCOL, RELAY_TLS_VERSION, relayIdentityOf } from './relay-secret.ts';
@@ -159,14 +159,14 @@ export class RelayLink {
       const frame = this.#queue.take(nowMs);
       if (!frame) break;
       socket.write(frame);
-      counts.relayed.out += 1;
+      counters.relayed.out += 1;
     }
     socket.uncork();
     this.#countDrops();
   }
 
   #countDrops(): void {
-    counts.dropped.not_relayed += this.#queue.takeDropped();
+    counters.dropped.not_relayed += this.#queue.takeDropped();
   }
 
   #ended(socket: TLSSocket, fault: Error | undefined): void {
@@ -180,7 +180,7 @@ export class RelayLink {
   }
 
   #failed(fault: Error): void {
-    counts.relayFaults += 1;
+    counters.relayFaults += 1;
     if (this.#isFailing) return;
     this.#isFailing = true;
     const { to, address, log } = this.#parts;

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { createServer, type Server, type TLSSocket } from 'node:tls';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../../config/timings.ts';
-import { counts } from '../../counters.ts';
+import { counters } from '../../counters.ts';
 import { PROBE, type RelayedMessage, RelayFrameReader } from './relay-frame.ts';
 import { RELAY_PROTOCOL, RELAY_TLS_VERSION, relayIdentityOf } from './relay-secret.ts';
 
@@ -50,7 +50,7 @@ export class RelayServer {
     this.#server.on('connection', (socket: Socket) => this.#arrived(socket));
     this.#server.on('secureConnection', (socket) => this.#serve(socket));
     this.#server.on('tlsClientError', (fault, socket) => {
-      counts.relayRefusals += 1;
+      counters.relayRefusals += 1;
       parts.log.debug({ err: fault }, 'relay refused a connection');
       socket.destroy();
     });
@@ -90,7 +90,7 @@ export class RelayServer {
 
   #arrived(socket: Socket): void {
     if (this.#strangers.size >= MAX_STRANGERS) {
-      counts.relayRefusals += 1;
+      counters.relayRefusals += 1;
       socket.destroy();
       return;
     }
@@ -105,7 +105,7 @@ export class RelayServer {
     const { onMessage, timings, log } = this.#parts;
     const reader = new RelayFrameReader(
       (message) => {
-        counts.relayed.in += 1;
+        counters.relayed.in += 1;
         onMessage(message);
       },
       () => socket.write(PROBE),

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
-import { counts } from '../../../src/counters.ts';
+import { counters } from '../../../src/counters.ts';
 import { cgroupMeter } from '../../../src/load/cgroup.ts';
 import { Reserves, type Supply } from '../../../src/load/reserves.ts';
 import { shareOf, suppliesOf } from '../../../src/load/supplies.ts';
@@ -137,9 +137,9 @@ describe('resourceOf()', () => {
     ['EMFILE', undefined],
   ])('%s', (thrown, resource) => {
     expect(resourceOf(thrown)).toBe(resource);
-    const before = { ...counts.shortages };
+    const before = { ...counters.shortages };
     noteShortage(thrown);
-    const more = RESOURCES.filter((name) => counts.shortages[name] > before[name]);
+    const more = RESOURCES.filter((name) => counters.shortages[name] > before[name]);
     expect(more).toEqual(resource ? [resource] : []);
     const error = PartylineError.from(thrown);
     expect(error.code).toBe(resource ? 'overloaded' : 'internal_error');

@@ -6,7 +6,7 @@ import {
   writeRelayFrame,
 } from '../../../src/cluster/relay/relay-frame.ts';
 import { RelayQueue } from '../../../src/cluster/relay/relay-queue.ts';
-import { counts } from '../../../src/counters.ts';
+import { counters } from '../../../src/counters.ts';
 import { BoundedFifo } from '../../../src/message-fifo.ts';
 import { RelayBudgets } from '../../../src/rooms/relay-budgets.ts';
 import { Relay, type RelayListener, takersOf } from '../../../src/rooms/relay.ts';
@@ -122,10 +122,10 @@ describe('RelayIntake', () => {
 
   test('holds messages for 5 s at most', () => {
     const { now, intake } = open({ isFormatUnknown: true });
-    const before = counts.dropped.not_relayed;
+    const before = counters.dropped.not_relayed;
     intake.take(message('a'), 0);
     intake.settle(5001);
-    expect(counts.dropped.not_relayed - before).toBe(1);
+    expect(counters.dropped.not_relayed - before).toBe(1);
     now.isFormatUnknown = false;
     expect(intake.settle(5002)).toEqual([]);
     expect(intake.intake).toBe('first');
@@ -312,11 +312,11 @@ describe('Relay', () => {
     const { relay } = open(['alice']);
     const bob = listener('bob');
     relay.add(bob);
-    const before = counts.dropped.not_relayed;
+    const before = counters.dropped.not_relayed;
     const kept = Math.floor((4 << 20) / (64 * 1024 + 1024));
     const message = (number: number) => Buffer.alloc(64 * 1024, `${number} `);
     for (let i = 0; i < 100; i += 1) relay.receive('alice', message(i));
-    expect(counts.dropped.not_relayed - before).toBe(100 - kept);
+    expect(counters.dropped.not_relayed - before).toBe(100 - kept);
     await eventually('the others have come', () => bob.heard.length === kept);
     expect(bob.heard.map((text) => parseInt(text, 10))).toEqual(
       Array.from({ length: kept }, (_, i) => 100 - kept + i),
@@ -330,12 +330,12 @@ describe('Relay', () => {
     const [bob, carol] = [listener('bob'), listener('carol')];
     relay.add(bob);
     relay.add(carol);
-    const before = counts.dropped.not_relayed;
+    const before = counters.dropped.not_relayed;
     relay.send('alice', Buffer.alloc(64 * 1024));
     relay.send('alice', Buffer.from('b'));
     await eventually('what is paid for has come', () => bob.heard.length > 0);
     expect([bob.heard, carol.heard, sent]).toEqual([['b'], ['b'], ['alice: b']]);
-    expect(counts.dropped.not_relayed - before).toBe(2);
+    expect(counters.dropped.not_relayed - before).toBe(2);
     // Each time: to the other node, asking two listeners, delivering to two.
     const [asking, small] = [2 / 25, 1 + 1 / 4096];
     expect(costs).toEqual([17, asking, 34, small, asking, 2 * small]);

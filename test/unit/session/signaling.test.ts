@@ -3,7 +3,7 @@ import type { Writable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { WebSocket } from 'ws';
 import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
-import { counts } from '../../../src/counters.ts';
+import { counters } from '../../../src/counters.ts';
 import { binaryFrame } from '../../../src/session/binary-frame.ts';
 import { BadMessageBudget } from '../../../src/session/bad-message-budget.ts';
 import { mayComeBackAfterClose } from '../../../src/session/resumable.ts';
@@ -356,11 +356,11 @@ describe('SendQueue', () => {
 
   test('sendRelayed() drops the oldest beyond 1 MiB or 2.5 s, and counts them', () => {
     const { socket, queue, relayAt, slow } = open();
-    const before = counts.dropped.unread;
+    const before = counters.dropped.unread;
     relayAt(0, relayed(255, 64 * 1024));
     for (let i = 0; i < 30; i += 1) relayAt(i * 10, relayed(i, 64 * 1024));
     const kept = 15;
-    expect(counts.dropped.unread - before).toBe(30 - kept);
+    expect(counters.dropped.unread - before).toBe(30 - kept);
     for (let i = 0; i < 30; i += 1) socket.read();
     const newest = Array.from({ length: kept }, (_, i) => 30 - kept + i);
     expect(relayedIn(socket.sent)).toEqual([255, ...newest]);

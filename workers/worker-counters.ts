@@ -1,5 +1,5 @@
 /** Counters of a usage worker since its start, read at each scrape. */
-export const workerCounts = {
+export const workerCounters = {
   /** Minutes of accounts that this worker has closed. */
   minutesClosed: 0,
   /** Requests to webhooks, by whether the endpoint took the event. */
