@@ -14,6 +14,7 @@ const PROGRAMS = {
   debootstrap: 'debootstrap',
   'docker-compose': 'docker-compose',
   haproxy: 'haproxy',
+  iptables: 'iptables',
   'kubernetes-client': 'kubectl',
   'libnss3-tools': 'certutil',
   netavark: '../lib/podman/netavark',
