@@ -15,8 +15,8 @@ const RTC_PORT = freeRtcPort();
 /** Exposure from which a unit fails, in tenths of systemd's ten. */
 const MAX_EXPOSURE = 20;
 
-/** The commands of docs/operations/install.md: those that install, the one that starts, and those that follow. */
-const COMMANDS = fencedCommands('install.md').filter((command) => !command.startsWith('kubectl'));
+/** The commands of docs/operations/install.md for systemd: those that install, the one that starts, and those that follow. */
+const COMMANDS = fencedCommands('install.md', 'systemd');
 const START = COMMANDS.findIndex((command) => command.startsWith('systemctl enable'));
 const INSTALL = COMMANDS.slice(0, START);
 

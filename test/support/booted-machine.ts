@@ -31,6 +31,9 @@ umount -l old
 exec env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --unit=bare.target --log-level=err
 `;
 
+/** After so long a command is killed: the tests of this machine cannot go on beside it. */
+const LONGEST_COMMAND_MS = 60_000;
+
 /**
  * A machine that systemd has booted, as far as a PID namespace goes: processes, files, users and control groups are its own,
  * the network is this machine's. Needs root, and version 2 of control groups.
@@ -61,11 +64,13 @@ export class BootedMachine {
     return machine;
   }
 
-  /** Runs a command in it. @returns its output @throws {Error} if it fails, with all that it wrote */
+  /** Runs a command in it. @returns its output @throws {Error} if it fails, with all that it wrote, or takes over a minute */
   run(...command: string[]): string {
     return execFileSync('nsenter', [...this.#enter, ...command], {
       encoding: 'utf8',
       stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: LONGEST_COMMAND_MS,
+      killSignal: 'SIGKILL',
     });
   }
 

@@ -11,9 +11,16 @@ const REMARK = / {2,}#.*$/;
 
 const readPage = (page: string) => readFileSync(join(OPERATIONS, page), 'utf8');
 
-/** Commands of the `sh` blocks of a page of docs/operations, in order, without what explains them. */
-export function fencedCommands(page: string): string[] {
-  const blocks = [...readPage(page).matchAll(FENCED)].map(([, block = '']) => block);
+/**
+ * Commands of the `sh` blocks of a page of docs/operations, in order, without what explains them.
+ *
+ * @param section the heading of the part of the page that is meant; the whole page without it
+ */
+export function fencedCommands(page: string, section?: string): string[] {
+  const text = readPage(page);
+  const part = section ? text.split(/^## /m).find((each) => each.startsWith(`${section}\n`)) : text;
+  if (part === undefined) throw new Error(`${page} has no section ${section}`);
+  const blocks = [...part.matchAll(FENCED)].map(([, block = '']) => block);
   return blocks.flatMap((block) =>
     block
       .split('\n')
