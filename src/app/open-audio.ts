@@ -1,6 +1,7 @@
 import { type Codecs, loadCodecs } from '../audio/codecs.ts';
 import { warmUpDetection } from '../audio/ingest/detection/detector.ts';
 import { MixEnginePool } from '../audio/mixing/mix-engine-pool.ts';
+import { logOnceASecond } from './log-once-a-second.ts';
 import type { Opening } from './opening.ts';
 
 export type Audio = { codecs: Codecs; mixEngines: MixEnginePool };
@@ -22,7 +23,7 @@ export async function openAudio({ settings, log, opened }: Opening): Promise<Aud
     );
   const mixEngines = opened.adopt(
     new MixEnginePool(settings.MIX_THREADS, codecs, codecSettings, {
-      onFault: (fault) => log.error({ err: fault }, 'codec not opened'),
+      onFault: logOnceASecond(log, 'room not mixed as planned'),
       onThreadLost: (reason) => log.error({ reason }, 'mixing thread lost'),
     }),
     (part) => part.close(),

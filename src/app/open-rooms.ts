@@ -3,6 +3,7 @@ import { IceServers } from '../media/ice-servers.ts';
 import { RelayBudgets } from '../rooms/relay-budgets.ts';
 import { RoomRegistry } from '../rooms/registry.ts';
 import { Slices } from '../slices.ts';
+import { logOnceASecond } from './log-once-a-second.ts';
 import type { Audio } from './open-audio.ts';
 import type { Media } from './open-media.ts';
 import type { Store } from './open-store.ts';
@@ -27,7 +28,7 @@ export function openRooms(
     meterSize: (accountId, room, peers) => meter.resize(accountId, room, peers),
     onJoined: (...joined) => webhooks.peerJoined(...joined),
     onLeft: (...left) => webhooks.peerLeft(...left),
-    clock: new FrameClock(),
+    clock: new FrameClock(logOnceASecond(log, 'tick failed')),
     slices: new Slices((fault) => log.error({ err: fault }, 'room work failed')),
     iceServers: new IceServers(
       settings.TURN_URLS.split(',').filter((url) => url !== ''),

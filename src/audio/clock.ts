@@ -17,6 +17,7 @@ export type OnTick = (tickMs: number, nowMs: number) => void;
 
 /** One drift-free 20 ms clock for all rooms; it runs only while somebody listens to it. */
 export class FrameClock {
+  readonly #onFault: (fault: unknown) => void;
   readonly #phases = Array.from({ length: PHASES }, () => new Set<OnTick>());
   /** Undefined while it ticks. */
   #timer: NodeJS.Timeout | undefined;
@@ -24,6 +25,11 @@ export class FrameClock {
   #isRunning = false;
   #nextMs = 0;
   #nextPhase = 0;
+
+  /** @param onFault called with what a listener throws; it gets its next tick, and all others get this one */
+  constructor(onFault: (fault: unknown) => void) {
+    this.#onFault = onFault;
+  }
 
   /**
    * Calls `onTick` every 20 ms until {@link remove}. Adding it twice changes nothing.
@@ -120,11 +126,19 @@ export class FrameClock {
     if (nowMs - this.#nextMs > MAX_BEHIND_MS) this.#nextMs = nowMs;
     this.#isRunning = true;
     while (this.#nextMs <= nowMs) {
-      for (const onTick of this.#phases[this.#nextPhase]!) onTick(this.#nextMs, nowMs);
+      for (const onTick of this.#phases[this.#nextPhase]!) this.#call(onTick, nowMs);
       this.#step();
     }
     this.#isRunning = false;
     if (!this.#isIdle) this.#arm();
+  }
+
+  #call(onTick: OnTick, nowMs: number): void {
+    try {
+      onTick(this.#nextMs, nowMs);
+    } catch (fault) {
+      this.#onFault(fault);
+    }
   }
 
   get #isIdle(): boolean {

@@ -57,3 +57,51 @@ test('a mixing thread changes the complexity of an encoder in use, without a cli
   expect(firstChanged).toBeGreaterThan(TICKS / 2 - 10);
   expect(findGlitches((await decodeOpus(changed)).subarray(4800, -4800))).toEqual([]);
 });
+
+test('a mixing thread goes on with the other rooms when one cannot be mixed, or its listener throws', async () => {
+  const [tone] = await opusTone(525, 0.25, 20);
+  const faults: string[] = [];
+  const gone: string[] = [];
+  const thread = new MixThread(
+    { bitrateBps: 32_000, complexity: 5 },
+    { onFault: (fault) => faults.push(String(fault)), onGone: (reason) => gone.push(reason) },
+  );
+  await eventually('it is ready', () => thread.isReady);
+  /** Opens a room that hears its only speaker in a format. */
+  const openRoom = (format: string, hear: () => void) => {
+    let ticks = 0;
+    const room = thread.openRoom(
+      { minMs: 5, maxMs: 200 },
+      { mixed: hear, passed: () => {}, concealed: () => {}, paused: () => {} },
+      () => (ticks += 1),
+    );
+    room.apply({
+      speakers: [1],
+      leaving: [],
+      added: [{ id: 1, recent: [], isHeard: false, next: undefined, prerollSamples: 0 }],
+      mixes: [{ name: 'all', without: [], gains: [], gainsBefore: [], formats: [format] }],
+    });
+    return { room, ticks: () => ticks };
+  };
+  let heard = 0;
+  const rooms = [
+    openRoom('no format', () => {}),
+    openRoom('opus', () => {
+      throw new Error('no listener');
+    }),
+    openRoom('opus', () => (heard += 1)),
+  ];
+  for (let i = 0; i < 20; i += 1) {
+    const packet = { sequenceNumber: i, timestamp: i * FRAME_SAMPLES, payload: tone! };
+    for (const { room } of rooms) {
+      room.insert(1, { ...packet, durationSamples: FRAME_SAMPLES }, i * 20);
+      room.tick(i * 20 + 10);
+    }
+    await eventually('all have ticked', () => rooms.every(({ ticks }) => ticks() === i + 1));
+  }
+  expect(gone).toEqual([]);
+  expect(heard).toBeGreaterThan(15);
+  expect(faults.filter((fault) => fault.includes('no listener'))).toHaveLength(heard);
+  expect(faults.length).toBeGreaterThan(heard);
+  await thread.close();
+});

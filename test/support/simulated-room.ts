@@ -40,6 +40,12 @@ export class HandClock extends FrameClock {
   /** Moment at which a tick is wanted, modulo 20 ms. */
   dueMs: number | undefined;
 
+  constructor() {
+    super((fault) => {
+      throw fault;
+    });
+  }
+
   override add(onTick: OnTick, dueMs?: number): void {
     if (this.#ticks.size === 0) this.dueMs = dueMs;
     this.#ticks.add(onTick);

@@ -26,7 +26,10 @@ export class LocalMixEngine {
   /** Speakers that end in the next tick. */
   #leaving = new Set<SpeakerId>();
 
-  /** @param output takes what comes out, during {@link tick} */
+  /**
+   * @param output takes what comes out, during {@link tick}
+   * @param onFault called with what a codec or a listener throws: the rest of the room goes on
+   */
   constructor(
     codecs: Codecs,
     limits: JitterBufferLimits,
@@ -74,7 +77,11 @@ export class LocalMixEngine {
   /** Makes the next 20 ms. */
   tick(nowMs: number): TickReport {
     const startedMs = performance.now();
-    this.#mix(nowMs);
+    try {
+      this.#mix(nowMs);
+    } catch (fault) {
+      this.#onFault(fault);
+    }
     const dropped = { late: 0, undecodable: 0 };
     const depth = { speakers: this.#speakers.size, sumMs: 0, maxMs: 0 };
     for (const speaker of this.#speakers.values()) {
@@ -89,10 +96,7 @@ export class LocalMixEngine {
     for (const speaker of this.#speakers.values()) speaker.begin(nowMs);
     const started = this.#startMixes();
     if (!started) return;
-    for (const [id, speaker] of this.#speakers) {
-      if (this.#leaving.has(id)) speaker.fadeOut(nowMs);
-      else speaker.pull(nowMs);
-    }
+    for (const [id, speaker] of this.#speakers) this.#pull(id, speaker, nowMs);
     const frameOf = (id: SpeakerId) => this.#speakers.get(id)?.frame;
     const sounding = [...this.#speakers.keys()].filter((id) => frameOf(id));
     const sum = sumOf(sounding.map(frameOf), this.#sum);
@@ -108,6 +112,17 @@ export class LocalMixEngine {
       else if (looks && this.#isAlike(id, speaker, sounding)) this.#output.paused(id, 'alike');
       const concealedSamples = speaker.takeConcealed();
       if (concealedSamples > 0) this.#output.concealed(id, concealedSamples);
+    }
+  }
+
+  /** Plays the next frame of a speaker. One whose decoder fails is silent until it begins to talk again. */
+  #pull(id: SpeakerId, speaker: MixedSpeaker, nowMs: number): void {
+    try {
+      if (this.#leaving.has(id)) speaker.fadeOut(nowMs);
+      else speaker.pull(nowMs);
+    } catch (fault) {
+      this.#onFault(fault);
+      speaker.close();
     }
   }
 

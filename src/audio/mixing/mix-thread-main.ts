@@ -65,7 +65,14 @@ function execute(item: MixCommand, read: ReturnType<typeof sliceReader>): void {
 
 port.on('message', (batch: MixBatch<MixCommand>) => {
   const read = sliceReader(batch);
-  for (const item of batch.items) execute(item, read);
+  for (const item of batch.items) {
+    try {
+      execute(item, read);
+    } catch (fault) {
+      // Other rooms are mixed here, too.
+      answers.add({ answer: 'fault', fault });
+    }
+  }
   const answer = answers.take();
   port.postMessage(answer, [answer.bytes.buffer]);
 });

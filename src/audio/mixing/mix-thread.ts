@@ -148,23 +148,36 @@ export class MixThread implements MixBackend {
       // A room that has been closed here may still have been mixed there.
       const client = this.#clients.get(item.room);
       if (!client) continue;
-      switch (item.answer) {
-        case 'mixed':
-          client.output.mixed(item.name, item.format, read(item.frame));
-          break;
-        case 'passed':
-          client.output.passed(item.speaker, read(item.packet));
-          break;
-        case 'concealed':
-          client.output.concealed(item.speaker, item.samples);
-          break;
-        case 'paused':
-          client.output.paused(item.speaker, item.why);
-          break;
-        case 'ticked':
-          client.onTicked(item.report);
-          break;
+      try {
+        tell(client, item, read);
+      } catch (fault) {
+        // Other rooms wait for their share of the batch.
+        this.#onFault(fault);
       }
     }
+  }
+}
+
+function tell(
+  { output, onTicked }: Client,
+  item: Exclude<MixEvent, { answer: 'fault' }>,
+  read: ReturnType<typeof sliceReader>,
+): void {
+  switch (item.answer) {
+    case 'mixed':
+      output.mixed(item.name, item.format, read(item.frame));
+      break;
+    case 'passed':
+      output.passed(item.speaker, read(item.packet));
+      break;
+    case 'concealed':
+      output.concealed(item.speaker, item.samples);
+      break;
+    case 'paused':
+      output.paused(item.speaker, item.why);
+      break;
+    case 'ticked':
+      onTicked(item.report);
+      break;
   }
 }

@@ -116,15 +116,11 @@ export class Mix {
     const frame = this.#own(sum, frameOf, 'as planned');
     this.#settle();
     this.#limiter.process(frame);
-    for (const output of this.#new) {
-      if (!this.#last) continue;
-      if (output instanceof OpusOutput) output.prime(this.#last, this.#lateNow(lateBehind));
-      else output.prime(this.#last);
-    }
-    this.#new.clear();
+    const before = this.#last;
     this.#last = frame;
     for (const output of this.#outputs.values()) {
-      const bytes = output.write(frame);
+      const isNew = this.#new.delete(output);
+      const bytes = this.#write(output, frame, isNew ? before : undefined, lateBehind);
       if (bytes) to.mixed(name, output.name, bytes);
     }
   }
@@ -143,6 +139,35 @@ export class Mix {
       addTo(frame, frameOf(speaker), before - 1, (until === 'as before' ? before : gain) - 1);
     }
     return frame;
+  }
+
+  /**
+   * Returns a frame in the format of an output. One whose codec fails is closed: the next plan opens another.
+   * @param before the frame before this one, for an output that has not made it
+   */
+  #write(
+    output: Output | OpusOutput,
+    frame: Float32Array,
+    before: Float32Array | undefined,
+    lateBehind: (speaker: SpeakerId) => number,
+  ): Buffer | undefined {
+    try {
+      if (before) this.#prime(output, before, lateBehind);
+      return output.write(frame);
+    } catch (fault) {
+      this.#onFault(fault);
+      this.#drop(output.name);
+      return undefined;
+    }
+  }
+
+  #prime(
+    output: Output | OpusOutput,
+    before: Float32Array,
+    lateBehind: (speaker: SpeakerId) => number,
+  ): void {
+    if (output instanceof OpusOutput) output.prime(before, this.#lateNow(lateBehind));
+    else output.prime(before);
   }
 
   /** Ends all gradual changes of gain. */

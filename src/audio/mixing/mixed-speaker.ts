@@ -203,8 +203,9 @@ export class MixedSpeaker {
   }
 
   close(): void {
+    const playout = this.#playout;
     this.#isClosed = true;
-    this.#playout?.close();
     this.#playout = undefined;
+    playout?.close();
   }
 }

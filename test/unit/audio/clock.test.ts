@@ -10,11 +10,15 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
+const rethrow = (fault: unknown) => {
+  throw fault;
+};
+
 /** The times from each to the next. */
 const steps = (timesMs: number[]) => timesMs.slice(1).map((atMs, i) => atMs - timesMs[i]!);
 
 test('a listener is called every 20 ms, until it is removed', () => {
-  const clock = new FrameClock();
+  const clock = new FrameClock(rethrow);
   const ticksMs: number[] = [];
   const onTick = (nowMs: number) => void ticksMs.push(nowMs);
   clock.add(onTick);
@@ -27,7 +31,7 @@ test('a listener is called every 20 ms, until it is removed', () => {
 });
 
 test('whoever comes and goes in somebody’s tick does not move the clock', () => {
-  const clock = new FrameClock();
+  const clock = new FrameClock(rethrow);
   const ticksMs: number[] = [];
   const other = () => {};
   const onTick = (nowMs: number) => {
@@ -44,7 +48,7 @@ test('whoever comes and goes in somebody’s tick does not move the clock', () =
 });
 
 test('the last listener leaves in its own tick and another comes: the clock goes on for that one', () => {
-  const clock = new FrameClock();
+  const clock = new FrameClock(rethrow);
   let ticks = 0;
   const next = () => void (ticks += 1);
   const first = () => {
@@ -59,7 +63,7 @@ test('the last listener leaves in its own tick and another comes: the clock goes
 });
 
 test('a stall of a second is not caught up', () => {
-  const clock = new FrameClock();
+  const clock = new FrameClock(rethrow);
   let ticks = 0;
   const onTick = () => void (ticks += 1);
   clock.add(onTick);
@@ -72,12 +76,31 @@ test('a stall of a second is not caught up', () => {
   clock.remove(onTick);
 });
 
+test('a listener that throws in each tick: told, and the others of its phase and of the next are called all the same', () => {
+  const faults: unknown[] = [];
+  const clock = new FrameClock((fault) => faults.push(fault));
+  const bad = () => {
+    throw new Error('no');
+  };
+  const ticks = { same: 0, other: 0 };
+  const others = [() => void (ticks.same += 1), () => void (ticks.other += 1)] as const;
+  const dueMs = performance.now();
+  clock.add(bad, dueMs);
+  clock.add(others[0], dueMs);
+  clock.add(others[1], dueMs + 8);
+  vi.advanceTimersByTime(1000);
+  expect(faults).toHaveLength(50);
+  expect(ticks).toEqual({ same: 50, other: 50 });
+  for (const onTick of [bad, ...others]) clock.remove(onTick);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
 describe('a listener that wants its ticks at a moment', () => {
   /** Milliseconds from the wanted moment to a tick, modulo 20 ms. */
   const laterMs = (tickMs: number, dueMs: number) => (((tickMs - dueMs) % 20) + 20) % 20;
 
   test.each([0, 3.5, 11, 19.9])('gets them then, %f ms from now: it is the first', (fromNowMs) => {
-    const clock = new FrameClock();
+    const clock = new FrameClock(rethrow);
     const dueMs = performance.now() + fromNowMs - 40;
     const ticksMs: number[] = [];
     const onTick = (nowMs: number) => void ticksMs.push(nowMs);
@@ -90,7 +113,7 @@ describe('a listener that wants its ticks at a moment', () => {
   });
 
   test('and a hundred others with it: none waits long, and no phase has far more than its share', () => {
-    const clock = new FrameClock();
+    const clock = new FrameClock(rethrow);
     const dueMs = performance.now() + 7;
     const ticks = new Map<number, number>();
     const laterAtMost: number[] = [];
@@ -114,7 +137,7 @@ describe('a listener that wants its ticks at a moment', () => {
   });
 
   test('moves them in its own tick: one of 20 ms is shorter, and none is lost or comes twice', () => {
-    const clock = new FrameClock();
+    const clock = new FrameClock(rethrow);
     const ticksMs: number[] = [];
     const onTick = (nowMs: number) => {
       ticksMs.push(nowMs);
@@ -130,7 +153,7 @@ describe('a listener that wants its ticks at a moment', () => {
   });
 
   test('moves them between two ticks: they come at the moment from then on', () => {
-    const clock = new FrameClock();
+    const clock = new FrameClock(rethrow);
     const ticksMs: number[] = [];
     const onTick = (nowMs: number) => void ticksMs.push(nowMs);
     const dueMs = performance.now();
