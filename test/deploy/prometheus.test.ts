@@ -45,6 +45,7 @@ async function startGateway(environment: Record<string, string>): Promise<Gatewa
   const gateway = await GatewayProcess.start({
     REDIS_URL: redis.url,
     USAGE_WORKERS: '0',
+    ...IMPATIENT,
     ...environment,
   });
   cleanUps.push(() => gateway.dispose());
