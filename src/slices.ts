@@ -1,4 +1,6 @@
-/** Time that one slice may take, ms: well below the 20 ms of a frame. */
+import { type LoopTime, loopTime } from './loop-time.ts';
+
+/** Time that one slice may take, ms: well below the 20 ms of a frame; less while others work in slices, too. */
 const SLICE_MS = 3;
 /** Number of asynchronous tasks of one owner under way at once; the tasks of other owners do not wait for them. */
 const MAX_UNDER_WAY = 16;
@@ -18,15 +20,22 @@ export class Slices {
   #turns: { owner: object; line: Line }[] = [];
   readonly #onFault: (fault: unknown) => void;
   readonly #now: () => number;
+  readonly #time: LoopTime;
   #isScheduled = false;
 
   /**
    * @param onFault called with what a task throws
    * @param now a monotonic clock, ms
+   * @param time shared with others that work in slices
    */
-  constructor(onFault: (fault: unknown) => void, now = () => performance.now()) {
+  constructor(
+    onFault: (fault: unknown) => void,
+    now = () => performance.now(),
+    time = loopTime,
+  ) {
     this.#onFault = onFault;
     this.#now = now;
+    this.#time = time;
   }
 
   /** Adds a task; tasks of one owner begin in the order in which they were added. */
@@ -49,7 +58,9 @@ export class Slices {
   }
 
   #schedule(): void {
-    if (this.#isScheduled || this.#turns.length === 0) return;
+    const isBusy = this.#turns.length > 0;
+    this.#time.note(this, isBusy);
+    if (this.#isScheduled || !isBusy) return;
     this.#isScheduled = true;
     setImmediate(() => {
       this.#isScheduled = false;
@@ -59,7 +70,7 @@ export class Slices {
   }
 
   #runSlice(): void {
-    const endsAtMs = this.#now() + SLICE_MS;
+    const endsAtMs = this.#now() + Math.min(SLICE_MS, this.#time.shareMs(this));
     do {
       const turn = this.#turns.shift();
       if (!turn) return;

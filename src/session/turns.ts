@@ -1,8 +1,9 @@
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
+import { type LoopTime, loopTime } from '../loop-time.ts';
 import type { Reading } from './read-gate.ts';
 
-/** Longest time in a row that work takes turns before the event loop gets to do other things (sound first of all), ms. */
+/** Longest time in a row that work takes turns before the event loop gets to do other things (sound first of all), ms; less while others work in slices, too. */
 const SLICE_MS = 4;
 
 /** A chunk of this size says that more waits in the kernel: a TLS record has at most so many bytes, a read of TCP four times as many. */
@@ -18,6 +19,17 @@ export class Turns {
   /** When the first piece started in this turn of the event loop. */
   #sliceAtMs: number | undefined;
   #isScheduled = false;
+  readonly #time: LoopTime;
+  readonly #now: () => number;
+
+  /**
+   * @param time shared with others that work in slices
+   * @param now a monotonic clock, ms
+   */
+  constructor(time = loopTime, now = () => performance.now()) {
+    this.#time = time;
+    this.#now = now;
+  }
 
   /** Runs a piece of work when its turn comes; settles as it does. */
   run<T>(accountId: number, work: () => Promise<T> | T): Promise<T> {
@@ -41,6 +53,7 @@ export class Turns {
     const waiting = this.#waiting.get(accountId);
     if (waiting) waiting.push(start);
     else this.#waiting.set(accountId, [start]);
+    this.#time.note(this, true);
     this.#schedule();
   }
 
@@ -66,6 +79,7 @@ export class Turns {
       if (next.done) {
         // The next piece begins a slice of its own: this one would be over by then.
         this.#sliceAtMs = undefined;
+        this.#time.note(this, false);
         return;
       }
       const [accountId, starts] = next.value;
@@ -76,12 +90,13 @@ export class Turns {
       start?.();
     }
     if (this.#waiting.size > 0) this.#schedule();
+    else this.#time.note(this, false);
   }
 
   #isSliceOver(): boolean {
-    const nowMs = performance.now();
+    const nowMs = this.#now();
     this.#sliceAtMs ??= nowMs;
-    return nowMs - this.#sliceAtMs >= SLICE_MS;
+    return nowMs - this.#sliceAtMs >= Math.min(SLICE_MS, this.#time.shareMs(this));
   }
 }
 

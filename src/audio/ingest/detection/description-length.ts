@@ -203,8 +203,14 @@ function readFloats(
 
 /** One byte is a step that is the wider, the louder the sample: it holds the fewer bits. */
 function readG711(bytes: Buffer, codec: G711Law, novelty: Novelty): Reading {
-  const values = Float64Array.from(bytes, (byte) => G711_VALUES[codec][byte]!);
-  const steps = Float64Array.from(bytes, (byte) => G711_STEPS[codec][byte]!);
+  const [valueOf, stepOf] = [G711_VALUES[codec], G711_STEPS[codec]];
+  // `Float64Array.from` with a function takes six times as long, a third of all weighing.
+  const values = new Float64Array(bytes.length);
+  const steps = new Float64Array(bytes.length);
+  for (let i = 0; i < bytes.length; i += 1) {
+    values[i] = valueOf[bytes[i]!]!;
+    steps[i] = stepOf[bytes[i]!]!;
+  }
   const bitsPerByte = bitsPerSample(values, predict(values), { channels: 1, steps, ...novelty });
   return { codec, channels: 1, bitsPerByte };
 }

@@ -103,15 +103,19 @@ export function bitsPerSample(
   return samples.length > 0 ? bits / samples.length : 0;
 }
 
+/** Bits of a sample whose step is 2 to the power of the index; negative while they are not known. */
+const bitsByStep = new Float64Array(32);
+
 /** Few steps are different, and logarithms are slow. */
 function bitsInSteps(variance: number, steps: Float64Array): number {
-  const bitsByStep = new Map<number, number>();
+  bitsByStep.fill(-1);
   let bits = 0;
   for (const step of steps) {
-    let ofStep = bitsByStep.get(step);
-    if (ofStep === undefined) {
+    const power = 31 - Math.clz32(step);
+    let ofStep = bitsByStep[power]!;
+    if (ofStep < 0) {
       ofStep = bitsOf(variance, step);
-      bitsByStep.set(step, ofStep);
+      bitsByStep[power] = ofStep;
     }
     bits += ofStep;
   }
