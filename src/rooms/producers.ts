@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Downlink } from '../bridge/downlink.ts';
+import { mediaLost } from '../media/webrtc-leg.ts';
 import type { Peer, RoomProducer } from './peer.ts';
 
 export type ProducersParts = {
@@ -13,6 +14,9 @@ export type ProducersParts = {
   log: FastifyBaseLogger;
 };
 
+/** A producer that is about to be heard, and what has become of it meanwhile. */
+type Opening = { readonly owner: Peer; outcome: 'heard' | 'ended' | 'lost' };
+
 /** Producers of a room on this node's router: of its peers, and of other nodes; and the browsers that hear each of them. */
 export class Producers {
   readonly #parts: ProducersParts;
@@ -20,6 +24,8 @@ export class Producers {
   readonly #browsers = new Set<Peer>();
   /** All that are heard, by id. */
   readonly #producers = new Map<string, RoomProducer>();
+  /** Producers of peers of this node that the mixer is about to hear, with their owners. */
+  readonly #opening = new Map<string, Opening>();
   /** Names of peers by the ids of their producers on other nodes; not all are heard. */
   readonly #remote = new Map<string, string>();
 
@@ -48,6 +54,26 @@ export class Producers {
     }
   }
 
+  /**
+   * Makes a producer of a peer of this node heard by the mixer, which takes a moment.
+   * @returns false if it has ended meanwhile, as with its peer: nothing of it is left then
+   * @throws {PartylineError} `media_lost` if the router has gone meanwhile
+   */
+  async open(peer: Peer, id: string): Promise<boolean> {
+    const opening: Opening = { owner: peer, outcome: 'heard' };
+    this.#opening.set(id, opening);
+    try {
+      await this.#downlink.add(peer.name, this.#parts.speakerOf(peer.name), id);
+    } catch (fault) {
+      // A producer that has ended takes its requests with it.
+      if (opening.outcome === 'heard') throw fault;
+    } finally {
+      this.#opening.delete(id);
+    }
+    if (opening.outcome === 'lost') throw mediaLost(undefined);
+    return opening.outcome === 'heard';
+  }
+
   /** Makes a producer heard by the browsers. */
   add(producer: RoomProducer): void {
     this.#producers.set(producer.id, producer);
@@ -62,11 +88,16 @@ export class Producers {
     this.removeOf(peer);
   }
 
-  /** Removes all that a peer of this node produces. @returns whether there was anything */
+  /** Removes all that a peer of this node produces, or is about to. @returns whether there was anything */
   removeOf(peer: Peer): boolean {
+    const openings = [...this.#opening].filter(([, { owner }]) => owner === peer);
+    for (const [id, opening] of openings) {
+      opening.outcome = 'ended';
+      this.#downlink.remove(id);
+    }
     const producers = [...this.#producers.values()].filter(({ owner }) => owner === peer);
     for (const { id } of producers) this.#remove(id);
-    return producers.length > 0;
+    return openings.length + producers.length > 0;
   }
 
   /** Makes a producer of another node heard, unless its peer has not left this node yet. */
@@ -95,6 +126,7 @@ export class Producers {
   /** Forgets all that was on a router which has gone. */
   clear(): void {
     this.#downlink.clear();
+    for (const opening of this.#opening.values()) opening.outcome = 'lost';
     this.#producers.clear();
   }
 

@@ -245,10 +245,9 @@ export class Room {
   /** Makes what a browser produces heard by everybody else; resolves when the WebSocket peers will not miss a packet. */
   async addBrowserProducer(peer: Peer, id: string): Promise<void> {
     if (!this.#members.isCurrentOrPrepared(peer)) return;
-    await this.#downlink.add(peer.name, this.speakerOf(peer.name), id);
+    if (!(await this.producers.open(peer, id))) return;
     if (!this.#members.isPrepared(peer)) this.mixer.setMuted(peer.name, peer.isMuted);
-    if (this.#members.isCurrentOrPrepared(peer)) await this.addProducer(peer, id);
-    else this.#downlink.remove(id);
+    await this.addProducer(peer, id);
   }
 
   /** Makes a producer heard by the browsers, and on the other nodes; resolves when those will not miss a packet. */

@@ -1,0 +1,116 @@
+import type { FastifyBaseLogger } from 'fastify';
+import { beforeEach, expect, test } from 'vitest';
+import type { LevelMeter } from '../../../src/audio/level-meter.ts';
+import type { RoomMixer } from '../../../src/audio/mixing/room-mixer.ts';
+import { Downlink } from '../../../src/bridge/downlink.ts';
+import type { RoomRouter } from '../../../src/media/room-router.ts';
+import type { Peer } from '../../../src/rooms/peer.ts';
+import { Producers } from '../../../src/rooms/producers.ts';
+
+const peerOf = (name: string, heard: string[] = []) =>
+  ({ name, producerAdded: ({ id }: { id: string }) => heard.push(id) }) as unknown as Peer;
+
+/** Producers over a real way down, whose router and mixer note what is open; a consumer is there when the test says so. */
+function openProducers() {
+  const speakers = new Set<string>();
+  const consumers = new Set<string>();
+  const consuming: { consumed: () => void; refuse: (fault: Error) => void }[] = [];
+  const mixer = {
+    hasSpeaker: (peer: string) => speakers.has(peer),
+    addSpeaker: (peer: string) => speakers.add(peer),
+    removeSpeaker: (peer: string) => speakers.delete(peer),
+  } as unknown as RoomMixer;
+  const consume = (id: string) =>
+    new Promise((resolve, reject) => {
+      const consumed = () => {
+        consumers.add(id);
+        resolve({ close: () => consumers.delete(id) });
+      };
+      consuming.push({ consumed, refuse: reject });
+    });
+  const router = { plainLeg: { consume }, rtpCapabilities: {} } as unknown as RoomRouter;
+  const meter = { close: () => {} } as LevelMeter;
+  const downlink = new Downlink(
+    () => router,
+    mixer,
+    async () => meter,
+    () => false,
+  );
+  const producers = new Producers({
+    downlink,
+    isHere: () => true,
+    speakerOf: () => 1,
+    onRemoved: () => {},
+    log: {} as FastifyBaseLogger,
+  });
+  return { producers, speakers, consumers, consuming };
+}
+
+let opened: ReturnType<typeof openProducers>;
+const alice = peerOf('alice');
+
+beforeEach(() => {
+  opened = openProducers();
+});
+
+/** Returns what the room, its mixer and its router have of the producer. */
+const left = () => [opened.producers.has('p'), [...opened.speakers], [...opened.consumers]];
+const NOTHING = [false, [], []];
+
+/** Begins to make a producer heard; resolves when only its consumer is waited for. */
+async function begin() {
+  const { producers, consuming } = opened;
+  const done = producers.open(alice, 'p');
+  await expect.poll(() => consuming.length, { interval: 1 }).toBe(1);
+  return { done, ...consuming[0]! };
+}
+
+test('open() makes a producer heard by the mixer', async () => {
+  const { producers } = opened;
+  const { done, consumed } = await begin();
+  consumed();
+  expect(await done).toBe(true);
+  producers.add({ id: 'p', peer: 'alice', owner: alice });
+  expect(left()).toEqual([true, ['alice'], ['p']]);
+  expect(producers.removeOf(alice)).toBe(true);
+  expect(left()).toEqual(NOTHING);
+});
+
+test('a producer that ends while it is made heard is not heard: it stopped, its peer left', async () => {
+  const { producers } = opened;
+  const { done, consumed } = await begin();
+  expect(producers.removeOf(alice)).toBe(true);
+  expect(producers.removeOf(peerOf('alice'))).toBe(false);
+  consumed();
+  expect(await done).toBe(false);
+  expect(left()).toEqual(NOTHING);
+});
+
+test('a producer that ends and takes its requests with it is no fault', async () => {
+  const { done, refuse } = await begin();
+  opened.producers.removePeer(alice);
+  refuse(new Error('producer not found'));
+  expect(await done).toBe(false);
+  expect(left()).toEqual(NOTHING);
+});
+
+test('a producer whose router goes while it is made heard is lost, whatever came of its requests', async () => {
+  const { producers, consuming } = opened;
+  const { done, consumed } = await begin();
+  producers.clear();
+  consumed();
+  await expect(done).rejects.toMatchObject({ code: 'media_lost' });
+  const again = producers.open(alice, 'p');
+  await expect.poll(() => consuming.length, { interval: 1 }).toBe(2);
+  producers.clear();
+  consuming[1]!.refuse(new Error('channel closed'));
+  await expect(again).rejects.toMatchObject({ code: 'media_lost' });
+  expect(left()).toEqual(NOTHING);
+});
+
+test('a producer that cannot be heard is a fault', async () => {
+  const { done, refuse } = await begin();
+  refuse(new Error('no SSRC'));
+  await expect(done).rejects.toThrow('no SSRC');
+  expect(left()).toEqual(NOTHING);
+});
