@@ -28,11 +28,7 @@ export class Slices {
    * @param now a monotonic clock, ms
    * @param time shared with others that work in slices
    */
-  constructor(
-    onFault: (fault: unknown) => void,
-    now = () => performance.now(),
-    time = loopTime,
-  ) {
+  constructor(onFault: (fault: unknown) => void, now = () => performance.now(), time = loopTime) {
     this.#onFault = onFault;
     this.#now = now;
     this.#time = time;

@@ -236,6 +236,7 @@ function addSession(
     (text) => leases.save(holder, { sessionId: id, settings: text }),
     (fault) => log.warn({ err: fault }, 'client settings not saved'),
   );
+  const saveSettings = (changed: AudioSettings) => saving.write(serializeSettings(changed));
   const session: Session = new Session(socket, {
     stream,
     id,
@@ -265,7 +266,7 @@ function addSession(
     onSettled: (room) => {
       if (isElsewhere) takeover.settled(holder, order, room).catch(onFault);
     },
-    onSettings: (changed) => saving.write(serializeSettings(changed)),
+    onSettings: saveSettings,
     onClosed: (reason, { mayComeBack, place, settings: last }) => {
       handover?.close();
       metrics.ended(reason);
@@ -273,7 +274,8 @@ function addSession(
       sessions.delete(session);
       const { keyId, signedBy } = credentials;
       const owner = { account: session.account, keyId, signedBy, sessionId: id };
-      if (place) places.keep({ ...owner, ...place, settings: last, log, reason, release });
+      const kept = { settings: last, saveSettings, log, reason, release };
+      if (place) places.keep({ ...owner, ...place, ...kept });
       else release(mayComeBack ? places.keepMs : 0);
     },
   });

@@ -115,7 +115,7 @@ async function registerRest(
     rooms,
     drain: leaving.start,
     kick: (...peer) => kick(clients, ...peer),
-    mute: (...peer) => mute(clients.sessions, server.log, ...peer),
+    mute: (...peer) => mute(clients, server.log, ...peer),
   });
   registerAdminRoutes(rest, { guard, accounts, reports, drain: leaving.start });
   registerWebhookRoute(rest, { guard, accounts, outbox: new WebhookOutbox(redis) });

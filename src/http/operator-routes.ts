@@ -121,7 +121,8 @@ export function registerOperatorRoutes(
     {
       onRequest: guard.operator,
       schema: {
-        summary: 'Mute a connected peer, wherever it is, or end that, as if it had asked for it',
+        summary:
+          'Mute a peer, wherever it is, connected or away, or end that, as if it had asked for it',
         security,
         params: Type.Object({ id: AccountId, peer: Type.String() }),
         body: Type.Object({ muted: Type.Boolean() }, { additionalProperties: false }),

@@ -150,12 +150,12 @@ export class Operator {
     throw missing('No node knows this peer.', unreachable);
   }
 
-  /** Mutes a connected peer, wherever it is, or ends that. @throws {PartylineError} `not_found` if it is connected to no node */
+  /** Mutes a peer, wherever it is, connected or away, or ends that. @throws {PartylineError} `not_found` if no node knows it */
   async mute(accountId: number, peer: string, isMuted: boolean): Promise<void> {
     const asked = { account_id: accountId, peer, muted: isMuted };
     const { answers, unreachable } = await this.#askToMute(asked);
     if ([...answers.values()].includes(true)) return;
-    throw missing('This peer is connected to no node.', unreachable);
+    throw missing('No node knows this peer.', unreachable);
   }
 }
 

@@ -19,6 +19,8 @@ export type Place = {
   peer: WebSocketPeer | WebRtcPeer;
   /** Settings of the client. */
   settings: AudioSettings;
+  /** Keeps settings for a client that comes back to another process. */
+  saveSettings: (settings: AudioSettings) => Promise<void>;
   log: FastifyBaseLogger;
   /** Why the connection was lost: told to the others if it does not come back. */
   reason: LeaveReason;
@@ -60,6 +62,20 @@ export class SuspendedPeer implements ClientConnection {
   takeRelayed(): void {}
 
   volumeLimited(): void {}
+
+  /**
+   * Mutes the peer, or ends that, as if its client had asked for it: it holds when the client is back.
+   * @throws {PartylineError} `media_lost`
+   */
+  async setMuted(isMuted: boolean): Promise<void> {
+    const { place } = this;
+    place.settings = { ...place.settings, isMuted };
+    try {
+      await place.peer.setMuted(isMuted);
+    } finally {
+      await place.saveSettings(place.settings);
+    }
+  }
 
   /** Ends the place after a fault of its peer. */
   fail(fault: unknown): void {

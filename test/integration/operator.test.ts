@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { Nodes } from '../../src/cluster/nodes.ts';
 import type {
@@ -194,6 +194,64 @@ test('a mute holds for a client and for a browser on the other node, and each is
   expect((await mute('client', false)).status).toBe(204);
   expect(await late.next('peer_changed')).toMatchObject({ peer: 'client', muted: false });
   expect((await mute('nobody', true)).status).toBe(404);
+});
+
+describe('a mute holds for a place that is kept', () => {
+  /** Two nodes; alice is on the second, and somebody watches on the first. */
+  const open = async () => {
+    const [a, b] = await openNodes(2, KEEP);
+    const account = a!.demo!.account.id;
+    const mute = async (muted: boolean) => {
+      const path = `accounts/${account}/peers/alice/mute`;
+      return (await admin(a!, path, { method: 'POST', body: { muted } })).status;
+    };
+    const isMuted = async () => {
+      const { peers } = await (await enter(a!, 'late')).next('joined');
+      return peers.find(({ peer }) => peer === 'alice')?.muted;
+    };
+    const isAway = () =>
+      eventually('alice is away', async () => {
+        const { peers } = await roomOf(a!, account, 'a');
+        return peers.find(({ peer }) => peer === 'alice')?.away === true;
+      });
+    return { a: a!, b: b!, watching: await enter(a!, 'watching'), mute, isMuted, isAway };
+  };
+
+  test.each(['the same node', 'another node'])(
+    'of a client, which is told when it is back on %s',
+    async (where) => {
+      const { a, b, watching, mute, isMuted, isAway } = await open();
+      const alice = await enter(b, 'alice');
+      const { session_id, resume_token } = await alice.next('welcome');
+      alice.vanish();
+      await isAway();
+      expect(await mute(true)).toBe(204);
+      expect(await watching.next('peer_changed')).toMatchObject({ peer: 'alice', muted: true });
+      const node = where === 'the same node' ? b : a;
+      const session = { peer: 'alice', room: '__lobby__', session_id, resume_token };
+      const again = await connect(node, session);
+      expect(await again.next('welcome')).toMatchObject({ resumed: true, mute: true });
+      await again.next('joined');
+      expect(await isMuted()).toBe(true);
+    },
+  );
+
+  test('of a browser, whose sound goes on while it is away, also while it is back in the lobby', async () => {
+    const { b, watching, mute, isAway } = await open();
+    const alice = await connect(b, { peer: 'alice', room: '__lobby__' });
+    await alice.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+    alice.vanish();
+    await isAway();
+    expect(await mute(true)).toBe(204);
+    const changes = () => watching.messages.filter(({ type }) => type === 'peer_changed');
+    await watching.until('the first', () => changes()[0]);
+    const again = await connect(b, { peer: 'alice', room: '__lobby__' });
+    await again.next('welcome');
+    expect(await mute(false)).toBe(204);
+    expect(await again.next('configured')).toMatchObject({ mute: false });
+    await watching.until('the second', () => changes()[1]);
+    expect(changes()).toMatchObject([{ muted: true }, { muted: false }]);
+  });
 });
 
 test('a kick gives up a place that is kept on the other node', async () => {
