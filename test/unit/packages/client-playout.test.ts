@@ -30,10 +30,12 @@ const packets = (count: number, delayMs: (i: number) => number, startMs = 0): Ar
 /** Plays what comes, and returns what is heard. @param drift how much faster the listener's clock is */
 function play(arrivals: Arrival[], totalMs: number, drift = 0) {
   const playout = new Playout();
+  const delaysMs: number[] = [];
   const heard = new Float32Array(Math.ceil((totalMs * SAMPLES_PER_MS) / BLOCK) * BLOCK);
   let [next, sent] = [0, 0];
   for (let at = 0; at < heard.length; at += BLOCK) {
     const nowMs = at / SAMPLES_PER_MS / (1 + drift);
+    if (nowMs >= delaysMs.length * 1000) delaysMs.push(playout.stats.delayMs);
     for (; next < arrivals.length && arrivals[next]!.atMs <= nowMs; next += 1) {
       const start = sent;
       sent += PACKET;
@@ -44,8 +46,12 @@ function play(arrivals: Arrival[], totalMs: number, drift = 0) {
     }
     playout.read(heard.subarray(at, at + BLOCK));
   }
-  return { heard, ...playout.stats };
+  return { heard, delaysMs, ...playout.stats };
 }
+
+/** How late a packet is that is sent at `sentMs`, where nothing passes for a while from `fromMs` on. */
+const heldMs = (sentMs: number, fromMs: number, forMs: number) =>
+  sentMs >= fromMs && sentMs < fromMs + forMs ? fromMs + forMs - sentMs : 0;
 
 /** Length of the stretches of 5 ms in which there is no sound, between two times, ms. */
 function silenceMs(heard: Float32Array, fromMs: number, toMs: number): number {
@@ -88,17 +94,67 @@ test('packets that come up to 50 ms late are heard whole, once it is known', () 
   expect(delayMs).toBeLessThan(120);
 });
 
-test('a stall of 300 ms costs its time once, and the delay goes back', () => {
-  const stalled = packets(3000, (i) => (i >= 500 && i < 515 ? (515 - i) * PACKET_MS : 0));
-  const { heard, underruns, delayMs } = play(stalled, 60_000);
-  expect(underruns).toBe(1);
-  expect(silenceMs(heard, 100, 59_900)).toBeLessThan(350);
-  expect(delayMs).toBeLessThan(230);
-  const calm = play(
-    packets(9000, (i) => (i >= 500 && i < 515 ? (515 - i) * PACKET_MS : 0)),
-    180_000,
+test.each([
+  ['are up to 20 ms late', (i: number) => (i * 7) % 21, 65],
+  ['come evenly', () => 0, 65],
+])('the first packets %s, soon after the player has started: no underrun', (_, delayMs, mostMs) => {
+  for (let startMs = 0; startMs <= 80; startMs += 20) {
+    const { heard, underruns, ...stats } = play(packets(500, delayMs, startMs), 10_000);
+    expect(underruns).toBe(0);
+    expect(silenceMs(heard, startMs + 90, 9950)).toBe(0);
+    expect(stats.delayMs).toBeLessThan(mostMs);
+  }
+});
+
+test.each([
+  ['the join, when all that was held comes at once', 0, 0],
+  ['the first second', 200, 1],
+  ['a call', 10_000, 1],
+])(
+  'a stall of 300 ms in %s costs its time once, and the delay goes back within 8 s',
+  (_, stallMs, most) => {
+    const stalled = packets(1500, (i) => heldMs(i * PACKET_MS, stallMs, 300));
+    const { heard, underruns, delaysMs } = play(stalled, 30_000);
+    expect(underruns).toBe(most);
+    const overMs = stallMs + 300;
+    expect(delaysMs[Math.ceil(overMs / 1000) + 8]).toBeLessThan(100);
+    expect(delaysMs.at(-1)).toBeLessThan(65);
+    // It goes back by periods of the sound that are left out, not by cuts.
+    expect(silenceMs(heard, overMs + 100, 29_900)).toBe(0);
+    expect(largestStep(heard.subarray((overMs + 100) * SAMPLES_PER_MS))).toBeLessThan(0.05);
+  },
+);
+
+test('several stalls within the first seconds are forgotten as one is', () => {
+  const join = packets(1500, (i) =>
+    Math.max(...[100, 800, 2000].map((fromMs) => heldMs(i * PACKET_MS, fromMs, 200))),
   );
-  expect(calm.delayMs).toBeLessThan(100);
+  const { underruns, delaysMs } = play(join, 30_000);
+  expect(underruns).toBeLessThanOrEqual(3);
+  expect(delaysMs[10]).toBeLessThan(100);
+});
+
+test.each([
+  [4, 60],
+  [20, 150],
+  [60, 400],
+])('stalls of 150 ms that come every %i s are reckoned with after a few', (everyS, seconds) => {
+  const stalls = packets(seconds * 50, (i) =>
+    heldMs((i * PACKET_MS) % (everyS * 1000), everyS * 500, 150),
+  );
+  const { underruns, delayMs } = play(stalls, seconds * 1000);
+  expect(underruns).toBeLessThanOrEqual(6);
+  expect(delayMs).toBeLessThan(200);
+});
+
+test('stalls that have come again, and come no more, are forgotten after minutes', () => {
+  const stalled = packets(12_500, (i) =>
+    Math.max(heldMs(i * PACKET_MS, 10_000, 150), heldMs(i * PACKET_MS, 40_000, 150)),
+  );
+  const { underruns, delaysMs } = play(stalled, 250_000);
+  expect(underruns).toBe(2);
+  expect(delaysMs[100]).toBeGreaterThan(120);
+  expect(delaysMs.at(-1)).toBeLessThan(65);
 });
 
 test('pauses of a speaker are no underruns, and do not make it wait longer', () => {

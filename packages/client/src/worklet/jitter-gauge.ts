@@ -7,9 +7,13 @@ const NOTABLY_LATE = 60 * SAMPLES_PER_MS;
 const PATIENCE_PACKETS = 10;
 /** How long the earliest packets are remembered by which lateness is measured: clocks differ. */
 const BASE_WINDOW = 5 * SECOND;
-const PEAKS = 10;
-/** Share of a peak that is left a second later, once it is older than the last {@link PEAKS} seconds. */
-const DECAY = 0.98;
+/** Seconds for which what was late is reckoned with, whatever it was; after these, stalls are left out. */
+const RECENT_STALLS = 3;
+const RECENT = 10;
+/** Seconds that count as one: a join, or a busy machine, brings several stalls at once. */
+const SPELL = 10;
+/** Spells after which what has come again is forgotten: three minutes. */
+const SPELLS = 18;
 const SHORTEST_TARGET = 40 * SAMPLES_PER_MS;
 const LONGEST_TARGET = 400 * SAMPLES_PER_MS;
 const MARGIN = 20 * SAMPLES_PER_MS;
@@ -22,7 +26,8 @@ type Verdict = 'steady' | 'undecided' | 'stall' | 'pause';
 
 /**
  * Measures how unevenly packets come that carry no time: by what came before them. A stream that pauses, and one that the network
- * holds back, are told apart by what follows: only the latter catches up.
+ * holds back, are told apart by what follows: only the latter catches up. A stall is reckoned with for some seconds; only one that
+ * comes again in another spell is for minutes, since sound that waits for a stall that does not come is late for nothing.
  */
 export class JitterGauge {
   /** Samples that have come. */
@@ -31,14 +36,18 @@ export class JitterGauge {
   #base = Infinity;
   #lastBase = Infinity;
   #windowEnd = BASE_WINDOW;
-  readonly #peaks = Array.from({ length: PEAKS }, () => 0);
-  #peakEnd = SECOND;
-  /** At first a middling network is assumed. */
-  #memory = 40 * SAMPLES_PER_MS;
+  /** Largest lateness of each second, the present one first. At first a middling network is assumed. */
+  readonly #peaks = [40 * SAMPLES_PER_MS];
+  /** The same of each spell. */
+  readonly #spells = [0];
+  #seconds = 0;
   #late: { peak: number; packets: number; earliest: number } | undefined;
 
   get jitter(): number {
-    return Math.max(this.#memory, ...this.#peaks);
+    const recent = this.#peaks.map((peak, i) =>
+      i < RECENT_STALLS ? peak : Math.min(peak, NOTABLY_LATE),
+    );
+    return Math.max(this.#recurring(), ...recent);
   }
 
   /** How much sound is to wait, so that none is missing. */
@@ -91,13 +100,28 @@ export class JitterGauge {
 
   #keepPeak(lateness: number): void {
     this.#peaks[0] = Math.max(this.#peaks[0]!, lateness);
+    this.#spells[0] = Math.max(this.#spells[0]!, lateness);
+  }
+
+  /** The largest lateness that was reached in two spells, which are no neighbours. */
+  #recurring(): number {
+    let largest = 0;
+    for (const [i, one] of this.#spells.entries()) {
+      for (const other of this.#spells.slice(i + 2)) {
+        largest = Math.max(largest, Math.min(one, other));
+      }
+    }
+    return largest;
   }
 
   #roll(): void {
-    while (this.#received >= this.#peakEnd) {
-      this.#peakEnd += SECOND;
-      this.#memory = Math.max(this.#memory * DECAY, this.#peaks.pop()!);
+    while (this.#received >= (this.#seconds + 1) * SECOND) {
+      this.#seconds += 1;
       this.#peaks.unshift(0);
+      this.#peaks.splice(RECENT);
+      if (this.#seconds % SPELL > 0) continue;
+      this.#spells.unshift(0);
+      this.#spells.splice(SPELLS);
     }
     if (this.#received < this.#windowEnd) return;
     this.#windowEnd = this.#received + BASE_WINDOW;

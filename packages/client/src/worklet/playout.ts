@@ -15,12 +15,14 @@ const MAX_SHORTAGE = 12 * SAMPLES_PER_MS;
 const BETWEEN_CORRECTIONS = 120 * SAMPLES_PER_MS;
 /** Length of the stretch in which a period is looked for. */
 const STRETCH = 20 * SAMPLES_PER_MS;
+/** Packets over which the delay that is told is averaged. */
+const TOLD_PACKETS = 25;
 /** Beyond this sound is dropped at once: it is of a stall that nobody wants to hear through. */
 const FAR_TOO_LATE = 500 * SAMPLES_PER_MS;
 
 /** Counters of a {@link Playout}; times in ms. */
 export type PlayoutStats = {
-  /** How long sound waits here before it is played. */
+  /** How long a packet that is in time waits here until it begins to be played; 0 before the first. */
   delayMs: number;
   jitterMs: number;
   /** How often there was nothing to play in the middle of sound. */
@@ -44,18 +46,21 @@ export class Playout {
   #isPlaying = false;
   /** When a pause ends, in samples of {@link #now}. */
   #playAt = Infinity;
-  #madeUp = 0;
+  /** How much has been made up since there was something to play; before the first sound there is nothing to make it of. */
+  #madeUp = MAX_MADE_UP;
   #lastCorrection = 0;
   #packetLength = 20 * SAMPLES_PER_MS;
   #lostInARow = 0;
+  /** From the arrival of a packet in time to the end of what waits then; 0 while that is not known. */
   #delay = 0;
+  #toldDelay: number | undefined;
   #ranDry = false;
   #underruns = 0;
   #concealed = 0;
 
   get stats(): PlayoutStats {
     return {
-      delayMs: this.#delay / SAMPLES_PER_MS,
+      delayMs: (this.#toldDelay ?? 0) / SAMPLES_PER_MS,
       jitterMs: this.#gauge.jitter / SAMPLES_PER_MS,
       underruns: this.#underruns,
       concealed: this.#concealed,
@@ -109,6 +114,12 @@ export class Playout {
     }
     // Sound after a pause is not late, and sound after a stall soon is not: neither is to be cut.
     this.#delay = verdict === 'undecided' ? 0 : this.#length + lateness;
+    if (this.#delay > 0) this.#tellDelay(this.#delay - samples.length);
+  }
+
+  #tellDelay(delay: number): void {
+    const told = this.#toldDelay ?? delay;
+    this.#toldDelay = told + (delay - told) / TOLD_PACKETS;
   }
 
   #begin(): void {
@@ -166,7 +177,7 @@ export class Playout {
       this.#ranDry = true;
       this.#playAt = this.#now;
     }
-    if (this.#madeUp >= MAX_MADE_UP || this.#now === 0) {
+    if (this.#madeUp >= MAX_MADE_UP) {
       rest.fill(0);
       return;
     }
