@@ -193,6 +193,37 @@ test('the keyboard alone leads through the page; axe-core finds no fault on the 
   expect(await focused.getAttribute('class')).toBe('room-button');
 });
 
+test('a question whose button is gone gives the focus to the heading above it', async () => {
+  const gateway = await openGateway({ OPERATOR_KEY });
+  const leaving = await enter(gateway, 'door phone', { room: 'kitchen' });
+  await enter(gateway, 'Ada', { room: 'kitchen' });
+  const browser = await openPage(gateway);
+  const { page } = browser;
+  const focused = page.locator(':focus');
+  await choose(browser, 'kitchen');
+  await peerIn(browser, 'door phone').locator('.kick').click();
+  await page.locator('#confirm').waitFor({ state: 'visible' });
+  await leaving.close();
+  await peerIn(browser, 'door phone').waitFor({ state: 'detached' });
+  expect(await focused.getAttribute('id')).toBe('confirm-no');
+  await page.keyboard.press('Escape');
+  await page.locator('#confirm').waitFor({ state: 'detached' });
+  expect(await focused.getAttribute('id')).toBe('room-name');
+
+  await page.locator('.drain').click();
+  await page.locator('#confirm').waitFor({ state: 'visible' });
+  const drained = await fetch(`${gateway.url}/api/admin/nodes/${await idOf(gateway)}/drain`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${OPERATOR_KEY}`, 'content-type': 'application/json' },
+    body: '{}',
+  });
+  expect(drained.ok).toBe(true);
+  await page.locator('.drain:disabled').waitFor();
+  await page.click('#confirm-no');
+  await page.locator('#confirm').waitFor({ state: 'detached' });
+  expect(await focused.getAttribute('id')).toBe('nodes-title');
+});
+
 test('while the tab is hidden nothing is asked; when it is seen again, at once', async () => {
   const gateway = await openGateway({ OPERATOR_KEY });
   const { page } = await openPage(gateway);

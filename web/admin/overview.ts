@@ -17,6 +17,8 @@ const MOST = 1000;
 
 /** A question before something is done that cannot be undone. */
 export type Question = {
+  /** List in which the question was asked. */
+  list: 'nodes' | 'room';
   words: string;
   consequence: string;
   yes: string;
@@ -106,22 +108,26 @@ export class Overview {
 
   async drain(node: KnownNode): Promise<void> {
     const name = node.description?.name ?? node.id;
-    const isSure = await this.#ask(
-      `Drain ${name}?`,
-      'It takes nobody any more, asks its clients to go elsewhere, and ends when they have, or at its deadline.',
-      'Drain',
-    );
+    const isSure = await this.#ask({
+      list: 'nodes',
+      words: `Drain ${name}?`,
+      consequence:
+        'It takes nobody any more, asks its clients to go elsewhere, and ends when they have, or at its deadline.',
+      yes: 'Drain',
+    });
     if (isSure) await this.#act((api) => api.drain(node.id), `${name} is draining.`);
   }
 
   async kick({ peer }: PeerDescription): Promise<void> {
     const room = this.#state.chosen;
     if (!room) return;
-    const isSure = await this.#ask(
-      `Kick ${peer}?`,
-      'Its connection is closed, and its place given up. It may connect again: to keep it out, revoke its key.',
-      'Kick',
-    );
+    const isSure = await this.#ask({
+      list: 'room',
+      words: `Kick ${peer}?`,
+      consequence:
+        'Its connection is closed, and its place given up. It may connect again: to keep it out, revoke its key.',
+      yes: 'Kick',
+    });
     if (isSure) await this.#act((api) => api.kick(room.account_id, peer), `${peer} was kicked.`);
   }
 
@@ -188,13 +194,11 @@ export class Overview {
   }
 
   /** Resolves to the answer to a question; the one before it, if it is open yet, is answered with no. */
-  #ask(words: string, consequence: string, yes: string): Promise<boolean> {
+  #ask(asked: Omit<Question, 'settle'>): Promise<boolean> {
     this.#state.question?.settle(false);
     return new Promise((resolve) => {
       const question: Question = {
-        words,
-        consequence,
-        yes,
+        ...asked,
         settle: (answer) => {
           if (this.#state.question === question) this.#show({ question: undefined });
           resolve(answer);
