@@ -2,7 +2,9 @@ import { expect, test } from 'vitest';
 import { runRound } from '../../packages/canary/src/round.ts';
 import { counters } from '../../src/counters.ts';
 import { runCanaryOnce } from '../support/canary.ts';
+import { freePort } from '../support/free-ports.ts';
 import { eventually } from '../support/gateway.ts';
+import { openRepeatingProxy } from '../support/repeating-proxy.ts';
 import { useStack } from '../support/use-stack.ts';
 import { CERTIFICATE_FILE, WebSocketBalancer } from '../support/websocket-balancer.ts';
 
@@ -78,4 +80,18 @@ test('says that no WebRTC gets through, and hears the rest', async () => {
   expect(code).toBe(1);
   expect(output).toMatch(/! webrtc listener: /);
   expect(output.match(/SILENT/g)?.length).toBeGreaterThanOrEqual(3);
+});
+
+test('hears all four ways where the gateway sends a flight of the DTLS handshake again', async () => {
+  const port = await freePort();
+  const gateway = await openGateway({
+    RTC_LISTEN_IP: '127.0.0.1=127.0.0.2',
+    RTC_PORT: String(port),
+    MEDIA_WORKERS: '1',
+  });
+  const proxy = await openRepeatingProxy('127.0.0.2', '127.0.0.1', port);
+  cleanUps.push(proxy.close);
+  const round = await runRound({ url: gateway.url, key: gateway.apiKey }, NEVER);
+  expect(silentOf(round)).toEqual([]);
+  expect(proxy.state.repeated).toBe(4);
 });

@@ -1,4 +1,5 @@
 import {
+  type DtlsSocket,
   IceCandidate,
   type IceOptions,
   ProtectionProfileAes128CmHmacSha1_80,
@@ -130,8 +131,30 @@ export class MediaTransport {
     );
     this.#dtls.setRemoteParams(new RTCDtlsParameters(theirs, 'server'));
     await this.#ice.start();
-    await this.#dtls.start();
+    const connected = this.#dtls.start();
+    // Exists at once, and sends its first message 100 ms later.
+    ignoreRepeatedFlight(this.#dtls.dtls!);
+    await connected;
   }
+}
+
+/** Messages of a server's first flight, ServerHello to ServerHelloDone (RFC 6347 §4.2.4). */
+const SERVER_FLIGHT: ReadonlySet<number> = new Set([2, 11, 12, 13, 14]);
+/** Number of the client's flight that answers it. */
+const ANSWER_FLIGHT = 5;
+
+/**
+ * Has a client ignore a flight that the server retransmits after the client has answered it. Where it comes together with the end of the
+ * handshake, as through TURN over TLS, werift would derive keys from it that the server does not have, and no sound would get through. The
+ * client's answer, if lost, is retransmitted by a timer.
+ */
+function ignoreRepeatedFlight(client: DtlsSocket): void {
+  const handle = client.onHandleHandshakes;
+  client.onHandleHandshakes = (messages) => {
+    const isAnswered = client.dtls.flight >= ANSWER_FLIGHT;
+    const isRepeated = (type: number) => isAnswered && SERVER_FLIGHT.has(type);
+    return handle(messages.filter(({ msg_type: type }) => !isRepeated(type)));
+  };
 }
 
 /** Component of a candidate: RTP and RTCP share one. */
