@@ -30,6 +30,29 @@ describe('diagrams', () => {
   });
 });
 
+describe('docs/decisions.md', () => {
+  const page = read('docs/decisions.md');
+  const titles = [...page.matchAll(/^## (\d+\. .*)$/gm)].map(([, title]) => title!);
+
+  test('lists each decision once in its index, and has each number once', () => {
+    const listed = [...page.matchAll(/^\|.*\| \[(\d+\. .*?)\]\(#/gm)].map(([, title]) => title!);
+    expect(titles.length).toBeGreaterThan(100);
+    expect(listed.toSorted()).toEqual(titles.toSorted());
+    const numbers = titles.map((title) => parseInt(title, 10));
+    expect(numbers.filter((number, i) => numbers.indexOf(number) !== i)).toEqual([]);
+  });
+
+  test('gives a reason for each file of more than 300 lines, and for no other', () => {
+    const [, decision = ''] = /^## 115\. .*$([\s\S]*?)^## /m.exec(page) ?? [];
+    const named = [...decision.matchAll(/`([\w/.-]+\.tsx?)`/g)].map(([, file]) => file!);
+    const excused = named.filter((file) => !file.startsWith('test/'));
+    const pattern = '{src,config,web,workers,bench,packages/*/src}/**/*.{ts,tsx,mjs,lua,css}';
+    const linesOf = (file: string) => read(file).trimEnd().split('\n').length;
+    const long = globSync(pattern, { cwd: PROJECT }).filter((file) => linesOf(file) > 300);
+    expect(long.toSorted()).toEqual(excused.toSorted());
+  });
+});
+
 describe('docs/architecture.md', () => {
   const page = read('docs/architecture.md');
 
