@@ -84,7 +84,7 @@ export class Child {
 
   /**
    * The next message that it sends over the channel between parent and child.
-   * @throws {Error} if it ends instead, or says nothing for so long
+   * @throws {Error} if it ends instead, or says nothing for `withinMs`
    */
   async nextMessage<T>(withinMs: number): Promise<T> {
     let timer: NodeJS.Timeout | undefined;

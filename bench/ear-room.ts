@@ -6,9 +6,9 @@ import { type Pacing, SLOTS } from './pacing.ts';
 
 /** Number of rooms, in each of which speakers send at other phases of the 20 ms. */
 export const EAR_ROOMS = 5;
-/** A listener may hear a burst so much before we noted that it was sent. */
+/** Most by which a listener may hear a burst before its sending was noted. */
 const EARLY_MS = 5;
-/** A speaker that pauses is heard for so many packets, the first of which holds the burst. */
+/** Length of the word of a speaker that pauses, in packets; the first holds the burst. */
 const WORD_PACKETS = 6;
 
 /**

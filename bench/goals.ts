@@ -2,7 +2,7 @@ import { floorRatioOf, janusRatioOf, lostIn, peersOf, type Row } from './row.ts'
 import { isPassThrough, nameOf } from './scenario.ts';
 
 const GOALS = { floorRatio: 1.5, insideP99Ms: 5, memoryKb: 150 };
-/** The latency goal is set for so many peers in so many rooms; memory for as many or more. */
+/** Rooms and peers for which the latency goal is set; the memory goal is for as many peers or more. */
 const GOAL_ROOMS = 20;
 const GOAL_PEERS = 200;
 /** Our CPU over Janus's, by scenario. */

@@ -26,7 +26,7 @@ const SINK = fileURLToPath(new URL('sink.ts', import.meta.url));
 /** Codec that browsers and mediasoup agree on. */
 const CRYPTO_SUITE = 'AEAD_AES_256_GCM';
 const KEY_AND_SALT_BYTES = 44;
-/** With less than so much of a core left, by whoever used it, cores are used up. */
+/** Share of a core below which what is left counts as nothing, whoever used the rest. */
 const LEAST_LEFT = 0.1;
 
 type Forwarded = {

@@ -125,7 +125,7 @@ class Trial implements Disposable {
     await this.#wait(DRAIN_MS);
   }
 
-  /** Lets the clients speak, and counts for so long. */
+  /** Lets the clients speak, and counts for `seconds`. */
   async turn(seconds: number, onBegin = () => {}): Promise<void> {
     this.#load.speak();
     await this.#wait(this.#isWarm ? RESUME_MS : WARM_UP_MS);

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 
 /** USER_HZ, in which /proc counts on every architecture that Node runs on. */
 const TICKS_PER_S = 100;
-/** The kernel cuts the name of a process to so many bytes. */
+/** Length to which the kernel cuts the name of a process. */
 const MAX_NAME_BYTES = 15;
 
 /** User and system time of all its threads so far. */

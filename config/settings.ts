@@ -13,7 +13,7 @@ import { type Timings, TIMINGS_VARIABLE } from './timings.ts';
  */
 
 const inProject = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url));
-/** How many cores each of so many processes has to itself; at least one. */
+/** Returns the number of cores that each of `processes` processes has to itself; at least one. */
 const shareOfCores = (processes: number) =>
   Math.max(1, Math.floor(availableParallelism() / processes));
 const port = { minimum: 0, maximum: 65535 };

@@ -19,7 +19,7 @@ export class LogLines {
   #held: Buffer[] = [];
   #heldBytes = 0;
   #lost = 0;
-  /** Set while lines are held; so long the exit of the process is listened to as well. */
+  /** Set while lines are held. The exit of the process is listened to for as long. */
   #retry: NodeJS.Timeout | undefined;
 
   /** @param descriptor where to, or what writes in its place */

@@ -188,7 +188,7 @@ export class AccountSender {
     );
   }
 
-  /** When to try again after so many failures in a row. */
+  /** Returns when to try again after `failures` failures in a row. */
   #retryAt(failures: number): number {
     const { firstRetryMs, longestRetryMs } = this.#parts.timings;
     const delayMs = Math.min(firstRetryMs * 2 ** Math.max(0, failures - 1), longestRetryMs);

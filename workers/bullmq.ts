@@ -10,7 +10,7 @@ const MAX_STALLED_COUNT = 100;
 
 /**
  * How each worker runs, once it is told to ({@link startWorker}).
- * @param lockMs after so long without a sign of it, another worker takes up what it did
+ * @param lockMs time without a sign of life after which another worker takes over its jobs
  */
 export const workerOptions = (lockMs: number) => ({
   autorun: false,

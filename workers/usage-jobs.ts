@@ -13,7 +13,7 @@ import { addJobs, logFaults, openConnections, startWorker, workerOptions } from 
 import { workerCounters } from './worker-counters.ts';
 
 const CONCURRENCY = 8;
-/** Minutes of a clock that is so much ahead are closed as well, ms. */
+/** Most by which the clock of a gateway may be ahead for its minutes to be closed as well, ms. */
 const FUTURE_MS = 60_000;
 /** Name of the schedule by which workers of earlier versions looked for minutes that are over. */
 const FORMER_SCHEDULE = 'sweep';

@@ -18,7 +18,7 @@ export type Attack = {
   messages(told: Told): Generator<string | Buffer | undefined>;
   /** Messages a second at most; without it, as many as the connection takes. */
   perSecond?: number;
-  /** Closes the connection after so many messages, and connects again at once. */
+  /** Number of messages after which it closes the connection and connects again at once. */
   reconnectAfter?: number;
   /** Connects under one name from every client of the attack, so that each replaces the one before. */
   isOneName?: true;

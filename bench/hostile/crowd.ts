@@ -13,7 +13,7 @@ const CONNECT_AT_ONCE = 25;
 const [, , index = '', places = ''] = process.argv;
 const { url, otherUrl, apiKey } = JSON.parse(places) as Places;
 
-/** Connects so many to the lobby of a node, some at a time. */
+/** Connects `count` members to the lobby of a node, some at a time. */
 async function connect(count: number, to = url): Promise<Member[]> {
   const members = Array.from({ length: count }, (_, n) => new Member(`peer-${n}`, apiKey));
   for (let first = 0; first < count; first += CONNECT_AT_ONCE) {
@@ -55,7 +55,7 @@ function produce(member: Member, ssrc: number): void {
   });
 }
 
-/** A browser is offered so many consumers before it connects, which these do not (src/rooms/pending-consumers.ts). */
+/** Number of consumers that a browser is offered before it connects (src/rooms/pending-consumers.ts). These never connect. */
 const CONSUMERS_OFFERED = 4;
 
 /** Everything before the moment; returns what happens in it. */

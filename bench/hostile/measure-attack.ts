@@ -20,7 +20,7 @@ import {
 
 const QUIET_SECONDS = 2;
 const MAX_FLOOR_SECONDS = 3;
-/** Places of attackers are kept for so long. */
+/** Time for which places of attackers are kept. */
 const RESUME_MS = 1000;
 /** Time for the gateway to let go of what the attackers left: the longest that is waited, and what comes after. */
 const MAX_GONE_MS = 45_000;

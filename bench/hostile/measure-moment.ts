@@ -23,7 +23,7 @@ const QUIET_MS = 2000;
 /** Time for packets that are still on their way when all have been told, ms. */
 const AFTER_MS = 500;
 const DRAIN_MS = 60_000;
-/** A busy month: rooms, in so many minutes of each day. */
+/** A busy month: rooms, and minutes of each day in which they are used. */
 const MONTH = { days: 31, minutesADay: 480, rooms: 60 };
 const FIELDS_AT_ONCE = 2000;
 

@@ -58,7 +58,7 @@ export class SoakPeer {
     }
   }
 
-  /** Leaves what comes where it is, for so long, and is cut off then. */
+  /** Reads nothing for `ms`, and is cut off then. */
   async stopReading(ms: number): Promise<void> {
     const connection = this.#connection;
     if (!connection?.stay.isInRoom) return;

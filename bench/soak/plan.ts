@@ -89,7 +89,7 @@ export function planFaults({ seed, durationMs, peers, nodes, kinds }: FaultPlan)
   return faults;
 }
 
-/** How many rooms so many peers have. */
+/** Returns the number of rooms of `peers` peers. */
 export const roomsFor = (peers: number) => Math.ceil(peers / ROOM_SIZE);
 
 /** Yields the visits of one peer, without an end. */

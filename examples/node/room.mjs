@@ -1,6 +1,6 @@
 /** A place in a room, over a WebSocket that is opened again when it breaks. Used by bot.mjs and pipe.mjs; needs Node 22 or newer, and no package. */
 
-/** The gateway sends `stats` every 5 s: a connection on which nothing comes for so long is dead. */
+/** Time without a message after which a connection counts as dead: the gateway sends `stats` every 5 s. */
 const SILENT_MS = 15_000;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 20_000;

@@ -2,7 +2,9 @@
 
 /** Sentences that begin with a pronoun in place of a noun. */
 const OPENING =
-  /^(?:So (?:many|much|long|often|few)|Who(?:ever|se|m)?|Of|What(?:ever)?|Whether|Those (?:of|who)|(?:Some|No|Any|Every)body)\b/;
+  /^(?:Who(?:ever|se|m)?|Of|What(?:ever)?|Whether|Those (?:of|who)|(?:Some|No|Any|Every)body)\b/;
+/** Words that stand for a number which the reader is left to find. */
+const UNNAMED_NUMBER = /\bso (?:many|much|long|often|few)\b(?! (?:that|as)\b)|\bthis often\b/i;
 /** Words that take clients and processes for people. */
 const PERSON = /\b(?:he|him|his|himself|she|her|hers|herself)\b/i;
 
@@ -40,6 +42,7 @@ function sentencesOf(text) {
  */
 export function faultsOf(text) {
   return sentencesOf(text).filter(
-    ({ sentence }) => OPENING.test(sentence) || PERSON.test(sentence),
+    ({ sentence }) =>
+      OPENING.test(sentence) || UNNAMED_NUMBER.test(sentence) || PERSON.test(sentence),
   );
 }

@@ -2,7 +2,7 @@ import { type Rate, TokenBucket } from '../token-bucket.ts';
 import type { Account } from './accounts.ts';
 import { PLANS } from './plans.ts';
 
-/** Full buckets are forgotten this often: an account that does nothing has no memory here. */
+/** Interval at which full buckets are removed: an idle account takes no memory here. */
 const SWEEP_EVERY_MS = 60_000;
 
 /** One bucket an account, in the memory of this process; an account without one has a full bucket. */
@@ -11,7 +11,7 @@ export class AccountBudgets {
   readonly #buckets = new Map<number, { bucket: TokenBucket; plan: Account['plan'] }>();
   #sweptAtMs = -Infinity;
 
-  /** @param rateOf the rate of an account that may have so many connections */
+  /** @param rateOf returns the rate of an account that may have `maxCcu` connections */
   constructor(rateOf: (maxCcu: number) => Rate) {
     this.#rateOf = rateOf;
   }

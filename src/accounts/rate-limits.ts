@@ -5,7 +5,7 @@ import { limitPrefix } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 
 const WINDOW_S = 60;
-/** An address whose attempts fail so many times as often as it may is refused before its keys are looked up. */
+/** Multiple of the permitted failures from which on an address is refused before its keys are looked up. */
 const FAR = 10;
 export type RateLimitSettings = {
   /** A minute, from one address. */

@@ -94,7 +94,7 @@ export class Sessions {
     this.#timer = undefined;
   }
 
-  /** Tells every client that this node goes away in so long, at the latest. */
+  /** Tells every client that this node goes away by `deadlineMs` at the latest. */
   announceDrain(deadlineMs: number): void {
     const message = { type: 'draining', deadline_ms: deadlineMs } as const;
     for (const session of this.#sessions.values()) session.notify(message);

@@ -2,13 +2,13 @@ import { FRAME_MS } from './format.ts';
 
 /** Ticks missed by more than this are skipped: after a stall, catching up would only be a burst. */
 const MAX_BEHIND_MS = 200;
-/** The listeners are spread over so many moments of the 20 ms, so that the work of one tick is a fifth of it. */
+/** Number of moments within the 20 ms over which the listeners are spread, so that each tick does a fifth of the work. */
 const PHASES = 5;
 const PHASE_MS = FRAME_MS / PHASES;
 /** A moment that a phase misses by less, in phases, is taken for met. */
 const ROUNDING = 1e-6;
 
-/** Where one phase has so many listeners, and this much more than its share, another comes to the next phase. */
+/** Number of listeners of a phase, and multiple of its share, beyond both of which a new listener goes to the next phase. */
 const CROWD = 4;
 const MOST_SHARES = 1.5;
 

@@ -3,11 +3,11 @@ import { audioLevelOf } from './level.ts';
 import type { OpusDecoder } from './opus-codec.ts';
 import { isOpusSilence } from './opus-packet.ts';
 
-/** A packet that is said to be softer than this takes nobody's place: that is believed. */
+/** Level in -dBov below which a stated level is believed: a packet that soft takes nobody's place in a mix. */
 const CHECKED_LEVEL = 55;
-/** One in this number of packets that are said to be louder is decoded, */
+/** Interval, in packets, at which one of those that are said to be louder is decoded. */
 const CHECK_EVERY = 5;
-/** and after so many of them what was said is compared with what was heard. */
+/** Number of decoded packets after which their stated levels are compared with those that were measured. */
 const CHECKED_PACKETS = 10;
 /** A decoder that has missed packets is wrong by less than this on average. */
 const SUSPICIOUS_RATIO = 10 ** (10 / 10);

@@ -40,7 +40,7 @@ export const frameBytesOf = ({
   channels,
 }: Pick<SampleFormat, 'codec' | 'channels'>): number => BYTES_PER_SAMPLE[codec] * channels;
 
-/** How many bytes there are from a place in a stream to where the next unit of so many bytes begins. */
+/** Returns the number of bytes from a position in a stream to the beginning of the next unit of `unitBytes` bytes. */
 export const bytesToNext = (unitBytes: number, startsAtBytes: number): number =>
   (unitBytes - (startsAtBytes % unitBytes)) % unitBytes;
 
@@ -158,7 +158,7 @@ export function downmix(samples: Float32Array, channels: number): Float32Array {
   return mono;
 }
 
-/** One channel as so many equal ones, interleaved. */
+/** Returns one channel as `channels` equal ones, interleaved. */
 export function upmix(samples: Float32Array, channels: number): Float32Array {
   if (channels === 1) return samples;
   const stereo = new Float32Array(samples.length * 2);

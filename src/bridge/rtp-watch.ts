@@ -1,4 +1,4 @@
-/** Nothing of a sender that is heard comes for so long, and its way is taken to be broken: in silence browsers send a packet every 400 ms. */
+/** Time without a packet after which the path of a sender counts as broken: in silence browsers send a packet every 400 ms. */
 const STOPPED_AFTER_MS = 1000;
 
 /** Watches whether the RTP of a browser still comes. Pure. */

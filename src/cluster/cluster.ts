@@ -171,7 +171,7 @@ export class Cluster {
     return link;
   }
 
-  /** Leaves. Places that are kept in rooms stay there for so long, for those who come back on another node. */
+  /** Leaves the cluster. Places that are kept in rooms stay there for `keptForMs`, for clients that come back on another node. */
   async close(keptForMs: number): Promise<void> {
     const links = [...this.#links.values()];
     const keepsPlaces = this.#keepsPlaces || links.some((link) => link.keepsPlaces);

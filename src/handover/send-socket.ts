@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 
-/** A process that takes no connection for so long hangs; the client finds another way when it is cut off. */
+/** Longest wait for a process to take a connection. One that takes longer hangs; the client is cut off and connects again. */
 const SEND_WITHIN_MS = 5000;
 
 /** This process or a child of it: whatever has a channel. */

@@ -40,7 +40,7 @@ export type AdminParts = {
   accounts: Accounts;
   reports: UsageReports;
   /**
-   * Ends the node when its clients have gone, or after so long.
+   * Ends the node when its clients have gone, or after `withinMs`.
    * @param by who asked for it, for the log
    * @returns how long they have, ms
    */

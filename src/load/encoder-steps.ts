@@ -4,7 +4,7 @@ import type { LoadLevel } from './load-level.ts';
 const STEPS = [8, 5, 3, 1, 0];
 /** A step down, and then what it brings is waited for. */
 const DOWN_EVERY_MS = 2000;
-/** Only after so long a calm a step up: it may be what strains the node again. */
+/** Least time between two steps up. A step up may strain the node again. */
 const UP_EVERY_MS = 15_000;
 
 /** How complex the Opus encoders may be: less while the node has too much to do, and slowly as much as is wanted again. Pure. */

@@ -21,7 +21,7 @@ export type LoadMarks = { loopDelayMs: number; cpuShare: number; memoryBytes: nu
 export const LOAD_LEVELS = ['normal', 'strained', 'overloaded'] as const;
 export type LoadLevel = (typeof LOAD_LEVELS)[number];
 
-/** The level changes only on what so many seconds in a row agree: a collection of garbage, or a start, is no load. */
+/** Number of samples in a row, one a second, that must agree before the level changes: a garbage collection or a start is not load. */
 export const STEADY_SAMPLES = 5;
 /** Share of a mark from which the load is `strained`. */
 const STRAINED_SHARE = 0.8;

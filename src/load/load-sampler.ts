@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { type ELDHistogram, eventLoopUtilization, monitorEventLoopDelay } from 'node:perf_hooks';
 import type { LoadSample } from './load-level.ts';
 
-/** The event loop's delay is measured so often. */
+/** Interval at which the event loop's delay is measured. */
 const RESOLUTION_MS = 20;
 /** Below this share of time in use the event loop can hardly be late, and is left to sleep. */
 const IDLE_SHARE = 0.05;

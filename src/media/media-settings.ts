@@ -9,7 +9,7 @@ export type MediaSettings = {
   rtcAddresses: () => readonly RtcAddress[];
   /** UDP and TCP port of the first media worker's WebRtcServer; each further one takes the next. */
   rtcPort: number;
-  /** A room that has so many consumers on one media worker takes its next browser to another. */
+  /** Number of consumers of a room on one media worker from which on its next browser goes to another worker. */
   routerMaxConsumers: number;
   timings: Timings['mediaWorkers'];
 };

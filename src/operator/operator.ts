@@ -35,7 +35,7 @@ const MuteSchema = Type.Object({ ...KickSchema.properties, muted: Type.Boolean()
 export type OperatedNode = {
   describe(): NodeDescription;
   rooms: RoomRegistry;
-  /** Ends the node when its clients have gone, or after so long. @returns how long they have, ms */
+  /** Ends the node when its clients have gone, or after `withinMs`. @returns how long they have, ms */
   drain(withinMs: number | undefined, by: string): number;
   /** Closes a peer's connection, and gives up its place. @returns false if there is neither */
   kick(accountId: number, peer: string): boolean;
@@ -129,7 +129,7 @@ export class Operator {
   }
 
   /**
-   * Has a node take nobody any more, and end when its clients have gone, or after so long.
+   * Has a node accept no more clients, and end when its clients have gone, or after `withinMs`.
    * @param by who asked for it, for that node's log
    * @returns how long its clients have, ms
    * @throws {PartylineError} `not_found` if no such node lives

@@ -12,7 +12,7 @@ import { OtherProcesses } from './other-processes.ts';
 import { nameOfGateway } from './process-states.ts';
 import { sendSocket } from '../handover/send-socket.ts';
 
-/** One of the gateways that a supervisor has started: `gateway-main.ts INDEX OTHERS`, of which there are so many. */
+/** The process of one of the gateways that a supervisor starts: `gateway-main.ts INDEX OTHERS`, where OTHERS is the number of the others. */
 
 const tell = (message: FromGateway) => {
   // Should the supervisor be gone, the kernel ends this process too.

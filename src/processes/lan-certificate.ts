@@ -10,9 +10,9 @@ export type CertificateFiles = { certFile: string; keyFile: string };
 const DAY_MS = 86_400_000;
 /** Longest validity that Apple's systems accept of a certificate that a person has installed, days. */
 const VALID_DAYS = 825;
-/** A certificate is replaced so long before it expires, days: a gateway may run for weeks. */
+/** Time before its expiry at which a certificate is replaced, days: a gateway may run for weeks. */
 const RENEWED_BEFORE_DAYS = 30;
-/** A phone's clock may be behind by so long, days. */
+/** Time before now from which a certificate is valid, days: a phone's clock may be behind. */
 const VALID_BEFORE_DAYS = 1;
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 

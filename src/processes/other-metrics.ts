@@ -9,7 +9,7 @@ export class OtherMetrics {
   #questions = 0;
 
   /**
-   * @param ask puts a question to the `others`, so many as they are; their answers come to {@link receive}
+   * @param ask puts a question to the `others` (their number); their answers come to {@link receive}
    * @param answerWithinMs a process that has not answered by then hangs, or has only just been started
    */
   constructor(others: number, ask: (question: number) => void, answerWithinMs: number) {

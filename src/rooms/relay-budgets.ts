@@ -5,7 +5,7 @@ import { TokenBucket } from '../token-bucket.ts';
  * of a large room, about a third of a core. A message of 4 KiB counts twice.
  */
 const RATE = { perSecond: 30_000, burst: 30_000 };
-/** Full buckets are forgotten this often. */
+/** Interval at which full buckets are removed. */
 const SWEEP_EVERY_MS = 60_000;
 
 /** Budgets of accounts for the delivery of relayed messages. Pure: the caller passes the time. */

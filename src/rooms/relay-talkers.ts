@@ -1,6 +1,6 @@
 /** Maximum pause between two messages of one stream: sound in pieces of up to 2 s is one stream. */
 const MAX_GAP_MS = 2500;
-/** A peer counts as talking for so many times its last pause. */
+/** Time for which a peer counts as talking after a message, as a multiple of the last gap between two of its messages. */
 const GAPS = 1.5;
 
 type Talker = { atMs: number; gapMs: number };

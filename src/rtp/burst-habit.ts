@@ -4,10 +4,10 @@ const LEAST_BURST_MS = 240;
 const MAX_EVEN_RUN_MS = 2000;
 /** The longest piece that a habit is made of, and how late the next one may come. */
 const MAX_PERIOD_MS = 2300;
-/** A piece holds the sound of the time until the next one, within this share of it and so much. */
+/** Tolerance, as a share and in ms, within which a piece holds the sound of the time until the next one. */
 const PERIOD_TOLERANCE = 0.25;
 const PERIOD_TOLERANCE_MS = 100;
-/** A piece comes in less time than it lasts: of so much of its sound it is ahead at once. */
+/** Least share of a piece's sound by which it is ahead of real time at once. */
 const LEAST_AT_ONCE = 0.24;
 /** Pieces in a row that make a habit of a sender that had none. */
 const PIECES_OF_A_HABIT = 2;

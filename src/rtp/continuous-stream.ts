@@ -5,7 +5,7 @@ import { Packetizer } from './packetizer.ts';
 /** 20 ms of digital silence in Opus: CELT, full band, mono (RFC 6716 §3.1). */
 const SILENT_PACKET = Buffer.from([0xf8, 0xff, 0xfe]);
 const SILENT_MS = 20;
-/** A packet that comes so much later than it was due ends no stretch of sound: a network may hold it up for so long, ms. */
+/** Most lateness of a packet, ms, that a network may cause: it does not end a stretch of sound. */
 const MAX_LATE_MS = 100;
 /** Longest time between two packets of a stream whose client asked for discontinuous transmission, ms: less than 400 by two ticks. */
 const SPARSE_EVERY_MS = 360;

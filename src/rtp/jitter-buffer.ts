@@ -7,7 +7,7 @@ const FASTEST_WINDOW_MS = 2000;
 /** Each packet that is not late lowers the estimate by this share: a bad spell is forgotten in a few seconds. */
 const DECAY = 1 / 128;
 
-/** A packet that is so much later or earlier than the one before it has another clock; no network does that. */
+/** Jump of the delay between two packets, either way, that no network causes: the sender's clock has changed. */
 const MAX_LATER_MS = 2000;
 
 /** The bounds of {@link JitterBuffer.targetMs}. */
@@ -58,7 +58,7 @@ export class JitterBuffer {
     return this.#heldSamples / SAMPLES_PER_MS;
   }
 
-  /** How long the first packet is held, so that later ones may be so much later. */
+  /** How long the first packet is held, ms: by as much later ones may be late. */
   get targetMs(): number {
     const { minMs, maxMs } = this.#limits;
     return Math.min(maxMs, Math.max(minMs, this.#lateMs));
@@ -124,8 +124,8 @@ export class JitterBuffer {
   }
 
   /**
-   * True if so much can be played from now on: it is here, and the last packet of it has been held for {@link targetMs}, so that those
-   * after it may be late.
+   * Returns whether `samples` can be played from now on: they are here, and the last packet of them has been held for {@link targetMs},
+   * so that those after it may be late.
    */
   isReady(samples: number, nowMs: number): boolean {
     let restSamples = samples;

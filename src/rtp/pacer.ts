@@ -21,7 +21,7 @@ const BURST_MARGIN_AGAIN_MS = 100;
 const TIMED_PIECES = 4;
 /** Greatest delay at which a packet goes out that was held before it came here. */
 const MAX_HELD_MS = 500;
-/** Late by so much after silence, or by so much at all: the sender has paused. */
+/** Lateness of a packet that means that its sender has paused: after silence, and at any time. */
 const PAUSE_AFTER_QUIET_MS = 40;
 const PAUSE_MS = 400;
 /** More than this is a pause, less may be a slow clock. */

@@ -26,7 +26,7 @@ const MAX_DEBT_S = 1;
 /** Seconds of sound that must be there before a client that was over its budget is not over it any more, or is read again. */
 const RECOVERED_S = 2;
 const READABLE_S = 0.25;
-/** Seconds of sound that are charged to the bucket at once, while there is so much in it that none of them can be over the budget. */
+/** Seconds of sound that are charged to the bucket at once, while it holds enough for all of them. */
 const CHARGED_AT_ONCE_S = 0.25;
 /** Longest time in which a client is not read, so that its pongs are. */
 const MAX_WAIT_MS = 1000;

@@ -4,7 +4,7 @@ import type { Rate, TokenBucket } from '../token-bucket.ts';
 
 /** Longest time that a message waits for the budget of its account, ms; one that would wait longer is refused then. */
 const MAX_ACCOUNT_WAIT_MS = 1000;
-/** A connection that has sent nothing for so long is no longer over its budget, ms. */
+/** Time without a message after which a connection is no longer over its budget, ms. */
 const IDLE_MS = 1000;
 /** A long message costs a token more for each of these. */
 const CHARACTERS_PER_TOKEN = 4096;

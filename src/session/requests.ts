@@ -22,7 +22,7 @@ import type { Reading } from './read-gate.ts';
 import type { RequestLimits } from './request-limits.ts';
 import { handleWebRtcMessage } from './webrtc-messages.ts';
 
-/** With so many messages that wait for one that takes time (a join), the client is not read any further. */
+/** Number of messages waiting for one that takes time (a join) from which on the client is not read any further. */
 const MAX_WAITING = 64;
 /** A longer text is parsed when its turn comes: 64 KiB take milliseconds. The longest that browsers send have half of it. */
 const MAX_PARSED_AT_ONCE = 16 * 1024;

@@ -242,7 +242,7 @@ export class Session implements ClientConnection {
     this.fail(replaced());
   }
 
-  /** The same peer has connected to another node: this connection stays until that one hears the room, at most so long. */
+  /** Ends this connection after `withinMs` at the latest: the same peer has connected to another node, and this one stays until that one hears the room. */
   replaceSoon(withinMs: number): void {
     clearTimeout(this.#replacing);
     if (!this.#presence.isInRoom) this.replace();

@@ -6,7 +6,7 @@ import type { Reading } from './read-gate.ts';
 /** Longest time in a row that work takes turns before the event loop gets to do other things (sound first of all), ms; less while others work in slices, too. */
 const SLICE_MS = 4;
 
-/** A chunk of this size says that more waits in the kernel: a TLS record has at most so many bytes, a read of TCP four times as many. */
+/** Size of a chunk that suggests that more waits in the kernel: the most bytes of a TLS record; a read of TCP has up to four times as many. */
 const FULL_CHUNK_BYTES = 16 * 1024;
 
 /**

@@ -18,7 +18,7 @@ export type WayChangeEvents = {
   onFailed: (fault: PartylineError) => void;
 };
 
-/** Browsers that hear the peer get a new consumer as it produces; they need so long to be ready for its packets. */
+/** Time that browsers need to be ready for the packets of a new consumer, which those that hear the peer get when it produces. */
 const OTHERS_READY_MS = 150;
 /** Longest time for which a browser that is heard has its own consumers resumed before it takes over. */
 const MAX_CONSUMING_MS = 1000;

@@ -6,7 +6,7 @@ import { PartylineError, replaced } from '../protocol/errors.ts';
 import { leaseKeys, leaseOrderKey, resumeKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 
-/** Lua takes so many values at once. */
+/** Number of leases renewed by one script, within the number of values that Lua takes. */
 const RENEW_AT_ONCE = 1000;
 
 const keysOfPeer = ({ accountId, peer }: Holder) => [
@@ -208,7 +208,7 @@ export class CcuLeases {
     await this.#giveBack(holder, keepSettingsMs);
   }
 
-  /** Those that are still held belong to places that are kept for so long after this node has gone, and run out with them. */
+  /** Ends the renewing. Leases that are still held belong to places that are kept for `keepMs` after this node has gone, and expire with them. */
   async close(keepMs: number): Promise<void> {
     clearInterval(this.#timer);
     const leaving = [...this.#held].map(([accountId, holders]) => {

@@ -94,7 +94,7 @@ export const secondsIn = (records: ReportedUsage[]) =>
 const msOf = ({ websocket_seconds: websocketS, webrtc_seconds: webrtcS }: ReportedUsage) =>
   Math.round(1000 * websocketS) + Math.round(1000 * webrtcS);
 
-/** The first minute that begins at a moment or later, or the first of so many minutes. */
+/** Returns the first minute that begins at or after `ms`, or the first that is a multiple of `minutes`. */
 const minuteFrom = (ms: number, minutes = 1): MinuteRange['from'] => {
   const unitMs = minutes * MINUTE_MS;
   return new Date(Math.ceil(ms / unitMs) * unitMs).toISOString().slice(0, 16);

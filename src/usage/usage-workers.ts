@@ -2,7 +2,7 @@ import { USAGE_WORKER_OFFSETS, USAGE_WORKERS } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 
 const KEYS = [USAGE_WORKERS, USAGE_WORKER_OFFSETS];
-/** A worker that has not said for so long that it is alive is gone, ms. */
+/** Time without a sign of life after which a worker counts as gone, ms. */
 const ALIVE_MS = 35_000;
 
 /** How many usage workers are alive, and the most by which the clock of one is off. */

@@ -20,7 +20,7 @@ export type PresentPeer = RoomKey & { peer: string; kind: PeerKind };
 /** A change of what is so, with the events that are due if it is new. */
 export type Change =
   | (PresentPeer & { op: 'join' | 'leave'; peerEvent: WebhookEvent; roomEvent: WebhookEvent })
-  /** Told once for all that have the same key, until so long after. */
+  /** An event that is told once for all with the same key, until `keptUntilMs`. */
   | (RoomKey & { op: 'once'; key: string; keptUntilMs: number; event: WebhookEvent });
 
 /** A peer came into a room. @param atMs when, ms since 1970 */

@@ -69,7 +69,7 @@ export class WebhookStore {
     return new Map(Object.entries(nodes));
   }
 
-  /** A node that has shown this often that it lives, and not once more, has its peers taken out. */
+  /** Takes out the peers of a node whose count of heartbeats is still `heartbeats`. */
   async reap(node: string, heartbeats: string): Promise<void> {
     const options = { keys: [WEBHOOK_PREFIX], arguments: [node, heartbeats] };
     await this.#redis.run((client) => client.reapWebhookNode(options));

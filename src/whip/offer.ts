@@ -59,7 +59,7 @@ const FINGERPRINT_BYTES = {
 type FingerprintAlgorithm = keyof typeof FINGERPRINT_BYTES;
 /** Directions that a client may offer; the first is meant by the texts, and none at all is the second (RFC 4566 §6). */
 const DIRECTIONS = { whip: ['sendonly', 'sendrecv'], whep: ['recvonly', 'sendrecv'] } as const;
-/** Length of the packets of a mix, ms: a client that takes none so long cannot hear one. */
+/** Length of the packets of a mix, ms. A client whose `maxptime` is shorter cannot hear one. */
 const MIX_PACKET_MS = 20;
 /** Bounds of RFC 8839 §5.4. */
 const UFRAG_CHARACTERS = { min: 4, max: 256 };

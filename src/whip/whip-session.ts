@@ -157,7 +157,7 @@ export class WhipSession implements ClientConnection, LiveSession {
     this.fail(replaced());
   }
 
-  /** The same peer has connected to another node: it is heard from here until it is heard from there, at most so long. */
+  /** Ends this session after `withinMs` at the latest: the same peer has connected to another node, and is heard from here until it is heard from there. */
   replaceSoon(withinMs: number): void {
     clearTimeout(this.#replacing);
     if (!this.#isClosed) this.#replacing = setTimeout(() => this.replace(), withinMs);

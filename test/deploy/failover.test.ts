@@ -20,7 +20,7 @@ const RECOMMENDED = { downAfterMs: 5000, minReplicasToWrite: 1 };
 const ROOMS = 6;
 /** Peers of a room on each of two nodes. */
 const PEERS = 2;
-/** Newcomers get in after so long. */
+/** Time within which newcomers get in again. */
 const BACK_WITHIN_MS = 15_000;
 /** Interval at which minutes are written. */
 const WRITE_EVERY_MS = 5000;

@@ -204,7 +204,7 @@ describe('bad input', () => {
   });
 });
 
-/** A packet of one frame with padding behind it (RFC 6716 §3.2.5), so that it has so many bytes. */
+/** Returns a packet of one frame with padding behind it (RFC 6716 §3.2.5), `bytes` long. */
 function padOpusPacket(packet: Buffer, bytes: number): Buffer {
   const frame = packet.subarray(1);
   // Each 255 stands for itself and 254 bytes of padding, the last byte for as many as it says.

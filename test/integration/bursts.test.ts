@@ -11,7 +11,7 @@ const { enter } = useGateway();
 const SECONDS = 5;
 const PACKETS_PER_S = 50;
 
-/** Sends the messages of each piece at once, one piece every so many milliseconds, never sooner. */
+/** Sends the messages of each piece at once, one piece every `everyMs`, never sooner. */
 async function sendPieces(client: TestClient, pieces: Buffer[][], everyMs: number): Promise<void> {
   for (const messages of pieces) {
     for (const message of messages) client.sendAudio(message);

@@ -23,7 +23,7 @@ let codecs: Codecs;
 let tone: Buffer[];
 let host: MixEnginePool;
 let lost: string[];
-/** How many rooms are so much work on this machine. */
+/** Number of rooms that are too much work for one thread of this machine. */
 let crowd: number;
 beforeAll(async () => {
   codecs = await loadCodecs(CODEC_SETTINGS);
@@ -94,7 +94,7 @@ function openRooms(count: number) {
   const stop = () => {
     for (const { room } of rooms) room.apply({ speakers: [], leaving: [], added: [], mixes: [] });
   };
-  /** Speaks for so long, in real time as nearly as the machine can; returns how long this thread took over a tick, usually. */
+  /** Speaks for `durationMs`, in real time as nearly as the machine can; returns the median time that this thread took for a tick. */
   const speak = async (durationMs: number) => {
     const startMs = performance.now();
     const tickMs: number[] = [];

@@ -46,7 +46,7 @@ const send = (client: TestClient, messages: Buffer[]) => {
   for (const message of messages) client.sendAudio(message);
 };
 
-/** Waits until a client has heard so many frames, and compares them. */
+/** Waits until a client has heard as many frames as are expected, and compares them. */
 async function hears(client: TestClient, frames: Buffer[]): Promise<void> {
   await eventually(`${frames.length} frames`, () => client.frames.length >= frames.length);
   // Compared at once: what differs in megabytes takes minutes to print.

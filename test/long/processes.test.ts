@@ -66,7 +66,7 @@ const enterMany = (url: string, apiKey: string, name = 'peer') =>
 const gatewayPids = (node: GatewayProcess) =>
   node.logged('media worker started').map(({ pid }) => pid as number);
 
-/** In which process each of so many peers has joined, in that order. */
+/** Returns the process in which each of `peers` peers has joined, in that order. */
 async function pidsOfPeers(node: GatewayProcess, peers: number): Promise<number[]> {
   await eventually('a line for each', () => node.logged('joined').length === peers);
   return node.logged('joined').map(({ pid }) => pid as number);

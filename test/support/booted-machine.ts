@@ -31,7 +31,7 @@ umount -l old
 exec env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --unit=bare.target --log-level=err
 `;
 
-/** After so long a command is killed: the tests of this machine cannot go on beside it. */
+/** Time after which a command is killed: the tests of this machine cannot go on beside it. */
 const LONGEST_COMMAND_MS = 60_000;
 
 /**

@@ -21,8 +21,8 @@ const AT_SHARE = 0.35;
 /** Shortest rest of a word that is compared. */
 const LEAST_REST_MS = 150;
 /**
- * The frames of a mix begin anywhere against those of a sound that is encoded in one piece, which alone makes soft windows of 5 ms
- * up to 11 dB louder or softer: it is compared with encodings whose frames begin so much earlier.
+ * Offsets of the encodings with which a mix is compared. Its frames begin at any offset from those of a sound that is encoded in one
+ * piece, which alone makes soft windows of 5 ms up to 11 dB louder or softer.
  */
 const FRAMES_EARLIER_MS = [0, 5, 10, 15];
 /** Time after a word until the listener leaves, or hears as at first again. */
@@ -130,7 +130,7 @@ export async function hearEntries(
   return errors;
 }
 
-/** A sound as the gateway's own encoder makes it in one piece, where it was; its frames begin so much earlier. */
+/** Returns a sound encoded in one piece by the gateway's own encoder, and decoded; its frames begin `earlierMs` earlier. */
 async function encodeAgain(
   codecs: Codecs,
   sound: Float32Array,

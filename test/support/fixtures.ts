@@ -75,7 +75,7 @@ export function likenessInPieces(heard: Float32Array): number {
   return likeness / power;
 }
 
-/** Every so many samples as their mean. */
+/** Replaces every `factor` samples by their mean. */
 function decimate(sound: Float32Array, factor: number): Float32Array {
   const slow = new Float32Array(Math.floor(sound.length / factor));
   for (let i = 0; i < slow.length; i += 1) {

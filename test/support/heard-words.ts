@@ -5,13 +5,13 @@ import { rmsOf, type Word } from './speech.ts';
 const WINDOW_SAMPLES = 240;
 const WINDOW_MS = 5;
 const BEGINNING_SAMPLES = 5760;
-/** A window that is softer than its word by so much is not counted. */
+/** Level below that of its word from which on a window is not counted, dB. */
 const COUNTED_DB = 25;
 /** How long a part of its middle a word is found by. */
 const MIDDLE_SAMPLES = 4800;
 /** How far what is heard may be from where it is looked for. */
 const MAX_OFF_SAMPLES = 14_400;
-/** At a distance of so many samples likeness is looked for first. */
+/** Distance in samples between the positions that are compared first. */
 const COARSE_STEP = 4;
 
 /** Sound that is heard, in pieces that follow each other without a gap; each with its place on the listener's clock. */

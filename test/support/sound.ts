@@ -91,7 +91,7 @@ export const pcmTone = (frequencyHz: number, amplitude: number, durationMs: numb
     durationMs,
   );
 
-/** A sine of `frequencyHz` in any format of samples, cut into messages of so many ms. */
+/** A sine of `frequencyHz` in any format of samples, cut into messages of `messageMs`. */
 export const sampleTone = (
   format: SampleFormat,
   frequencyHz: number,
@@ -101,7 +101,7 @@ export const sampleTone = (
 ): Buffer[] =>
   sampleMessages(format, tone(frequencyHz, amplitude, durationMs, format.rateHz), messageMs);
 
-/** Sound at the rate of a format of samples, cut into messages of so many ms; what is left over is left out. */
+/** Sound at the rate of a format of samples, cut into messages of `messageMs`; a rest that fills no message is left out. */
 export function sampleMessages(
   { codec, rateHz, channels }: SampleFormat,
   sound: Float32Array,

@@ -57,7 +57,7 @@ function distanceOf(
   highestHz: number,
 ): number {
   const [a, b] = [powerSpectrum(one), powerSpectrum(other)];
-  // A line of white noise as loud as the word has so much power.
+  // Power of one line of white noise as loud as the word.
   const floor = ((wordRms ** 2 * (FRAME_SAMPLES * 3)) / 8) * 10 ** (-FLOOR_DB / 10);
   const lineOf = (hz: number) => Math.round((hz * FFT_SAMPLES) / RATE_HZ);
   const [first, last] = [lineOf(LOWEST_HZ), lineOf(highestHz)];

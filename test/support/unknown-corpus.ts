@@ -85,7 +85,7 @@ const bytesAt =
     bytesPerMs,
   });
 
-/** A message of its own every `messageMs`, of about so many bytes a ms. */
+/** A message of its own every `messageMs`, of about `bytesPerMs` bytes a ms. */
 const packets =
   (make: (index: number, bytes: number, random: Random) => Buffer): Make =>
   (_content, durationMs, messageMs, random) => ({

@@ -6,7 +6,7 @@ import { LogLines } from '../../src/log-lines.ts';
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-/** A disk that takes so many bytes more. */
+/** A disk that takes `free` more bytes. */
 function openDisk(free: number) {
   const disk = { free, text: '' };
   const lines = new LogLines((bytes) => {

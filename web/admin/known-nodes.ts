@@ -9,7 +9,7 @@ export type KnownNode = {
   goneAtMs: number | undefined;
 };
 
-/** A node that has gone is shown for so long yet. */
+/** Time for which a node that has gone is still shown. */
 const SHOWN_GONE_MS = 60_000;
 
 /** The nodes that were known, and what is told of them now; pure. Those that are not told of any more have gone. */

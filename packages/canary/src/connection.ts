@@ -4,7 +4,7 @@ import { type Message, type MessageOf, readMessage } from './messages.ts';
 /** Where the gateway is, and the key of the canary's account. */
 export type Target = { url: string; key: string; room: string };
 
-/** No answer for so long is a failure. */
+/** Longest wait for an answer. */
 export const PATIENCE_MS = 10_000;
 
 /** A WebSocket to the gateway, and the requests that are asked over it. */

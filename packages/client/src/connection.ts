@@ -104,7 +104,7 @@ export class Connection {
     });
 
   /**
-   * Sends a frame of sound, unless so much waits that it would come too late.
+   * Sends a frame of sound, unless what waits before it would make it too late.
    * @returns whether it was sent
    */
   sendFrame(frame: Uint8Array<ArrayBuffer>): boolean {

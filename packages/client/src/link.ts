@@ -18,7 +18,7 @@ type LinkHandlers = {
   ended: (reason: CloseReason) => void;
 };
 
-/** A connection that lasted this long was a good one: when it breaks, the waiting starts from the shortest again. */
+/** Least life of a connection after which waiting starts from the shortest again when it breaks. */
 const STEADY_MS = 5_000;
 const DRAINING = 1012;
 

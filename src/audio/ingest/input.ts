@@ -32,7 +32,7 @@ import type { LastPackets } from './splice.ts';
 import { OpaqueIngest } from './opaque-ingest.ts';
 import { RECORDINGS, StreamBudget } from './stream-budget.ts';
 
-/** A client that falls silent for this long before its format is known is not waited for: it hears the room again. */
+/** Longest silence of a client whose format is not known yet, after which it hears the room again. */
 const MAX_DOUBT_MS = 2000;
 
 /** Clients that come at the same moment are looked at one after another. */
@@ -198,7 +198,7 @@ export class AudioInput {
     this.#events.onDetected(better);
   }
 
-  /** @param startsAtBytes so much came before what is held */
+  /** @param startsAtBytes number of bytes that came before the held ones */
   #open(
     format: InputFormat,
     held: TimedMessage[],

@@ -8,13 +8,13 @@ import { boundedOpusPacket, isOpusSilence, opusPacketSamples } from '../opus-pac
 
 /** Number of malformed packets in a row that are no accident. */
 const MAX_MALFORMED_IN_A_ROW = 5;
-/** While a peer talks its level changes slowly: one packet in so many is decoded to measure it. */
+/** Interval, in packets, at which a packet of a talking peer is decoded to measure its level, which changes slowly. */
 const METER_EVERY_LOUD = 5;
 /** While it is quiet the next word must not be missed. */
 const METER_EVERY_QUIET = 2;
 /**
  * In packets of another length than this every one is decoded while it is quiet: a long one may hold a whole syllable, and short
- * ones lean so much on those before them that one alone does not tell the level.
+ * ones depend on those before them, so that one alone does not tell the level.
  */
 const METERED_SAMPLES = 960;
 /** An audio level that is louder is talk beyond doubt; what is softer may be the breath before a word. */

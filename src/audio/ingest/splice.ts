@@ -61,7 +61,7 @@ function atRate(sound: Float32Array, rateHz: number, codecs: Codecs): Float32Arr
   return resampled;
 }
 
-/** A voice repeats itself within so long. */
+/** Longest pitch period of a voice. */
 const MAX_LATER_MS = 10;
 
 /** After how many samples of `onward` the beginning of `frame` follows best: where the two are most alike. */

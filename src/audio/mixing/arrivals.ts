@@ -25,7 +25,7 @@ export class Arrivals {
   }
 }
 
-/** A packet that comes so long before a tick is in time for it, and so are those after it that are a little later. */
+/** Time before a tick at which a packet should arrive, so that later ones of the same speaker are in time too. */
 const IN_TIME_MS = 6;
 /** Number of ticks from one look at the arrivals to the next. */
 const LOOK_TICKS = 25;

@@ -9,7 +9,7 @@ import { PacketHistory } from './packet-history.ts';
 const ASSUMED_COST_MS = 0.2;
 /** Each tick moves the measured cost by this share of the difference. */
 const COST_WEIGHT = 1 / 16;
-/** No jitter buffer holds so many. */
+/** Most packets of a speaker that are kept while a room moves; more than a jitter buffer holds. */
 const MAX_WAITING_PACKETS = 100;
 
 const NO_PLAN: MixPlan = { speakers: [], leaving: [], added: [], mixes: [] };

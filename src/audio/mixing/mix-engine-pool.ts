@@ -15,9 +15,9 @@ import { LocalMixEngine } from './local-mix-engine.ts';
  * would only cost more.
  */
 const INLINE_BUDGET_MS = 6;
-/** A room that is mixed here moves out when there is so much more than that. */
+/** Mixing time a tick above which a room moves from this thread to another. */
 const INLINE_MAX_MS = 1.5 * INLINE_BUDGET_MS;
-/** A thread that has so much to do takes no further room. */
+/** Mixing time a tick above which a thread takes no further room. */
 const THREAD_BUDGET_MS = 0.8 * FRAME_MS;
 /** A thread that dies young is not replaced more often than this. */
 const RESPAWN_EVERY_MS = 1000;

@@ -11,7 +11,7 @@ import {
 import type { MixBackend, MixEngine, TickReport } from './mix-engine.ts';
 import type { MixOutput } from './mix-plan.ts';
 
-/** A thread that has not answered for so long hangs. */
+/** Time without an answer after which a thread is taken to hang. */
 const MAX_SILENT_MS = 1000;
 /** Gap between two commands, ms, beyond which it may be this thread that did not run. */
 const MAX_PAUSE_MS = 100;

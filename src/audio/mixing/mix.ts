@@ -18,7 +18,7 @@ type Output = {
 /** Gain of a speaker in a mix, and its former gain in the audio that the listeners have heard until now. */
 type Level = { speaker: SpeakerId; gain: number; before: number };
 
-/** Sound that listeners to Opus have heard before: packets of a speaker, or another mix so much later than this one is now. */
+/** Sound that listeners to Opus have heard before: packets of a speaker, or another mix, which was `lateSamples` later than this one is now. */
 export type HeardBefore = { speaker: SpeakerId } | { lateSamples: number };
 
 /** The frame that a speaker has at a moment; undefined if it has none. */

@@ -43,7 +43,7 @@ export class OpusOutput {
     return this.#encoder?.encode(this.#lateSamples > 0 ? this.#delay(frame) : frame);
   }
 
-  /** Goes on from what listeners have heard: `last` is the frame of the mix before the next one, which is heard so much later. */
+  /** Continues from what listeners have heard: `last` is the frame before the next one of the mix, which they hear `lateSamples` late. */
   prime(last: Float32Array, lateSamples: number): void {
     this.#lateSamples = lateSamples;
     // The sound before that is not heard again: it only must not begin with a jump.

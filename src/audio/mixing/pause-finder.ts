@@ -1,13 +1,13 @@
 import { FRAME_MS } from '../format.ts';
 import { powerOf } from '../level.ts';
 
-/** A pause is at least so much softer than what was said before it. */
+/** Least ratio of the power of recent speech to that of a pause. */
 const SOFTER_BY = 10 ** (20 / 10);
 /** Power below which audio is a pause: -58 dBov. */
 const PAUSE_POWER = 10 ** (-58 / 10);
 /** Number of soft frames in a row that are no longer the closure before a plosive. */
 const LEAST_FRAMES = 5;
-/** While a pause goes on it is told once in so many frames. */
+/** Interval, in frames, at which a pause that goes on is reported again. */
 const AGAIN_FRAMES = 10;
 /** Time in which the memory of loud audio halves, ms. */
 const HALF_LIFE_MS = 1500;
@@ -20,7 +20,7 @@ export class PauseFinder {
   /** Soft audio before the first word is no pause after it. */
   #hasSpoken = false;
 
-  /** True if so much sound is no more than a pause after what was said. */
+  /** Returns whether `sound` is as soft as a pause after what was said. */
   isSoft(sound: Float32Array): boolean {
     return this.#isSoft(powerOf(sound));
   }

@@ -13,13 +13,13 @@ const MAX_CONCEALED_SAMPLES = 2880;
 const STRETCHABLE_SAMPLES = 960;
 /** When the least that a packet waited is no more than this, the next one may come too late. */
 const LEAST_SLACK_MS = 3;
-/** The same of a sender whose packets are unevenly late: more by a share of what is over so much, and at most. */
+/** The same for a sender with jitter: LATE_SHARE of its lateness beyond LATE_MS is added, up to MOST_LEAST_SLACK_MS. */
 const LATE_MS = 12;
 const LATE_SHARE = 1 / 4;
 const MOST_LEAST_SLACK_MS = 10;
 /**
- * A packet that waits for its turn so much longer, however late the others are, waits in vain. More than a tick: a packet is taken a
- * whole tick sooner or later, so that a narrower band would have no place for some senders.
+ * Wait beyond that of the latest packets that serves nothing. More than a tick, because a packet is taken a whole tick sooner or later: some
+ * senders would find no place in a narrower band.
  */
 const SLACK_BAND_MS = 22;
 /** Decoded sound that is left over after a tick delays all that follows: more than this is taken out. */
@@ -28,7 +28,7 @@ const MOST_REST_SAMPLES = 384;
 const STEADY_MS = 8;
 /** Excess delay that justifies a less perfect splice, ms. */
 const URGENT_SLACK_MS = 60;
-/** The least of the last one to two of so many packets counts, and at first that of so many. */
+/** Length of the windows, in packets, whose least slack counts: the last one to two of them, and a shorter one at first. */
 const SLACK_WINDOW_PACKETS = 50;
 const FIRST_SLACK_PACKETS = 16;
 /** Losses that are no more packets apart are taken for a habit of the network. */
@@ -74,7 +74,7 @@ export class Playout {
 
   /**
    * Decodes packets that were heard elsewhere already, or by nobody, so that what follows joins on; returns their sound.
-   * @param againSamples so much of its end is pulled before what follows
+   * @param againSamples length of its end that is heard again before what follows
    */
   warmUp(packets: Buffer[], againSamples: number): Float32Array {
     let heard: Float32Array = new Float32Array(0);
@@ -190,7 +190,7 @@ export class Playout {
   /**
    * Takes a pitch period out when packets wait in vain, or sound that is decoded does; puts one in when they come at the last
    * moment. A lost packet whose copy is in the packet after it comes as late as that one.
-   * @param neededSamples so much of the packet is heard in this tick
+   * @param neededSamples samples of the packet that are heard in this tick
    */
   #keepPace(samples: Float32Array, waitedMs: number, neededSamples: number): Float32Array {
     this.#slack.add(waitedMs);

@@ -9,7 +9,7 @@ export class RecentPower {
     this.#maxBlocks = maxBlocks;
   }
 
-  /** Counts so many frames of 20 ms in. */
+  /** Adds the mean power of a number of frames of 20 ms. */
   add(power: number, frames: number): void {
     let last = this.#blocks.at(-1);
     if (!last || last.frames >= BLOCK_FRAMES) {
@@ -21,7 +21,7 @@ export class RecentPower {
     last.power += ((power - last.power) * frames) / last.frames;
   }
 
-  /** The mean of so many of the last blocks, of which the last may not be full; 0 if there are none. */
+  /** Returns the mean power of the last `blocks` blocks, the last of which may not be full; 0 if there are none. */
   meanOf(blocks: number): number {
     let [power, frames] = [0, 0];
     for (const block of this.#blocks.slice(-blocks)) {

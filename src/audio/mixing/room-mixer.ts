@@ -222,7 +222,7 @@ export class RoomMixer {
     if (speaker.noteLoss(nowMs)) this.#plan();
   }
 
-  /** Tells all who hear a speaker that so much of it was made up. */
+  /** Tells all who hear a speaker how many of its samples were concealed. */
   #concealed(speaker: Speaker, samples: number): void {
     counters.concealedSamples += samples;
     for (const listener of speaker.followers) listener.concealed(samples);

@@ -14,17 +14,17 @@ const PREROLL_SAMPLES = FRAME_SAMPLES;
 /** Older packets have nothing to do with the word. */
 const MAX_PREROLL_AGE_MS = 100;
 
-/** Without a pause it is waited for so long; a decoder of CELT needs little to go on from, one of SILK a quiet moment. */
+/** Longest wait for a pause. A decoder of CELT adapts within a packet or two; one of SILK needs a quiet moment. */
 const MAX_AWAITED_CELT_MS = 500;
 const MAX_AWAITED_MS = 10_000;
 
-/** After so much more time a seam that may be heard is better than an encoder for nothing. */
+/** Additional wait for a moment that resembles what was heard. After that an audible seam is better than an encoder that is not needed. */
 const MAX_UNLIKE_MS = 3000;
 
-/** A decoder that begins in the middle of a stream of which it knows nothing is right after so much of it. */
+/** Length of sound after which a decoder that began in the middle of a stream is accurate. */
 const UNKNOWN_SAMPLES = 6 * FRAME_SAMPLES;
 
-/** After the last packet that was lost its sender's network is taken for lossy for so long. */
+/** Time after the last lost packet for which its sender's network counts as lossy. */
 const LOSSY_MS = 5000;
 
 /** A packet that has come in its turn, or an empty one in place of one that is lost. */

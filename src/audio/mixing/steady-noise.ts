@@ -1,6 +1,6 @@
 import { FRAME_SAMPLES } from '../format.ts';
 
-/** Levels are averaged over so much before they are compared: those of 20 ms of a fan differ by more than they do over time. */
+/** Length of the blocks whose average levels are compared: the levels of single frames of a fan differ by more than 3 dB. */
 const BLOCK_SAMPLES = 5 * FRAME_SAMPLES;
 /** Sound that stays within 3 dB is steady; levels are told in whole dB, so that two may seem 1 dB further apart. */
 const WITHIN_RATIO = 10 ** (4 / 10);

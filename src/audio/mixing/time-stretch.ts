@@ -27,7 +27,7 @@ const FAINT_POWER_RATIO = 0.01;
 /** -50 dBFS: below this a cut is heard nowhere. */
 const QUIET_POWER = 1e-5;
 
-/** FADE_SAMPLES from `at` on resemble those `lag` later so much ({@link similarityOf}). */
+/** Similarity ({@link similarityOf}) of the FADE_SAMPLES from `at` on to those `lag` samples later. */
 type Join = { at: number; lag: number; similarity: number };
 
 /** From 0 to 1, with no slope at either end; exactly 0 and 1 there. */
@@ -41,7 +41,7 @@ const FADE = Float64Array.from(
  * @param samples best 960…2880; of fewer than 960 only shorter periods than 15 ms can be taken (the length less 5 ms), of
  *   fewer than 360 none. Not changed.
  * @param isUrgent whether a seam that may be heard is better than none
- * @param maxSamples so much is taken out at most
+ * @param maxSamples most samples that are taken out
  * @returns a new array, 120…720 samples (2.5…15 ms) shorter, never empty; its first and its last sample are those of
  *   `samples`, and the joins to the blocks before and after are as smooth as they were. Undefined if no seam would go
  *   unheard.

@@ -1,9 +1,9 @@
 import { type Change, gainOf, type HeardSpeaker, type Listener } from './subscriptions.ts';
 
-/** It is over when a frame of it has been heard, or when there is none for so many ticks. */
+/** A change under way. It is over when a frame of it has been heard, or after `ticksLeft` ticks without one. */
 export type RunningChange = Change & { isHeard: boolean; ticksLeft: number };
 
-/** A change that is not heard for so many ticks is over: no mix waits so long. */
+/** Number of ticks without a frame after which a change is over: no mix waits longer. */
 const CHANGE_TICKS = 10;
 
 /**

@@ -7,7 +7,7 @@ import { amplitudeOf, decodeOpus, fade, sweep, toDb, tone } from '../../support/
 const FRAMES = 200;
 const TONE_HZ = 525;
 
-/** Encodes in one go, at another complexity from every so many frames on. */
+/** Encodes in one piece, changing the complexity at regular intervals. */
 async function encodeWithChanges(sound: Float32Array, complexities: number[]): Promise<Buffer[]> {
   const { opus } = await loadCodecs({ bitrateBps: 32_000, complexity: 5 });
   const encoder = await opus.createEncoder(48_000);

@@ -15,7 +15,7 @@ const bytes = (...values: number[]) => Uint8Array.from(values);
 const withBody = (head: number[], bodyBytes: number) =>
   Uint8Array.from([...head, ...Array.from({ length: bodyBytes }, () => 0x55)]);
 
-/** Code 3, padded by so many bytes. */
+/** Returns a packet of code 3, padded by `paddingBytes`. */
 function padded(head: number[], bodyBytes: number, paddingBytes: number): Buffer {
   const [first = 0, second = 0, ...lengths] = head;
   const full = Math.floor(paddingBytes / 254);

@@ -6,7 +6,7 @@ afterEach(() => void vi.useRealTimers());
 
 const wait = (seconds: number) => vi.advanceTimersByTime(1000 * seconds);
 
-/** One stay of so many seconds, on node a. */
+/** One stay of `seconds`, on node a. */
 function stay(ledger: Ledger, seconds: number): void {
   const connection = ledger.connect(1, 'a');
   connection.entered();

@@ -37,7 +37,7 @@ describe('send() in virtual time', () => {
     vi.useRealTimers();
   });
 
-  /** Sends `perPiece` packets of 20 ms every so many milliseconds, while the clock ticks. */
+  /** Sends `perPiece` packets of 20 ms every `everyMs`, while the clock ticks. */
   function sendPieces(perPiece: number, everyMs: number, durationMs: number) {
     vi.useFakeTimers({ toFake: ['performance'] });
     const clock = new HandClock();

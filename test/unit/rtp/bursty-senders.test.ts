@@ -46,7 +46,7 @@ function playThrough(messages: Message[], { durationMs = 20, untilMs = 0 } = {})
 const numbersOf = (sent: Sent[]) => sent.map(({ number }) => number);
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i);
 
-/** Pieces of `pieceMs` from `fromMs` until `toMs`, in messages of so many packets of 20 ms, each up to `jitterMs` late. */
+/** Pieces of `pieceMs` from `fromMs` until `toMs`, in messages of `perMessage` packets of 20 ms, each up to `jitterMs` late. */
 function pieces(
   pieceMs: number,
   { fromMs = 0, toMs = 12_000, perMessage = 1, jitterMs = 0, spreadMs = 0.1, seed = 1 } = {},

@@ -16,7 +16,7 @@ function openSender({ isQuiet = (_number: number): boolean => false } = {}) {
   const until = (atMs: number) => {
     for (; nextTickMs <= atMs; nextTickMs += 20) takeAll(nextTickMs);
   };
-  /** One message of so many packets, that has been held until `heldUntilMs`. */
+  /** Sends one message of `packets` packets, which has been held until `heldUntilMs`. */
   const send = (atMs: number, packets = 1, heldUntilMs = atMs) => {
     until(heldUntilMs);
     for (let i = 0; i < packets; i += 1, number += 1) {

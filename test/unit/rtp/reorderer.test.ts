@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { Reorderer } from '../../../src/rtp/reorderer.ts';
 
-/** A stream of packets of so many ms; what comes out is noted by number. */
+/** A stream of packets of `packetMs`; what comes out is noted by number. */
 function openStream(packetMs = 20, first = 0) {
   const reorderer = new Reorderer();
   const out: (number | 'lost')[] = [];

@@ -5,6 +5,8 @@ const sentences = (text: string) => faultsOf(text).map(({ sentence }) => sentenc
 
 test.each([
   '/** So many are held. */',
+  '/** A thread that is silent for so long hangs. */',
+  '/** Buckets are removed this often. */',
   '// Who is in a room hears it.',
   '/** What was sent. */',
   '/** Whether it is there. */',
@@ -31,7 +33,7 @@ test('refuses a later sentence, a tag, and one that goes over two lines', () => 
 test('takes plain sentences, and text that is no comment', () => {
   const text = `
 /** Listeners whose subscription changed; undefined if nobody listens. */
-const a = 'So many'; // a client that is sent what it asked for
+const a = 'So many'; // a client that is sent what it asked for, so long that it waits
 const b = \`
 Who writes this?
 \`;`;

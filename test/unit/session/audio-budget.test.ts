@@ -9,7 +9,7 @@ import { ReadGate } from '../../../src/session/read-gate.ts';
 
 type Message = { atMs: number; bytes: number };
 
-/** Messages of so many bytes, one every so many milliseconds. */
+/** Messages of `bytes` bytes, one every `ms`. */
 function everyMs(ms: number, bytes: number, { fromMs = 0, toMs = 20_000 } = {}): Message[] {
   const count = Math.round((toMs - fromMs) / ms);
   return Array.from({ length: count }, (_, i) => ({ atMs: fromMs + i * ms, bytes }));

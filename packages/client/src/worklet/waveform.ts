@@ -5,7 +5,7 @@ export const SEAM_SAMPLES = 240;
 /** Lags that are tried: periods of voices from 50 to 400 Hz. */
 const SHORTEST_LAG = 120;
 const LONGEST_LAG = 960;
-/** Every so many samples are compared: the lags of voices need no more. */
+/** Distance between the samples that are compared: the lags of voices need no more. */
 const STRIDE = 4;
 
 /** How alike two stretches are, from −1 to 1. */

@@ -39,7 +39,7 @@ export type Reading = {
 const MAX_BYTES = 8192;
 /** Floats are exact to about 24 bits. */
 const FLOAT_FULL_SCALE = 2 ** 23;
-/** A second channel must save so many bits a sample to be believed, and so many in all. */
+/** Bits that a second channel must save to be accepted: for each sample, and in all. */
 const STEREO_GAIN_BITS = 0.15;
 const STEREO_TOTAL_GAIN_BITS = 60;
 /** Two channels that have nothing to do with each other: a sample is like the last but one, and unlike the last. */
@@ -84,7 +84,7 @@ const INTEGERS: Record<IntegerCodec, IntegerReader> = {
   pcm_s32be: { bytes: 4, read: (bytes, at) => bytes.readInt32BE(at) },
 };
 
-/** Sound that is not made by a computer says so much new within its first moments. */
+/** Least bytes of new information within the first moments of sound that is not synthetic. */
 export const LEAST_NOVEL_BYTES = 512;
 
 /** How much of some bytes is no repetition; what only repeats itself has one level. */

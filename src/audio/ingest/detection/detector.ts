@@ -22,7 +22,7 @@ const MAX_HELD_MESSAGES = 1024;
 const MAX_WEIGHED_BYTES = 8192;
 /** Surer than this there is nothing to wait for. */
 const SURE = 0.98;
-/** In every format so many bytes are a whole number of samples of all channels. */
+/** Number of bytes that is a whole number of samples of all channels in every format. */
 const WHOLE_BYTES = 24;
 
 /** Least time between two streams that are weighed: what has come for others meanwhile is to be read in time. */

@@ -53,14 +53,14 @@ export function contentOf(sound: Buffer): Content {
   };
 }
 
-/** No format of samples takes so few bytes a second; Opus seldom takes more. */
+/** Least bytes a second of a format of samples. Opus seldom takes more. */
 const LEAST_SAMPLE_BYTES_PER_S = 6500;
 
 const RATES_HZ = [8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
 /** How far messages may come from their time, and how exact a sender's clock is. */
 const JITTER_MS = 6;
 const CLOCK_ERROR = 0.01;
-/** Sound is less random than its model: of the bits that a reading saves, so many count as evidence. */
+/** Share of the bits saved by a reading that counts as evidence, because sound is less random than its model. */
 const EVIDENCE_PER_BIT = 0.1;
 /** Cost of another number of channels than the samples seem to have, and cost of the pace from which on it is thought of. */
 const OTHER_CHANNELS_BITS = 30;
@@ -77,7 +77,7 @@ const LEAST_UNKNOWN_BYTES = 64;
 const SAME_HEAD_BITS = 0.5;
 const CHANGED_HEAD_BITS = 3;
 const NEW_HEAD_BITS = 9;
-/** Random bytes seldom look like so many packets in a row. */
+/** Number of packets in a row for which random bytes are seldom taken. */
 const LEAST_SEEMING_PACKETS = 8;
 /** How much longer than a packet lasts it takes until the next, where there is a gap. */
 const LEAST_GAP = 1.5;
@@ -254,7 +254,7 @@ function ratesOf(codec: SampleCodec): number[] {
   return codec === 'pcmu' || codec === 'pcma' ? [8000] : RATES_HZ;
 }
 
-/** Returns the cost of a pace that is not the right one, by how sure one can be of it after so long. */
+/** Returns the cost of a pace that does not fit, by how certain the pace is after `elapsedMs`. */
 function mismatchBits(ratio: number, elapsedMs: number): number {
   const deviation = Math.log(ratio) / (CLOCK_ERROR + JITTER_MS / Math.max(1, elapsedMs));
   return Math.min(MAX_RATE_BITS, 0.72 * deviation * deviation);

@@ -2,7 +2,7 @@ import type { InputFormat } from '../../format.ts';
 import { type Detection, FormatDetector, type WeighingTurns } from './detector.ts';
 import { elapsedMsOf, type TimedMessage } from './pace.ts';
 
-/** A file that brings no sound for so long, ms, and in so many messages, may have ended. */
+/** Least time and least number of messages without sound after which a file may have ended. */
 const LEAST_MS = 150;
 const LEAST_MESSAGES = 3;
 /** No page or frame of a file is as long: bytes of no known format are what follows it. */

@@ -1,13 +1,13 @@
 import { formatAudioFormat, type InputFormat, isInputOnly } from '../../format.ts';
 import { type Detection, FormatDetector, type WeighingTurns } from './detector.ts';
 
-/** A stream is looked at for a moment every so often. */
+/** Interval at which a moment of a stream is checked. */
 const CHECK_EVERY_MS = 10_000;
 /** The second look comes sooner: a stream may have begun with something else than what it goes on with, a tone mostly. */
 const CHECK_SOON_MS = 3000;
 /** A contradiction counts that is this sure. */
 const CONTRADICTION_CONFIDENCE = 0.98;
-/** It is told when it was seen so often in a row; sooner of a format that was found out, which is mended within a second. */
+/** Number of contradictions in a row after which the client is told; fewer where the format was detected, which is corrected within a second. */
 const CONTRADICTIONS = 3;
 const CONTRADICTIONS_OF_FOUND = 2;
 

@@ -4,7 +4,7 @@ const LEAST_MESSAGES = 2;
 /** A pause of the sender, or a stall of the network, ms, or in messages. */
 const PAUSE_MS = 150;
 const PAUSE_MESSAGES = 3;
-/** A pace so many times as fast or as slow as that of the format is of another rate. */
+/** Least ratio between the pace of a stream and that of its format, either way, that suggests another sample rate. */
 const LEAST_RATIO = 1.15;
 /** Ratios of windows in a row that are this close are those of a sender; a network that stalls and catches up makes others. */
 const ALIKE = 1.1;

@@ -3,7 +3,7 @@ export type TimedMessage = { message: Buffer; atMs: number };
 
 /** Messages that come closer together than this have waited for each other on their way. */
 const TOGETHER_MS = 1;
-/** By so much more than usual a network may hold a message up without having stalled. */
+/** Delay of a message beyond the usual gap up to which the network has not stalled. */
 const HELD_UP_MS = 25;
 const MOST_GAPS = 1.5;
 

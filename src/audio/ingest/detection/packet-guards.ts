@@ -4,7 +4,7 @@ import type { FormatGuard, Look } from './format-guard.ts';
 
 /** Packets among which a second one that is odd makes the stream suspect. */
 const ODD_WITHIN = 6;
-/** Packets are suspect that are so many times as long as any before. */
+/** Ratio of the length of a packet to the longest before it from which on it is suspect. */
 const LONGER = 3;
 /** Bytes for each sample at 48 kHz, 200 kbit/s: music that follows silence takes less. */
 const LEAST_LONG_BYTES_PER_SAMPLE = 0.52;
@@ -53,7 +53,7 @@ export class OpusGuard implements FormatGuard {
   }
 }
 
-/** By so much less than before a message must hold, in bits a byte. */
+/** Bits a byte by which the content of a message must be less than before. */
 const SIMPLER_BY_BITS = 0.3;
 const LOOKED_AT_BYTES = 256;
 /** Packets in a row that begin as those of Opus do. */

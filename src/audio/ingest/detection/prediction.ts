@@ -2,7 +2,7 @@
 
 /** Share of the power of a computed tone that rounding alone leaves. */
 const LEAST_UNPREDICTED = 1e-9;
-/** Speech is loud and soft by turns: within so many samples its level is one. */
+/** Number of samples within which the level of speech hardly changes. */
 export const BLOCK_SAMPLES = 64;
 /** Bits that tell the level of a block. */
 const LEVEL_BITS = 4;

@@ -12,7 +12,7 @@ const LOOKED_AT_BYTES = 256;
 const LEAST_LOOKED_AT_BYTES = 48;
 /** Readings that are compared with the own one at each message. */
 const RIVALS: readonly SampleCodec[] = ['pcm_s16le', 'pcm_s16be', 'pcmu', 'pcma', 'g722'];
-/** By so many bits a byte a rival must be shorter to make a message suspect; fewer bytes tell less. */
+/** Bits a byte by which another reading must be shorter to make a message suspect; fewer bytes tell less. */
 const SUSPECT_BY_BITS = 0.35;
 /** Messages below this are accepted without comparing them, which is most of the work. */
 const LEAST_SUSPECT_BITS = 4.5;
@@ -26,7 +26,7 @@ const WORSE_BY_BITS = 0.15;
 /** Bytes that are judged, at least and at most. */
 const LEAST_JUDGED_BYTES = 256;
 const MOST_JUDGED_BYTES = 2048;
-/** Something else must explain them better by so many bits a byte; fewer bytes tell less. */
+/** Bits a byte by which another reading must explain suspect messages better; fewer bytes tell less. */
 const WRONG_BY_BITS = 0.3;
 const WRONG_BY_BITS_OF_ONE_BYTE = 60;
 /** Random bytes take more than this, and half of their samples are above half of full scale. */
@@ -43,7 +43,7 @@ const MOST_IMPOSSIBLE_SHARE = 0.02;
 /** Floats that no sound has, as a share of all. */
 const MOST_ABSURD_SHARE = 0.05;
 
-/** Messages so much longer or shorter than any before may be of another rate. */
+/** Ratio of the length of a message to those before it, either way, that suggests another sample rate. */
 const OTHER_LENGTH = 1.3;
 /** Different lengths of messages with which a sender seems to cut anywhere. */
 const MAX_LENGTHS = 4;

@@ -35,7 +35,7 @@ async function openStream() {
       playout.pull(new Float32Array(FRAME_SAMPLES), nextTickMs);
     }
   };
-  /** The next packet, which comes at `atMs`, so much later than the end of the last by the sender's clock. */
+  /** Sends the next packet, which comes at `atMs`, `gapMs` after the end of the last by the sender's clock. */
   const send = (atMs: number, gapMs = 0) => {
     until(atMs);
     const payload = tone[number % tone.length]!;

@@ -54,7 +54,7 @@ const CHANGES: [name: string, change: Change, sign: number][] = [
   ['expand', expand, 1],
 ];
 
-/** Plays `samples` block by block, every so many blocks at another pace. */
+/** Plays `samples` block by block, every `everyBlocks` blocks at another pace. */
 function stretch(samples: Float32Array, change: Change, everyBlocks: number, isUrgent = false) {
   const blocks: Float32Array[] = [];
   let changes = 0;
