@@ -95,7 +95,11 @@ export class Turns {
 
   #isSliceOver(): boolean {
     const nowMs = this.#now();
-    this.#sliceAtMs ??= nowMs;
+    if (this.#sliceAtMs === undefined) {
+      // A frame that comes alone asks nobody for its share of the time.
+      this.#sliceAtMs = nowMs;
+      return false;
+    }
     return nowMs - this.#sliceAtMs >= Math.min(SLICE_MS, this.#time.shareMs(this));
   }
 }
