@@ -105,8 +105,9 @@ const pure = { maxWorkers: availableParallelism(), testTimeout: 20_000 } as cons
 const system = {
   pool: 'forks',
   retry,
-  testTimeout: 30_000,
-  hookTimeout: 30_000,
+  // Three times what tests take on a slow machine: only a test that fails waits for it.
+  testTimeout: 90_000,
+  hookTimeout: 90_000,
   // The processes that tests start load their modules three times as fast.
   env: { NODE_COMPILE_CACHE: join(import.meta.dirname, 'build/compile-cache') },
 } as const;
@@ -170,8 +171,8 @@ export default defineConfig({
           include: PAGES,
           sequence: { groupOrder: 4 },
           maxWorkers: 2,
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
+          testTimeout: 180_000,
+          hookTimeout: 180_000,
         },
       },
       {
@@ -182,8 +183,8 @@ export default defineConfig({
           exclude: PAGES,
           sequence: { groupOrder: 5 },
           fileParallelism: false,
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
+          testTimeout: 180_000,
+          hookTimeout: 180_000,
         },
       },
       {
@@ -193,8 +194,8 @@ export default defineConfig({
           include: ['test/long/**/*.test.ts'],
           sequence: { groupOrder: 6 },
           fileParallelism: false,
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
+          testTimeout: 180_000,
+          hookTimeout: 180_000,
         },
       },
       {

@@ -1,6 +1,6 @@
 /**
  * Runs the tests part by part, prints the minutes of each part, the slowest files, and the tests that were skipped or failed, and fails when a part
- * takes half as long again as its limit: `node scripts/test.mjs` is the suite of `npm test`, `node scripts/test.mjs long` that
+ * takes half as long again as its limit, or as its limit on a machine as slow as this one is meanwhile: `node scripts/test.mjs` is the suite of `npm test`, `node scripts/test.mjs long` that
  * of `npm run test:long`, `node scripts/test.mjs deploy` that of `npm run test:deploy`, and `node scripts/test.mjs short long` runs two of them.
  */
 import { spawnSync } from 'node:child_process';
@@ -9,8 +9,11 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:f
 import { join, relative } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { build, readJson, root } from './set-up/project.mjs';
+import { measureSlowness } from './test/machine-speed.mjs';
 
 const TOLERANCE = 1.5;
+/** Slowness of a machine beyond which a limit grows no further: the run must end some time. */
+const MOST_SLOWNESS = 4;
 const SLOWEST_FILES = 10;
 /** Characters of what a failed test has to say. */
 const LONGEST_REASON = 300;
@@ -202,9 +205,13 @@ const skipped = [];
 /** @type {Timed[]} */
 const files = [];
 const lines = [];
+let slownessBefore = await measureSlowness();
 for (const [part, limit] of parts) {
   const result = await runPart(part);
-  const isLate = result.minutes > TOLERANCE * limit;
+  const slownessAfter = await measureSlowness();
+  const slowness = Math.min(Math.max((slownessBefore + slownessAfter) / 2, 1), MOST_SLOWNESS);
+  slownessBefore = slownessAfter;
+  const isLate = result.minutes > TOLERANCE * limit * slowness;
   isPassed &&= result.isPassed && !isLate;
   files.push(...result.files);
   failures.push(...result.failures);
@@ -213,7 +220,9 @@ for (const [part, limit] of parts) {
   total.failed += result.tests.failed;
   total.skipped += result.tests.skipped;
   const verdict = [!result.isPassed && 'failed', isLate && 'too slow'].filter(Boolean).join(', ');
-  lines.push(`${format(result.minutes)} of ${format(limit)}  ${part}  ${verdict}`.trimEnd());
+  const machine = slowness > 1 ? `(machine slower by ${slowness.toFixed(1)})` : '';
+  const words = [part, verdict, machine].filter((word) => word !== '').join('  ');
+  lines.push(`${format(result.minutes)} of ${format(limit)}  ${words}`);
 }
 
 print('\nMinutes of each part, and its limit on two cores:');

@@ -20,7 +20,7 @@ const BESIDE_DOWN = [
 let paths: FramePaths;
 beforeAll(async () => {
   const program = fileURLToPath(new URL('../support/frame-path.ts', import.meta.url));
-  const { stdout } = await promisify(execFile)(process.execPath, [program], { timeout: 25_000 });
+  const { stdout } = await promisify(execFile)(process.execPath, [program], { timeout: 80_000 });
   paths = JSON.parse(stdout) as FramePaths;
 });
 

@@ -61,4 +61,4 @@ test('a node drains under load: of a peer that moves, and to it, no frame is los
   expect(await old.process.exited).toBe(0);
   const told = listens.messages.map(({ type }) => type);
   expect(told).not.toContain('peer_left');
-}, 60_000);
+});

@@ -175,7 +175,7 @@ test('clients that vanish on their way leave nothing behind', async () => {
     const open = await node.countOpenFiles();
     return open.every((count, index) => count <= openFiles[index]!);
   });
-}, 40_000);
+});
 
 test('a join of whatever shape ends no process', async () => {
   const { node, url, apiKey, moved } = await start();
@@ -195,7 +195,7 @@ test('a join of whatever shape ends no process', async () => {
   }
   expect(moved()).toBeGreaterThan(0);
   expect(await node.descendantPids()).toEqual(descendants);
-}, 60_000);
+});
 
 test('a process that hangs keeps nobody waiting, and nothing open', async () => {
   const { node, url, apiKey, currentCcu } = await start();
@@ -223,7 +223,7 @@ test('a process that hangs keeps nobody waiting, and nothing open', async () => 
   await eventually('another is there', isBack, 20_000);
   const openFiles = async () => (await node.countOpenFiles())[0]!;
   await eventually('the supervisor has let go', async () => (await openFiles()) <= supervisorFiles);
-}, 60_000);
+});
 
 test('who comes back to a session is where he was, whichever process takes the connection', async () => {
   const { url, apiKey } = await start();

@@ -22,7 +22,7 @@ describe.skipIf(!Hosts.arePossible)('Firefox at the printed address', () => {
     gateway = { url, apiKey };
     firefox = await TestFirefox.open(`${url}/?raw&transports=webrtc`);
     cleanUps.push(() => firefox.close());
-  }, 60_000);
+  });
 
   test('hears and is heard, and Mute mutes it', async () => {
     const legacy = await enter(gateway, 'door phone');
@@ -40,5 +40,5 @@ describe.skipIf(!Hosts.arePossible)('Firefox at the printed address', () => {
       await new Promise((resolve) => setTimeout(resolve, 500));
       expect(legacy.frames.length).toBe(before);
     }, SETTLING);
-  }, 60_000);
+  });
 });

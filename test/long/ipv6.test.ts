@@ -64,5 +64,5 @@ describe.skipIf(!Hosts.arePossible)('a machine without IPv4', () => {
     const browser = visit('phone', 'webrtc', 1500);
     await eventually('the WebRTC client is heard', () => amplitude(1500) > 0.2, 20_000);
     await eventually('it hears', () => browser.text.includes(`hears ${HERE_HZ}`), 20_000);
-  }, 60_000);
+  });
 });

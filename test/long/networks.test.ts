@@ -279,7 +279,7 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
     expect(silentMs).toBeLessThan(10_000);
     expect(leastMs).toBeLessThanOrEqual(100);
     expect(namesOf('peer_left')).toEqual([]);
-  }, 240_000);
+  }, 400_000);
 
   test('5, 15 and 30 % of UDP lost: WebRTC is kept', async ({ annotate }) => {
     speak();

@@ -118,7 +118,7 @@ test('Redis is killed and starts empty: calls between nodes go on, and what is s
   await alice.close();
   expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice' });
   expect(bob.messages.filter(({ type }) => type === 'peer_left')).toHaveLength(1);
-}, 60_000);
+});
 
 /** Nodes that take none for dead in the time for which Redis is away. */
 const PATIENT = timingsOf({ pipes: { retryAfterMs: 300 } });
@@ -136,7 +136,7 @@ test('a peer leaves while Redis is away: the other node learns why when it is ba
   await eventually('it is tried', () => a.process.output.includes('room state not written'), 5000);
   await redis.restart();
   expect(await bob.next('peer_left', 0, 10_000)).toMatchObject({ peer: 'carol', reason: 'left' });
-}, 60_000);
+});
 
 test('messages of somebody who does not know the key of the cluster change nothing', async () => {
   const { nodes, cluster, redis } = await startNodes(1, {

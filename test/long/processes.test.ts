@@ -188,7 +188,7 @@ test('a gateway that hangs is missing in /metrics, named by /healthz, killed, an
     const page = await scrape(url);
     return figures.every((figure) => page.includes(figure));
   });
-}, 60_000);
+});
 
 test('any process answers for any session of WHEP', async () => {
   const node = await start();

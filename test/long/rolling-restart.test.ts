@@ -108,4 +108,4 @@ test('three nodes are restarted one after the other under 100 peers: each is hea
   }
   for (const client of clients) client.stop();
   await Promise.all(clients.map(({ done }) => done));
-}, 120_000);
+});

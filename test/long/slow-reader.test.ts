@@ -101,7 +101,7 @@ test('clients that are stopped, and clients behind a stalled network: 1 s of the
       expect(after.behindMs).toBeLessThan(MOST_BEHIND_MS);
     }
   }
-}, 90_000);
+});
 
 test.skipIf(!Hosts.arePossible)(
   'clients whose network is cut for a while: 1 s of the past at most, then what is said now',

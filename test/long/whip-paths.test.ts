@@ -43,7 +43,7 @@ describe.skipIf(!Hosts.arePossible)('WHIP and WHEP', () => {
     legacy = await enter(gateway, 'legacy', { audio: 'pcm_s16le;rate=48000;channels=1' });
     const singing = keepPlaying(legacy, pcmTone(440, 0.3, 1000));
     cleanUps.push(() => singing.close());
-  }, 60_000);
+  });
 
   const openBrowser = async () => {
     const browser = await openChromium({ ...gateway, room: 'a', peer: 'browser' }, 700);
@@ -63,7 +63,7 @@ describe.skipIf(!Hosts.arePossible)('WHIP and WHEP', () => {
     await untilHears();
     expect(namesOf(legacy, 'peer_joined')).toEqual(['browser']);
     expect(namesOf(legacy, 'peer_left')).toEqual([]);
-  }, 90_000);
+  });
 
   test('notice a path that is lost: who comes back within RESUME_MS is resumed unseen, who does not is gone', async () => {
     const { browser, untilHears } = await openBrowser();
@@ -84,5 +84,5 @@ describe.skipIf(!Hosts.arePossible)('WHIP and WHEP', () => {
     expect(await legacy.next('peer_left')).toMatchObject({ peer: 'gone', reason: 'closed' });
     expect(namesOf(legacy, 'peer_left')).toEqual(['gone']);
     expect(namesOf(legacy, 'peer_joined')).toEqual(['browser', 'gone']);
-  }, 120_000);
+  });
 });

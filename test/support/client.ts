@@ -103,7 +103,7 @@ export class TestClient {
   }
 
   /** Waits until `read` gives something. */
-  async until<T>(what: string, read: () => T | undefined, timeoutMs = 10_000): Promise<T> {
+  async until<T>(what: string, read: () => T | undefined, timeoutMs = 30_000): Promise<T> {
     const found = read();
     if (found !== undefined) return found;
     return new Promise<T>((resolve, reject) => {

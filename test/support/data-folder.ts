@@ -22,7 +22,7 @@ const CLI = inProject('src/accounts-cli.ts');
 const WORKER = inProject('workers/usage.ts');
 
 /** Time that a program has to end, ms; one that is killed then has the code -1. */
-const ENDS_WITHIN_MS = 25_000;
+const ENDS_WITHIN_MS = 60_000;
 
 /** Runs a program to its end. */
 function run(words: string[], environment: Record<string, string>): Promise<Ended> {

@@ -8,7 +8,7 @@ import { eventually, freeRtcPort, NEVER_OVERLOADED } from './gateway.ts';
 import { startArguments } from './start-arguments.ts';
 
 /** Node, Redis and the media workers, on a machine that may be busy with other tests. */
-const START_TIMEOUT_MS = 20_000;
+const START_TIMEOUT_MS = 60_000;
 
 /** Environment of a process that is to have shorter durations than the product's. */
 export const timingsOf = (overrides: TimingOverrides) => ({
