@@ -137,7 +137,7 @@ test("an operator's Redis, saved while clients come and go", async () => {
   expect(await after.create('next')).toBeGreaterThan(Math.max(...ids));
 });
 
-test('what is wrong is said', async () => {
+test('mistakes are reported', async () => {
   const folder = await folderFor('nothing');
   const wrong = (...words: string[]) => {
     const { status, stderr } = spawnSync(SCRIPT, words);

@@ -65,7 +65,7 @@ test('the key is in no address: the page connects with a token', async () => {
   expect(addresses.join()).not.toContain(used.gateway.apiKey);
 });
 
-test('the page shows who speaks, as long as he does', async () => {
+test('the page shows a peer as speaking for as long as it speaks', async () => {
   const legacy = await enter('door phone');
   const [grace, ada] = [await openBrowser(), await openBrowser()];
   await grace.join(ROOM, 'Grace', used.gateway.apiKey);
@@ -105,7 +105,7 @@ test('a WebSocket client is told when a browser speaks, and when it has ceased t
   await legacy.until('word that nobody speaks', isTold([]), 10_000);
 });
 
-test('a page that comes while somebody speaks steadily shows him speaking', async () => {
+test('a page that is opened while a peer speaks steadily shows it as speaking', async () => {
   const legacy = await enter('door phone');
   used.keep(keepPlaying(legacy, await opusTone(1000, 0.5, 10_000)));
   await legacy.next('speaking');

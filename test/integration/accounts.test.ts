@@ -309,7 +309,7 @@ describe('concurrent users', () => {
     });
   });
 
-  test('who replaces himself at the limit needs no second slot, on the same gateway or on another', async () => {
+  test('a peer that replaces itself at the limit needs no second slot, on the same gateway or on another', async () => {
     const redis = await openRedis();
     const [one, other] = await Promise.all([1, 2].map(() => openGateway({ REDIS_URL: redis.url })));
     const { apiKey } = await createAccount(redis, 'free');
@@ -333,7 +333,7 @@ describe('concurrent users', () => {
     });
   });
 
-  test('who replaces himself over the limit, in the lobby, keeps the slot that he has', async () => {
+  test('a peer that replaces itself over the limit, in the lobby, keeps its slot', async () => {
     const redis = await openRedis();
     const gateway = await openGateway({ REDIS_URL: redis.url });
     const { apiKey, id } = await createAccount(redis, 'starter');

@@ -15,7 +15,7 @@ import { useGateway } from '../support/use-gateway.ts';
 
 const { enter, connect } = useGateway();
 
-test('one speaker: his Opus packets reach the other untouched and in order', async () => {
+test('one speaker: its Opus packets reach the other peer untouched and in order', async () => {
   const [alice, bob] = [await enter('alice'), await enter('bob')];
   const packets = await opusTone(1000, 0.5, 1000);
   await play(alice, packets);
@@ -85,7 +85,7 @@ test('PCM speakers: three of them each hear the two others, and never themselves
   }
 });
 
-test('delivery=forward: each speaker apart, with his number', async () => {
+test('delivery=forward: each speaker apart, with its number', async () => {
   const [alice, bob] = [await enter('alice'), await enter('bob')];
   const carol = await enter('carol', { delivery: 'forward' });
   const { peers } = await carol.next('joined');

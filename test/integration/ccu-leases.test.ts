@@ -47,7 +47,7 @@ test('a lease that is handed over counts once, and is given back by who has it',
   expect(await leases.one.count(1)).toBe(0);
 });
 
-test('who connects while an older connection is on its way keeps his place: the older one has been replaced', async () => {
+test('a peer that connects while an older connection of it is being admitted keeps its lease: the older one has been replaced', async () => {
   await using leases = await openTwo();
   const older = holder('older');
   await leases.one.admit(older, 5, false);
@@ -77,7 +77,7 @@ test('a lease that is given back while Redis is away: it is free when Redis is t
   await eventually('it is free', isFree);
 });
 
-test('close(): what is still held runs out in so long, but not what another has taken over', async () => {
+test('close(): leases that are still held expire after the given time, but not those that another node has taken over', async () => {
   await using leases = await openTwo();
   await leases.one.admit(holder('first'), 5, false);
   await leases.one.admit({ ...holder('second'), peer: 'bob' }, 5, false);
@@ -112,7 +112,7 @@ test('a lease that Redis gives after the time-out is given back', async () => {
   await eventually('it is free', async () => (await leases.other.count(1)) === 0);
 });
 
-test('of two halves that come at once to two nodes one takes the lease, and the other finds it', async () => {
+test('two halves that come at once to two nodes: one takes the lease, and the other finds it', async () => {
   await using leases = await openTwo();
   const half = (node: string, room = 'a', replaces = `whip:${node}`) => ({
     place: { sessionId: `whip:${node}-1`, room, kind: 'webrtc' as const },

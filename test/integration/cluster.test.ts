@@ -24,7 +24,7 @@ test('peers on two nodes see each other come and go', async () => {
   expect(typesOf(alice).filter((type) => type === 'peer_joined')).toHaveLength(1);
 });
 
-test('what is said on one node is heard on the other from its first packet, and who speaks is told', async () => {
+test('speech on one node is heard on the other from its first packet, and the speaker is announced', async () => {
   // However busy the machine is, the first packets wait for the pipe.
   const [a, b] = await openNodes(2, {}, undefined, { pipes: { readyWithinMs: 5000 } });
   const alice = await enter(a!, 'alice');

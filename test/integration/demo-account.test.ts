@@ -87,7 +87,7 @@ test('the account of an earlier version, which noted no id, is found', async () 
   expect(await accounts.list()).toHaveLength(1);
 });
 
-test("somebody's account that happens to be the first is not taken for it", async () => {
+test('another account that happens to be the first is not taken for the demo account', async () => {
   const { redis, accounts } = await openAll();
   await accounts.create({ name: 'Ada', email: 'ada@example.com', plan: 'pro' });
   expect((await open(redis, await newFolder())).demo?.account.id).toBe(2);

@@ -127,7 +127,7 @@ test('a burst far ahead of real time is cut, and what follows is heard', async (
   await eventually('the rest', () => bob.frames.length === before + 20);
 });
 
-test('who sends silence as PCM is not heard', async () => {
+test('silence that is sent as PCM is not forwarded', async () => {
   const gateway = await openGateway();
   const audio = 'pcm_s16le;rate=48000;channels=1';
   const [alice, bob] = [

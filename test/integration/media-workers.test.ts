@@ -163,7 +163,7 @@ describe('a media worker that keeps dying', () => {
     expect(pool.describe()).toMatchObject([{ restarts: 5 }, { restarts: 0, pid: other }]);
   });
 
-  test('who asks for a room while none runs gets one from the first that is there again', async () => {
+  test('a room that is requested while no media worker runs opens on the first one that is restarted', async () => {
     const pool = await openPool(1);
     process.kill(firstPidOf(pool), 'SIGKILL');
     await eventually('it is missed', () => pool.pids.length === 0);

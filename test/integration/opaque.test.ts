@@ -260,7 +260,7 @@ describe.each(['one node', 'two nodes'])('on %s', (where) => {
     await hears(carol, [toCarol, toBoth, away, back, muted]);
   });
 
-  test('who comes back to its session is sent messages again, whatever its query says', async () => {
+  test('a client that resumes its session is relayed messages again, whatever its query says', async () => {
     const [alice, bob] = (await enterAll(newRoom(), { alice: OPAQUE, bob: OPAQUE })) as [
       TestClient,
       TestClient,
@@ -314,7 +314,7 @@ describe.each(['one node', 'two nodes'])('on %s', (where) => {
   });
 });
 
-test('what was sent in another room while nobody knew its format is not heard', async () => {
+test('audio that was sent in another room while its format was unknown is not heard', async () => {
   const [before, after] = [newRoom(), newRoom()];
   const bob = await connect(nodes[0]!, { room: after, peer: 'bob', audio: 'opaque' });
   await bob.next('joined');

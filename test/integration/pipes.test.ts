@@ -69,7 +69,7 @@ test('packets pass a pipe to another media worker as they are, with their level'
   expect(new Set(heard.map(({ audioLevel }) => audioLevel))).toEqual(new Set([23]));
 });
 
-test('what is piped is paused, resumed and closed with its producer, and no transport is left', async () => {
+test('a piped producer is paused, resumed and closed with the original, and no transport is left', async () => {
   const { near, far, speaker, producer, piped, heard, say } = await openPipe();
   await producer.pause();
   await eventually('it is paused there', () => piped.paused);

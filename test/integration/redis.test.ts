@@ -13,7 +13,7 @@ import { useStack } from '../support/use-stack.ts';
 
 const { openRedis, openStore, cleanUps } = useStack();
 
-test('who hears that messages may have been missed can run commands', async () => {
+test('a subscriber that is told of missed messages can run commands', async () => {
   const redis = await openRedis();
   const store = await openStore(redis);
   const answers: (string | Error)[] = [];
@@ -33,7 +33,7 @@ test('who hears that messages may have been missed can run commands', async () =
   expect(answers).toEqual(Array.from({ length: 5 }, () => 'PONG'));
 });
 
-test('who hears of a gap can read what Redis had to load first', async () => {
+test('a subscriber that is told of a gap can read data that Redis had to load first', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'partyline-redis-'));
   cleanUps.push(() => rm(folder, { recursive: true }));
   const redis = await TestRedis.start(folder);
@@ -72,7 +72,7 @@ test('Redis can compile every script, and is sent one again that it has lost', a
   expect(await isNew()).toBe(false);
 });
 
-test('what is heard no more while Redis is away is not subscribed to when it is back', async () => {
+test('a subscription that ends while Redis is disconnected is not renewed when it is back', async () => {
   const redis = await openRedis();
   const store = await openStore(redis);
   const listener = { onMessage: () => {}, onGap: () => {} };
@@ -110,7 +110,7 @@ test('an operator is told at a start of settings that lose data, and that a Redi
   expect(redisAdvice({ 'maxmemory-policy': 'noeviction', appendonly: 'yes' })).toEqual([]);
 });
 
-test('while Redis hangs so many commands wait for it, and further ones fail at once', async () => {
+test('while Redis hangs a limited number of commands wait for it, and further ones fail at once', async () => {
   const redis = await openRedis();
   const client = newRedisClient({ url: redis.url }, DEFAULT_TIMINGS.redis);
   client.on('error', () => {});

@@ -99,7 +99,7 @@ test('a link whose other end does not answer any more is given up and opened aga
   expect(other.heardTexts()).toEqual(['before', 'after']);
 });
 
-test('what waits for too long for a node is dropped, and counted, and nothing is tried for it any more', async () => {
+test('messages that wait too long for a node are dropped and counted, and it is not tried any more', async () => {
   const one = await openNode('one', { maxAgeMs: 300 });
   const other = await openNode('other');
   const proxy = await openProxy(other);
@@ -226,7 +226,7 @@ describe('strangers', () => {
     await Promise.all([garbage, slow, silent].map(ended));
   });
 
-  test('of many that never show a key only some are kept waiting, and their places come free', async () => {
+  test('connections that never show a key are limited in number, and their slots are released', async () => {
     const [one, other] = [await openNode('one'), await openNode('other', { connectWithinMs: 300 })];
     const before = counters.relayRefusals;
     const crowd = await Promise.all(Array.from({ length: 80 }, () => knock(other.port)));

@@ -142,7 +142,7 @@ test.each(['auto', 'wav'])(
   },
 );
 
-describe('who comes back without its session', () => {
+describe('a client that comes back without its session', () => {
   test('is new, and not muted', async () => {
     const gateway = await openGateway(KEEP);
     const [bob, alice] = [await enter(gateway, 'bob'), await enter(gateway, 'alice')];

@@ -92,7 +92,7 @@ describe.each(['the same node', 'another node'])('a client that comes back to %s
   });
 });
 
-test('who does not come back leaves when its time is over, and frees its connection', async () => {
+test('a client that does not come back leaves when its time is over, and frees its connection', async () => {
   const gateway = await openGateway({ RESUME_MS: '2000' });
   const [bob, alice] = [await enter(gateway, 'bob'), await enter(gateway, 'alice')];
   alice.vanish();
@@ -103,14 +103,14 @@ test('who does not come back leaves when its time is over, and frees its connect
   await eventually('one', async () => (await connectionsOf(gateway)) === 1);
 });
 
-test('who closes as one does who means it leaves at once', async () => {
+test('a client that closes its connection normally leaves at once', async () => {
   const gateway = await openGateway(KEEP);
   const [bob, alice] = [await enter(gateway, 'bob'), await enter(gateway, 'alice')];
   await alice.close();
   expect(await bob.next('peer_left', 0, 5000)).toMatchObject({ peer: 'alice', reason: 'closed' });
 });
 
-test('who closes with a code of its own means it too', async () => {
+test('a client that closes with a code of its own leaves at once, too', async () => {
   const gateway = await openGateway(KEEP);
   const [bob, alice] = [await enter(gateway, 'bob'), await enter(gateway, 'alice')];
   await alice.close(4000);
@@ -118,7 +118,7 @@ test('who closes with a code of its own means it too', async () => {
   await eventually('one', async () => (await connectionsOf(gateway)) === 1);
 });
 
-describe('who comes back no further than the lobby', () => {
+describe('a client that comes back no further than the lobby', () => {
   const comeBack = async () => {
     const gateway = await openGateway(KEEP);
     const [bob, alice] = [await enter(gateway, 'bob'), await enter(gateway, 'alice')];

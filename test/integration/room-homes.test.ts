@@ -96,7 +96,7 @@ async function connectRaw(url: string, query: Record<string, string>) {
   return { socket, heard: () => heard };
 }
 
-test('what is sent right behind a join, cut anywhere, arrives whole and in order', async () => {
+test('messages sent right behind a join, cut anywhere, arrive whole and in order', async () => {
   const { url, apiKey, moved } = await start();
   const clients = 96;
   const ids = ['0', '1', '2', '3', '4', '5'];
@@ -127,7 +127,7 @@ test('what is sent right behind a join, cut anywhere, arrives whole and in order
   expect(moved()).toBeGreaterThan(clients / 4);
 });
 
-test('who begins with sound stays where he is, and is heard all the same', async () => {
+test('a client that begins with sound stays in its process, and is heard all the same', async () => {
   const { url, apiKey, node } = await start();
   const [packet] = await opusTone(1000, 0.5, 20);
   const rooms = 8;
@@ -225,7 +225,7 @@ test('a process that hangs keeps nobody waiting, and nothing open', async () => 
   await eventually('the supervisor has let go', async () => (await openFiles()) <= supervisorFiles);
 });
 
-test('who comes back to a session is where he was, whichever process takes the connection', async () => {
+test('a client that resumes its session is where it was, whichever process takes the connection', async () => {
   const { url, apiKey } = await start();
   const query = { room: 'a', api_key: apiKey };
   const bob = await TestClient.connect(url, { ...query, peer: 'bob' });

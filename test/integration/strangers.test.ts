@@ -94,7 +94,7 @@ describe('before a client is known', () => {
     }
   });
 
-  test('it has so long to send a request, head or body, and not longer', async () => {
+  test('it has a limited time to send a request, head or body', async () => {
     const gateway = await openGateway({}, { http: { requestMs: 300 } });
     const silent = dial(gateway.url);
     const slowHead = dial(gateway.url);
@@ -110,7 +110,7 @@ describe('before a client is known', () => {
     expect(await client.ask({ type: 'leave' }, 'left')).toMatchObject({ room: 'a' });
   });
 
-  test('its address has so many connections; those that are known do not count', async () => {
+  test('its address has a limited number of connections; authenticated ones do not count', async () => {
     const gateway = await openGateway({ CONNECTIONS_PER_ADDRESS: '3' });
     for (let peer = 0; peer < 10; peer += 1) await enter(gateway, `p${peer}`);
     const strangers = [dial(gateway.url), dial(gateway.url), dial(gateway.url)];
@@ -147,7 +147,7 @@ describe('before a client is known', () => {
 });
 
 describe('the operator key', () => {
-  test('is guessed so often from an address and no more; nothing of a wrong one is stored', async () => {
+  test('may be guessed a limited number of times from an address; nothing of a wrong one is stored', async () => {
     const redis = await openRedis();
     const environment = { REDIS_URL: redis.url, OPERATOR_KEY, AUTH_FAILURES_PER_ADDRESS: '3' };
     const { url } = await openGateway(environment);

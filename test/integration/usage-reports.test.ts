@@ -23,7 +23,7 @@ async function callsOf({ store }: Usage, command: string): Promise<number> {
   return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
 }
 
-describe('what Redis has to do', () => {
+describe('the work of Redis', () => {
   test('the sum of a month is one field, however many minutes and rooms are open', async () => {
     const opened = await openUsage();
     const { usage, monthMs } = opened;
@@ -94,7 +94,7 @@ describe('what Redis has to do', () => {
     expect(loops).toBeGreaterThanOrEqual(fields / 1000 + fields / 500);
   });
 
-  test('what processes have written of a minute stays until the minute is closed', async () => {
+  test('the records that processes have written of a minute stay until the minute is closed', async () => {
     const { store, usage, close } = await openUsage();
     const ttlS = () =>
       store.run((client) => client.ttl(`partyline:usage:open:${ACCOUNT}:2026-11-21T08:13`));
@@ -191,7 +191,7 @@ describe('reports', () => {
     ]);
   });
 
-  test('of more rooms than are recorded singly in a minute, of all processes, the rest is one; again and again', async () => {
+  test('more rooms in a minute than are recorded singly, of all processes: the rest becomes one record, again and again', async () => {
     const opened = await openUsage();
     const { usage, monthMs } = opened;
     const rooms = MAX_ROOMS_A_MINUTE + 700;

@@ -25,7 +25,7 @@ async function openUsage() {
 }
 
 describe('UsageStore', () => {
-  test('what is written counts at once, and once: written again it replaces, closed again it adds nothing', async () => {
+  test('a written record counts at once, and once: written again it replaces, closed again it adds nothing', async () => {
     const { usage, close, monthMs } = await openUsage();
     await usage.write([count({ websocketMs: 20_000 })]);
     expect(await monthMs()).toBe(20_000);
@@ -37,7 +37,7 @@ describe('UsageStore', () => {
     expect(await usage.listOpen(NOW_MS)).toEqual([]);
   });
 
-  test('what is written after its minute was closed is added when it is closed again', async () => {
+  test('a record that is written after its minute was closed is added when it is closed again', async () => {
     const { usage, close, readRecords, monthMs } = await openUsage();
     await usage.write([count({})]);
     await close();

@@ -29,7 +29,7 @@ test('with forward: 0 is not sent, and other volumes are told not to apply until
   expect(back.not_applied).toEqual({ ben: 0.5 });
 });
 
-test('of more than 20 listeners with volumes of their own the rest is told that they do not apply', async () => {
+test('more than 20 listeners with volumes of their own: the rest is told that theirs do not apply', async () => {
   const [ann, ben] = [await enter('ann'), await enter('ben')];
   const listeners = await Promise.all(
     Array.from({ length: 22 }, async (_, i) => {

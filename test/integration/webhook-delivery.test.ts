@@ -163,7 +163,7 @@ test('two workers share the accounts; when one ends, the other has all of them',
   expect((await countWaiting(redis)).dropped).toBe(0);
 });
 
-test('what waits is known by its number and its age', async () => {
+test('waiting events are reported by their number and their age', async () => {
   const { redis, id } = await openHook();
   let nowMs = Date.UTC(2026, 10, 21, 8, 13, 5, 7);
   const node = await openNode(redis, { nowMs: () => nowMs });

@@ -28,7 +28,7 @@ const {
   countWaiting,
 } = useWebhooks();
 
-describe('what is sent', () => {
+describe('the events', () => {
   test('events in order, as the documentation says, signed with the secret of the account', async () => {
     const { redis, receiver, accounts, id, secret } = await openHook();
     await openWorker(redis);
@@ -298,7 +298,7 @@ describe('a webhook that fails', () => {
     expect(receiver.mostAtOnce).toBe(1);
   });
 
-  test('nobody there: what waits is sent when somebody is', async () => {
+  test('no endpoint: waiting events are sent once there is one', async () => {
     const { redis, accounts, id } = await openHook();
     const gone = await WebhookReceiver.start();
     await accounts.update(id, { webhook_url: gone.url });

@@ -129,7 +129,7 @@ describe('WebRTC signaling', () => {
     await client.ask({ type: 'configure', volume: {} }, 'configured');
   });
 
-  test('what must be a word, or one of some, is told which', async () => {
+  test('a value that must be a string, or one of a list, is refused with the ones accepted', async () => {
     const client = await connect();
     const video = await client.ask({ type: 'join', room: 'a', media: 'video' }, 'error');
     expect(video.message).toBe('join: media must be "webrtc".');

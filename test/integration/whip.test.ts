@@ -161,7 +161,7 @@ describe('a session', () => {
   });
 });
 
-describe('what is asked without a session', () => {
+describe('requests without a session', () => {
   test.each(['/whip/a', '/whep/a', '/whip/sessions/x', '/whep/sessions/x'])(
     'OPTIONS %s needs no authorization',
     async (path) => {

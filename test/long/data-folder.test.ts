@@ -291,7 +291,7 @@ describe('ids of accounts', () => {
   });
 });
 
-describe('what is in a data folder', () => {
+describe('the content of a data folder', () => {
   const modesOf = async (folder: string) => {
     const names = await readdir(folder, { recursive: true });
     const files = await Promise.all(names.map((name) => stat(join(folder, name))));

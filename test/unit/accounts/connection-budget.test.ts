@@ -15,7 +15,7 @@ test('500 connections of a pro account may come at once, be lost together, and c
   expect(crowd).not.toThrow();
 });
 
-test('who connects in a loop is kept out before Redis is asked, and let in again later', () => {
+test('a client that connects in a loop is refused before Redis is asked, and admitted again later', () => {
   const budget = new ConnectionBudget(5000);
   const loop = () => {
     for (let connection = 0; connection < 1000; connection += 1)

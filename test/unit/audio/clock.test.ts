@@ -30,7 +30,7 @@ test('a listener is called every 20 ms, until it is removed', () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('whoever comes and goes in somebody’s tick does not move the clock', () => {
+test('listeners that come and go during a tick do not move the clock', () => {
   const clock = new FrameClock(rethrow);
   const ticksMs: number[] = [];
   const other = () => {};

@@ -51,7 +51,7 @@ describe('LevelMeter', () => {
     meter.close();
   });
 
-  test('who says that all is quiet is believed: nothing is decoded', async () => {
+  test('a stated level of silence is believed: nothing is decoded', async () => {
     const { meter, decoded } = await openMeter();
     for (const packet of soft) expect(meter.levelOf(packet, 70)).toBe(70);
     expect(decoded()).toBe(0);

@@ -47,7 +47,7 @@ describe.each(ways)('an encoder of libopus: %s', (_way, load) => {
     library = await load();
   });
 
-  test('what is encoded and decoded is the same sound', async () => {
+  test('encoded and decoded sound is the same sound', async () => {
     const heard = await through(library, tone(TONE_HZ, 0.25, 1000));
     expect(heard).toHaveLength(48_000);
     expect(Math.abs(toDb(amplitudeOf(heard.subarray(4800), TONE_HZ) / 0.25))).toBeLessThan(0.5);
@@ -126,7 +126,7 @@ describe('a decoder of libopus', () => {
     expect(recovered).toBeLessThan(0.7 * concealed);
   });
 
-  test('what is no packet is refused, and breaks nothing', async () => {
+  test('bytes that are no packet are refused, and break nothing', async () => {
     const decoder = await openDecoder();
     expect(() => decoder.decode(new Uint8Array(0))).toThrow(/packet/i);
     expect(() => decoder.decode(Uint8Array.of(0xff, 0xff, 0xff))).toThrow(/corrupted/i);

@@ -51,7 +51,7 @@ test.each([
   }
 });
 
-describe('what is none of these', () => {
+describe('bytes of none of these formats', () => {
   const raw = (codec: 'pcm_s16le' | 'pcm_f32le' | 'pcmu' | 'pcma' | 'g722') =>
     openSampleWriter(codec)(SPEECH);
 

@@ -109,7 +109,7 @@ describe('one speaker, two, and one again', () => {
     },
   );
 
-  test('who hears one of them alone is given every packet of him, once and in order', async () => {
+  test('a listener that hears one of them alone is given every packet of it, once and in order', async () => {
     const { a, b, first, second } = await listenToBoth(1000);
     expect(b.frames).toEqual(first.slice(0, b.frames.length));
     expect(b.frames.length).toBeGreaterThan(first.length - 4);
@@ -119,7 +119,7 @@ describe('one speaker, two, and one again', () => {
 
 describe('mix-minus', () => {
   test.each([2, 3, 8])(
-    '%i speakers: each hears the others, and nothing of himself',
+    '%i speakers: each hears the others, and nothing of itself',
     async (count) => {
       const speakers = Array.from({ length: count }, (_, i) => ({
         name: `speaker ${i}`,
@@ -149,7 +149,7 @@ describe('mix-minus', () => {
   );
 });
 
-test('who hears one alone changes his format in the middle of a sound: it goes on where it was', async () => {
+test('a listener that hears one alone changes its format in the middle of a sound: the sound goes on where it was', async () => {
   const room = new SimulatedRoom(codecs, ['a']);
   const before = room.listen('x', OPUS);
   const arrivals = streamOf('a', await opusTone(FIRST_HZ, AMPLITUDE, 2000));
@@ -165,7 +165,7 @@ test('who hears one alone changes his format in the middle of a sound: it goes o
   expect(findGlitches(sound)).toEqual([]);
 });
 
-test('who takes the place of one of the eight in the middle of his sound: no click', async () => {
+test('a speaker that takes the place of one of the eight in the middle of its sound: no click', async () => {
   const quiet = Array.from({ length: 8 }, (_, i) => ({ name: `quiet ${i}`, hz: 300 + 41 * i * i }));
   const room = new SimulatedRoom(codecs, [...quiet.map(({ name }) => name), 'loud']);
   const heard = room.listen('x', pcm(48_000));
@@ -286,7 +286,7 @@ describe('louder and softer, in the middle of a sound', () => {
     },
   );
 
-  test('of who does not talk yet: he is never heard louder', async () => {
+  test('of a speaker that does not talk yet: it is never heard louder', async () => {
     const room = new SimulatedRoom(codecs, ['a', 'x']);
     const [x, y] = [room.listen('x', pcm(48_000)), room.listen('y', pcm(48_000))];
     const words = await opusTone(FIRST_HZ, AMPLITUDE, 1000);
@@ -299,7 +299,7 @@ describe('louder and softer, in the middle of a sound', () => {
     expect(y.frames.length).toBeGreaterThan(40);
   });
 
-  test('nobody talks when it changes: the next words are as loud as was asked, from the first on', async () => {
+  test('a change while all are silent: the next words are as loud as requested, from the first on', async () => {
     const room = new SimulatedRoom(codecs, ['a']);
     const x = room.listen('x', pcm(48_000));
     const words = await opusTone(FIRST_HZ, AMPLITUDE, 500);
@@ -338,7 +338,7 @@ describe('louder and softer, in the middle of a sound', () => {
 });
 
 describe('a talker vanishes in the middle of a word', () => {
-  test('and was alone: he falls silent, and the clock stands still', async () => {
+  test('and was alone: it falls silent, and the clock stands still', async () => {
     const room = new SimulatedRoom(codecs, ['a']);
     const x = room.listen('x', pcm(48_000));
     await room.play(streamOf('a', await opusTone(FIRST_HZ, AMPLITUDE, 800)));
@@ -377,7 +377,7 @@ describe('a talker vanishes in the middle of a word', () => {
     }
   });
 
-  test('and is heard softly by somebody: he is no louder at his end', async () => {
+  test('and is heard softly by one listener: it is no louder at its end', async () => {
     const room = new SimulatedRoom(codecs, ['a']);
     const x = room.listen('x', pcm(48_000));
     room.setVolume(x, { a: 0.1 });
@@ -429,7 +429,7 @@ test.each([
   expect(clicksIn(sound)).toEqual([]);
 });
 
-test('who loses his place among the eight does not hear his own last word', async () => {
+test('a speaker that loses its place among the eight does not hear its own last word', async () => {
   const quiet = Array.from({ length: 8 }, (_, i) => ({ name: `quiet ${i}`, hz: 300 + 100 * i }));
   const room = new SimulatedRoom(codecs, [...quiet.map(({ name }) => name), 'loud']);
   const loser = quiet[0]!;

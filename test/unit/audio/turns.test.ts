@@ -20,7 +20,7 @@ const shareOver = (errors: number[], db: number) =>
 const { pcm, browser, celt } = SENDERS;
 
 describe.each([pcm, browser, celt].map((sender): [string, Sender] => [sender.name, sender]))(
-  'who goes on speaking (%s) while another begins and ends',
+  'a speaker that goes on (%s) while another begins and ends',
   (_, sender) => {
     let said: Awaited<ReturnType<typeof sayTrack>>;
     beforeAll(async () => {

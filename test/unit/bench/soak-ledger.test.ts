@@ -52,7 +52,7 @@ test('one that is killed after it could not reach Redis loses that time as well'
   expect(ledger.expected(1).doubtfulS).toBe(10.5);
 });
 
-test('whether a client that does not read is still there is in doubt', () => {
+test('a client that does not read may be there or not', () => {
   const ledger = new Ledger();
   const connection = ledger.connect(1, 'a');
   connection.entered();

@@ -3,7 +3,7 @@ import { Uplink } from '../../../src/bridge/uplink.ts';
 import { PartylineError } from '../../../src/protocol/errors.ts';
 import { HandClock } from '../../support/simulated-room.ts';
 
-test('who is closed because he sends too fast is heard no more, and keeps no clock running', () => {
+test('a client that is closed because it sends too fast is heard no more, and keeps no clock running', () => {
   const clock = new HandClock();
   let heard = 0;
   const faults: unknown[] = [];

@@ -7,7 +7,7 @@ import { Roster } from '../../../src/rooms/roster.ts';
 describe('Sealer', () => {
   const sealer = new Sealer('a key that all nodes know');
 
-  test('what is sealed for a place opens there', () => {
+  test('a text that is sealed for a context opens in it', () => {
     expect(sealer.unseal(sealer.seal('päivää', 'room a'), 'room a')).toBe('päivää');
   });
 
@@ -24,7 +24,7 @@ describe('Sealer', () => {
     expect(() => sealer.unseal(sealed(), 'room a')).toThrow('not sealed');
   });
 
-  test('nobody sees from the seal that the same was said again', () => {
+  test('the seals of two equal texts differ', () => {
     expect(sealer.seal('x', 'room a')).not.toBe(sealer.seal('x', 'room a'));
   });
 });
@@ -74,7 +74,7 @@ describe('Roster', () => {
     expect(Array.from({ length: 65_535 }, pass)).toContain(reserved);
   });
 
-  test('whether a peer is muted is told when it changes, by its last place', () => {
+  test("a change of a peer's mute is announced, by its last location", () => {
     const told: [string, boolean][] = [];
     const roster = new Roster((...change) => told.push(change));
     roster.enter('alice', 'websocket', 'node a', true);
@@ -121,7 +121,7 @@ describe('RemotePeers', () => {
     ({ peer, kind: 'websocket', place, away }) as const;
   const namesOf = (peers: { peer: string }[]) => peers.map(({ peer }) => peer);
 
-  test('what a node says is compared with what it said before', () => {
+  test('the state of a node is compared with the one before', () => {
     const remote = new RemotePeers(new Roster());
     const first = remote.update('a', [placed('alice', '1'), placed('bob', '2')], none);
     expect(namesOf(first.joined)).toEqual(['alice', 'bob']);

@@ -18,7 +18,7 @@ function faultsOf(environment: Record<string, string>): string[] {
   }
 }
 
-test('what this machine has is taken', () => {
+test('addresses of this machine are accepted', () => {
   const networks = '10.0.0.0/8, 192.168.1.7,loopback,fd00::/8,10.0.0.0/255.0.0.0';
   expect(faultsOf({ ...TLS, TRUST_PROXY: networks, PIPE_LISTEN_IP: '127.0.0.2' })).toEqual([]);
   const any = { PIPE_LISTEN_IP: '0.0.0.0', PIPE_ANNOUNCED_ADDRESS: '203.0.113.7' };

@@ -62,7 +62,7 @@ const connectionFrom = (remoteAddress: string, remotePort: number) =>
   });
 
 describe('Strangers', () => {
-  test('lets so many of an address in, and one more for each that is known, or gone', () => {
+  test('admits a limited number from an address, and one more for each that has authenticated or gone', () => {
     const strangers = new Strangers(2);
     const [first, second, third, fourth] = [1, 2, 3, 4].map((port) => connectionFrom('::1', port));
     expect(strangers.arrive(first!, '::1')).toBe(true);

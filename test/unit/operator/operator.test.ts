@@ -25,7 +25,7 @@ test('rooms are by account, then by name, and come after the one that is named',
   expect(names({ account_id: 2, room: 'aa' }, 1)).toEqual(['2/b']);
 });
 
-test('what nodes have of a room is added up, and theirs is left as it is', () => {
+test('the parts of a room on several nodes are added up, and stay unchanged', () => {
   const parts = [room(1, 'a', { webrtc: 2, talking: 1 }), room(1, 'b'), room(1, 'a', { away: 1 })];
   expect(mergeRooms(parts)).toEqual([
     room(1, 'a', { websocket: 2, webrtc: 2, away: 1, talking: 1 }),

@@ -71,7 +71,7 @@ describe('compare()', () => {
   });
 });
 
-test('what is sent as PCM and as Opus is the chirp', async () => {
+test('the sound sent as PCM and as Opus is the chirp', async () => {
   const pcm = pcmVoice();
   expect(pcm.chirp).toHaveLength(CHIRP_FRAMES);
   const opus = await opusVoice();
@@ -136,7 +136,7 @@ test.each([
   });
 });
 
-describe('what is told of a round', () => {
+describe('the report of a round', () => {
   const good: Comparison = {
     isSilent: false,
     lostShare: 0.021,

@@ -151,7 +151,7 @@ function settingsWith(known: Partial<SoundSettings>): SoundSettings {
 }
 
 test.each([true, false])(
-  'what the gateway says before it knows the user’s will (muted: %s) does not count',
+  'a mute that the gateway states before it knows the user’s choice (muted: %s) does not count',
   async (muted) => {
     const answer = Promise.withResolvers<never>();
     const request: SendRequest = () => answer.promise;

@@ -81,7 +81,7 @@ test('a speaker without a level is not waited for: it sends an unknown format, w
   expect(room.trouble).toBeUndefined();
 });
 
-test('of those who speak only the others count', async () => {
+test('only others count as speaking', async () => {
   const { room, lookUntil } = openRoom();
   room.receive(speaking({ peer: 'ada', level_dbov: -20 }));
   expect(await lookUntil(10_000)).toMatchObject({ isSilenced: false });
@@ -90,7 +90,7 @@ test('of those who speak only the others count', async () => {
   expect(room.trouble).toContain('Others speak');
 });
 
-test('what was found before the connection was lost does not count after it', async () => {
+test('faults found before the connection was lost do not count after it', async () => {
   const { room, sound, lookUntil, reconnect } = openRoom();
   sound.isInterrupted = true;
   await lookUntil(2000);

@@ -22,7 +22,7 @@ test('an unexpected fault is an error in the log, and gives nothing away to the 
   expect(lines).toEqual([{ level: 'error', fields: { err }, message: 'message failed' }]);
 });
 
-test('what the client is told by its own words is not logged', () => {
+test('errors that the client causes and is told are not logged', () => {
   const { lines, log } = openLog();
   const refusal = new PartylineError('overloaded', 'This node has too much to do.', {
     cause: fault('ENOSPC'),

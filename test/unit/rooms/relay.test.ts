@@ -260,7 +260,7 @@ describe('Relay', () => {
       expect(asked()).toBe(1000);
     });
 
-    test('what the account cannot pay for asks nobody', () => {
+    test('a message that the account cannot pay for is offered to nobody', () => {
       const { relay, asked } = openCrowd(500, () => false);
       for (let i = 0; i < 100; i += 1) relay.send('p0', Buffer.alloc(16_384));
       expect(asked()).toBe(0);

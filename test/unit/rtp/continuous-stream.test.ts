@@ -45,7 +45,7 @@ const driftMs = (sent: Sent[]) =>
   (sent.at(-1)!.atMs - sent[0]!.atMs);
 
 describe('continuous stream', () => {
-  test('what is heard without a pause goes out as it comes', () => {
+  test('packets without a pause go out as they come', () => {
     const sent = run(2000, () => true);
     expect(sent).toHaveLength(100);
     expect(sent.some(isSilent)).toBe(false);

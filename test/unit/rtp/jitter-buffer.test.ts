@@ -112,7 +112,7 @@ describe('JitterBuffer', () => {
     },
   );
 
-  test('what is lost beyond the limit is not counted as dropped', () => {
+  test('packets lost beyond the limit are not counted as dropped', () => {
     const buffer = newBuffer();
     buffer.insert(packet(0), 960, 0);
     taken(buffer, 5);

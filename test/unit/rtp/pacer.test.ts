@@ -76,7 +76,7 @@ describe('Pacer', () => {
     },
   );
 
-  test('what was held for 400 ms: goes out at its pace, what follows as late, until a pause in talk makes up for it', () => {
+  test('messages held for 400 ms go out at their pace, and later ones as late, until a pause in talk makes up for it', () => {
     const { sent, send, until, pacer } = openSender({ isQuiet: (number) => number >= 100 });
     for (let i = 0; i < 20; i += 1) send(i * 20, 1, 400);
     for (let i = 20; i < 200; i += 1) send(i * 20);
@@ -91,7 +91,7 @@ describe('Pacer', () => {
     expect(last.atMs - last.number * 20).toBeLessThanOrEqual(20);
   });
 
-  test('what was held, and a pause of the sender: the pause is so much shorter', () => {
+  test('held messages, and a pause of the sender: the pause is shorter by the delay', () => {
     const { sent, send, until, pacer } = openSender();
     for (let i = 0; i < 20; i += 1) send(i * 20, 1, 400);
     until(900);

@@ -72,14 +72,14 @@ describe('AudioBudget.charge() of more than any sound needs', () => {
     expect(last!.atMs - first!.atMs).toBeLessThan(5100);
   });
 
-  test('what has been read beyond a debt of a second is not looked at', () => {
+  test('messages read beyond a debt of a second are not handled', () => {
     const overdrafts = charge(WIDE, everyMs(0.001, 1, { toMs: 60 }));
     const lookedAt = 60_000 - overdrafts.filter(({ isRefused }) => isRefused).length;
     expect(lookedAt).toBeGreaterThan(6000);
     expect(lookedAt).toBeLessThan(7000);
   });
 
-  test('who stops for some seconds when it is told is told again another time, and not given up', () => {
+  test('a client that stops for some seconds when it is told is told again later, and not closed', () => {
     const overdrafts = charge(WIDE, [
       ...everyMs(0.1, 1, { toMs: 700 }),
       ...everyMs(0.1, 1, { fromMs: 10_000, toMs: 12_000 }),

@@ -33,7 +33,7 @@ test.each(['', '{}', '[]', '{"in":"mp4","delivery":"mix","mute":true,"volume":{}
   },
 );
 
-test('what does not fit is left out: volumes only, the newest are kept', () => {
+test('settings that do not fit are left out: volumes only, the newest are kept', () => {
   const peers = Array.from({ length: 1000 }, (_, i) => [`${'ä'.repeat(100)} ${i}`, 0.5] as const);
   const text = serializeSettings({ ...SETTINGS, volume: Object.fromEntries(peers) });
   expect(Buffer.byteLength(text)).toBeLessThanOrEqual(16 * 1024);

@@ -36,7 +36,7 @@ function open(pieces: number) {
   return { handedOn, turns, held };
 }
 
-test('what is held is handed on in order, and no more at once than there is time for', () => {
+test('held audio is handed on in order, and no more at once than there is time for', () => {
   const { handedOn, turns, held } = open(2);
   for (const text of ['a', 'b', 'c', 'd', 'e', 'f']) held.hold(message(text));
   expect([held.bytes, held.sinceMs]).toEqual([6, 'a'.charCodeAt(0)]);
@@ -65,7 +65,7 @@ test('a flush hands on at once what waits for its turn, and nothing twice', () =
   expect(handedOn.join('')).toBe('abcd');
 });
 
-test('what is taken is handed on to nobody', () => {
+test('audio that is taken is handed on to nobody', () => {
   const { handedOn, turns, held } = open(1);
   for (const text of ['a', 'b', 'c']) held.hold(message(text));
   held.drain();
@@ -74,7 +74,7 @@ test('what is taken is handed on to nobody', () => {
   expect(handedOn).toEqual(['a']);
 });
 
-test('what is held after everything was taken does not go the way of what was', () => {
+test('audio held after everything was taken is not handed on to the same receiver', () => {
   const { handedOn, turns, held } = open(1);
   for (const text of ['a', 'b', 'c']) held.hold(message(text));
   held.drain();

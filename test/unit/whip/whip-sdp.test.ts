@@ -127,7 +127,7 @@ describe('recorded offers', () => {
     expect(session.groups).toEqual([{ type: 'BUNDLE', mids: 'video0 audio1' }]);
   });
 
-  test('what a player hears is announced', () => {
+  test('the streams of a player are announced', () => {
     const { audio } = answerTo(readOffer(PLAYER, 'whep'), 'whep');
     expect(audio.ssrcs).toEqual([{ id: 4711, attribute: 'cname', value: 'gateway' }]);
     expect(audio.msid).toBeDefined();
@@ -145,7 +145,7 @@ describe('recorded offers', () => {
   });
 });
 
-describe('what others are told of a client', () => {
+describe('the description of a client for others', () => {
   test('a CNAME that is not printable is left out', () => {
     const offer = readOffer(CHROMIUM.replace('cname:evr', 'cname:\u0000evr'), 'whip');
     expect(offer.cname).toBeUndefined();
@@ -160,7 +160,7 @@ describe('what others are told of a client', () => {
   });
 });
 
-describe('what is offered is honoured', () => {
+describe('the offer is honoured', () => {
   test.each([
     ['RED offered first', 'SAVPF 111 63', 'SAVPF 63 111', 111],
     [

@@ -73,7 +73,7 @@ function endlessWav(): Buffer[] {
   return [head, ...others];
 }
 
-describe('what follows a file on the same connection', () => {
+describe('audio that follows a file on the same connection', () => {
   /** With the number of packets that come of each. */
   const FILES: [string, number, () => Buffer[] | Promise<Buffer[]>][] = [
     ['wav', 130, endlessWav],

@@ -328,7 +328,7 @@ describe('a change in the middle of an undeclared stream', () => {
     input.close();
   });
 
-  test('what was taken for another format by mistake is heard, and the samples go on where they were', async () => {
+  test('audio that was taken for another format by mistake is heard, and the samples go on where they were', async () => {
     const { input, packets, detected } = openInput('auto');
     const tone = pcmTone(1000, 0.5, 2000);
     for (const [i, message] of tone.slice(0, 50).entries()) input.push(message, i * 20);

@@ -199,7 +199,7 @@ describe('Opus packets', () => {
     decoder.close();
   });
 
-  test('what is handed on of one is no longer than it was, bounded, and lasts as long', () => {
+  test('a forwarded packet is no longer than the original, bounded, and lasts as long', () => {
     fc.assert(
       fc.property(anyPacket, (packet) => {
         const samples = opusPacketSamples(packet);

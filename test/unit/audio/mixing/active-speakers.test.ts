@@ -130,7 +130,7 @@ describe('ActiveSpeakers', () => {
     expect(talkers.isTalking('singer')).toBe(true);
   });
 
-  test('whose fan has been heard for long speaks: heard from the first word on, and not after it', () => {
+  test('a speaker beside a fan that has been heard for long: heard from the first word on, and not after it', () => {
     const levelAt = (ms: number) => (ms >= 15_000 && ms < 16_000 ? 26 : 40);
     const talkers = newTalkers();
     const heardMs: number[] = [];

@@ -24,7 +24,7 @@ async function openOutput() {
 
 const ramp = (from: number) => Float32Array.from({ length: FRAME }, (_, i) => from + i);
 
-test('one that is late: everything comes so many samples later, whole', async () => {
+test('one that is late: everything comes that number of samples later, whole', async () => {
   const { output, encoded } = await openOutput();
   output.prime(ramp(0), 100);
   for (const from of [960, 1920]) output.write(ramp(from));

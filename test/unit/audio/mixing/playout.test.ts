@@ -128,7 +128,7 @@ describe('Playout of a JitterBuffer', () => {
     expect(playout.concealedSamples / 48 - concealedMs).toBeLessThanOrEqual(20);
   });
 
-  test('what comes late and all at once is played at once: its lateness is time enough to have waited', async () => {
+  test('packets that come late and all at once are played at once: they have waited long enough', async () => {
     const { depthsMs, send } = await openStream();
     for (let i = 0; i < 50; i += 1) send(i * 20);
     for (let i = 50; i < 57; i += 1) send(56 * 20 + 1);

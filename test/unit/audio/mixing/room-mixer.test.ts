@@ -97,7 +97,7 @@ const rtp = (frame: number, payload: Buffer, audioLevel: number) => ({
 });
 
 describe('RoomMixer', () => {
-  test('what a browser sends that is no Opus packet: nobody gets it', async () => {
+  test('bytes from a browser that are no Opus packet are sent to nobody', async () => {
     const { mixer, listen } = await openMixer(['a']);
     const heard = [listen('x', OPUS), listen('y', OPUS, 'forward')];
     mixer.receive('a', rtp(0, Buffer.of(0x7b, 0), 20), 0);
@@ -107,7 +107,7 @@ describe('RoomMixer', () => {
     expect(apart).toHaveLength(1);
   });
 
-  test('one talker: Opus listeners get his very packets, at once and without a decode', async () => {
+  test('one talker: Opus listeners get its very packets, at once and without a decode', async () => {
     const { mixer, listen } = await openMixer(['a']);
     const heard = listen('x', OPUS);
     const packet = tones['a']![0]!;
@@ -129,7 +129,7 @@ describe('RoomMixer', () => {
     },
   );
 
-  test('nobody hears himself', async () => {
+  test('no peer hears itself', async () => {
     const { mixer, listen, run } = await openMixer(['a']);
     const self = [listen('a', OPUS), listen('a', PCM), listen('a', OPUS, 'forward')];
     for (let frame = 0; frame < 10; frame += 1) await run(frame, ['a']);
@@ -168,7 +168,7 @@ describe('RoomMixer', () => {
     mixer.close();
   });
 
-  test('three talkers on PCM: the mix of each is the sum less himself', async () => {
+  test('three talkers on PCM: the mix of each is the sum of the others', async () => {
     const { mixer, listen, run } = await openMixer(['a', 'b', 'c']);
     const heard = {
       a: listen('a', PCM),
@@ -221,7 +221,7 @@ describe('RoomMixer', () => {
     mixer.close();
   });
 
-  test('a talker who comes back after a pause is heard from his first packet', async () => {
+  test('a talker that comes back after a pause is heard from its first packet', async () => {
     const { mixer, clock, listen, run } = await openMixer(['a', 'b']);
     const x = listen('x', PCM);
     for (let frame = 0; frame < 10; frame += 1) await run(frame, ['a', 'b']);

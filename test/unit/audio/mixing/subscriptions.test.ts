@@ -110,7 +110,7 @@ describe('planSubscriptions()', () => {
     expect(sharedBy).toEqual([...plain, ...own.slice(19)]);
   });
 
-  test('who hears each speaker apart is not sent those whose volume is 0', () => {
+  test('a listener that hears each speaker apart is not sent those whose volume is 0', () => {
     const apart: Listener = { ...listener('x', { ben: 0, eve: 0.5 }), delivery: 'forward' };
     const plan = planSubscriptions([apart], { ...scene, pausing: [speakers[1]!] });
     expect([...plan.apart.keys()].map(({ peer }) => peer)).toEqual(['ann', 'eve']);
@@ -132,7 +132,7 @@ describe('planSubscriptions()', () => {
     ]);
   });
 
-  test('nobody is limited while only one of the speakers is to be heard as he is', () => {
+  test('no listener is limited while only one of the speakers is to be heard as sent', () => {
     const listeners = Array.from({ length: 30 }, (_, i) => listener(`l ${i}`, { ben: 0, eve: 0 }));
     const plan = planSubscriptions(listeners, scene);
     expect(plan.limited).toEqual([]);
