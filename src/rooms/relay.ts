@@ -1,6 +1,6 @@
 import { counters } from '../counters.ts';
 import type { Slices } from '../slices.ts';
-import { RelayTalkers } from './relay-talkers.ts';
+import { RelayActiveSpeakers } from './relay-active-speakers.ts';
 
 /** A WebSocket peer of this node, as far as messages of unknown formats concern it. */
 export type RelayListener = {
@@ -21,7 +21,7 @@ export type RelayParts = {
   /** Charges the account of the room. @returns false if its budget is used up */
   charge: (cost: number) => boolean;
   /** A peer has begun to send. */
-  onTalkersChanged: () => void;
+  onActiveSpeakersChanged: () => void;
   /** Returns whether a peer is in the room, on any node. */
   isInRoom: (peer: string) => boolean;
   /** Minimum time for which a peer counts as talking after a message. */
@@ -73,7 +73,7 @@ export function takersOf(listeners: Iterable<RelayListener>, from: string): Rela
 export class Relay {
   readonly #parts: RelayParts;
   readonly #listeners = new Set<RelayListener>();
-  readonly #talkers: RelayTalkers;
+  readonly #activeSpeakers: RelayActiveSpeakers;
   /** Listeners of a large room that took messages when they were asked last. */
   #known: { takers: RelayListener[]; atMs: number } | undefined;
   /** Messages, and those to whom they are still to be delivered. */
@@ -82,7 +82,7 @@ export class Relay {
 
   constructor(parts: RelayParts) {
     this.#parts = parts;
-    this.#talkers = new RelayTalkers(parts.holdMs);
+    this.#activeSpeakers = new RelayActiveSpeakers(parts.holdMs);
   }
 
   add(listener: RelayListener): void {
@@ -105,12 +105,12 @@ export class Relay {
 
   /** A peer of any node has sent a message. */
   receive(peer: string, message: Buffer): void {
-    const { slices, isInRoom, onTalkersChanged } = this.#parts;
+    const { slices, isInRoom, onActiveSpeakersChanged } = this.#parts;
     const nowMs = performance.now();
     const takers = this.#takersOf(peer, nowMs);
     if (!takers) return;
     // A message may come before the word that its sender has joined, and after the word that it has left.
-    if (isInRoom(peer) && this.#talkers.heard(peer, nowMs)) onTalkersChanged();
+    if (isInRoom(peer) && this.#activeSpeakers.heard(peer, nowMs)) onActiveSpeakersChanged();
     if (takers.length === 0 || !this.#charge(takers.length * costOf(message))) return;
     const perTask = Math.max(1, Math.floor(COST_PER_TASK / costOf(message)));
     this.#waiting.push({ peer, takers, next: 0, perTask, message, atMs: nowMs });
@@ -175,11 +175,11 @@ export class Relay {
 
   /** Peers that send now. */
   talking(): string[] {
-    return this.#talkers.talking(performance.now());
+    return this.#activeSpeakers.talking(performance.now());
   }
 
   /** A peer is not in the room any more. */
   forget(peer: string): void {
-    this.#talkers.forget(peer);
+    this.#activeSpeakers.forget(peer);
   }
 }

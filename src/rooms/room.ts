@@ -64,20 +64,20 @@ export class Room {
       () => this.#talking(),
       (peers) => members.broadcast({ type: 'speaking', peers }),
     );
-    const onTalkersChanged = () => this.#speaking.talkersChanged();
+    const onActiveSpeakersChanged = () => this.#speaking.activeSpeakersChanged();
     const talkers = {
       thresholdLevel: -parts.talkThresholdDbov,
       holdMs: parts.talkHoldMs,
       maxMixed: parts.maxMixedSpeakers,
     };
     const settings = { talkers, jitterBuffer: JITTER_BUFFER_LIMITS };
-    this.mixer = new RoomMixer(mixEngines, parts.clock, settings, onTalkersChanged);
+    this.mixer = new RoomMixer(mixEngines, parts.clock, settings, onActiveSpeakersChanged);
     this.relay = new Relay({
       slices: parts.slices,
       countNodes: () => link.otherNodes,
       sendToNodes: (peer, message) => link.relay(peer, message),
       charge: (cost) => parts.chargeRelay(accountId, cost),
-      onTalkersChanged,
+      onActiveSpeakersChanged,
       isInRoom: (peer) => members.has(peer),
       holdMs: parts.talkHoldMs,
     });

@@ -19,7 +19,7 @@ export class SpeakingReporter {
   }
 
   /** Reports a change of the active speakers: now, or when the last report is a quarter of a second old. */
-  talkersChanged(): void {
+  activeSpeakersChanged(): void {
     if (this.#timer || this.#closed) return;
     this.#run();
   }

@@ -53,7 +53,7 @@ const NOBODY: ReadonlySet<never> = new Set();
  */
 export class RoomMixer {
   readonly #clock: FrameClock;
-  readonly #onTalkersChanged: () => void;
+  readonly #onActiveSpeakersChanged: () => void;
   readonly #room: MixEngine;
   readonly #speakers = new Map<string, Speaker>();
   readonly #played = new Map<SpeakerId, Speaker>();
@@ -75,14 +75,14 @@ export class RoomMixer {
   #ticks: Tick[] = [];
   #isClosed = false;
 
-  /** @param onTalkersChanged called when somebody has begun or ceased to talk */
+  /** @param onActiveSpeakersChanged called when somebody has begun or ceased to talk */
   constructor(
     host: MixEnginePool,
     clock: FrameClock,
     settings: MixerSettings,
-    onTalkersChanged: () => void,
+    onActiveSpeakersChanged: () => void,
   ) {
-    this.#onTalkersChanged = onTalkersChanged;
+    this.#onActiveSpeakersChanged = onActiveSpeakersChanged;
     this.#clock = clock;
     this.#room = host.openRoom(settings.jitterBuffer, this.#output, this.#ticked);
     this.#talkers = new ActiveSpeakers(settings.talkers);
@@ -242,7 +242,7 @@ export class RoomMixer {
 
   #talkersChanged(): void {
     this.#plan();
-    this.#onTalkersChanged();
+    this.#onActiveSpeakersChanged();
   }
 
   /**

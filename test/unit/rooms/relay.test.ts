@@ -10,7 +10,7 @@ import { counters } from '../../../src/counters.ts';
 import { BoundedFifo } from '../../../src/message-fifo.ts';
 import { RelayBudgets } from '../../../src/rooms/relay-budgets.ts';
 import { Relay, type RelayListener, takersOf } from '../../../src/rooms/relay.ts';
-import { RelayTalkers } from '../../../src/rooms/relay-talkers.ts';
+import { RelayActiveSpeakers } from '../../../src/rooms/relay-active-speakers.ts';
 import {
   type Intake,
   type IntakeState,
@@ -182,7 +182,7 @@ describe('Relay', () => {
       countNodes: () => 1,
       sendToNodes: (peer, message) => sent.push(`${peer}: ${message.toString()}`),
       charge,
-      onTalkersChanged: () => (changes += 1),
+      onActiveSpeakersChanged: () => (changes += 1),
       isInRoom: (peer) => peers.includes(peer),
       holdMs: 500,
     });
@@ -291,7 +291,7 @@ describe('Relay', () => {
       countNodes: () => 0,
       sendToNodes: () => {},
       charge: () => true,
-      onTalkersChanged: () => {},
+      onActiveSpeakersChanged: () => {},
       isInRoom: () => true,
       holdMs: 500,
     });
@@ -363,9 +363,9 @@ test('RelayBudgets.charge() lets one peer send 50 messages a second to 500, for 
   expect(budgets.charge(2, 30_000, 120_000)).toBe(true);
 });
 
-describe('RelayTalkers', () => {
+describe('RelayActiveSpeakers', () => {
   test('a peer talks for the hold time after its last message', () => {
-    const talkers = new RelayTalkers(500);
+    const talkers = new RelayActiveSpeakers(500);
     expect(talkers.heard('alice', 0)).toBe(true);
     expect(talkers.heard('alice', 20)).toBe(false);
     expect(talkers.talking(520)).toEqual(['alice']);
@@ -374,7 +374,7 @@ describe('RelayTalkers', () => {
   });
 
   test('pieces of a second are one stream; a pause of minutes is none', () => {
-    const talkers = new RelayTalkers(500);
+    const talkers = new RelayActiveSpeakers(500);
     talkers.heard('alice', 0);
     talkers.heard('alice', 1000);
     expect(talkers.talking(1999)).toEqual(['alice']);

@@ -6,9 +6,9 @@ const GAPS = 1.5;
 type Talker = { atMs: number; gapMs: number };
 
 /** Peers that send messages of unknown formats, judged by nothing but their times. Pure: the caller passes the time. */
-export class RelayTalkers {
+export class RelayActiveSpeakers {
   readonly #holdMs: number;
-  readonly #talkers = new Map<string, Talker>();
+  readonly #activeSpeakers = new Map<string, Talker>();
 
   /** @param holdMs minimum time for which a peer counts as talking after a message */
   constructor(holdMs: number) {
@@ -17,9 +17,9 @@ export class RelayTalkers {
 
   /** @returns whether the peer has begun to talk */
   heard(peer: string, nowMs: number): boolean {
-    const before = this.#talkers.get(peer);
+    const before = this.#activeSpeakers.get(peer);
     if (!before) {
-      this.#talkers.set(peer, { atMs: nowMs, gapMs: 0 });
+      this.#activeSpeakers.set(peer, { atMs: nowMs, gapMs: 0 });
       return true;
     }
     const wasTalking = this.#isTalking(before, nowMs);
@@ -30,13 +30,13 @@ export class RelayTalkers {
   }
 
   talking(nowMs: number): string[] {
-    return [...this.#talkers].flatMap(([peer, talker]) =>
+    return [...this.#activeSpeakers].flatMap(([peer, talker]) =>
       this.#isTalking(talker, nowMs) ? peer : [],
     );
   }
 
   forget(peer: string): void {
-    this.#talkers.delete(peer);
+    this.#activeSpeakers.delete(peer);
   }
 
   #isTalking({ atMs, gapMs }: Talker, nowMs: number): boolean {
