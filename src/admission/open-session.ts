@@ -126,7 +126,7 @@ function start(
   const settings = settingsOf(ids, lease, before ?? places.get(account.id, peer)?.place);
   const { session, receive } = addSession(client, ids, { ...lease, settings }, parts, true);
   const isSilenced = restrict(places.get(account.id, peer), credentials, limits);
-  const place = locationToResume(resumedId, lease.lastPlace, places.get(account.id, peer));
+  const place = locationToResume(resumedId, lease.lastLocation, places.get(account.id, peer));
   const room = session.start(limits, client, lease.isResumed || place ? { place } : undefined);
   if (room !== undefined) receive(Buffer.from(JSON.stringify({ type: 'join', room })), false);
   if (isSilenced) session.refuseToPublish();
@@ -215,7 +215,7 @@ function addSession(
   { sessionId: id, connectionId }: Ids,
   {
     holder,
-    lastPlace,
+    lastLocation,
     order,
     release,
     settings,
@@ -228,7 +228,7 @@ function addSession(
   const { account } = credentials;
   const { peer } = query;
   const log = client.log.child({ account: account.id, peer, session: id });
-  const isElsewhere = lastPlace !== undefined && !places.get(account.id, peer);
+  const isElsewhere = lastLocation !== undefined && !places.get(account.id, peer);
   const onFault = (fault: unknown) => {
     log.warn({ err: fault }, 'location of the peer not shared');
   };

@@ -28,7 +28,7 @@ export type StoredSession = {
 /** Result of taking a lease. */
 export type Admission = {
   /** Where the peer is on a connection that it had before, from which the lease is taken over. */
-  lastPlace: LastLocation | undefined;
+  lastLocation: LastLocation | undefined;
   /** True if the session is one that the peer had before. */
   isResumed: boolean;
   /** Settings of that session if it is resumed, otherwise those that were given. */
@@ -48,17 +48,17 @@ export type HalfOfPeer = {
 };
 
 /** Where a peer is, and in which session. */
-const LastPlaceSchema = Type.Object({
+const LastLocationSchema = Type.Object({
   sessionId: Type.String(),
   room: Type.String(),
   kind: Type.Enum(['websocket', 'webrtc']),
 });
-export type LastLocation = Static<typeof LastPlaceSchema>;
-const lastPlaces = Compile(LastPlaceSchema);
+export type LastLocation = Static<typeof LastLocationSchema>;
+const lastLocations = Compile(LastLocationSchema);
 
-function parsePlace(text: string | null): LastLocation | undefined {
+function parseLocation(text: string | null): LastLocation | undefined {
   const place: unknown = text ? JSON.parse(text) : undefined;
-  return lastPlaces.Check(place) ? place : undefined;
+  return lastLocations.Check(place) ? place : undefined;
 }
 
 /** Reply of `admitLease`. */
@@ -128,7 +128,7 @@ export class CcuLeases {
   ): Promise<Admission | { elsewhere: LastLocation }> {
     const words = ['0', place.sessionId, '', JSON.stringify(place), joins, replaces];
     const reply = await this.#askForLease(holder, maxCcu, words);
-    const elsewhere = reply[0] === -2 ? parsePlace(reply[2]) : undefined;
+    const elsewhere = reply[0] === -2 ? parseLocation(reply[2]) : undefined;
     return elsewhere ? { elsewhere } : this.#readAdmission(holder, maxCcu, reply);
   }
 
@@ -146,7 +146,7 @@ export class CcuLeases {
     const holders = this.#held.get(accountId) ?? new Set();
     this.#held.set(accountId, holders.add(holder));
     return {
-      lastPlace: parsePlace(place),
+      lastLocation: parseLocation(place),
       isResumed: known === 1,
       settings: stored,
       order,
@@ -185,7 +185,7 @@ export class CcuLeases {
   async findPlace({ accountId, peer }: Pick<Holder, 'accountId' | 'peer'>) {
     const key = leaseKeys(accountId)[2]!;
     const text = await this.#redis.run((client) => client.hGet(key, peer));
-    return parsePlace(text);
+    return parseLocation(text);
   }
 
   async count(accountId: number): Promise<number> {

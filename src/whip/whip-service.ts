@@ -244,7 +244,7 @@ export class WhipService {
     if ('elsewhere' in admission) {
       return { elsewhere: nodeOf(admission.elsewhere.sessionId.slice(PLACE.length)) };
     }
-    const { order, lastPlace } = admission;
+    const { order, lastLocation } = admission;
     const release = () => {
       leases.release(holder).catch((fault: unknown) => {
         log.warn({ err: fault, peer }, 'lease not given back; tried again later');
@@ -252,7 +252,7 @@ export class WhipService {
     };
     try {
       await takeover.arrived(holder, order);
-      return { id, holder, order, isElsewhere: lastPlace !== undefined, release };
+      return { id, holder, order, isElsewhere: lastLocation !== undefined, release };
     } catch (fault) {
       release();
       throw fault;

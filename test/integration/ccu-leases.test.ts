@@ -130,10 +130,10 @@ test('two halves that come at once to two nodes: one takes the lease, and the ot
   // A session of another room is replaced, as is one that is not joined, and one of the same node.
   for (const later of [half('n3', 'b'), half('n4', 'b', ''), half('n4', 'b')]) {
     const replacing = await leases.other.admitHalf(holder(`of ${later.replaces}`), 5, later);
-    expect(replacing).toMatchObject({ lastPlace: { kind: 'webrtc' } });
+    expect(replacing).toMatchObject({ lastLocation: { kind: 'webrtc' } });
   }
   // A WebSocket replaces it, too.
   const socket = await leases.one.admit(holder('socket'), 5, false);
-  expect(socket.lastPlace).toMatchObject({ sessionId: 'whip:n4-1' });
+  expect(socket.lastLocation).toMatchObject({ sessionId: 'whip:n4-1' });
   expect(await leases.one.count(1)).toBe(1);
 });
