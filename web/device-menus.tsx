@@ -62,17 +62,17 @@ function Menu({
 }) {
   const [chosen, setChosen] = useState('');
   const named = devices.filter(({ deviceId }) => deviceId !== '' && deviceId !== 'default');
-  const isThere = named.some(({ deviceId }) => deviceId === chosen);
+  const isListed = named.some(({ deviceId }) => deviceId === chosen);
   // The default one is used in its place, also when it is plugged in again.
   useLayoutEffect(() => {
-    if (!isThere) setChosen('');
-  }, [isThere]);
+    if (!isListed) setChosen('');
+  }, [isListed]);
   return (
     <>
       <label for={id}>{label}</label>
       <select
         id={id}
-        value={isThere ? chosen : ''}
+        value={isListed ? chosen : ''}
         disabled={disabled}
         onChange={({ currentTarget }) => {
           setChosen(currentTarget.value);

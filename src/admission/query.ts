@@ -29,13 +29,13 @@ export function readQuery(url: string): Query {
     if (values.length < 2) return values[0];
     throw new PartylineError('bad_request', `"${name}" is given more than once.`);
   };
-  const need = (name: string): string => {
+  const required = (name: string): string => {
     const value = read(name);
     if (!value) throw new PartylineError('bad_request', `"${name}" is missing.`);
     return value;
   };
-  const room = need('room');
-  const peer = checkName(need('peer'), 'peer', 'bad_request');
+  const room = required('room');
+  const peer = checkName(required('peer'), 'peer', 'bad_request');
   const audio = readAudio(read('audio'), read('audio_out'), read('delivery'));
   const [apiKey, token] = [read('api_key'), read('token')];
   const [sessionId, resumeToken] = [read('session_id'), read('resume_token')];

@@ -167,8 +167,8 @@ export class Relay {
     const { peer, takers, next, perTask, message } = oldest;
     oldest.next += perTask;
     for (const taker of takers.slice(next, oldest.next)) {
-      const isThere = taker.peer !== peer && this.#listeners.has(taker);
-      if (isThere && taker.hears(peer)) taker.deliver(message);
+      const isListener = taker.peer !== peer && this.#listeners.has(taker);
+      if (isListener && taker.hears(peer)) taker.deliver(message);
     }
     if (oldest.next >= takers.length) this.#shift();
   };

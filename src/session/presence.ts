@@ -105,8 +105,8 @@ export class Presence {
   /** Prepares the new place before the old one is left, so that a join that fails changes nothing. */
   async join(room: string, message: JoinMessage): Promise<void> {
     const current = this.#state;
-    const isThere = current.name === 'in_room' && current.room === room;
-    if (isThere && current.peer.kind === 'websocket' && !message.media) {
+    const isSameRoom = current.name === 'in_room' && current.room === room;
+    if (isSameRoom && current.peer.kind === 'websocket' && !message.media) {
       this.#giveUpChange();
       this.#confirm(message.id, room, current.peer);
       return;

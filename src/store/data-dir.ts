@@ -126,13 +126,13 @@ async function makeFolder(path: string): Promise<void> {
     const code = fault instanceof Error && 'code' in fault ? fault.code : undefined;
     if (code === 'EEXIST') return;
     const parent = dirname(path);
-    if (code !== 'ENOENT' || parent === path || (await isThere(parent))) throw fault;
+    if (code !== 'ENOENT' || parent === path || (await exists(parent))) throw fault;
     await makeFolder(parent);
     await mkdir(path, { mode: 0o700 });
   }
 }
 
-async function isThere(path: string): Promise<boolean> {
+async function exists(path: string): Promise<boolean> {
   try {
     await stat(path);
     return true;

@@ -105,9 +105,9 @@ function readMoment(name: string, text: string): number {
   const zoned = text.length === 10 || text.endsWith('Z') ? text : `${text}Z`;
   const moment = Date.parse(zoned);
   // There is no 31st of February, which would be read as the 3rd of March.
-  const isThere =
+  const isRealDate =
     !Number.isNaN(moment) && new Date(moment).toISOString().startsWith(text.slice(0, 10));
-  if (!isThere) throw new PartylineError('bad_request', `"${name}" is no moment that there is.`);
+  if (!isRealDate) throw new PartylineError('bad_request', `"${name}" is no moment that there is.`);
   return moment;
 }
 

@@ -384,8 +384,8 @@ const nodeOfPlace = ({ sessionId }: LastLocation): string | undefined =>
   sessionId.startsWith(PLACE) ? nodeOf(sessionId.slice(PLACE.length)) : undefined;
 
 /** @throws {PartylineError} `not_found` if the peer is not there that a client wants to hear */
-function checkFrom({ from }: WhipRequest, isThere: (peer: string) => boolean): void {
-  if (from !== undefined && !isThere(from)) {
+function checkFrom({ from }: WhipRequest, isInRoom: (peer: string) => boolean): void {
+  if (from !== undefined && !isInRoom(from)) {
     throw new PartylineError('not_found', `There is no peer "${from}" in the room.`);
   }
 }

@@ -22,10 +22,10 @@ const STEP = 12;
 const PIECE = FRAME_SAMPLES / STEP;
 /** A place in the sound is found by several frames at once: 160 ms. */
 const FRAMES_OF_SEGMENT = 8;
-const SEGMENT_LIKENESS = 0.7;
+const SEGMENT_SIMILARITY = 0.7;
 /** Then each frame is looked for near the place of its segment: within 15 ms. */
 const PIECE_RANGE = 60;
-const PIECE_LIKENESS = 0.8;
+const PIECE_SIMILARITY = 0.8;
 /** A frame below this level, relative to what was played, is not heard. */
 const LEAST_GAIN = 0.05;
 const SILENT_SHARE = 0.5;
@@ -43,7 +43,7 @@ export function compare({ samples, sentAtMs }: Played, heard: Heard): Comparison
     const start = frame * PIECE;
     const from = start + lag - PIECE_RANGE;
     const found = ear.find(played.subarray(start, start + PIECE), from, from + 2 * PIECE_RANGE);
-    if (!found || found.likeness < PIECE_LIKENESS || found.gain < LEAST_GAIN) return [];
+    if (!found || found.similarity < PIECE_SIMILARITY || found.gain < LEAST_GAIN) return [];
     return [{ ...found, sentMs }];
   });
   const lostShare = 1 - matches.length / Math.max(1, sentAtMs.length);
@@ -67,7 +67,7 @@ function findSegments(played: Float32Array, ear: Haystack): (number | undefined)
   return Array.from({ length: count }, (_, segment) => {
     const start = segment * length;
     const found = ear.find(played.subarray(start, start + length), 0, ear.length);
-    return found && found.likeness >= SEGMENT_LIKENESS ? found.at - start : undefined;
+    return found && found.similarity >= SEGMENT_SIMILARITY ? found.at - start : undefined;
   });
 }
 
@@ -91,17 +91,22 @@ class Haystack {
    * Returns the place, between two offsets, that is most like a piece of sound; undefined if there is only silence.
    * Likeness is the normalized correlation: 1 for the same sound at any level.
    */
-  find(needle: Float32Array, from: number, to: number): (Match & { likeness: number }) | undefined {
+  find(
+    needle: Float32Array,
+    from: number,
+    to: number,
+  ): (Match & { similarity: number }) | undefined {
     const needleEnergy = needle.reduce((sum, sample) => sum + sample * sample, 0);
-    let best: (Match & { likeness: number }) | undefined;
+    let best: (Match & { similarity: number }) | undefined;
     const last = Math.min(to, this.length - needle.length);
     for (let at = Math.max(0, from); at <= last; at += 1) {
       const energy = this.#energyBefore[at + needle.length]! - this.#energyBefore[at]!;
       if (energy <= 1e-9) continue;
       let product = 0;
       for (let i = 0; i < needle.length; i += 1) product += needle[i]! * this.#samples[at + i]!;
-      const likeness = product / Math.sqrt(needleEnergy * energy);
-      if (!best || likeness > best.likeness) best = { at, likeness, gain: product / needleEnergy };
+      const similarity = product / Math.sqrt(needleEnergy * energy);
+      if (!best || similarity > best.similarity)
+        best = { at, similarity, gain: product / needleEnergy };
     }
     return best;
   }

@@ -22,7 +22,7 @@ const THREAD_BUDGET_MS = 0.8 * FRAME_MS;
 /** A thread that dies young is not replaced more often than this. */
 const RESPAWN_EVERY_MS = 1000;
 
-export type MixHostEvents = {
+export type MixEnginePoolEvents = {
   /** A codec could not be opened. */
   onFault: (fault: unknown) => void;
   /** A thread died, or hung; what it mixed goes on elsewhere. */
@@ -36,7 +36,7 @@ export type MixHostEvents = {
  */
 export class MixEnginePool {
   #codecSettings: CodecSettings;
-  readonly #events: MixHostEvents;
+  readonly #events: MixEnginePoolEvents;
   readonly #threads: (MixThread | undefined)[];
   readonly #rooms = new Set<MigratingMixEngine>();
   readonly #codecs: Codecs;
@@ -49,7 +49,7 @@ export class MixEnginePool {
     maxThreads: number,
     codecs: Codecs,
     codecSettings: CodecSettings,
-    events: MixHostEvents,
+    events: MixEnginePoolEvents,
   ) {
     this.#codecSettings = codecSettings;
     this.#events = events;

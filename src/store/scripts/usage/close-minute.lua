@@ -14,8 +14,8 @@ Returns nothing.
 local CLOSED_KEPT_S = 48 * 3600
 local account, minute = ARGV[1], ARGV[2]
 local open = KEYS[1] .. 'open:' .. account .. ':' .. minute
-local names, rooms, counted, recordOf, isThere, records = fold(account, minute, tonumber(ARGV[4]), ARGV[5])
-if isThere then
+local names, rooms, counted, recordOf, isRecorded, records = fold(account, minute, tonumber(ARGV[4]), ARGV[5])
+if isRecorded then
   local hours = KEYS[1] .. 'hours:' .. account .. ':' .. string.sub(minute, 1, 10)
   -- Hours of a day that was begun without them would be less than their minutes.
   if redis.call('EXISTS', records) == 0 then redis.call('HSET', hours, '=', '1') end
