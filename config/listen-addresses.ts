@@ -1,7 +1,7 @@
 import { isIP, isIPv6 } from 'node:net';
 import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
 
-/** An address on which this machine receives, and what others are told in its place, if that differs (NAT). */
+/** An address on which this machine receives, and the address announced to others in its place, if that differs (NAT). */
 export type ListenAddress = { ip: string; announced?: string };
 
 const LOOPBACK = '127.0.0.1';
@@ -16,7 +16,7 @@ export const isWildcard = (ip: string): boolean => WILDCARDS.includes(ip);
 /**
  * Reads a list such as `10.0.0.5=203.0.113.7,fd00::5`.
  * @param name of the setting, for the faults
- * @returns the addresses, and what is wrong with the list, in sentences
+ * @returns the addresses, and the faults of the list, one sentence each
  */
 function parseListenAddresses(
   name: string,
@@ -41,8 +41,9 @@ function parseListenAddresses(
 }
 
 /**
- * Returns the addresses by which this machine can be reached, loopback first: a browser on it may find no other way (Chromium), or not
- * that one (Firefox has no loopback candidates). Link-local IPv6 addresses are left out, because they mean nothing without an interface.
+ * Returns the addresses by which this machine can be reached, loopback first: a browser on it may find no
+ * other way (Chromium), or not that one (Firefox has no loopback candidates). Link-local IPv6 addresses are
+ * left out, because they mean nothing without an interface.
  */
 export function ownAddresses(
   interfaces: NodeJS.Dict<Pick<NetworkInterfaceInfo, 'address' | 'internal'>[]>,
@@ -64,7 +65,7 @@ export const familyOf = ({ ip, announced = ip }: ListenAddress): IpFamily =>
 
 /**
  * Returns where media from other nodes is received.
- * @param settings faultless
+ * @param settings valid settings
  */
 export function pipeAddressesOf(settings: {
   PIPE_LISTEN_IP: string;
@@ -77,7 +78,7 @@ export function pipeAddressesOf(settings: {
 }
 
 /**
- * Returns all that is wrong with a list of addresses and what is announced in their place, in sentences.
+ * Returns the faults of a list of addresses and of those announced in their place, one sentence each.
  * @param names of both settings
  */
 export function listenFaults(
@@ -96,8 +97,8 @@ export function listenFaults(
 }
 
 /**
- * Returns what is wrong with addresses of which other nodes choose one by its family, in sentences. Host names are refused: mediasoup
- * sends media between nodes to addresses alone.
+ * Returns the faults of addresses of which other nodes choose one by its family, one sentence each. Host
+ * names are refused: mediasoup sends media between nodes to addresses alone.
  * @param names of both settings
  */
 export function pipeAddressFaults(
@@ -127,9 +128,10 @@ export type RtcAddress = ListenAddress & {
 };
 
 /**
- * Returns where WebRTC is received: the addresses that are set; every address, if only one to announce is; or those that this machine has
- * at the moment, of which loopback alone takes TCP, whose idle connections could be piled up by anybody who reaches it.
- * @param settings faultless
+ * Returns the addresses on which WebRTC is received: those that are set; every address, if only one to
+ * announce is set; otherwise those of this machine. Of the last, only loopback accepts TCP: anybody who
+ * reaches a TCP port can fill it with idle connections.
+ * @param settings valid settings
  */
 export function rtcAddressesOf(settings: {
   RTC_LISTEN_IP: string;

@@ -43,14 +43,14 @@ function isNetwork(text: string): boolean {
 function addressFaults(name: string, address: string): string[] {
   const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   const isOwn = address.startsWith('127.') || own.some((each) => each.address === address);
-  // A malformed address is a fault that needs no machine.
+  // A malformed address is reported by the checks that do not depend on the machine.
   if (isIP(address) === 0 || isWildcard(address) || isOwn) return [];
   const known = own.map((each) => each.address);
   return [`${name} ${address} is not an address of this machine, which has ${known.join(', ')}.`];
 }
 
 function certificateFaults({ TLS_CERT: certFile, TLS_KEY: keyFile }: Settings): string[] {
-  // Half of them is a fault that needs no machine.
+  // One without the other is reported by the checks that do not depend on the machine.
   if (certFile === '' || keyFile === '') return [];
   const faults: string[] = [];
   const read = (name: string, file: string, holds: (pem: Buffer) => object) => {

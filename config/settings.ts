@@ -9,7 +9,7 @@ import { type Timings, TIMINGS_VARIABLE } from './timings.ts';
 
 /**
  * Every setting: its environment variable, default, unit and range. This is the only reader of `process.env`; the table
- * in README is made from it.
+ * in docs/settings.md is made from it.
  */
 
 const inProject = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url));
@@ -66,20 +66,20 @@ const SettingsSchema = Type.Object({
     default: 92,
     minimum: 1,
     maximum: 3660,
-    description: 'How long the usage of single minutes is kept, days; months are kept for good',
+    description: 'Days for which the usage of single minutes is kept; months are kept indefinitely',
   }),
   WEBHOOK_KEEP_HOURS: Type.Integer({
     default: 24,
     minimum: 1,
     maximum: 720,
-    description: 'A webhook event that nobody took is given up so long after it happened, hours',
+    description: 'Hours after which a webhook event that was not accepted is given up',
   }),
   WEBHOOK_MAX_EVENTS: Type.Integer({
     default: 10_000,
     minimum: 100,
     maximum: 1_000_000,
     description:
-      'Maximum number of webhook events of an account that wait; the oldest are given up',
+      'Maximum number of webhook events of an account that wait; beyond it the oldest are given up',
   }),
   MEDIA_WORKERS: Type.Integer({
     default: shareOfCores(1),
@@ -95,12 +95,12 @@ const SettingsSchema = Type.Object({
   RTC_LISTEN_IP: Type.String({
     default: '',
     description:
-      'Addresses on which WebRTC media is received, IPv4 or IPv6, by comma, each with what browsers are told in its place (NAT) if that differs: 10.0.0.5=203.0.113.7,fd00::5; when empty, those of this machine (with TCP on loopback alone)',
+      'Addresses on which WebRTC media is received, IPv4 or IPv6, comma-separated, each with the address announced to browsers in its place (NAT) if that differs: 10.0.0.5=203.0.113.7,fd00::5; when empty, those of this machine (with TCP on loopback only)',
   }),
   RTC_ANNOUNCED_ADDRESS: Type.String({
     default: '',
     description:
-      'Address or host name told to browsers, when it is not the only one of RTC_LISTEN_IP (NAT)',
+      'Address or host name announced to browsers in place of the only one of RTC_LISTEN_IP (NAT)',
   }),
   RTC_PORT: Type.Integer({
     default: 30000,
@@ -117,47 +117,48 @@ const SettingsSchema = Type.Object({
   TURN_URLS: Type.String({
     default: '',
     pattern: '^(turns?:[^,\\s]+(,turns?:[^,\\s]+)*)?$',
-    description: 'TURN servers for browsers, by comma: turn:turn.example.com:3478, turns:…',
+    description: 'TURN servers for browsers, comma-separated: turn:turn.example.com:3478, turns:…',
   }),
   TURN_SECRET: Type.String({
     default: '',
-    description: 'What these servers make credentials of (coturn: static-auth-secret)',
+    description:
+      'Secret that these servers share, from which credentials are made (coturn: static-auth-secret)',
   }),
   CLUSTER_KEY: Type.String({
     default: '',
     pattern: '^(.{16,})?$',
     description:
-      'Known to all nodes that share a Redis, at least 16 characters: seals what they tell each other; when empty, Redis holds one',
+      'Key shared by all nodes that share a Redis, at least 16 characters; it encrypts the messages between them. When empty, a key stored in Redis is used',
   }),
   PIPE_LISTEN_IP: Type.String({
     default: '127.0.0.1',
     minLength: 1,
     description:
-      'Address on which sound from other nodes is received, or one of IPv4 and one of IPv6 by comma, each with what other nodes are told in its place (NAT) if that differs: 10.0.0.5,fd00::5',
+      'Address on which audio from other nodes is received, or one of IPv4 and one of IPv6, comma-separated, each with the address announced to other nodes in its place (NAT) if that differs: 10.0.0.5,fd00::5',
   }),
   PIPE_ANNOUNCED_ADDRESS: Type.String({
     default: '',
-    description: 'Address told to other nodes, when it is not PIPE_LISTEN_IP (NAT, 0.0.0.0)',
+    description: 'Address announced to other nodes in place of PIPE_LISTEN_IP (NAT, 0.0.0.0)',
   }),
   PIPE_PORT_MIN: Type.Integer({
     default: 20000,
     minimum: 1024,
     maximum: 65535,
     description:
-      'First port of those that sound between nodes may take: UDP, one a room and node; TCP, one a process',
+      'First port of the range for audio between nodes: UDP, one for each room and node; TCP, one for each process',
   }),
   PIPE_PORT_MAX: Type.Integer({
     default: 29999,
     minimum: 1024,
     maximum: 65535,
-    description: 'The last of them',
+    description: 'Last port of that range',
   }),
   ROUTER_MAX_CONSUMERS: Type.Integer({
     default: 500,
     minimum: 1,
     maximum: 1_000_000,
     description:
-      'A room with so many consumers (browsers × speakers) on a media worker takes its next browser to another',
+      'Number of consumers (browsers × speakers) of a room on one media worker from which its next browser goes to another',
   }),
   OPUS_BITRATE_BPS: Type.Integer({
     default: 32000,
@@ -176,13 +177,13 @@ const SettingsSchema = Type.Object({
     minimum: 0,
     maximum: 256,
     description:
-      'At most so many threads of each process mix, when it is too much for the event loop',
+      'Maximum number of mixing threads of each process, started when mixing is too much for the event loop',
   }),
   MIX_MAX_SPEAKERS: Type.Integer({
     default: 8,
     minimum: 1,
     maximum: 64,
-    description: 'So many of the loudest speakers of a room are mixed',
+    description: 'Maximum number of speakers of a room mixed at once; the loudest win',
   }),
   TALK_THRESHOLD_DBOV: Type.Integer({
     default: -65,
@@ -194,45 +195,46 @@ const SettingsSchema = Type.Object({
     default: 500,
     minimum: 100,
     maximum: 10000,
-    description: 'How long a speaker counts as talking after the last sound, ms',
+    description: 'Time for which a speaker counts as talking after the last sound, ms',
   }),
   OVERLOAD_LOOP_DELAY_MS: Type.Integer({
     default: 50,
     minimum: 0,
     maximum: 60_000,
     description:
-      'The node takes nobody while its event loop is so late (median), second after second, ms; 0: however late',
+      'Median delay of the event loop, measured each second, above which new clients are refused, ms; 0 disables the check',
   }),
   OVERLOAD_CPU_PERCENT: Type.Integer({
     default: 90,
     minimum: 0,
     maximum: 100,
     description:
-      'The same of all cores by this process, or of one by the event loop or a media worker; 0: however much',
+      'CPU use above which new clients are refused: of all cores by this process, or of one core by its event loop or a media worker; 0 disables the check',
   }),
   OVERLOAD_MEMORY_MB: Type.Integer({
     default: 0,
     minimum: 0,
     maximum: 1_048_576,
-    description: 'The same of resident memory of this process, MB; 0: however much',
+    description:
+      'Resident memory of this process above which new clients are refused, MB; 0 disables the check',
   }),
   OPERATOR_KEY: Type.String({
     default: '',
     pattern: '^(.{16,})?$',
-    description: 'Key of /api/admin, at least 16 characters; when empty, nobody may use it',
+    description: 'Key of /api/admin, at least 16 characters; when empty, /api/admin is disabled',
   }),
   DRAIN_MS: Type.Integer({
     default: 5000,
     minimum: 0,
     maximum: 86_400_000,
     description:
-      'After the first signal, how long clients may take to leave before they are closed, ms',
+      'Time that clients have to leave after the first signal before they are closed, ms',
   }),
   RESUME_MS: Type.Integer({
     default: 15_000,
     minimum: 0,
     maximum: 600_000,
-    description: 'How long the place of a client whose connection was lost is kept, ms',
+    description: 'Time for which the place of a client whose connection was lost is kept, ms',
   }),
   TLS_CERT: Type.String({
     default: '',
@@ -242,25 +244,26 @@ const SettingsSchema = Type.Object({
   TRUST_PROXY: Type.String({
     default: '',
     description:
-      'Addresses or networks of proxies, by comma, whose X-Forwarded-For says where a client is',
+      'Addresses or networks of proxies, comma-separated, whose X-Forwarded-For is trusted',
   }),
   AUTH_FAILURES_PER_ADDRESS: Type.Integer({
     default: 120,
     minimum: 1,
     maximum: 1_000_000,
-    description: 'Failed authentications a minute from one address, before they are told to wait',
+    description:
+      'Failed authentications per minute from one address above which further ones are refused',
   }),
   AUTH_FAILURES_PER_KEY: Type.Integer({
     default: 60,
     minimum: 1,
     maximum: 1_000_000,
-    description: 'The same with keys that begin alike',
+    description: 'The same for keys with the same beginning',
   }),
   REQUESTS_PER_ACCOUNT: Type.Integer({
     default: 15_000,
     minimum: 1,
     maximum: 1_000_000,
-    description: 'REST requests a minute of one account',
+    description: 'REST requests per minute of one account',
   }),
   CONNECTIONS_PER_ADDRESS: Type.Integer({
     default: 1000,
@@ -279,13 +282,13 @@ const SettingsSchema = Type.Object({
   LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
     default: 'info',
     description:
-      'Least severe log line that is written: fatal, error, warn, info, debug, trace, or silent for none',
+      'Minimum level of log lines: fatal, error, warn, info, debug, trace, or silent for none',
   }),
 });
 
 export type Settings = Static<typeof SettingsSchema>;
 
-/** All that is wrong with the environment, one sentence a fault. */
+/** Faults of the environment, one sentence each. */
 export class SettingsError extends Error {
   override readonly name = 'SettingsError';
   readonly faults: string[];
@@ -311,7 +314,7 @@ export function readSettings(
     const text = environment[name]?.trim();
     if (!text) continue;
     const value = convert(text, schema);
-    // One by one, because a validator tells of no more than a few faults at once.
+    // One by one, because a validator reports only a few faults at once.
     const [fault] = Value.Errors(schema, value);
     if (fault) wrong.set(name, `${name} ${describeFault(fault)} (${describe(schema)}).`);
     else given[name] = value;
@@ -341,7 +344,7 @@ export function environmentOf(
   };
 }
 
-/** The value that a text means; the text itself, for the validator to refuse, if it means none. */
+/** Returns the value that a text stands for, or the text itself if it stands for none, so that the validator refuses it. */
 function convert(text: string, schema: TSchema): unknown {
   if (Type.IsInteger(schema) && /^-?\d+$/.test(text)) return Number(text);
   if (Type.IsBoolean(schema) && /^(true|false)$/.test(text)) return text === 'true';
@@ -396,7 +399,7 @@ type SettingDescription = {
   maximum?: number;
 };
 
-/** The settings as a Markdown table, for README. */
+/** The settings as a Markdown table, for docs/settings.md. */
 export function settingsTable(): string {
   const properties = Object.entries(SettingsSchema.properties) as [string, SettingDescription][];
   const rows = properties.map(([name, setting]) => {

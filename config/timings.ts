@@ -16,20 +16,20 @@ const durations = <P extends TProperties>(properties: P) =>
 const TimingsSchema = Type.Object(
   {
     leases: durations({
-      leaseMs: ms(45_000, 'A connection counts for so long after its lease was last renewed'),
+      leaseMs: ms(45_000, 'Time after its last renewal at which a lease expires'),
       renewEveryMs: ms(15_000, 'Interval at which a process renews the leases it holds'),
       retryAfterMs: ms(5000, 'Delay told to a client that is refused for the CCU limit'),
     }),
     usage: durations({
-      freshMs: ms(1000, 'Age up to which the used minutes of an account are not read again'),
+      freshMs: ms(1000, 'Time for which the used minutes of an account are cached'),
       writeEveryMs: ms(5000, 'Interval of usage writes; a killed process loses at most this much'),
       sweepEveryMs: ms(10_000, 'Interval at which usage workers look for minutes to close'),
       graceMs: ms(10_000, 'Time after its end at which a minute may be closed'),
     }),
     webhooks: durations({
-      beatEveryMs: ms(1000, 'Interval of the heartbeat of a node that has told of peers'),
-      deadAfterMs: ms(45_000, 'Silence after which the peers of such a node are told to have left'),
-      retryAfterMs: ms(500, 'Delay before changes that Redis did not take are written again'),
+      beatEveryMs: ms(1000, 'Interval of the heartbeat of a node that has reported peers'),
+      deadAfterMs: ms(45_000, 'Silence after which the peers of such a node are reported as left'),
+      retryAfterMs: ms(500, 'Delay before changes that Redis did not accept are written again'),
       sweepEveryMs: ms(15_000, 'Interval of the search for unsent events and dead nodes'),
       firstRetryMs: ms(5000, 'First delay between attempts to deliver an event; doubles'),
       longestRetryMs: ms(60_000, 'Longest such delay'),
@@ -85,8 +85,8 @@ const TimingsSchema = Type.Object(
         'Interval of "stats" messages, and of pings to clients that want them',
       ),
       silentAfterMs: ms(30_000, 'Silence after which a client is closed with 4408'),
-      soundPingEveryMs: ms(280, 'Sound that a client is sent between two pings among it'),
-      unansweredMs: ms(640, 'Age of an unanswered ping at which no more sound is sent'),
+      soundPingEveryMs: ms(280, 'Duration of audio sent to a client between two pings'),
+      unansweredMs: ms(640, 'Age of an unanswered ping at which no more audio is sent'),
       movesWithinMs: ms(1000, 'Longest life of a connection whose peer has connected elsewhere'),
       changesWithinMs: ms(
         10_000,
