@@ -25,8 +25,8 @@ const ALONE: ProcessesHealth = { hung: [], deaths: 0 };
 /**
  * Opens every part of a gateway, each with its settings.
  * @param shared given if other gateway processes share the port
- * @param abort ends the waiting for Redis
- * @throws {Error} if a part cannot be opened; those before it are closed then
+ * @param abort aborts the wait for Redis
+ * @throws {Error} if a part cannot be opened; those opened before it are closed
  */
 export async function openApp(
   settings: Settings,

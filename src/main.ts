@@ -14,7 +14,7 @@ import { lanAddresses, serveLan, urlAt } from './processes/lan.ts';
 import { drainOnUnhandledRejection } from './processes/last-resort.ts';
 import { openSupervisor } from './processes/supervisor.ts';
 
-/** The process: starts the gateway, or several, says where it is, and ends it on a signal. */
+/** Entry point: starts one gateway or several, prints the address, and ends them on a signal. */
 
 async function openGateway(...[settings, timings, abort]: Parameters<typeof openSupervisor>) {
   const app = await openApp(settings, timings, undefined, abort);

@@ -8,17 +8,17 @@ import type { Redis } from '../store/redis.ts';
 
 /** Legacy clients read ids as 32-bit integers. */
 const MAX_ID = 2 ** 31 - 1;
-/** Ids that may have been given within a moment, beside one a second, and that a restored backup does not know of. */
+/** Number of ids, beyond one per second, that may have been given since a restored backup was made. */
 const MARGIN = 1000;
 
 const FILE = 'last-account-id';
 
-/** Ids of accounts: whole numbers below 2^31, none of which is given twice, whatever backup Redis is given. */
+/** Ids of accounts: whole numbers below 2^31. No id is given twice, even after an older backup of Redis is restored. */
 export class AccountIds {
   readonly #redis: Redis;
   readonly #accountPrefix: string;
 
-  /** @param accountPrefix what the key of each account begins with */
+  /** @param accountPrefix prefix of the key of each account */
   constructor(redis: Redis, accountPrefix: string) {
     this.#redis = redis;
     this.#accountPrefix = accountPrefix;
@@ -64,7 +64,7 @@ async function readNote(file: string): Promise<Note> {
   }
 }
 
-/** On the disk before it takes the place of the one before. @returns its identity */
+/** Writes the file to disk before it replaces the previous one. @returns its identity */
 async function writeNote(file: string, id: number): Promise<string> {
   const draft = `${file}.${randomUUID()}`;
   const handle = await open(draft, 'w', 0o600);

@@ -16,10 +16,10 @@ import {
 import type { Redis } from '../store/redis.ts';
 import { AccountIds } from './account-ids.ts';
 
-/** The values of `default_audio` and `pinned_audio` (docs/protocol.md, "Audio formats"); an empty one takes the value away. */
+/** Values of `default_audio` and `pinned_audio` (docs/protocol.md, "Audio formats"); an empty one removes the value. */
 const HEARD_FORMAT = `^(${AUDIO_FORMAT_PATTERN})?$`;
 const SENT_FORMAT = `^(${INPUT_FORMAT_PATTERN})?$`;
-/** Without a user and password, which fetch() refuses. */
+/** A URL without user and password, which fetch() refuses. */
 const WEBHOOK_URL = '^(https?://[^\\s/?#@\\\\]+([/?#]\\S*)?)?$';
 
 /** Fields of an account that clients see (docs/protocol.md §1). */
@@ -31,7 +31,7 @@ export const AccountSchema = Type.Object({
   status: Type.Enum(['active', 'suspended', 'closed']),
 });
 
-/** All there is of it. */
+/** All fields of an account. */
 export const StoredAccountSchema = Type.Object({
   ...AccountSchema.properties,
   created_at: Type.Optional(Type.String()),
@@ -114,7 +114,7 @@ export class Accounts {
   }
 
   /**
-   * Changes an account; running nodes feel it at once. Setting the webhook URL makes a new secret.
+   * Changes an account; running nodes apply the change at once. Setting the webhook URL makes a new secret.
    * @throws {PartylineError} `not_found`, `bad_request`
    */
   async update(id: number, changes: AccountChanges): Promise<ChangedAccount> {
@@ -128,7 +128,7 @@ export class Accounts {
     throw new PartylineError('bad_request', `Account ${id} is closed for good.`);
   }
 
-  /** The accounts whose events are sent somewhere. */
+  /** Accounts that have a webhook URL. */
   async listWithWebhook(): Promise<number[]> {
     const ids = await this.#redis.run((client) => client.sMembers(ACCOUNTS_WITH_WEBHOOK));
     return ids.map(Number);
@@ -143,7 +143,7 @@ export class Accounts {
 
   /**
    * Makes a new key for an account; this is the only time that it can be seen.
-   * @param keep stores it elsewhere before it is valid: if that fails, there is no such key
+   * @param keep stores the key elsewhere before it becomes valid; if that fails, the key is not created
    * @throws {PartylineError} `not_found`, `bad_request` if the account is closed
    */
   async addKey(accountId: number, keep?: (key: NewKey) => Promise<void>): Promise<NewKey> {
@@ -176,7 +176,7 @@ export class Accounts {
   }
 
   /**
-   * Makes a key worthless; running nodes feel it at once.
+   * Revokes a key; running nodes apply the change at once.
    * @throws {PartylineError} `not_found`
    */
   async revokeKey(accountId: number, keyId: string): Promise<void> {

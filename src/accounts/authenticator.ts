@@ -20,16 +20,19 @@ export type Credentials = {
 /** Which keys an account still has, and which signing keys of tokens were withdrawn. */
 export type KeyState = { keyIds: ReadonlySet<string>; withdrawn: ReadonlySet<string> };
 
-/** Number of keys and tokens that are remembered as good. */
+/** Number of valid keys and tokens that are remembered. */
 const MAX_KNOWN = 10_000;
 
-/** Tells who somebody is, and holds those up who guess. */
+/** Authenticates clients by API key, token or invitation, and slows down those that guess. */
 export class Authenticator {
   readonly #accounts: Accounts;
   readonly #tokens: Tokens;
   readonly #invites: Invites;
   readonly #limits: RateLimits;
-  /** Digests of keys and tokens that were good lately, the oldest first: these are looked up whatever their address has done. */
+  /**
+   * Digests of keys and tokens that were valid lately, the oldest first: these are looked up even if their
+   * address is blocked.
+   */
   readonly #known = new Set<string>();
 
   constructor(accounts: Accounts, tokens: Tokens, invites: Invites, limits: RateLimits) {
@@ -41,7 +44,7 @@ export class Authenticator {
 
   /**
    * Looks an API key up.
-   * @param address where it came from
+   * @param address address of the client
    * @throws {PartylineError} `unauthorized`, `rate_limited`, `overloaded`
    */
   byKey(apiKey: string, address: string): Promise<Credentials> {
@@ -53,7 +56,7 @@ export class Authenticator {
   }
 
   /**
-   * Verifies a token; it is worth no more than the key that it was asked for with.
+   * Verifies a token; it is valid only while the key that requested it is.
    * @param onOwner called with the account before it is looked up; what it throws ends the attempt
    * @throws {PartylineError} `unauthorized`, `rate_limited`, `overloaded`
    */
@@ -71,7 +74,7 @@ export class Authenticator {
   }
 
   /**
-   * Verifies an invitation; it is worth no more than the key that it was made with.
+   * Verifies an invitation; it is valid only while the key that made it is.
    * @throws {PartylineError} `unauthorized`, `forbidden` unless the account is active, `rate_limited`, `overloaded`
    */
   byInvite(invite: string, address: string): Promise<Invitation> {
@@ -149,7 +152,7 @@ const notActive = ({ status }: Account) =>
 export const mayPublish = ({ grant }: Pick<Credentials, 'grant'>): boolean =>
   grant?.publish ?? true;
 
-/** Why a client may not be in a room; undefined if it may. Every client may hear itself, unless it may not publish. */
+/** Returns the reason why a client may not be in a room; undefined if it may. Every client that may publish may hear itself. */
 export function roomFault(
   { grant }: Pick<Credentials, 'grant'>,
   room: string,

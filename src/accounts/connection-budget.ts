@@ -4,14 +4,14 @@ import type { Rate } from '../token-bucket.ts';
 import { AccountBudgets } from './account-budgets.ts';
 import type { Credentials } from './authenticator.ts';
 
-/** A connection that was closed because it went on over its budget costs as much as this many. */
+/** Cost, in connections, of a connection that was closed because it stayed over its budget. */
 const ABUSE_COST = 20;
 /** Number of remembered keys above which those whose block is over are forgotten. */
 const MAX_KEYS = 1000;
 
 /**
- * Rate of connections of an account to one process. All that the plan allows may come at once, lose their connections together, and
- * come back.
+ * Rate of connections of an account to one process. All connections that the plan allows may be opened at
+ * once, lost together, and opened again.
  */
 const connectRate = (maxCcu: number): Rate => ({
   perSecond: 2 + maxCcu / 10,
@@ -20,22 +20,22 @@ const connectRate = (maxCcu: number): Rate => ({
 
 /**
  * Limits how often an account connects to this process. An account over its budget is kept out for a while without a question to
- * Redis: its keys are known here by then.
+ * Redis, because this process has learned its keys.
  */
 export class ConnectionBudget {
   readonly #blockMs: number;
   readonly #budgets = new AccountBudgets(connectRate);
   /** By account: `performance.now()` at which its block ends. */
   readonly #blockedUntilMs = new Map<number, number>();
-  /** Accounts of the keys with which somebody connected over budget, by the digest of the key. */
+  /** Accounts whose keys were used to connect over budget, by the digest of the key. */
   readonly #accountOfKey = new Map<string, number>();
 
-  /** @param blockMs how long an account over its budget is kept out */
+  /** @param blockMs time for which an account over its budget is kept out */
   constructor(blockMs: number) {
     this.#blockMs = blockMs;
   }
 
-  /** @throws {PartylineError} `rate_limited` if the account of this key is kept out, as far as that is known without Redis */
+  /** @throws {PartylineError} `rate_limited` if the account of this key is known, without Redis, to be kept out */
   checkKey(apiKey: string, nowMs: number): void {
     if (this.#accountOfKey.size === 0) return;
     const accountId = this.#accountOfKey.get(digestOf(apiKey));
@@ -50,7 +50,7 @@ export class ConnectionBudget {
 
   /**
    * Counts a connection.
-   * @param apiKey the one that the client showed, if it showed one
+   * @param apiKey key that the client sent, if it sent one
    * @throws {PartylineError} `rate_limited` if the account has connected too often
    */
   spend({ account }: Credentials, apiKey: string | undefined, nowMs: number): void {
@@ -66,7 +66,7 @@ export class ConnectionBudget {
     throw tooManyConnections(this.#blockMs);
   }
 
-  /** A connection of the account was closed because it went on over its budget. */
+  /** Counts a connection of the account that was closed because it stayed over its budget. */
   punish(account: Credentials['account'], nowMs: number): void {
     this.#budgets.of(account, nowMs).spend(ABUSE_COST, nowMs);
   }

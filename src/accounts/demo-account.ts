@@ -25,11 +25,11 @@ type DemoSettings = Pick<
 >;
 
 /**
- * Maximum number of such keys, so that containers without a volume do not add one at each start without end; it leaves one
+ * Maximum number of such keys, so that containers without a volume do not add one at each start indefinitely; it leaves one
  * to each data folder of a cluster of usual size.
  */
 const MAX_MADE_KEYS = 50;
-/** Longest time for which a gateway that was killed meanwhile keeps the others waiting. */
+/** Longest time for which a gateway that was killed while making the account keeps the others waiting. */
 const TURN_MS = 5000;
 const POLL_MS = 20;
 const EMAIL = 'demo@localhost';
@@ -40,7 +40,7 @@ const FIRST_ID = 1;
  * file in `DATA_DIR` that only its owner can read. Where that file is missing, or of another Redis, the account gets another
  * key, in place of the least recently used one if starts have made {@link MAX_MADE_KEYS}. Warns of an active demo account on a
  * gateway that others can reach.
- * @returns undefined if it is not wanted, or the operator has closed it
+ * @returns undefined if DEMO_ACCOUNT is false, or the operator has closed the account
  */
 export async function openDemoAccount(
   redis: Redis,
@@ -85,7 +85,7 @@ async function openWanted(
   if (known !== undefined && credentials) {
     return { account: credentials.account, apiKey: known, isNew: false, keyFile };
   }
-  // Before there is an account whose key could not be kept.
+  // Checked before an account exists whose key could not be stored.
   await openDataDir(dataDir);
   const owner = account ?? (await create(redis, accounts));
   const { id, apiKey } = await accounts.addKey(owner.id, async (key) => {
@@ -124,7 +124,7 @@ async function create(redis: Redis, accounts: Accounts): Promise<Account> {
   return created;
 }
 
-/** The demo account that Redis knows of. Earlier versions noted no id: theirs is nearly always the first account. */
+/** Returns the demo account in Redis. Earlier versions stored no id: theirs is nearly always the first account. */
 async function findDemo(redis: Redis, accounts: Accounts): Promise<Account | undefined> {
   const id = await redis.run((client) => client.get(DEMO_ACCOUNT_ID));
   const account = await accounts.find(id === null ? FIRST_ID : Number(id));

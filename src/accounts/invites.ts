@@ -8,11 +8,11 @@ import { MAX_TTL_SECONDS, type TokenOwner } from './tokens.ts';
 const ISSUER = 'partyline/invite';
 const DAY_SECONDS = 86_400;
 const MAX_EXPIRES_IN_SECONDS = 7 * DAY_SECONDS;
-/** A key, and a room's name of 128 characters of which each is escaped, make about 2,000. */
+/** Longest invitation, in characters: a key and a room name of 128 escaped characters take about 2,000. */
 const MAX_INVITE_CHARACTERS = 4000;
 const MAX_NAME_CHARACTERS = 128;
 const DEFAULT_NAME = 'guest';
-/** Without letters and digits that look alike (Crockford's Base32, in lower case). */
+/** Alphabet without letters and digits that look alike (Crockford's Base32, in lower case). */
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
 /** 40 bits: two of a thousand guests with one name get the same one once in two million times. */
 const SUFFIX_CHARACTERS = 8;
@@ -42,7 +42,7 @@ export const RedemptionSchema = Type.Object(
 const ClaimsSchema = Type.Object({
   /** The account. */
   sub: Type.String({ pattern: '^\\d+$' }),
-  /** The API key that made the invitation: revoked, it takes the invitation with it. */
+  /** The API key that made the invitation; revoking the key ends the invitation. */
   key: Type.String(),
   room: Type.String(),
   publish: Type.Boolean(),
@@ -54,7 +54,7 @@ const READING = {
   parse: (claims: unknown) => claimsValidator.Parse(claims),
 };
 
-/** Rights of everybody who has an invitation. */
+/** Rights of every holder of the invitation. */
 export type Invitation = {
   owner: TokenOwner;
   room: string;
@@ -94,7 +94,7 @@ export class Invites {
 }
 
 /**
- * Returns a name for a peer that nobody else has.
+ * Returns a unique name for a peer.
  * @param name chosen by the guest; its end is cut off where it would be too long for a peer's name
  */
 export function guestName(name = DEFAULT_NAME): string {

@@ -17,7 +17,7 @@ export type RateLimitSettings = {
 };
 
 /**
- * How often something may happen, over all nodes. A counter over its limit is refused by this process, without asking
+ * Rate limits that all nodes share. A counter over its limit is refused by this process, without asking
  * Redis again, until the window ends. Addresses are counted by {@link networkOf}.
  */
 export class RateLimits {
@@ -50,15 +50,15 @@ export class RateLimits {
     this.#operator = new RateLimiterMemory({ points, duration: WINDOW_S });
   }
 
-  /** @throws {PartylineError} `rate_limited` if attempts from an address have failed far more often than they may */
+  /** @throws {PartylineError} `rate_limited` if failed attempts from an address exceed the limit many times over */
   checkAddress(address: string): Promise<void> {
     return checkLocal(this.#far, networkOf(address));
   }
 
   /**
-   * Counts an attempt to authenticate that failed. Only those that fail are held up: a client with a good key must not
-   * suffer from one with a bad key behind the same address.
-   * @param keyPart what tells this key from others, and is of no use: see {@link keyPart}
+   * Counts an attempt to authenticate that failed. Only failed attempts are limited: a client with a valid key must not
+   * suffer from one with an invalid key behind the same address.
+   * @param keyPart part of the key that distinguishes it from others and cannot be used to authenticate: see {@link keyPart}
    * @throws {PartylineError} `rate_limited` if there were too many, `overloaded`
    */
   async countFailure(address: string, keyPart: string): Promise<void> {
@@ -69,8 +69,8 @@ export class RateLimits {
   }
 
   /**
-   * Checks before a key is compared with the operator's. Failures are counted in this process alone: the operator must get in while
-   * Redis is away, and nothing of a mistyped key may be stored.
+   * Checks before a key is compared with the operator's. Failures are counted in this process alone: the
+   * operator must get in while Redis is away, and nothing of a mistyped key may be stored.
    * @throws {PartylineError} `rate_limited`
    */
   checkOperator(address: string): Promise<void> {
@@ -126,5 +126,5 @@ const PART_CHARACTERS = 8;
 /** The beginning of an API key. */
 export const keyPart = (apiKey: string) => apiKey.slice(0, PART_CHARACTERS);
 
-/** The end of a token: they all begin alike. */
+/** The end of a token, because all tokens begin alike. */
 export const tokenPart = (token: string) => token.slice(-PART_CHARACTERS);

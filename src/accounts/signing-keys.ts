@@ -15,7 +15,7 @@ type SigningKey = { id: string; secret: string };
 
 /** Claims of a JWT beside those that every JWT here has. */
 export type Statement = {
-  /** Purpose of the JWT. One that was signed for something else is not accepted in its place. */
+  /** Purpose of the JWT. A JWT that was signed for another purpose is not accepted. */
   issuer: string;
   accountId: number;
   claims: JWTPayload;
@@ -25,7 +25,7 @@ export type Statement = {
 /** Signs and verifies JWTs (RFC 7519) with keys that all nodes find in Redis. */
 export class SigningKeys {
   readonly #redis: Redis;
-  /** Decides when a JWT expires; the same on all nodes. */
+  /** Clock that decides when a JWT expires; the same on all nodes. */
   readonly #clock: Pick<RedisClock, 'wallMs'>;
   #keys: SigningKey[] = [];
   #withdrawn: ReadonlySet<string> = new Set();
@@ -62,7 +62,7 @@ export class SigningKeys {
 
   /**
    * Verifies a JWT that {@link sign} made.
-   * @param what how the fault names it, such as "token"
+   * @param what name used in the error, such as "token"
    * @param parse validates the claims
    * @returns the claims, the id of the key that signed them, and the seconds until they expire
    * @throws {PartylineError} `unauthorized` if the JWT is foreign, changed or expired; `overloaded`
@@ -88,7 +88,8 @@ export class SigningKeys {
 
   /**
    * Makes every process sign with a new key from now on.
-   * @param isWithdrawal whether what the earlier keys signed ends at once; otherwise, what the last one signed holds until it expires
+   * @param isWithdrawal true if JWTs signed with earlier keys become invalid at once; otherwise those of the
+   * last key stay valid until they expire
    */
   async rotate(isWithdrawal: boolean): Promise<void> {
     await this.#redis.run(async (client) => {
@@ -122,7 +123,10 @@ export class SigningKeys {
     return key.secret;
   }
 
-  /** Reads the keys, the newest first. Makes the first one; only one, should several processes do so at once. */
+  /**
+   * Reads the keys, the newest first. Makes the first key if there is none; if several processes do so at
+   * once, all use the same.
+   */
   async #loadKeys(): Promise<SigningKey[]> {
     const stored = await this.#redis.run(async (client) => {
       const keys = await client.lRange(SIGNING_KEYS, 0, -1);

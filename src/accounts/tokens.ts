@@ -27,7 +27,7 @@ export type TokenRequest = Static<typeof TokenRequestSchema>;
 const ClaimsSchema = Type.Object({
   /** The account. */
   sub: Type.String({ pattern: '^\\d+$' }),
-  /** The API key that the token was asked for with: revoked, it takes the token with it. */
+  /** The API key that requested the token; revoking the key ends the token. */
   key: Type.String(),
   peer: Type.String(),
   rooms: TokenRequestSchema.properties.rooms,
@@ -68,7 +68,10 @@ export class Tokens {
     return { token: signed.jwt, expires_at: signed.expires_at };
   }
 
-  /** @throws {PartylineError} `unauthorized` if it is none of ours, has been changed or has expired; `overloaded` */
+  /**
+   * @throws {PartylineError} `unauthorized` if it was not signed by this cluster, has been changed or has
+   * expired; `overloaded`
+   */
   async verify(token: string): Promise<{ owner: TokenOwner; grant: Grant; signedBy: string }> {
     const { claims, signedBy } = await this.#keys.verify(token, READING);
     const { sub, key: keyId, peer, rooms, publish } = claims;

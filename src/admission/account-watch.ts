@@ -7,13 +7,16 @@ import type { SuspendedPeers } from '../session/suspended-peers.ts';
 import type { Sessions } from './sessions.ts';
 
 export type AccountWatch = {
-  /** How many changes have been heard of: another number means that an account may not be as it was. */
+  /** Number of changes received: while it stays the same, no account has changed. */
   changes(): number;
-  /** Has the sessions and kept places of an account feel what it is now. */
+  /** Applies the present state of an account to its sessions and kept places. */
   check(accountId: number): void;
 };
 
-/** Has the sessions and kept places of this process feel what an operator changes of their accounts and of the keys of tokens, on whatever node. */
+/**
+ * Applies changes that an operator makes to accounts and signing keys, on any node, to the sessions and kept
+ * places of this process.
+ */
 export async function watchAccounts(
   redis: Redis,
   accounts: Accounts,
@@ -48,7 +51,7 @@ export async function watchAccounts(
       changes += 1;
       tryToCheck(Number(message));
     },
-    // Any of them may have changed.
+    // Any account may have changed.
     onGap: checkAll,
   });
   const reloadKeys = () => {

@@ -7,7 +7,7 @@ const REPORT_EVERY_MS = 10_000;
 /** A client that is refused finds another node at once. */
 const RETRY_AFTER_MS = 1000;
 
-/** The going away of this node: nobody new comes in, and those who are here are asked to leave, until a deadline. */
+/** The drain of this node: new clients are refused, and connected ones are asked to leave by a deadline. */
 export class Drain {
   readonly #sessions: Sessions;
   readonly #log: FastifyBaseLogger;
@@ -22,27 +22,27 @@ export class Drain {
     return this.#deadlineMs !== undefined;
   }
 
-  /** @throws {PartylineError} `overloaded` when this node takes nobody any more */
+  /** @throws {PartylineError} `overloaded` while this node drains */
   check(): void {
     if (!this.isDraining) return;
     const options = { retryAfterMs: RETRY_AFTER_MS };
-    throw new PartylineError('overloaded', 'This node is going away.', options);
+    throw new PartylineError('overloaded', 'This node is draining.', options);
   }
 
-  /** How long clients may stay, ms, once they have been asked to leave in `withinMs`: less, if they were asked before. */
+  /** Returns the time that clients have left after being asked to leave within `withinMs`, ms: less if they were asked before. */
   timeLeftMs(withinMs: number): number {
     const leftMs = (this.#deadlineMs ?? Infinity) - performance.now();
     return Math.round(Math.min(withinMs, Math.max(0, leftMs)));
   }
 
   /**
-   * Asks all clients to go; resolves when all have, or in `withinMs`. Another call can only shorten it.
-   * @param by who asked for it, for the log
+   * Asks all clients to leave; resolves when all have left, or after `withinMs`. A further call can only shorten the time.
+   * @param by requester, for the log
    */
   async begin(withinMs: number, by: string): Promise<void> {
     const isFirst = this.#deadlineMs === undefined;
     const deadlineMs = performance.now() + withinMs;
-    const message = isFirst ? 'drain began' : 'drain asked for again';
+    const message = isFirst ? 'drain began' : 'drain requested again';
     this.#log.info({ by, withinMs, peers: this.#sessions.size }, message);
     if (isFirst) this.#sessions.announceDrain(withinMs);
     this.#deadlineMs = Math.min(deadlineMs, this.#deadlineMs ?? Infinity);

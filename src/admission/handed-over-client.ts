@@ -9,8 +9,8 @@ import type { Session } from '../session/session.ts';
 import type { SessionQuery } from './query.ts';
 
 /**
- * A client on its way from one process to another, because it joined before it sent anything else. Its messages are
- * parsed only by the process that receives it: they may be of any shape, and the channel between processes must bear them.
+ * A client that is handed from one process to another, because `join` was its first message. Its messages are
+ * parsed only by the receiving process: they may have any shape, and the channel between processes must carry them.
  */
 export type HandedOverClient = {
   sessionId: string;
@@ -24,17 +24,17 @@ export type HandedOverClient = {
 export type HandoverTargets = {
   /** Returns the process that a room is in; undefined if it is this one. */
   processOf(accountId: number, room: string): number | undefined;
-  /** Hands a client over with its connection, which nobody reads. */
+  /** Hands a client over with its connection, which nothing reads. */
   move(to: number, client: HandedOverClient, connection: Socket): void;
 };
 
-/** A longer text is no join of any use. */
+/** Longest text that is parsed as a `join`, bytes. */
 const MAX_JOIN_CHARACTERS = 16 * 1024;
 
 /**
  * Opens the gate through which a client reaches the process of its room; undefined if there is no other process, or its
- * connection cannot be handed over: then the session reads the client by itself.
- * @param onLeave called when the session has let go of the client, which another process goes on with
+ * connection cannot be handed over: then the session reads from the socket directly.
+ * @param onLeave called when the session has released the client to another process
  */
 export function openHandover(
   { homes, places }: { homes: HandoverTargets | undefined; places: SuspendedPeers },
@@ -49,7 +49,7 @@ export function openHandover(
   const { credentials, query } = client;
   const accountId = credentials.account.id;
   const processOf = (room: string): number | undefined => {
-    // An echo room is where its client is, and a place that is kept here is taken up here.
+    // An echo room lives in the process of its client, and a place that is kept here is resumed here.
     if (room === ECHO_ROOM || places.get(accountId, query.peer)) return undefined;
     return homes.processOf(accountId, room);
   };
@@ -70,7 +70,10 @@ export function openHandover(
   });
 }
 
-/** A client that joins at first goes to where the room is; any other stays, because no other process knows of it. */
+/**
+ * A client whose first message is `join` goes to the process of the room; any other stays, because no other
+ * process knows of it.
+ */
 function destinationOf(
   text: string,
   credentials: Credentials,

@@ -3,8 +3,8 @@ import type { SuspendedPeers } from '../session/suspended-peers.ts';
 import type { Sessions } from './sessions.ts';
 
 /**
- * Closes a peer's connection to this node, and gives up the place that is kept for it here.
- * @returns false if there is neither
+ * Closes a peer's connection to this node, or removes its kept place here.
+ * @returns false if the peer has neither here
  */
 export function kick(
   { sessions, places }: { sessions: Sessions; places: SuspendedPeers },

@@ -1,4 +1,4 @@
-/** Writes a value that changes, one write at a time: of the values that come during a write only the last is written. */
+/** Writes a value that changes, one write at a time: of the values set during a write only the last is written. */
 export class LatestWrite {
   readonly #write: (value: string) => Promise<void>;
   readonly #onFault: (fault: unknown) => void;
@@ -6,13 +6,13 @@ export class LatestWrite {
   #next: string | undefined;
   #writing: Promise<void> | undefined;
 
-  /** @param onFault told of a write that failed; the next value is written all the same */
+  /** @param onFault called with the error of a write that failed; the next value is written all the same */
   constructor(write: (value: string) => Promise<void>, onFault: (fault: unknown) => void) {
     this.#write = write;
     this.#onFault = onFault;
   }
 
-  /** Resolves when this value, or one that came after it, is written, or could not be. */
+  /** Resolves when this value, or a later one, has been written or has failed to be written. */
   write(value: string): Promise<void> {
     this.#next = value;
     this.#writing ??= this.#run().finally(() => {

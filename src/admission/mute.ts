@@ -6,9 +6,9 @@ import type { Sessions } from './sessions.ts';
 type Clients = { sessions: Sessions; places: SuspendedPeers };
 
 /**
- * Mutes a peer of this node, or ends that: its client, if that is connected, and the place that is kept for it. If its media worker
- * dies meanwhile, the setting holds for what takes its place. Never rejects.
- * @returns false if there is neither
+ * Mutes or unmutes a peer of this node: its connected client, or its kept place. If its media worker dies
+ * meanwhile, the setting applies to the replacement. Never rejects.
+ * @returns false if the peer has neither here
  */
 export async function mute(
   { sessions, places }: Clients,
@@ -25,10 +25,7 @@ export async function mute(
   ])) {
     if (outcome.status === 'fulfilled') continue;
     const fault: unknown = outcome.reason;
-    log.warn(
-      { err: fault, account: accountId, peer },
-      'the media of a peer were lost as it was muted',
-    );
+    log.warn({ err: fault, account: accountId, peer }, 'media of a peer lost while it was muted');
   }
   return session !== undefined || kept !== undefined;
 }

@@ -45,7 +45,7 @@ export type SessionOpeningParts = {
   quota: Quota;
   rooms: RoomRegistry;
   sessions: Sessions;
-  /** @throws {PartylineError} `overloaded` while this node takes nobody */
+  /** @throws {PartylineError} `overloaded` while this node admits no new clients */
   checkLoad: () => void;
   drain: Drain;
   accountWatch: AccountWatch;
@@ -59,7 +59,7 @@ export type SessionOpeningParts = {
   homes: HandoverTargets | undefined;
 };
 
-/** A client that is known, on a WebSocket that nobody reads yet. */
+/** An authenticated client on a WebSocket from which nothing has been read yet. */
 export type KnownClient = {
   socket: WebSocket;
   stream: Socket;
@@ -68,34 +68,34 @@ export type KnownClient = {
   log: FastifyBaseLogger;
 };
 
-/** One that has just connected. */
+/** A client that has just connected. */
 export type NewClient = KnownClient & {
-  /** Where it wants to be. */
+  /** Room in which it asks to be. */
   room: string;
-  /** Network of its address. */
+  /** Network of its address (`networkOf`). */
   network: string;
   /** The session that it resumes. */
   resumedId: string | undefined;
-  /** How many changes of accounts had been heard of when its credentials were looked up. */
+  /** Number of account changes received when its credentials were looked up. */
   changesBefore: number;
 };
 
 /**
  * Gives a client a session, and with it a place among the account's connections.
- * @throws {PartylineError} whatever keeps the client out; nothing is left behind then
+ * @throws {PartylineError} any reason to refuse the client; everything acquired is released before
  */
 export async function openSession(client: NewClient, parts: SessionOpeningParts): Promise<void> {
   const { takeover, leases } = parts;
   const { account } = client.credentials;
   const ids = { sessionId: client.resumedId ?? randomUUID(), connectionId: randomUUID() };
-  // A peer that replaces itself takes its own lease over: the old connection gives it back in vain.
+  // A peer that replaces itself takes over its own lease: its release by the old connection has no effect.
   const lease = await takeLease(client, ids, parts, false);
   try {
     const [{ total_minutes: _used, ...limits }] = await Promise.all([
       readSummary(parts.usage, leases, account, parts.clock.wallMs()),
       takeover.arrived(lease.holder, lease.order),
     ]);
-    // Redis answers many clients that connect at once all together.
+    // Redis answers all clients that connect at once in the same turn of the event loop.
     await parts.requestLimits.turns.run(account.id, () => start(client, ids, lease, limits, parts));
   } catch (fault) {
     lease.release();
@@ -103,7 +103,7 @@ export async function openSession(client: NewClient, parts: SessionOpeningParts)
   }
 }
 
-/** Makes the session of a client that has its lease, and lets it begin. @throws {PartylineError} if a newer connection of its peer is there */
+/** Creates and starts the session of a client that has its lease. @throws {PartylineError} if its peer has a newer connection */
 function start(
   client: NewClient,
   ids: Ids,
@@ -135,8 +135,8 @@ function start(
 }
 
 /**
- * Goes on with a client that another process has let go of.
- * @throws {PartylineError} whatever keeps the client out; nothing is left behind then
+ * Continues with a client that another process has handed over.
+ * @throws {PartylineError} any reason to refuse the client; everything acquired is released before
  */
 export async function takeOverSession(
   client: KnownClient,
@@ -166,7 +166,7 @@ export async function takeOverSession(
 type Ids = { sessionId: string; connectionId: string };
 type Lease = Admission & {
   holder: Holder;
-  /** @param keepSettingsMs how long the settings of the session are kept */
+  /** @param keepSettingsMs time for which the settings of the session are kept */
   release: (keepSettingsMs?: number) => void;
 };
 
@@ -193,8 +193,8 @@ async function takeLease(
 const NOTHING_SET = { detected: undefined, volume: {}, isMuted: false };
 
 /**
- * The settings with which a session goes on; undefined if they are those of its client's query.
- * @param here what this process itself knows of a session of the peer: whole, where Redis keeps but a part
+ * Returns the settings with which a session continues; undefined if those of the client's query apply.
+ * @param here settings of the peer's session in this process: complete, where Redis stores only a part
  */
 function settingsOf(
   { sessionId }: Ids,
@@ -207,8 +207,8 @@ function settingsOf(
 
 /**
  * Makes the session of a client.
- * @param mayMove whether the client may be handed over to another process, if its room is there
- * @returns the session, and what takes messages as if they came from the client
+ * @param mayMove true if the client may be handed over to the process of its room
+ * @returns the session, and a function that injects messages as if the client had sent them
  */
 function addSession(
   client: KnownClient,

@@ -9,16 +9,16 @@ const ArrivedSchema = Type.Object({
   accountId: Type.Integer(),
   peer: Type.String(),
   connectionId: Type.String(),
-  /** Which of two connections is the newer one ({@link Admission}). Nodes of version 0.1.0 do not tell it. */
+  /** Order of two connections ({@link Admission}); the higher one is newer. Nodes of version 0.1.0 do not send it. */
   order: Type.Optional(Type.Integer()),
 });
 const SettledSchema = Type.Object({ ...ArrivedSchema.properties, room: Type.String() });
 
-/** A connection that was admitted before another one arrived is open by then, ms. */
+/** Time after which a connection that was admitted before another one arrived is open, ms. */
 const REMEMBERED_MS = 10_000;
 
 /**
- * Keeps `peer` unique within an account over all nodes: a connection ends the one before it. One that is in a room is left
+ * Keeps `peer` unique within an account over all nodes: a connection ends the one before it. A connection in a room is left
  * there until the new one hears its room, but not for long, so that a client that moves misses nothing; then places in
  * other rooms are given up. (A place in the same room is given up when the room sees the peer.)
  */
@@ -57,12 +57,15 @@ export class PeerTakeover {
     if (Math.max(session?.order ?? 0, newest?.order ?? 0) > order) throw replaced();
   }
 
-  /** A peer has connected. @throws {PartylineError} `overloaded` */
+  /** Announces that a peer has connected. @throws {PartylineError} `overloaded` */
   arrived(peer: Peer, order: number): Promise<void> {
     return this.#bus.send('arrived', { ...peer, order });
   }
 
-  /** A peer whose place was on another node is in a room of this one, and hears it. @throws {PartylineError} `overloaded` */
+  /**
+   * Announces that a peer whose place was on another node is in a room of this node, and hears it.
+   * @throws {PartylineError} `overloaded`
+   */
   settled(peer: Peer, order: number, room: string): Promise<void> {
     return this.#bus.send('settled', { ...peer, order, room });
   }

@@ -6,10 +6,10 @@ import { checkName } from '../protocol/names.ts';
 
 /** Parsed query of `/ws`. */
 export type Query = {
-  /** Not checked yet: one that `join` would refuse is refused as `join` does it, in the lobby. */
+  /** Not validated yet: a room that `join` would refuse is refused in the same way, and leaves the client in the lobby. */
   room: string;
   peer: string;
-  /** An API key, or a token, or neither: then it is in the `Authorization` header. */
+  /** An API key or a token; neither if the `Authorization` header has the key. */
   apiKey: string | undefined;
   token: string | undefined;
   audio: QueriedAudio;

@@ -4,9 +4,9 @@ import type { LastLocation } from '../usage/ccu-leases.ts';
 import type { SuspendedPeer } from '../session/suspended-peers.ts';
 
 /**
- * Takes from a kept place what a new client with these credentials would not get: minutes may be used up since, and a token
- * may grant less than the one before.
- * @returns whether what its peer produced was ended
+ * Removes from a kept place what a new client with these credentials would not get: the minutes may have been
+ * used up, and the token may grant less than the previous one.
+ * @returns true if the peer's producer was closed
  */
 export function restrict(
   kept: SuspendedPeer | undefined,
@@ -21,7 +21,7 @@ export function restrict(
   return false;
 }
 
-/** Returns the place of a session that its client resumes, on this node or another; undefined if it has none any more. */
+/** Returns the place of a session that its client resumes, on this node or another; undefined if it no longer has one. */
 export function locationToResume(
   sessionId: string | undefined,
   last: LastLocation | undefined,

@@ -12,7 +12,10 @@ export const sealResumption = (
   sessionId: string,
 ) => sealer.seal(sessionId, placeOf(accountId, peer));
 
-/** The session that the client may resume by its query; undefined if it does not ask to, or has no token that is good for it. */
+/**
+ * Returns the session that the client may resume by its query; undefined if it does not ask to, or its token
+ * is not valid for it.
+ */
 export function readResumed(
   { peer, resume }: Query,
   accountId: number,
@@ -23,7 +26,7 @@ export function readResumed(
     const sessionId = sealer.unseal(resume.resumeToken, placeOf(accountId, peer));
     return sessionId === resume.sessionId ? sessionId : undefined;
   } catch {
-    // Not a token of ours: a session of its own is what such a client gets.
+    // The token is not from this cluster: the client gets a new session.
     return undefined;
   }
 }

@@ -38,14 +38,14 @@ export class Sessions {
     return this.#sessions.size;
   }
 
-  /** Ends the session that has the same `peer`, if there is one, and it is not the one that replaces it. */
+  /** Ends the session with the same `peer`, unless it is the one that replaces it. */
   replace(accountId: number, name: string, connectionId?: string): void {
     const session = this.get(accountId, name);
     if (session && session.connectionId !== connectionId) session.replace();
   }
 
   /**
-   * Ends the session that has the same `peer` soon, unless it is the connection that takes its place, or a newer one.
+   * Ends the session with the same `peer` soon, unless it is the connection that takes its place, or a newer one.
    * Without an `order` the connection is the newer one.
    */
   replaceSoon(
@@ -70,7 +70,7 @@ export class Sessions {
     this.#timer ??= setInterval(() => this.#beat(), this.#beatEveryMs);
   }
 
-  /** The one that has this `peer`, if there is one. */
+  /** Returns the session with this `peer`, if there is one. */
   get(accountId: number, name: string): LiveSession | undefined {
     return this.#sessions.get(keyOf(accountId, name));
   }
@@ -94,13 +94,13 @@ export class Sessions {
     this.#timer = undefined;
   }
 
-  /** Tells every client that this node goes away by `deadlineMs` at the latest. */
+  /** Sends every client `draining`: this node closes within `deadlineMs`. */
   announceDrain(deadlineMs: number): void {
     const message = { type: 'draining', deadline_ms: deadlineMs } as const;
     for (const session of this.#sessions.values()) session.notify(message);
   }
 
-  /** Tells every client that this node goes away, and closes it. */
+  /** Closes every client, because this node goes away. */
   drain(): void {
     for (const session of this.#sessions.values()) session.drain();
   }

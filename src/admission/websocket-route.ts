@@ -25,10 +25,10 @@ import { type Query, readQuery } from './query.ts';
 import { readResumed } from './resumption.ts';
 
 const PATH = '/ws';
-/** Header of a load balancer that tries another node after this status. */
+/** Header by which a load balancer says after which status it tries another node. */
 const RETRY_HEADER = 'x-retry-on';
 
-/** Listener that is told which requests are those of known clients, and what strangers were refused. */
+/** Listener for requests of authenticated clients, and for refusals of others. */
 type Visitors = {
   known(request: FastifyRequest): void;
   refused(address: string, reason: string): void;
@@ -40,8 +40,8 @@ export type WebSocketRouteParts = SessionOpeningParts & {
 };
 
 /**
- * `GET /ws`: accepts every well-formed upgrade, because a browser cannot read a refused one, and says what is wrong then.
- * @returns takes a client over from another process
+ * `GET /ws`: accepts every well-formed upgrade and reports faults after it, because a browser cannot read a refused upgrade.
+ * @returns a function that takes over a client from another process
  */
 export function registerWebSocketRoute(
   app: FastifyInstance,
@@ -54,9 +54,9 @@ export function registerWebSocketRoute(
     letIn: () => Promise<void>,
     onRefused: (error: PartylineError) => void,
   ) => {
-    // Nothing is read before there is a session to take it.
+    // Nothing is read until a session exists.
     socket.pause();
-    // ws closes the socket itself after an error, and tells that by 'close'.
+    // ws closes the socket itself after an error, and then emits 'close'.
     socket.on('error', (fault) => log.debug({ err: fault }, 'socket error'));
     letIn()
       .catch((fault: unknown) => {
@@ -67,7 +67,7 @@ export function registerWebSocketRoute(
       })
       .finally(() => socket.resume());
   };
-  // The plugin takes an upgrade at any address.
+  // The plugin accepts upgrades at any address.
   app.addHook('onRequest', (request, _reply, done) => {
     done(request.ws && request.routeOptions.url !== PATH ? notFound() : undefined);
   });
@@ -75,7 +75,7 @@ export function registerWebSocketRoute(
     method: 'GET',
     url: PATH,
     schema: { hide: true },
-    // A load balancer that asks for it takes the client to another node, which cannot be done after an upgrade.
+    // A load balancer that asks for it sends the client to another node, which it cannot do after an upgrade.
     onRequest: (request, _reply, done) => {
       if (request.headers[RETRY_HEADER] === '503') parts.drain.check();
       done();
@@ -103,8 +103,8 @@ export function registerWebSocketRoute(
 }
 
 /**
- * Returns the client that connects, if it may.
- * @throws {PartylineError} whatever keeps the client out
+ * Authenticates the client that connects.
+ * @throws {PartylineError} any reason to refuse the client
  */
 async function identify(
   request: FastifyRequest,
@@ -124,7 +124,7 @@ async function identify(
   const changesBefore = accountWatch.changes();
   const query = readQuery(request.url);
   const credentials = await authenticate(query, request, authenticator, connections);
-  // Redis answers for many that come at once all together.
+  // Redis answers all clients that connect at once in the same turn of the event loop.
   return requestLimits.turns.run(credentials.account.id, () => {
     visitors.known(request);
     needActive(credentials);
@@ -145,8 +145,8 @@ async function identify(
 }
 
 /**
- * Returns who connects: by a token or an API key in the query, or by a key in the header, where a client can set one. The connection
- * is charged to its account.
+ * Authenticates a client by a token or an API key in the query, or by a key in the `Authorization` header.
+ * The connection is charged to its account.
  * @throws {PartylineError} `unauthorized`, `rate_limited`, `overloaded`
  */
 async function authenticate(
@@ -177,7 +177,7 @@ function checkGrant({ grant }: Credentials, { peer }: Query): void {
   }
 }
 
-/** Says why, in words and by the close code. */
+/** Closes the socket with the error's message and close code. */
 function refuse(socket: WebSocket, stream: Socket, error: PartylineError): void {
   socket.send(JSON.stringify(errorMessage(error)));
   closeUnread(socket, stream, error.kind.closeCode, error.code);

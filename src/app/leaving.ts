@@ -27,7 +27,7 @@ export class Leaving {
     return this.#opening.opened.disposeAsync();
   };
 
-  /** Drains, then closes. @param by who asked for it, for the log */
+  /** Drains, then closes. @param by requester, for the log */
   readonly leave = async (
     withinMs = this.#opening.settings.DRAIN_MS,
     by = 'its process',
@@ -36,7 +36,7 @@ export class Leaving {
     await this.close();
   };
 
-  /** Begins to leave, with all gateway processes of the node. @returns how long clients may stay, ms */
+  /** Begins to drain all gateway processes of the node. @returns the time that clients have to leave, ms */
   readonly start = (withinMs = this.#opening.settings.DRAIN_MS, by: string): number => {
     const { shared, log } = this.#opening;
     const timeLeftMs = this.#clients.drain.timeLeftMs(withinMs);

@@ -46,7 +46,7 @@ export class NodeState {
     return isStaying && hasRoom;
   }
 
-  /** Returns what the node needs to admit clients: by name, whether it has it now. */
+  /** Returns the conditions under which the node admits clients: by name, true if it is met. */
   async readReadiness(): Promise<Record<string, boolean>> {
     return { redis: await this.#parts.redis.isAvailable(), ...this.#readiness() };
   }
@@ -104,7 +104,7 @@ export class NodeState {
   }
 
   /**
-   * Returns what waits for the usage workers; undefined while Redis is disconnected or takes no writes, so that the other
+   * Returns the work that waits for usage workers; undefined while Redis is disconnected or accepts no writes, so that the other
    * metrics can be read all the same.
    */
   async #readBacklog() {

@@ -6,7 +6,7 @@ import type { Opening } from './opening.ts';
 
 export type Audio = { codecs: Codecs; mixEngines: MixEnginePool };
 
-/** Loads the codecs, compiles the detection, and opens what mixes rooms. */
+/** Loads the codecs, warms up the detection, and opens the pool of mix engines. */
 export async function openAudio({ settings, log, opened }: Opening): Promise<Audio> {
   const codecSettings = {
     bitrateBps: settings.OPUS_BITRATE_BPS,
@@ -19,7 +19,7 @@ export async function openAudio({ settings, log, opened }: Opening): Promise<Aud
   else
     log.warn(
       { encoders: encoders.name, err: encoders.fault },
-      'no native libopus: encoding costs twice as much',
+      'native libopus not found; encoding takes twice the CPU',
     );
   const mixEngines = opened.adopt(
     new MixEnginePool(settings.MIX_THREADS, codecs, codecSettings, {

@@ -15,7 +15,7 @@ import type { Opening } from './opening.ts';
 
 export type Load = { monitor: LoadMonitor; encoderSteps: EncoderSteps };
 
-/** Watches how much CPU and memory are used: under load encoders get cheaper, then new clients are refused. */
+/** Watches CPU and memory: under load encoders become cheaper, then new clients are refused. */
 export function openLoad(
   { settings, timings, log, opened }: Opening,
   { pool }: Media,
@@ -41,7 +41,7 @@ export function openLoad(
   return { monitor: opened.adopt(monitor, (part) => part.close()), encoderSteps };
 }
 
-/** Watches everything else that can run out, of which a reserve is kept for clients that are there. */
+/** Watches all other limited resources, of which a reserve is kept for clients that are connected. */
 export function openReserves(
   { settings, timings, log, opened }: Opening,
   server: Server,

@@ -59,7 +59,7 @@ export type RouteParts = {
 
 /**
  * Registers everything that is served: REST, metrics, pages and `/ws`.
- * @returns takes a client over from another process
+ * @returns a function that takes over a client from another process
  */
 export async function openRoutes(
   opening: Opening,

@@ -47,7 +47,7 @@ export async function openUsage(
 
 type Clock = Store['clock'];
 
-/** Opens the quota, which tells the clients of an account when its minutes run low, and ends them when they are used up. */
+/** Opens the quota, which warns the clients of an account when its minutes run low, and closes them when they are used up. */
 function openQuota(
   { recent, clock, webhooks }: { recent: RecentUsage; clock: Clock; webhooks: Webhooks },
   { sessions, places }: Clients,

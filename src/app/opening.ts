@@ -22,11 +22,11 @@ export type App = {
   takesClients(): boolean;
   /** Continues with a client that another process on the same port has handed over. */
   takeOver(client: HandedOverClient, connection: Socket): void;
-  /** Accepts no more connections; open ones stay open. */
+  /** Stops accepting connections; open ones stay open. */
   stopListening(): void;
   /**
    * Admits no new clients and asks all to leave; closes when they have left or `withinMs` (by default DRAIN_MS) is over.
-   * @param by who asked for it, for the log
+   * @param by requester, for the log
    */
   leave(withinMs?: number, by?: string): Promise<void>;
   /** Ends every session before it returns, then closes every part, in the reverse of the order in which they were opened. */
@@ -40,9 +40,9 @@ export type ProcessesHealth = { readonly hung: string[]; readonly deaths: number
 export type Shared = {
   /** Distinguishes its log lines and metrics from those of the others. */
   name: string;
-  /** Tells which process is the home of a room. */
+  /** Returns the process that is the home of a room. */
   homes: HandoverTargets;
-  /** Drains the whole node, which an operator asked for. */
+  /** Drains the whole node on request of an operator. */
   drainAll(withinMs: number, by: string): void;
   /** Returns the metrics of the other processes that answer. */
   readOtherMetrics(): Promise<MetricFamilies[]>;
@@ -50,15 +50,15 @@ export type Shared = {
   health: ProcessesHealth;
 };
 
-/** Everything that parts are opened with. */
+/** Everything that is needed to open a part. */
 export type Opening = {
   settings: Settings;
   timings: Timings;
   log: FastifyBaseLogger;
   /** Parts are adopted as they are opened, and closed in the reverse order. */
   opened: AsyncDisposableStack;
-  /** Undefined for a gateway that has its port alone. */
+  /** Undefined for a gateway that does not share its port. */
   shared: Shared | undefined;
-  /** Ends the waiting for Redis. */
+  /** Aborts the wait for Redis. */
   abort: AbortSignal | undefined;
 };

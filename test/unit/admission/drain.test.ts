@@ -24,7 +24,7 @@ test('the log says that a drain began and by whose request, each 10 s how many p
   const left = drain.begin(60_000, 'SIGTERM');
   expect(lines).toEqual([[{ by: 'SIGTERM', withinMs: 60_000, peers: 3 }, 'drain began']]);
   expect(announced).toEqual([60_000]);
-  expect(() => drain.check()).toThrow('going away');
+  expect(() => drain.check()).toThrow('draining');
   await vi.advanceTimersByTimeAsync(10_000);
   sessions.size = 1;
   await vi.advanceTimersByTimeAsync(15_000);
@@ -47,7 +47,7 @@ test('a second request can only shorten a drain, and is logged; clients are told
   await vi.advanceTimersByTimeAsync(2000);
   await Promise.all([first, second]);
   expect(lines.slice(1)).toEqual([
-    [{ by: 'POST /api/admin/drain', withinMs: 2000, peers: 2 }, 'drain asked for again'],
+    [{ by: 'POST /api/admin/drain', withinMs: 2000, peers: 2 }, 'drain requested again'],
     [{ peers: 2 }, 'drain ended'],
   ]);
   expect(announced).toEqual([60_000]);
