@@ -5,17 +5,17 @@ const MAX_BEHIND_MS = 200;
 /** Number of moments within the 20 ms over which the listeners are spread, so that each tick does a fifth of the work. */
 const PHASES = 5;
 const PHASE_MS = FRAME_MS / PHASES;
-/** A moment that a phase misses by less, in phases, is taken for met. */
+/** Tolerance, in phases, within which a phase counts as meeting a moment. */
 const ROUNDING = 1e-6;
 
 /** Number of listeners of a phase, and multiple of its share, beyond both of which a new listener goes to the next phase. */
 const CROWD = 4;
 const MOST_SHARES = 1.5;
 
-/** Called with the moment of a tick, and with that at which it is called: later, if the process had other things to do. */
+/** Called with the due time of a tick and the present time, which is later if the process was busy. */
 export type OnTick = (tickMs: number, nowMs: number) => void;
 
-/** One drift-free 20 ms clock for all rooms; it runs only while somebody listens to it. */
+/** One drift-free 20 ms clock for all rooms; it runs only while it has listeners. */
 export class FrameClock {
   readonly #onFault: (fault: unknown) => void;
   readonly #phases = Array.from({ length: PHASES }, () => new Set<OnTick>());
@@ -48,8 +48,8 @@ export class FrameClock {
   }
 
   /**
-   * Calls `onTick` at another moment of the 20 ms from now on, if it is listening. In its own tick it loses none by that if the moment is
-   * less than 20 ms earlier.
+   * Calls `onTick` at another moment of the 20 ms from now on, if it is listening. In its own tick it loses
+   * none by that if the moment is less than 20 ms earlier.
    * @param dueMs as for {@link add}
    */
   move(onTick: OnTick, dueMs: number): void {

@@ -26,10 +26,10 @@ export type SampleCodec = PcmCodec | 'pcm_f64le' | keyof typeof TELEPHONE_RATES_
 export type ContainerFormat = { codec: Container };
 export type Container = 'ogg_opus' | 'webm_opus';
 
-/** A RIFF WAVE file; `inside`: what its head says, once that has come. */
+/** A RIFF WAVE file; `inside` is the format in its header, once that has been read. */
 type WavFormat = { codec: 'wav'; inside?: SampleFormat };
 
-/** Compressed sound, decoded in a thread apart. */
+/** Compressed audio, decoded in the decoder thread. */
 export type CompressedFormat = {
   codec: 'mp3' | 'flac' | 'ogg_flac' | 'aac_adts' | 'mp4_aac';
 };
@@ -46,7 +46,7 @@ export type InputFormat = KnownFormat | OpaqueFormat;
 /** Formats that a peer may ask to be sent. */
 export type OutputFormat = AudioFormat | OpaqueFormat;
 
-/** Format that a client says it sends: `auto` leaves it to be found out. */
+/** Format that a client declares; with `auto` it is detected. */
 export type DeclaredFormat = InputFormat | 'auto';
 
 /** Formats that are heard from a peer and never sent to one. */
@@ -68,7 +68,10 @@ const KNOWN_IN = `${KNOWN_OUT}, ${INPUT_ONLY.join(', ')}`;
 
 /** 8000…48000. */
 const RATE_PATTERN = '(?:(?:[89]|[1-3]\\d|4[0-7])\\d{3}|48000)';
-/** Regular expression (without anchors) of the formats that the gateway encodes: the values of `audio_out` but for `auto` and `opaque`. */
+/**
+ * Regular expression (without anchors) of the formats that the gateway encodes: the values of `audio_out` but
+ * for `auto` and `opaque`.
+ */
 export const AUDIO_FORMAT_PATTERN = `opus|${Object.keys(TELEPHONE_RATES_HZ).join('|')}|(?:${PCM_CODECS.join('|')});rate=${RATE_PATTERN};channels=[12]`;
 /** The same of the formats in which a peer sends: the values of `audio` but for `auto`. */
 export const INPUT_FORMAT_PATTERN = `${AUDIO_FORMAT_PATTERN}|${INPUT_ONLY.join('|')}|opaque`;
@@ -126,14 +129,14 @@ export function formatAudioFormat(format: DeclaredFormat): string {
 const isTelephone = (codec: string): codec is keyof typeof TELEPHONE_RATES_HZ =>
   Object.hasOwn(TELEPHONE_RATES_HZ, codec);
 
-/** How a peer that sends this hears, unless it says otherwise; undefined: in the default format of its account. */
+/** Returns the format in which a peer that sends this one hears by default; undefined for the default format of its account. */
 export function answerTo(format: InputFormat): OutputFormat | undefined {
   if (isContainer(format)) return { codec: 'opus' };
   if (format.codec === 'wav') return isHeard(format.inside) ? format.inside : undefined;
   return isCompressed(format) ? undefined : format;
 }
 
-/** Files hold samples at more rates, and on more channels, than are sent to anybody. */
+/** True for rates and channel counts that can be sent; files may hold others. */
 function isHeard(inside: SampleFormat | undefined): boolean {
   if (!inside || !AUDIO_FORMAT.test(formatAudioFormat(inside))) return false;
   const { codec, rateHz, channels } = inside;
@@ -151,7 +154,7 @@ export function isSamples(format: InputFormat): format is SampleFormat {
   return 'rateHz' in format;
 }
 
-/** True for formats that can be read from the middle of a stream, where a client that comes back may go on. */
+/** True for formats that can be read from the middle of a stream, where a resumed client may continue. */
 export const canBeginAnywhere = (format: InputFormat): boolean =>
   format.codec === 'opus' || format.codec === 'opaque' || isSamples(format);
 
@@ -165,7 +168,7 @@ export function containerOf(start: Buffer): Container | undefined {
   return CONTAINER_MAGIC.find(([, magic]) => start.subarray(0, 4).equals(magic))?.[0];
 }
 
-/** How a peer hears the room: one stream with everybody else in it, or each speaker's own packets. */
+/** Delivery to a peer: one stream with all other speakers, or each speaker's own packets. */
 export type Delivery = 'mix' | 'forward';
 
 /** The gateway mixes in frames of 20 ms at Opus's own rate. */

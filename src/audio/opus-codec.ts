@@ -4,10 +4,10 @@ import { loadWasmLibopus } from './libopus/wasm.ts';
 
 export { OPUS_RATES_HZ, type OpusDecoder } from './libopus/libopus.ts';
 
-/** How far what comes out of the encoder lags behind what went in, at 48 kHz. */
+/** Delay of the encoder's output behind its input, samples at 48 kHz. */
 export const ENCODER_DELAY_SAMPLES = 120;
 
-/** Number of packets after which a decoder that begins in the middle of a stream is where one is that has heard all of it. */
+/** Number of packets after which a decoder that begins in the middle of a stream has the state of one that decoded all of it. */
 export const DECODER_MEMORY_PACKETS = 4;
 
 /**

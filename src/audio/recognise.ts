@@ -9,7 +9,7 @@ import { MPEG_FRAMES } from './frames/mpeg-frame.ts';
  */
 export type Sniff = 'yes' | 'no' | 'more';
 
-/** Frames in a row that are enough: what is something else looks like as many once in 2^50 places. */
+/** Number of frames in a row that identify a format: other bytes look like as many once in 2^50 places. */
 const CHAINED_FRAMES = 3;
 /** Bytes that are looked at, at most. */
 export const MAX_SNIFFED_BYTES = 8192;
@@ -86,7 +86,7 @@ function sniffOgg(bytes: Buffer, magic: string): Sniff {
   }
 }
 
-/** By format: structure that nothing else has. */
+/** Structure by which each format is recognized. */
 const SNIFFERS = {
   ogg_opus: (bytes) => sniffOgg(bytes, 'OpusHead'),
   ogg_flac: (bytes) => sniffOgg(bytes, '\x7fFLAC'),
@@ -104,7 +104,7 @@ const SNIFFERS = {
 
 export type RecognisedCodec = keyof typeof SNIFFERS;
 
-/** Says whether bytes are of one format. */
+/** Judges whether bytes are of one format. */
 export const sniff = (codec: RecognisedCodec, bytes: Buffer): Sniff =>
   SNIFFERS[codec](bytes.subarray(0, MAX_SNIFFED_BYTES));
 

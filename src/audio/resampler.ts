@@ -1,6 +1,6 @@
 import loadSpeex from '@echogarden/speex-resampler-wasm';
 
-/** Turns one sample rate into another, message by message, without a seam: what it needs of the past it keeps. */
+/** Converts one sample rate to another, message by message, without a seam: it keeps the past samples that it needs. */
 export type Resampler = {
   /** As many samples as the ratio of the rates gives, to within one. */
   process(samples: Float32Array): Float32Array;

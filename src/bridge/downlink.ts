@@ -18,8 +18,9 @@ type Heard = {
 };
 
 /**
- * The way down: what every producer of a room says comes out of its router as plain RTP, and goes into the mixer. A peer that changes how it
- * is connected has two producers for a while: the newest by which anything has come is heard.
+ * The way down: the audio of every producer of a room comes out of its router as plain RTP, and goes into the
+ * mixer. A peer that changes how it is connected has two producers for a while: the newest that has sent a
+ * packet is heard.
  */
 export class Downlink {
   readonly #router: () => RoomRouter;
@@ -31,7 +32,7 @@ export class Downlink {
   #added = 0;
 
   /**
-   * @param openMeter opens what tells the levels of one producer's packets, which may be stated wrongly or not at all
+   * @param openMeter opens a meter of the levels of one producer's packets, which may be stated wrongly or not at all
    * @param isHeldBy returns whether a peer is a speaker of the mixer also without a producer
    */
   constructor(
@@ -47,8 +48,8 @@ export class Downlink {
   }
 
   /**
-   * Listens to what `peer` produces, in place of what it produced before as soon as anything comes; resolves when not a packet more
-   * will be missed.
+   * Listens to a producer of `peer`, which replaces its earlier one at the first packet; resolves when no
+   * further packet will be missed.
    * @param speaker the number of the peer in forwarded frames
    */
   async add(peer: string, speaker: number, producerId: string): Promise<void> {
@@ -129,7 +130,7 @@ export class Downlink {
     if (!this.#isHeldBy(peer) && !this.hears(peer)) this.#mixer.removeSpeaker(peer);
   }
 
-  /** Stops listening to whatever `peer` produces. */
+  /** Stops listening to all producers of `peer`. */
   removePeer(peer: string): void {
     for (const [producerId, heard] of this.#heard) if (heard.peer === peer) this.remove(producerId);
   }

@@ -1,4 +1,4 @@
-/** Below this lead sound is in time, ms. */
+/** Lead below which audio is in time, ms. */
 const IN_TIME_MS = 150;
 /** A client that was told to wait is told to go on when its lead is below this, ms. */
 const GO_ON_MS = 60;
@@ -14,8 +14,8 @@ const MAX_DROPPED_MS = 100;
 const MAX_DROPPED_WINDOWS = 3;
 
 /**
- * Watches how far a client is ahead of time. `xoff`: it does not come back into time by itself; `xon`: it has; `exceeded`: it has been ahead
- * for more than five seconds. Pure.
+ * Watches how far a client is ahead of time. `xoff`: it does not come back into time by itself; `xon`: it
+ * has; `exceeded`: it has been ahead for more than five seconds. Pure.
  */
 export class FlowWatch {
   #isOff = false;

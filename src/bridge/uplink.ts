@@ -12,7 +12,7 @@ import { writeRtpPacket } from '../rtp/packet.ts';
 import { Packetizer } from '../rtp/packetizer.ts';
 import { FlowWatch } from './flow-watch.ts';
 
-/** A packet of this audio level, or quieter, is missed by nobody. */
+/** Audio level from which a packet is too quiet to be missed. */
 const UNMISSED_LEVEL = 55;
 type OpusPacket = {
   payload: Buffer;
@@ -29,7 +29,7 @@ type RoutedPacket = Pick<OpusPacket, 'payload' | 'durationSamples' | 'audioLevel
   gapSamples: number;
 };
 
-/** A producer exists only once there is something to say to somebody behind the router: else it costs nothing. */
+/** A producer exists only once there is audio for a listener behind the router: until then it costs nothing. */
 type State =
   | { name: 'idle' }
   | { name: 'opening'; held: RoutedPacket[] }
@@ -39,7 +39,7 @@ type State =
 /** Open while somebody listens behind the router of a room. The room keeps it up to date: it is read for every packet. */
 export type Route = { isOpen: boolean };
 
-/** The mixer by which those hear a peer who listen over WebSockets, and the name of the peer there. */
+/** The mixer through which WebSocket listeners hear the peer, and the name of the peer there. */
 export type HeardThere = { mixer: Pick<RoomMixer, 'receive'>; peer: string };
 
 export type UplinkEvents = {
@@ -89,17 +89,17 @@ export class Uplink {
     this.#events = events;
   }
 
-  /** How much was left out because it came faster than time. */
+  /** Duration of audio that was dropped because it came faster than real time. */
   get droppedMs(): number {
     return this.#pacer.droppedMs;
   }
 
-  /** How much has come that waits for its time. */
+  /** Duration of audio that waits for its time. */
   get bufferedMs(): number {
     return this.#pacer.bufferedMs;
   }
 
-  /** How much faster (positive) or slower the client's clock is than ours, in parts per million. */
+  /** Deviation of the client's clock from this one, parts per million; positive if it is faster. */
   get driftPpm(): number {
     return this.#pacer.driftPpm;
   }
@@ -113,7 +113,7 @@ export class Uplink {
     const packet = { payload, durationSamples, durationMs, audioLevel, isQuiet, gapMs: 0, isMuted };
     this.#pacer.push(packet, atMs, nowMs);
     this.#watchFlow(atMs);
-    // A client that exceeds the limit is closed by that.
+    // This closes a client that exceeds the limit.
     if (this.#state.name === 'closed') return;
     this.#sendDue(nowMs, nowMs);
     if (this.#pacer.bufferedMs > 0) this.#clock.add(this.#onTick);
@@ -124,7 +124,10 @@ export class Uplink {
     this.last.atMs = atMs;
   };
 
-  /** Opens the producer, if somebody listens behind the router, so that they are ready to hear the first packet; resolves when they are. */
+  /**
+   * Opens the producer, if somebody listens behind the router, so that they are ready to hear the first
+   * packet; resolves when they are.
+   */
   async open(): Promise<void> {
     if (this.#state.name !== 'idle' || !this.#route.isOpen) return;
     const opening = { name: 'opening' as const, held: [] };
@@ -205,7 +208,7 @@ export class Uplink {
     const leg = this.#leg();
     return this.#open(opening, leg).catch((fault: unknown) => {
       if (this.#state !== opening) return;
-      // A leg that goes takes its requests with it; what is said then is said on the next.
+      // Requests of a leg that closes are rejected; audio continues on the next leg.
       if (leg.isClosed) this.#state = { name: 'idle' };
       else this.#events.onFault(fault);
     });

@@ -1,4 +1,4 @@
-/** Sound this far ahead of its time was not sent as it was spoken: the sender sends in pieces, or catches up after a stall. */
+/** Lead beyond which audio was not sent as it was spoken: the sender sends in pieces, or catches up after a stall. */
 const LEAST_BURST_MS = 240;
 /** A run that has no burst in it is ended after this. */
 const MAX_EVEN_RUN_MS = 2000;
@@ -7,7 +7,7 @@ const MAX_PERIOD_MS = 2300;
 /** Tolerance, as a share and in ms, within which a piece holds the sound of the time until the next one. */
 const PERIOD_TOLERANCE = 0.25;
 const PERIOD_TOLERANCE_MS = 100;
-/** Least share of a piece's sound by which it is ahead of real time at once. */
+/** Minimum lead of a piece over real time, as a share of its audio. */
 const LEAST_AT_ONCE = 0.24;
 /** Pieces in a row that make a habit of a sender that had none. */
 const PIECES_OF_A_HABIT = 2;
@@ -16,14 +16,15 @@ const EVEN_AT_FIRST_MS = 1000;
 const EVEN_AFTER_BURSTS_MS = 3000;
 
 /**
- * How a sender sends. `new`: not known, because too little has come; `even`: as it is spoken; `bursty`: in pieces of up to two
- * seconds, each with the sound since the one before.
+ * Pacing of a sender. `new`: unknown, because too little has come; `even`: as it is spoken; `bursty`: in
+ * pieces of up to two seconds, each with the audio since the previous one.
  */
 export type Habit = 'new' | 'even' | 'bursty';
 
 /**
- * Finds out how a sender sends, from how much sound comes and when. A burst that is followed by a pause as long as itself is a piece;
- * one after which sound comes evenly was a stall of the network, and is no habit. Pure: a few additions a message.
+ * Detects the pacing of a sender from the duration and arrival of its audio. A burst that is followed by a
+ * pause as long as itself is a piece; a burst after which audio comes evenly was a stall of the network.
+ * Pure: a few additions per message.
  */
 export class BurstHabit {
   #habit: Habit = 'new';
@@ -31,7 +32,7 @@ export class BurstHabit {
   #startMs: number | undefined;
   #soundMs = 0;
   #atMs = 0;
-  /** How far ahead of its time the sound of the run has been at most. */
+  /** Maximum lead of the run's audio. */
   #peakMs = 0;
   /** Pieces in a row, each of which came when the one before it was over. */
   #pieces = 0;
@@ -42,8 +43,9 @@ export class BurstHabit {
   }
 
   /**
-   * Takes the arrival of a message, before its sound.
-   * @returns `run` if the message begins a run; `piece` if it does, right behind a piece; `stall` if sound has been ahead of its time for
+   * Takes the arrival time of a message, before its audio.
+   * @returns `run` if the message begins a run; `piece` if it does, right behind a piece; `stall` if sound
+   * has been ahead of its time for
    *   longer than a piece lasts
    */
   arrive(atMs: number): 'run' | 'piece' | 'stall' | undefined {

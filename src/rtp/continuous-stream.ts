@@ -7,7 +7,10 @@ const SILENT_PACKET = Buffer.from([0xf8, 0xff, 0xfe]);
 const SILENT_MS = 20;
 /** Most lateness of a packet, ms, that a network may cause: it does not end a stretch of sound. */
 const MAX_LATE_MS = 100;
-/** Longest time between two packets of a stream whose client asked for discontinuous transmission, ms: less than 400 by two ticks. */
+/**
+ * Longest time between two packets of a stream whose client asked for discontinuous transmission, ms: less
+ * than 400 by two ticks.
+ */
 const SPARSE_EVERY_MS = 360;
 /** Level of what is heard, −dBov. Clients are not told it. */
 const LEVEL = 30;
@@ -15,21 +18,21 @@ const LEVEL = 30;
 export type LevelledPacket = MediaPacket & { audioLevel: number };
 
 /**
- * Makes an RTP stream without an end of what is heard now and then: while nothing is, silence goes out, and timestamps
- * go on with time. Pure: the caller passes the time.
+ * Makes a continuous RTP stream of intermittent packets: silence is sent in between, and timestamps
+ * advance with time. Pure: the caller passes the time.
  */
 export class ContinuousStream {
   readonly #send: (packet: LevelledPacket) => void;
   readonly #isSparse: boolean;
   readonly #packetizer = new Packetizer();
-  /** When what has been sent is over, by the time at which it was sent. */
+  /** End of the packets sent so far, by their sending time. */
   #endsAtMs: number;
-  /** When what came last was over, as if it had come in time. */
+  /** End of the last packet, as if it had come in time. */
   #heardUntilMs: number;
   #sentAtMs: number;
   #isSilent = true;
 
-  /** @param isSparse whether silence may have gaps (`usedtx` of RFC 7587 §6.1) */
+  /** @param isSparse true if silence may have gaps (`usedtx` of RFC 7587 §6.1) */
   constructor(send: (packet: LevelledPacket) => void, isSparse: boolean, nowMs: number) {
     this.#send = send;
     this.#isSparse = isSparse;
@@ -38,7 +41,7 @@ export class ContinuousStream {
     this.#sentAtMs = nowMs;
   }
 
-  /** Sends a packet that is heard now. */
+  /** Sends a packet of audio. */
   push(payload: Buffer, durationSamples: number, nowMs: number): void {
     const isLate = nowMs - this.#heardUntilMs > MAX_LATE_MS;
     this.#write(payload, durationSamples, LEVEL, this.#isSilent || isLate, nowMs);
@@ -46,7 +49,7 @@ export class ContinuousStream {
     this.#heardUntilMs = nowMs + durationSamples / SAMPLES_PER_MS;
   }
 
-  /** Sends silence where nothing is heard; to be called every 20 ms. */
+  /** Sends silence if there is no audio; to be called every 20 ms. */
   tick(nowMs: number): void {
     if (nowMs - this.#heardUntilMs <= MAX_LATE_MS) return;
     if (!this.#isSilent) {
@@ -59,7 +62,7 @@ export class ContinuousStream {
     this.#write(SILENT_PACKET, SILENT_MS * SAMPLES_PER_MS, SILENCE_LEVEL, true, nowMs);
   }
 
-  /** @param catchesUp whether time that has passed since the last packet is left out, in steps of 20 ms */
+  /** @param catchesUp true if the time since the last packet is skipped, in steps of 20 ms */
   #write(
     payload: Buffer,
     durationSamples: number,

@@ -2,7 +2,7 @@ import { SAMPLES_PER_MS } from './clock-rate.ts';
 import type { MediaPacket } from './packet.ts';
 import { sequenceDelta, timestampDelta } from './sequence.ts';
 
-/** How long the quickest packet is remembered as what the path can do; two windows, so one is always full. */
+/** Window over which the quickest packet counts as the delay of the path, ms; two windows, so one is always full. */
 const FASTEST_WINDOW_MS = 2000;
 /** Each packet that is not late lowers the estimate by this share: a bad spell is forgotten in a few seconds. */
 const DECAY = 1 / 128;
@@ -21,15 +21,15 @@ export type Held = {
   sequenceNumber: number;
   payload: Buffer;
   durationSamples: number;
-  /** When it came. */
+  /** Arrival time. */
   atMs: number;
-  /** How late that was, against the quickest of the last seconds. */
+  /** Lateness against the quickest packet of the last seconds. */
   lateMs: number;
 };
 
 /**
- * Puts one stream's packets back in order and holds them just long enough that the late ones make it. Pure: the caller
- * says what time it is, and takes packets at the pace at which they are played.
+ * Reorders the packets of one stream and holds them just long enough for late ones to arrive. Pure: the caller
+ * passes the time, and takes packets at the pace of playback.
  */
 export class JitterBuffer {
   readonly #limits: JitterBufferLimits;
@@ -38,16 +38,16 @@ export class JitterBuffer {
   #next: number | undefined;
   #isBuffering = true;
   #hasRunDry = false;
-  /** When the first packet would have come, had it not been late. */
+  /** Arrival time of the first packet if it had not been late. */
   #firstAtMs: number | undefined;
   #lateMs = 0;
-  /** How late the packet was that came last. */
+  /** Lateness of the packet that came last. */
   #lastLateMs = 0;
   /** The packet that came last, and how much longer than the first it was on its way. */
   #last: { timestamp: number; atMs: number; transitMs: number } | undefined;
   #fastestMs = [Infinity, Infinity];
   #windowEndsMs = 0;
-  /** Packets that came after their turn, twice, or beyond what may be held. */
+  /** Number of packets that came after their turn, twice, or beyond the capacity. */
   droppedPackets = 0;
 
   constructor(limits: JitterBufferLimits) {
@@ -58,19 +58,19 @@ export class JitterBuffer {
     return this.#heldSamples / SAMPLES_PER_MS;
   }
 
-  /** How long the first packet is held, ms: by as much later ones may be late. */
+  /** Time for which the first packet is held, ms: the lateness that later ones may have. */
   get targetMs(): number {
     const { minMs, maxMs } = this.#limits;
     return Math.min(maxMs, Math.max(minMs, this.#lateMs));
   }
 
-  /** Begins with this packet: what came before it has been heard already. */
+  /** Begins with this packet: earlier ones have been heard already. */
   startAt(sequenceNumber: number): void {
     this.clear();
     this.#next = sequenceNumber;
   }
 
-  /** @param durationSamples what the packet's payload holds, at 48 kHz */
+  /** @param durationSamples duration of the payload, samples at 48 kHz */
   insert(packet: StreamPacket, durationSamples: number, nowMs: number): void {
     const lateMs = this.#measure(packet.timestamp, nowMs);
     this.#lastLateMs = lateMs;
@@ -107,7 +107,7 @@ export class JitterBuffer {
       const heldMs = nowMs - (this.#firstAtMs ?? nowMs);
       if (this.#held.size === 0 || (heldMs < this.targetMs && !this.#isInTimeAgain)) return 'empty';
       this.#isBuffering = false;
-      // The time of what is missing at the start has passed already.
+      // The time of packets missing at the start has already passed.
       while (!this.#held.has(this.#next!)) {
         const after = (this.#next! + 1) & 0xffff;
         if (hasCopies && this.#held.has(after)) break;
@@ -124,8 +124,8 @@ export class JitterBuffer {
   }
 
   /**
-   * Returns whether `samples` can be played from now on: they are here, and the last packet of them has been held for {@link targetMs},
-   * so that those after it may be late.
+   * Returns whether `samples` can be played from now on: they are here, and the last packet of them has been
+   * held for {@link targetMs}, so that those after it may be late.
    */
   isReady(samples: number, nowMs: number): boolean {
     let restSamples = samples;
@@ -144,7 +144,7 @@ export class JitterBuffer {
     return this.#hasRunDry && this.#held.size > 1 && this.#lastLateMs <= this.#limits.minMs;
   }
 
-  /** Forgets what is held; the next packet begins anew. */
+  /** Drops all held packets; the next packet begins a new stream. */
   clear(): void {
     this.#hasRunDry = false;
     this.#held.clear();
@@ -171,8 +171,8 @@ export class JitterBuffer {
   }
 
   /**
-   * Follows how late packets are: at once upward, slowly down.
-   * @returns how late this one is against the quickest of the last seconds
+   * Tracks the lateness of packets: upward at once, downward slowly.
+   * @returns the lateness of this packet against the quickest of the last seconds
    */
   #measure(timestamp: number, nowMs: number): number {
     // From packet to packet: against the first one the timestamp would wrap after half a day.

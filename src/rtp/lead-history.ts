@@ -9,8 +9,8 @@ export const STEADILY_LATE_MS = 60;
 const STEADY_WITHIN_MS = 30;
 
 /**
- * How far ahead of their time messages came, ms (late: below 0): the least and the most of the last one to two windows, and the
- * last four. Pure.
+ * Leads of messages over their due time, ms (negative if late): minimum and maximum of the last one to two
+ * windows, and the last four. Pure.
  */
 export class LeadHistory {
   #minBefore = Infinity;
@@ -33,7 +33,7 @@ export class LeadHistory {
     return this.#isFull ? Math.max(this.#maxBefore, this.#max) : Infinity;
   }
 
-  /** How late the last messages are if they are steadily late, ms; else undefined: tells a pause from a stall. */
+  /** Lateness of the last messages if they are steadily late, ms, otherwise undefined: distinguishes a pause from a stall. */
   get steadilyLateMs(): number | undefined {
     if (this.#messages < STEADY_MESSAGES) return undefined;
     const most = Math.max(...this.#last);
@@ -41,7 +41,7 @@ export class LeadHistory {
     return isSteady && -most >= STEADILY_LATE_MS ? -most : undefined;
   }
 
-  /** @returns whether a window has ended */
+  /** @returns true if a window has ended */
   tick(nowMs: number): boolean {
     this.#endsAtMs ??= nowMs + WINDOW_MS;
     if (nowMs < this.#endsAtMs) return false;
@@ -61,7 +61,7 @@ export class LeadHistory {
     this.#messages += 1;
   }
 
-  /** Takes a change of what is in time. */
+  /** Shifts all leads after a change of the due time. */
   move(byMs: number): void {
     this.#minBefore += byMs;
     this.#maxBefore += byMs;

@@ -1,23 +1,23 @@
 import { BurstHabit } from './burst-habit.ts';
 import { LeadHistory, STEADILY_LATE_MS, WINDOW_MS } from './lead-history.ts';
 
-/** A paced packet: its duration, whether it is too quiet to be missed, and the silence before it, as the pacer finds it. */
+/** A paced packet: its duration, true if it is too quiet to be missed, and the silence before it that the pacer found. */
 type Packet = { durationMs: number; isQuiet: boolean; gapMs: number };
 
-/** Sound this far ahead of its time goes out at once; what is further ahead waits. */
+/** Lead up to which audio goes out at once; audio further ahead waits. */
 const EARLY_MS = 40;
-/** Sound of an even sender that begins further ahead than this has no place: the oldest that waits is dropped, silence first. */
+/** Maximum lead of an even sender's audio: beyond it the oldest waiting audio is dropped, silence first. */
 const MAX_AHEAD_MS = 200;
-/** The same of a sender that sends in pieces of up to 2 s, or might. */
+/** The same for a sender that sends, or may send, in pieces of up to 2 s. */
 const MAX_AHEAD_OF_BURSTS_MS = 2500;
 /** Longest audio of one message; the rest of it is dropped. */
 const MAX_WAITING_MS = 10_000;
 /** The sound before the end of a burst: how far ahead of time the sound is then is no excess. */
 const BURST_RISE_MS = 200;
-/** Delay of a bursty sender beyond how late its pieces come: at first a share of their length, more when that was not enough. */
+/** Delay of a bursty sender beyond the lateness of its pieces: at first a share of their length, more if that was too little. */
 const BURST_MARGIN = 0.03;
 const BURST_MARGIN_AGAIN_MS = 100;
-/** Pieces that tell how late they come. */
+/** Number of pieces from which the lateness is estimated. */
 const TIMED_PIECES = 4;
 /** Greatest delay at which a packet goes out that was held before it came here. */
 const MAX_HELD_MS = 500;
@@ -36,22 +36,23 @@ const AHEAD_LOUD_MS = 60;
 const BEHIND_QUIET_MS = 20;
 
 /**
- * Holds a sender's audio against real time. A WebSocket client stamps nothing, so how much audio it sent is its only
- * clock: this tells pauses (the RTP timestamp must jump) from stalls (it must not), lets bursts out at the pace at which
- * they are heard, follows a clock that is slightly off, and bounds how far ahead a client may run. Pure.
+ * Compares a sender's audio with real time. A WebSocket client sends no timestamps, so the duration of its audio is its only
+ * clock: the pacer distinguishes pauses (the RTP timestamp must jump) from stalls (it must not), releases
+ * bursts at the pace at which they are heard, follows a clock that is slightly off, and bounds a client's
+ * lead. Pure.
  */
 export class Pacer<P extends Packet> {
   readonly #queue = new PacketQueue<P>();
-  /** When all that was pushed will have been heard, on the same clock as `nowMs`. */
+  /** Time at which all pushed audio will have been heard, on the clock of `nowMs`. */
   #endMs: number | undefined;
-  /** Everything goes out this much later than its time: because the first of it had been held, or because pieces come late. */
+  /** Delay of everything: because the first audio had been held, or because pieces come late. */
   #delayMs = 0;
-  /** The delay that a bursty sender needs: shorter it does not become. */
+  /** Minimum delay that a bursty sender needs. */
   #neededDelayMs = 0;
   /** The delay is left from bursts that have ended. */
   #isDelayOfBursts = false;
   readonly #habit = new BurstHabit();
-  /** How far ahead of time the last pieces began, in no order. */
+  /** Leads of the last pieces at their beginning, in no order. */
   readonly #piecesAheadMs: number[] = [];
   /** The least lead of the messages since a burst has come. */
   #lowestAheadMs = Infinity;
@@ -65,22 +66,22 @@ export class Pacer<P extends Packet> {
   #correctedMs = 0;
   #drift = 0;
 
-  /** How much waits for its time. */
+  /** Duration of waiting audio. */
   get bufferedMs(): number {
     return this.#queue.durationMs;
   }
 
-  /** How far the last message began ahead of its time; less, when that much has been let out since. */
+  /** Lead of the last message at its beginning, less the audio released since. */
   aheadMs(nowMs: number): number {
     return Math.min(this.#aheadOfMessageMs, (this.#endMs ?? nowMs) - nowMs);
   }
 
-  /** How much faster (positive) or slower the sender's clock is than this one, in parts per million. */
+  /** Deviation of the sender's clock from this one, parts per million; positive if it is faster. */
   get driftPpm(): number {
     return this.#drift * 1e6;
   }
 
-  /** How much sound was left out because it came faster than time. */
+  /** Duration of audio dropped because it came faster than real time. */
   get droppedMs(): number {
     return this.#droppedMs;
   }
@@ -116,7 +117,7 @@ export class Pacer<P extends Packet> {
     if (isNewMessage) this.#dropExcess();
   }
 
-  /** The next packet whose time has come. */
+  /** Returns the next packet that is due. */
   take(nowMs: number): P | undefined {
     for (;;) {
       const head = this.#queue.at(0);
@@ -138,7 +139,7 @@ export class Pacer<P extends Packet> {
   }
 
   /**
-   * Learns how the sender sends, and sets the delay that it needs.
+   * Updates the pacing of the sender, and sets the delay that it needs.
    * @returns by how much the delay grows with this message
    */
   #followHabit(atMs: number): number {
@@ -159,7 +160,7 @@ export class Pacer<P extends Packet> {
     return 0;
   }
 
-  /** Sound has been ahead of its time for longer than a piece lasts: what it is ahead by is too much. */
+  /** Handles audio that has been ahead for longer than a piece lasts: its lead is excess. */
   #dropLead(): void {
     const excessMs = Math.min(this.#lowestAheadMs, this.bufferedMs);
     for (let droppedMs = 0; excessMs - droppedMs > AHEAD_LOUD_MS;) {
@@ -167,7 +168,7 @@ export class Pacer<P extends Packet> {
     }
   }
 
-  /** A piece has ended, and another begins: follows the sender's clock, and delays all by as much as pieces come late. */
+  /** Handles the end of a piece: follows the sender's clock, and delays everything by the lateness of pieces. */
   #timePiece(aheadMs: number, periodMs: number): number {
     const pieces = this.#piecesAheadMs;
     pieces.push(aheadMs);
@@ -192,7 +193,7 @@ export class Pacer<P extends Packet> {
     this.#piecesAheadMs.length = 0;
   }
 
-  /** @returns how long the sender has paused before this message */
+  /** @returns the pause of the sender before this message */
   #keepPace(packet: P, atMs: number): number {
     const hasWindowEnded = this.#leads.tick(atMs);
     if (hasWindowEnded && this.#isEven) {
@@ -207,13 +208,13 @@ export class Pacer<P extends Packet> {
     return gapMs;
   }
 
-  /** The sender sends as it speaks, so that what comes early or late is no piece of a burst. */
+  /** Handles a message of an even sender, whose early or late messages are not pieces of a burst. */
   get #isEven(): boolean {
     return this.#habit.habit === 'even';
   }
 
   #pauseBefore(packet: P, lateMs: number): number {
-    // The delay is there for it.
+    // The delay covers it.
     if (lateMs <= this.#neededDelayMs) return 0;
     if (lateMs >= PAUSE_MS || (this.#wasQuiet && lateMs >= PAUSE_AFTER_QUIET_MS)) return lateMs;
     const steadilyLateMs = lateMs < STEADILY_LATE_MS ? undefined : this.#leads.steadilyLateMs;
@@ -225,7 +226,7 @@ export class Pacer<P extends Packet> {
     return behindMs;
   }
 
-  /** Leaves sound out: of a sender far ahead as much as must be, of one who is steadily ahead a packet at a time. */
+  /** Drops audio: of a sender far ahead as much as necessary, of one that is steadily ahead a packet at a time. */
   #dropExcess(): void {
     const newest = this.#queue.at(-1)!;
     const { minMs } = this.#leads;
@@ -237,7 +238,7 @@ export class Pacer<P extends Packet> {
     while (this.#aheadOfMessageMs > mostMs && this.#queue.length > 0) this.#dropOldest();
   }
 
-  /** Brings a delay back that nothing needs any more, a packet at a time. */
+  /** Reduces a delay that is no longer needed, a packet at a time. */
   #shortenDelay(): void {
     const oldest = this.#queue.at(0);
     if (!this.#isDelayOfBursts || !oldest) return;
@@ -250,7 +251,7 @@ export class Pacer<P extends Packet> {
     this.#leftOut(oldest, this.#queue.at(0));
   }
 
-  /** @returns how much sound was left out */
+  /** @returns the duration of dropped audio */
   #dropOldest(): number {
     const index = this.#queue.indexOfLeastMissed();
     const durationMs = this.#queue.at(index)?.durationMs ?? Infinity;
@@ -271,11 +272,11 @@ export class Pacer<P extends Packet> {
   #leftOut({ durationMs, gapMs }: P, next: P | undefined): void {
     this.#droppedMs += durationMs;
     this.#droppedPackets += 1;
-    // A pause before what is left out is a pause all the same.
+    // A pause before dropped audio is still a pause.
     if (next) next.gapMs += gapMs;
   }
 
-  /** Follows a clock that is a little off: what is steadily early or late becomes what is expected. */
+  /** Follows a clock that is slightly off: a steady lead or lag becomes the expected time. */
   #slewBy(minMs: number, maxMs: number, windowMs: number): void {
     const offMs = minMs > 0 ? minMs : maxMs < 0 ? maxMs : 0;
     const slewMs = -Math.sign(offMs) * Math.min(Math.abs(offMs), SLEW_MS_PER_WINDOW);
@@ -293,7 +294,7 @@ export class Pacer<P extends Packet> {
   }
 }
 
-/** Packets in their order, with how much sound they are. */
+/** Packets in order, with the sum of their durations. */
 class PacketQueue<P extends Packet> {
   readonly #packets: P[] = [];
   #quietPackets = 0;
@@ -324,7 +325,7 @@ class PacketQueue<P extends Packet> {
     return removed;
   }
 
-  /** Index of the packet that is missed least: the oldest of silence, or else the oldest. */
+  /** Returns the index of the packet to drop first: the oldest of silence, or else the oldest. */
   indexOfLeastMissed(): number {
     return this.#quietPackets > 0 ? this.#packets.findIndex(({ isQuiet }) => isQuiet) : 0;
   }

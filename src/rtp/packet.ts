@@ -13,7 +13,7 @@ export type MediaPacket = {
   sequenceNumber: number;
   timestamp: number;
   marker: boolean;
-  /** RFC 6464: -dBov, 0 (loudest) … 127 (silence); undefined if the packet does not say. */
+  /** RFC 6464: -dBov, 0 (loudest) … 127 (silence); undefined if the packet has no level. */
   audioLevel: number | undefined;
   /** Once parsed, a view of the datagram, not a copy. */
   payload: Buffer;
@@ -21,7 +21,7 @@ export type MediaPacket = {
 
 export type RtpPacket = MediaPacket & { ssrc: number; payloadType: number };
 
-/** How the packets of a stream are told from others. */
+/** Identification of a stream's packets. */
 export type StreamParameters = { ssrc: number; payloadType: number; levelExtensionId: number };
 
 /** True for RTCP that shares the port with RTP (RFC 5761 §4: packet types 192…223). */

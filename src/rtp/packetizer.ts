@@ -4,7 +4,7 @@ import type { MediaPacket } from './packet.ts';
 const randomSequenceNumber = () => 1 + Math.floor(Math.random() * 0x7ffe);
 
 /**
- * One RTP stream out of Opus packets: sequence numbers by one, timestamps by what the packets hold (RFC 7587 §4.1:
+ * Makes an RTP stream of Opus packets: sequence numbers grow by one, timestamps by the packets' durations (RFC 7587 §4.1:
  * always 48 kHz), also across gaps.
  */
 export class Packetizer {
@@ -23,8 +23,8 @@ export class Packetizer {
   }
 
   /**
-   * The next packet of the stream.
-   * @param durationSamples what `payload` holds, at 48 kHz
+   * Returns the next packet of the stream.
+   * @param durationSamples duration of `payload`, samples at 48 kHz
    * @param gapSamples silence between the end of the last packet and this one, at 48 kHz; the marker is set if any
    */
   packetize(

@@ -2,7 +2,7 @@ import { SAMPLES_PER_MS } from './clock-rate.ts';
 import type { MediaPacket } from './packet.ts';
 import { sequenceDelta, timestampDelta } from './sequence.ts';
 
-/** How long a missing packet is waited for, once a later one has shown that it is missing. */
+/** Time for which a missing packet is awaited after a later one has arrived. */
 const MAX_WAIT_MS = 40;
 /** Longest gap in a stream; a larger jump begins another stream. */
 const MAX_JUMP_MS = 500;
@@ -10,8 +10,8 @@ const MAX_JUMP_MS = 500;
 const MAX_LOST_PACKETS = MAX_JUMP_MS / 2.5;
 
 /**
- * Puts one stream's packets back in order without holding any that is in its turn: only a gap makes later packets wait.
- * Pure: the caller says what time it is.
+ * Reorders the packets of one stream without delaying any that is in order: only a gap makes later packets wait.
+ * Pure: the caller passes the time.
  */
 export class Reorderer {
   readonly #held = new Map<number, MediaPacket>();
@@ -25,7 +25,7 @@ export class Reorderer {
     return this.#next;
   }
 
-  /** Those that came before their turn. */
+  /** Packets that came before their turn. */
   get waiting(): Iterable<MediaPacket> {
     return this.#held.values();
   }
@@ -37,7 +37,7 @@ export class Reorderer {
     const jumpMs = Math.abs(timestampDelta(this.#timestamp, timestamp)) / SAMPLES_PER_MS;
     this.#timestamp = timestamp;
     const isFar = jumpMs > MAX_JUMP_MS || Math.abs(ahead) > MAX_LOST_PACKETS;
-    // In its turn a packet is, however long its sender has paused.
+    // A packet is in its turn however long its sender has paused.
     if (this.#next === undefined || (ahead !== 0 && isFar)) {
       this.#held.clear();
       this.#next = sequenceNumber;
@@ -49,7 +49,7 @@ export class Reorderer {
     return true;
   }
 
-  /** The next packet; `lost` in place of one that was waited for in vain; undefined if there is nothing to do but wait. */
+  /** Returns the next packet; `lost` in place of one that did not come in time; undefined while there is none. */
   take(nowMs: number): MediaPacket | 'lost' | undefined {
     if (this.#next === undefined || this.#held.size === 0) return undefined;
     const packet = this.#held.get(this.#next);
@@ -61,7 +61,7 @@ export class Reorderer {
     return packet ?? 'lost';
   }
 
-  /** Forgets the stream; the next packet begins anew. */
+  /** Forgets the stream; the next packet begins a new one. */
   clear(): void {
     this.#held.clear();
     this.#next = undefined;

@@ -3,22 +3,22 @@ import type { MediaPacket } from './packet.ts';
 import { sequenceDelta } from './sequence.ts';
 
 /**
- * Makes one stream of RTP out of several that follow each other, each with numbers of its own: the first packet of the next one continues
- * the numbers of the last one. Pure: the caller says what time it is.
+ * Joins consecutive RTP streams, each with numbers of its own, into one: the first packet of the next
+ * continues the numbers of the last. Pure: the caller passes the time.
  */
 export class Splice {
   #sequenceOffset = 0;
   #timestampOffset = 0;
-  /** The highest sequence number so far, as it came out, and when it came. */
+  /** The highest outgoing sequence number so far, and the arrival time of its packet. */
   #last: { sequenceNumber: number; timestamp: number; atMs: number } | undefined;
   #isCut = false;
 
-  /** The next packet is the first of another stream. */
+  /** Notes that the next packet is the first of another stream. */
   cut(): void {
     this.#isCut = this.#last !== undefined;
   }
 
-  /** Returns a packet with the numbers that it has in the one stream. The hot path: runs for every packet in the room. */
+  /** Returns a packet with its numbers in the joined stream. The hot path: runs for every packet in the room. */
   join(packet: MediaPacket, nowMs: number): MediaPacket {
     const last = this.#last;
     if (!last) {

@@ -14,7 +14,7 @@ export class BitReader {
 
   /**
    * Reads up to 25 bits.
-   * @throws {Error} behind the end
+   * @throws {Error} beyond the end
    */
   read(bits: number): number {
     if (bits > this.left) throw new Error('The frame is cut short.');
@@ -34,13 +34,13 @@ export class BitReader {
     return this.read(1) === 1;
   }
 
-  /** @throws {Error} behind the end */
+  /** @throws {Error} beyond the end */
   skip(bits: number): void {
     if (bits > this.left) throw new Error('The frame is cut short.');
     this.#at += bits;
   }
 
-  /** Goes on with the next whole byte. */
+  /** Skips to the next whole byte. */
   align(): void {
     this.#at = (this.#at + 7) & ~7;
   }

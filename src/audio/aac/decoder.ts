@@ -27,7 +27,7 @@ const MAX_CHANNELS = 8;
 
 type Block = { rateHz: number; samples: Float32Array };
 
-/** One stream. Nothing that comes makes it read or write outside of its own arrays. */
+/** Decoder of one stream. No input makes it read or write outside of its own arrays. */
 export class AacDecoder {
   readonly #filterBanks: FilterBank[] = [];
 

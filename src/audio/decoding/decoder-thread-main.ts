@@ -2,7 +2,7 @@ import { parentPort } from 'node:worker_threads';
 import type { DecoderAnswer, DecoderOrder } from './decoder-thread.ts';
 import { type LoadedDecoder, openDecoder } from './frame-codecs.ts';
 
-/** The inside of the decoder thread: obeys orders one after the other, and answers each `decode` once. */
+/** Program of the decoder thread: executes commands in order, and answers each `decode` once. */
 
 const port = parentPort;
 if (!port) throw new Error('This is the program of a worker thread.');
@@ -24,7 +24,7 @@ async function execute(order: DecoderOrder): Promise<void> {
 
 let executed = Promise.resolve();
 port.on('message', (order: DecoderOrder) => {
-  // A decoder that throws has lost its footing, and maybe its memory: the thread ends, and another begins without it.
+  // A decoder that throws may have corrupted its memory: the thread ends, and another starts without that stream.
   executed = executed.then(() => execute(order));
 });
 port.postMessage('ready');

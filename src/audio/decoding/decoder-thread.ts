@@ -10,8 +10,8 @@ export type DecoderAnswer = DecodedSound & { id: number };
 /** The decoder of one stream. */
 export type FrameDecoder = {
   /**
-   * Decodes the frames that follow the last; the caller waits for the answer before it asks again.
-   * @throws {Error} if they make the decoder crash or hang, or no thread can be started
+   * Decodes the frames that follow the previous ones; the caller must await the result before the next call.
+   * @throws {Error} if the decoder crashes or hangs, or no thread can be started
    */
   decode(frames: Uint8Array[]): Promise<DecodedSound>;
   close(): void;
@@ -25,20 +25,20 @@ type Job = {
 type Stream = { codec: FrameCodec; job: Job | undefined };
 
 const PROGRAM = new URL('./decoder-thread-main.ts', import.meta.url);
-/** Time between two looks at a thread that has something to do, ms. */
+/** Interval at which a busy thread is checked, ms. */
 const CHECK_MS = 500;
 /**
- * Looks without an answer after which the thread hangs. They are counted instead of milliseconds, so that a stall of this process does not
- * look like one of the thread.
+ * Checks without an answer after which the thread counts as hung. Checks are counted instead of milliseconds,
+ * so that a stall of this process does not look like one of the thread.
  */
 const MAX_SILENT_CHECKS = 20;
 /** Memory of the thread beside that of WebAssembly. */
 const MAX_HEAP_MB = 128;
 
 /**
- * A worker thread in which compressed sound is decoded: a file that takes long, or crashes its decoder, delays nobody's sound but that of
- * others who are decoded there. Each stream has one job there at a time, so that the streams take turns. It starts with the first job
- * and ends with the last stream.
+ * A worker thread in which compressed audio is decoded, so that a slow file or a crashing decoder delays only
+ * the streams that are decoded there. Each stream has at most one job in the thread, so streams take turns.
+ * The thread starts with the first job and ends with the last stream.
  */
 export class DecoderThread {
   readonly #program: URL;
@@ -50,7 +50,7 @@ export class DecoderThread {
   #worker: Worker | undefined;
   #checks: NodeJS.Timeout | undefined;
   #silentChecks = 0;
-  /** The thread has its program: until then a busy machine may keep it waiting. */
+  /** True once the thread has loaded its program, which takes a while on a busy machine. */
   #isReady = false;
 
   constructor(program = PROGRAM, checkMs = CHECK_MS) {
@@ -72,7 +72,7 @@ export class DecoderThread {
       decode: (frames) =>
         new Promise((resolve, reject) => {
           if (this.#streams.get(id) !== stream) throw new Error('the decoder is closed');
-          // It may throw: the system may have no thread for it.
+          // Throws if the system has no thread left.
           this.#worker ??= this.#start();
           stream.job = { frames, resolve, reject };
           this.#busy.push(id);
@@ -94,7 +94,7 @@ export class DecoderThread {
   }
 
   #start(): Worker {
-    // Output of the libraries about bytes of a client does not belong in the log.
+    // Complaints of the libraries about a client's bytes do not belong in the log.
     const worker = new Worker(this.#program, {
       name: 'decoder',
       stdout: true,
@@ -138,7 +138,7 @@ export class DecoderThread {
     job.resolve({ samples, rateHz, faults });
   }
 
-  /** The thread has ended over the first job: its stream is given up, the others go on in another thread. */
+  /** Handles a thread that ended during the first job: its stream is given up, the others continue in another thread. */
   #restart(reason: string): void {
     this.#worker = undefined;
     this.#silentChecks = 0;
@@ -156,7 +156,7 @@ export class DecoderThread {
     this.#watch();
   }
 
-  /** Ends every stream with a job: there is no thread to do it, and none can be started. */
+  /** Ends every stream with a job, because no thread can be started. */
   #giveUp(fault: unknown): void {
     noteShortage(fault);
     for (const id of this.#busy) {
@@ -167,7 +167,7 @@ export class DecoderThread {
     this.#busy = [];
   }
 
-  /** Looks now and then, while there is something to do. */
+  /** Checks the thread at intervals while it has a job. */
   #watch(): void {
     if (this.#busy.length === 0) {
       clearInterval(this.#checks);

@@ -18,7 +18,7 @@ export type LoadedDecoder = {
   close(): void;
 };
 
-/** A decoder of our own. */
+/** A decoder of this project (`src/audio/aac`). */
 async function openAac(): Promise<LoadedDecoder> {
   const { AacDecoder } = await import('../aac/decoder.ts');
   const decoder = new AacDecoder();
@@ -28,7 +28,7 @@ async function openAac(): Promise<LoadedDecoder> {
   };
 }
 
-/** Frames that cannot be read are left out; of those that differ in rate the last ones count. */
+/** Skips unreadable frames; if frames differ in rate, keeps the last ones with equal rate. */
 function decodeEach(decoder: AacDecoder, frames: Uint8Array[]): DecodedSound {
   let [parts, rateHz, faults]: [Float32Array[], number, number] = [[], 0, 0];
   for (const frame of frames) {
@@ -90,7 +90,7 @@ const heard = ({ channelData, sampleRate, errors }: Channels): DecodedSound => (
   faults: errors.length,
 });
 
-/** The mean of channels that are apart. */
+/** The mean of separate channels. */
 function meanOf(channels: Float32Array[]): Float32Array {
   const [first = new Float32Array(0), ...others] = channels;
   const mean = first.slice();

@@ -17,11 +17,14 @@ type RawEncoder = {
    * @throws {Error} if it is not as long, or after close()
    */
   encode(frame: Float32Array): Buffer;
-  /** From the next packet on: 0…10. */
+  /** Sets the complexity from the next packet on: 0…10. */
   setComplexity(complexity: number): void;
-  /** From the next packet on: whether packets after a large one are smaller for that, or the bit rate holds only on average. */
+  /**
+   * Sets, from the next packet on, whether packets after a large one are smaller to compensate, or the bit
+   * rate holds only on average.
+   */
   setBitrateBounded(isBounded: boolean): void;
-  /** From the next packet on: whether it may lean on what the decoder remembers of those before. */
+  /** Sets, from the next packet on, whether packets may depend on the decoder's state after earlier ones. */
   setPrediction(isEnabled: boolean): void;
   close(): void;
 };

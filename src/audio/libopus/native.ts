@@ -9,7 +9,7 @@ const OPUS_SET_COMPLEXITY = 4010;
 const OPUS_SET_VBR_CONSTRAINT = 4020;
 const OPUS_SET_PREDICTION_DISABLED = 4042;
 
-/** The most that a packet of one frame can take (RFC 6716 §3.2.1). */
+/** Maximum length of a packet of one frame, bytes (RFC 6716 §3.2.1). */
 const MAX_PACKET_BYTES = 1276;
 
 /** A pointer to the state of an encoder, as koffi has it. */
@@ -17,8 +17,8 @@ type State = bigint;
 
 /**
  * The encoder of the machine's own libopus, called without a copy in between; its code is made for the processor it runs on.
- * It sees nothing but samples.
- * @throws {Error} if the machine has none
+ * It is given only samples, never bytes of a client.
+ * @throws {Error} if libopus is not installed
  */
 export async function loadNativeLibopus(soname = SONAME): Promise<EncoderLibrary> {
   const { default: koffi } = await import('koffi');
@@ -47,12 +47,12 @@ export async function loadNativeLibopus(soname = SONAME): Promise<EncoderLibrary
   ) => number;
   const destroyEncoder = library.func('void opus_encoder_destroy(void *)') as (e: State) => void;
 
-  /** @throws {Error} if libopus says that it failed; else what it says */
+  /** @returns the result of libopus. @throws {Error} if it is an error code */
   const check = (result: number): number => {
     if (result < 0) throw new Error(`libopus: ${describe(result)}`);
     return result;
   };
-  // It is read before the next call; a thread has its own.
+  // The output is read before the next call; each thread has its own buffer.
   const packetBytes = new Uint8Array(MAX_PACKET_BYTES);
 
   return {
@@ -62,7 +62,7 @@ export async function loadNativeLibopus(soname = SONAME): Promise<EncoderLibrary
       const code: [number] = [0];
       let encoder = createEncoder(rateHz, 1, OPUS_APPLICATION_RESTRICTED_LOWDELAY, code);
       check(code[0]);
-      /** @throws {Error} where to go on would be to use memory that has been freed */
+      /** @throws {Error} after close(), when the encoder's memory has been freed */
       const open = (): State => {
         if (encoder === null) throw new Error('libopus: used after it was closed');
         return encoder;

@@ -6,8 +6,8 @@ import type { EncoderLibrary, OpusDecoder } from './libopus.ts';
 type DecoderLibrary = { openDecoder(): Promise<OpusDecoder> };
 
 /**
- * libopus as WebAssembly: runs wherever Node does, and what strangers send cannot break out of it. To encode, it takes
- * about twice as long as the machine's own.
+ * libopus as WebAssembly: runs wherever Node does, and sandboxes what strangers send. Encoding takes
+ * about twice as long as with the machine's own libopus.
  */
 export async function loadWasmLibopus(): Promise<EncoderLibrary & DecoderLibrary> {
   await loadLibopus();

@@ -20,7 +20,7 @@ const RANK_TENTHS = 10;
 /** Time after which a speaker that is heard has had its chance. */
 const HEARD_FRAMES = 50;
 
-/** Time for which a sound must be loud to be no cough. */
+/** Time for which a sound must be loud to count as more than a cough. */
 const LASTING_FRAMES = 5;
 
 type Talker = {
@@ -35,8 +35,9 @@ type Talker = {
 };
 
 /**
- * Speakers that talk, judged by the audio level (RFC 6464) of each packet, and those of them that are mixed. Pure: it is told the time.
- * Membership changes only in {@link heard}, {@link expire}, {@link end} and {@link delete}, each of which says whether it did.
+ * Speakers that talk, judged by the audio level (RFC 6464) of each packet, and those of them that are mixed.
+ * Pure: it is told the time. Membership changes only in {@link heard}, {@link expire}, {@link end} and {@link
+ * delete}, each of which says whether it did.
  */
 export class ActiveSpeakers<Id> {
   readonly #settings: ActiveSpeakerSettings;
@@ -106,7 +107,7 @@ export class ActiveSpeakers<Id> {
     return !this.#mixed.has(id) && isLoud && this.#admit(id, talker);
   }
 
-  /** Drops those who sent nothing loud for the hold time, also if they send nothing at all. */
+  /** Removes speakers that sent nothing loud for the hold time, including those that send nothing at all. */
   expire(nowMs: number): boolean {
     let changed = false;
     for (const [id, { loudAtMs }] of this.#talking) {
@@ -115,13 +116,13 @@ export class ActiveSpeakers<Id> {
     return changed;
   }
 
-  /** Forgets somebody. */
+  /** Removes a speaker. */
   delete(id: Id): boolean {
     this.#noises.delete(id);
     return this.end(id);
   }
 
-  /** Ends somebody's talk at once. @returns whether there was any */
+  /** Ends a speaker's talk at once. @returns true if the speaker talked */
   end(id: Id): boolean {
     const changed = this.#talking.delete(id);
     if (this.#mixed.delete(id)) this.#fill();
@@ -161,7 +162,7 @@ export class ActiveSpeakers<Id> {
       const { rankPower, isPausing, frames } = this.#talking.get(id)!;
       const isSteady = this.#isSteady(id);
       if (!isSteady && newcomer.rankPower < TAKE_OVER_RATIO * rankPower) continue;
-      // A cough cuts nobody's word.
+      // A cough interrupts nobody.
       if (!isSteady && !isPausing && newcomer.frames < Math.min(frames, LASTING_FRAMES)) continue;
       const rank = isSteady ? 0 : isPausing ? 1 : 2;
       const isSooner =

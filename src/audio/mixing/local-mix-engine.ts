@@ -10,9 +10,9 @@ import { FRAME_SAMPLES } from '../format.ts';
 const LOOK_TICKS = 4;
 
 /**
- * The mixing half of a room: takes packets of those who are mixed, and every 20 ms makes of them what is heard. It decodes
- * once a speaker, sums once, and encodes once a distinct mix and format. It knows codecs and numbers, nobody's name and
- * no clock, so that it runs on any thread.
+ * The mixing half of a room: takes the packets of mixed speakers, and makes frames of the mixes every 20 ms. It decodes
+ * each speaker once, sums once, and encodes each distinct mix and format once. It knows codecs and numbers, but neither names nor
+ * a clock, so that it runs on any thread.
  */
 export class LocalMixEngine {
   readonly #codecs: Codecs;
@@ -27,7 +27,7 @@ export class LocalMixEngine {
   #leaving = new Set<SpeakerId>();
 
   /**
-   * @param output takes what comes out, during {@link tick}
+   * @param output receives the frames, during {@link tick}
    * @param onFault called with what a codec or a listener throws: the rest of the room goes on
    */
   constructor(
@@ -42,7 +42,7 @@ export class LocalMixEngine {
     this.#onFault = onFault;
   }
 
-  /** Mixes what the plan says from now on. */
+  /** Applies a plan from now on. */
   apply(plan: MixPlan): void {
     for (const start of plan.added) {
       const buffer = new JitterBuffer(this.#limits);
@@ -69,12 +69,12 @@ export class LocalMixEngine {
     }
   }
 
-  /** Takes in a packet of somebody who is mixed. */
+  /** Receives a packet of a mixed speaker. */
   insert(id: SpeakerId, packet: MixPacket, nowMs: number): void {
     this.#speakers.get(id)?.insert(packet, nowMs);
   }
 
-  /** Makes the next 20 ms. */
+  /** Mixes the next 20 ms. */
   tick(nowMs: number): TickReport {
     const startedMs = performance.now();
     try {

@@ -25,12 +25,12 @@ const RESPAWN_EVERY_MS = 1000;
 export type MixEnginePoolEvents = {
   /** A codec could not be opened. */
   onFault: (fault: unknown) => void;
-  /** A thread died, or hung; what it mixed goes on elsewhere. */
+  /** A thread died or hung; its rooms are mixed elsewhere. */
   onThreadLost: (reason: string) => void;
 };
 
 /**
- * Finds each room a place to be mixed in: here while that is little work, else in the worker thread with least to do.
+ * Assigns each room a place to be mixed in: this thread while that is little work, else the least busy mixing thread.
  * Commands of a `RoomMixer` go through a {@link MigratingMixEngine}, which knows the place, to the {@link LocalMixEngine} there:
  * by a plain call, or in a {@link MixThread}'s batch.
  */
@@ -58,7 +58,7 @@ export class MixEnginePool {
     this.#inline = inlinePlace(codecs, events.onFault);
   }
 
-  /** How many threads run now. */
+  /** Number of threads that run now. */
   get threads(): number {
     return this.#threads.filter((thread) => thread !== undefined).length;
   }

@@ -11,7 +11,7 @@ import {
 } from './mix-batch.ts';
 import { LocalMixEngine } from './local-mix-engine.ts';
 
-/** The inside of a mixing thread: does what it is told, message by message, and answers each with one of its own. */
+/** Program of a mixing thread: executes commands message by message, and answers each message with one of its own. */
 
 const port = parentPort;
 if (!port) throw new Error('This is the program of a worker thread.');

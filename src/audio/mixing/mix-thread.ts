@@ -13,12 +13,12 @@ import type { MixOutput } from './mix-plan.ts';
 
 /** Time without an answer after which a thread is taken to hang. */
 const MAX_SILENT_MS = 1000;
-/** Gap between two commands, ms, beyond which it may be this thread that did not run. */
+/** Gap between two commands, ms, beyond which this thread itself may not have run. */
 const MAX_PAUSE_MS = 100;
 
 export type MixThreadEvents = {
   onFault: (fault: unknown) => void;
-  /** The thread has ended, unasked or by {@link MixThread.close}. */
+  /** Called when the thread has ended, by a fault or by {@link MixThread.close}. */
   onGone: (reason: string) => void;
 };
 

@@ -27,7 +27,10 @@ const MAX_PAUSE_MS = 60_000;
 /** How many of those who pause are kept in mind for listeners who want each speaker apart. */
 const MAX_PAUSING = 8;
 
-/** A tick of which not all has come out yet, as a mixing thread may be late: it goes to those who were to hear it when it began. */
+/**
+ * A tick of which not all has come out yet, as a mixing thread may be late: it goes to those who were to hear
+ * it when it began.
+ */
 type Tick = {
   mixes: Map<string, PlannedSubscription>;
   forwarded: Map<SpeakerId, ReadonlySet<Listener>>;
@@ -45,7 +48,7 @@ type Speaker = RoomSpeaker;
 const NOBODY: ReadonlySet<never> = new Set();
 
 /**
- * RoomMixer of one room, for its WebSocket peers. A packet of the room's RTP comes in at {@link receive}; what is heard goes
+ * Mixer of one room, for its WebSocket peers. A packet of the room's RTP comes in at {@link receive}; frames go
  * out through `Listener.deliver`: at once where a listener hears one speaker only, whose packets are then untouched, else
  * at the next tick of the clock, out of a mix that is shared by all who hear the same.
  *
@@ -75,7 +78,7 @@ export class RoomMixer {
   #ticks: Tick[] = [];
   #isClosed = false;
 
-  /** @param onActiveSpeakersChanged called when somebody has begun or ceased to talk */
+  /** @param onActiveSpeakersChanged called when a speaker has begun or ceased to talk */
   constructor(
     host: MixEnginePool,
     clock: FrameClock,
@@ -161,7 +164,7 @@ export class RoomMixer {
 
   /**
    * Takes one RTP packet of a speaker. The hot path: runs for every packet in the room.
-   * @param isMuted nobody is to hear it: decoders need it for what follows
+   * @param isMuted true if no listener is to hear it; decoders need it for the packets that follow
    */
   receive(peer: string, received: MediaPacket, nowMs: number, isMuted = false): void {
     const speaker = this.#speakers.get(peer);
@@ -329,12 +332,15 @@ export class RoomMixer {
     return [...this.#talkers.mixed, ...this.#leaving()].toSorted((a, b) => a.id - b.id);
   }
 
-  /** True if nobody talks, and nobody is still to fall silent. */
+  /** True if no speaker talks or is still to fall silent. */
   get #isSilent(): boolean {
     return this.#talkers.isSilent && this.#played.size === 0;
   }
 
-  /** Tells the mixing half. A speaker that is mixed for any listener is played until it falls silent, so that its packets go on evenly. */
+  /**
+   * Tells the mixing half. A speaker that is mixed for any listener is played until it falls silent, so that
+   * its packets go on evenly.
+   */
   #planRoom(mixed: Speaker[]): void {
     const mixes = [...this.#mixes.values()].map(({ planned }) => planned);
     const added: Speaker[] = [];
@@ -471,7 +477,7 @@ export class RoomMixer {
 
   /** Lets listeners that hear a speaker in a mix go on with its packets as they are sent: it pauses, or has not for too long. */
   #open(speaker: Speaker, opening: Opening | undefined): void {
-    // A thread that is late has come further than is known here.
+    // A mixing thread may have processed later ticks than those reported here.
     if (!speaker.isPlayed || !this.#talkers.mixed.has(speaker) || this.#ticks.length > 0) return;
     const ears = this.#earsOf(speaker);
     if (!ears.some(({ awaits }) => awaits === speaker.id)) return;
