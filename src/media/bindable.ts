@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { isIPv6 } from 'node:net';
 
 /**
- * Returns whether sockets can be bound to an address of this machine. One that is listed may not be usable: IPv6 addresses are not until
- * the network has been asked for duplicates, nor if there is one.
+ * Returns whether sockets can be bound to an address of this machine. A listed address may not be usable: an
+ * IPv6 address is not until duplicate address detection is done, nor if there is a duplicate.
  */
 export async function isBindable(ip: string): Promise<boolean> {
   const socket = createSocket({ type: isIPv6(ip) ? 'udp6' : 'udp4', ipv6Only: isIPv6(ip) });

@@ -4,9 +4,9 @@ import type { Publish } from './pipe.ts';
 import { WebRtcLeg, type WebRtcLegEvents } from './webrtc-leg.ts';
 
 export type BranchEvents = {
-  /** The last leg has gone. */
+  /** Called when the last leg has closed. */
   onEmpty: () => void;
-  /** Its media worker died. */
+  /** Called when its media worker died. */
   onLost: () => void;
 };
 
@@ -29,12 +29,12 @@ export class Branch {
     return new Branch(worker, await worker.openRouter(), events);
   }
 
-  /** How many browsers are on it, with those whose legs are being opened. */
+  /** Number of browsers on it, including those whose legs are being opened. */
   get legs(): number {
     return this.#legs;
   }
 
-  /** @param publish is told of what the browser produces before anybody else is */
+  /** @param publish called with each producer of the browser before any other listener */
   async openLeg(events: WebRtcLegEvents, publish: Publish): Promise<WebRtcLeg> {
     this.#legs += 1;
     const { router, worker } = this;
@@ -48,7 +48,7 @@ export class Branch {
     }
   }
 
-  /** Closes the router, and with it the legs, and the pipes to and from other branches. */
+  /** Closes the router, and with it the legs and the pipes to and from other branches. */
   close(): void {
     this.router.close();
   }

@@ -7,12 +7,15 @@ import type {
   WebRtcTransport,
 } from 'mediasoup/types';
 
-/** Where a transport is opened. */
+/** Router and WebRtcServer on which a transport is opened. */
 export type TransportPlace = { router: Router; webRtcServer: WebRtcServer };
 
 export type ClientTransportOptions = { dtlsParameters: DtlsParameters };
 
-/** Time without a consent check of the client after which its path is lost, in seconds (RFC 7675 §5.1): mediasoup takes no less. */
+/**
+ * Time without a consent check of the client after which its path is lost, in seconds (RFC 7675 §5.1):
+ * mediasoup takes no less.
+ */
 const CONSENT_TIMEOUT_S = 10;
 
 /**
@@ -27,7 +30,7 @@ export type PathState = 'opening' | 'open' | 'lost' | 'dead' | 'ended';
 const ICE_PATHS = new Set<WebRtcTransport['iceState']>(['connected', 'completed']);
 const DTLS_ENDS = new Set<WebRtcTransport['dtlsState']>(['closed', 'failed']);
 
-/** A WebRTC transport whose client has said all of itself in one offer. */
+/** A WebRTC transport whose client sent all its parameters in one offer. */
 export class ClientTransport {
   /** Called when {@link state} may have changed. */
   onChange: () => void = () => {};

@@ -1,10 +1,10 @@
 import type { Producer } from 'mediasoup/types';
 
-/** State of a WebRTC leg by which nothing goes yet, in either direction: another way of the same peer carries its sound. */
+/** State of a WebRTC leg that carries no audio yet, in either direction, because the peer's other way still does. */
 export class HeldLeg {
   /** Consumers that the browser has asked to be resumed. */
   readonly wanted = new Set<string>();
-  /** Called when anything here, or the state of the transports, has changed. */
+  /** Called when this state, or that of the transports, has changed. */
   readonly onChange: () => void;
   #hasPacket = false;
 
@@ -12,7 +12,7 @@ export class HeldLeg {
     this.onChange = onChange;
   }
 
-  /** True once a packet of what the browser produces has come. */
+  /** True once a packet of the browser's producer has come. */
   get hasPacket(): boolean {
     return this.#hasPacket;
   }
@@ -23,8 +23,8 @@ export class HeldLeg {
   }
 
   /**
-   * Awaits the first packet: the media worker tells of it, also where the producer is paused; of one that came at once it must be asked.
-   * Resolves when it has been asked.
+   * Begins to watch for the first packet, which the media worker reports even if the producer is paused. It
+   * is asked once for a packet that came before; resolves when it has answered.
    */
   async awaitPacket(producer: Producer): Promise<void> {
     producer.on('score', (scores) => this.#note(scores.length));

@@ -14,7 +14,7 @@ export class IceServers {
   readonly #nowMs: () => number;
 
   /**
-   * @param urls `turn:host:port?transport=…` and the like; if empty, browsers get no servers
+   * @param urls URLs such as `turn:host:port?transport=…`; if empty, browsers get no servers
    * @param nowMs ms since 1970
    */
   constructor(urls: string[], secret: string, nowMs: () => number) {

@@ -6,7 +6,7 @@ import {
 } from './client-transport.ts';
 import { PlainLeg, type PlainProducer } from './plain-leg.ts';
 
-/** The part of a media worker that is needed here. */
+/** The part of a media worker that a listening router uses. */
 type RouterHost = {
   readonly webRtcServer: WebRtcServer;
   openRouter(preferredPayloadType: number): Promise<Router>;
@@ -24,8 +24,8 @@ export type WebRtcOutput = {
 };
 
 /**
- * A router of which every client takes Opus under one payload type. mediasoup sends with the payload type of the router, whatever
- * the client has offered, and many clients decode nothing that they did not offer.
+ * A router whose clients all receive Opus under one payload type. mediasoup sends with the payload type of
+ * the router, whatever the client has offered, and many clients decode only payload types that they offered.
  */
 class ListeningRouter implements TransportPlace {
   readonly router: Router;
@@ -98,7 +98,7 @@ class ListeningRouter implements TransportPlace {
   }
 }
 
-/** The listening routers of one media worker, each for as long as somebody listens there. */
+/** The listening routers of one media worker, each open while it has listeners. */
 export class ListeningRouters {
   readonly #worker: RouterHost;
   /** By payload type. */
@@ -120,7 +120,7 @@ export class ListeningRouters {
       entry.users -= 1;
       if (entry.users > 0) return;
       this.#entries.delete(payloadType);
-      // One that did not open has told those who asked for it.
+      // A router that failed to open has rejected the promise of its callers.
       entry.opening.then(
         (router) => router.close(),
         () => {},

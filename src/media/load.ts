@@ -12,14 +12,14 @@ export type MediaWorkerLoad = {
  * (docs/decisions.md).
  */
 const SHARE_A_CONSUMER = 0.0005;
-/** A router stands for the browsers that will come to it. */
+/** Load of a router, which stands for the browsers that will join it. */
 const SHARE_A_ROUTER = 0.005;
 
-/** The load of a media worker as one figure: the CPU that it uses, and what its routers and consumers may come to. */
+/** Returns the load of a media worker as one figure: its CPU, plus the expected load of its routers and consumers. */
 const loadOf = ({ cpuShare, routers, consumers }: MediaWorkerLoad): number =>
   cpuShare + consumers * SHARE_A_CONSUMER + routers * SHARE_A_ROUTER;
 
-/** The one with the least load, the first of several; undefined if there is none. */
+/** Returns the item with the least load, the first of equals; undefined if there is none. */
 export function leastLoaded<T extends { load: MediaWorkerLoad }>(
   workers: Iterable<T>,
 ): T | undefined {

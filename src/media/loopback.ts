@@ -14,8 +14,8 @@ const PORT_RANGE = { min: 10_000, max: 19_999 };
 export const LOOPBACK_PORTS = PORT_RANGE.max - PORT_RANGE.min + 1;
 
 /**
- * Where a media worker takes RTP from this machine. Below the range from which the kernel hands out ports, where the
- * WebRtcServers' could be taken by chance, and those of pipes to other nodes.
+ * Address at which a media worker receives RTP from this machine. Its ports are below the kernel's ephemeral range, where the
+ * ports of WebRtcServers could be taken by chance, and below those of pipes to other nodes.
  */
 export const LOOPBACK_LISTEN_INFO: TransportListenInfo = {
   protocol: 'udp',

@@ -5,11 +5,11 @@ import type { Timings } from '../../config/timings.ts';
 export type MediaSettings = {
   mediaWorkers: number;
   workerBin: string;
-  /** Returns where WebRTC is received; asked at each start of a media worker, because a machine's addresses change. */
+  /** Returns the addresses for WebRTC; called at each start of a media worker, because a machine's addresses change. */
   rtcAddresses: () => readonly RtcAddress[];
   /** UDP and TCP port of the first media worker's WebRtcServer; each further one takes the next. */
   rtcPort: number;
-  /** Number of consumers of a room on one media worker from which on its next browser goes to another worker. */
+  /** Number of consumers of a room on one media worker from which its next browser goes to another. */
   routerMaxConsumers: number;
   timings: Timings['mediaWorkers'];
 };

@@ -9,7 +9,7 @@ import { type MediaWorkerDescription, MediaWorkerSlot } from './media-worker-slo
 import type { MediaWorker } from './media-worker.ts';
 import { RoomRouter } from './room-router.ts';
 
-/** The media workers of this process, and which of them takes what. */
+/** The media workers of this process, and the assignment of rooms to them. */
 export class MediaWorkerPool {
   readonly #settings: MediaSettings;
   readonly #log: FastifyBaseLogger;
@@ -27,7 +27,7 @@ export class MediaWorkerPool {
 
   /**
    * Starts the media workers.
-   * @throws {Error} if one does not start, or its port is taken; none is left running then
+   * @throws {Error} if one does not start, or its port is taken; all are closed before
    */
   static async open(settings: MediaSettings, log: FastifyBaseLogger): Promise<MediaWorkerPool> {
     const pool = new MediaWorkerPool(settings, log);
@@ -40,17 +40,17 @@ export class MediaWorkerPool {
     return pool;
   }
 
-  /** The process ids of the media workers, for those who measure what they cost. */
+  /** Process ids of the media workers, for measurements. */
   get pids(): number[] {
     return this.#running.map(({ pid }) => pid);
   }
 
-  /** How each media worker fares, for operators. */
+  /** State of each media worker, for operators. */
   describe(): MediaWorkerDescription[] {
     return this.#slots.map((slot) => slot.describe());
   }
 
-  /** How many routers the media workers themselves know of; for those who look for leaks. */
+  /** Returns the number of routers that the media workers themselves report, to find leaks. */
   async countRouters(): Promise<number> {
     const routers = await Promise.all(this.#running.map((worker) => worker.countRouters()));
     return routers.reduce((sum, count) => sum + count, 0);
@@ -92,7 +92,7 @@ export class MediaWorkerPool {
       try {
         return await open(worker);
       } catch (fault) {
-        // It hung, or died, after it had been chosen.
+        // It hung or died after it was chosen.
         if (worker.isLost) {
           worker = undefined;
           continue;
@@ -106,18 +106,18 @@ export class MediaWorkerPool {
     }
   }
 
-  /** All is about to end. */
+  /** True once the pool is about to be closed. */
   get isExitExpected(): boolean {
     return this.#isExitExpected;
   }
 
-  /** From now on media workers that end are neither replaced nor missed: all is about to end. */
+  /** Announces the end of the pool: media workers that end from now on are not replaced. */
   expectExit(): void {
     this.#isExitExpected = true;
     for (const slot of this.#slots) slot.expectExit();
   }
 
-  /** Resolves when the processes have gone. */
+  /** Resolves when the processes have ended. */
   async close(): Promise<void> {
     await Promise.all(this.#slots.map((slot) => slot.close()));
   }
@@ -134,7 +134,7 @@ export class MediaWorkerPool {
 
   async #firstReplaced(): Promise<MediaWorker> {
     const waiting = new AbortController();
-    // A media worker that keeps dying may be away for long.
+    // A media worker that keeps dying may be missing for a long time.
     const { longestWaitMs } = this.#settings.timings;
     const patience = delay(longestWaitMs, undefined, { signal: waiting.signal }).catch(() => {});
     await Promise.race([...this.#slots.map(({ running }) => running), patience]);

@@ -14,21 +14,21 @@ export const replaceAfterMs = (
     ? 0
     : Math.min(firstReplacementMs * 2 ** (deathsInARow - 2), longestReplacementMs);
 
-/** A media worker's place, as an operator sees it. */
+/** State of a media worker's slot, for operators. */
 export type MediaWorkerDescription = {
   index: number;
   pid: number | undefined;
   rtcPort: number;
   state: 'running' | 'replacing';
-  /** CPU that it used lately, as a share of one core. */
+  /** CPU used lately, as a share of one core. */
   cpuShare: number;
   routers: number;
   consumers: number;
-  /** How often it has been replaced. */
+  /** Number of times that it has been replaced. */
   restarts: number;
 };
 
-/** The place of one media worker: whenever it is lost another one is started, ever more seldom if they die young. */
+/** Slot of one media worker: whenever it is lost another one is started, after growing delays if they die young. */
 export class MediaWorkerSlot {
   readonly #index: number;
   readonly #settings: MediaSettings;
@@ -46,7 +46,7 @@ export class MediaWorkerSlot {
     this.#log = log;
   }
 
-  /** @throws {Error} if the media worker does not start; it is not tried again then */
+  /** @throws {Error} if the media worker does not start; it is not retried */
   async open(): Promise<void> {
     await this.#start();
     this.#kept = this.#keep();
@@ -80,7 +80,7 @@ export class MediaWorkerSlot {
     this.#worker?.expectExit();
   }
 
-  /** Resolves when the process has gone. */
+  /** Resolves when the process has ended. */
   async close(): Promise<void> {
     this.expectExit();
     await this.#worker?.close();

@@ -29,24 +29,25 @@ const OPUS: RouterRtpCodecCapability = {
 };
 
 /**
- * Number of unanswered probes (every 0.5 s) after which a media worker hangs; one answers within a millisecond. Several, because after a stall of this process one falls
- * due before the answer to the one before it has been read.
+ * Number of unanswered probes (every 0.5 s) after which a media worker hangs; one answers within a
+ * millisecond. Several, because after a stall of this process one falls due before the answer to the one
+ * before it has been read.
  */
 const HUNG_AFTER_PROBES = 3;
-/** One that works all that time has too much to do, and its answers wait in a queue: it gets 10 s. */
+/** Unanswered probes after which a media worker that uses CPU all the time hangs: it may only be overloaded, so it gets 10 s. */
 const BUSY_PROBES = 20;
-/** A media worker that is told to end does so in 5 ms, unless it hangs; one that is killed ends DTLS with none of its clients. */
+/** Time that a media worker has to end, ms. It takes 5 ms unless it hangs; a killed one does not close DTLS with its clients. */
 const MAX_CLOSING_MS = 500;
-/** The same on a machine that lets it run too seldom. */
+/** The same on a machine that gives it too little CPU. */
 const MAX_SLOW_CLOSING_MS = 5000;
 
-/** One mediasoup child process: its port for all its browsers, its load, and a watch over whether it answers. */
+/** One mediasoup child process: its port for all its browsers, its load, and a watchdog for its answers. */
 export class MediaWorker {
   readonly index: number;
   readonly rtcPort: number;
-  /** Resolves when it takes no requests any more: it died, was given up because it hung, or was closed. */
+  /** Resolves when it accepts no more requests: it died, was given up because it hung, or was closed. */
   readonly lost: Promise<void>;
-  /** Resolves when its process has gone, and its port is free. */
+  /** Resolves when its process has ended, and its port is free. */
   readonly gone: Promise<void>;
   readonly #worker: Worker;
   readonly #log: FastifyBaseLogger;
@@ -76,7 +77,7 @@ export class MediaWorker {
     const probe = setInterval(() => this.#probe(), timings.probeEveryMs);
     worker.observer.once('close', () => clearInterval(probe));
     worker.once('died', (fault) => {
-      // A signal may reach all processes at once: of their end this one may learn before it is told of its own.
+      // A signal may reach all processes at once: this one may see their end before its own signal.
       setImmediate(() => {
         if (!this.#isExitExpected) this.#log.error({ err: fault }, 'media worker died');
       });
@@ -99,7 +100,7 @@ export class MediaWorker {
     const started = new MediaWorker(worker, index, settings, log);
     try {
       started.#webRtcServer = await worker.createWebRtcServer({
-        // UDP before TCP: a browser is to prefer it.
+        // UDP before TCP, so that browsers prefer it.
         listenInfos: [
           ...addresses.map((address) => listenInfoOf('udp', address, port)),
           ...addresses
@@ -120,12 +121,12 @@ export class MediaWorker {
     return this.#worker.pid;
   }
 
-  /** It takes no requests any more. */
+  /** True once it accepts no more requests. */
   get isLost(): boolean {
     return this.#worker.closed;
   }
 
-  /** It has answered lately. */
+  /** True if it has answered lately. */
   get isResponsive(): boolean {
     return !this.isLost && this.#unansweredProbes < HUNG_AFTER_PROBES - 1;
   }
@@ -143,7 +144,7 @@ export class MediaWorker {
   readonly listening = new ListeningRouters(this);
 
   /**
-   * Opens a router, which counts from now on; closed by who asked for it.
+   * Opens a router, which counts as load from now on; the caller closes it.
    * @param preferredPayloadType the one under which it sends Opus; any, if it is left out
    */
   async openRouter(preferredPayloadType?: number): Promise<Router> {
@@ -160,7 +161,7 @@ export class MediaWorker {
     }
   }
 
-  /** How many routers it knows of itself, whatever was counted here; none if it is lost. */
+  /** Returns the number of routers that it reports itself; 0 if it is lost. */
   async countRouters(): Promise<number> {
     try {
       return (await this.#worker.dump()).routerIds.length;
@@ -170,12 +171,12 @@ export class MediaWorker {
     }
   }
 
-  /** From now on it is no fault if it ends. */
+  /** Announces its end, which is no fault from now on. */
   expectExit(): void {
     this.#isExitExpected = true;
   }
 
-  /** Ends it; resolves when its process has gone. */
+  /** Ends it; resolves when its process has ended. */
   async close(): Promise<void> {
     this.expectExit();
     this.#worker.close();
@@ -211,7 +212,7 @@ export class MediaWorker {
     );
   }
 
-  /** It may be long in dying: its rooms, and who waits for an answer, do not wait for that. */
+  /** Gives it up at once: rooms and callers do not wait for the process to end, which may take long. */
   #giveUp(): void {
     this.#log.error('media worker hangs; killed');
     this.#kill();
@@ -226,7 +227,10 @@ export class MediaWorker {
     this.#unansweredProbes = 0;
   }
 
-  /** A stopped process acts on no other signal. Its id is its own until it has been told here that it has gone. */
+  /**
+   * Kills the process with SIGKILL, the only signal that a stopped process acts on. Its id is not reused
+   * before its exit has been reported here.
+   */
   #kill(): void {
     if (!this.#worker.subprocessClosed) process.kill(this.pid, 'SIGKILL');
   }
@@ -241,7 +245,10 @@ export class MediaWorker {
   }
 }
 
-/** Returns whether a media worker hangs, by the number of probes that it has left unanswered and by its CPU time since the last. */
+/**
+ * Returns whether a media worker hangs, by the number of probes that it has left unanswered and by its CPU
+ * time since the last.
+ */
 export const isHung = (unansweredProbes: number, hasWorked: boolean): boolean =>
   unansweredProbes >= (hasWorked ? BUSY_PROBES : HUNG_AFTER_PROBES);
 
@@ -258,7 +265,7 @@ function cpuMsOf(pid: number): number {
       .slice(11);
     return (Number(user) + Number(system)) * TICK_MS;
   } catch {
-    // That is told by its end.
+    // Its exit event follows.
     return 0;
   }
 }
@@ -269,17 +276,17 @@ function isStopped(pid: number): boolean {
     const [, state] = /\) (\w)/.exec(readFileSync(`/proc/${pid}/stat`, 'latin1')) ?? [];
     return state === 'T' || state === 't';
   } catch {
-    // That is told by its end.
+    // Its exit event follows.
     return false;
   }
 }
 
 /**
- * mediasoup closes its workers by itself on SIGTERM, and a Ctrl-C in a terminal reaches them too, while clients may have some
- * time yet to leave.
+ * Keeps signals from the workers: mediasoup closes them on SIGTERM, and Ctrl-C in a terminal reaches them,
+ * while clients still have time to leave.
  */
 function createWorkerThatStays(workerBin: string, settings: WorkerSettings): Promise<Worker> {
-  // mediasoup hands its environment on.
+  // mediasoup passes its environment on.
   process.env['PARTYLINE_MEDIA_WORKER'] = workerBin;
   const signals = (['SIGINT', 'SIGTERM'] as const).map((signal) => ({
     signal,

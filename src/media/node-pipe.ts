@@ -3,15 +3,15 @@ import { familyOf, type IpFamily, type ListenAddress } from '../../config/listen
 import type { Publish } from './pipe.ts';
 
 export type PipeSettings = {
-  /** Where this node receives: one address, or one of each family. */
+  /** Addresses at which this node receives media: one, or one of each family. */
   addresses: ListenAddress[];
   /** UDP ports that pipes may take. */
   portRange: { min: number; max: number };
 };
 
 /**
- * Returns the address of this node for a pipe to another one: of IPv4, if both have that, so that both choose the same.
- * @param families of the other node; undefined if it does not tell
+ * Returns this node's address for a pipe to another node: IPv4 if both have it, so that both choose the same family.
+ * @param families of the other node; undefined if it does not report them
  * @throws {Error} if they have no family in common
  */
 export function addressFor(
@@ -39,7 +39,7 @@ export type PipedIn = {
 
 /** This node's end of a pipe between the routers that a room has on two nodes: RTP over UDP, encrypted (SRTP). */
 export class NodePipe {
-  /** Another one for each end that was ever opened. */
+  /** Unique among all ends that were ever opened. */
   readonly id: string;
   readonly address: PipeAddress;
   readonly #transport: PipeTransport;
@@ -54,7 +54,7 @@ export class NodePipe {
     this.#publish = publish;
   }
 
-  /** @param publish called with each producer that comes in, before it is heard */
+  /** @param publish called with each incoming producer, before it is heard */
   static async open(
     router: Router,
     { ip, announced }: ListenAddress,
@@ -75,14 +75,14 @@ export class NodePipe {
     return new NodePipe(transport, publish);
   }
 
-  /** Once, with the address of the other end. @throws {TypeError} if mediasoup cannot take it */
+  /** Connects to the other end; may be called once. @throws {TypeError} if mediasoup does not accept the address */
   async connect(address: PipeAddress): Promise<void> {
     await this.#transport.connect(address);
   }
 
   /**
-   * Sends what a producer of this node says to the other end.
-   * @param onPaused called when it is paused, or goes on
+   * Sends a producer of this node to the other end.
+   * @param onPaused called when it is paused or resumed
    */
   async send(producerId: string, onPaused: () => void): Promise<PipedOut> {
     const consumer = await this.#transport.consume({ producerId });
@@ -97,7 +97,7 @@ export class NodePipe {
     };
   }
 
-  /** Makes what the other end sends a producer of this node's router, of the same id. */
+  /** Creates a producer on this node's router, with the same id, from what the other end sends. */
   async receive(id: string, rtpParameters: RtpParameters): Promise<PipedIn> {
     const producer = await this.#transport.produce({ id, kind: 'audio', rtpParameters });
     await this.#publish(producer);
@@ -110,13 +110,13 @@ export class NodePipe {
     };
   }
 
-  /** How much has come in, reports of the other end included. */
+  /** Returns the number of bytes received, including reports of the other end. */
   async bytesReceived(): Promise<number> {
     const [stats] = await this.#transport.getStats();
     return stats?.bytesReceived ?? 0;
   }
 
-  /** Closes it with all that runs over it. */
+  /** Closes the pipe and everything on it. */
   close(): void {
     this.#transport.close();
   }

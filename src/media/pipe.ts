@@ -1,12 +1,12 @@
 import type { Producer, Router } from 'mediasoup/types';
 import { LOOPBACK_LISTEN_INFO } from './loopback.ts';
 
-/** Has a new producer reach every router of its room; resolves when it can be consumed on each. */
+/** Pipes a new producer to every router of its room; resolves when it can be consumed on each. */
 export type Publish = (producer: Producer) => Promise<void>;
 
 /**
- * Has a producer be there on another media worker's router too, under the same id; paused, resumed and closed with it.
- * Undefined if either end has gone in the meantime.
+ * Pipes a producer to another media worker's router, under the same id; the copy is paused, resumed and closed with it.
+ * Returns undefined if either end has closed meanwhile.
  */
 export async function pipe(
   producer: Producer,
@@ -21,7 +21,7 @@ export async function pipe(
       enableSctp: false,
     });
     if (!pipeConsumer || !pipeProducer) throw new Error('mediasoup made no pipe');
-    // mediasoup's own relay leaves rejections to nobody, which ends the process when a media worker dies or hangs.
+    // mediasoup's own relay leaves rejections unhandled, which ends the process when a media worker dies or hangs.
     pipeConsumer.observer.removeAllListeners('pause');
     pipeConsumer.observer.removeAllListeners('resume');
     pipeConsumer.observer.on('pause', () => follow(pipeProducer, pipeProducer.pause()));
@@ -33,7 +33,7 @@ export async function pipe(
   }
 }
 
-/** A producer that cannot follow the one it stands for would say what it should not: it is closed. */
+/** Closes a copy that cannot follow its original, because it might forward audio of a paused producer. */
 function follow(pipeProducer: Producer, request: Promise<void>): void {
   request.catch(() => pipeProducer.close());
 }

@@ -9,7 +9,7 @@ const AUDIO_LEVEL_URI = 'urn:ietf:params:rtp-hdrext:ssrc-audio-level';
 const AUDIO_LEVEL_ID = 1;
 const PAYLOAD_TYPE = 100;
 
-/** A producer that is fed by plain RTP: what the packets must carry. */
+/** A producer that is fed with plain RTP, and the fields that its packets must carry. */
 export type PlainProducer = {
   id: string;
   ssrc: number;
@@ -45,7 +45,7 @@ export class PlainLeg {
     socket.on('message', (datagram) => this.#receive(datagram));
   }
 
-  /** @param publish is told of each producer before anybody else is */
+  /** @param publish called with each producer before any other listener */
   static async open(router: Router, publish: Publish): Promise<PlainLeg> {
     const socket = createSocket({ type: 'udp4', ...SOCKET_BUFFERS });
     try {
@@ -61,7 +61,7 @@ export class PlainLeg {
       const connected = once(socket, 'connect');
       socket.connect(transport.tuple.localPort, LOOPBACK);
       await connected;
-      // A send that the dying media worker no longer takes is reported here; its death is told by the router.
+      // A send that a dying media worker does not accept is reported here; the router reports its death.
       socket.on('error', () => {});
       return new PlainLeg(transport, socket, publish);
     } catch (fault) {
@@ -70,7 +70,7 @@ export class PlainLeg {
     }
   }
 
-  /** It was closed, by whoever opened it or because its media worker died. */
+  /** True once it was closed, by its owner or because its media worker died. */
   get isClosed(): boolean {
     return this.#closed;
   }
@@ -119,7 +119,7 @@ export class PlainLeg {
     };
   }
 
-  /** Listens to a producer of this router, whichever leg it came in by. */
+  /** Consumes a producer of this router, from any leg. */
   async consume(
     producerId: string,
     rtpCapabilities: Router['rtpCapabilities'],

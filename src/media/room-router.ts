@@ -10,12 +10,12 @@ import { WebRtcInput, type WebRtcInputOptions } from './webrtc-input.ts';
 import { mediaLost, type WebRtcLeg, type WebRtcLegEvents } from './webrtc-leg.ts';
 
 export type RoomRouterParts = {
-  /** The best media worker besides those that are taken, if there is one. */
+  /** Returns the best media worker beside those in use, if there is one. */
   chooseOther: (taken: MediaWorker[]) => MediaWorker | undefined;
   /** Number of consumers on one media worker from which the next browser goes to another. */
   maxConsumers: number;
   log: FastifyBaseLogger;
-  /** A media worker of it died, and the whole of it is closed; called once. */
+  /** Called once, when one of its media workers died and the whole room router has closed. */
   onLost: () => void;
 };
 
@@ -42,7 +42,7 @@ export class RoomRouter {
     this.#parts = parts;
   }
 
-  /** @throws {Error} if the media worker dies, or hangs, meanwhile */
+  /** @throws {Error} if the media worker dies or hangs meanwhile */
   static async open(worker: MediaWorker, parts: RoomRouterParts): Promise<RoomRouter> {
     const primary = await Branch.open(worker, { onEmpty: () => {}, onLost: () => room.#lost() });
     const room = new RoomRouter(primary, parts);
@@ -65,7 +65,7 @@ export class RoomRouter {
   }
 
   /**
-   * Opens a browser's leg where there is room for it: on a further media worker, if need be.
+   * Opens a browser's leg on a branch with capacity, on a further media worker if necessary.
    * @throws {PartylineError} `media_lost` if a media worker of the room dies, or hangs, meanwhile
    */
   async openWebRtcLeg(events: WebRtcLegEvents): Promise<WebRtcLeg> {
@@ -79,7 +79,8 @@ export class RoomRouter {
   }
 
   /**
-   * Opens what a client sends that hears nothing of this router. It is on the primary branch, and takes no room of one that listens.
+   * Opens the input of a client that hears nothing from this router. It is on the primary branch, and takes
+   * no capacity from listeners.
    * @throws {PartylineError} `media_lost` if the media worker dies, or hangs, meanwhile
    */
   async openInput(options: WebRtcInputOptions): Promise<WebRtcInput> {
@@ -98,8 +99,8 @@ export class RoomRouter {
   }
 
   /**
-   * Has a producer that is on the primary branch be heard on all others; whoever makes one there calls this before anybody
-   * is told of it. Resolves when it can be consumed everywhere.
+   * Pipes a producer of the primary branch to all others; the creator of a producer calls this before
+   * announcing it. Resolves when it can be consumed everywhere.
    */
   async published(producer: Producer, origin = this.#primary): Promise<void> {
     this.#producers.add(producer);
@@ -130,7 +131,10 @@ export class RoomRouter {
     if (onPrimary) await this.published(onPrimary, branch);
   }
 
-  /** The first branch that has room; when none has and there is no further media worker, the one with the fewest legs. */
+  /**
+   * Returns the first branch with capacity; if none has any and there is no further media worker, the one
+   * with the fewest legs.
+   */
   async #branchForLeg(): Promise<Branch> {
     for (;;) {
       const roomy = this.#branches.find((branch) => this.#hasRoom(branch));
@@ -147,7 +151,7 @@ export class RoomRouter {
     return legs * this.#producers.size < this.#parts.maxConsumers;
   }
 
-  /** Opens one more branch, and has every producer be heard there; false if that cannot be. */
+  /** Opens another branch, and pipes every producer to it; returns false if that fails. */
   async #spread(): Promise<boolean> {
     const { chooseOther, log } = this.#parts;
     const worker = chooseOther(this.#branches.map((branch) => branch.worker));
@@ -182,7 +186,7 @@ export class RoomRouter {
     }
   }
 
-  /** A branch that nobody is on is closed; the pipes to it close with its router. */
+  /** Closes an empty branch; the pipes to it close with its router. */
   #drawBack(branch: Branch | undefined): void {
     const index = branch ? this.#branches.indexOf(branch) : -1;
     if (index < 1) return;
@@ -190,7 +194,7 @@ export class RoomRouter {
     branch?.close();
   }
 
-  /** A branch that nobody is on yet is no loss. */
+  /** Ignores the loss of a branch that is still empty. */
   #branchLost(branch: Branch | undefined): void {
     if (branch && this.#branches.includes(branch)) this.#lost();
   }

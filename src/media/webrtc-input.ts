@@ -8,7 +8,7 @@ import type { Publish } from './pipe.ts';
 
 export type WebRtcInputOptions = ClientTransportOptions & { rtpParameters: RtpParameters };
 
-/** Audio of one client, over a transport that carries nothing else. */
+/** Audio from one client, over a transport of its own. */
 export class WebRtcInput {
   readonly path: ClientTransport;
   readonly #producer: Producer;
@@ -19,7 +19,7 @@ export class WebRtcInput {
   }
 
   /**
-   * @param publish is told of the producer before anybody else is
+   * @param publish called with the producer before any other listener
    * @throws {Error} if the media worker refuses the parameters, dies or hangs
    */
   static async open(
@@ -43,7 +43,7 @@ export class WebRtcInput {
     return this.#producer.id;
   }
 
-  /** Lets nothing through, or everything. @throws {Error} if the media worker dies or hangs */
+  /** Pauses or resumes the producer. @throws {Error} if the media worker dies or hangs */
   async setMuted(isMuted: boolean): Promise<void> {
     if (isMuted) await this.#producer.pause();
     else await this.#producer.resume();

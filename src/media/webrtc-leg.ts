@@ -13,22 +13,22 @@ import { PartylineError } from '../protocol/errors.ts';
 import { HeldLeg } from './held-leg.ts';
 import type { Publish } from './pipe.ts';
 
-/** Where a leg is, and what must be known there of it. */
+/** Environment of a leg: its router, its server, and callbacks. */
 export type WebRtcLegPlace = {
   router: Router;
   webRtcServer: WebRtcServer;
-  /** Is told of what the browser produces before anybody else is. */
+  /** Called with each producer of the browser before any other listener. */
   publish: Publish;
-  /** The leg has closed. */
+  /** Called when the leg has closed. */
   onClosed: () => void;
 };
 
 export type WebRtcLegEvents = {
-  /** A consumer has ended because its producer has. */
+  /** Called when a consumer has ended because its producer has. */
   onConsumerClosed: (consumerId: string) => void;
-  /** The browser's media has found its way to a transport, or has lost it. */
+  /** Called when a transport of the browser has found or lost its media path. */
   onPathChanged: () => void;
-  /** The browser's end of the recv transport is connected (DTLS): it can be sent something. */
+  /** Called when the browser's end of the recv transport is connected (DTLS), so that it can receive. */
   onReceiving: () => void;
 };
 
@@ -95,7 +95,7 @@ export class WebRtcLeg {
     return this.#recvTransport;
   }
 
-  /** Nothing that the browser produces is let through: it is paused, or muted. */
+  /** True while the browser's producer is paused or muted. */
   get isSilent(): boolean {
     return this.#isPaused || this.#isMuted;
   }
@@ -111,12 +111,12 @@ export class WebRtcLeg {
     return !this.#closed && this.#producer !== undefined && this.#producer !== 'ended';
   }
 
-  /** The id of what the browser produces; undefined if it does not. */
+  /** Id of the browser's producer; undefined if there is none. */
   get producerId(): string | undefined {
     return typeof this.#producer === 'object' ? this.#producer.id : undefined;
   }
 
-  /** True once a packet of what is produced has come, while the leg is held. */
+  /** True once a packet of the producer has come, while the leg is held. */
   get hasPacket(): boolean {
     return this.#held?.hasPacket ?? false;
   }
@@ -126,7 +126,7 @@ export class WebRtcLeg {
     return this.#recvTransport.dtlsState === 'connected';
   }
 
-  /** True if every consumer has been resumed, and what it sends arrives. */
+  /** True if every consumer has been resumed, and its packets arrive. */
   get hasConsumers(): boolean {
     const ids = [...this.#consumers.keys()];
     const areWanted = ids.every((id) => this.#held?.wanted.has(id) ?? true);
@@ -134,7 +134,7 @@ export class WebRtcLeg {
   }
 
   /**
-   * Lets nothing through in either direction until {@link release}, whatever is produced or resumed.
+   * Blocks audio in both directions until {@link release}, even if producers or consumers are resumed.
    * @param onChange called when {@link hasPacket}, {@link isReceiving} or {@link hasConsumers} may have changed
    */
   hold(onChange: () => void): void {
@@ -157,7 +157,7 @@ export class WebRtcLeg {
   }
 
   /**
-   * Starts what this browser says; there is one producer a browser.
+   * Creates the producer of this browser, which has at most one.
    * @throws {PartylineError} `bad_message`
    */
   async produce(transportId: string, rtpParameters: RtpParameters): Promise<string> {
@@ -198,20 +198,23 @@ export class WebRtcLeg {
     await this.#settle(producer);
   }
 
-  /** Lets nothing through of what is produced, now or later, paused or not. @throws {PartylineError} `media_lost` */
+  /** Mutes the present producer and later ones, whether paused or not. @throws {PartylineError} `media_lost` */
   async setMuted(isMuted: boolean): Promise<void> {
     this.#isMuted = isMuted;
     if (typeof this.#producer === 'object') await this.#settle(this.#producer);
   }
 
-  /** Ends what this browser says; it may not say anything anew. */
+  /** Closes the producer of this browser for the rest of the leg's life. */
   closeProducer(): void {
     if (typeof this.#producer !== 'object') return;
     this.#producer.close();
     this.#producer = 'ended';
   }
 
-  /** Prepares to hear a producer; nothing is sent until {@link resumeConsumer}. Undefined if this browser cannot. */
+  /**
+   * Prepares to hear a producer; nothing is sent until {@link resumeConsumer}. Returns undefined if this
+   * browser cannot receive it.
+   */
   async consume(
     producerId: string,
     rtpCapabilities: RtpCapabilities,
@@ -268,7 +271,7 @@ export class WebRtcLeg {
     }
   }
 
-  /** Resumes a consumer that may go in the meantime, with its producer. */
+  /** Resumes a consumer, which may close meanwhile with its producer. */
   async #resume(consumer: Consumer): Promise<void> {
     try {
       await consumer.resume();
@@ -284,7 +287,7 @@ export class WebRtcLeg {
     return this.#producer;
   }
 
-  /** The media worker answers every request unless it dies. */
+  /** Awaits a request of the media worker, which answers unless it dies. */
   async #asked<T>(request: Promise<T>): Promise<T> {
     try {
       return await request;
@@ -293,7 +296,7 @@ export class WebRtcLeg {
     }
   }
 
-  /** mediasoup answers parameters that it cannot take with a rejection: the client's fault, unless the leg has gone. */
+  /** Awaits a request with parameters of the client: a rejection is the client's fault, unless the leg has closed. */
   async #refused<T>(what: string, request: Promise<T>): Promise<T> {
     try {
       return await this.#asked(request);
