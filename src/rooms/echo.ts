@@ -13,7 +13,7 @@ const DELAY_MS = 1000;
 /** Level of what is echoed, −dBov. Only packets that counted as talk come here, and they count as talk again. */
 const LEVEL = 30;
 
-/** The one that speaks in an echo room beside its peer. No peer may have such a name. */
+/** Name of the echoing speaker in an echo room. No peer may have such a name. */
 export const ECHO_PEER = ECHO_ROOM;
 
 /** Name of the echo room of one peer: each is alone in its own, under a name that no other room may have. */
@@ -29,7 +29,7 @@ export type EchoParts = {
   log: FastifyBaseLogger;
 };
 
-/** Says again whatever is said in its room, a second later: a listener that gets every packet, and a speaker that sends it. */
+/** Repeats all audio of its room a second later: a listener that gets every packet, and a speaker that sends it again. */
 export class Echo {
   readonly #mixer: RoomMixer;
   readonly #clock: FrameClock;
@@ -44,7 +44,7 @@ export class Echo {
     concealed: () => {},
   };
 
-  /** @param speaker number of the peer in forwarded frames: it is itself that it hears */
+  /** @param speaker number of the peer in forwarded frames, because it hears itself */
   constructor({ mixer, clock, router, route, onProducer, log }: EchoParts, speaker: number) {
     this.#mixer = mixer;
     this.#clock = clock;
@@ -58,7 +58,7 @@ export class Echo {
     mixer.addListener(this.#listener);
   }
 
-  /** The media worker died: what is said next goes to the new one. */
+  /** Continues on the new media worker after the old one died. */
   reset(): void {
     this.#uplink.reset();
   }
@@ -70,7 +70,7 @@ export class Echo {
     this.#uplink.close();
   }
 
-  /** Has something said a second later, in the order in which it came. */
+  /** Schedules a packet for a second later, in the order of arrival. */
   later(say: () => void): void {
     this.#held.push({ say, dueMs: performance.now() + DELAY_MS });
     this.#clock.add(this.#onTick);

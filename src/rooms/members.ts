@@ -32,7 +32,7 @@ export type PeerState = {
 export class Members {
   readonly #place: RoomKey;
   readonly #parts: MembersParts;
-  /** Called with the name of a peer that no node has any more. */
+  /** Called with the name of a peer that has left all nodes. */
   readonly #onGone: (name: string) => void;
   readonly #isEcho: boolean;
   readonly #roster = new Roster(
@@ -42,7 +42,7 @@ export class Members {
   readonly #remote = new RemotePeers(this.#roster);
   /** Peers of this node, by name. */
   readonly #peers = new Map<string, Peer>();
-  /** Other ways of peers of this node, which are about to take over. */
+  /** Prepared ways of peers of this node, which are about to take over. */
   readonly #prepared = new Set<Peer>();
   /** Peers of this node whose connections are lost, and whose places are kept. */
   readonly #suspended = new Set<Peer>();
@@ -55,7 +55,7 @@ export class Members {
     this.#isEcho = isEchoRoom(place.name);
   }
 
-  /** Returns all peers but `self`, on whatever node. */
+  /** Returns all peers on all nodes except `self`. */
   others(self: Peer): PeerDescription[] {
     return this.#roster.others(self.name);
   }
@@ -70,12 +70,12 @@ export class Members {
     return this.#peers.has(name);
   }
 
-  /** Returns whether this is the peer that has its name in the room on this node; false if another has replaced it. */
+  /** Returns true if this peer holds its name in the room on this node; false if another has replaced it. */
   isCurrent(peer: Peer): boolean {
     return this.#peers.get(peer.name) === peer;
   }
 
-  /** Returns whether this is the peer that has its name in the room on this node, or is about to be. */
+  /** Returns true if this peer holds its name in the room on this node, or is about to. */
   isCurrentOrPrepared(peer: Peer): boolean {
     return this.isCurrent(peer) || this.#prepared.has(peer);
   }
@@ -93,7 +93,7 @@ export class Members {
     return this.#remote.isConnected(name);
   }
 
-  /** Other ways of peers of this node, which are prepared. */
+  /** Prepared ways of peers of this node. */
   get prepared(): Peer[] {
     return [...this.#prepared];
   }
@@ -113,7 +113,7 @@ export class Members {
     return [...this.#peers.values()];
   }
 
-  /** Returns the peers of this node, and how each fares. @param levels of those that talk, dBov, by name */
+  /** Returns the peers of this node with their statistics. @param levels levels of talking peers, dBov, by name */
   describe(levels: ReadonlyMap<string, number>): PeerState[] {
     return this.here.map((peer) => ({
       peer: peer.name,
@@ -129,7 +129,7 @@ export class Members {
     return this.#roster.speakerOf(name);
   }
 
-  /** Adds a peer of this node; the others are told, if it was not there before. */
+  /** Adds a peer of this node, and announces it to the others if it is new. */
   enter(peer: Peer): void {
     const { name, kind } = peer;
     this.#peers.set(name, peer);
@@ -139,14 +139,14 @@ export class Members {
     if (!this.#isEcho) this.#parts.onJoined(this.#place.accountId, this.#place.name, name, kind);
   }
 
-  /** Makes ready another way of a peer that is in the room; {@link change} makes it the peer. */
+  /** Prepares another way of a peer that is in the room; {@link change} makes it the peer. */
   prepare(peer: Peer): void {
     this.#prepared.add(peer);
   }
 
   /**
-   * Lets a peer go on in a way that was prepared: the others see no leave.
-   * @returns false if `before` is not the peer any more
+   * Replaces a peer by its prepared way; the others see no leave.
+   * @returns false if `before` is no longer the peer
    */
   change(before: Peer, after: Peer): boolean {
     const { name, kind, isMuted } = after;
@@ -161,7 +161,7 @@ export class Members {
     return true;
   }
 
-  /** Keeps the place of a peer whose connection is lost: nobody is told. */
+  /** Keeps the place of a peer whose connection is lost, without an announcement. */
   suspend(peer: Peer): void {
     this.#suspended.add(peer);
     this.updateMetering(peer);
@@ -173,12 +173,12 @@ export class Members {
     this.updateMetering(peer);
   }
 
-  /** Tells the others, if `isMuted` of a peer is not what it was. */
+  /** Announces a change of a peer's `isMuted`. */
   mutedChanged(peer: Peer): void {
     this.#roster.setMuted(peer.name, peer, peer.isMuted);
   }
 
-  /** Removes a peer of this node; the others are told, unless it is there in another way. */
+  /** Removes a peer of this node, and announces that unless it is in the room in another way. */
   leave(peer: Peer, reason: LeaveReason): void {
     const { name } = peer;
     this.#stopMetering.get(peer)?.();
@@ -194,8 +194,8 @@ export class Members {
   }
 
   /**
-   * Takes all peers that another node has in the room; none, if it has left or died.
-   * @param reasons why some have left, as far as the node has said
+   * Sets all peers that another node has in the room; none if the node has left or died.
+   * @param reasons reasons for which peers have left, as far as the node has sent them
    */
   updateRemote(node: string, peers: PlacedPeer[], reasons: ReadonlyMap<string, LeaveReason>): void {
     const { joined, left } = this.#remote.update(node, peers, reasons);
@@ -206,7 +206,7 @@ export class Members {
     }
   }
 
-  /** Counts the time of a peer that has a connection, or whose media flows without one; no other's. */
+  /** Counts the time of peers that have a connection, or whose media flows without one. */
   updateMetering(peer: Peer): void {
     const isMetered = !this.#suspended.has(peer) || peer.hasMediaPath;
     const stop = this.#stopMetering.get(peer);

@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { LeaveReason, PeerKind, ServerMessage } from '../protocol/messages.ts';
 
-/** How a peer's audio has fared: what waits, how its clock runs, what was left out of what it said and made up in what it heard. */
+/** Statistics of a peer's audio: queued audio, clock deviation, dropped audio that it sent, and concealed audio that it heard. */
 export type AudioStats = {
   bufferedMs: number;
   driftPpm: number;
@@ -9,20 +9,20 @@ export type AudioStats = {
   concealedMs: number;
 };
 
-/** One who is in a room, as the room sees it. */
+/** A peer in a room, as the room sees it. */
 export type Peer = {
   /** The name, unique within the account. */
   readonly name: string;
   readonly kind: PeerKind;
-  /** Nothing that it says is heard. */
+  /** True while its audio is not heard. */
   readonly isMuted: boolean;
-  /** Its sound goes both ways without its connection, as that of a browser does. */
+  /** True if its audio flows in both directions without its connection, as a browser's does. */
   readonly hasMediaPath: boolean;
-  /** Hears each producer of the room's router apart, as browsers do. */
+  /** True if it hears each producer of the room's router separately, as browsers do. */
   readonly hearsProducers: boolean;
-  /** Not of browsers, which fare as they can. */
+  /** Returns audio statistics; undefined for browsers. */
   readonly audioStats?: AudioStats;
-  /** Takes its place in the room; the others are told. */
+  /** Enters the room, which is announced to the others. */
   enter(): void;
   /** Begins to hear the room. */
   listen(): void;
@@ -31,15 +31,15 @@ export type Peer = {
   notifyLater(text: string): boolean;
   /** Sends what was noted. */
   flush(): void;
-  /** Takes the producer of another peer, which is there to be heard. */
+  /** Offers a producer of another peer. */
   producerAdded(producer: RoomProducer): void;
-  /** The room's media worker died, and what the peer had there with it; the room has another one now. */
+  /** Handles the death of the room's media worker, on which the peer's media is lost; the room has another one now. */
   mediaRestarted(): void;
-  /** Its connection is lost: its place is kept, and `outlet` stands in for the client. */
+  /** Suspends the peer, whose connection is lost: its place is kept, and `outlet` stands in for the client. */
   suspend(outlet: ClientConnection): void;
-  /** The same peer is in the room on another node now. */
+  /** Ends this place, because the same peer is in the room on another node now. */
   replace(): void;
-  /** Leaves the room and lets go of all that it opened. Idempotent. */
+  /** Leaves the room and closes everything that it opened. Idempotent. */
   close(reason: LeaveReason): void;
 };
 
@@ -56,13 +56,13 @@ export type ClientConnection = {
   sendAudio(frame: Buffer): void;
   /** False while the client is sent sound of known formats. */
   readonly takesRelayed: boolean;
-  /** Takes one message of an unknown format, as another client has sent it. */
+  /** Delivers one message of an unknown format, unchanged. */
   takeRelayed(message: Buffer): void;
-  /** The volumes that the client has set do not apply, because the room has too many mixes of listeners' own. */
+  /** Reports that the client's volumes do not apply, because the room has too many individual mixes. */
   volumeLimited(): void;
-  /** Ends the session: it cannot go on. The session closes the peer in turn. */
+  /** Ends the session after a fault. The session closes the peer in turn. */
   fail(fault: unknown): void;
 };
 
-/** Sound of a peer of the room; `owner` is the peer, if it is of this node. */
+/** Audio of a peer of the room; `owner` is the peer, if it is on this node. */
 export type RoomProducer = { id: string; peer: string; owner: Peer | undefined };

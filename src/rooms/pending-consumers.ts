@@ -3,17 +3,17 @@
  * be some; more cost the media worker work for a browser that may never come.
  */
 const MAX_UNCONNECTED = 4;
-/** Consumers of one browser. More speakers than that are given to it as others cease. */
+/** Maximum number of consumers of one browser. Further speakers get one when others end. */
 const MAX_CONSUMERS = 250;
 
-/** Producers that a browser is to hear, until there is room for a consumer of each. Pure. */
+/** Producers that a browser will hear once it may have a consumer for each. Pure. */
 export class PendingConsumers<Producer extends { id: string }> {
   readonly #consume: (producer: Producer) => void;
   readonly #waiting = new Map<string, Producer>();
   #max = MAX_UNCONNECTED;
   #open = 0;
 
-  /** @param consume makes a consumer; {@link ended} is to be called when it has ended, or could not be made */
+  /** @param consume creates a consumer; {@link ended} must be called when it has ended or failed */
   constructor(consume: (producer: Producer) => void) {
     this.#consume = consume;
   }
@@ -23,13 +23,13 @@ export class PendingConsumers<Producer extends { id: string }> {
     this.#fill();
   }
 
-  /** The recv transport is connected. */
+  /** Notes that the recv transport is connected. */
   connected(): void {
     this.#max = MAX_CONSUMERS;
     this.#fill();
   }
 
-  /** A consumer has ended, or was never made. */
+  /** Notes that a consumer has ended or failed. */
   ended(): void {
     this.#open -= 1;
     this.#fill();

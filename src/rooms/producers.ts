@@ -4,25 +4,25 @@ import { mediaLost } from '../media/webrtc-leg.ts';
 import type { Peer, RoomProducer } from './peer.ts';
 
 export type ProducersParts = {
-  /** Takes what producers of the router say to the mixer. */
+  /** Leads the audio of the router's producers to the mixer. */
   downlink: Downlink;
   /** Returns whether a peer is in the room on this node. */
   isHere: (name: string) => boolean;
   speakerOf: (name: string) => number;
-  /** Called when a producer has gone. */
+  /** Called when a producer has ended. */
   onRemoved: (id: string) => void;
   log: FastifyBaseLogger;
 };
 
-/** A producer that is about to be heard, and what has become of it meanwhile. */
+/** A producer that is about to be heard, and its state meanwhile. */
 type Opening = { readonly owner: Peer; outcome: 'heard' | 'ended' | 'lost' };
 
-/** Producers of a room on this node's router: of its peers, and of other nodes; and the browsers that hear each of them. */
+/** Producers of a room on this node's router, of its peers and of other nodes, and the browsers that hear them. */
 export class Producers {
   readonly #parts: ProducersParts;
   readonly #downlink: Downlink;
   readonly #browsers = new Set<Peer>();
-  /** All that are heard, by id. */
+  /** Producers that are heard, by id. */
   readonly #producers = new Map<string, RoomProducer>();
   /** Producers of peers of this node that the mixer is about to hear, with their owners. */
   readonly #opening = new Map<string, Opening>();
@@ -47,7 +47,7 @@ export class Producers {
     this.#browsers.add(peer);
   }
 
-  /** Tells a browser all producers that there are. */
+  /** Offers all producers to a browser. */
   announceTo(peer: Peer): void {
     for (const producer of this.#producers.values()) {
       if (producer.peer !== peer.name) peer.producerAdded(producer);
@@ -55,9 +55,9 @@ export class Producers {
   }
 
   /**
-   * Makes a producer of a peer of this node heard by the mixer, which takes a moment.
-   * @returns false if it has ended meanwhile, as with its peer: nothing of it is left then
-   * @throws {PartylineError} `media_lost` if the router has gone meanwhile
+   * Connects a producer of a peer of this node to the mixer, which takes a moment.
+   * @returns false if it has ended meanwhile, for example with its peer; nothing of it is left
+   * @throws {PartylineError} `media_lost` if the router has closed meanwhile
    */
   async open(peer: Peer, id: string): Promise<boolean> {
     const opening: Opening = { owner: peer, outcome: 'heard' };
@@ -65,7 +65,7 @@ export class Producers {
     try {
       await this.#downlink.add(peer.name, this.#parts.speakerOf(peer.name), id);
     } catch (fault) {
-      // A producer that has ended takes its requests with it.
+      // Requests of a producer that has ended are rejected.
       if (opening.outcome === 'heard') throw fault;
     } finally {
       this.#opening.delete(id);
@@ -74,7 +74,7 @@ export class Producers {
     return opening.outcome === 'heard';
   }
 
-  /** Makes a producer heard by the browsers. */
+  /** Offers a producer to the browsers. */
   add(producer: RoomProducer): void {
     this.#producers.set(producer.id, producer);
     for (const peer of this.#browsers) {
@@ -82,13 +82,13 @@ export class Producers {
     }
   }
 
-  /** Removes a browser that leaves, and all that a peer produced. */
+  /** Removes a browser that leaves, and all producers of a peer. */
   removePeer(peer: Peer): void {
     this.#browsers.delete(peer);
     this.removeOf(peer);
   }
 
-  /** Removes all that a peer of this node produces, or is about to. @returns whether there was anything */
+  /** Removes all present and prepared producers of a peer of this node. @returns true if there was one */
   removeOf(peer: Peer): boolean {
     const openings = [...this.#opening].filter(([, { owner }]) => owner === peer);
     for (const [id, opening] of openings) {
@@ -100,7 +100,7 @@ export class Producers {
     return openings.length + producers.length > 0;
   }
 
-  /** Makes a producer of another node heard, unless its peer has not left this node yet. */
+  /** Connects a producer of another node, unless its peer has not left this node yet. */
   async addRemote(name: string, id: string): Promise<void> {
     this.#remote.set(id, name);
     await this.#hear(name, id);
@@ -112,25 +112,25 @@ export class Producers {
     if (this.#producers.has(id)) this.#remove(id);
   }
 
-  /** Makes heard what a peer produces on other nodes: it has left this one. */
+  /** Connects the producers of a peer on other nodes, because it has left this one. */
   hearRemote(name: string): void {
     for (const [id, of] of this.#remote) {
       if (of !== name) continue;
       this.#hear(name, id).catch((fault: unknown) => {
-        // A producer that has gone meanwhile takes its requests with it.
+        // Requests of a producer that has ended meanwhile are rejected.
         if (this.#remote.has(id)) this.#parts.log.error({ err: fault }, 'peer not heard');
       });
     }
   }
 
-  /** Forgets all that was on a router which has gone. */
+  /** Forgets all producers of a router that has closed. */
   clear(): void {
     this.#downlink.clear();
     for (const opening of this.#opening.values()) opening.outcome = 'lost';
     this.#producers.clear();
   }
 
-  /** A peer on its way from one node to the other is heard from here until it has left here. */
+  /** Returns true if a peer that moves between nodes is still heard from this node. */
   async #hear(name: string, id: string): Promise<void> {
     const { isHere, speakerOf } = this.#parts;
     if (isHere(name)) return;

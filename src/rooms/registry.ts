@@ -1,16 +1,16 @@
 import { Room } from './room.ts';
 import type { RoomParts } from './room-parts.ts';
 
-/** The right to be in a room; the room stays open until the last one is released. */
+/** Lease of a room, which stays open until the last lease is released. */
 export type RoomLease = { readonly room: Room; release(): void };
 
 type Entry = { opening: Promise<Room>; room: Room | undefined; users: number };
 
-/** The rooms of this process. A room belongs to an account, is opened by the first who asks and closed after the last. */
+/** The rooms of this process. A room belongs to an account, is opened for the first lease and closed after the last. */
 export class RoomRegistry {
   readonly #parts: RoomParts;
   readonly #entries = new Map<string, Entry>();
-  /** Rooms in which nobody is any more, and whose turn to be closed has not come. */
+  /** Empty rooms that wait for their turn to be closed. */
   readonly #closing = new Set<Room>();
   #isClosed = false;
 
@@ -22,12 +22,12 @@ export class RoomRegistry {
     return this.#entries.size;
   }
 
-  /** Those that have been opened, in no order. */
+  /** Returns open rooms, in no order. */
   get opened(): Room[] {
     return [...this.#entries.values()].flatMap(({ room }) => room ?? []);
   }
 
-  /** A room, if it has been opened. */
+  /** Returns a room, if it is open. */
   find(accountId: number, name: string): Room | undefined {
     return this.#entries.get(keyOf(accountId, name))?.room;
   }
@@ -70,7 +70,7 @@ export class RoomRegistry {
 
   #close(key: string, entry: Entry): void {
     if (this.#entries.get(key) === entry) this.#entries.delete(key);
-    // A room that did not open has told those who asked for it; there is nothing to close then.
+    // A room that failed to open has rejected the promise of its callers; there is nothing to close.
     entry.opening.then(
       (room) => this.#closeInTurn(room),
       () => {},

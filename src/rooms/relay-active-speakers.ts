@@ -5,7 +5,10 @@ const GAPS = 1.5;
 
 type Talker = { atMs: number; gapMs: number };
 
-/** Peers that send messages of unknown formats, judged by nothing but their times. Pure: the caller passes the time. */
+/**
+ * Active speakers among the peers that send messages of unknown formats, judged by the times of messages
+ * alone. Pure: the caller passes the time.
+ */
 export class RelayActiveSpeakers {
   readonly #holdMs: number;
   readonly #activeSpeakers = new Map<string, Talker>();
@@ -15,7 +18,7 @@ export class RelayActiveSpeakers {
     this.#holdMs = holdMs;
   }
 
-  /** @returns whether the peer has begun to talk */
+  /** @returns true if the peer has begun to talk */
   heard(peer: string, nowMs: number): boolean {
     const before = this.#activeSpeakers.get(peer);
     if (!before) {

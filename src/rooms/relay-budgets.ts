@@ -1,8 +1,8 @@
 import { TokenBucket } from '../token-bucket.ts';
 
 /**
- * Messages of unknown formats that this process delivers for one account: as many as one peer that sends 50 a second to the 500
- * of a large room, about a third of a core. A message of 4 KiB counts twice.
+ * Rate of messages of unknown formats that this process delivers for one account: that of one peer that sends
+ * 50 a second to the 500 peers of a large room, about a third of a core. A message of 4 KiB counts twice.
  */
 const RATE = { perSecond: 30_000, burst: 30_000 };
 /** Interval at which full buckets are removed. */
@@ -13,7 +13,7 @@ export class RelayBudgets {
   readonly #buckets = new Map<number, TokenBucket>();
   #sweptAtMs = -Infinity;
 
-  /** @returns whether the account could pay */
+  /** @returns true if the budget covered the cost */
   charge(accountId: number, cost: number, nowMs: number): boolean {
     if (nowMs - this.#sweptAtMs >= SWEEP_EVERY_MS) this.#sweep(nowMs);
     let bucket = this.#buckets.get(accountId);

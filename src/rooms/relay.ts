@@ -5,7 +5,7 @@ import { RelayActiveSpeakers } from './relay-active-speakers.ts';
 /** A WebSocket peer of this node, as far as messages of unknown formats concern it. */
 export type RelayListener = {
   readonly peer: string;
-  /** False while the peer is sent sound that is known. */
+  /** False while the peer is sent audio of known formats. */
   readonly takesRelayed: boolean;
   /** False if the peer has turned the volume of another one to 0. */
   hears(peer: string): boolean;
@@ -20,7 +20,7 @@ export type RelayParts = {
   sendToNodes: (peer: string, message: Buffer) => void;
   /** Charges the account of the room. @returns false if its budget is used up */
   charge: (cost: number) => boolean;
-  /** A peer has begun to send. */
+  /** Called when a peer has begun to send. */
   onActiveSpeakersChanged: () => void;
   /** Returns whether a peer is in the room, on any node. */
   isInRoom: (peer: string) => boolean;
@@ -30,21 +30,21 @@ export type RelayParts = {
 
 /** Bytes that cost as much to copy to a listener as a message itself. */
 const BYTES_PER_COST = 4096;
-/** Listeners that can be asked whether they take a message at the cost of one delivery. */
+/** Number of listeners that can be asked whether they accept a message at the cost of one delivery. */
 const ASKED_PER_COST = 25;
-/** Cost of what is delivered before other work may have its turn: about 1 ms. */
+/** Cost of deliveries in one slice before other work gets its turn: about 1 ms. */
 const COST_PER_TASK = 64;
-/** In a room with more listeners those who take messages are asked for no more often than this: a client is asked in 0.5 µs. */
+/** Number of listeners above which a room reuses its list of accepting listeners for a while; asking one takes 0.5 µs. */
 const ALWAYS_ASKED = 32;
 const ASK_EVERY_MS = 20;
 
 /** Memory of messages that wait for the event loop, and their age. */
 const MAX_WAITING_BYTES = 4 << 20;
 const MAX_WAITING_MS = 2500;
-/** Added to each message, so that small ones are bounded in number, too. */
+/** Bytes added to the length of each message, so that small ones are bounded in number, too. */
 const OVERHEAD_BYTES = 1024;
 
-/** A message and the listeners that take it: each task delivers it to `perTask` of them, beginning with the one at `next`. */
+/** A message and the listeners that accept it: each task delivers it to `perTask` of them, from index `next`. */
 type Waiting = {
   readonly peer: string;
   readonly takers: readonly RelayListener[];
@@ -59,7 +59,7 @@ const memoryOf = (message: Buffer) => message.length + OVERHEAD_BYTES;
 /** Cost of one delivery. */
 const costOf = (message: Buffer) => 1 + message.length / BYTES_PER_COST;
 
-/** Listeners that get a message of an unknown format. Pure. */
+/** Selects the listeners of a message of an unknown format. Pure. */
 export function takersOf(listeners: Iterable<RelayListener>, from: string): RelayListener[] {
   return [...listeners].filter(
     (listener) => listener.peer !== from && listener.takesRelayed && listener.hears(from),
@@ -74,9 +74,9 @@ export class Relay {
   readonly #parts: RelayParts;
   readonly #listeners = new Set<RelayListener>();
   readonly #activeSpeakers: RelayActiveSpeakers;
-  /** Listeners of a large room that took messages when they were asked last. */
+  /** Listeners of a large room that accepted messages when last asked. */
   #known: { takers: RelayListener[]; atMs: number } | undefined;
-  /** Messages, and those to whom they are still to be delivered. */
+  /** Messages, each with the listeners to which it is still to be delivered. */
   readonly #waiting: Waiting[] = [];
   #waitingBytes = 0;
 
@@ -109,7 +109,7 @@ export class Relay {
     const nowMs = performance.now();
     const takers = this.#takersOf(peer, nowMs);
     if (!takers) return;
-    // A message may come before the word that its sender has joined, and after the word that it has left.
+    // A message may arrive before the news that its sender has joined, or after the news that it has left.
     if (isInRoom(peer) && this.#activeSpeakers.heard(peer, nowMs)) onActiveSpeakersChanged();
     if (takers.length === 0 || !this.#charge(takers.length * costOf(message))) return;
     const perTask = Math.max(1, Math.floor(COST_PER_TASK / costOf(message)));
@@ -122,9 +122,9 @@ export class Relay {
   }
 
   /**
-   * Listeners that may take a message. In a large room they are those of a moment ago, the sender among them, and each is
-   * looked at again when it is delivered to.
-   * @returns undefined if the account cannot pay for asking them
+   * Returns listeners that may accept a message. In a large room the list is a moment old and includes the
+   * sender, so each listener is checked again at delivery.
+   * @returns undefined if the budget does not cover asking them
    */
   #takersOf(peer: string, nowMs: number): readonly RelayListener[] | undefined {
     const isLarge = this.#listeners.size > ALWAYS_ASKED;
@@ -144,7 +144,7 @@ export class Relay {
     return isPaid;
   }
 
-  /** While the event loop does not keep up, the oldest messages are dropped. */
+  /** Drops the oldest messages while the event loop does not keep up. */
   #dropOldest(): void {
     const nowMs = performance.now();
     for (let oldest = this.#waiting[0]; oldest; oldest = this.#waiting[0]) {
@@ -173,12 +173,12 @@ export class Relay {
     if (oldest.next >= takers.length) this.#shift();
   };
 
-  /** Peers that send now. */
+  /** Returns the peers that send now. */
   talking(): string[] {
     return this.#activeSpeakers.talking(performance.now());
   }
 
-  /** A peer is not in the room any more. */
+  /** Forgets a peer that has left the room. */
   forget(peer: string): void {
     this.#activeSpeakers.forget(peer);
   }

@@ -9,8 +9,7 @@ export type RosterChanges = {
 };
 
 /**
- * Peers of a room on other nodes. A place that a node keeps for a peer whose connection is lost is worth nothing any
- * more once the peer has a connection elsewhere. Pure.
+ * Peers of a room on other nodes. A kept place of a peer becomes void once the peer has a connection elsewhere. Pure.
  */
 export class RemotePeers {
   readonly #roster: Roster;
@@ -24,8 +23,8 @@ export class RemotePeers {
   }
 
   /**
-   * Takes all who are in the room on a node; none, if it has left or died.
-   * @param reasons why some have left, as far as the node has said
+   * Sets all peers of the room on a node; none if the node has left or died.
+   * @param reasons reasons for which peers have left, as far as the node has sent them
    */
   update(
     node: string,
@@ -57,7 +56,7 @@ export class RemotePeers {
     return [...this.#peers.values()].some((peers) => peers.get(name)?.away === false);
   }
 
-  /** A peer has a connection, to `node` or this one: what others keep for it is given up. */
+  /** Notes that a peer has a connection to `node` or this one, so that kept places elsewhere are void. */
   supersede(name: string, node?: string): void {
     for (const [other, peers] of this.#peers) {
       const place = peers.get(name);

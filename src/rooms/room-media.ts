@@ -9,9 +9,9 @@ import type { WebRtcLeg, WebRtcLegEvents } from '../media/webrtc-leg.ts';
 import { PartylineError } from '../protocol/errors.ts';
 
 export type RoomMediaEvents = {
-  /** The media worker died, and what the room had there with it. */
+  /** Called when the media worker died, and the room's media on it is lost. */
   onLost: () => void;
-  /** There is a router on another. */
+  /** Called when the room has a router on another media worker. */
   onReplaced: (router: RoomRouter) => void;
 };
 
@@ -19,7 +19,7 @@ const MAX_ATTEMPTS = 3;
 const FIRST_RETRY_MS = 100;
 const LONGEST_RETRY_MS = 5000;
 
-/** The router of a room: when its media worker dies, another one on another. */
+/** The router of a room, replaced by one on another media worker when its own dies. */
 export class RoomMedia {
   readonly #pool: MediaWorkerPool;
   readonly #log: FastifyBaseLogger;
@@ -57,14 +57,14 @@ export class RoomMedia {
   }
 
   /**
-   * Opens a browser's leg, on the router that is there then; if its media worker dies meanwhile, on the next.
+   * Opens a browser's leg on the present router, or on the next if its media worker dies meanwhile.
    * @throws {PartylineError} `media_lost` if several die one after the other
    */
   openWebRtcLeg(events: WebRtcLegEvents): Promise<{ leg: WebRtcLeg; router: RoomRouter }> {
     return this.#openOn(async (router) => ({ leg: await router.openWebRtcLeg(events), router }));
   }
 
-  /** Opens what a client sends that hears nothing of the router, in the same way. @throws {PartylineError} `media_lost` */
+  /** Opens the input of a client that hears nothing from the router, in the same way. @throws {PartylineError} `media_lost` */
   openInput(options: WebRtcInputOptions): Promise<WebRtcInput> {
     return this.#openOn((router) => router.openInput(options));
   }
@@ -94,17 +94,20 @@ export class RoomMedia {
   #lost(): void {
     this.#router = undefined;
     if (this.#closing.signal.aborted) return;
-    // Where all processes are ended at once, this one may be told so a moment after it has seen the others end.
+    // When all processes are ended at once, this one may see the others end before its own signal.
     setImmediate(() => {
       if (!this.#pool.isExitExpected) this.#log.warn('media worker of the room died');
     });
     this.#events.onLost();
     this.#replacing = this.#replace();
-    // Its only fault is that the room was closed.
+    // It fails only if the room was closed.
     this.#replacing.catch(() => {});
   }
 
-  /** Media workers may die one after the other: tried again, ever more seldom, for as long as there is a room. */
+  /**
+   * Opens a router on another media worker; retries with growing delays for as long as the room exists,
+   * because media workers may die one after the other.
+   */
   async #replace(): Promise<RoomRouter> {
     const { signal } = this.#closing;
     for (let waitMs = FIRST_RETRY_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_RETRY_MS)) {

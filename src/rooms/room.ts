@@ -28,8 +28,8 @@ const JITTER_BUFFER_LIMITS = { minMs: 5, maxMs: 200 };
 type OpenParts = { members: Members; media: RoomMedia; link: RoomLink };
 
 /**
- * One room as it is on this node: its members and its producers, wired to its media (a router, and the mixer for those
- * who listen over a WebSocket) and to the same room on other nodes.
+ * One room on this node: its members and its producers, wired to its media (a router, and the mixer for peers
+ * that listen over a WebSocket) and to the same room on other nodes.
  */
 export class Room {
   readonly place: RoomKey;
@@ -41,7 +41,7 @@ export class Room {
   readonly relay: Relay;
   readonly media: RoomMedia;
   readonly producers: Producers;
-  /** Open while browsers or other nodes hear what is sent to the router. */
+  /** Open while browsers or other nodes hear packets that are sent to the router. */
   readonly route: Route = { isOpen: false };
   readonly #members: Members;
   readonly #downlink: Downlink;
@@ -103,7 +103,7 @@ export class Room {
     const { accountId, name, pool, cluster, log } = parts;
     let room: Room | undefined;
     const members = new Members({ accountId, name }, parts, (peer) => room?.relay.forget(peer));
-    // Other nodes tell who is there before the room is open; what is said there comes only once it has a router and a peer.
+    // Other nodes send their peers before the room is open; their audio arrives only once it has a router and a peer.
     const [media, link] = await Promise.allSettled([
       RoomMedia.open(pool, log, {
         onLost: () => room && room.#mediaLost(),
@@ -131,7 +131,7 @@ export class Room {
     throw media.status === 'rejected' ? media.reason : (link as PromiseRejectedResult).reason;
   }
 
-  /** Returns all peers of the room but `self`, on whatever node. */
+  /** Returns all peers of the room on all nodes except `self`. */
   others(self: Peer): PeerDescription[] {
     return this.#members.others(self);
   }
@@ -141,7 +141,7 @@ export class Room {
     return this.#members.has(name);
   }
 
-  /** Returns the peers of this node, and how each fares. */
+  /** Returns the peers of this node with their statistics. */
   describePeers(): PeerState[] {
     const levels = new Map(this.mixer.speaking().map((talker) => [talker.peer, talker.level_dbov]));
     return this.#members.describe(levels);
@@ -152,7 +152,7 @@ export class Room {
     return this.#members.speakerOf(name);
   }
 
-  /** Lets a peer in; the others are told, if it was not there before. */
+  /** Adds a peer, and announces it to the others if it is new. */
   enter(peer: Peer): void {
     const { name } = peer;
     if (this.#isEcho) this.#echo ??= this.#openEcho(name);
@@ -167,7 +167,7 @@ export class Room {
     this.#share(peer, false);
   }
 
-  /** Makes ready another way of a peer that is in the room. It is told of producers, and may have one, which is not heard yet. */
+  /** Prepares another way of a peer that is in the room. It is offered producers, and may have one, which is not heard yet. */
   prepare(peer: Peer): void {
     this.#members.prepare(peer);
     if (!peer.hearsProducers) return;
@@ -175,7 +175,7 @@ export class Room {
     this.#updateRoute();
   }
 
-  /** A peer goes on in a way that was prepared: the others see no leave. `before` is to be closed then. */
+  /** Replaces a peer by its prepared way; the others see no leave. The caller closes `before`. */
   change(before: Peer, after: Peer): void {
     const { name, kind, isMuted } = after;
     if (!this.#members.change(before, after)) return;
@@ -184,12 +184,12 @@ export class Room {
       if (this.mixer.hasSpeaker(name)) this.mixer.cutSpeaker(name);
       else this.mixer.addSpeaker(name, this.speakerOf(name));
     } else if (!this.#downlink.hears(name)) this.mixer.removeSpeaker(name);
-    // The packets of a WebSocket peer say themselves whether it is muted.
+    // The packets of a WebSocket peer carry its mute state.
     this.mixer.setMuted(name, kind === 'webrtc' && isMuted);
     this.#share(after, false);
   }
 
-  /** The peer's connection is lost: nobody is told. Its time is counted only while its media flows without it. */
+  /** Suspends a peer whose connection is lost, without an announcement. Its time is counted only while its media flows. */
   suspend(peer: Peer): void {
     if (!this.#members.isCurrent(peer)) return;
     this.#members.suspend(peer);
@@ -197,28 +197,31 @@ export class Room {
     else this.#share(peer, true);
   }
 
-  /** The peer is back. */
+  /** Ends the suspension of a peer. */
   resume(peer: Peer): void {
     if (!this.#members.isCurrent(peer)) return;
     this.#members.resume(peer);
     this.#share(peer, false);
   }
 
-  /** `isMuted` of a peer may not be what it was. */
+  /** Applies a possible change of a peer's `isMuted`. */
   mutedChanged(peer: Peer): void {
     if (!this.#members.isCurrent(peer)) return;
-    // The packets of a WebSocket peer say themselves whether it is muted; those of a browser do not come.
+    // The packets of a WebSocket peer carry its mute state; a muted browser sends none.
     if (peer.kind === 'webrtc') this.mixer.setMuted(peer.name, peer.isMuted);
     this.#members.mutedChanged(peer);
     this.#link.setMuted(peer.name, peer.isMuted);
   }
 
-  /** `hasMediaPath` of a peer may not be what it was. */
+  /** Applies a possible change of a peer's `hasMediaPath`. */
   mediaPathChanged(peer: Peer): void {
     if (this.#members.isSuspended(peer)) this.#members.updateMetering(peer);
   }
 
-  /** Lets a peer out, with what it produced; the others are told, unless it is there in another way. Called by the peer as it closes. */
+  /**
+   * Removes a peer and its producers, and announces that unless it is in the room in another way. Called by
+   * the peer as it closes.
+   */
   leave(peer: Peer, reason: LeaveReason): void {
     const { name } = peer;
     this.producers.removePeer(peer);
@@ -231,7 +234,7 @@ export class Room {
     this.producers.hearRemote(name);
   }
 
-  /** Resolves when all that is said on other nodes is heard on this one. */
+  /** Resolves when the audio of all other nodes is heard on this one. */
   hearsAll(): Promise<void> {
     return this.#link.hearsAll();
   }
@@ -242,7 +245,7 @@ export class Room {
     this.#echo?.later(() => this.relay.receive(ECHO_PEER, message));
   }
 
-  /** Makes what a browser produces heard by everybody else; resolves when the WebSocket peers will not miss a packet. */
+  /** Connects a browser's producer to all other peers; resolves when the WebSocket peers will not miss a packet. */
   async addBrowserProducer(peer: Peer, id: string): Promise<void> {
     if (!this.#members.isCurrentOrPrepared(peer)) return;
     if (!(await this.producers.open(peer, id))) return;
@@ -250,7 +253,7 @@ export class Room {
     await this.addProducer(peer, id);
   }
 
-  /** Makes a producer heard by the browsers, and on the other nodes; resolves when those will not miss a packet. */
+  /** Connects a producer to the browsers and the other nodes; resolves when those will not miss a packet. */
   async addProducer(peer: Peer, id: string): Promise<void> {
     if (!this.#members.isCurrentOrPrepared(peer)) return;
     this.producers.add({ id, peer: peer.name, owner: peer });
@@ -262,14 +265,14 @@ export class Room {
     return this.#downlink.lastPacketAtMs(producerId);
   }
 
-  /** Does work for a peer that may wait a moment, in turn with that of other rooms. */
+  /** Schedules deferrable work for a peer, in turn with that of other rooms. */
   doLater(work: () => Promise<void>): void {
     this.#slices.add(this.producers, work);
   }
 
   /**
-   * Tells a peer who speaks: reports come only when that changes.
-   * @param evenIfNobody also when nobody does, to a peer that may know otherwise
+   * Sends a peer the active speakers, which are otherwise reported only on changes.
+   * @param evenIfNobody true to send an empty list too, to a peer that may have an outdated one
    */
   tellSpeakersTo(peer: Peer, evenIfNobody = false): void {
     const peers = this.#talking();
@@ -281,20 +284,20 @@ export class Room {
     this.#echo?.close();
     this.mixer.close();
     this.media.close();
-    // It tells the others by itself; whoever closes the cluster waits for that.
+    // The link tells the other nodes by itself; closing the cluster waits for that.
     void this.#link.close();
   }
 
-  /** The media worker died: what was there comes anew on another; what is said over WebSockets does not need it. */
+  /** Handles the death of the media worker: its media is opened again on another; audio between WebSockets does not need it. */
   #mediaLost(): void {
     this.producers.clear();
     this.#link.setRouter(undefined);
     this.#updateRoute();
-    // Browsers that are about to take over are lost: their old ways must not end for them while there is no router.
+    // Prepared browsers are lost: their old ways must not end for them while there is no router.
     for (const peer of this.#members.prepared) if (peer.kind === 'webrtc') peer.mediaRestarted();
   }
 
-  /** There is a router on another media worker. */
+  /** Reopens media on the router of another media worker. */
   #mediaReplaced(router: RoomRouter): void {
     this.#link.setRouter(router);
     this.#updateRoute();
@@ -323,7 +326,7 @@ export class Room {
     return new Echo(parts, this.speakerOf(peer));
   }
 
-  /** Returns the peers that talk now, with their levels as far as these are known. */
+  /** Returns the peers that talk now, with their levels where known. */
   #talking(): SpeakingPeer[] {
     const heard: SpeakingPeer[] = this.mixer.speaking().filter(({ peer }) => peer !== ECHO_PEER);
     for (const peer of this.relay.talking()) {
@@ -332,7 +335,7 @@ export class Room {
     return heard;
   }
 
-  /** Tells the other nodes that a peer has a place here. @param away its connection is lost */
+  /** Writes a peer's place here into the state for other nodes. @param away true if its connection is lost */
   #share({ name, kind, isMuted }: Peer, away: boolean): void {
     this.#link.setPeer(name, kind, randomUUID(), away, isMuted);
   }

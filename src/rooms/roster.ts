@@ -1,10 +1,10 @@
 import type { PeerDescription, PeerKind } from '../protocol/messages.ts';
 
-/** A member is connected in another way. */
+/** Called when a member is connected in another way. */
 type OnKind = (peer: { peer: string; kind: PeerKind; speaker: number }) => void;
 /** Holder of a place in the room: a peer of this node, or another node for a peer of its own. */
 type Holder = object | string;
-/** How a peer is in the room by one of its places. */
+/** State of a peer in the room by one of its places. */
 type Held = { kind: PeerKind; muted: boolean };
 /** The place that was taken last counts. */
 type Member = { speaker: number; holders: Map<Holder, Held> };
@@ -17,13 +17,13 @@ export class Roster {
   readonly #members = new Map<string, Member>();
   readonly #onMuted: (name: string, muted: boolean) => void;
   readonly #onKind: OnKind;
-  /** Numbers of those who are about to enter. */
+  /** Numbers of peers that are about to enter. */
   readonly #reserved = new Map<string, number>();
   /** Numbers of members, and those that are reserved. */
   readonly #taken = new Set<number>();
   #nextSpeaker = 0;
 
-  /** @param onMuted called when a member is muted, or is no longer */
+  /** @param onMuted called when a member is muted or unmuted */
   constructor(
     onMuted: (name: string, muted: boolean) => void = () => {},
     onKind: OnKind = () => {},
@@ -32,7 +32,7 @@ export class Roster {
     this.#onKind = onKind;
   }
 
-  /** How many peers are in the room. */
+  /** Number of peers in the room. */
   get size(): number {
     return this.#members.size;
   }
@@ -42,7 +42,7 @@ export class Roster {
     return this.#members.has(name);
   }
 
-  /** The number that stands for a peer in the head of forwarded frames: 16 bits, nobody else's in the room on this node. */
+  /** Returns the speaker number of a peer: 16 bits, unique in the room on this node. */
   speakerOf(name: string): number {
     const known = this.#members.get(name)?.speaker ?? this.#reserved.get(name);
     if (known !== undefined) return known;
@@ -51,7 +51,7 @@ export class Roster {
     return speaker;
   }
 
-  /** @returns the member, if it was not there before */
+  /** @returns the member, if it is new */
   enter(name: string, kind: PeerKind, holder: Holder, muted = false): PeerDescription | undefined {
     const member = this.#members.get(name);
     if (member) {
@@ -64,7 +64,7 @@ export class Roster {
     return { peer: name, kind, speaker, muted };
   }
 
-  /** A holder of a place is muted, or is no longer. */
+  /** Mutes or unmutes the holder of a place. */
   setMuted(name: string, holder: Holder, muted: boolean): void {
     const member = this.#members.get(name);
     const held = member?.holders.get(holder);
@@ -74,7 +74,7 @@ export class Roster {
     });
   }
 
-  /** A place has another holder from now on. */
+  /** Changes the holder of a place. */
   handOver(name: string, before: Holder, after: Holder, held: Held): void {
     const member = this.#members.get(name);
     if (!member?.holders.has(before)) return;
@@ -84,7 +84,7 @@ export class Roster {
     });
   }
 
-  /** @returns the member, if it is not there any more */
+  /** @returns the member, if it has left the room */
   leave(name: string, holder: Holder): PeerDescription | undefined {
     const member = this.#members.get(name);
     if (!member) this.#forgetReserved(name);
@@ -99,7 +99,7 @@ export class Roster {
     return { peer: name, speaker: member.speaker, ...held };
   }
 
-  /** Returns all peers but `name`. */
+  /** Returns all peers except `name`. */
   others(name: string): PeerDescription[] {
     return [...this.#members]
       .filter(([peer]) => peer !== name)

@@ -2,10 +2,10 @@ import type { SpeakingPeer } from '../protocol/messages.ts';
 
 /** At most four reports a second (docs/protocol.md, "Events"). */
 const INTERVAL_MS = 250;
-/** A level that moves less than this is not worth a report. */
+/** Minimum change of a level that is reported, dB. */
 const LEVEL_STEP_DB = 6;
 
-/** Tells a room who speaks, when that changes; it has a timer only while somebody does. */
+/** Reports the active speakers of a room when they change; it has a timer only while a peer speaks. */
 export class SpeakingReporter {
   readonly #read: () => SpeakingPeer[];
   readonly #report: (peers: SpeakingPeer[]) => void;
@@ -18,7 +18,7 @@ export class SpeakingReporter {
     this.#report = report;
   }
 
-  /** Reports a change of the active speakers: now, or when the last report is a quarter of a second old. */
+  /** Reports a change of the active speakers: at once, or a quarter of a second after the last report. */
   activeSpeakersChanged(): void {
     if (this.#timer || this.#closed) return;
     this.#run();

@@ -22,25 +22,25 @@ import { PendingConsumers } from './pending-consumers.ts';
 import type { RoomLease } from './registry.ts';
 
 export type PreparedEvents = {
-  /** Anything of {@link WebRtcPeer.readiness} may have changed. */
+  /** Called when {@link WebRtcPeer.readiness} may have changed. */
   onChange: () => void;
-  /** Its transports are gone. */
+  /** True if its transports are closed. */
   onLost: () => void;
 };
 
-/** How far a browser is that is to take over from another way of the same peer. */
+/** Progress of a browser that will take over from another way of the same peer. */
 export type Readiness = {
   /** It produces, or is about to. */
   isProducing: boolean;
-  /** The first packet of what it produces has come. */
+  /** True once the first packet of its producer has come. */
   isHeard: boolean;
-  /** It is connected to receive. */
+  /** True once its recv transport is connected. */
   isReceiving: boolean;
-  /** No consumer waits for it. */
+  /** True if it has resumed every consumer. */
   hasConsumers: boolean;
 };
 
-/** A browser in a room: one WebRTC leg on the room's router, and a consumer for each who speaks. */
+/** A browser in a room: one WebRTC leg on the room's router, and a consumer for each speaker. */
 export class WebRtcPeer implements Peer {
   readonly kind = 'webrtc';
   readonly hearsProducers = true;
@@ -54,7 +54,7 @@ export class WebRtcPeer implements Peer {
   readonly #pending = new PendingConsumers<RoomProducer>((producer) =>
     this.#lease.room.doLater(() => this.#tryToConsume(producer)),
   );
-  /** Its transports are gone: the client must join again. */
+  /** Called when its transports are closed, and the client must join again. */
   #isRestarted = false;
   #prepared: PreparedEvents | undefined;
   #hasProduced = false;
@@ -78,9 +78,9 @@ export class WebRtcPeer implements Peer {
   }
 
   /**
-   * Prepares a peer; it is in the room once it has been told to {@link enter}. Owns the lease from then on.
-   * @param rtpCapabilities what the browser can receive; by default what the router can send, as every browser does Opus
-   * @param isMuted nothing that it produces is heard until it is told otherwise ({@link setMuted})
+   * Prepares a peer, which is in the room after {@link enter}. Owns the lease from now on.
+   * @param rtpCapabilities capabilities of the browser; by default those of the router, because every browser supports Opus
+   * @param isMuted true if its producer is muted until {@link setMuted}
    * @throws {PartylineError} `bad_message`, `media_lost`
    */
   static async open(
@@ -113,7 +113,7 @@ export class WebRtcPeer implements Peer {
     };
   }
 
-  /** The number that stands for it in the head of forwarded frames. */
+  /** Speaker number, in the header of forwarded frames. */
   get speaker(): number {
     return this.#lease.room.speakerOf(this.name);
   }
@@ -126,7 +126,7 @@ export class WebRtcPeer implements Peer {
     return this.#leg.hasPath;
   }
 
-  /** All whom it hears, or is about to. */
+  /** Consumers that it has or is about to have. */
   consumers(): ConsumerDescription[] {
     const { room } = this.#lease;
     return [...this.#consumers.values()].filter(({ producer_id: id }) => room.producers.has(id));
@@ -145,7 +145,7 @@ export class WebRtcPeer implements Peer {
     this.#lease.room.tellSpeakersTo(this);
   }
 
-  /** Gets ready to take over from another way of the same peer: until then nothing is heard by it, in either direction. */
+  /** Prepares to take over from another way of the same peer; until then it carries no audio in either direction. */
   prepare(events: PreparedEvents): void {
     this.#prepared = events;
     this.#leg.hold(events.onChange);
@@ -165,19 +165,19 @@ export class WebRtcPeer implements Peer {
     return this.#leg.isProducing;
   }
 
-  /** Takes over from another way of the same peer, which is then to be closed. */
+  /** Takes over from another way of the same peer, which the caller then closes. */
   takeOver(before: Peer): void {
     this.#prepared = undefined;
     this.#lease.room.change(before, this);
     this.#leg.release().catch((fault: unknown) => {
-      // A leg that goes takes its requests with it, and so does a media worker: the client hears of that from its room.
+      // Requests of a leg or media worker that has ended are rejected: the client learns of that from its room.
       const isGone =
         this.#closed || (fault instanceof PartylineError && fault.code === 'media_lost');
       if (!isGone) this.#outlet.fail(fault);
     });
   }
 
-  /** Tells the client if its packets have ceased to come, or come again. To be called every now and then. */
+  /** Sends the client `rtp_flow` if its packets have stopped or resumed. To be called at intervals. */
   watchRtp(nowMs: number): void {
     const id = this.#leg.producerId;
     const lastAtMs = id === undefined ? undefined : this.#lease.room.lastPacketAtMs(id);
@@ -203,8 +203,8 @@ export class WebRtcPeer implements Peer {
   }
 
   /**
-   * Ends what it produces, for good: the client has come back with a token that does not allow it.
-   * @returns whether there was anything
+   * Closes its producer permanently, because the client has come back with a token that does not allow publishing.
+   * @returns true if there was a producer
    */
   stopPublishing(): boolean {
     this.#mayPublish = false;
@@ -212,7 +212,7 @@ export class WebRtcPeer implements Peer {
     return this.#lease.room.producers.removeOf(this);
   }
 
-  /** Mutes all that it produces, now or later, or ends that, whatever it asks of the producer itself. */
+  /** Mutes or unmutes its present and later producers, independently of the browser's own pause. */
   async setMuted(isMuted: boolean): Promise<void> {
     await this.#leg.setMuted(isMuted);
     this.#lease.room.mutedChanged(this);
@@ -236,7 +236,7 @@ export class WebRtcPeer implements Peer {
     return this.#leg.restartIce(transportId);
   }
 
-  /** Tells the client who speaks, or that nobody does. */
+  /** Sends the client the active speakers, which may be none. */
   tellSpeakers(): void {
     this.#lease.room.tellSpeakersTo(this, true);
   }
@@ -257,7 +257,7 @@ export class WebRtcPeer implements Peer {
     this.#pending.add(producer);
   }
 
-  /** The client joins again, and gets new transports. */
+  /** Asks the client to join again for new transports. */
   mediaRestarted(): void {
     this.#leg.close();
     this.#consumers.clear();
@@ -267,19 +267,22 @@ export class WebRtcPeer implements Peer {
     else this.#outlet.notify({ type: 'media_restarted' });
   }
 
-  /** Its media goes on by itself. */
+  /** Keeps its media, which does not depend on the connection. */
   suspend(outlet: ClientConnection): void {
     this.#outlet = outlet;
     this.#lease.room.suspend(this);
   }
 
-  /** The client is back, on another connection, and has its transports yet; it hears of the room once told to {@link listenAgain}. */
+  /**
+   * Attaches another connection of the client, which still has its transports; it gets events of the room
+   * after {@link listenAgain}.
+   */
   resume(outlet: ClientConnection): void {
     this.#outlet = outlet;
     this.#lease.room.resume(this);
   }
 
-  /** Resolves when it hears all who speak, on whatever node. */
+  /** Resolves when it hears all speakers on all nodes. */
   hearsAll(): Promise<void> {
     return this.#lease.room.hearsAll();
   }
@@ -307,13 +310,13 @@ export class WebRtcPeer implements Peer {
     try {
       if (isWanted() && (await this.#consume(producer))) return;
     } catch (fault) {
-      // A leg or a producer that closed in the meantime takes its requests with it.
+      // Requests of a leg or producer that has closed meanwhile are rejected.
       if (isWanted()) this.#outlet.fail(fault);
     }
     if (!this.#closed) this.#pending.ended();
   }
 
-  /** @returns false if this browser cannot hear it */
+  /** @returns false if this browser cannot receive it */
   async #consume({ id, peer }: RoomProducer): Promise<boolean> {
     const consumer = await this.#leg.consume(id, this.#rtpCapabilities);
     if (!consumer || this.#closed) return false;

@@ -9,13 +9,13 @@ import type { AudioStats, Peer, ClientConnection } from './peer.ts';
 import type { RoomLease } from './registry.ts';
 import type { RelayListener } from './relay.ts';
 
-/** How a WebSocket peer hears its room. */
+/** Settings with which a WebSocket peer hears its room. */
 export type PeerSubscription = Subscription & {
-  /** It is sent messages of unknown formats as they came, and nothing of the mixer. */
+  /** True if it is sent messages of unknown formats unchanged, and nothing from the mixer. */
   isRelayed: boolean;
 };
 
-/** A legacy client in a room: its Opus packets go up by the uplink, what it hears comes from the mixer. */
+/** A legacy client in a room: its Opus packets go to the uplink, and its frames come from the mixer. */
 export class WebSocketPeer implements Peer {
   readonly kind = 'websocket';
   readonly hasMediaPath = false;
@@ -31,7 +31,7 @@ export class WebSocketPeer implements Peer {
   #concealedSamples = 0;
   #closed = false;
 
-  /** Prepares a peer; it is in the room once it has been told to {@link enter}. Owns the lease from then on. */
+  /** Prepares a peer, which is in the room after {@link enter}. Owns the lease from now on. */
   constructor(
     lease: RoomLease,
     outlet: ClientConnection,
@@ -63,7 +63,7 @@ export class WebSocketPeer implements Peer {
     this.#relayListener = this.#openRelayListener();
   }
 
-  /** The number that stands for it in the head of forwarded frames. */
+  /** Speaker number, in the header of forwarded frames. */
   get speaker(): number {
     return this.#lease.room.speakerOf(this.name);
   }
@@ -76,13 +76,13 @@ export class WebSocketPeer implements Peer {
     this.#lease.room.enter(this);
   }
 
-  /** Gets ready to take over from another way of the same peer; resolves when the others are ready to hear it. */
+  /** Prepares to take over from another way of the same peer; resolves when the others are ready to hear it. */
   prepare(): Promise<void> {
     this.#lease.room.prepare(this);
     return this.#uplink.open();
   }
 
-  /** Takes over from another way of the same peer, which is then to be closed. */
+  /** Takes over from another way of the same peer, which the caller then closes. */
   takeOver(before: Peer, subscription: PeerSubscription, isMuted: boolean): void {
     this.subscribe(subscription);
     this.#uplink.isMuted = isMuted;
@@ -98,7 +98,7 @@ export class WebSocketPeer implements Peer {
     room.tellSpeakersTo(this);
   }
 
-  /** Hears the room in another way from now on. */
+  /** Changes the settings with which it hears the room. */
   subscribe(subscription: PeerSubscription): void {
     const { mixer } = this.#lease.room;
     const before = this.#listener;
@@ -115,7 +115,7 @@ export class WebSocketPeer implements Peer {
     return this.#uplink.isMuted;
   }
 
-  /** Tells the room whether the client is muted: nobody hears the packets that come from now on. */
+  /** Mutes or unmutes the packets that come from now on. */
   setMuted(isMuted: boolean): void {
     this.#uplink.isMuted = isMuted;
     this.#lease.room.mutedChanged(this);
@@ -126,24 +126,24 @@ export class WebSocketPeer implements Peer {
     return this.#uplink.send;
   }
 
-  /** The last packets that the room has heard, or is about to hear. */
+  /** Last packets that were sent to the room. */
   get lastPackets(): LastPackets {
     return this.#uplink.last;
   }
 
-  /** Sends a message of an unknown format, as it is, to those who can be sent it. */
+  /** Relays a message of an unknown format, unchanged, to the listeners that accept it. */
   relay(message: Buffer): void {
     this.#lease.room.relayMessage(this.name, message);
   }
 
-  /** How the peer's audio has fared in this room. */
+  /** Audio statistics of the peer in this room. */
   get audioStats(): AudioStats {
     const { bufferedMs, driftPpm, droppedMs } = this.#uplink;
     const concealedMs = this.#concealedSamples / SAMPLES_PER_MS;
     return { bufferedMs, driftPpm, droppedMs, concealedMs };
   }
 
-  /** Tells the client who speaks, or that nobody does. */
+  /** Sends the client the active speakers, which may be none. */
   tellSpeakers(): void {
     this.#lease.room.tellSpeakersTo(this, true);
   }
@@ -160,10 +160,10 @@ export class WebSocketPeer implements Peer {
     this.#outlet.flush();
   }
 
-  /** Nothing to do: the mixer hears every producer for all WebSocket peers. */
+  /** Does nothing: the mixer hears every producer for all WebSocket peers. */
   producerAdded(): void {}
 
-  /** Listeners over WebSockets notice nothing; a browser that comes back finds a new producer. */
+  /** Reopens the uplink: WebSocket listeners notice nothing, and a browser that joins again finds a new producer. */
   mediaRestarted(): void {
     this.#uplink.reset();
   }
@@ -174,7 +174,7 @@ export class WebSocketPeer implements Peer {
     this.#lease.room.suspend(this);
   }
 
-  /** The client is back, on another connection; it hears the room once it is told to {@link listen}. */
+  /** Attaches another connection of the client; it hears the room after {@link listen}. */
   resume(outlet: ClientConnection, subscription: PeerSubscription, isMuted: boolean): void {
     this.#outlet = outlet;
     this.subscribe(subscription);
@@ -182,7 +182,7 @@ export class WebSocketPeer implements Peer {
     this.setMuted(isMuted);
   }
 
-  /** Resolves when it hears all who speak, on whatever node. */
+  /** Resolves when it hears all speakers on all nodes. */
   hearsAll(): Promise<void> {
     return this.#lease.room.hearsAll();
   }

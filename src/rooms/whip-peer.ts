@@ -7,17 +7,17 @@ import { replaced } from '../protocol/errors.ts';
 import type { Peer, ClientConnection } from './peer.ts';
 import type { RoomLease } from './registry.ts';
 
-/** How a client hears its room over WHEP. */
+/** Settings with which a client hears its room over WHEP. */
 export type PlaybackOptions = {
   /** Name of the only peer that the client hears; undefined if it hears all. */
   from: string | undefined;
-  /** It takes no packets of more than 20 ms. */
+  /** True if it accepts no packets longer than 20 ms. */
   takesShortOnly: boolean;
-  /** Silence may have gaps. */
+  /** True if silence may have gaps (discontinuous transmission). */
   isSparse: boolean;
 };
 
-/** A standard client in a room: what it sends comes out of the router as of a browser, what it hears comes from the mixer. */
+/** A WHIP or WHEP client in a room: its audio comes from the router, as a browser's does, and its stream comes from the mixer. */
 export class WhipPeer implements Peer {
   readonly kind = 'webrtc';
   readonly hearsProducers = false;
@@ -32,7 +32,7 @@ export class WhipPeer implements Peer {
   #isSuspended = false;
   #isClosed = false;
 
-  /** Prepares a peer; it is in the room once it has been told to {@link enter}. Owns the lease from then on. */
+  /** Prepares a peer, which is in the room after {@link enter}. Owns the lease from now on. */
   constructor(lease: RoomLease, outlet: ClientConnection) {
     this.name = outlet.name;
     this.#lease = lease;
@@ -51,20 +51,20 @@ export class WhipPeer implements Peer {
     this.#lease.room.enter(this);
   }
 
-  /** Nothing to do: it hears from when its player is connected. */
+  /** Does nothing: it hears the room once its player is connected. */
   listen(): void {}
 
-  /** Speaks by this from now on, and no more by what it spoke by before. Resolves when the others hear it, or it was replaced. */
+  /** Replaces its input. Resolves when the others hear it, or it was replaced again. */
   async speakBy(input: WebRtcInput): Promise<void> {
     this.stopSpeaking();
     this.#input = input;
     if (this.#isMuted) await input.setMuted(true);
-    // Replaced or ended meanwhile: its producer has closed, and stopSpeaking() could not take out what was not in yet.
+    // Replaced or ended meanwhile: its producer has closed, and stopSpeaking() could not remove it before it was added.
     if (this.#input !== input) return;
     await this.#lease.room.addBrowserProducer(this, input.producerId);
   }
 
-  /** Mutes what it speaks by, now or later, or ends that. @throws {Error} if the media worker dies or hangs */
+  /** Mutes or unmutes its present and later input. @throws {Error} if the media worker dies or hangs */
   async setMuted(isMuted: boolean): Promise<void> {
     this.#isMuted = isMuted;
     try {
@@ -81,13 +81,13 @@ export class WhipPeer implements Peer {
     this.#input = undefined;
   }
 
-  /** Hears by this from now on, and no more by what it heard by before; {@link startPlayback} has it begin. */
+  /** Replaces its playback, which begins with {@link startPlayback}. */
   hearBy(output: WebRtcOutput): void {
     this.stopHearing();
     this.#output = output;
   }
 
-  /** Begins to send what is heard, if it is not sent already. */
+  /** Starts playback, if it has not started. */
   startPlayback({ from, takesShortOnly, isSparse }: PlaybackOptions): void {
     if (!this.#output || this.#playback) return;
     const { room } = this.#lease;
@@ -120,7 +120,7 @@ export class WhipPeer implements Peer {
     this.#output = undefined;
   }
 
-  /** Its connection is lost, or is there again; the others are not told. */
+  /** Suspends or resumes the peer, without an announcement. */
   pathChanged(isLost: boolean): void {
     if (isLost === this.#isSuspended) {
       this.#lease.room.mediaPathChanged(this);
@@ -131,7 +131,7 @@ export class WhipPeer implements Peer {
     else this.#lease.room.resume(this);
   }
 
-  /** A client of WHIP and WHEP is told nothing of the room. */
+  /** Does nothing: clients of WHIP and WHEP get no events. */
   notify(_message: ServerMessage): void {}
 
   notifyLater(): boolean {
@@ -142,10 +142,10 @@ export class WhipPeer implements Peer {
 
   producerAdded(): void {}
 
-  /** Nothing to do: the input closed with the media worker, and the session notices that. */
+  /** Does nothing: the input closed with the media worker, which the session notices. */
   mediaRestarted(): void {}
 
-  /** Its session stands in for it itself. */
+  /** Does nothing: its session stands in for the client. */
   suspend(): void {}
 
   replace(): void {
