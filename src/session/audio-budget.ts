@@ -3,11 +3,14 @@ import { isCompressed, isContainer, type InputFormat } from '../audio/format.ts'
 import { frameBytesOf } from '../audio/samples.ts';
 import { TokenBucket } from '../token-bucket.ts';
 
-/** The most bytes that a second of a format may take: Opus at 600 kbit/s, containers with what is around it, the widest samples. */
+/** Maximum number of bytes per second of a format: Opus at 600 kbit/s, containers with their overhead, the widest samples. */
 const OPUS_BYTES_PER_S = 75_000;
 const CONTAINER_BYTES_PER_S = 100_000;
 const UNKNOWN_BYTES_PER_S = 384_000;
-/** MP3 at 320 kbit/s and tags; AAC of two channels at its most, in a file or not; FLAC of two channels of 24 bits at 96 kHz that cannot be compressed. */
+/**
+ * MP3 at 320 kbit/s and tags; AAC of two channels at its most, in a file or not; FLAC of two channels of 24
+ * bits at 96 kHz that cannot be compressed.
+ */
 const COMPRESSED_BYTES_PER_S = {
   mp3: 60_000,
   aac_adts: 80_000,
@@ -15,23 +18,23 @@ const COMPRESSED_BYTES_PER_S = {
   flac: 600_000,
   ogg_flac: 600_000,
 };
-/** Samples in files may be wider than any that are sent without: two channels of 24 bits at 192 kHz. */
+/** Samples in files may be wider than bare ones: two channels of 24 bits at 192 kHz. */
 const MAX_SAMPLE_BYTES_PER_S = 1_152_000;
-/** Messages that a second may come in: somewhat more than a sender of one every 2 ms needs. */
+/** Maximum number of messages per second of audio: somewhat more than a sender of one every 2 ms needs. */
 const MESSAGES_PER_S = 600;
-/** Seconds of sound that may come in a second, and at once: behind a stall of 8 s all of it does. */
+/** Seconds of audio that may come per second, and at once: after a stall of 8 s all of it does. */
 const RATE = { perSecond: 1.25, burst: 10 };
-/** Beyond this debt, in seconds of sound, what comes is not looked at: it has been read already. */
+/** Debt, in seconds of audio, beyond which messages that have been read already are dropped. */
 const MAX_DEBT_S = 1;
-/** Seconds of sound that must be there before a client that was over its budget is not over it any more, or is read again. */
+/** Seconds of audio in the bucket from which a client is within its budget again, or is read again. */
 const RECOVERED_S = 2;
 const READABLE_S = 0.25;
 /** Seconds of sound that are charged to the bucket at once, while it holds enough for all of them. */
 const CHARGED_AT_ONCE_S = 0.25;
-/** Longest time in which a client is not read, so that its pongs are. */
+/** Longest time for which a client is not read, ms, so that its pongs are seen. */
 const MAX_WAIT_MS = 1000;
 
-/** Bytes that a second of sound takes at most; undefined if nobody knows what the client sends. */
+/** Returns the maximum number of bytes per second of audio; undefined while the format is unknown. */
 export function bytesPerSecondOf(format: InputFormat | undefined): number {
   if (!format || format.codec === 'opaque') return UNKNOWN_BYTES_PER_S;
   if (format.codec === 'opus') return OPUS_BYTES_PER_S;
@@ -45,25 +48,26 @@ export function bytesPerSecondOf(format: InputFormat | undefined): number {
 /** Excess of a client over its budget: it is not read for `waitMs`. */
 export type Overdraft = {
   waitMs: number;
-  /** When the whole budget is there again, ms. */
+  /** Time until the whole budget is available again, ms. */
   retryAfterMs: number;
-  /** The first in a row: the client is to be told. */
+  /** True for the first excess in a row: the client must be told. */
   isFirst: boolean;
-  /** It has gone on for too long: the client is to be closed. */
+  /** True if the excess has lasted too long: the client must be closed. */
   isLast: boolean;
-  /** True if the message is not to be handled. */
+  /** True if the message must be dropped. */
   isRefused: boolean;
 };
 
 /**
- * Budget of the binary messages of one connection, in seconds of sound of its format: bytes and messages that no sender of it needs, whatever they
- * mean. Sound ahead of time is judged elsewhere (`FlowWatch`). Pure: the caller passes the time.
+ * Budget of the binary messages of one connection, in seconds of audio of its format. It bounds bytes and
+ * messages, whatever they contain; audio ahead of time is judged by `FlowWatch`. Pure: the caller passes the
+ * time.
  */
 export class AudioBudget {
   readonly #bucket: TokenBucket;
   readonly #closeAfterMs: number;
   #overSinceMs: number | undefined;
-  /** Seconds of sound that have come and are not charged yet, and that may still come before they are. */
+  /** Seconds of audio that have come and are not charged yet, and the seconds that may still come before they are. */
   #unchargedS = 0;
   #spareS = 0;
 
@@ -90,7 +94,7 @@ export class AudioBudget {
     const before = this.#bucket.balance(nowMs);
     if (before >= RECOVERED_S) this.#overSinceMs = undefined;
     const isRefused = before < -MAX_DEBT_S;
-    // A message that is not handled costs nothing, or the debt would have no bound.
+    // A dropped message costs nothing; otherwise the debt would be unbounded.
     if (!isRefused) this.#bucket.spend(costS, nowMs);
     const left = this.#bucket.balance(nowMs);
     if (!isRefused && left >= 0) {

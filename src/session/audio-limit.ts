@@ -6,13 +6,13 @@ import type { Reading } from './read-gate.ts';
 
 type Outlet = { notify(message: ServerMessage): void; fail(fault: unknown): void };
 
-/** Acts when a client exceeds its budget of binary messages: reads it more slowly, tells it, and fails it when it goes on. */
+/** Acts when a client exceeds its budget of binary messages: reads it more slowly, tells it, and closes it if it continues. */
 export class AudioLimit {
   readonly #reading: Reading;
   readonly #outlet: Outlet;
-  /** Runs while the client is not read. */
+  /** Timer that runs while the client is not read. */
   #timer: NodeJS.Timeout | undefined;
-  /** True until the client is read again: the rest of what had been read, thousands of messages perhaps, is dropped unseen. */
+  /** True until the client is read again: the rest of the messages that had been read, perhaps thousands, is dropped unseen. */
   isRefusing = false;
 
   constructor(reading: Reading, outlet: Outlet) {
@@ -22,14 +22,14 @@ export class AudioLimit {
 
   /**
    * Acts on a message that the budget does not cover.
-   * @returns whether it is to be handled all the same
+   * @returns true if it must be handled all the same
    */
   admit(overdraft: Overdraft): boolean {
     this.isRefusing = overdraft.isRefused;
     if (overdraft.isRefused) counters.dropped.too_fast += 1;
     if (overdraft.isLast) {
       this.#outlet.fail(
-        rateLimited('The client goes on sending more than any sound needs.', overdraft),
+        rateLimited('The client keeps sending more than its audio format needs.', overdraft),
       );
       return false;
     }

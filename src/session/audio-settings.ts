@@ -14,10 +14,10 @@ import {
 } from '../audio/format.ts';
 import type { FirstHeard } from './relay-intake.ts';
 
-/** Everything that a client has set of its audio, by its query or by `configure`. Holds until its session ends. */
+/** Audio settings of a client, from its query or `configure`. They hold until its session ends. */
 export type AudioSettings = {
   in: DeclaredFormat;
-  /** Format that was found out, of a client that declared none or sends WAVE; undefined while unknown. */
+  /** Detected format of a client that declared none or sends WAVE; undefined while unknown. */
   detected: InputFormat | undefined;
   /** Undefined: as the client sends. */
   out: OutputFormat | undefined;
@@ -25,11 +25,11 @@ export type AudioSettings = {
   /** By peer: what its sound is multiplied by. */
   volume: Record<string, number>;
   isMuted: boolean;
-  /** Kind of audio that came first to a client that had said nothing of formats: it goes on being sent that. */
+  /** Kind of audio that was first sent to a client without any format settings: it continues to be sent that kind. */
   firstHeard?: FirstHeard;
 };
 
-/** Redis keeps at most this much of one client's settings. */
+/** Maximum length of one client's settings in Redis, bytes. */
 const MAX_SETTINGS_BYTES = 16 * 1024;
 
 const SettingsSchema = Type.Object({
@@ -82,7 +82,7 @@ function insideOf(detected: InputFormat): { inside?: string } {
 
 /**
  * Reads what {@link serializeSettings} wrote.
- * @throws {Error} if it is something else
+ * @throws {Error} if the text is malformed
  */
 export function parseSettings(text: string): AudioSettings {
   const value: unknown = JSON.parse(text);

@@ -8,8 +8,8 @@ const LENGTH_IN_64_BITS = 127;
 let last: { payload: Buffer; frame: Buffer } | undefined;
 
 /**
- * A binary message of a server as it goes over the wire: in one frame, not masked. All who hear the same mix are sent the
- * same bytes one after the other: these are put together once.
+ * A binary message of a server as it goes over the wire: in one frame, not masked. Listeners of the same mix
+ * are sent the same bytes one after the other, so the frame is built once.
  * @param payload stays as it is
  */
 export function binaryFrame(payload: Buffer): Buffer {
@@ -19,7 +19,7 @@ export function binaryFrame(payload: Buffer): Buffer {
 
 const kept = new WeakMap<Buffer, Buffer>();
 
-/** The same for a message that is sent to many at different times: put together once, and kept for as long as the message. */
+/** The same for a message that is sent to many clients at different times: built once, and kept for as long as the message. */
 export function keptBinaryFrame(message: Buffer): Buffer {
   if (message === last?.payload) return last.frame;
   let frame = kept.get(message);

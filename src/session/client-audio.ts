@@ -26,13 +26,16 @@ import { RelayIntake } from './relay-intake.ts';
 
 /** In one message or in many. */
 const MAX_VOLUMES = 1000;
-/** Wishes of a client for its audio, before it has said or sent anything else. */
+/** Preferences of a client for its audio, before it has sent anything else. */
 export type AudioPreferences = {
   in: DeclaredFormat;
-  /** Undefined: as it speaks. */
+  /** Undefined: the same format as it sends. */
   out: OutputFormat | undefined;
   delivery: Delivery;
-  /** Format that it hears while that of its own sound is unknown; undefined if nobody has said that: Opus, or relayed messages. */
+  /**
+   * Format that it hears while that of its own audio is unknown; undefined if neither the client nor its
+   * account has set one: Opus, or relayed messages.
+   */
   unknownOut: OutputFormat | undefined;
 };
 
@@ -41,24 +44,24 @@ type Outlet = {
   readonly isJoining: boolean;
   notify(message: ServerMessage): void;
   fail(fault: unknown): void;
-  /** Sends a message of an unknown format, as it came. */
+  /** Sends a message of an unknown format, unchanged. */
   sendRelayed(message: Buffer): void;
   /** {@link ClientAudio.settings} are not what they were. Resolves when they are kept for when the client comes back. */
   settingsChanged(): Promise<void>;
 };
 
-/** The audio of one client, from its connection to its end, in whatever room: how it wants to send and to hear. */
+/** The audio of one client over the life of its connection, in all rooms: the formats in which it sends and hears. */
 export class ClientAudio {
   /** The messages that it sends. */
   readonly input: ClientInput;
   readonly #turn: Turn;
   readonly #client: Outlet;
   #preferences: AudioPreferences;
-  /** Format that was found out before the client resumed its session. */
+  /** Format that was detected before the client resumed its session. */
   #detectedBefore: InputFormat | undefined;
   readonly #intake: RelayIntake;
   #volume: Record<string, number> = {};
-  /** {@link ClientAudio.#volume} as it is applied. */
+  /** {@link ClientAudio.#volume} as applied, in steps of 1 dB. */
   #gains: Record<string, number> = {};
   #isVolumeLimited = false;
   #isConfiguring = false;
@@ -136,8 +139,8 @@ export class ClientAudio {
   }
 
   /**
-   * Takes notice that a frame of sound is there for the client. The hot path: runs for every frame.
-   * @returns false while nobody can tell what the client understands: what it is sent might be noise to it
+   * Notes that a frame of audio is ready for the client. The hot path: runs for every frame.
+   * @returns false while the format that the client understands is unknown: the frame might be noise to it
    */
   admitSound(): boolean {
     const isFormatUnknown =
@@ -146,7 +149,7 @@ export class ClientAudio {
     return !isFormatUnknown;
   }
 
-  /** False while the client is sent sound of known formats. */
+  /** False while the client is sent audio of known formats. */
   get takesRelayed(): boolean {
     return this.#intake.intake !== 'sound';
   }
@@ -156,7 +159,7 @@ export class ClientAudio {
     this.#sendRelayed(() => this.#intake.take(message, performance.now()));
   }
 
-  /** Sends messages that were held for the client, in its turn, if nothing speaks against it any more. To be called every now and then. */
+  /** Sends messages that were held for the client, in its turn, once they may be sent. To be called at intervals. */
   settleRelayed(): void {
     if (!this.#intake.holds) return;
     this.#turn.take(() => this.#sendRelayed(() => this.#intake.settle(performance.now())));
@@ -167,14 +170,14 @@ export class ClientAudio {
     const due = takeDue();
     const { firstHeard } = this.#intake;
     if (firstHeard !== heardBefore) {
-      // It hears no sound from now on.
+      // It hears no decoded audio from now on.
       this.#peer?.subscribe(this.subscription);
       this.#saved = this.#client.settingsChanged();
     }
     for (const each of due) this.#client.sendRelayed(each);
   }
 
-  /** Nothing that the client says is heard. */
+  /** True while the client is muted. */
   get isMuted(): boolean {
     return this.#isMuted;
   }
@@ -183,7 +186,7 @@ export class ClientAudio {
     const { out, delivery, unknownOut } = this.#preferences;
     const { format } = this.input;
     const output = out ?? (format && answerTo(format)) ?? unknownOut;
-    // Forwarded is what the speakers sent: Opus.
+    // Forwarded frames are the speakers' own Opus packets.
     const isOpus = !output || output.codec === 'opaque' || delivery === 'forward';
     return {
       isRelayed: this.#intake.isRelayed,
@@ -229,7 +232,10 @@ export class ClientAudio {
     };
   }
 
-  /** The room mixes nothing for this client alone until the client configures something, or joins another room: it is told once. */
+  /**
+   * Notes that the room makes no individual mix for this client until it sends `configure` or joins another
+   * room. The client is told once.
+   */
   volumeLimited(): void {
     if (this.#isVolumeLimited) return;
     this.#isVolumeLimited = true;
@@ -238,9 +244,9 @@ export class ClientAudio {
       this.#client.notify({ type: 'configured', ...this.describeSettings() });
   }
 
-  /** Sends what comes from now on, and what is held, into the room of `peer`, or into no room. */
+  /** Leads held and later audio into the room of `peer`, or into no room. */
   attach(peer: WebSocketPeer | undefined): void {
-    // Messages that still wait for their turn were sent to the room that the client is in until now.
+    // Messages that still wait for their turn were sent to the room that the client is about to leave.
     this.input.flush();
     const { droppedMs, concealedMs } = this.#audioStats();
     this.#before = { droppedMs, concealedMs };
@@ -250,7 +256,7 @@ export class ClientAudio {
     this.input.attach(peer?.sink);
   }
 
-  /** How the client's audio has fared since it connected. */
+  /** Returns statistics of the client's audio since it connected. */
   describeStats(): Pick<Stats, 'ingest_ms' | 'drift_ppm' | 'dropped_ms' | 'concealed_ms'> {
     const { droppedMs, concealedMs } = this.#audioStats();
     return {
@@ -261,20 +267,20 @@ export class ClientAudio {
     };
   }
 
-  /** Hands on what is held of the client's messages, or passes it over where there is no room to send it to. */
+  /** Hands on the held messages of the client, or drops them if there is no room. */
   drainHeld(): void {
     this.input.drain();
   }
 
   /**
-   * Changes what the client asks to change.
-   * @throws {PartylineError} `bad_message`, `unsupported_audio`; nothing is changed then
+   * Applies a `configure` message.
+   * @throws {PartylineError} `bad_message`, `unsupported_audio`, without changing anything
    */
   configure(changes: ClientMessages['configure']): ServerMessage {
     const { audio, audio_out: audioOut, delivery, volume, mute } = changes;
     const isNamed = [audio, audioOut, delivery, mute].some((each) => each !== undefined);
     const isQuestion = !isNamed && Object.keys(volume ?? {}).length === 0;
-    // Clients ask so whether the connection still carries anything: it costs nothing but the answer.
+    // Clients use this to test the connection: it costs only the answer.
     if (isQuestion && !this.#isVolumeLimited) return this.#configured();
     const wanted: AudioPreferences = { ...this.#preferences };
     if (audio !== undefined) wanted.in = parseDeclaredFormat(audio);
@@ -284,7 +290,7 @@ export class ClientAudio {
     if (Object.keys(volumes).length > MAX_VOLUMES) {
       throw new PartylineError('bad_message', `volume: at most ${MAX_VOLUMES} peers.`);
     }
-    // Messages that were sent before are read as they were declared then.
+    // Earlier messages are read in the format that was declared then.
     this.input.flush();
     this.#preferences = wanted;
     this.#volume = volumes;
@@ -316,7 +322,7 @@ export class ClientAudio {
     this.input.close();
   }
 
-  /** Volumes that do not apply: where packets or messages go out as they came, all but 0 and 1. */
+  /** Returns the volumes that do not apply: for packets or messages that are sent unchanged, all but 0 and 1. */
   #notApplied(): Record<string, number> {
     const { delivery, isRelayed } = this.subscription;
     const isAsSent = delivery === 'forward' || isRelayed;
@@ -351,7 +357,7 @@ const quantized = (volume: Record<string, number>): Record<string, number> =>
   Object.fromEntries(Object.entries(volume).map(([peer, gain]) => [peer, quantizeGain(gain)]));
 
 /**
- * Reads `audio_out`; `auto` is as the client speaks.
+ * Reads `audio_out`; `auto` is the format in which the client sends.
  * @throws {PartylineError} `unsupported_audio`
  */
 export function parseAudioOut(value: string): OutputFormat | undefined {

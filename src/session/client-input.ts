@@ -9,39 +9,39 @@ import { counters } from '../counters.ts';
 import { bytesPerSecondOf } from './audio-budget.ts';
 import { HeldAudio, type Turn } from './held-audio.ts';
 
-/** Seconds of sound that are held of a client on its way into a room: a burst of two seconds, and a slow join. */
+/** Maximum duration of held audio of a client that is joining a room, seconds: a burst of two seconds, and a slow join. */
 const MAX_HELD_SECONDS = 3;
-/** Least limit of the held bytes: a format of few bytes may come in large messages. */
+/** Minimum of the limit on held bytes, because a format of few bytes may come in large messages. */
 const MIN_MAX_HELD_BYTES = 128 * 1024;
 
 export type ClientInputEvents = {
   /** Returns whether the client may be in a room in a moment. */
   isJoining: () => boolean;
-  /** The format of an undeclared client has been found out or has changed. */
+  /** Called when the format of an undeclared client has been detected or has changed. */
   onDetected: (format: InputFormat) => void;
   /** Takes a message of an unknown format that was sent to the room in which the client is. */
   onOpaque: (message: Buffer) => void;
-  /** The bytes are not what the client says that they are. */
+  /** Called when the bytes are not of the declared format. */
   onMismatch: (observed: Detection) => void;
-  /** The input cannot go on. */
+  /** Called when the input has failed. */
   onFault: (fault: unknown) => void;
 };
 
-/** How a client sends. */
+/** Settings of a client's input. */
 type Sent = {
-  /** Format that it says it sends. */
+  /** Declared format. */
   declared: DeclaredFormat;
-  /** Format that an undeclared client is taken to send until it is found to send another. */
+  /** Assumed format of an undeclared client, until another one is detected. */
   assumed?: InputFormat | undefined;
-  /** Packets from which the input is to go on. */
+  /** Packets that the input continues. */
   before?: LastPackets | undefined;
 };
 
-/** The binary messages of one client: held while it is on its way into a room, and then handed on to that room. */
+/** The binary messages of one client: held while it joins a room, and then handed on to that room. */
 export class ClientInput {
   readonly #codecs: Codecs;
   readonly #events: ClientInputEvents;
-  /** Messages that came while the client was on its way into a room. */
+  /** Messages that came while the client was joining a room. */
   readonly #held: HeldAudio;
   /** Leads the packets of the client into its room. */
   readonly #outlet: OpusOutlet = { sink: toNobody };
@@ -65,12 +65,12 @@ export class ClientInput {
     return this.#input.format;
   }
 
-  /** True while a client sends what nobody can tell yet, nor so what it understands. */
+  /** True while the format that the client sends, and so the one that it understands, is unknown. */
   isFormatUnknown(nowMs: number): boolean {
     return this.#input.isFormatUnknown(nowMs);
   }
 
-  /** Bytes that a second of what the client sends may take. */
+  /** Maximum number of bytes per second of the client's format. */
   get bytesPerSecond(): number {
     const { format } = this.#input;
     if (format !== this.#pricedFormat) {
@@ -80,13 +80,13 @@ export class ClientInput {
     return this.#bytesPerSecond;
   }
 
-  /** Reads what comes from now on in another way. */
+  /** Changes the settings for messages that come from now on. */
   reopen(sent: Sent): void {
     this.#input.close();
     this.#input = this.#open(sent);
   }
 
-  /** Sends what comes from now on, and what is held, into a room, or into no room. To be called behind {@link flush}. */
+  /** Leads held and later messages into a room, or into no room. To be called after {@link flush}. */
   attach(sink: OpusSink | undefined): void {
     this.#isInRoom = sink !== undefined;
     this.#outlet.sink = sink ?? toNobody;
@@ -95,7 +95,7 @@ export class ClientInput {
     this.drain();
   }
 
-  /** Takes one binary message of at least one byte. A message that is not meant for a room is dropped. */
+  /** Takes one binary message of at least one byte. A message outside of any room is dropped. */
   receive(message: Buffer, nowMs: number): void {
     counters.framesIn += 1;
     if (this.#isInRoom && this.#held.isEmpty) {
@@ -110,12 +110,12 @@ export class ClientInput {
     }
   }
 
-  /** Hands on at once what is held for the room in which the client is. */
+  /** Hands on all messages that are held for the present room, at once. */
   flush(): void {
     if (this.#isInRoom) this.#held.flush();
   }
 
-  /** Hands on what is held, in turn with other clients, or passes it over where there is no room to send it to. */
+  /** Hands on the held messages, in turn with other clients, or drops them if there is no room. */
   drain(): void {
     if (this.#isInRoom) this.#held.drain();
     else this.#passOver();
@@ -151,7 +151,7 @@ export class ClientInput {
     );
   }
 
-  /** Relays a message to the room in which it was sent: it may have been held since, while nobody knew its format. */
+  /** Relays a message to the room in which it was sent: it may have been held while its format was unknown. */
   #relay(message: Buffer, atMs: number): void {
     if (!this.#isInRoom || atMs < this.#inRoomSinceMs) counters.dropped.not_in_room += 1;
     else this.#events.onOpaque(message);

@@ -1,10 +1,10 @@
 import type { TimedMessage } from '../audio/ingest/detection/pace.ts';
 
-/** Deals out the event loop: `begin` tells whether work may start at once, `take` starts it when its turn comes. */
+/** Turns of the event loop: `begin` returns true if work may start at once, `take` starts it when its turn comes. */
 export type Turn = { begin(): boolean; take(start: () => void): void };
 
 /**
- * Audio of a client that is on its way into a room: held until the client is there, and then handed on in order, message by
+ * Audio of a client that is joining a room: held until the client has joined, and then handed on in order, message by
  * message in turn with the work of other clients. Encoding a second of samples takes tens of milliseconds.
  */
 export class HeldAudio {
@@ -15,7 +15,7 @@ export class HeldAudio {
   /** True if nothing is held: read for every message. */
   isEmpty = true;
   #isDraining = false;
-  /** Number of times that everything was taken. */
+  /** Number of times that everything was removed. */
   #emptied = 0;
 
   constructor(handOn: (held: TimedMessage) => void, turn: Turn) {
@@ -27,7 +27,7 @@ export class HeldAudio {
     return this.#bytes;
   }
 
-  /** When the first held message came, ms of the monotonic clock; undefined if none is held. */
+  /** Arrival time of the first held message, ms of the monotonic clock; undefined if none is held. */
   get sinceMs(): number | undefined {
     return this.#messages[0]?.atMs;
   }
@@ -38,7 +38,7 @@ export class HeldAudio {
     this.#bytes += held.message.length;
   }
 
-  /** Returns all that is held, and holds nothing any more. */
+  /** Returns all held messages, and holds none from then on. */
   takeAll(): TimedMessage[] {
     const messages = this.#messages;
     this.#messages = [];

@@ -6,10 +6,10 @@ import type { Rate, TokenBucket } from '../token-bucket.ts';
 const MAX_ACCOUNT_WAIT_MS = 1000;
 /** Time without a message after which a connection is no longer over its budget, ms. */
 const IDLE_MS = 1000;
-/** A long message costs a token more for each of these. */
+/** Length for each multiple of which a message costs a token more, characters. */
 const CHARACTERS_PER_TOKEN = 4096;
 
-/** A burst is as much as may be sent in this time. */
+/** Time whose tokens may be spent at once, s. */
 const BURST_S = 5;
 
 /** Rate of text messages of one connection, in tokens. */
@@ -19,15 +19,16 @@ export const connectionRate = (messagesPerSecond: number): Rate => ({
 });
 
 /**
- * Rate of text messages of all connections of an account to this process. The burst lets all of them arrive at once, as browsers too:
- * a join, two transports, a producer, and a consumer to resume for each speaker.
+ * Rate of text messages of all connections of an account to this process. The burst lets all of them arrive
+ * at once, even as browsers, each with a join, two transports, a producer, and a consumer to resume for each
+ * speaker.
  */
 export const accountRate = (maxCcu: number): Rate => ({
   perSecond: 20 + maxCcu * 0.4,
   burst: 100 + maxCcu * 16,
 });
 
-/** Tokens that a message costs, by what it makes the gateway do. */
+/** Cost of a message in tokens, by the work that it causes. */
 export function costOf(message: ClientMessage, characters: number): number {
   return weightOf(message) + characters / CHARACTERS_PER_TOKEN;
 }
@@ -49,7 +50,7 @@ function weightOf(message: ClientMessage): number {
     case 'pause_producer':
     case 'resume_producer':
       return 2;
-    // A browser sends one for each speaker as it comes into a room.
+    // A browser sends one for each speaker when it joins a room.
     case 'resume_consumer':
       return 0.1;
   }
@@ -59,15 +60,15 @@ function weightOf(message: ClientMessage): number {
 export type Charge = {
   waitMs: number;
   outcome: 'handle' | 'refuse' | 'close';
-  /** The client is to be told that it is over its budget. */
+  /** True if the client must be told that it is over its budget. */
   isToBeTold: boolean;
-  /** When the whole budget is there again, ms. */
+  /** Time until the whole budget is available again, ms. */
   retryAfterMs: number;
 };
 
 /**
- * Budget of the text messages of one connection, within that of its account. Pure: the caller passes the time. Messages are charged
- * one after the other, each when the one before it has been handled.
+ * Budget of the text messages of one connection, within that of its account. Pure: the caller passes the
+ * time. Messages are charged one after the other, each when the one before it has been handled.
  */
 export class MessageBudget {
   readonly #rate: Rate;
@@ -76,7 +77,7 @@ export class MessageBudget {
   readonly #timings: Timings['budgets'];
   #over: { sinceMs: number; isTold: boolean } | undefined;
 
-  /** @param account bucket of the account, which other connections spend from too */
+  /** @param account bucket of the account, which its other connections share */
   constructor(
     rate: Rate,
     own: TokenBucket,
@@ -91,7 +92,7 @@ export class MessageBudget {
 
   /**
    * Charges a message.
-   * @param idleMs for how long no message had been there when it came
+   * @param idleMs time without a message before it came
    */
   charge(cost: number, idleMs: number, nowMs: number): Charge {
     const account = this.#account();
@@ -117,7 +118,7 @@ export class MessageBudget {
     return { waitMs, outcome, isToBeTold: !isRefused && this.#isToBeTold(overMs), retryAfterMs };
   }
 
-  /** Once for each time that the connection is over its budget. */
+  /** True once the client has been told that it is over its budget, until it is within again. */
   #isToBeTold(overMs: number): boolean {
     if (!this.#over || this.#over.isTold || overMs < this.#timings.tellAfterMs) return false;
     this.#over.isTold = true;

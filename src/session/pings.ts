@@ -4,36 +4,36 @@ const PAYLOAD_BYTES = 4;
 const HEAD_BYTES = 2;
 /** FIN and the opcode of a ping (RFC 6455 §5.2). */
 const FINAL_PING = 0x89;
-/** Unanswered pings that are remembered. A client that leaves as many unanswered is asked by the heartbeat alone. */
+/** Maximum number of unanswered pings that are remembered. Beyond it only the heartbeat pings the client. */
 const MAX_UNANSWERED = 32;
 /** At most four pings a second. */
 const SHORTEST_INTERVAL_MS = 250;
-/** Jitter that a path may have without being taken for a client that does not read. */
+/** Jitter of a path that does not yet mean that a client does not read. */
 const JITTER_MS = 100;
-/** No path takes longer: a ping that does was sent to a client that did not read. */
+/** Longest round trip of a path, ms: a ping that takes longer was sent to a client that did not read. */
 const LONGEST_TRIP_MS = 5000;
 /** An answer that has arrived is read within this time, also after the event loop was blocked. */
 const READ_WITHIN_MS = 40;
 
 /**
- * Numbered pings to one client and their answers: they tell how far the client has read, whatever the kernel holds. A
- * pong carries the payload of its ping, and answers all pings before it (RFC 6455 §5.5.3). Nothing can be told of a
+ * Numbered pings to one client and their answers, which show how far the client has read, whatever the kernel buffers. A
+ * pong carries the payload of its ping, and answers all pings before it (RFC 6455 §5.5.3). Nothing is known of a
  * client that has never answered one. Pure: the caller passes the time.
  */
 export class Pings {
   readonly #lateAfterMs: number;
-  /** Number of the next ping; begins anywhere, so that answers to another process mean nothing. */
+  /** Number of the next ping; starts at random, so that answers to another process are ignored. */
   #next = Math.floor(Math.random() * 2 ** 31);
-  /** When each unanswered ping was sent, oldest first. */
+  /** Sending times of unanswered pings, oldest first. */
   readonly #sentAtMs: number[] = [];
-  /** The oldest unanswered ping was sent while no other was unanswered: it did not queue behind sound. */
+  /** True if the oldest unanswered ping was sent while no other was unanswered, so that it did not queue behind audio. */
   #isOldestAlone = false;
   #lastAtMs = -Infinity;
   #rttMs: number | undefined;
-  /** How long the last two answered pings took that were sent alone. */
+  /** Round trips of the last two pings that were sent alone. */
   #tripsMs: [number, number] | undefined;
   #checkAtMs = Infinity;
-  /** When the oldest ping was first found to be late. */
+  /** Time at which the oldest ping was first found to be late. */
   #suspectedAtMs: number | undefined;
   #isStalled = false;
   /** A ping follows the last sound before the stall. */
@@ -44,33 +44,33 @@ export class Pings {
     this.#lateAfterMs = unansweredMs;
   }
 
-  /** From this time on {@link checkStall} is to be asked, ms. Infinity while nothing is unanswered. */
+  /** Time from which {@link checkStall} must be called, ms. Infinity while nothing is unanswered. */
   get checkAtMs(): number {
     return this.#checkAtMs;
   }
 
-  /** The client has left a ping unanswered for too long, and not answered all of them since. */
+  /** True while the client is stalled: it left a ping unanswered for too long, and has not answered all of them since. */
   get isStalled(): boolean {
     return this.#isStalled;
   }
 
-  /** When the last ping was sent, ms. */
+  /** Sending time of the last ping, ms. */
   get lastAtMs(): number {
     return this.#lastAtMs;
   }
 
-  /** How long the ping took that was answered last, ms. */
+  /** Round trip of the last answered ping, ms. */
   get rttMs(): number | undefined {
     return this.#rttMs;
   }
 
-  /** Sound that was sent after this time, ms, may wait for the client; undefined if none is known to. */
+  /** Time after which sent audio may wait for the client, ms; undefined if none is known to wait. */
   get readUntilMs(): number | undefined {
     const [oldestAtMs] = this.#sentAtMs;
     return oldestAtMs === undefined || !this.#tripsMs ? undefined : oldestAtMs + this.#pathMs;
   }
 
-  /** Returns whether another ping among the sound is of use. */
+  /** Returns true if another ping among audio frames is useful. */
   mayAsk(nowMs: number): boolean {
     const isSoon = nowMs - this.#lastAtMs < SHORTEST_INTERVAL_MS;
     return !isSoon && this.#sentAtMs.length < MAX_UNANSWERED;
@@ -116,9 +116,9 @@ export class Pings {
   }
 
   /**
-   * Finds out whether the client has stopped reading. To be asked from {@link checkAtMs} on; it takes a second look, because
+   * Checks whether the client has stopped reading. To be called from {@link checkAtMs} on; it looks twice, because
    * an answer may have arrived that the gateway has not read yet.
-   * @param isRead the gateway reads what the client sends
+   * @param isRead true while the gateway reads from the client
    */
   checkStall(nowMs: number, isRead: boolean): boolean {
     if (this.#isStalled) return true;
@@ -134,8 +134,7 @@ export class Pings {
   }
 
   /**
-   * Returns whether a ping is to follow the last sound before a stall, which it is once: when it is answered, no sound is
-   * under way any more.
+   * Returns true once, if a ping must follow the last audio before a stall: when it is answered, no audio is in flight any more.
    */
   takeMark(nowMs: number): boolean {
     if (this.#isMarked || !this.mayAsk(nowMs)) return false;
@@ -158,13 +157,13 @@ export class Pings {
     return number;
   }
 
-  /** Place of a ping among the unanswered ones; negative, or beyond them, if it is none of them. */
+  /** Index of a ping among the unanswered ones; out of range if it is none of them. */
   #indexOf(payload: Buffer): number {
     if (payload.length !== PAYLOAD_BYTES) return -1;
     return this.#sentAtMs.length - (this.#next - payload.readUInt32BE());
   }
 
-  /** When the oldest unanswered ping is late. */
+  /** Time from which the oldest unanswered ping is late. */
   #lateAtMs(): number {
     if (!this.#tripsMs) return Infinity;
     const pathMs = this.#pathMs;
@@ -172,7 +171,7 @@ export class Pings {
     return this.#sentAtMs[0]! + this.#lateAfterMs + (isLongPath ? pathMs : 0);
   }
 
-  /** Round trip of a client that reads: the shorter of two, because one ping may have met a stall. */
+  /** Round trip of a client that reads: the shorter of two, because one ping may have been delayed by a stall. */
   get #pathMs(): number {
     return this.#tripsMs ? Math.min(...this.#tripsMs, LONGEST_TRIP_MS) : 0;
   }

@@ -22,7 +22,7 @@ import type { SuspendedPeer, SuspendedPeers } from './suspended-peers.ts';
 import type { Turns } from './turns.ts';
 import { type RoomPeer, WayChange, type Ways } from './way-change.ts';
 
-/** State of a client. Everything that it has in a room exists only in that state. */
+/** State of a client. The parts that it has in a room exist only in that state. */
 type State =
   { name: 'lobby' } | { name: 'in_room'; room: string; peer: RoomPeer } | { name: 'closed' };
 
@@ -34,9 +34,9 @@ export type PresenceParts = {
    * @throws {PartylineError} `minutes_exhausted`, `overloaded`
    */
   checkJoin: (account: Account, isNew: boolean) => Promise<void>;
-  /** The client is in this room now, or in none. */
+  /** Called when the client is in another room, or in none. */
   onPlace: (room: string | undefined, kind: PeerKind) => void;
-  /** It hears all that is said in its room: it needs no other connection any more. */
+  /** Called when the client hears the whole room, so that its former connection is no longer needed. */
   onSettled: (room: string) => void;
   requestLimits: { turns: Turns };
   credentials: Credentials;
@@ -46,15 +46,15 @@ export type PresenceParts = {
 type JoinMessage = ClientMessages['join'];
 type Outlet = ClientConnection & { readonly account: Account };
 
-/** Where one client is: in the lobby, or in a room as one of its peers. */
+/** Presence of one client: in the lobby, or in a room as one of its peers. */
 export class Presence {
   readonly #outlet: Outlet;
   readonly #audio: ClientAudio;
   readonly #parts: PresenceParts;
   #state: State = { name: 'lobby' };
-  /** Under way to another way into the room in which the client is. */
+  /** Change in progress to another way into the client's present room. */
   #change: WayChange | undefined;
-  /** True if a binary message has come behind the last `join`. Read for every frame. */
+  /** True if a binary message has come after the last `join`. Read for every frame. */
   hasBinaryCome = false;
 
   constructor(outlet: Outlet, audio: ClientAudio, parts: PresenceParts) {
@@ -71,12 +71,12 @@ export class Presence {
     return this.#state.name === 'in_room';
   }
 
-  /** True while the client gets each peer apart, by its consumers. */
+  /** True while the client hears each peer separately, by its consumers. */
   get isHearingApart(): boolean {
     return this.#state.name === 'in_room' && this.#state.peer.kind === 'webrtc';
   }
 
-  /** The browser that the client is in its room, or is about to be; undefined if it is none, or is in no room. */
+  /** The client's present or prepared browser peer; undefined if it has none. */
   get browser(): WebRtcPeer | undefined {
     if (this.#change?.after.kind === 'webrtc') return this.#change.after;
     if (this.#state.name !== 'in_room') return undefined;
@@ -84,18 +84,21 @@ export class Presence {
     return peer.kind === 'webrtc' ? peer : undefined;
   }
 
-  /** A message has come that is a `join`, or may be one. It is handled in its turn. */
+  /** Notes a message that is, or may be, a `join`. It is handled in its turn. */
   joinCame(): void {
     this.hasBinaryCome = false;
   }
 
-  /** Takes the first binary message behind a `join`, which completes a change to the WebSocket, also one that is not begun yet. */
+  /**
+   * Handles the first binary message after a `join`, which completes a change to the WebSocket, even one that
+   * has not begun yet.
+   */
   binaryCame(): void {
     this.hasBinaryCome = true;
     this.#change?.binaryCame();
   }
 
-  /** Tells a browser whose packets have ceased to come, or come again. To be called every now and then. */
+  /** Sends `rtp_flow` to a browser whose packets have stopped or resumed. To be called at intervals. */
   watchRtp(nowMs: number): void {
     if (this.#state.name === 'in_room' && this.#state.peer.kind === 'webrtc') {
       this.#state.peer.watchRtp(nowMs);
@@ -118,16 +121,16 @@ export class Presence {
       this.resume(message.id);
       return;
     }
-    // Many that come at once have waited for the same things: they open rooms and enter them in turn, as requests are begun.
+    // Clients that come at once have awaited the same things, so they open and enter rooms in turn.
     const { id } = this.#outlet.account;
     const { turns } = this.#parts.requestLimits;
     const { peer, isMuted } = await turns.run(id, () => this.#openPeer(room, message));
     await turns.run(id, () => this.#enter(room, message, peer));
-    // An operator may have muted the client while it was on its way.
+    // An operator may have muted the client during the join.
     if (this.#audio.isMuted !== isMuted) await peer.setMuted(this.#audio.isMuted);
   }
 
-  /** Changes over to a place that has been prepared; resolves when the client has been told. */
+  /** Changes to a prepared place; resolves when the client has been told. */
   async #enter(room: string, message: JoinMessage, peer: RoomPeer): Promise<void> {
     const current = this.#state;
     if (current.name === 'closed') {
@@ -176,14 +179,14 @@ export class Presence {
     if (this.hasBinaryCome) change.binaryCame();
   }
 
-  /** The client goes on by its new way. */
+  /** Continues by the client's new way. */
   #changeOver(
     room: string,
     before: RoomPeer,
     after: RoomPeer,
     replyTo: MessageId | undefined,
   ): void {
-    // A producer that is paused is heard no more than a client that is muted.
+    // A paused producer counts as muted.
     const isMutedNow = after.kind === 'websocket' && before.isMuted && !this.#audio.isMuted;
     const configured = isMutedNow
       ? this.#audio.configure({ type: 'configure', mute: true })
@@ -205,7 +208,7 @@ export class Presence {
     this.#change = undefined;
   }
 
-  /** Takes up the place that was kept for this peer on this node. */
+  /** Resumes the place that was kept for this peer on this node. */
   resume(replyTo?: MessageId): void {
     const kept = this.#takePlace();
     if (!kept || this.#state.name === 'closed') return;
@@ -221,7 +224,7 @@ export class Presence {
       this.#answer(replyTo, joined);
       peer.listen();
     } else {
-      // It has its transports yet.
+      // It still has its transports.
       this.#answer(replyTo, { ...joined, consumers: peer.consumers() });
       peer.listenAgain();
     }
@@ -229,7 +232,7 @@ export class Presence {
     this.#outlet.log.info({ room, kind: peer.kind }, 'resumed');
   }
 
-  /** Tells the client how its room is now, in place of the events that it has missed there. */
+  /** Sends the client the present state of its room, in place of the events that it missed. */
   tellMissed(missed: MissedEvents): void {
     if (this.#state.name !== 'in_room') return;
     const { room, peer } = this.#state;
@@ -253,15 +256,15 @@ export class Presence {
     this.#outlet.log.info({ room, reason }, 'left');
   }
 
-  /** The client will not come back to the place that is kept for it, if it has come no further than the lobby since. */
+  /** Gives up the kept place of a client that has come back only to the lobby. */
   giveUpPlace(reason: LeaveReason): void {
     if (this.#state.name === 'lobby') this.#takePlace()?.end(reason);
   }
 
   /**
-   * The client's connection has ended.
-   * @param mayComeBack then its place is kept
-   * @returns the place to be kept, if there is one
+   * Handles the end of the client's connection.
+   * @param mayComeBack true if its place is kept
+   * @returns the place to keep, if there is one
    */
   end(reason: LeaveReason, mayComeBack: boolean): { room: string; peer: RoomPeer } | undefined {
     const before = this.#state;
@@ -273,7 +276,7 @@ export class Presence {
     return undefined;
   }
 
-  /** @returns the peer, and whether it was muted as it was opened */
+  /** @returns the peer, and its mute state when it was opened */
   async #openPeer(
     room: string,
     message: JoinMessage,
@@ -298,8 +301,7 @@ export class Presence {
   }
 
   /**
-   * Sends audio that was held during the join: the room must know the peer by then, and the client must have been
-   * told that it joined.
+   * Sends audio that was held during the join. To be called after the peer is in the room and the client has been told.
    */
   #attach(peer: RoomPeer): void {
     this.#audio.attach(peer.kind === 'websocket' ? peer : undefined);

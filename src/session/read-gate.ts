@@ -1,9 +1,9 @@
 import type { WebSocket } from 'ws';
 
-/** Stops a socket from being read, and lets it be read again: as `WebSocket` itself. */
+/** Pauses and resumes reading from a socket, as `WebSocket` does. */
 export type Reading = Pick<WebSocket, 'pause' | 'resume' | 'isPaused'>;
 
-/** Lets several parts stop one socket from being read: it is read again when none of them holds it any more. */
+/** Lets several parts pause one socket: it is read again when none of them holds it any more. */
 export class ReadGate {
   readonly #socket: Reading;
   readonly #holders = new Set<symbol>();
@@ -32,7 +32,7 @@ export class ReadGate {
     };
   }
 
-  /** Leaves the socket as it is: from now on others see to whether it is read, perhaps another process. */
+  /** Leaves the socket as it is: from now on other code, perhaps another process, decides whether it is read. */
   close(): void {
     this.#isClosed = true;
   }

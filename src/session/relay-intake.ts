@@ -4,7 +4,7 @@ import { BoundedFifo } from '../message-fifo.ts';
 
 /**
  * Kind of audio that a client is sent: sound of known formats, or relayed messages of unknown ones, never both.
- * `first`: whichever comes first. `held`: relayed messages wait until it is known what the client sends.
+ * `first`: whichever comes first. `held`: relayed messages wait until the client's own format is known.
  */
 export type Intake = 'sound' | 'relayed' | 'first' | 'held';
 
@@ -13,16 +13,16 @@ export type IntakeState = {
   out: OutputFormat | undefined;
   /** Format that the client sends, declared or detected. */
   format: InputFormat | undefined;
-  /** The client sends, and it is not known yet what. */
+  /** True while the client sends in a format that is not known yet. */
   isFormatUnknown: boolean;
-  /** Neither the client nor its account has said anything of formats. */
+  /** True if neither the client nor its account has set a format. */
   hasSaidNothing: boolean;
 };
 
-/** Sound or relayed messages: what came first to a client that had said nothing. */
+/** Kind of audio that came first to a client without format settings. */
 export type FirstHeard = 'sound' | 'relayed';
 
-/** Works out what a client is sent. Pure. */
+/** Determines the kind of audio that a client is sent. Pure. */
 export function intakeOf(
   { out, format, isFormatUnknown, hasSaidNothing }: IntakeState,
   firstHeard: FirstHeard | undefined,
@@ -34,10 +34,10 @@ export function intakeOf(
   return firstHeard ?? 'first';
 }
 
-/** Relayed messages that are held for a client of which it is not known yet what it sends. */
+/** Relayed messages that are held for a client whose own format is not known yet. */
 const HELD = { maxBytes: 1 << 20, maxAgeMs: 5000 };
 
-/** Decides for one client between sound and relayed messages, and holds messages while that is open. */
+/** Decides for one client between decoded audio and relayed messages, and holds messages while that is undecided. */
 export class RelayIntake {
   readonly #state: () => IntakeState;
   readonly #held = new BoundedFifo(HELD);
@@ -52,7 +52,7 @@ export class RelayIntake {
     return intakeOf(this.#state(), this.#firstHeard);
   }
 
-  /** True if the client is sent no sound, also while this is not certain to last. */
+  /** True if the client is sent no decoded audio, even if that may change. */
   get isRelayed(): boolean {
     const { intake } = this;
     return intake === 'relayed' || (intake === 'held' && this.#firstHeard === 'relayed');
@@ -67,14 +67,14 @@ export class RelayIntake {
     return this.#firstHeard;
   }
 
-  /** Sound is sent to the client: the hot path, runs for every frame. */
+  /** Notes that audio is sent to the client. The hot path: runs for every frame. */
   soundSent(): void {
     this.#firstHeard ??= 'sound';
   }
 
   /**
    * Takes a message from another client.
-   * @returns messages that are to be sent now, in order
+   * @returns messages to send now, in order
    */
   take(message: Buffer, nowMs: number): Buffer[] {
     const { intake } = this;
@@ -85,8 +85,8 @@ export class RelayIntake {
   }
 
   /**
-   * Takes notice that it has become known what the client sends, or that nobody waits for that any more.
-   * @returns messages that were held and are to be sent now
+   * Notes that the client's own format has become known, or is no longer awaited.
+   * @returns held messages to send now
    */
   settle(nowMs: number): Buffer[] {
     const due: Buffer[] = [];
@@ -102,7 +102,7 @@ export class RelayIntake {
     return due;
   }
 
-  /** The client has left the room in which the messages that are held were sent, or has said anew what it sends or hears. */
+  /** Drops held messages, because the client has left their room or changed its formats. */
   reset(): void {
     this.#held.clear();
     this.#firstHeard = undefined;

@@ -9,7 +9,7 @@ import { Turns } from './turns.ts';
 /** Limits that the text messages of all clients of this process share: the budgets of their accounts, and the event loop. */
 export class RequestLimits {
   readonly turns = new Turns();
-  /** Turns of what has come in, before it is known what it is: sound, most of it. */
+  /** Turns for received bytes of all kinds, mostly audio. */
   readonly readTurns = new Turns();
   readonly #messagesPerSecond: number;
   readonly #timings: Timings['budgets'];
@@ -22,8 +22,8 @@ export class RequestLimits {
   }
 
   /**
-   * The budget of a new connection.
-   * @param account returns the account of the connection as it is at the moment
+   * Returns the budget of a new connection.
+   * @param account returns the present account of the connection
    */
   openBudget(account: () => Account): MessageBudget {
     const rate = connectionRate(this.#messagesPerSecond);
@@ -32,7 +32,7 @@ export class RequestLimits {
     return new MessageBudget(rate, own, ofAccount, this.#timings);
   }
 
-  /** The budget of the binary messages of a new connection. */
+  /** Returns the budget of the binary messages of a new connection. */
   openAudioBudget(): AudioBudget {
     return new AudioBudget(this.#timings, performance.now());
   }

@@ -22,9 +22,12 @@ import type { Reading } from './read-gate.ts';
 import type { RequestLimits } from './request-limits.ts';
 import { handleWebRtcMessage } from './webrtc-messages.ts';
 
-/** Number of messages waiting for one that takes time (a join) from which on the client is not read any further. */
+/** Number of messages waiting for one that takes time (a join) from which the client is no longer read. */
 const MAX_WAITING = 64;
-/** A longer text is parsed when its turn comes: 64 KiB take milliseconds. The longest that browsers send have half of it. */
+/**
+ * Length from which a text is parsed when its turn comes, characters: 64 KiB take milliseconds. Browsers send
+ * at most half of it.
+ */
 const MAX_PARSED_AT_ONCE = 16 * 1024;
 
 type Outlet = {
@@ -37,7 +40,7 @@ type Outlet = {
 /** Settings that `configure` can change. */
 const SETTINGS = ['audio', 'audio_out', 'delivery', 'volume', 'mute'] as const;
 
-/** A message, or a text of which nobody has looked at what it says. */
+/** A message, or a text that has not been parsed. */
 type Request = { message: ClientMessage; characters: number } | { text: string };
 
 /**
@@ -97,13 +100,13 @@ export class Requests {
     return true;
   }
 
-  /** Handles nothing any more. */
+  /** Stops handling messages. */
   close(): void {
     this.#inTurn.clear();
     this.#closing.abort();
   }
 
-  /** A fault that leaves the socket open, in the state in which it was; unless there are too many. */
+  /** Reports a fault that leaves socket and state as they are, unless there are too many. */
   refuse(fault: unknown, replyTo: MessageId | undefined): void {
     const error = logFault(this.#outlet.log, fault, 'message failed');
     const isBad = error.code === 'bad_message' || error.code === 'unsupported_audio';
@@ -116,12 +119,12 @@ export class Requests {
     this.#answer(replyTo, errorMessage(error));
   }
 
-  /** Mutes the client at once, or ends that, as if it had asked for it. @throws {PartylineError} `media_lost` */
+  /** Mutes or unmutes the client at once, as if it had asked for it. @throws {PartylineError} `media_lost` */
   setMuted(isMuted: boolean): Promise<void> {
     return this.#configure({ type: 'configure', mute: isMuted }, this.#presence.browser);
   }
 
-  /** @throws {PartylineError} `bad_message`, `forbidden` if the client may not go into such a room */
+  /** @throws {PartylineError} `bad_message`, `forbidden` if the client may not join the room */
   checkRoom(name: string): string {
     const room = checkRoomName(name, 'bad_message');
     const fault = roomFault(this.#credentials, room);
@@ -160,7 +163,7 @@ export class Requests {
     if (this.#socket.isPaused && this.waiting <= MAX_WAITING) this.#socket.resume();
   }
 
-  /** Charges a request, and waits until there is budget for it, or it is to be refused; meanwhile the client is not read. */
+  /** Charges a request, and waits until the budget covers it or it is refused; meanwhile the client is not read. */
   async #pay(message: ClientMessage, characters: number, idleMs: number): Promise<Charge> {
     const charge = this.#budget.charge(costOf(message, characters), idleMs, performance.now());
     const { waitMs, isToBeTold } = charge;
@@ -175,10 +178,10 @@ export class Requests {
     return charge;
   }
 
-  /** @throws {PartylineError} `rate_limited` if the budget of the account is spent for longer, and whatever the message meets */
+  /** @throws {PartylineError} `rate_limited` if the budget of the account is exhausted for longer, or any fault of the message */
   async #handlePaid(message: ClientMessage, charge: Charge): Promise<void> {
     if (charge.outcome === 'close') {
-      this.#outlet.fail(overBudget('The client goes on sending more than its budget.', charge));
+      this.#outlet.fail(overBudget('The client keeps exceeding its budget.', charge));
       return;
     }
     if (charge.outcome === 'refuse') throw overBudget('Too many messages of the account.', charge);
@@ -189,7 +192,7 @@ export class Requests {
     try {
       await sleep(ms, undefined, { signal: this.#closing.signal });
     } catch {
-      // Aborted: the connection has ended.
+      // Aborted, because the connection has ended.
     }
   }
 
@@ -224,7 +227,7 @@ export class Requests {
     }
     const configured = this.#audio.configure(message);
     await browser?.setMuted(this.#audio.isMuted);
-    // Settings that are told to the client outlive this process.
+    // Settings must be stored before they are confirmed to the client.
     await this.#audio.saved;
     this.#answer(message.id, configured);
   }

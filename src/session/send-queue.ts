@@ -7,11 +7,14 @@ import { BoundedFifo } from '../message-fifo.ts';
 import { binaryFrame, keptBinaryFrame } from './binary-frame.ts';
 import type { Pings } from './pings.ts';
 
-/** Audio that a client has not taken yet is dropped beyond this. */
+/** Maximum duration of audio that a client has not read; beyond it audio is dropped. */
 const MAX_UNSENT_AUDIO_MS = 250;
-/** Relayed messages that wait for the client, of which the oldest are dropped beyond this. They may be pieces of up to 2 s. */
+/**
+ * Maximum duration of relayed messages that wait for the client; beyond it the oldest are dropped. A message
+ * may hold up to 2 s.
+ */
 const MAX_UNSENT_RELAYED = { maxBytes: 1 << 20, maxAgeMs: 2500 };
-/** Text that a client may leave unread: it is never dropped. */
+/** Maximum length of text that a client may leave unread, bytes. Text is never dropped. */
 const MAX_UNREAD_TEXT_BYTES = 1 << 20;
 /** A longer time between two frames is a pause. */
 const LONGEST_FRAME_MS = 120;
@@ -20,9 +23,9 @@ const LONGEST_FRAME_MS = 120;
 export type MissedEvents = { peers: boolean; speaking: boolean };
 
 export type SendQueueEvents = {
-  /** The client has left too much text unread; called once. */
+  /** Called once, when the client has left too much text unread. */
   onSlow: () => void;
-  /** The client reads again, after it did not. */
+  /** Called when the client reads again after a stall. */
   onCaughtUp: (missed: MissedEvents) => void;
   /** Does a piece of work in turn with that of other clients. */
   inTurn: (work: () => void) => void;
@@ -30,15 +33,16 @@ export type SendQueueEvents = {
 
 let last: { frame: Buffer; atMs: number } | undefined;
 
-/** When a frame goes out: all who hear the same are sent the same one after the other, and the clock is read once for them. */
+/** Sending time of a frame, which is sent to all its listeners one after the other, so that the clock is read once. */
 function timeOf(frame: Buffer, now: () => number): number {
   if (frame !== last?.frame) last = { frame, atMs: now() };
   return last.atMs;
 }
 
 /**
- * The way out to one client. Text is never dropped. Sound is, while the client does not read: what waits in its socket is known,
- * and {@link Pings} tell of what the kernel holds. A client that does not read is told the outcome of its room's events later.
+ * Output queue of one client. Text is never dropped. Audio is dropped while the client does not read: the
+ * queue knows what waits in the socket, and {@link Pings} estimate what the kernel holds. A client that does
+ * not read is told the outcome of its room's events later.
  */
 export class SendQueue {
   readonly #socket: WebSocket;
@@ -48,15 +52,15 @@ export class SendQueue {
   readonly #events: SendQueueEvents;
   readonly #now: () => number;
   readonly #unsent = new UnsentAudio();
-  /** As they go over the wire; the same bytes as for all who are sent them. */
+  /** Relayed messages as they go over the wire, sharing their bytes with other clients. */
   readonly #relayed = new BoundedFifo(MAX_UNSENT_RELAYED);
-  /** Relayed messages that wait will be sent on in a moment. */
+  /** True while a task to send waiting relayed messages is scheduled. */
   #hasTurn = false;
   #isSlow = false;
   #queued: string[] = [];
-  /** When sound was sent last. */
+  /** Time at which audio was last sent. */
   #soundAtMs = -Infinity;
-  /** How much sound was sent since the last ping; clients that hear the same do not answer all at once. */
+  /** Audio sent since the last ping, with a random start so that listeners of the same mix do not answer all at once. */
   #unpingedMs: number;
   /** Text that was sent since the client stopped reading. */
   #unreadTextBytes = 0;
@@ -65,9 +69,9 @@ export class SendQueue {
 
   /**
    * @param stream what `socket`, which compresses nothing, writes to
-   * @param pings those to this client
-   * @param pingEveryMs how much sound goes out between two of them
-   * @param now what time it is, in ms
+   * @param pings pings of this client
+   * @param pingEveryMs duration of audio between two pings
+   * @param now returns the time, ms
    */
   constructor(
     socket: WebSocket,
@@ -90,12 +94,12 @@ export class SendQueue {
     });
   }
 
-  /** How much audio waits in the socket. */
+  /** Duration of audio that waits in the socket. */
   get unsentMs(): number {
     return this.#unsent.durationMs(this.#socket.bufferedAmount);
   }
 
-  /** How much sound waits for the client, here or in the kernel. */
+  /** Duration of audio that waits for the client, here or in the kernel. */
   get waitingMs(): number {
     const { readUntilMs = Infinity } = this.#pings;
     const relayedMs = this.#relayed.ageMs(this.#now());
@@ -137,7 +141,7 @@ export class SendQueue {
       this.#unsent.addOther(bytes);
       this.#socket.send(text);
     } else {
-      // The client is sent its last words after that.
+      // The client's last messages are sent after that.
       this.#isSlow = true;
       this.#events.onSlow();
     }
@@ -160,7 +164,7 @@ export class SendQueue {
     this.#stream.write(bytes);
   }
 
-  /** Sends one message as it came from another client. While the client does not keep up it waits, and the oldest are dropped. */
+  /** Sends one message of another client unchanged. Messages wait while the client does not keep up; the oldest are dropped. */
   sendRelayed(message: Buffer): void {
     const nowMs = timeOf(message, this.#now);
     const bytes = keptBinaryFrame(message);
@@ -173,7 +177,10 @@ export class SendQueue {
     if (this.#pings.isStalled) this.#mark(nowMs);
   }
 
-  /** The client has read all that the socket held. A megabyte may wait for each of hundreds: they get some of it in turn. */
+  /**
+   * Sends waiting messages after the socket has drained. A megabyte may wait for each of hundreds of clients,
+   * which are served in turn.
+   */
   #sendRelayedOn(): void {
     if (this.#relayed.isEmpty || this.#hasTurn) return;
     this.#hasTurn = true;
@@ -202,7 +209,7 @@ export class SendQueue {
       this.#stream.write(bytes);
       return;
     }
-    // The message may be long, and is the same for all: it is not copied behind the ping.
+    // The message may be long and is shared, so it is not copied behind the ping.
     const ping = this.#pings.frame(nowMs);
     this.#unsent.addOther(ping.length);
     this.#stream.cork();
@@ -221,7 +228,7 @@ export class SendQueue {
     if (this.#pings.isStalled) this.#mark(nowMs);
   }
 
-  /** Notes that sound goes out. @param longestMs how much this may be, at most @returns whether a ping is to go before it */
+  /** Notes that audio is sent. @param longestMs maximum duration of it @returns true if a ping must precede it */
   #isPingDue(nowMs: number, longestMs: number): boolean {
     this.#unpingedMs += Math.min(nowMs - this.#soundAtMs, longestMs);
     this.#soundAtMs = nowMs;
@@ -230,12 +237,12 @@ export class SendQueue {
     return true;
   }
 
-  /** Returns whether the client has stopped reading; what it is sent would wait in the kernel. */
+  /** Returns true if the client has stopped reading, so that further data would wait in the kernel. */
   #isStalled(nowMs: number): boolean {
     return nowMs >= this.#pings.checkAtMs && this.#pings.checkStall(nowMs, !this.#socket.isPaused);
   }
 
-  /** Has a ping follow the last sound before a stall. */
+  /** Sends a ping after the last audio before a stall. */
   #mark(nowMs: number): void {
     if (this.#socket.readyState !== this.#socket.OPEN) return;
     if (this.#pings.takeMark(nowMs)) this.#stream.write(this.#pings.frame(nowMs));
@@ -245,7 +252,7 @@ export class SendQueue {
     const missed = this.#missed;
     this.#missed = { peers: false, speaking: false };
     this.#unreadTextBytes = 0;
-    // The next sound measures the path anew.
+    // The next audio measures the path again.
     this.#unpingedMs = this.#pingEveryMs;
     this.#events.onCaughtUp(missed);
     this.#sendRelayedOn();

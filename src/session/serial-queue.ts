@@ -1,16 +1,16 @@
 /** Handles items one after the other, also where handling one takes time. */
 export class SerialQueue<T> {
   readonly #handle: (item: T, idleMs: number) => Promise<void>;
-  /** Those that wait; the first is the one that is being handled. */
+  /** Waiting items; the first one is being handled. */
   #items: T[] = [];
   #doneAtMs = -Infinity;
 
-  /** @param handle never rejects; `idleMs` is for how long nothing had been there when the item came */
+  /** @param handle never rejects; `idleMs` is the time for which the queue was empty when the item came */
   constructor(handle: (item: T, idleMs: number) => Promise<void>) {
     this.#handle = handle;
   }
 
-  /** Number of items that have not been handled to the end. */
+  /** Number of items whose handling has not ended. */
   get waiting(): number {
     return this.#items.length;
   }
@@ -19,13 +19,13 @@ export class SerialQueue<T> {
     if (this.#items.push(item) === 1) void this.#run(performance.now() - this.#doneAtMs);
   }
 
-  /** Forgets those whose handling has not begun. */
+  /** Drops items whose handling has not begun. */
   clear(): void {
     this.#items = this.#items.slice(0, 1);
   }
 
   async #run(idleMs: number): Promise<void> {
-    // Nothing is handled before whoever adds it is done.
+    // Handling starts only after the code that adds the item has run.
     await Promise.resolve();
     let itemIdleMs = idleMs;
     for (let item = this.#items[0]; item !== undefined; item = this.#items[0]) {

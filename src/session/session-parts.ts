@@ -11,7 +11,7 @@ import type { AudioPreferences } from './client-audio.ts';
 import type { PresenceParts } from './presence.ts';
 import type { RequestLimits } from './request-limits.ts';
 
-/** Limits of the account's plan, and the part of them that is left. */
+/** Limits of the account's plan, and the remaining part of them. */
 export type AccountLimits = { max_ccu: number; current_ccu: number; remaining_minutes: number };
 
 export type SessionParts = PresenceParts & {
@@ -31,29 +31,29 @@ export type SessionParts = PresenceParts & {
   audio: AudioPreferences;
   /** Settings of the session that the client resumes: they win over its query. */
   settings: AudioSettings | undefined;
-  /** True if the client wants to be told how its audio fares. */
+  /** True if the client asked for `stats`. */
   wantsStats: boolean;
   requestLimits: RequestLimits;
   codecs: Codecs;
   timings: Timings['sessions'];
   log: FastifyBaseLogger;
-  /** Called when the client has set something anew; resolves when that is kept, or could not be. */
+  /** Called when the client has changed its settings; resolves when they have been stored, or could not be. */
   onSettings: (settings: AudioSettings) => Promise<void>;
   /** Called once, when the connection has ended. */
   onClosed: (reason: LeaveReason, end: SessionEnd) => void;
 };
 
-/** Remains of a client whose connection has ended. */
+/** Resumable state of a client whose connection has ended. */
 export type SessionEnd = {
-  /** It may come back to its session. */
+  /** True if it may resume its session. */
   mayComeBack: boolean;
-  /** Where it was, if it may come back. */
+  /** Place of the client, if it may resume. */
   place: { room: string; peer: WebSocketPeer | WebRtcPeer } | undefined;
   settings: AudioSettings;
 };
 
 /** The session that a client resumes. */
 export type ResumedSession = {
-  /** In which room it was, and whether its place is kept by this process; undefined if in none. */
+  /** Its room, and whether this process keeps its place; undefined if it was in none. */
   place: { room: string; isHere: boolean; kind: PeerKind } | undefined;
 };

@@ -29,7 +29,7 @@ import type { AccountLimits, ResumedSession, SessionEnd, SessionParts } from './
 import { readInTurns } from './turns.ts';
 
 const MAX_MESSAGE_BYTES = 64 * 1024;
-/** Pings and pongs of one client: it answers a few pings a second, and may come back from a stall with all its own. */
+/** Rate of pings and pongs of one client: it answers a few pings a second, and may send all its pending ones after a stall. */
 const CONTROL_RATE = { perSecond: 50, burst: 1000 };
 
 /** One client on one WebSocket, from `welcome` to close: lobby, rooms, and its frames both ways. */
@@ -86,16 +86,16 @@ export class Session implements ClientConnection {
     const pingEveryMs = parts.wantsStats ? statsEveryMs : heartbeatEveryMs;
     this.#heartbeat = new Heartbeat(socket, pingEveryMs, this.#pings, parts.timings);
     for (const event of ['ping', 'pong']) socket.on(event, () => this.#receiveControl());
-    // Hundreds may go at once.
+    // Hundreds may close at once.
     socket.on('close', (code) => {
       const end = () => this.#end('closed', mayComeBackAfterClose(code));
       parts.requestLimits.readTurns.take(this.#account.id, end);
     });
-    // ws closes the socket itself after a protocol error, which is then told by 'close'.
+    // ws closes the socket itself after a protocol error, and then emits 'close'.
     socket.on('error', (fault) => this.log.debug({ err: fault }, 'socket error'));
   }
 
-  /** Reads what the client sends, in turn with what other clients send. Until then somebody else calls {@link receive}. */
+  /** Starts to read from the client, in turn with other clients. Until then the caller passes messages to {@link receive}. */
   listen(): void {
     if (this.#isClosed) return;
     this.#socket.on('message', (data: Buffer, isBinary: boolean) => this.receive(data, isBinary));
@@ -105,10 +105,10 @@ export class Session implements ClientConnection {
   }
 
   /**
-   * Greets the client and takes it to the place that is kept for it here, if there is one.
-   * @param query what it asked for at connection: its room, the lobby if none; and the network from which it did
-   * @param resumed the session that it had lost, if it has come back to one
-   * @returns the room that it is to join as if it asked for that; undefined if none
+   * Sends `welcome`, and resumes the place that is kept for the client here, if there is one.
+   * @param query room that it asked for at connection, by default the lobby, and its network
+   * @param resumed the session that it resumes, if any
+   * @returns the room that it must join as if it had asked to; undefined if none
    */
   start(
     limits: AccountLimits,
@@ -142,7 +142,7 @@ export class Session implements ClientConnection {
     return room === LOBBY ? undefined : room;
   }
 
-  /** True if the client is in no room, and nothing that it asked for is under way. */
+  /** True if the client is in no room and has no request in progress. */
   get isIdle(): boolean {
     return !this.#presence.isInRoom && this.#requests.waiting === 0;
   }
@@ -159,7 +159,7 @@ export class Session implements ClientConnection {
     return this.#parts.onSettings(this.#audio.settings);
   }
 
-  /** True if the client may be in a room in a moment: a join takes its time. */
+  /** True if the client may soon be in a room, because a join is in progress. */
   get isJoining(): boolean {
     return this.#requests.waiting > 0;
   }
@@ -172,26 +172,26 @@ export class Session implements ClientConnection {
     return this.#parts.order;
   }
 
-  /** The account as it is now. */
+  /** The present account. */
   get account(): Account {
     return this.#account;
   }
 
-  /** The account, or what its clients may show, has changed. */
+  /** Applies a change of the account or of its valid credentials. */
   accountChanged(account: Account, keys: KeyState): void {
     this.#account = account;
     const fault = accountFault(account, keys, this.#parts.credentials);
     if (fault) this.fail(fault);
   }
 
-  /** The month's minutes are used up: who is in a room must go; the lobby costs nothing. */
+  /** Applies that the month's minutes are used up: a client in a room is closed; the lobby costs nothing. */
   exhaust(resetsAt: string): void {
     if (!this.#presence.isInRoom) return;
     this.#presence.leave('minutes_exhausted');
     this.fail(minutesExhausted(resetsAt));
   }
 
-  /** Mutes the client, or ends that, as if it had asked for it; it is told by `configured`. @throws {PartylineError} `media_lost` */
+  /** Mutes or unmutes the client, as if it had asked for it, and sends it `configured`. @throws {PartylineError} `media_lost` */
   setMuted(isMuted: boolean): Promise<void> {
     return this.#requests.setMuted(isMuted);
   }
@@ -228,7 +228,7 @@ export class Session implements ClientConnection {
     this.#sendQueue.sendRelayed(message);
   }
 
-  /** Tells the client why and closes with the matching code. Faults that are not the client's are logged. */
+  /** Sends the client an `error` and closes with the matching code. Faults that are not the client's are logged. */
   fail(fault: unknown): void {
     if (this.#isClosed) return;
     const error = logFault(this.log, fault, 'session failed');
@@ -237,31 +237,34 @@ export class Session implements ClientConnection {
     this.#end(error.code, mayComeBackAfterFault(error.code));
   }
 
-  /** The same peer has connected again. */
+  /** Closes this connection, because the same peer has connected again. */
   replace(): void {
     this.fail(replaced());
   }
 
-  /** Ends this connection after `withinMs` at the latest: the same peer has connected to another node, and this one stays until that one hears the room. */
+  /**
+   * Closes this connection within `withinMs`: the same peer has connected to another node, and this
+   * connection stays until the other hears the room.
+   */
   replaceSoon(withinMs: number): void {
     clearTimeout(this.#replacing);
     if (!this.#presence.isInRoom) this.replace();
     else this.#replacing = setTimeout(() => this.replace(), withinMs);
   }
 
-  /** Tells the client, once, that nothing it sends is heard: a client that cannot be changed sends all the same. */
+  /** Tells the client, once, that its audio is not heard; legacy clients send it all the same. */
   refuseToPublish(): void {
     if (this.#hasBeenToldNotToPublish) return;
     this.#hasBeenToldNotToPublish = true;
     this.notify(errorMessage(mayNotPublish()));
   }
 
-  /** The node goes away. */
+  /** Closes the client, because the node goes away. */
   drain(): void {
     this.fail(new PartylineError('draining', 'This node is going away; reconnect.'));
   }
 
-  /** Pings when it is time to, tells how the audio fares, and gives up on a client that has been silent for 30 s. */
+  /** Pings if a ping is due, sends `stats` and `flow`, and closes a client that has been silent for 30 s. */
   beat(nowMs: number): void {
     if (this.#heartbeat.beat(nowMs, !this.#socket.isPaused) === 'silent') {
       this.fail(new PartylineError('heartbeat_timeout', 'Nothing was heard for 30 seconds.'));
@@ -312,7 +315,7 @@ export class Session implements ClientConnection {
     this.fail(new PartylineError('rate_limited', 'Too many pings and pongs.', { retryAfterMs }));
   }
 
-  /** A message of no bytes is nobody's. */
+  /** Ignores empty messages. */
   #receiveAudio(frame: Buffer, nowMs: number): void {
     if (!this.#presence.hasBinaryCome) this.#presence.binaryCame();
     if (this.#audioLimit.isRefusing) {
@@ -340,12 +343,12 @@ export class Session implements ClientConnection {
     }
   }
 
-  /** Lets go of a client that another process goes on with. */
+  /** Releases a client that was handed over to another process. */
   detach(): void {
     this.#release('moved', false);
   }
 
-  /** Lets go of everything but the place of a client that may come back; the socket may already be gone. */
+  /** Releases everything except the place of a client that may come back; the socket may be closed already. */
   #end(reason: LeaveReason, mayComeBack: boolean): void {
     if (this.#isClosed) return;
     if (!mayComeBack) this.#presence.giveUpPlace(reason);

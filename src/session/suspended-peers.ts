@@ -10,21 +10,21 @@ import type { AudioSettings } from './audio-settings.ts';
 /** A place: its client, its peer, and its room. */
 export type Place = {
   account: Account;
-  /** The API key with which the client came. */
+  /** API key of the client. */
   keyId: string;
-  /** The signing key of the token with which the client came. */
+  /** Signing key of the client's token. */
   signedBy?: string | undefined;
   sessionId: string;
   room: string;
   peer: WebSocketPeer | WebRtcPeer;
   /** Settings of the client. */
   settings: AudioSettings;
-  /** Keeps settings for a client that comes back to another process. */
+  /** Stores settings for a client that comes back to another process. */
   saveSettings: (settings: AudioSettings) => Promise<void>;
   log: FastifyBaseLogger;
-  /** Why the connection was lost: told to the others if it does not come back. */
+  /** Reason for which the connection was lost, sent to the others if the client does not come back. */
   reason: LeaveReason;
-  /** Lets go of what else the connection held; called once, when the place is not kept any more. */
+  /** Releases everything else that the connection held; called once, when the place is no longer kept. */
   release: () => void;
 };
 
@@ -64,7 +64,7 @@ export class SuspendedPeer implements ClientConnection {
   volumeLimited(): void {}
 
   /**
-   * Mutes the peer, or ends that, as if its client had asked for it: it holds when the client is back.
+   * Mutes or unmutes the peer, as if its client had asked for it; the setting holds when the client is back.
    * @throws {PartylineError} `media_lost`
    */
   async setMuted(isMuted: boolean): Promise<void> {
@@ -96,7 +96,7 @@ export class SuspendedPeer implements ClientConnection {
  * same `peer` gets its place back, and the other peers see neither a leave nor a join.
  */
 export class SuspendedPeers {
-  /** How long a place is kept. */
+  /** Time for which a place is kept, ms. */
   readonly keepMs: number;
   readonly #places = new Map<string, { kept: SuspendedPeer; timer: NodeJS.Timeout }>();
 
@@ -115,27 +115,27 @@ export class SuspendedPeers {
     const kept = new SuspendedPeer(place, () => this.#forget(key, kept));
     const timer = setTimeout(() => kept.end(place.reason), this.keepMs);
     this.#places.set(key, { kept, timer });
-    // It ends at once if the peer is in the room on another node already.
+    // The place ends at once if the peer is already in the room on another node.
     peer.suspend(kept);
   }
 
-  /** The place of a peer, which stays kept. */
+  /** Returns the kept place of a peer. */
   get(accountId: number, name: string): SuspendedPeer | undefined {
     return this.#places.get(keyOf(accountId, name))?.kept;
   }
 
-  /** The places of an account. */
+  /** Returns the places of an account. */
   of(accountId: number): SuspendedPeer[] {
     const all = [...this.#places.values()].map(({ kept }) => kept);
     return all.filter(({ place }) => place.account.id === accountId);
   }
 
-  /** The accounts that have places here. */
+  /** Returns the accounts that have places here. */
   accountIds(): Set<number> {
     return new Set([...this.#places.values()].map(({ kept }) => kept.place.account.id));
   }
 
-  /** Ends the places that a new client could not have any more: a place is worth no more than a connection. */
+  /** Ends the places of clients that could no longer connect: a place needs the same rights as a connection. */
   accountChanged(account: Account, keys: KeyState): void {
     for (const kept of this.of(account.id)) {
       const fault = accountFault(account, keys, kept.place);
@@ -148,7 +148,7 @@ export class SuspendedPeers {
     for (const kept of this.of(accountId)) kept.end('minutes_exhausted');
   }
 
-  /** Hands a place over to who takes it, or ends it. */
+  /** Hands a place over to the client that resumes it, or ends it. */
   take(accountId: number, name: string): SuspendedPeer | undefined {
     const key = keyOf(accountId, name);
     const kept = this.get(accountId, name);
@@ -156,7 +156,7 @@ export class SuspendedPeers {
     return kept;
   }
 
-  /** This node goes away. The places stay in their rooms, for who comes back on another node. */
+  /** Closes, because this node goes away. The places stay in their rooms, for clients that come back on another node. */
   close(): void {
     for (const { timer } of this.#places.values()) clearTimeout(timer);
     this.#places.clear();

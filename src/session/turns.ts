@@ -3,20 +3,26 @@ import type { WebSocket } from 'ws';
 import { type LoopTime, loopTime } from '../loop-time.ts';
 import type { Reading } from './read-gate.ts';
 
-/** Longest time in a row that work takes turns before the event loop gets to do other things (sound first of all), ms; less while others work in slices, too. */
+/**
+ * Longest slice of work before the event loop handles other events (audio first of all), ms; shorter while
+ * other owners work in slices, too.
+ */
 const SLICE_MS = 4;
 
-/** Size of a chunk that suggests that more waits in the kernel: the most bytes of a TLS record; a read of TCP has up to four times as many. */
+/**
+ * Size of a chunk from which more data probably waits in the kernel, bytes: the maximum of a TLS record; a
+ * read of TCP has up to four times as many.
+ */
 const FULL_CHUNK_BYTES = 16 * 1024;
 
 /**
- * Deals the event loop out to pieces of work: the accounts in turn, and no more than a slice of time at once. A piece that comes
- * while nothing else waits starts at once.
+ * Schedules pieces of work in the event loop: accounts take turns, and no more than a slice of time is used
+ * at once. A piece that comes while none waits starts at once.
  */
 export class Turns {
   /** By account, in the order in which their turns come; none is empty. */
   readonly #waiting = new Map<number, (() => void)[]>();
-  /** When the first piece started in this turn of the event loop. */
+  /** Time at which the first piece started in this turn of the event loop. */
   #sliceAtMs: number | undefined;
   #isScheduled = false;
   readonly #time: LoopTime;
@@ -31,7 +37,7 @@ export class Turns {
     this.#now = now;
   }
 
-  /** Runs a piece of work when its turn comes; settles as it does. */
+  /** Runs a piece of work when its turn comes; settles like the work. */
   run<T>(accountId: number, work: () => Promise<T> | T): Promise<T> {
     return new Promise((resolve, reject) => {
       this.take(accountId, () => {
@@ -57,7 +63,7 @@ export class Turns {
     this.#schedule();
   }
 
-  /** Returns whether a piece of work may start at once; if so, the caller starts it. */
+  /** Returns true if a piece of work may start at once; the caller then starts it. */
   begin(): boolean {
     this.#schedule();
     return this.#waiting.size === 0 && !this.#isSliceOver();
@@ -77,14 +83,14 @@ export class Turns {
     while (!this.#isSliceOver()) {
       const next = this.#waiting.entries().next();
       if (next.done) {
-        // The next piece begins a slice of its own: this one would be over by then.
+        // The next piece begins another slice, because this one would be over.
         this.#sliceAtMs = undefined;
         this.#time.note(this, false);
         return;
       }
       const [accountId, starts] = next.value;
       const start = starts.shift();
-      // To the end of the line, if it has more.
+      // An account with more work goes to the end of the line.
       this.#waiting.delete(accountId);
       if (starts.length > 0) this.#waiting.set(accountId, starts);
       start?.();
@@ -105,10 +111,10 @@ export class Turns {
 }
 
 /**
- * Has what a client sends handled in turn with what others send, and no more than a chunk of it in each turn of the event
- * loop. Node alone would read up to 2 MB of each client in one turn, which is tens of thousands of messages.
- * @param stream what `socket` reads
- * @param gate stops the reading
+ * Handles a client's data in turn with that of others, at most one chunk in each turn of the event loop. Node
+ * by default reads up to 2 MB of each client in one turn, which is tens of thousands of messages.
+ * @param stream stream from which `socket` reads
+ * @param gate pauses the reading
  */
 export function readInTurns(
   socket: WebSocket,
@@ -119,7 +125,7 @@ export function readInTurns(
   const handle = stream.listeners('data').at(-1) as (this: Duplex, chunk: Buffer) => void;
   const waiting: Buffer[] = [];
   const deliver = (chunk: Buffer) => {
-    // ws takes nothing behind a close frame, or a fault.
+    // ws ignores data after a close frame or a fault.
     if (socket.readyState === socket.OPEN) handle.call(stream, chunk);
   };
   const deliverWaiting = () => {

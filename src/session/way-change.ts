@@ -5,27 +5,27 @@ import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
 /** A peer of a room, by either of its ways. */
 export type RoomPeer = WebSocketPeer | WebRtcPeer;
 
-/** A peer and another way for it. */
+/** A peer and its new way. */
 export type Ways =
   { before: WebSocketPeer; after: WebRtcPeer } | { before: WebRtcPeer; after: WebSocketPeer };
 
 export type WayChangeEvents = {
-  /** The new way can be used: the client is to be told. */
+  /** Called when the new way can be used, and the client must be told. */
   onBegun: () => void;
-  /** The new way takes over. */
+  /** Called when the new way takes over. */
   onDone: () => void;
-  /** The old way stays. */
+  /** Called when the change is given up, and the old way stays. */
   onFailed: (fault: PartylineError) => void;
 };
 
-/** Time that browsers need to be ready for the packets of a new consumer, which those that hear the peer get when it produces. */
+/** Time that browsers need to prepare for the packets of a new consumer, which listeners of the peer get when it produces, ms. */
 const OTHERS_READY_MS = 150;
-/** Longest time for which a browser that is heard has its own consumers resumed before it takes over. */
+/** Longest wait for a browser that is heard to resume its own consumers before it takes over, ms. */
 const MAX_CONSUMING_MS = 1000;
 
 /**
- * A change of the way by which a client is connected to the room in which it is (docs/protocol.md, section 3): the old way carries its sound in
- * both directions until the first packet comes by the new one. It owns the new way until that takes over.
+ * Change of a client's way into its room (docs/protocol.md, section 3): the old way carries its audio in both
+ * directions until the first packet comes by the new one. Owns the new way until that takes over.
  */
 export class WayChange {
   readonly #ways: Ways;
@@ -40,8 +40,8 @@ export class WayChange {
   #isOver = false;
 
   /**
-   * @param withinMs longest time from when the client is told until the first packet comes
-   * @param mayPublish whether the client may send sound
+   * @param withinMs longest time between telling the client and its first packet
+   * @param mayPublish true if the client may send audio
    */
   constructor(
     ways: Ways,
@@ -54,7 +54,7 @@ export class WayChange {
     this.#events = events;
   }
 
-  /** The way that the client had, and has until the change is done. */
+  /** The old way, in use until the change is complete. */
   get before(): RoomPeer {
     return this.#ways.before;
   }
@@ -76,16 +76,16 @@ export class WayChange {
     this.#isWaiting = true;
     this.#deadline = setTimeout(() => this.#expire(), this.#withinMs);
     if (after.kind === 'webrtc') after.listen();
-    // Its sound does not come by the old way either.
+    // Its audio does not come by the old way either.
     else if (before.kind === 'webrtc' && !before.isProducing) this.#finish();
   }
 
-  /** A binary message of the client has come. */
+  /** Notes a binary message of the client. */
   binaryCame(): void {
     if (this.#isWaiting && this.#ways.after.kind === 'websocket') this.#finish();
   }
 
-  /** Gives the change up. Idempotent, and without effect once it is done. */
+  /** Cancels the change. Idempotent, and without effect once it is complete. */
   cancel(): void {
     if (this.#isOver) return;
     this.#end();
@@ -106,7 +106,7 @@ export class WayChange {
     if (this.#areOthersReady && hasConsumers) this.#finish();
   }
 
-  /** A client that only listens has nothing to send: it is enough that it can be sent something. */
+  /** Returns true if a client that only listens, and so sends no packet, can receive. */
   #expire(): void {
     const { after } = this.#ways;
     if (after.kind === 'webrtc') {

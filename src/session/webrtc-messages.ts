@@ -5,7 +5,7 @@ import type { ServerMessage } from '../protocol/messages.ts';
 type WebRtcMessage = Exclude<ClientMessage, { type: 'join' | 'leave' | 'configure' }>;
 
 /**
- * Does what a browser in a room asks for (docs/protocol.md §3).
+ * Handles the WebRTC requests of a browser in a room (docs/protocol.md §3).
  * @returns the answer
  * @throws {PartylineError} `bad_message`
  */
