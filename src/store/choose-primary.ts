@@ -1,10 +1,10 @@
 import type { SentinelAnswer } from './sentinel.ts';
 
 /**
- * Chooses among the answers of sentinels: the newest counts. One that is no newer than what is known, and names another
- * server, counts only if most of all sentinels name that: it comes from a sentinel that was cut off during a failover, or is
- * about to tell of one, unless all were set up anew. Pure.
- * @param known what was chosen before
+ * Chooses among the answers of sentinels: the newest counts. An answer that is no newer than the known one, and names another
+ * server, counts only if a majority of all sentinels agrees: it comes from a sentinel that was cut off during a failover, or is
+ * about to report one, unless all were set up again. Pure.
+ * @param known previous choice
  * @param sentinels number of sentinels that were asked
  * @returns undefined if there is no answer that counts
  */

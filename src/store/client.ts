@@ -4,20 +4,20 @@ import type { WatchedRedis } from '../../config/sentinel-url.ts';
 import type { Timings } from '../../config/timings.ts';
 import { SCRIPTS } from './scripts.ts';
 
-/** Commands that wait for a Redis that hangs: further ones fail at once, instead of running late. */
+/** Maximum number of commands that wait for a Redis that hangs; further ones fail at once, instead of running late. */
 const MAX_QUEUED_COMMANDS = 20_000;
 
-/** Where a Redis server listens. */
+/** Address of a Redis server. */
 export type ServerAddress =
   | { url: string }
   | {
       socketPath: string;
-      /** The data folder of an own Redis of the gateway. */
+      /** Data folder of the gateway's own Redis. */
       dataDir?: string;
       /** Credentials and database; by default none, and the first. */
       login?: Partial<Pick<WatchedRedis, 'username' | 'password' | 'database'>>;
     };
-/** Where a Redis is: a server, or sentinels that know which server is the primary. */
+/** Address of a Redis: a server, or sentinels that know the primary. */
 export type RedisAddress =
   | ServerAddress
   | {
@@ -27,7 +27,7 @@ export type RedisAddress =
     };
 export type Client = ReturnType<typeof newRedisClient>;
 
-/** Where a Redis is, without its password. */
+/** Returns the address of a Redis without its password, for logs. */
 export function nameOf(address: RedisAddress): string {
   if ('socketPath' in address) return address.socketPath;
   if ('watched' in address) return nameOfWatched(address.watched);
@@ -41,13 +41,13 @@ function nameOfWatched({ isTls, sentinels, name }: WatchedRedis): string {
 }
 
 type ClientOptions = {
-  /** Keeps commands while Redis is away, instead of failing them. */
+  /** True to keep commands while Redis is disconnected, instead of failing them. */
   isPatient?: boolean;
-  /** Returns whether to try again after `retries` failed attempts to connect; by default always. */
+  /** Returns true to try again after `retries` failed attempts to connect; by default always. */
   mayRetry?: (retries: number) => boolean;
 };
 
-/** A client that is not connected yet. */
+/** Creates a client that is not connected yet. */
 export function newRedisClient(
   address: ServerAddress,
   { longestReconnectMs }: Timings['redis'],

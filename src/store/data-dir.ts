@@ -13,7 +13,7 @@ import {
 import { access, chmod, chown, mkdir, readdir, stat } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 
-/** Returns whether others than its owner may read or write a file. */
+/** Returns true if users other than its owner may read or write a file. */
 const isOpen = (mode: number) => (mode & 0o077) !== 0;
 const STICKY = 0o1000;
 
@@ -38,7 +38,7 @@ export type Holder = { what: 'gateway' | 'command'; pid: number };
 /** An exclusive lock on a data folder. The kernel frees it when the last process that inherited its descriptor has ended. */
 export type DataDirLock = { fd: number; release(): void };
 
-/** The path of the own Redis's socket in a data folder: the shorter of two ways to say it. */
+/** Returns the path of the own Redis's socket in a data folder: absolute or relative, whichever is shorter. */
 export function socketPathIn(dataDir: string): string {
   const absolutePath = join(dataDir, 'redis.sock');
   const relativePath = relative(process.cwd(), absolutePath);
@@ -46,8 +46,8 @@ export function socketPathIn(dataDir: string): string {
 }
 
 /**
- * Makes the data folder if it is missing, and lets nobody but its owner read it and what the gateway keeps in it.
- * @throws {Error} naming DATA_DIR, if that is not possible
+ * Creates the data folder if it is missing, and makes it and its files readable by its owner only.
+ * @throws {Error} naming DATA_DIR, if that fails
  */
 export async function openDataDir(dataDir: string): Promise<Owner> {
   try {
@@ -65,7 +65,7 @@ export async function openDataDir(dataDir: string): Promise<Owner> {
 }
 
 /**
- * Gives a file that root made in a data folder to the folder's owner, who could not read it otherwise.
+ * Gives a file that root made in a data folder to the folder's owner, which could not read it otherwise.
  * Does nothing for any other user.
  */
 export async function giveToOwner(path: string): Promise<void> {
@@ -75,7 +75,7 @@ export async function giveToOwner(path: string): Promise<void> {
 }
 
 /**
- * Takes the lock of a data folder, if nobody has it. A process that is started with its descriptor holds it too: `flock`
+ * Takes the lock of a data folder, if it is free. A process that is started with its descriptor holds it too: `flock`
  * locks what a descriptor stands for, not the process (flock(2)).
  */
 export function lockDataDir(dataDir: string, what: Holder['what']): DataDirLock | undefined {
@@ -103,7 +103,7 @@ function writeHolder(fd: number, holder: Holder): void {
   try {
     writeSync(fd, JSON.stringify(holder), 0);
   } catch {
-    // The disk is full: then nobody can say who holds it.
+    // If the disk is full, the holder stays unknown.
     ftruncateSync(fd);
   }
 }
@@ -118,7 +118,7 @@ export function readHolder(dataDir: string): Holder | undefined {
   }
 }
 
-/** Not with `recursive`, which tries for ever in /proc. */
+/** Creates folders without `recursive`, which loops forever in /proc. */
 async function makeFolder(path: string): Promise<void> {
   try {
     await mkdir(path, { mode: 0o700 });
@@ -137,12 +137,12 @@ async function exists(path: string): Promise<boolean> {
     await stat(path);
     return true;
   } catch {
-    // Any reason is told by the attempt to create the folder.
+    // The attempt to create the folder reports the reason.
     return false;
   }
 }
 
-/** Only its owner may change a mode; a folder of another user that this one may write in is left as it is. */
+/** Changes a mode if this user owns the file; a writable folder of another user is left as it is. */
 async function tighten(path: string, { mode, uid }: Stats, wanted: number): Promise<void> {
   const user = process.getuid?.();
   if (isOpen(mode) && (user === uid || user === 0)) await chmod(path, wanted);
@@ -159,7 +159,7 @@ async function tightenFiles(dataDir: string): Promise<void> {
   }
   for (const file of files) {
     await tighten(file, await stat(file), 0o600);
-    // Files that root left there lock out the user that the gateway runs as.
+    // Files that root left there would lock out the user that the gateway runs as.
     await access(file, constants.R_OK | constants.W_OK);
   }
 }

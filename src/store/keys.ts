@@ -6,7 +6,7 @@
 /** Prefix of all keys and channels. */
 export const KEY_PREFIX = 'partyline:';
 
-/** Never exists: a conditional write to it changes nothing, and is refused as any write is. */
+/** Key that never exists: a conditional write to it changes nothing, but is refused if writes are. */
 export const WRITE_CHECK = `${KEY_PREFIX}write_check`;
 
 // Accounts
@@ -35,7 +35,7 @@ export const ACCOUNT_CHANGES = `${KEY_PREFIX}account_changes`;
 export const DEMO_ACCOUNT_ID = `${KEY_PREFIX}demo_account`;
 /** Set: ids of the API keys that starts have made for the demo account. */
 export const DEMO_ACCOUNT_KEYS = `${KEY_PREFIX}demo_account:keys`;
-/** String: the gateway that creates the demo account or a key of it at the moment; expires after 5 s. */
+/** String: the gateway that is creating the demo account or a key of it; expires after 5 s. */
 export const DEMO_ACCOUNT_TURN = `${KEY_PREFIX}demo_account:turn`;
 /** List: keys that sign tokens, the newest first. */
 export const SIGNING_KEYS = `${KEY_PREFIX}token_keys`;
@@ -68,7 +68,7 @@ export const leaseOrderKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountI
 
 /** Sorted set: nodes by the time of their last heartbeat, ms by Redis's clock. */
 export const NODES = `${KEY_PREFIX}nodes`;
-/** Set: hashes in which a node has a field of its own, to be cleared when it is dead. */
+/** Set: hashes in which a node has a field, to be removed when it is dead. */
 export const ownedKeysKey = (node: string) => `${KEY_PREFIX}node:${node}:traces`;
 /** Hash: node → fingerprint of its CLUSTER_KEY. */
 export const KEY_FINGERPRINTS = `${KEY_PREFIX}node_key_fingerprints`;
@@ -76,7 +76,7 @@ export const KEY_FINGERPRINTS = `${KEY_PREFIX}node_key_fingerprints`;
 export const NODE_FORMATS = `${KEY_PREFIX}node_formats`;
 /** Hash: `format` and `version` of the state, and the format from which processes can read it (`readable_from`). */
 export const STATE_FORMAT = `${KEY_PREFIX}format`;
-/** String: the cluster key of nodes that are given none. */
+/** String: the cluster key of nodes without CLUSTER_KEY. */
 export const SHARED_CLUSTER_KEY = `${KEY_PREFIX}cluster_key`;
 /** Channel: messages from node to node. */
 export const BUS_CHANNEL = `${KEY_PREFIX}bus`;

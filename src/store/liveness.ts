@@ -1,12 +1,12 @@
 type Member = {
   sign: string;
-  /** Time of Redis's clock over which this process has read the same sign again and again. */
+  /** Time, by Redis's clock, over which this process has repeatedly read the same sign. */
   silentMs: number;
 };
 
 /**
  * Finds dead processes by the signs of life that each writes into Redis: a heartbeat, or a count that grows. A process is dead
- * when its sign has stood still for `deadAfterMs` of Redis's clock while this process went on reading it. Signs are only
+ * when its sign has not changed for `deadAfterMs` of Redis's clock while this process kept reading it. Signs are only
  * compared for equality, so that an outage, a failover or a jump of Redis's clock kills nobody.
  */
 export class Liveness {
@@ -24,7 +24,7 @@ export class Liveness {
    * @param wallMs Redis's time of the reading
    */
   see(signs: ReadonlyMap<string, string>, wallMs: number): void {
-    // A longer step is a jump of the clock, or a stall of this process: the others could not be seen over it.
+    // A longer step is a jump of the clock or a stall of this process, during which the others were not observed.
     const longestMs = this.#deadAfterMs / 2;
     const stepMs = Math.min(Math.max(0, wallMs - (this.#readMs ?? wallMs)), longestMs);
     this.#readMs = wallMs;
@@ -36,13 +36,13 @@ export class Liveness {
     }
   }
 
-  /** Begins the silence of all anew: while Redis cannot be read, no process can show that it lives. */
+  /** Resets the silence of all processes: while Redis cannot be read, no process can show that it lives. */
   restart(): void {
     this.#readMs = undefined;
     for (const member of this.#members.values()) member.silentMs = 0;
   }
 
-  /** Begins the silence of one process anew. */
+  /** Resets the silence of one process. */
   renew(id: string): void {
     const member = this.#members.get(id);
     if (member) member.silentMs = 0;

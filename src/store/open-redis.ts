@@ -9,23 +9,23 @@ import { lockDataDir, openDataDir, readHolder, socketPathIn } from './data-dir.t
 import { probeRedis } from './redis-probe.ts';
 import { type HeldDataDir, RedisServer } from './redis-server.ts';
 
-/** Which Redis there is to use, and whose it is: the operator's, or one of the gateway's own with a data folder. */
+/** The Redis to use: the operator's, or the gateway's own with a data folder. */
 
 type RedisSettings = { REDIS_URL: string; DATA_DIR: string; SENTINEL_PASSWORD?: string };
 type Opening = {
   settings: RedisSettings;
   timings: Timings['redis'];
-  /** Closes what has been started. */
+  /** Closes the own Redis, if one was started. */
   opened: AsyncDisposableStack;
   log: FastifyBaseLogger;
-  /** Ends the waiting. */
+  /** Aborts the wait. */
   abort?: AbortSignal | undefined;
 };
 
 const SOCKET_SCHEME = 'unix://';
 const POLL_MS = 50;
 
-/** Where Redis is: the operator's, or the gateway's own, which listens in its data folder while it runs. */
+/** Returns the address of Redis: the operator's, or the gateway's own, which listens in its data folder while it runs. */
 export function redisAddressOf(settings: RedisSettings): RedisAddress {
   const { REDIS_URL: url, DATA_DIR: dataDir, SENTINEL_PASSWORD: sentinelPassword = '' } = settings;
   const watched = parseSentinelUrl(url);
@@ -36,7 +36,7 @@ export function redisAddressOf(settings: RedisSettings): RedisAddress {
 }
 
 /**
- * The URL of the operator's Redis, or of an own one that is started for a gateway.
+ * Returns the URL of the operator's Redis, or starts an own one for a gateway.
  * @throws {Error} if another process owns the data folder, or as {@link openDataDir} and {@link RedisServer.start}
  */
 export async function openRedisUrl(opening: Opening): Promise<string> {
@@ -47,21 +47,21 @@ export async function openRedisUrl(opening: Opening): Promise<string> {
   const deadlineMs = performance.now() + timings.ownerWaitMs;
   for (;;) {
     const lock = lockDataDir(dataDir, 'gateway');
-    // A server that knows nothing of the lock may listen there.
+    // A server that does not use the lock may listen there.
     const probe = await probeRedis(socketPathIn(dataDir), timings.checkOwnEveryMs);
     if (lock && probe.state === 'absent') {
       const server = await startServer({ ...opening, held: { dataDir, owner, lock } });
       return SOCKET_SCHEME + server.socketPath;
     }
     lock?.release();
-    // One that was killed takes a moment to let go.
+    // A killed owner takes a moment to release the lock.
     if (performance.now() > deadlineMs) throw new Error(await whoUses(dataDir, timings));
     await wait(POLL_MS, undefined, { signal: abort });
   }
 }
 
 /**
- * Sees to it that a Redis is there for the operator's command: the operator's, that of a gateway that runs, or one of the
+ * Provides a Redis for the operator's command: the operator's, that of a running gateway, or one of the
  * command's own.
  * @throws {Error} if there is no data folder, or its owner's Redis does not answer
  */
@@ -69,7 +69,7 @@ export async function openCommandRedis(opening: Opening): Promise<void> {
   const { settings, timings, abort } = opening;
   const { REDIS_URL: url, DATA_DIR: dataDir } = settings;
   if (url !== '') return;
-  // A folder that is mistyped would be an empty gateway of its own.
+  // A mistyped folder would become an empty gateway.
   if (!existsSync(dataDir)) {
     const advice = 'start the gateway first, or set DATA_DIR or REDIS_URL';
     throw new PartylineError('bad_request', `There is no folder ${dataDir}: ${advice}.`);
@@ -84,7 +84,7 @@ export async function openCommandRedis(opening: Opening): Promise<void> {
       return;
     }
     lock?.release();
-    // Another command takes its Redis with it in a moment.
+    // Another command closes its Redis in a moment.
     const isTemporary = !lock && readHolder(dataDir)?.what === 'command';
     if (state === 'answers' && !isTemporary) return;
     if (performance.now() > deadlineMs) throw new Error(await whoUses(dataDir, timings));
@@ -103,7 +103,7 @@ async function startServer({
   return opened.adopt(server, (part) => part.close());
 }
 
-/** Why a data folder cannot be had. */
+/** Describes why a data folder cannot be used. */
 async function whoUses(dataDir: string, { checkOwnEveryMs }: Timings['redis']): Promise<string> {
   const probe = await probeRedis(socketPathIn(dataDir), checkOwnEveryMs);
   const holder = readHolder(dataDir);

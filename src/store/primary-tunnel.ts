@@ -11,7 +11,7 @@ import { choosePrimary, isSameServer } from './choose-primary.ts';
 import { Sentinel, type SentinelAnswer } from './sentinel.ts';
 
 const RETRY_MS = 200;
-/** As node-redis has it for connections of its own. */
+/** Reconnect strategy, as node-redis has it for its own connections. */
 const KEEP_ALIVE_AFTER_MS = 30_000;
 
 /** Settings of a tunnel. */
@@ -20,15 +20,15 @@ export type TunnelOptions = {
   /** Password of the sentinels; empty if they have none. */
   sentinelPassword: string;
   timings: Timings['redis'];
-  /** Ends the waiting. */
+  /** Aborts the wait. */
   abort?: AbortSignal | undefined;
 };
 
 /**
- * A socket of this process behind which the primary of a watched Redis is, wherever that is at the moment. Redis clients,
- * those of libraries too, connect to it as to a server that stays where it is. When the sentinels name another primary, the
- * connections to the former one are closed, and clients connect again as they do after any fault: nothing that they had
- * sent is sent again here.
+ * A socket of this process that leads to the present primary of a watched Redis. Redis clients,
+ * including those of libraries, connect to it as to a server with a fixed address. When the sentinels name another primary, the
+ * connections to the former one are closed, and clients connect again as after any fault; data that they had
+ * sent is not sent again.
  *
  * The socket is in the kernel's abstract namespace (unix(7)): no file is left behind.
  */
@@ -62,8 +62,8 @@ export class PrimaryTunnel {
   }
 
   /**
-   * Finds the primary. Sentinels that may have been started at the same moment are waited for.
-   * @throws {Error} if no sentinel knows it, with the words of each
+   * Finds the primary. Waits for sentinels that may have been started at the same moment.
+   * @throws {Error} if no sentinel knows it, with the error of each
    */
   static async open(options: TunnelOptions, log: FastifyBaseLogger): Promise<PrimaryTunnel> {
     const tunnel = new PrimaryTunnel(options, log);
@@ -80,12 +80,12 @@ export class PrimaryTunnel {
     return tunnel;
   }
 
-  /** Where the primary is, and what its sentinels say of it. */
+  /** The primary and its state as its sentinels report it. */
   get primary(): SentinelAnswer {
     return this.#primary!;
   }
 
-  /** Why the primary could not be reached when that was last tried; undefined if it could. */
+  /** Error of the last attempt to reach the primary; undefined if it succeeded. */
   get fault(): Error | undefined {
     return this.#fault;
   }
@@ -99,7 +99,7 @@ export class PrimaryTunnel {
     for (const sentinel of this.#sentinels) sentinel.close();
   }
 
-  /** Half of the time that a start may take is left for the primary itself. */
+  /** Share of the time limit of a start for the sentinels; the rest is for the primary itself. */
   async #untilFound(abort: AbortSignal | undefined): Promise<void> {
     const deadlineMs = performance.now() + this.#timings.startWithinMs / 2;
     for (;;) {
@@ -165,7 +165,7 @@ export class PrimaryTunnel {
       this.#fault = undefined;
     });
     primary.on('error', (fault) => (this.#fault = fault));
-    // The client tells of it, and connects again.
+    // The client reports it, and connects again.
     client.on('error', () => {});
     for (const end of ends) {
       this.#carried.add(end);

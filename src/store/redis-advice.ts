@@ -4,12 +4,12 @@ import type { Redis } from './redis.ts';
 import type { SentinelAnswer } from './sentinel.ts';
 
 const SETTINGS = ['maxmemory-policy', 'appendonly', 'min-replicas-to-write'];
-/** Newcomers get in again within 15 s of the end of a primary, if its sentinels notice so soon, ms. */
+/** Maximum `down-after-milliseconds` with which new clients are admitted again within 15 s of the end of a primary, ms. */
 const LONGEST_DOWN_AFTER_MS = 10_000;
 
 /**
- * Returns what is wrong with settings of a Redis that holds accounts and minutes, one sentence each; pure.
- * @param watched what sentinels say of it, if they watch over it
+ * Returns advice on the settings of a Redis that holds accounts and minutes, one sentence each; pure.
+ * @param watched state reported by its sentinels, if it has any
  */
 export function redisAdvice(
   settings: Record<string, string>,
@@ -25,7 +25,7 @@ export function redisAdvice(
     advice.push(`maxmemory-policy is ${policy}: a full Redis would drop minutes; set noeviction`);
   }
   if (appendonly !== 'yes') {
-    advice.push('appendonly is no: a Redis that ends loses what it knew; set yes');
+    advice.push('appendonly is no: a Redis that ends loses its data; set yes');
   }
   if (watched && minReplicas === '0') {
     advice.push(
@@ -42,8 +42,8 @@ export function redisAdvice(
 }
 
 /**
- * Logs what is wrong with the settings of an operator's Redis.
- * @throws {PartylineError} `overloaded` if it is away
+ * Logs advice on the settings of an operator's Redis.
+ * @throws {PartylineError} `overloaded` if it is disconnected
  */
 export async function adviseOnRedis(redis: Redis, log: FastifyBaseLogger): Promise<void> {
   const settings = await redis.run(async (client) => {

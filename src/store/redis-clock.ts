@@ -2,19 +2,22 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
 import type { Redis } from './redis.ts';
 
-/** A change of Redis's clock against the monotonic one beyond this is a jump; less is drift, which is followed without a step back. */
+/**
+ * Change of Redis's clock against the monotonic one that counts as a jump, ms; less is drift, which is
+ * followed without a step back.
+ */
 const JUMP_MS = 2000;
 /** Difference between this machine's clock and Redis's from which a warning is logged. */
 const MAX_OFFSET_MS = 2000;
 
-/** The clocks of this machine, in ms: since 1970, which may be wrong or jump, and one that never does. */
+/** Clocks of this machine, ms: wall time since 1970, which may be wrong or jump, and a monotonic clock. */
 export type OwnClocks = { wallMs: () => number; monotonicMs: () => number };
 
 const ownClocks: OwnClocks = { wallMs: () => Date.now(), monotonicMs: () => performance.now() };
 
 /**
- * The calendar that all processes share: Redis's clock, carried on between two looks at it by the monotonic clock of this
- * machine. This machine's own calendar may be wrong by days, or jump, without changing anything here.
+ * The wall clock that all processes share: Redis's clock, extrapolated between two readings by the monotonic clock of this
+ * machine. This machine's own wall clock may be wrong by days, or jump, without effect here.
  */
 export class RedisClock {
   readonly #redis: Redis;
@@ -23,7 +26,7 @@ export class RedisClock {
   readonly #timer: NodeJS.Timeout;
   /** Redis's time less the monotonic time, ms. */
   #aheadMs: number | undefined;
-  /** Latest time that was told, ms since 1970. */
+  /** Latest time that was returned, ms since 1970. */
   #latestMs = 0;
   #jumps = 0;
   #isOff = false;
@@ -36,7 +39,7 @@ export class RedisClock {
     this.#timer = setInterval(() => void this.sync(), everyMs);
   }
 
-  /** @throws {PartylineError} `overloaded` if Redis does not tell its time now; later it may be away */
+  /** @throws {PartylineError} `overloaded` if Redis does not return its time now; later it may be disconnected */
   static async open(
     redis: Redis,
     log: FastifyBaseLogger,
@@ -53,7 +56,7 @@ export class RedisClock {
     return clock;
   }
 
-  /** Redis's time, ms since 1970, UTC. It goes back only when Redis's clock has jumped back. */
+  /** Redis's time, ms since 1970, UTC. It decreases only when Redis's clock has jumped back. */
   wallMs = (): number => {
     this.#latestMs = Math.max(this.#latestMs, this.#own.monotonicMs() + this.#aheadMs!);
     return this.#latestMs;
@@ -62,20 +65,20 @@ export class RedisClock {
   /** Monotonic time of this process, ms. */
   monotonicMs = (): number => this.#own.monotonicMs();
 
-  /** How far this machine's own clock is ahead of Redis's, ms. */
+  /** Lead of this machine's own clock over Redis's, ms. */
   get offsetMs(): number {
     return this.#own.wallMs() - this.wallMs();
   }
 
-  /** How often Redis's clock has jumped. */
+  /** Number of jumps of Redis's clock. */
   get jumps(): number {
     return this.#jumps;
   }
 
-  /** Looks at Redis's clock now; while Redis is away, goes on as before. */
+  /** Reads Redis's clock now; keeps extrapolating while Redis is disconnected. */
   async sync(): Promise<void> {
     this.#syncing ??= this.#sync()
-      // Redis has logged it.
+      // The Redis client has logged it.
       .catch(() => {})
       .finally(() => {
         this.#syncing = undefined;
@@ -92,7 +95,7 @@ export class RedisClock {
     const [seconds, microseconds] = await this.#redis.run((client) => client.time());
     const receivedMs = this.#own.monotonicMs();
     const redisMs = Number(seconds) * 1000 + Number(microseconds) / 1000;
-    // Redis read its clock some time between the two.
+    // Redis read its clock between these two times.
     const [least, most] = [redisMs - receivedMs, redisMs - sentMs];
     const before = this.#aheadMs;
     const aheadMs =

@@ -1,17 +1,17 @@
 import { connect } from 'node:net';
 
 /**
- * State of a Redis behind a socket: nothing that listens; something that does not answer; or a server, with the first
+ * State of a Redis behind a socket: nothing listens; something that does not answer; or a server, with the first
  * line of its answer to PING, which may be an error (`-LOADING …`, `-MISCONF …`, `-NOAUTH …`).
  */
 export type Probe =
   { state: 'absent' } | { state: 'silent'; reason: string } | { state: 'answers'; line: string };
 
-/** Errors of connect(2) which prove that nobody listens; any other may come from a server that is busy, or not ours. */
+/** Errors of connect(2) that prove that nothing listens; any other may come from a server that is busy or foreign. */
 const ABSENT = new Set(['ENOENT', 'ECONNREFUSED']);
 
 /**
- * Sends PING over a connection of its own, without a client library: those hide an error behind a failed connection.
+ * Sends PING over a separate connection, without a client library, because libraries hide an error behind a failed connection.
  * @param timeoutMs time for the connection and the answer
  */
 export function probeRedis(socketPath: string, timeoutMs: number): Promise<Probe> {

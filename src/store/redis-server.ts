@@ -7,10 +7,13 @@ import { probeRedis } from './redis-probe.ts';
 
 /** sockaddr_un holds 108 bytes (unix(7)), the closing 0 among them. */
 const MAX_SOCKET_PATH_BYTES = 107;
-/** Probes without an answer after which the server hangs. Counted, so that a stall of this process does not look like one. */
+/**
+ * Probes without an answer after which the server hangs. Counted, so that a stall of this process does not
+ * look like one of the server.
+ */
 const MAX_SILENT_PROBES = 8;
 const POLL_MS = 20;
-/** Lines of its output that are kept, to say why it ended. */
+/** Number of kept lines of its output, to report why it ended. */
 const MAX_LAST_LINES = 3;
 
 /** A data folder that is held by a lock. */
@@ -42,9 +45,9 @@ export class RedisServer {
   }
 
   /**
-   * Resolves when the server answers, though it may still load its data. Its lock is released when it is closed, or could not
+   * Resolves when the server answers, even if it still loads its data. Its lock is released when it is closed, or could not
    * be started.
-   * @throws {Error} if there is no such program, it ends, or does not answer
+   * @throws {Error} if the program is missing, ends, or does not answer
    */
   static async start(
     held: HeldDataDir,
@@ -69,7 +72,7 @@ export class RedisServer {
     return server;
   }
 
-  /** Lets it write what it holds, and waits until it has ended; one that does not is killed. */
+  /** Shuts it down, so that it writes its data, and waits until it has ended; kills it if it does not end. */
   async close(): Promise<void> {
     this.#isClosing = true;
     clearTimeout(this.#restart);
@@ -86,9 +89,10 @@ export class RedisServer {
   }
 
   /**
-   * In a session of its own, so that Ctrl-C reaches only the gateway, which still needs it to take its leave; and with
-   * the kernel's promise to end it should the gateway be killed. It inherits the lock of its folder, and holds it for as long
-   * as it lives. Where root starts it in another user's folder, it runs as that user, so that its files stay readable.
+   * Starts it in its own session, so that Ctrl-C reaches only the gateway, which needs it while it drains;
+   * the kernel ends it if the gateway is killed. It inherits the lock of its folder, and holds it for as long
+   * as it lives. Where root starts it in another user's folder, it runs as that user, so that its files stay
+   * readable.
    */
   #spawn(): ChildProcess {
     const { dataDir, owner, lock } = this.#held;
@@ -111,7 +115,7 @@ export class RedisServer {
     return child;
   }
 
-  /** Redis's own words, without the time and the id of the process. */
+  /** Redis's own message, without the time and the process id. */
   #remember(text: string): void {
     const lines = text.split('\n').map((line) => line.replace(/^\d+:\w .{24} [.\-*#] /, '').trim());
     this.#lastLines = [...this.#lastLines, ...lines.filter(Boolean)].slice(-MAX_LAST_LINES);
@@ -121,7 +125,7 @@ export class RedisServer {
     const child = this.#child;
     let failure: string | undefined;
     child.once('error', (fault) => (failure = fault.message));
-    // After its last words.
+    // After its last output.
     child.once('close', (...how) => {
       const lastWords = this.#lastLines.at(-1) ?? 'is it installed, and DATA_DIR writable?';
       failure ??= `redis-server ended with ${howOf(...how)}: ${lastWords}`;
@@ -135,7 +139,7 @@ export class RedisServer {
     }
   }
 
-  /** Starts it again when it ends, and has it end when it hangs. */
+  /** Restarts it when it ends, and kills it when it hangs. */
   #keep(): void {
     const child = this.#child;
     const ended = (how: string) => {

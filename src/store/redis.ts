@@ -15,20 +15,20 @@ import type { SentinelAnswer } from './sentinel.ts';
 import { type ChannelListener, Subscriber } from './subscriber.ts';
 import { connectClient, type Waiting, within } from './wait-for-redis.ts';
 
-/** It may have been started at the same moment: this takes 5 s. */
+/** Longest wait for a Redis that may have been started at the same moment, ms. */
 const FIRST_RETRIES = 9;
 
-/** Refusals of Redis that an operator can do something about, by the word with which they begin. */
+/** Errors of Redis that an operator can fix, by their first word. */
 const REFUSALS =
   /^(MISCONF|OOM|READONLY|LOADING|NOAUTH|WRONGPASS|NOPERM|BUSY|MASTERDOWN|NOREPLICAS|CLUSTERDOWN) /;
 
 type ConnectOptions = Partial<Pick<Waiting, 'abort' | 'onLoading'>>;
 
-/** The store of all shared state. A command that Redis does not answer in time fails; none waits for it to come back. */
+/** The store of all shared state. A command that Redis does not answer in time fails; no command waits for a reconnect. */
 export class Redis {
-  /** The data folder of an own Redis of the gateway; undefined for an operator's. */
+  /** Data folder of the gateway's own Redis; undefined for an operator's. */
   readonly ownDataDir: string | undefined;
-  /** Where further connections of this process reach the same Redis, until this one is closed. */
+  /** Address for further connections of this process to the same Redis, until this one is closed. */
   readonly address: ServerAddress;
   readonly #tunnel: PrimaryTunnel | undefined;
   readonly #client: Client;
@@ -54,8 +54,8 @@ export class Redis {
 
   /**
    * Connects, and waits for as long as Redis loads its data.
-   * @param options ends the waiting, and hears how far Redis is (by default, the log does)
-   * @throws {Error} if Redis cannot be reached within some seconds; later it may go away and come back
+   * @param options abort signal, and a listener for the progress of Redis (by default, the log)
+   * @throws {Error} if Redis cannot be reached within some seconds; later it may disconnect and reconnect
    */
   static async connect(
     address: RedisAddress,
@@ -72,7 +72,7 @@ export class Redis {
     } catch (fault) {
       tunnel?.close();
       abort?.throwIfAborted();
-      // A client behind the tunnel knows only that it was cut off.
+      // A client behind the tunnel knows only that it was disconnected.
       throw unreachable(address, tunnel?.fault ?? fault);
     }
   }
@@ -109,14 +109,14 @@ export class Redis {
     return this.#tunnel?.primary;
   }
 
-  /** For libraries that have commands of their own; they are to be called within {@link run}. */
+  /** Client for libraries that have commands of their own, to be called within {@link run}. */
   get client(): Client {
     return this.#client;
   }
 
   /**
    * Runs commands.
-   * @throws {PartylineError} `overloaded` when Redis does not answer, or refuses them, with its own words
+   * @throws {PartylineError} `overloaded` when Redis does not answer, or refuses them, with its own message
    */
   async run<T>(commands: (client: Client) => Promise<T>): Promise<T> {
     const { commandTimeoutMs, retryAfterMs } = this.#timings;
@@ -129,7 +129,7 @@ export class Redis {
       // The client's own time-out covers only commands that it has not sent yet.
       return await Promise.race([commands(this.#client), late]);
     } catch (cause) {
-      // That it is away has been said.
+      // The disconnection has been logged.
       if (this.#client.isReady) this.#log.warn({ err: cause }, 'redis did not answer');
       const options = { cause, retryAfterMs };
       throw new PartylineError('overloaded', describeFault(cause), options);
@@ -139,8 +139,8 @@ export class Redis {
   }
 
   /**
-   * Hears what is published on a channel from now on; when Redis is away, from when it is back.
-   * @returns ends it
+   * Subscribes to a channel from now on, or from the reconnect if Redis is disconnected.
+   * @returns a function that ends the subscription
    */
   async subscribe(channel: string, listener: ChannelListener): Promise<() => void> {
     const subscribed = this.#subscriber.add(channel, listener);
@@ -153,7 +153,7 @@ export class Redis {
     return () => this.#subscriber.remove(channel, listener);
   }
 
-  /** Returns whether Redis answers and takes writes. */
+  /** Returns true if Redis answers and accepts writes. */
   async isAvailable(): Promise<boolean> {
     try {
       await this.run((client) => client.set(WRITE_CHECK, '', { condition: 'XX' }));
@@ -164,7 +164,7 @@ export class Redis {
     }
   }
 
-  /** Waits for what was asked for, leases given back among it; but not for a Redis that is away. */
+  /** Waits for pending commands, such as releases of leases, but not for a Redis that is disconnected. */
   async close(): Promise<void> {
     this.#subscriber.close();
     const giveUp = setTimeout(() => this.#client.destroy(), this.#timings.commandTimeoutMs);
@@ -180,7 +180,7 @@ export class Redis {
 const unreachable = (address: RedisAddress, cause: unknown) =>
   new Error(`Redis at ${nameOf(address)} cannot be reached`, { cause });
 
-/** How this process reaches a Redis: the address for its clients, and the tunnel that is behind it, if sentinels are configured. */
+/** Access to a Redis: the address for clients of this process, and the tunnel behind it, if sentinels are configured. */
 type Way = { address: ServerAddress; tunnel?: PrimaryTunnel };
 
 async function findWay(
@@ -201,7 +201,7 @@ const logLoading = (log: FastifyBaseLogger) => (percent: number) => {
 
 function describeFault(cause: unknown): string {
   if (cause instanceof ErrorReply && REFUSALS.test(cause.message)) {
-    return `The store refuses: ${cause.message}`;
+    return `The store refused: ${cause.message}`;
   }
   return 'The store cannot be reached.';
 }

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { type CommandParser, defineScript } from 'redis';
 
 /**
- * Scripts that run within Redis, each in one step. The head of each `.lua` file says what it does, its keys and arguments, and
- * what it returns; `-- @include name` stands for the text of `scripts/includes/name.lua`.
+ * Scripts that run atomically within Redis. The head of each `.lua` file describes its effect, its keys and arguments, and
+ * its reply; `-- @include name` stands for the text of `scripts/includes/name.lua`.
  */
 
 /** Keys and arguments of a script. */
@@ -16,7 +16,7 @@ function readScript(name: string): string {
   return text.replaceAll(INCLUDE, (_line, included: string) => readScript(`includes/${included}`));
 }
 
-/** A script that Redis is sent by its hash, and in full only if Redis does not have it. */
+/** A script that is sent to Redis by its hash, and in full only if Redis does not have it. */
 const script = (name: string) =>
   defineScript({
     SCRIPT: readScript(name),

@@ -1,23 +1,23 @@
 import { createClient } from 'redis';
 import type { HostAndPort, WatchedRedis } from '../../config/sentinel-url.ts';
 
-/** State of a watched Redis, as a sentinel tells it. */
+/** State of a watched Redis, as a sentinel reports it. */
 export type SentinelAnswer = HostAndPort & {
-  /** Rises with each failover: the newest says where the primary is. */
+  /** Epoch, which grows with each failover: the highest one has the present primary. */
   epoch: number;
   /** Silence of the primary after which sentinels begin a failover, ms. */
   downAfterMs: number;
 };
 
-/** How to ask a sentinel. */
+/** Settings for queries to a sentinel. */
 export type Asking = Pick<WatchedRedis, 'name' | 'isTls'> & {
   /** Password of the sentinel itself; empty if it has none. */
   password: string;
-  /** Time that it has for an answer, ms. */
+  /** Time limit of an answer, ms. */
   withinMs: number;
 };
 
-/** A connection to one sentinel, which is opened when it is asked, and again after a fault. */
+/** A connection to one sentinel, opened at the first query, and again after a fault. */
 export class Sentinel {
   /** Its address, for logs. */
   readonly name: string;
@@ -32,7 +32,7 @@ export class Sentinel {
   }
 
   /**
-   * Asks where the primary is.
+   * Asks for the primary.
    * @throws {Error} if the sentinel does not answer in time, does not know the name, or refuses the password
    */
   async ask(): Promise<SentinelAnswer> {
@@ -75,17 +75,17 @@ export class Sentinel {
   }
 }
 
-/** A connection that is not opened again: a fault ends it. */
+/** A connection that does not reconnect: a fault ends it. */
 function newSentinelClient(address: HostAndPort, { isTls: tls, password, withinMs }: Asking) {
   const socket = { ...address, connectTimeout: withinMs, reconnectStrategy: false } as const;
   const client = createClient({
-    // Their answers are lists, as they were before RESP 3.
+    // Sentinels answer with lists, as before RESP 3.
     RESP: 2,
     socket: tls ? { ...socket, tls } : socket,
     ...(password !== '' && { password }),
     disableOfflineQueue: true,
   });
-  // The same fault rejects what was asked, or what is asked next.
+  // The same fault rejects the present query, or the next one.
   client.on('error', () => {});
   return client;
 }

@@ -8,7 +8,7 @@ import type { Redis } from './redis.ts';
  * one before it; fields that others ignore do not raise it.
  */
 export const FORMAT = 2;
-/** The lowest format of processes that can take over the state that this version leaves: going back one version works. */
+/** Lowest format of processes that can read the state of this version, so that going back one version works. */
 const READABLE_FROM = 1;
 
 const POLL_MS = 200;
@@ -16,17 +16,17 @@ const POLL_MS = 200;
 const MARGIN_MS = 1000;
 
 /**
- * Sees to it that this process can work on the state in Redis, beside the nodes that live.
+ * Checks that this process can work on the state in Redis, beside the living nodes.
  * @param deadAfterMs silence after which a node is dead
  * @param node this node, if the process is one
- * @throws {Error} if it cannot, in words for the operator
+ * @throws {Error} if it cannot, with a message for the operator
  */
 export async function claimFormat(redis: Redis, deadAfterMs: number, node = ''): Promise<void> {
   const options = {
     keys: [NODES, NODE_FORMATS, KEY_FINGERPRINTS, STATE_FORMAT, ownedKeysKey(node)],
     arguments: [node, String(FORMAT), String(READABLE_FROM), VERSION, String(deadAfterMs)],
   };
-  // A node that was killed a moment ago seems to live for as long.
+  // A node that was killed a moment ago seems to live until then.
   const deadlineMs = performance.now() + deadAfterMs + MARGIN_MS;
   for (;;) {
     const answer = await redis.run((client) => client.claimFormat(options));
@@ -39,7 +39,7 @@ export async function claimFormat(redis: Redis, deadAfterMs: number, node = ''):
     }
     if (performance.now() > deadlineMs) {
       throw new Error(
-        `node ${other} runs Partyline ${version}, beside which version ${VERSION} cannot run: stop all nodes of the one before you start the other`,
+        `node ${other} runs Partyline ${version}, beside which version ${VERSION} cannot run: stop all nodes of one version before you start the other`,
       );
     }
     await wait(POLL_MS);

@@ -6,20 +6,20 @@ const RETRY_AFTER_MS = 200;
 /** Listener to a channel. */
 export type ChannelListener = {
   onMessage: (message: string) => void;
-  /** Messages may have been missed, because Redis was away; commands can be run again. */
+  /** Called after a gap: messages may have been missed while Redis was disconnected; commands can be run again. */
   onGap: () => void;
 };
 
-/** All that this process hears over Redis, on one connection that does nothing else. */
+/** All subscriptions of this process, on one Redis connection that does nothing else. */
 export class Subscriber {
   readonly #client: Client;
   readonly #commands: Client;
   readonly #log: FastifyBaseLogger;
   readonly #channels = new Map<string, Set<ChannelListener>>();
 
-  /** Those that are not heard yet. */
+  /** Channels that are not subscribed yet. */
   readonly #waiting = new Map<ChannelListener, () => void>();
-  /** Channels that nobody hears any more, until Redis has been told. */
+  /** Channels without listeners, until they are unsubscribed. */
   readonly #unwanted = new Set<string>();
   #hasGap = false;
   #retry: NodeJS.Timeout | undefined;
@@ -33,7 +33,7 @@ export class Subscriber {
   /** @param commands the connection that runs the commands */
   static async open(client: Client, commands: Client, log: FastifyBaseLogger): Promise<Subscriber> {
     const subscriber = new Subscriber(client, commands, log);
-    // The connection that runs the commands tells of it.
+    // The connection that runs the commands reports it.
     client.on('error', () => {});
     await client.connect();
     client.on('ready', () => subscriber.#isBack());
@@ -55,7 +55,7 @@ export class Subscriber {
     });
   }
 
-  /** Resolves when the channel is heard: when Redis is away, once it is back. */
+  /** Resolves when the channel is subscribed: if Redis is disconnected, after the reconnect. */
   async add(channel: string, listener: ChannelListener): Promise<void> {
     const listeners = this.#channels.get(channel) ?? new Set();
     this.#channels.set(channel, listeners.add(listener));

@@ -3,31 +3,31 @@ import { ErrorReply } from 'redis';
 import type { Timings } from '../../config/timings.ts';
 import type { Client } from './client.ts';
 
-/** Errors that no waiting mends. */
+/** Errors that waiting does not fix. */
 const REFUSALS = /^(NOAUTH|WRONGPASS|NOPERM|DENIED) /;
 const POLL_MS = 100;
 
-/** How far Redis is with its data. */
+/** Progress of Redis in loading its data. */
 type Loading = { bytes: number; percent: number };
 
 export type Waiting = {
   timings: Timings['redis'];
-  /** Told every few seconds while Redis loads its data. */
+  /** Called every few seconds while Redis loads its data. */
   onLoading: (percent: number) => void;
-  /** Ends the waiting. */
+  /** Aborts the wait. */
   abort?: AbortSignal | undefined;
 };
 
 /**
- * Connects a client, and waits for as long as Redis loads its data and gets on with it.
- * @throws {Error} if it cannot be reached, refuses the client, or makes no progress in time; the client is destroyed then
+ * Connects a client, and waits for as long as Redis makes progress in loading its data.
+ * @throws {Error} if Redis cannot be reached, refuses the client, or makes no progress in time; the client is destroyed before
  */
 export async function connectClient(client: Client, waiting: Waiting): Promise<void> {
   try {
     await within(client.connect(), waiting);
     await untilLoaded(client, waiting);
   } catch (fault) {
-    // It would go on trying to connect.
+    // The client would keep trying to connect.
     if (client.isOpen) client.destroy();
     throw fault;
   }
@@ -48,7 +48,7 @@ export async function within<T>(
     return await Promise.race([work, late]);
   } finally {
     over.abort();
-    // They lost the race: what they say is not wanted any more.
+    // They lost the race, so their results are ignored.
     late.catch(() => {});
     work.catch(() => {});
   }
@@ -70,7 +70,7 @@ async function untilLoaded(client: Client, { timings, onLoading, abort }: Waitin
     if (nowMs - progressAtMs > startWithinMs) {
       const state = before
         ? `has loaded ${before.percent} % of its data`
-        : 'does not say how far it is';
+        : 'does not report its progress';
       throw new Error(`it ${state}, and made no progress in ${startWithinMs} ms`);
     }
     if (before && nowMs - reportedAtMs >= reportLoadingMs) {
@@ -81,7 +81,7 @@ async function untilLoaded(client: Client, { timings, onLoading, abort }: Waitin
   }
 }
 
-/** Any answer but LOADING means that the data is there: what else may be wrong, commands say. */
+/** Any answer except LOADING means that the data is loaded: commands report other faults. */
 async function readLoading(
   client: Client,
   timeoutMs: number,
@@ -91,7 +91,7 @@ async function readLoading(
   try {
     return await askLoading(client, late.promise);
   } finally {
-    // It would keep a process that has nothing else to do from ending.
+    // It would keep an otherwise idle process alive.
     clearTimeout(timer);
   }
 }

@@ -102,7 +102,7 @@ test('an operator is told at a start of settings that lose data, and that a Redi
   await set('maxmemory-policy', 'allkeys-lru');
   expect(await advise()).toEqual([
     'redis: maxmemory-policy is allkeys-lru: a full Redis would drop minutes; set noeviction',
-    'redis: appendonly is no: a Redis that ends loses what it knew; set yes',
+    'redis: appendonly is no: a Redis that ends loses its data; set yes',
   ]);
   await set('maxmemory-policy', 'noeviction');
   await store.run((client) => client.aclSetUser('default', '-config'));
