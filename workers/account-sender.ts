@@ -7,9 +7,9 @@ import { postEvent } from '../src/webhooks/post.ts';
 import type { Head, WebhookOutbox } from '../src/webhooks/webhook-outbox.ts';
 import { workerCounters } from './worker-counters.ts';
 
-/** Requests in a row that fail until an endpoint counts as down: from then on one at a time tries it. */
+/** Number of failed requests in a row after which an endpoint counts as down, and is tried with one request at a time. */
 const DOWN_AFTER = 5;
-/** Up to this share of each delay is left out, at random. */
+/** Maximum share by which each delay is shortened at random. */
 const JITTER = 0.25;
 
 export type SenderParts = {
@@ -18,22 +18,22 @@ export type SenderParts = {
   clock: Pick<RedisClock, 'wallMs'>;
   log: FastifyBaseLogger;
   timings: Timings['webhooks'];
-  /** How long after it happened an event is given up, ms. */
+  /** Age at which an event is given up, ms. */
   keepMs: number;
-  /** How many requests an account may have open at once, now. */
+  /** Returns the present maximum of open requests of an account. */
   maxRequests: () => number;
-  /** Nothing waits any more: closes the sender, unless something waits after all. */
+  /** Called when no event waits: closes the sender, unless one has come meanwhile. */
   release: (accountId: number) => Promise<void>;
   onFault: (fault: Error) => void;
 };
 
-/** Failures in a row, and when to try again: monotonic, ms. */
+/** Number of failures in a row, and time of the next attempt: monotonic, ms. */
 type Failing = { failures: number; retryAtMs: number };
 
 /**
- * Sends the events of one account: those of a room one after the other, each until it is taken or given up; several rooms at
- * once. A room whose event fails waits for longer each time, and the others go on. An endpoint that takes nothing at all is
- * tried with one request at a time; as soon as it takes one, everything goes on at once.
+ * Sends the events of one account: those of a room one after the other, each until it is accepted or given up; several rooms at
+ * once. A room whose event fails waits longer each time, while the others continue. An endpoint that accepts nothing at all is
+ * tried with one request at a time; as soon as it accepts one, all rooms continue.
  */
 export class AccountSender {
   readonly #accountId: number;
@@ -57,13 +57,13 @@ export class AccountSender {
     this.poke();
   }
 
-  /** There may be something to send, or to give up. */
+  /** Checks for events to send or to give up. */
   poke(): void {
     this.#isPoked = true;
     if (!this.#isWorking) void this.#work();
   }
 
-  /** The account has changed: a new endpoint is tried at once. */
+  /** Applies a change of the account: a new endpoint is tried at once. */
   async changed(): Promise<void> {
     const before = this.#webhook;
     this.#webhook = await this.#parts.accounts.findWebhook(this.#accountId);
@@ -76,7 +76,7 @@ export class AccountSender {
     this.poke();
   }
 
-  /** Breaks off the requests in hand, which are made again by whoever has the account next. */
+  /** Aborts open requests, which the next worker of the account repeats. */
   close(): void {
     this.#isClosed = true;
     clearTimeout(this.#timer);
@@ -101,7 +101,7 @@ export class AccountSender {
     this.#isWorking = false;
   }
 
-  /** Sends as much as may be sent at once. */
+  /** Sends as many events as may be sent at once. */
   async #fill(): Promise<void> {
     if (!this.#isWebhookKnown) await this.changed();
     const { outbox, clock, keepMs } = this.#parts;
@@ -136,7 +136,7 @@ export class AccountSender {
     const due = heads.filter(
       ({ room }) => !this.#sending.has(room) && (this.#failing.get(room)?.retryAtMs ?? 0) <= nowMs,
     );
-    // An event that nobody can take must not stand for the endpoint.
+    // An event that no endpoint accepts says nothing about this endpoint.
     const chosen = this.#isDown ? due.toSorted((a, b) => failuresOf(a) - failuresOf(b)) : due;
     for (const head of chosen.slice(0, slots)) void this.#send(head, this.#webhook!);
   }
@@ -188,7 +188,7 @@ export class AccountSender {
     );
   }
 
-  /** Returns when to try again after `failures` failures in a row. */
+  /** Returns the time of the next attempt after `failures` failures in a row. */
   #retryAt(failures: number): number {
     const { firstRetryMs, longestRetryMs } = this.#parts.timings;
     const delayMs = Math.min(firstRetryMs * 2 ** Math.max(0, failures - 1), longestRetryMs);

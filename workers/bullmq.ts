@@ -5,11 +5,11 @@ import { newRedisClient, type ServerAddress } from '../src/store/client.ts';
 import { BULLMQ_PREFIX } from '../src/store/keys.ts';
 import { workerCounters } from './worker-counters.ts';
 
-/** Number of times that a stalled job is taken up again: stalling is its worker's fault, not its own. */
+/** Maximum number of times that a stalled job is run again: stalling is its worker's fault, not its own. */
 const MAX_STALLED_COUNT = 100;
 
 /**
- * How each worker runs, once it is told to ({@link startWorker}).
+ * Options of each worker, which runs after {@link startWorker}.
  * @param lockMs time without a sign of life after which another worker takes over its jobs
  */
 export const workerOptions = (lockMs: number) => ({
@@ -20,7 +20,7 @@ export const workerOptions = (lockMs: number) => ({
   maxStalledCount: MAX_STALLED_COUNT,
 });
 
-/** The connections of a worker and its queue, which wait for a Redis that is away. */
+/** Connections of a worker and its queue, which wait while Redis is disconnected. */
 export function openConnections(
   address: ServerAddress,
   timings: Timings['redis'],
@@ -32,11 +32,11 @@ export function openConnections(
       const client = newRedisClient(address, timings, { isPatient: true });
       clients.push(client);
       const connection = createNodeRedisClient(client);
-      // It comes back by itself; a fault that nobody listens to would end the process.
+      // It reconnects by itself; an unhandled 'error' event would end the process.
       connection.on('error', onFault);
       return connection;
     },
-    /** BullMQ leaves open what it has not opened itself. */
+    /** Closes the connections, because BullMQ leaves open those that it has not opened itself. */
     close: () => {
       for (const client of clients) if (client.isOpen) client.destroy();
     },
@@ -44,9 +44,9 @@ export function openConnections(
 }
 
 /**
- * Has a worker begin that was made with `autorun: false`. Where its connection breaks before it is ready, BullMQ 6.7 would
- * try again at once and without end, and nothing else in the process would run any more.
- * @throws {Error} if the connection breaks; the worker is closed then
+ * Starts a worker that was created with `autorun: false`. If its connection breaks before it is ready, BullMQ 6.7 would
+ * retry at once and endlessly, and nothing else in the process would run any more.
+ * @throws {Error} if the connection breaks; the worker is closed before
  */
 export async function startWorker(
   worker: Pick<Worker, 'waitUntilReady' | 'run' | 'close'>,
@@ -61,12 +61,12 @@ export async function startWorker(
   worker.run().catch(onFault);
 }
 
-/** Faults of one kind that come again and again, as while Redis is away, are logged no more often than this. */
+/** Minimum interval between log lines for repeated faults of one kind, for example while Redis is disconnected, ms. */
 const LOG_EVERY_MS = 30_000;
-/** Maximum number of kinds that are told apart. */
+/** Maximum number of kinds that are distinguished. */
 const MAX_KINDS = 100;
 
-/** Logs faults, those with the same words once in a while, with how many there were meanwhile. */
+/** Logs faults; those with the same message once per interval, with their number since the last line. */
 export function logFaults(log: FastifyBaseLogger, message: string): (fault: Error) => void {
   const kinds = new Map<string, { loggedAtMs: number; more: number }>();
   return (fault) => {
@@ -83,7 +83,7 @@ export function logFaults(log: FastifyBaseLogger, message: string): (fault: Erro
   };
 }
 
-/** One by one: `addBulk` of BullMQ 6.7 adds nothing any more when Redis was restarted, and has lost BullMQ's scripts. */
+/** Adds jobs one by one: `addBulk` of BullMQ 6.7 adds nothing after a restart of Redis, which has lost BullMQ's scripts. */
 export async function addJobs<T>(
   queue: { add(name: string, data: T, opts: JobsOptions): Promise<unknown> },
   jobs: { name: string; data: T; opts: JobsOptions }[],

@@ -13,7 +13,7 @@ import { addJobs, logFaults, openConnections, startWorker, workerOptions } from 
 import { workerCounters } from './worker-counters.ts';
 
 const CONCURRENCY = 8;
-/** Most by which the clock of a gateway may be ahead for its minutes to be closed as well, ms. */
+/** Maximum lead of a gateway's clock with which its minutes are still closed, ms. */
 const FUTURE_MS = 60_000;
 /** Name of the schedule by which workers of earlier versions looked for minutes that are over. */
 const FORMER_SCHEDULE = 'sweep';
@@ -21,18 +21,18 @@ const FORMER_SCHEDULE = 'sweep';
 /** `close` records a minute; `sweep` was left by the former schedule. */
 type UsageJob = { name: 'sweep' } | ({ name: 'close' } & OpenMinute);
 
-/** Where a worker is in its work: for tests that end it there. */
+/** Step of a worker's work, for tests that kill it there. */
 export type UsageStep = 'swept' | 'queued' | 'before close' | 'closed';
 
 export type UsageWorkerParts = {
   redis: Redis;
-  /** By which minutes are closed: this machine's own may be wrong. */
+  /** Clock by which minutes are closed, because this machine's own may be wrong. */
   clock: Pick<RedisClock, 'wallMs' | 'offsetMs'>;
   log: FastifyBaseLogger;
 };
 
 export type UsageWorkerOptions = {
-  /** How long the records of minutes are kept. */
+  /** Time for which the records of minutes are kept. */
   keepDays: number;
   timings: Timings;
   /** Called at each step. */
@@ -40,14 +40,14 @@ export type UsageWorkerOptions = {
 };
 
 export type UsageWorker = {
-  /** Lets the job in hand end. */
+  /** Waits for the present job to end. */
   close(): Promise<void>;
 };
 
 /**
- * Takes part in closing minutes: any number of workers share the work, and one that dies leaves nothing undone, for
- * whatever was not closed is found again, and closing twice changes nothing. Each looks for minutes that are over by itself,
- * by a timer of its own: a schedule in Redis would be made by the clock of one of them, and all would wait for it.
+ * Closes minutes: any number of workers share the work, and one that dies leaves nothing undone, because
+ * unclosed minutes are found again, and closing one twice changes nothing. Each worker finds past minutes by itself,
+ * by its own timer: a schedule in Redis would follow the clock of one of them, and all would depend on it.
  */
 export async function openUsageWorker(
   address: ServerAddress,
@@ -56,7 +56,7 @@ export async function openUsageWorker(
 ): Promise<UsageWorker> {
   const usage = new UsageStore(redis);
   const name = randomUUID();
-  const onFault = logFaults(log, 'usage worker: a fault, tried again');
+  const onFault = logFaults(log, 'usage worker failed; retrying');
   const { connect, close: closeConnections } = openConnections(address, timings.redis, onFault);
   const queue = new Queue<UsageJob>(USAGE_QUEUE, { connection: connect(), prefix: BULLMQ_PREFIX });
   queue.on('error', onFault);
@@ -86,7 +86,7 @@ export async function openUsageWorker(
   worker.on('error', onFault);
   worker.on('failed', (_job, fault) => onFault(fault));
   await startWorker(worker, onFault);
-  // Jobs that a worker with a wrong clock has put off may be due in days.
+  // Jobs that a worker with a wrong clock has delayed may be due in days.
   await queue.removeJobScheduler(FORMER_SCHEDULE);
   await queue.promoteJobs();
   let sweeping: Promise<void> | undefined;
@@ -111,7 +111,7 @@ export async function openUsageWorker(
   };
 }
 
-/** A minute that waits to be closed already is not queued again; one that is done, or has failed, is found again if it is open. */
+/** Queues a minute once while it waits; one that is done or has failed is queued again if it is still open. */
 const closingOf = ({ accountId, minute }: OpenMinute) => ({
   name: 'close',
   data: { name: 'close' as const, accountId, minute },

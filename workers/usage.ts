@@ -19,7 +19,10 @@ import { openUsageWorker } from './usage-jobs.ts';
 import { openWebhookWorker } from './webhook-jobs.ts';
 import { openWorkerServer } from './worker-server.ts';
 
-/** The usage worker, which sends webhooks as well: a process of its own, of which there may be any number. `npm start` runs one as well. */
+/**
+ * Entry point of the usage worker, which also sends webhooks: a separate process, of which there may be any
+ * number. `npm start` runs one, too.
+ */
 
 async function open(abort: AbortSignal): Promise<Running> {
   const settings = readSettings(process.env);
@@ -29,7 +32,7 @@ async function open(abort: AbortSignal): Promise<Running> {
   const redis = await Redis.connect(redisAddressOf(settings), log, timings.redis, { abort });
   await claimFormat(redis, timings.nodes.deadAfterMs);
   const clock = await RedisClock.open(redis, log, timings.redis);
-  // BullMQ would wait for ever for a Redis that hangs from now on.
+  // BullMQ would wait forever for a Redis that hangs from now on.
   const waiting = { timings: timings.redis, abort };
   const keepDays = settings.USAGE_KEEP_DAYS;
   const worker = await within(
@@ -47,7 +50,7 @@ async function open(abort: AbortSignal): Promise<Running> {
   const served = port && (await openWorkerServer(settings, { redis, clock, scrapeEveryMs, log }));
   log.info({ port }, 'usage worker started');
   const leave = async () => {
-    // BullMQ would wait for ever for a Redis that is away.
+    // BullMQ would wait forever for a Redis that is disconnected.
     setTimeout(() => process.exit(1), timings.jobs.stopMs).unref();
     await Promise.all([worker.close(), webhooks.close()]);
     if (served) served.close();
@@ -61,10 +64,10 @@ async function open(abort: AbortSignal): Promise<Running> {
 process.umask(OWNER_ONLY_UMASK);
 try {
   const running = await endOnSignals(open, { endsWith: parentToEndWith(process.argv) });
-  // A start that was broken off has left connections open.
+  // An aborted start has left connections open.
   if (!running) process.exit();
 } catch (fault) {
   process.stderr.write(`The usage worker could not start. ${describeStartupError(fault)}\n`);
-  // Not all that was opened can be closed without Redis.
+  // Some of the opened parts cannot be closed without Redis.
   process.exit(1);
 }

@@ -15,7 +15,7 @@ import { logFaults } from './bullmq.ts';
 /** Maximum number of requests at once, of this worker and to one account's webhook. */
 const MAX_REQUESTS = 400;
 const MAX_REQUESTS_PER_ACCOUNT = 20;
-/** Maximum number of accounts that this worker sends for. Those whose endpoints are down cost one request each, now and then. */
+/** Maximum number of accounts of this worker. Accounts whose endpoints are down cost one request each at intervals. */
 const MAX_ACCOUNTS = 2000;
 
 export type WebhookWorkerParts = {
@@ -25,17 +25,17 @@ export type WebhookWorkerParts = {
   log: FastifyBaseLogger;
 };
 
-/** Limits of what waits: see WEBHOOK_KEEP_HOURS and WEBHOOK_MAX_EVENTS. */
+/** Limits of waiting events: see WEBHOOK_KEEP_HOURS and WEBHOOK_MAX_EVENTS. */
 export type WebhookLimits = { keepMs: number; maxEvents: number };
 
 export type WebhookWorker = {
-  /** Breaks off the requests in hand, which are made again by another. */
+  /** Aborts open requests, which another worker repeats. */
   close(): Promise<void>;
 };
 
 /**
- * Takes part in sending events to webhooks. Workers share the accounts that have events: each is one worker's, until
- * nothing waits or the worker is dead. An event leaves the store only when it was taken or given up, so a worker that dies
+ * Sends events to webhooks. Workers share the accounts that have events: each belongs to one worker, until
+ * no event waits or the worker is dead. An event leaves the store only after it was accepted or given up, so a worker that dies
  * loses none.
  */
 export async function openWebhookWorker(
@@ -50,7 +50,7 @@ export async function openWebhookWorker(
   const worker = randomUUID();
   const workers = new Liveness(timings.jobs.lockMs);
   const senders = new Map<number, AccountSender>();
-  /** Accounts that were given back since this worker began to ask for its share. */
+  /** Accounts that were released since this worker began to request its share. */
   const released = new Set<number>();
   let isClosed = false;
 
@@ -68,7 +68,7 @@ export async function openWebhookWorker(
       if (isReleased) {
         released.add(accountId);
         drop(accountId);
-        // Events since then were told to the sender that has just ended.
+        // Events since then were reported to the sender that has just ended.
         tryTo(onNews(accountId));
       } else {
         senders.get(accountId)?.poke();
@@ -86,14 +86,14 @@ export async function openWebhookWorker(
     else if (!isClosed) senders.set(accountId, new AccountSender(accountId, parts));
   };
   const share = async () => {
-    // One after the other: an answer that is older than the last would end what that began.
+    // One after the other, because an outdated answer would undo the last one.
     sharing ??= shareNow().finally(() => {
       sharing = undefined;
     });
     await sharing;
   };
   let sharing: Promise<void> | undefined;
-  /** Takes part in sharing; the accounts of dead workers are free at once. @returns this worker's accounts */
+  /** Requests this worker's share; accounts of dead workers are free at once. @returns this worker's accounts */
   const shareWithLiving = async () => {
     try {
       let shared = await outbox.share(worker, MAX_ACCOUNTS, []);
@@ -108,7 +108,7 @@ export async function openWebhookWorker(
     }
   };
   const shareNow = async () => {
-    // Events claimed or given back meanwhile are missing from the answer.
+    // Accounts claimed or released meanwhile are missing from the answer.
     const before = [...senders];
     released.clear();
     const own = new Set(await shareWithLiving());
@@ -151,7 +151,7 @@ export async function openWebhookWorker(
       isClosed = true;
       for (const timer of timers) clearInterval(timer);
       for (const accountId of senders.keys()) drop(accountId);
-      // Otherwise the others find out by themselves.
+      // Otherwise the others notice by themselves.
       await outbox.retire(worker).catch(onFault);
     },
   };

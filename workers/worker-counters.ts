@@ -2,8 +2,8 @@
 export const workerCounters = {
   /** Minutes of accounts that this worker has closed. */
   minutesClosed: 0,
-  /** Requests to webhooks, by whether the endpoint took the event. */
+  /** Requests to webhooks, by result: the endpoint accepted the event, or not. */
   webhookRequests: { taken: 0, failed: 0 },
-  /** Faults that were tried again, as while Redis is away. */
+  /** Faults after which work was retried, for example while Redis was disconnected. */
   faults: 0,
 };

@@ -8,11 +8,14 @@ import type { Redis } from '../src/store/redis.ts';
 import { VERSION } from '../src/version.ts';
 import { workerCounters } from './worker-counters.ts';
 
-/** Connections beyond are closed as they come: Prometheus and health checks need one each. */
+/** Maximum number of connections; further ones are closed on arrival. Prometheus and health checks need one each. */
 const MAX_CONNECTIONS = 100;
 /** Time that a request has to arrive, ms. */
 const REQUEST_TIMEOUT_MS = 10_000;
-/** prom-client's own measure of the event loop cannot be disabled: it runs as seldom as this, and is taken out again. */
+/**
+ * Resolution of prom-client's own measurement of the event loop, ms: it cannot be disabled, so it runs
+ * rarely, and its metric is removed.
+ */
 const HOUR_MS = 3_600_000;
 
 type WorkerServerParts = {
@@ -26,7 +29,7 @@ export type WorkerServer = { close(): void };
 
 /**
  * Serves `/metrics` and `/healthz` of a usage worker, readable by every client that reaches the port.
- * @throws {Error} if the port cannot be had
+ * @throws {Error} if the port is not available
  */
 export async function openWorkerServer(
   { HOST: host, WORKER_PORT: port }: Pick<Settings, 'HOST' | 'WORKER_PORT'>,
@@ -66,22 +69,20 @@ async function answer(
   } else send(404, 'text/plain', 'only /metrics and /healthz\n');
 }
 
-/** Metrics of a usage worker (docs/operations/watch.md); those that gateways have as well go by the same names. */
+/** Metrics of a usage worker (docs/operations/watch.md); those that gateways have, too, have the same names. */
 class WorkerMetrics {
   readonly #registry = new Registry();
   readonly #parts: WorkerServerParts;
-  readonly #redisUp = this.#gauge('redis_up', 'Whether Redis answers and takes writes');
+  readonly #redisUp = this.#gauge('redis_up', 'Whether Redis answers and accepts writes');
   readonly #clockOffset = this.#gauge(
     'clock_offset_seconds',
     "How far this machine's clock is ahead of Redis's",
   );
   readonly #minutesClosed = this.#counter('minutes_closed_total', 'Minutes that it has closed');
-  readonly #requests = this.#counter(
-    'webhook_requests_total',
-    'Requests to webhooks, by whether the endpoint took the event',
-    ['result'],
-  );
-  readonly #faults = this.#counter('worker_faults_total', 'Faults that were tried again');
+  readonly #requests = this.#counter('webhook_requests_total', 'Requests to webhooks, by result', [
+    'result',
+  ]);
+  readonly #faults = this.#counter('worker_faults_total', 'Faults after which work was retried');
   #last: { atMs: number; page: Promise<string> } | undefined;
 
   constructor(parts: WorkerServerParts) {
@@ -92,7 +93,7 @@ class WorkerMetrics {
     for (const { name } of register.getMetricsAsArray()) {
       if (name.startsWith(`${prefix}nodejs_eventloop_lag_`)) register.removeSingleMetric(name);
     }
-    this.#gauge('build_info', 'Always 1; tells which version runs', ['version']).set(
+    this.#gauge('build_info', 'Always 1; the label is the running version', ['version']).set(
       { version: VERSION },
       1,
     );
@@ -102,7 +103,7 @@ class WorkerMetrics {
     return this.#registry.contentType;
   }
 
-  /** The page of this moment, or of the last one within the interval. */
+  /** Returns the metrics of this moment, or the last ones within the interval. */
   read(): Promise<string> {
     const nowMs = performance.now();
     if (!this.#last || nowMs - this.#last.atMs >= this.#parts.scrapeEveryMs) {

@@ -27,27 +27,27 @@ export type StoredSession = {
 
 /** Result of taking a lease. */
 export type Admission = {
-  /** Where the peer is on a connection that it had before, from which the lease is taken over. */
+  /** Location of the peer on its former connection, whose lease is taken over. */
   lastLocation: LastLocation | undefined;
-  /** True if the session is one that the peer had before. */
+  /** True if the peer had this session before. */
   isResumed: boolean;
-  /** Settings of that session if it is resumed, otherwise those that were given. */
+  /** Settings of the resumed session, otherwise those that were passed. */
   settings: string;
-  /** Higher than that of every lease of the account that was taken before. */
+  /** Higher than the order of every earlier lease of the account. */
   order: number;
 };
 
 /** Half of a peer, whose other half may be on another node. */
 export type HalfOfPeer = {
-  /** Noted with the lease, so that of two halves that come at once one finds the other. */
+  /** Stored with the lease, so that one of two halves that come at once finds the other. */
   place: LastLocation;
-  /** Beginning of the ids of sessions that the half joins, if they are in the same room. */
+  /** Prefix of the ids of sessions that the half joins, if they are in the same room. */
   joins: string;
-  /** Beginning of the ids of those among them that it replaces; empty if it joins none. */
+  /** Prefix of the ids of sessions among them that it replaces; empty if it joins none. */
   replaces: string;
 };
 
-/** Where a peer is, and in which session. */
+/** Location of a peer, and its session. */
 const LastLocationSchema = Type.Object({
   sessionId: Type.String(),
   room: Type.String(),
@@ -83,10 +83,10 @@ export class CcuLeases {
   readonly #onTaken: (accountId: number, peer: string, connectionId: string) => void;
   readonly #timings: Timings['leases'];
   readonly #timer: NodeJS.Timeout;
-  /** Those that could not be given back, because Redis was away, and for how many ms their settings are kept. */
+  /** Leases that could not be released because Redis was disconnected, each with the time for which its settings are kept, ms. */
   readonly #unreleased = new Map<Holder, number>();
 
-  /** @param onTaken the same peer has connected on another node, and its word did not come through */
+  /** @param onTaken called when the same peer has connected on another node whose message was lost */
   constructor(
     redis: Redis,
     log: FastifyBaseLogger,
@@ -102,8 +102,8 @@ export class CcuLeases {
 
   /**
    * Takes a lease.
-   * @param isMoved the holder is not new, but comes from another process; whoever has connected since then is newer
-   * @param session what the holder's session is, if it is not one that the peer had before
+   * @param isMoved true if the holder was handed over by another process; a peer that has connected since is newer
+   * @param session session of the holder, unless the peer had one before
    * @throws {PartylineError} `ccu_limit`, `replaced`, `overloaded`
    */
   async admit(
@@ -118,7 +118,7 @@ export class CcuLeases {
 
   /**
    * Takes a lease for half of a peer.
-   * @returns where the session is that it must join; no lease is taken then
+   * @returns the lease, or the location of the session that it must join instead
    * @throws {PartylineError} as {@link admit} does
    */
   async admitHalf(
@@ -153,7 +153,7 @@ export class CcuLeases {
     };
   }
 
-  /** A lease that Redis gives after its answer was given up belongs to nobody: it is given back later. */
+  /** Asks Redis for a lease. One that Redis grants after the time-out has no holder, and is released later. */
   async #askForLease(holder: Holder, maxCcu: number, words: string[]): Promise<AdmitReply> {
     const { peer, connectionId } = holder;
     const common = [peer, connectionId, String(maxCcu), String(this.#timings.leaseMs)];
@@ -166,7 +166,7 @@ export class CcuLeases {
     }
   }
 
-  /** Notes what the holder of a lease has set, for when it comes back. */
+  /** Stores the settings of a lease's holder, for when it resumes. */
   async save(holder: Holder, { sessionId, settings }: StoredSession): Promise<void> {
     const { accountId, peer, connectionId } = holder;
     const stored = `${sessionId} ${settings}`;
@@ -174,14 +174,14 @@ export class CcuLeases {
     await this.#redis.run((client) => client.noteLeaseSettings(options));
   }
 
-  /** Notes where the holder of a lease is, for when it comes back on another node. */
+  /** Stores the location of a lease's holder, for when it resumes on another node. */
   async place({ accountId, peer, connectionId }: Holder, place?: LastLocation): Promise<void> {
     const text = place ? JSON.stringify(place) : '';
     const options = { keys: leaseKeys(accountId), arguments: [peer, connectionId, text] };
     await this.#redis.run((client) => client.noteLeasePlace(options));
   }
 
-  /** Where a peer is, as the holder of its lease has noted it; undefined if in no room. */
+  /** Returns the stored location of a peer; undefined if it is in no room. */
   async findPlace({ accountId, peer }: Pick<Holder, 'accountId' | 'peer'>) {
     const key = leaseKeys(accountId)[2]!;
     const text = await this.#redis.run((client) => client.hGet(key, peer));
@@ -193,14 +193,14 @@ export class CcuLeases {
     return Number(await this.#redis.run((client) => client.countLeases({ keys })));
   }
 
-  /** Leaves a lease to another process, which takes it over; should it not, it runs out by itself. */
+  /** Leaves a lease to another process; it expires if that process does not take it over. */
   handOver(holder: Holder): void {
     this.#forget(holder);
   }
 
   /**
-   * Gives a lease back; if Redis is away, when it is there again.
-   * @param keepSettingsMs how long its settings are kept, for a client that was in no room and may come back
+   * Releases a lease; if Redis is disconnected, after the reconnect.
+   * @param keepSettingsMs time for which its settings are kept, for a client that was in no room and may resume
    */
   async release(holder: Holder, keepSettingsMs = 0): Promise<void> {
     if (!this.#forget(holder)) return;
@@ -208,7 +208,10 @@ export class CcuLeases {
     await this.#giveBack(holder, keepSettingsMs);
   }
 
-  /** Ends the renewing. Leases that are still held belong to places that are kept for `keepMs` after this node has gone, and expire with them. */
+  /**
+   * Stops renewing. Leases that are still held belong to places that are kept for `keepMs` after this node
+   * has left, and expire with them.
+   */
   async close(keepMs: number): Promise<void> {
     clearInterval(this.#timer);
     const leaving = [...this.#held].map(([accountId, holders]) => {
@@ -218,7 +221,7 @@ export class CcuLeases {
         this.#redis.run((client) => client.letLeasesExpire(options)),
       );
     });
-    // All at once: a Redis that hangs must not hold up the end of this process for each of them.
+    // All at once, so that a Redis that hangs delays the end of this process only once.
     await Promise.all(leaving);
     this.#held.clear();
   }
@@ -242,7 +245,7 @@ export class CcuLeases {
     }
     for (const [holder, keepSettingsMs] of this.#unreleased) {
       const giveBack = () => this.#giveBack(holder, keepSettingsMs);
-      // Where one is not, the others would not be either.
+      // If one fails, the others would fail too.
       if (!(await this.#tryTo(holder.accountId, giveBack))) break;
     }
   }

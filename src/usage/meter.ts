@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { PeerKind } from '../protocol/messages.ts';
 
 const MINUTE_MS = 60_000;
-/** A process that did not run for longer than a lease lasts had no peers in that time. */
+/** Longest step of time that is counted, ms: a process that did not run for longer than a lease had no peers in that time. */
 const MAX_ACCRUED_MS = 45_000;
 /**
  * Maximum number of rooms of an account that are counted singly in a minute, and maximum number of its counts that wait to
@@ -10,23 +10,23 @@ const MAX_ACCRUED_MS = 45_000;
  */
 export const MAX_ROOMS_A_MINUTE = 2000;
 const MAX_COUNTS_OF_ACCOUNT = 20_000;
-/** Room name of the record that holds what was used of all further rooms. No client can have a room of this name. */
+/** Room name of the record for all further rooms. No client can have a room of this name. */
 export const OTHER_ROOMS = '__other__';
 
-/** Clocks: the calendar's (ms since 1970, UTC), which may jump, and one that never does. */
+/** Clocks: wall time (ms since 1970, UTC), which may jump, and a monotonic clock. */
 export type MeterClock = { wallMs(): number; monotonicMs(): number };
 
-/** Time of a room in a minute that one process has counted so far. Written again, it replaces what was written before. */
+/** Time of a room in a minute that one process has counted so far. A later write replaces an earlier one. */
 export type MinuteCount = {
-  /** Name of the counter, which no other process has, and which this one does not use twice for a minute. */
+  /** Name of the counter, unique among processes, and used only once for a minute. */
   writer: string;
   accountId: number;
-  /** The minute that it began with, UTC: `2026-11-21T08:13`. */
+  /** The minute, UTC: `2026-11-21T08:13`. */
   minute: string;
   room: string;
   websocketMs: number;
   webrtcMs: number;
-  /** The most peers that were in the room at once, those of other nodes among them. */
+  /** Peak number of peers in the room, including those of other nodes. */
   peakPeers: number;
 };
 
@@ -36,7 +36,7 @@ type MeteredRoom = {
   name: string;
   account: MeteredAccount;
   peers: Record<PeerKind, number>;
-  /** Peers on all nodes, as far as this one knows. */
+  /** Number of peers on all nodes, as far as this one knows. */
   size: number;
   countedToMs: number;
   /** By writer and minute. */
@@ -50,7 +50,7 @@ type MeteredAccount = {
   sizes: Map<string, number>;
 };
 
-/** Counts the peers in named rooms by time. Pure: it keeps no timer, and writes nowhere. */
+/** Meters the time of peers in named rooms. Pure: it keeps no timer, and writes nowhere. */
 export class Meter {
   readonly #clock: MeterClock;
   readonly #accounts = new Map<number, MeteredAccount>();
@@ -61,7 +61,7 @@ export class Meter {
     this.#clock = clock;
   }
 
-  /** A peer is in a room from now on, until what is returned is called; calling it again changes nothing. */
+  /** Counts a peer of a room from now on, until the returned function is called; further calls have no effect. */
   enter(accountId: number, room: string, kind: PeerKind): () => void {
     const metered = this.#roomOf(accountId, room);
     this.#accrue(metered);
@@ -105,11 +105,11 @@ export class Meter {
     return count;
   }
 
-  /** Returns the counts that have changed since they were last written, and forgets those that are done with. */
+  /** Returns the counts that have changed since they were last written, and forgets finished ones. */
   take(): MinuteCount[] {
     const changed: MinuteCount[] = [];
     for (const [accountId, account] of this.#accounts) {
-      // Time that is counted now may go to the room of all others, which is looked at last.
+      // Time that is counted now may go to the room of all others, which is handled last.
       for (const metered of account.rooms.values()) this.#accrue(metered);
       for (const [room, metered] of account.rooms) {
         this.#forget(metered);
@@ -122,7 +122,7 @@ export class Meter {
     return changed;
   }
 
-  /** These counts are safe, as far as nothing has been added since; {@link take} forgets them when their minute is over. */
+  /** Notes that these counts were written; {@link take} forgets them when their minute is over, if nothing was added since. */
   written(minuteCounts: MinuteCount[]): void {
     for (const written of minuteCounts) {
       const metered = this.#accounts.get(written.accountId)?.rooms.get(written.room);
@@ -136,8 +136,7 @@ export class Meter {
   }
 
   /**
-   * Forgets counts that nothing will be added to, and that are written or have nothing in them; then the room, if it has
-   * neither counts nor peers.
+   * Forgets counts of past minutes that are written or empty; then the room, if it has neither counts nor peers.
    */
   #forget(room: MeteredRoom): void {
     const { name, account, minuteCounts } = room;
@@ -181,7 +180,7 @@ export class Meter {
     return room;
   }
 
-  /** Counts the time since this was last done, in the minutes in which it lies. */
+  /** Adds the time since the last call to the minutes in which it lies. */
   #accrue(room: MeteredRoom): void {
     const nowMs = this.#clock.monotonicMs();
     let leftMs = Math.min(nowMs - room.countedToMs, MAX_ACCRUED_MS);
@@ -201,7 +200,7 @@ export class Meter {
     this.#notePeak(room);
   }
 
-  /** When the calendar is set back, a minute may come again that has been forgotten: it is counted under another name. */
+  /** Renames the counter when the wall clock is set back, because a forgotten minute may come again. */
   #wallMs(): number {
     const wallMs = this.#clock.wallMs();
     if (wallMs < this.#latestWallMs) this.#writer = randomUUID();
@@ -250,11 +249,11 @@ const peersIn = ({ peers }: Pick<MeteredRoom, 'peers'>) => peers.websocket + pee
 const sizeOf = (room: MeteredRoom) => Math.max(room.size, peersIn(room));
 const hasPeers = (room: Pick<MeteredRoom, 'peers'>) => peersIn(room) > 0;
 
-/** Returns whether there is anything to record: counts are written in whole milliseconds. */
+/** Returns true if a count is not zero in whole milliseconds, in which it is written. */
 const isUsed = ({ websocketMs, webrtcMs }: Pick<Count, 'websocketMs' | 'webrtcMs'>) =>
   Math.round(websocketMs) + Math.round(webrtcMs) > 0;
 
-/** The minute (UTC) of a moment, as it is named in the store. */
+/** Returns the minute (UTC) of a time, as it is named in the store. */
 const minuteOf = (wallMs: number) => new Date(wallMs).toISOString().slice(0, 16);
-/** The month (UTC) of a moment, as it is named in the store. */
+/** Returns the month (UTC) of a time, as it is named in the store. */
 export const monthOf = (wallMs: number) => new Date(wallMs).toISOString().slice(0, 7);

@@ -6,41 +6,41 @@ import type { RedisClock } from '../store/redis-clock.ts';
 import type { RecentUsage } from './recent-usage.ts';
 
 const MINUTE_MS = 60_000;
-/** A client is warned when so little is left: shares of the plan's minutes, and then one minute. */
+/** Remaining minutes at which a client is warned: shares of the plan's minutes, and then one minute. */
 const WARN_AT_SHARES = [0.2, 0.05];
 
 export type QuotaEvents = {
-  /** So little is left of the month's minutes; told once for each step. */
+  /** Called once for each step of remaining minutes of the month. */
   onWarning: (accountId: number, remainingMinutes: number, resetsAt: string) => void;
-  /** Nothing is left; told each time that this is seen while the account has peers in rooms. */
+  /** Called at each check that finds no minutes left while the account has peers in rooms. */
   onExhausted: (accountId: number, resetsAt: string) => void;
 };
 
-/** Peer-minutes that are left of a month, never below 0; a very large number on a plan without a limit. */
+/** Returns the remaining peer-minutes of a month, at least 0; a very large number on a plan without a limit. */
 export function remainingMinutes(plan: Account['plan'], usedMs: number): number {
   const { minutesPerMonth } = PLANS[plan];
   if (minutesPerMonth === undefined) return UNLIMITED_MINUTES;
   return Math.max(0, minutesPerMonth - usedMs / MINUTE_MS);
 }
 
-/** That nothing is left of the month's minutes, until a moment (ISO 8601). */
+/** Returns the fault that the month's minutes are used up until a time (ISO 8601). */
 export function minutesExhausted(until: string): PartylineError {
-  const message = `The minutes of this month are used up; there are new ones from ${until.slice(0, 10)} (UTC) on.`;
+  const message = `The minutes of this month are used up; new ones are available from ${until.slice(0, 10)} (UTC) on.`;
   return new PartylineError('minutes_exhausted', message, { resetsAt: until });
 }
 
-/** When the minutes of the month of this moment are there again: the first of the next month, UTC. */
+/** Returns when the account has minutes again: the first of the next month, UTC. */
 function resetsAt(wallMs: number): string {
   const now = new Date(wallMs);
   return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)).toISOString();
 }
 
-/** Watches what accounts have left. */
+/** Watches the remaining minutes of accounts. */
 export class Quota {
   readonly #usage: Pick<RecentUsage, 'readMonthMs'>;
   readonly #clock: Pick<RedisClock, 'wallMs'>;
   readonly #events: QuotaEvents;
-  /** By account: how many of the steps it has been warned of, in which month, and whether nothing is left. */
+  /** By account: the month, the number of steps of which it was warned, and whether no minutes are left. */
   readonly #known = new Map<number, { month: string; steps: number; isExhausted: boolean }>();
 
   constructor(
@@ -53,7 +53,7 @@ export class Quota {
     this.#events = events;
   }
 
-  /** Takes note of what an account has used in the month of a moment. */
+  /** Notes the usage of an account in the month of a time. */
   update(accountId: number, plan: Account['plan'], usedMs: number, wallMs: number): void {
     const { minutesPerMonth } = PLANS[plan];
     const month = monthOf(wallMs);
@@ -71,7 +71,7 @@ export class Quota {
 
   /**
    * Checks that a peer may join a room.
-   * @throws {PartylineError} `minutes_exhausted`; while Redis is away, by what was known last
+   * @throws {PartylineError} `minutes_exhausted`; while Redis is disconnected, by the last known usage
    */
   async check(accountId: number, plan: Account['plan']): Promise<void> {
     if (PLANS[plan].minutesPerMonth === undefined) return;

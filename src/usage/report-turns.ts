@@ -1,16 +1,16 @@
 import { PartylineError } from '../protocol/errors.ts';
 
-/** Maximum number of reports of an account that are read or wait for their turn. */
+/** Maximum number of reports of an account that are read or wait. */
 const MAX_REPORTS = 4;
 const RETRY_AFTER_MS = 1000;
 
-/** Has the reports of an account read one at a time. */
+/** Serializes the reports of an account. */
 export class ReportTurns {
   readonly #accounts = new Map<number, { reports: number; last: Promise<void> }>();
 
   /**
-   * Waits for the turn of a report.
-   * @returns ends the turn; calling it again changes nothing
+   * Waits until a report may be read.
+   * @returns a function that ends the turn; further calls have no effect
    * @throws {PartylineError} `rate_limited` if too many wait already
    */
   async take(accountId: number): Promise<() => void> {

@@ -6,7 +6,7 @@ const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 const MOMENT = '^\\d{4}-\\d{2}-\\d{2}(T\\d{2}:\\d{2}(:\\d{2}(\\.\\d+)?)?Z?)?$';
 
-/** Query of a report: moments are ISO 8601, UTC; `from` the first of this month and `to` now, if they are not said. */
+/** Query of a report: times are ISO 8601, UTC; by default `from` is the first of this month and `to` is now. */
 export const UsageQuerySchema = Type.Object(
   {
     from: Type.Optional(Type.String({ pattern: MOMENT })),
@@ -37,7 +37,7 @@ export type UsageQuery = Static<typeof UsageQuerySchema>;
 type UsageReport = Static<typeof UsageReportSchema>;
 export type ReportedUsage = UsageReport['records'][number];
 
-/** A report whose records are yet to be read: by start, some at a time. */
+/** A report whose records are read later, by start, some at a time. */
 export type OpenReport = Pick<UsageReport, 'from' | 'to' | 'granularity'> & {
   records: AsyncGenerator<ReportedUsage[]>;
 };
@@ -46,7 +46,7 @@ export type OpenReport = Pick<UsageReport, 'from' | 'to' | 'granularity'> & {
 const MAX_DAYS = { minute: 31, hour: 366, day: 366 };
 
 /**
- * Reports what an account has used; the sum is that of `GET /api/me`, for the same time.
+ * Reports the usage of an account; the sum is that of `GET /api/me`, for the same time.
  * @throws {PartylineError} `bad_request`; reading its records throws `overloaded`
  */
 export function reportUsage(
@@ -69,7 +69,7 @@ export function reportUsage(
     const message = `With granularity "${granularity}", at most ${maxDays} days at a time.`;
     throw new PartylineError('bad_request', message);
   }
-  // Whole hours cost less to read, and of those that are not over there is no more.
+  // Whole hours cost less to read, and an unfinished hour has no further minutes.
   const range = { from: minuteFrom(fromMs), to: minuteFrom(toMs, toMs < nowMs ? 1 : 60) };
   return {
     from: new Date(fromMs).toISOString(),
@@ -90,7 +90,7 @@ export async function collectReport({ records, ...head }: OpenReport): Promise<U
 export const secondsIn = (records: ReportedUsage[]) =>
   records.reduce((sum, record) => sum + msOf(record), 0) / 1000;
 
-/** Whole again, so that a long sum has no rounding error. */
+/** Rounds to whole milliseconds, so that a long sum has no rounding error. */
 const msOf = ({ websocket_seconds: websocketS, webrtc_seconds: webrtcS }: ReportedUsage) =>
   Math.round(1000 * websocketS) + Math.round(1000 * webrtcS);
 
@@ -107,7 +107,8 @@ function readMoment(name: string, text: string): number {
   // There is no 31st of February, which would be read as the 3rd of March.
   const isRealDate =
     !Number.isNaN(moment) && new Date(moment).toISOString().startsWith(text.slice(0, 10));
-  if (!isRealDate) throw new PartylineError('bad_request', `"${name}" is no moment that there is.`);
+  if (!isRealDate)
+    throw new PartylineError('bad_request', `"${name}" is not a valid date or time.`);
   return moment;
 }
 

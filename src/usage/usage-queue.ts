@@ -1,11 +1,11 @@
 import { BULLMQ_PREFIX } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 
-/** The queue of minutes that are to be closed. */
+/** The queue of minutes to close. */
 export const USAGE_QUEUE = 'usage';
 
 /**
- * How many jobs wait for a usage worker.
+ * Returns the number of jobs that wait for a usage worker.
  * @throws {PartylineError} `overloaded` when Redis does not answer
  */
 export function countWaitingJobs(redis: Redis): Promise<number> {

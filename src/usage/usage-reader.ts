@@ -4,12 +4,15 @@ import { USAGE_PREFIX } from '../store/keys.ts';
 import { MAX_ROOMS_A_MINUTE, OTHER_ROOMS } from './meter.ts';
 
 const DAY_MS = 86_400_000;
-/** Number of fields that Redis is asked for at once, and of records that are handled in one turn of the event loop. */
+/** Number of fields that are read from Redis at once, and of records that are handled in one turn of the event loop. */
 const FIELDS_AT_ONCE = 1000;
 const RECORDS_AT_ONCE = 500;
-/** Rooms of one minute, hour or day that are sorted by name; more than these come in no order. */
+/** Maximum number of rooms of one minute, hour or day that are sorted by name; more come in no order. */
 const MAX_SORTED = 5000;
-/** How often a day is read anew because a minute of it was closed meanwhile; at most a minute's worth is wrong after that. */
+/**
+ * Number of times that a day is read again because a minute of it was closed meanwhile; at most one minute is
+ * wrong after that.
+ */
 const MAX_READS = 5;
 
 /** Usage of a room in a minute, an hour or a day, over all processes. */
@@ -19,13 +22,13 @@ export type UsageRecord = {
   room: string;
   websocketMs: number;
   webrtcMs: number;
-  /** The most peers that were in the room at once. */
+  /** Peak number of peers in the room. */
   peakPeers: number;
 };
 
 export type Granularity = 'minute' | 'hour' | 'day';
 
-/** Minutes from `from` to before `to`, as they are named: `2026-11-21T08:13`. */
+/** Minutes from `from` to before `to`, by name: `2026-11-21T08:13`. */
 export type MinuteRange = { from: string; to: string };
 
 type Usage = Omit<UsageRecord, 'start' | 'room'>;
@@ -33,7 +36,7 @@ type Usage = Omit<UsageRecord, 'start' | 'room'>;
 type Buckets = Map<string, Map<string, Usage>>;
 
 /**
- * Reads what an account has used, day by day, in slices between which both Redis and the event loop see to others.
+ * Reads the usage of an account day by day, in slices between which Redis and the event loop do other work.
  * Minutes that are not closed yet are included.
  */
 export class UsageReader {
@@ -54,7 +57,7 @@ export class UsageReader {
       for (const start of [...buckets.keys()].toSorted()) {
         for (const slice of slicesOf(start, buckets.get(start)!)) {
           yield slice;
-          // The consumer may never have to wait, as with a socket that the kernel empties at once.
+          // The consumer may never wait, for example if the kernel empties its socket at once.
           await nextTurn();
         }
         buckets.delete(start);
@@ -77,7 +80,7 @@ export class UsageReader {
         await this.#addOpen(accountId, minute, buckets, hours !== undefined);
       }
       const openAfter = new Set(await this.#openMinutes(accountId, day));
-      // One that was closed meanwhile may be in both, or in neither.
+      // A minute that was closed meanwhile may be in both, or in neither.
       if (reads < MAX_READS && openBefore.some((minute) => !openAfter.has(minute))) continue;
       return foldInto(granularity, range, buckets);
     }
@@ -108,7 +111,7 @@ export class UsageReader {
     return buckets;
   }
 
-  /** Puts in place what a minute has that is not closed, or adds it to its hour, less what that has of it already. */
+  /** Adds the usage of an open minute, to its record or its hour, less the part that is there already. */
   async #addOpen(
     accountId: number,
     minute: string,
@@ -143,7 +146,7 @@ export class UsageReader {
   }
 }
 
-/** Leaves away what is not asked for, and adds up what is asked for together. */
+/** Filters records by the query, and sums those of one period. */
 async function foldInto(
   granularity: Granularity,
   range: MinuteRange,
@@ -153,7 +156,7 @@ async function foldInto(
   const folded: Buckets = new Map();
   let handled = 0;
   for (const [start, rooms] of buckets) {
-    // Hours are only read where all of them is asked for.
+    // Hours are used only if they are requested as a whole.
     if (start < range.from || start >= range.to) continue;
     const group = start.slice(0, digits) + 'T00:00'.slice(digits - 10);
     for (const [room, usage] of rooms) {
@@ -204,7 +207,7 @@ function usageOf(value: string): Usage {
   return { websocketMs, webrtcMs, peakPeers };
 }
 
-/** Returns whether every hour of a day is asked for as a whole. */
+/** Returns true if every hour of a day is requested as a whole. */
 function holdsWholeHours({ from, to }: MinuteRange, day: string): boolean {
   return [from, to].every((edge) => !edge.startsWith(day) || edge.endsWith(':00'));
 }

@@ -3,7 +3,7 @@ import type { Timings } from '../../config/timings.ts';
 import type { Meter, MeterClock } from './meter.ts';
 import type { UsageStore } from './usage-store.ts';
 
-/** Writes what this process counts, and tells what the accounts that are in rooms here have used in all. */
+/** Writes the counts of this process, and reports the total usage of accounts with peers here. */
 export class UsageReporter {
   readonly #meter: Meter;
   readonly #store: UsageStore;
@@ -29,7 +29,7 @@ export class UsageReporter {
     this.#timer = setInterval(() => void this.report(), timings.writeEveryMs);
   }
 
-  /** Writes now; if Redis is away, the next time. */
+  /** Writes now; if Redis is disconnected, the next time. */
   async report(): Promise<void> {
     // One after the other: a write that hangs must not overtake the next.
     this.#writing ??= this.#report().finally(() => {
@@ -38,7 +38,7 @@ export class UsageReporter {
     await this.#writing;
   }
 
-  /** Writes what is left. */
+  /** Writes the remaining counts. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#writing;

@@ -3,8 +3,8 @@ import type { Redis } from '../store/redis.ts';
 import { MAX_ROOMS_A_MINUTE, type MinuteCount, monthOf, OTHER_ROOMS } from './meter.ts';
 
 /**
- * Usage in Redis. Each process writes what it has counted of a minute, under its own name and in place of what it wrote
- * before, and the month grows by the difference. Closing a minute records it, and corrects the month if it has less. So
+ * Usage in Redis. Each process writes its count of a minute under its own name, in place of its
+ * previous one, and the month grows by the difference. Closing a minute records it, and corrects the month if it has less. So
  * writing late, twice or never again, and closing late, twice or at the same time, all come to the same sums.
  *
  * usage:open                    sorted set of account|minute that wait to be closed, by the minute's number since 1970
@@ -17,7 +17,7 @@ import { MAX_ROOMS_A_MINUTE, type MinuteCount, monthOf, OTHER_ROOMS } from './me
  */
 
 const MINUTE_MS = 60_000;
-/** Maximum number of values in one command of a script, which Lua has to put on its stack. */
+/** Maximum number of values in one command of a script, which Lua puts on its stack. */
 const FIELDS_AT_ONCE = 2000;
 /** Maximum number of minutes that are listed at once; those that are closed make room for the next. */
 const LISTED_AT_ONCE = 20_000;
@@ -36,7 +36,7 @@ export class UsageStore {
   }
 
   /**
-   * Writes what a process has counted, in place of what it wrote before.
+   * Writes the counts of a process, in place of its previous ones.
    * @throws {PartylineError} `overloaded`; it may have been written all the same, and may be written again
    */
   async write(minuteCounts: MinuteCount[]): Promise<void> {
@@ -65,7 +65,7 @@ export class UsageStore {
     await this.#redis.run((client) => client.writeUsage(options));
   }
 
-  /** Returns what an account has used in the calendar month (UTC) of a moment, in peer-ms; live. */
+  /** Returns the usage of an account in the calendar month (UTC) of a time, in peer-ms; live. */
   async readMonthMs(accountId: number, wallMs: number): Promise<number> {
     const month = monthOf(wallMs);
     const key = `${USAGE_PREFIX}months:${accountId}`;
@@ -105,7 +105,7 @@ export class UsageStore {
     });
   }
 
-  /** Records a minute, and adds to its month what the month does not have of it yet. */
+  /** Records a minute, and adds the part that is missing to its month. */
   async close({ accountId, minute }: OpenMinute, keepDays: number): Promise<void> {
     const kept = [String(accountId), minute, String(keepDays * 86_400)];
     const options = {

@@ -5,10 +5,10 @@ const KEYS = [USAGE_WORKERS, USAGE_WORKER_OFFSETS];
 /** Time without a sign of life after which a worker counts as gone, ms. */
 const ALIVE_MS = 35_000;
 
-/** How many usage workers are alive, and the most by which the clock of one is off. */
+/** Number of living usage workers, and the largest deviation of one's clock. */
 export type UsageWorkers = { alive: number; maxOffsetMs: number };
 
-/** A usage worker is alive, and its clock so far ahead of Redis's. @throws {PartylineError} `overloaded` */
+/** Notes that a usage worker lives, and the lead of its clock over Redis's. @throws {PartylineError} `overloaded` */
 export async function tellAlive(redis: Redis, worker: string, offsetMs: number): Promise<void> {
   const options = {
     keys: KEYS,
@@ -17,7 +17,7 @@ export async function tellAlive(redis: Redis, worker: string, offsetMs: number):
   await redis.run((client) => client.beatUsageWorker(options));
 }
 
-/** A usage worker has ended. @throws {PartylineError} `overloaded` */
+/** Notes that a usage worker has ended. @throws {PartylineError} `overloaded` */
 export async function tellEnded(redis: Redis, worker: string): Promise<void> {
   const [workers, offsets] = KEYS as [string, string];
   await redis.run((client) => client.multi().zRem(workers, worker).hDel(offsets, worker).exec());

@@ -1,7 +1,7 @@
 import { Liveness } from '../store/liveness.ts';
 import type { WebhookStore } from './webhook-store.ts';
 
-/** Takes out the peers of nodes that were killed. Any number of processes may do so at once. */
+/** Removes the peers of nodes that were killed. Any number of processes may do so at once. */
 export class DeadNodes {
   readonly #store: WebhookStore;
   readonly #liveness: Liveness;
@@ -15,7 +15,7 @@ export class DeadNodes {
   }
 
   /**
-   * Looks for dead nodes; must be called at regular intervals.
+   * Checks for dead nodes; must be called at regular intervals.
    * @throws {PartylineError} `overloaded`
    */
   async sweep(): Promise<void> {

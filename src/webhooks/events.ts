@@ -8,22 +8,22 @@ type WebhookNews =
   | { type: 'peer_left'; room: string; peer: string; kind: PeerKind; reason: LeaveReason }
   | { type: 'quota_exhausted'; resets_at: string };
 
-/** The body of a webhook. Its id stays the same, however often it is sent. */
+/** The body of a webhook. Its id stays the same at each attempt to send it. */
 export type WebhookEvent = WebhookNews & { id: string; created_at: string; account_id: number };
 
 /** Sequence of events: those of a room, or (`room` is empty) those of the account itself. */
 export type RoomKey = { accountId: number; room: string };
 
-/** A peer in a room, as it is known where it is connected. */
+/** A peer in a room, as the node of its connection knows it. */
 export type PresentPeer = RoomKey & { peer: string; kind: PeerKind };
 
-/** A change of what is so, with the events that are due if it is new. */
+/** A change of state, with the events that are due if it is new. */
 export type Change =
   | (PresentPeer & { op: 'join' | 'leave'; peerEvent: WebhookEvent; roomEvent: WebhookEvent })
-  /** An event that is told once for all with the same key, until `keptUntilMs`. */
+  /** An event that is sent only once for each key, until `keptUntilMs`. */
   | (RoomKey & { op: 'once'; key: string; keptUntilMs: number; event: WebhookEvent });
 
-/** A peer came into a room. @param atMs when, ms since 1970 */
+/** Returns the change of a peer that entered a room. @param atMs time, ms since 1970 */
 export function joined(present: PresentPeer, atMs: number): Change {
   const { accountId, room, peer, kind } = present;
   return {
@@ -34,7 +34,7 @@ export function joined(present: PresentPeer, atMs: number): Change {
   };
 }
 
-/** A peer went out of a room. @param atMs when, ms since 1970 */
+/** Returns the change of a peer that left a room. @param atMs time, ms since 1970 */
 export function left(present: PresentPeer, reason: LeaveReason, atMs: number): Change {
   const { accountId, room, peer, kind } = present;
   return {
@@ -45,14 +45,17 @@ export function left(present: PresentPeer, reason: LeaveReason, atMs: number): C
   };
 }
 
-/** The minutes of an account are used up until a moment (ISO 8601). @param atMs since when, ms since 1970 */
+/**
+ * Returns the change of an account whose minutes are used up until a time (ISO 8601).
+ * @param atMs time of the change, ms since 1970
+ */
 export function exhausted(accountId: number, resetsAt: string, atMs: number): Change {
   return {
     op: 'once',
     accountId,
     room: '',
     key: `exhausted:${accountId}:${resetsAt}`,
-    // A node whose clock is behind may tell it a little later.
+    // A node whose clock is behind may report it a little later.
     keptUntilMs: Date.parse(resetsAt) + 86_400_000,
     event: eventOf(accountId, atMs, { type: 'quota_exhausted', resets_at: resetsAt }),
   };

@@ -2,10 +2,10 @@ import { createHmac } from 'node:crypto';
 import type { Webhook } from '../accounts/accounts.ts';
 
 /**
- * Sends an event, signed as Standard Webhooks does (https://www.standardwebhooks.com): once, wherever a redirect may lead.
+ * Sends an event once, signed by the rules of Standard Webhooks (https://www.standardwebhooks.com); redirects are not followed.
  * @param body the event as JSON
  * @param nowMs ms since 1970
- * @throws {Error} unless it is answered with 2xx before the signal
+ * @throws {Error} unless the endpoint answers with 2xx before the signal
  */
 export async function postEvent(
   { url, secret }: Webhook,

@@ -21,13 +21,13 @@ export type Head = { room: string; event: string };
 export type Waiting = {
   rooms: number;
   events: number;
-  /** When the oldest of them happened, ms since 1970; undefined if none waits. */
+  /** Time of the oldest of them, ms since 1970; undefined if none waits. */
   oldestMs: number | undefined;
   /** Events that were given up. */
   dropped: number;
 };
 
-/** The events that wait to be sent, and which worker sends those of which account: one at a time does. */
+/** The events that wait to be sent, and the assignment of accounts to workers: one worker at a time sends for an account. */
 export class WebhookOutbox {
   readonly #redis: Redis;
 
@@ -36,8 +36,8 @@ export class WebhookOutbox {
   }
 
   /**
-   * Gives up events from before a moment, then finds what is to be sent next.
-   * @returns the rooms whose first events are the oldest, and how many events were given up
+   * Gives up events from before a time, then finds the next ones to send.
+   * @returns the rooms whose first events are the oldest, and the number of events given up
    */
   async heads(
     accountId: number,
@@ -55,7 +55,7 @@ export class WebhookOutbox {
   }
 
   /**
-   * Takes the oldest event of a room away, when it is done with.
+   * Removes the oldest event of a room after it was sent or given up.
    * @returns false if it was gone already
    */
   async remove(accountId: number, { room, event }: Head, isGivenUp: boolean): Promise<boolean> {
@@ -63,12 +63,12 @@ export class WebhookOutbox {
     return (await this.#run('removeWebhookEvent', [String(accountId), room, event, given])) === 1;
   }
 
-  /** Forgets what waits for an account that has no webhook. */
+  /** Drops the events of an account without a webhook. */
   async clear(accountId: number): Promise<void> {
     await this.#run('clearWebhookOutbox', [String(accountId)]);
   }
 
-  /** Takes over what nodes of earlier versions have told. */
+  /** Converts the events of nodes of earlier versions. */
   async adopt(): Promise<void> {
     await this.#run('adoptWebhookOutbox', []);
   }
@@ -95,9 +95,9 @@ export class WebhookOutbox {
   }
 
   /**
-   * A worker is alive, and takes its share of the accounts that wait.
-   * @param dead workers that are not alive any more
-   * @returns the accounts that are its own, and all workers with how often they have called this
+   * Notes that a worker lives, and assigns it its share of the waiting accounts.
+   * @param dead workers that have died
+   * @returns the accounts of this worker, and all workers with the number of their calls
    */
   async share(
     worker: string,
@@ -112,17 +112,17 @@ export class WebhookOutbox {
     return { accounts: accounts.map(Number), workers };
   }
 
-  /** Takes an account, if it has events. @returns false if another worker has it */
+  /** Claims an account, if it has events. @returns false if another worker has it */
   async claim(worker: string, accountId: number): Promise<boolean> {
     return (await this.#run('claimWebhookAccount', [worker, String(accountId)])) === 1;
   }
 
-  /** Gives an account back. @returns false if it has events by now, and stays the worker's */
+  /** Releases an account. @returns false if it has got events meanwhile, and stays the worker's */
   async release(worker: string, accountId: number): Promise<boolean> {
     return (await this.#run('releaseWebhookAccount', [worker, String(accountId)])) === 1;
   }
 
-  /** A worker ends: others take its accounts at once. */
+  /** Notes the end of a worker, whose accounts others take at once. */
   async retire(worker: string): Promise<void> {
     await this.#run('retireWebhookWorker', [worker]);
   }

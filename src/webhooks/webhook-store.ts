@@ -4,28 +4,34 @@ import { type Change, joined, left, type RoomKey, type PresentPeer } from './eve
 
 /**
  * Peers of each room, and events that wait to be sent, in Redis. Each node holds its own peers; a peer is in a room
- * while any node holds it there, so it does not matter in which order two nodes tell that it went from one to the
- * other, nor whether something is told twice.
+ * while any node holds it there, so it does not matter in which order two nodes report that it moved from one to the
+ * other, nor whether a change is reported twice.
  *
- * A place is account\nroom. webhooks:nodes          hash: node → how often it has shown that it lives webhooks:dead
- * set of nodes whose peers are yet to be taken out webhooks:node:{node}    hash: place\npeer → kind: what it holds
- * webhooks:numbers        hash: node → the number of the last change that it told webhooks:peers:{place}  hash: peer
- * → how many nodes hold it webhooks:latest:{place} hash: peer → the node to which it came last webhooks:left:{place}
- * hash: peer → its event when it left that node, while another still holds it webhooks:last_left:{place} created_at
- * of the latest peer_left of a room in which somebody still is webhooks:seen           hash: node → when it told
- * something last, ms by Redis's clock webhooks:once:{key}     has been told
+ * A place is account\nroom; keys have the prefix `webhooks:`.
  *
- * webhooks:outbox:{place} list of the events that wait, as JSON, the oldest first webhooks:rooms:{account} sorted set
- * of the rooms that have such, by the first one's created_at webhooks:accounts       sorted set of the accounts that
- * have such, by the oldest one's created_at webhooks:counts         hash: account → how many events wait
- * webhooks:dropped        how many events were given up webhooks:dropped_of     hash: account → how many of its
- * events were given up webhooks:workers        hash: worker → how often it has shown that it lives webhooks:holders
- * hash: account → the worker that sends its events
+ *     nodes               hash: node → count of its heartbeats
+ *     dead                set of nodes whose peers are still to be removed
+ *     node:{node}         hash: place\npeer → kind, for the peers that the node holds
+ *     numbers             hash: node → number of its last change
+ *     seen                hash: node → time of its last report, ms by Redis's clock
+ *     peers:{place}       hash: peer → number of nodes that hold it
+ *     latest:{place}      hash: peer → the node to which it came last
+ *     left:{place}        hash: peer → its event when it left that node, while another still holds it
+ *     last_left:{place}   created_at of the latest peer_left of a room that still has peers
+ *     once:{key}          exists if the event of this key was sent
+ *     outbox:{place}      list of waiting events, as JSON, the oldest first
+ *     rooms:{account}     sorted set of rooms with waiting events, by created_at of the first one
+ *     accounts            sorted set of accounts with waiting events, by created_at of the oldest one
+ *     counts              hash: account → number of waiting events
+ *     dropped             number of events given up
+ *     dropped_of          hash: account → number of its events given up
+ *     workers             hash: worker → count of its heartbeats
+ *     holders             hash: account → the worker that sends its events
  */
 
 const PEERS_AT_ONCE = 100;
 
-/** A change that a node tells, numbered so that one which is told again is known again. */
+/** A change that a node reports, numbered so that a repetition is recognized. */
 export type NumberedChange = { number: number; change: Change };
 
 /** A change as `scripts/webhooks/tell.lua` reads it. */
@@ -35,27 +41,27 @@ export class WebhookStore {
   readonly #redis: Redis;
   readonly #maxWaiting: number;
 
-  /** @param maxWaiting how many events of an account may wait; more than these are given up, the oldest first */
+  /** @param maxWaiting maximum number of events of an account that wait; beyond it the oldest are given up */
   constructor(redis: Redis, maxWaiting: number) {
     this.#redis = redis;
     this.#maxWaiting = maxWaiting;
   }
 
-  /** Makes a node known, which may tell changes then. */
+  /** Registers a node, which may then report changes. */
   async register(node: string): Promise<void> {
     await this.#redis.run((client) => client.hSet(`${WEBHOOK_PREFIX}nodes`, node, 0));
   }
 
   /**
-   * Writes what a node tells, if anything, and the events that follow of it, and that it lives; telling it again changes nothing.
-   * @param dropped how many changes were given up before these
-   * @returns whether the node is known; if not, nothing was written
+   * Writes a node's change, if any, with the resulting events and its heartbeat. A repetition changes nothing.
+   * @param dropped number of changes given up before these
+   * @returns true if the node is registered; otherwise nothing was written
    */
   async tell(node: string, changes: NumberedChange[], dropped: number): Promise<boolean> {
     return (await this.#tell(node, changes, dropped, false)) === 1;
   }
 
-  /** A node that has a new name tells who is with it. */
+  /** Writes all peers of a node that has a new name. */
   async tellAgain(node: string, peers: PresentPeer[], nowMs: number): Promise<void> {
     for (let at = 0; at < peers.length; at += PEERS_AT_ONCE) {
       const changes = peers.slice(at, at + PEERS_AT_ONCE).map((peer) => joined(peer, nowMs));
@@ -63,19 +69,19 @@ export class WebhookStore {
     }
   }
 
-  /** The nodes, and how often each has shown that it lives. */
+  /** Returns the nodes, each with its count of heartbeats. */
   async readNodes(): Promise<Map<string, string>> {
     const nodes = await this.#redis.run((client) => client.hGetAll(`${WEBHOOK_PREFIX}nodes`));
     return new Map(Object.entries(nodes));
   }
 
-  /** Takes out the peers of a node whose count of heartbeats is still `heartbeats`. */
+  /** Removes the peers of a node whose count of heartbeats is still `heartbeats`. */
   async reap(node: string, heartbeats: string): Promise<void> {
     const options = { keys: [WEBHOOK_PREFIX], arguments: [node, heartbeats] };
     await this.#redis.run((client) => client.reapWebhookNode(options));
   }
 
-  /** A node goes away, or by another name from now on. */
+  /** Unregisters a node that goes away or takes another name. */
   async retire(node: string): Promise<void> {
     await this.#redis.run((client) =>
       client
@@ -86,7 +92,7 @@ export class WebhookStore {
     );
   }
 
-  /** Takes the peers of dead nodes out: they have left when their node told something last, as far as that is known. */
+  /** Removes the peers of dead nodes, with the time of their node's last report as the time of their leave, if it is known. */
   async takeOutDead(nowMs: number): Promise<void> {
     const dead = await this.#redis.run((client) => client.sMembers(`${WEBHOOK_PREFIX}dead`));
     for (const node of dead) {
@@ -126,7 +132,7 @@ export class WebhookStore {
   }
 }
 
-/** How a place is named in the store; names have no line breaks. */
+/** Returns the name of a place in the store; names have no line breaks. */
 export const keyOf = ({ accountId, room }: RoomKey) => `${accountId}\n${room}`;
 
 const unnumbered = (change: Change): NumberedChange => ({ number: 0, change });

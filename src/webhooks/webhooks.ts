@@ -11,21 +11,21 @@ import { type Waiting, WebhookOutbox } from './webhook-outbox.ts';
 import { keyOf, type NumberedChange, WebhookStore } from './webhook-store.ts';
 
 const CHANGES_AT_ONCE = 100;
-/** Maximum number of changes kept while Redis is disconnected; beyond it only the final state is told. */
+/** Maximum number of changes kept while Redis is disconnected; beyond it only the final state is reported. */
 const MAX_WAITING = 10_000;
 
 export type WebhookOptions = {
-  /** The calendar of events, ms since 1970. */
+  /** Clock of events, ms since 1970. */
   nowMs: () => number;
-  /** How many events of an account may wait to be sent. */
+  /** Maximum number of events of an account that wait to be sent. */
   maxEvents: number;
-  /** How many changes are kept while Redis is away. */
+  /** Maximum number of changes kept while Redis is disconnected. */
   maxWaiting?: number;
 };
 
 /**
- * Events of this node for the webhooks of accounts. It may be told at any time, and tells in order, when Redis takes
- * it; accounts without a webhook cost Redis nothing.
+ * Events of this node for the webhooks of accounts. Changes may be noted at any time; they are written in
+ * order, when Redis accepts them. Accounts without a webhook cost Redis nothing.
  */
 export class Webhooks {
   readonly #store: WebhookStore;
@@ -37,18 +37,18 @@ export class Webhooks {
   readonly #retryAfterMs: number;
   /** The accounts that have a webhook. */
   #listening = new Set<number>();
-  /** Peers in rooms of this node, of all accounts, each with whether that has been told. */
+  /** Peers in rooms of this node, of all accounts, each with true if that has been reported. */
   readonly #present = new Map<string, PresentPeer>();
   readonly #told = new Map<string, PresentPeer>();
-  /** By account, until when it was told last that it has no minutes. */
+  /** By account, the end of the last reported period without minutes. */
   readonly #exhausted = new Map<number, string>();
   #waiting: NumberedChange[] = [];
   #lastNumber = 0;
   #dropped = 0;
-  /** True if the presence of a peer must still be told, or its absence, without a change that waits. */
+  /** True if the presence or absence of a peer must still be reported, although no change waits. */
   #isIncomplete = false;
   #isBeatDue = false;
-  /** How Redis knows this node; undefined until there is something to tell, and when it knows it no more. */
+  /** Name of this node in Redis; undefined until there is a change to report, and after Redis has forgotten it. */
   #node: string | undefined;
   #working: Promise<void> | undefined;
   readonly #closing = new AbortController();
@@ -71,7 +71,7 @@ export class Webhooks {
     this.#timer = setInterval(() => this.#beat(), timings.beatEveryMs);
   }
 
-  /** @throws {PartylineError} `overloaded` if Redis cannot be reached now; later it may go away and come back */
+  /** @throws {PartylineError} `overloaded` if Redis cannot be reached now; later it may disconnect and reconnect */
   static async open(
     redis: Redis,
     accounts: Accounts,
@@ -89,14 +89,14 @@ export class Webhooks {
     return webhooks;
   }
 
-  /** A peer of this node came into a room. */
+  /** Notes that a peer of this node entered a room. */
   peerJoined(accountId: number, room: string, peer: string, kind: PeerKind): void {
     const present = { accountId, room, peer, kind };
     this.#present.set(presenceKey(present), present);
     if (this.#listening.has(accountId)) this.#tell(joined(present, this.#nowMs()));
   }
 
-  /** A peer of this node went out of a room; of one that is not known, nothing is told. */
+  /** Notes that a peer of this node left a room; unknown peers are ignored. */
   peerLeft(accountId: number, room: string, peer: string, reason: LeaveReason): void {
     const key = presenceKey({ accountId, room, peer });
     const present = this.#present.get(key);
@@ -105,21 +105,21 @@ export class Webhooks {
     if (this.#listening.has(accountId)) this.#tell(left(present, reason, this.#nowMs()));
   }
 
-  /** An account has no minutes until a moment (ISO 8601); may be called for as long as it is so, and is told once. */
+  /** Notes that an account has no minutes until a time (ISO 8601); may be called repeatedly, and is reported once. */
   quotaExhausted(accountId: number, resetsAt: string): void {
     if (!this.#listening.has(accountId) || this.#exhausted.get(accountId) === resetsAt) return;
     this.#exhausted.set(accountId, resetsAt);
     this.#tell(exhausted(accountId, resetsAt, this.#nowMs()));
   }
 
-  /** Counts what waits to be sent, of all nodes. */
+  /** Counts the events of all nodes that wait to be sent. */
   count(): Promise<Waiting> {
     return this.#outbox.count();
   }
 
   /**
-   * Tells what is left, if Redis is there. Peers whose places are kept here, or of whom it could not be told, are taken out
-   * like those of a dead node, unless they are on another by then.
+   * Writes the remaining changes, if Redis is connected. Peers whose places are kept here, or whose leave
+   * could not be written, are removed like those of a dead node, unless they are on another node by then.
    */
   async close(): Promise<void> {
     clearInterval(this.#timer);
@@ -161,14 +161,14 @@ export class Webhooks {
     if (this.#isBeatDue) this.#wake();
   }
 
-  /** Finds out which accounts have a webhook now, and has them told who is there already. */
+  /** Reads the accounts that have a webhook, and reports their present peers. */
   async #reload(): Promise<void> {
     try {
       this.#listening = new Set(await this.#accounts.listWithWebhook());
       this.#isIncomplete = true;
       this.#wake();
     } catch (fault) {
-      // When Redis is back, the gap in what was heard calls this again.
+      // After a reconnect the gap in the subscription calls this again.
       this.#log.warn({ err: fault }, 'webhooks: changes of accounts not applied');
     }
   }
@@ -177,10 +177,10 @@ export class Webhooks {
     this.#working ??= this.#work();
   }
 
-  /** One after the other, until nothing is left to tell. When closing, it gives up when Redis is away. */
+  /** Writes changes one after the other, until none is left. When closing, it gives up if Redis is disconnected. */
   async #work(): Promise<void> {
     const { signal } = this.#closing;
-    // Changes of the same moment are written at once.
+    // Changes of the same turn are written together.
     await Promise.resolve();
     while (this.#prepare()) {
       try {
@@ -197,7 +197,7 @@ export class Webhooks {
     this.#working = undefined;
   }
 
-  /** @returns whether there is something to do */
+  /** @returns true if there is something to write */
   #prepare(): boolean {
     if (this.#waiting.length === 0 && this.#isIncomplete) {
       this.#isIncomplete = false;
@@ -206,7 +206,7 @@ export class Webhooks {
     return this.#waiting.length > 0 || this.#isBeatDue;
   }
 
-  /** Returns the changes that are missing for the told state to be the real one. */
+  /** Returns the changes by which the real state differs from the reported one. */
   #missing(): Change[] {
     const isListening = ({ accountId }: PresentPeer) => this.#listening.has(accountId);
     const gone = [...this.#told].filter(
@@ -216,7 +216,7 @@ export class Webhooks {
       ([key, peer]) => !this.#told.has(key) && isListening(peer),
     );
     const nowMs = this.#nowMs();
-    // PeerTakeover come first, so that a room with peers in it does not end.
+    // Entries come first, so that a room with peers in it does not end.
     return [
       ...come.map(([, peer]) => joined(peer, nowMs)),
       ...gone.map(([, peer]) => left(peer, 'closed', nowMs)),
@@ -235,11 +235,14 @@ export class Webhooks {
     this.#isBeatDue = false;
     this.#dropped -= dropped;
     for (const change of changes) this.#noteTold(change);
-    // They may have been dropped in the meantime.
+    // They may have been dropped meanwhile.
     if (this.#waiting[0] === changes[0]) this.#waiting.splice(0, changes.length);
   }
 
-  /** Redis knows nothing of this node, or no more (it was taken for dead, or Redis was emptied): what was told, it has to know. */
+  /**
+   * Registers this node again, with its whole state: Redis does not know it, because it was taken for dead or
+   * Redis was emptied.
+   */
   async #register(): Promise<string> {
     const node = randomUUID();
     await this.#store.register(node);
