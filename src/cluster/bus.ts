@@ -12,7 +12,7 @@ const channelOf = (node: string) => `${BUS_CHANNEL}:${node}`;
 const EnvelopeSchema = Type.Object({
   format: Type.Integer(),
   from: Type.String(),
-  /** Grows with each message of a node: one that comes again is somebody else's. */
+  /** Grows with each message of a node: a message whose number has been seen is a replay. */
   version: Type.Integer(),
   kind: Type.String(),
   body: Type.Unknown(),
@@ -56,7 +56,7 @@ export class Bus {
     return bus;
   }
 
-  /** Hears messages of a kind, of this node too. */
+  /** Listens to messages of a kind, including those of this node. */
   on<T extends TSchema>(
     kind: string,
     schema: T,
@@ -74,12 +74,12 @@ export class Bus {
     return this.#publish(BUS_CHANNEL, kind, body);
   }
 
-  /** Tells one node alone. @throws {PartylineError} `overloaded` */
+  /** Sends a message to one node. @throws {PartylineError} `overloaded` */
   sendTo(node: string, kind: string, body: unknown): Promise<void> {
     return this.#publish(channelOf(node), kind, body);
   }
 
-  /** A node is no more. */
+  /** Forgets a node that has left or died. */
   forget(node: string): void {
     this.#versions.delete(node);
   }

@@ -13,14 +13,14 @@ const AnswerSchema = Type.Object({ id: Type.String(), answer: Type.Unknown() });
 export type Answers<T> = {
   /** By node. */
   answers: Map<string, T>;
-  /** Nodes that live, and have not answered in time. */
+  /** Living nodes that did not answer in time. */
   unreachable: string[];
 };
 
-/** A question to a node, or to all; to one that does not live there are no answers. @throws {PartylineError} `overloaded` */
+/** Asks one node, or all; a node that does not live gives no answer. @throws {PartylineError} `overloaded` */
 export type Ask<Question, Answer> = (question: Question, node?: string) => Promise<Answers<Answer>>;
 
-/** ClusterRpc of one node to all that live, with the answer of each; over the bus, and of itself without it. */
+/** Requests from one node to all that live, each with the answers of all; over the bus, except for the node's own answer. */
 export class ClusterRpc {
   readonly #nodes: Nodes;
   readonly #bus: Bus;
@@ -43,10 +43,10 @@ export class ClusterRpc {
   }
 
   /**
-   * Has this node answer a kind of question.
+   * Registers this node's answer to a kind of question.
    * @param answer never rejects
    * @param answerWithinMs time that other nodes have to answer
-   * @returns asks the others, too
+   * @returns a function that asks all nodes
    */
   define<Q extends TSchema, A extends TSchema>(
     kind: string,
@@ -85,7 +85,7 @@ export class ClusterRpc {
     });
   }
 
-  /** Resolves when all who are `asked` have answered, or their time is over; those who have are no longer in it. */
+  /** Resolves when all nodes in `asked` have answered, or the time is over; each node is removed from `asked` as it answers. */
   async #gather(
     kind: string,
     question: unknown,

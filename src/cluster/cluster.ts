@@ -14,7 +14,7 @@ import { RoomLink, type RoomLinkEvents } from './room-link.ts';
 import { Sealer } from './sealer.ts';
 
 export type ClusterSettings = {
-  /** Known to all nodes; empty: they find one in Redis, so that whoever may read it is a node. */
+  /** Key shared by all nodes. Empty: the key is stored in Redis, so that everybody who can read Redis can act as a node. */
   clusterKey: string;
   pipes: PipeSettings;
 };
@@ -31,9 +31,9 @@ export class Cluster {
   readonly #settings: ClusterSettings;
   readonly #log: FastifyBaseLogger;
   readonly #timings: Timings;
-  /** By key; those that have been closed stay until the others know. */
+  /** Links by room key; closed ones stay until the other nodes have been told. */
   readonly #links = new Map<string, RoomLink>();
-  /** Rooms were closed in which peers have places yet, as this node goes away. */
+  /** True if rooms were closed in which peers still have places, because this node goes away. */
   #keepsPlaces = false;
   #version = 0;
 
@@ -78,7 +78,7 @@ export class Cluster {
         claim().catch((fault: unknown) =>
           log.error(
             { err: fault },
-            'this node was forgotten by Redis, and cannot note its format and key there again',
+            'node lost from redis; its format and key could not be written again',
           ),
         );
       },
@@ -112,7 +112,7 @@ export class Cluster {
     return this.#nodes.id;
   }
 
-  /** How many nodes live, as seen here, this one among them. */
+  /** Number of living nodes as seen here, including this one. */
   get size(): number {
     return this.#nodes.size;
   }
@@ -123,7 +123,7 @@ export class Cluster {
     return { ends: others.length, nodes: new Set(others).size };
   }
 
-  /** Number of ports that pipes take: of all ends that are open. */
+  /** Number of ports that open ends of pipes take. */
   countPipePorts(): number {
     return [...this.#links.values()].reduce((sum, { openPipes }) => sum + openPipes, 0);
   }
@@ -133,7 +133,7 @@ export class Cluster {
     return this.#relays.size;
   }
 
-  /** Links a room of this node with the same room on others; resolves when it is known who is there. */
+  /** Links a room of this node with the same room on others; resolves when the peers there are known. */
   async openRoom(
     accountId: number,
     room: string,
@@ -162,7 +162,7 @@ export class Cluster {
       },
     );
     this.#links.set(key, link);
-    // Changes that it could not tell the others yet are told by its successor.
+    // Changes that it could not send to the others yet are sent by its successor.
     if (before) {
       before.abandon();
       link.changed();

@@ -9,15 +9,15 @@ const POLL_MS = 200;
 const MARGIN_MS = 1000;
 
 /**
- * The fingerprint of a key, from which the key cannot be found if it is as long as it should be. Nodes of version 0.1, which ask
- * for no format, make another one of the same key: beside this version they end at their start.
+ * Returns the fingerprint of a key, from which a key of the required length cannot be derived. Nodes of version 0.1, which check
+ * no format, make another fingerprint of the same key, so that they refuse to start beside this version.
  */
 const fingerprintOf = (clusterKey: string) =>
   createHash('sha256').update(`cluster key since 0.2\n${clusterKey}`).digest('hex').slice(0, 16);
 
 /**
- * Sees to it that this node has the key of those that run: with another one each would take the other's messages for forged
- * ones, and their rooms would be split in silence.
+ * Checks that this node has the key of the running nodes: with different keys each would reject the other's
+ * messages as forged, and their rooms would be split without notice.
  * @param node this node, which has a heartbeat
  * @param deadAfterMs silence after which a node is dead
  * @throws {Error} if a node that lives has another key
@@ -32,7 +32,7 @@ export async function checkClusterKey(
     keys: [NODES, KEY_FINGERPRINTS, ownedKeysKey(node)],
     arguments: [node, fingerprintOf(clusterKey), String(deadAfterMs)],
   };
-  // One that was killed a moment ago seems to live for as long.
+  // A node that was killed a moment ago seems to live until then.
   const deadlineMs = performance.now() + deadAfterMs + MARGIN_MS;
   for (;;) {
     const other = await redis.run((client) => client.noteKeyFingerprint(options));
@@ -46,7 +46,7 @@ export async function checkClusterKey(
   }
 }
 
-/** Takes this node's fingerprint and format away: it goes, though its places may be kept for a while. */
+/** Removes this node's fingerprint and format, because it leaves; its places may be kept for a while. */
 export async function forgetClusterKey(
   redis: Redis,
   node: string,

@@ -1,6 +1,6 @@
 /**
- * Finds out that a network which was cut for long is whole again. The end of a pipe that sends is sent receiver reports
- * (RFC 3550 §6.4.2), also when nobody speaks. Sequence numbers may have wrapped while none came through, and SRTP's
+ * Detects that a network has recovered after a long outage. The sending end of a pipe receives receiver reports
+ * (RFC 3550 §6.4.2), even when nobody speaks. Sequence numbers may have wrapped during the outage, and SRTP's
  * roll-over counter is then wrong for good (RFC 3711 §3.3.1): the pipe must be opened anew. Pure.
  */
 export class LinkWatch {
@@ -14,8 +14,8 @@ export class LinkWatch {
   }
 
   /**
-   * Takes how many bytes have come in so far.
-   * @returns whether the link was cut, and is not any more
+   * Takes the number of bytes received so far.
+   * @returns true if the link was cut and has recovered
    */
   isBack(bytesReceived: number, nowMs: number): boolean {
     if (bytesReceived === this.#bytes) return false;

@@ -12,7 +12,7 @@ export type NodesEvents = {
   onForgotten: () => void;
 };
 
-/** The nodes that live. Each writes its heartbeat into Redis; the node that finds another one dead removes what it left there. */
+/** The living nodes. Each writes its heartbeat into Redis; a node that finds another one dead removes its entries there. */
 export class Nodes {
   /** This node; a new id at each start. */
   readonly id = randomBytes(8).toString('hex');
@@ -21,7 +21,7 @@ export class Nodes {
   readonly #events: NodesEvents;
   readonly #timings: Timings['nodes'];
   readonly #liveness: Liveness;
-  /** By node that has left in order, its last heartbeat: only what it wrote into Redis is still there. */
+  /** Last heartbeat of each node that left in order, and of which only entries in Redis remain. */
   readonly #departed = new Map<string, string>();
   #living = new Set([this.id]);
   #timer: NodeJS.Timeout | undefined;
@@ -108,7 +108,7 @@ export class Nodes {
     const wallMs = Number(heartbeats.get(this.id));
     this.#liveness.see(heartbeats, wallMs);
     for (const [node, heartbeat] of heartbeats) {
-      // A node that departs dates its last heartbeat ahead. After a step back of Redis's clock others seem to, and go on.
+      // A node that departs dates its last heartbeat ahead. After a step back of Redis's clock living nodes seem to do so, too.
       if (Number(heartbeat) > wallMs) {
         this.#liveness.renew(node);
         this.#departed.set(node, heartbeat);

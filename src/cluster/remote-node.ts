@@ -15,7 +15,7 @@ export type RoomEnd = {
   /** True while this node has anybody in the room, and a router for it. */
   readonly isOpen: boolean;
   openPipe(families: RoomState['families']): Promise<NodePipe>;
-  /** This node's end has changed: the others are to be told. */
+  /** Called when this node's end has changed and must be announced. */
   changed(): void;
   heard(peer: string, producerId: string): Promise<void>;
   unheard(producerId: string): void;
@@ -30,7 +30,7 @@ type Pipe = {
   sent: Map<string, PipedOut & { peer: string }>;
   heard: Map<string, PipedIn>;
   watch: LinkWatch;
-  /** Looks at the link; closed with the pipe. */
+  /** Watches the link; closed with the pipe. */
   timer: NodeJS.Timeout;
 };
 
@@ -108,13 +108,13 @@ export class RemoteNode {
     return end?.sends.every(({ producer_id: id }) => heard?.has(id)) ?? false;
   }
 
-  /** Does what is to be done, one thing after the other, until there is no more to do. */
+  /** Takes the next steps, one after the other, until none is left. */
   converge(): void {
     this.#isStale = true;
     if (!this.#isWorking) void this.#work();
   }
 
-  /** This node's router has gone, and the pipe with it. */
+  /** Forgets the pipe, which closed with this node's router. */
   routerLost(): void {
     this.#closePipe();
   }
@@ -145,7 +145,10 @@ export class RemoteNode {
     this.#isWorking = false;
   }
 
-  /** A router that goes takes its requests with it, and is followed by another; anything else is tried again, on a new pipe. */
+  /**
+   * Handles a failed step: requests of a closed router are rejected, and another router follows; any other
+   * fault is retried on a new pipe.
+   */
   #failed(fault: unknown): void {
     if (this.#isClosed || !this.#end.isOpen) return;
     counters.pipeFaults += 1;
@@ -162,7 +165,7 @@ export class RemoteNode {
       return;
     }
     const offer = this.#state.pipes[this.#end.node];
-    // An end that is connected to one that is no more is connected to another soon.
+    // An end whose counterpart has closed is soon connected to another.
     if (this.#pipe?.other !== undefined && offer && offer.id !== this.#pipe.other) {
       this.#closePipe();
     }
@@ -214,7 +217,7 @@ export class RemoteNode {
         this.#closePipe();
         this.converge();
       },
-      // A pipe that goes takes its requests with it.
+      // Requests of a pipe that closes are rejected.
       () => {},
     );
   }

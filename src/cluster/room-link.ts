@@ -16,8 +16,8 @@ import type { Sealer } from './sealer.ts';
 /** Events of the other nodes in a room. */
 export type RoomLinkEvents = {
   /**
-   * All who are in the room on a node; none, if it has left or died.
-   * @param reasons why some have left
+   * Called with all peers of the room on a node; none if the node has left the room or died.
+   * @param reasons reasons for which peers have left
    */
   onPeers: (node: string, peers: PlacedPeer[], reasons: ReadonlyMap<string, LeaveReason>) => void;
   /** A peer there produces audio, which a producer of this node's router carries on. */
@@ -44,8 +44,8 @@ export type RoomLinkParts = {
 };
 
 /**
- * One room as it is on all nodes. Each node writes what it has there (its peers, its ends of the pipes) and reads what
- * the others have; no node owns the room. A state is whole, so that one that is missed does no harm once the next is read.
+ * One room on all nodes. Each node writes its state (its peers, its ends of the pipes) and reads those of
+ * the others; no node owns the room. A state is complete, so that a missed one does no harm once the next is read.
  */
 export class RoomLink implements RoomEnd {
   readonly node: string;
@@ -70,7 +70,7 @@ export class RoomLink implements RoomEnd {
   #retry: NodeJS.Timeout | undefined;
   #isClosed = false;
 
-  /** @param onErased called when it has been closed, and the others know */
+  /** @param onErased called when the link has been closed, and the other nodes have been told */
   constructor(parts: RoomLinkParts, events: RoomLinkEvents, onErased: () => void) {
     this.#parts = parts;
     this.#events = events;
@@ -80,7 +80,7 @@ export class RoomLink implements RoomEnd {
     this.timings = parts.timings;
   }
 
-  /** Resolves when it is known who is in the room elsewhere; if Redis is away, at once. */
+  /** Resolves when the peers on other nodes are known; if Redis is disconnected, at once. */
   async open(): Promise<void> {
     this.#unsubscribe = await this.#parts.redis.subscribe(this.#parts.key, {
       onMessage: (message) => this.#receive(message),
@@ -96,7 +96,7 @@ export class RoomLink implements RoomEnd {
     }
   }
 
-  /** True while there are peers on other nodes, who may hear what is said here. */
+  /** True while there are peers on other nodes, which may hear this node's audio. */
   get isShared(): boolean {
     return this.otherNodes > 0;
   }
@@ -150,7 +150,7 @@ export class RoomLink implements RoomEnd {
     this.#converge();
   }
 
-  /** Sends what a producer of this node says to all others; resolves when they hear it, or could have. */
+  /** Sends the audio of a producer of this node to all other nodes; resolves when they receive it, or after a time limit. */
   async addProducer(peer: string, id: string): Promise<void> {
     this.producers.set(id, peer);
     if (this.#remotes.size === 0) return;
@@ -158,7 +158,7 @@ export class RoomLink implements RoomEnd {
     await this.#until((remote) => remote.hears(id));
   }
 
-  /** Resolves when all that is said on other nodes is heard here, or could be. */
+  /** Resolves when the audio of all other nodes is received here, or after a time limit. */
   hearsAll(): Promise<void> {
     return this.#until((remote) => remote.isHeard);
   }
@@ -196,7 +196,7 @@ export class RoomLink implements RoomEnd {
     this.#events.onProducerClosed(producerId);
   }
 
-  /** Has this node's state written soon, together with what else changes until then. */
+  /** Schedules a write of this node's state, which includes later changes of the same turn. */
   changed(): void {
     this.#wake();
     this.#isWritten = false;
@@ -219,7 +219,7 @@ export class RoomLink implements RoomEnd {
   }
 
   /**
-   * Closes the pipes; resolves when the others have been told, or cannot be for now. Peers that are still here keep
+   * Closes the pipes; resolves when the other nodes have been told, or cannot be told now. Peers that are still here keep
    * their places for as long as this node counts as living.
    */
   async close(): Promise<void> {
@@ -230,12 +230,12 @@ export class RoomLink implements RoomEnd {
     for (const remote of this.#remotes.values()) remote.close();
     this.#remotes.clear();
     this.#wake();
-    // The write in progress tells of its own fault.
+    // The write in progress logs its own fault.
     if (this.#writing) await this.#writing;
     else if (this.#isWritten) this.#onErased();
   }
 
-  /** Says no more, even if something was left to say. */
+  /** Stops writing, even if a change is unwritten. */
   abandon(): void {
     this.#isClosed = true;
     this.#isWritten = true;
@@ -293,7 +293,7 @@ export class RoomLink implements RoomEnd {
     }
   }
 
-  /** Why they left may not have been heard; who is back, or has left again since, has nothing of it. */
+  /** Reasons of leaves that may not have been read; they no longer apply to peers that have come back or left again since. */
   #tellAgain(left: [string, LeaveReason][]): void {
     for (const [peer, reason] of left) {
       if (!this.#peers.has(peer) && !this.#left.has(peer)) this.#left.set(peer, reason);
@@ -359,7 +359,7 @@ export class RoomLink implements RoomEnd {
     for (const remote of this.#remotes.values()) remote.converge();
   }
 
-  /** Resolves when something is so of all other nodes, or has had its time. */
+  /** Resolves when a condition holds for all other nodes, or after a time limit. */
   #until(isSo: (remote: RemoteNode) => boolean): Promise<void> {
     return new Promise((resolve) => {
       const giveUp = setTimeout(() => done(), this.timings.readyWithinMs);

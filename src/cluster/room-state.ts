@@ -12,11 +12,11 @@ const mediasoupObject = <T>() => Type.Unsafe<T>(Type.Object({}));
 const PlacedPeerSchema = Type.Object({
   peer: Type.String(),
   kind: Type.Enum(['websocket', 'webrtc']),
-  /** Another one each time that somebody enters. */
+  /** A new one each time that the peer enters. */
   place: Type.String(),
-  /** Its connection is lost, and its place kept for when it comes back. */
+  /** True while its connection is lost and its place is kept. */
   away: Type.Boolean(),
-  /** Nothing that it says is heard. Older nodes do not tell. */
+  /** True while it is muted. Older nodes do not send this. */
   muted: Type.Optional(Type.Boolean()),
 });
 
@@ -39,7 +39,7 @@ const PipeEndSchema = Type.Object({
   hears: Type.Array(Type.String()),
 });
 
-/** Where a node takes messages of unknown formats from others. */
+/** Address at which a node receives messages of unknown formats from others. */
 const RelayAddressSchema = Type.Object({
   ip: Type.String(),
   port: Type.Integer({ minimum: 1, maximum: 65_535 }),
@@ -49,18 +49,18 @@ const RoomStateSchema = Type.Object({
   format: Type.Literal(FORMAT),
   /** Grows with each state that a node writes. */
   version: Type.Integer(),
-  /** The node has gone away, and the places of its peers are kept for a while. */
+  /** True if the node has left, and the places of its peers are kept for a while. */
   departed: Type.Boolean(),
   peers: Type.Array(PlacedPeerSchema),
-  /** Peers that have left since the last state, and why: told only once. */
+  /** Peers that have left since the last state, with reasons; written only once. */
   left: Type.Array(
     Type.Object({ peer: Type.String(), reason: Type.Unsafe<LeaveReason>(Type.String()) }),
   ),
   /** By node. */
   pipes: Type.Record(Type.String(), PipeEndSchema),
-  /** Families of the addresses at which the node receives. Older nodes do not tell, and have one address. */
+  /** Families of the addresses at which the node receives media. Older nodes do not send this, and have one address. */
   families: Type.Optional(Type.Array(Type.Enum(['ipv4', 'ipv6']))),
-  /** Absent where the node takes none. For older nodes, the first of `relays`. */
+  /** Absent if the node accepts no relayed messages. For older nodes, the first of `relays`. */
   relay: Type.Optional(RelayAddressSchema),
   relays: Type.Optional(Type.Array(RelayAddressSchema)),
 });

@@ -7,7 +7,7 @@ import type { PeerState } from '../rooms/members.ts';
 import type { Room } from '../rooms/room.ts';
 import type { NodeDescription, PeerOfNode, RoomSummary } from './schemas.ts';
 
-/** State of this node at a moment, in the words of its parts. */
+/** State of this node at a moment, as its parts report it. */
 export type NodeState = {
   id: string;
   isDraining: boolean;
@@ -27,7 +27,7 @@ const { version } = JSON.parse(
   readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
 ) as { version: string };
 
-/** This node, for an operator. */
+/** Returns the description of this node for an operator. */
 export function describeNode(state: NodeState): NodeDescription {
   const { id, load, pipes, peers, dropped, sessions, rooms } = state;
   return {

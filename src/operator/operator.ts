@@ -24,7 +24,7 @@ import {
 const NothingSchema = Type.Object({});
 const DrainSchema = Type.Object({
   deadline_ms: Type.Optional(Type.Integer()),
-  /** Nodes of an older version do not say. */
+  /** Nodes of an older version do not send this. */
   by: Type.Optional(Type.String()),
 });
 const DrainingSchema = Type.Object({ deadline_ms: Type.Optional(Type.Integer()) });
@@ -35,15 +35,15 @@ const MuteSchema = Type.Object({ ...KickSchema.properties, muted: Type.Boolean()
 export type OperatedNode = {
   describe(): NodeDescription;
   rooms: RoomRegistry;
-  /** Ends the node when its clients have gone, or after `withinMs`. @returns how long they have, ms */
+  /** Ends the node when its clients have left, or after `withinMs`. @returns the time that they have, ms */
   drain(withinMs: number | undefined, by: string): number;
-  /** Closes a peer's connection, and gives up its place. @returns false if there is neither */
+  /** Closes a peer's connection, or removes its kept place. @returns false if the peer has neither */
   kick(accountId: number, peer: string): boolean;
-  /** Mutes a peer, or ends that. @returns false if it is not connected to the node */
+  /** Mutes or unmutes a peer. @returns false if it is not connected to the node */
   mute(accountId: number, peer: string, isMuted: boolean): Promise<boolean>;
 };
 
-/** Queries and actions of an operator for all nodes, whichever of them is asked. */
+/** Queries and actions of an operator for all nodes, at any of them. */
 export class Operator {
   readonly #node: OperatedNode;
   readonly #askNode: Ask<object, NodeDescription>;
@@ -87,12 +87,15 @@ export class Operator {
     );
   }
 
-  /** The node that is asked; also while Redis is away. */
+  /** Returns the node that is asked, even while Redis is disconnected. */
   self(): NodeDescription {
     return this.#node.describe();
   }
 
-  /** Every node that lives. @throws {PartylineError} `overloaded` while Redis is away, as all that follow */
+  /**
+   * Returns all living nodes.
+   * @throws {PartylineError} `overloaded` while Redis is disconnected, as do the methods that follow
+   */
   async nodes(): Promise<NodeList> {
     const { answers, unreachable } = await this.#askNode({});
     const nodes = [...answers.values()].toSorted((a, b) =>
@@ -101,9 +104,9 @@ export class Operator {
     return { nodes, unreachable };
   }
 
-  /** A part of the list of rooms in which there are peers, wherever those are. */
+  /** Returns a part of the list of rooms that have peers on any node. */
   async rooms(query: RoomQuery): Promise<RoomList> {
-    // One more than is told says whether there is more. The first rooms of all nodes are among the first rooms of
+    // One more than is returned shows whether there are more. The first rooms of all nodes are among the first rooms of
     // each node.
     const { answers, unreachable } = await this.#askRooms({ ...query, limit: query.limit + 1 });
     const merged = mergeRooms([...answers.values()].flat());
@@ -117,21 +120,21 @@ export class Operator {
     };
   }
 
-  /** One room with its peers. @throws {PartylineError} `not_found` if nobody is there */
+  /** Returns one room with its peers. @throws {PartylineError} `not_found` if it has none */
   async room(key: RoomKey): Promise<RoomDescription> {
     const { answers, unreachable } = await this.#askRoom(key);
     const all = [...answers].flatMap(([node, peers]) => peers.map((peer) => ({ ...peer, node })));
     const peers = all
       .filter((peer) => !(peer.away && isBack(peer, all)))
       .toSorted((a, b) => (a.peer < b.peer ? -1 : 1));
-    if (peers.length === 0) throw missing('There is nobody in this room.', unreachable);
+    if (peers.length === 0) throw missing('This room has no peers.', unreachable);
     return { ...key, peers, unreachable };
   }
 
   /**
-   * Has a node accept no more clients, and end when its clients have gone, or after `withinMs`.
-   * @param by who asked for it, for that node's log
-   * @returns how long its clients have, ms
+   * Drains a node: it accepts no more clients, and ends when its clients have left, or after `withinMs`.
+   * @param by requester, for that node's log
+   * @returns the time that its clients have, ms
    * @throws {PartylineError} `not_found` if no such node lives
    */
   async drain(node: string, deadlineMs: number | undefined, by: string): Promise<number> {
@@ -139,18 +142,18 @@ export class Operator {
     const { answers, unreachable } = await this.#askToDrain(request, node);
     const [answer] = answers.values();
     if (!answer) throw missing('There is no such node.', unreachable);
-    // A node of an older version does not say.
+    // A node of an older version does not send this.
     return answer.deadline_ms ?? deadlineMs ?? 0;
   }
 
-  /** Closes a peer, wherever it is. @throws {PartylineError} `not_found` if no node knows it */
+  /** Closes a peer on any node. @throws {PartylineError} `not_found` if no node knows it */
   async kick(accountId: number, peer: string): Promise<void> {
     const { answers, unreachable } = await this.#askToKick({ account_id: accountId, peer });
     if ([...answers.values()].includes(true)) return;
     throw missing('No node knows this peer.', unreachable);
   }
 
-  /** Mutes a peer, wherever it is, connected or away, or ends that. @throws {PartylineError} `not_found` if no node knows it */
+  /** Mutes or unmutes a peer on any node, connected or away. @throws {PartylineError} `not_found` if no node knows it */
   async mute(accountId: number, peer: string, isMuted: boolean): Promise<void> {
     const asked = { account_id: accountId, peer, muted: isMuted };
     const { answers, unreachable } = await this.#askToMute(asked);
@@ -163,7 +166,7 @@ export class Operator {
 const isBack = (away: PeerDescription, all: PeerDescription[]) =>
   all.some(({ peer, away: isAway }) => peer === away.peer && !isAway);
 
-/** It may be on a node that does not answer: then nobody can say that there is none. */
+/** Handles a peer that was not found: it may be on a node that did not answer. */
 function missing(what: string, unreachable: Answers<unknown>['unreachable']): PartylineError {
   if (unreachable.length === 0) return new PartylineError('not_found', what);
   const options = { retryAfterMs: 1000 };

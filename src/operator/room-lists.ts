@@ -1,6 +1,9 @@
 import type { RoomKey, RoomQuery, RoomSummary } from './schemas.ts';
 
-/** The list of rooms is by account, then by name; each node makes its part of it, and one puts the parts together. Pure. */
+/**
+ * List of rooms, sorted by account, then by name; each node makes its part, and the node that was asked
+ * merges the parts. Pure.
+ */
 
 function compareRooms(a: RoomKey, b: RoomKey): number {
   if (a.account_id !== b.account_id) return a.account_id - b.account_id;
@@ -8,7 +11,7 @@ function compareRooms(a: RoomKey, b: RoomKey): number {
   return a.room < b.room ? -1 : 1;
 }
 
-/** The rooms that a query is for, in the list's order. */
+/** Returns the rooms that match a query, in the list's order. */
 export function selectRooms<T extends RoomKey>(
   rooms: T[],
   { after, limit, search }: RoomQuery,
@@ -21,7 +24,7 @@ export function selectRooms<T extends RoomKey>(
     .slice(0, limit);
 }
 
-/** Adds up the summaries that nodes have of the same room. */
+/** Adds up the nodes' summaries of the same room. */
 export function mergeRooms(parts: RoomSummary[]): RoomSummary[] {
   const merged = new Map<string, RoomSummary>();
   for (const part of parts) {
@@ -38,7 +41,7 @@ export function mergeRooms(parts: RoomSummary[]): RoomSummary[] {
   return [...merged.values()];
 }
 
-/** A room's place in the list as text, and back; undefined if it is none. */
+/** Converts a room's position in the list to text and back; undefined if the text is malformed. */
 export const keyText = ({ account_id, room }: RoomKey): string => `${account_id}/${room}`;
 export function parseKey(text: string): RoomKey | undefined {
   const [, account, room] = /^([1-9]\d{0,14})\/([^]+)$/.exec(text) ?? [];

@@ -29,19 +29,19 @@ export const NodeDescriptionSchema = Type.Object({
   load: Type.Object({
     level: Type.Enum([...LOAD_LEVELS]),
     loop_delay_ms: Type.Object({ p50: Type.Number(), p99: Type.Number() }),
-    /** Shares: of the process, of all cores; of the event loop, of one. */
+    /** Shares of CPU: of the process, of all cores; of the event loop, of one. */
     cpu: Type.Object({ process: Type.Number(), event_loop: Type.Number() }),
     memory_bytes: Count,
   }),
   media_workers: Type.Array(MediaWorkerSchema),
   sessions: Count,
   rooms: Count,
-  /** Those whose connection is lost are not among them. */
+  /** Connections, without peers whose connection is lost. */
   peers: Type.Object({ websocket: Count, webrtc: Count }),
   kept_places: Count,
-  /** Ends that are connected, one a room and node, and to how many nodes they lead. */
+  /** Connected ends of pipes, one for each room and node, and the number of nodes to which they lead. */
   pipes: Type.Object({ ends: Count, nodes: Count }),
-  /** Packets and frames that nobody heard, by why, since the start. */
+  /** Dropped packets and frames since the start, by reason. */
   dropped: Type.Record(Type.String(), Count),
 });
 export type NodeDescription = Static<typeof NodeDescriptionSchema>;
@@ -57,16 +57,16 @@ export const RoomSummarySchema = Type.Object({
 });
 export type RoomSummary = Static<typeof RoomSummarySchema>;
 
-/** Where a room stands in the list of all. */
+/** Position of a room in the list of all. */
 export const RoomKeySchema = Type.Object({ account_id: Type.Integer(), room: Type.String() });
 export type RoomKey = Static<typeof RoomKeySchema>;
 
 /** A part of the list of rooms. */
 export const RoomQuerySchema = Type.Object({
-  /** Those that come after this one. */
+  /** Selects rooms after this position. */
   after: Type.Optional(RoomKeySchema),
   limit: Count,
-  /** Part of the names, in whatever case. */
+  /** Part of the name, case-insensitive. */
   search: Type.String(),
 });
 export type RoomQuery = Static<typeof RoomQuerySchema>;
@@ -74,11 +74,11 @@ export type RoomQuery = Static<typeof RoomQuerySchema>;
 const PeerOfNodeSchema = Type.Object({
   peer: Type.String(),
   kind: PeerKindSchema,
-  /** Its connection is lost, and its place kept. */
+  /** True while its connection is lost and its place is kept. */
   away: Type.Boolean(),
   /** dBov; absent while it does not talk. */
   level_dbov: Type.Optional(Type.Number()),
-  /** How the audio of a WebSocket peer has fared in this room. */
+  /** Audio statistics of a WebSocket peer in this room. */
   audio: Type.Optional(
     Type.Object({
       buffered_ms: Type.Number(),
@@ -98,7 +98,7 @@ const PeerDescriptionSchema = Type.Object({
 });
 export type PeerDescription = Static<typeof PeerDescriptionSchema>;
 
-/** Nodes that live but did not answer: what they have is missing. */
+/** Living nodes that did not answer; their part is missing. */
 const unreachable = Type.Array(Type.String());
 export const NodeListSchema = Type.Object({
   nodes: Type.Array(NodeDescriptionSchema),
@@ -106,7 +106,7 @@ export const NodeListSchema = Type.Object({
 });
 export const RoomListSchema = Type.Object({
   rooms: Type.Array(RoomSummarySchema),
-  /** The `after` of the next part, if there is one. */
+  /** Value of `after` for the next part, if there is one. */
   next: Type.Optional(Type.String()),
   unreachable,
 });

@@ -6,12 +6,15 @@ import { PROBE, RelayFrameReader } from './relay-frame.ts';
 import { RelayQueue } from './relay-queue.ts';
 import { RELAY_PROTOCOL, RELAY_TLS_VERSION, relayIdentityOf } from './relay-secret.ts';
 
-/** Where a node takes messages from others. */
+/** Address at which a node receives messages from others. */
 export type RelayAddress = { ip: string; port: number };
 
-/** Bytes that wait for one node: about 10 s of one sender of 48 kHz stereo float samples. */
+/** Maximum number of bytes that wait for one node: about 10 s of one sender of 48 kHz stereo float samples. */
 const MAX_QUEUED_BYTES = 4 << 20;
-/** Probes in a row without an answer after which the connection is given up. Counted, because a stall of this process delays both. */
+/**
+ * Probes in a row without an answer after which the connection is given up. Counted, because a stall of this
+ * process delays both.
+ */
 const MAX_MISSED_PROBES = 3;
 
 export type RelayLinkParts = {
@@ -34,8 +37,9 @@ type State =
   | { name: 'closed' };
 
 /**
- * Way of relayed messages to one other node: a TCP connection (TLS 1.3 with the key of the cluster), opened for the first message,
- * and closed when there has been none for a while. Messages wait while it is opened or slow; the oldest are dropped, and counted.
+ * Path of relayed messages to one other node: a TCP connection (TLS 1.3 with the key of the cluster), opened
+ * for the first message, and closed when there has been none for a while. Messages wait while it is opened or
+ * slow; the oldest are dropped, and counted.
  */
 export class RelayLink {
   readonly #parts: RelayLinkParts;
@@ -86,7 +90,7 @@ export class RelayLink {
       rejectUnauthorized: true,
       ALPNProtocols: [RELAY_PROTOCOL],
       pskCallback: () => ({ psk: key, identity: relayIdentityOf(from, to) }),
-      // Called only for a server with a certificate: that is no node, whoever signed it.
+      // Called only for a server with a certificate, which a node never has.
       checkServerIdentity: () => new Error('not a node: it has a certificate'),
     });
     socket.setNoDelay(true);
@@ -136,7 +140,7 @@ export class RelayLink {
     });
   }
 
-  /** Gives up a connection that does not answer, or has had nothing to do for long. */
+  /** Closes a connection that does not answer, or has been idle for too long. */
   #check(open: State & { name: 'open' }): void {
     const { socket } = open;
     if (open.missedProbes >= MAX_MISSED_PROBES) {

@@ -12,5 +12,5 @@ const KEY_BYTES = 32;
 export const relayKeyOf = (clusterKey: string): Buffer =>
   Buffer.from(hkdfSync('sha256', clusterKey, '', 'partyline relay', KEY_BYTES));
 
-/** Name under which one node uses the key with another one: a connection that is led to a third node is refused there. */
+/** PSK identity of a connection from one node to another: a connection that is redirected to a third node is refused there. */
 export const relayIdentityOf = (from: string, to: string): string => `${from} ${to}`;

@@ -12,7 +12,7 @@ export type RelayServerParts = {
   /** Id of this node. */
   node: string;
   listenIp: string;
-  /** TCP ports, of which it takes one that is free. */
+  /** Range of TCP ports, of which it uses a free one. */
   portRange: { min: number; max: number };
   key: Buffer;
   timings: Timings['relay'];
@@ -20,14 +20,14 @@ export type RelayServerParts = {
   onMessage: (message: RelayedMessage) => void;
 };
 
-/** Ports that are tried, from a random one on. */
+/** Number of ports that are tried, beginning with a random one. */
 const MAX_ATTEMPTS = 50;
 /** Connections that have not shown the key yet. Further ones are closed as they come. */
 const MAX_STRANGERS = 64;
 /** A node that connects sends a probe in each interval; a connection that is silent for longer than this many is dead. */
 const SILENT_PROBES = 30;
 
-/** Takes relayed messages from other nodes. A client that does not have the key of the cluster gets nothing but an alert. */
+/** Receives relayed messages from other nodes. A peer without the key of the cluster gets only a TLS alert. */
 export class RelayServer {
   readonly #parts: RelayServerParts;
   readonly #server: Server;

@@ -26,7 +26,7 @@ type Opened = { server: RelayServer; ip: string };
 
 /** Messages of unknown formats between this node and others: a server for theirs, and a link to each node that takes ours. */
 export class Relays {
-  /** Where other nodes reach this one; none if they cannot. */
+  /** Addresses at which other nodes reach this one; empty if they cannot. */
   readonly addresses: RelayAddress[];
   readonly #parts: RelaysParts;
   readonly #key: Buffer;
@@ -41,7 +41,7 @@ export class Relays {
     this.addresses = opened.map(({ server, ip }) => ({ ip, port: server.port }));
   }
 
-  /** Opens the servers, one an address. Without a free port the node does all else, and that is logged. */
+  /** Opens the servers, one for each address. If no port is free, that is logged, and the node works without relay server. */
   static async open(parts: RelaysParts): Promise<Relays> {
     const { node, clusterKey, pipes, timings, log, onMessage } = parts;
     const { addresses, portRange } = pipes;
@@ -55,7 +55,7 @@ export class Relays {
       } catch (fault) {
         log.error(
           { err: fault, listenIp, ...portRange },
-          'no TCP port for other nodes: sound of unknown formats stays within this node',
+          'no TCP port for other nodes; audio of unknown formats stays within this node',
         );
       }
     }
@@ -80,7 +80,7 @@ export class Relays {
     for (const { node, address } of targets) this.#linkTo(node, address).send(accountId, frame);
   }
 
-  /** A node is no more. */
+  /** Closes the link to a node that has left or died. */
   forget(node: string): void {
     this.#links.get(node)?.close();
     this.#links.delete(node);
