@@ -15,12 +15,12 @@ export type SentStream = { ssrc: number; cname: string };
 
 /** The ICE options of every answer and fragment: candidates of the client may come later, and make no difference. */
 const ICE_OPTIONS = 'trickle';
-/** Format parameters of the client that the gateway keeps to, and says back (RFC 7587 §7.1). */
+/** Format parameters of the client that the gateway honours, and repeats in the answer (RFC 7587 §7.1). */
 const KEPT_PARAMETERS = ['stereo', 'sprop-stereo', 'usedtx', 'cbr', 'maxplaybackrate'];
 
 /**
- * Writes the answer to an offer: the audio is accepted, and nothing else.
- * @param extensions header extensions that are used, all of which were offered
+ * Writes the answer to an offer, of which only the audio is accepted.
+ * @param extensions used header extensions, all of which were offered
  * @param sent the gateway's stream, if it sends one
  */
 export function writeAnswer(
@@ -54,7 +54,7 @@ export function writeAnswer(
   return write(session);
 }
 
-/** Writes what a client is told of an ICE restart (RFC 8840 §4.4): the gateway's new credentials, and its candidates. */
+/** Writes the answer to an ICE restart (RFC 8840 §4.4): the gateway's new credentials, and its candidates. */
 export function writeRestart(
   offer: Offer,
   { iceParameters, iceCandidates }: TransportDescription,
@@ -74,7 +74,7 @@ export function writeRestart(
   return `${lines.filter((line) => /^[am]=/.test(line)).join('\r\n')}\r\n`;
 }
 
-/** Stands for a port where candidates tell the real one (RFC 8839 §4.3.1). */
+/** Placeholder for a port; candidates carry the real one (RFC 8839 §4.3.1). */
 const DISCARD_PORT = 9;
 
 const bundleOf = (mids: string[]) => ({ type: 'BUNDLE', mids: mids.join(' ') });
@@ -105,7 +105,7 @@ function answerAudio(
   };
 }
 
-/** The client's choice of what carries the bundle stays as it is, without anything in it. */
+/** Returns an empty section for the one that carries the client's bundle. */
 function answerCarrier(
   offer: Offer,
   section: MediaDescription,
@@ -120,7 +120,7 @@ function answerCarrier(
   };
 }
 
-/** True of media that the gateway does not take, but on which the transport of the audio hangs. */
+/** True for a section that the gateway does not accept, but that carries the transport of the audio. */
 const isCarrier = ({ bundle }: Offer, { type, mid, port }: MediaDescription) =>
   type === 'video' &&
   port !== 0 &&
@@ -146,7 +146,7 @@ const accepted = (
   rtcpRsize: 'rtcp-rsize' as const,
 });
 
-/** A rejected section says what it was about, and nothing else (RFC 3264 §6). */
+/** Returns a rejected section, with media and formats alone (RFC 3264 §6). */
 const reject = ({ type, protocol, payloads = '', mid }: MediaDescription): MediaDescription => ({
   type,
   port: 0,
@@ -179,7 +179,7 @@ const describeIce = (
   endOfCandidates: 'end-of-candidates' as const,
 });
 
-/** mediasoup has one for each algorithm; SHA-256 is the one that every client knows. */
+/** Returns the SHA-256 fingerprint, which every client supports; mediasoup has one for each algorithm. */
 function describeFingerprint({ fingerprints }: DtlsParameters): { type: string; hash: string } {
   const best = fingerprints.find(({ algorithm }) => algorithm === 'sha-256') ?? fingerprints[0];
   if (!best) throw new Error('a transport has no fingerprint');

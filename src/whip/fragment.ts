@@ -4,7 +4,7 @@ import { parseFragmentText, unusable } from './sdp-text.ts';
 /**
  * Reads the body of a PATCH (RFC 8840 §4.4). Candidates are of no use to an ICE lite agent, which learns them from the client's
  * checks.
- * @returns the client's ICE credentials; undefined if it names none, and only tells of candidates
+ * @returns the client's ICE credentials; undefined if it has only candidates
  * @throws {PartylineError} `bad_request` if it is no fragment, `unprocessable` if the credentials cannot be used
  */
 export function readFragment(text: string): IceCredentials | undefined {
@@ -22,7 +22,8 @@ export function readFragment(text: string): IceCredentials | undefined {
 export type Precondition = 'any' | 'met' | 'failed' | 'missing';
 
 /**
- * Compares an `If-Match` header with the ETag of an ICE session (RFC 9110 §13.1.1). The `*` of a restart comes with and without quotes.
+ * Compares an `If-Match` header with the ETag of an ICE session (RFC 9110 §13.1.1). The `*` of a restart
+ * comes with and without quotes.
  * @param etag with its quotes
  */
 export function checkIfMatch(header: string | undefined, etag: string): Precondition {

@@ -15,15 +15,15 @@ export type WhipGuardParts = {
   connections: ConnectionBudget;
   /** Everything else counts as a request. */
   limits: RateLimits;
-  /** Returns how many changes of accounts have been heard of. */
+  /** Returns the number of account changes received. */
   changes: () => number;
   onKnown: (request: FastifyRequest) => void;
 };
 
-/** The sender of a request, and the number of changes of accounts that were known before it was looked up. */
+/** The sender of a request, and the number of account changes received before it was looked up. */
 export type Known = { credentials: Credentials; changesBefore: number };
 
-/** Tells whose a request of WHIP or WHEP is, by a token or an API key; before the body is read. */
+/** Authenticates requests of WHIP and WHEP by a token or an API key, before the body is read. */
 export class WhipGuard {
   readonly #parts: WhipGuardParts;
   readonly #known = new WeakMap<FastifyRequest, Known>();
@@ -32,7 +32,10 @@ export class WhipGuard {
     this.#parts = parts;
   }
 
-  /** onRequest hook of what opens a session. @throws {PartylineError} `unauthorized`, `forbidden`, `rate_limited`, `overloaded` */
+  /**
+   * onRequest hook of routes that open a session.
+   * @throws {PartylineError} `unauthorized`, `forbidden`, `rate_limited`, `overloaded`
+   */
   readonly opening = async (request: FastifyRequest): Promise<void> => {
     const credentials = await this.#identify(request, (found, key) =>
       this.#parts.connections.spend(found, key, performance.now()),
@@ -40,7 +43,7 @@ export class WhipGuard {
     needActive(credentials);
   };
 
-  /** onRequest hook of what is asked of a session. @throws {PartylineError} as {@link opening} does */
+  /** onRequest hook of routes of a session. @throws {PartylineError} as {@link opening} does */
   readonly asking = async (request: FastifyRequest): Promise<void> => {
     const { account } = await this.#identify(request, () => {});
     await this.#parts.limits.countRequest(account.id);

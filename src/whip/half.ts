@@ -7,10 +7,10 @@ import { writeRestart } from './answer.ts';
 import { checkIfMatch, readFragment } from './fragment.ts';
 import type { Offer, WhipKind } from './offer.ts';
 
-/** Answer to a PATCH: nothing, or the gateway's end after an ICE restart. */
+/** Answer to a PATCH: empty, or the gateway's end after an ICE restart. */
 export type Patched = { body: string; etag: string } | undefined;
 
-/** One direction of a client's sound: a session of WHIP or WHEP, as its client sees it. */
+/** One direction of a client's audio: a session of WHIP or WHEP, as its client sees it. */
 export class Half {
   readonly id: string;
   readonly kind: WhipKind;
@@ -21,7 +21,7 @@ export class Half {
   #etag = newEtag();
   #state: PathState;
   #sinceMs = performance.now();
-  /** Restarts come one after the other: each is answered with what holds then. */
+  /** Queue of restarts: each is answered with the state after it. */
   #patching: Promise<unknown> = Promise.resolve();
 
   constructor(
@@ -40,7 +40,7 @@ export class Half {
     this.#state = path.state;
   }
 
-  /** Tells one ICE session from the next, with its quotes. */
+  /** ETag of the ICE session, with its quotes. */
   get etag(): string {
     return this.#etag;
   }
@@ -49,12 +49,12 @@ export class Half {
     return this.#state;
   }
 
-  /** True of a client that was connected, and is not. */
+  /** True if the client was connected, and no longer is. */
   get isLost(): boolean {
     return this.#state === 'lost' || this.#state === 'dead';
   }
 
-  /** @returns whether the state of the path is another one than before */
+  /** @returns true if the state of the path has changed */
   look(nowMs: number): boolean {
     const { state } = this.path;
     if (state === this.#state) return false;
@@ -63,7 +63,7 @@ export class Half {
     return true;
   }
 
-  /** Returns whether the time of its client to connect, or to come back, is over. */
+  /** Returns true if the client's time to connect, or to come back, is over. */
   isOverdue(nowMs: number, { connectWithinMs, resumeMs }: Patience): boolean {
     const forMs = nowMs - this.#sinceMs;
     if (this.#state === 'opening') return forMs >= connectWithinMs;
@@ -102,7 +102,7 @@ export class Half {
   }
 }
 
-/** How long a client may take. */
+/** Time limits of a client, ms. */
 export type Patience = {
   /** To connect at first. */
   connectWithinMs: number;

@@ -10,21 +10,21 @@ import { asText, parseDescription, unusable } from './sdp-text.ts';
 /** WHIP: the client sends. WHEP: it receives. */
 export type WhipKind = 'whip' | 'whep';
 
-/** How the client identifies itself in STUN. */
+/** ICE credentials, by which the client identifies itself in STUN. */
 export type IceCredentials = { ufrag: string; pwd: string };
 
 /** One format of Opus as the client offers it (RFC 7587 §7). */
 type OfferedOpus = {
   payloadType: number;
-  /** Format parameters, as numbers; those that are no numbers are left out. */
+  /** Numeric format parameters; others are left out. */
   parameters: ReadonlyMap<string, number>;
 };
 
 export type HeaderExtension = { uri: string; id: number };
 
-/** All that the gateway needs of an offer. */
+/** The parts of an offer that the gateway needs. */
 export type Offer = {
-  /** The whole description: the answer has a section for each of its own. */
+  /** The whole description, because the answer needs a section for each of its sections. */
   session: SessionDescription;
   /** Index of the audio section. */
   audio: number;
@@ -35,10 +35,10 @@ export type Offer = {
   dtls: DtlsParameters;
   opus: OfferedOpus;
   extensions: HeaderExtension[];
-  /** SSRC of the client's stream; undefined if the offer does not tell it. */
+  /** SSRC of the client's stream; undefined if the offer does not have it. */
   ssrc: number | undefined;
   cname: string | undefined;
-  /** Longest packet that the client takes, ms; undefined if it takes any. */
+  /** Longest packet that the client accepts, ms; undefined if there is no limit. */
   maxPacketMs: number | undefined;
   isRtcpMuxOnly: boolean;
 };
@@ -46,7 +46,7 @@ export type Offer = {
 const MAX_SECTIONS = 16;
 /** RFC 5888 §4 and RFC 4566 §9: a token; no client has mids of more than a few characters. */
 const MID = /^[\w!#$%&'*+.^`{|}~-]{1,64}$/;
-/** Payload types that RTCP has on the same port (RFC 5761 §4). */
+/** Payload types that collide with RTCP on the same port (RFC 5761 §4). */
 const RTCP_TYPES = { from: 64, to: 95 };
 /** Bytes of each fingerprint that DTLS may be asked for (RFC 8122 §5). */
 const FINGERPRINT_BYTES = {
@@ -57,7 +57,7 @@ const FINGERPRINT_BYTES = {
   'sha-512': 64,
 } as const;
 type FingerprintAlgorithm = keyof typeof FINGERPRINT_BYTES;
-/** Directions that a client may offer; the first is meant by the texts, and none at all is the second (RFC 4566 §6). */
+/** Directions that a client may offer: the first is that of the RFCs, and no attribute means the second (RFC 4566 §6). */
 const DIRECTIONS = { whip: ['sendonly', 'sendrecv'], whep: ['recvonly', 'sendrecv'] } as const;
 /** Length of the packets of a mix, ms. A client whose `maxptime` is shorter cannot hear one. */
 const MIX_PACKET_MS = 20;
@@ -128,7 +128,7 @@ function checkDirection(direction: string, kind: WhipKind): void {
   }
 }
 
-/** Mids of the group in which the audio is: one transport carries them all. */
+/** Returns the mids of the group that has the audio: one transport carries them all. */
 function bundleWith({ groups = [] }: SessionDescription, mid: string | undefined): string[] {
   if (mid === undefined) return [];
   const bundles = groups.filter(({ type }) => type === 'BUNDLE');
@@ -147,7 +147,7 @@ function readIce(levels: Level[]): IceCredentials {
 }
 
 /**
- * Checks ICE credentials; sdp-transform takes digits for numbers.
+ * Checks ICE credentials; sdp-transform parses digits as numbers.
  * @returns undefined if one of the two is missing
  * @throws {PartylineError} `unprocessable` if they are too short or too long
  */
@@ -187,7 +187,7 @@ function readDtls(levels: Level[]): DtlsParameters {
 const isAlgorithm = (name: string): name is FingerprintAlgorithm =>
   Object.hasOwn(FINGERPRINT_BYTES, name);
 
-/** The first Opus in the client's order of preference, whatever else it would rather have. */
+/** Returns the first Opus format in the client's order of preference. */
 function findOpus({ payloads = '', rtp, fmtp }: MediaDescription): OfferedOpus {
   for (const payloadType of parsePayloads(asText(payloads))) {
     const codec = rtp.find(({ payload }) => payload === payloadType);
@@ -233,7 +233,7 @@ function readSsrc({ ssrcs = [] }: MediaDescription): number | undefined {
     : undefined;
 }
 
-/** Returns the CNAME if it is printable and not too long: browsers that hear the client are told it. */
+/** Returns the CNAME if it is printable and not too long, because it is sent to browsers that hear the client. */
 function readCname({ ssrcs = [] }: MediaDescription): string | undefined {
   const named = ssrcs.find(({ attribute }) => attribute === 'cname');
   const cname = named?.value === undefined ? '' : asText(named.value);
@@ -242,7 +242,7 @@ function readCname({ ssrcs = [] }: MediaDescription): string | undefined {
 
 /** @throws {PartylineError} `unprocessable` if it is shorter than a packet of a mix */
 function readMaxPacketMs({ maxptime, fmtp }: MediaDescription): number | undefined {
-  // Some clients write it among the format parameters.
+  // Some clients put it among the format parameters.
   const inFormat = readParameters(fmtp.map(({ config }) => config)).get('maxptime');
   const max = maxptime ?? inFormat ?? NaN;
   if (Number.isNaN(max) || max <= 0) return undefined;

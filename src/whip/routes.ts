@@ -21,8 +21,10 @@ const SUMMARIES = {
 } as const;
 
 const QuerySchema = Type.Object({
-  peer: Type.Optional(Type.String({ description: 'Needed with an API key; a token has its own' })),
-  from: Type.Optional(Type.String({ description: 'WHEP: the one peer to be heard' })),
+  peer: Type.Optional(
+    Type.String({ description: 'Required with an API key; a token contains it' }),
+  ),
+  from: Type.Optional(Type.String({ description: 'WHEP: the only peer to hear' })),
 });
 const RoomSchema = Type.Object({ room: Type.String() });
 const IdSchema = Type.Object({ id: Type.String() });
@@ -30,7 +32,7 @@ const security = [{ token: [] }, { apiKey: [] }];
 
 type Parts = { guard: WhipGuard; sessions: WhipSessions };
 
-/** WHIP (RFC 9725) and WHEP: standard clients speak into rooms, and hear them (docs/protocol.md §8). */
+/** Routes of WHIP (RFC 9725) and WHEP, by which standard clients speak into rooms and hear them (docs/protocol.md §8). */
 export async function registerWhipRoutes(server: RestServer, parts: Parts): Promise<void> {
   await server.register(async (scope) => {
     // A body that is not SDP is refused unread.
@@ -79,7 +81,7 @@ function registerEndpoint(server: RestServer, kind: WhipKind, { guard, sessions 
       .type(SDP)
       .send(sdp);
   });
-  // A player finds out by this that there is WHEP here.
+  // Players detect WHEP by this header.
   const content = kind === 'whep' ? { 'content-type': SDP } : {};
   server.get(url, { schema: { hide: true, params: RoomSchema } }, (_request, reply) =>
     reply.headers({ 'accept-post': SDP, ...content }).send(''),
@@ -98,12 +100,12 @@ function registerSession(server: RestServer, kind: WhipKind, { guard, sessions }
   };
   const patchSchema = {
     ...common,
-    summary: `Tell ${SUMMARIES[kind].session} of candidates, or restart its ICE`,
+    summary: `Add candidates to ${SUMMARIES[kind].session}, or restart its ICE`,
     consumes: [FRAGMENT],
     body: Type.String({ description: 'A fragment of SDP (RFC 8840)' }),
     response: {
       200: textOf(FRAGMENT, 'ICE was restarted'),
-      204: { description: 'Candidates were taken', type: 'null' },
+      204: { description: 'Candidates were accepted', type: 'null' },
     },
   };
   const preValidation = needContentType(FRAGMENT);
@@ -135,7 +137,7 @@ function registerSession(server: RestServer, kind: WhipKind, { guard, sessions }
   registerOthers(server, url, SESSION_METHODS, OTHER_METHODS.session, accepted);
 }
 
-/** OPTIONS, which needs no authorization, and the methods that are not allowed. */
+/** Registers OPTIONS, which needs no authorization, and refuses other methods. */
 function registerOthers(
   server: RestServer,
   url: string,
@@ -151,7 +153,7 @@ function registerOthers(
     method: refused,
     url,
     schema: { hide: true },
-    // Before a body of whatever kind is read.
+    // Before a body is read.
     onRequest: (_request, reply, done) => {
       reply.header('allow', methods);
       done(new PartylineError('method_not_allowed', `Only ${methods} are allowed here.`));
@@ -165,7 +167,7 @@ const textOf = (type: string, description: string) => ({
   content: { [type]: { schema: Type.String() } },
 });
 
-/** preValidation hook: refuses a body that was sent as something else. */
+/** preValidation hook: refuses a body of another content type. */
 const needContentType =
   (wanted: string) =>
   (request: FastifyRequest, _reply: FastifyReply, done: (fault?: Error) => void) => {

@@ -3,12 +3,12 @@ import type { HeaderExtension, Offer } from './offer.ts';
 import { unusable } from './sdp-text.ts';
 
 const MID_EXTENSION = 'urn:ietf:params:rtp-hdrext:sdes:mid';
-/** Header extensions of a client's packets that are of use. */
+/** Header extensions that the gateway uses. */
 const USED_EXTENSIONS = [MID_EXTENSION, 'urn:ietf:params:rtp-hdrext:ssrc-audio-level'];
-/** RFC 8285 §4.2: larger ids need two-byte extensions, which not all of those who hear the packets take. */
+/** RFC 8285 §4.2: larger ids need two-byte extensions, which not all receivers of the packets support. */
 const MAX_ID = 14;
 
-/** Returns the header extensions of an offer that are used, each once and each with an id of its own. */
+/** Returns the used header extensions of an offer, each once and with a unique id. */
 export function usedExtensions({ extensions }: Offer): HeaderExtension[] {
   const used: HeaderExtension[] = [];
   for (const wanted of USED_EXTENSIONS) {
@@ -19,8 +19,8 @@ export function usedExtensions({ extensions }: Offer): HeaderExtension[] {
 }
 
 /**
- * Describes what a client sends, as the media worker is to take it.
- * @throws {PartylineError} `unprocessable` if nothing tells its packets from others
+ * Returns the RTP parameters of a client's stream for the media worker.
+ * @throws {PartylineError} `unprocessable` if its packets cannot be identified
  */
 export function describeInput(offer: Offer): RtpParameters {
   const { mid, ssrc, cname, opus } = offer;
@@ -46,10 +46,10 @@ export function describeInput(offer: Offer): RtpParameters {
   } as RtpParameters;
 }
 
-/** Opus that is asked for by format parameters: silence may have gaps (RFC 7587 §6.1). */
+/** Returns true if the format parameters allow gaps in silence (`usedtx`, RFC 7587 §6.1). */
 export const wantsSparse = ({ opus }: Offer): boolean => opus.parameters.get('usedtx') === 1;
 
-/** Packets of more than 20 ms are not sent to a client that says so; 60 ms is the longest that an encoder makes at once. */
+/** Returns true if the client accepts no packets longer than 20 ms; encoders make up to 60 ms in one frame. */
 export const takesShortOnly = ({ maxPacketMs }: Offer): boolean =>
   maxPacketMs !== undefined && maxPacketMs < LONGEST_PACKET_MS;
 

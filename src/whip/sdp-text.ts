@@ -8,14 +8,14 @@ const LINE = /^[a-z]=/;
 /** Media, port, protocol and formats (RFC 4566 §5.14), of which sdp-transform reads nothing if one is missing. */
 const MEDIA_LINE = /^m=\w+ \d+ [\w/]+ \S/;
 
-/** A description or fragment that is SDP, but cannot be used. */
+/** Returns the fault of valid SDP that cannot be used. */
 export const unusable = (fault: string) => new PartylineError('unprocessable', `SDP: ${fault}.`);
 
 const malformed = (fault: string) => new PartylineError('bad_request', `Not SDP: ${fault}.`);
 
 /**
  * Parses a whole session description.
- * @throws {PartylineError} `bad_request` if it is none
+ * @throws {PartylineError} `bad_request` if the text is not SDP
  */
 export function parseDescription(text: string): SessionDescription {
   const [first] = readLines(text);
@@ -29,7 +29,7 @@ export function parseDescription(text: string): SessionDescription {
 
 /**
  * Parses a fragment (RFC 8840 §9), which begins with attributes or a media line.
- * @throws {PartylineError} `bad_request` if it is none
+ * @throws {PartylineError} `bad_request` if the text is not SDP
  */
 export function parseFragmentText(text: string): SessionDescription {
   const lines = readLines(text);
@@ -62,5 +62,5 @@ function parseLines(text: string): SessionDescription {
   }
 }
 
-/** A value of a parsed line as text: sdp-transform takes digits for numbers, whatever its types say. */
+/** Returns a value of a parsed line as text: sdp-transform parses digits as numbers, against its types. */
 export const asText = (value: string | number): string => String(value);

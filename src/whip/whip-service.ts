@@ -45,7 +45,7 @@ export type WhipRequest = {
   credentials: Credentials;
   room: string;
   peer: string;
-  /** WHEP: the one peer whom it wants to hear. */
+  /** WHEP: the only peer that it wants to hear. */
   from: string | undefined;
   sdp: string;
 };
@@ -53,22 +53,22 @@ export type WhipRequest = {
 /** Answer to a POST. */
 export type Created = { id: string; etag: string; sdp: string; iceServers: IceServer[] };
 
-/** Node on which the peer's other half is. */
+/** Node that has the peer's other half. */
 export type Elsewhere = { elsewhere: string };
 
-/** Names a session, and who asks for something of it. */
+/** A session, and the sender of a request for it. */
 export type SessionName = {
   kind: WhipKind;
   id: string;
-  /** `peer` is that of a token, if the client has one. */
+  /** Peer of the client's token, if it has one. */
   owner: { accountId: number; peer?: string };
 };
 
-/** An id of a session says on which node it is; the rest cannot be guessed. */
+/** Returns an id for a session: its node, and a part that cannot be guessed. */
 const NODE_CHARACTERS = 16;
 const SECRET_BYTES = 16;
 
-/** The node that a session is on, as its id says. */
+/** Returns the node of a session, by its id. */
 export const nodeOf = (sessionId: string): string => sessionId.slice(0, NODE_CHARACTERS);
 
 /** The clients of WHIP and WHEP whose sessions are on this node. */
@@ -76,7 +76,7 @@ export class WhipService {
   readonly #parts: WhipServiceParts;
   /** By session id. */
   readonly #halves = new Map<string, { half: Half; session: WhipSession }>();
-  /** Peers whose requests are being handled, one after the other. */
+  /** Queue of requests of each peer, handled one after the other. */
   readonly #busy = new Map<string, Promise<unknown>>();
 
   constructor(parts: WhipServiceParts) {
@@ -84,7 +84,7 @@ export class WhipService {
   }
 
   /**
-   * Checks a request without a question to anybody.
+   * Validates a request without any look-up.
    * @throws {PartylineError} `not_found`, `bad_request`, `forbidden`, `unprocessable`, `overloaded`
    */
   check({ kind, credentials, room, peer, from, sdp }: WhipRequest): void {
@@ -101,7 +101,11 @@ export class WhipService {
     this.#read(kind, sdp);
   }
 
-  /** Where the peer has a session of the same room on another node, to which its other half belongs. @throws {PartylineError} `overloaded` */
+  /**
+   * Returns the node with a session of the same peer and room, to which the other half belongs; undefined if
+   * there is none.
+   * @throws {PartylineError} `overloaded`
+   */
   async findOther({ credentials, room, peer }: WhipRequest): Promise<string | undefined> {
     const accountId = credentials.account.id;
     if (this.#sessionOf(accountId, peer, room)) return undefined;
@@ -111,16 +115,16 @@ export class WhipService {
   }
 
   /**
-   * Opens a session, or the other half of one.
-   * @param changesBefore number of changes of accounts that had been heard of when the credentials were looked up
-   * @returns the node of the session of which it is the other half, if that is another one; nothing is opened here then
-   * @throws {PartylineError} whatever keeps the client out; nothing is left behind then
+   * Opens a session, or its other half.
+   * @param changesBefore number of account changes received when the credentials were looked up
+   * @returns the answer, or another node on which the session must be opened as the other half
+   * @throws {PartylineError} any reason to refuse the client; everything acquired is released before
    */
   open(request: WhipRequest, changesBefore: number): Promise<Created | Elsewhere> {
     return this.#open(request, changesBefore, (offer) => this.#openNew(request, offer, true));
   }
 
-  /** Opens a session as {@link open} does, but here in any case: it replaces one on another node. @throws {PartylineError} */
+  /** Opens a session like {@link open}, but always here: it replaces one on another node. @throws {PartylineError} */
   openHere(request: WhipRequest, changesBefore: number): Promise<Created> {
     return this.#open(request, changesBefore, async (offer) => {
       const opened = await this.#openNew(request, offer, false);
@@ -142,7 +146,7 @@ export class WhipService {
       const session = this.#sessionOf(id, peer, request.room);
       return session ? this.#addHalf(session, request, offer) : openNew(offer);
     });
-    // Changes of the account while the client was admitted have not reached the session.
+    // Changes made during the admission have not reached the session.
     if (accountWatch.changes() !== changesBefore) accountWatch.check(id);
     return opened;
   }
@@ -158,7 +162,7 @@ export class WhipService {
     session.endHalf(half, 'left');
   }
 
-  /** @throws {PartylineError} `not_found` if there is no such session, or it is somebody else's */
+  /** @throws {PartylineError} `not_found` if there is no such session of this client */
   needSession({ kind, id, owner }: SessionName): { half: Half; session: WhipSession } {
     const found = this.#halves.get(id);
     const isTheirs =
@@ -180,7 +184,7 @@ export class WhipService {
     return session instanceof WhipSession && session.room === room ? session : undefined;
   }
 
-  /** One request of a peer at a time: two that come at once are its two halves. */
+  /** Handles one request of a peer at a time: two that come at once are its two halves. */
   async #inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
     const before = this.#busy.get(key) ?? Promise.resolve();
     const done = before.then(work);
@@ -224,8 +228,8 @@ export class WhipService {
   }
 
   /**
-   * Takes a place among the connections of the account.
-   * @param mayJoin whether a session on another node is joined, and not replaced
+   * Takes a lease of the account's connections.
+   * @param mayJoin true to join a session on another node instead of replacing it
    */
   async #admit(
     { credentials: { account }, peer, room }: WhipRequest,
@@ -247,7 +251,7 @@ export class WhipService {
     const { order, lastLocation } = admission;
     const release = () => {
       leases.release(holder).catch((fault: unknown) => {
-        log.warn({ err: fault, peer }, 'lease not given back; tried again later');
+        log.warn({ err: fault, peer }, 'lease not released; retrying');
       });
     };
     try {
@@ -301,13 +305,13 @@ export class WhipService {
       places.take(credentials.account.id, name)?.end('moved');
       created = await this.#takeIn(session, media, request, offer);
     } catch (fault) {
-      // A session that lived on would be in a room and an account whose leases the caller gives back.
+      // Otherwise the session would survive, although the caller releases its leases.
       session.fail(fault);
       throw fault;
     }
     if (isElsewhere) {
       takeover.settled(holder, order, room).catch((fault: unknown) => {
-        log.warn({ err: fault }, 'other nodes do not know where the peer is');
+        log.warn({ err: fault }, 'location of the peer not shared');
       });
     }
     return created;
@@ -332,7 +336,7 @@ export class WhipService {
     return room.media.openInput({ dtlsParameters, rtpParameters: describeInput(offer) });
   }
 
-  /** Makes what was opened a half of the session, or closes it. */
+  /** Adds an opened half to the session, or closes it. */
   async #takeIn(
     session: WhipSession,
     media: Media,
@@ -343,7 +347,7 @@ export class WhipService {
       const id = `${this.#parts.node}${randomBytes(SECRET_BYTES).toString('hex')}`;
       const half = new Half(id, kind, offer, credentials, media.path);
       const { etag } = half;
-      // Before the session has the half: a client that is given no answer cannot end it.
+      // Before the session has the half, because a client without an answer cannot end it.
       const extensions = kind === 'whip' ? usedExtensions(offer) : [];
       const stream = 'feed' in media ? media.stream : undefined;
       const sdp = writeAnswer(offer, kind, media.path, extensions, stream);
@@ -368,7 +372,7 @@ type Admitted = {
   id: string;
   holder: Holder;
   order: number;
-  /** The peer is somewhere already. */
+  /** Returns the fault for a peer that is connected in another way. */
   isElsewhere: boolean;
   release: () => void;
 };
@@ -376,14 +380,14 @@ type Admitted = {
 /** Characters of a session id at the end of a TURN user's name: a peer's name may not fit into a header. */
 const ICE_NAME_CHARACTERS = 8;
 
-/** Begins the ids under which sessions are noted in Redis: those of WebSockets have none. */
+/** Prefix of session ids in Redis, which those of WebSockets do not have. */
 const PLACE = 'whip:';
 
-/** The node on which a place is, if it is one of WHIP or WHEP. */
+/** Returns the node of a place of WHIP or WHEP; undefined for other places. */
 const nodeOfPlace = ({ sessionId }: LastLocation): string | undefined =>
   sessionId.startsWith(PLACE) ? nodeOf(sessionId.slice(PLACE.length)) : undefined;
 
-/** @throws {PartylineError} `not_found` if the peer is not there that a client wants to hear */
+/** @throws {PartylineError} `not_found` if the only peer that a client wants to hear is not in the room */
 function checkFrom({ from }: WhipRequest, isInRoom: (peer: string) => boolean): void {
   if (from !== undefined && !isInRoom(from)) {
     throw new PartylineError('not_found', `There is no peer "${from}" in the room.`);

@@ -15,7 +15,7 @@ import { minutesExhausted } from '../usage/quota.ts';
 import type { Half, Patience } from './half.ts';
 import type { WhipKind } from './offer.ts';
 
-/** Audio settings of clients that cannot set any. */
+/** Audio settings of clients of WHIP and WHEP, which cannot set any. */
 const NOTHING_SET: AudioSettings = {
   in: { codec: 'opus' },
   detected: undefined,
@@ -60,7 +60,7 @@ export class WhipSession implements ClientConnection, LiveSession {
   #replacing: NodeJS.Timeout | undefined;
   #isClosed = false;
 
-  /** Owns the lease from then on. */
+  /** Owns the lease from now on. */
   constructor(lease: RoomLease, parts: WhipSessionParts) {
     this.#lease = lease;
     this.#parts = parts;
@@ -93,7 +93,7 @@ export class WhipSession implements ClientConnection, LiveSession {
     this.log.info('whip session started');
   }
 
-  /** Speaks by this half from now on; resolves when the others hear it. @throws {Error} if the media worker dies meanwhile */
+  /** Uses this half to speak; resolves when the others hear it. @throws {Error} if the media worker dies meanwhile */
   async speakBy(half: Half, input: WebRtcInput): Promise<void> {
     const heard = this.#peer.speakBy(input);
     this.#add(half);
@@ -105,14 +105,14 @@ export class WhipSession implements ClientConnection, LiveSession {
     }
   }
 
-  /** Hears by this half from now on. */
+  /** Uses this half to hear. */
   hearBy(half: Half, output: WebRtcOutput, options: PlaybackOptions): void {
     this.#peer.hearBy(output);
     this.#playback = options;
     this.#add(half);
   }
 
-  /** The client has ended a half. */
+  /** Ends a half, as its client asked. */
   endHalf(half: Half, reason: LeaveReason): void {
     if (this.#halves.get(half.kind) !== half) return;
     if (this.#halves.size === 1) {
@@ -126,7 +126,7 @@ export class WhipSession implements ClientConnection, LiveSession {
     this.#tellPath();
   }
 
-  /** The account, or what its clients may show, has changed. */
+  /** Applies a change of the account or of its valid credentials. */
   accountChanged(account: Account, keys: KeyState): void {
     this.#account = account;
     for (const half of this.#halves.values()) {
@@ -135,12 +135,12 @@ export class WhipSession implements ClientConnection, LiveSession {
     }
   }
 
-  /** The month's minutes are used up. */
+  /** Closes the session, because the month's minutes are used up. */
   exhaust(resetsAt: string): void {
     this.fail(minutesExhausted(resetsAt));
   }
 
-  /** Has the others hear nothing of it, or hear it again. @throws {Error} if its media worker dies or hangs */
+  /** Mutes or unmutes it. @throws {Error} if its media worker dies or hangs */
   setMuted(isMuted: boolean): Promise<void> {
     return this.#peer.setMuted(isMuted);
   }
@@ -152,23 +152,26 @@ export class WhipSession implements ClientConnection, LiveSession {
     this.#end(code);
   }
 
-  /** The same peer has connected again. */
+  /** Closes the session, because the same peer has connected again. */
   replace(): void {
     this.fail(replaced());
   }
 
-  /** Ends this session after `withinMs` at the latest: the same peer has connected to another node, and is heard from here until it is heard from there. */
+  /**
+   * Closes this session within `withinMs`: the same peer has connected to another node, and is heard from
+   * here until it is heard from there.
+   */
   replaceSoon(withinMs: number): void {
     clearTimeout(this.#replacing);
     if (!this.#isClosed) this.#replacing = setTimeout(() => this.replace(), withinMs);
   }
 
-  /** The node goes away, and clients have had their time. */
+  /** Closes the session at the end of a drain. */
   drain(): void {
-    this.fail(new PartylineError('draining', 'This node is going away.'));
+    this.fail(new PartylineError('draining', 'This node is draining.'));
   }
 
-  /** Gives up on a client that does not connect, or does not come back. */
+  /** Closes a client that does not connect or come back in time. */
   beat(nowMs: number): void {
     for (const half of this.#halves.values()) {
       this.#look(half);
@@ -178,7 +181,7 @@ export class WhipSession implements ClientConnection, LiveSession {
     }
   }
 
-  /** Nothing can be said to a client of WHIP and WHEP. */
+  /** Does nothing: clients of WHIP and WHEP get no messages. */
   notify(): void {}
 
   notifyLater(): boolean {
@@ -193,7 +196,7 @@ export class WhipSession implements ClientConnection, LiveSession {
 
   volumeLimited(): void {}
 
-  /** Takes a half in, in place of the one that it had of that kind. */
+  /** Adds a half, which replaces the previous one of its kind. */
   #add(half: Half): void {
     const before = this.#halves.get(half.kind);
     if (before) this.#parts.onHalfEnded(before);
@@ -220,7 +223,7 @@ export class WhipSession implements ClientConnection, LiveSession {
     else if (this.#playback) this.#peer.startPlayback(this.#playback);
   }
 
-  /** Its place is kept without a connection while all that it has is lost. */
+  /** Suspends the peer while all its halves have lost their connection. */
   #tellPath(): void {
     const halves = [...this.#halves.values()];
     this.#peer.pathChanged(halves.every((half) => half.isLost));

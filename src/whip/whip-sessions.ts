@@ -73,10 +73,10 @@ const AnswerSchema = Type.Object({
 });
 type Answer = Static<typeof AnswerSchema>;
 
-/** Delay told to a client whose session's node did not answer. */
+/** Delay sent to a client whose session's node did not answer. */
 const RETRY_AFTER_MS = 1000;
 
-/** Has sessions of WHIP and WHEP answered for wherever they are: any node takes a request for any session. */
+/** Forwards requests of WHIP and WHEP to the node of their session, so that any node accepts a request for any session. */
 export class WhipSessions {
   readonly #service: WhipService;
   readonly #accounts: Accounts;
@@ -84,7 +84,7 @@ export class WhipSessions {
   readonly #changes: () => number;
   readonly #ask: Ask<Question, Answer>;
 
-  /** @param changes returns the number of changes of accounts that have been heard of */
+  /** @param changes returns the number of account changes received */
   constructor(
     service: WhipService,
     accounts: Accounts,
@@ -105,7 +105,10 @@ export class WhipSessions {
     );
   }
 
-  /** Opens a session where the peer has its other half, or else here. @throws {PartylineError} whatever keeps the client out */
+  /**
+   * Opens a session on the node of the peer's other half, or else here.
+   * @throws {PartylineError} any reason to refuse the client
+   */
   async open(request: WhipRequest, changesBefore: number): Promise<Created> {
     this.#service.check(request);
     let node = await this.#service.findOther(request);
@@ -116,11 +119,11 @@ export class WhipSessions {
       node = opened.elsewhere;
     }
     const created = await this.#openAt(node, request);
-    // The other half went with its node.
+    // The node of the other half has died.
     return created ?? this.#service.openHere(request, changesBefore);
   }
 
-  /** @returns undefined if the node is no more */
+  /** @returns undefined if the node has left or died */
   async #openAt(node: string, request: WhipRequest): Promise<Created | undefined> {
     const { credentials, kind, room, peer, from, sdp } = request;
     const { account, keyId, grant, signedBy } = credentials;
@@ -139,7 +142,7 @@ export class WhipSessions {
     return created;
   }
 
-  /** @throws {PartylineError} `not_found` if there is no such session, or it is somebody else's; `overloaded` */
+  /** @throws {PartylineError} `not_found` if there is no such session of this client; `overloaded` */
   async look(session: SessionName): Promise<void> {
     await this.#run({ ask: 'look', ...session });
   }
@@ -166,7 +169,7 @@ export class WhipSessions {
     return this.#askNode(node, question);
   }
 
-  /** @returns an empty answer to a question to open something, and `not_found` to another, if the node is no more */
+  /** @returns if the node has left or died, an empty answer to a request to open a session, and `not_found` to any other */
   async #askNode(node: string, question: Question): Promise<Answer> {
     const { answers, unreachable } = await this.#ask(question, node);
     if (unreachable.length > 0) {
@@ -198,7 +201,7 @@ export class WhipSessions {
           credentials: await this.#find(question),
         };
         this.#service.check(request);
-        // Handed on once, not from node to node.
+        // Forwarded once, not from node to node.
         return { created: await this.#service.openHere(request, changesBefore) };
       }
       case 'look': {
