@@ -22,7 +22,7 @@ export class OwnMicrophone<Device extends { close: () => void }> {
 
   /**
    * Opens a microphone, and closes the one that it replaces; if that fails, the one before stays.
-   * @param deviceId empty: the default one
+   * @param deviceId empty for the default one
    * @returns undefined if another attempt, or `close()`, came before the answer
    * @throws {DOMException} the last attempt failed
    */
@@ -47,13 +47,13 @@ export class OwnMicrophone<Device extends { close: () => void }> {
     }
   }
 
-  /** Closes the present microphone; an attempt that is not answered yet goes on. */
+  /** Closes the present microphone; a pending attempt continues. */
   drop(): void {
     this.#current?.close();
     this.#current = undefined;
   }
 
-  /** Closes the present microphone, and each that an earlier attempt still brings. */
+  /** Closes the present microphone, and any that a pending attempt opens. */
   close(): void {
     this.#attempt += 1;
     this.#isOpening = false;

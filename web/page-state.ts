@@ -6,9 +6,9 @@ export type Entry = {
   room: string;
   peer: string;
   listenOnly: boolean;
-  /** To hear oneself, before anybody else does: in the room `__echo__`. */
+  /** True to hear oneself, in the room `__echo__`. */
   isTrial: boolean;
-  /** In place of key and room; empty if the page was not opened by an invitation. */
+  /** Invitation, in place of key and room; empty if the page was not opened by one. */
   invite: string;
 };
 
@@ -22,13 +22,13 @@ export type Person = {
   kind: Transport;
   isSelf: boolean;
   muted: boolean;
-  /** How loud it is heard here when it is shown first. */
+  /** Its volume when it is first shown. */
   gain: number;
   /** dBov; absent while silent. */
   levelDbov?: number;
 };
 
-/** A sentence about what went wrong, and a thing that the reader may do about it. */
+/** A sentence about a fault, and an action that may fix it. */
 export type Notice = { words: string; action?: { label: string; run: () => void } };
 
 /** A link into a room; `code` is the address of a picture of its QR code, `expiresAt` ISO 8601. */
@@ -38,9 +38,9 @@ export type ShownInvitation = { url: string; code: string; expiresAt: string };
 export type RoomState = {
   title: string;
   status: string;
-  /** The way that sound goes; empty while it goes none. */
+  /** Description of the audio transport; empty while there is none. */
   way: string;
-  /** The room may have changed since: the connection is lost. */
+  /** True while the connection is lost, and the room may have changed. */
   isAway: boolean;
 };
 
@@ -48,16 +48,16 @@ export type RoomState = {
 export type PageState = {
   fields: Fields;
   invite: string;
-  /** Why the last visit ended; empty if nothing was wrong. */
+  /** Reason for which the last visit failed; empty if there is none. */
   error: string;
   isKeyWrong: boolean;
-  /** Step that is being taken on the way in; undefined while the form can be filled in. */
+  /** Present step of joining; undefined while the form can be filled in. */
   progress: string | undefined;
   /** Undefined while the entrance is shown. */
   room: RoomState | undefined;
   people: readonly Person[];
   isAlone: boolean;
-  /** Names of those that came and went last, for screen readers alone: others see it. */
+  /** Announcement of the last peers that joined and left, for screen readers only. */
   comings: string;
   microphone: MicrophoneState;
   notice: Notice | undefined;
@@ -126,7 +126,7 @@ export class Page {
     this.#changed(this.#state);
   }
 
-  /** Fills in fields; what is empty or absent leaves them as they are. */
+  /** Fills in fields; empty or absent values leave them as they are. */
   fillIn({ apiKey, room, peer, invite }: Partial<Entry>): void {
     const fields = {
       ...this.#state.fields,
@@ -137,17 +137,17 @@ export class Page {
     this.show({ fields, ...(invite !== undefined && { invite }) });
   }
 
-  /** The entrance, ready for another try; with `error`, why the last one ended. */
+  /** Shows the entrance, ready for another attempt; `error` is the reason of the last failure. */
   showEntrance(error = '', isKeyWrong = false): void {
     this.show({ ...NO_VISIT, error, isKeyWrong });
   }
 
-  /** The entrance while the way in is being tried. */
+  /** Shows the entrance during an attempt to join. */
   showProgress(progress: string): void {
     this.show({ progress, error: '', isKeyWrong: false });
   }
 
-  /** The room. */
+  /** Shows the room. */
   showRoom(room: RoomState): void {
     this.show({ room, progress: undefined });
   }

@@ -86,7 +86,7 @@ function initials(name: string): string {
     .join('');
 }
 
-/** A colour of one's own, the same on everybody's page. */
+/** Returns the colour of a peer, the same on every page. */
 function hue(name: string): number {
   let hash = 0;
   for (const character of name) hash = (hash * 31 + (character.codePointAt(0) ?? 0)) % 360;

@@ -1,11 +1,11 @@
 import type { Guest } from './invite.ts';
 import type { Entry } from './page-state.ts';
 
-/** Memory of the form: the page's address, and the storage of this tab. */
+/** Storage of the form's values: the page's address, and the storage of this tab. */
 
 /**
- * Reads `#room=kitchen&name=Ada&key=…` or `#invite=…`: the part of an address that browsers do not send. A key is taken out of the address,
- * and so out of the history.
+ * Reads `#room=kitchen&name=Ada&key=…` or `#invite=…`: the part of an address that browsers do not send. A
+ * key is taken out of the address, and so out of the history.
  */
 export function takeAddress(): Partial<Entry> {
   const parameters = new URLSearchParams(location.hash.slice(1));
@@ -34,12 +34,12 @@ export function recall(): Partial<Entry> {
   return (readKept('partyline') as Partial<Entry> | null) ?? {};
 }
 
-/** Keeps what an invitation was exchanged for, so that a reload does not make another peer. */
+/** Stores the guest for which an invitation was exchanged, so that a reload does not make another peer. */
 export function rememberGuest({ invite, peer: name }: Entry, guest: Guest): void {
   keep('partyline-guest', { ...guest, invite, name });
 }
 
-/** The guest that this tab was, if its token still holds and neither invitation nor name is another. */
+/** Returns the guest of this tab, if its token is still valid and invitation and name are the same. */
 export function recallGuest({ invite, peer }: Entry): Guest | undefined {
   const kept = readKept('partyline-guest') as (Guest & { invite: string; name: string }) | null;
   if (kept?.invite !== invite || kept.name !== peer) return undefined;

@@ -4,13 +4,13 @@ type InRoom = Extract<ClientState, { name: 'in_room' }>;
 
 /** Status of the room in which everybody hears itself. */
 export const ECHO_WORDS =
-  'Say something: you hear yourself a second later. Nobody else does. Headphones keep it from going round.';
+  'Say something: you hear yourself a second later. Nobody else does. Headphones prevent feedback.';
 
 const WAY_WORDS: Record<Transport, string> = {
-  webrtc: 'Sound goes by WebRTC.',
-  websocket: 'Sound goes over the WebSocket, which passes where WebRTC does not.',
+  webrtc: 'Audio uses WebRTC.',
+  websocket: 'Audio uses the WebSocket, which works where WebRTC is blocked.',
 };
-/** The way that sound goes; empty while it goes none. */
+/** Returns the description of the audio transport; empty while there is none. */
 export const wayWords = ({ transport, isInterrupted }: InRoom) =>
   isInterrupted ? '' : WAY_WORDS[transport];
 

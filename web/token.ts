@@ -2,7 +2,7 @@ import { reasonForCloseCode, TokenError } from 'partyline-client';
 import { CLOSE_CODES } from '../src/protocol/close-codes.ts';
 import { mayBeKey } from './key.ts';
 
-/** Long enough to connect with; the connection then lasts as long as it likes. */
+/** Lifetime of a token, s: long enough to connect; the connection may outlast it. */
 const TTL_SECONDS = 60;
 const TIMEOUT_MS = 10_000;
 
@@ -10,7 +10,7 @@ const TIMEOUT_MS = 10_000;
 type Problem = { code?: string; detail?: string };
 
 /**
- * Changes an API key for a token with which `peer` may connect, to any room: the key itself is in no address.
+ * Exchanges an API key for a token with which `peer` may connect, to any room, so that the key itself is in no address.
  * @param url of `POST /api/tokens`
  * @throws {TokenError}
  */

@@ -16,7 +16,7 @@ import { endWords, errorWords, microphoneWords, retryWords } from './words.ts';
 
 type InRoom = Extract<ClientState, { name: 'in_room' }>;
 
-/** From pressing Join to leaving: a client, a microphone, and what the page shows of them. */
+/** One visit, from pressing Join to leaving: a client, a microphone, and their state on the page. */
 export class Visit {
   readonly client: PartylineClient;
   readonly #page: Page;
@@ -31,11 +31,11 @@ export class Visit {
   #deviceId = '';
   #people: ReadonlySet<string> | undefined;
   #lastFault = '';
-  /** False until the client has joined: if it cannot, it says why. */
+  /** False until the client has joined. */
   #hasJoined = false;
 
   /**
-   * @param guest what an invitation was exchanged for; undefined for those who have a key
+   * @param guest guest for which an invitation was exchanged; undefined for a user with a key
    * @param ended called when the visit is over and the page shows the entrance again
    */
   constructor(page: Page, entry: Entry, guest: Guest | undefined, ended: () => void) {
@@ -76,11 +76,11 @@ export class Visit {
     return this.#ending.signal.aborted;
   }
 
-  /** Goes in. Never rejects: what fails is shown. */
+  /** Joins the room. Never rejects: faults are shown. */
   async start(): Promise<void> {
     try {
       await this.client.connect();
-      // Asked for only now: a wrong key should not cost a question for the microphone.
+      // Asked for only now, so that a wrong key does not lead to a permission prompt.
       if (!this.entry.listenOnly) {
         this.#page.showProgress('Waiting for the microphone…');
         await this.#openMicrophone();
@@ -104,7 +104,7 @@ export class Visit {
     return this.#microphone.current?.level() ?? 0;
   }
 
-  /** Speaks by another microphone. @param deviceId empty: the default one */
+  /** Changes the microphone. @param deviceId empty for the default one */
   async chooseMicrophone(deviceId: string): Promise<void> {
     this.#deviceId = deviceId;
     const microphone = await this.#openMicrophone();
@@ -134,11 +134,11 @@ export class Visit {
     }
   }
 
-  /** Ends it and shows nothing, as when the page goes away. The others see a leave, not a broken connection. */
+  /** Ends the visit without showing anything, for a page that is closed. The others see a leave, not a broken connection. */
   close(): void {
     if (this.#over) return;
     this.#ending.abort();
-    // Sent before the close frame; nobody waits for the answer.
+    // Sent before the close frame, without waiting for the answer.
     this.client.leave().catch(() => undefined);
     this.client.close();
     this.#microphone.close();
@@ -162,7 +162,10 @@ export class Visit {
     this.#page.showNotice(words);
   }
 
-  /** Opens the chosen microphone, or says why not. @returns undefined also if another choice came before the answer */
+  /**
+   * Opens the chosen microphone, or shows the reason if it cannot.
+   * @returns undefined on failure, or if another choice came before the answer
+   */
   async #openMicrophone(): Promise<Microphone | undefined> {
     try {
       const microphone = await this.#microphone.open(this.#deviceId);
@@ -183,7 +186,7 @@ export class Visit {
     }
   }
 
-  /** It was unplugged, or the permission was taken back: another may be there, or be on its way. */
+  /** Handles a microphone that was unplugged or whose permission was revoked: another may be available or opening. */
   async #loseMicrophone(): Promise<void> {
     this.#microphone.drop();
     this.#showMicrophone();
@@ -204,7 +207,7 @@ export class Visit {
       case 'idle':
         break;
       case 'lobby':
-        // At first the way in; after a stay in the room, the gateway has put us out.
+        // On the first join this is part of entering; later it means that the gateway has removed us.
         if (this.#hasJoined) this.#end(this.#lastFault);
         break;
       case 'connecting':
@@ -256,7 +259,7 @@ export class Visit {
       isAlone: peers.size === 0 && !this.entry.isTrial,
     });
     const names = new Set(peers.keys());
-    const known = this.#people ?? names; // who was there before us did not come
+    const known = this.#people ?? names; // peers that were in the room before us did not join
     const comings = [
       ...[...names].filter((name) => !known.has(name)).map((name) => `${name} came.`),
       ...[...known].filter((name) => !names.has(name)).map((name) => `${name} left.`),
@@ -282,7 +285,7 @@ function transportsOfAddress(): { transports?: Transport[] } {
 /** The room in which everybody is alone, and hears itself. */
 const ECHO = '__echo__';
 
-/** Shown of a peer that speaks in a format that nobody can measure. */
+/** Level shown for a peer whose format cannot be measured. */
 const UNKNOWN_LEVEL_DBOV = -30;
 
 const withLevel = (person: Omit<Person, 'levelDbov'>, levelDbov?: number): Person =>

@@ -7,18 +7,18 @@ type Reconnecting = Extract<ClientState, { name: 'reconnecting' }>;
 const END_WORDS: Record<string, string> = {
   unauthorized: 'The gateway does not know this API key. Check that all of it was pasted.',
   replaced:
-    'Another connection took your name, and this one was closed. To be in the room here too, join under another name.',
-  forbidden: 'The gateway has put you out.',
+    'Another connection uses your name, so this one was closed. To be in the room here, too, join under another name.',
+  forbidden: 'The gateway removed you from the room.',
 };
 
-/** Why the connection ended for good. */
+/** Returns why the connection ended permanently. */
 export function endWords({ code, message }: CloseReason): string {
   const words = END_WORDS[code];
   if (code === 'forbidden') return `${words} ${message}`;
   return words ?? message;
 }
 
-/** Why there is no connection now, and what is being done about it. */
+/** Returns why there is no connection now, and when the next attempt follows. */
 export function retryWords({ reason, hasAudio }: Reconnecting, delayMs: number): string {
   const seconds = Math.round(delayMs / 1000);
   const when = seconds > 1 ? `in ${seconds} s` : 'now';
@@ -33,14 +33,14 @@ const MICROPHONE_WORDS: Record<string, string> = {
   InsecureContextError: 'The browser gives a microphone only to pages on https or localhost.',
 };
 
-/** Why there is no microphone. */
+/** Returns why there is no microphone. */
 export function microphoneWords(error: unknown): string {
   const name = error instanceof Error ? error.name : '';
   const words = MICROPHONE_WORDS[name] ?? `The microphone cannot be used: ${errorWords(error)}`;
   return `${words} You can listen, but nobody hears you.`;
 }
 
-/** Any other fault. */
+/** Returns the sentence for any other fault. */
 export function errorWords(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.name === 'UnsupportedError') return 'This browser cannot do WebRTC audio.';

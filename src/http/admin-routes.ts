@@ -23,7 +23,7 @@ const ChangesSchema = Type.Partial(Type.Object({ name, email, plan, status, ...o
 const NewKeySchema = Type.Object({ key_id: Type.String(), api_key: Type.String() });
 const IdSchema = Type.Object({ id: Type.Integer({ minimum: 1 }) });
 const KeySchema = Type.Object({ ...IdSchema.properties, key_id: Type.String() });
-/** How long clients may take. */
+/** Time that clients have to leave, ms. */
 export const DrainSchema = Type.Object(
   {
     /** By default DRAIN_MS. */
@@ -31,7 +31,7 @@ export const DrainSchema = Type.Object(
   },
   { additionalProperties: false },
 );
-/** How long they have in fact: less, if they had been asked before. */
+/** Time that they have in fact, ms: less if they were asked before. */
 export const DrainingSchema = Type.Object({ deadline_ms: Type.Integer() });
 const security = [{ operatorKey: [] }];
 
@@ -41,13 +41,13 @@ export type AdminParts = {
   reports: UsageReports;
   /**
    * Ends the node when its clients have gone, or after `withinMs`.
-   * @param by who asked for it, for the log
-   * @returns how long they have, ms
+   * @param by requester, for the log
+   * @returns the time that they have, ms
    */
   drain: (withinMs: number | undefined, by: string) => number;
 };
 
-/** `/api/admin/*`: accounts as the operator's command has them, behind the operator's key. */
+/** `/api/admin/*`: the operations of `npm run accounts` over REST, protected by the operator's key. */
 export function registerAdminRoutes(
   server: RestServer,
   { guard, accounts, reports, drain }: AdminParts,
@@ -70,7 +70,7 @@ export function registerAdminRoutes(
     {
       onRequest: guard.operator,
       schema: {
-        summary: 'Make an account, with a key that is shown only now',
+        summary: 'Create an account, with a key that is shown only once',
         security,
         body: NewAccountSchema,
         response: {
@@ -107,7 +107,7 @@ export function registerAdminRoutes(
     {
       onRequest: guard.operator,
       schema: {
-        summary: 'Change an account; connected clients feel it at once',
+        summary: 'Change an account; the change applies to connected clients at once',
         security,
         params: IdSchema,
         body: ChangesSchema,
@@ -121,7 +121,7 @@ export function registerAdminRoutes(
     {
       onRequest: guard.operator,
       schema: {
-        summary: 'One more key, which is shown only now',
+        summary: 'Create another key, which is shown only once',
         security,
         params: IdSchema,
         response: { 201: NewKeySchema },
@@ -153,7 +153,7 @@ export function registerAdminRoutes(
     {
       onRequest: guard.operator,
       schema: {
-        summary: 'What an account has used, by time and room',
+        summary: 'Usage of an account, by time and room',
         security,
         params: IdSchema,
         querystring: UsageQuerySchema,
@@ -170,7 +170,7 @@ export function registerAdminRoutes(
     {
       onRequest: guard.operator,
       schema: {
-        summary: 'End this node: when its clients have gone, or at the deadline',
+        summary: 'Drain this node: it ends when its clients have left, or at the deadline',
         security,
         body: DrainSchema,
         response: { 202: DrainingSchema },

@@ -13,7 +13,7 @@ export type RestServer = ReturnType<typeof asRestServer>;
 export const asRestServer = (server: FastifyInstance) =>
   server
     .withTypeProvider<TypeBoxTypeProvider>()
-    // Fastify's own makes of what is wrong something that is right.
+    // Fastify's own validator coerces wrong types to right ones.
     .setValidatorCompiler(TypeBoxValidatorCompiler)
     .setSchemaErrorFormatter((errors, where) => {
       return new Error(`${where}: ${describeFaults(errors as TLocalizedValidationError[])}.`);
@@ -21,10 +21,10 @@ export const asRestServer = (server: FastifyInstance) =>
 
 const bearer = (description: string) => ({ type: 'http', scheme: 'bearer', description }) as const;
 
-/** Serves at `/api/docs` what the routes that are registered after it say of themselves in their schemas (OpenAPI 3.1). */
+/** Serves an OpenAPI 3.1 description of the routes that are registered after it, made from their schemas, at `/api/docs`. */
 export async function registerApiDocs(server: FastifyInstance): Promise<void> {
   await server.register(fastifySwagger, {
-    // Any route may answer so; what is said here is not what it writes its answers by.
+    // Any route may answer so; this description is not used to serialize answers.
     transform: ({ schema, url }) => ({
       schema: { ...schema, response: { ...(schema?.response as object), default: ProblemSchema } },
       url,

@@ -24,17 +24,17 @@ export const AUDIO_METRICS: Definition[] = [
   ),
   count(
     'concealed_seconds_total',
-    'Sound that was made up for what got lost',
+    'Audio that was concealed in place of lost packets',
     ({ counters }) => counters.concealedSamples / SAMPLES_PER_S,
   ),
   gauge(
     'mixed_speakers',
-    'Speakers who are mixed now',
+    'Speakers that are mixed now',
     ({ jitterBuffers }) => jitterBuffers.speakers,
   ),
   gauge(
     'jitter_buffer_seconds',
-    'What the jitter buffers of those who are mixed hold',
+    'Contents of the jitter buffers of mixed speakers',
     ({ jitterBuffers: { speakers, sumMs, maxMs } }) => ({
       mean: sumMs / Math.max(1, speakers) / 1000,
       max: maxMs / 1000,
@@ -49,7 +49,7 @@ export const AUDIO_METRICS: Definition[] = [
   ),
   count(
     'mix_seconds_total',
-    'What that took',
+    'Time spent on mixing',
     ({ counters: { mixing } }) => ({
       inline: mixing.inline.costMs / 1000,
       thread: mixing.thread.costMs / 1000,

@@ -5,7 +5,7 @@ import { counters } from '../counters.ts';
 /** Interval at which the log says that connections are not accepted, ms. */
 const LOG_EVERY_MS = 60_000;
 
-/** Lets a server accept no more connections than there are descriptors for. */
+/** Limits the connections of a server to the descriptors that are free. */
 export class ConnectionLimit {
   readonly #server: Server;
   readonly #log: FastifyBaseLogger;
@@ -30,6 +30,6 @@ export class ConnectionLimit {
     if (nowMs - this.#loggedAtMs < LOG_EVERY_MS) return;
     this.#loggedAtMs = nowMs;
     const { maxConnections } = this.#server;
-    this.#log.warn({ maxConnections }, 'connections are not accepted, for lack of descriptors');
+    this.#log.warn({ maxConnections }, 'connections not accepted: too few descriptors left');
   }
 }

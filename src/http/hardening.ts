@@ -3,8 +3,9 @@ import { notFound } from '../protocol/errors.ts';
 import { spellsFixedParts } from './fixed-path.ts';
 
 /**
- * Content security policy of pages and files. Opus is decoded as WebAssembly in a worker; the page's WebSocket connects to the page's origin, or to a development
- * server, and the QR code of an invitation is a data URL.
+ * Content security policy of pages and files. Opus is decoded as WebAssembly in a worker; the page's
+ * WebSocket connects to the page's origin, or to a development server, and the QR code of an invitation is a
+ * data URL.
  */
 const PAGE_POLICY =
   "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self' ws: wss:; img-src 'self' data:; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'";
@@ -14,8 +15,9 @@ const DOCS_POLICY =
 const DOCS = '/api/docs';
 
 /**
- * Refuses addresses whose fixed parts are percent-encoded, as no client writes them, and says in headers what
- * browsers must not do with the answers. Answers of the API, which may hold keys and tokens, are stored by no cache.
+ * Refuses addresses whose fixed parts are percent-encoded, as no client writes them, and adds security
+ * headers for browsers to every answer. Answers of the API, which may hold keys and tokens, are stored by no
+ * cache.
  */
 export function registerHardening(server: FastifyInstance): void {
   server.addHook('onRequest', (request, _reply, done) => {

@@ -13,8 +13,8 @@ const ReadinessSchema = Type.Object({
 });
 
 /**
- * `GET /healthz`: it lives, and so do the processes beside it; 503 if one of them hangs, with its name. `GET /readyz`: it takes
- * clients; 503 if not, with what is missing.
+ * `GET /healthz`: this process and the others of the node run; 503 with the name of one that hangs. `GET /readyz`: it admits
+ * clients; 503 with the missing conditions if not.
  * @param readHung names of the other processes of this node that hang
  */
 export function registerHealthRoutes(
@@ -23,7 +23,7 @@ export function registerHealthRoutes(
   readHung: () => string[],
 ): void {
   const healthSchema = {
-    summary: 'Whether all processes of the node live',
+    summary: 'Whether all processes of the node run',
     response: { 200: HealthSchema, 503: HungSchema },
   };
   server.get('/healthz', { schema: healthSchema }, async (_request, reply) => {
@@ -32,7 +32,7 @@ export function registerHealthRoutes(
     return reply.code(200).send({ status: 'ok', version: VERSION });
   });
   const schema = {
-    summary: 'Whether the node takes clients',
+    summary: 'Whether the node admits clients',
     response: { 200: ReadinessSchema, 503: ReadinessSchema },
   };
   server.get('/readyz', { schema }, async (_request, reply) => {

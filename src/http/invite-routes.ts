@@ -15,7 +15,7 @@ import { checkName, checkRoomName } from '../protocol/names.ts';
 import { asRestServer, type RestServer } from './api-docs.ts';
 import type { RestGuard } from './rest.ts';
 
-/** A body that a stranger sends: an invitation and a name. */
+/** Body sent by a guest without credentials: an invitation and a name. */
 const REDEMPTION_LIMIT_BYTES = 8192;
 
 const InviteSchema = Type.Object({
@@ -36,18 +36,19 @@ type Parts = {
   limits: RateLimits;
   invites: Invites;
   tokens: Tokens;
-  /** Called for each request whose invitation holds. */
+  /** Called for each request whose invitation is valid. */
   onKnown: (request: FastifyRequest) => void;
 };
 
 /**
- * Invitations (docs/protocol.md, "Invitations"): `POST /api/invites` with an API key, `POST /api/invites/redeem` with nothing but the
- * invitation, from any origin.
+ * Invitations (docs/protocol.md, "Invitations"): `POST /api/invites` with an API key, `POST
+ * /api/invites/redeem` with nothing but the invitation, from any origin.
  */
 export async function registerInviteRoutes(server: RestServer, parts: Parts): Promise<void> {
   const { guard, authenticator, limits, invites, tokens, onKnown } = parts;
   const schema = {
-    summary: 'An invitation into a room: a link that can be exchanged for tokens until it expires',
+    summary:
+      'Create an invitation into a room: a link that can be exchanged for tokens until it expires',
     security: [{ apiKey: [] }],
     body: InviteRequestSchema,
     response: { 201: InviteSchema },
@@ -65,7 +66,7 @@ export async function registerInviteRoutes(server: RestServer, parts: Parts): Pr
   const redeem = async (scope: FastifyInstance) => {
     await scope.register(fastifyCors, { origin: '*', methods: ['POST'], maxAge: 86_400 });
     const redemption = {
-      summary: 'A token, and a name that nobody else has, for an invitation',
+      summary: 'Exchange an invitation for a token and a unique name',
       body: RedemptionSchema,
       response: { 200: GuestSchema },
     };
@@ -86,7 +87,7 @@ export async function registerInviteRoutes(server: RestServer, parts: Parts): Pr
   await server.register(redeem, { prefix: '/api/invites/redeem' });
 }
 
-/** An invitation that does not hold is a thing that is not there, not a failed login. */
+/** Reports an invalid invitation as a missing resource, not as a failed login. */
 function asNotFound(fault: unknown): never {
   if (PartylineError.from(fault).code !== 'unauthorized') throw fault;
   throw new PartylineError('not_found', 'The invitation is not valid, or has expired.', {

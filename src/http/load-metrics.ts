@@ -8,7 +8,7 @@ export const LOAD_METRICS: Definition[] = [
   ),
   gauge(
     'event_loop_delay_seconds',
-    'How late the event loop was in the last second',
+    'Delay of the event loop in the last second',
     ({ load: { loopDelayMs } }) => ({
       '0.5': loopDelayMs.p50 / 1000,
       '0.99': loopDelayMs.p99 / 1000,
@@ -34,19 +34,19 @@ export const LOAD_METRICS: Definition[] = [
   ),
   gauge(
     'short',
-    'Whether newcomers are refused because no more than a reserve of a resource is left',
+    'Whether new clients are refused because only a reserve of a resource is left',
     ({ resources }) => mapValues(resources, ({ isShort }) => (isShort ? 1 : 0)),
     'resource',
   ),
   gauge(
     'resource_free_ratio',
-    'Share of a resource that is free, where something bounds it',
+    'Share of a limited resource that is free',
     ({ resources }) => mapValues(resources, ({ freeShare }) => freeShare),
     'resource',
   ),
   count(
     'shortages_total',
-    'Faults that said that a resource had run out',
+    'Faults caused by a resource that had run out',
     ({ counters }) => counters.shortages,
     'resource',
   ),

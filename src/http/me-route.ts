@@ -11,13 +11,13 @@ type MeParts = { guard: RestGuard; leases: CcuLeases; usage: RecentUsage; clock:
 
 const MeSchema = Type.Object({ account: AccountSchema, summary: SummarySchema });
 
-/** `GET /api/me`: the account of an API key, and what it has used (docs/protocol.md §1). */
+/** `GET /api/me`: the account of an API key, and its usage (docs/protocol.md §1). */
 export function registerMeRoute(
   server: RestServer,
   { guard, leases, usage, clock }: MeParts,
 ): void {
   const schema = {
-    summary: 'The account of the API key, and what it has used this month',
+    summary: 'The account of the API key, and its usage this month',
     security: [{ apiKey: [] }],
     response: { 200: MeSchema },
   };

@@ -5,7 +5,10 @@ import { LOAD_METRICS } from './load-metrics.ts';
 import type { Definition, Figure, Snapshot } from './metric-snapshot.ts';
 import { STATE_METRICS } from './state-metrics.ts';
 
-/** prom-client's own measure of the event loop cannot be disabled: it runs as seldom as this, and is taken out again. */
+/**
+ * Resolution of prom-client's own measurement of the event loop, ms: it cannot be disabled, so it runs
+ * rarely, and its metric is removed.
+ */
 const HOUR_MS = 3_600_000;
 
 /** Metrics as plain data, which can be sent from process to process. */
@@ -39,10 +42,10 @@ async function writePage(gather: () => Promise<MetricFamilies[]>) {
   return { contentType: registry.contentType, text: await registry.metrics() };
 }
 
-/** Metrics of this process for Prometheus (docs/operations/watch.md). No label names an account or a peer. */
+/** Metrics of this process for Prometheus (docs/operations/watch.md). No label contains an account or a peer. */
 export class Metrics {
   readonly #registry = new Registry();
-  readonly #admissions = this.#counter('admissions_total', 'Clients that were let in');
+  readonly #admissions = this.#counter('admissions_total', 'Clients that were admitted');
   readonly #refusals = this.#counter('refusals_total', 'Clients that were refused', ['reason']);
   readonly #ends = this.#counter('sessions_ended_total', 'Sessions that have ended', ['reason']);
   /** Sets one metric each, at a scrape. */

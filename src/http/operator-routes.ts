@@ -24,7 +24,7 @@ const RoomListQuerySchema = Type.Object(
 );
 const security = [{ operatorKey: [] }];
 
-/** `/api/admin/nodes`, `/rooms` and what can be done there: all nodes as one, behind the operator's key. */
+/** `/api/admin/nodes`, `/rooms` and their actions: all nodes as one, protected by the operator's key. */
 export function registerOperatorRoutes(
   server: RestServer,
   { guard, operator }: { guard: RestGuard; operator: Operator },
@@ -34,7 +34,7 @@ export function registerOperatorRoutes(
     {
       onRequest: guard.operator,
       schema: {
-        summary: 'All nodes that live, with their load; those that do not answer by id alone',
+        summary: 'All living nodes, with their load; nodes that do not answer, by id only',
         security,
         response: { 200: NodeListSchema },
       },
@@ -46,7 +46,7 @@ export function registerOperatorRoutes(
     {
       onRequest: guard.operator,
       schema: {
-        summary: 'The node that is asked, also while Redis is away',
+        summary: 'The node that answers this request, even while Redis is disconnected',
         security,
         response: { 200: NodeDescriptionSchema },
       },
@@ -58,7 +58,7 @@ export function registerOperatorRoutes(
     {
       onRequest: guard.operator,
       schema: {
-        summary: 'End a node: when its clients have gone, or at the deadline',
+        summary: 'Drain a node: it ends when its clients have left, or at the deadline',
         security,
         params: Type.Object({ node: Type.String() }),
         body: DrainSchema,
@@ -92,7 +92,7 @@ export function registerOperatorRoutes(
     {
       onRequest: guard.operator,
       schema: {
-        summary: 'A room and who is in it, on whatever node',
+        summary: 'A room and its peers on all nodes',
         security,
         params: Type.Object({ account_id: AccountId, room: Type.String() }),
         response: { 200: RoomDescriptionSchema },
@@ -105,7 +105,7 @@ export function registerOperatorRoutes(
     {
       onRequest: guard.operator,
       schema: {
-        summary: 'Close a peer, wherever it is, and give up its place; it may come back',
+        summary: 'Close a peer on any node, and remove its kept place; it may come back',
         security,
         params: Type.Object({ id: AccountId, peer: Type.String() }),
         response: { 204: Type.Null() },
@@ -121,8 +121,7 @@ export function registerOperatorRoutes(
     {
       onRequest: guard.operator,
       schema: {
-        summary:
-          'Mute a peer, wherever it is, connected or away, or end that, as if it had asked for it',
+        summary: 'Mute or unmute a peer on any node, connected or away, as if it had asked for it',
         security,
         params: Type.Object({ id: AccountId, peer: Type.String() }),
         body: Type.Object({ muted: Type.Boolean() }, { additionalProperties: false }),

@@ -26,7 +26,10 @@ export function registerProblems(app: FastifyInstance): void {
   });
 }
 
-/** Answers a fault over REST as RFC 9457 `application/problem+json`; what is not the client's is logged, and not shown. */
+/**
+ * Answers a fault over REST as RFC 9457 `application/problem+json`; faults that are not the client's are
+ * logged, and their text is not shown.
+ */
 export function sendProblem(fault: unknown, request: FastifyRequest, reply: FastifyReply) {
   const error = refusalOf(fault) ?? logFault(request.log, fault, 'request failed');
   if (error.code === 'unauthorized') reply.header('www-authenticate', 'Bearer');

@@ -1,13 +1,16 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { networkOf } from '../network-of.ts';
 
-/** Number of addresses that are told apart within an interval; the rest is summed up together. */
+/** Number of addresses that are counted separately within an interval; the rest is summed up together. */
 const MAX_ADDRESSES = 1000;
 const OTHERS = 'others';
 
 type Refusals = { byReason: Record<string, number>; isTold: boolean };
 
-/** Sums up in the log what strangers were refused: at most two lines an interval for each address, the first one at once. */
+/**
+ * Sums up refusals of unauthenticated requests in the log: at most two lines per interval for each address,
+ * the first at once.
+ */
 export class RefusalLog {
   readonly #log: FastifyBaseLogger;
   readonly #timer: NodeJS.Timeout;

@@ -4,7 +4,7 @@ import { type Authenticator, bearerOf, type Credentials } from '../accounts/auth
 import type { RateLimits } from '../accounts/rate-limits.ts';
 import { PartylineError } from '../protocol/errors.ts';
 
-/** Tells whose a REST request is. Its hooks run before the body is read, so that strangers are refused at the least cost. */
+/** Authenticates REST requests. Its hooks run before the body is read, so that strangers are refused at the least cost. */
 export class RestGuard {
   readonly #authenticator: Authenticator;
   readonly #limits: RateLimits;
@@ -13,8 +13,8 @@ export class RestGuard {
   readonly #credentials = new WeakMap<FastifyRequest, Credentials>();
 
   /**
-   * @param operatorKey empty: nobody is an operator
-   * @param onKnown called for each request that is a client's or the operator's
+   * @param operatorKey if empty, no request is an operator's
+   * @param onKnown called for each authenticated request of a client or the operator
    */
   constructor(
     authenticator: Authenticator,
@@ -29,7 +29,7 @@ export class RestGuard {
   }
 
   /**
-   * onRequest hook: lets only those pass who send `Authorization: Bearer <API key>` (RFC 6750 §2.1).
+   * onRequest hook: passes only requests with `Authorization: Bearer <API key>` (RFC 6750 §2.1).
    * @throws {PartylineError} `unauthorized`, `rate_limited`, `overloaded`
    */
   readonly client = async (request: FastifyRequest): Promise<void> => {
@@ -51,8 +51,8 @@ export class RestGuard {
   }
 
   /**
-   * onRequest hook: lets only the operator pass. The limit of failed attempts comes first: unlike an API key, the operator's may be a
-   * word that somebody chose.
+   * onRequest hook: passes only the operator's requests. The limit of failed attempts is checked first:
+   * unlike an API key, the operator's key may be a guessable word.
    * @throws {PartylineError} `unauthorized`, `forbidden`, `rate_limited`, `overloaded`
    */
   readonly operator = async (request: FastifyRequest): Promise<void> => {
@@ -69,7 +69,7 @@ export class RestGuard {
       return;
     }
     await this.#limits.countOperatorFailure(request.ip);
-    throw new PartylineError('unauthorized', 'That is not the operator key.');
+    throw new PartylineError('unauthorized', 'This is not the operator key.');
   };
 }
 

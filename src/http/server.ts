@@ -17,7 +17,7 @@ import { Slices } from '../slices.ts';
 import { sendProblem } from './problem.ts';
 import { upgradeInSlices } from './upgrade-slices.ts';
 
-/** ws itself closes with 1009 beyond this; up to here the session does, with a word of why. */
+/** Length beyond which ws itself closes with 1009; below it the session closes, with an `error` message. */
 const MAX_PAYLOAD_BYTES = 1 << 20;
 /** `closeTimeout`: how long a client may take to answer a close before its socket is cut, in ms. */
 const webSocketOptions = {
@@ -36,8 +36,8 @@ const BODY_LIMIT_BYTES = 64 * 1024;
 const MAX_PARAM_LENGTH = 128 * 4 * 3;
 
 /**
- * Opens no port yet. Requests are logged by path only: the query of `/ws` holds the API key. They are logged by those who know
- * whose they are (strangers.ts).
+ * Creates the server without opening a port. Requests are logged by path only, because the query of `/ws`
+ * holds the API key, and by the code that knows their client (visitors.ts).
  */
 export async function newServer(
   settings: Settings,
@@ -58,7 +58,7 @@ export async function newServer(
     connectionTimeout: timings.idleMs,
     bodyLimit: BODY_LIMIT_BYTES,
     forceCloseConnections: true,
-    // One of a kind over all processes and starts.
+    // Unique over all processes and starts.
     genReqId: () => randomUUID(),
     // Malformed URLs do not reach the error handler.
     frameworkErrors: (fault: unknown, request: FastifyRequest, reply: FastifyReply) =>
@@ -82,7 +82,7 @@ async function readCertificate(cert: string, key: string) {
   }
 }
 
-/** Where a person on this machine can open it. */
+/** URL at which a person on this machine can open it. */
 export function urlOf(server: FastifyInstance, { HOST: host, TLS_CERT: cert }: Settings): string {
   const scheme = cert === '' ? 'http' : 'https';
   const { port } = server.server.address() as AddressInfo;
@@ -92,7 +92,7 @@ export function urlOf(server: FastifyInstance, { HOST: host, TLS_CERT: cert }: S
 
 /**
  * WebSockets, and the pages.
- * @param preClose ends what runs over WebSockets, before the server closes
+ * @param preClose ends all sessions, before the server closes
  */
 export async function registerPlugins(
   server: FastifyInstance,
@@ -102,7 +102,7 @@ export async function registerPlugins(
     options: webSocketOptions,
     preClose,
   });
-  const onFault = (fault: unknown) => server.log.error({ err: fault }, 'an upgrade failed');
+  const onFault = (fault: unknown) => server.log.error({ err: fault }, 'upgrade failed');
   upgradeInSlices(server.server, new Slices(onFault));
   await server.register(fastifyStatic, {
     root: fileURLToPath(new URL('../../build/web', import.meta.url)),

@@ -4,14 +4,14 @@ import { count, type Definition, gauge } from './metric-snapshot.ts';
 export const STATE_METRICS: Definition[] = [
   gauge(
     'build_info',
-    'Always 1; tells which version runs',
+    'Always 1; the label is the running version',
     ({ version }) => ({ [version]: 1 }),
     'version',
   ),
   gauge('sessions', 'Clients that are connected', ({ sessions }) => sessions),
   count(
     'connections_not_accepted_total',
-    'Connections that were closed as they came, for lack of file descriptors',
+    'Connections that were closed on arrival, for lack of file descriptors',
     ({ counters }) => counters.connectionsNotAccepted,
   ),
   gauge('rooms', 'Rooms that are open', ({ rooms }) => rooms),
@@ -22,7 +22,7 @@ export const STATE_METRICS: Definition[] = [
     'Peers whose connection is lost and whose place is kept',
     ({ keptPlaces }) => keptPlaces,
   ),
-  gauge('ready', 'Whether the node takes new clients', ({ isReady }) => (isReady ? 1 : 0)),
+  gauge('ready', 'Whether the node admits new clients', ({ isReady }) => (isReady ? 1 : 0)),
   count(
     'seal_faults_total',
     'Messages of other nodes whose seal was wrong',
@@ -33,7 +33,7 @@ export const STATE_METRICS: Definition[] = [
     'Pipes to other nodes that failed or were cut',
     ({ counters }) => counters.pipeFaults,
   ),
-  gauge('nodes', 'Nodes that live, as this one sees it', ({ nodes }) => nodes),
+  gauge('nodes', 'Living nodes, as this node sees them', ({ nodes }) => nodes),
   gauge(
     'hung_processes',
     'Other processes of the node that hang',
@@ -76,11 +76,11 @@ export const STATE_METRICS: Definition[] = [
     'Media workers that were started in place of others',
     ({ mediaWorkers }) => mediaWorkers.reduce((sum, { restarts }) => sum + restarts, 0),
   ),
-  gauge('redis_up', 'Whether Redis answers and takes writes', ({ backlog }) => (backlog ? 1 : 0)),
+  gauge('redis_up', 'Whether Redis answers and accepts writes', ({ backlog }) => (backlog ? 1 : 0)),
   gauge('open_minutes', 'Minutes that wait to be closed', ({ backlog }) => backlog?.openMinutes),
   gauge(
     'oldest_open_minute_age_seconds',
-    'Time since the oldest minute that waits to be closed ended',
+    'Time since the end of the oldest minute that waits to be closed',
     ({ backlog }) => backlog && backlog.oldestOpenMinuteMs / 1000,
   ),
   gauge('usage_workers', 'Usage workers that are alive', ({ backlog }) => backlog?.workers.alive),
@@ -121,7 +121,7 @@ export const STATE_METRICS: Definition[] = [
   ),
   gauge(
     'webhook_oldest_event_age_seconds',
-    'Time since the oldest event that waits happened',
+    'Age of the oldest event that waits',
     ({ backlog }) => backlog && backlog.webhooks.oldestMs / 1000,
   ),
 ];

@@ -4,7 +4,7 @@ import { networkOf } from '../network-of.ts';
 /** Connections whose client has not authenticated, counted by address: a limit keeps one address from taking all descriptors. */
 export class Strangers {
   readonly #maxPerAddress: number;
-  /** By the connection's own address and port, which its TCP and its TLS socket have in common. */
+  /** Connections by their own address and port, which the TCP and the TLS socket of a connection share. */
   readonly #networks = new Map<string, string>();
   readonly #connectionsOf = new Map<string, number>();
   readonly #watched = new WeakSet<Socket>();
@@ -20,7 +20,7 @@ export class Strangers {
 
   /**
    * Counts a connection until its client is known, or it is closed.
-   * @param address of the client, which is another one than the connection's where a proxy made that
+   * @param address of the client, which differs from the connection's behind a proxy
    * @returns false if the address has too many; the connection is not counted then
    */
   arrive(connection: Socket, address: string): boolean {
@@ -37,7 +37,7 @@ export class Strangers {
     return true;
   }
 
-  /** The client of a connection has authenticated, or a proxy's connection is between two requests. */
+  /** Stops counting a connection: its client has authenticated, or a proxy's connection is between two requests. */
   forget(connection: Socket): void {
     this.#forget(idOf(connection));
   }

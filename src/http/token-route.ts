@@ -13,7 +13,7 @@ export function registerTokenRoute(
   { guard, tokens }: { guard: RestGuard; tokens: Tokens },
 ): void {
   const schema = {
-    summary: 'A token that /ws takes in place of the API key, for one peer and for some rooms',
+    summary: 'Create a token that /ws accepts in place of the API key, for one peer and some rooms',
     security: [{ apiKey: [] }],
     body: TokenRequestSchema,
     response: { 200: TokenSchema },

@@ -2,7 +2,7 @@ import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Slices } from '../slices.ts';
 
-/** Listener for errors in between: Node's own is gone, and that of ws is not there yet. The connection is destroyed then. */
+/** Listener for errors between Node's own listener and that of ws. It destroys the connection. */
 const ignore = () => {};
 
 type Upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => void;
@@ -10,7 +10,7 @@ type Upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => v
 /**
  * Has upgrades handled in slices, in the order in which they came: those of 500 clients that come back at once would take
  * the event loop for a tenth of a second.
- * @param server its last listener for upgrades is the one that handles them
+ * @param server server whose last `upgrade` listener handles upgrades
  */
 export function upgradeInSlices(server: Pick<Server, 'listeners' | 'off' | 'on'>, slices: Slices) {
   const handle = server.listeners('upgrade').at(-1) as Upgrade;

@@ -10,7 +10,10 @@ import {
 } from '../usage/report.ts';
 import type { UsageReader } from '../usage/usage-reader.ts';
 
-/** A client that has not read its report by then is cut off: the next report of its account waits for it. */
+/**
+ * Time in which a client must read its report, ms; a slower one is disconnected, because the next report of
+ * its account waits.
+ */
 const REPORT_TIMEOUT_MS = 120_000;
 
 /**
@@ -22,7 +25,7 @@ export class UsageReports {
   readonly #nowMs: () => number;
   readonly #turns = new ReportTurns();
 
-  /** @param nowMs the calendar by which minutes are counted, ms since 1970 */
+  /** @param nowMs clock by which minutes are counted, ms since 1970 */
   constructor(reader: UsageReader, nowMs: () => number) {
     this.#reader = reader;
     this.#nowMs = nowMs;
@@ -33,7 +36,7 @@ export class UsageReports {
     const report = reportUsage(this.#reader, accountId, query, this.#nowMs());
     const endTurn = await this.#turns.take(accountId);
     try {
-      // Faults of Redis are told as such as long as nothing has been sent.
+      // Faults of Redis get an error response until the first byte has been sent.
       const first = await report.records.next();
       const stream = Readable.from(jsonOf(report, first.done ? [] : first.value));
       addAbortSignal(AbortSignal.timeout(REPORT_TIMEOUT_MS), stream);

@@ -3,13 +3,13 @@ import type { RestServer } from './api-docs.ts';
 import type { RestGuard } from './rest.ts';
 import type { UsageReports } from './usage-reports.ts';
 
-/** `GET /api/usage`: what the account of an API key has used, by time and room. */
+/** `GET /api/usage`: usage of the account of an API key, by time and room. */
 export function registerUsageRoute(
   server: RestServer,
   { guard, reports }: { guard: RestGuard; reports: UsageReports },
 ): void {
   const schema = {
-    summary: 'What the account has used, by time and room; the sum is that of /api/me',
+    summary: 'Usage of the account, by time and room; the sum is that of /api/me',
     security: [{ apiKey: [] }],
     querystring: UsageQuerySchema,
     response: { 200: UsageReportSchema },

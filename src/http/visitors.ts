@@ -6,17 +6,17 @@ import { Strangers } from './strangers.ts';
 
 /** Delay told to an address that has too many connections. */
 const RETRY_AFTER_MS = 5000;
-/** Routes that are asked every few seconds, by machines: their requests are not logged. */
+/** Routes that machines poll every few seconds: their requests are not logged. */
 const QUIET = new Set(['/healthz', '/readyz', '/metrics']);
 
-/** Tells known clients from strangers, as far as connections and log lines go. */
+/** Distinguishes authenticated clients from strangers, for connection limits and log lines. */
 export class Visitors {
   readonly #strangers: Strangers;
   readonly #refusals: RefusalLog;
   readonly #known = new WeakSet<FastifyRequest>();
 
   /**
-   * @param isProxied whether connections are made by a proxy, for clients whose addresses it tells
+   * @param isProxied true if connections come from a proxy that reports the addresses of its clients
    * @param maxPerAddress maximum number of connections of one address that have not authenticated
    */
   constructor(
@@ -57,7 +57,7 @@ export class Visitors {
     connection.destroy();
   }
 
-  /** Through a proxy, what counts is the time from the head of a request to its answer. */
+  /** Counts a connection through a proxy only from the head of a request to its answer. */
   #countRequests(server: FastifyInstance): void {
     server.addHook('onRequest', (request, _reply, done) => {
       const isAllowed = this.#strangers.arrive(request.raw.socket, request.ip);

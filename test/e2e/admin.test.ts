@@ -126,7 +126,7 @@ test('a wrong key is told in words; the right one stays in this tab until it is 
   const { page } = browser;
   const error = page.locator('#entrance-error');
   await error.waitFor({ state: 'visible' });
-  expect(await error.innerText()).toBe('That is not the operator key of this gateway.');
+  expect(await error.innerText()).toBe('This is not the operator key of this gateway.');
   expect(await page.locator('#overview').isVisible()).toBe(false);
   await unlock(browser, OPERATOR_KEY);
   await page.locator('.node').waitFor();
@@ -154,7 +154,7 @@ test('names are shown as they are, whatever they are', async () => {
   await page.click('.kick');
   await page.click('#confirm-yes');
   expect(await client.closed).toBe(4403);
-  await page.getByText('Nobody is in this room any more.').waitFor();
+  await page.getByText('This room has no peers any more.').waitFor();
   expect(await page.evaluate(() => document.activeElement?.id)).toBe('room-name');
   expect(await page.title()).toBe(title);
   expect(await page.locator('main img').count()).toBe(2);

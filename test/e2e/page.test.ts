@@ -143,7 +143,7 @@ test('the page says which way sound goes, has volumes by person, and speaks by a
   const legacy = await enter('door phone');
   const ada = await openBrowser();
   await ada.join(ROOM, 'Ada', used.gateway.apiKey);
-  expect(await ada.page.locator('#room-way').innerText()).toBe('Sound goes by WebRTC.');
+  expect(await ada.page.locator('#room-way').innerText()).toBe('Audio uses WebRTC.');
   await ada.person('door phone').locator('.volume').fill('0.5');
   expect(await ada.page.evaluate(() => window.partyline?.volumeOf('door phone'))).toBe(0.5);
   await ada.page.click('#devices summary');

@@ -7,7 +7,7 @@ import type {
   RoomList,
 } from '../../src/operator/schemas.ts';
 
-/** The gateway has refused, and says why. */
+/** Error of a request that the gateway refused, with its reason. */
 export class Refusal extends Error {
   readonly status: number;
 
@@ -16,13 +16,13 @@ export class Refusal extends Error {
     this.status = status;
   }
 
-  /** The key is not, or no longer, an operator's. */
+  /** True if the key is not, or no longer, the operator's. */
   get isOfKey(): boolean {
     return this.status === 401 || this.status === 403;
   }
 }
 
-/** The gateway's REST interface for operators. Everything throws a {@link Refusal}, or a TypeError if nobody answers. */
+/** The gateway's REST interface for operators. Every method throws a {@link Refusal}, or a TypeError if there is no answer. */
 export class Api {
   readonly #key: string;
   readonly #closing = new AbortController();
@@ -35,7 +35,7 @@ export class Api {
     return this.#send('GET', 'nodes');
   }
 
-  /** The node that serves this page, which tells of itself also when the store is away. */
+  /** Returns the node that serves this page, which answers even while Redis is disconnected. */
   self(): Promise<NodeDescription> {
     return this.#send('GET', 'nodes/self');
   }
@@ -56,13 +56,13 @@ export class Api {
     return this.#send('POST', `accounts/${accountId}/peers/${encodeURIComponent(peer)}/kick`);
   }
 
-  /** Ends what is being asked. */
+  /** Aborts pending requests. */
   close(): void {
     this.#closing.abort();
   }
 
   async #send<T>(method: string, path: string, body?: object): Promise<T> {
-    if (!mayBeKey(this.#key)) throw new Refusal(401, 'That is not the operator key.');
+    if (!mayBeKey(this.#key)) throw new Refusal(401, 'This is not the operator key.');
     const response = await fetch(`../api/admin/${path}`, {
       method,
       headers: {

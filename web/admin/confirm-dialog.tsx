@@ -4,7 +4,7 @@ import type { Question } from './overview.ts';
 /** Ids of the headings that take the focus where the button that had it is gone. */
 const HEADINGS: Record<Question['list'], string> = { nodes: 'nodes-title', room: 'room-name' };
 
-/** Asks before something is done that cannot be undone. Escape is no. */
+/** Dialog that asks before an action that cannot be undone. Escape means no. */
 export function ConfirmDialog({ question }: { question: Question }) {
   const { list, words, consequence, yes, settle } = question;
   const dialog = useRef<HTMLDialogElement>(null);
@@ -12,14 +12,14 @@ export function ConfirmDialog({ question }: { question: Question }) {
     const shown = dialog.current;
     shown?.showModal();
     return () => {
-      // A peer may leave, or a node drain, while the question is open: then closing gave the focus to nobody.
+      // A peer may leave, or a node drain, while the dialog is open; closing then leaves the focus nowhere.
       const { activeElement } = document;
       const isLost = activeElement === document.body || shown?.contains(activeElement);
       if (isLost) document.getElementById(HEADINGS[list])?.focus();
     };
   }, [list]);
   const answer = (isSure: boolean) => {
-    // Closing gives the focus back to where it was, which taking the dialog away would not.
+    // Closing restores the focus, which removing the dialog would not.
     dialog.current?.close();
     settle(isSure);
   };

@@ -1,18 +1,18 @@
 import type { NodeDescription, NodeList } from '../../src/operator/schemas.ts';
 
-/** A node, and what was last heard of it: nothing, if it never answered. */
+/** A node and its last known state; undefined if it never answered. */
 export type KnownNode = {
   id: string;
   state: NodeDescription['state'] | 'unreachable' | 'gone';
   description: NodeDescription | undefined;
-  /** When it was seen to be gone, ms. */
+  /** Time at which it was found missing, ms. */
   goneAtMs: number | undefined;
 };
 
 /** Time for which a node that has gone is still shown. */
 const SHOWN_GONE_MS = 60_000;
 
-/** The nodes that were known, and what is told of them now; pure. Those that are not told of any more have gone. */
+/** Merges the known nodes with the present list, which marks missing ones as gone; pure. */
 export function followNodes(known: KnownNode[], list: NodeList, nowMs: number): KnownNode[] {
   const told = new Map(list.nodes.map((node) => [node.id, node]));
   const silent = new Set(list.unreachable);

@@ -4,7 +4,7 @@ import { Entrance } from './entrance.tsx';
 import { OverviewView } from './overview-view.tsx';
 import { Overview } from './overview.ts';
 
-/** The operator's page: asks for the key, and shows what it opens. */
+/** Entry point of the operator's page: asks for the key, then shows the overview. */
 
 const STORED_AS = 'partyline-operator';
 
@@ -12,9 +12,9 @@ const root = document.createElement('div');
 document.body.append(root);
 
 let overview: Overview | undefined;
-/** A key is being tried. */
+/** True while a key is being checked. */
 let isBusy = false;
-/** Why the last key opened nothing, or no longer does; empty if nothing was wrong. */
+/** Reason for which the last key was or became invalid; empty if there is none. */
 let error = '';
 
 const known = recall();
@@ -39,7 +39,7 @@ function draw(): void {
   );
 }
 
-/** Lets in who has the right key. */
+/** Signs in with a key. */
 async function unlock(key: string): Promise<void> {
   const api = new Api(key);
   isBusy = true;
@@ -57,7 +57,7 @@ async function unlock(key: string): Promise<void> {
   draw();
 }
 
-/** Back to the entrance, with no key. */
+/** Signs out. */
 function lock(reason = ''): void {
   overview?.close();
   overview = undefined;
@@ -69,7 +69,7 @@ function lock(reason = ''): void {
 
 function reasonOf(fault: unknown): string {
   if (!(fault instanceof Refusal)) return 'The gateway does not answer.';
-  return fault.status === 401 ? 'That is not the operator key of this gateway.' : fault.message;
+  return fault.status === 401 ? 'This is not the operator key of this gateway.' : fault.message;
 }
 
 /** Keeps the key for a reload of this tab: in sessionStorage, which goes with it. */

@@ -12,7 +12,7 @@ import { Poll } from './poll.ts';
 const EVERY_MS = 1000;
 /** Rooms that are listed at first, and by each press of Show more. */
 const PART = 100;
-/** The gateway tells no more at once. */
+/** Maximum number of rooms in one answer of the gateway. */
 const MOST = 1000;
 
 /** A question before something is done that cannot be undone. */
@@ -60,7 +60,7 @@ const START: OverviewState = {
 /** Handlers of an overview. */
 type OverviewHandlers = {
   changed: (state: OverviewState) => void;
-  /** The gateway does not take the key any more. */
+  /** Called when the gateway no longer accepts the key. */
   locked: (reason: string) => void;
 };
 
@@ -100,7 +100,7 @@ export class Overview {
     this.#poll.now();
   }
 
-  /** Opens a room before anything is known of it; undefined: opens none. */
+  /** Opens a room before its data is known; undefined closes it. */
   choose(chosen: RoomKey | undefined): void {
     this.#show({ chosen, room: undefined, ...(chosen && { outcome: '' }) });
     this.#poll.now();
@@ -112,7 +112,7 @@ export class Overview {
       list: 'nodes',
       words: `Drain ${name}?`,
       consequence:
-        'It takes nobody any more, asks its clients to go elsewhere, and ends when they have, or at its deadline.',
+        'It admits no more clients, asks its clients to go to another node, and ends when they have left, or at its deadline.',
       yes: 'Drain',
     });
     if (isSure) await this.#act((api) => api.drain(node.id), `${name} is draining.`);
@@ -125,7 +125,7 @@ export class Overview {
       list: 'room',
       words: `Kick ${peer}?`,
       consequence:
-        'Its connection is closed, and its place given up. It may connect again: to keep it out, revoke its key.',
+        'Its connection is closed, and its place is not kept. It may connect again: to keep it out, revoke its key.',
       yes: 'Kick',
     });
     if (isSure) await this.#act((api) => api.kick(room.account_id, peer), `${peer} was kicked.`);
@@ -165,7 +165,7 @@ export class Overview {
     });
   }
 
-  /** Without the store a node knows of itself alone: the others may live, or not. */
+  /** Notes that only this node is known, because Redis is disconnected: the others may be alive or not. */
   async #listWithoutStore(fault: unknown): Promise<NodeList> {
     if (!(fault instanceof Refusal) || fault.status !== 503) throw fault;
     const self = await this.#api.self();
@@ -221,7 +221,8 @@ export class Overview {
 
   /** Describes a fault in words; a key that is no longer valid signs the operator out. */
   #reasonOf(fault: unknown): string {
-    if (!(fault instanceof Refusal)) return 'The gateway does not answer; what you see is old.';
+    if (!(fault instanceof Refusal))
+      return 'The gateway does not answer; the data shown is outdated.';
     if (fault.isOfKey && !this.#isClosed) this.#handlers.locked(fault.message);
     return fault.message;
   }
@@ -232,5 +233,5 @@ function silence(nodes: readonly KnownNode[]): string {
   const silent = nodes.filter(({ state }) => state === 'unreachable');
   if (silent.length === 0) return '';
   const names = silent.map(({ id, description }) => description?.name ?? id).join(', ');
-  return `No answer from ${names}: what is there is missing here.`;
+  return `No answer from ${names}: their rooms and peers are missing here.`;
 }

@@ -1,4 +1,4 @@
-/** Does something again and again, a while after it was done last, as long as the tab can be seen. */
+/** Repeats an action, with a pause after each run, while the tab is visible. */
 export class Poll {
   readonly #run: () => Promise<void>;
   readonly #everyMs: number;
@@ -15,7 +15,7 @@ export class Poll {
     this.now();
   }
 
-  /** Does it at once, or as soon as what is being done is done. */
+  /** Runs it at once, or right after the present run. */
   now(): void {
     clearTimeout(this.#timer);
     this.#isAskedAgain = this.#isRunning;

@@ -38,7 +38,7 @@ export function RoomList({
       </ul>
       {isEmpty && (
         <p id="no-rooms" class="quiet">
-          {search.trim() ? 'No room is called so.' : 'Nobody is in a room.'}
+          {search.trim() ? 'No room has such a name.' : 'Nobody is in a room.'}
         </p>
       )}
       {roomsEnd === 'more' && (

@@ -43,7 +43,7 @@ export function RoomView({
         </button>
       </header>
       <p id="room-facts" class="quiet">
-        {isEmpty ? 'Nobody is in this room any more.' : factsOf(chosen, description)}
+        {isEmpty ? 'This room has no peers any more.' : factsOf(chosen, description)}
       </p>
       <ul id="peers" class="plain peers">
         {description?.peers.map((peer) => (
