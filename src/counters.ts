@@ -1,6 +1,6 @@
 /**
- * Counters of this process since its start, read at each scrape. Plain numbers that the hot path adds to where it
- * happens; nothing is told to anybody before it is asked for.
+ * Counters of this process since its start, read at each scrape: plain numbers to which the hot path adds.
+ * Nothing is reported until a scrape.
  */
 export const counters = {
   /** Binary frames of clients. */
@@ -9,15 +9,15 @@ export const counters = {
   /** RTP packets from and to the rooms' routers. */
   routerPacketsIn: 0,
   routerPacketsOut: 0,
-  /** Packets, or binary frames, that nobody will hear, by why that is. */
+  /** Packets or binary frames that were dropped, by reason. */
   dropped: {
     /** The client sent them outside of any room. */
     not_in_room: 0,
-    /** They came faster than time. */
+    /** They came faster than real time. */
     too_fast: 0,
     /** They came after their turn, twice, or too many at once. */
     late: 0,
-    /** They are not what they should be. */
+    /** They are malformed. */
     undecodable: 0,
     /** No decoder takes them, and they are relayed to nobody. */
     not_relayed: 0,
@@ -38,9 +38,9 @@ export const counters = {
   /** Connections to other nodes that failed or were cut, and connections from elsewhere that were refused. */
   relayFaults: 0,
   relayRefusals: 0,
-  /** Sound that was made up for what got lost, at 48 kHz. */
+  /** Concealed audio in place of lost packets, samples at 48 kHz. */
   concealedSamples: 0,
-  /** Ticks of rooms that were mixed, and what they took, in ms: in the event loop, and in mixing threads. */
+  /** Ticks of rooms that were mixed, and the time that they took, ms: in the event loop, and in mixing threads. */
   mixing: {
     inline: { ticks: 0, costMs: 0 },
     thread: { ticks: 0, costMs: 0 },

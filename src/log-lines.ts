@@ -4,14 +4,14 @@ import { noteShortage } from './resources.ts';
 
 /** Bytes that are kept while they cannot be written. */
 const MAX_HELD_BYTES = 256 * 1024;
-/** Delay before what is held is tried again, if no further line comes, ms. */
+/** Delay before held lines are retried, if no further line comes, ms. */
 const RETRY_MS = 500;
 
 /** Writes bytes and returns how many it has written. @throws {Error} if it can write none */
 type Write = (bytes: Buffer) => number;
 
 /**
- * The lines of the log, written one by one. A disk that is full, or a reader that has stopped, ends no call: lines are held
+ * Writer of log lines, one by one. A full disk or a stopped reader makes no call fail: lines are held
  * until they can be written, up to a bound, and those beyond it are counted.
  */
 export class LogLines {
@@ -22,7 +22,7 @@ export class LogLines {
   /** Set while lines are held. The exit of the process is listened to for as long. */
   #retry: NodeJS.Timeout | undefined;
 
-  /** @param descriptor where to, or what writes in its place */
+  /** @param descriptor file descriptor, or a function that writes in its place */
   constructor(descriptor: number | Write) {
     this.#write =
       typeof descriptor === 'number' ? (bytes) => writeSync(descriptor, bytes) : descriptor;
@@ -65,7 +65,7 @@ export class LogLines {
       this.#retry.refresh();
       return;
     }
-    // The timer keeps no process from ending, which tries once more when it exits.
+    // The timer does not keep the process alive; lines are tried once more at exit.
     this.#retry = setTimeout(this.#flush, RETRY_MS).unref();
     process.on('exit', this.#flush);
   }

@@ -11,8 +11,8 @@ const STDOUT = 1;
 type LogOptions = Exclude<FastifyServerOptions['logger'], boolean | undefined>;
 
 /**
- * How a process logs: in JSON, or in lines for people where it writes to a terminal.
- * @param name tells its lines from those of others
+ * Logger options of a process: JSON, or readable lines on a terminal.
+ * @param name distinguishes its lines from those of other processes
  */
 export function logOptions({ LOG_LEVEL: level }: Settings, name?: string): LogOptions {
   return {
@@ -33,7 +33,7 @@ function linesForPeople() {
       try {
         writeSync(STDOUT, chunk);
       } catch {
-        // The terminal has been closed; the gateway has its leave to take yet.
+        // The terminal has been closed, but the gateway still has to drain.
       }
       done();
     },

@@ -2,13 +2,13 @@
 const ALL_MS = 6;
 
 /**
- * Time of the event loop, dealt out to all that work in slices. Each of them alone keeps its slice short; four that are busy in the same
+ * Time of the event loop, shared by all owners of sliced work. Each alone keeps its slice short; four that are busy in the same
  * turn would take four slices, so they share the time of a turn.
  */
 export class LoopTime {
   readonly #busy = new Set<object>();
 
-  /** Notes whether work of an owner waits for the next turn of the event loop. */
+  /** Notes that work of an owner waits for the next turn of the event loop, or no longer does. */
   note(owner: object, isBusy: boolean): void {
     if (isBusy) this.#busy.add(owner);
     else this.#busy.delete(owner);

@@ -5,7 +5,7 @@ const OVERHEAD_BYTES = 64;
 
 type Waiting = { message: Buffer; atMs: number };
 
-/** Messages in the order in which they came, with the time of each. Both ends cost the same however many wait. Pure. */
+/** Messages in the order of arrival, with the time of each. Adding and removing cost the same for any length. Pure. */
 export class MessageFifo {
   readonly #waiting: Waiting[] = [];
   #first = 0;
@@ -20,7 +20,7 @@ export class MessageFifo {
     return this.#bytes;
   }
 
-  /** When the oldest came, ms. */
+  /** Arrival time of the oldest message, ms. */
   get oldestAtMs(): number | undefined {
     return this.#waiting[this.#first]?.atMs;
   }
@@ -46,7 +46,7 @@ export class MessageFifo {
 export type FifoLimits = {
   /** Memory of all messages that wait. */
   maxBytes: number;
-  /** Age at which a message is not worth having any more. */
+  /** Age at which a message is dropped. */
   maxAgeMs: number;
 };
 
@@ -64,7 +64,7 @@ export class BoundedFifo {
     return this.#fifo.isEmpty;
   }
 
-  /** How long the oldest message has waited. */
+  /** Time for which the oldest message has waited. */
   ageMs(nowMs: number): number {
     return nowMs - (this.#fifo.oldestAtMs ?? nowMs);
   }

@@ -5,8 +5,8 @@ const NETWORK_GROUPS = 4;
 const MAPPED_IPV4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;
 
 /**
- * Returns what counts as one client where addresses are counted: an IPv4 address as it is, also where it is mapped into IPv6, and
- * the /64 of an IPv6 address, which one customer of a provider has to itself.
+ * Returns the network that counts as one client: an IPv4 address itself, also if it is mapped into IPv6, and
+ * the /64 of an IPv6 address, which belongs to one customer of a provider.
  */
 export function networkOf(address: string): string {
   const [plain = ''] = address.split('%', 1);
@@ -23,8 +23,8 @@ export function networkOf(address: string): string {
 }
 
 /**
- * Returns the network of a client, as the client is told of it, in the notation of CIDR: the /24 of an IPv4 address, the /64 of an IPv6
- * address. Where it is another than the last time, the client is somewhere else.
+ * Returns the network of a client that is sent to the client, in CIDR notation: the /24 of an IPv4 address,
+ * the /64 of an IPv6 address. If it differs from the last one, the client is in another network.
  */
 export function prefixOf(address: string): string {
   const network = networkOf(address);

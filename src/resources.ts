@@ -1,6 +1,6 @@
 import { counters } from './counters.ts';
 
-/** Things that this process, or its machine, can run out of. */
+/** Resources that this process or its machine can run out of. */
 export const RESOURCES = ['descriptors', 'memory', 'threads', 'ports', 'disk'] as const;
 export type Resource = (typeof RESOURCES)[number];
 
@@ -13,7 +13,7 @@ const BY_CODE = new Map<string, Resource>([
   ['ENOSPC', 'disk'],
   ['EDQUOT', 'disk'],
 ]);
-/** Words of a media worker, of mediasoup when it can start none, and of a Redis that cannot write its files. */
+/** Error messages of a media worker, of mediasoup when it cannot start one, and of a Redis that cannot write its files. */
 const BY_WORDS: [RegExp, Resource][] = [
   [/^spawn .* EAGAIN$/, 'threads'],
   [/too many open files/, 'descriptors'],
@@ -37,7 +37,7 @@ export function resourceOf(fault: unknown): Resource | undefined {
   return undefined;
 }
 
-/** Counts a fault if it says that a resource has run out. */
+/** Counts a fault if it was caused by a resource that has run out. */
 export function noteShortage(fault: unknown): void {
   const resource = resourceOf(fault);
   if (resource) counters.shortages[resource] += 1;

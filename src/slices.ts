@@ -1,6 +1,6 @@
 import { type LoopTime, loopTime } from './loop-time.ts';
 
-/** Time that one slice may take, ms: well below the 20 ms of a frame; less while others work in slices, too. */
+/** Maximum length of one slice, ms: well below the 20 ms of a frame; shorter while other owners work in slices, too. */
 const SLICE_MS = 3;
 /** Number of asynchronous tasks of one owner under way at once; the tasks of other owners do not wait for them. */
 const MAX_UNDER_WAY = 16;
@@ -11,8 +11,8 @@ type Task = () => void | Promise<void>;
 type Line = { tasks: Task[]; underWay: number; hasTurn: boolean };
 
 /**
- * Work that grows with a room and may wait a moment, such as telling 400 peers of 400 others. It is done in slices of a few
- * milliseconds, in turn between its owners, with a turn of the event loop between two slices: sound comes first.
+ * Work that grows with a room and may wait a moment, such as announcing 400 peers to 400 others. It is done in slices of a few
+ * milliseconds, in turn between its owners, with a turn of the event loop between two slices, so that audio comes first.
  */
 export class Slices {
   readonly #lines = new Map<object, Line>();
@@ -24,7 +24,7 @@ export class Slices {
   #isScheduled = false;
 
   /**
-   * @param onFault called with what a task throws
+   * @param onFault called with the error of a task that throws
    * @param now a monotonic clock, ms
    * @param time shared with others that work in slices
    */

@@ -14,20 +14,20 @@ export class TokenBucket {
     this.#atMs = nowMs;
   }
 
-  /** Tokens left; negative after more was spent than there was. */
+  /** Tokens left; negative after more were spent than there were. */
   balance(nowMs: number): number {
     const { perSecond, burst } = this.#rate;
     const elapsedMs = Math.max(0, nowMs - this.#atMs);
     return Math.min(burst, this.#tokens + (elapsedMs / 1000) * perSecond);
   }
 
-  /** Time until `cost` tokens are there, ms; 0 if they are. A cost above the burst needs a full bucket. */
+  /** Returns the time until `cost` tokens are available, ms; 0 if they are. A cost above the burst needs a full bucket. */
   waitMs(cost: number, nowMs: number): number {
     const missing = Math.min(cost, this.#rate.burst) - this.balance(nowMs);
     return missing <= 0 ? 0 : (missing / this.#rate.perSecond) * 1000;
   }
 
-  /** Takes tokens, also ones that are not there yet. */
+  /** Spends tokens, even if that makes the bucket negative. */
   spend(cost: number, nowMs: number): void {
     this.#tokens = this.balance(nowMs) - cost;
     this.#atMs = nowMs;

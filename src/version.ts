@@ -4,5 +4,5 @@ const { version } = JSON.parse(
   readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
 ) as { version: string };
 
-/** The version of Partyline that runs. */
+/** The running version of Partyline. */
 export const VERSION = version;

@@ -96,7 +96,10 @@ export class KeptProcess {
     }
   }
 
-  /** In a session of its own, so that Ctrl-C reaches only this process; the kernel ends it should this one be killed. */
+  /**
+   * Starts the child in its own session, so that Ctrl-C reaches only this process; the kernel ends the child
+   * if this process is killed.
+   */
   #start(): ChildProcess {
     const { command, environment, endSignal, onMessage } = this.#options;
     const deathSignal = ['--pdeathsig', endSignal.slice('SIG'.length), '--'];
@@ -124,7 +127,7 @@ export class KeptProcess {
     return child;
   }
 
-  /** Kills a child that hangs: the kernel would go on dealing out connections to it. */
+  /** Kills a child that hangs, to which the kernel would otherwise continue to assign connections. */
   #watch(child: ChildProcess): void {
     const { checkEveryMs } = this.#options.timings;
     let silentChecks = 0;

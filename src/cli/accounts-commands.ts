@@ -8,7 +8,7 @@ import type { RedisClock } from '../store/redis-clock.ts';
 import { collectReport, reportUsage, UsageQuerySchema } from '../usage/report.ts';
 import type { UsageReader } from '../usage/usage-reader.ts';
 
-/** The commands of `npm run accounts`: what an operator does with accounts, straight in Redis. */
+/** The commands of `npm run accounts`: an operator's changes to accounts, made directly in Redis. */
 
 type Options = Partial<
   Record<
@@ -29,7 +29,7 @@ type Parts = {
   accounts: Accounts;
   usage: UsageReader;
   signingKeys: SigningKeys;
-  /** Redis's clock: that of the machine on which a command runs may be wrong. */
+  /** Redis's clock, because that of the machine on which a command runs may be wrong. */
   clock: Pick<RedisClock, 'wallMs'>;
 };
 type Command = (parts: Parts, ids: string[], options: Options) => Promise<Result>;

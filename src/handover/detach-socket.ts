@@ -1,8 +1,7 @@
 import type { Socket } from 'node:net';
 
 /**
- * Undocumented properties of Node's socket that are needed here; a test hands connections over while they are written
- * to.
+ * Undocumented properties of Node's socket that are used here; a test hands connections over while data is written to them.
  */
 type Internals = { _handle: { readStop(): number } | null; server?: unknown };
 

@@ -8,12 +8,12 @@ const LONGEST_HEAD_BYTES = 14;
 const LENGTH_IN_16_BITS = 126;
 const LENGTH_IN_64_BITS = 127;
 
-/** Twice as much as a message may have; more is held for nobody. */
+/** Maximum number of held bytes: twice the longest message. */
 const MAX_HELD_BYTES = 128 * 1024;
 
 /**
  * Follows what a client sends over a WebSocket (RFC 6455 §5.2), and holds the bytes of the message that has not come whole
- * yet: with them somebody else can go on reading where this one stops.
+ * yet: with them another process can continue to read where this one stops.
  */
 export class FrameTracker {
   #held: Buffer[] = [];
@@ -26,8 +26,8 @@ export class FrameTracker {
   #isInMessage = false;
 
   /**
-   * Takes what has come next. It must not have been read by ws, which unmasks it where it lies.
-   * @returns false when the message is longer than any that is allowed; nothing is known from then on
+   * Takes the next bytes, before ws reads them and unmasks them in place.
+   * @returns false when the message is longer than allowed; the tracker is useless from then on
    */
   push(chunk: Buffer): boolean {
     let from = 0;
@@ -56,7 +56,7 @@ export class FrameTracker {
     return Buffer.concat(this.#held);
   }
 
-  /** @returns whether a message has ended with it */
+  /** @returns true if a message has ended with it */
   #endFrame(): boolean {
     const [first = 0] = this.#head;
     this.#headBytes = 0;

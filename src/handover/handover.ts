@@ -5,20 +5,20 @@ import { FrameTracker } from './frame-tracker.ts';
 
 export type Message = { data: Buffer; isBinary: boolean };
 
-/** Messages and bytes of a client that have not been handled: the process that takes the client over handles them. */
+/** Messages and bytes of a client that have not been handled, for the process that takes the client over. */
 export type Unread = {
   messages: Message[];
   /** Bytes after these messages, as they came over the wire. */
   bytes: Buffer;
 };
 
-/** Where a client goes by what it has sent: to the process of this number, nowhere, or it depends on what it sends next. */
+/** Destination of a client by its messages so far: the process of this number, none, or undecided until the next message. */
 export type Destination = number | 'here' | 'undecided';
 
 export type HandoverParts = {
   /** Decides by a message of a client that has not been handed over. */
   destinationOf: (data: Buffer, isBinary: boolean) => Destination;
-  /** Takes each message of a client that is not handed over, until it is told by `onStay` to read on by itself. */
+  /** Receives each message of a client that is not handed over, until `onStay` tells it to read from the socket itself. */
   onMessage: (data: Buffer, isBinary: boolean) => void;
   onStay: () => void;
   /** Sends the client to another process with its connection, which nobody reads. */
@@ -26,7 +26,7 @@ export type HandoverParts = {
 };
 
 /**
- * A gate between a socket and its session, as long as the client may be handed over to another process: it follows how
+ * Gate between a socket and its session while the client may be handed over to another process: it tracks how
  * far the client has been read, so that the connection can be handed over without the loss of a byte.
  */
 export class Handover {
@@ -63,7 +63,7 @@ export class Handover {
     this.#parts.onMessage(data, isBinary);
   }
 
-  /** Lets go of the connection: the session has ended. */
+  /** Releases the connection after the session has ended. */
   close(): void {
     this.#canLeave = false;
     this.#stream.off('data', this.#onData);
@@ -77,11 +77,11 @@ export class Handover {
   #begin(to: number, first: Message): void {
     const messages = [first];
     this.#held = messages;
-    // Not before ws has handed out all that came with the message which is being handled.
+    // Only after ws has emitted all messages that came with the one being handled.
     process.nextTick(() => {
       while (this.#stream.read() !== null);
       this.#held = undefined;
-      // Not if it is about to close, or does not take what it is sent.
+      // Not while it closes, or while written data waits.
       const canLeave =
         this.#canLeave &&
         this.#socket.readyState === this.#socket.OPEN &&

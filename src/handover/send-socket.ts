@@ -1,14 +1,17 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 
-/** Longest wait for a process to take a connection. One that takes longer hangs; the client is cut off and connects again. */
+/**
+ * Longest wait for a process to accept a connection, ms. A process that takes longer hangs; the client is
+ * disconnected and connects again.
+ */
 const SEND_WITHIN_MS = 5000;
 
 /** This process or a child of it: whatever has a channel. */
 type Channel = Pick<ChildProcess, 'connected'> & { send?: ChildProcess['send'] };
 
 /**
- * Sends a message with a connection, which is no longer open here afterwards, and nowhere if it could not be sent. The
+ * Sends a message with a connection, which is closed here afterwards, and closed altogether if it could not be sent. The
  * receiver takes one in each turn of its event loop, so that some may wait.
  */
 export function sendSocket(channel: Channel, message: object, connection: Socket): void {
@@ -22,6 +25,6 @@ export function sendSocket(channel: Channel, message: object, connection: Socket
   };
   // Node forgets what waits when the channel breaks.
   const timer = setTimeout(close, SEND_WITHIN_MS);
-  // Without keepOpen Node has the connection open until the receiver says that it is there, for ever if it dies before.
+  // Without keepOpen Node keeps the connection open until the receiver confirms it: forever if the receiver dies before.
   channel.send(message, connection, { keepOpen: true }, close);
 }

@@ -2,9 +2,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Usage } from './reserves.ts';
 
-/** Bounds of the cgroups that this process is in (cgroups(7)): of version 2, or of the controllers of version 1. */
+/** Limits of the cgroups of this process (cgroups(7)): of version 2, or of the controllers of version 1. */
 
-/** The files of a bound, and keys of `memory.stat` that count what the kernel takes back before it kills anybody. */
+/** Files of a limit, and keys of `memory.stat` that count memory which the kernel reclaims before it kills a process. */
 type Files = { limit: string; used: string; stat?: string; reclaimable?: readonly string[] };
 type Controller = 'memory' | 'pids';
 
@@ -31,19 +31,19 @@ const UNBOUNDED = 2 ** 60;
 /** Reclaimable memory is looked up only when less than this share is left: summing it up costs the kernel time. */
 const NEAR_SHARE = 0.25;
 
-/** Where the files of cgroups are. */
+/** Paths of the files of cgroups. */
 export type CgroupPaths = {
-  /** Tells in which cgroups the process is. */
+  /** File that lists the cgroups of the process. */
   ofProcess: string;
-  /** Where they are mounted. */
+  /** Mount point of the cgroups. */
   root: string;
 };
 
 const PATHS: CgroupPaths = { ofProcess: '/proc/self/cgroup', root: '/sys/fs/cgroup' };
 
 /**
- * Returns a function that reads how much is used of the tightest bound, of the process's own cgroup and those above it: bytes of
- * memory, or a number of processes and threads. It returns undefined while nothing bounds them.
+ * Returns a function that reads the use of the tightest limit among the process's own cgroup and those above
+ * it: bytes of memory, or a number of processes and threads. It returns undefined while there is no limit.
  */
 export function cgroupMeter(
   controller: Controller,

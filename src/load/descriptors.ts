@@ -15,7 +15,7 @@ export class DescriptorCounter {
   /** Last counts by process, where the kernel does not tell them. */
   readonly #counted = new Map<number | 'self', number>();
 
-  /** @param numberTold overrides what this kernel does */
+  /** @param numberTold overrides the detection of the kernel's behaviour */
   constructor(numberTold = isNumberTold()) {
     this.#isNumberTold = numberTold;
   }

@@ -2,12 +2,12 @@ import type { LoadLevel } from './load-level.ts';
 
 /** Complexities at which an Opus encoder's cost differs. */
 const STEPS = [8, 5, 3, 1, 0];
-/** A step down, and then what it brings is waited for. */
+/** Time after a step down until the next one, ms, so that its effect is seen. */
 const DOWN_EVERY_MS = 2000;
 /** Least time between two steps up. A step up may strain the node again. */
 const UP_EVERY_MS = 15_000;
 
-/** How complex the Opus encoders may be: less while the node has too much to do, and slowly as much as is wanted again. Pure. */
+/** Complexity of the Opus encoders: reduced while the node is overloaded, and slowly raised again. Pure. */
 export class EncoderSteps {
   readonly #wanted: number;
   #changedAtMs = -Infinity;
@@ -19,12 +19,12 @@ export class EncoderSteps {
     this.#now = wantedComplexity;
   }
 
-  /** The complexity as it is now. */
+  /** The present complexity. */
   get complexity(): number {
     return this.#now;
   }
 
-  /** The complexity at a moment at which the node's load is at this level; to be asked every second or so. */
+  /** Returns the complexity for the present load level; to be called about once a second. */
   at(level: LoadLevel, nowMs: number): number {
     if (level !== 'normal') this.#strainedAtMs = nowMs;
     const sinceChangeMs = nowMs - this.#changedAtMs;

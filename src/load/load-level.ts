@@ -1,31 +1,34 @@
-/** How much there is to do at a moment; once a second. Shares of CPU are between 0 and 1. */
+/** Load of this node, sampled once a second. Shares of CPU are between 0 and 1. */
 export type LoadSample = {
-  /** How late the event loop was in the second before: in the middle, and at worst but for one per cent. */
+  /** Delay of the event loop in the last second: median and 99th percentile. */
   loopDelayMs: { p50: number; p99: number };
   cpu: {
-    /** This process with all its threads, of all the cores that it may use. */
+    /** CPU of this process with all its threads, as a share of all cores that it may use. */
     process: number;
-    /** The thread of the event loop, of one core. */
+    /** CPU of the event loop's thread, as a share of one core. */
     eventLoop: number;
-    /** Each media worker, of one core. */
+    /** CPU of each media worker, as a share of one core. */
     mediaWorkers: number[];
   };
   /** Resident memory of this process. */
   memoryBytes: number;
 };
 
-/** From where on there is too much to do; 0: there is no such mark. */
+/** Limits from which the node is overloaded; 0 disables a limit. */
 export type LoadMarks = { loopDelayMs: number; cpuShare: number; memoryBytes: number };
 
-/** `strained`: sound is made more cheaply; `overloaded`: nobody new is taken. */
+/** `strained`: audio is encoded more cheaply; `overloaded`: new clients are refused. */
 export const LOAD_LEVELS = ['normal', 'strained', 'overloaded'] as const;
 export type LoadLevel = (typeof LOAD_LEVELS)[number];
 
-/** Number of samples in a row, one a second, that must agree before the level changes: a garbage collection or a start is not load. */
+/**
+ * Number of samples in a row, one a second, that must agree before the level changes: a garbage collection or
+ * a start is not load.
+ */
 export const STEADY_SAMPLES = 5;
-/** Share of a mark from which the load is `strained`. */
+/** Share of a limit from which the load is `strained`. */
 const STRAINED_SHARE = 0.8;
-/** A level is left at this share of what it was entered at, so that it does not flutter. */
+/** Share of the threshold of a level at which the level is left, so that it does not flap. */
 const LEFT_AT_SHARE = 0.85;
 
 /** Returns the level after the last samples, the newest last, given the level before; pure. */
@@ -44,10 +47,10 @@ function levelAt(pressure: number): LoadLevel {
   return pressure >= STRAINED_SHARE ? 'strained' : 'normal';
 }
 
-/** How near the nearest of its marks a sample is: 1 is there. */
+/** Returns the largest ratio of a sample to its limits; 1 is the limit. */
 function pressureOf({ loopDelayMs, cpu, memoryBytes }: LoadSample, marks: LoadMarks): number {
   return Math.max(
-    // In the middle: one stall a second is heard, but it is not too many clients that make it.
+    // The median: a single stall per second is audible, but not caused by too many clients.
     shareOf(loopDelayMs.p50, marks.loopDelayMs),
     shareOf(Math.max(cpu.process, cpu.eventLoop, ...cpu.mediaWorkers), marks.cpuShare),
     shareOf(memoryBytes, marks.memoryBytes),

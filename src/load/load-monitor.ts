@@ -15,14 +15,14 @@ const NOT_YET_MEASURED: LoadSample = {
   memoryBytes: 0,
 };
 
-/** Follows how much this node has to do, and keeps out who would make it too much. */
+/** Monitors the load of this node, and refuses new clients while it is overloaded. */
 export class LoadMonitor {
   readonly #timer: NodeJS.Timeout;
   readonly #samples: LoadSample[] = [];
   readonly #retryAfterMs: number;
   #level: LoadLevel = 'normal';
 
-  /** @param onLevel told every second at which level the load is */
+  /** @param onLevel called every second with the load level */
   constructor(
     sample: () => LoadSample,
     marks: LoadMarks,
@@ -50,11 +50,11 @@ export class LoadMonitor {
     return this.#samples.at(-1) ?? NOT_YET_MEASURED;
   }
 
-  /** @throws {PartylineError} `overloaded` while this node has too much to do to take anybody */
+  /** @throws {PartylineError} `overloaded` while this node is overloaded */
   check(): void {
     if (this.#level !== 'overloaded') return;
     const options = { retryAfterMs: this.#retryAfterMs };
-    throw new PartylineError('overloaded', 'This node has too much to do.', options);
+    throw new PartylineError('overloaded', 'This node is overloaded.', options);
   }
 
   close(): void {

@@ -4,10 +4,13 @@ import type { LoadSample } from './load-level.ts';
 
 /** Interval at which the event loop's delay is measured. */
 const RESOLUTION_MS = 20;
-/** Below this share of time in use the event loop can hardly be late, and is left to sleep. */
+/**
+ * Utilization of the event loop below which its delay is not measured: it can hardly be late, and the
+ * measurement would keep waking it.
+ */
 const IDLE_SHARE = 0.05;
 
-/** Measures what this node has to do. Sampling costs almost nothing, and less on an idle process. */
+/** Measures the load of this node. Sampling costs almost nothing, and less on an idle process. */
 export class LoadSampler {
   readonly #mediaWorkerShares: () => number[];
   readonly #delay: ELDHistogram = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
@@ -18,7 +21,7 @@ export class LoadSampler {
   #threadCpu = process.threadCpuUsage();
   #memoryBytes = 0;
 
-  /** @param mediaWorkerShares what each media worker has taken of one core since this was last called */
+  /** @param mediaWorkerShares returns the share of one core that each media worker used since the last call */
   constructor(mediaWorkerShares: () => number[]) {
     this.#mediaWorkerShares = mediaWorkerShares;
   }
@@ -44,12 +47,12 @@ export class LoadSampler {
     this.#delay.disable();
   }
 
-  /** As it was before, when no file descriptor is left to read it by. */
+  /** Returns resident memory in bytes; the previous value when no file descriptor is left to read it. */
   #sampleMemory(): number {
     try {
       this.#memoryBytes = process.memoryUsage.rss();
     } catch {
-      // EMFILE; the next sample may find one.
+      // EMFILE: the next sample may find a free descriptor.
     }
     return this.#memoryBytes;
   }

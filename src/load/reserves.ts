@@ -4,32 +4,32 @@ import type { Counters } from '../counters.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { type Resource, RESOURCES } from '../resources.ts';
 
-/** Newcomers are refused until this much of the reserve, and half of it more, is free again. */
+/** Multiple of the reserve that must be free before new clients are admitted again. */
 const FREE_AGAIN = 1.5;
 
-/** How much is in use, and how much there can be at most; in bytes, or a number of things. */
+/** Use and limit of a resource, in bytes or as a number. */
 export type Usage = { used: number; limit: number };
 
-/** Something that can run out, and of which a part is kept from newcomers. */
+/** A resource that can run out, and of which a reserve is kept from new clients. */
 export type Supply = {
   resource: Resource;
   /** Name in the log. */
   name: string;
-  /** Looks how much is in use; undefined while nothing bounds it. It may fail when descriptors have run out. */
+  /** Measures the use; undefined while there is no limit. It may throw when descriptors have run out. */
   measure: () => Usage | undefined;
-  /** How much of a limit newcomers may not take. */
+  /** Returns the part of a limit that is kept from new clients. */
   reserveOf: (limit: number) => number;
-  /** Told after each look how much newcomers may take. */
+  /** Called after each measurement with the amount that new clients may take. */
   onFree?: (free: number) => void;
 };
 
-/** State of a resource: whether new clients are refused for it, and its free share; undefined where nothing bounds it. */
+/** State of a resource: true if new clients are refused because of it, and its free share; undefined if it has no limit. */
 export type ResourceState = { isShort: boolean; freeShare: number | undefined };
 
 type Watched = Supply & { usage: Usage | undefined; isShort: boolean };
 
 /**
- * Keeps newcomers out while no more is left of something than a reserve: those who are within need it to open rooms,
+ * Refuses new clients while only the reserve of a resource is left: connected clients need it to open rooms,
  * to replace a media worker, to reach Redis and to log. Shortages of resources that cannot be measured are known by
  * their faults: after one, new clients are refused for some seconds.
  */
@@ -44,7 +44,7 @@ export class Reserves {
   readonly #timer: NodeJS.Timeout;
   #short: Resource[] = [];
 
-  /** @param faults how many faults each resource has caused in this process */
+  /** @param faults number of faults that each resource has caused in this process */
   constructor(
     log: FastifyBaseLogger,
     timings: Timings['load'],
@@ -63,7 +63,7 @@ export class Reserves {
     return this.#short.length > 0;
   }
 
-  /** How each resource stands, as of the last look. */
+  /** State of each resource at the last measurement. */
   describe(): Record<Resource, ResourceState> {
     const stateOf = (resource: Resource): ResourceState => {
       const shares = this.#supplies.flatMap(({ resource: of, usage }) =>
@@ -83,7 +83,7 @@ export class Reserves {
     };
   }
 
-  /** Looks how much is left now. */
+  /** Measures all resources. */
   sample(): void {
     for (const supply of this.#supplies) this.#look(supply);
     const nowMs = performance.now();
@@ -91,14 +91,14 @@ export class Reserves {
     for (const resource of RESOURCES) {
       const [is, was] = [short.includes(resource), this.#short.includes(resource)];
       if (is && !was)
-        this.#log.warn(this.#figures(resource), `short of ${resource}: nobody new is let in`);
+        this.#log.warn(this.#figures(resource), `short of ${resource}: new clients are refused`);
       if (was && !is) this.#log.info(this.#figures(resource), `no longer short of ${resource}`);
     }
     this.#short = short;
     this.#faultsBefore = { ...this.#faults };
   }
 
-  /** @throws {PartylineError} `overloaded` while no more than the reserve of something is left */
+  /** @throws {PartylineError} `overloaded` while only the reserve of a resource is left */
   check(): void {
     if (!this.isShort) return;
     const options = { retryAfterMs: this.#timings.retryAfterMs };
@@ -117,7 +117,7 @@ export class Reserves {
     try {
       supply.usage = supply.measure();
     } catch {
-      // To read a file takes a descriptor; the next look may find one.
+      // Reading a file takes a descriptor; the next measurement may find one.
     }
     if (!supply.usage) {
       supply.isShort = false;

@@ -10,22 +10,22 @@ const STDOUT = 1;
 
 /** Measurements that are made elsewhere in this process. */
 export type SupplySources = {
-  /** Told at intervals how many descriptors newcomers may take. */
+  /** Called at intervals with the number of descriptors that new clients may take. */
   onFreeDescriptors: (free: number) => void;
   mediaWorkerPids: () => number[];
-  /** Ends of pipes to other nodes that are open, and the number of their ports. */
+  /** Open ends of pipes to other nodes, and the number of ports for them. */
   pipes: { count: () => number; ports: number };
-  /** Rooms that are open, each of which takes a port of this machine, and the number of those. */
+  /** Open rooms, each of which takes a port of this machine, and the number of such ports. */
   rooms: { count: () => number; ports: number };
   /** Folder of the gateway's own Redis, if it has one. */
   dataDir: string | undefined;
 };
 
-/** Part of a limit, within bounds; pure. */
+/** Returns a function that gives a share of a limit, within bounds; pure. */
 export const shareOf = (share: number, min: number, max: number) => (limit: number) =>
   Math.min(max, Math.max(min, Math.round(limit * share)));
 
-/** Everything that can run out, and what of it is kept for those who are within. */
+/** Lists all resources that can run out, each with its reserve for connected clients. */
 export function suppliesOf(sources: SupplySources): Supply[] {
   const ofDescriptors = shareOf(0.1, 32, 512);
   const ofPorts = shareOf(0.1, 1, 512);
@@ -45,7 +45,7 @@ export function suppliesOf(sources: SupplySources): Supply[] {
       resource: 'descriptors',
       name: 'media workers',
       measure: () => {
-        // They inherit the limit. A room goes to another while there is one that has some.
+        // They inherit the limit. A room goes to another media worker while one has descriptors left.
         const used = sources.mediaWorkerPids().map((pid) => descriptors.count(pid) ?? 0);
         return used.length > 0 ? { used: Math.min(...used), limit } : undefined;
       },
@@ -58,7 +58,7 @@ export function suppliesOf(sources: SupplySources): Supply[] {
         const heap = getHeapStatistics();
         return { used: heap.used_heap_size, limit: heap.heap_size_limit };
       },
-      // From 80 % on V8 ends a process that spends most of its time on collecting garbage.
+      // From 80 % on, V8 ends a process that spends most of its time collecting garbage.
       reserveOf: shareOf(0.25, 16 * MB, 1024 * MB),
     },
     {
@@ -91,14 +91,14 @@ export function suppliesOf(sources: SupplySources): Supply[] {
   ];
 }
 
-/** Logs how many clients the descriptors of this process let in. */
+/** Logs the number of clients for which this process has descriptors. */
 export function logClients(log: FastifyBaseLogger, supplies: Supply[]): void {
   const usage = supplies[0]?.measure();
   if (!usage) return;
   const { used: open, limit } = usage;
   const reserve = supplies[0]!.reserveOf(limit);
   const clients = Math.max(0, limit - open - reserve);
-  log.info({ limit, open, reserve, clients }, `file descriptors let ${clients} clients in`);
+  log.info({ limit, open, reserve, clients }, `file descriptors allow ${clients} clients`);
 }
 
 /** Reads the soft limit of open files (`proc_pid_limits(5)`) of this process. */
@@ -108,12 +108,12 @@ function readDescriptorLimit(): number {
   return soft === 'unlimited' ? Infinity : Number(soft);
 }
 
-/** Bytes of the disk on which a file is, as far as this user may have them. */
+/** Returns use and size of the disk on which a file is, in bytes available to this user. */
 function usageOfDisk(path: string | undefined) {
   if (path === undefined) return undefined;
   const { blocks, bavail, bsize } = statfsSync(path);
   return blocks === 0 ? undefined : { used: (blocks - bavail) * bsize, limit: blocks * bsize };
 }
 
-/** Where the log goes, if that is a file. */
+/** Returns the path of the log, if it is a file. */
 const logPath = () => (fstatSync(STDOUT).isFile() ? `/proc/self/fd/${STDOUT}` : undefined);

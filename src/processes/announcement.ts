@@ -5,17 +5,18 @@ import { type DemoAccount, isReachable } from '../accounts/demo-account.ts';
 /** The room of the link that a start prints. */
 const FIRST_ROOM = 'kitchen';
 
-/** How others in the local network reach a gateway that was started for them (`--lan`). */
+/** Addresses at which devices in the local network reach a gateway started with `--lan`. */
 type LanView = {
-  /** URLs of the gateway at the addresses of this machine that others reach. */
+  /** URLs of the gateway at the addresses of this machine that other devices reach. */
   urls: readonly string[];
-  /** True if a person reads the lines, and not a log: they see the key at each start, and a QR code. */
+  /** True if the output is a terminal: the key is printed at each start, with a QR code. */
   isTerminal: boolean;
 };
 
 /**
- * The lines that a start prints, the last of them for machines. On a node that others reach, the key of the demo account is
- * printed when it is made, and later only where it is kept: logs are read by more people than the key is for.
+ * Returns the lines that a start prints, the last of them for programs. On a node that others reach, the key
+ * of the demo account is printed when it is made, and later only the path of its file, because logs have more
+ * readers than the key should.
  */
 export function announcementOf(
   { url, demo }: { url: string; demo: DemoAccount | undefined },
@@ -51,7 +52,7 @@ function wordsFor({ urls }: LanView): string[] {
   ];
 }
 
-/** White on black, two modules above each other in a character: what a terminal of any colours shows to a camera. */
+/** Draws a QR code white on black, two modules per character, so that a camera reads it from a terminal of any colours. */
 const qrCode = (text: string) =>
   encodeQR(text, 'ascii', { ecc: 'low' })
     .trimEnd()

@@ -2,7 +2,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import { SettingsError } from '../../config/settings.ts';
 import { Terminal } from './terminal.ts';
 
-/** Files that a process makes are for its own user only. */
+/** File mode mask: files of a process are readable by its own user only. */
 export const OWNER_ONLY_UMASK = 0o077;
 
 /** The argument by which npm's scripts ask for {@link EndOptions.endsWith}, with the process id of npm. */
@@ -11,12 +11,12 @@ const END_WITH_PARENT = '--end-with-parent=';
 const LOOK_FOR_PARENT_EVERY_MS = 500;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** A gateway, of one process or several, or a usage worker, that runs. */
+/** A running gateway, of one process or several, or a running usage worker. */
 export type Running = {
   log: FastifyBaseLogger;
   /**
-   * Lets clients leave, for as long as they may, then closes.
-   * @param by the signal, or what else asked for it
+   * Drains: gives clients time to leave, then closes.
+   * @param by signal or other cause, for the log
    */
   leave(by: string): Promise<void>;
   /** Closes at once. */
@@ -31,10 +31,10 @@ export type EndOptions = {
 };
 
 /**
- * Opens what this process runs, and ends it on a signal. The first SIGTERM, SIGINT or SIGHUP leaves, a second one closes,
- * a third does not wait for that. A signal that comes before it is open ends the opening.
- * @param open is to give up when its signal is aborted
- * @returns undefined if a signal ended the opening
+ * Opens the program of this process, and ends it on a signal. The first SIGTERM, SIGINT or SIGHUP drains, a second one closes,
+ * a third exits at once. A signal during the opening aborts it.
+ * @param open opens the program; must give up when its signal is aborted
+ * @returns undefined if a signal aborted the opening
  * @throws whatever `open` does
  */
 export async function endOnSignals<T extends Running>(
@@ -54,7 +54,7 @@ export async function endOnSignals<T extends Running>(
   for (const signal of SIGNALS) {
     process.on(signal, () => {
       if (signal === 'SIGHUP' && terminal.wasLeftInBackground) {
-        running?.log.info('terminal closed; a gateway in the background goes on');
+        running?.log.info('terminal closed; a gateway in the background continues');
       } else stop(signal);
     });
   }
@@ -72,7 +72,7 @@ export async function endOnSignals<T extends Running>(
   return undefined;
 }
 
-/** @param by who asked it to leave; undefined to close it at once */
+/** @param by cause of the drain, for the log; undefined to close at once */
 async function end(running: Running, by: string | undefined): Promise<void> {
   try {
     await (by === undefined ? running.close() : running.leave(by));
@@ -88,7 +88,7 @@ export function parentToEndWith(argv: string[]): number | undefined {
   return argument === undefined ? undefined : Number(argument.slice(END_WITH_PARENT.length));
 }
 
-/** Also of a parent that was gone before this process could look for it. */
+/** Resolves when the parent process has ended, also if it ended before this process could look for it. */
 function onParentGone(parent: number, onGone: () => void): void {
   const timer = setInterval(() => {
     if (process.ppid === parent) return;
@@ -97,7 +97,7 @@ function onParentGone(parent: number, onGone: () => void): void {
   }, LOOK_FOR_PARENT_EVERY_MS).unref();
 }
 
-/** Returns the reason for which a gateway did not start, for the person who started it. */
+/** Describes a start-up error for the person who started the process. */
 export function describeStartupError(fault: unknown): string {
   if (fault instanceof SettingsError || !(fault instanceof Error)) return String(fault);
   const { message, cause } = fault;

@@ -12,10 +12,13 @@ import { OtherProcesses } from './other-processes.ts';
 import { nameOfGateway } from './process-states.ts';
 import { sendSocket } from '../handover/send-socket.ts';
 
-/** The process of one of the gateways that a supervisor starts: `gateway-main.ts INDEX OTHERS`, where OTHERS is the number of the others. */
+/**
+ * Entry point of a gateway process that a supervisor starts: `gateway-main.ts INDEX OTHERS`, where OTHERS is
+ * the number of the other processes.
+ */
 
 const tell = (message: FromGateway) => {
-  // Should the supervisor be gone, the kernel ends this process too.
+  // If the supervisor dies, the kernel ends this process too.
   if (process.connected) process.send?.(message);
 };
 
@@ -52,7 +55,7 @@ async function main(): Promise<void> {
         tellAlive(app);
         return closed;
       },
-      // Asked alone, it makes way for the others; the supervisor starts another in its place.
+      // A signal to this process alone drains it; the supervisor starts another in its place.
       leave: (by: string) => {
         app.stopListening();
         const left = app.leave(undefined, by);
@@ -90,15 +93,15 @@ async function main(): Promise<void> {
         health.heard(message);
         break;
       case 'moved':
-        // It may have been closed on its way.
+        // The client may have closed it in transit.
         if (connection) app.takeOver(message.client, connection);
         break;
     }
   });
-  // It must not keep the process when all else has been closed.
+  // The channel must not keep the process alive when everything else has been closed.
   process.channel?.unref();
   tell({ type: 'ready', url: app.url });
-  // To the end, also while clients leave; it keeps nothing from ending.
+  // Sent until the end, also during a drain; the timer does not keep the process alive.
   tellAlive(app);
   const beat = () => {
     health.beat();

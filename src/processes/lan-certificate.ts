@@ -17,8 +17,9 @@ const VALID_BEFORE_DAYS = 1;
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 
 /**
- * Returns the certificate of this gateway in its data folder, and makes one if there is none, or it expires soon. It stays the same when the
- * machine gets other addresses: each browser that accepted it would ask again.
+ * Returns the certificate of this gateway in its data folder, and makes one if there is none, or it expires
+ * soon. It is kept when the machine's addresses change, because each browser that accepted it would ask
+ * again.
  * @param names addresses and host names for a new certificate
  * @throws {Error} naming DATA_DIR, if the folder cannot be used
  */
@@ -43,14 +44,14 @@ async function isUsable({ certFile, keyFile }: CertificateFiles, nowMs: number):
     const expiresMs = Date.parse(cert.validTo);
     return cert.checkPrivateKey(key) && expiresMs - nowMs > RENEWED_BEFORE_DAYS * DAY_MS;
   } catch {
-    // Missing, or only a part of it was written: another takes its place.
+    // Missing, or written only in part: it is made again.
     return false;
   }
 }
 
 /** Makes a certificate for a server, signed with its own key. */
 async function makeCertificate(names: string[], nowMs: number) {
-  // Loaded here alone: it takes 0.1 s, which no other start has to wait for.
+  // Loaded only here: it takes 0.1 s, for which no other start should wait.
   const x509 = await import('@peculiar/x509');
   const keys = await crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
   const alternatives = names.map((name) => ({

@@ -4,7 +4,10 @@ import { isWildcard, ownAddresses } from '../../config/listen-addresses.ts';
 import { readSettings } from '../../config/settings.ts';
 import { keepCertificate } from './lan-certificate.ts';
 
-/** `npm start -- --lan`: a gateway that other devices of this network reach over TLS, so that their browsers give it a microphone. */
+/**
+ * `npm start -- --lan`: a gateway that other devices of this network reach over TLS, so that their browsers
+ * give it a microphone.
+ */
 
 type Environment = Record<string, string | undefined>;
 type Interfaces = NodeJS.Dict<Pick<NetworkInterfaceInfo, 'address' | 'internal'>[]>;
@@ -13,7 +16,8 @@ const ON_THIS_MACHINE = ['localhost', '127.0.0.1', '::1'];
 const HOST_NAME = /^[a-z\d]([a-z\d.-]*[a-z\d])?$/i;
 
 /**
- * Returns the environment of a gateway that serves the local network. A `HOST` and a certificate that the operator has set are kept.
+ * Returns the environment of a gateway that serves the local network. `HOST` and a certificate that the
+ * operator has set are kept.
  * @throws {SettingsError} if the settings are wrong; {Error} if the data folder cannot be used
  */
 export async function serveLan(environment: Environment): Promise<Environment> {

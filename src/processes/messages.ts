@@ -5,9 +5,9 @@ import type { ToldStates } from './process-states.ts';
 /** Messages between the supervisor and its gateway processes, over the channel between parent and child. */
 
 /**
- * From a gateway: it has started, it still runs (and takes clients or not), it could not start, or an operator asked it to
- * drain: all are to. It asks the others for their figures, or answers the one that did; it hands a client over to another,
- * and its connection beside the message.
+ * Messages from a gateway: it has started, it still runs (and admits clients or not), it could not start, or
+ * an operator asked it to drain, which all must do. It asks the others for their metrics, or answers such a
+ * request; it hands a client over to another, with the connection beside the message.
  */
 export type FromGateway =
   | { type: 'ready'; url: string }
@@ -19,8 +19,9 @@ export type FromGateway =
   | { type: 'move'; to: number; client: HandedOverClient };
 
 /**
- * To a gateway: let clients leave, and end; another asks for figures; another has answered; which processes take clients, and
- * which hang, at regular intervals and when it changes; another hands a client over, its connection beside the message.
+ * Messages to a gateway: drain and end; another process asks for metrics; another has answered; which
+ * processes admit clients, and which hang, at regular intervals and on changes; another hands a client over,
+ * with the connection beside the message.
  */
 export type ToGateway =
   | { type: 'drain'; withinMs: number; by: string }

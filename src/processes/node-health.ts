@@ -1,8 +1,9 @@
 import type { ToldStates } from './process-states.ts';
 
 /**
- * Beats of this process without a word of the supervisor after which that hangs. Beats are counted instead of milliseconds,
- * so that a stall of this process does not look like one of the supervisor.
+ * Heartbeats of this process without a message of the supervisor after which the supervisor hangs. Heartbeats
+ * are counted instead of milliseconds, so that a stall of this process does not look like one of the
+ * supervisor.
  */
 const MAX_SILENT_BEATS = 10;
 
@@ -11,13 +12,13 @@ export class NodeHealth {
   #told: Pick<ToldStates, 'hung' | 'deaths'> = { hung: [], deaths: 0 };
   #silentBeats = 0;
 
-  /** The supervisor has told something. */
+  /** Notes a message of the supervisor. */
   heard(told: Pick<ToldStates, 'hung' | 'deaths'>): void {
     this.#silentBeats = 0;
     this.#told = told;
   }
 
-  /** To be called at the interval at which the supervisor tells something. */
+  /** Counts a heartbeat; to be called at the interval of the supervisor's messages. */
   beat(): void {
     this.#silentBeats += 1;
   }

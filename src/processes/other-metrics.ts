@@ -1,6 +1,6 @@
 import type { MetricFamilies } from '../http/metrics.ts';
 
-/** Asks the other gateway processes on the same port for their figures. */
+/** Collects the metrics of the other gateway processes on the same port. */
 export class OtherMetrics {
   readonly #others: number;
   readonly #ask: (question: number) => void;
@@ -9,7 +9,7 @@ export class OtherMetrics {
   #questions = 0;
 
   /**
-   * @param ask puts a question to the `others` (their number); their answers come to {@link receive}
+   * @param ask sends a request to the `others` (their number); their answers come to {@link receive}
    * @param answerWithinMs a process that has not answered by then hangs, or has only just been started
    */
   constructor(others: number, ask: (question: number) => void, answerWithinMs: number) {
@@ -18,11 +18,11 @@ export class OtherMetrics {
     this.#answerWithinMs = answerWithinMs;
   }
 
-  /** The figures of those that answer in time. */
+  /** Returns the metrics of the processes that answer in time. */
   async read(): Promise<MetricFamilies[]> {
     this.#questions += 1;
     const question = this.#questions;
-    // By who answered: an answer to one that had this number before it was started again may still come.
+    // By sender: an answer to a former process of this number may still arrive.
     const answers = new Map<number, MetricFamilies>();
     const { promise: isComplete, resolve } = Promise.withResolvers<void>();
     this.#answered.set(question, (from, families) => {
@@ -37,7 +37,7 @@ export class OtherMetrics {
     return [...answers.values()];
   }
 
-  /** Takes an answer of one of the others. */
+  /** Receives an answer of another process. */
   receive(from: number, question: number, families: MetricFamilies): void {
     this.#answered.get(question)?.(from, families);
   }

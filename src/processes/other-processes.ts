@@ -2,19 +2,19 @@ import { hash } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { HandoverTargets, HandedOverClient } from '../admission/handed-over-client.ts';
 
-/** Sends a message to the supervisor, with a connection that is to go on. */
+/** Sends a message to the supervisor, with the connection to hand over. */
 type Send = (to: number, client: HandedOverClient, connection: Socket) => void;
 
-/** The processes that listen on the same port, this one among them, as this one knows them. */
+/** The processes that listen on the same port, including this one, as this one knows them. */
 export class OtherProcesses implements HandoverTargets {
   readonly move: Send;
   readonly #own: number;
-  /** Those that take clients; all, as long as nobody has said so. */
+  /** Processes that admit clients; all, until the supervisor has reported them. */
   #open: readonly number[];
 
   /**
-   * @param own which of them this one is
-   * @param others how many there are beside it
+   * @param own number of this process
+   * @param others number of other processes
    */
   constructor(own: number, others: number, move: Send) {
     this.#own = own;
@@ -22,7 +22,7 @@ export class OtherProcesses implements HandoverTargets {
     this.move = move;
   }
 
-  /** Told by the supervisor, all processes at about the same time. */
+  /** Updates the list from the supervisor, which tells all processes at about the same time. */
   setOpen(processes: readonly number[]): void {
     this.#open = processes;
   }
@@ -34,8 +34,9 @@ export class OtherProcesses implements HandoverTargets {
 }
 
 /**
- * Which of some processes a room is in: the same whoever asks, with no word between them; and as one goes or comes, only rooms
- * that are in it move (rendezvous hashing, Thaler and Ravishankar 1998). Undefined if there are none.
+ * Returns the home of a room among some processes, which all compute alike without communication; when a
+ * process ends or starts, only rooms of that process move (rendezvous hashing, Thaler and Ravishankar 1998).
+ * Undefined if there are no processes.
  */
 export function processOf(room: string, processes: readonly number[]): number | undefined {
   let home: number | undefined;

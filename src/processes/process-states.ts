@@ -1,6 +1,6 @@
-/** States of all gateway processes, as the supervisor tells each of them. */
+/** States of all gateway processes, as the supervisor reports them to each. */
 export type ToldStates = {
-  /** Processes that take clients. */
+  /** Processes that admit clients. */
   open: number[];
   /** Names of those that have not been heard for a while. */
   hung: string[];
@@ -26,7 +26,7 @@ export class ProcessStates {
     return { open: sorted(this.#open), hung, deaths: this.#deaths };
   }
 
-  /** A process has told that it runs. */
+  /** Notes that a process has reported that it runs. */
   alive(index: number, takesClients: boolean): void {
     const isNews = takesClients !== this.#open.has(index) || this.#hung.has(index);
     this.#hung.delete(index);
@@ -35,14 +35,14 @@ export class ProcessStates {
     if (isNews) this.#onChange(this.told);
   }
 
-  /** A process has not been heard for a while. */
+  /** Notes that a process has been silent for a while. */
   silent(index: number): void {
     this.#open.delete(index);
     this.#hung.add(index);
     this.#onChange(this.told);
   }
 
-  /** @param isWell it was asked to leave, and did */
+  /** @param isWell true if it was asked to end, and exited with code 0 */
   ended(index: number, isWell: boolean): void {
     this.#open.delete(index);
     this.#hung.delete(index);

@@ -19,14 +19,14 @@ import { startUsageWorker } from '../children/usage-worker-process.ts';
 
 const GATEWAY = fileURLToPath(new URL('./gateway-main.ts', import.meta.url));
 
-/** Several gateway processes on one port, and what they have in common. */
+/** Several gateway processes on one port, and their common state. */
 export type Supervisor = Running & { url: string; demo: DemoAccount | undefined };
 
 /**
  * Starts `PROCESSES` gateways on the same port, among which the kernel deals out connections; one that ends is started
  * again.
- * @param abort ends the waiting for Redis
- * @throws {Error} if one cannot be started at first; none is left running then
+ * @param abort aborts the wait for Redis
+ * @throws {Error} if one cannot be started at first; all are closed before
  */
 export async function openSupervisor(
   settings: Settings,
@@ -75,7 +75,7 @@ async function openParts(
   };
   const leave = (by: string, withinMs = settings.DRAIN_MS) => {
     const message = { type: 'drain', withinMs, by } as const;
-    // Asked again, they can only have less time.
+    // A further request can only shorten the time.
     if (leaving) for (const { kept } of gateways) kept.send(message);
     leaving ??= end(message);
     return leaving;
@@ -123,7 +123,7 @@ async function openParts(
 
 type Gateway = {
   kept: KeptProcess;
-  /** Resolves with its address when it first takes clients; rejects if it could not start. */
+  /** Resolves with its address when it first admits clients; rejects if it could not start. */
   ready: Promise<string>;
 };
 
@@ -134,9 +134,9 @@ function startGateway(
   log: FastifyBaseLogger,
   events: {
     onMessage: (message: FromGateway, connection?: Socket) => void;
-    /** It looks as if it hangs. */
+    /** Called when it seems to hang. */
     onSilent: () => void;
-    /** It has ended, well if it was asked to leave. */
+    /** Called when it has ended; `isWell` if it was asked to. */
     onEnd: (isWell: boolean) => void;
   },
 ): Gateway {
@@ -169,7 +169,7 @@ function startGateway(
   return { kept, ready: ready.promise };
 }
 
-/** Settings of one gateway process: the supervisor has what all share, and each has WebRTC ports of its own. */
+/** Returns the settings of one gateway process: those of the supervisor, with WebRTC ports of its own. */
 const settingsOfGateway = (settings: Settings, index: number): Settings => ({
   ...settings,
   PROCESSES: 1,
@@ -194,7 +194,8 @@ async function openDemo(
 }
 
 /**
- * The port that all are to share, held by nobody: the kernel would let them share it with another gateway too.
+ * Returns the port that all processes will share, and checks that it is free: the kernel would let them share
+ * it with another gateway too.
  * @throws {Error} if it is taken
  */
 async function findPort({ HOST: host, PORT: port }: Settings): Promise<number> {

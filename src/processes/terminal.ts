@@ -5,7 +5,7 @@ const STDIN = 0;
 
 /**
  * The terminal from which this process was started, if any. When a terminal is closed, everything that was started in it gets
- * SIGHUP, also what was put into the background to stay (`nohup`, `&`): Node undoes that a parent had the signal ignored.
+ * SIGHUP, including background processes (`nohup`, `&`): Node resets a signal that the parent had set to be ignored.
  */
 export class Terminal {
   /** True if the process was started in the background of a terminal. */

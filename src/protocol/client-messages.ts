@@ -82,7 +82,7 @@ const validators = new Map(
 const isClientMessage = (type: string, message: unknown): message is ClientMessage =>
   validators.get(type)?.Check(message) ?? false;
 
-/** Text frame that is not a message; carries the `id` that the client gave, if it could be read. */
+/** Fault of a text frame that is not a valid message; carries the client's `id`, if it could be read. */
 export class MessageError extends PartylineError {
   readonly replyTo: MessageId | undefined;
 
@@ -122,7 +122,7 @@ export function parseClientMessage(text: string): ClientMessage {
   throw new MessageError(`${type}: ${describeFaults(validator.Errors(message))}.`, replyTo);
 }
 
-/** Shortens an `id` to the characters that an answer carries. */
+/** Shortens an `id` to the length that an answer carries. */
 function cutId(messageName: string): string {
   if (messageName.length <= MAX_ID_CHARACTERS) return messageName;
   // No character has more than two UTF-16 units.

@@ -29,7 +29,7 @@ const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   not_found: { status: 404, title: 'Not found' },
 };
 
-/** Delay told to a client for which something had run out, ms. */
+/** Delay sent to a client that was refused because a resource had run out, ms. */
 const SHORT_RETRY_MS = 5000;
 
 /** Fault whose message may be shown to the client; everything else that is thrown becomes `internal_error`. */
@@ -37,7 +37,7 @@ export class PartylineError extends Error {
   override readonly name = 'PartylineError';
   readonly code: ErrorCode;
   readonly retryAfterMs: number | undefined;
-  /** When the account has minutes again, ISO 8601. */
+  /** Time at which the account has minutes again, ISO 8601. */
   readonly resetsAt: string | undefined;
 
   constructor(
@@ -51,13 +51,13 @@ export class PartylineError extends Error {
     this.resetsAt = options?.resetsAt;
   }
 
-  /** How the fault is told on the WebSocket and over REST. */
+  /** Name of the fault on the WebSocket and over REST. */
   get kind(): { closeCode: number; retryable: boolean; status: number; title: string } {
     const { code } = this;
     return { closeCode: CLOSE_CODES[code], retryable: isRetryable(code), ...PROBLEMS[code] };
   }
 
-  /** Turns any thrown value into a fault that may be shown to the client: one that is not ours loses its message. */
+  /** Turns any thrown value into a fault that may be shown to the client; the message of a foreign error is replaced. */
   static from(thrown: unknown): PartylineError {
     if (thrown instanceof PartylineError) return thrown;
     const resource = resourceOf(thrown);
@@ -65,7 +65,7 @@ export class PartylineError extends Error {
       const options = { cause: thrown, retryAfterMs: SHORT_RETRY_MS };
       return new PartylineError('overloaded', `This node is short of ${resource}.`, options);
     }
-    return new PartylineError('internal_error', 'A fault on our side; it has been logged.', {
+    return new PartylineError('internal_error', 'Internal error; it has been logged.', {
       cause: thrown,
     });
   }
@@ -73,9 +73,9 @@ export class PartylineError extends Error {
 
 export const notFound = () => new PartylineError('not_found', 'There is nothing at this address.');
 
-/** Ends a connection whose peer has made another. */
+/** Returns the fault that ends a connection whose peer has made another. */
 export const replaced = () => new PartylineError('replaced', 'The same peer has connected again.');
 
-/** Answers audio of a client whose token does not allow it to publish. */
+/** Returns the fault for audio of a client whose token does not allow it to publish. */
 export const mayNotPublish = () =>
-  new PartylineError('forbidden', 'The token does not allow to publish.');
+  new PartylineError('forbidden', 'The token does not allow publishing.');

@@ -5,11 +5,11 @@ import { type Resource, resourceOf } from '../resources.ts';
 /** Interval in which one shortage of each resource is logged, ms: thousands of clients may meet it, and the disk may be full. */
 const SHORTAGE_EVERY_MS = 1000;
 
-/** When a shortage of each resource was last logged by this process (monotonic), and how many were not since. */
+/** Time at which this process last logged a shortage of each resource (monotonic), and the number of those not logged since. */
 const logged = new Map<Resource, { atMs: number; unlogged: number }>();
 
 /**
- * Returns the error that a client is told of a fault. Logs faults that are not the client's, with their cause: an
+ * Returns the error to send to a client for a fault. Logs faults that are not the client's, with their cause: an
  * unexpected fault as an error, a resource that has run out as a warning, once a second with the number of those that
  * were left out.
  * @param message subject of the line

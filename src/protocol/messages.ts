@@ -10,17 +10,20 @@ import type {
   RtpParameters,
 } from './media-types.ts';
 
-/** Text frames that the gateway sends on `/ws` (docs/protocol.md), as schemas: types here, checks in tests, and the docs follow. */
+/**
+ * Text frames that the gateway sends on `/ws` (docs/protocol.md), as schemas: types here, checks in tests,
+ * and the docs follow.
+ */
 
 export const messageId = Type.Union([Type.String(), Type.Number()]);
 
-/** Name that a client gives one of its messages; the answer carries it, of a longer one the first 128 characters. */
+/** Name that a client gives one of its messages; the answer carries it, cut to 128 characters. */
 export type MessageId = Static<typeof messageId>;
 
 /** An object that mediasoup makes, in its own camelCase. */
 const mediasoupObject = <T>() => Type.Unsafe<T>(Type.Object({}));
 
-/** An object with no other fields than these. */
+/** An object without additional fields. */
 const exactly = <T extends Record<string, TSchema>>(fields: T) =>
   Type.Object(fields, { additionalProperties: false });
 
@@ -66,7 +69,7 @@ const WebRtcDescriptionSchema = exactly({
 });
 export type WebRtcDescription = Static<typeof WebRtcDescriptionSchema>;
 
-/** A peer that a browser hears, once it has asked for the consumer to be resumed. */
+/** Consumer of a peer, which a browser hears once it has asked to resume it. */
 const consumerDescription = {
   consumer_id: Type.String(),
   producer_id: Type.String(),
@@ -79,7 +82,7 @@ export type ConsumerDescription = Static<typeof ConsumerDescriptionSchema>;
 
 const errorCode = Type.Unsafe<ErrorCode>(Type.Enum(Object.keys(CLOSE_CODES)));
 
-/** Why a peer left a room, or was taken out of it. */
+/** Reason for which a peer left a room or was removed from it. */
 export type LeaveReason = 'left' | 'moved' | 'closed' | 'replaced' | ErrorCode;
 const leaveReason = Type.Unsafe<LeaveReason>(
   Type.Enum(['left', 'moved', 'closed', ...Object.keys(CLOSE_CODES)]),
@@ -96,12 +99,12 @@ export type AudioDescription = Static<typeof AudioDescriptionSchema>;
 /** Gains by peer. */
 const volume = Type.Record(Type.String(), Type.Number());
 
-/** Audio settings of a client, as it is told of them. */
+/** Audio settings of a client, as sent to it. */
 const settings = {
   audio: AudioDescriptionSchema,
   volume,
   mute: Type.Boolean(),
-  /** Gains by peer that do not apply for now. */
+  /** Gains by peer that do not apply at present. */
   not_applied: Type.Optional(volume),
 };
 const SettingsDescriptionSchema = exactly(settings);
@@ -111,11 +114,11 @@ export type SettingsDescription = Static<typeof SettingsDescriptionSchema>;
 const stats = {
   /** Received audio that waits for its time. */
   ingest_ms: Type.Number(),
-  /** How much faster than the gateway's clock the client's is. */
+  /** Deviation of the client's clock from the gateway's; positive if it is faster. */
   drift_ppm: Type.Number(),
-  /** Audio left out in both directions: sent too fast, or not read. */
+  /** Audio dropped in both directions: sent too fast, or not read. */
   dropped_ms: Type.Number(),
-  /** Audio made up in place of what was lost, in what the client heard. */
+  /** Concealed audio in place of lost packets, in what the client heard. */
   concealed_ms: Type.Number(),
   /** Audio that waits for the client to read. */
   send_queue_ms: Type.Number(),
@@ -130,12 +133,12 @@ export const SERVER_MESSAGES = {
     peer: Type.String(),
     room: Type.String(),
     session_id: Type.String(),
-    /** Resumes the session, with `session_id`, in the query of another connection. */
+    /** Token that resumes the session, with `session_id`, in the query of another connection. */
     resume_token: Type.String(),
     /** The session is the one that the client had before. */
     resumed: Type.Optional(Type.Literal(true)),
     audio: AudioDescriptionSchema,
-    /** With `resumed`: what the session had set still applies. */
+    /** Present with `resumed`: the session's settings, which still apply. */
     volume: Type.Optional(volume),
     mute: Type.Optional(Type.Boolean()),
     not_applied: Type.Optional(volume),
@@ -147,7 +150,7 @@ export const SERVER_MESSAGES = {
     heartbeat_ms: Type.Number(),
     /** Network of the client's address. */
     network: Type.String(),
-    /** How long the place of a client is kept after its connection is lost. */
+    /** Time for which the place of a client is kept after its connection is lost. */
     resume_ms: Type.Number(),
   }),
   joined: message('joined', {
@@ -167,9 +170,9 @@ export const SERVER_MESSAGES = {
     kind: Type.Optional(peerKind),
     speaker: Type.Optional(Type.Integer()),
   }),
-  /** The change of how the client is connected, which its `join` began, is done. */
+  /** The change between WebSocket and WebRTC that a `join` began is complete. */
   media_changed: message('media_changed', { kind: peerKind, volume, mute: Type.Boolean() }),
-  /** RTP of a browser has ceased to come, or comes again. */
+  /** RTP of a browser has stopped, or arrives again. */
   rtp_flow: message('rtp_flow', { state: Type.Enum(['stopped', 'flowing']) }),
   peer_left: message('peer_left', {
     peer: Type.String(),
@@ -188,7 +191,7 @@ export const SERVER_MESSAGES = {
   flow: message('flow', {
     state: Type.Enum(['xoff', 'xon']),
     buffered_ms: Type.Number(),
-    /** Audio left out since the client joined the room, because it was ahead of time. */
+    /** Audio dropped since the client joined the room, because it was ahead of time. */
     dropped_ms: Type.Number(),
   }),
   audio_detected: message('audio_detected', { in: Type.String(), out: Type.String() }),
@@ -223,7 +226,7 @@ type ServerMessages = { [T in keyof typeof SERVER_MESSAGES]: Static<(typeof SERV
 /** A text frame that the gateway sends. */
 export type ServerMessage = ServerMessages[keyof ServerMessages];
 
-/** Returns the message that tells a client of a fault. */
+/** Returns the message that reports a fault to a client. */
 export function errorMessage(error: PartylineError): ServerMessage {
   const { code, message: sentence, kind, retryAfterMs, resetsAt } = error;
   const retryAfter = retryAfterMs === undefined ? {} : { retry_after_ms: retryAfterMs };

@@ -1,25 +1,26 @@
 import type { ErrorCode } from './close-codes.ts';
 import { PartylineError } from './errors.ts';
 
-/** Where a peer is while it is in no room. */
+/** Name of the lobby, where a peer is while it is in no room. */
 export const LOBBY = '__lobby__';
 
-/** The room in which each peer is alone, and hears itself. */
+/** Name of the echo room, in which each peer is alone and hears itself. */
 export const ECHO_ROOM = '__echo__';
 
 const MAX_NAME_CHARACTERS = 128;
 /**
- * Control characters, lone surrogates, line separators and what is no character at all; and what makes a name look like another:
- * what changes the direction of writing, or has no width (but the joiners, without which some scripts and emoji are not written).
+ * Characters that names must not have: control characters, lone surrogates, line separators and
+ * noncharacters; and characters that make a name look like another: those that change the direction of
+ * writing, or have no width (except joiners, which some scripts and emoji need).
  */
 const UNPRINTABLE =
   /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Noncharacter_Code_Point}\p{Bidi_Control}\u{ad}\u{200b}\u{2060}-\u{2064}\u{feff}]/u;
-/** Something to see. */
+/** A visible character, of which a name needs at least one. */
 const VISIBLE = /[^\p{Z}\p{Default_Ignorable_Code_Point}]/u;
 
 /**
  * Checks the name of a room or a peer (docs/protocol.md, "Names").
- * @param what how the fault names it
+ * @param what name used in the error
  * @throws {PartylineError} with the given code
  */
 export function checkName(name: string, what: string, code: ErrorCode): string {

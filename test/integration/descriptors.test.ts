@@ -17,7 +17,7 @@ async function start(environment: Record<string, string> = {}, commandBefore: st
 test('300 connections where there are 160 descriptors: calls go on, and newcomers are let in afterwards', async () => {
   const environment = timingsOf({ load: { sampleEveryMs: 100 } });
   const { gateway, ...node } = await start(environment, ['prlimit', '--nofile=160:160']);
-  const [limit] = gateway.output.match(/file descriptors let \d+ clients in/) ?? [];
+  const [limit] = gateway.output.match(/file descriptors allow \d+ clients/) ?? [];
   expect(Number(limit?.match(/\d+/))).toBeGreaterThan(20);
   const [ada, bob] = [await enter(node, 'ada'), await enter(node, 'bob')];
 
@@ -28,7 +28,7 @@ test('300 connections where there are 160 descriptors: calls go on, and newcomer
     return socket.on('error', () => {}).resume();
   };
   const attackers = Array.from({ length: 300 }, dial);
-  const isRefusing = () => gateway.logged('connections are not accepted, for lack of descriptors');
+  const isRefusing = () => gateway.logged('connections not accepted: too few descriptors left');
   await eventually('connections are not accepted', () => isRefusing().length === 1);
   const tone = await opusTone(1000, 0.5, 500);
   await play(ada, tone);
@@ -61,7 +61,7 @@ test('a rejection that nobody handles is logged, and drains the node', async () 
   const client = await enter(node, 'ada');
   gateway.child.kill('SIGUSR2');
   expect(await client.next('draining')).toMatchObject({ deadline_ms: 60_000 });
-  const logged = () => gateway.logged('unhandled rejection: the node drains');
+  const logged = () => gateway.logged('unhandled rejection; draining the node');
   await eventually('it is logged', () => logged().length > 0);
   const [line] = logged();
   expect(line?.['err']).toMatchObject({ message: 'nobody_handles_this' });

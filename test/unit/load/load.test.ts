@@ -96,7 +96,7 @@ describe('the level of the load', () => {
     );
     load = { delayMs: 90 };
     vi.advanceTimersByTime(4000);
-    expect(() => monitor.check()).toThrow('too much to do');
+    expect(() => monitor.check()).toThrow('overloaded');
     load = {};
     vi.advanceTimersByTime(6000);
     monitor.check();

@@ -24,7 +24,7 @@ test('an unexpected fault is an error in the log, and gives nothing away to the 
 
 test('errors that the client causes and is told are not logged', () => {
   const { lines, log } = openLog();
-  const refusal = new PartylineError('overloaded', 'This node has too much to do.', {
+  const refusal = new PartylineError('overloaded', 'This node is overloaded.', {
     cause: fault('ENOSPC'),
   });
   expect(logFault(log, refusal, 'message failed')).toBe(refusal);
