@@ -1,9 +1,9 @@
 import { FRAME_SAMPLES } from './chirp.ts';
 import type { Heard } from './ear.ts';
 
-/** Finds what was played in what was heard, and tells how late, how loud and how whole it is. */
+/** Finds the played audio in the heard audio, and measures its delay, level and loss. */
 
-/** Sound that was played, and when each of its frames of 20 ms was sent, in ms. */
+/** Played audio, and the sending time of each of its frames of 20 ms, in ms. */
 export type Played = { samples: Float32Array; sentAtMs: number[] };
 
 export type Comparison = {
@@ -60,7 +60,7 @@ export function compare({ samples, sentAtMs }: Played, heard: Heard): Comparison
   };
 }
 
-/** Returns by how many samples each segment comes later than it was played; undefined for one that is not there. */
+/** Returns the delay of each segment, in samples; undefined for one that was not found. */
 function findSegments(played: Float32Array, ear: Haystack): (number | undefined)[] {
   const length = FRAMES_OF_SEGMENT * PIECE;
   const count = Math.floor(played.length / length);
@@ -71,7 +71,7 @@ function findSegments(played: Float32Array, ear: Haystack): (number | undefined)
   });
 }
 
-/** Sound in which other sound is looked for. */
+/** Audio in which other audio is searched. */
 class Haystack {
   readonly length: number;
   readonly #samples: Float32Array;
@@ -88,8 +88,8 @@ class Haystack {
   }
 
   /**
-   * Returns the place, between two offsets, that is most like a piece of sound; undefined if there is only silence.
-   * Likeness is the normalized correlation: 1 for the same sound at any level.
+   * Returns the place between two offsets that is most similar to a piece of audio; undefined if there is only silence.
+   * Similarity is the normalized correlation: 1 for the same audio at any level.
    */
   find(
     needle: Float32Array,
@@ -112,7 +112,7 @@ class Haystack {
   }
 }
 
-/** Each sample is the mean of several: as low-pass filters go a plain one, but the chirp is far below its limit. */
+/** Decimates by averaging: a crude low-pass filter, but the chirp is far below its limit. */
 function lowerRate(samples: Float32Array): Float32Array {
   return Float32Array.from({ length: Math.floor(samples.length / STEP) }, (_, i) => {
     let sum = 0;

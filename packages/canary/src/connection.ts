@@ -1,17 +1,17 @@
 import { WebSocket } from 'ws';
 import { type Message, type MessageOf, readMessage } from './messages.ts';
 
-/** Where the gateway is, and the key of the canary's account. */
+/** Address of the gateway, and the key of the canary's account. */
 export type Target = { url: string; key: string; room: string };
 
 /** Longest wait for an answer. */
 export const PATIENCE_MS = 10_000;
 
-/** A WebSocket to the gateway, and the requests that are asked over it. */
+/** A WebSocket to the gateway, with requests and their answers. */
 export class Connection {
   /** Called with each message that answers no request. */
   onMessage: (message: Message) => void = () => {};
-  /** Called with each binary frame, and when it came, in ms. */
+  /** Called with each binary frame and its arrival time, in ms. */
   onFrame: (frame: Buffer, atMs: number) => void = () => {};
   readonly #socket: WebSocket;
   readonly #waiting = new Map<string, (answer: Message | Error) => void>();
@@ -28,7 +28,7 @@ export class Connection {
     socket.on('error', (fault) => this.#end(fault));
   }
 
-  /** Connects a peer to the lobby. @throws {Error} that says why the gateway did not let it in */
+  /** Connects a peer to the lobby. @throws {Error} with the reason if the gateway refuses it */
   static async open(
     { url, key }: Target,
     peer: string,
@@ -39,7 +39,7 @@ export class Connection {
     const socket = new WebSocket(address, {
       perMessageDeflate: false,
       handshakeTimeout: PATIENCE_MS,
-      // Not in the address, which logs of load balancers keep.
+      // Not in the address, which load balancers log.
       headers: { authorization: `Bearer ${key}` },
     });
     const connection = new Connection(socket);

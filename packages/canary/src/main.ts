@@ -4,11 +4,11 @@ import { type Options, readOptions, USAGE } from './options.ts';
 import { reportCost, reportRound } from './report.ts';
 import { type Round, runRound } from './round.ts';
 
-/** The process of `npm run canary`. */
+/** Entry point of `npm run canary`. */
 
 const say = (text: string) => process.stdout.write(text);
 
-/** Exit codes: 1 is for {@link Options.isOnce} when something was not heard. */
+/** Exit code for wrong options. With {@link Options.isOnce}, 1 means that something was not heard. */
 const USAGE_EXIT = 2;
 
 async function run(options: Options, signal: AbortSignal): Promise<void> {

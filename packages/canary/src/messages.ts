@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 
-/** Messages of the gateway that the canary reads (docs/protocol.md §2 and §3), and nothing else of them. */
+/** Messages of the gateway that the canary reads (docs/protocol.md §2 and §3), with only the fields that it uses. */
 
 const TransportSchema = Type.Object({
   id: Type.String(),
@@ -69,7 +69,7 @@ export type MessageOf<T extends Message['type']> = Extract<Message, { type: T }>
 
 const messages = Compile(MessageSchema);
 
-/** Reads a text frame; undefined if it is of no concern. */
+/** Reads a text frame; undefined if the canary does not use the message. */
 export function readMessage(text: string): Message | undefined {
   const value: unknown = JSON.parse(text);
   return messages.Check(value) ? value : undefined;

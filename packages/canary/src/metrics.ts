@@ -11,7 +11,7 @@ const DIRECTION = ['from', 'to'] as const;
 /** Measurements of all rounds, for Prometheus. */
 export class CanaryMetrics {
   readonly registry = new Registry();
-  readonly #rounds = this.#counter('rounds_total', 'Rounds, by what came of them', ['result']);
+  readonly #rounds = this.#counter('rounds_total', 'Rounds, by result', ['result']);
   readonly #silent = this.#counter('silent_total', 'Directions that were silent', DIRECTION);
   readonly #joins = this.#histogram('join_seconds', 'Time to join', ['kind'], JOIN_BUCKETS_S);
   readonly #delays = this.#histogram(

@@ -21,7 +21,7 @@ Joins a room of its own with two WebSocket and two WebRTC peers, plays a chirp f
   --listen [HOST]:PORT  serves Prometheus metrics at /metrics, such as :9477
 `;
 
-/** @throws {Error} that says which option is wrong */
+/** @throws {Error} naming the wrong option */
 export function readOptions(args: string[], environment: NodeJS.ProcessEnv): Options {
   const { values } = parseArgs({
     args,

@@ -6,13 +6,13 @@ export type PeerKind = 'websocket' | 'webrtc';
 export type CanaryPeer = {
   readonly kind: PeerKind;
   readonly name: string;
-  /** Time from the first byte to being in the room, media included, in ms. */
+  /** Time from the first byte until the peer is in the room with its media, in ms. */
   readonly joinMs: number;
   /** The transport that it got. */
   readonly path: string;
   /** Sends a frame of 20 ms. */
   send(frame: Uint8Array): void;
-  /** Resolves when it could hear another peer, or after a while if it cannot. */
+  /** Resolves when it can hear another peer, or after a time limit. */
   untilHears(peer: string): Promise<void>;
   /** Forgets what it has heard, and listens. */
   listen(): void;

@@ -33,7 +33,7 @@ export function reportRound({ at, directions, joins, faults }: Round): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** Writes what rounds like this one cost the account. */
+/** Formats the cost of such rounds for the account. */
 export function reportCost({ peerSeconds }: Round, everySeconds: number): string {
   const minutes = (peerSeconds / 60) * (SECONDS_OF_HOUR / everySeconds);
   return `Four peers, ${peerSeconds.toFixed(1)} peer-seconds a round: ${minutes.toFixed(0)} minutes an hour of the account, and 4 of its connections.\n`;

@@ -11,25 +11,25 @@ import { WebSocketPeer } from './websocket-peer.ts';
 
 export const KINDS: readonly PeerKind[] = ['websocket', 'webrtc'];
 
-/** One way of sound: from a peer of a kind to another of a kind. */
+/** One direction of audio: from a peer of one kind to a peer of one kind. */
 export type Direction = { from: PeerKind; to: PeerKind };
 
 /** Result of one round. */
 export type Round = {
   at: Date;
-  /** All ways, in the same order each time. */
+  /** All directions, in the same order each time. */
   directions: (Direction & Comparison)[];
   /** The peers that joined. */
   joins: { kind: PeerKind; joinMs: number; path: string }[];
   /** Sentences about what failed. */
   faults: string[];
-  /** Time of all peers in the room, in s: what the account is charged for. */
+  /** Time of all peers in the room, in s, for which the account is charged. */
   peerSeconds: number;
 };
 
 /** Time for the gateway to find the pace of the speakers. */
 const SETTLING_MS = 400;
-/** Sound that comes later than this is not heard. */
+/** Delay beyond which audio counts as lost. */
 const TAIL_MS = 600;
 
 const SILENCE: Comparison = {
@@ -40,8 +40,9 @@ const SILENCE: Comparison = {
 };
 
 /**
- * Has four peers, two of a kind, join a room of their own; one of each kind speaks, one after the other, and the other two hear.
- * @throws {DOMException} if it is aborted; everything else that fails is told in the result
+ * Runs a round: four peers, two of each kind, join a room of their own; one of each kind speaks in turn, and
+ * the other two listen.
+ * @throws {DOMException} if it is aborted; all other faults are part of the result
  */
 export async function runRound(target: Omit<Target, 'room'>, signal: AbortSignal): Promise<Round> {
   const at = new Date();
@@ -78,7 +79,7 @@ export async function runRound(target: Omit<Target, 'room'>, signal: AbortSignal
   }
 }
 
-/** The peers of a round, which have names that no other canary has. */
+/** The peers of a round, with names that no other canary uses. */
 class Company {
   readonly #target: Target;
   readonly #id = `canary-${randomBytes(6).toString('hex')}`;
@@ -90,7 +91,7 @@ class Company {
     this.#target = { ...target, room: this.#id };
   }
 
-  /** Has a peer of each kind join; one that cannot is a fault of the round. */
+  /** Joins the peers; one that cannot join is a fault of the round. */
   async join(role: string): Promise<Map<PeerKind, CanaryPeer>> {
     const joined = new Map<PeerKind, CanaryPeer>();
     const join = async (kind: PeerKind): Promise<void> => {

@@ -6,7 +6,7 @@ export type Voice = { silence: Uint8Array; chirp: Uint8Array[] };
 
 /** Longest packet of Opus, in samples (RFC 6716 §3.2.5). */
 const LONGEST_PACKET_SAMPLES = 5760;
-/** Frames of silence after which an encoder has found its pace. */
+/** Number of frames of silence after which an encoder is in a steady state. */
 const SETTLING_FRAMES = 10;
 
 /** Returns the chirp as 16-bit PCM at 48 kHz, mono. */

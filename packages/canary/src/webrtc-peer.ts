@@ -159,7 +159,7 @@ export class WebRtcPeer implements CanaryPeer {
         this.#ssrcOf.set(peer, rtp_parameters.encodings[0]!.ssrc);
         this.#wake();
       },
-      // The peer is not heard then, and that is told.
+      // The peer is then reported as silent.
       () => {},
     );
   }

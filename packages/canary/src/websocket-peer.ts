@@ -25,7 +25,7 @@ export class WebSocketPeer implements CanaryPeer {
     };
   }
 
-  /** Joins the room. @throws {Error} that says what failed */
+  /** Joins the room. @throws {Error} naming the step that failed */
   static async join(target: Target, name: string): Promise<WebSocketPeer> {
     const startMs = performance.now();
     const audio = 'pcm_s16le;rate=48000;channels=1';
@@ -44,7 +44,7 @@ export class WebSocketPeer implements CanaryPeer {
     this.#connection.send(frame);
   }
 
-  /** Nothing to wait for: the mix is sent of itself. */
+  /** Resolves at once, because the mix is sent without a request. */
   async untilHears(): Promise<void> {}
 
   listen(): void {

@@ -21,8 +21,8 @@ const MAX_GAIN = 4;
  *     const microphone = await Microphone.open();
  *     await client.join('kitchen', microphone.track);
  *
- * It plays what it hears. When the connection breaks it reconnects by itself, and is in its room again; `state` tells. The sound
- * goes on meanwhile, if the gateway is only out of reach.
+ * It plays the audio of the room. When the connection breaks it reconnects and rejoins its room by itself;
+ * see `state`. Audio over WebRTC continues meanwhile, if the gateway still has it.
  */
 export class PartylineClient {
   readonly peer: string;
@@ -43,7 +43,7 @@ export class PartylineClient {
   /** Rates of the audio that is open. */
   #meter: { audio: RoomAudio; stats: StatsMeter } | undefined;
 
-  /** @throws {TypeError} no transport is named */
+  /** @throws {TypeError} if `transports` is empty */
   constructor({ getToken, peer, url = '/ws', transports = TRANSPORTS, assets }: ClientOptions) {
     if (transports.length === 0) throw new TypeError('transports names at least one.');
     this.peer = peer;
@@ -100,7 +100,7 @@ export class PartylineClient {
     return this.#session.room?.speaking ?? new Map();
   }
 
-  /** How sound goes and comes; undefined outside of rooms. */
+  /** Transport of the audio; undefined outside of rooms. */
   get transport(): Transport | undefined {
     return this.#transport;
   }
@@ -110,7 +110,7 @@ export class PartylineClient {
     return this.#session.room?.audio.mixTrack;
   }
 
-  /** Resolves in the lobby. @throws {ClosedError} when the gateway refuses for good, or after `close()` */
+  /** Connects; resolves in the lobby. @throws {ClosedError} if the gateway refuses permanently, or after `close()` */
   connect(): Promise<void> {
     if (this.#session.phase.name !== 'idle') throw new TypeError('connect() is called once.');
     const connected = new Promise<void>((resolve, reject) => {
@@ -122,7 +122,7 @@ export class PartylineClient {
       });
     });
     this.#session.open();
-    // Loaded meanwhile; join() tells whether that failed.
+    // Loaded meanwhile; join() reports a failure.
     loadAudio(this.#ways.present).catch(() => undefined);
     return connected;
   }
@@ -131,7 +131,7 @@ export class PartylineClient {
    * Joins a room, or moves to it from another, and speaks there with `microphone` (without one: only listens). The
    * track stays the caller's, who stops it. Resolves when we hear and are heard.
    * @throws {RequestError} when the join is refused: the client is then where it was
-   * @throws {ClosedError} when the connection ended for good
+   * @throws {ClosedError} if the connection ended permanently
    */
   join(room: string, microphone: MediaStreamTrack | null = null): Promise<void> {
     const { phase } = this.#session;
@@ -175,7 +175,7 @@ export class PartylineClient {
     await this.#session.tell((audio) => audio.applyVolume(peer));
   }
 
-  /** How loud a peer is heard here: what `setVolume()` has set, or 1. */
+  /** Returns the volume of a peer here: the value of `setVolume()`, or 1. */
   volumeOf(peer: string): number {
     return this.#settings.volumes.get(peer) ?? 1;
   }
@@ -190,7 +190,7 @@ export class PartylineClient {
     await this.#session.tell((audio) => audio.applySpeaker());
   }
 
-  /** Plays what the browser refused to play without a click; call it in one. */
+  /** Plays audio that the browser blocked until a click; call it in a click handler. */
   resumePlayback(): void {
     this.#session.room?.audio.resumePlayback();
   }

@@ -1,6 +1,6 @@
 import type { CloseReason } from './retry.ts';
 
-/** Fault that the client reports. `code` is one of docs/protocol.md, or one that the class names. */
+/** Error of the client. `code` is one of docs/protocol.md, or one that the subclass documents. */
 export class PartylineError extends Error {
   override readonly name: string = 'PartylineError';
   readonly code: string;
@@ -22,7 +22,7 @@ export class RequestError extends PartylineError {
   override readonly name = 'RequestError';
 }
 
-/** The connection ended for good, or could not be made; `reason` has the close code, too. */
+/** The connection ended permanently, or could not be opened; `reason` has the close code, too. */
 export class ClosedError extends PartylineError {
   override readonly name = 'ClosedError';
   readonly reason: CloseReason;
@@ -33,7 +33,7 @@ export class ClosedError extends PartylineError {
   }
 }
 
-/** Thrown by `getToken` when there is no token; one that is retryable is tried again as a broken connection is. */
+/** Thrown by `getToken` when there is no token; a retryable one is retried like a broken connection. */
 export class TokenError extends PartylineError {
   override readonly name = 'TokenError';
   readonly reason: CloseReason;

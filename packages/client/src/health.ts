@@ -5,7 +5,10 @@ import type { Transport } from './state.ts';
 import type { Health } from './ways.ts';
 import type { Wire } from './wire.ts';
 
-/** Time for which a path must be broken before that counts, ms: with losses ICE despairs now and then while packets come. */
+/**
+ * Time for which a path must be broken before it counts as broken, ms: with packet loss ICE sometimes reports
+ * a failure although packets arrive.
+ */
 const BROKEN_MS = 500;
 /** Time without a first path after which the user is told, ms. */
 const PATHLESS_MS = 3500;
@@ -22,13 +25,13 @@ const TROUBLES = {
 
 /** Facts about a room's sound that its audio does not know. */
 type Surroundings = {
-  /** Someone else is said to speak. */
+  /** True if the gateway reports another speaker. */
   areOthersSpeaking: boolean;
-  /** The gateway says that nothing of what is sent arrives. */
+  /** True if the gateway reports that no audio of this client arrives. */
   isUnheard: boolean;
 };
 
-/** Finds out how the sound of a room does, and why it does not flow where it does not. */
+/** Monitors the audio of a room, and finds the reason if it does not flow. */
 export class HealthWatch {
   /** A sentence for the user; undefined while sound flows, or would if anybody spoke. */
   trouble: string | undefined;
@@ -43,11 +46,11 @@ export class HealthWatch {
 
   constructor(wire: Wire) {
     this.#wire = wire;
-    // Changes nothing, and is answered.
+    // A request without effect that is answered.
     this.#pulse = new Pulse(() => wire.request({ type: 'configure', volume: {} }));
   }
 
-  /** Looks at the sound; to be called a few times a second. */
+  /** Checks the audio; to be called a few times a second. */
   async look(audio: RoomAudio, around: Surroundings, nowMs: number): Promise<Health> {
     if (audio !== this.#audio) this.#startWith(audio);
     const { transport, hasPath, isInterrupted } = audio;
@@ -56,7 +59,7 @@ export class HealthWatch {
     // Statistics cost something: they are read only where they matter.
     const isWatched = transport === 'webrtc' && (around.areOthersSpeaking || isInterrupted);
     const packets = isWatched ? await packetsOf(audio) : undefined;
-    // Before there is a path nothing can come: that is another matter.
+    // Without a path nothing can arrive, which is reported separately.
     this.#flow.note(isWatched && hasPath && around.areOthersSpeaking, packets, nowMs);
     const pathlessMs = nowMs - (this.#pathlessSinceMs ?? nowMs);
     const brokenMs = nowMs - (this.#brokenSinceMs ?? nowMs);
@@ -76,7 +79,7 @@ export class HealthWatch {
     return { transport, pathlessMs, isInterrupted: isBroken, isSilenced };
   }
 
-  /** Begins anew: nothing was looked at for a while, and what was found before holds no more. */
+  /** Resets the state after a time without checks. */
   reset(): void {
     this.#audio = undefined;
     this.trouble = undefined;
@@ -90,7 +93,7 @@ export class HealthWatch {
     this.#brokenSinceMs = undefined;
   }
 
-  /** Returns whether sound waits for the WebSocket, and gives up one that carries nothing. */
+  /** Returns true if audio is stalled in the WebSocket, and gives up a WebSocket that carries nothing. */
   #isStalled(transport: Transport, nowMs: number): boolean {
     const { heardMs } = this.#wire;
     if (heardMs === undefined) return false; // there is no connection, and the client says so
@@ -101,13 +104,13 @@ export class HealthWatch {
   }
 }
 
-/** Packets that have come; undefined where the browser does not tell, as of an audio that is being closed. */
+/** Returns the number of received packets; undefined if the browser does not count them, or the audio is being closed. */
 const packetsOf = (audio: RoomAudio): Promise<number | undefined> =>
   audio.counters().then(
     ({ packetsReceived }) => packetsReceived,
     () => undefined,
   );
 
-/** The sentence of the first that was found. */
+/** Returns the sentence of the first trouble that was found. */
 const sentenceFor = (found: [isFound: boolean, sentence: string][]): string | undefined =>
   found.find(([isFound]) => isFound)?.[1];

@@ -17,7 +17,7 @@ export class Microphone {
   readonly #analyser: AnalyserNode;
   readonly #samples: Float32Array<ArrayBuffer>;
 
-  /** Asks for a microphone. @throws {DOMException} refused, none there, in use by another program, page not secure */
+  /** Asks for a microphone. @throws {DOMException} refused, not found, in use by another program, page not secure */
   static async open({
     deviceId = '',
     processing = true,
@@ -43,12 +43,12 @@ export class Microphone {
     this.#context.createMediaStreamSource(stream).connect(this.#analyser);
   }
 
-  /** Id of the device that it is; empty where the browser does not tell. */
+  /** Id of its device; empty if the browser does not expose it. */
   get deviceId(): string {
     return this.track.getSettings().deviceId ?? '';
   }
 
-  /** Returns how loud it is now, as the share of a meter's length, 0 to 1; 0 while muted. */
+  /** Returns the present level, as the share of a meter's length, 0 to 1; 0 while muted. */
   level(): number {
     this.#analyser.getFloatTimeDomainData(this.#samples);
     let power = 0;
@@ -56,10 +56,10 @@ export class Microphone {
     return meterShare(10 * Math.log10(power / this.#samples.length));
   }
 
-  /** Stops the track, and gives the device back. */
+  /** Stops the track, which releases the device. */
   close(): void {
     this.track.stop();
-    // Closing can only fail because it is closed already.
+    // Closing fails only if it is closed already.
     this.#context.close().catch(() => undefined);
   }
 }

@@ -1,10 +1,10 @@
 import type { Connection, SendRequest } from './connection.ts';
 import { RequestError } from './errors.ts';
 
-/** Requests that cannot be repeated: when the answer is lost, nobody knows whether the request was done. */
+/** Requests that cannot be repeated: if the answer is lost, it is unknown whether the request was executed. */
 const ASKED_ONCE = new Set<string>(['connect_transport', 'produce', 'join']);
 
-/** The requests of one room, over one connection after the other: while there is none, they wait for the next. */
+/** Requests of one room, over consecutive connections; without a connection they wait for the next. */
 export class Wire {
   #connection = Promise.withResolvers<Connection>();
   #present: Connection | undefined;
@@ -16,19 +16,20 @@ export class Wire {
     this.resume(connection);
   }
 
-  /** An answer was lost that cannot be asked for again, or it may yet be: the gateway may know more of us than we do. */
+  /** True if the answer to a request that cannot be repeated was lost or is pending: the gateway may have executed it. */
   get isInDoubt(): boolean {
     return this.#inDoubt > 0;
   }
 
-  /** When anything last came from the gateway, ms of `performance.now()`; undefined while there is no connection. */
+  /** Time of the last message from the gateway, ms of `performance.now()`; undefined while there is no connection. */
   get heardMs(): number | undefined {
     return this.#present?.heardMs;
   }
 
   /**
-   * Asks, and asks again over the next connection when this one is lost. One on which no answer comes is given up.
-   * @throws {RequestError} refused; `left` if the room is closed; or lost, if the room was closed meanwhile or it cannot be asked twice
+   * Sends a request, and repeats it over the next connection if this one is lost. Gives up a connection without an answer.
+   * @throws {RequestError} refused; `left` if the room is closed; or lost, if the room was closed meanwhile
+   * or it cannot be asked twice
    */
   readonly request: SendRequest = async (request) => {
     const isAskedOnce = ASKED_ONCE.has(request.type);
@@ -43,29 +44,29 @@ export class Wire {
       } catch (error) {
         const isLost = isUnanswered(error);
         if (isAskedOnce && !isLost) this.#inDoubt -= 1;
-        if (isLost) connection.fail(error.message); // no more than a formality, if it has ended
+        if (isLost) connection.fail(error.message); // has no effect if it has ended
         if (!isLost || isAskedOnce || this.#closed) throw error;
       }
     }
   };
 
-  /** Gives up the connection that there is, as if it had broken. */
+  /** Gives up the present connection, as if it had broken. */
   fail(message: string): void {
     this.#present?.fail(message);
   }
 
-  /** Takes the frames of sound that come, over whatever connection, or lets them pass unheard. */
+  /** Sets the receiver of audio frames of all connections; undefined drops them. */
   set onFrame(take: ((frame: ArrayBuffer) => void) | undefined) {
     this.#onFrame = take;
     if (this.#present) this.#present.onFrame = take;
   }
 
-  /** Sends a frame of sound. @returns whether it was sent; it is not while there is no connection */
+  /** Sends a frame of audio. @returns false if there is no connection */
   sendFrame(frame: Uint8Array<ArrayBuffer>): boolean {
     return this.#present?.sendFrame(frame) ?? false;
   }
 
-  /** The connection is lost. */
+  /** Notes that the connection is lost. */
   suspend(): void {
     this.#leave();
     this.#connection = Promise.withResolvers();
@@ -77,7 +78,7 @@ export class Wire {
     this.#connection.resolve(connection);
   }
 
-  /** No connection will come: refuses what waits for one. */
+  /** Ends the wire: rejects waiting requests. */
   close(): void {
     this.#closed = true;
     this.#leave();

@@ -10,7 +10,7 @@ export class Playback {
   readonly #blocked: () => void;
   #speakerId = '';
 
-  /** @param blocked called when the browser wants a click first; `resume()` belongs into that click */
+  /** @param blocked called when the browser plays only after a click, in whose handler `resume()` must be called */
   constructor(blocked: () => void) {
     this.#blocked = blocked;
   }
@@ -35,12 +35,12 @@ export class Playback {
     player.element.srcObject = null;
   }
 
-  /** Sets how loud a peer is. @param gain 0 to 4; above 1 by Web Audio, because an element knows no more than 1 */
+  /** Sets the volume of a peer. @param gain 0 to 4; above 1 by Web Audio, because an element's volume is at most 1 */
   setGain(peer: string, gain: number): void {
     for (const player of this.#players.values()) if (player.peer === peer) setGain(player, gain);
   }
 
-  /** @param deviceId empty: the default speakers. @throws {DOMException} no such device, or not allowed */
+  /** @param deviceId empty for the default speakers. @throws {DOMException} no such device, or not allowed */
   async setSpeaker(deviceId: string): Promise<void> {
     this.#speakerId = deviceId;
     await Promise.all(
@@ -48,7 +48,7 @@ export class Playback {
     );
   }
 
-  /** Tries again what the browser had blocked. */
+  /** Plays the tracks that the browser had blocked. */
   resume(): void {
     for (const { element, boost } of this.#players.values()) {
       if (element.paused) this.#play(element);
@@ -75,7 +75,7 @@ export class Playback {
 function setGain(player: Player, gain: number): void {
   const { element } = player;
   element.volume = Math.min(1, gain);
-  element.muted = gain > 1; // it must go on playing, or the track that is boosted is silent
+  element.muted = gain > 1; // it must keep playing, or the boosted track is silent
   if (gain <= 1) endBoost(player);
   else {
     player.boost ??= startBoost(element.srcObject as MediaStream);
@@ -91,7 +91,7 @@ function startBoost(stream: MediaStream): Boost {
 }
 
 function endBoost(player: Player): void {
-  // Closing can only fail because it is closed already.
+  // Closing fails only if it is closed already.
   player.boost?.context.close().catch(() => undefined);
   player.boost = undefined;
 }

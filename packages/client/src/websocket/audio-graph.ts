@@ -3,7 +3,7 @@ import type { PlayoutStats } from '../worklet/playout.ts';
 import { openWorker } from './open-worker.ts';
 
 const RATE_HZ = 48_000;
-/** A context that is suspended may not answer at all. */
+/** Longest wait for an answer, ms: a suspended context may not answer at all. */
 const ANSWER_MS = 500;
 
 /** Contexts of Chromium can play on a device of the caller's choice; Firefox's and Safari's cannot yet. */
@@ -15,7 +15,7 @@ type Capture = {
   node: AudioWorkletNode;
 };
 
-/** The browser's part of sound over the WebSocket: microphone to frames, Opus packets to speakers. */
+/** Web Audio graph of audio over the WebSocket: microphone to frames, Opus packets to speakers. */
 export class AudioGraph {
   readonly #context: AudioContext;
   readonly #worklet: string | URL;
@@ -27,7 +27,7 @@ export class AudioGraph {
   /** Callers of `playoutStats()` that wait. */
   readonly #asking: ((stats: PlayoutStats) => void)[] = [];
 
-  /** @throws when the files of `assets` cannot be had, or the browser has no AudioWorklet or WebAssembly */
+  /** @throws if the files of `assets` cannot be loaded, or the browser has no AudioWorklet or WebAssembly */
   static async open({ worklet, decoder: decoderUrl }: AudioAssets): Promise<AudioGraph> {
     const context = new AudioContext({ sampleRate: RATE_HZ, latencyHint: 'interactive' });
     const { port1, port2 } = new MessageChannel();
@@ -64,12 +64,12 @@ export class AudioGraph {
     this.#playout.connect(context.destination);
   }
 
-  /** The browser plays nothing until it is clicked. */
+  /** True while the browser plays nothing until a click. */
   get isBlocked(): boolean {
     return this.#context.state !== 'running';
   }
 
-  /** The sound that is played, as a track. */
+  /** The played audio, as a track. */
   get mixTrack(): MediaStreamTrack | undefined {
     if (!this.#mix) {
       this.#mix = this.#context.createMediaStreamDestination();
@@ -84,7 +84,7 @@ export class AudioGraph {
   }
 
   /**
-   * Records from now on with this track, in place of the one before.
+   * Records this track, in place of the previous one.
    * @param take is given frames of 20 ms at 48 kHz
    * @throws {DOMException} the browser cannot record from it
    */
@@ -126,7 +126,7 @@ export class AudioGraph {
     await this.#context.resume();
   }
 
-  /** Resolves with the last known statistics where the thread that renders audio does not answer in time. */
+  /** Resolves with the last known statistics if the audio thread does not answer in time. */
   async playoutStats(): Promise<PlayoutStats & { outputMs: number }> {
     const stats = await new Promise<PlayoutStats>((resolve) => {
       this.#asking.push(resolve);
@@ -142,11 +142,11 @@ export class AudioGraph {
     this.stopRecording();
     this.#decoder.terminate();
     this.#playout.port.close();
-    // Closing can only fail because it is closed already.
+    // Closing fails only if it is closed already.
     this.#context.close().catch(() => undefined);
   }
 
-  /** Firefox records only at the rate of the microphone, with a context of its own. */
+  /** Opens a source; Firefox records only at the rate of the microphone, which needs another context. */
   async #openSource(stream: MediaStream): Promise<Omit<Capture, 'node'>> {
     try {
       return { context: this.#context, source: this.#context.createMediaStreamSource(stream) };

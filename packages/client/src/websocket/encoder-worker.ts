@@ -1,6 +1,6 @@
 import { Application, createEncoder, type OpusEncoderHandle } from 'libopus-wasm';
 
-/** A worker: frames of 20 ms at 48 kHz come in as messages, Opus packets go out. The first message is the bitrate. */
+/** Worker that receives frames of 20 ms at 48 kHz as messages, and posts Opus packets. The first message is the bitrate. */
 
 let encoder: OpusEncoderHandle | undefined;
 
