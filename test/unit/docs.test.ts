@@ -116,6 +116,50 @@ test('docs/protocol.md has every close code of the gateway', () => {
   expect(Object.fromEntries(told)).toEqual(own);
 });
 
+test('docs/operations/when-something-breaks.md has every close code of docs/protocol.md', () => {
+  const codesOf = (page: string) => [
+    ...new Set(
+      [...read(page).matchAll(/^\| ((?:\d{4}, )*\d{4}) \|/gm)].flatMap(([, codes]) =>
+        codes!.split(', '),
+      ),
+    ),
+  ];
+  const explained = codesOf('docs/operations/when-something-breaks.md');
+  const closes = codesOf('docs/protocol.md').filter((code) => code !== '1000');
+  expect(closes.length).toBeGreaterThan(10);
+  expect(closes.filter((code) => !explained.includes(code))).toEqual([]);
+});
+
+test.each(globSync(['*.md', 'docs/**/*.md'], { cwd: PROJECT }))(
+  'tables of %s have as many cells in each row as in their head',
+  (page) => {
+    const prose = read(page).replaceAll(/^```.*?^```/gms, '');
+    const tables = prose.match(/(?:^\|.*\|$\n?)+/gm) ?? [];
+    const cellsOf = (row: string) => row.replaceAll(/\\\||`[^`]*`/g, '').split('|').length - 2;
+    const uneven = tables.flatMap((table) => {
+      const [head = '', ...rows] = table.trimEnd().split('\n');
+      return rows.filter((row) => cellsOf(row) !== cellsOf(head));
+    });
+    expect(uneven).toEqual([]);
+  },
+);
+
+test('CHANGELOG.md sorts its entries into Added, Changed and Fixed', () => {
+  const versions = read('CHANGELOG.md')
+    .split(/^## .*$/m)
+    .slice(1);
+  expect(versions.length).toBeGreaterThan(1);
+  for (const version of versions) {
+    const headings = [...version.matchAll(/^### (.*)$/gm)].map(([, heading]) => heading);
+    expect(headings.length).toBeGreaterThan(0);
+    expect(['Added', 'Changed', 'Fixed'].filter((heading) => headings.includes(heading))).toEqual(
+      headings,
+    );
+    const [before = ''] = version.split(/^### /m);
+    expect(before).not.toMatch(/^- /m);
+  }
+});
+
 test.each(Object.entries(SERVER_MESSAGES))(
   'docs/protocol.md names the message %s and its fields',
   (type, { properties }) => {
