@@ -19,6 +19,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
       'src/loop-time.ts',
       'src/message-fifo.ts',
       'src/network-of.ts',
+      'src/process-metrics.ts',
       'src/resources.ts',
       'src/slices.ts',
       'src/token-bucket.ts',

@@ -1,8 +1,9 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { FastifyBaseLogger } from 'fastify';
-import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
+import { Counter, Gauge, Registry } from 'prom-client';
 import type { Settings } from '../config/settings.ts';
+import { collectProcessMetrics } from '../src/process-metrics.ts';
 import type { RedisClock } from '../src/store/redis-clock.ts';
 import type { Redis } from '../src/store/redis.ts';
 import { VERSION } from '../src/version.ts';
@@ -12,12 +13,6 @@ import { workerCounters } from './worker-counters.ts';
 const MAX_CONNECTIONS = 100;
 /** Time that a request has to arrive, ms. */
 const REQUEST_TIMEOUT_MS = 10_000;
-/**
- * Resolution of prom-client's own measurement of the event loop, ms: it cannot be disabled, so it runs
- * rarely, and its metric is removed.
- */
-const HOUR_MS = 3_600_000;
-
 type WorkerServerParts = {
   redis: Pick<Redis, 'isAvailable'>;
   clock: Pick<RedisClock, 'offsetMs'>;
@@ -87,12 +82,7 @@ class WorkerMetrics {
 
   constructor(parts: WorkerServerParts) {
     this.#parts = parts;
-    const register = this.#registry;
-    const prefix = 'partyline_';
-    collectDefaultMetrics({ register, prefix, eventLoopMonitoringPrecision: HOUR_MS });
-    for (const { name } of register.getMetricsAsArray()) {
-      if (name.startsWith(`${prefix}nodejs_eventloop_lag_`)) register.removeSingleMetric(name);
-    }
+    collectProcessMetrics(this.#registry);
     this.#gauge('build_info', 'Always 1; the label is the running version', ['version']).set(
       { version: VERSION },
       1,

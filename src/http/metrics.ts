@@ -1,15 +1,10 @@
 import type { FastifyInstance } from 'fastify';
-import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
+import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
+import { collectProcessMetrics } from '../process-metrics.ts';
 import { AUDIO_METRICS } from './audio-metrics.ts';
 import { LOAD_METRICS } from './load-metrics.ts';
 import type { Definition, Figure, Snapshot } from './metric-snapshot.ts';
 import { STATE_METRICS } from './state-metrics.ts';
-
-/**
- * Resolution of prom-client's own measurement of the event loop, ms: it cannot be disabled, so it runs
- * rarely, and its metric is removed.
- */
-const HOUR_MS = 3_600_000;
 
 /** Metrics as plain data, which can be sent from process to process. */
 export type MetricFamilies = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
@@ -55,15 +50,7 @@ export class Metrics {
   constructor(process?: string) {
     const register = this.#registry;
     if (process !== undefined) register.setDefaultLabels({ process });
-    collectDefaultMetrics({
-      register,
-      prefix: 'partyline_',
-      eventLoopMonitoringPrecision: HOUR_MS,
-    });
-    const lag = 'partyline_nodejs_eventloop_lag_';
-    for (const { name } of register.getMetricsAsArray()) {
-      if (name.startsWith(lag)) register.removeSingleMetric(name);
-    }
+    collectProcessMetrics(register);
     const definitions = [...STATE_METRICS, ...AUDIO_METRICS, ...LOAD_METRICS];
     this.#setters = definitions.map((definition) => this.#define(definition));
   }
