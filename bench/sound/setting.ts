@@ -19,3 +19,26 @@ export const row = (...cells: (string | number)[]) => `| ${cells.join(' | ')} |\
 
 /** The first two lines of a table. */
 export const head = (...cells: string[]) => `\n${row(...cells)}${row(...cells.map(() => '---'))}`;
+
+/** Columns of the cells that {@link errorCells} returns. */
+export const ERROR_COLUMNS = [
+  'words',
+  'begin > 3 dB too loud',
+  '> 6 dB',
+  'worst',
+  '≥ 40 ms more than 6 dB too soft',
+  'not heard',
+];
+
+/** Numbers of words, and of those with an error of each kind. */
+type WordErrors = Record<'words' | 'loud3' | 'loud6' | 'worstDb' | 'soft' | 'missing', number>;
+
+/** Returns the cells of the errors of some words. */
+export const errorCells = ({ words, loud3, loud6, worstDb, soft, missing }: WordErrors) => [
+  words,
+  loud3,
+  loud6,
+  `${worstDb.toFixed(1)} dB`,
+  soft,
+  missing,
+];

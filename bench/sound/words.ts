@@ -3,7 +3,15 @@ import { compareWords, reportWords, type WordError } from '../../test/support/he
 import { SENDERS, type Sender, sayTrack } from '../../test/support/senders.ts';
 import { SimulatedRoom, soundOf } from '../../test/support/simulated-room.ts';
 import { spokenTrack, type Track } from '../../test/support/speech.ts';
-import { head, type Subscription, HEARINGS, row, VOICES } from './setting.ts';
+import {
+  ERROR_COLUMNS,
+  errorCells,
+  head,
+  type Subscription,
+  HEARINGS,
+  row,
+  VOICES,
+} from './setting.ts';
 
 const PAUSES_MS = [300, 1000, 3000];
 
@@ -13,19 +21,7 @@ export async function reportBeginnings(
   say: (text: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  say(
-    head(
-      'sender',
-      'heard',
-      'words',
-      'begin > 3 dB too loud',
-      '> 6 dB',
-      'worst',
-      '≥ 40 ms more than 6 dB too soft',
-      'not heard',
-      'frames',
-    ),
-  );
+  say(head('sender', 'heard', ...ERROR_COLUMNS, 'frames'));
   const options = VOICES.flatMap((voice) => PAUSES_MS.map((pauseMs) => ({ voice, pauseMs })));
   const tracks: Track[] = [];
   for (const option of options) tracks.push(await spokenTrack(option));
@@ -33,9 +29,8 @@ export async function reportBeginnings(
     for (const hearing of HEARINGS) {
       signal.throwIfAborted();
       const { errors, frames } = await hearWords(codecs, sender, hearing, tracks);
-      const { words, loud3, loud6, worstDb, soft, missing } = reportWords(errors);
-      const worst = `${worstDb.toFixed(1)} dB`;
-      say(row(sender.name, hearing.name, words, loud3, loud6, worst, soft, missing, frames));
+      const cells = errorCells(reportWords(errors));
+      say(row(sender.name, hearing.name, ...cells, frames));
     }
   }
 }
