@@ -71,7 +71,7 @@ describe('the next version, with the same format', () => {
 
 describe('the next version, with its format raised', () => {
   const words = (running: string, refused: string) =>
-    `runs Partyline ${running}, beside which version ${refused} cannot run: stop all nodes of the one`;
+    `runs Partyline ${running}, beside which version ${refused} cannot run: stop all nodes of one version`;
 
   test.each([
     ['the newer', VERSION, NEXT, () => start(), () => start(raised)],

@@ -366,7 +366,7 @@ test('a page whose name another connection takes says so, and does not take it b
   const second = await enter('Ada');
   const error = ada.page.locator('#entrance-error');
   await error.waitFor({ state: 'visible' });
-  expect(await error.innerText()).toMatch(/Another connection took your name/);
+  expect(await error.innerText()).toMatch(/Another connection uses your name/);
   expect(await ada.page.evaluate(() => window.partyline?.state.name)).toBe('closed');
   await second.ask({ type: 'leave' }, 'left');
   expect(used.gateway.counts().sessions).toBe(1);
