@@ -28,7 +28,7 @@ export type HandoverTargets = {
   move(to: number, client: HandedOverClient, connection: Socket): void;
 };
 
-/** Longest text that is parsed as a `join`, bytes. */
+/** Longest text that is parsed as a `join`, characters. */
 const MAX_JOIN_CHARACTERS = 16 * 1024;
 
 /**

@@ -40,7 +40,7 @@ export type ProcessesHealth = { readonly hung: string[]; readonly deaths: number
 export type Shared = {
   /** Distinguishes its log lines and metrics from those of the others. */
   name: string;
-  /** Returns the process that is the home of a room. */
+  /** Decides which process is the home of a room. */
   homes: HandoverTargets;
   /** Drains the whole node on request of an operator. */
   drainAll(withinMs: number, by: string): void;

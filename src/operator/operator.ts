@@ -166,7 +166,7 @@ export class Operator {
 const isBack = (away: PeerDescription, all: PeerDescription[]) =>
   all.some(({ peer, away: isAway }) => peer === away.peer && !isAway);
 
-/** Handles a peer that was not found: it may be on a node that did not answer. */
+/** Returns the fault for a peer or room that was not found: it may be on a node that did not answer. */
 function missing(what: string, unreachable: Answers<unknown>['unreachable']): PartylineError {
   if (unreachable.length === 0) return new PartylineError('not_found', what);
   const options = { retryAfterMs: 1000 };

@@ -20,7 +20,7 @@ export type Peer = {
   readonly hasMediaPath: boolean;
   /** True if it hears each producer of the room's router separately, as browsers do. */
   readonly hearsProducers: boolean;
-  /** Returns audio statistics; undefined for browsers. */
+  /** Audio statistics; undefined for browsers. */
   readonly audioStats?: AudioStats;
   /** Enters the room, which is announced to the others. */
   enter(): void;

@@ -24,7 +24,7 @@ import type { RoomLease } from './registry.ts';
 export type PreparedEvents = {
   /** Called when {@link WebRtcPeer.readiness} may have changed. */
   onChange: () => void;
-  /** True if its transports are closed. */
+  /** Called when its transports are closed. */
   onLost: () => void;
 };
 
@@ -54,7 +54,7 @@ export class WebRtcPeer implements Peer {
   readonly #pending = new PendingConsumers<RoomProducer>((producer) =>
     this.#lease.room.doLater(() => this.#tryToConsume(producer)),
   );
-  /** Called when its transports are closed, and the client must join again. */
+  /** True once its transports are closed, and the client must join again. */
   #isRestarted = false;
   #prepared: PreparedEvents | undefined;
   #hasProduced = false;

@@ -118,7 +118,7 @@ export class MessageBudget {
     return { waitMs, outcome, isToBeTold: !isRefused && this.#isToBeTold(overMs), retryAfterMs };
   }
 
-  /** True once the client has been told that it is over its budget, until it is within again. */
+  /** Returns true once for each time that the connection is over its budget for long enough to be told. */
   #isToBeTold(overMs: number): boolean {
     if (!this.#over || this.#over.isTold || overMs < this.#timings.tellAfterMs) return false;
     this.#over.isTold = true;

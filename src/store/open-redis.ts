@@ -15,7 +15,7 @@ type RedisSettings = { REDIS_URL: string; DATA_DIR: string; SENTINEL_PASSWORD?: 
 type Opening = {
   settings: RedisSettings;
   timings: Timings['redis'];
-  /** Closes the own Redis, if one was started. */
+  /** Holder of the own Redis, if one was started, which closes it. */
   opened: AsyncDisposableStack;
   log: FastifyBaseLogger;
   /** Aborts the wait. */

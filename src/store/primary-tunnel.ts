@@ -99,7 +99,7 @@ export class PrimaryTunnel {
     for (const sentinel of this.#sentinels) sentinel.close();
   }
 
-  /** Share of the time limit of a start for the sentinels; the rest is for the primary itself. */
+  /** Finds the primary within half of the time limit of a start; the rest is for the primary itself. */
   async #untilFound(abort: AbortSignal | undefined): Promise<void> {
     const deadlineMs = performance.now() + this.#timings.startWithinMs / 2;
     for (;;) {

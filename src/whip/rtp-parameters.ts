@@ -49,7 +49,7 @@ export function describeInput(offer: Offer): RtpParameters {
 /** Returns true if the format parameters allow gaps in silence (`usedtx`, RFC 7587 §6.1). */
 export const wantsSparse = ({ opus }: Offer): boolean => opus.parameters.get('usedtx') === 1;
 
-/** Returns true if the client accepts no packets longer than 20 ms; encoders make up to 60 ms in one frame. */
+/** Returns true if a client may be sent only packets of up to 20 ms, because it accepts less than the longest of Opus. */
 export const takesShortOnly = ({ maxPacketMs }: Offer): boolean =>
   maxPacketMs !== undefined && maxPacketMs < LONGEST_PACKET_MS;
 

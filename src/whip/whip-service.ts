@@ -64,7 +64,7 @@ export type SessionName = {
   owner: { accountId: number; peer?: string };
 };
 
-/** Returns an id for a session: its node, and a part that cannot be guessed. */
+/** Length of the node in the id of a session; the rest cannot be guessed. */
 const NODE_CHARACTERS = 16;
 const SECRET_BYTES = 16;
 
