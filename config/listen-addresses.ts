@@ -129,8 +129,8 @@ export type RtcAddress = ListenAddress & {
 
 /**
  * Returns the addresses on which WebRTC is received: those that are set; every address, if only one to
- * announce is set; otherwise those of this machine. Of the last, only loopback accepts TCP: anybody who
- * reaches a TCP port can fill it with idle connections.
+ * announce is set; otherwise those of this machine, only loopback of which accepts TCP, because anybody
+ * that reaches a TCP port can fill it with idle connections.
  * @param settings valid settings
  */
 export function rtcAddressesOf(settings: {
