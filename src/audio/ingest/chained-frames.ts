@@ -1,4 +1,5 @@
 import type { FrameFormat, FrameHeader } from '../frames/frame-header.ts';
+import { ByteQueue } from './byte-queue.ts';
 import type { FrameReader, FrameSink } from './frame-reader.ts';
 
 /** An ID3 tag (ID3v2 §3.1) may stand before frames. */
@@ -12,7 +13,8 @@ const TAG_MAGIC = Buffer.from('ID3');
 export class ChainedFrames implements FrameReader {
   readonly #format: FrameFormat;
   readonly #onFrame: FrameSink;
-  #rest: Buffer = Buffer.alloc(0);
+  readonly #waiting = new ByteQueue();
+  #units = 0;
   #skippedBytes = 0;
   /** The kind of the frame before this one; undefined where none is before it. */
   #kind: number | undefined;
@@ -22,8 +24,12 @@ export class ChainedFrames implements FrameReader {
     this.#onFrame = onFrame;
   }
 
+  get work(): number {
+    return this.#waiting.copiedBytes + this.#units;
+  }
+
   get heldBytes(): number {
-    return this.#rest.length;
+    return this.#waiting.heldBytes;
   }
 
   get isInTag(): boolean {
@@ -31,21 +37,25 @@ export class ChainedFrames implements FrameReader {
   }
 
   push(chunk: Buffer): void {
-    const bytes = this.#rest.length > 0 ? Buffer.concat([this.#rest, chunk]) : chunk;
+    this.#waiting.push(chunk, (bytes) => this.#read(bytes));
+  }
+
+  /** @returns how many bytes it has taken */
+  #read(bytes: Buffer): number {
     let at = 0;
     for (;;) {
       const skipped = Math.min(this.#skippedBytes, bytes.length - at);
       this.#skippedBytes -= skipped;
       at += skipped;
       const step = this.#step(bytes, at);
-      if (step === undefined) break;
+      if (step === undefined) return at;
       at += step;
     }
-    this.#rest = Buffer.from(bytes.subarray(at));
   }
 
   /** @returns how far it goes; undefined if more must come first */
   #step(bytes: Buffer, at: number): number | undefined {
+    this.#units += 1;
     const leftBytes = bytes.length - at;
     if (leftBytes < TAG_HEAD_BYTES) return undefined;
     if (bytes.subarray(at, at + TAG_MAGIC.length).equals(TAG_MAGIC)) {
@@ -73,7 +83,9 @@ export class ChainedFrames implements FrameReader {
   #toNextSync(bytes: Buffer, from: number): number {
     const next = bytes.indexOf(0xff, from);
     // The beginning of a tag may be cut in two.
-    return Math.max(0, (next === -1 ? bytes.length - TAG_HEAD_BYTES : next) - from);
+    const passed = Math.max(0, (next === -1 ? bytes.length - TAG_HEAD_BYTES : next) - from);
+    this.#units += passed;
+    return passed;
   }
 
   /** Returns whether another frame of its kind follows; undefined if it has not come yet. */

@@ -1,4 +1,5 @@
 import { type FlacHeader, parseFlacHeader } from '../frames/flac-frame.ts';
+import { ByteQueue } from './byte-queue.ts';
 import type { FrameReader, FrameSink } from './frame-reader.ts';
 
 /** A FLAC stream (RFC 9639 §6): `fLaC`, blocks of metadata, frames. */
@@ -33,20 +34,25 @@ export function flacDurationMs({ samples, rateHz }: FlacHeader): number {
  */
 export class FlacReader implements FrameReader {
   readonly #onFrame: FrameSink;
-  #rest: Buffer = Buffer.alloc(0);
+  readonly #waiting = new ByteQueue();
+  #units = 0;
   #skippedBytes = 0;
   /** Metadata is read until its last block. */
   #isMetadata = false;
   #crc = 0;
-  /** Bytes of the frame at the beginning of {@link #rest} that have been searched. */
+  /** Bytes of the frame at the beginning of {@link #waiting} that have been searched. */
   #scannedBytes = 0;
 
   constructor(onFrame: FrameSink) {
     this.#onFrame = onFrame;
   }
 
+  get work(): number {
+    return this.#waiting.copiedBytes + this.#units;
+  }
+
   get heldBytes(): number {
-    return this.#rest.length;
+    return this.#waiting.heldBytes;
   }
 
   get isInTag(): boolean {
@@ -54,7 +60,12 @@ export class FlacReader implements FrameReader {
   }
 
   push(chunk: Buffer): void {
-    let bytes = this.#rest.length > 0 ? Buffer.concat([this.#rest, chunk]) : chunk;
+    this.#waiting.push(chunk, (bytes) => bytes.length - this.#read(bytes).length);
+  }
+
+  /** @returns what is left over */
+  #read(all: Buffer): Buffer {
+    let bytes = all;
     for (;;) {
       const skipped = Math.min(this.#skippedBytes, bytes.length);
       this.#skippedBytes -= skipped;
@@ -64,7 +75,7 @@ export class FlacReader implements FrameReader {
       bytes = bytes.subarray(step);
     }
     if (bytes.length > MAX_FRAME_BYTES) throw new Error('A frame is too long.');
-    this.#rest = Buffer.from(bytes);
+    return bytes;
   }
 
   /** @returns how far it goes; undefined if more must come first */
@@ -76,6 +87,7 @@ export class FlacReader implements FrameReader {
   }
 
   #readFrame(bytes: Buffer): number | undefined {
+    this.#units += 1;
     if (bytes.length < MAX_HEAD_BYTES) return undefined;
     if (bytes.subarray(0, MAGIC.length).equals(MAGIC)) {
       this.#isMetadata = true;
@@ -84,7 +96,9 @@ export class FlacReader implements FrameReader {
     const header = parseFlacHeader(bytes, 0);
     if (!header) return this.#toNextSync(bytes);
     const durationMs = flacDurationMs(header);
+    const scannedBytes = this.#scannedBytes;
     const end = this.#endOfFrame(bytes);
+    this.#units += (end?.at ?? this.#scannedBytes) - scannedBytes;
     if (!end) return undefined;
     this.#startAnew();
     if (end.isWhole) this.#onFrame(Buffer.from(bytes.subarray(0, end.at)), durationMs);
@@ -94,9 +108,10 @@ export class FlacReader implements FrameReader {
   #toNextSync(bytes: Buffer): number {
     this.#startAnew();
     const next = bytes.indexOf(0xff, 1);
-    if (next !== -1) return next;
     // `fLaC` may be cut in two.
-    return bytes.length - MAGIC.length;
+    const passed = next === -1 ? bytes.length - MAGIC.length : next;
+    this.#units += passed;
+    return passed;
   }
 
   #startAnew(): void {

@@ -1,4 +1,7 @@
-/** Cuts the frames of compressed sound out of bytes that come in messages cut anywhere. Its memory is bounded. */
+/**
+ * Cuts the frames of compressed sound out of bytes that come in messages cut anywhere. Its memory is bounded, and its work linear in
+ * the bytes and messages.
+ */
 export type FrameReader = {
   /**
    * Hands on each frame as soon as it is whole.
@@ -7,6 +10,8 @@ export type FrameReader = {
   push(chunk: Buffer): void;
   /** True while a tag is passed over, as of a picture: there is no sound in what comes next. */
   readonly isInTag?: boolean;
+  /** Bytes copied and looked at, and units read so far: the work done. */
+  readonly work: number;
   /** Memory that it holds, bytes. */
   readonly heldBytes: number;
 };

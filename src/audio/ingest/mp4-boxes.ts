@@ -116,7 +116,19 @@ function parseConfig(config: Buffer): { rateIndex: number; channels: number } {
 }
 
 /** Samples that follow each other, from a place in the file on. */
-export type Run = { at: number; sizes: number[] };
+export type Run = {
+  at: number;
+  count: number;
+  /** Length of each sample; of all, if it is one number: a few bytes may announce any number of those, so they are not listed. */
+  sizes: Uint32Array | number;
+};
+
+export const sizeAt = ({ sizes }: Run, index: number): number =>
+  typeof sizes === 'number' ? sizes : sizes[index]!;
+
+/** Length of all samples of a run. */
+export const bytesOf = ({ sizes, count }: Run): number =>
+  typeof sizes === 'number' ? sizes * count : sizes.reduce((sum, size) => sum + size, 0);
 
 const HAS_BASE = 0x1;
 const HAS_DESCRIPTION = 0x2;
@@ -127,7 +139,7 @@ const RUN_HAS_FIRST_FLAGS = 0x4;
 /** Duration, size, flags and time of each sample. */
 const SAMPLE_FIELDS = [0x100, 0x200, 0x400, 0x800];
 const SAMPLE_HAS_SIZE = 0x200;
-const MAX_SAMPLES = 1 << 14;
+const FIELD_BYTES = 4;
 
 /**
  * Where a fragment has the samples of a track.
@@ -143,7 +155,7 @@ export function readFragment(moof: Buffer, startsAt: number, track: AacTrack): R
     for (const box of boxesOf(content)) {
       if (box.type !== 'trun') continue;
       const run = parseRun(box.content, { base, next, sampleBytes });
-      next = run.at + run.sizes.reduce((sum, size) => sum + size, 0);
+      next = run.at + bytesOf(run);
       runs.push(run);
     }
   }
@@ -166,20 +178,17 @@ function parseRun(
 ): Run {
   const flags = run.readUIntBE(1, 3);
   const count = run.readUInt32BE(4);
-  if (count > MAX_SAMPLES) throw new Error('A fragment has too many samples.');
   let at = 8;
   const from = flags & RUN_HAS_OFFSET ? base + run.readInt32BE(at) : next;
   if (flags & RUN_HAS_OFFSET) at += 4;
   if (flags & RUN_HAS_FIRST_FLAGS) at += 4;
-  const sizes: number[] = [];
-  for (let i = 0; i < count; i += 1) {
-    let size = sampleBytes;
-    for (const field of SAMPLE_FIELDS) {
-      if ((flags & field) === 0) continue;
-      if (field === SAMPLE_HAS_SIZE) size = run.readUInt32BE(at);
-      at += 4;
-    }
-    sizes.push(size);
-  }
-  return { at: from, sizes };
+  const fields = SAMPLE_FIELDS.filter((field) => (flags & field) !== 0);
+  const sizeIndex = fields.indexOf(SAMPLE_HAS_SIZE);
+  if (sizeIndex === -1) return { at: from, count, sizes: sampleBytes };
+  const entryBytes = FIELD_BYTES * fields.length;
+  if (at + count * entryBytes > run.length) throw new Error('A list of samples is cut short.');
+  const firstSizeAt = at + FIELD_BYTES * sizeIndex;
+  const sizes = new Uint32Array(count);
+  for (let i = 0; i < count; i += 1) sizes[i] = run.readUInt32BE(firstSizeAt + i * entryBytes);
+  return { at: from, count, sizes };
 }

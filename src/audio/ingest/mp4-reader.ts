@@ -1,7 +1,7 @@
 import { ADTS_HEAD_BYTES, adtsHead, ADTS_RATES_HZ } from '../frames/adts-frame.ts';
 import { ByteCollector } from './byte-collector.ts';
 import type { FrameReader, FrameSink } from './frame-reader.ts';
-import { type AacTrack, readFragment, readMovie } from './mp4-boxes.ts';
+import { type AacTrack, bytesOf, readFragment, readMovie, type Run, sizeAt } from './mp4-boxes.ts';
 
 /** The size of a box and its type; a longer size follows where this one is 1. */
 const HEAD_BYTES = 8;
@@ -33,15 +33,25 @@ export class Mp4Reader implements FrameReader {
   /** Bytes of the file so far. */
   #at = 0;
   #track: AacTrack | undefined;
-  #samples: Sample[] = [];
-  #nextSample = 0;
+  #runs: Run[] = [];
+  #samples: Iterator<Sample, undefined> = samplesOf([]);
+  /** The next sample of the fragment. */
+  #sample: Sample | undefined;
+  #units = 0;
 
   constructor(onFrame: FrameSink) {
     this.#onFrame = onFrame;
   }
 
+  get work(): number {
+    return this.#collected.copiedBytes + this.#units;
+  }
+
   get heldBytes(): number {
-    return this.#collected.heldBytes;
+    const listed = this.#runs.map(({ sizes }) =>
+      typeof sizes === 'number' ? 0 : sizes.byteLength,
+    );
+    return listed.reduce((sum, bytes) => sum + bytes, this.#collected.heldBytes);
   }
 
   push(chunk: Buffer): void {
@@ -58,7 +68,7 @@ export class Mp4Reader implements FrameReader {
     const state = this.#state;
     if (state.name === 'skip') return Math.min(chunk.length - at, state.endsAt - this.#at);
     if (state.name === 'samples') {
-      const sample = this.#samples[this.#nextSample];
+      const sample = this.#sample;
       const isWithin = sample !== undefined && sample.at + sample.bytes <= state.endsAt;
       const from = isWithin ? sample.at : state.endsAt;
       if (this.#at < from) return Math.min(chunk.length - at, from - this.#at);
@@ -68,6 +78,7 @@ export class Mp4Reader implements FrameReader {
   }
 
   #read(): void {
+    this.#units += 1;
     const state = this.#state;
     const isWhole = this.#collected.length === this.#neededBytes;
     if (state.name === 'head') {
@@ -123,28 +134,42 @@ export class Mp4Reader implements FrameReader {
 
   #readFragment(moof: Buffer, startsAt: number): void {
     if (!this.#track) throw new Error('Its fragments come before its head.');
-    this.#samples = [];
-    this.#nextSample = 0;
-    for (const run of readFragment(moof, startsAt, this.#track)) {
-      let { at } = run;
-      for (const bytes of run.sizes) {
-        const isPlausible = bytes <= MAX_SAMPLE_BYTES && at >= this.#at && at < MAX_AT;
-        if (!isPlausible) throw new Error('A sample is out of place.');
-        if (bytes > 0) this.#samples.push({ at, bytes });
-        at += bytes;
-      }
+    this.#runs = readFragment(moof, startsAt, this.#track);
+    for (const run of this.#runs) {
+      const { at, count, sizes } = run;
+      if (count === 0) continue;
+      const longest = typeof sizes === 'number' ? sizes : sizes.reduce((a, b) => Math.max(a, b));
+      const isPlausible = at >= this.#at && at + bytesOf(run) < MAX_AT;
+      if (!isPlausible || longest > MAX_SAMPLE_BYTES) throw new Error('A sample is out of place.');
     }
+    this.#samples = samplesOf(this.#runs);
+    this.#sample = this.#samples.next().value;
   }
 
   /** A sample is whole. */
   #readSample(): void {
-    const sample = this.#samples[this.#nextSample];
+    const sample = this.#sample;
     if (!sample || this.#collected.length < sample.bytes) return;
     const { rateIndex, channels } = this.#track!;
     const head = adtsHead(rateIndex, channels, sample.bytes);
     const frame = Buffer.concat([head, this.#collected.bytes]);
     this.#collected.clear();
-    this.#nextSample += 1;
+    this.#sample = this.#samples.next().value;
     this.#onFrame(frame, (SAMPLES * 1000) / ADTS_RATES_HZ[rateIndex]!);
   }
 }
+
+/** Samples that have any bytes, one at a time: those of a run that are alike may be more than anything could hold. */
+function* samplesOf(runs: Run[]): Generator<Sample, undefined> {
+  for (const run of runs) {
+    let { at } = run;
+    for (let i = 0; sizesLeft(run, i); i += 1) {
+      const bytes = sizeAt(run, i);
+      if (bytes > 0) yield { at, bytes };
+      at += bytes;
+    }
+  }
+}
+
+/** True if a run has a sample at an index that may have bytes. */
+const sizesLeft = ({ count, sizes }: Run, index: number): boolean => index < count && sizes !== 0;

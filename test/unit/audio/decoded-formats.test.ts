@@ -4,6 +4,7 @@ import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
 import type { CompressedFormat } from '../../../src/audio/format.ts';
 import { DECODED_FORMATS } from '../../../src/audio/ingest/decoded-formats.ts';
 import { compareWithSpeech, cutInto, readFixture } from '../../support/fixtures.ts';
+import { mp4Of, type SampleRun } from '../../support/mp4.ts';
 import { hearStream } from '../../support/hear-stream.ts';
 import { seededRandom } from '../../support/random.ts';
 import { decodeOpus } from '../../support/sound.ts';
@@ -142,13 +143,20 @@ describe('hostile streams', () => {
   });
 
   test.each(Object.entries(DECODED_FORMATS))(
-    '%s: readers hold little of any bytes, and give the same wherever those are cut',
+    '%s: readers hold little of any bytes, give the same wherever those are cut, and their work is in proportion',
     (_codec, { openReader }) => {
       const streams = STREAMS.map(([name]) => readFixture(name).subarray(0, 3000));
+      const run = fc.record<SampleRun>({
+        count: fc.oneof(fc.nat(8), fc.integer({ min: 0, max: 0xffff_ffff })),
+        sampleBytes: fc.oneof(fc.nat(4), fc.nat(0xffff_ffff)),
+        isListed: fc.boolean(),
+      });
+      const fragments = fc.array(run, { maxLength: 6 }).map((runs) => mp4Of(runs, 50));
       const pieces = fc.array(
         fc.oneof(
           fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)),
           fc.constantFrom(...streams),
+          fragments,
         ),
         { maxLength: 5 },
       );
@@ -166,6 +174,9 @@ describe('hostile streams', () => {
           error = fault;
         }
         expect(error).toBeInstanceOf(Error);
+        expect(reader.work).toBeLessThanOrEqual(
+          WORK_A_BYTE * Buffer.concat(messages).length + WORK_A_MESSAGE * messages.length,
+        );
         return { frames, most };
       };
       fc.assert(
@@ -187,6 +198,35 @@ describe('hostile streams', () => {
       );
     },
   );
+});
+
+/** Bounds of the work of a reader (bytes that it copies and looks at), for each byte and each message that comes. */
+const WORK_A_BYTE = 8;
+const WORK_A_MESSAGE = 20;
+
+test('FlacReader.push() of a frame of 240 KB, the end of it in messages of one byte: no more work for each', () => {
+  const speech = readFixture('speech.flac');
+  const reader = DECODED_FORMATS.flac.openReader(() => {});
+  reader.push(speech.subarray(0, 9000));
+  for (let part = 0; part < 4; part += 1) reader.push(Buffer.alloc(60_000, 7));
+  const before = reader.work;
+  for (let sent = 0; sent < 5000; sent += 1) reader.push(Buffer.of(7));
+  // What is held may be moved once more.
+  expect(reader.work - before).toBeLessThan(2 * 260_000);
+});
+
+test('Mp4Reader.push() of a run that announces four thousand million samples alike: those that come', () => {
+  const frames: Buffer[] = [];
+  const reader = DECODED_FORMATS.mp4_aac.openReader((frame) => frames.push(frame));
+  reader.push(mp4Of([{ count: 0xffff_ffff, sampleBytes: 2, isListed: false }], 100));
+  expect(frames).toHaveLength(50);
+});
+
+test('Mp4Reader.push() of 4000 runs that announce 16,384 samples each, in 64 KB: work in proportion to the bytes', () => {
+  const reader = DECODED_FORMATS.mp4_aac.openReader(() => {});
+  const file = mp4Of(Array.from({ length: 4000 }, () => ({ count: 16_384, sampleBytes: 0, isListed: false })), 100);
+  reader.push(file);
+  expect(reader.work).toBeLessThanOrEqual(WORK_A_BYTE * file.length);
 });
 
 /** The head of a FLAC frame with its CRC-8. */
