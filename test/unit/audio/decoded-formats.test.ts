@@ -224,7 +224,10 @@ test('Mp4Reader.push() of a run that announces four thousand million samples ali
 
 test('Mp4Reader.push() of 4000 runs that announce 16,384 samples each, in 64 KB: work in proportion to the bytes', () => {
   const reader = DECODED_FORMATS.mp4_aac.openReader(() => {});
-  const file = mp4Of(Array.from({ length: 4000 }, () => ({ count: 16_384, sampleBytes: 0, isListed: false })), 100);
+  const file = mp4Of(
+    Array.from({ length: 4000 }, () => ({ count: 16_384, sampleBytes: 0, isListed: false })),
+    100,
+  );
   reader.push(file);
   expect(reader.work).toBeLessThanOrEqual(WORK_A_BYTE * file.length);
 });

@@ -1,3 +1,4 @@
+import * as fc from 'fast-check';
 import { Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
 import { describe, expect, test, vi } from 'vitest';
@@ -23,6 +24,29 @@ describe('networkOf()', () => {
   ])('of %s is %s', (address, network) => {
     expect(networkOf(address)).toBe(network);
   });
+});
+
+test('networkOf() and prefixOf() of any text: a text that is no longer than it by more than a few characters, and its own network', () => {
+  const group = fc.oneof(
+    fc.string({ maxLength: 5 }),
+    fc.nat(0xffff).map((n) => n.toString(16)),
+  );
+  const address = fc.oneof(
+    fc.string({ maxLength: 300 }),
+    fc.ipV4(),
+    fc.ipV6(),
+    fc.array(group, { maxLength: 12 }).map((groups) => groups.join(':')),
+    fc.ipV4().map((text) => `::ffff:${text}`),
+  );
+  fc.assert(
+    fc.property(address, (text) => {
+      const network = networkOf(text);
+      expect(network.length).toBeLessThanOrEqual(text.length + 24);
+      expect(networkOf(network.replace('/64', ''))).toBe(network);
+      expect(prefixOf(text).length).toBeLessThanOrEqual(text.length + 24);
+    }),
+    { seed: 20_261_124, numRuns: 1000 },
+  );
 });
 
 describe('spellsFixedParts()', () => {
