@@ -6,7 +6,7 @@ import { loadResampler, type ResamplerFactory } from './resampler.ts';
 export type Codecs = {
   opus: OpusCodec;
   openResampler: ResamplerFactory;
-  /** Decoders of MP3 and FLAC; costs nothing until the first is used. */
+  /** Decoders of compressed sound; costs nothing until the first is used. */
   frames: DecoderThread;
 };
 

@@ -31,7 +31,7 @@ type WavFormat = { codec: 'wav'; inside?: SampleFormat };
 
 /** Compressed audio, decoded in the decoder thread. */
 export type CompressedFormat = {
-  codec: 'mp3' | 'flac' | 'ogg_flac' | 'aac_adts' | 'mp4_aac';
+  codec: 'mp3' | 'flac' | 'ogg_flac' | 'ogg_vorbis' | 'aac_adts' | 'mp4_aac';
 };
 
 /** Bytes that only the app's own clients understand: neither decoded nor mixed. */
@@ -57,6 +57,7 @@ const INPUT_ONLY = [
   'mp3',
   'flac',
   'ogg_flac',
+  'ogg_vorbis',
   'aac_adts',
   'mp4_aac',
 ] as const;

@@ -8,11 +8,12 @@ const OPUS_BYTES_PER_S = 75_000;
 const CONTAINER_BYTES_PER_S = 100_000;
 const UNKNOWN_BYTES_PER_S = 384_000;
 /**
- * MP3 at 320 kbit/s and tags; AAC of two channels at its most, in a file or not; FLAC of two channels of 24
- * bits at 96 kHz that cannot be compressed.
+ * MP3 at 320 kbit/s and tags; Vorbis at its best quality; AAC of two channels at its most, in a file or not; FLAC of two
+ * channels of 24 bits at 96 kHz that cannot be compressed.
  */
 const COMPRESSED_BYTES_PER_S = {
   mp3: 60_000,
+  ogg_vorbis: 100_000,
   aac_adts: 80_000,
   mp4_aac: 90_000,
   flac: 600_000,

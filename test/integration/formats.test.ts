@@ -193,6 +193,7 @@ describe('speech through the gateway, with no format declared', () => {
     ['aac_adts', readFixture('speech.aac')],
     ['mp4_aac', readFixture('speech.mp4')],
     ['flac', readFixture('speech.flac')],
+    ['ogg_vorbis', readFixture('speech-48000.ogg')],
     ['g722', readFixture('speech.g722')],
   ] as const;
   const UNKNOWN = [

@@ -187,7 +187,7 @@ export const UNKNOWN_KINDS = new Map<string, [string, Make]>([
   ['mp4_aac', ['mp4_aac', recording('speech.mp4', false)]],
   ['flac', ['flac', recording('speech.flac', false)]],
   ['ogg_flac', ['ogg_flac', recording('speech.oga', false)]],
-  ['Ogg with Vorbis', ['opaque', recording('speech.ogg', false)]],
+  ['ogg_vorbis', ['ogg_vorbis', recording('speech.ogg', false)]],
   ['Ogg with Speex', ['opaque', recording('speech.spx', false)]],
   ...[raw('g722', 16_000), ...rawFormats].map(
     ([format, make]) => [formatAudioFormat(format), [formatAudioFormat(format), make]] as const,

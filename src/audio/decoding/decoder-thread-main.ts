@@ -17,6 +17,7 @@ async function execute(order: DecoderOrder): Promise<void> {
   }
   const decoder = decoders.get(id) ?? (await openDecoder(order.codec));
   decoders.set(id, decoder);
+  if (order.head) await decoder.begin?.(order.head);
   const { samples, rateHz, faults } = await decoder.decode(order.frames);
   const answer: DecoderAnswer = { id, samples, rateHz, faults };
   port?.postMessage(answer, [samples.buffer as ArrayBuffer]);

@@ -3,12 +3,21 @@ import { noteShortage } from '../../resources.ts';
 import type { DecodedSound, FrameCodec } from './frame-codecs.ts';
 
 export type DecoderOrder =
-  | { order: 'decode'; id: number; codec: FrameCodec; frames: Uint8Array[] }
+  | {
+      order: 'decode';
+      id: number;
+      codec: FrameCodec;
+      /** Begins the stream anew. */
+      head?: Uint8Array | undefined;
+      frames: Uint8Array[];
+    }
   | { order: 'close'; id: number };
 export type DecoderAnswer = DecodedSound & { id: number };
 
 /** The decoder of one stream. */
 export type FrameDecoder = {
+  /** Begins the stream anew, with the head that its codec needs before frames; the caller waits for the answer to what came before. */
+  begin(head: Uint8Array): void;
   /**
    * Decodes the frames that follow the previous ones; the caller must await the result before the next call.
    * @throws {Error} if the decoder crashes or hangs, or no thread can be started
@@ -22,7 +31,13 @@ type Job = {
   resolve: (sound: DecodedSound) => void;
   reject: (fault: Error) => void;
 };
-type Stream = { codec: FrameCodec; job: Job | undefined };
+type Stream = {
+  codec: FrameCodec;
+  job: Job | undefined;
+  head: Uint8Array | undefined;
+  /** The thread that has the head. */
+  headedIn: Worker | undefined;
+};
 
 const PROGRAM = new URL('./decoder-thread-main.ts', import.meta.url);
 /** Interval at which a busy thread is checked, ms. */
@@ -66,9 +81,13 @@ export class DecoderThread {
   open(codec: FrameCodec): FrameDecoder {
     const id = this.#nextId;
     this.#nextId += 1;
-    const stream: Stream = { codec, job: undefined };
+    const stream: Stream = { codec, job: undefined, head: undefined, headedIn: undefined };
     this.#streams.set(id, stream);
     return {
+      begin: (head) => {
+        stream.head = head;
+        stream.headedIn = undefined;
+      },
       decode: (frames) =>
         new Promise((resolve, reject) => {
           if (this.#streams.get(id) !== stream) throw new Error('the decoder is closed');
@@ -120,9 +139,13 @@ export class DecoderThread {
     return worker;
   }
 
-  #post(id: number, { codec, job }: Stream): void {
+  #post(id: number, stream: Stream): void {
+    const { codec, job } = stream;
     if (!job) return;
-    const order: DecoderOrder = { order: 'decode', id, codec, frames: job.frames };
+    const isHeaded = stream.headedIn === this.#worker;
+    const head = isHeaded ? undefined : stream.head;
+    stream.headedIn = this.#worker;
+    const order: DecoderOrder = { order: 'decode', id, codec, head, frames: job.frames };
     this.#worker?.postMessage(order);
     this.#watch();
   }

@@ -1,7 +1,8 @@
 import type { AacDecoder } from '../aac/decoder.ts';
+import { VORBIS_IDENTIFICATION_BYTES } from '../frames/vorbis-header.ts';
 
 /** Codecs whose frames are decoded in the decoder thread. */
-export type FrameCodec = 'mp3' | 'flac' | 'aac';
+export type FrameCodec = 'mp3' | 'flac' | 'aac' | 'vorbis';
 
 /** Decoded sound of some frames. */
 export type DecodedSound = {
@@ -14,6 +15,8 @@ export type DecodedSound = {
 
 /** A decoder of one stream, inside the thread. */
 export type LoadedDecoder = {
+  /** Begins the stream anew with a head; codecs whose frames need none have no such method. */
+  begin?(head: Uint8Array): Promise<void>;
   decode(frames: Uint8Array[]): Promise<DecodedSound>;
   close(): void;
 };
@@ -59,6 +62,7 @@ type Channels = { channelData: Float32Array[]; sampleRate: number; errors: unkno
 /** Opens a decoder; its library is loaded when the first is opened. */
 export async function openDecoder(codec: FrameCodec): Promise<LoadedDecoder> {
   if (codec === 'aac') return openAac();
+  if (codec === 'vorbis') return openVorbis();
   return codec === 'mp3' ? openMp3() : openFlac();
 }
 
@@ -82,6 +86,41 @@ async function openFlac(): Promise<LoadedDecoder> {
     decode: async (frames) => heard(await decoder.decodeFrames(frames)),
     close: () => decoder.free(),
   };
+}
+
+type VorbisLibrary = typeof import('@wasm-audio-decoders/ogg-vorbis');
+type VorbisPages = Parameters<InstanceType<VorbisLibrary['OggVorbisDecoder']>['decodeOggPages']>[0];
+
+/**
+ * libvorbis as WebAssembly. Each stream has memory of its own, 16 MiB at most, which is left to the collector: to free it would call the library once
+ * more, with whatever a hostile setup has made of its state.
+ */
+async function openVorbis(): Promise<LoadedDecoder> {
+  const { OggVorbisDecoder } = await import('@wasm-audio-decoders/ogg-vorbis');
+  let decoder: InstanceType<VorbisLibrary['OggVorbisDecoder']> | undefined;
+  let newHead: Uint8Array | undefined;
+  return {
+    begin: async (head) => {
+      decoder = new OggVorbisDecoder();
+      await decoder.ready;
+      newHead = head;
+    },
+    decode: async (frames) => {
+      if (!decoder) throw new Error('Vorbis comes without its head');
+      const pages = [pageOf(frames, newHead)];
+      newHead = undefined;
+      return heard(await decoder.decodeOggPages(pages));
+    },
+    close: () => {},
+  };
+}
+
+/** Returns packets as the library takes them: of a page it reads no more than this. */
+function pageOf(packets: Uint8Array[], head: Uint8Array | undefined): VorbisPages[number] {
+  const data = head?.subarray(0, VORBIS_IDENTIFICATION_BYTES) ?? new Uint8Array(0);
+  const header = { vorbisSetup: head?.subarray(VORBIS_IDENTIFICATION_BYTES) };
+  const codecFrames = packets.map((packet) => ({ data: packet, header }));
+  return { data, codecFrames, isLastPage: false } as unknown as VorbisPages[number];
 }
 
 const heard = ({ channelData, sampleRate, errors }: Channels): DecodedSound => ({

@@ -7,6 +7,7 @@ import type { DecodedFormat } from './decoded-ingest.ts';
 import { flacDurationMs, FlacReader } from './flac-reader.ts';
 import { Mp4Reader } from './mp4-reader.ts';
 import { isFirstOggPage, OGG_FLAC, OggReader } from './ogg-reader.ts';
+import { VorbisReader } from './vorbis-reader.ts';
 
 const beginsWith = (magic: string) => (bytes: Buffer) =>
   bytes.toString('latin1', 0, magic.length) === magic;
@@ -31,6 +32,11 @@ export const DECODED_FORMATS: Record<CompressedFormat['codec'], Omit<DecodedForm
         // Packets of metadata begin otherwise.
         if (header) onFrame(packet, flacDurationMs(header));
       }, OGG_FLAC),
+    isStart: isFirstOggPage,
+  },
+  ogg_vorbis: {
+    codec: 'vorbis',
+    openReader: (onFrame) => new VorbisReader(onFrame),
     isStart: isFirstOggPage,
   },
   aac_adts: {

@@ -8,7 +8,7 @@ import type { FrameReader, FrameSink } from './frame-reader.ts';
 import type { Ingest, IngestEvents, OpusOutlet } from './ingest.ts';
 import type { LastPackets } from './splice.ts';
 import { SampleEncoder } from './sample-encoder.ts';
-import { unreadable } from './stream-budget.ts';
+import { RECORDINGS, StreamBudget, unreadable } from './stream-budget.ts';
 
 /** Bytes without a frame in them after which a stream is refused. */
 const MAX_UNREAD_BYTES = 1 << 20;
@@ -48,6 +48,7 @@ export class DecodedIngest implements Ingest {
   #encoder: { encoder: SampleEncoder; rateHz: number } | undefined;
   #frames: Frame[] = [];
   #budget: TokenBucket | undefined;
+  readonly #heads = new StreamBudget(RECORDINGS, 'Recordings begin too often.');
   #unreadBytes = 0;
   #silentJobs = 0;
   #atMs = 0;
@@ -111,19 +112,32 @@ export class DecodedIngest implements Ingest {
   }
 
   readonly #take: FrameSink = (bytes, durationMs) => {
-    this.#unreadBytes = 0;
-    if (this.#isSkipped || this.#isClosed) return;
+    if (this.#isClosed) return;
+    if (durationMs === 0) {
+      this.#heads.spend(this.#atMs);
+    } else {
+      this.#unreadBytes = 0;
+      if (this.#isSkipped) return;
+      this.#chargeSound(durationMs);
+    }
+    this.#frames.push({ bytes, durationMs, atMs: this.#atMs });
+  };
+
+  #chargeSound(durationMs: number): void {
     this.#budget ??= new TokenBucket(SOUND, this.#atMs);
     this.#budget.spend(Math.max(durationMs, MIN_FRAME_MS) / 1000, this.#atMs);
     if (this.#budget.balance(this.#atMs) < 0) {
       throw new PartylineError('audio_rate_exceeded', 'Audio came far ahead of real time.');
     }
-    this.#frames.push({ bytes, durationMs, atMs: this.#atMs });
-  };
+  }
 
   async #decodeAll(): Promise<void> {
     this.#isBusy = true;
     while (this.#frames.length > 0) {
+      if (this.#frames[0]!.durationMs === 0) {
+        this.#decoder.begin(this.#frames.shift()!.bytes);
+        continue;
+      }
       const job = this.#nextJob();
       const sound = await this.#decoder.decode(job.map(({ bytes }) => bytes));
       if (this.#isClosed) return;
@@ -142,7 +156,10 @@ export class DecodedIngest implements Ingest {
     let durationMs = 0;
     let count = 0;
     while (count < Math.min(this.#frames.length, MAX_JOB_FRAMES) && durationMs < JOB_MS) {
-      durationMs += this.#frames[count]!.durationMs;
+      const frame = this.#frames[count]!;
+      // Another stream begins with a head.
+      if (frame.durationMs === 0) break;
+      durationMs += frame.durationMs;
       count += 1;
     }
     return this.#frames.splice(0, count);

@@ -16,5 +16,8 @@ export type FrameReader = {
   readonly heldBytes: number;
 };
 
-/** Takes a frame, and how long its sound lasts, ms. */
+/**
+ * Takes a frame, and how long its sound lasts, ms; 0 for the head of a stream, without which the frames behind it do not decode. A head begins its
+ * stream anew.
+ */
 export type FrameSink = (frame: Buffer, durationMs: number) => void;

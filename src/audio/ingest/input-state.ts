@@ -8,6 +8,7 @@ import { type InputFormat, isSamples } from '../format.ts';
 import { bytesToNext, frameBytesOf } from '../samples.ts';
 import { recognise } from '../recognise.ts';
 import type { Ingest } from './ingest.ts';
+import { isFirstOggPage } from './ogg-reader.ts';
 import type { OpaqueSink } from './opaque-ingest.ts';
 import { mayBeChunk } from './wav-reader.ts';
 
@@ -91,6 +92,12 @@ export function readInFile(
 export function beginsOther(message: Buffer, { format }: OpenState): boolean {
   const codec = recognise(message);
   return codec !== undefined && codec !== format.codec;
+}
+
+/** Returns the format of the Ogg file that a message begins, if its codec is another than that of the file before it; undefined otherwise. */
+export function otherOggOf(message: Buffer, { format }: OpenState): InputFormat | undefined {
+  const codec = isFirstOggPage(message) ? recognise(message) : undefined;
+  return codec && codec !== 'more' && codec !== format.codec ? { codec } : undefined;
 }
 
 /** Cuts held messages so that they begin with the first whole sample. */

@@ -24,6 +24,7 @@ import {
   type InputState,
   type OpeningState,
   type OpenState,
+  otherOggOf,
   readInFile,
   Unheard,
   wholeMessages,
@@ -267,6 +268,13 @@ export class AudioInput {
 
   /** Looks at a message of an open stream, and hands it on if it may be heard. */
   #look(open: OpenState, message: Buffer, atMs: number, startsAtBytes: number): void {
+    const otherOgg = open.file && otherOggOf(message, open);
+    if (otherOgg && this.#maySwitch()) {
+      this.#receivedBytes = message.length;
+      this.#open(otherOgg, [{ message, atMs }], 0);
+      this.#events.onDetected(otherOgg);
+      return;
+    }
     if (open.file && this.#isFollowed(open, open.file, message, atMs)) return;
     const read = open.file ? readInFile(open, message) : { format: open.format, startsAtBytes };
     const look = read && open.guard?.look(message, read.startsAtBytes, atMs);

@@ -21,8 +21,8 @@ const FULL_SEGMENT_BYTES = 255;
 type OggCodec = {
   /** The first packet begins so. */
   magic: Buffer;
-  /** Packets before the sound. */
-  headerPackets: number;
+  /** Numbers of the packets that are not read, from 0 on. */
+  skippedPackets: readonly number[];
   /** @throws {Error} if the first packet announces what is not read */
   check: (firstPacket: Buffer) => void;
 };
@@ -30,14 +30,21 @@ type OggCodec = {
 /** `OpusHead` and `OpusTags` (RFC 7845 §3). */
 const OGG_OPUS: OggCodec = {
   magic: Buffer.from('OpusHead'),
-  headerPackets: 2,
+  skippedPackets: [0, 1],
   check: checkOpusHead,
 };
 
 /** RFC 9639 §10.1; blocks of metadata follow, as many as there are. */
 export const OGG_FLAC: OggCodec = {
   magic: Buffer.from('\x7fFLAC', 'latin1'),
-  headerPackets: 1,
+  skippedPackets: [0],
+  check: () => {},
+};
+
+/** Vorbis I §A.2: identification, comments, setup, and sound. */
+export const OGG_VORBIS: OggCodec = {
+  magic: Buffer.from('\x01vorbis', 'latin1'),
+  skippedPackets: [1],
   check: () => {},
 };
 
@@ -75,8 +82,18 @@ export class OggReader implements ContainerReader {
     return this.#page.copiedBytes + this.#partial.copiedBytes + this.#units;
   }
 
+  /** True while a packet comes that is not read, as one of comments with a picture. */
+  get isInTag(): boolean {
+    return this.#serial !== undefined && this.#isSkipped;
+  }
+
   get heldBytes(): number {
     return this.#page.heldBytes + this.#partial.heldBytes;
+  }
+
+  /** The packet that comes, or comes next, is not read. */
+  get #isSkipped(): boolean {
+    return this.#codec.skippedPackets.includes(this.#packets);
   }
 
   push(chunk: Buffer): void {
@@ -152,9 +169,10 @@ export class OggReader implements ContainerReader {
   }
 
   #endPacket(end: Buffer): void {
+    const isSkipped = this.#isSkipped;
     this.#packets += 1;
     this.#units += 1;
-    if (this.#packets <= this.#codec.headerPackets) {
+    if (isSkipped) {
       this.#partial.clear();
       return;
     }
@@ -169,9 +187,9 @@ export class OggReader implements ContainerReader {
 
   #keep(part: Buffer): void {
     // Tags may be long, and are not read; one byte of them says that they go on.
-    const isHeader = this.#packets < this.#codec.headerPackets;
-    const kept = isHeader ? part.subarray(0, 1) : part;
-    if (isHeader) this.#partial.clear();
+    const isSkipped = this.#isSkipped;
+    const kept = isSkipped ? part.subarray(0, 1) : part;
+    if (isSkipped) this.#partial.clear();
     const length = this.#partial.length + kept.length;
     if (length > MAX_PACKET_BYTES) throw new Error('A packet is too long.');
     this.#partial.fill(kept, 0, length);

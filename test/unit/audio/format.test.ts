@@ -53,12 +53,15 @@ test.each([
   expect(isAccepted({ default_audio: value, pinned_audio: value })).toBe(true);
 });
 
-test.each(['ogg_opus', 'webm_opus', 'wav', 'mp3', 'flac', 'ogg_flac'])('%s: sent only', (value) => {
-  expect(isParsed(parseAudioFormat, value)).toBe(false);
-  expect(isParsed(parseDeclaredFormat, value)).toBe(true);
-  expect(isAccepted({ default_audio: value })).toBe(false);
-  expect(isAccepted({ pinned_audio: value })).toBe(true);
-});
+test.each(['ogg_opus', 'webm_opus', 'wav', 'mp3', 'flac', 'ogg_flac', 'ogg_vorbis'])(
+  '%s: sent only',
+  (value) => {
+    expect(isParsed(parseAudioFormat, value)).toBe(false);
+    expect(isParsed(parseDeclaredFormat, value)).toBe(true);
+    expect(isAccepted({ default_audio: value })).toBe(false);
+    expect(isAccepted({ pinned_audio: value })).toBe(true);
+  },
+);
 
 test('opaque: sent, and heard where a peer asks for it', () => {
   expect(isParsed(parseAudioFormat, 'opaque')).toBe(false);

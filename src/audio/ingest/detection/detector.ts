@@ -1,5 +1,4 @@
 import { bytesToNext } from '../../samples.ts';
-import { isInputOnly } from '../../format.ts';
 import { MAX_SNIFFED_BYTES, recognise, type RecognisedCodec } from '../../recognise.ts';
 import { type Content, contentOf, type Detection, weigh } from './explanations.ts';
 import { type TimedMessage, bytesPerMsOf, elapsedMsOf, pacedOf } from './pace.ts';
@@ -137,11 +136,7 @@ export class FormatDetector {
   }
 }
 
-/** Structures that nothing decodes are unknown. */
-const ofStructure = (codec: RecognisedCodec): Detection => ({
-  format: isInputOnly(codec) ? { codec } : { codec: 'opaque' },
-  confidence: 1,
-});
+const ofStructure = (codec: RecognisedCodec): Detection => ({ format: { codec }, confidence: 1 });
 
 /** Returns the bytes that are weighed, without messages of silence; they begin with a whole sample of any format. */
 function soundOf(arrivals: TimedMessage[], startsAtBytes: number): Buffer {

@@ -28,6 +28,19 @@ test('a stream that makes the thread crash is given up, and the others go on', a
   other.close();
 });
 
+test('the head of a stream is given once to each thread that decodes it', async () => {
+  const thread = new DecoderThread(HANGING);
+  const [vorbis, hostile] = [thread.open('vorbis'), thread.open('flac')];
+  vorbis.begin(new Uint8Array(30));
+  expect(await vorbis.decode(FRAMES)).toMatchObject({ rateHz: 8001 });
+  expect(await vorbis.decode(FRAMES)).toMatchObject({ rateHz: 8001 });
+  await expect(hostile.decode([])).rejects.toThrow('thread');
+  expect(await vorbis.decode(FRAMES)).toMatchObject({ rateHz: 8001 });
+  vorbis.begin(new Uint8Array(30));
+  expect(await vorbis.decode(FRAMES)).toMatchObject({ rateHz: 8002 });
+  vorbis.close();
+});
+
 test('a thread begins again after its last stream has closed', async () => {
   const thread = new DecoderThread(HANGING);
   for (let i = 0; i < 2; i += 1) {

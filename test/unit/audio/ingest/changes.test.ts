@@ -83,6 +83,7 @@ describe('audio that follows a file on the same connection', () => {
     ['mp4_aac', 131, () => recording('speech.mp4')],
     ['flac', 128, () => recording('speech.flac')],
     ['ogg_flac', 130, () => recording('speech.oga')],
+    ['ogg_vorbis', 130, () => recording('speech.ogg')],
     ['ogg_opus', 50, async () => oggOpus(await opusTone(500, 0.5, 1000), 20)],
     ['webm_opus', 50, async () => webmOpus(await opusTone(500, 0.5, 1000), 20)],
   ];
@@ -94,6 +95,8 @@ describe('audio that follows a file on the same connection', () => {
     ],
     ['mp3', () => recording('speech.mp3')],
     ['wav', () => recording('speech.wav')],
+    ['ogg_vorbis', () => recording('speech.ogg')],
+    ['ogg_flac', () => recording('speech.oga')],
   ];
   /** A file of samples may be sent at any pace, and its head has told the rate. */
   const isTold = (file: string, next: string) =>
