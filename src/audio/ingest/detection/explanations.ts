@@ -17,6 +17,7 @@ import {
   unexplainedBitsPerByte,
 } from './description-length.ts';
 import { bytesPerMsOf, elapsedMsOf, type TimedMessage } from './pace.ts';
+import { isDigitalSilence } from './silence.ts';
 
 /** `confidence`: 0…1, by how much the next best explanation is worse. */
 export type Detection = { format: InputFormat; confidence: number };
@@ -100,14 +101,17 @@ export function weigh(evidence: Evidence): Detection | undefined {
   const isSealed = seemsCounted && arrivals.length >= LEAST_COUNTED;
   const opusBits = isSealed ? undefined : explainAsOpus(arrivals, paced, novelShare);
   const isTooSlow = bytesPerMsOf(paced) * 1000 < LEAST_SAMPLE_BYTES_PER_S;
+  // Packets without sound (DTX) are too short to be told from anything but by their heads.
+  const isTelling = sound.length * novelShare >= LEAST_UNKNOWN_BYTES;
+  const mayBeUnknown = sound.length > 0 && (opusBits === undefined || isTelling);
   const explanations: Explanation[] = [];
   if (opusBits !== undefined) explanations.push({ format: { codec: 'opus' }, bits: opusBits });
   if (opusBits === undefined || !isTooSlow) {
-    explanations.push(...explainAsSamples(evidence));
+    // Beside Opus, whose bytes cost 8 bits each, a reading that explains less than nothing might be the best.
+    const mostBits = opusBits !== undefined && isTelling ? content.unexplainedBits : Infinity;
+    explanations.push(...explainAsSamples(evidence, mostBits));
   }
-  // Packets without sound (DTX) are too short to be told from anything but by their heads.
-  const isTelling = sound.length * novelShare >= LEAST_UNKNOWN_BYTES;
-  if (sound.length > 0 && (opusBits === undefined || isTelling)) {
+  if (mayBeUnknown) {
     const bits = unexplainedBits(arrivals, content);
     explanations.push({ format: { codec: 'opaque' }, bits });
   }
@@ -146,8 +150,13 @@ function chanceBits(arrivals: TimedMessage[]): number {
   return headBits === undefined ? 0 : Math.max(0, RANDOM_HEAD_BITS * arrivals.length - headBits);
 }
 
-/** Returns the cost of the first bytes if they are those of Opus packets; undefined if a message is none. */
+/**
+ * Returns the cost of the first bytes if they are those of Opus packets; undefined if a message is none, as one of digital silence among others
+ * that are not.
+ */
 function opusHeadBits(arrivals: TimedMessage[]): number | undefined {
+  const silent = arrivals.filter(({ message }) => isDigitalSilence(message)).length;
+  if (silent > 0 && silent < arrivals.length) return undefined;
   let bits = 0;
   const seen: number[] = [];
   for (const { message } of arrivals) {
@@ -210,10 +219,12 @@ function explainAsOpus(
   return bits + Math.min(mostBits, mismatchBits(ahead, elapsedMs));
 }
 
-function explainAsSamples({ arrivals, paced, content }: Evidence): Explanation[] {
+/** @param mostBits bits a byte from which on a reading is none */
+function explainAsSamples({ arrivals, paced, content }: Evidence, mostBits: number): Explanation[] {
   const { sound, novelShare, isNovel } = content;
   const messages = arrivals.map(({ message }) => message);
   const readings = sound.length > 0 ? content.readings : readSilence(messages);
+  const explaining = readings.filter(({ bitsPerByte }) => bitsPerByte < mostBits);
   const elapsedMs = elapsedMsOf(paced);
   const bytesPerMs = bytesPerMsOf(paced);
   const soundBits = (bitsPerByte: number) =>
@@ -229,7 +240,7 @@ function explainAsSamples({ arrivals, paced, content }: Evidence): Explanation[]
         rateBits,
       };
     });
-  return readings.flatMap(({ codec, channels, bitsPerByte, otherwise }): Explanation[] => {
+  return explaining.flatMap(({ codec, channels, bitsPerByte, otherwise }): Explanation[] => {
     if (!isDecoded(codec)) {
       return [{ format: { codec: 'opaque' }, bits: soundBits(bitsPerByte) + chanceBits(arrivals) }];
     }
