@@ -218,7 +218,7 @@ test('FlacReader.push() of a frame of 240 KB, the end of it in messages of one b
   for (let part = 0; part < 4; part += 1) reader.push(Buffer.alloc(60_000, 7));
   const before = reader.work;
   for (let sent = 0; sent < 5000; sent += 1) reader.push(Buffer.of(7));
-  // What is held may be moved once more.
+  // The held bytes may be moved once more.
   expect(reader.work - before).toBeLessThan(2 * 260_000);
 });
 
