@@ -1,4 +1,4 @@
-/** Tools that only the tests need: browsers and other WebRTC stacks to join a room with, hosts of their own to cut off from each other, a voice, and a wrong clock. */
+/** Tools that only the tests need: browsers and other WebRTC stacks to join a room with, a sound card in user space, hosts of their own to cut off from each other, a voice, and a wrong clock. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { provide } from './apt.mjs';
@@ -15,11 +15,13 @@ const hasPlugin = (name) => existsSync(join(libraries, 'gstreamer-1.0', `libgst$
 /** @param {string} name */
 const hasTypes = (name) => existsSync(join(libraries, 'girepository-1.0', `${name}-1.0.typelib`));
 
-/** Sees to it that there are Chromium, Firefox, `ip`, `espeak-ng`, `ffmpeg`, `sox`, `faketime`, and websockets, aiortc and GStreamer for Debian's Python. */
+/** Sees to it that there are Chromium, Firefox, a sound card for them, `ip`, `espeak-ng`, `ffmpeg`, `sox`, `faketime`, and websockets, aiortc and GStreamer for Debian's Python. */
 export async function provideTestTools() {
   await provide('test tools', {
     chromium: () => find('chromium') !== undefined,
     'firefox-esr': () => find('firefox-esr') !== undefined,
+    pulseaudio: () => find('pulseaudio') !== undefined,
+    'pulseaudio-utils': () => find('pacat') !== undefined,
     iproute2: () => find('ip') !== undefined,
     nftables: () => find('nft') !== undefined,
     'espeak-ng': () => find('espeak-ng') !== undefined,

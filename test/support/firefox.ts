@@ -1,8 +1,9 @@
 import { type Browser, launch, type Page } from 'puppeteer-core';
+import type { SoundCard } from './sound-card.ts';
 
 /**
  * Debian's Firefox, and the gateway's page in it. Nothing of its WebRTC is set otherwise than users have it; its microphone gives a tone
- * of 1000 Hz, for which nobody is asked.
+ * of 1000 Hz, or hears what a sound card does, for which nobody is asked.
  */
 export class TestFirefox {
   readonly page: Page;
@@ -13,13 +14,15 @@ export class TestFirefox {
     this.page = page;
   }
 
-  static async open(address: string): Promise<TestFirefox> {
+  /** @param soundCard what it plays on and records from; without one, it runs no AudioContext */
+  static async open(address: string, soundCard?: SoundCard): Promise<TestFirefox> {
     const browser = await launch({
       browser: 'firefox',
       executablePath: '/usr/bin/firefox-esr',
+      env: { ...process.env, ...soundCard?.environment },
       extraPrefsFirefox: {
         'media.navigator.permission.disabled': true,
-        'media.navigator.streams.fake': true,
+        'media.navigator.streams.fake': soundCard === undefined,
       },
     });
     try {

@@ -1,0 +1,128 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
+import type { TestClient } from '../support/client.ts';
+import { DesktopBrowser } from '../support/desktop-browser.ts';
+import { TestProxy } from '../support/proxy.ts';
+import { keepPlaying, lastSecondOf, opusTone, peakHz, tone } from '../support/sound.ts';
+import { SoundCard } from '../support/sound-card.ts';
+import { useStack } from '../support/use-stack.ts';
+
+/**
+ * A page on a desktop: the laptop sleeps, speakers change and are unplugged. Sound counts as played when it arrives at the sound card.
+ */
+
+const SETTLING = { timeout: 20_000, interval: 200 };
+const ROOM = 'a';
+const MICROPHONE_HZ = 800;
+const LEGACY_HZ = 1000;
+
+const { openGateway, enter, cleanUps } = useStack();
+
+let gateway: { url: string; apiKey: string };
+let proxy: TestProxy;
+let card: SoundCard;
+let browser: DesktopBrowser;
+let legacy: TestClient;
+
+beforeEach(async () => {
+  gateway = await openGateway();
+  proxy = await TestProxy.open(gateway.url);
+  cleanUps.push(() => proxy.close());
+  card = await SoundCard.open();
+  cleanUps.push(() => card.close());
+  const voice = card.keepSpeaking(tone(MICROPHONE_HZ, 0.5, 1000));
+  cleanUps.push(() => voice.close());
+  legacy = await enter(gateway, 'door phone');
+}, 60_000);
+
+async function open(transport: 'webrtc' | 'websocket'): Promise<void> {
+  browser = await DesktopBrowser.open(`${proxy.url}/?raw&transports=${transport}`, card);
+  cleanUps.push(() => browser.close());
+}
+
+async function join(transport: 'webrtc' | 'websocket'): Promise<void> {
+  await open(transport);
+  await browser.join(ROOM, 'Ada', gateway.apiKey);
+}
+
+async function speak(): Promise<() => Promise<void>> {
+  const speech = keepPlaying(legacy, await opusTone(LEGACY_HZ, 0.5, 10_000));
+  cleanUps.push(() => speech.close());
+  return () => speech.close();
+}
+
+/** Returns the frequency that speakers play for half a second, Hz; 0 for silence. */
+async function playedHz(speakers: string): Promise<number> {
+  const recording = card.record(speakers);
+  await sleep(700);
+  const { samples } = await recording.stop();
+  const last = samples.slice(-24_000);
+  return last.some((sample) => Math.abs(sample) > 0.05) ? peakHz(last) : 0;
+}
+
+const expectPlayed = (speakers = 'speakers') =>
+  vi.waitFor(async () => expect(await playedHz(speakers)).toBe(LEGACY_HZ), SETTLING);
+
+const expectHeard = () => {
+  legacy.frames.length = 0;
+  return vi.waitFor(async () => {
+    expect(legacy.frames.length).toBeGreaterThan(75);
+    expect(peakHz(await lastSecondOf(legacy))).toBe(MICROPHONE_HZ);
+  }, SETTLING);
+};
+
+const toldSince = (told: number) => legacy.messages.slice(told).map(({ type }) => type);
+
+describe.each(['websocket'] as const)('over %s', (transport) => {
+  test('stats() tells the same of all sound', async () => {
+    await join(transport);
+    await speak();
+    await expectPlayed();
+    // Round trips are told every 5 s.
+    const stats = () => browser.page.evaluate(() => window.partyline?.stats());
+    await expect.poll(stats, SETTLING).toEqual({
+      transport,
+      mouthToEarMs: expect.any(Number),
+      rttMs: expect.any(Number),
+      jitterMs: expect.any(Number),
+      lossRatio: expect.any(Number),
+      underruns: expect.any(Number),
+      sentBitrate: expect.any(Number),
+      receivedBitrate: expect.any(Number),
+    });
+  }, 60_000);
+
+  test('a laptop that slept is back in its room by itself, heard and hearing', async () => {
+    await join(transport);
+    await speak();
+    await expectPlayed();
+    browser.sleep();
+    await sleep(12_000);
+    browser.wake();
+    await expectPlayed();
+    await expectHeard();
+    expect(toldSince(0)).not.toContain('peer_left');
+  }, 120_000);
+
+  test('sound follows the default speakers, and goes back to them when those that were chosen are unplugged', async () => {
+    const unplug = await card.plugIn('headset');
+    await join(transport);
+    await speak();
+    await expectPlayed();
+    await card.setDefaultSpeakers('headset');
+    await expectPlayed('headset');
+    await card.setDefaultSpeakers('speakers');
+    await expectPlayed();
+    await browser.page.evaluate(async () => {
+      const devices = await navigator.mediaDevices.enumerateDevices();
+      const headset = devices.find(
+        ({ kind, label }) => kind === 'audiooutput' && label === 'headset',
+      );
+      await window.partyline?.setSpeaker(headset?.deviceId ?? 'none');
+    });
+    await expectPlayed('headset');
+    expect(await playedHz('speakers')).toBe(0);
+    await unplug();
+    await expectPlayed();
+  }, 120_000);
+});

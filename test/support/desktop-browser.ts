@@ -1,0 +1,69 @@
+import { type Browser, launch, type Page } from 'puppeteer-core';
+import type { SoundCard } from './sound-card.ts';
+
+/**
+ * Chromium as it is on a desktop: it plays and records on a sound card, and sleeps when the machine does. It is driven by puppeteer, because Playwright
+ * keeps all pages in front.
+ */
+export class DesktopBrowser {
+  readonly page: Page;
+  readonly #browser: Browser;
+
+  private constructor(browser: Browser, page: Page) {
+    this.#browser = browser;
+    this.page = page;
+  }
+
+  static async open(address: string, soundCard: SoundCard): Promise<DesktopBrowser> {
+    const browser = await launch({
+      browser: 'chrome',
+      executablePath: '/usr/bin/chromium',
+      headless: true,
+      env: { ...process.env, ...soundCard.environment },
+      ignoreDefaultArgs: ['--mute-audio'],
+      args: [
+        '--no-sandbox',
+        '--disable-gpu',
+        '--autoplay-policy=no-user-gesture-required',
+        '--use-fake-ui-for-media-stream',
+      ],
+    });
+    try {
+      const page = await browser.newPage();
+      await page.goto(address);
+      return new DesktopBrowser(browser, page);
+    } catch (fault) {
+      await browser.close();
+      throw fault;
+    }
+  }
+
+  /** Fills in the page's form and presses Join; resolves when the room is shown. */
+  async join(room: string, peer: string, apiKey: string): Promise<void> {
+    await this.page.type('#room', room);
+    await this.page.type('#peer', peer);
+    await this.page.type('#api-key', apiKey);
+    await this.page.click('#join');
+    await this.page.waitForSelector('#room-view', { visible: true });
+  }
+
+  /** Stops the browser, all of its processes, as a laptop that falls asleep does. */
+  sleep(): void {
+    this.#signal('SIGSTOP');
+  }
+
+  wake(): void {
+    this.#signal('SIGCONT');
+  }
+
+  close(): Promise<void> {
+    return this.#browser.close();
+  }
+
+  #signal(signal: NodeJS.Signals): void {
+    const { pid } = this.#browser.process() ?? {};
+    if (pid === undefined) throw new Error('the browser has gone');
+    // It leads a group of its own.
+    process.kill(-pid, signal);
+  }
+}
