@@ -63,6 +63,11 @@ export class Hosts {
   /** The address of this machine, for a host's clients. */
   addressOfHere = (host: number) => `10.${NET.clients}.${host}.1`;
 
+  /** Lets a host answer all addresses of this machine, as if there were an internet between them. */
+  setDefaultRoute(host: number): void {
+    ip('-n', nameOf(host), 'route', 'add', 'default', 'via', this.addressOfHere(host));
+  }
+
   /** Cuts, or mends, the link of a host to this machine for clients. */
   setClientsLink(host: number, state: 'up' | 'down'): void {
     ip('-n', nameOf(host), 'link', 'set', 'clients', state);
