@@ -73,6 +73,30 @@ const expectHeard = () => {
 
 const toldSince = (told: number) => legacy.messages.slice(told).map(({ type }) => type);
 
+test('sound that the browser stops to play over the WebSocket goes on', async () => {
+  await open('websocket');
+  await browser.page.evaluate(() => {
+    const contexts: AudioContext[] = [];
+    Object.assign(window, { contexts });
+    window.AudioContext = class extends AudioContext {
+      constructor(options?: AudioContextOptions) {
+        super(options);
+        contexts.push(this);
+      }
+    };
+  });
+  await browser.join(ROOM, 'Ada', gateway.apiKey);
+  await speak();
+  await expectPlayed();
+  await browser.page.evaluate(async () => {
+    const contexts = Reflect.get(window, 'contexts') as AudioContext[];
+    await Promise.all(contexts.map((context) => context.suspend()));
+  });
+  expect(toldSince(0)).not.toContain('peer_left');
+  await expectPlayed();
+  await expectHeard();
+}, 120_000);
+
 describe.each(['websocket'] as const)('over %s', (transport) => {
   test('stats() tells the same of all sound', async () => {
     await join(transport);

@@ -78,6 +78,14 @@ export class AudioGraph {
     return this.#mix.stream.getAudioTracks()[0];
   }
 
+  /** Calls back when the browser stops to play: for a phone call, or because its device failed. */
+  onBlocked(blocked: () => void): void {
+    this.#context.addEventListener('statechange', () => {
+      const { state } = this.#context;
+      if (state !== 'running' && state !== 'closed') blocked();
+    });
+  }
+
   /** Plays a packet; an empty one stands for one that was lost. */
   play(packet: ArrayBuffer): void {
     this.#decoder.postMessage(packet, [packet]);

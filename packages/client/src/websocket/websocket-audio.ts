@@ -144,12 +144,16 @@ export class WebSocketAudio implements RoomAudio {
     this.#graph = graph;
     if (this.#settings.speakerId !== '') await this.applySpeaker().catch(() => undefined);
     if (graph.isBlocked) await this.#unblock(graph);
+    graph.onBlocked(() => void this.#unblock(graph));
   }
 
-  /** A context that was made without a click may start all the same, or wait for one. */
+  /** A context that was made without a click, or that the browser has stopped, may go on all the same, or wait for a click. */
   async #unblock(graph: AudioGraph): Promise<void> {
     const isRunning = await Promise.race([
-      graph.resume().then(() => true),
+      graph.resume().then(
+        () => true,
+        () => false, // as in a phone call
+      ),
       new Promise<boolean>((resolve) => setTimeout(() => resolve(false), 500)),
     ]);
     if (!isRunning && !this.#isClosed) this.#handlers.playbackBlocked();
