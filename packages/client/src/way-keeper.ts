@@ -1,4 +1,5 @@
 import { loadAudio } from './load-audio.ts';
+import { repeat } from './repeat.ts';
 import type { Room } from './room.ts';
 import type { Transport } from './state.ts';
 import type { Ways } from './ways.ts';
@@ -17,7 +18,7 @@ type WayKeeperParts = {
 /** Looks how the sound of a room does, and lets it go another way if it does badly, or if a better one may be open again. */
 export class WayKeeper {
   readonly #parts: WayKeeperParts;
-  #timer: number | undefined;
+  #stopLooking: (() => void) | undefined;
   #isLooking = false;
   #isChanging = false;
 
@@ -26,11 +27,11 @@ export class WayKeeper {
   }
 
   start(): void {
-    this.#timer = window.setInterval(() => void this.look(), LOOK_EVERY_MS);
+    this.#stopLooking = repeat(LOOK_EVERY_MS, () => void this.look());
   }
 
   stop(): void {
-    window.clearInterval(this.#timer);
+    this.#stopLooking?.();
   }
 
   /** Looks now: something has happened. Never rejects. */
