@@ -69,6 +69,7 @@ export class NodeState {
       version: VERSION,
       isReady: backlog !== undefined && Object.values(this.#readiness()).every(Boolean),
       nodes: cluster.size,
+      unreachableNodes: cluster.countUnreachable(),
       processes: health,
       counters,
       encoderComplexity: load.encoderSteps.complexity,

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { FastifyBaseLogger } from 'fastify';
+import { familyOf, type IpFamily } from '../../config/listen-addresses.ts';
 import type { Timings } from '../../config/timings.ts';
 import type { PipeSettings } from '../media/node-pipe.ts';
 import { roomKey, SHARED_CLUSTER_KEY } from '../store/keys.ts';
@@ -19,6 +20,9 @@ export type ClusterSettings = {
   pipes: PipeSettings;
 };
 
+const NO_COMMON_FAMILY =
+  'rooms not heard from node, nor there from here: no address family in common; PIPE_LISTEN_IP of both must have one';
+
 /** This node among the others that share its Redis: which of them live, and in which rooms they have peers. */
 export class Cluster {
   readonly bus: Bus;
@@ -33,6 +37,8 @@ export class Cluster {
   readonly #timings: Timings;
   /** Links by room key; closed ones stay until the other nodes have been told. */
   readonly #links = new Map<string, RoomLink>();
+  /** Nodes with which this one has no address family in common, and which the log has named. */
+  readonly #unreachable = new Set<string>();
   /** True if rooms were closed in which peers still have places, because this node goes away. */
   #keepsPlaces = false;
   #version = 0;
@@ -71,6 +77,7 @@ export class Cluster {
       onDead: (node: string) => {
         bus.forget(node);
         relays.forget(node);
+        cluster.#unreachable.delete(node);
         cluster.#links.forEach((link) => link.nodeDied(node));
       },
       onForgotten: () => {
@@ -123,6 +130,11 @@ export class Cluster {
     return { ends: others.length, nodes: new Set(others).size };
   }
 
+  /** Number of other nodes that share a room with this one, and to which no pipe can lead. */
+  countUnreachable(): number {
+    return new Set([...this.#links.values()].flatMap(({ unreachable }) => unreachable)).size;
+  }
+
   /** Number of ports that open ends of pipes take. */
   countPipePorts(): number {
     return [...this.#links.values()].reduce((sum, { openPipes }) => sum + openPipes, 0);
@@ -152,6 +164,7 @@ export class Cluster {
         pipes: this.#settings.pipes,
         relays: this.#relays,
         nextVersion: () => (this.#version += 1),
+        onUnreachable: (node, families) => this.#tellUnreachable(node, families),
         log,
         timings: this.#timings.pipes,
       },
@@ -169,6 +182,14 @@ export class Cluster {
     }
     await link.open();
     return link;
+  }
+
+  /** Tells once of each node, whatever number of rooms it shares. */
+  #tellUnreachable(node: string, families: readonly IpFamily[]): void {
+    if (this.#unreachable.has(node)) return;
+    this.#unreachable.add(node);
+    const own = this.#settings.pipes.addresses.map(familyOf);
+    this.#log.warn({ node, families: own, other_families: families }, NO_COMMON_FAMILY);
   }
 
   /** Leaves the cluster. Places that are kept in rooms stay there for `keptForMs`, for clients that come back on another node. */

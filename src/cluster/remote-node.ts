@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
-import type { NodePipe, PipedIn, PipedOut } from '../media/node-pipe.ts';
+import type { ListenAddress } from '../../config/listen-addresses.ts';
 import type { Timings } from '../../config/timings.ts';
+import type { NodePipe, PipedIn, PipedOut } from '../media/node-pipe.ts';
 import { counters } from '../counters.ts';
 import { noteShortage } from '../resources.ts';
 import { LinkWatch } from './link-watch.ts';
@@ -14,7 +15,9 @@ export type RoomEnd = {
   readonly producers: ReadonlyMap<string, string>;
   /** True while this node has anybody in the room, and a router for it. */
   readonly isOpen: boolean;
-  openPipe(families: RoomState['families']): Promise<NodePipe>;
+  /** Returns where this node receives from one that has these families; undefined if no pipe can lead there. */
+  addressFor(families: RoomState['families']): ListenAddress | undefined;
+  openPipe(address: ListenAddress): Promise<NodePipe>;
   /** Called when this node's end has changed and must be announced. */
   changed(): void;
   heard(peer: string, producerId: string): Promise<void>;
@@ -64,6 +67,11 @@ export class RemoteNode {
   set state(state: RoomState) {
     this.#state = state;
     this.converge();
+  }
+
+  /** True unless the two nodes have no address family in common, so that no pipe can connect them. */
+  get isReachable(): boolean {
+    return this.#end.addressFor(this.#state.families) !== undefined;
   }
 
   /** True if this node's end of the pipe is connected to the other's. */
@@ -160,7 +168,8 @@ export class RemoteNode {
   }
 
   async #step(): Promise<void> {
-    if (!this.#end.isOpen || this.#isClosed || this.#state.peers.length === 0) {
+    const address = this.#end.addressFor(this.#state.families);
+    if (!this.#end.isOpen || this.#isClosed || this.#state.peers.length === 0 || !address) {
       this.#closePipe();
       return;
     }
@@ -169,7 +178,7 @@ export class RemoteNode {
     if (this.#pipe?.other !== undefined && offer && offer.id !== this.#pipe.other) {
       this.#closePipe();
     }
-    this.#pipe ??= await this.#open();
+    this.#pipe ??= await this.#open(address);
     const pipe = this.#pipe;
     if (this.#isClosed) {
       this.#closePipe();
@@ -190,8 +199,8 @@ export class RemoteNode {
     await this.#receive(pipe);
   }
 
-  async #open(): Promise<Pipe> {
-    const own = await this.#end.openPipe(this.#state.families);
+  async #open(address: ListenAddress): Promise<Pipe> {
+    const own = await this.#end.openPipe(address);
     this.#end.changed();
     const pipe: Pipe = {
       own,

@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
-import { familyOf, type IpFamily } from '../../config/listen-addresses.ts';
+import { familyOf, type IpFamily, type ListenAddress } from '../../config/listen-addresses.ts';
 import { addressFor, type NodePipe, type PipeSettings } from '../media/node-pipe.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
@@ -39,6 +39,8 @@ export type RoomLinkParts = {
   pipes: PipeSettings;
   relays: Relays;
   nextVersion: () => number;
+  /** Called when the room is on another node with which this one has no address family in common. */
+  onUnreachable: (node: string, families: readonly IpFamily[]) => void;
   log: FastifyBaseLogger;
   timings: Timings['pipes'];
 };
@@ -109,6 +111,11 @@ export class RoomLink implements RoomEnd {
   /** The nodes to which the room has a pipe that is connected. */
   get pipedTo(): string[] {
     return [...this.#remotes].filter(([, { isConnected }]) => isConnected).map(([node]) => node);
+  }
+
+  /** Other nodes that have the room, to which no pipe can lead. */
+  get unreachable(): string[] {
+    return [...this.#remotes].filter(([, { isReachable }]) => !isReachable).map(([node]) => node);
   }
 
   /** Number of pipes of which this node's end is open. */
@@ -182,10 +189,13 @@ export class RoomLink implements RoomEnd {
     if (!this.#isClosed) this.#events.onRelayed(peer, message);
   }
 
-  async openPipe(families: readonly IpFamily[] | undefined): Promise<NodePipe> {
+  addressFor(families: readonly IpFamily[] | undefined): ListenAddress | undefined {
+    return addressFor(this.#parts.pipes, families);
+  }
+
+  async openPipe(address: ListenAddress): Promise<NodePipe> {
     if (!this.#router) throw new Error('the room has no router');
-    const { pipes } = this.#parts;
-    return this.#router.openNodePipe(addressFor(pipes, families), pipes.portRange);
+    return this.#router.openNodePipe(address, this.#parts.pipes.portRange);
   }
 
   async heard(peer: string, producerId: string): Promise<void> {
@@ -345,7 +355,9 @@ export class RoomLink implements RoomEnd {
   }
 
   #pipe(node: string, state: RoomState): void {
-    this.#remotes.set(node, new RemoteNode(node, state, this));
+    const remote = new RemoteNode(node, state, this);
+    this.#remotes.set(node, remote);
+    if (!remote.isReachable) this.#parts.onUnreachable(node, state.families ?? []);
     this.#events.onShared();
   }
 
@@ -359,7 +371,7 @@ export class RoomLink implements RoomEnd {
     for (const remote of this.#remotes.values()) remote.converge();
   }
 
-  /** Resolves when a condition holds for all other nodes, or after a time limit. */
+  /** Resolves when a condition holds for all other nodes that can be reached, or after a time limit. */
   #until(isSo: (remote: RemoteNode) => boolean): Promise<void> {
     return new Promise((resolve) => {
       const giveUp = setTimeout(() => done(), this.timings.readyWithinMs);
@@ -369,7 +381,7 @@ export class RoomLink implements RoomEnd {
         resolve();
       };
       const look = () => {
-        if ([...this.#remotes.values()].every(isSo)) done();
+        if ([...this.#remotes.values()].every((each) => !each.isReachable || isSo(each))) done();
       };
       this.#waiting.add(look);
       look();

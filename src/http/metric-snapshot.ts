@@ -29,6 +29,8 @@ export type Snapshot = {
   isReady: boolean;
   /** Number of living nodes, as this node sees them. */
   nodes: number;
+  /** Number of other nodes to which no pipe can lead, for want of an address family in common. */
+  unreachableNodes: number;
   /** Names of the processes of this node that hang, and the number of its gateways that died. */
   processes: { readonly hung: string[]; readonly deaths: number };
   /** Connected ends of pipes to other nodes. */

@@ -35,6 +35,11 @@ export const STATE_METRICS: Definition[] = [
   ),
   gauge('nodes', 'Living nodes, as this node sees them', ({ nodes }) => nodes),
   gauge(
+    'unreachable_nodes',
+    'Nodes that share a room with this one, and have no address family in common with it',
+    ({ unreachableNodes }) => unreachableNodes,
+  ),
+  gauge(
     'hung_processes',
     'Other processes of the node that hang',
     ({ processes }) => processes.hung.length,

@@ -10,18 +10,16 @@ export type PipeSettings = {
 };
 
 /**
- * Returns this node's address for a pipe to another node: IPv4 if both have it, so that both choose the same family.
+ * Returns this node's address for a pipe to another node: IPv4 if both have it, so that both choose the same family;
+ * undefined if they have no family in common.
  * @param families of the other node; undefined if it does not report them
- * @throws {Error} if they have no family in common
  */
 export function addressFor(
   { addresses }: PipeSettings,
   families: readonly IpFamily[] | undefined,
-): ListenAddress {
+): ListenAddress | undefined {
   const common = addresses.filter((each) => families?.includes(familyOf(each)) ?? true);
-  const chosen = common.find((each) => familyOf(each) === 'ipv4') ?? common[0];
-  if (chosen) return chosen;
-  throw new Error(`the other node has ${families?.join(', ')} alone (PIPE_LISTEN_IP)`);
+  return common.find((each) => familyOf(each) === 'ipv4') ?? common[0];
 }
 
 /** Parameters that the other end needs to connect. */

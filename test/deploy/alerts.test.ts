@@ -89,6 +89,7 @@ const SCENARIOS: Record<string, Scenario> = {
   WebhookEventsAreGivenUp: rose('partyline_webhook_events_dropped', 3),
   ClusterMessagesAreRefused: rose('partyline_seal_faults_total', 1),
   PipesFail: rose('partyline_pipe_faults_total', 4),
+  NodesAreUnreachable: on('partyline_unreachable_nodes', 0, 1),
   RelaysFail: rose('partyline_relay_faults_total', 6),
   ClientsAreRefused: {
     series: [growing('partyline_refusals_total', 3, { reason: 'overloaded' })],

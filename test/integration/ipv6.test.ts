@@ -1,12 +1,14 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
+import { GatewayProcess, timingsOf } from '../support/process.ts';
 import { opusTone, play } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
 /** IPv6 on the loopback of this machine; a network without IPv4 is in test/long/ipv6.test.ts. */
 
-const { openGateway, openRedis, enter, connect } = useStack();
+const { openGateway, openRedis, enter, connect, cleanUps } = useStack();
 
 test.each([
   ['IPv6 alone, and one of both families', ['::1', '127.0.0.1,::1']],
@@ -34,6 +36,59 @@ test.each([
   carol.sendAudio(secret);
   await eventually('it is relayed', () => dave.frames.length > 0);
   expect(dave.frames).toEqual([secret]);
+});
+
+test('nodes of IPv4 alone and of IPv6 alone say once that they do not hear each other, and nobody waits for it', async () => {
+  const { url: REDIS_URL } = await openRedis();
+  const retryAfterMs = 50;
+  // A speaker that waited for the other node would wait for longer than this test may take.
+  const timings = timingsOf({ pipes: { retryAfterMs, readyWithinMs: 120_000 } });
+  const start = async (PIPE_LISTEN_IP: string) => {
+    const environment = { REDIS_URL, PIPE_LISTEN_IP, USAGE_WORKERS: '0', ...timings };
+    const gateway = await GatewayProcess.start(environment);
+    cleanUps.push(() => gateway.dispose());
+    return { gateway, ...(await gateway.ready()) };
+  };
+  const [one, other] = [await start('127.0.0.1'), await start('::1')];
+  const apiKey = one.api_key;
+  const [here, there] = [
+    { url: one.url, apiKey },
+    { url: other.url, apiKey },
+  ];
+  const metrics = async ({ url }: { url: string }) => (await fetch(`${url}/metrics`)).text();
+  const tone = await opusTone(1000, 0.5, 200);
+  const strangers: TestClient[] = [];
+  for (const room of ['a', 'b', 'c']) {
+    const speaker = await enter(here, `speaker ${room}`, { room });
+    const listener = await enter(here, `listener ${room}`, { room });
+    const stranger = await enter(there, `stranger ${room}`, { room });
+    strangers.push(stranger);
+    await speaker.until('the stranger', () =>
+      speaker.messages.find(
+        (message) => message.type === 'peer_joined' && message.peer === `stranger ${room}`,
+      ),
+    );
+    await play(speaker, tone);
+    await eventually('every packet', () => listener.frames.length >= tone.length);
+    expect(stranger.frames).toEqual([]);
+  }
+  await sleep(20 * retryAfterMs);
+  for (const { gateway } of [one, other]) {
+    const [line, ...more] = gateway.logged(
+      'rooms not heard from node, nor there from here: no address family in common; PIPE_LISTEN_IP of both must have one',
+    );
+    expect(more).toEqual([]);
+    expect([line?.['families'], line?.['other_families']].toSorted()).toEqual([['ipv4'], ['ipv6']]);
+    expect(gateway.logged('pipe to node failed; reopened')).toEqual([]);
+  }
+  for (const node of [here, there]) {
+    await expect.poll(() => metrics(node)).toContain('partyline_unreachable_nodes 1\n');
+    expect(await metrics(node)).toContain('partyline_pipe_faults_total 0\n');
+  }
+  for (const stranger of strangers) await stranger.close();
+  await expect
+    .poll(() => metrics(here), { timeout: 10_000 })
+    .toContain('partyline_unreachable_nodes 0\n');
 });
 
 test('HOST=:: serves both families; what is counted of an IPv6 client is counted of its /64, behind proxies of either family', async () => {
