@@ -1,4 +1,4 @@
-/** Whether the gateway, or the usage worker, of this container lives: exit code 0 or 1. */
+/** Tells by its exit code, 0 or 1, whether the gateway or the usage worker of this container lives. */
 import { readFileSync } from 'node:fs';
 
 // Its certificate is for the name that clients know.

@@ -11,7 +11,7 @@ usage() {
   exit 2
 }
 
-# What goes wrong is told in words, not by an answer that looks like a value.
+# Ends with Redis's own words if a command fails: its answer would look like a value.
 redis() {
   answer=$(redis-cli -e "$@") || { echo "backup: redis-cli $*: $answer" >&2; exit 1; }
   printf '%s\n' "$answer"
@@ -52,7 +52,7 @@ restore() {
   fi
   mkdir -p "$folder"
   tar --no-same-owner -xzf "$archive" -C "$folder"
-  # Of the user that Redis runs as, who has the folder.
+  # The files belong to the user of the folder, which is the one that Redis runs as.
   chown -R --reference="$folder" "$folder/appendonlydir"
   [ ! -e "$folder/demo-key" ] || chown --reference="$folder" "$folder/demo-key"
   echo "backup: restored into $folder; start Redis"
