@@ -1,12 +1,15 @@
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
 const PROJECT = join(import.meta.dirname, '../..');
 /** Debian's packages are unpacked once. */
 const DEBIAN = join(PROJECT, 'build/deploy/trixie.tar');
+/** Images of the last sources that were built, each in a file: a build takes minutes, and several test files need it. */
+const BUILT = join(PROJECT, 'build/deploy/images');
 const MEDIA_WORKERS = join(homedir(), '.cache/partyline/media-worker');
 
 /** The user of the base image, and what makes apt-get leave nothing behind in it. */
@@ -41,7 +44,10 @@ export class Image {
     this.folder = folder;
   }
 
-  /** Makes the base image that docker/Dockerfile names, of Debian's packages and this project's Node, and builds `partyline`. */
+  /**
+   * Makes the base image that docker/Dockerfile names, of Debian's packages and this project's Node, and builds `partyline`; or
+   * loads both, if the same sources were built before.
+   */
   static async build(): Promise<Image> {
     await mkdir(dirname(DEBIAN), { recursive: true });
     const folder = await mkdtemp(join(tmpdir(), 'partyline-image-'));
@@ -55,9 +61,16 @@ export class Image {
       );
       if (base === undefined || others.length > 0) throw new Error('it is to have one base image');
       image.#base = base;
+      const names = [`docker.io/library/${base}`, 'localhost/partyline:latest'];
+      const built = join(BUILT, await hashOfSources());
+      if (existsSync(built)) {
+        for (const name of names) image.buildah('pull', `docker-archive:${archiveIn(built, name)}`);
+        return image;
+      }
       await image.#makeBase(base);
       if (existsSync(MEDIA_WORKERS)) await image.#seedCache(base);
       image.#bud('docker/Dockerfile', 'partyline', PROJECT);
+      await image.#keep(names, built);
     } catch (fault) {
       await image.remove();
       throw fault;
@@ -124,6 +137,17 @@ export class Image {
     return ['--root', root, '--runroot', runRoot, '--storage-driver', 'vfs'];
   }
 
+  /** Keeps images for the next build of the same sources, in place of those of others. */
+  async #keep(names: string[], folder: string): Promise<void> {
+    await rm(BUILT, { recursive: true, force: true });
+    const part = `${folder}.part`;
+    await mkdir(part, { recursive: true });
+    for (const name of names) {
+      this.buildah('push', name, `docker-archive:${archiveIn(part, name)}:${name}`);
+    }
+    await rename(part, folder);
+  }
+
   #unpackDebian(): void {
     const root = join(this.folder, 'trixie');
     const options = ['--variant=minbase', '--include=ca-certificates', 'trixie', root];
@@ -172,4 +196,30 @@ export class Image {
     const file = join(context, dockerfile.startsWith('/') ? 'Dockerfile' : dockerfile);
     this.buildah('bud', ...options, '--file', file, '--tag', name, context);
   }
+}
+
+const archiveIn = (folder: string, image: string) =>
+  join(folder, `${image.replaceAll('/', '_').split(':')[0]}.tar`);
+
+/** Hash of all that images are made of: the files of their build, this Node, and Debian's packages. */
+async function hashOfSources(): Promise<string> {
+  const ignored = (await readFile(join(PROJECT, '.dockerignore'), 'utf8'))
+    .split('\n')
+    .filter((line) => line !== '' && !line.startsWith('#'))
+    .map((path) => `--exclude=./${path}`);
+  const sameWhenever = ['--sort=name', '--mtime=@0', '--owner=0', '--group=0', '--numeric-owner'];
+  const words = [
+    ...sameWhenever,
+    '--anchored',
+    '--no-wildcards-match-slash',
+    ...ignored,
+    '-C',
+    PROJECT,
+    '-cf',
+    '-',
+    '.',
+  ];
+  const sources = execFileSync('tar', words, { maxBuffer: 1 << 28 });
+  const { mtimeMs } = await stat(DEBIAN);
+  return createHash('sha256').update(sources).update(`${process.version} ${mtimeMs}`).digest('hex');
 }
