@@ -45,7 +45,7 @@ export async function summaryOf({ url, apiKey }: Address) {
   const headers = { authorization: `Bearer ${apiKey}` };
   const response = await fetch(`${url}/api/me`, { headers });
   const { summary } = (await response.json()) as {
-    summary: { current_ccu: number; total_minutes: number };
+    summary: { current_ccu: number; max_ccu: number; total_minutes: number };
   };
   return summary;
 }
