@@ -299,6 +299,18 @@ describe('alerts are caused by what they warn of', () => {
     await prometheus.setTargets(targets);
   });
 
+  test('a node of IPv6 alone, in a room of those of IPv4', async () => {
+    await isCalm('NodesAreUnreachable');
+    const third = await startGateway({ PIPE_LISTEN_IP: '::1', DEMO_ACCOUNT: 'false' });
+    const here = await enter(urls[1], 'here', 'divided');
+    const stranger = await enter((await third.ready()).url, 'stranger', 'divided');
+    await expect.poll(firing, SOON).toEqual(including('NodesAreUnreachable'));
+    await Promise.all([here.close(), stranger.close()]);
+    await expect.poll(firing, SOON).not.toContain('NodesAreUnreachable');
+    third.child.kill('SIGTERM');
+    expect(await third.exited).toBe(0);
+  });
+
   test('Redis hangs', async () => {
     await isCalm('RedisIsAway');
     redis.hang();
