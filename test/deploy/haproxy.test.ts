@@ -205,6 +205,9 @@ test('metrics and the operator are hidden, however they are spelt, and what is f
   const answer = await get(encoded, ports.operators, asOperator);
   expect(answer.status).toBe(200);
   expect(answer.text).toContain('alice');
+  // The same where paths are decoded to be compared.
+  expect((await get(`/whip/${encodeURIComponent('a/b')}`)).status).toBe(200);
+  expect((await get('/whip/a/b')).status).toBe(404);
   expect((await get('/api/me', ports.clients, { authorization: `Bearer ${apiKey}` })).status).toBe(
     200,
   );

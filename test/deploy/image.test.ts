@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { TestClient } from '../support/client.ts';
 import { eventually, freeRtcPort } from '../support/gateway.ts';
 import { Image, type ImageConfig } from '../support/image.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -246,7 +245,10 @@ describe('a container', () => {
       body: JSON.stringify(account),
     });
     const { api_key: apiKey } = (await created.json()) as { api_key: string };
-    const client = await TestClient.connect(url, { room: 'a', peer: 'p', api_key: apiKey });
+    const { speaker, listener: client } = await enterTwo([url, url], apiKey);
+    const { sentHz, heardHz } = await sendTone({ speaker, listener: client });
+    expect(heardHz).toBe(sentHz);
+    await speaker.close();
     await client.ask({ type: 'join', room: 'b', media: 'webrtc' }, 'joined');
     const drain = await startInside(inContainer(settings, ['node', 'docker/drain.mjs']));
     await client.next('draining');

@@ -31,6 +31,21 @@ test.each([
   expect(`${version}.`.startsWith(`${tag}.`)).toBe(true);
 });
 
+test.each([
+  [
+    'coturn',
+    'docker/turnserver.conf',
+    /coturn (\d+\.\d+)/,
+    () => outputOf('turnserver', '--version'),
+  ],
+  ['Node', 'docker/Dockerfile', /^FROM node:(\d+\.\d+\.\d+)-/m, () => process.version],
+] as const)('%s has the version that %s names', async (_name, path, named, ask) => {
+  const [, version = ''] = named.exec(await readFile(join(PROJECT, path), 'utf8')) ?? [];
+  expect(version).not.toBe('');
+  const [, running = ''] = /^v?(\d+\.\d+\.\d+)/.exec(ask()) ?? [];
+  expect(`${running}.`.startsWith(`${version}.`)).toBe(true);
+});
+
 test('Valkey does in place of Redis: two nodes share a room, with accounts, leases and a usage worker', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'partyline-valkey-'));
   opened.defer(() => rm(folder, { recursive: true }));
