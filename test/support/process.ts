@@ -68,7 +68,11 @@ export class GatewayProcess {
   /** Content of the line `ready {…}`. */
   async ready(): Promise<Ready> {
     const isOver = () => this.child.exitCode !== null || /^ready .*\r?\n/m.test(this.output);
-    await eventually('the ready line', isOver, START_TIMEOUT_MS);
+    try {
+      await eventually('the ready line', isOver, START_TIMEOUT_MS);
+    } catch (fault) {
+      throw new Error(`it is not ready: ${this.output}`, { cause: fault });
+    }
     if (this.child.exitCode !== null) throw new Error(`it has ended: ${this.output}`);
     const [, json] = /^ready (.*)$/m.exec(this.output) ?? [];
     return JSON.parse(json ?? '') as Ready;
