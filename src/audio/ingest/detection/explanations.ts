@@ -108,7 +108,8 @@ export function weigh(evidence: Evidence): Detection | undefined {
   if (opusBits !== undefined) explanations.push({ format: { codec: 'opus' }, bits: opusBits });
   if (opusBits === undefined || !isTooSlow) {
     // Beside Opus, whose bytes cost 8 bits each, a reading that explains less than nothing might be the best.
-    const mostBits = opusBits !== undefined && isTelling ? content.unexplainedBits : Infinity;
+    const mostBits =
+      opusBits !== undefined && isTelling && isNovel ? content.unexplainedBits : Infinity;
     explanations.push(...explainAsSamples(evidence, mostBits));
   }
   if (mayBeUnknown) {
