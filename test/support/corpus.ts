@@ -14,7 +14,7 @@ type Content = (typeof CONTENTS)[number];
 
 const MESSAGE_LENGTHS_MS = [10, 20, 40, 60, 100, 200];
 
-const RATES_HZ = [8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
+export const RATES_HZ = [8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
 
 export const FORMATS: AudioFormat[] = [
   { codec: 'opus' },

@@ -4,6 +4,7 @@ import { type Detection, FormatDetector, WeighingTurns } from './detection/detec
 import { FileCheck } from './detection/file-check.ts';
 import { FormatCheck } from './detection/format-check.ts';
 import { guardOf, guardOfFile } from './detection/guard-of.ts';
+import { isOfOtherPace, PaceHistory } from './detection/pace-history.ts';
 import type { TimedMessage } from './detection/pace.ts';
 import { isDigitalSilence, SilencePace } from './detection/silence.ts';
 import {
@@ -59,8 +60,7 @@ export class AudioInput {
   #receivedBytes = 0;
   /** When the last message came, ms. */
   #atMs = 0;
-  /** Times that an undeclared stream was found to be of another rate, or of other channels. */
-  #rateChanges = 0;
+  readonly #paces = new PaceHistory();
   /** Files that turn out to hold nothing that is decoded. */
   readonly #unreadable = new StreamBudget(RECORDINGS, 'Recordings begin too often.');
 
@@ -239,7 +239,7 @@ export class AudioInput {
       format,
       ingest,
       check: new FormatCheck(format, this.#isDeclared, turns),
-      guard: this.#isDeclared ? undefined : guardOf(format, this.#rateChanges),
+      guard: this.#isDeclared ? undefined : guardOf(format, this.#paces),
       unheard: isFile ? new Unheard() : undefined,
       file: isFile ? new FileCheck(format, turns) : undefined,
     };
@@ -293,15 +293,22 @@ export class AudioInput {
     }
     if (look === 'changed' && !open.file) open.check.lookSoon();
     const isDue = atMs >= open.check.dueAtMs;
-    const contradiction = isDue ? open.check.push(message, atMs, startsAtBytes) : undefined;
+    const found = typeof look === 'object' ? look : undefined;
+    const checked = isDue ? open.check.push(message, atMs, startsAtBytes) : undefined;
+    const contradiction = found ?? (checked && this.#isBorneOut(checked, open) ? checked : undefined);
     if (contradiction && this.#isDeclared) this.#events.onMismatch(contradiction);
     if (contradiction && !this.#isDeclared) {
-      if (contradiction.format.codec === open.format.codec) this.#rateChanges += 1;
+      if (contradiction.format.codec === open.format.codec) this.#paces.addChange(atMs);
       this.#open(contradiction.format, [{ message, atMs }], startsAtBytes);
       this.#events.onDetected(contradiction.format);
       return;
     }
     this.#ingest(open, message, atMs);
+  }
+
+  /** The guard of an undeclared stream measures its pace over a longer time than a check does. */
+  #isBorneOut({ format }: Detection, open: OpenState): boolean {
+    return this.#isDeclared || !isOfOtherPace(format, open.format);
   }
 
   /** Opens what follows a file, if that is what a message belongs to. */

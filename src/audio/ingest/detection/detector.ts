@@ -1,9 +1,9 @@
-import { bytesToNext } from '../../samples.ts';
 import { MAX_SNIFFED_BYTES, recognise, type RecognisedCodec } from '../../recognise.ts';
 import { type Content, contentOf, type Detection, weigh } from './explanations.ts';
-import { type TimedMessage, bytesPerMsOf, elapsedMsOf, pacedOf } from './pace.ts';
+import { type TimedMessage, bytesPerMsOf, elapsedMsOf, pacedOf, paceOf } from './pace.ts';
 import { isDigitalSilence, isOfEitherWidth } from './silence.ts';
 import { isNoSound } from './no-sound.ts';
+import { MAX_WEIGHED_BYTES, soundOf } from './sounding-bytes.ts';
 
 export type { Detection } from './explanations.ts';
 
@@ -17,12 +17,8 @@ const STALLED_DEADLINE_MS = 1000;
 const MAX_HELD_BYTES = 1 << 20;
 /** Messages that are held at most: twice what comes in a second from a sender of a message every 2 ms. */
 const MAX_HELD_MESSAGES = 1024;
-/** Bytes that are weighed at most: more make the answer no surer, and take longer. */
-const MAX_WEIGHED_BYTES = 8192;
 /** Surer than this there is nothing to wait for. */
 const SURE = 0.98;
-/** Number of bytes that is a whole number of samples of all channels in every format. */
-const WHOLE_BYTES = 24;
 
 /** Least time between two streams that are weighed: what has come for others meanwhile is to be read in time. */
 const LEAST_BETWEEN_MS = 5;
@@ -128,7 +124,12 @@ export class FormatDetector {
     if (content.isNovel && isNoSound(messages, content.sound)) {
       return { format: { codec: 'opaque' }, confidence: 1 };
     }
-    const detection = weigh({ arrivals: this.arrivals, paced: paced ?? this.arrivals, content });
+    const detection = weigh({
+      arrivals: this.arrivals,
+      paced: paced ?? this.arrivals,
+      pace: paceOf(paced ?? this.arrivals),
+      content,
+    });
     if (!detection || isLate) return detection;
     // Repetitions tell little by their bytes: their pace must tell, which takes time.
     const isTelling = content.sound.length === 0 || content.isNovel;
@@ -137,39 +138,6 @@ export class FormatDetector {
 }
 
 const ofStructure = (codec: RecognisedCodec): Detection => ({ format: { codec }, confidence: 1 });
-
-/** Returns the bytes that are weighed, without messages of silence; they begin with a whole sample of any format. */
-function soundOf(arrivals: TimedMessage[], startsAtBytes: number): Buffer {
-  // Omissions must not shift the rest by part of a sample.
-  const sounding = arrivals.map(({ message }) =>
-    isDigitalSilence(message) ? message.subarray(0, message.length % WHOLE_BYTES) : message,
-  );
-  return fromFirstSound(Buffer.concat(sounding).subarray(bytesToNext(WHOLE_BYTES, startsAtBytes)));
-}
-
-/**
- * Without the silence before it, because where sound begins at once, what cannot be foretold of it is that beginning; and without pauses of
- * digital silence, which say nothing.
- */
-function fromFirstSound(bytes: Buffer): Buffer {
-  const silentBytes = bytes.findIndex((byte) => byte !== bytes[0]);
-  if (silentBytes === -1) return Buffer.alloc(0);
-  const parts: Buffer[] = [];
-  let [weighedBytes, isPausing] = [0, false];
-  for (
-    let at = silentBytes - (silentBytes % WHOLE_BYTES);
-    at < bytes.length && weighedBytes < MAX_WEIGHED_BYTES;
-    at += WHOLE_BYTES
-  ) {
-    const part = bytes.subarray(at, at + WHOLE_BYTES);
-    const wasPausing = isPausing;
-    isPausing = isDigitalSilence(part);
-    if (isPausing && wasPausing) continue;
-    parts.push(part);
-    weighedBytes += part.length;
-  }
-  return Buffer.concat(parts);
-}
 
 /** Streams by which the code is compiled: some ms for each of the first that come, when nobody waits for them. */
 const WARM_UP_STREAMS = 12;

@@ -16,7 +16,7 @@ import {
   type Reading,
   unexplainedBitsPerByte,
 } from './description-length.ts';
-import { bytesPerMsOf, elapsedMsOf, type TimedMessage } from './pace.ts';
+import { elapsedMsOf, type Pace, type TimedMessage } from './pace.ts';
 import { isDigitalSilence } from './silence.ts';
 
 /** `confidence`: 0…1, by how much the next best explanation is worse. */
@@ -27,6 +27,8 @@ export type Evidence = {
   arrivals: TimedMessage[];
   /** Two or more of the last that came, whose times are to be explained too. */
   paced: TimedMessage[];
+  /** Pace of the sender, as far as it is known. */
+  pace: Pace;
   /** Bytes that came, from the first sound on. */
   content: Content;
 };
@@ -58,8 +60,7 @@ export function contentOf(sound: Buffer): Content {
 const LEAST_SAMPLE_BYTES_PER_S = 6500;
 
 const RATES_HZ = [8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
-/** How far messages may come from their time, and how exact a sender's clock is. */
-const JITTER_MS = 6;
+/** How exact a sender's clock is. */
 const CLOCK_ERROR = 0.01;
 /** Share of the bits saved by a reading that counts as evidence, because sound is less random than its model. */
 const EVIDENCE_PER_BIT = 0.1;
@@ -95,12 +96,12 @@ type Explanation = { format: AudioFormat | OpaqueFormat; bits: number; rateBits?
 
 /** Weighs the formats; undefined if nothing explains what came. */
 export function weigh(evidence: Evidence): Detection | undefined {
-  const { arrivals, paced, content } = evidence;
+  const { arrivals, pace, content } = evidence;
   const { sound, novelShare, isNovel } = content;
   const seemsCounted = areCounted(arrivals.map(({ message }) => message));
   const isSealed = seemsCounted && arrivals.length >= LEAST_COUNTED;
-  const opusBits = isSealed ? undefined : explainAsOpus(arrivals, paced, novelShare);
-  const isTooSlow = bytesPerMsOf(paced) * 1000 < LEAST_SAMPLE_BYTES_PER_S;
+  const opusBits = isSealed ? undefined : explainAsOpus(arrivals, evidence, novelShare);
+  const isTooSlow = pace.bytesPerMs * 1000 < LEAST_SAMPLE_BYTES_PER_S;
   // Packets without sound (DTX) are too short to be told from anything but by their heads.
   const isTelling = sound.length * novelShare >= LEAST_UNKNOWN_BYTES;
   const mayBeUnknown = sound.length > 0 && (opusBits === undefined || isTelling);
@@ -201,7 +202,7 @@ function areCounted(messages: readonly Buffer[]): boolean {
 /** Opus cannot be compressed further: 8 bits a byte, but its TOC byte repeats, and its durations keep pace with time. */
 function explainAsOpus(
   arrivals: TimedMessage[],
-  paced: TimedMessage[],
+  { paced, pace }: Evidence,
   novelShare: number,
 ): number | undefined {
   const headBits = opusHeadBits(arrivals);
@@ -217,24 +218,23 @@ function explainAsOpus(
   const ahead = (claimedMs + 1) / (elapsedMs + 1);
   // Pauses make it slower than time, but not everywhere; nothing makes it much faster.
   const mostBits = ahead > 1 ? 100 : isSlowThroughout(paced) ? 40 : 10;
-  return bits + Math.min(mostBits, mismatchBits(ahead, elapsedMs));
+  return bits + Math.min(mostBits, mismatchBits(ahead, pace));
 }
 
 /** @param mostBits bits a byte from which on a reading is none */
-function explainAsSamples({ arrivals, paced, content }: Evidence, mostBits: number): Explanation[] {
+function explainAsSamples({ arrivals, pace, content }: Evidence, mostBits: number): Explanation[] {
   const { sound, novelShare, isNovel } = content;
   const messages = arrivals.map(({ message }) => message);
   const readings = sound.length > 0 ? content.readings : readSilence(messages);
   const explaining = readings.filter(({ bitsPerByte }) => bitsPerByte < mostBits);
-  const elapsedMs = elapsedMsOf(paced);
-  const bytesPerMs = bytesPerMsOf(paced);
+  const { bytesPerMs } = pace;
   const soundBits = (bitsPerByte: number) =>
     EVIDENCE_PER_BIT * bitsPerByte * sound.length * novelShare;
   const explain = (codec: SampleCodec, channels: number, bitsPerByte: number): Explanation[] =>
     ratesOf(codec).map((rateHz) => {
       const frameBytes = frameBytesOf({ codec, channels });
       const expectedBytesPerMs = (rateHz * frameBytes) / 1000;
-      const rateBits = mismatchBits(bytesPerMs / expectedBytesPerMs, elapsedMs);
+      const rateBits = mismatchBits(bytesPerMs / expectedBytesPerMs, pace);
       return {
         format: { codec, rateHz, channels },
         bits: soundBits(bitsPerByte) + rateBits + lengthPenaltyBits(messages, frameBytes, rateHz),
@@ -261,14 +261,15 @@ function explainAsSamples({ arrivals, paced, content }: Evidence, mostBits: numb
   });
 }
 
-function ratesOf(codec: SampleCodec): number[] {
+/** Returns the rates that samples of a codec may have, Hz. */
+export function ratesOf(codec: SampleCodec): number[] {
   if (codec === 'g722') return [16_000];
   return codec === 'pcmu' || codec === 'pcma' ? [8000] : RATES_HZ;
 }
 
-/** Returns the cost of a pace that does not fit, by how certain the pace is after `elapsedMs`. */
-function mismatchBits(ratio: number, elapsedMs: number): number {
-  const deviation = Math.log(ratio) / (CLOCK_ERROR + JITTER_MS / Math.max(1, elapsedMs));
+/** Returns the cost of a pace that does not fit, by how certain the pace is. */
+function mismatchBits(ratio: number, { elapsedMs, jitterMs }: Omit<Pace, 'bytesPerMs'>): number {
+  const deviation = Math.log(ratio) / (CLOCK_ERROR + jitterMs / Math.max(1, elapsedMs));
   return Math.min(MAX_RATE_BITS, 0.72 * deviation * deviation);
 }
 

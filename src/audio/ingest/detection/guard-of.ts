@@ -1,5 +1,6 @@
 import { type InputFormat, isSamples, type SampleFormat } from '../../format.ts';
 import type { FormatGuard } from './format-guard.ts';
+import type { PaceHistory } from './pace-history.ts';
 import { OpaqueGuard, OpusGuard } from './packet-guards.ts';
 import { SampleGuard } from './sample-guard.ts';
 
@@ -7,13 +8,13 @@ import { SampleGuard } from './sample-guard.ts';
 const MOST_CHANNELS = 2;
 
 /**
- * @param rateChanges number of times that the rate of the stream has changed so far
+ * @param history of the pace of the sender
  * @returns undefined for formats that are checked by those who read them
  */
-export function guardOf(format: InputFormat, rateChanges: number): FormatGuard | undefined {
+export function guardOf(format: InputFormat, history: PaceHistory): FormatGuard | undefined {
   if (format.codec === 'opus') return new OpusGuard();
   if (format.codec === 'opaque') return new OpaqueGuard();
-  return isSamples(format) ? new SampleGuard(format, rateChanges) : undefined;
+  return isSamples(format) ? new SampleGuard(format, history) : undefined;
 }
 
 /** Returns a guard of samples in a file that says their rate; undefined for those that nobody sends without a file. */

@@ -1,76 +1,203 @@
-/** Time over which a pace is measured, at least, ms: some ms of jitter are a few per cent of it. */
-const WINDOW_MS = 150;
-const LEAST_MESSAGES = 2;
-/** A pause of the sender, or a stall of the network, ms, or in messages. */
-const PAUSE_MS = 150;
-const PAUSE_MESSAGES = 3;
-/** Least ratio between the pace of a stream and that of its format, either way, that suggests another sample rate. */
-const LEAST_RATIO = 1.15;
-/** Ratios of windows in a row that are this close are those of a sender; a network that stalls and catches up makes others. */
-const ALIKE = 1.1;
-/** Windows in a row that make a pace that of another rate; twice as many after each change, because some networks are slow for a while. */
-const WINDOWS = 3;
-const MAX_WINDOWS = 96;
-/** Time until the pace is judged again after it was found to be another, ms; longer each time, because some networks are never steady. */
-const FIRST_CALM_MS = 1000;
-const MAX_CALM_MS = 10_000;
+import type { PaceHistory } from './pace-history.ts';
+import type { Pace } from './pace.ts';
+import { fit, type Fit, type PacePoint } from './pace-fit.ts';
 
-/** Notices that samples come at another pace than that of their format, as after a change of their rate. Pure; some comparisons a message. */
+/** Spans of time over which a pace is compared with that of the format, ms; the last is for networks on which the others tell nothing. */
+const SPANS_MS = [640, 820, 1020, 4000];
+/** Share of a span that its points must cover. */
+const LEAST_COVERED = 0.8;
+/** Least ratio of two paces, either way, that the first span tells apart. */
+const LEAST_RATIO_AT_ONCE = 1.25;
+/** Points of a span at most: what comes in between is added to the next. */
+const MAX_POINTS = 100;
+/** Time between two comparisons, ms. */
+const COMPARE_EVERY_MS = 40;
+/** Time between two messages, as a share of what they last at the fastest pace, below which they came together. */
+const TOGETHER = 0.5;
+/** Spans are twice as long after each change, up to this factor, because some networks are slow for a while. */
+const MAX_FACTOR = 4;
+/** Time before a span in which the least delay is looked up, ms. */
+const FLOOR_MS = 1000;
+/** Time until the pace is judged again after the bytes have contradicted it, ms; longer each time, because some networks are never steady. */
+const FIRST_CALM_MS = 250;
+const MAX_CALM_MS = 10_000;
+/** Least drift, as a share of a span, at which the other paces are thought of: half of what 44.1 and 48 kHz differ by. */
+const LEAST_DRIFT = 0.035;
+/** Jitter: what is assumed at first and at least, most that one message adds, ms, and the share of the last message in it (RFC 3550 §6.4.1). */
+const LEAST_JITTER_MS = 4;
+const MOST_LATE_MS = 40;
+const JITTER_GAIN = 1 / 32;
+/** Mean change of the time between two messages, in standard deviations of their delays: 0.8 times the root of 6. */
+const DEVIATIONS_OF_CHANGE = 1.95;
+/** Time over which the wander of a network is learnt, ms, and least ratio of what is told to it. */
+const WANDER_MS = 10_000;
+const LEAST_ABOVE_WANDER = 3;
+/** One stall is no habit. */
+const MOST_WANDER = 0.15;
+/** Amount by which a stream that comes faster must be ahead of its least delay before: less is what the network had held up. */
+const LEAST_AHEAD_MS = 10;
+
+/**
+ * Notices that samples come at another pace than that of their format, as after a change of their rate. It compares the times at
+ * which messages came with those at which they would have come at the pace of the format and at each pace that another rate
+ * would have: the drift between the two is 9 % of the time for 44.1 and 48 kHz, and jitter does not grow with it. Pure; some
+ * comparisons a message.
+ */
 export class PaceWatch {
   readonly #bytesPerMs: number;
-  readonly #leastWindows: number;
-  #fromMs = 0;
+  readonly #ratios: readonly number[];
+  readonly #spansMs: readonly number[];
+  readonly #pointEveryMs: number;
+  readonly #together: number;
+  /** Duration of all that came, at the pace of the format, ms. */
+  #soundMs = 0;
+  #points: PacePoint[] = [];
   #lastMs = -Infinity;
-  #bytes = 0;
-  #messages = 0;
-  /** How many times as fast the window before came, and the number of windows in a row that came so; none while the pace is about right. */
-  #ratio = 1;
-  #windows = 0;
+  /** How much later than it should have the last message came after the one before it, ms. */
+  #lateMs = Infinity;
+  readonly #history: PaceHistory;
+  #comparedMs = -Infinity;
+  /** Pace over the shortest span, as the logarithm of a multiple of that of the format, at the last comparisons. */
+  #drifts: { atMs: number; drift: number }[] = [];
   #calmUntilMs = 0;
   #calmMs = FIRST_CALM_MS;
 
   /**
    * @param bytesPerMs pace of the format
-   * @param changes number of times that the rate of the stream has changed already
+   * @param ratios paces that are possible, as multiples of the pace of the format
+   * @param history of the sender, to which is added
    */
-  constructor(bytesPerMs: number, changes: number) {
+  constructor(bytesPerMs: number, ratios: readonly number[], history: PaceHistory) {
     this.#bytesPerMs = bytesPerMs;
-    this.#leastWindows = Math.min(MAX_WINDOWS, WINDOWS * 2 ** changes);
+    this.#ratios = ratios;
+    this.#together = TOGETHER / Math.max(1, ...ratios);
+    this.#history = history;
+    const factor = Math.min(MAX_FACTOR, 2 ** history.changesOfLate);
+    this.#spansMs = SPANS_MS.map((spanMs) => factor * spanMs);
+    this.#pointEveryMs = this.#spansMs.at(-1)! / MAX_POINTS;
   }
 
-  /** Takes the length of a message, bytes, and the time at which it came. @returns true if the pace seems to be that of another rate */
-  push(bytes: number, atMs: number): boolean {
-    const gapMs = atMs - this.#lastMs;
+  /**
+   * Takes the length of a message, bytes, and the time at which it came.
+   * @returns the pace of the stream if it is another beyond doubt
+   */
+  push(bytes: number, atMs: number): Pace | undefined {
+    const soundMs = bytes / this.#bytesPerMs;
+    this.#learnJitter(atMs - this.#lastMs - soundMs);
     this.#lastMs = atMs;
-    const usualMs = bytes / this.#bytesPerMs;
-    if (gapMs > Math.max(PAUSE_MS, PAUSE_MESSAGES * usualMs)) {
-      this.#windows = 0;
-      this.#begin(atMs);
-      return false;
+    this.#soundMs += soundMs;
+    const last = this.#points.at(-1);
+    const sinceMs = last ? this.#soundMs - last.soundMs : Infinity;
+    // What a network had held up comes at once: the last of it is the least late.
+    if (last && atMs - last.atMs < sinceMs * this.#together) this.#points.pop();
+    else if (last && Math.max(sinceMs, atMs - last.atMs) < this.#pointEveryMs) return undefined;
+    this.#points.push({ soundMs: this.#soundMs, atMs });
+    if (atMs - this.#comparedMs < COMPARE_EVERY_MS || atMs < this.#calmUntilMs) return undefined;
+    this.#comparedMs = atMs;
+    const oldestMs = atMs - this.#spansMs.at(-1)! - FLOOR_MS;
+    const kept = this.#points.findIndex((point) => point.atMs >= oldestMs);
+    if (kept > 0) this.#points.splice(0, kept);
+    for (const [i, spanMs] of this.#spansMs.entries()) {
+      const points = this.#points.slice(this.#points.findIndex((p) => p.atMs >= atMs - spanMs));
+      const elapsedMs = atMs - points[0]!.atMs;
+      if (elapsedMs < spanMs * LEAST_COVERED) continue;
+      const ratio = roughRatioOf(points);
+      if (i === 0) this.#learnWander(atMs, ratio, spanMs);
+      const other = this.#compare(points, ratio, i === 0);
+      if (other !== undefined) {
+        const bytesPerMs = this.#bytesPerMs * other;
+        return { bytesPerMs, elapsedMs, jitterMs: LEAST_JITTER_MS };
+      }
     }
-    this.#bytes += bytes;
-    this.#messages += 1;
-    const elapsedMs = atMs - this.#fromMs;
-    if (elapsedMs < WINDOW_MS || this.#messages < LEAST_MESSAGES) return false;
-    this.#count(this.#bytes / elapsedMs / this.#bytesPerMs);
-    this.#begin(atMs);
-    if (this.#windows < this.#leastWindows || atMs < this.#calmUntilMs) return false;
-    this.#calmUntilMs = atMs + this.#calmMs;
+    return undefined;
+  }
+
+  /** The bytes have contradicted the pace. */
+  dismiss(): void {
+    this.#calmUntilMs = this.#lastMs + this.#calmMs;
     this.#calmMs = Math.min(MAX_CALM_MS, 2 * this.#calmMs);
-    return true;
   }
 
-  #count(ratio: number): void {
-    const isAlike = Math.max(ratio / this.#ratio, this.#ratio / ratio) < ALIKE;
-    const isOther = Math.max(ratio, 1 / ratio) > LEAST_RATIO;
-    if (!isOther) this.#windows = 0;
-    else this.#windows = isAlike ? this.#windows + 1 : 1;
-    this.#ratio = ratio;
+  /** A pace that is another delays each message by as much as the one before it, and is no jitter. */
+  #learnJitter(lateMs: number): void {
+    const changedMs = Math.abs(lateMs - this.#lateMs) / DEVIATIONS_OF_CHANGE;
+    this.#lateMs = lateMs;
+    if (!Number.isFinite(changedMs)) return;
+    const { jitterMs } = this.#history;
+    this.#history.jitterMs += (Math.min(MOST_LATE_MS, changedMs) - jitterMs) * JITTER_GAIN;
   }
 
-  #begin(atMs: number): void {
-    this.#fromMs = atMs;
-    this.#bytes = 0;
-    this.#messages = 0;
+  #learnWander(nowMs: number, ratio: number, spanMs: number): void {
+    const drift = Math.log(ratio);
+    const lastMs = this.#drifts.at(-1)?.atMs ?? nowMs;
+    this.#drifts.push({ atMs: nowMs, drift });
+    const before = this.#drifts.findLastIndex(({ atMs }) => atMs <= nowMs - spanMs);
+    if (before === -1) return;
+    const share = Math.min(1, (nowMs - lastMs) / WANDER_MS);
+    const changed = Math.min(MOST_WANDER, Math.abs(drift - this.#drifts[before]!.drift));
+    this.#history.wander += (changed - this.#history.wander) * share;
+    this.#drifts.splice(0, before);
+  }
+
+  /** @returns the pace that explains the points better than that of the format, as a multiple of it */
+  #compare(points: readonly PacePoint[], ratio: number, isShortest: boolean): number | undefined {
+    if (Math.abs(Math.log(ratio)) < LEAST_DRIFT) return undefined;
+    const elapsedMs = points.at(-1)!.atMs - points[0]!.atMs;
+    const leastDrift = (LEAST_ABOVE_WANDER * this.#history.wander * this.#spansMs[0]!) / elapsedMs;
+    const noiseMs = Math.max(LEAST_JITTER_MS, this.#history.jitterMs);
+    const isAheadOfAll = this.#isAhead(points[0]!, noiseMs);
+    const near = this.#ratios
+      .toSorted((a, b) => Math.abs(Math.log(a / ratio)) - Math.abs(Math.log(b / ratio)))
+      .slice(0, 2);
+    const [best, next] = near
+      .map((other) => ({ other, fit: fit(points, other, noiseMs) }))
+      .toSorted((a, b) => a.fit.cost - b.fit.cost);
+    if (!best) return undefined;
+    const { other } = best;
+    if (isShortest && Math.max(other, 1 / other) < LEAST_RATIO_AT_ONCE) return undefined;
+    if (Math.abs(Math.log(other)) < leastDrift) return undefined;
+    if (other > LEAST_RATIO_AT_ONCE && !isAheadOfAll) return undefined;
+    const rivals = [fit(points, 1, noiseMs), ...(next ? [next.fit] : [])];
+    return rivals.every((rival) => isBetter(best.fit, rival)) ? other : undefined;
+  }
+
+  /** True if messages come sooner than any did in the second before a span: what a network catches up does not. */
+  #isAhead(first: PacePoint, noiseMs: number): boolean {
+    let leastMs = Infinity;
+    for (const point of this.#points) {
+      if (point === first) break;
+      if (point.atMs >= first.atMs - FLOOR_MS) leastMs = Math.min(leastMs, point.atMs - point.soundMs);
+    }
+    const { atMs, soundMs } = this.#points.at(-1)!;
+    return atMs - soundMs < leastMs - LEAST_AHEAD_MS - noiseMs;
   }
 }
+
+/** Ratio between the pace of points and that of their format, by the soonest of their first and last thirds. */
+function roughRatioOf(points: readonly PacePoint[]): number {
+  const third = Math.ceil(points.length / 3);
+  const first = soonestOf(points.slice(0, third));
+  const last = soonestOf(points.slice(-third));
+  const elapsedMs = last.atMs - first.atMs;
+  return elapsedMs > 0 ? (last.soundMs - first.soundMs) / elapsedMs : 1;
+}
+
+const soonestOf = (points: readonly PacePoint[]): PacePoint =>
+  points.reduce((best, point) =>
+    point.atMs - point.soundMs < best.atMs - best.soundMs ? point : best,
+  );
+
+/** Nats by which another pace must explain the times better. */
+const LEAST_GAIN = 7;
+/** Share of the points that must lie where another pace has them, and the fewest. */
+const LEAST_SHARE = 0.6;
+const LEAST_POINTS = 4;
+/** Largest mean cost of these points, nats: half of what noise alone costs is 0.5. */
+const MOST_COST = 0.8;
+
+const isBetter = (other: Fit, rival: Fit): boolean =>
+  (rival.cost - other.cost) * other.independence > LEAST_GAIN &&
+  other.inliers >= LEAST_POINTS &&
+  other.inliers >= other.points * LEAST_SHARE &&
+  other.isThroughout &&
+  other.costOfInliers < MOST_COST * other.inliers;

@@ -33,3 +33,26 @@ export function bytesPerMsOf(arrivals: TimedMessage[]): number {
   const bytes = arrivals.slice(1).reduce((total, { message }) => total + message.length, 0);
   return bytes / elapsedMsOf(arrivals);
 }
+
+/** Bytes a millisecond, the time over which they were counted, ms, and by how much that time may be off, ms. */
+export type Pace = { bytesPerMs: number; elapsedMs: number; jitterMs: number };
+
+/** Jitter that is always reckoned with, ms, and the most. */
+const LEAST_JITTER_MS = 6;
+const MOST_JITTER_MS = 30;
+/** Ratio between the standard deviation and the median of what deviates at random. */
+const DEVIATION_OF_MEDIAN = 1.48;
+
+/** Returns the pace of two messages or more. */
+export function paceOf(arrivals: TimedMessage[]): Pace {
+  const bytesPerMs = bytesPerMsOf(arrivals);
+  const lateMs = arrivals
+    .slice(1)
+    .map(({ message, atMs }, i) =>
+      Math.abs(atMs - arrivals[i]!.atMs - message.length / bytesPerMs),
+    )
+    .toSorted((a, b) => a - b);
+  const usuallyLateMs = DEVIATION_OF_MEDIAN * lateMs[lateMs.length >> 1]!;
+  const jitterMs = Math.min(MOST_JITTER_MS, Math.max(LEAST_JITTER_MS, usuallyLateMs));
+  return { bytesPerMs, elapsedMs: elapsedMsOf(arrivals), jitterMs };
+}

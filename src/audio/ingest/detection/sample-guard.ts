@@ -3,7 +3,8 @@ import { bytesToNext, frameBytesOf, openSampleReader } from '../../samples.ts';
 import { readAsSamples, unexplainedBitsPerByte } from './description-length.ts';
 import type { FormatGuard, Look } from './format-guard.ts';
 import { impossibleShareOf } from './g722-codes.ts';
-import { PaceWatch } from './pace-watch.ts';
+import { RateWatch } from './rate-watch.ts';
+import type { PaceHistory } from './pace-history.ts';
 import { quickReading } from './quick-bits.ts';
 
 /** Bytes in the middle of a message that are looked at. */
@@ -71,15 +72,14 @@ export class SampleGuard implements FormatGuard {
   #calm = 0;
   #nextCalm = CALM_MESSAGES;
   /** Undefined where the rate cannot change without a word. */
-  readonly #pace: PaceWatch | undefined;
+  readonly #rate: RateWatch | undefined;
 
-  /** @param rateChanges number of times that the rate, which the pace of the messages tells, has changed already; undefined if a file tells the rate */
-  constructor(format: SampleFormat, rateChanges: number | undefined) {
+  /** @param history of the pace of the sender, which tells the rate; undefined if a file tells the rate */
+  constructor(format: SampleFormat, history: PaceHistory | undefined) {
     this.#format = format;
     this.#frameBytes = Math.ceil(frameBytesOf(format));
     this.#mostBits = MOST_BITS[format.codec] ?? MOST_PCM_BITS;
-    const bytesPerMs = (format.rateHz * frameBytesOf(format)) / 1000;
-    this.#pace = rateChanges === undefined ? undefined : new PaceWatch(bytesPerMs, rateChanges);
+    this.#rate = history && new RateWatch(format, history);
   }
 
   learn(message: Buffer): void {
@@ -87,9 +87,9 @@ export class SampleGuard implements FormatGuard {
   }
 
   look(message: Buffer, startsAtBytes: number, atMs: number): Look {
-    const isOfOtherPace = this.#pace?.push(message.length, atMs) ?? false;
+    const found = this.#rate?.push(message, startsAtBytes, atMs);
     const look = this.#lookAt(message, startsAtBytes);
-    return isOfOtherPace && look === 'as_before' ? 'changed' : look;
+    return found && look !== 'wrong' ? found : look;
   }
 
   #lookAt(message: Buffer, startsAtBytes: number): Look {
@@ -97,7 +97,7 @@ export class SampleGuard implements FormatGuard {
       this.#calm -= 1;
       return 'as_before';
     }
-    if (this.#pace && this.#isOfOtherRate(message.length)) return 'wrong';
+    if (this.#rate && this.#isOfOtherRate(message.length)) return 'wrong';
     const whole = message.subarray(bytesToNext(this.#frameBytes, startsAtBytes));
     if (whole.length < LEAST_LOOKED_AT_BYTES) return 'as_before';
     const { codec, channels } = this.#format;

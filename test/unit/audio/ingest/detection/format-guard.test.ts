@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { formatAudioFormat, parseAudioFormat } from '../../../../../src/audio/format.ts';
 import { FormatDetector } from '../../../../../src/audio/ingest/detection/detector.ts';
 import { guardOf } from '../../../../../src/audio/ingest/detection/guard-of.ts';
+import { PaceHistory } from '../../../../../src/audio/ingest/detection/pace-history.ts';
 import type { TimedMessage } from '../../../../../src/audio/ingest/detection/pace.ts';
 import { arrivalsOf } from '../../../../support/corpus.ts';
 import { seededRandom } from '../../../../support/random.ts';
@@ -38,7 +39,7 @@ const messagesOf = (name: string, seed: number, durationMs: number) =>
 
 /** A guard that has seen a second of speech. */
 async function guardAfter(name: string) {
-  const guard = guardOf(parseAudioFormat(name), 0)!;
+  const guard = guardOf(parseAudioFormat(name), new PaceHistory())!;
   let atBytes = 0;
   const looks = (await messagesOf(name, 1, 5000)).map(({ message, atMs }, i) => {
     if (i < 4) guard.learn(message);

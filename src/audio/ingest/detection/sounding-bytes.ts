@@ -1,0 +1,41 @@
+import { bytesToNext } from '../../samples.ts';
+import type { TimedMessage } from './pace.ts';
+import { isDigitalSilence } from './silence.ts';
+
+/** Bytes that are weighed at most: more make the answer no surer, and take longer. */
+export const MAX_WEIGHED_BYTES = 8192;
+/** Number of bytes that is a whole number of samples of all channels in every format. */
+const WHOLE_BYTES = 24;
+
+/** Returns the bytes that are weighed, without messages of silence; they begin with a whole sample of any format. */
+export function soundOf(arrivals: readonly TimedMessage[], startsAtBytes: number): Buffer {
+  // Omissions must not shift the rest by part of a sample.
+  const sounding = arrivals.map(({ message }) =>
+    isDigitalSilence(message) ? message.subarray(0, message.length % WHOLE_BYTES) : message,
+  );
+  return fromFirstSound(Buffer.concat(sounding).subarray(bytesToNext(WHOLE_BYTES, startsAtBytes)));
+}
+
+/**
+ * Without the silence before it, because where sound begins at once, what cannot be foretold of it is that beginning; and without pauses of
+ * digital silence, which say nothing.
+ */
+function fromFirstSound(bytes: Buffer): Buffer {
+  const silentBytes = bytes.findIndex((byte) => byte !== bytes[0]);
+  if (silentBytes === -1) return Buffer.alloc(0);
+  const parts: Buffer[] = [];
+  let [weighedBytes, isPausing] = [0, false];
+  for (
+    let at = silentBytes - (silentBytes % WHOLE_BYTES);
+    at < bytes.length && weighedBytes < MAX_WEIGHED_BYTES;
+    at += WHOLE_BYTES
+  ) {
+    const part = bytes.subarray(at, at + WHOLE_BYTES);
+    const wasPausing = isPausing;
+    isPausing = isDigitalSilence(part);
+    if (isPausing && wasPausing) continue;
+    parts.push(part);
+    weighedBytes += part.length;
+  }
+  return Buffer.concat(parts);
+}
