@@ -1,7 +1,7 @@
 import { Application, createEncoder } from 'libopus-wasm';
 import type { TimedMessage } from '../../src/audio/ingest/detection/pace.ts';
 import { type AudioFormat, formatAudioFormat, type SampleFormat } from '../../src/audio/format.ts';
-import { openSampleWriter, upmix } from '../../src/audio/samples.ts';
+import { frameBytesOf, openSampleWriter, upmix } from '../../src/audio/samples.ts';
 import { type Random, seededRandom } from './random.ts';
 
 /**
@@ -58,21 +58,40 @@ export async function arrivalsOf(
 ): Promise<TimedMessage[]> {
   const { content, format, messageMs, seed } = corpusCase;
   const random = seededRandom(seed * 7919 + messageMs * 31 + CONTENTS.indexOf(content));
+  return streamOf([{ content, durationMs }], { format, messageMs, random });
+}
+
+/** Sounds one after another in one format, each message with the time at which it arrives. `zeros`: digital silence. */
+export async function streamOf(
+  parts: readonly { content: Content | 'zeros'; durationMs: number }[],
+  { format, messageMs, random }: { format: AudioFormat; messageMs: number; random: Random },
+): Promise<TimedMessage[]> {
+  const rateHz = format.codec === 'opus' ? 48_000 : format.rateHz;
+  const sounds = parts.map(({ content, durationMs }) =>
+    content === 'zeros'
+      ? new Float32Array(Math.round((rateHz * durationMs) / 1000))
+      : soundOf(content, rateHz, durationMs, random),
+  );
   const messages =
     format.codec === 'opus'
-      ? await opusMessages(soundOf(content, 48_000, durationMs, random), messageMs, random)
-      : sampleMessages(
-          soundOf(content, format.rateHz, durationMs, random),
-          format,
-          messageMs,
-          random,
-        );
+      ? await opusMessages(joinSounds(sounds), messageMs, random)
+      : sampleMessages(sounds, format, messageMs, random);
   const latenessMs = random() < 0.5 ? 1.5 : 4;
   const everyMs = format.codec === 'opus' ? opusFrameMs(messageMs) : messageMs;
   return messages.map((message, k) => ({
     message,
     atMs: 1000 + k * everyMs - latenessMs * Math.log(1 - random() * 0.99),
   }));
+}
+
+function joinSounds(sounds: readonly Float32Array[]): Float32Array {
+  const joined = new Float32Array(sounds.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const sound of sounds) {
+    joined.set(sound, at);
+    at += sound.length;
+  }
+  return joined;
 }
 
 /** The longest that one packet holds is 120 ms. */
@@ -122,13 +141,14 @@ export function joinOpusFrames(packets: Buffer[]): Buffer {
 }
 
 function sampleMessages(
-  mono: Float32Array,
+  parts: readonly Float32Array[],
   { codec, rateHz, channels }: SampleFormat,
   messageMs: number,
   random: Random,
 ): Buffer[] {
-  const bytes = openSampleWriter(codec)(channels === 2 ? stereoOf(mono, random) : mono);
-  const frameBytes = bytes.length / mono.length;
+  const sounds = parts.map((mono) => (channels === 2 ? stereoOf(mono, random) : mono));
+  const bytes = openSampleWriter(codec)(joinSounds(sounds));
+  const frameBytes = frameBytesOf({ codec, channels });
   const isWhole = random() < 0.5;
   const cut = (k: number) =>
     frameBytes *

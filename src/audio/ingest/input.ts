@@ -1,6 +1,11 @@
 import type { Codecs } from '../codecs.ts';
 import { PartylineError } from '../../protocol/errors.ts';
-import { type Detection, FormatDetector, WeighingTurns } from './detection/detector.ts';
+import {
+  type Detection,
+  endsSlowSilence,
+  FormatDetector,
+  WeighingTurns,
+} from './detection/detector.ts';
 import { FileCheck } from './detection/file-check.ts';
 import { FormatCheck } from './detection/format-check.ts';
 import { guardOf, guardOfFile } from './detection/guard-of.ts';
@@ -136,7 +141,8 @@ export class AudioInput {
         break;
       case 'detecting': {
         // Messages before a pause tell nothing of the pace of those after it.
-        const hasPaused = !this.isFormatUnknown(nowMs);
+        const hasPaused =
+          !this.isFormatUnknown(nowMs) || endsSlowSilence(state.detector, message, nowMs);
         this.#detect(
           hasPaused ? new FormatDetector(startsAtBytes, turns) : state.detector,
           message,

@@ -137,6 +137,19 @@ export class FormatDetector {
   }
 }
 
+/** Time between two messages from which on a sender does not send all of its silence, ms. */
+const PAUSE_MS = 150;
+
+/** True for the first sound behind nothing but silence of which not all was sent, as with DTX: its pace tells nothing. */
+export function endsSlowSilence(
+  { arrivals, isSilentSoFar }: FormatDetector,
+  message: Buffer,
+  nowMs: number,
+): boolean {
+  if (arrivals.length === 0 || !isSilentSoFar || isDigitalSilence(message)) return false;
+  return arrivals.some(({ atMs }, i) => (arrivals[i + 1]?.atMs ?? nowMs) - atMs > PAUSE_MS);
+}
+
 const ofStructure = (codec: RecognisedCodec): Detection => ({ format: { codec }, confidence: 1 });
 
 /** Streams by which the code is compiled: some ms for each of the first that come, when nobody waits for them. */
