@@ -82,6 +82,7 @@ const SIMULATIONS = [
   'lossy-speech',
   'network',
   'playout',
+  'rate-changes',
   'spectral-distance',
   'spoken-words',
   'switching',

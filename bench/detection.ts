@@ -1,7 +1,9 @@
+import { loadCodecs } from '../src/audio/codecs.ts';
 import { formatAudioFormat } from '../src/audio/format.ts';
 import { FormatDetector } from '../src/audio/ingest/detection/detector.ts';
 import type { TimedMessage } from '../src/audio/ingest/detection/pace.ts';
 import { arrivalsOf, corpusCases } from '../test/support/corpus.ts';
+import { firstSoundCases, hearFirstSound } from '../test/support/first-sound.ts';
 import { arrivalsOfUnknown, UNKNOWN_KINDS, unknownCases } from '../test/support/unknown-corpus.ts';
 import { quantile } from './percentiles.ts';
 
@@ -14,6 +16,8 @@ type Outcome = {
   heldMs: number;
 };
 
+/** The detection does not depend on how its result is encoded. */
+const FIRST_SOUND_ENCODING = { bitrateBps: 48_000, complexity: 0 };
 /** Nothing was said, or of digital silence only a guess that is looked at again with the first sound. */
 const NEVER = 'nothing';
 const UNKNOWN = 'opaque';
@@ -42,7 +46,40 @@ export async function reportDetection(seeds: number, signal: AbortSignal): Promi
 ${[...rowsOf(known), line('all', known), ...rowsOf(others)].join('\n')}
 
 ${reportWrong([...known, ...others])}
+
+${await reportFirstSounds(seeds, signal)}
 `;
+}
+
+/** Plays silence and then sound to inputs that know nothing of it: what is found out, and what of it is heard wrongly. */
+async function reportFirstSounds(seeds: number, signal: AbortSignal): Promise<string> {
+  const codecs = await loadCodecs(FIRST_SOUND_ENCODING);
+  const rows = new Map<
+    string,
+    { streams: number; right: number; audible: number; mostMs: number }
+  >();
+  let cases = 0;
+  for (const firstSound of firstSoundCases(seeds)) {
+    await breathe(cases, signal);
+    cases += 1;
+    const { told, wrongMs } = await hearFirstSound(firstSound, codecs);
+    const name = `${firstSound.silence}, then ${firstSound.content}`;
+    const row = rows.get(name) ?? { streams: 0, right: 0, audible: 0, mostMs: 0 };
+    rows.set(name, {
+      streams: row.streams + 1,
+      right: row.right + (told.at(-1) === formatAudioFormat(firstSound.format) ? 1 : 0),
+      audible: row.audible + (wrongMs > 0 ? 1 : 0),
+      mostMs: Math.max(row.mostMs, wrongMs),
+    });
+  }
+  return [
+    '| silence, then sound | streams | right | heard wrongly | longest |',
+    '| --- | --- | --- | --- | --- |',
+    ...[...rows].map(
+      ([name, { streams, right, audible, mostMs }]) =>
+        `| ${name} | ${streams} | ${((100 * right) / streams).toFixed(2)} % | ${audible} | ${mostMs} ms |`,
+    ),
+  ].join('\n');
 }
 
 /** The corpora are made without ever waiting for anything, so that nobody else would get to abort. */

@@ -110,9 +110,7 @@ export function deliver(
     const isHeld = network === 'stall' && sentMs >= stallsAtMs && sentMs < stallsAtMs + STALL_MS;
     const readyMs = isHeld ? stallsAtMs + STALL_MS : sentMs;
     const lateMs =
-      network === 'jitter'
-        ? 2 * JITTER_MS * random()
-        : -latenessMs * Math.log(1 - random() * 0.99);
+      network === 'jitter' ? 2 * JITTER_MS * random() : -latenessMs * Math.log(1 - random() * 0.99);
     lastMs = Math.max(lastMs + 0.05, readyMs + lateMs);
     return { ...message, atMs: lastMs };
   });

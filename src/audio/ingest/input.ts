@@ -301,7 +301,8 @@ export class AudioInput {
     const isDue = atMs >= open.check.dueAtMs;
     const found = typeof look === 'object' ? look : undefined;
     const checked = isDue ? open.check.push(message, atMs, startsAtBytes) : undefined;
-    const contradiction = found ?? (checked && this.#isBorneOut(checked, open) ? checked : undefined);
+    const contradiction =
+      found ?? (checked && this.#isBorneOut(checked, open) ? checked : undefined);
     if (contradiction && this.#isDeclared) this.#events.onMismatch(contradiction);
     if (contradiction && !this.#isDeclared) {
       if (contradiction.format.codec === open.format.codec) this.#paces.addChange(atMs);

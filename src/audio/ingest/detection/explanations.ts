@@ -104,7 +104,6 @@ export function weigh(evidence: Evidence): Detection | undefined {
   const isTooSlow = pace.bytesPerMs * 1000 < LEAST_SAMPLE_BYTES_PER_S;
   // Packets without sound (DTX) are too short to be told from anything but by their heads.
   const isTelling = sound.length * novelShare >= LEAST_UNKNOWN_BYTES;
-  const mayBeUnknown = sound.length > 0 && (opusBits === undefined || isTelling);
   const explanations: Explanation[] = [];
   if (opusBits !== undefined) explanations.push({ format: { codec: 'opus' }, bits: opusBits });
   if (opusBits === undefined || !isTooSlow) {
@@ -113,7 +112,7 @@ export function weigh(evidence: Evidence): Detection | undefined {
       opusBits !== undefined && isTelling && isNovel ? content.unexplainedBits : Infinity;
     explanations.push(...explainAsSamples(evidence, mostBits));
   }
-  if (mayBeUnknown) {
+  if (sound.length > 0 && (opusBits === undefined || isTelling)) {
     const bits = unexplainedBits(arrivals, content);
     explanations.push({ format: { codec: 'opaque' }, bits });
   }

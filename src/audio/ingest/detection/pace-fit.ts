@@ -48,7 +48,11 @@ export function fit(points: readonly PacePoint[], ratio: number, jitterMs: numbe
   const elapsedMs = points.at(-1)!.atMs - points[0]!.atMs;
   const independent = elapsedMs / (INDEPENDENT_AFTER * jitterMs);
   const independence = Math.min(1, independent / points.length);
-  return { ...result, independence, isThroughout: first < quarter && last >= points.length - quarter };
+  return {
+    ...result,
+    independence,
+    isThroughout: first < quarter && last >= points.length - quarter,
+  };
 }
 
 /** Mean of the shortest stretch of sorted values that holds most of them. */

@@ -166,7 +166,8 @@ export class PaceWatch {
     let leastMs = Infinity;
     for (const point of this.#points) {
       if (point === first) break;
-      if (point.atMs >= first.atMs - FLOOR_MS) leastMs = Math.min(leastMs, point.atMs - point.soundMs);
+      if (point.atMs >= first.atMs - FLOOR_MS)
+        leastMs = Math.min(leastMs, point.atMs - point.soundMs);
     }
     const { atMs, soundMs } = this.#points.at(-1)!;
     return atMs - soundMs < leastMs - LEAST_AHEAD_MS - noiseMs;

@@ -48,9 +48,7 @@ export function paceOf(arrivals: TimedMessage[]): Pace {
   const bytesPerMs = bytesPerMsOf(arrivals);
   const lateMs = arrivals
     .slice(1)
-    .map(({ message, atMs }, i) =>
-      Math.abs(atMs - arrivals[i]!.atMs - message.length / bytesPerMs),
-    )
+    .map(({ message, atMs }, i) => Math.abs(atMs - arrivals[i]!.atMs - message.length / bytesPerMs))
     .toSorted((a, b) => a - b);
   const usuallyLateMs = DEVIATION_OF_MEDIAN * lateMs[lateMs.length >> 1]!;
   const jitterMs = Math.min(MOST_JITTER_MS, Math.max(LEAST_JITTER_MS, usuallyLateMs));

@@ -45,7 +45,6 @@ export class RateWatch {
     return undefined;
   }
 
-
   #isOfOtherRate({ format, confidence }: Detection): boolean {
     if (format.codec !== this.#format.codec || confidence < SURE) return false;
     return 'rateHz' in format && format.rateHz !== this.#format.rateHz;
