@@ -13,7 +13,7 @@ export function isOfOtherPace(one: InputFormat, other: InputFormat): boolean {
   return Math.abs(ratio - 1) > LEAST_DIFFERENCE;
 }
 
-/** What is known of the network of one sender, and of its changes of rate: it outlives each format that is found out. */
+/** Network of one sender, as far as it is known, and its changes of rate; kept from one format to the next. */
 export class PaceHistory {
   /** Standard deviation of the delays of messages, ms. */
   jitterMs = 0;

@@ -88,7 +88,7 @@ export class PaceWatch {
     this.#soundMs += soundMs;
     const last = this.#points.at(-1);
     const sinceMs = last ? this.#soundMs - last.soundMs : Infinity;
-    // What a network had held up comes at once: the last of it is the least late.
+    // Messages that a network had held up come at once: the last of them is the least late.
     if (last && atMs - last.atMs < sinceMs * this.#together) this.#points.pop();
     else if (last && Math.max(sinceMs, atMs - last.atMs) < this.#pointEveryMs) return undefined;
     this.#points.push({ soundMs: this.#soundMs, atMs });
