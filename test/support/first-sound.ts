@@ -9,8 +9,8 @@ import { decodeOpus } from './sound.ts';
 /** Undeclared streams that begin with silence, and what is heard of them. */
 
 /** Digital zeros; the noise of a quiet room; or no message at all but one in 400 ms, as senders with DTX do. */
-export const SILENCES = ['zeros', 'comfort noise', 'DTX'] as const;
-export const SOUNDS = ['speech', 'music'] as const;
+const SILENCES = ['zeros', 'comfort noise', 'DTX'] as const;
+const SOUNDS = ['speech', 'music'] as const;
 const MESSAGE_LENGTHS_MS = [10, 20, 40, 60, 100, 200];
 const SOUND_MS = 1500;
 const LEAST_SILENCE_MS = 200;

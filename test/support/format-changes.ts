@@ -8,9 +8,9 @@ import { type Random, seededRandom } from './random.ts';
 
 export const NETWORKS = ['steady', 'jitter', 'stall'] as const;
 export type Network = (typeof NETWORKS)[number];
-export const CHANGE_LENGTHS_MS = [10, 20, 40, 60, 100, 200];
+const CHANGE_LENGTHS_MS = [10, 20, 40, 60, 100, 200];
 /** `ms`: messages last as long after the change as before it; `bytes`: they have as many bytes, so that the pace alone tells. */
-export const KEPT = ['ms', 'bytes'] as const;
+const KEPT = ['ms', 'bytes'] as const;
 
 export type RateChange = {
   fromHz: number;
@@ -96,7 +96,7 @@ function cut(bytes: Buffer, format: SampleFormat, samples: number, fromMs: numbe
 }
 
 /** Lets messages arrive as a network delivers them: in order. */
-export function deliver(
+function deliver(
   messages: readonly SentMessage[],
   network: Network,
   changedMs: number,

