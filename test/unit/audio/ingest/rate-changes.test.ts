@@ -66,7 +66,7 @@ const changesOver = (network: Network) =>
 /** Longest time until a change is found out, ms of sound, and share of the changes of which more is allowed. */
 const LIMITS: Record<Network, { ms: number; share: number }> = {
   steady: { ms: 1010, share: 0 },
-  // Of messages of 200 ms, jitter leaves the sixth in doubt: one more is waited for.
+  // Jitter leaves the sixth message of 200 ms in doubt: one more is waited for.
   jitter: { ms: 1210, share: 0.1 },
   // While the network stalls, nothing can be known.
   stall: { ms: 1510, share: 0.15 },
