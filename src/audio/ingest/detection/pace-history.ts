@@ -2,7 +2,7 @@ import { type InputFormat, isSamples } from '../../format.ts';
 import { frameBytesOf } from '../../samples.ts';
 
 /** Time for which a change is counted, ms. */
-const COUNTED_MS = 60_000;
+const COUNTED_MS = 600_000;
 /** Two paces are told apart from this difference on: jitter is less, and neighbouring rates differ by 9 % or more. */
 export const LEAST_DIFFERENCE = 0.04;
 
@@ -26,7 +26,7 @@ export class PaceHistory {
     this.#atMs = [...this.#atMs.filter((atMs) => nowMs - atMs < COUNTED_MS), nowMs];
   }
 
-  /** Number of changes in the minute before the last one: to go back from a wrong one takes no longer. */
+  /** Number of changes in the ten minutes before the last one: to go back from a wrong one takes no longer. */
   get changesOfLate(): number {
     return Math.max(0, this.#atMs.length - 1);
   }

@@ -15,7 +15,7 @@ const COMPARE_EVERY_MS = 40;
 /** Time between two messages, as a share of what they last at the fastest pace, below which they came together. */
 const TOGETHER = 0.5;
 /** Spans are twice as long after each change, up to this factor, because some networks are slow for a while. */
-const MAX_FACTOR = 4;
+const MAX_FACTOR = 8;
 /** Time before a span in which the least delay is looked up, ms. */
 const FLOOR_MS = 1000;
 /** Time until the pace is judged again after the bytes have contradicted it, ms; longer each time, because some networks are never steady. */
