@@ -1,6 +1,6 @@
 import type { Codecs } from '../../src/audio/codecs.ts';
 import { compareWords, reportWords, type WordError } from '../../test/support/heard-words.ts';
-import { SENDERS, type Sender, sayTrack } from '../../test/support/senders.ts';
+import { SENDERS, SENDERS_BY_LENGTH, type Sender, sayTrack } from '../../test/support/senders.ts';
 import { SimulatedRoom, soundOf } from '../../test/support/simulated-room.ts';
 import { spokenTrack, type Track } from '../../test/support/speech.ts';
 import {
@@ -14,8 +14,15 @@ import {
 } from './setting.ts';
 
 const PAUSES_MS = [300, 1000, 3000];
+/** A pause longer than the hold time of talk, and than all that is kept of a stream. */
+const LONG_PAUSE_MS = 30_000;
+const FEW_WORDS = 4;
+const NOISE_DB = -50;
 
-/** How words begin: each kind of sender and listener, two voices, pauses of three lengths. */
+/**
+ * How words begin: each kind of sender and listener, two voices, pauses of four lengths, in quiet and in noise; and from packets of other
+ * lengths with one voice.
+ */
 export async function reportBeginnings(
   codecs: Codecs,
   say: (text: string) => void,
@@ -25,10 +32,16 @@ export async function reportBeginnings(
   const options = VOICES.flatMap((voice) => PAUSES_MS.map((pauseMs) => ({ voice, pauseMs })));
   const tracks: Track[] = [];
   for (const option of options) tracks.push(await spokenTrack(option));
-  for (const sender of Object.values(SENDERS)) {
+  tracks.push(await spokenTrack({ pauseMs: LONG_PAUSE_MS, words: FEW_WORDS }));
+  tracks.push(await spokenTrack({ pauseMs: PAUSES_MS[1]!, noiseDb: NOISE_DB }));
+  const rows: [Sender, Track[]][] = [
+    ...Object.values(SENDERS).map((sender): [Sender, Track[]] => [sender, tracks]),
+    ...SENDERS_BY_LENGTH.map((sender): [Sender, Track[]] => [sender, tracks.slice(0, 2)]),
+  ];
+  for (const [sender, said] of rows) {
     for (const hearing of HEARINGS) {
       signal.throwIfAborted();
-      const { errors, frames } = await hearWords(codecs, sender, hearing, tracks);
+      const { errors, frames } = await hearWords(codecs, sender, hearing, said);
       const cells = errorCells(reportWords(errors));
       say(row(sender.name, hearing.name, ...cells, frames));
     }

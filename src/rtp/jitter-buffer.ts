@@ -13,6 +13,17 @@ const MAX_LATER_MS = 2000;
 /** The bounds of {@link JitterBuffer.targetMs}. */
 export type JitterBufferLimits = { minMs: number; maxMs: number };
 
+/** How the last packets of a stream came, before those that are held. */
+export type Pace = {
+  /** Timestamp of the last one, and when it came. */
+  timestamp: number;
+  atMs: number;
+  /** How much later than the last one the quickest was on its way, ms: 0 or less. */
+  quickestMs: number;
+  /** How much later than the quickest the slowest was on its way, ms. */
+  lateMs: number;
+};
+
 /** A packet without its stream. */
 export type StreamPacket = Pick<MediaPacket, 'sequenceNumber' | 'timestamp' | 'payload'>;
 
@@ -50,8 +61,14 @@ export class JitterBuffer {
   /** Number of packets that came after their turn, twice, or beyond the capacity. */
   droppedPackets = 0;
 
-  constructor(limits: JitterBufferLimits) {
+  /** @param pace how packets of the stream came until now, if that is known */
+  constructor(limits: JitterBufferLimits, pace?: Pace) {
     this.#limits = limits;
+    if (!pace) return;
+    const { timestamp, atMs, quickestMs, lateMs } = pace;
+    this.#last = { timestamp, atMs, transitMs: 0 };
+    this.#lateMs = lateMs;
+    this.#fastestMs = [Infinity, quickestMs];
   }
 
   get depthMs(): number {

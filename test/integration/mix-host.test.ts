@@ -87,6 +87,7 @@ function openRooms(count: number) {
       recent: [],
       isHeard: false,
       next: undefined,
+      pace: undefined,
       prerollSamples: 0,
     }));
     for (const { room } of rooms) room.apply({ ...planOf(ids), added });

@@ -2,6 +2,7 @@ import { Application, type EncoderOptions } from 'libopus-wasm';
 import type { Codecs } from '../../src/audio/codecs.ts';
 import { type AudioFormat, SAMPLE_RATE_HZ, type SampleFormat } from '../../src/audio/format.ts';
 import { createIngest } from '../../src/audio/ingest/create-ingest.ts';
+import { Pacer } from '../../src/rtp/pacer.ts';
 import { Packetizer } from '../../src/rtp/packetizer.ts';
 import { type Arrival, joinAll } from './simulated-room.ts';
 import { encodeOpus, sampleMessages } from './sound.ts';
@@ -64,6 +65,18 @@ export const SENDERS: Record<'pcm' | 'browser' | 'celt' | 'long' | 'dtx', Sender
   },
 };
 
+/** Packets of other lengths, and messages of samples that are as long, ms. */
+const PACKETS_MS = [2.5, 5, 10, 40, 80, 100, 120];
+
+/** The senders of issue 19, in packets or messages of every length that their formats allow and that they do not have themselves. */
+export const SENDERS_BY_LENGTH: Sender[] = [SENDERS.pcm, SENDERS.browser, SENDERS.celt].flatMap(
+  (sender) =>
+    // The mode of Opus that has a model of speech has no packets of less than 10 ms.
+    PACKETS_MS.filter((packetMs) => sender !== SENDERS.browser || packetMs >= 10).map(
+      (packetMs) => ({ ...sender, name: `${sender.name}, ${packetMs} ms`, packetMs }),
+    ),
+);
+
 const samples = (name: string, codec: SampleFormat['codec'], rateHz: number): Sender => ({
   name,
   format: { codec, rateHz, channels: 1 },
@@ -97,7 +110,20 @@ async function messagesOf(
   return sampleMessages(format, resampled, packetMs);
 }
 
-/** The packets of a sound as the gateway's ingest makes and measures them, at their pace from `fromMs` on. */
+const TICK_MS = 20;
+/** Level at which a packet counts as silence that nobody misses, −dBov. */
+const QUIET_LEVEL = 55;
+
+type PacedPacket = {
+  payload: Buffer;
+  durationSamples: number;
+  durationMs: number;
+  audioLevel: number;
+  isQuiet: boolean;
+  gapMs: number;
+};
+
+/** The packets of a sound as the gateway's ingest makes and measures them, from `fromMs` on, and as its pacer lets them out. */
 async function arrivalsOf(
   codecs: Codecs,
   peer: string,
@@ -107,13 +133,25 @@ async function arrivalsOf(
 ): Promise<Arrival[]> {
   const arrivals: Arrival[] = [];
   const packetizer = new Packetizer({ sequenceNumber: 1, timestamp: 0 });
+  const pacer = new Pacer<PacedPacket>();
+  const takeDue = (nowMs: number) => {
+    for (let due = pacer.take(nowMs); due; due = pacer.take(nowMs)) {
+      const { payload, durationSamples, audioLevel, gapMs } = due;
+      const gapSamples = Math.round(gapMs * 48);
+      const packet = packetizer.packetize(payload, durationSamples, audioLevel, gapSamples);
+      arrivals.push({ peer, packet, atMs: nowMs });
+    }
+  };
   const ingest = await createIngest(
     sender.format,
     codecs,
     {
       sink: (payload, durationSamples, audioLevel, atMs) => {
-        const packet = packetizer.packetize(payload, durationSamples, audioLevel, 0);
-        arrivals.push({ peer, packet, atMs });
+        const isQuiet = audioLevel >= QUIET_LEVEL;
+        const durationMs = durationSamples / 48;
+        const paced = { payload, durationSamples, durationMs, audioLevel, isQuiet, gapMs: 0 };
+        pacer.push(paced, atMs);
+        takeDue(atMs);
       },
     },
     {
@@ -124,9 +162,15 @@ async function arrivalsOf(
     },
   );
   const { packetMs = 20 } = sender;
+  let tickMs = fromMs + TICK_MS / 4;
+  const tickUntil = (atMs: number) => {
+    for (; tickMs < atMs; tickMs += TICK_MS) takeDue(tickMs);
+  };
   for (const [i, message] of (await messagesOf(codecs, sender, sound)).entries()) {
+    tickUntil(fromMs + i * packetMs);
     ingest.push(message, fromMs + i * packetMs);
   }
+  while (pacer.bufferedMs > 0) tickUntil(tickMs + TICK_MS);
   ingest.close();
   return arrivals;
 }

@@ -1,27 +1,52 @@
+import { SAMPLES_PER_MS } from '../../rtp/clock-rate.ts';
+import type { Pace } from '../../rtp/jitter-buffer.ts';
+import { timestampDelta } from '../../rtp/sequence.ts';
 import { FRAME_MS } from '../format.ts';
 
-/** Number of packets that tell when those of a speaker come within the 20 ms. */
+/** Number of packets that tell when those of a speaker come: more than one message of 120 ms holds. */
 const KEPT = 8;
+/** Packets that are older than the last one by more, ms, tell nothing of what comes next. */
+const MAX_PACE_AGE_MS = 500;
 
-/** When the packets of a speaker come, modulo 20 ms: a tick is best right after them. Pure. */
+type Arrival = { timestamp: number; atMs: number };
+
+/** When the last packets of a speaker came: modulo 20 ms, because a tick is best right after them, and by their timestamps. Pure. */
 export class Arrivals {
-  readonly #atMs: number[] = [];
+  readonly #kept: Arrival[] = [];
   #next = 0;
 
-  add(atMs: number): void {
-    this.#atMs[this.#next] = atMs;
+  add(timestamp: number, atMs: number): void {
+    this.#kept[this.#next] = { timestamp, atMs };
     this.#next = (this.#next + 1) % KEPT;
   }
 
   /** How long the last packets wait for a tick at a moment at least, modulo 20 ms; undefined before the first packet. */
   waitMs(tickMs: number): number | undefined {
-    if (this.#atMs.length === 0) return undefined;
-    return this.#atMs.reduce((least, atMs) => Math.min(least, modulo(tickMs - atMs)), FRAME_MS);
+    if (this.#kept.length === 0) return undefined;
+    return this.#kept.reduce((least, { atMs }) => Math.min(least, modulo(tickMs - atMs)), FRAME_MS);
   }
 
   /** When the last packet came. */
   get lastMs(): number | undefined {
-    return this.#atMs[(this.#next + KEPT - 1) % KEPT];
+    return this.#last?.atMs;
+  }
+
+  /** The pace of the last packets, as of a client that sends six in one message; undefined before the first packet. */
+  get pace(): Pace | undefined {
+    const last = this.#last;
+    if (!last) return undefined;
+    let [quickestMs, slowestMs] = [0, 0];
+    for (const { timestamp, atMs } of this.#kept) {
+      if (last.atMs - atMs > MAX_PACE_AGE_MS) continue;
+      const laterMs = atMs - last.atMs - timestampDelta(last.timestamp, timestamp) / SAMPLES_PER_MS;
+      quickestMs = Math.min(quickestMs, laterMs);
+      slowestMs = Math.max(slowestMs, laterMs);
+    }
+    return { ...last, quickestMs, lateMs: slowestMs - quickestMs };
+  }
+
+  get #last(): Arrival | undefined {
+    return this.#kept[(this.#next + KEPT - 1) % KEPT];
   }
 }
 

@@ -45,7 +45,7 @@ export class LocalMixEngine {
   /** Applies a plan from now on. */
   apply(plan: MixPlan): void {
     for (const start of plan.added) {
-      const buffer = new JitterBuffer(this.#limits);
+      const buffer = new JitterBuffer(this.#limits, start.pace);
       const speaker = new MixedSpeaker(buffer, start);
       this.#speakers.set(start.id, speaker);
       speaker.open(this.#codecs.opus).catch(this.#onFault);

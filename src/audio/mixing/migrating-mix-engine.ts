@@ -1,6 +1,7 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import { counters } from '../../counters.ts';
 import { opusPacketSamples } from '../opus-packet.ts';
+import { Arrivals } from './arrivals.ts';
 import type { MixBackend, MixEngine, TickReport } from './mix-engine.ts';
 import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 import { PacketHistory } from './packet-history.ts';
@@ -28,6 +29,7 @@ export type MixPlaces = {
 type History = {
   played: PacketHistory<{ payload: Buffer; durationSamples: number }>;
   waiting: { packet: MixPacket; atMs: number }[];
+  arrivals: Arrivals;
 };
 
 /**
@@ -88,7 +90,11 @@ export class MigratingMixEngine implements MixEngine {
       if (!plan.speakers.includes(id)) this.#histories.delete(id);
     }
     for (const { id, recent } of plan.added) {
-      const history: History = { played: new PacketHistory(), waiting: [] };
+      const history: History = {
+        played: new PacketHistory(),
+        waiting: [],
+        arrivals: new Arrivals(),
+      };
       for (const payload of recent) history.played.push(playedPacket(payload));
       this.#histories.set(id, history);
     }
@@ -97,9 +103,13 @@ export class MigratingMixEngine implements MixEngine {
   }
 
   insert(id: SpeakerId, packet: MixPacket, nowMs: number): void {
-    const waiting = this.#histories.get(id)?.waiting;
-    waiting?.push({ packet, atMs: nowMs });
-    if (waiting && waiting.length > MAX_WAITING_PACKETS) waiting.shift();
+    const history = this.#histories.get(id);
+    if (history) {
+      const { waiting, arrivals } = history;
+      arrivals.add(packet.timestamp, nowMs);
+      waiting.push({ packet, atMs: nowMs });
+      if (waiting.length > MAX_WAITING_PACKETS) waiting.shift();
+    }
     this.#room.insert(id, packet, nowMs);
   }
 
@@ -128,11 +138,12 @@ export class MigratingMixEngine implements MixEngine {
     place.loadMs += this.#countedMs;
     this.#place = place;
     this.#room = this.#openIn(place);
-    const added = [...this.#histories].map(([id, { played, waiting }]) => ({
+    const added = [...this.#histories].map(([id, { played, waiting, arrivals }]) => ({
       id,
       recent: played.forDecoder,
       isHeard: played.last !== undefined,
       next: waiting[0]?.packet.sequenceNumber,
+      pace: arrivals.pace,
       prerollSamples: 0,
     }));
     // Listeners hear these mixes already: nothing has to be joined.

@@ -1,4 +1,4 @@
-import type { StreamPacket } from '../../rtp/jitter-buffer.ts';
+import type { Pace, StreamPacket } from '../../rtp/jitter-buffer.ts';
 
 /**
  * Commands for the mixing half of a room, from the half that knows speakers and listeners. Plain data: it may cross
@@ -17,6 +17,8 @@ export type AddedSpeaker = {
   isHeard: boolean;
   /** The sequence number that comes next; undefined if nothing was heard. */
   next: number | undefined;
+  /** How its packets have come until now; undefined if nothing has. */
+  pace: Pace | undefined;
   /** Samples at the end of `recent` that are played again: the end of a pause, before the word that ends it. */
   prerollSamples: number;
 };

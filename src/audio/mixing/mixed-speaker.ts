@@ -1,6 +1,5 @@
 import type { JitterBuffer } from '../../rtp/jitter-buffer.ts';
-import { SAMPLES_PER_MS } from '../../rtp/clock-rate.ts';
-import { FRAME_SAMPLES } from '../format.ts';
+import { FRAME_MS, FRAME_SAMPLES } from '../format.ts';
 import type { AddedSpeaker, MixPacket } from './mix-plan.ts';
 import { ENCODER_DELAY_SAMPLES, type OpusCodec } from '../opus-codec.ts';
 import { findLateSamples, isAlike } from './joins.ts';
@@ -12,7 +11,7 @@ import { Playout } from './playout.ts';
 /** Length of the end of a pause that is played before the next word, if the word can be played at once. */
 const SHORT_PREROLL_SAMPLES = 240;
 const FADE_OUT_SAMPLES = 720;
-/** Ticks beyond its own duration that a packet is waited for. */
+/** Ticks beyond its own duration, and beyond the jitter buffer's target, that a packet is waited for. */
 const MAX_EXTRA_WAIT_TICKS = 2;
 
 const NOTHING = new Float32Array(0);
@@ -98,7 +97,8 @@ export class MixedSpeaker {
   }
 
   get #maxWaitTicks(): number {
-    return MAX_EXTRA_WAIT_TICKS + this.#packetTicks;
+    const targetTicks = Math.floor(this.#buffer.targetMs / FRAME_MS);
+    return MAX_EXTRA_WAIT_TICKS + this.#packetTicks + targetTicks;
   }
 
   #notePacket(durationSamples: number): void {
@@ -117,8 +117,8 @@ export class MixedSpeaker {
       this.#playout.shortenTo(shortSamples);
     } else {
       // The pause is played while the word after it is held.
-      const depthSamples = this.#buffer.depthMs * SAMPLES_PER_MS;
-      const isShort = preroll < FRAME_SAMPLES || depthSamples < FRAME_SAMPLES;
+      const isReadyNext = this.#buffer.isReady(FRAME_SAMPLES, nowMs + FRAME_MS);
+      const isShort = preroll < FRAME_SAMPLES || !isReadyNext;
       if (isShort && this.#waitedTicks < this.#maxWaitTicks) return;
     }
     this.#hasBegun = true;

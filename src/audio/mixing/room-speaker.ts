@@ -101,7 +101,7 @@ export class RoomSpeaker implements HeardSpeaker {
 
   /** Takes in a packet; false if it is too late, or came already. */
   insert(packet: MediaPacket, nowMs: number): boolean {
-    this.arrivals.add(nowMs);
+    this.arrivals.add(packet.timestamp, nowMs);
     const before = this.#stream.next;
     const isInTime = this.#stream.insert(packet, nowMs);
     // Another stream, from another encoder: nothing in it leans on what came before.
@@ -189,6 +189,7 @@ export class RoomSpeaker implements HeardSpeaker {
       id: this.id,
       recent: this.#history.forDecoder,
       // A listener that hears a pause end in a mix joins on to nothing.
+      pace: this.arrivals.pace,
       isHeard: this.#isHeard && !endsPause,
       next: this.#stream.next,
       prerollSamples: endsPause ? Math.min(PREROLL_SAMPLES, this.#sinceWithheldSamples) : 0,

@@ -65,6 +65,22 @@ describe.each(Object.values(SENDERS).map((sender): [string, Sender] => [sender.n
   },
 );
 
+test.each([60, 120])(
+  'words said as PCM, in messages of %i ms, heard as samples: each begins as it was said',
+  async (packetMs) => {
+    const sender = { ...SENDERS.pcm, packetMs };
+    const { arrivals, reference, words } = await sayTrack(codecs, 'a', sender, track);
+    const room = new SimulatedRoom(codecs, ['a']);
+    const heard = room.listen('x', PCM);
+    await room.play(arrivals);
+    room.mixer.close();
+    const errors = compareWords(reference, await soundOf(codecs, heard), words);
+    expect(reportWords(errors)).toMatchObject(AS_SENT);
+    // Packets come all at once, but always at the same pace: none is late.
+    expect(heard.concealedMs).toBe(0);
+  },
+);
+
 type Word = Track['words'][number];
 
 const overlaps = ({ fromSample, samples }: Word, others: Word[], laterSamples: number) =>
