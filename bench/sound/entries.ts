@@ -1,10 +1,17 @@
 import type { Codecs } from '../../src/audio/codecs.ts';
 import { countEntries, ENTRIES, hearEntries, sayForEntries } from '../../test/support/entries.ts';
+import type { EntryError } from '../../test/support/heard-words.ts';
+import { hearBehindRouter } from '../../test/support/behind-router.ts';
 import { SENDERS } from '../../test/support/senders.ts';
 import { spokenTrack } from '../../test/support/speech.ts';
 import { ERROR_COLUMNS, errorCells, head, row, VOICES } from './setting.ts';
 
 const PAUSE_MS = 900;
+/** What those hear who listen behind the router: browsers, and other nodes. */
+const ROUTED = [
+  ['unmuted', 'speaker unmuted, behind the router'],
+  ['new', 'joins behind a router that had no listener, or media worker replaced'],
+] as const;
 
 /** How words sound from their middle on: to who joins then, changes how it hears, or hears a speaker who is unmuted. */
 export async function reportEntries(
@@ -18,11 +25,18 @@ export async function reportEntries(
     const said = await sayForEntries(codecs, sender, track);
     for (const entry of ENTRIES) {
       signal.throwIfAborted();
-      const errors = await hearEntries(codecs, entry, said);
-      const counts = countEntries(errors);
-      const { lateMs } = counts;
-      const late = `${lateMs.median.toFixed(0)} / ${lateMs.most.toFixed(0)} ms`;
-      say(row(entry.name, sender.name, ...errorCells(counts), late));
+      say(lineOf(entry.name, sender.name, await hearEntries(codecs, entry, said)));
+    }
+    for (const [entry, name] of ROUTED) {
+      signal.throwIfAborted();
+      say(lineOf(name, sender.name, await hearBehindRouter(codecs, entry, said)));
     }
   }
+}
+
+function lineOf(entry: string, sender: string, errors: EntryError[]): string {
+  const counts = countEntries(errors);
+  const { lateMs } = counts;
+  const late = `${lateMs.median.toFixed(0)} / ${lateMs.most.toFixed(0)} ms`;
+  return row(entry, sender, ...errorCells(counts), late);
 }

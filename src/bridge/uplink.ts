@@ -11,6 +11,7 @@ import { Pacer } from '../rtp/pacer.ts';
 import { writeRtpPacket } from '../rtp/packet.ts';
 import { Packetizer } from '../rtp/packetizer.ts';
 import { FlowWatch } from './flow-watch.ts';
+import { discard, LateStream, type RoutedPacket } from './late-stream.ts';
 
 /** Audio level from which a packet is too quiet to be missed. */
 const UNMISSED_LEVEL = 55;
@@ -25,22 +26,27 @@ type OpusPacket = {
   isMuted: boolean;
 };
 
-type RoutedPacket = Pick<OpusPacket, 'payload' | 'durationSamples' | 'audioLevel'> & {
-  gapSamples: number;
-};
-
 /** A producer exists only once there is audio for a listener behind the router: until then it costs nothing. */
 type State =
   | { name: 'idle' }
   | { name: 'opening'; held: RoutedPacket[] }
-  | { name: 'open'; producer: PlainProducer; packetizer: Packetizer }
+  | {
+      name: 'open';
+      producer: PlainProducer;
+      packetizer: Packetizer;
+      /** Present until those behind the router know the stream. */
+      late: LateStream | undefined;
+    }
   | { name: 'closed' };
 
 /** Open while somebody listens behind the router of a room. The room keeps it up to date: it is read for every packet. */
 export type Route = { isOpen: boolean };
 
 /** The mixer through which WebSocket listeners hear the peer, and the name of the peer there. */
-export type HeardThere = { mixer: Pick<RoomMixer, 'receive'>; peer: string };
+export type HeardThere = { mixer: Pick<RoomMixer, 'receive' | 'openLateBeginning'>; peer: string };
+
+/** The leg on which it has its producer. */
+type UplinkLeg = Pick<PlainLeg, 'produce' | 'isClosed'>;
 
 export type UplinkEvents = {
   /** The room learns of the producer here; packets flow when this has been done. */
@@ -56,7 +62,7 @@ export type UplinkEvents = {
  * listen over WebSockets by a plain call, and to the room's plain leg while somebody listens behind its router.
  */
 export class Uplink {
-  readonly #leg: () => PlainLeg;
+  readonly #leg: () => UplinkLeg;
   readonly #clock: FrameClock;
   readonly #route: Route;
   readonly #mixer: HeardThere['mixer'];
@@ -66,6 +72,8 @@ export class Uplink {
   readonly #packetizer = new Packetizer();
   /** Duration of the packets that were not sent to the router since the last one that was. */
   #unroutedSamples = 0;
+  /** True if the last packet did not go to the producer that is there, or to be opened. */
+  #hasMissed = true;
   #countedDrops = 0;
   readonly #flow = new FlowWatch();
   #state: State = { name: 'idle' };
@@ -75,7 +83,7 @@ export class Uplink {
   readonly last: LastPackets = { packets: [], atMs: -Infinity };
 
   constructor(
-    leg: () => PlainLeg,
+    leg: () => UplinkLeg,
     route: Route,
     { mixer, peer }: HeardThere,
     clock: FrameClock,
@@ -137,13 +145,23 @@ export class Uplink {
 
   /** The leg has gone, and the producer with it: the next packet opens one on the new leg. */
   reset(): void {
-    if (this.#state.name !== 'closed') this.#state = { name: 'idle' };
+    if (this.#state.name !== 'closed') this.#leave({ name: 'idle' });
   }
 
   close(): void {
-    if (this.#state.name === 'open') this.#state.producer.close();
-    this.#state = { name: 'closed' };
+    this.#leave({ name: 'closed' });
     this.#clock.remove(this.#onTick);
+  }
+
+  #leave(next: State): void {
+    if (this.#state.name === 'open') {
+      this.#state.late?.close();
+      this.#state.producer.close();
+    } else if (this.#state.name === 'opening') {
+      discard(this.#state.held);
+    }
+    this.#state = next;
+    this.#hasMissed = true;
   }
 
   readonly #onTick = (nowMs: number): void => {
@@ -166,9 +184,13 @@ export class Uplink {
     const { payload, durationSamples, audioLevel, gapMs, isMuted } = packet;
     const gapSamples = Math.round(gapMs * SAMPLES_PER_MS);
     if (!isMuted && this.#route.isOpen) {
-      this.#sendRouted({ ...packet, gapSamples: gapSamples + this.#unroutedSamples });
+      const beginning = this.#hasMissed ? this.#mixer.openLateBeginning(this.#peer) : undefined;
+      this.#hasMissed = false;
+      const routed = { payload, durationSamples, audioLevel, beginning };
+      this.#sendRouted({ ...routed, gapSamples: gapSamples + this.#unroutedSamples });
       this.#unroutedSamples = 0;
     } else {
+      this.#hasMissed = true;
       this.#unroutedSamples += gapSamples + durationSamples;
     }
     const heard = this.#packetizer.packetize(payload, durationSamples, audioLevel, gapSamples);
@@ -178,7 +200,7 @@ export class Uplink {
   #sendRouted(packet: RoutedPacket): void {
     switch (this.#state.name) {
       case 'open':
-        sendRtp(this.#state, packet);
+        sendOpen(this.#state, packet);
         break;
       case 'opening':
         this.#state.held.push(packet);
@@ -188,6 +210,7 @@ export class Uplink {
         void this.#openFor(this.#state);
         break;
       case 'closed':
+        discard([packet]);
         break;
     }
   }
@@ -209,12 +232,12 @@ export class Uplink {
     return this.#open(opening, leg).catch((fault: unknown) => {
       if (this.#state !== opening) return;
       // Requests of a leg that closes are rejected; audio continues on the next leg.
-      if (leg.isClosed) this.#state = { name: 'idle' };
+      if (leg.isClosed) this.#leave({ name: 'idle' });
       else this.#events.onFault(fault);
     });
   }
 
-  async #open(opening: { held: RoutedPacket[] }, leg: PlainLeg): Promise<void> {
+  async #open(opening: { held: RoutedPacket[] }, leg: UplinkLeg): Promise<void> {
     const producer = await leg.produce();
     if (this.#state !== opening) {
       producer.close();
@@ -225,14 +248,28 @@ export class Uplink {
       producer.close();
       return;
     }
-    const open = { name: 'open', producer, packetizer: new Packetizer() } as const;
-    for (const packet of opening.held) sendRtp(open, packet);
+    const open: OpenState = {
+      name: 'open',
+      producer,
+      packetizer: new Packetizer(),
+      late: undefined,
+    };
+    for (const packet of opening.held) sendOpen(open, packet);
     this.#state = open;
   }
 }
 
+type OpenState = State & { name: 'open' };
+
+function sendOpen(open: OpenState, packet: RoutedPacket): void {
+  if (open.late?.isOver) open.late = undefined;
+  if (packet.beginning) open.late ??= new LateStream((late) => sendRtp(open, late));
+  if (open.late) open.late.send(packet);
+  else sendRtp(open, packet);
+}
+
 function sendRtp(
-  { producer, packetizer }: { producer: PlainProducer; packetizer: Packetizer },
+  { producer, packetizer }: OpenState,
   { payload, durationSamples, audioLevel, gapSamples }: RoutedPacket,
 ): void {
   const packet = packetizer.packetize(payload, durationSamples, audioLevel, gapSamples);

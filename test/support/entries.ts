@@ -17,16 +17,16 @@ const AS_OPUS: Subscription = { format: OPUS };
 const APART: Subscription = { format: OPUS, delivery: 'forward' };
 
 /** Position of the change in a word. */
-const AT_SHARE = 0.35;
+export const AT_SHARE = 0.35;
 /** Shortest rest of a word that is compared. */
-const LEAST_REST_MS = 150;
+export const LEAST_REST_MS = 150;
 /**
  * Offsets of the encodings with which a mix is compared. Its frames begin at any offset from those of a sound that is encoded in one
  * piece, which alone makes soft windows of 5 ms up to 11 dB louder or softer.
  */
 const FRAMES_EARLIER_MS = [0, 5, 10, 15];
 /** Time after a word until the listener leaves, or hears as at first again. */
-const AFTER_WORD_MS = 200;
+export const AFTER_WORD_MS = 200;
 /** Time before a word at which the speaker is muted. */
 const MUTED_BEFORE_MS = 400;
 
@@ -60,7 +60,7 @@ export const ENTRIES: Entry[] = [
   { name: 'browser unmuted, `forward`', before: APART, after: APART, muted: 'away' },
 ];
 
-type Said = Awaited<ReturnType<typeof sayForEntries>>;
+export type Said = Awaited<ReturnType<typeof sayForEntries>>;
 
 /** Says a track, and encodes it again as a mix may have. */
 export async function sayForEntries(codecs: Codecs, sender: Sender, track: Track) {

@@ -4,6 +4,7 @@ import type { Codecs } from '../codecs.ts';
 import type { CodecSettings } from '../opus-codec.ts';
 import { FRAME_MS } from '../format.ts';
 import { LevelMeter } from '../level-meter.ts';
+import { LateBeginning } from './late-beginning.ts';
 import type { MixBackend, MixEngine, TickReport } from './mix-engine.ts';
 import type { MixOutput } from './mix-plan.ts';
 import { MixThread } from './mix-thread.ts';
@@ -78,6 +79,16 @@ export class MixEnginePool {
   /** Opens what tells the levels of a stream that comes from elsewhere. */
   async openLevelMeter(): Promise<LevelMeter> {
     return new LevelMeter(await this.#codecs.opus.createDecoder());
+  }
+
+  /** Opens what encodes the beginning of a stream anew for decoders that have missed the packets before it; undefined if it cannot. */
+  async openLateBeginning(missed: readonly Buffer[]): Promise<LateBeginning | undefined> {
+    try {
+      return await LateBeginning.open(this.#codecs.opus, missed);
+    } catch (fault) {
+      this.#events.onFault(fault);
+      return undefined;
+    }
   }
 
   /** Makes every encoder, wherever it is, so complex from now on: 0…10. */

@@ -18,7 +18,17 @@ export class PauseFinder {
   #loudestPower = 0;
   #softFrames = 0;
   /** Soft audio before the first word is no pause after it. */
-  #hasSpoken = false;
+  #hasSpoken: boolean;
+  readonly #leastFrames: number;
+
+  /**
+   * @param hasSpoken true if soft audio is a pause also before the first word
+   * @param leastFrames number of soft frames in a row that are a pause
+   */
+  constructor(hasSpoken = false, leastFrames = LEAST_FRAMES) {
+    this.#hasSpoken = hasSpoken;
+    this.#leastFrames = leastFrames;
+  }
 
   /** Returns whether `sound` is as soft as a pause after what was said. */
   isSoft(sound: Float32Array): boolean {
@@ -31,7 +41,7 @@ export class PauseFinder {
 
   /** True for a frame with which a pause has become one, and now and then while it goes on. */
   get isFound(): boolean {
-    const since = this.#softFrames - LEAST_FRAMES;
+    const since = this.#softFrames - this.#leastFrames;
     return since >= 0 && since % AGAIN_FRAMES === 0;
   }
 

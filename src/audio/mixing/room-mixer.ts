@@ -14,6 +14,7 @@ import {
 import type { MixEnginePool } from './mix-engine-pool.ts';
 import type { MixEngine } from './mix-engine.ts';
 import type { MixOutput, MixPlan, Opening, SpeakerId } from './mix-plan.ts';
+import type { LateBeginning } from './late-beginning.ts';
 import { OpusEars } from './opus-ears.ts';
 import { opusPacketSamples } from '../opus-packet.ts';
 import { RoomSpeaker } from './room-speaker.ts';
@@ -55,6 +56,7 @@ const NOBODY: ReadonlySet<never> = new Set();
  * The subscriptions are worked out when they change, not per packet; the mixing itself is done by a {@link MixEngine}.
  */
 export class RoomMixer {
+  readonly #host: MixEnginePool;
   readonly #clock: FrameClock;
   readonly #onActiveSpeakersChanged: () => void;
   readonly #room: MixEngine;
@@ -87,6 +89,7 @@ export class RoomMixer {
   ) {
     this.#onActiveSpeakersChanged = onActiveSpeakersChanged;
     this.#clock = clock;
+    this.#host = host;
     this.#room = host.openRoom(settings.jitterBuffer, this.#output, this.#ticked);
     this.#talkers = new ActiveSpeakers(settings.talkers);
   }
@@ -147,6 +150,12 @@ export class RoomMixer {
     this.#speakers.delete(peer);
     this.#pausing = this.#pausing.filter((other) => other !== speaker);
     if (this.#talkers.delete(speaker)) this.#talkersChanged();
+  }
+
+  /** Opens what encodes the next packets of a speaker anew, for decoders that have missed its last ones; undefined if there are none. */
+  openLateBeginning(peer: string): Promise<LateBeginning | undefined> | undefined {
+    const missed = this.#speakers.get(peer)?.recent ?? [];
+    return missed.length > 0 ? this.#host.openLateBeginning(missed) : undefined;
   }
 
   /** Ends what a speaker says whose packets do not come while it is muted, or lets it be heard again. */

@@ -2,9 +2,10 @@ import type { MediaPacket } from '../../rtp/packet.ts';
 import { Reorderer } from '../../rtp/reorderer.ts';
 import { Splice } from '../../rtp/splice.ts';
 import { FRAME_SAMPLES } from '../format.ts';
-import { carriesCopy, emptyOpusPacket, isCelt, opusPacketSamples } from '../opus-packet.ts';
+import { carriesCopy, emptyOpusPacket, opusPacketSamples } from '../opus-packet.ts';
 import { Arrivals } from './arrivals.ts';
 import { forwardFrame } from './forward-frame.ts';
+import { maxAwaitedMs } from './late-beginning.ts';
 import type { HeardSpeaker, Listener } from './subscriptions.ts';
 import type { AddedSpeaker, MixPacket, SpeakerId } from './mix-plan.ts';
 import { PacketHistory } from './packet-history.ts';
@@ -13,13 +14,6 @@ import { PacketHistory } from './packet-history.ts';
 const PREROLL_SAMPLES = FRAME_SAMPLES;
 /** Older packets have nothing to do with the word. */
 const MAX_PREROLL_AGE_MS = 100;
-
-/** Longest wait for a pause. A decoder of CELT adapts within a packet or two; one of SILK needs a quiet moment. */
-const MAX_AWAITED_CELT_MS = 500;
-const MAX_AWAITED_MS = 10_000;
-
-/** Additional wait for a moment that resembles what was heard. After that an audible seam is better than an encoder that is not needed. */
-const MAX_UNLIKE_MS = 3000;
 
 /** Length of sound after which a decoder that began in the middle of a stream is accurate. */
 const UNKNOWN_SAMPLES = 6 * FRAME_SAMPLES;
@@ -90,8 +84,7 @@ export class RoomSpeaker implements HeardSpeaker {
   isAwaitedTooLong(nowMs: number, isAlike: boolean): boolean {
     const { last } = this.#history;
     if (this.awaitedSinceMs === undefined || !last) return false;
-    const maxMs = isCelt(last.payload) ? MAX_AWAITED_CELT_MS : MAX_AWAITED_MS;
-    return nowMs - this.awaitedSinceMs >= maxMs + (isAlike ? 0 : MAX_UNLIKE_MS);
+    return nowMs - this.awaitedSinceMs >= maxAwaitedMs(last.payload, isAlike);
   }
 
   /** Packets that came before their turn. */
@@ -181,17 +174,22 @@ export class RoomSpeaker implements HeardSpeaker {
     for (const listener of this.apartFollowers) listener.deliver(frame);
   }
 
+  /** The last packets, for a decoder that begins after them. */
+  get recent(): Buffer[] {
+    return this.#history.forDecoder;
+  }
+
   /** Returns the state from which a mix begins to play this speaker. */
   beginPlaying(nowMs: number): AddedSpeaker {
     const last = this.#history.last;
     const endsPause = last?.isPause && nowMs - last.atMs < MAX_PREROLL_AGE_MS;
     return {
       id: this.id,
-      recent: this.#history.forDecoder,
+      recent: this.recent,
       // A listener that hears a pause end in a mix joins on to nothing.
-      pace: this.arrivals.pace,
       isHeard: this.#isHeard && !endsPause,
       next: this.#stream.next,
+      pace: this.arrivals.pace,
       prerollSamples: endsPause ? Math.min(PREROLL_SAMPLES, this.#sinceWithheldSamples) : 0,
     };
   }

@@ -8,6 +8,7 @@ import {
   hearEntries,
   sayForEntries,
 } from '../../support/entries.ts';
+import { hearBehindRouter } from '../../support/behind-router.ts';
 import { SENDERS, type Sender, sayTrack } from '../../support/senders.ts';
 import { SimulatedRoom, soundOf } from '../../support/simulated-room.ts';
 import { rmsOf, spokenTrack, type Track } from '../../support/speech.ts';
@@ -42,6 +43,19 @@ describe.each(senders)('in the middle of a word of %s', (_, sender) => {
     },
   );
 });
+
+const routed = [...senders, [SENDERS.long.name, SENDERS.long] as [string, Sender]];
+
+test.each(routed)(
+  'behind the router, in the middle of a word of %s: a legacy client that is unmuted, and a listener that is new, as it was said',
+  async (_, sender) => {
+    const said = await sayForEntries(codecs, sender, track);
+    for (const entry of ['unmuted', 'new'] as const) {
+      const errors = await hearBehindRouter(codecs, entry, said);
+      expect(countEntries(errors)).toMatchObject({ loud3: 0, soft: 0, missing: 0 });
+    }
+  },
+);
 
 describe('a speaker who is muted in the middle of a word, and unmuted in the next pause', () => {
   const hearings: [string, AudioFormat, Delivery][] = [

@@ -1,7 +1,12 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
+import { loadCodecs } from '../../../src/audio/codecs.ts';
+import { LateBeginning } from '../../../src/audio/mixing/late-beginning.ts';
 import { Uplink } from '../../../src/bridge/uplink.ts';
+import type { PlainProducer } from '../../../src/media/plain-leg.ts';
 import { PartylineError } from '../../../src/protocol/errors.ts';
+import { parseRtpPacket } from '../../../src/rtp/packet.ts';
 import { HandClock } from '../../support/simulated-room.ts';
+import { opusTone } from '../../support/sound.ts';
 
 test('a client that is closed because it sends too fast is heard no more, and keeps no clock running', () => {
   const clock = new HandClock();
@@ -12,7 +17,7 @@ test('a client that is closed because it sends too fast is heard no more, and ke
       throw new Error('nobody listens behind the router');
     },
     { isOpen: false },
-    { mixer: { receive: () => (heard += 1) }, peer: 'ann' },
+    { mixer: { receive: () => (heard += 1), openLateBeginning: () => undefined }, peer: 'ann' },
     clock,
     {
       onProducer: async () => {},
@@ -51,7 +56,7 @@ describe('send() in virtual time', () => {
         throw new Error('nobody listens behind the router');
       },
       { isOpen: false },
-      { mixer: { receive: () => (heard += 1) }, peer: 'ann' },
+      { mixer: { receive: () => (heard += 1), openLateBeginning: () => undefined }, peer: 'ann' },
       clock,
       {
         onProducer: async () => {},
@@ -119,4 +124,65 @@ describe('send() in virtual time', () => {
     // One packet may wait for its time.
     expect(unheard * 20 - ms).toBeOneOf([0, 20, 40]);
   });
+});
+
+test('packets after some that did not go to the router are encoded anew: after mute, and for a new leg', async () => {
+  const codecs = await loadCodecs({ bitrateBps: 32_000, complexity: 5 });
+  const said = await opusTone(440, 0.25, 500);
+  const heard: Buffer[] = [];
+  const sent: { payload: Buffer; timestamp: number }[] = [];
+  const producer: PlainProducer = {
+    id: 'producer',
+    ssrc: 1,
+    payloadType: 100,
+    levelExtensionId: 1,
+    send: (datagram) => void sent.push(parseRtpPacket(datagram, 1)!),
+    close: () => {},
+  };
+  const uplink = new Uplink(
+    () => ({ produce: async () => producer, isClosed: false }),
+    { isOpen: true },
+    {
+      mixer: {
+        receive: (_peer, { payload }) => void heard.push(payload),
+        openLateBeginning: () =>
+          heard.length > 0 ? LateBeginning.open(codecs.opus, heard.slice(-9)) : undefined,
+      },
+      peer: 'ann',
+    },
+    new HandClock(),
+    {
+      onProducer: async () => {},
+      onFlow: () => {},
+      onFault: (fault) => {
+        throw fault;
+      },
+    },
+  );
+  vi.useFakeTimers({ toFake: ['performance'] });
+  const send = async (i: number) => {
+    vi.advanceTimersByTime(20);
+    uplink.send(said[i]!, 960, 20, performance.now());
+    await new Promise(setImmediate);
+  };
+  const isAsSent = ({ payload }: { payload: Buffer }) => said.some((own) => own.equals(payload));
+  await send(0);
+  await send(1);
+  expect(sent.map(isAsSent)).toEqual([true, true]);
+  uplink.isMuted = true;
+  await send(2);
+  await send(3);
+  expect(sent).toHaveLength(2);
+  uplink.isMuted = false;
+  await send(4);
+  await send(5);
+  expect(sent.slice(2).map(isAsSent)).toEqual([false, false]);
+  // Packets that were withheld are missing from the sound, not from its time.
+  const [, before, after] = sent;
+  expect((after!.timestamp - before!.timestamp) >>> 0).toBe(3 * 960);
+  uplink.reset();
+  await send(6);
+  expect(sent.slice(4).map(isAsSent)).toEqual([false]);
+  uplink.close();
+  vi.useRealTimers();
 });

@@ -1,0 +1,127 @@
+import { FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE_HZ } from '../format.ts';
+import type { OpusCodec, OpusDecoder, OpusEncoder } from '../opus-codec.ts';
+import { isCelt } from '../opus-packet.ts';
+import { isAlike } from './joins.ts';
+import { PauseFinder } from './pause-finder.ts';
+
+/** Longest wait for a pause, ms. A decoder of CELT adapts within a packet or two; one of SILK needs a quiet moment. */
+const MAX_AWAITED_CELT_MS = 500;
+const MAX_AWAITED_MS = 10_000;
+/** Additional wait, ms, for a moment that resembles what was heard. After that an audible seam is better than an encoder that is not needed. */
+const MAX_UNLIKE_MS = 3000;
+
+/** Number of soft frames in a row that are no soft end of a word any more. */
+const PAUSE_FRAMES = 10;
+
+const NOTHING = new Float32Array(0);
+
+/**
+ * Returns after how many ms at most decoders go on with the packets of a speaker as they are, although it does not pause: music does not.
+ * @param isNextAlike what comes next resembles what has been heard last
+ */
+export const maxAwaitedMs = (packet: Buffer, isNextAlike: boolean): number =>
+  (isCelt(packet) ? MAX_AWAITED_CELT_MS : MAX_AWAITED_MS) + (isNextAlike ? 0 : MAX_UNLIKE_MS);
+
+/**
+ * Beginning of a speaker's stream for decoders that have missed the packets before it: its packets are decoded by a decoder that has heard
+ * those, and encoded anew, without prediction at first, until the speaker pauses.
+ */
+export class LateBeginning {
+  readonly #decoder: OpusDecoder;
+  readonly #encoder: OpusEncoder;
+  readonly #pauses = new PauseFinder(true, PAUSE_FRAMES);
+  /** The last two frames, the later one first. */
+  #frames: [Float32Array, Float32Array] = [silentFrame(), silentFrame()];
+  #next = silentFrame();
+  #filledSamples = 0;
+  #isPause = false;
+  #encodedMs = 0;
+  #isOver = false;
+
+  private constructor(decoder: OpusDecoder, encoder: OpusEncoder) {
+    this.#decoder = decoder;
+    this.#encoder = encoder;
+  }
+
+  /** @param missed the last packets of the stream, the oldest first */
+  static async open(codec: OpusCodec, missed: readonly Buffer[]): Promise<LateBeginning> {
+    const decoder = await codec.createDecoder();
+    try {
+      const beginning = new LateBeginning(decoder, await codec.createEncoder(SAMPLE_RATE_HZ));
+      beginning.#hear(missed);
+      return beginning;
+    } catch (fault) {
+      decoder.close();
+      throw fault;
+    }
+  }
+
+  /** True once packets can go out as they are. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /**
+   * Returns the packets of 20 ms that go out in place of the next packet of the stream; that one itself, if this is over with it.
+   * @throws {Error} if it does not decode
+   */
+  take(packet: Buffer): Buffer[] {
+    const frames = this.#decode(packet);
+    this.#isOver = this.#filledSamples === 0 && this.#isPause;
+    if (this.#isOver) return [packet];
+    const packets = frames.map((frame) => this.#encoder.encode(frame));
+    this.#encodedMs += frames.length * FRAME_MS;
+    this.#isOver =
+      this.#filledSamples === 0 && this.#encodedMs >= maxAwaitedMs(packet, this.#isAlike);
+    return packets;
+  }
+
+  close(): void {
+    this.#decoder.close();
+    this.#encoder.close();
+  }
+
+  /** Decodes what listeners do not hear, and takes its last frame for what they have heard. */
+  #hear(missed: readonly Buffer[]): void {
+    for (const packet of missed) this.#decode(packet);
+    // A frame of shorter packets is whole only with those that come.
+    const rest = this.#next.slice(0, this.#filledSamples);
+    const [last] = this.#frames;
+    const heard = silentFrame();
+    heard.set(last.subarray(rest.length));
+    heard.set(rest, FRAME_SAMPLES - rest.length);
+    this.#filledSamples = 0;
+    this.#frames[0] = heard;
+    this.#encoder.prime(heard);
+  }
+
+  /** Returns the frames that are whole with a packet; {@link #isPause} is true if the speaker has come to a pause in one of them. */
+  #decode(packet: Buffer): Float32Array[] {
+    const sound = this.#decoder.decode(packet);
+    const frames: Float32Array[] = [];
+    this.#isPause = false;
+    for (let at = 0; at < sound.length;) {
+      const part = sound.subarray(at, at + FRAME_SAMPLES - this.#filledSamples);
+      this.#next.set(part, this.#filledSamples);
+      this.#filledSamples += part.length;
+      at += part.length;
+      if (this.#filledSamples < FRAME_SAMPLES) break;
+      const frame = this.#next;
+      frames.push(frame);
+      this.#frames = [frame, this.#frames[0]];
+      this.#next = silentFrame();
+      this.#filledSamples = 0;
+      this.#pauses.note(frame);
+      this.#isPause ||= this.#pauses.isFound;
+    }
+    return frames;
+  }
+
+  /** True if the packets that come go on from those that have gone out. */
+  get #isAlike(): boolean {
+    const [frame, previous] = this.#frames;
+    return isAlike({ previous, frame, rest: NOTHING }, 0);
+  }
+}
+
+const silentFrame = () => new Float32Array(FRAME_SAMPLES);
