@@ -7,7 +7,7 @@ import { spokenTrack } from '../../test/support/speech.ts';
 import { ERROR_COLUMNS, errorCells, head, row, VOICES } from './setting.ts';
 
 const PAUSE_MS = 900;
-/** What those hear who listen behind the router: browsers, and other nodes. */
+/** Entries of those who listen behind the router: browsers, and other nodes. */
 const ROUTED = [
   ['unmuted', 'speaker unmuted, behind the router'],
   ['new', 'joins behind a router that had no listener, or media worker replaced'],

@@ -1,7 +1,7 @@
 import type { LateBeginning } from '../audio/mixing/late-beginning.ts';
 import { FRAME_SAMPLES } from '../audio/format.ts';
 
-/** What encodes the beginning of a stream, or nothing where that cannot be opened. */
+/** Encoder of the beginning of a stream, or nothing where that cannot be opened. */
 export type OpeningBeginning = Promise<LateBeginning | undefined>;
 
 export type RoutedPacket = {
@@ -77,7 +77,7 @@ export class LateStream {
     try {
       payloads = beginning.take(packet.payload);
     } catch {
-      // What does not decode here is heard by nobody; it goes out as it does at other times.
+      // A packet that does not decode here is heard by nobody; it goes out as it does at other times.
     }
     if (!payloads || payloads[0] === packet.payload) {
       this.#endBeginning();

@@ -31,7 +31,9 @@ async function mixTone(complexity: number, change?: { to: number; afterTicks: nu
   room.apply({
     speakers: [1],
     leaving: [],
-    added: [{ id: 1, recent: [], isHeard: false, next: undefined, pace: undefined, prerollSamples: 0 }],
+    added: [
+      { id: 1, recent: [], isHeard: false, next: undefined, pace: undefined, prerollSamples: 0 },
+    ],
     mixes: [{ name: 'all', without: [], gains: [], gainsBefore: [], formats: ['opus'] }],
   });
   for (const [i, payload] of tone.entries()) {
@@ -78,7 +80,9 @@ test('a mixing thread goes on with the other rooms when one cannot be mixed, or 
     room.apply({
       speakers: [1],
       leaving: [],
-      added: [{ id: 1, recent: [], isHeard: false, next: undefined, pace: undefined, prerollSamples: 0 }],
+      added: [
+        { id: 1, recent: [], isHeard: false, next: undefined, pace: undefined, prerollSamples: 0 },
+      ],
       mixes: [{ name: 'all', without: [], gains: [], gainsBefore: [], formats: [format] }],
     });
     return { room, ticks: () => ticks };

@@ -43,7 +43,7 @@ describe.each([pcm, browser, celt].map((sender): [string, Sender] => [sender.nam
   },
 );
 
-test.each([-50, -35])(
+test.each([-50, -45, -40, -35])(
   'a ninth who speaks above eight steady noises at %i dBov: every word is heard, within 200 ms',
   async (noiseDb) => {
     const errors = await hearOverFans(codecs, noiseDb, 4);
