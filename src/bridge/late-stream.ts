@@ -2,7 +2,7 @@ import type { LateBeginning } from '../audio/mixing/late-beginning.ts';
 import { FRAME_SAMPLES } from '../audio/format.ts';
 
 /** Encoder of the beginning of a stream, or nothing where that cannot be opened. */
-export type OpeningBeginning = Promise<LateBeginning | undefined>;
+type OpeningBeginning = Promise<LateBeginning | undefined>;
 
 export type RoutedPacket = {
   payload: Buffer;
