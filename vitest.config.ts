@@ -59,6 +59,7 @@ const HEARING = [
   'echo',
   'faults',
   'formats',
+  'hostile-streams',
   'leaks',
   'media-workers',
   'resume',

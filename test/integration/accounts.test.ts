@@ -120,6 +120,7 @@ describe("a mistake in the operator's command", () => {
     [['create', '--name', 'x', '--email', 'nobody']],
     [['create', '--name', 'x', '--email', 'a@b', '--plan', 'gold']],
     [['create', '--name', 'x', '--email', 'a@b', '--pinned-audio', 'amr']],
+    [['set-audio', '1', '--default-audio', 'pcm_s16le;rate=49999;channels=1']],
     [['set-plan', '99', 'pro']],
     [['suspend', 'all']],
     [['key-revoke', '1', 'no-such-key']],
@@ -238,6 +239,8 @@ describe('/api/admin', () => {
     ['POST', '', { name: 'x', email: 'a@b', plan: 'pro', status: 'active' }, 400],
     ['PATCH', '/1', { id: 2 }, 400],
     ['PATCH', '/99', { plan: 'pro' }, 404],
+    ['PATCH', '/1', { default_audio: 'pcm_s16le;rate=48001;channels=1' }, 400],
+    ['PATCH', '/1', { pinned_audio: 'pcm_s16le;rate=49999;channels=1' }, 400],
     ['PATCH', '/1', { webhook_url: 'http://user:secret@example.com' }, 400],
     ['PATCH', '/1', { webhook_url: 'http://1.2.3.4.5/' }, 400],
     ['PATCH', '/1', { webhook_secret: 'whsec_' }, 400],
@@ -522,6 +525,15 @@ describe('tokens', () => {
     const again = await connect(second!, withToken(await tokenOf(first!, grant)));
     await again.next('joined');
     await withKey.ask({ type: 'leave' }, 'left');
+  });
+
+  test('one with as many long names of rooms as are accepted lets its peer in', async () => {
+    const gateway = await openGateway();
+    const rooms = Array.from({ length: 100 }, (_, i) => `${i}`.padStart(84, 'r'));
+    const token = await tokenOf(gateway, { ...grant, rooms });
+    expect(token.length).toBeGreaterThan(11_000);
+    const client = await connect(gateway, { ...withToken(token), room: rooms[99] });
+    expect(await client.next('joined')).toMatchObject({ room: rooms[99] });
   });
 
   test.each([

@@ -3,11 +3,12 @@ import { Accounts } from '../../src/accounts/accounts.ts';
 import { UsageStore } from '../../src/usage/usage-store.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually, type TestGateway } from '../support/gateway.ts';
+import { opusTone, play } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
 /** A client that comes back never gets more than a new one would. */
 
-const { openRedis, openGateway, openStore, createAccount, enter, connect } = useStack();
+const { openRedis, openGateway, openNodes, openStore, createAccount, enter, connect } = useStack();
 
 const KEEP = { RESUME_MS: '60000' };
 const FREE_PLAN_MS = 100 * 60_000;
@@ -68,6 +69,25 @@ test.each(['websocket', 'webrtc'])(
   },
 );
 
+test.each(['websocket', 'webrtc'])(
+  'the place of a %s peer ends when the minutes are used up while it is kept, and the others are told',
+  async (media) => {
+    const redis = await openRedis();
+    const timings = { usage: { freshMs: 1, writeEveryMs: 100 } };
+    const gateway = await openGateway({ ...KEEP, REDIS_URL: redis.url }, timings);
+    const { apiKey, id } = await createAccount(redis, 'free');
+    const free = { url: gateway.url, apiKey };
+    const bob = await enter(free, 'bob');
+    const alice = await connect(free, { room: '__lobby__' });
+    await alice.ask({ type: 'join', room: 'a', ...(media === 'webrtc' && { media }) }, 'joined');
+    alice.vanish();
+    await eventually('its place is kept', () => gateway.counts().sessions === 1);
+    await new UsageStore(await openStore(redis)).write([used(id, FREE_PLAN_MS)]);
+    expect(await bob.closed).toBe(4402);
+    await eventually('its place is given up', () => gateway.counts().rooms === 0);
+  },
+);
+
 test('kept places end when the account is suspended', async () => {
   const { redis, gateway, accounts } = await open();
   const { apiKey, id } = await createAccount(redis, 'pro');
@@ -89,6 +109,94 @@ test('a kept place ends when its key is revoked, and the others are told', async
   await eventually('its place is kept', () => gateway.counts().sessions === 1);
   await accounts.revokeKey(id, second.id);
   expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice', reason: 'unauthorized' });
+});
+
+test.each(['same', 'another'])(
+  'a client that comes back to the %s node with a token that does not allow to publish is heard no more',
+  async (where) => {
+    const [one, other] = await openNodes(2, KEEP);
+    const bob = await enter(one!, 'bob');
+    const alice = await enter(one!, 'alice');
+    const tone = await opusTone(1000, 0.5, 200);
+    await play(alice, tone);
+    await eventually('it is heard', () => bob.frames.length === tone.length);
+    const session = await resumption(alice);
+    alice.vanish();
+    const token = await tokenOf(one!, { publish: false });
+    const query = { api_key: undefined, token, room: '__lobby__', ...session };
+    const again = await connect(where === 'same' ? one! : other!, query);
+    expect(await again.next('joined')).toMatchObject({ room: 'a' });
+    await play(again, tone);
+    expect(await again.next('error')).toMatchObject({ code: 'forbidden', retryable: false });
+    // It hears, and what it sent before that would have come by then.
+    await play(bob, tone);
+    await eventually('it hears', () => again.frames.length === tone.length);
+    expect(bob.frames.length).toBe(tone.length);
+  },
+);
+
+test('a client that comes back to another node when the minutes are used up is in no room', async () => {
+  const redis = await openRedis();
+  const [one, other] = await openNodes(2, KEEP, redis, { usage: { freshMs: 1 } });
+  const { apiKey, id } = await createAccount(redis, 'free');
+  const alice = await enter({ url: one!.url, apiKey }, 'alice');
+  const session = await resumption(alice);
+  alice.vanish();
+  await eventually('its place is kept', () => one!.counts().sessions === 0);
+  await new UsageStore(await openStore(redis)).write([used(id, FREE_PLAN_MS)]);
+  const again = await connect({ url: other!.url, apiKey }, { room: '__lobby__', ...session });
+  expect(await again.next('error')).toMatchObject({ code: 'minutes_exhausted' });
+  expect(other!.counts().rooms).toBe(0);
+});
+
+test.each(['suspended', 'revoked'] as const)(
+  'a client whose account or key is %s does not come back',
+  async (what) => {
+    const { redis, gateway, accounts } = await open();
+    const { apiKey, id, keyId } = await createAccount(redis, 'pro');
+    const alice = await enter({ url: gateway.url, apiKey }, 'alice');
+    const session = await resumption(alice);
+    alice.vanish();
+    await eventually('its place is kept', () => gateway.counts().sessions === 0);
+    if (what === 'suspended') await accounts.update(id, { status: 'suspended' });
+    else await accounts.revokeKey(id, keyId);
+    const again = await connect({ url: gateway.url, apiKey }, { room: '__lobby__', ...session });
+    expect(await again.closed).toBe(what === 'suspended' ? 4403 : 4401);
+    await eventually('its place is given up', () => gateway.counts().rooms === 0);
+  },
+);
+
+test('the time without a connection is not counted as minutes where no media flows', async () => {
+  const gateway = await openGateway(KEEP, { usage: { writeEveryMs: 50 } });
+  const alice = await enter(gateway, 'alice');
+  const eve = await connect(gateway, { peer: 'eve', room: '__lobby__' });
+  // It never connects its transports.
+  await eve.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+  alice.vanish();
+  eve.vanish();
+  await eventually('their places are kept', () => gateway.counts().sessions === 0);
+  const seconds = async () => {
+    const headers = { authorization: `Bearer ${gateway.apiKey}` };
+    const response = await fetch(`${gateway.url}/api/usage?granularity=day`, { headers });
+    return ((await response.json()) as { total_seconds: number }).total_seconds;
+  };
+  let before = await seconds();
+  await eventually('what came before is written', async () => {
+    const now = await seconds();
+    const isSettled = now > 0 && now === before;
+    before = now;
+    if (!isSettled) await new Promise((resolve) => setTimeout(resolve, 200));
+    return isSettled;
+  });
+  const fromMs = performance.now();
+  await enter(gateway, 'bob');
+  // Of three peers in the room the time of one grows.
+  let grownS = 0;
+  await eventually('a second of another is written', async () => {
+    grownS = (await seconds()) - before;
+    return grownS > 1;
+  });
+  expect(grownS).toBeLessThanOrEqual((performance.now() - fromMs) / 1000);
 });
 
 test('a browser that comes back with a token that does not allow to publish is heard no more', async () => {

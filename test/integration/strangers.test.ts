@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { get } from 'node:http';
 import { createConnection, type Socket } from 'node:net';
+import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
@@ -144,6 +145,24 @@ describe('before a client is known', () => {
       await client.next('joined');
     }
   });
+});
+
+test('behind a proxy any text in headers of forwarding is answered, and counts as an address', async () => {
+  const gateway = await openGateway({ TRUST_PROXY: '127.0.0.1', AUTH_FAILURES_PER_ADDRESS: '1' });
+  const text = fc.oneof(
+    fc.string({ maxLength: 200 }),
+    fc.ipV6(),
+    fc.array(fc.oneof(fc.ipV4(), fc.string({ maxLength: 20 })), { maxLength: 20 }).map(String),
+  );
+  const names = ['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'forwarded'];
+  await fc.assert(
+    fc.asyncProperty(fc.constantFrom(...names), text, async (name, value) => {
+      const headers = { [name]: value, authorization: 'Bearer pl_wrong' };
+      expect(await statusOf(gateway.url, '/api/me', headers)).toBeOneOf([401, 429]);
+    }),
+    { seed: 20_261_124, numRuns: 150 },
+  );
+  expect(await statusOf(gateway.url, '/healthz')).toBe(200);
 });
 
 describe('the operator key', () => {

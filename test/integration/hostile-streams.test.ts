@@ -1,0 +1,91 @@
+import { expect, test } from 'vitest';
+import type { TestClient } from '../support/client.ts';
+import { oggOpus, webmOpus } from '../support/containers.ts';
+import { readFixture } from '../support/fixtures.ts';
+import { eventually } from '../support/gateway.ts';
+import { mp4Of } from '../support/mp4.ts';
+import { opusTone, play } from '../support/sound.ts';
+import { useGateway } from '../support/use-gateway.ts';
+
+/** Streams that are made to cost as much as they can, while two peers of another room talk. */
+
+const { connect, enter } = useGateway();
+
+const split = (bytes: Buffer, length: number): Buffer[] =>
+  Array.from({ length: Math.ceil(bytes.length / length) }, (_, i) =>
+    bytes.subarray(i * length, (i + 1) * length),
+  );
+const ofOneByte = (bytes: Buffer): Buffer[] => split(bytes, 1);
+const repeated = (bytes: Buffer, count: number): Buffer =>
+  Buffer.concat(Array.from({ length: count }, () => bytes));
+
+const PACKET = Buffer.from('f8fffe', 'hex');
+/** An element (`Void`) of 240 KB. */
+const LONG_ELEMENT = Buffer.from('ec1003a980', 'hex');
+/** A `Cluster` of 2^47 bytes. */
+const ENDLESS_CLUSTER = Buffer.from('1f43b67501800000000000', 'hex');
+const FIRST_PAGE = Buffer.from('4f6767530002', 'hex');
+
+const STREAMS: [string, string, () => Buffer[]][] = [
+  [
+    'MP4 that announces 65 million samples in 64 KB',
+    'mp4_aac',
+    () => {
+      const run = () => ({ count: 16_384, sampleBytes: 0, isListed: false });
+      return split(mp4Of(Array.from({ length: 4000 }, run), 100), 60_000);
+    },
+  ],
+  [
+    'a FLAC frame of 240 KB, the end of it byte by byte',
+    'flac',
+    () => {
+      const begun = readFixture('speech.flac').subarray(0, 9000);
+      const held = split(Buffer.alloc(240_000, 7), 60_000);
+      return [begun, ...held, ...ofOneByte(Buffer.alloc(5000, 7))];
+    },
+  ],
+  [
+    'a WebM element of 240 KB, byte by byte',
+    'webm_opus',
+    () => [...webmOpus([PACKET], 20), LONG_ELEMENT, ...ofOneByte(Buffer.alloc(5000))],
+  ],
+  [
+    'WebM clusters that never end',
+    'webm_opus',
+    () => [...webmOpus([PACKET], 20), ...split(repeated(ENDLESS_CLUSTER, 20_000), 60_000)],
+  ],
+  [
+    'Ogg recordings that begin with every message',
+    'ogg_opus',
+    () => [...oggOpus([PACKET], 20), ...split(repeated(FIRST_PAGE, 5000), FIRST_PAGE.length)],
+  ],
+  [
+    'FLAC that begins with every message',
+    'flac',
+    () => split(repeated(Buffer.from('fLaC80000000'), 5000), 4),
+  ],
+];
+
+/** Codes with which a stream may be refused, whatever it is told first. */
+const REFUSALS = ['unsupported_audio', 'audio_rate_exceeded', 'rate_limited'];
+
+const faultsOf = ({ messages }: TestClient): string[] =>
+  messages.flatMap((message) => (message.type === 'error' ? [message.code] : []));
+
+test.each(STREAMS)('%s: others hear every frame and are answered', async (_name, audio, make) => {
+  const [ada, bob] = [await enter('ada', { room: 'b' }), await enter('bob', { room: 'b' })];
+  const messages = make();
+  const attacker = await connect({ peer: 'eve', room: 'a', audio });
+  await attacker.next('joined');
+  const tone = await opusTone(1000, 0.5, 1000);
+  const talk = play(ada, tone);
+  for (const message of messages) attacker.sendAudio(message);
+  expect(await bob.ask({ type: 'configure', volume: {} }, 'configured')).toBeDefined();
+  await talk;
+  await eventually('every frame', () => bob.frames.length === tone.length);
+  for (const code of faultsOf(attacker)) expect(REFUSALS).toContain(code);
+  // All has been read, or the client is out.
+  const isOver = attacker.closed.then(() => 'out');
+  const left = attacker.ask({ type: 'leave' }, 'left').then(() => 'read');
+  expect(await Promise.race([isOver, left])).toBeOneOf(['out', 'read']);
+});
