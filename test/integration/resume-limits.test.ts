@@ -190,7 +190,7 @@ test('the time without a connection is not counted as minutes where no media flo
   });
   const fromMs = performance.now();
   await enter(gateway, 'bob');
-  // Of three peers in the room the time of one grows.
+  // The time of one of the three peers in the room grows.
   let grownS = 0;
   await eventually('a second of another is written', async () => {
     grownS = (await seconds()) - before;
