@@ -4,7 +4,7 @@ import { LsbBitReader } from './lsb-bit-reader.ts';
 
 /** Length of an identification header, bytes; its type is also its first byte. */
 export const VORBIS_IDENTIFICATION_BYTES = 30;
-export const VORBIS_IDENTIFICATION_TYPE = 1;
+const VORBIS_IDENTIFICATION_TYPE = 1;
 const SETUP_TYPE = 5;
 /** The type, and `vorbis`. */
 const PREFIX_BYTES = 7;
