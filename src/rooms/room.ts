@@ -65,12 +65,12 @@ export class Room {
       (peers) => members.broadcast({ type: 'speaking', peers }),
     );
     const onActiveSpeakersChanged = () => this.#speaking.activeSpeakersChanged();
-    const talkers = {
+    const activeSpeakers = {
       thresholdLevel: -parts.talkThresholdDbov,
       holdMs: parts.talkHoldMs,
       maxMixed: parts.maxMixedSpeakers,
     };
-    const settings = { talkers, jitterBuffer: JITTER_BUFFER_LIMITS };
+    const settings = { activeSpeakers, jitterBuffer: JITTER_BUFFER_LIMITS };
     this.mixer = new RoomMixer(mixEngines, parts.clock, settings, onActiveSpeakersChanged);
     this.relay = new Relay({
       slices: parts.slices,

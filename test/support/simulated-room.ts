@@ -125,7 +125,7 @@ export class SimulatedRoom {
       },
     );
     const settings = {
-      talkers: { thresholdLevel: 65, holdMs: 500, maxMixed: 8 },
+      activeSpeakers: { thresholdLevel: 65, holdMs: 500, maxMixed: 8 },
       jitterBuffer: { minMs: 5, maxMs: 200 },
     };
     this.mixer = new RoomMixer(this.#host, this.#clock, settings, () => {});

@@ -49,10 +49,10 @@ export class DeviceWatch {
     // A browser that does not tell (the page may not use devices now) says nothing of the speakers.
     const devices = await navigator.mediaDevices.enumerateDevices().catch(() => undefined);
     if (!devices) return;
-    const isThere = devices.some(
+    const isAvailable = devices.some(
       ({ kind, deviceId }) => kind === 'audiooutput' && deviceId === speakerId,
     );
-    if (isThere || this.#closing.signal.aborted || speakerId !== this.#settings.speakerId) return;
+    if (isAvailable || this.#closing.signal.aborted || speakerId !== this.#settings.speakerId) return;
     this.#settings.speakerId = '';
     this.#handlers.fault('The speakers are gone: sound is played by the default ones.');
     // That they cannot be had either is told by the browser.

@@ -19,7 +19,7 @@ export class SampleEncoder {
   readonly #frame: Float32Array;
   #filledSamples = 0;
   /** Until the first frame. */
-  #joint: Splice | undefined;
+  #splice: Splice | undefined;
 
   /**
    * @param sampleRateHz of the samples that come
@@ -35,9 +35,9 @@ export class SampleEncoder {
     const resampler =
       rateHz === sampleRateHz ? undefined : codecs.openResampler(sampleRateHz, rateHz);
     try {
-      const joint = before && (await spliceAfter(before, rateHz, codecs));
+      const splice = before && (await spliceAfter(before, rateHz, codecs));
       const encoder = await codecs.opus.createEncoder(rateHz);
-      return new SampleEncoder(rateHz, { encoder, resampler }, outlet, joint);
+      return new SampleEncoder(rateHz, { encoder, resampler }, outlet, splice);
     } catch (fault) {
       resampler?.close();
       throw fault;
@@ -48,13 +48,13 @@ export class SampleEncoder {
     rateHz: number,
     codecs: { encoder: OpusEncoder; resampler: Resampler | undefined },
     outlet: OpusOutlet,
-    joint: Splice | undefined,
+    splice: Splice | undefined,
   ) {
     this.#frame = new Float32Array((rateHz * FRAME_MS) / 1000);
     this.#encoder = codecs.encoder;
     this.#resampler = codecs.resampler;
     this.#outlet = outlet;
-    this.#joint = joint;
+    this.#splice = splice;
   }
 
   push(samples: Float32Array, atMs: number): void {
@@ -74,7 +74,7 @@ export class SampleEncoder {
   /** Lets the first frame go on from what was heard before it; returns what it has no place for any more. */
   #joinOn({ before, onward, atMs }: Splice, nowMs: number): Float32Array {
     const frame = this.#frame;
-    this.#joint = undefined;
+    this.#splice = undefined;
     if (nowMs - atMs > MAX_JOINT_MS) return NOTHING;
     const later = bestPlace(onward, frame);
     const left = frame.slice(frame.length - later);
@@ -92,7 +92,7 @@ export class SampleEncoder {
       this.#filledSamples += part.length;
       at += part.length;
       if (this.#filledSamples < this.#frame.length) return;
-      const left = this.#joint ? this.#joinOn(this.#joint, atMs) : NOTHING;
+      const left = this.#splice ? this.#joinOn(this.#splice, atMs) : NOTHING;
       const packet = this.#encoder.encode(this.#frame);
       this.#outlet.sink(packet, FRAME_SAMPLES, audioLevelOf(this.#frame), atMs);
       this.#frame.set(left);

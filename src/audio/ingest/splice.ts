@@ -44,11 +44,11 @@ export async function spliceAfter(
     decoder.close();
   }
   // Samples come out of a decoder later than they went into the encoder, by this delay.
-  const joint = atRate(sound.subarray(ENCODER_DELAY_SAMPLES), rateHz, codecs);
+  const splice = atRate(sound.subarray(ENCODER_DELAY_SAMPLES), rateHz, codecs);
   const frameSamples = (rateHz * FRAME_MS) / 1000;
   return {
-    before: joint.slice(0, frameSamples),
-    onward: joint.slice(frameSamples, 2 * frameSamples),
+    before: splice.slice(0, frameSamples),
+    onward: splice.slice(frameSamples, 2 * frameSamples),
     atMs,
   };
 }

@@ -6,13 +6,13 @@ import type { Join, MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.
 import { MixedSpeaker } from './mixed-speaker.ts';
 import { FRAME_SAMPLES } from '../format.ts';
 
-/** Number of ticks from one comparison of the next sound with the last one heard to the next. */
+/** Number of ticks between two comparisons of the next sound with the last one heard. */
 const LOOK_TICKS = 4;
 
 /**
- * The mixing half of a room: takes the packets of mixed speakers, and makes frames of the mixes every 20 ms. It decodes
- * each speaker once, sums once, and encodes each distinct mix and format once. It knows codecs and numbers, but neither names nor
- * a clock, so that it runs on any thread.
+ * Mix engine of a room: receives the packets of mixed speakers, and makes a frame of each mix every 20 ms. It decodes
+ * each speaker once, sums once, and encodes each distinct mix and format once. It knows codecs and speaker numbers, but neither peers
+ * nor a clock, so that it runs on any thread.
  */
 export class LocalMixEngine {
   readonly #codecs: Codecs;
@@ -23,12 +23,12 @@ export class LocalMixEngine {
   readonly #mixes = new Map<string, Mix>();
   readonly #sum = new Float32Array(FRAME_SAMPLES);
   #ticks = 0;
-  /** Speakers that end in the next tick. */
+  /** Speakers whose sound ends in the next tick. */
   #leaving = new Set<SpeakerId>();
 
   /**
    * @param output receives the frames, during {@link tick}
-   * @param onFault called with what a codec or a listener throws: the rest of the room goes on
+   * @param onFault called with an exception of a codec or a listener; the rest of the room is not affected
    */
   constructor(
     codecs: Codecs,
@@ -130,7 +130,7 @@ export class LocalMixEngine {
     return 'speaker' in join ? join : this.#mixes.get(join.mix)?.heard;
   }
 
-  /** True if all who hear a speaker alone, as Opus, can go on with its packets. */
+  /** True if all listeners that hear a speaker alone, as Opus, can continue with its packets. */
   #isAlike(id: SpeakerId, speaker: MixedSpeaker, sounding: SpeakerId[]): boolean {
     let isAlike = false;
     for (const mix of this.#mixes.values()) {
@@ -151,8 +151,8 @@ export class LocalMixEngine {
   }
 
   /**
-   * The mixes that are heard from now on; undefined if all are new, and must wait: somebody whom their listeners hear
-   * already is not there yet, and would be missed.
+   * Returns the mixes of this tick; undefined if all are new and must wait, because the next packet of a speaker that their
+   * listeners already hear has not arrived and would be skipped.
    */
   #startMixes(): Mix[] | undefined {
     const awaited = [...this.#speakers]
@@ -176,7 +176,7 @@ export class LocalMixEngine {
   }
 }
 
-/** The sum of those frames that there are, in `sum`; undefined if there are none. */
+/** Returns the sum of the frames that are present, in `sum`; undefined if there are none. */
 function sumOf(frames: (Float32Array | undefined)[], sum: Float32Array): Float32Array | undefined {
   const [first, ...others] = frames.filter((frame) => frame !== undefined);
   if (!first) return undefined;

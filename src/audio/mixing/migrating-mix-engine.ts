@@ -16,16 +16,16 @@ const MAX_WAITING_PACKETS = 100;
 const NO_PLAN: MixPlan = { speakers: [], leaving: [], added: [], mixes: [] };
 const NOBODY: TickReport['depth'] = { speakers: 0, sumMs: 0, maxMs: 0 };
 
-/** The places where a room can be mixed. */
-export type MixPlaces = {
+/** Backends in which a room can be mixed. */
+export type MixBackends = {
   first: MixBackend;
   choose: () => MixBackend;
-  /** True if a room should move out of this place, even in the middle of a sentence. */
+  /** True if a room should leave this backend even while somebody talks. */
   isCrowded: (place: MixBackend) => boolean;
   onClose: () => void;
 };
 
-/** Packets of a speaker that have been played, and those that wait: another place can go on from there. */
+/** Packets of a speaker that have been played, and those that wait: another backend can continue from them. */
 type History = {
   played: PacketHistory<{ payload: Buffer; durationSamples: number }>;
   waiting: { packet: MixPacket; atMs: number }[];
@@ -33,31 +33,31 @@ type History = {
 };
 
 /**
- * The mixing half of a room, which can change its place: it does when somebody begins to talk after a silence, and when
- * the place dies or is too crowded, and then the packets that have not been played are mixed in the new one.
+ * Mix engine of a room that can move to another backend: when somebody begins to talk after a silence, and when the
+ * backend dies or is overloaded. Packets that have not been played are mixed in the new one.
  */
 export class MigratingMixEngine implements MixEngine {
   readonly #limits: JitterBufferLimits;
   readonly #output: MixOutput;
   readonly #onTicked: () => void;
-  readonly #places: MixPlaces;
+  readonly #places: MixBackends;
   readonly #histories = new Map<SpeakerId, History>();
   #plan: MixPlan = NO_PLAN;
   #place: MixBackend;
   #room: MixEngine;
   #costMs = ASSUMED_COST_MS;
   #depth = NOBODY;
-  /** Ticks of which not all has come out. */
+  /** Number of ticks whose output is incomplete. */
   #openTicks = 0;
-  /** Share of its cost in the load of the place: 0 while no speaker is mixed. */
+  /** Cost of this room that counts in the load of the backend, ms a tick: 0 while no speaker is mixed. */
   #countedMs = 0;
 
-  /** @param onTicked called once for each tick, when all that it has made has come out, or is lost */
+  /** @param onTicked called once for each tick, when its output is complete or lost */
   constructor(
     limits: JitterBufferLimits,
     output: MixOutput,
     onTicked: () => void,
-    places: MixPlaces,
+    places: MixBackends,
   ) {
     this.#limits = limits;
     this.#onTicked = onTicked;
@@ -77,7 +77,7 @@ export class MigratingMixEngine implements MixEngine {
     return this.#place;
   }
 
-  /** How much the jitter buffers of those who are mixed now held at the last tick. */
+  /** Content of the jitter buffers of the mixed speakers at the last tick. */
   get depth(): TickReport['depth'] {
     return this.#plan.speakers.length > 0 ? this.#depth : NOBODY;
   }
@@ -119,7 +119,7 @@ export class MigratingMixEngine implements MixEngine {
     this.#room.tick(nowMs);
   }
 
-  /** Goes on in another place, in the middle of a sentence. */
+  /** Continues in another backend while somebody talks. */
   move(): void {
     this.#moveTo(this.#places.choose());
   }
@@ -146,7 +146,7 @@ export class MigratingMixEngine implements MixEngine {
       pace: arrivals.pace,
       prerollSamples: 0,
     }));
-    // Listeners hear these mixes already: nothing has to be joined.
+    // Listeners hear these mixes already: no transition is needed.
     const mixes = this.#plan.mixes.map((mix) => {
       const goesOn = { ...mix };
       delete goesOn.joins;
@@ -159,7 +159,7 @@ export class MigratingMixEngine implements MixEngine {
     this.#giveUpTicks();
   }
 
-  /** Nothing more comes of those that were begun in the old place. Told when this room is done with what it does. */
+  /** Reports the ticks that were begun in the old backend as lost, once this room has finished its current work. */
   #giveUpTicks(): void {
     const lost = this.#openTicks;
     this.#openTicks = 0;
@@ -188,7 +188,7 @@ export class MigratingMixEngine implements MixEngine {
     this.#countedMs = countedMs;
   }
 
-  /** Lost packets are played too, as empty ones that nobody sent. */
+  /** Counts lost packets as played, too: as empty ones. */
   #played(id: SpeakerId, packet: Buffer): void {
     const history = this.#histories.get(id);
     if (!history) return;

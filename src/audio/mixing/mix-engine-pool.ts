@@ -20,19 +20,19 @@ const INLINE_BUDGET_MS = 6;
 const INLINE_MAX_MS = 1.5 * INLINE_BUDGET_MS;
 /** Mixing time a tick above which a thread takes no further room. */
 const THREAD_BUDGET_MS = 0.8 * FRAME_MS;
-/** A thread that dies young is not replaced more often than this. */
+/** Least time between two replacements of threads that die soon after their start. */
 const RESPAWN_EVERY_MS = 1000;
 
 export type MixEnginePoolEvents = {
-  /** A codec could not be opened. */
+  /** Called when a codec could not be opened. */
   onFault: (fault: unknown) => void;
-  /** A thread died or hung; its rooms are mixed elsewhere. */
+  /** Called when a thread died or hung; its rooms are mixed elsewhere. */
   onThreadLost: (reason: string) => void;
 };
 
 /**
- * Assigns each room a place to be mixed in: this thread while that is little work, else the least busy mixing thread.
- * Commands of a `RoomMixer` go through a {@link MigratingMixEngine}, which knows the place, to the {@link LocalMixEngine} there:
+ * Assigns each room a backend: this thread while mixing is little work, else the least busy mixing thread.
+ * Commands of a `RoomMixer` go through a {@link MigratingMixEngine}, which knows the backend, to the {@link LocalMixEngine} there:
  * by a plain call, or in a {@link MixThread}'s batch.
  */
 export class MixEnginePool {
@@ -59,12 +59,12 @@ export class MixEnginePool {
     this.#inline = inlinePlace(codecs, events.onFault);
   }
 
-  /** Number of threads that run now. */
+  /** Number of running threads. */
   get threads(): number {
     return this.#threads.filter((thread) => thread !== undefined).length;
   }
 
-  /** @param onTicked called once for each tick, when all that it has made has come out, or is lost */
+  /** @param onTicked called once for each tick, when its output is complete or lost */
   openRoom(limits: JitterBufferLimits, output: MixOutput, onTicked: () => void): MixEngine {
     const room: MigratingMixEngine = new MigratingMixEngine(limits, output, onTicked, {
       first: this.#inline,
@@ -76,12 +76,12 @@ export class MixEnginePool {
     return room;
   }
 
-  /** Opens what tells the levels of a stream that comes from elsewhere. */
+  /** Opens a level meter for a stream from outside this gateway. */
   async openLevelMeter(): Promise<LevelMeter> {
     return new LevelMeter(await this.#codecs.opus.createDecoder());
   }
 
-  /** Opens what encodes the beginning of a stream anew for decoders that have missed the packets before it; undefined if it cannot. */
+  /** Opens an encoder of the beginning of a stream for decoders that have missed the packets before it; undefined if the codecs are not open. */
   async openLateBeginning(missed: readonly Buffer[]): Promise<LateBeginning | undefined> {
     try {
       return await LateBeginning.open(this.#codecs.opus, missed);
@@ -91,7 +91,7 @@ export class MixEnginePool {
     }
   }
 
-  /** Makes every encoder, wherever it is, so complex from now on: 0…10. */
+  /** Sets the complexity of all encoders, in every backend: 0…10. */
   setComplexity(complexity: number): void {
     if (complexity === this.#codecSettings.complexity) return;
     this.#codecSettings = { ...this.#codecSettings, complexity };
@@ -99,7 +99,7 @@ export class MixEnginePool {
     for (const thread of this.#threads) thread?.setComplexity(complexity);
   }
 
-  /** How much the jitter buffers hold of those who are mixed now: how many there are, in sum, and at most. */
+  /** Content of the jitter buffers of all mixed speakers: number of speakers, sum and maximum, ms. */
   get depth(): TickReport['depth'] {
     const sum = { speakers: 0, sumMs: 0, maxMs: 0 };
     for (const { depth } of this.#rooms) {
@@ -123,7 +123,7 @@ export class MixEnginePool {
     return best && best.loadMs < THREAD_BUDGET_MS ? best : this.#inline;
   }
 
-  /** Starts one more thread, if there may be one; rooms are placed in it when it is ready. */
+  /** Starts one more thread, if the limit permits it; rooms are placed in it when it is ready. */
   #startThread(): void {
     const slot = this.#threads.indexOf(undefined);
     const isTooSoon = performance.now() - this.#lastLossAtMs < RESPAWN_EVERY_MS;
@@ -135,7 +135,7 @@ export class MixEnginePool {
       });
       this.#threads[slot] = thread;
     } catch (fault) {
-      // The system has no thread for it. Rooms stay where they are; it is tried again when one is next to be placed.
+      // The system has no thread left. Rooms stay where they are; the next placement of a room tries again.
       noteShortage(fault);
       this.#lastLossAtMs = performance.now();
       this.#events.onThreadLost(String(fault));

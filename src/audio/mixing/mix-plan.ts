@@ -1,44 +1,44 @@
 import type { Pace, StreamPacket } from '../../rtp/jitter-buffer.ts';
 
 /**
- * Commands for the mixing half of a room, from the half that knows speakers and listeners. Plain data: it may cross
+ * Commands from the mixer of a room, which knows speakers and listeners, to its mix engine. Plain data: it may cross
  * threads.
  */
 
-/** A number that stands for one speaker of a room for as long as it is mixed. */
+/** Number of a speaker of a room for as long as it is mixed. */
 export type SpeakerId = number;
 
-/** A speaker who is mixed from now on. */
+/** Speaker that is mixed from this plan on. */
 export type AddedSpeaker = {
   id: SpeakerId;
-  /** Its last packets, the oldest first: a decoder leans on them. */
+  /** Its last packets, oldest first; a decoder needs them as history. */
   recent: Buffer[];
   /** True if a listener has heard these packets directly, and the mix must continue from them. */
   isHeard: boolean;
-  /** The sequence number that comes next; undefined if nothing was heard. */
+  /** Next sequence number; undefined if no packet was heard. */
   next: number | undefined;
-  /** How its packets have come until now; undefined if nothing has. */
+  /** Arrival pattern of its packets; undefined before the first. */
   pace: Pace | undefined;
   /** Samples at the end of `recent` that are played again: the end of a pause, before the word that ends it. */
   prerollSamples: number;
 };
 
-/** One sum that somebody hears: everybody who is mixed, but for some, and some louder or softer. */
+/** One mix: the sum of the mixed speakers except those left out, with gains. */
 export type PlannedMix = {
-  /** The same for the same sum. */
+  /** Equal for equal sums. */
   name: string;
   without: SpeakerId[];
   /** Gains by speaker, where they are not 1. */
   gains: [SpeakerId, number][];
-  /** Former gains by speaker, where they differ: the gain moves from there gradually. */
+  /** Previous gains by speaker, where they differ: the gain changes gradually from there. */
   gainsBefore: [SpeakerId, number][];
-  /** The formats (docs/protocol.md, "Audio formats") in which it is heard. */
+  /** Formats (docs/protocol.md, "Audio formats") in which it is heard. */
   formats: string[];
-  /** Present where listeners to Opus have heard something else until now. */
+  /** Present if Opus listeners have heard something else until now. */
   joins?: Join;
 };
 
-/** Sound that listeners have heard until now: the packets of a speaker as they were sent, or the mix of this name. */
+/** Sound that listeners have heard until now: the packets of a speaker as sent, or the mix of this name. */
 export type Join = { speaker: SpeakerId } | { mix: string };
 
 export type MixPlan = {
@@ -49,23 +49,23 @@ export type MixPlan = {
   mixes: PlannedMix[];
 };
 
-/** A packet of a speaker who is mixed. */
+/** Packet of a mixed speaker. */
 export type MixPacket = StreamPacket & { durationSamples: number };
 
-/** Why a decoder may begin with the packets of a speaker. */
+/** Reason for which a decoder may begin with the packets of a speaker. */
 export type Opening = 'pause' | 'alike';
 
 /** Output of a tick. */
 export type MixOutput = {
-  /** A frame of a mix, in one of its formats. */
+  /** Called with a frame of a mix, in one of its formats. */
   mixed(name: string, format: string, frame: Buffer): void;
-  /** A packet of a speaker, as it was sent, at the moment at which the mixes have come to it. */
+  /** Called with a packet of a speaker, as sent, when the mixes have reached it. */
   passed(speaker: SpeakerId, packet: Buffer): void;
   /** Called with the number of samples of a speaker that were concealed, because packets were lost. */
   concealed(speaker: SpeakerId, samples: number): void;
   /**
-   * A decoder that begins with the packets of a speaker now has missed nothing that is heard: the speaker pauses, if only between two
-   * words, or `alike`: what comes next resembles what has been heard last.
+   * Called when a decoder may begin with the packets of a speaker without missing audible history: the speaker pauses, if only between two
+   * words, or `alike`: the next sound resembles the last one heard.
    */
   paused(speaker: SpeakerId, why: Opening): void;
 };

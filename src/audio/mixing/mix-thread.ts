@@ -11,7 +11,7 @@ import {
 import type { MixBackend, MixEngine, TickReport } from './mix-engine.ts';
 import type { MixOutput } from './mix-plan.ts';
 
-/** Time without an answer after which a thread is taken to hang. */
+/** Time without an answer after which a thread counts as hung. */
 const MAX_SILENT_MS = 1000;
 /** Gap between two commands, ms, beyond which this thread itself may not have run. */
 const MAX_PAUSE_MS = 100;
@@ -63,7 +63,7 @@ export class MixThread implements MixBackend {
     return this.#worker.threadId;
   }
 
-  /** True once it has its codecs. */
+  /** True once its codecs are open. */
   get isReady(): boolean {
     return this.#isReady;
   }
@@ -85,7 +85,7 @@ export class MixThread implements MixBackend {
         }));
         this.#post({ command: 'apply', room, plan: { ...plan, added } });
       },
-      // Nothing is done with a packet before the next tick.
+      // A packet is not used before the next tick.
       insert: (speaker, packet, atMs) => {
         const payload = this.#commands.slice(packet.payload);
         this.#commands.add({
@@ -112,7 +112,7 @@ export class MixThread implements MixBackend {
     await this.#worker.terminate();
   }
 
-  /** Commands that are given in one turn of the event loop go together. */
+  /** Batches the commands of one turn of the event loop. */
   #post(command: MixCommand): void {
     this.#commands.add(command);
     if (this.#isFlushing) return;
@@ -145,7 +145,7 @@ export class MixThread implements MixBackend {
         this.#onFault(item.fault);
         continue;
       }
-      // A room that has been closed here may still have been mixed there.
+      // A room that has been closed here may still be mixed in the thread.
       const client = this.#clients.get(item.room);
       if (!client) continue;
       try {

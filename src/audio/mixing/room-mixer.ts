@@ -21,23 +21,23 @@ import { RoomSpeaker } from './room-speaker.ts';
 import { type ActiveSpeakerSettings, ActiveSpeakers } from './active-speakers.ts';
 import { type RunningChange, VolumeChanges } from './volume-changes.ts';
 
-export type MixerSettings = { talkers: ActiveSpeakerSettings; jitterBuffer: JitterBufferLimits };
+export type MixerSettings = { activeSpeakers: ActiveSpeakerSettings; jitterBuffer: JitterBufferLimits };
 
-/** Longest time for which a speaker that has talked goes on being sent to listeners that hear nobody else. */
+/** Longest time for which the pause of a speaker is still sent to listeners that hear nobody else. */
 const MAX_PAUSE_MS = 60_000;
-/** How many of those who pause are kept in mind for listeners who want each speaker apart. */
+/** Number of pausing speakers whose packets still go to listeners with `delivery=forward`. */
 const MAX_PAUSING = 8;
 
 /**
- * A tick of which not all has come out yet, as a mixing thread may be late: it goes to those who were to hear
- * it when it began.
+ * A tick whose output is incomplete, as a mixing thread may be late. Its frames go to the listeners that were subscribed
+ * when it began.
  */
 type Tick = {
   mixes: Map<string, PlannedSubscription>;
   forwarded: Map<SpeakerId, ReadonlySet<Listener>>;
-  /** Speakers that fall silent in it. */
+  /** Speakers whose sound ends in this tick. */
   leaving: Speaker[];
-  /** Speakers whose packets a decoder may begin with after it, and why. */
+  /** Speakers with whose packets a decoder may begin after this tick, and the reason. */
   openings: Map<Speaker, Opening>;
   changes: RunningChange[];
   /** Listeners whose subscription changed after this tick began but whose format did not; they still get its frames. */
@@ -53,7 +53,7 @@ const NOBODY: ReadonlySet<never> = new Set();
  * out through `Listener.deliver`: at once where a listener hears one speaker only, whose packets are then untouched, else
  * at the next tick of the clock, out of a mix that is shared by all who hear the same.
  *
- * The subscriptions are worked out when they change, not per packet; the mixing itself is done by a {@link MixEngine}.
+ * Subscriptions are computed when they change, not per packet; the mixing itself is done by a {@link MixEngine}.
  */
 export class RoomMixer {
   readonly #host: MixEnginePool;
@@ -65,22 +65,22 @@ export class RoomMixer {
   readonly #listeners = new Set<Listener>();
   /** Listeners that have been sent something. */
   readonly #begun = new WeakSet<Listener>();
-  readonly #talkers: ActiveSpeakers<Speaker>;
+  readonly #activeSpeakers: ActiveSpeakers<Speaker>;
   readonly #opusEars = new OpusEars();
   readonly #moment = new TickMoment();
-  /** By mix. */
+  /** Listeners by mix. */
   #mixes = new Map<string, PlannedSubscription>();
   /** Speakers that have talked and pause, the last one first. */
   #pausing: Speaker[] = [];
   readonly #changes = new VolumeChanges();
   #nextId: SpeakerId = 1;
-  /** When the last packet came, or the clock ticked. */
+  /** Time of the last packet or tick. */
   #nowMs = 0;
   /** Ticks whose output is incomplete, oldest first. At most one, unless a mixing thread is late. */
   #ticks: Tick[] = [];
   #isClosed = false;
 
-  /** @param onActiveSpeakersChanged called when a speaker has begun or ceased to talk */
+  /** @param onActiveSpeakersChanged called when a speaker has begun or stopped talking */
   constructor(
     host: MixEnginePool,
     clock: FrameClock,
@@ -91,12 +91,12 @@ export class RoomMixer {
     this.#clock = clock;
     this.#host = host;
     this.#room = host.openRoom(settings.jitterBuffer, this.#output, this.#ticked);
-    this.#talkers = new ActiveSpeakers(settings.talkers);
+    this.#activeSpeakers = new ActiveSpeakers(settings.activeSpeakers);
   }
 
   /** Returns the peers that talk now, with the level in dBov (0 is the loudest, negative below). */
   speaking(): { peer: string; level_dbov: number }[] {
-    return this.#talkers
+    return this.#activeSpeakers
       .levels()
       .map(([speaker, level]) => ({ peer: speaker.peer, level_dbov: -level }));
   }
@@ -111,7 +111,7 @@ export class RoomMixer {
     if (this.#listeners.delete(listener)) this.#plan();
   }
 
-  /** Changes how a listener hears the room; louder and softer come gradually. */
+  /** Changes the subscription of a listener; gains change gradually. */
   updateListener(before: Listener, after: Listener): void {
     if (!this.#listeners.delete(before)) return;
     this.#listeners.add(after);
@@ -128,7 +128,7 @@ export class RoomMixer {
     this.#plan();
   }
 
-  /** Makes `peer` heard; its packets come in at {@link receive}. */
+  /** Adds a speaker, whose packets are passed to {@link receive}. */
   addSpeaker(peer: string, number: number): void {
     this.removeSpeaker(peer);
     this.#speakers.set(peer, new RoomSpeaker(this.#nextId, peer, number));
@@ -139,7 +139,7 @@ export class RoomMixer {
     return this.#speakers.has(peer);
   }
 
-  /** The next packet of a speaker is the first of another stream, from another encoder: what is heard goes on. */
+  /** Prepares for the first packet of another stream of a speaker, from another encoder; listeners hear no gap. */
   cutSpeaker(peer: string): void {
     this.#speakers.get(peer)?.splice.cut();
   }
@@ -149,16 +149,16 @@ export class RoomMixer {
     if (!speaker) return;
     this.#speakers.delete(peer);
     this.#pausing = this.#pausing.filter((other) => other !== speaker);
-    if (this.#talkers.delete(speaker)) this.#talkersChanged();
+    if (this.#activeSpeakers.delete(speaker)) this.#changeActiveSpeakers();
   }
 
-  /** Opens what encodes the next packets of a speaker anew, for decoders that have missed its last ones; undefined if there are none. */
+  /** Opens an encoder of the next packets of a speaker for decoders that have missed the last ones; undefined if there are none. */
   openLateBeginning(peer: string): Promise<LateBeginning | undefined> | undefined {
     const missed = this.#speakers.get(peer)?.recent ?? [];
     return missed.length > 0 ? this.#host.openLateBeginning(missed) : undefined;
   }
 
-  /** Ends what a speaker says whose packets do not come while it is muted, or lets it be heard again. */
+  /** Mutes or unmutes a speaker whose packets do not come here while it is muted. */
   setMuted(peer: string, isMuted: boolean): void {
     const speaker = this.#speakers.get(peer);
     if (!speaker || speaker.isMuted === isMuted) return;
@@ -173,7 +173,7 @@ export class RoomMixer {
 
   /**
    * Takes one RTP packet of a speaker. The hot path: runs for every packet in the room.
-   * @param isMuted true if no listener is to hear it; decoders need it for the packets that follow
+   * @param isMuted true if no listener may hear it; decoders need it for the packets that follow
    */
   receive(peer: string, received: MediaPacket, nowMs: number, isMuted = false): void {
     const speaker = this.#speakers.get(peer);
@@ -192,11 +192,11 @@ export class RoomMixer {
     speaker.isWithheld = false;
     const { audioLevel } = packet;
     const isInTime = speaker.insert(packet, nowMs);
-    // A speaker that is played has a jitter buffer, which counts for itself.
+    // A mixed speaker has a jitter buffer, which counts its own losses.
     if (!isInTime && !speaker.isPlayed) counters.dropped.late += 1;
     if (speaker.isPlayed) this.#play(speaker, packet, nowMs);
-    if (this.#talkers.heard(speaker, audioLevel, durationSamples, nowMs)) this.#talkersChanged();
-    const isTalking = this.#talkers.isTalking(speaker);
+    if (this.#activeSpeakers.heard(speaker, audioLevel, durationSamples, nowMs)) this.#changeActiveSpeakers();
+    const isTalking = this.#activeSpeakers.isTalking(speaker);
     if (isTalking) speaker.talkedAtMs = nowMs;
     this.#forward(speaker, nowMs);
     if (!isTalking && nowMs - speaker.talkedAtMs > MAX_PAUSE_MS) this.#endPause(speaker);
@@ -208,9 +208,9 @@ export class RoomMixer {
     if (!wasWithheld) this.#silence(speaker);
   }
 
-  /** Ends what a speaker says, and the pause after it in which its packets go out. */
+  /** Ends the talk of a speaker, and the pause after it in which its packets are still sent. */
   #silence(speaker: Speaker): void {
-    if (this.#talkers.end(speaker)) this.#talkersChanged();
+    if (this.#activeSpeakers.end(speaker)) this.#changeActiveSpeakers();
     else if (this.#pausing.includes(speaker)) this.#plan();
   }
 
@@ -227,9 +227,9 @@ export class RoomMixer {
     this.#ticks = [];
   }
 
-  /** Sends on what is in its turn. */
+  /** Sends the packets of a speaker that are next in order. */
   #forward(speaker: Speaker, nowMs: number): void {
-    const isPause = !this.#talkers.isTalking(speaker);
+    const isPause = !this.#activeSpeakers.isTalking(speaker);
     speaker.forward(isPause, nowMs, (samples) => this.#concealed(speaker, samples));
     if (speaker.noteLoss(nowMs)) this.#plan();
   }
@@ -252,14 +252,14 @@ export class RoomMixer {
     this.#room.insert(speaker.id, { sequenceNumber, timestamp, payload, durationSamples }, nowMs);
   }
 
-  #talkersChanged(): void {
+  #changeActiveSpeakers(): void {
     this.#plan();
     this.#onActiveSpeakersChanged();
   }
 
   /**
-   * Works out anew who hears what: after a change of the listeners, or of who is mixed.
-   * @param open decoders may begin with the packets of these now
+   * Computes all subscriptions after a change of the listeners or of the mixed speakers.
+   * @param open speakers with whose packets decoders may begin now
    */
   #plan(open: ReadonlySet<Speaker> = NOBODY): void {
     if (this.#isClosed) return;
@@ -289,12 +289,12 @@ export class RoomMixer {
       this.#clock.remove(this.#tick);
       this.#changes.clear();
     } else {
-      this.#clock.add(this.#tick, this.#moment.of(this.#talkers.mixed));
+      this.#clock.add(this.#tick, this.#moment.of(this.#activeSpeakers.mixed));
     }
     for (const listener of limited) listener.volumeLimited?.();
   }
 
-  /** Keeps in mind since when somebody waits for a pause of whom. */
+  /** Notes since when listeners have waited for a pause of each speaker. */
   #noteAwaited(mixed: Speaker[]): void {
     for (const speaker of mixed) {
       if (!this.#earsOf(speaker).some(({ awaits }) => awaits === speaker.id)) {
@@ -316,10 +316,10 @@ export class RoomMixer {
     for (const listener of listeners) this.#begun.add(listener);
   }
 
-  /** Keeps in mind those who have ended to talk since the last plan, and are not played any more. */
+  /** Notes the speakers that have stopped talking since the last plan and are not played any more. */
   #notePauses(): void {
     const isPausing = (speaker: Speaker) =>
-      !this.#talkers.isTalking(speaker) && !speaker.isPlayed && !speaker.isWithheld;
+      !this.#activeSpeakers.isTalking(speaker) && !speaker.isPlayed && !speaker.isWithheld;
     const still = this.#pausing.filter(isPausing);
     const begun = [...this.#speakers.values()].filter(
       (speaker) =>
@@ -336,19 +336,19 @@ export class RoomMixer {
     this.#plan();
   }
 
-  /** Returns the speakers that are mixed, or fall silent in the next tick, always in the same order. */
+  /** Returns the speakers that are mixed, or end in the next tick, always in the same order. */
   #mixed(): Speaker[] {
-    return [...this.#talkers.mixed, ...this.#leaving()].toSorted((a, b) => a.id - b.id);
+    return [...this.#activeSpeakers.mixed, ...this.#leaving()].toSorted((a, b) => a.id - b.id);
   }
 
-  /** True if no speaker talks or is still to fall silent. */
+  /** True if no speaker talks or ends in the next tick. */
   get #isSilent(): boolean {
-    return this.#talkers.isSilent && this.#played.size === 0;
+    return this.#activeSpeakers.isSilent && this.#played.size === 0;
   }
 
   /**
-   * Tells the mixing half. A speaker that is mixed for any listener is played until it falls silent, so that
-   * its packets go on evenly.
+   * Sends the plan to the mix engine. A speaker that is mixed for any listener is played until it stops talking, so that
+   * its packets are consumed evenly.
    */
   #planRoom(mixed: Speaker[]): void {
     const mixes = [...this.#mixes.values()].map(({ planned }) => planned);
@@ -368,7 +368,7 @@ export class RoomMixer {
       mixes,
     };
     const isFirst = this.#played.size === 0 && added.length > 0;
-    this.#moveTicks(isFirst ? this.#moment.of(this.#talkers.mixed) : undefined);
+    this.#moveTicks(isFirst ? this.#moment.of(this.#activeSpeakers.mixed) : undefined);
     this.#room.apply(plan);
     for (const speaker of added) {
       speaker.isPlayed = true;
@@ -381,9 +381,9 @@ export class RoomMixer {
     if (dueMs !== undefined) this.#clock.move(this.#tick, dueMs);
   }
 
-  /** Returns the speakers that are played, and mixed no longer: they fall silent in the next tick. */
+  /** Returns the speakers that are played but no longer mixed: they end in the next tick. */
   #leaving(): Speaker[] {
-    return [...this.#played.values()].filter((speaker) => !this.#talkers.mixed.has(speaker));
+    return [...this.#played.values()].filter((speaker) => !this.#activeSpeakers.mixed.has(speaker));
   }
 
   #deliver(ears: Ear[] | undefined, frame: Buffer, tick: Tick): void {
@@ -427,12 +427,12 @@ export class RoomMixer {
   readonly #tick = (tickMs: number, nowMs = tickMs): void => {
     this.#nowMs = nowMs;
     for (const speaker of this.#speakers.values()) {
-      if (this.#talkers.isTalking(speaker)) this.#forward(speaker, nowMs);
+      if (this.#activeSpeakers.isTalking(speaker)) this.#forward(speaker, nowMs);
     }
-    // A thread is late with what falls silent in the last tick: it must not do so twice.
+    // A late thread may still have to report a speaker that ended in the last tick: it must not end twice.
     for (const tick of this.#ticks) this.#endLeaving(tick);
-    // A speaker that ends to talk falls silent in this tick.
-    if (this.#talkers.expire(nowMs)) this.#talkersChanged();
+    // A speaker that stops talking ends in this tick.
+    if (this.#activeSpeakers.expire(nowMs)) this.#changeActiveSpeakers();
     this.#ticks.push({
       mixes: this.#mixes,
       forwarded: new Map([...this.#played].map(([id, { followers }]) => [id, followers])),
@@ -447,14 +447,14 @@ export class RoomMixer {
     else this.#ticked();
   };
 
-  /** All that a tick has made has come out. Now, so that what opens for the next plan is open by the next tick. */
+  /** Handles the complete output of a tick, at once, so that codecs for the next plan are open by the next tick. */
   readonly #ticked = (): void => {
     const tick = this.#ticks.shift();
     if (!tick) return;
     this.#endLeaving(tick);
     const hasChanged = this.#changes.ticked(tick.changes);
     if (hasChanged) this.#plan();
-    for (const speaker of this.#talkers.mixed) {
+    for (const speaker of this.#activeSpeakers.mixed) {
       const opening = tick.openings.get(speaker);
       const isOpen =
         opening === 'pause' || speaker.isAwaitedTooLong(this.#nowMs, opening === 'alike');
@@ -462,16 +462,16 @@ export class RoomMixer {
     }
   };
 
-  /** Ends the playing of speakers that have fallen silent in a tick. */
+  /** Ends the playout of speakers that ended in a tick. */
   #endLeaving(tick: Tick): void {
-    const left = tick.leaving.filter((speaker) => !this.#talkers.mixed.has(speaker));
+    const left = tick.leaving.filter((speaker) => !this.#activeSpeakers.mixed.has(speaker));
     tick.leaving = [];
     if (left.length > 0) this.#endPlaying(left);
   }
 
   /**
-   * From now on these are heard as they are sent, by those who hear them.
-   * @param first is called before they are sent what the mixes have not come to
+   * Switches speakers from a mix to forwarding, for the listeners that hear them alone.
+   * @param first called before the packets are sent that the mixes have not reached
    */
   #endPlaying(speakers: Speaker[], first = () => {}): void {
     const heardApart = speakers.map(({ apartFollowers }) => apartFollowers);
@@ -484,10 +484,10 @@ export class RoomMixer {
     for (const [i, speaker] of speakers.entries()) speaker.endPlaying(heardApart[i]!);
   }
 
-  /** Lets listeners that hear a speaker in a mix go on with its packets as they are sent: it pauses, or has not for too long. */
+  /** Lets listeners that hear a speaker in a mix continue with its packets as sent: it pauses, or has not paused for too long. */
   #open(speaker: Speaker, opening: Opening | undefined): void {
     // A mixing thread may have processed later ticks than those reported here.
-    if (!speaker.isPlayed || !this.#talkers.mixed.has(speaker) || this.#ticks.length > 0) return;
+    if (!speaker.isPlayed || !this.#activeSpeakers.mixed.has(speaker) || this.#ticks.length > 0) return;
     const ears = this.#earsOf(speaker);
     if (!ears.some(({ awaits }) => awaits === speaker.id)) return;
     const { followers, apartFollowers } = speaker;

@@ -10,9 +10,9 @@ import type { HeardSpeaker, Listener } from './subscriptions.ts';
 import type { AddedSpeaker, MixPacket, SpeakerId } from './mix-plan.ts';
 import { PacketHistory } from './packet-history.ts';
 
-/** The end of a pause goes into a mix with the word after it: as much as a mix waits for anyway. */
+/** End of a pause that is mixed with the word after it: as much as a mix waits for anyway. */
 const PREROLL_SAMPLES = FRAME_SAMPLES;
-/** Older packets have nothing to do with the word. */
+/** Age beyond which packets do not belong to the word. */
 const MAX_PREROLL_AGE_MS = 100;
 
 /** Length of sound after which a decoder that began in the middle of a stream is accurate. */
@@ -21,49 +21,49 @@ const UNKNOWN_SAMPLES = 6 * FRAME_SAMPLES;
 /** Time after the last lost packet for which its sender's network counts as lossy. */
 const LOSSY_MS = 5000;
 
-/** A packet that has come in its turn, or an empty one in place of one that is lost. */
+/** Packet in order of its sequence number, or an empty one in place of a lost one. */
 type PastPacket = MixPacket & {
   atMs: number;
-  /** It came while its sender did not talk. */
+  /** True if it came while its sender did not talk. */
   isPause: boolean;
   isLost: boolean;
-  /** It was sent to nobody: its sender was muted. */
+  /** True if it was sent to nobody because its sender was muted. */
   isWithheld: boolean;
 };
 
-/** A speaker of a room: its stream in order, the last of it, and those who are sent its packets as they are. */
+/** Speaker of a room: its stream in order, the history of it, and the listeners that are sent its packets as they are. */
 export class RoomSpeaker implements HeardSpeaker {
   readonly id: SpeakerId;
   readonly peer: string;
   readonly number: number;
-  /** Makes one stream of those by which it comes, one after the other. */
+  /** Joins successive streams of the speaker into one. */
   readonly splice = new Splice();
   readonly arrivals = new Arrivals();
   readonly #stream = new Reorderer();
   readonly #history = new PacketHistory<PastPacket>();
-  /** The last packet went out to somebody who hears this speaker alone. */
+  /** True if the last packet went to a listener that hears this speaker alone. */
   #isHeard = false;
-  /** Counts the packets of the history. */
+  /** Number of packets that entered the history. */
   #count = 0;
-  /** Up to which of them a mix has come, or all has gone out as it was sent. */
+  /** Number of packets that a mix has reached, or that have gone out as sent. */
   #passedCount = 0;
   followers: ReadonlySet<Listener> = new Set();
   apartFollowers: ReadonlySet<Listener> = new Set();
   isLong = false;
   isPlayed = false;
-  /** Since when somebody who hears it in a mix waits for a pause; undefined if nobody does. */
+  /** Time since which a listener that hears it in a mix has waited for a pause; undefined if none does. */
   awaitedSinceMs: number | undefined;
-  /** When it talked last. */
+  /** Time at which it talked last. */
   talkedAtMs = -Infinity;
-  /** Packets get lost, and those after them carry copies: a mix can play these, which what is sent on as it is cannot. */
+  /** True if packets get lost and later ones carry copies (in-band FEC), which a mix can play and forwarding cannot. */
   isLossy = false;
-  /** Its producer is paused: nothing is to come, and what comes all the same is withheld. */
+  /** True if its producer is paused: packets that still come are withheld. */
   isMuted = false;
-  /** Its last packet was withheld: only decoders that begin later hear it. */
+  /** True if its last packet was withheld: only decoders that begin later are given it. */
   isWithheld = false;
-  /** How much more of it decoders must hear, and nobody else, before they know the stream. */
+  /** Remaining audio that only decoders are given, until they know the stream. */
   #unknownSamples = 0;
-  /** When a copy stood in for a lost packet last. */
+  /** Time at which a copy last replaced a lost packet. */
   #copiedAtMs = -Infinity;
 
   constructor(id: SpeakerId, peer: string, number: number) {
@@ -78,8 +78,8 @@ export class RoomSpeaker implements HeardSpeaker {
   }
 
   /**
-   * True if somebody waits for a pause that does not come: music has none.
-   * @param isAlike what comes next resembles what has been heard last
+   * True if a listener waits for a pause that does not come: music has none.
+   * @param isAlike true if the next sound resembles the last one heard
    */
   isAwaitedTooLong(nowMs: number, isAlike: boolean): boolean {
     const { last } = this.#history;
@@ -87,25 +87,25 @@ export class RoomSpeaker implements HeardSpeaker {
     return nowMs - this.awaitedSinceMs >= maxAwaitedMs(last.payload, isAlike);
   }
 
-  /** Packets that came before their turn. */
+  /** Packets that came ahead of a missing one. */
   get waiting(): Iterable<MediaPacket> {
     return this.#stream.waiting;
   }
 
-  /** Takes in a packet; false if it is too late, or came already. */
+  /** Adds a packet; false if it is too late or a duplicate. */
   insert(packet: MediaPacket, nowMs: number): boolean {
     this.arrivals.add(packet.timestamp, nowMs);
     const before = this.#stream.next;
     const isInTime = this.#stream.insert(packet, nowMs);
-    // Another stream, from another encoder: nothing in it leans on what came before.
+    // Another stream, from another encoder: its packets do not depend on earlier ones.
     if (before !== this.#stream.next) this.#history.clear();
     return isInTime;
   }
 
   /**
-   * Sends on what is in its turn: to those who want each speaker apart, and to those who hear this one as sent, unless they
-   * hear it at the pace of a mix.
-   * @param onLost is told of each packet for which an empty one goes out
+   * Sends the packets that are next in order: to listeners with `delivery=forward`, and to those that hear this speaker as sent, unless
+   * they hear it at the pace of a mix.
+   * @param onLost called for each packet in place of which an empty one goes out
    */
   forward(isPause: boolean, nowMs: number, onLost: (samples: number) => void): void {
     for (let past = this.#takeNext(isPause, nowMs); past; past = this.#takeNext(isPause, nowMs)) {
@@ -119,7 +119,7 @@ export class RoomSpeaker implements HeardSpeaker {
     }
   }
 
-  /** True if a packet that is not muted itself is to be withheld all the same. */
+  /** True if a packet that is not muted itself must still be withheld. */
   staysWithheld(durationSamples: number): boolean {
     if (!this.isWithheld) return false;
     if (!this.isMuted && !this.isPlayed && this.#unknownSamples <= 0) return false;
@@ -127,13 +127,13 @@ export class RoomSpeaker implements HeardSpeaker {
     return true;
   }
 
-  /** The sender is unmuted, and what it said meanwhile did not come here: decoders must get to know its stream first. */
+  /** Handles the unmute of a sender whose packets did not come here meanwhile: decoders must first be given some of its stream. */
   unmute(): void {
     this.isMuted = false;
     this.#unknownSamples = UNKNOWN_SAMPLES;
   }
 
-  /** Takes in a packet that nobody is to hear: only decoders that begin later lean on it. */
+  /** Adds a packet that nobody may hear: only decoders that begin later need it. */
   withhold(packet: MediaPacket, nowMs: number): void {
     this.isWithheld = true;
     this.insert(packet, nowMs);
@@ -149,7 +149,7 @@ export class RoomSpeaker implements HeardSpeaker {
     const before = this.#history.last;
     const next = this.#stream.take(nowMs);
     if (!next) return undefined;
-    // Before the first packet there is nothing of which one could be missed.
+    // Before the first packet none can be missing.
     if (next === 'lost' && !before) return this.#takeNext(isPause, nowMs);
     const packet = next === 'lost' ? lostAfter(before!) : presentOf(next);
     const past = { ...packet, atMs: nowMs, isPause, isWithheld: this.isWithheld };
@@ -160,7 +160,7 @@ export class RoomSpeaker implements HeardSpeaker {
     return past;
   }
 
-  /** Works out anew whether its network is lossy; true if that has changed. */
+  /** Updates whether its network is lossy; true if that has changed. */
   noteLoss(nowMs: number): boolean {
     const isLossy = nowMs - this.#copiedAtMs < LOSSY_MS;
     const hasChanged = isLossy !== this.isLossy;
@@ -174,7 +174,7 @@ export class RoomSpeaker implements HeardSpeaker {
     for (const listener of this.apartFollowers) listener.deliver(frame);
   }
 
-  /** The last packets, for a decoder that begins after them. */
+  /** Returns the last packets, for a decoder that begins after them. */
   get recent(): Buffer[] {
     return this.#history.forDecoder;
   }
@@ -186,7 +186,7 @@ export class RoomSpeaker implements HeardSpeaker {
     return {
       id: this.id,
       recent: this.recent,
-      // A listener that hears a pause end in a mix joins on to nothing.
+      // A listener that hears a pause end in a mix needs no transition.
       isHeard: this.#isHeard && !endsPause,
       next: this.#stream.next,
       pace: this.arrivals.pace,
@@ -194,14 +194,14 @@ export class RoomSpeaker implements HeardSpeaker {
     };
   }
 
-  /** How much at the end of the history was not withheld. */
+  /** Returns the duration at the end of the history that was not withheld. */
   get #sinceWithheldSamples(): number {
     const { packets } = this.#history;
     const from = packets.findLastIndex(({ isWithheld }) => isWithheld) + 1;
     return packets.slice(from).reduce((sum, { durationSamples }) => sum + durationSamples, 0);
   }
 
-  /** Takes note of a packet that the mixes have come to. */
+  /** Notes a packet that the mixes have reached. */
   passed(payload: Buffer): void {
     const rest = this.#rest();
     const index = rest.findIndex((past) => past.payload.equals(payload));
@@ -209,8 +209,8 @@ export class RoomSpeaker implements HeardSpeaker {
   }
 
   /**
-   * Sends the packet that the mixes have come to last once more, as sent, to listeners that have heard it in a mix: it is of a pause, and
-   * their decoders are to know the stream when the next word begins.
+   * Sends the last packet that the mixes have reached once more, as sent, to listeners that heard it in a mix: it belongs to a pause, and
+   * their decoders need it as history when the next word begins.
    */
   repeatLast(before: ReadonlySet<Listener>, apartBefore: ReadonlySet<Listener>): void {
     const last = this.#history.packets[this.#history.packets.length - this.#rest().length - 1];
@@ -222,15 +222,15 @@ export class RoomSpeaker implements HeardSpeaker {
       if (!apartBefore.has(listener)) listener.deliver(frame);
   }
 
-  /** Returns the packets that the mixes have not come to. */
+  /** Returns the packets that the mixes have not reached. */
   #rest(): PastPacket[] {
     const { packets } = this.#history;
     return packets.slice(Math.max(0, packets.length - (this.#count - this.#passedCount)));
   }
 
   /**
-   * Ends being played: what the mixes have not come to goes out at once.
-   * @param before who has heard this speaker apart, and so has that already
+   * Ends the playout: packets that the mixes have not reached are sent at once.
+   * @param before listeners that hear this speaker apart, and so have received those already
    */
   endPlaying(before: ReadonlySet<Listener>): void {
     for (const { payload } of this.#rest()) {
@@ -243,7 +243,7 @@ export class RoomSpeaker implements HeardSpeaker {
     this.#isHeard = this.followers.size > 0;
   }
 
-  /** Replaces a listener that hears in another way from now on, but the same packets. */
+  /** Replaces a listener whose subscription changed but that still hears the same packets. */
   replace(before: Listener, after: Listener): void {
     this.followers = replaced(this.followers, before, after);
     this.apartFollowers = replaced(this.apartFollowers, before, after);
@@ -259,7 +259,7 @@ function presentOf({ sequenceNumber, timestamp, payload }: MediaPacket) {
   return { sequenceNumber, timestamp, payload, durationSamples, isLost: false };
 }
 
-/** Returns the replacement of the packet after `before`, which is lost. */
+/** Returns a replacement for the lost packet after `before`. */
 function lostAfter(before: PastPacket) {
   return {
     sequenceNumber: (before.sequenceNumber + 1) & 0xffff,

@@ -74,7 +74,7 @@ function openRooms(used: Codecs) {
   const clock = new FrameClock((fault) => ticks.push(fault));
   const pool = new MixEnginePool(0, used, CODEC_SETTINGS, { onFault, onThreadLost: onFault });
   const settings = {
-    talkers: { thresholdLevel: 65, holdMs: 500, maxMixed: 8 },
+    activeSpeakers: { thresholdLevel: 65, holdMs: 500, maxMixed: 8 },
     jitterBuffer: { minMs: 5, maxMs: 200 },
   };
   const rooms = [0, 1].map(() => {

@@ -48,7 +48,7 @@ async function openMixer(speakers: string[], used = codecs) {
     }),
     clock,
     {
-      talkers: { thresholdLevel: 65, holdMs: 500, maxMixed: 8 },
+      activeSpeakers: { thresholdLevel: 65, holdMs: 500, maxMixed: 8 },
       jitterBuffer: { minMs: 5, maxMs: 200 },
     },
     () => {},
