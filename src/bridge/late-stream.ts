@@ -93,10 +93,11 @@ export class LateStream {
 
   #endBeginning(): void {
     if (this.#state.name !== 'beginning') return;
-    this.#state.beginning.close();
+    const { beginning } = this.#state;
     this.#state = { name: 'as sent' };
     this.#gapSamples += this.#takenSamples;
     this.#takenSamples = 0;
+    beginning.close();
   }
 
   #send(packet: RoutedPacket): void {

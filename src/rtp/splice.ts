@@ -13,6 +13,11 @@ export class Splice {
   #last: { sequenceNumber: number; timestamp: number; atMs: number } | undefined;
   #isCut = false;
 
+  /** True if the next packet is the first of another stream. */
+  get isCut(): boolean {
+    return this.#isCut;
+  }
+
   /** Notes that the next packet is the first of another stream. */
   cut(): void {
     this.#isCut = this.#last !== undefined;

@@ -7,6 +7,8 @@ import { FRAME_MS } from '../format.ts';
 const KEPT = 8;
 /** Packets that are older than the last one by more, ms, tell nothing of what comes next. */
 const MAX_PACE_AGE_MS = 500;
+/** Jump of the delay, either way, that no network causes: the sender's clock has changed. */
+const MAX_LATER_MS = 2000;
 
 type Arrival = { timestamp: number; atMs: number };
 
@@ -39,6 +41,7 @@ export class Arrivals {
     for (const { timestamp, atMs } of this.#kept) {
       if (last.atMs - atMs > MAX_PACE_AGE_MS) continue;
       const laterMs = atMs - last.atMs - timestampDelta(last.timestamp, timestamp) / SAMPLES_PER_MS;
+      if (Math.abs(laterMs) > MAX_LATER_MS) continue;
       quickestMs = Math.min(quickestMs, laterMs);
       slowestMs = Math.max(slowestMs, laterMs);
     }

@@ -9,6 +9,8 @@ const MAX_AWAITED_CELT_MS = 500;
 const MAX_AWAITED_MS = 10_000;
 /** Additional wait, ms, for a moment that resembles what was heard. After that an audible seam is better than an encoder that is not needed. */
 const MAX_UNLIKE_MS = 3000;
+/** Additional wait, ms, for a packet that ends with a frame of 20 ms: packets of other lengths may never do. */
+const MAX_UNALIGNED_MS = 200;
 
 /** Number of soft frames in a row that are no soft end of a word any more. */
 const PAUSE_FRAMES = 10;
@@ -46,12 +48,15 @@ export class LateBeginning {
   /** @param missed the last packets of the stream, the oldest first */
   static async open(codec: OpusCodec, missed: readonly Buffer[]): Promise<LateBeginning> {
     const decoder = await codec.createDecoder();
+    let encoder: OpusEncoder | undefined;
     try {
-      const beginning = new LateBeginning(decoder, await codec.createEncoder(SAMPLE_RATE_HZ));
+      encoder = await codec.createEncoder(SAMPLE_RATE_HZ);
+      const beginning = new LateBeginning(decoder, encoder);
       beginning.#hear(missed);
       return beginning;
     } catch (fault) {
       decoder.close();
+      encoder?.close();
       throw fault;
     }
   }
@@ -71,19 +76,22 @@ export class LateBeginning {
     if (this.#isOver) return [packet];
     const packets = frames.map((frame) => this.#encoder.encode(frame));
     this.#encodedMs += frames.length * FRAME_MS;
-    this.#isOver =
-      this.#filledSamples === 0 && this.#encodedMs >= maxAwaitedMs(packet, this.#isAlike);
+    const overdueMs = this.#encodedMs - maxAwaitedMs(packet, this.#isAlike);
+    this.#isOver = overdueMs >= (this.#filledSamples === 0 ? 0 : MAX_UNALIGNED_MS);
     return packets;
   }
 
   close(): void {
-    this.#decoder.close();
-    this.#encoder.close();
+    try {
+      this.#decoder.close();
+    } finally {
+      this.#encoder.close();
+    }
   }
 
   /** Decodes what listeners do not hear, and takes its last frame for what they have heard. */
   #hear(missed: readonly Buffer[]): void {
-    for (const packet of missed) this.#decode(packet);
+    for (const packet of missed) this.#tryDecode(packet);
     // A frame of shorter packets is whole only with those that come.
     const rest = this.#next.slice(0, this.#filledSamples);
     const [last] = this.#frames;
@@ -93,6 +101,15 @@ export class LateBeginning {
     this.#filledSamples = 0;
     this.#frames[0] = heard;
     this.#encoder.prime(heard);
+  }
+
+  /** Decodes a packet; the decoders of listeners skip one that libopus refuses, too. */
+  #tryDecode(packet: Buffer): void {
+    try {
+      this.#decode(packet);
+    } catch {
+      // Packets of a client enter the history unread.
+    }
   }
 
   /** Returns the frames that are whole with a packet; {@link #isPause} is true if the speaker has come to a pause in one of them. */

@@ -21,7 +21,10 @@ import { RoomSpeaker } from './room-speaker.ts';
 import { type ActiveSpeakerSettings, ActiveSpeakers } from './active-speakers.ts';
 import { type RunningChange, VolumeChanges } from './volume-changes.ts';
 
-export type MixerSettings = { activeSpeakers: ActiveSpeakerSettings; jitterBuffer: JitterBufferLimits };
+export type MixerSettings = {
+  activeSpeakers: ActiveSpeakerSettings;
+  jitterBuffer: JitterBufferLimits;
+};
 
 /** Longest time for which the pause of a speaker is still sent to listeners that hear nobody else. */
 const MAX_PAUSE_MS = 60_000;
@@ -152,10 +155,11 @@ export class RoomMixer {
     if (this.#activeSpeakers.delete(speaker)) this.#changeActiveSpeakers();
   }
 
-  /** Opens an encoder of the next packets of a speaker for decoders that have missed the last ones; undefined if there are none. */
+  /** Opens an encoder of the next packets of a speaker for decoders that have missed the last ones; undefined if there are none in its stream. */
   openLateBeginning(peer: string): Promise<LateBeginning | undefined> | undefined {
-    const missed = this.#speakers.get(peer)?.recent ?? [];
-    return missed.length > 0 ? this.#host.openLateBeginning(missed) : undefined;
+    const speaker = this.#speakers.get(peer);
+    if (!speaker || speaker.splice.isCut || speaker.recent.length === 0) return undefined;
+    return this.#host.openLateBeginning(speaker.recent);
   }
 
   /** Mutes or unmutes a speaker whose packets do not come here while it is muted. */
@@ -195,7 +199,8 @@ export class RoomMixer {
     // A mixed speaker has a jitter buffer, which counts its own losses.
     if (!isInTime && !speaker.isPlayed) counters.dropped.late += 1;
     if (speaker.isPlayed) this.#play(speaker, packet, nowMs);
-    if (this.#activeSpeakers.heard(speaker, audioLevel, durationSamples, nowMs)) this.#changeActiveSpeakers();
+    if (this.#activeSpeakers.heard(speaker, audioLevel, durationSamples, nowMs))
+      this.#changeActiveSpeakers();
     const isTalking = this.#activeSpeakers.isTalking(speaker);
     if (isTalking) speaker.talkedAtMs = nowMs;
     this.#forward(speaker, nowMs);
@@ -487,7 +492,8 @@ export class RoomMixer {
   /** Lets listeners that hear a speaker in a mix continue with its packets as sent: it pauses, or has not paused for too long. */
   #open(speaker: Speaker, opening: Opening | undefined): void {
     // A mixing thread may have processed later ticks than those reported here.
-    if (!speaker.isPlayed || !this.#activeSpeakers.mixed.has(speaker) || this.#ticks.length > 0) return;
+    if (!speaker.isPlayed || !this.#activeSpeakers.mixed.has(speaker) || this.#ticks.length > 0)
+      return;
     const ears = this.#earsOf(speaker);
     if (!ears.some(({ awaits }) => awaits === speaker.id)) return;
     const { followers, apartFollowers } = speaker;
