@@ -62,7 +62,12 @@ export class FormatCheck {
     this.#detector = new FormatDetector(startsAtBytes + message.length, this.#turns);
     this.#timesObserved = observed === this.#observed ? this.#timesObserved + 1 : 1;
     this.#observed = observed;
-    if (this.#timesObserved < this.#contradictions || observed === this.#reported) return undefined;
+    if (this.#timesObserved < this.#contradictions) return undefined;
+    // Whether it is acted upon or not: a stream that is weighed with each message would take a core.
+    this.skip();
+    this.#timesObserved = 0;
+    this.dueAtMs = nowMs + CHECK_EVERY_MS;
+    if (observed === this.#reported) return undefined;
     this.#reported = observed;
     return detection;
   }

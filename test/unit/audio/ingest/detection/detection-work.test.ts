@@ -1,6 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { novelBytesOf } from '../../../../../src/audio/ingest/detection/description-length.ts';
-import { FormatDetector } from '../../../../../src/audio/ingest/detection/detector.ts';
+import { FormatCheck } from '../../../../../src/audio/ingest/detection/format-check.ts';
+import {
+  FormatDetector,
+  WeighingTurns,
+} from '../../../../../src/audio/ingest/detection/detector.ts';
 import { WindowSet } from '../../../../../src/audio/ingest/detection/window-set.ts';
 import { seededRandom } from '../../../../support/random.ts';
 
@@ -51,4 +55,23 @@ test('FormatDetector.push() of very small messages, as fast as they come: not mo
   }
   expect(detection).toBeDefined();
   expect(detector.arrivals).toHaveLength(1024);
+});
+
+test('FormatCheck.push() of a declared stream that is another: looked at until that is sure, then once in 10 s', () => {
+  const declared = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 } as const;
+  const check = new FormatCheck(declared, true, new WeighingTurns());
+  const random = seededRandom(3);
+  let looks = 0;
+  let told = 0;
+  for (let atMs = 0; atMs < 60_000; atMs += 20) {
+    const message = Buffer.from(
+      Array.from({ length: 160 }, () => 0xd5 ^ Math.floor(random() ** 4 * 64)),
+    );
+    if (atMs < check.dueAtMs) continue;
+    looks += 1;
+    if (check.push(message, atMs, atMs * 8)) told += 1;
+  }
+  expect(told).toBe(1);
+  // A decision takes up to half a second, three of them are needed, six times a minute.
+  expect(looks).toBeLessThan(700);
 });
