@@ -26,8 +26,8 @@ export class PaceHistory {
     this.#atMs = [...this.#atMs.filter((atMs) => nowMs - atMs < COUNTED_MS), nowMs];
   }
 
-  /** Number of changes in the ten minutes before the last one: to go back from a wrong one takes no longer. */
-  get changesOfLate(): number {
-    return Math.max(0, this.#atMs.length - 1);
+  /** Returns the number of changes in the last ten minutes, less one: to go back from a wrong one takes no longer. */
+  changesOfLate(nowMs: number): number {
+    return Math.max(0, this.#atMs.filter((atMs) => nowMs - atMs < COUNTED_MS).length - 1);
   }
 }

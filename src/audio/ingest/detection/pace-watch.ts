@@ -3,11 +3,13 @@ import type { Pace } from './pace.ts';
 import { fit, type Fit, type PacePoint } from './pace-fit.ts';
 
 /** Spans of time over which a pace is compared with that of the format, ms; the last is for networks on which the others tell nothing. */
-const SPANS_MS = [640, 820, 1020, 4000];
+const SPANS_MS = [640, 820, 1020, 4000] as const;
 /** Share of a span that its points must cover. */
 const LEAST_COVERED = 0.8;
 /** Least ratio of two paces, either way, that the first span tells apart. */
 const LEAST_RATIO_AT_ONCE = 1.25;
+/** Ratio from which on a faster pace must run ahead of all that came before. */
+const LEAST_RATIO_AHEAD = 1.25;
 /** Points of a span at most: what comes in between is added to the next. */
 const MAX_POINTS = 100;
 /** Time between two comparisons, ms. */
@@ -31,6 +33,8 @@ const JITTER_GAIN = 1 / 32;
 const DEVIATIONS_OF_CHANGE = 1.95;
 /** Time over which the wander of a network is learnt, ms, and least ratio of what is told to it. */
 const WANDER_MS = 10_000;
+/** Time that one comparison counts at most, ms: nothing is learnt in a pause. */
+const MOST_COMPARED_MS = 4 * COMPARE_EVERY_MS;
 const LEAST_ABOVE_WANDER = 3;
 /** One stall is no habit. */
 const MOST_WANDER = 0.15;
@@ -46,8 +50,8 @@ const LEAST_AHEAD_MS = 10;
 export class PaceWatch {
   readonly #bytesPerMs: number;
   readonly #ratios: readonly number[];
-  readonly #spansMs: readonly number[];
-  readonly #pointEveryMs: number;
+  /** Multiple of {@link SPANS_MS} over which paces are compared. */
+  #factor = 1;
   readonly #together: number;
   /** Duration of all that came, at the pace of the format, ms. */
   #soundMs = 0;
@@ -72,9 +76,6 @@ export class PaceWatch {
     this.#ratios = ratios;
     this.#together = TOGETHER / Math.max(1, ...ratios);
     this.#history = history;
-    const factor = Math.min(MAX_FACTOR, 2 ** history.changesOfLate);
-    this.#spansMs = SPANS_MS.map((spanMs) => factor * spanMs);
-    this.#pointEveryMs = this.#spansMs.at(-1)! / MAX_POINTS;
   }
 
   /**
@@ -90,14 +91,17 @@ export class PaceWatch {
     const sinceMs = last ? this.#soundMs - last.soundMs : Infinity;
     // Messages that a network had held up come at once: the last of them is the least late.
     if (last && atMs - last.atMs < sinceMs * this.#together) this.#points.pop();
-    else if (last && Math.max(sinceMs, atMs - last.atMs) < this.#pointEveryMs) return undefined;
+    else if (last && Math.max(sinceMs, atMs - last.atMs) < this.#longestMs / MAX_POINTS)
+      return undefined;
     this.#points.push({ soundMs: this.#soundMs, atMs });
     if (atMs - this.#comparedMs < COMPARE_EVERY_MS || atMs < this.#calmUntilMs) return undefined;
     this.#comparedMs = atMs;
-    const oldestMs = atMs - this.#spansMs.at(-1)! - FLOOR_MS;
+    this.#factor = Math.min(MAX_FACTOR, 2 ** this.#history.changesOfLate(atMs));
+    const oldestMs = atMs - this.#longestMs - FLOOR_MS;
     const kept = this.#points.findIndex((point) => point.atMs >= oldestMs);
     if (kept > 0) this.#points.splice(0, kept);
-    for (const [i, spanMs] of this.#spansMs.entries()) {
+    for (const [i, shortMs] of SPANS_MS.entries()) {
+      const spanMs = this.#factor * shortMs;
       const points = this.#points.slice(this.#points.findIndex((p) => p.atMs >= atMs - spanMs));
       const elapsedMs = atMs - points[0]!.atMs;
       if (elapsedMs < spanMs * LEAST_COVERED) continue;
@@ -110,6 +114,10 @@ export class PaceWatch {
       }
     }
     return undefined;
+  }
+
+  get #longestMs(): number {
+    return this.#factor * SPANS_MS[3];
   }
 
   /** The bytes have contradicted the pace. */
@@ -133,7 +141,7 @@ export class PaceWatch {
     this.#drifts.push({ atMs: nowMs, drift });
     const before = this.#drifts.findLastIndex(({ atMs }) => atMs <= nowMs - spanMs);
     if (before === -1) return;
-    const share = Math.min(1, (nowMs - lastMs) / WANDER_MS);
+    const share = Math.min(MOST_COMPARED_MS, nowMs - lastMs) / WANDER_MS;
     const changed = Math.min(MOST_WANDER, Math.abs(drift - this.#drifts[before]!.drift));
     this.#history.wander += (changed - this.#history.wander) * share;
     this.#drifts.splice(0, before);
@@ -143,7 +151,8 @@ export class PaceWatch {
   #compare(points: readonly PacePoint[], ratio: number, isShortest: boolean): number | undefined {
     if (Math.abs(Math.log(ratio)) < LEAST_DRIFT) return undefined;
     const elapsedMs = points.at(-1)!.atMs - points[0]!.atMs;
-    const leastDrift = (LEAST_ABOVE_WANDER * this.#history.wander * this.#spansMs[0]!) / elapsedMs;
+    const leastDrift =
+      (LEAST_ABOVE_WANDER * this.#history.wander * this.#factor * SPANS_MS[0]) / elapsedMs;
     const noiseMs = Math.max(LEAST_JITTER_MS, this.#history.jitterMs);
     const isAheadOfAll = this.#isAhead(points[0]!, noiseMs);
     const near = this.#ratios
@@ -156,7 +165,7 @@ export class PaceWatch {
     const { other } = best;
     if (isShortest && Math.max(other, 1 / other) < LEAST_RATIO_AT_ONCE) return undefined;
     if (Math.abs(Math.log(other)) < leastDrift) return undefined;
-    if (other > LEAST_RATIO_AT_ONCE && !isAheadOfAll) return undefined;
+    if (other > LEAST_RATIO_AHEAD && !isAheadOfAll) return undefined;
     const rivals = [fit(points, 1, noiseMs), ...(next ? [next.fit] : [])];
     return rivals.every((rival) => isBetter(best.fit, rival)) ? other : undefined;
   }
