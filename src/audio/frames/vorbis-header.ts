@@ -2,9 +2,10 @@ import { LsbBitReader } from './lsb-bit-reader.ts';
 
 /** Headers of a Vorbis stream (Vorbis I §4.2): what says how long its packets sound, and what its decoder will need. */
 
-/** Length of an identification header, bytes; its type is also its first byte. */
+/** Length of an identification header, bytes. */
 export const VORBIS_IDENTIFICATION_BYTES = 30;
-const VORBIS_IDENTIFICATION_TYPE = 1;
+/** Type of an identification header, its first byte. That of a packet of sound is even. */
+export const VORBIS_IDENTIFICATION_TYPE = 1;
 const SETUP_TYPE = 5;
 /** The type, and `vorbis`. */
 const PREFIX_BYTES = 7;

@@ -8,7 +8,7 @@ import type { FrameReader, FrameSink } from './frame-reader.ts';
 import type { Ingest, IngestEvents, OpusOutlet } from './ingest.ts';
 import type { LastPackets } from './splice.ts';
 import { SampleEncoder } from './sample-encoder.ts';
-import { RECORDINGS, StreamBudget, unreadable } from './stream-budget.ts';
+import { HEADS, StreamBudget, unreadable } from './stream-budget.ts';
 
 /** Bytes without a frame in them after which a stream is refused. */
 const MAX_UNREAD_BYTES = 1 << 20;
@@ -48,7 +48,7 @@ export class DecodedIngest implements Ingest {
   #encoder: { encoder: SampleEncoder; rateHz: number } | undefined;
   #frames: Frame[] = [];
   #budget: TokenBucket | undefined;
-  readonly #heads = new StreamBudget(RECORDINGS, 'Recordings begin too often.');
+  readonly #heads = new StreamBudget(HEADS, 'Recordings begin too often.');
   #unreadBytes = 0;
   #silentJobs = 0;
   #atMs = 0;

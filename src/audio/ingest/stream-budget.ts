@@ -3,6 +3,8 @@ import { type Rate, TokenBucket } from '../../token-bucket.ts';
 
 /** Recordings that may begin at once, and in each second after that: some recorders begin a new one for each chunk. */
 export const RECORDINGS: Rate = { perSecond: 5, burst: 20 };
+/** Heads of streams whose decoder is opened anew for each, which takes 10 ms of the thread in which all are decoded. */
+export const HEADS: Rate = { perSecond: 0.5, burst: 5 };
 
 /** Budget for the work that one stream may cause; it begins with the first expense. */
 export class StreamBudget {

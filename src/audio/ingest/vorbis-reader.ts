@@ -1,7 +1,7 @@
 import {
   parseIdentification,
   parseSetup,
-  VORBIS_IDENTIFICATION_BYTES,
+  VORBIS_IDENTIFICATION_TYPE,
 } from '../frames/vorbis-header.ts';
 import type { FrameReader, FrameSink } from './frame-reader.ts';
 import { OGG_VORBIS, OggReader } from './ogg-reader.ts';
@@ -55,7 +55,7 @@ export class VorbisReader implements FrameReader {
 
   /** Takes all packets but comments. */
   #take(packet: Buffer): void {
-    if (packet.length === VORBIS_IDENTIFICATION_BYTES && packet[0] === 1) this.#begin(packet);
+    if (packet[0] === VORBIS_IDENTIFICATION_TYPE) this.#begin(packet);
     else if (this.#identification) this.#endHead(this.#identification, packet);
     else if (this.#stream && (packet[0]! & HEADER_BIT) === 0) this.#frame(this.#stream, packet);
   }
