@@ -52,7 +52,8 @@ export class DeviceWatch {
     const isAvailable = devices.some(
       ({ kind, deviceId }) => kind === 'audiooutput' && deviceId === speakerId,
     );
-    if (isAvailable || this.#closing.signal.aborted || speakerId !== this.#settings.speakerId) return;
+    if (isAvailable || this.#closing.signal.aborted || speakerId !== this.#settings.speakerId)
+      return;
     this.#settings.speakerId = '';
     this.#handlers.fault('The speakers are gone: sound is played by the default ones.');
     // That they cannot be had either is told by the browser.

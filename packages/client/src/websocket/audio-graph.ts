@@ -22,6 +22,7 @@ export class AudioGraph {
   readonly #playout: AudioWorkletNode;
   readonly #decoder: Worker;
   #capture: Capture | undefined;
+  #blocked: (() => void) | undefined;
   #mix: MediaStreamAudioDestinationNode | undefined;
   #lastStats: PlayoutStats = { delayMs: 0, jitterMs: 0, underruns: 0, concealed: 0 };
   /** Callers of `playoutStats()` that wait. */
@@ -78,11 +79,15 @@ export class AudioGraph {
     return this.#mix.stream.getAudioTracks()[0];
   }
 
-  /** Calls back when the browser stops to play: for a phone call, or because its device failed. */
+  /** Calls back when the browser stops playing or recording: for a phone call, or because its device failed. */
   onBlocked(blocked: () => void): void {
-    this.#context.addEventListener('statechange', () => {
-      const { state } = this.#context;
-      if (state !== 'running' && state !== 'closed') blocked();
+    this.#blocked = blocked;
+    this.#watch(this.#context);
+  }
+
+  #watch(context: AudioContext): void {
+    context.addEventListener('statechange', () => {
+      if (context.state !== 'running' && context.state !== 'closed') this.#blocked?.();
     });
   }
 
@@ -131,7 +136,7 @@ export class AudioGraph {
 
   /** @throws {DOMException} the browser does not allow it */
   async resume(): Promise<void> {
-    await this.#context.resume();
+    await Promise.all([this.#context.resume(), this.#capture?.context.resume()]);
   }
 
   /** Resolves with the last known statistics if the audio thread does not answer in time. */
@@ -162,7 +167,14 @@ export class AudioGraph {
       if (!(error instanceof DOMException) || error.name !== 'NotSupportedError') throw error;
     }
     const context = new AudioContext();
-    await context.audioWorklet.addModule(this.#worklet);
-    return { context, source: context.createMediaStreamSource(stream) };
+    try {
+      await context.audioWorklet.addModule(this.#worklet);
+      const source = context.createMediaStreamSource(stream);
+      this.#watch(context);
+      return { context, source };
+    } catch (error) {
+      void context.close();
+      throw error;
+    }
   }
 }

@@ -142,9 +142,9 @@ export class WebSocketAudio implements RoomAudio {
     const graph = await AudioGraph.open(assets);
     if (this.#isClosed) return graph.close();
     this.#graph = graph;
+    graph.onBlocked(() => void this.#unblock(graph));
     if (this.#settings.speakerId !== '') await this.applySpeaker().catch(() => undefined);
     if (graph.isBlocked) await this.#unblock(graph);
-    graph.onBlocked(() => void this.#unblock(graph));
   }
 
   /** A context that was made without a click, or that the browser has stopped, may go on all the same, or wait for a click. */
