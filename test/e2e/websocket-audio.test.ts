@@ -93,7 +93,7 @@ test('where WebRTC finds no way, sound goes over the WebSocket; the next time at
     expect(peakHz(await lastSecondOf(legacy))).toBe(800);
     expect(peakHz(await ada.hearMix())).toBe(1000);
   }, SETTLING);
-  expect(await ada.page.locator('#room-way').innerText()).toMatch(/over the WebSocket/);
+  expect(await ada.page.locator('#room-way').innerText()).toMatch(/uses the WebSocket/);
   expect(legacy.messages.map(({ type }) => type)).not.toContain('peer_left');
 
   await ada.page.click('#leave');
