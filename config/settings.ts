@@ -202,21 +202,21 @@ const SettingsSchema = Type.Object({
     minimum: 0,
     maximum: 60_000,
     description:
-      'Median delay of the event loop, measured each second, above which new clients are refused, ms; 0 disables the check',
+      'Median delay of the event loop from which, for five seconds in a row, new clients are refused, ms; 0 disables the check',
   }),
   OVERLOAD_CPU_PERCENT: Type.Integer({
     default: 90,
     minimum: 0,
     maximum: 100,
     description:
-      'CPU use above which new clients are refused: of all cores by this process, or of one core by its event loop or a media worker; 0 disables the check',
+      'CPU use from which, for five seconds in a row, new clients are refused: of all cores by this process, or of one core by its event loop or a media worker; 0 disables the check',
   }),
   OVERLOAD_MEMORY_MB: Type.Integer({
     default: 0,
     minimum: 0,
     maximum: 1_048_576,
     description:
-      'Resident memory of this process above which new clients are refused, MB; 0 disables the check',
+      'Resident memory of this process from which, for five seconds in a row, new clients are refused, MB; 0 disables the check',
   }),
   OPERATOR_KEY: Type.String({
     default: '',

@@ -8,7 +8,7 @@ const END_WORDS: Record<string, string> = {
   unauthorized: 'The gateway does not know this API key. Check that all of it was pasted.',
   replaced:
     'Another connection uses your name, so this one was closed. To be in the room here, too, join under another name.',
-  forbidden: 'The gateway removed you from the room.',
+  forbidden: 'The gateway does not let you in.',
 };
 
 /** Returns why the connection ended permanently. */

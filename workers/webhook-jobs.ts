@@ -43,7 +43,7 @@ export async function openWebhookWorker(
   { keepMs, maxEvents }: WebhookLimits,
   timings: Timings,
 ): Promise<WebhookWorker> {
-  const onFault = logFaults(log, 'webhooks: a fault, tried again');
+  const onFault = logFaults(log, 'webhook worker failed; retrying');
   const outbox = new WebhookOutbox(redis);
   const store = new WebhookStore(redis, maxEvents);
   const deadNodes = new DeadNodes(store, timings.webhooks.deadAfterMs, clock.wallMs);

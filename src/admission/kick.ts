@@ -3,7 +3,7 @@ import type { SuspendedPeers } from '../session/suspended-peers.ts';
 import type { Sessions } from './sessions.ts';
 
 /**
- * Closes a peer's connection to this node, or removes its kept place here.
+ * Closes a peer's connection to this node, and removes its kept place here.
  * @returns false if the peer has neither here
  */
 export function kick(

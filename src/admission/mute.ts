@@ -6,7 +6,7 @@ import type { Sessions } from './sessions.ts';
 type Clients = { sessions: Sessions; places: SuspendedPeers };
 
 /**
- * Mutes or unmutes a peer of this node: its connected client, or its kept place. If its media worker dies
+ * Mutes or unmutes a peer of this node: its connected client and its kept place. If its media worker dies
  * meanwhile, the setting applies to the replacement. Never rejects.
  * @returns false if the peer has neither here
  */

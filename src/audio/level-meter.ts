@@ -3,7 +3,7 @@ import { audioLevelOf } from './level.ts';
 import type { OpusDecoder } from './opus-codec.ts';
 import { isOpusSilence } from './opus-packet.ts';
 
-/** Level in -dBov below which a stated level is believed: a packet that soft takes nobody's place in a mix. */
+/** Audio level (RFC 6464) from which a stated level is believed: a packet that soft takes no speaker's place in a mix. */
 const CHECKED_LEVEL = 55;
 /** Interval, in packets, at which one of those that are said to be louder is decoded. */
 const CHECK_EVERY = 5;

@@ -59,7 +59,7 @@ export class ClusterRpc {
     this.#bus.on(kind, QuestionSchema, ({ id, question }, from) => {
       if (from === this.#nodes.id) return;
       if (questions.Check(question)) this.#answer(from, id, answer(question));
-      else this.#log.error({ kind }, 'a question of a node is not what it should be');
+      else this.#log.error({ kind }, 'question of a node rejected: bad format');
     });
     return async (question, node) => {
       const living = await this.#nodes.list();
@@ -68,7 +68,7 @@ export class ClusterRpc {
       if (asked.delete(this.#nodes.id)) given.set(this.#nodes.id, await answer(question));
       await this.#gather(kind, question, asked, answerWithinMs, (from, body) => {
         if (answers.Check(body)) return given.set(from, body);
-        this.#log.error({ kind, node: from }, 'an answer of a node is not what it should be');
+        this.#log.error({ kind, node: from }, 'answer of a node rejected: bad format');
         return undefined;
       });
       return { answers: given, unreachable: [...asked] };

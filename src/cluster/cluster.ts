@@ -85,7 +85,7 @@ export class Cluster {
         claim().catch((fault: unknown) =>
           log.error(
             { err: fault },
-            'node lost from redis; its format and key could not be written again',
+            'redis forgot this node; its format and key could not be written again',
           ),
         );
       },

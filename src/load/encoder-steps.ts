@@ -4,10 +4,10 @@ import type { LoadLevel } from './load-level.ts';
 const STEPS = [8, 5, 3, 1, 0];
 /** Time after a step down until the next one, ms, so that its effect is seen. */
 const DOWN_EVERY_MS = 2000;
-/** Least time between two steps up. A step up may strain the node again. */
+/** Time without strain and without a change before a step up, ms: the step may strain the node again. */
 const UP_EVERY_MS = 15_000;
 
-/** Complexity of the Opus encoders: reduced while the node is overloaded, and slowly raised again. Pure. */
+/** Complexity of the Opus encoders: reduced while the node is strained or overloaded, and slowly raised again. Pure. */
 export class EncoderSteps {
   readonly #wanted: number;
   #changedAtMs = -Infinity;

@@ -37,9 +37,9 @@ export type OperatedNode = {
   rooms: RoomRegistry;
   /** Ends the node when its clients have left, or after `withinMs`. @returns the time that they have, ms */
   drain(withinMs: number | undefined, by: string): number;
-  /** Closes a peer's connection, or removes its kept place. @returns false if the peer has neither */
+  /** Closes a peer's connection, and removes its kept place. @returns false if the peer has neither */
   kick(accountId: number, peer: string): boolean;
-  /** Mutes or unmutes a peer. @returns false if it is not connected to the node */
+  /** Mutes or unmutes a peer. @returns false if it is neither connected to the node nor kept there */
   mute(accountId: number, peer: string, isMuted: boolean): Promise<boolean>;
 };
 

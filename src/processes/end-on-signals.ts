@@ -88,7 +88,7 @@ export function parentToEndWith(argv: string[]): number | undefined {
   return argument === undefined ? undefined : Number(argument.slice(END_WITH_PARENT.length));
 }
 
-/** Resolves when the parent process has ended, also if it ended before this process could look for it. */
+/** Calls `onGone` when the parent process has ended, even if it ended before this process could look for it. */
 function onParentGone(parent: number, onGone: () => void): void {
   const timer = setInterval(() => {
     if (process.ppid === parent) return;

@@ -88,7 +88,7 @@ export class Producers {
     this.removeOf(peer);
   }
 
-  /** Removes all present and prepared producers of a peer of this node. @returns true if there was one */
+  /** Removes all producers of a peer of this node, including those being opened. @returns true if there was one */
   removeOf(peer: Peer): boolean {
     const openings = [...this.#opening].filter(([, { owner }]) => owner === peer);
     for (const [id, opening] of openings) {
@@ -126,11 +126,13 @@ export class Producers {
   /** Forgets all producers of a router that has closed. */
   clear(): void {
     this.#downlink.clear();
-    for (const opening of this.#opening.values()) opening.outcome = 'lost';
+    for (const opening of this.#opening.values()) {
+      if (opening.outcome === 'heard') opening.outcome = 'lost';
+    }
     this.#producers.clear();
   }
 
-  /** Returns true if a peer that moves between nodes is still heard from this node. */
+  /** Connects a producer of another node. A peer that moves between nodes is heard from this node until it has left it. */
   async #hear(name: string, id: string): Promise<void> {
     const { isHere, speakerOf } = this.#parts;
     if (isHere(name)) return;

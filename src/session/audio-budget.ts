@@ -35,7 +35,7 @@ const CHARGED_AT_ONCE_S = 0.25;
 /** Longest time for which a client is not read, ms, so that its pongs are seen. */
 const MAX_WAIT_MS = 1000;
 
-/** Returns the maximum number of bytes per second of audio; undefined while the format is unknown. */
+/** Returns the maximum number of bytes per second of audio. @param format undefined while it is unknown */
 export function bytesPerSecondOf(format: InputFormat | undefined): number {
   if (!format || format.codec === 'opaque') return UNKNOWN_BYTES_PER_S;
   if (format.codec === 'opus') return OPUS_BYTES_PER_S;

@@ -10,8 +10,8 @@ import type { Pings } from './pings.ts';
 /** Maximum duration of audio that a client has not read; beyond it audio is dropped. */
 const MAX_UNSENT_AUDIO_MS = 250;
 /**
- * Maximum duration of relayed messages that wait for the client; beyond it the oldest are dropped. A message
- * may hold up to 2 s.
+ * Limits of the bytes and the age of relayed messages that wait for the client; beyond them the oldest are dropped.
+ * A message may hold up to 2 s.
  */
 const MAX_UNSENT_RELAYED = { maxBytes: 1 << 20, maxAgeMs: 2500 };
 /** Maximum length of text that a client may leave unread, bytes. Text is never dropped. */

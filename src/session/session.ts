@@ -261,7 +261,7 @@ export class Session implements ClientConnection {
 
   /** Closes the client, because the node goes away. */
   drain(): void {
-    this.fail(new PartylineError('draining', 'This node is going away; reconnect.'));
+    this.fail(new PartylineError('draining', 'This node is draining; reconnect.'));
   }
 
   /** Pings if a ping is due, sends `stats` and `flow`, and closes a client that has been silent for 30 s. */

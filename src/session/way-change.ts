@@ -106,7 +106,7 @@ export class WayChange {
     if (this.#areOthersReady && hasConsumers) this.#finish();
   }
 
-  /** Returns true if a client that only listens, and so sends no packet, can receive. */
+  /** Ends the change at its deadline: done if the client is heard, or sends nothing and can receive; failed otherwise. */
   #expire(): void {
     const { after } = this.#ways;
     if (after.kind === 'webrtc') {

@@ -15,7 +15,7 @@ import type { SentinelAnswer } from './sentinel.ts';
 import { type ChannelListener, Subscriber } from './subscriber.ts';
 import { connectClient, type Waiting, within } from './wait-for-redis.ts';
 
-/** Longest wait for a Redis that may have been started at the same moment, ms. */
+/** Number of attempts to connect at a start, about 5 s: Redis may have been started at the same moment. */
 const FIRST_RETRIES = 9;
 
 /** Errors of Redis that an operator can fix, by their first word. */

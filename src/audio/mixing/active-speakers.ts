@@ -20,7 +20,7 @@ const RANK_TENTHS = 10;
 /** Time after which a speaker that is heard has had its chance. */
 const HEARD_FRAMES = 50;
 
-/** Time for which a sound must be loud to count as more than a cough. */
+/** Number of frames of 20 ms for which a sound must be loud to count as more than a cough. */
 const LASTING_FRAMES = 5;
 
 type Talker = {

@@ -63,7 +63,7 @@ export class FormatCheck {
     this.#timesObserved = observed === this.#observed ? this.#timesObserved + 1 : 1;
     this.#observed = observed;
     if (this.#timesObserved < this.#contradictions) return undefined;
-    // Whether it is acted upon or not: a stream that is weighed with each message would take a core.
+    // A stream that is weighed with each message would take much of a core, whether this is acted upon or not.
     this.skip();
     this.#timesObserved = 0;
     this.dueAtMs = nowMs + CHECK_EVERY_MS;
