@@ -4,9 +4,9 @@ import { g722BitsPerByte } from './g722-codes.ts';
 import { BLOCK_SAMPLES, bitsOf, bitsPerSample, predict } from './prediction.ts';
 import { WindowSet } from './window-set.ts';
 
-/** Samples that bytes may be read as. */
+/** Codecs of samples as which bytes may be read. */
 export type ReadingCodec = SampleCodec | UndecodedCodec;
-/** Samples that nothing decodes: they are known so that nothing else explains their bytes. */
+/** Codecs that are not decoded: they are recognized so that no other codec explains their bytes. */
 type UndecodedCodec = 'pcm_s8' | 'pcm_s24be' | 'pcm_s32be' | 'pcm_f32be';
 type IntegerCodec = Exclude<
   ReadingCodec,
@@ -22,38 +22,38 @@ const UNDECODED: ReadonlySet<ReadingCodec> = new Set<UndecodedCodec>([
 export const isDecoded = (codec: ReadingCodec): codec is SampleCodec => !UNDECODED.has(codec);
 
 /**
- * How many bits a byte of a message holds if it is sound of a given kind. The length counts everything that a coder
- * which knows the kind could not predict: for the right kind less than 8, for a wrong one about 8 or more, because
- * sound read wrongly is noise. The reading that explains the bytes in the fewest bits is the right one (minimum
+ * Interpretation of bytes as samples of one codec, and its cost in bits a byte. The cost counts everything that a coder
+ * for this codec could not predict: less than 8 for the right codec, about 8 or more for a wrong one, because
+ * sound that is read wrongly is noise. The reading that explains the bytes in the fewest bits is the right one (minimum
  * description length).
  */
 export type Reading = {
   codec: ReadingCodec;
   channels: number;
   bitsPerByte: number;
-  /** The same samples on the other number of channels, which their pace may tell better than they do. */
+  /** Returns the reading with the other number of channels, which the pace may determine better than the samples. */
   otherwise?: () => { channels: number; bitsPerByte: number };
 };
 
-/** More bytes than this do not make the answer any surer. */
+/** Maximum number of bytes that are read; more do not make the answer surer. */
 const MAX_BYTES = 8192;
-/** Floats are exact to about 24 bits. */
+/** Full scale of floats, in steps: they are exact to about 24 bits. */
 const FLOAT_FULL_SCALE = 2 ** 23;
-/** Bits that a second channel must save to be accepted: for each sample, and in all. */
+/** Minimum savings, bits, for which a second channel is accepted: per sample, and in total. */
 const STEREO_GAIN_BITS = 0.15;
 const STEREO_TOTAL_GAIN_BITS = 60;
-/** Two channels that have nothing to do with each other: a sample is like the last but one, and unlike the last. */
+/** Limits for two independent channels: a sample resembles the one before the last, and not the last. */
 const INDEPENDENT_RATIO = 0.25;
 const INDEPENDENT_CORRELATION = 0.3;
 
-/** Length of the windows of bytes that are compared with earlier ones: what is repeated over fewer bytes counts as new. */
+/** Length of the windows that are compared with earlier bytes: shorter repetitions count as new. */
 const REPEATED_BYTES = 32;
 
-/** A random number for each byte, drawn at start, so that nobody can choose bytes whose hashes collide. */
+/** Random number for each byte, drawn at start, so that no client can choose bytes whose hashes collide. */
 const BYTE_HASHES = crypto.getRandomValues(new Int32Array(256));
 
 /**
- * Counts the bytes that do not belong to a repetition of an earlier stretch. In a tone whose period is a whole number
+ * Returns the number of bytes that do not belong to a repetition of earlier bytes. In a tone whose period is a whole number
  * of samples only the first period is new.
  */
 export function novelBytesOf(bytes: Buffer): number {
@@ -61,14 +61,14 @@ export function novelBytesOf(bytes: Buffer): number {
   let novel = Math.min(bytes.length, REPEATED_BYTES - 1);
   let hash = 0;
   for (let i = 0; i < bytes.length; i += 1) {
-    // A rolling hash of the last 32 bytes: what older bytes added has been shifted out.
+    // A rolling hash of the last 32 bytes: older bytes have been shifted out.
     hash = (Math.imul(hash, 2) + BYTE_HASHES[bytes[i]!]!) | 0;
     if (i >= REPEATED_BYTES - 1 && seen.add(hash)) novel += 1;
   }
   return novel;
 }
 
-/** The highest byte first. */
+/** Returns a signed 24-bit value; the highest byte comes first. */
 const int24 = (high: number, middle: number, low: number): number =>
   ((high << 24) >> 8) | (middle << 8) | low;
 
@@ -84,15 +84,15 @@ const INTEGERS: Record<IntegerCodec, IntegerReader> = {
   pcm_s32be: { bytes: 4, read: (bytes, at) => bytes.readInt32BE(at) },
 };
 
-/** Least bytes of new information within the first moments of sound that is not synthetic. */
+/** Minimum number of new bytes in the first moments of sound that is not synthetic. */
 export const LEAST_NOVEL_BYTES = 512;
 
-/** How much of some bytes is no repetition; what only repeats itself has one level. */
+/** Share of bytes that is no repetition, and the block length of levels: pure repetition has one level. */
 type Novelty = { share: number; blockSamples: number };
 
 /**
- * Reads bytes that begin with a whole sample as each kind of samples.
- * @returns the readings that are possible at all, the shortest first
+ * Reads bytes that begin with a whole sample as samples of each codec.
+ * @returns possible readings, the shortest first
  */
 export function readAsSamples(bytes: Buffer): Reading[] {
   const part = bytes.subarray(0, MAX_BYTES);
@@ -100,16 +100,16 @@ export function readAsSamples(bytes: Buffer): Reading[] {
   if (part.length < 2 * SCREENED_BYTES || novelBytes < LEAST_NOVEL_BYTES) {
     return readAs(part, ALL_CODECS, novelBytes);
   }
-  // A part of them tells which readings are worth the work.
+  // A part of the bytes shows which readings are worth the work.
   const screened = readAs(part.subarray(0, SCREENED_BYTES), ALL_CODECS, SCREENED_BYTES);
   const worst = screened[0]!.bitsPerByte + SCREENED_BITS;
   const codecs = screened.filter(({ bitsPerByte }) => bitsPerByte < worst);
   return readAs(part, new Set(codecs.map(({ codec }) => codec)), novelBytes);
 }
 
-/** A whole number of samples of any format. */
+/** Number of bytes for a first selection of readings: a whole number of samples of any format. */
 const SCREENED_BYTES = 1152;
-/** Excess over the best, in bits a byte, beyond which a reading cannot become the best any more. */
+/** Excess over the best reading, bits a byte, beyond which a reading cannot become the best. */
 const SCREENED_BITS = 1.5;
 
 const G711_LAWS: G711Law[] = ['pcmu', 'pcma'];
@@ -121,7 +121,7 @@ const ALL_CODECS: ReadonlySet<ReadingCodec> = new Set([
   'g722',
 ]);
 
-/** @returns the readings as those codecs that are possible at all, the shortest first */
+/** @returns possible readings as `codecs`, the shortest first */
 function readAs(part: Buffer, codecs: ReadonlySet<ReadingCodec>, novelBytes: number): Reading[] {
   const novelty: Novelty = {
     share: novelBytes / part.length,
@@ -158,12 +158,12 @@ function readIntegers(
     samples[i] = value;
     bitsInUse |= value;
   }
-  // Wide samples often come of narrower ones: their lowest bits are not in use.
+  // Wide samples are often converted from narrower ones: their lowest bits are not in use.
   const areAllUsed = bitsInUse === 0 || novelty.blockSamples === Infinity;
   const step = areAllUsed ? 1 : 2 ** (31 - Math.clz32(bitsInUse & -bitsInUse));
-  // The same bytes are samples of 16 bits on two channels, of which one is silent.
+  // Such bytes are samples of 16 bits on two channels, of which one is silent.
   if (codec === 'pcm_s32le' && (bitsInUse & 0xffff) === 0) return undefined;
-  // One channel that is stuck is half of something wider; but where it is silent, and these are no floats, it is not used.
+  // A constant channel is half of wider samples; but if it is silent, and the bytes are not floats, the channel is unused.
   const isOne =
     codec === 'pcm_s16le' &&
     [0, 1].some((phase) => isStuck(samples, phase) && (samples[phase] !== 0 || mayBeFloats));
@@ -180,7 +180,7 @@ function readingOf(
   return { codec, channels, bitsPerByte: bits / sampleBytes, otherwise };
 }
 
-/** Floats from next to nothing to a little over full scale: of other bytes the negative samples alone look like none. */
+/** Reads floats, from tiny values to a little over full scale; in other bytes at least the negative samples are no such floats. */
 function readFloats(
   bytes: Buffer,
   codec: 'pcm_f32le' | 'pcm_f32be',
@@ -201,10 +201,10 @@ function readFloats(
   return readingOf(codec, 4, bestChannels(samples, novelty, { step: 1, isOne: false }));
 }
 
-/** One byte is a step that is the wider, the louder the sample: it holds the fewer bits. */
+/** Reads G.711, whose steps are wider for louder samples, which therefore hold fewer bits. */
 function readG711(bytes: Buffer, codec: G711Law, novelty: Novelty): Reading {
   const [valueOf, stepOf] = [G711_VALUES[codec], G711_STEPS[codec]];
-  // `Float64Array.from` with a function takes six times as long, a third of all weighing.
+  // `Float64Array.from` with a function takes six times as long, a third of the time of all weighing.
   const values = new Float64Array(bytes.length);
   const steps = new Float64Array(bytes.length);
   for (let i = 0; i < bytes.length; i += 1) {
@@ -243,7 +243,7 @@ function bestChannels(
   };
 }
 
-/** One microphone on two channels: the samples of a frame are equal, while those of one frame and the next are not. */
+/** True for one microphone on two channels: the samples of a frame are equal, while those of consecutive frames are not. */
 function isDoubled(samples: Float64Array): boolean {
   let [within, across] = [0, 0];
   for (let i = 2; i + 1 < samples.length; i += 2) {
@@ -253,17 +253,17 @@ function isDoubled(samples: Float64Array): boolean {
   return within * 2.02 >= samples.length - 3 && across < within * 0.95;
 }
 
-/** Every other sample is the same. */
+/** True if every other sample has the same value. */
 function isStuck(samples: Float64Array, phase: number): boolean {
   for (let i = phase; i < samples.length; i += 2) if (samples[i] !== samples[phase]) return false;
   return true;
 }
 
-/** Number of nibbles, whose frequencies must be told as well. */
+/** Number of values of a nibble, whose frequencies must be encoded, too. */
 const NIBBLES = 16;
 
 /**
- * Bits a byte of what is no samples: 8, or what its halves hold if some values are more frequent than others, as in ADPCM.
+ * Returns the cost of bytes that are not samples, bits a byte: 8, or the entropy of their nibbles if some values are more frequent, as in ADPCM.
  */
 export function unexplainedBitsPerByte(bytes: Buffer): number {
   const part = bytes.subarray(0, MAX_BYTES);

@@ -7,30 +7,30 @@ import { MAX_WEIGHED_BYTES, soundOf } from './sounding-bytes.ts';
 
 export type { Detection } from './explanations.ts';
 
-/** Least number of messages that shows how far apart they are. */
+/** Minimum number of messages that show their interval. */
 const LEAST_MESSAGES = 3;
 /** Longest time until a decision, ms. */
 const DEADLINE_MS = 500;
-/** The same when the network has stalled meanwhile. */
+/** Longest time until a decision when the network has stalled meanwhile, ms. */
 const STALLED_DEADLINE_MS = 1000;
-/** Almost three times what the widest format takes in that time: of who sends it at once no pace is waited for. */
+/** Maximum number of held bytes, almost three times those of the widest format in that time: beyond it the pace is not awaited. */
 const MAX_HELD_BYTES = 1 << 20;
-/** Messages that are held at most: twice what comes in a second from a sender of a message every 2 ms. */
+/** Maximum number of held messages: twice those of a second from a sender of a message every 2 ms. */
 const MAX_HELD_MESSAGES = 1024;
-/** Surer than this there is nothing to wait for. */
+/** Confidence from which a decision is not delayed. */
 const SURE = 0.98;
 
-/** Least time between two streams that are weighed: what has come for others meanwhile is to be read in time. */
+/** Minimum time between the weighing of two streams, ms: messages that have arrived for others meanwhile must be read in time. */
 const LEAST_BETWEEN_MS = 5;
 
 /**
- * Lets streams be weighed one after another. To weigh many in one turn of the event loop would hold up their own messages, and
- * so change the pace by which their rates are told.
+ * Schedules the weighing of streams one after another. Weighing many in one turn of the event loop would delay their own messages,
+ * and so change the pace from which their rates are derived.
  */
 export class WeighingTurns {
   #lastMs = -Infinity;
 
-  /** True if nothing has been weighed just now; then it is somebody's turn. */
+  /** Takes a turn; returns false if another stream has just been weighed. */
   take(nowMs: number): boolean {
     if (Math.abs(nowMs - this.#lastMs) < LEAST_BETWEEN_MS) return false;
     this.#lastMs = nowMs;
@@ -39,43 +39,43 @@ export class WeighingTurns {
 }
 
 /**
- * Finds out what a sender sends, from the bytes and the pace at which they come. Pure: the caller says what time it is.
- * It weighs what each format would have to explain (bits, {@link weigh}); a container tells by its first bytes.
+ * Detects the format of a sender, from the bytes and the pace at which they arrive. Pure: the caller passes the time.
+ * It weighs the cost of each format as an explanation (bits, {@link weigh}); a container is recognized by its first bytes.
  */
 export class FormatDetector {
-  /** All that came; for the caller to play once the format is known. */
+  /** All messages, which the caller plays once the format is known. */
   readonly arrivals: TimedMessage[] = [];
-  /** Number of bytes of the stream before that: messages may cut samples in two. */
+  /** Number of bytes of the stream before the messages, which may cut samples. */
   readonly startsAtBytes: number;
   #bytes = 0;
   #weighedBytes = 0;
   #content: Content | undefined;
-  /** First bytes of the stream, in which structure is looked for. */
+  /** First bytes of the stream, in which structure is searched. */
   #start: Buffer = Buffer.alloc(0);
   #sniffedBytes = 0;
   #found: ReturnType<typeof recognise>;
   #isSilent = true;
   readonly #turns: WeighingTurns | undefined;
 
-  /** @param turns shared by streams of which each is weighed at a moment of its own */
+  /** @param turns shared by streams that are weighed at different moments */
   constructor(startsAtBytes = 0, turns?: WeighingTurns) {
     this.startsAtBytes = startsAtBytes;
     this.#turns = turns;
   }
 
-  /** True if nothing but digital silence came: what is detected then is a guess. */
+  /** True if only digital silence came: a detected format is then a guess. */
   get isSilentSoFar(): boolean {
     return this.#isSilent;
   }
 
-  /** True if what is detected of silence is a guess that might do harm. */
+  /** True if the format detected from silence is a guess that might do harm. */
   get isOfEitherWidth(): boolean {
     const { message } = this.arrivals[0]!;
     const paced = pacedOf(this.arrivals) ?? this.arrivals;
     return isOfEitherWidth(message, bytesPerMsOf(paced));
   }
 
-  /** Looks for structure in what came first: again when there is half as much again of it. */
+  /** Searches structure in the first bytes: again each time their number has grown by half. */
   #recognise(message: Buffer): ReturnType<typeof recognise> {
     if (this.#start.length < MAX_SNIFFED_BYTES) {
       this.#start = this.#start.length === 0 ? message : Buffer.concat([this.#start, message]);
@@ -87,7 +87,7 @@ export class FormatDetector {
     return this.#found;
   }
 
-  /** More than is weighed at most says nothing new, but for its pace. */
+  /** Returns the content so far; bytes beyond the maximum that is weighed add only to the pace. */
   #contentSoFar(): Content {
     const isWhole = (this.#content?.sound.length ?? 0) >= MAX_WEIGHED_BYTES;
     if (!this.#content || !isWhole) {
@@ -97,7 +97,7 @@ export class FormatDetector {
   }
 
   /**
-   * Takes one message.
+   * Processes one message.
    * @returns the format as soon as it is beyond doubt, and at the latest after half a second, or after one in which the
    *   network has stalled
    */
@@ -113,7 +113,7 @@ export class FormatDetector {
     const isFull = this.#bytes >= MAX_HELD_BYTES || this.arrivals.length >= MAX_HELD_MESSAGES;
     const isLate = isFull || elapsedMs + 2 * intervalMs > DEADLINE_MS;
     if (found === 'more' && !isLate) return undefined;
-    // Weighing is work: it is done again when there is half as much again to go by.
+    // Weighing is expensive: it is repeated each time the number of bytes has grown by half.
     if (!isLate && this.#bytes < this.#weighedBytes * 1.5) return undefined;
     const paced = pacedOf(this.arrivals);
     if (!paced && !isFull && elapsedMs < STALLED_DEADLINE_MS) return undefined;
@@ -131,16 +131,16 @@ export class FormatDetector {
       content,
     });
     if (!detection || isLate) return detection;
-    // Repetitions tell little by their bytes: their pace must tell, which takes time.
+    // The bytes of repetitions say little: the format is derived from their pace, which takes time.
     const isTelling = content.sound.length === 0 || content.isNovel;
     return isTelling && detection.confidence >= SURE ? detection : undefined;
   }
 }
 
-/** Time between two messages from which on a sender does not send all of its silence, ms. */
+/** Time between two messages from which a sender omits some of its silence, ms. */
 const PAUSE_MS = 150;
 
-/** True for the first sound behind nothing but silence of which not all was sent, as with DTX: its pace tells nothing. */
+/** True for the first sound after silence of which some was omitted, as with DTX: the pace of that silence says nothing. */
 export function endsSlowSilence(
   { arrivals, isSilentSoFar }: FormatDetector,
   message: Buffer,
@@ -152,11 +152,11 @@ export function endsSlowSilence(
 
 const ofStructure = (codec: RecognisedCodec): Detection => ({ format: { codec }, confidence: 1 });
 
-/** Streams by which the code is compiled: some ms for each of the first that come, when nobody waits for them. */
+/** Number of streams with which the code is compiled at start: otherwise each of the first streams would wait some ms. */
 const WARM_UP_STREAMS = 12;
 const WARM_UP_MESSAGE_BYTES = 1920;
 
-/** Finds out the format of made-up streams, so that the first client's messages wait for no compiler. */
+/** Detects the format of synthetic streams, so that the first client's messages do not wait for the compiler. */
 export function warmUpDetection(): void {
   for (let stream = 0; stream < WARM_UP_STREAMS; stream += 1) {
     const detector = new FormatDetector();

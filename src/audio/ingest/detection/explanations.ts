@@ -19,29 +19,29 @@ import {
 import { elapsedMsOf, type Pace, type TimedMessage } from './pace.ts';
 import { isDigitalSilence } from './silence.ts';
 
-/** `confidence`: 0…1, by how much the next best explanation is worse. */
+/** Detected format; `confidence`, 0…1, is derived from the distance to the next best explanation. */
 export type Detection = { format: InputFormat; confidence: number };
 
 /** Evidence that the formats have to explain. */
 export type Evidence = {
   arrivals: TimedMessage[];
-  /** Two or more of the last that came, whose times are to be explained too. */
+  /** Two or more of the last messages, whose times must be explained, too. */
   paced: TimedMessage[];
   /** Pace of the sender, as far as it is known. */
   pace: Pace;
-  /** Bytes that came, from the first sound on. */
+  /** Received bytes, from the first sound on. */
   content: Content;
 };
 
-/** Sound as far as it tells by itself what it is. */
+/** Sound, with the evidence of its bytes alone. */
 export type Content = {
   sound: Buffer;
-  /** How much of it counts: what repeats itself exactly does so once, whatever it is taken for. */
+  /** Share of the sound that counts: exact repetitions count once, for any format. */
   novelShare: number;
-  /** Enough of it counts to tell formats apart that are seldom sent. */
+  /** True if enough of it counts to distinguish formats that are seldom sent. */
   isNovel: boolean;
   readings: Reading[];
-  /** Bits a byte if it is nothing of these. */
+  /** Bits a byte if none of the readings applies. */
   unexplainedBits: number;
 };
 
@@ -56,45 +56,45 @@ export function contentOf(sound: Buffer): Content {
   };
 }
 
-/** Least bytes a second of a format of samples. Opus seldom takes more. */
+/** Minimum rate of a format of samples, bytes per second. Opus seldom takes more. */
 const LEAST_SAMPLE_BYTES_PER_S = 6500;
 
 const RATES_HZ = [8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
-/** How exact a sender's clock is. */
+/** Maximum error of a sender's clock, as a share. */
 const CLOCK_ERROR = 0.01;
 /** Share of the bits saved by a reading that counts as evidence, because sound is less random than its model. */
 const EVIDENCE_PER_BIT = 0.1;
-/** Cost of another number of channels than the samples seem to have, and cost of the pace from which on it is thought of. */
+/** Cost of another number of channels than the samples suggest, and cost of the pace from which it is considered. */
 const OTHER_CHANNELS_BITS = 30;
 const LEAST_OTHER_CHANNELS_BITS = 10;
-/** Worse than any mismatch of rates can be. */
+/** Maximum cost of a mismatch of rates. */
 const MAX_RATE_BITS = 300;
-/** Cost of the first byte of a message that only seems to be a packet of Opus: 8 bits, less what that rules out. */
+/** Cost of the first byte of a message that only resembles a packet of Opus: 8 bits, less the excluded values. */
 const RANDOM_HEAD_BITS = 7;
-/** An explanation that takes almost as many bits as there are is no better than none. */
+/** Maximum bits a byte of an explanation: one that takes almost 8 is no better than none. */
 const MOST_BITS_PER_BYTE = 7.75;
-/** Amount that must have come before a stream that could be Opus is called unknown. */
+/** Minimum number of bytes before a stream that could be Opus is declared unknown. */
 const LEAST_UNKNOWN_BYTES = 64;
 /** Costs of a packet of Opus: to begin as the packet before it, as an earlier one, or otherwise. */
 const SAME_HEAD_BITS = 0.5;
 const CHANGED_HEAD_BITS = 3;
 const NEW_HEAD_BITS = 9;
-/** Number of packets in a row for which random bytes are seldom taken. */
+/** Number of consecutive packets that random bytes seldom resemble. */
 const LEAST_SEEMING_PACKETS = 8;
-/** How much longer than a packet lasts it takes until the next, where there is a gap. */
+/** Minimum ratio of the time until the next packet to the duration of a packet that means a gap. */
 const LEAST_GAP = 1.5;
 /** Codecs that most clients send. */
 const FAMILIAR: ReadonlySet<string> = new Set(['opus', 'pcm_s16le', 'pcm_f32le', 'pcmu', 'pcma']);
-/** Cost of any other format, and of one where there is little to tell it by. */
+/** Cost of any other format, and of one with little evidence. */
 const RARE_BITS = 10;
 const HARDLY_TOLD_BITS = 60;
 
-/** A pace that costs more is off by more than jitter: there may be a better explanation before long. */
+/** Cost of a pace beyond which the deviation exceeds jitter: a better explanation may be found soon. */
 const DOUBTFUL_PACE_BITS = 6;
 
 type Explanation = { format: AudioFormat | OpaqueFormat; bits: number; rateBits?: number };
 
-/** Weighs the formats; undefined if nothing explains what came. */
+/** Weighs the formats; undefined if none explains the messages. */
 export function weigh(evidence: Evidence): Detection | undefined {
   const { arrivals, pace, content } = evidence;
   const { sound, novelShare, isNovel } = content;
@@ -102,12 +102,12 @@ export function weigh(evidence: Evidence): Detection | undefined {
   const isSealed = seemsCounted && arrivals.length >= LEAST_COUNTED;
   const opusBits = isSealed ? undefined : explainAsOpus(arrivals, evidence, novelShare);
   const isTooSlow = pace.bytesPerMs * 1000 < LEAST_SAMPLE_BYTES_PER_S;
-  // Packets without sound (DTX) are too short to be told from anything but by their heads.
+  // Packets without sound (DTX) are so short that only their heads distinguish them.
   const isTelling = sound.length * novelShare >= LEAST_UNKNOWN_BYTES;
   const explanations: Explanation[] = [];
   if (opusBits !== undefined) explanations.push({ format: { codec: 'opus' }, bits: opusBits });
   if (opusBits === undefined || !isTooSlow) {
-    // Beside Opus, whose bytes cost 8 bits each, a reading that explains less than nothing might be the best.
+    // Beside Opus, whose bytes cost 8 bits each, a reading that explains nothing might be the best.
     const mostBits =
       opusBits !== undefined && isTelling && isNovel ? content.unexplainedBits : Infinity;
     explanations.push(...explainAsSamples(evidence, mostBits));
@@ -135,7 +135,7 @@ export function weigh(evidence: Evidence): Detection | undefined {
   return { format: best.format, confidence: isHasty ? 0 : 1 / (1 + 2 ** -marginBits) };
 }
 
-/** Bytes that no format explains cost 8 bits each; where messages begin alike, as packets of Opus do, that it is by chance. */
+/** Returns the cost of bytes that no format explains: 8 bits each, and the cost of chance where messages begin as packets of Opus do. */
 function unexplainedBits(arrivals: TimedMessage[], content: Content): number {
   const { sound, novelShare } = content;
   if (opusHeadBits(arrivals) === undefined) {
@@ -145,15 +145,15 @@ function unexplainedBits(arrivals: TimedMessage[], content: Content): number {
   return EVIDENCE_PER_BIT * 8 * bytes * novelShare + chanceBits(arrivals);
 }
 
-/** Returns the cost of messages that begin as packets of Opus do and are none; 0 if they begin otherwise. */
+/** Returns the cost of messages that begin as packets of Opus do but are not; 0 if they begin otherwise. */
 function chanceBits(arrivals: TimedMessage[]): number {
   const headBits = opusHeadBits(arrivals);
   return headBits === undefined ? 0 : Math.max(0, RANDOM_HEAD_BITS * arrivals.length - headBits);
 }
 
 /**
- * Returns the cost of the first bytes if they are those of Opus packets; undefined if a message is none, as one of digital silence among others
- * that are not.
+ * Returns the cost of the first bytes as those of Opus packets; undefined if a message is not a packet, such as digital silence among other
+ * messages.
  */
 function opusHeadBits(arrivals: TimedMessage[]): number | undefined {
   const silent = arrivals.filter(({ message }) => isDigitalSilence(message)).length;
@@ -170,7 +170,7 @@ function opusHeadBits(arrivals: TimedMessage[]): number | undefined {
   return bits;
 }
 
-/** True if there is a gap behind every packet, and sound in all of them. */
+/** True if there is a gap after every packet, and sound in all of them. */
 const isSlowThroughout = (paced: TimedMessage[]): boolean =>
   paced.every(({ message, atMs }, i) => {
     const nextMs = paced[i + 1]?.atMs ?? Infinity;
@@ -178,12 +178,12 @@ const isSlowThroughout = (paced: TimedMessage[]): boolean =>
     return !isOpusSilence(message) && nextMs - atMs > claimedMs * LEAST_GAP;
   });
 
-/** Places behind the first byte where a count of messages may stand. */
+/** Positions after the first byte at which a counter of messages may be. */
 const COUNTED_PLACES = [1, 2, 3, 4, 5, 6, 7, 8];
-/** Messages by which a count is told: fewer count by chance. */
+/** Minimum number of messages that show a counter: fewer may count by chance. */
 const LEAST_COUNTED = 5;
 
-/** True if messages are numbered behind a byte that is the same in all, as sealed frames are: the same byte of each is one more than before. */
+/** True if messages are numbered after a first byte that is equal in all, as sealed frames are: one byte increases by 1 with each message. */
 function areCounted(messages: readonly Buffer[]): boolean {
   const [first] = messages;
   const isCount = (place: number) =>
@@ -198,7 +198,7 @@ function areCounted(messages: readonly Buffer[]): boolean {
   return COUNTED_PLACES.some(isCount);
 }
 
-/** Opus cannot be compressed further: 8 bits a byte, but its TOC byte repeats, and its durations keep pace with time. */
+/** Returns the cost of Opus, which cannot be compressed further: 8 bits a byte, but its TOC byte repeats, and its durations match time. */
 function explainAsOpus(
   arrivals: TimedMessage[],
   { paced, pace }: Evidence,
@@ -215,12 +215,12 @@ function explainAsOpus(
     .slice(0, -1)
     .reduce((total, { message }) => total + (opusPacketSamples(message) ?? 0) / SAMPLES_PER_MS, 0);
   const ahead = (claimedMs + 1) / (elapsedMs + 1);
-  // Pauses make it slower than time, but not everywhere; nothing makes it much faster.
+  // Pauses make a stream slower than time, but not throughout; nothing makes it much faster.
   const mostBits = ahead > 1 ? 100 : isSlowThroughout(paced) ? 40 : 10;
   return bits + Math.min(mostBits, mismatchBits(ahead, pace));
 }
 
-/** @param mostBits bits a byte from which on a reading is none */
+/** @param mostBits bits a byte from which a reading is no explanation */
 function explainAsSamples({ arrivals, pace, content }: Evidence, mostBits: number): Explanation[] {
   const { sound, novelShare, isNovel } = content;
   const messages = arrivals.map(({ message }) => message);
@@ -260,19 +260,19 @@ function explainAsSamples({ arrivals, pace, content }: Evidence, mostBits: numbe
   });
 }
 
-/** Returns the rates that samples of a codec may have, Hz. */
+/** Returns the possible sample rates of a codec, Hz. */
 export function ratesOf(codec: SampleCodec): number[] {
   if (codec === 'g722') return [16_000];
   return codec === 'pcmu' || codec === 'pcma' ? [8000] : RATES_HZ;
 }
 
-/** Returns the cost of a pace that does not fit, by how certain the pace is. */
+/** Returns the cost of a pace that does not fit, according to the certainty of the pace. */
 function mismatchBits(ratio: number, { elapsedMs, jitterMs }: Omit<Pace, 'bytesPerMs'>): number {
   const deviation = Math.log(ratio) / (CLOCK_ERROR + jitterMs / Math.max(1, elapsedMs));
   return Math.min(MAX_RATE_BITS, 0.72 * deviation * deviation);
 }
 
-/** Programs send round numbers: of milliseconds mostly, or of samples. Each other length of message is a surprise. */
+/** Returns the cost of message lengths: programs mostly send round numbers of milliseconds, or of samples; other lengths are unlikely. */
 function lengthPenaltyBits(messages: Buffer[], frameBytes: number, rateHz: number): number {
   let bits = 0;
   for (const length of new Set(messages.map((message) => message.length))) {
@@ -287,11 +287,11 @@ function lengthPenaltyBits(messages: Buffer[], frameBytes: number, rateHz: numbe
     else if (samples % 128 === 0) bits += rateHz >= 44_100 ? 2 : 3;
     else bits += isRound(2.5) ? 4 : 10;
   }
-  // Beyond a few lengths the sender cuts anywhere, and lengths tell nothing.
+  // Beyond a few lengths the sender cuts anywhere, and lengths say nothing.
   return Math.min(bits, 24);
 }
 
-/** Digital silence says little more than which law it is; of the rest the most usual is the best guess. */
+/** Reads digital silence, which shows little more than the law of G.711; of the other formats the most usual is the best guess. */
 function readSilence(messages: Buffer[]): (Omit<Reading, 'codec'> & { codec: SampleCodec })[] {
   const byte = messages[0]?.[0];
   if (byte === 0xff || byte === 0x7f) return [{ codec: 'pcmu', channels: 1, bitsPerByte: 0 }];

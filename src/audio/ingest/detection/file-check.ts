@@ -2,10 +2,10 @@ import type { InputFormat } from '../../format.ts';
 import { type Detection, FormatDetector, type WeighingTurns } from './detector.ts';
 import { elapsedMsOf, type TimedMessage } from './pace.ts';
 
-/** Least time and least number of messages without sound after which a file may have ended. */
+/** Minimum time, ms, and number of messages without sound after which a file may have ended. */
 const LEAST_MS = 150;
 const LEAST_MESSAGES = 3;
-/** No page or frame of a file is as long: bytes of no known format are what follows it. */
+/** Number of bytes without sound after which an unknown format counts as following the file: no page or frame of a file is as long. */
 const MAX_SOUNDLESS_BYTES = 1 << 17;
 const LEAST_CONFIDENCE = 0.98;
 
@@ -13,8 +13,8 @@ const LEAST_CONFIDENCE = 0.98;
 type Following = { format: InputFormat; arrivals: TimedMessage[] };
 
 /**
- * Notices that another format follows a file (MP3, FLAC, AAC, WAVE, Ogg, WebM or MP4) on the same connection: its reader finds
- * no sound in the messages any more, and they are of a known format. Pure.
+ * Detects that another format follows a file (MP3, FLAC, AAC, WAVE, Ogg, WebM or MP4) on the same connection: the reader of the file finds
+ * no more sound in the messages, and they are of a known format. Pure.
  */
 export class FileCheck {
   readonly #codec: string;
@@ -29,7 +29,7 @@ export class FileCheck {
     this.#turns = turns;
   }
 
-  /** Begins anew: there was sound of the file in what has come, or a tag comes next. */
+  /** Starts the check again, after sound of the file, or before a tag. */
   reset(): void {
     if (this.#soundlessBytes === 0) return;
     this.#soundlessBytes = 0;
@@ -37,7 +37,7 @@ export class FileCheck {
     this.#detector = undefined;
   }
 
-  /** Takes one message. @returns what follows the file, when that has become clear */
+  /** Processes one message. @returns the stream that follows the file, once its format is clear */
   push(message: Buffer, atMs: number): Following | undefined {
     this.#soundlessBytes += message.length;
     if (!this.#detector) this.#kept.push({ message, atMs });
@@ -52,7 +52,7 @@ export class FileCheck {
       : undefined;
   }
 
-  /** Begins to detect with what was kept. */
+  /** Begins the detection with the kept messages. */
   #begin(): Detection | undefined {
     if (this.#detector) return undefined;
     const detector = new FormatDetector(0, this.#turns);
@@ -62,7 +62,7 @@ export class FileCheck {
     return detections.findLast((detection) => detection !== undefined);
   }
 
-  /** Compressed bytes that wait for the end of their page are of no format. */
+  /** True for another format than that of the file; compressed bytes whose page is incomplete look like an unknown one. */
   #isOther({ format, confidence }: Detection): boolean {
     const { codec } = format;
     if (codec === 'opaque') return this.#soundlessBytes > MAX_SOUNDLESS_BYTES;

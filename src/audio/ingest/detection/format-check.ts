@@ -3,28 +3,28 @@ import { type Detection, FormatDetector, type WeighingTurns } from './detector.t
 
 /** Interval at which a moment of a stream is checked. */
 const CHECK_EVERY_MS = 10_000;
-/** The second look comes sooner: a stream may have begun with something else than what it goes on with, a tone mostly. */
+/** Time until the second check, which comes sooner: a stream may have begun with other content, mostly a tone. */
 const CHECK_SOON_MS = 3000;
-/** A contradiction counts that is this sure. */
+/** Minimum confidence of a contradiction that counts. */
 const CONTRADICTION_CONFIDENCE = 0.98;
-/** Number of contradictions in a row after which the client is told; fewer where the format was detected, which is corrected within a second. */
+/** Number of consecutive contradictions that are reported; fewer for a detected format, which is corrected within a second. */
 const CONTRADICTIONS = 3;
 const CONTRADICTIONS_OF_FOUND = 2;
 
-/** Looks now and then whether a stream still is what it is taken for. */
+/** Checks at intervals whether a stream is still of its format. */
 export class FormatCheck {
   readonly #format: string;
   readonly #contradictions: number;
   readonly #turns: WeighingTurns;
   #detector: FormatDetector | undefined;
-  /** Time from which messages are to be looked at. */
+  /** Time of the next check, ms. */
   dueAtMs = 0;
   #hasBeenChecked = false;
   #observed: string | undefined;
   #timesObserved = 0;
   #reported: string | undefined;
 
-  /** @param isDeclared the client says that it sends this */
+  /** @param isDeclared true if the client has declared the format */
   constructor(format: InputFormat, isDeclared: boolean, turns: WeighingTurns) {
     this.#turns = turns;
     this.#format = formatAudioFormat(format);
@@ -33,17 +33,17 @@ export class FormatCheck {
     if (isInputOnly(format.codec)) this.dueAtMs = Infinity;
   }
 
-  /** Something of the stream is passed over: what is looked at must be of one piece. */
+  /** Ends a running check, because part of the stream is skipped: checked messages must be consecutive. */
   skip(): void {
     this.#detector = undefined;
   }
 
-  /** Looks at the stream from the next message on. */
+  /** Starts a check with the next message. */
   lookSoon(): void {
     this.dueAtMs = 0;
   }
 
-  /** Looks at a message that comes at {@link dueAtMs} or later. @returns what the stream is instead, when that has become clear; once for each format that it turns into */
+  /** Checks a message that comes at {@link dueAtMs} or later. @returns the other format of the stream when it is clear, once for each format */
   push(message: Buffer, nowMs: number, startsAtBytes: number): Detection | undefined {
     this.#detector ??= new FormatDetector(startsAtBytes, this.#turns);
     const detection = this.#detector.push(message, nowMs);
@@ -63,7 +63,7 @@ export class FormatCheck {
     this.#timesObserved = observed === this.#observed ? this.#timesObserved + 1 : 1;
     this.#observed = observed;
     if (this.#timesObserved < this.#contradictions) return undefined;
-    // A stream that is weighed with each message would take much of a core, whether this is acted upon or not.
+    // Weighing a stream with each message would take much of a core, even if the result were ignored.
     this.skip();
     this.#timesObserved = 0;
     this.dueAtMs = nowMs + CHECK_EVERY_MS;

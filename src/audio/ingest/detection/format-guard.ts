@@ -1,20 +1,20 @@
 import type { Detection } from './explanations.ts';
 
 /**
- * A message beside those before it: nothing new; of another shape, so that the format should be weighed again; hardly of the format, so that nobody
- * should hear it before that; or a format that the stream has changed to.
+ * Comparison of a message with those before it: as before; of another shape, so that the format should be weighed again; hardly of the
+ * format, so that listeners should not hear it before that; or the format to which the stream has changed.
  */
 export type Look = 'as_before' | 'changed' | 'wrong' | Detection;
 
-/** Looks at each message of a stream whose format was found out. The hot path: some microseconds for each. */
+/** Checks each message of a stream whose format was detected. The hot path: takes some microseconds per message. */
 export type FormatGuard = {
-  /** Takes a message from which the format was found out. */
+  /** Processes a message from which the format was detected. */
   learn(message: Buffer): void;
   /**
    * @param startsAtBytes length of the stream before the message
-   * @param atMs when the message came
+   * @param atMs arrival time of the message
    */
   look(message: Buffer, startsAtBytes: number, atMs: number): Look;
-  /** Messages held as wrong turned out to be of the format. */
+  /** Notes that messages held as wrong turned out to be of the format. */
   reassure(): void;
 };

@@ -4,12 +4,13 @@ import type { PaceHistory } from './pace-history.ts';
 import { OpaqueGuard, OpusGuard } from './packet-guards.ts';
 import { SampleGuard } from './sample-guard.ts';
 
-/** Most channels of a file whose samples are compared with what they might be. */
+/** Maximum number of channels of a file whose samples are compared with other readings. */
 const MOST_CHANNELS = 2;
 
 /**
+ * Returns a guard for a format.
  * @param history of the pace of the sender
- * @returns undefined for formats that are checked by those who read them
+ * @returns undefined for formats that are checked by their readers
  */
 export function guardOf(format: InputFormat, history: PaceHistory): FormatGuard | undefined {
   if (format.codec === 'opus') return new OpusGuard();
@@ -17,7 +18,7 @@ export function guardOf(format: InputFormat, history: PaceHistory): FormatGuard 
   return isSamples(format) ? new SampleGuard(format, history) : undefined;
 }
 
-/** Returns a guard of samples in a file that says their rate; undefined for those that nobody sends without a file. */
+/** Returns a guard of samples in a file that contains their rate; undefined for samples that are only sent in files. */
 export function guardOfFile(inside: SampleFormat): FormatGuard | undefined {
   const isGuarded = inside.channels <= MOST_CHANNELS && inside.codec !== 'pcm_f64le';
   return isGuarded ? new SampleGuard(inside, undefined) : undefined;

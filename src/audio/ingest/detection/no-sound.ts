@@ -1,12 +1,12 @@
-/** Messages by whose heads alone a stream is told. */
+/** Minimum number of messages by whose heads alone a stream is recognized. */
 const LEAST_HEADS = 3;
-/** Bytes of text that no samples are by chance. */
+/** Number of bytes of text that samples do not resemble by chance. */
 const LEAST_TEXT_BYTES = 64;
 const OGG_PAGE = Buffer.from('OggS\0');
 
 /**
- * Returns whether messages without repetitions are beyond doubt no samples, though some reading of them may be as
- * short: text, heads of RTP, start codes of H.264, or Ogg with whatever nothing decodes.
+ * Returns true if messages without repetitions are beyond doubt no samples, though some reading of them may be as
+ * short: text, heads of RTP, start codes of H.264, or Ogg with content that is not decoded.
  * @param bytes of all messages together
  */
 export function isNoSound(messages: Buffer[], bytes: Buffer): boolean {
@@ -14,7 +14,7 @@ export function isNoSound(messages: Buffer[], bytes: Buffer): boolean {
   return messages.length >= LEAST_HEADS && (isRtp(messages) || messages.every(isAnnexB));
 }
 
-/** JSON, base64 and whatever else people can read: no samples stay within those values. */
+/** True for JSON, base64 and other readable text: samples do not stay within these values. */
 function isText(bytes: Buffer): boolean {
   if (bytes.length < LEAST_TEXT_BYTES || new Set(bytes.subarray(0, LEAST_TEXT_BYTES)).size < 8) {
     return false;
@@ -24,7 +24,7 @@ function isText(bytes: Buffer): boolean {
 
 const RTP_HEAD_BYTES = 12;
 
-/** Version 2, one payload type, one source, and numbers that count the messages (RFC 3550 §5.1). */
+/** True for version 2, one payload type, one source, and sequence numbers that count the messages (RFC 3550 §5.1). */
 function isRtp(messages: Buffer[]): boolean {
   const [first] = messages as [Buffer, ...Buffer[]];
   if (!messages.every((message) => message.length > RTP_HEAD_BYTES && message[0]! >> 6 === 2)) {
@@ -38,7 +38,7 @@ function isRtp(messages: Buffer[]): boolean {
   );
 }
 
-/** A start code of H.264 or H.265 (annex B of both). */
+/** True for a start code of H.264 or H.265 (annex B of both). */
 function isAnnexB(message: Buffer): boolean {
   const zeros = message[2] === 0 ? 3 : 2;
   return message.length > zeros + 2 && message.readUIntBE(0, zeros + 1) === 1;

@@ -1,30 +1,30 @@
-/** All that came until a message, as a duration at the pace of the format, and when the message came. */
+/** Audio up to and including a message, as a duration at the pace of the format, and the arrival time of the message. */
 export type PacePoint = { soundMs: number; atMs: number };
 
-/** How well a pace explains the times of messages. */
+/** Quality of a pace as the explanation of the times of messages. */
 export type Fit = {
-  /** Nats: half of the squared deviations in units of the jitter, each up to a limit, because a stall is no sign of a pace. */
+  /** Cost in nats: half of the squared deviations in units of the jitter, each up to a limit, because a stall says nothing about a pace. */
   cost: number;
   points: number;
-  /** Points within the limit, and what these cost. */
+  /** Number of points within the limit, and their cost. */
   inliers: number;
   costOfInliers: number;
-  /** Share of the points that tell something new: jitter goes on for a while. */
+  /** Share of the points that are independent: jitter persists for a while. */
   independence: number;
-  /** Some of them are in the first quarter and some in the last. */
+  /** True if some inliers are in the first quarter and some in the last. */
   isThroughout: boolean;
 };
 
-/** Deviations beyond this, in units of the jitter, cost no more. */
+/** Deviation, in units of the jitter, beyond which the cost does not grow. */
 const LIMIT = 3;
 /** Time after which a point is independent of another, in units of the jitter. */
 const INDEPENDENT_AFTER = 3;
-/** Share of the points that tells the delay: the closest together. */
+/** Share of the points from which the delay is derived: those closest together. */
 const CORE = 0.6;
 
 /**
  * Fits the times of messages to a pace.
- * @param ratio the pace, as a multiple of that of the format
+ * @param ratio pace, as a multiple of that of the format
  */
 export function fit(points: readonly PacePoint[], ratio: number, jitterMs: number): Fit {
   const delays = Float64Array.from(points, ({ soundMs, atMs }) => atMs - soundMs / ratio);
@@ -55,7 +55,7 @@ export function fit(points: readonly PacePoint[], ratio: number, jitterMs: numbe
   };
 }
 
-/** Mean of the shortest stretch of sorted values that holds most of them. */
+/** Returns the mean of the shortest range of sorted values that contains CORE of them. */
 function centreOf(sorted: Float64Array): number {
   const count = Math.ceil(sorted.length * CORE);
   let from = 0;

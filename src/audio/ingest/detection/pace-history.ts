@@ -3,7 +3,7 @@ import { frameBytesOf } from '../../samples.ts';
 
 /** Time for which a change is counted, ms. */
 const COUNTED_MS = 600_000;
-/** Two paces are told apart from this difference on: jitter is less, and neighbouring rates differ by 9 % or more. */
+/** Minimum difference of two distinct paces, as a share: jitter is less, and neighbouring rates differ by 9 % or more. */
 export const LEAST_DIFFERENCE = 0.04;
 
 /** True if two formats are the same samples at another pace, bytes a second. */
@@ -13,20 +13,20 @@ export function isOfOtherPace(one: InputFormat, other: InputFormat): boolean {
   return Math.abs(ratio - 1) > LEAST_DIFFERENCE;
 }
 
-/** Network of one sender, as far as it is known, and its changes of rate; kept from one format to the next. */
+/** Known properties of one sender's network, and its changes of rate; kept from one format to the next. */
 export class PaceHistory {
   /** Standard deviation of the delays of messages, ms. */
   jitterMs = 0;
-  /** How much the pace over half a second changes in half a second, as a share of it: the delay of some networks grows and shrinks. */
+  /** Change of the pace over half a second within half a second, as a share of the pace: the delay of some networks grows and shrinks. */
   wander = 0;
-  /** Times at which the stream was found to be of another rate, or of other channels. */
+  /** Times at which another rate, or number of channels, was found, ms. */
   #atMs: number[] = [];
 
   addChange(nowMs: number): void {
     this.#atMs = [...this.#atMs.filter((atMs) => nowMs - atMs < COUNTED_MS), nowMs];
   }
 
-  /** Returns the number of changes in the last ten minutes, less one: to go back from a wrong one takes no longer. */
+  /** Returns the number of changes in the last ten minutes, less one: returning from a wrong change takes no longer than the change. */
   changesOfLate(nowMs: number): number {
     return Math.max(0, this.#atMs.filter((atMs) => nowMs - atMs < COUNTED_MS).length - 1);
   }

@@ -2,50 +2,50 @@ import type { PaceHistory } from './pace-history.ts';
 import type { Pace } from './pace.ts';
 import { fit, type Fit, type PacePoint } from './pace-fit.ts';
 
-/** Spans of time over which a pace is compared with that of the format, ms; the last is for networks on which the others tell nothing. */
+/** Spans over which a pace is compared with that of the format, ms; the last is for networks on which the others show nothing. */
 const SPANS_MS = [640, 820, 1020, 4000] as const;
 /** Share of a span that its points must cover. */
 const LEAST_COVERED = 0.8;
-/** Least ratio of two paces, either way, that the first span tells apart. */
+/** Minimum ratio of two paces, either way, that the first span distinguishes. */
 const LEAST_RATIO_AT_ONCE = 1.25;
-/** Ratio from which on a faster pace must run ahead of all that came before. */
+/** Ratio above which a faster pace must also run ahead of all earlier audio. */
 const LEAST_RATIO_AHEAD = 1.25;
-/** Points of a span at most: what comes in between is added to the next. */
+/** Maximum number of points of a span: messages in between are added to the next point. */
 const MAX_POINTS = 100;
 /** Time between two comparisons, ms. */
 const COMPARE_EVERY_MS = 40;
-/** Time between two messages, as a share of what they last at the fastest pace, below which they came together. */
+/** Time between two messages, as a share of their duration at the fastest pace, below which they arrived together. */
 const TOGETHER = 0.5;
-/** Spans are twice as long after each change, up to this factor, because some networks are slow for a while. */
+/** Maximum factor of the spans, which double after each change, because some networks are slow for a while. */
 const MAX_FACTOR = 8;
-/** Time before a span in which the least delay is looked up, ms. */
+/** Time before a span in which the least delay is searched, ms. */
 const FLOOR_MS = 1000;
 /** Time until the pace is judged again after the bytes have contradicted it, ms; longer each time, because some networks are never steady. */
 const FIRST_CALM_MS = 250;
 const MAX_CALM_MS = 10_000;
-/** Least drift, as a share of a span, at which the other paces are thought of: half of what 44.1 and 48 kHz differ by. */
+/** Minimum drift, as a share of a span, at which other paces are considered: half the difference of 44.1 and 48 kHz. */
 const LEAST_DRIFT = 0.035;
-/** Jitter: what is assumed at first and at least, most that one message adds, ms, and the share of the last message in it (RFC 3550 §6.4.1). */
+/** Jitter: its initial and minimum value, the maximum that one message adds, ms, and the share of the last message (RFC 3550 §6.4.1). */
 const LEAST_JITTER_MS = 4;
 const MOST_LATE_MS = 40;
 const JITTER_GAIN = 1 / 32;
 /** Mean change of the time between two messages, in standard deviations of their delays: 0.8 times the root of 6. */
 const DEVIATIONS_OF_CHANGE = 1.95;
-/** Time over which the wander of a network is learnt, ms, and least ratio of what is told to it. */
+/** Time over which the wander of a network is learnt, ms, and minimum ratio of a detected drift to the wander. */
 const WANDER_MS = 10_000;
-/** Time that one comparison counts at most, ms: nothing is learnt in a pause. */
+/** Maximum time that one comparison counts, ms: nothing is learnt in a pause. */
 const MOST_COMPARED_MS = 4 * COMPARE_EVERY_MS;
 const LEAST_ABOVE_WANDER = 3;
-/** One stall is no habit. */
+/** Maximum wander: a single stall must not count as wander. */
 const MOST_WANDER = 0.15;
-/** Amount by which a stream that comes faster must be ahead of its least delay before: less is what the network had held up. */
+/** Minimum time by which a faster stream must be ahead of its previous least delay, ms: less may be audio that the network had held up. */
 const LEAST_AHEAD_MS = 10;
 
 /**
- * Notices that samples come at another pace than that of their format, as after a change of their rate. It compares the times at
- * which messages came with those at which they would have come at the pace of the format and at each pace that another rate
- * would have: the drift between the two is 9 % of the time for 44.1 and 48 kHz, and jitter does not grow with it. Pure; some
- * comparisons a message.
+ * Detects that samples arrive at another pace than that of their format, as after a change of their rate. It compares the arrival
+ * times of messages with those expected at the pace of the format and at the pace of each other rate: the drift between two paces
+ * is 9 % of the time for 44.1 and 48 kHz, while jitter does not grow with time. Pure; takes some comparisons per
+ * message.
  */
 export class PaceWatch {
   readonly #bytesPerMs: number;
@@ -53,23 +53,23 @@ export class PaceWatch {
   /** Multiple of {@link SPANS_MS} over which paces are compared. */
   #factor = 1;
   readonly #together: number;
-  /** Duration of all that came, at the pace of the format, ms. */
+  /** Duration of all received audio at the pace of the format, ms. */
   #soundMs = 0;
   #points: PacePoint[] = [];
   #lastMs = -Infinity;
-  /** How much later than it should have the last message came after the one before it, ms. */
+  /** Excess of the time between the last two messages over its expected value, ms. */
   #lateMs = Infinity;
   readonly #history: PaceHistory;
   #comparedMs = -Infinity;
-  /** Pace over the shortest span, as the logarithm of a multiple of that of the format, at the last comparisons. */
+  /** Pace over the shortest span at the last comparisons, as the logarithm of a multiple of that of the format. */
   #drifts: { atMs: number; drift: number }[] = [];
   #calmUntilMs = 0;
   #calmMs = FIRST_CALM_MS;
 
   /**
    * @param bytesPerMs pace of the format
-   * @param ratios paces that are possible, as multiples of the pace of the format
-   * @param history of the sender, to which is added
+   * @param ratios possible paces, as multiples of the pace of the format
+   * @param history of the sender, which is updated
    */
   constructor(bytesPerMs: number, ratios: readonly number[], history: PaceHistory) {
     this.#bytesPerMs = bytesPerMs;
@@ -79,8 +79,8 @@ export class PaceWatch {
   }
 
   /**
-   * Takes the length of a message, bytes, and the time at which it came.
-   * @returns the pace of the stream if it is another beyond doubt
+   * Processes the length of a message, bytes, and its arrival time.
+   * @returns the pace of the stream if it differs beyond doubt
    */
   push(bytes: number, atMs: number): Pace | undefined {
     const soundMs = bytes / this.#bytesPerMs;
@@ -89,7 +89,7 @@ export class PaceWatch {
     this.#soundMs += soundMs;
     const last = this.#points.at(-1);
     const sinceMs = last ? this.#soundMs - last.soundMs : Infinity;
-    // Messages that a network had held up come at once: the last of them is the least late.
+    // Messages that a network had held up arrive at once: the last of them is the least late.
     if (last && atMs - last.atMs < sinceMs * this.#together) this.#points.pop();
     else if (last && Math.max(sinceMs, atMs - last.atMs) < this.#longestMs / MAX_POINTS)
       return undefined;
@@ -120,13 +120,13 @@ export class PaceWatch {
     return this.#factor * SPANS_MS[3];
   }
 
-  /** The bytes have contradicted the pace. */
+  /** Notes that the bytes have contradicted the pace. */
   dismiss(): void {
     this.#calmUntilMs = this.#lastMs + this.#calmMs;
     this.#calmMs = Math.min(MAX_CALM_MS, 2 * this.#calmMs);
   }
 
-  /** A pace that is another delays each message by as much as the one before it, and is no jitter. */
+  /** Updates the jitter from changes of lateness: another pace delays each message equally, and does not count as jitter. */
   #learnJitter(lateMs: number): void {
     const changedMs = Math.abs(lateMs - this.#lateMs) / DEVIATIONS_OF_CHANGE;
     this.#lateMs = lateMs;
@@ -170,7 +170,7 @@ export class PaceWatch {
     return rivals.every((rival) => isBetter(best.fit, rival)) ? other : undefined;
   }
 
-  /** True if messages come sooner than any did in the second before a span: what a network catches up does not. */
+  /** True if messages arrive earlier than any in the second before a span, which those after a stall of the network do not. */
   #isAhead(first: PacePoint, noiseMs: number): boolean {
     let leastMs = Infinity;
     for (const point of this.#points) {
@@ -183,7 +183,7 @@ export class PaceWatch {
   }
 }
 
-/** Ratio between the pace of points and that of their format, by the soonest of their first and last thirds. */
+/** Returns the ratio of the pace of points to that of their format, by the earliest points of their first and last thirds. */
 function roughRatioOf(points: readonly PacePoint[]): number {
   const third = Math.ceil(points.length / 3);
   const first = soonestOf(points.slice(0, third));
@@ -197,12 +197,12 @@ const soonestOf = (points: readonly PacePoint[]): PacePoint =>
     point.atMs - point.soundMs < best.atMs - best.soundMs ? point : best,
   );
 
-/** Nats by which another pace must explain the times better. */
+/** Minimum gain of another pace as the explanation of the times, nats. */
 const LEAST_GAIN = 7;
-/** Share of the points that must lie where another pace has them, and the fewest. */
+/** Minimum share and number of points that must fit another pace. */
 const LEAST_SHARE = 0.6;
 const LEAST_POINTS = 4;
-/** Largest mean cost of these points, nats: half of what noise alone costs is 0.5. */
+/** Maximum mean cost of these points, nats; that of noise alone is 0.5. */
 const MOST_COST = 0.8;
 
 const isBetter = (other: Fit, rival: Fit): boolean =>

@@ -1,16 +1,16 @@
-/** One binary message, and when it came. */
+/** One binary message, and its arrival time. */
 export type TimedMessage = { message: Buffer; atMs: number };
 
-/** Messages that come closer together than this have waited for each other on their way. */
+/** Interval below which messages were held up together by the network, ms. */
 const TOGETHER_MS = 1;
-/** Delay of a message beyond the usual gap up to which the network has not stalled. */
+/** Maximum delay of a message beyond the usual gap, ms, that is not a stall of the network. */
 const HELD_UP_MS = 25;
 const MOST_GAPS = 1.5;
 
 /**
- * Returns those of two or more messages whose times tell the pace of the sender, without the ones that had piled up
- * before they came, as happens while a client connects.
- * @returns undefined while they tell nothing: after a stall, until what it has held up is all there
+ * Returns those of two or more messages whose times show the pace of the sender, without those that had piled up
+ * before their arrival, as happens while a client connects.
+ * @returns undefined while the times show nothing: after a stall, until all delayed messages have arrived
  */
 export function pacedOf(arrivals: TimedMessage[]): TimedMessage[] | undefined {
   const lastMs = elapsedMsOf(arrivals.slice(-2));
@@ -20,7 +20,7 @@ export function pacedOf(arrivals: TimedMessage[]): TimedMessage[] | undefined {
   const usualMs = apartMs.toSorted((a, b) => a - b)[(apartMs.length - 1) >> 1]!;
   if (lastMs > Math.max(usualMs + HELD_UP_MS, usualMs * MOST_GAPS)) return undefined;
   const isPiledUp = gapsMs[0]! < TOGETHER_MS;
-  // The last of the pile came late too; who comes next is in time.
+  // The last message of the pile came late, too; the next one is in time.
   const from = isPiledUp ? gapsMs.findIndex((gapMs) => gapMs >= TOGETHER_MS) + 1 : 0;
   return arrivals.length - from > 1 ? arrivals.slice(from) : undefined;
 }
@@ -28,19 +28,19 @@ export function pacedOf(arrivals: TimedMessage[]): TimedMessage[] | undefined {
 export const elapsedMsOf = (arrivals: TimedMessage[]): number =>
   arrivals.at(-1)!.atMs - arrivals[0]!.atMs;
 
-/** The pace of two messages or more: what came after the first, in the time since. */
+/** Returns the pace of two messages or more: the bytes after the first message, divided by the time since. */
 export function bytesPerMsOf(arrivals: TimedMessage[]): number {
   const bytes = arrivals.slice(1).reduce((total, { message }) => total + message.length, 0);
   return bytes / elapsedMsOf(arrivals);
 }
 
-/** Bytes a millisecond, the time over which they were counted, ms, and by how much that time may be off, ms. */
+/** Bytes a millisecond, the time over which they were counted, ms, and the uncertainty of that time, ms. */
 export type Pace = { bytesPerMs: number; elapsedMs: number; jitterMs: number };
 
-/** Jitter that is always reckoned with, ms, and the most. */
+/** Minimum and maximum of the assumed jitter, ms. */
 const LEAST_JITTER_MS = 6;
 const MOST_JITTER_MS = 30;
-/** Ratio between the standard deviation and the median of what deviates at random. */
+/** Ratio of the standard deviation to the median of random deviations. */
 const DEVIATION_OF_MEDIAN = 1.48;
 
 /** Returns the pace of two messages or more. */

@@ -2,16 +2,16 @@ import { opusPacketSamples } from '../../opus-packet.ts';
 import { unexplainedBitsPerByte } from './description-length.ts';
 import type { FormatGuard, Look } from './format-guard.ts';
 
-/** Packets among which a second one that is odd makes the stream suspect. */
+/** Number of packets within which a second odd one makes the stream suspect. */
 const ODD_WITHIN = 6;
-/** Ratio of the length of a packet to the longest before it from which on it is suspect. */
+/** Ratio of the length of a packet to the longest before it from which the packet is suspect. */
 const LONGER = 3;
-/** Bytes for each sample at 48 kHz, 200 kbit/s: music that follows silence takes less. */
+/** Minimum length of a suspect packet, bytes per sample at 48 kHz: 200 kbit/s. Music after silence takes less. */
 const LEAST_LONG_BYTES_PER_SAMPLE = 0.52;
-/** Configurations of real streams are fewer. */
+/** Maximum number of configurations of a real stream. */
 const MOST_CONFIGURATIONS = 12;
 
-/** Each packet of Opus says how long it sounds and in which mode it is: senders change that seldom. */
+/** Guard of Opus: each packet contains its duration and mode, which senders seldom change. */
 export class OpusGuard implements FormatGuard {
   readonly #seen = new Set<number>();
   #longestBytes = 0;
@@ -53,13 +53,13 @@ export class OpusGuard implements FormatGuard {
   }
 }
 
-/** Bits a byte by which the content of a message must be less than before. */
+/** Minimum decrease of the content of a message, bits a byte. */
 const SIMPLER_BY_BITS = 0.3;
 const LOOKED_AT_BYTES = 256;
-/** Packets in a row that begin as those of Opus do. */
+/** Number of consecutive packets that begin as those of Opus do. */
 const ALIKE_PACKETS = 3;
 
-/** Notices what might be a known format after all; nobody hears it meanwhile. */
+/** Guard of opaque streams: detects messages that may be of a known format after all. They are not decoded meanwhile. */
 export class OpaqueGuard implements FormatGuard {
   #leastBits = Infinity;
   #configuration = -1;

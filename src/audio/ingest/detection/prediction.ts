@@ -1,16 +1,16 @@
-/** The part of samples that a coder cannot predict which predicts each from the two before it. */
+/** Linear prediction of samples from the two before each, and the part that it cannot predict. */
 
-/** Share of the power of a computed tone that rounding alone leaves. */
+/** Minimum unpredicted share of the power: rounding leaves as much of a computed tone. */
 const LEAST_UNPREDICTED = 1e-9;
 /** Number of samples within which the level of speech hardly changes. */
 export const BLOCK_SAMPLES = 64;
-/** Bits that tell the level of a block. */
+/** Bits that encode the level of a block. */
 const LEVEL_BITS = 4;
 
 /** Products of samples with themselves and the two before them: xx, xy, xz, yy, yz, zz. */
 type Products = [number, number, number, number, number, number];
 
-/** The mean square of what cannot be predicted: of all samples, or of every other one alone. */
+/** Mean square of the unpredictable part: of all samples, or of every other one. */
 export type Prediction = {
   residual: (phase?: 0 | 1) => number;
   correlation: (lag: 1 | 2) => number;
@@ -19,8 +19,8 @@ export type Prediction = {
 };
 
 /**
- * How well each sample is predicted from the two before it: for all samples, or for every other one alone, which of two
- * interleaved channels are a channel each. Sound of one channel is predicted alike in both phases.
+ * Predicts each sample from the two before it: for all samples, or for every other one, which is one of two
+ * interleaved channels. Sound of one channel is predicted equally in both phases.
  */
 export function predict(samples: Float64Array): Prediction {
   const sums = [sumProducts(samples, 2), sumProducts(samples, 3)] as const;
@@ -36,7 +36,7 @@ export function predict(samples: Float64Array): Prediction {
   };
 }
 
-/** Every other sample from `from` on. */
+/** Returns the products of every other sample from `from` on. */
 function sumProducts(samples: Float64Array, from: number): Products {
   let [xx, xy, xz, yy, yz, zz] = [0, 0, 0, 0, 0, 0];
   for (let n = from; n < samples.length; n += 2) {
@@ -53,7 +53,7 @@ function sumProducts(samples: Float64Array, from: number): Products {
   return [xx, xy, xz, yy, yz, zz];
 }
 
-/** Least squares with two unknowns. */
+/** Returns the solution of least squares with two unknowns. */
 function weightsOf([, xy, xz, yy, yz, zz]: Products): [number, number] {
   const determinant = yy * zz - yz * yz;
   if (determinant <= 1e-9 * yy * zz) return yy > 0 ? [xy / yy, 0] : [0, 0];
@@ -67,15 +67,15 @@ function unpredicted(products: Products): number {
 }
 
 type Coding = {
-  /** Interleaved; each is predicted by weights of its own. */
+  /** Number of interleaved channels; each is predicted with its own weights. */
   channels: number;
-  /** Samples of a channel that have one level. */
+  /** Number of samples of a channel that share one level. */
   blockSamples: number;
-  /** How far apart the values are that a sample may have, powers of two: for all of them, or for each where it is. */
+  /** Distance between the possible values of a sample, a power of two: for all samples, or for each. */
   steps: number | Float64Array;
 };
 
-/** Returns the cost of samples, in bits each, if the level of the residual is told block by block. */
+/** Returns the cost of samples, bits per sample, if the level of the residual is encoded block by block. */
 export function bitsPerSample(
   samples: Float64Array,
   { weights }: Prediction,
@@ -103,10 +103,10 @@ export function bitsPerSample(
   return samples.length > 0 ? bits / samples.length : 0;
 }
 
-/** Bits of a sample whose step is 2 to the power of the index; negative while they are not known. */
+/** Bits of a sample whose step is 2 to the power of the index; negative while unknown. */
 const bitsByStep = new Float64Array(32);
 
-/** Few steps are different, and logarithms are slow. */
+/** Returns the bits of samples in their steps; computes each distinct step once, because logarithms are slow. */
 function bitsInSteps(variance: number, steps: Float64Array): number {
   bitsByStep.fill(-1);
   let bits = 0;
@@ -122,7 +122,7 @@ function bitsInSteps(variance: number, steps: Float64Array): number {
   return bits;
 }
 
-/** Entropy of a Gaussian of this variance in steps of this width; never below 0. */
+/** Returns the entropy of a Gaussian of this variance in steps of this width, bits; never below 0. */
 export function bitsOf(variance: number, step: number): number {
   return Math.max(0, 0.5 * Math.log2(2 * Math.PI * Math.E * (variance / (step * step) + 1 / 12)));
 }

@@ -4,8 +4,8 @@ import { frameBytesOf, openSampleReader } from '../../samples.ts';
 import { g722BitsPerByte } from './g722-codes.ts';
 
 /**
- * Estimates of how many bits a byte of one message holds, for each message of a stream: like `readAsSamples`, but of few bytes, some microseconds
- * each, and less exact.
+ * Estimates of the bits a byte of one message, for each message of a stream: like `readAsSamples`, but from few bytes, in some microseconds,
+ * and less exact.
  */
 
 /** Entropy of a Gaussian of deviation 1 in steps of 1, bits: log2(√(2πe)). */
@@ -20,7 +20,7 @@ const FULL_SCALE_BITS = {
   pcm_f32le: 23,
   pcm_f64le: 23,
 } as const;
-/** By byte: log2 of the width of its step, full scale being 1. */
+/** Returns log2 of the width of each byte's step, relative to full scale. */
 const stepBitsBy = (law: G711Law) =>
   Float32Array.from(G711_STEPS[law], (step) => Math.log2(step) - 15);
 const STEP_BITS: Record<G711Law, Float32Array> = {
@@ -28,10 +28,10 @@ const STEP_BITS: Record<G711Law, Float32Array> = {
   pcma: stepBitsBy('pcma'),
 };
 
-/** `level`: root mean square, full scale being 1; 0 where it is not known. */
+/** Estimate for one message; `level` is the root mean square relative to full scale, 0 if unknown. */
 type QuickReading = { bitsPerByte: number; level: number };
 
-/** Reads whole samples in `codec`; those of the first channel stand for all. */
+/** Reads whole samples in `codec`; the first channel represents all. */
 export function quickReading(bytes: Buffer, codec: SampleCodec, channels: number): QuickReading {
   if (codec === 'g722') return { bitsPerByte: g722BitsPerByte(bytes), level: 0 };
   const { left, level } = predictEvery(channels, openSampleReader(codec)(bytes));
@@ -44,7 +44,7 @@ export function quickReading(bytes: Buffer, codec: SampleCodec, channels: number
   return { bitsPerByte: Math.max(0, bits) / frameBytesOf({ codec, channels: 1 }), level };
 }
 
-/** log2 of the width of the steps, in the mean of all bytes; full scale being 1. */
+/** Returns the mean of log2 of the width of the steps of all bytes, relative to full scale. */
 function stepBitsOf(bytes: Buffer, law: G711Law): number {
   const stepBits = STEP_BITS[law];
   let sum = 0;
@@ -52,7 +52,7 @@ function stepBitsOf(bytes: Buffer, law: G711Law): number {
   return sum / bytes.length;
 }
 
-/** Residual of linear prediction with two coefficients over every n-th sample, and the level of those samples. */
+/** Returns the residual of linear prediction with two coefficients over every n-th sample, and the level of those samples. */
 function predictEvery(every: number, samples: Float32Array): { left: number; level: number } {
   let [r0, r1, r2, last, lastButOne] = [0, 0, 0, 0, 0];
   for (let i = 0; i < samples.length; i += every) {

@@ -6,20 +6,20 @@ import type { TimedMessage } from './pace.ts';
 import { PaceWatch } from './pace-watch.ts';
 import { MAX_WEIGHED_BYTES, soundOf } from './sounding-bytes.ts';
 
-/** The same samples on one channel or two. */
+/** Numbers of channels that are tried. */
 const CHANNELS = [1, 2];
-/** Confidence from which on a rate is another. */
+/** Minimum confidence of another rate. */
 const SURE = 0.9;
 
-/** Notices that the rate of samples has changed, or was found out wrongly: by their pace, which the bytes must bear out. Pure. */
+/** Detects that the rate of samples has changed, or was detected wrongly: by their pace, which the bytes must confirm. Pure. */
 export class RateWatch {
   readonly #format: SampleFormat;
   readonly #pace: PaceWatch;
-  /** The last messages, as far as they would be weighed, and the number of bytes of the stream before them. */
+  /** Last messages, as many as are weighed, and the number of bytes of the stream before them. */
   #recent: TimedMessage[] = [];
   #recentBytes = 0;
 
-  /** @param history of the sender, to which is added */
+  /** @param history of the sender, which is updated */
   constructor(format: SampleFormat, history: PaceHistory) {
     this.#format = format;
     const ofFormat = format.rateHz * format.channels;
@@ -30,14 +30,14 @@ export class RateWatch {
     this.#pace = new PaceWatch(bytesPerMs, [...new Set(ratios)], history);
   }
 
-  /** @returns the format with another rate, when the stream has turned into that */
+  /** @returns the format with another rate, once the stream has changed to it */
   push(message: Buffer, startsAtBytes: number, atMs: number): Detection | undefined {
     this.#keep({ message, atMs });
     const pace = this.#pace.push(message.length, atMs);
     if (!pace) return undefined;
     const startOfRecent = startsAtBytes + message.length - this.#recentBytes;
     const content = contentOf(soundOf(this.#recent, startOfRecent));
-    // Silence has any rate.
+    // Silence fits any rate.
     if (content.sound.length === 0) return undefined;
     const found = weigh({ arrivals: this.#recent, paced: this.#recent, pace, content });
     if (found && this.#isOfOtherRate(found)) return found;

@@ -7,74 +7,74 @@ import { RateWatch } from './rate-watch.ts';
 import type { PaceHistory } from './pace-history.ts';
 import { quickReading } from './quick-bits.ts';
 
-/** Bytes in the middle of a message that are looked at. */
+/** Number of bytes in the middle of a message that are examined. */
 const LOOKED_AT_BYTES = 256;
-/** Fewer say nothing. */
+/** Minimum number of examined bytes; fewer say nothing. */
 const LEAST_LOOKED_AT_BYTES = 48;
-/** Readings that are compared with the own one at each message. */
+/** Readings that are compared with the present one at each message. */
 const RIVALS: readonly SampleCodec[] = ['pcm_s16le', 'pcm_s16be', 'pcmu', 'pcma', 'g722'];
-/** Bits a byte by which another reading must be shorter to make a message suspect; fewer bytes tell less. */
+/** Minimum advantage of another reading, bits a byte, that makes a message suspect; more for fewer bytes. */
 const SUSPECT_BY_BITS = 0.35;
-/** Messages below this are accepted without comparing them, which is most of the work. */
+/** Bits a byte below which messages are accepted without the comparison, which is most of the work. */
 const LEAST_SUSPECT_BITS = 4.5;
 const SUSPECT_BY_BITS_OF_ONE_BYTE = 40;
-/** Messages above this are suspect, in bits a byte; G.722 and G.711 are denser than PCM. */
+/** Bits a byte above which messages are suspect; G.722 and G.711 are denser than PCM. */
 const MOST_BITS: Partial<Record<SampleCodec, number>> = { g722: 8.2, pcmu: 8.2, pcma: 8.2 };
 const MOST_PCM_BITS = 7.5;
-/** Increase, in bits a byte, that makes a message suspect again after one was judged to be right. */
+/** Increase, bits a byte, that makes a message suspect again after one was judged to be right. */
 const WORSE_BY_BITS = 0.15;
 
-/** Bytes that are judged, at least and at most. */
+/** Minimum and maximum number of bytes that are judged. */
 const LEAST_JUDGED_BYTES = 256;
 const MOST_JUDGED_BYTES = 2048;
-/** Bits a byte by which another reading must explain suspect messages better; fewer bytes tell less. */
+/** Minimum advantage of another reading of suspect messages, bits a byte; more for fewer bytes. */
 const WRONG_BY_BITS = 0.3;
 const WRONG_BY_BITS_OF_ONE_BYTE = 60;
-/** Random bytes take more than this, and half of their samples are above half of full scale. */
+/** Maximum bits a byte of sound: random bytes take more, and half of their samples are above half of full scale. */
 const MOST_BITS_PER_BYTE = 7.75;
 const MOST_G711_BITS_PER_BYTE = 8.2;
 const LEAST_LOUD_SHARE = 0.4;
 const MOST_LOUD_SHARE = 0.6;
-/** Clipped sound is not judged: its bytes look like soft sound in other readings. */
+/** Minimum share of clipped samples of clipped sound, which is not judged: its bytes look like soft sound in other readings. */
 const LEAST_CLIPPED_SHARE = 0.05;
-/** From the lowest to the highest value of sound that is clipped. */
+/** Minimum range of values of clipped sound. */
 const LEAST_RANGE = 1;
-/** Codes of G.722 that no encoder makes, as a share of all: one in 16 of random bytes. */
+/** Maximum share of G.722 codes that no encoder produces: one in 16 of random bytes. */
 const MOST_IMPOSSIBLE_SHARE = 0.02;
-/** Floats that no sound has, as a share of all. */
+/** Maximum share of floats that do not occur in sound. */
 const MOST_ABSURD_SHARE = 0.05;
 
 /** Ratio of the length of a message to those before it, either way, that suggests another sample rate. */
 const OTHER_LENGTH = 1.3;
-/** Different lengths of messages with which a sender seems to cut anywhere. */
+/** Number of different message lengths from which a sender seems to cut anywhere. */
 const MAX_LENGTHS = 4;
-/** Messages that are not looked at after a false alarm; more after each. */
+/** Number of messages that are not examined after a false alarm; more after each. */
 const CALM_MESSAGES = 50;
-/** A rise of level by 12 dB: what was told of the soft sound before may be wrong. */
+/** Rise of level, 12 dB, after which the detection from softer sound may be wrong. */
 const RISE = 4;
-/** −70 dBov: nothing rises below. */
+/** Minimum level from which a rise is measured: −70 dBov. */
 const LEAST_LEVEL = 3e-4;
 
-/** Compares how many bits each message holds as samples of its format with what it holds as anything else. */
+/** Compares the bits of each message as samples of its format with its bits in other readings. */
 export class SampleGuard implements FormatGuard {
   readonly #format: SampleFormat;
   readonly #frameBytes: number;
   #mostBits: number;
   #mostExcess = 0;
-  /** Bits a byte of the last message as samples of the format, and how many fewer the best other reading takes. */
+  /** Bits a byte of the last message as samples of the format, and the advantage of the best other reading. */
   #bits = 0;
   #excess = 0;
-  /** Suspect messages in a row that are too short to be judged. */
+  /** Consecutive suspect messages, too short to be judged so far. */
   #suspect: Buffer[] = [];
   readonly #lengths: number[] = [];
   #wasShorter = false;
   #loudest = LEAST_LEVEL;
   #calm = 0;
   #nextCalm = CALM_MESSAGES;
-  /** Undefined where the rate cannot change without a word. */
+  /** Watch of the rate; undefined where the rate cannot change unannounced. */
   readonly #rate: RateWatch | undefined;
 
-  /** @param history of the pace of the sender, which tells the rate; undefined if a file tells the rate */
+  /** @param history of the pace of the sender, from which the rate is derived; undefined if a file contains the rate */
   constructor(format: SampleFormat, history: PaceHistory | undefined) {
     this.#format = format;
     this.#frameBytes = Math.ceil(frameBytesOf(format));
@@ -116,7 +116,7 @@ export class SampleGuard implements FormatGuard {
     this.#nextCalm *= 2;
   }
 
-  /** A longer message is suspect at once; one that is shorter may be the last of a phrase, but not two. */
+  /** True if the length suggests another rate. A longer message is suspect at once; a shorter one may be the last of a phrase, but not two. */
   #isOfOtherRate(length: number): boolean {
     const isKnown = this.#lengths.length >= MAX_LENGTHS || this.#lengths.includes(length);
     if (isKnown) {
@@ -160,7 +160,7 @@ export class SampleGuard implements FormatGuard {
     if (samples && isClipped(samples, this.#format.channels)) return false;
     const readings = readAsSamples(judged);
     const found = readings.find((reading) => reading.codec === codec)?.bitsPerByte ?? 8;
-    // Codes of G.722 tell little of loud sound.
+    // Codes of G.722 say little about loud sound.
     const own = codec === 'g722' ? Math.min(8, found) : found;
     const others = readings.filter((reading) => reading.codec !== codec);
     const other = Math.min(
@@ -190,14 +190,14 @@ export class SampleGuard implements FormatGuard {
   }
 }
 
-/** Some bytes in the middle that begin with a whole unit. */
+/** Returns bytes from the middle, beginning with a whole unit. */
 function middleOf(bytes: Buffer, unitBytes: number): Buffer {
   const units = Math.floor(Math.min(bytes.length, LOOKED_AT_BYTES) / unitBytes);
   const skipped = Math.floor((bytes.length - units * unitBytes) / 2 / unitBytes);
   return bytes.subarray(skipped * unitBytes, (skipped + units) * unitBytes);
 }
 
-/** True for floats of which some are none that sound has. */
+/** True for floats of which too many do not occur in sound. */
 function isAbsurd(bytes: Buffer): boolean {
   let absurd = 0;
   for (let at = 0; at + 4 <= bytes.length; at += 4) {
@@ -207,7 +207,7 @@ function isAbsurd(bytes: Buffer): boolean {
   return absurd * 4 > bytes.length * MOST_ABSURD_SHARE;
 }
 
-/** As random bytes are, and no sound: also not noise, which is clipped where it is so loud. */
+/** True for values distributed as in random bytes; sound is not, nor is noise, which would clip at that level. */
 function isUniform(samples: Float32Array): boolean {
   let loud = 0;
   for (const sample of samples) if (Math.abs(sample) > 0.5) loud += 1;
@@ -215,7 +215,7 @@ function isUniform(samples: Float32Array): boolean {
   return share > LEAST_LOUD_SHARE && share < MOST_LOUD_SHARE;
 }
 
-/** True if the highest or the lowest value comes time after time. */
+/** True if the highest or the lowest value occurs repeatedly. */
 function isClipped(samples: Float32Array, channels: number): boolean {
   const [high, low] = [Math.max(...samples), Math.min(...samples)];
   let clipped = 0;

@@ -1,41 +1,41 @@
 import type { InputFormat, SampleFormat } from '../../format.ts';
 import type { TimedMessage } from './pace.ts';
 
-/** True for a message of one byte repeated: what every format of samples makes of nothing at all. */
+/** True for a message of one repeated byte, as which every format of samples represents digital silence. */
 export function isDigitalSilence(message: Buffer): boolean {
   for (let i = 1; i < message.length; i += 1) if (message[i] !== message[0]) return false;
   return message.length > 8;
 }
 
 const USUAL_RATES_HZ = [8000, 11_025, 12_000, 16_000, 22_050, 24_000, 44_100, 48_000];
-/** Pace of 16-bit mono, bytes/ms. */
+/** Returns the pace of 16-bit mono, bytes/ms. */
 const bytesPerMsAt = (rateHz: number) => (2 * rateHz) / 1000;
 /** Paces of 16-bit mono at the rates that are usual for it, bytes/ms. */
 const USUAL_BYTES_PER_MS = USUAL_RATES_HZ.map(bytesPerMsAt);
-/** As exact as a pace is known after half a second. */
+/** Accuracy of a pace after half a second, as a share. */
 const PACE_TOLERANCE = 0.04;
 
 /**
- * Returns whether digital silence may be of 16-bit samples as well as of float ones: a client of one would hear the
- * other as noise at full scale. At the paces that are usual for 16 bits, float is as good as never sent.
+ * Returns true if digital silence may be of 16-bit samples as well as of floats: a client of one format would hear the
+ * other as noise at full scale. At the paces that are usual for 16 bits, floats are practically never sent.
  */
 export function isOfEitherWidth(silence: Buffer, bytesPerMs: number): boolean {
   if (silence[0] !== 0) return false;
   return USUAL_BYTES_PER_MS.every((usual) => Math.abs(bytesPerMs / usual - 1) > PACE_TOLERANCE);
 }
 
-/** Time over which the pace of silence is measured: 20 ms of jitter are 3 % of it. */
+/** Time over which the pace of silence is measured, ms: 20 ms of jitter are 3 % of it. */
 const WINDOW_MS = 700;
-/** Windows after which a guess is not corrected any more. */
+/** Maximum number of windows in which a guess is corrected. */
 const MAX_CORRECTIONS = 3;
 
-/** Measures how fast digital silence comes, for as long as it does: what is guessed after half a second of it may be wrong. */
+/** Measures the pace of digital silence as long as it lasts: the guess after half a second may be wrong. */
 export class SilencePace {
   #fromMs: number;
   #bytes: number;
   #windows = 0;
 
-  /** @param arrivals what has come already: at least one message */
+  /** @param arrivals messages so far, at least one */
   constructor(arrivals: readonly TimedMessage[]) {
     const [first, ...others] = arrivals as [TimedMessage, ...TimedMessage[]];
     this.#fromMs = first.atMs;
@@ -43,9 +43,9 @@ export class SilencePace {
   }
 
   /**
-   * Takes one message of digital silence.
-   * @param known what is guessed so far; undefined while two formats are as likely
-   * @returns a better guess, if there is one now
+   * Processes one message of digital silence.
+   * @param known guess so far; undefined while two formats are equally likely
+   * @returns a better guess, if there is one
    */
   push(message: Buffer, nowMs: number, known: InputFormat | undefined): SampleFormat | undefined {
     this.#bytes += message.length;

@@ -2,7 +2,7 @@ import { bytesToNext } from '../../samples.ts';
 import type { TimedMessage } from './pace.ts';
 import { isDigitalSilence } from './silence.ts';
 
-/** Bytes that are weighed at most: more make the answer no surer, and take longer. */
+/** Maximum number of weighed bytes: more do not make the answer surer, and take longer. */
 export const MAX_WEIGHED_BYTES = 8192;
 /** Number of bytes that is a whole number of samples of all channels in every format. */
 const WHOLE_BYTES = 24;
@@ -17,8 +17,8 @@ export function soundOf(arrivals: readonly TimedMessage[], startsAtBytes: number
 }
 
 /**
- * Without the silence before it, because where sound begins at once, what cannot be foretold of it is that beginning; and without pauses of
- * digital silence, which say nothing.
+ * Returns bytes without the silence before the first sound, because an abrupt beginning cannot be predicted and would dominate the cost;
+ * and without pauses of digital silence, which say nothing.
  */
 function fromFirstSound(bytes: Buffer): Buffer {
   const silentBytes = bytes.findIndex((byte) => byte !== bytes[0]);

@@ -1,8 +1,8 @@
 import { randomInt } from 'node:crypto';
 
-/** Slots that are looked at for one window. Half of the table is empty, so more are needed only where somebody chose the bytes. */
+/** Maximum number of slots examined for one window. Half of the table is empty, so more are needed only if a client chose the bytes. */
 const MAX_PROBES = 16;
-/** An odd factor of 32 bits, drawn at start, that takes a hash to its slot. */
+/** Odd factor of 32 bits, drawn at start, that maps a hash to its slot. */
 const MULTIPLIER = 2 * randomInt(2 ** 31) + 1;
 
 /**
@@ -16,7 +16,7 @@ export class WindowSet {
   readonly #multiplier: number;
   #probes = 0;
 
-  /** @param capacity the most windows that are added */
+  /** @param capacity maximum number of windows that are added */
   constructor(capacity: number, multiplier = MULTIPLIER) {
     const bits = Math.max(1, Math.ceil(Math.log2(2 * capacity + 1)));
     this.#slots = new Int32Array(2 ** bits);
@@ -24,7 +24,7 @@ export class WindowSet {
     this.#multiplier = multiplier;
   }
 
-  /** Slots that have been looked at so far: the work done. */
+  /** Number of slots examined so far: the work done. */
   get probes(): number {
     return this.#probes;
   }
