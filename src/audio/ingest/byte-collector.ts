@@ -1,8 +1,8 @@
 const FIRST_CAPACITY_BYTES = 512;
 
 /**
- * Puts together units (a page, an element) that messages cut anywhere. Each byte is copied once, and once more on average
- * while the memory grows, whatever the lengths of the messages. The caller bounds how long a unit may be.
+ * Assembles units (a page, an element) from messages that are cut anywhere. Each byte is copied once, and once more on average
+ * while the memory grows, for messages of any length. The caller bounds the length of a unit.
  */
 export class ByteCollector {
   #memory = Buffer.alloc(0);
@@ -18,19 +18,19 @@ export class ByteCollector {
     return this.#memory.subarray(0, this.#length);
   }
 
-  /** Memory that it holds, bytes. */
+  /** Length of the memory that is held, bytes. */
   get heldBytes(): number {
     return this.#memory.length;
   }
 
-  /** Bytes that have been copied so far: the work done. */
+  /** Number of bytes copied so far: the work done. */
   get copiedBytes(): number {
     return this.#copiedBytes;
   }
 
   /**
-   * Takes bytes of `chunk` from `at` on, until the unit has `length` bytes or the chunk ends.
-   * @returns how many bytes were taken
+   * Copies bytes of `chunk` from `at` on, until the unit has `length` bytes or the chunk ends.
+   * @returns number of bytes that were copied
    */
   fill(chunk: Buffer, at: number, length: number): number {
     const taken = Math.min(length - this.#length, chunk.length - at);

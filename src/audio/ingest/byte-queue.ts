@@ -1,10 +1,10 @@
-/** Least memory for what is held, as a multiple of it: what is held is moved at most once while half of it comes. */
+/** Minimum memory, as a multiple of the held bytes: these are moved at most once while half as many arrive. */
 const SPARE = 1.5;
 const FIRST_CAPACITY_BYTES = 512;
 
 /**
- * Holds what a reader has not taken yet of bytes that come in messages cut anywhere. Each byte is copied a few times on average,
- * whatever the lengths of the messages. The caller bounds how much may be left over.
+ * Holds bytes that a reader has not taken yet, of messages that are cut anywhere. Each byte is copied a few times on average,
+ * for messages of any length. The caller bounds the number of held bytes.
  */
 export class ByteQueue {
   #memory = Buffer.alloc(0);
@@ -12,19 +12,19 @@ export class ByteQueue {
   #to = 0;
   #copiedBytes = 0;
 
-  /** Memory that it holds, bytes. */
+  /** Length of the memory that is held, bytes. */
   get heldBytes(): number {
     return this.#memory.length;
   }
 
-  /** Bytes that have been copied so far: the work done. */
+  /** Number of bytes copied so far: the work done. */
   get copiedBytes(): number {
     return this.#copiedBytes;
   }
 
   /**
-   * Has everything read that has not been taken yet, and behind it `chunk`.
-   * @param read returns how many bytes it has taken; the bytes are a view that is valid until it returns
+   * Calls `read` with all bytes that have not been taken yet, followed by `chunk`.
+   * @param read returns the number of bytes that it has taken; the bytes are a view that is valid until it returns
    */
   push(chunk: Buffer, read: (bytes: Buffer) => number): void {
     if (this.#from === this.#to) {

@@ -2,13 +2,13 @@ import type { FrameFormat, FrameHeader } from '../frames/frame-header.ts';
 import { ByteQueue } from './byte-queue.ts';
 import type { FrameReader, FrameSink } from './frame-reader.ts';
 
-/** An ID3 tag (ID3v2 §3.1) may stand before frames. */
+/** Head of an ID3 tag (ID3v2 §3.1), which may precede frames. */
 const TAG_HEAD_BYTES = 10;
 const TAG_MAGIC = Buffer.from('ID3');
 
 /**
- * Reads frames that say how long they are and follow each other. Where one does not follow, because bytes are lost or the stream is joined in its
- * middle, it goes on with the next two that do.
+ * Reads consecutive frames that contain their length. Where a frame does not follow, because bytes are lost or the stream is joined in its
+ * middle, reading continues with the next two that do.
  */
 export class ChainedFrames implements FrameReader {
   readonly #format: FrameFormat;
@@ -16,7 +16,7 @@ export class ChainedFrames implements FrameReader {
   readonly #waiting = new ByteQueue();
   #units = 0;
   #skippedBytes = 0;
-  /** The kind of the frame before this one; undefined where none is before it. */
+  /** Kind of the previous frame; undefined if there is none. */
   #kind: number | undefined;
 
   constructor(format: FrameFormat, onFrame: FrameSink) {
@@ -40,7 +40,7 @@ export class ChainedFrames implements FrameReader {
     this.#waiting.push(chunk, (bytes) => this.#read(bytes));
   }
 
-  /** @returns how many bytes it has taken */
+  /** @returns number of bytes that were taken */
   #read(bytes: Buffer): number {
     let at = 0;
     for (;;) {
@@ -53,7 +53,7 @@ export class ChainedFrames implements FrameReader {
     }
   }
 
-  /** @returns how far it goes; undefined if more must come first */
+  /** @returns position after the step; undefined if more bytes are needed */
   #step(bytes: Buffer, at: number): number | undefined {
     this.#units += 1;
     const leftBytes = bytes.length - at;
@@ -82,13 +82,13 @@ export class ChainedFrames implements FrameReader {
 
   #toNextSync(bytes: Buffer, from: number): number {
     const next = bytes.indexOf(0xff, from);
-    // The beginning of a tag may be cut in two.
+    // The beginning of a tag may be incomplete.
     const passed = Math.max(0, (next === -1 ? bytes.length - TAG_HEAD_BYTES : next) - from);
     this.#units += passed;
     return passed;
   }
 
-  /** Returns whether another frame of its kind follows; undefined if it has not come yet. */
+  /** Returns true if another frame of the same kind follows; undefined while its bytes have not arrived. */
   #isFollowed(
     bytes: Buffer,
     at: number,
@@ -99,6 +99,6 @@ export class ChainedFrames implements FrameReader {
   }
 }
 
-/** Each byte holds 7 bits. */
+/** Returns the length of a tag, of which each byte holds 7 bits. */
 const tagBytes = (bytes: Buffer, at: number): number =>
   bytes.subarray(at + 6, at + TAG_HEAD_BYTES).reduce((size, byte) => size * 128 + (byte & 0x7f), 0);

@@ -5,12 +5,12 @@ import { isFirstOggPage, OggReader } from './ogg-reader.ts';
 import { RECORDINGS, StreamBudget, unreadable } from './stream-budget.ts';
 import { WebmReader } from './webm-reader.ts';
 
-/** Bytes without a packet in them after which a stream is refused: it is no voice recording. */
+/** Number of bytes without a packet after which a stream is refused: it is not a voice recording. */
 const MAX_UNREAD_BYTES = 1 << 18;
-/** Packets that may come at once, and in each second after that: the shortest last 2.5 ms, and behind a stall those of 8 s come at once. */
+/** Maximum packets per second, and at once: the shortest last 2.5 ms, and after a stall those of 8 s arrive at once. */
 const PACKETS = { perSecond: 600, burst: 4000 };
 
-/** Opus in Ogg or WebM: cuts the packets out of bytes that come in messages cut anywhere. */
+/** Ingest of Opus in Ogg or WebM: extracts the packets from messages that are cut anywhere. */
 export class ContainerIngest implements Ingest {
   readonly #container: Container;
   readonly #packets: Ingest;
@@ -23,8 +23,8 @@ export class ContainerIngest implements Ingest {
   #isClosed = false;
 
   /**
-   * @param packets takes the Opus packets; closed with this
-   * @param onFault called once, when the stream cannot be read (`unsupported_audio`) or begins anew too often (`rate_limited`)
+   * @param packets receives the Opus packets; closed with this ingest
+   * @param onFault called once, when the stream cannot be read (`unsupported_audio`) or begins again too often (`rate_limited`)
    */
   constructor(container: Container, packets: Ingest, onFault: (fault: unknown) => void) {
     this.#container = container;
@@ -47,7 +47,7 @@ export class ContainerIngest implements Ingest {
     }
   }
 
-  /** A container can be read from its beginning only. */
+  /** Reads the bytes of a skipped message, too, because a container can be read only from its beginning. */
   skip(chunk: Buffer, atMs: number): void {
     this.push(chunk, atMs);
   }
@@ -58,11 +58,11 @@ export class ContainerIngest implements Ingest {
     this.#packets.close();
   }
 
-  /** A recorder that starts anew on the same connection begins a second stream where the first breaks off. */
+  /** Opens a reader: a recorder that restarts on the same connection begins a second stream where the first breaks off. */
   #openRecording(): ContainerReader {
     this.#recordings.spend(this.#atMs);
     const onPacket = (packet: Buffer) => {
-      // A packet that nobody may hear any more ends a stream that has been refused.
+      // Packets after a refusal are dropped.
       if (this.#isClosed) return;
       this.#packetBudget.spend(this.#atMs);
       this.#unreadBytes = 0;

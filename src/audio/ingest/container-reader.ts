@@ -1,23 +1,23 @@
-/** Cuts the Opus packets out of the bytes of one container stream. Its memory is bounded, and its work linear in the bytes. */
+/** Extracts the Opus packets from the bytes of one container stream. Its memory is bounded, and its work linear in the bytes. */
 export type ContainerReader = {
   /**
-   * Takes bytes, cut anywhere; hands on each packet as soon as it is whole.
-   * @throws {Error} when they cannot be read, or hold no Opus of one or two channels
+   * Reads bytes, cut anywhere; hands on each packet as soon as it is complete.
+   * @throws {Error} if the bytes cannot be read, or contain no Opus of one or two channels
    */
   push(chunk: Buffer): void;
-  /** Bytes copied and units read so far: the work done. */
+  /** Number of bytes copied and units read so far: the work done. */
   readonly work: number;
-  /** Memory that it holds, bytes. */
+  /** Length of the memory that is held, bytes. */
   readonly heldBytes: number;
 };
 
-/** Takes a packet of at least one byte, in memory of its own. */
+/** Receives a packet of at least one byte, in its own memory. */
 export type PacketSink = (packet: Buffer) => void;
 
-/** The longest packet that is put together, bytes: more than 120 ms of Opus at any bit rate take. */
+/** Maximum length of a packet, bytes: more than 120 ms of Opus at any bit rate. */
 export const MAX_PACKET_BYTES = 1 << 16;
 
-/** Where an `OpusHead` (RFC 7845 §5.1) says how many channels there are. */
+/** Position of the number of channels in an `OpusHead` (RFC 7845 §5.1). */
 const OPUS_HEAD_CHANNELS_AT = 9;
 
 /** @throws {Error} if an `OpusHead` announces more than two channels */

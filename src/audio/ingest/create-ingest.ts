@@ -11,7 +11,7 @@ import { WavIngest } from './wav-ingest.ts';
 
 /**
  * Opens the ingest for a format.
- * @param before what was handed on before this ingest takes over, in the middle of a sound
+ * @param before last packets that were handed on before this ingest takes over, in the middle of a sound
  */
 export async function createIngest(
   format: KnownFormat,

@@ -12,7 +12,7 @@ import { VorbisReader } from './vorbis-reader.ts';
 const beginsWith = (magic: string) => (bytes: Buffer) =>
   bytes.toString('latin1', 0, magic.length) === magic;
 
-/** How each compressed format is cut into frames, and what decodes them. */
+/** Frame reader and codec of each compressed format. */
 export const DECODED_FORMATS: Record<CompressedFormat['codec'], Omit<DecodedFormat, 'name'>> = {
   mp3: {
     codec: 'mp3',
@@ -29,7 +29,7 @@ export const DECODED_FORMATS: Record<CompressedFormat['codec'], Omit<DecodedForm
     openReader: (onFrame) =>
       new OggReader((packet) => {
         const header = parseFlacHeader(packet, 0);
-        // Packets of metadata begin otherwise.
+        // Packets of metadata have another beginning.
         if (header) onFrame(packet, flacDurationMs(header));
       }, OGG_FLAC),
     isStart: isFirstOggPage,

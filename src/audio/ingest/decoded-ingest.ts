@@ -10,33 +10,33 @@ import type { LastPackets } from './splice.ts';
 import { SampleEncoder } from './sample-encoder.ts';
 import { HEADS, StreamBudget, unreadable } from './stream-budget.ts';
 
-/** Bytes without a frame in them after which a stream is refused. */
+/** Number of bytes without a frame after which a stream is refused. */
 const MAX_UNREAD_BYTES = 1 << 20;
-/** Sound that is decoded in one go, ms, and frames: other streams have their turn after that. */
+/** Maximum audio of one job, ms, and frames: other streams take turns after that. */
 const JOB_MS = 100;
 const MAX_JOB_FRAMES = 32;
-/** Seconds of sound that may come in a second, and at once: behind a stall of 8 s all of it does. */
+/** Maximum seconds of audio per second, and at once: after a stall of 8 s all of it arrives at once. */
 const SOUND = { perSecond: 1.25, burst: 12 };
-/** Least duration that a frame counts as, ms: each frame is work. */
+/** Minimum duration as which a frame is counted, ms: each frame is work. */
 const MIN_FRAME_MS = 2;
 /**
- * Jobs in a row without any sound after which a stream is refused. The first frames of MP3 that is joined in its middle lean on frames that
- * did not come.
+ * Number of consecutive jobs without sound after which a stream is refused. The first frames of MP3 that is joined in its middle depend on
+ * frames that did not arrive.
  */
 const MAX_SILENT_JOBS = 25;
 
 type Frame = { bytes: Buffer; durationMs: number; atMs: number };
 
 export type DecodedFormat = {
-  /** For people. */
+  /** Name of the format, in messages for people. */
   name: string;
   codec: FrameCodec;
   openReader: (onFrame: FrameSink) => FrameReader;
-  /** True for bytes with which a recording begins that goes on nothing. */
+  /** True for bytes that begin a new recording. */
   isStart: (bytes: Buffer) => boolean;
 };
 
-/** Compressed sound: cut into frames here, decoded in a thread apart, and encoded again as it comes back. */
+/** Ingest of compressed audio: cut into frames here, decoded in the decoder thread, and then encoded again. */
 export class DecodedIngest implements Ingest {
   readonly #format: DecodedFormat;
   readonly #codecs: Codecs;
@@ -56,7 +56,7 @@ export class DecodedIngest implements Ingest {
   #isBusy = false;
   #isClosed = false;
 
-  /** @param before what was handed on before this ingest takes over, in the middle of a sound */
+  /** @param before last packets that were handed on before this ingest takes over, in the middle of a sound */
   constructor(
     format: DecodedFormat,
     codecs: Codecs,
@@ -77,7 +77,7 @@ export class DecodedIngest implements Ingest {
     this.#read(message, atMs, false);
   }
 
-  /** Heads are read all the same. */
+  /** Reads a skipped message without decoding its frames; heads are still used. */
   skip(message: Buffer, atMs: number): void {
     this.#read(message, atMs, true);
     this.#encoder?.encoder.skip();
@@ -146,7 +146,7 @@ export class DecodedIngest implements Ingest {
       if (this.#silentJobs >= MAX_SILENT_JOBS) throw new Error('Its frames do not decode.');
       if (sound.samples.length === 0) continue;
       const encoder = await this.#encoderFor(sound.rateHz);
-      // The last of a job has come by then, and with it those before.
+      // All messages of the job have arrived by the time of the last.
       encoder?.push(sound.samples, job.at(-1)!.atMs);
     }
     this.#isBusy = false;
@@ -157,7 +157,7 @@ export class DecodedIngest implements Ingest {
     let count = 0;
     while (count < Math.min(this.#frames.length, MAX_JOB_FRAMES) && durationMs < JOB_MS) {
       const frame = this.#frames[count]!;
-      // Another stream begins with a head.
+      // A head begins another stream.
       if (frame.durationMs === 0) break;
       durationMs += frame.durationMs;
       count += 1;

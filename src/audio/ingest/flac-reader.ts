@@ -2,26 +2,26 @@ import { type FlacHeader, parseFlacHeader } from '../frames/flac-frame.ts';
 import { ByteQueue } from './byte-queue.ts';
 import type { FrameReader, FrameSink } from './frame-reader.ts';
 
-/** A FLAC stream (RFC 9639 §6): `fLaC`, blocks of metadata, frames. */
+/** Beginning of a FLAC stream (RFC 9639 §6): `fLaC`, blocks of metadata, frames. */
 const MAGIC = Buffer.from('fLaC');
 const BLOCK_HEAD_BYTES = 4;
 const LAST_BLOCK = 0x80;
-/** The longest head of a frame. */
+/** Maximum length of the header of a frame. */
 const MAX_HEAD_BYTES = 16;
-/** More samples in a frame than the streamable subset allows (§7) come from nobody who talks. */
+/** Maximum samples of a frame, that of the streamable subset (§7): no voice client sends more. */
 const MAX_FRAME_SAMPLES = 16_384;
 const MAX_FRAME_BYTES = 1 << 18;
-/** The shortest frame: head, one subframe of one value, checksum. */
+/** Minimum length of a frame: header, one subframe of one value, checksum. */
 const MIN_FRAME_BYTES = 9;
 
-/** CRC-16 of a frame; 0 over all of it, its own checksum included (§9.3). */
+/** Table of the CRC-16 of a frame, which is 0 over the whole frame including its checksum (§9.3). */
 const CRC_16 = Uint16Array.from({ length: 256 }, (_, byte) => {
   let crc = byte << 8;
   for (let bit = 0; bit < 8; bit += 1) crc = crc & 0x8000 ? (crc << 1) ^ 0x8005 : crc << 1;
   return crc;
 });
 
-/** How long a frame sounds, ms. @throws {Error} if it is none that is decoded */
+/** Returns the duration of a frame, ms. @throws {Error} if the frame cannot be decoded */
 export function flacDurationMs({ samples, rateHz }: FlacHeader): number {
   if (samples > MAX_FRAME_SAMPLES) throw new Error('A frame has too many samples.');
   if (!rateHz) throw new Error('A frame does not say its rate.');
@@ -29,18 +29,18 @@ export function flacDurationMs({ samples, rateHz }: FlacHeader): number {
 }
 
 /**
- * Reads FLAC that stands in no container. A frame does not say how long it is: it ends where its checksum is right and another begins, or a message
- * ends. A stream that is joined in its middle, or of which bytes are lost, is read from its next frame on.
+ * Reads FLAC without a container. A frame does not contain its length: it ends where its checksum is right and another frame begins, or a
+ * message ends. A stream that is joined in its middle, or has lost bytes, is read from its next frame on.
  */
 export class FlacReader implements FrameReader {
   readonly #onFrame: FrameSink;
   readonly #waiting = new ByteQueue();
   #units = 0;
   #skippedBytes = 0;
-  /** Metadata is read until its last block. */
+  /** True while blocks of metadata are read. */
   #isMetadata = false;
   #crc = 0;
-  /** Bytes of the frame at the beginning of {@link #waiting} that have been searched. */
+  /** Number of bytes of the frame at the beginning of {@link #waiting} that have been searched. */
   #scannedBytes = 0;
 
   constructor(onFrame: FrameSink) {
@@ -63,7 +63,7 @@ export class FlacReader implements FrameReader {
     this.#waiting.push(chunk, (bytes) => bytes.length - this.#read(bytes).length);
   }
 
-  /** @returns what is left over */
+  /** @returns bytes that are left over */
   #read(all: Buffer): Buffer {
     let bytes = all;
     for (;;) {
@@ -78,7 +78,7 @@ export class FlacReader implements FrameReader {
     return bytes;
   }
 
-  /** @returns how far it goes; undefined if more must come first */
+  /** @returns position after the block; undefined if more bytes are needed */
   #readBlock(bytes: Buffer): number | undefined {
     if (bytes.length < BLOCK_HEAD_BYTES) return undefined;
     this.#isMetadata = (bytes[0]! & LAST_BLOCK) === 0;
@@ -108,7 +108,7 @@ export class FlacReader implements FrameReader {
   #toNextSync(bytes: Buffer): number {
     this.#startAnew();
     const next = bytes.indexOf(0xff, 1);
-    // `fLaC` may be cut in two.
+    // `fLaC` may be incomplete.
     const passed = next === -1 ? bytes.length - MAGIC.length : next;
     this.#units += passed;
     return passed;
@@ -119,7 +119,7 @@ export class FlacReader implements FrameReader {
     this.#scannedBytes = 0;
   }
 
-  /** @returns undefined if the end of the frame has not come yet; `isWhole`: its checksum is right */
+  /** @returns undefined if the end of the frame has not arrived yet; `isWhole`: its checksum is right */
   #endOfFrame(bytes: Buffer): { at: number; isWhole: boolean } | undefined {
     let crc = this.#crc;
     let at = this.#scannedBytes;
@@ -135,7 +135,7 @@ export class FlacReader implements FrameReader {
     }
     this.#crc = crc;
     this.#scannedBytes = at;
-    // Encoders send a frame when it is done.
+    // Encoders send a frame as soon as it is complete.
     const isWhole = at === bytes.length && crc === 0 && at >= MIN_FRAME_BYTES;
     return isWhole ? { at, isWhole } : undefined;
   }
@@ -145,6 +145,6 @@ export class FlacReader implements FrameReader {
 const beginsNext = (bytes: Buffer, at: number): boolean =>
   parseFlacHeader(bytes, at) !== undefined || bytes.subarray(at, at + MAGIC.length).equals(MAGIC);
 
-/** True where a frame begins whose codes are those of the frame before it: inside of a frame that is so by chance once in 2^39 places. */
+/** True where a frame begins whose codes equal those of the previous frame: inside a frame this occurs by chance once in 2^39 places. */
 const beginsAlike = (bytes: Buffer, at: number): boolean =>
   bytes[at + 2] === bytes[2] && bytes[at + 3] === bytes[3] && beginsNext(bytes, at);

@@ -1,6 +1,6 @@
 import type { SampleFormat } from '../format.ts';
 
-/** Takes one Opus packet: what it holds at 48 kHz, its RFC 6464 level, and when the message came that completed it. */
+/** Receives one Opus packet: its samples at 48 kHz, its RFC 6464 level, and the arrival time of the message that completed it. */
 export type OpusSink = (
   packet: Buffer,
   durationSamples: number,
@@ -14,25 +14,25 @@ export type OpusOutlet = { sink: OpusSink };
 /** Conversion of a peer's binary messages on the way to its uplink: one format in, Opus packets out. */
 export type Ingest = {
   /**
-   * Takes one binary message of at least one byte, that came at `atMs`; hands on as many packets as it completes.
-   * @throws {PartylineError} `unsupported_audio` when the bytes are, beyond doubt, not of the format
+   * Processes one binary message of at least one byte, which arrived at `atMs`; hands on the packets that it completes.
+   * @throws {PartylineError} `unsupported_audio` if the bytes are, beyond doubt, not of the format
    */
   push(message: Buffer, atMs: number): void;
-  /** Passes one message over that nobody is to hear: those that follow must be read all the same. */
+  /** Skips one message that no listener may hear; the next messages must still be readable. */
   skip(message: Buffer, atMs: number): void;
-  /** Returns the format of the samples that come next, in a file that tells it; undefined if something else comes. */
+  /** Returns the format of the next samples, in a file that contains it; undefined if the next bytes are not samples. */
   samplesNext?(): SamplesNext | undefined;
-  /** True while a tag of a file is passed over: there is no sound in what comes next. */
+  /** True while a tag of a file is skipped: the next bytes contain no sound. */
   isInTag?(): boolean;
   close(): void;
 };
 
-/** Format of samples in a file, and the number of bytes of them so far. */
+/** Format of samples in a file, and the number of their bytes so far. */
 export type SamplesNext = { format: SampleFormat; startsAtBytes: number };
 
 export type IngestEvents = {
   /** Called with a fault that was found too late for `push` to throw. */
   onFault: (fault: unknown) => void;
-  /** A file says what is in it. */
+  /** Called with the format of the samples in a file. */
   onInside: (format: SampleFormat) => void;
 };

@@ -13,20 +13,20 @@ import type { OpaqueSink } from './opaque-ingest.ts';
 import { mayBeChunk } from './wav-reader.ts';
 
 export type AudioInputEvents = {
-  /** The format of an undeclared sender has been found out or has changed, or a file has told what is in it. */
+  /** Called when the format of an undeclared sender has been detected or has changed, or the format inside a file is known. */
   onDetected: (format: InputFormat) => void;
-  /** Takes what the client sends while its format is `opaque`. */
+  /** Receives the messages of the client while its format is `opaque`. */
   onOpaque: OpaqueSink;
-  /** The bytes are not what the client says that they are. */
+  /** Called when the bytes are not of the declared format. */
   onMismatch: (observed: Detection) => void;
-  /** The input cannot go on: the bytes do not decode, or a codec did not open. */
+  /** Called when the input cannot continue: the bytes do not decode, or a codec did not open. */
   onFault: (fault: unknown) => void;
 };
 
 /**
- * `detecting`: what comes is held; `silent`: a guess, or not even that, because nothing but digital silence came; `opening`: the format is
- * known, and what comes is held for a moment; `open`: it flows, and is looked at again now and then; `doubting`: the format may have changed,
- * and messages are held until that is decided.
+ * `detecting`: messages are held; `silent`: the format is guessed or unknown, because only digital silence came; `opening`: the format is
+ * known, and messages are held for a moment; `open`: audio flows, and its format is checked at intervals; `doubting`: the format may have
+ * changed, and messages are held until that is decided.
  */
 export type InputState =
   | { name: 'detecting'; detector: FormatDetector }
@@ -40,7 +40,7 @@ export type OpeningState = {
   name: 'opening';
   format: InputFormat;
   held: TimedMessage[];
-  /** Bytes that came before what is held. */
+  /** Number of bytes before the held messages. */
   startsAtBytes: number;
 };
 
@@ -49,11 +49,11 @@ export type OpenState = {
   format: InputFormat;
   ingest: Ingest;
   check: FormatCheck;
-  /** Looks at each message of an undeclared stream. */
+  /** Guard that checks each message of an undeclared stream. */
   guard: FormatGuard | undefined;
-  /** Messages of an undeclared file in which no sound was found yet. */
+  /** Messages of an undeclared file without sound so far. */
   unheard: Unheard | undefined;
-  /** Looks for what follows an undeclared file. */
+  /** Check for a stream that follows an undeclared file. */
   file: FileCheck | undefined;
 };
 
@@ -64,10 +64,10 @@ export type DoubtingState = {
   detector: FormatDetector;
 };
 
-/** Bytes of a file that are kept until there is sound in it. */
+/** Maximum bytes of a file that are kept until it has sound. */
 const MAX_UNHEARD_BYTES = 1 << 20;
 
-/** The messages of a file that may hold nothing that is decoded: they are relayed then. */
+/** Messages of a file that may contain no decodable sound: in that case they are relayed. */
 export class Unheard {
   readonly messages: TimedMessage[] = [];
   #bytes = 0;
@@ -80,7 +80,7 @@ export class Unheard {
   }
 }
 
-/** Returns what a message of a file is read as, and how many bytes of that came before it; undefined where the reader of the file knows better. */
+/** Returns the format as which a message of a file is read, and the number of its bytes before it; undefined where only the reader knows. */
 export function readInFile(
   { ingest }: OpenState,
   message: Buffer,
@@ -88,13 +88,13 @@ export function readInFile(
   return mayBeChunk(message) ? undefined : ingest.samplesNext?.();
 }
 
-/** True for a message that begins a file of another format than the one that could not be read any further. */
+/** True for a message that begins a file of another format than the one that could not be read. */
 export function beginsOther(message: Buffer, { format }: OpenState): boolean {
   const codec = recognise(message);
   return codec !== undefined && codec !== format.codec;
 }
 
-/** Returns the format of the Ogg file that a message begins, if its codec is another than that of the file before it; undefined otherwise. */
+/** Returns the format of the Ogg file that a message begins, if its codec differs from that of the previous file; undefined otherwise. */
 export function otherOggOf(message: Buffer, { format }: OpenState): InputFormat | undefined {
   const codec = isFirstOggPage(message) ? recognise(message) : undefined;
   return codec && codec !== 'more' && codec !== format.codec ? { codec } : undefined;

@@ -39,23 +39,23 @@ import type { LastPackets } from './splice.ts';
 import { OpaqueIngest } from './opaque-ingest.ts';
 import { RECORDINGS, StreamBudget } from './stream-budget.ts';
 
-/** Longest silence of a client whose format is not known yet, after which it hears the room again. */
+/** Maximum time without a message of a client of unknown format, ms, after which it hears the room again. */
 const MAX_DOUBT_MS = 2000;
 
-/** Clients that come at the same moment are looked at one after another. */
+/** Turns in which clients that connect at the same time are examined one after another. */
 const turns = new WeighingTurns();
 
-/** By which a stream is taken to be of another rate or number of channels than before. */
+/** Minimum confidence of a change of the rate or number of channels. */
 const SURE_OF_PACE = 0.9;
 
-/** True if what is weighed anew is something else than before. The head of a file is right about the rate of its samples. */
+/** True if a new detection differs from the previous format. The header of a file is right about the rate of its samples. */
 function isOther({ format, confidence }: Detection, before: InputFormat): boolean {
   if (before.codec === 'wav') return format.codec !== before.inside?.codec;
   if (format.codec !== before.codec) return true;
   return formatAudioFormat(format) !== formatAudioFormat(before) && confidence >= SURE_OF_PACE;
 }
 
-/** One peer's binary messages, whatever they are, on their way to its uplink. */
+/** Input of one peer: converts binary messages of any format for its uplink. */
 export class AudioInput {
   readonly #codecs: Codecs;
   readonly #outlet: OpusOutlet;
@@ -63,16 +63,16 @@ export class AudioInput {
   readonly #isDeclared: boolean;
   #state: InputState;
   #receivedBytes = 0;
-  /** When the last message came, ms. */
+  /** Arrival time of the last message, ms. */
   #atMs = 0;
   readonly #paces = new PaceHistory();
-  /** Files that turn out to hold nothing that is decoded. */
+  /** Budget for files that turn out to contain no decodable sound. */
   readonly #unreadable = new StreamBudget(RECORDINGS, 'Recordings begin too often.');
 
   /**
-   * @param declared what the client says that it sends
-   * @param before what was handed on before this input takes over
-   * @param assumed what an undeclared client is taken to send until its bytes say otherwise
+   * @param declared format that the client declares
+   * @param before last packets that were handed on before this input takes over
+   * @param assumed format of an undeclared client until its bytes contradict it
    */
   constructor(
     declared: DeclaredFormat,
@@ -91,12 +91,12 @@ export class AudioInput {
     if (format) this.#open(format, [], 0, before);
   }
 
-  /** Format that the client sends, as far as is known. */
+  /** Format that the client sends; undefined if unknown. */
   get format(): InputFormat | undefined {
     return 'format' in this.#state ? this.#state.format : undefined;
   }
 
-  /** True while a client sends what nobody can tell yet, nor so what it understands. */
+  /** True while a client sends an unknown format, so that the format which it understands is unknown, too. */
   isFormatUnknown(nowMs: number): boolean {
     const lastAtMs = this.#lastDoubtfulAtMs;
     return lastAtMs !== undefined && nowMs - lastAtMs < MAX_DOUBT_MS;
@@ -108,7 +108,7 @@ export class AudioInput {
     return state.name === 'silent' && !state.format ? state.lastAtMs : undefined;
   }
 
-  /** Takes one message of at least one byte. */
+  /** Processes one message of at least one byte. */
   push(message: Buffer, nowMs: number): void {
     const state = this.#state;
     const startsAtBytes = this.#receivedBytes;
@@ -120,7 +120,7 @@ export class AudioInput {
         break;
       case 'doubting': {
         const lastAtMs = state.detector.arrivals.at(-1)?.atMs ?? nowMs;
-        // Messages that were held before a pause are too late to be played.
+        // Messages held before a pause are too late to be played.
         if (nowMs - lastAtMs >= MAX_DOUBT_MS) {
           state.detector = new FormatDetector(startsAtBytes, turns);
         }
@@ -131,7 +131,7 @@ export class AudioInput {
         state.held.push({ message, atMs: nowMs });
         break;
       case 'silent':
-        // Silence needs no sending; the first sound shows whether the guess was right.
+        // Silence need not be sent; the first sound shows whether the guess was right.
         state.lastAtMs = nowMs;
         if (isDigitalSilence(message)) {
           this.#guess(state, message, nowMs);
@@ -140,7 +140,7 @@ export class AudioInput {
         this.#detect(new FormatDetector(startsAtBytes, turns), message, nowMs);
         break;
       case 'detecting': {
-        // Messages before a pause tell nothing of the pace of those after it.
+        // Messages before a pause say nothing about the pace of those after it.
         const hasPaused =
           !this.isFormatUnknown(nowMs) || endsSlowSilence(state.detector, message, nowMs);
         this.#detect(
@@ -155,7 +155,7 @@ export class AudioInput {
     }
   }
 
-  /** Takes one message of at least one byte that nobody is to hear. */
+  /** Processes one message of at least one byte that no listener may hear. */
   skip(message: Buffer, nowMs: number): void {
     const state = this.#state;
     if (state.name !== 'open' && state.name !== 'silent') {
@@ -197,7 +197,7 @@ export class AudioInput {
     if (this.format) this.#events.onDetected(this.format);
   }
 
-  /** While nothing but silence comes, its pace tells more and more of what it is. */
+  /** Improves the guess of the format of silence by its pace, which is measured more exactly over time. */
   #guess(state: InputState & { name: 'silent' }, message: Buffer, nowMs: number): void {
     const better = state.pace.push(message, nowMs, state.format);
     if (!better) return;
@@ -205,7 +205,7 @@ export class AudioInput {
     this.#events.onDetected(better);
   }
 
-  /** @param startsAtBytes number of bytes that came before the held ones */
+  /** @param startsAtBytes number of bytes before the held messages */
   #open(
     format: InputFormat,
     held: TimedMessage[],
@@ -259,7 +259,7 @@ export class AudioInput {
     for (const { message, atMs } of held) {
       const state = this.#state;
       if (state === open) this.#ingest(open, message, atMs);
-      // One before it could not be read.
+      // An earlier message could not be read.
       else if (state.name === 'opening') state.held.push({ message, atMs });
       else if (state.name === 'detecting') this.#detect(state.detector, message, atMs);
     }
@@ -272,7 +272,7 @@ export class AudioInput {
     this.#events.onDetected(this.#state.format);
   }
 
-  /** Looks at a message of an open stream, and hands it on if it may be heard. */
+  /** Checks a message of an open stream, and hands it on if it may be heard. */
   #look(open: OpenState, message: Buffer, atMs: number, startsAtBytes: number): void {
     const otherOgg = open.file && otherOggOf(message, open);
     if (otherOgg && this.#maySwitch()) {
@@ -286,7 +286,7 @@ export class AudioInput {
     const look = read && open.guard?.look(message, read.startsAtBytes, atMs);
     if (read && look === 'wrong') {
       open.check.skip();
-      // Another format begins with a message, but one that is cut anywhere goes on.
+      // Another format begins with a message; a message that begins within a sample continues the present one.
       const { format } = read;
       const isCut = isSamples(format) && read.startsAtBytes % frameBytesOf(format) !== 0;
       const beforeBytes = isCut ? read.startsAtBytes : 0;
@@ -313,12 +313,12 @@ export class AudioInput {
     this.#ingest(open, message, atMs);
   }
 
-  /** The guard of an undeclared stream measures its pace over a longer time than a check does. */
+  /** Returns whether a detection counts. In an undeclared stream another pace does not: the guard measures it over a longer time. */
   #isBorneOut({ format }: Detection, open: OpenState): boolean {
     return this.#isDeclared || !isOfOtherPace(format, open.format);
   }
 
-  /** Opens what follows a file, if that is what a message belongs to. */
+  /** Opens the stream that follows a file, if a message belongs to one; returns true if the message needs no further handling. */
   #isFollowed(open: OpenState, file: FileCheck, message: Buffer, atMs: number): boolean {
     if (open.ingest.isInTag?.()) {
       file.reset();
@@ -333,7 +333,7 @@ export class AudioInput {
     return true;
   }
 
-  /** @returns false if files have ended too often, which the client is told */
+  /** @returns false if files have ended too often, which is reported to the client */
   #maySwitch(): boolean {
     try {
       this.#unreadable.spend(this.#atMs);
@@ -344,7 +344,7 @@ export class AudioInput {
     }
   }
 
-  /** Holds a message until it is known what it and those after it are. */
+  /** Holds a message until its format, and that of the later ones, is known. */
   #weighAgain(doubting: DoubtingState, message: Buffer, nowMs: number): void {
     const { open, detector } = doubting;
     const detection = detector.push(message, nowMs);
@@ -373,7 +373,7 @@ export class AudioInput {
     this.#detect(new FormatDetector(0, turns), message, atMs);
   }
 
-  /** There is sound in a file. */
+  /** Handles the first sound of a file. */
   #hear(ingest: Ingest, sound: Parameters<OpusSink>): void {
     if (this.#state.name === 'open' && this.#state.ingest === ingest) {
       this.#state.unheard = undefined;
@@ -382,7 +382,7 @@ export class AudioInput {
     this.#outlet.sink(...sound);
   }
 
-  /** Bytes that cannot be decoded are of an unknown format, or of another, if nobody said what they are. */
+  /** Handles bytes that cannot be decoded: in an undeclared stream they are of another format, or of an unknown one. */
   #fail(ingest: Ingest, fault: unknown): void {
     const state = this.#state;
     const isOpen = state.name === 'open' && state.ingest === ingest;
@@ -397,7 +397,7 @@ export class AudioInput {
       this.#events.onDetected({ codec: 'opaque' });
     } else {
       ingest.close();
-      // A stream of another format begins with a message.
+      // A stream of another format begins at a message boundary.
       this.#receivedBytes = 0;
       this.#state = { name: 'detecting', detector: new FormatDetector(0, turns) };
     }

@@ -1,12 +1,12 @@
-/** Boxes of an MP4 file (ISO/IEC 14496-12), as far as they say where the AAC in it is. */
+/** Boxes of an MP4 file (ISO/IEC 14496-12) that locate its AAC. */
 
-/** Boxes that hold nothing but boxes. */
+/** Maximum depth of boxes within boxes. */
 const MAX_DEPTH = 8;
 const HEAD_BYTES = 8;
 
 type Box = { type: string; content: Buffer };
 
-/** The boxes that bytes consist of, not those within them. */
+/** Yields the boxes of which bytes consist, not those within them. */
 function* boxesOf(bytes: Buffer): Generator<Box> {
   for (let at = 0; at + HEAD_BYTES <= bytes.length;) {
     const size = bytes.readUInt32BE(at);
@@ -29,15 +29,15 @@ const childOf = (bytes: Buffer, path: readonly string[]): Buffer | undefined =>
 
 export type AacTrack = {
   id: number;
-  /** Index of the sample rate, as in a head of ADTS. */
+  /** Index of the sample rate, as in an ADTS header. */
   rateIndex: number;
   channels: number;
-  /** Size of samples for which a fragment tells none. */
+  /** Size of samples for which a fragment contains no size. */
   sampleBytes: number;
 };
 
 /**
- * The first track of AAC that a `moov` announces.
+ * Returns the first track of AAC that a `moov` announces.
  * @throws {Error} if there is none, or the file is not fragmented
  */
 export function readMovie(moov: Buffer): AacTrack {
@@ -62,7 +62,7 @@ function sampleBytesOf(moov: Buffer, id: number): number {
   return 0;
 }
 
-/** A sample entry has 28 bytes before its boxes (ISO/IEC 14496-12, 12.2.3). */
+/** Length of a sample entry before its boxes, bytes (ISO/IEC 14496-12, 12.2.3). */
 const ENTRY_BYTES = 28;
 const ENTRIES_AT = 8;
 
@@ -78,7 +78,7 @@ const DECODER = 4;
 const SPECIFIC = 5;
 const DECODER_BYTES = 13;
 
-/** The AudioSpecificConfig, which is in a descriptor in a descriptor in a descriptor. */
+/** Returns the AudioSpecificConfig, which is in a descriptor in a descriptor in a descriptor. */
 function specificConfigOf(bytes: Buffer): Buffer {
   let at = 0;
   for (;;) {
@@ -97,7 +97,7 @@ function specificConfigOf(bytes: Buffer): Buffer {
 }
 
 const LOW_COMPLEXITY = 2;
-/** The core of these is of low complexity, and is what is decoded. */
+/** Object types whose core is of low complexity: only the core is decoded. */
 const WITH_BANDS = [5, 29];
 const MAX_RATE_INDEX = 12;
 
@@ -115,18 +115,18 @@ function parseConfig(config: Buffer): { rateIndex: number; channels: number } {
   return { rateIndex, channels };
 }
 
-/** Samples that follow each other, from a place in the file on. */
+/** Consecutive samples, from a position in the file on. */
 export type Run = {
   at: number;
   count: number;
-  /** Length of each sample; of all, if it is one number: a few bytes may announce any number of those, so they are not listed. */
+  /** Length of each sample, bytes; one number if all are equal: a few bytes may announce any number of those, so they are not listed. */
   sizes: Uint32Array | number;
 };
 
 export const sizeAt = ({ sizes }: Run, index: number): number =>
   typeof sizes === 'number' ? sizes : sizes[index]!;
 
-/** Length of all samples of a run. */
+/** Returns the total length of the samples of a run, bytes. */
 export const bytesOf = ({ sizes, count }: Run): number =>
   typeof sizes === 'number' ? sizes * count : sizes.reduce((sum, size) => sum + size, 0);
 
@@ -136,14 +136,14 @@ const HAS_DURATION = 0x8;
 const HAS_SIZE = 0x10;
 const RUN_HAS_OFFSET = 0x1;
 const RUN_HAS_FIRST_FLAGS = 0x4;
-/** Duration, size, flags and time of each sample. */
+/** Flags of the fields of each sample: duration, size, flags and time. */
 const SAMPLE_FIELDS = [0x100, 0x200, 0x400, 0x800];
 const SAMPLE_HAS_SIZE = 0x200;
 const FIELD_BYTES = 4;
 
 /**
- * Where a fragment has the samples of a track.
- * @param startsAt where the `moof` begins in the file
+ * Returns the positions of the samples of a track in a fragment.
+ * @param startsAt position of the `moof` in the file
  */
 export function readFragment(moof: Buffer, startsAt: number, track: AacTrack): Run[] {
   const runs: Run[] = [];

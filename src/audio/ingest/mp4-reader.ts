@@ -3,17 +3,17 @@ import { ByteCollector } from './byte-collector.ts';
 import type { FrameReader, FrameSink } from './frame-reader.ts';
 import { type AacTrack, bytesOf, readFragment, readMovie, type Run, sizeAt } from './mp4-boxes.ts';
 
-/** The size of a box and its type; a longer size follows where this one is 1. */
+/** Head of a box: size and type; a longer size follows if the size is 1. */
 const HEAD_BYTES = 8;
 const LONG_HEAD_BYTES = 16;
 const LONG = 1;
 const ENDLESS = 0;
 const MAX_MOVIE_BYTES = 1 << 16;
 const MAX_FRAGMENT_BYTES = 1 << 18;
-/** As much as a head of ADTS can say. */
+/** Maximum length of a sample that an ADTS header can represent. */
 const MAX_SAMPLE_BYTES = 8191 - ADTS_HEAD_BYTES;
 const SAMPLES = 1024;
-/** Larger offsets are none. */
+/** Maximum offset that is accepted. */
 const MAX_AT = 2 ** 48;
 
 type State =
@@ -24,18 +24,18 @@ type State =
   | { name: 'skip'; endsAt: number };
 type Sample = { at: number; bytes: number };
 
-/** Reads AAC in fragmented MP4, as Safari's MediaRecorder makes it, cut anywhere; each sample comes out as a frame of ADTS. */
+/** Reads AAC in fragmented MP4, as Safari's MediaRecorder produces it, cut anywhere; hands on each sample as an ADTS frame. */
 export class Mp4Reader implements FrameReader {
   readonly #onFrame: FrameSink;
   readonly #collected = new ByteCollector();
   #state: State = { name: 'head' };
   #neededBytes = HEAD_BYTES;
-  /** Bytes of the file so far. */
+  /** Number of bytes of the file so far. */
   #at = 0;
   #track: AacTrack | undefined;
   #runs: Run[] = [];
   #samples: Iterator<Sample, undefined> = samplesOf([]);
-  /** The next sample of the fragment. */
+  /** Next sample of the fragment. */
   #sample: Sample | undefined;
   #units = 0;
 
@@ -63,7 +63,7 @@ export class Mp4Reader implements FrameReader {
     }
   }
 
-  /** @returns how many bytes were taken */
+  /** @returns number of bytes that were taken */
   #take(chunk: Buffer, at: number): number {
     const state = this.#state;
     if (state.name === 'skip') return Math.min(chunk.length - at, state.endsAt - this.#at);
@@ -146,7 +146,7 @@ export class Mp4Reader implements FrameReader {
     this.#sample = this.#samples.next().value;
   }
 
-  /** A sample is whole. */
+  /** Handles a complete sample. */
   #readSample(): void {
     const sample = this.#sample;
     if (!sample || this.#collected.length < sample.bytes) return;
@@ -159,7 +159,7 @@ export class Mp4Reader implements FrameReader {
   }
 }
 
-/** Samples that have any bytes, one at a time: those of a run that are alike may be more than anything could hold. */
+/** Yields the samples that have bytes, one at a time: a run may announce more samples of equal size than memory could hold. */
 function* samplesOf(runs: Run[]): Generator<Sample, undefined> {
   for (const run of runs) {
     let { at } = run;
@@ -171,5 +171,5 @@ function* samplesOf(runs: Run[]): Generator<Sample, undefined> {
   }
 }
 
-/** True if a run has a sample at an index that may have bytes. */
+/** True if a run has a sample at an index, and the sample may have bytes. */
 const sizesLeft = ({ count, sizes }: Run, index: number): boolean => index < count && sizes !== 0;

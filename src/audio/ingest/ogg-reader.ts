@@ -6,7 +6,7 @@ import {
   type PacketSink,
 } from './container-reader.ts';
 
-/** A page (RFC 3533 §6): the fixed head, a table of segment lengths, the segments. */
+/** Layout of a page (RFC 3533 §6): the fixed head, a table of segment lengths, the segments. */
 const HEAD_BYTES = 27;
 const VERSION_AT = 4;
 const FLAGS_AT = 5;
@@ -15,15 +15,15 @@ const SEGMENT_COUNT_AT = 26;
 const CAPTURE_PATTERN = Buffer.from('OggS');
 const CONTINUED_FLAG = 1;
 const FIRST_PAGE_FLAG = 2;
-/** A segment of this length goes on in the next one. */
+/** Length of a segment that continues in the next one. */
 const FULL_SEGMENT_BYTES = 255;
 /** Codec of a logical stream. */
 type OggCodec = {
-  /** The first packet begins so. */
+  /** First bytes of the first packet. */
   magic: Buffer;
-  /** Numbers of the packets that are not read, from 0 on. */
+  /** Numbers of the packets that are skipped, from 0 on. */
   skippedPackets: readonly number[];
-  /** @throws {Error} if the first packet announces what is not read */
+  /** @throws {Error} if the first packet announces a stream that cannot be read */
   check: (firstPacket: Buffer) => void;
 };
 
@@ -34,7 +34,7 @@ const OGG_OPUS: OggCodec = {
   check: checkOpusHead,
 };
 
-/** RFC 9639 §10.1; blocks of metadata follow, as many as there are. */
+/** FLAC in Ogg (RFC 9639 §10.1): the first packet is followed by any number of blocks of metadata. */
 export const OGG_FLAC: OggCodec = {
   magic: Buffer.from('\x7fFLAC', 'latin1'),
   skippedPackets: [0],
@@ -57,19 +57,19 @@ export function isFirstOggPage(page: Buffer): boolean {
 }
 
 /**
- * Reads sound in Ogg (RFC 3533): the packets of a page come out as soon as the page is whole. Reads the first logical
+ * Reads audio in Ogg (RFC 3533): hands on the packets of a page as soon as the page is complete. Reads the first logical
  * stream of the codec if there are several; a stream may be followed by another.
  */
 export class OggReader implements ContainerReader {
   readonly #onPacket: PacketSink;
   readonly #codec: OggCodec;
   readonly #page = new ByteCollector();
-  /** A packet that goes on in the next page. */
+  /** Packet that continues in the next page. */
   readonly #partial = new ByteCollector();
   #neededBytes = HEAD_BYTES;
   #serial: number | undefined;
   #hasFirstPagesOnly = true;
-  /** Packets of the stream that have ended. */
+  /** Number of complete packets of the stream. */
   #packets = 0;
   #units = 0;
 
@@ -82,7 +82,7 @@ export class OggReader implements ContainerReader {
     return this.#page.copiedBytes + this.#partial.copiedBytes + this.#units;
   }
 
-  /** True while a packet comes that is not read, as one of comments with a picture. */
+  /** True while a packet is skipped, such as comments with a picture. */
   get isInTag(): boolean {
     return this.#serial !== undefined && this.#isSkipped;
   }
@@ -91,7 +91,7 @@ export class OggReader implements ContainerReader {
     return this.#page.heldBytes + this.#partial.heldBytes;
   }
 
-  /** The packet that comes, or comes next, is not read. */
+  /** True if the present packet, or the next one, is skipped. */
   get #isSkipped(): boolean {
     return this.#codec.skippedPackets.includes(this.#packets);
   }
@@ -108,7 +108,7 @@ export class OggReader implements ContainerReader {
     }
   }
 
-  /** Length of the page as far as it is known. */
+  /** Returns the length of the page as far as it is known. */
   #bytesOfPage(): number {
     const page = this.#page.bytes;
     const isPage =
@@ -139,7 +139,7 @@ export class OggReader implements ContainerReader {
     this.#readSegments(page, bodyAt, isContinued && this.#partial.length === 0);
   }
 
-  /** The first pages of all streams come before anything else; after that they begin other streams behind these. */
+  /** Opens a logical stream. The first pages of all streams precede all other pages; later first pages begin the streams that follow. */
   #openStream(serial: number, firstPacket: Buffer): void {
     if (!this.#hasFirstPagesOnly) this.#serial = undefined;
     this.#hasFirstPagesOnly = true;
@@ -152,7 +152,7 @@ export class OggReader implements ContainerReader {
     this.#partial.clear();
   }
 
-  /** @param isCut the first packet began in a page that did not come */
+  /** @param isCut true if the first packet began in a page that is missing */
   #readSegments(page: Buffer, bodyAt: number, isCut: boolean): void {
     let isSkipped = isCut;
     let from = bodyAt;
@@ -186,7 +186,7 @@ export class OggReader implements ContainerReader {
   }
 
   #keep(part: Buffer): void {
-    // Tags may be long, and are not read; one byte of them says that they go on.
+    // Tags may be long, and are skipped; one byte of them is kept as a sign that they continue.
     const isSkipped = this.#isSkipped;
     const kept = isSkipped ? part.subarray(0, 1) : part;
     if (isSkipped) this.#partial.clear();

@@ -1,9 +1,9 @@
 import type { Ingest } from './ingest.ts';
 
-/** Takes one message of an unknown format, as it came; those that were held while nobody knew come first. */
+/** Receives one message of an unknown format, unchanged; messages that were held during the detection come first. */
 export type OpaqueSink = (message: Buffer, atMs: number) => void;
 
-/** Bytes that no decoder takes: handed on as they are. */
+/** Ingest of bytes that are not decoded: hands them on unchanged. */
 export class OpaqueIngest implements Ingest {
   readonly #sink: OpaqueSink;
 
@@ -15,7 +15,7 @@ export class OpaqueIngest implements Ingest {
     this.#sink(message, atMs);
   }
 
-  /** Each message stands for itself. */
+  /** Has no effect: messages are independent. */
   skip(): void {}
 
   close(): void {}

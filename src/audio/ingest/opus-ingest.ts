@@ -6,27 +6,27 @@ import { audioLevelOf } from '../level.ts';
 import type { OpusDecoder } from '../opus-codec.ts';
 import { boundedOpusPacket, isOpusSilence, opusPacketSamples } from '../opus-packet.ts';
 
-/** Number of malformed packets in a row that are no accident. */
+/** Number of consecutive malformed packets that are not accidental. */
 const MAX_MALFORMED_IN_A_ROW = 5;
 /** Interval, in packets, at which a packet of a talking peer is decoded to measure its level, which changes slowly. */
 const METER_EVERY_LOUD = 5;
-/** While it is quiet the next word must not be missed. */
+/** Interval, in packets, while the peer is quiet: the next word must not be missed. */
 const METER_EVERY_QUIET = 2;
 /**
- * In packets of another length than this every one is decoded while it is quiet: a long one may hold a whole syllable, and short
- * ones depend on those before them, so that one alone does not tell the level.
+ * Length of packets, samples, for which that interval applies. Each packet of another length is decoded while the peer is quiet: a long packet
+ * may hold a whole syllable, and short ones depend on those before them, so that one alone does not determine the level.
  */
 const METERED_SAMPLES = 960;
-/** An audio level that is louder is talk beyond doubt; what is softer may be the breath before a word. */
+/** Audio level, -dBov, that separates quiet packets: louder ones are talk beyond doubt, softer ones may be the breath before a word. */
 const QUIET_LEVEL = 55;
 
-/** Opus in: packets pass through untouched, but for excessive padding; now and then one is decoded, only to know how loud it is. */
+/** Ingest of Opus: hands on packets unchanged, but for excessive padding; decodes some of them to measure their level. */
 export class OpusIngest implements Ingest {
   readonly #meter: OpusDecoder;
   readonly #outlet: OpusOutlet;
   #audioLevel = SILENCE_LEVEL;
   #untilMeter = 0;
-  /** A stream that does not begin with Opus is refused at once. */
+  /** Number of consecutive malformed packets; its initial value refuses a stream that does not begin with Opus at once. */
   #malformedInARow = MAX_MALFORMED_IN_A_ROW - 1;
 
   constructor(meter: OpusDecoder, outlet: OpusOutlet) {
@@ -48,10 +48,10 @@ export class OpusIngest implements Ingest {
     this.#outlet.sink(packet, durationSamples, this.#audioLevel, atMs);
   }
 
-  /** Each message is a packet. */
+  /** Has no effect: each message is a packet. */
   skip(): void {}
 
-  /** Keeps the level up to date; false if libopus cannot decode the packet. */
+  /** Updates the level; returns false if libopus cannot decode the packet. */
   #measure(packet: Buffer, durationSamples: number): boolean {
     if (isOpusSilence(packet)) {
       this.#audioLevel = SILENCE_LEVEL;
@@ -65,7 +65,7 @@ export class OpusIngest implements Ingest {
     try {
       this.#audioLevel = audioLevelOf(this.#meter.decode(packet));
     } catch {
-      // The caller counts it, and tells the client when it goes on.
+      // The caller counts the packet, and reports a series of them to the client.
       return false;
     }
     const meterEveryQuiet = durationSamples === METERED_SAMPLES ? METER_EVERY_QUIET : 1;

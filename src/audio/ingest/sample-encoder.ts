@@ -7,23 +7,23 @@ import { crossFade } from '../ramps.ts';
 import { OPUS_RATES_HZ, type OpusEncoder } from '../opus-codec.ts';
 import type { Resampler } from '../resampler.ts';
 
-/** A sender that is silent for longer has paused: its next samples continue nothing. */
+/** Maximum gap across which audio is joined, ms; after a longer one the sender has paused, and its next samples continue nothing. */
 const MAX_JOINT_MS = 100;
 const NOTHING = new Float32Array(0);
 
-/** Mono samples in pieces of any length: cut into frames of 20 ms and encoded at a rate that Opus takes. */
+/** Encodes mono samples in pieces of any length: cuts them into frames of 20 ms, at a rate that Opus accepts. */
 export class SampleEncoder {
   readonly #encoder: OpusEncoder;
   readonly #resampler: Resampler | undefined;
   readonly #outlet: OpusOutlet;
   readonly #frame: Float32Array;
   #filledSamples = 0;
-  /** Until the first frame. */
+  /** Splice with the previous audio, until the first frame. */
   #splice: Splice | undefined;
 
   /**
-   * @param sampleRateHz of the samples that come
-   * @param before what was handed on before this encoder takes over, in the middle of a sound
+   * @param sampleRateHz rate of the pushed samples
+   * @param before last packets that were handed on before this encoder takes over, in the middle of a sound
    */
   static async open(
     sampleRateHz: number,
@@ -61,7 +61,7 @@ export class SampleEncoder {
     this.#encode(this.#resampler ? this.#resampler.process(samples) : samples, atMs);
   }
 
-  /** Something was left out: what comes next does not go on from what came before. */
+  /** Notes an omission: the next samples do not continue the previous ones. */
   skip(): void {
     this.#filledSamples = 0;
   }
@@ -71,7 +71,7 @@ export class SampleEncoder {
     this.#resampler?.close();
   }
 
-  /** Lets the first frame go on from what was heard before it; returns what it has no place for any more. */
+  /** Joins the first frame to the audio heard before it; returns the samples that no longer fit into the frame. */
   #joinOn({ before, onward, atMs }: Splice, nowMs: number): Float32Array {
     const frame = this.#frame;
     this.#splice = undefined;

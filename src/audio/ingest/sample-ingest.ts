@@ -5,15 +5,15 @@ import type { LastPackets } from './splice.ts';
 import { downmix, frameBytesOf, openSampleReader, type SampleReader } from '../samples.ts';
 import { SampleEncoder } from './sample-encoder.ts';
 
-/** Samples in, in messages of any length, also one that cuts a sample in two. */
+/** Ingest of samples, in messages of any length, also if a message ends within a sample. */
 export class SampleIngest implements Ingest {
   readonly #format: SampleFormat;
   readonly #read: SampleReader;
   readonly #encoder: SampleEncoder;
-  /** The bytes of a sample that the last message cut in two. */
+  /** First bytes of a sample that the last message cut. */
   #rest: Buffer = Buffer.alloc(0);
 
-  /** @param before what was handed on before this ingest takes over, in the middle of a sound */
+  /** @param before last packets that were handed on before this ingest takes over, in the middle of a sound */
   static async open(
     format: SampleFormat,
     codecs: Codecs,
@@ -38,13 +38,13 @@ export class SampleIngest implements Ingest {
     this.#encoder.push(downmix(this.#read(bytes), this.#format.channels), atMs);
   }
 
-  /** A message may end in the middle of a sample. */
+  /** Skips a message, which may end in the middle of a sample. */
   skip(message: Buffer): void {
     this.#takeWhole(message);
     this.#encoder.skip();
   }
 
-  /** The next message begins with a whole sample, whatever came before. */
+  /** Drops an incomplete sample: the next message begins with a whole one. */
   realign(): void {
     this.#rest = Buffer.alloc(0);
   }
@@ -53,7 +53,7 @@ export class SampleIngest implements Ingest {
     this.#encoder.close();
   }
 
-  /** The bytes of whole samples, with what the last message left; the rest is kept. */
+  /** Returns the bytes of whole samples, including the rest of the last message; keeps the new rest. */
   #takeWhole(message: Buffer): Buffer {
     const bytes = this.#rest.length > 0 ? Buffer.concat([this.#rest, message]) : message;
     const wholeBytes = bytes.length - (bytes.length % frameBytesOf(this.#format));

@@ -3,16 +3,16 @@ import { FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE_HZ } from '../format.ts';
 import { similarityOf } from '../similarity.ts';
 import { ENCODER_DELAY_SAMPLES } from '../opus-codec.ts';
 
-/** The last packets that an ingest has handed on, and when the message came that completed the last of them. */
+/** Last packets that an ingest has handed on, and the arrival time of the message that completed the last of them. */
 export type LastPackets = { packets: Buffer[]; atMs: number };
 
-/** Where one encoder goes on after another, or after a client's own: sounds of 20 ms, at its rate. */
+/** Transition from one encoder, or a client's own, to another: audio of 20 ms, at the rate of the new encoder. */
 export type Splice = {
-  /** Samples that the new encoder takes for the last that it has encoded. */
+  /** Samples that the new encoder treats as the last that it has encoded. */
   before: Float32Array;
-  /** How that would have gone on. */
+  /** Extrapolated continuation of those samples. */
   onward: Float32Array;
-  /** When what was said before was complete. */
+  /** Arrival time of the last message before the transition, ms. */
   atMs: number;
 };
 
@@ -20,7 +20,7 @@ export type Splice = {
 const MADE_UP_SAMPLES = 1440;
 
 /**
- * Returns the state of hearing of a listener of `packets`, by a decoder of the same kind; undefined if they do not
+ * Returns the audio that a listener of `packets` has heard, by a decoder of the same kind; undefined if they do not
  * decode.
  */
 export async function spliceAfter(
@@ -38,7 +38,7 @@ export async function spliceAfter(
     }
     sound.set(decoder.conceal(MADE_UP_SAMPLES), FRAME_SAMPLES);
   } catch {
-    // A client's own Opus is passed on unread: packets that do not decode are no sound to continue from.
+    // A client's own Opus is passed on without decoding: packets that do not decode contain no sound to continue from.
     return undefined;
   } finally {
     decoder.close();
@@ -61,10 +61,10 @@ function atRate(sound: Float32Array, rateHz: number, codecs: Codecs): Float32Arr
   return resampled;
 }
 
-/** Longest pitch period of a voice. */
+/** Longest pitch period of a voice, ms. */
 const MAX_LATER_MS = 10;
 
-/** After how many samples of `onward` the beginning of `frame` follows best: where the two are most alike. */
+/** Returns the number of samples of `onward` after which the beginning of `frame` follows best: where both are most similar. */
 export function bestPlace(onward: Float32Array, frame: Float32Array): number {
   const maxLater = (frame.length * MAX_LATER_MS) / FRAME_MS;
   let [best, mostAlike] = [0, 0];

@@ -1,18 +1,18 @@
 import { PartylineError } from '../../protocol/errors.ts';
 import { type Rate, TokenBucket } from '../../token-bucket.ts';
 
-/** Recordings that may begin at once, and in each second after that: some recorders begin a new one for each chunk. */
+/** Maximum number of recordings that begin per second, and at once: some recorders begin a new one for each chunk. */
 export const RECORDINGS: Rate = { perSecond: 5, burst: 20 };
-/** Heads of streams whose decoder is opened anew for each, which takes 10 ms of the thread in which all are decoded. */
+/** Maximum number of heads per second, and at once, of streams whose decoder is reopened for each: this takes 10 ms of the decoder thread. */
 export const HEADS: Rate = { perSecond: 0.5, burst: 5 };
 
-/** Budget for the work that one stream may cause; it begins with the first expense. */
+/** Budget for the work that one stream may cause; it starts with the first expense. */
 export class StreamBudget {
   readonly #rate: Rate;
   readonly #sentence: string;
   #bucket: TokenBucket | undefined;
 
-  /** @param sentence what the client is told when it is over */
+  /** @param sentence message to the client when the budget is exceeded */
   constructor(rate: Rate, sentence: string) {
     this.#rate = rate;
     this.#sentence = sentence;

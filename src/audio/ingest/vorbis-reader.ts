@@ -9,25 +9,25 @@ import { OGG_VORBIS, OggReader } from './ogg-reader.ts';
 type Stream = {
   rateHz: number;
   blockSamples: readonly [number, number];
-  /** By mode: its blocks are long. */
+  /** True for each mode whose blocks are long. */
   modes: readonly boolean[];
-  /** Bits of the number of a mode. */
+  /** Number of bits of a mode number. */
   modeBits: number;
 };
 
-/** Packets of headers are told from those of sound by their first bit. */
+/** Bit of the first byte that distinguishes headers from packets of sound. */
 const HEADER_BIT = 1;
 
 /**
- * Reads Vorbis in Ogg (Vorbis I §A.2). The head of a stream, which its decoder needs, is its identification header with its setup header behind it;
- * it comes out before the first frame.
+ * Reads Vorbis in Ogg (Vorbis I §A.2). The head of a stream, which its decoder needs, is its identification header followed by its setup
+ * header; it is handed on before the first frame.
  */
 export class VorbisReader implements FrameReader {
   readonly #onFrame: FrameSink;
   readonly #ogg: OggReader;
   #identification: Buffer | undefined;
   #stream: Stream | undefined;
-  /** Samples of the last block; undefined before the first. */
+  /** Number of samples of the last block; undefined before the first. */
   #lastSamples: number | undefined;
   #setupBytes = 0;
 
@@ -40,7 +40,7 @@ export class VorbisReader implements FrameReader {
     return this.#ogg.heldBytes + (this.#identification?.length ?? 0);
   }
 
-  /** Bytes copied and units read so far, those of setups included: the work done. */
+  /** Number of bytes copied and units read so far, including those of setups: the work done. */
   get work(): number {
     return this.#ogg.work + this.#setupBytes;
   }
@@ -53,7 +53,7 @@ export class VorbisReader implements FrameReader {
     this.#ogg.push(chunk);
   }
 
-  /** Takes all packets but comments. */
+  /** Processes a packet: all but those of comments arrive here. */
   #take(packet: Buffer): void {
     if (packet[0] === VORBIS_IDENTIFICATION_TYPE) this.#begin(packet);
     else if (this.#identification) this.#endHead(this.#identification, packet);
@@ -77,10 +77,10 @@ export class VorbisReader implements FrameReader {
     this.#onFrame(Buffer.concat([identification, setup]), 0);
   }
 
-  /** A block overlaps half of the one before it (§1.3.2). */
+  /** Hands on a frame. A block overlaps half of the previous one (§1.3.2). */
   #frame({ rateHz, blockSamples, modes, modeBits }: Stream, packet: Buffer): void {
     const mode = (packet[0]! >> 1) & ((1 << modeBits) - 1);
-    // A mode that is none is a fault of the packet, which its decoder counts.
+    // An invalid mode is a fault of the packet, which its decoder counts.
     const samples = blockSamples[modes[mode] ? 1 : 0];
     const sounding = ((this.#lastSamples ?? samples) + samples) / 4;
     this.#lastSamples = samples;

@@ -6,14 +6,14 @@ import { SampleIngest } from './sample-ingest.ts';
 import { RECORDINGS, StreamBudget, unreadable } from './stream-budget.ts';
 import { isWavHead, WavReader } from './wav-reader.ts';
 
-/** Bytes without a sample in them after which a stream is refused. */
+/** Number of bytes without a sample after which a stream is refused. */
 const MAX_UNREAD_BYTES = 1 << 18;
 
 type Piece = { bytes: Buffer; atMs: number };
 type Samples =
   { name: 'none' } | { name: 'opening'; held: Piece[] } | { name: 'open'; ingest: SampleIngest };
 
-/** RIFF WAVE: one file without end, or file after file. */
+/** Ingest of RIFF WAVE: one endless file, or file after file. */
 export class WavIngest implements Ingest {
   readonly #codecs: Codecs;
   readonly #outlet: OpusOutlet;
@@ -21,17 +21,17 @@ export class WavIngest implements Ingest {
   #before: LastPackets | undefined;
   #reader = this.#openReader();
   #inside = '';
-  /** Format of the samples, and how many bytes of them have come. */
+  /** Format of the samples, and number of their bytes so far. */
   #next: SamplesNext | undefined;
   #samples: Samples = { name: 'none' };
   #unreadBytes = 0;
-  /** Samples of the message that is being read. */
+  /** Samples of the present message. */
   #pieces: Buffer[] = [];
   readonly #recordings = new StreamBudget(RECORDINGS, 'The format changes too often.');
   #atMs = 0;
   #isClosed = false;
 
-  /** @param before what was handed on before this ingest takes over, in the middle of a sound */
+  /** @param before last packets that were handed on before this ingest takes over, in the middle of a sound */
   constructor(codecs: Codecs, outlet: OpusOutlet, events: IngestEvents, before?: LastPackets) {
     this.#codecs = codecs;
     this.#outlet = outlet;
@@ -44,7 +44,7 @@ export class WavIngest implements Ingest {
     this.#atMs = atMs;
     this.#unreadBytes += chunk.length;
     try {
-      // Some recorders send each chunk as a file of its own, and the length in the one before may be wrong.
+      // Some recorders send each chunk as a separate file, and the length in the previous one may be wrong.
       if (isWavHead(chunk)) this.#reader = this.#openReader();
       this.#reader.push(chunk);
       this.#flush();
@@ -55,7 +55,7 @@ export class WavIngest implements Ingest {
     }
   }
 
-  /** A file can be read from its beginning only. */
+  /** Reads the bytes of a skipped message, too, because a file can be read only from its beginning. */
   skip(chunk: Buffer, atMs: number): void {
     this.push(chunk, atMs);
   }
@@ -76,7 +76,7 @@ export class WavIngest implements Ingest {
     });
   }
 
-  /** A file begins; most go on in the format of the one before. */
+  /** Handles the beginning of a file; most files continue in the format of the previous one. */
   #enter(format: SampleFormat): void {
     this.#flush();
     this.#next = { format, startsAtBytes: 0 };
@@ -106,7 +106,7 @@ export class WavIngest implements Ingest {
     for (const { bytes, atMs } of opening.held) ingest.push(bytes, atMs);
   }
 
-  /** Keeps the samples of one message together: there may be thousands of `data` chunks in it. */
+  /** Collects the samples of one message, which may contain thousands of `data` chunks. */
   #take(bytes: Buffer): void {
     this.#unreadBytes = 0;
     if (this.#next) this.#next.startsAtBytes += bytes.length;

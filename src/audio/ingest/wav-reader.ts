@@ -1,20 +1,20 @@
 import type { SampleCodec, SampleFormat } from '../format.ts';
 import { ByteCollector } from './byte-collector.ts';
 
-/** `RIFF` (or `RF64`), a length, `WAVE`: then chunks of an ID, a length and as many bytes, and one more if that is odd. */
+/** Head of a file: `RIFF` (or `RF64`), a length, `WAVE`. Chunks follow: an ID, a length, that number of bytes, and one more if it is odd. */
 const FILE_HEAD_BYTES = 12;
 const CHUNK_HEAD_BYTES = 8;
 const FORM_AT = 8;
 const FILE_IDS = ['RIFF', 'RF64'];
 const CHUNK_ID = /^[ -~]{4}$/;
-/** A `fmt ` chunk is 16, 18 or 40 bytes long; what is behind is not read. */
+/** Lengths of a `fmt ` chunk: 16, 18 or 40 bytes; further bytes are ignored. */
 const LEAST_FORMAT_BYTES = 16;
 const MAX_FORMAT_BYTES = 256;
 const EXTENDED_FORMAT_BYTES = 26;
-/** Where the extended form has the tag of the format. */
+/** Position of the format tag in the extended form. */
 const SUBFORMAT_AT = 24;
 const EXTENDED = 0xfffe;
-/** Writers that do not know the length of the samples write nothing, or as much as there can be. */
+/** Length from which samples count as endless: writers that do not know the length write 0, or about the maximum. */
 const ENDLESS_BYTES = 0x7fff_0000;
 
 const INTEGERS = ['pcm_u8', 'pcm_s16le', 'pcm_s24le', 'pcm_s32le'] as const;
@@ -30,9 +30,9 @@ type State =
   | { name: 'samples'; leftBytes: number; isPadded: boolean };
 
 type WavEvents = {
-  /** The samples that follow are of this format. */
+  /** Called with the format of the samples that follow. */
   onFormat: (format: SampleFormat) => void;
-  /** Bytes of samples; a piece may begin or end within one. */
+  /** Called with bytes of samples; a piece may begin or end within a sample. */
   onSamples: (bytes: Buffer) => void;
 };
 
@@ -56,12 +56,12 @@ export class WavReader {
     this.#events = events;
   }
 
-  /** Memory that it holds, bytes. */
+  /** Length of the memory that is held, bytes. */
   get heldBytes(): number {
     return this.#collected.heldBytes;
   }
 
-  /** True if the next byte is one of a sample, or behind the samples, where most writers go on with more of them. */
+  /** True if the next byte is one of a sample, or follows the samples, where most writers continue with more of them. */
   get isAtSamples(): boolean {
     const { name } = this.#state;
     const isBehind = name === 'chunk head' && this.#collected.length === 0;
@@ -69,8 +69,8 @@ export class WavReader {
   }
 
   /**
-   * Takes bytes, cut anywhere; hands on what of them is samples.
-   * @throws {Error} when they are no WAVE file, or hold something else than samples
+   * Reads bytes, cut anywhere; hands on those of samples.
+   * @throws {Error} if the bytes are not a WAVE file, or contain something other than samples
    */
   push(chunk: Buffer): void {
     for (let at = 0; at < chunk.length;) {
@@ -99,7 +99,7 @@ export class WavReader {
     this.#neededBytes = neededBytes;
   }
 
-  /** Reads the collected bytes, as many as the state needs. */
+  /** Reads the collected bytes, whose number is that which the state needs. */
   #read(state: State): void {
     const bytes = this.#collected.bytes;
     if (state.name === 'file head') {
@@ -117,7 +117,7 @@ export class WavReader {
 
   #enter(id: string, lengthBytes: number): void {
     if (FILE_IDS.includes(id)) {
-      // Another file: its head is as long as that of a chunk and four bytes more.
+      // Another file: its head is four bytes longer than that of a chunk.
       this.#state = { name: 'file head' };
       this.#neededBytes = FILE_HEAD_BYTES;
     } else if (id === 'fmt ') {
@@ -133,7 +133,7 @@ export class WavReader {
     } else if (CHUNK_ID.test(id)) {
       this.#pass(lengthBytes + (lengthBytes % 2));
     } else {
-      // The samples go on behind the length that their writer gave them in advance.
+      // The samples continue beyond the length that their writer stated in advance.
       if (!this.#hasFormat) throw new Error('It is no WAVE file where a chunk should begin.');
       const bytes = Buffer.from(this.#collected.bytes);
       this.#expect({ name: 'samples', leftBytes: Infinity, isPadded: false }, 0);
@@ -147,7 +147,7 @@ export class WavReader {
   }
 }
 
-/** @throws {Error} if it is none that can be read */
+/** @throws {Error} if the format cannot be read */
 function parseFormat(bytes: Buffer): SampleFormat {
   const tag = bytes.readUInt16LE(0);
   const isExtended = tag === EXTENDED && bytes.length >= EXTENDED_FORMAT_BYTES;

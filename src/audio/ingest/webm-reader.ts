@@ -22,24 +22,24 @@ const CODEC_PRIVATE = 0x63a2;
 const MAX_ID_BYTES = 4;
 const MAX_SIZE_BYTES = 8;
 const MAX_TRACKS_BYTES = 1 << 16;
-/** The head of a block: the track's number, a time, flags (RFC 9559 §10.1). */
+/** Head of a block: the track's number, a time, flags (RFC 9559 §10.1). */
 const TIME_AND_FLAGS_BYTES = 3;
 const MAX_BLOCK_HEAD_BYTES = MAX_SIZE_BYTES + TIME_AND_FLAGS_BYTES;
 const LACING_FLAGS = 0x06;
 
 /** Handling of the element that is being read. */
 type State =
-  /** Its ID and size are not whole yet. */
+  /** ID and size of the element are incomplete. */
   | { name: 'head' }
   | { name: 'skip'; leftBytes: number }
   | { name: 'tracks' }
-  /** A block: its head says whether the rest is of the track that is read. */
+  /** Head of a block, which shows whether the block is of the track that is read. */
   | { name: 'blockHead'; sizeBytes: number }
   | { name: 'block' };
 
 /**
- * Reads Opus in WebM or other Matroska (RFC 9559): each packet comes out as soon as its block is whole, because clusters may be of
- * unknown size or last for seconds. It keeps no stack: elements that hold blocks are entered, all others are passed over, and
+ * Reads Opus in WebM or other Matroska (RFC 9559): hands on each packet as soon as its block is complete, because clusters may be of
+ * unknown size or last for seconds. No stack is needed: elements that contain blocks are entered, all others are skipped, and
  * where one ends the next begins.
  */
 export class WebmReader implements ContainerReader {
@@ -82,7 +82,7 @@ export class WebmReader implements ContainerReader {
     return skipped;
   }
 
-  /** Reads the collected bytes, as many as the state needs. */
+  /** Reads the collected bytes, whose number is that which the state needs. */
   #read(): void {
     const bytes = this.#collected.bytes;
     switch (this.#state.name) {
@@ -122,7 +122,7 @@ export class WebmReader implements ContainerReader {
     this.#enter(bytes.readUIntBE(0, idBytes), readVint(bytes, idBytes)?.value);
   }
 
-  /** @param sizeBytes undefined if the element does not say how long it is */
+  /** @param sizeBytes undefined if the size of the element is unknown */
   #enter(id: number, sizeBytes: number | undefined): void {
     this.#isEbml ||= id === EBML;
     if (!this.#isEbml) throw new Error('It does not begin as EBML.');
@@ -165,14 +165,14 @@ export class WebmReader implements ContainerReader {
   }
 }
 
-/** How long a number is whose first byte is this one: the zeros before its first one (RFC 8794 §4). */
+/** Returns the length of a number, by its first byte: one more than the leading zero bits (RFC 8794 §4). */
 function lengthOfVint(first: number, most: number): number {
   const length = Math.clz32(first) - 23;
   if (length > most) throw new Error('It is no EBML where an element should begin.');
   return length;
 }
 
-/** @returns undefined if the bytes end before the number does; `value` is undefined if all of its bits are ones */
+/** @returns undefined if the number is incomplete; `value` is undefined if all of its bits are ones */
 function readVint(
   bytes: Buffer,
   at: number,
@@ -190,7 +190,7 @@ function readVint(
   return { value: isUnknown ? undefined : value, length };
 }
 
-/** The number of the first track of Opus. */
+/** Returns the number of the first track of Opus. */
 function findOpusTrack(tracks: Buffer): number {
   for (const entry of elementsOf(tracks)) {
     if (entry.id !== TRACK_ENTRY) continue;
@@ -210,7 +210,7 @@ function uintOf(bytes: Buffer): number {
   return value;
 }
 
-/** The elements that bytes consist of, not those within them. */
+/** Yields the elements of which bytes consist, not those within them. */
 function* elementsOf(bytes: Buffer): Generator<{ id: number; content: Buffer }> {
   for (let at = 0; at < bytes.length;) {
     const idBytes = lengthOfVint(bytes[at]!, MAX_ID_BYTES);
