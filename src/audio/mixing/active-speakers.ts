@@ -3,46 +3,46 @@ import { RecentPower } from './recent-power.ts';
 import { SteadyNoise } from './steady-noise.ts';
 
 export type ActiveSpeakerSettings = {
-  /** At this audio level or louder a packet is talk; the smaller the number, the louder. */
+  /** Softest audio level of a packet that counts as talk, -dBov; smaller numbers are louder. */
   thresholdLevel: number;
-  /** How long after its last loud packet a speaker still counts as talking. */
+  /** Time after its last loud packet for which a speaker still counts as talking, ms. */
   holdMs: number;
-  /** Maximum number of speakers that are mixed: the loudest. */
+  /** Maximum number of speakers that are mixed: the loudest ones. */
   maxMixed: number;
 };
 
-/** How much louder than one of the mixed a newcomer must be to take its place. */
+/** Minimum ratio of the power of a new speaker to that of a mixed one whose place it takes: 6 dB. */
 const TAKE_OVER_RATIO = 10 ** (6 / 10);
-/** Number of tenths of a second that are averaged to the level that is told, */
+/** Averaging time of the reported level, tenths of a second. */
 const LEVEL_TENTHS = 2;
-/** and to the one by which the mixed are chosen: a second, so that syllables do not push each other out. */
+/** Averaging time of the level by which mixed speakers are chosen, tenths of a second: a second, so that syllables do not displace each other. */
 const RANK_TENTHS = 10;
-/** Time after which a speaker that is heard has had its chance. */
+/** Loud audio, frames, after which a speaker that is only noise is not admitted again. */
 const HEARD_FRAMES = 50;
 
 /** Number of frames of 20 ms for which a sound must be loud to count as more than a cough. */
 const LASTING_FRAMES = 5;
 
 type Talker = {
-  /** Mean of what was loud: pauses do not count. */
+  /** Mean power of the loud packets: pauses do not count. */
   power: RecentPower;
   rankPower: number;
-  /** How much has been loud. */
+  /** Duration of loud audio, frames. */
   frames: number;
   loudAtMs: number;
-  /** The last packet was not loud. */
+  /** True if the last packet was not loud. */
   isPausing: boolean;
 };
 
 /**
  * Speakers that talk, judged by the audio level (RFC 6464) of each packet, and those of them that are mixed.
- * Pure: it is told the time. Membership changes only in {@link heard}, {@link expire}, {@link end} and {@link
- * delete}, each of which says whether it did.
+ * Pure: the caller passes the time. Membership changes only in {@link heard}, {@link expire}, {@link end} and {@link
+ * delete}, each of which returns whether it changed.
  */
 export class ActiveSpeakers<Id> {
   readonly #settings: ActiveSpeakerSettings;
   readonly #talking = new Map<Id, Talker>();
-  /** State of all speakers, also of those that do not talk. */
+  /** Noise detection of all speakers, also of those that do not talk. */
   readonly #noises = new Map<Id, SteadyNoise>();
   readonly #mixed = new Set<Id>();
 
@@ -50,7 +50,7 @@ export class ActiveSpeakers<Id> {
     this.#settings = settings;
   }
 
-  /** Speakers that are mixed now, in the order in which they came. */
+  /** Speakers that are mixed now, in the order of their admission. */
   get mixed(): ReadonlySet<Id> {
     return this.#mixed;
   }
@@ -72,9 +72,9 @@ export class ActiveSpeakers<Id> {
   }
 
   /**
-   * Takes in the level of one packet; a packet without a level counts as talk that takes nobody's place.
-   * @param durationSamples how long it is, at 48 kHz
-   * @returns whether the talking or the mixed have changed
+   * Processes the level of one packet; a packet without a level counts as talk, but does not displace another speaker.
+   * @param durationSamples duration of the packet, samples at 48 kHz
+   * @returns true if the talking or the mixed speakers have changed
    */
   heard(id: Id, audioLevel: number | undefined, durationSamples: number, nowMs: number): boolean {
     const { thresholdLevel, holdMs } = this.#settings;
@@ -107,7 +107,7 @@ export class ActiveSpeakers<Id> {
     return !this.#mixed.has(id) && isLoud && this.#admit(id, talker);
   }
 
-  /** Removes speakers that sent nothing loud for the hold time, including those that send nothing at all. */
+  /** Removes speakers without a loud packet for the hold time, including those that send nothing. */
   expire(nowMs: number): boolean {
     let changed = false;
     for (const [id, { loudAtMs }] of this.#talking) {
@@ -122,7 +122,7 @@ export class ActiveSpeakers<Id> {
     return this.end(id);
   }
 
-  /** Ends a speaker's talk at once. @returns true if the speaker talked */
+  /** Ends the talk of a speaker at once. @returns true if the speaker talked */
   end(id: Id): boolean {
     const changed = this.#talking.delete(id);
     if (this.#mixed.delete(id)) this.#fill();
@@ -142,9 +142,9 @@ export class ActiveSpeakers<Id> {
     return this.#noises.get(id)?.isSteady ?? false;
   }
 
-  /** Mixes `id` if there is room, or in place of one who is only noise, or clearly quieter. */
+  /** Mixes `id` if there is a free place, or in place of a speaker that is only noise, or clearly quieter. */
   #admit(id: Id, talker: Talker): boolean {
-    // A speaker that has given way does not come back as noise: it would come and go with the pauses of others.
+    // A displaced speaker does not return as noise: it would come and go with the pauses of others.
     if (talker.frames > HEARD_FRAMES && this.#isSteady(id)) return false;
     if (this.#mixed.size >= this.#settings.maxMixed) {
       const victim = this.#victim(talker);
@@ -155,14 +155,14 @@ export class ActiveSpeakers<Id> {
     return true;
   }
 
-  /** Returns the speaker that gives way to another: noise first, then one that pauses, then the quietest. */
+  /** Returns the speaker that another one displaces: noise first, then a pausing speaker, then the quietest. */
   #victim(newcomer: Talker): Id | undefined {
     let found: { id: Id; rank: number; rankPower: number } | undefined;
     for (const id of this.#mixed) {
       const { rankPower, isPausing, frames } = this.#talking.get(id)!;
       const isSteady = this.#isSteady(id);
       if (!isSteady && newcomer.rankPower < TAKE_OVER_RATIO * rankPower) continue;
-      // A cough interrupts nobody.
+      // A cough does not displace a speaker.
       if (!isSteady && !isPausing && newcomer.frames < Math.min(frames, LASTING_FRAMES)) continue;
       const rank = isSteady ? 0 : isPausing ? 1 : 2;
       const isSooner =
@@ -172,7 +172,7 @@ export class ActiveSpeakers<Id> {
     return found?.id;
   }
 
-  /** Gives a free place to the loudest who has none and says more than noise. */
+  /** Gives a free place to the loudest speaker that has none and is more than noise. */
   #fill(): void {
     let loudest: [Id, number] | undefined;
     for (const [id, { rankPower }] of this.#talking) {
@@ -185,7 +185,7 @@ export class ActiveSpeakers<Id> {
 
 const levelOf = (power: number) => -10 * Math.log10(power);
 
-/** Counts something loud in. */
+/** Adds loud audio to the state of a speaker. */
 function count(talker: Talker, power: number, frames: number): void {
   talker.frames += frames;
   talker.power.add(power, frames);

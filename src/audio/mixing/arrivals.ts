@@ -3,16 +3,16 @@ import type { Pace } from '../../rtp/jitter-buffer.ts';
 import { timestampDelta } from '../../rtp/sequence.ts';
 import { FRAME_MS } from '../format.ts';
 
-/** Number of packets that tell when those of a speaker come: more than one message of 120 ms holds. */
+/** Number of packets from which the arrival pattern of a speaker is derived: more than one message of 120 ms holds. */
 const KEPT = 8;
-/** Packets that are older than the last one by more, ms, tell nothing of what comes next. */
+/** Maximum age of a packet against the last one, ms; older packets do not predict the next. */
 const MAX_PACE_AGE_MS = 500;
-/** Jump of the delay, either way, that no network causes: the sender's clock has changed. */
+/** Jump of the delay, either way, that no network causes, ms: the sender's clock has changed. */
 const MAX_LATER_MS = 2000;
 
 type Arrival = { timestamp: number; atMs: number };
 
-/** When the last packets of a speaker came: modulo 20 ms, because a tick is best right after them, and by their timestamps. Pure. */
+/** Arrival times of the last packets of a speaker: modulo 20 ms, because a tick is best right after them, and against their timestamps. Pure. */
 export class Arrivals {
   readonly #kept: Arrival[] = [];
   #next = 0;
@@ -22,18 +22,18 @@ export class Arrivals {
     this.#next = (this.#next + 1) % KEPT;
   }
 
-  /** How long the last packets wait for a tick at a moment at least, modulo 20 ms; undefined before the first packet. */
+  /** Returns the least time for which the last packets wait for a tick at `tickMs`, ms modulo 20 ms; undefined before the first packet. */
   waitMs(tickMs: number): number | undefined {
     if (this.#kept.length === 0) return undefined;
     return this.#kept.reduce((least, { atMs }) => Math.min(least, modulo(tickMs - atMs)), FRAME_MS);
   }
 
-  /** When the last packet came. */
+  /** Arrival time of the last packet, ms. */
   get lastMs(): number | undefined {
     return this.#last?.atMs;
   }
 
-  /** The pace of the last packets, as of a client that sends six in one message; undefined before the first packet. */
+  /** Arrival pattern of the last packets, also of a client that sends six in one message; undefined before the first packet. */
   get pace(): Pace | undefined {
     const last = this.#last;
     if (!last) return undefined;
@@ -53,27 +53,27 @@ export class Arrivals {
   }
 }
 
-/** Time before a tick at which a packet should arrive, so that later ones of the same speaker are in time too. */
+/** Time before a tick at which a packet should arrive, ms, so that later packets of the same speaker are in time, too. */
 const IN_TIME_MS = 6;
-/** Number of ticks from one look at the arrivals to the next. */
+/** Number of ticks between two checks of the arrivals. */
 const LOOK_TICKS = 25;
-/** Gain for which ticks come sooner, ms. */
+/** Minimum gain for which ticks are moved earlier, ms. */
 const LEAST_GAIN_MS = 4;
 
-/** Speakers of a room, by when their packets come. */
+/** Speakers of a room, with the arrivals of their packets. */
 type Arriving = Iterable<{ arrivals: Arrivals }>;
 
-/** Finds the moment of the 20 ms at which a room is best mixed. Pure. */
+/** Finds the moment within the 20 ms at which a room is best mixed. Pure. */
 export class TickMoment {
   #ticksToLook = LOOK_TICKS;
 
-  /** Returns a moment after which a tick is best for those who begin; undefined if none has sent anything. */
+  /** Returns the moment after which a tick is best for speakers that begin; undefined if none has sent a packet. */
   of(speakers: Arriving): number | undefined {
     const bestMs = bestMomentMs([...speakers].flatMap(({ arrivals }) => arrivals.lastMs ?? []));
     return bestMs === undefined ? undefined : bestMs + IN_TIME_MS;
   }
 
-  /** Returns an earlier moment for the ticks after one, if all packets wait longer than they need; looks now and then. */
+  /** Returns an earlier moment for the next ticks if all packets wait longer than necessary; checks every 25 ticks. */
   sooner(speakers: Arriving, tickMs: number): number | undefined {
     this.#ticksToLook -= 1;
     if (this.#ticksToLook > 0) return undefined;
@@ -84,7 +84,7 @@ export class TickMoment {
   }
 }
 
-/** Returns the moment of the 20 ms after which none of some packets waits long: the longest wait is as short as it can be. */
+/** Returns the moment within the 20 ms that minimizes the longest wait of any packet. */
 export function bestMomentMs(momentsMs: number[]): number | undefined {
   const longestWaitMs = (tickMs: number) =>
     momentsMs.reduce((most, atMs) => Math.max(most, modulo(tickMs - atMs)), 0);

@@ -2,8 +2,8 @@ const VERSION = 1;
 export const FORWARD_HEAD_BYTES = 4;
 
 /**
- * Makes a frame for a listener that gets each speaker apart: an Opus packet behind a header of version, flags (none
- * yet), and the speaker number, 16 bits, big-endian (docs/protocol.md, "Delivery").
+ * Returns a frame for a listener that receives each speaker separately: a header of version, flags (none
+ * yet), and the speaker number, 16 bits, big-endian, then an Opus packet (docs/protocol.md, "Delivery").
  */
 export function forwardFrame(speakerNumber: number, packet: Buffer): Buffer {
   const frame = Buffer.allocUnsafe(FORWARD_HEAD_BYTES + packet.length);

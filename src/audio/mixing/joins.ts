@@ -4,36 +4,36 @@ import { powerOf } from '../level.ts';
 import { similarityOf } from '../similarity.ts';
 
 /**
- * Places at which a listener goes over from the packets of a speaker to a mix, or back. An encoder lags by 2.5 ms, so that the two are
- * never at the same place of the sound: they are joined where one resembles the other. Pure; samples are 48 kHz mono.
+ * Places at which a listener changes from the packets of a speaker to a mix, or back. An encoder lags by 2.5 ms, so that the two are
+ * never at the same position of the audio: they are joined where one resembles the other. Pure; samples are 48 kHz mono.
  */
 
-/** How much is compared: 5 ms. */
+/** Length of the compared audio, samples: 5 ms. */
 const COMPARED_SAMPLES = 240;
 const COARSE_STEP = 4;
-/** How far around the best place of those a better one may be: {@link AS_GOOD} leaves out the ones between. */
+/** Distance, samples, around the best coarse place within which a better one is searched: {@link AS_GOOD} skips the places between. */
 const REFINED_SAMPLES = 24;
 const MAX_LATE_SAMPLES = 480;
-/** -50 dBFS: below this a seam is heard nowhere. */
+/** Power below which a seam is inaudible: -50 dBFS. */
 const QUIET_POWER = 1e-5;
-/** A sound that resembles itself nowhere more than this is noise: one place is as good as another. */
+/** Maximum self-similarity of noise, in which one place is as good as another. */
 const NOISE_SIMILARITY = 0.5;
-/** A place is as good as the best if it is so little worse, and comes sooner. */
+/** Difference of similarity up to which an earlier place counts as good as the best. */
 const AS_GOOD = 0.02;
-/** A join of sides this alike is not heard. */
+/** Similarity of both sides from which a join is inaudible. */
 const ALIKE = 0.9;
 
-/** The last two frames of a speaker, and the decoded sound that follows. */
+/** Last two frames of a speaker, and the decoded audio after them. */
 export type Sound = { previous: Float32Array; frame: Float32Array; rest: Float32Array };
 
 /**
- * Returns by how many samples a mix that begins with `frame` must be late, so that its first packet goes on from the speaker's packets.
- * @param aheadSamples how far into `frame` and `rest` those packets went
+ * Returns the number of samples by which a mix that begins with `frame` must be late, so that it continues from the speaker's packets.
+ * @param aheadSamples number of samples of `frame` and `rest` that those packets cover
  */
 export function findLateSamples({ previous, frame, rest }: Sound, aheadSamples: number): number {
   const sound = joined([previous, frame, rest]);
   const heardUntil = FRAME_SAMPLES + aheadSamples;
-  // The sound after that is not always known.
+  // The audio after `heardUntil` is not always known.
   const isNextKnown = heardUntil + COMPARED_SAMPLES <= sound.length;
   const from = isNextKnown ? heardUntil : heardUntil - COMPARED_SAMPLES;
   const compared = sound.subarray(from, from + COMPARED_SAMPLES);
@@ -56,7 +56,7 @@ export function findLateSamples({ previous, frame, rest }: Sound, aheadSamples: 
   return best;
 }
 
-/** True if the packets after `rest` go on from an Opus packet that ends with `frame`, of a mix that is so late. */
+/** True if the packets after `rest` continue from an Opus packet that ends with `frame`, of a mix that is `lateSamples` late. */
 export function isAlike({ previous, frame, rest }: Sound, lateSamples: number): boolean {
   const sound = joined([previous, frame, rest]);
   const heardUntil = 2 * FRAME_SAMPLES - ENCODER_DELAY_SAMPLES - lateSamples;

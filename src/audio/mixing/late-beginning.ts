@@ -4,35 +4,35 @@ import { isCelt } from '../opus-packet.ts';
 import { isAlike } from './joins.ts';
 import { PauseFinder } from './pause-finder.ts';
 
-/** Longest wait for a pause, ms. A decoder of CELT adapts within a packet or two; one of SILK needs a quiet moment. */
+/** Maximum wait for a pause, ms. A CELT decoder adapts within a packet or two; a SILK decoder needs a quiet moment. */
 const MAX_AWAITED_CELT_MS = 500;
 const MAX_AWAITED_MS = 10_000;
-/** Additional wait, ms, for a moment that resembles what was heard. After that an audible seam is better than an encoder that is not needed. */
+/** Additional wait, ms, for a moment that resembles the audio heard last. After that an audible seam is better than an unnecessary encoder. */
 const MAX_UNLIKE_MS = 3000;
-/** Additional wait, ms, for a packet that ends with a frame of 20 ms: packets of other lengths may never do. */
+/** Additional wait, ms, for a packet that ends with a frame of 20 ms: packets of other lengths may never do so. */
 const MAX_UNALIGNED_MS = 200;
 
-/** Number of soft frames in a row that are no soft end of a word any more. */
+/** Minimum number of consecutive soft frames of a pause; fewer may be the soft end of a word. */
 const PAUSE_FRAMES = 10;
 
 const NOTHING = new Float32Array(0);
 
 /**
- * Returns after how many ms at most decoders go on with the packets of a speaker as they are, although it does not pause: music does not.
- * @param isNextAlike what comes next resembles what has been heard last
+ * Returns the maximum time, ms, after which decoders continue with the unchanged packets of a speaker that does not pause, as in music.
+ * @param isNextAlike true if the next sound resembles the last one heard
  */
 export const maxAwaitedMs = (packet: Buffer, isNextAlike: boolean): number =>
   (isCelt(packet) ? MAX_AWAITED_CELT_MS : MAX_AWAITED_MS) + (isNextAlike ? 0 : MAX_UNLIKE_MS);
 
 /**
- * Beginning of a speaker's stream for decoders that have missed the packets before it: its packets are decoded by a decoder that has heard
- * those, and encoded anew, without prediction at first, until the speaker pauses.
+ * Beginning of a speaker's stream for decoders that have missed the packets before it. A decoder that has received those decodes the next
+ * packets, which are encoded again, at first without prediction, until the speaker pauses.
  */
 export class LateBeginning {
   readonly #decoder: OpusDecoder;
   readonly #encoder: OpusEncoder;
   readonly #pauses = new PauseFinder(true, PAUSE_FRAMES);
-  /** The last two frames, the later one first. */
+  /** Last two frames, the later one first. */
   #frames: [Float32Array, Float32Array] = [silentFrame(), silentFrame()];
   #next = silentFrame();
   #filledSamples = 0;
@@ -45,7 +45,7 @@ export class LateBeginning {
     this.#encoder = encoder;
   }
 
-  /** @param missed the last packets of the stream, the oldest first */
+  /** @param missed last packets of the stream, the oldest first */
   static async open(codec: OpusCodec, missed: readonly Buffer[]): Promise<LateBeginning> {
     const decoder = await codec.createDecoder();
     let encoder: OpusEncoder | undefined;
@@ -61,14 +61,14 @@ export class LateBeginning {
     }
   }
 
-  /** True once packets can go out as they are. */
+  /** True once packets can be forwarded unchanged. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
   /**
-   * Returns the packets of 20 ms that go out in place of the next packet of the stream; that one itself, if this is over with it.
-   * @throws {Error} if it does not decode
+   * Returns the packets of 20 ms that replace the next packet of the stream; the packet itself, if the beginning ends with it.
+   * @throws {Error} if the packet does not decode
    */
   take(packet: Buffer): Buffer[] {
     const frames = this.#decode(packet);
@@ -89,10 +89,10 @@ export class LateBeginning {
     }
   }
 
-  /** Decodes what listeners do not hear, and takes its last frame for what they have heard. */
+  /** Decodes packets that listeners have missed, and treats the last frame as heard. */
   #hear(missed: readonly Buffer[]): void {
     for (const packet of missed) this.#tryDecode(packet);
-    // A frame of shorter packets is whole only with those that come.
+    // A frame of shorter packets is complete only with later ones.
     const rest = this.#next.slice(0, this.#filledSamples);
     const [last] = this.#frames;
     const heard = silentFrame();
@@ -108,11 +108,11 @@ export class LateBeginning {
     try {
       this.#decode(packet);
     } catch {
-      // Packets of a client enter the history unread.
+      // Packets of a client enter the history without being decoded.
     }
   }
 
-  /** Returns the frames that are whole with a packet; {@link #isPause} is true if the speaker has come to a pause in one of them. */
+  /** Returns the frames that a packet completes; {@link #isPause} is true if a pause of the speaker is found in one of them. */
   #decode(packet: Buffer): Float32Array[] {
     const sound = this.#decoder.decode(packet);
     const frames: Float32Array[] = [];
@@ -134,7 +134,7 @@ export class LateBeginning {
     return frames;
   }
 
-  /** True if the packets that come go on from those that have gone out. */
+  /** True if the next packets continue from those that have been sent. */
   get #isAlike(): boolean {
     const [frame, previous] = this.#frames;
     return isAlike({ previous, frame, rest: NOTHING }, 0);

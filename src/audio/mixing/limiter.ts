@@ -1,11 +1,11 @@
-/** Gain is decided per block of 5 ms, and moves linearly across it. */
+/** Length of the blocks for which a gain is chosen, samples: 5 ms. The gain changes linearly across a block. */
 const BLOCK_SAMPLES = 240;
 /** Level of a limited peak: a little under full scale, so that Opus has room to overshoot. */
 const CEILING = 0.97;
-/** Gain that comes back per block: about half a second from -6 dB. */
+/** Recovery of the gain per block: about half a second from -6 dB. */
 const RELEASE_PER_BLOCK = 0.005;
 
-/** Turns a sum of loud speakers down instead of clipping it. Keeps its gain from frame to frame. */
+/** Attenuates a sum of loud speakers instead of clipping it. Keeps its gain from frame to frame. */
 export class Limiter {
   #gain = 1;
 
@@ -26,7 +26,7 @@ export class Limiter {
     for (let i = start; i < end; i += 1) {
       this.#gain += step;
       const limited = frame[i]! * this.#gain;
-      // The gain is still on its way down in the first block of a burst: what sticks out is clipped there.
+      // The gain is still decreasing in the first block of a burst: peaks beyond full scale are clipped there.
       frame[i] = Math.abs(limited) > 1 ? Math.sign(limited) : limited;
     }
     this.#gain = to;

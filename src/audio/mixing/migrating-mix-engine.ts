@@ -10,7 +10,7 @@ import { PacketHistory } from './packet-history.ts';
 const ASSUMED_COST_MS = 0.2;
 /** Each tick moves the measured cost by this share of the difference. */
 const COST_WEIGHT = 1 / 16;
-/** Most packets of a speaker that are kept while a room moves; more than a jitter buffer holds. */
+/** Maximum number of packets of a speaker that are kept while a room moves; more than a jitter buffer holds. */
 const MAX_WAITING_PACKETS = 100;
 
 const NO_PLAN: MixPlan = { speakers: [], leaving: [], added: [], mixes: [] };
@@ -20,7 +20,7 @@ const NOBODY: TickReport['depth'] = { speakers: 0, sumMs: 0, maxMs: 0 };
 export type MixBackends = {
   first: MixBackend;
   choose: () => MixBackend;
-  /** True if a room should leave this backend even while somebody talks. */
+  /** True if a room should leave this backend even while a peer talks. */
   isCrowded: (place: MixBackend) => boolean;
   onClose: () => void;
 };
@@ -33,7 +33,7 @@ type History = {
 };
 
 /**
- * Mix engine of a room that can move to another backend: when somebody begins to talk after a silence, and when the
+ * Mix engine of a room that can move to another backend: when a peer begins to talk after a silence, and when the
  * backend dies or is overloaded. Packets that have not been played are mixed in the new one.
  */
 export class MigratingMixEngine implements MixEngine {
@@ -119,7 +119,7 @@ export class MigratingMixEngine implements MixEngine {
     this.#room.tick(nowMs);
   }
 
-  /** Continues in another backend while somebody talks. */
+  /** Continues in another backend while a peer talks. */
   move(): void {
     this.#moveTo(this.#places.choose());
   }

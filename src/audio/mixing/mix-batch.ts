@@ -2,12 +2,12 @@ import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { TickReport } from './mix-engine.ts';
 import type { MixPacket, MixPlan, Opening, SpeakerId } from './mix-plan.ts';
 
-/** Messages to and from a mixing thread: many small parts in one message, their bytes in one buffer beside them. */
+/** Messages to and from a mixing thread: many small items in one message, with their bytes in one shared buffer. */
 
-/** A room, as a thread knows it. */
+/** Number by which a thread identifies a room. */
 export type RoomId = number;
 
-/** Where something lies in the bytes of its batch. */
+/** Position and length in the bytes of a batch. */
 export type Slice = { at: number; length: number };
 
 export type MixCommand =
@@ -32,13 +32,13 @@ export type MixEvent =
   | { answer: 'ticked'; room: RoomId; report: TickReport }
   | { answer: 'fault'; fault: unknown };
 
-/** The same with its bytes elsewhere. */
+/** A type whose buffers are replaced by slices of the batch. */
 type Sliced<T> = T extends Buffer ? Slice : T extends object ? { [K in keyof T]: Sliced<T[K]> } : T;
 
-/** One message from thread to thread. */
+/** One message between threads. */
 export type MixBatch<T> = { items: T[]; bytes: Uint8Array<ArrayBuffer> };
 
-/** Gathers what goes into one message. */
+/** Collects the items and bytes of one message. */
 export class BatchWriter<T> {
   #items: T[] = [];
   #pieces: Uint8Array[] = [];
@@ -52,7 +52,7 @@ export class BatchWriter<T> {
     this.#items.push(item);
   }
 
-  /** Keeps bytes for the message; they must not be written to until it goes. */
+  /** Adds bytes to the message; they must not be modified until {@link take}. */
   slice(bytes: Uint8Array): Slice {
     const at = this.#length;
     this.#pieces.push(bytes);
@@ -60,7 +60,7 @@ export class BatchWriter<T> {
     return { at, length: bytes.length };
   }
 
-  /** Hands the message out, to be posted with its bytes transferred, and begins another. */
+  /** Returns the message, to be posted with its bytes transferred, and begins another. */
   take(): MixBatch<T> {
     const bytes = new Uint8Array(this.#length);
     let at = 0;
@@ -76,7 +76,7 @@ export class BatchWriter<T> {
   }
 }
 
-/** Reads slices of a message that has come. */
+/** Returns a function that reads slices of a received message. */
 export function sliceReader({ bytes }: MixBatch<unknown>): (slice: Slice) => Buffer {
   return ({ at, length }) => Buffer.from(bytes.buffer, bytes.byteOffset + at, length);
 }

@@ -20,7 +20,7 @@ const INLINE_BUDGET_MS = 6;
 const INLINE_MAX_MS = 1.5 * INLINE_BUDGET_MS;
 /** Mixing time a tick above which a thread takes no further room. */
 const THREAD_BUDGET_MS = 0.8 * FRAME_MS;
-/** Least time between two replacements of threads that die soon after their start. */
+/** Minimum time between two replacements of threads that die soon after their start, ms. */
 const RESPAWN_EVERY_MS = 1000;
 
 export type MixEnginePoolEvents = {

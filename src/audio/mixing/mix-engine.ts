@@ -1,7 +1,7 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 
-/** The mixing half of one room, wherever it runs. */
+/** Mix engine of one room, in this thread or another. */
 export type MixEngine = {
   apply(plan: MixPlan): void;
   insert(id: SpeakerId, packet: MixPacket, nowMs: number): void;
@@ -12,18 +12,18 @@ export type MixEngine = {
 /** Result of a tick of a room. */
 export type TickReport = {
   costMs: number;
-  /** Packets that were dropped since the tick before, by why that was. */
+  /** Number of packets that were dropped since the previous tick, by reason. */
   dropped: { late: number; undecodable: number };
-  /** How much is held of those who are mixed. */
+  /** Content of the jitter buffers of the mixed speakers. */
   depth: { speakers: number; sumMs: number; maxMs: number };
 };
 
-/** Somewhere a room may be mixed. */
+/** Place in which rooms can be mixed: this thread, or a mixing thread. */
 export type MixBackend = {
   readonly kind: 'inline' | 'thread';
-  /** Time that the rooms mixed here take of every 20 ms. */
+  /** Mixing time of the rooms in this backend, ms per tick of 20 ms. */
   loadMs: number;
-  /** @param onTicked is told what became of each tick */
+  /** @param onTicked called with the result of each tick */
   openRoom(
     limits: JitterBufferLimits,
     output: MixOutput,

@@ -5,45 +5,45 @@ import type { MixOutput, PlannedMix, SpeakerId } from './mix-plan.ts';
 import { OpusOutput } from './opus-output.ts';
 import { openSampleWriter, upmix } from '../samples.ts';
 
-/** One sum that somebody hears, turned once into each format in which it is heard. */
+/** Output of a mix in one format. */
 type Output = {
-  /** The name of its format. */
+  /** Name of the format. */
   name: string;
   write(frame: Float32Array): Buffer | undefined;
-  /** Goes on from what listeners have heard: `last` is the frame of the mix before the next one. */
+  /** Continues from the audio that listeners have heard: `last` is the frame of the mix before the next one. */
   prime(last: Float32Array): void;
   close(): void;
 };
 
-/** Gain of a speaker in a mix, and its former gain in the audio that the listeners have heard until now. */
+/** Gain of a speaker in a mix, and its previous gain, in the audio that the listeners have heard until now. */
 type Level = { speaker: SpeakerId; gain: number; before: number };
 
-/** Sound that listeners to Opus have heard before: packets of a speaker, or another mix, which was `lateSamples` later than this one is now. */
+/** Audio that Opus listeners have heard before: packets of a speaker, or another mix, which was `lateSamples` later than this one is now. */
 export type HeardBefore = { speaker: SpeakerId } | { lateSamples: number };
 
-/** The frame that a speaker has at a moment; undefined if it has none. */
+/** Returns the present frame of a speaker; undefined if it has none. */
 export type FrameOf = (speaker: SpeakerId) => Float32Array | undefined;
 
 /**
- * One sum that somebody hears. It lives as long as anybody hears it, so that its encoder, limiter and resamplers carry
- * their state.
+ * One mix: a sum of speakers, encoded once in each format in which it is heard. It exists as long as it has listeners, so that
+ * its encoder, limiter and resamplers keep their state.
  */
 export class Mix {
   readonly #codecs: Codecs;
   readonly #onFault: (fault: unknown) => void;
   readonly #limiter = new Limiter();
   readonly #outputs = new Map<string, Output | OpusOutput>();
-  /** The output in Opus, which is one of them, and what its listeners have heard before its first frame. */
+  /** Opus output, which is also one of the outputs, and the audio that its listeners have heard before its first frame. */
   #opus: OpusOutput | undefined;
   #heardBefore: HeardBefore | undefined;
   #planned: PlannedMix = { name: '', without: [], gains: [], gainsBefore: [], formats: [] };
   /** Speakers whose gain is not 1. */
   #levels: Level[] = [];
-  /** In turn the frame of a tick and the one before it. */
+  /** Buffers of the frame of a tick and of the one before, used alternately. */
   readonly #frames = [new Float32Array(FRAME_SAMPLES), new Float32Array(FRAME_SAMPLES)] as const;
-  /** The frame before the next one, as its listeners have heard it; undefined before the first. */
+  /** Frame before the next one, as the listeners have heard it; undefined before the first. */
   #last: Float32Array | undefined;
-  /** Those that have not made a frame yet. */
+  /** Outputs that have not produced a frame yet. */
   readonly #new = new Set<Output | OpusOutput>();
 
   constructor(codecs: Codecs, onFault: (fault: unknown) => void) {
@@ -51,17 +51,17 @@ export class Mix {
     this.#onFault = onFault;
   }
 
-  /** True once it is heard: from then on a frame is not held back. */
+  /** True once the mix is heard: from then on no frame is held back. */
   get hasStarted(): boolean {
     return this.#last !== undefined;
   }
 
-  /** By how many samples listeners to Opus hear it later; undefined if there are none. */
+  /** Number of samples by which Opus listeners hear the mix later; undefined without such listeners. */
   get opusLateSamples(): number | undefined {
     return this.#opus?.lateSamples;
   }
 
-  /** Sound that listeners have heard if they go over to another mix now; undefined if none of them is sent Opus. */
+  /** Audio that listeners have heard if they change to another mix now; undefined if none of them receives Opus. */
   get heard(): HeardBefore | undefined {
     if (!this.#opus) return undefined;
     return this.#new.has(this.#opus) ? this.#heardBefore : { lateSamples: this.#opus.lateSamples };
@@ -72,8 +72,8 @@ export class Mix {
   }
 
   /**
-   * Opens outputs for new formats, closes those that nobody hears any more.
-   * @param heardBefore what listeners to Opus have heard until now, if that is new
+   * Opens outputs for new formats, and closes those without listeners.
+   * @param heardBefore audio that Opus listeners have heard until now, for an Opus output that is new
    */
   plan(planned: PlannedMix, heardBefore?: HeardBefore): void {
     this.#planned = planned;
@@ -92,17 +92,17 @@ export class Mix {
     }
   }
 
-  /** Joins on to what its listeners have heard: `sum` is the last frame of everybody, `frameOf` that of one. */
+  /** Continues from the audio that the listeners have heard: `sum` is the last frame of all speakers, `frameOf` that of one. */
   start(sum: Float32Array, frameOf: FrameOf): void {
     this.#last = this.#own(sum, frameOf, 'as before');
     this.#limiter.process(this.#last);
   }
 
   /**
-   * Makes one frame in each format; nothing, if nobody in it makes a sound.
-   * @param sum of everybody, 960 samples; left as it is
-   * @param sounding those who have a frame
-   * @param lateBehind says how much later those must hear it who have been sent the packets of a speaker
+   * Writes one frame in each format; none if no speaker of the mix has a frame.
+   * @param sum of all speakers, 960 samples; not changed
+   * @param sounding speakers that have a frame
+   * @param lateBehind returns by how many samples the mix must be late for listeners that have received the packets of a speaker
    */
   deliver(
     sum: Float32Array,
@@ -131,7 +131,7 @@ export class Mix {
     this.#opus = undefined;
   }
 
-  /** The sum as its listeners have heard it, or as they are to hear it from its end on. */
+  /** Returns the sum with the previous gains, or changing to the planned gains within the frame. */
   #own(sum: Float32Array, frameOf: FrameOf, until: 'as before' | 'as planned'): Float32Array {
     const frame = this.#frames[this.#last === this.#frames[0] ? 1 : 0];
     frame.set(sum);
@@ -142,8 +142,8 @@ export class Mix {
   }
 
   /**
-   * Returns a frame in the format of an output. One whose codec fails is closed: the next plan opens another.
-   * @param before the frame before this one, for an output that has not made it
+   * Returns a frame in the format of an output. An output whose codec fails is closed: the next plan opens another.
+   * @param before the previous frame, for an output that has not written it
    */
   #write(
     output: Output | OpusOutput,
@@ -230,10 +230,10 @@ function levelsOf({ without, gains, gainsBefore }: PlannedMix): Level[] {
   });
 }
 
-/** How long a gain takes to move: who hears a frame as Opus does not hear the end of it. */
+/** Duration of a change of gain, samples: less than a frame, because Opus listeners do not hear the end of a frame. */
 const MOVE_SAMPLES = 720;
 
-/** Adds `frame`, if there is one, times a gain, which moves linearly if it is to end as another one. */
+/** Adds `frame`, if present, times a gain, which changes linearly to `endGain`. */
 export function addTo(
   sum: Float32Array,
   frame: Float32Array | undefined,

@@ -8,31 +8,31 @@ import { fadeIn, fadeOut } from '../ramps.ts';
 import { PauseFinder } from './pause-finder.ts';
 import { Playout } from './playout.ts';
 
-/** Length of the end of a pause that is played before the next word, if the word can be played at once. */
+/** Length of the end of a pause, samples, that is played before the next word, if the word can be played at once. */
 const SHORT_PREROLL_SAMPLES = 240;
 const FADE_OUT_SAMPLES = 720;
-/** Ticks beyond its own duration, and beyond the jitter buffer's target, that a packet is waited for. */
+/** Maximum number of ticks for which a packet is awaited beyond its own duration and the jitter buffer's target. */
 const MAX_EXTRA_WAIT_TICKS = 2;
 
 const NOTHING = new Float32Array(0);
 
-/** One speaker as a room mixes it: a frame every 20 ms, and the packets themselves, each at the tick that plays it. */
+/** Mixed speaker of a room: produces a frame every 20 ms, and hands on the packets themselves, each at the tick that plays it. */
 export class MixedSpeaker {
   readonly #buffer: JitterBuffer;
   readonly #start: AddedSpeaker;
   #playout: Playout | undefined;
   readonly #passing: { packet: Buffer; startsAtSamples: number }[] = [];
-  /** In turn the frame of a tick and the one before it: made once, because 4 KB are dear to come by. */
+  /** Buffers of the frame of a tick and of the one before, used alternately: allocated once, because 4 KB are expensive to allocate. */
   readonly #frames = [new Float32Array(FRAME_SAMPLES), new Float32Array(FRAME_SAMPLES)] as const;
   #frame: Float32Array | undefined;
   #previous: Float32Array = this.#frames[0];
-  /** How much was decoded before this tick, and not played. */
+  /** Number of samples that were decoded before this tick, and not played. */
   #aheadSamples = 0;
   #hasBegun = false;
   #isFirstFrame = true;
   #isFirstOfStream: boolean;
   #waitedTicks = 0;
-  /** How long a packet of this speaker lasts. */
+  /** Duration of a packet of this speaker, ticks. */
   #packetTicks = 1;
   readonly #pauses = new PauseFinder();
   #reportedConcealed = 0;
@@ -47,7 +47,7 @@ export class MixedSpeaker {
     for (const packet of start.recent) this.#notePacket(opusPacketSamples(packet) ?? 0);
   }
 
-  /** Opens the decoder, and lets it hear what has been heard; done before the next tick of the clock. */
+  /** Opens the decoder, and decodes the packets that have been heard; done before the next tick of the clock. */
   async open(codec: OpusCodec): Promise<void> {
     const decoder = await codec.createDecoder();
     if (this.#isClosed) {
@@ -62,29 +62,29 @@ export class MixedSpeaker {
     if (this.#start.isHeard) this.#previous.set(recent, FRAME_SAMPLES - recent.length);
   }
 
-  /** The frame of this tick, until the next one; undefined if there is none. */
+  /** Frame of this tick; undefined if there is none. */
   get frame(): Float32Array | undefined {
     return this.#frame;
   }
 
-  /** The frame before the next one, as it was or would have been heard. */
+  /** Last frame, as it was or would have been heard. */
   get previous(): Float32Array {
     return this.#frame ?? this.#previous;
   }
 
-  /** True if it is heard already, but the first packet that has not been heard is not there yet. */
+  /** True if listeners hear the speaker already, but its first packet that they have not heard is still missing. */
   get isAwaited(): boolean {
     return !this.#hasBegun && this.#start.isHeard && this.#waitedTicks < this.#maxWaitTicks;
   }
 
-  /** By how many samples a mix must be late whose listeners have been sent the packets of this speaker until now. */
+  /** Number of samples by which a mix must be late for listeners that have received the packets of this speaker until now. */
   get lateBehindSamples(): number {
     if (!this.#frame) return 0;
     const sound = { previous: this.#previous, frame: this.#frame, rest: this.rest };
     return findLateSamples(sound, this.#aheadSamples);
   }
 
-  /** True if listeners to a mix that is so late can go on with the packets that come next. */
+  /** True if listeners of a mix that is `lateSamples` late can continue with the next packets. */
   isAlike(lateSamples: number): boolean {
     if (!this.#frame) return false;
     const sound = { previous: this.#previous, frame: this.#frame, rest: this.rest };
@@ -105,10 +105,10 @@ export class MixedSpeaker {
     this.#packetTicks = Math.max(this.#packetTicks, Math.ceil(durationSamples / FRAME_SAMPLES));
   }
 
-  /** Begins, once there is enough for a frame that can be played without a gap after it. */
+  /** Begins playback, once the packets suffice for a frame that can be played without a gap after it. */
   begin(nowMs: number): void {
     if (this.#hasBegun) return;
-    // Also for a decoder that does not open: the others are not to wait for it.
+    // Ticks count also for a decoder that does not open: other speakers must not wait for it.
     this.#waitedTicks += 1;
     if (!this.#playout) return;
     const preroll = this.#playout.ready.length;
@@ -143,17 +143,17 @@ export class MixedSpeaker {
     this.#frame = frame;
   }
 
-  /** Falls silent in this frame; whatever comes after it rises again. */
+  /** Fades out in this frame; later audio fades in. */
   fadeOut(nowMs: number): void {
     this.pull(nowMs);
     this.#isFirstFrame = true;
     if (!this.#frame) return;
-    // Listeners to Opus do not hear the end of the frame.
+    // Opus listeners do not hear the end of the frame.
     fadeOut(this.#frame.subarray(0, FADE_OUT_SAMPLES));
     this.#frame.fill(0, FADE_OUT_SAMPLES);
   }
 
-  /** Rises from silence; a stream begins with that by which its encoder lags. */
+  /** Fades in from silence; a stream begins with the delay of its encoder, which is silent. */
   #fadeIn(frame: Float32Array): void {
     const silentSamples = this.#isFirstOfStream ? ENCODER_DELAY_SAMPLES : 0;
     this.#isFirstOfStream = false;
@@ -161,7 +161,7 @@ export class MixedSpeaker {
     fadeIn(frame.subarray(silentSamples));
   }
 
-  /** Hands on the packets that the mixes of this tick have come to. */
+  /** Hands on the packets that the mixes of this tick have reached. */
   passOn(pass: (packet: Buffer) => void): void {
     const pulledSamples = this.#playout?.pulledSamples ?? 0;
     while (this.#passing.length > 0 && this.#passing[0]!.startsAtSamples < pulledSamples) {
@@ -169,17 +169,17 @@ export class MixedSpeaker {
     }
   }
 
-  /** The sound after {@link frame} that is decoded: listeners that are sent packets have heard it already. */
+  /** Decoded audio after {@link frame}: listeners that receive packets have heard it already. */
   get rest(): Float32Array {
     return this.#playout?.ready ?? NOTHING;
   }
 
-  /** True now and then while it pauses, if only between two words. */
+  /** True at intervals while the speaker pauses, also between two words. */
   get isPausing(): boolean {
     return this.#pauses.isFound && this.#pauses.isSoft(this.rest);
   }
 
-  /** How much was made up since this was last asked. */
+  /** Returns the number of samples that were concealed since the last call. */
   takeConcealed(): number {
     const samples = this.#playout?.concealedSamples ?? 0;
     const since = samples - this.#reportedConcealed;
@@ -187,12 +187,12 @@ export class MixedSpeaker {
     return since;
   }
 
-  /** How much is held that has not been played. */
+  /** Duration of held audio that has not been played, ms. */
   get depthMs(): number {
     return this.#buffer.depthMs;
   }
 
-  /** Adds what was dropped since this was last asked. */
+  /** Adds the numbers of packets that were dropped since the last call. */
   takeDropped(to: { late: number; undecodable: number }): void {
     const late = this.#buffer.droppedPackets;
     const undecodable = this.#playout?.undecodablePackets ?? 0;

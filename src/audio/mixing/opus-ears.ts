@@ -5,14 +5,14 @@ import type { Ear, Listener, PlannedSubscription } from './subscriptions.ts';
 const OPUS = formatAudioFormat({ codec: 'opus' });
 
 /**
- * Keeps what listeners to Opus have heard last, because a mix that they hear next has to go on from that. Listeners that hear each
- * speaker apart have a decoder for each speaker, and are left out.
+ * Records the audio that Opus listeners have heard last, because their next mix must continue from it. Listeners that receive each
+ * speaker separately have a decoder for each speaker, and are not recorded.
  */
 export class OpusEars {
   readonly #heard = new WeakMap<Listener, Join>();
   #isNoted = true;
 
-  /** Puts into new plans of mixes what their listeners have heard until now. */
+  /** Adds the audio that listeners have heard until now to new plans of mixes. */
   plan(mixes: ReadonlyMap<string, PlannedSubscription>): void {
     this.#isNoted = false;
     for (const { planned, ears } of mixes.values()) {
@@ -22,12 +22,12 @@ export class OpusEars {
     }
   }
 
-  /** Listeners are sent the packets of a speaker from now on. */
+  /** Records that listeners receive the packets of a speaker from now on. */
   sent(listeners: Iterable<Listener>, speaker: SpeakerId): void {
     for (const listener of listeners) this.#heard.set(listener, { speaker });
   }
 
-  /** Mixes of the last plan are heard from this tick on. */
+  /** Records that the mixes of the last plan are heard from this tick on. */
   tick(mixes: ReadonlyMap<string, PlannedSubscription>): void {
     if (this.#isNoted) return;
     this.#isNoted = true;
@@ -38,7 +38,7 @@ export class OpusEars {
     }
   }
 
-  /** Replaces a listener that hears in another way from now on. */
+  /** Replaces a listener whose subscription changes. */
   replace(before: Listener, after: Listener): void {
     const heard = this.#heard.get(before);
     if (heard) this.#heard.set(after, heard);

@@ -3,24 +3,24 @@ import { powerOf } from '../level.ts';
 import type { OpusCodec, OpusEncoder } from '../opus-codec.ts';
 import { crossFade } from '../ramps.ts';
 
-/** -50 dBFS: below this nobody hears what is left out. */
+/** Power below which omitted samples are inaudible: -50 dBFS. */
 const QUIET_POWER = 1e-5;
 const FADE_SAMPLES = 240;
 
 /**
- * One mix as Opus. It may lag behind the mix by some samples, so that it joins on to what its listeners have heard before; it makes
- * up for them in the next quiet moment.
+ * Opus output of one mix. It may lag behind the mix by some samples, so that it continues from the audio that its listeners have heard
+ * before; it omits these samples in the next quiet moment.
  */
 export class OpusOutput {
   readonly name: string;
   #lateSamples = 0;
-  /** The frame of the mix before the next one; kept while this is late. */
+  /** Previous frame of the mix; kept while the output is late. */
   readonly #last = new Float32Array(FRAME_SAMPLES);
   readonly #frame = new Float32Array(FRAME_SAMPLES);
   #encoder: OpusEncoder | undefined;
   #isClosed = false;
 
-  /** Opening takes microseconds but is asynchronous; it is done before the next tick of the clock. */
+  /** Opens the encoder: asynchronously, but within microseconds, before the next tick of the clock. */
   constructor(
     name: string,
     codec: Pick<OpusCodec, 'createEncoder'>,
@@ -43,10 +43,10 @@ export class OpusOutput {
     return this.#encoder?.encode(this.#lateSamples > 0 ? this.#delay(frame) : frame);
   }
 
-  /** Continues from what listeners have heard: `last` is the frame before the next one of the mix, which they hear `lateSamples` late. */
+  /** Continues from the audio that listeners have heard: `last` is the previous frame of the mix, which they hear `lateSamples` late. */
   prime(last: Float32Array, lateSamples: number): void {
     this.#lateSamples = lateSamples;
-    // The sound before that is not heard again: it only must not begin with a jump.
+    // The audio before `last` is not heard again: it must only not begin with a jump.
     for (let i = 0; i < lateSamples; i += 1) this.#last[FRAME_SAMPLES - 1 - i] = last[i]!;
     this.#encoder?.prime(lateSamples > 0 ? this.#delayed(last) : last);
   }
@@ -57,7 +57,7 @@ export class OpusOutput {
     this.#encoder = undefined;
   }
 
-  /** Returns a frame as late as this is, or in a quiet moment the frame itself. */
+  /** Returns a frame delayed by the lag of this output, or in a quiet moment the frame itself, without the lag. */
   #delay(frame: Float32Array): Float32Array {
     const rest = this.#last.subarray(FRAME_SAMPLES - this.#lateSamples);
     const isQuiet =

@@ -1,23 +1,23 @@
 import { isOpusSilence } from '../opus-packet.ts';
 
 /**
- * Audio after which a decoder that begins in the middle of a stream is where one is that has decoded all of it: the
- * error of what Opus predicts from earlier frames halves in 20 ms, in whatever packets they come.
+ * Audio, samples at 48 kHz, after which a decoder that begins in the middle of a stream has the state of one that decoded all of it:
+ * the error of Opus's prediction from earlier frames halves in 20 ms, for packets of any length.
  */
 const DECODER_MEMORY_SAMPLES = 8640;
-/** However long they are. */
+/** Minimum number of packets, for packets of any length. */
 const LEAST_PACKETS = 3;
-/** However little is in them. */
+/** Maximum number of packets, for packets of any length. */
 const MOST_PACKETS = 128;
-/** Number of silent packets in a row that change the state of a decoder; further ones do not. */
+/** Number of consecutive silent packets that change the state of a decoder; further ones do not. */
 const SILENT_PACKETS = 4;
 
 type Past = { payload: Buffer; durationSamples: number };
 
-/** The last packets of a stream, the oldest first: enough for a decoder to go on from. */
+/** Last packets of a stream, the oldest first: enough for a decoder to continue from. */
 export class PacketHistory<Packet extends Past> {
   #packets: Packet[] = [];
-  /** In packets that carry sound. */
+  /** Duration of the packets that carry sound, samples at 48 kHz. */
   #samples = 0;
 
   get packets(): readonly Packet[] {

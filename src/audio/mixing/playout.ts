@@ -9,29 +9,29 @@ import { compress, expand } from './time-stretch.ts';
 
 /** Concealed samples after which concealment fades to silence, within a frame. */
 const MAX_CONCEALED_SAMPLES = 2880;
-/** The least sound in which a pitch period can be taken out or put in. */
+/** Minimum length of audio, samples, in which a pitch period can be removed or inserted. */
 const STRETCHABLE_SAMPLES = 960;
-/** When the least that a packet waited is no more than this, the next one may come too late. */
+/** Minimum slack of packets, ms: when the least slack is below it, the next packet may come too late. */
 const LEAST_SLACK_MS = 3;
-/** The same for a sender with jitter: LATE_SHARE of its lateness beyond LATE_MS is added, up to MOST_LEAST_SLACK_MS. */
+/** Increase of that minimum for a sender with jitter: LATE_SHARE of its lateness beyond LATE_MS, up to MOST_LEAST_SLACK_MS. */
 const LATE_MS = 12;
 const LATE_SHARE = 1 / 4;
 const MOST_LEAST_SLACK_MS = 10;
 /**
- * Wait beyond that of the latest packets that serves nothing. More than a tick, because a packet is taken a whole tick sooner or later: some
- * senders would find no place in a narrower band.
+ * Slack beyond the minimum that is still accepted, ms; more is unnecessary delay. It exceeds a tick, because packets are taken a whole tick
+ * sooner or later: the slack of some senders would never settle in a narrower band.
  */
 const SLACK_BAND_MS = 22;
-/** Decoded sound that is left over after a tick delays all that follows: more than this is taken out. */
+/** Maximum decoded audio left over after a tick, samples, which delays everything after it; more than this is removed. */
 const MOST_REST_SAMPLES = 384;
-/** A sender whose packets are later than this needs the rest: it is heard while they are awaited. */
+/** Lateness up to which a sender counts as steady, ms. Others need the leftover audio: it is played while their packets are awaited. */
 const STEADY_MS = 8;
 /** Excess delay that justifies a less perfect splice, ms. */
 const URGENT_SLACK_MS = 60;
-/** Length of the windows, in packets, whose least slack counts: the last one to two of them, and a shorter one at first. */
+/** Length of the windows, packets, over which the least slack is taken: the last one to two windows, and a shorter one at first. */
 const SLACK_WINDOW_PACKETS = 50;
 const FIRST_SLACK_PACKETS = 16;
-/** Losses that are no more packets apart are taken for a habit of the network. */
+/** Maximum distance between two losses, packets, that counts as recurring loss of the network. */
 const LOSSES_APART_PACKETS = 500;
 
 /**
@@ -54,8 +54,8 @@ export class Playout {
   undecodablePackets = 0;
 
   /**
-   * @param onPacket is told of every packet in the order of play (an empty one for each that is lost), with the sample
-   *   of the stream at which it starts
+   * @param onPacket called with every packet in playback order (an empty one for each lost packet), and the sample
+   *   of the stream at which the packet starts
    */
   constructor(
     buffer: JitterBuffer,
@@ -67,14 +67,14 @@ export class Playout {
     this.#onPacket = onPacket;
   }
 
-  /** How many samples were pulled. */
+  /** Number of samples that were pulled. */
   get pulledSamples(): number {
     return this.#pulledSamples;
   }
 
   /**
-   * Decodes packets that were heard elsewhere already, or by nobody, so that what follows joins on; returns their sound.
-   * @param againSamples length of its end that is heard again before what follows
+   * Decodes packets that were played elsewhere, or not at all, so that the next packet continues from them; returns their audio.
+   * @param againSamples length of the end of that audio, samples, that is played again before the next packet
    */
   warmUp(packets: Buffer[], againSamples: number): Float32Array {
     let heard: Float32Array = new Float32Array(0);
@@ -88,14 +88,14 @@ export class Playout {
     return this.#ready;
   }
 
-  /** Leaves out all but the last of {@link ready}. */
+  /** Keeps only the last `samples` samples of {@link ready}. */
   shortenTo(samples: number): void {
     this.#ready = this.#ready.subarray(Math.max(0, this.#ready.length - samples));
   }
 
   /**
-   * Fills `frame` with the next samples of this speaker; what it does not fill, it leaves alone.
-   * @returns whether there was anything to fill it with
+   * Fills `frame` with the next samples of this speaker; the part that is not filled stays unchanged.
+   * @returns true if there were samples
    */
   pull(frame: Float32Array, nowMs: number): boolean {
     let filled = 0;
@@ -128,7 +128,7 @@ export class Playout {
     return true;
   }
 
-  /** In place of one packet: what the next one knows of it, or else what libopus makes up. */
+  /** Replaces a lost packet by the copy in the next one, or else by concealment of libopus. */
   #recover(): boolean {
     if (!this.#last) return this.#conceal(STRETCHABLE_SAMPLES);
     const { payload, durationSamples } = this.#last;
@@ -145,7 +145,7 @@ export class Playout {
     }
   }
 
-  /** In place of a packet that has not come: it is taken a tick later. */
+  /** Conceals a packet that has not arrived; the packet is taken a tick later. */
   #awaitNext(neededSamples: number): boolean {
     if (!this.#conceal(neededSamples)) return false;
     this.#slack.shift(FRAME_MS);
@@ -173,7 +173,7 @@ export class Playout {
     return samples;
   }
 
-  /** A packet that libopus refuses is as good as lost. */
+  /** Decodes a packet; returns no samples if libopus refuses it, which counts as a loss. */
   #tryDecode(packet: Buffer): Float32Array {
     try {
       return this.#decoder.decode(packet);
@@ -188,9 +188,9 @@ export class Playout {
   }
 
   /**
-   * Takes a pitch period out when packets wait in vain, or sound that is decoded does; puts one in when they come at the last
-   * moment. A lost packet whose copy is in the packet after it comes as late as that one.
-   * @param neededSamples samples of the packet that are heard in this tick
+   * Removes a pitch period when packets or decoded audio wait longer than necessary; inserts one when packets arrive at the last
+   * moment. A lost packet whose copy is in the next packet counts as arriving with that packet.
+   * @param neededSamples number of samples of the packet that are played in this tick
    */
   #keepPace(samples: Float32Array, waitedMs: number, neededSamples: number): Float32Array {
     this.#slack.add(waitedMs);
@@ -210,7 +210,7 @@ export class Playout {
     }
     if (!stretched) return samples;
     const moreSamples = stretched.length - samples.length;
-    // Packets are taken a tick later or sooner when that makes a whole one of what is left over.
+    // Packets are taken a tick later or sooner once the leftover samples amount to a whole packet or frame.
     const shiftSamples = Math.floor((restSamples + moreSamples) / everySamples) * everySamples;
     this.#slack.shift(shiftSamples / SAMPLES_PER_MS);
     return stretched;
@@ -226,7 +226,7 @@ export class Playout {
   }
 }
 
-/** How much later than its packets a stream has to be played, so that the copy of one that is lost has come. */
+/** Additional delay of playback, ms, with which the copy of a lost packet arrives in time. */
 class Copies {
   #sinceLossPackets = Infinity;
   #laterMs = 0;
@@ -235,7 +235,7 @@ class Copies {
     return this.#laterMs;
   }
 
-  /** Takes note of a packet that is played after another. */
+  /** Records a packet that is played after `before`. */
   note(before: Held | undefined, packet: Held): void {
     this.#sinceLossPackets += 1;
     const isRare = this.#sinceLossPackets > LOSSES_APART_PACKETS;
@@ -247,7 +247,7 @@ class Copies {
   }
 }
 
-/** The least of the last one to two windows of values. */
+/** Minimum of the last one to two windows of values. */
 class LeastOfLate {
   readonly #windowValues: number;
   #before: number | undefined;
@@ -258,7 +258,7 @@ class LeastOfLate {
     this.#windowValues = windowValues;
   }
 
-  /** Undefined until there are enough. */
+  /** Minimum of the values; undefined until there are enough of them. */
   get least(): number | undefined {
     if (this.#before !== undefined) return Math.min(this.#before, this.#now);
     return this.#count < FIRST_SLACK_PACKETS ? undefined : this.#now;
@@ -273,7 +273,7 @@ class LeastOfLate {
     this.#count = 0;
   }
 
-  /** Adds to all measured delays, which would be greater by this now. */
+  /** Adds `by` to all values, after a change of the delay. */
   shift(by: number): void {
     this.#now += by;
     if (this.#before !== undefined) this.#before += by;

@@ -1,6 +1,6 @@
 const BLOCK_FRAMES = 5;
 
-/** The mean power of the last of a sound, in blocks of 100 ms. */
+/** Mean power of recent audio, in blocks of 100 ms. */
 export class RecentPower {
   readonly #blocks: { power: number; frames: number }[] = [];
   readonly #maxBlocks: number;
@@ -9,7 +9,7 @@ export class RecentPower {
     this.#maxBlocks = maxBlocks;
   }
 
-  /** Adds the mean power of a number of frames of 20 ms. */
+  /** Adds the mean power of `frames` frames of 20 ms. */
   add(power: number, frames: number): void {
     let last = this.#blocks.at(-1);
     if (!last || last.frames >= BLOCK_FRAMES) {
@@ -21,7 +21,7 @@ export class RecentPower {
     last.power += ((power - last.power) * frames) / last.frames;
   }
 
-  /** Returns the mean power of the last `blocks` blocks, the last of which may not be full; 0 if there are none. */
+  /** Returns the mean power of the last `blocks` blocks, the last of which may be incomplete; 0 if there are none. */
   meanOf(blocks: number): number {
     let [power, frames] = [0, 0];
     for (const block of this.#blocks.slice(-blocks)) {

@@ -26,7 +26,7 @@ export type MixerSettings = {
   jitterBuffer: JitterBufferLimits;
 };
 
-/** Longest time for which the pause of a speaker is still sent to listeners that hear nobody else. */
+/** Maximum time for which the pause of a speaker is still sent to listeners that hear no other speaker, ms. */
 const MAX_PAUSE_MS = 60_000;
 /** Number of pausing speakers whose packets still go to listeners with `delivery=forward`. */
 const MAX_PAUSING = 8;
@@ -54,7 +54,7 @@ const NOBODY: ReadonlySet<never> = new Set();
 /**
  * Mixer of one room, for its WebSocket peers. A packet of the room's RTP comes in at {@link receive}; frames go
  * out through `Listener.deliver`: at once where a listener hears one speaker only, whose packets are then untouched, else
- * at the next tick of the clock, out of a mix that is shared by all who hear the same.
+ * at the next tick of the clock, out of a mix that is shared by all listeners that hear the same.
  *
  * Subscriptions are computed when they change, not per packet; the mixing itself is done by a {@link MixEngine}.
  */
@@ -155,7 +155,7 @@ export class RoomMixer {
     if (this.#activeSpeakers.delete(speaker)) this.#changeActiveSpeakers();
   }
 
-  /** Opens an encoder of the next packets of a speaker for decoders that have missed the last ones; undefined if there are none in its stream. */
+  /** Opens an encoder of the next packets of a speaker for decoders that have missed the last ones of its stream; undefined if none exist. */
   openLateBeginning(peer: string): Promise<LateBeginning | undefined> | undefined {
     const speaker = this.#speakers.get(peer);
     if (!speaker || speaker.splice.isCut || speaker.recent.length === 0) return undefined;
@@ -239,7 +239,7 @@ export class RoomMixer {
     if (speaker.noteLoss(nowMs)) this.#plan();
   }
 
-  /** Tells all who hear a speaker how many of its samples were concealed. */
+  /** Reports concealed samples of a speaker to all of its listeners. */
   #concealed(speaker: Speaker, samples: number): void {
     counters.concealedSamples += samples;
     for (const listener of speaker.followers) listener.concealed(samples);

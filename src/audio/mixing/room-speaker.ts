@@ -27,7 +27,7 @@ type PastPacket = MixPacket & {
   /** True if it came while its sender did not talk. */
   isPause: boolean;
   isLost: boolean;
-  /** True if it was sent to nobody because its sender was muted. */
+  /** True if the packet was sent to no listener because its sender was muted. */
   isWithheld: boolean;
 };
 
@@ -133,7 +133,7 @@ export class RoomSpeaker implements HeardSpeaker {
     this.#unknownSamples = UNKNOWN_SAMPLES;
   }
 
-  /** Adds a packet that nobody may hear: only decoders that begin later need it. */
+  /** Adds a packet that no listener may hear: only decoders that begin later need it. */
   withhold(packet: MediaPacket, nowMs: number): void {
     this.isWithheld = true;
     this.insert(packet, nowMs);

@@ -2,18 +2,18 @@ import { FRAME_SAMPLES } from '../format.ts';
 
 /** Length of the blocks whose average levels are compared: the levels of single frames of a fan differ by more than 3 dB. */
 const BLOCK_SAMPLES = 5 * FRAME_SAMPLES;
-/** Sound that stays within 3 dB is steady; levels are told in whole dB, so that two may seem 1 dB further apart. */
+/** Maximum ratio of levels of steady sound: 3 dB, and 1 dB more because levels are stated in whole dB. */
 const WITHIN_RATIO = 10 ** (4 / 10);
-/** Noise is no louder than -35 dBov; a note that is held may be. */
+/** Maximum power of noise: about -35 dBov. A held note may be louder. */
 const MOST_POWER = 10 ** (-34.5 / 10);
-/** After 2 s it is steady; after 10 s, for which a note may be held, it is what is always to be heard of this speaker. */
+/** Number of alike blocks after which sound is steady (2 s), and is the noise floor of the speaker (10 s: longer than a note is held). */
 const STEADY_BLOCKS = 20;
 const FLOOR_BLOCKS = 100;
-/** Power over the noise floor that is more than noise: at once, and over a block. */
+/** Ratio to the noise floor above which sound is more than noise: of one packet, and of a block. */
 const LOUDER_AT_ONCE = 10 ** (7 / 10);
 const LOUDER = 10 ** (4 / 10);
 
-/** Tells the noise of a fan, hiss or hum in what a speaker sends from speech, by its level alone. Pure. */
+/** Distinguishes the noise of a fan, hiss or hum from speech, by the level of the sound alone. Pure. */
 export class SteadyNoise {
   readonly #blocks: number[] = [];
   #steadyBlocks = 0;
@@ -21,12 +21,12 @@ export class SteadyNoise {
   #blockPower = 0;
   #blockSamples = 0;
 
-  /** True once there has been nothing but steady noise for 2 s, until there is something else. */
+  /** True after 2 s of nothing but steady noise, until another sound. */
   get isSteady(): boolean {
     return this.#steadyBlocks >= STEADY_BLOCKS;
   }
 
-  /** Takes in what a packet of `samples` at 48 kHz holds; true if it is no more than noise that has lasted for 10 s. */
+  /** Processes a packet of `samples` samples at 48 kHz; returns true if it is no more than noise that has lasted for 10 s. */
   isNoise(power: number, samples: number): boolean {
     this.#blockPower += power * samples;
     this.#blockSamples += samples;
@@ -53,7 +53,7 @@ export class SteadyNoise {
     if (isLower || this.#steadyBlocks >= FLOOR_BLOCKS) this.#floorPower = most;
   }
 
-  /** How many of the last blocks, with this one, are alike. */
+  /** Returns the number of consecutive last blocks, including this one, that are alike. */
   #stillSteady(power: number): number {
     let [least, most, count] = [power, power, 0];
     for (const block of this.#blocks.toReversed()) {

@@ -1,103 +1,103 @@
 import { type AudioFormat, type Delivery, formatAudioFormat } from '../format.ts';
 import type { PlannedMix, SpeakerId } from './mix-plan.ts';
 
-/** How somebody hears the room. */
+/** Settings by which a listener hears the room. */
 export type Subscription = {
   format: AudioFormat;
   delivery: Delivery;
-  /** By peer: what its sound is multiplied by; 1 for who is not in it. */
+  /** Gain by peer, a factor; 1 for peers that are missing. */
   volume: Record<string, number>;
 };
 
 /** Peer that hears the room over a WebSocket. */
 export type Listener = Subscription & {
-  /** Name of the peer, which never hears itself: the same as that of its {@link HeardSpeaker}. */
+  /** Name of the peer, equal to that of its {@link HeardSpeaker}: a peer never hears itself. */
   peer: string;
   /** Name of the only peer that the listener hears; undefined if it hears all. */
   only?: string | undefined;
-  /** Takes no packets that are longer than a tick. */
+  /** True if the listener accepts no packets longer than a tick. */
   takesShortOnly?: boolean;
-  /** Takes one binary frame in the listener's format. */
+  /** Delivers one binary frame in the listener's format. */
   deliver(frame: Buffer): void;
-  /** Takes the number of samples that were made up in what it hears. */
+  /** Called with the number of concealed samples in the audio that the listener hears. */
   concealed(samples: number): void;
-  /** The room has too many mixes of listeners' own: this listener hears the one that is shared, whatever its volumes are. */
+  /** Called when the room has too many individual mixes: this listener hears the shared mix instead, without its volumes. */
   volumeLimited?(): void;
 };
 
 /**
- * Maximum number of mixes in a room that are made because of volumes. Each costs an encoder, about 0.35 % of a core, for as long
- * as somebody talks. Mixes that leave out nobody but the listener itself are shared and not counted.
+ * Maximum number of individual mixes in a room, which volumes require. Each costs an encoder, about 0.35 % of a core, as long
+ * as a speaker talks. Mixes that leave out only the listener itself are shared and not counted.
  */
 const MAX_OWN_MIXES = 20;
 
 export type HeardSpeaker = {
   id: SpeakerId;
   peer: string;
-  /** Stands in the head of frames that are forwarded apart. */
+  /** Speaker number in the header of frames that are forwarded separately. */
   number: number;
-  /** Its packets last longer than a tick: they cannot go out as they are at the pace of the mix. */
+  /** True if its packets last longer than a tick: they cannot be forwarded unchanged at the pace of the mix. */
   isLong: boolean;
-  /** Packets of it get lost that a mix can recover: it does not go out as it is. */
+  /** True if its packets get lost and a mix can recover them: they are not forwarded unchanged. */
   isLossy: boolean;
-  /** Mixed for somebody, and so played: forwarded at the pace of the mix, until it falls silent. */
+  /** True while a listener hears the speaker in a mix: its packets are forwarded at the pace of the mix, until it falls silent. */
   isPlayed: boolean;
-  /** Listeners whose decoders have followed its packets until now, and can go on. */
+  /** Listeners whose decoders have received its packets until now, and can continue with them. */
   followers: ReadonlySet<Listener>;
-  /** The same of those who want every speaker apart. */
+  /** Followers that receive every speaker separately. */
   apartFollowers: ReadonlySet<Listener>;
-  /** Its first packet is about to come: a decoder that has heard nothing before can begin with it. */
+  /** True if its first packet is still to come: a decoder that has received nothing before can begin with it. */
   isNew: boolean;
 };
 
 /** State of the speakers, as far as it matters for subscriptions. */
 export type Scene<Speaker> = {
-  /** Speakers that are to be heard, always in the same order. */
+  /** Speakers to be heard, always in the same order. */
   mixed: Speaker[];
-  /** Speakers that have talked and are in a pause: a listener that hears nobody else goes on hearing the first of them. */
+  /** Speakers that have talked and pause: a listener that hears no other speaker continues to hear the first of them. */
   pausing: Speaker[];
-  /** Speakers that pause: a decoder may begin with their packets now, and misses nothing that would be heard. */
+  /** Speakers that pause: a decoder may begin with their packets now without missing audible history. */
   open: ReadonlySet<Speaker>;
-  /** Listeners that have been sent something: their decoders do not expect the beginning of a stream. */
+  /** Listeners that have received a frame: their decoders do not expect the beginning of a stream. */
   begun: { has(listener: Listener): boolean };
   changes: ReadonlyMap<Listener, Change>;
 };
 
-/** Change of how a listener hears some speakers: a mix of its own, of this name, goes on from what it has heard. */
+/** Change of the gains of a listener: an individual mix of this name continues from the audio that it has heard. */
 export type Change = {
   name: string;
   /** Gains before the change, of the speakers that the listener may have heard. */
   before: ReadonlyMap<SpeakerId, number>;
 };
 
-/** Takes frames of a mix. */
+/** Receiver of the frames of a mix. */
 export type Ear = {
   listener: Listener;
-  /** Number of the speaker whose head goes before each frame, for a listener that wants each apart. */
+  /** Number of the speaker in the header of each frame, for a listener that receives each speaker separately. */
   number: number | undefined;
-  /** Speaker whose packets this listener could hear as they are, could its decoder begin with them. */
+  /** Speaker whose packets this listener could receive unchanged, if its decoder could begin with them. */
   awaits: SpeakerId | undefined;
 };
 
-/** A mix, and who hears it, by format. */
+/** A mix, and its listeners by format. */
 export type PlannedSubscription = { planned: PlannedMix; ears: Map<string, Ear[]> };
 
-/** Subscriptions of all listeners: all that goes out of a room. */
+/** Subscriptions of all listeners: the complete output of a room. */
 export type SubscriptionPlan<Speaker> = {
-  /** By name. */
+  /** Mixes by name. */
   mixes: Map<string, PlannedSubscription>;
-  /** Listeners that hear one speaker only, whose packets can go out as they are. */
+  /** Listeners that hear only one speaker, whose packets can be forwarded unchanged. */
   asSent: Map<Speaker, Set<Listener>>;
-  /** Listeners that want every speaker apart, and get the packets of this one as they are. */
+  /** Listeners that receive every speaker separately, and the packets of this one unchanged. */
   apart: Map<Speaker, Set<Listener>>;
-  /** Listeners whose volumes do not apply, because there are too many mixes of their own. */
+  /** Listeners whose volumes do not apply, because there are too many individual mixes. */
   limited: Listener[];
 };
 
-/** A plan that is being made. */
+/** A plan under construction. */
 type UnfinishedPlan<Speaker> = SubscriptionPlan<Speaker> & { ownMixes: number };
 
-/** Works out what each listener hears. Listeners that hear the same share a mix. */
+/** Computes the subscription of each listener. Listeners that hear the same share a mix. */
 export function planSubscriptions<Speaker extends HeardSpeaker>(
   listeners: Iterable<Listener>,
   scene: Scene<Speaker>,
@@ -126,7 +126,7 @@ function planApart<Speaker extends HeardSpeaker>(
   }
   for (const speaker of mixed) {
     if (gainOf(listener, speaker) === 0) continue;
-    // At the pace of the mix a decoder would miss what is not mixed yet.
+    // At the pace of the mix a decoder would miss the packets that are not mixed yet.
     const mayBegin = speaker.isNew || (open.has(speaker) && !speaker.isPlayed);
     if (!speaker.isLossy && (mayBegin || speaker.apartFollowers.has(listener))) {
       addTo(plan.apart, speaker, listener);
@@ -196,7 +196,7 @@ function planListener<Speaker extends HeardSpeaker>(
   addEar(plan, { without, gains, gainsBefore }, ear, name);
 }
 
-/** Returns the speaker whose packets a listener is sent while none of those that it hears talks. */
+/** Returns the speaker whose packets a listener receives while none of its speakers talks. */
 function pausingFor<Speaker extends HeardSpeaker>(
   listener: Listener,
   pausing: Speaker[],
@@ -208,7 +208,7 @@ function pausingFor<Speaker extends HeardSpeaker>(
   return canHear.find(({ followers }) => followers.has(listener)) ?? canHear[0];
 }
 
-/** Lets a listener hear a sum; `name` is of one that nobody else hears. */
+/** Adds a listener to a mix; `name` is that of an individual mix. */
 function addEar<Speaker>(
   { mixes }: SubscriptionPlan<Speaker>,
   { without, gains, gainsBefore }: Pick<PlannedMix, 'without' | 'gains' | 'gainsBefore'>,
@@ -230,11 +230,11 @@ function addEar<Speaker>(
   mix.ears.set(format, [ear]);
 }
 
-/** Name of a sum, the same for all who hear the same. */
+/** Returns the name of a sum, equal for all listeners that hear the same. */
 const nameOf = ({ without, gains }: Pick<PlannedMix, 'without' | 'gains'>): string =>
   [without.join(), gains.map((gain) => gain.join('*')).join()].join(' ');
 
-/** Returns the gain at which a listener hears a speaker. Names are the clients', and may be those of what every object has. */
+/** Returns the gain at which a listener hears a speaker. Clients choose the names, which may be those of inherited properties of objects. */
 export function gainOf(
   { peer, volume, only }: Listener,
   speaker: Pick<HeardSpeaker, 'peer'>,

@@ -2,49 +2,49 @@ import { similarityFrom, similarityOf } from '../similarity.ts';
 
 /**
  * Corrects the pace of one speaker's sound by a pitch period at a time, so that the depth of a jitter buffer can be
- * steered while it is played: WSOLA with one cut a call. Pure; samples are 48 kHz mono, -1…1.
+ * adjusted during playback: WSOLA with one cut per call. Pure; samples are 48 kHz mono, -1…1.
  */
 
 const MIN_LAG_SAMPLES = 120;
 const MAX_LAG_SAMPLES = 720;
-/** 5 ms: how long one side of the join fades into the other, and the stretch over which they are compared. */
+/** Length of the cross-fade of a join, and of the comparison of its sides, samples: 5 ms. */
 const FADE_SAMPLES = 240;
-/** The first search is at 12 kHz, which a pitch needs no more than. */
+/** Decimation of the first search: to 12 kHz, which suffices for a pitch. */
 const DECIMATION = 4;
-/** At how many places a join is looked for; more would find little more, and cost as much again each. */
+/** Number of places at which a join is searched; each further one would find little more, at the same cost. */
 const PLACES = 4;
 
-/** A join of sides this alike is not heard; NetEQ asks for 0.9 of a longer stretch. */
+/** Similarity of both sides from which a join is inaudible; NetEQ requires 0.9, of a longer stretch. */
 const ALIKE = 0.85;
-/** The worst join that is better than the delay which it takes away. */
+/** Minimum similarity of a join that is better than the delay which it removes. */
 const ALIKE_ENOUGH_WHEN_URGENT = 0.5;
-/** Steady sound in which no place resembles any other more than this is noise, and one piece of it as good as another. */
+/** Maximum self-similarity of noise: steady sound in which one place is as good as another. */
 const NOISE_SIMILARITY = 0.5;
-/** Noise that swells by more than 6 dB within the samples is the edge of something. */
+/** Maximum ratio of powers within steady noise, 6 dB; a greater one means the edge of another sound. */
 const STEADY_POWER_RATIO = 4;
-/** Sides 20 dB below the loudest 5 ms are not joined: what is between them may be a consonant, which would be lost. */
+/** Minimum ratio of the power of both sides to that of the loudest 5 ms: -20 dB. A consonant between fainter sides would be lost. */
 const FAINT_POWER_RATIO = 0.01;
-/** -50 dBFS: below this a cut is heard nowhere. */
+/** Power below which a cut is inaudible: -50 dBFS. */
 const QUIET_POWER = 1e-5;
 
-/** Similarity ({@link similarityOf}) of the FADE_SAMPLES from `at` on to those `lag` samples later. */
+/** A possible join, with the similarity ({@link similarityOf}) of the FADE_SAMPLES samples from `at` on to those `lag` samples later. */
 type Join = { at: number; lag: number; similarity: number };
 
-/** From 0 to 1, with no slope at either end; exactly 0 and 1 there. */
+/** Fade from 0 to 1, exactly 0 and 1 at the ends, without slope there. */
 const FADE = Float64Array.from(
   { length: FADE_SAMPLES },
   (_, i) => (1 - Math.cos((Math.PI * i) / (FADE_SAMPLES - 1))) / 2,
 );
 
 /**
- * Takes out a stretch after which the sound repeats itself (one pitch period or a few), and cross-fades over the seam.
- * @param samples best 960…2880; of fewer than 960 only shorter periods than 15 ms can be taken (the length less 5 ms), of
+ * Removes a stretch after which the sound repeats itself (one pitch period or a few), and cross-fades over the seam.
+ * @param samples best 960…2880; of fewer than 960 only periods shorter than 15 ms can be removed (the length less 5 ms), of
  *   fewer than 360 none. Not changed.
- * @param isUrgent whether a seam that may be heard is better than none
- * @param maxSamples most samples that are taken out
+ * @param isUrgent true if an audible seam is better than none
+ * @param maxSamples maximum number of samples to remove
  * @returns a new array, 120…720 samples (2.5…15 ms) shorter, never empty; its first and its last sample are those of
- *   `samples`, and the joins to the blocks before and after are as smooth as they were. Undefined if no seam would go
- *   unheard.
+ *   `samples`, and the joins to the blocks before and after are as smooth as they were. Undefined if every seam would be
+ *   audible.
  */
 export function compress(
   samples: Float32Array,
@@ -56,7 +56,7 @@ export function compress(
 }
 
 /**
- * Says a stretch twice (one pitch period or a few), and cross-fades over the seam.
+ * Repeats a stretch (one pitch period or a few), and cross-fades over the seam.
  * @param samples as for {@link compress}
  * @param isUrgent as for {@link compress}
  * @returns a new array, 120…720 samples (2.5…15 ms) longer; otherwise as for {@link compress}
@@ -72,7 +72,7 @@ function splice(samples: Float32Array, from: number, to: number, similarity: num
   spliced.set(samples.subarray(0, from));
   for (let i = 0; i < FADE_SAMPLES; i += 1) {
     const [before, after] = [1 - FADE[i]!, FADE[i]!];
-    // Sides that are alike add up to the level they had; unrelated ones would lose 3 dB half-way.
+    // Similar sides keep their level when added; unrelated ones would lose 3 dB half-way.
     const power = before * before + after * after + 2 * before * after * similarity;
     spliced[from + i] = (before * samples[from + i]! + after * samples[to + i]!) / Math.sqrt(power);
   }
@@ -101,11 +101,11 @@ function findJoin(
   return join.similarity >= (isUrgent ? ALIKE_ENOUGH_WHEN_URGENT : ALIKE) ? join : undefined;
 }
 
-/** The mean square of the loudest and of the softest 5 ms. */
+/** Returns the mean square of the loudest and of the softest 5 ms. */
 function powers(samples: Float32Array): { loudest: number; softest: number } {
   let [loudest, softest] = [0, Infinity];
   for (let start = 0; start < samples.length; start += FADE_SAMPLES) {
-    // The last 5 ms are whole, even if they overlap with those before.
+    // The last 5 ms are complete, even if they overlap with those before.
     const from = Math.min(start, samples.length - FADE_SAMPLES);
     let sum = 0;
     for (let i = from; i < from + FADE_SAMPLES; i += 1) sum += samples[i]! * samples[i]!;
@@ -124,7 +124,7 @@ function decimate(samples: Float32Array): Float32Array {
   return decimated;
 }
 
-/** The best join of all places and lags, in decimated samples; the longest lag of equals. */
+/** Returns the best join of all places and lags, in decimated samples; among equals the one with the longest lag. */
 function search(decimated: Float32Array, maxLag: number): { best?: Join; isNoise: boolean } {
   const width = FADE_SAMPLES / DECIMATION;
   const minLag = MIN_LAG_SAMPLES / DECIMATION;
@@ -144,11 +144,11 @@ function search(decimated: Float32Array, maxLag: number): { best?: Join; isNoise
     }
   }
   if (!best) return { isNoise: false };
-  // Tones resemble themselves upside down half a period away; noise does neither.
+  // Tones resemble their inverse half a period away; noise does not.
   return { best, isNoise: best.similarity < NOISE_SIMILARITY && leastAlike > -NOISE_SIMILARITY };
 }
 
-/** The same join to the sample. */
+/** Refines a join to the exact sample. */
 function refine(samples: Float32Array, coarse: Join, maxLag: number): Join {
   const at = coarse.at * DECIMATION;
   const middle = coarse.lag * DECIMATION;
@@ -166,9 +166,9 @@ function similarityAt(samples: Float32Array, at: number, lag: number): number {
   return similarityOf(side(at), side(at + lag));
 }
 
-/** The sum over `width` samples, an even number, of each times the one `lag` later. */
+/** Returns the sum over `width` samples, an even number, of each sample times the one `lag` later. */
 function productAt(samples: Float32Array, at: number, lag: number, width: number): number {
-  // Two sums, so that one addition need not wait for the other: this loop is what a call costs.
+  // Two sums, so that one addition need not wait for the other: this loop dominates the cost of a call.
   let [even, odd] = [0, 0];
   for (let i = at; i < at + width; i += 2) {
     even += samples[i]! * samples[i + lag]!;
@@ -177,7 +177,7 @@ function productAt(samples: Float32Array, at: number, lag: number, width: number
   return even + odd;
 }
 
-/** The sum of the squares of `width` samples from each one on. */
+/** Returns the sum of the squares of `width` samples from each sample on. */
 function slidingPower(samples: Float32Array, width: number): Float64Array {
   const power = new Float64Array(samples.length - width + 1);
   power[0] = productAt(samples, 0, 0, width);

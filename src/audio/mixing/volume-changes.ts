@@ -1,13 +1,13 @@
 import { type Change, gainOf, type HeardSpeaker, type Listener } from './subscriptions.ts';
 
-/** A change under way. It is over when a frame of it has been heard, or after `ticksLeft` ticks without one. */
+/** A running change of gain. It ends when a frame of it has been heard, or after `ticksLeft` ticks without a frame. */
 export type RunningChange = Change & { isHeard: boolean; ticksLeft: number };
 
-/** Number of ticks without a frame after which a change is over: no mix waits longer. */
+/** Number of ticks without a frame after which a change ends: no mix waits longer. */
 const CHANGE_TICKS = 10;
 
 /**
- * Listeners for which the gain of some speakers changes, until they have heard one frame that moves from the old gain
+ * Listeners for which the gain of some speakers changes, until they have heard one frame that changes from the old gain
  * to the new.
  */
 export class VolumeChanges {
@@ -19,8 +19,8 @@ export class VolumeChanges {
   }
 
   /**
-   * @param mixed whom the listener may have heard until now
-   * @param isOnItsWay whether a frame of a change, by its name, has been asked for and has not come out yet
+   * @param mixed speakers that the listener may have heard until now
+   * @param isOnItsWay returns true if a frame of the change of this name has been requested and is not complete yet
    */
   begin(
     before: Listener,
@@ -35,7 +35,7 @@ export class VolumeChanges {
     this.#begun += 1;
     this.#running.set(after, {
       name: `change ${this.#begun}`,
-      // A gain that changes twice between two ticks was never heard in between.
+      // An intermediate gain of two changes between two ticks was never heard.
       before: new Map(isUnheard ? [...gains, ...last.before] : gains),
       isHeard: false,
       ticksLeft: CHANGE_TICKS,
@@ -43,8 +43,8 @@ export class VolumeChanges {
   }
 
   /**
-   * Notes that all output of a tick has come out for the changes that it began with. @returns whether any change is
-   * over by that
+   * Records that the output of a tick is complete, for the changes that were running when it began. @returns true if
+   * any change has ended
    */
   ticked(changes: RunningChange[]): boolean {
     for (const change of changes) change.ticksLeft -= 1;
