@@ -1,6 +1,6 @@
 import { FRAME_MS } from './format.ts';
 
-/** Ticks missed by more than this are skipped: after a stall, catching up would only be a burst. */
+/** Delay beyond which missed ticks are skipped, ms: after a stall, catching up would only be a burst. */
 const MAX_BEHIND_MS = 200;
 /** Number of moments within the 20 ms over which the listeners are spread, so that each tick does a fifth of the work. */
 const PHASES = 5;
@@ -19,20 +19,20 @@ export type OnTick = (tickMs: number, nowMs: number) => void;
 export class FrameClock {
   readonly #onFault: (fault: unknown) => void;
   readonly #phases = Array.from({ length: PHASES }, () => new Set<OnTick>());
-  /** Undefined while it ticks. */
+  /** Timer of the next tick; undefined during a tick, and without listeners. */
   #timer: NodeJS.Timeout | undefined;
   #due: NodeJS.Immediate | undefined;
   #isRunning = false;
   #nextMs = 0;
   #nextPhase = 0;
 
-  /** @param onFault called with what a listener throws; it gets its next tick, and all others get this one */
+  /** @param onFault called with an exception of a listener; the listener receives its next tick, and all others this one */
   constructor(onFault: (fault: unknown) => void) {
     this.#onFault = onFault;
   }
 
   /**
-   * Calls `onTick` every 20 ms until {@link remove}. Adding it twice changes nothing.
+   * Calls `onTick` every 20 ms until {@link remove}. Has no effect if `onTick` is listening already.
    * @param dueMs a moment at or soon after which a tick is wanted, and any whole number of ticks before or after it
    */
   add(onTick: OnTick, dueMs?: number): void {
@@ -48,8 +48,8 @@ export class FrameClock {
   }
 
   /**
-   * Calls `onTick` at another moment of the 20 ms from now on, if it is listening. In its own tick it loses
-   * none by that if the moment is less than 20 ms earlier.
+   * Calls `onTick` at another moment of the 20 ms from now on, if it is listening. A listener that calls this in its own tick
+   * loses no tick if the moment is less than 20 ms earlier.
    * @param dueMs as for {@link add}
    */
   move(onTick: OnTick, dueMs: number): void {
@@ -79,8 +79,8 @@ export class FrameClock {
   }
 
   /**
-   * Returns the phase with the fewest listeners, or the first after a moment that is not crowded.
-   * @param from the phase in which the listener is
+   * Returns the phase with the fewest listeners, or the first phase at or after a moment that is not crowded.
+   * @param from phase in which the listener is
    */
   #choose(dueMs: number | undefined, from?: ReadonlySet<unknown>): number {
     const sizes = this.#phases.map((phase) => phase.size - (phase === from ? 1 : 0));
@@ -96,7 +96,7 @@ export class FrameClock {
     return least;
   }
 
-  /** Wakes up for a phase that had no listener when this went to sleep; never later than it was to. */
+  /** Wakes up for a phase that had no listener when the timer was set; never later than the timer. */
   #wakeFor(phase: number): void {
     const phasesSooner = (this.#nextPhase - phase + PHASES) % PHASES;
     const atMs = this.#nextMs - phasesSooner * PHASE_MS;

@@ -2,11 +2,11 @@ import { DecoderThread } from './decoding/decoder-thread.ts';
 import { type CodecSettings, loadOpusCodec, type OpusCodec } from './opus-codec.ts';
 import { loadResampler, type ResamplerFactory } from './resampler.ts';
 
-/** The codecs and resamplers of one thread; loaded once. */
+/** Codecs and resamplers of one thread; loaded once. */
 export type Codecs = {
   opus: OpusCodec;
   openResampler: ResamplerFactory;
-  /** Decoders of compressed sound; costs nothing until the first is used. */
+  /** Thread of the decoders of compressed audio; not started before the first is used. */
   frames: DecoderThread;
 };
 

@@ -6,7 +6,7 @@ export type AudioFormat = { codec: 'opus' } | SampleFormat;
 /** Interleaved samples, in messages of any length. */
 export type SampleFormat = { codec: SampleCodec; rateHz: number; channels: number };
 
-/** PCM codecs: each sample stands for itself, at any rate, on one channel or two. */
+/** PCM codecs, without state between samples: at any rate, on one channel or two. */
 const PCM_CODECS = [
   'pcm_s16le',
   'pcm_f32le',
@@ -19,10 +19,10 @@ type PcmCodec = (typeof PCM_CODECS)[number];
 
 /** Telephone codecs: mono, at a rate of their own, Hz. */
 const TELEPHONE_RATES_HZ = { pcmu: 8000, pcma: 8000, g722: 16_000 } as const;
-/** 64-bit floats are read in files only. */
+/** Codecs of samples; 64-bit floats are read in files only. */
 export type SampleCodec = PcmCodec | 'pcm_f64le' | keyof typeof TELEPHONE_RATES_HZ;
 
-/** Opus in a container, cut into messages anywhere: only ever heard from a peer, never sent to one. */
+/** Opus in a container, cut into messages anywhere: only received from peers, never sent. */
 export type ContainerFormat = { codec: Container };
 export type Container = 'ogg_opus' | 'webm_opus';
 
@@ -49,7 +49,7 @@ export type OutputFormat = AudioFormat | OpaqueFormat;
 /** Format that a client declares; with `auto` it is detected. */
 export type DeclaredFormat = InputFormat | 'auto';
 
-/** Formats that are heard from a peer and never sent to one. */
+/** Formats that are received from peers and never sent. */
 const INPUT_ONLY = [
   'ogg_opus',
   'webm_opus',
@@ -62,19 +62,19 @@ const INPUT_ONLY = [
   'mp4_aac',
 ] as const;
 
-/** For people: the values of `audio_out`. */
+/** Values of `audio_out`, in messages for people. */
 const KNOWN_OUT = `auto, opus, ${Object.keys(TELEPHONE_RATES_HZ).join(', ')}, and with ;rate=R;channels=C (R 8000…48000, C 1 or 2) ${PCM_CODECS.join(', ')}; opaque`;
-/** For people: the values of `audio`. */
+/** Values of `audio`, in messages for people. */
 const KNOWN_IN = `${KNOWN_OUT}, ${INPUT_ONLY.join(', ')}`;
 
-/** 8000…48000. */
+/** Regular expression of the rates 8000…48000, Hz. */
 const RATE_PATTERN = '(?:(?:[89]|[1-3]\\d|4[0-7])\\d{3}|48000)';
 /**
  * Regular expression (without anchors) of the formats that the gateway encodes: the values of `audio_out` but
  * for `auto` and `opaque`.
  */
 export const AUDIO_FORMAT_PATTERN = `opus|${Object.keys(TELEPHONE_RATES_HZ).join('|')}|(?:${PCM_CODECS.join('|')});rate=${RATE_PATTERN};channels=[12]`;
-/** The same of the formats in which a peer sends: the values of `audio` but for `auto`. */
+/** Regular expression (without anchors) of the formats in which a peer sends: the values of `audio` but for `auto`. */
 export const INPUT_FORMAT_PATTERN = `${AUDIO_FORMAT_PATTERN}|${INPUT_ONLY.join('|')}|opaque`;
 
 const AUDIO_FORMAT = new RegExp(`^(?:${AUDIO_FORMAT_PATTERN})$`);
@@ -93,7 +93,7 @@ export function parseAudioFormat(value: string): AudioFormat {
 }
 
 /**
- * Reads what a peer asks to be sent (`audio_out`).
+ * Reads the format that a peer asks to receive (`audio_out`).
  * @throws {PartylineError} `unsupported_audio`
  */
 export function parseOutputFormat(value: string): OutputFormat {
@@ -101,7 +101,7 @@ export function parseOutputFormat(value: string): OutputFormat {
 }
 
 /**
- * Reads what a peer says that it sends (`audio`).
+ * Reads the format that a peer declares (`audio`).
  * @throws {PartylineError} `unsupported_audio`
  */
 export function parseDeclaredFormat(value: string): DeclaredFormat {
@@ -119,7 +119,7 @@ export const isInputOnly = (codec: string): codec is (typeof INPUT_ONLY)[number]
 const unknownFormat = (name: string, known: string) =>
   new PartylineError('unsupported_audio', `${name}: Unknown audio format; known are ${known}.`);
 
-/** The inverse of {@link parseDeclaredFormat}. */
+/** Returns the text of a format: the inverse of {@link parseDeclaredFormat}. */
 export function formatAudioFormat(format: DeclaredFormat): string {
   if (format === 'auto') return format;
   return 'rateHz' in format && !isTelephone(format.codec)
@@ -164,7 +164,7 @@ const CONTAINER_MAGIC: [Container, Buffer][] = [
   ['webm_opus', Buffer.from([0x1a, 0x45, 0xdf, 0xa3])],
 ];
 
-/** Which container a stream begins as (RFC 3533 §6, RFC 8794 §11.2.1). */
+/** Returns the container of a stream, by its first bytes (RFC 3533 §6, RFC 8794 §11.2.1). */
 export function containerOf(start: Buffer): Container | undefined {
   return CONTAINER_MAGIC.find(([, magic]) => start.subarray(0, 4).equals(magic))?.[0];
 }
@@ -172,7 +172,7 @@ export function containerOf(start: Buffer): Container | undefined {
 /** Delivery to a peer: one stream with all other speakers, or each speaker's own packets. */
 export type Delivery = 'mix' | 'forward';
 
-/** The gateway mixes in frames of 20 ms at Opus's own rate. */
+/** Sample rate and frame length of the gateway's mixes: 20 ms at the native rate of Opus. */
 export const SAMPLE_RATE_HZ = 48_000;
 export const FRAME_MS = 20;
 export const FRAME_SAMPLES = 960;

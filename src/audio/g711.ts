@@ -1,4 +1,4 @@
-/** G.711 (ITU-T, 1988): 8-bit logarithmic samples at 8 kHz, by table one way and by segment search the other. */
+/** G.711 (ITU-T, 1988): 8-bit logarithmic samples at 8 kHz, decoded by table and encoded by segment search. */
 
 export type G711Law = 'pcmu' | 'pcma';
 
@@ -37,19 +37,19 @@ function encodeA(value: number): number {
 const every = (decode: (byte: number) => number) =>
   Int16Array.from({ length: 256 }, (_, byte) => decode(byte));
 
-/** The 16-bit value of each byte. */
+/** 16-bit value of each byte. */
 export const G711_VALUES: Record<G711Law, Int16Array> = {
   pcmu: every(decodeMu),
   pcma: every(decodeA),
 };
 
-/** How far apart the 16-bit values are round each byte's. */
+/** Distance between the 16-bit values around that of each byte. */
 export const G711_STEPS: Record<G711Law, Int16Array> = {
   pcmu: every((byte) => 8 << ((~byte >> 4) & 7)),
   pcma: every((byte) => 16 << Math.max(0, (((byte ^ 0x55) >> 4) & 7) - 1)),
 };
 
-/** The byte that stands for a 16-bit value. */
+/** Returns the byte of a 16-bit value. */
 export function encodeG711(value: number, law: G711Law): number {
   return law === 'pcmu' ? encodeMu(value) : encodeA(value);
 }

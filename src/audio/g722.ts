@@ -27,7 +27,7 @@ const QM4 = [
   0,
 ] as const;
 const QM2 = [-7408, -1616, 7408, 1616] as const;
-/** By how much each code moves the logarithm of the scale factor, in the lower band and in the upper. */
+/** Change of the logarithm of the scale factor by each code, in the lower band and in the upper. */
 const LOW_STEPS = [
   -60, 3042, 1198, 538, 334, 172, 58, -30, 3042, 1198, 538, 334, 172, 58, -30, -60,
 ] as const;
@@ -55,7 +55,7 @@ const saturate = (value: number): number =>
 const clampSubBand = (value: number): number =>
   value > MAX_SUBBAND ? MAX_SUBBAND : value < -MAX_SUBBAND - 1 ? -MAX_SUBBAND - 1 : value;
 
-/** The adaptive predictor and scale factor of one sub-band: the same in encoder and decoder. */
+/** Adaptive predictor and scale factor of one sub-band: the same in encoder and decoder. */
 class SubBand {
   /** Prediction of the next sample. */
   prediction = 0;
@@ -65,7 +65,7 @@ class SubBand {
   readonly #octaves: number;
   #log = 0;
   #zeroPrediction = 0;
-  /** The last two reconstructed samples, newest first, and the partial reconstructions. */
+  /** Last two reconstructed samples, newest first, and the partial reconstructions. */
   #r1 = 0;
   #r2 = 0;
   #p1 = 0;
@@ -83,7 +83,7 @@ class SubBand {
     this.#octaves = octaves;
   }
 
-  /** Takes the quantized difference of a sample, and by how much its code moves the scale. */
+  /** Adapts to the quantized difference of a sample, and to the change of the scale by its code. */
   adapt(difference: number, logStep: number): void {
     this.#rescale(logStep);
     const reconstructed = saturate(this.prediction + difference);
@@ -97,7 +97,7 @@ class SubBand {
     this.#predict();
   }
 
-  /** LOGSCL, SCALEL and their like in the upper band. */
+  /** LOGSCL, SCALEL and their counterparts in the upper band. */
   #rescale(logStep: number): void {
     const log = ((this.#log * 127) >> 7) + logStep;
     this.#log = Math.min(this.#maxLog, Math.max(0, log));
@@ -147,7 +147,7 @@ const openBands = () => ({
   high: new SubBand(FIRST_HIGH_STEP, MAX_HIGH_LOG, HIGH_OCTAVES),
 });
 
-/** The mirror filter in either direction: takes two values, gives the two sums. */
+/** Mirror filter in either direction: takes two values, and returns the two sums. */
 class MirrorFilter {
   readonly #values = new Int32Array(QMF_TAPS);
 
@@ -165,7 +165,7 @@ class MirrorFilter {
   }
 }
 
-/** Takes bytes of one stream; each is two samples. */
+/** Decodes the bytes of one stream; each holds two samples. */
 export class G722Decoder {
   readonly #bands = openBands();
   readonly #filter = new MirrorFilter();
@@ -188,7 +188,7 @@ export class G722Decoder {
   }
 }
 
-/** Makes one byte of each two samples of a stream; one without a second waits for the next piece. */
+/** Encodes each two samples of a stream as one byte; a sample without a second waits for the next piece. */
 export class G722Encoder {
   readonly #bands = openBands();
   readonly #filter = new MirrorFilter();
@@ -222,7 +222,7 @@ export class G722Encoder {
 
 const to16Bits = (sample: number) => saturate(Math.round(sample * FULL_SCALE));
 
-/** The predictor of the lower band sees 4 of the 6 bits only. */
+/** Adapts the lower band, whose predictor receives only 4 of the 6 bits. */
 function adaptLow(band: SubBand, code: number): void {
   band.adapt((band.scale * QM4[code >> 2]!) >> 15, LOW_STEPS[code >> 2]!);
 }
@@ -231,7 +231,7 @@ function adaptHigh(band: SubBand, code: number): void {
   band.adapt((band.scale * QM2[code]!) >> 15, HIGH_STEPS[code]!);
 }
 
-/** QUANTL: codes count down from the decision level, apart for negative and for positive differences. */
+/** QUANTL: codes count down from the decision level, separately for negative and positive differences. */
 function quantizeLow(difference: number, scale: number): number {
   const size = difference >= 0 ? difference : -(difference + 1);
   let level = 1;

@@ -3,23 +3,23 @@ import { audioLevelOf } from './level.ts';
 import type { OpusDecoder } from './opus-codec.ts';
 import { isOpusSilence } from './opus-packet.ts';
 
-/** Audio level (RFC 6464) from which a stated level is believed: a packet that soft takes no speaker's place in a mix. */
+/** Audio level (RFC 6464) from which a stated level is believed: a packet that soft displaces no speaker from a mix. */
 const CHECKED_LEVEL = 55;
-/** Interval, in packets, at which one of those that are said to be louder is decoded. */
+/** Interval, in packets, at which a packet that is stated to be louder is decoded. */
 const CHECK_EVERY = 5;
 /** Number of decoded packets after which their stated levels are compared with those that were measured. */
 const CHECKED_PACKETS = 10;
-/** A decoder that has missed packets is wrong by less than this on average. */
+/** Ratio of powers beyond which stated levels are suspected: a decoder that has missed packets is wrong by less on average. */
 const SUSPICIOUS_RATIO = 10 ** (10 / 10);
-/** One that has missed none is not wrong. */
+/** Ratio of powers beyond which stated levels are wrong, measured by a decoder that has missed no packet. */
 const WRONG_RATIO = 10 ** (4 / 10);
 
 /** Trust in the levels that a sender states: checked now and then, checked closely, or measured instead. */
 type Belief = 'believed' | 'suspected' | 'measured';
 
 /**
- * How loud the packets of one stream are: as the sender states (RFC 6464) while that proves true, else measured by decoding
- * each of them.
+ * Determines the level of the packets of one stream: the level that the sender states (RFC 6464) while it proves true, else the level
+ * measured by decoding each packet.
  */
 export class LevelMeter {
   readonly #decoder: OpusDecoder;
@@ -31,7 +31,7 @@ export class LevelMeter {
     this.#decoder = decoder;
   }
 
-  /** The audio level of the next packet; `stated` is undefined if the sender states none. */
+  /** Returns the audio level of the next packet; `stated` is undefined if the sender states none. */
   levelOf(packet: Buffer, stated: number | undefined): number {
     if (stated === undefined || this.#belief === 'measured') return this.#measure(packet);
     if (stated >= CHECKED_LEVEL) return stated;
@@ -54,7 +54,7 @@ export class LevelMeter {
     try {
       return audioLevelOf(this.#decoder.decode(packet));
     } catch {
-      // Nothing of it is heard by anybody else either.
+      // A packet that does not decode is inaudible to all listeners.
       return SILENCE_LEVEL;
     }
   }

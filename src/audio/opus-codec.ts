@@ -11,39 +11,39 @@ export const ENCODER_DELAY_SAMPLES = 120;
 export const DECODER_MEMORY_PACKETS = 4;
 
 /**
- * A packet without prediction takes more bits for the same quality. In the first packets of a beginning that is not made up for:
- * soft sound in the ones after it would be up to 6 dB too loud.
+ * Number of first packets of a beginning after which the bit rate is bounded again. A packet without prediction takes more bits for the same
+ * quality; if the next packets were smaller to compensate, soft sound in them would be up to 6 dB too loud.
  */
 const BEGINNING_PACKETS = 4;
 
-/** Opus as the gateway needs it: mono, 20 ms out, any duration in. */
+/** Opus encoder of the gateway: mono, packets of 20 ms. */
 export type OpusEncoder = {
   /** @param frame 20 ms of samples at the encoder's rate, -1…1 */
   encode(frame: Float32Array): Buffer;
   /**
-   * Takes in 20 ms that the listener has heard from elsewhere, so that the next packet follows on without a click; that
-   * packet does not lean on what the listener's decoder remembers.
+   * Continues from 20 ms of audio that the listener has heard from another source, so that the next packet follows without a click; that
+   * packet does not depend on the state of the listener's decoder.
    */
   prime(frame: Float32Array): void;
   close(): void;
 };
 
-/** Bit rate (bit/s) and complexity (0…10) of the Opus that the gateway encodes. */
+/** Bit rate (bit/s) and complexity (0…10) of the gateway's Opus encoders. */
 export type CodecSettings = { bitrateBps: number; complexity: number };
 
 export type OpusCodec = {
-  /** Which libopus encodes, for the log; and why it is not the machine's own, if it is not. */
+  /** Name of the encoding libopus, for the log, and the fault because of which it is not the machine's own, if it is not. */
   readonly encoders: { name: string; fault?: unknown };
   createEncoder(rateHz: OpusRateHz): Promise<OpusEncoder>;
   /** Decodes to 48 kHz. */
   createDecoder(): Promise<OpusDecoder>;
-  /** Makes every encoder, also those that are open, so complex from its next packet on: 0…10. */
+  /** Sets the complexity of every encoder, also of open ones, from its next packet on: 0…10. */
   setComplexity(complexity: number): void;
 };
 
 /**
- * Loads libopus: decoders in WebAssembly; encoders of the machine's own, or where it has none in WebAssembly too. The
- * low-delay mode is chosen: it is the cheapest, and a stream that starts in the middle of a sentence, as a mix does, has
+ * Loads libopus: decoders as WebAssembly; encoders of the machine's own library, or else as WebAssembly, too. Encoders use the
+ * low-delay mode: it is the cheapest, and a stream that starts in the middle of a sentence, as a mix does, has
  * no speech model to catch up with.
  */
 export async function loadOpusCodec(

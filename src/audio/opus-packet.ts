@@ -2,7 +2,7 @@
 
 const MAX_PACKET_SAMPLES = 5760;
 const MAX_FRAME_BYTES = 1275;
-/** Most bytes of 20 ms, or of a packet of less: 600 kbit/s, where encoders make 510 at most. */
+/** Maximum bytes of 20 ms, or of a shorter packet: 600 kbit/s; encoders produce at most 510. */
 const MAX_BYTES_PER_20_MS = 1500;
 const SAMPLES_PER_20_MS = 960;
 const FIRST_CELT_CONFIG = 16;
@@ -10,7 +10,7 @@ const SILK_FRAME_SAMPLES = [480, 960, 1920, 2880];
 const HYBRID_FRAME_SAMPLES = [480, 960];
 const CELT_FRAME_SAMPLES = [120, 240, 480, 960];
 
-/** The duration of one frame of a packet, by the configuration in its TOC byte (RFC 6716 §3.1, table 2). */
+/** Returns the duration of one frame of a packet, by the configuration in its TOC byte (RFC 6716 §3.1, table 2). */
 function frameSamples(toc: number): number {
   const config = toc >> 3;
   if (config < 12) return SILK_FRAME_SAMPLES[config & 3]!;
@@ -19,8 +19,8 @@ function frameSamples(toc: number): number {
 }
 
 /**
- * The duration of a packet, checked against every rule of RFC 6716 §3.4.
- * @returns undefined if the bytes are no well-formed Opus packet
+ * Returns the duration of a packet, checked against every rule of RFC 6716 §3.4.
+ * @returns undefined if the bytes are not a well-formed Opus packet
  */
 export function opusPacketSamples(packet: Uint8Array): number | undefined {
   const { length } = packet;
@@ -45,7 +45,7 @@ export function opusPacketSamples(packet: Uint8Array): number | undefined {
   }
 }
 
-/** A frame length of one or two bytes (RFC 6716 §3.2.1). */
+/** Reads a frame length of one or two bytes (RFC 6716 §3.2.1). */
 function readFrameLength(
   packet: Uint8Array,
   at: number,
@@ -57,7 +57,7 @@ function readFrameLength(
   return second === undefined ? undefined : { bytes: first + 4 * second, next: at + 2 };
 }
 
-/** How many bytes of padding follow the frames: each 255 stands for 254 and goes on (RFC 6716 §3.2.5). */
+/** Reads the number of bytes of padding after the frames: each 255 stands for 254 and continues (RFC 6716 §3.2.5). */
 function readPaddingLength(
   packet: Uint8Array,
   from: number,
@@ -71,7 +71,7 @@ function readPaddingLength(
   }
 }
 
-/** Code 3: a signalled number of frames, perhaps padded (RFC 6716 §3.2.5). */
+/** Checks a packet of code 3: a signalled number of frames, possibly padded (RFC 6716 §3.2.5). */
 function isArbitraryFramingValid(packet: Uint8Array, samples: number): boolean {
   const head = packet[1];
   if (head === undefined) return false;
@@ -100,11 +100,11 @@ function isArbitraryFramingValid(packet: Uint8Array, samples: number): boolean {
 }
 
 /**
- * Bounds how many bytes a packet takes: padding (RFC 6716 §3.2.5), which may be of any length, is taken off a packet that is longer than
- * encoders make them. All others stay as they are.
+ * Bounds the length of a packet: removes padding (RFC 6716 §3.2.5), which may be of any length, from a packet that is longer than
+ * encoders produce. All other packets stay unchanged.
  * @param packet well-formed
- * @param samples what it holds, at 48 kHz
- * @returns undefined if it is too long without padding
+ * @param samples duration of the packet, samples at 48 kHz
+ * @returns undefined if the packet is too long without padding
  */
 export function boundedOpusPacket(packet: Buffer, samples: number): Buffer | undefined {
   const mostBytes = MAX_BYTES_PER_20_MS * Math.ceil(samples / SAMPLES_PER_20_MS);
@@ -125,7 +125,7 @@ function withoutPadding(packet: Buffer): Buffer {
 
 /**
  * True for a packet too short to carry sound: discontinuous transmission (RFC 6716 §3.1), or the three bytes in which
- * encoders say digital silence.
+ * encoders represent digital silence.
  */
 export function isOpusSilence(packet: Uint8Array): boolean {
   return packet.length <= 3;
@@ -138,7 +138,7 @@ export function isCelt(packet: Uint8Array): boolean {
 
 /**
  * True for a packet of one frame that carries a copy of the one before it (LBRR, which makes the in-band FEC): in its SILK
- * layer a bit for each 20 ms says whether there is voice, and the one after them whether there is a copy (RFC 6716 §4.2.3).
+ * layer a bit for each 20 ms signals voice, and the bit after them a copy (RFC 6716 §4.2.3).
  */
 export function carriesCopy(packet: Uint8Array): boolean {
   const [toc = 0, header = 0] = packet;
@@ -150,7 +150,7 @@ export function carriesCopy(packet: Uint8Array): boolean {
 }
 
 /**
- * Makes a substitute for a lost packet of the same stream: frames of no bytes, which a decoder conceals, of the same
+ * Returns a substitute for a lost packet of the same stream: frames of no bytes, which a decoder conceals, of the same
  * number and duration as those of `before` (RFC 6716 §3.2.1). One byte, but for packets of more than two frames.
  */
 export function emptyOpusPacket(before: Uint8Array): Buffer {

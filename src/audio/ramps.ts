@@ -1,4 +1,4 @@
-/** Sound that begins in the middle of a word rises so fast. */
+/** Duration of the fade-in of audio that begins in the middle of a word, samples: 5 ms. */
 const RISE_SAMPLES = 240;
 
 /** Fades the first 5 ms in from silence, in place. */
@@ -7,7 +7,7 @@ export function fadeIn(samples: Float32Array): void {
   for (let i = 0; i < length; i += 1) samples[i]! *= i / length;
 }
 
-/** Goes from another sound to this one, in place. */
+/** Cross-fades from `from` to `samples`, in place. */
 export function crossFade(samples: Float32Array, from: Float32Array): void {
   const { length } = samples;
   for (let i = 0; i < length; i += 1) samples[i]! += (from[i]! - samples[i]!) * (1 - i / length);

@@ -4,19 +4,19 @@ import type { FrameFormat } from './frames/frame-header.ts';
 import { MPEG_FRAMES } from './frames/mpeg-frame.ts';
 
 /**
- * Verdict on whether bytes are the beginning, or a part, of a stream of some format; `more`: so far nothing is
- * against it.
+ * Verdict on whether bytes are the beginning, or a part, of a stream of some format; `more`: undecided until there are
+ * more bytes.
  */
 export type Sniff = 'yes' | 'no' | 'more';
 
-/** Number of frames in a row that identify a format: other bytes look like as many once in 2^50 places. */
+/** Number of consecutive frames that identify a format: other bytes contain as many by chance once in 2^50 places. */
 const CHAINED_FRAMES = 3;
-/** Bytes that are looked at, at most. */
+/** Maximum number of bytes that are examined. */
 export const MAX_SNIFFED_BYTES = 8192;
 
 const RIFF = [0, ['RIFF', 'RF64']] as const;
 
-/** True where `bytes` have one of `values` at a place, or may have once more of them come. */
+/** Judges whether `bytes` have one of `values` at a position. */
 function sniffAt(bytes: Buffer, [at, values]: readonly [number, readonly string[]]): Sniff {
   const sniffs = values.map((value) => {
     const there = bytes.toString('latin1', at, at + value.length);
@@ -25,11 +25,11 @@ function sniffAt(bytes: Buffer, [at, values]: readonly [number, readonly string[
   return sniffs.find((sniff) => sniff !== 'no') ?? 'no';
 }
 
-/** All must be so. */
+/** Combines two verdicts that must both be `yes`. */
 const both = (first: Sniff, second: Sniff): Sniff =>
   first === 'no' || second === 'no' ? 'no' : first === 'yes' ? second : first;
 
-/** Frames that follow each other, from the first byte on or from a later one: a client may come back in mid-stream. */
+/** Judges whether frames follow each other, from the first byte on or from a later one: a client may return in mid-stream. */
 function sniffChain(bytes: Buffer, format: FrameFormat): Sniff {
   const atStart = followChain(bytes, 0, format);
   if (atStart !== 'no') return atStart;
@@ -53,7 +53,7 @@ function followChain(bytes: Buffer, from: number, { headBytes, parse }: FrameFor
   return 'yes';
 }
 
-/** An ID3 tag (ID3v2 §3.1) before the first frame. */
+/** Judges whether bytes begin with an ID3 tag (ID3v2 §3.1). */
 const sniffTag = (bytes: Buffer): Sniff =>
   both(sniffAt(bytes, [0, ['ID3']]), bytes.length < 10 ? 'more' : isTagHead(bytes) ? 'yes' : 'no');
 const isTagHead = (bytes: Buffer) =>
@@ -66,13 +66,13 @@ function sniffFlac(bytes: Buffer): Sniff {
   for (let at = bytes.indexOf(0xff); at !== -1; at = bytes.indexOf(0xff, at + 1)) {
     if (parseFlacHeader(bytes, at)) heads.push(at);
   }
-  // Each is right by chance once in 2^27 places.
+  // Each head occurs by chance once in 2^27 places.
   return heads.length >= 2 ? 'yes' : heads[0] === 0 ? 'more' : 'no';
 }
 
 const PAGE_HEAD_BYTES = 27;
 
-/** One of the first pages, which begin the logical streams (RFC 3533 §6), has a first packet that begins so. */
+/** Judges whether one of the first pages, which begin the logical streams (RFC 3533 §6), has a first packet that begins with `magic`. */
 function sniffOgg(bytes: Buffer, magic: string): Sniff {
   for (let at = 0; ;) {
     const isPage = sniffAt(bytes, [at, ['OggS\0']]);
@@ -109,9 +109,9 @@ export const sniff = (codec: RecognisedCodec, bytes: Buffer): Sniff =>
   SNIFFERS[codec](bytes.subarray(0, MAX_SNIFFED_BYTES));
 
 /**
- * Finds the format whose structure bytes have: one in a container, or of frames that follow each other.
- * @param start what came first of a stream, as far as it is there
- * @returns `more` while they may be of one; undefined if they are of none
+ * Finds the format whose structure bytes have: that of a container, or of consecutive frames.
+ * @param start first bytes of a stream, as far as they have arrived
+ * @returns `more` while a format is still possible; undefined if none is
  */
 export function recognise(start: Buffer): RecognisedCodec | 'more' | undefined {
   let mayBe = false;

@@ -1,15 +1,15 @@
 import loadSpeex from '@echogarden/speex-resampler-wasm';
 
-/** Converts one sample rate to another, message by message, without a seam: it keeps the past samples that it needs. */
+/** Converts one sample rate to another, message by message and without seams: it keeps the necessary past samples. */
 export type Resampler = {
-  /** As many samples as the ratio of the rates gives, to within one. */
+  /** Returns the converted samples; their number is given by the ratio of the rates, to within one. */
   process(samples: Float32Array): Float32Array;
   close(): void;
 };
 
 export type ResamplerFactory = (fromHz: number, toHz: number) => Resampler;
 
-/** 0…10; at 5 what the filter lets through of aliases is below 16 bits. */
+/** Quality of the filter, 0…10; at 5 the remaining aliases are below 16 bits. */
 const QUALITY = 5;
 const BYTES_PER_FLOAT = 4;
 
@@ -29,12 +29,12 @@ export async function loadResampler(): Promise<ResamplerFactory> {
       speex._free(lengths);
       throw new Error(`the resampler from ${fromHz} to ${toHz} Hz did not open: ${error}`);
     }
-    // Without this the first samples out would be the silence before the first in.
+    // Without this call the first output samples would be the silence before the first input.
     speex._speex_resampler_skip_zeros(state);
     let isClosed = false;
     return {
       process: (samples) => {
-        // The memory that it had may be another resampler's by now.
+        // The freed memory may belong to another resampler by now.
         if (isClosed) throw new Error('the resampler is closed');
         const capacity = Math.ceil((samples.length * toHz) / fromHz) + 16;
         const input = allocate((samples.length + capacity) * BYTES_PER_FLOAT);

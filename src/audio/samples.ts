@@ -2,7 +2,7 @@ import type { SampleCodec, SampleFormat } from './format.ts';
 import { encodeG711, G711_VALUES } from './g711.ts';
 import { G722_SAMPLES_PER_BYTE, G722Decoder, G722Encoder } from './g722.ts';
 
-/** Samples are -1…1 in Float32Array inside the gateway; on the wire they are bytes of one of these codecs. */
+/** Conversion of samples: -1…1 in Float32Array inside the gateway, bytes of one of these codecs on the wire. */
 
 const BYTES_PER_SAMPLE: Record<SampleCodec, number> = {
   pcm_s16le: 2,
@@ -14,7 +14,7 @@ const BYTES_PER_SAMPLE: Record<SampleCodec, number> = {
   pcm_f64le: 8,
   pcmu: 1,
   pcma: 1,
-  // Any byte may come first: each holds two samples.
+  // A stream may begin with any byte: each holds two samples.
   g722: 1 / G722_SAMPLES_PER_BYTE,
 };
 
@@ -23,7 +23,7 @@ type StatelessCodec = Exclude<SampleCodec, 'g722'>;
 
 type IntegerCodec = Exclude<StatelessCodec, 'pcm_f32le' | 'pcm_f64le'>;
 
-/** Full scale of the integer codecs; G.711 is read and written by way of 16 bits. */
+/** Full scale of the integer codecs; G.711 is read and written through 16 bits. */
 const FULL_SCALE: Record<IntegerCodec, number> = {
   pcm_s16le: 2 ** 15,
   pcm_s16be: 2 ** 15,
@@ -34,7 +34,7 @@ const FULL_SCALE: Record<IntegerCodec, number> = {
   pcma: 2 ** 15,
 };
 
-/** Returns the bytes of one sample of all channels. */
+/** Returns the length of one sample of all channels, bytes. */
 export const frameBytesOf = ({
   codec,
   channels,
@@ -44,7 +44,7 @@ export const frameBytesOf = ({
 export const bytesToNext = (unitBytes: number, startsAtBytes: number): number =>
   (unitBytes - (startsAtBytes % unitBytes)) % unitBytes;
 
-/** Reads the samples of one stream, in pieces of whole samples; keeps what the codec remembers between them. */
+/** Reads the samples of one stream, in pieces of whole samples; keeps the state of the codec between pieces. */
 export type SampleReader = (bytes: Buffer) => Float32Array;
 
 export function openSampleReader(codec: SampleCodec): SampleReader {
@@ -53,7 +53,7 @@ export function openSampleReader(codec: SampleCodec): SampleReader {
   return (bytes) => decoder.decode(bytes);
 }
 
-/** Writes the samples of one stream, piece by piece; keeps what the codec remembers between them. */
+/** Writes the samples of one stream, piece by piece; keeps the state of the codec between pieces. */
 export type SampleWriter = (samples: Float32Array) => Buffer;
 
 export function openSampleWriter(codec: SampleCodec): SampleWriter {
@@ -62,7 +62,7 @@ export function openSampleWriter(codec: SampleCodec): SampleWriter {
   return (samples) => encoder.encode(samples);
 }
 
-/** Reads whole samples; `bytes.length` is a multiple of what one takes. NaN becomes silence. */
+/** Reads whole samples; `bytes.length` is a multiple of the length of one. NaN becomes silence. */
 export function readSamples(bytes: Buffer, codec: StatelessCodec): Float32Array {
   const samples = new Float32Array(bytes.length / BYTES_PER_SAMPLE[codec]);
   if (codec === 'pcm_f32le') {
@@ -99,7 +99,7 @@ function readInteger(bytes: Buffer, index: number, codec: IntegerCodec): number 
 const limited = (value: number): number =>
   value >= -1 && value <= 1 ? value : Number.isNaN(value) ? 0 : Math.sign(value);
 
-/** Writes samples, saturating what is beyond full scale. */
+/** Writes samples, saturating those beyond full scale. */
 export function writeSamples(samples: Float32Array, codec: StatelessCodec): Buffer {
   const bytes = Buffer.allocUnsafe(samples.length * BYTES_PER_SAMPLE[codec]);
   if (codec === 'pcm_f32le') {
@@ -146,7 +146,7 @@ function writeInteger(bytes: Buffer, index: number, value: number, codec: Intege
   }
 }
 
-/** The mean of interleaved channels. */
+/** Returns the mean of interleaved channels. */
 export function downmix(samples: Float32Array, channels: number): Float32Array {
   if (channels === 1) return samples;
   const mono = new Float32Array(samples.length / channels);

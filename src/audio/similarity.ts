@@ -1,7 +1,7 @@
 /**
  * Returns the similarity of two stretches of sound: their normalized correlation, but less if their levels differ; -1…1, 1 only if
  * they are equal, 0 if both are silent.
- * @param other at least as long as `one`; what is beyond it is not looked at
+ * @param other at least as long as `one`; samples beyond that length are ignored
  */
 export function similarityOf(one: Float32Array, other: Float32Array): number {
   let [product, power] = [0, 0];

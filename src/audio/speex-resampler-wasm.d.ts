@@ -1,4 +1,4 @@
-/** The package ships no types; these are the functions of speex_resampler.h that are used, on pointers into its memory. */
+/** Types of the functions of speex_resampler.h that are used, on pointers into its memory; the package ships no types. */
 declare module '@echogarden/speex-resampler-wasm' {
   export type SpeexResampler = {
     HEAPF32: Float32Array;

@@ -1,4 +1,4 @@
-/** Where the scale factor bands begin (ISO/IEC 14496-3, 4.5.4), by how wide each is: `[width, times]`. */
+/** Widths of the scale factor bands (ISO/IEC 14496-3, 4.5.4): `[width, times]`. */
 type Widths = readonly (readonly [width: number, times: number])[];
 
 function offsetsOf(widths: Widths): Uint16Array {
@@ -32,7 +32,7 @@ export type Bands = {
   /** Offsets for windows of 1024 lines and of 128. */
   long: Uint16Array;
   short: Uint16Array;
-  /** Bands that noise shaping reaches to. */
+  /** Maximum number of bands to which noise shaping applies. */
   maxLong: number;
   maxShort: number;
 };
@@ -44,7 +44,7 @@ const bands = (
   maxShort: number,
 ): Bands => ({ long: LONG[long], short: SHORT[short], maxLong, maxShort });
 
-/** By the index of the sample rate: 96, 88.2, 64, 48, 44.1, 32, 24, 22.05, 16, 12, 11.025, 8 and 7.35 kHz. */
+/** Bands by the index of the sample rate: 96, 88.2, 64, 48, 44.1, 32, 24, 22.05, 16, 12, 11.025, 8 and 7.35 kHz. */
 export const BANDS: readonly Bands[] = [
   bands('96', '96', 31, 9),
   bands('96', '96', 31, 9),

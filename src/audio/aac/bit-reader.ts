@@ -7,7 +7,7 @@ export class BitReader {
     this.#bytes = bytes;
   }
 
-  /** Bits that are left. */
+  /** Number of remaining bits. */
   get left(): number {
     return 8 * this.#bytes.length - this.#at;
   }

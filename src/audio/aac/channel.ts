@@ -4,11 +4,11 @@ import { FRAME_SAMPLES, type WindowSequence, type WindowShape } from './filter-b
 import { readScaleDelta, readSpectrum } from './huffman.ts';
 import { readShaping, shape, type Shaping } from './shaping.ts';
 
-/** The parts of one channel of a frame (ISO/IEC 14496-3, 4.4.2.1: ics_info, individual_channel_stream). */
+/** Parts of one channel of a frame (ISO/IEC 14496-3, 4.4.2.1: ics_info, individual_channel_stream). */
 
 const SEQUENCES: readonly WindowSequence[] = ['long', 'start', 'short', 'stop'];
 const SHORT_LINES = 128;
-/** Codebooks that stand for something else than values. */
+/** Codebooks that do not stand for spectral values. */
 const ZERO = 0;
 const RESERVED = 12;
 const NOISE = 13;
@@ -24,7 +24,7 @@ const MAX_QUANTUM = 8192;
 const POWERS = Float64Array.from({ length: MAX_QUANTUM }, (_, i) => i ** (4 / 3));
 const scaleOf = (quarters: number) => 2 ** (quarters / 4) / FULL_SCALE;
 
-/** How a frame is divided into windows, and their lines into bands. */
+/** Division of a frame into windows, and of their lines into bands. */
 export type Windows = {
   sequence: WindowSequence;
   shape: WindowShape;
@@ -32,7 +32,7 @@ export type Windows = {
   groups: readonly number[];
   bandCount: number;
   offsets: Uint16Array;
-  /** Bands that noise shaping reaches to. */
+  /** Number of bands to which noise shaping applies. */
   shapedBands: number;
 };
 
@@ -63,12 +63,12 @@ export type Channel = {
   spectrum: Float32Array;
   /** Codebook of each band. */
   codebooks: Uint8Array;
-  /** By which a band of the left channel is to be multiplied for the right one, where its codebook says so. */
+  /** Factors by which bands of the left channel are multiplied for the right one, where the codebook is one of intensity. */
   intensities: Float32Array;
   shaping: Shaping | undefined;
 };
 
-/** @param shared windows that both channels of a pair have */
+/** @param shared windows that both channels of a pair share */
 export function readChannel(bits: BitReader, bands: Bands, shared?: Windows): Channel {
   const gain = bits.read(8);
   const windows = shared ?? readWindows(bits, bands);
@@ -143,7 +143,7 @@ function readPulses(bits: BitReader, { sequence, offsets }: Windows) {
   });
 }
 
-/** Calls `visit` for each band of each window: where its lines are. */
+/** Calls `visit` for each band of each window, with the position of its lines. */
 export function eachBand(
   { groups, bandCount, offsets }: Windows,
   visit: (band: number, from: number, to: number) => void,
@@ -192,7 +192,7 @@ function dequantize(
   return spectrum;
 }
 
-/** Noise of a given root of its energy. */
+/** Fills lines with noise; `size` is the root of its energy. */
 function fillWithNoise(lines: Float32Array, size: number): void {
   let energy = 0;
   for (let i = 0; i < lines.length; i += 1) {

@@ -1,6 +1,6 @@
 /**
- * The Huffman codebooks of AAC (ISO/IEC 14496-3, tables 4.A.1 to 4.A.12). All are canonical: `lengths` has how many codewords have 1, 2, … bits, and
- * `symbols`, two digits of base 36 each, what they stand for, in the order of the codewords.
+ * Huffman codebooks of AAC (ISO/IEC 14496-3, tables 4.A.1 to 4.A.12). All are canonical: `lengths` contains the numbers of codewords of
+ * 1, 2, … bits, and `symbols` the meanings of the codewords, in their order, two digits of base 36 each.
  */
 export type Codebook = { lengths: readonly number[]; symbols: string };
 

@@ -33,7 +33,7 @@ export class AacDecoder {
 
   /**
    * Decodes a frame to one channel.
-   * @throws {Error} if it cannot be read
+   * @throws {Error} if the frame cannot be read
    */
   decode(frame: Uint8Array): Block {
     const bits = new BitReader(frame);
@@ -67,7 +67,7 @@ export class AacDecoder {
   }
 }
 
-/** The channels of a raw_data_block. */
+/** Returns the channels of a raw_data_block. */
 function readBlock(bits: BitReader, bands: Bands): Channel[] {
   const channels: Channel[] = [];
   for (;;) {
@@ -104,7 +104,7 @@ function skipData(bits: BitReader): void {
   bits.skip(8 * bytes);
 }
 
-/** Which channel is where does not matter: all become one. */
+/** Skips the assignment of channels, which does not matter: all become one. */
 function skipProgram(bits: BitReader): void {
   bits.skip(6);
   const fronts = bits.read(4) + bits.read(4) + bits.read(4);
@@ -121,7 +121,7 @@ function skipProgram(bits: BitReader): void {
 const SOME = 1;
 const ALL = 2;
 
-/** Two channels, that may have their windows in common, and be coded as their sum and difference, band by band. */
+/** Reads two channels, which may share their windows, and be coded as sum and difference, band by band. */
 function readPair(bits: BitReader, bands: Bands): [Channel, Channel] {
   const shared = bits.readFlag() ? readWindows(bits, bands) : undefined;
   const bandCount = shared ? shared.groups.length * shared.bandCount : 0;

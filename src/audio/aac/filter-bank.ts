@@ -3,20 +3,20 @@ import { Imdct } from './imdct.ts';
 export const FRAME_SAMPLES = 1024;
 const SHORT_SAMPLES = 128;
 const SHORT_WINDOWS = 8;
-/** Where the first short window begins behind the middle of the frame before. */
+/** Position of the first short window after the middle of the previous frame, samples. */
 const SHORT_FROM = (FRAME_SAMPLES - SHORT_SAMPLES) / 2;
 const BESSEL_TERMS = 50;
 
 export type WindowSequence = 'long' | 'start' | 'short' | 'stop';
 export type WindowShape = 'sine' | 'kbd';
 
-/** The rising half of a window. */
+/** Rising half of a window. */
 type Slope = Float32Array;
 
 const sineSlope = (length: number): Slope =>
   Float32Array.from({ length }, (_, i) => Math.sin(((i + 0.5) * Math.PI) / (2 * length)));
 
-/** Kaiser-Bessel derived (ISO/IEC 14496-3, 4.6.11.3.2). */
+/** Returns a Kaiser-Bessel derived slope (ISO/IEC 14496-3, 4.6.11.3.2). */
 function kbdSlope(length: number, alpha: number): Slope {
   const kaiser = Array.from({ length: length + 1 }, (_, i) =>
     bessel(Math.PI * alpha * Math.sqrt(1 - ((2 * i) / length - 1) ** 2)),
@@ -29,7 +29,7 @@ function kbdSlope(length: number, alpha: number): Slope {
   });
 }
 
-/** The modified Bessel function of the first kind and order 0. */
+/** Returns the modified Bessel function of the first kind and order 0. */
 function bessel(x: number): number {
   let [sum, term] = [1, 1];
   for (let k = 1; k < BESSEL_TERMS; k += 1) {
@@ -43,7 +43,7 @@ const SLOPES = {
   sine: { long: sineSlope(FRAME_SAMPLES), short: sineSlope(SHORT_SAMPLES) },
   kbd: { long: kbdSlope(FRAME_SAMPLES, 4), short: kbdSlope(SHORT_SAMPLES, 6) },
 };
-/** The half of a long window beside a short one: zeros, the slope of the short window, then ones. */
+/** Returns the half of a long window beside a short one: zeros, the slope of the short window, then ones. */
 const besideShort = (slope: Slope): Slope => {
   const long = new Float32Array(FRAME_SAMPLES).fill(1);
   long.fill(0, 0, SHORT_FROM);
@@ -57,12 +57,12 @@ const SHORT_SLOPES = {
 const LONG = new Imdct(FRAME_SAMPLES);
 const SHORT = new Imdct(SHORT_SAMPLES);
 
-/** Turns the spectra of one channel into sound: each window overlaps the one before it. */
+/** Converts the spectra of one channel to samples: each window overlaps the previous one. */
 export class FilterBank {
   readonly #overlap = new Float32Array(FRAME_SAMPLES);
   #shape: WindowShape = 'sine';
 
-  /** @returns 1024 samples, in memory of their own */
+  /** @returns 1024 samples, in a new array */
   synthesize(spectrum: Float32Array, sequence: WindowSequence, shape: WindowShape): Float32Array {
     const block = new Float32Array(2 * FRAME_SAMPLES);
     if (sequence === 'short') this.#synthesizeShort(spectrum, shape, block);

@@ -2,7 +2,7 @@ import type { BitReader } from './bit-reader.ts';
 import { type Codebook, SCALE_FACTORS, SPECTRAL } from './codebooks.ts';
 
 const DIGITS = 2;
-/** A binary tree: two entries for each node, of which each is the next node, or ~symbol. */
+/** Binary tree: two entries for each node, each of them the next node, or ~symbol. */
 type Tree = Int16Array;
 
 function treeOf({ lengths, symbols }: Codebook): Tree {
@@ -41,11 +41,11 @@ function readSymbol(bits: BitReader, tree: Tree): number {
 const SCALE_FACTOR_TREE = treeOf(SCALE_FACTORS);
 const SCALE_FACTOR_OFFSET = 60;
 
-/** Reads how much a scale factor differs from the last. */
+/** Reads the difference of a scale factor from the previous one. */
 export const readScaleDelta = (bits: BitReader): number =>
   readSymbol(bits, SCALE_FACTOR_TREE) - SCALE_FACTOR_OFFSET;
 
-/** How the symbols of each spectral codebook stand for values: digits to a base, less an offset; or magnitudes, whose signs follow. */
+/** Meaning of the symbols of each spectral codebook: values are digits to a base, less an offset; or magnitudes, whose signs follow. */
 const MAPPINGS = [
   { base: 3, values: 4, offset: 1 },
   { base: 3, values: 4, offset: 1 },
@@ -67,7 +67,7 @@ const MAX_ESCAPE_BITS = 12;
 /**
  * Reads the quantized values of some lines.
  * @param codebook 1…11
- * @param to takes them, from `at` on
+ * @param to receives the values, from `at` on
  */
 export function readSpectrum(
   bits: BitReader,

@@ -1,8 +1,8 @@
-/** The inverse modified discrete cosine transform of AAC (ISO/IEC 14496-3, 4.6.11.3.1), by a fast Fourier transform of a quarter of its length. */
+/** Inverse modified discrete cosine transform of AAC (ISO/IEC 14496-3, 4.6.11.3.1), by a fast Fourier transform of a quarter of its length. */
 export class Imdct {
   readonly #lines: number;
   readonly #points: number;
-  /** By which the points are turned before the Fourier transform, and after it. */
+  /** Factors by which the points are rotated before the Fourier transform, and after it. */
   readonly #turnRe: Float64Array;
   readonly #turnIm: Float64Array;
   readonly #rootRe: Float64Array;
@@ -12,7 +12,7 @@ export class Imdct {
   readonly #im: Float64Array;
   readonly #cosines: Float64Array;
 
-  /** @param lines of the spectrum, a power of two; the transform has twice as many samples */
+  /** @param lines number of lines of the spectrum, a power of two; the transform has twice as many samples */
   constructor(lines: number) {
     const points = lines / 2;
     this.#lines = lines;
@@ -30,7 +30,7 @@ export class Imdct {
     this.#cosines = new Float64Array(lines);
   }
 
-  /** @param to takes the samples, not windowed yet */
+  /** @param to receives the samples, not windowed yet */
   transform(spectrum: Float32Array, to: Float32Array): void {
     const [lines, half] = [this.#lines, this.#points];
     const cosines = this.#cosines;
@@ -43,7 +43,7 @@ export class Imdct {
     }
   }
 
-  /** The discrete cosine transform of type IV, by 2 / lines as loud as it is defined. */
+  /** Computes the discrete cosine transform of type IV, scaled by 2 / lines. */
   #transformCosines(spectrum: Float32Array): void {
     const [lines, points] = [this.#lines, this.#points];
     const [re, im, turnRe, turnIm] = [this.#re, this.#im, this.#turnRe, this.#turnIm];

@@ -5,7 +5,7 @@ import type { BitReader } from './bit-reader.ts';
 const MAX_ORDER = 20;
 
 type Filter = { bands: number; isDownward: boolean; coefficients: number[] };
-/** The filters of each window. */
+/** Filters of each window. */
 export type Shaping = Filter[][];
 
 export function readShaping(bits: BitReader, isShort: boolean): Shaping {
@@ -47,8 +47,8 @@ function coefficientsOf(reflections: number[]): number[] {
 
 /**
  * Filters the lines of one window.
- * @param offsets where its bands begin
- * @param mostBands above them nothing is filtered
+ * @param offsets first lines of its bands
+ * @param mostBands number of bands above which lines are not filtered
  */
 export function shape(
   lines: Float32Array,

@@ -7,16 +7,16 @@ export type DecoderOrder =
       order: 'decode';
       id: number;
       codec: FrameCodec;
-      /** Begins the stream anew. */
+      /** Head with which the stream begins again. */
       head?: Uint8Array | undefined;
       frames: Uint8Array[];
     }
   | { order: 'close'; id: number };
 export type DecoderAnswer = DecodedSound & { id: number };
 
-/** The decoder of one stream. */
+/** Decoder of one stream. */
 export type FrameDecoder = {
-  /** Begins the stream anew, with the head that its codec needs before frames; the caller waits for the answer to what came before. */
+  /** Begins the stream again, with the head that its codec needs before frames; the caller must await the previous result first. */
   begin(head: Uint8Array): void;
   /**
    * Decodes the frames that follow the previous ones; the caller must await the result before the next call.
@@ -35,7 +35,7 @@ type Stream = {
   codec: FrameCodec;
   job: Job | undefined;
   head: Uint8Array | undefined;
-  /** The thread that has the head. */
+  /** Thread that has received the head. */
   headedIn: Worker | undefined;
 };
 
@@ -47,7 +47,7 @@ const CHECK_MS = 500;
  * so that a stall of this process does not look like one of the thread.
  */
 const MAX_SILENT_CHECKS = 20;
-/** Memory of the thread beside that of WebAssembly. */
+/** Maximum heap of the thread, MB, without the memory of WebAssembly. */
 const MAX_HEAP_MB = 128;
 
 /**
@@ -59,7 +59,7 @@ export class DecoderThread {
   readonly #program: URL;
   readonly #checkMs: number;
   readonly #streams = new Map<number, Stream>();
-  /** Streams with a job, in the order in which the thread does them. */
+  /** Streams with a job, in the order in which the thread executes them. */
   #busy: number[] = [];
   #nextId = 1;
   #worker: Worker | undefined;

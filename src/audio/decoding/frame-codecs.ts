@@ -15,13 +15,13 @@ export type DecodedSound = {
 
 /** A decoder of one stream, inside the thread. */
 export type LoadedDecoder = {
-  /** Begins the stream anew with a head; codecs whose frames need none have no such method. */
+  /** Begins the stream again with a head; missing for codecs whose frames need no head. */
   begin?(head: Uint8Array): Promise<void>;
   decode(frames: Uint8Array[]): Promise<DecodedSound>;
   close(): void;
 };
 
-/** A decoder of this project (`src/audio/aac`). */
+/** Opens the decoder of this project (`src/audio/aac`). */
 async function openAac(): Promise<LoadedDecoder> {
   const { AacDecoder } = await import('../aac/decoder.ts');
   const decoder = new AacDecoder();
@@ -66,7 +66,7 @@ export async function openDecoder(codec: FrameCodec): Promise<LoadedDecoder> {
   return codec === 'mp3' ? openMp3() : openFlac();
 }
 
-/** libmpg123 as WebAssembly. */
+/** Opens libmpg123 as WebAssembly. */
 async function openMp3(): Promise<LoadedDecoder> {
   const { MPEGDecoder } = await import('mpg123-decoder');
   const decoder = new MPEGDecoder({ enableGapless: false });
@@ -77,7 +77,7 @@ async function openMp3(): Promise<LoadedDecoder> {
   };
 }
 
-/** libFLAC as WebAssembly. */
+/** Opens libFLAC as WebAssembly. */
 async function openFlac(): Promise<LoadedDecoder> {
   const { FLACDecoder } = await import('@wasm-audio-decoders/flac');
   const decoder = new FLACDecoder();
@@ -92,8 +92,8 @@ type VorbisLibrary = typeof import('@wasm-audio-decoders/ogg-vorbis');
 type VorbisPages = Parameters<InstanceType<VorbisLibrary['OggVorbisDecoder']>['decodeOggPages']>[0];
 
 /**
- * libvorbis as WebAssembly. Each stream has memory of its own, 16 MiB at most, which is left to the collector: to free it would call the library once
- * more, with whatever a hostile setup has made of its state.
+ * Opens libvorbis as WebAssembly. Each stream has its own memory, at most 16 MiB, which is left to the garbage collector: freeing it would
+ * call the library again, with a state that a hostile setup may have corrupted.
  */
 async function openVorbis(): Promise<LoadedDecoder> {
   const { OggVorbisDecoder } = await import('@wasm-audio-decoders/ogg-vorbis');
@@ -115,7 +115,7 @@ async function openVorbis(): Promise<LoadedDecoder> {
   };
 }
 
-/** Returns packets as the library takes them: of a page it reads no more than this. */
+/** Returns packets in the form of a page that the library accepts: it reads no other fields of a page. */
 function pageOf(packets: Uint8Array[], head: Uint8Array | undefined): VorbisPages[number] {
   const data = head?.subarray(0, VORBIS_IDENTIFICATION_BYTES) ?? new Uint8Array(0);
   const header = { vorbisSetup: head?.subarray(VORBIS_IDENTIFICATION_BYTES) };
@@ -129,7 +129,7 @@ const heard = ({ channelData, sampleRate, errors }: Channels): DecodedSound => (
   faults: errors.length,
 });
 
-/** The mean of separate channels. */
+/** Returns the mean of separate channels. */
 function meanOf(channels: Float32Array[]): Float32Array {
   const [first = new Float32Array(0), ...others] = channels;
   const mean = first.slice();

@@ -1,15 +1,15 @@
 import type { FrameFormat, FrameHeader } from './frame-header.ts';
 
-/** AAC in ADTS (ISO/IEC 13818-7, 6.2): seven bytes of head before each frame, nine with a checksum. */
+/** AAC in ADTS (ISO/IEC 13818-7, 6.2): a header of seven bytes before each frame, of nine with a checksum. */
 
-/** By their index in a head. */
+/** Sample rates by their index in a header. */
 export const ADTS_RATES_HZ = [
   96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8000,
   7350,
 ] as const;
 export const ADTS_HEAD_BYTES = 7;
 const CHECKSUM_BYTES = 2;
-/** Samples of each channel in a block; a frame has up to four. */
+/** Samples of each channel in a block; a frame has up to four blocks. */
 const BLOCK_SAMPLES = 1024;
 
 export const ADTS_FRAMES: FrameFormat = { headBytes: ADTS_HEAD_BYTES, parse: parseAdtsHeader };
@@ -35,7 +35,7 @@ function parseAdtsHeader(bytes: Buffer, at: number): FrameHeader | undefined {
   };
 }
 
-/** The head of a frame of low complexity, without a checksum. */
+/** Returns the header of a frame of low complexity, without a checksum. */
 export function adtsHead(rateIndex: number, channels: number, bytes: number): Buffer {
   const length = ADTS_HEAD_BYTES + bytes;
   return Buffer.of(

@@ -1,8 +1,8 @@
-/** The head of a FLAC frame (RFC 9639 §9.1). It does not say how long the frame is. */
+/** Header of a FLAC frame (RFC 9639 §9.1). It does not contain the length of the frame. */
 export type FlacHeader = {
   headBytes: number;
   samples: number;
-  /** Undefined if the head of the stream says it. */
+  /** Sample rate; undefined if it is in the header of the stream. */
   rateHz: number | undefined;
   channels: number;
 };
@@ -27,7 +27,7 @@ const SAMPLES_IN_16_BITS = 7;
 const RATE_IN_8_BITS = 12;
 const RATE_IN_16_BITS = 13;
 const RATE_IN_TENS = 14;
-/** Left and side, side and right, middle and side. */
+/** Last code of two channels: left and side, side and right, middle and side. */
 const LAST_STEREO_CODE = 10;
 const MAX_NUMBER_BYTES = 7;
 
@@ -37,7 +37,7 @@ const CRC_8 = Uint8Array.from({ length: 256 }, (_, byte) => {
   return crc;
 });
 
-/** @returns undefined if no frame begins there, or its head is not all there */
+/** @returns undefined if no frame begins at `at`, or its header is incomplete */
 export function parseFlacHeader(bytes: Buffer, at: number): FlacHeader | undefined {
   if (bytes.length < at + 6 || bytes[at] !== 0xff || (bytes[at + 1]! & 0xfe) !== 0xf8)
     return undefined;

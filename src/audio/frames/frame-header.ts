@@ -1,8 +1,8 @@
 /** Header of a compressed frame. */
 export type FrameHeader = {
-  /** Length of the frame with its head. */
+  /** Length of the frame including its header. */
   bytes: number;
-  /** Samples of each channel that it decodes to. */
+  /** Decoded samples of each channel. */
   samples: number;
   rateHz: number;
   channels: number;
@@ -10,10 +10,10 @@ export type FrameHeader = {
   kind: number;
 };
 
-/** A format whose frames say how long they are. */
+/** A format whose frames contain their length. */
 export type FrameFormat = {
-  /** Bytes of a head. */
+  /** Length of a header. */
   headBytes: number;
-  /** @returns undefined if no frame begins there; `headBytes` must be there to be read */
+  /** @returns undefined if no frame begins at `at`; at least `headBytes` bytes must be present from there */
   parse: (bytes: Buffer, at: number) => FrameHeader | undefined;
 };

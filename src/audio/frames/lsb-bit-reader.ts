@@ -9,7 +9,7 @@ export class LsbBitReader {
 
   /**
    * Reads up to 24 bits; the first is the lowest of the value.
-   * @throws {Error} behind the end
+   * @throws {Error} beyond the end
    */
   read(bits: number): number {
     const from = this.#at >> 3;
@@ -27,7 +27,7 @@ export class LsbBitReader {
     return this.read(1) === 1;
   }
 
-  /** @throws {Error} behind the end */
+  /** @throws {Error} beyond the end */
   skip(bits: number): void {
     if (this.#at + bits > 8 * this.#bytes.length) throw new Error('A header is cut short.');
     this.#at += bits;

@@ -1,6 +1,6 @@
 import type { FrameFormat, FrameHeader } from './frame-header.ts';
 
-/** MPEG audio (ISO/IEC 11172-3, 13818-3), Layers II and III: four bytes of head, from which the length of the frame follows. */
+/** MPEG audio (ISO/IEC 11172-3, 13818-3), Layers II and III: a header of four bytes, which determines the length of the frame. */
 
 const RATES_HZ = [44_100, 48_000, 32_000] as const;
 /** Bit rates by index 1…14, kbit/s. */
@@ -9,7 +9,7 @@ const LAYER_2_KBPS = [32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320,
 /** Bit rates of the lower sample rates that MPEG-2 adds. */
 const LOW_KBPS = [8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160] as const;
 
-/** Two bits of the head. */
+/** MPEG version, two bits of the header. */
 const MPEG_1 = 3;
 const MPEG_2 = 2;
 const NO_VERSION = 1;
@@ -36,7 +36,7 @@ function parseMpegHeader(bytes: Buffer, at: number): FrameHeader | undefined {
     (third >> 4) - 1
   ];
   const fullRateHz = RATES_HZ[(third >> 2) & 3];
-  // A bit rate of 0 leaves it to the reader to find the next head: nobody sends that.
+  // With a bit rate of 0 the reader must search the next header: no client sends that.
   if (kbps === undefined || fullRateHz === undefined || (fourth & 3) === NO_EMPHASIS) {
     return undefined;
   }

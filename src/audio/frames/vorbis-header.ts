@@ -1,25 +1,25 @@
 import { LsbBitReader } from './lsb-bit-reader.ts';
 
-/** Headers of a Vorbis stream (Vorbis I §4.2): what says how long its packets sound, and what its decoder will need. */
+/** Headers of a Vorbis stream (Vorbis I §4.2): the durations of its packets, and the resources that its decoder needs. */
 
 /** Length of an identification header, bytes. */
 export const VORBIS_IDENTIFICATION_BYTES = 30;
 /** Type of an identification header, its first byte. That of a packet of sound is even. */
 export const VORBIS_IDENTIFICATION_TYPE = 1;
 const SETUP_TYPE = 5;
-/** The type, and `vorbis`. */
+/** Length of the type, and `vorbis`. */
 const PREFIX_BYTES = 7;
 
 const MAX_CHANNELS = 8;
 const MIN_RATE_HZ = 4000;
 const MAX_RATE_HZ = 192_000;
-/** 64 and 8192 samples. */
+/** Exponents of the shortest and longest block: 64 and 8192 samples. */
 const MIN_BLOCK_EXPONENT = 6;
 const MAX_BLOCK_EXPONENT = 13;
 
-/** The longest setup that is read, bytes: three times as long as any that libvorbis writes. */
+/** Maximum length of a setup, bytes: three times as long as any that libvorbis writes. */
 const MAX_SETUP_BYTES = 32_768;
-/** Entries of all codebooks together, and values of their vectors: a decoder makes tables of them. libvorbis writes a third at most. */
+/** Maximum entries of all codebooks, and values of their vectors, of which a decoder builds tables. libvorbis writes at most a third. */
 const MAX_ENTRIES = 65_536;
 const MAX_VALUES = 262_144;
 const MAX_CODE_BITS = 32;
@@ -36,7 +36,7 @@ type Identification = {
 const isOfType = (packet: Uint8Array, type: number): boolean =>
   packet[0] === type && Buffer.from(packet.subarray(1, PREFIX_BYTES)).equals(Buffer.from('vorbis'));
 
-/** @throws {Error} if it is none, or announces what is not decoded */
+/** @throws {Error} if the packet is not an identification header, or announces a stream that is not decoded */
 export function parseIdentification(packet: Buffer): Identification {
   const isIdentification =
     packet.length === VORBIS_IDENTIFICATION_BYTES &&
@@ -55,8 +55,8 @@ export function parseIdentification(packet: Buffer): Identification {
 
 /**
  * Reads a setup header to its end.
- * @returns for each mode whether its blocks are long
- * @throws {Error} if it is not valid, or would need more memory and time than those of any encoder
+ * @returns for each mode, true if its blocks are long
+ * @throws {Error} if the header is not valid, or would need more memory and time than those of any encoder
  */
 export function parseSetup(packet: Buffer, channels: number): boolean[] {
   if (!isOfType(packet, SETUP_TYPE)) throw new Error('Its third header is no setup.');
@@ -80,10 +80,10 @@ export function parseSetup(packet: Buffer, channels: number): boolean[] {
 
 const invalid = () => new Error('Its setup is not valid.');
 
-/** Number of bits that a value takes: 3 for 7. */
+/** Returns the number of bits of a value: 3 for 7. */
 const bitsOfValue = (value: number): number => 32 - Math.clz32(value);
 
-/** §3.2.1. */
+/** Skips the codebooks (§3.2.1). */
 function skipCodebooks(bits: LsbBitReader): void {
   const codebooks = bits.read(8) + 1;
   let [allEntries, allValues] = [0, 0];
@@ -129,7 +129,7 @@ function skipVectors(
   bits.skip(valueBits * (isLattice ? latticeValues(entries, dimensions) : entries * dimensions));
 }
 
-/** The greatest number whose power of `dimensions` is no more than `entries` (§9.2.3). */
+/** Returns the greatest number whose power of `dimensions` is at most `entries` (§9.2.3). */
 function latticeValues(entries: number, dimensions: number): number {
   let values = Math.floor(entries ** (1 / dimensions));
   while ((values + 1) ** dimensions <= entries) values += 1;
@@ -137,7 +137,7 @@ function latticeValues(entries: number, dimensions: number): number {
   return values;
 }
 
-/** §6.2.1 and §7.2.2. */
+/** Skips the floors (§6.2.1 and §7.2.2). */
 function skipFloors(bits: LsbBitReader): void {
   const floors = bits.read(6) + 1;
   for (let i = 0; i < floors; i += 1) {
@@ -166,7 +166,7 @@ function skipFloorOfLines(bits: LsbBitReader): void {
   for (const kind of classOf) bits.skip(rangeBits * dimensions[kind]!);
 }
 
-/** §8.6.1. */
+/** Skips the residues (§8.6.1). */
 function skipResidues(bits: LsbBitReader): void {
   const residues = bits.read(6) + 1;
   for (let i = 0; i < residues; i += 1) {
@@ -184,7 +184,7 @@ function skipResidues(bits: LsbBitReader): void {
   }
 }
 
-/** §4.2.4. */
+/** Skips the mappings (§4.2.4). */
 function skipMappings(bits: LsbBitReader, channels: number): void {
   const mappings = bits.read(6) + 1;
   for (let i = 0; i < mappings; i += 1) {

@@ -12,12 +12,12 @@ const OPUS_SET_PREDICTION_DISABLED = 4042;
 /** Maximum length of a packet of one frame, bytes (RFC 6716 §3.2.1). */
 const MAX_PACKET_BYTES = 1276;
 
-/** A pointer to the state of an encoder, as koffi has it. */
+/** Pointer to the state of an encoder, as koffi represents it. */
 type State = bigint;
 
 /**
- * The encoder of the machine's own libopus, called without a copy in between; its code is made for the processor it runs on.
- * It is given only samples, never bytes of a client.
+ * Loads the encoder of the machine's own libopus, which is called without intermediate copies; its code is built for the processor of the
+ * machine. It receives only samples, never bytes of a client.
  * @throws {Error} if libopus is not installed
  */
 export async function loadNativeLibopus(soname = SONAME): Promise<EncoderLibrary> {

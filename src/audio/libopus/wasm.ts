@@ -6,7 +6,7 @@ import type { EncoderLibrary, OpusDecoder } from './libopus.ts';
 type DecoderLibrary = { openDecoder(): Promise<OpusDecoder> };
 
 /**
- * libopus as WebAssembly: runs wherever Node does, and sandboxes what strangers send. Encoding takes
+ * Loads libopus as WebAssembly: it runs wherever Node does, and sandboxes bytes of clients. Encoding takes
  * about twice as long as with the machine's own libopus.
  */
 export async function loadWasmLibopus(): Promise<EncoderLibrary & DecoderLibrary> {
