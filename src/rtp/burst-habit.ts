@@ -1,15 +1,15 @@
-/** Lead beyond which audio was not sent as it was spoken: the sender sends in pieces, or catches up after a stall. */
+/** Lead beyond which audio was not sent as it was spoken, ms: the sender sends in pieces, or catches up after a stall. */
 const LEAST_BURST_MS = 240;
-/** A run that has no burst in it is ended after this. */
+/** Maximum duration of a run without a burst, ms. */
 const MAX_EVEN_RUN_MS = 2000;
-/** The longest piece that a habit is made of, and how late the next one may come. */
+/** Maximum time between the beginnings of two pieces, ms: the longest piece of a habit, and its lateness. */
 const MAX_PERIOD_MS = 2300;
 /** Tolerance, as a share and in ms, within which a piece holds the sound of the time until the next one. */
 const PERIOD_TOLERANCE = 0.25;
 const PERIOD_TOLERANCE_MS = 100;
 /** Minimum lead of a piece over real time, as a share of its audio. */
 const LEAST_AT_ONCE = 0.24;
-/** Pieces in a row that make a habit of a sender that had none. */
+/** Number of consecutive pieces that make a sender bursty. */
 const PIECES_OF_A_HABIT = 2;
 /** Duration of even sound that counts as a habit, too: at the beginning, and after another habit. */
 const EVEN_AT_FIRST_MS = 1000;
@@ -28,13 +28,13 @@ export type Habit = 'new' | 'even' | 'bursty';
  */
 export class BurstHabit {
   #habit: Habit = 'new';
-  /** The run of messages since sound was last in time: when it began, and how much sound it holds. */
+  /** Run of messages since audio was last in time: its beginning, and the duration of its audio. */
   #startMs: number | undefined;
   #soundMs = 0;
   #atMs = 0;
   /** Maximum lead of the run's audio. */
   #peakMs = 0;
-  /** Pieces in a row, each of which came when the one before it was over. */
+  /** Number of consecutive pieces, each of which came when the one before had been played. */
   #pieces = 0;
   #evenMs = 0;
 
@@ -43,10 +43,10 @@ export class BurstHabit {
   }
 
   /**
-   * Takes the arrival time of a message, before its audio.
-   * @returns `run` if the message begins a run; `piece` if it does, right behind a piece; `stall` if sound
-   * has been ahead of its time for
-   *   longer than a piece lasts
+   * Processes the arrival time of a message, before its audio.
+   * @returns `run` if the message begins a run; `piece` if the message begins a run right after a piece; `stall` if
+   *   audio has been ahead of real time for longer
+   *   than a piece lasts
    */
   arrive(atMs: number): 'run' | 'piece' | 'stall' | undefined {
     this.#atMs = atMs;
@@ -69,7 +69,7 @@ export class BurstHabit {
     return 'stall';
   }
 
-  /** Takes sound of the message that has arrived last. */
+  /** Adds audio of the message that has arrived last. */
   add(durationMs: number): void {
     this.#soundMs += durationMs;
     this.#peakMs = Math.max(this.#peakMs, this.#soundMs - (this.#atMs - (this.#startMs ?? 0)));
@@ -82,7 +82,7 @@ export class BurstHabit {
     return 'run';
   }
 
-  /** @returns whether the run that has ended was a piece */
+  /** @returns true if the run that has ended was a piece */
   #end(periodMs: number): boolean {
     if (this.#peakMs < LEAST_BURST_MS) {
       this.#pieces = 0;
@@ -97,7 +97,7 @@ export class BurstHabit {
       Math.abs(this.#soundMs - periodMs) <= periodMs * PERIOD_TOLERANCE + PERIOD_TOLERANCE_MS;
     this.#pieces = isPiece ? this.#pieces + 1 : 0;
     const isAtOnce = this.#peakMs >= this.#soundMs * LEAST_AT_ONCE;
-    // At the beginning nothing speaks against it, but that two stalls may look alike; later the third of a row makes the habit.
+    // At the beginning one piece suffices if enough of it came at once: two stalls may look like a piece. Later two in a row are needed.
     const isFirst = this.#habit === 'new' && isAtOnce;
     if (isPiece && (isFirst || this.#pieces >= PIECES_OF_A_HABIT)) {
       this.#habit = 'bursty';

@@ -1,2 +1,2 @@
-/** The RTP clock of Opus runs at 48 kHz, whatever is in the packets (RFC 7587 §4.1): a timestamp counts these samples. */
+/** Timestamp units of Opus per ms: its RTP clock runs at 48 kHz for packets of any bandwidth (RFC 7587 §4.1). */
 export const SAMPLES_PER_MS = 48;

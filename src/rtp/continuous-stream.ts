@@ -5,14 +5,14 @@ import { Packetizer } from './packetizer.ts';
 /** 20 ms of digital silence in Opus: CELT, full band, mono (RFC 6716 §3.1). */
 const SILENT_PACKET = Buffer.from([0xf8, 0xff, 0xfe]);
 const SILENT_MS = 20;
-/** Most lateness of a packet, ms, that a network may cause: it does not end a stretch of sound. */
+/** Maximum lateness of a packet, ms, that a network may cause, and which does not end a stretch of audio. */
 const MAX_LATE_MS = 100;
 /**
  * Longest time between two packets of a stream whose client asked for discontinuous transmission, ms: less
  * than 400 by two ticks.
  */
 const SPARSE_EVERY_MS = 360;
-/** Level of what is heard, −dBov. Clients are not told it. */
+/** Level of audio packets, −dBov. Clients do not receive it. */
 const LEVEL = 30;
 
 export type LevelledPacket = MediaPacket & { audioLevel: number };

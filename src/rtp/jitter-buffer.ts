@@ -4,30 +4,30 @@ import { sequenceDelta, timestampDelta } from './sequence.ts';
 
 /** Window over which the quickest packet counts as the delay of the path, ms; two windows, so one is always full. */
 const FASTEST_WINDOW_MS = 2000;
-/** Each packet that is not late lowers the estimate by this share: a bad spell is forgotten in a few seconds. */
+/** Share by which each packet that is not late lowers the estimate: a bad spell is forgotten in a few seconds. */
 const DECAY = 1 / 128;
 
-/** Jump of the delay between two packets, either way, that no network causes: the sender's clock has changed. */
+/** Jump of the delay between two packets, either way, that no network causes, ms: the sender's clock has changed. */
 const MAX_LATER_MS = 2000;
 
-/** The bounds of {@link JitterBuffer.targetMs}. */
+/** Bounds of {@link JitterBuffer.targetMs}. */
 export type JitterBufferLimits = { minMs: number; maxMs: number };
 
-/** How the last packets of a stream came, before those that are held. */
+/** Arrival pattern of the last packets of a stream, before those that are held. */
 export type Pace = {
-  /** Timestamp of the last one, and when it came. */
+  /** Timestamp of the last packet, and its arrival time, ms. */
   timestamp: number;
   atMs: number;
-  /** How much later than the last one the quickest was on its way, ms: 0 or less. */
+  /** Delay of the quickest packet relative to the last one, ms: 0 or less. */
   quickestMs: number;
-  /** How much later than the quickest the slowest was on its way, ms. */
+  /** Delay of the slowest packet relative to the quickest, ms. */
   lateMs: number;
 };
 
 /** A packet without its stream. */
 export type StreamPacket = Pick<MediaPacket, 'sequenceNumber' | 'timestamp' | 'payload'>;
 
-/** The part of a packet that is held. */
+/** Held part of a packet. */
 export type Held = {
   sequenceNumber: number;
   payload: Buffer;
@@ -52,16 +52,16 @@ export class JitterBuffer {
   /** Arrival time of the first packet if it had not been late. */
   #firstAtMs: number | undefined;
   #lateMs = 0;
-  /** Lateness of the packet that came last. */
+  /** Lateness of the packet that arrived last, ms. */
   #lastLateMs = 0;
-  /** The packet that came last, and how much longer than the first it was on its way. */
+  /** Packet that arrived last, and its delay relative to the first, ms. */
   #last: { timestamp: number; atMs: number; transitMs: number } | undefined;
   #fastestMs = [Infinity, Infinity];
   #windowEndsMs = 0;
-  /** Number of packets that came after their turn, twice, or beyond the capacity. */
+  /** Number of packets that arrived too late, twice, or beyond the capacity. */
   droppedPackets = 0;
 
-  /** @param pace how packets of the stream came until now, if that is known */
+  /** @param pace arrival pattern of the stream until now, if known */
   constructor(limits: JitterBufferLimits, pace?: Pace) {
     this.#limits = limits;
     if (!pace) return;
@@ -114,10 +114,10 @@ export class JitterBuffer {
   }
 
   /**
-   * The next packet to play; `lost` if it is missing while later ones are here; `empty` if there is nothing to play
+   * Returns the next packet to play; `lost` if it is missing while later ones have arrived; `empty` if there is nothing to play
    * now: before the first packet was held long enough, and after the stream has run dry.
-   * @param hasCopies packets carry copies of those before them: after the stream has run dry the last missing one is `lost`,
-   * to be played from its copy, while those before it are left out, as their time has passed
+   * @param hasCopies true if packets carry copies of those before them: after the stream has run dry the last missing one is `lost`,
+   * to be played from its copy, while those before it are skipped, as their time has passed
    */
   take(nowMs: number, hasCopies = false): Held | 'lost' | 'empty' {
     if (this.#isBuffering) {
@@ -141,8 +141,8 @@ export class JitterBuffer {
   }
 
   /**
-   * Returns whether `samples` can be played from now on: they are here, and the last packet of them has been
-   * held for {@link targetMs}, so that those after it may be late.
+   * Returns true if `samples` samples can be played from now on: they have arrived, and the last packet of them has been
+   * held for {@link targetMs}, so that later packets may be late.
    */
   isReady(samples: number, nowMs: number): boolean {
     let restSamples = samples;
@@ -156,7 +156,7 @@ export class JitterBuffer {
     }
   }
 
-  /** After the stream has run dry packets come in time: one was lost, and none is late. */
+  /** True if packets arrive in time after the stream has run dry: one was lost, and none is late. */
   get #isInTimeAgain(): boolean {
     return this.#hasRunDry && this.#held.size > 1 && this.#lastLateMs <= this.#limits.minMs;
   }
@@ -171,7 +171,7 @@ export class JitterBuffer {
     this.#isBuffering = true;
   }
 
-  /** The packet after one that is lost, which may carry a copy of it (RFC 6716 §2.1.7). */
+  /** Returns the packet after a lost one, which may carry a copy of it (RFC 6716 §2.1.7). */
   peek(): Buffer | undefined {
     return this.#next === undefined ? undefined : this.#held.get(this.#next)?.payload;
   }
@@ -192,7 +192,7 @@ export class JitterBuffer {
    * @returns the lateness of this packet against the quickest of the last seconds
    */
   #measure(timestamp: number, nowMs: number): number {
-    // From packet to packet: against the first one the timestamp would wrap after half a day.
+    // Differences are taken from packet to packet: against the first one the timestamp would wrap after half a day.
     const last = this.#last ?? { timestamp, atMs: nowMs, transitMs: 0 };
     const mediaMs = timestampDelta(last.timestamp, timestamp) / SAMPLES_PER_MS;
     const laterMs = nowMs - last.atMs - mediaMs;

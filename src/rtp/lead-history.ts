@@ -19,16 +19,16 @@ export class LeadHistory {
   #max = -Infinity;
   #endsAtMs: number | undefined;
   #isFull = false;
-  /** The last messages, in no order. */
+  /** Leads of the last messages, in no order. */
   readonly #last = new Float64Array(STEADY_MESSAGES);
   #messages = 0;
 
-  /** The least lead; −Infinity until a window has passed. */
+  /** Minimum lead, ms; −Infinity until a window has passed. */
   get minMs(): number {
     return this.#isFull ? Math.min(this.#minBefore, this.#min) : -Infinity;
   }
 
-  /** The greatest lead; Infinity until a window has passed. */
+  /** Maximum lead, ms; Infinity until a window has passed. */
   get maxMs(): number {
     return this.#isFull ? Math.max(this.#maxBefore, this.#max) : Infinity;
   }

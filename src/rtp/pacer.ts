@@ -8,11 +8,11 @@ type Packet = { durationMs: number; isQuiet: boolean; gapMs: number };
 const EARLY_MS = 40;
 /** Maximum lead of an even sender's audio: beyond it the oldest waiting audio is dropped, silence first. */
 const MAX_AHEAD_MS = 200;
-/** The same for a sender that sends, or may send, in pieces of up to 2 s. */
+/** Maximum lead for a sender that sends, or may send, in pieces of up to 2 s. */
 const MAX_AHEAD_OF_BURSTS_MS = 2500;
 /** Longest audio of one message; the rest of it is dropped. */
 const MAX_WAITING_MS = 10_000;
-/** The sound before the end of a burst: how far ahead of time the sound is then is no excess. */
+/** Time after the beginning of a run, ms, before which its lead does not count as excess: the burst is still arriving. */
 const BURST_RISE_MS = 200;
 /** Delay of a bursty sender beyond the lateness of its pieces: at first a share of their length, more if that was too little. */
 const BURST_MARGIN = 0.03;
@@ -24,13 +24,13 @@ const MAX_HELD_MS = 500;
 /** Lateness of a packet that means that its sender has paused: after silence, and at any time. */
 const PAUSE_AFTER_QUIET_MS = 40;
 const PAUSE_MS = 400;
-/** More than this is a pause, less may be a slow clock. */
+/** Lateness up to which the cause may be a slow clock; more means a pause. */
 const MOST_CORRECTED_MS = 100;
 /** Largest correction per window: receivers follow a clock that is off by one per cent. */
 const SLEW_MS_PER_WINDOW = 5;
 /** Share of a window's drift in the mean. */
 const DRIFT_SMOOTHING = 0.05;
-/** Beyond that, sound is left out where it is quiet, or where it must be; and a gap is made likewise. */
+/** Steady lead above which audio is dropped, in silence and at any time; and steady lag beyond which a gap is inserted in silence. */
 const AHEAD_QUIET_MS = 30;
 const AHEAD_LOUD_MS = 60;
 const BEHIND_QUIET_MS = 20;
@@ -49,12 +49,12 @@ export class Pacer<P extends Packet> {
   #delayMs = 0;
   /** Minimum delay that a bursty sender needs. */
   #neededDelayMs = 0;
-  /** The delay is left from bursts that have ended. */
+  /** True if the delay remains from bursts that have ended. */
   #isDelayOfBursts = false;
   readonly #habit = new BurstHabit();
   /** Leads of the last pieces at their beginning, in no order. */
   readonly #piecesAheadMs: number[] = [];
-  /** The least lead of the messages since a burst has come. */
+  /** Minimum lead of the messages since a burst. */
   #lowestAheadMs = Infinity;
   #runAtMs = 0;
   #messageAtMs: number | undefined;
@@ -91,9 +91,9 @@ export class Pacer<P extends Packet> {
   }
 
   /**
-   * Takes in a packet that came at `atMs`; what one message held comes at one time, and is never cut by the bound.
-   * @param nowMs later than `atMs` if it has been held until now: then it goes out at its pace, and what comes after it
-   *   as much later, until a pause, or silence that is left out, has made up for it
+   * Adds a packet that arrived at `atMs`; packets of one message have one arrival time, and the bound never cuts them.
+   * @param nowMs later than `atMs` if the packet has been held until now: then it is released at its pace, and later packets
+   *   with the same delay, until a pause, or dropped silence, has compensated for it
    */
   push(packet: P, atMs: number, nowMs = atMs): void {
     this.#endMs ??= atMs;
@@ -110,7 +110,7 @@ export class Pacer<P extends Packet> {
     this.#habit.add(packet.durationMs);
     this.#endMs += packet.gapMs + packet.durationMs;
     this.#hold(packet, nowMs - atMs);
-    // A packet that goes out later than the end of the one before it is heard after a pause.
+    // A packet that is released later than the end of the previous one is heard after a pause.
     if (delayGrowsMs > 0) (this.#queue.at(0) ?? packet).gapMs += delayGrowsMs;
     this.#queue.push(packet);
     this.#wasQuiet = packet.isQuiet;
@@ -140,7 +140,7 @@ export class Pacer<P extends Packet> {
 
   /**
    * Updates the pacing of the sender, and sets the delay that it needs.
-   * @returns by how much the delay grows with this message
+   * @returns increase of the delay with this message, ms
    */
   #followHabit(atMs: number): number {
     const aheadMs = this.#endMs! - atMs;
@@ -175,7 +175,7 @@ export class Pacer<P extends Packet> {
     if (pieces.length > TIMED_PIECES) pieces.shift();
     if (pieces.length === TIMED_PIECES)
       this.#slewBy(Math.min(...pieces), Math.max(...pieces), periodMs);
-    // Behind a pause nothing is late.
+    // After a pause no audio is late.
     const lateMs = aheadMs > -PAUSE_MS ? Math.max(0, -aheadMs) : 0;
     const isFirst = this.#neededDelayMs === 0;
     if (!isFirst && lateMs <= this.#neededDelayMs) return 0;
@@ -193,7 +193,7 @@ export class Pacer<P extends Packet> {
     this.#piecesAheadMs.length = 0;
   }
 
-  /** @returns the pause of the sender before this message */
+  /** @returns pause of the sender before this message, ms */
   #keepPace(packet: P, atMs: number): number {
     const hasWindowEnded = this.#leads.tick(atMs);
     if (hasWindowEnded && this.#isEven) {
@@ -214,7 +214,7 @@ export class Pacer<P extends Packet> {
   }
 
   #pauseBefore(packet: P, lateMs: number): number {
-    // The delay covers it.
+    // The delay covers this lateness.
     if (lateMs <= this.#neededDelayMs) return 0;
     if (lateMs >= PAUSE_MS || (this.#wasQuiet && lateMs >= PAUSE_AFTER_QUIET_MS)) return lateMs;
     const steadilyLateMs = lateMs < STEADILY_LATE_MS ? undefined : this.#leads.steadilyLateMs;

@@ -1,11 +1,11 @@
-/** The RTP fixed header (RFC 3550 §5.1), one-byte header extensions (RFC 8285 §4.2) and the audio level (RFC 6464). */
+/** Fixed header of RTP (RFC 3550 §5.1), one-byte header extensions (RFC 8285 §4.2) and the audio level (RFC 6464). */
 
 const FIXED_HEADER_BYTES = 12;
 const EXTENSION_BIT = 0x10;
 const PADDING_BIT = 0x20;
 const ONE_BYTE_PROFILE = 0xbede;
 
-/** The audio level (RFC 6464: -dBov, 0 the loudest) of digital silence, the quietest that there is. */
+/** Audio level (RFC 6464: -dBov, 0 is the loudest) of digital silence, the quietest level. */
 export const SILENCE_LEVEL = 127;
 
 /** Fields of an RTP packet without its SSRC. */
@@ -30,7 +30,7 @@ export function isRtcp(datagram: Buffer): boolean {
   return packetType >= 192 && packetType <= 223;
 }
 
-/** The SSRC of a datagram of at least 12 bytes. */
+/** Returns the SSRC of a datagram of at least 12 bytes. */
 export function readSsrc(datagram: Buffer): number {
   return datagram.readUInt32BE(8);
 }
@@ -38,7 +38,7 @@ export function readSsrc(datagram: Buffer): number {
 /**
  * Reads an RTP packet.
  * @param levelExtensionId the header extension id under which the audio level was negotiated
- * @returns undefined if it is not RTP version 2 or is shorter than its own header says
+ * @returns undefined if the datagram is not RTP version 2 or is shorter than its header says
  */
 export function parseRtpPacket(datagram: Buffer, levelExtensionId: number): RtpPacket | undefined {
   const { length } = datagram;

@@ -1,6 +1,6 @@
 import type { MediaPacket } from './packet.ts';
 
-/** The random start keeps clear of 0 and of the upper half, where SRTP receivers guess the roll-over counter wrongly. */
+/** Returns a random first sequence number: not 0, nor in the upper half, where SRTP receivers guess the roll-over counter wrongly. */
 const randomSequenceNumber = () => 1 + Math.floor(Math.random() * 0x7ffe);
 
 /**

@@ -6,7 +6,7 @@ import { sequenceDelta, timestampDelta } from './sequence.ts';
 const MAX_WAIT_MS = 40;
 /** Longest gap in a stream; a larger jump begins another stream. */
 const MAX_JUMP_MS = 500;
-/** The same in the shortest packets, of 2.5 ms; a number further away is no gap, whatever the timestamp says. */
+/** Longest gap in the shortest packets, of 2.5 ms; a number further away is no gap, regardless of the timestamp. */
 const MAX_LOST_PACKETS = MAX_JUMP_MS / 2.5;
 
 /**
@@ -16,28 +16,28 @@ const MAX_LOST_PACKETS = MAX_JUMP_MS / 2.5;
 export class Reorderer {
   readonly #held = new Map<number, MediaPacket>();
   #next: number | undefined;
-  /** Timestamp of the packet that came last. */
+  /** Timestamp of the packet that arrived last. */
   #timestamp = 0;
   #gapSinceMs = 0;
 
-  /** The sequence number that comes next; undefined before the first packet. */
+  /** Next sequence number; undefined before the first packet. */
   get next(): number | undefined {
     return this.#next;
   }
 
-  /** Packets that came before their turn. */
+  /** Packets that arrived before an earlier one. */
   get waiting(): Iterable<MediaPacket> {
     return this.#held.values();
   }
 
-  /** Takes in a packet; false if it is dropped, because its turn is over, or it came already. */
+  /** Inserts a packet; returns false if it is dropped, because it is too late or a duplicate. */
   insert(packet: MediaPacket, nowMs: number): boolean {
     const { sequenceNumber, timestamp } = packet;
     const ahead = this.#next === undefined ? 0 : sequenceDelta(this.#next, sequenceNumber);
     const jumpMs = Math.abs(timestampDelta(this.#timestamp, timestamp)) / SAMPLES_PER_MS;
     this.#timestamp = timestamp;
     const isFar = jumpMs > MAX_JUMP_MS || Math.abs(ahead) > MAX_LOST_PACKETS;
-    // A packet is in its turn however long its sender has paused.
+    // A packet is in order regardless of the length of its sender's pause.
     if (this.#next === undefined || (ahead !== 0 && isFar)) {
       this.#held.clear();
       this.#next = sequenceNumber;
@@ -49,7 +49,7 @@ export class Reorderer {
     return true;
   }
 
-  /** Returns the next packet; `lost` in place of one that did not come in time; undefined while there is none. */
+  /** Returns the next packet; `lost` in place of one that did not arrive in time; undefined while there is none. */
   take(nowMs: number): MediaPacket | 'lost' | undefined {
     if (this.#next === undefined || this.#held.size === 0) return undefined;
     const packet = this.#held.get(this.#next);

@@ -9,7 +9,7 @@ import { sequenceDelta } from './sequence.ts';
 export class Splice {
   #sequenceOffset = 0;
   #timestampOffset = 0;
-  /** The highest outgoing sequence number so far, and the arrival time of its packet. */
+  /** Highest outgoing sequence number so far, and the arrival time of its packet. */
   #last: { sequenceNumber: number; timestamp: number; atMs: number } | undefined;
   #isCut = false;
 
