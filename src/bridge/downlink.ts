@@ -7,19 +7,19 @@ import { parseRtpPacket } from '../rtp/packet.ts';
 
 type Heard = {
   peer: string;
-  /** Higher than that of all that were added before. */
+  /** Order of addition: higher than that of all earlier producers. */
   order: number;
-  /** When its last packet came, ms. */
+  /** Arrival time of its last packet, ms. */
   atMs: number | undefined;
-  /** The peer speaks by a newer producer. */
+  /** True if a newer producer of the peer has replaced this one. */
   isOver: boolean;
   consumer: PlainConsumer | undefined;
   meter: LevelMeter | undefined;
 };
 
 /**
- * The way down: the audio of every producer of a room comes out of its router as plain RTP, and goes into the
- * mixer. A peer that changes how it is connected has two producers for a while: the newest that has sent a
+ * Downlink of a room: receives the audio of every producer from the router as plain RTP, and passes it to the
+ * mixer. A peer that changes its connection has two producers for a while: the newest that has sent a
  * packet is heard.
  */
 export class Downlink {
@@ -27,13 +27,13 @@ export class Downlink {
   readonly #mixer: RoomMixer;
   readonly #openMeter: () => Promise<LevelMeter>;
   readonly #isHeldBy: (peer: string) => boolean;
-  /** By producer. */
+  /** Heard producers, by ID. */
   readonly #heard = new Map<string, Heard>();
   #added = 0;
 
   /**
    * @param openMeter opens a meter of the levels of one producer's packets, which may be stated wrongly or not at all
-   * @param isHeldBy returns whether a peer is a speaker of the mixer also without a producer
+   * @param isHeldBy returns true if a peer stays a speaker of the mixer without a producer
    */
   constructor(
     router: () => RoomRouter,
@@ -50,7 +50,7 @@ export class Downlink {
   /**
    * Listens to a producer of `peer`, which replaces its earlier one at the first packet; resolves when no
    * further packet will be missed.
-   * @param speaker the number of the peer in forwarded frames
+   * @param speaker number of the peer in forwarded frames
    */
   async add(peer: string, speaker: number, producerId: string): Promise<void> {
     this.remove(producerId);
@@ -102,7 +102,7 @@ export class Downlink {
     return router.plainLeg.consume(producerId, router.rtpCapabilities, onDatagram);
   }
 
-  /** The first packet has come: the peer is heard by this producer from now on, and by none that is older. */
+  /** Handles the first packet of a producer: from now on the peer is heard from it, and no longer from an older one. */
   #begin({ peer, order }: Heard): void {
     for (const other of this.#heard.values()) {
       if (other.peer === peer && other.order < order) other.isOver = true;
@@ -110,12 +110,12 @@ export class Downlink {
     this.#mixer.cutSpeaker(peer);
   }
 
-  /** Returns when the last packet of a producer came, ms; undefined before the first. */
+  /** Returns the arrival time of the last packet of a producer, ms; undefined before the first. */
   lastPacketAtMs(producerId: string): number | undefined {
     return this.#heard.get(producerId)?.atMs;
   }
 
-  /** The router has gone, and with it all that was heard out of it. */
+  /** Removes all producers, after the router has closed. */
   clear(): void {
     for (const producerId of this.#heard.keys()) this.remove(producerId);
   }

@@ -1,33 +1,33 @@
 /** Lead below which audio is in time, ms. */
 const IN_TIME_MS = 150;
-/** A client that was told to wait is told to go on when its lead is below this, ms. */
+/** Lead below which a client that was told to wait may continue, ms. */
 const GO_ON_MS = 60;
-/** Sound that is sent in pieces of up to 2 s, or behind a stall, is in time again within this, ms. */
+/** Maximum time for which audio may be ahead, ms: audio in pieces of up to 2 s, or after a stall, is in time again by then. */
 const MAX_AHEAD_FOR_MS = 3000;
-/** No piece is further ahead than this, ms. */
+/** Maximum lead of a piece, ms. */
 const MAX_LEAD_MS = 2300;
-/** Sound that is ahead for longer than this comes from no voice client (docs/protocol.md, 4422). */
+/** Time for which audio must be ahead to exceed the limit, ms: no voice client sends it (docs/protocol.md, 4422). */
 const MAX_EXCEEDED_MS = 5000;
-/** A second in which more than a tenth had to be left out was ahead of time, even if what was left was not. */
+/** Length of a window, and dropped audio, ms, from which the window counts as ahead of time, even if the rest of its audio was not. */
 const WINDOW_MS = 1000;
 const MAX_DROPPED_MS = 100;
 const MAX_DROPPED_WINDOWS = 3;
 
 /**
- * Watches how far a client is ahead of time. `xoff`: it does not come back into time by itself; `xon`: it
- * has; `exceeded`: it has been ahead for more than five seconds. Pure.
+ * Watches the lead of a client over real time. `xoff`: the client does not return to real time by itself; `xon`: it
+ * has returned; `exceeded`: it has been ahead for more than five seconds. Pure.
  */
 export class FlowWatch {
   #isOff = false;
   #inTimeAtMs: number | undefined;
   #windowEndsAtMs = -Infinity;
   #droppedBeforeMs = 0;
-  /** Windows in a row in which too much was left out. */
+  /** Number of consecutive windows in which too much was dropped. */
   #droppedWindows = 0;
 
   /**
-   * @param leadMs how far the sound is ahead of its time
-   * @param droppedMs how much has been left out so far, because it was ahead
+   * @param leadMs lead of the audio over real time
+   * @param droppedMs total duration of audio dropped so far because it was ahead
    */
   watch(nowMs: number, leadMs: number, droppedMs: number): 'xoff' | 'xon' | 'exceeded' | undefined {
     this.#countDropped(nowMs, droppedMs);

@@ -1,7 +1,7 @@
 import type { LateBeginning } from '../audio/mixing/late-beginning.ts';
 import { FRAME_SAMPLES } from '../audio/format.ts';
 
-/** Encoder of the beginning of a stream, or nothing where that cannot be opened. */
+/** Opening of an encoder of the beginning of a stream; undefined if it cannot be opened. */
 type OpeningBeginning = Promise<LateBeginning | undefined>;
 
 export type RoutedPacket = {
@@ -9,22 +9,22 @@ export type RoutedPacket = {
   durationSamples: number;
   audioLevel: number;
   gapSamples: number;
-  /** Present if those behind the router have missed the packets before this one. */
+  /** Present if listeners behind the router have missed the packets before this one. */
   beginning?: OpeningBeginning | undefined;
 };
 
 type State =
-  /** Packets go out as they are. */
+  /** Packets are sent unchanged. */
   | { name: 'as sent' }
   | { name: 'opening'; held: RoutedPacket[] }
-  /** Packets are encoded anew, because decoders do not know those before them. */
+  /** Packets are encoded again, because decoders have not received those before them. */
   | { name: 'beginning'; beginning: LateBeginning }
   | { name: 'closed' };
 
-/** The packets of a speaker whose last ones those behind the router have missed, until they can be sent on as they are. */
+/** Stream of a speaker whose last packets the listeners behind the router have missed, until packets can be sent unchanged. */
 export class LateStream {
   readonly #write: (packet: RoutedPacket) => void;
-  /** Silence before the next packet, and sound that was taken and has not come out, at 48 kHz. */
+  /** Silence before the next packet, and audio that was taken and is not sent yet, samples at 48 kHz. */
   #gapSamples = 0;
   #takenSamples = 0;
   #state: State = { name: 'as sent' };
@@ -33,7 +33,7 @@ export class LateStream {
     this.#write = write;
   }
 
-  /** True while packets need not come here. */
+  /** True while packets are sent unchanged and need not pass through this stream. */
   get isOver(): boolean {
     return this.#state.name === 'as sent';
   }
@@ -77,7 +77,7 @@ export class LateStream {
     try {
       payloads = beginning.take(packet.payload);
     } catch {
-      // A packet that does not decode here is heard by nobody; it goes out as it does at other times.
+      // A packet that does not decode is inaudible; it is sent unchanged.
     }
     if (!payloads || payloads[0] === packet.payload) {
       this.#endBeginning();
@@ -107,7 +107,7 @@ export class LateStream {
   }
 }
 
-/** Closes what would have encoded packets that nobody is sent any more. */
+/** Closes the encoders of packets that are not sent any more. */
 export function discard(packets: RoutedPacket[]): void {
   for (const { beginning } of packets) void beginning?.then((opened) => opened?.close());
 }

@@ -5,12 +5,12 @@ import type { PlainProducer } from '../media/plain-leg.ts';
 import { ContinuousStream } from '../rtp/continuous-stream.ts';
 import { writeRtpPacket } from '../rtp/packet.ts';
 
-/** Opus that one client hears out of the mixer, as a stream of RTP that never ends. */
+/** Opus from the mixer to one client, as a continuous RTP stream. */
 export class Playback {
   readonly #clock: FrameClock;
   readonly #stream: ContinuousStream;
 
-  /** @param isSparse whether the client asked for discontinuous transmission */
+  /** @param isSparse true if the client asked for discontinuous transmission */
   constructor(clock: FrameClock, feed: PlainProducer, isSparse: boolean) {
     this.#clock = clock;
     const send = (packet: Parameters<typeof writeRtpPacket>[0]) => {
@@ -21,7 +21,7 @@ export class Playback {
     clock.add(this.#onTick);
   }
 
-  /** Takes one Opus packet. The hot path: runs for each packet to each client. */
+  /** Sends one Opus packet. The hot path: runs for each packet to each client. */
   send(packet: Buffer): void {
     const samples = opusPacketSamples(packet);
     if (samples !== undefined) this.#stream.push(packet, samples, performance.now());

@@ -1,16 +1,16 @@
-/** Time without a packet after which the path of a sender counts as broken: in silence browsers send a packet every 400 ms. */
+/** Time without a packet after which the path of a sender counts as broken, ms: in silence browsers send a packet every 400 ms. */
 const STOPPED_AFTER_MS = 1000;
 
-/** Watches whether the RTP of a browser still comes. Pure. */
+/** Watches whether RTP of a browser still arrives. Pure. */
 export class RtpWatch {
   #hasStopped = false;
-  /** Since when it is to come. */
+  /** Time since which packets are expected, ms. */
   #expectedSinceMs: number | undefined;
 
   /**
-   * @param lastAtMs when the last packet came; undefined before the first
+   * @param lastAtMs arrival time of the last packet; undefined before the first
    * @param isExpected false while the browser produces nothing, or is muted
-   * @returns what is new; undefined if nothing is
+   * @returns the new state; undefined if it is unchanged
    */
   look(
     nowMs: number,

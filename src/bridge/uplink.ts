@@ -13,7 +13,7 @@ import { Packetizer } from '../rtp/packetizer.ts';
 import { FlowWatch } from './flow-watch.ts';
 import { discard, LateStream, type RoutedPacket } from './late-stream.ts';
 
-/** Audio level from which a packet is too quiet to be missed. */
+/** Audio level, -dBov, from which a packet is too quiet to be missed. */
 const UNMISSED_LEVEL = 55;
 type OpusPacket = {
   payload: Buffer;
@@ -22,11 +22,11 @@ type OpusPacket = {
   audioLevel: number;
   isQuiet: boolean;
   gapMs: number;
-  /** The sender is muted. */
+  /** True if the sender is muted. */
   isMuted: boolean;
 };
 
-/** A producer exists only once there is audio for a listener behind the router: until then it costs nothing. */
+/** State of the producer, which exists only once there is audio for a listener behind the router: until then it costs nothing. */
 type State =
   | { name: 'idle' }
   | { name: 'opening'; held: RoutedPacket[] }
@@ -34,32 +34,32 @@ type State =
       name: 'open';
       producer: PlainProducer;
       packetizer: Packetizer;
-      /** Present until those behind the router know the stream. */
+      /** Present until listeners behind the router have the state of the stream. */
       late: LateStream | undefined;
     }
   | { name: 'closed' };
 
-/** Open while somebody listens behind the router of a room. The room keeps it up to date: it is read for every packet. */
+/** Route to the router of a room, open while a listener is behind it. The room updates it: it is read for every packet. */
 export type Route = { isOpen: boolean };
 
-/** The mixer through which WebSocket listeners hear the peer, and the name of the peer there. */
+/** Mixer through which WebSocket listeners hear the peer, and the name of the peer there. */
 export type HeardThere = { mixer: Pick<RoomMixer, 'receive' | 'openLateBeginning'>; peer: string };
 
-/** The leg on which it has its producer. */
+/** Leg on which the uplink has its producer. */
 type UplinkLeg = Pick<PlainLeg, 'produce' | 'isClosed'>;
 
 export type UplinkEvents = {
-  /** The room learns of the producer here; packets flow when this has been done. */
+  /** Called with a new producer; packets flow once the promise resolves. */
   onProducer: (producerId: string) => Promise<void>;
-  /** The client sends faster than real time, or no longer does; with what waits, and all that was left out so far. */
+  /** Called when the client sends faster than real time (`xoff`), or no longer does, with the waiting and the total dropped audio. */
   onFlow: (state: 'xoff' | 'xon', bufferedMs: number, droppedMs: number) => void;
-  /** The producer could not be opened, or the client is out of all measure. */
+  /** Called when the producer could not be opened, or the client exceeds the limit of its rate. */
   onFault: (fault: unknown) => void;
 };
 
 /**
- * The way up of one WebSocket peer: Opus packets become a stream of RTP at the pace of real time. It goes to those who
- * listen over WebSockets by a plain call, and to the room's plain leg while somebody listens behind its router.
+ * Uplink of one WebSocket peer: turns Opus packets into an RTP stream at the pace of real time. WebSocket listeners
+ * receive it through a call of the mixer, listeners behind the router through the room's plain leg.
  */
 export class Uplink {
   readonly #leg: () => UplinkLeg;
@@ -70,16 +70,16 @@ export class Uplink {
   readonly #events: UplinkEvents;
   readonly #pacer = new Pacer<OpusPacket>();
   readonly #packetizer = new Packetizer();
-  /** Duration of the packets that were not sent to the router since the last one that was. */
+  /** Duration of the packets that were not sent to the router since the last one sent, samples at 48 kHz. */
   #unroutedSamples = 0;
-  /** True if the last packet did not go to the producer that is there, or to be opened. */
+  /** True if the last packet was not sent to the producer, open or opening. */
   #hasMissed = true;
   #countedDrops = 0;
   readonly #flow = new FlowWatch();
   #state: State = { name: 'idle' };
-  /** True while nobody is to hear the packets that come. */
+  /** True while no listener may hear the incoming packets. */
   isMuted = false;
-  /** The last packets that were taken while the peer was not muted. */
+  /** Last packets that were taken while the peer was not muted. */
   readonly last: LastPackets = { packets: [], atMs: -Infinity };
 
   constructor(
@@ -112,7 +112,7 @@ export class Uplink {
     return this.#pacer.driftPpm;
   }
 
-  /** Sends one Opus packet as soon as it is due; it may have been held since it came. */
+  /** Sends one Opus packet as soon as it is due; it may have been held since its arrival. */
   readonly send: OpusSink = (payload, durationSamples, audioLevel, atMs) => {
     const { isMuted } = this;
     const durationMs = durationSamples / SAMPLES_PER_MS;
@@ -133,8 +133,8 @@ export class Uplink {
   };
 
   /**
-   * Opens the producer, if somebody listens behind the router, so that they are ready to hear the first
-   * packet; resolves when they are.
+   * Opens the producer, if there are listeners behind the router, so that they are ready to receive the first
+   * packet; resolves when they are ready.
    */
   async open(): Promise<void> {
     if (this.#state.name !== 'idle' || !this.#route.isOpen) return;
@@ -143,7 +143,7 @@ export class Uplink {
     await this.#openFor(opening);
   }
 
-  /** The leg has gone, and the producer with it: the next packet opens one on the new leg. */
+  /** Resets the uplink after its leg has closed, and the producer with it: the next packet opens one on the new leg. */
   reset(): void {
     if (this.#state.name !== 'closed') this.#leave({ name: 'idle' });
   }
@@ -170,7 +170,7 @@ export class Uplink {
     if (this.#pacer.bufferedMs <= 0) this.#clock.remove(this.#onTick);
   };
 
-  /** @param sentAtMs when the packets that are due go out; after a stall, ticks are behind that */
+  /** @param sentAtMs sending time of the due packets; after a stall, ticks are behind it */
   #sendDue(nowMs: number, sentAtMs: number): void {
     for (let due = this.#pacer.take(nowMs); due; due = this.#pacer.take(nowMs)) {
       this.#sendPacket(due, sentAtMs);
