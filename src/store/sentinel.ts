@@ -24,6 +24,8 @@ export class Sentinel {
   readonly #address: HostAndPort;
   readonly #asking: Asking;
   #client: ReturnType<typeof newSentinelClient> | undefined;
+  /** True once {@link #client} has a socket. */
+  #hasSocket = false;
 
   constructor(address: HostAndPort, asking: Asking) {
     this.#address = address;
@@ -50,13 +52,26 @@ export class Sentinel {
   }
 
   close(): void {
-    if (this.#client?.isOpen) this.#client.destroy();
+    const client = this.#client;
     this.#client = undefined;
+    if (!client?.isOpen) return;
+    // A client that is destroyed before it has a socket keeps the one that it gets, and the process with it.
+    if (this.#hasSocket) client.destroy();
+    else client.once('connect', () => client.destroy());
+  }
+
+  #newClient() {
+    const client = newSentinelClient(this.#address, this.#asking);
+    this.#hasSocket = false;
+    client.once('connect', () => {
+      if (this.#client === client) this.#hasSocket = true;
+    });
+    return client;
   }
 
   async #ask(): Promise<SentinelAnswer> {
     const { name } = this.#asking;
-    const client = (this.#client ??= newSentinelClient(this.#address, this.#asking));
+    const client = (this.#client ??= this.#newClient());
     if (!client.isReady) await client.connect();
     // In this order: during a failover the second is newer than the first, never older.
     const [fields, address] = await Promise.all([

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { readSettings } from '../../../config/settings.ts';
 import { parseSentinelUrl } from '../../../config/sentinel-url.ts';
@@ -5,7 +7,7 @@ import { choosePrimary } from '../../../src/store/choose-primary.ts';
 import { nameOf } from '../../../src/store/client.ts';
 import { redisAddressOf } from '../../../src/store/open-redis.ts';
 import { redisAdvice } from '../../../src/store/redis-advice.ts';
-import type { SentinelAnswer } from '../../../src/store/sentinel.ts';
+import { Sentinel, type SentinelAnswer } from '../../../src/store/sentinel.ts';
 
 const watchedOf = (url: string) => {
   const address = redisAddressOf({ REDIS_URL: url, DATA_DIR: 'data' });
@@ -127,4 +129,19 @@ test('advice on a Redis that fails over: replicas for writes, and sentinels that
   ]);
   const safe = { ...settings, 'min-replicas-to-write': '1' };
   expect(redisAdvice(safe, { downAfterMs: 5000 })).toEqual([]);
+});
+
+test('Sentinel.close() while it connects: the connection does not outlive it', async () => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const asking = { name: 'main', isTls: false, password: '', withinMs: 5000 };
+  const sentinel = new Sentinel({ host: '127.0.0.1', port }, asking);
+  const connected = once(server, 'connection') as Promise<[Socket]>;
+  const asked = sentinel.ask();
+  sentinel.close();
+  const [socket] = await connected;
+  socket.resume();
+  await Promise.all([once(socket, 'close'), expect(asked).rejects.toBeInstanceOf(Error)]);
+  server.close();
 });
