@@ -102,7 +102,7 @@ const SHIPPED_SERVERS = join(import.meta.dirname, 'build/deploy/servers/scripts'
 const retry = process.env['CI'] ? 1 : 0;
 
 /** Pure code uses a core whole; by default vitest leaves one core to itself. The machine may be busy with other things. */
-const pure = { maxWorkers: availableParallelism(), testTimeout: 20_000 } as const;
+const pure = { maxWorkers: availableParallelism(), testTimeout: 60_000 } as const;
 
 const system = {
   pool: 'forks',
