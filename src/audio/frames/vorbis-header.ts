@@ -26,7 +26,7 @@ const MAX_CODE_BITS = 32;
 const CODEBOOK_SYNC = 0x564342;
 
 /** Content of an identification header. */
-type Identification = {
+export type Identification = {
   channels: number;
   rateHz: number;
   /** Samples of a short block and of a long one. */

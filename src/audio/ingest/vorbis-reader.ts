@@ -1,4 +1,5 @@
 import {
+  type Identification,
   parseIdentification,
   parseSetup,
   VORBIS_IDENTIFICATION_TYPE,
@@ -25,7 +26,8 @@ const HEADER_BIT = 1;
 export class VorbisReader implements FrameReader {
   readonly #onFrame: FrameSink;
   readonly #ogg: OggReader;
-  #identification: Buffer | undefined;
+  /** Identification header whose setup header has not come yet. */
+  #identification: (Identification & { packet: Buffer }) | undefined;
   #stream: Stream | undefined;
   /** Number of samples of the last block; undefined before the first. */
   #lastSamples: number | undefined;
@@ -37,7 +39,7 @@ export class VorbisReader implements FrameReader {
   }
 
   get heldBytes(): number {
-    return this.#ogg.heldBytes + (this.#identification?.length ?? 0);
+    return this.#ogg.heldBytes + (this.#identification?.packet.length ?? 0);
   }
 
   /** Number of bytes copied and units read so far, including those of setups: the work done. */
@@ -60,21 +62,22 @@ export class VorbisReader implements FrameReader {
     else if (this.#stream && (packet[0]! & HEADER_BIT) === 0) this.#frame(this.#stream, packet);
   }
 
-  #begin(identification: Buffer): void {
-    parseIdentification(identification);
-    this.#identification = identification;
+  #begin(packet: Buffer): void {
+    this.#identification = { packet, ...parseIdentification(packet) };
     this.#stream = undefined;
     this.#lastSamples = undefined;
   }
 
-  #endHead(identification: Buffer, setup: Buffer): void {
-    const { channels, rateHz, blockSamples } = parseIdentification(identification);
+  #endHead(
+    { packet, channels, rateHz, blockSamples }: Identification & { packet: Buffer },
+    setup: Buffer,
+  ): void {
     this.#setupBytes += setup.length;
     const modes = parseSetup(setup, channels);
     const modeBits = 32 - Math.clz32(modes.length - 1);
     this.#stream = { rateHz, blockSamples, modes, modeBits };
     this.#identification = undefined;
-    this.#onFrame(Buffer.concat([identification, setup]), 0);
+    this.#onFrame(Buffer.concat([packet, setup]), 0);
   }
 
   /** Hands on a frame. A block overlaps half of the previous one (§1.3.2). */

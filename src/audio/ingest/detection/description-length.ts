@@ -161,7 +161,7 @@ function readIntegers(
   // Wide samples are often converted from narrower ones: their lowest bits are not in use.
   const areAllUsed = bitsInUse === 0 || novelty.blockSamples === Infinity;
   const step = areAllUsed ? 1 : 2 ** (31 - Math.clz32(bitsInUse & -bitsInUse));
-  // Such bytes are samples of 16 bits on two channels, of which one is silent.
+  // The same bytes are 16-bit samples on two channels with a silent left channel, which are more usual.
   if (codec === 'pcm_s32le' && (bitsInUse & 0xffff) === 0) return undefined;
   // A constant channel is half of wider samples; but if it is silent, and the bytes are not floats, the channel is unused.
   const isOne =
