@@ -243,7 +243,12 @@ export class Uplink {
       producer.close();
       return;
     }
-    await this.#events.onProducer(producer.id);
+    try {
+      await this.#events.onProducer(producer.id);
+    } catch (fault) {
+      producer.close();
+      throw fault;
+    }
     if (this.#state !== opening) {
       producer.close();
       return;
