@@ -26,7 +26,7 @@ const SINK = fileURLToPath(new URL('sink.ts', import.meta.url));
 /** Codec that browsers and mediasoup agree on. */
 const CRYPTO_SUITE = 'AEAD_AES_256_GCM';
 const KEY_AND_SALT_BYTES = 44;
-/** Share of a core below which what is left counts as nothing, whoever used the rest. */
+/** Idle share of a core below which the core counts as fully used. */
 const LEAST_LEFT = 0.1;
 
 type Forwarded = {
