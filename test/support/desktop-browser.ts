@@ -1,5 +1,6 @@
 import { type Browser, launch, type Page } from 'puppeteer-core';
 import type { SoundCard } from './sound-card.ts';
+import { joinByForm } from './page-form.ts';
 
 /**
  * Chromium as it is on a desktop: it plays and records on a sound card, and sleeps when the machine does. It is driven by puppeteer, because Playwright
@@ -39,12 +40,8 @@ export class DesktopBrowser {
   }
 
   /** Fills in the page's form and presses Join; resolves when the room is shown. */
-  async join(room: string, peer: string, apiKey: string): Promise<void> {
-    await this.page.type('#room', room);
-    await this.page.type('#peer', peer);
-    await this.page.type('#api-key', apiKey);
-    await this.page.click('#join');
-    await this.page.waitForSelector('#room-view', { visible: true });
+  join(room: string, peer: string, apiKey: string): Promise<void> {
+    return joinByForm(this.page, room, peer, apiKey);
   }
 
   /** Stops the browser, all of its processes, as a laptop that falls asleep does. */

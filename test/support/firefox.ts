@@ -1,5 +1,6 @@
 import { type Browser, launch, type Page } from 'puppeteer-core';
 import type { SoundCard } from './sound-card.ts';
+import { joinByForm } from './page-form.ts';
 
 /**
  * Debian's Firefox, and the gateway's page in it. Nothing of its WebRTC is set otherwise than users have it; its microphone gives a tone
@@ -36,12 +37,8 @@ export class TestFirefox {
   }
 
   /** Fills in the page's form and presses Join; resolves when the room is shown. */
-  async join(room: string, peer: string, apiKey: string): Promise<void> {
-    await this.page.type('#room', room);
-    await this.page.type('#peer', peer);
-    await this.page.type('#api-key', apiKey);
-    await this.page.click('#join');
-    await this.page.waitForSelector('#room-view', { visible: true });
+  join(room: string, peer: string, apiKey: string): Promise<void> {
+    return joinByForm(this.page, room, peer, apiKey);
   }
 
   /**
