@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { measureSlowness } from '../../scripts/test/machine-speed.mjs';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { type Node, Nodes } from '../support/nodes.ts';
@@ -80,7 +81,11 @@ class LegacyClient {
 
 const PACKET_MS = 120;
 
+/** On the machine on which the limits of tests were set: a slower one takes as much longer (decision 191). */
+const LONGEST_GAP_MS = 2000;
+
 test('three nodes are restarted one after the other under 100 peers: each is heard again within 2 s', async () => {
+  const slowness = Math.max(1, (await measureSlowness()) ?? 1);
   const cluster = await openCluster({ DRAIN_MS: '500' });
   let nodes = [await cluster.start(), await cluster.start(), await cluster.start()];
   // As a load balancer does it: in turn.
@@ -104,7 +109,7 @@ test('three nodes are restarted one after the other under 100 peers: each is hea
     const gaps = clients.flatMap(({ heard }) =>
       [...heard.values()].map(({ atMs, longestGapMs }) => Math.max(longestGapMs, nowMs - atMs)),
     );
-    expect(Math.max(...gaps)).toBeLessThan(2000);
+    expect(Math.max(...gaps)).toBeLessThan(LONGEST_GAP_MS * slowness);
   }
   for (const client of clients) client.stop();
   await Promise.all(clients.map(({ done }) => done));
