@@ -2,8 +2,8 @@ import { FRAME_MS } from './format.ts';
 
 /** Delay beyond which missed ticks are skipped, ms: after a stall, catching up would only be a burst. */
 const MAX_BEHIND_MS = 200;
-/** Number of moments within the 20 ms over which the listeners are spread, so that each tick does a fifth of the work. */
-const PHASES = 5;
+/** Number of moments within the 20 ms over which the listeners are spread, so that each tick does a tenth of the work. */
+const PHASES = 10;
 const PHASE_MS = FRAME_MS / PHASES;
 /** Tolerance, in phases, within which a phase counts as meeting a moment. */
 const ROUNDING = 1e-6;
@@ -19,6 +19,8 @@ export type OnTick = (tickMs: number, nowMs: number) => void;
 export class FrameClock {
   readonly #onFault: (fault: unknown) => void;
   readonly #phases = Array.from({ length: PHASES }, () => new Set<OnTick>());
+  /** Listeners whose next tick is one too many, because they were postponed. */
+  readonly #postponed = new Set<OnTick>();
   /** Timer of the next tick; undefined during a tick, and without listeners. */
   #timer: NodeJS.Timeout | undefined;
   #due: NodeJS.Immediate | undefined;
@@ -53,18 +55,34 @@ export class FrameClock {
    * @param dueMs as for {@link add}
    */
   move(onTick: OnTick, dueMs: number): void {
+    this.#moveTo(onTick, dueMs);
+  }
+
+  /**
+   * Calls `onTick` at another moment of the 20 ms from now on, if it is listening. A listener that calls this in its own tick
+   * gets its next tick 20 to 40 ms after this one.
+   * @param dueMs as for {@link add}
+   */
+  postpone(onTick: OnTick, dueMs: number): void {
+    if (this.#moveTo(onTick, dueMs)) this.#postponed.add(onTick);
+  }
+
+  /** Returns true if the listener has changed its phase. */
+  #moveTo(onTick: OnTick, dueMs: number): boolean {
     const from = this.#phases.find((phase) => phase.has(onTick));
     const phase = this.#choose(dueMs, from);
     const to = this.#phases[phase]!;
     // A listener that is added to the phase that ticks now would be called once more.
-    if (!from || from === to) return;
+    if (!from || from === to) return false;
     from.delete(onTick);
     to.add(onTick);
     if (!this.#isRunning) this.#wakeFor(phase);
+    return true;
   }
 
   remove(onTick: OnTick): void {
     for (const phase of this.#phases) phase.delete(onTick);
+    this.#postponed.delete(onTick);
     if (!this.#isIdle) return;
     clearTimeout(this.#timer);
     clearImmediate(this.#due);
@@ -134,6 +152,7 @@ export class FrameClock {
   }
 
   #call(onTick: OnTick, nowMs: number): void {
+    if (this.#postponed.delete(onTick)) return;
     try {
       onTick(this.#nextMs, nowMs);
     } catch (fault) {

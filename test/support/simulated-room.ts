@@ -39,6 +39,8 @@ export class HandClock extends FrameClock {
 
   /** Moment at which a tick is wanted, modulo 20 ms. */
   dueMs: number | undefined;
+  /** True if the tick before that moment falls out. */
+  isLater = false;
 
   constructor() {
     super((fault) => {
@@ -53,6 +55,11 @@ export class HandClock extends FrameClock {
 
   override move(_onTick: OnTick, dueMs: number): void {
     this.dueMs = dueMs;
+  }
+
+  override postpone(_onTick: OnTick, dueMs: number): void {
+    this.dueMs = dueMs;
+    this.isLater = true;
   }
 
   override remove(onTick: OnTick): void {
@@ -193,13 +200,15 @@ export class SimulatedRoom {
     }
   }
 
-  /** Lets the next tick come when it is wanted: no later than 20 ms after the last one. */
+  /** Lets the next tick come when it is wanted: no later than 20 ms after the last one, or than 40 ms if it is postponed. */
   #moveTick(): void {
     const { dueMs } = this.#clock;
     if (!this.#hasOwnTicks || dueMs === undefined) return;
     this.#nextTickMs -= (((this.#nextTickMs - dueMs) % TICK_MS) + TICK_MS) % TICK_MS;
     if (this.#nextTickMs <= this.#nowMs) this.#nextTickMs += TICK_MS;
+    if (this.#clock.isLater) this.#nextTickMs += TICK_MS;
     this.#clock.dueMs = undefined;
+    this.#clock.isLater = false;
   }
 
   async #tickUntil(atMs: number): Promise<void> {

@@ -33,6 +33,13 @@ export class Arrivals {
     return this.#last?.atMs;
   }
 
+  /** Arrival time of the last packet, ms, if it had been as late as the latest of the last packets; undefined of a speaker with jitter. */
+  get slowestMs(): number | undefined {
+    const { pace } = this;
+    if (!pace || pace.lateMs > STEADY_MS) return undefined;
+    return pace.atMs + pace.quickestMs + pace.lateMs;
+  }
+
   /** Arrival pattern of the last packets, also of a client that sends six in one message; undefined before the first packet. */
   get pace(): Pace | undefined {
     const last = this.#last;
@@ -54,14 +61,22 @@ export class Arrivals {
 }
 
 /** Time before a tick at which a packet should arrive, ms, so that later packets of the same speaker are in time, too. */
-const IN_TIME_MS = 6;
+const IN_TIME_MS = 5;
+/** Slack with which a packet is still in time, ms; a packet with less is played a tick later. */
+const LEAST_WAIT_MS = 3;
+/** Lateness up to which a speaker counts as steady, ms. The packets of others come at no particular moment of the 20 ms. */
+const STEADY_MS = 8;
 /** Number of ticks between two checks of the arrivals. */
 const LOOK_TICKS = 25;
-/** Minimum gain for which ticks are moved earlier, ms. */
+/** Minimum gain for which ticks come sooner, ms, and for which they come later, which delays one frame of the mix. */
 const LEAST_GAIN_MS = 4;
+const LEAST_GAIN_LATER_MS = 6;
 
 /** Speakers of a room, with the arrivals of their packets. */
 type Arriving = Iterable<{ arrivals: Arrivals }>;
+
+/** New moment of the ticks of a room. */
+export type TickMove = { dueMs: number; isLater: boolean };
 
 /** Finds the moment within the 20 ms at which a room is best mixed. Pure. */
 export class TickMoment {
@@ -73,22 +88,38 @@ export class TickMoment {
     return bestMs === undefined ? undefined : bestMs + IN_TIME_MS;
   }
 
-  /** Returns an earlier moment for the next ticks if all packets wait longer than necessary; checks every 25 ticks. */
-  sooner(speakers: Arriving, tickMs: number): number | undefined {
+  /**
+   * Returns a better moment for the next ticks, if packets wait longer than necessary; checks every 25 ticks. Ticks come later only if a
+   * packet would be missed for ticks that come sooner.
+   */
+  better(speakers: Arriving, tickMs: number): TickMove | undefined {
     this.#ticksToLook -= 1;
     if (this.#ticksToLook > 0) return undefined;
     this.#ticksToLook = LOOK_TICKS;
-    const waitsMs = [...speakers].map(({ arrivals }) => arrivals.waitMs(tickMs) ?? 0);
-    const gainMs = Math.min(...waitsMs) - IN_TIME_MS;
-    return waitsMs.length > 0 && gainMs >= LEAST_GAIN_MS ? tickMs - gainMs : undefined;
+    const all = [...speakers].map(({ arrivals }) => arrivals);
+    const slowestMs = all.flatMap((arrivals) => arrivals.slowestMs ?? []);
+    const bestMs = bestMomentMs(slowestMs);
+    if (bestMs === undefined) return undefined;
+    const dueMs = bestMs + IN_TIME_MS;
+    const inTimeMs = (atMs: number) => longestWaitMs(slowestMs, atMs - LEAST_WAIT_MS);
+    const gainMs = inTimeMs(tickMs) - inTimeMs(dueMs);
+    const soonerMs = modulo(tickMs - dueMs);
+    const isLater = all.some(
+      (arrivals) => (arrivals.waitMs(tickMs) ?? 0) < soonerMs + LEAST_WAIT_MS,
+    );
+    if (gainMs < (isLater ? LEAST_GAIN_LATER_MS : LEAST_GAIN_MS)) return undefined;
+    return { dueMs, isLater };
   }
 }
 
+/** Returns the longest time for which any packet waits for a moment, ms modulo 20 ms. */
+const longestWaitMs = (momentsMs: number[], dueMs: number): number =>
+  momentsMs.reduce((most, atMs) => Math.max(most, modulo(dueMs - atMs)), 0);
+
 /** Returns the moment within the 20 ms that minimizes the longest wait of any packet. */
 export function bestMomentMs(momentsMs: number[]): number | undefined {
-  const longestWaitMs = (tickMs: number) =>
-    momentsMs.reduce((most, atMs) => Math.max(most, modulo(tickMs - atMs)), 0);
-  return momentsMs.toSorted((a, b) => longestWaitMs(a) - longestWaitMs(b))[0];
+  const longestMs = (atMs: number) => longestWaitMs(momentsMs, atMs);
+  return momentsMs.toSorted((a, b) => longestMs(a) - longestMs(b))[0];
 }
 
 const modulo = (ms: number) => ((ms % FRAME_MS) + FRAME_MS) % FRAME_MS;

@@ -21,7 +21,7 @@ const MOST_LEAST_SLACK_MS = 10;
  * Slack beyond the minimum that is still accepted, ms; more is unnecessary delay. It exceeds a tick, because packets are taken a whole tick
  * sooner or later: the slack of some senders would never settle in a narrower band.
  */
-const SLACK_BAND_MS = 22;
+const SLACK_BAND_MS = 20.5;
 /** Maximum decoded audio left over after a tick, samples, which delays everything after it; more than this is removed. */
 const MOST_REST_SAMPLES = 384;
 /** Lateness up to which a sender counts as steady, ms. Others need the leftover audio: it is played while their packets are awaited. */

@@ -447,7 +447,9 @@ export class RoomMixer {
       replaced: new Set(),
     });
     this.#opusEars.tick(this.#mixes);
-    this.#moveTicks(this.#moment.sooner(this.#played.values(), tickMs));
+    const move = this.#moment.better(this.#played.values(), tickMs);
+    if (move?.isLater) this.#clock.postpone(this.#tick, move.dueMs);
+    else this.#moveTicks(move?.dueMs);
     if (this.#played.size > 0) this.#room.tick(nowMs);
     else this.#ticked();
   };

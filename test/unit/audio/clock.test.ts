@@ -152,6 +152,29 @@ describe('a listener that wants its ticks at a moment', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
+  test('postpones them in its own tick: one of 20 ms is longer, and none is lost or comes twice', () => {
+    const clock = new FrameClock(rethrow);
+    const ticksMs: number[] = [];
+    const onTick = (nowMs: number) => {
+      ticksMs.push(nowMs);
+      if (ticksMs.length === 5) clock.postpone(onTick, nowMs + 8);
+    };
+    clock.add(onTick, performance.now());
+    vi.advanceTimersByTime(400);
+    const between = steps(ticksMs).map((ms) => Math.round(ms));
+    expect(between.slice(0, 6)).toEqual([20, 20, 20, 20, 28, 20]);
+    expect(new Set(between.slice(5))).toEqual(new Set([20]));
+    // What was postponed and removed is called in its next tick when it is added again.
+    clock.postpone(onTick, performance.now() + 8);
+    clock.remove(onTick);
+    ticksMs.length = 0;
+    clock.add(onTick);
+    vi.advanceTimersByTime(15);
+    expect(ticksMs).toHaveLength(1);
+    clock.remove(onTick);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
   test('moves them between two ticks: they come at the moment from then on', () => {
     const clock = new FrameClock(rethrow);
     const ticksMs: number[] = [];

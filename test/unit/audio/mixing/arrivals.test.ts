@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Arrivals, bestMomentMs } from '../../../../src/audio/mixing/arrivals.ts';
+import { Arrivals, bestMomentMs, TickMoment } from '../../../../src/audio/mixing/arrivals.ts';
 
 test('the moment after which none waits long is the one before the longest pause', () => {
   expect(bestMomentMs([])).toBeUndefined();
@@ -27,4 +27,37 @@ test('the pace of a client that sends 120 ms in one message: six packets at once
   for (let i = 0; i < 7; i += 1) arrivals.add(i * 960, Math.floor(i / 6) * 120);
   const last = { timestamp: 6 * 960, atMs: 120 };
   expect(arrivals.pace).toEqual({ ...last, quickestMs: -100, lateMs: 100 });
+});
+
+/** Speakers that have sent eight packets, each at its phase of the 20 ms, and up to `jitterMs` later. */
+const speakersAt = (phasesMs: number[], jitterMs = 0) =>
+  phasesMs.map((phaseMs) => {
+    const arrivals = new Arrivals();
+    for (let i = 0; i < 8; i += 1)
+      arrivals.add(i * 960, 1000 + i * 20 + phaseMs + (i % 2) * jitterMs);
+    return { arrivals };
+  });
+
+/** What the 25th tick of a room decides. */
+function decide(speakers: ReturnType<typeof speakersAt>, tickMs: number) {
+  const moment = new TickMoment();
+  for (let i = 1; i < 25; i += 1) expect(moment.better(speakers, tickMs)).toBeUndefined();
+  const move = moment.better(speakers, tickMs);
+  return move && { phaseMs: move.dueMs % 20, isLater: move.isLater };
+}
+
+test('ticks come sooner if all packets wait longer than necessary', () => {
+  expect(decide(speakersAt([0]), 2015)).toEqual({ phaseMs: 5, isLater: false });
+  expect(decide(speakersAt([0, 4]), 2017)).toEqual({ phaseMs: 9, isLater: false });
+});
+
+test('ticks come later if a packet would be missed for sooner ones', () => {
+  // At 6 the packet of 5 waits 21 ms; at 15 none waits longer than 15.
+  expect(decide(speakersAt([0, 5, 10]), 2006)).toEqual({ phaseMs: 15, isLater: true });
+});
+
+test('ticks stay if another moment is hardly better, if there is nobody, and for speakers with jitter', () => {
+  expect(decide(speakersAt([0]), 2008)).toBeUndefined();
+  expect(decide([], 2000)).toBeUndefined();
+  expect(decide(speakersAt([0], 12), 2015)).toBeUndefined();
 });
