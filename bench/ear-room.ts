@@ -1,7 +1,6 @@
-import type { WebSocket } from 'ws';
 import { seededRandom } from '../test/support/random.ts';
 import { type Bursts, CYCLE_FRAMES, CYCLE_MS, findOnsets } from './burst.ts';
-import { connectClient } from './client.ts';
+import type { Place } from './client.ts';
 import { type Pacing, SLOTS } from './pacing.ts';
 
 /** Number of rooms, in each of which speakers send at other phases of the 20 ms. */
@@ -16,6 +15,12 @@ const WORD_PACKETS = 6;
  * sent; `quiet` has none.
  */
 export type Manner = 'bursts' | 'words' | 'quiet';
+
+/** A peer that has entered a room. It sends packets of 20 ms; in a pause it leaves some out. */
+export type Peer = { send(packet: Buffer, skippedPackets?: number): void; close(): void };
+
+/** Takes a peer into its room; packets that it hears go to `onPacket`. */
+export type Enter = (place: Place, onPacket: (packet: Buffer) => void) => Promise<Peer>;
 
 export type EarSound = { one: Bursts; three: Bursts; quiet: Buffer[] };
 
@@ -32,15 +37,15 @@ export class EarRoom {
   /** When each onset would have been heard without any delay. */
   readonly sent: Sent[] = [];
   readonly #heard: { frame: Buffer; atMs: number }[] = [];
-  readonly #sockets: WebSocket[] = [];
+  readonly #peers: Peer[] = [];
 
-  /** Takes everybody into room `number`; they speak when `pacing` starts. @param address of a peer of the room */
+  /** Takes everybody into room `number`; they speak when `pacing` starts. */
   static async open(
     manners: Manner[],
     number: number,
     sound: EarSound,
     pacing: Pacing,
-    address: (peer: number) => URL,
+    enter: Enter,
   ): Promise<EarRoom> {
     const room = new EarRoom();
     const random = seededRandom(number + 1);
@@ -48,7 +53,7 @@ export class EarRoom {
     const bursts = inTurn > 1 ? sound.three : sound.one;
     const startFrame = Math.round((number * CYCLE_FRAMES) / EAR_ROOMS);
     for (const [index, manner] of manners.entries()) {
-      const speaker = await room.#enter(address(index));
+      const speaker = await room.#enter(enter, { room: number, peer: index });
       const slot = Math.floor(random() * SLOTS);
       let frame = startFrame + index * CYCLE_FRAMES;
       const name = `${number}/${index}`;
@@ -59,7 +64,7 @@ export class EarRoom {
       });
     }
     const hear = (bytes: Buffer) => room.#heard.push({ frame: bytes, atMs: performance.now() });
-    await room.#enter(address(manners.length), hear);
+    await room.#enter(enter, { room: number, peer: manners.length }, hear);
     return room;
   }
 
@@ -76,27 +81,26 @@ export class EarRoom {
   }
 
   close(): void {
-    for (const socket of this.#sockets) socket.terminate();
+    for (const peer of this.#peers) peer.close();
   }
 
-  async #enter(address: URL, onFrame: (frame: Buffer) => void = () => {}): Promise<WebSocket> {
-    const socket = await connectClient(address, onFrame);
-    this.#sockets.push(socket);
-    return socket;
+  async #enter(
+    enter: Enter,
+    place: Place,
+    onPacket: (packet: Buffer) => void = () => {},
+  ): Promise<Peer> {
+    const peer = await enter(place, onPacket);
+    this.#peers.push(peer);
+    return peer;
   }
 
-  #sendBurst(
-    to: WebSocket,
-    speaker: string,
-    { packets, onset }: Bursts,
-    at: number,
-    manner: Manner,
-  ) {
+  #sendBurst(to: Peer, speaker: string, { packets, onset }: Bursts, at: number, manner: Manner) {
     const since = at - onset.frame;
     if (manner === 'words' && (since < 0 || since >= WORD_PACKETS)) return;
     if (this.isCounting && since === 0) {
       this.sent.push({ atMs: performance.now() + onset.offsetMs, speaker });
     }
-    to.send(packets[at]!);
+    const isAfterPause = manner === 'words' && since === 0;
+    to.send(packets[at]!, isAfterPause ? packets.length - WORD_PACKETS : 0);
   }
 }

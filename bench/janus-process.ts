@@ -42,9 +42,10 @@ export class JanusProcess implements AsyncDisposable {
     }
   }
 
-  async openRooms(rooms: number): Promise<void> {
+  /** Opens rooms. @param first number of the first one, counted from 0 */
+  async openRooms(rooms: number, first = 0): Promise<void> {
     const handle = await this.#api.attach();
-    for (let room = 1; room <= rooms; room += 1) {
+    for (let room = first + 1; room <= first + rooms; room += 1) {
       await this.#api.ask(handle, { request: 'create', room, permanent: false, ...ROOM });
     }
   }
@@ -52,15 +53,17 @@ export class JanusProcess implements AsyncDisposable {
   /**
    * Lets a participant into an open room.
    * @param port at which it takes RTP
+   * @param prebuffer number of packets that Janus holds back, if not its default
    * @returns the port to which it sends RTP
    */
-  async join({ room, peer }: Place, port: number): Promise<number> {
+  async join({ room, peer }: Place, port: number, prebuffer?: number): Promise<number> {
     const { rtp } = await this.#api.ask(await this.#api.attach(), {
       request: 'join',
       room: room + 1,
       id: peer + 1,
       rtp: { ip: '127.0.0.1', port, payload_type: JANUS_PAYLOAD_TYPE },
       ...PARTICIPANT,
+      ...(prebuffer === undefined ? {} : { prebuffer }),
     });
     if (!rtp) throw new Error('Janus gave no RTP port');
     return rtp.port;

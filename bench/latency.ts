@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CYCLE_MS, encodeBurst, encodeQuietTalk } from './burst.ts';
 import { EAR_ROOMS, type EarLatency, EarRoom, type EarSound, type Manner } from './ear-room.ts';
-import { GatewayProcess } from './gateway-process.ts';
 import { met } from './goals.ts';
-import { Load } from './load.ts';
+import { janusSettings, type Server, startGateway, type StartServer } from './latency-servers.ts';
 import { Pacing } from './pacing.ts';
 import { encodePackets } from './packets.ts';
 import { quantile } from './percentiles.ts';
@@ -26,17 +25,26 @@ const MAX_ROOMS = 90;
 const WAYS: {
   name: string;
   manners: Manner[];
+  /** A mixer has no such way. */
+  isForwarded: boolean;
   goals: Record<'quiet' | 'busy', [number, number]>;
 }[] = [
-  { name: 'forwarded', manners: ['bursts'], goals: { quiet: [1, 5], busy: [1, 5] } },
+  {
+    name: 'forwarded',
+    manners: ['bursts'],
+    isForwarded: true,
+    goals: { quiet: [1, 5], busy: [1, 5] },
+  },
   {
     name: 'mixed',
     manners: ['bursts', 'bursts', 'bursts'],
+    isForwarded: false,
     goals: { quiet: [18, 35], busy: [22, 45] },
   },
   {
     name: 'mixed after a pause',
     manners: ['words', 'quiet', 'quiet'],
+    isForwarded: false,
     goals: { quiet: [18, 35], busy: [22, 45] },
   },
 ];
@@ -45,47 +53,74 @@ type Way = (typeof WAYS)[number];
 const SLOWEST_GOAL_MS = 24;
 
 type Sound = EarSound & { talk: Buffer[] };
-type Measured = { sent: number; latencies: EarLatency[]; cpuPercent: number; lateP99Ms: number };
+type Measured = {
+  rooms: number;
+  sent: number;
+  latencies: EarLatency[];
+  cpuPercent: number;
+  lateP99Ms: number;
+};
 
-/** A row for each way, in a gateway that has nothing else to do and in one that is busy. */
+/** A row for each way, in a gateway that has nothing else to do and in one that is busy; beside them Janus, which mixes everything. */
 export async function reportLatency(say: (text: string) => void, signal: AbortSignal) {
   const { packets: talk } = await encodePackets();
   const [one, three] = [await encodeBurst(), await encodeBurst(3)];
   const sound = { one, three, quiet: await encodeQuietTalk(), talk };
-  const cpuPercentARoom = await measureBackground(talk, signal);
+  const measure = await openMeter(startGateway, sound, signal);
+  const peers = [];
+  for (const { name, start } of janusSettings()) {
+    peers.push({ name, measure: await openMeter(start, sound, signal) });
+  }
+  const ofPeers = peers.map(({ name }) => ` ${name}: rooms behind, CPU, p50 / p99 |`).join('');
   say(`
-| mouth to ear | rooms behind (5 peers, 2 speak) | gateway CPU | bursts heard | p50 / p99 | slowest speaker p50 | goal | | generator late p99 |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| mouth to ear | rooms behind (5 peers, 2 speak) | gateway CPU | bursts heard | p50 / p99 | slowest speaker p50 | goal | | generator late p99 |${ofPeers}
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |${peers.map(() => ' --- |').join('')}
 `);
   for (const way of WAYS) {
-    const idle = await measureQuietly(way, background(0), sound, signal);
-    say(reportRow(way, 0, idle));
-    const spare = TARGET_CPU_PERCENT - idle.cpuPercent;
-    let rooms = roomsOf(spare / cpuPercentARoom);
-    let busy = await measureQuietly(way, background(rooms), sound, signal);
-    if (busy.cpuPercent < LEAST_CPU_PERCENT) {
-      // The more there are, the less each takes.
-      rooms = roomsOf((rooms * spare) / (busy.cpuPercent - idle.cpuPercent));
-      busy = await measureQuietly(way, background(rooms), sound, signal);
+    for (const isBusy of [false, true]) {
+      const cells = reportRow(way, await measure(way, isBusy));
+      for (const peer of peers) {
+        cells.push(way.isForwarded ? '–' : reportPeer(await peer.measure(way, isBusy)));
+      }
+      say(`| ${cells.join(' | ')} |\n`);
     }
-    say(reportRow(way, rooms, busy));
   }
   say(FOOT);
+}
+
+/** Measures a way in a server that has nothing else to do, or in one that is busy with as many rooms as it takes. */
+type Meter = (way: Way, isBusy: boolean) => Promise<Measured>;
+
+async function openMeter(start: StartServer, sound: Sound, signal: AbortSignal): Promise<Meter> {
+  const cpuPercentARoom = await measureBackground(start, sound.talk, signal);
+  const measure = (way: Way, rooms: number) => measureQuietly(start, way, rooms, sound, signal);
+  let idlePercent = 0;
+  return async (way, isBusy) => {
+    if (!isBusy) {
+      const idle = await measure(way, 0);
+      idlePercent = idle.cpuPercent;
+      return idle;
+    }
+    const sparePercent = TARGET_CPU_PERCENT - idlePercent;
+    const rooms = roomsOf(sparePercent / cpuPercentARoom);
+    const busy = await measure(way, rooms);
+    if (busy.cpuPercent >= LEAST_CPU_PERCENT) return busy;
+    // The more there are, the less each takes.
+    return measure(way, roomsOf((rooms * sparePercent) / (busy.cpuPercent - idlePercent)));
+  };
 }
 
 const FOOT = `
 From a client's send of the binary frame that holds the onset of a burst to another's receipt of the frame that holds it,
 with the onset's place in either; ${EAR_ROOMS} rooms. Mixed: three send all the time, each at a random phase of the 20 ms, and burst out in
-turn; after a pause: one sends nothing for 680 ms, then a burst, while two others talk quietly.
+turn; after a pause: one sends nothing for 680 ms, then a burst, while two others talk quietly. Janus is its AudioBridge, its participants on
+plain RTP: with the smallest buffer that works, and with its default of six packets; behind it are as many rooms as bring it to the same CPU.
 † Something else held the generator up by more than ${MAX_LATE_MS} ms: this row is not to be relied on.
 `;
 
-function reportRow(way: Way, rooms: number, measured: Measured): string {
-  const { sent, latencies, lateP99Ms } = measured;
-  const [p50Ms, p99Ms] = [0.5, 0.99].map((share) => quantileOf(latencies, share)) as [
-    number,
-    number,
-  ];
+function reportRow(way: Way, measured: Measured): string[] {
+  const { rooms, sent, latencies, lateP99Ms } = measured;
+  const [p50Ms, p99Ms] = [quantileOf(latencies, 0.5), quantileOf(latencies, 0.99)];
   const speakers = Object.values(Object.groupBy(latencies, ({ speaker }) => speaker));
   const slowestMs = Math.max(...speakers.map((ofSpeaker) => quantileOf(ofSpeaker ?? [], 0.5)));
   const [goalP50Ms, goalP99Ms] = way.goals[rooms === 0 ? 'quiet' : 'busy'];
@@ -94,9 +129,9 @@ function reportRow(way: Way, rooms: number, measured: Measured): string {
     p50Ms <= goalP50Ms &&
     p99Ms <= goalP99Ms &&
     (rooms > 0 || slowestMs <= SLOWEST_GOAL_MS);
-  const cells = [
+  return [
     way.name,
-    rooms,
+    String(rooms),
     `${measured.cpuPercent.toFixed(0)} %`,
     `${latencies.length} of ${sent}`,
     `${p50Ms.toFixed(1)} / ${p99Ms.toFixed(1)} ms`,
@@ -105,7 +140,13 @@ function reportRow(way: Way, rooms: number, measured: Measured): string {
     met(isMet),
     `${lateP99Ms.toFixed(1)} ms${lateP99Ms > MAX_LATE_MS ? ' †' : ''}`,
   ];
-  return `| ${cells.join(' | ')} |\n`;
+}
+
+function reportPeer({ rooms, cpuPercent, sent, latencies, lateP99Ms }: Measured): string {
+  const [p50Ms, p99Ms] = [quantileOf(latencies, 0.5), quantileOf(latencies, 0.99)];
+  const heard = latencies.length === sent ? '' : ` (${latencies.length} of ${sent} heard)`;
+  const late = lateP99Ms > MAX_LATE_MS ? ' †' : '';
+  return `${rooms}, ${cpuPercent.toFixed(0)} %, ${p50Ms.toFixed(1)} / ${p99Ms.toFixed(1)} ms${heard}${late}`;
 }
 
 const quantileOf = (latencies: EarLatency[], share: number) =>
@@ -125,24 +166,28 @@ const background = (rooms: number): Scenario => ({
 });
 
 /** Measures the CPU that a room behind takes, in % of a core. */
-async function measureBackground(talk: Buffer[], signal: AbortSignal): Promise<number> {
-  const scenario = background(CALIBRATION_ROOMS);
-  await using gateway = await GatewayProcess.start(scenario);
-  const load = await Load.connect(scenario, talk, (...place) => gateway.address(...place));
+async function measureBackground(
+  start: StartServer,
+  talk: Buffer[],
+  signal: AbortSignal,
+): Promise<number> {
+  const server = await start(background(CALIBRATION_ROOMS));
+  await using process = server.process;
+  const load = await server.fill(talk);
   try {
     load.speak();
     await sleep(WARM_UP_MS, undefined, { signal });
-    return (await cpuPercentDuring(CALIBRATION_MS, gateway, signal)) / CALIBRATION_ROOMS;
+    return (await cpuPercentDuring(CALIBRATION_MS, process, signal)) / CALIBRATION_ROOMS;
   } finally {
     load.close();
   }
 }
 
-/** Measures the CPU of Node and the media workers, in % of a core. */
-async function cpuPercentDuring(ms: number, gateway: GatewayProcess, signal: AbortSignal) {
-  const [startMs, before] = [performance.now(), gateway.cpuMs()];
+/** Measures the CPU of Node and the media workers, or of Janus, in % of a core. */
+async function cpuPercentDuring(ms: number, process: Server['process'], signal: AbortSignal) {
+  const [startMs, before] = [performance.now(), process.cpuMs()];
   await sleep(ms, undefined, { signal });
-  const after = gateway.cpuMs();
+  const after = process.cpuMs();
   const cpuMs = after.main - before.main + after.mediaWorkers - before.mediaWorkers;
   return (100 * cpuMs) / (performance.now() - startMs);
 }
@@ -154,40 +199,42 @@ async function measureQuietly(...what: Parameters<typeof measureLatency>): Promi
 }
 
 async function measureLatency(
+  start: StartServer,
   way: Way,
-  scenario: Scenario,
+  rooms: number,
   sound: Sound,
   signal: AbortSignal,
 ): Promise<Measured> {
-  await using gateway = await GatewayProcess.start(scenario);
-  const load = await Load.connect(scenario, sound.talk, (...place) => gateway.address(...place));
+  const server = await start(background(rooms));
+  await using process = server.process;
+  const load = await server.fill(sound.talk);
   const pacing = new Pacing();
-  const rooms: EarRoom[] = [];
+  const ears: EarRoom[] = [];
   try {
     for (let room = 0; room < EAR_ROOMS; room += 1) {
-      const address = (peer: number) => gateway.address(scenario.rooms + room, peer);
-      rooms.push(await EarRoom.open(way.manners, room, sound, pacing, address));
+      ears.push(await EarRoom.open(way.manners, room, sound, pacing, server.enter));
     }
     load.speak();
     pacing.start();
     await sleep(WARM_UP_MS, undefined, { signal });
     pacing.isCounting = true;
-    for (const room of rooms) room.isCounting = true;
-    const cpuPercent = await cpuPercentDuring(CYCLES * CYCLE_MS, gateway, signal);
-    for (const room of rooms) room.isCounting = false;
+    for (const room of ears) room.isCounting = true;
+    const cpuPercent = await cpuPercentDuring(CYCLES * CYCLE_MS, process, signal);
+    for (const room of ears) room.isCounting = false;
     const lateP99Ms = pacing.lateP99Ms;
     await sleep(DRAIN_MS, undefined, { signal });
     pacing.stop();
     load.hush();
     return {
-      sent: rooms.reduce((sum, { sent }) => sum + sent.length, 0),
-      latencies: (await Promise.all(rooms.map((room) => room.latencies()))).flat(),
+      rooms,
+      sent: ears.reduce((sum, { sent }) => sum + sent.length, 0),
+      latencies: (await Promise.all(ears.map((room) => room.latencies()))).flat(),
       cpuPercent,
       lateP99Ms,
     };
   } finally {
     pacing.stop();
     load.close();
-    for (const room of rooms) room.close();
+    for (const room of ears) room.close();
   }
 }
