@@ -26,12 +26,12 @@ const LONGEST_REASON = 300;
 const SUITES = {
   short: {
     check: 0.3,
-    unit: 0.4,
-    simulation: 1.2,
-    waiting: 2.3,
-    listening: 1.5,
-    hearing: 0.9,
-    e2e: 1.4,
+    unit: 0.6,
+    simulation: 1,
+    waiting: 2.4,
+    listening: 0.9,
+    hearing: 0.8,
+    e2e: 2,
   },
   long: { long: 20 },
   deploy: { deploy: 45 },

@@ -19,7 +19,7 @@ const OPERATOR_KEY = 'operator-key-of-the-tests';
 const TRIED: [RegExp, string][] = [
   [/^npm run (--silent )?accounts -- /, 'deploy/accounts-page.test.ts'],
   [/^npm start -- --lan$/, 'long/lan.test.ts'],
-  [/^npm run worker$/, 'integration/signals.test.ts'],
+  [/^npm run worker$/, 'long/signals.test.ts'],
   [/^npm run canary -- /, 'deploy/canary.test.ts'],
   [/^scripts\/backup\.sh (save|restore) /, 'deploy/backup.test.ts'],
   [/^(install|systemd-sysusers|runuser) ?/, 'deploy/systemd.test.ts'],
