@@ -2,7 +2,8 @@ import { describe, expect, test, vi } from 'vitest';
 import { useGateway } from '../support/use-gateway.ts';
 import { useStack } from '../support/use-stack.ts';
 
-const { openRedis, openGateway, openStore, createAccount, connect: connectTo } = useStack();
+const stack = useStack();
+const { openRedis, openGateway, openNodes, openStore, createAccount, connect: connectTo } = stack;
 const { connect } = useGateway({}, { budgets: { tellAfterMs: 50, closeAfterMs: 1000 } });
 
 describe('text messages beyond the budget', () => {
@@ -61,6 +62,43 @@ describe('text messages beyond the budget', () => {
     const joins = client.messages.filter(({ type }) => type === 'joined');
     expect(joins.length).toBeLessThan(60);
   });
+});
+
+test('pause_producer and resume_producer in turn, again and again: closed with 4429, and other nodes are told of few', async () => {
+  const redis = await openRedis();
+  const timings = { budgets: { tellAfterMs: 50, closeAfterMs: 1000 } };
+  const [here, there] = await openNodes(2, {}, redis, timings);
+  const store = await openStore(redis);
+  const browser = await connectTo(here!, { peer: 'browser', room: '__lobby__' });
+  const { webrtc } = await browser.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+  const listener = await connectTo(there!, { peer: 'listener', room: 'a' });
+  const producer = {
+    type: 'produce',
+    transport_id: webrtc!.send_transport.id,
+    kind: 'audio',
+    rtp_parameters: {
+      codecs: [{ mimeType: 'audio/opus', payloadType: 111, clockRate: 48_000, channels: 2 }],
+      encodings: [{ ssrc: 1000 }],
+    },
+  };
+  const { producer_id: id } = await browser.ask(producer, 'produced');
+  await listener.next('joined');
+  const publishes = async () => {
+    const info = await store.run((client) => client.info('commandstats'));
+    const calls = info.matchAll(/cmdstat_s?publish:calls=(\d+)/g);
+    return [...calls].reduce((sum, [, count]) => sum + Number(count), 0);
+  };
+  const before = await publishes();
+  for (let sent = 0; sent < 600; sent += 1) {
+    browser.send({ type: sent % 2 ? 'resume_producer' : 'pause_producer', producer_id: id });
+  }
+  expect(await browser.closed).toBe(4429);
+  // 100 tokens at once and 20 a second pay for 50 messages and 10 a second.
+  expect((await publishes()) - before).toBeLessThan(120);
+  const changes = listener.messages.filter(({ type }) => type === 'peer_changed');
+  expect(changes.length).toBeGreaterThan(0);
+  expect(changes.length).toBeLessThan(100);
+  expect(await listener.ask({ type: 'join', room: 'b' }, 'joined')).toMatchObject({ room: 'b' });
 });
 
 test('a flood of pongs is closed with 4429, and a client that sends a few hundred is not', async () => {

@@ -109,7 +109,7 @@ function openRooms(count: number) {
       const tickStartMs = performance.now();
       for (const { room } of rooms) {
         for (const id of ids) room.insert(id, packet, frame * 20);
-        room.tick(frame * 20 + 10);
+        room.tick(frame * 20 + 10, 0);
       }
       tickMs.push(performance.now() - tickStartMs);
       const aheadMs = startMs + i * 20 - performance.now();

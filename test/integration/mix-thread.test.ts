@@ -40,7 +40,7 @@ async function mixTone(complexity: number, change?: { to: number; afterTicks: nu
     const packet = { sequenceNumber: i, timestamp: i * FRAME_SAMPLES, payload };
     if (i === change?.afterTicks) thread.setComplexity(change.to);
     room.insert(1, { ...packet, durationSamples: FRAME_SAMPLES }, i * 20);
-    room.tick(i * 20 + 10);
+    room.tick(i * 20 + 10, 0);
     // One at a time, as ticks come, so that the codecs are open by the second.
     await eventually('it has ticked', () => ticks === i + 1);
   }
@@ -99,7 +99,7 @@ test('a mixing thread goes on with the other rooms when one cannot be mixed, or 
     const packet = { sequenceNumber: i, timestamp: i * FRAME_SAMPLES, payload: tone! };
     for (const { room } of rooms) {
       room.insert(1, { ...packet, durationSamples: FRAME_SAMPLES }, i * 20);
-      room.tick(i * 20 + 10);
+      room.tick(i * 20 + 10, 0);
     }
     await eventually('all have ticked', () => rooms.every(({ ticks }) => ticks() === i + 1));
   }

@@ -19,7 +19,7 @@ import { GatewayProcess, timingsOf } from '../support/process.ts';
 import { opusTone, play } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
-const { connect, enter, openGateway, openNodes, cleanUps } = useStack();
+const { connect, enter, openGateway, openNodes, openRedis, openStore, cleanUps } = useStack();
 
 type Node = { url: string; apiKey: string };
 
@@ -189,6 +189,29 @@ test('ports of pipes: rooms that have one go on, and one that has none gets one 
   await untilMetric(here, 'pipes', ports / 2);
   await expectHeard(waiting, other);
   expect(await metricOf(here, 'shortages_total{resource="ports"}')).toBeGreaterThan(0);
+});
+
+test("memory of an operator's Redis (maxmemory): calls go on, nobody comes in, and all is well afterwards", async () => {
+  const redis = await openRedis();
+  const store = await openStore(redis);
+  const node = await openGateway({ REDIS_URL: redis.url }, TIMINGS);
+  const [ada, bob] = [await enter(node, 'ada'), await enter(node, 'bob')];
+  const limitTo = (bytes: string) => store.run((client) => client.configSet('maxmemory', bytes));
+  await limitTo('1mb');
+  await eventually('newcomers are refused', async () => {
+    const newcomer = await connect(node, { peer: 'newcomer' });
+    return (await newcomer.closed) === 1013;
+  });
+  const refused = await connect(node, { peer: 'newcomer' });
+  expect(await refused.next('error')).toMatchObject({ code: 'overloaded', retryable: true });
+  await expectHeard(ada, bob);
+  expect(await ada.ask({ type: 'join', room: 'b' }, 'joined')).toMatchObject({ room: 'b' });
+  expect(await bob.ask({ type: 'join', room: 'b' }, 'joined')).toMatchObject({ room: 'b' });
+  await expectHeard(bob, ada);
+  await untilMetric(node, 'redis_up', 0);
+  await limitTo('0');
+  await untilMetric(node, 'redis_up', 1);
+  await enter(node, 'newcomer', { room: 'another' });
 });
 
 describe('disk', () => {

@@ -5,6 +5,8 @@ import { FRAME_MS } from '../format.ts';
 
 /** Number of packets from which the arrival pattern of a speaker is derived: more than one message of 120 ms holds. */
 const KEPT = 8;
+/** Share by which each packet that is not late lowers the lateness of a speaker: it halves in 2 s. */
+const DECAY = 1 / 128;
 /** Maximum age of a packet against the last one, ms; older packets do not predict the next. */
 const MAX_PACE_AGE_MS = 500;
 /** Jump of the delay, either way, that no network causes, ms: the sender's clock has changed. */
@@ -16,10 +18,14 @@ type Arrival = { timestamp: number; atMs: number };
 export class Arrivals {
   readonly #kept: Arrival[] = [];
   #next = 0;
+  /** Lateness against the quickest of the last packets, ms: rises at once, and falls slowly. */
+  #lateMs = 0;
 
   add(timestamp: number, atMs: number): void {
     this.#kept[this.#next] = { timestamp, atMs };
     this.#next = (this.#next + 1) % KEPT;
+    const lateMs = -(this.pace?.quickestMs ?? 0);
+    this.#lateMs = lateMs > this.#lateMs ? lateMs : this.#lateMs + (lateMs - this.#lateMs) * DECAY;
   }
 
   /** Returns the least time for which the last packets wait for a tick at `tickMs`, ms modulo 20 ms; undefined before the first packet. */
@@ -33,11 +39,11 @@ export class Arrivals {
     return this.#last?.atMs;
   }
 
-  /** Arrival time of the last packet, ms, if it had been as late as the latest of the last packets; undefined of a speaker with jitter. */
+  /** Arrival time of the last packet, ms, if it had been as late as the latest of the last seconds; undefined of a speaker with jitter. */
   get slowestMs(): number | undefined {
     const { pace } = this;
-    if (!pace || pace.lateMs > STEADY_MS) return undefined;
-    return pace.atMs + pace.quickestMs + pace.lateMs;
+    if (!pace || this.#lateMs > STEADY_MS) return undefined;
+    return pace.atMs + pace.quickestMs + this.#lateMs;
   }
 
   /** Arrival pattern of the last packets, also of a client that sends six in one message; undefined before the first packet. */
@@ -61,7 +67,7 @@ export class Arrivals {
 }
 
 /** Time before a tick at which a packet should arrive, ms, so that later packets of the same speaker are in time, too. */
-const IN_TIME_MS = 5;
+const IN_TIME_MS = 4;
 /** Slack with which a packet is still in time, ms; a packet with less is played a tick later. */
 const LEAST_WAIT_MS = 3;
 /** Lateness up to which a speaker counts as steady, ms. The packets of others come at no particular moment of the 20 ms. */
@@ -81,6 +87,14 @@ export type TickMove = { dueMs: number; isLater: boolean };
 /** Finds the moment within the 20 ms at which a room is best mixed. Pure. */
 export class TickMoment {
   #ticksToLook = LOOK_TICKS;
+  #lastTickMs: number | undefined;
+
+  /** Returns the time by which ticks come later since the last one, ms; negative if they come sooner, 0 after ticks that were left out. */
+  movedMs(tickMs: number): number {
+    const movedMs = tickMs - (this.#lastTickMs ?? tickMs - FRAME_MS) - FRAME_MS;
+    this.#lastTickMs = tickMs;
+    return Math.abs(movedMs) < FRAME_MS ? movedMs : 0;
+  }
 
   /** Returns the moment after which a tick is best for speakers that begin; undefined if none has sent a packet. */
   of(speakers: Arriving): number | undefined {

@@ -74,10 +74,11 @@ export class LocalMixEngine {
     this.#speakers.get(id)?.insert(packet, nowMs);
   }
 
-  /** Mixes the next 20 ms. */
-  tick(nowMs: number): TickReport {
+  /** Mixes the next 20 ms. @param movedMs as for {@link MixEngine.tick} */
+  tick(nowMs: number, movedMs: number): TickReport {
     const startedMs = performance.now();
     try {
+      if (movedMs !== 0) for (const speaker of this.#speakers.values()) speaker.moveTicks(movedMs);
       this.#mix(nowMs);
     } catch (fault) {
       this.#onFault(fault);

@@ -113,10 +113,10 @@ export class MigratingMixEngine implements MixEngine {
     this.#room.insert(id, packet, nowMs);
   }
 
-  tick(nowMs: number): void {
+  tick(nowMs: number, movedMs: number): void {
     if (this.#places.isCrowded(this.#place)) this.move();
     this.#openTicks += 1;
-    this.#room.tick(nowMs);
+    this.#room.tick(nowMs, movedMs);
   }
 
   /** Continues in another backend while a peer talks. */

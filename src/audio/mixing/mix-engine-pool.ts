@@ -161,7 +161,7 @@ function inlinePlace(codecs: Codecs, onFault: (fault: unknown) => void): MixBack
       return {
         apply: (plan) => room.apply(plan),
         insert: (id, packet, nowMs) => room.insert(id, packet, nowMs),
-        tick: (nowMs) => onTicked(room.tick(nowMs)),
+        tick: (nowMs, movedMs) => onTicked(room.tick(nowMs, movedMs)),
         close: () => room.close(),
       };
     },

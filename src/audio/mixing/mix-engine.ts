@@ -5,7 +5,8 @@ import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 export type MixEngine = {
   apply(plan: MixPlan): void;
   insert(id: SpeakerId, packet: MixPacket, nowMs: number): void;
-  tick(nowMs: number): void;
+  /** Mixes the next 20 ms. @param movedMs time by which ticks come later since the last one, ms; negative if sooner */
+  tick(nowMs: number, movedMs: number): void;
   close(): void;
 };
 

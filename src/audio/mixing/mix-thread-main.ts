@@ -54,7 +54,10 @@ function execute(item: MixCommand, read: ReturnType<typeof sliceReader>): void {
       room?.insert(item.speaker, { ...item.packet, payload: read(item.packet.payload) }, item.atMs);
       break;
     case 'tick':
-      if (room) answers.add({ answer: 'ticked', room: item.room, report: room.tick(item.nowMs) });
+      if (room) {
+        const report = room.tick(item.nowMs, item.movedMs);
+        answers.add({ answer: 'ticked', room: item.room, report });
+      }
       break;
     case 'close':
       room?.close();

@@ -96,7 +96,7 @@ export class MixThread implements MixBackend {
           atMs,
         });
       },
-      tick: (nowMs) => this.#post({ command: 'tick', room, nowMs }),
+      tick: (nowMs, movedMs) => this.#post({ command: 'tick', room, nowMs, movedMs }),
       close: () => {
         this.#clients.delete(room);
         this.#post({ command: 'close', room });

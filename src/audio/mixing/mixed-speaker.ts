@@ -125,6 +125,11 @@ export class MixedSpeaker {
     this.#isFirstFrame = !this.#start.isHeard;
   }
 
+  /** Accounts for ticks that come later by `movedMs` than they did, or sooner if it is negative. */
+  moveTicks(movedMs: number): void {
+    this.#playout?.moveTicks(movedMs);
+  }
+
   pull(nowMs: number): void {
     if (this.#frame) this.#previous = this.#frame;
     this.#frame = undefined;

@@ -18,8 +18,8 @@ const LATE_MS = 12;
 const LATE_SHARE = 1 / 4;
 const MOST_LEAST_SLACK_MS = 10;
 /**
- * Slack beyond the minimum that is still accepted, ms; more is unnecessary delay. It exceeds a tick, because packets are taken a whole tick
- * sooner or later: the slack of some senders would never settle in a narrower band.
+ * Slack beyond the minimum that is still accepted, ms; more is unnecessary delay. It exceeds a tick by little, because packets are taken a
+ * whole tick sooner or later: the slack of some senders would never settle in a narrower band, and stay a tick too large in a wider one.
  */
 const SLACK_BAND_MS = 20.5;
 /** Maximum decoded audio left over after a tick, samples, which delays everything after it; more than this is removed. */
@@ -91,6 +91,11 @@ export class Playout {
   /** Keeps only the last `samples` samples of {@link ready}. */
   shortenTo(samples: number): void {
     this.#ready = this.#ready.subarray(Math.max(0, this.#ready.length - samples));
+  }
+
+  /** Accounts for ticks that come later by `movedMs` than they did, or sooner if it is negative: the slack of packets changes with them. */
+  moveTicks(movedMs: number): void {
+    this.#slack.shift(movedMs);
   }
 
   /**

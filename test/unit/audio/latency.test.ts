@@ -16,8 +16,9 @@ const [EVERY_MS, BURST_MS] = [600, 60];
 const [QUIET, LOUD, ONSET] = [0.004, 0.4, 0.1];
 const ROOMS = 6;
 const NAMES = ['a', 'b', 'c'];
-/** Senders' timers. */
+/** Senders' timers: most packets are up to 2 ms late, and one in fifty up to 5 ms. */
 const JITTER_MS = 2;
+const [RARE, RARE_JITTER_MS] = [0.02, 5];
 
 let codecs: Codecs;
 beforeAll(async () => {
@@ -52,7 +53,8 @@ async function latenciesMs(format: AudioFormat, random: () => number) {
       const packets = await encodeOpus(burstsFrom(FIRST_MS + (i * EVERY_MS) / NAMES.length));
       const fromMs = random() * 20;
       const arrivals = streamOf(name, packets, { fromMs, audioLevel: 40 });
-      const late = arrivals.map((it) => ({ ...it, atMs: it.atMs + random() * JITTER_MS }));
+      const lateMs = () => random() * (random() < RARE ? RARE_JITTER_MS : JITTER_MS);
+      const late = arrivals.map((it) => ({ ...it, atMs: it.atMs + lateMs() }));
       return { late, saidMs: onsetsMs(await decodeOpus(packets)).map((ms) => ms + fromMs) };
     }),
   );
@@ -91,8 +93,8 @@ describe.each([
       const [p50, p99] = [quantile(all, 0.5), quantile(all, 0.99)];
       await annotate(`p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms of ${all.length}`);
       expect(all.length).toBeGreaterThan(ROOMS * NAMES.length * 7);
-      expect(p50).toBeLessThan(12 + codecMs);
-      expect(p99).toBeLessThan(27 + codecMs);
+      expect(p50).toBeLessThan(15 + codecMs);
+      expect(p99).toBeLessThan(25 + codecMs);
     });
   },
 );

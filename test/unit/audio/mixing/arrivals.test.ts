@@ -47,17 +47,23 @@ function decide(speakers: ReturnType<typeof speakersAt>, tickMs: number) {
 }
 
 test('ticks come sooner if all packets wait longer than necessary', () => {
-  expect(decide(speakersAt([0]), 2015)).toEqual({ phaseMs: 5, isLater: false });
-  expect(decide(speakersAt([0, 4]), 2017)).toEqual({ phaseMs: 9, isLater: false });
+  expect(decide(speakersAt([0]), 2015)).toEqual({ phaseMs: 4, isLater: false });
+  expect(decide(speakersAt([0, 4]), 2017)).toEqual({ phaseMs: 8, isLater: false });
 });
 
 test('ticks come later if a packet would be missed for sooner ones', () => {
-  // At 6 the packet of 5 waits 21 ms; at 15 none waits longer than 15.
-  expect(decide(speakersAt([0, 5, 10]), 2006)).toEqual({ phaseMs: 15, isLater: true });
+  // At 6 the packet of 5 waits 21 ms; at 14 none waits longer than 14.
+  expect(decide(speakersAt([0, 5, 10]), 2006)).toEqual({ phaseMs: 14, isLater: true });
 });
 
 test('ticks stay if another moment is hardly better, if there is nobody, and for speakers with jitter', () => {
-  expect(decide(speakersAt([0]), 2008)).toBeUndefined();
+  expect(decide(speakersAt([0]), 2007)).toBeUndefined();
   expect(decide([], 2000)).toBeUndefined();
   expect(decide(speakersAt([0], 12), 2015)).toBeUndefined();
+});
+
+test('ticks that have moved are told by how much, and a pause of the ticks is no move', () => {
+  const moment = new TickMoment();
+  const moves = [1000, 1020, 1048, 1068, 1080, 2000, 2020].map((tickMs) => moment.movedMs(tickMs));
+  expect(moves).toEqual([0, 0, 8, 0, -8, 0, 0]);
 });

@@ -1,0 +1,85 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { expect, test } from 'vitest';
+import { WebmReader } from '../../src/audio/ingest/webm-reader.ts';
+import { opusPacketSamples } from '../../src/audio/opus-packet.ts';
+import { TestBrowser } from '../support/browser.ts';
+import type { TestClient } from '../support/client.ts';
+import { eventually } from '../support/gateway.ts';
+import { spokenTrack } from '../support/speech.ts';
+import { sampleMessages } from '../support/sound.ts';
+import { useGateway } from '../support/use-gateway.ts';
+
+/** Programs that send real-time sound in pieces of a second, as their users call them. */
+
+const used = useGateway();
+const SECONDS = 12;
+
+const heardMs = ({ frames }: TestClient) =>
+  frames.reduce((sum, frame) => sum + (opusPacketSamples(frame) ?? 0) / 48, 0);
+
+/** What a client was told that slows it down or ends it. */
+const complaintsOf = ({ messages }: TestClient) =>
+  messages.filter(({ type }) => type === 'flow' || type === 'error');
+
+test('ffmpeg -re … -f ogg -: its pages of a second are heard whole, and it is not told to wait', async () => {
+  const listener = await used.enter('listener', { audio: 'opus' });
+  const speaker = await used.enter('speaker', { audio: 'ogg_opus' });
+  const source = ['-f', 'lavfi', '-i', `sine=frequency=700:duration=${SECONDS}`];
+  const words = ['-v', 'error', '-re', ...source, '-c:a', 'libopus', '-f', 'ogg', '-'];
+  const ffmpeg = spawn('ffmpeg', words, { stdio: ['ignore', 'pipe', 'inherit'] });
+  ffmpeg.stdout.on('data', (bytes: Buffer) => speaker.sendAudio(bytes));
+  const [code] = (await once(ffmpeg, 'exit')) as [number];
+  expect(code).toBe(0);
+  await eventually('all is heard', () => heardMs(listener) >= SECONDS * 1000, 15_000);
+  expect(heardMs(listener)).toBeLessThanOrEqual(SECONDS * 1000 + 40);
+  expect(complaintsOf(speaker)).toEqual([]);
+});
+
+test('MediaRecorder with a timeslice of 1000: heard whole, and it is not told to wait', async () => {
+  const listener = await used.enter('listener', { audio: 'opus' });
+  const { sound } = await spokenTrack({ words: 8, pauseMs: 300 });
+  const microphone = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 } as const;
+  const { url, apiKey } = used.gateway;
+  const browser = used.keep(await TestBrowser.open(url, sampleMessages(microphone, sound)));
+  const address = new URL('/ws', url.replace('http', 'ws'));
+  const query = { room: 'a', peer: 'recorder', api_key: apiKey, audio: 'webm_opus' };
+  address.search = new URLSearchParams(query).toString();
+  const recorded = await browser.page.evaluate(
+    async ([to, seconds]) => {
+      const socket = new WebSocket(to);
+      const told: string[] = [];
+      const joined = new Promise<void>((resolve) => {
+        socket.onmessage = ({ data }) => {
+          if (typeof data !== 'string') return;
+          const { type } = JSON.parse(data) as { type: string };
+          if (type === 'joined') resolve();
+          if (type === 'flow' || type === 'error') told.push(data);
+        };
+      });
+      await joined;
+      const stream = await navigator.mediaDevices.getUserMedia({ audio: true });
+      const recorder = new MediaRecorder(stream);
+      const pieces: Blob[] = [];
+      recorder.ondataavailable = ({ data }) => {
+        pieces.push(data);
+        socket.send(data);
+      };
+      const stopped = new Promise((resolve) => (recorder.onstop = resolve));
+      recorder.start(1000);
+      setTimeout(() => recorder.stop(), 1000 * seconds);
+      await stopped;
+      const bytes = Array.from(new Uint8Array(await new Blob(pieces).arrayBuffer()));
+      return { pieces: pieces.length, bytes, told, isOpen: socket.readyState === 1 };
+    },
+    [address.href, SECONDS] as const,
+  );
+  expect(recorded).toMatchObject({ told: [], isOpen: true });
+  expect(recorded.pieces).toBeGreaterThanOrEqual(SECONDS);
+  const sent: Buffer[] = [];
+  new WebmReader((packet) => sent.push(packet)).push(Buffer.from(recorded.bytes));
+  // Silence before the first word goes to nobody; from then on each packet does, once.
+  await eventually('the end is heard', () => listener.frames.at(-1)?.equals(sent.at(-1)!) === true);
+  expect(listener.frames.length).toBeGreaterThan(sent.length / 2);
+  expect(listener.frames).toEqual(sent.slice(-listener.frames.length));
+});

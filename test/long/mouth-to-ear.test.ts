@@ -1,0 +1,59 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { measureSlowness } from '../../scripts/test/machine-speed.mjs';
+import { TestBrowser } from '../support/browser.ts';
+import { BURST_EVERY_MS, measureBursts } from '../support/mouth-to-ear.ts';
+import { pcmTone } from '../support/sound.ts';
+import { useGateway } from '../support/use-gateway.ts';
+
+/** From a microphone of one browser to the speakers of another: from the thread that renders the one to that which renders the other. */
+
+const used = useGateway();
+const BURSTS = 20;
+/** For the jitter buffers to find their delays. */
+const SETTLING_MS = 10_000;
+/** On the machine on which the limits of tests were set: a slower one takes as much longer (decision 191). */
+const LONGEST_P50_MS = 150;
+const SILENCE = pcmTone(1000, 0, 1000);
+
+async function openBrowser(transport: string, is: 'mouth' | 'ear'): Promise<TestBrowser> {
+  const address = `${used.gateway.url}/?raw&transports=${transport}`;
+  const browser = used.keep(await TestBrowser.open(address, SILENCE));
+  await measureBursts(browser.page, is);
+  return browser;
+}
+
+const burstsOf = ({ page }: TestBrowser) => page.evaluate(() => window.burstsMs ?? []);
+
+test.for(['websocket', 'webrtc'])(
+  'sound over %s is heard within 150 ms',
+  async (transport, { annotate }) => {
+    const slowness = Math.max(1, (await measureSlowness()) ?? 1);
+    const [mouth, ear] = [
+      await openBrowser(transport, 'mouth'),
+      await openBrowser(transport, 'ear'),
+    ];
+    await mouth.join('kitchen', 'Ada', used.gateway.apiKey);
+    await ear.join('kitchen', 'Bob', used.gateway.apiKey);
+    await sleep(SETTLING_MS);
+    const statsOf = () => ear.page.evaluate(() => window.partyline?.stats());
+    await statsOf();
+    const fromMs = Date.now();
+    await sleep(BURSTS * BURST_EVERY_MS);
+    const stats = await statsOf();
+    const said = (await burstsOf(mouth)).filter((atMs) => atMs > fromMs).slice(0, -1);
+    const heard = await burstsOf(ear);
+    const delaysMs = said
+      .flatMap((atMs) => {
+        const heardMs = heard.find((ms) => ms >= atMs && ms < atMs + BURST_EVERY_MS);
+        return heardMs === undefined ? [] : [heardMs - atMs];
+      })
+      .toSorted((a, b) => a - b);
+    const p50 = delaysMs[Math.floor(delaysMs.length / 2)] ?? Infinity;
+    const figures = `p50 ${Math.round(p50)} ms, longest ${Math.round(delaysMs.at(-1) ?? 0)} ms`;
+    await annotate(`${figures} of ${delaysMs.length}; stats: ${JSON.stringify(stats)}`);
+    expect(delaysMs).toHaveLength(said.length);
+    expect(said.length).toBeGreaterThan(BURSTS - 3);
+    expect(p50).toBeLessThan(LONGEST_P50_MS * slowness);
+  },
+);
