@@ -23,6 +23,8 @@ leases held; place of the peer on a connection that it had before; 1 if the sess
 of the lease, higher than that of every one before it }.
 ]]
 -- @include now
+-- Changes nothing. Redis lets a script go on that has written something: one that is full must refuse before anything is removed.
+redis.call('SETRANGE', KEYS[6], 0, '')
 for _, peer in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now)) do
   redis.call('HDEL', KEYS[2], peer)
   redis.call('HDEL', KEYS[3], peer)
