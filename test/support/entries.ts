@@ -6,7 +6,7 @@ import { SENDERS, type Sender, sayTrack } from './senders.ts';
 import { type Arrival, type Heard, SimulatedRoom, soundOf } from './simulated-room.ts';
 import type { Track, Word } from './speech.ts';
 
-/** Listeners that hear a word from its middle on: they join then, change how they hear, or the speaker is unmuted. */
+/** Listeners that hear a word from its middle on: they join then, change how they hear, the speaker is unmuted, or the mix moves. */
 
 const OPUS: AudioFormat = { codec: 'opus' };
 const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
@@ -38,6 +38,8 @@ export type Entry = {
   after: Subscription;
   /** The speaker is muted before: its packets come all the same, or do not come. */
   muted?: 'withheld' | 'away';
+  /** The mix moves to another thread. */
+  moves?: boolean;
   /** Another listener hears the speaker as samples all the time. */
   isBesideMix?: boolean;
 };
@@ -58,6 +60,7 @@ export const ENTRIES: Entry[] = [
   { name: 'browser unmuted, PCM', before: AS_SAMPLES, after: AS_SAMPLES, muted: 'away' },
   { name: 'browser unmuted, Opus', before: AS_OPUS, after: AS_OPUS, muted: 'away' },
   { name: 'browser unmuted, `forward`', before: APART, after: APART, muted: 'away' },
+  { name: 'the mix moves, PCM', before: AS_SAMPLES, after: AS_SAMPLES, moves: true },
 ];
 
 export type Said = Awaited<ReturnType<typeof sayForEntries>>;
@@ -115,12 +118,14 @@ export async function hearEntries(
     }
     await playUntil(atMs, entry.muted !== undefined);
     if (entry.muted === 'away') room.mixer.setMuted('a', false);
-    const after = entry.muted ? now! : open(entry.after);
+    if (entry.moves) room.moveMix();
+    const goesOn = entry.muted !== undefined || entry.moves;
+    const after = goesOn ? now! : open(entry.after);
     const framesBefore = after.frames.length;
-    if (!entry.muted) change(after);
+    if (!goesOn) change(after);
     await playUntil(endMs + AFTER_WORD_MS);
-    if (!entry.muted) change(entry.before && open(entry.before));
-    const heard = entry.muted ? after : { ...after };
+    if (!goesOn) change(entry.before && open(entry.before));
+    const heard = goesOn ? after : { ...after };
     const rest = { fromSample: Math.round(atMs * 48), samples: Math.round((endMs - atMs) * 48) };
     if (rest.samples < LEAST_REST_MS * 48) continue;
     const pieces = (await soundOf(codecs, heard, framesBefore)).filter(({ sound }) => sound.length);

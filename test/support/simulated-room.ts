@@ -1,8 +1,14 @@
 import { FrameClock, type OnTick } from '../../src/audio/clock.ts';
 import type { Codecs } from '../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
-import { MixEnginePool } from '../../src/audio/mixing/mix-engine-pool.ts';
-import type { MixEngine } from '../../src/audio/mixing/mix-engine.ts';
+import {
+  inlineBackend,
+  MixEnginePool,
+  type MixEnginePoolEvents,
+} from '../../src/audio/mixing/mix-engine-pool.ts';
+import type { CodecSettings } from '../../src/audio/opus-codec.ts';
+import { MigratingMixEngine } from '../../src/audio/mixing/migrating-mix-engine.ts';
+import type { MixBackend, MixEngine } from '../../src/audio/mixing/mix-engine.ts';
 import type { Listener } from '../../src/audio/mixing/subscriptions.ts';
 import { RoomMixer } from '../../src/audio/mixing/room-mixer.ts';
 import { opusPacketSamples } from '../../src/audio/opus-packet.ts';
@@ -75,18 +81,30 @@ export class HandClock extends FrameClock {
   }
 }
 
-/** Host whose mixes come out late, as from another thread. */
+/** Host whose mixes come out late, as from another thread, and whose room moves to another backend when it is told to. */
 class LateHost extends MixEnginePool {
+  readonly #openBackend: () => MixBackend;
+  #room: MigratingMixEngine | undefined;
   /** In the order in which they were made. */
   readonly #late: { dueMs: number; call: () => void }[] = [];
   /** When what is made now comes out. */
   dueMs = 0;
 
+  constructor(codecs: Codecs, settings: CodecSettings, events: MixEnginePoolEvents) {
+    super(0, codecs, settings, events);
+    this.#openBackend = () => inlineBackend(codecs, events.onFault);
+  }
+
+  move(): void {
+    this.#room?.move();
+  }
+
   override openRoom(
     ...[limits, output, onTicked]: Parameters<MixEnginePool['openRoom']>
   ): MixEngine {
     const later = (call: () => void) => void this.#late.push({ dueMs: this.dueMs, call });
-    return super.openRoom(
+    const backends = [this.#openBackend(), this.#openBackend()] as const;
+    this.#room = new MigratingMixEngine(
       limits,
       {
         mixed: (...args) => later(() => output.mixed(...args)),
@@ -95,7 +113,14 @@ class LateHost extends MixEnginePool {
         paused: (...args) => later(() => output.paused(...args)),
       },
       () => later(onTicked),
+      {
+        first: backends[0],
+        choose: () => backends.find((backend) => backend !== this.#room?.place) ?? backends[0],
+        isCrowded: () => false,
+        onClose: () => {},
+      },
     );
+    return this.#room;
   }
 
   /** Lets out what has been mixed, and is due. */
@@ -123,7 +148,6 @@ export class SimulatedRoom {
     this.#lateMs = lateMs;
     this.#hasOwnTicks = hasOwnTicks;
     this.#host = new LateHost(
-      0,
       codecs,
       { bitrateBps: 48_000, complexity: 5 },
       {
@@ -173,6 +197,11 @@ export class SimulatedRoom {
     const before = heard.listener;
     heard.listener = { ...before, volume };
     this.mixer.updateListener(before, heard.listener);
+  }
+
+  /** Moves the mix to another backend, as from a thread to another. */
+  moveMix(): void {
+    this.#host.move();
   }
 
   get isRunning(): boolean {

@@ -56,7 +56,7 @@ export class MixEnginePool {
     this.#events = events;
     this.#codecs = codecs;
     this.#threads = Array<undefined>(maxThreads).fill(undefined);
-    this.#inline = inlinePlace(codecs, events.onFault);
+    this.#inline = inlineBackend(codecs, events.onFault);
   }
 
   /** Number of running threads. */
@@ -152,7 +152,8 @@ export class MixEnginePool {
   }
 }
 
-function inlinePlace(codecs: Codecs, onFault: (fault: unknown) => void): MixBackend {
+/** Returns a backend that mixes in this thread. */
+export function inlineBackend(codecs: Codecs, onFault: (fault: unknown) => void): MixBackend {
   return {
     kind: 'inline',
     loadMs: 0,
