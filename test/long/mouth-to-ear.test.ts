@@ -18,7 +18,7 @@ const SILENCE = pcmTone(1000, 0, 1000);
 
 async function openBrowser(transport: string, is: 'mouth' | 'ear'): Promise<TestBrowser> {
   const address = `${used.gateway.url}/?raw&transports=${transport}`;
-  const browser = used.keep(await TestBrowser.open(address, SILENCE));
+  const browser = used.keep(await TestBrowser.open(address, SILENCE, { runsForeignScripts: true }));
   await measureBursts(browser.page, is);
   return browser;
 }

@@ -27,6 +27,8 @@ type BrowserOptions = {
    * know the one of Chromium without a window.
    */
   isNamedChrome?: boolean;
+  /** Scripts of other origins than the page's run, such as those of a test. */
+  runsForeignScripts?: boolean;
 };
 
 /** Runs in the page, before anything else. */
@@ -78,6 +80,7 @@ export class TestBrowser {
       isRelayed = false,
       acceptsCertificate = false,
       isNamedChrome = false,
+      runsForeignScripts = false,
     }: BrowserOptions = {},
   ): Promise<TestBrowser> {
     const opened = new AsyncDisposableStack();
@@ -95,6 +98,7 @@ export class TestBrowser {
       const page = await browser.newPage({
         viewport: { width: 1000, height: 700 },
         ignoreHTTPSErrors: acceptsCertificate,
+        bypassCSP: runsForeignScripts,
         ...(isNamedChrome && { userAgent: nameOfChrome(browser.version()) }),
       });
       await page.addInitScript(keepSocket);

@@ -9,7 +9,6 @@ declare global {
   }
 }
 
-const MODULE = 'mouth-to-ear-worklet.js';
 export const BURST_EVERY_MS = 1000;
 
 /** Runs in the thread that renders audio. The mouth talks quietly, and bursts out once in a second; the ear finds bursts. */
@@ -44,11 +43,10 @@ registerProcessor('mouth', Mouth);
 registerProcessor('ear', Ear);
 `;
 
-/** Makes a page's microphone the mouth, and listens to what the page plays; the page is loaded anew. */
+const MODULE = `data:text/javascript,${encodeURIComponent(PROCESSORS)}`;
+
+/** Makes a page's microphone the mouth, or listens to what the page plays; the page is loaded anew, and must run foreign scripts. */
 export async function measureBursts(page: Page, is: 'mouth' | 'ear'): Promise<void> {
-  await page.route(`**/${MODULE}`, (route) =>
-    route.fulfill({ contentType: 'text/javascript', body: PROCESSORS }),
-  );
   await page.addInitScript(is === 'mouth' ? speakBursts : hearBursts, MODULE);
   await page.reload();
 }
@@ -60,9 +58,12 @@ function speakBursts(module: string): void {
     const context = new AudioContext({ sampleRate: 48_000 });
     await context.audioWorklet.addModule(module);
     const mouth = new AudioWorkletNode(context, 'mouth', { outputChannelCount: [1] });
-    mouth.port.onmessage = ({ data }) => window.burstsMs!.push(data as number);
+    mouth.port.addEventListener('message', ({ data }) => window.burstsMs!.push(data as number));
+    mouth.port.start();
     const destination = context.createMediaStreamDestination();
     mouth.connect(destination);
+    (window as any).dbg = context;
+    (window as any).dbgn = mouth;
     return destination.stream;
   };
 }
@@ -78,7 +79,8 @@ function hearBursts(module: string): void {
     const context = node.context as AudioContext;
     await context.audioWorklet.addModule(module);
     const ear = new AudioWorkletNode(context, 'ear', { numberOfOutputs: 0 });
-    ear.port.onmessage = ({ data }) => window.burstsMs!.push(data as number);
+    ear.port.addEventListener('message', ({ data }) => window.burstsMs!.push(data as number));
+    ear.port.start();
     connect.call(node, ear);
   };
   Object.defineProperty(AudioNode.prototype, 'connect', {
