@@ -10,7 +10,8 @@ import { MAX_LATE_MS } from './row.ts';
 import type { Scenario } from './scenario.ts';
 
 const CYCLES = 24;
-const WARM_UP_MS = 4000;
+/** Until the code of a new process is compiled and jitter buffers have settled. */
+const WARM_UP_MS = 10_000;
 /** For what is still on its way. */
 const DRAIN_MS = 500;
 /** Loads for which the goals of a busy gateway are set, and the goals. */
@@ -71,7 +72,7 @@ export async function reportLatency(say: (text: string) => void, signal: AbortSi
   for (const { name, start } of janusSettings()) {
     peers.push({ name, measure: await openMeter(start, sound, signal) });
   }
-  const ofPeers = peers.map(({ name }) => ` ${name}: rooms behind, CPU, p50 / p99 |`).join('');
+  const ofPeers = peers.map(({ name }) => ` ${name} |`).join('');
   say(`
 | mouth to ear | rooms behind (5 peers, 2 speak) | gateway CPU | bursts heard | p50 / p99 | slowest speaker p50 | goal | | generator late p99 |${ofPeers}
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |${peers.map(() => ' --- |').join('')}
@@ -114,7 +115,8 @@ const FOOT = `
 From a client's send of the binary frame that holds the onset of a burst to another's receipt of the frame that holds it,
 with the onset's place in either; ${EAR_ROOMS} rooms. Mixed: three send all the time, each at a random phase of the 20 ms, and burst out in
 turn; after a pause: one sends nothing for 680 ms, then a burst, while two others talk quietly. Janus is its AudioBridge, its participants on
-plain RTP: with the smallest buffer that works, and with its default of six packets; behind it are as many rooms as bring it to the same CPU.
+plain RTP: with the smallest buffer that works, and with its default of six packets; behind it are as many rooms as bring it to the same CPU (rooms
+behind, CPU, p50 / p99).
 † Something else held the generator up by more than ${MAX_LATE_MS} ms: this row is not to be relied on.
 `;
 
