@@ -51,9 +51,8 @@ async function startJanus(scenario: Scenario, prebufferPackets?: number): Promis
   return {
     process: janus,
     fill: async (talk) => {
-      const load = await JanusLoad.connect(scenario, talk, janus);
       await janus.openRooms(EAR_ROOMS, scenario.rooms);
-      return load;
+      return JanusLoad.connect(scenario, talk, janus);
     },
     enter: async ({ room, peer }: Place, onPacket) => {
       const hear = (datagram: Buffer) => {

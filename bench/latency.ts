@@ -67,47 +67,42 @@ export async function reportLatency(say: (text: string) => void, signal: AbortSi
   const { packets: talk } = await encodePackets();
   const [one, three] = [await encodeBurst(), await encodeBurst(3)];
   const sound = { one, three, quiet: await encodeQuietTalk(), talk };
-  const measure = await openMeter(startGateway, sound, signal);
-  const peers = [];
+  const ours = await openMeter(startGateway, sound, signal);
+  const rivals = [];
   for (const { name, start } of janusSettings()) {
-    peers.push({ name, measure: await openMeter(start, sound, signal) });
+    rivals.push({ name, meter: await openMeter(start, sound, signal) });
   }
-  const ofPeers = peers.map(({ name }) => ` ${name} |`).join('');
+  const names = rivals.map(({ name }) => ` ${name} |`).join('');
   say(`
-| mouth to ear | rooms behind (5 peers, 2 speak) | gateway CPU | bursts heard | p50 / p99 | slowest speaker p50 | goal | | generator late p99 |${ofPeers}
-| --- | --- | --- | --- | --- | --- | --- | --- | --- |${peers.map(() => ' --- |').join('')}
+| mouth to ear | rooms behind (5 peers, 2 speak) | gateway CPU | bursts heard | p50 / p99 | slowest speaker p50 | goal | | generator late p99 |${names}
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |${rivals.map(() => ' --- |').join('')}
 `);
   for (const way of WAYS) {
-    for (const isBusy of [false, true]) {
-      const cells = reportRow(way, await measure(way, isBusy));
-      for (const peer of peers) {
-        cells.push(way.isForwarded ? '–' : reportPeer(await peer.measure(way, isBusy)));
-      }
-      say(`| ${cells.join(' | ')} |\n`);
+    const rows = (await ours(way)).map((measured) => reportRow(way, measured));
+    for (const { meter } of rivals) {
+      const cells = way.isForwarded ? ['–', '–'] : (await meter(way)).map(reportRival);
+      for (const [i, row] of rows.entries()) row.push(cells[i]!);
     }
+    for (const row of rows) say(`| ${row.join(' | ')} |\n`);
   }
   say(FOOT);
 }
 
-/** Measures a way in a server that has nothing else to do, or in one that is busy with as many rooms as it takes. */
-type Meter = (way: Way, isBusy: boolean) => Promise<Measured>;
+/** Measures a way in a server that has nothing else to do, and in one that is busy with as many rooms as it takes. */
+type Meter = (way: Way) => Promise<[idle: Measured, busy: Measured]>;
 
 async function openMeter(start: StartServer, sound: Sound, signal: AbortSignal): Promise<Meter> {
   const cpuPercentARoom = await measureBackground(start, sound.talk, signal);
   const measure = (way: Way, rooms: number) => measureQuietly(start, way, rooms, sound, signal);
-  let idlePercent = 0;
-  return async (way, isBusy) => {
-    if (!isBusy) {
-      const idle = await measure(way, 0);
-      idlePercent = idle.cpuPercent;
-      return idle;
-    }
-    const sparePercent = TARGET_CPU_PERCENT - idlePercent;
+  return async (way) => {
+    const idle = await measure(way, 0);
+    const sparePercent = TARGET_CPU_PERCENT - idle.cpuPercent;
     const rooms = roomsOf(sparePercent / cpuPercentARoom);
     const busy = await measure(way, rooms);
-    if (busy.cpuPercent >= LEAST_CPU_PERCENT) return busy;
+    const roomsPercent = busy.cpuPercent - idle.cpuPercent;
+    if (busy.cpuPercent >= LEAST_CPU_PERCENT || roomsPercent <= 0) return [idle, busy];
     // The more there are, the less each takes.
-    return measure(way, roomsOf((rooms * sparePercent) / (busy.cpuPercent - idlePercent)));
+    return [idle, await measure(way, roomsOf((rooms * sparePercent) / roomsPercent))];
   };
 }
 
@@ -144,7 +139,7 @@ function reportRow(way: Way, measured: Measured): string[] {
   ];
 }
 
-function reportPeer({ rooms, cpuPercent, sent, latencies, lateP99Ms }: Measured): string {
+function reportRival({ rooms, cpuPercent, sent, latencies, lateP99Ms }: Measured): string {
   const [p50Ms, p99Ms] = [quantileOf(latencies, 0.5), quantileOf(latencies, 0.99)];
   const heard = latencies.length === sent ? '' : ` (${latencies.length} of ${sent} heard)`;
   const late = lateP99Ms > MAX_LATE_MS ? ' †' : '';
@@ -174,22 +169,22 @@ async function measureBackground(
   signal: AbortSignal,
 ): Promise<number> {
   const server = await start(background(CALIBRATION_ROOMS));
-  await using process = server.process;
+  await using measured = server.process;
   const load = await server.fill(talk);
   try {
     load.speak();
     await sleep(WARM_UP_MS, undefined, { signal });
-    return (await cpuPercentDuring(CALIBRATION_MS, process, signal)) / CALIBRATION_ROOMS;
+    return (await cpuPercentDuring(CALIBRATION_MS, measured, signal)) / CALIBRATION_ROOMS;
   } finally {
     load.close();
   }
 }
 
 /** Measures the CPU of Node and the media workers, or of Janus, in % of a core. */
-async function cpuPercentDuring(ms: number, process: Server['process'], signal: AbortSignal) {
-  const [startMs, before] = [performance.now(), process.cpuMs()];
+async function cpuPercentDuring(ms: number, measured: Server['process'], signal: AbortSignal) {
+  const [startMs, before] = [performance.now(), measured.cpuMs()];
   await sleep(ms, undefined, { signal });
-  const after = process.cpuMs();
+  const after = measured.cpuMs();
   const cpuMs = after.main - before.main + after.mediaWorkers - before.mediaWorkers;
   return (100 * cpuMs) / (performance.now() - startMs);
 }
@@ -208,7 +203,7 @@ async function measureLatency(
   signal: AbortSignal,
 ): Promise<Measured> {
   const server = await start(background(rooms));
-  await using process = server.process;
+  await using measured = server.process;
   const load = await server.fill(sound.talk);
   const pacing = new Pacing();
   const ears: EarRoom[] = [];
@@ -221,7 +216,7 @@ async function measureLatency(
     await sleep(WARM_UP_MS, undefined, { signal });
     pacing.isCounting = true;
     for (const room of ears) room.isCounting = true;
-    const cpuPercent = await cpuPercentDuring(CYCLES * CYCLE_MS, process, signal);
+    const cpuPercent = await cpuPercentDuring(CYCLES * CYCLE_MS, measured, signal);
     for (const room of ears) room.isCounting = false;
     const lateP99Ms = pacing.lateP99Ms;
     await sleep(DRAIN_MS, undefined, { signal });

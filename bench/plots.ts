@@ -9,7 +9,8 @@ export type Bars = {
   unit: string;
   /** Names of the bars of each row, in the order of their values. */
   series: readonly string[];
-  rows: readonly { name: string; values: readonly Bar[] }[];
+  /** Bars by series; undefined where a series has none. */
+  rows: readonly { name: string; values: readonly (Bar | undefined)[] }[];
 };
 
 /** Length of a bar, where a thin line behind it ends, if there is one, and a remark beside it. */
@@ -73,31 +74,31 @@ export function readCpu(page: string): Bars {
 
 /** Latency from mouth to ear, beside that of Janus at two settings: p50 as a bar, p99 as a line behind it. */
 export function readLatency(page: string): Bars {
-  const columns = ['p50 / p99', 'Janus, prebuffer 2', 'Janus, its default'];
+  const rows = readTable(page, 'mouth to ear');
+  const rivals = Object.keys(rows[0] ?? {}).filter((column) => column.startsWith('Janus'));
   return {
     title: 'Mouth to ear, ms (bar: p50, line: p99): less is better',
     unit: 'ms',
-    series: ['Partyline', ...columns.slice(1)],
-    rows: readTable(page, 'mouth to ear').map((row) => ({
+    series: ['Partyline', ...rivals],
+    rows: rows.map((row) => ({
       name: `${row['mouth to ear']}, ${row['rooms behind (5 peers, 2 speak)'] === '0' ? 'quiet' : 'busy'}`,
-      values: columns.flatMap((column) => readPercentiles(row[column]!)),
+      values: ['p50 / p99', ...rivals].map((column) => readPercentiles(row[column]!)),
     })),
   };
 }
 
-/** Reads `18.2 / 35.8 ms`, wherever it is in a cell; no bar of a cell without. */
-function readPercentiles(cell: string): Bar[] {
+/** Reads `18.2 / 35.8 ms`, wherever it is in a cell; undefined if it is not there. */
+function readPercentiles(cell: string): Bar | undefined {
   const [, p50, p99] = /([\d.]+) \/ ([\d.]+) ms/.exec(cell) ?? [];
-  return p50 === undefined || p99 === undefined
-    ? []
-    : [{ value: Number(p50), until: Number(p99), remark: `p99 ${p99}` }];
+  if (p50 === undefined || p99 === undefined) return undefined;
+  return { value: Number(p50), until: Number(p99), remark: `p99 ${p99}` };
 }
 
 /** Draws horizontal bars as SVG. */
 export function drawBars({ title, unit, series, rows }: Bars, theme: keyof typeof THEMES): string {
   const { text, faint, bars } = THEMES[theme];
   const longest = Math.max(
-    ...rows.flatMap(({ values }) => values.map((bar) => bar.until ?? bar.value)),
+    ...rows.flatMap(({ values }) => values.flatMap((bar) => (bar ? (bar.until ?? bar.value) : []))),
   );
   const scale = (WIDTH - LEFT - RIGHT) / longest;
   const rowHeight = series.length * BAR + GAP;
@@ -106,7 +107,7 @@ export function drawBars({ title, unit, series, rows }: Bars, theme: keyof typeo
     const top = TOP + i * rowHeight;
     const middle = top + (series.length * BAR) / 2 + 4;
     const label = `<text x="${LEFT - 10}" y="${middle}" text-anchor="end">${name}</text>`;
-    return [label, ...values.flatMap((bar, j) => drawBar(bar, j, top + j * BAR))];
+    return [label, ...values.flatMap((bar, j) => (bar ? drawBar(bar, j, top + j * BAR) : []))];
   });
   function drawBar({ value, until, remark }: Bar, j: number, top: number): string[] {
     const end = LEFT + Math.max(value, until ?? 0) * scale;

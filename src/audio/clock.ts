@@ -5,6 +5,8 @@ const MAX_BEHIND_MS = 200;
 /** Number of moments within the 20 ms over which the listeners are spread, so that each tick does a tenth of the work. */
 const PHASES = 10;
 const PHASE_MS = FRAME_MS / PHASES;
+/** Number of phases after a wanted moment within which a listener is moved there. */
+const MOST_LATER_PHASES = 3;
 /** Tolerance, in phases, within which a phase counts as meeting a moment. */
 const ROUNDING = 1e-6;
 
@@ -55,7 +57,7 @@ export class FrameClock {
    * @param dueMs as for {@link add}
    */
   move(onTick: OnTick, dueMs: number): void {
-    this.#moveTo(onTick, dueMs);
+    if (this.#moveTo(onTick, dueMs)) this.#postponed.delete(onTick);
   }
 
   /**
@@ -67,13 +69,14 @@ export class FrameClock {
     if (this.#moveTo(onTick, dueMs)) this.#postponed.add(onTick);
   }
 
-  /** Returns true if the listener has changed its phase. */
+  /** Returns true if the listener has changed its phase; it stays where the phases at and soon after the moment are crowded. */
   #moveTo(onTick: OnTick, dueMs: number): boolean {
     const from = this.#phases.find((phase) => phase.has(onTick));
     const phase = this.#choose(dueMs, from);
     const to = this.#phases[phase]!;
+    const laterMs = modulo(this.#momentOf(phase) - dueMs, FRAME_MS);
     // A listener that is added to the phase that ticks now would be called once more.
-    if (!from || from === to) return false;
+    if (!from || from === to || laterMs >= MOST_LATER_PHASES * PHASE_MS - ROUNDING) return false;
     from.delete(onTick);
     to.add(onTick);
     if (!this.#isRunning) this.#wakeFor(phase);
@@ -112,6 +115,11 @@ export class FrameClock {
       if (sizes[phase]! < most) return phase;
     }
     return least;
+  }
+
+  /** Returns a moment at which a phase ticks, on the clock of `performance.now()`. */
+  #momentOf(phase: number): number {
+    return this.#nextMs + (phase - this.#nextPhase) * PHASE_MS;
   }
 
   /** Wakes up for a phase that had no listener when the timer was set; never later than the timer. */

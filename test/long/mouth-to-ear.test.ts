@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { measureSlowness } from '../../scripts/test/machine-speed.mjs';
 import { TestBrowser } from '../support/browser.ts';
 import { BURST_EVERY_MS, measureBursts } from '../support/mouth-to-ear.ts';
+import { slownessOfMachine } from '../support/slowness.ts';
 import { pcmTone } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
@@ -26,9 +26,9 @@ async function openBrowser(transport: string, is: 'mouth' | 'ear'): Promise<Test
 const burstsOf = ({ page }: TestBrowser) => page.evaluate(() => window.burstsMs ?? []);
 
 test.for(['websocket', 'webrtc'])(
-  'sound over %s is heard within 150 ms',
+  'half of the bursts over %s are heard within 150 ms, and all within 300 ms',
   async (transport, { annotate }) => {
-    const slowness = Math.max(1, (await measureSlowness()) ?? 1);
+    const slowness = await slownessOfMachine();
     const [mouth, ear] = [
       await openBrowser(transport, 'mouth'),
       await openBrowser(transport, 'ear'),
@@ -37,6 +37,7 @@ test.for(['websocket', 'webrtc'])(
     await ear.join('kitchen', 'Bob', used.gateway.apiKey);
     await sleep(SETTLING_MS);
     const statsOf = () => ear.page.evaluate(() => window.partyline?.stats());
+    // Statistics are of the time since the last call.
     await statsOf();
     const fromMs = Date.now();
     await sleep(BURSTS * BURST_EVERY_MS);
@@ -55,5 +56,6 @@ test.for(['websocket', 'webrtc'])(
     expect(delaysMs).toHaveLength(said.length);
     expect(said.length).toBeGreaterThan(BURSTS - 3);
     expect(p50).toBeLessThan(LONGEST_P50_MS * slowness);
+    expect(delaysMs.at(-1)).toBeLessThan(2 * LONGEST_P50_MS * slowness);
   },
 );

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { measureSlowness } from '../../scripts/test/machine-speed.mjs';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { type Node, Nodes } from '../support/nodes.ts';
+import { slownessOfMachine } from '../support/slowness.ts';
 import { encodeOpus, sweep } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
@@ -85,7 +85,7 @@ const PACKET_MS = 120;
 const LONGEST_GAP_MS = 2000;
 
 test('three nodes are restarted one after the other under 100 peers: each is heard again within 2 s', async () => {
-  const slowness = Math.max(1, (await measureSlowness()) ?? 1);
+  const slowness = await slownessOfMachine();
   const cluster = await openCluster({ DRAIN_MS: '500' });
   let nodes = [await cluster.start(), await cluster.start(), await cluster.start()];
   // As a load balancer does it: in turn.

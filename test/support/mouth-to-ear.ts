@@ -62,8 +62,6 @@ function speakBursts(module: string): void {
     mouth.port.start();
     const destination = context.createMediaStreamDestination();
     mouth.connect(destination);
-    (window as any).dbg = context;
-    (window as any).dbgn = mouth;
     return destination.stream;
   };
 }

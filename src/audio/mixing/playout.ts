@@ -18,10 +18,10 @@ const LATE_MS = 12;
 const LATE_SHARE = 1 / 4;
 const MOST_LEAST_SLACK_MS = 10;
 /**
- * Slack beyond the minimum that is still accepted, ms; more is unnecessary delay. It exceeds a tick by little, because packets are taken a
- * whole tick sooner or later: the slack of some senders would never settle in a narrower band, and stay a tick too large in a wider one.
+ * Slack beyond the minimum that is still accepted, ms; more is unnecessary delay. It exceeds a tick, because packets are taken a whole tick
+ * sooner or later: in a narrower band the slack of some senders would never settle. In a wider one it would stay a tick too large.
  */
-const SLACK_BAND_MS = 20.5;
+const SLACK_BAND_MS = 21;
 /** Maximum decoded audio left over after a tick, samples, which delays everything after it; more than this is removed. */
 const MOST_REST_SAMPLES = 384;
 /** Lateness up to which a sender counts as steady, ms. Others need the leftover audio: it is played while their packets are awaited. */

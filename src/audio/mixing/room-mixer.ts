@@ -450,7 +450,7 @@ export class RoomMixer {
     const move = this.#moment.better(this.#played.values(), tickMs);
     if (move?.isLater) this.#clock.postpone(this.#tick, move.dueMs);
     else this.#moveTicks(move?.dueMs);
-    if (this.#played.size > 0) this.#room.tick(nowMs, this.#moment.movedMs(tickMs));
+    if (this.#played.size > 0) this.#room.tick(nowMs, this.#moment.noteTick(tickMs));
     else this.#ticked();
   };
 

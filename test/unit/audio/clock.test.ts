@@ -164,15 +164,38 @@ describe('a listener that wants its ticks at a moment', () => {
     const between = steps(ticksMs).map((ms) => Math.round(ms));
     expect(between.slice(0, 6)).toEqual([20, 20, 20, 20, 28, 20]);
     expect(new Set(between.slice(5))).toEqual(new Set([20]));
+    // A listener that is moved before its postponed tick loses none.
+    clock.postpone(onTick, performance.now() + 8);
+    clock.move(onTick, performance.now() + 4);
+    ticksMs.length = 0;
+    vi.advanceTimersByTime(15);
+    expect(ticksMs).toHaveLength(1);
     // What was postponed and removed is called in its next tick when it is added again.
     clock.postpone(onTick, performance.now() + 8);
     clock.remove(onTick);
     ticksMs.length = 0;
     clock.add(onTick);
-    vi.advanceTimersByTime(15);
+    vi.advanceTimersByTime(22);
     expect(ticksMs).toHaveLength(1);
     clock.remove(onTick);
     expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test('stays where it is while the moments at and soon after the wanted one are crowded', () => {
+    const clock = new FrameClock(rethrow);
+    const dueMs = performance.now();
+    const ticksMs: number[] = [];
+    const onTick = (nowMs: number) => void ticksMs.push(nowMs);
+    clock.add(onTick, dueMs + 12);
+    // Each phase takes four.
+    const others = Array.from({ length: 20 }, () => () => {});
+    for (const other of others) clock.add(other, dueMs);
+    clock.move(onTick, dueMs);
+    clock.postpone(onTick, dueMs);
+    vi.advanceTimersByTime(100);
+    expect(ticksMs).toHaveLength(5);
+    expect(ticksMs.every((atMs) => Math.round(laterMs(atMs, dueMs)) === 12)).toBe(true);
+    for (const listener of [onTick, ...others]) clock.remove(listener);
   });
 
   test('moves them between two ticks: they come at the moment from then on', () => {

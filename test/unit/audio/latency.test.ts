@@ -12,6 +12,8 @@ const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
 /** By then the ticks are where they suit all three, and the speakers have caught up with them. */
 const FIRST_MS = 2500;
 const DURATION_MS = 7500;
+/** Moves of the ticks until they are where they suit all three. */
+const MOST_MOVES = 4;
 const [EVERY_MS, BURST_MS] = [600, 60];
 const [QUIET, LOUD, ONSET] = [0.004, 0.4, 0.1];
 const ROOMS = 6;
@@ -69,6 +71,10 @@ async function latenciesMs(format: AudioFormat, random: () => number) {
   const heardMs = onsetsMs(sound).map((ms) => framesAtMs[Math.floor(ms / 20)]! + (ms % 20));
   expect(room.faults).toEqual([]);
   expect(heard.concealedMs).toBe(0);
+  const moves = framesAtMs.filter(
+    (atMs, i) => i > 0 && Math.abs(atMs - framesAtMs[i - 1]! - 20) > 0.01,
+  );
+  expect(moves.length).toBeLessThanOrEqual(MOST_MOVES);
   return streams.map(({ saidMs }) =>
     saidMs.map((ms) => heardMs.find((atMs) => atMs >= ms - 1)! - ms),
   );
@@ -94,7 +100,7 @@ describe.each([
       await annotate(`p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms of ${all.length}`);
       expect(all.length).toBeGreaterThan(ROOMS * NAMES.length * 7);
       expect(p50).toBeLessThan(15 + codecMs);
-      expect(p99).toBeLessThan(25 + codecMs);
+      expect(p99).toBeLessThan(28 + codecMs);
     });
   },
 );

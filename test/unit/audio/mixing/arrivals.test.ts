@@ -8,15 +8,40 @@ test('the moment after which none waits long is the one before the longest pause
   expect(bestMomentMs([18, 2])).toBe(2);
 });
 
-test('packets wait as long as the last of them comes late', () => {
+const arrivalsAt = (timesMs: number[]) => {
   const arrivals = new Arrivals();
-  expect([arrivals.waitMs(0), arrivals.lastMs]).toEqual([undefined, undefined]);
-  for (const atMs of [0, 21, 43, 60]) arrivals.add(atMs * 48, atMs);
-  expect(arrivals.waitMs(70)).toBeCloseTo(7);
-  expect(arrivals.lastMs).toBe(60);
-  // Packets of long ago do not count.
-  for (let atMs = 80; atMs < 260; atMs += 20) arrivals.add(atMs * 48, atMs);
-  expect(arrivals.waitMs(270)).toBeCloseTo(10);
+  for (const [i, atMs] of timesMs.entries()) arrivals.add(i * 960, atMs);
+  return arrivals;
+};
+
+/** Times of `count` packets that come every 20 ms, each up to `jitterMs` later. */
+const timesOf = (count: number, jitterMs = 0) =>
+  Array.from({ length: count }, (_, i) => 1000 + i * 20 + ((i * 7) % 10) * (jitterMs / 9));
+
+test('the latest moment of a speaker is the end of the part of the 20 ms in which its packets come', () => {
+  expect(arrivalsAt([]).latestMomentMs).toBeUndefined();
+  expect(arrivalsAt([1007]).latestMomentMs).toBe(7);
+  // Around the end of the 20 ms.
+  expect(arrivalsAt([1018, 1041, 1060, 1079, 1101]).latestMomentMs).toBe(1);
+  expect(arrivalsAt(timesOf(100, 6)).latestMomentMs).toBe(6);
+  // 2 s after a packet that was late it counts no more.
+  expect(arrivalsAt([1005, ...timesOf(99)]).latestMomentMs).toBe(5);
+  expect(arrivalsAt([1005, ...timesOf(100)]).latestMomentMs).toBe(0);
+  // After a pause its packets may come at another moment.
+  expect(arrivalsAt([...timesOf(5), 9007, 9027]).latestMomentMs).toBe(7);
+});
+
+test('packets with jitter come at no particular moment', () => {
+  expect(arrivalsAt(timesOf(100, 9)).latestMomentMs).toBeUndefined();
+  expect(arrivalsAt(timesOf(100, 60)).latestMomentMs).toBeUndefined();
+});
+
+test.each([2, 3, 6])('%d packets in one message come at one moment', (packets) => {
+  const timesMs = Array.from(
+    { length: 60 },
+    (_, i) => 1013 + Math.floor(i / packets) * packets * 20,
+  );
+  expect(arrivalsAt(timesMs).latestMomentMs).toBe(13);
 });
 
 test('the pace of a client that sends 120 ms in one message: six packets at once, each less late than the one before', () => {
@@ -29,14 +54,11 @@ test('the pace of a client that sends 120 ms in one message: six packets at once
   expect(arrivals.pace).toEqual({ ...last, quickestMs: -100, lateMs: 100 });
 });
 
-/** Speakers that have sent eight packets, each at its phase of the 20 ms, and up to `jitterMs` later. */
+/** Speakers that have sent for 2 s, each at its phase of the 20 ms, and up to `jitterMs` later. */
 const speakersAt = (phasesMs: number[], jitterMs = 0) =>
-  phasesMs.map((phaseMs) => {
-    const arrivals = new Arrivals();
-    for (let i = 0; i < 8; i += 1)
-      arrivals.add(i * 960, 1000 + i * 20 + phaseMs + (i % 2) * jitterMs);
-    return { arrivals };
-  });
+  phasesMs.map((phaseMs) => ({
+    arrivals: arrivalsAt(timesOf(100, jitterMs).map((atMs) => atMs + phaseMs)),
+  }));
 
 /** What the 25th tick of a room decides. */
 function decide(speakers: ReturnType<typeof speakersAt>, tickMs: number) {
@@ -47,23 +69,36 @@ function decide(speakers: ReturnType<typeof speakersAt>, tickMs: number) {
 }
 
 test('ticks come sooner if all packets wait longer than necessary', () => {
-  expect(decide(speakersAt([0]), 2015)).toEqual({ phaseMs: 4, isLater: false });
-  expect(decide(speakersAt([0, 4]), 2017)).toEqual({ phaseMs: 8, isLater: false });
+  expect(decide(speakersAt([0]), 2015)).toEqual({ phaseMs: 5, isLater: false });
+  expect(decide(speakersAt([0, 4]), 2017)).toEqual({ phaseMs: 9, isLater: false });
 });
 
 test('ticks come later if a packet would be missed for sooner ones', () => {
-  // At 6 the packet of 5 waits 21 ms; at 14 none waits longer than 14.
-  expect(decide(speakersAt([0, 5, 10]), 2006)).toEqual({ phaseMs: 14, isLater: true });
+  // At 6 the packet of 5 waits 21 ms; at 15 none waits longer than 15.
+  expect(decide(speakersAt([0, 5, 10]), 2006)).toEqual({ phaseMs: 15, isLater: true });
 });
 
 test('ticks stay if another moment is hardly better, if there is nobody, and for speakers with jitter', () => {
-  expect(decide(speakersAt([0]), 2007)).toBeUndefined();
+  expect(decide(speakersAt([0]), 2008)).toBeUndefined();
   expect(decide([], 2000)).toBeUndefined();
   expect(decide(speakersAt([0], 12), 2015)).toBeUndefined();
 });
 
 test('ticks that have moved are told by how much, and a pause of the ticks is no move', () => {
   const moment = new TickMoment();
-  const moves = [1000, 1020, 1048, 1068, 1080, 2000, 2020].map((tickMs) => moment.movedMs(tickMs));
+  const moves = [1000, 1020, 1048, 1068, 1080, 2000, 2020].map((tickMs) => moment.noteTick(tickMs));
   expect(moves).toEqual([0, 0, 8, 0, -8, 0, 0]);
+});
+
+test('a speaker with jitter does not keep ticks from coming sooner', () => {
+  const speakers = [...speakersAt([0]), ...speakersAt([3], 60)];
+  expect(decide(speakers, 2015)).toEqual({ phaseMs: 5, isLater: false });
+});
+
+test('ticks come later once in 5 s at most', () => {
+  const moment = new TickMoment();
+  const speakers = speakersAt([0, 5, 10]);
+  // They stay where they are, as on a crowded clock.
+  const moves = Array.from({ length: 1000 }, () => moment.better(speakers, 2006));
+  expect(moves.filter((move) => move?.isLater)).toHaveLength(4);
 });
