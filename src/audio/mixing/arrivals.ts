@@ -41,7 +41,7 @@ export class Arrivals {
     const momentsMs = kept
       .filter((atMs) => lastMs - atMs <= MAX_MOMENT_AGE_MS)
       .map(modulo)
-      .sort();
+      .toSorted();
     // The longest pause on the circle of 20 ms is before the earliest moment; the latest one is before that pause.
     let [latestMs, pauseMs] = [momentsMs.at(-1)!, momentsMs[0]! + FRAME_MS - momentsMs.at(-1)!];
     for (let i = 1; i < momentsMs.length; i += 1) {
