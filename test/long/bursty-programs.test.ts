@@ -27,7 +27,7 @@ async function untilSilent(listener: TestClient): Promise<void> {
   }
 }
 
-/** What a client was told that slows it down or ends it. */
+/** Returns the messages that slow a client down or end its connection. */
 const complaintsOf = ({ messages }: TestClient) =>
   messages.filter(({ type }) => type === 'flow' || type === 'error');
 

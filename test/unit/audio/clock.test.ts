@@ -170,7 +170,7 @@ describe('a listener that wants its ticks at a moment', () => {
     ticksMs.length = 0;
     vi.advanceTimersByTime(15);
     expect(ticksMs).toHaveLength(1);
-    // What was postponed and removed is called in its next tick when it is added again.
+    // A listener that was postponed and removed is called in its next tick when it is added again.
     clock.postpone(onTick, performance.now() + 8);
     clock.remove(onTick);
     ticksMs.length = 0;

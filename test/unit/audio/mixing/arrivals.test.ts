@@ -60,7 +60,7 @@ const speakersAt = (phasesMs: number[], jitterMs = 0) =>
     arrivals: arrivalsAt(timesOf(100, jitterMs).map((atMs) => atMs + phaseMs)),
   }));
 
-/** What the 25th tick of a room decides. */
+/** Returns the decision of the 25th tick of a room. */
 function decide(speakers: ReturnType<typeof speakersAt>, tickMs: number) {
   const moment = new TickMoment();
   for (let i = 1; i < 25; i += 1) expect(moment.better(speakers, tickMs)).toBeUndefined();
