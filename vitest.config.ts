@@ -48,7 +48,7 @@ const WAITING = [
   'wrong-clocks',
 ].map((name) => `test/integration/${name}.test.ts`);
 
-/** System tests that send and hear sound, and measure none of it so finely that another beside them would matter: three at a time. */
+/** System tests that send and hear sound, and measure none of it so finely that another beside them would matter: two at a time. */
 const HEARING = [
   'audio',
   'budgets',
@@ -114,7 +114,7 @@ const system = {
 
 /**
  * One group after the other: pure code and simulations in parallel, then what waits, side by side, then what measures sound in real time,
- * one file at a time, because it needs the cores for itself, and what merely hears it, three at a time. `scripts/test.mjs` runs the parts and keeps their limits.
+ * one file at a time, because it needs the cores for itself, and what merely hears it, two at a time. `scripts/test.mjs` runs the parts and keeps their limits.
  */
 export default defineConfig({
   test: {
@@ -161,7 +161,7 @@ export default defineConfig({
           name: 'hearing',
           include: HEARING,
           sequence: { groupOrder: 3 },
-          maxWorkers: 3,
+          maxWorkers: 2,
         },
       },
       {

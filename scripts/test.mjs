@@ -26,11 +26,11 @@ const LONGEST_REASON = 300;
 const SUITES = {
   short: {
     check: 0.3,
-    unit: 0.6,
-    simulation: 1,
-    waiting: 2.4,
-    listening: 0.9,
-    hearing: 0.8,
+    unit: 0.7,
+    simulation: 0.9,
+    waiting: 2.3,
+    listening: 0.8,
+    hearing: 1,
     e2e: 2,
   },
   long: { long: 20 },
