@@ -56,7 +56,6 @@ const HEARING = [
   'descriptors',
   'echo',
   'faults',
-  'formats',
   'hostile-streams',
   'leaks',
   'media-workers',
