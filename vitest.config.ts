@@ -64,9 +64,7 @@ const HEARING = [
 ].map((name) => `test/integration/${name}.test.ts`);
 
 /** Browser tests of what pages show, and of whether anything is heard: two at a time. */
-const PAGES = ['admin', 'client', 'page', 'websocket-audio'].map(
-  (name) => `test/e2e/${name}.test.ts`,
-);
+const PAGES = ['admin', 'client', 'page'].map((name) => `test/e2e/${name}.test.ts`);
 
 /** Tests of pure code that take long: rooms in virtual time, and what is told of hundreds of made-up streams. */
 const SIMULATIONS = [

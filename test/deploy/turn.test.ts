@@ -13,6 +13,7 @@ import { freePort } from '../support/free-ports.ts';
 import { eventually } from '../support/gateway.ts';
 import { Hosts } from '../support/hosts.ts';
 import { GatewayProcess } from '../support/process.ts';
+import { SETTLING } from '../support/settling.ts';
 import { keepPlaying, lastSecondOf, opusTone, pcmTone, peakHz } from '../support/sound.ts';
 import { TurnClient } from '../support/turn-client.ts';
 
@@ -20,7 +21,6 @@ const SECRET = 'a-long-random-text-of-this-test';
 const DAY_MS = 24 * 3600 * 1000;
 
 /** Sound may be torn while a machine is busy. */
-const SETTLING = { timeout: 30_000, interval: 200 };
 
 const opened = new AsyncDisposableStack();
 let hosts: Hosts;

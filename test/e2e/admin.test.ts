@@ -2,6 +2,7 @@ import { expect, test, vi } from 'vitest';
 import { accessibilityFaults, tabTo } from '../support/accessibility.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { GatewayProcess } from '../support/process.ts';
+import { SETTLING } from '../support/settling.ts';
 import { keepPlaying, opusTone } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
@@ -10,7 +11,6 @@ import { useStack } from '../support/use-stack.ts';
 const { openRedis, openGateway, connect, enter, cleanUps } = useStack();
 
 const OPERATOR_KEY = 'operator-key-of-the-tests';
-const SETTLING = { timeout: 20_000, interval: 100 };
 
 async function openPage({ url }: { url: string }, key = OPERATOR_KEY): Promise<TestBrowser> {
   const browser = await TestBrowser.open(`${url}/admin`);
@@ -37,7 +37,7 @@ const idOf = async ({ url }: { url: string }) => {
 /** Two nodes, each a process of its own; the key is good on both. */
 async function openTwoNodes() {
   const redis = await openRedis();
-  const shared = { OPERATOR_KEY, REDIS_URL: redis.url, RESUME_MS: '15000', MEDIA_WORKERS: '2' };
+  const shared = { OPERATOR_KEY, REDIS_URL: redis.url, RESUME_MS: '120000', MEDIA_WORKERS: '2' };
   const one = await openGateway(shared);
   const { apiKey } = one;
   const other = await GatewayProcess.start({ ...shared, USAGE_WORKERS: '0', DRAIN_MS: '60000' });

@@ -7,6 +7,7 @@ import { build } from 'esbuild';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { TestBrowser } from '../support/browser.ts';
 import { installClient } from '../support/install-client.ts';
+import { SETTLING } from '../support/settling.ts';
 import { lastSecondOf, pcmTone, peakHz } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
@@ -15,7 +16,6 @@ import { useGateway } from '../support/use-gateway.ts';
 const PROJECT = join(import.meta.dirname, '../..');
 const PAGE = join(PROJECT, 'docs/client.md');
 const MAX_BYTES = 25 * 1024;
-const SETTLING = { timeout: 20_000, interval: 200 };
 const TYPES: Record<string, string> = { '.html': 'text/html', '.js': 'text/javascript' };
 
 const used = useGateway();

@@ -4,12 +4,12 @@ import { accessibilityFaults, tabTo } from '../support/accessibility.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { eventually, openTestGateway } from '../support/gateway.ts';
 import type { TestClient } from '../support/client.ts';
+import { SETTLING } from '../support/settling.ts';
 import { keepPlaying, lastSecondOf, opusTone, peakHz } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
 /** The page as a person uses it: by its fields and buttons, and by what it shows. */
 
-const SETTLING = { timeout: 20_000, interval: 200 };
 const ROOM = 'kitchen';
 
 const used = useGateway();
@@ -99,10 +99,10 @@ test('a WebSocket client is told when a browser speaks, and when it has ceased t
   };
   const ada = await openBrowser();
   await ada.join(ROOM, 'Ada', used.gateway.apiKey);
-  const told = await legacy.until('word that Ada speaks', isTold(['Ada']), 10_000);
+  const told = await legacy.until('word that Ada speaks', isTold(['Ada']));
   expect(told.peers[0]!.level_dbov).toBeGreaterThan(-30);
   await ada.page.click('#mute');
-  await legacy.until('word that nobody speaks', isTold([]), 10_000);
+  await legacy.until('word that nobody speaks', isTold([]));
 });
 
 test('a page that is opened while a peer speaks steadily shows it as speaking', async () => {

@@ -3,6 +3,7 @@ import { parseAudioFormat, type SampleFormat } from '../../src/audio/format.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { findGlitches } from '../support/glitches.ts';
 import { hearAs, powerOf } from '../support/listening.ts';
+import { SETTLING } from '../support/settling.ts';
 import {
   amplitudeOf,
   encodeOpus,
@@ -19,7 +20,6 @@ import {
 import { useGateway } from '../support/use-gateway.ts';
 
 /** How long a stretch of sound may take to come that is as it should be: on a busy machine some are torn. */
-const SETTLING = { timeout: 20_000, interval: 200 };
 
 /** The amplitude of what the microphones hear. */
 const SPOKEN = 0.5;
@@ -55,7 +55,7 @@ test('a WebSocket peer sends a 1 kHz tone as Opus: the browser hears 1 kHz', asy
 test('the browser’s microphone hears 800 Hz: the WebSocket peer decodes 800 Hz', async () => {
   const legacy = await used.enter('legacy');
   await openBrowser('browser', 800);
-  await legacy.until('two seconds of sound', () => legacy.frames.length > 100 || undefined, 10_000);
+  await legacy.until('two seconds of sound', () => legacy.frames.length > 100 || undefined);
   await vi.waitFor(async () => {
     const heard = await lastSecondOf(legacy);
     expect(peakHz(heard)).toBe(800);

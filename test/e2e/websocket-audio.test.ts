@@ -2,12 +2,12 @@ import { expect, test, vi } from 'vitest';
 import { TestBrowser } from '../support/browser.ts';
 import { TestClient } from '../support/client.ts';
 import { openTestGateway } from '../support/gateway.ts';
+import { SETTLING } from '../support/settling.ts';
 import { amplitudeOf, keepPlaying, lastSecondOf, opusTone, peakHz } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
 /** The page with its sound over the WebSocket, in a real browser. */
 
-const SETTLING = { timeout: 20_000, interval: 200 };
 const ROOM = 'kitchen';
 
 const used = useGateway();
@@ -84,7 +84,7 @@ test('where WebRTC finds no way, sound goes over the WebSocket; the next time at
   const ada = used.keep(await TestBrowser.openRaw(url, 800, 'webrtc,websocket'));
   await ada.join(ROOM, 'Ada', api_key);
   expect(await legacy.next('peer_joined')).toMatchObject({ peer: 'Ada', kind: 'webrtc' });
-  const changed = await legacy.next('peer_changed', 0, 20_000);
+  const changed = await legacy.next('peer_changed');
   expect(changed).toMatchObject({ peer: 'Ada', kind: 'websocket' });
   const transport = () => ada.page.evaluate(() => window.partyline?.transport);
   await expect.poll(transport, SETTLING).toBe('websocket');

@@ -305,7 +305,7 @@ describe('sound', () => {
     const player = await hear('/whep/a?peer=player', { payloadType: 109 });
     const own = await hear('/whep/a?peer=obs&from=legacy', { payloadType: 111 });
     speaker.talk(await opusTone(700, 0.3, 1000));
-    await legacy.until('sound', () => (legacy.frames.length > 80 ? true : undefined), 10_000);
+    await legacy.until('sound', () => (legacy.frames.length > 80 ? true : undefined));
     expect(peakHz(joinPcm(legacy.frames.slice(-40)))).toBe(700);
     await legacy.until('word of the speaker', () =>
       legacy.messages.find(
@@ -319,7 +319,7 @@ describe('sound', () => {
     const hears = async (client: WhipClient, hz: number) =>
       client.heard.length > 80 && peakHz(await lastOf(client)) === hz;
     // A half hears neither its own peer nor, with `from`, anybody else.
-    await eventually('the half hears the legacy client', () => hears(own, 440), 10_000);
+    await eventually('the half hears the legacy client', () => hears(own, 440));
     await eventually('the player hears somebody', async () => {
       const hz = player.heard.length > 80 ? peakHz(await lastOf(player)) : 0;
       return hz === 440 || hz === 700;
@@ -347,7 +347,7 @@ describe('sound', () => {
     await legacy.close();
     const back = await enter('legacy', PCM);
     const singerAgain = keepPlaying(back, pcmTone(440, 0.3, 1000));
-    await eventually('the half hears it again', () => hears(own, 440), 10_000);
+    await eventually('the half hears it again', () => hears(own, 440));
     await singerAgain.close();
   });
 

@@ -3,12 +3,11 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { TestBrowser } from '../support/browser.ts';
 import { TestClient } from '../support/client.ts';
 import { GatewayProcess } from '../support/process.ts';
+import { SETTLING } from '../support/settling.ts';
 import { keepPlaying, lastSecondOf, opusTone, peakHz, pcmTone } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
 /** The gateway as `npm start` runs it, the page at the address that it prints, and what happens when it goes away. */
-
-const SETTLING = { timeout: 20_000, interval: 200 };
 
 const used = useGateway();
 const { keep } = used;

@@ -2,6 +2,7 @@ import { expect, test, vi } from 'vitest';
 import { TestBrowser } from '../support/browser.ts';
 import type { TestClient } from '../support/client.ts';
 import { TestProxy } from '../support/proxy.ts';
+import { SETTLING } from '../support/settling.ts';
 import {
   amplitudeOf,
   keepPlaying,
@@ -14,7 +15,6 @@ import { useStack } from '../support/use-stack.ts';
 
 /** A browser whose connection is lost, and who is back: to its transports, or on another node to new ones. */
 
-const SETTLING = { timeout: 20_000, interval: 200 };
 const ROOM = 'kitchen';
 /** The amplitude of all that is said. */
 const SPOKEN = 0.5;

@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { TestClient } from '../support/client.ts';
 import { DesktopBrowser } from '../support/desktop-browser.ts';
 import { TestProxy } from '../support/proxy.ts';
+import { SETTLING } from '../support/settling.ts';
 import { keepPlaying, lastSecondOf, opusTone, peakHz, tone } from '../support/sound.ts';
 import { SoundCard } from '../support/sound-card.ts';
 import { useStack } from '../support/use-stack.ts';
@@ -11,7 +12,6 @@ import { useStack } from '../support/use-stack.ts';
  * A page on a desktop: the laptop sleeps, speakers change and are unplugged. Sound counts as played when it arrives at the sound card.
  */
 
-const SETTLING = { timeout: 20_000, interval: 200 };
 const ROOM = 'a';
 const MICROPHONE_HZ = 800;
 const LEGACY_HZ = 1000;

@@ -12,6 +12,7 @@ import { eventually } from '../support/gateway.ts';
 import { freePort } from '../support/free-ports.ts';
 import { openLocalRegistry } from '../support/local-registry.ts';
 import { TestProxy } from '../support/proxy.ts';
+import { SETTLING } from '../support/settling.ts';
 import {
   joinPcm,
   keepPlaying,
@@ -29,7 +30,6 @@ import { useGateway } from '../support/use-gateway.ts';
 
 const PROJECT = join(import.meta.dirname, '../..');
 const PCM = { audio: 'pcm_s16le;rate=48000;channels=1', room: 'kitchen' };
-const SETTLING = { timeout: 30_000, interval: 200 };
 const DELAY_MS = 100;
 
 const used = useGateway();

@@ -8,6 +8,7 @@ import { LegacyEar } from '../support/legacy-ear.ts';
 import { GatewayProcess } from '../support/process.ts';
 import { TestProxy } from '../support/proxy.ts';
 import { describeSeam, risingTone } from '../support/rising-tone.ts';
+import { SETTLING } from '../support/settling.ts';
 import { encodeOpus, keepPlaying } from '../support/sound.ts';
 import { SoundCard } from '../support/sound-card.ts';
 
@@ -19,7 +20,6 @@ import { SoundCard } from '../support/sound-card.ts';
 const PAGE_PORT = 3000;
 const RTC_PORT = 40_000;
 const ROOM = 'a';
-const SETTLING = { timeout: 20_000, interval: 100 };
 const AUDIBLE = 0.1;
 
 const opened = new AsyncDisposableStack();

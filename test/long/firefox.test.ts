@@ -2,11 +2,11 @@ import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { TestFirefox } from '../support/firefox.ts';
 import { Hosts } from '../support/hosts.ts';
 import { GatewayProcess } from '../support/process.ts';
+import { SETTLING } from '../support/settling.ts';
 import { keepPlaying, lastSecondOf, opusTone, peakHz } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
 const { enter, cleanUps } = useStack();
-const SETTLING = { timeout: 20_000, interval: 200 };
 
 /** Firefox has no loopback candidates: it needs a network, be it one to nowhere. */
 describe.skipIf(!Hosts.arePossible)('Firefox at the printed address', () => {

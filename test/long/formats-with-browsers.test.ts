@@ -11,11 +11,11 @@ import { oggOpus, webmOpus } from '../support/containers.ts';
 import { FORMATS } from '../support/corpus.ts';
 import { findGlitches } from '../support/glitches.ts';
 import { hearAs } from '../support/listening.ts';
+import { SETTLING } from '../support/settling.ts';
 import { amplitudeOf, keepPlaying, opusTone, sampleTone, toDb } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
 /** How long a stretch of sound may take to come that is as it should be: on a busy machine some are torn. */
-const SETTLING = { timeout: 20_000, interval: 200 };
 
 /** The amplitude of what the microphones hear. */
 const SPOKEN = 0.5;

@@ -6,6 +6,7 @@ import { lanAddresses, urlAt } from '../../src/processes/lan.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { TestClient } from '../support/client.ts';
 import { GatewayProcess } from '../support/process.ts';
+import { SETTLING } from '../support/settling.ts';
 import { keepPlaying, lastSecondOf, opusTone, pcmTone, peakHz } from '../support/sound.ts';
 import { startArguments } from '../support/start-arguments.ts';
 import { useStack } from '../support/use-stack.ts';
@@ -13,7 +14,6 @@ import { useStack } from '../support/use-stack.ts';
 /** A browser on another machine, as far as one machine can be two: at an address that is not loopback. */
 
 const { cleanUps } = useStack();
-const SETTLING = { timeout: 20_000, interval: 200 };
 const [ADDRESS = ''] = lanAddresses('0.0.0.0', networkInterfaces());
 
 async function start(environment: Record<string, string>, ...words: string[]) {

@@ -18,6 +18,7 @@ import { GatewayProcess } from '../support/process.ts';
 import { TestProxy } from '../support/proxy.ts';
 import { describeSeam, risingTone } from '../support/rising-tone.ts';
 import { PCM } from '../support/listening.ts';
+import { SETTLING } from '../support/settling.ts';
 import { encodeOpus, keepPlaying, sampleMessages } from '../support/sound.ts';
 
 /** A browser and networks that let more or less of WebRTC through: how soon it is heard and hears, and what is missing when its sound goes another way. */
@@ -25,7 +26,6 @@ import { encodeOpus, keepPlaying, sampleMessages } from '../support/sound.ts';
 const PAGE_PORT = 3000;
 const RTC_PORT = 40_000;
 const ROOM = 'a';
-const SETTLING = { timeout: 20_000, interval: 100 };
 const NO_WEBRTC = noWebRtc(RTC_PORT);
 
 const opened = new AsyncDisposableStack();

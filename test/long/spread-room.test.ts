@@ -1,6 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { TestBrowser } from '../support/browser.ts';
 import { eventually } from '../support/gateway.ts';
+import { SETTLING } from '../support/settling.ts';
 import {
   amplitudeOf,
   keepPlaying,
@@ -12,7 +13,6 @@ import {
 import { useGateway } from '../support/use-gateway.ts';
 
 /** How long a stretch of sound may take to come that is as it should be: on a busy machine some are torn. */
-const SETTLING = { timeout: 20_000, interval: 200 };
 
 /** Three of them together are not limited. */
 const SPOKEN = 0.25;

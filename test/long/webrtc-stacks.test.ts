@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Hosts } from '../support/hosts.ts';
 import { GatewayProcess } from '../support/process.ts';
+import { SETTLING } from '../support/settling.ts';
 import { joinPcm, keepPlaying, pcmTone, peakHz } from '../support/sound.ts';
 import {
   openAiortc,
@@ -19,7 +20,6 @@ import { useStack } from '../support/use-stack.ts';
 const { enter, cleanUps } = useStack();
 const PCM = { audio: 'pcm_s16le;rate=48000;channels=1' };
 /** GStreamer looks through all its plugins when it starts for the first time. */
-const HEARD_WITHIN = { timeout: 40_000, interval: 200 };
 const LEGACY_HZ = 440;
 
 type Open = (target: StackTarget, hz: number) => Promise<StackPeer>;
@@ -58,8 +58,8 @@ describe.skipIf(!Hosts.arePossible)('WHIP and WHEP', () => {
       const peer = await open({ ...gateway, room: name, peer: name }, hz);
       cleanUps.push(() => peer.close());
       const heardByLegacy = () => peakHz(joinPcm(legacy.frames.slice(-25)));
-      await expect.poll(async () => peakHz(await peer.heard()), HEARD_WITHIN).toBe(LEGACY_HZ);
-      await expect.poll(heardByLegacy, HEARD_WITHIN).toBe(hz);
+      await expect.poll(async () => peakHz(await peer.heard()), SETTLING).toBe(LEGACY_HZ);
+      await expect.poll(heardByLegacy, SETTLING).toBe(hz);
       // Both halves are one peer.
       const joined = legacy.messages.filter(({ type }) => type === 'peer_joined');
       expect(joined).toMatchObject([{ peer: name, kind: 'webrtc' }]);

@@ -3,6 +3,7 @@ import type { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { Hosts } from '../support/hosts.ts';
 import { GatewayProcess } from '../support/process.ts';
+import { SETTLING } from '../support/settling.ts';
 import { joinPcm, keepPlaying, pcmTone, peakHz } from '../support/sound.ts';
 import { openChromium } from '../support/stack-peer.ts';
 import { useStack } from '../support/use-stack.ts';
@@ -11,13 +12,12 @@ import { WhipClient } from '../support/whip-client.ts';
 /** Paths of clients of WHIP and WHEP that change, or are lost, with live media on them. */
 
 const { enter, cleanUps } = useStack();
-const HEARD_WITHIN = { timeout: 20_000, interval: 200 };
 
 /** Awaits that a legacy client hears a tone in what comes from now on. */
 const untilHeard = async (legacy: TestClient, hz: number) => {
   const from = legacy.frames.length;
   const heard = () => peakHz(joinPcm(legacy.frames.slice(from).slice(-25)));
-  await expect.poll(heard, HEARD_WITHIN).toBe(hz);
+  await expect.poll(heard, SETTLING).toBe(hz);
 };
 const namesOf = ({ messages }: TestClient, type: 'peer_joined' | 'peer_left') =>
   messages.flatMap((message) => (message.type === type ? [message.peer] : []));
@@ -49,7 +49,7 @@ describe.skipIf(!Hosts.arePossible)('WHIP and WHEP', () => {
     const browser = await openChromium({ ...gateway, room: 'a', peer: 'browser' }, 700);
     cleanUps.push(() => browser.close());
     const untilHears = async () => {
-      await expect.poll(async () => peakHz(await browser.heard()), HEARD_WITHIN).toBe(440);
+      await expect.poll(async () => peakHz(await browser.heard()), SETTLING).toBe(440);
     };
     await untilHeard(legacy, 700);
     await untilHears();

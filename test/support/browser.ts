@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { chromium, type Locator, type Page } from 'playwright-core';
+import { SETTLING } from './settling.ts';
 import { pcmTone } from './sound.ts';
 
 const CHROMIUM = '/usr/bin/chromium';
@@ -101,6 +102,7 @@ export class TestBrowser {
         bypassCSP: runsForeignScripts,
         ...(isNamedChrome && { userAgent: nameOfChrome(browser.version()) }),
       });
+      page.setDefaultTimeout(SETTLING.timeout);
       await page.addInitScript(keepSocket);
       if (isRelayed) await page.addInitScript(relayOnly);
       await page.goto(address);
@@ -235,7 +237,7 @@ async function record({ peers, count }: Recording): Promise<number[]> {
       }
       return true;
     };
-    const deadlineMs = performance.now() + 10_000;
+    const deadlineMs = performance.now() + 30_000;
     do {
       if (performance.now() > deadlineMs) throw new Error(`no whole sound of ${String(peers)}`);
       await new Promise((resolve) => setTimeout(resolve, 50));
@@ -265,7 +267,7 @@ async function listen(peer: string) {
     }
     return longestSamples / 48;
   };
-  const deadlineMs = performance.now() + 10_000;
+  const deadlineMs = performance.now() + 30_000;
   while (longestSilenceMs() > 20) {
     if (performance.now() > deadlineMs) throw new Error(`no whole sound of ${peer}`);
     await new Promise((resolve) => setTimeout(resolve, 50));

@@ -1,6 +1,7 @@
 import { type Browser, launch, type Page } from 'puppeteer-core';
 import type { SoundCard } from './sound-card.ts';
 import { joinByForm } from './page-form.ts';
+import { SETTLING } from './settling.ts';
 
 /**
  * Chromium as it is on a desktop: it plays and records on a sound card, and sleeps when the machine does. It is driven by puppeteer, because Playwright
@@ -31,6 +32,7 @@ export class DesktopBrowser {
     });
     try {
       const page = await browser.newPage();
+      page.setDefaultTimeout(SETTLING.timeout);
       await page.goto(address);
       return new DesktopBrowser(browser, page);
     } catch (fault) {

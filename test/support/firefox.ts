@@ -1,6 +1,7 @@
 import { type Browser, launch, type Page } from 'puppeteer-core';
 import type { SoundCard } from './sound-card.ts';
 import { joinByForm } from './page-form.ts';
+import { SETTLING } from './settling.ts';
 
 /**
  * Debian's Firefox, and the gateway's page in it. Nothing of its WebRTC is set otherwise than users have it; its microphone gives a tone
@@ -28,6 +29,7 @@ export class TestFirefox {
     });
     try {
       const page = await browser.newPage();
+      page.setDefaultTimeout(SETTLING.timeout);
       await page.goto(address);
       return new TestFirefox(browser, page);
     } catch (fault) {
