@@ -110,6 +110,9 @@ export class Turns {
   }
 }
 
+/** Number of bytes that one client's turn handles at most, but for the chunk that has waited for it: what a read of TCP has at most. */
+const TURN_BYTES = 64 * 1024;
+
 /**
  * Handles a client's data in turn with that of others, at most one chunk in each turn of the event loop. Node
  * by default reads up to 2 MB of each client in one turn, which is tens of thousands of messages.
@@ -123,20 +126,32 @@ export function readInTurns(
   gate: Reading,
 ): void {
   const handle = stream.listeners('data').at(-1) as (this: Duplex, chunk: Buffer) => void;
-  const waiting: Buffer[] = [];
+  let waiting: Buffer[] = [];
+  let isTurn = false;
   const deliver = (chunk: Buffer) => {
     // ws ignores data after a close frame or a fault.
     if (socket.readyState === socket.OPEN) handle.call(stream, chunk);
   };
   const deliverWaiting = () => {
-    for (const chunk of waiting.splice(0)) deliver(chunk);
+    const chunks = waiting;
+    waiting = [];
+    let bytesLeft = TURN_BYTES;
+    for (const chunk of chunks) {
+      deliver(chunk);
+      bytesLeft -= chunk.length;
+    }
+    // Chunks that came meanwhile would each wait for a turn: a client would be read more slowly than it talks.
+    const moreBytes = Math.min(stream.readableLength, bytesLeft);
+    isTurn = true;
+    if (moreBytes > 0) stream.read(moreBytes);
+    isTurn = false;
     gate.resume();
   };
   stream.off('data', handle);
   stream.on('data', (chunk: Buffer) => {
-    if (waiting.length === 0 && turns.begin()) {
+    if (isTurn || (waiting.length === 0 && turns.begin())) {
       deliver(chunk);
-      if (chunk.length < FULL_CHUNK_BYTES || gate.isPaused) return;
+      if (isTurn || chunk.length < FULL_CHUNK_BYTES || gate.isPaused) return;
       gate.pause();
       setImmediate(() => gate.resume());
       return;
