@@ -12,6 +12,7 @@ import type { Entry, Page, Person } from './page-state.ts';
 import { SOUND_FILES } from './sound-files.ts';
 import { askForToken } from './token.ts';
 import { ECHO_WORDS, inRoomWords, wayWords } from './room-words.ts';
+import { untilConnected } from './until-connected.ts';
 import { endWords, errorWords, microphoneWords, retryWords } from './words.ts';
 
 type InRoom = Extract<ClientState, { name: 'in_room' }>;
@@ -85,6 +86,8 @@ export class Visit {
         this.#page.showProgress('Waiting for the microphone…');
         await this.#openMicrophone();
       }
+      // It may have been lost while the browser asked for the microphone.
+      await untilConnected(this.client, this.#ending.signal);
       if (this.#over) return;
       await this.client.join(this.#room, this.#microphone.current?.track);
       this.#hasJoined = true;
@@ -106,8 +109,11 @@ export class Visit {
 
   /** Changes the microphone. @param deviceId empty for the default one */
   async chooseMicrophone(deviceId: string): Promise<void> {
+    const before = this.#deviceId;
     this.#deviceId = deviceId;
     const microphone = await this.#openMicrophone();
+    const isRefused = !microphone && this.#microphone.current && this.#deviceId === deviceId;
+    if (isRefused) this.#deviceId = before;
     try {
       if (microphone) await this.client.setMicrophone(microphone.track);
     } catch (error) {
@@ -181,7 +187,7 @@ export class Visit {
       this.#showMicrophone();
       return microphone;
     } catch (error) {
-      this.#page.showNotice(microphoneWords(error));
+      this.#page.showNotice(microphoneWords(error, this.#microphone.current !== undefined));
       return undefined;
     }
   }

@@ -33,11 +33,13 @@ const MICROPHONE_WORDS: Record<string, string> = {
   InsecureContextError: 'The browser gives a microphone only to pages on https or localhost.',
 };
 
-/** Returns why there is no microphone. */
-export function microphoneWords(error: unknown): string {
+/** Returns why a microphone cannot be used. @param isOtherOpen true if the one before is still used */
+export function microphoneWords(error: unknown, isOtherOpen: boolean): string {
   const name = error instanceof Error ? error.name : '';
   const words = MICROPHONE_WORDS[name] ?? `The microphone cannot be used: ${errorWords(error)}`;
-  return `${words} You can listen, but nobody hears you.`;
+  return isOtherOpen
+    ? `${words} The microphone before it is still used.`
+    : `${words} You can listen, but nobody hears you.`;
 }
 
 /** Returns the sentence for any other fault. */

@@ -62,6 +62,15 @@ test('sound goes both ways over the WebSocket, and mute and volume hold', async 
   expect(faults).toEqual([]);
 });
 
+test('a move to another room over the WebSocket: it is heard there', async () => {
+  const legacy = await used.enter('intercom', { room: 'hall' });
+  used.keep(keepPlaying(legacy, await opusTone(1000, 0.5, 20_000)));
+  const ada = await openBrowser();
+  await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  await ada.page.evaluate(() => window.partyline?.join('hall'));
+  await vi.waitFor(async () => expect(peakHz(await ada.hearMix())).toBe(1000), SETTLING);
+});
+
 test('a browser without WebCodecs encodes with libopus in a worker', async () => {
   const legacy = await enter('door phone');
   const ada = await openBrowser();

@@ -133,14 +133,24 @@ export class PartylineClient {
    * @throws {RequestError} when the join is refused: the client is then where it was
    * @throws {ClosedError} if the connection ended permanently
    */
-  join(room: string, microphone: MediaStreamTrack | null = null): Promise<void> {
+  async join(room: string, microphone: MediaStreamTrack | null = null): Promise<void> {
     const { phase } = this.#session;
+    const before = this.#settings.microphone;
     if (phase.name !== 'lobby' && phase.name !== 'in_room') {
       throw new TypeError(`join() is for the lobby and for a room, not while ${phase.name}.`);
     }
     this.#settings.microphone = microphone;
     this.#devices.microphoneChanged();
-    return this.#session.join(phase, room);
+    try {
+      await this.#session.join(phase, room);
+    } catch (error) {
+      const isWhereItWas = this.#session.phase === phase;
+      if (isWhereItWas && this.#settings.microphone === microphone) {
+        this.#settings.microphone = before;
+        this.#devices.microphoneChanged();
+      }
+      throw error;
+    }
   }
 
   /** Goes back to the lobby; resolves when the gateway knows. */

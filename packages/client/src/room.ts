@@ -113,7 +113,8 @@ export class Room {
   /** How sound does; to be called a few times a second. */
   async health(nowMs: number): Promise<Health> {
     const { trouble } = this;
-    const isUnheard = this.#isUnheard && !this.#parts.settings.muted;
+    const { muted, microphone } = this.#parts.settings;
+    const isUnheard = this.#isUnheard && !muted && microphone !== null;
     const around = { areOthersSpeaking: this.#areOthersSpeaking, isUnheard };
     const health = await this.#watch.look(this.#audio, around, nowMs);
     if (trouble !== this.trouble && !this.#isClosed) this.#parts.handlers.changed();

@@ -57,8 +57,9 @@ export class Wire {
 
   /** Sets the receiver of audio frames of all connections; undefined drops them. */
   set onFrame(take: ((frame: ArrayBuffer) => void) | undefined) {
+    const before = this.#onFrame;
     this.#onFrame = take;
-    if (this.#present) this.#present.onFrame = take;
+    if (this.#present && (take || this.#present.onFrame === before)) this.#present.onFrame = take;
   }
 
   /** Sends a frame of audio. @returns false if there is no connection */
@@ -87,8 +88,10 @@ export class Wire {
   }
 
   #leave(): void {
-    if (this.#present) this.#present.onFrame = undefined;
+    const present = this.#present;
     this.#present = undefined;
+    // After a move the room that has been entered receives over the same connection.
+    if (present && present.onFrame === this.#onFrame) present.onFrame = undefined;
   }
 }
 

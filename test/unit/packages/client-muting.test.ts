@@ -9,12 +9,18 @@ import type {
 } from '../../../packages/client/src/room-audio.ts';
 import { WebRtcAudio } from '../../../packages/client/src/webrtc/webrtc-audio.ts';
 
-/** Mutes by the user and by an operator, as the browser client sees them. The test is the gateway; Node has no audio of browsers. */
+/** Mutes by the user and by an operator, and the microphone of a refused join, as the browser client sees them. The test is the gateway; Node has no audio of browsers. */
 
 /** Settings that the audio was told to apply. */
 let applied: { muted: boolean; toldMuted: boolean }[];
+/** Microphone of the settings at the moment. */
+let microphoneNow: () => MediaStreamTrack | null;
 
-const openAudio = ({ settings }: AudioParts): RoomAudio => ({
+const openAudio = ({ settings }: AudioParts): RoomAudio => {
+  microphoneNow = () => settings.microphone;
+  return audioWith(settings);
+};
+const audioWith = (settings: SoundSettings): RoomAudio => ({
   transport: 'websocket',
   openedMs: 0,
   isInterrupted: false,
@@ -42,7 +48,7 @@ vi.mock('../../../packages/client/src/load-audio.ts', () => ({
   loadAudio: () => Promise.resolve(openAudio),
 }));
 
-/** The gateway's end of a WebSocket: lets the client in, and into any room. */
+/** The gateway's end of a WebSocket: lets the client in, and into any room but one. */
 class Line extends EventTarget {
   static readonly OPEN = 1;
   static last: Line;
@@ -60,8 +66,10 @@ class Line extends EventTarget {
   send(text: string): void {
     const { type, room, id } = JSON.parse(text) as { type: string; room: string; id: string };
     if (type !== 'join') return;
-    const joined = { type: 'joined', room, speaker: 1, peers: [], reply_to: id };
-    queueMicrotask(() => this.say(joined));
+    const refused = { type: 'error', code: 'forbidden', message: 'No.', retryable: false };
+    const joined = { type: 'joined', room, speaker: 1, peers: [] };
+    const answer = room === 'closed shop' ? refused : joined;
+    queueMicrotask(() => this.say({ ...answer, reply_to: id }));
   }
 
   say(message: object): void {
@@ -188,4 +196,13 @@ test('over WebRTC the user ends an operator’s mute by configure', async () => 
   await audio.applyMuted();
   expect(sent).toEqual([{ type: 'configure', mute: false }]);
   audio.close();
+});
+
+test('a join that is refused leaves the microphone as it was', async () => {
+  const [one, other] = [new EventTarget(), new EventTarget()] as MediaStreamTrack[];
+  await client.join('kitchen', one);
+  await expect(client.join('closed shop', other)).rejects.toMatchObject({ code: 'forbidden' });
+  expect(microphoneNow()).toBe(one);
+  await client.join('hall', other);
+  expect(microphoneNow()).toBe(other);
 });

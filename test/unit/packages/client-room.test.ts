@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import type { Connection, MessageOf } from '../../../packages/client/src/connection.ts';
 import type { RoomAudio, SoundSettings } from '../../../packages/client/src/room-audio.ts';
 import { Room } from '../../../packages/client/src/room.ts';
+import { Wire } from '../../../packages/client/src/wire.ts';
 import type { ServerMessage } from '../../../src/protocol/messages.ts';
 
 /** One stay in a room of the browser client, in virtual time; connection and audio are the test's. */
@@ -21,7 +22,7 @@ const ASSETS = { worklet: '', decoder: '', encoder: '' };
 const BOB = { peer: 'bob', kind: 'websocket', speaker: 2, muted: false } as const;
 const JOINED = { type: 'joined', room: 'kitchen', speaker: 1, peers: [BOB] as Peers } as const;
 
-function openRoom() {
+function openRoom(microphone: SoundSettings['microphone'] = null) {
   // Its requests are never answered.
   const line = { heardMs: 0, request: () => new Promise(() => undefined) };
   const connection = line as unknown as Connection;
@@ -38,7 +39,7 @@ function openRoom() {
     connection,
     joined: JOINED,
     openAudio: () => audio as unknown as RoomAudio,
-    settings: SETTINGS,
+    settings: { ...SETTINGS, microphone },
     assets: ASSETS,
     handlers: {
       changed: () => undefined,
@@ -111,4 +112,29 @@ test('others who speak before and after a loss of the connection are not taken f
   room.receive(bob);
   expect(await lookUntil(6500)).toMatchObject({ isSilenced: false });
   expect(await lookUntil(7250)).toMatchObject({ isSilenced: true });
+});
+
+test('a client without a microphone is not told that nobody hears it', async () => {
+  const stopped = { type: 'rtp_flow', state: 'stopped' } as const;
+  const [speaker, listener] = [openRoom({} as MediaStreamTrack), openRoom()];
+  for (const { room } of [speaker, listener]) room.receive(stopped);
+  expect(await speaker.lookUntil(1000)).toMatchObject({ isSilenced: true });
+  expect(speaker.room.trouble).toBeDefined();
+  expect(await listener.lookUntil(1000)).toMatchObject({ isSilenced: false });
+  expect(listener.room.trouble).toBeUndefined();
+});
+
+test('after a move to another room its frames are heard, although the room before is closed later', () => {
+  const connection = { onFrame: undefined, fail: () => undefined } as unknown as Connection;
+  const [before, after] = [new Wire(connection), new Wire(connection)];
+  const hear = () => undefined;
+  before.onFrame = () => undefined;
+  after.onFrame = hear;
+  before.onFrame = undefined;
+  before.close();
+  expect(connection.onFrame).toBe(hear);
+  after.suspend();
+  expect(connection.onFrame).toBeUndefined();
+  // Without a connection.
+  after.close();
 });

@@ -1,18 +1,22 @@
 type Player = { peer: string; element: HTMLAudioElement; boost: Boost | undefined };
 type Boost = { context: AudioContext; gain: GainNode };
 
-/** Elements of Firefox and Chromium can play on a device of the caller's choice; Safari's only on the default one. */
+/** Elements of Firefox and Chromium, and contexts of Chromium, can play on a device of the caller's choice; others only on the default one. */
 type Sink = { setSinkId?: (deviceId: string) => Promise<void> };
 
 /** Plays remote tracks, one `<audio>` element each. An element need not be in the page to be heard. */
 export class Playback {
   readonly #players = new Map<string, Player>();
   readonly #blocked: () => void;
-  #speakerId = '';
+  #speakerId: string;
 
-  /** @param blocked called when the browser plays only after a click, in whose handler `resume()` must be called */
-  constructor(blocked: () => void) {
+  /**
+   * @param blocked called when the browser plays only after a click, in whose handler `resume()` must be called
+   * @param speakerId empty for the default speakers
+   */
+  constructor(blocked: () => void, speakerId: string) {
     this.#blocked = blocked;
+    this.#speakerId = speakerId;
   }
 
   /** Starts to play a track. @param gain 0 to 4 */
@@ -22,7 +26,7 @@ export class Playback {
     const player: Player = { peer, element, boost: undefined };
     this.#players.set(id, player);
     if (this.#speakerId !== '') void this.#setSpeakerOf(element).catch(() => undefined);
-    setGain(player, gain);
+    this.#setGain(player, gain);
     this.#play(element);
   }
 
@@ -37,15 +41,18 @@ export class Playback {
 
   /** Sets the volume of a peer. @param gain 0 to 4; above 1 by Web Audio, because an element's volume is at most 1 */
   setGain(peer: string, gain: number): void {
-    for (const player of this.#players.values()) if (player.peer === peer) setGain(player, gain);
+    for (const player of this.#players.values()) {
+      if (player.peer === peer) this.#setGain(player, gain);
+    }
   }
 
   /** @param deviceId empty for the default speakers. @throws {DOMException} no such device, or not allowed */
   async setSpeaker(deviceId: string): Promise<void> {
     this.#speakerId = deviceId;
-    await Promise.all(
-      [...this.#players.values()].map(({ element }) => this.#setSpeakerOf(element)),
+    const sinks = [...this.#players.values()].flatMap(({ element, boost }) =>
+      boost ? [element, boost.context] : [element],
     );
+    await Promise.all(sinks.map((sink) => this.#setSpeakerOf(sink)));
   }
 
   /** Plays the tracks that the browser had blocked. */
@@ -60,8 +67,24 @@ export class Playback {
     for (const id of this.#players.keys()) this.remove(id);
   }
 
-  async #setSpeakerOf(element: HTMLAudioElement): Promise<void> {
-    await (element as Sink).setSinkId?.(this.#speakerId);
+  async #setSpeakerOf(sink: HTMLAudioElement | AudioContext): Promise<void> {
+    await (sink as Sink).setSinkId?.(this.#speakerId);
+  }
+
+  #setGain(player: Player, gain: number): void {
+    const { element } = player;
+    element.volume = Math.min(1, gain);
+    element.muted = gain > 1; // it must keep playing, or the boosted track is silent
+    if (gain <= 1) {
+      endBoost(player);
+      return;
+    }
+    if (!player.boost) {
+      player.boost = startBoost(element.srcObject as MediaStream);
+      const { context } = player.boost;
+      if (this.#speakerId !== '') void this.#setSpeakerOf(context).catch(() => undefined);
+    }
+    player.boost.gain.gain.value = gain;
   }
 
   #play(element: HTMLAudioElement): void {
@@ -69,17 +92,6 @@ export class Playback {
       // Any other name means that the element was removed before it started.
       if (error instanceof DOMException && error.name === 'NotAllowedError') this.#blocked();
     });
-  }
-}
-
-function setGain(player: Player, gain: number): void {
-  const { element } = player;
-  element.volume = Math.min(1, gain);
-  element.muted = gain > 1; // it must keep playing, or the boosted track is silent
-  if (gain <= 1) endBoost(player);
-  else {
-    player.boost ??= startBoost(element.srcObject as MediaStream);
-    player.boost.gain.gain.value = gain;
   }
 }
 

@@ -49,7 +49,7 @@ export class WebRtcAudio implements RoomAudio {
     this.#request = wire.request;
     this.#settings = settings;
     this.#handlers = handlers;
-    this.#playback = new Playback(handlers.playbackBlocked);
+    this.#playback = new Playback(handlers.playbackBlocked, settings.speakerId);
     this.#opened = this.#open(joined.webrtc);
     // Requests wait until the Device is loaded; opened() tells whether that failed.
     this.#consuming = this.#opened.catch(() => undefined);

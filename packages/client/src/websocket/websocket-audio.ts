@@ -23,6 +23,8 @@ export class WebSocketAudio implements RoomAudio {
   #encoder: Encoder | undefined;
   #recording: Promise<void> = Promise.resolve();
   #isClosed = false;
+  /** The gateway has been told the settings. Until then it may still take this client for one of WebRTC, which is refused volumes. */
+  #isTold = false;
   #rttMs: number | undefined;
   readonly #counters = {
     bytesSent: 0,
@@ -72,6 +74,7 @@ export class WebSocketAudio implements RoomAudio {
 
   async applySettings(): Promise<void> {
     const { muted, toldMuted, volumes } = this.#settings;
+    this.#isTold = true;
     if (muted === toldMuted && volumes.size === 0) return;
     const volume = Object.fromEntries(volumes);
     await tellMute(this.#wire.request, this.#settings, { volume });
@@ -85,6 +88,7 @@ export class WebSocketAudio implements RoomAudio {
   }
 
   async applyVolume(peer: string): Promise<void> {
+    if (!this.#isTold) return;
     await this.#wire.request({
       type: 'configure',
       volume: { [peer]: this.#settings.volumes.get(peer) ?? 1 },
@@ -145,6 +149,8 @@ export class WebSocketAudio implements RoomAudio {
     graph.onBlocked(() => void this.#unblock(graph));
     if (this.#settings.speakerId !== '') await this.applySpeaker().catch(() => undefined);
     if (graph.isBlocked) await this.#unblock(graph);
+    // Where the gateway still has a place by WebRTC, this joined room is a change of it, which waits for a message.
+    this.#wire.sendFrame(NOTHING);
   }
 
   /** A context that was made without a click, or that the browser has stopped, may go on all the same, or wait for a click. */
