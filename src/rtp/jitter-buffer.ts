@@ -110,7 +110,10 @@ export class JitterBuffer {
     const held = { sequenceNumber, payload, durationSamples, atMs: nowMs, lateMs };
     this.#held.set(sequenceNumber, held);
     this.#heldSamples += durationSamples;
-    while (this.depthMs > this.#limits.maxMs) if (this.#release()) this.droppedPackets += 1;
+    // In whole packets: one of 120 ms alone must not fill the buffer.
+    const packetMs = durationSamples / SAMPLES_PER_MS;
+    const mostMs = Math.ceil(this.#limits.maxMs / packetMs) * packetMs;
+    while (this.depthMs > mostMs) if (this.#release()) this.droppedPackets += 1;
   }
 
   /**

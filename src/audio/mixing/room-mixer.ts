@@ -332,7 +332,9 @@ export class RoomMixer {
         !still.includes(speaker) &&
         this.#nowMs - speaker.talkedAtMs <= MAX_PAUSE_MS,
     );
-    this.#pausing = [...begun, ...still].slice(0, MAX_PAUSING);
+    this.#pausing = [...begun, ...still]
+      .toSorted((one, other) => other.talkedAtMs - one.talkedAtMs)
+      .slice(0, MAX_PAUSING);
   }
 
   #endPause(speaker: Speaker): void {

@@ -127,6 +127,12 @@ describe('JitterBuffer', () => {
     expect(buffer.droppedPackets).toBeGreaterThan(0);
   });
 
+  test('holds two packets of 120 ms that come at once after a stall', () => {
+    const buffer = newBuffer();
+    for (let i = 0; i < 2; i += 1) buffer.insert(packet(i), 5760, 0);
+    expect([buffer.depthMs, buffer.droppedPackets]).toEqual([240, 0]);
+  });
+
   test('a sequence number far away begins the stream anew', () => {
     const buffer = newBuffer();
     buffer.insert(packet(1), 960, 0);

@@ -97,6 +97,32 @@ const rtp = (frame: number, payload: Buffer, audioLevel: number) => ({
 });
 
 describe('RoomMixer', () => {
+  test('of more than eight that have talked, the packets of the last ones go on in their pauses', async () => {
+    const names = ['1', '2', '3', '4', '5', '6', '7', '8', '9', '10'];
+    const { mixer, clock, listen, faults } = await openMixer(names);
+    const forward = listen('x', OPUS, 'forward');
+    let frame = 0;
+    const sent = new Map<string, number>();
+    const run = (name: string, frames: number, level: number) => {
+      for (const end = frame + frames; frame < end; frame += 1) {
+        const number = sent.get(name) ?? 0;
+        sent.set(name, number + 1);
+        mixer.receive(name, rtp(number, tones['a']![number % 50]!, level), frame * 20);
+        clock.tick(frame * 20 + 10);
+      }
+    };
+    for (const name of names) {
+      run(name, 10, 20);
+      run(name, 40, 127);
+    }
+    // Each new listener is a new plan.
+    for (let i = 0; i < 10; i += 1) listen(`y${i}`, OPUS);
+    forward.frames.length = 0;
+    for (const name of names.slice(2)) run(name, 1, 127);
+    expect(forward.frames.length).toBe(8);
+    expect(faults).toEqual([]);
+  });
+
   test('bytes from a browser that are no Opus packet are sent to nobody', async () => {
     const { mixer, listen } = await openMixer(['a']);
     const heard = [listen('x', OPUS), listen('y', OPUS, 'forward')];
