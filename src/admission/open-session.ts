@@ -9,7 +9,8 @@ import { PLANS } from '../accounts/plans.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import type { Sealer } from '../cluster/sealer.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
-import type { Admission, CcuLeases, Holder } from '../usage/ccu-leases.ts';
+import type { Admission, CcuLeases } from '../usage/ccu-leases.ts';
+import type { Holder } from '../usage/lease-holder.ts';
 import type { Quota } from '../usage/quota.ts';
 import { readSummary } from '../usage/summary.ts';
 import type { RecentUsage } from '../usage/recent-usage.ts';
@@ -93,7 +94,7 @@ export async function openSession(client: NewClient, parts: SessionOpeningParts)
   try {
     const [{ total_minutes: _used, ...limits }] = await Promise.all([
       readSummary(parts.usage, leases, account, parts.clock.wallMs()),
-      takeover.arrived(lease.holder, lease.order),
+      takeover.arrived(lease.holder, lease.order, client.credentials.grant),
     ]);
     // Redis answers all clients that connect at once in the same turn of the event loop.
     await parts.requestLimits.turns.run(account.id, () => start(client, ids, lease, limits, parts));
@@ -103,7 +104,7 @@ export async function openSession(client: NewClient, parts: SessionOpeningParts)
   }
 }
 
-/** Creates and starts the session of a client that has its lease. @throws {PartylineError} if its peer has a newer connection */
+/** Creates and starts the session of a client that has its lease. @throws {PartylineError} if its peer has a newer connection, or this node drains */
 function start(
   client: NewClient,
   ids: Ids,
@@ -120,12 +121,14 @@ function start(
     return;
   }
   takeover.checkNewest(lease.holder, lease.order);
+  // The clients that are here have been told already.
+  parts.drain.check();
   const live = sessions.get(account.id, peer);
   const before = live && { sessionId: live.id, settings: live.settings };
   sessions.replace(account.id, peer);
   const settings = settingsOf(ids, lease, before ?? places.get(account.id, peer)?.place);
   const { session, receive } = addSession(client, ids, { ...lease, settings }, parts, true);
-  const isSilenced = restrict(places.get(account.id, peer), credentials, limits);
+  const isSilenced = restrict(places.get(account.id, peer), credentials, limits.remaining_minutes);
   const place = locationToResume(resumedId, lease.lastLocation, places.get(account.id, peer));
   const room = session.start(limits, client, lease.isResumed || place ? { place } : undefined);
   if (room !== undefined) receive(Buffer.from(JSON.stringify({ type: 'join', room })), false);

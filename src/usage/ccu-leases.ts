@@ -5,6 +5,8 @@ import type { Timings } from '../../config/timings.ts';
 import { PartylineError, replaced } from '../protocol/errors.ts';
 import { leaseKeys, leaseOrderKey, resumeKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
+import type { Holder } from './lease-holder.ts';
+import { LeaseNotes } from './lease-notes.ts';
 
 /** Number of leases renewed by one script, within the number of values that Lua takes. */
 const RENEW_AT_ONCE = 1000;
@@ -14,9 +16,6 @@ const keysOfPeer = ({ accountId, peer }: Holder) => [
   resumeKey(accountId, peer),
   leaseOrderKey(accountId),
 ];
-
-/** Holder of a lease: a peer of an account, and its connection. */
-export type Holder = { accountId: number; peer: string; connectionId: string };
 
 /** A session, as it is stored beside its place. */
 export type StoredSession = {
@@ -85,6 +84,7 @@ export class CcuLeases {
   readonly #timer: NodeJS.Timeout;
   /** Leases that could not be released because Redis was disconnected, each with the time for which its settings are kept, ms. */
   readonly #unreleased = new Map<Holder, number>();
+  readonly #notes: LeaseNotes;
 
   /** @param onTaken called when the same peer has connected on another node whose message was lost */
   constructor(
@@ -94,6 +94,7 @@ export class CcuLeases {
     timings: Timings['leases'],
   ) {
     this.#redis = redis;
+    this.#notes = new LeaseNotes(redis);
     this.#onTaken = onTaken;
     this.#log = log;
     this.#timings = timings;
@@ -166,19 +167,16 @@ export class CcuLeases {
     }
   }
 
-  /** Stores the settings of a lease's holder, for when it resumes. */
+  /** Stores the settings of a lease's holder, for when it resumes; if Redis is disconnected, again after the reconnect. */
   async save(holder: Holder, { sessionId, settings }: StoredSession): Promise<void> {
-    const { accountId, peer, connectionId } = holder;
-    const stored = `${sessionId} ${settings}`;
-    const options = { keys: leaseKeys(accountId), arguments: [peer, connectionId, stored] };
-    await this.#redis.run((client) => client.noteLeaseSettings(options));
+    if (this.#holds(holder))
+      await this.#notes.write(holder, 'settings', `${sessionId} ${settings}`);
   }
 
-  /** Stores the location of a lease's holder, for when it resumes on another node. */
-  async place({ accountId, peer, connectionId }: Holder, place?: LastLocation): Promise<void> {
+  /** Stores the location of a lease's holder, for when it resumes on another node; if Redis is disconnected, again after the reconnect. */
+  async place(holder: Holder, place?: LastLocation): Promise<void> {
     const text = place ? JSON.stringify(place) : '';
-    const options = { keys: leaseKeys(accountId), arguments: [peer, connectionId, text] };
-    await this.#redis.run((client) => client.noteLeasePlace(options));
+    if (this.#holds(holder)) await this.#notes.write(holder, 'place', text);
   }
 
   /** Returns the stored location of a peer; undefined if it is in no room. */
@@ -226,10 +224,15 @@ export class CcuLeases {
     this.#held.clear();
   }
 
+  #holds(holder: Holder): boolean {
+    return this.#held.get(holder.accountId)?.has(holder) ?? false;
+  }
+
   /** @returns false if it is not held */
   #forget(holder: Holder): boolean {
     const holders = this.#held.get(holder.accountId);
     if (!holders?.delete(holder)) return false;
+    this.#notes.forget(holder);
     if (holders.size === 0) this.#held.delete(holder.accountId);
     return true;
   }
@@ -242,6 +245,10 @@ export class CcuLeases {
           await this.#renewSome(accountId, all.slice(at, at + RENEW_AT_ONCE));
         }
       });
+    }
+    for (const holder of this.#notes.holders) {
+      const write = () => this.#notes.writeAgain(holder);
+      if (!(await this.#tryTo(holder.accountId, write))) break;
     }
     for (const [holder, keepSettingsMs] of this.#unreleased) {
       const giveBack = () => this.#giveBack(holder, keepSettingsMs);
