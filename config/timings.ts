@@ -51,6 +51,10 @@ const TimingsSchema = Type.Object(
       ),
       readyWithinMs: ms(400, 'Longest wait of a speaker’s first packets for other nodes'),
       checkEveryMs: ms(10_000, 'Interval at which a pipe is checked'),
+      absentAfterMs: ms(
+        5000,
+        'Time after an interruption within which a node that has a room must have written its state',
+      ),
       cutAfterMs: ms(60_000, 'Silence of both ends after which a pipe is opened anew'),
     }),
     relay: durations({
@@ -62,7 +66,10 @@ const TimingsSchema = Type.Object(
     }),
     redis: durations({
       commandTimeoutMs: ms(1500, 'Time that Redis has to answer a command'),
-      retryAfterMs: ms(2000, 'Delay told to a client that is refused because Redis is away'),
+      retryAfterMs: ms(
+        2000,
+        'Delay told to a client that is refused because Redis is away, and before a missed change of an account is applied',
+      ),
       clockEveryMs: ms(5000, 'Interval at which a process looks at the clock of Redis'),
       longestReconnectMs: ms(1000, 'Longest delay between attempts to connect'),
       sentinelEveryMs: ms(1000, 'Interval at which sentinels are asked where the primary is'),

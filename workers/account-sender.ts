@@ -66,7 +66,14 @@ export class AccountSender {
   /** Applies a change of the account: a new endpoint is tried at once. */
   async changed(): Promise<void> {
     const before = this.#webhook;
-    this.#webhook = await this.#parts.accounts.findWebhook(this.#accountId);
+    // If Redis does not answer now, it is asked again before anything is sent.
+    this.#isWebhookKnown = false;
+    try {
+      this.#webhook = await this.#parts.accounts.findWebhook(this.#accountId);
+    } catch (fault) {
+      if (!this.#isWorking) this.poke();
+      throw fault;
+    }
     this.#isWebhookKnown = true;
     if (before?.url !== this.#webhook?.url || before?.secret !== this.#webhook?.secret) {
       for (const request of this.#sending.values()) request.abort();

@@ -1,6 +1,8 @@
 import type { FastifyBaseLogger } from 'fastify';
+import type { Timings } from '../../config/timings.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import type { SigningKeys } from '../accounts/signing-keys.ts';
+import { PartylineError } from '../protocol/errors.ts';
 import { ACCOUNT_CHANGES, SIGNING_KEY_CHANGES } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import type { SuspendedPeers } from '../session/suspended-peers.ts';
@@ -9,8 +11,9 @@ import type { Sessions } from './sessions.ts';
 export type AccountWatch = {
   /** Number of changes received: while it stays the same, no account has changed. */
   changes(): number;
-  /** Applies the present state of an account to its sessions and kept places. */
+  /** Applies the present state of an account to its sessions and kept places; again later, if Redis does not answer. */
   check(accountId: number): void;
+  close(): void;
 };
 
 /**
@@ -24,8 +27,22 @@ export async function watchAccounts(
   sessions: Sessions,
   places: SuspendedPeers,
   log: FastifyBaseLogger,
+  { retryAfterMs }: Pick<Timings['redis'], 'retryAfterMs'>,
 ): Promise<AccountWatch> {
   let changes = 0;
+  /** Accounts whose changes could not be applied, and the timer after which they are. */
+  const unapplied = new Set<number>();
+  let areKeysUnread = false;
+  let retry: NodeJS.Timeout | undefined;
+  let isClosed = false;
+  const retryLater = () => {
+    if (isClosed) return;
+    retry ??= setTimeout(() => {
+      retry = undefined;
+      if (areKeysUnread) reloadKeys();
+      for (const accountId of unapplied) tryToCheck(accountId);
+    }, retryAfterMs);
+  };
   const check = async (accountId: number) => {
     const concerned = sessions.of(accountId);
     if (concerned.length === 0 && places.of(accountId).length === 0) return;
@@ -38,8 +55,13 @@ export async function watchAccounts(
     places.accountChanged(account, state);
   };
   const tryToCheck = (accountId: number) => {
+    unapplied.delete(accountId);
     check(accountId).catch((fault: unknown) => {
       log.error({ err: fault, account: accountId }, 'change of an account not applied');
+      // An account that does not exist any more will not exist later.
+      if (!(fault instanceof PartylineError) || fault.code !== 'overloaded') return;
+      unapplied.add(accountId);
+      retryLater();
     });
   };
   const checkAll = () => {
@@ -55,10 +77,17 @@ export async function watchAccounts(
     onGap: checkAll,
   });
   const reloadKeys = () => {
+    areKeysUnread = false;
     signingKeys.reload().then(checkAll, (fault: unknown) => {
-      log.error({ err: fault }, 'signing keys not loaded');
+      log.error({ err: fault }, 'signing keys not loaded; retrying');
+      areKeysUnread = true;
+      retryLater();
     });
   };
   await redis.subscribe(SIGNING_KEY_CHANGES, { onMessage: reloadKeys, onGap: reloadKeys });
-  return { changes: () => changes, check: tryToCheck };
+  const close = () => {
+    isClosed = true;
+    clearTimeout(retry);
+  };
+  return { changes: () => changes, check: tryToCheck, close };
 }

@@ -1,8 +1,10 @@
 import { type Static, Type } from 'typebox';
 import type { Timings } from '../../config/timings.ts';
+import { type Grant, GrantSchema } from '../accounts/tokens.ts';
 import type { Bus } from '../cluster/bus.ts';
 import { replaced } from '../protocol/errors.ts';
 import type { SuspendedPeers } from '../session/suspended-peers.ts';
+import { restrict } from './resume-place.ts';
 import type { Sessions } from './sessions.ts';
 
 const ArrivedSchema = Type.Object({
@@ -13,6 +15,11 @@ const ArrivedSchema = Type.Object({
   order: Type.Optional(Type.Integer()),
 });
 const SettledSchema = Type.Object({ ...ArrivedSchema.properties, room: Type.String() });
+/** `grant`: rights of the token with which the peer has connected, if it has a token. */
+const ConnectedSchema = Type.Object({
+  ...ArrivedSchema.properties,
+  grant: Type.Optional(GrantSchema),
+});
 
 /** Time after which a connection that was admitted before another one arrived is open, ms. */
 const REMEMBERED_MS = 10_000;
@@ -36,9 +43,11 @@ export class PeerTakeover {
   ) {
     this.#bus = bus;
     this.#sessions = sessions;
-    bus.on('arrived', ArrivedSchema, (arrived) => {
+    bus.on('arrived', ConnectedSchema, ({ grant, ...arrived }, from) => {
       this.#remember(arrived);
       sessions.replaceSoon(arrived, movesWithinMs);
+      // The node to which the client has come restricts its own place, and tells the client.
+      if (from !== bus.node) restrict(places.get(arrived.accountId, arrived.peer), { grant });
     });
     bus.on('settled', SettledSchema, ({ room, ...settled }) => {
       sessions.replaceSoon(settled, onTheWayMs);
@@ -57,9 +66,12 @@ export class PeerTakeover {
     if (Math.max(session?.order ?? 0, newest?.order ?? 0) > order) throw replaced();
   }
 
-  /** Announces that a peer has connected. @throws {PartylineError} `overloaded` */
-  arrived(peer: Peer, order: number): Promise<void> {
-    return this.#bus.send('arrived', { ...peer, order });
+  /**
+   * Announces that a peer has connected, and with which rights: those of a place that is kept elsewhere are no greater.
+   * @throws {PartylineError} `overloaded`
+   */
+  arrived(peer: Peer, order: number, grant?: Grant): Promise<void> {
+    return this.#bus.send('arrived', { ...peer, order, ...(grant && { grant }) });
   }
 
   /**

@@ -10,8 +10,8 @@ import type { SuspendedPeer } from '../session/suspended-peers.ts';
  */
 export function restrict(
   kept: SuspendedPeer | undefined,
-  credentials: Credentials,
-  { remaining_minutes: remainingMinutes }: { remaining_minutes: number },
+  credentials: Pick<Credentials, 'grant'>,
+  remainingMinutes = Infinity,
 ): boolean {
   if (!kept) return false;
   const { room, peer } = kept.place;

@@ -10,13 +10,16 @@ export type Clients = Awaited<ReturnType<typeof openClients>>;
 
 /** Opens the lists of clients and of kept places, and has both follow changes of their accounts. */
 export async function openClients(
-  { settings, timings, log }: Opening,
+  { settings, timings, log, opened }: Opening,
   { redis }: Store,
   { accounts, signingKeys }: AccountParts,
 ) {
   const sessions = new Sessions(timings.sessions);
   const drain = new Drain(sessions, log);
   const places = new SuspendedPeers(settings.RESUME_MS);
-  const accountWatch = await watchAccounts(redis, accounts, signingKeys, sessions, places, log);
+  const accountWatch = opened.adopt(
+    await watchAccounts(redis, accounts, signingKeys, sessions, places, log, timings.redis),
+    (watch) => watch.close(),
+  );
   return { sessions, drain, places, accountWatch };
 }

@@ -43,20 +43,21 @@ export function openLoad(
 
 /** Watches all other limited resources, of which a reserve is kept for clients that are connected. */
 export function openReserves(
-  { settings, timings, log, opened }: Opening,
+  { settings, timings, log, opened, shared }: Opening,
   server: Server,
   { pool, cluster, rooms, redis }: Media & { rooms: RoomRegistry } & Pick<Store, 'redis'>,
 ): { reserves: Reserves; supplies: Supply[] } {
   const connectionLimit = new ConnectionLimit(server, log);
+  const processes = shared?.processes ?? 1;
   const supplies = suppliesOf({
     onFreeDescriptors: (free) => connectionLimit.allow(free),
     mediaWorkerPids: () => pool.pids,
     pipes: {
       count: () => cluster.countPipePorts(),
       // All processes of the machine share the range.
-      ports: Math.ceil((settings.PIPE_PORT_MAX - settings.PIPE_PORT_MIN + 1) / settings.PROCESSES),
+      ports: Math.ceil((settings.PIPE_PORT_MAX - settings.PIPE_PORT_MIN + 1) / processes),
     },
-    rooms: { count: () => rooms.size, ports: Math.floor(LOOPBACK_PORTS / settings.PROCESSES) },
+    rooms: { count: () => rooms.size, ports: Math.floor(LOOPBACK_PORTS / processes) },
     dataDir: redis.ownDataDir,
   });
   const reserves = opened.adopt(

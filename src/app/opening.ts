@@ -40,6 +40,8 @@ export type ProcessesHealth = { readonly hung: string[]; readonly deaths: number
 export type Shared = {
   /** Distinguishes its log lines and metrics from those of the others. */
   name: string;
+  /** Number of gateway processes of this node. */
+  processes: number;
   /** Decides which process is the home of a room. */
   homes: HandoverTargets;
   /** Drains the whole node on request of an operator. */

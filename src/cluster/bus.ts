@@ -27,7 +27,8 @@ type Envelope = Static<typeof EnvelopeSchema>;
 export class Bus {
   readonly #redis: Redis;
   readonly #sealer: Sealer;
-  readonly #node: string;
+  /** This node. */
+  readonly node: string;
   readonly #log: FastifyBaseLogger;
   readonly #handlers = new Map<string, (body: unknown, from: string) => void>();
   readonly #versions = new Map<string, number>();
@@ -36,7 +37,7 @@ export class Bus {
   private constructor(redis: Redis, sealer: Sealer, node: string, log: FastifyBaseLogger) {
     this.#redis = redis;
     this.#sealer = sealer;
-    this.#node = node;
+    this.node = node;
     this.#log = log;
   }
 
@@ -88,7 +89,7 @@ export class Bus {
     this.#version += 1;
     const envelope: Envelope = {
       format: FORMAT,
-      from: this.#node,
+      from: this.node,
       version: this.#version,
       kind,
       body,

@@ -126,7 +126,8 @@ export class Nodes {
     const options = { keys: [NODES, ownedKeysKey(node)], arguments: [node, heartbeat] };
     const isDead = await this.#redis.run((client) => client.reapNode(options));
     if (isDead !== 1) return;
-    this.#log.warn({ node }, 'node died');
+    if (this.#departed.get(node) === heartbeat) this.#log.info({ node }, 'node has left');
+    else this.#log.warn({ node }, 'node died');
     this.#liveness.forget(node);
     this.#departed.delete(node);
     this.#events.onDead(node);

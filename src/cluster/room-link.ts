@@ -70,7 +70,10 @@ export class RoomLink implements RoomEnd {
   #isWritten = true;
   #writing: Promise<void> | undefined;
   #retry: NodeJS.Timeout | undefined;
+  #absence: NodeJS.Timeout | undefined;
   #isClosed = false;
+  /** Another link of the same room on this node writes the state. */
+  #isAbandoned = false;
 
   /** @param onErased called when the link has been closed, and the other nodes have been told */
   constructor(parts: RoomLinkParts, events: RoomLinkEvents, onErased: () => void) {
@@ -89,6 +92,7 @@ export class RoomLink implements RoomEnd {
       onGap: () => {
         this.rewrite();
         this.#tryToRead();
+        this.#forgetAbsentLater();
       },
     });
     try {
@@ -209,6 +213,7 @@ export class RoomLink implements RoomEnd {
   /** Schedules a write of this node's state, which includes later changes of the same turn. */
   changed(): void {
     this.#wake();
+    if (this.#isAbandoned) return;
     this.#isWritten = false;
     clearTimeout(this.#retry);
     this.#writing ??= this.#write();
@@ -237,6 +242,7 @@ export class RoomLink implements RoomEnd {
     this.#isClosed = true;
     if (this.keepsPlaces) this.changed();
     this.#unsubscribe?.();
+    clearTimeout(this.#absence);
     for (const remote of this.#remotes.values()) remote.close();
     this.#remotes.clear();
     this.#wake();
@@ -248,9 +254,11 @@ export class RoomLink implements RoomEnd {
   /** Stops writing, even if a change is unwritten. */
   abandon(): void {
     this.#isClosed = true;
+    this.#isAbandoned = true;
     this.#isWritten = true;
     this.#unsubscribe?.();
     clearTimeout(this.#retry);
+    clearTimeout(this.#absence);
   }
 
   /** One write at a time; what changes meanwhile goes with the next. */
@@ -262,6 +270,7 @@ export class RoomLink implements RoomEnd {
       try {
         await this.#writeOnce();
       } catch (fault) {
+        if (this.#isAbandoned) break;
         this.log.warn({ err: fault }, 'room state not written; retrying');
         this.#isWritten = false;
         this.#retry = setTimeout(() => this.changed(), this.timings.retryAfterMs);
@@ -316,10 +325,34 @@ export class RoomLink implements RoomEnd {
     });
   }
 
-  async #read(): Promise<void> {
+  /**
+   * Forgets nodes that have left the room while messages were lost: nothing in Redis tells that. Not at once, because the nodes write
+   * their states again after a Redis that lost its data has come back.
+   */
+  #forgetAbsentLater(): void {
+    clearTimeout(this.#absence);
+    this.#absence = setTimeout(() => {
+      this.#forgetAbsent().catch((fault: unknown) => {
+        this.log.warn({ err: fault }, 'room states not read; retrying');
+        if (!this.#isClosed) this.#forgetAbsentLater();
+      });
+    }, this.timings.absentAfterMs);
+  }
+
+  async #forgetAbsent(): Promise<void> {
+    // A node that writes its state after this question may be missing in the answer.
+    const known = [...this.#remotes.keys()];
+    const states = await this.#read();
+    if (this.#isClosed) return;
+    for (const node of known) if (!(node in states)) this.#forget(node);
+  }
+
+  /** @returns the states of all nodes that have the room, sealed */
+  async #read(): Promise<Record<string, string>> {
     const { key, redis } = this.#parts;
     const states = await redis.run((client) => client.hGetAll(key));
     for (const [node, sealed] of Object.entries(states)) this.#apply(node, sealed);
+    return states;
   }
 
   #receive(message: string): void {

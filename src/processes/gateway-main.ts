@@ -41,6 +41,7 @@ async function main(): Promise<void> {
   const open = async (abort: AbortSignal) => {
     const shared: Shared = {
       name: nameOfGateway(index),
+      processes: Number(others) + 1,
       homes: processes,
       drainAll: (withinMs, by) => tell({ type: 'drain', withinMs, by }),
       readOtherMetrics: () => otherMetrics.read(),

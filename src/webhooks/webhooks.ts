@@ -52,6 +52,7 @@ export class Webhooks {
   #node: string | undefined;
   #working: Promise<void> | undefined;
   readonly #closing = new AbortController();
+  #reloading: NodeJS.Timeout | undefined;
   readonly #timer: NodeJS.Timeout;
 
   private constructor(
@@ -123,6 +124,7 @@ export class Webhooks {
    */
   async close(): Promise<void> {
     clearInterval(this.#timer);
+    clearTimeout(this.#reloading);
     this.#closing.abort();
     await this.#working;
     await this.#work();
@@ -168,8 +170,10 @@ export class Webhooks {
       this.#isIncomplete = true;
       this.#wake();
     } catch (fault) {
-      // After a reconnect the gap in the subscription calls this again.
-      this.#log.warn({ err: fault }, 'webhooks: changes of accounts not applied');
+      this.#log.warn({ err: fault }, 'webhooks: changes of accounts not applied; retrying');
+      if (this.#closing.signal.aborted) return;
+      clearTimeout(this.#reloading);
+      this.#reloading = setTimeout(() => void this.#reload(), this.#retryAfterMs);
     }
   }
 

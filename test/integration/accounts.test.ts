@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { SigningKeys } from '../../src/accounts/signing-keys.ts';
 import { Tokens } from '../../src/accounts/tokens.ts';
+import { ACCOUNT_CHANGES, accountKey } from '../../src/store/keys.ts';
 import { TestClient } from '../support/client.ts';
 import { runAccounts, spawnAccounts } from '../support/data-folder.ts';
 import { eventually } from '../support/gateway.ts';
@@ -101,6 +102,23 @@ describe("the operator's command", () => {
     await expect(accounts(redis, 'activate', String(id))).rejects.toThrow('closed for good');
     await expect(accounts(redis, 'key-add', String(id))).rejects.toThrow('closed for good');
   });
+});
+
+test('an account that is suspended while Redis does not answer loses its connections afterwards', async () => {
+  const redis = await openRedis();
+  const gateway = await openGateway({ REDIS_URL: redis.url }, { redis: { retryAfterMs: 200 } });
+  const { id, apiKey } = await createAccount(redis, 'pro');
+  const alice = await enter({ url: gateway.url, apiKey }, 'alice');
+  const store = await openStore(redis);
+  // The gateway hears of the change, and gets no answer when it asks which it is.
+  await store.run((client) =>
+    Promise.all([
+      client.hSet(accountKey(id), 'status', 'suspended'),
+      client.publish(ACCOUNT_CHANGES, String(id)),
+      client.sendCommand(['CLIENT', 'PAUSE', '2500', 'ALL']),
+    ]),
+  );
+  expect(await alice.closed).toBe(4403);
 });
 
 describe("a mistake in the operator's command", () => {

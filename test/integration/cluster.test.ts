@@ -1,15 +1,15 @@
 import { expect, test } from 'vitest';
-import { timingsWith } from '../../config/timings.ts';
+import { type TimingOverrides, timingsWith } from '../../config/timings.ts';
 import { Cluster } from '../../src/cluster/cluster.ts';
+import { Redis } from '../../src/store/redis.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
+import { TestProxy } from '../support/proxy.ts';
 import type { TestRedis } from '../support/redis.ts';
 import { opusTone, peakHz, play, lastSecondOf } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
-const timings = timingsWith({ nodes: { beatEveryMs: 200, deadAfterMs: 600 } });
-
-const { openNodes, openRedis, openStore, enter } = useStack();
+const { openNodes, openGateway, openRedis, openStore, enter, cleanUps } = useStack();
 
 const typesOf = ({ messages }: TestClient) => messages.map(({ type }) => type);
 
@@ -42,18 +42,33 @@ test('speech on one node is heard on the other from its first packet, and the sp
   expect(alice.frames).toEqual([]);
 });
 
+test('a peer that leaves another node while messages are lost is gone when they come again', async () => {
+  const redis = await openRedis();
+  const proxy = await TestProxy.open(redis.url.replace('redis:', 'http:'));
+  cleanUps.push(() => proxy.close());
+  const behindProxy = { REDIS_URL: proxy.url.replace('http:', 'redis:'), MEDIA_WORKERS: '1' };
+  const a = await openGateway(behindProxy, { pipes: { absentAfterMs: 500 } });
+  const b = await openGateway({ REDIS_URL: redis.url, MEDIA_WORKERS: '1' });
+  const alice = await enter(a, 'alice');
+  const bob = await enter({ url: b.url, apiKey: a.apiKey }, 'bob');
+  await alice.next('peer_joined');
+  proxy.cut();
+  await bob.ask({ type: 'leave' }, 'left');
+  await eventually('bob is gone there', () => b.counts().rooms === 0);
+  proxy.leadTo(redis.url.replace('redis:', 'http:'));
+  expect(await alice.next('peer_left')).toMatchObject({ peer: 'bob' });
+});
+
 /** A node without media, which has one room. */
-async function openBareNode(redis: TestRedis) {
+async function openBareNode(redis: TestRedis, changed: TimingOverrides = {}) {
   const pipes = {
     addresses: [{ ip: '127.0.0.1' }],
     portRange: { min: 20000, max: 29999 },
   };
-  const cluster = await Cluster.open(
-    await openStore(redis),
-    { clusterKey: '', pipes },
-    silentLog,
-    timings,
-  );
+  const own = timingsWith({ nodes: { beatEveryMs: 200, deadAfterMs: 600 }, ...changed });
+  const store = await Redis.connect({ url: redis.url }, silentLog, own.redis);
+  cleanUps.push(() => store.close());
+  const cluster = await Cluster.open(store, { clusterKey: '', pipes }, silentLog, own);
   const events = {
     onPeers: () => {},
     onProducer: async () => {},
@@ -61,8 +76,33 @@ async function openBareNode(redis: TestRedis) {
     onShared: () => {},
     onRelayed: () => {},
   };
-  return { cluster, link: await cluster.openRoom(1, 'a', events, silentLog) };
+  return { cluster, events, link: await cluster.openRoom(1, 'a', events, silentLog) };
 }
+
+test('a room that is opened again while Redis hangs is not erased by the link before it', async () => {
+  const redis = await openRedis();
+  const store = await openStore(redis);
+  const places = () => store.run((client) => client.exists('partyline:room:1:a'));
+  const { cluster, link, events } = await openBareNode(redis, {
+    redis: { commandTimeoutMs: 200 },
+    pipes: { retryAfterMs: 300 },
+  });
+  link.setPeer('alice', 'websocket', 'first', false);
+  await eventually('alice is there', async () => (await places()) === 1);
+  redis.hang();
+  link.removePeer('alice', 'left');
+  const closed = link.close();
+  const opened = cluster.openRoom(1, 'a', events, silentLog);
+  await closed;
+  redis.goOn();
+  const next = await opened;
+  next.setPeer('bob', 'websocket', 'second', false);
+  await eventually('bob is there', async () => (await places()) === 1);
+  // The time after which the first link would write again.
+  await new Promise((resolve) => setTimeout(resolve, 600));
+  expect(await places()).toBe(1);
+  await cluster.close(0);
+});
 
 test('places that a node leaves stay as long as they are kept, even if their room was closed before it', async () => {
   const redis = await openRedis();

@@ -226,6 +226,30 @@ test('a browser that comes back with a token that does not allow to publish is h
   expect(await again.ask(produce, 'error')).toMatchObject({ code: 'forbidden' });
 });
 
+test('a browser that comes back to the lobby of another node with a token that does not allow to publish is heard no more', async () => {
+  const [one, other] = await openNodes(2, KEEP);
+  const bob = await connect(one!, { peer: 'bob', room: '__lobby__' });
+  await bob.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+  const alice = await connect(one!, { room: '__lobby__' });
+  const { webrtc } = await alice.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+  await alice.ask(
+    {
+      type: 'produce',
+      kind: 'audio',
+      transport_id: webrtc?.send_transport.id,
+      rtp_parameters: { codecs: [OPUS], encodings: [{ ssrc: 1 }] },
+    },
+    'produced',
+  );
+  const { consumer_id } = await bob.next('new_consumer');
+  alice.vanish();
+  await eventually('its place is kept', () => one!.counts().sessions === 1);
+  const token = await tokenOf(one!, { publish: false });
+  await connect(other!, { api_key: undefined, token, room: '__lobby__' });
+  expect(await bob.next('consumer_closed')).toMatchObject({ consumer_id });
+  expect(bob.messages.map(({ type }) => type)).not.toContain('peer_left');
+});
+
 test('a place in a room that the new token does not grant is given up', async () => {
   const { gateway } = await open();
   const bob = await enter(gateway, 'bob');
@@ -239,4 +263,28 @@ test('a place in a room that the new token does not grant is given up', async ()
   expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice', reason: 'forbidden' });
   expect(await again.next('error')).toMatchObject({ code: 'forbidden' });
   await again.ask({ type: 'join', room: 'b' }, 'joined');
+});
+
+test('a client whose connection is lost during its join loses its place like any other', async () => {
+  const redis = await openRedis();
+  const settings = { RESUME_MS: '3000', REDIS_URL: redis.url };
+  const gateway = await openGateway(settings, { usage: { freshMs: 1 } });
+  const { apiKey } = await createAccount(redis, 'free');
+  const free = { url: gateway.url, apiKey };
+  const bob = await enter(free, 'bob');
+  const alice = await enter(free, 'alice');
+  alice.vanish();
+  await eventually('its place is kept', () => gateway.counts().sessions === 1);
+  const again = await connect(free, { room: '__lobby__' });
+  await again.next('welcome');
+  redis.hang();
+  again.send({ type: 'join', room: 'a' });
+  // The join has been read when this is answered, and awaits the account's minutes.
+  await bob.ask({ type: 'configure', volume: {} }, 'configured');
+  again.vanish();
+  await eventually('the connection is lost', () => gateway.counts().sessions === 1);
+  redis.goOn();
+  expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice' });
+  bob.vanish();
+  await eventually('the room is closed', () => gateway.counts().rooms === 0);
 });

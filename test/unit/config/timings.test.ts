@@ -26,7 +26,13 @@ test('the defaults are those of the product', () => {
     },
     jobs: { lockMs: 30_000, stopMs: 8000 },
     nodes: { beatEveryMs: 1000, deadAfterMs: 3000, answerWithinMs: 500 },
-    pipes: { retryAfterMs: 1000, readyWithinMs: 400, checkEveryMs: 10_000, cutAfterMs: 60_000 },
+    pipes: {
+      retryAfterMs: 1000,
+      readyWithinMs: 400,
+      checkEveryMs: 10_000,
+      absentAfterMs: 5000,
+      cutAfterMs: 60_000,
+    },
     relay: {
       connectWithinMs: 2000,
       retryAfterMs: 500,
