@@ -27,7 +27,13 @@ save() {
   [ -d "$folder/appendonlydir" ] || { echo "backup: there is no $folder/appendonlydir (is appendonly on?)" >&2; exit 1; }
   # A rewrite would delete files while they are copied.
   percentage=$(redis "$option" "$address" CONFIG GET auto-aof-rewrite-percentage | tail -n 1)
+  # A backup that was killed left it off.
+  [ "$percentage" != 0 ] || percentage=100
   trap 'redis "$option" "$address" CONFIG SET auto-aof-rewrite-percentage "$percentage" > /dev/null' EXIT
+  # Not every shell runs that when a signal ends it.
+  trap 'exit 129' HUP
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
   redis "$option" "$address" CONFIG SET auto-aof-rewrite-percentage 0 > /dev/null
   redis "$option" "$address" BGREWRITEAOF > /dev/null
   while redis "$option" "$address" INFO persistence | grep -q 'aof_rewrite_\(in_progress\|scheduled\):1'; do

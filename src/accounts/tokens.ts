@@ -41,7 +41,8 @@ const READING = {
 };
 
 /** Rights of a token, within those of the account. */
-export type Grant = Pick<TokenRequest, 'peer' | 'rooms' | 'publish'>;
+export const GrantSchema = Type.Pick(TokenRequestSchema, ['peer', 'rooms', 'publish']);
+export type Grant = Static<typeof GrantSchema>;
 export type TokenOwner = { accountId: number; keyId: string };
 
 /** Short-lived tokens in place of API keys: signed JWTs. */

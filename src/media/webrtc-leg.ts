@@ -51,6 +51,8 @@ export class WebRtcLeg {
   #producer: Producer | 'opening' | 'ended' | undefined;
   #isPaused = false;
   #isMuted = false;
+  /** Resolves when the last request to pause or resume the producer has been answered. */
+  #settled = Promise.resolve();
   #held: HeldLeg | undefined;
   #closed = false;
 
@@ -265,10 +267,16 @@ export class WebRtcLeg {
     return this.isSilent || this.#held !== undefined;
   }
 
-  async #settle(producer: Producer): Promise<void> {
-    if (this.#isKeptBack !== producer.paused) {
-      await this.#asked(this.#isKeptBack ? producer.pause() : producer.resume());
-    }
+  /** Pauses or resumes the producer, one request after the other: `paused` tells nothing of one that is not answered. */
+  #settle(producer: Producer): Promise<void> {
+    const settle = async () => {
+      if (!producer.closed && this.#isKeptBack !== producer.paused) {
+        await this.#asked(this.#isKeptBack ? producer.pause() : producer.resume());
+      }
+    };
+    // A fault of the request before is told to its own caller.
+    this.#settled = this.#settled.then(settle, settle);
+    return this.#settled;
   }
 
   /** Resumes a consumer, which may close meanwhile with its producer. */

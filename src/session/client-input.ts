@@ -89,9 +89,9 @@ export class ClientInput {
   /** Leads held and later messages into a room, or into no room. To be called after {@link flush}. */
   attach(sink: OpusSink | undefined): void {
     this.#isInRoom = sink !== undefined;
-    this.#outlet.sink = sink ?? toNobody;
     // Audio that was sent behind the join is meant for the room.
     this.#inRoomSinceMs = this.#held.sinceMs ?? performance.now();
+    this.#outlet.sink = sink ? this.#sinkSince(this.#inRoomSinceMs, sink) : toNobody;
     this.drain();
   }
 
@@ -126,6 +126,15 @@ export class ClientInput {
     this.#isInRoom = false;
     this.#outlet.sink = toNobody;
     this.#input.close();
+  }
+
+  /** Returns a sink that drops what was sent before a time, to another room or to none, and was held until its format was known. */
+  #sinkSince(sinceMs: number, sink: OpusSink): OpusSink {
+    return (packet, durationSamples, audioLevel, atMs) => {
+      if (atMs < sinceMs) return;
+      this.#outlet.sink = sink;
+      sink(packet, durationSamples, audioLevel, atMs);
+    };
   }
 
   #passOver(): void {

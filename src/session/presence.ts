@@ -210,8 +210,10 @@ export class Presence {
 
   /** Resumes the place that was kept for this peer on this node. */
   resume(replyTo?: MessageId): void {
+    // The place stays kept for a client whose connection was lost again during its join.
+    if (this.#state.name === 'closed') return;
     const kept = this.#takePlace();
-    if (!kept || this.#state.name === 'closed') return;
+    if (!kept) return;
     const { room, peer, release } = kept.place;
     this.#leaveFor('moved');
     if (peer.kind === 'websocket')

@@ -316,8 +316,13 @@ export class Session implements ClientConnection {
   }
 
   /** Ignores empty messages. */
-  #receiveAudio(frame: Buffer, nowMs: number): void {
-    if (!this.#presence.hasBinaryCome) this.#presence.binaryCame();
+  #receiveAudio(frame: Buffer, arrivedAtMs: number): void {
+    let nowMs = arrivedAtMs;
+    if (!this.#presence.hasBinaryCome) {
+      this.#presence.binaryCame();
+      // A message that completes a change to the WebSocket is heard by the new way, which began just now.
+      nowMs = performance.now();
+    }
     if (this.#audioLimit.isRefusing) {
       counters.dropped.too_fast += 1;
       return;

@@ -233,6 +233,22 @@ describe('from WebRTC', () => {
     expect(await bob.next('peer_changed')).toMatchObject({ peer: 'alice', kind: 'websocket' });
   });
 
+  test('a binary message that completes the change is heard whole', async () => {
+    const gateway = await openGateway();
+    const bob = await enter(gateway, 'bob', PCM);
+    const alice = await connect(gateway, { ...PCM, room: '__lobby__' });
+    await goOver(alice, await opus(BY_WEBRTC_HZ));
+    await hears(bob, BY_WEBRTC_HZ);
+    await alice.ask(WEBSOCKET, 'joined');
+    alice.sendAudio(Buffer.concat(pcmTone(BY_SOCKET_HZ, 0.5, 600)));
+    const fifths = () =>
+      Array.from({ length: Math.floor(bob.frames.length / 10) }, (_, i) =>
+        peakHz(joinPcm(bob.frames.slice(10 * i, 10 * i + 10))),
+      );
+    const heard = () => fifths().filter((hz) => Math.abs(hz - BY_SOCKET_HZ) < 30).length;
+    await eventually('0.4 of the 0.6 s, and what is cut off at both ends', () => heard() >= 2);
+  });
+
   test('one that produces nothing goes over at once, and with all its budget spent is where it went', async () => {
     const gateway = await openGateway();
     const bob = await enter(gateway, 'bob');

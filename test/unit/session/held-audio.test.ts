@@ -29,10 +29,16 @@ class FewPieces {
 
 const message = (text: string) => ({ message: Buffer.from(text), atMs: text.charCodeAt(0) });
 
-function open(pieces: number) {
+/** @param messageMs time that it takes to hand on a message */
+function open(pieces: number, messageMs = 1) {
   const handedOn: string[] = [];
   const turns = new FewPieces(pieces);
-  const held = new HeldAudio(({ message: bytes }) => handedOn.push(bytes.toString()), turns);
+  let nowMs = 0;
+  const handOn = ({ message: bytes }: { message: Buffer }) => {
+    handedOn.push(bytes.toString());
+    nowMs += messageMs;
+  };
+  const held = new HeldAudio(handOn, turns, () => nowMs);
   return { handedOn, turns, held };
 }
 
@@ -51,6 +57,17 @@ test('held audio is handed on in order, and no more at once than there is time f
   turns.next();
   expect(handedOn.join('')).toBe('abcdefg');
   expect([held.isEmpty, held.bytes]).toEqual([true, 0]);
+});
+
+test('held audio of a client whose turns come seldom is handed on several messages in each, which take a millisecond', () => {
+  const { handedOn, turns, held } = open(0, 0.3);
+  for (const text of ['a', 'b', 'c', 'd', 'e', 'f']) held.hold(message(text));
+  held.drain();
+  expect(handedOn).toEqual([]);
+  turns.next();
+  expect(handedOn.join('')).toBe('abcd');
+  turns.next();
+  expect(handedOn.join('')).toBe('abcdef');
 });
 
 test('a flush hands on at once what waits for its turn, and nothing twice', () => {
