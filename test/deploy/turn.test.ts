@@ -20,8 +20,6 @@ import { TurnClient } from '../support/turn-client.ts';
 const SECRET = 'a-long-random-text-of-this-test';
 const DAY_MS = 24 * 3600 * 1000;
 
-/** Sound may be torn while a machine is busy. */
-
 const opened = new AsyncDisposableStack();
 let hosts: Hosts;
 let certificates: TestCertificates;

@@ -19,8 +19,6 @@ import {
 } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
-/** How long a stretch of sound may take to come that is as it should be: on a busy machine some are torn. */
-
 /** The amplitude of what the microphones hear. */
 const SPOKEN = 0.5;
 const PCM = 'pcm_s16le;rate=48000;channels=1';

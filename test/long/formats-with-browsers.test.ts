@@ -15,8 +15,6 @@ import { SETTLING } from '../support/settling.ts';
 import { amplitudeOf, keepPlaying, opusTone, sampleTone, toDb } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
-/** How long a stretch of sound may take to come that is as it should be: on a busy machine some are torn. */
-
 /** The amplitude of what the microphones hear. */
 const SPOKEN = 0.5;
 

@@ -12,8 +12,6 @@ import {
 } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
-/** How long a stretch of sound may take to come that is as it should be: on a busy machine some are torn. */
-
 /** Three of them together are not limited. */
 const SPOKEN = 0.25;
 const TONES_HZ = { one: 700, two: 1300, three: 1900, legacy: 2500 };

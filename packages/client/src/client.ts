@@ -144,10 +144,13 @@ export class PartylineClient {
     try {
       await this.#session.join(phase, room);
     } catch (error) {
-      const isWhereItWas = this.#session.phase === phase;
+      const { phase: now } = this.#session;
+      const isWhereItWas = now === phase || (now.name === 'lobby' && phase.name === 'lobby');
       if (isWhereItWas && this.#settings.microphone === microphone) {
         this.#settings.microphone = before;
         this.#devices.microphoneChanged();
+        // A change of the transport may have taken the other one meanwhile.
+        this.#session.tell((audio) => audio.applyMicrophone()).catch(() => undefined);
       }
       throw error;
     }

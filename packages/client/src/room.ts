@@ -33,6 +33,11 @@ type RoomParts = {
   handlers: RoomHandlers;
 };
 
+/** Time within which the gateway tells that packets come again, ms: it looks once in a second, and waits for a second before it says that none come. */
+const FLOW_IS_TOLD_WITHIN_MS = 2500;
+/** Time within which a change is answered, ms: the gateway gives it up after 10 s. */
+const CHANGE_IS_ANSWERED_WITHIN_MS = 15_000;
+
 /** One stay in a room: who is there, who speaks, and the audio, which goes on while there is no connection. */
 export class Room {
   readonly name: string;
@@ -46,6 +51,8 @@ export class Room {
   #next: { audio: RoomAudio; done: PromiseWithResolvers<void> } | undefined;
   /** The gateway says that nothing of what we send arrives. */
   #isUnheard = false;
+  /** Time from which the client has had something to send, ms; undefined while it has not. */
+  #speaksSinceMs: number | undefined;
   #isClosed = false;
 
   /** @throws when the answer to our join does not carry what the transport needs */
@@ -94,12 +101,20 @@ export class Room {
     this.#next = next;
     const { audio, done } = next;
     const proof = audio.opened().then(() => audio.prove());
+    // A gateway that says neither that it has changed nor why not sees this client on the new way already.
+    const unanswered = setTimeout(() => {
+      if (this.#next !== next) return;
+      this.#changeDone();
+      this.#parts.handlers.changed();
+    }, CHANGE_IS_ANSWERED_WITHIN_MS);
     try {
       // The gateway may give the change up while it is still being opened.
       await Promise.race([done.promise, proof.then(() => done.promise)]);
     } catch (error) {
       if (this.#next === next) this.#giveUpChange();
       throw error;
+    } finally {
+      clearTimeout(unanswered);
     }
     try {
       await this.#audio.applySettings();
@@ -114,7 +129,10 @@ export class Room {
   async health(nowMs: number): Promise<Health> {
     const { trouble } = this;
     const { muted, microphone } = this.#parts.settings;
-    const isUnheard = this.#isUnheard && !muted && microphone !== null;
+    const speaks = !muted && microphone !== null && microphone.readyState !== 'ended';
+    this.#speaksSinceMs = speaks ? (this.#speaksSinceMs ?? nowMs) : undefined;
+    const speaksForMs = nowMs - (this.#speaksSinceMs ?? nowMs);
+    const isUnheard = this.#isUnheard && speaksForMs >= FLOW_IS_TOLD_WITHIN_MS;
     const around = { areOthersSpeaking: this.#areOthersSpeaking, isUnheard };
     const health = await this.#watch.look(this.#audio, around, nowMs);
     if (trouble !== this.trouble && !this.#isClosed) this.#parts.handlers.changed();

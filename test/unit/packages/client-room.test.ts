@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import type { Connection, MessageOf } from '../../../packages/client/src/connection.ts';
 import type { RoomAudio, SoundSettings } from '../../../packages/client/src/room-audio.ts';
 import { Room } from '../../../packages/client/src/room.ts';
@@ -22,9 +22,10 @@ const ASSETS = { worklet: '', decoder: '', encoder: '' };
 const BOB = { peer: 'bob', kind: 'websocket', speaker: 2, muted: false } as const;
 const JOINED = { type: 'joined', room: 'kitchen', speaker: 1, peers: [BOB] as Peers } as const;
 
-function openRoom(microphone: SoundSettings['microphone'] = null) {
+function openRoom() {
+  const settings = { ...SETTINGS };
   // Its requests are never answered.
-  const line = { heardMs: 0, request: () => new Promise(() => undefined) };
+  const line = { heardMs: 0, request: (): Promise<unknown> => new Promise(() => undefined) };
   const connection = line as unknown as Connection;
   const sound = { transport: 'webrtc', hasPath: true, isInterrupted: false, packetsReceived: 0 };
   const audio = Object.assign(sound, {
@@ -39,7 +40,7 @@ function openRoom(microphone: SoundSettings['microphone'] = null) {
     connection,
     joined: JOINED,
     openAudio: () => audio as unknown as RoomAudio,
-    settings: { ...SETTINGS, microphone },
+    settings,
     assets: ASSETS,
     handlers: {
       changed: () => undefined,
@@ -67,7 +68,7 @@ function openRoom(microphone: SoundSettings['microphone'] = null) {
     line.heardMs = nowMs;
     room.resume(connection, { ...JOINED, consumers: [] });
   };
-  return { room, sound, lookUntil, reconnect };
+  return { room, line, settings, sound, lookUntil, reconnect };
 }
 
 const speaking = (...peers: MessageOf<'speaking'>['peers']): ServerMessage => ({
@@ -114,14 +115,35 @@ test('others who speak before and after a loss of the connection are not taken f
   expect(await lookUntil(7250)).toMatchObject({ isSilenced: true });
 });
 
-test('a client without a microphone is not told that nobody hears it', async () => {
+test('a client without a microphone is not told that nobody hears it, nor one that has just taken one', async () => {
   const stopped = { type: 'rtp_flow', state: 'stopped' } as const;
-  const [speaker, listener] = [openRoom({} as MediaStreamTrack), openRoom()];
-  for (const { room } of [speaker, listener]) room.receive(stopped);
-  expect(await speaker.lookUntil(1000)).toMatchObject({ isSilenced: true });
-  expect(speaker.room.trouble).toBeDefined();
-  expect(await listener.lookUntil(1000)).toMatchObject({ isSilenced: false });
-  expect(listener.room.trouble).toBeUndefined();
+  const { room, settings, lookUntil } = openRoom();
+  room.receive(stopped);
+  expect(await lookUntil(5000)).toMatchObject({ isSilenced: false });
+  settings.microphone = {} as MediaStreamTrack;
+  expect(await lookUntil(7000)).toMatchObject({ isSilenced: false });
+  expect(room.trouble).toBeUndefined();
+  // The gateway has had time to tell that packets come.
+  expect(await lookUntil(8000)).toMatchObject({ isSilenced: true });
+  expect(room.trouble).toBeDefined();
+});
+
+test('a change of the transport that is not answered has been made', async () => {
+  vi.useFakeTimers();
+  const { room, line } = openRoom();
+  line.request = () => Promise.resolve(JOINED);
+  const audio = { opened: () => Promise.resolve(), prove: () => Promise.resolve() };
+  const applied = {
+    applySettings: () => Promise.resolve(),
+    applyMicrophone: () => Promise.resolve(),
+  };
+  const next = { ...audio, ...applied, transport: 'websocket', trackOf: () => undefined };
+  const changed = room.change('websocket', () => next as unknown as RoomAudio);
+  await vi.advanceTimersByTimeAsync(15_000);
+  await changed;
+  expect(room.audio.transport).toBe('websocket');
+  expect(vi.getTimerCount()).toBe(0);
+  vi.useRealTimers();
 });
 
 test('after a move to another room its frames are heard, although the room before is closed later', () => {
