@@ -27,7 +27,7 @@ save() {
   [ -d "$folder/appendonlydir" ] || { echo "backup: there is no $folder/appendonlydir (is appendonly on?)" >&2; exit 1; }
   # A rewrite would delete files while they are copied.
   percentage=$(redis "$option" "$address" CONFIG GET auto-aof-rewrite-percentage | tail -n 1)
-  # A backup that was killed left it off.
+  # 0 is what a backup that was killed has left; 100 is what Redis has without a setting.
   [ "$percentage" != 0 ] || percentage=100
   trap 'redis "$option" "$address" CONFIG SET auto-aof-rewrite-percentage "$percentage" > /dev/null' EXIT
   # Not every shell runs that when a signal ends it.

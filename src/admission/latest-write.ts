@@ -29,6 +29,8 @@ export class LatestWrite {
         this.#written = value;
       } catch (fault) {
         this.#onFault(fault);
+        // Redis may have taken it all the same, now or later.
+        this.#written = undefined;
         if (this.#next === value) return;
       }
     }

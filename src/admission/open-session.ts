@@ -99,7 +99,8 @@ export async function openSession(client: NewClient, parts: SessionOpeningParts)
     // Redis answers all clients that connect at once in the same turn of the event loop.
     await parts.requestLimits.turns.run(account.id, () => start(client, ids, lease, limits, parts));
   } catch (fault) {
-    lease.release();
+    // A client that resumes may do so on another node.
+    lease.release(client.resumedId === undefined ? 0 : parts.places.keepMs);
     throw fault;
   }
 }

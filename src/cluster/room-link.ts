@@ -341,10 +341,14 @@ export class RoomLink implements RoomEnd {
 
   async #forgetAbsent(): Promise<void> {
     // A node that writes its state after this question may be missing in the answer.
-    const known = [...this.#remotes.keys()];
+    const known = [...this.#remotes.keys()].map(
+      (node) => [node, this.#versions.get(node)] as const,
+    );
     const states = await this.#read();
     if (this.#isClosed) return;
-    for (const node of known) if (!(node in states)) this.#forget(node);
+    for (const [node, version] of known) {
+      if (!(node in states) && this.#versions.get(node) === version) this.#forget(node);
+    }
   }
 
   /** @returns the states of all nodes that have the room, sealed */

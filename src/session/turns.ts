@@ -114,7 +114,7 @@ export class Turns {
 const TURN_BYTES = 64 * 1024;
 
 /**
- * Handles a client's data in turn with that of others, at most one chunk in each turn of the event loop. Node
+ * Handles a client's data in turn with that of others, in each turn of the event loop what a read of TCP may have. Node
  * by default reads up to 2 MB of each client in one turn, which is tens of thousands of messages.
  * @param stream stream from which `socket` reads
  * @param gate pauses the reading

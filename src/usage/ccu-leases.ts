@@ -246,7 +246,7 @@ export class CcuLeases {
         }
       });
     }
-    for (const holder of this.#notes.holders) {
+    for (const holder of this.#notes.holders()) {
       const write = () => this.#notes.writeAgain(holder);
       if (!(await this.#tryTo(holder.accountId, write))) break;
     }

@@ -16,9 +16,9 @@ export class LeaseNotes {
     this.#redis = redis;
   }
 
-  /** The holders for whom something is not written. */
-  get holders(): Iterable<Holder> {
-    return this.#unwritten.keys();
+  /** Returns the holders for whom something is not written now. */
+  holders(): Holder[] {
+    return [...this.#unwritten.keys()];
   }
 
   /** Stores a text for a holder of a lease. @throws {PartylineError} `overloaded`; {@link writeAgain} tries once more */

@@ -84,7 +84,7 @@ test('a room that is opened again while Redis hangs is not erased by the link be
   const store = await openStore(redis);
   const places = () => store.run((client) => client.exists('partyline:room:1:a'));
   const { cluster, link, events } = await openBareNode(redis, {
-    redis: { commandTimeoutMs: 200 },
+    redis: { commandTimeoutMs: 1000 },
     pipes: { retryAfterMs: 300 },
   });
   link.setPeer('alice', 'websocket', 'first', false);

@@ -131,19 +131,15 @@ export class FlacReader implements FrameReader {
           return { at, isWhole: crc === 0 };
         }
       }
-      crc = nextCrc(crc, bytes[at]!);
+      crc = ((crc << 8) & 0xffff) ^ CRC_16[(crc >> 8) ^ bytes[at]!]!;
     }
     this.#crc = crc;
     this.#scannedBytes = at;
-    // Encoders send a frame as soon as it is complete, also one in whose last bytes another seems to begin.
-    for (; at < bytes.length; at += 1) crc = nextCrc(crc, bytes[at]!);
-    const isWhole = crc === 0 && at >= MIN_FRAME_BYTES;
+    // Encoders send a frame as soon as it is complete.
+    const isWhole = at === bytes.length && crc === 0 && at >= MIN_FRAME_BYTES;
     return isWhole ? { at, isWhole } : undefined;
   }
 }
-
-const nextCrc = (crc: number, byte: number): number =>
-  ((crc << 8) & 0xffff) ^ CRC_16[(crc >> 8) ^ byte]!;
 
 /** True where a frame or another stream begins. */
 const beginsNext = (bytes: Buffer, at: number): boolean =>

@@ -65,3 +65,14 @@ test('of values that come during a write only the last is written', async () => 
   await latest.write('d');
   expect(written).toEqual(['a', 'c', 'd']);
 });
+
+test('a value that was written before one that could not be written is written again', async () => {
+  const written: string[] = [];
+  const write = async (value: string) => {
+    if (value === 'b') throw new Error('no');
+    written.push(value);
+  };
+  const latest = new LatestWrite(write, () => {});
+  for (const value of ['a', 'b', 'a']) await latest.write(value);
+  expect(written).toEqual(['a', 'a']);
+});
