@@ -28,8 +28,8 @@ const STREAMS: [string, Codec][] = [
   ['speech.aac', 'aac_adts'],
   ['speech.mp4', 'mp4_aac'],
 ];
-/** Packets of 2.4 s: the last frame may not come out. */
-const MOST_OF_IT = 120;
+/** Packets of the 2.6 s, but for the last frame, which may not come out. */
+const MOST_OF_IT = 126;
 /** Formats whose frames can be read wherever a stream is joined. */
 const JOINABLE = STREAMS.filter(
   ([, codec]) => codec !== 'ogg_flac' && codec !== 'ogg_vorbis' && codec !== 'mp4_aac',
