@@ -65,8 +65,11 @@ test('sound goes both ways over the WebSocket, and mute and volume hold', async 
 test('a move to another room over the WebSocket: it is heard there', async () => {
   const legacy = await used.enter('intercom', { room: 'hall' });
   used.keep(keepPlaying(legacy, await opusTone(1000, 0.5, 20_000)));
+  const before = await enter('door phone');
   const ada = await openBrowser();
   await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  // The page has joined, and speaks.
+  await before.until('half a second of Ada', () => before.frames.length > 25 || undefined);
   await ada.page.evaluate(() => window.partyline?.join('hall'));
   await vi.waitFor(async () => expect(peakHz(await ada.hearMix())).toBe(1000), SETTLING);
 });
