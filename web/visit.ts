@@ -109,11 +109,8 @@ export class Visit {
 
   /** Changes the microphone. @param deviceId empty for the default one */
   async chooseMicrophone(deviceId: string): Promise<void> {
-    const before = this.#deviceId;
     this.#deviceId = deviceId;
     const microphone = await this.#openMicrophone();
-    const isRefused = !microphone && this.#microphone.current && this.#deviceId === deviceId;
-    if (isRefused) this.#deviceId = before;
     try {
       if (microphone) await this.client.setMicrophone(microphone.track);
     } catch (error) {

@@ -16,7 +16,7 @@ export class LeaseNotes {
     this.#redis = redis;
   }
 
-  /** Returns the holders for whom something is not written now. */
+  /** Returns the holders of unwritten texts. */
   holders(): Holder[] {
     return [...this.#unwritten.keys()];
   }
