@@ -331,10 +331,11 @@ export class RoomLink implements RoomEnd {
    */
   #forgetAbsentLater(): void {
     clearTimeout(this.#absence);
+    if (this.#isClosed) return;
     this.#absence = setTimeout(() => {
       this.#forgetAbsent().catch((fault: unknown) => {
         this.log.warn({ err: fault }, 'room states not read; retrying');
-        if (!this.#isClosed) this.#forgetAbsentLater();
+        this.#forgetAbsentLater();
       });
     }, this.timings.absentAfterMs);
   }
