@@ -2,8 +2,12 @@ import type { Timings } from '../../config/timings.ts';
 import type { ClientMessage } from '../protocol/client-messages.ts';
 import type { Rate, TokenBucket } from '../token-bucket.ts';
 
-/** Longest time that a message waits for the budget of its account, ms; one that would wait longer is refused then. */
-const MAX_ACCOUNT_WAIT_MS = 1000;
+/**
+ * Longest time that a message waits for the budget of its account, ms; one that would wait longer is refused after
+ * {@link REFUSED_AFTER_MS}. A client that waits for each answer sends no more than it is read, so its message may wait longer.
+ */
+const MAX_ACCOUNT_WAIT_MS = { alone: 5000, behindOthers: 1000 };
+const REFUSED_AFTER_MS = 1000;
 /** Time without a message after which a connection is no longer over its budget, ms. */
 const IDLE_MS = 1000;
 /** Length for each multiple of which a message costs a token more, characters. */
@@ -91,26 +95,30 @@ export class MessageBudget {
   }
 
   /**
-   * Charges a message.
-   * @param idleMs time without a message before it came
+   * Charges a message. A client that sends one message at a time, each after the answer to the one before, is read
+   * more slowly and nothing else.
+   * @param idleMs time for which no message of the connection was waiting when it came; 0 if it came behind another one
    */
   charge(cost: number, idleMs: number, nowMs: number): Charge {
     const account = this.#account();
     const accountWaitMs = account.waitMs(cost, nowMs);
-    const isRefused = accountWaitMs > MAX_ACCOUNT_WAIT_MS;
+    const isAlone = idleMs > 0;
+    const maxWaitMs = isAlone ? MAX_ACCOUNT_WAIT_MS.alone : MAX_ACCOUNT_WAIT_MS.behindOthers;
+    const isRefused = accountWaitMs > maxWaitMs;
     const waitMs = Math.max(
       this.#own.waitMs(cost, nowMs),
-      Math.min(accountWaitMs, MAX_ACCOUNT_WAIT_MS),
+      isRefused ? REFUSED_AFTER_MS : accountWaitMs,
     );
     const hasRecovered = this.#own.balance(nowMs) >= this.#rate.perSecond && accountWaitMs === 0;
     if (idleMs >= IDLE_MS || hasRecovered) this.#over = undefined;
-    if (waitMs > 0) this.#over ??= { sinceMs: nowMs, isTold: false };
+    const isExceeding = waitMs > 0 && !isAlone;
+    if (isExceeding) this.#over ??= { sinceMs: nowMs, isTold: false };
     this.#own.spend(cost, nowMs);
     if (!isRefused) account.spend(cost, nowMs);
     const retryAfterMs = Math.ceil(
       Math.max(accountWaitMs, this.#own.waitMs(this.#rate.burst, nowMs)),
     );
-    const overMs = this.#over && waitMs > 0 ? nowMs - this.#over.sinceMs : 0;
+    const overMs = this.#over && isExceeding ? nowMs - this.#over.sinceMs : 0;
     if (overMs >= this.#timings.closeAfterMs) {
       return { waitMs: 0, outcome: 'close', isToBeTold: false, retryAfterMs };
     }

@@ -110,6 +110,21 @@ describe('MessageBudget', () => {
     }
   });
 
+  test('only slows down a client that joins and leaves as fast as it is answered', () => {
+    const account = new TokenBucket(accountRate(5), 0);
+    const clients = Array.from({ length: 5 }, () => ({ budget: openBudget(account), atMs: 0 }));
+    let cycles = 0;
+    for (let first = clients[0]!; first.atMs < 60_000; cycles += 0.5) {
+      const message = cycles % 1 === 0 ? join : leave;
+      const { waitMs, ...charge } = first.budget.charge(costOf(message, 40), 1, first.atMs);
+      expect(charge).toMatchObject({ outcome: 'handle', isToBeTold: false });
+      first.atMs += waitMs + 1;
+      first = clients.toSorted((one, other) => one.atMs - other.atMs)[0]!;
+    }
+    // What the account's rate of 22 a second and its burst of 180 allow.
+    expect(cycles).toBeLessThan((180 + 60 * 22) / 7 + 10);
+  });
+
   test('is whole again for a client that stops when it is told', () => {
     const budget = openBudget();
     flood(budget, 1, 2000);
