@@ -106,10 +106,16 @@ export class Requests {
     this.#closing.abort();
   }
 
-  /** Reports a fault that leaves socket and state as they are, unless there are too many. */
-  refuse(fault: unknown, replyTo: MessageId | undefined): void {
+  /**
+   * Reports a fault that leaves socket and state as they are, unless there are too many.
+   * @param isJoin true if the fault is of a join
+   */
+  refuse(fault: unknown, replyTo: MessageId | undefined, isJoin = false): void {
     const error = logFault(this.#outlet.log, fault, 'message failed');
-    const isBad = error.code === 'bad_message' || error.code === 'unsupported_audio';
+    const isBad =
+      error.code === 'bad_message' ||
+      error.code === 'unsupported_audio' ||
+      (isJoin && !error.kind.retryable);
     if (isBad && this.#badMessages.spend(performance.now())) {
       this.#outlet.fail(
         new PartylineError('bad_message', `Too many bad messages; the last: ${error.message}`),
@@ -134,17 +140,19 @@ export class Requests {
 
   async #tryToHandle(request: Request, idleMs: number): Promise<void> {
     let id: MessageId | undefined;
+    let isJoin = false;
     try {
       if (this.#presence.isClosed) return;
       const { message, characters } = 'text' in request ? await this.#parse(request.text) : request;
       ({ id } = message);
+      isJoin = message.type === 'join';
       const charge = await this.#pay(message, characters, idleMs);
       await this.#limits.turns.run(this.#outlet.account.id, async () => {
         if (!this.#presence.isClosed) await this.#handlePaid(message, charge);
       });
     } catch (fault) {
       const replyTo = fault instanceof MessageError ? fault.replyTo : id;
-      if (!this.#presence.isClosed) this.refuse(fault, replyTo);
+      if (!this.#presence.isClosed) this.refuse(fault, replyTo, isJoin);
     } finally {
       this.#afterRequest();
     }

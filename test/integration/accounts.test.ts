@@ -450,6 +450,9 @@ describe('tokens', () => {
     const elsewhere = await connect(gateway, withToken(token, { room: 'c' }));
     expect(await elsewhere.next('error')).toMatchObject({ code: 'forbidden' });
     await elsewhere.ask({ type: 'join', room: 'b' }, 'joined');
+    for (let refused = 1; refused < 20; refused += 1) elsewhere.send({ type: 'join', room: 'c' });
+    expect(await elsewhere.closed).toBe(4400);
+    expect(elsewhere.messages.at(-1)).toMatchObject({ type: 'error', code: 'bad_message' });
     const another = await connect(gateway, withToken(token, { peer: 'eve' }));
     expect(await another.closed).toBe(4403);
   });
