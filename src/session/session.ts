@@ -92,7 +92,12 @@ export class Session implements ClientConnection {
       parts.requestLimits.readTurns.take(this.#account.id, end);
     });
     // ws closes the socket itself after a protocol error, and then emits 'close'.
-    socket.on('error', (fault) => this.log.debug({ err: fault }, 'socket error'));
+    socket.on('error', (fault) => {
+      this.log.debug({ err: fault }, 'socket error');
+      if ('code' in fault && fault.code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') {
+        this.#end('message_too_big', false);
+      }
+    });
   }
 
   /** Starts to read from the client, in turn with other clients. Until then the caller passes messages to {@link receive}. */

@@ -173,10 +173,17 @@ describe('bad input', () => {
     },
   );
 
-  test('a message of two MiB closes the socket, and nothing else', async () => {
-    const client = await connect({ room: 'a' });
+  test('a message of two MiB closes the socket, and nothing else; no place is kept for the client', async () => {
+    const other = await connect({ room: 'a', peer: 'other' });
+    await other.next('joined');
+    const client = await connect({ room: 'a', peer: 'client' });
+    await client.next('joined');
     client.sendAudio(Buffer.alloc(2 << 20));
     expect(await client.closed).toBe(1009);
+    expect(await other.next('peer_left')).toMatchObject({
+      peer: 'client',
+      reason: 'message_too_big',
+    });
   });
 
   test('bytes that are not Opus are refused', async () => {
