@@ -34,6 +34,8 @@ export type GatewayOptions = {
   profileDir?: string | undefined;
   /** Settings other than the usual. */
   environment?: Record<string, string>;
+  /** Root of the checkout that it is of, as a file URL; this one, if not given. */
+  project?: URL;
   /** Where it runs, if not on the measured core. */
   cores?: string;
 };
@@ -71,12 +73,12 @@ export class GatewayProcess implements AsyncDisposable {
 
   static async start(
     scenario: Scenario,
-    { probe, profileDir, environment, cores }: GatewayOptions = {},
+    { probe, profileDir, environment, project, cores }: GatewayOptions = {},
   ): Promise<GatewayProcess> {
     const dataDir = await mkdtemp(join(tmpdir(), 'partyline-bench-'));
     const preload = probe ? ['--import', PROBE] : [];
     const profile = profileDir ? ['--cpu-prof', `--cpu-prof-dir=${profileDir}`] : [];
-    const command = [process.execPath, ...preload, ...profile, ...startArguments()];
+    const command = [process.execPath, ...preload, ...profile, ...startArguments(project)];
     const settings = {
       PORT: '0',
       HOST: '127.0.0.1',

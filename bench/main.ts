@@ -1,3 +1,4 @@
+import { reportAgainst } from './against.ts';
 import { pinLoad } from './child.ts';
 import { runCommand } from './command.ts';
 import { reportDetection } from './detection.ts';
@@ -13,7 +14,7 @@ import { reportFoot, reportHead, reportMachine, reportRow } from './report.ts';
 import { isDisturbed, type Row } from './row.ts';
 import { writePlots } from './plots.ts';
 import { reportRush } from './rush.ts';
-import type { Scenario } from './scenario.ts';
+import { PAUSING, type Scenario, TABLE } from './scenario.ts';
 import { reportSound } from './sound/sound.ts';
 import { reportWebRtc } from './webrtc.ts';
 
@@ -46,6 +47,12 @@ async function measureTable({ scenarios, seconds, profileDir }: Options, signal:
 
 async function run(options: Options, signal: AbortSignal) {
   pinLoad();
+  if (options.against) {
+    const { seconds, against } = options;
+    const scenarios = options.scenarios === TABLE ? [...TABLE, ...PAUSING] : options.scenarios;
+    await reportAgainst(say, scenarios, against, { seconds, signal });
+    return;
+  }
   for (const part of options.parts) {
     if (part === 'table') await measureTable(options, signal);
     else if (part === 'pauses') await reportPauses(say, signal);

@@ -93,10 +93,11 @@ export async function measureJanus(
 
 const isIdle = ({ speakers }: Scenario) => speakers === 0;
 
-async function openTrial(
+/** Has the clients of a scenario enter the rooms of a server. */
+export async function openTrial(
   subject: GatewayProcess | FloorProcess,
   scenario: Scenario,
-  { packets, signal }: Bounds,
+  { packets, signal }: Pick<Bounds, 'packets' | 'signal'>,
 ): Promise<Trial> {
   const address = (room: number, peer: number) => subject.address(room, peer);
   return new Trial(subject, await Load.connect(scenario, packets, address), signal);
@@ -125,8 +126,11 @@ class Trial implements Disposable {
     await this.#wait(DRAIN_MS);
   }
 
-  /** Lets the clients speak, and counts for `seconds`. */
-  async turn(seconds: number, onBegin = () => {}): Promise<void> {
+  /**
+   * Lets the clients speak, and counts for `seconds`.
+   * @returns CPU time of the server and its media workers in these, ms
+   */
+  async turn(seconds: number, onBegin = () => {}): Promise<number> {
     this.#load.speak();
     await this.#wait(this.#isWarm ? RESUME_MS : WARM_UP_MS);
     this.#isWarm = true;
@@ -136,10 +140,13 @@ class Trial implements Disposable {
     await this.#wait(seconds * 1000);
     const after = this.#subject.cpuMs();
     this.#load.endWindow();
-    this.#mainMs += after.main - before.main;
-    this.#mediaWorkerMs += after.mediaWorkers - before.mediaWorkers;
+    const mainMs = after.main - before.main;
+    const mediaWorkerMs = after.mediaWorkers - before.mediaWorkers;
+    this.#mainMs += mainMs;
+    this.#mediaWorkerMs += mediaWorkerMs;
     this.#load.hush();
     await this.#wait(DRAIN_MS);
+    return mainMs + mediaWorkerMs;
   }
 
   figures(): Figures {

@@ -1,4 +1,6 @@
+import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import type { AgainstOptions } from './against.ts';
 import type { HostileOptions } from './hostile/hostile.ts';
 import { type Scenario, TABLE } from './scenario.ts';
 
@@ -24,6 +26,8 @@ export type Options = {
   /** Length of each window. */
   seconds: number;
   hostile: HostileOptions;
+  /** Measure the CPU by turns with another checkout, and nothing else. */
+  against: AgainstOptions | undefined;
   /** Profile the gateway into this folder, and measure nothing else. */
   profileDir: string | undefined;
   /** Number of streams of each kind for the format detection. */
@@ -42,6 +46,8 @@ One row of the table, and nothing else, with any of these:
 For all:
   --seconds T      length of each measured window (4)
   --cpu-prof DIR   write a CPU profile of the gateway to DIR, and measure neither latency nor floor
+  --against DIR    CPU of these rows by turns with the checkout in DIR, and nothing else
+  --pairs N        windows of each of the two for a row (7)
   --attack-seconds T  length of each attack (10)
   --rows N-M       of the hostile part only these rows (all, which writes docs/hostile.md)
   --seeds N        streams of each kind for format detection (3; 20 is the full corpus)
@@ -63,6 +69,8 @@ export function readOptions(args: string[]): Options {
       'cpu-prof': { type: 'string' },
       only: { type: 'string' },
       seeds: { type: 'string', default: '3' },
+      against: { type: 'string' },
+      pairs: { type: 'string', default: '7' },
       'attack-seconds': { type: 'string', default: '10' },
       rows: { type: 'string' },
     },
@@ -79,6 +87,13 @@ export function readOptions(args: string[]): Options {
       seconds: wholeNumber('attack-seconds', values['attack-seconds'], 1),
       rows: readRows(values.rows),
     },
+    against:
+      values.against === undefined
+        ? undefined
+        : {
+            folder: resolve(values.against),
+            pairs: wholeNumber('pairs', values.pairs, 1),
+          },
     profileDir: values['cpu-prof'],
     seeds: wholeNumber('seeds', values.seeds, 1),
   };

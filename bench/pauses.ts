@@ -33,7 +33,7 @@ export async function reportPauses(
 }
 
 /** Words of two voices with pauses between them, as a browser encodes them. */
-async function encodeSpeech(): Promise<Buffer[]> {
+export async function encodeSpeech(): Promise<Buffer[]> {
   const packets: Buffer[] = [];
   for (const voice of VOICES) {
     const { sound } = await spokenTrack({ voice, pauseMs: PAUSE_MS });

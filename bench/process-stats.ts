@@ -2,15 +2,15 @@ import { readdirSync, readFileSync } from 'node:fs';
 
 /** The kernel's figures of a process (proc(5)). */
 
-/** USER_HZ, in which /proc counts on every architecture that Node runs on. */
-const TICKS_PER_S = 100;
 /** Length to which the kernel cuts the name of a process. */
 const MAX_NAME_BYTES = 15;
 
-/** User and system time of all its threads so far. */
+/** CPU time of its threads so far, ms; of those that live. */
 export function cpuMs(pid: number): number {
-  const fields = statFields(pid);
-  return ((Number(fields[11]) + Number(fields[12])) * 1000) / TICKS_PER_S;
+  return readdirSync(`/proc/${pid}/task`).reduce((sumMs, thread) => {
+    const [runNs] = readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ');
+    return sumMs + Number(runNs) / 1e6;
+  }, 0);
 }
 
 /** Memory that it holds. */

@@ -1,0 +1,90 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
+import { GatewayProcess } from './gateway-process.ts';
+import { openTrial } from './measure.ts';
+import { encodePackets } from './packets.ts';
+import { encodeSpeech } from './pauses.ts';
+import { quantile } from './percentiles.ts';
+import { nameOf, type Scenario } from './scenario.ts';
+
+const SETTLE_MS = 500;
+
+export type AgainstOptions = {
+  /** Folder of the other checkout, with its packages installed. */
+  folder: string;
+  /** Windows of each of the two in a scenario. */
+  pairs: number;
+};
+
+type Bounds = { seconds: number; packets: Buffer[]; signal: AbortSignal };
+
+/**
+ * Measures the CPU of the gateway and of the one in another checkout, by turns under the same load, which begins each
+ * pair with the one that ended the pair before. The ratio of a row is the median of its pairs.
+ */
+export async function reportAgainst(
+  say: (text: string) => void,
+  scenarios: Scenario[],
+  { folder, pairs }: AgainstOptions,
+  { seconds, signal }: { seconds: number; signal: AbortSignal },
+): Promise<void> {
+  const { packets: steady } = await encodePackets();
+  const pausing = await encodeSpeech();
+  say(
+    `\n${pairs} pairs of ${seconds} s by turns; the other checkout first:\n\n` +
+      '| rooms × peers × speakers | delivery | heard | CPU of the other | CPU of this | this over the other | least to most |\n' +
+      '| --- | --- | --- | --- | --- | --- | --- |\n',
+  );
+  const ratios: number[] = [];
+  for (const scenario of scenarios.filter(({ speakers }) => speakers > 0)) {
+    const packets = scenario.hasPauses ? pausing : steady;
+    const bounds = { seconds, packets, signal };
+    const [others, own] = await measurePairs(scenario, folder, pairs, bounds);
+    const quotients = own.map((percent, index) => percent / others[index]!);
+    const [least = NaN, most = NaN] = [Math.min(...quotients), Math.max(...quotients)];
+    ratios.push(median(quotients));
+    const { delivery, hear, hasPauses } = scenario;
+    const name = hasPauses ? `${nameOf(scenario)}, speech with pauses` : nameOf(scenario);
+    say(
+      `| ${name} | ${delivery} | ${hear} | ${median(others).toFixed(1)} % | ${median(own).toFixed(1)} % | ` +
+        `${median(quotients).toFixed(2)} | ${least.toFixed(2)} to ${most.toFixed(2)} |\n`,
+    );
+  }
+  const logs = ratios.map(Math.log);
+  const mean = Math.exp(logs.reduce((sum, log) => sum + log, 0) / logs.length);
+  say(`\nGeometric mean over the rows: ${mean.toFixed(3)}\n`);
+}
+
+/** Returns the CPU of each window in % of a core: of the other checkout, and of this one. */
+async function measurePairs(
+  scenario: Scenario,
+  folder: string,
+  pairs: number,
+  bounds: Bounds,
+): Promise<[number[], number[]]> {
+  const project = pathToFileURL(`${folder}/`);
+  await using other = await GatewayProcess.start(scenario, { project });
+  await using own = await GatewayProcess.start(scenario);
+  await sleep(SETTLE_MS, undefined, { signal: bounds.signal });
+  using otherTrial = await openTrial(other, scenario, bounds);
+  using ownTrial = await openTrial(own, scenario, bounds);
+  await otherTrial.compile();
+  await ownTrial.compile();
+  const others: number[] = [];
+  const owns: number[] = [];
+  const percent = (cpuMs: number) => cpuMs / bounds.seconds / 10;
+  const measureOther = async () => others.push(percent(await otherTrial.turn(bounds.seconds)));
+  const measureOwn = async () => owns.push(percent(await ownTrial.turn(bounds.seconds)));
+  for (let pair = 0; pair < pairs; pair += 1) {
+    const order = pair % 2 === 0 ? [measureOther, measureOwn] : [measureOwn, measureOther];
+    for (const measure of order) await measure();
+  }
+  return [others, owns];
+}
+
+function median(values: number[]): number {
+  return quantile(
+    values.toSorted((a, b) => a - b),
+    0.5,
+  );
+}
