@@ -21,6 +21,9 @@ export type OnTick = (tickMs: number, nowMs: number) => void;
 export class FrameClock {
   readonly #onFault: (fault: unknown) => void;
   readonly #phases = Array.from({ length: PHASES }, () => new Set<OnTick>());
+  /** Listeners with little to do, which are called with those of one phase: each moment at which the process wakes up costs CPU. */
+  readonly #sharing = new Set<OnTick>();
+  #sharedPhase = 0;
   /** Listeners whose next tick is one too many, because they were postponed. */
   readonly #postponed = new Set<OnTick>();
   /** Timer of the next tick; undefined during a tick, and without listeners. */
@@ -36,12 +39,13 @@ export class FrameClock {
   }
 
   /**
-   * Calls `onTick` every 20 ms until {@link remove}. Has no effect if `onTick` is listening already.
+   * Calls `onTick` every 20 ms until {@link remove}. Has no effect if `onTick` is listening already, unless by {@link share}.
    * @param dueMs a moment at or soon after which a tick is wanted, and any whole number of ticks before or after it
    */
   add(onTick: OnTick, dueMs?: number): void {
-    if (this.#phases.some((phase) => phase.has(onTick))) return;
+    if (this.isApart(onTick)) return;
     const isFirst = this.#isIdle;
+    this.#sharing.delete(onTick);
     // A listener that is added during a tick must not move the clock.
     if (isFirst) this.#nextMs = this.#soonAfter(dueMs);
     const phase = this.#choose(dueMs);
@@ -49,6 +53,32 @@ export class FrameClock {
     if (this.#isRunning) return;
     if (isFirst) this.#arm();
     else this.#wakeFor(phase);
+  }
+
+  /**
+   * Calls `onTick`, which has little to do, every 20 ms until {@link remove}, together with all others that share their moment.
+   * Has no effect if it does so already.
+   */
+  share(onTick: OnTick): void {
+    if (this.#sharing.has(onTick)) return;
+    const isFirst = this.#isIdle;
+    for (const phase of this.#phases) phase.delete(onTick);
+    this.#postponed.delete(onTick);
+    if (this.#sharing.size === 0) this.#sharedPhase = this.#fullest;
+    this.#sharing.add(onTick);
+    if (this.#isRunning) return;
+    if (isFirst) {
+      this.#nextMs = this.#soonAfter(undefined);
+      this.#nextPhase = this.#sharedPhase;
+      this.#arm();
+    } else {
+      this.#wakeFor(this.#sharedPhase);
+    }
+  }
+
+  /** True if `onTick` listens at a moment of its own. */
+  isApart(onTick: OnTick): boolean {
+    return this.#phases.some((phase) => phase.has(onTick));
   }
 
   /**
@@ -85,6 +115,7 @@ export class FrameClock {
 
   remove(onTick: OnTick): void {
     for (const phase of this.#phases) phase.delete(onTick);
+    this.#sharing.delete(onTick);
     this.#postponed.delete(onTick);
     if (!this.#isIdle) return;
     clearTimeout(this.#timer);
@@ -136,7 +167,7 @@ export class FrameClock {
 
   /** Sleeps until the next phase that has a listener. */
   #arm(): void {
-    while (this.#phases[this.#nextPhase]!.size === 0) this.#step();
+    while (!this.#hasListeners(this.#nextPhase)) this.#step();
     this.#timer = setTimeout(
       () => {
         // Frames that have arrived are read first: after a stall all of them are there, and must not be concealed.
@@ -153,6 +184,9 @@ export class FrameClock {
     this.#isRunning = true;
     while (this.#nextMs <= nowMs) {
       for (const onTick of this.#phases[this.#nextPhase]!) this.#call(onTick, nowMs);
+      if (this.#nextPhase === this.#sharedPhase) {
+        for (const onTick of this.#sharing) this.#call(onTick, nowMs);
+      }
       this.#step();
     }
     this.#isRunning = false;
@@ -169,7 +203,17 @@ export class FrameClock {
   }
 
   get #isIdle(): boolean {
-    return this.#phases.every((phase) => phase.size === 0);
+    return this.#sharing.size === 0 && this.#phases.every((phase) => phase.size === 0);
+  }
+
+  #hasListeners(phase: number): boolean {
+    return this.#phases[phase]!.size > 0 || (phase === this.#sharedPhase && this.#sharing.size > 0);
+  }
+
+  /** Phase with the most listeners. */
+  get #fullest(): number {
+    const sizes = this.#phases.map((phase) => phase.size);
+    return sizes.indexOf(Math.max(...sizes));
   }
 
   #step(): void {

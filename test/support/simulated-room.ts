@@ -42,6 +42,7 @@ export type Heard = {
 /** The clock that a mixer is driven by, turned by hand. */
 export class HandClock extends FrameClock {
   readonly #ticks = new Set<OnTick>();
+  readonly #sharing = new Set<OnTick>();
 
   /** Moment at which a tick is wanted, modulo 20 ms. */
   dueMs: number | undefined;
@@ -55,8 +56,17 @@ export class HandClock extends FrameClock {
   }
 
   override add(onTick: OnTick, dueMs?: number): void {
-    if (this.#ticks.size === 0) this.dueMs = dueMs;
+    if (this.#ticks.size === 0 || this.#sharing.delete(onTick)) this.dueMs = dueMs;
     this.#ticks.add(onTick);
+  }
+
+  override share(onTick: OnTick): void {
+    this.#ticks.add(onTick);
+    this.#sharing.add(onTick);
+  }
+
+  override isApart(onTick: OnTick): boolean {
+    return this.#ticks.has(onTick) && !this.#sharing.has(onTick);
   }
 
   override move(_onTick: OnTick, dueMs: number): void {
@@ -70,6 +80,7 @@ export class HandClock extends FrameClock {
 
   override remove(onTick: OnTick): void {
     this.#ticks.delete(onTick);
+    this.#sharing.delete(onTick);
   }
 
   get isRunning(): boolean {

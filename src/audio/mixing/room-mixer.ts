@@ -293,7 +293,9 @@ export class RoomMixer {
     if (this.#isSilent) {
       this.#clock.remove(this.#tick);
       this.#changes.clear();
-    } else {
+    } else if (this.#mixesNothing) {
+      this.#clock.share(this.#tick);
+    } else if (!this.#clock.isApart(this.#tick)) {
       this.#clock.add(this.#tick, this.#moment.of(this.#activeSpeakers.mixed));
     }
     for (const listener of limited) listener.volumeLimited?.();
@@ -351,6 +353,11 @@ export class RoomMixer {
   /** True if no speaker talks or ends in the next tick. */
   get #isSilent(): boolean {
     return this.#activeSpeakers.isSilent && this.#played.size === 0;
+  }
+
+  /** True while packets are at most passed on: a tick then only finds what is missing, and who has stopped talking. */
+  get #mixesNothing(): boolean {
+    return this.#played.size === 0 && this.#ticks.length === 0 && this.#changes.running.size === 0;
   }
 
   /**
@@ -440,6 +447,11 @@ export class RoomMixer {
     for (const tick of this.#ticks) this.#endLeaving(tick);
     // A speaker that stops talking ends in this tick.
     if (this.#activeSpeakers.expire(nowMs)) this.#changeActiveSpeakers();
+    if (this.#mixesNothing) {
+      this.#opusEars.tick(this.#mixes);
+      if (!this.#isSilent) this.#clock.share(this.#tick);
+      return;
+    }
     this.#ticks.push({
       mixes: this.#mixes,
       forwarded: new Map([...this.#played].map(([id, { followers }]) => [id, followers])),

@@ -30,6 +30,54 @@ test('a listener is called every 20 ms, until it is removed', () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
+test('listeners that share a moment are called at it, beside the others, until they want one of their own', () => {
+  const clock = new FrameClock(rethrow);
+  const atMs: Record<string, number[]> = { one: [], two: [], apart: [] };
+  const [one, two, apart] = ['one', 'two', 'apart'].map((name) => {
+    return () => void atMs[name]!.push(performance.now());
+  }) as [() => void, () => void, () => void];
+  clock.share(one);
+  vi.advanceTimersByTime(7);
+  clock.add(apart, performance.now() + 5);
+  clock.share(two);
+  vi.advanceTimersByTime(1000);
+  for (const times of Object.values(atMs)) {
+    expect(times.length).toBeGreaterThanOrEqual(49);
+    expect(new Set(steps(times))).toEqual(new Set([20]));
+  }
+  expect(atMs['two']!.slice(-49)).toEqual(atMs['one']!.slice(-49));
+  expect(atMs['apart']!.at(-1)! % 20).not.toBe(atMs['one']!.at(-1)! % 20);
+  expect([clock.isApart(two), clock.isApart(apart)]).toEqual([false, true]);
+  const momentMs = (atMs['one']!.at(-1)! + 6) % 20;
+  clock.add(two, momentMs);
+  vi.advanceTimersByTime(1000);
+  expect(Math.abs((atMs['two']!.at(-1)! % 20) - momentMs)).toBeLessThanOrEqual(2);
+  clock.share(two);
+  clock.share(apart);
+  vi.advanceTimersByTime(1000);
+  expect(atMs['two']!.slice(-40)).toEqual(atMs['one']!.slice(-40));
+  expect(atMs['apart']!.slice(-40)).toEqual(atMs['one']!.slice(-40));
+  for (const onTick of [one, two, apart]) clock.remove(onTick);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test('the only listener wants a moment of its own, and shares one again: it is called once each time', () => {
+  const clock = new FrameClock(rethrow);
+  const ticksMs: number[] = [];
+  const onTick = () => void ticksMs.push(performance.now());
+  for (let round = 0; round < 5; round += 1) {
+    clock.share(onTick);
+    vi.advanceTimersByTime(100);
+    clock.add(onTick, performance.now() + 7);
+    vi.advanceTimersByTime(100);
+  }
+  expect(ticksMs.length).toBeGreaterThanOrEqual(45);
+  expect(ticksMs.length).toBeLessThanOrEqual(52);
+  expect(vi.getTimerCount()).toBe(1);
+  clock.remove(onTick);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
 test('listeners that come and go during a tick do not move the clock', () => {
   const clock = new FrameClock(rethrow);
   const ticksMs: number[] = [];
