@@ -4,7 +4,7 @@ import { Nodes } from '../support/nodes.ts';
 import { encodeOpus, play, sweep } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
-const { openRedis, enter, cleanUps } = useStack();
+const { openRedis, openNodes, connect, enter, cleanUps } = useStack();
 
 async function openCluster(environment: Record<string, string>) {
   const cluster = new Nodes(await openRedis(), environment);
@@ -61,4 +61,32 @@ test('a node drains under load: of a peer that moves, and to it, no frame is los
   expect(await old.process.exited).toBe(0);
   const told = listens.messages.map(({ type }) => type);
   expect(told).not.toContain('peer_left');
+});
+
+test('peers that connect to two nodes at the same moment: one connection of each stays, and is heard; the other is told that it was replaced', async () => {
+  const nodes = await openNodes(2);
+  const listener = await enter(nodes[0]!, 'listener');
+  const peers = Array.from({ length: 10 }, (_, index) => `peer ${index}`);
+  const pairs = await Promise.all(
+    peers.map((peer) => Promise.all(nodes.map((node) => connect(node, { peer })))),
+  );
+  const packets = await encodeOpus(sweep([500, 900], 0.4, 400));
+  for (const [index, pair] of pairs.entries()) {
+    const replaced = await Promise.race(
+      pair.map(async (client) => {
+        expect(await client.closed).toBe(4409);
+        return client;
+      }),
+    );
+    expect(replaced.messages.at(-1)).toMatchObject({ type: 'error', code: 'replaced' });
+    const stays = pair.find((client) => client !== replaced)!;
+    await stays.next('joined');
+    const heardBefore = listener.frames.length;
+    await play(stays, packets);
+    await eventually(`${peers[index]} is heard`, () => listener.frames.length > heardBefore + 10);
+  }
+  await eventually('one session for each peer', () => {
+    const sessions = nodes.map((node) => node.counts().sessions);
+    return sessions[0]! + sessions[1]! === 1 + peers.length;
+  });
 });
