@@ -17,6 +17,10 @@ const JOB_MS = 100;
 const MAX_JOB_FRAMES = 32;
 /** Maximum seconds of audio per second, and at once: after a stall of 8 s all of it arrives at once. */
 const SOUND = { perSecond: 1.25, burst: 12 };
+/** Time over this budget after which a stream is refused, ms. Until then frames beyond it are dropped. */
+const MAX_OVER_MS = 5000;
+/** Seconds of sound in the bucket from which a stream is within its budget again. */
+const RECOVERED_S = 1;
 /** Minimum duration as which a frame is counted, ms: each frame is work. */
 const MIN_FRAME_MS = 2;
 /**
@@ -48,6 +52,7 @@ export class DecodedIngest implements Ingest {
   #encoder: { encoder: SampleEncoder; rateHz: number } | undefined;
   #frames: Frame[] = [];
   #budget: TokenBucket | undefined;
+  #overSinceMs: number | undefined;
   readonly #heads = new StreamBudget(HEADS, 'Recordings begin too often.');
   #unreadBytes = 0;
   #silentJobs = 0;
@@ -118,17 +123,29 @@ export class DecodedIngest implements Ingest {
     } else {
       this.#unreadBytes = 0;
       if (this.#isSkipped) return;
-      this.#chargeSound(durationMs);
+      if (!this.#admitSound(durationMs)) {
+        counters.dropped.too_fast += 1;
+        return;
+      }
     }
     this.#frames.push({ bytes, durationMs, atMs: this.#atMs });
   };
 
-  #chargeSound(durationMs: number): void {
+  /** Returns false for a frame beyond the budget. @throws {PartylineError} `audio_rate_exceeded` if there have been such frames for too long */
+  #admitSound(durationMs: number): boolean {
+    const costS = Math.max(durationMs, MIN_FRAME_MS) / 1000;
     this.#budget ??= new TokenBucket(SOUND, this.#atMs);
-    this.#budget.spend(Math.max(durationMs, MIN_FRAME_MS) / 1000, this.#atMs);
-    if (this.#budget.balance(this.#atMs) < 0) {
+    const balanceS = this.#budget.balance(this.#atMs);
+    if (balanceS >= RECOVERED_S) this.#overSinceMs = undefined;
+    if (balanceS >= costS) {
+      this.#budget.spend(costS, this.#atMs);
+      return true;
+    }
+    this.#overSinceMs ??= this.#atMs;
+    if (this.#atMs - this.#overSinceMs >= MAX_OVER_MS) {
       throw new PartylineError('audio_rate_exceeded', 'Audio came far ahead of real time.');
     }
+    return false;
   }
 
   async #decodeAll(): Promise<void> {

@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { counters } from '../../../src/counters.ts';
 import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
 import type { CompressedFormat } from '../../../src/audio/format.ts';
 import { DECODED_FORMATS } from '../../../src/audio/ingest/decoded-formats.ts';
@@ -141,12 +142,20 @@ describe('hostile streams', () => {
     expect(faults).toEqual([unsupported]);
   });
 
-  test('minutes of sound in a message are refused', async () => {
+  test('minutes of sound in a message: what is beyond 12 s is dropped, and the stream is refused when it has gone on for 5 s', async () => {
     // The shortest frames of MPEG-2 at 8 kbit/s last 24 ms each and have 24 bytes.
     const frame = Buffer.alloc(24);
     frame.writeUInt32BE(0xff_f3_14_c4);
+    const droppedBefore = counters.dropped.too_fast;
     const { faults } = await hearStream(codecs, 'mp3', [Buffer.alloc(60_000, frame)]);
-    expect(faults).toEqual([expect.objectContaining({ code: 'audio_rate_exceeded' })]);
+    expect(faults).toEqual([]);
+    expect(counters.dropped.too_fast - droppedBefore).toBe(2500 - 500);
+    // A message each 20 ms.
+    const message = Buffer.alloc(2400, frame);
+    const forMs = async (ms: number) =>
+      (await hearStream(codecs, 'mp3', Array<Buffer>(ms / 20).fill(message))).faults;
+    expect(await forMs(5000)).toEqual([]);
+    expect(await forMs(5200)).toEqual([expect.objectContaining({ code: 'audio_rate_exceeded' })]);
   });
 
   test.each(Object.entries(DECODED_FORMATS))(
