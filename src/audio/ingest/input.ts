@@ -41,6 +41,11 @@ import { RECORDINGS, StreamBudget } from './stream-budget.ts';
 
 /** Maximum time without a message of a client of unknown format, ms, after which it hears the room again. */
 const MAX_DOUBT_MS = 2000;
+/**
+ * Minimum time without a message, ms, that is a pause of the sender: messages held before it say nothing about the later ones, and are too
+ * late to be played. Pieces of 2 s come sooner, even if one is late.
+ */
+const LEAST_PAUSE_MS = 2500;
 
 /** Turns in which clients that connect at the same time are examined one after another. */
 const turns = new WeighingTurns();
@@ -53,6 +58,12 @@ function isOther({ format, confidence }: Detection, before: InputFormat): boolea
   if (before.codec === 'wav') return format.codec !== before.inside?.codec;
   if (format.codec !== before.codec) return true;
   return formatAudioFormat(format) !== formatAudioFormat(before) && confidence >= SURE_OF_PACE;
+}
+
+/** True for a message that follows a pause of its sender. */
+function endsPause({ arrivals }: FormatDetector, nowMs: number): boolean {
+  const last = arrivals.at(-1);
+  return last !== undefined && nowMs - last.atMs >= LEAST_PAUSE_MS;
 }
 
 /** Input of one peer: converts binary messages of any format for its uplink. */
@@ -119,9 +130,7 @@ export class AudioInput {
         this.#look(state, message, nowMs, startsAtBytes);
         break;
       case 'doubting': {
-        const lastAtMs = state.detector.arrivals.at(-1)?.atMs ?? nowMs;
-        // Messages held before a pause are too late to be played.
-        if (nowMs - lastAtMs >= MAX_DOUBT_MS) {
+        if (endsPause(state.detector, nowMs)) {
           state.detector = new FormatDetector(startsAtBytes, turns);
         }
         this.#weighAgain(state, message, nowMs);
@@ -140,9 +149,8 @@ export class AudioInput {
         this.#detect(new FormatDetector(startsAtBytes, turns), message, nowMs);
         break;
       case 'detecting': {
-        // Messages before a pause say nothing about the pace of those after it.
         const hasPaused =
-          !this.isFormatUnknown(nowMs) || endsSlowSilence(state.detector, message, nowMs);
+          endsPause(state.detector, nowMs) || endsSlowSilence(state.detector, message, nowMs);
         this.#detect(
           hasPaused ? new FormatDetector(startsAtBytes, turns) : state.detector,
           message,

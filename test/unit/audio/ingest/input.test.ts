@@ -78,6 +78,38 @@ test('one message and then a pause: in doubt for two seconds, and what comes lat
   input.close();
 });
 
+describe('undeclared pieces of two seconds, 2001 ms apart', () => {
+  const PIECE_MS = 2001;
+
+  test('push() of 100 Opus packets at once, five times: all of them are heard', async () => {
+    const { input, packets, detected } = openInput('auto');
+    const tone = await opusTone(500, 0.25, 10_000);
+    for (const [i, packet] of tone.entries()) {
+      if (i % 100 === 0) await opened();
+      input.push(packet, Math.floor(i / 100) * PIECE_MS);
+    }
+    await until(() => packets.length === tone.length);
+    expect(detected).toEqual(['opus']);
+    expect(packets).toEqual(tone);
+    input.close();
+  });
+
+  test('push() of one message of 64,000 bytes of samples, five times: all of them are heard', async () => {
+    const { input, packets, detected } = openInput('auto');
+    const format = { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 } as const;
+    const sound = { content: 'speech', format, messageMs: 2000, seed: 1 } as const;
+    const messages = (await arrivalsOf(sound, 10_000)).map(({ message }) => message);
+    expect(messages.map(({ length }) => length)).toEqual(Array(5).fill(64_000));
+    for (const [i, message] of messages.entries()) {
+      input.push(message, i * PIECE_MS);
+      await opened();
+    }
+    await until(() => packets.length === 500);
+    expect(detected).toEqual([formatAudioFormat(format)]);
+    input.close();
+  });
+});
+
 test.each(['pcm_s16le;rate=48000;channels=1', 'auto'])(
   'skip() of messages that cut samples in two (%s): what is pushed after them is read rightly',
   async (declared) => {
