@@ -21,6 +21,8 @@ const BURST_MARGIN_AGAIN_MS = 100;
 const TIMED_PIECES = 4;
 /** Greatest delay at which a packet goes out that was held before it came here. */
 const MAX_HELD_MS = 500;
+/** The same for a sender of pieces: their format may be clear with the third piece of 2 s, or even later if one is late. */
+const MAX_HELD_OF_BURSTS_MS = 5000;
 /** Lateness of a packet that means that its sender has paused: after silence, and at any time. */
 const PAUSE_AFTER_QUIET_MS = 40;
 const PAUSE_MS = 400;
@@ -49,6 +51,8 @@ export class Pacer<P extends Packet> {
   #delayMs = 0;
   /** Minimum delay that a bursty sender needs. */
   #neededDelayMs = 0;
+  /** True after a packet that was held for longer than those of an even sender may be: later ones show whether the sender sends in pieces. */
+  #isLongHeld = false;
   /** True if the delay remains from bursts that have ended. */
   #isDelayOfBursts = false;
   readonly #habit = new BurstHabit();
@@ -135,7 +139,16 @@ export class Pacer<P extends Packet> {
       packet.gapMs = Math.max(0, packet.gapMs - (this.#delayMs - this.#neededDelayMs));
       this.#delayMs = this.#neededDelayMs;
     }
-    if (heldMs > EARLY_MS) this.#delayMs = Math.max(this.#delayMs, Math.min(heldMs, MAX_HELD_MS));
+    if (heldMs > EARLY_MS) {
+      const mostMs = this.#isEven ? MAX_HELD_MS : MAX_HELD_OF_BURSTS_MS;
+      this.#delayMs = Math.max(this.#delayMs, Math.min(heldMs, mostMs));
+    }
+    const wasLongHeld = this.#isLongHeld;
+    this.#isLongHeld = heldMs > MAX_HELD_MS;
+    // The last held messages have come: if they were no pieces, the delay is that of an even sender.
+    if (wasLongHeld && !this.#isLongHeld && this.#habit.habit !== 'bursty') {
+      this.#delayMs = Math.min(this.#delayMs, MAX_HELD_MS);
+    }
   }
 
   /**

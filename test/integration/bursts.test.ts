@@ -35,6 +35,10 @@ test('sound in pieces of a second and of half of one: heard whole, and nobody is
     // Messages may have 64 KiB, and be cut anywhere.
     cut(Buffer.concat(second), 60_001),
   );
+  const narrow = { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 } as const;
+  const messages = inPieces(sampleTone(narrow, 700, 0.4, SECONDS * 1000), PACKETS_PER_S).map(
+    (second) => [Buffer.concat(second)],
+  );
   const pages = oggOpus(tone, 20, { packetsPerPage: PACKETS_PER_S }).map((page) => [page]);
   const clusters = webmOpus(tone, 20, { packetsPerCluster: PACKETS_PER_S }).map((part) => [part]);
   const senders: [string, string, Buffer[][], number][] = [
@@ -43,6 +47,9 @@ test('sound in pieces of a second and of half of one: heard whole, and nobody is
     ['packets', 'opus', inPieces(tone, PACKETS_PER_S), 1000],
     ['halves', 'opus', inPieces(tone, PACKETS_PER_S / 2), 500],
     ['samples', 'pcm_f32le;rate=48000;channels=1', seconds, 1000],
+    ['packets detected', 'auto', inPieces(tone, PACKETS_PER_S), 1000],
+    ['long pieces detected', 'auto', inPieces(tone, 2 * PACKETS_PER_S), 2001],
+    ['samples detected', 'auto', messages, 1000],
   ];
   await Promise.all(
     senders.map(async ([room, audio, pieces, everyMs]) => {
@@ -53,7 +60,7 @@ test('sound in pieces of a second and of half of one: heard whole, and nobody is
       expect(listener.frames).toHaveLength(tone.length);
       expect(flowOf(speaker)).toEqual([]);
       // Opus is heard as it was sent.
-      const wanted = room === 'samples' ? listener.frames : tone;
+      const wanted = room.startsWith('samples') ? listener.frames : tone;
       expect(listener.frames.map((frame) => frame.toString('hex'))).toEqual(
         wanted.map((packet) => Buffer.from(packet).toString('hex')),
       );

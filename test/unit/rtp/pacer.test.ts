@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { JitterBuffer } from '../../../src/rtp/jitter-buffer.ts';
 import { Pacer } from '../../../src/rtp/pacer.ts';
 import { seededRandom } from '../../support/random.ts';
 
@@ -90,6 +91,50 @@ describe('Pacer', () => {
     const last = sent.at(-1)!;
     expect(last.atMs - last.number * 20).toBeLessThanOrEqual(20);
   });
+
+  test('messages of an even sender that were held for 1.5 s: later ones are not more than 500 ms late', () => {
+    const { sent, send, until, pacer } = openSender();
+    for (let i = 0; i < 75; i += 1) send(i * 20, 1, 1500);
+    for (let i = 75; i < 200; i += 1) send(i * 20);
+    until(6000);
+    expect(sent).toHaveLength(200);
+    const lateMs = sent.slice(75).map(({ number, atMs }) => atMs - number * 20);
+    expect(Math.max(...lateMs)).toBeLessThanOrEqual(500);
+    expect(pacer.droppedMs).toBe(0);
+  });
+
+  test.each([
+    [1000, 50, 51],
+    [2000, 100, 101],
+    [1000, 1, 3],
+    [2000, 1, 3],
+  ])(
+    'pieces of %i ms in %i messages, held until the format is known with message %i: heard whole',
+    (pieceMs, count, known) => {
+      const { sent, send, until, pacer } = openSender();
+      const atMsOf = (i: number) => Math.floor(i / count) * (pieceMs + 1) + (i % count) * 0.05;
+      const heldUntilMs = atMsOf(known - 1);
+      for (let i = 0; i < count * 8; i += 1) {
+        send(atMsOf(i), pieceMs / 20 / count, Math.max(atMsOf(i), heldUntilMs));
+      }
+      until(9 * pieceMs + heldUntilMs);
+      expect(sent.map(({ number }) => number)).toEqual(sent.map((_, i) => i));
+      expect(sent).toHaveLength((8 * pieceMs) / 20);
+      expect(pacer.droppedMs).toBe(0);
+      // A jitter buffer keeps 200 ms of what comes at once.
+      const buffer = new JitterBuffer({ minMs: 20, maxMs: 200 });
+      let timestamp = 0;
+      let tickMs = heldUntilMs;
+      for (const { number, durationMs, gapMs, atMs } of sent) {
+        for (; tickMs <= atMs; tickMs += 20) buffer.take(tickMs);
+        timestamp += gapMs * 48;
+        const packet = { sequenceNumber: number, timestamp, payload: Buffer.alloc(1) };
+        buffer.insert(packet, durationMs * 48, atMs);
+        timestamp += durationMs * 48;
+      }
+      expect(buffer.droppedPackets).toBe(0);
+    },
+  );
 
   test('held messages, and a pause of the sender: the pause is shorter by the delay', () => {
     const { sent, send, until, pacer } = openSender();
