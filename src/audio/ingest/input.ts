@@ -130,10 +130,9 @@ export class AudioInput {
         this.#look(state, message, nowMs, startsAtBytes);
         break;
       case 'doubting': {
-        if (endsPause(state.detector, nowMs)) {
-          state.detector = new FormatDetector(startsAtBytes, turns);
-        }
-        this.#weighAgain(state, message, nowMs);
+        if (endsPause(state.detector, nowMs)) this.#skipHeld(state, startsAtBytes);
+        if (this.#state === state) this.#weighAgain(state, message, nowMs);
+        else this.#ingestHeld(state.open, [{ message, atMs: nowMs }]);
         break;
       }
       case 'opening':
@@ -350,6 +349,19 @@ export class AudioInput {
       this.#events.onFault(tooOften);
       return false;
     }
+  }
+
+  /** Skips the messages that were held before a pause: they are too late to be played, but may end within a sample. */
+  #skipHeld(doubting: DoubtingState, startsAtBytes: number): void {
+    const { open, detector } = doubting;
+    // A fault of the reader is one of the open stream.
+    this.#state = open;
+    for (const { message, atMs } of detector.arrivals) {
+      if (this.#state === open) open.ingest.skip(message, atMs);
+    }
+    if (this.#state !== open) return;
+    doubting.detector = new FormatDetector(startsAtBytes, turns);
+    this.#state = doubting;
   }
 
   /** Holds a message until its format, and that of the later ones, is known. */

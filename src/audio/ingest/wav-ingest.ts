@@ -9,7 +9,7 @@ import { isWavHead, WavReader } from './wav-reader.ts';
 /** Number of bytes without a sample after which a stream is refused. */
 const MAX_UNREAD_BYTES = 1 << 18;
 
-type Piece = { bytes: Buffer; atMs: number };
+type Piece = { bytes: Buffer; atMs: number; isSkipped: boolean };
 type Samples =
   { name: 'none' } | { name: 'opening'; held: Piece[] } | { name: 'open'; ingest: SampleIngest };
 
@@ -29,6 +29,8 @@ export class WavIngest implements Ingest {
   #pieces: Buffer[] = [];
   readonly #recordings = new StreamBudget(RECORDINGS, 'The format changes too often.');
   #atMs = 0;
+  /** True while a message is read whose samples are not heard. */
+  #isSkipped = false;
   #isClosed = false;
 
   /** @param before last packets that were handed on before this ingest takes over, in the middle of a sound */
@@ -40,8 +42,27 @@ export class WavIngest implements Ingest {
   }
 
   push(chunk: Buffer, atMs: number): void {
+    this.#read(chunk, atMs, false);
+  }
+
+  /** Reads the bytes of a skipped message, too, because a file can be read only from its beginning; its samples are not heard. */
+  skip(chunk: Buffer, atMs: number): void {
+    this.#read(chunk, atMs, true);
+  }
+
+  samplesNext(): SamplesNext | undefined {
+    return this.#reader.isAtSamples ? this.#next : undefined;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#closeSamples();
+  }
+
+  #read(chunk: Buffer, atMs: number, isSkipped: boolean): void {
     if (this.#isClosed) return;
     this.#atMs = atMs;
+    this.#isSkipped = isSkipped;
     this.#unreadBytes += chunk.length;
     try {
       // Some recorders send each chunk as a separate file, and the length in the previous one may be wrong.
@@ -53,20 +74,6 @@ export class WavIngest implements Ingest {
     } catch (fault) {
       this.#fail(fault);
     }
-  }
-
-  /** Reads the bytes of a skipped message, too, because a file can be read only from its beginning. */
-  skip(chunk: Buffer, atMs: number): void {
-    this.push(chunk, atMs);
-  }
-
-  samplesNext(): SamplesNext | undefined {
-    return this.#reader.isAtSamples ? this.#next : undefined;
-  }
-
-  close(): void {
-    this.#isClosed = true;
-    this.#closeSamples();
   }
 
   #openReader(): WavReader {
@@ -103,7 +110,7 @@ export class WavIngest implements Ingest {
       return;
     }
     this.#samples = { name: 'open', ingest };
-    for (const { bytes, atMs } of opening.held) ingest.push(bytes, atMs);
+    for (const piece of opening.held) handOn(ingest, piece);
   }
 
   /** Collects the samples of one message, which may contain thousands of `data` chunks. */
@@ -118,8 +125,9 @@ export class WavIngest implements Ingest {
     const [first] = this.#pieces;
     const bytes = first && this.#pieces.length === 1 ? first : Buffer.concat(this.#pieces);
     this.#pieces = [];
-    if (this.#samples.name === 'open') this.#samples.ingest.push(bytes, this.#atMs);
-    else if (this.#samples.name === 'opening') this.#samples.held.push({ bytes, atMs: this.#atMs });
+    const piece = { bytes, atMs: this.#atMs, isSkipped: this.#isSkipped };
+    if (this.#samples.name === 'open') handOn(this.#samples.ingest, piece);
+    else if (this.#samples.name === 'opening') this.#samples.held.push(piece);
   }
 
   #closeSamples(): void {
@@ -132,4 +140,9 @@ export class WavIngest implements Ingest {
     this.close();
     this.#events.onFault(unreadable('wav', fault));
   }
+}
+
+function handOn(ingest: SampleIngest, { bytes, atMs, isSkipped }: Piece): void {
+  if (isSkipped) ingest.skip(bytes);
+  else ingest.push(bytes, atMs);
 }

@@ -377,6 +377,24 @@ describe('a change in the middle of an undeclared stream', () => {
     expect(findGlitches(heard.subarray(9600, 90_000))).toEqual([]);
     input.close();
   });
+
+  test('a pause while a message is doubted: the samples go on where they were', async () => {
+    const { input, packets, detected, faults } = openInput('auto');
+    const tone = pcmTone(1000, 0.5, 3000);
+    for (const [i, message] of tone.slice(0, 50).entries()) input.push(message, i * 20);
+    await until(() => packets.length > 45);
+    // The doubted message is too late to be heard after the pause; it ends in the middle of a sample.
+    const [doubted, ...others] = cutInto(Buffer.concat(tone.slice(50)), [3841]);
+    input.push(doubted!, 1000);
+    for (const [i, message] of others.entries()) input.push(message, 4000 + i * 40);
+    await until(() => packets.length > 140);
+    expect(detected).toEqual(['pcm_s16le;rate=48000;channels=1']);
+    expect(faults).toEqual([]);
+    const heard = await decodeOpus(packets);
+    expect(heard.every((sample) => Math.abs(sample) < 0.6)).toBe(true);
+    expect(peakHz(heard.subarray(-48_000))).toBe(1000);
+    input.close();
+  });
 });
 
 test.each(['pcm_s16be', 'pcm_u8', 'pcm_s24le', 'pcm_s32le'] as const)(

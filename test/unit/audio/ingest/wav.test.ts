@@ -2,6 +2,7 @@ import * as fc from 'fast-check';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../../src/audio/codecs.ts';
 import { answerTo, type SampleFormat } from '../../../../src/audio/format.ts';
+import { createIngest } from '../../../../src/audio/ingest/create-ingest.ts';
 import { SampleIngest } from '../../../../src/audio/ingest/sample-ingest.ts';
 import { WavReader } from '../../../../src/audio/ingest/wav-reader.ts';
 import { upmix, writeSamples } from '../../../../src/audio/samples.ts';
@@ -14,7 +15,7 @@ import {
   WAV_HEAD_BYTES,
 } from '../../../support/fixtures.ts';
 import { hearStream } from '../../../support/hear-stream.ts';
-import { decodeOpus } from '../../../support/sound.ts';
+import { decodeOpus, pcmTone } from '../../../support/sound.ts';
 
 let codecs: Codecs;
 beforeAll(async () => {
@@ -174,6 +175,35 @@ describe('a WAVE stream', () => {
     const { faults } = await hear(files);
     expect(faults).toEqual([expect.objectContaining({ code: 'rate_limited' })]);
   });
+});
+
+/** An ingest of WAVE, and the packets that come of it. */
+async function openWav() {
+  const packets: Buffer[] = [];
+  const faults: unknown[] = [];
+  const ingest = await createIngest(
+    { codec: 'wav' },
+    codecs,
+    { sink: (packet) => packets.push(packet) },
+    { onFault: (fault) => faults.push(fault), onInside: () => {} },
+  );
+  return { ingest, packets, faults };
+}
+
+test('WavIngest.skip() of a message that ends within a sample: not heard, and the samples go on where they were', async () => {
+  const { ingest, packets, faults } = await openWav();
+  const tone = Buffer.concat(pcmTone(1000, 0.5, 3000));
+  const head = wavHead({ rateHz: 48_000 });
+  const [first, second, ...others] = cutInto(tone, [96_001]);
+  ingest.push(Buffer.concat([head, first!]), 0);
+  await vi.waitFor(() => expect(packets).toHaveLength(50));
+  ingest.skip(second!, 1000);
+  for (const message of others) ingest.push(message, 2000);
+  expect(packets).toHaveLength(99);
+  expect(faults).toEqual([]);
+  const heard = await decodeOpus(packets);
+  expect(heard.every((sample) => Math.abs(sample) < 0.6)).toBe(true);
+  ingest.close();
 });
 
 test('answerTo(): what is inside, if that is sent to anybody', () => {
