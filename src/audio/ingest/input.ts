@@ -307,13 +307,17 @@ export class AudioInput {
     if (look === 'changed' && !open.file) open.check.lookSoon();
     const isDue = atMs >= open.check.dueAtMs;
     const found = typeof look === 'object' ? look : undefined;
-    const checked = isDue ? open.check.push(message, atMs, startsAtBytes) : undefined;
+    // Samples that follow an unknown format begin with a message: the bytes before it cut none of them.
+    const isAnew = isDue && open.format.codec === 'opaque' && !open.check.isRunning;
+    const beforeBytes = isAnew ? 0 : startsAtBytes;
+    if (isAnew) this.#receivedBytes = message.length;
+    const checked = isDue ? open.check.push(message, atMs, beforeBytes) : undefined;
     const contradiction =
       found ?? (checked && this.#isBorneOut(checked, open) ? checked : undefined);
     if (contradiction && this.#isDeclared) this.#events.onMismatch(contradiction);
     if (contradiction && !this.#isDeclared) {
       if (contradiction.format.codec === open.format.codec) this.#paces.addChange(atMs);
-      this.#open(contradiction.format, [{ message, atMs }], startsAtBytes);
+      this.#open(contradiction.format, [{ message, atMs }], beforeBytes);
       this.#events.onDetected(contradiction.format);
       return;
     }

@@ -33,6 +33,11 @@ export class FormatCheck {
     if (isInputOnly(format.codec)) this.dueAtMs = Infinity;
   }
 
+  /** True while consecutive messages are checked. */
+  get isRunning(): boolean {
+    return this.#detector !== undefined;
+  }
+
   /** Ends a running check, because part of the stream is skipped: checked messages must be consecutive. */
   skip(): void {
     this.#detector = undefined;

@@ -329,6 +329,19 @@ describe('bytes of no known format', () => {
     expect([...packets, ...detected]).toEqual([]);
     input.close();
   });
+
+  test('of an odd number, then speech in 16-bit samples: read from the beginning of a message on', async () => {
+    const { input, detected } = openInput('auto');
+    const format = parseAudioFormat('pcm_s16le;rate=16000;channels=1');
+    const sound = { content: 'speech', format, messageMs: 20, seed: 1 } as const;
+    const speech = (await arrivalsOf(sound, 6000)).map(({ message }) => message);
+    for (const [i, message] of [...randomMessages(333, 101), ...speech].entries()) {
+      input.push(message, i * 20);
+      await new Promise(setImmediate);
+    }
+    expect(detected).toEqual(['opaque', formatAudioFormat(format)]);
+    input.close();
+  });
 });
 
 describe('a change in the middle of an undeclared stream', () => {
