@@ -7,6 +7,8 @@ import { WebmReader } from './webm-reader.ts';
 
 /** Number of bytes without a packet after which a stream is refused: it is not a voice recording. */
 const MAX_UNREAD_BYTES = 1 << 18;
+/** The same of a tag, which may contain a picture. */
+const MAX_TAG_BYTES = 1 << 20;
 /** Maximum packets per second, and at once: the shortest last 2.5 ms, and after a stall those of 8 s arrive at once. */
 const PACKETS = { perSecond: 600, burst: 4000 };
 
@@ -17,6 +19,8 @@ export class ContainerIngest implements Ingest {
   readonly #onFault: (fault: unknown) => void;
   #reader: ContainerReader | undefined;
   #unreadBytes = 0;
+  /** Number of bytes of tags since the last packet. */
+  #tagBytes = 0;
   readonly #recordings = new StreamBudget(RECORDINGS, 'Recordings begin too often.');
   readonly #packetBudget = new StreamBudget(PACKETS, 'Packets are more than any sound needs.');
   #atMs = 0;
@@ -35,11 +39,12 @@ export class ContainerIngest implements Ingest {
   push(chunk: Buffer, atMs: number): void {
     if (this.#isClosed) return;
     this.#atMs = atMs;
-    this.#unreadBytes += chunk.length;
+    if (this.isInTag()) this.#tagBytes += chunk.length;
+    else this.#unreadBytes += chunk.length;
     try {
       if (!this.#reader || beginsRecording(chunk)) this.#reader = this.#openRecording();
       this.#reader.push(chunk);
-      if (this.#unreadBytes > MAX_UNREAD_BYTES) {
+      if (this.#unreadBytes > MAX_UNREAD_BYTES || this.#tagBytes > MAX_TAG_BYTES) {
         throw new Error('No Opus was found in it for too long.');
       }
     } catch (fault) {
@@ -50,6 +55,10 @@ export class ContainerIngest implements Ingest {
   /** Reads the bytes of a skipped message, too, because a container can be read only from its beginning. */
   skip(chunk: Buffer, atMs: number): void {
     this.push(chunk, atMs);
+  }
+
+  isInTag(): boolean {
+    return this.#reader?.isInTag ?? false;
   }
 
   close(): void {
@@ -66,6 +75,7 @@ export class ContainerIngest implements Ingest {
       if (this.#isClosed) return;
       this.#packetBudget.spend(this.#atMs);
       this.#unreadBytes = 0;
+      this.#tagBytes = 0;
       this.#packets.push(packet, this.#atMs);
     };
     return this.#container === 'ogg_opus' ? new OggReader(onPacket) : new WebmReader(onPacket);

@@ -5,6 +5,8 @@ export type ContainerReader = {
    * @throws {Error} if the bytes cannot be read, or contain no Opus of one or two channels
    */
   push(chunk: Buffer): void;
+  /** True while a tag is skipped, such as a picture: the next bytes contain no sound. */
+  readonly isInTag?: boolean;
   /** Number of bytes copied and units read so far: the work done. */
   readonly work: number;
   /** Length of the memory that is held, bytes. */

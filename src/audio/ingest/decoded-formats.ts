@@ -29,7 +29,6 @@ export const DECODED_FORMATS: Record<CompressedFormat['codec'], Omit<DecodedForm
     openReader: (onFrame) =>
       new OggReader((packet) => {
         const header = parseFlacHeader(packet, 0);
-        // Packets of metadata have another beginning.
         if (header) onFrame(packet, flacDurationMs(header));
       }, OGG_FLAC),
     isStart: isFirstOggPage,

@@ -23,6 +23,11 @@ type OggCodec = {
   magic: Buffer;
   /** Numbers of the packets that are skipped, from 0 on. */
   skippedPackets: readonly number[];
+  /**
+   * First byte of each packet of sound, for a codec with any number of skipped packets before them: these count as one. Undefined if the
+   * numbers suffice.
+   */
+  soundByte?: number;
   /** @throws {Error} if the first packet announces a stream that cannot be read */
   check: (firstPacket: Buffer) => void;
 };
@@ -38,6 +43,7 @@ const OGG_OPUS: OggCodec = {
 export const OGG_FLAC: OggCodec = {
   magic: Buffer.from('\x7fFLAC', 'latin1'),
   skippedPackets: [0],
+  soundByte: 0xff,
   check: () => {},
 };
 
@@ -84,16 +90,18 @@ export class OggReader implements ContainerReader {
 
   /** True while a packet is skipped, such as comments with a picture. */
   get isInTag(): boolean {
-    return this.#serial !== undefined && this.#isSkipped;
+    return this.#serial !== undefined && this.#isSkipped(this.#partial.bytes);
   }
 
   get heldBytes(): number {
     return this.#page.heldBytes + this.#partial.heldBytes;
   }
 
-  /** True if the present packet, or the next one, is skipped. */
-  get #isSkipped(): boolean {
-    return this.#codec.skippedPackets.includes(this.#packets);
+  /** True if a packet is skipped that begins with a part. */
+  #isSkipped(part: Buffer): boolean {
+    const { skippedPackets, soundByte } = this.#codec;
+    const isSound = soundByte !== undefined && part[0] === soundByte;
+    return skippedPackets.includes(this.#packets) && !isSound;
   }
 
   push(chunk: Buffer): void {
@@ -169,8 +177,8 @@ export class OggReader implements ContainerReader {
   }
 
   #endPacket(end: Buffer): void {
-    const isSkipped = this.#isSkipped;
-    this.#packets += 1;
+    const isSkipped = this.#isSkipped(this.#partial.length > 0 ? this.#partial.bytes : end);
+    if (!isSkipped || this.#codec.soundByte === undefined) this.#packets += 1;
     this.#units += 1;
     if (isSkipped) {
       this.#partial.clear();
@@ -186,10 +194,11 @@ export class OggReader implements ContainerReader {
   }
 
   #keep(part: Buffer): void {
-    // Tags may be long, and are skipped; one byte of them is kept as a sign that they continue.
-    const isSkipped = this.#isSkipped;
+    // Tags may be long, and are skipped; the first byte of each is kept as a sign that it continues.
+    const isContinued = this.#partial.length > 0;
+    const isSkipped = this.#isSkipped(isContinued ? this.#partial.bytes : part);
+    if (isSkipped && isContinued) return;
     const kept = isSkipped ? part.subarray(0, 1) : part;
-    if (isSkipped) this.#partial.clear();
     const length = this.#partial.length + kept.length;
     if (length > MAX_PACKET_BYTES) throw new Error('A packet is too long.');
     this.#partial.fill(kept, 0, length);
