@@ -9,7 +9,10 @@ import { counters } from '../counters.ts';
 import { bytesPerSecondOf } from './audio-budget.ts';
 import { HeldAudio, type Turn } from './held-audio.ts';
 
-/** Maximum duration of held audio of a client that is joining a room, seconds: a burst of two seconds, and a slow join. */
+/**
+ * Maximum duration of held audio of a client that is joining a room or changing its format, seconds: a burst of two
+ * seconds, and a slow join.
+ */
 const MAX_HELD_SECONDS = 3;
 /** Minimum of the limit on held bytes, because a format of few bytes may come in large messages. */
 const MIN_MAX_HELD_BYTES = 128 * 1024;
@@ -37,11 +40,14 @@ type Sent = {
   before?: LastPackets | undefined;
 };
 
-/** The binary messages of one client: held while it joins a room, and then handed on to that room. */
+/**
+ * The binary messages of one client: held while it joins a room, and then handed on to that room. Those behind a
+ * request for another format are held until that is answered.
+ */
 export class ClientInput {
   readonly #codecs: Codecs;
   readonly #events: ClientInputEvents;
-  /** Messages that came while the client was joining a room. */
+  /** Messages that came while the client was joining a room, or behind a request for another format. */
   readonly #held: HeldAudio;
   /** Leads the packets of the client into its room. */
   readonly #outlet: OpusOutlet = { sink: toNobody };
@@ -80,8 +86,23 @@ export class ClientInput {
     return this.#bytesPerSecond;
   }
 
-  /** Changes the settings for messages that come from now on. */
+  /** Holds messages that come from now on, because they may be in another format, until {@link passFormatMark}. */
+  markFormat(): void {
+    this.#held.mark();
+  }
+
+  /** Hands on what is held behind the first mark, up to the next: its format has been decided. */
+  passFormatMark(): void {
+    this.#held.passMark();
+    // Audio outside of a room waits for the end of a join.
+    if (this.#isInRoom) this.#held.drain();
+  }
+
+  /** Changes the settings for messages behind the first mark, and later ones. */
   reopen(sent: Sent): void {
+    this.flush();
+    // Sent before the change, to no room.
+    this.#passOver();
     this.#input.close();
     this.#input = this.#open(sent);
   }
@@ -102,6 +123,10 @@ export class ClientInput {
       this.#input.push(message, nowMs);
       return;
     }
+    if (this.#held.isMarked && this.#held.bytes > this.#maxHeldBytes) {
+      counters.dropped.late += 1;
+      return;
+    }
     this.#held.hold({ message, atMs: nowMs });
     if (this.#isInRoom) {
       this.#held.flushDownTo(this.#maxHeldBytes);
@@ -110,7 +135,7 @@ export class ClientInput {
     }
   }
 
-  /** Hands on all messages that are held for the present room, at once. */
+  /** Hands on all messages before the first mark that are held for the present room, at once. */
   flush(): void {
     if (this.#isInRoom) this.#held.flush();
   }
@@ -122,7 +147,7 @@ export class ClientInput {
   }
 
   close(): void {
-    this.#held.takeAll();
+    this.#held.clear();
     this.#isInRoom = false;
     this.#outlet.sink = toNobody;
     this.#input.close();
@@ -145,7 +170,9 @@ export class ClientInput {
   }
 
   get #maxHeldBytes(): number {
-    return Math.max(MAX_HELD_SECONDS * this.bytesPerSecond, MIN_MAX_HELD_BYTES);
+    // Messages behind a mark may be in any format.
+    const marked = this.#held.isMarked ? bytesPerSecondOf(undefined) : 0;
+    return Math.max(MAX_HELD_SECONDS * Math.max(this.bytesPerSecond, marked), MIN_MAX_HELD_BYTES);
   }
 
   #open({ declared, assumed, before }: Sent): AudioInput {

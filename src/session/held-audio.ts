@@ -9,14 +9,17 @@ export type Turn = { begin(): boolean; take(start: () => void): void };
 /**
  * Audio of a client that is joining a room: held until the client has joined, and then handed on in order, a few
  * messages at a time, in turn with the work of other clients. Encoding a second of samples takes tens of milliseconds.
+ * Messages behind a mark stay held until the mark is passed, whatever happens to those before it.
  */
 export class HeldAudio {
   readonly #handOn: (held: TimedMessage) => void;
   readonly #turn: Turn;
   readonly #now: () => number;
   #messages: TimedMessage[] = [];
+  /** Messages behind each mark, in order. */
+  #behindMarks: TimedMessage[][] = [];
   #bytes = 0;
-  /** True if nothing is held: read for every message. */
+  /** True if nothing is held and no mark is set: read for every message. */
   isEmpty = true;
   #isDraining = false;
   /** Number of times that everything was removed. */
@@ -33,43 +36,68 @@ export class HeldAudio {
     this.#now = now;
   }
 
+  /** Number of held bytes, before and behind marks. */
   get bytes(): number {
     return this.#bytes;
   }
 
+  /** True if a mark is set: the next message is held behind it. */
+  get isMarked(): boolean {
+    return this.#behindMarks.length > 0;
+  }
+
   /** Arrival time of the first held message, ms of the monotonic clock; undefined if none is held. */
   get sinceMs(): number | undefined {
-    return this.#messages[0]?.atMs;
+    return [this.#messages, ...this.#behindMarks].find(({ length }) => length > 0)?.[0]?.atMs;
   }
 
   hold(held: TimedMessage): void {
-    this.#messages.push(held);
+    (this.#behindMarks.at(-1) ?? this.#messages).push(held);
     this.isEmpty = false;
     this.#bytes += held.message.length;
   }
 
-  /** Returns all held messages, and holds none from then on. */
+  /** Sets a mark behind all held messages. */
+  mark(): void {
+    this.#behindMarks.push([]);
+    this.isEmpty = false;
+  }
+
+  /** Removes the first mark: the messages behind it, up to the next mark, follow those before it. */
+  passMark(): void {
+    for (const held of this.#behindMarks.shift() ?? []) this.#messages.push(held);
+    this.#noteIfEmpty();
+  }
+
+  /** Returns all held messages before the first mark, and holds none of them from then on. */
   takeAll(): TimedMessage[] {
     const messages = this.#messages;
     this.#messages = [];
     this.#isDraining = false;
     this.#emptied += 1;
-    this.#bytes = 0;
-    this.isEmpty = true;
+    for (const { message } of messages) this.#bytes -= message.length;
+    this.#noteIfEmpty();
     return messages;
   }
 
-  /** Hands everything on at once. */
+  /** Drops all held messages and marks. */
+  clear(): void {
+    this.#behindMarks = [];
+    this.takeAll();
+    this.#bytes = 0;
+  }
+
+  /** Hands on everything before the first mark, at once. */
   flush(): void {
     for (const held of this.takeAll()) this.#handOn(held);
   }
 
-  /** Hands on the oldest at once, until no more than `bytes` are held. */
+  /** Hands on the oldest before the first mark at once, until no more than `bytes` are held. */
   flushDownTo(bytes: number): void {
-    while (this.#bytes > bytes) this.#handOnFirst();
+    while (this.#bytes > bytes && this.#messages.length > 0) this.#handOnFirst();
   }
 
-  /** Hands everything on, as far as there is time now, and the rest in later turns. */
+  /** Hands on everything before the first mark, as far as there is time now, and the rest in later turns. */
   drain(): void {
     if (!this.#isDraining) this.#continue();
   }
@@ -95,7 +123,11 @@ export class HeldAudio {
     const held = this.#messages.shift();
     if (!held) return;
     this.#bytes -= held.message.length;
-    this.isEmpty = this.#messages.length === 0;
+    this.#noteIfEmpty();
     this.#handOn(held);
+  }
+
+  #noteIfEmpty(): void {
+    this.isEmpty = this.#messages.length === 0 && this.#behindMarks.length === 0;
   }
 }

@@ -40,8 +40,10 @@ type Outlet = {
 /** Settings that `configure` can change. */
 const SETTINGS = ['audio', 'audio_out', 'delivery', 'volume', 'mute'] as const;
 
-/** A message, or a text that has not been parsed. */
-type Request = { message: ClientMessage; characters: number } | { text: string };
+/** A message, or a text that has not been parsed. `isFormatMarked` is true while the audio behind it waits for it. */
+type Request = ({ message: ClientMessage; characters: number } | { text: string }) & {
+  isFormatMarked: boolean;
+};
 
 /**
  * Requests of a client in text frames, handled one after the other, each of them answered or refused. A client that asks for more
@@ -84,7 +86,9 @@ export class Requests {
 
   /** @param characters length of the message as it came */
   add(message: ClientMessage, characters: number): void {
-    this.#inTurn.add({ message, characters });
+    const isFormatMarked = message.type === 'configure' && message.audio !== undefined;
+    if (isFormatMarked) this.#audio.input.markFormat();
+    this.#inTurn.add({ message, characters, isFormatMarked });
     if (this.waiting >= MAX_WAITING) this.#socket.pause();
   }
 
@@ -95,7 +99,9 @@ export class Requests {
    */
   holdUnread(text: string): boolean {
     if (this.waiting < MAX_WAITING && text.length <= MAX_PARSED_AT_ONCE) return false;
-    this.#inTurn.add({ text });
+    // It may name another format.
+    this.#audio.input.markFormat();
+    this.#inTurn.add({ text, isFormatMarked: true });
     if (this.waiting >= MAX_WAITING) this.#socket.pause();
     return true;
   }
@@ -148,12 +154,14 @@ export class Requests {
       isJoin = message.type === 'join';
       const charge = await this.#pay(message, characters, idleMs);
       await this.#limits.turns.run(this.#outlet.account.id, async () => {
-        if (!this.#presence.isClosed) await this.#handlePaid(message, charge);
+        if (this.#presence.isClosed) return;
+        await this.#handlePaid(message, charge, () => this.#passFormatMark(request));
       });
     } catch (fault) {
       const replyTo = fault instanceof MessageError ? fault.replyTo : id;
       if (!this.#presence.isClosed) this.refuse(fault, replyTo, isJoin);
     } finally {
+      this.#passFormatMark(request);
       this.#afterRequest();
     }
   }
@@ -186,14 +194,23 @@ export class Requests {
     return charge;
   }
 
-  /** @throws {PartylineError} `rate_limited` if the budget of the account is exhausted for longer, or any fault of the message */
-  async #handlePaid(message: ClientMessage, charge: Charge): Promise<void> {
+  /**
+   * @param onApplied called when the audio behind the message may go on
+   * @throws {PartylineError} `rate_limited` if the budget of the account is exhausted for longer, or any fault of the message
+   */
+  async #handlePaid(message: ClientMessage, charge: Charge, onApplied: () => void): Promise<void> {
     if (charge.outcome === 'close') {
       this.#outlet.fail(overBudget('The client keeps exceeding its budget.', charge));
       return;
     }
     if (charge.outcome === 'refuse') throw overBudget('Too many messages of the account.', charge);
-    await this.#handle(message);
+    await this.#handle(message, onApplied);
+  }
+
+  /** Lets the audio behind a request go on, once. */
+  #passFormatMark(request: Request): void {
+    if (request.isFormatMarked) this.#audio.input.passFormatMark();
+    request.isFormatMarked = false;
   }
 
   async #wait(ms: number): Promise<void> {
@@ -204,13 +221,13 @@ export class Requests {
     }
   }
 
-  async #handle(message: ClientMessage): Promise<void> {
+  async #handle(message: ClientMessage, onApplied: () => void): Promise<void> {
     if (message.type === 'join') {
       return this.#presence.join(this.checkRoom(message.room), message);
     }
     if (message.type === 'leave') return this.#presence.leave('left', message.id);
     const { browser } = this.#presence;
-    if (message.type === 'configure') return this.#configure(message, browser);
+    if (message.type === 'configure') return this.#configure(message, browser, onApplied);
     if (!browser) {
       throw new PartylineError('bad_message', `${message.type}: join with "media":"webrtc" first.`);
     }
@@ -221,6 +238,7 @@ export class Requests {
   async #configure(
     message: ClientMessages['configure'],
     browser: WebRtcPeer | undefined,
+    onApplied: () => void = () => {},
   ): Promise<void> {
     const isVolumeSet = message.volume !== undefined && Object.keys(message.volume).length > 0;
     if (this.#presence.isHearingApart && isVolumeSet) {
@@ -234,6 +252,7 @@ export class Requests {
       );
     }
     const configured = this.#audio.configure(message);
+    onApplied();
     await browser?.setMuted(this.#audio.isMuted);
     // Settings must be stored before they are confirmed to the client.
     await this.#audio.saved;

@@ -31,7 +31,7 @@ import {
 import { useGateway } from '../support/use-gateway.ts';
 
 /** Statistics come five times as often as by default, and pings in time for them. */
-const { enter } = useGateway({}, { sessions: { statsEveryMs: 1000, beatEveryMs: 100 } });
+const { connect, enter } = useGateway({}, { sessions: { statsEveryMs: 1000, beatEveryMs: 100 } });
 
 const AMPLITUDE = 0.4;
 const TONE_HZ = 700;
@@ -319,6 +319,25 @@ describe('configure', () => {
     await eventually('all frames', () => bob.frames.length - from >= 75);
     expect(peakHz(settled(await decodeOpus(bob.frames.slice(from))))).toBe(TONE_HZ);
   });
+
+  test.each<[string, string, object[]]>([
+    ['in a room', 'a', []],
+    ['behind a join', '__lobby__', [{ type: 'join', room: 'a' }]],
+  ])(
+    'audio: what arrives in one piece with it is taken as said, %s',
+    async (_name, room, before) => {
+      const bob = await enter('bob');
+      const alice = await connect({ peer: 'alice', room, audio: 'opus' });
+      await alice.next(room === 'a' ? 'joined' : 'welcome');
+      const tone = sampleTone(PCM, TONE_HZ, AMPLITUDE, 1600);
+      const configure = { type: 'configure', audio: formatAudioFormat(PCM) };
+      alice.sendTogether([...before, configure, ...tone.slice(0, 5)]);
+      await play(alice, tone.slice(5));
+      await eventually('all frames', () => bob.frames.length >= 79);
+      expect(peakHz(settled(await decodeOpus(bob.frames)))).toBe(TONE_HZ);
+      expect(alice.messages.filter(({ type }) => type === 'error')).toEqual([]);
+    },
+  );
 
   test('volume: one speaker louder, softer or not at all, for this listener alone', async () => {
     const [alice, bob, carol] = [await enter('alice'), await enter('bob'), await enter('carol')];

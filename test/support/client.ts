@@ -72,9 +72,12 @@ export class TestClient {
     this.#socket.send(typeof message === 'string' ? message : JSON.stringify(message));
   }
 
-  /** Sends messages that arrive in one piece. */
-  sendTogether(messages: object[]): void {
-    this.#stream?.write(Buffer.concat(messages.map((each) => clientFrame(JSON.stringify(each)))));
+  /** Sends messages, those of bytes as audio, that arrive in one piece. */
+  sendTogether(messages: (object | Buffer)[]): void {
+    const frames = messages.map((each) =>
+      clientFrame(Buffer.isBuffer(each) ? each : JSON.stringify(each)),
+    );
+    this.#stream?.write(Buffer.concat(frames));
   }
 
   sendAudio(frame: Uint8Array): void {

@@ -1,28 +1,34 @@
 import { beforeAll, expect, test, vi } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
+import type { DeclaredFormat } from '../../../src/audio/format.ts';
+import { counters } from '../../../src/counters.ts';
 import { ClientInput } from '../../../src/session/client-input.ts';
-import { pcmTone } from '../../support/sound.ts';
+import { opusTone, pcmTone } from '../../support/sound.ts';
 
 let codecs: Codecs;
 beforeAll(async () => {
   codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
 });
 
-/** Input of an undeclared client, and the times of arrival of what is heard of it. */
-function openInput(isJoining: () => boolean) {
+/** Input of a client, the times of arrival of what is heard of it, and what is relayed. */
+function openInput(isJoining: () => boolean, declared: DeclaredFormat = 'auto') {
+  const relayed: string[] = [];
   const faults: unknown[] = [];
   const turn = { begin: () => true, take: (start: () => void) => start() };
-  const input = new ClientInput({ declared: 'auto' }, codecs, turn, {
+  const input = new ClientInput({ declared }, codecs, turn, {
     isJoining,
     onDetected: () => {},
-    onOpaque: () => {},
+    onOpaque: (message) => relayed.push(message.toString('latin1', 0, 1)),
     onMismatch: (observed) => faults.push(observed),
     onFault: (fault) => faults.push(fault),
   });
   const heardAtMs: number[] = [];
   const sink = (_packet: Buffer, _samples: number, _level: number, atMs: number) =>
     void heardAtMs.push(atMs);
-  return { input, faults, heardAtMs, sink };
+  const say = (...texts: string[]) => {
+    for (const text of texts) input.receive(Buffer.from(text), performance.now());
+  };
+  return { input, faults, heardAtMs, relayed, say, sink };
 }
 
 test('what a client of a yet unknown format said in the lobby is not heard in the room that it joins', async () => {
@@ -41,5 +47,90 @@ test('what a client of a yet unknown format said in the lobby is not heard in th
   await vi.waitFor(() => expect(heardAtMs.length).toBeGreaterThan(20), { timeout: 10_000 });
   expect(Math.min(...heardAtMs)).toBeGreaterThanOrEqual(startMs + 10 * 20);
   expect(faults).toEqual([]);
+  input.close();
+});
+
+/** Input of a client in a room, of which every message is relayed at once. */
+function openRelayed() {
+  const opened = openInput(() => true, { codec: 'opaque' });
+  opened.input.attach(opened.sink);
+  opened.say('a');
+  return opened;
+}
+
+test('markFormat(): what comes behind it is read in the format that the client is given', async () => {
+  const { input, faults, heardAtMs, relayed } = openRelayed();
+  input.markFormat();
+  for (const packet of await opusTone(440, 0.5, 60)) input.receive(packet, performance.now());
+  expect(input.format).toEqual({ codec: 'opaque' });
+  input.reopen({ declared: { codec: 'opus' } });
+  input.passFormatMark();
+  await vi.waitFor(() => expect(heardAtMs.length).toBe(3));
+  expect([relayed, faults]).toEqual([['a'], []]);
+  input.close();
+});
+
+test('passFormatMark(): without another format, what came behind the mark goes on in the old one, before later messages', () => {
+  const { input, relayed, say } = openRelayed();
+  input.markFormat();
+  say('b', 'c');
+  expect(relayed.join('')).toBe('a');
+  input.passFormatMark();
+  say('d');
+  expect(relayed.join('')).toBe('abcd');
+  input.close();
+});
+
+test('markFormat(), again and again: each mark holds what came behind it', () => {
+  const { input, relayed, say } = openRelayed();
+  input.markFormat();
+  say('b');
+  input.markFormat();
+  say('c');
+  input.passFormatMark();
+  expect(relayed.join('')).toBe('ab');
+  say('d');
+  input.drain();
+  input.flush();
+  expect(relayed.join('')).toBe('ab');
+  input.passFormatMark();
+  say('e');
+  expect(relayed.join('')).toBe('abcde');
+  input.close();
+});
+
+test('what came behind a mark waits for the end of a join, and is dropped without one', () => {
+  const { input, relayed, say, sink } = openRelayed();
+  input.attach(undefined);
+  input.markFormat();
+  say('b');
+  input.passFormatMark();
+  input.attach(sink);
+  expect(relayed.join('')).toBe('ab');
+  input.markFormat();
+  say('c');
+  const droppedBefore = counters.dropped.not_in_room;
+  input.flush();
+  input.attach(undefined);
+  input.passFormatMark();
+  input.drain();
+  input.attach(sink);
+  say('d');
+  expect(relayed.join('')).toBe('abd');
+  expect(counters.dropped.not_in_room - droppedBefore).toBe(1);
+  input.close();
+});
+
+test('what a client sends behind marks is held up to 3 s of sound, and the rest is dropped', () => {
+  const { input, relayed, say } = openRelayed();
+  const text = 'b'.repeat(64_000);
+  for (let sent = 0; sent < 100; sent += 1) {
+    input.markFormat();
+    say(text);
+  }
+  for (let sent = 0; sent < 100; sent += 1) input.passFormatMark();
+  expect(relayed.length - 1).toBe((3 * 384_000) / 64_000 + 1);
+  say('c');
+  expect(relayed.at(-1)).toBe('c');
   input.close();
 });

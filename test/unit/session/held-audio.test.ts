@@ -110,3 +110,28 @@ test('of a backlog that grows beyond a limit the oldest is handed on at once, an
   expect(handedOn).toEqual(['a', 'b']);
   expect(held.bytes).toBe(2);
 });
+
+test('what is held behind a mark is neither handed on nor taken until the mark is passed', () => {
+  const { handedOn, turns, held } = open(1);
+  held.hold(message('a'));
+  held.mark();
+  for (const text of ['b', 'c']) held.hold(message(text));
+  held.mark();
+  held.hold(message('d'));
+  held.flush();
+  held.flushDownTo(0);
+  held.drain();
+  expect([handedOn.join(''), held.takeAll().length, held.bytes]).toEqual(['a', 0, 3]);
+  expect(held.sinceMs).toBe('b'.charCodeAt(0));
+  held.passMark();
+  held.drain();
+  turns.next();
+  expect([handedOn.join(''), held.isEmpty]).toEqual(['abc', false]);
+  held.passMark();
+  held.flush();
+  expect([handedOn.join(''), held.isEmpty, held.bytes]).toEqual(['abcd', true, 0]);
+  held.mark();
+  held.hold(message('e'));
+  held.clear();
+  expect([held.isEmpty, held.bytes, held.isMarked]).toEqual([true, 0, false]);
+});

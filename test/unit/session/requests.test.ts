@@ -1,6 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
+import { PartylineError } from '../../../src/protocol/errors.ts';
 import type { ServerMessage } from '../../../src/protocol/messages.ts';
 import type { ClientAudio } from '../../../src/session/client-audio.ts';
 import type { Presence } from '../../../src/session/presence.ts';
@@ -47,11 +48,16 @@ function connect(
   accountId: number,
   onLeave: () => void,
   told: ServerMessage[] = [],
+  input = { markFormat: () => {}, passFormatMark: () => {} },
 ): Requests {
   const account = { id: accountId, plan: 'pro' };
   const socket = { isPaused: false, pause: () => {}, resume: () => {} };
   const presence = { isClosed: false, leave: onLeave };
-  const audio = { drainHeld: () => {} };
+  const configure = ({ audio: format }: { audio?: string }) => {
+    if (format === 'vinyl') throw new PartylineError('unsupported_audio', 'No vinyl.');
+    return { type: 'configured' };
+  };
+  const audio = { drainHeld: () => {}, configure, input };
   const parts = { credentials: { account }, requestLimits: limits };
   const outlet = {
     log: { error: () => {}, debug: () => {} },
@@ -128,4 +134,29 @@ test('texts that wait behind 64 others are parsed when their turn comes, however
   expect(requests.holdUnread('{"type":"leave"}')).toBe(true);
   expect(requests.waiting).toBe(65);
   await expect.poll(() => handled, { interval: 1 }).toBe(65);
+});
+
+test('audio is held behind each request that may name a format, until that is applied or refused', async () => {
+  const events: string[] = [];
+  const told: ServerMessage[] = [];
+  const requests = connect(openLimits(), 1, () => events.push('left'), told, {
+    markFormat: () => events.push('marked'),
+    passFormatMark: () => events.push('passed'),
+  });
+  const done = async () => {
+    await expect.poll(() => requests.waiting, { interval: 1 }).toBe(0);
+  };
+  requests.add({ type: 'configure', audio: 'pcmu' }, 40);
+  requests.add({ type: 'configure', audio: 'vinyl' }, 40);
+  expect(events.splice(0)).toEqual(['marked', 'marked']);
+  await done();
+  expect(events.splice(0)).toEqual(['passed', 'passed']);
+  expect(told.map(({ type }) => type)).toEqual(['configured', 'error']);
+  requests.holdUnread(LONG_TEXT);
+  requests.holdUnread(LONG_TEXT.slice(0, -1));
+  await done();
+  expect(events.splice(0)).toEqual(['marked', 'marked', 'left', 'passed', 'passed']);
+  requests.add({ type: 'configure', mute: true }, 40);
+  await done();
+  expect(events).toEqual([]);
 });
