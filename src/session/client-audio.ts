@@ -292,13 +292,15 @@ export class ClientAudio {
     }
     // Earlier messages are read in the format that was declared then.
     this.input.flush();
+    const { in: declaredBefore } = this.#preferences;
     this.#preferences = wanted;
     this.#volume = volumes;
     this.#gains = quantized(volumes);
     if (audio !== undefined || audioOut !== undefined || delivery !== undefined) {
       this.#intake.reset();
     }
-    if (audio !== undefined) {
+    // A client may name all its settings to change one: a new input would begin in the middle of its stream.
+    if (formatAudioFormat(wanted.in) !== formatAudioFormat(declaredBefore)) {
       this.#detectedBefore = undefined;
       this.input.reopen({ declared: wanted.in, before: this.#peer?.lastPackets });
     }

@@ -339,6 +339,25 @@ describe('configure', () => {
     },
   );
 
+  test.each(['webm_opus', 'auto'])(
+    'audio=%s, in the middle of a recording that was declared so: it goes on',
+    async (audio) => {
+      const bob = await enter('bob', { delivery: 'forward' });
+      const alice = await enter('alice', { audio });
+      const packets = await opusTone(TONE_HZ, AMPLITUDE, 1600);
+      const pieces = cutInto(Buffer.concat(webmOpus(packets, 20)), [100]);
+      const half = Math.floor(pieces.length / 2);
+      const everyMs = 1600 / pieces.length;
+      await play(alice, pieces.slice(0, half), undefined, everyMs);
+      alice.send({ type: 'configure', audio, mute: false });
+      await play(alice, pieces.slice(half), undefined, everyMs);
+      await eventually('all packets', () => bob.frames.length >= packets.length);
+      expect(bob.frames.map((frame) => frame.subarray(4))).toEqual(packets);
+      const faults = alice.messages.filter(({ type }) => /error|audio_unknown/.test(type));
+      expect(faults).toEqual([]);
+    },
+  );
+
   test('volume: one speaker louder, softer or not at all, for this listener alone', async () => {
     const [alice, bob, carol] = [await enter('alice'), await enter('bob'), await enter('carol')];
     await bob.ask({ type: 'configure', volume: { alice: 0.5 } }, 'configured');
