@@ -3,7 +3,9 @@ import { AccountBudgets } from '../accounts/account-budgets.ts';
 import type { Account } from '../accounts/accounts.ts';
 import { TokenBucket } from '../token-bucket.ts';
 import { AudioBudget } from './audio-budget.ts';
+import { ControlLimit } from './control-limit.ts';
 import { accountRate, connectionRate, MessageBudget } from './message-budget.ts';
+import type { Reading } from './read-gate.ts';
 import { Turns } from './turns.ts';
 
 /** Limits that the text messages of all clients of this process share: the budgets of their accounts, and the event loop. */
@@ -35,5 +37,13 @@ export class RequestLimits {
   /** Returns the budget of the binary messages of a new connection. */
   openAudioBudget(): AudioBudget {
     return new AudioBudget(this.#timings, performance.now());
+  }
+
+  /** Returns the limit of the pings and pongs of a new connection. @param reading of the connection */
+  openControlLimit(
+    reading: Reading,
+    outlet: ConstructorParameters<typeof ControlLimit>[2],
+  ): ControlLimit {
+    return new ControlLimit(reading, this.#timings, outlet);
   }
 }

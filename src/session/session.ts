@@ -13,9 +13,9 @@ import { AudioLimit } from './audio-limit.ts';
 import { ClientAudio } from './client-audio.ts';
 import type { ClientInput } from './client-input.ts';
 import { closeUnread } from './close-unread.ts';
+import { ControlLimit } from './control-limit.ts';
 import { MessageError, parseClientMessage } from '../protocol/client-messages.ts';
 import { errorMessage, type LeaveReason, type ServerMessage } from '../protocol/messages.ts';
-import { TokenBucket } from '../token-bucket.ts';
 import { minutesExhausted } from '../usage/quota.ts';
 import { mayComeBackAfterClose, mayComeBackAfterFault } from './resumable.ts';
 import { Heartbeat } from './heartbeat.ts';
@@ -29,8 +29,6 @@ import type { AccountLimits, ResumedSession, SessionEnd, SessionParts } from './
 import { readInTurns } from './turns.ts';
 
 const MAX_MESSAGE_BYTES = 64 * 1024;
-/** Rate of pings and pongs of one client: it answers a few pings a second, and may send all its pending ones after a stall. */
-const CONTROL_RATE = { perSecond: 50, burst: 1000 };
 
 /** One client on one WebSocket, from `welcome` to close: lobby, rooms, and its frames both ways. */
 export class Session implements ClientConnection {
@@ -49,7 +47,7 @@ export class Session implements ClientConnection {
   readonly #audioBudget: AudioBudget;
   readonly #audioLimit: AudioLimit;
   readonly #gate: ReadGate;
-  readonly #controlFrames = new TokenBucket(CONTROL_RATE, performance.now());
+  readonly #controlLimit: ControlLimit;
   #replacing: NodeJS.Timeout | undefined;
   #statsAtMs = performance.now();
   #hasBeenToldNotToPublish = false;
@@ -82,10 +80,11 @@ export class Session implements ClientConnection {
     this.#requests = new Requests(this.#gate.open(), this.#presence, this.#audio, parts, this);
     this.#audioBudget = parts.requestLimits.openAudioBudget();
     this.#audioLimit = new AudioLimit(this.#gate.open(), this);
+    this.#controlLimit = parts.requestLimits.openControlLimit(this.#gate.open(), this);
     const { statsEveryMs, heartbeatEveryMs } = parts.timings;
     const pingEveryMs = parts.wantsStats ? statsEveryMs : heartbeatEveryMs;
     this.#heartbeat = new Heartbeat(socket, pingEveryMs, this.#pings, parts.timings);
-    for (const event of ['ping', 'pong']) socket.on(event, () => this.#receiveControl());
+    for (const event of ['ping', 'pong']) socket.on(event, () => this.#controlLimit.receive());
     // Hundreds may close at once.
     socket.on('close', (code) => {
       const end = () => this.#end('closed', mayComeBackAfterClose(code));
@@ -312,14 +311,6 @@ export class Session implements ClientConnection {
     }
   }
 
-  #receiveControl(): void {
-    const nowMs = performance.now();
-    this.#controlFrames.spend(1, nowMs);
-    if (this.#controlFrames.balance(nowMs) >= 0) return;
-    const retryAfterMs = Math.ceil(this.#controlFrames.waitMs(CONTROL_RATE.burst, nowMs));
-    this.fail(new PartylineError('rate_limited', 'Too many pings and pongs.', { retryAfterMs }));
-  }
-
   /** Ignores empty messages. */
   #receiveAudio(frame: Buffer, arrivedAtMs: number): void {
     let nowMs = arrivedAtMs;
@@ -369,6 +360,7 @@ export class Session implements ClientConnection {
     this.#gate.close();
     this.#requests.close();
     this.#audioLimit.close();
+    this.#controlLimit.close();
     const { settings } = this;
     this.#isClosed = true;
     const place = this.#presence.end(reason, mayComeBack);
