@@ -69,6 +69,12 @@ export class WebhookStore {
     }
   }
 
+  /** Returns the number of the last change of a node that was written; 0 if there is none. */
+  async readLastNumber(node: string): Promise<number> {
+    const number = await this.#redis.run((client) => client.hGet(`${WEBHOOK_PREFIX}numbers`, node));
+    return Number(number ?? 0);
+  }
+
   /** Returns the nodes, each with its count of heartbeats. */
   async readNodes(): Promise<Map<string, string>> {
     const nodes = await this.#redis.run((client) => client.hGetAll(`${WEBHOOK_PREFIX}nodes`));

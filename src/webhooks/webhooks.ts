@@ -48,6 +48,8 @@ export class Webhooks {
   /** True if the presence or absence of a peer must still be reported, although no change waits. */
   #isIncomplete = false;
   #isBeatDue = false;
+  /** True after a gap, in which Redis may have lost changes that it had acknowledged. */
+  #isNameDue = false;
   /** Name of this node in Redis; undefined until there is a change to report, and after Redis has forgotten it. */
   #node: string | undefined;
   #working: Promise<void> | undefined;
@@ -84,7 +86,11 @@ export class Webhooks {
     const webhooks = new Webhooks(redis, accounts, log, timings, options);
     webhooks.#listening = new Set(listening);
     const reload = () => void webhooks.#reload();
-    await redis.subscribe(ACCOUNT_CHANGES, { onMessage: reload, onGap: reload });
+    const onGap = () => {
+      webhooks.#isNameDue = true;
+      reload();
+    };
+    await redis.subscribe(ACCOUNT_CHANGES, { onMessage: reload, onGap });
     // Changes made before the subscription.
     await webhooks.#reload();
     return webhooks;
@@ -228,6 +234,7 @@ export class Webhooks {
   }
 
   async #writeSome(): Promise<void> {
+    if (this.#isNameDue) await this.#takeNewName();
     this.#node ??= await this.#register();
     const changes = this.#waiting.slice(0, CHANGES_AT_ONCE);
     const dropped = this.#dropped;
@@ -244,8 +251,30 @@ export class Webhooks {
   }
 
   /**
+   * Takes another name, under which all present peers are reported again. The peers that Redis still has under the former
+   * one are taken out: those that left, but whose leave was lost, are then reported as left.
+   */
+  async #takeNewName(): Promise<void> {
+    this.#isNameDue = false;
+    const former = this.#node;
+    if (former === undefined) return;
+    try {
+      // A change whose answer was lost may have been written: under another name it would be written twice.
+      const written = await this.#store.readLastNumber(former);
+      while (this.#waiting[0] && this.#waiting[0].number <= written) {
+        this.#noteTold(this.#waiting.shift()!);
+      }
+      this.#node = await this.#register();
+      await this.#store.retire(former);
+    } catch (fault) {
+      this.#isNameDue = true;
+      throw fault;
+    }
+  }
+
+  /**
    * Registers this node again, with its whole state: Redis does not know it, because it was taken for dead or
-   * Redis was emptied.
+   * Redis was emptied, or what Redis knows of it may be outdated.
    */
   async #register(): Promise<string> {
     const node = randomUUID();

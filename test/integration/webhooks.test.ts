@@ -4,9 +4,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
+import { WEBHOOK_PREFIX } from '../../src/store/keys.ts';
 import { UsageStore } from '../../src/usage/usage-store.ts';
 import { joined, left, type WebhookEvent } from '../../src/webhooks/events.ts';
+import { WebhookStore } from '../../src/webhooks/webhook-store.ts';
 import { eventually } from '../support/gateway.ts';
 import { seededRandom } from '../support/random.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -380,6 +382,95 @@ describe('faults', () => {
         ]);
     },
   );
+
+  /** A node whose Redis can be set back to what it knew of webhooks at an earlier time. */
+  async function openForgetfulNode() {
+    const { redis, receiver, id } = await openHook();
+    const node = await openNode(redis, {}, { beatEveryMs: 50, retryAfterMs: 1000 });
+    const { client } = await openStore(redis);
+    const copyAll = async (from: string, to: string) => {
+      const keys = await client.keys(`${from}*`);
+      for (const key of keys) await client.copy(key, key.replace(from, to));
+    };
+    const save = () => copyAll(WEBHOOK_PREFIX, 'saved:');
+    /** Cuts the subscriptions of all, which thereby learn that they were disconnected. */
+    const cut = () => client.sendCommand(['CLIENT', 'KILL', 'TYPE', 'pubsub']);
+    /** Puts back what was saved; the node then takes another name. */
+    const putBack = async () => {
+      const names = () => client.hKeys(`${WEBHOOK_PREFIX}nodes`);
+      const before = await names();
+      await client.del(await client.keys(`${WEBHOOK_PREFIX}*`));
+      await copyAll('saved:', WEBHOOK_PREFIX);
+      await cut();
+      await eventually('another name', async () =>
+        (await names()).some((name) => !before.includes(name)),
+      );
+    };
+    const untilHeld = (peer: string, isHeld: boolean) =>
+      eventually(`${peer} is ${isHeld ? 'known' : 'gone'}`, async () => {
+        const holders = await client.hGet(`${WEBHOOK_PREFIX}peers:${id}\na`, peer);
+        return (holders !== null) === isHeld;
+      });
+    return { redis, receiver, id, node, save, cut, putBack, untilHeld };
+  }
+
+  test('a leave that Redis acknowledged and then lost is told after the reconnect', async () => {
+    const { redis, receiver, id, node, save, putBack, untilHeld } = await openForgetfulNode();
+    node.peerJoined(id, 'a', 'ada', 'websocket');
+    node.peerJoined(id, 'a', 'bob', 'websocket');
+    await untilHeld('bob', true);
+    await save();
+    node.peerLeft(id, 'a', 'ada', 'left');
+    await untilHeld('ada', false);
+    await putBack();
+    await openWorker(redis, { sweepEveryMs: 50 });
+    await untilTaken(receiver, 4);
+    node.peerLeft(id, 'a', 'bob', 'left');
+    await untilTaken(receiver, 6);
+    expect(receiver.story).toEqual([
+      'room_started a',
+      'peer_joined a/ada',
+      'peer_joined a/bob',
+      'peer_left a/ada',
+      'peer_left a/bob',
+      'room_ended a',
+    ]);
+  });
+
+  test('a join that Redis acknowledged and then lost is told again, so that the leave is told', async () => {
+    const { redis, receiver, id, node, save, putBack, untilHeld } = await openForgetfulNode();
+    node.peerJoined(id, 'b', 'bob', 'websocket');
+    await eventually('bob is told', async () => (await countWaiting(redis)).events === 2);
+    await save();
+    node.peerJoined(id, 'a', 'ada', 'websocket');
+    await untilHeld('ada', true);
+    await putBack();
+    node.peerLeft(id, 'a', 'ada', 'left');
+    await openWorker(redis, { sweepEveryMs: 50 });
+    await untilTaken(receiver, 6);
+    expect(receiver.story.filter((event) => event.includes(' a'))).toEqual(VISIT);
+  });
+
+  test('a leave that was written as the connection was lost is told once', async () => {
+    const { redis, receiver, id, node, cut, untilHeld } = await openForgetfulNode();
+    await openWorker(redis, { sweepEveryMs: 50 });
+    node.peerJoined(id, 'a', 'ada', 'websocket');
+    await untilHeld('ada', true);
+    const spy = vi.spyOn(WebhookStore.prototype, 'tell');
+    cleanUps.push(() => spy.mockRestore());
+    spy.mockImplementation(async function (this: WebhookStore, name, changes, dropped) {
+      if (changes.length === 0) return true;
+      spy.mockRestore();
+      await this.tell(name, changes, dropped);
+      await cut();
+      throw new Error('the answer was lost');
+    });
+    node.peerLeft(id, 'a', 'ada', 'left');
+    await untilHeld('ada', false);
+    visit(node, id, 'b');
+    await eventually('b is over', () => receiver.story.includes('room_ended b'));
+    expect(receiver.story.filter((event) => event.includes(' a'))).toEqual(VISIT);
+  });
 
   test('more to tell than is kept while Redis is away: what is so in the end is told, the rest counted', async () => {
     const { redis, receiver, id } = await openHook();
