@@ -21,13 +21,13 @@ export class DeadNodes {
   async sweep(): Promise<void> {
     try {
       this.#liveness.see(await this.#store.readNodes(), this.#wallMs());
+      for (const [node, heartbeats] of this.#liveness.dead()) {
+        await this.#store.reap(node, heartbeats);
+        this.#liveness.forget(node);
+      }
     } catch (fault) {
       this.#liveness.restart();
       throw fault;
-    }
-    for (const [node, heartbeats] of this.#liveness.dead()) {
-      await this.#store.reap(node, heartbeats);
-      this.#liveness.forget(node);
     }
     await this.#store.takeOutDead(this.#wallMs());
   }

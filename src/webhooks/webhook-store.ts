@@ -1,4 +1,4 @@
-import { WEBHOOK_PREFIX } from '../store/keys.ts';
+import { WEBHOOK_PREFIX, WRITE_CHECK } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { type Change, joined, left, type RoomKey, type PresentPeer } from './events.ts';
 
@@ -75,9 +75,18 @@ export class WebhookStore {
     return Number(number ?? 0);
   }
 
-  /** Returns the nodes, each with its count of heartbeats. */
+  /**
+   * Returns the nodes, each with its count of heartbeats.
+   * @throws {PartylineError} `overloaded`, also if Redis refuses writes: heartbeats are refused, too
+   */
   async readNodes(): Promise<Map<string, string>> {
-    const nodes = await this.#redis.run((client) => client.hGetAll(`${WEBHOOK_PREFIX}nodes`));
+    const [, nodes] = await this.#redis.run((client) =>
+      client
+        .multi()
+        .set(WRITE_CHECK, '', { condition: 'XX' })
+        .hGetAll(`${WEBHOOK_PREFIX}nodes`)
+        .execTyped(),
+    );
     return new Map(Object.entries(nodes));
   }
 

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test, vi } from 'vitest';
 import { WEBHOOK_PREFIX } from '../../src/store/keys.ts';
@@ -256,6 +257,33 @@ describe('two nodes', () => {
       'room_ended b',
     ]);
     expect([...(await store.readNodes()).keys()]).toEqual([node]);
+  });
+
+  test('a node whose heartbeats a full Redis refuses for longer than the dead time is not taken for dead', async () => {
+    const deadAfterMs = 400;
+    const { redis, receiver, id } = await openHook();
+    await openWorker(redis, { sweepEveryMs: 50, deadAfterMs });
+    const node = await openNode(redis, {}, { beatEveryMs: 50, retryAfterMs: 50 });
+    const { client } = await openStore(redis);
+    node.peerJoined(id, 'a', 'ada', 'websocket');
+    await untilTaken(receiver, 2);
+    await client.configSet('maxmemory', '1');
+    await delay(3 * deadAfterMs);
+    await client.configSet('maxmemory', '0');
+    node.peerJoined(id, 'a', 'bob', 'websocket');
+    await eventually('bob is told', () => receiver.story.includes('peer_joined a/bob'));
+    expect(receiver.story).toEqual(['room_started a', 'peer_joined a/ada', 'peer_joined a/bob']);
+  });
+
+  test('reap() on a full Redis is refused, and leaves the node alone', async () => {
+    const redis = await openRedis();
+    const store = await openWebhookStore(redis);
+    const { client } = await openStore(redis);
+    await store.register('node');
+    await client.configSet('maxmemory', '1');
+    await expect(store.reap('node', '0')).rejects.toThrow('OOM');
+    await client.configSet('maxmemory', '0');
+    expect([...(await store.readNodes()).keys()]).toEqual(['node']);
   });
 
   test('a node that was taken for dead tells again who is with it', async () => {
