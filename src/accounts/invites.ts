@@ -1,13 +1,12 @@
 import { randomInt } from 'node:crypto';
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { SigningKeys } from './signing-keys.ts';
+import { LONGEST_LIFE_SECONDS, type SigningKeys } from './signing-keys.ts';
 import { MAX_TTL_SECONDS, type TokenOwner } from './tokens.ts';
 
 /** Differs from that of tokens, so that neither is accepted in place of the other. */
 const ISSUER = 'partyline/invite';
 const DAY_SECONDS = 86_400;
-const MAX_EXPIRES_IN_SECONDS = 7 * DAY_SECONDS;
 /** Longest invitation, in characters: a key and a room name of 128 escaped characters take about 2,000. */
 const MAX_INVITE_CHARACTERS = 4000;
 const MAX_NAME_CHARACTERS = 128;
@@ -22,7 +21,7 @@ export const InviteRequestSchema = Type.Object(
   {
     room: Type.String({ minLength: 1, maxLength: 256 }),
     expires_in_s: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: MAX_EXPIRES_IN_SECONDS, default: DAY_SECONDS }),
+      Type.Integer({ minimum: 1, maximum: LONGEST_LIFE_SECONDS, default: DAY_SECONDS }),
     ),
     publish: Type.Optional(Type.Boolean({ default: true })),
   },

@@ -1,17 +1,23 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify, SignJWT } from 'jose';
 import { PartylineError } from '../protocol/errors.ts';
-import { SIGNING_KEY_CHANGES, SIGNING_KEYS, WITHDRAWN_SIGNING_KEYS } from '../store/keys.ts';
+import {
+  FORMER_SIGNING_KEYS,
+  SIGNING_KEY_CHANGES,
+  SIGNING_KEYS,
+  WITHDRAWN_SIGNING_KEYS,
+} from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import type { RedisClock } from '../store/redis-clock.ts';
 
 const ALGORITHM = 'HS256';
 /** Lifetime of the list of withdrawn keys: that of the longest-lived token, in seconds. */
 const WITHDRAWN_TTL_SECONDS = 86_400;
-/** The key that signs, and the one before it, whose signatures hold until they expire. */
-const KEPT_KEYS = 2;
+/** Longest life of a JWT, seconds: a key is kept for as long after it was replaced. */
+export const LONGEST_LIFE_SECONDS = 7 * 86_400;
 
-type SigningKey = { id: string; secret: string };
+/** `created_ms` is missing in keys of earlier versions. */
+type SigningKey = { id: string; secret: string; created_ms?: number };
 
 /** Claims of a JWT beside those that every JWT here has. */
 export type Statement = {
@@ -88,24 +94,22 @@ export class SigningKeys {
 
   /**
    * Makes every process sign with a new key from now on.
-   * @param isWithdrawal true if JWTs signed with earlier keys become invalid at once; otherwise those of the
-   * last key stay valid until they expire
+   * @param isWithdrawal true if JWTs signed with earlier keys become invalid at once; otherwise they stay valid
+   * until they expire
    */
   async rotate(isWithdrawal: boolean): Promise<void> {
-    await this.#redis.run(async (client) => {
-      const stored = await client.lRange(SIGNING_KEYS, 0, -1);
-      const change = client
-        .multi()
-        .lPush(SIGNING_KEYS, newKey())
-        .lTrim(SIGNING_KEYS, 0, (isWithdrawal ? 1 : KEPT_KEYS) - 1);
-      const ids = stored.map((key) => (JSON.parse(key) as SigningKey).id);
-      if (isWithdrawal && ids.length > 0) {
-        change
-          .sAdd(WITHDRAWN_SIGNING_KEYS, ids)
-          .expire(WITHDRAWN_SIGNING_KEYS, WITHDRAWN_TTL_SECONDS);
-      }
-      await change.publish(SIGNING_KEY_CHANGES, '').exec();
-    });
+    const nowMs = this.#clock.wallMs();
+    const options = {
+      keys: [SIGNING_KEYS, WITHDRAWN_SIGNING_KEYS, FORMER_SIGNING_KEYS],
+      arguments: [
+        newKey(nowMs),
+        isWithdrawal ? '1' : '0',
+        String(nowMs - LONGEST_LIFE_SECONDS * 1000),
+        String(WITHDRAWN_TTL_SECONDS),
+        SIGNING_KEY_CHANGES,
+      ],
+    };
+    await this.#redis.run((client) => client.rotateSigningKey(options));
     this.#keys = [];
   }
 
@@ -131,7 +135,8 @@ export class SigningKeys {
     const stored = await this.#redis.run(async (client) => {
       const keys = await client.lRange(SIGNING_KEYS, 0, -1);
       if (keys.length > 0) return keys;
-      await client.addFirstSigningKey({ keys: [SIGNING_KEYS], arguments: [newKey()] });
+      const first = newKey(this.#clock.wallMs());
+      await client.addFirstSigningKey({ keys: [SIGNING_KEYS], arguments: [first] });
       return client.lRange(SIGNING_KEYS, 0, -1);
     });
     this.#keys = stored.map((key) => JSON.parse(key) as SigningKey);
@@ -139,5 +144,9 @@ export class SigningKeys {
   }
 }
 
-const newKey = () =>
-  JSON.stringify({ id: randomUUID(), secret: randomBytes(32).toString('base64url') });
+const newKey = (createdMs: number) =>
+  JSON.stringify({
+    id: randomUUID(),
+    secret: randomBytes(32).toString('base64url'),
+    created_ms: Math.floor(createdMs),
+  } satisfies SigningKey);

@@ -41,6 +41,8 @@ export const DEMO_ACCOUNT_TURN = `${KEY_PREFIX}demo_account:turn`;
 export const SIGNING_KEYS = `${KEY_PREFIX}token_keys`;
 /** Set: ids of withdrawn signing keys. */
 export const WITHDRAWN_SIGNING_KEYS = `${KEY_PREFIX}token_keys:withdrawn`;
+/** Set: ids of signing keys that are not kept any more and were not withdrawn: connections may have outlived them. */
+export const FORMER_SIGNING_KEYS = `${KEY_PREFIX}token_keys:former`;
 /** Channel: the signing keys have changed. */
 export const SIGNING_KEY_CHANGES = `${KEY_PREFIX}token_key_changes`;
 /** Prefix of a rate limiter's counters. */

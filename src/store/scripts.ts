@@ -32,6 +32,7 @@ export const SCRIPTS = {
   addFirstSigningKey: script('accounts/add-first-signing-key'),
   endDemoTurn: script('accounts/end-turn'),
   nextAccountId: script('accounts/next-id'),
+  rotateSigningKey: script('accounts/rotate-signing-key'),
 
   admitLease: script('leases/admit'),
   countLeases: script('leases/count'),

@@ -1,9 +1,9 @@
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
-import { SigningKeys } from '../../src/accounts/signing-keys.ts';
+import { LONGEST_LIFE_SECONDS, SigningKeys } from '../../src/accounts/signing-keys.ts';
 import { Tokens } from '../../src/accounts/tokens.ts';
-import { ACCOUNT_CHANGES, accountKey } from '../../src/store/keys.ts';
+import { ACCOUNT_CHANGES, accountKey, SIGNING_KEYS } from '../../src/store/keys.ts';
 import { TestClient } from '../support/client.ts';
 import { runAccounts, spawnAccounts } from '../support/data-folder.ts';
 import { eventually } from '../support/gateway.ts';
@@ -514,18 +514,54 @@ describe('tokens', () => {
     expect(await late.closed).toBe(4401);
   });
 
-  test('after the signing key was rotated once, tokens are good; after twice, no more', async () => {
+  test('rotate() keeps a key for a week after it was replaced, however many follow', async () => {
+    const store = await openStore(await openRedis());
+    let nowMs = Date.UTC(2026, 0, 1);
+    const keys = new SigningKeys(store, { wallMs: () => nowMs });
+    const listed = () => store.run((client) => client.lLen(SIGNING_KEYS));
+    const statement = { issuer: 'test', accountId: 7, claims: {} };
+    const { jwt } = await keys.sign({ ...statement, ttlSeconds: LONGEST_LIFE_SECONDS });
+    const reading = { what: 'JWT', issuer: 'test', parse: () => 'valid' };
+    // The second may be the same once more, because the answer to the first was lost.
+    for (let rotation = 0; rotation < 3; rotation += 1) await keys.rotate(false);
+    nowMs += (LONGEST_LIFE_SECONDS - 1) * 1000;
+    await keys.rotate(false);
+    expect(await keys.verify(jwt, reading)).toMatchObject({ claims: 'valid', secondsLeft: 1 });
+    expect(await listed()).toBe(5);
+    nowMs += 2000;
+    await keys.rotate(false);
+    expect(await listed()).toBe(3);
+  });
+
+  test('rotate-token-key twice: tokens from before are good', async () => {
     const redis = await openRedis();
     const gateway = await openGateway({ REDIS_URL: redis.url });
     const token = await tokenOf(gateway, grant);
     await accounts(redis, 'rotate-token-key');
-    await tokenOf(gateway, grant);
-    const client = await connect(gateway, withToken(token));
-    await client.next('joined');
     await accounts(redis, 'rotate-token-key');
     await tokenOf(gateway, grant);
+    const client = await connect(gateway, withToken(token));
+    expect(await client.next('joined')).toMatchObject({ room: 'a' });
+  });
+
+  test('rotate-token-key --now closes who came with a key that is not kept any more', async () => {
+    const redis = await openRedis();
+    const gateway = await openGateway({ REDIS_URL: redis.url });
+    const store = await openStore(redis);
+    const token = await tokenOf(gateway, grant);
+    const client = await connect(gateway, withToken(token));
+    await client.next('joined');
+    for (let rotation = 0; rotation < 2; rotation += 1) {
+      await accounts(redis, 'rotate-token-key');
+      const [newest = ''] = await store.client.lRange(SIGNING_KEYS, 0, 0);
+      const old = { ...(JSON.parse(newest) as object), created_ms: 0 };
+      await store.client.lSet(SIGNING_KEYS, 0, JSON.stringify(old));
+    }
     const late = await connect(gateway, withToken(token));
     expect(await late.closed).toBe(4401);
+    await client.ask({ type: 'leave' }, 'left');
+    await accounts(redis, 'rotate-token-key', '--now');
+    expect(await client.closed).toBe(4401);
   });
 
   test('after rotate-token-key --now no token is good on any node, and who came with one is closed', async () => {
