@@ -89,7 +89,7 @@ export class Accounts {
   async create(given: Omit<Account, 'id' | 'status' | 'created_at'>): Promise<ChangedAccount> {
     const id = await this.#ids.next();
     const created = { id, status: 'active', created_at: new Date().toISOString() } as const;
-    return this.#write(id, { ...given, ...created });
+    return this.#write(id, { ...given, ...created }, true);
   }
 
   async find(id: number): Promise<Account | undefined> {
@@ -100,7 +100,7 @@ export class Accounts {
   /** @throws {PartylineError} `not_found` */
   async getOrThrow(id: number): Promise<Account> {
     const account = await this.find(id);
-    if (!account) throw new PartylineError('not_found', `There is no account ${id}.`);
+    if (!account) throw noAccount(id);
     return account;
   }
 
@@ -118,14 +118,7 @@ export class Accounts {
    * @throws {PartylineError} `not_found`, `bad_request`
    */
   async update(id: number, changes: AccountChanges): Promise<ChangedAccount> {
-    await this.#needOpen(id);
-    return this.#write(id, changes);
-  }
-
-  async #needOpen(id: number): Promise<void> {
-    const { status } = await this.getOrThrow(id);
-    if (status !== 'closed') return;
-    throw new PartylineError('bad_request', `Account ${id} is closed for good.`);
+    return this.#write(id, changes, false);
   }
 
   /** Accounts that have a webhook URL. */
@@ -147,7 +140,8 @@ export class Accounts {
    * @throws {PartylineError} `not_found`, `bad_request` if the account is closed
    */
   async addKey(accountId: number, keep?: (key: NewKey) => Promise<void>): Promise<NewKey> {
-    await this.#needOpen(accountId);
+    const { status } = await this.getOrThrow(accountId);
+    if (status === 'closed') throw closedForGood(accountId);
     const apiKey = KEY_START + randomBytes(32).toString('base64url');
     const hash = hashOf(apiKey);
     const key = { id: hash.slice(0, KEY_ID_DIGITS), apiKey };
@@ -210,30 +204,27 @@ export class Accounts {
     return account && { account, keyId: hash.slice(0, KEY_ID_DIGITS) };
   }
 
-  async #write(id: number, fields: Partial<Account>): Promise<ChangedAccount> {
+  async #write(id: number, fields: Partial<Account>, isNew: boolean): Promise<ChangedAccount> {
     const { webhook_url: url } = fields;
     if (url && !URL.canParse(url)) {
       throw new PartylineError('bad_request', 'webhook_url is not a URL.');
     }
     const secret = url ? `whsec_${randomBytes(32).toString('base64')}` : undefined;
-    const entries = Object.entries(fields);
-    const emptied = entries.filter(([, value]) => value === '').map(([name]) => name);
-    const set = Object.fromEntries(entries.filter(([, value]) => value !== ''));
-    await this.#redis.run(async (client) => {
-      const change = client.multi();
-      if (Object.keys(set).length > 0) change.hSet(accountKey(id), set);
-      if (emptied.length > 0) change.hDel(accountKey(id), emptied);
-      if (secret) {
-        change.set(webhookSecretKey(id), secret).sAdd(ACCOUNTS_WITH_WEBHOOK, String(id));
-      } else if (url === '') {
-        change.del(webhookSecretKey(id)).sRem(ACCOUNTS_WITH_WEBHOOK, String(id));
-      }
-      change.sAdd(ALL_ACCOUNTS, String(id)).publish(ACCOUNT_CHANGES, String(id));
-      await change.exec();
-    });
+    const words = Object.entries(fields).flatMap(([name, value]) => [name, String(value)]);
+    const options = {
+      keys: [accountKey(id), webhookSecretKey(id), ACCOUNTS_WITH_WEBHOOK, ALL_ACCOUNTS],
+      arguments: [String(id), isNew ? '1' : '0', secret ?? '', ACCOUNT_CHANGES, ...words],
+    };
+    const outcome = await this.#redis.run((client) => client.writeAccount(options));
+    if (outcome === 'missing') throw noAccount(id);
+    if (outcome === 'closed') throw closedForGood(id);
     return { ...(await this.getOrThrow(id)), ...(secret ? { webhook_secret: secret } : {}) };
   }
 }
+
+const noAccount = (id: number) => new PartylineError('not_found', `There is no account ${id}.`);
+const closedForGood = (id: number) =>
+  new PartylineError('bad_request', `Account ${id} is closed for good.`);
 
 /** Formats that were stored before but are not accepted are left out, so that the account can be read and changed. */
 function parseAccount(fields: Record<string, string>): Account | undefined {

@@ -33,6 +33,7 @@ export const SCRIPTS = {
   endDemoTurn: script('accounts/end-turn'),
   nextAccountId: script('accounts/next-id'),
   rotateSigningKey: script('accounts/rotate-signing-key'),
+  writeAccount: script('accounts/write'),
 
   admitLease: script('leases/admit'),
   countLeases: script('leases/count'),

@@ -287,6 +287,17 @@ describe('/api/admin', () => {
     expect(changed).toHaveProperty('pinned_audio', 'opus');
   });
 
+  test('a change that comes with the closing of the account does not open it again', async () => {
+    const account = new Accounts(await openStore(await openRedis()));
+    const { id } = await account.create({ name: 'Ada', email: 'ada@example.com', plan: 'free' });
+    const outcomes = await Promise.allSettled([
+      account.update(id, { status: 'closed' }),
+      account.update(id, { status: 'active' }),
+    ]);
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
+    expect(await account.getOrThrow(id)).toHaveProperty('status', 'closed');
+  });
+
   test('without the operator key it is closed', async () => {
     const gateway = await openGateway({ OPERATOR_KEY });
     const admin = `${gateway.url}/api/admin/accounts`;
