@@ -193,11 +193,19 @@ export class Accounts {
   async findByKey(apiKey: string): Promise<{ account: Account; keyId: string } | undefined> {
     const hash = hashOf(apiKey);
     const fields = await this.#redis.run(async (client) => {
-      const { account: id, last_used_at: lastUsedAt } = await client.hGetAll(apiKeyKey(hash));
+      const [stored, [seconds]] = await Promise.all([
+        client.hGetAll(apiKeyKey(hash)),
+        // Clocks of machines may differ.
+        client.time(),
+      ]);
+      const { account: id, last_used_at: lastUsedAt } = stored;
       if (id === undefined) return undefined;
-      const now = new Date();
-      const isFresh = now.getTime() - Date.parse(lastUsedAt ?? '') < LAST_USED_RESOLUTION_MS;
-      if (!isFresh) await client.hSet(apiKeyKey(hash), 'last_used_at', now.toISOString());
+      const nowMs = Number(seconds) * 1000;
+      const ageMs = nowMs - Date.parse(lastUsedAt ?? '');
+      // A time in the future was written with a wrong clock.
+      const isFresh = ageMs >= 0 && ageMs < LAST_USED_RESOLUTION_MS;
+      const options = { keys: [apiKeyKey(hash)], arguments: [new Date(nowMs).toISOString()] };
+      if (!isFresh) await client.noteKeyUsed(options);
       return client.hGetAll(accountKey(Number(id)));
     });
     const account = fields && parseAccount(fields);

@@ -32,6 +32,7 @@ export const SCRIPTS = {
   addFirstSigningKey: script('accounts/add-first-signing-key'),
   endDemoTurn: script('accounts/end-turn'),
   nextAccountId: script('accounts/next-id'),
+  noteKeyUsed: script('accounts/note-key-used'),
   rotateSigningKey: script('accounts/rotate-signing-key'),
   writeAccount: script('accounts/write'),
 

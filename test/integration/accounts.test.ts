@@ -3,7 +3,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { LONGEST_LIFE_SECONDS, SigningKeys } from '../../src/accounts/signing-keys.ts';
 import { Tokens } from '../../src/accounts/tokens.ts';
-import { ACCOUNT_CHANGES, accountKey, SIGNING_KEYS } from '../../src/store/keys.ts';
+import {
+  ACCOUNT_CHANGES,
+  accountKey,
+  accountKeysKey,
+  apiKeyKey,
+  SIGNING_KEYS,
+} from '../../src/store/keys.ts';
 import { TestClient } from '../support/client.ts';
 import { runAccounts, spawnAccounts } from '../support/data-folder.ts';
 import { eventually } from '../support/gateway.ts';
@@ -285,6 +291,30 @@ describe('/api/admin', () => {
     expect(read).toHaveProperty('default_audio', 'pcmu');
     const changed = await account.update(id, { pinned_audio: 'opus' });
     expect(changed).toHaveProperty('pinned_audio', 'opus');
+  });
+
+  test('a last use in the future, from a wrong clock, is replaced at the next use', async () => {
+    const store = await openStore(await openRedis());
+    const account = new Accounts(store);
+    const { id } = await account.create({ name: 'Ada', email: 'ada@example.com', plan: 'free' });
+    const { apiKey } = await account.addKey(id);
+    await account.findByKey(apiKey);
+    const [hash = ''] = await store.client.sMembers(accountKeysKey(id));
+    await store.client.hSet(apiKeyKey(hash), 'last_used_at', '2999-01-01T00:00:00.000Z');
+    await account.findByKey(apiKey);
+    const [key] = await account.listKeys(id);
+    expect(Math.abs(Date.now() - Date.parse(key!.last_used_at!))).toBeLessThan(60_000);
+  });
+
+  test('a key that is revoked as it is used leaves nothing in Redis', async () => {
+    const store = await openStore(await openRedis());
+    const account = new Accounts(store);
+    const { id } = await account.create({ name: 'Ada', email: 'ada@example.com', plan: 'free' });
+    const { id: keyId, apiKey } = await account.addKey(id);
+    const [hash = ''] = await store.client.sMembers(accountKeysKey(id));
+    // The key is found, then deleted, then its use is noted.
+    await Promise.all([account.revokeKey(id, keyId), account.findByKey(apiKey)]);
+    expect(await store.client.exists(apiKeyKey(hash))).toBe(0);
   });
 
   test('a change that comes with the closing of the account does not open it again', async () => {
