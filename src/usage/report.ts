@@ -44,6 +44,8 @@ export type OpenReport = Pick<UsageReport, 'from' | 'to' | 'granularity'> & {
 
 /** Maximum number of days that may be asked for at once. */
 const MAX_DAYS = { minute: 31, hour: 366, day: 366 };
+/** Latest time that may be asked for: no minute after it, rounded up, has a year of five digits, which sorts before the others. */
+const LATEST_MS = Date.UTC(9999, 0, 1);
 
 /**
  * Reports the usage of an account; the sum is that of `GET /api/me`, for the same time.
@@ -109,6 +111,8 @@ function readMoment(name: string, text: string): number {
     !Number.isNaN(moment) && new Date(moment).toISOString().startsWith(text.slice(0, 10));
   if (!isRealDate)
     throw new PartylineError('bad_request', `"${name}" is not a valid date or time.`);
+  if (moment > LATEST_MS)
+    throw new PartylineError('bad_request', `"${name}" is later than the year 9998.`);
   return moment;
 }
 

@@ -212,11 +212,12 @@ function holdsWholeHours({ from, to }: MinuteRange, day: string): boolean {
   return [from, to].every((edge) => !edge.startsWith(day) || edge.endsWith(':00'));
 }
 
+/** Counts in milliseconds: as text, the day after 9999-12-31 sorts before it. */
 function daysOf({ from, to }: MinuteRange): string[] {
   const days: string[] = [];
-  for (let atMs = Date.parse(from.slice(0, 10)); ; atMs += DAY_MS) {
-    const day = new Date(atMs).toISOString().slice(0, 10);
-    if (day >= to) return days;
-    days.push(day);
+  const toMs = Date.parse(`${to}Z`);
+  for (let atMs = Date.parse(from.slice(0, 10)); atMs < toMs; atMs += DAY_MS) {
+    days.push(new Date(atMs).toISOString().slice(0, 10));
   }
+  return days;
 }
