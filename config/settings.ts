@@ -44,7 +44,8 @@ const SettingsSchema = Type.Object({
   DATA_DIR: Type.String({
     default: inProject('data'),
     minLength: 1,
-    description: "Folder of the own Redis's append-only file and of the demo account's key",
+    description:
+      "Folder of the own Redis's append-only file, the demo account's key and minutes that were not written",
   }),
   DEMO_ACCOUNT: Type.Boolean({
     default: true,

@@ -23,6 +23,8 @@ const TimingsSchema = Type.Object(
     usage: durations({
       freshMs: ms(1000, 'Time for which the used minutes of an account are cached'),
       writeEveryMs: ms(5000, 'Interval of usage writes; a killed process loses at most this much'),
+      lastWriteMs: ms(4000, 'Time for which a process that ends tries to write its last minutes'),
+      retryLastMs: ms(250, 'Delay between these attempts'),
       sweepEveryMs: ms(10_000, 'Interval at which usage workers look for minutes to close'),
       graceMs: ms(10_000, 'Time after its end at which a minute may be closed'),
     }),

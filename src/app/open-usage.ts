@@ -1,5 +1,6 @@
 import { startUsageWorker } from '../children/usage-worker-process.ts';
 import { CcuLeases } from '../usage/ccu-leases.ts';
+import { LastUsage } from '../usage/last-usage.ts';
 import { Meter } from '../usage/meter.ts';
 import { Quota } from '../usage/quota.ts';
 import { RecentUsage } from '../usage/recent-usage.ts';
@@ -24,6 +25,8 @@ export async function openUsage(
   const store = new UsageStore(redis);
   const recent = new RecentUsage(store, timings.usage);
   const meter = new Meter(clock);
+  const last = new LastUsage(store, settings.DATA_DIR, log, timings.usage);
+  await last.writeLeft(clock.wallMs());
   const webhooks = opened.adopt(
     await Webhooks.open(redis, accounts, log, timings.webhooks, {
       nowMs: clock.wallMs,
@@ -32,9 +35,8 @@ export async function openUsage(
     (part) => part.close(),
   );
   const quota = openQuota({ recent, clock, webhooks }, clients);
-  opened.adopt(openReporter(opening, { meter, store, recent, quota, clock }, clients), (part) =>
-    part.close(),
-  );
+  const reporterParts = { meter, store, last, recent, quota, clock };
+  opened.adopt(openReporter(opening, reporterParts, clients), (part) => part.close());
   for (let worker = 0; worker < settings.USAGE_WORKERS; worker += 1) {
     opened.adopt(startUsageWorker(settings, log, timings), (part) => part.close());
   }
@@ -73,10 +75,17 @@ function openQuota(
 /** Opens the reporter, which writes metered time to Redis and feeds the answer back into the quota. */
 function openReporter(
   { log, timings }: Opening,
-  parts: { meter: Meter; store: UsageStore; recent: RecentUsage; quota: Quota; clock: Clock },
+  parts: {
+    meter: Meter;
+    store: UsageStore;
+    last: LastUsage;
+    recent: RecentUsage;
+    quota: Quota;
+    clock: Clock;
+  },
   { sessions, places }: Clients,
 ): UsageReporter {
-  const { meter, store, recent, quota, clock } = parts;
+  const { recent, quota } = parts;
   const onTotal = (accountId: number, monthMs: number, wallMs: number) => {
     // A peer that joins right after the quota ran out must be told as well.
     recent.learn(accountId, wallMs, monthMs);
@@ -84,5 +93,5 @@ function openReporter(
     const account = session?.account ?? places.of(accountId)[0]?.place.account;
     if (account) quota.update(accountId, account.plan, monthMs, wallMs);
   };
-  return new UsageReporter(meter, store, log, onTotal, timings.usage, clock);
+  return new UsageReporter(parts, log, onTotal, timings.usage);
 }

@@ -1,12 +1,17 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
+import type { LastUsage } from './last-usage.ts';
 import type { Meter, MeterClock } from './meter.ts';
 import type { UsageStore } from './usage-store.ts';
+
+/** Parts that a reporter reads and writes. */
+type ReporterParts = { meter: Meter; store: UsageStore; last: LastUsage; clock: MeterClock };
 
 /** Writes the counts of this process, and reports the total usage of accounts with peers here. */
 export class UsageReporter {
   readonly #meter: Meter;
   readonly #store: UsageStore;
+  readonly #last: LastUsage;
   readonly #log: FastifyBaseLogger;
   readonly #clock: MeterClock;
   readonly #onTotal: (accountId: number, monthMs: number, wallMs: number) => void;
@@ -14,15 +19,14 @@ export class UsageReporter {
   #writing: Promise<void> | undefined;
 
   constructor(
-    meter: Meter,
-    store: UsageStore,
+    { meter, store, last, clock }: ReporterParts,
     log: FastifyBaseLogger,
     onTotal: (accountId: number, monthMs: number, wallMs: number) => void,
     timings: Timings['usage'],
-    clock: MeterClock,
   ) {
     this.#meter = meter;
     this.#store = store;
+    this.#last = last;
     this.#log = log;
     this.#onTotal = onTotal;
     this.#clock = clock;
@@ -38,11 +42,12 @@ export class UsageReporter {
     await this.#writing;
   }
 
-  /** Writes the remaining counts. */
+  /** Writes the remaining counts, or leaves them to the next start. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#writing;
-    await this.report();
+    const minuteCounts = this.#meter.take();
+    if (minuteCounts.length > 0) await this.#last.write(minuteCounts);
   }
 
   async #report(): Promise<void> {

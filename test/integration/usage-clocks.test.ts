@@ -1,3 +1,4 @@
+import { tmpdir } from 'node:os';
 import { createNodeRedisClient, Queue } from 'bullmq';
 import { createClient } from 'redis';
 import { expect, test, vi } from 'vitest';
@@ -7,6 +8,7 @@ import { type OwnClocks, RedisClock } from '../../src/store/redis-clock.ts';
 import { Meter } from '../../src/usage/meter.ts';
 import { BULLMQ_PREFIX } from '../../src/store/keys.ts';
 import { USAGE_QUEUE } from '../../src/usage/usage-queue.ts';
+import { LastUsage } from '../../src/usage/last-usage.ts';
 import { UsageReporter } from '../../src/usage/usage-reporter.ts';
 import { readUsageWorkers } from '../../src/usage/usage-workers.ts';
 import { openUsageWorker } from '../../workers/usage-jobs.ts';
@@ -114,7 +116,9 @@ test('while clocks jump, of Redis and of the gateway, every millisecond is bille
   const own = { wallMs: () => Date.now() + ownOffMs, monotonicMs: () => performance.now() };
   const clock = await openClock(store, own);
   const meter = new Meter(clock);
-  const reporter = new UsageReporter(meter, usage, log, () => {}, timings.usage, clock);
+  const last = new LastUsage(usage, tmpdir(), log, timings.usage);
+  const parts = { meter, store: usage, last, clock };
+  const reporter = new UsageReporter(parts, log, () => {}, timings.usage);
   await openWorker(redis, store);
   const jumps = [HOUR_MS, -HOUR_MS, 3 * DAY_MS, -3 * DAY_MS, 40 * MINUTE_MS];
   const startMs = performance.now();

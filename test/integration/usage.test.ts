@@ -1,6 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { type AddressInfo, connect as connectTcp, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { timingsWith } from '../../config/timings.ts';
@@ -317,6 +320,33 @@ describe('the minutes of a gateway', () => {
     const isWritten = async () => (await usage.readMonthMs(id, Date.now())) >= leastMs;
     await eventually('all of it is written', isWritten);
     expect(await usage.readMonthMs(id, Date.now())).toBeLessThanOrEqual(mostMs);
+  });
+
+  test('a gateway that ends while Redis is away leaves its minutes to the next start', async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), 'partyline-left-usage-'));
+    cleanUps.push(() => rm(dataDir, { recursive: true }));
+    const redis = await openRedis();
+    const environment = { REDIS_URL: redis.url, DATA_DIR: dataDir };
+    const timings = { usage: { writeEveryMs: 600_000 } };
+    const gateway = await openGateway(environment, timings);
+    const { apiKey, id } = await createAccount(redis, 'starter');
+    const joiningMs = performance.now();
+    await enter(gateway, 'alice', { api_key: apiKey });
+    const joinedMs = performance.now();
+    await sleep(300);
+    const leastMs = performance.now() - joinedMs;
+    await redis.kill();
+    await gateway.close();
+    const mostMs = performance.now() - joiningMs;
+    const leftFiles = async () =>
+      (await readdir(dataDir)).filter((name) => name.startsWith('unwritten-usage-'));
+    expect(await leftFiles()).toHaveLength(1);
+    await redis.restart();
+    await openGateway(environment, timings);
+    expect(await leftFiles()).toEqual([]);
+    const writtenMs = await new UsageStore(await openStore(redis)).readMonthMs(id, Date.now());
+    expect(writtenMs).toBeGreaterThanOrEqual(Math.floor(leastMs));
+    expect(writtenMs).toBeLessThanOrEqual(mostMs);
   });
 });
 

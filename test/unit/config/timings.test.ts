@@ -12,6 +12,8 @@ test('the defaults are those of the product', () => {
     usage: {
       freshMs: 1000,
       writeEveryMs: 5000,
+      lastWriteMs: 4000,
+      retryLastMs: 250,
       sweepEveryMs: 10_000,
       graceMs: 10_000,
     },

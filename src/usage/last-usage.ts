@@ -1,0 +1,140 @@
+import { randomUUID } from 'node:crypto';
+import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { FastifyBaseLogger } from 'fastify';
+import { Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { Timings } from '../../config/timings.ts';
+import { giveToOwner, openDataDir } from '../store/data-dir.ts';
+import type { MinuteCount } from './meter.ts';
+import type { UsageStore } from './usage-store.ts';
+
+/** Names of the files; another process may be writing one whose name is longer. */
+const FILE = /^unwritten-usage-[0-9a-f-]{36}\.json$/;
+/** Age at which a count is not written any more, ms: Redis forgets after 48 h what it has of a minute, and would add it again. */
+const TOO_OLD_MS = 47 * 3_600_000;
+
+const countsValidator = Compile(
+  Type.Array(
+    Type.Object({
+      writer: Type.String(),
+      accountId: Type.Integer(),
+      minute: Type.String({ pattern: '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}$' }),
+      room: Type.String(),
+      websocketMs: Type.Number({ minimum: 0 }),
+      webrtcMs: Type.Number({ minimum: 0 }),
+      peakPeers: Type.Integer({ minimum: 0 }),
+    }),
+  ),
+);
+
+/**
+ * Writes the last counts of a process. Counts that Redis does not take before the process ends are left to the next start, in a
+ * file of the data folder. Counts that are written twice count once.
+ */
+export class LastUsage {
+  readonly #store: Pick<UsageStore, 'write'>;
+  readonly #dataDir: string;
+  readonly #log: FastifyBaseLogger;
+  readonly #timings: Timings['usage'];
+
+  constructor(
+    store: Pick<UsageStore, 'write'>,
+    dataDir: string,
+    log: FastifyBaseLogger,
+    timings: Timings['usage'],
+  ) {
+    this.#store = store;
+    this.#dataDir = dataDir;
+    this.#log = log;
+    this.#timings = timings;
+  }
+
+  /** Writes counts for up to `lastWriteMs`; the file is there from the first failure on, in case the process is killed. */
+  async write(counts: MinuteCount[]): Promise<void> {
+    const endMs = performance.now() + this.#timings.lastWriteMs;
+    const fault = await this.#tryToWrite(counts);
+    if (fault === undefined) return;
+    const peerSeconds = secondsIn(counts);
+    this.#log.warn({ err: fault, peerSeconds }, 'last usage not written; retrying');
+    const file = await this.#leave(counts);
+    while (performance.now() < endMs) {
+      await delay(this.#timings.retryLastMs);
+      if ((await this.#tryToWrite(counts)) !== undefined) continue;
+      this.#log.info({ peerSeconds }, 'last usage written');
+      if (file !== undefined) await rm(file, { force: true });
+      return;
+    }
+    if (file === undefined) this.#log.error({ peerSeconds }, 'last usage lost');
+    else this.#log.warn({ file, peerSeconds }, 'last usage left to the next start');
+  }
+
+  /**
+   * Writes what processes before this one have left. A file whose counts are not written stays for the next start.
+   * @param wallMs now, by the clock of Redis
+   */
+  async writeLeft(wallMs: number): Promise<void> {
+    for (const file of await this.#findFiles()) {
+      try {
+        await this.#writeFile(file, wallMs);
+      } catch (fault) {
+        this.#log.error({ err: fault, file }, 'usage of an earlier process not written');
+      }
+    }
+  }
+
+  async #writeFile(file: string, wallMs: number): Promise<void> {
+    const counts: unknown = JSON.parse(await readFile(file, 'utf8'));
+    if (!countsValidator.Check(counts)) throw new Error('not a list of counts');
+    const isRecent = ({ minute }: MinuteCount) => wallMs - Date.parse(`${minute}Z`) < TOO_OLD_MS;
+    const recent = counts.filter(isRecent);
+    await this.#store.write(recent);
+    await rm(file, { force: true });
+    this.#log.warn({ file, peerSeconds: secondsIn(recent) }, 'usage of an earlier process written');
+    if (recent.length === counts.length) return;
+    const old = counts.filter((count) => !isRecent(count));
+    this.#log.error({ file, peerSeconds: secondsIn(old) }, 'usage lost: older than two days');
+  }
+
+  async #tryToWrite(counts: MinuteCount[]): Promise<unknown> {
+    try {
+      await this.#store.write(counts);
+      return undefined;
+    } catch (fault) {
+      return fault;
+    }
+  }
+
+  /** Leaves counts in a new file, whole or not at all. @returns undefined if it cannot be written, which is logged */
+  async #leave(counts: MinuteCount[]): Promise<string | undefined> {
+    const file = join(this.#dataDir, `unwritten-usage-${randomUUID()}.json`);
+    const temporary = `${file}.tmp`;
+    try {
+      await openDataDir(this.#dataDir);
+      await writeFile(temporary, JSON.stringify(counts), { mode: 0o600, flush: true });
+      await giveToOwner(temporary);
+      await rename(temporary, file);
+      return file;
+    } catch (fault) {
+      this.#log.error({ err: fault, file }, 'file of last usage not written');
+      await rm(temporary, { force: true }).catch(() => {
+        // The folder itself cannot be used, which has been logged.
+      });
+      return undefined;
+    }
+  }
+
+  async #findFiles(): Promise<string[]> {
+    try {
+      const names = await readdir(this.#dataDir);
+      return names.filter((name) => FILE.test(name)).map((name) => join(this.#dataDir, name));
+    } catch {
+      // A gateway with an operator's Redis may have no data folder.
+      return [];
+    }
+  }
+}
+
+const secondsIn = (counts: MinuteCount[]) =>
+  Math.round(counts.reduce((sum, count) => sum + count.websocketMs + count.webrtcMs, 0)) / 1000;
