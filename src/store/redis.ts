@@ -109,6 +109,11 @@ export class Redis {
     return this.#tunnel?.primary;
   }
 
+  /** False while Redis is disconnected, when every command fails at once. */
+  get isReady(): boolean {
+    return this.#client.isReady;
+  }
+
   /** Client for libraries that have commands of their own, to be called within {@link run}. */
   get client(): Client {
     return this.#client;

@@ -105,12 +105,19 @@ export class Meter {
     return count;
   }
 
+  /** Counts the time until now, which {@link take} does too; a step of more than 45 s would be counted only in part. */
+  accrue(): void {
+    for (const { rooms } of this.#accounts.values()) {
+      for (const metered of rooms.values()) this.#accrue(metered);
+    }
+  }
+
   /** Returns the counts that have changed since they were last written, and forgets finished ones. */
   take(): MinuteCount[] {
+    // First, because time that is counted now may go to the room of all others.
+    this.accrue();
     const changed: MinuteCount[] = [];
     for (const [accountId, account] of this.#accounts) {
-      // Time that is counted now may go to the room of all others, which is handled last.
-      for (const metered of account.rooms.values()) this.#accrue(metered);
       for (const [room, metered] of account.rooms) {
         this.#forget(metered);
         for (const { isWritten, ...count } of metered.minuteCounts.values()) {

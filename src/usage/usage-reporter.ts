@@ -51,12 +51,16 @@ export class UsageReporter {
   }
 
   async #report(): Promise<void> {
+    if (!this.#store.isReady) {
+      // The disconnection has been logged. The backlog of a long outage is not put together in vain.
+      this.#meter.accrue();
+      return;
+    }
     const active = this.#meter.activeAccounts();
     const minuteCounts = this.#meter.take();
     if (minuteCounts.length === 0 && active.length === 0) return;
     try {
-      await this.#store.write(minuteCounts);
-      this.#meter.written(minuteCounts);
+      await this.#store.write(minuteCounts, (part) => this.#meter.written(part));
       const wallMs = this.#clock.wallMs();
       await Promise.all(
         active.map(async (accountId) => {

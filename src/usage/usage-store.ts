@@ -19,6 +19,8 @@ import { MAX_ROOMS_A_MINUTE, type MinuteCount, monthOf, OTHER_ROOMS } from './me
 const MINUTE_MS = 60_000;
 /** Maximum number of values in one command of a script, which Lua puts on its stack. */
 const FIELDS_AT_ONCE = 2000;
+/** Maximum number of counts in one command: well below the time in which Redis must answer, also on a slow machine. */
+const COUNTS_AT_ONCE = 5000;
 /** Maximum number of minutes that are listed at once; those that are closed make room for the next. */
 const LISTED_AT_ONCE = 20_000;
 
@@ -35,11 +37,28 @@ export class UsageStore {
     this.#redis = redis;
   }
 
+  /** False if a command would fail at once, because Redis is disconnected. */
+  get isReady(): boolean {
+    return this.#redis.isReady;
+  }
+
   /**
-   * Writes the counts of a process, in place of its previous ones.
-   * @throws {PartylineError} `overloaded`; it may have been written all the same, and may be written again
+   * Writes the counts of a process, in place of its previous ones, some at a time.
+   * @param onWritten called with each part that has been written
+   * @throws {PartylineError} `overloaded`; more may have been written all the same, and may be written again
    */
-  async write(minuteCounts: MinuteCount[]): Promise<void> {
+  async write(
+    minuteCounts: MinuteCount[],
+    onWritten: (part: MinuteCount[]) => void = () => {},
+  ): Promise<void> {
+    for (let at = 0; at < minuteCounts.length; at += COUNTS_AT_ONCE) {
+      const part = minuteCounts.slice(at, at + COUNTS_AT_ONCE);
+      await this.#writePart(part);
+      onWritten(part);
+    }
+  }
+
+  async #writePart(minuteCounts: MinuteCount[]): Promise<void> {
     const minutes = new Map<string, WrittenMinute>();
     const full: WrittenMinute[] = [];
     for (const {

@@ -34,7 +34,7 @@ function refusing(times: number) {
     written.push(...counts);
     return Promise.resolve();
   });
-  return { write, written };
+  return { isReady: true, write, written };
 }
 
 const lastOf = (store: Pick<UsageStore, 'write'>, folder: string) =>

@@ -1,0 +1,99 @@
+import { expect, test, vi } from 'vitest';
+import { timingsWith } from '../../../config/timings.ts';
+import type { Redis } from '../../../src/store/redis.ts';
+import { LastUsage } from '../../../src/usage/last-usage.ts';
+import { Meter, type MinuteCount } from '../../../src/usage/meter.ts';
+import { UsageReporter } from '../../../src/usage/usage-reporter.ts';
+import { UsageStore } from '../../../src/usage/usage-store.ts';
+import { silentLog } from '../../support/gateway.ts';
+import { count, NOW_MS } from '../../support/usage.ts';
+
+const MINUTE_MS = 60_000;
+const { usage: timings } = timingsWith({ usage: { lastWriteMs: 1, retryLastMs: 1 } });
+
+/** A Redis that takes counts, unless the command at an index fails; and the number of counts in each command. */
+function fakeRedis({ failsAt }: { failsAt?: number } = {}) {
+  const sizes: number[] = [];
+  const client = {
+    writeUsage: ({ arguments: [written] }: { arguments: [string] }) => {
+      const minutes = JSON.parse(written) as [number, string, number, string[]][];
+      sizes.push(minutes.reduce((sum, [, , , fields]) => sum + fields.length / 2, 0));
+      if (sizes.length - 1 === failsAt) return Promise.reject(new Error('took too long'));
+      return Promise.resolve();
+    },
+    hGet: () => Promise.resolve('0'),
+  };
+  const redis = {
+    isReady: true,
+    run: (commands: (of: typeof client) => Promise<unknown>) => commands(client),
+  };
+  return { sizes, redis, store: new UsageStore(redis as unknown as Redis) };
+}
+
+const counts = (length: number): MinuteCount[] =>
+  Array.from({ length }, (_, index) => count({ room: `room ${index}` }));
+
+function openReporter(store: UsageStore) {
+  let nowMs = NOW_MS;
+  const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs };
+  const meter = new Meter(clock);
+  const last = new LastUsage(store, '/nowhere', silentLog, timings);
+  const reporter = new UsageReporter({ meter, store, last, clock }, silentLog, () => {}, timings);
+  const pass = (ms: number) => {
+    nowMs += ms;
+  };
+  return { meter, reporter, pass };
+}
+
+test('UsageStore.write() of 12,000 counts takes three commands, each acknowledged', async () => {
+  const { store, sizes } = fakeRedis();
+  const written: number[] = [];
+  await store.write(counts(12_000), (part) => written.push(part.length));
+  expect(sizes).toEqual([5000, 5000, 2000]);
+  expect(written).toEqual(sizes);
+});
+
+test('UsageStore.write() stops at the first command that fails', async () => {
+  const { store, sizes } = fakeRedis({ failsAt: 1 });
+  const onWritten = vi.fn<(part: MinuteCount[]) => void>();
+  await expect(store.write(counts(12_000), onWritten)).rejects.toThrow('took too long');
+  expect(sizes).toEqual([5000, 5000]);
+  expect(onWritten).toHaveBeenCalledOnce();
+});
+
+test('UsageReporter.report() after a failed command writes only what was not acknowledged', async () => {
+  const { store, sizes } = fakeRedis({ failsAt: 1 });
+  const { meter, reporter, pass } = openReporter(store);
+  for (let minute = 0; minute < 4; minute += 1) {
+    const leaves = Array.from({ length: 2000 }, (_, room) =>
+      meter.enter(1, `room ${room}`, 'websocket'),
+    );
+    pass(1000);
+    for (const leave of leaves) leave();
+    pass(MINUTE_MS);
+  }
+  await reporter.report();
+  expect(sizes).toEqual([5000, 3000]);
+  await reporter.report();
+  expect(sizes).toEqual([5000, 3000, 3000]);
+  await reporter.close();
+  expect(sizes).toHaveLength(3);
+});
+
+test('UsageReporter.report() while Redis is disconnected puts nothing together, and loses no time', async () => {
+  const { store, redis, sizes } = fakeRedis();
+  const { meter, reporter, pass } = openReporter(store);
+  const take = vi.spyOn(meter, 'take');
+  meter.enter(1, 'a', 'websocket');
+  redis.isReady = false;
+  for (let report = 0; report < 10; report += 1) {
+    pass(30_000);
+    await reporter.report();
+  }
+  expect(take).not.toHaveBeenCalled();
+  expect(sizes).toEqual([]);
+  redis.isReady = true;
+  const totalMs = meter.take().reduce((sum, { websocketMs }) => sum + websocketMs, 0);
+  expect(totalMs).toBe(300_000);
+  await reporter.close();
+});
