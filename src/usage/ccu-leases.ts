@@ -114,7 +114,8 @@ export class CcuLeases {
     { sessionId, settings }: StoredSession = { sessionId: '', settings: '' },
   ): Promise<Admission> {
     const words = [isMoved ? '1' : '0', sessionId, settings, '', '', ''];
-    return this.#readAdmission(holder, maxCcu, await this.#askForLease(holder, maxCcu, words));
+    const reply = await this.#askForLease(holder, maxCcu, words);
+    return this.#readAdmission(holder, maxCcu, sessionId, reply);
   }
 
   /**
@@ -130,12 +131,16 @@ export class CcuLeases {
     const words = ['0', place.sessionId, '', JSON.stringify(place), joins, replaces];
     const reply = await this.#askForLease(holder, maxCcu, words);
     const elsewhere = reply[0] === -2 ? parseLocation(reply[2]) : undefined;
-    return elsewhere ? { elsewhere } : this.#readAdmission(holder, maxCcu, reply);
+    if (elsewhere) return { elsewhere };
+    const admission = this.#readAdmission(holder, maxCcu, place.sessionId, reply);
+    this.#notes.keep(holder, 'place', JSON.stringify(place));
+    return admission;
   }
 
   #readAdmission(
     holder: Holder,
     maxCcu: number,
+    sessionId: string,
     [admitted, , place, known, stored = '', order = 0]: AdmitReply,
   ): Admission {
     const { accountId } = holder;
@@ -146,6 +151,7 @@ export class CcuLeases {
     }
     const holders = this.#held.get(accountId) ?? new Set();
     this.#held.set(accountId, holders.add(holder));
+    this.#notes.keep(holder, 'settings', `${sessionId} ${stored}`);
     return {
       lastLocation: parseLocation(place),
       isResumed: known === 1,
@@ -282,9 +288,13 @@ export class CcuLeases {
       keys: leaseKeys(accountId),
       arguments: [String(this.#timings.leaseMs), ...pairs],
     };
-    const taken = (await this.#redis.run((client) => client.renewLeases(options))) as string[];
-    for (const { peer, connectionId } of holders) {
-      if (taken.includes(connectionId)) this.#onTaken(accountId, peer, connectionId);
+    const reply = await this.#redis.run((client) => client.renewLeases(options));
+    const [taken, placeless, unset] = (reply as string[][]).map((ids) => new Set(ids));
+    for (const holder of holders) {
+      const { peer, connectionId } = holder;
+      if (taken?.has(connectionId)) this.#onTaken(accountId, peer, connectionId);
+      if (placeless?.has(connectionId)) this.#notes.noteMissing(holder, 'place');
+      if (unset?.has(connectionId)) this.#notes.noteMissing(holder, 'settings');
     }
   }
 }

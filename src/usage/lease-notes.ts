@@ -6,11 +6,15 @@ import type { Holder } from './lease-holder.ts';
 const NOTED = ['place', 'settings'] as const;
 type Noted = (typeof NOTED)[number];
 
-/** Texts that are stored for the holders of leases; those that Redis did not take are kept until it does. */
+/**
+ * Texts that are stored for the holders of leases. They are kept for as long as the lease is held, so that those that Redis did not
+ * take, or has lost, can be written again.
+ */
 export class LeaseNotes {
   readonly #redis: Redis;
-  /** By holder: what is being written, or could not be written because Redis was disconnected. */
-  readonly #unwritten = new Map<Holder, Partial<Record<Noted, string>>>();
+  readonly #texts = new Map<Holder, Partial<Record<Noted, string>>>();
+  /** By holder: texts that are being written, could not be written because Redis was disconnected, or were lost. */
+  readonly #unwritten = new Map<Holder, Set<Noted>>();
 
   constructor(redis: Redis) {
     this.#redis = redis;
@@ -21,23 +25,41 @@ export class LeaseNotes {
     return [...this.#unwritten.keys()];
   }
 
+  /** Keeps a text that Redis has stored together with the lease. */
+  keep(holder: Holder, what: Noted, text: string): void {
+    this.#texts.set(holder, { ...this.#texts.get(holder), [what]: text });
+  }
+
   /** Stores a text for a holder of a lease. @throws {PartylineError} `overloaded`; {@link writeAgain} tries once more */
   async write(holder: Holder, what: Noted, text: string): Promise<void> {
-    this.#unwritten.set(holder, { ...this.#unwritten.get(holder), [what]: text });
+    this.keep(holder, what, text);
+    this.#mark(holder, what);
     await this.#writeOne(holder, what, text);
   }
 
-  /** Stores what could not be stored for a holder. @throws {PartylineError} `overloaded` */
+  /** Notes that Redis has no such text of a holder; {@link writeAgain} stores it, unless there is none. */
+  noteMissing(holder: Holder, what: Noted): void {
+    if (this.#texts.get(holder)?.[what]) this.#mark(holder, what);
+  }
+
+  /** Stores what Redis did not take, or has lost, of a holder. @throws {PartylineError} `overloaded` */
   async writeAgain(holder: Holder): Promise<void> {
     for (const what of NOTED) {
-      const text = this.#unwritten.get(holder)?.[what];
-      if (text !== undefined) await this.#writeOne(holder, what, text);
+      const text = this.#texts.get(holder)?.[what];
+      if (text !== undefined && this.#unwritten.get(holder)?.has(what))
+        await this.#writeOne(holder, what, text);
     }
   }
 
-  /** Forgets what could not be stored for a holder whose lease has ended. */
+  /** Forgets the texts of a holder whose lease has ended. */
   forget(holder: Holder): void {
+    this.#texts.delete(holder);
     this.#unwritten.delete(holder);
+  }
+
+  #mark(holder: Holder, what: Noted): void {
+    const unwritten = this.#unwritten.get(holder) ?? new Set();
+    this.#unwritten.set(holder, unwritten.add(what));
   }
 
   async #writeOne(holder: Holder, what: Noted, text: string): Promise<void> {
@@ -47,8 +69,8 @@ export class LeaseNotes {
       what === 'place' ? client.noteLeasePlace(options) : client.noteLeaseSettings(options),
     );
     const unwritten = this.#unwritten.get(holder);
-    if (unwritten?.[what] !== text) return;
-    delete unwritten[what];
-    if (Object.keys(unwritten).length === 0) this.#unwritten.delete(holder);
+    if (!unwritten || this.#texts.get(holder)?.[what] !== text) return;
+    unwritten.delete(what);
+    if (unwritten.size === 0) this.#unwritten.delete(holder);
   }
 }

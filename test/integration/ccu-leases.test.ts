@@ -7,6 +7,7 @@ import { PartylineError } from '../../src/protocol/errors.ts';
 import { leaseKeys } from '../../src/store/keys.ts';
 import { Redis } from '../../src/store/redis.ts';
 import { CcuLeases } from '../../src/usage/ccu-leases.ts';
+import type { Holder } from '../../src/usage/lease-holder.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
 import { TestRedis } from '../support/redis.ts';
 
@@ -120,6 +121,35 @@ test('a room and settings that Redis did not take are written when it is back', 
   await eventually('the room is there', async () => (await found())?.room === 'b');
   const stored = () => leases.redis.run((client) => client.hGet(leaseKeys(1)[3]!, 'alice'));
   await expect.poll(stored).toBe('s second');
+});
+
+test('a room and settings that Redis has lost are written again with the next renewal', async () => {
+  await using leases = await openTwo();
+  const [alice, bob, carol] = ['alice', 'bob', 'carol'].map((peer) => ({
+    ...holder(`of ${peer}`),
+    peer,
+  })) as [Holder, Holder, Holder];
+  const place = { sessionId: 's', room: 'a', kind: 'websocket' } as const;
+  await leases.one.admit(alice, 5, false, { sessionId: 's', settings: 'at first' });
+  await leases.one.place(alice, place);
+  await leases.one.save(alice, { sessionId: 's', settings: 'muted' });
+  await leases.one.admit(bob, 5, false, { sessionId: 't', settings: 'as admitted' });
+  const half = { sessionId: 'whip:1', room: 'b', kind: 'webrtc' } as const;
+  await leases.one.admitHalf(carol, 5, { place: half, joins: 'whip:', replaces: 'whip:' });
+  await leases.redis.run((client) => client.del(leaseKeys(1)));
+  const [, , placesKey, settingsKey] = leaseKeys(1) as [string, string, string, string];
+  const stored = (key: string) => leases.redis.run((client) => client.hGetAll(key));
+  await expect
+    .poll(() => stored(settingsKey))
+    .toEqual({ alice: 's muted', bob: 't as admitted', carol: 'whip:1 ' });
+  await expect
+    .poll(() => stored(placesKey))
+    .toEqual({ alice: JSON.stringify(place), carol: JSON.stringify(half) });
+  const resumed = await leases.other.admit({ ...alice, connectionId: 'later' }, 5, false, {
+    sessionId: 's',
+    settings: '',
+  });
+  expect(resumed).toMatchObject({ lastLocation: place, isResumed: true, settings: 'muted' });
 });
 
 test('two halves that come at once to two nodes: one takes the lease, and the other finds it', async () => {

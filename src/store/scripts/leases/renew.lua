@@ -7,10 +7,10 @@ KEYS[3]  hash: peer → its place, for when it comes back on another node
 KEYS[4]  hash: peer → its session and settings, separated by a space
 ARGV[1]  duration of a lease, ms
 ARGV[2…] peer and connection, in turn
-Returns the connections whose leases were taken.
+Returns { connections whose leases were taken, connections without a place, connections without session and settings }.
 ]]
 -- @include now
-local peers, leases, holders, taken = {}, {}, {}, {}
+local peers, leases, holders, taken, placeless, unset = {}, {}, {}, {}, {}, {}
 for i = 2, #ARGV, 2 do peers[#peers + 1] = ARGV[i] end
 local held = redis.call('HMGET', KEYS[2], unpack(peers))
 for i, peer in ipairs(peers) do
@@ -20,6 +20,8 @@ for i, peer in ipairs(peers) do
     leases[#leases + 1] = peer
     holders[#holders + 1] = peer
     holders[#holders + 1] = session
+    if redis.call('HEXISTS', KEYS[3], peer) == 0 then placeless[#placeless + 1] = session end
+    if redis.call('HEXISTS', KEYS[4], peer) == 0 then unset[#unset + 1] = session end
   else
     taken[#taken + 1] = session
   end
@@ -29,4 +31,4 @@ if #leases > 0 then
   redis.call('HSET', KEYS[2], unpack(holders))
 end
 for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, 2 * ARGV[1]) end
-return taken
+return { taken, placeless, unset }
