@@ -10,6 +10,9 @@ const WILDCARDS = ['0.0.0.0', '::'];
 const MAX_ADDRESSES = 8;
 const HOST_NAME = /^[\p{L}\p{N}]([\p{L}\p{N}.-]*[\p{L}\p{N}])?$/u;
 
+/** Returns whether others can be told a text as an address: an IP or a host name, without scheme or port. */
+const isAnnounceable = (text: string) => isIP(text) !== 0 || HOST_NAME.test(text);
+
 /** Returns whether an address stands for all of the machine's. */
 export const isWildcard = (ip: string): boolean => WILDCARDS.includes(ip);
 
@@ -27,7 +30,7 @@ function parseListenAddresses(
     const [ip = '', announced, ...more] = entry.trim().split('=');
     if (isIP(ip) === 0 || more.length > 0) {
       faults.push(`${name} has "${entry.trim()}", which is no IPv4 or IPv6 address.`);
-    } else if (announced !== undefined && isIP(announced) === 0 && !HOST_NAME.test(announced)) {
+    } else if (announced !== undefined && !isAnnounceable(announced)) {
       faults.push(`${name} announces "${announced}", which is no address or host name.`);
     }
     return announced === undefined ? { ip } : { ip, announced };
@@ -95,6 +98,12 @@ export function listenFaults(
     .filter(({ ip, announced = common }) => isWildcard(ip) && announced === '')
     .map(({ ip }) => `${names.announced} must be set when ${names.list} is ${ip}.`);
 }
+
+/** Returns the faults of a setting that holds one address to announce; empty means none is announced. */
+export const announcedFaults = (name: string, announced: string): string[] =>
+  announced === '' || isAnnounceable(announced)
+    ? []
+    : [`${name} is "${announced}", which is no address or host name.`];
 
 /**
  * Returns the faults of addresses of which other nodes choose one by its family, one sentence each. Host

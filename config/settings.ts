@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { type Static, type TSchema, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { describeFault } from '../src/protocol/schema-faults.ts';
-import { listenFaults, pipeAddressFaults } from './listen-addresses.ts';
+import { announcedFaults, listenFaults, pipeAddressFaults } from './listen-addresses.ts';
 import { isSentinelUrl, parseSentinelUrl } from './sentinel-url.ts';
 import { type Timings, TIMINGS_VARIABLE } from './timings.ts';
 
@@ -383,8 +383,9 @@ function redisFaults({ REDIS_URL: url, SENTINEL_PASSWORD: password }: Settings):
 }
 
 function rtcFaults({ RTC_LISTEN_IP: list, RTC_ANNOUNCED_ADDRESS: common }: Settings): string[] {
-  if (list === '') return [];
-  return listenFaults({ list: 'RTC_LISTEN_IP', announced: 'RTC_ANNOUNCED_ADDRESS' }, list, common);
+  const names = { list: 'RTC_LISTEN_IP', announced: 'RTC_ANNOUNCED_ADDRESS' };
+  const faults = announcedFaults(names.announced, common);
+  return list === '' ? faults : [...faults, ...listenFaults(names, list, common)];
 }
 
 function pipeFaults({ PIPE_LISTEN_IP: list, PIPE_ANNOUNCED_ADDRESS: common }: Settings): string[] {

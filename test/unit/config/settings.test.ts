@@ -99,6 +99,30 @@ describe('readSettings()', () => {
   });
 });
 
+describe.each(['203.0.113.7:30000', 'https://gw.example', '203.0.113.7,2001:db8::7'])(
+  'RTC_ANNOUNCED_ADDRESS=%s',
+  (announced) => {
+    test.each(['', '10.0.0.5', '0.0.0.0', '10.0.0.5,fd00::5'])(
+      'is refused with RTC_LISTEN_IP=%s',
+      (list) => {
+        const faults = faultsOf({ RTC_LISTEN_IP: list, RTC_ANNOUNCED_ADDRESS: announced });
+        const expected = `RTC_ANNOUNCED_ADDRESS is "${announced}", which is no address`;
+        expect(faults[0]).toContain(expected);
+      },
+    );
+  },
+);
+
+test.each(['203.0.113.7', '2001:db8::7', 'gw.example', 'grüße.example'])(
+  'RTC_ANNOUNCED_ADDRESS=%s is taken, with one address to listen on or none',
+  (announced) => {
+    for (const list of ['', '10.0.0.5']) {
+      const environment = { RTC_LISTEN_IP: list, RTC_ANNOUNCED_ADDRESS: announced };
+      expect(faultsOf(environment)).toEqual([]);
+    }
+  },
+);
+
 describe('addresses of WebRTC', () => {
   const settings = { RTC_ANNOUNCED_ADDRESS: '', RTC_TCP: true };
 
