@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { isIPv4 } from 'node:net';
-import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Settings } from '../../config/settings.ts';
 import { PartylineError } from '../protocol/errors.ts';
-import { giveToOwner, openDataDir } from '../store/data-dir.ts';
+import { demoKeyFileIn, giveToOwner, openDataDir } from '../store/data-dir.ts';
 import { DEMO_ACCOUNT_ID, DEMO_ACCOUNT_KEYS, DEMO_ACCOUNT_TURN } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { type Account, Accounts, type ApiKey } from './accounts.ts';
@@ -75,7 +74,7 @@ async function openWanted(
   accounts: Accounts,
   dataDir: string,
 ): Promise<DemoAccount | undefined> {
-  const keyFile = join(dataDir, 'demo-key');
+  const keyFile = demoKeyFileIn(dataDir);
   const known = await readIfThere(keyFile);
   const credentials = known === undefined ? undefined : await accounts.findByKey(known);
   const account = credentials?.account ?? (await findDemo(redis, accounts));

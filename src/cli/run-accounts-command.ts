@@ -106,7 +106,10 @@ async function run(
   const onLoading = (percent: number) => {
     stderr.write(`Redis is loading its data: ${Math.round(percent)} %\n`);
   };
-  const { json, text } = await withRedis(environment, onLoading, (redis, clock) =>
+  const onNew = (dataDir: string) => {
+    stderr.write(`REDIS_URL is not set: this works on a new Redis in ${dataDir} (DATA_DIR).\n`);
+  };
+  const { json, text } = await withRedis(environment, { onLoading, onNew }, (redis, clock) =>
     command(
       {
         accounts: new Accounts(redis),
@@ -124,14 +127,14 @@ async function run(
 /** The gateway's own Redis is started for as long as `work` takes, if no gateway runs. */
 async function withRedis<T>(
   environment: Environment,
-  onLoading: (percent: number) => void,
+  { onLoading, onNew }: { onLoading: (percent: number) => void; onNew: (dataDir: string) => void },
   work: (redis: Redis, clock: RedisClock) => Promise<T>,
 ): Promise<T> {
   await using opened = new AsyncDisposableStack();
   const settings = readSettings(environment);
   const { redis: timings, nodes } = readTimings(environment);
   const { log } = Fastify({ logger: { level: 'silent' } });
-  await openCommandRedis({ settings, timings, opened, log });
+  await openCommandRedis({ settings, timings, opened, log }, () => onNew(settings.DATA_DIR));
   const redis = await Redis.connect(redisAddressOf(settings), log, timings, { onLoading });
   opened.adopt(redis, (part) => part.close());
   await claimFormat(redis, nodes.deadAfterMs);

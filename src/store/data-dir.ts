@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import {
   closeSync,
   constants,
+  existsSync,
   fchownSync,
   ftruncateSync,
   openSync,
@@ -19,10 +20,11 @@ const STICKY = 0o1000;
 
 const LOCK_FILE = 'redis.lock';
 const APPEND_ONLY_DIR = 'appendonlydir';
+const DEMO_KEY_FILE = 'demo-key';
 /** Files of the gateway and of Redis beside the append-only files. */
 const OWN_FILES = new Set([
   LOCK_FILE,
-  'demo-key',
+  DEMO_KEY_FILE,
   'last-account-id',
   'dump.rdb',
   'lan-cert.pem',
@@ -43,6 +45,15 @@ export function socketPathIn(dataDir: string): string {
   const absolutePath = join(dataDir, 'redis.sock');
   const relativePath = relative(process.cwd(), absolutePath);
   return relativePath.length < absolutePath.length ? relativePath : absolutePath;
+}
+
+/** Returns the path of the file with the demo account's key in a data folder. */
+export const demoKeyFileIn = (dataDir: string): string => join(dataDir, DEMO_KEY_FILE);
+
+/** Returns what a data folder has: the data of an own Redis; the demo key of a gateway without one; or neither. */
+export function contentOf(dataDir: string): 'redis' | 'demo-key' | 'nothing' {
+  if (existsSync(join(dataDir, APPEND_ONLY_DIR))) return 'redis';
+  return existsSync(demoKeyFileIn(dataDir)) ? 'demo-key' : 'nothing';
 }
 
 /**

@@ -5,7 +5,7 @@ import { parseSentinelUrl } from '../../config/sentinel-url.ts';
 import type { Timings } from '../../config/timings.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { RedisAddress } from './client.ts';
-import { lockDataDir, openDataDir, readHolder, socketPathIn } from './data-dir.ts';
+import { contentOf, lockDataDir, openDataDir, readHolder, socketPathIn } from './data-dir.ts';
 import { probeRedis } from './redis-probe.ts';
 import { type HeldDataDir, RedisServer } from './redis-server.ts';
 
@@ -24,6 +24,7 @@ type Opening = {
 
 const SOCKET_SCHEME = 'unix://';
 const POLL_MS = 50;
+const START_ADVICE = 'start the gateway first, or set DATA_DIR or REDIS_URL';
 
 /** Returns the address of Redis: the operator's, or the gateway's own, which listens in its data folder while it runs. */
 export function redisAddressOf(settings: RedisSettings): RedisAddress {
@@ -63,16 +64,16 @@ export async function openRedisUrl(opening: Opening): Promise<string> {
 /**
  * Provides a Redis for the operator's command: the operator's, that of a running gateway, or one of the
  * command's own.
- * @throws {Error} if there is no data folder, or its owner's Redis does not answer
+ * @param onNew called if that one is new, and so has no accounts
+ * @throws {Error} if there is no data folder, or its gateway has another Redis, or its owner's Redis does not answer
  */
-export async function openCommandRedis(opening: Opening): Promise<void> {
+export async function openCommandRedis(opening: Opening, onNew: () => void): Promise<void> {
   const { settings, timings, abort } = opening;
   const { REDIS_URL: url, DATA_DIR: dataDir } = settings;
   if (url !== '') return;
   // A mistyped folder would become an empty gateway.
   if (!existsSync(dataDir)) {
-    const advice = 'start the gateway first, or set DATA_DIR or REDIS_URL';
-    throw new PartylineError('bad_request', `There is no folder ${dataDir}: ${advice}.`);
+    throw new PartylineError('bad_request', `There is no folder ${dataDir}: ${START_ADVICE}.`);
   }
   const owner = await openDataDir(dataDir);
   const deadlineMs = performance.now() + timings.startWithinMs;
@@ -80,6 +81,13 @@ export async function openCommandRedis(opening: Opening): Promise<void> {
     const lock = lockDataDir(dataDir, 'command');
     const { state } = await probeRedis(socketPathIn(dataDir), timings.checkOwnEveryMs);
     if (lock && state === 'absent') {
+      const content = contentOf(dataDir);
+      if (content === 'demo-key') {
+        lock.release();
+        const why = `DATA_DIR ${dataDir} has no Redis, and its gateway has used that of a REDIS_URL`;
+        throw new PartylineError('bad_request', `${why}: ${START_ADVICE}.`);
+      }
+      if (content === 'nothing') onNew();
       await startServer({ ...opening, held: { dataDir, owner, lock } });
       return;
     }

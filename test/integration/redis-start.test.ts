@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -101,6 +101,26 @@ test('a data folder that cannot be made: gateway, worker and command end with th
 
 const KEYS = 12_000;
 const LOAD_US_PER_KEY = 250;
+
+test('a command on the folder of a gateway that uses REDIS_URL starts no Redis there', async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'partyline-'));
+  cleanUps.push(() => rm(dataDir, { recursive: true, force: true }));
+  await writeFile(join(dataDir, 'demo-key'), 'pl_key\n');
+  const { code, stdout, stderr } = await runAccounts({ DATA_DIR: dataDir }, ...CREATE);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+  expect(stderr).toMatch(new RegExp(`^DATA_DIR ${dataDir} .* set DATA_DIR or REDIS_URL\\.\n$`));
+  expect((await readdir(dataDir)).toSorted()).toEqual(['demo-key', 'redis.lock']);
+});
+
+test('a command says that its Redis is new, once', async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'partyline-'));
+  cleanUps.push(() => rm(dataDir, { recursive: true, force: true }));
+  const first = await runAccounts({ DATA_DIR: dataDir }, ...CREATE);
+  const words = `REDIS_URL is not set: this works on a new Redis in ${dataDir} (DATA_DIR).\n`;
+  expect(first).toMatchObject({ code: 0, stderr: words });
+  const second = await runAccounts({ DATA_DIR: dataDir }, ...CREATE);
+  expect(second).toMatchObject({ code: 0, stderr: '' });
+});
 
 test('a Redis that loads is waited for as long as it gets on, and nobody starts another', async () => {
   const gateway = await start();

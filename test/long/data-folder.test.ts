@@ -60,8 +60,8 @@ async function newFolder(): Promise<string> {
 }
 
 async function create(dataDir: string): Promise<{ id: number; apiKey: string }> {
-  const { stdout, stderr } = await runAccounts({ DATA_DIR: dataDir }, ...CREATE);
-  expect(stderr).toBe('');
+  const { code, stdout } = await runAccounts({ DATA_DIR: dataDir }, ...CREATE);
+  expect(code).toBe(0);
   const { id, api_key: apiKey } = JSON.parse(stdout) as { id: number; api_key: string };
   return { id, apiKey };
 }
