@@ -77,13 +77,18 @@ const wordsOf = ({ kind, isSelf, muted }: Person) =>
 
 /** The first letters of the first two words, by what a reader takes for a letter. */
 function initials(name: string): string {
-  const letters = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
-  const first = (word: string) => letters.segment(word)[Symbol.iterator]().next().value?.segment;
   const words = name.split(/[\s._-]+/).filter(Boolean);
   return words
     .slice(0, 2)
-    .map((word) => first(word)?.toLocaleUpperCase() ?? '')
+    .map((word) => firstLetter(word).toLocaleUpperCase())
     .join('');
+}
+
+/** Returns the first character of a word with its accents; without them in Firefox before 125, which has no `Intl.Segmenter`. */
+function firstLetter(word: string): string {
+  if (!('Segmenter' in Intl)) return String.fromCodePoint(word.codePointAt(0)!);
+  const letters = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
+  return [...letters.segment(word)][0]?.segment ?? '';
 }
 
 /** Returns the colour of a peer, the same on every page. */

@@ -5,7 +5,7 @@ import { TestBrowser } from '../support/browser.ts';
 import { eventually, openTestGateway } from '../support/gateway.ts';
 import type { TestClient } from '../support/client.ts';
 import { SETTLING } from '../support/settling.ts';
-import { keepPlaying, lastSecondOf, opusTone, peakHz } from '../support/sound.ts';
+import { keepPlaying, lastSecondOf, opusTone, pcmTone, peakHz } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
 /** The page as a person uses it: by its fields and buttons, and by what it shows. */
@@ -51,6 +51,20 @@ test('Join: the page shows who is there and what each is; the others are told', 
   await grace.page.click('#leave');
   await ada.person('Grace').waitFor({ state: 'detached' });
   await ada.page.locator('#alone').waitFor({ state: 'visible' });
+});
+
+test('Join in a browser without Promise.withResolvers and Intl.Segmenter: over WebRTC, with initials', async () => {
+  const ada = used.keep(
+    await TestBrowser.open(`${used.gateway.url}/?raw`, pcmTone(800, 0.5, 10_000)),
+  );
+  await ada.page.addInitScript(() => {
+    Reflect.deleteProperty(Promise, 'withResolvers');
+    Reflect.deleteProperty(Intl, 'Segmenter');
+  });
+  await ada.page.reload();
+  await ada.join(ROOM, 'Ada Lovelace', used.gateway.apiKey);
+  expect(await ada.person('Ada Lovelace').locator('.avatar').innerText()).toBe('AL');
+  expect(await ada.page.evaluate(() => window.partyline?.transport)).toBe('webrtc');
 });
 
 test('the key is in no address: the page connects with a token', async () => {

@@ -1,5 +1,6 @@
 import type { ServerMessage } from '../../../src/protocol/messages.ts';
 import type { Connection, MessageOf } from './connection.ts';
+import { type Deferred, defer } from './deferred.ts';
 import { RequestError } from './errors.ts';
 import { HealthWatch } from './health.ts';
 import type { AudioParts, RoomAudio, SoundSettings } from './room-audio.ts';
@@ -48,7 +49,7 @@ export class Room {
   readonly #watch: HealthWatch;
   #audio: RoomAudio;
   /** Another way for the sound, which is being tried beside the present one. */
-  #next: { audio: RoomAudio; done: PromiseWithResolvers<void> } | undefined;
+  #next: { audio: RoomAudio; done: Deferred<void> } | undefined;
   /** The gateway says that nothing of what we send arrives. */
   #isUnheard = false;
   /** Time from which the client has had something to send, ms; undefined while it has not. */
@@ -97,7 +98,7 @@ export class Room {
     });
     if (this.#isClosed) throw new RequestError('left', 'The room was left.', false);
     this.#giveUpChange();
-    const next = { audio: this.#openAudio(openAudio, joined), done: Promise.withResolvers<void>() };
+    const next = { audio: this.#openAudio(openAudio, joined), done: defer<void>() };
     this.#next = next;
     const { audio, done } = next;
     const proof = audio.opened().then(() => audio.prove());

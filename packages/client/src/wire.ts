@@ -1,4 +1,5 @@
 import type { Connection, SendRequest } from './connection.ts';
+import { defer } from './deferred.ts';
 import { RequestError } from './errors.ts';
 
 /** Requests that cannot be repeated: if the answer is lost, it is unknown whether the request was executed. */
@@ -6,7 +7,7 @@ const ASKED_ONCE = new Set<string>(['connect_transport', 'produce', 'join']);
 
 /** Requests of one room, over consecutive connections; without a connection they wait for the next. */
 export class Wire {
-  #connection = Promise.withResolvers<Connection>();
+  #connection = defer<Connection>();
   #present: Connection | undefined;
   #onFrame: ((frame: ArrayBuffer) => void) | undefined;
   #inDoubt = 0;
@@ -70,7 +71,7 @@ export class Wire {
   /** Notes that the connection is lost. */
   suspend(): void {
     this.#leave();
-    this.#connection = Promise.withResolvers();
+    this.#connection = defer();
   }
 
   resume(connection: Connection): void {
