@@ -35,6 +35,7 @@ export class PartylineClient {
     speakerId: '',
     toldMuted: false,
     tellingMute: 0,
+    answeredMuted: false,
     isMutedByGateway: false,
   };
   readonly #ways: Ways;

@@ -11,12 +11,17 @@ export async function tellMute(
   settings: SoundSettings,
   more: { volume?: Record<string, number> } = {},
 ): Promise<void> {
-  settings.toldMuted = settings.muted;
+  const { muted } = settings;
+  if (settings.tellingMute === 0) settings.answeredMuted = settings.toldMuted;
+  settings.toldMuted = muted;
   settings.tellingMute += 1;
   try {
-    await request({ type: 'configure', mute: settings.muted, ...more });
+    await request({ type: 'configure', mute: muted, ...more });
+    settings.answeredMuted = muted;
   } finally {
     settings.tellingMute -= 1;
+    // After a refusal the gateway is to be told again.
+    if (settings.tellingMute === 0) settings.toldMuted = settings.answeredMuted;
   }
 }
 
@@ -25,8 +30,12 @@ export async function tellMute(
  * @returns whether it is news, which the audio is to be told
  */
 export function hearMute(settings: SoundSettings, isMuted: boolean): boolean {
-  // A request that is on its way reaches the gateway after it said this, and holds.
-  if (settings.tellingMute > 0 || isMuted === settings.toldMuted) return false;
+  // A request that is on its way reaches the gateway after it said this, and holds unless it is refused.
+  if (settings.tellingMute > 0) {
+    settings.answeredMuted = isMuted;
+    return false;
+  }
+  if (isMuted === settings.toldMuted) return false;
   settings.toldMuted = isMuted;
   if (isMuted !== settings.muted && (isMuted || settings.isMutedByGateway)) {
     settings.muted = isMuted;

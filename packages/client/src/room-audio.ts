@@ -17,6 +17,8 @@ export type SoundSettings = {
   toldMuted: boolean;
   /** Requests that tell it so, and have no answer yet. */
   tellingMute: number;
+  /** Mute that holds at the gateway by its last answer; current only while such requests are on their way. */
+  answeredMuted: boolean;
   /** It is muted because the gateway said so, not by the user. */
   isMutedByGateway: boolean;
 };

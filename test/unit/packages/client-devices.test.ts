@@ -31,6 +31,7 @@ beforeEach(() => {
     speakerId: 'headset',
     toldMuted: false,
     tellingMute: 0,
+    answeredMuted: false,
     isMutedByGateway: false,
   };
   faults = [];

@@ -8,6 +8,7 @@ import type {
   SoundSettings,
 } from '../../../packages/client/src/room-audio.ts';
 import { WebRtcAudio } from '../../../packages/client/src/webrtc/webrtc-audio.ts';
+import { WebSocketAudio } from '../../../packages/client/src/websocket/websocket-audio.ts';
 
 /** Mutes by the user and by an operator, and the microphone of a refused join, as the browser client sees them. The test is the gateway; Node has no audio of browsers. */
 
@@ -154,7 +155,8 @@ test('a change of way tells whether the client is muted', async () => {
 });
 
 function settingsWith(known: Partial<SoundSettings>): SoundSettings {
-  const unmuted = { muted: false, toldMuted: false, tellingMute: 0, isMutedByGateway: false };
+  const told = { toldMuted: false, tellingMute: 0, answeredMuted: false };
+  const unmuted = { muted: false, ...told, isMutedByGateway: false };
   return { microphone: null, volumes: new Map(), speakerId: '', ...unmuted, ...known };
 }
 
@@ -172,6 +174,45 @@ test.each([true, false])(
     expect(hearMute(ours, !muted)).toBe(true);
   },
 );
+
+test('a mute that the gateway refuses is to be told again; what the last answer says holds', async () => {
+  const ours = settingsWith({ muted: false, toldMuted: true });
+  const refused = new Error('Too many messages.');
+  await expect(tellMute(() => Promise.reject(refused), ours)).rejects.toThrow(refused);
+  expect(ours.toldMuted).toBe(true);
+  const [first, second] = [Promise.withResolvers<never>(), Promise.withResolvers<never>()];
+  const unmuting = tellMute(() => first.promise, ours);
+  ours.muted = true;
+  const muting = tellMute(() => second.promise, ours);
+  first.resolve({} as never);
+  await unmuting;
+  expect(ours.toldMuted).toBe(true);
+  second.reject(refused);
+  await expect(muting).rejects.toThrow(refused);
+  expect(ours).toMatchObject({ toldMuted: false, tellingMute: 0 });
+});
+
+test('sound over the WebSocket: an unmute that is refused is sent by the next one', async () => {
+  const sent: object[] = [];
+  const request = (message: object) => {
+    sent.push(message);
+    return sent.length === 1 ? Promise.reject(new Error('Too many messages.')) : Promise.resolve();
+  };
+  const audio = new WebSocketAudio({
+    wire: { request },
+    settings: settingsWith({ muted: false, toldMuted: true }),
+    assets: {},
+    handlers: {},
+  } as unknown as AudioParts);
+  // There is no Web Audio in Node; what is told of mutes needs none.
+  await expect(audio.opened()).rejects.toThrow('AudioContext');
+  await expect(audio.applyMuted()).rejects.toThrow('Too many messages.');
+  await audio.applyMuted();
+  await audio.applyMuted();
+  const unmute = { type: 'configure', mute: false };
+  expect(sent).toEqual([unmute, unmute]);
+  audio.close();
+});
 
 test('over WebRTC the user ends an operator’s mute by configure', async () => {
   const sent: object[] = [];

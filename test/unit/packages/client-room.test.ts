@@ -16,6 +16,7 @@ const SETTINGS: SoundSettings = {
   speakerId: '',
   toldMuted: false,
   tellingMute: 0,
+  answeredMuted: false,
   isMutedByGateway: false,
 };
 const ASSETS = { worklet: '', decoder: '', encoder: '' };
