@@ -109,8 +109,9 @@ export class WebRtcAudio implements RoomAudio {
   /** Silences the track at once, then tells the gateway. @throws {RequestError} */
   async applyMuted(): Promise<void> {
     if (this.#closed) return;
+    const { microphone, muted, toldMuted } = this.#settings;
     if (this.#producer) await this.#tellMuted(this.#producer);
-    const { muted, toldMuted } = this.#settings;
+    else if (microphone) microphone.enabled = !muted; // `produce` may have no answer yet
     if (!toldMuted || muted) return;
     // Muted by an operator, or while sound went over the WebSocket: that holds here, too.
     await tellMute(this.#request, this.#settings);

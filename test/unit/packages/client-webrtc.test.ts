@@ -1,0 +1,80 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { AudioParts, SoundSettings } from '../../../packages/client/src/room-audio.ts';
+import { WebRtcAudio } from '../../../packages/client/src/webrtc/webrtc-audio.ts';
+
+/** The microphone of the browser client over WebRTC. Transports and producers are the test's: Node has no WebRTC. */
+
+/** Tracks from which a producer was asked for. */
+let produced: MediaStreamTrack[];
+/** Answers the request for a producer. */
+let answer: PromiseWithResolvers<object>;
+
+class Transport {
+  readonly connectionState = 'new';
+  produce({ track }: { track: MediaStreamTrack }): Promise<object> {
+    produced.push(track);
+    return answer.promise;
+  }
+  on(): void {}
+  close(): void {}
+}
+vi.mock('mediasoup-client', () => ({
+  Device: class {
+    load = () => Promise.resolve();
+    createSendTransport = () => new Transport();
+    createRecvTransport = () => new Transport();
+  },
+}));
+vi.mock('../../../packages/client/src/webrtc/ice.ts', () => ({ keepIceAlive: () => undefined }));
+vi.mock('../../../packages/client/src/webrtc/silence.ts', () => ({
+  openSilence: () => ({ track: SILENCE, close: () => undefined }),
+}));
+
+const SILENCE = { enabled: true } as MediaStreamTrack;
+const trackIn = (readyState: MediaStreamTrackState) =>
+  ({ enabled: true, readyState }) as MediaStreamTrack;
+
+let audio: WebRtcAudio;
+
+beforeEach(() => {
+  produced = [];
+  answer = Promise.withResolvers();
+});
+afterEach(() => audio.close());
+
+async function openAudio(microphone: MediaStreamTrack): Promise<SoundSettings> {
+  const settings: SoundSettings = {
+    microphone,
+    muted: false,
+    volumes: new Map(),
+    speakerId: '',
+    toldMuted: false,
+    tellingMute: 0,
+    answeredMuted: false,
+    isMutedByGateway: false,
+  };
+  const transport = { id: 't' };
+  const webrtc = { send_transport: transport, recv_transport: transport };
+  audio = new WebRtcAudio({
+    joined: { type: 'joined', room: 'kitchen', speaker: 1, peers: [], webrtc },
+    wire: { request: () => Promise.resolve({}) },
+    settings,
+    assets: {},
+    handlers: {},
+  } as unknown as AudioParts);
+  await audio.opened();
+  return settings;
+}
+
+test('a mute before the gateway has answered produce silences the track at once', async () => {
+  const microphone = trackIn('live');
+  const settings = await openAudio(microphone);
+  void audio.applyMicrophone();
+  await vi.waitFor(() => expect(produced).toEqual([microphone]));
+  settings.muted = true;
+  await audio.applyMuted();
+  expect(microphone.enabled).toBe(false);
+  settings.muted = false;
+  await audio.applyMuted();
+  expect(microphone.enabled).toBe(true);
+});
