@@ -197,11 +197,23 @@ export class PartylineClient {
   /**
    * Plays on another device, where the browser can; on others it goes on with the default one.
    * @param deviceId of a `MediaDeviceInfo`; empty: the default speakers
-   * @throws {DOMException} no such device, or not allowed
+   * @throws {DOMException} no such device, or not allowed: the device before it stays in use
    */
   async setSpeaker(deviceId: string): Promise<void> {
-    this.#settings.speakerId = deviceId;
-    await this.#session.tell((audio) => audio.applySpeaker());
+    const settings = this.#settings;
+    const before = settings.speakerId;
+    settings.speakerId = deviceId;
+    const apply = () => this.#session.tell((audio) => audio.applySpeaker());
+    try {
+      await apply();
+    } catch (error) {
+      if (settings.speakerId === deviceId) {
+        settings.speakerId = before;
+        // Some of the sound may have gone over to the new device.
+        await apply().catch(() => undefined);
+      }
+      throw error;
+    }
   }
 
   /** Plays audio that the browser blocked until a click; call it in a click handler. */

@@ -10,10 +10,12 @@ import type {
 import { WebRtcAudio } from '../../../packages/client/src/webrtc/webrtc-audio.ts';
 import { WebSocketAudio } from '../../../packages/client/src/websocket/websocket-audio.ts';
 
-/** Mutes by the user and by an operator, and the microphone of a refused join, as the browser client sees them. The test is the gateway; Node has no audio of browsers. */
+/** Mutes by the user and by an operator, the microphone of a refused join, and refused speakers, as the browser client sees them. The test is the gateway; Node has no audio of browsers. */
 
 /** Settings that the audio was told to apply. */
 let applied: { muted: boolean; toldMuted: boolean }[];
+/** Speakers that the audio was told to apply; it refuses those that are broken. */
+let speakers: string[];
 /** Microphone of the settings at the moment. */
 let microphoneNow: () => MediaStreamTrack | null;
 
@@ -36,7 +38,11 @@ const audioWith = (settings: SoundSettings): RoomAudio => ({
     return Promise.resolve();
   },
   applyVolume: () => Promise.resolve(),
-  applySpeaker: () => Promise.resolve(),
+  applySpeaker: () => {
+    speakers.push(settings.speakerId);
+    const isBroken = settings.speakerId === 'broken';
+    return isBroken ? Promise.reject(new Error('No such device.')) : Promise.resolve();
+  },
   trackOf: () => undefined,
   receive: () => undefined,
   resume: () => undefined,
@@ -91,6 +97,7 @@ let client: PartylineClient;
 
 beforeEach(async () => {
   applied = [];
+  speakers = [];
   vi.stubGlobal('location', { href: 'https://voice.example.com/' });
   vi.stubGlobal('WebSocket', Line);
   const events = { addEventListener: () => undefined, removeEventListener: () => undefined };
@@ -246,4 +253,15 @@ test('a join that is refused leaves the microphone as it was', async () => {
   expect(microphoneNow()).toBe(one);
   await client.join('hall', other);
   expect(microphoneNow()).toBe(other);
+});
+
+test('speakers that the browser refuses: those before them are applied again', async () => {
+  await client.join('kitchen');
+  await client.setSpeaker('headset');
+  await expect(client.setSpeaker('broken')).rejects.toThrow('No such device.');
+  expect(speakers).toEqual(['headset', 'broken', 'headset']);
+  const refused = client.setSpeaker('broken');
+  await client.setSpeaker('desk');
+  await expect(refused).rejects.toThrow('No such device.');
+  expect(speakers.slice(3)).toEqual(['broken', 'desk']);
 });
