@@ -78,3 +78,10 @@ test('a mute before the gateway has answered produce silences the track at once'
   await audio.applyMuted();
   expect(microphone.enabled).toBe(true);
 });
+
+test('with a microphone that has ended, WebRTC proves itself by silence', async () => {
+  await openAudio(trackIn('ended'));
+  answer.resolve({});
+  await audio.prove();
+  expect(produced).toEqual([SILENCE]);
+});

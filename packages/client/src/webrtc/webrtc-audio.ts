@@ -91,7 +91,9 @@ export class WebRtcAudio implements RoomAudio {
   async prove(): Promise<void> {
     if (this.#closed) return; // given up while it was being opened
     const { microphone, muted } = this.#settings;
-    if (microphone && !muted) return this.applyMicrophone();
+    // No producer can be made from a track that has ended.
+    const speaks = !muted && microphone !== null && microphone.readyState !== 'ended';
+    if (speaks) return this.applyMicrophone();
     this.#silence = openSilence();
     try {
       await this.#speakNow(this.#silence.track);
