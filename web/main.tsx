@@ -41,7 +41,8 @@ const actions: PageActions = {
   clearNotice: () => page.show({ notice: undefined }),
 };
 
-window.addEventListener('pagehide', () => visit?.close());
+// The others see a leave, not a broken connection; a page that the browser restores shows the entrance.
+window.addEventListener('pagehide', () => visit?.leave());
 window.addEventListener('hashchange', () => page.fillIn(takeAddress()));
 page.fillIn({ ...recall(), ...takeAddress() });
 // Loaded meanwhile; Join tells whether that failed.

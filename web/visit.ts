@@ -137,16 +137,6 @@ export class Visit {
     }
   }
 
-  /** Ends the visit without showing anything, for a page that is closed. The others see a leave, not a broken connection. */
-  close(): void {
-    if (this.#over) return;
-    this.#ending.abort();
-    // Sent before the close frame, without waiting for the answer.
-    this.client.leave().catch(() => undefined);
-    this.client.close();
-    this.#microphone.close();
-  }
-
   #endFor(reason: CloseReason): void {
     const isRefused = reason.code === 'unauthorized';
     if (isRefused && this.#isGuest) this.#end('The invitation has expired or was withdrawn.');
@@ -155,7 +145,11 @@ export class Visit {
 
   #end(words: string, isKeyWrong = false): void {
     if (this.#over) return;
-    this.close();
+    this.#ending.abort();
+    // Sent before the close frame, without waiting for the answer.
+    this.client.leave().catch(() => undefined);
+    this.client.close();
+    this.#microphone.close();
     this.#page.showEntrance(words, isKeyWrong);
     this.#ended();
   }

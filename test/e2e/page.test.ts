@@ -316,6 +316,21 @@ test('Leave: the others are told, the entrance is back, and Join leads in again'
   await ada.person('door phone').waitFor();
 });
 
+test('a page that the browser restores after it was left shows the entrance, and Join leads in again', async () => {
+  const legacy = await enter('door phone');
+  const ada = await openBrowser();
+  await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  await ada.page.evaluate(() => {
+    for (const name of ['pagehide', 'pageshow']) {
+      window.dispatchEvent(new PageTransitionEvent(name, { persisted: true }));
+    }
+  });
+  await ada.page.locator('#entrance').waitFor({ state: 'visible' });
+  expect(await leftAs(legacy, 'Ada')).toMatchObject({ reason: 'left' });
+  await ada.page.click('#join');
+  await ada.person('door phone').waitFor();
+});
+
 test('Join and only listen: hears without a microphone; Use mic: is heard too', async () => {
   const legacy = await enter('door phone');
   used.keep(keepPlaying(legacy, await opusTone(1000, 0.5, 10_000)));
