@@ -21,6 +21,8 @@ type LinkHandlers = {
 /** Least life of a connection after which waiting starts from the shortest again when it breaks. */
 const STEADY_MS = 5_000;
 const DRAINING = 1012;
+/** Longest wait for the address of a connection, and the token in it, ms. */
+const LONGEST_TOKEN_MS = 10_000;
 
 /** Keeps a connection to the gateway: opens it, and another when it breaks, until `close()`. */
 export class Link {
@@ -34,7 +36,8 @@ export class Link {
   #resumeMs = 0;
   /** Until when it does; in the past while we are connected. */
   #keptUntil = -Infinity;
-  #isOpening = false;
+  /** The attempt whose address was asked for and is not there yet. */
+  #opening: object | undefined;
   #closed = false;
 
   /** @param getUrl asked at each attempt; throws a `TokenError` where there is no being let in */
@@ -44,22 +47,35 @@ export class Link {
   }
 
   readonly open = (): void => {
+    if (this.#closed || this.#opening) return;
     this.#stopWaiting();
-    if (this.#closed || this.#isOpening) return;
-    this.#isOpening = true;
+    const opening = {};
+    this.#opening = opening;
+    const end = (go: () => void) => {
+      if (this.#closed || this.#opening !== opening) return; // it came too late
+      this.#opening = undefined;
+      this.#stopWaiting();
+      go();
+    };
+    this.#timer = window.setTimeout(() => end(() => this.#lost(NO_TOKEN)), LONGEST_TOKEN_MS);
     this.#handlers.opening();
-    this.#getUrl()
-      .finally(() => {
-        this.#isOpening = false;
-      })
-      .then(
-        (url) => this.#connect(url),
-        (fault: unknown) => this.#lost(reasonOf(fault)),
-      );
+    this.#getUrl().then(
+      (url) => end(() => this.#connect(url)),
+      (fault: unknown) => end(() => this.#lost(reasonOf(fault))),
+    );
   };
 
   #connect(url: URL): void {
-    if (this.#closed) return;
+    try {
+      this.#connection = this.#openConnection(url);
+    } catch (fault) {
+      // The browser opens no such address at all: `ws:` from a page over https, or a wrong scheme.
+      const message = fault instanceof Error ? fault.message : String(fault);
+      this.#lost({ ...UNREACHABLE, message, retryable: false });
+    }
+  }
+
+  #openConnection(url: URL): Connection {
     const connection = new Connection(url, welcomeTimeoutMs(this.#keptMs), {
       welcomed: (welcome) => {
         this.#upSince = performance.now();
@@ -73,7 +89,7 @@ export class Link {
       },
       lost: (reason) => this.#lost(reason),
     });
-    this.#connection = connection;
+    return connection;
   }
 
   /** The node goes away: we go to another before it does, though not all at the same instant. */
@@ -124,5 +140,8 @@ export class Link {
   }
 }
 
+const UNREACHABLE = reasonForCloseCode(1006);
+const NO_TOKEN: CloseReason = { ...UNREACHABLE, message: 'There was no token within 10 s.' };
+
 const reasonOf = (fault: unknown): CloseReason =>
-  fault instanceof TokenError ? fault.reason : reasonForCloseCode(1006);
+  fault instanceof TokenError ? fault.reason : UNREACHABLE;

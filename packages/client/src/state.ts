@@ -17,7 +17,7 @@ export type RemotePeer = {
 
 /** Options of a `PartylineClient`. */
 export type ClientOptions = {
-  /** A token with which `peer` may connect (`POST /api/tokens`): asked for at each connection. May throw a `TokenError`. */
+  /** A token with which `peer` may connect (`POST /api/tokens`): asked for at each connection, and again if it takes longer than 10 s. May throw a `TokenError`. */
   getToken: () => Promise<string>;
   /** The name of this peer, unique within the account: a second connection with the same name replaces the first. */
   peer: string;

@@ -1,0 +1,95 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { PartylineClient } from '../../../packages/client/src/client.ts';
+
+/** Connections of the browser client that do not come about, in virtual time. */
+
+/** The socket of a browser that opens it, and hears nothing. */
+class Socket extends EventTarget {
+  static opened = 0;
+  readonly readyState = 0;
+
+  constructor() {
+    super();
+    Socket.opened += 1;
+  }
+
+  close(): void {}
+}
+
+/** How often a token was asked for. */
+let asked: number;
+let client: PartylineClient | undefined;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  vi.stubGlobal('location', { href: 'https://voice.example.com/' });
+  vi.stubGlobal('WebSocket', Socket);
+  const events = { addEventListener: () => undefined, removeEventListener: () => undefined };
+  vi.stubGlobal('window', { setTimeout, clearTimeout, setInterval, clearInterval, ...events });
+  Socket.opened = 0;
+  asked = 0;
+});
+afterEach(() => {
+  client?.close();
+  if (vi.getTimerCount() > 0) throw new Error('A timer is left.');
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+const openClient = (getToken: () => Promise<string>) =>
+  (client = new PartylineClient({
+    peer: 'ada',
+    getToken: () => {
+      asked += 1;
+      return getToken();
+    },
+    transports: ['websocket'],
+  }));
+
+test('an address that the browser refuses to open ends the client, with the browser’s words', async () => {
+  class Refusing {
+    readonly url = ((): never => {
+      throw new DOMException('An insecure connection may not be initiated.', 'SecurityError');
+    })();
+  }
+  vi.stubGlobal('WebSocket', Refusing);
+  const { state } = openClient(() => Promise.resolve('token'));
+  expect(state.name).toBe('idle');
+  await expect(client!.connect()).rejects.toMatchObject({
+    name: 'ClosedError',
+    message: 'An insecure connection may not be initiated.',
+    reason: { code: 'unreachable', retryable: false },
+  });
+  expect(client!.state.name).toBe('closed');
+});
+
+test('a token that does not come within 10 s is asked for again; what comes later is not used', async () => {
+  const first = Promise.withResolvers<string>();
+  openClient(() => (asked === 1 ? first.promise : Promise.resolve('token')));
+  const connected = client!.connect();
+  await vi.advanceTimersByTimeAsync(9_900);
+  expect(client!.state.name).toBe('connecting');
+  await vi.advanceTimersByTimeAsync(200);
+  expect(client!.state).toMatchObject({
+    name: 'reconnecting',
+    reason: { message: 'There was no token within 10 s.', retryable: true },
+  });
+  await vi.advanceTimersByTimeAsync(1000);
+  expect({ asked, opened: Socket.opened }).toEqual({ asked: 2, opened: 1 });
+  first.resolve('late');
+  await vi.advanceTimersByTimeAsync(0);
+  expect(Socket.opened).toBe(1);
+  client!.close();
+  await expect(connected).rejects.toMatchObject({ name: 'ClosedError' });
+});
+
+test('a client that is closed while it waits for a token opens nothing when it comes', async () => {
+  const token = Promise.withResolvers<string>();
+  openClient(() => token.promise);
+  const connected = client!.connect();
+  client!.close();
+  await expect(connected).rejects.toMatchObject({ name: 'ClosedError' });
+  token.resolve('late');
+  await vi.advanceTimersByTimeAsync(0);
+  expect(Socket.opened).toBe(0);
+});
