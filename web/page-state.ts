@@ -29,7 +29,12 @@ export type Person = {
 };
 
 /** A sentence about a fault, and an action that may fix it. */
-export type Notice = { words: string; action?: { label: string; run: () => void } };
+export type Notice = {
+  words: string;
+  action?: { label: string; run: () => void };
+  /** True if it says that there is no microphone, which another one ends. */
+  isOfMicrophone?: boolean;
+};
 
 /** A link into a room; `code` is the address of a picture of its QR code, `expiresAt` ISO 8601. */
 export type ShownInvitation = { url: string; code: string; expiresAt: string };
@@ -154,6 +159,15 @@ export class Page {
 
   showNotice(words: string, action?: Notice['action']): void {
     this.show({ notice: { words, ...(action && { action }) } });
+  }
+
+  /** Says that there is no microphone, until {@link clearMicrophoneNotice}. */
+  showMicrophoneNotice(words: string): void {
+    this.show({ notice: { words, isOfMicrophone: true } });
+  }
+
+  clearMicrophoneNotice(): void {
+    if (this.#state.notice?.isOfMicrophone) this.show({ notice: undefined });
   }
 
   /** Shows nobody as speaking. */

@@ -175,10 +175,13 @@ export class Visit {
         },
         { signal },
       );
+      this.#page.clearMicrophoneNotice();
       this.#showMicrophone();
       return microphone;
     } catch (error) {
-      this.#page.showNotice(microphoneWords(error, this.#microphone.current !== undefined));
+      this.#page.showMicrophoneNotice(
+        microphoneWords(error, this.#microphone.current !== undefined),
+      );
       return undefined;
     }
   }
@@ -187,11 +190,13 @@ export class Visit {
   async #loseMicrophone(): Promise<void> {
     this.#microphone.drop();
     this.#showMicrophone();
-    if (!this.#microphone.isOpening) await this.chooseMicrophone('');
-    if (this.#microphone.current || this.#over) return;
-    if (!this.#microphone.isOpening)
-      this.#page.showNotice('The microphone is gone. You can listen, but nobody hears you.');
+    // At once: the client would say itself that the microphone is gone, and not that another has come later.
     this.client.setMicrophone(null).catch((error: unknown) => this.#fault(errorWords(error)));
+    if (!this.#microphone.isOpening) await this.chooseMicrophone('');
+    if (this.#microphone.current || this.#microphone.isOpening || this.#over) return;
+    this.#page.showMicrophoneNotice(
+      'The microphone is gone. You can listen, but nobody hears you.',
+    );
   }
 
   #showMicrophone(): void {

@@ -12,6 +12,19 @@ import { useGateway } from '../support/use-gateway.ts';
 
 const ROOM = 'kitchen';
 
+declare global {
+  interface Window {
+    /** In place of `getUserMedia`. @param open opens the browser's microphone */
+    openMicrophone?: (open: () => Promise<MediaStream>) => Promise<MediaStream>;
+    /** Lets an opening that waits go on. */
+    allowMicrophone?: () => void;
+    /** States of the tracks that the client was given. */
+    takenTracks?: string[];
+    /** Track of the microphone that was opened last. */
+    lastTrack?: MediaStreamTrack;
+  }
+}
+
 const used = useGateway();
 
 async function openBrowser(microphoneHz = 800): Promise<TestBrowser> {
@@ -363,6 +376,50 @@ test('a microphone that is not allowed is told in words; the page hears all the 
   expect(await ada.page.evaluate(() => document.activeElement?.id)).toBe('room-title');
   await vi.waitFor(async () => expect(peakHz(await ada.hear('door phone'))).toBe(1000), SETTLING);
   expect(legacy.frames).toEqual([]);
+});
+
+test('a microphone that is there again ends the notice that it was not', async () => {
+  const ada = await openBrowser();
+  await ada.page.addInitScript(() => {
+    const devices = navigator.mediaDevices;
+    const open = devices.getUserMedia.bind(devices);
+    window.openMicrophone = () => Promise.reject(new DOMException('None.', 'NotFoundError'));
+    devices.getUserMedia = (wanted) => window.openMicrophone!(() => open(wanted));
+  });
+  await ada.page.reload();
+  await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  const notice = ada.page.locator('#notice-text');
+  const label = ada.page.locator('#mute-label');
+  expect(await notice.innerText()).toMatch(/No microphone was found.*nobody hears you/);
+  await ada.page.evaluate(() => {
+    window.openMicrophone = async (open) => {
+      const stream = await open();
+      window.lastTrack = stream.getAudioTracks()[0]!;
+      return stream;
+    };
+  });
+  await ada.page.click('#mute');
+  await notice.waitFor({ state: 'detached' });
+  await expect.poll(() => label.innerText(), SETTLING).toBe('Mute');
+  // It is unplugged. While the next one is being opened, the client has none whose end it would tell.
+  await ada.page.evaluate(() => {
+    const client = window.partyline!;
+    const take = client.setMicrophone.bind(client);
+    client.setMicrophone = (track) => {
+      window.takenTracks = [...(window.takenTracks ?? []), track?.readyState ?? 'none'];
+      return take(track);
+    };
+    window.openMicrophone = (open) =>
+      new Promise((resolve) => (window.allowMicrophone = () => resolve(open())));
+    window.lastTrack!.stop();
+    window.lastTrack!.dispatchEvent(new Event('ended'));
+  });
+  await ada.page.waitForFunction(() => window.allowMicrophone);
+  expect(await label.innerText()).toBe('Use mic');
+  expect(await ada.page.evaluate(() => window.takenTracks)).toEqual(['none']);
+  await ada.page.evaluate(() => window.allowMicrophone!());
+  await expect.poll(() => label.innerText(), SETTLING).toBe('Mute');
+  expect(await notice.isVisible()).toBe(false);
 });
 
 test.each([
