@@ -1,4 +1,10 @@
-type Player = { peer: string; element: HTMLAudioElement; boost: Boost | undefined };
+type Player = {
+  peer: string;
+  element: HTMLAudioElement;
+  /** Volume of the peer, 0 to 4. */
+  gain: number;
+  boost: Boost | undefined;
+};
 type Boost = { context: AudioContext; gain: GainNode };
 
 /** Elements of Firefox and Chromium, and contexts of Chromium, can play on a device of the caller's choice; others only on the default one. */
@@ -9,6 +15,10 @@ export class Playback {
   readonly #players = new Map<string, Player>();
   readonly #blocked: () => void;
   #speakerId: string;
+  /** True once a volume between 0 and 1 has been wanted. */
+  #isProbed = false;
+  /** True where the volume of elements cannot be set: on iOS, which only knows whether they are muted. */
+  #isVolumeFixed = false;
 
   /**
    * @param blocked called when the browser plays only after a click, in whose handler `resume()` must be called
@@ -23,10 +33,10 @@ export class Playback {
   add(id: string, peer: string, track: MediaStreamTrack, gain: number): void {
     const element = new Audio();
     element.srcObject = new MediaStream([track]);
-    const player: Player = { peer, element, boost: undefined };
+    const player: Player = { peer, element, gain, boost: undefined };
     this.#players.set(id, player);
     if (this.#speakerId !== '') void this.#setSpeakerOf(element).catch(() => undefined);
-    this.#setGain(player, gain);
+    this.#applyGain(player);
     this.#play(element);
   }
 
@@ -39,10 +49,16 @@ export class Playback {
     player.element.srcObject = null;
   }
 
-  /** Sets the volume of a peer. @param gain 0 to 4; above 1 by Web Audio, because an element's volume is at most 1 */
+  /**
+   * Sets the volume of a peer.
+   * @param gain 0 to 4; above 1 by Web Audio, because an element's volume is at most 1, and everywhere between 0 and 1 if the
+   * volume of elements cannot be set
+   */
   setGain(peer: string, gain: number): void {
     for (const player of this.#players.values()) {
-      if (player.peer === peer) this.#setGain(player, gain);
+      if (player.peer !== peer) continue;
+      player.gain = gain;
+      this.#applyGain(player);
     }
   }
 
@@ -71,11 +87,14 @@ export class Playback {
     await (sink as Sink).setSinkId?.(this.#speakerId);
   }
 
-  #setGain(player: Player, gain: number): void {
-    const { element } = player;
+  #applyGain(player: Player): void {
+    const { element, gain } = player;
+    const isReduced = gain > 0 && gain < 1;
+    if (isReduced && !this.#isProbed) void this.#probeVolume();
+    const isBoosted = gain > 1 || (isReduced && this.#isVolumeFixed);
     element.volume = Math.min(1, gain);
-    element.muted = gain > 1; // it must keep playing, or the boosted track is silent
-    if (gain <= 1) {
+    element.muted = gain === 0 || isBoosted; // it must keep playing, or the boosted track is silent
+    if (!isBoosted) {
       endBoost(player);
       return;
     }
@@ -85,6 +104,16 @@ export class Playback {
       if (this.#speakerId !== '') void this.#setSpeakerOf(context).catch(() => undefined);
     }
     player.boost.gain.gain.value = gain;
+  }
+
+  /** Finds out whether volumes of elements can be set: the value that was set may be read back until the task ends. */
+  async #probeVolume(): Promise<void> {
+    this.#isProbed = true;
+    const spare = new Audio();
+    spare.volume = 0.5;
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    this.#isVolumeFixed = spare.volume !== 0.5;
+    if (this.#isVolumeFixed) for (const player of this.#players.values()) this.#applyGain(player);
   }
 
   #play(element: HTMLAudioElement): void {

@@ -1,0 +1,112 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { Playback } from '../../../packages/client/src/webrtc/playback.ts';
+
+/** Volumes of peers over WebRTC, and the contexts that boost them. Elements and contexts are the test's. */
+
+let elements: Element[];
+let contexts: Context[];
+
+/** An element whose volume can be set, until a test says otherwise. */
+class Element {
+  static isVolumeFixed: boolean;
+  srcObject: unknown;
+  muted = false;
+  readonly paused = false;
+  #volume = 1;
+
+  constructor() {
+    elements.push(this);
+  }
+
+  get volume(): number {
+    return this.#volume;
+  }
+  set volume(volume: number) {
+    if (!Element.isVolumeFixed) this.#volume = volume;
+  }
+
+  play(): Promise<void> {
+    return Promise.resolve();
+  }
+  pause(): void {}
+}
+
+class Context extends EventTarget {
+  state: AudioContextState = 'running';
+  readonly destination = {};
+  gain: Gain | undefined;
+
+  constructor() {
+    super();
+    contexts.push(this);
+  }
+
+  createMediaStreamSource() {
+    return { connect: (gain: Gain) => ((this.gain = gain), gain) };
+  }
+  close(): Promise<void> {
+    this.state = 'closed';
+    return Promise.resolve();
+  }
+}
+
+class Gain {
+  readonly gain = { value: 1 };
+  connect(): void {}
+}
+
+let playback: Playback;
+let blocked: number;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  elements = [];
+  contexts = [];
+  blocked = 0;
+  Element.isVolumeFixed = false;
+  vi.stubGlobal('Audio', Element);
+  vi.stubGlobal('MediaStream', EventTarget);
+  vi.stubGlobal('AudioContext', Context);
+  vi.stubGlobal('GainNode', Gain);
+  playback = new Playback(() => (blocked += 1), '');
+});
+afterEach(() => {
+  playback.close();
+  if (vi.getTimerCount() > 0) throw new Error('A timer is left.');
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+const add = (gain: number) => playback.add('1', 'bob', {} as MediaStreamTrack, gain);
+/** Volumes at which the peer is heard: by its element, or by contexts in its place. */
+const heard = () => {
+  const { muted, volume } = elements[0]!;
+  const open = contexts.filter(({ state }) => state !== 'closed');
+  return { muted, volume, boosts: open.map(({ gain }) => gain?.gain.value) };
+};
+
+test('volumes up to 1 are those of the element, and 0 mutes it; above 1 Web Audio plays', async () => {
+  add(1);
+  playback.setGain('bob', 0.3);
+  await vi.advanceTimersByTimeAsync(10);
+  expect(heard()).toEqual({ muted: false, volume: 0.3, boosts: [] });
+  playback.setGain('bob', 0);
+  expect(heard()).toEqual({ muted: true, volume: 0, boosts: [] });
+  playback.setGain('bob', 2);
+  expect(heard()).toEqual({ muted: true, volume: 1, boosts: [2] });
+  playback.setGain('bob', 1);
+  expect(heard()).toEqual({ muted: false, volume: 1, boosts: [] });
+});
+
+test('where the volume of elements cannot be set, Web Audio plays between 0 and 1, too', async () => {
+  Element.isVolumeFixed = true;
+  add(0.3);
+  await vi.advanceTimersByTimeAsync(10);
+  expect(heard()).toEqual({ muted: true, volume: 1, boosts: [0.3] });
+  playback.setGain('bob', 0.6);
+  expect(heard()).toEqual({ muted: true, volume: 1, boosts: [0.6] });
+  playback.setGain('bob', 0);
+  expect(heard()).toEqual({ muted: true, volume: 1, boosts: [] });
+  playback.setGain('bob', 1);
+  expect(heard()).toEqual({ muted: false, volume: 1, boosts: [] });
+});
