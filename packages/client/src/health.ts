@@ -10,6 +10,8 @@ import type { Wire } from './wire.ts';
  * a failure although packets arrive.
  */
 const BROKEN_MS = 500;
+/** Time for which the browser must have stopped the sound before the user is told, ms: a context takes a moment to start. */
+const STOPPED_MS = 500;
 /** Time without a first path after which the user is told, ms. */
 const PATHLESS_MS = 3500;
 
@@ -18,6 +20,8 @@ const TROUBLES = {
   broken: 'No sound goes or comes: the way to the gateway is broken. Looking for another…',
   pathless:
     'No sound goes or comes: this network may block the gateway’s audio ports. Looking for a way…',
+  stopped:
+    'No sound goes or comes: the browser has stopped it. A click, or the end of a call, may help.',
   stalled: 'No sound goes or comes: nothing comes from the gateway any more.',
   unheard: 'Nobody hears you: what you say does not arrive at the gateway.',
   deaf: 'Others speak, and what they say does not arrive here.',
@@ -43,6 +47,7 @@ export class HealthWatch {
   #audio: RoomAudio | undefined;
   #pathlessSinceMs: number | undefined;
   #brokenSinceMs: number | undefined;
+  #stoppedSinceMs: number | undefined;
 
   constructor(wire: Wire) {
     this.#wire = wire;
@@ -53,9 +58,10 @@ export class HealthWatch {
   /** Checks the audio; to be called a few times a second. */
   async look(audio: RoomAudio, around: Surroundings, nowMs: number): Promise<Health> {
     if (audio !== this.#audio) this.#startWith(audio);
-    const { transport, hasPath, isInterrupted } = audio;
+    const { transport, hasPath, isInterrupted, isStopped } = audio;
     this.#pathlessSinceMs = hasPath ? undefined : (this.#pathlessSinceMs ?? nowMs);
     this.#brokenSinceMs = isInterrupted ? (this.#brokenSinceMs ?? nowMs) : undefined;
+    this.#stoppedSinceMs = isStopped ? (this.#stoppedSinceMs ?? nowMs) : undefined;
     // Statistics cost something: they are read only where they matter.
     const isWatched = transport === 'webrtc' && (around.areOthersSpeaking || isInterrupted);
     const packets = isWatched ? await packetsOf(audio) : undefined;
@@ -63,14 +69,16 @@ export class HealthWatch {
     this.#flow.note(isWatched && hasPath && around.areOthersSpeaking, packets, nowMs);
     const pathlessMs = nowMs - (this.#pathlessSinceMs ?? nowMs);
     const brokenMs = nowMs - (this.#brokenSinceMs ?? nowMs);
+    const isSoundStopped = nowMs - (this.#stoppedSinceMs ?? nowMs) >= STOPPED_MS;
     const isBroken = brokenMs >= BROKEN_MS && !this.#flow.isMoving(nowMs);
     const isDeaf = this.#flow.isSilenced(nowMs);
     const isPathless = pathlessMs >= PATHLESS_MS;
     const isStalled = this.#isStalled(transport, nowMs);
-    this.isInterrupted = isPathless || isBroken || isStalled;
+    this.isInterrupted = isPathless || isBroken || isSoundStopped || isStalled;
     this.trouble = sentenceFor([
       [isPathless, TROUBLES.pathless],
       [isBroken, TROUBLES.broken],
+      [isSoundStopped, TROUBLES.stopped],
       [isStalled, TROUBLES.stalled],
       [around.isUnheard, TROUBLES.unheard],
       [isDeaf, TROUBLES.deaf],
@@ -91,6 +99,7 @@ export class HealthWatch {
     this.#flow = new FlowWatch();
     this.#pathlessSinceMs = undefined;
     this.#brokenSinceMs = undefined;
+    this.#stoppedSinceMs = undefined;
   }
 
   /** Returns true if audio is stalled in the WebSocket, and gives up a WebSocket that carries nothing. */

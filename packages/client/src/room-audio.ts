@@ -52,6 +52,8 @@ export interface RoomAudio {
   readonly openedMs: number;
   /** No sound goes or comes for now. */
   readonly isInterrupted: boolean;
+  /** The browser neither plays nor records: it waits for a click, or for the end of a phone call. */
+  readonly isStopped: boolean;
   /** There is a path for sound in each direction in which any is meant to go. */
   readonly hasPath: boolean;
   /** The sum of all others, where they come as one. */

@@ -15,6 +15,7 @@ function openWatch(transport: RoomAudio['transport'] = 'webrtc') {
     transport,
     hasPath: true,
     isInterrupted: false,
+    isStopped: false,
     packetsReceived: 0,
     isCounted: true,
   };
@@ -125,6 +126,20 @@ test('a WebSocket that carries nothing is told within 5 s, and given up after 8'
   expect(watch.isInterrupted).toBe(true);
   await until(18_000);
   expect(line.failed.length).toBeGreaterThan(0);
+});
+
+test('sound over the WebSocket that the browser has stopped for 500 ms is told until it runs', async () => {
+  const { watch, sound, until, hear } = openWatch('websocket');
+  await until(1000, hear);
+  sound.isStopped = true;
+  await until(1250, hear);
+  expect(watch.trouble).toBeUndefined();
+  expect(await until(1500, hear)).toMatchObject({ isInterrupted: false });
+  expect(watch.trouble).toContain('the browser has stopped it');
+  expect(watch.isInterrupted).toBe(true);
+  sound.isStopped = false;
+  await until(2000, hear);
+  expect(watch.trouble).toBeUndefined();
 });
 
 test('beside WebRTC a WebSocket that carries nothing is given up after 11 s, and no sound is missing', async () => {

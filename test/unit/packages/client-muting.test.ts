@@ -27,6 +27,7 @@ const audioWith = (settings: SoundSettings): RoomAudio => ({
   transport: 'websocket',
   openedMs: 0,
   isInterrupted: false,
+  isStopped: false,
   hasPath: true,
   mixTrack: undefined,
   opened: () => Promise.resolve(),

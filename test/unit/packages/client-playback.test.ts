@@ -32,7 +32,9 @@ class Element {
 }
 
 class Context extends EventTarget {
-  state: AudioContextState = 'running';
+  static initial: AudioContextState;
+  static resume: (context: Context) => Promise<void>;
+  state = Context.initial;
   readonly destination = {};
   gain: Gain | undefined;
 
@@ -41,6 +43,9 @@ class Context extends EventTarget {
     contexts.push(this);
   }
 
+  resume(): Promise<void> {
+    return Context.resume(this);
+  }
   createMediaStreamSource() {
     return { connect: (gain: Gain) => ((this.gain = gain), gain) };
   }
@@ -55,6 +60,11 @@ class Gain {
   connect(): void {}
 }
 
+const run = async (context: Context) => {
+  await Promise.resolve();
+  context.state = 'running';
+};
+
 let playback: Playback;
 let blocked: number;
 
@@ -64,6 +74,8 @@ beforeEach(() => {
   contexts = [];
   blocked = 0;
   Element.isVolumeFixed = false;
+  Context.initial = 'running';
+  Context.resume = run;
   vi.stubGlobal('Audio', Element);
   vi.stubGlobal('MediaStream', EventTarget);
   vi.stubGlobal('AudioContext', Context);
@@ -109,4 +121,41 @@ test('where the volume of elements cannot be set, Web Audio plays between 0 and 
   expect(heard()).toEqual({ muted: true, volume: 1, boosts: [] });
   playback.setGain('bob', 1);
   expect(heard()).toEqual({ muted: false, volume: 1, boosts: [] });
+});
+
+test('a context that runs by itself asks for no click', async () => {
+  Context.initial = 'suspended';
+  add(2);
+  await vi.advanceTimersByTimeAsync(1000);
+  expect({ blocked, state: contexts[0]!.state }).toEqual({ blocked: 0, state: 'running' });
+});
+
+test('a context that does not run within 500 ms asks for a click, which resumes it', async () => {
+  Context.initial = 'suspended';
+  Context.resume = () => new Promise(() => undefined);
+  add(2);
+  await vi.advanceTimersByTimeAsync(400);
+  expect(blocked).toBe(0);
+  await vi.advanceTimersByTimeAsync(200);
+  expect(blocked).toBe(1);
+  Context.resume = run;
+  playback.resume();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(contexts[0]!.state).toBe('running');
+});
+
+test('a context that the browser interrupts asks for a click, and nothing once its peer has left', async () => {
+  add(2);
+  await vi.advanceTimersByTimeAsync(10);
+  const context = contexts[0]!;
+  Context.resume = () => Promise.reject(new DOMException('A call.', 'InvalidStateError'));
+  // Safari's own state.
+  context.state = 'interrupted' as AudioContextState;
+  context.dispatchEvent(new Event('statechange'));
+  await vi.advanceTimersByTimeAsync(0);
+  expect(blocked).toBe(1);
+  context.dispatchEvent(new Event('statechange'));
+  playback.remove('1');
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(blocked).toBe(1);
 });

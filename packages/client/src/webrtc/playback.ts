@@ -1,3 +1,5 @@
+import { runsSoon } from '../runs-soon.ts';
+
 type Player = {
   peer: string;
   element: HTMLAudioElement;
@@ -75,7 +77,8 @@ export class Playback {
   resume(): void {
     for (const { element, boost } of this.#players.values()) {
       if (element.paused) this.#play(element);
-      if (boost?.context.state === 'suspended') void boost.context.resume();
+      // Refused again: the user was told before.
+      if (boost && boost.context.state !== 'running') boost.context.resume().catch(() => undefined);
     }
   }
 
@@ -102,6 +105,8 @@ export class Playback {
       player.boost = startBoost(element.srcObject as MediaStream);
       const { context } = player.boost;
       if (this.#speakerId !== '') void this.#setSpeakerOf(context).catch(() => undefined);
+      context.addEventListener('statechange', () => void this.#unblock(player, context));
+      void this.#unblock(player, context);
     }
     player.boost.gain.gain.value = gain;
   }
@@ -114,6 +119,14 @@ export class Playback {
     await new Promise((resolve) => setTimeout(resolve, 0));
     this.#isVolumeFixed = spare.volume !== 0.5;
     if (this.#isVolumeFixed) for (const player of this.#players.values()) this.#applyGain(player);
+  }
+
+  /** A context that was made without a click, or that the browser has stopped, may go on all the same, or wait for a click. */
+  async #unblock(player: Player, context: AudioContext): Promise<void> {
+    const isWanted = () => player.boost?.context === context;
+    if (!isWanted() || context.state === 'running') return;
+    const isRunning = await runsSoon(() => context.resume());
+    if (!isRunning && isWanted()) this.#blocked();
   }
 
   #play(element: HTMLAudioElement): void {

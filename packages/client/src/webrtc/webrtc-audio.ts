@@ -26,6 +26,8 @@ export class WebRtcAudio implements RoomAudio {
   readonly transport = 'webrtc';
   readonly openedMs = performance.now();
   readonly mixTrack = undefined;
+  /** WebRTC records all the same; what it does not play is asked for by `playbackBlocked`. */
+  readonly isStopped = false;
   readonly #request: SendRequest;
   readonly #settings: SoundSettings;
   readonly #handlers: AudioHandlers;

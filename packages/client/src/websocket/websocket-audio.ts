@@ -1,6 +1,7 @@
 import type { ServerMessage } from '../../../../src/protocol/messages.ts';
 import { tellMute } from '../muting.ts';
 import type { AudioHandlers, AudioParts, RoomAudio, SoundSettings } from '../room-audio.ts';
+import { runsSoon } from '../runs-soon.ts';
 import type { AudioAssets } from '../state.ts';
 import type { AudioCounters } from '../stats.ts';
 import type { Wire } from '../wire.ts';
@@ -46,6 +47,10 @@ export class WebSocketAudio implements RoomAudio {
   /** A WebSocket that does not carry is lost, and the client says so itself. */
   get isInterrupted(): boolean {
     return false;
+  }
+
+  get isStopped(): boolean {
+    return this.#graph?.isBlocked ?? false;
   }
 
   get hasPath(): boolean {
@@ -155,13 +160,7 @@ export class WebSocketAudio implements RoomAudio {
 
   /** A context that was made without a click, or that the browser has stopped, may go on all the same, or wait for a click. */
   async #unblock(graph: AudioGraph): Promise<void> {
-    const isRunning = await Promise.race([
-      graph.resume().then(
-        () => true,
-        () => false, // as in a phone call
-      ),
-      new Promise<boolean>((resolve) => setTimeout(() => resolve(false), 500)),
-    ]);
+    const isRunning = await runsSoon(() => graph.resume());
     if (!isRunning && !this.#isClosed) this.#handlers.playbackBlocked();
   }
 
