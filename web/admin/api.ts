@@ -7,6 +7,9 @@ import type {
   RoomList,
 } from '../../src/operator/schemas.ts';
 
+/** Longest wait for an answer, ms: the page takes a gateway that hangs for one that is gone. */
+const TIMEOUT_MS = 10_000;
+
 /** Error of a request that the gateway refused, with its reason. */
 export class Refusal extends Error {
   readonly status: number;
@@ -22,7 +25,7 @@ export class Refusal extends Error {
   }
 }
 
-/** The gateway's REST interface for operators. Every method throws a {@link Refusal}, or a TypeError if there is no answer. */
+/** The gateway's REST interface for operators. Every method throws a {@link Refusal}, or another error if there is no answer within 10 s. */
 export class Api {
   readonly #key: string;
   readonly #closing = new AbortController();
@@ -63,19 +66,31 @@ export class Api {
 
   async #send<T>(method: string, path: string, body?: object): Promise<T> {
     if (!mayBeKey(this.#key)) throw new Refusal(401, 'This is not the operator key.');
-    const response = await fetch(`../api/admin/${path}`, {
-      method,
-      headers: {
-        authorization: `Bearer ${this.#key}`,
-        ...(body && { 'content-type': 'application/json' }),
-      },
-      ...(body && { body: JSON.stringify(body) }),
-      cache: 'no-store',
-      signal: this.#closing.signal,
-    });
-    const text = await response.text();
-    if (!response.ok) throw new Refusal(response.status, reasonIn(text) ?? response.statusText);
-    return (text === '' ? undefined : JSON.parse(text)) as T;
+    this.#closing.signal.throwIfAborted();
+    // By hand, because Safari has AbortSignal.any() from 17.4 on.
+    const ending = new AbortController();
+    const { signal } = ending;
+    const end = () => ending.abort();
+    const timer = setTimeout(end, TIMEOUT_MS);
+    this.#closing.signal.addEventListener('abort', end, { signal });
+    try {
+      const response = await fetch(`../api/admin/${path}`, {
+        method,
+        headers: {
+          authorization: `Bearer ${this.#key}`,
+          ...(body && { 'content-type': 'application/json' }),
+        },
+        ...(body && { body: JSON.stringify(body) }),
+        cache: 'no-store',
+        signal,
+      });
+      const text = await response.text();
+      if (!response.ok) throw new Refusal(response.status, reasonIn(text) ?? response.statusText);
+      return (text === '' ? undefined : JSON.parse(text)) as T;
+    } finally {
+      clearTimeout(timer);
+      end(); // takes the listener away
+    }
   }
 }
 
