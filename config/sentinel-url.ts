@@ -25,6 +25,17 @@ const HOST_PATTERN = /^(?:\[(?<ipv6>[\da-f:.]+)\]|(?<host>[\w.-]+))(?::(?<port>\
 export const isSentinelUrl = (url: string) => /^rediss?\+sentinel:/.test(url);
 
 /**
+ * Returns whether a URL names one server, `redis://[user:password@]host[:port][/database]`. A `/`, `?` or `#` of a user or
+ * password that is not percent-encoded would end the host.
+ */
+export function isServerUrl(url: string): boolean {
+  if (!URL.canParse(url)) return false;
+  const { hostname, pathname, hash, username, password } = new URL(url);
+  const isEncoded = [username, password].every((word) => decode(word) !== undefined);
+  return hostname !== '' && /^\/?\d*$/.test(pathname) && hash === '' && isEncoded;
+}
+
+/**
  * Reads `redis+sentinel://[user:password@]host[:port],host[:port]/name[/database]`, or `rediss+sentinel:` for TLS. User and
  * password are percent-encoded, as in any URL.
  * @returns undefined if the URL is not of this form

@@ -4,7 +4,7 @@ import { type Static, type TSchema, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { describeFault } from '../src/protocol/schema-faults.ts';
 import { announcedFaults, listenFaults, pipeAddressFaults } from './listen-addresses.ts';
-import { isSentinelUrl, parseSentinelUrl } from './sentinel-url.ts';
+import { isSentinelUrl, isServerUrl, parseSentinelUrl } from './sentinel-url.ts';
 import { type Timings, TIMINGS_VARIABLE } from './timings.ts';
 
 /**
@@ -221,8 +221,10 @@ const SettingsSchema = Type.Object({
   }),
   OPERATOR_KEY: Type.String({
     default: '',
-    pattern: '^(.{16,})?$',
-    description: 'Key of /api/admin, at least 16 characters; when empty, /api/admin is disabled',
+    // One word of a header.
+    pattern: '^([!-~]{16,})?$',
+    description:
+      'Key of /api/admin, at least 16 characters of ASCII without spaces; when empty, /api/admin is disabled',
   }),
   DRAIN_MS: Type.Integer({
     default: 5000,
@@ -375,6 +377,10 @@ function redisFaults({ REDIS_URL: url, SENTINEL_PASSWORD: password }: Settings):
   if (isSentinelUrl(url) && !parseSentinelUrl(url)) {
     const form = 'redis+sentinel://[user:password@]host:port,host:port/name[/database]';
     return [`REDIS_URL must be of the form ${form}.`];
+  }
+  if (/^rediss?:/.test(url) && !isServerUrl(url)) {
+    const form = 'redis://[user:password@]host[:port][/database]';
+    return [`REDIS_URL must be of the form ${form}, user and password percent-encoded.`];
   }
   if (password !== '' && !isSentinelUrl(url)) {
     return ['SENTINEL_PASSWORD is for a REDIS_URL that begins with redis+sentinel:.'];

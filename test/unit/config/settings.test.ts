@@ -155,6 +155,36 @@ describe('addresses of WebRTC', () => {
   });
 });
 
+test.each(['a key with some spaces', 'schlüssel-des-betreibers', 'a-tab\tin-the-middle'])(
+  'OPERATOR_KEY=%s, which no header can carry as one word, is refused',
+  (key) => {
+    expect(faultsOf({ OPERATOR_KEY: key })).toEqual([expect.stringMatching(/^OPERATOR_KEY /)]);
+  },
+);
+
+test.each([
+  'redis://:pa/secret@redis.example:6379',
+  'redis://:pa#secret@redis.example:6379',
+  'rediss://:pa?secret@redis.example:6379',
+  'redis://bob/x:secret@redis.example',
+  'redis://bob#x:secret@redis.example',
+  'redis://:50%secret@redis.example',
+  'redis://redis.example/secret',
+])('REDIS_URL=%s is refused, without a word of its password', (url) => {
+  const faults = faultsOf({ REDIS_URL: url });
+  expect(faults).toEqual([expect.stringMatching(/^REDIS_URL .*percent-encoded/)]);
+  expect(faults[0]).not.toContain('secret');
+});
+
+test.each([
+  'redis://redis',
+  'redis://:pa%2Fss%23@127.0.0.1:6379/2',
+  'rediss://bob:p:w@[2001:db8::7]:6380/',
+  'unix:///run/redis.sock',
+])('REDIS_URL=%s is taken', (url) => {
+  expect(faultsOf({ REDIS_URL: url })).toEqual([]);
+});
+
 test('docs/settings.md shows the settings as they are', () => {
   const page = readFileSync(new URL('../../../docs/settings.md', import.meta.url), 'utf8');
   expect(page).toContain(settingsTable());
