@@ -1,6 +1,6 @@
 #!/bin/sh
 # Backs up the Redis of a gateway while it runs, and restores it. Needs redis-cli.
-#   scripts/backup.sh save REDIS FOLDER ARCHIVE     REDIS: redis://… or the path of a socket (data/redis.sock)
+#   scripts/backup.sh save REDIS FOLDER ARCHIVE     REDIS: redis://…, unix://… or the path of a socket (data/redis.sock)
 #   scripts/backup.sh restore ARCHIVE FOLDER        while that Redis does not run
 # FOLDER is where Redis has its appendonlydir: DATA_DIR, if Redis is the gateway's own. The archive holds the keys that sign tokens.
 set -eu
@@ -11,35 +11,37 @@ usage() {
   exit 2
 }
 
-# Ends with Redis's own words if a command fails: its answer would look like a value.
+# Ends with Redis's own words if a command fails: its answer would look like a value. The address may hold a password.
 redis() {
-  answer=$(redis-cli -e "$@") || { echo "backup: redis-cli $*: $answer" >&2; exit 1; }
+  answer=$(redis-cli -e "$option" "$address" "$@") || { echo "backup: $*: $answer" >&2; exit 1; }
   printf '%s\n' "$answer"
 }
 
 save() {
   folder=$2 archive=$3
-  case $1 in
+  address=$1
+  case $address in
+    *+sentinel:*) echo 'backup: give the address of a server (redis://…), not of its sentinels' >&2; exit 1 ;;
+    unix://*) option=-s address=${address#unix://} ;;
     *://*) option=-u ;;
     *) option=-s ;;
   esac
-  address=$1
   [ -d "$folder/appendonlydir" ] || { echo "backup: there is no $folder/appendonlydir (is appendonly on?)" >&2; exit 1; }
   # A rewrite would delete files while they are copied.
-  percentage=$(redis "$option" "$address" CONFIG GET auto-aof-rewrite-percentage | tail -n 1)
+  percentage=$(redis CONFIG GET auto-aof-rewrite-percentage | tail -n 1)
   # 0 is what a backup that was killed has left; 100 is what Redis has without a setting.
   [ "$percentage" != 0 ] || percentage=100
-  trap 'redis "$option" "$address" CONFIG SET auto-aof-rewrite-percentage "$percentage" > /dev/null' EXIT
+  trap 'redis CONFIG SET auto-aof-rewrite-percentage "$percentage" > /dev/null' EXIT
   # Not every shell runs that when a signal ends it.
   trap 'exit 129' HUP
   trap 'exit 130' INT
   trap 'exit 143' TERM
-  redis "$option" "$address" CONFIG SET auto-aof-rewrite-percentage 0 > /dev/null
-  redis "$option" "$address" BGREWRITEAOF > /dev/null
-  while redis "$option" "$address" INFO persistence | grep -q 'aof_rewrite_\(in_progress\|scheduled\):1'; do
+  redis CONFIG SET auto-aof-rewrite-percentage 0 > /dev/null
+  redis BGREWRITEAOF > /dev/null
+  while redis INFO persistence | grep -q 'aof_rewrite_\(in_progress\|scheduled\):1'; do
     sleep 1
   done
-  redis "$option" "$address" INFO persistence | grep -q 'aof_last_bgrewrite_status:ok' ||
+  redis INFO persistence | grep -q 'aof_last_bgrewrite_status:ok' ||
     { echo 'backup: Redis could not rewrite its file' >&2; exit 1; }
   key=
   [ ! -e "$folder/demo-key" ] || key=demo-key

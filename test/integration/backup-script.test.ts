@@ -1,0 +1,58 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { TestRedis } from '../support/redis.ts';
+
+/** Addresses that `scripts/backup.sh save` takes and refuses; test/deploy/backup.test.ts restores what it saves. */
+
+const SCRIPT = join(import.meta.dirname, '../../scripts/backup.sh');
+
+const cleanUps: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp();
+});
+
+async function newFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'partyline-backup-'));
+  cleanUps.push(() => rm(folder, { recursive: true, force: true, maxRetries: 10 }));
+  return folder;
+}
+
+function save(address: string, folder: string) {
+  const words = ['save', address, folder, join(folder, 'partyline.tar.gz')];
+  const { status, stderr } = spawnSync(SCRIPT, words, { encoding: 'utf8' });
+  return { status, stderr };
+}
+
+test('a server that cannot be reached: its address and password are not printed', async () => {
+  const folder = await newFolder();
+  await mkdir(join(folder, 'appendonlydir'));
+  const { status, stderr } = save('redis://:secret@127.0.0.1:1', folder);
+  expect(status).toBe(1);
+  expect(stderr).toContain('backup: CONFIG GET auto-aof-rewrite-percentage: ');
+  expect(stderr).not.toContain('secret');
+});
+
+test('the address of sentinels is refused', async () => {
+  const { status, stderr } = save('redis+sentinel://:secret@10.0.0.5/main', await newFolder());
+  expect(status).toBe(1);
+  expect(stderr).toBe('backup: give the address of a server (redis://…), not of its sentinels\n');
+});
+
+test('unix:// and the path of a socket are saved from', async () => {
+  const folder = await newFolder();
+  const redis = await TestRedis.startAt(folder);
+  cleanUps.push(() => redis.kill());
+  const socket = join(folder, 'redis.sock');
+  const appendOnly = ['-s', socket, 'CONFIG', 'SET', 'appendonly', 'yes'];
+  execFileSync('redis-cli', appendOnly);
+  for (const address of [`unix://${socket}`, socket]) {
+    expect(save(address, folder)).toEqual({ status: 0, stderr: '' });
+  }
+  const files = execFileSync('tar', ['-tzf', join(folder, 'partyline.tar.gz')], {
+    encoding: 'utf8',
+  });
+  expect(files).toMatch(/^appendonlydir\/.*\.manifest$/m);
+});
