@@ -10,13 +10,15 @@ export type Options = {
 
 /** A round takes about five seconds. */
 const LEAST_EVERY_S = 8;
+/** The alerts count two rounds in 5 minutes, and miss a round after 2 (docker/alerts.yml). */
+const MOST_EVERY_S = 60;
 const MAX_PORT = 65_535;
 
 export const USAGE = `Usage: npm run canary -- --url https://gateway.example.net --key pl_…
 Joins a room of its own with two WebSocket and two WebRTC peers, plays a chirp from one of each kind, and tells how the others hear it.
   --url URL       the gateway, or its load balancer
   --key KEY       API key of the canary's own account; without it, CANARY_KEY of the environment
-  --every S       seconds from one round to the next (10, at least ${LEAST_EVERY_S})
+  --every S       seconds from one round to the next (10; ${LEAST_EVERY_S} to ${MOST_EVERY_S})
   --once          one round; ends with 1 if a direction is silent or a peer does not get in
   --listen [HOST]:PORT  serves Prometheus metrics at /metrics, such as :9477
 `;
@@ -36,8 +38,9 @@ export function readOptions(args: string[], environment: NodeJS.ProcessEnv): Opt
   const key = values.key ?? environment['CANARY_KEY'];
   if (!key) throw new Error('--key is missing: the API key of an account');
   const everySeconds = Number(values.every);
-  if (!(everySeconds >= LEAST_EVERY_S)) {
-    throw new Error(`--every is a number of seconds, at least ${LEAST_EVERY_S}`);
+  if (!(everySeconds >= LEAST_EVERY_S && everySeconds <= MOST_EVERY_S)) {
+    const range = `from ${LEAST_EVERY_S} to ${MOST_EVERY_S}`;
+    throw new Error(`--every is a number of seconds ${range}: the alerts expect a round a minute`);
   }
   const listen = values.listen === undefined ? undefined : readListen(values.listen);
   return { url: readUrl(values.url), key, everySeconds, isOnce: values.once, listen };

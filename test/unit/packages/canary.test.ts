@@ -104,6 +104,7 @@ describe('readOptions()', () => {
     expect(
       readOptions(['--url', 'http://[::1]:3000/', '--once'], { CANARY_KEY: 'k' }),
     ).toMatchObject({ url: 'http://[::1]:3000', key: 'k', isOnce: true, listen: undefined });
+    expect(readOptions([...words, '--every', '60'], {}).everySeconds).toBe(60);
     expect(readOptions([...words, '--listen', '[::1]:1'], {}).listen).toEqual({
       host: '::1',
       port: 1,
@@ -116,6 +117,7 @@ describe('readOptions()', () => {
     [['--key', 'k', '--url', 'ftp://x'], '--url'],
     [[...words, '--every', '1'], '--every'],
     [[...words, '--every', 'often'], '--every'],
+    [[...words, '--every', '61'], '--every is a number of seconds from 8 to 60'],
     [[...words, '--listen', 'here'], '--listen'],
     [[...words, '--listen', ':70000'], '--listen'],
     [[...words, '--louder'], '--louder'],
