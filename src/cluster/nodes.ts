@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
-import { NODES, ownedKeysKey } from '../store/keys.ts';
+import { departedKey, NODES, ownedKeysKey } from '../store/keys.ts';
 import { Liveness } from '../store/liveness.ts';
 import type { Redis } from '../store/redis.ts';
 
@@ -11,6 +11,9 @@ export type NodesEvents = {
   /** Other nodes took this one for dead, or Redis lost its data: everything must be written again. */
   onForgotten: () => void;
 };
+
+/** Time for which a departure stays noted, in multiples of the silence after which a node is dead: others may have been cut off. */
+const DEPARTURE_NOTED_FOR = 10;
 
 /** The living nodes. Each writes its heartbeat into Redis; a node that finds another one dead removes its entries there. */
 export class Nodes {
@@ -65,18 +68,21 @@ export class Nodes {
 
   /**
    * Ends the heartbeat. The entries of this node in Redis stay for `lastsMs`, as if it lived; at 0 they are removed
-   * at once.
+   * at once. Others are told that it left in order.
    */
   async close(lastsMs = 0): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const aheadMs = String(lastsMs - this.#timings.deadAfterMs);
+    const { deadAfterMs } = this.#timings;
+    const aheadMs = String(lastsMs - deadAfterMs);
+    const notedMs = lastsMs + DEPARTURE_NOTED_FOR * deadAfterMs;
     try {
-      await this.#redis.run((client) =>
-        lastsMs > 0
+      await this.#redis.run(async (client) => {
+        await client.set(departedKey(this.id), '', { expiration: { type: 'PX', value: notedMs } });
+        return lastsMs > 0
           ? client.departNode({ keys: [NODES], arguments: [this.id, aheadMs] })
-          : client.removeNode({ keys: [NODES, ownedKeysKey(this.id)], arguments: [this.id] }),
-      );
+          : client.removeNode({ keys: [NODES, ownedKeysKey(this.id)], arguments: [this.id] });
+      });
     } catch (fault) {
       this.#log.warn(
         { err: fault },
@@ -123,10 +129,11 @@ export class Nodes {
   }
 
   async #reap(node: string, heartbeat: string): Promise<void> {
-    const options = { keys: [NODES, ownedKeysKey(node)], arguments: [node, heartbeat] };
-    const isDead = await this.#redis.run((client) => client.reapNode(options));
-    if (isDead !== 1) return;
-    if (this.#departed.get(node) === heartbeat) this.#log.info({ node }, 'node has left');
+    const keys = [NODES, ownedKeysKey(node), departedKey(node)];
+    const options = { keys, arguments: [node, heartbeat] };
+    const reaped = await this.#redis.run((client) => client.reapNode(options));
+    if (reaped === 0) return;
+    if (reaped === 2) this.#log.info({ node }, 'node has left');
     else this.#log.warn({ node }, 'node died');
     this.#liveness.forget(node);
     this.#departed.delete(node);

@@ -72,6 +72,8 @@ export const leaseOrderKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountI
 export const NODES = `${KEY_PREFIX}nodes`;
 /** Set: hashes in which a node has a field, to be removed when it is dead. */
 export const ownedKeysKey = (node: string) => `${KEY_PREFIX}node:${node}:traces`;
+/** String: the node left in order. */
+export const departedKey = (node: string) => `${KEY_PREFIX}node:${node}:departed`;
 /** Hash: node → fingerprint of its CLUSTER_KEY. */
 export const KEY_FINGERPRINTS = `${KEY_PREFIX}node_key_fingerprints`;
 /** Hash: node → format and version of its state and messages. */

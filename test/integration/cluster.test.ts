@@ -133,5 +133,6 @@ test('a node that keeps no places leaves nothing, even if it had not told that i
   link.abandon();
   await cluster.close(0);
   const keys = await store.run((client) => client.keys('partyline:*'));
-  expect(keys.toSorted()).toEqual(['partyline:cluster_key', 'partyline:format']);
+  const noted = `partyline:node:${cluster.node}:departed`;
+  expect(keys.toSorted()).toEqual(['partyline:cluster_key', 'partyline:format', noted]);
 });

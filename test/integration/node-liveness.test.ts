@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { timingsWith } from '../../config/timings.ts';
 import { Nodes } from '../../src/cluster/nodes.ts';
 import { NODES } from '../../src/store/keys.ts';
-import { eventually } from '../support/gateway.ts';
+import { eventually, silentLog } from '../support/gateway.ts';
 import { useStack } from '../support/use-stack.ts';
 
 const { openRedis, openStore, cleanUps } = useStack();
@@ -24,7 +24,7 @@ async function openNode() {
     store.run((client) =>
       client.departNode({ keys: [NODES], arguments: ['other', String(aheadMs)] }),
     );
-  return { nodes, beat, dead, logged };
+  return { nodes, beat, dead, logged, store };
 }
 
 test('a node whose heartbeat stands still is dead', async () => {
@@ -36,11 +36,24 @@ test('a node whose heartbeat stands still is dead', async () => {
   expect(logged).toEqual(['node died']);
 });
 
-test('a node that dates its last heartbeat ahead has left, and is dead only when that time is over', async () => {
-  const { nodes, beat, dead, logged } = await openNode();
+test.each([0, 500, 2000])(
+  'a node that closes with entries for %s ms has left, and has not died',
+  async (lastsMs) => {
+    const { nodes, dead, logged, store } = await openNode();
+    const events = { onDead: () => {}, onForgotten: () => {} };
+    const other = await Nodes.open(store, silentLog, events, timings);
+    await eventually('it lives', () => nodes.size === 2);
+    await other.close(lastsMs);
+    await eventually('its end is noticed', () => dead.length === 1);
+    expect(dead).toEqual([other.id]);
+    expect(logged).toEqual(['node has left']);
+  },
+);
+
+test('a node that dates its last heartbeat ahead is dead only when that time is over', async () => {
+  const { nodes, beat, dead } = await openNode();
   await beat(500);
   await eventually('it is dead', () => dead.length === 1);
-  expect(logged).toEqual(['node has left']);
   expect(nodes.size).toBe(1);
   expect(await nodes.list()).toEqual(new Set([nodes.id]));
 });
