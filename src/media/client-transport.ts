@@ -68,8 +68,10 @@ export class ClientTransport {
 
   get state(): PathState {
     const { closed, iceState, dtlsState } = this.transport;
-    if (this.#isClosed || DTLS_ENDS.has(dtlsState)) return 'ended';
+    if (this.#isClosed) return 'ended';
+    // Before DTLS, which mediasoup also reports as closed when the router has.
     if (closed) return 'dead';
+    if (DTLS_ENDS.has(dtlsState)) return 'ended';
     if (ICE_PATHS.has(iceState) && dtlsState === 'connected') return 'open';
     return this.#wasOpen ? 'lost' : 'opening';
   }

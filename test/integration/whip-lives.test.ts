@@ -312,23 +312,31 @@ test('at the deadline of a drain DTLS is closed', async () => {
   await eventually('its client is told', () => speaker.isEnded);
 });
 
-test('when a media worker dies the session is 404 soon, and a new POST finds its place', async () => {
+test('when a media worker dies its sessions stay for RESUME_MS, and a new POST finds its place', async () => {
   const timings = { sessions: { beatEveryMs: 50 }, mediaWorkers: { firstReplacementMs: 50 } };
-  const gateway = await openGateway({ MEDIA_WORKERS: '1', RESUME_MS: '300' }, timings);
+  const gateway = await openGateway({ MEDIA_WORKERS: '1', RESUME_MS: '3000' }, timings);
   const legacy = await connect(gateway, { audio: 'pcm_s16le;rate=48000;channels=1' });
   await legacy.next('joined');
   const speaker = await join('whip', gateway, '/whip/a?peer=obs');
   const player = await join('whep', gateway, '/whep/a?peer=player');
-  for (const pid of gateway.mediaWorkerPids()) process.kill(pid, 'SIGKILL');
-  for (const client of [speaker, player]) {
-    await eventually('it is 404', async () => (await client.ask('GET')).status === 404);
-  }
+  const [pid] = gateway.mediaWorkerPids();
+  process.kill(pid!, 'SIGKILL');
+  await eventually('it is replaced', () => {
+    const [next] = gateway.mediaWorkerPids();
+    return next !== undefined && next !== pid;
+  });
+  for (const client of [speaker, player]) expect((await client.ask('GET')).status).toBe(200);
   const again = await join('whip', gateway, '/whip/a?peer=obs');
   again.talk(await opusTone(700, 0.3, 1000));
   await eventually('it is heard', () => {
     const frames = legacy.frames.slice(-40);
     return frames.length === 40 && peakHz(joinPcm(frames)) === 700;
   });
+  // The player does not come back.
+  expect(await legacy.next('peer_left')).toMatchObject({ peer: 'player', reason: 'media_lost' });
+  for (const client of [speaker, player]) expect((await client.ask('GET')).status).toBe(404);
+  expect((await again.ask('GET')).status).toBe(200);
+  expect(legacy.messages.filter(({ type }) => type === 'peer_left')).toHaveLength(1);
 });
 
 test('all who hear the same over WHEP and WebSockets share one encode', async () => {
