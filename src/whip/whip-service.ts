@@ -89,9 +89,7 @@ export class WhipService {
    * @throws {PartylineError} `not_found`, `bad_request`, `forbidden`, `unprocessable`, `overloaded`
    */
   check({ kind, credentials, room, peer, from, sdp }: WhipRequest): void {
-    const { drain, checkLoad } = this.#parts;
-    drain.check();
-    checkLoad();
+    this.checkCapacity();
     if (room === LOBBY) throw notFound();
     checkRoomName(room, 'bad_request');
     checkName(peer, 'peer', 'bad_request');
@@ -100,6 +98,13 @@ export class WhipService {
     if (fault) throw fault;
     if (kind === 'whip' && !mayPublish(credentials)) throw mayNotPublish();
     this.#read(kind, sdp);
+  }
+
+  /** @throws {PartylineError} `overloaded` while this node takes no new clients: it drains, or has too much load */
+  checkCapacity(): void {
+    const { drain, checkLoad } = this.#parts;
+    drain.check();
+    checkLoad();
   }
 
   /**

@@ -62,6 +62,8 @@ const AnswerSchema = Type.Object({
     }),
   ),
   patched: Type.Optional(Type.Object({ body: Type.String(), etag: Type.String() })),
+  /** True if the fault is that the node takes no new clients. Older nodes do not send it. */
+  takesNone: Type.Optional(Type.Boolean()),
   fault: Type.Optional(
     Type.Object({
       code: Type.Unsafe<ErrorCode>(Type.String()),
@@ -119,11 +121,11 @@ export class WhipSessions {
       node = opened.elsewhere;
     }
     const created = await this.#openAt(node, request);
-    // The node of the other half has died.
+    // The node of the other half has died, or takes no new clients: its session is replaced.
     return created ?? this.#service.openHere(request, changesBefore);
   }
 
-  /** @returns undefined if the node has left or died */
+  /** @returns undefined if the node has left or died, or takes no new clients */
   async #openAt(node: string, request: WhipRequest): Promise<Created | undefined> {
     const { credentials, kind, room, peer, from, sdp } = request;
     const { account, keyId, grant, signedBy } = credentials;
@@ -169,7 +171,10 @@ export class WhipSessions {
     return this.#askNode(node, question);
   }
 
-  /** @returns if the node has left or died, an empty answer to a request to open a session, and `not_found` to any other */
+  /**
+   * @returns an empty answer to a request to open a session if the node has left or died, or takes no new clients
+   * @throws {PartylineError} `not_found` for any other request, if the node has left or died; the fault of the node
+   */
   async #askNode(node: string, question: Question): Promise<Answer> {
     const { answers, unreachable } = await this.#ask(question, node);
     if (unreachable.length > 0) {
@@ -177,7 +182,7 @@ export class WhipSessions {
       throw new PartylineError('overloaded', 'The node of the session does not answer.', options);
     }
     const answer = answers.get(node);
-    if (!answer && question.ask === 'open') return {};
+    if (question.ask === 'open' && (!answer || answer.takesNone)) return {};
     if (!answer) throw notFound();
     if (answer.fault) throw readFault(answer.fault);
     return answer;
@@ -194,6 +199,11 @@ export class WhipSessions {
   async #do(question: Question): Promise<Answer> {
     switch (question.ask) {
       case 'open': {
+        try {
+          this.#service.checkCapacity();
+        } catch (fault) {
+          return { fault: describeFault(fault), takesNone: true };
+        }
         const changesBefore = this.#changes();
         const request = {
           ...question,

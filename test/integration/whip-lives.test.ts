@@ -301,6 +301,21 @@ test('while a node drains it takes nobody, and those who are there stay', async 
   expect(gateway.counts()).toEqual({ sessions: 0, rooms: 0 });
 });
 
+test('a peer of a node that drains is taken by another, with both halves', async () => {
+  const [one, two] = await openNodes(2);
+  const before = await postOffer(one!, '/whip/a?peer=obs', SPEAKER);
+  expect(before.status).toBe(201);
+  const left = one!.leave(20_000);
+  const made = await postOffer(two!, '/whip/a?peer=obs', SPEAKER);
+  expect(made.status).toBe(201);
+  expect((await postOffer(two!, '/whep/a?peer=obs', PLAYER)).status).toBe(201);
+  // The session there is replaced, so that the drain need not wait for it.
+  await left;
+  expect(await statusOf(two!, locationOf(before))).toBe(404);
+  expect(two!.counts().sessions).toBe(1);
+  expect(await statusOf(two!, locationOf(made))).toBe(200);
+});
+
 test('at the deadline of a drain DTLS is closed', async () => {
   const gateway = await openGateway();
   const speaker = await WhipClient.connect('whip', gateway, '/whip/a?peer=obs');
