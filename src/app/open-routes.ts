@@ -156,7 +156,6 @@ async function registerWhip(
   const { accounts, authenticator, limits: rateLimits } = accountParts;
   const { leases, quota } = usage;
   const { cluster } = media;
-  const changes = () => clients.accountWatch.changes();
   const { node } = cluster;
   const parts = { ...clients, ...limits, leases, quota, rooms, takeover, metrics, node, log };
   const service = new WhipService({ ...parts, timings: timings.whip });
@@ -165,10 +164,10 @@ async function registerWhip(
       authenticator,
       connections: limits.connections,
       limits: rateLimits,
-      changes,
+      changes: () => clients.accountWatch.changes(),
       onKnown: (request) => visitors.known(request),
     }),
-    sessions: new WhipSessions(service, accounts, cluster, changes, timings.whip),
+    sessions: new WhipSessions(service, accounts, cluster, timings.whip),
   });
 }
 

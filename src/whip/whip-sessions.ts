@@ -75,6 +75,8 @@ const AnswerSchema = Type.Object({
 });
 type Answer = Static<typeof AnswerSchema>;
 
+/** Number of account changes before a request of another node, which no number of changes equals. */
+const UNKNOWN_CHANGES = -1;
 /** Delay sent to a client whose session's node did not answer. */
 const RETRY_AFTER_MS = 1000;
 
@@ -83,21 +85,17 @@ export class WhipSessions {
   readonly #service: WhipService;
   readonly #accounts: Accounts;
   readonly #node: string;
-  readonly #changes: () => number;
   readonly #ask: Ask<Question, Answer>;
 
-  /** @param changes returns the number of account changes received */
   constructor(
     service: WhipService,
     accounts: Accounts,
     { node, questions }: Cluster,
-    changes: () => number,
     { answerWithinMs }: Timings['whip'],
   ) {
     this.#service = service;
     this.#accounts = accounts;
     this.#node = node;
-    this.#changes = changes;
     this.#ask = questions.define(
       'whip',
       QuestionSchema,
@@ -204,15 +202,15 @@ export class WhipSessions {
         } catch (fault) {
           return { fault: describeFault(fault), takesNone: true };
         }
-        const changesBefore = this.#changes();
         const request = {
           ...question,
           from: question.from,
           credentials: await this.#find(question),
         };
         this.#service.check(request);
-        // Forwarded once, not from node to node.
-        return { created: await this.#service.openHere(request, changesBefore) };
+        // Forwarded once, not from node to node. The sender was identified on the other node, and this one may have handled
+        // a change of the account since: it is checked in any case.
+        return { created: await this.#service.openHere(request, UNKNOWN_CHANGES) };
       }
       case 'look': {
         this.#service.needSession(question);

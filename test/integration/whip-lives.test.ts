@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type IncomingMessage, request as openRequest } from 'node:http';
 import { expect, test } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { PLANS } from '../../src/accounts/plans.ts';
@@ -218,6 +220,46 @@ test('a session ends with the account’s right to it', async () => {
   await eventually('both have ended', () => gateway.counts().sessions === 0);
   const refused = await postOffer(gateway, '/whip/a?peer=obs', SPEAKER, { key: suspended.apiKey });
   expect(refused.status).toBe(403);
+});
+
+test('a session ends whose key was revoked before its node was asked for it', async () => {
+  const redis = await openRedis();
+  const [one, two] = await openNodes(2, {}, redis);
+  const { id, apiKey: revoked, keyId } = await createAccount(redis, 'starter');
+  const accounts = new Accounts(await openStore(redis));
+  const { apiKey: key } = await accounts.addKey(id);
+  const half = await postOffer(two!, '/whep/a?peer=obs', PLAYER, { key });
+  const witness = await postOffer(two!, '/whep/a?peer=witness', PLAYER, { key: revoked });
+  expect([half.status, witness.status]).toEqual([201, 201]);
+  const { hostname, port } = new URL(one!.url);
+  const posting = openRequest({
+    host: hostname,
+    port,
+    method: 'POST',
+    path: '/whip/a?peer=obs',
+    headers: {
+      authorization: `Bearer ${revoked}`,
+      'content-type': 'application/sdp',
+      'content-length': Buffer.byteLength(SPEAKER),
+    },
+  });
+  const answered = once(posting, 'response') as Promise<[IncomingMessage]>;
+  posting.flushHeaders();
+  // It is authenticated when a later request is.
+  expect(await statusOf({ url: one!.url, apiKey: revoked }, '/api/me')).toBe(200);
+  await accounts.revokeKey(id, keyId);
+  const owner = { url: two!.url, apiKey: key };
+  await eventually('its node has heard of it', async () => {
+    return (await statusOf(owner, locationOf(witness))) === 404;
+  });
+  posting.end(SPEAKER);
+  const [response] = await answered;
+  response.resume();
+  expect(response.statusCode).toBe(201);
+  await eventually('its session has ended', async () => {
+    return (await statusOf(owner, response.headers.location ?? '')) === 404;
+  });
+  expect(await statusOf(owner, locationOf(half))).toBe(200);
 });
 
 test('the connections of the plan are all that there are', async () => {
