@@ -195,8 +195,13 @@ export class RemoteNode {
       this.#end.changed();
     }
     if (pipe.other === undefined || this.#pipe !== pipe) return;
-    await this.#send(pipe);
-    await this.#receive(pipe);
+    try {
+      await this.#send(pipe);
+      await this.#receive(pipe);
+    } catch (fault) {
+      // Requests of a pipe that was closed meanwhile are rejected; another follows.
+      if (this.#pipe === pipe) throw fault;
+    }
   }
 
   async #open(address: ListenAddress): Promise<Pipe> {

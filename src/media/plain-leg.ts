@@ -75,7 +75,7 @@ export class PlainLeg {
     return this.#closed;
   }
 
-  /** Makes room for one more speaker. */
+  /** Makes room for one more speaker. @throws {Error} if the leg closes meanwhile */
   async produce(): Promise<PlainProducer> {
     const ssrc = this.#newSsrc();
     this.#ssrcs.add(ssrc);
@@ -98,6 +98,8 @@ export class PlainLeg {
         },
       });
       await this.#publish(producer);
+      // Publishing does not fail when another media worker of the room dies, which closes this leg, too.
+      if (this.#closed || producer.closed) throw new Error('the leg was closed meanwhile');
     } catch (fault) {
       this.#ssrcs.delete(ssrc);
       producer?.close();
