@@ -47,7 +47,12 @@ export class RoomRouter {
     const primary = await Branch.open(worker, { onEmpty: () => {}, onLost: () => room.#lost() });
     const room = new RoomRouter(primary, parts);
     try {
-      room.#plainLeg = await PlainLeg.open(primary.router, (producer) => room.published(producer));
+      const leg = await PlainLeg.open(primary.router, (producer) => room.published(producer));
+      if (room.#closed) {
+        leg.close();
+        throw new Error('the media worker died meanwhile');
+      }
+      room.#plainLeg = leg;
       return room;
     } catch (fault) {
       room.close();
@@ -199,9 +204,11 @@ export class RoomRouter {
     if (branch && this.#branches.includes(branch)) this.#lost();
   }
 
+  /** Closes all branches; {@link open} reports a loss before it has resolved by rejecting. */
   #lost(): void {
     if (this.#closed) return;
+    const wasOpen = this.#plainLeg !== undefined;
     this.close();
-    this.#parts.onLost();
+    if (wasOpen) this.#parts.onLost();
   }
 }
