@@ -81,9 +81,16 @@ export class NodePipe {
   /**
    * Sends a producer of this node to the other end.
    * @param onPaused called when it is paused or resumed
+   * @throws {Error} if the pipe is closed meanwhile
    */
   async send(producerId: string, onPaused: () => void): Promise<PipedOut> {
     const consumer = await this.#transport.consume({ producerId });
+    try {
+      this.#checkOpen();
+    } catch (fault) {
+      consumer.close();
+      throw fault;
+    }
     consumer.on('producerpause', onPaused);
     consumer.on('producerresume', onPaused);
     return {
@@ -95,10 +102,20 @@ export class NodePipe {
     };
   }
 
-  /** Creates a producer on this node's router, with the same id, from what the other end sends. */
+  /**
+   * Creates a producer on this node's router, with the same id, from what the other end sends.
+   * @throws {Error} if the pipe is closed meanwhile
+   */
   async receive(id: string, rtpParameters: RtpParameters): Promise<PipedIn> {
     const producer = await this.#transport.produce({ id, kind: 'audio', rtpParameters });
-    await this.#publish(producer);
+    try {
+      this.#checkOpen();
+      await this.#publish(producer);
+      this.#checkOpen();
+    } catch (fault) {
+      producer.close();
+      throw fault;
+    }
     return {
       get paused() {
         return producer.paused;
@@ -117,5 +134,10 @@ export class NodePipe {
   /** Closes the pipe and everything on it. */
   close(): void {
     this.#transport.close();
+  }
+
+  /** Checks that the pipe was not closed during a request: mediasoup makes producers and consumers even then, and never closes them. */
+  #checkOpen(): void {
+    if (this.#transport.closed) throw new Error('the pipe was closed meanwhile');
   }
 }

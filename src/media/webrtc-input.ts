@@ -32,6 +32,11 @@ export class WebRtcInput {
       const { rtpParameters } = options;
       const producer = await path.transport.produce({ kind: 'audio', rtpParameters });
       await publish(producer);
+      // mediasoup makes a producer even if the transport was closed meanwhile.
+      if (path.transport.closed) {
+        producer.close();
+        throw new Error('the transport was closed meanwhile');
+      }
       return new WebRtcInput(path, producer);
     } catch (fault) {
       path.close();

@@ -160,7 +160,7 @@ export class WebRtcLeg {
 
   /**
    * Creates the producer of this browser, which has at most one.
-   * @throws {PartylineError} `bad_message`
+   * @throws {PartylineError} `bad_message`, `media_lost`
    */
   async produce(transportId: string, rtpParameters: RtpParameters): Promise<string> {
     if (transportId !== this.#sendTransport.id) {
@@ -174,8 +174,10 @@ export class WebRtcLeg {
         'produce',
         this.#sendTransport.produce({ kind: 'audio', rtpParameters, paused: this.#isKeptBack }),
       );
+      checkOpen(this.#sendTransport);
       if (this.#held) await this.#asked(this.#held.awaitPacket(producer));
       await this.#place.publish(producer);
+      checkOpen(this.#sendTransport);
     } catch (fault) {
       this.#producer = undefined;
       producer?.close();
@@ -216,6 +218,7 @@ export class WebRtcLeg {
   /**
    * Prepares to hear a producer; nothing is sent until {@link resumeConsumer}. Returns undefined if this
    * browser cannot receive it.
+   * @throws {PartylineError} `media_lost` if the leg closes meanwhile
    */
   async consume(
     producerId: string,
@@ -227,6 +230,10 @@ export class WebRtcLeg {
       rtpCapabilities,
       paused: true,
     });
+    if (this.#recvTransport.closed) {
+      consumer.close();
+      throw mediaLost(undefined);
+    }
     this.#consumers.set(consumer.id, consumer);
     consumer.on('producerclose', () => {
       this.#consumers.delete(consumer.id);
@@ -314,6 +321,14 @@ export class WebRtcLeg {
       throw new PartylineError('bad_message', `${what}: ${reason}.`, { cause });
     }
   }
+}
+
+/**
+ * Checks a transport after a request: mediasoup makes a producer even if the transport was closed meanwhile, and
+ * never closes it. @throws {PartylineError} `media_lost`
+ */
+function checkOpen(transport: WebRtcTransport): void {
+  if (transport.closed) throw mediaLost(undefined);
 }
 
 /** Fault told to a browser whose media worker died or hung during its request. */

@@ -48,3 +48,57 @@ test('a leg whose transports are gone produces nothing any more, so that nothing
   leg.close();
   expect(leg.isProducing).toBe(false);
 });
+
+/** A leg whose media worker answers only when it is told to. */
+async function openWaiting(publish: (leg: WebRtcLeg) => void = () => {}) {
+  const made = {
+    id: 'm',
+    closed: false,
+    on: () => {},
+    close: () => {
+      made.closed = true;
+    },
+  };
+  const answer = Promise.withResolvers<typeof made>();
+  const transport = {
+    id: 't',
+    closed: false,
+    on: () => {},
+    close: () => (transport.closed = true),
+    produce: () => answer.promise,
+    consume: () => answer.promise,
+  };
+  const published: unknown[] = [];
+  const place = {
+    router: { createWebRtcTransport: async () => transport, canConsume: () => true },
+    publish: async (producer: unknown) => {
+      published.push(producer);
+      publish(leg);
+    },
+    onClosed: () => {},
+  } as unknown as WebRtcLegPlace;
+  const leg: WebRtcLeg = await WebRtcLeg.open(place, {} as WebRtcLegEvents);
+  return { leg, made, published, answer: () => answer.resolve(made) };
+}
+
+test('produce and consume of a leg that closes meanwhile reject, and close what mediasoup made', async () => {
+  for (const ask of [
+    (leg: WebRtcLeg) => leg.produce('t', {} as never),
+    (leg: WebRtcLeg) => leg.consume('p', {}),
+  ]) {
+    const { leg, made, published, answer } = await openWaiting();
+    const asked = ask(leg);
+    leg.close();
+    answer();
+    await expect(asked).rejects.toMatchObject({ code: 'media_lost' });
+    expect(made.closed).toBe(true);
+    expect(published).toEqual([]);
+  }
+});
+
+test('a leg that closes while its producer is published keeps none', async () => {
+  const { leg, made, answer } = await openWaiting((open) => open.close());
+  answer();
+  await expect(leg.produce('t', {} as never)).rejects.toMatchObject({ code: 'media_lost' });
+  expect(made.closed).toBe(true);
+});
