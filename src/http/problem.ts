@@ -26,6 +26,9 @@ export function registerProblems(app: FastifyInstance): void {
   });
 }
 
+/** Delay sent with a 429 or 503 that has none of its own, ms: a media worker that died is replaced by then. */
+const RETRY_AFTER_MS = 1000;
+
 /**
  * Answers a fault over REST as RFC 9457 `application/problem+json`; faults that are not the client's are
  * logged, and their text is not shown.
@@ -33,10 +36,10 @@ export function registerProblems(app: FastifyInstance): void {
 export function sendProblem(fault: unknown, request: FastifyRequest, reply: FastifyReply) {
   const error = refusalOf(fault) ?? logFault(request.log, fault, 'request failed');
   if (error.code === 'unauthorized') reply.header('www-authenticate', 'Bearer');
-  if (error.retryAfterMs !== undefined) {
-    reply.header('retry-after', Math.ceil(error.retryAfterMs / 1000));
-  }
   const { title, status } = error.kind;
+  const isLater = status === 429 || status === 503;
+  const retryAfterMs = error.retryAfterMs ?? (isLater ? RETRY_AFTER_MS : undefined);
+  if (retryAfterMs !== undefined) reply.header('retry-after', Math.ceil(retryAfterMs / 1000));
   const problem: Problem = {
     type: `urn:partyline:error:${error.code}`,
     title,

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
+import { PartylineError } from '../protocol/errors.ts';
 import { noteShortage } from '../resources.ts';
 import type { ClientTransportOptions } from './client-transport.ts';
 import type { WebRtcOutput } from './listening-router.ts';
@@ -45,6 +46,11 @@ export class MediaWorkerPool {
     return this.#running.map(({ pid }) => pid);
   }
 
+  /** Time for which a client waits for a media worker, ms. */
+  get longestWaitMs(): number {
+    return this.#settings.timings.longestWaitMs;
+  }
+
   /** State of each media worker, for operators. */
   describe(): MediaWorkerDescription[] {
     return this.#slots.map((slot) => slot.describe());
@@ -60,7 +66,7 @@ export class MediaWorkerPool {
    * Opens the router of one room on the media worker with the least load; while none runs, on the first that is replaced. If one
    * cannot although it lives, as when it has no descriptor left, another is tried.
    * @param onLost called once if a media worker dies under it
-   * @throws {Error} if none has been replaced within 5 s, or none can
+   * @throws {PartylineError} `overloaded` if none has been replaced within 5 s; {Error} if none can
    */
   openRouter(onLost: () => void): Promise<RoomRouter> {
     return this.#openOnOne((worker) =>
@@ -135,12 +141,13 @@ export class MediaWorkerPool {
   async #firstReplaced(): Promise<MediaWorker> {
     const waiting = new AbortController();
     // A media worker that keeps dying may be missing for a long time.
-    const { longestWaitMs } = this.#settings.timings;
+    const { longestWaitMs } = this;
     const patience = delay(longestWaitMs, undefined, { signal: waiting.signal }).catch(() => {});
     await Promise.race([...this.#slots.map(({ running }) => running), patience]);
     waiting.abort();
     const worker = leastLoaded(this.#running);
-    if (!worker) throw new Error('no media worker is running');
-    return worker;
+    if (worker) return worker;
+    const options = { retryAfterMs: longestWaitMs };
+    throw new PartylineError('overloaded', 'This node has no media worker at present.', options);
   }
 }

@@ -5,7 +5,7 @@ import type { WebRtcOutput } from '../media/listening-router.ts';
 import type { MediaWorkerPool } from '../media/media-worker-pool.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import type { WebRtcInput, WebRtcInputOptions } from '../media/webrtc-input.ts';
-import type { WebRtcLeg, WebRtcLegEvents } from '../media/webrtc-leg.ts';
+import { mediaLost, type WebRtcLeg, type WebRtcLegEvents } from '../media/webrtc-leg.ts';
 import { PartylineError } from '../protocol/errors.ts';
 
 export type RoomMediaEvents = {
@@ -53,12 +53,12 @@ export class RoomMedia {
   /** @throws {PartylineError} `media_lost` while it is being replaced */
   get router(): RoomRouter {
     if (this.#router) return this.#router;
-    throw new PartylineError('media_lost', 'The media worker of the room died.');
+    throw mediaLost(undefined);
   }
 
   /**
    * Opens a browser's leg on the present router, or on the next if its media worker dies meanwhile.
-   * @throws {PartylineError} `media_lost` if several die one after the other
+   * @throws {PartylineError} `media_lost` if several die one after the other, or there is no other in time
    */
   openWebRtcLeg(events: WebRtcLegEvents): Promise<{ leg: WebRtcLeg; router: RoomRouter }> {
     return this.#openOn(async (router) => ({ leg: await router.openWebRtcLeg(events), router }));
@@ -76,13 +76,25 @@ export class RoomMedia {
 
   async #openOn<T>(open: (router: RoomRouter) => Promise<T>): Promise<T> {
     for (let attempts = 1; ; attempts += 1) {
-      const router = this.#router ?? (await this.#replacing) ?? this.router;
+      const router = this.#router ?? (await this.#replaced());
       try {
         return await open(router);
       } catch (fault) {
         const isLost = fault instanceof PartylineError && fault.code === 'media_lost';
         if (!isLost || attempts === MAX_ATTEMPTS) throw fault;
       }
+    }
+  }
+
+  /** Waits for the next router, but not for ever: a media worker may be missing for long. @throws {PartylineError} `media_lost` */
+  async #replaced(): Promise<RoomRouter> {
+    const waiting = new AbortController();
+    const { signal } = waiting;
+    const patience = delay(this.#pool.longestWaitMs, undefined, { signal }).catch(() => undefined);
+    try {
+      return (await Promise.race([this.#replacing, patience])) ?? this.router;
+    } finally {
+      waiting.abort();
     }
   }
 

@@ -143,6 +143,19 @@ test('while the media workers hang: who begins to speak is not thrown out, a bro
   }
 });
 
+test('a room that opens while no media worker runs is refused for a while', async () => {
+  const timings = { ...MEDIA_SETTINGS.timings, longestWaitMs: 50 };
+  const settings = { ...MEDIA_SETTINGS, timings, mediaWorkers: 1, rtcPort: freeRtcPort() };
+  const pool = await MediaWorkerPool.open(settings, silentLog);
+  cleanUps.push(() => pool.close());
+  // None is started in its place.
+  pool.expectExit();
+  process.kill(firstPidOf(pool), 'SIGKILL');
+  await eventually('none runs', () => pool.pids.length === 0);
+  const refusal = { code: 'overloaded', retryAfterMs: 50 };
+  await expect(pool.openRouter(() => {})).rejects.toMatchObject(refusal);
+});
+
 describe('a media worker that keeps dying', () => {
   test('is retried ever more seldom, while the other one takes rooms', async () => {
     const pool = await openPool();
