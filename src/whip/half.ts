@@ -19,6 +19,8 @@ export class Half {
   readonly #offer: Offer;
   #ufrag: string;
   #etag = newEtag();
+  /** Answer to the last restart, of which the client may have lost its copy. */
+  #restarted: Patched;
   #state: PathState;
   #sinceMs = performance.now();
   /** Queue of restarts: each is answered with the state after it. */
@@ -71,7 +73,8 @@ export class Half {
   }
 
   /**
-   * Takes a fragment: candidates, which make no difference, or new ICE credentials, which restart ICE.
+   * Takes a fragment: candidates, which make no difference, or new ICE credentials, which restart ICE. A restart that is
+   * repeated with the same credentials gets the same answer.
    * @throws {PartylineError} `precondition_required`, `precondition_failed`, `bad_request`, `unprocessable`, `media_lost`
    */
   patch(ifMatch: string | undefined, body: string): Promise<Patched> {
@@ -89,7 +92,9 @@ export class Half {
       throw new PartylineError('precondition_failed', 'There is a newer ICE session.');
     }
     const ice = readFragment(body);
-    if (!ice || ice.ufrag === this.#ufrag) return undefined;
+    if (!ice) return undefined;
+    // A client that has the ETag has the answer, too.
+    if (ice.ufrag === this.#ufrag) return precondition === 'any' ? this.#restarted : undefined;
     try {
       await this.path.restartIce();
     } catch (fault) {
@@ -98,7 +103,8 @@ export class Half {
     }
     this.#ufrag = ice.ufrag;
     this.#etag = newEtag();
-    return { body: writeRestart(this.#offer, this.path), etag: this.#etag };
+    this.#restarted = { body: writeRestart(this.#offer, this.path), etag: this.#etag };
+    return this.#restarted;
   }
 }
 

@@ -294,6 +294,11 @@ describe('PATCH', () => {
     expect(text).toContain('a=candidate:');
     expect((await patch(etag, fragment('fresh'))).status).toBe(412);
     expect((await patch(next, fragment('fresh'))).status).toBe(204);
+    // The client may have lost the answer.
+    const repeated = await patch('*', fragment('fresh'));
+    expect(repeated.status).toBe(200);
+    expect(repeated.headers.get('etag')).toBe(next);
+    expect(await repeated.text()).toBe(text);
     await end(made);
   });
 });
