@@ -10,8 +10,8 @@ import { isWavHead, WavReader } from './wav-reader.ts';
 const MAX_UNREAD_BYTES = 1 << 18;
 
 type Piece = { bytes: Buffer; atMs: number; isSkipped: boolean };
-type Samples =
-  { name: 'none' } | { name: 'opening'; held: Piece[] } | { name: 'open'; ingest: SampleIngest };
+/** Format of samples whose ingest is not open yet, and the samples so far. */
+type Opening = { format: SampleFormat; held: Piece[] };
 
 /** Ingest of RIFF WAVE: one endless file, or file after file. */
 export class WavIngest implements Ingest {
@@ -23,7 +23,10 @@ export class WavIngest implements Ingest {
   #inside = '';
   /** Format of the samples, and number of their bytes so far. */
   #next: SamplesNext | undefined;
-  #samples: Samples = { name: 'none' };
+  /** Ingest of the samples, until the next format is open. */
+  #ingest: SampleIngest | undefined;
+  /** Formats that follow, oldest first: a message may contain several files, or the next one may come before an ingest is open. */
+  #openings: Opening[] = [];
   #unreadBytes = 0;
   /** Samples of the present message. */
   #pieces: Buffer[] = [];
@@ -56,7 +59,9 @@ export class WavIngest implements Ingest {
 
   close(): void {
     this.#isClosed = true;
-    this.#closeSamples();
+    this.#openings = [];
+    this.#ingest?.close();
+    this.#ingest = undefined;
   }
 
   #read(chunk: Buffer, atMs: number, isSkipped: boolean): void {
@@ -89,28 +94,33 @@ export class WavIngest implements Ingest {
     this.#next = { format, startsAtBytes: 0 };
     const inside = JSON.stringify(format);
     if (inside === this.#inside) {
-      if (this.#samples.name === 'open') this.#samples.ingest.realign();
+      if (this.#openings.length === 0) this.#ingest?.realign();
       return;
     }
     this.#recordings.spend(this.#atMs);
     this.#inside = inside;
-    this.#closeSamples();
-    const opening: Samples = { name: 'opening', held: [] };
-    this.#samples = opening;
-    this.#open(opening, format).catch((fault: unknown) => this.#fail(fault));
+    this.#openings.push({ format, held: [] });
+    if (this.#openings.length === 1) {
+      this.#openAll().catch((fault: unknown) => this.#fail(fault));
+    }
     this.#events.onInside(format);
   }
 
-  async #open(opening: { held: Piece[] }, format: SampleFormat): Promise<void> {
-    const before = this.#before;
-    this.#before = undefined;
-    const ingest = await SampleIngest.open(format, this.#codecs, this.#outlet, before);
-    if (this.#samples !== opening) {
-      ingest.close();
-      return;
+  /** Opens one format after another, and hands on what was held of each. */
+  async #openAll(): Promise<void> {
+    for (let next = this.#openings[0]; next; next = this.#openings[0]) {
+      const before = this.#before;
+      this.#before = undefined;
+      const ingest = await SampleIngest.open(next.format, this.#codecs, this.#outlet, before);
+      if (this.#isClosed) {
+        ingest.close();
+        return;
+      }
+      this.#ingest?.close();
+      this.#ingest = ingest;
+      this.#openings.shift();
+      for (const piece of next.held) handOn(ingest, piece);
     }
-    this.#samples = { name: 'open', ingest };
-    for (const piece of opening.held) handOn(ingest, piece);
   }
 
   /** Collects the samples of one message, which may contain thousands of `data` chunks. */
@@ -126,13 +136,9 @@ export class WavIngest implements Ingest {
     const bytes = first && this.#pieces.length === 1 ? first : Buffer.concat(this.#pieces);
     this.#pieces = [];
     const piece = { bytes, atMs: this.#atMs, isSkipped: this.#isSkipped };
-    if (this.#samples.name === 'open') handOn(this.#samples.ingest, piece);
-    else if (this.#samples.name === 'opening') this.#samples.held.push(piece);
-  }
-
-  #closeSamples(): void {
-    if (this.#samples.name === 'open') this.#samples.ingest.close();
-    this.#samples = { name: 'none' };
+    const opening = this.#openings.at(-1);
+    if (opening) opening.held.push(piece);
+    else if (this.#ingest) handOn(this.#ingest, piece);
   }
 
   #fail(fault: unknown): void {

@@ -190,6 +190,17 @@ async function openWav() {
   return { ingest, packets, faults };
 }
 
+test('WavIngest.push() of clips of different rates before an ingest is open: all of them are heard', async () => {
+  const { ingest, packets, faults } = await openWav();
+  for (const rateHz of [8000, 16_000, 48_000]) {
+    const clip = Buffer.alloc(2 * rateHz, 1);
+    ingest.push(Buffer.concat([wavHead({ rateHz, dataBytes: clip.length }), clip]), 0);
+  }
+  await vi.waitFor(() => expect(packets).toHaveLength(150));
+  expect(faults).toEqual([]);
+  ingest.close();
+});
+
 test('WavIngest.skip() of a message that ends within a sample: not heard, and the samples go on where they were', async () => {
   const { ingest, packets, faults } = await openWav();
   const tone = Buffer.concat(pcmTone(1000, 0.5, 3000));
