@@ -4,10 +4,7 @@ import type { Ingest, IngestEvents, OpusOutlet, SamplesNext } from './ingest.ts'
 import type { LastPackets } from './splice.ts';
 import { SampleIngest } from './sample-ingest.ts';
 import { RECORDINGS, StreamBudget, unreadable } from './stream-budget.ts';
-import { isWavHead, WavReader } from './wav-reader.ts';
-
-/** Number of bytes without a sample after which a stream is refused. */
-const MAX_UNREAD_BYTES = 1 << 18;
+import { isWavHead, MAX_UNREAD_BYTES, WavReader } from './wav-reader.ts';
 
 type Piece = { bytes: Buffer; atMs: number; isSkipped: boolean };
 /** Format of samples whose ingest is not open yet, and the samples so far. */

@@ -7,6 +7,8 @@ const CHUNK_HEAD_BYTES = 8;
 const FORM_AT = 8;
 const FILE_IDS = ['RIFF', 'RF64'];
 const CHUNK_ID = /^[ -~]{4}$/;
+/** Number of bytes without a sample after which a stream is refused, and maximum length of a chunk behind samples. */
+export const MAX_UNREAD_BYTES = 1 << 18;
 /** Lengths of a `fmt ` chunk: 16, 18 or 40 bytes; further bytes are ignored. */
 const LEAST_FORMAT_BYTES = 16;
 const MAX_FORMAT_BYTES = 256;
@@ -51,6 +53,8 @@ export class WavReader {
   #state: State = { name: 'file head' };
   #neededBytes = FILE_HEAD_BYTES;
   #hasFormat = false;
+  /** True behind the first samples of a file. */
+  #hasSamples = false;
 
   constructor(events: WavEvents) {
     this.#events = events;
@@ -120,6 +124,7 @@ export class WavReader {
       // Another file: its head is four bytes longer than that of a chunk.
       this.#state = { name: 'file head' };
       this.#neededBytes = FILE_HEAD_BYTES;
+      this.#hasSamples = false;
     } else if (id === 'fmt ') {
       if (lengthBytes < LEAST_FORMAT_BYTES) throw new Error('Its format is cut short.');
       const readBytes = Math.min(lengthBytes, MAX_FORMAT_BYTES);
@@ -127,13 +132,14 @@ export class WavReader {
       this.#expect({ name: 'format', leftBytes }, readBytes);
     } else if (id === 'data') {
       if (!this.#hasFormat) throw new Error('Its samples come before their format.');
+      this.#hasSamples = true;
       const isEndless = lengthBytes === 0 || lengthBytes >= ENDLESS_BYTES;
       const leftBytes = isEndless ? Infinity : lengthBytes;
       this.#expect({ name: 'samples', leftBytes, isPadded: lengthBytes % 2 === 1 }, 0);
-    } else if (CHUNK_ID.test(id)) {
+    } else if (CHUNK_ID.test(id) && (!this.#hasSamples || lengthBytes <= MAX_UNREAD_BYTES)) {
       this.#pass(lengthBytes + (lengthBytes % 2));
     } else {
-      // The samples continue beyond the length that their writer stated in advance.
+      // The samples continue beyond the length that their writer stated in advance; those of one byte may look like an ID.
       if (!this.#hasFormat) throw new Error('It is no WAVE file where a chunk should begin.');
       const bytes = Buffer.from(this.#collected.bytes);
       this.#expect({ name: 'samples', leftBytes: Infinity, isPadded: false }, 0);

@@ -134,6 +134,18 @@ describe('a WAVE stream', () => {
     },
   );
 
+  test('that goes on beyond its stated length with samples that look like the head of a chunk is heard whole', async () => {
+    const head = wavHead({ rateHz: 8000, sampleBytes: 1, dataBytes: 8000 });
+    const second = Buffer.alloc(8000, 0x7c);
+    const others = Buffer.concat([Buffer.from('7c7a797a7b7c7a79', 'hex'), second.subarray(8)]);
+    const { packets, faults } = await hear([
+      Buffer.concat([head, second]),
+      ...cutInto(others, [160]),
+    ]);
+    expect(faults).toEqual([]);
+    expect(packets).toHaveLength(100);
+  });
+
   test('that changes its format is heard as what it is then', async () => {
     const half = SAMPLES.length / 2;
     const { faults, inside } = await hear([
