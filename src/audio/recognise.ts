@@ -108,6 +108,21 @@ export type RecognisedCodec = keyof typeof SNIFFERS;
 export const sniff = (codec: RecognisedCodec, bytes: Buffer): Sniff =>
   SNIFFERS[codec](bytes.subarray(0, MAX_SNIFFED_BYTES));
 
+/** First block of metadata, STREAMINFO, of 34 bytes, which may be the last one (RFC 9639 §8.2). */
+const FLAC_HEADS = ['fLaC\0\0\0\x22', 'fLaC\x80\0\0\x22'];
+
+/** True for the beginning of a WAVE, MP4, FLAC, WebM, AAC or MP3 file: bytes within another file look like it once in 2^32 messages at most. */
+export function beginsFile(bytes: Buffer): boolean {
+  return (
+    sniff('wav', bytes) === 'yes' ||
+    sniff('webm_opus', bytes) === 'yes' ||
+    bytes.toString('latin1', 4, 8) === 'ftyp' ||
+    FLAC_HEADS.includes(bytes.toString('latin1', 0, 8)) ||
+    followChain(bytes, 0, ADTS_FRAMES) === 'yes' ||
+    followChain(bytes, 0, MPEG_FRAMES) === 'yes'
+  );
+}
+
 /**
  * Finds the format whose structure bytes have: that of a container, or of consecutive frames.
  * @param start first bytes of a stream, as far as they have arrived

@@ -6,7 +6,7 @@ import type { TimedMessage } from './detection/pace.ts';
 import type { SilencePace } from './detection/silence.ts';
 import { type InputFormat, isSamples } from '../format.ts';
 import { bytesToNext, frameBytesOf } from '../samples.ts';
-import { recognise } from '../recognise.ts';
+import { beginsFile, recognise } from '../recognise.ts';
 import type { Ingest } from './ingest.ts';
 import { isFirstOggPage } from './ogg-reader.ts';
 import type { OpaqueSink } from './opaque-ingest.ts';
@@ -94,9 +94,10 @@ export function beginsOther(message: Buffer, { format }: OpenState): boolean {
   return codec !== undefined && codec !== format.codec;
 }
 
-/** Returns the format of the Ogg file that a message begins, if its codec differs from that of the previous file; undefined otherwise. */
-export function otherOggOf(message: Buffer, { format }: OpenState): InputFormat | undefined {
-  const codec = isFirstOggPage(message) ? recognise(message) : undefined;
+/** Returns the format of the file that a message begins, if its codec differs from that of the previous file; undefined otherwise. */
+export function otherFileOf(message: Buffer, { format }: OpenState): InputFormat | undefined {
+  const isBeginning = isFirstOggPage(message) || beginsFile(message);
+  const codec = isBeginning ? recognise(message) : undefined;
   return codec && codec !== 'more' && codec !== format.codec ? { codec } : undefined;
 }
 

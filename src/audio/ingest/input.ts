@@ -30,7 +30,7 @@ import {
   type InputState,
   type OpeningState,
   type OpenState,
-  otherOggOf,
+  otherFileOf,
   readInFile,
   Unheard,
   wholeMessages,
@@ -281,11 +281,11 @@ export class AudioInput {
 
   /** Checks a message of an open stream, and hands it on if it may be heard. */
   #look(open: OpenState, message: Buffer, atMs: number, startsAtBytes: number): void {
-    const otherOgg = open.file && otherOggOf(message, open);
-    if (otherOgg && this.#maySwitch()) {
+    const otherFile = open.file && otherFileOf(message, open);
+    if (otherFile && this.#maySwitch()) {
       this.#receivedBytes = message.length;
-      this.#open(otherOgg, [{ message, atMs }], 0);
-      this.#events.onDetected(otherOgg);
+      this.#open(otherFile, [{ message, atMs }], 0);
+      this.#events.onDetected(otherFile);
       return;
     }
     if (open.file && this.#isFollowed(open, open.file, message, atMs)) return;

@@ -151,6 +151,30 @@ describe('audio that follows a file on the same connection', () => {
   );
 });
 
+test('files of different formats, each in one message: all of them are heard', async () => {
+  const { input, packets, detected, faults, send } = openClient();
+  const names = ['mp3', 'wav', 'mp3', 'flac', 'mp3', 'mp4', 'aac', 'mp3'];
+  for (const [i, name] of names.entries()) {
+    await send([readFixture(`speech.${name}`)], 2600);
+    // The last frame of a file may not come out.
+    await vi.waitFor(() => expect(packets.length).toBeGreaterThanOrEqual(126 * (i + 1)), 10_000);
+  }
+  const told = detected.map(({ format }) => format);
+  const isNew = (format: string, i: number) => format !== told[i - 1];
+  expect(told.filter(isNew)).toEqual([
+    'mp3',
+    'wav',
+    'mp3',
+    'flac',
+    'mp3',
+    'mp4_aac',
+    'aac_adts',
+    'mp3',
+  ]);
+  expect(faults).toEqual([]);
+  input.close();
+});
+
 test('a WAVE file that breaks off in a message that was doubted: what was held with it is heard', async () => {
   const { input, packets, detected, faults, send } = openClient();
   const samples = cutInto(readFixture('speech.wav').subarray(WAV_HEAD_BYTES), [1280]);
