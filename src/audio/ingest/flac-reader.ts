@@ -11,6 +11,8 @@ const MAX_HEAD_BYTES = 16;
 /** Maximum samples of a frame, that of the streamable subset (§7): no voice client sends more. */
 const MAX_FRAME_SAMPLES = 16_384;
 const MAX_FRAME_BYTES = 1 << 18;
+/** Bit of the second byte of a frame in a stream whose frames differ in length. */
+const VARIABLE_LENGTHS = 1;
 /** Minimum length of a frame: header, one subframe of one value, checksum. */
 const MIN_FRAME_BYTES = 9;
 
@@ -29,8 +31,8 @@ export function flacDurationMs({ samples, rateHz }: FlacHeader): number {
 }
 
 /**
- * Reads FLAC without a container. A frame does not contain its length: it ends where its checksum is right and another frame begins, or a
- * message ends. A stream that is joined in its middle, or has lost bytes, is read from its next frame on.
+ * Reads FLAC without a container. A frame does not contain its length: it ends where its checksum is right and another frame begins, or
+ * where a message ends that seems to contain whole frames. A stream that is joined in its middle, or has lost bytes, is read from its next frame on.
  */
 export class FlacReader implements FrameReader {
   readonly #onFrame: FrameSink;
@@ -39,6 +41,10 @@ export class FlacReader implements FrameReader {
   #skippedBytes = 0;
   /** True while blocks of metadata are read. */
   #isMetadata = false;
+  /** True if the frame at the beginning of {@link #waiting} began with a message, or behind others of its message that began so. */
+  #isAligned = true;
+  /** Number of samples of the previous frame. */
+  #lastSamples = 0;
   #crc = 0;
   /** Number of bytes of the frame at the beginning of {@link #waiting} that have been searched. */
   #scannedBytes = 0;
@@ -60,22 +66,28 @@ export class FlacReader implements FrameReader {
   }
 
   push(chunk: Buffer): void {
-    this.#waiting.push(chunk, (bytes) => bytes.length - this.#read(bytes).length);
+    this.#waiting.push(chunk, (bytes) => this.#read(bytes, bytes.length - chunk.length));
   }
 
-  /** @returns bytes that are left over */
-  #read(all: Buffer): Buffer {
-    let bytes = all;
+  /**
+   * @param heldBytes number of the bytes that came with earlier messages
+   * @returns number of bytes that were taken
+   */
+  #read(bytes: Buffer, heldBytes: number): number {
+    if (heldBytes === 0) this.#isAligned = true;
+    let at = 0;
     for (;;) {
-      const skipped = Math.min(this.#skippedBytes, bytes.length);
+      const skipped = Math.min(this.#skippedBytes, bytes.length - at);
       this.#skippedBytes -= skipped;
-      bytes = bytes.subarray(skipped);
-      const step = this.#isMetadata ? this.#readBlock(bytes) : this.#readFrame(bytes);
+      at += skipped;
+      const rest = bytes.subarray(at);
+      const step = this.#isMetadata ? this.#readBlock(rest) : this.#readFrame(rest);
       if (step === undefined) break;
-      bytes = bytes.subarray(step);
+      if (at < heldBytes) this.#isAligned = at + step === heldBytes;
+      at += step;
     }
-    if (bytes.length > MAX_FRAME_BYTES) throw new Error('A frame is too long.');
-    return bytes;
+    if (bytes.length - at > MAX_FRAME_BYTES) throw new Error('A frame is too long.');
+    return at;
   }
 
   /** @returns position after the block; undefined if more bytes are needed */
@@ -97,10 +109,11 @@ export class FlacReader implements FrameReader {
     if (!header) return this.#toNextSync(bytes);
     const durationMs = flacDurationMs(header);
     const scannedBytes = this.#scannedBytes;
-    const end = this.#endOfFrame(bytes);
+    const end = this.#endOfFrame(bytes, header);
     this.#units += (end?.at ?? this.#scannedBytes) - scannedBytes;
     if (!end) return undefined;
     this.#startAnew();
+    this.#lastSamples = header.samples;
     if (end.isWhole) this.#onFrame(Buffer.from(bytes.subarray(0, end.at)), durationMs);
     return end.at;
   }
@@ -119,8 +132,13 @@ export class FlacReader implements FrameReader {
     this.#scannedBytes = 0;
   }
 
+  /** True for a shorter frame in a stream whose frames are otherwise of one length (§9.1): no other frame follows. */
+  #isLast(bytes: Buffer, { samples }: FlacHeader): boolean {
+    return (bytes[1]! & VARIABLE_LENGTHS) === 0 && samples < this.#lastSamples;
+  }
+
   /** @returns undefined if the end of the frame has not arrived yet; `isWhole`: its checksum is right */
-  #endOfFrame(bytes: Buffer): { at: number; isWhole: boolean } | undefined {
+  #endOfFrame(bytes: Buffer, header: FlacHeader): { at: number; isWhole: boolean } | undefined {
     let crc = this.#crc;
     let at = this.#scannedBytes;
     for (; at < bytes.length; at += 1) {
@@ -135,8 +153,9 @@ export class FlacReader implements FrameReader {
     }
     this.#crc = crc;
     this.#scannedBytes = at;
-    // Encoders send a frame as soon as it is complete.
-    const isWhole = at === bytes.length && crc === 0 && at >= MIN_FRAME_BYTES;
+    // Encoders send a frame as soon as it is complete. In a stream that is cut anywhere the checksum is 0 by chance in one cut of 65,536.
+    const mayEnd = this.#isAligned || this.#isLast(bytes, header);
+    const isWhole = mayEnd && at === bytes.length && crc === 0 && at >= MIN_FRAME_BYTES;
     return isWhole ? { at, isWhole } : undefined;
   }
 }

@@ -4,6 +4,7 @@ import { counters } from '../../../src/counters.ts';
 import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
 import type { CompressedFormat } from '../../../src/audio/format.ts';
 import { DECODED_FORMATS } from '../../../src/audio/ingest/decoded-formats.ts';
+import { FlacReader } from '../../../src/audio/ingest/flac-reader.ts';
 import { compareWithSpeech, cutInto, readFixture } from '../../support/fixtures.ts';
 import { mp4Of, type SampleRun } from '../../support/mp4.ts';
 import { hearStream } from '../../support/hear-stream.ts';
@@ -220,6 +221,44 @@ describe('hostile streams', () => {
 const WORK_A_BYTE = 8;
 const WORK_A_MESSAGE = 20;
 
+test('FlacReader.push() of a frame that is cut where its checksum is right by chance: the frame is read whole', () => {
+  const SAMPLES = 192;
+  /** Frame of verbatim samples at 16 kHz; one of them equals the checksum of the bytes before it. */
+  const frameOf = (number: number, samples: number) => {
+    // The number of samples takes 8 bits; mono, 16 bits a sample.
+    const head = withChecksum(Buffer.of(0xff, 0xf8, 0x65, 0x08, number, samples - 1));
+    const sound = Buffer.from(Array.from({ length: 2 * samples }, (_, i) => (i * 37) & 0x7f));
+    const bytes = Buffer.concat([head, Buffer.of(2), sound, Buffer.alloc(2)]);
+    const cutAt = head.length + 1 + samples;
+    bytes.writeUInt16BE(flacChecksum(bytes.subarray(0, cutAt - 2)), cutAt - 2);
+    bytes.writeUInt16BE(flacChecksum(bytes.subarray(0, -2)), bytes.length - 2);
+    return { bytes, cutAt };
+  };
+  const framesOf = (messages: readonly Buffer[]) => {
+    const frames: string[] = [];
+    const reader = new FlacReader((frame) => frames.push(frame.toString('hex')));
+    for (const message of messages) reader.push(message);
+    return frames;
+  };
+  const [first, second, third, last] = [
+    frameOf(0, SAMPLES),
+    frameOf(1, SAMPLES),
+    frameOf(2, SAMPLES),
+    frameOf(3, SAMPLES / 2),
+  ] as const;
+  const all = [first, second, third, last].map(({ bytes }) => bytes);
+  const whole = framesOf(all);
+  expect(whole).toEqual(all.map((bytes) => bytes.toString('hex')));
+  expect(framesOf([Buffer.concat(all)])).toEqual(whole);
+  const cut = [
+    first.bytes.subarray(0, 100),
+    Buffer.concat([first.bytes.subarray(100), second.bytes.subarray(0, second.cutAt)]),
+    Buffer.concat([second.bytes.subarray(second.cutAt), third.bytes, last.bytes.subarray(0, 50)]),
+    last.bytes.subarray(50),
+  ];
+  expect(framesOf(cut)).toEqual(whole);
+});
+
 test('FlacReader.push() of a frame of 240 KB, the end of it in messages of one byte: no more work for each', () => {
   const speech = readFixture('speech.flac');
   const reader = DECODED_FORMATS.flac.openReader(() => {});
@@ -247,6 +286,18 @@ test('Mp4Reader.push() of 4000 runs that announce 16,384 samples each, in 64 KB:
   reader.push(file);
   expect(reader.work).toBeLessThanOrEqual(WORK_A_BYTE * file.length);
 });
+
+/** The CRC-16 of a FLAC frame (RFC 9639 §9.3). */
+function flacChecksum(bytes: Buffer): number {
+  let crc = 0;
+  for (const byte of bytes) {
+    crc ^= byte << 8;
+    for (let bit = 0; bit < 8; bit += 1) {
+      crc = (crc & 0x8000 ? (crc << 1) ^ 0x8005 : crc << 1) & 0xffff;
+    }
+  }
+  return crc;
+}
 
 /** The head of a FLAC frame with its CRC-8. */
 function withChecksum(head: Buffer): Buffer {
