@@ -8,6 +8,7 @@ import { leaseKeys } from '../../src/store/keys.ts';
 import { Redis } from '../../src/store/redis.ts';
 import { CcuLeases } from '../../src/usage/ccu-leases.ts';
 import type { Holder } from '../../src/usage/lease-holder.ts';
+import { LeaseNotes } from '../../src/usage/lease-notes.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
 import { TestRedis } from '../support/redis.ts';
 
@@ -121,6 +122,26 @@ test('a room and settings that Redis did not take are written when it is back', 
   await eventually('the room is there', async () => (await found())?.room === 'b');
   const stored = () => leases.redis.run((client) => client.hGet(leaseKeys(1)[3]!, 'alice'));
   await expect.poll(stored).toBe('s second');
+});
+
+test('a room and settings that are stored after the admission expire with the leases', async () => {
+  await using leases = await openTwo();
+  const alice = holder('first');
+  await leases.one.admit(alice, 5, false);
+  const keys = leaseKeys(1).slice(2);
+  // As if they had been lost: keys that are written anew have no expiry of their own.
+  await leases.redis.run((client) => client.del(keys));
+  // Its leases are not renewed any more, as if the process had died.
+  leases.one.handOver(alice);
+  const notes = new LeaseNotes(leases.redis);
+  await notes.write(alice, 'place', '{}');
+  await notes.write(alice, 'settings', 's muted');
+  const { leaseMs } = timings.leases;
+  for (const key of keys) {
+    const leftMs = await leases.redis.run((client) => client.pTTL(key));
+    expect(leftMs).toBeGreaterThan(leaseMs);
+    expect(leftMs).toBeLessThanOrEqual(2 * leaseMs);
+  }
 });
 
 test('a room and settings that Redis has lost are written again with the next renewal', async () => {

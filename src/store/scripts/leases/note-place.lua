@@ -10,5 +10,11 @@ ARGV[2]  connection
 ARGV[3]  place; empty if in no room
 Returns nothing.
 ]]
+-- @include expire-with-leases
 if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return end
-if ARGV[3] == '' then redis.call('HDEL', KEYS[3], ARGV[1]) else redis.call('HSET', KEYS[3], ARGV[1], ARGV[3]) end
+if ARGV[3] == '' then
+  redis.call('HDEL', KEYS[3], ARGV[1])
+else
+  redis.call('HSET', KEYS[3], ARGV[1], ARGV[3])
+  expireWithLeases(KEYS[3])
+end

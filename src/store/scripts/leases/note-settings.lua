@@ -10,4 +10,7 @@ ARGV[2]  connection
 ARGV[3]  session and settings, separated by a space
 Returns nothing.
 ]]
-if redis.call('HGET', KEYS[2], ARGV[1]) == ARGV[2] then redis.call('HSET', KEYS[4], ARGV[1], ARGV[3]) end
+-- @include expire-with-leases
+if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return end
+redis.call('HSET', KEYS[4], ARGV[1], ARGV[3])
+expireWithLeases(KEYS[4])
