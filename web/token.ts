@@ -4,7 +4,8 @@ import { mayBeKey } from './key.ts';
 
 /** Lifetime of a token, s: long enough to connect; the connection may outlast it. */
 const TTL_SECONDS = 60;
-const TIMEOUT_MS = 10_000;
+/** Longest wait for an answer, ms: less than the client waits for a token. */
+const TIMEOUT_MS = 8_000;
 
 /** Answer of the gateway instead of a token (RFC 9457). */
 type Problem = { code?: string; detail?: string };

@@ -38,6 +38,8 @@ export class PartylineClient {
     answeredMuted: false,
     isMutedByGateway: false,
   };
+  /** Speakers that the browser accepted last. */
+  #acceptedSpeakerId = '';
   readonly #ways: Ways;
   readonly #devices: DeviceWatch;
   #transport: Transport | undefined;
@@ -201,14 +203,14 @@ export class PartylineClient {
    */
   async setSpeaker(deviceId: string): Promise<void> {
     const settings = this.#settings;
-    const before = settings.speakerId;
     settings.speakerId = deviceId;
     const apply = () => this.#session.tell((audio) => audio.applySpeaker());
     try {
       await apply();
+      this.#acceptedSpeakerId = deviceId;
     } catch (error) {
       if (settings.speakerId === deviceId) {
-        settings.speakerId = before;
+        settings.speakerId = this.#acceptedSpeakerId;
         // Some of the sound may have gone over to the new device.
         await apply().catch(() => undefined);
       }

@@ -140,7 +140,7 @@ export class Session {
   }
 
   #forget(error: Error): void {
-    this.#wish?.reject(error); // means nothing to a join() that has come to its end
+    this.#wish?.reject(error); // nothing to a join() that has ended
     this.#wish = undefined;
   }
 
@@ -155,7 +155,7 @@ export class Session {
   #welcomed(connection: Connection, welcome: MessageOf<'welcome'>): void {
     const { session_id, resume_token, room, resumed, network, mute } = welcome;
     this.#parts.ways.onNetwork(network, performance.now());
-    if (!resumed) this.#parts.settings.toldMuted = false;
+    if (!resumed) Object.assign(this.#parts.settings, { toldMuted: false, answeredMuted: false });
     else if (mute !== undefined) this.#hearMute(mute);
     this.#resumption = { session_id, resume_token };
     if (room !== LOBBY) return; // we are where we were, and `joined` tells what is there

@@ -57,7 +57,10 @@ export type ClientState =
       speaking: ReadonlyMap<string, number | undefined>;
       /** How sound goes and comes. */
       transport: Transport;
-      /** No audio goes or comes for now: the way to the gateway broke and is being mended. */
+      /**
+       * No audio goes or comes for now: the way to the gateway broke and is being mended, or, over the WebSocket, the
+       * browser has stopped the audio (`trouble` says which).
+       */
       isInterrupted: boolean;
       /** Why sound does not flow, in one direction or both, as a sentence; absent while it does. */
       trouble?: string;

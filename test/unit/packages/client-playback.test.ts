@@ -123,6 +123,19 @@ test('where the volume of elements cannot be set, Web Audio plays between 0 and 
   expect(heard()).toEqual({ muted: false, volume: 1, boosts: [] });
 });
 
+test('a reduced volume that Web Audio must apply waits for a click: until then the peer is heard too loud, not at all silent', async () => {
+  Element.isVolumeFixed = true;
+  Context.initial = 'suspended';
+  Context.resume = () => new Promise(() => undefined);
+  add(0.3);
+  await vi.advanceTimersByTimeAsync(1000);
+  expect({ blocked, ...heard() }).toMatchObject({ blocked: 1, muted: false });
+  const context = contexts[0]!;
+  context.state = 'running';
+  context.dispatchEvent(new Event('statechange'));
+  expect(heard()).toEqual({ muted: true, volume: 1, boosts: [0.3] });
+});
+
 test('a context that runs by itself asks for no click', async () => {
   Context.initial = 'suspended';
   add(2);

@@ -96,8 +96,8 @@ export class Playback {
     if (isReduced && !this.#isProbed) void this.#probeVolume();
     const isBoosted = gain > 1 || (isReduced && this.#isVolumeFixed);
     element.volume = Math.min(1, gain);
-    element.muted = gain === 0 || isBoosted; // it must keep playing, or the boosted track is silent
     if (!isBoosted) {
+      element.muted = gain === 0;
       endBoost(player);
       return;
     }
@@ -105,10 +105,15 @@ export class Playback {
       player.boost = startBoost(element.srcObject as MediaStream);
       const { context } = player.boost;
       if (this.#speakerId !== '') void this.#setSpeakerOf(context).catch(() => undefined);
-      context.addEventListener('statechange', () => void this.#unblock(player, context));
+      context.addEventListener('statechange', () => {
+        if (player.boost?.context === context) this.#applyGain(player);
+        void this.#unblock(player, context);
+      });
       void this.#unblock(player, context);
     }
     player.boost.gain.gain.value = gain;
+    // It must keep playing, or the boosted track is silent; a reduced volume is better too loud than silent.
+    element.muted = gain > 1 || player.boost.context.state === 'running';
   }
 
   /** Finds out whether volumes of elements can be set: the value that was set may be read back until the task ends. */

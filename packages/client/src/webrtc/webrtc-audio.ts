@@ -113,9 +113,10 @@ export class WebRtcAudio implements RoomAudio {
   /** Silences the track at once, then tells the gateway. @throws {RequestError} */
   async applyMuted(): Promise<void> {
     if (this.#closed) return;
-    const { microphone, muted, toldMuted } = this.#settings;
+    const { microphone } = this.#settings;
     if (this.#producer) await this.#tellMuted(this.#producer);
-    else if (microphone) microphone.enabled = !muted; // `produce` may have no answer yet
+    else if (microphone) microphone.enabled = !this.#settings.muted; // `produce` may have no answer yet
+    const { muted, toldMuted } = this.#settings;
     if (!toldMuted || muted) return;
     // Muted by an operator, or while sound went over the WebSocket: that holds here, too.
     await tellMute(this.#request, this.#settings);
@@ -250,7 +251,9 @@ export class WebRtcAudio implements RoomAudio {
     if (this.#producer) {
       // Paused first: a producer that is not turns a new track on.
       if (this.#settings.muted && !this.#producer.paused) await this.#tellMuted(this.#producer);
-      if (track !== this.#producer.track) await this.#producer.replaceTrack({ track });
+      // A producer takes no track that has ended.
+      const live = track?.readyState === 'ended' ? null : track;
+      if (live !== this.#producer.track) await this.#producer.replaceTrack({ track: live });
       if (track !== this.#silence?.track) this.#silence?.close();
       return;
     }
