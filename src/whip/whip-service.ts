@@ -89,7 +89,8 @@ export class WhipService {
    * @throws {PartylineError} `not_found`, `bad_request`, `forbidden`, `unprocessable`, `overloaded`
    */
   check({ kind, credentials, room, peer, from, sdp }: WhipRequest): void {
-    this.checkCapacity();
+    this.checkDrain();
+    this.#parts.checkLoad();
     if (room === LOBBY) throw notFound();
     checkRoomName(room, 'bad_request');
     checkName(peer, 'peer', 'bad_request');
@@ -100,11 +101,9 @@ export class WhipService {
     this.#read(kind, sdp);
   }
 
-  /** @throws {PartylineError} `overloaded` while this node takes no new clients: it drains, or has too much load */
-  checkCapacity(): void {
-    const { drain, checkLoad } = this.#parts;
-    drain.check();
-    checkLoad();
+  /** @throws {PartylineError} `overloaded` while this node drains */
+  checkDrain(): void {
+    this.#parts.drain.check();
   }
 
   /**

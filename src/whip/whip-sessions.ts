@@ -62,8 +62,8 @@ const AnswerSchema = Type.Object({
     }),
   ),
   patched: Type.Optional(Type.Object({ body: Type.String(), etag: Type.String() })),
-  /** True if the fault is that the node takes no new clients. Older nodes do not send it. */
-  takesNone: Type.Optional(Type.Boolean()),
+  /** True if the fault is that the node drains. Older nodes do not send it. */
+  isDraining: Type.Optional(Type.Boolean()),
   fault: Type.Optional(
     Type.Object({
       code: Type.Unsafe<ErrorCode>(Type.String()),
@@ -123,7 +123,7 @@ export class WhipSessions {
     return created ?? this.#service.openHere(request, changesBefore);
   }
 
-  /** @returns undefined if the node has left or died, or takes no new clients */
+  /** @returns undefined if the node has left or died, or drains */
   async #openAt(node: string, request: WhipRequest): Promise<Created | undefined> {
     const { credentials, kind, room, peer, from, sdp } = request;
     const { account, keyId, grant, signedBy } = credentials;
@@ -180,7 +180,7 @@ export class WhipSessions {
       throw new PartylineError('overloaded', 'The node of the session does not answer.', options);
     }
     const answer = answers.get(node);
-    if (question.ask === 'open' && (!answer || answer.takesNone)) return {};
+    if (question.ask === 'open' && (!answer || answer.isDraining)) return {};
     if (!answer) throw notFound();
     if (answer.fault) throw readFault(answer.fault);
     return answer;
@@ -198,9 +198,9 @@ export class WhipSessions {
     switch (question.ask) {
       case 'open': {
         try {
-          this.#service.checkCapacity();
+          this.#service.checkDrain();
         } catch (fault) {
-          return { fault: describeFault(fault), takesNone: true };
+          return { fault: describeFault(fault), isDraining: true };
         }
         const request = {
           ...question,
