@@ -41,7 +41,7 @@ export async function reportAgainst(
     const bounds = { seconds, packets, signal };
     const [others, own] = await measurePairs(scenario, folder, pairs, bounds);
     const quotients = own.map((percent, index) => percent / others[index]!);
-    const [least = NaN, most = NaN] = [Math.min(...quotients), Math.max(...quotients)];
+    const [least, most] = [Math.min(...quotients), Math.max(...quotients)];
     ratios.push(median(quotients));
     const { delivery, hear, hasPauses } = scenario;
     const name = hasPauses ? `${nameOf(scenario)}, speech with pauses` : nameOf(scenario);

@@ -121,7 +121,7 @@ describe('MessageBudget', () => {
       first.atMs += waitMs + 1;
       first = clients.toSorted((one, other) => one.atMs - other.atMs)[0]!;
     }
-    // What the account's rate of 22 a second and its burst of 180 allow.
+    // The rate of the account is 22 a second, and its burst 180.
     expect(cycles).toBeLessThan((180 + 60 * 22) / 7 + 10);
   });
 
