@@ -111,16 +111,17 @@ export const sniff = (codec: RecognisedCodec, bytes: Buffer): Sniff =>
 /** First block of metadata, STREAMINFO, of 34 bytes, which may be the last one (RFC 9639 §8.2). */
 const FLAC_HEADS = ['fLaC\0\0\0\x22', 'fLaC\x80\0\0\x22'];
 
-/** True for the beginning of a WAVE, MP4, FLAC, WebM, AAC or MP3 file: bytes within another file look like it once in 2^32 messages at most. */
-export function beginsFile(bytes: Buffer): boolean {
-  return (
-    sniff('wav', bytes) === 'yes' ||
-    sniff('webm_opus', bytes) === 'yes' ||
-    bytes.toString('latin1', 4, 8) === 'ftyp' ||
-    FLAC_HEADS.includes(bytes.toString('latin1', 0, 8)) ||
-    followChain(bytes, 0, ADTS_FRAMES) === 'yes' ||
-    followChain(bytes, 0, MPEG_FRAMES) === 'yes'
-  );
+/**
+ * Returns the codec of the WAVE, MP4, FLAC, WebM, AAC or MP3 file that bytes begin; undefined if they begin none. Bytes within another
+ * file look like a beginning once in 2^32 messages at most.
+ */
+export function codecOfBeginning(bytes: Buffer): RecognisedCodec | undefined {
+  if (sniff('wav', bytes) === 'yes') return 'wav';
+  if (sniff('webm_opus', bytes) === 'yes') return 'webm_opus';
+  if (bytes.toString('latin1', 4, 8) === 'ftyp') return 'mp4_aac';
+  if (FLAC_HEADS.includes(bytes.toString('latin1', 0, 8))) return 'flac';
+  if (followChain(bytes, 0, ADTS_FRAMES) === 'yes') return 'aac_adts';
+  return followChain(bytes, 0, MPEG_FRAMES) === 'yes' ? 'mp3' : undefined;
 }
 
 /**

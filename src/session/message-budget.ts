@@ -3,10 +3,10 @@ import type { ClientMessage } from '../protocol/client-messages.ts';
 import type { Rate, TokenBucket } from '../token-bucket.ts';
 
 /**
- * Longest time that a message waits for the budget of its account, ms; one that would wait longer is refused after
- * {@link REFUSED_AFTER_MS}. A client that waits for each answer sends no more than it is read, so its message may wait longer.
+ * Longest time that a message waits for the budget of its account, ms: five connections of a free account may send one at
+ * the same time. One that would wait longer is refused after {@link REFUSED_AFTER_MS}.
  */
-const MAX_ACCOUNT_WAIT_MS = { alone: 5000, behindOthers: 1000 };
+const MAX_ACCOUNT_WAIT_MS = 1500;
 const REFUSED_AFTER_MS = 1000;
 /** Time without a message after which a connection is no longer over its budget, ms. */
 const IDLE_MS = 1000;
@@ -96,15 +96,14 @@ export class MessageBudget {
 
   /**
    * Charges a message. A client that sends one message at a time, each after the answer to the one before, is read
-   * more slowly and nothing else.
+   * more slowly, and neither told nor closed.
    * @param idleMs time for which no message of the connection was waiting when it came; 0 if it came behind another one
    */
   charge(cost: number, idleMs: number, nowMs: number): Charge {
     const account = this.#account();
     const accountWaitMs = account.waitMs(cost, nowMs);
     const isAlone = idleMs > 0;
-    const maxWaitMs = isAlone ? MAX_ACCOUNT_WAIT_MS.alone : MAX_ACCOUNT_WAIT_MS.behindOthers;
-    const isRefused = accountWaitMs > maxWaitMs;
+    const isRefused = accountWaitMs > MAX_ACCOUNT_WAIT_MS;
     const waitMs = Math.max(
       this.#own.waitMs(cost, nowMs),
       isRefused ? REFUSED_AFTER_MS : accountWaitMs,

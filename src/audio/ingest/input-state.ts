@@ -6,7 +6,7 @@ import type { TimedMessage } from './detection/pace.ts';
 import type { SilencePace } from './detection/silence.ts';
 import { type InputFormat, isSamples } from '../format.ts';
 import { bytesToNext, frameBytesOf } from '../samples.ts';
-import { beginsFile, recognise } from '../recognise.ts';
+import { codecOfBeginning, recognise } from '../recognise.ts';
 import type { Ingest } from './ingest.ts';
 import { isFirstOggPage } from './ogg-reader.ts';
 import type { OpaqueSink } from './opaque-ingest.ts';
@@ -96,8 +96,7 @@ export function beginsOther(message: Buffer, { format }: OpenState): boolean {
 
 /** Returns the format of the file that a message begins, if its codec differs from that of the previous file; undefined otherwise. */
 export function otherFileOf(message: Buffer, { format }: OpenState): InputFormat | undefined {
-  const isBeginning = isFirstOggPage(message) || beginsFile(message);
-  const codec = isBeginning ? recognise(message) : undefined;
+  const codec = isFirstOggPage(message) ? recognise(message) : codecOfBeginning(message);
   return codec && codec !== 'more' && codec !== format.codec ? { codec } : undefined;
 }
 
