@@ -2,10 +2,15 @@ import { spawnSync } from 'node:child_process';
 import { mkdir, mkdtemp, open as openFile, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { openDemoAccount } from '../../src/accounts/demo-account.ts';
-import { DEMO_ACCOUNT_ID, DEMO_ACCOUNT_TURN } from '../../src/store/keys.ts';
+import {
+  accountKeysKey,
+  apiKeyKey,
+  DEMO_ACCOUNT_ID,
+  DEMO_ACCOUNT_TURN,
+} from '../../src/store/keys.ts';
 import type { Redis } from '../../src/store/redis.ts';
 import { useStack } from '../support/use-stack.ts';
 
@@ -104,17 +109,14 @@ test('gateways that start at once on one Redis have one account, and a key each'
 });
 
 test('starts that each have an empty folder make a bounded number of keys; the least recently used go first', async () => {
-  vi.useFakeTimers({ toFake: ['Date'] });
-  cleanUps.push(() => void vi.useRealTimers());
   const { redis, accounts, owners } = await openAll();
   const byOperator = await accounts.addKey((await open(redis, await newFolder())).demo!.account.id);
   const [used, unused] = [await newFolder(), await newFolder()];
   const keys = [];
-  for (const folder of [used, unused]) {
-    vi.advanceTimersByTime(1000);
-    keys.push((await open(redis, folder)).demo?.apiKey);
-  }
-  vi.advanceTimersByTime(60_000);
+  for (const folder of [used, unused]) keys.push((await open(redis, folder)).demo?.apiKey);
+  const lastUsedAt = new Date(Date.now() - 120_000).toISOString();
+  for (const hash of await redis.client.sMembers(accountKeysKey(1)))
+    await redis.client.hSet(apiKeyKey(hash), 'last_used_at', lastUsedAt);
   await open(redis, used);
   for (let starts = 0; starts < 49; starts += 1) await open(redis, await newFolder());
   expect(await owners(...keys, byOperator.apiKey)).toEqual([1, undefined, 1]);
