@@ -416,19 +416,22 @@ describe('faults', () => {
     const { redis, receiver, id } = await openHook();
     const node = await openNode(redis, {}, { beatEveryMs: 50, retryAfterMs: 1000 });
     const { client } = await openStore(redis);
-    const copyAll = async (from: string, to: string) => {
-      const keys = await client.keys(`${from}*`);
-      for (const key of keys) await client.copy(key, key.replace(from, to));
+    const save = async () => {
+      const keys = await client.keys(`${WEBHOOK_PREFIX}*`);
+      for (const key of keys) await client.copy(key, key.replace(WEBHOOK_PREFIX, 'saved:'));
     };
-    const save = () => copyAll(WEBHOOK_PREFIX, 'saved:');
     /** Cuts the subscriptions of all, which thereby learn that they were disconnected. */
     const cut = () => client.sendCommand(['CLIENT', 'KILL', 'TYPE', 'pubsub']);
     /** Puts back what was saved; the node then takes another name. */
     const putBack = async () => {
       const names = () => client.hKeys(`${WEBHOOK_PREFIX}nodes`);
       const before = await names();
-      await client.del(await client.keys(`${WEBHOOK_PREFIX}*`));
-      await copyAll('saved:', WEBHOOK_PREFIX);
+      // At once: a node that beats meanwhile would register again.
+      const putting = client.multi().del(await client.keys(`${WEBHOOK_PREFIX}*`));
+      for (const key of await client.keys('saved:*')) {
+        putting.copy(key, key.replace('saved:', WEBHOOK_PREFIX));
+      }
+      await putting.exec();
       await cut();
       await eventually('another name', async () =>
         (await names()).some((name) => !before.includes(name)),
