@@ -129,8 +129,10 @@ export class LastUsage {
     try {
       const names = await readdir(this.#dataDir);
       return names.filter((name) => FILE.test(name)).map((name) => join(this.#dataDir, name));
-    } catch {
+    } catch (fault) {
       // A gateway with an operator's Redis may have no data folder.
+      const isMissing = fault instanceof Error && 'code' in fault && fault.code === 'ENOENT';
+      if (!isMissing) this.#log.error({ err: fault }, 'usage of earlier processes not looked for');
       return [];
     }
   }
