@@ -173,7 +173,8 @@ export class FrameClock {
         // Frames that have arrived are read first: after a stall all of them are there, and must not be concealed.
         this.#due = setImmediate(() => this.#run());
       },
-      Math.max(0, this.#nextMs - performance.now()),
+      // A timer counts whole milliseconds: one that is set for less than the rest wakes the process up twice.
+      Math.max(0, Math.ceil(this.#nextMs - performance.now())),
     );
   }
 
