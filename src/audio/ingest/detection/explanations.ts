@@ -40,18 +40,23 @@ export type Content = {
   novelShare: number;
   /** True if enough of it counts to distinguish formats that are seldom sent. */
   isNovel: boolean;
-  readings: Reading[];
+  /** Readings of the bytes as samples, calculated on demand: slow Opus needs none. */
+  readonly readings: Reading[];
   /** Bits a byte if none of the readings applies. */
   unexplainedBits: number;
 };
 
 export function contentOf(sound: Buffer): Content {
   const novelBytes = novelBytesOf(sound);
+  let readings: Reading[] | undefined;
   return {
     sound,
     novelShare: sound.length > 0 ? novelBytes / sound.length : 1,
     isNovel: novelBytes >= LEAST_NOVEL_BYTES,
-    readings: sound.length > 0 ? readAsSamples(sound) : [],
+    get readings() {
+      readings ??= sound.length > 0 ? readAsSamples(sound) : [];
+      return readings;
+    },
     unexplainedBits: Math.min(MOST_BITS_PER_BYTE, unexplainedBitsPerByte(sound)),
   };
 }
