@@ -233,7 +233,8 @@ export class SendQueue {
     this.#unpingedMs += Math.min(nowMs - this.#soundAtMs, longestMs);
     this.#soundAtMs = nowMs;
     if (this.#unpingedMs < this.#pingEveryMs || !this.#pings.mayAsk(nowMs)) return false;
-    this.#unpingedMs = 0;
+    // Only what is due is taken off: the pings to many listeners of a mix stay at random phases.
+    this.#unpingedMs %= this.#pingEveryMs;
     return true;
   }
 
