@@ -24,6 +24,8 @@ export class Turns {
   readonly #waiting = new Map<number, (() => void)[]>();
   /** Time at which the first piece started in this turn of the event loop. */
   #sliceAtMs: number | undefined;
+  /** Turn of the event loop in which a piece was last asked for. */
+  #turn = 0;
   #isScheduled = false;
   readonly #time: LoopTime;
   readonly #now: () => number;
@@ -65,8 +67,11 @@ export class Turns {
 
   /** Returns true if a piece of work may start at once; the caller then starts it. */
   begin(): boolean {
-    this.#schedule();
-    return this.#waiting.size === 0 && !this.#isSliceOver();
+    if (this.#waiting.size > 0) return false;
+    const { turn } = this.#time;
+    if (turn !== this.#turn) this.#sliceAtMs = undefined;
+    this.#turn = turn;
+    return !this.#isSliceOver();
   }
 
   #schedule(): void {
