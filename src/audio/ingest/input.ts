@@ -127,7 +127,10 @@ export class AudioInput {
     this.#atMs = nowMs;
     switch (state.name) {
       case 'open':
-        this.#look(state, message, nowMs, startsAtBytes);
+        // A declared stream is looked at only when its check is due.
+        if (state.file || state.guard || nowMs >= state.check.dueAtMs) {
+          this.#look(state, message, nowMs, startsAtBytes);
+        } else this.#ingest(state, message, nowMs);
         break;
       case 'doubting': {
         if (endsPause(state.detector, nowMs)) this.#skipHeld(state, startsAtBytes);
