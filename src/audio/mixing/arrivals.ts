@@ -13,6 +13,9 @@ const MAX_MOMENT_AGE_MS = 2500;
 /** Jump of the delay, either way, that no network causes, ms: the sender's clock has changed. */
 const MAX_LATER_MS = 2000;
 
+/** Moments of the packets of one speaker while they are sorted. */
+const MOMENTS_MS = new Float64Array(KEPT);
+
 /** Arrival times of the last packets of a speaker: modulo 20 ms, because a tick is best right after them, and against their timestamps. Pure. */
 export class Arrivals {
   readonly #timestamps = new Float64Array(KEPT);
@@ -37,11 +40,14 @@ export class Arrivals {
   get latestMomentMs(): number | undefined {
     const { lastMs } = this;
     if (lastMs === undefined) return undefined;
-    const kept = this.#timesMs.subarray(0, Math.min(this.#count, KEPT));
-    const momentsMs = kept
-      .filter((atMs) => lastMs - atMs <= MAX_MOMENT_AGE_MS)
-      .map(modulo)
-      .toSorted();
+    let recent = 0;
+    for (let i = 0; i < Math.min(this.#count, KEPT); i += 1) {
+      const atMs = this.#timesMs[i]!;
+      if (lastMs - atMs > MAX_MOMENT_AGE_MS) continue;
+      MOMENTS_MS[recent] = modulo(atMs);
+      recent += 1;
+    }
+    const momentsMs = MOMENTS_MS.subarray(0, recent).toSorted();
     // The longest pause on the circle of 20 ms is before the earliest moment; the latest one is before that pause.
     let [latestMs, pauseMs] = [momentsMs.at(-1)!, momentsMs[0]! + FRAME_MS - momentsMs.at(-1)!];
     for (let i = 1; i < momentsMs.length; i += 1) {
