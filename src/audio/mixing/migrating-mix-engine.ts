@@ -193,7 +193,10 @@ export class MigratingMixEngine implements MixEngine {
     const history = this.#histories.get(id);
     if (!history) return;
     const { played, waiting } = history;
-    const index = waiting.findIndex(({ packet: { payload } }) => payload.equals(packet));
+    // A mix in this thread plays the packet itself, another thread a copy.
+    const index = waiting.findIndex(
+      ({ packet: { payload } }) => payload === packet || payload.equals(packet),
+    );
     waiting.splice(0, index + 1);
     played.push(playedPacket(packet));
   }

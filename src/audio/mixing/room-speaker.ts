@@ -204,7 +204,10 @@ export class RoomSpeaker implements HeardSpeaker {
   /** Notes a packet that the mixes have reached. */
   passed(payload: Buffer): void {
     const rest = this.#rest();
-    const index = rest.findIndex((past) => past.payload.equals(payload));
+    // A mix in this thread plays the packet itself, another thread a copy.
+    const index = rest.findIndex(
+      (past) => past.payload === payload || past.payload.equals(payload),
+    );
     this.#passedCount = this.#count - rest.length + index + 1;
   }
 
