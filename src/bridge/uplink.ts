@@ -77,8 +77,8 @@ export class Uplink {
   #countedDrops = 0;
   readonly #flow = new FlowWatch();
   #state: State = { name: 'idle' };
-  /** True while no listener may hear the incoming packets. */
-  isMuted = false;
+  /** Arrival time before which no listener may hear a packet, ms: that of the last unmute, or infinite while the peer is muted. */
+  #mutedUntilMs = -Infinity;
   /** Last packets that were taken while the peer was not muted. */
   readonly last: LastPackets = { packets: [], atMs: -Infinity };
 
@@ -95,6 +95,22 @@ export class Uplink {
     this.#route = route;
     this.#clock = clock;
     this.#events = events;
+  }
+
+  /** True while no listener may hear packets that arrive. */
+  get isMuted(): boolean {
+    return this.#mutedUntilMs === Infinity;
+  }
+
+  /** Returns whether no listener may hear what arrived at a time: packets may have been held since. */
+  isMutedAt(atMs: number): boolean {
+    return atMs < this.#mutedUntilMs;
+  }
+
+  /** Mutes the peer, or unmutes it for what arrived at `sinceMs` or later. */
+  setMuted(isMuted: boolean, sinceMs = -Infinity): void {
+    if (isMuted) this.#mutedUntilMs = Infinity;
+    else if (this.isMuted) this.#mutedUntilMs = sinceMs;
   }
 
   /** Duration of audio that was dropped because it came faster than real time. */
@@ -114,7 +130,7 @@ export class Uplink {
 
   /** Sends one Opus packet as soon as it is due; it may have been held since its arrival. */
   readonly send: OpusSink = (payload, durationSamples, audioLevel, atMs) => {
-    const { isMuted } = this;
+    const isMuted = this.isMutedAt(atMs);
     const durationMs = durationSamples / SAMPLES_PER_MS;
     const isQuiet = isMuted || audioLevel >= UNMISSED_LEVEL;
     const nowMs = performance.now();

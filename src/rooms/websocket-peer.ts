@@ -57,7 +57,7 @@ export class WebSocketPeer implements Peer {
         onFault: (fault) => this.#outlet.fail(fault),
       },
     );
-    this.#uplink.isMuted = isMuted;
+    this.#uplink.setMuted(isMuted);
     this.#listener = this.#listenerFor(subscription);
     this.#isRelayed = subscription.isRelayed;
     this.#relayListener = this.#openRelayListener();
@@ -85,7 +85,7 @@ export class WebSocketPeer implements Peer {
   /** Takes over from another way of the same peer, which the caller then closes. */
   takeOver(before: Peer, subscription: PeerSubscription, isMuted: boolean): void {
     this.subscribe(subscription);
-    this.#uplink.isMuted = isMuted;
+    this.#uplink.setMuted(isMuted);
     this.#lease.room.change(before, this);
     this.listen();
   }
@@ -115,9 +115,9 @@ export class WebSocketPeer implements Peer {
     return this.#uplink.isMuted;
   }
 
-  /** Mutes or unmutes the packets that come from now on. */
-  setMuted(isMuted: boolean): void {
-    this.#uplink.isMuted = isMuted;
+  /** Mutes the packets that come from now on, or unmutes those that arrived at `sinceMs` or later. */
+  setMuted(isMuted: boolean, sinceMs?: number): void {
+    this.#uplink.setMuted(isMuted, sinceMs);
     this.#lease.room.mutedChanged(this);
   }
 
@@ -131,9 +131,9 @@ export class WebSocketPeer implements Peer {
     return this.#uplink.last;
   }
 
-  /** Relays a message of an unknown format, unchanged, to the listeners that accept it. */
-  relay(message: Buffer): void {
-    this.#lease.room.relayMessage(this.name, message);
+  /** Relays a message of an unknown format, unchanged, to the listeners that accept it, unless the peer was muted when it arrived. */
+  relay(message: Buffer, atMs: number): void {
+    if (!this.#uplink.isMutedAt(atMs)) this.#lease.room.relayMessage(this.name, message);
   }
 
   /** Audio statistics of the peer in this room. */

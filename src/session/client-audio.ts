@@ -102,9 +102,7 @@ export class ClientAudio {
     this.input = new ClientInput(sent, codecs, turn, {
       isJoining: () => client.isJoining,
       onDetected: (format) => this.#formatDetected(format),
-      onOpaque: (message) => {
-        if (!this.#isMuted) this.#peer?.relay(message);
-      },
+      onOpaque: (message, atMs) => this.#peer?.relay(message, atMs),
       onMismatch: ({ format, confidence }) =>
         client.notify({
           type: 'format_mismatch',
@@ -309,7 +307,8 @@ export class ClientAudio {
     this.#isConfiguring = true;
     this.#peer?.subscribe(this.subscription);
     this.#isConfiguring = false;
-    this.#peer?.setMuted(this.#isMuted);
+    // Sound that was sent while the client was muted may still be held, and is not to be heard later.
+    this.#peer?.setMuted(this.#isMuted, this.input.nextAtMs);
     this.#saved = this.#client.settingsChanged();
     return this.#configured();
   }

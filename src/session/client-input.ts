@@ -22,8 +22,8 @@ export type ClientInputEvents = {
   isJoining: () => boolean;
   /** Called when the format of an undeclared client has been detected or has changed. */
   onDetected: (format: InputFormat) => void;
-  /** Takes a message of an unknown format that was sent to the room in which the client is. */
-  onOpaque: (message: Buffer) => void;
+  /** Takes a message of an unknown format that was sent to the room in which the client is, and its arrival time. */
+  onOpaque: (message: Buffer, atMs: number) => void;
   /** Called when the bytes are not of the declared format. */
   onMismatch: (observed: Detection) => void;
   /** Called when the input has failed. */
@@ -86,6 +86,11 @@ export class ClientInput {
     return this.#bytesPerSecond;
   }
 
+  /** Arrival time of the next message that is handed on, if one is held, or else the present time, ms of the monotonic clock. */
+  get nextAtMs(): number {
+    return this.#held.sinceMs ?? performance.now();
+  }
+
   /** Holds messages that come from now on, because they may be in another format, until {@link passFormatMark}. */
   markFormat(): void {
     this.#held.mark();
@@ -111,7 +116,7 @@ export class ClientInput {
   attach(sink: OpusSink | undefined): void {
     this.#isInRoom = sink !== undefined;
     // Audio that was sent behind the join is meant for the room.
-    this.#inRoomSinceMs = this.#held.sinceMs ?? performance.now();
+    this.#inRoomSinceMs = this.nextAtMs;
     this.#outlet.sink = sink ? this.#sinkSince(this.#inRoomSinceMs, sink) : toNobody;
     this.drain();
   }
@@ -190,7 +195,7 @@ export class ClientInput {
   /** Relays a message to the room in which it was sent: it may have been held while its format was unknown. */
   #relay(message: Buffer, atMs: number): void {
     if (!this.#isInRoom || atMs < this.#inRoomSinceMs) counters.dropped.not_in_room += 1;
-    else this.#events.onOpaque(message);
+    else this.#events.onOpaque(message, atMs);
   }
 }
 

@@ -169,11 +169,11 @@ test('packets after some that did not go to the router are encoded anew: after m
   await send(0);
   await send(1);
   expect(sent.map(isAsSent)).toEqual([true, true]);
-  uplink.isMuted = true;
+  uplink.setMuted(true);
   await send(2);
   await send(3);
   expect(sent).toHaveLength(2);
-  uplink.isMuted = false;
+  uplink.setMuted(false);
   await send(4);
   await send(5);
   expect(sent.slice(2).map(isAsSent)).toEqual([false, false]);

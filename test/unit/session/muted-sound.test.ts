@@ -1,0 +1,127 @@
+import { randomBytes } from 'node:crypto';
+import { setImmediate as turn } from 'node:timers/promises';
+import { afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
+import { parseDeclaredFormat } from '../../../src/audio/format.ts';
+import type { ClientConnection } from '../../../src/rooms/peer.ts';
+import type { RoomLease } from '../../../src/rooms/registry.ts';
+import { WebSocketPeer } from '../../../src/rooms/websocket-peer.ts';
+import { ClientAudio } from '../../../src/session/client-audio.ts';
+import { HandClock } from '../../support/simulated-room.ts';
+import { pcmTone } from '../../support/sound.ts';
+
+/** Sound that a client sends around a mute and an unmute, and the part of it that is not to be heard. */
+
+let codecs: Codecs;
+beforeAll(async () => {
+  codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
+});
+beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }));
+afterEach(() => void vi.useRealTimers());
+
+/** A client in a room, whose packets and relayed messages are kept. */
+function open(declared: string) {
+  const clock = new HandClock();
+  /** `isMuted` of each packet that the room was given. */
+  const muted: boolean[] = [];
+  const relayed: Buffer[] = [];
+  const room = {
+    mixer: {
+      receive: (_peer: string, _packet: unknown, _nowMs: number, isMuted: boolean) =>
+        muted.push(isMuted),
+    },
+    route: { isOpen: false },
+    clock,
+    mutedChanged: () => {},
+    relayMessage: (_peer: string, message: Buffer) => relayed.push(message),
+  };
+  const faults: unknown[] = [];
+  const outlet = {
+    name: 'ann',
+    isJoining: true,
+    notify: () => {},
+    sendRelayed: () => {},
+    settingsChanged: async () => {},
+    fail: (fault: unknown) => faults.push(fault),
+  };
+  const preferences = {
+    in: parseDeclaredFormat(declared),
+    out: undefined,
+    delivery: 'mix' as const,
+    unknownOut: undefined,
+  };
+  const eventLoop = { begin: () => true, take: (start: () => void) => start() };
+  const audio = new ClientAudio(preferences, undefined, codecs, eventLoop, outlet);
+  const peer = new WebSocketPeer(
+    { room } as unknown as RoomLease,
+    outlet as unknown as ClientConnection,
+    audio.subscription,
+    audio.isMuted,
+  );
+  audio.attach(peer);
+  // No two messages come at the same moment.
+  const configure = (mute: boolean) => {
+    vi.advanceTimersByTime(0.01);
+    audio.configure({ type: 'configure', mute });
+  };
+  const receive = (...messages: Buffer[]) => {
+    for (const message of messages) {
+      vi.advanceTimersByTime(0.01);
+      audio.input.receive(message, performance.now());
+    }
+  };
+  /** Lets the time pass that the messages before last. */
+  const pass = async (ms: number) => {
+    for (let left = ms; left > 0; left -= 20) {
+      vi.advanceTimersByTime(20);
+      clock.tick(performance.now());
+      await turn();
+    }
+  };
+  return { audio, faults, muted, relayed, configure, receive, pass };
+}
+
+test('sound that was sent while its client was muted is not heard after the unmute, if its format was unknown until then', async () => {
+  const { audio, faults, muted, configure, receive, pass } = open('auto');
+  const second = Buffer.concat(pcmTone(440, 0.5, 1000));
+  const send = async (seconds: number) => {
+    for (let sent = 0; sent < seconds; sent += 1) {
+      await pass(1000);
+      receive(second);
+    }
+  };
+  configure(true);
+  await send(2);
+  expect(audio.input.format).toBeUndefined();
+  configure(false);
+  await send(3);
+  await pass(2000);
+  expect(audio.input.format).toBeDefined();
+  expect(muted.filter((isMuted) => !isMuted).length).toBeLessThanOrEqual(150);
+  expect(muted.filter((isMuted) => !isMuted).length).toBeGreaterThanOrEqual(145);
+  expect(faults).toEqual([]);
+  audio.close();
+});
+
+test('messages of an unknown format that were sent while their client was muted are not relayed after the unmute', async () => {
+  const { audio, faults, relayed, configure, receive, pass } = open('auto');
+  const [during, after] = [0, 1].map(() => Array.from({ length: 50 }, () => randomBytes(97)));
+  const send = async (messages: Buffer[]) => {
+    for (const message of messages) {
+      await pass(20);
+      receive(message);
+    }
+  };
+  configure(true);
+  await send(during!.slice(0, 5));
+  expect(audio.input.format).toBeUndefined();
+  configure(false);
+  await send(after!);
+  await pass(1000);
+  expect(audio.input.format).toEqual({ codec: 'opaque' });
+  expect(relayed.map((message) => after!.findIndex((sent) => sent.equals(message)))).toEqual([
+    ...after!.keys(),
+  ]);
+  expect(faults).toEqual([]);
+  audio.close();
+});
