@@ -10,7 +10,7 @@ import { bytesPerSecondOf } from './audio-budget.ts';
 import { HeldAudio, type Turn } from './held-audio.ts';
 
 /**
- * Maximum duration of held audio of a client that is joining a room or changing its format, seconds: a burst of two
+ * Maximum duration of held audio of a client that is joining a room, or changing its format or mute, seconds: a burst of two
  * seconds, and a slow join.
  */
 const MAX_HELD_SECONDS = 3;
@@ -42,12 +42,12 @@ type Sent = {
 
 /**
  * The binary messages of one client: held while it joins a room, and then handed on to that room. Those behind a
- * request for another format are held until that is answered.
+ * request for another format, or for a mute, are held until that is applied or refused.
  */
 export class ClientInput {
   readonly #codecs: Codecs;
   readonly #events: ClientInputEvents;
-  /** Messages that came while the client was joining a room, or behind a request for another format. */
+  /** Messages that came while the client was joining a room, or behind a request for another format or mute. */
   readonly #held: HeldAudio;
   /** Leads the packets of the client into its room. */
   readonly #outlet: OpusOutlet = { sink: toNobody };
@@ -91,13 +91,13 @@ export class ClientInput {
     return this.#held.sinceMs ?? performance.now();
   }
 
-  /** Holds messages that come from now on, because they may be in another format, until {@link passFormatMark}. */
-  markFormat(): void {
+  /** Holds messages that come from now on, because they may be in another format, muted or unmuted, until {@link passMark}. */
+  mark(): void {
     this.#held.mark();
   }
 
-  /** Hands on what is held behind the first mark, up to the next: its format has been decided. */
-  passFormatMark(): void {
+  /** Hands on what is held behind the first mark, up to the next: their format and mute have been decided. */
+  passMark(): void {
     this.#held.passMark();
     // Audio outside of a room waits for the end of a join.
     if (this.#isInRoom) this.#held.drain();

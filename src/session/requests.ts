@@ -40,9 +40,9 @@ type Outlet = {
 /** Settings that `configure` can change. */
 const SETTINGS = ['audio', 'audio_out', 'delivery', 'volume', 'mute'] as const;
 
-/** A message, or a text that has not been parsed. `isFormatMarked` is true while the audio behind it waits for it. */
+/** A message, or a text that has not been parsed. `isMarked` is true while the audio behind it waits for it. */
 type Request = ({ message: ClientMessage; characters: number } | { text: string }) & {
-  isFormatMarked: boolean;
+  isMarked: boolean;
 };
 
 /**
@@ -86,9 +86,11 @@ export class Requests {
 
   /** @param characters length of the message as it came */
   add(message: ClientMessage, characters: number): void {
-    const isFormatMarked = message.type === 'configure' && message.audio !== undefined;
-    if (isFormatMarked) this.#audio.input.markFormat();
-    this.#inTurn.add({ message, characters, isFormatMarked });
+    // The audio behind a format or a mute is handled after it, as the client sent it.
+    const isMarked =
+      message.type === 'configure' && (message.audio !== undefined || message.mute !== undefined);
+    if (isMarked) this.#audio.input.mark();
+    this.#inTurn.add({ message, characters, isMarked });
     if (this.waiting >= MAX_WAITING) this.#socket.pause();
   }
 
@@ -99,9 +101,9 @@ export class Requests {
    */
   holdUnread(text: string): boolean {
     if (this.waiting < MAX_WAITING && text.length <= MAX_PARSED_AT_ONCE) return false;
-    // It may name another format.
-    this.#audio.input.markFormat();
-    this.#inTurn.add({ text, isFormatMarked: true });
+    // It may name another format or mute.
+    this.#audio.input.mark();
+    this.#inTurn.add({ text, isMarked: true });
     if (this.waiting >= MAX_WAITING) this.#socket.pause();
     return true;
   }
@@ -155,13 +157,13 @@ export class Requests {
       const charge = await this.#pay(message, characters, idleMs);
       await this.#limits.turns.run(this.#outlet.account.id, async () => {
         if (this.#presence.isClosed) return;
-        await this.#handlePaid(message, charge, () => this.#passFormatMark(request));
+        await this.#handlePaid(message, charge, () => this.#passMark(request));
       });
     } catch (fault) {
       const replyTo = fault instanceof MessageError ? fault.replyTo : id;
       if (!this.#presence.isClosed) this.refuse(fault, replyTo, isJoin);
     } finally {
-      this.#passFormatMark(request);
+      this.#passMark(request);
       this.#afterRequest();
     }
   }
@@ -208,9 +210,9 @@ export class Requests {
   }
 
   /** Lets the audio behind a request go on, once. */
-  #passFormatMark(request: Request): void {
-    if (request.isFormatMarked) this.#audio.input.passFormatMark();
-    request.isFormatMarked = false;
+  #passMark(request: Request): void {
+    if (request.isMarked) this.#audio.input.passMark();
+    request.isMarked = false;
   }
 
   async #wait(ms: number): Promise<void> {

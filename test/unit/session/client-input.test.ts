@@ -58,42 +58,42 @@ function openRelayed() {
   return opened;
 }
 
-test('markFormat(): what comes behind it is read in the format that the client is given', async () => {
+test('mark(): what comes behind it is read in the format that the client is given', async () => {
   const { input, faults, heardAtMs, relayed } = openRelayed();
-  input.markFormat();
+  input.mark();
   for (const packet of await opusTone(440, 0.5, 60)) input.receive(packet, performance.now());
   expect(input.format).toEqual({ codec: 'opaque' });
   input.reopen({ declared: { codec: 'opus' } });
-  input.passFormatMark();
+  input.passMark();
   await vi.waitFor(() => expect(heardAtMs.length).toBe(3));
   expect([relayed, faults]).toEqual([['a'], []]);
   input.close();
 });
 
-test('passFormatMark(): without another format, what came behind the mark goes on in the old one, before later messages', () => {
+test('passMark(): without another format, what came behind the mark goes on in the old one, before later messages', () => {
   const { input, relayed, say } = openRelayed();
-  input.markFormat();
+  input.mark();
   say('b', 'c');
   expect(relayed.join('')).toBe('a');
-  input.passFormatMark();
+  input.passMark();
   say('d');
   expect(relayed.join('')).toBe('abcd');
   input.close();
 });
 
-test('markFormat(), again and again: each mark holds what came behind it', () => {
+test('mark(), again and again: each mark holds what came behind it', () => {
   const { input, relayed, say } = openRelayed();
-  input.markFormat();
+  input.mark();
   say('b');
-  input.markFormat();
+  input.mark();
   say('c');
-  input.passFormatMark();
+  input.passMark();
   expect(relayed.join('')).toBe('ab');
   say('d');
   input.drain();
   input.flush();
   expect(relayed.join('')).toBe('ab');
-  input.passFormatMark();
+  input.passMark();
   say('e');
   expect(relayed.join('')).toBe('abcde');
   input.close();
@@ -102,17 +102,17 @@ test('markFormat(), again and again: each mark holds what came behind it', () =>
 test('what came behind a mark waits for the end of a join, and is dropped without one', () => {
   const { input, relayed, say, sink } = openRelayed();
   input.attach(undefined);
-  input.markFormat();
+  input.mark();
   say('b');
-  input.passFormatMark();
+  input.passMark();
   input.attach(sink);
   expect(relayed.join('')).toBe('ab');
-  input.markFormat();
+  input.mark();
   say('c');
   const droppedBefore = counters.dropped.not_in_room;
   input.flush();
   input.attach(undefined);
-  input.passFormatMark();
+  input.passMark();
   input.drain();
   input.attach(sink);
   say('d');
@@ -125,10 +125,10 @@ test('what a client sends behind marks is held up to 3 s of sound, and the rest 
   const { input, relayed, say } = openRelayed();
   const text = 'b'.repeat(64_000);
   for (let sent = 0; sent < 100; sent += 1) {
-    input.markFormat();
+    input.mark();
     say(text);
   }
-  for (let sent = 0; sent < 100; sent += 1) input.passFormatMark();
+  for (let sent = 0; sent < 100; sent += 1) input.passMark();
   expect(relayed.length - 1).toBe((3 * 384_000) / 64_000 + 1);
   say('c');
   expect(relayed.at(-1)).toBe('c');

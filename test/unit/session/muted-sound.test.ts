@@ -8,7 +8,7 @@ import type { RoomLease } from '../../../src/rooms/registry.ts';
 import { WebSocketPeer } from '../../../src/rooms/websocket-peer.ts';
 import { ClientAudio } from '../../../src/session/client-audio.ts';
 import { HandClock } from '../../support/simulated-room.ts';
-import { pcmTone } from '../../support/sound.ts';
+import { opusTone, pcmTone } from '../../support/sound.ts';
 
 /** Sound that a client sends around a mute and an unmute, and the part of it that is not to be heard. */
 
@@ -122,6 +122,27 @@ test('messages of an unknown format that were sent while their client was muted 
   expect(relayed.map((message) => after!.findIndex((sent) => sent.equals(message)))).toEqual([
     ...after!.keys(),
   ]);
+  expect(faults).toEqual([]);
+  audio.close();
+});
+
+test('sound among mutes and unmutes of the same read is muted in the order in which it was sent', async () => {
+  const { audio, faults, muted, configure, receive, pass } = open('opus');
+  await turn();
+  const packets = await opusTone(440, 0.5, 1000);
+  const mutes = Array.from({ length: 10 }, (_, i) => i % 2 === 0);
+  for (const i of mutes.keys()) {
+    audio.input.mark();
+    receive(...packets.slice(i * 5, i * 5 + 5));
+  }
+  await pass(20);
+  expect(muted).toEqual([]);
+  for (const mute of mutes) {
+    configure(mute);
+    audio.input.passMark();
+  }
+  await pass(1000);
+  expect(muted).toEqual(mutes.flatMap((mute) => Array.from({ length: 5 }, () => mute)));
   expect(faults).toEqual([]);
   audio.close();
 });

@@ -48,7 +48,7 @@ function connect(
   accountId: number,
   onLeave: () => void,
   told: ServerMessage[] = [],
-  input = { markFormat: () => {}, passFormatMark: () => {} },
+  input = { mark: () => {}, passMark: () => {} },
 ): Requests {
   const account = { id: accountId, plan: 'pro' };
   const socket = { isPaused: false, pause: () => {}, resume: () => {} };
@@ -136,12 +136,12 @@ test('texts that wait behind 64 others are parsed when their turn comes, however
   await expect.poll(() => handled, { interval: 1 }).toBe(65);
 });
 
-test('audio is held behind each request that may name a format, until that is applied or refused', async () => {
+test('audio is held behind each request that may name a format or mute, until that is applied or refused', async () => {
   const events: string[] = [];
   const told: ServerMessage[] = [];
   const requests = connect(openLimits(), 1, () => events.push('left'), told, {
-    markFormat: () => events.push('marked'),
-    passFormatMark: () => events.push('passed'),
+    mark: () => events.push('marked'),
+    passMark: () => events.push('passed'),
   });
   const done = async () => {
     await expect.poll(() => requests.waiting, { interval: 1 }).toBe(0);
@@ -156,7 +156,11 @@ test('audio is held behind each request that may name a format, until that is ap
   requests.holdUnread(LONG_TEXT.slice(0, -1));
   await done();
   expect(events.splice(0)).toEqual(['marked', 'marked', 'left', 'passed', 'passed']);
-  requests.add({ type: 'configure', mute: true }, 40);
+  for (const mute of [true, false]) requests.add({ type: 'configure', mute }, 40);
+  expect(events.splice(0)).toEqual(['marked', 'marked']);
+  await done();
+  expect(events.splice(0)).toEqual(['passed', 'passed']);
+  requests.add({ type: 'configure', volume: { bob: 0 } }, 40);
   await done();
   expect(events).toEqual([]);
 });
