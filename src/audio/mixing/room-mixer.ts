@@ -65,7 +65,8 @@ export class RoomMixer {
   readonly #room: MixEngine;
   readonly #speakers = new Map<string, Speaker>();
   readonly #played = new Map<SpeakerId, Speaker>();
-  readonly #listeners = new Set<Listener>();
+  /** Listeners in the order in which they get individual mixes. */
+  #listeners = new Set<Listener>();
   /** Listeners that have been sent something. */
   readonly #begun = new WeakSet<Listener>();
   readonly #activeSpeakers: ActiveSpeakers<Speaker>;
@@ -116,8 +117,8 @@ export class RoomMixer {
 
   /** Changes the subscription of a listener; gains change gradually. */
   updateListener(before: Listener, after: Listener): void {
-    if (!this.#listeners.delete(before)) return;
-    this.#listeners.add(after);
+    if (!this.#listeners.has(before)) return;
+    this.#replaceListener(before, after);
     if (this.#begun.has(before)) this.#begun.add(after);
     this.#changes.begin(before, after, this.#mixed(), (name) =>
       this.#ticks.some((tick) => tick.mixes.has(name)),
@@ -129,6 +130,17 @@ export class RoomMixer {
     if (canHear) for (const tick of this.#ticks) tick.replaced.add(before);
     if (canHear) for (const speaker of this.#speakers.values()) speaker.replace(before, after);
     this.#plan();
+  }
+
+  /** Replaces a listener at its place, unless it had no volumes: its first ones must not cost another listener an individual mix. */
+  #replaceListener(before: Listener, after: Listener): void {
+    if (hasVolumes(before)) {
+      const listeners = [...this.#listeners];
+      this.#listeners = new Set(listeners.map((each) => (each === before ? after : each)));
+    } else {
+      this.#listeners.delete(before);
+      this.#listeners.add(after);
+    }
   }
 
   /** Adds a speaker, whose packets are passed to {@link receive}. */
@@ -524,3 +536,5 @@ export class RoomMixer {
     }
   }
 }
+
+const hasVolumes = ({ volume }: Listener) => Object.values(volume).some((gain) => gain !== 1);

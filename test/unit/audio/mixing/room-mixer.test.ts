@@ -281,6 +281,33 @@ describe('RoomMixer', () => {
     mixer.close();
   });
 
+  test('of more than 20 listeners with volumes, earlier ones keep theirs when they subscribe anew, and when they change them', async () => {
+    const { mixer, listen, run } = await openMixer(['a', 'b']);
+    const limited = new Set<string>();
+    let listeners: Listener[] = [];
+    const update = (i: number, volume: Listener['volume']) => {
+      const { peer, ...before } = listeners[i]!;
+      const after = { ...before, peer, volume, volumeLimited: () => void limited.add(peer) };
+      mixer.updateListener(listeners[i]!, after);
+      listeners[i] = after;
+    };
+    listeners = Array.from({ length: 22 }, (_, i) => listen(`x${i}`, PCM).listener);
+    // The last one has no volumes until all others have theirs.
+    for (let i = 1; i <= 20; i += 1) update(i, { a: 0, b: i / 40 });
+    update(0, { a: 0.5 });
+    for (let frame = 0; frame < 10; frame += 1) await run(frame, ['a', 'b']);
+    expect([...limited]).toEqual(['x0']);
+    update(1, { a: 0, b: 1 / 40 });
+    update(2, { a: 0.25 });
+    await run(10, ['a', 'b']);
+    expect([...limited]).toEqual(['x0']);
+    mixer.removeListener(listeners[1]!);
+    limited.clear();
+    for (let frame = 11; frame < 20; frame += 1) await run(frame, ['a', 'b']);
+    expect([...limited]).toEqual([]);
+    mixer.close();
+  });
+
   test('close() stops the clock, and can be called twice', async () => {
     const { mixer, clock, run, faults } = await openMixer(['a']);
     await run(0, ['a']);
