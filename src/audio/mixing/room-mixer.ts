@@ -201,6 +201,7 @@ export class RoomMixer {
       counters.dropped.undecodable += 1;
       return;
     }
+    const isFirstLong = speaker.noteLength(durationSamples);
     if (isMuted || speaker.staysWithheld(durationSamples)) {
       this.#withhold(speaker, packet, nowMs);
       return;
@@ -213,6 +214,8 @@ export class RoomMixer {
     if (speaker.isPlayed) this.#play(speaker, packet, nowMs);
     if (this.#activeSpeakers.heard(speaker, audioLevel, durationSamples, nowMs))
       this.#changeActiveSpeakers();
+    // Not all listeners that are sent its packets take long ones.
+    else if (isFirstLong) this.#plan();
     const isTalking = this.#activeSpeakers.isTalking(speaker);
     if (isTalking) speaker.talkedAtMs = nowMs;
     this.#forward(speaker, nowMs);

@@ -92,6 +92,13 @@ export class RoomSpeaker implements HeardSpeaker {
     return this.#stream.waiting;
   }
 
+  /** Notes the length of a packet; true if it is the first one that is longer than a tick. */
+  noteLength(durationSamples: number): boolean {
+    const isFirst = !this.isLong && durationSamples > FRAME_SAMPLES;
+    this.isLong ||= isFirst;
+    return isFirst;
+  }
+
   /** Adds a packet; false if it is too late or a duplicate. */
   insert(packet: MediaPacket, nowMs: number): boolean {
     this.arrivals.add(packet.timestamp, nowMs);
@@ -154,7 +161,6 @@ export class RoomSpeaker implements HeardSpeaker {
     const packet = next === 'lost' ? lostAfter(before!) : presentOf(next);
     const past = { ...packet, atMs: nowMs, isPause, isWithheld: this.isWithheld };
     if (!past.isLost && before?.isLost && carriesCopy(past.payload)) this.#copiedAtMs = nowMs;
-    this.isLong ||= past.durationSamples > FRAME_SAMPLES;
     this.#history.push(past);
     this.#count += 1;
     return past;

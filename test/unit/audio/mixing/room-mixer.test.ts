@@ -4,8 +4,9 @@ import type { AudioFormat, Delivery } from '../../../../src/audio/format.ts';
 import { MixEnginePool } from '../../../../src/audio/mixing/mix-engine-pool.ts';
 import { RoomMixer } from '../../../../src/audio/mixing/room-mixer.ts';
 import type { Listener } from '../../../../src/audio/mixing/subscriptions.ts';
+import { opusPacketSamples } from '../../../../src/audio/opus-packet.ts';
 import { HandClock } from '../../../support/simulated-room.ts';
-import { amplitudeOf, joinPcm, opusTone } from '../../../support/sound.ts';
+import { amplitudeOf, encodeOpus, joinPcm, opusTone, tone } from '../../../support/sound.ts';
 
 const OPUS: AudioFormat = { codec: 'opus' };
 const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
@@ -280,6 +281,31 @@ describe('RoomMixer', () => {
     expect(amplitudeOf(joinPcm(x.frames).subarray(-9600), 500)).toBeCloseTo(0.25, 1);
     mixer.close();
   });
+
+  test.each([0, 100])(
+    'packets that become longer than 20 ms after %i of them: a listener that takes short ones only is sent none of them',
+    async (shortPackets) => {
+      const { mixer, clock, listen, faults } = await openMixer(['a']);
+      const short = listen('x', OPUS, 'mix', { takesShortOnly: true });
+      const long = await encodeOpus(tone(500, 0.25, 1200), 60);
+      let timestamp = 0;
+      const stream = [...tones['a']!, ...tones['a']!].slice(0, shortPackets);
+      for (const [sequenceNumber, payload] of [...stream, ...long].entries()) {
+        const samples = opusPacketSamples(payload)!;
+        const packet = { sequenceNumber, timestamp, marker: false, audioLevel: 20, payload };
+        mixer.receive('a', packet, timestamp / 48);
+        for (const end = timestamp + samples; timestamp < end; timestamp += 960) {
+          await new Promise(setImmediate);
+          clock.tick(timestamp / 48 + 10);
+        }
+      }
+      const longest = Math.max(...short.frames.map((frame) => opusPacketSamples(frame)!));
+      expect(longest).toBe(960);
+      expect(short.frames.length).toBeGreaterThanOrEqual(shortPackets + 55);
+      expect(faults).toEqual([]);
+      mixer.close();
+    },
+  );
 
   test('of more than 20 listeners with volumes, earlier ones keep theirs when they subscribe anew, and when they change them', async () => {
     const { mixer, listen, run } = await openMixer(['a', 'b']);
