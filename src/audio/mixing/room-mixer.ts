@@ -128,7 +128,7 @@ export class RoomMixer {
       formatAudioFormat(before.format) === formatAudioFormat(after.format);
     if (canHear) this.#opusEars.replace(before, after);
     if (canHear) for (const tick of this.#ticks) tick.replaced.add(before);
-    if (canHear) for (const speaker of this.#speakers.values()) speaker.replace(before, after);
+    if (canHear) for (const speaker of this.#heard()) speaker.replace(before, after);
     this.#plan();
   }
 
@@ -300,7 +300,7 @@ export class RoomMixer {
     for (const { ears } of mixes.values()) {
       for (const ofFormat of ears.values()) this.#noteBegun(ofFormat.map((ear) => ear.listener));
     }
-    for (const speaker of this.#speakers.values()) {
+    for (const speaker of this.#heard()) {
       speaker.followers = asSent.get(speaker) ?? NOBODY;
       this.#opusEars.sent(speaker.followers, speaker.id);
       speaker.apartFollowers = apart.get(speaker) ?? NOBODY;
@@ -363,6 +363,11 @@ export class RoomMixer {
   /** Returns the speakers that are mixed, or end in the next tick, always in the same order. */
   #mixed(): Speaker[] {
     return [...this.#activeSpeakers.mixed, ...this.#leaving()].toSorted((a, b) => a.id - b.id);
+  }
+
+  /** Returns the speakers of the room, and those that have left but are played until the next tick. */
+  #heard(): ReadonlySet<Speaker> {
+    return new Set([...this.#speakers.values(), ...this.#played.values()]);
   }
 
   /** True if no speaker talks or ends in the next tick. */

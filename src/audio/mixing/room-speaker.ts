@@ -223,7 +223,7 @@ export class RoomSpeaker implements HeardSpeaker {
    */
   repeatLast(before: ReadonlySet<Listener>, apartBefore: ReadonlySet<Listener>): void {
     const last = this.#history.packets[this.#history.packets.length - this.#rest().length - 1];
-    if (!last) return;
+    if (!last || last.isWithheld) return;
     for (const listener of this.followers)
       if (!before.has(listener)) listener.deliver(last.payload);
     const frame = forwardFrame(this.number, last.payload);
@@ -242,7 +242,8 @@ export class RoomSpeaker implements HeardSpeaker {
    * @param before listeners that hear this speaker apart, and so have received those already
    */
   endPlaying(before: ReadonlySet<Listener>): void {
-    for (const { payload } of this.#rest()) {
+    for (const { payload, isWithheld } of this.#rest()) {
+      if (isWithheld) continue;
       for (const listener of this.followers) listener.deliver(payload);
       const frame = forwardFrame(this.number, payload);
       for (const listener of this.apartFollowers)

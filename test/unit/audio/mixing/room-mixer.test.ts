@@ -307,6 +307,43 @@ describe('RoomMixer', () => {
     },
   );
 
+  test('packets that were withheld by a mute are sent to nobody if their speaker leaves before the next tick', async () => {
+    const { mixer, clock, listen, run, faults } = await openMixer(['a', 'b']);
+    const heard = [listen('b', OPUS), listen('x', OPUS), listen('y', OPUS, 'forward')];
+    for (let frame = 0; frame < 20; frame += 1) await run(frame, ['a', 'b']);
+    const withheld = tones['a']!.slice(20, 29);
+    for (const [i, payload] of withheld.entries()) {
+      mixer.receive('a', rtp(20 + i, payload, 20), 20 * 20, true);
+    }
+    mixer.removeSpeaker('a');
+    clock.tick(20 * 20 + 10);
+    for (let frame = 21; frame < 25; frame += 1) await run(frame, ['b']);
+    for (const { frames } of heard) {
+      const isWithheld = (frame: Buffer) =>
+        withheld.some((payload) => frame.subarray(-payload.length).equals(payload));
+      expect(frames.filter(isWithheld).length).toBe(0);
+    }
+    expect(faults).toEqual([]);
+    mixer.close();
+  });
+
+  test('a listener that was removed is sent nothing of a speaker that leaves with it', async () => {
+    const { mixer, clock, listen, run } = await openMixer(['a', 'b']);
+    const { frames, listener } = listen('b', OPUS);
+    // Hears a mix, at whose pace packets of its speakers are forwarded.
+    listen('x', OPUS);
+    for (let frame = 0; frame < 20; frame += 1) await run(frame, ['a', 'b']);
+    for (const frame of [20, 21, 22])
+      mixer.receive('a', rtp(frame, tones['a']![frame]!, 20), 20 * 20);
+    mixer.removeSpeaker('a');
+    mixer.removeListener(listener);
+    const before = frames.length;
+    clock.tick(20 * 20 + 10);
+    await run(21, ['b']);
+    expect(frames.length).toBe(before);
+    mixer.close();
+  });
+
   test('of more than 20 listeners with volumes, earlier ones keep theirs when they subscribe anew, and when they change them', async () => {
     const { mixer, listen, run } = await openMixer(['a', 'b']);
     const limited = new Set<string>();
