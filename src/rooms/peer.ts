@@ -33,6 +33,8 @@ export type Peer = {
   flush(): void;
   /** Offers a producer of another peer. */
   producerAdded(producer: RoomProducer): void;
+  /** Notes that a producer which may have been offered has ended. */
+  producerRemoved(id: string): void;
   /** Handles the death of the room's media worker, on which the peer's media is lost; the room has another one now. */
   mediaRestarted(): void;
   /** Suspends the peer, whose connection is lost: its place is kept, and `outlet` stands in for the client. */

@@ -23,6 +23,11 @@ export class PendingConsumers<Producer extends { id: string }> {
     this.#fill();
   }
 
+  /** Forgets a producer that has ended, if it still waits. */
+  delete(id: string): void {
+    this.#waiting.delete(id);
+  }
+
   /** Notes that the recv transport is connected. */
   connected(): void {
     this.#max = MAX_CONSUMERS;

@@ -142,6 +142,7 @@ export class Producers {
 
   #remove(id: string): void {
     this.#producers.delete(id);
+    for (const peer of this.#browsers) peer.producerRemoved(id);
     this.#downlink.remove(id);
     this.#parts.onRemoved(id);
   }

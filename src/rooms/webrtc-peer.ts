@@ -257,6 +257,10 @@ export class WebRtcPeer implements Peer {
     this.#pending.add(producer);
   }
 
+  producerRemoved(id: string): void {
+    this.#pending.delete(id);
+  }
+
   /** Asks the client to join again for new transports. */
   mediaRestarted(): void {
     this.#leg.close();

@@ -163,6 +163,8 @@ export class WebSocketPeer implements Peer {
   /** Does nothing: the mixer hears every producer for all WebSocket peers. */
   producerAdded(): void {}
 
+  producerRemoved(): void {}
+
   /** Reopens the uplink: WebSocket listeners notice nothing, and a browser that joins again finds a new producer. */
   mediaRestarted(): void {
     this.#uplink.reset();

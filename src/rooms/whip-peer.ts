@@ -142,6 +142,8 @@ export class WhipPeer implements Peer {
 
   producerAdded(): void {}
 
+  producerRemoved(): void {}
+
   /** Does nothing: the input closed with the media worker, which the session notices. */
   mediaRestarted(): void {}
 

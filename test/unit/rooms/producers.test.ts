@@ -8,7 +8,11 @@ import type { Peer } from '../../../src/rooms/peer.ts';
 import { Producers } from '../../../src/rooms/producers.ts';
 
 const peerOf = (name: string, heard: string[] = []) =>
-  ({ name, producerAdded: ({ id }: { id: string }) => heard.push(id) }) as unknown as Peer;
+  ({
+    name,
+    producerAdded: ({ id }: { id: string }) => heard.push(id),
+    producerRemoved: (id: string) => heard.splice(heard.indexOf(id), 1),
+  }) as unknown as Peer;
 
 /** Producers over a real way down, whose router and mixer note what is open; a consumer is there when the test says so. */
 function openProducers() {
@@ -74,6 +78,20 @@ test('open() makes a producer heard by the mixer', async () => {
   expect(left()).toEqual([true, ['alice'], ['p']]);
   expect(producers.removeOf(alice)).toBe(true);
   expect(left()).toEqual(NOTHING);
+});
+
+test('browsers are told of the producers of others that are added and removed', () => {
+  const { producers } = opened;
+  const heard: string[] = [];
+  producers.addBrowser(peerOf('bob', heard));
+  producers.addBrowser(alice);
+  for (const id of ['p', 'q']) producers.add({ id, peer: 'alice', owner: alice });
+  producers.add({ id: 'r', peer: 'carol', owner: undefined });
+  expect(heard).toEqual(['p', 'q', 'r']);
+  producers.removePeer(alice);
+  expect(heard).toEqual(['r']);
+  producers.removeRemote('r');
+  expect(heard).toEqual([]);
 });
 
 test('a producer that ends while it is made heard is not heard: it stopped, its peer left', async () => {
