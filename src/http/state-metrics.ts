@@ -33,7 +33,11 @@ export const STATE_METRICS: Definition[] = [
     'Pipes to other nodes that failed or were cut',
     ({ counters }) => counters.pipeFaults,
   ),
-  gauge('nodes', 'Living nodes, as this node sees them', ({ nodes }) => nodes),
+  gauge(
+    'nodes',
+    'Living gateway processes of all nodes, as this one sees them',
+    ({ nodes }) => nodes,
+  ),
   gauge(
     'unreachable_nodes',
     'Nodes that share a room with this one, and have no address family in common with it',
