@@ -24,7 +24,7 @@ const FOOT = `
 Media workers get plain RTP and send to as many encrypted transports as browsers would have; one of them alone has a core to
 itself, several share all cores with the generator. Growth is linear while a packet costs the same and cores are left. CPU of
 processes is of Node and the media workers, without Redis; a frame is one in or out; MIX_THREADS=0. Clients are
-handed to the process of their room (a room that spans two is mixed in both, and each speaker piped: a frame cost 247 µs
-instead of 118 before they were). The highest load is between the two numbers; the generator takes part of the cores. The hop's CPU is of both media workers, which share a core.
+handed to the process of their room (a room that spans two is mixed in both, and each speaker piped: a frame then costs
+about twice as much). The highest load is between the two numbers; the generator takes part of the cores. The hop's CPU is of both media workers, which share a core.
 † Something else held the generator up by more than ${MAX_LATE_MS} ms: this row is not to be relied on.
 `;
