@@ -8,8 +8,8 @@ import { isSentinelUrl, isServerUrl, parseSentinelUrl } from './sentinel-url.ts'
 import { type Timings, TIMINGS_VARIABLE } from './timings.ts';
 
 /**
- * Every setting: its environment variable, default, unit and range. This is the only reader of `process.env`; the table
- * in docs/settings.md is made from it.
+ * Every setting: its environment variable, default, unit and range. This is the only place that defines settings; the
+ * table in docs/settings.md is made from it.
  */
 
 const inProject = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url));
@@ -96,12 +96,12 @@ const SettingsSchema = Type.Object({
   RTC_LISTEN_IP: Type.String({
     default: '',
     description:
-      'Addresses on which WebRTC media is received, IPv4 or IPv6, comma-separated, each with the address announced to browsers in its place (NAT) if that differs: 10.0.0.5=203.0.113.7,fd00::5; when empty, those of this machine (with TCP on loopback only)',
+      'Addresses on which WebRTC media is received, IPv4 or IPv6, comma-separated, each with the address announced to browsers in its place (NAT) if that differs: 10.0.0.5=203.0.113.7,fd00::5; when empty, those of this machine (with TCP on loopback only), or 0.0.0.0 if RTC_ANNOUNCED_ADDRESS is set',
   }),
   RTC_ANNOUNCED_ADDRESS: Type.String({
     default: '',
     description:
-      'Address or host name announced to browsers in place of the only one of RTC_LISTEN_IP (NAT)',
+      'Address or host name announced to browsers (NAT) in place of the one in RTC_LISTEN_IP, which then has one or none',
   }),
   RTC_PORT: Type.Integer({
     default: 30000,
