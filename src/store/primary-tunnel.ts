@@ -146,7 +146,7 @@ export class PrimaryTunnel {
         const fault = result.reason as Error;
         this.#silent.set(sentinel, fault);
         const isNew = before.get(sentinel)?.message !== fault.message;
-        if (isNew) this.#log.warn({ sentinel: sentinel.name, err: fault }, 'sentinel of no use');
+        if (isNew) this.#log.warn({ sentinel: sentinel.name, err: fault }, 'sentinel failed');
       } else if (before.has(sentinel)) {
         this.#log.info({ sentinel: sentinel.name }, 'sentinel answers again');
       }

@@ -35,7 +35,7 @@ export function redisAdvice(
   if (watched && watched.downAfterMs > LONGEST_DOWN_AFTER_MS) {
     const { downAfterMs } = watched;
     advice.push(
-      `down-after-milliseconds of its sentinels is ${downAfterMs}: nobody gets in for that time when it ends; set 5000`,
+      `down-after-milliseconds of its sentinels is ${downAfterMs}: new clients are refused for that time when the primary fails; set 5000`,
     );
   }
   return advice;

@@ -105,7 +105,7 @@ export class RedisClock {
       this.#jumps += 1;
       this.#latestMs = 0;
       const byS = Math.round((aheadMs - before) / 1000);
-      this.#log.warn({ by_s: byS }, 'clock of redis jumped; minutes follow it');
+      this.#log.warn({ by_s: byS }, 'redis clock jumped');
     }
     this.#checkOwn();
   }
@@ -114,9 +114,8 @@ export class RedisClock {
     const { offsetMs } = this;
     const isOff = Math.abs(offsetMs) > MAX_OFFSET_MS;
     const offset = { ahead_s: Math.round(offsetMs / 1000) };
-    if (isOff && !this.#isOff)
-      this.#log.warn(offset, "clock of this machine differs from redis's, which is used instead");
-    if (!isOff && this.#isOff) this.#log.info(offset, "clock of this machine agrees with redis's");
+    if (isOff && !this.#isOff) this.#log.warn(offset, 'machine clock wrong; redis clock used');
+    if (!isOff && this.#isOff) this.#log.info(offset, 'machine clock right again');
     this.#isOff = isOff;
   }
 }
