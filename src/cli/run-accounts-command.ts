@@ -28,8 +28,8 @@ const USAGE = `npm run accounts -- COMMAND [--json]
   key-add ID        prints a new key, which can be seen only now
   key-revoke ID KEY_ID
   rotate-token-key [--now]
-                    tokens are signed with a new key; those of the key before stay good until they expire, or, with
-                    --now, end at once, and with them the connections that were made with them
+                    signs new tokens with a new key. Old tokens stay valid until they expire; --now ends them at
+                    once, and closes their connections
   usage ID [--from DATE] [--to DATE] [--granularity minute|hour|day]
 
 --json prints one line of JSON for scripts (npm run --silent accounts -- …). The Redis is that of REDIS_URL, or the

@@ -105,7 +105,7 @@ export function parseClientMessage(text: string): ClientMessage {
   }
   if (!envelope.Check(message)) {
     throw new MessageError(
-      'A message is a JSON object with a string "type" (and, if it likes, an "id": a string or a number).',
+      'A message is a JSON object with a string "type", and optionally an "id", a string or a number.',
     );
   }
   const { type } = message;

@@ -91,7 +91,7 @@ function readCodebooks(bits: BitReader, { sequence, groups, bandCount }: Windows
   for (let group = 0; group < groups.length; group += 1) {
     for (let band = 0; band < bandCount;) {
       const codebook = bits.read(4);
-      if (codebook === RESERVED) throw new Error('A codebook is none.');
+      if (codebook === RESERVED) throw new Error('Invalid codebook.');
       let length = 0;
       let part: number;
       do {

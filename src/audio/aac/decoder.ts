@@ -44,7 +44,7 @@ export class AacDecoder {
     bits.skip(32);
     const blocks = bits.read(2) + 1;
     const [rateHz, bands] = [ADTS_RATES_HZ[rate], BANDS[rate]];
-    if (profile !== LOW_COMPLEXITY || !bands || !rateHz) throw new Error('It is no AAC-LC.');
+    if (profile !== LOW_COMPLEXITY || !bands || !rateHz) throw new Error('Not AAC-LC.');
     if (!hasNoChecksum && blocks > 1) throw new Error('Its blocks have checksums.');
     if (!hasNoChecksum) bits.skip(16);
     const samples = new Float32Array(blocks * FRAME_SAMPLES);
@@ -126,7 +126,7 @@ function readPair(bits: BitReader, bands: Bands): [Channel, Channel] {
   const shared = bits.readFlag() ? readWindows(bits, bands) : undefined;
   const bandCount = shared ? shared.groups.length * shared.bandCount : 0;
   const mask = shared ? bits.read(2) : 0;
-  if (mask > ALL) throw new Error('A mask is none.');
+  if (mask > ALL) throw new Error('Invalid mask.');
   const isMasked = Array.from({ length: bandCount }, () =>
     mask === SOME ? bits.readFlag() : mask === ALL,
   );

@@ -110,7 +110,8 @@ export class Mp4Reader implements FrameReader {
       return;
     }
     const type = head.toString('latin1', 4, HEAD_BYTES);
-    if (!/^[ -~]{4}$/.test(type)) throw new Error('It is no MP4 where a box should begin.');
+    if (!/^[ -~]{4}$/.test(type))
+      throw new Error('Not MP4: there is no box where one should begin.');
     const bytes = short === LONG ? Number(head.readBigUInt64BE(HEAD_BYTES)) : short;
     const startsAt = this.#at - head.length;
     const endsAt = short === ENDLESS ? Infinity : startsAt + bytes;

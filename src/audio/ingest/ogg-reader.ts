@@ -121,7 +121,7 @@ export class OggReader implements ContainerReader {
     const page = this.#page.bytes;
     const isPage =
       page.subarray(0, CAPTURE_PATTERN.length).equals(CAPTURE_PATTERN) && page[VERSION_AT] === 0;
-    if (!isPage) throw new Error('It is no Ogg where a page should begin.');
+    if (!isPage) throw new Error('Not Ogg: there is no page where one should begin.');
     const bodyAt = HEAD_BYTES + page[SEGMENT_COUNT_AT]!;
     if (page.length < bodyAt) return bodyAt;
     let length = bodyAt;

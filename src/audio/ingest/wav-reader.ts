@@ -107,7 +107,7 @@ export class WavReader {
   #read(state: State): void {
     const bytes = this.#collected.bytes;
     if (state.name === 'file head') {
-      if (!isWavHead(bytes)) throw new Error('It is no WAVE file.');
+      if (!isWavHead(bytes)) throw new Error('Not a WAVE file.');
       this.#expect({ name: 'chunk head' }, CHUNK_HEAD_BYTES);
     } else if (state.name === 'chunk head') {
       this.#enter(bytes.toString('latin1', 0, 4), bytes.readUInt32LE(4));
@@ -140,7 +140,8 @@ export class WavReader {
       this.#pass(lengthBytes + (lengthBytes % 2));
     } else {
       // The samples continue beyond the length that their writer stated in advance; those of one byte may look like an ID.
-      if (!this.#hasFormat) throw new Error('It is no WAVE file where a chunk should begin.');
+      if (!this.#hasFormat)
+        throw new Error('Not a WAVE file: there is no chunk where one should begin.');
       const bytes = Buffer.from(this.#collected.bytes);
       this.#expect({ name: 'samples', leftBytes: Infinity, isPadded: false }, 0);
       this.#events.onSamples(bytes);

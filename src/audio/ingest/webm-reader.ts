@@ -168,7 +168,7 @@ export class WebmReader implements ContainerReader {
 /** Returns the length of a number, by its first byte: one more than the leading zero bits (RFC 8794 §4). */
 function lengthOfVint(first: number, most: number): number {
   const length = Math.clz32(first) - 23;
-  if (length > most) throw new Error('It is no EBML where an element should begin.');
+  if (length > most) throw new Error('Not EBML: there is no element where one should begin.');
   return length;
 }
 
