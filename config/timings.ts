@@ -70,7 +70,7 @@ const TimingsSchema = Type.Object(
       commandTimeoutMs: ms(1500, 'Time that Redis has to answer a command'),
       retryAfterMs: ms(
         2000,
-        'Delay told to a client that is refused because Redis is away, and before a missed change of an account is applied',
+        'Delay told to a client that is refused because Redis is disconnected, and before a missed change of an account is applied',
       ),
       clockEveryMs: ms(5000, 'Interval at which a process looks at the clock of Redis'),
       longestReconnectMs: ms(1000, 'Longest delay between attempts to connect'),

@@ -25,7 +25,7 @@ export type PeerParts = {
 };
 
 const HANDSHAKE_TIMEOUT_MS = 5000;
-/** A join may wait for a media worker, or for a Redis that is away. */
+/** A join may wait for a media worker, or for a Redis that is disconnected. */
 const ANSWER_TIMEOUT_MS = 10_000;
 const RETRY_AFTER_MS = 400;
 const FRAME_MS = 20;

@@ -40,7 +40,7 @@ export type RedisContents = {
   channels: string[];
 };
 
-/** @throws {Error} if Redis is away */
+/** @throws {Error} if Redis is disconnected */
 export async function readRedis(url: string): Promise<RedisContents> {
   const client = createClient({ url, socket: { reconnectStrategy: false, connectTimeout: 2000 } });
   // The calls below throw every error as well.

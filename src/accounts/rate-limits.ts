@@ -70,7 +70,7 @@ export class RateLimits {
 
   /**
    * Checks before a key is compared with the operator's. Failures are counted in this process alone: the
-   * operator must get in while Redis is away, and nothing of a mistyped key may be stored.
+   * operator must get in while Redis is disconnected, and nothing of a mistyped key may be stored.
    * @throws {PartylineError} `rate_limited`
    */
   checkOperator(address: string): Promise<void> {

@@ -65,7 +65,7 @@ async function main(): Promise<void> {
       },
     };
   };
-  // By SIGINT the supervisor ends it at once, and so does the kernel if the supervisor is killed.
+  // SIGINT closes at once, without a drain: the supervisor sends it, or the kernel when the supervisor was killed.
   const opened = await endOnSignals(open, { closesOn: 'SIGINT' });
   if (!opened) return;
   drainOnUnhandledRejection(opened);

@@ -42,7 +42,10 @@ export class ProcessStates {
     this.#onChange(this.told);
   }
 
-  /** @param isWell true if it was asked to end, and exited with code 0 */
+  /**
+   * Notes that a process ended without the supervisor's request.
+   * @param isWell true if it exited with code 0, as after a signal of the operator
+   */
   ended(index: number, isWell: boolean): void {
     this.#open.delete(index);
     this.#hung.delete(index);

@@ -23,7 +23,7 @@ const GATEWAY = fileURLToPath(new URL('./gateway-main.ts', import.meta.url));
 export type Supervisor = Running & { url: string; demo: DemoAccount | undefined };
 
 /**
- * Starts `PROCESSES` gateways on the same port, among which the kernel deals out connections; one that ends is started
+ * Starts `PROCESSES` gateways on the same port. The kernel distributes connections among them; one that ends is started
  * again.
  * @param abort aborts the wait for Redis
  * @throws {Error} if one cannot be started at first; all are closed before
@@ -136,7 +136,7 @@ function startGateway(
     onMessage: (message: FromGateway, connection?: Socket) => void;
     /** Called when it seems to hang. */
     onSilent: () => void;
-    /** Called when it has ended; `isWell` if it was asked to. */
+    /** Called when it ended without the supervisor's request; `isWell` if with exit code 0, as after a signal of the operator. */
     onEnd: (isWell: boolean) => void;
   },
 ): Gateway {

@@ -52,7 +52,7 @@ export class RelayIntake {
     return intakeOf(this.#state(), this.#firstHeard);
   }
 
-  /** True if the client is sent no decoded audio, even if that may change. */
+  /** True while the client gets relayed messages only; may become false when its format is detected. */
   get isRelayed(): boolean {
     const { intake } = this;
     return intake === 'relayed' || (intake === 'held' && this.#firstHeard === 'relayed');

@@ -268,7 +268,7 @@ export class Session implements ClientConnection {
     this.fail(new PartylineError('draining', 'This node is draining; reconnect.'));
   }
 
-  /** Pings if a ping is due, sends `stats` and `flow`, and closes a client that has been silent for 30 s. */
+  /** Pings if a ping is due, sends `stats` and `rtp_flow`, and closes a client that was silent for `silentAfterMs`. */
   beat(nowMs: number): void {
     if (this.#heartbeat.beat(nowMs, !this.#socket.isPaused) === 'silent') {
       this.fail(new PartylineError('heartbeat_timeout', 'Nothing was heard for 30 seconds.'));
@@ -303,7 +303,7 @@ export class Session implements ClientConnection {
     const nowMs = performance.now();
     this.#heartbeat.heardAtMs = nowMs;
     if (data.length > MAX_MESSAGE_BYTES) {
-      this.fail(new PartylineError('message_too_big', 'A message may have 64 KiB.'));
+      this.fail(new PartylineError('message_too_big', 'The message is too long: at most 64 KiB.'));
     } else if (isBinary) {
       this.#receiveAudio(data, nowMs);
     } else {

@@ -37,8 +37,9 @@ export class Webhooks {
   readonly #retryAfterMs: number;
   /** The accounts that have a webhook. */
   #listening = new Set<number>();
-  /** Peers in rooms of this node, of all accounts, each with true if that has been reported. */
+  /** Peers in rooms of this node, of all accounts, by {@link presenceKey}. */
   readonly #present = new Map<string, PresentPeer>();
+  /** Peers that Redis holds as present, because changes of accounts with a webhook said so; same keys. */
   readonly #told = new Map<string, PresentPeer>();
   /** By account, the end of the last reported period without minutes. */
   readonly #exhausted = new Map<number, string>();

@@ -158,8 +158,8 @@ export class WhipSession implements ClientConnection, LiveSession {
   }
 
   /**
-   * Closes this session within `withinMs`: the same peer has connected to another node, and is heard from
-   * here until it is heard from there.
+   * Closes this session within `withinMs`: the same peer has connected to another node. Others hear the peer
+   * through this session until the new node carries its audio.
    */
   replaceSoon(withinMs: number): void {
     clearTimeout(this.#replacing);

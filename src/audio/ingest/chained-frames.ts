@@ -7,8 +7,8 @@ const TAG_HEAD_BYTES = 10;
 const TAG_MAGIC = Buffer.from('ID3');
 
 /**
- * Reads consecutive frames that contain their length. Where a frame does not follow, because bytes are lost or the stream is joined in its
- * middle, reading continues with the next two that do.
+ * Reads consecutive frames that contain their length. After lost bytes, or where the stream is joined in its middle, reading resumes at the
+ * next two consecutive valid frames.
  */
 export class ChainedFrames implements FrameReader {
   readonly #format: FrameFormat;
@@ -53,7 +53,7 @@ export class ChainedFrames implements FrameReader {
     }
   }
 
-  /** @returns position after the step; undefined if more bytes are needed */
+  /** @returns number of bytes to advance; undefined if more are needed */
   #step(bytes: Buffer, at: number): number | undefined {
     this.#units += 1;
     const leftBytes = bytes.length - at;

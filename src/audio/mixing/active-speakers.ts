@@ -17,7 +17,7 @@ const TAKE_OVER_RATIO = 10 ** (6 / 10);
 const LEVEL_TENTHS = 2;
 /** Averaging time of the level by which mixed speakers are chosen, tenths of a second: a second, so that syllables do not displace each other. */
 const RANK_TENTHS = 10;
-/** Loud audio, frames, after which a speaker that is only noise is not admitted again. */
+/** Number of frames of loud audio after which a speaker of steady noise is not admitted to the mix (again, if it was displaced). */
 const HEARD_FRAMES = 50;
 
 /** Number of frames of 20 ms for which a sound must be loud to count as more than a cough. */
