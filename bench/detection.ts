@@ -128,7 +128,7 @@ function reportWrong(outcomes: Outcome[]): string {
   }
   const cells = [...counts].toSorted(([, a], [, b]) => b - a);
   return [
-    `Told otherwise (said → was): ${cells.length === 0 ? 'none' : ''}\n`,
+    `Detected wrongly (detected → sent): ${cells.length === 0 ? 'none' : ''}\n`,
     ...cells.map(([cell, count]) => `- ${cell} × ${count}`),
   ].join('\n');
 }
