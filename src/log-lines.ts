@@ -19,7 +19,7 @@ export class LogLines {
   #held: Buffer[] = [];
   #heldBytes = 0;
   #lost = 0;
-  /** Set while lines are held. The exit of the process is listened to for as long. */
+  /** Set while lines are held; for that time the process's `exit` event also writes them. */
   #retry: NodeJS.Timeout | undefined;
 
   /** @param descriptor file descriptor, or a function that writes in its place */

@@ -7,14 +7,14 @@ export class TokenBucket {
   #tokens: number;
   #atMs: number;
 
-  /** A full bucket. */
+  /** Creates a full bucket. */
   constructor(rate: Rate, nowMs: number) {
     this.#rate = rate;
     this.#tokens = rate.burst;
     this.#atMs = nowMs;
   }
 
-  /** Tokens left; negative after more were spent than there were. */
+  /** Returns the tokens left; negative after more were spent than there were. */
   balance(nowMs: number): number {
     const { perSecond, burst } = this.#rate;
     const elapsedMs = Math.max(0, nowMs - this.#atMs);

@@ -21,7 +21,7 @@ const ConnectedSchema = Type.Object({
   grant: Type.Optional(GrantSchema),
 });
 
-/** Time after which a connection that was admitted before another one arrived is open, ms. */
+/** Time for which the newest connection of a peer is remembered, ms. A connection that was admitted before it is open or refused by then. */
 const REMEMBERED_MS = 10_000;
 
 /**

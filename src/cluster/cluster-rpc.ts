@@ -20,7 +20,7 @@ export type Answers<T> = {
 /** Asks one node, or all; a node that does not live gives no answer. @throws {PartylineError} `overloaded` */
 export type Ask<Question, Answer> = (question: Question, node?: string) => Promise<Answers<Answer>>;
 
-/** Requests from one node to all that live, each with the answers of all; over the bus, except for the node's own answer. */
+/** Requests to all living nodes or to one, with their answers. They go over the bus, except those to this node itself. */
 export class ClusterRpc {
   readonly #nodes: Nodes;
   readonly #bus: Bus;
@@ -46,7 +46,7 @@ export class ClusterRpc {
    * Registers this node's answer to a kind of question.
    * @param answer never rejects
    * @param answerWithinMs time that other nodes have to answer
-   * @returns a function that asks all nodes
+   * @returns a function that asks all nodes, or one
    */
   define<Q extends TSchema, A extends TSchema>(
     kind: string,
@@ -81,7 +81,7 @@ export class ClusterRpc {
       await this.#bus.sendTo(to, 'answer', message);
     })();
     answering.catch((fault: unknown) => {
-      this.#log.warn({ err: fault, node: to }, 'a question of a node was not answered');
+      this.#log.warn({ err: fault, node: to }, 'question of a node not answered');
     });
   }
 

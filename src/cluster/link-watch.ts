@@ -25,7 +25,7 @@ export class LinkWatch {
     return silentMs >= this.#cutAfterMs;
   }
 
-  /** Nothing is sent for now, so nothing will come in. */
+  /** Notes that nothing is sent for now, so that the silence of the other end does not count. */
   rest(): void {
     this.#movedAtMs = undefined;
   }

@@ -75,7 +75,7 @@ const validator = Compile(RoomStateSchema);
 export function parseRoomState(text: string): RoomState | undefined {
   const state = JSON.parse(text) as { format?: unknown };
   if (validator.Check(state)) return state;
-  // A node of another version has left it; none runs beside this one.
+  // Written by a node of another format, which no longer runs: no two formats run side by side.
   if (state.format !== FORMAT) return undefined;
   throw new Error(`not the state of a room: ${JSON.stringify(validator.Errors(state))}`);
 }

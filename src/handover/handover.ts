@@ -48,7 +48,7 @@ export class Handover {
     socket.on('message', this.#onMessage);
   }
 
-  /** Takes a message of the client, or one that is handled as if it came from it. */
+  /** Takes a message of the client, or the `join` that stands for the `room` of its query. */
   receive(data: Buffer, isBinary: boolean): void {
     if (this.#held) {
       this.#held.push({ data, isBinary });
@@ -96,7 +96,7 @@ export class Handover {
     });
   }
 
-  /** The client stays. */
+  /** Keeps the client in this process. */
   #cancel(): void {
     this.close();
     this.#parts.onStay();

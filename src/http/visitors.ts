@@ -34,14 +34,14 @@ export class Visitors {
     });
   }
 
-  /** A request has been authenticated. */
+  /** Notes that a request has been authenticated. */
   known(request: FastifyRequest): void {
     this.#known.add(request);
     this.#strangers.forget(request.raw.socket);
     request.log.info({ req: request }, 'incoming request');
   }
 
-  /** @param reason code of the error, or HTTP status */
+  /** Notes a refusal, for the log. @param reason code of the error, or HTTP status */
   refused(address: string, reason: string): void {
     this.#refusals.add(address, reason);
   }

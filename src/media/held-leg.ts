@@ -23,8 +23,8 @@ export class HeldLeg {
   }
 
   /**
-   * Begins to watch for the first packet, which the media worker reports even if the producer is paused. It
-   * is asked once for a packet that came before; resolves when it has answered.
+   * Begins to watch for the first packet, which the media worker reports even if the producer is paused.
+   * Resolves when the media worker has also told whether one came before.
    */
   async awaitPacket(producer: Producer): Promise<void> {
     producer.on('score', (scores) => this.#note(scores.length));

@@ -81,7 +81,7 @@ class ListeningRouter implements TransportPlace {
   #consume({ transport }: ClientTransport, feed: PlainProducer): Promise<Consumer> {
     return transport.consume({
       producerId: feed.id,
-      // No header extension, because their ids would be the router's and not the client's.
+      // No header extensions, because their ids would be the router's and not the client's.
       rtpCapabilities: {
         codecs: [
           {

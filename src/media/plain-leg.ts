@@ -75,7 +75,7 @@ export class PlainLeg {
     return this.#closed;
   }
 
-  /** Makes room for one more speaker. @throws {Error} if the leg closes meanwhile */
+  /** Creates a producer for one more speaker. @throws {Error} if the leg closes meanwhile */
   async produce(): Promise<PlainProducer> {
     const ssrc = this.#newSsrc();
     this.#ssrcs.add(ssrc);
@@ -162,7 +162,7 @@ export class PlainLeg {
     this.#receivers.get(readSsrc(datagram))?.(datagram);
   }
 
-  /** mediasoup refuses an SSRC that is in use, and an SSRC of 0 means none. */
+  /** Returns an SSRC that is not in use: mediasoup refuses others, and 0 means none. */
   #newSsrc(): number {
     for (;;) {
       const ssrc = 1 + Math.floor(Math.random() * 0xffff_fffe);

@@ -206,7 +206,7 @@ export class Members {
     }
   }
 
-  /** Counts the time of peers that have a connection, or whose media flows without one. */
+  /** Starts or stops counting the time of a peer, which counts while it has a connection, or while its media flows without one. */
   updateMetering(peer: Peer): void {
     const isMetered = !this.#suspended.has(peer) || peer.hasMediaPath;
     const stop = this.#stopMetering.get(peer);
@@ -219,7 +219,7 @@ export class Members {
     }
   }
 
-  /** Sends a message to all peers of this node, in slices: in a large room that many enter at once this is most of the work. */
+  /** Sends a message to all peers of this node except `except`, in slices: in a large room that many enter at once this is most of the work. */
   broadcast(message: ServerMessage, except?: string): void {
     const text = JSON.stringify(message);
     for (const peer of this.#peers.values()) {

@@ -22,7 +22,7 @@ export class RoomRegistry {
     return this.#entries.size;
   }
 
-  /** Returns open rooms, in no order. */
+  /** Open rooms, in no order. */
   get opened(): Room[] {
     return [...this.#entries.values()].flatMap(({ room }) => room ?? []);
   }
@@ -60,7 +60,7 @@ export class RoomRegistry {
     }
   }
 
-  /** Closes the rooms in which places are kept, when this node goes away. */
+  /** Closes all rooms at once, when this node goes away: by then only kept places hold leases. */
   close(): void {
     this.#isClosed = true;
     for (const room of this.#closing) room.close();
@@ -77,7 +77,7 @@ export class RoomRegistry {
     );
   }
 
-  /** Hundreds of rooms may be left at once. */
+  /** Closes a room in slices, because hundreds may become empty at once. */
   #closeInTurn(room: Room): void {
     if (this.#isClosed) {
       room.close();

@@ -45,8 +45,7 @@ export class BurstHabit {
   /**
    * Processes the arrival time of a message, before its audio.
    * @returns `run` if the message begins a run; `piece` if the message begins a run right after a piece; `stall` if
-   *   audio has been ahead of real time for longer
-   *   than a piece lasts
+   *   audio has been ahead of real time for longer than a piece lasts; otherwise undefined
    */
   arrive(atMs: number): 'run' | 'piece' | 'stall' | undefined {
     this.#atMs = atMs;

@@ -87,7 +87,10 @@ export class JitterBuffer {
     this.#next = sequenceNumber;
   }
 
-  /** @param durationSamples duration of the payload, samples at 48 kHz */
+  /**
+   * Adds a packet, unless it came too late or twice; drops the oldest packets beyond the capacity.
+   * @param durationSamples duration of the payload, samples at 48 kHz
+   */
   insert(packet: StreamPacket, durationSamples: number, nowMs: number): void {
     const lateMs = this.#measure(packet.timestamp, nowMs);
     this.#lastLateMs = lateMs;

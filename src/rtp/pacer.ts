@@ -181,7 +181,10 @@ export class Pacer<P extends Packet> {
     }
   }
 
-  /** Handles the end of a piece: follows the sender's clock, and delays everything by the lateness of pieces. */
+  /**
+   * Handles the first message after a piece: follows the sender's clock, and delays everything by the lateness of pieces.
+   * @returns increase of the delay, ms
+   */
   #timePiece(aheadMs: number, periodMs: number): number {
     const pieces = this.#piecesAheadMs;
     pieces.push(aheadMs);
@@ -221,7 +224,7 @@ export class Pacer<P extends Packet> {
     return gapMs;
   }
 
-  /** Handles a message of an even sender, whose early or late messages are not pieces of a burst. */
+  /** True if the sender is even: its early or late messages are not pieces of a burst. */
   get #isEven(): boolean {
     return this.#habit.habit === 'even';
   }

@@ -108,7 +108,7 @@ export function lockDataDir(dataDir: string, what: Holder['what']): DataDirLock 
   return { fd, release: () => closeSync(fd) };
 }
 
-/** For messages, and so that commands wait for each other: the lock itself is the descriptor. */
+/** Writes the holder into the lock file, for messages, and so that commands wait for each other. The lock itself is the descriptor. */
 function writeHolder(fd: number, holder: Holder): void {
   ftruncateSync(fd);
   try {

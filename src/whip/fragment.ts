@@ -13,7 +13,7 @@ export function readFragment(text: string): IceCredentials | undefined {
   const ufrag = levels.find(({ iceUfrag }) => iceUfrag !== undefined)?.iceUfrag;
   const pwd = levels.find(({ icePwd }) => icePwd !== undefined)?.icePwd;
   if ((ufrag === undefined) !== (pwd === undefined)) {
-    throw unusable('"a=ice-ufrag" and "a=ice-pwd" come together');
+    throw unusable('"a=ice-ufrag" and "a=ice-pwd" must be given together');
   }
   return readIceCredentials(ufrag, pwd);
 }

@@ -19,7 +19,7 @@ export class Half {
   readonly #offer: Offer;
   #ufrag: string;
   #etag = newEtag();
-  /** Answer to the last restart, of which the client may have lost its copy. */
+  /** Answer to the last restart, kept for a client that did not receive it and repeats the restart. */
   #restarted: Patched;
   #state: PathState;
   #sinceMs = performance.now();
@@ -56,7 +56,7 @@ export class Half {
     return this.#state === 'lost' || this.#state === 'dead';
   }
 
-  /** @returns true if the state of the path has changed */
+  /** Reads the state of the path. @returns true if it has changed */
   look(nowMs: number): boolean {
     const { state } = this.path;
     if (state === this.#state) return false;
