@@ -1,11 +1,13 @@
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { hearsAll } from '../support/canary.ts';
 import { makeCertificates, type TestCertificates } from '../support/certificates.ts';
 import { COMPOSE_ADDRESS, ComposeProject } from '../support/compose.ts';
 import { Image } from '../support/image.ts';
+import { commandsOf } from '../support/page-commands.ts';
 
 /**
- * `docker compose up` of docker/compose.yaml by Debian's docker-compose 1.29 and podman 4.3: all but Grafana. The images are this
+ * The pages' commands for docker/compose.yaml, run by Debian's docker-compose 1.29 and podman 4.3: all but Grafana. The images are this
  * project's, and Debian trixie's servers in place of the official ones, HAProxy 3.0 among them.
  */
 
@@ -15,12 +17,14 @@ const SERVICES = ['gateway-1', 'gateway-2', 'worker', 'redis', 'proxy', 'prometh
 const SOON = { timeout: 60_000, interval: 500 };
 
 const opened = new AsyncDisposableStack();
+let image: Image;
 let certificates: TestCertificates;
 let project: ComposeProject;
+let apiKey: string;
 const url = `https://${COMPOSE_ADDRESS}`;
 
 beforeAll(async () => {
-  const image = await Image.build();
+  image = await Image.build();
   opened.defer(() => image.remove());
   certificates = await makeCertificates(`IP:${COMPOSE_ADDRESS}`);
   opened.defer(() => certificates.close());
@@ -33,10 +37,19 @@ const curl = (...words: string[]) =>
   project.inside('curl', '--silent', '--cacert', certificates.caFile, '--max-time', '5', ...words);
 const statusOf = (address: string) => curl('-o', '/dev/null', '-w', '%{http_code}', address);
 
+/** The one command of a page that has some words. */
+function printed(page: string, words: string): string {
+  const [command, ...others] = commandsOf(page).filter((each) => each.includes(words));
+  if (command === undefined || others.length > 0) throw new Error(`${page}: not one "${words}"`);
+  return command;
+}
+
 test(
   'all services come up, in the order of their health checks',
   async () => {
-    await project.compose('up', '--detach', '--no-build', ...SERVICES);
+    const up = printed('install.md', 'compose.yaml up');
+    // Buildah has built the image.
+    await project.runCommand(`${up.replace('--build', '--no-build')} ${SERVICES.join(' ')}`);
     const states = () =>
       Promise.all(SERVICES.map((name) => project.inspect(name, '{{.State.Status}}')));
     expect(await states()).toEqual(SERVICES.map(() => 'running'));
@@ -61,29 +74,68 @@ test('the canary hears all four ways from outside, through the published ports o
   const create = 'create --name Ada --email a@example.com --plan pro';
   const words = ['node', 'src/accounts-cli.ts', ...create.split(' ')];
   const created = await project.compose('exec', '-T', 'gateway-1', ...words);
-  const [apiKey = ''] = /pl_[\w-]+/.exec(created) ?? [];
+  [apiKey = ''] = /pl_[\w-]+/.exec(created) ?? [];
   const output = await hearsAll({ url, apiKey, caFile: certificates.caFile });
   expect(output).toMatch(new RegExp(`WebRTC +joined in .* over udp ${COMPOSE_ADDRESS}:3000\\d`));
 });
 
+/** Runs a query of Prometheus. @returns its answer */
+function query(expression: string) {
+  const words = ['promtool', 'query', 'instant', 'http://127.0.0.1:9090', expression];
+  return project.compose('exec', '-T', 'prometheus', ...words);
+}
+
 test('Prometheus scrapes both gateways and the usage worker', async () => {
-  const query = ['promtool', 'query', 'instant', 'http://127.0.0.1:9090'];
-  const up = () =>
-    project.compose('exec', '-T', 'prometheus', ...query, 'count by (job) (up == 1)');
+  const up = () => query('count by (job) (up == 1)');
   await expect.poll(up, SOON).toMatch(/job="partyline"\} => 2 /);
   expect(await up()).toMatch(/job="partyline-worker"\} => 1 /);
 });
 
 test(
-  'docker compose stop drains a gateway, which ends with 0; clients go on at the other, and it comes back',
+  'the service of the canary measures, and Prometheus scrapes it',
   async () => {
-    await project.compose('stop', 'gateway-1');
+    image.add('packages/canary/Dockerfile', 'partyline-canary');
+    const authority = readFileSync(certificates.caFile).toString('base64');
+    const lines = [
+      `RUN echo ${authority} | base64 -d > /home/node/ca.pem`,
+      'ENV NODE_EXTRA_CA_CERTS=/home/node/ca.pem',
+    ];
+    await image.addLines('partyline_canary', lines, 'partyline-canary');
+    await project.addSettings([
+      ['CANARY_URL', url],
+      ['CANARY_KEY', apiKey],
+    ]);
+    const before = await containerIds();
+    await project.runCommand(printed('watch.md', '--profile canary'));
+    const rounds = () => query('partyline_canary_rounds_total > 0');
+    await expect.poll(rounds, SOON).toContain('job="canary"');
+    expect(await containerIds()).toEqual(before);
+    await project.compose('--profile', 'canary', 'rm', '--stop', '--force', 'canary');
+  },
+  BUILD_TIMEOUT_MS,
+);
+
+const containerIds = () => Promise.all(SERVICES.map((name) => project.inspect(name, '{{.Id}}')));
+
+test(
+  'an upgrade of one gateway drains it, and starts its new image; clients go on at the other, which stays as it was',
+  async () => {
+    const before = await containerIds();
+    const oldImage = await project.inspect('gateway-1', '{{.Image}}');
+    // In place of a build.
+    await image.addLines('partyline', ['LABEL version=next'], 'localhost/partyline');
+    await project.runCommand(printed('upgrade.md', 'stop gateway-1'));
     expect(await project.inspect('gateway-1', '{{.State.ExitCode}}')).toBe('0');
     expect(await project.podman('logs', 'partyline_gateway-1_1')).toContain('"msg":"drain ended"');
     expect(await statusOf(`${url}/readyz`)).toBe('200');
-    await project.compose('start', 'gateway-1');
+    await project.runCommand(printed('upgrade.md', '--no-deps gateway-1'));
     const health = () => project.inspect('gateway-1', '{{.State.Health.Status}}');
     await expect.poll(health, SOON).toBe('healthy');
+    expect(await project.inspect('gateway-1', '{{.Image}}')).not.toBe(oldImage);
+    await project.runCommand(printed('upgrade.md', '--no-deps worker'));
+    const after = await containerIds();
+    const isSame = SERVICES.map((_, index) => after[index] === before[index]);
+    expect(isSame).toEqual(SERVICES.map((name) => !['gateway-1', 'worker'].includes(name)));
   },
   UP_TIMEOUT_MS,
 );

@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readSettings } from '../../config/settings.ts';
 import { redisAddressOf } from '../../src/store/open-redis.ts';
-import { commandsOf, fencedCommands, requestsOf } from '../support/page-commands.ts';
+import { commandsOf, fencedCommands, requestsOf, settingsOf } from '../support/page-commands.ts';
 import { useStack } from '../support/use-stack.ts';
 
 /** The pages of docs/operations: each command is run by a test, or is named here with the reason why it is not. */
@@ -25,7 +25,10 @@ const TRIED: [RegExp, string][] = [
   [/^(install|systemd-sysusers|runuser) ?/, 'deploy/systemd.test.ts'],
   [/^systemctl (daemon-reload|enable|stop)/, 'deploy/systemd.test.ts'],
   [/^kubectl kustomize\b/, 'deploy/kubernetes.test.ts'],
-  [/^docker compose (up|stop)\b/, 'deploy/compose.test.ts'],
+  [
+    /^docker compose -f docker\/compose\.yaml (--profile canary )?(up|stop) /,
+    'deploy/compose.test.ts',
+  ],
   [/^iptables /, 'deploy/pages.test.ts'],
   [/^(REDIS_URL|SENTINEL_PASSWORD)=/, 'deploy/pages.test.ts'],
 ];
@@ -37,7 +40,8 @@ const NOT_RUN: [RegExp, string][] = [
   [/^kubectl apply /, 'there is no cluster here; the same manifests are built and validated'],
   [/^systemctl edit /, 'it opens an editor'],
   [/^docker run /, 'there is no docker here; the image is run by buildah and podman'],
-  [/^CANARY_URL=.* docker compose /, 'the image of the canary is built and run by buildah'],
+  [/^docker compose -f docker\/compose\.yaml build /, 'there is no docker here; buildah builds'],
+  [/^docker compose -f docker\/compose\.yaml …$/, 'it stands for the others'],
 ];
 
 describe.each(PAGES)('%s', (page) => {
@@ -48,6 +52,19 @@ describe.each(PAGES)('%s', (page) => {
     expect(tests.length + reasons.length).toBe(1);
     for (const file of tests) expect(existsSync(join(PROJECT, 'test', file))).toBe(true);
   });
+});
+
+test('install.md and watch.md name the settings of docker/compose.yaml, which are in a file that git ignores', () => {
+  const file = readFileSync(join(PROJECT, 'docker/compose.yaml'), 'utf8');
+  const variables = new Set([...file.matchAll(/\$\{(\w+)/g)].map(([, name]) => name!));
+  const ofCanary = [...variables].filter((name) => name.startsWith('CANARY_'));
+  const watching = readFileSync(join(PROJECT, 'docs/operations/watch.md'), 'utf8');
+  expect(ofCanary.filter((name) => !watching.includes(`\`${name}=`))).toEqual([]);
+  const named = [...settingsOf('install.md').keys(), ...ofCanary];
+  expect(named.toSorted()).toEqual([...variables].toSorted());
+  for (const ignored of ['.gitignore', '.dockerignore']) {
+    expect(readFileSync(join(PROJECT, ignored), 'utf8')).toMatch(/^docker\/\.env$/m);
+  }
 });
 
 describe('grow.md', () => {

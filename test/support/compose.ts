@@ -1,20 +1,21 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { appendFile, chmod, cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { TestCertificates } from './certificates.ts';
 import { eventually } from './gateway.ts';
 import type { Image } from './image.ts';
+import { settingsOf } from './page-commands.ts';
 import { replaceAll } from './replace-all.ts';
 
-const SHIPPED = join(import.meta.dirname, '../../docker');
-const OPERATOR_KEY = 'operator-key-of-the-tests';
+const PROJECT = join(import.meta.dirname, '../..');
 const HEALTH_EVERY_MS = 1000;
 
 /** A machine without the right to raise its limits; compose.yaml asks for more. */
 const LIMITS = { nofile: 8192, nproc: 4096 };
+const SMALL_LIMITS = `ulimits: ${JSON.stringify(LIMITS)}`;
 const CONTAINERS = `
 [containers]
 default_ulimits = ["nofile=${LIMITS.nofile}:${LIMITS.nofile}", "nproc=${LIMITS.nproc}:${LIMITS.nproc}"]
@@ -60,6 +61,14 @@ const HERE = '10.84.0.1';
 /** The address by which this machine reaches what the containers publish. */
 export const COMPOSE_ADDRESS = '10.84.0.2';
 
+/** Values in place of those of the page. */
+const SETTINGS: Record<string, string> = {
+  RTC_ANNOUNCED_ADDRESS: COMPOSE_ADDRESS,
+  OPERATOR_KEY: 'operator-key-of-the-tests',
+  CLUSTER_KEY: 'cluster-key-of-the-tests',
+  GRAFANA_PASSWORD: 'password',
+};
+
 /** `docker/compose.yaml`, brought up by docker-compose on podman, in a network of its own. */
 export class ComposeProject {
   readonly #image: Image;
@@ -94,26 +103,21 @@ export class ComposeProject {
 
   /** Runs docker-compose. @returns its output */
   async compose(...words: string[]): Promise<string> {
-    const files = ['compose.yaml', 'limits.yaml'].flatMap((name) => [
-      '-f',
-      join(this.#docker, name),
-    ]);
-    const { stdout } = await run(
-      'docker-compose',
-      ['--project-name', 'partyline', ...files, ...words],
-      {
-        env: {
-          ...process.env,
-          DOCKER_HOST: `unix://${this.#socket}`,
-          COMPOSE_HTTP_TIMEOUT: '300',
-          RTC_ANNOUNCED_ADDRESS: COMPOSE_ADDRESS,
-          OPERATOR_KEY,
-          CLUSTER_KEY: 'cluster-key-of-the-tests',
-          GRAFANA_PASSWORD: 'password',
-        },
-      },
-    );
+    const options = ['-f', 'docker/compose.yaml', ...words];
+    const { stdout } = await run('docker-compose', options, this.#place);
     return stdout;
+  }
+
+  /** Runs a command of a page in the project's folder, where `docker` is docker-compose. @returns its output */
+  async runCommand(command: string): Promise<string> {
+    const { stdout } = await run('sh', ['-euc', command], this.#place);
+    return stdout;
+  }
+
+  /** Adds settings to docker/.env. */
+  async addSettings(settings: Iterable<[string, string]>): Promise<void> {
+    const lines = [...settings].map(([name, value]) => `${name}=${value}\n`);
+    await appendFile(join(this.#docker, '.env'), lines.join(''));
   }
 
   /** Runs podman. @returns its output */
@@ -156,6 +160,18 @@ export class ComposeProject {
     return join(this.#folder, 'podman.sock');
   }
 
+  /** The project's folder, and an environment without settings of the services. */
+  get #place() {
+    const env = {
+      PATH: `${join(this.#folder, 'bin')}:${process.env['PATH']}`,
+      DOCKER_HOST: `unix://${this.#socket}`,
+      COMPOSE_HTTP_TIMEOUT: '300',
+      // docker-compose 1 knows no name in the file.
+      COMPOSE_PROJECT_NAME: 'partyline',
+    };
+    return { cwd: this.#folder, env };
+  }
+
   get #environment() {
     return { ...process.env, CONTAINERS_CONF: join(this.#folder, 'containers.conf') };
   }
@@ -168,12 +184,18 @@ export class ComposeProject {
     return ['nsenter', `--net=/run/netns/${NETWORK}`, 'podman', ...options, ...words];
   }
 
-  /** The files of docker/, in which only the limits are others; docker-compose 1 knows no name of a project. */
+  /** The files of docker/, in which only the limits are others, and the commands that the pages call. */
   async #writeFiles(certificates: TestCertificates): Promise<void> {
-    for (const name of ['networks', 'tmp']) {
+    for (const name of ['networks', 'tmp', 'bin']) {
       await mkdir(join(this.#folder, name), { recursive: true });
     }
-    await cp(SHIPPED, this.#docker, { recursive: true });
+    const shipped = join(PROJECT, 'docker');
+    const isOwn = (path: string) => ![join(shipped, '.env'), join(shipped, 'tls')].includes(path);
+    await cp(shipped, this.#docker, { recursive: true, filter: isOwn });
+    const script = '#!/bin/sh\n[ "$1" = compose ] && shift && exec docker-compose "$@"\n';
+    await writeFile(join(this.#folder, 'bin/docker'), script, { mode: 0o755 });
+    const settings = [...settingsOf('install.md')];
+    await this.addSettings(settings.map(([name, value]) => [name, SETTINGS[name] ?? value]));
     await mkdir(join(this.#docker, 'tls'), { recursive: true });
     const certificate = join(this.#docker, 'tls/partyline.pem');
     await cp(certificates.chainAndKeyFile, certificate);
@@ -183,10 +205,11 @@ export class ComposeProject {
       await writeFile(file, replaceAll(file, await readFile(file, 'utf8'), [[from, to]]));
     };
     await change('compose.yaml', 'name: partyline\n', '');
+    // Podman adds this to a network, which docker-compose would take for a change at its next `up`.
+    await change('compose.yaml', 'ipam: {', 'ipam: { options: { driver: host-local },');
     await change('haproxy.cfg', 'maxconn 60000', 'maxconn 2000');
-    const limited = ['gateway-1', 'gateway-2', 'proxy'].map((name) => [name, { ulimits: LIMITS }]);
-    const limits = JSON.stringify({ services: Object.fromEntries(limited) as object });
-    await writeFile(join(this.#docker, 'limits.yaml'), limits);
+    await change('compose.yaml', 'ulimits: { nofile: 65536 }', SMALL_LIMITS);
+    await change('compose.yaml', 'ulimits: { nofile: 131072 }', SMALL_LIMITS);
     await writeFile(join(this.#folder, 'containers.conf'), CONTAINERS);
   }
 

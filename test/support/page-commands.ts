@@ -3,6 +3,7 @@ import { join } from 'node:path';
 
 const OPERATIONS = join(import.meta.dirname, '../../docs/operations');
 const FENCED = /^```sh\n(.*?)^```$/gms;
+const SETTINGS = /^```ini\n(.*?)^```$/gms;
 /** Programs that the pages call in the middle of a sentence, with words behind them. */
 const INLINE =
   /`((?:[A-Z_]+=\S+ )*(?:npm run|node|docker|kubectl|systemctl|iptables|scripts\/\S+) [^`]+)`/g;
@@ -27,6 +28,13 @@ export function fencedCommands(page: string, section?: string): string[] {
       .map((line) => line.replace(REMARK, ''))
       .filter(Boolean),
   );
+}
+
+/** Settings of the `ini` blocks of a page, as name and value. */
+export function settingsOf(page: string): Map<string, string> {
+  const blocks = [...readPage(page).matchAll(SETTINGS)].map(([, block = '']) => block);
+  const lines = blocks.flatMap((block) => block.split('\n').filter(Boolean));
+  return new Map(lines.map((line) => line.split('=') as [string, string]));
 }
 
 /** Commands of a page, those within its sentences too, each once. */
