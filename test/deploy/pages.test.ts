@@ -22,7 +22,7 @@ const TRIED: [RegExp, string][] = [
   [/^npm run worker$/, 'long/signals.test.ts'],
   [/^npm run canary -- /, 'deploy/canary.test.ts'],
   [/^scripts\/backup\.sh (save|restore) /, 'deploy/backup.test.ts'],
-  [/^(install|systemd-sysusers|runuser) ?/, 'deploy/systemd.test.ts'],
+  [/^(\[ -e \S+ \] \|\| )?(install|systemd-sysusers|runuser) ?/, 'deploy/systemd.test.ts'],
   [/^systemctl (daemon-reload|enable|stop)/, 'deploy/systemd.test.ts'],
   [/^kubectl kustomize\b/, 'deploy/kubernetes.test.ts'],
   [

@@ -74,6 +74,15 @@ test('the units are in order, and their user is made', () => {
   expect(machine.run('id', '--user', '--name', 'partyline').trim()).toBe('partyline');
 });
 
+test('installing again, as for an upgrade, keeps the settings', () => {
+  const file = '/etc/partyline/gateway.env';
+  const before = machine.run('cat', file);
+  expect(before).toContain(`RTC_PORT=${RTC_PORT}`);
+  for (const command of INSTALL) runOfPage(command);
+  expect(machine.run('cat', file)).toBe(before);
+  expect(machine.run('stat', '-c', '%a %U %G', file).trim()).toBe('640 root partyline');
+});
+
 test.each([GATEWAY, WORKER])('%s is hardened', (unit) => {
   const options = ['--offline=true', '--no-pager', `--threshold=${MAX_EXPOSURE}`];
   const file = join(PROJECT, 'systemd', unit);
