@@ -15,17 +15,20 @@ const RTC_PORT = freeRtcPort();
 /** Exposure from which a unit fails, in tenths of systemd's ten. */
 const MAX_EXPOSURE = 20;
 
-/** The commands of docs/operations/install.md for systemd: those that install, the one that starts, and those that follow. */
+/** The commands of docs/operations/install.md for systemd: they install, start, list accounts, and make a usage worker. */
 const COMMANDS = fencedCommands('install.md', 'systemd');
 const START = COMMANDS.findIndex((command) => command.startsWith('systemctl enable'));
 const INSTALL = COMMANDS.slice(0, START);
+const [LIST = '', MAKE_WORKER_SETTINGS = '', START_WORKER = '', ...OTHERS] = COMMANDS.slice(
+  START + 1,
+);
 
 let machine: BootedMachine;
 let redis: TestRedis;
 beforeAll(async () => {
   redis = await TestRedis.start();
   machine = await BootedMachine.boot(PROJECT);
-  for (const command of INSTALL) runOfPage(command);
+  for (const command of [...INSTALL, MAKE_WORKER_SETTINGS]) runOfPage(command);
   writeEnvironment('gateway', { PORT: '0', RTC_PORT: String(RTC_PORT), MEDIA_WORKERS: '1' });
   writeEnvironment('worker', { REDIS_URL: redis.url });
   // The journal has no reader here.
@@ -74,11 +77,14 @@ test('the units are in order, and their user is made', () => {
   expect(machine.run('id', '--user', '--name', 'partyline').trim()).toBe('partyline');
 });
 
-test('installing again, as for an upgrade, keeps the settings', () => {
-  const file = '/etc/partyline/gateway.env';
+test.each([
+  ['gateway', `RTC_PORT=${RTC_PORT}`],
+  ['worker', 'REDIS_URL='],
+])('installing again, as for an upgrade, keeps the settings of the %s', (unit, setting) => {
+  const file = `/etc/partyline/${unit}.env`;
   const before = machine.run('cat', file);
-  expect(before).toContain(`RTC_PORT=${RTC_PORT}`);
-  for (const command of INSTALL) runOfPage(command);
+  expect(before).toContain(setting);
+  for (const command of [...INSTALL, MAKE_WORKER_SETTINGS]) runOfPage(command);
   expect(machine.run('cat', file)).toBe(before);
   expect(machine.run('stat', '-c', '%a %U %G', file).trim()).toBe('640 root partyline');
 });
@@ -97,9 +103,8 @@ describe('the gateway, with a Redis and a usage worker of its own', () => {
     const { url, api_key: apiKey } = await gatewayReady(1);
     expect((await fetch(`${url}/readyz`)).status).toBe(200);
     expect(machine.property(GATEWAY, 'UnitFileState')).toBe('enabled');
-    const [list = '', ...others] = COMMANDS.slice(START + 1);
-    expect(others).toEqual([]);
-    expect(runOfPage(list)).toContain('Demo');
+    expect(OTHERS).toEqual([]);
+    expect(runOfPage(LIST)).toContain('Demo');
     const pair = await enterTwo([url, url], apiKey);
     const { sentHz, heardHz } = await sendTone(pair);
     expect(heardHz).toBe(sentHz);
@@ -161,7 +166,7 @@ describe('the gateway, with a Redis and a usage worker of its own', () => {
 
 test('the usage worker starts, is started again after kill -9, and ends with 0', async () => {
   const starts = () => logOf('worker').match(/usage worker started/g)?.length;
-  machine.run('systemctl', 'start', WORKER);
+  runOfPage(START_WORKER);
   await eventually('it runs', () => starts() === 1, 20_000);
   machine.run('systemctl', 'kill', '--signal=SIGKILL', WORKER);
   await eventually('it runs again', () => starts() === 2, 20_000);
