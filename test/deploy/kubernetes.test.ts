@@ -10,7 +10,7 @@ import { NetworkPolicy } from 'kubernetes-models/networking.k8s.io/v1';
 import { PodDisruptionBudget } from 'kubernetes-models/policy/v1';
 import { Namespace, Service } from 'kubernetes-models/v1';
 import { describe, expect, test } from 'vitest';
-import { parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { readSettings } from '../../config/settings.ts';
 import { fencedCommands } from '../support/page-commands.ts';
 
@@ -34,6 +34,7 @@ type Container = {
   image: string;
   args?: string[];
   env: { name: string; value?: string }[];
+  envFrom: object[];
   ports: { name: string; containerPort: number; hostPort?: number; protocol?: string }[];
   startupProbe: Probe;
   livenessProbe: Probe;
@@ -51,10 +52,11 @@ type Resource = {
 };
 type PodSpec = { terminationGracePeriodSeconds: number; containers: [Container] };
 
-const [build = ''] = fencedCommands('install.md').filter((command) =>
-  command.startsWith('kubectl kustomize'),
-);
-const text = execFileSync('sh', ['-euc', build], { cwd: PROJECT, encoding: 'utf8' });
+const runOfPage = (command: string) =>
+  execFileSync('sh', ['-euc', command], { cwd: PROJECT, encoding: 'utf8' });
+const COMMANDS = fencedCommands('install.md', 'Kubernetes');
+const [, CREATE_SECRET = '', BUILD = ''] = COMMANDS;
+const text = runOfPage(BUILD);
 const resources = parseAllDocuments(text).map((document) => document.toJS() as Resource);
 
 const find = (kind: string, name: string) =>
@@ -126,6 +128,28 @@ describe('kubernetes/', () => {
     };
     for (const name of ['gateway', 'worker']) {
       expect(containerOf(name).image).toBe(`registry.example.com/partyline:${version}`);
+    }
+  });
+
+  test('the namespace is made first, then the secret that gateways and workers read in it, then all else', () => {
+    const order = COMMANDS.map(
+      (command) => /^kubectl( --namespace \S+)? (\w+ \S+)/.exec(command)?.[2],
+    );
+    expect(order).toEqual([
+      'apply --filename',
+      'create secret',
+      'kustomize kubernetes',
+      'apply --kustomize',
+    ]);
+    const file = COMMANDS[0]!.split(' ').at(-1)!;
+    const namespace = parse(readFileSync(join(PROJECT, file), 'utf8')) as Resource;
+    expect([namespace.kind, namespace.metadata.name]).toEqual(['Namespace', 'partyline']);
+    type Secret = Resource & { data: object };
+    const secret = parse(runOfPage(`${CREATE_SECRET} --dry-run=client -o yaml`)) as Secret;
+    expect(secret.metadata).toMatchObject({ name: 'partyline', namespace: 'partyline' });
+    expect(Object.keys(secret.data)).toEqual(['CLUSTER_KEY', 'OPERATOR_KEY', 'REDIS_URL']);
+    for (const name of ['gateway', 'worker']) {
+      expect(containerOf(name).envFrom).toEqual([{ secretRef: { name: 'partyline' } }]);
     }
   });
 

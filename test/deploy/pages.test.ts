@@ -24,7 +24,7 @@ const TRIED: [RegExp, string][] = [
   [/^scripts\/backup\.sh (save|restore) /, 'deploy/backup.test.ts'],
   [/^(\[ -e \S+ \] \|\| )?(install|systemd-sysusers|runuser) ?/, 'deploy/systemd.test.ts'],
   [/^systemctl (daemon-reload|enable|stop)/, 'deploy/systemd.test.ts'],
-  [/^kubectl kustomize\b/, 'deploy/kubernetes.test.ts'],
+  [/^kubectl (kustomize|--namespace partyline create secret)\b/, 'deploy/kubernetes.test.ts'],
   [
     /^docker compose -f docker\/compose\.yaml (--profile canary )?(up|stop) /,
     'deploy/compose.test.ts',
