@@ -121,6 +121,7 @@ test(
   'an upgrade of one gateway drains it, and starts its new image; clients go on at the other, which stays as it was',
   async () => {
     const before = await containerIds();
+    await project.compose('exec', '-T', 'gateway-1', 'touch', '/data/kept');
     const oldImage = await project.inspect('gateway-1', '{{.Image}}');
     // In place of a build.
     await image.addLines('partyline', ['LABEL version=next'], 'localhost/partyline');
@@ -132,6 +133,8 @@ test(
     const health = () => project.inspect('gateway-1', '{{.State.Health.Status}}');
     await expect.poll(health, SOON).toBe('healthy');
     expect(await project.inspect('gateway-1', '{{.Image}}')).not.toBe(oldImage);
+    await project.compose('exec', '-T', 'gateway-1', 'test', '-e', '/data/kept');
+    await project.compose('exec', '-T', 'gateway-2', 'test', '!', '-e', '/data/kept');
     await project.runCommand(printed('upgrade.md', '--no-deps worker'));
     const after = await containerIds();
     const isSame = SERVICES.map((_, index) => after[index] === before[index]);

@@ -132,6 +132,17 @@ describe('the image', () => {
     expect(dangling.toString()).toBe('');
   });
 
+  test('has one folder that its user may write, DATA_DIR, which nobody else can read', () => {
+    expect(config.Env).toContain('DATA_DIR=/data');
+    const write = [
+      'sh',
+      '-c',
+      'touch "$DATA_DIR/a" && stat -c "%a %u" "$DATA_DIR" && rm "$DATA_DIR/a"',
+    ];
+    const [program = '', ...words] = inContainer({}, write);
+    expect(execFileSync(program, words, { encoding: 'utf8' }).trim()).toBe(`700 ${USER_ID}`);
+  });
+
   test('is small, without tools to build with or packages to develop with', () => {
     expect(megabytesOf(root)).toBeLessThan(MAX_IMAGE_MB);
     expect(megabytesOf(join(root, 'app'))).toBeLessThan(MAX_APP_MB);

@@ -35,6 +35,7 @@ type Container = {
   args?: string[];
   env: { name: string; value?: string }[];
   envFrom: object[];
+  volumeMounts?: object[];
   ports: { name: string; containerPort: number; hostPort?: number; protocol?: string }[];
   startupProbe: Probe;
   livenessProbe: Probe;
@@ -199,6 +200,12 @@ describe('kubernetes/', () => {
       readOnlyRootFilesystem: true,
       capabilities: { drop: ['ALL'] },
     });
+  });
+
+  test("a gateway may write the image's DATA_DIR", () => {
+    const dockerfile = readFileSync(join(PROJECT, 'docker/Dockerfile'), 'utf8');
+    const [, mountPath] = /DATA_DIR=(\S+)/.exec(dockerfile) ?? [];
+    expect(containerOf('gateway').volumeMounts).toEqual([{ name: 'data', mountPath }]);
   });
 
   test('a gateway takes clients while it is ready, and drains before it is stopped', () => {
