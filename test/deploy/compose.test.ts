@@ -142,3 +142,33 @@ test(
   },
   UP_TIMEOUT_MS,
 );
+
+test(
+  'docker run: a single node with a usage worker beside another Redis, and a volume that it may write',
+  async () => {
+    const redis = [
+      '--network',
+      'partyline_default',
+      '--name',
+      'other',
+      'docker.io/library/redis:8.0',
+    ];
+    await project.podman('run', '--detach', ...redis, 'redis-server');
+    const address = '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}';
+    const redisIp = await project.podman('inspect', '--format', address, 'other');
+    const command = printed('install.md', 'docker run --detach')
+      .replace('203.0.113.7', COMPOSE_ADDRESS)
+      .replace('10.0.0.5', redisIp)
+      // The gateways of compose have the usual ports.
+      .replace('--init', '--init --name single -e RTC_PORT=31000');
+    await project.runCommand(command);
+    const ready = () => statusOf(`http://${COMPOSE_ADDRESS}:3000/readyz`);
+    await expect.poll(ready, SOON).toBe('200');
+    const logs = () => project.podman('logs', 'single');
+    await expect.poll(logs, SOON).toContain('usage worker started');
+    await project.podman('exec', 'single', 'touch', '/data/a');
+    await project.podman('stop', '--time', '60', 'single');
+    expect(await project.podman('inspect', '--format', '{{.State.ExitCode}}', 'single')).toBe('0');
+  },
+  UP_TIMEOUT_MS,
+);

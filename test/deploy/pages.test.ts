@@ -29,6 +29,7 @@ const TRIED: [RegExp, string][] = [
     /^docker compose -f docker\/compose\.yaml (--profile canary )?(up|stop) /,
     'deploy/compose.test.ts',
   ],
+  [/^docker run (--detach )?--init\b/, 'deploy/compose.test.ts'],
   [/^iptables /, 'deploy/pages.test.ts'],
   [/^(REDIS_URL|SENTINEL_PASSWORD)=/, 'deploy/pages.test.ts'],
 ];
@@ -39,8 +40,7 @@ const NOT_RUN: [RegExp, string][] = [
   [/^node scripts\/set-up\.mjs$/, 'npm runs it before the tests'],
   [/^kubectl apply /, 'there is no cluster here; the same manifests are built and validated'],
   [/^systemctl edit /, 'it opens an editor'],
-  [/^docker run /, 'there is no docker here; the image is run by buildah and podman'],
-  [/^docker compose -f docker\/compose\.yaml build /, 'there is no docker here; buildah builds'],
+  [/^docker (compose -f docker\/compose\.yaml )?build /, 'there is no docker here; buildah builds'],
   [/^docker compose -f docker\/compose\.yaml …$/, 'it stands for the others'],
 ];
 

@@ -108,7 +108,7 @@ export class ComposeProject {
     return stdout;
   }
 
-  /** Runs a command of a page in the project's folder, where `docker` is docker-compose. @returns its output */
+  /** Runs a command of a page in the project's folder, where `docker` is docker-compose and podman. @returns its output */
   async runCommand(command: string): Promise<string> {
     const { stdout } = await run('sh', ['-euc', command], this.#place);
     return stdout;
@@ -164,6 +164,7 @@ export class ComposeProject {
   get #place() {
     const env = {
       PATH: `${join(this.#folder, 'bin')}:${process.env['PATH']}`,
+      CONTAINERS_CONF: this.#environment.CONTAINERS_CONF,
       DOCKER_HOST: `unix://${this.#socket}`,
       COMPOSE_HTTP_TIMEOUT: '300',
       // docker-compose 1 knows no name in the file.
@@ -192,7 +193,11 @@ export class ComposeProject {
     const shipped = join(PROJECT, 'docker');
     const isOwn = (path: string) => ![join(shipped, '.env'), join(shipped, 'tls')].includes(path);
     await cp(shipped, this.#docker, { recursive: true, filter: isOwn });
-    const script = '#!/bin/sh\n[ "$1" = compose ] && shift && exec docker-compose "$@"\n';
+    const podman = this.#podmanCommand().join(' ');
+    const script = `#!/bin/sh
+[ "$1" = compose ] && shift && exec docker-compose "$@"
+exec ${podman} "$@"
+`;
     await writeFile(join(this.#folder, 'bin/docker'), script, { mode: 0o755 });
     const settings = [...settingsOf('install.md')];
     await this.addSettings(settings.map(([name, value]) => [name, SETTINGS[name] ?? value]));
