@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { eventually, freeRtcPort } from '../support/gateway.ts';
 import { Image, type ImageConfig } from '../support/image.ts';
+import { commandsOf } from '../support/page-commands.ts';
 import { TestRedis } from '../support/redis.ts';
 import { enterTwo, sendTone } from '../support/tone-through.ts';
 
@@ -261,6 +262,10 @@ describe('a container', () => {
     expect(heardHz).toBe(sentHz);
     await speaker.close();
     await client.ask({ type: 'join', room: 'b', media: 'webrtc' }, 'joined');
+    const inPod = 'kubectl --namespace partyline exec deploy/gateway -- ';
+    const [command = ''] = commandsOf('accounts.md').filter((each) => each.startsWith(inPod));
+    const create = ['sh', '-euc', command.slice(inPod.length)];
+    expect(exitCodeOf(alone(settings, create))).toBe(0);
     const drain = await startInside(inContainer(settings, ['node', 'docker/drain.mjs']));
     await client.next('draining');
     await client.close();

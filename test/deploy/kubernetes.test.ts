@@ -12,7 +12,7 @@ import { Namespace, Service } from 'kubernetes-models/v1';
 import { describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { readSettings } from '../../config/settings.ts';
-import { fencedCommands } from '../support/page-commands.ts';
+import { commandsOf, fencedCommands } from '../support/page-commands.ts';
 
 /** The manifests, as kubectl builds them, held against the schemas of the Kubernetes API. */
 
@@ -152,6 +152,12 @@ describe('kubernetes/', () => {
     for (const name of ['gateway', 'worker']) {
       expect(containerOf(name).envFrom).toEqual([{ secretRef: { name: 'partyline' } }]);
     }
+  });
+
+  test('the printed accounts command names a workload that there is', () => {
+    const [command = ''] = commandsOf('accounts.md').filter((each) => each.startsWith('kubectl'));
+    const [, namespace, name = ''] = /--namespace (\S+) exec deploy\/(\S+) --/.exec(command) ?? [];
+    expect(find('Deployment', name).metadata.namespace).toBe(namespace);
   });
 
   test('the settings are settings, and each media worker has its port on the machine', () => {

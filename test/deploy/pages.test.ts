@@ -24,9 +24,10 @@ const TRIED: [RegExp, string][] = [
   [/^scripts\/backup\.sh (save|restore) /, 'deploy/backup.test.ts'],
   [/^(\[ -e \S+ \] \|\| )?(install|systemd-sysusers|runuser) ?/, 'deploy/systemd.test.ts'],
   [/^systemctl (daemon-reload|enable|stop)/, 'deploy/systemd.test.ts'],
+  [/^kubectl --namespace partyline exec /, 'deploy/image.test.ts'],
   [/^kubectl (kustomize|--namespace partyline create secret)\b/, 'deploy/kubernetes.test.ts'],
   [
-    /^docker compose -f docker\/compose\.yaml (--profile canary )?(up|stop) /,
+    /^docker compose -f docker\/compose\.yaml (--profile canary )?(up|stop|exec) /,
     'deploy/compose.test.ts',
   ],
   [/^docker run (--detach )?--init\b/, 'deploy/compose.test.ts'],
