@@ -27,7 +27,7 @@ const TRIED: [RegExp, string][] = [
   [/^kubectl --namespace partyline exec /, 'deploy/image.test.ts'],
   [/^kubectl (kustomize|--namespace partyline create secret)\b/, 'deploy/kubernetes.test.ts'],
   [
-    /^docker compose -f docker\/compose\.yaml (--profile canary )?(up|stop|exec) /,
+    /^(\(umask 077 && )?docker compose -f docker\/compose\.yaml (--profile canary )?(up|stop|start|exec|run) /,
     'deploy/compose.test.ts',
   ],
   [/^docker run (--detach )?--init\b/, 'deploy/compose.test.ts'],

@@ -26,13 +26,18 @@ events_logger = "file"
 network_backend = "netavark"
 `;
 
+/** The official image of Redis starts as root, and gives the server its user; it takes clients of other containers. */
+const REDIS_ENTRY = `#!/bin/sh
+[ "$1" = redis-server ] || exec "$@"
+exec setpriv --reuid redis --regid redis --clear-groups -- "$@" --protected-mode no
+`;
+
 /** Servers of Debian, as their official images have them: what is started, and by which user. */
 const SERVERS = {
   'redis:8.0': [
-    'USER redis',
+    `RUN echo ${Buffer.from(REDIS_ENTRY).toString('base64')} | base64 -d > /entry && chmod 755 /entry`,
     'WORKDIR /data',
-    // Clients of other containers may connect without a password.
-    'ENTRYPOINT ["sh", "-c", "exec \\"$@\\" --protected-mode no", "sh"]',
+    'ENTRYPOINT ["/entry"]',
   ],
   'haproxy:2.6': [
     'USER haproxy',
@@ -187,12 +192,13 @@ export class ComposeProject {
 
   /** The files of docker/, in which only the limits are others, and the commands that the pages call. */
   async #writeFiles(certificates: TestCertificates): Promise<void> {
-    for (const name of ['networks', 'tmp', 'bin']) {
+    for (const name of ['networks', 'tmp', 'bin', 'backups']) {
       await mkdir(join(this.#folder, name), { recursive: true });
     }
     const shipped = join(PROJECT, 'docker');
     const isOwn = (path: string) => ![join(shipped, '.env'), join(shipped, 'tls')].includes(path);
     await cp(shipped, this.#docker, { recursive: true, filter: isOwn });
+    await cp(join(PROJECT, 'scripts/backup.sh'), join(this.#folder, 'scripts/backup.sh'));
     const podman = this.#podmanCommand().join(' ');
     const script = `#!/bin/sh
 [ "$1" = compose ] && shift && exec docker-compose "$@"
