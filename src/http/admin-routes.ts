@@ -47,7 +47,7 @@ export type AdminParts = {
   drain: (withinMs: number | undefined, by: string) => number;
 };
 
-/** `/api/admin/*`: the operations of `npm run accounts` over REST, protected by the operator's key. */
+/** Routes under `/api/admin`: accounts, as in `npm run accounts` but for `rotate-token-key`, and the node's drain. */
 export function registerAdminRoutes(
   server: RestServer,
   { guard, accounts, reports, drain }: AdminParts,
