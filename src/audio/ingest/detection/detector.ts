@@ -1,5 +1,6 @@
 import { MAX_SNIFFED_BYTES, recognise, type RecognisedCodec } from '../../recognise.ts';
-import { type Content, contentOf, type Detection, weigh } from './explanations.ts';
+import { type Content, contentOf } from './content.ts';
+import { type Detection, weigh } from './explanations.ts';
 import { type TimedMessage, bytesPerMsOf, elapsedMsOf, pacedOf, paceOf } from './pace.ts';
 import { isDigitalSilence, isOfEitherWidth } from './silence.ts';
 import { isNoSound } from './no-sound.ts';

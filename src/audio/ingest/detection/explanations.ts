@@ -8,14 +8,8 @@ import {
 import { SAMPLES_PER_MS } from '../../../rtp/clock-rate.ts';
 import { isOpusSilence, opusPacketSamples } from '../../opus-packet.ts';
 import { frameBytesOf } from '../../samples.ts';
-import {
-  isDecoded,
-  LEAST_NOVEL_BYTES,
-  novelBytesOf,
-  readAsSamples,
-  type Reading,
-  unexplainedBitsPerByte,
-} from './description-length.ts';
+import type { Content } from './content.ts';
+import { isDecoded, type Reading } from './description-length.ts';
 import { elapsedMsOf, type Pace, type TimedMessage } from './pace.ts';
 import { isDigitalSilence } from './silence.ts';
 
@@ -33,34 +27,6 @@ export type Evidence = {
   content: Content;
 };
 
-/** Sound, with the evidence of its bytes alone. */
-export type Content = {
-  sound: Buffer;
-  /** Share of the sound that counts: exact repetitions count once, for any format. */
-  novelShare: number;
-  /** True if enough of it counts to distinguish formats that are seldom sent. */
-  isNovel: boolean;
-  /** Readings of the bytes as samples, calculated on demand: slow Opus needs none. */
-  readonly readings: Reading[];
-  /** Bits a byte if none of the readings applies. */
-  unexplainedBits: number;
-};
-
-export function contentOf(sound: Buffer): Content {
-  const novelBytes = novelBytesOf(sound);
-  let readings: Reading[] | undefined;
-  return {
-    sound,
-    novelShare: sound.length > 0 ? novelBytes / sound.length : 1,
-    isNovel: novelBytes >= LEAST_NOVEL_BYTES,
-    get readings() {
-      readings ??= sound.length > 0 ? readAsSamples(sound) : [];
-      return readings;
-    },
-    unexplainedBits: Math.min(MOST_BITS_PER_BYTE, unexplainedBitsPerByte(sound)),
-  };
-}
-
 /** Minimum rate of a format of samples, bytes per second. Opus seldom takes more. */
 const LEAST_SAMPLE_BYTES_PER_S = 6500;
 
@@ -76,8 +42,6 @@ const LEAST_OTHER_CHANNELS_BITS = 10;
 const MAX_RATE_BITS = 300;
 /** Cost of the first byte of a message that only resembles a packet of Opus: 8 bits, less the excluded values. */
 const RANDOM_HEAD_BITS = 7;
-/** Maximum bits a byte of an explanation: one that takes almost 8 is no better than none. */
-const MOST_BITS_PER_BYTE = 7.75;
 /** Minimum number of bytes before a stream that could be Opus is declared unknown. */
 const LEAST_UNKNOWN_BYTES = 64;
 /** Costs of a packet of Opus: to begin as the packet before it, as an earlier one, or otherwise. */

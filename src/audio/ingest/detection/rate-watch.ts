@@ -1,6 +1,7 @@
 import type { SampleFormat } from '../../format.ts';
 import { frameBytesOf } from '../../samples.ts';
-import { contentOf, type Detection, ratesOf, weigh } from './explanations.ts';
+import { contentOf } from './content.ts';
+import { type Detection, ratesOf, weigh } from './explanations.ts';
 import { LEAST_DIFFERENCE, type PaceHistory } from './pace-history.ts';
 import type { TimedMessage } from './pace.ts';
 import { PaceWatch } from './pace-watch.ts';
