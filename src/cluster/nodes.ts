@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
-import { departedKey, NODES, ownedKeysKey } from '../store/keys.ts';
+import { departedKey, nodeMark, NODES, ownedKeysKey } from '../store/keys.ts';
 import { Liveness } from '../store/liveness.ts';
 import type { Redis } from '../store/redis.ts';
 
@@ -28,7 +28,8 @@ export class Nodes {
   readonly #departed = new Map<string, string>();
   #living = new Set([this.id]);
   #timer: NodeJS.Timeout | undefined;
-  #isFirst = true;
+  /** True from the moment that Redis is found not to know this node until it is told of the node again, and answers. */
+  #isForgotten = false;
 
   private constructor(
     redis: Redis,
@@ -50,7 +51,7 @@ export class Nodes {
     timings: Timings['nodes'],
   ): Promise<Nodes> {
     const nodes = new Nodes(redis, log, events, timings);
-    await nodes.#beat();
+    await nodes.#beat(true);
     nodes.#beatLater();
     return nodes;
   }
@@ -104,10 +105,16 @@ export class Nodes {
     }, this.#timings.beatEveryMs);
   }
 
-  async #beat(): Promise<void> {
-    const options = { keys: [NODES], arguments: [this.id] };
+  async #beat(joins = this.#isForgotten): Promise<void> {
+    const keys = [NODES, ownedKeysKey(this.id), nodeMark(this.id)];
+    const options = { keys, arguments: [this.id, joins ? 'join' : ''] };
     const reply = await this.#redis.run((client) => client.beatNode(options));
-    const [isNew, flat] = reply as [number, string[]];
+    const [isKnown, flat] = reply as [number, string[]];
+    if (isKnown === 0) {
+      // Any answer may be lost: every heartbeat finds this out again until one that joins is answered.
+      this.#isForgotten = true;
+      return this.#beat();
+    }
     const heartbeats = new Map<string, string>();
     for (let i = 0; i < flat.length; i += 2) heartbeats.set(flat[i]!, flat[i + 1]!);
     // This node's heartbeat is Redis's time of this reading.
@@ -123,9 +130,10 @@ export class Nodes {
       }
     }
     this.#living = new Set([...heartbeats.keys()].filter((node) => !this.#departed.has(node)));
+    // Before others are removed, which may fail.
+    if (this.#isForgotten) this.#events.onForgotten();
+    this.#isForgotten = false;
     for (const [node, heartbeat] of this.#liveness.dead()) await this.#reap(node, heartbeat);
-    if (isNew === 1 && !this.#isFirst) this.#events.onForgotten();
-    this.#isFirst = false;
   }
 
   async #reap(node: string, heartbeat: string): Promise<void> {

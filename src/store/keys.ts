@@ -70,8 +70,10 @@ export const leaseOrderKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountI
 
 /** Sorted set: nodes by the time of their last heartbeat, ms by Redis's clock. */
 export const NODES = `${KEY_PREFIX}nodes`;
-/** Set: hashes in which a node has a field, to be removed when it is dead. */
+/** Set: hashes in which a node has a field, to be removed when it is dead, and its mark. */
 export const ownedKeysKey = (node: string) => `${KEY_PREFIX}node:${node}:traces`;
+/** Member of that set until the node is removed; there is no such key. */
+export const nodeMark = (node: string) => `${KEY_PREFIX}node:${node}:known`;
 /** String: the node left in order. */
 export const departedKey = (node: string) => `${KEY_PREFIX}node:${node}:departed`;
 /** Hash: node → fingerprint of its CLUSTER_KEY. */

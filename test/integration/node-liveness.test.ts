@@ -3,7 +3,9 @@ import { expect, test } from 'vitest';
 import { timingsWith } from '../../config/timings.ts';
 import { Nodes } from '../../src/cluster/nodes.ts';
 import { NODES } from '../../src/store/keys.ts';
+import { Redis } from '../../src/store/redis.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
+import { StoppableProxy } from '../support/stoppable-proxy.ts';
 import { useStack } from '../support/use-stack.ts';
 
 const { openRedis, openStore, cleanUps } = useStack();
@@ -67,4 +69,30 @@ test('a node whose heartbeats seemed ahead, because the clock of Redis stepped b
   await beat(0);
   await eventually('it lives', () => nodes.size === 2);
   expect(await nodes.list()).toEqual(new Set([nodes.id, 'other']));
+});
+
+test('a node that was removed while its network stalled learns it, though its next heartbeats come late', async () => {
+  const redis = await openRedis();
+  const proxy = await StoppableProxy.start(redis.url.replace('redis:', 'http:'));
+  cleanUps.push(() => proxy.close());
+  const redisTimings = timingsWith({ redis: { commandTimeoutMs: 500 } }).redis;
+  const address = { url: proxy.url.replace('http:', 'redis:') };
+  const cutOff = await Redis.connect(address, silentLog, redisTimings);
+  cleanUps.push(() => cutOff.close());
+  let timesForgotten = 0;
+  const onForgotten = () => void (timesForgotten += 1);
+  const nodes = await Nodes.open(cutOff, silentLog, { onDead: () => {}, onForgotten }, timings);
+  cleanUps.push(() => nodes.close());
+  const dead: string[] = [];
+  const events = { onDead: (node: string) => void dead.push(node), onForgotten: () => {} };
+  const other = await Nodes.open(await openStore(redis), silentLog, events, timings);
+  cleanUps.push(() => other.close());
+  await eventually('they see each other', () => nodes.size === 2 && other.size === 2);
+  proxy.stop();
+  await eventually('it is dead', () => dead.length === 1);
+  expect(dead).toEqual([nodes.id]);
+  proxy.goOn();
+  await eventually('it knows', () => timesForgotten > 0);
+  await eventually('it lives', () => other.size === 2);
+  expect(timesForgotten).toBe(1);
 });

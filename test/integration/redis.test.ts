@@ -62,14 +62,12 @@ test('Redis can compile every script, and is sent one again that it has lost', a
   for (const { SCRIPT, SHA1 } of Object.values(SCRIPTS)) {
     expect(await store.run((client) => client.scriptLoad(SCRIPT))).toBe(SHA1);
   }
-  const beat = { keys: ['nodes'], arguments: ['node'] };
-  const isNew = async () => {
-    const [reply] = (await store.run((client) => client.beatNode(beat))) as [number];
-    return reply === 1;
-  };
-  expect(await isNew()).toBe(true);
+  const beat = { keys: ['nodes', 'traces', 'mark'], arguments: ['node', 'join'] };
+  const heartbeats = () => store.run((client) => client.beatNode(beat));
+  const answer = [1, ['node', expect.any(String)]];
+  expect(await heartbeats()).toEqual(answer);
   await store.run((client) => client.scriptFlush());
-  expect(await isNew()).toBe(false);
+  expect(await heartbeats()).toEqual(answer);
 });
 
 test('a subscription that ends while Redis is disconnected is not renewed when it is back', async () => {
