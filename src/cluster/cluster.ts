@@ -3,7 +3,13 @@ import type { FastifyBaseLogger } from 'fastify';
 import { familyOf, type IpFamily } from '../../config/listen-addresses.ts';
 import type { Timings } from '../../config/timings.ts';
 import type { PipeSettings } from '../media/node-pipe.ts';
-import { roomKey, SHARED_CLUSTER_KEY } from '../store/keys.ts';
+import {
+  BUS_CHANNEL,
+  KEY_PREFIX,
+  ownedKeysKey,
+  roomKey,
+  SHARED_CLUSTER_KEY,
+} from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { claimFormat } from '../store/state-format.ts';
 import { Bus } from './bus.ts';
@@ -22,6 +28,18 @@ export type ClusterSettings = {
 
 const NO_COMMON_FAMILY =
   'rooms not heard from node, nor there from here: no address family in common; PIPE_LISTEN_IP of both must have one';
+
+/** A {@link roomKey}, and the account in it. */
+const ROOM_KEY = new RegExp(`^${KEY_PREFIX}room:(\\d+):`);
+
+/** For a link that only leaves a room. */
+const NO_EVENTS: RoomLinkEvents = {
+  onPeers: () => {},
+  onProducer: async () => {},
+  onProducerClosed: () => {},
+  onShared: () => {},
+  onRelayed: () => {},
+};
 
 /** This node among the others that share its Redis: which of them live, and in which rooms they have peers. */
 export class Cluster {
@@ -42,6 +60,8 @@ export class Cluster {
   /** True if rooms were closed in which peers still have places, because this node goes away. */
   #keepsPlaces = false;
   #version = 0;
+  #retry: NodeJS.Timeout | undefined;
+  #isClosed = false;
 
   private constructor(
     redis: Redis,
@@ -111,6 +131,8 @@ export class Cluster {
       onMessage: ({ room, peer, message }) => cluster.#links.get(room)?.relayed(peer, message),
     });
     const cluster = new Cluster(redis, sealer, nodes, bus, relays, settings, log, timings);
+    const onGap = () => cluster.#leaveAgain();
+    await redis.subscribe(BUS_CHANNEL, { onMessage: () => {}, onGap });
     return cluster;
   }
 
@@ -154,6 +176,17 @@ export class Cluster {
   ): Promise<RoomLink> {
     const key = roomKey(accountId, room);
     const before = this.#links.get(key);
+    const link = this.#addLink(accountId, key, events, log);
+    // Changes that it could not send to the others yet are sent by its successor.
+    if (before) {
+      before.abandon();
+      link.changed();
+    }
+    await link.open();
+    return link;
+  }
+
+  #addLink(accountId: number, key: string, events: RoomLinkEvents, log: FastifyBaseLogger) {
     const link = new RoomLink(
       {
         accountId,
@@ -175,13 +208,30 @@ export class Cluster {
       },
     );
     this.#links.set(key, link);
-    // Changes that it could not send to the others yet are sent by its successor.
-    if (before) {
-      before.abandon();
-      link.changed();
-    }
-    await link.open();
     return link;
+  }
+
+  /** Leaves again the rooms without a link that have this node in Redis: a failover may have lost that it left. */
+  #leaveAgain(): void {
+    clearTimeout(this.#retry);
+    if (this.#isClosed) return;
+    this.#leaveUnlinked().catch((fault: unknown) => {
+      this.#log.warn({ err: fault }, 'rooms of this node not read; retrying');
+      this.#retry = setTimeout(() => this.#leaveAgain(), this.#timings.pipes.retryAfterMs);
+    });
+  }
+
+  async #leaveUnlinked(): Promise<void> {
+    const owned = await this.#redis.run((client) => client.sMembers(ownedKeysKey(this.node)));
+    // Rooms in which places are kept have no link any more, either.
+    if (this.#isClosed || this.#keepsPlaces) return;
+    for (const key of owned) {
+      const accountId = ROOM_KEY.exec(key)?.[1];
+      if (accountId === undefined || this.#links.has(key)) continue;
+      const link = this.#addLink(Number(accountId), key, NO_EVENTS, this.#log);
+      link.changed();
+      void link.close();
+    }
   }
 
   /** Tells once of each node, whatever number of rooms it shares. */
@@ -194,6 +244,8 @@ export class Cluster {
 
   /** Leaves the cluster. Places that are kept in rooms stay there for `keptForMs`, for clients that come back on another node. */
   async close(keptForMs: number): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#retry);
     const links = [...this.#links.values()];
     const keepsPlaces = this.#keepsPlaces || links.some((link) => link.keepsPlaces);
     await Promise.all(links.map((link) => link.close()));

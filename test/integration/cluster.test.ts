@@ -120,6 +120,27 @@ test('places that a node leaves stay as long as they are kept, even if their roo
   await other.cluster.close(0);
 });
 
+test('a room that a node has left is left again after a failover that lost it', async () => {
+  const redis = await openRedis();
+  const store = await openStore(redis);
+  const { cluster, link } = await openBareNode(redis);
+  const [room, traces] = ['partyline:room:1:a', `partyline:node:${cluster.node}:traces`];
+  const isListed = () => store.run((client) => client.hExists(room, cluster.node));
+  link.setPeer('alice', 'websocket', 'a place', false);
+  await eventually('alice is there', async () => (await isListed()) === 1);
+  const { client } = store;
+  await Promise.all([client.copy(room, 'room'), client.copy(traces, 'traces')]);
+  link.removePeer('alice', 'left');
+  await link.close();
+  expect(await isListed()).toBe(0);
+  await client.multi().copy('room', room).copy('traces', traces, { REPLACE: true }).exec();
+  expect(await isListed()).toBe(1);
+  await client.sendCommand(['CLIENT', 'KILL', 'TYPE', 'pubsub']);
+  await eventually('it has left again', async () => (await isListed()) === 0);
+  expect(await store.run((each) => each.sIsMember(traces, room))).toBe(0);
+  await cluster.close(0);
+});
+
 test('a node that keeps no places leaves nothing, even if it had not told that its peers had gone', async () => {
   const redis = await openRedis();
   const store = await openStore(redis);
