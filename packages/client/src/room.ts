@@ -194,9 +194,13 @@ export class Room {
       case 'media_changed':
         this.#changeDone();
         break;
-      case 'error': // one that answers a join whose `joined` has come
-        if (message.reply_to === undefined) return;
-        this.#next?.done.reject(new RequestError(message.code, message.message, true));
+      case 'error':
+        if (message.reply_to !== undefined) {
+          // It answers a join whose `joined` has come.
+          this.#next?.done.reject(new RequestError(message.code, message.message, true));
+        } else if (message.code === 'forbidden') {
+          this.#parts.handlers.fault(`You cannot be heard: ${message.message}`);
+        }
         return;
       case 'rtp_flow':
         this.#isUnheard = message.state === 'stopped';

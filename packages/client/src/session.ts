@@ -186,7 +186,7 @@ export class Session {
   }
 
   #received(connection: Connection, message: ServerMessage): void {
-    // An `error` that answers nothing comes before a close, and Connection makes the close's reason of it.
+    // An `error` that answers nothing is the reason of a close, or says in a room that we may not speak.
     const phase = this.#phase;
     const isHere = phase.name === 'in_room'; // then `joined` stands for events that were not sent
     if (message.type === 'joined' && !isHere) return this.#resumed(connection, message); // answers no request

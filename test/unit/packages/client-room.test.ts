@@ -36,6 +36,7 @@ function openRoom() {
     resume: () => undefined,
     close: () => undefined,
   });
+  const faults: string[] = [];
   const room = new Room({
     self: 'ada',
     connection,
@@ -46,7 +47,7 @@ function openRoom() {
     handlers: {
       changed: () => undefined,
       flowChanged: () => undefined,
-      fault: () => undefined,
+      fault: (message) => faults.push(message),
       playbackBlocked: () => undefined,
       mediaLost: () => undefined,
     },
@@ -69,7 +70,7 @@ function openRoom() {
     line.heardMs = nowMs;
     room.resume(connection, { ...JOINED, consumers: [] });
   };
-  return { room, line, settings, sound, lookUntil, reconnect };
+  return { room, line, settings, sound, faults, lookUntil, reconnect };
 }
 
 const speaking = (...peers: MessageOf<'speaking'>['peers']): ServerMessage => ({
@@ -127,6 +128,15 @@ test('a client without a microphone is not told that nobody hears it, nor one th
   // The gateway has had time to tell that packets come.
   expect(await lookUntil(8000)).toMatchObject({ isSilenced: true });
   expect(room.trouble).toBeDefined();
+});
+
+test('a client that speaks and may not is told that it cannot be heard', () => {
+  const { room, faults } = openRoom();
+  const message = 'The token does not allow publishing.';
+  room.receive({ type: 'error', code: 'forbidden', message, retryable: false });
+  expect(faults).toEqual([`You cannot be heard: ${message}`]);
+  room.receive({ type: 'error', code: 'rate_limited', message: 'Slower.', retryable: true });
+  expect(faults).toHaveLength(1);
 });
 
 test('a change of the transport that is not answered has been made', async () => {
