@@ -65,6 +65,11 @@ export class Ways {
     return this.#transports.find((transport) => transport !== this.#preferred);
   }
 
+  /** The memory is about WebRTC alone: a WebSocket that could not be used says nothing of a network. */
+  get #prefersWebRtc(): boolean {
+    return this.#preferred === 'webrtc';
+  }
+
   /** There is a choice. */
   get areSeveral(): boolean {
     return this.#other !== undefined;
@@ -82,7 +87,7 @@ export class Ways {
     this.#pauseMs = BETWEEN_ATTEMPTS_MS;
     this.#leavesDeadMs = nowMs;
     this.#leavesSilencedMs = nowMs;
-    if (this.#other && this.#memory.isBlocked(network)) {
+    if (this.#other && this.#prefersWebRtc && this.#memory.isBlocked(network)) {
       this.#present = this.#other;
       this.#waitFrom(nowMs);
     } else {
@@ -119,7 +124,7 @@ export class Ways {
     this.#leavesDeadMs = nowMs + SETTLING_MS;
     this.#leavesSilencedMs = nowMs + BETWEEN_ATTEMPTS_MS;
     const isBack = transport === this.#preferred;
-    this.#memory.setBlocked(this.#network, !isBack);
+    if (this.#prefersWebRtc) this.#memory.setBlocked(this.#network, !isBack);
     if (isBack) return;
     // A way back that did not last counts as one that failed.
     if (lastedMs >= LASTING_MS) this.#pauseMs = BETWEEN_ATTEMPTS_MS;

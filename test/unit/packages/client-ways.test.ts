@@ -130,6 +130,22 @@ test('a blocked network is remembered, and another is tried anew', () => {
   expect(openWays(kept).present).toBe('webrtc');
 });
 
+test('a client that prefers the WebSocket joins by it where WebRTC is blocked, and blocks no network itself', () => {
+  const kept = memory();
+  kept.setBlocked(HOME, true);
+  const ways = new Ways(['websocket', 'webrtc'], kept);
+  ways.onNetwork(HOME, 0);
+  expect(ways.present).toBe('websocket');
+  ways.onNetwork(OFFICE, 1000);
+  expect(ways.giveUpPreferred(2000)).toBe(true);
+  expect(ways.present).toBe('webrtc');
+  expect(kept.isBlocked(OFFICE)).toBe(false);
+  // What another client has found out is not forgotten either.
+  ways.onNetwork(HOME, 3000);
+  ways.changed('websocket', 4000);
+  expect(kept.isBlocked(HOME)).toBe(true);
+});
+
 test('a client that resumes over another network tries WebRTC again', () => {
   const ways = openWays();
   ways.changed('websocket', 0);
