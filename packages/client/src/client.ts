@@ -4,7 +4,8 @@ import { Events } from './events.ts';
 import { loadAudio } from './load-audio.ts';
 import { stateOf } from './phase.ts';
 import type { RoomAudio, SoundSettings } from './room-audio.ts';
-import { LOBBY, type Resumption, Session } from './session.ts';
+import type { Resumption } from './session-parts.ts';
+import { LOBBY, Session } from './session.ts';
 import type { ClientEvents, ClientOptions, ClientState, RemotePeer, Transport } from './state.ts';
 import { type ClientStats, StatsMeter } from './stats.ts';
 import { wayMemory } from './way-memory.ts';
@@ -113,12 +114,12 @@ export class PartylineClient {
     return this.#session.room?.audio.mixTrack;
   }
 
-  /** Connects; resolves in the lobby. @throws {ClosedError} if the gateway refuses permanently, or after `close()` */
+  /** Connects; resolves in the lobby, or on the way to a room that was to be joined meanwhile. @throws {ClosedError} if the gateway refuses permanently, or after `close()` */
   connect(): Promise<void> {
     if (this.#session.phase.name !== 'idle') throw new TypeError('connect() is called once.');
     const connected = new Promise<void>((resolve, reject) => {
       const stop = this.on('change', (state) => {
-        if (state.name !== 'lobby' && state.name !== 'closed') return;
+        if (!['lobby', 'joining', 'closed'].includes(state.name)) return;
         stop();
         if (state.name === 'closed') reject(new ClosedError(state.reason));
         else resolve();
@@ -132,14 +133,14 @@ export class PartylineClient {
 
   /**
    * Joins a room, or moves to it from another, and speaks there with `microphone` (without one: only listens). The
-   * track stays the caller's, who stops it. Resolves when we hear and are heard.
+   * track stays the caller's, who stops it. Resolves when we hear and are heard: while the connection is broken, over the next one.
    * @throws {RequestError} when the join is refused: the client is then where it was
    * @throws {ClosedError} if the connection ended permanently
    */
   async join(room: string, microphone: MediaStreamTrack | null = null): Promise<void> {
     const { phase } = this.#session;
     const before = this.#settings.microphone;
-    if (phase.name !== 'lobby' && phase.name !== 'in_room') {
+    if (phase.name !== 'lobby' && phase.name !== 'in_room' && phase.name !== 'reconnecting') {
       throw new TypeError(`join() is for the lobby and for a room, not while ${phase.name}.`);
     }
     this.#settings.microphone = microphone;
@@ -148,7 +149,7 @@ export class PartylineClient {
       await this.#session.join(phase, room);
     } catch (error) {
       const { phase: now } = this.#session;
-      const isWhereItWas = now === phase || (now.name === 'lobby' && phase.name === 'lobby');
+      const isWhereItWas = now === phase || (now.name === 'lobby' && phase.name !== 'in_room');
       if (isWhereItWas && this.#settings.microphone === microphone) {
         this.#settings.microphone = before;
         this.#devices.microphoneChanged();

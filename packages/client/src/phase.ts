@@ -15,6 +15,9 @@ export type Phase =
 
 export type InRoom = { name: 'in_room'; connection: Connection; room: Room; wish: Wish };
 
+/** Phase in which a room can be joined. */
+export type JoinablePhase = Extract<Phase, { name: 'lobby' | 'in_room' | 'reconnecting' }>;
+
 /** Room that the caller wants to be in until it leaves: joined again after the connection or the media was lost. */
 export type Wish = {
   room: string;

@@ -4,34 +4,14 @@ import { ClosedError, RequestError } from './errors.ts';
 import { Link, type Pause } from './link.ts';
 import { loadAudio } from './load-audio.ts';
 import { hearMute } from './muting.ts';
-import { roomOf, type InRoom, type Phase, type Wish } from './phase.ts';
+import { roomOf, type InRoom, type JoinablePhase, type Phase, type Wish } from './phase.ts';
 import type { CloseReason } from './retry.ts';
-import type { AudioParts, RoomAudio, SoundSettings } from './room-audio.ts';
+import type { AudioParts, RoomAudio } from './room-audio.ts';
 import { Room } from './room.ts';
-import type { AudioAssets } from './state.ts';
+import type { Resumption, SessionParts } from './session-parts.ts';
 import { WayKeeper } from './way-keeper.ts';
-import type { Ways } from './ways.ts';
 
 export const LOBBY = '__lobby__';
-
-/** Credentials that resume a session on another connection. */
-export type Resumption = { session_id: string; resume_token: string };
-
-type SessionParts = {
-  /** Our own name. */
-  self: string;
-  /** The address of a connection, asked for at each attempt. */
-  getAddress: (resumption: Resumption | undefined) => Promise<URL>;
-  ways: Ways;
-  settings: SoundSettings;
-  assets: AudioAssets;
-  handlers: {
-    /** The phase, or something in its room, is not what it was. */
-    changed: () => void;
-    fault: (message: string) => void;
-    playbackBlocked: () => void;
-  };
-};
 
 /** The course of a client from its first connection to its end: connections that come and go, and the room that it is to be in. */
 export class Session {
@@ -80,14 +60,20 @@ export class Session {
   }
 
   /**
-   * Joins a room from the lobby or another room. Resolves when we hear and are heard.
+   * Joins a room from the lobby or another room, or over the next connection. Resolves when we hear and are heard.
    * @throws {RequestError}
    * @throws {ClosedError}
    */
-  join(from: Extract<Phase, { name: 'lobby' | 'in_room' }>, room: string): Promise<void> {
+  join(from: JoinablePhase, room: string): Promise<void> {
     return new Promise((resolve, reject) => {
       const wish = { room, fulfilled: false, resolve, reject };
-      void this.#join(from.connection, wish, from.name === 'in_room' ? from : undefined);
+      if (from.name !== 'reconnecting') {
+        void this.#join(from.connection, wish, from.name === 'in_room' ? from : undefined);
+        return;
+      }
+      this.#forget(moved());
+      this.#wish = wish;
+      this.#enter({ name: from.name, pause: from.pause, wish });
     });
   }
 
@@ -222,7 +208,7 @@ export class Session {
   }
 
   async #join(connection: Connection, wish: Wish, from?: InRoom): Promise<void> {
-    if (from) from.wish.reject(new RequestError('moved', 'Moved to another room.', false));
+    if (from) from.wish.reject(moved());
     this.#wish = wish;
     const joining: Phase = { name: 'joining', connection, wish, ...(from && { from }) };
     this.#enter(joining);
@@ -298,3 +284,5 @@ export class Session {
     if (!from) this.#leaveQuietly(connection);
   }
 }
+
+const moved = () => new RequestError('moved', 'Moved to another room.', false);

@@ -1,0 +1,177 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { PartylineClient } from '../../../packages/client/src/client.ts';
+import type { AudioParts, RoomAudio } from '../../../packages/client/src/room-audio.ts';
+
+/** Calls of the browser client at moments at which it is not simply in the lobby or in a room. The test is the gateway; Node has no audio of browsers. */
+
+const audioOf = (): Partial<RoomAudio> => ({
+  transport: 'websocket',
+  isInterrupted: false,
+  isStopped: false,
+  hasPath: true,
+  opened: () => Promise.resolve(),
+  applyMicrophone: () => Promise.resolve(),
+  applySettings: () => Promise.resolve(),
+  trackOf: () => undefined,
+  receive: () => undefined,
+  resume: () => undefined,
+  close: () => undefined,
+});
+vi.mock('../../../packages/client/src/load-audio.ts', () => ({
+  loadAudio: () => Promise.resolve((_: AudioParts) => audioOf() as RoomAudio),
+}));
+
+type Sent = { type: string; room?: string; id: string };
+
+/** The gateway's end of a WebSocket. */
+class Line extends EventTarget {
+  static readonly OPEN = 1;
+  static lines: Line[];
+  /** Gateway reachable: connections are let in, and requests are answered. */
+  static isUp: boolean;
+  /** Room in which the gateway has the client, also while it is away. */
+  static room: string | undefined;
+  readonly readyState = Line.OPEN;
+  readonly bufferedAmount = 0;
+  readonly sent: Sent[] = [];
+  closeCode: number | undefined;
+
+  constructor() {
+    super();
+    Line.lines.push(this);
+    if (Line.isUp) queueMicrotask(() => this.#welcome());
+  }
+
+  static get last(): Line {
+    return Line.lines.at(-1)!;
+  }
+
+  #welcome(): void {
+    const room = Line.room ?? '__lobby__';
+    const resumed = Line.lines.length > 1;
+    const secrets = { session_id: 's', resume_token: 't', network: '192.0.2.0/24' };
+    this.#say({ type: 'welcome', room, resumed, ...secrets, resume_ms: 15_000 });
+    if (Line.room !== undefined) this.#say({ type: 'joined', room, speaker: 1, peers: [] });
+  }
+
+  send(text: string): void {
+    const request = JSON.parse(text) as Sent;
+    this.sent.push(request);
+    if (Line.isUp) queueMicrotask(() => this.#say({ ...this.#answer(request), reply_to: request.id }));
+  }
+
+  #answer({ type, room = '' }: Sent): object {
+    const error = { type: 'error', message: 'No.', retryable: false };
+    if (type === 'join') {
+      if (room === 'closed shop') return { ...error, code: 'forbidden' };
+      Line.room = room;
+      return { type: 'joined', room, speaker: 1, peers: [] };
+    }
+    if (type === 'leave') {
+      const left = Line.room;
+      Line.room = undefined;
+      return left === undefined ? { ...error, code: 'bad_message' } : { type: 'left', room: left };
+    }
+    return { type: 'configured', audio: {}, volume: {}, mute: false };
+  }
+
+  #say(message: object): void {
+    this.dispatchEvent(new MessageEvent('message', { data: JSON.stringify(message) }));
+  }
+
+  /** Breaks the connection. */
+  cut(): void {
+    this.dispatchEvent(Object.assign(new Event('close'), { code: 1006, reason: '' }));
+  }
+
+  close(code: number): void {
+    this.closeCode = code;
+  }
+}
+
+let client: PartylineClient;
+
+beforeEach(async () => {
+  vi.useFakeTimers();
+  Line.lines = [];
+  Line.isUp = true;
+  Line.room = undefined;
+  vi.stubGlobal('location', { href: 'https://voice.example.com/' });
+  vi.stubGlobal('WebSocket', Line);
+  const events = { addEventListener: () => undefined, removeEventListener: () => undefined };
+  vi.stubGlobal('window', { setTimeout, clearTimeout, setInterval, clearInterval, ...events });
+  client = new PartylineClient({
+    peer: 'ada',
+    getToken: () => Promise.resolve('token'),
+    transports: ['websocket'],
+  });
+  await client.connect();
+});
+afterEach(() => {
+  client.close();
+  if (vi.getTimerCount() > 0) throw new Error('A timer is left.');
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+/** Lets the client try to connect again. */
+const reconnect = () => vi.advanceTimersByTimeAsync(1000);
+
+test('a join while the connection is broken is fulfilled by the next one', async () => {
+  Line.last.cut();
+  const joined = client.join('kitchen');
+  expect(client.state).toMatchObject({ name: 'reconnecting', room: 'kitchen' });
+  await reconnect();
+  await joined;
+  expect(client.state).toMatchObject({ name: 'in_room', room: 'kitchen' });
+});
+
+test('a join of another room while the connection is broken takes the place of the room before', async () => {
+  await client.join('kitchen');
+  Line.last.cut();
+  const first = client.join('hall');
+  const second = client.join('attic');
+  await expect(first).rejects.toMatchObject({ code: 'moved' });
+  await reconnect();
+  await second;
+  expect(client.state).toMatchObject({ name: 'in_room', room: 'attic' });
+  expect(Line.room).toBe('attic');
+});
+
+test('a join while the connection is broken that is refused later leads to the lobby', async () => {
+  await client.join('kitchen');
+  Line.last.cut();
+  const refused = expect(client.join('closed shop')).rejects.toMatchObject({ code: 'forbidden' });
+  await reconnect();
+  await refused;
+  expect(client.state).toEqual({ name: 'lobby' });
+  expect(Line.room).toBeUndefined();
+});
+
+test('a join before the first connection has come about: connect() resolves, too', async () => {
+  client.close();
+  Line.isUp = false;
+  client = new PartylineClient({
+    peer: 'ada',
+    getToken: () => Promise.resolve('token'),
+    transports: ['websocket'],
+  });
+  const connected = client.connect();
+  await vi.advanceTimersByTimeAsync(0);
+  Line.last.cut();
+  const joined = client.join('kitchen');
+  Line.isUp = true;
+  await reconnect();
+  await Promise.all([connected, joined]);
+  expect(client.state).toMatchObject({ name: 'in_room' });
+});
+
+test('a join while the connection is broken ends with the client, or by leave()', async () => {
+  Line.last.cut();
+  const left = expect(client.join('kitchen')).rejects.toMatchObject({ code: 'left' });
+  await client.leave();
+  await left;
+  const closed = expect(client.join('hall')).rejects.toMatchObject({ name: 'ClosedError' });
+  client.close();
+  await closed;
+});
