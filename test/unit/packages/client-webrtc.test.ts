@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { RequestError } from '../../../packages/client/src/errors.ts';
 import type { AudioParts, SoundSettings } from '../../../packages/client/src/room-audio.ts';
 import { WebRtcAudio } from '../../../packages/client/src/webrtc/webrtc-audio.ts';
 
@@ -77,6 +78,19 @@ test('a mute before the gateway has answered produce silences the track at once'
   settings.muted = false;
   await audio.applyMuted();
   expect(microphone.enabled).toBe(true);
+});
+
+test('a client that may not publish proves WebRTC by hearing, also with a microphone', async () => {
+  await openAudio(trackIn('live'));
+  answer.reject(new RequestError('forbidden', 'The token does not allow publishing.', false));
+  await audio.prove();
+  expect(produced).toHaveLength(1);
+});
+
+test('a microphone that the gateway refuses for another reason does not prove WebRTC', async () => {
+  await openAudio(trackIn('live'));
+  answer.reject(new RequestError('media_lost', 'The media worker died.', true));
+  await expect(audio.prove()).rejects.toMatchObject({ code: 'media_lost' });
 });
 
 test('with a microphone that has ended, WebRTC proves itself by silence', async () => {

@@ -95,9 +95,12 @@ export class WebRtcAudio implements RoomAudio {
     const { microphone, muted } = this.#settings;
     // No producer can be made from a track that has ended.
     const speaks = !muted && microphone !== null && microphone.readyState !== 'ended';
-    if (speaks) return this.applyMicrophone();
-    this.#silence = openSilence();
     try {
+      if (speaks) {
+        await this.applyMicrophone();
+        return;
+      }
+      this.#silence = openSilence();
       await this.#speakNow(this.#silence.track);
     } catch (error) {
       // A peer that may only listen is there when it can hear.
