@@ -25,9 +25,10 @@ export class FlowWatch {
     return nowMs - this.#movedMs < SILENCE_MS;
   }
 
-  /** Others have been speaking for a while, and nothing has come. */
-  isSilenced(nowMs: number): boolean {
-    const sinceMs = this.#expectedSinceMs;
-    return sinceMs !== undefined && nowMs - sinceMs >= SILENCE_MS && !this.isMoving(nowMs);
+  /** Time since which others speak and nothing comes, ms; undefined until that has been so for a while. */
+  silencedSinceMs(nowMs: number): number | undefined {
+    if (this.#expectedSinceMs === undefined) return undefined;
+    const sinceMs = Math.max(this.#expectedSinceMs, this.#movedMs);
+    return nowMs - sinceMs >= SILENCE_MS ? sinceMs : undefined;
   }
 }

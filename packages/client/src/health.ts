@@ -55,6 +55,11 @@ export class HealthWatch {
     this.#pulse = new Pulse(() => wire.request({ type: 'configure', volume: {} }));
   }
 
+  /** True while it is not known whether the WebSocket still carries anything. */
+  get isAsking(): boolean {
+    return this.#pulse.isAsking;
+  }
+
   /** Checks the audio; to be called a few times a second. */
   async look(audio: RoomAudio, around: Surroundings, nowMs: number): Promise<Health> {
     if (audio !== this.#audio) this.#startWith(audio);
@@ -71,9 +76,12 @@ export class HealthWatch {
     const brokenMs = nowMs - (this.#brokenSinceMs ?? nowMs);
     const isSoundStopped = nowMs - (this.#stoppedSinceMs ?? nowMs) >= STOPPED_MS;
     const isBroken = brokenMs >= BROKEN_MS && !this.#flow.isMoving(nowMs);
-    const isDeaf = this.#flow.isSilenced(nowMs);
+    const silencedSinceMs = this.#flow.silencedSinceMs(nowMs);
+    // They may have fallen silent: if the WebSocket has died as well, nothing has told so.
+    const isInDoubt = (this.#wire.heardMs ?? nowMs) <= (silencedSinceMs ?? -Infinity);
+    const isDeaf = silencedSinceMs !== undefined && !isInDoubt;
     const isPathless = pathlessMs >= PATHLESS_MS;
-    const isStalled = this.#isStalled(transport, nowMs);
+    const isStalled = this.#isStalled(transport, isInDoubt, nowMs);
     this.isInterrupted = isPathless || isBroken || isSoundStopped || isStalled;
     this.trouble = sentenceFor([
       [isPathless, TROUBLES.pathless],
@@ -103,11 +111,12 @@ export class HealthWatch {
   }
 
   /** Returns true if audio is stalled in the WebSocket, and gives up a WebSocket that carries nothing. */
-  #isStalled(transport: Transport, nowMs: number): boolean {
+  #isStalled(transport: Transport, isInDoubt: boolean, nowMs: number): boolean {
     const { heardMs } = this.#wire;
     if (heardMs === undefined) return false; // there is no connection, and the client says so
     const isSound = transport === 'websocket';
-    const state = this.#pulse.look(isSound ? 'sound' : 'text', heardMs, nowMs);
+    const carries = isSound ? 'sound' : 'text';
+    const state = this.#pulse.look(isInDoubt ? 'doubt' : carries, heardMs, nowMs);
     if (state === 'lost') this.#wire.fail('The connection went silent.');
     return isSound && state !== 'steady';
   }

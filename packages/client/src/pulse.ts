@@ -1,5 +1,8 @@
-/** Silence of the gateway after which it is asked something, ms. It sends statistics every 5 s, and sound. */
-const ASK_AFTER_MS = { sound: 2500, text: 6000 } as const;
+/**
+ * Silence of the gateway after which it is asked something, ms. It sends statistics every 5 s, and sound. It is asked at once if
+ * what it said last may not hold any more.
+ */
+const ASK_AFTER_MS = { sound: 2500, text: 6000, doubt: 0 } as const;
 /** Silence after which a connection is held to carry no sound, ms. */
 const STALLED_AFTER_MS = 4500;
 /** Time in which a connection that carries anything has brought an answer, ms. */
@@ -19,12 +22,17 @@ export class Pulse {
     this.#ask = ask;
   }
 
+  /** True while a question has no answer. */
+  get isAsking(): boolean {
+    return this.#askedMs !== undefined;
+  }
+
   /**
    * Looks how the connection does, and asks if it is time to; called a few times a second.
-   * @param carries what goes by it: with sound, silence means more
+   * @param carries what goes by it: with sound, and in doubt, silence means more
    * @param heardMs when anything last came
    */
-  look(carries: 'sound' | 'text', heardMs: number, nowMs: number): PulseState {
+  look(carries: keyof typeof ASK_AFTER_MS, heardMs: number, nowMs: number): PulseState {
     const silentMs = nowMs - heardMs;
     if (silentMs >= ASK_AFTER_MS[carries] && this.#askedMs === undefined) {
       this.#askedMs = nowMs;

@@ -80,6 +80,11 @@ export class Room {
     return this.#watch.isInterrupted;
   }
 
+  /** True while it is not known whether the WebSocket still carries anything. */
+  get isAsking(): boolean {
+    return this.#watch.isAsking;
+  }
+
   /** Has a setting take effect, on all audio that is open. */
   async apply(change: (audio: RoomAudio) => Promise<void>): Promise<void> {
     const next = this.#next?.audio;

@@ -43,7 +43,9 @@ export class WayKeeper {
     try {
       const health = await room.health(performance.now());
       const isStill = room === this.#parts.room() && !this.#isChanging;
-      const transport = isStill ? ways.next(health, performance.now()) : undefined;
+      // A change is asked for over the WebSocket. If its answer is lost, the room cannot go on.
+      const mayChange = isStill && !room.isAsking;
+      const transport = mayChange ? ways.next(health, performance.now()) : undefined;
       if (transport) void this.#change(room, transport);
     } finally {
       this.#isLooking = false;

@@ -25,8 +25,13 @@ const JOINED = { type: 'joined', room: 'kitchen', speaker: 1, peers: [BOB] as Pe
 
 function openRoom() {
   const settings = { ...SETTINGS };
+  const sent: string[] = [];
   // Its requests are never answered.
-  const line = { heardMs: 0, request: (): Promise<unknown> => new Promise(() => undefined) };
+  const request = (message: { type: string }): Promise<unknown> => {
+    sent.push(message.type);
+    return new Promise(() => undefined);
+  };
+  const line = { heardMs: 0, request, fail: () => undefined };
   const connection = line as unknown as Connection;
   const sound = { transport: 'webrtc', hasPath: true, isInterrupted: false, packetsReceived: 0 };
   const audio = Object.assign(sound, {
@@ -53,12 +58,15 @@ function openRoom() {
     },
   });
   let nowMs = 0;
-  /** Looks at the room four times a second until a moment, while the gateway sends text all the time. */
-  const lookUntil = async (endMs: number) => {
+  /**
+   * Looks at the room four times a second until a moment, while the gateway sends text all the time.
+   * @param each called before each look; by default a message comes
+   */
+  const lookUntil = async (endMs: number, each = () => void (line.heardMs = nowMs)) => {
     let health = await room.health(nowMs);
     while (nowMs < endMs) {
       nowMs += 250;
-      line.heardMs = nowMs;
+      each();
       health = await room.health(nowMs);
     }
     return health;
@@ -70,7 +78,7 @@ function openRoom() {
     line.heardMs = nowMs;
     room.resume(connection, { ...JOINED, consumers: [] });
   };
-  return { room, line, settings, sound, faults, lookUntil, reconnect };
+  return { room, line, settings, sound, faults, sent, lookUntil, reconnect };
 }
 
 const speaking = (...peers: MessageOf<'speaking'>['peers']): ServerMessage => ({
@@ -92,6 +100,40 @@ test('only others count as speaking', async () => {
   room.receive(speaking({ peer: 'ada', level_dbov: -20 }, { peer: 'bob', level_dbov: -30 }));
   expect(await lookUntil(12_000)).toMatchObject({ isSilenced: true });
   expect(room.trouble).toContain('Others speak');
+});
+
+test('a speaker who may have fallen silent since the WebSocket died is no reason to leave WebRTC', async () => {
+  const { room, line, sound, sent, lookUntil } = openRoom();
+  room.receive(speaking({ peer: 'bob', level_dbov: -30 }));
+  const flows = () => void (sound.packetsReceived += 12);
+  await lookUntil(10_000, () => {
+    flows();
+    line.heardMs = 10_000;
+  });
+  // The WebSocket dies. Bob talks for 3 s more.
+  await lookUntil(13_000, flows);
+  expect(sent).toEqual([]);
+  const nothing = () => undefined;
+  expect(await lookUntil(15_000, nothing)).toMatchObject({ isSilenced: false });
+  expect(room.trouble).toBeUndefined();
+  expect(sent).toEqual(['configure']);
+  expect(room.isAsking).toBe(true);
+  expect(room.suspend()).toBe(true);
+});
+
+test('a speaker whom the gateway still names when it is asked is missing', async () => {
+  const { room, line, lookUntil } = openRoom();
+  room.receive(speaking({ peer: 'bob', level_dbov: -30 }));
+  let asked = 0;
+  line.request = () => {
+    asked += 1;
+    line.heardMs = 1500;
+    return Promise.resolve();
+  };
+  const nothing = () => undefined;
+  expect(await lookUntil(1500, nothing)).toMatchObject({ isSilenced: false });
+  expect(await lookUntil(2500, nothing)).toMatchObject({ isSilenced: true });
+  expect({ asked, isAsking: room.isAsking }).toEqual({ asked: 1, isAsking: false });
 });
 
 test('faults found before the connection was lost do not count after it', async () => {

@@ -21,16 +21,17 @@ function openKeeper() {
   const changes: string[] = [];
   const room = {
     health: () => Promise.resolve(BROKEN),
+    isAsking: false,
     change: (transport: string) => {
       changes.push(transport);
       return Promise.resolve();
     },
-  } as unknown as Room;
-  const place: { room: Room | undefined } = { room };
+  };
+  const place: { room: Room | undefined } = { room: room as unknown as Room };
   const memory = { isBlocked: () => false, setBlocked: () => undefined };
   const ways = new Ways(['webrtc', 'websocket'], memory);
   const keeper = new WayKeeper({ ways, room: () => place.room, changed: () => undefined });
-  return { keeper, place, changes };
+  return { keeper, place, room, changes };
 }
 
 // A change that is loaded already waits for no more than a few turns of the event loop.
@@ -40,6 +41,17 @@ beforeAll(async () => {
 
 test('a room whose path is broken goes another way', async () => {
   const { keeper, changes } = openKeeper();
+  await keeper.look();
+  await vi.waitFor(() => expect(changes).toEqual(['websocket']));
+});
+
+test('nothing is changed while it is not known whether the WebSocket still carries anything', async () => {
+  const { keeper, room, changes } = openKeeper();
+  room.isAsking = true;
+  await keeper.look();
+  await nextTurn();
+  expect(changes).toEqual([]);
+  room.isAsking = false;
   await keeper.look();
   await vi.waitFor(() => expect(changes).toEqual(['websocket']));
 });
