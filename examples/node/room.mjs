@@ -4,6 +4,10 @@
 const SILENT_MS = 15_000;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 20_000;
+/** Code with which a client closes that means to come back. */
+const LOST = 4408;
+/** Reason of a close that no error comes before. */
+const BROKEN = { message: 'The connection broke.', retryable: true, retry_after_ms: 0 };
 
 /**
  * Enters a room, and comes back for as long as the gateway says that it makes sense to try.
@@ -23,8 +27,9 @@ export function enterRoom({ url, apiKey, room, peer, audio }, { onSound, onMessa
   const connect = () => {
     const opened = new WebSocket(address);
     opened.binaryType = 'arraybuffer';
-    /** Last error that the gateway told: the reason, if it closes then. */
-    let fault = { message: 'The connection broke.', retryable: true, retry_after_ms: 0 };
+    /** The gateway's last word, if it was an error: the reason, if it closes then. */
+    let fault = BROKEN;
+    let isInRoom = false;
     const onClosed = () => {
       clearTimeout(timer);
       opened.onmessage = null;
@@ -35,21 +40,28 @@ export function enterRoom({ url, apiKey, room, peer, audio }, { onSound, onMessa
       console.error(`${fault.message} Trying again in ${Math.round(waitMs)} ms.`);
       timer = setTimeout(connect, waitMs);
     };
+    const giveUp = () => {
+      opened.close(LOST);
+      onClosed();
+    };
     const watch = () => {
       clearTimeout(timer);
-      timer = setTimeout(() => {
-        onClosed();
-        opened.close();
-      }, SILENT_MS);
+      timer = setTimeout(giveUp, SILENT_MS);
     };
     opened.onclose = onClosed;
     opened.onmessage = ({ data }) => {
       watch();
+      fault = BROKEN;
       if (typeof data !== 'string') return onSound?.(new Uint8Array(data));
       const message = JSON.parse(data);
-      if (message.type === 'joined') pauseMs = FIRST_PAUSE_MS;
+      if (message.type === 'joined') {
+        isInRoom = true;
+        pauseMs = FIRST_PAUSE_MS;
+      }
       if (message.type === 'error') fault = message;
       onMessage?.(message);
+      // A room that is refused leaves the client in the lobby, connected.
+      if (message.type === 'error' && !isInRoom) giveUp();
     };
     socket = opened;
     watch();

@@ -14,6 +14,8 @@ import websockets
 
 FRAME_S = 0.02
 PAUSE_S = 1
+# Code with which a client closes that means to come back.
+LOST = 4408
 
 
 async def speak(socket, frames):
@@ -28,18 +30,26 @@ async def speak(socket, frames):
 
 
 async def listen(socket, recorded):
-    """Writes what is heard; returns the last error that the gateway told, once it has closed."""
+    """Writes what is heard; returns the gateway's last word, if it was an error, once the connection has ended."""
     error = {}
+    in_room = False
     try:
         async for message in socket:
+            error = {}
             if isinstance(message, bytes):
                 recorded.writeframes(message)
                 continue
             told = json.loads(message)
-            if told['type'] == 'error':
-                error = told
             if told['type'] in ('joined', 'peer_joined', 'peer_left', 'error'):
                 print(message, flush=True)
+            if told['type'] == 'joined':
+                in_room = True
+            if told['type'] == 'error':
+                error = told
+                # A room that is refused leaves the client in the lobby, connected.
+                if not in_room:
+                    await socket.close(LOST)
+                    break
     except websockets.ConnectionClosed:
         pass
     return error

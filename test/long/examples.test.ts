@@ -144,15 +144,28 @@ test('docs/connect-node.md: with a wrong key the bot ends, and says why', async 
   expect(bot.output).not.toContain('Trying again');
 });
 
+/** Stands for the room of a command: a name that the gateway refuses, after it has let the program in. */
+const REFUSED = { kitchen: '__x' };
+
+test.each(['docs/connect-node.md', 'docs/connect-ffmpeg.md'])(
+  '%s: with a room that is refused the program ends, and says why',
+  async (page) => {
+    const program = run(commandsOf(page)[0]!, used.gateway.url, REFUSED);
+    expect(await program.ended).toBe(1);
+    expect(program.output).toMatch(/reserved/);
+    expect(program.output).not.toContain('Trying again');
+  },
+);
+
 describe('docs/connect-python.md', () => {
   const [, command = ''] = commandsOf('docs/connect-python.md');
 
   /** Runs it with a WAV file of a tone. */
-  async function talk(url: string, apiKey = used.gateway.apiKey) {
+  async function talk(url: string, apiKey = used.gateway.apiKey, replaced = {}) {
     const folder = await openFolder();
     const [played, recorded] = ['played.wav', 'recorded.wav'].map((name) => join(folder, name));
     await makeTone(played!, 800, ['-ar', '16000']);
-    const changes = { KEY: apiKey, 'played.wav': played!, 'recorded.wav': recorded! };
+    const changes = { KEY: apiKey, 'played.wav': played!, 'recorded.wav': recorded!, ...replaced };
     return { program: run(command, url, changes), recorded: recorded! };
   }
 
@@ -176,6 +189,12 @@ describe('docs/connect-python.md', () => {
     const { program } = await talk(used.gateway.url, 'pl_wrong');
     expect(await program.ended).toBe(1);
     expect(program.output).toMatch(/key/i);
+  });
+
+  test('ends with the reason when its room is refused', async () => {
+    const { program } = await talk(used.gateway.url, used.gateway.apiKey, REFUSED);
+    expect(await program.ended).toBe(1);
+    expect(program.output).toMatch(/reserved/);
   });
 });
 
@@ -210,14 +229,18 @@ test('docs/connect-ffmpeg.md: a file is heard in the room, and what is heard bec
 });
 
 describe('in a browser', () => {
-  /**
-   * Opens a page, gives it an invitation that does not hold, which it must say and go no further, then one that does.
-   * Its microphone hears words.
-   */
-  async function openPage(address: string, gatewayUrl: string): Promise<TestBrowser> {
+  /** Opens a page in a browser whose microphone hears words. */
+  async function openBrowser(address: string): Promise<TestBrowser> {
     const { sound } = await spokenTrack({ words: 4, pauseMs: 300 });
     const format = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 } as const;
-    const browser = used.keep(await TestBrowser.open(address, sampleMessages(format, sound)));
+    return used.keep(await TestBrowser.open(address, sampleMessages(format, sound)));
+  }
+
+  /**
+   * Opens a page, gives it an invitation that does not hold, which it must say and go no further, then one that does.
+   */
+  async function openPage(address: string, gatewayUrl: string): Promise<TestBrowser> {
+    const browser = await openBrowser(address);
     await browser.page.addInitScript(tapOutput);
     await browser.page.reload();
     const sockets: string[] = [];
@@ -264,6 +287,28 @@ describe('in a browser', () => {
     await vi.waitFor(async () => {
       expect(client.frames.length).toBeGreaterThan(from + 100);
     }, SETTLING);
+  });
+
+  test('docs/connect-media-recorder.md: the page says why its room is refused, and does not come back', async () => {
+    const [command = ''] = commandsOf('docs/connect-media-recorder.md');
+    const port = String(await freePort());
+    run(command, used.gateway.url, { 8000: port });
+    const browser = await openBrowser(await untilServed(port));
+    await browser.page.route('**/api/invites/redeem', async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), room: REFUSED.kitchen } });
+    });
+    let sockets = 0;
+    let closed = 0;
+    browser.page.on('websocket', (socket) => {
+      sockets += 1;
+      socket.on('close', () => (closed += 1));
+    });
+    await browser.page.fill('input', await invite(used.gateway.url));
+    await browser.page.click('button');
+    await expect.poll(() => closed, SETTLING).toBe(1);
+    expect(await browser.page.locator('p').innerText()).toMatch(/reserved/);
+    expect(sockets).toBe(1);
   });
 
   test('docs/connect-page.md: the page of ten lines is heard and hears', async () => {
