@@ -32,14 +32,16 @@ export class AudioGraph {
   static async open({ worklet, decoder: decoderUrl }: AudioAssets): Promise<AudioGraph> {
     const context = new AudioContext({ sampleRate: RATE_HZ, latencyHint: 'interactive' });
     const { port1, port2 } = new MessageChannel();
+    const opening = openWorker(decoderUrl, 'play', [port1]);
     try {
-      const [decoder] = await Promise.all([
-        openWorker(decoderUrl, 'play', [port1]),
-        context.audioWorklet.addModule(worklet),
-      ]);
+      const [decoder] = await Promise.all([opening, context.audioWorklet.addModule(worklet)]);
       return new AudioGraph(context, worklet, decoder, port2);
     } catch (error) {
       void context.close();
+      opening.then(
+        (decoder) => decoder.terminate(),
+        () => undefined, // has ended it
+      );
       throw error;
     }
   }
