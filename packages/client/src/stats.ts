@@ -21,13 +21,19 @@ export type ClientStats = {
   receivedBitrate: number;
 };
 
-/** Counts of an audio from its beginning. */
-export type AudioCounters = {
+/** Counts of one stream, or of several, from the beginning. */
+export type StreamCounters = {
   bytesSent: number;
   bytesReceived: number;
   packetsReceived: number;
   packetsLost: number;
   underruns: number;
+};
+
+/** Counts of an audio from its beginning. */
+export type AudioCounters = StreamCounters & {
+  /** The same by stream, if streams come and go: a stream that has gone is in no sum any more. */
+  streams?: ReadonlyMap<string, StreamCounters>;
   rttMs?: number;
   jitterMs?: number;
   /** Time from arrival to the speakers, ms. */
@@ -39,13 +45,8 @@ const PACKET_MS = 25;
 
 /** Makes statistics of counters: rates are those since the last call, the first time since the audio began. */
 export class StatsMeter {
-  #last: AudioCounters = {
-    bytesSent: 0,
-    bytesReceived: 0,
-    packetsReceived: 0,
-    packetsLost: 0,
-    underruns: 0,
-  };
+  /** Counts of the last call by stream. */
+  #last: ReadonlyMap<string, StreamCounters> = new Map();
   #lastMs: number;
 
   /** @param nowMs any steady clock */
@@ -56,11 +57,16 @@ export class StatsMeter {
   measure(transport: Transport, counters: AudioCounters, nowMs: number): ClientStats {
     const last = this.#last;
     const seconds = Math.max(0.001, (nowMs - this.#lastMs) / 1000);
-    this.#last = counters;
+    const streams = counters.streams ?? new Map([['', counters]]);
+    this.#last = streams;
     this.#lastMs = nowMs;
-    const since = (
-      name: 'bytesSent' | 'bytesReceived' | 'packetsReceived' | 'packetsLost' | 'underruns',
-    ) => Math.max(0, counters[name] - last[name]);
+    const since = (name: keyof StreamCounters) => {
+      const grown = [...streams].map(([id, counts]) => counts[name] - (last.get(id)?.[name] ?? 0));
+      return Math.max(
+        0,
+        grown.reduce((sum, count) => sum + count, 0),
+      );
+    };
     const lost = since('packetsLost');
     const due = since('packetsReceived') + lost;
     const { rttMs, jitterMs, playoutMs } = counters;
