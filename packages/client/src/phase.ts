@@ -7,11 +7,20 @@ import type { ClientState } from './state.ts';
 export type Phase =
   | Extract<ClientState, { name: 'idle' | 'connecting' | 'closed' }>
   | { name: 'lobby'; connection: Connection }
-  /** A move keeps the old room (`from`) until the new one has let us in. */
-  | { name: 'joining'; connection: Connection; wish: Wish; from?: InRoom }
+  | Joining
   | InRoom
   /** The room's audio goes on while there is no connection, if the room could be `kept`. */
   | { name: 'reconnecting'; pause: Pause; wish?: Wish; kept?: Room };
+
+export type Joining = {
+  name: 'joining';
+  connection: Connection;
+  wish: Wish;
+  /** False if we come from the lobby, and the gateway has not been asked for the room yet: there is nothing to leave. */
+  isAsked: boolean;
+  /** A move keeps the old room until the new one has let us in. */
+  from?: InRoom;
+};
 
 export type InRoom = { name: 'in_room'; connection: Connection; room: Room; wish: Wish };
 

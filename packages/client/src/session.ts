@@ -4,7 +4,14 @@ import { ClosedError, RequestError } from './errors.ts';
 import { Link, type Pause } from './link.ts';
 import { loadAudio } from './load-audio.ts';
 import { hearMute } from './muting.ts';
-import { roomOf, type InRoom, type JoinablePhase, type Phase, type Wish } from './phase.ts';
+import {
+  roomOf,
+  type InRoom,
+  type JoinablePhase,
+  type Joining,
+  type Phase,
+  type Wish,
+} from './phase.ts';
 import type { CloseReason } from './retry.ts';
 import type { AudioParts, RoomAudio } from './room-audio.ts';
 import { Room } from './room.ts';
@@ -86,7 +93,10 @@ export class Session {
     } else if (phase.name === 'in_room' || phase.name === 'joining') {
       const { connection } = phase;
       this.#enter({ name: 'lobby', connection });
-      await connection.request({ type: 'leave' });
+      if (phase.name === 'joining' && !phase.isAsked) return;
+      await connection.request({ type: 'leave' }).catch((error: RequestError) => {
+        if (error.code !== 'bad_message') throw error; // we are in no room: the join was refused
+      });
     }
   }
 
@@ -210,7 +220,8 @@ export class Session {
   async #join(connection: Connection, wish: Wish, from?: InRoom): Promise<void> {
     if (from) from.wish.reject(moved());
     this.#wish = wish;
-    const joining: Phase = { name: 'joining', connection, wish, ...(from && { from }) };
+    const isAsked = this.#phase.name !== 'lobby';
+    const joining: Joining = { name: 'joining', connection, wish, isAsked, ...(from && { from }) };
     this.#enter(joining);
     let room: Room | undefined;
     // Any change of phase meanwhile (left, closed, connection lost) has dealt with the wish, too.
@@ -219,6 +230,7 @@ export class Session {
       const transport = this.#parts.ways.present;
       const openAudio = await loadAudio(transport);
       if (superseded()) return;
+      joining.isAsked = true;
       const joined = await connection.request({
         type: 'join',
         room: wish.room,

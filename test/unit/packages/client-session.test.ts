@@ -31,6 +31,8 @@ class Line extends EventTarget {
   static isUp: boolean;
   /** Room in which the gateway has the client, also while it is away. */
   static room: string | undefined;
+  /** Called when a request has come, and is about to be answered. */
+  static heard: (request: Sent) => void;
   readonly readyState = Line.OPEN;
   readonly bufferedAmount = 0;
   readonly sent: Sent[] = [];
@@ -57,7 +59,9 @@ class Line extends EventTarget {
   send(text: string): void {
     const request = JSON.parse(text) as Sent;
     this.sent.push(request);
-    if (Line.isUp) queueMicrotask(() => this.#say({ ...this.#answer(request), reply_to: request.id }));
+    if (Line.isUp)
+      queueMicrotask(() => this.#say({ ...this.#answer(request), reply_to: request.id }));
+    Line.heard(request);
   }
 
   #answer({ type, room = '' }: Sent): object {
@@ -96,6 +100,7 @@ beforeEach(async () => {
   Line.lines = [];
   Line.isUp = true;
   Line.room = undefined;
+  Line.heard = () => undefined;
   vi.stubGlobal('location', { href: 'https://voice.example.com/' });
   vi.stubGlobal('WebSocket', Line);
   const events = { addEventListener: () => undefined, removeEventListener: () => undefined };
@@ -116,6 +121,37 @@ afterEach(() => {
 
 /** Lets the client try to connect again. */
 const reconnect = () => vi.advanceTimersByTimeAsync(1000);
+
+const sent = () => Line.last.sent.map(({ type }) => type);
+
+test('leave() right after join() asks the gateway for neither', async () => {
+  const left = expect(client.join('kitchen')).rejects.toMatchObject({ code: 'left' });
+  await client.leave();
+  await left;
+  await vi.advanceTimersByTimeAsync(100);
+  expect(client.state).toEqual({ name: 'lobby' });
+  expect(sent()).toEqual([]);
+});
+
+test('leave() while the gateway is asked for a room leaves it, or finds that it was refused', async () => {
+  for (const room of ['kitchen', 'closed shop']) {
+    let left: Promise<void> | undefined;
+    Line.heard = () => (left ??= client.leave());
+    await expect(client.join(room)).rejects.toMatchObject({ code: 'left' });
+    await left;
+    expect(client.state).toEqual({ name: 'lobby' });
+    expect(Line.room).toBeUndefined();
+  }
+  expect(sent()).toEqual(['join', 'leave', 'join', 'leave']);
+});
+
+test('leave() right after a move leaves the room before', async () => {
+  await client.join('kitchen');
+  const left = expect(client.join('hall')).rejects.toMatchObject({ code: 'left' });
+  await client.leave();
+  await left;
+  expect(Line.room).toBeUndefined();
+});
 
 test('a join while the connection is broken is fulfilled by the next one', async () => {
   Line.last.cut();
