@@ -2,6 +2,8 @@ import type { SoundSettings } from './room-audio.ts';
 import type { AudioAssets } from './state.ts';
 import type { Ways } from './ways.ts';
 
+export const LOBBY = '__lobby__';
+
 /** Credentials that resume a session on another connection. */
 export type Resumption = { session_id: string; resume_token: string };
 

@@ -15,10 +15,8 @@ import {
 import type { CloseReason } from './retry.ts';
 import type { AudioParts, RoomAudio } from './room-audio.ts';
 import { Room } from './room.ts';
-import type { Resumption, SessionParts } from './session-parts.ts';
+import { LOBBY, type Resumption, type SessionParts } from './session-parts.ts';
 import { WayKeeper } from './way-keeper.ts';
-
-export const LOBBY = '__lobby__';
 
 /** The course of a client from its first connection to its end: connections that come and go, and the room that it is to be in. */
 export class Session {
@@ -47,6 +45,7 @@ export class Session {
         const phase = this.#phase;
         return phase.name === 'in_room' && phase.wish.fulfilled ? phase.room : undefined;
       },
+      lobby: () => (this.#phase.name === 'lobby' ? this.#phase.connection : undefined),
       changed: this.#changed,
     });
   }

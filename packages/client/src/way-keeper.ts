@@ -1,4 +1,6 @@
+import type { Connection } from './connection.ts';
 import { loadAudio } from './load-audio.ts';
+import { LobbyWatch } from './lobby-watch.ts';
 import { repeat } from './repeat.ts';
 import type { Room } from './room.ts';
 import type { Transport } from './state.ts';
@@ -11,13 +13,16 @@ type WayKeeperParts = {
   ways: Ways;
   /** The room that was joined, while there is a connection to it. */
   room: () => Room | undefined;
+  /** The connection, while the client is in the lobby. */
+  lobby: () => Connection | undefined;
   /** Sound goes another way. */
   changed: () => void;
 };
 
-/** Looks how the sound of a room does, and lets it go another way if it does badly, or if a better one may be open again. */
+/** Looks how the sound of a room does, and lets it go another way if it does badly, or if a better one may be open again. In the lobby it looks after the connection alone. */
 export class WayKeeper {
   readonly #parts: WayKeeperParts;
+  readonly #lobby = new LobbyWatch();
   #stopLooking: (() => void) | undefined;
   #isLooking = false;
   #isChanging = false;
@@ -27,7 +32,10 @@ export class WayKeeper {
   }
 
   start(): void {
-    this.#stopLooking = repeat(LOOK_EVERY_MS, () => void this.look());
+    this.#stopLooking = repeat(LOOK_EVERY_MS, () => {
+      this.#lobby.look(this.#parts.lobby(), performance.now());
+      void this.look();
+    });
   }
 
   stop(): void {

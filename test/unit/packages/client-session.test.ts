@@ -93,6 +93,35 @@ class Line extends EventTarget {
   }
 }
 
+/** A port whose messages come without the event loop of Node, which virtual time knows nothing of. */
+class Port extends EventTarget {
+  other: Port | undefined;
+  #isClosed = false;
+
+  postMessage(): void {
+    queueMicrotask(() => this.other?.receive());
+  }
+
+  receive(): void {
+    if (!this.#isClosed) this.dispatchEvent(new Event('message'));
+  }
+
+  start(): void {}
+
+  close(): void {
+    this.#isClosed = true;
+  }
+}
+
+class Channel {
+  readonly port1 = new Port();
+  readonly port2 = new Port();
+
+  constructor() {
+    this.port2.other = this.port1;
+  }
+}
+
 let client: PartylineClient;
 
 beforeEach(async () => {
@@ -103,6 +132,7 @@ beforeEach(async () => {
   Line.heard = () => undefined;
   vi.stubGlobal('location', { href: 'https://voice.example.com/' });
   vi.stubGlobal('WebSocket', Line);
+  vi.stubGlobal('MessageChannel', Channel);
   const events = { addEventListener: () => undefined, removeEventListener: () => undefined };
   vi.stubGlobal('window', { setTimeout, clearTimeout, setInterval, clearInterval, ...events });
   client = new PartylineClient({
@@ -121,6 +151,20 @@ afterEach(() => {
 
 /** Lets the client try to connect again. */
 const reconnect = () => vi.advanceTimersByTimeAsync(1000);
+
+test('a connection that dies in the lobby is noticed within 12 s', async () => {
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(client.state.name).toBe('lobby');
+  Line.isUp = false;
+  await vi.advanceTimersByTimeAsync(12_000);
+  expect(client.state).toMatchObject({
+    name: 'reconnecting',
+    reason: { message: 'The connection went silent.' },
+  });
+  Line.isUp = true;
+  await vi.advanceTimersByTimeAsync(5000);
+  expect(client.state.name).toBe('lobby');
+});
 
 const sent = () => Line.last.sent.map(({ type }) => type);
 

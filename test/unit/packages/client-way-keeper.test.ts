@@ -30,7 +30,9 @@ function openKeeper() {
   const place: { room: Room | undefined } = { room: room as unknown as Room };
   const memory = { isBlocked: () => false, setBlocked: () => undefined };
   const ways = new Ways(['webrtc', 'websocket'], memory);
-  const keeper = new WayKeeper({ ways, room: () => place.room, changed: () => undefined });
+  const nothing = () => undefined;
+  const parts = { ways, room: () => place.room, lobby: nothing, changed: nothing };
+  const keeper = new WayKeeper(parts);
   return { keeper, place, room, changes };
 }
 
