@@ -57,16 +57,19 @@ async function bundleExample(folder: string, gatewayUrl: string): Promise<string
   return out;
 }
 
-/** Serves the example with the policy that docs/client.md prints, and gives out tokens. */
+/** Serves the example with the policy that docs/client.md prints, and gives out tokens, though none to the first that asks. */
 async function serve(folder: string, getToken: () => Promise<string>): Promise<string> {
   const [, printed = ''] = /```\n(default-src [^\n]*)\n```/.exec(readFileSync(PAGE, 'utf8')) ?? [];
   const policy = printed.replace('wss://voice.example.com', used.gateway.url.replace('http', 'ws'));
   expect(policy).toContain('wasm-unsafe-eval');
+  let asked = 0;
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url ?? '/', 'http://localhost');
     response.setHeader('content-security-policy', policy);
     if (pathname === '/token') {
-      void getToken().then((token) => response.end(token));
+      asked += 1;
+      if (asked === 1) response.writeHead(502).end('<h1>Bad gateway</h1>');
+      else void getToken().then((token) => response.end(token));
       return;
     }
     const file = pathname === '/' ? '/index.html' : pathname;

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { PartylineClient } from '../../../packages/client/src/client.ts';
+import { TokenError } from '../../../packages/client/src/errors.ts';
 
 /** Connections of the browser client that do not come about, in virtual time. */
 
@@ -81,6 +82,17 @@ test('a token that does not come within 10 s is asked for again; what comes late
   expect(Socket.opened).toBe(1);
   client!.close();
   await expect(connected).rejects.toMatchObject({ name: 'ClosedError' });
+});
+
+test('a getToken that throws is asked again; a TokenError that is not retryable ends the client', async () => {
+  const reason = { code: 'unauthorized', closeCode: 4401, message: 'Not you.', retryable: false };
+  openClient(() => Promise.reject(asked === 1 ? new Error('Bad Gateway') : new TokenError(reason)));
+  const connected = expect(client!.connect()).rejects.toMatchObject({ reason });
+  await vi.advanceTimersByTimeAsync(0);
+  expect(client!.state).toMatchObject({ name: 'reconnecting', reason: { code: 'unreachable' } });
+  await vi.advanceTimersByTimeAsync(1000);
+  await connected;
+  expect({ asked, opened: Socket.opened }).toEqual({ asked: 2, opened: 0 });
 });
 
 test('a client that is closed while it waits for a token opens nothing when it comes', async () => {
