@@ -78,7 +78,10 @@ export class PartylineClient {
       },
     });
     this.#devices = new DeviceWatch(this.#settings, {
-      speakerChanged: () => this.#session.tell((audio) => audio.applySpeaker()),
+      speakerChanged: () => {
+        this.#acceptedSpeakerId = this.#settings.speakerId;
+        return this.#session.tell((audio) => audio.applySpeaker());
+      },
       fault: this.#fault,
     });
   }

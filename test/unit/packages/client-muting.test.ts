@@ -95,8 +95,13 @@ const say = (mute: boolean) =>
   Line.last.say({ type: 'configured', audio: AUDIO, volume: {}, mute });
 
 let client: PartylineClient;
+/** The browser’s devices: none. */
+let mediaDevices: EventTarget;
 
 beforeEach(async () => {
+  const enumerateDevices = () => Promise.resolve([]);
+  mediaDevices = Object.assign(new EventTarget(), { enumerateDevices });
+  vi.stubGlobal('navigator', { mediaDevices });
   applied = [];
   speakers = [];
   vi.stubGlobal('location', { href: 'https://voice.example.com/' });
@@ -265,4 +270,15 @@ test('speakers that the browser refuses: those before them are applied again', a
   await client.setSpeaker('desk');
   await expect(refused).rejects.toThrow('No such device.');
   expect(speakers.slice(3)).toEqual(['broken', 'desk']);
+});
+
+test('speakers that are unplugged are not gone back to when the browser refuses others', async () => {
+  const { promise: gone, resolve } = Promise.withResolvers<void>();
+  client.on('fault', () => resolve());
+  await client.join('kitchen');
+  await client.setSpeaker('headset');
+  mediaDevices.dispatchEvent(new Event('devicechange'));
+  await gone;
+  await expect(client.setSpeaker('broken')).rejects.toThrow('No such device.');
+  expect(speakers).toEqual(['headset', '', 'broken', '']);
 });
