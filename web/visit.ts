@@ -13,7 +13,7 @@ import { SOUND_FILES } from './sound-files.ts';
 import { askForToken } from './token.ts';
 import { ECHO_WORDS, inRoomWords, wayWords } from './room-words.ts';
 import { untilConnected } from './until-connected.ts';
-import { endWords, errorWords, microphoneWords, retryWords } from './words.ts';
+import { endWords, errorWords, guestEndWords, microphoneWords, retryWords } from './words.ts';
 
 type InRoom = Extract<ClientState, { name: 'in_room' }>;
 
@@ -23,7 +23,7 @@ export class Visit {
   readonly #page: Page;
   readonly entry: Entry;
   readonly #room: string;
-  readonly #isGuest: boolean;
+  readonly #guest: Guest | undefined;
   readonly #ended: () => void;
   readonly #ending = new AbortController();
   readonly #microphone = new OwnMicrophone((deviceId) =>
@@ -43,7 +43,7 @@ export class Visit {
     this.#page = page;
     this.entry = entry;
     this.#room = entry.isTrial ? ECHO : entry.room;
-    this.#isGuest = guest !== undefined;
+    this.#guest = guest;
     this.#ended = ended;
     const { apiKey, peer } = entry;
     const tokens = new URL('/api/tokens', location.href);
@@ -139,7 +139,7 @@ export class Visit {
 
   #endFor(reason: CloseReason): void {
     const isRefused = reason.code === 'unauthorized';
-    if (isRefused && this.#isGuest) this.#end('The invitation has expired or was withdrawn.');
+    if (isRefused && this.#guest) this.#end(guestEndWords(this.#guest.expires_at, Date.now()));
     else this.#end(endWords(reason), isRefused);
   }
 

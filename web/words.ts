@@ -18,6 +18,17 @@ export function endWords({ code, message }: CloseReason): string {
   return words ?? message;
 }
 
+/**
+ * Returns why the gateway refuses the token of a guest.
+ * @param expiresAt end of the token's life, ISO 8601: a day after it was given out at the latest, which is before the end of some invitations
+ * @param nowMs Unix time
+ */
+export function guestEndWords(expiresAt: string, nowMs: number): string {
+  return nowMs >= Date.parse(expiresAt)
+    ? 'The time for which the invitation let you in is over. Press Join to come in again.'
+    : 'The invitation has expired or was withdrawn.';
+}
+
 /** Returns why there is no connection now, and when the next attempt follows. */
 export function retryWords({ reason, hasAudio }: Reconnecting, delayMs: number): string {
   const seconds = Math.round(delayMs / 1000);
