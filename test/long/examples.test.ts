@@ -296,7 +296,10 @@ describe('in a browser', () => {
     const browser = await openBrowser(await untilServed(port));
     await browser.page.route('**/api/invites/redeem', async (route) => {
       const response = await route.fetch();
-      await route.fulfill({ response, json: { ...(await response.json()), room: REFUSED.kitchen } });
+      await route.fulfill({
+        response,
+        json: { ...(await response.json()), room: REFUSED.kitchen },
+      });
     });
     let sockets = 0;
     let closed = 0;

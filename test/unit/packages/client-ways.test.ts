@@ -140,7 +140,7 @@ test('a client that prefers the WebSocket joins by it where WebRTC is blocked, a
   expect(ways.giveUpPreferred(2000)).toBe(true);
   expect(ways.present).toBe('webrtc');
   expect(kept.isBlocked(OFFICE)).toBe(false);
-  // What another client has found out is not forgotten either.
+  // A network that another client found to be blocked stays so.
   ways.onNetwork(HOME, 3000);
   ways.changed('websocket', 4000);
   expect(kept.isBlocked(HOME)).toBe(true);
