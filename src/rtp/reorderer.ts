@@ -8,6 +8,8 @@ const MAX_WAIT_MS = 40;
 const MAX_JUMP_MS = 500;
 /** Longest gap in the shortest packets, of 2.5 ms; a number further away is no gap, regardless of the timestamp. */
 const MAX_LOST_PACKETS = MAX_JUMP_MS / 2.5;
+/** Largest distance by number at which an earlier packet belongs to the stream, however late it is; as in a `JitterBuffer`. */
+const MAX_LATE_PACKETS = 1000;
 
 /**
  * Reorders the packets of one stream without delaying any that is in order: only a gap makes later packets wait.
@@ -16,7 +18,7 @@ const MAX_LOST_PACKETS = MAX_JUMP_MS / 2.5;
 export class Reorderer {
   readonly #held = new Map<number, MediaPacket>();
   #next: number | undefined;
-  /** Timestamp of the packet that arrived last. */
+  /** Latest timestamp of the stream. */
   #timestamp = 0;
   #gapSinceMs = 0;
 
@@ -34,16 +36,20 @@ export class Reorderer {
   insert(packet: MediaPacket, nowMs: number): boolean {
     const { sequenceNumber, timestamp } = packet;
     const ahead = this.#next === undefined ? 0 : sequenceDelta(this.#next, sequenceNumber);
-    const jumpMs = Math.abs(timestampDelta(this.#timestamp, timestamp)) / SAMPLES_PER_MS;
-    this.#timestamp = timestamp;
+    const laterSamples = timestampDelta(this.#timestamp, timestamp);
+    // Browsers retransmit what an outage lost, after the first live packets. Other streams are renumbered (`Splice`).
+    if (ahead < 0 && ahead >= -MAX_LATE_PACKETS && laterSamples < 0) return false;
+    const jumpMs = Math.abs(laterSamples) / SAMPLES_PER_MS;
     const isFar = jumpMs > MAX_JUMP_MS || Math.abs(ahead) > MAX_LOST_PACKETS;
     // A packet is in order regardless of the length of its sender's pause.
     if (this.#next === undefined || (ahead !== 0 && isFar)) {
       this.#held.clear();
       this.#next = sequenceNumber;
+      this.#timestamp = timestamp;
     } else if (ahead < 0 || this.#held.has(sequenceNumber)) {
       return false;
     }
+    if (laterSamples > 0) this.#timestamp = timestamp;
     if (ahead > 0 && this.#held.size === 0) this.#gapSinceMs = nowMs;
     this.#held.set(sequenceNumber, packet);
     return true;

@@ -155,6 +155,23 @@ describe('a browser behind a bad network', () => {
     expect(Math.max(...waitedMs)).toBeLessThanOrEqual(80);
     expect(waitedMs.slice(55).every((ms) => ms === 0)).toBe(true);
   });
+
+  test.for([600, 1000])(
+    'forwarded, packets of an outage of %i ms come behind the first live ones: not heard',
+    async (outageMs) => {
+      const room = new SimulatedRoom(codecs, ['a']);
+      const heard = room.listen('x', OPUS);
+      const backAtMs = 1000 + outageMs;
+      const late = (atMs: number) =>
+        atMs >= 1000 && atMs < backAtMs ? backAtMs + 50 + (atMs - 1000) / 100 : atMs;
+      const arrivals = streamOf('a', speech.slice(0, 150));
+      await room.play(arrivals.map((arrival) => ({ ...arrival, atMs: late(arrival.atMs) })));
+      room.mixer.close();
+      const indices = heard.frames.map((frame) => speech.indexOf(frame)).filter((i) => i >= 0);
+      expect(indices).toEqual(arrivals.flatMap(({ atMs }, i) => (late(atMs) === atMs ? [i] : [])));
+      expect(heard.concealedMs).toBe(0);
+    },
+  );
 });
 
 describe('a browser whose clock is wrong', () => {

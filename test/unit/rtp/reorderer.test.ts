@@ -119,6 +119,26 @@ describe('Reorderer', () => {
     },
   );
 
+  test('packets of an outage that come behind the first live ones are dropped', () => {
+    const { out, come } = openStream();
+    const numbers = (from: number, to: number) =>
+      Array.from({ length: to - from }, (_, i) => from + i);
+    for (const number of [...numbers(0, 10), 40, 41]) come(number);
+    expect(numbers(10, 40).map((number) => come(number, 850))).toEqual(Array(30).fill(false));
+    come(42);
+    expect(out).toEqual([...numbers(0, 10), 40, 41, 42]);
+  });
+
+  test('the comfort noise of a pause that comes in the middle of the next word is dropped', () => {
+    const { out, come } = openStream();
+    come(0);
+    come(2, 820, 780);
+    come(3, 840, 780);
+    expect(come(1, 850, 180)).toBe(false);
+    come(4, 860, 780);
+    expect(out).toEqual([0, 2, 3, 4]);
+  });
+
   test('a pause of its sender, however long, is no gap', () => {
     const { out, come } = openStream();
     come(0);
