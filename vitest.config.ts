@@ -19,6 +19,7 @@ const WAITING = [
   'metrics',
   'muted',
   'node-liveness',
+  'node-pipes',
   'opaque',
   'operator',
   'pipes',

@@ -1,12 +1,17 @@
+import type { PipeTraffic } from '../media/node-pipe.ts';
+
 /**
  * Detects that a network has recovered after a long outage. The sending end of a pipe receives receiver reports
- * (RFC 3550 §6.4.2), even when nobody speaks. Sequence numbers may have wrapped during the outage, and SRTP's
- * roll-over counter is then wrong for good (RFC 3711 §3.3.1): the pipe must be opened anew. Pure.
+ * (RFC 3550 §6.4.2) of each stream of which a packet has arrived, even when nobody speaks. Sequence numbers may have
+ * wrapped during the outage, and SRTP's roll-over counter is then wrong for good (RFC 3711 §3.3.1): the pipe must be
+ * opened anew. Pure.
  */
 export class LinkWatch {
   readonly #cutAfterMs: number;
-  #bytes = 0;
-  #movedAtMs: number | undefined;
+  #traffic: PipeTraffic = { bytesReceived: 0, rtpBytesSent: 0 };
+  #checkedAtMs = 0;
+  /** Time since the last bytes came in during which packets were sent; undefined before anything has come in. */
+  #silentMs: number | undefined;
 
   /** @param cutAfterMs silence of the other end that means that the network is cut; reports come every 2.5 s */
   constructor(cutAfterMs: number) {
@@ -14,19 +19,24 @@ export class LinkWatch {
   }
 
   /**
-   * Takes the number of bytes received so far.
+   * Takes the traffic so far.
    * @returns true if the link was cut and has recovered
    */
-  isBack(bytesReceived: number, nowMs: number): boolean {
-    if (bytesReceived === this.#bytes) return false;
-    this.#bytes = bytesReceived;
-    const silentMs = this.#movedAtMs === undefined ? 0 : nowMs - this.#movedAtMs;
-    this.#movedAtMs = nowMs;
+  isBack(traffic: PipeTraffic, nowMs: number): boolean {
+    const { bytesReceived, rtpBytesSent } = this.#traffic;
+    // Streams without a packet get no reports, and no sequence number wraps while nothing is sent.
+    const hasSent = traffic.rtpBytesSent > rtpBytesSent;
+    if (hasSent && this.#silentMs !== undefined) this.#silentMs += nowMs - this.#checkedAtMs;
+    this.#traffic = traffic;
+    this.#checkedAtMs = nowMs;
+    if (traffic.bytesReceived === bytesReceived) return false;
+    const silentMs = this.#silentMs ?? 0;
+    this.#silentMs = 0;
     return silentMs >= this.#cutAfterMs;
   }
 
   /** Notes that nothing is sent for now, so that the silence of the other end does not count. */
   rest(): void {
-    this.#movedAtMs = undefined;
+    this.#silentMs = undefined;
   }
 }

@@ -223,9 +223,9 @@ export class RemoteNode {
       pipe.watch.rest();
       return;
     }
-    pipe.own.bytesReceived().then(
-      (bytes) => {
-        if (this.#pipe !== pipe || !pipe.watch.isBack(bytes, performance.now())) return;
+    pipe.own.traffic().then(
+      (traffic) => {
+        if (this.#pipe !== pipe || !pipe.watch.isBack(traffic, performance.now())) return;
         counters.pipeFaults += 1;
         this.#end.log.warn({ node: this.#node }, 'network to node was cut; pipe reopened');
         this.#closePipe();

@@ -35,6 +35,14 @@ export type PipedIn = {
   close(): void;
 };
 
+/** Traffic of a pipe since it was opened. */
+export type PipeTraffic = {
+  /** Number of bytes received, including reports of the other end. */
+  bytesReceived: number;
+  /** Number of bytes sent, without reports. */
+  rtpBytesSent: number;
+};
+
 /** This node's end of a pipe between the routers that a room has on two nodes: RTP over UDP, encrypted (SRTP). */
 export class NodePipe {
   /** Unique among all ends that were ever opened. */
@@ -125,10 +133,9 @@ export class NodePipe {
     };
   }
 
-  /** Returns the number of bytes received, including reports of the other end. */
-  async bytesReceived(): Promise<number> {
+  async traffic(): Promise<PipeTraffic> {
     const [stats] = await this.#transport.getStats();
-    return stats?.bytesReceived ?? 0;
+    return { bytesReceived: stats?.bytesReceived ?? 0, rtpBytesSent: stats?.rtpBytesSent ?? 0 };
   }
 
   /** Closes the pipe and everything on it. */

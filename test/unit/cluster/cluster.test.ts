@@ -162,20 +162,43 @@ describe('RemotePeers', () => {
 describe('LinkWatch', () => {
   const S = 1000;
 
-  test('a link that is silent for a minute and then is not was cut', () => {
+  /** A link that is checked with what came in and was sent since the check before. */
+  function openWatch() {
     const watch = new LinkWatch(60 * S);
-    expect(watch.isBack(100, 0)).toBe(false);
-    expect(watch.isBack(100, 30 * S)).toBe(false);
-    expect(watch.isBack(100, 61 * S)).toBe(false);
-    expect(watch.isBack(140, 62 * S)).toBe(true);
-    expect(watch.isBack(180, 72 * S)).toBe(false);
+    const traffic = { bytesReceived: 0, rtpBytesSent: 0 };
+    const isBack = (receivedBytes: number, sentBytes: number, nowMs: number) => {
+      traffic.bytesReceived += receivedBytes;
+      traffic.rtpBytesSent += sentBytes;
+      return watch.isBack({ ...traffic }, nowMs);
+    };
+    return { watch, isBack };
+  }
+
+  test('a link that is silent for a minute and then is not was cut', () => {
+    const { isBack } = openWatch();
+    expect(isBack(100, 9, 0)).toBe(false);
+    expect(isBack(0, 9, 30 * S)).toBe(false);
+    expect(isBack(0, 9, 61 * S)).toBe(false);
+    expect(isBack(40, 9, 62 * S)).toBe(true);
+    expect(isBack(40, 9, 72 * S)).toBe(false);
   });
 
   test('a link over which nothing ever came, or was sent meanwhile, was not', () => {
-    const watch = new LinkWatch(60 * S);
-    expect(watch.isBack(0, 0)).toBe(false);
-    expect(watch.isBack(100, 300 * S)).toBe(false);
+    const { watch, isBack } = openWatch();
+    expect(isBack(0, 9, 0)).toBe(false);
+    expect(isBack(100, 9, 300 * S)).toBe(false);
     watch.rest();
-    expect(watch.isBack(200, 900 * S)).toBe(false);
+    expect(isBack(100, 9, 900 * S)).toBe(false);
+  });
+
+  test('only time in which something was sent counts', () => {
+    const { isBack } = openWatch();
+    expect(isBack(100, 9, 0)).toBe(false);
+    for (let s = 10; s <= 300; s += 10) expect(isBack(0, 0, s * S)).toBe(false);
+    for (let s = 310; s <= 350; s += 10) expect(isBack(0, 9, s * S)).toBe(false);
+    expect(isBack(0, 0, 600 * S)).toBe(false);
+    expect(isBack(40, 0, 610 * S)).toBe(false);
+    for (let s = 620; s <= 670; s += 10) expect(isBack(0, 9, s * S)).toBe(false);
+    expect(isBack(40, 0, 680 * S)).toBe(true);
   });
 });

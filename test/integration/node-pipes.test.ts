@@ -1,0 +1,145 @@
+import type { Producer } from 'mediasoup/types';
+import { expect, test, vi } from 'vitest';
+import { readSettings } from '../../config/settings.ts';
+import { DEFAULT_TIMINGS, type Timings } from '../../config/timings.ts';
+import { RemoteNode, type RoomEnd } from '../../src/cluster/remote-node.ts';
+import type { RoomState } from '../../src/cluster/room-state.ts';
+import { counters } from '../../src/counters.ts';
+import { MediaWorker } from '../../src/media/media-worker.ts';
+import { NodePipe } from '../../src/media/node-pipe.ts';
+import { PlainLeg } from '../../src/media/plain-leg.ts';
+import { writeRtpPacket } from '../../src/rtp/packet.ts';
+import { Packetizer } from '../../src/rtp/packetizer.ts';
+import { FORMAT } from '../../src/store/state-format.ts';
+import { eventually, freeRtcPort, silentLog } from '../support/gateway.ts';
+import { useStack } from '../support/use-stack.ts';
+
+/** A room on two nodes: real routers and pipes, and states that are handed over directly. */
+
+const { cleanUps } = useStack();
+
+async function startWorker(): Promise<MediaWorker> {
+  const settings = {
+    mediaWorkers: 1,
+    workerBin: readSettings({}).MEDIASOUP_WORKER_BIN,
+    rtcAddresses: () => [{ ip: '127.0.0.1', takesTcp: true, isSet: true }],
+    rtcPort: freeRtcPort(),
+    routerMaxConsumers: 1,
+    timings: DEFAULT_TIMINGS.mediaWorkers,
+  };
+  const worker = await MediaWorker.start(0, settings, silentLog);
+  cleanUps.push(() => worker.close());
+  return worker;
+}
+
+/** One node of the room. */
+async function openNode(name: string, timings: Timings['pipes']) {
+  const worker = await startWorker();
+  const router = await worker.openRouter();
+  const published: Producer[] = [];
+  const leg = await PlainLeg.open(router, async (producer) => void published.push(producer));
+  cleanUps.push(() => leg.close());
+  const producers = new Map<string, string>();
+  const heard = new Set<string>();
+  const pipes: NodePipe[] = [];
+  const end: RoomEnd = {
+    node: name,
+    producers,
+    isOpen: true,
+    addressFor: () => ({ ip: '127.0.0.1' }),
+    openPipe: async (address) => {
+      const range = { min: 20_000, max: 29_999 };
+      const pipe = await NodePipe.open(router, address, range, async () => {});
+      pipes.push(pipe);
+      return pipe;
+    },
+    changed: () => node.onChanged(),
+    heard: async (_peer, id) => void heard.add(id),
+    unheard: (id) => void heard.delete(id),
+    log: silentLog,
+    timings,
+  };
+  const node = {
+    end,
+    heard,
+    pipes,
+    remote: undefined as RemoteNode | undefined,
+    onChanged: () => {},
+    async addSpeaker(peer: string) {
+      const speaker = await leg.produce();
+      const packetizer = new Packetizer();
+      producers.set(speaker.id, peer);
+      node.remote?.converge();
+      return {
+        id: speaker.id,
+        say: () => {
+          const packet = packetizer.packetize(Buffer.from(peer), 960, 20, 0);
+          speaker.send(writeRtpPacket(packet, speaker));
+        },
+        leave: () => {
+          producers.delete(speaker.id);
+          speaker.close();
+          node.remote?.converge();
+        },
+      };
+    },
+  };
+  return node;
+}
+
+type Node = Awaited<ReturnType<typeof openNode>>;
+
+async function openRoom(changed: Partial<Timings['pipes']> = {}): Promise<[Node, Node]> {
+  const timings = { ...DEFAULT_TIMINGS.pipes, ...changed };
+  const nodes: [Node, Node] = [
+    await openNode('a', timings),
+    await openNode('b', timings),
+  ];
+  let version = 0;
+  const stateOf = ({ end, remote }: Node, other: Node): RoomState => {
+    const pipe = remote?.describeEnd();
+    return {
+      format: FORMAT,
+      version: (version += 1),
+      departed: false,
+      peers: [{ peer: end.node, kind: 'websocket', place: '', away: false }],
+      left: [],
+      pipes: pipe ? { [other.end.node]: pipe } : {},
+    };
+  };
+  for (const [node, other] of [nodes, nodes.toReversed()] as [Node, Node][]) {
+    node.onChanged = () =>
+      setImmediate(() => {
+        if (other.remote) other.remote.state = stateOf(node, other);
+      });
+    const remote = new RemoteNode(other.end.node, stateOf(other, node), node.end);
+    node.remote = remote;
+    cleanUps.push(() => remote.close());
+  }
+  for (const node of nodes) node.onChanged();
+  return nodes;
+}
+
+test('who begins to speak after a long silence is heard over the pipe that is there', async () => {
+  const [a, b] = await openRoom({ checkEveryMs: 100, cutAfterMs: 500 });
+  const talker = await a.addSpeaker('x');
+  const muted = await a.addSpeaker('y');
+  await eventually('both are heard', () => b.heard.size === 2);
+  const [pipe] = a.pipes;
+  const receivedBytes = async () => (await pipe!.traffic()).bytesReceived;
+  talker.say();
+  await eventually('it is reported', async () => (await receivedBytes()) > 0);
+  talker.leave();
+  const checks = vi.spyOn(pipe!, 'traffic');
+  await eventually('it was silent for long', () => checks.mock.calls.length > 6);
+  checks.mockRestore();
+  const before = { bytes: await receivedBytes(), faults: counters.pipeFaults };
+  muted.say();
+  await eventually('it is reported', async () => (await receivedBytes()) > before.bytes);
+  const later = vi.spyOn(pipe!, 'traffic');
+  const hasFailed = () => counters.pipeFaults > before.faults;
+  await eventually('it was checked', () => later.mock.calls.length > 1 || hasFailed());
+  expect(hasFailed()).toBe(false);
+  expect(a.pipes).toHaveLength(1);
+  expect(b.heard).toEqual(new Set([muted.id]));
+});
