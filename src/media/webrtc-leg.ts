@@ -97,6 +97,11 @@ export class WebRtcLeg {
     return this.#recvTransport;
   }
 
+  /** True once its transports are closed, by {@link close} or because the media worker died. */
+  get isLost(): boolean {
+    return this.#closed || this.#sendTransport.closed;
+  }
+
   /** True while the browser's producer is paused or muted. */
   get isSilent(): boolean {
     return this.#isPaused || this.#isMuted;

@@ -143,6 +143,8 @@ export class WebRtcPeer implements Peer {
   listen(): void {
     this.#lease.room.producers.announceTo(this);
     this.#lease.room.tellSpeakersTo(this);
+    // The media worker may have died before the peer was in the room, which tells only peers that are.
+    if (this.#leg.isLost) this.mediaRestarted();
   }
 
   /** Prepares to take over from another way of the same peer; until then it carries no audio in either direction. */
@@ -261,12 +263,13 @@ export class WebRtcPeer implements Peer {
     this.#pending.delete(id);
   }
 
-  /** Asks the client to join again for new transports. */
+  /** Asks the client to join again for new transports, once. */
   mediaRestarted(): void {
+    if (this.#isRestarted) return;
+    this.#isRestarted = true;
     this.#leg.close();
     this.#consumers.clear();
     this.#pending.clear();
-    this.#isRestarted = true;
     if (this.#prepared) this.#prepared.onLost();
     else this.#outlet.notify({ type: 'media_restarted' });
   }

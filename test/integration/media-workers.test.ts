@@ -4,6 +4,11 @@ import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { readSettings } from '../../config/settings.ts';
 import { MediaWorkerPool } from '../../src/media/media-worker-pool.ts';
 import type { RoomRouter } from '../../src/media/room-router.ts';
+import type { ServerMessage } from '../../src/protocol/messages.ts';
+import type { ClientConnection } from '../../src/rooms/peer.ts';
+import type { Room } from '../../src/rooms/room.ts';
+import { RoomMedia } from '../../src/rooms/room-media.ts';
+import { WebRtcPeer } from '../../src/rooms/webrtc-peer.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually, freeRtcPort, silentLog, type TestGateway } from '../support/gateway.ts';
 import { opusTone, play } from '../support/sound.ts';
@@ -184,6 +189,35 @@ describe('a media worker that keeps dying', () => {
     expect(pool.describe()).toMatchObject([{ state: 'running', routers: 1 }]);
     room.close();
   });
+});
+
+test('a browser whose media worker dies before it is in the room is told when it is, once', async () => {
+  const pool = await openPool(1);
+  const replaced = Promise.withResolvers<void>();
+  const media = await RoomMedia.open(pool, silentLog, {
+    onLost: () => {},
+    onReplaced: () => replaced.resolve(),
+  });
+  cleanUps.push(() => media.close());
+  const producers = { announceTo: () => {} };
+  const room = { media, producers, enter: () => {}, leave: () => {}, tellSpeakersTo: () => {} };
+  const lease = { room: room as unknown as Room, release: () => {} };
+  const told: string[] = [];
+  const outlet = {
+    name: 'browser',
+    log: silentLog,
+    notify: ({ type }: ServerMessage) => void told.push(type),
+  };
+  const peer = await WebRtcPeer.open(lease, outlet as ClientConnection, undefined, false);
+  process.kill(firstPidOf(pool), 'SIGKILL');
+  await replaced.promise;
+  expect(told).toEqual([]);
+  peer.enter();
+  peer.listen();
+  expect(told).toEqual(['media_restarted']);
+  peer.mediaRestarted();
+  expect(told).toHaveLength(1);
+  peer.close('left');
 });
 
 /** RTP parameters that mediasoup takes from a browser: Opus and the audio level. */
