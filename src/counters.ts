@@ -30,7 +30,7 @@ export const counters = {
   shortages: { descriptors: 0, memory: 0, threads: 0, ports: 0, disk: 0 },
   /** Lines of the log that could not be written, and were not kept either. */
   logLinesLost: 0,
-  /** Messages of other nodes whose seal was wrong, and pipes to other nodes that failed or were cut. */
+  /** Messages of other nodes whose seal was wrong; pipes to other nodes that failed or were cut, and producers that could not be piped. */
   sealFaults: 0,
   pipeFaults: 0,
   /** Messages of unknown formats from (in) and to (out) other nodes. */

@@ -1,41 +1,11 @@
-import type { FastifyBaseLogger } from 'fastify';
 import type { ListenAddress } from '../../config/listen-addresses.ts';
-import type { Timings } from '../../config/timings.ts';
-import type { NodePipe, PipedIn, PipedOut } from '../media/node-pipe.ts';
+import type { PipedIn } from '../media/node-pipe.ts';
 import { counters } from '../counters.ts';
 import { noteShortage } from '../resources.ts';
 import { LinkWatch } from './link-watch.ts';
+import type { RoomEnd } from './room-end.ts';
+import { describePipe, type RoomPipe } from './room-pipe.ts';
 import type { PipeEnd, RoomState } from './room-state.ts';
-
-/** This node's side of a room: its producers, and its handling of those of other nodes. */
-export type RoomEnd = {
-  /** The id of this node. */
-  readonly node: string;
-  /** Producers of this node: id → peer. */
-  readonly producers: ReadonlyMap<string, string>;
-  /** True while this node has anybody in the room, and a router for it. */
-  readonly isOpen: boolean;
-  /** Returns where this node receives from one that has these families; undefined if no pipe can lead there. */
-  addressFor(families: RoomState['families']): ListenAddress | undefined;
-  openPipe(address: ListenAddress): Promise<NodePipe>;
-  /** Called when this node's end has changed and must be announced. */
-  changed(): void;
-  heard(peer: string, producerId: string): Promise<void>;
-  unheard(producerId: string): void;
-  readonly log: FastifyBaseLogger;
-  readonly timings: Timings['pipes'];
-};
-
-type Pipe = {
-  own: NodePipe;
-  /** The other node's end to which it is connected. */
-  other: string | undefined;
-  sent: Map<string, PipedOut & { peer: string }>;
-  heard: Map<string, PipedIn>;
-  watch: LinkWatch;
-  /** Watches the link; closed with the pipe. */
-  timer: NodeJS.Timeout;
-};
 
 /**
  * Another node in a room. Each of the two opens its end of a pipe and tells the other its address; an end is
@@ -46,7 +16,7 @@ export class RemoteNode {
   readonly #node: string;
   readonly #end: RoomEnd;
   #state: RoomState;
-  #pipe: Pipe | undefined;
+  #pipe: RoomPipe | undefined;
   #isWorking = false;
   #isStale = false;
   #retry: NodeJS.Timeout | undefined;
@@ -86,22 +56,7 @@ export class RemoteNode {
 
   /** This node's end, for the other. */
   describeEnd(): PipeEnd | undefined {
-    if (!this.#pipe) return undefined;
-    const { own, other, sent, heard } = this.#pipe;
-    return {
-      id: own.id,
-      ip: own.address.ip,
-      port: own.address.port,
-      srtp_parameters: own.address.srtpParameters,
-      ...(other !== undefined && { connected_to: other }),
-      sends: [...sent].map(([id, { peer, rtpParameters, paused }]) => ({
-        producer_id: id,
-        peer,
-        rtp_parameters: rtpParameters,
-        paused,
-      })),
-      hears: [...heard.keys()],
-    };
+    return this.#pipe && describePipe(this.#pipe);
   }
 
   /** Returns whether the other node receives a producer of this node. */
@@ -159,10 +114,14 @@ export class RemoteNode {
    */
   #failed(fault: unknown): void {
     if (this.#isClosed || !this.#end.isOpen) return;
+    this.#retryLater(fault, 'pipe to node failed; reopened');
+    this.#closePipe();
+  }
+
+  #retryLater(fault: unknown, event: string): void {
     counters.pipeFaults += 1;
     noteShortage(fault);
-    this.#end.log.warn({ err: fault, node: this.#node }, 'pipe to node failed; reopened');
-    this.#closePipe();
+    this.#end.log.warn({ err: fault, node: this.#node }, event);
     clearTimeout(this.#retry);
     this.#retry = setTimeout(() => this.converge(), this.#end.timings.retryAfterMs);
   }
@@ -204,10 +163,10 @@ export class RemoteNode {
     }
   }
 
-  async #open(address: ListenAddress): Promise<Pipe> {
+  async #open(address: ListenAddress): Promise<RoomPipe> {
     const own = await this.#end.openPipe(address);
     this.#end.changed();
-    const pipe: Pipe = {
+    const pipe: RoomPipe = {
       own,
       other: undefined,
       sent: new Map(),
@@ -218,7 +177,7 @@ export class RemoteNode {
     return pipe;
   }
 
-  #watch(pipe: Pipe): void {
+  #watch(pipe: RoomPipe): void {
     if (pipe.sent.size === 0) {
       pipe.watch.rest();
       return;
@@ -236,7 +195,26 @@ export class RemoteNode {
     );
   }
 
-  async #send({ own, sent }: Pipe): Promise<void> {
+  /**
+   * Pipes producers in parallel. One that fails is retried later, and the others stay; one that has ended meanwhile does not matter.
+   * @throws the first fault if the pipe is closed
+   */
+  async #pipeEach<T>(
+    { own }: RoomPipe,
+    producers: T[],
+    pipe: (producer: T) => Promise<void>,
+    exists: (producer: T) => boolean,
+  ): Promise<void> {
+    const results = await Promise.allSettled(producers.map(pipe));
+    for (const [i, result] of results.entries()) {
+      if (result.status === 'fulfilled') continue;
+      if (own.isClosed) throw result.reason;
+      if (exists(producers[i]!)) this.#retryLater(result.reason, 'producer not piped; retrying');
+    }
+  }
+
+  async #send(pipe: RoomPipe): Promise<void> {
+    const { own, sent } = pipe;
     const { producers } = this.#end;
     for (const [id, piped] of sent) {
       if (producers.has(id)) continue;
@@ -245,37 +223,49 @@ export class RemoteNode {
       this.#end.changed();
     }
     const added = [...producers].filter(([id]) => !sent.has(id));
-    await Promise.all(
-      added.map(async ([id, peer]) => {
-        const piped = await own.send(id, () => this.#end.changed());
-        sent.set(id, Object.assign(piped, { peer }));
-        this.#end.changed();
-      }),
-    );
+    const send = async ([id, peer]: [string, string]) => {
+      const piped = await own.send(id, () => this.#end.changed());
+      sent.set(id, Object.assign(piped, { peer }));
+      this.#end.changed();
+    };
+    await this.#pipeEach(pipe, added, send, ([id]) => producers.has(id));
   }
 
-  async #receive(pipe: Pipe): Promise<void> {
-    const sends = this.#otherEnd?.sends ?? [];
+  async #receive(pipe: RoomPipe): Promise<void> {
+    const sends = this.#sends;
     const offered = new Set(sends.map((piped) => piped.producer_id));
     for (const [id, piped] of pipe.heard) if (!offered.has(id)) this.#unhear(pipe, id, piped);
-    await Promise.all(sends.map((piped) => this.#hear(pipe, piped)));
+    const isOffered = ({ producer_id: id }: PipeEnd['sends'][number]) =>
+      this.#sends.some((piped) => piped.producer_id === id);
+    await this.#pipeEach(pipe, sends, (piped) => this.#hear(pipe, piped), isOffered);
   }
 
-  async #hear({ own, heard }: Pipe, sent: PipeEnd['sends'][number]): Promise<void> {
+  /** Producers that the other node sends. */
+  get #sends(): PipeEnd['sends'] {
+    return this.#otherEnd?.sends ?? [];
+  }
+
+  async #hear(pipe: RoomPipe, sent: PipeEnd['sends'][number]): Promise<void> {
+    const { own, heard } = pipe;
     const { producer_id: id, peer, rtp_parameters: rtpParameters, paused } = sent;
     let piped = heard.get(id);
     if (!piped) {
       piped = await own.receive(id, rtpParameters);
       // The pipe was closed meanwhile, and another is opened.
-      if (this.#pipe?.own !== own) return;
+      if (this.#pipe !== pipe) return;
       heard.set(id, piped);
-      await this.#end.heard(peer, id);
+      try {
+        await this.#end.heard(peer, id);
+      } catch (fault) {
+        if (heard.get(id) === piped) this.#unhear(pipe, id, piped);
+        throw fault;
+      }
       this.#end.changed();
     }
     if (piped.paused !== paused) await piped.setPaused(paused);
   }
 
-  #unhear({ heard }: Pipe, id: string, piped: PipedIn): void {
+  #unhear({ heard }: RoomPipe, id: string, piped: PipedIn): void {
     heard.delete(id);
     piped.close();
     this.#end.unheard(id);

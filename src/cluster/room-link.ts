@@ -9,7 +9,8 @@ import type { Redis } from '../store/redis.ts';
 import { counters } from '../counters.ts';
 import { FORMAT } from '../store/state-format.ts';
 import type { Relays } from './relay/relays.ts';
-import { RemoteNode, type RoomEnd } from './remote-node.ts';
+import { RemoteNode } from './remote-node.ts';
+import type { RoomEnd } from './room-end.ts';
 import { parseRoomState, type PlacedPeer, type RoomState } from './room-state.ts';
 import type { Sealer } from './sealer.ts';
 

@@ -30,7 +30,7 @@ export const STATE_METRICS: Definition[] = [
   ),
   count(
     'pipe_faults_total',
-    'Pipes to other nodes that failed or were cut',
+    'Pipes to other nodes that failed or were cut, and producers that could not be piped',
     ({ counters }) => counters.pipeFaults,
   ),
   gauge(

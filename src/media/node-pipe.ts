@@ -133,6 +133,11 @@ export class NodePipe {
     };
   }
 
+  /** True once it was closed, by its owner or because its router closed. */
+  get isClosed(): boolean {
+    return this.#transport.closed;
+  }
+
   async traffic(): Promise<PipeTraffic> {
     const [stats] = await this.#transport.getStats();
     return { bytesReceived: stats?.bytesReceived ?? 0, rtpBytesSent: stats?.rtpBytesSent ?? 0 };
@@ -145,6 +150,6 @@ export class NodePipe {
 
   /** Checks that the pipe was not closed during a request: mediasoup makes producers and consumers even then, and never closes them. */
   #checkOpen(): void {
-    if (this.#transport.closed) throw new Error('the pipe was closed meanwhile');
+    if (this.isClosed) throw new Error('the pipe was closed meanwhile');
   }
 }

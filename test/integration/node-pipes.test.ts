@@ -2,7 +2,8 @@ import type { Producer } from 'mediasoup/types';
 import { expect, test, vi } from 'vitest';
 import { readSettings } from '../../config/settings.ts';
 import { DEFAULT_TIMINGS, type Timings } from '../../config/timings.ts';
-import { RemoteNode, type RoomEnd } from '../../src/cluster/remote-node.ts';
+import { RemoteNode } from '../../src/cluster/remote-node.ts';
+import type { RoomEnd } from '../../src/cluster/room-end.ts';
 import type { RoomState } from '../../src/cluster/room-state.ts';
 import { counters } from '../../src/counters.ts';
 import { MediaWorker } from '../../src/media/media-worker.ts';
@@ -41,6 +42,9 @@ async function openNode(name: string, timings: Timings['pipes']) {
   cleanUps.push(() => leg.close());
   const producers = new Map<string, string>();
   const heard = new Set<string>();
+  const unheard: string[] = [];
+  /** Peers of which the next producer cannot be heard. */
+  const refuse = new Set<string>();
   const pipes: NodePipe[] = [];
   const end: RoomEnd = {
     node: name,
@@ -54,14 +58,23 @@ async function openNode(name: string, timings: Timings['pipes']) {
       return pipe;
     },
     changed: () => node.onChanged(),
-    heard: async (_peer, id) => void heard.add(id),
-    unheard: (id) => void heard.delete(id),
+    heard: async (peer, id) => {
+      if (refuse.delete(peer)) throw new Error('not heard');
+      heard.add(id);
+    },
+    unheard: (id) => {
+      heard.delete(id);
+      unheard.push(id);
+    },
     log: silentLog,
     timings,
   };
   const node = {
     end,
+    producers,
     heard,
+    unheard,
+    refuse,
     pipes,
     remote: undefined as RemoteNode | undefined,
     onChanged: () => {},
@@ -91,10 +104,7 @@ type Node = Awaited<ReturnType<typeof openNode>>;
 
 async function openRoom(changed: Partial<Timings['pipes']> = {}): Promise<[Node, Node]> {
   const timings = { ...DEFAULT_TIMINGS.pipes, ...changed };
-  const nodes: [Node, Node] = [
-    await openNode('a', timings),
-    await openNode('b', timings),
-  ];
+  const nodes: [Node, Node] = [await openNode('a', timings), await openNode('b', timings)];
   let version = 0;
   const stateOf = ({ end, remote }: Node, other: Node): RoomState => {
     const pipe = remote?.describeEnd();
@@ -142,4 +152,39 @@ test('who begins to speak after a long silence is heard over the pipe that is th
   expect(hasFailed()).toBe(false);
   expect(a.pipes).toHaveLength(1);
   expect(b.heard).toEqual(new Set([muted.id]));
+});
+
+test('a producer that cannot be sent does not affect the others, and one that has ended is ignored', async () => {
+  const [a, b] = await openRoom({ retryAfterMs: 50 });
+  const { id } = await a.addSpeaker('x');
+  await eventually('it is heard', () => b.heard.has(id));
+  const faults = counters.pipeFaults;
+  const sends = vi.spyOn(a.pipes[0]!, 'send');
+  // The media worker knows no such producer.
+  a.producers.set('gone', 'y');
+  a.remote!.converge();
+  a.producers.delete('gone');
+  await eventually('it was refused', () => sends.mock.settledResults[0]?.type === 'rejected');
+  const late = await a.addSpeaker('z');
+  await eventually('another is heard', () => b.heard.has(late.id));
+  expect(counters.pipeFaults).toBe(faults);
+  a.producers.set('unknown', 'y');
+  a.remote!.converge();
+  await eventually('it is retried', () => counters.pipeFaults >= faults + 2);
+  expect([a.pipes.length, b.pipes.length]).toEqual([1, 1]);
+  expect(b.heard).toEqual(new Set([id, late.id]));
+});
+
+test('a producer that cannot be heard is retried, and the others stay', async () => {
+  const [a, b] = await openRoom({ retryAfterMs: 50 });
+  const { id } = await a.addSpeaker('x');
+  await eventually('it is heard', () => b.heard.has(id));
+  b.refuse.add('y');
+  const faults = counters.pipeFaults;
+  const refused = await a.addSpeaker('y');
+  await eventually('it is heard at last', () => b.heard.has(refused.id));
+  expect(counters.pipeFaults).toBe(faults + 1);
+  expect([a.pipes.length, b.pipes.length]).toEqual([1, 1]);
+  expect(b.unheard).toEqual([refused.id]);
+  await eventually('the other node knows', () => a.remote!.hears(refused.id));
 });
