@@ -5,12 +5,10 @@ import type { WebSocket } from 'ws';
 import type { Timings } from '../../config/timings.ts';
 import type { Credentials } from '../accounts/authenticator.ts';
 import type { ConnectionBudget } from '../accounts/connection-budget.ts';
-import { PLANS } from '../accounts/plans.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import type { Sealer } from '../cluster/sealer.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
-import type { Admission, CcuLeases } from '../usage/ccu-leases.ts';
-import type { Holder } from '../usage/lease-holder.ts';
+import type { CcuLeases } from '../usage/ccu-leases.ts';
 import type { Quota } from '../usage/quota.ts';
 import { readSummary } from '../usage/summary.ts';
 import type { RecentUsage } from '../usage/recent-usage.ts';
@@ -28,6 +26,7 @@ import { locationToResume, restrict } from './resume-place.ts';
 import { sealResumption } from './resumption.ts';
 import { Session } from '../session/session.ts';
 import type { Sessions } from './sessions.ts';
+import { type Ids, type Lease, takeLease } from './take-lease.ts';
 
 /** Counters of sessions. */
 type SessionMetrics = {
@@ -90,7 +89,7 @@ export async function openSession(client: NewClient, parts: SessionOpeningParts)
   const { account } = client.credentials;
   const ids = { sessionId: client.resumedId ?? randomUUID(), connectionId: randomUUID() };
   // A peer that replaces itself takes over its own lease: its release by the old connection has no effect.
-  const lease = await takeLease(client, ids, parts, false);
+  const lease = await takeLease(client, ids, leases, false);
   try {
     const [{ total_minutes: _used, ...limits }] = await Promise.all([
       readSummary(parts.usage, leases, account, parts.clock.wallMs()),
@@ -99,8 +98,7 @@ export async function openSession(client: NewClient, parts: SessionOpeningParts)
     // Redis answers all clients that connect at once in the same turn of the event loop.
     await parts.requestLimits.turns.run(account.id, () => start(client, ids, lease, limits, parts));
   } catch (fault) {
-    // A client that resumes may do so on another node.
-    lease.release(client.resumedId === undefined ? 0 : parts.places.keepMs);
+    lease.withdraw();
     throw fault;
   }
 }
@@ -118,7 +116,7 @@ function start(
   const { account } = credentials;
   const { peer } = query;
   if (socket.readyState !== socket.OPEN) {
-    lease.release();
+    lease.withdraw();
     return;
   }
   takeover.checkNewest(lease.holder, lease.order);
@@ -148,11 +146,11 @@ export async function takeOverSession(
   parts: SessionOpeningParts,
 ): Promise<void> {
   const ids = { sessionId, connectionId };
-  const lease = await takeLease(client, ids, parts, true);
+  const lease = await takeLease(client, ids, parts.leases, true);
   try {
     parts.drain.check();
     if (client.socket.readyState !== client.socket.OPEN) {
-      lease.release();
+      lease.withdraw();
       return;
     }
     const settings = settingsOf(ids, lease, undefined);
@@ -162,39 +160,10 @@ export async function takeOverSession(
     // Changes made during the handover have not reached the session.
     parts.accountWatch.check(client.credentials.account.id);
   } catch (fault) {
-    lease.release();
+    lease.withdraw();
     throw fault;
   }
 }
-
-type Ids = { sessionId: string; connectionId: string };
-type Lease = Admission & {
-  holder: Holder;
-  /** @param keepSettingsMs time for which the settings of the session are kept */
-  release: (keepSettingsMs?: number) => void;
-};
-
-async function takeLease(
-  { credentials: { account }, query, log }: KnownClient,
-  { sessionId, connectionId }: Ids,
-  { leases }: SessionOpeningParts,
-  isMoved: boolean,
-): Promise<Lease> {
-  const { peer, audio } = query;
-  const holder = { accountId: account.id, peer, connectionId };
-  const { maxCcu } = PLANS[account.plan];
-  const settings = { ...preferencesOf(audio, account), ...NOTHING_SET };
-  const session = { sessionId, settings: serializeSettings(settings) };
-  const admission = await leases.admit(holder, maxCcu, isMoved, session);
-  const release = (keepSettingsMs?: number) => {
-    leases.release(holder, keepSettingsMs).catch((fault: unknown) => {
-      log.warn({ err: fault, peer }, 'lease not released; retrying');
-    });
-  };
-  return { ...admission, holder, release };
-}
-
-const NOTHING_SET = { detected: undefined, volume: {}, isMuted: false };
 
 /**
  * Returns the settings with which a session continues; undefined if those of the client's query apply.

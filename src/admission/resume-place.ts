@@ -1,6 +1,6 @@
 import { type Credentials, mayPublish, roomFault } from '../accounts/authenticator.ts';
 import type { PeerKind } from '../protocol/messages.ts';
-import type { LastLocation } from '../usage/ccu-leases.ts';
+import type { LastLocation } from '../usage/last-location.ts';
 import type { SuspendedPeer } from '../session/suspended-peers.ts';
 
 /**

@@ -1,21 +1,15 @@
 import type { FastifyBaseLogger } from 'fastify';
-import { type Static, Type } from 'typebox';
-import { Compile } from 'typebox/compile';
 import type { Timings } from '../../config/timings.ts';
 import { PartylineError, replaced } from '../protocol/errors.ts';
-import { leaseKeys, leaseOrderKey, resumeKey } from '../store/keys.ts';
+import { leaseKeys } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
-import type { Holder } from './lease-holder.ts';
+import { type LastLocation, parseLocation } from './last-location.ts';
+import { type Holder, keysOfPeer } from './lease-holder.ts';
 import { LeaseNotes } from './lease-notes.ts';
+import { LeaseReleases, type Release } from './lease-releases.ts';
 
 /** Number of leases renewed by one script, within the number of values that Lua takes. */
 const RENEW_AT_ONCE = 1000;
-
-const keysOfPeer = ({ accountId, peer }: Holder) => [
-  ...leaseKeys(accountId),
-  resumeKey(accountId, peer),
-  leaseOrderKey(accountId),
-];
 
 /** A session, as it is stored beside its place. */
 export type StoredSession = {
@@ -46,20 +40,6 @@ export type HalfOfPeer = {
   replaces: string;
 };
 
-/** Location of a peer, and its session. */
-const LastLocationSchema = Type.Object({
-  sessionId: Type.String(),
-  room: Type.String(),
-  kind: Type.Enum(['websocket', 'webrtc']),
-});
-export type LastLocation = Static<typeof LastLocationSchema>;
-const lastLocations = Compile(LastLocationSchema);
-
-function parseLocation(text: string | null): LastLocation | undefined {
-  const place: unknown = text ? JSON.parse(text) : undefined;
-  return lastLocations.Check(place) ? place : undefined;
-}
-
 /** Reply of `admitLease`. */
 type AdmitReply = [
   admitted: number,
@@ -82,9 +62,8 @@ export class CcuLeases {
   readonly #onTaken: (accountId: number, peer: string, connectionId: string) => void;
   readonly #timings: Timings['leases'];
   readonly #timer: NodeJS.Timeout;
-  /** Leases that could not be released because Redis was disconnected, each with the time for which its settings are kept, ms. */
-  readonly #unreleased = new Map<Holder, number>();
   readonly #notes: LeaseNotes;
+  readonly #releases: LeaseReleases;
 
   /** @param onTaken called when the same peer has connected on another node whose message was lost */
   constructor(
@@ -95,6 +74,7 @@ export class CcuLeases {
   ) {
     this.#redis = redis;
     this.#notes = new LeaseNotes(redis);
+    this.#releases = new LeaseReleases(redis);
     this.#onTaken = onTaken;
     this.#log = log;
     this.#timings = timings;
@@ -114,7 +94,8 @@ export class CcuLeases {
     { sessionId, settings }: StoredSession = { sessionId: '', settings: '' },
   ): Promise<Admission> {
     const words = [isMoved ? '1' : '0', sessionId, settings, '', '', ''];
-    const reply = await this.#askForLease(holder, maxCcu, words);
+    const failed = this.#withdrawal;
+    const reply = await this.#askForLease(holder, maxCcu, words, failed);
     return this.#readAdmission(holder, maxCcu, sessionId, reply);
   }
 
@@ -129,7 +110,9 @@ export class CcuLeases {
     { place, joins, replaces }: HalfOfPeer,
   ): Promise<Admission | { elsewhere: LastLocation }> {
     const words = ['0', place.sessionId, '', JSON.stringify(place), joins, replaces];
-    const reply = await this.#askForLease(holder, maxCcu, words);
+    // The place that the admission stores is of no use to anyone else.
+    const failed = { keepSettingsMs: 0, isWithdrawn: false };
+    const reply = await this.#askForLease(holder, maxCcu, words, failed);
     const elsewhere = reply[0] === -2 ? parseLocation(reply[2]) : undefined;
     if (elsewhere) return { elsewhere };
     const admission = this.#readAdmission(holder, maxCcu, place.sessionId, reply);
@@ -160,15 +143,23 @@ export class CcuLeases {
     };
   }
 
-  /** Asks Redis for a lease. One that Redis grants after the time-out has no holder, and is released later. */
-  async #askForLease(holder: Holder, maxCcu: number, words: string[]): Promise<AdmitReply> {
+  /**
+   * Asks Redis for a lease.
+   * @param failed way in which a lease is released later that Redis grants after the time-out, because it has no holder
+   */
+  async #askForLease(
+    holder: Holder,
+    maxCcu: number,
+    words: string[],
+    failed: Release,
+  ): Promise<AdmitReply> {
     const { peer, connectionId } = holder;
     const common = [peer, connectionId, String(maxCcu), String(this.#timings.leaseMs)];
     try {
       const options = { keys: keysOfPeer(holder), arguments: [...common, ...words] };
       return (await this.#redis.run((client) => client.admitLease(options))) as AdmitReply;
     } catch (fault) {
-      this.#unreleased.set(holder, 0);
+      this.#releases.add(holder, failed);
       throw fault;
     }
   }
@@ -207,9 +198,16 @@ export class CcuLeases {
    * @param keepSettingsMs time for which its settings are kept, for a client that was in no room and may resume
    */
   async release(holder: Holder, keepSettingsMs = 0): Promise<void> {
-    if (!this.#forget(holder)) return;
-    this.#unreleased.set(holder, keepSettingsMs);
-    await this.#giveBack(holder, keepSettingsMs);
+    const how = { keepSettingsMs, isWithdrawn: false };
+    if (this.#forget(holder)) await this.#releases.release(holder, how);
+  }
+
+  /**
+   * Releases the lease of a connection that was refused after its admission; if Redis is disconnected, after the reconnect.
+   * Its peer's place and settings stay: a connection before it takes the lease back, or they expire with the lease.
+   */
+  async withdraw(holder: Holder): Promise<void> {
+    if (this.#forget(holder)) await this.#releases.release(holder, this.#withdrawal);
   }
 
   /**
@@ -228,6 +226,10 @@ export class CcuLeases {
     // All at once, so that a Redis that hangs delays the end of this process only once.
     await Promise.all(leaving);
     this.#held.clear();
+  }
+
+  get #withdrawal(): Release {
+    return { keepSettingsMs: this.#timings.leaseMs, isWithdrawn: true };
   }
 
   #holds(holder: Holder): boolean {
@@ -256,10 +258,10 @@ export class CcuLeases {
       const write = () => this.#notes.writeAgain(holder);
       if (!(await this.#tryTo(holder.accountId, write))) break;
     }
-    for (const [holder, keepSettingsMs] of this.#unreleased) {
-      const giveBack = () => this.#giveBack(holder, keepSettingsMs);
+    for (const holder of this.#releases.holders()) {
       // If one fails, the others would fail too.
-      if (!(await this.#tryTo(holder.accountId, giveBack))) break;
+      const release = () => this.#releases.repeat(holder);
+      if (!(await this.#tryTo(holder.accountId, release))) break;
     }
   }
 
@@ -274,14 +276,6 @@ export class CcuLeases {
     }
   }
 
-  async #giveBack(holder: Holder, keepSettingsMs: number): Promise<void> {
-    const { peer, connectionId } = holder;
-    const words = [peer, connectionId, String(keepSettingsMs)];
-    const options = { keys: keysOfPeer(holder), arguments: words };
-    await this.#redis.run((client) => client.releaseLease(options));
-    this.#unreleased.delete(holder);
-  }
-
   async #renewSome(accountId: number, holders: Holder[]): Promise<void> {
     const pairs = holders.flatMap(({ peer, connectionId }) => [peer, connectionId]);
     const options = {
@@ -289,12 +283,14 @@ export class CcuLeases {
       arguments: [String(this.#timings.leaseMs), ...pairs],
     };
     const reply = await this.#redis.run((client) => client.renewLeases(options));
-    const [taken, placeless, unset] = (reply as string[][]).map((ids) => new Set(ids));
+    const [taken, placeless, unset, regained] = (reply as string[][]).map((ids) => new Set(ids));
     for (const holder of holders) {
       const { peer, connectionId } = holder;
       if (taken?.has(connectionId)) this.#onTaken(accountId, peer, connectionId);
       if (placeless?.has(connectionId)) this.#notes.noteMissing(holder, 'place');
       if (unset?.has(connectionId)) this.#notes.noteMissing(holder, 'settings');
+      // A connection that held the lease in between may have changed both.
+      if (regained?.has(connectionId)) this.#notes.doubt(holder);
     }
   }
 }

@@ -42,6 +42,13 @@ export class LeaseNotes {
     if (this.#texts.get(holder)?.[what]) this.#mark(holder, what);
   }
 
+  /** Notes that Redis may have other texts of a holder; {@link writeAgain} stores all. */
+  doubt(holder: Holder): void {
+    for (const what of NOTED) {
+      if (this.#texts.get(holder)?.[what] !== undefined) this.#mark(holder, what);
+    }
+  }
+
   /** Stores what Redis did not take, or has lost, of a holder. @throws {PartylineError} `overloaded` */
   async writeAgain(holder: Holder): Promise<void> {
     for (const what of NOTED) {

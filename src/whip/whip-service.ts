@@ -12,7 +12,7 @@ import { echoRoomOf } from '../rooms/echo.ts';
 import type { RoomLease } from '../rooms/registry.ts';
 import type { Room } from '../rooms/room.ts';
 import type { SessionOpeningParts } from '../admission/open-session.ts';
-import type { LastLocation } from '../usage/ccu-leases.ts';
+import type { LastLocation } from '../usage/last-location.ts';
 import type { Holder } from '../usage/lease-holder.ts';
 import { writeAnswer } from './answer.ts';
 import { Half, type Patched } from './half.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { timingsWith } from '../../config/timings.ts';
 import { PartylineError } from '../../src/protocol/errors.ts';
-import { leaseKeys } from '../../src/store/keys.ts';
+import { leaseKeys, leaseOrderKey } from '../../src/store/keys.ts';
 import { Redis } from '../../src/store/redis.ts';
 import { CcuLeases } from '../../src/usage/ccu-leases.ts';
 import type { Holder } from '../../src/usage/lease-holder.ts';
@@ -106,6 +106,63 @@ test('a lease that Redis gives after the time-out is given back', async () => {
   const isGiven = () => leases.redis.run((client) => client.exists('partyline:ccu:1:order'));
   await expect.poll(() => isGiven().catch(() => 0), { timeout: 5000 }).toBe(1);
   await eventually('it is free', async () => (await leases.other.count(1)) === 0);
+});
+
+const kitchen = { sessionId: 's', room: 'kitchen', kind: 'websocket' } as const;
+const muted = { sessionId: 's', settings: 'muted' };
+const asResumed = { isResumed: true, settings: 'muted', lastLocation: kitchen };
+
+test('a resumption that Redis answers too late leaves the place and the settings to the next one', async () => {
+  await using leases = await openTwo();
+  const before = holder('before');
+  await leases.one.admit(before, 5, false, muted);
+  await leases.one.place(before, kitchen);
+  const read = (key: string) => leases.redis.run((client) => client.get(key)).catch(() => null);
+  const order = await read(leaseOrderKey(1));
+  // Its node does not renew in the meantime.
+  leases.one.handOver(before);
+  leases.server.hang();
+  const late = leases.other.admit(holder('late'), 5, false, { sessionId: 's', settings: '' });
+  await expect(late).rejects.toMatchObject({ code: 'overloaded' });
+  leases.server.goOn();
+  const isGranted = async () => ![null, order].includes(await read(leaseOrderKey(1)));
+  await eventually('the lease is granted', isGranted);
+  const holders = () => leases.redis.run((client) => client.hGetAll(leaseKeys(1)[1]!));
+  await expect.poll(holders, { timeout: 5000 }).toEqual({});
+  const next = await leases.other.admit(holder('next'), 5, false, { sessionId: 's', settings: '' });
+  expect(next).toMatchObject(asResumed);
+});
+
+test('a resumption that fails after its admission leaves the place to the next one, and the lease to the connection before', async () => {
+  await using leases = await openTwo();
+  const before = holder('before');
+  await leases.one.admit(before, 5, false, muted);
+  await leases.one.place(before, kitchen);
+  const failed = holder('failed');
+  await leases.other.admit(failed, 5, false, { sessionId: 't', settings: 'fresh' });
+  await leases.other.withdraw(failed);
+  expect(await leases.other.findPlace(before)).toEqual(kitchen);
+  const stored = () => leases.redis.run((client) => client.hGetAll(leaseKeys(1)[3]!));
+  // The admission stored those of a new session.
+  await expect.poll(stored).toEqual({ alice: 's muted' });
+  const again = await leases.other.admit(holder('again'), 5, false, {
+    sessionId: 's',
+    settings: '',
+  });
+  expect(again).toMatchObject(asResumed);
+});
+
+test('a resumption from the lobby that fails leaves the settings, and no lease', async () => {
+  await using leases = await openTwo();
+  const before = holder('before');
+  await leases.one.admit(before, 5, false, muted);
+  await leases.one.release(before, 15_000);
+  const failed = holder('failed');
+  await leases.other.admit(failed, 5, false, { sessionId: 's', settings: '' });
+  await leases.other.withdraw(failed);
+  expect(await leases.other.count(1)).toBe(0);
+  const next = await leases.other.admit(holder('next'), 5, false, { sessionId: 's', settings: '' });
+  expect(next).toMatchObject({ isResumed: true, settings: 'muted' });
 });
 
 test('a room and settings that Redis did not take are written when it is back', async () => {

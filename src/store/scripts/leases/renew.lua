@@ -7,10 +7,11 @@ KEYS[3]  hash: peer → its place, for when it comes back on another node
 KEYS[4]  hash: peer → its session and settings, separated by a space
 ARGV[1]  duration of a lease, ms
 ARGV[2…] peer and connection, in turn
-Returns { connections whose leases were taken, connections without a place, connections without session and settings }.
+Returns { connections whose leases were taken, connections without a place, connections without session and settings, connections
+that did not hold their leases, and have them again }.
 ]]
 -- @include now
-local peers, leases, holders, taken, placeless, unset = {}, {}, {}, {}, {}, {}
+local peers, leases, holders, taken, placeless, unset, regained = {}, {}, {}, {}, {}, {}, {}
 for i = 2, #ARGV, 2 do peers[#peers + 1] = ARGV[i] end
 local held = redis.call('HMGET', KEYS[2], unpack(peers))
 for i, peer in ipairs(peers) do
@@ -20,6 +21,7 @@ for i, peer in ipairs(peers) do
     leases[#leases + 1] = peer
     holders[#holders + 1] = peer
     holders[#holders + 1] = session
+    if not held[i] then regained[#regained + 1] = session end
     if redis.call('HEXISTS', KEYS[3], peer) == 0 then placeless[#placeless + 1] = session end
     if redis.call('HEXISTS', KEYS[4], peer) == 0 then unset[#unset + 1] = session end
   else
@@ -31,4 +33,4 @@ if #leases > 0 then
   redis.call('HSET', KEYS[2], unpack(holders))
 end
 for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, 2 * ARGV[1]) end
-return { taken, placeless, unset }
+return { taken, placeless, unset, regained }
