@@ -52,13 +52,14 @@ export const limitPrefix = (name: string) => `${KEY_PREFIX}limit:${name}`;
 
 /**
  * Keys of an account's leases: a sorted set of peers by the expiry of their leases (ms by Redis's clock), and hashes by peer:
- * connection, place, and session with its settings.
+ * connection, place, session with its settings, and connection with its order.
  */
 export const leaseKeys = (accountId: number) => [
   `${KEY_PREFIX}ccu:${accountId}`,
   `${KEY_PREFIX}ccu:${accountId}:holders`,
   `${KEY_PREFIX}ccu:${accountId}:places`,
   `${KEY_PREFIX}ccu:${accountId}:settings`,
+  `${KEY_PREFIX}ccu:${accountId}:orders`,
 ];
 /** String: session and settings of a peer whose connection was lost in the lobby. */
 export const resumeKey = (accountId: number, peer: string) =>

@@ -57,8 +57,8 @@ type AdmitReply = [
 export class CcuLeases {
   readonly #redis: Redis;
   readonly #log: FastifyBaseLogger;
-  /** Leases of this process, by account. */
-  readonly #held = new Map<number, Set<Holder>>();
+  /** Leases of this process with their orders, by account. */
+  readonly #held = new Map<number, Map<Holder, number>>();
   readonly #onTaken: (accountId: number, peer: string, connectionId: string) => void;
   readonly #timings: Timings['leases'];
   readonly #timer: NodeJS.Timeout;
@@ -132,8 +132,8 @@ export class CcuLeases {
       const message = `All ${maxCcu} connections of the account are in use.`;
       throw new PartylineError('ccu_limit', message, { retryAfterMs: this.#timings.retryAfterMs });
     }
-    const holders = this.#held.get(accountId) ?? new Set();
-    this.#held.set(accountId, holders.add(holder));
+    const holders = this.#held.get(accountId) ?? new Map<Holder, number>();
+    this.#held.set(accountId, holders.set(holder, order));
     this.#notes.keep(holder, 'settings', `${sessionId} ${stored}`);
     return {
       lastLocation: parseLocation(place),
@@ -217,7 +217,7 @@ export class CcuLeases {
   async close(keepMs: number): Promise<void> {
     clearInterval(this.#timer);
     const leaving = [...this.#held].map(([accountId, holders]) => {
-      const pairs = [...holders].flatMap(({ peer, connectionId }) => [peer, connectionId]);
+      const pairs = [...holders.keys()].flatMap(({ peer, connectionId }) => [peer, connectionId]);
       const options = { keys: leaseKeys(accountId), arguments: [String(keepMs), ...pairs] };
       return this.#tryTo(accountId, () =>
         this.#redis.run((client) => client.letLeasesExpire(options)),
@@ -276,15 +276,15 @@ export class CcuLeases {
     }
   }
 
-  async #renewSome(accountId: number, holders: Holder[]): Promise<void> {
-    const pairs = holders.flatMap(({ peer, connectionId }) => [peer, connectionId]);
+  async #renewSome(accountId: number, held: [Holder, number][]): Promise<void> {
+    const words = held.flatMap(([{ peer, connectionId: id }, order]) => [peer, id, String(order)]);
     const options = {
       keys: leaseKeys(accountId),
-      arguments: [String(this.#timings.leaseMs), ...pairs],
+      arguments: [String(this.#timings.leaseMs), ...words],
     };
     const reply = await this.#redis.run((client) => client.renewLeases(options));
     const [taken, placeless, unset, regained] = (reply as string[][]).map((ids) => new Set(ids));
-    for (const holder of holders) {
+    for (const [holder] of held) {
       const { peer, connectionId } = holder;
       if (taken?.has(connectionId)) this.#onTaken(accountId, peer, connectionId);
       if (placeless?.has(connectionId)) this.#notes.noteMissing(holder, 'place');

@@ -19,9 +19,15 @@ async function openTwo() {
   const folder = await mkdtemp(join(tmpdir(), 'partyline-leases-'));
   const server = await TestRedis.start(folder);
   const redis = await Redis.connect({ url: server.url }, silentLog, timings.redis);
-  const open = () => new CcuLeases(redis, silentLog, () => {}, timings.leases);
+  /** Connections whose leases were taken. */
+  const taken: string[] = [];
+  const onTaken = (_accountId: number, _peer: string, connectionId: string) => {
+    taken.push(connectionId);
+  };
+  const open = () => new CcuLeases(redis, silentLog, onTaken, timings.leases);
   const [one, other] = [open(), open()];
   return {
+    taken,
     server,
     redis,
     one,
@@ -95,6 +101,38 @@ test('leases are in order, also when Redis has lost all', async () => {
   expect(orders).toEqual(orders.toSorted((a, b) => a - b));
   expect(new Set(orders).size).toBe(4);
   await leases.other.release(holder('fourth'));
+});
+
+test('a failover that loses the admission of the newer connection: it takes its lease back, with place and settings', async () => {
+  await using leases = await openTwo();
+  const [older, newer] = [holder('older'), holder('newer')];
+  await leases.one.admit(older, 5, false, { sessionId: 's', settings: 'first' });
+  await leases.one.place(older, { ...kitchen, room: 'hall' });
+  const keys = leaseKeys(1);
+  // State as the replica has received it.
+  const copies = keys.map((key) => `copy of ${key}`);
+  const copy = (from: string[], to: string[]) =>
+    leases.redis.run((client) =>
+      Promise.all(from.map((key, i) => client.copy(key, to[i]!, { REPLACE: true }))),
+    );
+  await copy(keys, copies);
+  await leases.other.admit(newer, 5, false, { sessionId: 's', settings: '' });
+  await leases.other.place(newer, kitchen);
+  await leases.other.save(newer, muted);
+  await copy(copies, keys);
+  const stored = (at: number) => leases.redis.run((client) => client.hGet(keys[at]!, 'alice'));
+  await expect.poll(() => stored(1)).toBe('newer');
+  await expect.poll(() => stored(3)).toBe('s muted');
+  expect(await leases.other.findPlace(newer)).toEqual(kitchen);
+  expect(leases.taken).not.toContain('newer');
+  await eventually('the older one is told', () => leases.taken.includes('older'));
+});
+
+test('a holder of an earlier build, whose order is not known, counts as newer', async () => {
+  await using leases = await openTwo();
+  await leases.one.admit(holder('here'), 5, false);
+  await leases.redis.run((client) => client.hSet(leaseKeys(1)[1]!, 'alice', 'there'));
+  await eventually('its lease is taken', () => leases.taken.includes('here'));
 });
 
 test('a lease that Redis gives after the time-out is given back', async () => {
@@ -185,7 +223,7 @@ test('a room and settings that are stored after the admission expire with the le
   await using leases = await openTwo();
   const alice = holder('first');
   await leases.one.admit(alice, 5, false);
-  const keys = leaseKeys(1).slice(2);
+  const keys = leaseKeys(1).slice(2, 4);
   // As if they had been lost: keys that are written anew have no expiry of their own.
   await leases.redis.run((client) => client.del(keys));
   // Its leases are not renewed any more, as if the process had died.

@@ -6,8 +6,9 @@ KEYS[1]  sorted set: peer → expiry of its lease, ms by Redis's clock
 KEYS[2]  hash: peer → connection that holds its lease
 KEYS[3]  hash: peer → its place, for when it comes back on another node
 KEYS[4]  hash: peer → its session and settings, separated by a space
-KEYS[5]  string: the same of a client that lost its connection in the lobby, and with it its lease
-KEYS[6]  string: order of the account's last lease
+KEYS[5]  hash: peer → connection that holds its lease, and the order of the lease, separated by a space
+KEYS[6]  string: the same of a client that lost its connection in the lobby, and with it its lease
+KEYS[7]  string: order of the account's last lease
 ARGV[1]  peer
 ARGV[2]  connection
 ARGV[3]  maximum number of leases
@@ -24,11 +25,12 @@ of the lease, higher than that of every one before it }.
 ]]
 -- @include now
 -- Changes nothing. Redis lets a script go on that has written something: one that is full must refuse before anything is removed.
-redis.call('SETRANGE', KEYS[6], 0, '')
+redis.call('SETRANGE', KEYS[7], 0, '')
 for _, peer in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now)) do
   redis.call('HDEL', KEYS[2], peer)
   redis.call('HDEL', KEYS[3], peer)
   redis.call('HDEL', KEYS[4], peer)
+  redis.call('HDEL', KEYS[5], peer)
 end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 local held = redis.call('ZCARD', KEYS[1])
@@ -47,14 +49,16 @@ end
 redis.call('ZADD', KEYS[1], now + ARGV[4], ARGV[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 -- By the clock, so that it goes on rising when this key was lost.
-local order = math.max(time[1] * 1000000 + time[2], (tonumber(redis.call('GET', KEYS[6])) or 0) + 1)
-redis.call('SET', KEYS[6], string.format('%.0f', order))
+local order = math.max(time[1] * 1000000 + time[2], (tonumber(redis.call('GET', KEYS[7])) or 0) + 1)
+local orderText = string.format('%.0f', order)
+redis.call('SET', KEYS[7], orderText)
+redis.call('HSET', KEYS[5], ARGV[1], ARGV[2] .. ' ' .. orderText)
 local prefix = ARGV[6] .. ' '
-local stored = redis.call('HGET', KEYS[4], ARGV[1]) or redis.call('GET', KEYS[5]) or ''
+local stored = redis.call('HGET', KEYS[4], ARGV[1]) or redis.call('GET', KEYS[6]) or ''
 local known = string.sub(stored, 1, #prefix) == prefix
 if not known then stored = prefix .. ARGV[7] end
 redis.call('HSET', KEYS[4], ARGV[1], stored)
-redis.call('DEL', KEYS[5])
+redis.call('DEL', KEYS[6])
 if ARGV[8] ~= '' then redis.call('HSET', KEYS[3], ARGV[1], ARGV[8]) end
 for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, 2 * ARGV[4]) end
 return { 1, held, place, known and 1 or 0, string.sub(stored, #prefix + 1), order }
