@@ -158,6 +158,15 @@ export class Redis {
     return () => this.#subscriber.remove(channel, listener);
   }
 
+  /**
+   * Calls a listener after each reconnect: Redis may have lost, or be a replica that has not received, what it had confirmed.
+   * @returns a function that ends this
+   */
+  onReconnect(listener: () => void): () => void {
+    this.#client.on('ready', listener);
+    return () => this.#client.off('ready', listener);
+  }
+
   /** Returns true if Redis answers and accepts writes. */
   async isAvailable(): Promise<boolean> {
     try {

@@ -216,6 +216,7 @@ export class CcuLeases {
    */
   async close(keepMs: number): Promise<void> {
     clearInterval(this.#timer);
+    this.#notes.close();
     const leaving = [...this.#held].map(([accountId, holders]) => {
       const pairs = [...holders.keys()].flatMap(({ peer, connectionId }) => [peer, connectionId]);
       const options = { keys: leaseKeys(accountId), arguments: [String(keepMs), ...pairs] };

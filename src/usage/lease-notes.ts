@@ -15,9 +15,17 @@ export class LeaseNotes {
   readonly #texts = new Map<Holder, Partial<Record<Noted, string>>>();
   /** By holder: texts that are being written, could not be written because Redis was disconnected, or were lost. */
   readonly #unwritten = new Map<Holder, Set<Noted>>();
+  readonly #stopListening: () => void;
 
   constructor(redis: Redis) {
     this.#redis = redis;
+    this.#stopListening = redis.onReconnect(() => {
+      for (const holder of this.#texts.keys()) this.doubt(holder);
+    });
+  }
+
+  close(): void {
+    this.#stopListening();
   }
 
   /** Returns the holders of unwritten texts. */

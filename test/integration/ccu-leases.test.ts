@@ -219,6 +219,30 @@ test('a room and settings that Redis did not take are written when it is back', 
   await expect.poll(stored).toBe('s second');
 });
 
+test('a room and settings that a failover has set back are written again after the reconnect', async () => {
+  await using leases = await openTwo();
+  const alice = holder('first');
+  await leases.one.admit(alice, 5, false, { sessionId: 's', settings: 'heard' });
+  await leases.one.place(alice, kitchen);
+  await leases.one.save(alice, muted);
+  const [, , placesKey, settingsKey] = leaseKeys(1) as [string, string, string, string];
+  await leases.redis
+    .run(async (client) => {
+      await client.hSet(settingsKey, 'alice', 's heard');
+      await client.hSet(placesKey, 'alice', JSON.stringify({ ...kitchen, room: 'hall' }));
+      // Ends the connections of this process, as a failover does.
+      await client.clientKill({ filter: 'SKIPME', skipMe: false });
+    })
+    .catch(() => {});
+  const stored = () =>
+    leases.redis.run((client) => client.hGet(settingsKey, 'alice')).catch(() => '');
+  await expect.poll(stored, { timeout: 5000 }).toBe('s muted');
+  await eventually(
+    'the room is back',
+    async () => (await leases.one.findPlace(alice))?.room === 'kitchen',
+  );
+});
+
 test('a room and settings that are stored after the admission expire with the leases', async () => {
   await using leases = await openTwo();
   const alice = holder('first');
@@ -231,6 +255,7 @@ test('a room and settings that are stored after the admission expire with the le
   const notes = new LeaseNotes(leases.redis);
   await notes.write(alice, 'place', '{}');
   await notes.write(alice, 'settings', 's muted');
+  notes.close();
   const { leaseMs } = timings.leases;
   for (const key of keys) {
     const leftMs = await leases.redis.run((client) => client.pTTL(key));
