@@ -29,6 +29,7 @@ const WAITING = [
   'redis',
   'redis-clock',
   'redis-start',
+  'resume-elsewhere',
   'resume-limits',
   'resume-settings',
   'rooms',

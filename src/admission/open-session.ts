@@ -202,6 +202,7 @@ function addSession(
   const { peer } = query;
   const log = client.log.child({ account: account.id, peer, session: id });
   const isElsewhere = lastLocation !== undefined && !places.get(account.id, peer);
+  let elsewhere = isElsewhere ? lastLocation : undefined;
   const onFault = (fault: unknown) => {
     log.warn({ err: fault }, 'location of the peer not shared');
   };
@@ -238,6 +239,13 @@ function addSession(
     },
     onSettled: (room) => {
       if (isElsewhere) takeover.settled(holder, order, room).catch(onFault);
+      elsewhere = undefined;
+    },
+    giveUpElsewhere: (reason) => {
+      const given = elsewhere;
+      if (given) takeover.left(holder, order, reason).catch(onFault);
+      elsewhere = undefined;
+      return given;
     },
     onSettings: saveSettings,
     onClosed: (reason, { mayComeBack, place, settings: last }) => {

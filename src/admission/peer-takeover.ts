@@ -3,6 +3,7 @@ import type { Timings } from '../../config/timings.ts';
 import { type Grant, GrantSchema } from '../accounts/tokens.ts';
 import type { Bus } from '../cluster/bus.ts';
 import { replaced } from '../protocol/errors.ts';
+import type { LeaveReason } from '../protocol/messages.ts';
 import type { SuspendedPeers } from '../session/suspended-peers.ts';
 import { restrict } from './resume-place.ts';
 import type { Sessions } from './sessions.ts';
@@ -14,7 +15,12 @@ const ArrivedSchema = Type.Object({
   /** Order of two connections ({@link Admission}); the higher one is newer. Nodes of version 0.1.0 do not send it. */
   order: Type.Optional(Type.Integer()),
 });
-const SettledSchema = Type.Object({ ...ArrivedSchema.properties, room: Type.String() });
+/** `room`: empty if the peer wants to be in none; `reason`: why, if it is in none. */
+const SettledSchema = Type.Object({
+  ...ArrivedSchema.properties,
+  room: Type.String(),
+  reason: Type.Optional(Type.Unsafe<LeaveReason>(Type.String())),
+});
 /** `grant`: rights of the token with which the peer has connected, if it has a token. */
 const ConnectedSchema = Type.Object({
   ...ArrivedSchema.properties,
@@ -49,10 +55,10 @@ export class PeerTakeover {
       // The node to which the client has come restricts its own place, and tells the client.
       if (from !== bus.node) restrict(places.get(arrived.accountId, arrived.peer), { grant });
     });
-    bus.on('settled', SettledSchema, ({ room, ...settled }) => {
-      sessions.replaceSoon(settled, onTheWayMs);
+    bus.on('settled', SettledSchema, ({ room, reason = 'moved', ...settled }) => {
+      sessions.replaceSoon(settled, onTheWayMs, { room, reason });
       const kept = places.get(settled.accountId, settled.peer);
-      if (kept && kept.place.room !== room) kept.end('moved');
+      if (kept && kept.place.room !== room) kept.end(reason);
     });
   }
 
@@ -80,6 +86,14 @@ export class PeerTakeover {
    */
   settled(peer: Peer, order: number, room: string): Promise<void> {
     return this.#bus.send('settled', { ...peer, order, room });
+  }
+
+  /**
+   * Announces that a peer whose place is on another node has given it up.
+   * @throws {PartylineError} `overloaded`
+   */
+  left(peer: Peer, order: number, reason: LeaveReason): Promise<void> {
+    return this.#bus.send('settled', { ...peer, order, room: '', reason });
   }
 
   #remember({ accountId, peer, order }: Static<typeof ArrivedSchema>): void {

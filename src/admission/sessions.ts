@@ -1,5 +1,6 @@
 import type { Timings } from '../../config/timings.ts';
 import type { Session } from '../session/session.ts';
+import type { Move } from '../session/session-parts.ts';
 
 /** A connection of a peer. */
 type Arrival = { accountId: number; peer: string; connectionId: string; order?: number };
@@ -47,14 +48,16 @@ export class Sessions {
   /**
    * Ends the session with the same `peer` soon, unless it is the connection that takes its place, or a newer one.
    * Without an `order` the connection is the newer one.
+   * @param move where the client is by now, if that is known
    */
   replaceSoon(
     { accountId, peer, connectionId, order = Infinity }: Arrival,
     withinMs: number,
+    move?: Move,
   ): void {
     const session = this.get(accountId, peer);
     if (!session || session.connectionId === connectionId || session.order > order) return;
-    session.replaceSoon(withinMs);
+    session.replaceSoon(withinMs, move);
   }
 
   /** Ends a connection whose peer has another, on another node. */

@@ -26,6 +26,8 @@ import { type RoomPeer, WayChange, type Ways } from './way-change.ts';
 type State =
   { name: 'lobby' } | { name: 'in_room'; room: string; peer: RoomPeer } | { name: 'closed' };
 
+type Location = { room: string; kind: PeerKind };
+
 export type PresenceParts = {
   rooms: RoomRegistry;
   places: SuspendedPeers;
@@ -38,6 +40,11 @@ export type PresenceParts = {
   onPlace: (room: string | undefined, kind: PeerKind) => void;
   /** Called when the client hears the whole room, so that its former connection is no longer needed. */
   onSettled: (room: string) => void;
+  /**
+   * Gives up the place that the client has on another node.
+   * @returns the place; undefined if it has none, or has given it up by being in another room
+   */
+  giveUpElsewhere: (reason: LeaveReason) => Location | undefined;
   requestLimits: { turns: Turns };
   credentials: Credentials;
   timings: Pick<Timings['sessions'], 'changesWithinMs'>;
@@ -69,6 +76,11 @@ export class Presence {
 
   get isInRoom(): boolean {
     return this.#state.name === 'in_room';
+  }
+
+  /** Room in which the client is; undefined if it is in none. */
+  get room(): string | undefined {
+    return this.#state.name === 'in_room' ? this.#state.room : undefined;
   }
 
   /** True while the client hears each peer separately, by its consumers. */
@@ -248,19 +260,24 @@ export class Presence {
   leave(reason: LeaveReason, replyTo?: MessageId): void {
     // To the other peers a client that came back to the lobby is still in the room of its kept place.
     const kept = this.#state.name === 'lobby' ? this.#takePlace() : undefined;
-    const place = this.#state.name === 'in_room' ? this.#state : kept?.place;
+    const here = this.#state.name === 'in_room' ? this.#state : kept?.place;
+    const elsewhere = this.#parts.giveUpElsewhere(reason);
+    const place: Location | undefined = here
+      ? { room: here.room, kind: here.peer.kind }
+      : elsewhere;
     if (!place) throw new PartylineError('bad_message', 'leave: not in a room.');
-    const { room, peer } = place;
+    const { room, kind } = place;
     this.#leaveFor(reason);
     kept?.end(reason);
     this.#answer(replyTo, { type: 'left', room, reason });
-    this.#parts.onPlace(undefined, peer.kind);
+    this.#parts.onPlace(undefined, kind);
     this.#outlet.log.info({ room, reason }, 'left');
   }
 
-  /** Gives up the kept place of a client that has come back only to the lobby. */
+  /** Gives up the kept place of a client that has come back only to the lobby, here or on another node. */
   giveUpPlace(reason: LeaveReason): void {
     if (this.#state.name === 'lobby') this.#takePlace()?.end(reason);
+    this.#parts.giveUpElsewhere(reason);
   }
 
   /**

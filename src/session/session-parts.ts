@@ -52,6 +52,9 @@ export type SessionEnd = {
   settings: AudioSettings;
 };
 
+/** Move of a client to another node: the room in which it is there (empty if none), and the reason for leaving another one here. */
+export type Move = { room: string; reason: LeaveReason };
+
 /** The session that a client resumes. */
 export type ResumedSession = {
   /** Its room, and whether this process keeps its place; undefined if it was in none. */

@@ -25,7 +25,13 @@ import { Presence } from './presence.ts';
 import { ReadGate } from './read-gate.ts';
 import { Requests } from './requests.ts';
 import { SendQueue } from './send-queue.ts';
-import type { AccountLimits, ResumedSession, SessionEnd, SessionParts } from './session-parts.ts';
+import type {
+  AccountLimits,
+  Move,
+  ResumedSession,
+  SessionEnd,
+  SessionParts,
+} from './session-parts.ts';
 import { readInTurns } from './turns.ts';
 
 const MAX_MESSAGE_BYTES = 64 * 1024;
@@ -49,6 +55,7 @@ export class Session implements ClientConnection {
   readonly #gate: ReadGate;
   readonly #controlLimit: ControlLimit;
   #replacing: NodeJS.Timeout | undefined;
+  #move: Move | undefined;
   #statsAtMs = performance.now();
   #hasBeenToldNotToPublish = false;
   readonly #mayPublish: boolean;
@@ -249,8 +256,10 @@ export class Session implements ClientConnection {
   /**
    * Closes this connection within `withinMs`: the same peer has connected to another node, and this
    * connection stays until the other hears the room.
+   * @param move known when the client is in a room there, or wants to be in none: its place in another room is not kept
    */
-  replaceSoon(withinMs: number): void {
+  replaceSoon(withinMs: number, move?: Move): void {
+    this.#move = move ?? this.#move;
     clearTimeout(this.#replacing);
     if (!this.#presence.isInRoom) this.replace();
     else this.#replacing = setTimeout(() => this.replace(), withinMs);
@@ -352,8 +361,10 @@ export class Session implements ClientConnection {
   /** Releases everything except the place of a client that may come back; the socket may be closed already. */
   #end(reason: LeaveReason, mayComeBack: boolean): void {
     if (this.#isClosed) return;
-    if (!mayComeBack) this.#presence.giveUpPlace(reason);
-    this.#parts.onClosed(reason, this.#release(reason, mayComeBack));
+    const { room } = this.#presence;
+    const move = room !== undefined && this.#move?.room !== room ? this.#move : undefined;
+    if (!mayComeBack && !move) this.#presence.giveUpPlace(reason);
+    this.#parts.onClosed(reason, this.#release(move?.reason ?? reason, mayComeBack && !move));
   }
 
   #release(reason: LeaveReason, mayComeBack: boolean): SessionEnd {

@@ -90,6 +90,7 @@ function open() {
     checkJoin: async () => {},
     onPlace: nothing,
     onSettled: nothing,
+    giveUpElsewhere: nothing,
     requestLimits: { turns: { run: async (_id: string, work: () => unknown) => work() } },
     credentials: {},
     timings: { changesWithinMs: 10_000 },

@@ -1,0 +1,63 @@
+import { expect, test } from 'vitest';
+import { useStack } from '../support/use-stack.ts';
+
+/** A client that comes to another node while its place is on the first, and has no more use for it. */
+
+const { openNodes, enter, connect } = useStack();
+
+/** Far less than the time for which the place would be kept. */
+const SOON_MS = 5000;
+
+async function open() {
+  const [one, other] = await openNodes(2, { RESUME_MS: '60000' });
+  const bob = await enter(one!, 'bob');
+  const alice = await enter(one!, 'alice');
+  await bob.next('peer_joined');
+  return { other: other!, bob, alice };
+}
+
+test('it joins another room while its old connection still seems to live: it leaves the first', async () => {
+  const { other, bob, alice } = await open();
+  const again = await connect(other, { peer: 'alice', room: 'b' });
+  await again.next('joined');
+  expect(await alice.closed).toBe(4409);
+  expect(await bob.next('peer_left', 0, SOON_MS)).toMatchObject({ peer: 'alice', reason: 'moved' });
+});
+
+test.each(['lives', 'is lost'])(
+  'it comes to the lobby while its old connection %s, and leaves',
+  async (old) => {
+    const { other, bob, alice } = await open();
+    if (old === 'is lost') alice.vanish();
+    const again = await connect(other, { peer: 'alice', room: '__lobby__' });
+    await again.next('welcome');
+    expect(await again.ask({ type: 'leave' }, 'left')).toMatchObject({ room: 'a', reason: 'left' });
+    expect(await bob.next('peer_left', 0, SOON_MS)).toMatchObject({
+      peer: 'alice',
+      reason: 'left',
+    });
+    expect(await again.ask({ type: 'leave' }, 'error')).toMatchObject({ code: 'bad_message' });
+  },
+);
+
+test.each(['lives', 'is lost'])(
+  'it comes to the lobby while its old connection %s, and goes',
+  async (old) => {
+    const { other, bob, alice } = await open();
+    if (old === 'is lost') alice.vanish();
+    const again = await connect(other, { peer: 'alice', room: '__lobby__' });
+    await again.next('welcome');
+    await again.close();
+    const left = await bob.next('peer_left', 0, SOON_MS);
+    expect(left).toMatchObject({ peer: 'alice', reason: 'closed' });
+  },
+);
+
+test('it comes to the lobby, joins another room, leaves that, and leaves once more: it is in no room', async () => {
+  const { other, bob } = await open();
+  const again = await connect(other, { peer: 'alice', room: '__lobby__' });
+  await again.ask({ type: 'join', room: 'b' }, 'joined');
+  await again.ask({ type: 'leave' }, 'left');
+  expect(await bob.next('peer_left', 0, SOON_MS)).toMatchObject({ peer: 'alice' });
+  expect(await again.ask({ type: 'leave' }, 'error')).toMatchObject({ code: 'bad_message' });
+});
