@@ -11,7 +11,7 @@ import { openMedia } from './app/open-media.ts';
 import { openRooms } from './app/open-rooms.ts';
 import { openRoutes } from './app/open-routes.ts';
 import { openStore } from './app/open-store.ts';
-import { openUsage } from './app/open-usage.ts';
+import { openReporter, openUsage } from './app/open-usage.ts';
 import type { App, Opening, ProcessesHealth, Shared } from './app/opening.ts';
 import { Metrics } from './http/metrics.ts';
 import { newServer, urlOf } from './http/server.ts';
@@ -59,6 +59,7 @@ async function openParts(opening: Opening, server: FastifyInstance): Promise<App
   const takeover = new PeerTakeover(cluster.bus, sessions, places, timings.sessions);
   const audio = await openAudio(opening);
   const load = openLoad(opening, media, audio);
+  openReporter(opening, store, usage, clients);
   const rooms = openRooms(opening, store, usage, media, audio);
   const { reserves, supplies } = openReserves(opening, server.server, {
     ...store,

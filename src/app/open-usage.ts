@@ -35,8 +35,6 @@ export async function openUsage(
     (part) => part.close(),
   );
   const quota = openQuota({ recent, clock, webhooks }, clients);
-  const reporterParts = { meter, store, last, recent, quota, clock };
-  opened.adopt(openReporter(opening, reporterParts, clients), (part) => part.close());
   for (let worker = 0; worker < settings.USAGE_WORKERS; worker += 1) {
     opened.adopt(startUsageWorker(settings, log, timings), (part) => part.close());
   }
@@ -44,7 +42,7 @@ export async function openUsage(
     new CcuLeases(redis, log, (...taken) => clients.sessions.end(...taken), timings.leases),
     (part) => part.close(settings.RESUME_MS),
   );
-  return { store, recent, meter, webhooks, quota, leases };
+  return { store, last, recent, meter, webhooks, quota, leases };
 }
 
 type Clock = Store['clock'];
@@ -72,20 +70,17 @@ function openQuota(
   });
 }
 
-/** Opens the reporter, which writes metered time to Redis and feeds the answer back into the quota. */
-function openReporter(
-  { log, timings }: Opening,
-  parts: {
-    meter: Meter;
-    store: UsageStore;
-    last: LastUsage;
-    recent: RecentUsage;
-    quota: Quota;
-    clock: Clock;
-  },
+/**
+ * Opens the reporter, which writes metered time to Redis and feeds the answer back into the quota. To be opened after the parts that
+ * take leave of Redis, so that it is closed before them: the process may be killed while they wait for a Redis that hangs.
+ */
+export function openReporter(
+  { log, timings, opened }: Opening,
+  { clock }: Store,
+  usage: UsageParts,
   { sessions, places }: Clients,
-): UsageReporter {
-  const { recent, quota } = parts;
+): void {
+  const { recent, quota } = usage;
   const onTotal = (accountId: number, monthMs: number, wallMs: number) => {
     // A peer that joins right after the quota ran out must be told as well.
     recent.learn(accountId, wallMs, monthMs);
@@ -93,5 +88,7 @@ function openReporter(
     const account = session?.account ?? places.of(accountId)[0]?.place.account;
     if (account) quota.update(accountId, account.plan, monthMs, wallMs);
   };
-  return new UsageReporter(parts, log, onTotal, timings.usage);
+  opened.adopt(new UsageReporter({ ...usage, clock }, log, onTotal, timings.usage), (part) =>
+    part.close(),
+  );
 }

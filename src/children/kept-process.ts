@@ -77,10 +77,11 @@ export class KeptProcess {
     if (!hasStarted || child.exitCode !== null || child.signalCode !== null) return;
     const exited = new Promise((resolve) => child.once('exit', resolve));
     tell(child);
-    const kill = setTimeout(
-      () => child.kill('SIGKILL'),
-      withinMs + this.#options.timings.killAfterMs,
-    );
+    const endsWithinMs = withinMs + this.#options.timings.killAfterMs;
+    const kill = setTimeout(() => {
+      this.#log.error({ endsWithinMs }, 'process not ended in time; killed');
+      child.kill('SIGKILL');
+    }, endsWithinMs);
     await exited;
     clearTimeout(kill);
   }

@@ -51,17 +51,25 @@ export class LastUsage {
     this.#timings = timings;
   }
 
-  /** Writes counts for up to `lastWriteMs`; the file is there from the first failure on, in case the process is killed. */
-  async write(counts: MinuteCount[]): Promise<void> {
+  /**
+   * Writes counts for up to `lastWriteMs`; the file is there from the first failure on, in case the process is killed.
+   * @param isStoreWell false if the store has just failed to take other counts: the file is there at once
+   */
+  async write(counts: MinuteCount[], isStoreWell = true): Promise<void> {
     const endMs = performance.now() + this.#timings.lastWriteMs;
-    const fault = await this.#tryToWrite(counts);
-    if (fault === undefined) return;
     const peerSeconds = secondsIn(counts);
-    this.#log.warn({ err: fault, peerSeconds }, 'last usage not written; retrying');
+    if (isStoreWell) {
+      const fault = await this.#tryToWrite(counts);
+      if (fault === undefined) return;
+      this.#log.warn({ err: fault, peerSeconds }, 'last usage not written; retrying');
+    }
     const file = await this.#leave(counts);
+    if (isStoreWell) await delay(this.#timings.retryLastMs);
     while (performance.now() < endMs) {
-      await delay(this.#timings.retryLastMs);
-      if ((await this.#tryToWrite(counts)) !== undefined) continue;
+      if ((await this.#tryToWrite(counts)) !== undefined) {
+        await delay(this.#timings.retryLastMs);
+        continue;
+      }
       this.#log.info({ peerSeconds }, 'last usage written');
       if (file !== undefined) await rm(file, { force: true });
       return;

@@ -17,6 +17,8 @@ export class UsageReporter {
   readonly #onTotal: (accountId: number, monthMs: number, wallMs: number) => void;
   readonly #timer: NodeJS.Timeout;
   #writing: Promise<void> | undefined;
+  /** False if Redis did not take the last counts, or could not be asked to. */
+  #isStoreWell = true;
 
   constructor(
     { meter, store, last, clock }: ReporterParts,
@@ -47,11 +49,12 @@ export class UsageReporter {
     clearInterval(this.#timer);
     await this.#writing;
     const minuteCounts = this.#meter.take();
-    if (minuteCounts.length > 0) await this.#last.write(minuteCounts);
+    if (minuteCounts.length > 0) await this.#last.write(minuteCounts, this.#isStoreWell);
   }
 
   async #report(): Promise<void> {
-    if (!this.#store.isReady) {
+    this.#isStoreWell = this.#store.isReady;
+    if (!this.#isStoreWell) {
       // The disconnection has been logged. The backlog of a long outage is not put together in vain.
       this.#meter.accrue();
       return;
@@ -68,6 +71,7 @@ export class UsageReporter {
         }),
       );
     } catch (fault) {
+      this.#isStoreWell = false;
       this.#log.warn({ err: fault }, 'usage not written; retrying');
     }
   }

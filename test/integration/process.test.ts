@@ -1,10 +1,11 @@
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { VERSION } from '../../src/version.ts';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf, untilEnded } from '../support/process.ts';
+import { TestRedis } from '../support/redis.ts';
 import { startArguments } from '../support/start-arguments.ts';
 
 const started: GatewayProcess[] = [];
@@ -131,6 +132,31 @@ test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
     await untilEnded(children);
   },
 );
+
+test('PROCESSES, and a Redis that hangs: a process that is killed at the end of its drain has left its minutes', async () => {
+  const redis = await TestRedis.start();
+  try {
+    const gateway = await start({
+      ...timingsOf({ processes: { killAfterMs: 2500 }, redis: { commandTimeoutMs: 1000 } }),
+      REDIS_URL: redis.url,
+      PROCESSES: '2',
+      DRAIN_MS: '0',
+    });
+    const { url, api_key: apiKey } = await gateway.ready();
+    const client = await connect(url, apiKey);
+    await client.next('joined');
+    redis.hang();
+    gateway.child.kill('SIGTERM');
+    await gateway.exited;
+    const [killed] = gateway.logged('process not ended in time; killed');
+    expect(killed).toMatchObject({ endsWithinMs: 2500 });
+    const files = (await readdir(gateway.dataDir)).filter((name) => name.startsWith('unwritten-'));
+    expect(files).toHaveLength(1);
+    client.vanish();
+  } finally {
+    await redis.kill();
+  }
+});
 
 test('Ctrl-C, which a terminal sends to all processes in the foreground: it ends as quietly as by SIGINT', async () => {
   const gateway = await GatewayProcess.start({ MEDIA_WORKERS: '2', DRAIN_MS: '300' }, undefined, [

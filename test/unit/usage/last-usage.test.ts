@@ -64,6 +64,37 @@ test('LastUsage.write() to a store that fails three times repeats, with a file m
   expect(await filesIn(folder)).toEqual([]);
 });
 
+test('LastUsage.write() to a store that has just failed leaves the file first, and removes it', async () => {
+  const folder = await newFolder();
+  const filesAtWrites: number[] = [];
+  const write: UsageStore['write'] = async () => {
+    filesAtWrites.push((await filesIn(folder)).length);
+  };
+  await lastOf({ write }, folder).write(COUNTS, false);
+  expect(filesAtWrites).toEqual([1]);
+  expect(await filesIn(folder)).toEqual([]);
+});
+
+test('UsageReporter.close() after a write that failed leaves the file before it writes again', async () => {
+  const folder = await newFolder();
+  let nowMs = NOW_MS;
+  const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs };
+  const meter = new Meter(clock);
+  const filesAtWrites: number[] = [];
+  const write: UsageStore['write'] = async () => {
+    filesAtWrites.push((await filesIn(folder)).length);
+    throw new Error('not answered');
+  };
+  const store = { isReady: true, write } as unknown as UsageStore;
+  const parts = { meter, store, last: lastOf(store, folder), clock };
+  const reporter = new UsageReporter(parts, silentLog, () => {}, timings);
+  meter.enter(1, 'a', 'websocket');
+  nowMs += 1000;
+  await reporter.report();
+  await reporter.close();
+  expect(filesAtWrites.slice(0, 2)).toEqual([0, 1]);
+});
+
 test('LastUsage.write() to a store that never takes it leaves a file, which the next start writes', async () => {
   const folder = await newFolder();
   const warn = vi.spyOn(silentLog, 'warn');
