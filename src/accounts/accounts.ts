@@ -19,7 +19,7 @@ import { AccountIds } from './account-ids.ts';
 /** Values of `default_audio` and `pinned_audio` (docs/protocol.md, "Audio formats"); an empty one removes the value. */
 const HEARD_FORMAT = `^(${AUDIO_FORMAT_PATTERN})?$`;
 const SENT_FORMAT = `^(${INPUT_FORMAT_PATTERN})?$`;
-/** A URL without user and password, which fetch() refuses. */
+/** A URL without user and password, which would be shown with the account. */
 const WEBHOOK_URL = '^(https?://[^\\s/?#@\\\\]+([/?#]\\S*)?)?$';
 
 /** Fields of an account that clients see (docs/protocol.md §1). */
