@@ -126,9 +126,24 @@ export class AccountSender {
       await this.#parts.release(this.#accountId);
       return;
     }
+    if (heads.length < asked) this.#forgetAllBut(heads);
     this.#start(heads, slots);
-    const next = [...this.#failing.values()].map(({ retryAtMs }) => retryAtMs);
-    this.#wakeAt(Math.max(Math.min(...next), this.#isDown ? this.#endpoint.retryAtMs : 0));
+    this.#wakeAt(this.#nextRetryAt(nowMs));
+  }
+
+  /** Forgets failures of rooms whose events were given up. @param heads the first events of all rooms that have any */
+  #forgetAllBut(heads: Head[]): void {
+    const rooms = new Set(heads.map(({ room }) => room));
+    for (const room of this.#failing.keys()) if (!rooms.has(room)) this.#failing.delete(room);
+  }
+
+  /** Returns the next time at which a room becomes due. Rooms that were due at `nowMs` wait for the end of a request. */
+  #nextRetryAt(nowMs: number): number {
+    if (this.#isDown && this.#endpoint.retryAtMs > nowMs) return this.#endpoint.retryAtMs;
+    const times = [...this.#failing]
+      .filter(([room, { retryAtMs }]) => retryAtMs > nowMs && !this.#sending.has(room))
+      .map(([, { retryAtMs }]) => retryAtMs);
+    return Math.min(...times);
   }
 
   #slots(nowMs: number): number {

@@ -1,0 +1,118 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import { timingsWith } from '../../../config/timings.ts';
+import { silentLog as log } from '../../support/gateway.ts';
+import { AccountSender, type SenderParts } from '../../../workers/account-sender.ts';
+
+const LONG_MS = 600_000;
+
+/** A sender, an outbox of rooms with one event each, and an endpoint that answers as it is told. */
+async function openSender(
+  rooms: string[],
+  answer: (room: string, response: ServerResponse) => void,
+  timings: { firstRetryMs: number; longestRetryMs: number },
+) {
+  const waiting = new Set(rooms);
+  const requests: string[] = [];
+  let looks = 0;
+  const endpoint = createServer((request: IncomingMessage, response) => {
+    request.setEncoding('utf8').once('data', (body: string) => {
+      const { id: room } = JSON.parse(body) as { id: string };
+      requests.push(room);
+      answer(room, response);
+    });
+  });
+  endpoint.listen(0, '127.0.0.1');
+  await once(endpoint, 'listening');
+  const url = `http://127.0.0.1:${(endpoint.address() as AddressInfo).port}/`;
+  const outbox = {
+    heads: async (_accountId: number, _beforeMs: number, maxRooms: number) => {
+      looks += 1;
+      await sleep(0);
+      const first = [...waiting].slice(0, maxRooms);
+      return {
+        givenUp: 0,
+        heads: first.map((room) => ({ room, event: JSON.stringify({ id: room }) })),
+      };
+    },
+    remove: (_accountId: number, { room }: { room: string }) =>
+      Promise.resolve(waiting.delete(room)),
+  };
+  const parts = {
+    outbox,
+    accounts: { findWebhook: () => Promise.resolve({ url, secret: 'whsec_AAAA' }) },
+    clock: { wallMs: Date.now },
+    log,
+    timings: timingsWith({ webhooks: { requestTimeoutMs: LONG_MS, ...timings } }).webhooks,
+    keepMs: LONG_MS,
+    maxRequests: () => 20,
+    release: () => Promise.resolve(),
+    onFault: () => {},
+  };
+  const sender = new AccountSender(1, parts as unknown as SenderParts);
+  onTestFinished(() => {
+    sender.close();
+    endpoint.closeAllConnections();
+    endpoint.close();
+  });
+  const countLooks = async (during: () => Promise<unknown>) => {
+    const before = looks;
+    await during();
+    return looks - before;
+  };
+  return { requests, waiting, countLooks, sender };
+}
+
+/** Waits until the store is asked nothing for a time in which a timer that is due at once would have run tens of times. */
+const untilQuiet = async (countLooks: (during: () => Promise<void>) => Promise<number>) => {
+  const aWhile = async () => {
+    for (let turn = 0; turn < 100; turn += 1) await sleep(1);
+  };
+  await expect.poll(() => countLooks(aWhile), { timeout: 5000 }).toBe(0);
+};
+
+test.each([
+  { what: 'a retry', rooms: 1 },
+  { what: 'the retry of an endpoint that is down', rooms: 10 },
+])('$what in flight asks the store nothing', async ({ rooms }) => {
+  const names = Array.from({ length: rooms }, (_, index) => `room ${index}`);
+  const { requests, countLooks } = await openSender(
+    names,
+    (_room, response) => {
+      if (requests.length <= rooms) response.writeHead(500).end();
+    },
+    { firstRetryMs: 50, longestRetryMs: 50 },
+  );
+  await expect.poll(() => requests.length).toBeGreaterThan(rooms);
+  await untilQuiet(countLooks);
+});
+
+test('a refused event that was given up is not waited for', async () => {
+  const { requests, waiting, countLooks, sender } = await openSender(
+    ['refused', 'slow'],
+    (room, response) => {
+      if (room === 'refused') response.writeHead(400).end();
+    },
+    { firstRetryMs: 50, longestRetryMs: 50 },
+  );
+  await expect.poll(() => requests.filter((room) => room === 'refused').length).toBeGreaterThan(0);
+  waiting.delete('refused');
+  sender.poke();
+  await untilQuiet(countLooks);
+});
+
+test('rooms that had no turn while an endpoint was down are sent when it is tried again', async () => {
+  const names = Array.from({ length: 30 }, (_, index) => `room ${index}`);
+  let isUp = false;
+  const { waiting, requests } = await openSender(
+    names,
+    (_room, response) => response.writeHead(isUp ? 204 : 500).end(),
+    { firstRetryMs: 20, longestRetryMs: 50 },
+  );
+  await expect.poll(() => requests.length).toBeGreaterThan(25);
+  isUp = true;
+  await expect.poll(() => waiting.size).toBe(0);
+});
