@@ -1,4 +1,5 @@
 import type { Timings } from '../../config/timings.ts';
+import { PeersOfAccounts } from '../session/peers-of-accounts.ts';
 import type { Session } from '../session/session.ts';
 import type { Move } from '../session/session-parts.ts';
 
@@ -27,7 +28,7 @@ export type LiveSession = Pick<
 
 /** Every client of this process: keeps them alive, and keeps `peer` unique within an account. */
 export class Sessions {
-  readonly #sessions = new Map<string, LiveSession>();
+  readonly #sessions = new PeersOfAccounts<LiveSession>();
   readonly #beatEveryMs: number;
   #timer: NodeJS.Timeout | undefined;
 
@@ -69,29 +70,29 @@ export class Sessions {
   add(session: LiveSession): void {
     const { account, name } = session;
     this.replace(account.id, name);
-    this.#sessions.set(keyOf(account.id, name), session);
+    this.#sessions.set(account.id, name, session);
     this.#timer ??= setInterval(() => this.#beat(), this.#beatEveryMs);
   }
 
   /** Returns the session with this `peer`, if there is one. */
   get(accountId: number, name: string): LiveSession | undefined {
-    return this.#sessions.get(keyOf(accountId, name));
+    return this.#sessions.get(accountId, name);
   }
 
   /** Sessions of an account. */
   of(accountId: number): LiveSession[] {
-    return [...this.#sessions.values()].filter((session) => session.account.id === accountId);
+    return this.#sessions.of(accountId);
   }
 
-  accountIds(): Set<number> {
-    return new Set([...this.#sessions.values()].map((session) => session.account.id));
+  accountIds(): number[] {
+    return this.#sessions.accountIds();
   }
 
   /** Called by the session as it ends. */
   delete(session: LiveSession): void {
-    const key = keyOf(session.account.id, session.name);
-    if (this.#sessions.get(key) !== session) return;
-    this.#sessions.delete(key);
+    const { account, name } = session;
+    if (this.get(account.id, name) !== session) return;
+    this.#sessions.delete(account.id, name);
     if (this.#sessions.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
@@ -113,5 +114,3 @@ export class Sessions {
     for (const session of this.#sessions.values()) session.beat(nowMs);
   }
 }
-
-const keyOf = (accountId: number, name: string) => `${accountId}:${name}`;

@@ -6,6 +6,7 @@ import type { ClientConnection } from '../rooms/peer.ts';
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
 import type { AudioSettings } from './audio-settings.ts';
+import { PeersOfAccounts } from './peers-of-accounts.ts';
 
 /** A place: its client, its peer, and its room. */
 export type Place = {
@@ -98,7 +99,7 @@ export class SuspendedPeer implements ClientConnection {
 export class SuspendedPeers {
   /** Time for which a place is kept, ms. */
   readonly keepMs: number;
-  readonly #places = new Map<string, { kept: SuspendedPeer; timer: NodeJS.Timeout }>();
+  readonly #places = new PeersOfAccounts<{ kept: SuspendedPeer; timer: NodeJS.Timeout }>();
 
   constructor(keepMs: number) {
     this.keepMs = keepMs;
@@ -110,29 +111,27 @@ export class SuspendedPeers {
 
   keep(place: Place): void {
     const { account, peer } = place;
-    const key = keyOf(account.id, peer.name);
-    this.#places.get(key)?.kept.end('closed');
-    const kept = new SuspendedPeer(place, () => this.#forget(key, kept));
+    this.get(account.id, peer.name)?.end('closed');
+    const kept = new SuspendedPeer(place, () => this.#forget(kept));
     const timer = setTimeout(() => kept.end(place.reason), this.keepMs);
-    this.#places.set(key, { kept, timer });
+    this.#places.set(account.id, peer.name, { kept, timer });
     // The place ends at once if the peer is already in the room on another node.
     peer.suspend(kept);
   }
 
   /** Returns the kept place of a peer. */
   get(accountId: number, name: string): SuspendedPeer | undefined {
-    return this.#places.get(keyOf(accountId, name))?.kept;
+    return this.#places.get(accountId, name)?.kept;
   }
 
   /** Returns the places of an account. */
   of(accountId: number): SuspendedPeer[] {
-    const all = [...this.#places.values()].map(({ kept }) => kept);
-    return all.filter(({ place }) => place.account.id === accountId);
+    return this.#places.of(accountId).map(({ kept }) => kept);
   }
 
   /** Returns the accounts that have places here. */
-  accountIds(): Set<number> {
-    return new Set([...this.#places.values()].map(({ kept }) => kept.place.account.id));
+  accountIds(): number[] {
+    return this.#places.accountIds();
   }
 
   /** Ends the places of clients that could no longer connect: a place needs the same rights as a connection. */
@@ -150,9 +149,8 @@ export class SuspendedPeers {
 
   /** Hands a place over to the client that resumes it, or ends it. */
   take(accountId: number, name: string): SuspendedPeer | undefined {
-    const key = keyOf(accountId, name);
     const kept = this.get(accountId, name);
-    if (kept) this.#forget(key, kept);
+    if (kept) this.#forget(kept);
     return kept;
   }
 
@@ -162,12 +160,11 @@ export class SuspendedPeers {
     this.#places.clear();
   }
 
-  #forget(key: string, kept: SuspendedPeer): void {
-    const entry = this.#places.get(key);
+  #forget(kept: SuspendedPeer): void {
+    const { place, name } = kept;
+    const entry = this.#places.get(place.account.id, name);
     if (entry?.kept !== kept) return;
     clearTimeout(entry.timer);
-    this.#places.delete(key);
+    this.#places.delete(place.account.id, name);
   }
 }
-
-const keyOf = (accountId: number, name: string) => `${accountId}:${name}`;
