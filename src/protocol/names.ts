@@ -9,14 +9,17 @@ export const ECHO_ROOM = '__echo__';
 
 const MAX_NAME_CHARACTERS = 128;
 /**
- * Characters that names must not have: control characters, lone surrogates, line separators and
- * noncharacters; and characters that make a name look like another: those that change the direction of
- * writing, or have no width (except joiners, which some scripts and emoji need).
+ * Characters that names must not have: control characters, lone surrogates, line separators, noncharacters and annotations;
+ * and characters that make a name look like another: those that change the direction of writing, or are invisible (except
+ * joiners and variation selectors, which some scripts and emoji need).
  */
 const UNPRINTABLE =
-  /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Noncharacter_Code_Point}\p{Bidi_Control}\u{ad}\u{200b}\u{2060}-\u{2064}\u{feff}]/u;
-/** A visible character, of which a name needs at least one. */
-const VISIBLE = /[^\p{Z}\p{Default_Ignorable_Code_Point}]/u;
+  /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Noncharacter_Code_Point}\p{Bidi_Control}\u{fff9}-\u{fffb}[\p{Default_Ignorable_Code_Point}--[\p{Join_Control}\u{fe00}-\u{fe0f}]]]/v;
+/** Invisible characters where they show something: in flags of emoji, and behind characters of which they choose a variant. */
+const SHOWN =
+  /\p{RGI_Emoji_Tag_Sequence}|\p{Ideographic}[\u{e0100}-\u{e01ef}]|\p{Script=Mongolian}[\u{180b}-\u{180d}\u{180f}]/gv;
+/** A visible character, of which a name needs at least one; U+2800 is braille without a dot. */
+const VISIBLE = /[^\p{Z}\p{Default_Ignorable_Code_Point}\u{2800}]/v;
 
 /**
  * Checks the name of a room or a peer (docs/protocol.md, "Names").
@@ -30,7 +33,9 @@ export function checkName(name: string, what: string, code: ErrorCode): string {
   if (characters > MAX_NAME_CHARACTERS) {
     throw fail(`must have at most ${MAX_NAME_CHARACTERS} characters`);
   }
-  if (UNPRINTABLE.test(name) || !VISIBLE.test(name)) throw fail('must be printable');
+  if (UNPRINTABLE.test(name.replace(SHOWN, '')) || !VISIBLE.test(name)) {
+    throw fail('must be printable');
+  }
   // URL clients remove such a segment of a path, however it is encoded (WHATWG URL, "double-dot path segment").
   if (name === '.' || name === '..') throw fail('must not be "." or ".."');
   if (name.startsWith('__')) throw fail('must not begin with "__", which is reserved');
