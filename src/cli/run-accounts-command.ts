@@ -94,7 +94,8 @@ async function run(
   const [name = '', ...ids] = positionals;
   const { json: isJson, help: isHelp, ...options } = values;
   if (isHelp) return USAGE;
-  const command = COMMANDS[name];
+  // Every object has a `constructor`.
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (!command) {
     const unknown = `There is no command "${name}": "npm run accounts -- --help" lists all there are.`;
     throw new PartylineError('bad_request', name === '' ? USAGE : unknown);

@@ -178,6 +178,7 @@ describe("a mistake in the operator's command", () => {
     [['set-audio', '1'], 'set-audio needs --default-audio or --pinned-audio.'],
     [['set-webhook', '1'], 'The URL is missing'],
     [['dance'], 'There is no command "dance"'],
+    [['constructor'], 'There is no command "constructor"'],
   ])('%j: what is missing or wrong is named', async (words, sentence) => {
     const stderr = expect.stringContaining(sentence) as string;
     const ended = await runAccounts({ REDIS_URL: redis.url }, ...words);
