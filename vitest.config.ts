@@ -15,6 +15,7 @@ const WAITING = [
   'invites',
   'ipv6',
   'leaving',
+  'many-accounts',
   'me',
   'metrics',
   'muted',

@@ -6,6 +6,7 @@ import {
   StoredAccountSchema,
 } from '../accounts/accounts.ts';
 import { UsageQuerySchema, UsageReportSchema } from '../usage/report.ts';
+import { sendAccounts } from './account-list.ts';
 import type { RestServer } from './api-docs.ts';
 import type { RestGuard } from './rest.ts';
 import type { UsageReports } from './usage-reports.ts';
@@ -63,7 +64,7 @@ export function registerAdminRoutes(
         response: { 200: Type.Object({ accounts: Type.Array(StoredAccountSchema) }) },
       },
     },
-    async () => ({ accounts: await accounts.list() }),
+    async (_request, reply) => sendAccounts(reply, accounts),
   );
   server.post(
     root,
