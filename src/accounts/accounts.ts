@@ -185,6 +185,12 @@ export class Accounts {
     });
   }
 
+  /** Returns the ids of an account's keys. */
+  async findKeyIds(accountId: number): Promise<Set<string>> {
+    const hashes = await this.#redis.run((client) => client.sMembers(accountKeysKey(accountId)));
+    return new Set(hashes.map((hash) => hash.slice(0, KEY_ID_DIGITS)));
+  }
+
   /**
    * Revokes a key; running nodes apply the change at once.
    * @throws {PartylineError} `not_found`

@@ -87,11 +87,11 @@ export class Authenticator {
 
   /** @throws {PartylineError} `unauthorized` if the account, or the key, is gone */
   async #findOwner({ accountId, keyId }: TokenOwner, what: string): Promise<Account> {
-    const [account, keys] = await Promise.all([
+    const [account, keyIds] = await Promise.all([
       this.#accounts.find(accountId),
-      this.#accounts.listKeys(accountId),
+      this.#accounts.findKeyIds(accountId),
     ]);
-    if (account && keys.some(({ id }) => id === keyId)) return account;
+    if (account && keyIds.has(keyId)) return account;
     throw new PartylineError('unauthorized', `The API key of the ${what} has been revoked.`);
   }
 

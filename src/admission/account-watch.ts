@@ -46,11 +46,11 @@ export async function watchAccounts(
   const check = async (accountId: number) => {
     const concerned = sessions.of(accountId);
     if (concerned.length === 0 && places.of(accountId).length === 0) return;
-    const [account, keys] = await Promise.all([
+    const [account, keyIds] = await Promise.all([
       accounts.getOrThrow(accountId),
-      accounts.listKeys(accountId),
+      accounts.findKeyIds(accountId),
     ]);
-    const state = { keyIds: new Set(keys.map(({ id }) => id)), withdrawn: signingKeys.withdrawn };
+    const state = { keyIds, withdrawn: signingKeys.withdrawn };
     for (const session of concerned) session.accountChanged(account, state);
     places.accountChanged(account, state);
   };

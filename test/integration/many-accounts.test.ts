@@ -1,4 +1,10 @@
 import { describe, expect, test } from 'vitest';
+import { Accounts } from '../../src/accounts/accounts.ts';
+import { Authenticator } from '../../src/accounts/authenticator.ts';
+import { Invites } from '../../src/accounts/invites.ts';
+import { RateLimits } from '../../src/accounts/rate-limits.ts';
+import { SigningKeys } from '../../src/accounts/signing-keys.ts';
+import { Tokens } from '../../src/accounts/tokens.ts';
 import { accountKey, ALL_ACCOUNTS } from '../../src/store/keys.ts';
 import type { Redis } from '../../src/store/redis.ts';
 import { runAccounts } from '../support/data-folder.ts';
@@ -59,4 +65,37 @@ describe('the list of accounts', () => {
     expect(accounts.map(({ id }) => id)).toContain(201);
     expect(accounts).not.toContainEqual(expect.objectContaining({ id: 200 }));
   });
+});
+
+test('a token costs the same few commands however many keys its account has', async () => {
+  const redis = await openRedis();
+  const store = await openStore(redis);
+  const accounts = new Accounts(store);
+  const signingKeys = new SigningKeys(store, { wallMs: Date.now });
+  const tokens = new Tokens(signingKeys);
+  const limits = new RateLimits(store, {
+    authFailuresPerAddress: 100,
+    authFailuresPerKeyPrefix: 100,
+    requestsPerAccount: 100,
+  });
+  const authenticator = new Authenticator(accounts, tokens, new Invites(signingKeys), limits);
+  const { id } = await accounts.create({ name: 'Ada', email: 'ada@example.com', plan: 'pro' });
+  const keys = [];
+  for (let key = 0; key < 50; key += 1) keys.push(await accounts.addKey(id));
+  const keyId = keys[7]!.id;
+  const grant = { peer: 'ada', rooms: '*', publish: true } as const;
+  const { token } = await tokens.issue({ accountId: id, keyId }, { ...grant, ttl_seconds: 60 });
+  const authenticate = () => authenticator.byToken(token, '192.0.2.1', () => {});
+  await authenticate();
+
+  const countCommands = async () => {
+    const stats = await store.run((client) => client.info('stats'));
+    return Number(/total_commands_processed:(\d+)/.exec(stats)?.[1]);
+  };
+  const before = await countCommands();
+  expect(await authenticate()).toMatchObject({ account: { id }, keyId });
+  // The second INFO counts itself, or the first one does.
+  expect((await countCommands()) - before).toBeLessThanOrEqual(3 + 1);
+  await accounts.revokeKey(id, keyId);
+  await expect(authenticate()).rejects.toThrow('has been revoked');
 });
