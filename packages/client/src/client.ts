@@ -137,7 +137,7 @@ export class PartylineClient {
   /**
    * Joins a room, or moves to it from another, and speaks there with `microphone` (without one: only listens). The
    * track stays the caller's, who stops it. Resolves when we hear and are heard: while the connection is broken, over the next one.
-   * @throws {RequestError} when the join is refused: the client is then where it was
+   * @throws {RequestError} when the join is refused: the client is then where it was, or in the lobby if the connection was broken
    * @throws {ClosedError} if the connection ended permanently
    */
   async join(room: string, microphone: MediaStreamTrack | null = null): Promise<void> {

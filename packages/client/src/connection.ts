@@ -44,6 +44,8 @@ type ConnectionHandlers = {
 const REQUEST_TIMEOUT_MS = 10_000;
 /** Sound that may wait for a slow network: about a second of Opus. */
 const MAX_WAITING_BYTES = 5000;
+/** Time within which a close follows the `error` that is its reason, ms: the gateway sends both at once. */
+const CLOSE_FOLLOWS_WITHIN_MS = 1000;
 /** The code with which we close what is lost to us: the gateway then keeps our place. */
 const LOST: number = CLOSE_CODES.heartbeat_timeout;
 
@@ -61,6 +63,8 @@ export class Connection {
   #lastId = 0;
   #closed = false;
   #lastMessage: ServerMessage | undefined;
+  /** An `error` that answers nothing: the reason of a close, unless something else follows, or no close does. */
+  #held: { error: MessageOf<'error'>; timer: number } | undefined;
 
   /** @param welcomeWithinMs how long the gateway may take to let us in */
   constructor(url: URL, welcomeWithinMs: number, handlers: ConnectionHandlers) {
@@ -130,6 +134,8 @@ export class Connection {
     this.#closed = true;
     this.#listening.abort();
     window.clearTimeout(this.#welcomeTimer);
+    window.clearTimeout(this.#held?.timer);
+    this.#held = undefined;
     for (const { reject, timer } of this.#waiting.values()) {
       window.clearTimeout(timer);
       reject(disconnected());
@@ -146,6 +152,8 @@ export class Connection {
 
   #receive(data: unknown): void {
     this.heardMs = performance.now();
+    this.#tellHeld();
+    if (this.#closed) return; // by whoever was told
     if (data instanceof ArrayBuffer) {
       this.onFrame?.(data);
       return;
@@ -171,7 +179,20 @@ export class Connection {
     } else if (message.type === 'welcome') {
       window.clearTimeout(this.#welcomeTimer);
       this.#handlers.welcomed(message);
+    } else if (message.type === 'error') {
+      const timer = window.setTimeout(() => this.#tellHeld(), CLOSE_FOLLOWS_WITHIN_MS);
+      this.#held = { error: message, timer };
     } else this.#handlers.received(message);
+  }
+
+  /** Hands on an `error` that was not the reason of a close. */
+  #tellHeld(): void {
+    const held = this.#held;
+    if (!held) return;
+    this.#held = undefined;
+    window.clearTimeout(held.timer);
+    // While the gateway closes, the `close` event may still take a round trip.
+    if (this.#socket.readyState === WebSocket.OPEN) this.#handlers.received(held.error);
   }
 
   /** A fatal error is told in the message right before the close; only a broken connection (1006) closes without saying so. */

@@ -181,7 +181,7 @@ export class Session {
   }
 
   #received(connection: Connection, message: ServerMessage): void {
-    // An `error` that answers nothing is the reason of a close, or says in a room that we may not speak.
+    // An `error` that answers nothing is a notice, of which only that we may not speak is told.
     const phase = this.#phase;
     const isHere = phase.name === 'in_room'; // then `joined` stands for events that were not sent
     if (message.type === 'joined' && !isHere) return this.#resumed(connection, message); // answers no request

@@ -52,15 +52,15 @@ class Line extends EventTarget {
     const room = Line.room ?? '__lobby__';
     const resumed = Line.lines.length > 1;
     const secrets = { session_id: 's', resume_token: 't', network: '192.0.2.0/24' };
-    this.#say({ type: 'welcome', room, resumed, ...secrets, resume_ms: 15_000 });
-    if (Line.room !== undefined) this.#say({ type: 'joined', room, speaker: 1, peers: [] });
+    this.say({ type: 'welcome', room, resumed, ...secrets, resume_ms: 15_000 });
+    if (Line.room !== undefined) this.say({ type: 'joined', room, speaker: 1, peers: [] });
   }
 
   send(text: string): void {
     const request = JSON.parse(text) as Sent;
     this.sent.push(request);
     if (Line.isUp)
-      queueMicrotask(() => this.#say({ ...this.#answer(request), reply_to: request.id }));
+      queueMicrotask(() => this.say({ ...this.#answer(request), reply_to: request.id }));
     Line.heard(request);
   }
 
@@ -79,13 +79,13 @@ class Line extends EventTarget {
     return { type: 'configured', audio: {}, volume: {}, mute: false };
   }
 
-  #say(message: object): void {
+  say(message: object): void {
     this.dispatchEvent(new MessageEvent('message', { data: JSON.stringify(message) }));
   }
 
-  /** Breaks the connection. */
-  cut(): void {
-    this.dispatchEvent(Object.assign(new Event('close'), { code: 1006, reason: '' }));
+  /** Ends the connection: without a code, as if the network had broken it. */
+  cut(code = 1006): void {
+    this.dispatchEvent(Object.assign(new Event('close'), { code, reason: '' }));
   }
 
   close(code: number): void {
@@ -261,4 +261,30 @@ test('a join while the connection is broken ends with the client, or by leave()'
   const closed = failureOf(client.join('hall'));
   client.close();
   expect(await closed).toMatchObject({ name: 'ClosedError' });
+});
+
+const FORBIDDEN = { type: 'error', code: 'forbidden', retryable: false };
+
+test('an error that the gateway closes with: the reason, and no fault', async () => {
+  const faults: string[] = [];
+  client.on('fault', (message) => faults.push(message));
+  await client.join('kitchen');
+  Line.last.say({ ...FORBIDDEN, message: 'Removed by an operator.' });
+  await vi.advanceTimersByTimeAsync(100);
+  Line.last.cut(4403);
+  expect(client.state).toMatchObject({
+    name: 'closed',
+    reason: { code: 'forbidden', message: 'Removed by an operator.' },
+  });
+  expect(faults).toEqual([]);
+});
+
+test('an error after which the connection goes on: a fault, as soon as that is known', async () => {
+  const faults: string[] = [];
+  client.on('fault', (message) => faults.push(message));
+  await client.join('kitchen');
+  Line.last.say({ ...FORBIDDEN, message: 'The token does not allow publishing.' });
+  expect(faults).toEqual([]);
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(faults).toEqual([expect.stringContaining('The token does not allow publishing.')]);
 });
