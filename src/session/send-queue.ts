@@ -230,7 +230,9 @@ export class SendQueue {
 
   /** Notes that audio is sent. @param longestMs maximum duration of it @returns true if a ping must precede it */
   #isPingDue(nowMs: number, longestMs: number): boolean {
-    this.#unpingedMs += Math.min(nowMs - this.#soundAtMs, longestMs);
+    const sinceMs = nowMs - this.#soundAtMs;
+    // The first sound follows no pause.
+    if (Number.isFinite(sinceMs)) this.#unpingedMs += Math.min(sinceMs, longestMs);
     this.#soundAtMs = nowMs;
     if (this.#unpingedMs < this.#pingEveryMs || !this.#pings.mayAsk(nowMs)) return false;
     // Only what is due is taken off: the pings to many listeners of a mix stay at random phases.

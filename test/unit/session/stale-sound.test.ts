@@ -76,13 +76,17 @@ class SimulatedClient extends EventEmitter {
   }
 
   /** Sends a frame each 20 ms while `speaks`. */
-  run(untilMs: number, speaks: (atMs: number) => boolean = () => true): void {
+  run(
+    untilMs: number,
+    speaks: (atMs: number) => boolean = () => true,
+    send: 'sendAudio' | 'sendRelayed' = 'sendAudio',
+  ): void {
     for (; this.nowMs < untilMs; this.nowMs += STEP_MS) {
       this.#read();
       while (this.#answers[0] && this.#answers[0].atMs <= this.nowMs) {
         this.emit('pong', this.#answers.shift()!.payload);
       }
-      if (this.nowMs % FRAME_MS === 0 && speaks(this.nowMs)) this.queue.sendAudio(Buffer.alloc(80));
+      if (this.nowMs % FRAME_MS === 0 && speaks(this.nowMs)) this.queue[send](Buffer.alloc(80));
     }
   }
 
@@ -248,3 +252,17 @@ describe('a client that reads hears every frame', () => {
     expect(pingsAtMs.filter((atMs) => atMs > 10_000 && atMs < 15_000)).toEqual([]);
   });
 });
+
+test.each(['sendAudio', 'sendRelayed'] as const)(
+  'pings to many listeners of %s: 280 ms apart, at moments of their own',
+  (send) => {
+    const clients = Array.from({ length: 20 }, () => new SimulatedClient({}));
+    for (const client of clients) client.run(8000, () => true, send);
+    const laterPings = clients.map(({ pingsAtMs }) => pingsAtMs.filter((atMs) => atMs > 5000));
+    for (const pingsAtMs of laterPings) {
+      const apartMs = pingsAtMs.slice(1).map((atMs, index) => atMs - pingsAtMs[index]!);
+      expect(new Set(apartMs)).toEqual(new Set([280]));
+    }
+    expect(new Set(laterPings.map(([firstMs]) => firstMs)).size).toBeGreaterThan(3);
+  },
+);
