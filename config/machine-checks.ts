@@ -1,3 +1,4 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { accessSync, constants, readFileSync } from 'node:fs';
 import { isIP, isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
@@ -67,10 +68,11 @@ function certificateFaults({ TLS_CERT: certFile, TLS_KEY: keyFile }: Settings): 
   const key = read('TLS_KEY', keyFile, (pem) => ({ key: pem }));
   if (!cert || !key) return faults;
   try {
-    createSecureContext({ cert, key });
-    return faults;
+    // A context takes a key of another kind than the certificate's, and then no client can connect.
+    const isPair = new X509Certificate(cert).checkPrivateKey(createPrivateKey(key));
+    return isPair ? faults : [`TLS_KEY ${keyFile} does not belong to TLS_CERT ${certFile}.`];
   } catch (fault) {
-    return [`TLS_KEY ${keyFile} does not belong to TLS_CERT: ${wordsOf(fault)}.`];
+    return [`TLS_KEY ${keyFile} cannot be used with TLS_CERT: ${wordsOf(fault)}.`];
   }
 }
 

@@ -1,5 +1,9 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { machineFaults } from '../../../config/machine-checks.ts';
 import { readSettings, SettingsError } from '../../../config/settings.ts';
 
@@ -52,3 +56,23 @@ test('a file without a key is refused by its name', () => {
     expect.stringMatching(/^TLS_KEY .* cannot be used/),
   ]);
 });
+
+/** A key that belongs to no certificate; that of the fixture is of an elliptic curve. */
+const newKey = (type: 'ec' | 'rsa') =>
+  type === 'ec'
+    ? generateKeyPairSync(type, { namedCurve: 'P-256' }).privateKey
+    : generateKeyPairSync(type, { modulusLength: 2048 }).privateKey;
+
+test.each(['ec', 'rsa'] as const)(
+  'the key of another certificate (%s) is refused',
+  async (type) => {
+    const folder = await mkdtemp(join(tmpdir(), 'partyline-key-'));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const file = join(folder, 'key.pem');
+    const privateKey = newKey(type);
+    await writeFile(file, privateKey.export({ type: 'pkcs8', format: 'pem' }));
+    expect(faultsOf({ ...TLS, TLS_KEY: file })).toEqual([
+      expect.stringMatching(/^TLS_KEY .* does not belong to TLS_CERT/),
+    ]);
+  },
+);
