@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
 import {
   type AudioFormat,
@@ -58,9 +58,9 @@ async function packetsOf(format: AudioFormat): Promise<Buffer[]> {
   );
   for (const [i, message] of sampleTone(format, TONE_HZ, AMPLITUDE, TONE_MS).entries()) {
     input.push(message, i * 20);
-    // Codecs open asynchronously.
-    if (i === 0) await new Promise((resolve) => setTimeout(resolve, 20));
   }
+  // Codecs open asynchronously, and then read all that was pushed meanwhile.
+  await vi.waitFor(() => expect(packets.length).toBeGreaterThan(TONE_MS / 20 - 3), 10_000);
   input.close();
   expect(faults).toEqual([]);
   return packets;
