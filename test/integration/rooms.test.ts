@@ -1,4 +1,5 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { CcuLeases } from '../../src/usage/ccu-leases.ts';
 import { eventually } from '../support/gateway.ts';
 import { opusTone, play } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
@@ -135,4 +136,22 @@ describe('lobby and rooms', () => {
     await play(mute, tone);
     await eventually('all frames', () => bob.frames.length === tone.length);
   });
+});
+
+test('a fault of the gateway while a client connects: told as one, without its words, and the next connects', async () => {
+  const admit = vi.spyOn(CcuLeases.prototype, 'admit');
+  onTestFinished(() => admit.mockRestore());
+  admit.mockRejectedValueOnce(new TypeError('an inner secret'));
+  const client = await connect({ room: 'a' });
+  expect(await client.closed).toBe(1011);
+  expect(client.messages).toEqual([
+    {
+      type: 'error',
+      code: 'internal_error',
+      message: expect.not.stringContaining('secret') as string,
+      retryable: true,
+    },
+  ]);
+  const next = await connect({ room: 'a' });
+  expect((await next.next('welcome')).limits.current_ccu).toBe(1);
 });
