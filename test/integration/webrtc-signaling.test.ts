@@ -14,8 +14,8 @@ const { openGateway, enter } = useStack();
 const OPUS = { mimeType: 'audio/opus', clockRate: 48_000, channels: 2, payloadType: 111 };
 
 describe('WebRTC signaling', () => {
-  const joinWebRtc = async () => {
-    const client = await connect();
+  const joinWebRtc = async (peer = 'alice') => {
+    const client = await connect({ peer });
     const joined = await client.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
     if (!joined.webrtc) throw new Error('no webrtc in joined');
     return { client, webrtc: joined.webrtc };
@@ -70,6 +70,45 @@ describe('WebRTC signaling', () => {
     for (const message of wrong) {
       expect(await client.ask(message, 'error')).toMatchObject({ code: 'bad_message' });
     }
+  });
+
+  test('produce a second time, or on the receive transport, is refused, and the producer stays', async () => {
+    const { client: other } = await joinWebRtc('other');
+    const { client, webrtc } = await joinWebRtc();
+    const rtp_parameters = { codecs: [OPUS], encodings: [{ ssrc: 1 }] };
+    const produceOn = ({ id }: { id: string }) => ({
+      type: 'produce',
+      kind: 'audio',
+      transport_id: id,
+      rtp_parameters,
+    });
+    const misplaced = await client.ask(produceOn(webrtc.recv_transport), 'error');
+    expect(misplaced).toMatchObject({ code: 'bad_message' });
+    const { producer_id } = await client.ask(produceOn(webrtc.send_transport), 'produced');
+    const second = {
+      ...produceOn(webrtc.send_transport),
+      rtp_parameters: { ...rtp_parameters, encodings: [{ ssrc: 2 }] },
+    };
+    expect(await client.ask(second, 'error')).toMatchObject({ code: 'bad_message' });
+    await client.ask({ type: 'pause_producer', producer_id }, 'producer_paused');
+    await client.ask({ type: 'resume_producer', producer_id }, 'producer_resumed');
+    expect(await other.next('new_consumer')).toMatchObject({ producer_id });
+    // Whatever it was told before this answer has come.
+    await other.ask({ type: 'leave' }, 'left');
+    expect(other.messages.filter(({ type }) => type === 'new_consumer')).toHaveLength(1);
+  });
+
+  test('connect_transport a second time is refused', async () => {
+    const { client, webrtc } = await joinWebRtc();
+    const { id, dtls_parameters } = webrtc.send_transport;
+    const connecting = {
+      type: 'connect_transport',
+      transport_id: id,
+      dtls_parameters: { ...dtls_parameters, role: 'client' },
+    };
+    await client.ask(connecting, 'transport_connected');
+    expect(await client.ask(connecting, 'error')).toMatchObject({ code: 'bad_message' });
+    await client.ask({ type: 'leave' }, 'left');
   });
 
   test.each([
