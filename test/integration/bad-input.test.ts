@@ -1,15 +1,15 @@
-import { FORMATS } from '../support/corpus.ts';
+import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
+import { WebSocket } from 'ws';
+import { FORMATS } from '../support/corpus.ts';
 import { TestClient } from '../support/client.ts';
-import { eventually } from '../support/gateway.ts';
+import { eventually, openTestGateway } from '../support/gateway.ts';
 import { opusTone, play } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
-/** Clients of these tests that answer pings are heard often enough. */
-const sessions = { silentAfterMs: 1500, heartbeatEveryMs: 400, beatEveryMs: 100 };
 // One test sends a thousand messages at once, which is more than a client may by default.
-const inUse = useGateway({ MESSAGES_PER_SECOND: '1000' }, { sessions });
-const { connect, enter } = inUse;
+const inUse = useGateway({ MESSAGES_PER_SECOND: '1000' });
+const { connect, enter, keep } = inUse;
 
 describe('bad input', () => {
   test.each([
@@ -37,6 +37,19 @@ describe('bad input', () => {
     expect(client.messages).toEqual([
       { type: 'error', code, message: expect.any(String), retryable: false },
     ]);
+  });
+
+  test('a connection with a parameter given twice is told which, and closed', async () => {
+    const address = inUse.gateway.url.replace('http', 'ws');
+    const query = `room=a&peer=x&peer=y&api_key=${inUse.gateway.apiKey}`;
+    const socket = new WebSocket(`${address}/ws?${query}`);
+    const message = once(socket, 'message') as Promise<[Buffer]>;
+    const closed = once(socket, 'close') as Promise<[number]>;
+    expect(JSON.parse((await message)[0].toString())).toMatchObject({
+      code: 'bad_request',
+      message: expect.stringContaining('"peer"') as string,
+    });
+    expect((await closed)[0]).toBe(4400);
   });
 
   test.each([
@@ -195,14 +208,11 @@ describe('bad input', () => {
   });
 
   test('a client that answers no ping is closed with 4408', async () => {
-    const [bob, deaf] = [
-      await enter('bob'),
-      await TestClient.connect(
-        inUse.gateway.url,
-        { room: 'a', peer: 'deaf', api_key: inUse.gateway.apiKey },
-        { autoPong: false },
-      ),
-    ];
+    const sessions = { silentAfterMs: 1500, heartbeatEveryMs: 400, beatEveryMs: 100 };
+    const { url, apiKey } = keep(await openTestGateway({}, { sessions }));
+    const query = { room: 'a', api_key: apiKey };
+    const bob = await TestClient.connect(url, { ...query, peer: 'bob' });
+    const deaf = await TestClient.connect(url, { ...query, peer: 'deaf' }, { autoPong: false });
     expect(await deaf.closed).toBe(4408);
     expect(await bob.next('peer_left')).toMatchObject({
       peer: 'deaf',
