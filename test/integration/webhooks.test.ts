@@ -10,6 +10,7 @@ import { WEBHOOK_PREFIX } from '../../src/store/keys.ts';
 import { UsageStore } from '../../src/usage/usage-store.ts';
 import { joined, left, type WebhookEvent } from '../../src/webhooks/events.ts';
 import { WebhookStore } from '../../src/webhooks/webhook-store.ts';
+import { freePort } from '../support/free-ports.ts';
 import { eventually } from '../support/gateway.ts';
 import { seededRandom } from '../support/random.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -330,10 +331,8 @@ describe('a webhook that fails', () => {
 
   test('no endpoint: waiting events are sent once there is one', async () => {
     const { redis, accounts, id } = await openHook();
-    const gone = await WebhookReceiver.start();
-    await accounts.update(id, { webhook_url: gone.url });
-    const { port } = gone;
-    await gone.close();
+    const port = await freePort();
+    await accounts.update(id, { webhook_url: `http://127.0.0.1:${port}/` });
     await openWorker(redis);
     visit(await openNode(redis), id);
     await new Promise((resolve) => setTimeout(resolve, 300));

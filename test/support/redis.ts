@@ -66,13 +66,17 @@ export class TestRedis {
 
   async #untilAnswering(): Promise<void> {
     await eventually('redis answers', async () => {
+      const { exitCode } = this.#child;
+      if (exitCode !== null) throw new Error(`redis on port ${this.#port} exited with ${exitCode}`);
       const client = createClient({ url: this.url, socket: { reconnectStrategy: false } });
       // The same fault rejects connect().
       client.on('error', () => {});
       try {
         await client.connect();
+        const server = await client.info('server');
         await client.close();
-        return true;
+        // Another one may listen there, when this one has found the port taken.
+        return server.includes(`process_id:${this.#child.pid}\r\n`);
       } catch {
         // Not yet.
         return false;
