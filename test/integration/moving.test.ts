@@ -30,7 +30,11 @@ test('a node drains under load: of a peer that moves, and to it, no frame is los
   // Hears one speaker, and so each of its packets as sent.
   const moves = await enter(old, 'moves');
   const listens = await enter(next, 'listens', { delivery: 'forward' });
-  const said = { stays: await distinctPackets(400, 6000), moves: await distinctPackets(900, 6000) };
+  // Who stays speaks for 10 s after the other has moved: long enough for the way back to packets as sent.
+  const said = {
+    stays: await distinctPackets(400, 12_000),
+    moves: await distinctPackets(900, 6000),
+  };
   const heard = () =>
     indexesOf(
       said.moves,
@@ -55,8 +59,8 @@ test('a node drains under load: of a peer that moves, and to it, no frame is los
   expect(hears()).toEqual(hears().toSorted((one, other) => one - other));
   expect(missing()).toEqual(missing().map((_, index) => missing()[0]! + index));
   expect(missing().length).toBeLessThanOrEqual(mixed());
-  // A tone has no pause: the way back is taken after 4 s at most (decision 159).
-  expect(mixed()).toBeLessThan(0.75 * said.stays.length);
+  // A tone has no pause: the way back is taken within 3.5 s (decisions 81 and 159), and a busy machine is late.
+  expect(mixed()).toBeLessThan(4500 / 20);
   expect(await moves.closed).toBe(4409);
   expect(await old.process.exited).toBe(0);
   const told = listens.messages.map(({ type }) => type);
