@@ -11,7 +11,8 @@ const typesOf = ({ messages }: TestClient) => messages.map(({ type }) => type);
 const commotion = (client: TestClient) =>
   typesOf(client).filter((type) => type === 'peer_joined' || type === 'peer_left');
 
-const KEEP = { RESUME_MS: '15000' };
+/** Far longer than any wait of a test: who is seen to leave has not been kept. */
+const KEEP = { RESUME_MS: '60000' };
 
 /** Returns the credentials with which a client resumes. */
 async function resumption(client: TestClient) {
@@ -107,14 +108,14 @@ test('a client that closes its connection normally leaves at once', async () => 
   const gateway = await openGateway(KEEP);
   const [bob, alice] = [await enter(gateway, 'bob'), await enter(gateway, 'alice')];
   await alice.close();
-  expect(await bob.next('peer_left', 0, 5000)).toMatchObject({ peer: 'alice', reason: 'closed' });
+  expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice', reason: 'closed' });
 });
 
 test('a client that closes with a code of its own leaves at once, too', async () => {
   const gateway = await openGateway(KEEP);
   const [bob, alice] = [await enter(gateway, 'bob'), await enter(gateway, 'alice')];
   await alice.close(4000);
-  expect(await bob.next('peer_left', 0, 5000)).toMatchObject({ peer: 'alice', reason: 'closed' });
+  expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice', reason: 'closed' });
   await eventually('one', async () => (await connectionsOf(gateway)) === 1);
 });
 
@@ -132,14 +133,14 @@ describe('a client that comes back no further than the lobby', () => {
   test('and leaves, has left the room in which it was', async () => {
     const { bob, again } = await comeBack();
     expect(await again.ask({ type: 'leave' }, 'left')).toMatchObject({ room: 'a', reason: 'left' });
-    expect(await bob.next('peer_left', 0, 5000)).toMatchObject({ peer: 'alice', reason: 'left' });
+    expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice', reason: 'left' });
     expect(await again.ask({ type: 'leave' }, 'error')).toMatchObject({ code: 'bad_message' });
   });
 
   test('and goes, is in the room no more', async () => {
     const { bob, again } = await comeBack();
     await again.close();
-    expect(await bob.next('peer_left', 0, 5000)).toMatchObject({ peer: 'alice', reason: 'closed' });
+    expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice', reason: 'closed' });
   });
 });
 
@@ -179,7 +180,7 @@ test('the node goes away: its clients find their places on another, and nobody s
   await eventually('bob hears it', () => bob.frames.length === tone.length);
   expect(commotion(bob)).toEqual(['peer_joined']);
   await again.close();
-  expect(await bob.next('peer_left', 0, 2000)).toMatchObject({ peer: 'alice' });
+  expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice' });
 });
 
 describe('a browser that comes back to its transports', () => {
@@ -211,9 +212,15 @@ describe('a browser that comes back to its transports', () => {
       const carol = await enter(gateway, 'carol');
       carol.sendAudio(packet);
       await new Promise((resolve) => setTimeout(resolve, 200));
-      const { again, consumers } = await comeBack();
-      expect(consumers?.map(({ peer }) => peer)).toEqual(['bob', 'carol']);
-      for (const { consumer_id } of consumers ?? []) {
+      const { again, consumers = [] } = await comeBack();
+      // A media worker may be slow to let it hear carol: it is told of that right behind `joined` then.
+      const hears = () => [
+        ...consumers,
+        ...again.messages.filter((message) => message.type === 'new_consumer'),
+      ];
+      await eventually('it hears both', () => hears().length >= 2);
+      expect(hears().map(({ peer }) => peer)).toEqual(['bob', 'carol']);
+      for (const { consumer_id } of hears()) {
         await again.ask({ type: 'resume_consumer', consumer_id }, 'consumer_resumed');
       }
       await bob.close();
@@ -226,10 +233,10 @@ describe('a browser that comes back to its transports', () => {
   );
 
   test('that somebody has left meanwhile it sees by what is not there', async () => {
-    const { alice, bob, comeBack } = await open();
+    const { gateway, alice, bob, comeBack } = await open();
     alice.vanish();
     await bob.close();
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await eventually('both have gone', () => gateway.counts().sessions === 0);
     expect((await comeBack()).consumers).toEqual([]);
   });
 
