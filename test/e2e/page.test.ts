@@ -5,6 +5,7 @@ import { TestBrowser } from '../support/browser.ts';
 import { eventually, openTestGateway } from '../support/gateway.ts';
 import type { TestClient } from '../support/client.ts';
 import { SETTLING } from '../support/settling.ts';
+import { slownessOfMachine } from '../support/slowness.ts';
 import { keepPlaying, lastSecondOf, opusTone, pcmTone, peakHz } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
@@ -441,9 +442,10 @@ test('a page that WebRTC cannot reach says within 5 s that there is no sound, an
   const RTC_LISTEN_IP = '127.0.0.1=192.0.2.250';
   const gateway = used.keep(await openTestGateway({ RTC_LISTEN_IP, RTC_TCP: 'false' }));
   const ada = used.keep(await TestBrowser.openRaw(gateway.url, 800));
+  const timeout = 5000 * (await slownessOfMachine());
   await ada.join(ROOM, 'Ada', gateway.apiKey);
   const status = () => ada.page.locator('#room-status').innerText();
-  await expect.poll(status, { timeout: 5000 }).toMatch(/No sound.*may block/);
+  await expect.poll(status, { timeout }).toMatch(/No sound.*may block/);
 });
 
 test('a page whose name another connection takes says so, and does not take it back', async () => {
