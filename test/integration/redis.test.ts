@@ -5,13 +5,14 @@ import Fastify from 'fastify';
 import { expect, test } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { newRedisClient } from '../../src/store/client.ts';
+import { SIGNING_KEY_CHANGES, SIGNING_KEYS, WITHDRAWN_SIGNING_KEYS } from '../../src/store/keys.ts';
 import { SCRIPTS } from '../../src/store/scripts.ts';
 import { adviseOnRedis, redisAdvice } from '../../src/store/redis-advice.ts';
 import { eventually } from '../support/gateway.ts';
 import { TestRedis } from '../support/redis.ts';
 import { useStack } from '../support/use-stack.ts';
 
-const { openRedis, openStore, cleanUps } = useStack();
+const { openRedis, openGateway, openStore, connect, cleanUps } = useStack();
 
 test('a subscriber that is told of missed messages can run commands', async () => {
   const redis = await openRedis();
@@ -128,4 +129,29 @@ test('while Redis hangs a limited number of commands wait for it, and further on
   await Promise.all(asked);
   expect(failed).toBe(0);
   expect(await client.ping()).toBe('PONG');
+});
+
+test('signing keys that are withdrawn while Redis does not answer: who came with a token is thrown out afterwards', async () => {
+  const redis = await openRedis();
+  const gateway = await openGateway({ REDIS_URL: redis.url }, { redis: { retryAfterMs: 200 } });
+  const response = await fetch(`${gateway.url}/api/tokens`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ peer: 'alice', rooms: ['a'], publish: true, ttl_seconds: 60 }),
+  });
+  const { token } = (await response.json()) as { token: string };
+  const alice = await connect(gateway, { api_key: undefined, token });
+  await alice.next('joined');
+  const store = await openStore(redis);
+  const [key = ''] = await store.run((client) => client.lRange(SIGNING_KEYS, 0, 0));
+  const { id } = JSON.parse(key) as { id: string };
+  // The gateway hears of the change, and gets no answer when it asks which keys were withdrawn.
+  await store.run((client) =>
+    Promise.all([
+      client.sAdd(WITHDRAWN_SIGNING_KEYS, id),
+      client.publish(SIGNING_KEY_CHANGES, ''),
+      client.sendCommand(['CLIENT', 'PAUSE', '2500', 'ALL']),
+    ]),
+  );
+  expect(await alice.closed).toBe(4401);
 });
