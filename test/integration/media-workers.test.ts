@@ -286,6 +286,23 @@ describe('a room whose consumers outgrow one media worker', () => {
     await eventually('nothing is left', async () => (await gateway.countRouters()) === 0);
   });
 
+  test('stays on the first when the second hangs: who comes is let in there, and everybody hears everybody', async () => {
+    const gateway = await openGateway({ ROUTER_MAX_CONSUMERS: '1' });
+    const ada = await enterAsBrowser(gateway, 'ada');
+    const ofAda = await produce(ada, 1000);
+    const [, second] = gateway.mediaWorkerPids();
+    stop(second!);
+    const ben = await enterAsBrowser(gateway, 'ben');
+    const ofBen = await produce(ben, 1001);
+    await eventually('each hears the other', () => {
+      return heardBy(ada).join() === ofBen && heardBy(ben).join() === ofAda;
+    });
+    expect(await gateway.countRouters()).toBe(1);
+    for (const { messages } of [ada, ben]) {
+      expect(messages.map(({ type }) => type)).not.toContain('error');
+    }
+  });
+
   test.each(['SIGKILL', 'SIGSTOP'] as const)(
     'is rebuilt as a whole when one of its media workers ends by %s: each browser is told once',
     async (signal) => {
