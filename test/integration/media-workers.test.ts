@@ -11,6 +11,7 @@ import { RoomMedia } from '../../src/rooms/room-media.ts';
 import { WebRtcPeer } from '../../src/rooms/webrtc-peer.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually, freeRtcPort, silentLog, type TestGateway } from '../support/gateway.ts';
+import { undisturbed } from '../support/listening.ts';
 import { opusTone, play } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
@@ -108,42 +109,48 @@ describe('a media worker that hangs', () => {
   });
 
   test('WebSocket peers hear every frame, a browser is told once, and the room goes on', async () => {
-    const gateway = await openGateway();
-    const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
-    const browser = await enterAsBrowser(gateway, 'browser');
     const tone = await opusTone(1000, 0.5, 3000);
-    const playing = play(alice, tone);
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    for (const pid of gateway.mediaWorkerPids()) stop(pid);
-    const { webrtc } = await browser.next('joined');
-    const transport_id = webrtc!.send_transport.id;
-    browser.send({ type: 'restart_ice', id: 'asked in vain', transport_id });
-    await browser.next('media_restarted');
+    const { asker, frames } = await undisturbed(async () => {
+      const gateway = await openGateway();
+      const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
+      const browser = await enterAsBrowser(gateway, 'browser');
+      const playing = play(alice, tone);
+      await eventually('it is heard', () => bob.frames.length > 10);
+      for (const pid of gateway.mediaWorkerPids()) stop(pid);
+      const { webrtc } = await browser.next('joined');
+      const transport_id = webrtc!.send_transport.id;
+      browser.send({ type: 'restart_ice', id: 'asked in vain', transport_id });
+      await browser.next('media_restarted');
+      await playing;
+      await eventually('every frame is heard', () => bob.frames.length === tone.length, 5000);
+      return { asker: browser, frames: bob.frames };
+    });
     const refusal = { code: 'media_lost', retryable: true, reply_to: 'asked in vain' };
-    expect(await browser.next('error')).toMatchObject(refusal);
-    await playing;
-    await eventually('every frame is heard', () => bob.frames.length === tone.length);
-    expect(bob.frames).toEqual(tone);
-    await browser.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
-    const told = browser.messages.filter(({ type }) => type === 'media_restarted');
+    expect(await asker.next('error')).toMatchObject(refusal);
+    expect(frames).toEqual(tone);
+    await asker.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+    const told = asker.messages.filter(({ type }) => type === 'media_restarted');
     expect(told).toHaveLength(1);
   });
 });
 
 test('while the media workers hang: who begins to speak is not thrown out, a browser that comes waits', async () => {
-  const gateway = await openGateway();
-  const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
-  const browser = await enterAsBrowser(gateway, 'browser');
-  for (const pid of gateway.mediaWorkerPids()) stop(pid);
   const tone = await opusTone(1000, 0.5, 3000);
-  const playing = play(alice, tone);
-  const late = await connect(gateway, { peer: 'late', room: '__lobby__' });
-  late.send({ type: 'join', room: 'a', media: 'webrtc' });
-  await browser.next('media_restarted');
-  await playing;
-  await eventually('every frame is heard', () => bob.frames.length === tone.length);
-  expect((await late.next('joined')).webrtc).toBeDefined();
-  for (const client of [alice, bob, browser, late]) {
+  const clients = await undisturbed(async () => {
+    const gateway = await openGateway();
+    const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
+    const browser = await enterAsBrowser(gateway, 'browser');
+    for (const pid of gateway.mediaWorkerPids()) stop(pid);
+    const playing = play(alice, tone);
+    const late = await connect(gateway, { peer: 'late', room: '__lobby__' });
+    late.send({ type: 'join', room: 'a', media: 'webrtc' });
+    await browser.next('media_restarted');
+    await playing;
+    await eventually('every frame is heard', () => bob.frames.length === tone.length, 5000);
+    expect((await late.next('joined')).webrtc).toBeDefined();
+    return [alice, bob, browser, late];
+  });
+  for (const client of clients) {
     expect(client.messages.map(({ type }) => type)).not.toContain('error');
   }
 });
