@@ -30,7 +30,7 @@ test('a node drains under load: of a peer that moves, and to it, no frame is los
   // Hears one speaker, and so each of its packets as sent.
   const moves = await enter(old, 'moves');
   const listens = await enter(next, 'listens', { delivery: 'forward' });
-  // Who stays speaks for 10 s after the other has moved: long enough for the way back to packets as sent.
+  // The other peer hears it for 10 s after its move: long enough for the way back to packets as sent.
   const said = {
     stays: await distinctPackets(400, 12_000),
     moves: await distinctPackets(900, 6000),

@@ -93,7 +93,7 @@ describe('WebRTC signaling', () => {
     await client.ask({ type: 'pause_producer', producer_id }, 'producer_paused');
     await client.ask({ type: 'resume_producer', producer_id }, 'producer_resumed');
     expect(await other.next('new_consumer')).toMatchObject({ producer_id });
-    // Whatever it was told before this answer has come.
+    // Messages come in order, so all that came before this answer are there.
     await other.ask({ type: 'leave' }, 'left');
     expect(other.messages.filter(({ type }) => type === 'new_consumer')).toHaveLength(1);
   });

@@ -160,7 +160,7 @@ test('a session is metered, both halves of a peer once; it ends with the monthâ€
     };
     return summary.total_minutes * 60_000;
   };
-  // Minutes are told in hundredths, 600 ms: so much must be counted that both halves would be seen.
+  // Minutes are told in hundredths, 600 ms; four seconds differ from eight by more than that.
   await eventually('four seconds are counted', async () => (await usedMs()) > 4000);
   const countedMs = (await usedMs()) - 600;
   expect(countedMs).toBeLessThan(performance.now() - startMs);
