@@ -1,5 +1,5 @@
 /**
- * Runs the tests part by part; prints the minutes of each part, the slowest files, and the tests that were skipped or failed. Fails when a
+ * Runs the tests part by part; prints the minutes of each part, the slowest files, and the tests that were skipped, retried or failed. Fails when a
  * part takes more than 1.5 times its limit, which grows with the measured slowness of the machine. `node scripts/test.mjs` is the suite of
  * `npm test`, `node scripts/test.mjs long` that of `npm run test:long`, `node scripts/test.mjs deploy` that of `npm run test:deploy`;
  * `node scripts/test.mjs short long` runs two of them.
@@ -52,7 +52,7 @@ const PROGRAMS = ['src/main.ts', 'workers/usage.ts', 'build/mediasoup-worker'].m
 /**
  * @typedef {{ name: string, minutes: number }} Timed
  * @typedef {{ passed: number, failed: number, skipped: number }} Counts
- * @typedef {{ minutes: number, isPassed: boolean, tests: Counts, files: Timed[], failures: string[], skipped: string[] }} Result
+ * @typedef {{ minutes: number, isPassed: boolean, tests: Counts, files: Timed[], failures: string[], skipped: string[], retried: string[] }} Result
  * @typedef {{ status: string, fullName: string, failureMessages: string[] }} Assertion
  * @typedef {{ name: string, startTime: number, endTime: number, message: string, assertionResults: Assertion[] }} FileReport
  */
@@ -86,11 +86,12 @@ const nothing = () => ({
   files: [],
   failures: [],
   skipped: [],
+  retried: [],
 });
 
 /**
  * @param {string} path of vitest's JSON report; there is none if it did not start
- * @returns {Pick<Result, 'tests' | 'files' | 'failures' | 'skipped'>}
+ * @returns {Pick<Result, 'tests' | 'files' | 'failures' | 'skipped' | 'retried'>}
  */
 function readReport(path) {
   if (!existsSync(path)) return nothing();
@@ -105,6 +106,7 @@ function readReport(path) {
     })),
     failures: reports.flatMap(failuresOf),
     skipped: reports.flatMap(skippedOf),
+    retried: reports.flatMap(retriedOf),
   };
 }
 
@@ -130,6 +132,20 @@ function failuresOf({ name, message, assertionResults }) {
 function skippedOf({ name, assertionResults }) {
   const skipped = assertionResults.filter(({ status }) => ['skipped', 'pending'].includes(status));
   return skipped.map(({ fullName }) => `${relative(root, name)} > ${fullName}`);
+}
+
+/**
+ * Tests that passed at the second attempt: vitest keeps the failures of the first.
+ * @param {FileReport} report
+ * @returns {string[]}
+ */
+function retriedOf({ name, assertionResults }) {
+  const retried = assertionResults.filter(
+    ({ status, failureMessages }) => status === 'passed' && failureMessages.length > 0,
+  );
+  return retried.map(({ fullName, failureMessages: [reason = ''] }) => {
+    return `${relative(root, name)} > ${fullName}\n    ${reason.slice(0, LONGEST_REASON)}`;
+  });
 }
 
 /**
@@ -203,6 +219,8 @@ const total = nothing().tests;
 const failures = [];
 /** @type {string[]} */
 const skipped = [];
+/** @type {string[]} */
+const retried = [];
 /** @type {Timed[]} */
 const files = [];
 const lines = [];
@@ -217,6 +235,7 @@ for (const [part, limit] of parts) {
   files.push(...result.files);
   failures.push(...result.failures);
   skipped.push(...result.skipped);
+  retried.push(...result.retried);
   total.passed += result.tests.passed;
   total.failed += result.tests.failed;
   total.skipped += result.tests.skipped;
@@ -236,6 +255,8 @@ for (const { name, minutes } of files
 }
 if (skipped.length > 0) print('\nNot run on this machine:');
 for (const name of skipped) print(`  ${name}`);
+if (retried.length > 0) print('\nNeeded a second attempt:');
+for (const name of retried) print(`  ${name}`);
 if (failures.length > 0) print('\nFailed tests:');
 for (const failure of failures) print(`  ${failure}`);
 print(`\n${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
