@@ -45,9 +45,8 @@ const ENDING_MS = 3000;
 /** Tells the processes of this run from those of a gateway that somebody uses beside it. */
 const RUN = `PARTYLINE_TEST_RUN=${randomUUID()}`;
 const env = { ...process.env, PARTYLINE_TEST_RUN: RUN.split('=')[1] };
-const PROGRAMS = ['src/main.ts', 'workers/usage.ts', 'build/mediasoup-worker'].map((path) =>
-  join(root, path),
-);
+/** Characters of a command that is printed: that of a browser has thousands. */
+const LONGEST_COMMAND = 200;
 
 /**
  * @typedef {{ name: string, minutes: number }} Timed
@@ -149,30 +148,26 @@ function retriedOf({ name, assertionResults }) {
 }
 
 /**
- * Ends what a test has started and not ended: gateways, usage workers and media workers, which would keep
- * their ports and some of the CPU of the tests that follow.
+ * Ends what a test has started and not ended, whatever its program: it would keep its ports and some of the CPU
+ * of the tests that follow.
  * @returns {Promise<string[]>} their commands
  */
 async function endWhatIsLeft() {
   const deadlineMs = performance.now() + ENDING_MS;
-  let left = findPrograms();
+  let left = findLeft();
   while (left.length > 0 && performance.now() < deadlineMs) {
     await sleep(100);
-    left = findPrograms();
+    left = findLeft();
   }
-  for (const { pid } of left) kill(pid);
-  return left.map(({ words }) => words.join(' '));
+  const commands = left.map((pid) => read(pid, 'cmdline').join(' ').slice(0, LONGEST_COMMAND));
+  for (const pid of left) kill(pid);
+  return commands;
 }
 
-function findPrograms() {
+/** Finds the processes of this run by their environment, which each inherits from the one that started it. */
+function findLeft() {
   const pids = readdirSync('/proc').map(Number);
-  const running = pids
-    .filter((pid) => pid > 0)
-    .map((pid) => ({ pid, words: read(pid, 'cmdline') }));
-  return running.filter(
-    ({ pid, words }) =>
-      PROGRAMS.some((path) => words.includes(path)) && read(pid, 'environ').includes(RUN),
-  );
+  return pids.filter((pid) => pid > 0 && read(pid, 'environ').includes(RUN));
 }
 
 /**

@@ -419,6 +419,7 @@ describe('concurrent users', () => {
       USAGE_WORKERS: '0',
       ...timingsOf({ leases }),
     });
+    cleanUps.push(() => doomed.dispose());
     const gateway = await openGateway({ REDIS_URL: redis.url }, { leases });
     const { apiKey, id } = await createAccount(redis, 'free');
     const { url } = await doomed.ready();

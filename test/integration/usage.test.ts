@@ -198,6 +198,7 @@ describe('usage workers', () => {
       await writeMinutes(usage);
       const program = fileURLToPath(new URL('../support/dying-usage-worker.ts', import.meta.url));
       const dying = spawn(process.execPath, [program, redis.url, step], { stdio: 'inherit' });
+      cleanUps.push(() => void dying.kill('SIGKILL'));
       const [, signal] = (await once(dying, 'exit')) as [number | null, string | null];
       expect(signal).toBe('SIGKILL');
       await startWorker(redis);
@@ -281,6 +282,7 @@ describe('the minutes of a gateway', () => {
       USAGE_WORKERS: '0',
       ...timingsOf({ usage: { writeEveryMs } }),
     });
+    cleanUps.push(() => doomed.dispose());
     const { url, api_key: apiKey, account_id: accountId } = await doomed.ready();
     const joiningMs = performance.now();
     await enter({ url, apiKey }, 'alice');
@@ -295,7 +297,6 @@ describe('the minutes of a gateway', () => {
     const countedMs = await usage.readMonthMs(accountId, Date.now());
     expect(countedMs).toBeLessThanOrEqual(2 * mostMs);
     expect(countedMs).toBeGreaterThanOrEqual(2 * (leastMs - writeEveryMs - 300));
-    await doomed.dispose();
   });
 
   test('Redis is away for many writes in the middle of a call: nothing is lost, and nothing counted twice', async () => {
