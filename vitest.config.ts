@@ -100,8 +100,15 @@ const SHIPPED_SERVERS = join(import.meta.dirname, 'build/deploy/servers/scripts'
  */
 const retry = process.env['CI'] ? 1 : 0;
 
+/** What `expect.poll` waits for comes later than vitest's second on a busy machine. Only a test that fails waits as long. */
+const polling = { poll: { timeout: 30_000 } } as const;
+
 /** Pure code uses a core whole; by default vitest leaves one core to itself. The machine may be busy with other things. */
-const pure = { maxWorkers: availableParallelism(), testTimeout: 60_000 } as const;
+const pure = {
+  maxWorkers: availableParallelism(),
+  testTimeout: 60_000,
+  expect: polling,
+} as const;
 
 const system = {
   pool: 'forks',
@@ -109,6 +116,7 @@ const system = {
   // Three times what tests take on a slow machine: only a test that fails waits for it.
   testTimeout: 90_000,
   hookTimeout: 90_000,
+  expect: polling,
   // The processes that tests start load their modules three times as fast.
   env: { NODE_COMPILE_CACHE: join(import.meta.dirname, 'build/compile-cache') },
 } as const;

@@ -46,7 +46,7 @@ test('nothing is called after the end, also where it comes in a call', async () 
     calls += 1;
     stop();
   });
-  await vi.waitFor(() => expect(calls).toBe(1));
+  await vi.waitFor(() => expect(calls).toBe(1), { timeout: 10_000 });
   await new Promise((resolve) => setTimeout(resolve, 20));
   expect(calls).toBe(1);
 });

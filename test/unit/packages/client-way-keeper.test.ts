@@ -44,7 +44,7 @@ beforeAll(async () => {
 test('a room whose path is broken goes another way', async () => {
   const { keeper, changes } = openKeeper();
   await keeper.look();
-  await vi.waitFor(() => expect(changes).toEqual(['websocket']));
+  await vi.waitFor(() => expect(changes).toEqual(['websocket']), { timeout: 10_000 });
 });
 
 test('nothing is changed while it is not known whether the WebSocket still carries anything', async () => {
@@ -69,7 +69,7 @@ test('a room that is left before the other way is loaded is not joined again', a
   // The keeper is free for the next room.
   place.room = room;
   await keeper.look();
-  await vi.waitFor(() => expect(changes).toEqual(['websocket']));
+  await vi.waitFor(() => expect(changes).toEqual(['websocket']), { timeout: 10_000 });
 });
 
 test('a room that was left asks nothing any more', async () => {

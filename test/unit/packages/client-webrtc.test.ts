@@ -71,7 +71,7 @@ test('a mute before the gateway has answered produce silences the track at once'
   const microphone = trackIn('live');
   const settings = await openAudio(microphone);
   void audio.applyMicrophone();
-  await vi.waitFor(() => expect(produced).toEqual([microphone]));
+  await vi.waitFor(() => expect(produced).toEqual([microphone]), { timeout: 10_000 });
   settings.muted = true;
   await audio.applyMuted();
   expect(microphone.enabled).toBe(false);

@@ -277,8 +277,8 @@ describe('Relay', () => {
       relay.remove(gone!);
       relay.send('p0', Buffer.from('b'));
       relay.send('p2', Buffer.from('c'));
-      await vi.waitFor(() => expect(late.heard).toEqual(['b', 'c']));
-      await vi.waitFor(() => expect(deaf.heard).toEqual(['c']));
+      await vi.waitFor(() => expect(late.heard).toEqual(['b', 'c']), { timeout: 10_000 });
+      await vi.waitFor(() => expect(deaf.heard).toEqual(['c']), { timeout: 10_000 });
       expect([first!.heard, gone!.heard, other!.heard]).toEqual([['c'], [], ['a', 'b']]);
       expect(crowd.slice(3).every(({ heard }) => heard.join('') === 'abc')).toBe(true);
     });

@@ -65,7 +65,7 @@ test('mark(): what comes behind it is read in the format that the client is give
   expect(input.format).toEqual({ codec: 'opaque' });
   input.reopen({ declared: { codec: 'opus' } });
   input.passMark();
-  await vi.waitFor(() => expect(heardAtMs.length).toBe(3));
+  await vi.waitFor(() => expect(heardAtMs.length).toBe(3), { timeout: 10_000 });
   expect([relayed, faults]).toEqual([['a'], []]);
   input.close();
 });

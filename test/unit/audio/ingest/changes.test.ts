@@ -185,9 +185,11 @@ test('a WAVE file that breaks off in a message that was doubted: what was held w
   head.writeUInt32LE(20 * 1280 + 500, WAV_HEAD_BYTES - 4);
   noise!.write('fmt \x04\0\0\0', 500, 'latin1');
   await send([Buffer.concat([head, before[0]!]), ...before.slice(1)], CUT_MS);
-  await vi.waitFor(() => expect(packets.length).toBeGreaterThan(35));
+  await vi.waitFor(() => expect(packets.length).toBeGreaterThan(35), { timeout: 10_000 });
   await send([noise!, ...samples.slice(20)], CUT_MS);
-  await vi.waitFor(() => expect(packets.length).toBeGreaterThan(2 * samples.length - 2));
+  await vi.waitFor(() => expect(packets.length).toBeGreaterThan(2 * samples.length - 2), {
+    timeout: 10_000,
+  });
   expect(detected.at(-1)!.format).toBe('pcm_s16le;rate=16000;channels=1');
   expect(faults).toEqual([]);
   input.close();

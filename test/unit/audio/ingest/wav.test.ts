@@ -208,7 +208,7 @@ test('WavIngest.push() of clips of different rates before an ingest is open: all
     const clip = Buffer.alloc(2 * rateHz, 1);
     ingest.push(Buffer.concat([wavHead({ rateHz, dataBytes: clip.length }), clip]), 0);
   }
-  await vi.waitFor(() => expect(packets).toHaveLength(150));
+  await vi.waitFor(() => expect(packets).toHaveLength(150), { timeout: 10_000 });
   expect(faults).toEqual([]);
   ingest.close();
 });
@@ -219,7 +219,7 @@ test('WavIngest.skip() of a message that ends within a sample: not heard, and th
   const head = wavHead({ rateHz: 48_000 });
   const [first, second, ...others] = cutInto(tone, [96_001]);
   ingest.push(Buffer.concat([head, first!]), 0);
-  await vi.waitFor(() => expect(packets).toHaveLength(50));
+  await vi.waitFor(() => expect(packets).toHaveLength(50), { timeout: 10_000 });
   ingest.skip(second!, 1000);
   for (const message of others) ingest.push(message, 2000);
   expect(packets).toHaveLength(99);
