@@ -54,8 +54,12 @@ test.each([0, 500, 2000])(
 
 test('a node that dates its last heartbeat ahead is dead only when that time is over', async () => {
   const { nodes, beat, dead } = await openNode();
-  await beat(500);
+  const fromMs = performance.now();
+  // Twice the silence after which it would be dead without the date.
+  const aheadMs = 2 * timings.deadAfterMs;
+  await beat(aheadMs);
   await eventually('it is dead', () => dead.length === 1);
+  expect(performance.now() - fromMs).toBeGreaterThan(aheadMs);
   expect(nodes.size).toBe(1);
   expect(await nodes.list()).toEqual(new Set([nodes.id]));
 });
