@@ -1,13 +1,14 @@
 import { describe, expect, test } from 'vitest';
+import { ECHO_PEER } from '../../src/rooms/echo.ts';
 import { UsageStore } from '../../src/usage/usage-store.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { opusTone, pcmTone, play } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
+import { WebRtcClient } from '../support/webrtc-client.ts';
 
-const { openRedis, openGateway, openNodes, openStore, createAccount, connect } = useStack();
-
-const OPUS = { mimeType: 'audio/opus', clockRate: 48_000, channels: 2, payloadType: 111 };
+const { openRedis, openGateway, openNodes, openStore, createAccount, connect, cleanUps } =
+  useStack();
 
 async function enterEcho(
   gateway: { url: string; apiKey: string },
@@ -74,13 +75,18 @@ describe('the echo room', () => {
     const alice = await connect(gateway, { room: '__lobby__' });
     const joined = await alice.ask({ type: 'join', room: '__echo__', media: 'webrtc' }, 'joined');
     expect(joined).toMatchObject({ room: '__echo__', peers: [] });
-    const produce = {
-      type: 'produce',
-      kind: 'audio',
-      transport_id: joined.webrtc?.send_transport.id,
-      rtp_parameters: { codecs: [OPUS], encodings: [{ ssrc: 1 }] },
-    };
-    await alice.ask(produce, 'produced');
+    const browser = new WebRtcClient(alice, joined.webrtc);
+    cleanUps.push(() => browser.close());
+    await browser.hear();
+    await browser.produce();
+    const tone = await opusTone(1000, 0.5, 1000);
+    browser.talk(tone);
+    expect(await alice.next('new_consumer')).toMatchObject({ peer: ECHO_PEER });
+    await eventually('it hears itself', () => browser.heard.length >= 20);
+    for (const { peer, payload } of browser.heard) {
+      expect(peer).toBe(ECHO_PEER);
+      expect(tone).toContainEqual(payload);
+    }
     await alice.ask({ type: 'leave' }, 'left');
     await eventually('nothing is left', async () => (await gateway.countRouters()) === 0);
   });
