@@ -2,21 +2,23 @@ import type { Codecs } from '../../src/audio/codecs.ts';
 import type { KnownFormat, SampleFormat } from '../../src/audio/format.ts';
 import { createIngest } from '../../src/audio/ingest/create-ingest.ts';
 
-/** Time without anything new after which all has come out, ms. */
+/** Time without anything new after which all has come out, ms; on a busy machine the last few packets may come later. */
 const QUIET_MS = 30;
 const MAX_WAIT_MS = 10_000;
+/** Number of packets to wait for in a stream that is to be refused: the wait ends with the fault. */
+export const UNTIL_REFUSED = Infinity;
 
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /**
  * Feeds messages to an ingest, one each 20 ms by the clock that it is told, and returns its packets.
- * @param leastPackets are waited for: what is decoded in a thread comes out later
+ * @param leastPackets waited for, unless a fault comes: what is decoded in a thread comes out later
  */
 export async function hearStream(
   codecs: Codecs,
   codec: Exclude<KnownFormat, SampleFormat>['codec'],
   messages: Buffer[],
-  leastPackets = 0,
+  leastPackets: number,
 ) {
   const packets: Buffer[] = [];
   const faults: unknown[] = [];

@@ -7,7 +7,7 @@ import { DECODED_FORMATS } from '../../../src/audio/ingest/decoded-formats.ts';
 import { FlacReader } from '../../../src/audio/ingest/flac-reader.ts';
 import { compareWithSpeech, cutInto, readFixture } from '../../support/fixtures.ts';
 import { mp4Of, type SampleRun } from '../../support/mp4.ts';
-import { hearStream } from '../../support/hear-stream.ts';
+import { hearStream, UNTIL_REFUSED } from '../../support/hear-stream.ts';
 import { seededRandom } from '../../support/random.ts';
 import { decodeOpus } from '../../support/sound.ts';
 
@@ -70,7 +70,7 @@ describe.each(STREAMS)('%s as %s', (name, codec) => {
     const messages = cutInto(Buffer.concat([stream, stream]), [1000]);
     const { packets, faults } = await hearStream(codecs, codec, messages, 2 * MOST_OF_IT);
     expect(faults).toEqual([]);
-    expect(packets.length).toBeGreaterThan(2 * MOST_OF_IT);
+    expect(packets.length).toBeGreaterThanOrEqual(2 * MOST_OF_IT);
   });
 });
 
@@ -81,7 +81,7 @@ describe.each(JOINABLE)('%s', (name, codec) => {
     const messages = cutInto(stream.subarray(Math.floor(stream.length / 2)), [700]);
     const { packets, faults } = await hearStream(codecs, codec, messages, 40);
     expect(faults).toEqual([]);
-    expect(packets.length).toBeGreaterThan(40);
+    expect(packets.length).toBeGreaterThanOrEqual(40);
   });
 
   test('with bytes lost in its middle goes on after them', async () => {
@@ -89,7 +89,7 @@ describe.each(JOINABLE)('%s', (name, codec) => {
     const spoilt = Buffer.concat([stream.subarray(0, at), stream.subarray(at + 333)]);
     const { packets, faults } = await hearStream(codecs, codec, cutInto(spoilt, [700]), 90);
     expect(faults).toEqual([]);
-    expect(packets.length).toBeGreaterThan(90);
+    expect(packets.length).toBeGreaterThanOrEqual(90);
   });
 });
 
@@ -102,10 +102,10 @@ describe('hostile streams', () => {
       for (let i = 0; i < 200; i += 1) {
         spoilt[Math.floor(random() * spoilt.length)] = Math.floor(random() * 256);
       }
-      await hearStream(codecs, codec, cutInto(spoilt, [1000]));
+      await hearStream(codecs, codec, cutInto(spoilt, [1000]), 0);
       const good = cutInto(readFixture(name), [1000]);
       const { packets } = await hearStream(codecs, codec, good, MOST_OF_IT);
-      expect(packets.length).toBeGreaterThan(MOST_OF_IT);
+      expect(packets.length).toBeGreaterThanOrEqual(MOST_OF_IT);
     },
   );
 
@@ -115,7 +115,7 @@ describe('hostile streams', () => {
       const random = seededRandom(4);
       const noise = Buffer.from(Array.from({ length: 60_000 }, () => Math.floor(random() * 256)));
       const messages = Array.from({ length: 20 }, () => noise);
-      const { packets, faults } = await hearStream(codecs, codec, messages);
+      const { packets, faults } = await hearStream(codecs, codec, messages, UNTIL_REFUSED);
       expect(packets).toEqual([]);
       expect(faults).toEqual([unsupported]);
     },
@@ -124,7 +124,7 @@ describe('hostile streams', () => {
   test('a tag of 256 MB is refused', async () => {
     const tag = Buffer.concat([Buffer.from('49443303000007ffffff', 'hex'), Buffer.alloc(60_000)]);
     const messages = [tag, ...Array.from({ length: 20 }, () => Buffer.alloc(60_000))];
-    const { faults } = await hearStream(codecs, 'mp3', messages);
+    const { faults } = await hearStream(codecs, 'mp3', messages, UNTIL_REFUSED);
     expect(faults).toEqual([unsupported]);
   });
 
@@ -133,13 +133,18 @@ describe('hostile streams', () => {
     const head = Buffer.from('fff87a080000ffff', 'hex');
     head.writeUInt16BE(0xffff, 5);
     const whole = withChecksum(head.subarray(0, 7));
-    const { faults } = await hearStream(codecs, 'flac', [
-      Buffer.concat([
-        Buffer.from('fLaC80000000', 'latin1').subarray(0, 4),
-        Buffer.from('80000000', 'hex'),
-      ]),
-      Buffer.concat([whole, Buffer.alloc(100)]),
-    ]);
+    const { faults } = await hearStream(
+      codecs,
+      'flac',
+      [
+        Buffer.concat([
+          Buffer.from('fLaC80000000', 'latin1').subarray(0, 4),
+          Buffer.from('80000000', 'hex'),
+        ]),
+        Buffer.concat([whole, Buffer.alloc(100)]),
+      ],
+      UNTIL_REFUSED,
+    );
     expect(faults).toEqual([unsupported]);
   });
 
@@ -148,15 +153,17 @@ describe('hostile streams', () => {
     const frame = Buffer.alloc(24);
     frame.writeUInt32BE(0xff_f3_14_c4);
     const droppedBefore = counters.dropped.too_fast;
-    const { faults } = await hearStream(codecs, 'mp3', [Buffer.alloc(60_000, frame)]);
+    const { faults } = await hearStream(codecs, 'mp3', [Buffer.alloc(60_000, frame)], 600);
     expect(faults).toEqual([]);
     expect(counters.dropped.too_fast - droppedBefore).toBe(2500 - 500);
     // A message each 20 ms.
     const message = Buffer.alloc(2400, frame);
-    const forMs = async (ms: number) =>
-      (await hearStream(codecs, 'mp3', Array<Buffer>(ms / 20).fill(message))).faults;
-    expect(await forMs(5000)).toEqual([]);
-    expect(await forMs(5200)).toEqual([expect.objectContaining({ code: 'audio_rate_exceeded' })]);
+    const forMs = async (ms: number, leastPackets: number) =>
+      (await hearStream(codecs, 'mp3', Array<Buffer>(ms / 20).fill(message), leastPackets)).faults;
+    expect(await forMs(5000, 0)).toEqual([]);
+    expect(await forMs(5200, UNTIL_REFUSED)).toEqual([
+      expect.objectContaining({ code: 'audio_rate_exceeded' }),
+    ]);
   });
 
   test.each(Object.entries(DECODED_FORMATS))(

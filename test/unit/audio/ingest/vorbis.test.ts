@@ -8,7 +8,7 @@ import { createIngest } from '../../../../src/audio/ingest/create-ingest.ts';
 import { AudioInput } from '../../../../src/audio/ingest/input.ts';
 import { VorbisReader } from '../../../../src/audio/ingest/vorbis-reader.ts';
 import { compareWithSpeech, cutInto, readFixture } from '../../../support/fixtures.ts';
-import { hearStream } from '../../../support/hear-stream.ts';
+import { hearStream, UNTIL_REFUSED } from '../../../support/hear-stream.ts';
 import { packetsOf, pagesOf } from '../../../support/ogg-pages.ts';
 import { decodeOpus } from '../../../support/sound.ts';
 
@@ -147,7 +147,7 @@ describe('setups', () => {
     spoil(hostile);
     expect(() => parseSetup(hostile, 1)).toThrow(/too long|not valid/);
     const pages = pagesOf([identification!, comments!, hostile, ...sound]);
-    const { packets, faults } = await hearStream(codecs, 'ogg_vorbis', pages);
+    const { packets, faults } = await hearStream(codecs, 'ogg_vorbis', pages, UNTIL_REFUSED);
     expect(packets).toEqual([]);
     expect(faults).toEqual([unsupported]);
   });
@@ -167,23 +167,24 @@ describe('setups', () => {
       taken += 1;
       if (taken > 12) break;
       const pages = pagesOf([identification!, comments!, hostile, ...sound.slice(0, 40)]);
-      await hearStream(codecs, 'ogg_vorbis', pages);
+      await hearStream(codecs, 'ogg_vorbis', pages, 0);
     }
     expect(taken).toBeGreaterThan(6);
     const good = cutInto(readFixture('speech.ogg'), [1000]);
     const { packets } = await hearStream(codecs, 'ogg_vorbis', good, MOST_OF_IT);
-    expect(packets.length).toBeGreaterThan(MOST_OF_IT);
+    expect(packets.length).toBeGreaterThanOrEqual(MOST_OF_IT);
   });
 });
 
 describe('streams one behind the other', () => {
   test('of other rates and channels are all heard', async () => {
     const chained = Buffer.concat(FILES.map(readFixture));
-    const least = FILES.length * MOST_OF_IT;
+    // All but the last packets: where one file ends is told by the length of all.
+    const least = FILES.length * 129;
     const messages = cutInto(chained, [777]);
     const { packets, faults } = await hearStream(codecs, 'ogg_vorbis', messages, least);
     expect(faults).toEqual([]);
-    expect(packets.length).toBeGreaterThan(least);
+    expect(packets.length).toBeGreaterThanOrEqual(least);
     const sound = await decodeOpus(packets);
     for (let i = 0; i < FILES.length; i += 1) {
       const each = sound.length / FILES.length;
@@ -195,7 +196,12 @@ describe('streams one behind the other', () => {
   test('a hundred heads at once are refused', async () => {
     const [identification, comments, setup] = packetsOf(readFixture('speech.ogg'));
     const heads = Buffer.concat(pagesOf([identification!, comments!, setup!]));
-    const { faults } = await hearStream(codecs, 'ogg_vorbis', Array<Buffer>(100).fill(heads));
+    const { faults } = await hearStream(
+      codecs,
+      'ogg_vorbis',
+      Array<Buffer>(100).fill(heads),
+      UNTIL_REFUSED,
+    );
     expect(faults).toEqual([expect.objectContaining({ code: 'rate_limited' })]);
   });
 
@@ -307,7 +313,7 @@ describe('undeclared', () => {
 test('declared, but joined in its middle: refused with a word of why', async () => {
   const stream = readFixture('speech-48000.ogg');
   const messages = cutInto(stream.subarray(stream.indexOf('OggS', 9000)), [400]);
-  const { packets, faults } = await hearStream(codecs, 'ogg_vorbis', messages);
+  const { packets, faults } = await hearStream(codecs, 'ogg_vorbis', messages, UNTIL_REFUSED);
   expect(packets).toEqual([]);
   expect(faults).toEqual([unsupported]);
 });
