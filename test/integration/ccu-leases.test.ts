@@ -32,6 +32,11 @@ async function openTwo() {
     redis,
     one,
     other,
+    /** Returns Redis's time, ms since 1970. */
+    wallMs: async () => {
+      const [seconds, microseconds] = await redis.run((client) => client.time());
+      return Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000);
+    },
     async [Symbol.asyncDispose]() {
       await Promise.all([one.close(0), other.close(0)]);
       await redis.close();
@@ -84,8 +89,15 @@ test('close(): leases that are still held expire after the given time, but not t
   await leases.one.admit(holder('first'), 5, false);
   await leases.one.admit({ ...holder('second'), peer: 'bob' }, 5, false);
   await leases.other.admit({ ...holder('third'), peer: 'bob' }, 5, false);
+  const closesMs = await leases.wallMs();
   await leases.one.close(300);
-  expect(await leases.other.count(1)).toBe(2);
+  const closedMs = await leases.wallMs();
+  const [leasesKey] = leaseKeys(1) as [string];
+  const expiryOf = (peer: string) =>
+    leases.redis.run((client) => client.zScore(leasesKey, peer)).then(Number);
+  expect(await expiryOf('alice')).toBeGreaterThanOrEqual(closesMs + 300);
+  expect(await expiryOf('alice')).toBeLessThanOrEqual(closedMs + 300);
+  expect(await expiryOf('bob')).toBeGreaterThan(closedMs + 300);
   await eventually('one has run out', async () => (await leases.other.count(1)) === 1);
   await leases.other.release({ ...holder('third'), peer: 'bob' });
 });
