@@ -1,4 +1,6 @@
 import { readdirSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { expect, test } from 'vitest';
 import { TestClient } from '../support/client.ts';
 import { eventually, openTestGateway, type TestGateway } from '../support/gateway.ts';
@@ -10,6 +12,22 @@ function openResources(): Record<string, number> {
   for (const kind of process.getActiveResourcesInfo()) counts[kind] = (counts[kind] ?? 0) + 1;
   return counts;
 }
+
+/** Returns the resources that are open when their number does not change any more. */
+async function settledResources(): Promise<Record<string, number>> {
+  let before = openResources();
+  await eventually('what is closing has closed', async () => {
+    await sleep(200);
+    const now = openResources();
+    const isSettled = isDeepStrictEqual(now, before);
+    before = now;
+    return isSettled;
+  });
+  return before;
+}
+
+/** Number of rounds: one leak in each is more than what may still be closing after the first. */
+const ROUNDS = 12;
 
 /** Peers of both kinds come, speak, move, and go: some by leave, some by close, some without a word. */
 async function comeAndGo(gateway: TestGateway, tone: Buffer[]): Promise<void> {
@@ -41,8 +59,8 @@ test('peers that come and go leave no timer, socket or file descriptor behind', 
   const gateway = await openTestGateway();
   const tone = await opusTone(1000, 0.5, 200);
   await comeAndGo(gateway, tone);
-  const before = openResources();
-  for (let round = 0; round < 4; round += 1) await comeAndGo(gateway, tone);
+  const before = await settledResources();
+  for (let round = 0; round < ROUNDS; round += 1) await comeAndGo(gateway, tone);
   await eventually('nothing more is open than before', () => {
     const now = openResources();
     return Object.entries(now).every(([kind, count]) => count <= (before[kind] ?? 0));
