@@ -5,6 +5,7 @@ import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../src/audio/codecs.ts';
 import { MixEnginePool } from '../../src/audio/mixing/mix-engine-pool.ts';
 import type { MixPlan } from '../../src/audio/mixing/mix-plan.ts';
+import { eventually } from '../support/gateway.ts';
 import { findGlitches } from '../support/glitches.ts';
 import { amplitudeOf, decodeOpus, opusTone, peakHz } from '../support/sound.ts';
 
@@ -66,7 +67,7 @@ function planOf(speakers: number[]): Omit<MixPlan, 'added'> {
 /** Rooms in which all speak the same tone; what is heard by those who only listen is kept. */
 function openRooms(count: number) {
   const ids = Array.from({ length: SPEAKERS }, (_, index) => index + 1);
-  const rooms = Array.from({ length: count }, () => {
+  const openRoom = () => {
     const heard: Buffer[] = [];
     const room = host.openRoom(
       { minMs: 5, maxMs: 200 },
@@ -79,9 +80,10 @@ function openRooms(count: number) {
       () => {},
     );
     return { room, heard };
-  });
+  };
+  const rooms = Array.from({ length: count }, openRoom);
   let frame = 0;
-  const start = () => {
+  const start = (from = 0) => {
     const added = ids.map((id) => ({
       id,
       recent: [],
@@ -90,10 +92,7 @@ function openRooms(count: number) {
       pace: undefined,
       prerollSamples: 0,
     }));
-    for (const { room } of rooms) room.apply({ ...planOf(ids), added });
-  };
-  const stop = () => {
-    for (const { room } of rooms) room.apply({ speakers: [], leaving: [], added: [], mixes: [] });
+    for (const { room } of rooms.slice(from)) room.apply({ ...planOf(ids), added });
   };
   /** Speaks for `durationMs`, in real time as nearly as the machine can; returns the median time that this thread took for a tick. */
   const speak = async (durationMs: number) => {
@@ -117,7 +116,18 @@ function openRooms(count: number) {
     }
     return tickMs.toSorted((one, other) => one - other)[tickMs.length >> 1]!;
   };
-  return { rooms, start, stop, speak };
+  /** Starts, and opens more rooms until `isEnough`: the machine may be faster than when `crowd` was measured. */
+  const crowdUntil = async (isEnough: () => boolean) => {
+    start();
+    await speak(500);
+    for (let tries = 0; tries < 20 && !isEnough(); tries += 1) {
+      const from = rooms.length;
+      rooms.push(...Array.from({ length: Math.ceil(crowd / 5) }, openRoom));
+      start(from);
+      await speak(500);
+    }
+  };
+  return { rooms, start, speak, crowdUntil };
 }
 
 /** Has the one thread that runs loop for ever, whatever comes. */
@@ -155,21 +165,23 @@ describe('MixEnginePool', () => {
 
   test('with too much to do for this thread: rooms move out, and go on sounding the same', async () => {
     openHost(1);
-    const { rooms, start, speak } = openRooms(crowd);
-    start();
-    await speak(2000);
+    const { rooms, speak, crowdUntil } = openRooms(crowd);
+    await crowdUntil(() => running().length > 0);
+    const before = rooms.map(({ heard }) => heard.length);
+    await speak(1500);
     expect(running().length).toBe(1);
-    for (const { heard } of rooms) {
-      expect(heard.length).toBeGreaterThan(80);
-      await expectTone(heard);
-    }
+    // Of 75; a thread that has not had the time for all is late with them.
+    await eventually('60 frames', () =>
+      rooms.every(({ heard }, index) => heard.length - before[index]! >= 60),
+    );
+    for (const { heard } of rooms) await expectTone(heard);
   });
 
   test('a thread dies: its rooms go on at once, and another thread takes its place', async () => {
     openHost(1);
-    const { rooms, start, speak } = openRooms(crowd);
-    start();
-    await speak(2000);
+    const { rooms, speak, crowdUntil } = openRooms(crowd);
+    await crowdUntil(() => running().length > 0);
+    await speak(1500);
     const [victim] = running();
     await victim?.terminate();
     const before = rooms.map(({ heard }) => heard.length);
@@ -177,22 +189,22 @@ describe('MixEnginePool', () => {
     expect(lost.length).toBe(1);
     expect(running().length).toBe(1);
     expect(running()).not.toContain(victim);
-    for (const [index, { heard }] of rooms.entries()) {
-      // At least 50 of 100 frames: it is heard again within a second.
-      expect(heard.length - before[index]!).toBeGreaterThanOrEqual(50);
-      await expectTone(heard);
-    }
+    // Of 100: it is heard again within a second.
+    await eventually('50 frames', () =>
+      rooms.every(({ heard }, index) => heard.length - before[index]! >= 50),
+    );
+    for (const { heard } of rooms) await expectTone(heard);
   });
 
   test('a thread hangs: it is ended, and its rooms go on', async () => {
     openHost(1);
-    const { rooms, start, speak } = openRooms(crowd);
-    start();
-    await speak(2000);
+    const { rooms, speak, crowdUntil } = openRooms(crowd);
+    await crowdUntil(() => running().length > 0);
+    await speak(1500);
     const [victim] = running();
     await hangThread();
     await speak(3000);
-    expect(lost).toEqual(['it did not answer for 1000 ms']);
+    expect(lost[0]).toBe('it did not answer for 1000 ms');
     expect(running()).not.toContain(victim);
     for (const { heard } of rooms) await expectTone(heard);
   });
@@ -204,22 +216,22 @@ describe('MixEnginePool', () => {
       onFault: () => {},
       onThreadLost: (reason) => lost.push(reason),
     });
-    const { rooms, start, speak } = openRooms(crowd);
-    start();
-    await speak(1200);
+    const { rooms, speak, crowdUntil } = openRooms(crowd);
+    const startMs = performance.now();
+    await crowdUntil(() => lost.length > 0);
+    await speak(1500);
     expect(running()).toEqual([]);
     // Tried again every second.
-    expect(lost.length).toBeGreaterThanOrEqual(1);
-    expect(lost.length).toBeLessThanOrEqual(4);
+    expect(lost.length).toBeGreaterThanOrEqual(2);
+    expect(lost.length).toBeLessThanOrEqual(2 + (performance.now() - startMs) / 1000);
     expect(lost[0]).toContain('DataCloneError');
     for (const { heard } of rooms) await expectTone(heard);
   });
 
   test('close(): no thread is left', async () => {
     openHost(1);
-    const { start, speak } = openRooms(crowd);
-    start();
-    await speak(400);
+    const { crowdUntil } = openRooms(crowd);
+    await crowdUntil(() => running().length > 0);
     await host.close();
     expect(running()).toEqual([]);
     expect(lost).toEqual([]);
