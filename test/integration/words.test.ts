@@ -82,8 +82,8 @@ test('with pauses in which next to nothing is sent: every word is heard, and not
   });
   expect(packets.filter(({ length }) => length <= 2).length).toBeGreaterThan(20);
   const spoken = wordsIn(await decodeOpus(packets));
-  const { opus, pcm } = await undisturbed(async () => {
-    const room = await openRoom(enter, 'pauses', OPUS);
+  const { opus, pcm } = await undisturbed(async (number) => {
+    const room = await openRoom(enter, `pauses ${number}`, OPUS);
     await speak(room.speaker, packets);
     await eventually('all is heard', () => room.pcm.frames.length * 20 >= 3 * 600);
     return room;
@@ -120,18 +120,22 @@ function wordsIn(sound: Float32Array): Float32Array[] {
 
 describe('configure, in the middle of a tone', () => {
   test('audio_out and delivery: each stretch is whole, and none is missing or heard twice', async () => {
-    const [alice, bob] = [await enter('alice'), await enter('bob')];
     const packets = await opusTone(TONE_HZ, AMPLITUDE, 5000);
-    const spoken = speak(alice, packets);
-    const changes = [{ audio_out: formatAudioFormat(PCM) }, { delivery: 'forward' }];
-    changes.push({ delivery: 'mix' }, { audio_out: 'opus' });
-    for (const [i, change] of changes.entries()) {
-      await bob.until('a second more', () => bob.frames.length >= (i + 1) * 48 || undefined);
-      await bob.ask({ type: 'configure', ...change }, 'configured');
-    }
-    await spoken;
-    await eventually('all is heard', () => bob.frames.length >= 245);
-    const stretches = stretchesOf(bob.frames);
+    const heard = await undisturbed(async (number) => {
+      const room = `stretches ${number}`;
+      const [alice, bob] = [await enter('alice', { room }), await enter('bob', { room })];
+      const spoken = speak(alice, packets);
+      const changes = [{ audio_out: formatAudioFormat(PCM) }, { delivery: 'forward' }];
+      changes.push({ delivery: 'mix' }, { audio_out: 'opus' });
+      for (const [i, change] of changes.entries()) {
+        await bob.until('a second more', () => bob.frames.length >= (i + 1) * 48 || undefined);
+        await bob.ask({ type: 'configure', ...change }, 'configured');
+      }
+      await spoken;
+      await eventually('all is heard', () => bob.frames.length >= 245);
+      return bob.frames;
+    });
+    const stretches = stretchesOf(heard);
     expect(stretches.map(({ heardAs }) => heardAs)).toEqual([
       'opus',
       'pcm',
@@ -139,7 +143,7 @@ describe('configure, in the middle of a tone', () => {
       'pcm',
       'opus',
     ]);
-    expect(Math.abs(bob.frames.length - 250)).toBeLessThanOrEqual(3);
+    expect(Math.abs(heard.length - 250)).toBeLessThanOrEqual(3);
     for (const [i, { heardAs, frames }] of stretches.entries()) {
       const sound = await hearAs(heardAs === 'pcm' ? PCM : OPUS, frames);
       const settled = sound.subarray(4800);
@@ -152,12 +156,15 @@ describe('configure, in the middle of a tone', () => {
   });
 
   test('audio: between two words, and both are heard whole', async () => {
-    const { speaker, opus, pcm } = await openRoom(enter, 'a', OPUS);
     const word = fade(tone(TONE_HZ, AMPLITUDE, 600));
-    await play(speaker, await encodeOpus(word));
-    await speaker.ask({ type: 'configure', audio: formatAudioFormat(PCM) }, 'configured');
-    await play(speaker, sampleMessages(PCM, word));
-    await eventually('all is heard', () => pcm.frames.length * 20 >= 1160);
+    const { opus, pcm } = await undisturbed(async (number) => {
+      const room = await openRoom(enter, `words ${number}`, OPUS);
+      await play(room.speaker, await encodeOpus(word));
+      await room.speaker.ask({ type: 'configure', audio: formatAudioFormat(PCM) }, 'configured');
+      await play(room.speaker, sampleMessages(PCM, word));
+      await eventually('all is heard', () => room.pcm.frames.length * 20 >= 1160);
+      return room;
+    });
     for (const [format, frames] of [
       [OPUS, opus.frames],
       [PCM, pcm.frames],
@@ -173,39 +180,40 @@ describe('configure, in the middle of a tone', () => {
   });
 });
 
-test('configure audio, in the middle of a tone: nobody hears a click', { timeout: 30_000 }, () =>
-  undisturbed(async () => {
-    const formats = [
-      'opus',
-      'pcm_f32le;rate=44100;channels=2',
-      'pcmu',
-      'pcm_s16le;rate=48000;channels=1',
-    ];
-    const partMs = 700;
-    const { speaker, opus, pcm } = await openRoom(enter, 'a', OPUS);
+test('configure audio, in the middle of a tone: nobody hears a click', async () => {
+  const formats = [
+    'opus',
+    'pcm_f32le;rate=44100;channels=2',
+    'pcmu',
+    'pcm_s16le;rate=48000;channels=1',
+  ];
+  const partMs = 700;
+  const lengthMs = formats.length * partMs;
+  const { opus, pcm } = await undisturbed(async (number) => {
+    const room = await openRoom(enter, `formats ${number}`, OPUS);
     for (const [i, name] of formats.entries()) {
       const format = parseAudioFormat(name);
       const rateHz = format.codec === 'opus' ? 48_000 : format.rateHz;
       const from = (i * partMs * rateHz) / 1000;
       const part = tone(525, AMPLITUDE, (i + 1) * partMs, rateHz).subarray(from);
-      if (i > 0) await speaker.ask({ type: 'configure', audio: name }, 'configured');
+      if (i > 0) await room.speaker.ask({ type: 'configure', audio: name }, 'configured');
       await play(
-        speaker,
+        room.speaker,
         format.codec === 'opus' ? await encodeOpus(part) : sampleMessages(format, part),
       );
     }
-    const lengthMs = formats.length * partMs;
-    await eventually('all is heard', () => pcm.frames.length * 20 >= lengthMs - 100);
-    for (const [format, { frames }] of [
-      [OPUS, opus],
-      [PCM, pcm],
-    ] as const) {
-      const sound = (await hearAs(format, frames)).subarray(4800, 48 * (lengthMs - 200));
-      expect(findGlitches(sound)).toEqual([]);
-      expect(Math.abs(toDb(Math.sqrt(2 * powerOf(sound)) / AMPLITUDE))).toBeLessThan(1);
-    }
-  }),
-);
+    await eventually('all is heard', () => room.pcm.frames.length * 20 >= lengthMs - 100);
+    return room;
+  });
+  for (const [format, { frames }] of [
+    [OPUS, opus],
+    [PCM, pcm],
+  ] as const) {
+    const sound = (await hearAs(format, frames)).subarray(4800, 48 * (lengthMs - 200));
+    expect(findGlitches(sound)).toEqual([]);
+    expect(Math.abs(toDb(Math.sqrt(2 * powerOf(sound)) / AMPLITUDE))).toBeLessThan(1);
+  }
+});
 
 type Stretch = { heardAs: 'opus' | 'pcm' | 'forward'; frames: Buffer[] };
 

@@ -80,16 +80,18 @@ const MAX_STALL_MS = 60;
 const MAX_ATTEMPTS = 4;
 
 /**
- * Plays again what was played while the machine had no time for this process: that is heard, as it should be, or it is missing,
- * so that the attempt waits in vain.
+ * Plays again what was played while the machine had no time for this process: that is heard, as it should be. An attempt
+ * records only, and is judged when it has been returned.
+ * @param attempt gets its number, for rooms of its own
  */
-export async function undisturbed<T>(attempt: () => Promise<T>): Promise<T> {
-  for (let attempts = 1; ; attempts += 1) {
+export async function undisturbed<T>(attempt: (number: number) => Promise<T>): Promise<T> {
+  for (let number = 1; ; number += 1) {
     const stalls = monitorEventLoopDelay({ resolution: 5 });
     stalls.enable();
-    const [outcome] = await Promise.allSettled([attempt()]);
+    const [outcome] = await Promise.allSettled([attempt(number)]);
     stalls.disable();
-    if (stalls.max / 1e6 >= MAX_STALL_MS && attempts < MAX_ATTEMPTS) continue;
+    if (stalls.max / 1e6 >= MAX_STALL_MS && number < MAX_ATTEMPTS) continue;
+    // What is waited for may never come in an attempt that was disturbed.
     if (outcome.status === 'rejected') throw outcome.reason;
     return outcome.value;
   }
