@@ -413,7 +413,7 @@ describe('concurrent users', () => {
 
   test('a gateway that is killed: its connections free themselves when their leases run out', async () => {
     const redis = await openRedis();
-    const leases = { leaseMs: 1500, renewEveryMs: 400 };
+    const leases = { leaseMs: 3000, renewEveryMs: 400 };
     const doomed = await GatewayProcess.start({
       REDIS_URL: redis.url,
       USAGE_WORKERS: '0',
@@ -424,7 +424,7 @@ describe('concurrent users', () => {
     const { apiKey, id } = await createAccount(redis, 'free');
     const { url } = await doomed.ready();
     for (const peer of ['1', '2', '3', '4', '5']) await enter({ url, apiKey }, peer);
-    await doomed.dispose();
+    doomed.child.kill('SIGKILL');
     const late = await connect(gateway, { peer: '6', api_key: apiKey });
     expect(await late.closed).toBe(4429);
     const store = await openStore(redis);
