@@ -4,6 +4,9 @@ import { Compile } from 'typebox/compile';
 import { SERVER_MESSAGES, type ServerMessage } from '../../src/protocol/messages.ts';
 import { clientFrame } from './raw-client.ts';
 
+/** Opcode of a pong (RFC 6455 §5.5.3). */
+const PONG = 10;
+
 type MessageOf<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
 
 const validators = new Map(
@@ -129,9 +132,10 @@ export class TestClient {
     });
   }
 
-  /** Sends a pong that answers no ping. */
-  pong(): void {
-    this.#socket.pong();
+  /** Sends pongs that answer no ping, and arrive in one piece. */
+  sendPongs(count: number): void {
+    const frames = Array.from({ length: count }, () => clientFrame('', { opcode: PONG }));
+    this.#stream?.write(Buffer.concat(frames));
   }
 
   /** Leaves what comes where it is, as a client does that hangs. */
