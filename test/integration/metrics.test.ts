@@ -72,7 +72,7 @@ test('a usage worker with WORKER_PORT serves the metrics that docs/operations/wa
     const url = `http://127.0.0.1:${port}`;
     const ask = (path: string, method = 'GET') =>
       fetch(`${url}${path}`, { method }).catch(() => undefined);
-    await eventually('it listens', async () => (await ask('/healthz'))?.status === 200, 20_000);
+    await eventually('it listens', async () => (await ask('/healthz'))?.status === 200);
     expect(await (await ask('/healthz'))?.json()).toEqual({ status: 'ok', version: VERSION });
     const [, table] = /<!-- worker metrics -->([^]*)<!-- \/worker metrics -->/.exec(
       await read('docs/operations/watch.md'),

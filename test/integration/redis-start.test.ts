@@ -72,7 +72,7 @@ test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     const REDIS_URL = await silentRedis();
     for (const PROCESSES of ['1', '2']) {
       const gateway = await start({ REDIS_URL, PROCESSES, USAGE_WORKERS: '1' });
-      await eventually('it runs', () => /(gateway|supervisor) starts/.test(gateway.output), 10_000);
+      await eventually('it runs', () => /(gateway|supervisor) starts/.test(gateway.output));
       gateway.child.kill(signal);
       expect(await gateway.exited).toBe(0);
       expect(gateway.output).not.toContain('could not start');
@@ -142,7 +142,7 @@ test('a Redis that loads is waited for as long as it gets on, and nobody starts 
     ...timingsOf({ redis: { startWithinMs: 2500, reportLoadingMs: 300, ownerWaitMs: 400 } }),
   };
   const again = await start(slow, dataDir);
-  await eventually('it loads', () => again.logged('redis loading its data').length > 0, 10_000);
+  await eventually('it loads', () => again.logged('redis loading its data').length > 0);
   const servers = await redisServersIn(dataDir);
   expect(servers).toHaveLength(1);
   const second = await start(slow, dataDir);

@@ -153,7 +153,7 @@ describe('usage workers', () => {
     readRecords,
   }: Awaited<ReturnType<typeof openUsage>>): Promise<{ monthMs: number; records: number }> {
     const isDone = async () => (await usage.listOpen(NOW_MS)).length === 0;
-    await eventually('all minutes are closed', isDone, 15_000);
+    await eventually('all minutes are closed', isDone);
     const monthMs = await usage.readMonthMs(ACCOUNT, NOW_MS);
     return { monthMs, records: (await readRecords()).length };
   }
@@ -373,13 +373,13 @@ describe('quota', () => {
     ] as const) {
       const from = talking.messages.length;
       await usage.write([used(id, usedMinutes * 60_000)]);
-      const warning = await talking.next('quota_warning', from, 8000);
+      const warning = await talking.next('quota_warning', from);
       expect(warning.remaining_minutes).toBeLessThanOrEqual(most);
       expect(warning.remaining_minutes).toBeGreaterThan(most - 1);
       expect(new Date(warning.resets_at).getUTCDate()).toBe(1);
     }
     await usage.write([used(id, PLAN_MS)]);
-    expect(await talking.next('left', 0, 10_000)).toMatchObject({
+    expect(await talking.next('left')).toMatchObject({
       room: 'a',
       reason: 'minutes_exhausted',
     });

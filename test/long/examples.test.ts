@@ -81,7 +81,7 @@ const ffmpeg = (...words: string[]) => promisify(execFile)('ffmpeg', ['-v', 'err
 async function untilServed(port: string): Promise<string> {
   const address = `http://localhost:${port}/`;
   const isServed = async () => (await fetch(address).catch(() => undefined))?.status === 200;
-  await eventually(`${address} is served`, isServed, 30_000);
+  await eventually(`${address} is served`, isServed);
   return address;
 }
 

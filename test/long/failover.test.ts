@@ -79,7 +79,7 @@ test('the primary is killed under load: calls go on, newcomers get in, minutes a
 
   // Leases: those of before count, and the plan's limit holds.
   const leases = async () => (await summaryOf(nodes[0])).current_ccu;
-  await eventually('leases are those of two peers', async () => (await leases()) === 2, 30_000);
+  await eventually('leases are those of two peers', async () => (await leases()) === 2);
   const accounts = new Accounts(store);
   const { id } = await accounts.create({ name: 'Other', email: 'other@localhost', plan: 'free' });
   const other = { ...nodes[0], apiKey: (await accounts.addKey(id)).apiKey };

@@ -51,11 +51,7 @@ describe.skipIf(!Hosts.arePossible)('two nodes on machines of their own', () => 
       const playing = keepPlaying(client, await opusTone(1000, 0.3, 2000));
       cleanUps.push(() => playing.close());
     }
-    await eventually(
-      'both hear',
-      async () => (await isHeardWell(alice)) && isHeardWell(bob),
-      15_000,
-    );
+    await eventually('both hear', async () => (await isHeardWell(alice)) && isHeardWell(bob));
   });
 
   test('the link between them is cut for 10 s: silence, nobody leaves, and sound again after it', async () => {
@@ -65,19 +61,19 @@ describe.skipIf(!Hosts.arePossible)('two nodes on machines of their own', () => 
     expect(await framesInASecond(bob)).toBe(0);
     await sleep(8000);
     hosts.setNodesLink(0, 1, 'up');
-    await eventually('sound', async () => (await isHeardWell(alice)) && isHeardWell(bob), 6000);
+    await eventually('sound', async () => (await isHeardWell(alice)) && isHeardWell(bob));
     expect(typesOf(alice)).not.toContain('peer_left');
     expect(typesOf(bob)).not.toContain('peer_left');
   });
 
   test('one cannot reach Redis for 10 s: to the other it has gone, and is there again after it', async () => {
     hosts.setRedisLink(0, 'down');
-    expect(await bob.next('peer_left', 0, 7000)).toMatchObject({ peer: 'alice' });
+    expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice' });
     await sleep(6000);
     const from = bob.messages.length;
     hosts.setRedisLink(0, 'up');
-    expect(await bob.next('peer_joined', from, 15_000)).toMatchObject({ peer: 'alice' });
-    await eventually('sound', async () => (await isHeardWell(alice)) && isHeardWell(bob), 15_000);
+    expect(await bob.next('peer_joined', from)).toMatchObject({ peer: 'alice' });
+    await eventually('sound', async () => (await isHeardWell(alice)) && isHeardWell(bob));
     expect(typesOf(alice)).not.toContain('peer_left');
   });
 });

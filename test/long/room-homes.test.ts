@@ -209,7 +209,7 @@ test('a process that hangs keeps nobody waiting, and nothing open', async () => 
       // The kernel deals some to the one that hangs, which answers none.
       const client = await TestClient.connect(url, query).catch(() => undefined);
       if (!client) return 'cut';
-      const joined = client.next('joined', 0, 20_000).then(
+      const joined = client.next('joined').then(
         () => 'joined',
         () => 'waiting',
       );
@@ -220,7 +220,7 @@ test('a process that hangs keeps nobody waiting, and nothing open', async () => 
   expect(ends).toContain('joined');
   expect(ends).toContain('cut');
   const isBack = () => node.logged('media worker started').length === PROCESSES + 1;
-  await eventually('another is there', isBack, 20_000);
+  await eventually('another is there', isBack);
   const openFiles = async () => (await node.countOpenFiles())[0]!;
   await eventually('the supervisor has let go', async () => (await openFiles()) <= supervisorFiles);
 });

@@ -44,7 +44,7 @@ async function metricOf({ url }: Node, name: string): Promise<number> {
 }
 
 const untilMetric = (node: Node, name: string, value: number) =>
-  eventually(`${name} is ${value}`, async () => (await metricOf(node, name)) === value, 15_000);
+  eventually(`${name} is ${value}`, async () => (await metricOf(node, name)) === value);
 
 /** Newcomers are refused and told when to come again; the figures and `/readyz` say why. */
 async function expectShort(node: Node, resource: string): Promise<void> {
@@ -256,7 +256,7 @@ describe('disk', () => {
       cleanUps.push(() => gateway.dispose());
       const readyLine = () =>
         /^ready (.*)$/m.exec(existsSync(log) ? readFileSync(log, 'utf8') : '')?.[1];
-      await eventually('it is ready', () => readyLine() !== undefined, 20_000);
+      await eventually('it is ready', () => readyLine() !== undefined);
       const { url, api_key: apiKey } = JSON.parse(readyLine()!) as { url: string; api_key: string };
       const node = { url, apiKey };
       const [ada, bob] = [await enter(node, 'ada'), await enter(node, 'bob')];

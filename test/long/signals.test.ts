@@ -110,7 +110,7 @@ describe('npm start', () => {
       const npm = spawn('npm', ['run', 'worker', '--ignore-scripts'], { env: environment });
       let output = '';
       npm.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
-      await eventually('it runs', () => output.includes('usage worker started'), 20_000);
+      await eventually('it runs', () => output.includes('usage worker started'));
       const { pid } = JSON.parse(/^\{.*usage worker started.*\}$/m.exec(output)?.[0] ?? '') as {
         pid: number;
       };
@@ -169,7 +169,7 @@ describe('a terminal', () => {
         env: { ...process.env, ...NEVER_OVERLOADED, MEDIA_WORKERS: '1', ...settings },
       });
       const readLog = () => readFile(log, 'utf8').catch(() => '');
-      await eventually('it runs', async () => (await readLog()).includes('\nready '), 20_000);
+      await eventually('it runs', async () => (await readLog()).includes('\nready '));
       const [, pid] = /"pid":(\d+)/.exec(await readLog()) ?? [];
       cleanUps.push(() => untilEnded([Number(pid)]));
       cleanUps.push(() => void process.kill(Number(pid), 'SIGTERM'));
