@@ -41,5 +41,5 @@ test('a graph that cannot be opened for want of its worklet leaves no decoder be
   const files = { worklet: 'worklet.js', decoder: 'decoder.js', encoder: 'encoder.js' };
   await expect(AudioGraph.open(files)).rejects.toThrow('No worklet.');
   expect(areContextsOpen).toBe(false);
-  await vi.waitFor(() => expect(running).toBe(0));
+  await vi.waitFor(() => expect(running).toBe(0), { timeout: 10_000 });
 });

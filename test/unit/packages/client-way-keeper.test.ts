@@ -55,7 +55,7 @@ test('nothing is changed while it is not known whether the WebSocket still carri
   expect(changes).toEqual([]);
   room.isAsking = false;
   await keeper.look();
-  await vi.waitFor(() => expect(changes).toEqual(['websocket']));
+  await vi.waitFor(() => expect(changes).toEqual(['websocket']), { timeout: 10_000 });
 });
 
 test('a room that is left before the other way is loaded is not joined again', async () => {
