@@ -1,5 +1,3 @@
-import { performance } from 'node:perf_hooks';
-
 /** Time that all work in slices takes together in one turn of the event loop, ms: a third of a frame. */
 const ALL_MS = 6;
 
@@ -9,11 +7,6 @@ const ALL_MS = 6;
  */
 export class LoopTime {
   readonly #busy = new Set<object>();
-
-  /** Number of the present turn of the event loop. */
-  get turn(): number {
-    return performance.nodeTiming.uvMetricsInfo.loopCount;
-  }
 
   /** Notes that work of an owner waits for the next turn of the event loop, or no longer does. */
   note(owner: object, isBusy: boolean): void {

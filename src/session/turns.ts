@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import { type LoopTime, loopTime } from '../loop-time.ts';
@@ -68,7 +69,7 @@ export class Turns {
   /** Returns true if a piece of work may start at once; the caller then starts it. */
   begin(): boolean {
     if (this.#waiting.size > 0) return false;
-    const { turn } = this.#time;
+    const turn = performance.nodeTiming.uvMetricsInfo.loopCount;
     if (turn !== this.#turn) this.#sliceAtMs = undefined;
     this.#turn = turn;
     return !this.#isSliceOver();
