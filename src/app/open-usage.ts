@@ -39,8 +39,14 @@ export async function openUsage(
     opened.adopt(startUsageWorker(settings, log, timings), (part) => part.close());
   }
   const leases = opened.adopt(
-    new CcuLeases(redis, log, (...taken) => clients.sessions.end(...taken), timings.leases),
-    (part) => part.close(settings.RESUME_MS),
+    new CcuLeases(
+      redis,
+      log,
+      (...taken) => clients.sessions.end(...taken),
+      timings.leases,
+      settings.RESUME_MS,
+    ),
+    (part) => part.close(),
   );
   return { store, last, recent, meter, webhooks, quota, leases };
 }

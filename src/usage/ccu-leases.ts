@@ -61,16 +61,23 @@ export class CcuLeases {
   readonly #held = new Map<number, Map<Holder, number>>();
   readonly #onTaken: (accountId: number, peer: string, connectionId: string) => void;
   readonly #timings: Timings['leases'];
+  readonly #keepMs: number;
+  /** Release of a connection that was refused. */
+  readonly #withdrawal: Release;
   readonly #timer: NodeJS.Timeout;
   readonly #notes: LeaseNotes;
   readonly #releases: LeaseReleases;
 
-  /** @param onTaken called when the same peer has connected on another node whose message was lost */
+  /**
+   * @param onTaken called when the same peer has connected on another node whose message was lost
+   * @param keepMs time for which places and settings of lost connections are kept
+   */
   constructor(
     redis: Redis,
     log: FastifyBaseLogger,
     onTaken: (accountId: number, peer: string, connectionId: string) => void,
     timings: Timings['leases'],
+    keepMs: number,
   ) {
     this.#redis = redis;
     this.#notes = new LeaseNotes(redis);
@@ -78,6 +85,8 @@ export class CcuLeases {
     this.#onTaken = onTaken;
     this.#log = log;
     this.#timings = timings;
+    this.#keepMs = keepMs;
+    this.#withdrawal = { keepSettingsMs: Math.max(timings.leaseMs, keepMs), isWithdrawn: true };
     this.#timer = setInterval(() => void this.#renew(), timings.renewEveryMs);
   }
 
@@ -204,22 +213,19 @@ export class CcuLeases {
 
   /**
    * Releases the lease of a connection that was refused after its admission; if Redis is disconnected, after the reconnect.
-   * Its peer's place and settings stay: a connection before it takes the lease back, or they expire with the lease.
+   * Its peer's place and settings stay: a connection before it takes the lease back, or they expire.
    */
   async withdraw(holder: Holder): Promise<void> {
     if (this.#forget(holder)) await this.#releases.release(holder, this.#withdrawal);
   }
 
-  /**
-   * Stops renewing. Leases that are still held belong to places that are kept for `keepMs` after this node
-   * has left, and expire with them.
-   */
-  async close(keepMs: number): Promise<void> {
+  /** Stops renewing. Leases that are still held belong to places that are kept after this node has left, and expire with them. */
+  async close(): Promise<void> {
     clearInterval(this.#timer);
     this.#notes.close();
     const leaving = [...this.#held].map(([accountId, holders]) => {
       const pairs = [...holders.keys()].flatMap(({ peer, connectionId }) => [peer, connectionId]);
-      const options = { keys: leaseKeys(accountId), arguments: [String(keepMs), ...pairs] };
+      const options = { keys: leaseKeys(accountId), arguments: [String(this.#keepMs), ...pairs] };
       return this.#tryTo(accountId, () =>
         this.#redis.run((client) => client.letLeasesExpire(options)),
       );
@@ -227,10 +233,6 @@ export class CcuLeases {
     // All at once, so that a Redis that hangs delays the end of this process only once.
     await Promise.all(leaving);
     this.#held.clear();
-  }
-
-  get #withdrawal(): Release {
-    return { keepSettingsMs: this.#timings.leaseMs, isWithdrawn: true };
   }
 
   #holds(holder: Holder): boolean {

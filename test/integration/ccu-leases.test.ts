@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { timingsWith } from '../../config/timings.ts';
 import { PartylineError } from '../../src/protocol/errors.ts';
-import { leaseKeys, leaseOrderKey } from '../../src/store/keys.ts';
+import { leaseKeys, leaseOrderKey, resumeKey } from '../../src/store/keys.ts';
 import { Redis } from '../../src/store/redis.ts';
 import { CcuLeases } from '../../src/usage/ccu-leases.ts';
 import type { Holder } from '../../src/usage/lease-holder.ts';
@@ -14,8 +14,8 @@ import { TestRedis } from '../support/redis.ts';
 
 const timings = timingsWith({ leases: { renewEveryMs: 500 } });
 
-/** Leases of two processes that share a Redis. */
-async function openTwo() {
+/** Leases of two processes that share a Redis, and keep places for `keepMs`. */
+async function openTwo(keepMs = 0) {
   const folder = await mkdtemp(join(tmpdir(), 'partyline-leases-'));
   const server = await TestRedis.start(folder);
   const redis = await Redis.connect({ url: server.url }, silentLog, timings.redis);
@@ -24,7 +24,7 @@ async function openTwo() {
   const onTaken = (_accountId: number, _peer: string, connectionId: string) => {
     taken.push(connectionId);
   };
-  const open = () => new CcuLeases(redis, silentLog, onTaken, timings.leases);
+  const open = () => new CcuLeases(redis, silentLog, onTaken, timings.leases, keepMs);
   const [one, other] = [open(), open()];
   return {
     taken,
@@ -38,7 +38,7 @@ async function openTwo() {
       return Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000);
     },
     async [Symbol.asyncDispose]() {
-      await Promise.all([one.close(0), other.close(0)]);
+      await Promise.all([one.close(), other.close()]);
       await redis.close();
       await server.kill();
       await rm(folder, { recursive: true });
@@ -85,12 +85,12 @@ test('a lease that is given back while Redis is away: it is free when Redis is t
 });
 
 test('close(): leases that are still held expire after the given time, but not those that another node has taken over', async () => {
-  await using leases = await openTwo();
+  await using leases = await openTwo(300);
   await leases.one.admit(holder('first'), 5, false);
   await leases.one.admit({ ...holder('second'), peer: 'bob' }, 5, false);
   await leases.other.admit({ ...holder('third'), peer: 'bob' }, 5, false);
   const closesMs = await leases.wallMs();
-  await leases.one.close(300);
+  await leases.one.close();
   const closedMs = await leases.wallMs();
   const [leasesKey] = leaseKeys(1) as [string];
   const expiryOf = (peer: string) =>
@@ -202,15 +202,18 @@ test('a resumption that fails after its admission leaves the place to the next o
   expect(again).toMatchObject(asResumed);
 });
 
-test('a resumption from the lobby that fails leaves the settings, and no lease', async () => {
-  await using leases = await openTwo();
+test('a resumption from the lobby that fails leaves the settings for as long as before, and no lease', async () => {
+  const keepMs = 2 * timings.leases.leaseMs;
+  await using leases = await openTwo(keepMs);
   const before = holder('before');
   await leases.one.admit(before, 5, false, muted);
-  await leases.one.release(before, 15_000);
+  await leases.one.release(before, keepMs);
   const failed = holder('failed');
   await leases.other.admit(failed, 5, false, { sessionId: 's', settings: '' });
   await leases.other.withdraw(failed);
   expect(await leases.other.count(1)).toBe(0);
+  const leftMs = await leases.redis.run((client) => client.pTTL(resumeKey(1, 'alice')));
+  expect(leftMs).toBeGreaterThan(timings.leases.leaseMs);
   const next = await leases.other.admit(holder('next'), 5, false, { sessionId: 's', settings: '' });
   expect(next).toMatchObject({ isResumed: true, settings: 'muted' });
 });
