@@ -9,6 +9,7 @@ import type { Codecs } from '../audio/codecs.ts';
 import type { Sealer } from '../cluster/sealer.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
 import type { CcuLeases } from '../usage/ccu-leases.ts';
+import { type LastLocation, WHIP_PREFIX } from '../usage/last-location.ts';
 import type { Quota } from '../usage/quota.ts';
 import { readSummary } from '../usage/summary.ts';
 import type { RecentUsage } from '../usage/recent-usage.ts';
@@ -178,6 +179,18 @@ function settingsOf(
   return isResumed ? parseSettings(settings) : undefined;
 }
 
+/** Returns false if the place that a peer had before its admission has ended by now without having been taken up. */
+function mayStillBeKept(
+  { sessionId }: LastLocation,
+  admittedAtMs: number,
+  { places, timings }: SessionOpeningParts,
+): boolean {
+  // A session of WHIP that is replaced keeps no place.
+  if (sessionId.startsWith(WHIP_PREFIX)) return false;
+  // The connection before may live for a moment after it was replaced.
+  return performance.now() - admittedAtMs < timings.movesWithinMs + places.keepMs;
+}
+
 /**
  * Makes the session of a client.
  * @param mayMove true if the client may be handed over to the process of its room
@@ -188,6 +201,7 @@ function addSession(
   { sessionId: id, connectionId }: Ids,
   {
     holder,
+    admittedAtMs,
     lastLocation,
     order,
     release,
@@ -245,7 +259,10 @@ function addSession(
       const given = elsewhere;
       if (given) takeover.left(holder, order, reason).catch(onFault);
       elsewhere = undefined;
-      return given;
+      if (!given || mayStillBeKept(given, admittedAtMs, parts)) return given;
+      // Redis still has it, because its lease was taken over.
+      leases.place(holder).catch(onFault);
+      return undefined;
     },
     onSettings: saveSettings,
     onClosed: (reason, { mayComeBack, place, settings: last }) => {

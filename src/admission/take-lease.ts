@@ -12,6 +12,8 @@ export type Ids = { sessionId: string; connectionId: string };
 /** A client's lease, and the ways to give it back, which log their faults. */
 export type Lease = Admission & {
   holder: Holder;
+  /** Time of the admission (`performance.now()`). */
+  admittedAtMs: number;
   /** @param keepSettingsMs time for which the settings of the session are kept */
   release: (keepSettingsMs?: number) => void;
   /** Releases the lease of a client that is refused, so that an attempt that fails changes nothing. */
@@ -48,6 +50,7 @@ export async function takeLease(
   return {
     ...admission,
     holder,
+    admittedAtMs: performance.now(),
     release: (keepSettingsMs) => logged(leases.release(holder, keepSettingsMs)),
     withdraw: () => logged(leases.withdraw(holder)),
   };

@@ -42,7 +42,7 @@ export type PresenceParts = {
   onSettled: (room: string) => void;
   /**
    * Gives up the place that the client has on another node.
-   * @returns the place; undefined if it has none, or has given it up by being in another room
+   * @returns the place; undefined if it has none, if it has ended, or was given up by being in another room
    */
   giveUpElsewhere: (reason: LeaveReason) => Location | undefined;
   requestLimits: { turns: Turns };

@@ -1,6 +1,9 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 
+/** Prefix of ids of WHIP and WHEP sessions in Redis, which those of WebSockets do not have. */
+export const WHIP_PREFIX = 'whip:';
+
 /** Location of a peer, and its session. */
 const LastLocationSchema = Type.Object({
   sessionId: Type.String(),

@@ -12,7 +12,7 @@ import { echoRoomOf } from '../rooms/echo.ts';
 import type { RoomLease } from '../rooms/registry.ts';
 import type { Room } from '../rooms/room.ts';
 import type { SessionOpeningParts } from '../admission/open-session.ts';
-import type { LastLocation } from '../usage/last-location.ts';
+import { type LastLocation, WHIP_PREFIX } from '../usage/last-location.ts';
 import type { Holder } from '../usage/lease-holder.ts';
 import { writeAnswer } from './answer.ts';
 import { Half, type Patched } from './half.ts';
@@ -242,16 +242,16 @@ export class WhipService {
   ): Promise<Admitted | Elsewhere> {
     const { takeover, leases, log, node } = this.#parts;
     const holder = { accountId: account.id, peer, connectionId: randomUUID() };
-    const id = `${PLACE}${node}${randomBytes(SECRET_BYTES).toString('hex')}`;
+    const id = `${WHIP_PREFIX}${node}${randomBytes(SECRET_BYTES).toString('hex')}`;
     const { maxCcu } = PLANS[account.plan];
     const admission = await leases.admitHalf(holder, maxCcu, {
       // With the lease: of two halves that come to two nodes at once, one finds the other.
       place: { sessionId: id, room, kind: 'webrtc' },
-      joins: PLACE,
-      replaces: mayJoin ? PLACE + node : '',
+      joins: WHIP_PREFIX,
+      replaces: mayJoin ? WHIP_PREFIX + node : '',
     });
     if ('elsewhere' in admission) {
-      return { elsewhere: nodeOf(admission.elsewhere.sessionId.slice(PLACE.length)) };
+      return { elsewhere: nodeOf(admission.elsewhere.sessionId.slice(WHIP_PREFIX.length)) };
     }
     const { order, lastLocation } = admission;
     const release = () => {
@@ -385,12 +385,9 @@ type Admitted = {
 /** Characters of a session id at the end of a TURN user's name: a peer's name may not fit into a header. */
 const ICE_NAME_CHARACTERS = 8;
 
-/** Prefix of session ids in Redis, which those of WebSockets do not have. */
-const PLACE = 'whip:';
-
 /** Returns the node of a place of WHIP or WHEP; undefined for other places. */
 const nodeOfPlace = ({ sessionId }: LastLocation): string | undefined =>
-  sessionId.startsWith(PLACE) ? nodeOf(sessionId.slice(PLACE.length)) : undefined;
+  sessionId.startsWith(WHIP_PREFIX) ? nodeOf(sessionId.slice(WHIP_PREFIX.length)) : undefined;
 
 /** @throws {PartylineError} `not_found` if the only peer that a client wants to hear is not in the room */
 function checkFrom({ from }: WhipRequest, isInRoom: (peer: string) => boolean): void {

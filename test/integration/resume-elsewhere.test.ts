@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { TimingOverrides } from '../../config/timings.ts';
 import { useStack } from '../support/use-stack.ts';
 
 /** A client that comes to another node while its place is on the first, and has no more use for it. */
@@ -8,8 +9,8 @@ const { openNodes, enter, connect } = useStack();
 /** Far less than the time for which the place would be kept. */
 const SOON_MS = 5000;
 
-async function open() {
-  const [one, other] = await openNodes(2, { RESUME_MS: '60000' });
+async function open(resumeMs = 60_000, timings: TimingOverrides = {}) {
+  const [one, other] = await openNodes(2, { RESUME_MS: `${resumeMs}` }, undefined, timings);
   const bob = await enter(one!, 'bob');
   const alice = await enter(one!, 'alice');
   await bob.next('peer_joined');
@@ -60,4 +61,13 @@ test('it comes to the lobby, joins another room, leaves that, and leaves once mo
   await again.ask({ type: 'leave' }, 'left');
   expect(await bob.next('peer_left', 0, SOON_MS)).toMatchObject({ peer: 'alice' });
   expect(await again.ask({ type: 'leave' }, 'error')).toMatchObject({ code: 'bad_message' });
+});
+
+test('it comes to the lobby, and leaves when its place has ended: it is in no room', async () => {
+  const { other, bob } = await open(100, { sessions: { movesWithinMs: 100 } });
+  const again = await connect(other, { peer: 'alice', room: '__lobby__' });
+  await bob.next('peer_left', 0, SOON_MS);
+  expect(await again.ask({ type: 'leave' }, 'error')).toMatchObject({ code: 'bad_message' });
+  const third = await connect(other, { peer: 'alice', room: '__lobby__' });
+  expect(await third.ask({ type: 'leave' }, 'error')).toMatchObject({ code: 'bad_message' });
 });

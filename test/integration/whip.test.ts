@@ -154,6 +154,13 @@ describe('a session', () => {
     await end(again);
   });
 
+  test('leaves no place to a WebSocket that replaces it', async () => {
+    const made = await post('/whip/a?peer=obs', SPEAKER);
+    const socket = await connect({ peer: 'obs', room: '__lobby__' });
+    expect((await ask(locationOf(made), 'GET')).status).toBe(404);
+    expect(await socket.ask({ type: 'leave' }, 'error')).toMatchObject({ code: 'bad_message' });
+  });
+
   test('ends when an operator removes its peer', async () => {
     const made = await post('/whip/a?peer=obs', SPEAKER);
     expect((await operate('obs/kick', {})).status).toBe(204);
