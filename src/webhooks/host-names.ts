@@ -1,18 +1,34 @@
-import type { LookupAddress } from 'node:dns';
-import { CONNREFUSED, lookup, NODATA, NOTFOUND, Resolver } from 'node:dns/promises';
+import { ADDRCONFIG, type LookupAddress } from 'node:dns';
+import {
+  CONNREFUSED,
+  lookup,
+  NODATA,
+  NOTFOUND,
+  REFUSED,
+  Resolver,
+  SERVFAIL,
+} from 'node:dns/promises';
 import { readFile } from 'node:fs/promises';
 import { isIP, type LookupFunction } from 'node:net';
+import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
+import { type DnsResolver, type Family, queryDns, toAddress } from './query-dns.ts';
 
-/** Time after which a DNS server is asked again, ms, and number of times that it is asked: within the time of a request. */
+/** Time after which the first DNS server is given up for the next, ms, and number of times that each is asked. */
 const DNS_QUERY = { timeout: 2000, tries: 2 };
 /** Faults after which the system is asked, which also knows search domains and mDNS. */
 const UNKNOWN_TO_DNS: readonly unknown[] = [NOTFOUND, NODATA, CONNREFUSED];
+/** Faults with which systemd-resolved answers queries for local names, which it does not pass on to DNS. */
+const LOCAL_NAME_REFUSED: readonly unknown[] = [SERVFAIL, REFUSED];
+
+/** Addresses of this host, by interface. */
+type Interfaces = NodeJS.Dict<Pick<NetworkInterfaceInfo, 'family' | 'internal'>[]>;
 
 /** Sources of addresses, in the order in which they are asked. */
 type Sources = {
   hostsFile: string;
-  newResolver: () => Pick<Resolver, 'resolve4' | 'resolve6'>;
+  newResolver: () => DnsResolver;
   askSystem: (name: string) => Promise<LookupAddress[]>;
+  networkInterfaces: () => Interfaces;
 };
 
 const SOURCES: Sources = {
@@ -20,6 +36,7 @@ const SOURCES: Sources = {
   // A resolver reads /etc/resolv.conf once.
   newResolver: () => new Resolver(DNS_QUERY),
   askSystem: (name) => lookup(name, { all: true }),
+  networkInterfaces,
 };
 
 /**
@@ -39,10 +56,12 @@ export class HostNames {
   /** Addresses of both families for {@link net.connect}, whatever family it asks for. */
   readonly lookup: LookupFunction = (...asked) => void this.#answer(...asked);
 
-  async #answer(...[name, { all: isAll = false }, callback]: Parameters<LookupFunction>) {
+  async #answer(
+    ...[name, { all: isAll = false, hints = 0 }, callback]: Parameters<LookupFunction>
+  ) {
     let addresses: LookupAddress[];
     try {
-      addresses = await this.#find(name);
+      addresses = await this.#find(name, hints);
     } catch (fault) {
       callback(fault as Error, []);
       return;
@@ -52,19 +71,14 @@ export class HostNames {
   }
 
   /** @throws {Error} if the name has no address */
-  async #find(name: string): Promise<LookupAddress[]> {
+  async #find(name: string, hints: number): Promise<LookupAddress[]> {
     const listed = addressesIn(await readOrNothing(this.#sources.hostsFile), name);
     if (listed.length > 0) return listed;
+    const interfaces = hints & ADDRCONFIG ? this.#sources.networkInterfaces() : {};
     const resolver = this.#sources.newResolver();
-    const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
-    const addresses = answers.flatMap((answer) =>
-      answer.status === 'fulfilled' ? answer.value.map(toAddress) : [],
-    );
+    const { addresses, faults } = await queryDns(resolver, name, familiesOf(interfaces));
     if (addresses.length > 0) return addresses;
-    const faults = answers.flatMap((answer) =>
-      answer.status === 'rejected' ? [answer.reason as NodeJS.ErrnoException] : [],
-    );
-    const fault = faults.find(({ code }) => !UNKNOWN_TO_DNS.includes(code));
+    const fault = faults.find(({ code }) => !isUnknownToDns(name, code));
     if (fault) throw fault;
     return this.#askSystem(name);
   }
@@ -78,7 +92,22 @@ export class HostNames {
   }
 }
 
-const toAddress = (address: string): LookupAddress => ({ address, family: isIP(address) });
+/** Families of the addresses by which a host with these interfaces reaches others; both if it has none. */
+function familiesOf(interfaces: Interfaces): Family[] {
+  const external = Object.values(interfaces).flatMap((addresses = []) =>
+    addresses.filter(({ internal: isInternal }) => !isInternal),
+  );
+  const families = ([4, 6] as const).filter((version) =>
+    external.some(({ family }) => family === `IPv${version}`),
+  );
+  return families.length > 0 ? families : [4, 6];
+}
+
+/** True if the system may know a name for which DNS has this fault. */
+function isUnknownToDns(name: string, code: string | undefined): boolean {
+  const isLocal = !name.includes('.') || name.endsWith('.local');
+  return UNKNOWN_TO_DNS.includes(code) || (isLocal && LOCAL_NAME_REFUSED.includes(code));
+}
 
 /** Addresses of a name in the text of a hosts file. */
 function addressesIn(hosts: string, name: string): LookupAddress[] {

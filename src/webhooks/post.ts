@@ -5,6 +5,11 @@ import type { Webhook } from '../accounts/accounts.ts';
 import { HostNames } from './host-names.ts';
 
 const { lookup } = new HostNames();
+/**
+ * Time for connecting to an address before the next one of its host is tried, ms: Node's 250 ms are too short for hosts
+ * far away. Several addresses fit into the time of a request.
+ */
+const CONNECTION = { lookup, autoSelectFamilyAttemptTimeout: 2500 };
 
 /**
  * Sends an event once, signed by the rules of Standard Webhooks (https://www.standardwebhooks.com); redirects are not followed.
@@ -41,7 +46,7 @@ function post(
   const { promise, resolve, reject } = Promise.withResolvers<number>();
   const { protocol } = new URL(url);
   const open = protocol === 'https:' ? requestSecure : requestPlain;
-  const request = open(url, { method: 'POST', headers, lookup, signal }, (response) => {
+  const request = open(url, { method: 'POST', headers, ...CONNECTION, signal }, (response) => {
     resolve(response.statusCode ?? 0);
     // A short body has come with the headers, and leaves the connection usable; a longer one is not read.
     response.on('error', () => {}).resume();

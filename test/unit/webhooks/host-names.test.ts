@@ -1,18 +1,23 @@
 import { createSocket } from 'node:dgram';
-import type { LookupAddress } from 'node:dns';
+import { ADDRCONFIG, type LookupAddress } from 'node:dns';
 import { Resolver } from 'node:dns/promises';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { type NetworkInterfaceInfo, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { HostNames } from '../../../src/webhooks/host-names.ts';
 
+const SERVFAIL = 2;
 const NXDOMAIN = 3;
+const REFUSED = 5;
 const A = 1;
 
-/** A DNS server: addresses of type A by name, null for names without an answer; others do not exist. */
-async function openDns(names: Record<string, string | null>): Promise<string> {
+/** Addresses of type A, or codes of faults, by name, null for names without an answer; others do not exist. */
+type DnsNames = Record<string, string | number | null>;
+
+/** A DNS server that knows these names. */
+async function openDns(names: DnsNames): Promise<string> {
   const server = createSocket('udp4');
   server.on('message', (query, { port, address }) => {
     const nameEnd = query.indexOf(0, 12);
@@ -21,12 +26,12 @@ async function openDns(names: Record<string, string | null>): Promise<string> {
       labels.push(query.toString('latin1', at + 1, at + 1 + query[at]!));
     }
     const name = labels.join('.');
-    const found = names[name];
+    const found = names[name] ?? (name in names ? null : NXDOMAIN);
     if (found === null) return;
     const header = Buffer.from(query.subarray(0, nameEnd + 5));
     header[2] = 0x81;
-    header[3] = 0x80 | (found === undefined ? NXDOMAIN : 0);
-    const hasAnswer = found !== undefined && query.readUInt16BE(nameEnd + 1) === A;
+    header[3] = 0x80 | (typeof found === 'number' ? found : 0);
+    const hasAnswer = typeof found === 'string' && query.readUInt16BE(nameEnd + 1) === A;
     header.writeUInt16BE(hasAnswer ? 1 : 0, 6);
     header.writeUInt16BE(0, 10);
     const record = [0xc0, 12, 0, A, 0, 1, 0, 0, 0, 60, 0, 4];
@@ -40,7 +45,7 @@ async function openDns(names: Record<string, string | null>): Promise<string> {
 }
 
 /** Names of a DNS server and a hosts file, and of a system that answers when it is told to. */
-async function openNames(dns: Record<string, string | null> = {}, hosts = '') {
+async function openNames(dns: DnsNames = {}, hosts = '') {
   const folder = mkdtempSync(join(tmpdir(), 'hosts-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const hostsFile = join(folder, 'hosts');
@@ -59,7 +64,8 @@ async function openNames(dns: Record<string, string | null> = {}, hosts = '') {
       return {
         resolve4: (name: string) => resolver.resolve4(name).finally(count),
         resolve6: (name: string) => resolver.resolve6(name).finally(count),
-      } as Pick<Resolver, 'resolve4' | 'resolve6'>;
+        cancel: () => resolver.cancel(),
+      };
     },
     askSystem: (name) => new Promise((answer) => asked.push({ name, answer })),
   });
@@ -108,4 +114,92 @@ test('a name that DNS does not know is looked up by the system, once at a time',
   for (const lookup of lookups) expect(await lookup).toEqual([addressed('10.0.0.1')]);
   void find('worker.local');
   await expect.poll(() => asked.length).toBe(2);
+});
+
+test('names without a dot and of mDNS are looked up by the system if DNS refuses them', async () => {
+  const refused = { worker: SERVFAIL, 'worker.local': REFUSED, 'hooks.test': SERVFAIL };
+  const { find, asked } = await openNames(refused);
+  for (const name of ['worker', 'worker.local']) {
+    const lookup = find(name);
+    await expect.poll(() => asked.at(-1)?.name).toBe(name);
+    asked.at(-1)!.answer([addressed('10.0.0.1')]);
+    expect(await lookup).toEqual([addressed('10.0.0.1')]);
+  }
+  await expect(find('hooks.test')).rejects.toThrow('ESERVFAIL');
+  expect(asked).toHaveLength(2);
+});
+
+/** A lookup under way of a name whose DNS server never answers, in simulated time, with these addresses of type A. */
+async function startUnanswered(resolve4?: () => Promise<string[]>) {
+  const server = await openDns({ 'hooks.test': null });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const started = Promise.withResolvers<void>();
+  const names = new HostNames({
+    hostsFile: '',
+    newResolver: () => {
+      const resolver = new Resolver({ timeout: 60_000 });
+      resolver.setServers([server]);
+      started.resolve();
+      return resolve4 ? Object.assign(resolver, { resolve4 }) : resolver;
+    },
+  });
+  const settled = vi.fn<(fault: unknown, found: unknown) => void>();
+  const lookup = new Promise<void>((resolve) => {
+    names.lookup('hooks.test', { all: true }, (fault, found) => {
+      settled(fault, found);
+      resolve();
+    });
+  });
+  await started.promise;
+  return { settled, lookup };
+}
+
+test('a family that DNS drops holds up the addresses of the other only briefly', async () => {
+  const { settled, lookup } = await startUnanswered(() => Promise.resolve(['127.0.0.1']));
+  await vi.advanceTimersByTimeAsync(249);
+  expect(settled).not.toHaveBeenCalled();
+  await vi.advanceTimersByTimeAsync(1);
+  await lookup;
+  expect(settled).toHaveBeenCalledExactlyOnceWith(null, [addressed('127.0.0.1')]);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test('a name that DNS does not answer is given up after 4 s', async () => {
+  const { settled, lookup } = await startUnanswered();
+  await vi.advanceTimersByTimeAsync(3999);
+  expect(settled).not.toHaveBeenCalled();
+  await vi.advanceTimersByTimeAsync(1);
+  await lookup;
+  const fault: unknown = expect.objectContaining({ code: 'ECANCELLED' });
+  expect(settled).toHaveBeenCalledExactlyOnceWith(fault, []);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test('a host is asked only for the families that it has', async () => {
+  type Address = Pick<NetworkInterfaceInfo, 'family' | 'internal'>;
+  const familiesAsked = async (hints: number, ...addresses: Address[]) => {
+    const families: number[] = [];
+    const names = new HostNames({
+      hostsFile: '',
+      newResolver: () => ({
+        resolve4: async () => (families.push(4), ['192.0.2.1']),
+        resolve6: async () => (families.push(6), ['2001:db8::1']),
+        cancel: () => {},
+      }),
+      networkInterfaces: () => ({ eth0: addresses }),
+    });
+    await new Promise<void>((resolve) => {
+      names.lookup('hooks.test', { hints }, () => resolve());
+    });
+    return families;
+  };
+  const v4: Address = { family: 'IPv4', internal: false };
+  const v6: Address = { family: 'IPv6', internal: false };
+  const loopback: Address = { family: 'IPv6', internal: true };
+  expect(await familiesAsked(ADDRCONFIG, v4, loopback)).toEqual([4]);
+  expect(await familiesAsked(ADDRCONFIG, v6)).toEqual([6]);
+  expect(await familiesAsked(ADDRCONFIG, v4, v6)).toEqual([4, 6]);
+  expect(await familiesAsked(ADDRCONFIG, loopback)).toEqual([4, 6]);
+  expect(await familiesAsked(0, v4, loopback)).toEqual([4, 6]);
 });

@@ -1,6 +1,6 @@
 import { Resolver } from 'node:dns/promises';
 import { once } from 'node:events';
-import { createServer, type RequestListener } from 'node:http';
+import { createServer, globalAgent, type RequestListener } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { postEvent } from '../../../src/webhooks/post.ts';
@@ -51,6 +51,15 @@ test('hosts whose names are not answered hold up no other host', async () => {
   await post(`http://healthy.test:${port}/`);
   dead.abort(new Error('over'));
   for (const request of requests) await expect(request).rejects.toThrow('over');
+});
+
+test('each address of a host has seconds to connect', async () => {
+  const connect = vi.spyOn(globalAgent, 'createConnection');
+  onTestFinished(() => connect.mockRestore());
+  const { port } = await openEndpoint((_request, response) => response.writeHead(204).end());
+  await post(`http://127.0.0.1:${port}/`);
+  const options: unknown = expect.objectContaining({ autoSelectFamilyAttemptTimeout: 2500 });
+  expect(connect).toHaveBeenCalledExactlyOnceWith(options, expect.anything());
 });
 
 test('the answers of an endpoint leave its connection for the next event', async () => {

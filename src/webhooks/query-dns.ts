@@ -1,0 +1,39 @@
+import type { LookupAddress } from 'node:dns';
+import { isIP } from 'node:net';
+
+/** Time after which a query is given up, whatever servers and repetitions are left, ms: within the time of a request. */
+const LIMIT_MS = 4000;
+/** Time for the other family once one has addresses, ms: some servers never answer queries of type AAAA. */
+const OTHER_FAMILY_MS = 250;
+
+export type Family = 4 | 6;
+export type DnsResolver = {
+  resolve4: (name: string) => Promise<string[]>;
+  resolve6: (name: string) => Promise<string[]>;
+  cancel: () => void;
+};
+
+/**
+ * Addresses of a name in DNS, IPv4 first, and the faults of the families that have none.
+ * @param resolver used for this query alone: it is cancelled when the time is over
+ */
+export async function queryDns(resolver: DnsResolver, name: string, families: readonly Family[]) {
+  const cancel = () => resolver.cancel();
+  const timers = [setTimeout(cancel, LIMIT_MS)];
+  const answers = await Promise.allSettled(
+    families.map(async (family) => {
+      const found = await (family === 4 ? resolver.resolve4(name) : resolver.resolve6(name));
+      if (found.length > 0) timers.push(setTimeout(cancel, OTHER_FAMILY_MS));
+      return found.map(toAddress);
+    }),
+  );
+  for (const timer of timers) clearTimeout(timer);
+  return {
+    addresses: answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : [])),
+    faults: answers.flatMap((answer) =>
+      answer.status === 'rejected' ? [answer.reason as NodeJS.ErrnoException] : [],
+    ),
+  };
+}
+
+export const toAddress = (address: string): LookupAddress => ({ address, family: isIP(address) });
