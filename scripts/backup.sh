@@ -17,6 +17,12 @@ redis() {
   printf '%s\n' "$answer"
 }
 
+await_rewrite() {
+  while redis INFO persistence | grep -q 'aof_rewrite_\(in_progress\|scheduled\):1'; do
+    sleep 1
+  done
+}
+
 save() {
   folder=$2 archive=$3
   address=$1
@@ -37,10 +43,10 @@ save() {
   trap 'exit 130' INT
   trap 'exit 143' TERM
   redis CONFIG SET auto-aof-rewrite-percentage 0 > /dev/null
+  # Redis refuses a second rewrite while it is at one.
+  await_rewrite
   redis BGREWRITEAOF > /dev/null
-  while redis INFO persistence | grep -q 'aof_rewrite_\(in_progress\|scheduled\):1'; do
-    sleep 1
-  done
+  await_rewrite
   redis INFO persistence | grep -q 'aof_last_bgrewrite_status:ok' ||
     { echo 'backup: Redis could not rewrite its file' >&2; exit 1; }
   key=

@@ -47,6 +47,7 @@ test('unix:// and the path of a socket are saved from', async () => {
   cleanUps.push(() => redis.kill());
   const socket = join(folder, 'redis.sock');
   const appendOnly = ['-s', socket, 'CONFIG', 'SET', 'appendonly', 'yes'];
+  // Redis writes the whole file now, and may still be at it.
   execFileSync('redis-cli', appendOnly);
   for (const address of [`unix://${socket}`, socket]) {
     expect(save(address, folder)).toEqual({ status: 0, stderr: '' });
