@@ -100,7 +100,7 @@ const SHIPPED_SERVERS = join(import.meta.dirname, 'build/deploy/servers/scripts'
  */
 const retry = process.env['CI'] ? 1 : 0;
 
-/** What `expect.poll` waits for comes later than vitest's second on a busy machine. Only a test that fails waits as long. */
+/** On a busy machine the default of a second is too short for `expect.poll`. Only a test that fails waits as long. */
 const polling = { poll: { timeout: 30_000 } } as const;
 
 /** Pure code uses a core whole; by default vitest leaves one core to itself. The machine may be busy with other things. */

@@ -170,7 +170,7 @@ describe('MixEnginePool', () => {
     const before = rooms.map(({ heard }) => heard.length);
     await speak(1500);
     expect(running().length).toBe(1);
-    // Of 75; a thread that has not had the time for all is late with them.
+    // All 75 come, but those of a busy thread come late.
     await eventually('60 frames', () =>
       rooms.every(({ heard }, index) => heard.length - before[index]! >= 60),
     );
@@ -189,7 +189,7 @@ describe('MixEnginePool', () => {
     expect(lost.length).toBe(1);
     expect(running().length).toBe(1);
     expect(running()).not.toContain(victim);
-    // Of 100: it is heard again within a second.
+    // Half of the 100 frames: sound is back within a second.
     await eventually('50 frames', () =>
       rooms.every(({ heard }, index) => heard.length - before[index]! >= 50),
     );

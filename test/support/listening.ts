@@ -91,7 +91,7 @@ export async function undisturbed<T>(attempt: (number: number) => Promise<T>): P
     const [outcome] = await Promise.allSettled([attempt(number)]);
     stalls.disable();
     if (stalls.max / 1e6 >= MAX_STALL_MS && number < MAX_ATTEMPTS) continue;
-    // What is waited for may never come in an attempt that was disturbed.
+    // A disturbed attempt may have waited for something that never comes.
     if (outcome.status === 'rejected') throw outcome.reason;
     return outcome.value;
   }
