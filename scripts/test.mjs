@@ -25,13 +25,13 @@ const LONGEST_REASON = 300;
  */
 const SUITES = {
   short: {
-    check: 0.3,
+    check: 0.35,
     unit: 0.7,
-    simulation: 0.9,
-    waiting: 2.3,
-    listening: 1.3,
-    hearing: 0.6,
-    e2e: 1.9,
+    simulation: 1,
+    waiting: 2.1,
+    listening: 1.45,
+    hearing: 0.7,
+    e2e: 1.7,
   },
   long: { long: 20 },
   deploy: { deploy: 45 },
