@@ -3,13 +3,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import { familyOf, type IpFamily } from '../../config/listen-addresses.ts';
 import type { Timings } from '../../config/timings.ts';
 import type { PipeSettings } from '../media/node-pipe.ts';
-import {
-  BUS_CHANNEL,
-  KEY_PREFIX,
-  ownedKeysKey,
-  roomKey,
-  SHARED_CLUSTER_KEY,
-} from '../store/keys.ts';
+import { KEY_PREFIX, ownedKeysKey, roomKey, SHARED_CLUSTER_KEY } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { claimFormat } from '../store/state-format.ts';
 import { Bus } from './bus.ts';
@@ -62,6 +56,7 @@ export class Cluster {
   #version = 0;
   #retry: NodeJS.Timeout | undefined;
   #isClosed = false;
+  #stopListening = () => {};
 
   private constructor(
     redis: Redis,
@@ -131,8 +126,7 @@ export class Cluster {
       onMessage: ({ room, peer, message }) => cluster.#links.get(room)?.relayed(peer, message),
     });
     const cluster = new Cluster(redis, sealer, nodes, bus, relays, settings, log, timings);
-    const onGap = () => cluster.#leaveAgain();
-    await redis.subscribe(BUS_CHANNEL, { onMessage: () => {}, onGap });
+    cluster.#stopListening = redis.onReconnect(() => cluster.#leaveAgain());
     return cluster;
   }
 
@@ -216,6 +210,7 @@ export class Cluster {
     clearTimeout(this.#retry);
     if (this.#isClosed) return;
     this.#leaveUnlinked().catch((fault: unknown) => {
+      if (this.#isClosed) return;
       this.#log.warn({ err: fault }, 'rooms of this node not read; retrying');
       this.#retry = setTimeout(() => this.#leaveAgain(), this.#timings.pipes.retryAfterMs);
     });
@@ -245,6 +240,7 @@ export class Cluster {
   /** Leaves the cluster. Places that are kept in rooms stay there for `keptForMs`, for clients that come back on another node. */
   async close(keptForMs: number): Promise<void> {
     this.#isClosed = true;
+    this.#stopListening();
     clearTimeout(this.#retry);
     const links = [...this.#links.values()];
     const keepsPlaces = this.#keepsPlaces || links.some((link) => link.keepsPlaces);

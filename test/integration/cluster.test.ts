@@ -135,7 +135,7 @@ test('a room that a node has left is left again after a failover that lost it', 
   expect(await isListed()).toBe(0);
   await client.multi().copy('room', room).copy('traces', traces, { REPLACE: true }).exec();
   expect(await isListed()).toBe(1);
-  await client.sendCommand(['CLIENT', 'KILL', 'TYPE', 'pubsub']);
+  await client.sendCommand(['CLIENT', 'KILL', 'TYPE', 'normal']);
   await eventually('it has left again', async () => (await isListed()) === 0);
   expect(await store.run((each) => each.sIsMember(traces, room))).toBe(0);
   await cluster.close(0);
