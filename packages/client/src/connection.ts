@@ -153,7 +153,7 @@ export class Connection {
   #receive(data: unknown): void {
     this.heardMs = performance.now();
     this.#tellHeld();
-    if (this.#closed) return; // by whoever was told
+    if (this.#closed) return; // a listener that was told may have closed it
     if (data instanceof ArrayBuffer) {
       this.onFrame?.(data);
       return;

@@ -121,7 +121,7 @@ test('a speaker who may have fallen silent since the WebSocket died is no reason
   expect(room.suspend()).toBe(true);
 });
 
-test('a speaker whom the gateway still names when it is asked is missing', async () => {
+test('a speaker that the gateway still names when asked counts as missing', async () => {
   const { room, line, lookUntil } = openRoom();
   room.receive(speaking({ peer: 'bob', level_dbov: -30 }));
   let asked = 0;
