@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import { familyOf, type IpFamily } from '../../config/listen-addresses.ts';
 import type { Timings } from '../../config/timings.ts';
 import type { PipeSettings } from '../media/node-pipe.ts';
-import { KEY_PREFIX, ownedKeysKey, roomKey, SHARED_CLUSTER_KEY } from '../store/keys.ts';
+import { accountOfRoomKey, ownedKeysKey, roomKey, SHARED_CLUSTER_KEY } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { claimFormat } from '../store/state-format.ts';
 import { Bus } from './bus.ts';
@@ -22,9 +22,6 @@ export type ClusterSettings = {
 
 const NO_COMMON_FAMILY =
   'rooms not heard from node, nor there from here: no address family in common; PIPE_LISTEN_IP of both must have one';
-
-/** A {@link roomKey}, and the account in it. */
-const ROOM_KEY = new RegExp(`^${KEY_PREFIX}room:(\\d+):`);
 
 /** For a link that only leaves a room. */
 const NO_EVENTS: RoomLinkEvents = {
@@ -221,9 +218,9 @@ export class Cluster {
     // Rooms in which places are kept have no link any more, either.
     if (this.#isClosed || this.#keepsPlaces) return;
     for (const key of owned) {
-      const accountId = ROOM_KEY.exec(key)?.[1];
+      const accountId = accountOfRoomKey(key);
       if (accountId === undefined || this.#links.has(key)) continue;
-      const link = this.#addLink(Number(accountId), key, NO_EVENTS, this.#log);
+      const link = this.#addLink(accountId, key, NO_EVENTS, this.#log);
       link.changed();
       void link.close();
     }

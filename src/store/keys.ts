@@ -87,9 +87,17 @@ export const STATE_FORMAT = `${KEY_PREFIX}format`;
 export const SHARED_CLUSTER_KEY = `${KEY_PREFIX}cluster_key`;
 /** Channel: messages from node to node. */
 export const BUS_CHANNEL = `${KEY_PREFIX}bus`;
+/** Prefix of rooms. */
+const ROOM_PREFIX = `${KEY_PREFIX}room:`;
 /** Hash and channel: node → its sealed state of a room. */
 export const roomKey = (accountId: number, room: string) =>
-  `${KEY_PREFIX}room:${accountId}:${room}`;
+  `${ROOM_PREFIX}${accountId}:${room}`;
+const ROOM_KEY = new RegExp(`^${ROOM_PREFIX}(\\d+):`);
+/** Returns the account in a {@link roomKey}; undefined for any other key. */
+export function accountOfRoomKey(key: string): number | undefined {
+  const id = ROOM_KEY.exec(key)?.[1];
+  return id === undefined ? undefined : Number(id);
+}
 
 // Minutes and webhooks
 
