@@ -18,6 +18,9 @@ type CloseKind = { code: string; retryable: boolean; message: string };
 const OTHER_CLOSES: Record<number, CloseKind> = {
   1000: { code: 'closed', retryable: false, message: 'The gateway closed the connection.' },
   1001: { code: 'going_away', retryable: true, message: 'The gateway is going away.' },
+  // The gateway keeps the place after 1002 and 1007: a proxy or a network changed bytes.
+  1002: { code: 'protocol_error', retryable: true, message: 'The connection broke.' },
+  1007: { code: 'protocol_error', retryable: true, message: 'The connection broke.' },
   1006: {
     code: 'unreachable',
     retryable: true,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { retryDelayMs, welcomeTimeoutMs } from '../../../packages/client/src/retry.ts';
+import { reasonForCloseCode, retryDelayMs, welcomeTimeoutMs } from '../../../packages/client/src/retry.ts';
 
 const RESUME_MS = 15_000;
 
@@ -45,4 +45,14 @@ test('afterwards pauses grow to 20 s, and an attempt may take 10 s', () => {
   expect(retryDelayMs(9, 0, -5, () => 0)).toBe(10_000);
   expect(retryDelayMs(9, 700, 4000, () => 1)).toBe(1700);
   expect(welcomeTimeoutMs(-1)).toBe(10_000);
+});
+
+test.each([
+  ['is retried', [1001, 1002, 1006, 1007, 1011, 1012, 1013, 4408, 4429, 4490, 4504], true],
+  ['ends the client', [1000, 1005, 1009, 4400, 4401, 4402, 4403, 4409, 4415, 4422, 4999], false],
+])('a close without an `error` that %s', (_, closeCodes, retryable) => {
+  const reasons = closeCodes.map((closeCode) => reasonForCloseCode(closeCode));
+  expect(reasons).toEqual(
+    closeCodes.map((closeCode) => expect.objectContaining({ closeCode, retryable })),
+  );
 });
