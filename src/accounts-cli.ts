@@ -1,3 +1,4 @@
+import { createInterface } from 'node:readline/promises';
 import { runAccountsCommand } from './cli/run-accounts-command.ts';
 import { OWNER_ONLY_UMASK } from './processes/end-on-signals.ts';
 
@@ -9,4 +10,19 @@ process.stdout.on('error', (fault: NodeJS.ErrnoException) => {
 });
 
 process.umask(OWNER_ONLY_UMASK);
-process.exitCode = await runAccountsCommand(process.argv.slice(2), process.env, process);
+const { stdin, stdout, stderr } = process;
+process.exitCode = await runAccountsCommand(process.argv.slice(2), process.env, {
+  stdout,
+  stderr,
+  ask: stdin.isTTY ? ask : undefined,
+});
+
+/** The question goes to `stderr`: the result alone is on `stdout`. Without an answer (Ctrl-D) the answer is empty. */
+async function ask(question: string): Promise<string> {
+  using lines = createInterface({ input: stdin, output: stderr });
+  const answer = lines.question(question);
+  const ended = new Promise<string>((resolve) => {
+    lines.once('close', () => resolve(''));
+  });
+  return await Promise.race([answer, ended]);
+}

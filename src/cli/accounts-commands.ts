@@ -31,7 +31,12 @@ type Parts = {
   signingKeys: SigningKeys;
   /** Redis's clock, because that of the machine on which a command runs may be wrong. */
   clock: Pick<RedisClock, 'wallMs'>;
+  /** Asks the person at the terminal; undefined where there is none, as in scripts. */
+  ask: Ask | undefined;
 };
+
+/** Returns what a person answers to a question. */
+export type Ask = (question: string) => Promise<string>;
 type Command = (parts: Parts, ids: string[], options: Options) => Promise<Result>;
 
 const accountValidator = Compile(StoredAccountSchema);
@@ -78,6 +83,8 @@ const audioOf = (options: Options): AccountChanges => {
   };
 };
 
+const closeAccount = change(() => ({ status: 'closed' }));
+
 export const COMMANDS: Record<string, Command> = {
   create: async ({ accounts }, _ids, options) => {
     const { name, email, plan = 'free', 'webhook-url': url } = options;
@@ -108,7 +115,14 @@ export const COMMANDS: Record<string, Command> = {
   'set-webhook': change(([, url]) => ({ webhook_url: url ?? needUrl() })),
   suspend: change(() => ({ status: 'suspended' })),
   activate: change(() => ({ status: 'active' })),
-  close: change(() => ({ status: 'closed' })),
+  close: async (parts, ids, options) => {
+    const { id, name } = await parts.accounts.getOrThrow(idOf(ids[0]));
+    const question = `Account ${id} is "${name}". Closed accounts stay closed. Type its number to close it: `;
+    if (parts.ask && (await parts.ask(question)).trim() !== String(id)) {
+      throw new PartylineError('bad_request', `Account ${id} was not closed.`);
+    }
+    return closeAccount(parts, ids, options);
+  },
   'key-add': async ({ accounts }, [id]) => {
     const key = await accounts.addKey(idOf(id));
     return { json: { key_id: key.id, api_key: key.apiKey }, text: `key ${key.id}: ${key.apiKey}` };

@@ -11,7 +11,7 @@ import { Redis } from '../store/redis.ts';
 import { RedisClock } from '../store/redis-clock.ts';
 import { claimFormat } from '../store/state-format.ts';
 import { UsageReader } from '../usage/usage-reader.ts';
-import { COMMANDS, MAX_ARGUMENTS } from './accounts-commands.ts';
+import { type Ask, COMMANDS, MAX_ARGUMENTS } from './accounts-commands.ts';
 
 const USAGE = `npm run accounts -- COMMAND [--json]
 
@@ -24,7 +24,7 @@ const USAGE = `npm run accounts -- COMMAND [--json]
   set-webhook ID URL    prints a new secret, which can be seen only now; "" takes the URL away
   suspend ID        its sockets close with 4403 at once; activate takes it back
   activate ID
-  close ID          for good
+  close ID          for good; on a terminal it asks first
   key-add ID        prints a new key, which can be seen only now
   key-revoke ID KEY_ID
   rotate-token-key [--now]
@@ -39,7 +39,10 @@ gateway's own in DATA_DIR.
 type Environment = Record<string, string | undefined>;
 
 /** Streams to which a command writes: its result to `stdout`, progress and faults to `stderr`. */
-export type CommandStreams = Record<'stdout' | 'stderr', { write(text: string): unknown }>;
+export type CommandStreams = Record<'stdout' | 'stderr', { write(text: string): unknown }> & {
+  /** Asks the person at the terminal; undefined where there is none. */
+  ask?: Ask | undefined;
+};
 
 /**
  * Runs one accounts command to its end, without touching the process that it runs in.
@@ -71,7 +74,7 @@ const isMistake = (fault: unknown) =>
 async function run(
   words: string[],
   environment: Environment,
-  { stderr }: CommandStreams,
+  { stderr, ask }: CommandStreams,
 ): Promise<string> {
   const { positionals, values } = parseArgs({
     args: words,
@@ -117,6 +120,7 @@ async function run(
         usage: new UsageReader(redis),
         signingKeys: new SigningKeys(redis, clock),
         clock,
+        ask,
       },
       ids,
       options,

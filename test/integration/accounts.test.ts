@@ -11,7 +11,7 @@ import {
   SIGNING_KEYS,
 } from '../../src/store/keys.ts';
 import { TestClient } from '../support/client.ts';
-import { runAccounts, spawnAccounts } from '../support/data-folder.ts';
+import { runAccounts, spawnAccounts, typeAccounts } from '../support/data-folder.ts';
 import { eventually } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf } from '../support/process.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -88,6 +88,21 @@ describe("the operator's command", () => {
     const patient = timingsOf({ redis: { commandTimeoutMs: 600_000, startWithinMs: 600_000 } });
     const ended = await spawnAccounts({ REDIS_URL: redis.url, ...patient }, 'list', '--json');
     expect(ended).toEqual({ code: 0, stdout: '[]\n', stderr: '' });
+  });
+
+  test('close on a terminal: names the account, and closes it when its number is typed', async () => {
+    const redis = await openRedis();
+    const { id } = await createAccount(redis, 'free');
+    const close = (typed: string) =>
+      typeAccounts({ REDIS_URL: redis.url }, typed, 'close', String(id));
+    for (const typed of ['yes\r', '\r', '\u0004']) {
+      const ended = await close(typed);
+      expect(ended.stdout).toContain(`Account ${id} is "`);
+      expect(ended).toMatchObject({ code: 2, stdout: expect.stringContaining('was not closed') });
+    }
+    expect(await accounts(redis, 'show', String(id))).toContain('status: active');
+    expect(await close(`${id}\r`)).toMatchObject({ code: 0 });
+    expect(await accounts(redis, 'show', String(id))).toContain('status: closed');
   });
 
   test('suspend, activate, set-plan, close: running gateways feel it at once', async () => {

@@ -1,4 +1,4 @@
-import { execFile, spawnSync } from 'node:child_process';
+import { execFile, spawn, spawnSync } from 'node:child_process';
 import {
   chmod,
   mkdir,
@@ -38,6 +38,26 @@ function run(words: string[], environment: Record<string, string>): Promise<Ende
 /** The accounts command as operators run it: a process of its own, which takes about a second. */
 export const spawnAccounts = (environment: Record<string, string>, ...words: string[]) =>
   run([CLI, ...words], environment);
+
+/** The same on a terminal, at which a person types lines when it is asked. */
+export function typeAccounts(
+  environment: Record<string, string>,
+  typed: string,
+  ...words: string[]
+): Promise<Ended> {
+  const command = [process.execPath, CLI, ...words].map((word) => `'${word}'`).join(' ');
+  const env = { ...process.env, ...environment };
+  return new Promise((done) => {
+    // Of util-linux: it runs a command on a terminal of its own, and shows what appears there.
+    const terminal = spawn('script', ['-qec', command, '/dev/null'], { env });
+    let shown = '';
+    terminal.stdout.on('data', (bytes: Buffer) => {
+      if (!shown.includes(': ') && bytes.includes(': ')) terminal.stdin.write(typed);
+      shown += bytes.toString();
+    });
+    terminal.on('exit', (code) => done({ code: code ?? -1, stdout: shown, stderr: '' }));
+  });
+}
 
 /** The accounts command in this process: the same arguments, output and exit code. */
 export async function runAccounts(
