@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { copyFile } from 'node:fs/promises';
 import { connect as connectTcp } from 'node:net';
 import { request } from 'node:https';
 import { connect as connectTls } from 'node:tls';
@@ -17,6 +18,8 @@ import { useStack } from '../support/use-stack.ts';
 const { cleanUps } = useStack();
 
 const OPERATOR_KEY = 'key-of-the-operator';
+
+const asOperator = { authorization: `Bearer ${OPERATOR_KEY}` };
 
 let certificates: TestCertificates;
 let redis: TestRedis;
@@ -194,7 +197,6 @@ test('metrics and the operator are hidden, however they are spelt, and what is f
     expect({ path, status }).toEqual({ path, status: 404 });
     expect(text).not.toMatch(/partyline_|"accounts"/);
   }
-  const asOperator = { authorization: `Bearer ${OPERATOR_KEY}` };
   expect((await get('/api/admin/accounts', ports.operators, asOperator)).status).toBe(200);
   expect((await get('/admin/', ports.operators)).status).toBe(200);
   expect((await get('/metrics', ports.operators)).status).toBe(200);
@@ -237,6 +239,28 @@ test('requests that come a byte at a time end after 10 s', async () => {
   }
 });
 
+test('a renewed certificate is served after SIGHUP, and clients stay connected', async () => {
+  const client = await connect('alice', { room: 'a' });
+  await client.next('joined');
+  const renewed = await makeCertificates('IP:127.0.0.1', 'DNS:localhost');
+  cleanUps.push(() => renewed.close());
+  await copyFile(renewed.chainAndKeyFile, certificates.chainAndKeyFile);
+  proxy.reload();
+  await eventually('the new certificate', async () => {
+    const socket = connectTls({ port: ports.clients, ca: readFileSync(renewed.caFile) });
+    socket.on('error', () => {});
+    try {
+      await once(socket, 'secureConnect');
+      return true;
+    } catch {
+      return false;
+    } finally {
+      socket.destroy();
+    }
+  });
+  expect(await client.ask({ type: 'leave' }, 'left')).toMatchObject({ room: 'a' });
+});
+
 test('while Redis is away gateways say so themselves', async () => {
   redis.hang();
   cleanUps.push(() => redis.goOn());
@@ -245,6 +269,9 @@ test('while Redis is away gateways say so themselves', async () => {
       Object.values(await proxy.states()).filter((state) => state.startsWith('DOWN')).length >= 2
     );
   });
+  for (const path of ['/admin/', '/api/admin/nodes/self']) {
+    expect((await get(path, ports.operators, asOperator)).status).toBe(200);
+  }
   const client = await connect('alice', { room: 'a' });
   expect(await client.next('error')).toMatchObject({ code: 'overloaded', retryable: true });
   expect(await client.closed).toBe(1013);

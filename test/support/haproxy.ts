@@ -29,7 +29,8 @@ export class TestHaproxy {
 
   private constructor(configFile: string, statsSocket: string) {
     this.#statsSocket = statsSocket;
-    this.#child = spawn('haproxy', ['-db', '-f', configFile], { stdio: 'pipe' });
+    // As its image starts it: a master, which reads its files again by SIGHUP, and a worker.
+    this.#child = spawn('haproxy', ['-W', '-db', '-f', configFile], { stdio: 'pipe' });
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
       stream?.on('data', (chunk: Buffer) => (this.#output += chunk.toString()));
     }
@@ -73,10 +74,16 @@ export class TestHaproxy {
     return Object.fromEntries(checked.map((value) => [value('svname'), value('status')]));
   }
 
+  /** Has it read its files again. */
+  reload(): void {
+    this.#child.kill('SIGHUP');
+  }
+
   async close(): Promise<void> {
     if (this.#child.exitCode !== null) return;
     const exited = once(this.#child, 'exit');
-    this.#child.kill('SIGKILL');
+    // It ends its workers, too, and their connections.
+    this.#child.kill('SIGTERM');
     await exited;
   }
 
