@@ -1,5 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
@@ -39,6 +40,21 @@ test('the address of sentinels is refused', async () => {
   const { status, stderr } = save('redis+sentinel://:secret@10.0.0.5/main', await newFolder());
   expect(status).toBe(1);
   expect(stderr).toBe('backup: give the address of a server (redis://…), not of its sentinels\n');
+});
+
+test('a disk that fills up: the archive that was begun is removed', async () => {
+  const folder = await newFolder();
+  const redis = await TestRedis.startAt(folder);
+  cleanUps.push(() => redis.kill());
+  const socket = join(folder, 'redis.sock');
+  const run = (...words: string[]) => execFileSync('redis-cli', ['-s', socket, ...words]);
+  run('CONFIG', 'SET', 'appendonly', 'yes');
+  for (let i = 0; i < 30; i += 1) run('SET', `key ${i}`, randomBytes(10_000).toString('base64'));
+  const words = ['save', socket, folder, join(folder, 'partyline.tar.gz')];
+  // 100 blocks of 512 bytes for each file that it writes.
+  const limited = ['-c', 'ulimit -f 100; exec "$0" "$@"', SCRIPT, ...words];
+  expect(spawnSync('sh', limited).status).not.toBe(0);
+  expect((await readdir(folder)).filter((name) => name.startsWith('partyline'))).toEqual([]);
 });
 
 test('unix:// and the path of a socket are saved from', async () => {
