@@ -9,9 +9,12 @@ const WILDCARDS = ['0.0.0.0', '::'];
 /** Each address is a candidate for every browser, and a socket in every media worker. */
 const MAX_ADDRESSES = 8;
 const HOST_NAME = /^[\p{L}\p{N}]([\p{L}\p{N}.-]*[\p{L}\p{N}])?$/u;
+/** A name whose last label is a number is an IPv4 address with a mistake (WHATWG URL, "ends in a number"). */
+const ENDS_IN_NUMBER = /(^|\.)\d+$/;
 
 /** Returns whether others can be told a text as an address: an IP or a host name, without scheme or port. */
-const isAnnounceable = (text: string) => isIP(text) !== 0 || HOST_NAME.test(text);
+const isAnnounceable = (text: string) =>
+  isIP(text) !== 0 || (HOST_NAME.test(text) && !ENDS_IN_NUMBER.test(text));
 
 /** Returns whether an address stands for all of the machine's. */
 export const isWildcard = (ip: string): boolean => WILDCARDS.includes(ip);

@@ -23,22 +23,28 @@ export function machineFaults(settings: Settings): string[] {
 }
 
 function trustProxyFaults(text: string): string[] {
-  const wrong = text
-    .split(',')
-    .map((network) => network.trim())
-    .filter((network) => network !== '' && !isNetwork(network));
+  if (text === '') return [];
+  const networks = text.split(',').map((network) => network.trim());
+  const wrong = networks.filter((network) => !isNetwork(network));
   return wrong.map((network) => `TRUST_PROXY has "${network}", which is no address or network.`);
 }
 
+/** Returns whether Fastify takes a text as a network: it ends the start at any other, and does not name the setting. */
 function isNetwork(text: string): boolean {
   const [address = '', mask, ...more] = text.split('/');
   const family = isIP(address);
   if (family === 0) return NAMED_NETWORKS.has(text);
   if (mask === undefined) return true;
   const bits = /^\d{1,3}$/.test(mask) ? Number(mask) : undefined;
-  const isMask =
-    bits === undefined ? family === 4 && isIPv4(mask) : bits <= (family === 4 ? 32 : 128);
-  return isMask && more.length === 0;
+  if (bits === undefined) return family === 4 && isIPv4Mask(mask) && more.length === 0;
+  return bits >= 1 && bits <= (family === 4 ? 32 : 128) && more.length === 0;
+}
+
+/** Returns whether a text is a mask such as 255.255.0.0: ones, then zeros. */
+function isIPv4Mask(text: string): boolean {
+  if (!isIPv4(text)) return false;
+  const bits = text.split('.').map((byte) => Number(byte).toString(2).padStart(8, '0'));
+  return /^1+0*$/.test(bits.join(''));
 }
 
 function addressFaults(name: string, address: string): string[] {

@@ -18,6 +18,10 @@ const shareOfCores = (processes: number) =>
   Math.max(1, Math.floor(availableParallelism() / processes));
 const port = { minimum: 0, maximum: 65535 };
 
+const PORT = '([1-9]\\d{0,3}|[1-5]\\d{4}|6[0-4]\\d{3}|65[0-4]\\d{2}|655[0-2]\\d|6553[0-5])';
+/** A TURN server (RFC 7065): browsers refuse a whole list in which one is malformed. */
+const TURN_URL = `turns?:(\\[[0-9A-Fa-f:.]+\\]|[\\w.-]+)(:${PORT})?(\\?transport=(udp|tcp))?`;
+
 const SettingsSchema = Type.Object({
   HOST: Type.String({
     default: '127.0.0.1',
@@ -117,8 +121,9 @@ const SettingsSchema = Type.Object({
   }),
   TURN_URLS: Type.String({
     default: '',
-    pattern: '^(turns?:[^,\\s]+(,turns?:[^,\\s]+)*)?$',
-    description: 'TURN servers for browsers, comma-separated: turn:turn.example.com:3478, turns:…',
+    pattern: `^(${TURN_URL}(,${TURN_URL})*)?$`,
+    description:
+      'TURN servers for browsers, comma-separated: turn:turn.example.com:3478?transport=udp, turns:…',
   }),
   TURN_SECRET: Type.String({
     default: '',

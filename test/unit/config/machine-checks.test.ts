@@ -46,9 +46,18 @@ test('all faults are listed at once, also those that only the machine can tell',
   expect(faults.join('\n')).toContain('203.0.113.7 is not an address of this machine');
 });
 
-test.each(['10.0.0.0/33', '::/129', '10.0.0.0/8/8', '10.0.0.0/x', 'fd00::/255.0.0.0'])(
-  'TRUST_PROXY=%s is refused',
-  (network) => expect(faultsOf({ TRUST_PROXY: network })).toHaveLength(1),
+test.each([
+  '10.0.0.0/33',
+  '::/129',
+  '10.0.0.0/8/8',
+  '10.0.0.0/x',
+  'fd00::/255.0.0.0',
+  '10.0.0.0/8,',
+  '0.0.0.0/0',
+  '10.0.0.0/255.0.255.0',
+  '10.0.0.0/0.0.0.0',
+])('TRUST_PROXY=%s is refused', (network) =>
+  expect(faultsOf({ TRUST_PROXY: network })).toHaveLength(1),
 );
 
 test('a file without a key is refused by its name', () => {

@@ -99,19 +99,44 @@ describe('readSettings()', () => {
   });
 });
 
-describe.each(['203.0.113.7:30000', 'https://gw.example', '203.0.113.7,2001:db8::7'])(
-  'RTC_ANNOUNCED_ADDRESS=%s',
-  (announced) => {
-    test.each(['', '10.0.0.5', '0.0.0.0', '10.0.0.5,fd00::5'])(
-      'is refused with RTC_LISTEN_IP=%s',
-      (list) => {
-        const faults = faultsOf({ RTC_LISTEN_IP: list, RTC_ANNOUNCED_ADDRESS: announced });
-        const expected = `RTC_ANNOUNCED_ADDRESS is "${announced}", which is no address`;
-        expect(faults[0]).toContain(expected);
-      },
-    );
-  },
-);
+const TURN_SECRET = 'a secret of coturn';
+
+test.each([
+  'turn:turn.example.com',
+  'turn:turn.example.com:3478',
+  'turns:turn.example.com:443?transport=tcp,turn:203.0.113.7:65535?transport=udp',
+  'turn:[2001:db8::7]:3478',
+])('TURN_URLS=%s is taken', (urls) => {
+  expect(faultsOf({ TURN_URLS: urls, TURN_SECRET })).toEqual([]);
+});
+
+test.each([
+  'turn://turn.example.com:3478',
+  'turns:turn.example.com:443?transport=tls',
+  'turn:turn.example.com:70000',
+  'turn:turn.example.com:0',
+  'turn:turn.example.com,',
+  'turn:turn.example.com, turn:other.example.com',
+])('TURN_URLS=%s, which browsers refuse, is refused', (urls) => {
+  expect(faultsOf({ TURN_URLS: urls, TURN_SECRET })[0]).toMatch(/^TURN_URLS /);
+});
+
+describe.each([
+  '203.0.113.7:30000',
+  'https://gw.example',
+  '203.0.113.7,2001:db8::7',
+  '203.0.113.700',
+  '203.0.113',
+])('RTC_ANNOUNCED_ADDRESS=%s', (announced) => {
+  test.each(['', '10.0.0.5', '0.0.0.0', '10.0.0.5,fd00::5'])(
+    'is refused with RTC_LISTEN_IP=%s',
+    (list) => {
+      const faults = faultsOf({ RTC_LISTEN_IP: list, RTC_ANNOUNCED_ADDRESS: announced });
+      const expected = `RTC_ANNOUNCED_ADDRESS is "${announced}", which is no address`;
+      expect(faults[0]).toContain(expected);
+    },
+  );
+});
 
 test.each(['203.0.113.7', '2001:db8::7', 'gw.example', 'grüße.example'])(
   'RTC_ANNOUNCED_ADDRESS=%s is taken, with one address to listen on or none',
