@@ -57,6 +57,7 @@ const TimingsSchema = Type.Object(
         5000,
         'Time after an interruption within which a node that has a room must have written its state',
       ),
+      silentAfterMs: ms(15_000, 'Silence of the other end by which a pipe counts as silent'),
       cutAfterMs: ms(60_000, 'Silence of both ends after which a pipe is opened anew'),
     }),
     relay: durations({

@@ -62,14 +62,16 @@ export class NodeState {
   }
 
   async readMetrics(): Promise<MetricFamilies> {
-    const { metrics, cluster, health, load, audio, reserves, clock } = this.#parts;
+    const { metrics, cluster, clients, health, load, audio, reserves, clock } = this.#parts;
     const backlog = await this.#readBacklog();
     return metrics.families({
       ...this.#read(),
       version: VERSION,
       isReady: backlog !== undefined && Object.values(this.#readiness()).every(Boolean),
+      isDraining: clients.drain.isDraining,
       nodes: cluster.size,
       unreachableNodes: cluster.countUnreachable(),
+      silentNodes: cluster.countSilent(),
       processes: health,
       counters,
       encoderComplexity: load.encoderSteps.complexity,

@@ -23,6 +23,9 @@ export type ClusterSettings = {
 const NO_COMMON_FAMILY =
   'rooms not heard from node, nor there from here: no address family in common; PIPE_LISTEN_IP of both must have one';
 
+const SILENT =
+  'audio sent to node without an answer: its UDP ports PIPE_PORT_MIN to PIPE_PORT_MAX must be reachable from here at the address that it announces (PIPE_LISTEN_IP, PIPE_ANNOUNCED_ADDRESS)';
+
 /** For a link that only leaves a room. */
 const NO_EVENTS: RoomLinkEvents = {
   onPeers: () => {},
@@ -48,6 +51,8 @@ export class Cluster {
   readonly #links = new Map<string, RoomLink>();
   /** Nodes with which this one has no address family in common, and which the log has named. */
   readonly #unreachable = new Set<string>();
+  /** Nodes that were reported as silent. */
+  readonly #silent = new Set<string>();
   /** True if rooms were closed in which peers still have places, because this node goes away. */
   #keepsPlaces = false;
   #version = 0;
@@ -90,6 +95,7 @@ export class Cluster {
         bus.forget(node);
         relays.forget(node);
         cluster.#unreachable.delete(node);
+        cluster.#silent.delete(node);
         cluster.#links.forEach((link) => link.nodeDied(node));
       },
       onForgotten: () => {
@@ -148,6 +154,13 @@ export class Cluster {
     return new Set([...this.#links.values()].flatMap(({ unreachable }) => unreachable)).size;
   }
 
+  /** Number of other nodes from which nothing comes back of what is piped to them. */
+  countSilent(): number {
+    const silent = new Set([...this.#links.values()].flatMap(({ silentNodes }) => silentNodes));
+    for (const node of this.#silent) if (!silent.has(node)) this.#silent.delete(node);
+    return silent.size;
+  }
+
   /** Number of ports that open ends of pipes take. */
   countPipePorts(): number {
     return [...this.#links.values()].reduce((sum, { openPipes }) => sum + openPipes, 0);
@@ -189,6 +202,7 @@ export class Cluster {
         relays: this.#relays,
         nextVersion: () => (this.#version += 1),
         onUnreachable: (node, families) => this.#tellUnreachable(node, families),
+        onSilent: (node) => this.#tellSilent(node),
         log,
         timings: this.#timings.pipes,
       },
@@ -224,6 +238,13 @@ export class Cluster {
       link.changed();
       void link.close();
     }
+  }
+
+  /** Tells once of each node until it is not silent any more, whatever number of rooms it shares. */
+  #tellSilent(node: string): void {
+    if (this.#silent.has(node)) return;
+    this.#silent.add(node);
+    this.#log.warn({ node }, SILENT);
   }
 
   /** Tells once of each node, whatever number of rooms it shares. */

@@ -49,6 +49,11 @@ export class RemoteNode {
     return this.#pipe?.other !== undefined;
   }
 
+  /** True while nothing comes back of what this node sends to the other. */
+  get isSilent(): boolean {
+    return this.#pipe?.watch.isSilent ?? false;
+  }
+
   /** True if this node's end of a pipe is open, connected or not: it takes a port. */
   get hasPipe(): boolean {
     return this.#pipe !== undefined;
@@ -171,7 +176,7 @@ export class RemoteNode {
       other: undefined,
       sent: new Map(),
       heard: new Map(),
-      watch: new LinkWatch(this.#end.timings.cutAfterMs),
+      watch: new LinkWatch(this.#end.timings),
       timer: setInterval(() => this.#watch(pipe), this.#end.timings.checkEveryMs),
     };
     return pipe;
@@ -184,7 +189,10 @@ export class RemoteNode {
     }
     pipe.own.traffic().then(
       (traffic) => {
-        if (this.#pipe !== pipe || !pipe.watch.isBack(traffic, performance.now())) return;
+        if (this.#pipe !== pipe) return;
+        const isBack = pipe.watch.isBack(traffic, performance.now());
+        if (pipe.watch.isSilent) this.#end.noteSilent(this.#node);
+        if (!isBack) return;
         counters.pipeFaults += 1;
         this.#end.log.warn({ node: this.#node }, 'network to node was cut; pipe reopened');
         this.#closePipe();

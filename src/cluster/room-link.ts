@@ -42,6 +42,8 @@ export type RoomLinkParts = {
   nextVersion: () => number;
   /** Called when the room is on another node with which this one has no address family in common. */
   onUnreachable: (node: string, families: readonly IpFamily[]) => void;
+  /** Called while nothing comes back from a node of what is sent to it. */
+  onSilent: (node: string) => void;
   log: FastifyBaseLogger;
   timings: Timings['pipes'];
 };
@@ -121,6 +123,11 @@ export class RoomLink implements RoomEnd {
   /** Other nodes that have the room, to which no pipe can lead. */
   get unreachable(): string[] {
     return [...this.#remotes].filter(([, { isReachable }]) => !isReachable).map(([node]) => node);
+  }
+
+  /** Other nodes from which nothing comes back of what this one sends them. */
+  get silentNodes(): string[] {
+    return [...this.#remotes].filter(([, { isSilent }]) => isSilent).map(([node]) => node);
   }
 
   /** Number of pipes of which this node's end is open. */
@@ -209,6 +216,10 @@ export class RoomLink implements RoomEnd {
 
   unheard(producerId: string): void {
     this.#events.onProducerClosed(producerId);
+  }
+
+  noteSilent(node: string): void {
+    this.#parts.onSilent(node);
   }
 
   /** Schedules a write of this node's state, which includes later changes of the same turn. */

@@ -27,10 +27,14 @@ export type Snapshot = {
   keptPlaces: number;
   /** True if it admits new clients, as `/readyz` tells. */
   isReady: boolean;
+  /** True once it drains. */
+  isDraining: boolean;
   /** Number of living nodes, as this node sees them. */
   nodes: number;
   /** Number of other nodes to which no pipe can lead, for want of an address family in common. */
   unreachableNodes: number;
+  /** Number of other nodes from which nothing comes back of the audio that is sent to them. */
+  silentNodes: number;
   /** Names of the processes of this node that hang, and the number of its gateways that died. */
   processes: { readonly hung: string[]; readonly deaths: number };
   /** Connected ends of pipes to other nodes. */

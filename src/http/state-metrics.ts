@@ -23,6 +23,7 @@ export const STATE_METRICS: Definition[] = [
     ({ keptPlaces }) => keptPlaces,
   ),
   gauge('ready', 'Whether the node admits new clients', ({ isReady }) => (isReady ? 1 : 0)),
+  gauge('draining', 'Whether the node drains', ({ isDraining }) => (isDraining ? 1 : 0)),
   count(
     'seal_faults_total',
     'Messages of other nodes whose seal was wrong',
@@ -42,6 +43,11 @@ export const STATE_METRICS: Definition[] = [
     'unreachable_nodes',
     'Nodes that share a room with this one, and have no address family in common with it',
     ({ unreachableNodes }) => unreachableNodes,
+  ),
+  gauge(
+    'silent_nodes',
+    'Nodes from which nothing comes back of the audio that is sent to them',
+    ({ silentNodes }) => silentNodes,
   ),
   gauge(
     'hung_processes',

@@ -54,6 +54,11 @@ const SCENARIOS: Record<string, Scenario> = {
   UsageWorkerIsDown: on('up', 1, 0, { job: 'partyline-worker' }),
   ProcessHangs: on('partyline_hung_processes', 0, 1),
   GatewayProcessesDie: rose('partyline_gateway_deaths_total', 1),
+  ProcessKeepsRestarting: {
+    series: [[labelled('partyline_process_start_time_seconds', NODE), 1000, [2000, STEP_S]]],
+    labels: NODE,
+    risesWithinS: 2 * STEP_S,
+  },
   NodeIsUnready: on('partyline_ready', 1, 0),
   EventLoopIsLate: on('partyline_event_loop_delay_seconds', 0.01, 0.06, { quantile: '0.99' }),
   NodeIsOverloaded: on('partyline_load_level', 0, 2),
@@ -89,6 +94,7 @@ const SCENARIOS: Record<string, Scenario> = {
   WebhookEventsAreGivenUp: rose('partyline_webhook_events_dropped', 3),
   ClusterMessagesAreRefused: rose('partyline_seal_faults_total', 1),
   PipesFail: rose('partyline_pipe_faults_total', 4),
+  NodesAreSilent: on('partyline_silent_nodes', 0, 1),
   NodesAreUnreachable: on('partyline_unreachable_nodes', 0, 1),
   RelaysFail: rose('partyline_relay_faults_total', 6),
   ClientsAreRefused: {

@@ -6,7 +6,7 @@ import type { TestClient } from '../support/client.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
 import { TestProxy } from '../support/proxy.ts';
 import type { TestRedis } from '../support/redis.ts';
-import { opusTone, peakHz, play, lastSecondOf } from '../support/sound.ts';
+import { keepPlaying, opusTone, peakHz, play, lastSecondOf } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
 const { openNodes, openGateway, openRedis, openStore, enter, cleanUps } = useStack();
@@ -40,6 +40,36 @@ test('speech on one node is heard on the other from its first packet, and the sp
   }
   expect(peakHz(await lastSecondOf(bob))).toBe(1000);
   expect(alice.frames).toEqual([]);
+});
+
+test('a node that announces a wrong address is silent to the one that speaks, and the other is not', async () => {
+  const redis = await openRedis();
+  const open = (environment: Record<string, string> = {}) =>
+    openGateway(
+      { REDIS_URL: redis.url, MEDIA_WORKERS: '1', ...environment },
+      // Reports of what arrives come every 2.5 s.
+      { pipes: { checkEveryMs: 500, silentAfterMs: 4000 } },
+    );
+  const a = await open();
+  const wrong = await open({ PIPE_ANNOUNCED_ADDRESS: '192.0.2.1' });
+  const right = await open();
+  const alice = await enter(a, 'alice');
+  const deaf = await enter({ url: wrong.url, apiKey: a.apiKey }, 'deaf');
+  const bob = await enter({ url: right.url, apiKey: a.apiKey }, 'bob');
+  await alice.until('both', () => typesOf(alice).filter((t) => t === 'peer_joined')[1]);
+  const tone = await opusTone(1000, 0.5, 1000);
+  const speech = keepPlaying(alice, tone);
+  cleanUps.push(() => speech.close());
+  const silentNodes = async () => {
+    const page = await (await fetch(`${a.url}/metrics`)).text();
+    return /^partyline_silent_nodes (\d+)$/m.exec(page)?.[1];
+  };
+  expect(await silentNodes()).toBe('0');
+  await expect.poll(silentNodes).toBe('1');
+  expect({ deaf: deaf.frames.length, bob: bob.frames.length > 100 }).toEqual({
+    deaf: 0,
+    bob: true,
+  });
 });
 
 test('a peer that leaves another node while messages are lost is gone when they come again', async () => {

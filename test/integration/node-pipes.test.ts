@@ -66,6 +66,7 @@ async function openNode(name: string, timings: Timings['pipes']) {
       heard.delete(id);
       unheard.push(id);
     },
+    noteSilent: () => {},
     log: silentLog,
     timings,
   };

@@ -164,7 +164,7 @@ describe('LinkWatch', () => {
 
   /** A link that is checked with what came in and was sent since the check before. */
   function openWatch() {
-    const watch = new LinkWatch(60 * S);
+    const watch = new LinkWatch({ silentAfterMs: 15 * S, cutAfterMs: 60 * S });
     const traffic = { bytesReceived: 0, rtpBytesSent: 0 };
     const isBack = (receivedBytes: number, sentBytes: number, nowMs: number) => {
       traffic.bytesReceived += receivedBytes;
@@ -183,12 +183,24 @@ describe('LinkWatch', () => {
     expect(isBack(40, 9, 72 * S)).toBe(false);
   });
 
-  test('a link over which nothing ever came, or was sent meanwhile, was not', () => {
+  test('a link that rests was not cut', () => {
     const { watch, isBack } = openWatch();
-    expect(isBack(0, 9, 0)).toBe(false);
-    expect(isBack(100, 9, 300 * S)).toBe(false);
+    expect(isBack(100, 9, 0)).toBe(false);
     watch.rest();
     expect(isBack(100, 9, 900 * S)).toBe(false);
+  });
+
+  test('a link that was blocked from its first packet on is silent, and was cut when something comes', () => {
+    const { watch, isBack } = openWatch();
+    expect(isBack(0, 0, 0)).toBe(false);
+    expect(isBack(0, 9, 10 * S)).toBe(false);
+    expect(isBack(0, 9, 20 * S)).toBe(false);
+    expect(watch.isSilent).toBe(false);
+    expect(isBack(0, 9, 30 * S)).toBe(false);
+    expect(watch.isSilent).toBe(true);
+    expect(isBack(0, 9, 80 * S)).toBe(false);
+    expect(isBack(100, 9, 90 * S)).toBe(true);
+    expect(watch.isSilent).toBe(false);
   });
 
   test('only time in which something was sent counts', () => {

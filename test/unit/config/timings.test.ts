@@ -33,6 +33,7 @@ test('the defaults are those of the product', () => {
       readyWithinMs: 400,
       checkEveryMs: 10_000,
       absentAfterMs: 5000,
+      silentAfterMs: 15_000,
       cutAfterMs: 60_000,
     },
     relay: {
