@@ -90,8 +90,7 @@ export const BUS_CHANNEL = `${KEY_PREFIX}bus`;
 /** Prefix of rooms. */
 const ROOM_PREFIX = `${KEY_PREFIX}room:`;
 /** Hash and channel: node → its sealed state of a room. */
-export const roomKey = (accountId: number, room: string) =>
-  `${ROOM_PREFIX}${accountId}:${room}`;
+export const roomKey = (accountId: number, room: string) => `${ROOM_PREFIX}${accountId}:${room}`;
 const ROOM_KEY = new RegExp(`^${ROOM_PREFIX}(\\d+):`);
 /** Returns the account in a {@link roomKey}; undefined for any other key. */
 export function accountOfRoomKey(key: string): number | undefined {

@@ -1,5 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { reasonForCloseCode, retryDelayMs, welcomeTimeoutMs } from '../../../packages/client/src/retry.ts';
+import {
+  reasonForCloseCode,
+  retryDelayMs,
+  welcomeTimeoutMs,
+} from '../../../packages/client/src/retry.ts';
 
 const RESUME_MS = 15_000;
 
