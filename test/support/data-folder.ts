@@ -48,7 +48,7 @@ export function typeAccounts(
   const command = [process.execPath, CLI, ...words].map((word) => `'${word}'`).join(' ');
   const env = { ...process.env, ...environment };
   return new Promise((done) => {
-    // Of util-linux: it runs a command on a terminal of its own, and shows what appears there.
+    // util-linux has it: it runs a command on a terminal of its own, and shows what appears there.
     const terminal = spawn('script', ['-qec', command, '/dev/null'], { env });
     let shown = '';
     terminal.stdout.on('data', (bytes: Buffer) => {
