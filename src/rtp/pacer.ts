@@ -17,6 +17,8 @@ const BURST_RISE_MS = 200;
 /** Delay of a bursty sender beyond the lateness of its pieces: at first a share of their length, more if that was too little. */
 const BURST_MARGIN = 0.03;
 const BURST_MARGIN_AGAIN_MS = 100;
+/** Maximum share of padding in pieces: a sender that gains more on real time is too fast. */
+const MOST_PADDING = 0.08;
 /** Number of pieces from which the lateness is estimated. */
 const TIMED_PIECES = 4;
 /** Greatest delay at which a packet goes out that was held before it came here. */
@@ -56,7 +58,7 @@ export class Pacer<P extends Packet> {
   /** True if the delay remains from bursts that have ended. */
   #isDelayOfBursts = false;
   readonly #habit = new BurstHabit();
-  /** Leads of the last pieces at their beginning, in no order. */
+  /** Leads of the last pieces at their beginning, the oldest first. */
   readonly #piecesAheadMs: number[] = [];
   /** Minimum lead of the messages since a burst. */
   #lowestAheadMs = Infinity;
@@ -189,8 +191,12 @@ export class Pacer<P extends Packet> {
     const pieces = this.#piecesAheadMs;
     pieces.push(aheadMs);
     if (pieces.length > TIMED_PIECES) pieces.shift();
-    if (pieces.length === TIMED_PIECES)
-      this.#slewBy(Math.min(...pieces), Math.max(...pieces), periodMs);
+    if (pieces.length === TIMED_PIECES) {
+      const leastMs = Math.min(...pieces);
+      this.#slewBy(leastMs, Math.max(...pieces), periodMs);
+      const isGrowing = pieces.every((leadMs, i) => i === 0 || leadMs > pieces[i - 1]!);
+      this.#dropPadding(isGrowing ? pieces.at(-1)! : leastMs, periodMs);
+    }
     // After a pause no audio is late.
     const lateMs = aheadMs > -PAUSE_MS ? Math.max(0, -aheadMs) : 0;
     const isFirst = this.#neededDelayMs === 0;
@@ -200,6 +206,12 @@ export class Pacer<P extends Packet> {
     const growsMs = Math.max(0, this.#neededDelayMs - this.#delayMs);
     this.#delayMs += growsMs;
     return growsMs;
+  }
+
+  /** Drops what pieces hold beyond their time: each that is a file of its own has the padding of its encoder. */
+  #dropPadding(aheadMs: number, periodMs: number): void {
+    const mostMs = Math.min(aheadMs - AHEAD_LOUD_MS, periodMs * MOST_PADDING);
+    for (let droppedMs = 0; droppedMs < mostMs;) droppedMs += this.#dropOldest();
   }
 
   #endBursts(): void {

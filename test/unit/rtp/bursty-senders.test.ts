@@ -98,6 +98,21 @@ describe('a sender of pieces is heard whole, with one pause at most in the first
     expect(pauses.length).toBeLessThanOrEqual(1);
   });
 
+  test.each([
+    ['1020 ms', 51],
+    ['1040 ms', 52],
+    ['1060 ms', 53],
+  ])(
+    'a second in files of %s each, which have padding: not told to wait, and little is dropped',
+    (_, packets) => {
+      const messages = upTo(60).map((second) => ({ atMs: second * 1000, packets }));
+      const { pacer, flow } = playThrough(messages);
+      expect(flow).toEqual([]);
+      expect(pacer.droppedMs).toBeLessThan(60 * (packets - 50) * 20 + 1);
+      expect(pacer.bufferedMs).toBe(0);
+    },
+  );
+
   test("60 ms packets a second at a time, as MediaRecorder's", () => {
     const messages = upTo(15).map((second) => ({
       atMs: (second + 1) * 1000,
