@@ -4,11 +4,14 @@ import { ByteCollector } from './byte-collector.ts';
 /** Head of a file: `RIFF` (or `RF64`), a length, `WAVE`. Chunks follow: an ID, a length, that number of bytes, and one more if it is odd. */
 const FILE_HEAD_BYTES = 12;
 const CHUNK_HEAD_BYTES = 8;
+const LENGTH_AT = 4;
 const FORM_AT = 8;
 const FILE_IDS = ['RIFF', 'RF64'];
 const CHUNK_ID = /^[ -~]{4}$/;
-/** Number of bytes without a sample after which a stream is refused, and maximum length of a chunk behind samples. */
-export const MAX_UNREAD_BYTES = 1 << 18;
+/** Number of bytes without a sample after which a stream is refused: files end with tags, and pictures in them. */
+export const MAX_UNREAD_BYTES = 1 << 20;
+/** Maximum length of a chunk behind samples, where the length of the file is not known. */
+const MAX_LAST_CHUNK_BYTES = 1 << 18;
 /** Lengths of a `fmt ` chunk: 16, 18 or 40 bytes; further bytes are ignored. */
 const LEAST_FORMAT_BYTES = 16;
 const MAX_FORMAT_BYTES = 256;
@@ -55,6 +58,8 @@ export class WavReader {
   #hasFormat = false;
   /** True behind the first samples of a file. */
   #hasSamples = false;
+  /** Number of bytes of the file that follow the last chunk; 0 if its length is not known. */
+  #fileLeftBytes = 0;
 
   constructor(events: WavEvents) {
     this.#events = events;
@@ -108,6 +113,8 @@ export class WavReader {
     const bytes = this.#collected.bytes;
     if (state.name === 'file head') {
       if (!isWavHead(bytes)) throw new Error('Not a WAVE file.');
+      const lengthBytes = bytes.readUInt32LE(LENGTH_AT);
+      this.#fileLeftBytes = lengthBytes >= ENDLESS_BYTES ? 0 : lengthBytes - CHUNK_HEAD_BYTES / 2;
       this.#expect({ name: 'chunk head' }, CHUNK_HEAD_BYTES);
     } else if (state.name === 'chunk head') {
       this.#enter(bytes.toString('latin1', 0, 4), bytes.readUInt32LE(4));
@@ -120,6 +127,9 @@ export class WavReader {
   }
 
   #enter(id: string, lengthBytes: number): void {
+    const chunkBytes = CHUNK_HEAD_BYTES + lengthBytes;
+    const isInFile = chunkBytes <= this.#fileLeftBytes;
+    this.#fileLeftBytes = Math.max(0, this.#fileLeftBytes - chunkBytes - (lengthBytes % 2));
     if (FILE_IDS.includes(id)) {
       // Another file: its head is four bytes longer than that of a chunk.
       this.#state = { name: 'file head' };
@@ -136,7 +146,10 @@ export class WavReader {
       const isEndless = lengthBytes === 0 || lengthBytes >= ENDLESS_BYTES;
       const leftBytes = isEndless ? Infinity : lengthBytes;
       this.#expect({ name: 'samples', leftBytes, isPadded: lengthBytes % 2 === 1 }, 0);
-    } else if (CHUNK_ID.test(id) && (!this.#hasSamples || lengthBytes <= MAX_UNREAD_BYTES)) {
+    } else if (
+      CHUNK_ID.test(id) &&
+      (!this.#hasSamples || isInFile || lengthBytes <= MAX_LAST_CHUNK_BYTES)
+    ) {
       this.#pass(lengthBytes + (lengthBytes % 2));
     } else {
       // The samples continue beyond the length that their writer stated in advance; those of one byte may look like an ID.
