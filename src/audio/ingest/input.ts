@@ -135,7 +135,7 @@ export class AudioInput {
       case 'doubting': {
         if (endsPause(state.detector, nowMs)) this.#skipHeld(state, startsAtBytes);
         if (this.#state === state) this.#weighAgain(state, message, nowMs);
-        else this.#ingestHeld(state.open, [{ message, atMs: nowMs }]);
+        else this.#ingestHeld([{ message, atMs: nowMs }]);
         break;
       }
       case 'opening':
@@ -261,15 +261,15 @@ export class AudioInput {
     };
     this.#state = open;
     for (const { message } of held) open.guard?.learn(message);
-    this.#ingestHeld(open, wholeMessages(held, startsAtBytes, format));
+    this.#ingestHeld(wholeMessages(held, startsAtBytes, format));
   }
 
   /** Hands on messages that were held. */
-  #ingestHeld(open: OpenState, held: readonly TimedMessage[]): void {
+  #ingestHeld(held: readonly TimedMessage[]): void {
     for (const { message, atMs } of held) {
       const state = this.#state;
-      if (state === open) this.#ingest(open, message, atMs);
-      // An earlier message could not be read.
+      // An earlier message that could not be read may have opened another.
+      if (state.name === 'open') this.#ingest(state, message, atMs);
       else if (state.name === 'opening') state.held.push({ message, atMs });
       else if (state.name === 'detecting') this.#detect(state.detector, message, atMs);
     }
@@ -384,7 +384,7 @@ export class AudioInput {
     }
     if (!isSilentSoFar) open.guard?.reassure();
     this.#state = open;
-    this.#ingestHeld(open, arrivals);
+    this.#ingestHeld(arrivals);
   }
 
   #ingest(open: OpenState, message: Buffer, atMs: number): void {

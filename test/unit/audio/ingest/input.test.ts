@@ -75,6 +75,19 @@ test('one message and then a pause: in doubt for two seconds, and what comes lat
   input.close();
 });
 
+test('undeclared files without sound that can be decoded, handed on at once: every message is relayed', async () => {
+  const file = Buffer.concat(webmOpus(await opusTone(500, 0.25, 1000), 20));
+  // A codec of which nothing is known.
+  file.write('A_NONE', file.indexOf('A_OPUS'), 'latin1');
+  const messages = cutInto(file, [500]);
+  const { input, opaque, faults } = openInput('auto');
+  for (const [i, message] of messages.entries()) input.push(message, i / 100);
+  await until(() => opaque.length === messages.length);
+  expect(opaque).toEqual(messages);
+  expect(faults).toEqual([]);
+  input.close();
+});
+
 describe('undeclared pieces of two seconds, 2001 ms apart', () => {
   const PIECE_MS = 2001;
 
