@@ -65,11 +65,13 @@ type Explanation = { format: AudioFormat | OpaqueFormat; bits: number; rateBits?
 
 /** Weighs the formats; undefined if none explains the messages. */
 export function weigh(evidence: Evidence): Detection | undefined {
-  const { arrivals, pace, content } = evidence;
+  const { arrivals, paced, pace, content } = evidence;
   const { sound, novelShare, isNovel } = content;
   const seemsCounted = areCounted(arrivals.map(({ message }) => message));
   const isSealed = seemsCounted && arrivals.length >= LEAST_COUNTED;
-  const opusBits = isSealed ? undefined : explainAsOpus(arrivals, evidence, novelShare);
+  // A first byte that contradicts the pace of all messages is another protocol's.
+  const isSlow = paced.length >= LEAST_SEEMING_PACKETS && isSlowThroughout(paced);
+  const opusBits = isSealed || isSlow ? undefined : explainAsOpus(arrivals, evidence, novelShare);
   const isTooSlow = pace.bytesPerMs * 1000 < LEAST_SAMPLE_BYTES_PER_S;
   // Packets without sound (DTX) are so short that only their heads distinguish them.
   const isTelling = sound.length * novelShare >= LEAST_UNKNOWN_BYTES;
@@ -82,7 +84,7 @@ export function weigh(evidence: Evidence): Detection | undefined {
     explanations.push(...explainAsSamples(evidence, mostBits));
   }
   if (sound.length > 0 && (opusBits === undefined || isTelling)) {
-    const bits = unexplainedBits(arrivals, content);
+    const bits = unexplainedBits(arrivals, content, isSlow);
     explanations.push({ format: { codec: 'opaque' }, bits });
   }
   for (const explanation of explanations) {
@@ -104,14 +106,17 @@ export function weigh(evidence: Evidence): Detection | undefined {
   return { format: best.format, confidence: isHasty ? 0 : 1 / (1 + 2 ** -marginBits) };
 }
 
-/** Returns the cost of bytes that no format explains: 8 bits each, and the cost of chance where messages begin as packets of Opus do. */
-function unexplainedBits(arrivals: TimedMessage[], content: Content): number {
+/**
+ * Returns the cost of bytes that no format explains: 8 bits each, and the cost of chance where messages begin as packets of Opus do.
+ * @param isSlow true if their pace shows that they are none
+ */
+function unexplainedBits(arrivals: TimedMessage[], content: Content, isSlow: boolean): number {
   const { sound, novelShare } = content;
   if (opusHeadBits(arrivals) === undefined) {
     return EVIDENCE_PER_BIT * content.unexplainedBits * sound.length * novelShare;
   }
   const bytes = arrivals.reduce((total, { message }) => total + message.length, 0);
-  return EVIDENCE_PER_BIT * 8 * bytes * novelShare + chanceBits(arrivals);
+  return EVIDENCE_PER_BIT * 8 * bytes * novelShare + (isSlow ? 0 : chanceBits(arrivals));
 }
 
 /** Returns the cost of messages that begin as packets of Opus do but are not; 0 if they begin otherwise. */
@@ -260,10 +265,15 @@ function lengthPenaltyBits(messages: Buffer[], frameBytes: number, rateHz: numbe
   return Math.min(bits, 24);
 }
 
+/** Byte as which an encoder of G.722 sends digital silence. */
+const G722_SILENCE = 0xfa;
+
 /** Reads digital silence, which shows little more than the law of G.711; of the other formats the most usual is the best guess. */
 function readSilence(messages: Buffer[]): (Omit<Reading, 'codec'> & { codec: SampleCodec })[] {
   const byte = messages[0]?.[0];
   if (byte === 0xff || byte === 0x7f) return [{ codec: 'pcmu', channels: 1, bitsPerByte: 0 }];
   if (byte === 0xd5 || byte === 0x55) return [{ codec: 'pcma', channels: 1, bitsPerByte: 0 }];
+  if (byte === 0x80) return [{ codec: 'pcm_u8', channels: 1, bitsPerByte: 0 }];
+  if (byte === G722_SILENCE) return [{ codec: 'g722', channels: 1, bitsPerByte: 0 }];
   return [{ codec: 'pcm_s16le', channels: 1, bitsPerByte: 0 }];
 }

@@ -15,12 +15,16 @@ const USUAL_BYTES_PER_MS = USUAL_RATES_HZ.map(bytesPerMsAt);
 /** Accuracy of a pace after half a second, as a share. */
 const PACE_TOLERANCE = 0.04;
 
+/** Bytes that only one format has as digital silence: μ-law, A-law, unsigned bytes and G.722. */
+const TELLING_BYTES: readonly number[] = [0xff, 0x7f, 0xd5, 0x55, 0x80, 0xfa];
+
 /**
- * Returns true if digital silence may be of 16-bit samples as well as of floats: a client of one format would hear the
- * other as noise at full scale. At the paces that are usual for 16 bits, floats are practically never sent.
+ * Returns true if digital silence may be of 16-bit samples as well as of others: a client of one format would hear the
+ * other as noise at full scale. At the paces that are usual for 16 bits, floats are practically never sent; bytes that are no
+ * format's silence say nothing.
  */
 export function isOfEitherWidth(silence: Buffer, bytesPerMs: number): boolean {
-  if (silence[0] !== 0) return false;
+  if (silence[0] !== 0) return !TELLING_BYTES.includes(silence[0]!);
   return USUAL_BYTES_PER_MS.every((usual) => Math.abs(bytesPerMs / usual - 1) > PACE_TOLERANCE);
 }
 

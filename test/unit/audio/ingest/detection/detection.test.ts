@@ -152,6 +152,8 @@ describe('FormatDetector.push()', () => {
   test.each([
     ['pcmu', 0xff, 160],
     ['pcma', 0xd5, 160],
+    ['pcm_u8;rate=16000;channels=1', 0x80, 320],
+    ['g722', 0xfa, 160],
     ['pcm_s16le;rate=16000;channels=1', 0, 640],
     ['pcm_s16le;rate=48000;channels=1', 0, 1920],
   ])('of digital silence: guesses %s, and says that it was silent', (format, byte, bytes) => {
@@ -162,6 +164,26 @@ describe('FormatDetector.push()', () => {
     expect(found && formatAudioFormat(found.format)).toBe(format);
     expect(detector.isSilentSoFar).toBe(true);
   });
+
+  test.each([
+    ['a type byte before each payload', 0x00, 80, 20],
+    ['a type byte before 60 ms', 0x00, 120, 60],
+    ['AMR-WB', 0x44, 61, 20],
+    ['a type byte that is the head of 2.5 ms', 0x80, 160, 20],
+  ])(
+    'of %s, which a packet of Opus may begin with at another pace: unknown',
+    (_, head, bytes, ms) => {
+      const random = seededRandom(head + bytes);
+      const messages = Array.from({ length: 40 }, () => {
+        const message = Buffer.from(
+          Array.from({ length: bytes }, () => Math.floor(random() * 256)),
+        );
+        message[0] = head;
+        return message;
+      });
+      expect(detect(everyMs(ms, messages))?.detection.format).toEqual({ codec: 'opaque' });
+    },
+  );
 
   test('of Opus that pauses (DTX): told as Opus', () => {
     const messages = [Buffer.of(0x08), Buffer.of(0x08), Buffer.of(0x08, 1, 2), Buffer.of(0x08)];
