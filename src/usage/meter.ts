@@ -129,7 +129,7 @@ export class Meter {
     return changed;
   }
 
-  /** Notes that these counts were written; {@link take} forgets them when their minute is over, if nothing was added since. */
+  /** Notes that these counts were written; {@link take} forgets them 45 s after their minute, if nothing was added since. */
   written(minuteCounts: MinuteCount[]): void {
     for (const written of minuteCounts) {
       const metered = this.#accounts.get(written.accountId)?.rooms.get(written.room);
@@ -144,13 +144,19 @@ export class Meter {
 
   /**
    * Forgets counts of past minutes that are written or empty; then the room, if it has neither counts nor peers.
+   * A written count stays until no later time can be added to its minute: begun again from 0, it would replace the written one.
    */
   #forget(room: MeteredRoom): void {
     const { name, account, minuteCounts } = room;
-    const now = minuteOf(this.#wallMs());
+    const wallMs = this.#wallMs();
+    const now = minuteOf(wallMs);
+    // Time is counted backwards from the wall clock, which may have been set back unseen since the last call.
+    const earliest = minuteOf(wallMs - MAX_ACCRUED_MS);
     for (const [key, count] of minuteCounts) {
-      const isOver = count.minute !== now || count.writer !== this.#writer;
-      const isDone = isUsed(count) ? isOver && count.isWritten : isOver || !hasPeers(room);
+      const isRenamed = count.writer !== this.#writer;
+      const isFinal = isRenamed || count.minute < earliest;
+      const isOver = isRenamed || count.minute !== now;
+      const isDone = isUsed(count) ? isFinal && count.isWritten : isOver || !hasPeers(room);
       if (!isDone) continue;
       minuteCounts.delete(key);
       account.size -= 1;

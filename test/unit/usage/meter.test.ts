@@ -54,6 +54,29 @@ describe('Meter', () => {
     ]);
   });
 
+  test('a small step back of the clock after the turn of a minute takes nothing from the minute that was written', () => {
+    const clock = new HandClock('2026-11-21T08:13:00Z');
+    const meter = new Meter(clock);
+    const store = new Map<string, MinuteCount>();
+    const report = () => {
+      const counts = meter.take();
+      for (const count of counts) store.set(`${count.writer}|${count.minute}`, count);
+      meter.written(counts);
+    };
+    meter.enter(7, 'a', 'websocket');
+    const leave = meter.enter(7, 'a', 'websocket');
+    for (let passedMs = 0; passedMs < 60_000; passedMs += 5000) {
+      clock.pass(passedMs < 55_000 ? 5000 : 5100);
+      report();
+    }
+    clock.pass(100);
+    leave();
+    clock.pass(4900);
+    clock.jump(-500);
+    report();
+    expect(sumOf([...store.values()])).toBe(2 * 60_200 + 4900);
+  });
+
   test('take() gives only what has changed since it was written', () => {
     const clock = new HandClock('2026-11-21T08:13:00Z');
     const meter = new Meter(clock);
@@ -134,7 +157,8 @@ describe('Meter', () => {
       if (call % 100 === 0) report();
     }
     report();
-    clock.pass(60_000);
+    // A written count is kept until 45 s after its minute.
+    clock.pass(105_000);
     report();
     const before = clock.reads;
     expect(meter.take()).toEqual([]);
@@ -197,7 +221,7 @@ describe('Meter', () => {
   });
 
   test.each(Array.from({ length: 10 }, (_, seed) => seed))(
-    'random joins, leaves, writes and clock jumps over days: the sum of a simple model (seed %i)',
+    'random joins, leaves, writes, clock jumps and small steps back over days: the sum of a simple model (seed %i)',
     (seed) => {
       const random = seededRandom(seed);
       const pick = (n: number) => Math.floor(random() * n);
@@ -220,6 +244,7 @@ describe('Meter', () => {
         clock.pass(passedMs);
         for (const { account } of present) model.set(account, (model.get(account) ?? 0) + passedMs);
         if (random() < 0.01) clock.jump(pick(7_200_000) - 3_600_000);
+        if (random() < 0.1) clock.jump(-100 - pick(3900));
         const action = random();
         if (action < 0.3) {
           const account = pick(3) + 1;
