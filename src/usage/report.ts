@@ -1,9 +1,15 @@
 import { type Static, Type } from 'typebox';
 import { PartylineError } from '../protocol/errors.ts';
-import type { MinuteRange, UsageReader, UsageRecord } from './usage-reader.ts';
+import type { Granularity, MinuteRange, UsageReader, UsageRecord } from './usage-reader.ts';
 
 const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
+/**
+ * Time after its end from which a minute no longer grows, ms: processes write every 5 s, and again 5 s after a write that failed. Later
+ * come only the counts of a process that could not reach Redis, or that left them to its next start.
+ */
+const SETTLED_AFTER_MS = 30_000;
 const MOMENT = '^\\d{4}-\\d{2}-\\d{2}(T\\d{2}:\\d{2}(:\\d{2}(\\.\\d+)?)?Z?)?$';
 
 /** Query of a report: times are ISO 8601, UTC; by default `from` is the first of this month and `to` is now. */
@@ -20,6 +26,10 @@ export const UsageQuerySchema = Type.Object(
 export const UsageReportSchema = Type.Object({
   from: Type.String(),
   to: Type.String(),
+  complete_to: Type.String({
+    description:
+      'Records that begin before this time no longer grow, those that begin later do. The next report in a series begins here: from=complete_to. Equal to "from" while no record is complete.',
+  }),
   granularity: Type.String(),
   total_seconds: Type.Number(),
   records: Type.Array(
@@ -38,7 +48,7 @@ type UsageReport = Static<typeof UsageReportSchema>;
 export type ReportedUsage = UsageReport['records'][number];
 
 /** A report whose records are read later, by start, some at a time. */
-export type OpenReport = Pick<UsageReport, 'from' | 'to' | 'granularity'> & {
+export type OpenReport = Pick<UsageReport, 'from' | 'to' | 'complete_to' | 'granularity'> & {
   records: AsyncGenerator<ReportedUsage[]>;
 };
 
@@ -76,6 +86,7 @@ export function reportUsage(
   return {
     from: new Date(fromMs).toISOString(),
     to: new Date(toMs).toISOString(),
+    complete_to: new Date(Math.max(fromMs, completeTo(range.to, granularity, nowMs))).toISOString(),
     granularity,
     records: asReported(reader.read(accountId, range, granularity)),
   };
@@ -95,6 +106,15 @@ export const secondsIn = (records: ReportedUsage[]) =>
 /** Rounds to whole milliseconds, so that a long sum has no rounding error. */
 const msOf = ({ websocket_seconds: websocketS, webrtc_seconds: webrtcS }: ReportedUsage) =>
   Math.round(1000 * websocketS) + Math.round(1000 * webrtcS);
+
+/** Returns the end of the records that no longer grow, ms: that of the range, or the beginning of the first record that does. */
+function completeTo(to: string, granularity: Granularity, nowMs: number): number {
+  const settledMs = nowMs - SETTLED_AFTER_MS;
+  const toMs = Date.parse(`${to}Z`);
+  if (toMs <= settledMs) return toMs;
+  const unitMs = { minute: MINUTE_MS, hour: HOUR_MS, day: DAY_MS }[granularity];
+  return Math.floor(settledMs / unitMs) * unitMs;
+}
 
 /** Returns the first minute that begins at or after `ms`, or the first that is a multiple of `minutes`. */
 const minuteFrom = (ms: number, minutes = 1): MinuteRange['from'] => {
