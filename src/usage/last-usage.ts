@@ -38,6 +38,7 @@ export class LastUsage {
   readonly #dataDir: string;
   readonly #log: FastifyBaseLogger;
   readonly #timings: Timings['usage'];
+  #hasLeft = false;
 
   constructor(
     store: Pick<UsageStore, 'write'>,
@@ -78,11 +79,18 @@ export class LastUsage {
     else this.#log.warn({ file, peerSeconds }, 'last usage left to the next start');
   }
 
+  /** True if files remain after {@link writeLeft} because the store did not take their counts, so that it should be called again. */
+  get hasLeft(): boolean {
+    return this.#hasLeft;
+  }
+
   /**
-   * Writes what processes before this one have left. A file whose counts are not written stays for the next start.
+   * Writes what processes before this one have left. A file whose counts are not written stays; one that cannot be read, for
+   * the operator.
    * @param wallMs now, by the clock of Redis
    */
   async writeLeft(wallMs: number): Promise<void> {
+    this.#hasLeft = false;
     for (const file of await this.#findFiles()) {
       try {
         await this.#writeFile(file, wallMs);
@@ -97,7 +105,13 @@ export class LastUsage {
     if (!countsValidator.Check(counts)) throw new Error('not a list of counts');
     const isRecent = ({ minute }: MinuteCount) => wallMs - Date.parse(`${minute}Z`) < TOO_OLD_MS;
     const recent = counts.filter(isRecent);
-    await this.#store.write(recent);
+    const fault = await this.#tryToWrite(recent);
+    if (fault !== undefined) {
+      this.#hasLeft = true;
+      const left = { err: fault, file, peerSeconds: secondsIn(recent) };
+      this.#log.warn(left, 'usage of an earlier process not written; retrying');
+      return;
+    }
     await rm(file, { force: true });
     this.#log.warn({ file, peerSeconds: secondsIn(recent) }, 'usage of an earlier process written');
     if (recent.length === counts.length) return;

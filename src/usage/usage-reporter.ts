@@ -61,7 +61,6 @@ export class UsageReporter {
     }
     const active = this.#meter.activeAccounts();
     const minuteCounts = this.#meter.take();
-    if (minuteCounts.length === 0 && active.length === 0) return;
     try {
       await this.#store.write(minuteCounts, (part) => this.#meter.written(part));
       const wallMs = this.#clock.wallMs();
@@ -70,6 +69,7 @@ export class UsageReporter {
           this.#onTotal(accountId, await this.#store.readMonthMs(accountId, wallMs), wallMs);
         }),
       );
+      if (this.#last.hasLeft) await this.#last.writeLeft(wallMs);
     } catch (fault) {
       this.#isStoreWell = false;
       this.#log.warn({ err: fault }, 'usage not written; retrying');

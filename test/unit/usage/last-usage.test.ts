@@ -137,6 +137,36 @@ test('LastUsage.writeLeft() two days later writes nothing, because Redis may cou
   expect(await filesIn(folder)).toEqual([]);
 });
 
+test('UsageReporter.report() writes a file that the store did not take at the start, though no peer has come', async () => {
+  const folder = await newFolder();
+  await lastOf(refusing(Infinity), folder).write(COUNTS);
+  const store = refusing(2);
+  const last = lastOf(store, folder);
+  const warn = vi.spyOn(silentLog, 'warn');
+  await last.writeLeft(NOW_MS);
+  const clock = { wallMs: () => NOW_MS, monotonicMs: () => NOW_MS };
+  // The report itself has nothing to write: the store, which counts calls, is asked only for the file.
+  const asked = {
+    isReady: true,
+    write: (counts: MinuteCount[]) => (counts.length > 0 ? store.write(counts) : undefined),
+  };
+  const parts = { meter: new Meter(clock), store: asked as unknown as UsageStore, last, clock };
+  const reporter = new UsageReporter(parts, silentLog, () => {}, timings);
+  await reporter.report();
+  expect(warn).toHaveBeenCalledTimes(2);
+  expect(warn).toHaveBeenLastCalledWith(
+    expect.objectContaining({ peerSeconds: 120.5 }),
+    'usage of an earlier process not written; retrying',
+  );
+  expect(await filesIn(folder)).toHaveLength(1);
+  await reporter.report();
+  expect(store.written).toEqual(COUNTS);
+  expect(await filesIn(folder)).toEqual([]);
+  await reporter.report();
+  expect(store.write).toHaveBeenCalledTimes(3);
+  await reporter.close();
+});
+
 test('LastUsage.writeLeft() keeps a file that it cannot read, and writes the others', async () => {
   const folder = await newFolder();
   await lastOf(refusing(Infinity), folder).write(COUNTS);
@@ -144,7 +174,9 @@ test('LastUsage.writeLeft() keeps a file that it cannot read, and writes the oth
   await writeFile(join(folder, damaged), '[{"room":"a"}]');
   await writeFile(join(folder, 'demo-key'), 'pl_1');
   const store = refusing(0);
-  await lastOf(store, folder).writeLeft(NOW_MS);
+  const last = lastOf(store, folder);
+  await last.writeLeft(NOW_MS);
+  expect(last.hasLeft).toBe(false);
   expect(store.written).toEqual(COUNTS);
   expect(new Set(await filesIn(folder))).toEqual(new Set(['demo-key', damaged]));
 });
