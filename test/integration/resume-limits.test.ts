@@ -5,10 +5,12 @@ import type { TestClient } from '../support/client.ts';
 import { eventually, type TestGateway } from '../support/gateway.ts';
 import { opusTone, play } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
+import { WebRtcClient } from '../support/webrtc-client.ts';
 
 /** A client that comes back never gets more than a new one would. */
 
-const { openRedis, openGateway, openNodes, openStore, createAccount, enter, connect } = useStack();
+const { openRedis, openGateway, openNodes, openStore, createAccount, enter, connect, cleanUps } =
+  useStack();
 
 const KEEP = { RESUME_MS: '60000' };
 const FREE_PLAN_MS = 100 * 60_000;
@@ -287,4 +289,40 @@ test('a client whose connection is lost during its join loses its place like any
   expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice' });
   bob.vanish();
   await eventually('the room is closed', () => gateway.counts().rooms === 0);
+});
+
+test('the time of a browser without a connection is counted until its media worker dies', async () => {
+  const gateway = await openGateway(KEEP, { usage: { writeEveryMs: 50 } });
+  const eve = await connect(gateway, { peer: 'eve', room: '__lobby__' });
+  const { webrtc } = await eve.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+  const browser = new WebRtcClient(eve, webrtc);
+  cleanUps.push(() => browser.close());
+  await browser.produce();
+  eve.vanish();
+  await eventually('its place is kept', () => gateway.counts().sessions === 0);
+  const secondsIn = async (asked: string) => {
+    const headers = { authorization: `Bearer ${gateway.apiKey}` };
+    const response = await fetch(`${gateway.url}/api/usage?granularity=day`, { headers });
+    const { records } = (await response.json()) as {
+      records: { room: string; websocket_seconds: number; webrtc_seconds: number }[];
+    };
+    return records
+      .filter(({ room }) => room === asked)
+      .reduce((sum, record) => sum + record.websocket_seconds + record.webrtc_seconds, 0);
+  };
+  const isCountedBeyond = async (room: string, seconds: number) =>
+    (await secondsIn(room)) > seconds;
+  const beforeS = await secondsIn('a');
+  await eventually('half a second is counted', () => isCountedBeyond('a', beforeS + 0.5));
+  const pids = gateway.mediaWorkerPids();
+  for (const pid of pids) process.kill(pid, 'SIGKILL');
+  await eventually('they have died', () => {
+    return !gateway.mediaWorkerPids().some((pid) => pids.includes(pid));
+  });
+  // The time of another peer shows that what has passed is written.
+  await enter(gateway, 'bob', { room: 'b' });
+  await eventually('later time is written', () => isCountedBeyond('b', 0.2));
+  const diedS = await secondsIn('a');
+  await eventually('half a second more is written', () => isCountedBeyond('b', 0.7));
+  expect(await secondsIn('a')).toBe(diedS);
 });
