@@ -112,8 +112,11 @@ export class Meter {
     }
   }
 
-  /** Returns the counts that have changed since they were last written, and forgets finished ones. */
-  take(): MinuteCount[] {
+  /**
+   * Returns the counts that have changed since they were last written, and forgets finished ones.
+   * @param max number of counts after which the rest is left to a later call, and costs nothing in this one
+   */
+  take(max = Infinity): MinuteCount[] {
     // First, because time that is counted now may go to the room of all others.
     this.accrue();
     const changed: MinuteCount[] = [];
@@ -122,6 +125,7 @@ export class Meter {
         this.#forget(metered);
         for (const { isWritten, ...count } of metered.minuteCounts.values()) {
           if (!isWritten && isUsed(count)) changed.push({ accountId, room, ...count });
+          if (changed.length === max) return changed;
         }
       }
       if (account.rooms.size === 0) this.#accounts.delete(accountId);

@@ -1,8 +1,8 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
 import type { LastUsage } from './last-usage.ts';
-import type { Meter, MeterClock } from './meter.ts';
-import type { UsageStore } from './usage-store.ts';
+import type { Meter, MeterClock, MinuteCount } from './meter.ts';
+import { COUNTS_AT_ONCE, type UsageStore } from './usage-store.ts';
 
 /** Parts that a reporter reads and writes. */
 type ReporterParts = { meter: Meter; store: UsageStore; last: LastUsage; clock: MeterClock };
@@ -53,16 +53,18 @@ export class UsageReporter {
   }
 
   async #report(): Promise<void> {
-    this.#isStoreWell = this.#store.isReady;
-    if (!this.#isStoreWell) {
+    if (!this.#store.isReady) {
+      this.#isStoreWell = false;
       // The disconnection has been logged. The backlog of a long outage is not put together in vain.
       this.#meter.accrue();
       return;
     }
     const active = this.#meter.activeAccounts();
-    const minuteCounts = this.#meter.take();
     try {
-      await this.#store.write(minuteCounts, (part) => this.#meter.written(part));
+      // A Redis that answers may still refuse writes: the whole backlog is put together when it has taken a part.
+      if (!this.#isStoreWell) await this.#write(this.#meter.take(COUNTS_AT_ONCE));
+      await this.#write(this.#meter.take());
+      this.#isStoreWell = true;
       const wallMs = this.#clock.wallMs();
       await Promise.all(
         active.map(async (accountId) => {
@@ -74,5 +76,9 @@ export class UsageReporter {
       this.#isStoreWell = false;
       this.#log.warn({ err: fault }, 'usage not written; retrying');
     }
+  }
+
+  async #write(minuteCounts: MinuteCount[]): Promise<void> {
+    await this.#store.write(minuteCounts, (part) => this.#meter.written(part));
   }
 }

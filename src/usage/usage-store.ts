@@ -20,7 +20,7 @@ const MINUTE_MS = 60_000;
 /** Maximum number of values in one command of a script, which Lua puts on its stack. */
 const FIELDS_AT_ONCE = 2000;
 /** Maximum number of counts in one command: well below the time in which Redis must answer, also on a slow machine. */
-const COUNTS_AT_ONCE = 5000;
+export const COUNTS_AT_ONCE = 5000;
 /** Maximum number of minutes that are listed at once; those that are closed make room for the next. */
 const LISTED_AT_ONCE = 20_000;
 

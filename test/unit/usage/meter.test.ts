@@ -89,6 +89,18 @@ describe('Meter', () => {
     expect(meter.activeAccounts()).toEqual([]);
   });
 
+  test('take() of at most some counts leaves the others to the next call', () => {
+    const clock = new HandClock('2026-11-21T08:13:30Z');
+    const meter = new Meter(clock);
+    for (const room of ['a', 'b', 'c']) meter.enter(7, room, 'websocket');
+    clock.pass(45_000);
+    const first = meter.take(4);
+    expect(first).toHaveLength(4);
+    meter.written(first);
+    const rest = meter.take();
+    expect(sumOf([...first, ...rest])).toBe(3 * 45_000);
+  });
+
   test('a write that fails loses nothing: the next has it all', () => {
     const clock = new HandClock('2026-11-21T08:13:30Z');
     const meter = new Meter(clock);

@@ -11,14 +11,16 @@ import { count, NOW_MS } from '../../support/usage.ts';
 const MINUTE_MS = 60_000;
 const { usage: timings } = timingsWith({ usage: { lastWriteMs: 1, retryLastMs: 1 } });
 
-/** A Redis that takes counts, unless the command at an index fails; and the number of counts in each command. */
+/** A Redis that takes counts, unless the command at an index fails or it refuses all; and the number of counts in each command. */
 function fakeRedis({ failsAt }: { failsAt?: number } = {}) {
   const sizes: number[] = [];
+  let isRefusing = false;
   const client = {
     writeUsage: ({ arguments: [written] }: { arguments: [string] }) => {
       const minutes = JSON.parse(written) as [number, string, number, string[]][];
       sizes.push(minutes.reduce((sum, [, , , fields]) => sum + fields.length / 2, 0));
       if (sizes.length - 1 === failsAt) return Promise.reject(new Error('took too long'));
+      if (isRefusing) return Promise.reject(new Error('READONLY'));
       return Promise.resolve();
     },
     hGet: () => Promise.resolve('0'),
@@ -27,7 +29,10 @@ function fakeRedis({ failsAt }: { failsAt?: number } = {}) {
     isReady: true,
     run: (commands: (of: typeof client) => Promise<unknown>) => commands(client),
   };
-  return { sizes, redis, store: new UsageStore(redis as unknown as Redis) };
+  const refuse = (refuses: boolean) => {
+    isRefusing = refuses;
+  };
+  return { sizes, redis, refuse, store: new UsageStore(redis as unknown as Redis) };
 }
 
 const counts = (length: number): MinuteCount[] =>
@@ -96,4 +101,27 @@ test('UsageReporter.report() while Redis is disconnected puts nothing together, 
   const totalMs = meter.take().reduce((sum, { websocketMs }) => sum + websocketMs, 0);
   expect(totalMs).toBe(300_000);
   await reporter.close();
+});
+
+test('UsageReporter.report() to a Redis that refuses writes puts one part of the backlog together, and all when it takes that', async () => {
+  const { store, sizes, refuse } = fakeRedis();
+  const { meter, reporter, pass } = openReporter(store);
+  refuse(true);
+  for (let minute = 0; minute < 6; minute += 1) {
+    const leaves = Array.from({ length: 2000 }, (_, room) =>
+      meter.enter(1, `room ${room}`, 'websocket'),
+    );
+    pass(1000);
+    for (const leave of leaves) leave();
+    pass(MINUTE_MS);
+  }
+  const take = vi.spyOn(meter, 'take');
+  for (let report = 0; report < 4; report += 1) await reporter.report();
+  const taken = take.mock.results.map(({ value }) => (value as MinuteCount[]).length);
+  expect(taken).toEqual([12_000, 5000, 5000, 5000]);
+  refuse(false);
+  await reporter.report();
+  expect(sizes.slice(4)).toEqual([5000, 5000, 2000]);
+  await reporter.close();
+  expect(sizes).toHaveLength(7);
 });
