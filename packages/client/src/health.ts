@@ -1,7 +1,6 @@
 import { FlowWatch } from './flow-watch.ts';
 import { Pulse } from './pulse.ts';
 import type { RoomAudio } from './room-audio.ts';
-import type { Transport } from './state.ts';
 import type { Health } from './ways.ts';
 import type { Wire } from './wire.ts';
 
@@ -12,7 +11,7 @@ import type { Wire } from './wire.ts';
 const BROKEN_MS = 500;
 /** Time for which the browser must have stopped the sound before the user is told, ms: a context takes a moment to start. */
 const STOPPED_MS = 500;
-/** Time without a first path after which the user is told, ms. */
+/** Time without a first path, or for which a room takes to open, after which the user is told, ms. */
 const PATHLESS_MS = 3500;
 
 /** Why sound does not flow, as sentences. */
@@ -20,11 +19,13 @@ const TROUBLES = {
   broken: 'No sound goes or comes: the way to the gateway is broken. Looking for another…',
   pathless:
     'No sound goes or comes: this network may block the gateway’s audio ports. Looking for a way…',
+  unloaded: 'No sound goes or comes: the browser has not loaded yet what audio needs.',
   stopped:
     'No sound goes or comes: the browser has stopped it. A click, or the end of a call, may help.',
   stalled: 'No sound goes or comes: nothing comes from the gateway any more.',
   unheard: 'Nobody hears you: what you say does not arrive at the gateway.',
   deaf: 'Others speak, and what they say does not arrive here.',
+  opening: 'Sound may be missing: the browser or the gateway takes long to open the room.',
 } as const;
 
 /** Facts about a room's sound that its audio does not know. */
@@ -33,6 +34,8 @@ type Surroundings = {
   areOthersSpeaking: boolean;
   /** True if the gateway reports that no audio of this client arrives. */
   isUnheard: boolean;
+  /** True until the join is complete. */
+  isOpening: boolean;
 };
 
 /** Monitors the audio of a room, and finds the reason if it does not flow. */
@@ -48,6 +51,7 @@ export class HealthWatch {
   #pathlessSinceMs: number | undefined;
   #brokenSinceMs: number | undefined;
   #stoppedSinceMs: number | undefined;
+  #openingSinceMs: number | undefined;
 
   constructor(wire: Wire) {
     this.#wire = wire;
@@ -67,6 +71,7 @@ export class HealthWatch {
     this.#pathlessSinceMs = hasPath ? undefined : (this.#pathlessSinceMs ?? nowMs);
     this.#brokenSinceMs = isInterrupted ? (this.#brokenSinceMs ?? nowMs) : undefined;
     this.#stoppedSinceMs = isStopped ? (this.#stoppedSinceMs ?? nowMs) : undefined;
+    this.#openingSinceMs = around.isOpening ? (this.#openingSinceMs ?? nowMs) : undefined;
     // Statistics cost something: they are read only where they matter.
     const isWatched = transport === 'webrtc' && (around.areOthersSpeaking || isInterrupted);
     const packets = isWatched ? await packetsOf(audio) : undefined;
@@ -81,15 +86,19 @@ export class HealthWatch {
     const isInDoubt = (this.#wire.heardMs ?? nowMs) <= (silencedSinceMs ?? -Infinity);
     const isDeaf = silencedSinceMs !== undefined && !isInDoubt;
     const isPathless = pathlessMs >= PATHLESS_MS;
-    const isStalled = this.#isStalled(transport, isInDoubt, nowMs);
+    const isLate = nowMs - (this.#openingSinceMs ?? nowMs) >= PATHLESS_MS;
+    // A join waits for answers, without which its sound cannot begin over any transport.
+    const isSound = transport === 'websocket' || around.isOpening;
+    const isStalled = this.#isStalled(isSound, isInDoubt, nowMs);
     this.isInterrupted = isPathless || isBroken || isSoundStopped || isStalled;
     this.trouble = sentenceFor([
-      [isPathless, TROUBLES.pathless],
+      [isPathless, transport === 'webrtc' ? TROUBLES.pathless : TROUBLES.unloaded],
       [isBroken, TROUBLES.broken],
       [isSoundStopped, TROUBLES.stopped],
       [isStalled, TROUBLES.stalled],
       [around.isUnheard, TROUBLES.unheard],
       [isDeaf, TROUBLES.deaf],
+      [isLate, TROUBLES.opening],
     ]);
     const isSilenced = around.isUnheard || isDeaf;
     return { transport, pathlessMs, isInterrupted: isBroken, isSilenced };
@@ -108,13 +117,13 @@ export class HealthWatch {
     this.#pathlessSinceMs = undefined;
     this.#brokenSinceMs = undefined;
     this.#stoppedSinceMs = undefined;
+    this.#openingSinceMs = undefined;
   }
 
   /** Returns true if audio is stalled in the WebSocket, and gives up a WebSocket that carries nothing. */
-  #isStalled(transport: Transport, isInDoubt: boolean, nowMs: number): boolean {
+  #isStalled(isSound: boolean, isInDoubt: boolean, nowMs: number): boolean {
     const { heardMs } = this.#wire;
     if (heardMs === undefined) return false; // there is no connection, and the client says so
-    const isSound = transport === 'websocket';
     const carries = isSound ? 'sound' : 'text';
     const state = this.#pulse.look(isInDoubt ? 'doubt' : carries, heardMs, nowMs);
     if (state === 'lost') this.#wire.fail('The connection went silent.');

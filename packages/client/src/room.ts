@@ -43,6 +43,8 @@ const CHANGE_IS_ANSWERED_WITHIN_MS = 15_000;
 export class Room {
   readonly name: string;
   readonly peers = new Map<string, RemotePeer>();
+  /** The audio is open, and the gateway has answered what a join asks of it. */
+  isReady = false;
   speaking: ReadonlyMap<string, number | undefined> = new Map();
   readonly #parts: RoomParts;
   readonly #wire: Wire;
@@ -139,7 +141,8 @@ export class Room {
     this.#speaksSinceMs = speaks ? (this.#speaksSinceMs ?? nowMs) : undefined;
     const speaksForMs = nowMs - (this.#speaksSinceMs ?? nowMs);
     const isUnheard = this.#isUnheard && speaksForMs >= FLOW_IS_TOLD_WITHIN_MS;
-    const around = { areOthersSpeaking: this.#areOthersSpeaking, isUnheard };
+    const isOpening = !this.isReady;
+    const around = { areOthersSpeaking: this.#areOthersSpeaking, isUnheard, isOpening };
     const health = await this.#watch.look(this.#audio, around, nowMs);
     if (trouble !== this.trouble && !this.#isClosed) this.#parts.handlers.changed();
     return health;

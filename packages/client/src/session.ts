@@ -41,10 +41,7 @@ export class Session {
     });
     this.#keeper = new WayKeeper({
       ways: parts.ways,
-      room: () => {
-        const phase = this.#phase;
-        return phase.name === 'in_room' && phase.wish.fulfilled ? phase.room : undefined;
-      },
+      room: () => (this.#phase.name === 'in_room' ? this.#phase.room : undefined),
       lobby: () => (this.#phase.name === 'lobby' ? this.#phase.connection : undefined),
       changed: this.#changed,
     });
@@ -246,6 +243,7 @@ export class Session {
         if (!superseded()) this.#fault(`You cannot be heard: ${error.message}`);
       });
       if (superseded()) return;
+      room.isReady = true;
       wish.fulfilled = true;
       wish.resolve();
     } catch (thrown) {

@@ -11,7 +11,7 @@ const LOOK_EVERY_MS = 250;
 
 type WayKeeperParts = {
   ways: Ways;
-  /** The room that was joined, while there is a connection to it. */
+  /** The room that is open, while there is a connection to it. */
   room: () => Room | undefined;
   /** The connection, while the client is in the lobby. */
   lobby: () => Connection | undefined;
@@ -52,7 +52,7 @@ export class WayKeeper {
       const health = await room.health(performance.now());
       const isStill = room === this.#parts.room() && !this.#isChanging;
       // A change is asked for over the WebSocket. If its answer is lost, the room cannot go on.
-      const mayChange = isStill && !room.isAsking;
+      const mayChange = isStill && room.isReady && !room.isAsking;
       const transport = mayChange ? ways.next(health, performance.now()) : undefined;
       if (transport) void this.#change(room, transport);
     } finally {

@@ -36,7 +36,7 @@ function openWatch(transport: RoomAudio['transport'] = 'webrtc') {
     fail: (message: string) => line.failed.push(message),
   } as unknown as Wire;
   const watch = new HealthWatch(wire);
-  const around = { areOthersSpeaking: false, isUnheard: false };
+  const around = { areOthersSpeaking: false, isUnheard: false, isOpening: false };
   /** Looks at it until a moment. */
   let nowMs = 0;
   const until = async (endMs: number, each: () => void = () => undefined) => {

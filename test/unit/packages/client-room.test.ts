@@ -57,6 +57,7 @@ function openRoom() {
       mediaLost: () => undefined,
     },
   });
+  room.isReady = true;
   let nowMs = 0;
   /**
    * Looks at the room four times a second until a moment, while the gateway sends text all the time.

@@ -1,10 +1,12 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { PartylineClient } from '../../../packages/client/src/client.ts';
-import type { RoomAudio } from '../../../packages/client/src/room-audio.ts';
+import type { AudioParts, RoomAudio } from '../../../packages/client/src/room-audio.ts';
 
 /** Calls of the browser client at moments at which it is not simply in the lobby or in a room. The test is the gateway; Node has no audio of browsers. */
 
-const audioOf = (): Partial<RoomAudio> => ({
+/** Parts of the audio that differ in a test. */
+let special: (parts: AudioParts) => Partial<RoomAudio>;
+const audioOf = (parts: AudioParts): Partial<RoomAudio> => ({
   transport: 'websocket',
   isInterrupted: false,
   isStopped: false,
@@ -16,6 +18,7 @@ const audioOf = (): Partial<RoomAudio> => ({
   receive: () => undefined,
   resume: () => undefined,
   close: () => undefined,
+  ...special(parts),
 });
 vi.mock('../../../packages/client/src/load-audio.ts', () => ({
   loadAudio: () => Promise.resolve(audioOf),
@@ -126,6 +129,7 @@ let client: PartylineClient;
 
 beforeEach(async () => {
   vi.useFakeTimers();
+  special = () => ({});
   Line.lines = [];
   Line.isUp = true;
   Line.room = undefined;
@@ -173,6 +177,47 @@ const failureOf = (call: Promise<void>) =>
     () => undefined,
     (error: unknown) => error,
   );
+
+const never = () => new Promise<void>(() => undefined);
+
+test('a connection that dies right after the answer to a join is told within 5 s, and replaced', async () => {
+  special = ({ wire }) => ({
+    transport: 'webrtc',
+    applyMicrophone: async () => void (await wire.request({ type: 'leave' })),
+  });
+  Line.heard = ({ type }) => void (Line.isUp &&= type !== 'join');
+  const joined = failureOf(client.join('kitchen'));
+  await vi.advanceTimersByTimeAsync(5000);
+  expect(client.state).toMatchObject({
+    name: 'in_room',
+    trouble: expect.stringContaining('nothing comes from the gateway'),
+  });
+  special = () => ({});
+  Line.heard = () => undefined;
+  Line.isUp = true;
+  await vi.advanceTimersByTimeAsync(5000);
+  expect(await joined).toBeUndefined();
+  expect(client.state).toMatchObject({ name: 'in_room', isInterrupted: false });
+});
+
+test.each([
+  ['audio files that never load', { hasPath: false, opened: never }, 'has not loaded'],
+  ['a microphone that is never taken', { applyMicrophone: never }, 'takes long to open'],
+])('%s: that is told within 5 s', async (_, audio, trouble) => {
+  special = () => audio;
+  void failureOf(client.join('kitchen'));
+  await vi.advanceTimersByTimeAsync(3000);
+  expect(client.state).not.toHaveProperty('trouble');
+  await vi.advanceTimersByTimeAsync(2000);
+  expect(client.state).toMatchObject({ trouble: expect.stringContaining(trouble) });
+});
+
+test('the way of a room that is still being opened is not changed', async () => {
+  special = () => ({ transport: 'webrtc', applyMicrophone: never });
+  void failureOf(client.join('kitchen'));
+  await vi.advanceTimersByTimeAsync(2000);
+  expect(sent()).toEqual(['join']);
+});
 
 const sent = () => Line.last.sent.map(({ type }) => type);
 

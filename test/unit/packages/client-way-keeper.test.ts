@@ -22,6 +22,7 @@ function openKeeper() {
   const room = {
     health: () => Promise.resolve(BROKEN),
     isAsking: false,
+    isReady: true,
     change: (transport: string) => {
       changes.push(transport);
       return Promise.resolve();

@@ -9,6 +9,10 @@ import { WebRtcAudio } from '../../../packages/client/src/webrtc/webrtc-audio.ts
 let produced: MediaStreamTrack[];
 /** Answers the request for a producer. */
 let answer: PromiseWithResolvers<object>;
+/** Lets the last transport begin to connect. */
+let connect: () => void;
+/** Answers any other request. */
+let request: () => Promise<object>;
 
 class Transport {
   readonly connectionState = 'new';
@@ -16,7 +20,9 @@ class Transport {
     produced.push(track);
     return answer.promise;
   }
-  on(): void {}
+  on(event: string, listener: (parameters: object, done: () => void) => void): void {
+    if (event === 'connect') connect = () => listener({}, () => undefined);
+  }
   close(): void {}
 }
 vi.mock('mediasoup-client', () => ({
@@ -40,6 +46,7 @@ let audio: WebRtcAudio;
 beforeEach(() => {
   produced = [];
   answer = Promise.withResolvers();
+  request = () => Promise.resolve({});
 });
 afterEach(() => audio.close());
 
@@ -58,7 +65,7 @@ async function openAudio(microphone: MediaStreamTrack): Promise<SoundSettings> {
   const webrtc = { send_transport: transport, recv_transport: transport };
   audio = new WebRtcAudio({
     joined: { type: 'joined', room: 'kitchen', speaker: 1, peers: [], webrtc },
-    wire: { request: () => Promise.resolve({}) },
+    wire: { request: () => request() },
     settings,
     assets: {},
     handlers: {},
@@ -78,6 +85,17 @@ test('a mute before the gateway has answered produce silences the track at once'
   settings.muted = false;
   await audio.applyMuted();
   expect(microphone.enabled).toBe(true);
+});
+
+test('a transport whose connection the gateway has not answered has no path', async () => {
+  await openAudio(trackIn('live'));
+  const connected = Promise.withResolvers<object>();
+  request = () => connected.promise;
+  expect(audio.hasPath).toBe(true);
+  connect();
+  expect(audio.hasPath).toBe(false);
+  connected.resolve({});
+  await vi.waitFor(() => expect(audio.hasPath).toBe(true), { timeout: 10_000 });
 });
 
 test('a client that may not publish proves WebRTC by hearing, also with a microphone', async () => {

@@ -37,6 +37,8 @@ export class WebRtcAudio implements RoomAudio {
   /** Consumers that wait for their turn; deleted here when they are closed before it. */
   readonly #announced = new Set<string>();
   readonly #broken = new Set<types.Transport>();
+  /** Transports whose connection the gateway has been asked for, and has not answered. */
+  readonly #connecting = new Set<types.Transport>();
   readonly #opened: Promise<void>;
   #consuming: Promise<void>;
   #speaking: Promise<void>;
@@ -69,10 +71,10 @@ export class WebRtcAudio implements RoomAudio {
 
   /** A transport on which nothing was asked for yet is in the state `new`, and needs no path. */
   get hasPath(): boolean {
-    const states = [this.#sendTransport, this.#recvTransport].map(
-      (transport) => transport?.connectionState ?? 'new',
-    );
-    return states.every((state) => state === 'connected' || state === 'new');
+    return [this.#sendTransport, this.#recvTransport].every((transport) => {
+      if (!transport || transport.connectionState === 'connected') return true;
+      return transport.connectionState === 'new' && !this.#connecting.has(transport);
+    });
   }
 
   /** Resolves when the transports exist. @throws when the browser cannot do what the room needs */
@@ -230,11 +232,14 @@ export class WebRtcAudio implements RoomAudio {
 
   #watch(transport: types.Transport): void {
     transport.on('connect', ({ dtlsParameters }, resolve, reject) => {
+      this.#connecting.add(transport);
       this.#request({
         type: 'connect_transport',
         transport_id: transport.id,
         dtls_parameters: dtlsParameters,
-      }).then(resolve, reject);
+      })
+        .finally(() => this.#connecting.delete(transport))
+        .then(resolve, reject);
     });
     const changed = (isBroken: boolean) => {
       if (isBroken) this.#broken.add(transport);

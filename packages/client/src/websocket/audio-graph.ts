@@ -1,5 +1,7 @@
+import { defer } from '../deferred.ts';
 import type { AudioAssets } from '../state.ts';
 import type { PlayoutStats } from '../worklet/playout.ts';
+import { limitLoading } from './loading-time.ts';
 import { openWorker } from './open-worker.ts';
 
 const RATE_HZ = 48_000;
@@ -34,7 +36,7 @@ export class AudioGraph {
     const { port1, port2 } = new MessageChannel();
     const opening = openWorker(decoderUrl, 'play', [port1]);
     try {
-      const [decoder] = await Promise.all([opening, context.audioWorklet.addModule(worklet)]);
+      const [decoder] = await Promise.all([opening, addModule(context, worklet)]);
       return new AudioGraph(context, worklet, decoder, port2);
     } catch (error) {
       void context.close();
@@ -170,7 +172,7 @@ export class AudioGraph {
     }
     const context = new AudioContext();
     try {
-      await context.audioWorklet.addModule(this.#worklet);
+      await addModule(context, this.#worklet);
       const source = context.createMediaStreamSource(stream);
       this.#watch(context);
       return { context, source };
@@ -178,5 +180,16 @@ export class AudioGraph {
       void context.close();
       throw error;
     }
+  }
+}
+
+/** @throws if the file cannot be loaded, or not in time */
+async function addModule(context: AudioContext, url: string | URL): Promise<void> {
+  const late = defer<void>();
+  const endLimit = limitLoading(url, late.reject);
+  try {
+    await Promise.race([context.audioWorklet.addModule(url), late.promise]);
+  } finally {
+    endLimit();
   }
 }

@@ -1,3 +1,5 @@
+import { limitLoading } from './loading-time.ts';
+
 /**
  * Starts a worker, and waits until it says that it is ready.
  * @param greeting its first message
@@ -12,20 +14,23 @@ export function openWorker(
     const worker = new Worker(url);
     const listening = new AbortController();
     const { signal } = listening;
-    const fail = (message: string) => {
+    const fail = (reason: Error) => {
       listening.abort();
       worker.terminate();
-      reject(new Error(message));
+      reject(reason);
     };
+    signal.addEventListener('abort', limitLoading(url, fail));
     const answered = ({ data }: MessageEvent<{ ready: boolean; message?: string }>) => {
-      if (!data.ready) return fail(data.message ?? 'A worker could not start.');
+      if (!data.ready) return fail(new Error(data.message ?? 'A worker could not start.'));
       listening.abort();
       resolve(worker);
     };
     worker.addEventListener('message', answered, { signal });
-    worker.addEventListener('error', () => fail(`The browser could not load ${String(url)}.`), {
-      signal,
-    });
+    worker.addEventListener(
+      'error',
+      () => fail(new Error(`The browser could not load ${String(url)}.`)),
+      { signal },
+    );
     worker.postMessage(greeting, transfer);
   });
 }
