@@ -97,6 +97,23 @@ test('sound that the browser stops to play over the WebSocket goes on', async ()
   await expectHeard();
 }, 120_000);
 
+test.each(['webrtc', 'websocket'] as const)(
+  'over %s the page tells that the system has muted the microphone, until it is on again',
+  async (transport) => {
+    await join(transport);
+    await expectHeard();
+    const status = () => browser.page.$eval('#room-status', ({ textContent }) => textContent);
+    expect(await status()).toContain('You are in the room');
+    await card.muteMicrophone(true);
+    await expect.poll(status, SETTLING).toContain('has muted the microphone');
+    await card.muteMicrophone(false);
+    await expect.poll(status, SETTLING).toContain('You are in the room');
+    await expectHeard();
+    expect(await browser.page.evaluate(() => window.partyline?.transport)).toBe(transport);
+  },
+  120_000,
+);
+
 describe.each(['websocket'] as const)('over %s', (transport) => {
   test('stats() tells the same of all sound', async () => {
     await join(transport);

@@ -105,6 +105,11 @@ export class SoundCard {
     await this.#control('set-default-sink', name);
   }
 
+  /** Mutes the microphone, as a user does in the settings of a desktop. */
+  async muteMicrophone(isMuted: boolean): Promise<void> {
+    await this.#control('set-source-mute', 'microphone', isMuted ? '1' : '0');
+  }
+
   /** Plays sound into the microphone over and over, until it is closed. */
   keepSpeaking(sound: Float32Array): { close(): void } {
     const player = this.#start('pacat', ['--playback', '--device=mouth']);

@@ -13,6 +13,8 @@ const BROKEN_MS = 500;
 const STOPPED_MS = 500;
 /** Time without a first path, or for which a room takes to open, after which the user is told, ms. */
 const PATHLESS_MS = 3500;
+/** Time for which the microphone must be muted before the user is told, ms: browsers mute one for a moment when it starts. */
+const SYSTEM_MUTED_MS = 1000;
 
 /** Why sound does not flow, as sentences. */
 const TROUBLES = {
@@ -24,6 +26,7 @@ const TROUBLES = {
     'No sound goes or comes: the browser has stopped it. A click, or the end of a call, may help.',
   stalled: 'No sound goes or comes: nothing comes from the gateway any more.',
   unheard: 'Nobody hears you: what you say does not arrive at the gateway.',
+  systemMuted: 'Nobody hears you: the system or the browser has muted the microphone.',
   deaf: 'Others speak, and what they say does not arrive here.',
   opening: 'Sound may be missing: the browser or the gateway takes long to open the room.',
 } as const;
@@ -34,6 +37,8 @@ type Surroundings = {
   areOthersSpeaking: boolean;
   /** True if the gateway reports that no audio of this client arrives. */
   isUnheard: boolean;
+  /** True if the system or the browser has muted the microphone, and the client has not. */
+  isSystemMuted: boolean;
   /** True until the join is complete. */
   isOpening: boolean;
 };
@@ -48,10 +53,8 @@ export class HealthWatch {
   #flow = new FlowWatch();
   readonly #pulse: Pulse;
   #audio: RoomAudio | undefined;
-  #pathlessSinceMs: number | undefined;
-  #brokenSinceMs: number | undefined;
-  #stoppedSinceMs: number | undefined;
-  #openingSinceMs: number | undefined;
+  /** Times since when facts have held, ms. */
+  readonly #since = new Map<string, number>();
 
   constructor(wire: Wire) {
     this.#wire = wire;
@@ -68,25 +71,23 @@ export class HealthWatch {
   async look(audio: RoomAudio, around: Surroundings, nowMs: number): Promise<Health> {
     if (audio !== this.#audio) this.#startWith(audio);
     const { transport, hasPath, isInterrupted, isStopped } = audio;
-    this.#pathlessSinceMs = hasPath ? undefined : (this.#pathlessSinceMs ?? nowMs);
-    this.#brokenSinceMs = isInterrupted ? (this.#brokenSinceMs ?? nowMs) : undefined;
-    this.#stoppedSinceMs = isStopped ? (this.#stoppedSinceMs ?? nowMs) : undefined;
-    this.#openingSinceMs = around.isOpening ? (this.#openingSinceMs ?? nowMs) : undefined;
+    const heldMs = (fact: string, holds: boolean) => this.#heldMs(fact, holds, nowMs);
+    const pathlessMs = heldMs('pathless', !hasPath);
+    const brokenMs = heldMs('broken', isInterrupted);
+    const isSoundStopped = heldMs('stopped', isStopped) >= STOPPED_MS;
+    const isSystemMuted = heldMs('muted by the system', around.isSystemMuted) >= SYSTEM_MUTED_MS;
+    const isLate = heldMs('opening', around.isOpening) >= PATHLESS_MS;
     // Statistics cost something: they are read only where they matter.
     const isWatched = transport === 'webrtc' && (around.areOthersSpeaking || isInterrupted);
     const packets = isWatched ? await packetsOf(audio) : undefined;
     // Without a path nothing can arrive, which is reported separately.
     this.#flow.note(isWatched && hasPath && around.areOthersSpeaking, packets, nowMs);
-    const pathlessMs = nowMs - (this.#pathlessSinceMs ?? nowMs);
-    const brokenMs = nowMs - (this.#brokenSinceMs ?? nowMs);
-    const isSoundStopped = nowMs - (this.#stoppedSinceMs ?? nowMs) >= STOPPED_MS;
     const isBroken = brokenMs >= BROKEN_MS && !this.#flow.isMoving(nowMs);
     const silencedSinceMs = this.#flow.silencedSinceMs(nowMs);
     // They may have fallen silent: if the WebSocket has died as well, nothing has told so.
     const isInDoubt = (this.#wire.heardMs ?? nowMs) <= (silencedSinceMs ?? -Infinity);
     const isDeaf = silencedSinceMs !== undefined && !isInDoubt;
     const isPathless = pathlessMs >= PATHLESS_MS;
-    const isLate = nowMs - (this.#openingSinceMs ?? nowMs) >= PATHLESS_MS;
     // A join waits for answers, without which its sound cannot begin over any transport.
     const isSound = transport === 'websocket' || around.isOpening;
     const isStalled = this.#isStalled(isSound, isInDoubt, nowMs);
@@ -97,6 +98,7 @@ export class HealthWatch {
       [isSoundStopped, TROUBLES.stopped],
       [isStalled, TROUBLES.stalled],
       [around.isUnheard, TROUBLES.unheard],
+      [isSystemMuted, TROUBLES.systemMuted],
       [isDeaf, TROUBLES.deaf],
       [isLate, TROUBLES.opening],
     ]);
@@ -114,10 +116,14 @@ export class HealthWatch {
   #startWith(audio: RoomAudio): void {
     this.#audio = audio;
     this.#flow = new FlowWatch();
-    this.#pathlessSinceMs = undefined;
-    this.#brokenSinceMs = undefined;
-    this.#stoppedSinceMs = undefined;
-    this.#openingSinceMs = undefined;
+    this.#since.clear();
+  }
+
+  /** Returns the time for which a fact has held, ms; 0 if it does not. */
+  #heldMs(fact: string, holds: boolean, nowMs: number): number {
+    if (!holds) this.#since.delete(fact);
+    else if (!this.#since.has(fact)) this.#since.set(fact, nowMs);
+    return nowMs - (this.#since.get(fact) ?? nowMs);
   }
 
   /** Returns true if audio is stalled in the WebSocket, and gives up a WebSocket that carries nothing. */

@@ -1,38 +1,13 @@
 import type { ServerMessage } from '../../../src/protocol/messages.ts';
-import type { Connection, MessageOf } from './connection.ts';
+import type { Connection } from './connection.ts';
 import { type Deferred, defer } from './deferred.ts';
 import { RequestError } from './errors.ts';
 import { HealthWatch } from './health.ts';
-import type { AudioParts, RoomAudio, SoundSettings } from './room-audio.ts';
-import type { AudioAssets, RemotePeer, Transport } from './state.ts';
+import type { RoomAudio } from './room-audio.ts';
+import type { Joined, OpenAudio, RoomParts } from './room-parts.ts';
+import type { RemotePeer, Transport } from './state.ts';
 import type { Health } from './ways.ts';
 import { Wire } from './wire.ts';
-
-type Joined = MessageOf<'joined'>;
-type OpenAudio = (parts: AudioParts) => RoomAudio;
-
-type RoomHandlers = {
-  /** Someone came, went, speaks, can be heard; or sound flows, or does not. */
-  changed: () => void;
-  /** The gateway tells how sound does: `health()` may say something else than before. */
-  flowChanged: () => void;
-  fault: (message: string) => void;
-  playbackBlocked: () => void;
-  /** The audio's path is gone for good: the room must be joined again. */
-  mediaLost: (error: RequestError) => void;
-};
-
-/** Parts that a room is opened with. */
-type RoomParts = {
-  /** Our own name, which is not among the others. */
-  self: string;
-  connection: Connection;
-  joined: Joined;
-  openAudio: OpenAudio;
-  settings: SoundSettings;
-  assets: AudioAssets;
-  handlers: RoomHandlers;
-};
 
 /** Time within which the gateway tells that packets come again, ms: it looks once in a second, and waits for a second before it says that none come. */
 const FLOW_IS_TOLD_WITHIN_MS = 2500;
@@ -137,12 +112,20 @@ export class Room {
   async health(nowMs: number): Promise<Health> {
     const { trouble } = this;
     const { muted, microphone } = this.#parts.settings;
-    const speaks = !muted && microphone !== null && microphone.readyState !== 'ended';
+    const isOpen = !muted && microphone !== null && microphone.readyState !== 'ended';
+    const isSystemMuted = isOpen && microphone.muted;
+    // Without sound no packets need come: that the gateway misses them says nothing of the way.
+    const speaks = isOpen && !isSystemMuted;
     this.#speaksSinceMs = speaks ? (this.#speaksSinceMs ?? nowMs) : undefined;
     const speaksForMs = nowMs - (this.#speaksSinceMs ?? nowMs);
     const isUnheard = this.#isUnheard && speaksForMs >= FLOW_IS_TOLD_WITHIN_MS;
-    const isOpening = !this.isReady;
-    const around = { areOthersSpeaking: this.#areOthersSpeaking, isUnheard, isOpening };
+    const { isReady } = this;
+    const around = {
+      areOthersSpeaking: this.#areOthersSpeaking,
+      isUnheard,
+      isSystemMuted,
+      isOpening: !isReady,
+    };
     const health = await this.#watch.look(this.#audio, around, nowMs);
     if (trouble !== this.trouble && !this.#isClosed) this.#parts.handlers.changed();
     return health;

@@ -36,7 +36,12 @@ function openWatch(transport: RoomAudio['transport'] = 'webrtc') {
     fail: (message: string) => line.failed.push(message),
   } as unknown as Wire;
   const watch = new HealthWatch(wire);
-  const around = { areOthersSpeaking: false, isUnheard: false, isOpening: false };
+  const around = {
+    areOthersSpeaking: false,
+    isUnheard: false,
+    isSystemMuted: false,
+    isOpening: false,
+  };
   /** Looks at it until a moment. */
   let nowMs = 0;
   const until = async (endMs: number, each: () => void = () => undefined) => {

@@ -173,6 +173,28 @@ test('a client without a microphone is not told that nobody hears it, nor one th
   expect(room.trouble).toBeDefined();
 });
 
+test('a microphone that the system mutes is told after a second, and is no reason to change the way', async () => {
+  const { room, settings, lookUntil } = openRoom();
+  const microphone = { readyState: 'live', muted: false };
+  settings.microphone = microphone as MediaStreamTrack;
+  await lookUntil(5000);
+  microphone.muted = true;
+  room.receive({ type: 'rtp_flow', state: 'stopped' });
+  await lookUntil(5750);
+  expect(room.trouble).toBeUndefined();
+  expect(await lookUntil(10_000)).toMatchObject({ isInterrupted: false, isSilenced: false });
+  expect(room.trouble).toContain('has muted the microphone');
+  settings.muted = true;
+  await lookUntil(10_250);
+  expect(room.trouble).toBeUndefined();
+  settings.muted = false;
+  await lookUntil(11_500);
+  expect(room.trouble).toContain('has muted the microphone');
+  microphone.muted = false;
+  await lookUntil(11_750);
+  expect(room.trouble).toBeUndefined();
+});
+
 test('a client that speaks and may not is told that it cannot be heard', () => {
   const { room, faults } = openRoom();
   const message = 'The token does not allow publishing.';
