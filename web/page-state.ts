@@ -28,10 +28,9 @@ export type Person = {
   levelDbov?: number;
 };
 
-/** A sentence about a fault, and an action that may fix it. */
+/** A sentence about a fault. */
 export type Notice = {
   words: string;
-  action?: { label: string; run: () => void };
   /** True if it says that there is no microphone, which another one ends. */
   isOfMicrophone?: boolean;
 };
@@ -47,6 +46,8 @@ export type RoomState = {
   way: string;
   /** True while the connection is lost, and the room may have changed. */
   isAway: boolean;
+  /** Plays sound, in the handler of a click for which the browser waits; absent while it waits for none. */
+  play?: () => void;
 };
 
 /** Everything that the page shows. */
@@ -157,8 +158,8 @@ export class Page {
     this.show({ room, progress: undefined });
   }
 
-  showNotice(words: string, action?: Notice['action']): void {
-    this.show({ notice: { words, ...(action && { action }) } });
+  showNotice(words: string): void {
+    this.show({ notice: { words } });
   }
 
   /** Says that there is no microphone, until {@link clearMicrophoneNotice}. */

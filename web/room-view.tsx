@@ -1,3 +1,4 @@
+import type { RefObject } from 'preact';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { DeviceMenus } from './device-menus.tsx';
 import icon from './icon.svg';
@@ -34,6 +35,7 @@ export function RoomView({ state, actions }: ViewProps) {
         <p id="room-status" class="quiet" role="status">
           {room?.status}
         </p>
+        {room?.play && <PlayButton play={room.play} title={title} />}
         <p id="room-way" class="quiet" role="status">
           {room?.way}
         </p>
@@ -84,20 +86,26 @@ export function RoomView({ state, actions }: ViewProps) {
   );
 }
 
+/** The click for which the browser waits. @param title takes the focus when the button goes */
+function PlayButton({ play, title }: { play: () => void; title: RefObject<HTMLElement | null> }) {
+  const button = useRef<HTMLButtonElement>(null);
+  useLayoutEffect(() => {
+    const shown = button.current;
+    return () => {
+      if (document.activeElement === shown) title.current?.focus();
+    };
+  }, [title]);
+  return (
+    <button id="play" type="button" class="primary" ref={button} onClick={play}>
+      Play
+    </button>
+  );
+}
+
 function NoticeBox({ notice, onClose }: { notice: Notice; onClose: () => void }) {
-  const { words, action } = notice;
-  const act = () => {
-    onClose();
-    action?.run();
-  };
   return (
     <div id="notice" class="notice">
-      <p id="notice-text">{words}</p>
-      {action && (
-        <button id="notice-action" type="button" onClick={act}>
-          {action.label}
-        </button>
-      )}
+      <p id="notice-text">{notice.words}</p>
       <button id="notice-close" type="button" class="bare" aria-label="Dismiss" onClick={onClose}>
         <svg viewBox="0 0 24 24" aria-hidden="true">
           <path d="M6 6l12 12M18 6L6 18" />

@@ -3,7 +3,7 @@ import type { ClientState, Transport } from 'partyline-client';
 type InRoom = Extract<ClientState, { name: 'in_room' }>;
 
 /** Status of the room in which everybody hears itself. */
-export const ECHO_WORDS =
+const ECHO_WORDS =
   'Say something: you hear yourself a second later. Nobody else does. Headphones prevent feedback.';
 
 const WAY_WORDS: Record<Transport, string> = {
@@ -14,9 +14,10 @@ const WAY_WORDS: Record<Transport, string> = {
 export const wayWords = ({ transport, isInterrupted }: InRoom) =>
   isInterrupted ? '' : WAY_WORDS[transport];
 
-/** Status of a room. */
-export function inRoomWords({ peers, trouble }: InRoom): string {
+/** Returns the status of a room. @param isTrial true in the room in which everybody hears itself */
+export function inRoomWords({ peers, trouble }: InRoom, isTrial: boolean): string {
   if (trouble !== undefined) return trouble;
+  if (isTrial) return ECHO_WORDS;
   if (peers.size === 0) return 'You are in the room, alone.';
   return `You are in the room with ${peers.size === 1 ? 'one other' : `${peers.size} others`}.`;
 }

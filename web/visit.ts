@@ -11,7 +11,7 @@ import { OwnMicrophone } from './own-microphone.ts';
 import type { Entry, Page, Person } from './page-state.ts';
 import { SOUND_FILES } from './sound-files.ts';
 import { askForToken } from './token.ts';
-import { ECHO_WORDS, inRoomWords, wayWords } from './room-words.ts';
+import { inRoomWords, wayWords } from './room-words.ts';
 import { untilConnected } from './until-connected.ts';
 import { endWords, errorWords, guestEndWords, microphoneWords, retryWords } from './words.ts';
 
@@ -56,17 +56,6 @@ export class Visit {
     const { signal } = this.#ending;
     this.client.on('change', (state) => this.#show(state), { signal });
     this.client.on('fault', (words) => this.#fault(words), { signal });
-    this.client.on(
-      'playback_blocked',
-      () => {
-        const run = () => this.client.resumePlayback();
-        page.showNotice('The browser waits for a click before it plays sound.', {
-          label: 'Play',
-          run,
-        });
-      },
-      { signal },
-    );
   }
 
   get #title(): string {
@@ -226,9 +215,10 @@ export class Visit {
         this.#showMicrophone();
         this.#page.showRoom({
           title: this.#title,
-          status: this.entry.isTrial ? ECHO_WORDS : inRoomWords(state),
+          status: inRoomWords(state, this.entry.isTrial),
           way: wayWords(state),
           isAway: state.isInterrupted,
+          ...(state.isPlaybackBlocked && { play: () => this.client.resumePlayback() }),
         });
         this.#showPeople(state);
         break;

@@ -23,6 +23,8 @@ declare global {
     takenTracks?: string[];
     /** Track of the microphone that was opened last. */
     lastTrack?: MediaStreamTrack;
+    /** True after the click without which a browser plays nothing. */
+    mayPlay?: boolean;
   }
 }
 
@@ -306,6 +308,52 @@ test('Invite: the link lets others in by their name alone, and a reload keeps it
   await guest.page.click('#join');
   await guest.person('Ada').waitFor();
   expect((await guest.names())[0]).toBe(name);
+});
+
+test('a guest that may not speak is told so in the status for as long as it would speak', async () => {
+  const { url, apiKey } = used.gateway;
+  const made = await fetch(`${url}/api/invites`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ room: ROOM, publish: false }),
+  });
+  const guest = await openBrowser();
+  await guest.page.goto(((await made.json()) as { url: string }).url);
+  await guest.page.fill('#peer', 'Grace');
+  await guest.page.click('#join');
+  const status = () => guest.page.locator('#room-status').innerText();
+  await expect.poll(status, SETTLING).toMatch(/Nobody hears you: .*does not allow publishing/);
+  await guest.page.click('#notice-close');
+  expect(await status()).toMatch(/Nobody hears you/);
+  await guest.page.click('#mute');
+  await expect.poll(status, SETTLING).toContain('You are in the room');
+  await guest.page.click('#mute');
+  await expect.poll(status, SETTLING).toMatch(/Nobody hears you/);
+});
+
+test('a browser that plays only after a click: Play is there until it plays', async () => {
+  const legacy = await enter('door phone');
+  used.keep(keepPlaying(legacy, await opusTone(1000, 0.5, 10_000)));
+  const ada = await openBrowser();
+  await ada.page.addInitScript(() => {
+    window.Audio = class extends Audio {
+      override play(): Promise<void> {
+        if (window.mayPlay) return super.play();
+        return Promise.reject(new DOMException('Click first.', 'NotAllowedError'));
+      }
+    };
+  });
+  await ada.page.reload();
+  await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  const button = ada.page.locator('#play');
+  await button.waitFor();
+  const status = () => ada.page.locator('#room-status').innerText();
+  expect(await status()).toContain('only after a click');
+  await ada.page.evaluate(() => (window.mayPlay = true));
+  await button.click();
+  await button.waitFor({ state: 'detached' });
+  expect(await status()).toContain('with one other');
+  expect(await ada.page.evaluate(() => document.activeElement?.id)).toBe('room-title');
 });
 
 test('an invitation that does not hold is told in words', async () => {

@@ -9,7 +9,7 @@ import type { Wire } from './wire.ts';
  * a failure although packets arrive.
  */
 const BROKEN_MS = 500;
-/** Time for which the browser must have stopped the sound before the user is told, ms: a context takes a moment to start. */
+/** Time for which the browser must have stopped the sound, or its playback, before the user is told, ms: a context takes a moment to start. */
 const STOPPED_MS = 500;
 /** Time without a first path, or for which a room takes to open, after which the user is told, ms. */
 const PATHLESS_MS = 3500;
@@ -27,6 +27,7 @@ const TROUBLES = {
   stalled: 'No sound goes or comes: nothing comes from the gateway any more.',
   unheard: 'Nobody hears you: what you say does not arrive at the gateway.',
   systemMuted: 'Nobody hears you: the system or the browser has muted the microphone.',
+  blocked: 'You do not hear everybody: the browser plays sound only after a click.',
   deaf: 'Others speak, and what they say does not arrive here.',
   opening: 'Sound may be missing: the browser or the gateway takes long to open the room.',
 } as const;
@@ -37,6 +38,8 @@ type Surroundings = {
   areOthersSpeaking: boolean;
   /** True if the gateway reports that no audio of this client arrives. */
   isUnheard: boolean;
+  /** Reason for which the gateway takes no audio from this client, which has some; undefined if it does. */
+  refusal: string | undefined;
   /** True if the system or the browser has muted the microphone, and the client has not. */
   isSystemMuted: boolean;
   /** True until the join is complete. */
@@ -49,6 +52,8 @@ export class HealthWatch {
   trouble: string | undefined;
   /** Sound goes in neither direction. */
   isInterrupted = false;
+  /** The browser plays sound only after a click. */
+  isPlaybackBlocked = false;
   readonly #wire: Wire;
   #flow = new FlowWatch();
   readonly #pulse: Pulse;
@@ -70,11 +75,12 @@ export class HealthWatch {
   /** Checks the audio; to be called a few times a second. */
   async look(audio: RoomAudio, around: Surroundings, nowMs: number): Promise<Health> {
     if (audio !== this.#audio) this.#startWith(audio);
-    const { transport, hasPath, isInterrupted, isStopped } = audio;
+    const { transport, hasPath, isInterrupted, isStopped, isPlaybackBlocked } = audio;
     const heldMs = (fact: string, holds: boolean) => this.#heldMs(fact, holds, nowMs);
     const pathlessMs = heldMs('pathless', !hasPath);
     const brokenMs = heldMs('broken', isInterrupted);
     const isSoundStopped = heldMs('stopped', isStopped) >= STOPPED_MS;
+    this.isPlaybackBlocked = heldMs('blocked', isPlaybackBlocked) >= STOPPED_MS;
     const isSystemMuted = heldMs('muted by the system', around.isSystemMuted) >= SYSTEM_MUTED_MS;
     const isLate = heldMs('opening', around.isOpening) >= PATHLESS_MS;
     // Statistics cost something: they are read only where they matter.
@@ -97,8 +103,10 @@ export class HealthWatch {
       [isBroken, TROUBLES.broken],
       [isSoundStopped, TROUBLES.stopped],
       [isStalled, TROUBLES.stalled],
+      [around.refusal !== undefined, `Nobody hears you: ${around.refusal}`],
       [around.isUnheard, TROUBLES.unheard],
       [isSystemMuted, TROUBLES.systemMuted],
+      [this.isPlaybackBlocked, TROUBLES.blocked],
       [isDeaf, TROUBLES.deaf],
       [isLate, TROUBLES.opening],
     ]);
@@ -111,6 +119,7 @@ export class HealthWatch {
     this.#audio = undefined;
     this.trouble = undefined;
     this.isInterrupted = false;
+    this.isPlaybackBlocked = false;
   }
 
   #startWith(audio: RoomAudio): void {

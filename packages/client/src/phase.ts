@@ -59,9 +59,11 @@ export function stateOf(phase: Phase): ClientState {
       return { name, ...pause, hasAudio, ...(wish && { room: wish.room }) };
     }
     case 'in_room': {
-      const { name: room, peers, speaking, audio, isInterrupted, trouble } = phase.room;
+      const { name: room, peers, speaking, audio, isInterrupted, isPlaybackBlocked } = phase.room;
+      const { trouble } = phase.room;
       const { transport } = audio;
-      const inRoom = { name: 'in_room', room, peers, speaking, transport, isInterrupted } as const;
+      const heard = { transport, isInterrupted, isPlaybackBlocked };
+      const inRoom = { name: 'in_room', room, peers, speaking, ...heard } as const;
       return trouble === undefined ? inRoom : { ...inRoom, trouble };
     }
     default:

@@ -21,6 +21,8 @@ export type SoundSettings = {
   answeredMuted: boolean;
   /** It is muted because the gateway said so, not by the user. */
   isMutedByGateway: boolean;
+  /** Why the gateway takes no audio from this client in this session; absent while it does. */
+  refusal?: string | undefined;
 };
 
 export type AudioHandlers = {
@@ -54,6 +56,8 @@ export interface RoomAudio {
   readonly isInterrupted: boolean;
   /** The browser neither plays nor records: it waits for a click, or for the end of a phone call. */
   readonly isStopped: boolean;
+  /** The browser plays some of the sound, or all of it, only after a click. */
+  readonly isPlaybackBlocked: boolean;
   /** There is a path for sound in each direction in which any is meant to go. */
   readonly hasPath: boolean;
   /** The sum of all others, where they come as one. */

@@ -62,10 +62,20 @@ export class Room {
     return this.#watch.isAsking;
   }
 
+  /** The browser plays sound only after a click. */
+  get isPlaybackBlocked(): boolean {
+    return this.#watch.isPlaybackBlocked;
+  }
+
   /** Has a setting take effect, on all audio that is open. */
   async apply(change: (audio: RoomAudio) => Promise<void>): Promise<void> {
     const next = this.#next?.audio;
-    await Promise.all([change(this.#audio), next && change(next)]);
+    try {
+      await Promise.all([change(this.#audio), next && change(next)]);
+    } catch (error) {
+      if (error instanceof RequestError && error.code === 'forbidden') this.#refused(error);
+      throw error;
+    }
   }
 
   /**
@@ -100,8 +110,8 @@ export class Room {
       clearTimeout(unanswered);
     }
     try {
-      await this.#audio.applySettings();
-      await this.#audio.applyMicrophone();
+      await this.apply((sound) => sound.applySettings());
+      await this.apply((sound) => sound.applyMicrophone());
     } catch (error) {
       // Sound has gone over all the same.
       if (!this.#isClosed) this.#parts.handlers.fault(wordsOf(error));
@@ -110,8 +120,8 @@ export class Room {
 
   /** How sound does; to be called a few times a second. */
   async health(nowMs: number): Promise<Health> {
-    const { trouble } = this;
-    const { muted, microphone } = this.#parts.settings;
+    const { trouble, isPlaybackBlocked } = this;
+    const { muted, microphone, refusal } = this.#parts.settings;
     const isOpen = !muted && microphone !== null && microphone.readyState !== 'ended';
     const isSystemMuted = isOpen && microphone.muted;
     // Without sound no packets need come: that the gateway misses them says nothing of the way.
@@ -123,11 +133,13 @@ export class Room {
     const around = {
       areOthersSpeaking: this.#areOthersSpeaking,
       isUnheard,
+      refusal: isOpen ? refusal : undefined,
       isSystemMuted,
       isOpening: !isReady,
     };
     const health = await this.#watch.look(this.#audio, around, nowMs);
-    if (trouble !== this.trouble && !this.#isClosed) this.#parts.handlers.changed();
+    const isOther = trouble !== this.trouble || isPlaybackBlocked !== this.isPlaybackBlocked;
+    if (isOther && !this.#isClosed) this.#parts.handlers.changed();
     return health;
   }
 
@@ -190,6 +202,7 @@ export class Room {
           // It answers a join whose `joined` has come.
           this.#next?.done.reject(new RequestError(message.code, message.message, true));
         } else if (message.code === 'forbidden') {
+          this.#refused(message);
           this.#parts.handlers.fault(`You cannot be heard: ${message.message}`);
         }
         return;
@@ -209,6 +222,11 @@ export class Room {
         return;
     }
     this.#parts.handlers.changed();
+  }
+
+  /** The gateway takes no audio from this client. */
+  #refused({ message }: { message: string }): void {
+    this.#parts.settings.refusal = message;
   }
 
   /** Returns whether anybody speaks who is heard here: a speaker without a level sends an unknown format, which browsers do not get. */

@@ -4,6 +4,9 @@ import type { Ways } from './ways.ts';
 
 export const LOBBY = '__lobby__';
 
+/** Settings that end with a session: what it was told, and has refused. */
+export const UNTOLD = { toldMuted: false, answeredMuted: false, refusal: undefined };
+
 /** Credentials that resume a session on another connection. */
 export type Resumption = { session_id: string; resume_token: string };
 

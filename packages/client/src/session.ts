@@ -15,7 +15,7 @@ import {
 import type { CloseReason } from './retry.ts';
 import type { AudioParts, RoomAudio } from './room-audio.ts';
 import { Room } from './room.ts';
-import { LOBBY, type Resumption, type SessionParts } from './session-parts.ts';
+import { LOBBY, type Resumption, type SessionParts, UNTOLD } from './session-parts.ts';
 import { WayKeeper } from './way-keeper.ts';
 
 /** The course of a client from its first connection to its end: connections that come and go, and the room that it is to be in. */
@@ -147,7 +147,7 @@ export class Session {
   #welcomed(connection: Connection, welcome: MessageOf<'welcome'>): void {
     const { session_id, resume_token, room, resumed, network, mute } = welcome;
     this.#parts.ways.onNetwork(network, performance.now());
-    if (!resumed) Object.assign(this.#parts.settings, { toldMuted: false, answeredMuted: false });
+    if (!resumed) Object.assign(this.#parts.settings, UNTOLD);
     else if (mute !== undefined) this.#hearMute(mute);
     this.#resumption = { session_id, resume_token };
     if (room !== LOBBY) return; // we are where we were, and `joined` tells what is there
@@ -239,9 +239,11 @@ export class Session {
       if (superseded()) return;
       await room.audio.applySettings();
       if (superseded()) return;
-      await room.audio.applyMicrophone().catch((error: Error) => {
-        if (!superseded()) this.#fault(`You cannot be heard: ${error.message}`);
-      });
+      await room
+        .apply((audio) => audio.applyMicrophone())
+        .catch((error: Error) => {
+          if (!superseded()) this.#fault(`You cannot be heard: ${error.message}`);
+        });
       if (superseded()) return;
       room.isReady = true;
       wish.fulfilled = true;

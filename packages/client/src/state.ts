@@ -62,6 +62,8 @@ export type ClientState =
        * browser has stopped the audio (`trouble` says which).
        */
       isInterrupted: boolean;
+      /** The browser plays sound only after a click: call `resumePlayback()` in one. */
+      isPlaybackBlocked: boolean;
       /** Why sound does not flow, in one direction or both, as a sentence; absent while it does. */
       trouble?: string;
     }

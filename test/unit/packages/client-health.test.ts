@@ -39,6 +39,7 @@ function openWatch(transport: RoomAudio['transport'] = 'webrtc') {
   const around = {
     areOthersSpeaking: false,
     isUnheard: false,
+    refusal: undefined,
     isSystemMuted: false,
     isOpening: false,
   };

@@ -28,6 +28,7 @@ const audioWith = (settings: SoundSettings): RoomAudio => ({
   openedMs: 0,
   isInterrupted: false,
   isStopped: false,
+  isPlaybackBlocked: false,
   hasPath: true,
   mixTrack: undefined,
   opened: () => Promise.resolve(),

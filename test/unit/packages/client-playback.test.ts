@@ -9,9 +9,10 @@ let contexts: Context[];
 /** An element whose volume can be set, until a test says otherwise. */
 class Element {
   static isVolumeFixed: boolean;
+  static mayPlay: boolean;
   srcObject: unknown;
   muted = false;
-  readonly paused = false;
+  paused = true;
   #volume = 1;
 
   constructor() {
@@ -26,6 +27,8 @@ class Element {
   }
 
   play(): Promise<void> {
+    if (!Element.mayPlay) return Promise.reject(new DOMException('', 'NotAllowedError'));
+    this.paused = false;
     return Promise.resolve();
   }
   pause(): void {}
@@ -74,6 +77,7 @@ beforeEach(() => {
   contexts = [];
   blocked = 0;
   Element.isVolumeFixed = false;
+  Element.mayPlay = true;
   Context.initial = 'running';
   Context.resume = run;
   vi.stubGlobal('Audio', Element);
@@ -152,9 +156,11 @@ test('a context that does not run within 500 ms asks for a click, which resumes 
   await vi.advanceTimersByTimeAsync(200);
   expect(blocked).toBe(1);
   Context.resume = run;
+  expect(playback.isBlocked).toBe(true);
   playback.resume();
   await vi.advanceTimersByTimeAsync(0);
   expect(contexts[0]!.state).toBe('running');
+  expect(playback.isBlocked).toBe(false);
 });
 
 test('a context that the browser interrupts asks for a click, and nothing once its peer has left', async () => {
@@ -171,4 +177,21 @@ test('a context that the browser interrupts asks for a click, and nothing once i
   playback.remove('1');
   await vi.advanceTimersByTimeAsync(1000);
   expect(blocked).toBe(1);
+});
+
+test('a track that the browser refuses to play is blocked until it plays, or has gone', async () => {
+  Element.mayPlay = false;
+  add(1);
+  expect(playback.isBlocked).toBe(false);
+  await vi.advanceTimersByTimeAsync(0);
+  expect({ blocked, isBlocked: playback.isBlocked }).toEqual({ blocked: 1, isBlocked: true });
+  Element.mayPlay = true;
+  playback.resume();
+  expect(playback.isBlocked).toBe(false);
+  Element.mayPlay = false;
+  playback.add('2', 'eve', {} as MediaStreamTrack, 1);
+  await vi.advanceTimersByTimeAsync(0);
+  expect(playback.isBlocked).toBe(true);
+  playback.remove('2');
+  expect(playback.isBlocked).toBe(false);
 });

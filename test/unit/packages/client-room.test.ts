@@ -1,5 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import type { Connection, MessageOf } from '../../../packages/client/src/connection.ts';
+import { RequestError } from '../../../packages/client/src/errors.ts';
 import type { RoomAudio, SoundSettings } from '../../../packages/client/src/room-audio.ts';
 import { Room } from '../../../packages/client/src/room.ts';
 import { Wire } from '../../../packages/client/src/wire.ts';
@@ -33,7 +34,13 @@ function openRoom() {
   };
   const line = { heardMs: 0, request, fail: () => undefined };
   const connection = line as unknown as Connection;
-  const sound = { transport: 'webrtc', hasPath: true, isInterrupted: false, packetsReceived: 0 };
+  const sound = {
+    transport: 'webrtc',
+    hasPath: true,
+    isInterrupted: false,
+    isPlaybackBlocked: false,
+    packetsReceived: 0,
+  };
   const audio = Object.assign(sound, {
     counters: () => Promise.resolve({ packetsReceived: sound.packetsReceived }),
     trackOf: () => undefined,
@@ -193,6 +200,50 @@ test('a microphone that the system mutes is told after a second, and is no reaso
   microphone.muted = false;
   await lookUntil(11_750);
   expect(room.trouble).toBeUndefined();
+});
+
+const MESSAGE = 'The token does not allow publishing.';
+test.each<[string, (room: Room) => unknown]>([
+  [
+    'unasked',
+    (room) =>
+      room.receive({ type: 'error', code: 'forbidden', message: MESSAGE, retryable: false }),
+  ],
+  [
+    'as an answer',
+    (room) =>
+      room
+        .apply(() => Promise.reject(new RequestError('forbidden', MESSAGE, false)))
+        .catch((error: unknown) => error),
+  ],
+])(
+  'a refusal of its audio that is told %s is the trouble of a client for as long as it would speak',
+  async (_, refuse) => {
+    const { room, settings, lookUntil } = openRoom();
+    settings.microphone = { readyState: 'live', muted: false } as MediaStreamTrack;
+    await refuse(room);
+    expect(await lookUntil(1000)).toMatchObject({ isSilenced: false });
+    expect(room.trouble).toBe(`Nobody hears you: ${MESSAGE}`);
+    settings.muted = true;
+    await lookUntil(2000);
+    expect(room.trouble).toBeUndefined();
+    settings.muted = false;
+    await lookUntil(3000);
+    expect(room.trouble).toBe(`Nobody hears you: ${MESSAGE}`);
+  },
+);
+
+test('playback that waits for a click is told until it runs', async () => {
+  const { room, sound, lookUntil } = openRoom();
+  sound.isPlaybackBlocked = true;
+  await lookUntil(250);
+  expect(room.isPlaybackBlocked).toBe(false);
+  expect(await lookUntil(1000)).toMatchObject({ isInterrupted: false, isSilenced: false });
+  expect(room.isPlaybackBlocked).toBe(true);
+  expect(room.trouble).toContain('only after a click');
+  sound.isPlaybackBlocked = false;
+  await lookUntil(1250);
+  expect(room).toMatchObject({ isPlaybackBlocked: false, trouble: undefined });
 });
 
 test('a client that speaks and may not is told that it cannot be heard', () => {

@@ -6,6 +6,8 @@ type Player = {
   /** Volume of the peer, 0 to 4. */
   gain: number;
   boost: Boost | undefined;
+  /** The browser has refused to play it without a click. */
+  isRefused: boolean;
 };
 type Boost = { context: AudioContext; gain: GainNode };
 
@@ -31,15 +33,23 @@ export class Playback {
     this.#speakerId = speakerId;
   }
 
+  /** True while the browser waits for a click before it plays some of the tracks. */
+  get isBlocked(): boolean {
+    return [...this.#players.values()].some(
+      ({ element, boost, isRefused }) =>
+        isRefused && (element.paused || (boost && boost.context.state !== 'running')),
+    );
+  }
+
   /** Starts to play a track. @param gain 0 to 4 */
   add(id: string, peer: string, track: MediaStreamTrack, gain: number): void {
     const element = new Audio();
     element.srcObject = new MediaStream([track]);
-    const player: Player = { peer, element, gain, boost: undefined };
+    const player: Player = { peer, element, gain, boost: undefined, isRefused: false };
     this.#players.set(id, player);
     if (this.#speakerId !== '') void this.#setSpeakerOf(element).catch(() => undefined);
     this.#applyGain(player);
-    this.#play(element);
+    this.#play(player);
   }
 
   remove(id: string): void {
@@ -75,8 +85,9 @@ export class Playback {
 
   /** Plays the tracks that the browser had blocked. */
   resume(): void {
-    for (const { element, boost } of this.#players.values()) {
-      if (element.paused) this.#play(element);
+    for (const player of this.#players.values()) {
+      const { element, boost } = player;
+      if (element.paused) this.#play(player);
       // Refused again: the user was told before.
       if (boost && boost.context.state !== 'running') boost.context.resume().catch(() => undefined);
     }
@@ -131,14 +142,19 @@ export class Playback {
     const isWanted = () => player.boost?.context === context;
     if (!isWanted() || context.state === 'running') return;
     const isRunning = await runsSoon(() => context.resume());
-    if (!isRunning && isWanted()) this.#blocked();
+    if (!isRunning && isWanted()) this.#refused(player);
   }
 
-  #play(element: HTMLAudioElement): void {
-    element.play().catch((error: unknown) => {
+  #play(player: Player): void {
+    player.element.play().catch((error: unknown) => {
       // Any other name means that the element was removed before it started.
-      if (error instanceof DOMException && error.name === 'NotAllowedError') this.#blocked();
+      if (error instanceof DOMException && error.name === 'NotAllowedError') this.#refused(player);
     });
+  }
+
+  #refused(player: Player): void {
+    player.isRefused = true;
+    this.#blocked();
   }
 }
 

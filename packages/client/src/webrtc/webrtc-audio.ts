@@ -26,7 +26,7 @@ export class WebRtcAudio implements RoomAudio {
   readonly transport = 'webrtc';
   readonly openedMs = performance.now();
   readonly mixTrack = undefined;
-  /** WebRTC records all the same; what it does not play is asked for by `playbackBlocked`. */
+  /** WebRTC records all the same: see `isPlaybackBlocked`. */
   readonly isStopped = false;
   readonly #request: SendRequest;
   readonly #settings: SoundSettings;
@@ -62,6 +62,10 @@ export class WebRtcAudio implements RoomAudio {
 
   get #closed(): boolean {
     return this.#closing.signal.aborted;
+  }
+
+  get isPlaybackBlocked(): boolean {
+    return this.#playback.isBlocked;
   }
 
   /** The way to the gateway is broken, and being mended. */

@@ -53,6 +53,10 @@ export class WebSocketAudio implements RoomAudio {
     return this.#graph?.isBlocked ?? false;
   }
 
+  get isPlaybackBlocked(): boolean {
+    return this.isStopped;
+  }
+
   get hasPath(): boolean {
     return this.#graph !== undefined;
   }
