@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import { accessibilityFaults, tabTo } from '../support/accessibility.ts';
+import { accessibilityFaults, isDrawnInForcedColors, tabTo } from '../support/accessibility.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { GatewayProcess } from '../support/process.ts';
 import { SETTLING } from '../support/settling.ts';
@@ -117,6 +117,8 @@ test('nodes and rooms are shown, with who speaks how loud; Kick and Drain do it,
     async () => expect(await ofB.locator('.state').innerText()).toBe('gone'),
     SETTLING,
   );
+  expect(await accessibilityFaults(page)).toEqual([]);
+  expect(await isDrawnInForcedColors(page.locator('.meter i').first())).toBe(true);
   expect(ada.messages.map(({ type }) => type)).not.toContain('draining');
 });
 

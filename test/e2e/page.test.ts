@@ -1,9 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { expect, test, vi } from 'vitest';
-import { accessibilityFaults, tabTo } from '../support/accessibility.ts';
+import { accessibilityFaults, isDrawnInForcedColors, tabTo } from '../support/accessibility.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { eventually, openTestGateway } from '../support/gateway.ts';
 import type { TestClient } from '../support/client.ts';
+import { TestProxy } from '../support/proxy.ts';
 import { SETTLING } from '../support/settling.ts';
 import { slownessOfMachine } from '../support/slowness.ts';
 import { keepPlaying, lastSecondOf, opusTone, pcmTone, peakHz } from '../support/sound.ts';
@@ -237,6 +238,27 @@ test('the keyboard alone leads in, through the room and out; axe-core finds no f
   await page.keyboard.press('Enter');
   await page.locator('#entrance').waitFor({ state: 'visible' });
   expect(await focused.getAttribute('id')).toBe('entrance-title');
+});
+
+test('axe-core finds no fault while the page reconnects; forced colours show who speaks', async () => {
+  await enter('door phone');
+  const proxy = await TestProxy.open(used.gateway.url);
+  try {
+    const ada = used.keep(await TestBrowser.openRaw(proxy.url, 800));
+    await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+    await expectSpeaking(ada, 'Ada', true);
+    for (const bar of [
+      ada.person('Ada').locator('.voice i').first(),
+      ada.page.locator('#own-level'),
+    ]) {
+      expect(await isDrawnInForcedColors(bar)).toBe(true);
+    }
+    proxy.cut();
+    await ada.page.locator('#room-view[data-away="true"]').waitFor();
+    expect(await accessibilityFaults(ada.page)).toEqual([]);
+  } finally {
+    await proxy.close();
+  }
 });
 
 test('Mute: the others hear nothing more; Unmute: they hear again', async () => {

@@ -1,5 +1,5 @@
 import axe from 'axe-core';
-import type { Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 
 declare global {
   interface Window {
@@ -40,6 +40,18 @@ export async function accessibilityFaults(page: Page): Promise<string[]> {
   await page.emulateMedia({ colorScheme: null, reducedMotion: null });
   await page.setViewportSize(before);
   return faults;
+}
+
+/** Returns whether a part that consists of its background alone is there when the browser takes all colours away. */
+export async function isDrawnInForcedColors(part: Locator): Promise<boolean> {
+  const page = part.page();
+  await page.emulateMedia({ forcedColors: 'active' });
+  const isDrawn = await part.evaluate(
+    (element) =>
+      getComputedStyle(element).backgroundColor === getComputedStyle(document.body).color,
+  );
+  await page.emulateMedia({ forcedColors: null });
+  return isDrawn;
 }
 
 /** Presses Tab until an element has the focus. @throws {Error} it is not among the next 30 */
