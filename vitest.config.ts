@@ -129,6 +129,7 @@ export default defineConfig({
   test: {
     projects: [
       {
+        resolve: { tsconfigPaths: true },
         test: {
           ...pure,
           name: 'unit',

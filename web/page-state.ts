@@ -153,9 +153,9 @@ export class Page {
     this.show({ progress, error: '', isKeyWrong: false });
   }
 
-  /** Shows the room. */
-  showRoom(room: RoomState): void {
-    this.show({ room, progress: undefined });
+  /** Shows the room. @param more what else changes at the same time: every change draws the page */
+  showRoom(room: RoomState, more: Partial<PageState>): void {
+    this.show({ room, progress: undefined, ...more });
   }
 
   showNotice(words: string): void {
@@ -171,13 +171,12 @@ export class Page {
     if (this.#state.notice?.isOfMicrophone) this.show({ notice: undefined });
   }
 
-  /** Shows nobody as speaking. */
-  silence(): void {
-    const people = this.#state.people.map((person) => {
+  /** Returns the people, none of whom speaks. */
+  silentPeople(): Person[] {
+    return this.#state.people.map((person) => {
       const silent = { ...person };
       delete silent.levelDbov;
       return silent;
     });
-    this.show({ people });
   }
 }

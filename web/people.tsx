@@ -1,4 +1,5 @@
 import { meterShare, type Transport } from 'partyline-client';
+import { Component } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Person } from './page-state.ts';
 
@@ -15,19 +16,30 @@ export function People({
   return (
     <ul id="people" aria-label="People in the room">
       {people.map((person) => (
-        <PersonEntry key={person.peer} person={person} onVolume={onVolume} />
+        <KeptEntry key={person.peer} person={person} onVolume={onVolume} />
       ))}
     </ul>
   );
 }
 
-function PersonEntry({
-  person,
-  onVolume,
-}: {
-  person: Person;
-  onVolume: (peer: string, gain: number) => void;
-}) {
+type EntryProps = { person: Person; onVolume: (peer: string, gain: number) => void };
+
+/** An entry that is drawn again only if its person has changed: most changes are of one among many. */
+class KeptEntry extends Component<EntryProps> {
+  override shouldComponentUpdate({ person }: EntryProps): boolean {
+    const { person: shown } = this.props;
+    return SHOWN.some((name) => person[name] !== shown[name]);
+  }
+
+  override render(props: EntryProps) {
+    return <PersonEntry {...props} />;
+  }
+}
+
+/** Parts of a person that its entry shows. */
+const SHOWN = ['peer', 'kind', 'isSelf', 'muted', 'levelDbov'] as const;
+
+function PersonEntry({ person, onVolume }: EntryProps) {
   const { peer, isSelf, levelDbov } = person;
   const [gain, setGain] = useState(person.gain);
   const level = levelDbov === undefined ? 0 : Math.max(0.2, meterShare(levelDbov));
@@ -86,10 +98,14 @@ function initials(name: string): string {
 
 /** Returns the first character of a word with its accents; without them in Firefox before 125, which has no `Intl.Segmenter`. */
 function firstLetter(word: string): string {
-  if (!('Segmenter' in Intl)) return String.fromCodePoint(word.codePointAt(0)!);
-  const letters = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
-  return [...letters.segment(word)][0]?.segment ?? '';
+  if (!letters) return String.fromCodePoint(word.codePointAt(0)!);
+  const [first] = letters.segment(word);
+  return first?.segment ?? '';
 }
+
+/** Made once: a Segmenter takes as long to make as dozens of entries to draw. */
+const letters =
+  'Segmenter' in Intl ? new Intl.Segmenter(undefined, { granularity: 'grapheme' }) : undefined;
 
 /** Returns the colour of a peer, the same on every page. */
 function hue(name: string): number {

@@ -8,7 +8,7 @@ import {
 } from 'partyline-client';
 import type { Guest } from './invite.ts';
 import { OwnMicrophone } from './own-microphone.ts';
-import type { Entry, Page, Person } from './page-state.ts';
+import type { Entry, MicrophoneState, Page, PageState, Person } from './page-state.ts';
 import { SOUND_FILES } from './sound-files.ts';
 import { askForToken } from './token.ts';
 import { inRoomWords, wayWords } from './room-words.ts';
@@ -189,8 +189,12 @@ export class Visit {
   }
 
   #showMicrophone(): void {
-    const muted = this.client.muted ? 'muted' : 'on';
-    this.#page.show({ microphone: this.#microphone.current ? muted : 'off' });
+    this.#page.show({ microphone: this.#microphoneState });
+  }
+
+  get #microphoneState(): MicrophoneState {
+    if (!this.#microphone.current) return 'off';
+    return this.client.muted ? 'muted' : 'on';
   }
 
   #show(state: ClientState): void {
@@ -208,19 +212,10 @@ export class Visit {
         this.#showWay('Entering the room…');
         break;
       case 'reconnecting':
-        this.#showMicrophone();
         this.#showWay(retryWords(state, state.retryAt - Date.now()));
         break;
       case 'in_room':
-        this.#showMicrophone();
-        this.#page.showRoom({
-          title: this.#title,
-          status: inRoomWords(state, this.entry.isTrial),
-          way: wayWords(state),
-          isAway: state.isInterrupted,
-          ...(state.isPlaybackBlocked && { play: () => this.client.resumePlayback() }),
-        });
-        this.#showPeople(state);
+        this.#showRoom(state);
         break;
       case 'closed':
         this.#endFor(state.reason);
@@ -230,11 +225,27 @@ export class Visit {
   /** On the way in at the entrance; on the way back in the room. */
   #showWay(status: string): void {
     if (!this.#people) return this.#page.showProgress(status);
-    this.#page.showRoom({ title: this.#title, status, way: '', isAway: true });
-    this.#page.silence();
+    const room = { title: this.#title, status, way: '', isAway: true };
+    const people = this.#page.silentPeople();
+    this.#page.showRoom(room, { people, microphone: this.#microphoneState });
   }
 
-  #showPeople({ peers, speaking }: InRoom): void {
+  #showRoom(state: InRoom): void {
+    const room = {
+      title: this.#title,
+      status: inRoomWords(state, this.entry.isTrial),
+      way: wayWords(state),
+      isAway: state.isInterrupted,
+      ...(state.isPlaybackBlocked && { play: this.#play }),
+    };
+    const microphone = this.#microphoneState;
+    this.#page.showRoom(room, { microphone, ...this.#peopleOf(state) });
+  }
+
+  readonly #play = (): void => this.client.resumePlayback();
+
+  /** Returns who is in the room, and notes it. */
+  #peopleOf({ peers, speaking }: InRoom): Partial<PageState> {
     const { peer: own, muted } = this.client;
     const kind = this.client.transport ?? 'webrtc';
     const self = { peer: own, kind, isSelf: true, muted, gain: 1 } as const;
@@ -246,18 +257,18 @@ export class Visit {
     const people = [self, ...others];
     const levelOf = (peer: string) =>
       speaking.has(peer) ? (speaking.get(peer) ?? UNKNOWN_LEVEL_DBOV) : undefined;
-    this.#page.show({
-      people: people.map((person) => withLevel(person, levelOf(person.peer))),
-      isAlone: peers.size === 0 && !this.entry.isTrial,
-    });
     const names = new Set(peers.keys());
     const known = this.#people ?? names; // peers that were in the room before us did not join
     const comings = [
       ...[...names].filter((name) => !known.has(name)).map((name) => `${name} came.`),
       ...[...known].filter((name) => !names.has(name)).map((name) => `${name} left.`),
     ];
-    if (comings.length > 0) this.#page.show({ comings: comings.join(' ') });
     this.#people = names;
+    return {
+      people: people.map((person) => withLevel(person, levelOf(person.peer))),
+      isAlone: peers.size === 0 && !this.entry.isTrial,
+      ...(comings.length > 0 && { comings: comings.join(' ') }),
+    };
   }
 }
 

@@ -1,0 +1,75 @@
+import type { ClientState } from 'partyline-client';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { Page, type Entry } from '../../../web/page-state.ts';
+import { Visit } from '../../../web/visit.ts';
+
+/** What a visit shows of its client. The client is the test's. */
+
+const fake = vi.hoisted(() => ({ become: (_: unknown): void => undefined }));
+vi.mock('../../../web/sound-files.ts', () => ({ SOUND_FILES: {} }));
+vi.mock('partyline-client', () => ({
+  PartylineClient: class {
+    readonly peer = 'ada';
+    readonly transport = 'webrtc';
+    readonly muted = false;
+    on(type: string, listener: (state: unknown) => void): void {
+      if (type === 'change') fake.become = listener;
+    }
+    volumeOf = () => 1;
+  },
+}));
+
+const ENTRY: Entry = {
+  apiKey: '',
+  room: 'kitchen',
+  peer: 'ada',
+  listenOnly: true,
+  isTrial: false,
+  invite: '',
+};
+const BOB = { peer: 'bob', kind: 'webrtc', muted: false } as const;
+const IN_ROOM = {
+  name: 'in_room',
+  room: 'kitchen',
+  peers: new Map([['bob', BOB]]),
+  speaking: new Map(),
+  transport: 'webrtc',
+  isInterrupted: false,
+  isPlaybackBlocked: false,
+} as const satisfies ClientState;
+
+let draws: number;
+let page: Page;
+const become = (state: ClientState) => fake.become(state);
+
+beforeEach(() => {
+  vi.stubGlobal('location', { href: 'https://voice.example.com/', search: '' });
+  draws = 0;
+  page = new Page(() => (draws += 1));
+  void new Visit(page, ENTRY, undefined, () => undefined);
+});
+afterEach(() => {
+  vi.unstubAllGlobals();
+});
+
+test('every change of the client draws the page once', () => {
+  become(IN_ROOM);
+  expect(draws).toBe(1);
+  become({ ...IN_ROOM, speaking: new Map([['bob', -20]]) });
+  expect(draws).toBe(2);
+  expect(page.state).toMatchObject({ people: [{ peer: 'ada' }, { peer: 'bob', levelDbov: -20 }] });
+  become({ ...IN_ROOM, peers: new Map() });
+  expect(draws).toBe(3);
+  expect(page.state).toMatchObject({ comings: 'bob left.', isAlone: true, microphone: 'off' });
+  const reason = { code: 'network', closeCode: 1006, message: 'Lost.', retryable: true };
+  become({ name: 'reconnecting', hasAudio: false, reason, attempt: 1, retryAt: Date.now() });
+  expect(draws).toBe(4);
+});
+
+test('Play is there while the browser waits for a click', () => {
+  become({ ...IN_ROOM, isPlaybackBlocked: true, trouble: 'The browser waits.' });
+  expect(page.state.room).toMatchObject({ status: 'The browser waits.' });
+  expect(page.state.room?.play).toBeDefined();
+  become(IN_ROOM);
+  expect(page.state.room).not.toHaveProperty('play');
+});
