@@ -1,21 +1,26 @@
 import { useCallback, useEffect, useLayoutEffect, useState } from 'preact/hooks';
-import type { MicrophoneState } from './page-state.ts';
+import { deviceNames } from './device-names.ts';
+import type { Devices, MicrophoneState } from './page-state.ts';
 
 type Choose = (deviceId: string) => void;
 
 /** The menus of microphones and speakers. Browsers name devices only once a microphone was allowed. */
 export function DeviceMenus({
   microphone,
+  devices,
   onMicrophone,
   onSpeaker,
+  onGone,
 }: {
   microphone: MicrophoneState;
+  devices: Devices;
   onMicrophone: Choose;
   onSpeaker: Choose;
+  onGone: (kind: keyof Devices) => void;
 }) {
-  const [devices, setDevices] = useState<readonly MediaDeviceInfo[]>([]);
+  const [listed, setListed] = useState<readonly MediaDeviceInfo[]>([]);
   const list = useCallback(async () => {
-    setDevices((await navigator.mediaDevices?.enumerateDevices()) ?? []); // none over plain HTTP
+    setListed((await navigator.mediaDevices?.enumerateDevices()) ?? []); // none over plain HTTP
   }, []);
   const hasMicrophone = microphone !== 'off';
   useEffect(() => void list(), [list, hasMicrophone]);
@@ -32,57 +37,68 @@ export function DeviceMenus({
       <Menu
         id="microphones"
         label="Microphone"
-        devices={devices.filter(({ kind }) => kind === 'audioinput')}
+        devices={listed.filter(({ kind }) => kind === 'audioinput')}
+        chosen={devices.microphone}
         onChoice={onMicrophone}
+        onGone={() => onGone('microphone')}
       />
       <Menu
         id="speakers"
         label="Speakers"
-        devices={devices.filter(({ kind }) => kind === 'audiooutput')}
+        devices={listed.filter(({ kind }) => kind === 'audiooutput')}
+        chosen={devices.speakers}
         onChoice={onSpeaker}
+        onGone={() => onGone('speakers')}
         disabled={!('setSinkId' in HTMLMediaElement.prototype)}
       />
     </details>
   );
 }
 
-/** A menu of devices; what was chosen stays so until it is unplugged. */
+/** A menu of devices, which shows the one in use. @param onGone called when that one is unplugged */
 function Menu({
   id,
   label,
   devices,
+  chosen,
   onChoice,
+  onGone,
   disabled = false,
 }: {
   id: string;
   label: string;
   devices: readonly MediaDeviceInfo[];
+  chosen: string;
   onChoice: Choose;
+  onGone: () => void;
   disabled?: boolean;
 }) {
-  const [chosen, setChosen] = useState('');
   const named = devices.filter(({ deviceId }) => deviceId !== '' && deviceId !== 'default');
+  const names = deviceNames(named.map(({ label: name }) => name));
   const isListed = named.some(({ deviceId }) => deviceId === chosen);
+  const shown = isListed ? chosen : '';
   // The default one is used in its place, also when it is plugged in again.
   useLayoutEffect(() => {
-    if (!isListed) setChosen('');
-  }, [isListed]);
+    if (chosen !== shown) onGone();
+  }, [chosen, shown]);
   return (
     <>
       <label for={id}>{label}</label>
       <select
         id={id}
-        value={isListed ? chosen : ''}
+        value={shown}
         disabled={disabled}
         onChange={({ currentTarget }) => {
-          setChosen(currentTarget.value);
-          onChoice(currentTarget.value);
+          const { value } = currentTarget;
+          // It is shown as chosen once it is in use: the browser may refuse it.
+          currentTarget.value = shown;
+          onChoice(value);
         }}
       >
         <option value="">Default</option>
-        {named.map(({ deviceId, label: name }, i) => (
+        {named.map(({ deviceId }, i) => (
           <option key={deviceId} value={deviceId}>
-            {name || String(i + 1)}
+            {names[i]}
           </option>
         ))}
       </select>

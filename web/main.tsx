@@ -35,6 +35,7 @@ const actions: PageActions = {
   ownLevel: () => visit?.ownLevel() ?? 0,
   chooseMicrophone: (id) => void visit?.chooseMicrophone(id),
   chooseSpeaker: (id) => visit?.chooseSpeaker(id),
+  forgetDevice: (kind) => page.showDevice(kind, ''),
   setVolume: (peer, gain) => visit?.setVolume(peer, gain),
   invite: () => void invite(),
   closeInvitation: () => page.show({ invitation: undefined }),

@@ -15,6 +15,9 @@ export type Entry = {
 /** Texts of the form's fields. */
 type Fields = Pick<Entry, 'apiKey' | 'room' | 'peer'>;
 
+/** Ids of the devices in use; empty: the browser's default one. */
+export type Devices = { microphone: string; speakers: string };
+
 export type MicrophoneState = 'on' | 'muted' | 'off';
 
 export type Person = {
@@ -66,6 +69,7 @@ export type PageState = {
   /** Announcement of the last peers that joined and left, for screen readers only. */
   comings: string;
   microphone: MicrophoneState;
+  devices: Devices;
   notice: Notice | undefined;
   invitation: ShownInvitation | undefined;
 };
@@ -82,6 +86,8 @@ export type PageActions = {
   /** @param id of a device; empty: the browser's default one */
   chooseMicrophone: (id: string) => void;
   chooseSpeaker: (id: string) => void;
+  /** A device that was in use is there no more: the default one takes its place. */
+  forgetDevice: (kind: keyof Devices) => void;
   /** @param gain 1 is as it was sent */
   setVolume: (peer: string, gain: number) => void;
   invite: () => void;
@@ -100,6 +106,7 @@ const NO_VISIT = {
   isAlone: false,
   comings: '',
   microphone: 'off',
+  devices: { microphone: '', speakers: '' },
   notice: undefined,
   invitation: undefined,
 } as const;
@@ -169,6 +176,10 @@ export class Page {
 
   clearMicrophoneNotice(): void {
     if (this.#state.notice?.isOfMicrophone) this.show({ notice: undefined });
+  }
+
+  showDevice(kind: keyof Devices, id: string): void {
+    this.show({ devices: { ...this.#state.devices, [kind]: id } });
   }
 
   /** Returns the people, none of whom speaks. */

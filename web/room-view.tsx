@@ -75,8 +75,10 @@ export function RoomView({ state, actions }: ViewProps) {
       </div>
       <DeviceMenus
         microphone={microphone}
+        devices={state.devices}
         onMicrophone={actions.chooseMicrophone}
         onSpeaker={actions.chooseSpeaker}
+        onGone={actions.forgetDevice}
       />
       <p id="comings" class="visually-hidden" role="log">
         {comings}

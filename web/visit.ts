@@ -4,8 +4,8 @@ import {
   type CloseReason,
   Microphone,
   PartylineClient,
-  type Transport,
 } from 'partyline-client';
+import { isRaw, transportsOfAddress } from './address-options.ts';
 import type { Guest } from './invite.ts';
 import { OwnMicrophone } from './own-microphone.ts';
 import type { Entry, MicrophoneState, Page, PageState, Person } from './page-state.ts';
@@ -13,7 +13,14 @@ import { SOUND_FILES } from './sound-files.ts';
 import { askForToken } from './token.ts';
 import { inRoomWords, wayWords } from './room-words.ts';
 import { untilConnected } from './until-connected.ts';
-import { endWords, errorWords, guestEndWords, microphoneWords, retryWords } from './words.ts';
+import {
+  endWords,
+  errorWords,
+  guestEndWords,
+  microphoneWords,
+  retryWords,
+  speakerWords,
+} from './words.ts';
 
 type InRoom = Extract<ClientState, { name: 'in_room' }>;
 
@@ -29,7 +36,8 @@ export class Visit {
   readonly #microphone = new OwnMicrophone((deviceId) =>
     Microphone.open({ deviceId, processing: !isRaw() }),
   );
-  #deviceId = '';
+  /** Number of the last choice of speakers. */
+  #speakerChoice = 0;
   #people: ReadonlySet<string> | undefined;
   #lastFault = '';
   /** False until the client has joined. */
@@ -73,7 +81,7 @@ export class Visit {
       // Asked for only now, so that a wrong key does not lead to a permission prompt.
       if (!this.entry.listenOnly) {
         this.#page.showProgress('Waiting for the microphone…');
-        await this.#openMicrophone();
+        await this.#openMicrophone('');
       }
       // It may have been lost while the browser asked for the microphone.
       await untilConnected(this.client, this.#ending.signal);
@@ -98,8 +106,7 @@ export class Visit {
 
   /** Changes the microphone. @param deviceId empty for the default one */
   async chooseMicrophone(deviceId: string): Promise<void> {
-    this.#deviceId = deviceId;
-    const microphone = await this.#openMicrophone();
+    const microphone = await this.#openMicrophone(deviceId);
     try {
       if (microphone) await this.client.setMicrophone(microphone.track);
     } catch (error) {
@@ -107,8 +114,15 @@ export class Visit {
     }
   }
 
+  /** Changes the speakers; if the browser refuses them, those before stay. @param deviceId empty for the default ones */
   chooseSpeaker(deviceId: string): void {
-    this.client.setSpeaker(deviceId).catch((error: unknown) => this.#fault(errorWords(error)));
+    const choice = (this.#speakerChoice += 1);
+    this.client.setSpeaker(deviceId).then(
+      () => {
+        if (choice === this.#speakerChoice) this.#page.showDevice('speakers', deviceId);
+      },
+      (error: unknown) => this.#fault(speakerWords(error)),
+    );
   }
 
   setVolume(peer: string, gain: number): void {
@@ -118,7 +132,8 @@ export class Visit {
   /** The microphone's button: mute, unmute, or try to get one. */
   async pressMicrophone(): Promise<void> {
     try {
-      if (!this.#microphone.current) await this.chooseMicrophone(this.#deviceId);
+      if (!this.#microphone.current)
+        await this.chooseMicrophone(this.#page.state.devices.microphone);
       else if (this.client.muted) await this.client.unmute();
       else await this.client.mute();
     } catch (error) {
@@ -149,12 +164,13 @@ export class Visit {
   }
 
   /**
-   * Opens the chosen microphone, or shows the reason if it cannot.
+   * Opens a microphone, or shows the reason if it cannot.
+   * @param deviceId empty for the default one
    * @returns undefined on failure, or if another choice came before the answer
    */
-  async #openMicrophone(): Promise<Microphone | undefined> {
+  async #openMicrophone(deviceId: string): Promise<Microphone | undefined> {
     try {
-      const microphone = await this.#microphone.open(this.#deviceId);
+      const microphone = await this.#microphone.open(deviceId);
       if (!microphone) return undefined;
       const { signal } = this.#ending;
       microphone.track.addEventListener(
@@ -164,6 +180,7 @@ export class Visit {
         },
         { signal },
       );
+      this.#page.showDevice('microphone', deviceId);
       this.#page.clearMicrophoneNotice();
       this.#showMicrophone();
       return microphone;
@@ -178,6 +195,7 @@ export class Visit {
   /** Handles a microphone that was unplugged or whose permission was revoked: another may be available or opening. */
   async #loseMicrophone(): Promise<void> {
     this.#microphone.drop();
+    this.#page.showDevice('microphone', '');
     this.#showMicrophone();
     // At once: the client would say itself that the microphone is gone, and not that another has come later.
     this.client.setMicrophone(null).catch((error: unknown) => this.#fault(errorWords(error)));
@@ -270,19 +288,6 @@ export class Visit {
       ...(comings.length > 0 && { comings: comings.join(' ') }),
     };
   }
-}
-
-/**
- * `?raw` in the page's address turns the browser's processing off, for tests that send a tone: noise suppression takes
- * a steady tone for noise and eats it.
- */
-const isRaw = () => new URLSearchParams(location.search).has('raw');
-
-/** `?transports=websocket` (or `webrtc`, or both with a comma) in the page's address allows no others. */
-function transportsOfAddress(): { transports?: Transport[] } {
-  const names = new URLSearchParams(location.search).get('transports')?.split(',') ?? [];
-  const transports = names.filter((name) => name === 'webrtc' || name === 'websocket');
-  return transports.length > 0 ? { transports } : {};
 }
 
 /** The room in which everybody is alone, and hears itself. */

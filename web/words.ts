@@ -41,17 +41,36 @@ const MICROPHONE_WORDS: Record<string, string> = {
   NotAllowedError: 'The browser did not let this page use the microphone.',
   NotFoundError: 'No microphone was found.',
   NotReadableError: 'The microphone cannot be used: another program may hold it.',
+  OverconstrainedError: 'This microphone is there no more.',
+  AbortError: 'The browser could not start the microphone.',
   InsecureContextError: 'The browser gives a microphone only to pages on https or localhost.',
 };
 
 /** Returns why a microphone cannot be used. @param isOtherOpen true if the one before is still used */
 export function microphoneWords(error: unknown, isOtherOpen: boolean): string {
-  const name = error instanceof Error ? error.name : '';
-  const words = MICROPHONE_WORDS[name] ?? `The microphone cannot be used: ${errorWords(error)}`;
+  const words =
+    MICROPHONE_WORDS[nameOf(error)] ?? `The microphone cannot be used: ${errorWords(error)}`;
   return isOtherOpen
     ? `${words} The microphone before it is still used.`
     : `${words} You can listen, but nobody hears you.`;
 }
+
+const SPEAKER_WORDS: Record<string, string> = {
+  NotAllowedError: 'The browser did not let this page use these speakers.',
+  NotFoundError: 'These speakers are there no more.',
+  AbortError: 'The browser could not start these speakers.',
+};
+
+/** Returns why speakers cannot be used. */
+export function speakerWords(error: unknown): string {
+  const words =
+    SPEAKER_WORDS[nameOf(error)] ?? `These speakers cannot be used: ${errorWords(error)}`;
+  return `${words} The speakers before them are still used.`;
+}
+
+/** An `OverconstrainedError` is not an `Error` in every browser. */
+const nameOf = (error: unknown) =>
+  typeof error === 'object' && error !== null && 'name' in error ? String(error.name) : '';
 
 /** Returns the sentence for any other fault. */
 export function errorWords(error: unknown): string {

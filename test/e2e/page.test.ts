@@ -186,7 +186,7 @@ test('the page says which way sound goes, has volumes by person, and speaks by a
   legacy.frames.length = 0;
   await vi.waitFor(() => expect(legacy.frames.length).toBeGreaterThan(25), SETTLING);
 
-  expect(await microphones.inputValue()).not.toBe('');
+  await expect.poll(() => microphones.inputValue(), SETTLING).not.toBe('');
   const plug = (isPlugged: boolean) =>
     ada.page.evaluate((isThere) => {
       const { mediaDevices } = navigator;
@@ -198,6 +198,15 @@ test('the page says which way sound goes, has volumes by person, and speaks by a
   await expect.poll(options, SETTLING).toBe(1);
   await plug(true);
   await expect.poll(options, SETTLING).toBeGreaterThan(1);
+  expect(await microphones.inputValue()).toBe('');
+
+  await ada.page.evaluate(() => {
+    navigator.mediaDevices.getUserMedia = () =>
+      Promise.reject(new OverconstrainedError('deviceId'));
+  });
+  await microphones.selectOption({ index: 1 });
+  const notice = () => ada.page.locator('#notice-text').innerText();
+  await expect.poll(notice, SETTLING).toMatch(/there no more.*before it is still used/);
   expect(await microphones.inputValue()).toBe('');
 });
 

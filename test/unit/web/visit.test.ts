@@ -3,9 +3,9 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Page, type Entry } from '../../../web/page-state.ts';
 import { Visit } from '../../../web/visit.ts';
 
-/** What a visit shows of its client. The client is the test's. */
+/** The page while a client changes. The client is the test's. */
 
-const fake = vi.hoisted(() => ({ become: (_: unknown): void => undefined }));
+const fake = vi.hoisted((): { become: (state: unknown) => void } => ({ become: () => undefined }));
 vi.mock('../../../web/sound-files.ts', () => ({ SOUND_FILES: {} }));
 vi.mock('partyline-client', () => ({
   PartylineClient: class {
@@ -16,6 +16,8 @@ vi.mock('partyline-client', () => ({
       if (type === 'change') fake.become = listener;
     }
     volumeOf = () => 1;
+    setSpeaker = (id: string) =>
+      id === 'gone' ? Promise.reject(new DOMException('', 'NotFoundError')) : Promise.resolve();
   },
 }));
 
@@ -40,13 +42,14 @@ const IN_ROOM = {
 
 let draws: number;
 let page: Page;
+let visit: Visit;
 const become = (state: ClientState) => fake.become(state);
 
 beforeEach(() => {
   vi.stubGlobal('location', { href: 'https://voice.example.com/', search: '' });
   draws = 0;
   page = new Page(() => (draws += 1));
-  void new Visit(page, ENTRY, undefined, () => undefined);
+  visit = new Visit(page, ENTRY, undefined, () => undefined);
 });
 afterEach(() => {
   vi.unstubAllGlobals();
@@ -72,4 +75,15 @@ test('Play is there while the browser waits for a click', () => {
   expect(page.state.room?.play).toBeDefined();
   become(IN_ROOM);
   expect(page.state.room).not.toHaveProperty('play');
+});
+
+test('speakers are shown as chosen once they are in use', async () => {
+  visit.chooseSpeaker('headset');
+  expect(page.state.devices.speakers).toBe('');
+  await new Promise(setImmediate);
+  expect(page.state.devices.speakers).toBe('headset');
+  visit.chooseSpeaker('gone');
+  await new Promise(setImmediate);
+  expect(page.state.devices.speakers).toBe('headset');
+  expect(page.state.notice?.words).toContain('The speakers before them are still used.');
 });

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { guestEndWords } from '../../../web/words.ts';
+import { deviceNames } from '../../../web/device-names.ts';
+import { guestEndWords, microphoneWords, speakerWords } from '../../../web/words.ts';
 
 /** Sentences of the page. */
 
@@ -9,4 +10,25 @@ test('a guest whose time is over may come in again, which one whose invitation w
   const expiresMs = Date.parse(EXPIRES_AT);
   expect(guestEndWords(EXPIRES_AT, expiresMs)).toContain('Press Join');
   expect(guestEndWords(EXPIRES_AT, expiresMs - 1000)).toContain('withdrawn');
+});
+
+test('a device that cannot be used has words, also where the browser has none', () => {
+  // As in browsers whose OverconstrainedError is no Error.
+  const gone = { name: 'OverconstrainedError', message: '', constraint: 'deviceId' };
+  expect(microphoneWords(gone, true)).toBe(
+    'This microphone is there no more. The microphone before it is still used.',
+  );
+  for (const words of [microphoneWords, speakerWords]) {
+    expect(words(new DOMException('', 'AbortError'), true)).toContain('could not start');
+  }
+  expect(speakerWords(new DOMException('', 'NotFoundError'))).toContain('there no more');
+});
+
+test('devices of the same name are numbered, and so are those without one', () => {
+  expect(deviceNames(['USB', 'Built-in', 'USB', ''])).toEqual([
+    'USB (1)',
+    'Built-in',
+    'USB (2)',
+    '4',
+  ]);
 });

@@ -80,6 +80,8 @@ export class Playback {
     const sinks = [...this.#players.values()].flatMap(({ element, boost }) =>
       boost ? [element, boost.context] : [element],
     );
+    // Also before anybody has spoken: a device that cannot be used is to be refused now.
+    if (sinks.length === 0) sinks.push(new Audio());
     await Promise.all(sinks.map((sink) => this.#setSpeakerOf(sink)));
   }
 
