@@ -10,15 +10,20 @@ import { boundedOpusPacket, isOpusSilence, opusPacketSamples } from '../opus-pac
 const MAX_MALFORMED_IN_A_ROW = 5;
 /** Interval, in packets, at which a packet of a talking peer is decoded to measure its level, which changes slowly. */
 const METER_EVERY_LOUD = 5;
-/** Interval, in packets, while the peer is quiet: the next word must not be missed. */
+/**
+ * Audio level, -dBov, of the softest packets that are talk beyond doubt: 7 dB above the loudest noise of a fan (`SteadyNoise`). Each softer
+ * packet is decoded: it may be the noise before a word, whose beginning must not be missed.
+ */
+const LOUD_LEVEL = 27;
+/** Interval, in packets, while the peer is quiet: a breath before a word may be missed. */
 const METER_EVERY_QUIET = 2;
+/** Audio level, -dBov, of the loudest packets that are quiet. */
+const QUIET_LEVEL = 55;
 /**
  * Length of packets, samples, for which that interval applies. Each packet of another length is decoded while the peer is quiet: a long packet
  * may hold a whole syllable, and short ones depend on those before them, so that one alone does not determine the level.
  */
 const METERED_SAMPLES = 960;
-/** Audio level, -dBov, that separates quiet packets: louder ones are talk beyond doubt, softer ones may be the breath before a word. */
-const QUIET_LEVEL = 55;
 
 /** Ingest of Opus: hands on packets unchanged, but for excessive padding; decodes some of them to measure their level. */
 export class OpusIngest implements Ingest {
@@ -68,9 +73,14 @@ export class OpusIngest implements Ingest {
       // The caller counts the packet, and reports a series of them to the client.
       return false;
     }
-    const meterEveryQuiet = durationSamples === METERED_SAMPLES ? METER_EVERY_QUIET : 1;
-    this.#untilMeter = (this.#audioLevel < QUIET_LEVEL ? METER_EVERY_LOUD : meterEveryQuiet) - 1;
+    this.#untilMeter = this.#meterEvery(durationSamples) - 1;
     return true;
+  }
+
+  #meterEvery(durationSamples: number): number {
+    if (this.#audioLevel <= LOUD_LEVEL) return METER_EVERY_LOUD;
+    const isQuiet = this.#audioLevel >= QUIET_LEVEL;
+    return isQuiet && durationSamples === METERED_SAMPLES ? METER_EVERY_QUIET : 1;
   }
 
   close(): void {

@@ -3,8 +3,8 @@ import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../../src/audio/format.ts';
 import { compareWords, reportWords } from '../../support/heard-words.ts';
 import { SENDERS, type Sender, sayTrack } from '../../support/senders.ts';
-import { SimulatedRoom, soundOf } from '../../support/simulated-room.ts';
-import { spokenTrack, type Track, type TrackOptions } from '../../support/speech.ts';
+import { joinAll, SimulatedRoom, soundOf } from '../../support/simulated-room.ts';
+import { noise, spokenTrack, type Track, type TrackOptions } from '../../support/speech.ts';
 
 const OPUS: AudioFormat = { codec: 'opus' };
 const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
@@ -78,6 +78,29 @@ test.each([60, 120])(
     expect(reportWords(errors)).toMatchObject(AS_SENT);
     // Packets come all at once, but always at the same pace: none is late.
     expect(heard.concealedMs).toBe(0);
+  },
+);
+
+/** Time for which a noise lasts until it is not talk any more, ms, and a little. */
+const NOISE_MS = 12_000;
+const NOISE_DB = -45;
+
+test.each([20, 60, 120])(
+  'words said in the noise of a fan, as Opus in packets of %i ms: each begins as it was said',
+  async (packetMs) => {
+    const { sound, words } = await spokenTrack({ ...SPEECH, noiseDb: NOISE_DB });
+    const before = noise(NOISE_DB, NOISE_MS, 9);
+    const inNoise = {
+      sound: joinAll([before, sound]),
+      words: words.map((word) => ({ ...word, fromSample: word.fromSample + before.length })),
+    };
+    const said = await sayTrack(codecs, 'a', { ...SENDERS.browser, packetMs }, inNoise);
+    const room = new SimulatedRoom(codecs, ['a']);
+    const heard = room.listen('x', PCM);
+    await room.play(said.arrivals);
+    room.mixer.close();
+    const errors = compareWords(said.reference, await soundOf(codecs, heard), said.words);
+    expect(reportWords(errors)).toMatchObject(AS_SENT);
   },
 );
 
