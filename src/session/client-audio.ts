@@ -302,7 +302,10 @@ export class ClientAudio {
       this.#detectedBefore = undefined;
       this.input.reopen({ declared: wanted.in, before: this.#peer?.lastPackets });
     }
-    if (mute !== undefined) this.#isMuted = mute;
+    if (mute !== undefined && mute !== this.#isMuted) {
+      this.#isMuted = mute;
+      this.input.cut();
+    }
     this.#isVolumeLimited = false;
     this.#isConfiguring = true;
     this.#peer?.subscribe(this.subscription);

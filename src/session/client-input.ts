@@ -117,8 +117,14 @@ export class ClientInput {
     this.#isInRoom = sink !== undefined;
     // Audio that was sent behind the join is meant for the room.
     this.#inRoomSinceMs = this.nextAtMs;
+    this.cut();
     this.#outlet.sink = sink ? this.#sinkSince(this.#inRoomSinceMs, sink) : toNobody;
     this.drain();
+  }
+
+  /** Ends a packet with what has been handed on: later messages do not continue it. To be called after {@link flush}. */
+  cut(): void {
+    this.#outlet.cutMs = this.nextAtMs;
   }
 
   /** Takes one binary message of at least one byte. A message outside of any room is dropped. */

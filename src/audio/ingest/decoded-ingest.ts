@@ -172,10 +172,13 @@ export class DecodedIngest implements Ingest {
   #nextJob(): Frame[] {
     let durationMs = 0;
     let count = 0;
+    const { cutMs = -Infinity } = this.#outlet;
+    const isAfterCut = ({ atMs }: Frame) => atMs >= cutMs;
+    const first = this.#frames[0]!;
     while (count < Math.min(this.#frames.length, MAX_JOB_FRAMES) && durationMs < JOB_MS) {
       const frame = this.#frames[count]!;
-      // A head begins another stream.
-      if (frame.durationMs === 0) break;
+      // A head begins another stream; what comes after a cut is not heard with what came before it.
+      if (frame.durationMs === 0 || isAfterCut(frame) !== isAfterCut(first)) break;
       durationMs += frame.durationMs;
       count += 1;
     }

@@ -9,7 +9,14 @@ export type OpusSink = (
 ) => void;
 
 /** Holder of a sink that may change: ingests call the sink directly. */
-export type OpusOutlet = { sink: OpusSink };
+export type OpusOutlet = {
+  sink: OpusSink;
+  /**
+   * Arrival time of the first message after the last change of room or mute, ms: no packet contains sound from both sides of it. Absent
+   * if there has been no such change.
+   */
+  cutMs?: number | undefined;
+};
 
 /** Conversion of a peer's binary messages on the way to its uplink: one format in, Opus packets out. */
 export type Ingest = {

@@ -239,7 +239,7 @@ export class AudioInput {
         : await createIngest(
             format,
             this.#codecs,
-            isFile ? { sink: (...sound) => this.#hear(ingest, sound) } : this.#outlet,
+            isFile ? this.#outletOfFile((sound) => this.#hear(ingest, sound)) : this.#outlet,
             {
               onFault: (fault) => this.#fail(ingest, fault),
               onInside: (inside) => this.#foundInside(ingest, inside),
@@ -262,6 +262,16 @@ export class AudioInput {
     this.#state = open;
     for (const { message } of held) open.guard?.learn(message);
     this.#ingestHeld(wholeMessages(held, startsAtBytes, format));
+  }
+
+  #outletOfFile(hear: (sound: Parameters<OpusSink>) => void): OpusOutlet {
+    const outlet = this.#outlet;
+    return {
+      sink: (...sound) => hear(sound),
+      get cutMs() {
+        return outlet.cutMs;
+      },
+    };
   }
 
   /** Hands on messages that were held. */

@@ -9,6 +9,11 @@ import type { Resampler } from '../resampler.ts';
 
 /** Maximum gap across which audio is joined, ms; after a longer one the sender has paused, and its next samples continue nothing. */
 const MAX_JOINT_MS = 100;
+/**
+ * Minimum time between two messages, ms, that is a pause of the sender: the rest of a frame is not heard after it. Messages of 2 s come
+ * sooner, even if one is late.
+ */
+const LEAST_PAUSE_MS = 2500;
 const NOTHING = new Float32Array(0);
 
 /** Encodes mono samples in pieces of any length: cuts them into frames of 20 ms, at a rate that Opus accepts. */
@@ -18,6 +23,8 @@ export class SampleEncoder {
   readonly #outlet: OpusOutlet;
   readonly #frame: Float32Array;
   #filledSamples = 0;
+  /** Arrival time of the last samples, ms. */
+  #atMs = -Infinity;
   /** Splice with the previous audio, until the first frame. */
   #splice: Splice | undefined;
 
@@ -58,6 +65,10 @@ export class SampleEncoder {
   }
 
   push(samples: Float32Array, atMs: number): void {
+    const { cutMs = -Infinity } = this.#outlet;
+    const isCut = this.#atMs < cutMs && atMs >= cutMs;
+    if (isCut || atMs - this.#atMs >= LEAST_PAUSE_MS) this.skip();
+    this.#atMs = atMs;
     this.#encode(this.#resampler ? this.#resampler.process(samples) : samples, atMs);
   }
 

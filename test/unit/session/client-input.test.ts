@@ -134,3 +134,26 @@ test('what a client sends behind marks is held up to 3 s of sound, and the rest 
   expect(relayed.at(-1)).toBe('c');
   input.close();
 });
+
+test('the last samples that a client sends to a room are not heard in the next one', async () => {
+  const { input, faults } = openInput(() => true, {
+    codec: 'pcm_s16le',
+    rateHz: 48_000,
+    channels: 1,
+  });
+  const levels: Record<string, number[]> = { one: [], other: [] };
+  const sinkOf = (room: string) => (_packet: Buffer, _samples: number, level: number) =>
+    void levels[room]!.push(level);
+  input.attach(sinkOf('one'));
+  const [loud] = pcmTone(440, 0.5, 20);
+  const silence = Buffer.alloc(loud!.length);
+  const startMs = performance.now();
+  input.receive(Buffer.concat([loud!, loud!.subarray(0, 1500)]), startMs);
+  await vi.waitFor(() => expect(levels.one).toHaveLength(1), { timeout: 10_000 });
+  input.attach(undefined);
+  input.attach(sinkOf('other'));
+  for (let i = 0; i < 3; i += 1) input.receive(silence, performance.now() + i * 20);
+  expect(levels.other).toEqual([127, 127, 127]);
+  expect(faults).toEqual([]);
+  input.close();
+});

@@ -2,13 +2,14 @@ import { randomBytes } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
-import { parseDeclaredFormat } from '../../../src/audio/format.ts';
+import { parseDeclaredFormat, type SampleFormat } from '../../../src/audio/format.ts';
 import type { ClientConnection } from '../../../src/rooms/peer.ts';
 import type { RoomLease } from '../../../src/rooms/registry.ts';
 import { WebSocketPeer } from '../../../src/rooms/websocket-peer.ts';
+import type { MediaPacket } from '../../../src/rtp/packet.ts';
 import { ClientAudio } from '../../../src/session/client-audio.ts';
 import { HandClock } from '../../support/simulated-room.ts';
-import { opusTone, pcmTone } from '../../support/sound.ts';
+import { opusTone, pcmTone, sampleTone } from '../../support/sound.ts';
 
 /** Sound that a client sends around a mute and an unmute, and the part of it that is not to be heard. */
 
@@ -24,11 +25,15 @@ function open(declared: string) {
   const clock = new HandClock();
   /** `isMuted` of each packet that the room was given. */
   const muted: boolean[] = [];
+  /** Audio level of each packet that is not muted, -dBov. */
+  const heardLevels: number[] = [];
   const relayed: Buffer[] = [];
   const room = {
     mixer: {
-      receive: (_peer: string, _packet: unknown, _nowMs: number, isMuted: boolean) =>
-        muted.push(isMuted),
+      receive: (_peer: string, packet: MediaPacket, _nowMs: number, isMuted: boolean) => {
+        muted.push(isMuted);
+        if (!isMuted) heardLevels.push(packet.audioLevel ?? 0);
+      },
     },
     route: { isOpen: false },
     clock,
@@ -78,7 +83,7 @@ function open(declared: string) {
       await turn();
     }
   };
-  return { audio, faults, muted, relayed, configure, receive, pass };
+  return { audio, faults, muted, heardLevels, relayed, configure, receive, pass };
 }
 
 test('sound that was sent while its client was muted is not heard after the unmute, if its format was unknown until then', async () => {
@@ -143,6 +148,31 @@ test('sound among mutes and unmutes of the same read is muted in the order in wh
   }
   await pass(1000);
   expect(muted).toEqual(mutes.flatMap((mute) => Array.from({ length: 5 }, () => mute)));
+  expect(faults).toEqual([]);
+  audio.close();
+});
+
+test('the last samples before an unmute, which fill no packet, are not heard after it', async () => {
+  const { audio, faults, heardLevels, configure, receive, pass } = open(
+    'pcm_s16le;rate=48000;channels=1',
+  );
+  await turn();
+  const format: SampleFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
+  const messageMs = (4096 * 1000) / 48_000;
+  const send = async (messages: Buffer[]) => {
+    for (const message of messages) {
+      receive(message);
+      await pass(messageMs);
+    }
+  };
+  const loud = sampleTone(format, 440, 0.5, 3 * messageMs, messageMs);
+  configure(true);
+  await send(loud);
+  configure(false);
+  await send(loud.map(({ length }) => Buffer.alloc(length)));
+  await pass(500);
+  expect(heardLevels.length).toBeGreaterThan(8);
+  expect(Math.min(...heardLevels)).toBe(127);
   expect(faults).toEqual([]);
   audio.close();
 });

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../../src/audio/codecs.ts';
 import {
   type AudioFormat,
@@ -6,8 +6,11 @@ import {
   type SampleFormat,
 } from '../../../../src/audio/format.ts';
 import { createIngest } from '../../../../src/audio/ingest/create-ingest.ts';
+import { DECODED_FORMATS } from '../../../../src/audio/ingest/decoded-formats.ts';
+import type { OpusOutlet } from '../../../../src/audio/ingest/ingest.ts';
 import type { LastPackets } from '../../../../src/audio/ingest/splice.ts';
 import { openSampleWriter, upmix } from '../../../../src/audio/samples.ts';
+import { readFixture } from '../../../support/fixtures.ts';
 import { findGlitches } from '../../../support/glitches.ts';
 import {
   amplitudeOf,
@@ -155,6 +158,37 @@ describe('samples in', () => {
       ingest.close();
     },
   );
+});
+
+test('the last samples before a pause, which fill no packet, are not heard after it', async () => {
+  const { ingest, packets } = await openIngest({
+    codec: 'pcm_s16le',
+    rateHz: 48_000,
+    channels: 1,
+  });
+  const [loud] = pcmTone(1000, 0.5, 20);
+  ingest.push(loud!.subarray(0, 1440), 0);
+  for (let i = 0; i < 2; i += 1) ingest.push(Buffer.alloc(1920), 10_000 + i * 20);
+  expect(packets.map(({ audioLevel }) => audioLevel)).toEqual([127, 127]);
+  ingest.close();
+});
+
+test('compressed frames from before and after a cut are not handed on in one packet, nor with the time of the later ones', async () => {
+  const frames: Buffer[] = [];
+  const reader = DECODED_FORMATS.mp3.openReader((bytes) => frames.push(bytes));
+  reader.push(readFixture('speech.mp3'));
+  const atMs: number[] = [];
+  const outlet: OpusOutlet = { sink: (...[, , , packetAtMs]) => void atMs.push(packetAtMs) };
+  const events = { onFault: (fault: unknown) => expect(fault).toBe(undefined), onInside: () => {} };
+  const ingest = await createIngest({ codec: 'mp3' }, codecs, outlet, events);
+  // The decoder is given five frames of 24 ms at a time: of these the last four wait for another.
+  ingest.push(Buffer.concat(frames.slice(0, 14)), 0);
+  outlet.cutMs = 500;
+  ingest.push(Buffer.concat(frames.slice(14, 40)), 500);
+  await vi.waitFor(() => expect(atMs.length).toBeGreaterThan(40));
+  // The first two frames may hold no sound.
+  expect(atMs.filter((packetAtMs) => packetAtMs === 0).length).toBeGreaterThan((12 * 24) / 20 - 1);
+  ingest.close();
 });
 
 describe('an ingest that takes over from another in the middle of a tone', () => {
