@@ -135,10 +135,12 @@ export class Playout {
 
   /** Replaces a lost packet by the copy in the next one, or else by concealment of libopus. */
   #recover(): boolean {
-    if (!this.#last) return this.#conceal(STRETCHABLE_SAMPLES);
+    const next = this.#buffer.peek();
+    // After silence only a copy is played.
+    const isSilent = this.#hasFaded && !(next && carriesCopy(next));
+    if (!this.#last || isSilent) return this.#conceal(STRETCHABLE_SAMPLES);
     const { payload, durationSamples } = this.#last;
     this.#pass(emptyOpusPacket(payload));
-    const next = this.#buffer.peek();
     if (!next) return this.#conceal(durationSamples);
     this.concealedSamples += durationSamples;
     try {
@@ -158,10 +160,7 @@ export class Playout {
   }
 
   #conceal(wantedSamples: number): boolean {
-    if (this.#hasFaded) {
-      this.#last = undefined;
-      return false;
-    }
+    if (this.#hasFaded) return false;
     this.#hasFaded = this.#concealedInARow + wantedSamples > MAX_CONCEALED_SAMPLES;
     const samples = this.#hasFaded ? Math.min(wantedSamples, FRAME_SAMPLES) : wantedSamples;
     this.#concealedInARow += samples;

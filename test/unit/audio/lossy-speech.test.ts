@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../../src/audio/format.ts';
+import { carriesCopy } from '../../../src/audio/opus-packet.ts';
 import { windowErrors } from '../../support/heard-words.ts';
 import { seededRandom } from '../../support/random.ts';
 import { SENDERS, sayTrack } from '../../support/senders.ts';
@@ -71,3 +72,30 @@ test('when nothing is lost any more, packets go out as they are again', async ()
   expect(untouched.slice(lossyFrom + 50, lossyFrom + 100)).not.toContain(true);
   expect(untouched.slice(-50)).not.toContain(false);
 });
+
+test.each([5, 6, 10])(
+  'after %i packets were lost in a row, the last of them is played from its copy',
+  async (burst) => {
+    const copiesIn: Buffer[] = [];
+    const createDecoder = async () => {
+      const decoder = await codecs.opus.createDecoder();
+      const recover = (next: Buffer, samples: number) => {
+        copiesIn.push(next);
+        return decoder.recover(next, samples);
+      };
+      return { ...decoder, recover };
+    };
+    const watched: Codecs = { ...codecs, opus: { ...codecs.opus, createDecoder } };
+    const after = said.arrivals.findIndex(
+      ({ packet }, i) => i > 200 && carriesCopy(packet.payload),
+    );
+    // Losses before show that copies are worth waiting for.
+    const isLost = (i: number) =>
+      (i >= after - burst && i < after) || (i > 20 && i < after - burst - 8 && i % 8 === 4);
+    const room = new SimulatedRoom(watched, ['a']);
+    room.listen('x', PCM);
+    await room.play(said.arrivals.filter((_, i) => !isLost(i)));
+    room.mixer.close();
+    expect(copiesIn).toContain(said.arrivals[after]!.packet.payload);
+  },
+);
