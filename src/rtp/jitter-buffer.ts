@@ -30,6 +30,7 @@ export type StreamPacket = Pick<MediaPacket, 'sequenceNumber' | 'timestamp' | 'p
 /** Held part of a packet. */
 export type Held = {
   sequenceNumber: number;
+  timestamp: number;
   payload: Buffer;
   durationSamples: number;
   /** Arrival time. */
@@ -94,7 +95,7 @@ export class JitterBuffer {
   insert(packet: StreamPacket, durationSamples: number, nowMs: number): void {
     const lateMs = this.#measure(packet.timestamp, nowMs);
     this.#lastLateMs = lateMs;
-    const { sequenceNumber, payload } = packet;
+    const { sequenceNumber, timestamp, payload } = packet;
     if (this.#next !== undefined) {
       const ahead = sequenceDelta(this.#next, sequenceNumber);
       if (Math.abs(ahead) > 1000) {
@@ -110,7 +111,7 @@ export class JitterBuffer {
     }
     this.#next ??= sequenceNumber;
     this.#firstAtMs ??= nowMs - lateMs;
-    const held = { sequenceNumber, payload, durationSamples, atMs: nowMs, lateMs };
+    const held = { sequenceNumber, timestamp, payload, durationSamples, atMs: nowMs, lateMs };
     this.#held.set(sequenceNumber, held);
     this.#heldSamples += durationSamples;
     // In whole packets: one of 120 ms alone must not fill the buffer.

@@ -5,6 +5,7 @@ import { FRAME_MS, FRAME_SAMPLES } from '../format.ts';
 import type { OpusDecoder } from '../opus-codec.ts';
 import { carriesCopy, emptyOpusPacket } from '../opus-packet.ts';
 import { fadeIn, fadeOut } from '../ramps.ts';
+import { AwaitedSamples } from './awaited-samples.ts';
 import { compress, expand } from './time-stretch.ts';
 
 /** Concealed samples after which concealment fades to silence, within a frame. */
@@ -49,6 +50,8 @@ export class Playout {
   #hasFaded = false;
   readonly #slack = new LeastOfLate(SLACK_WINDOW_PACKETS);
   readonly #copies = new Copies();
+  readonly #awaited = new AwaitedSamples();
+  /** Samples that were concealed in place of lost or late packets. */
   concealedSamples = 0;
   /** Packets that libopus refused. */
   undecodablePackets = 0;
@@ -127,6 +130,7 @@ export class Playout {
     const samples = this.#tryDecode(next.payload);
     if (samples.length === 0) return this.#conceal(next.durationSamples);
     this.#copies.note(this.#last, next);
+    this.concealedSamples += this.#awaited.settle(this.#last, next);
     this.#last = next;
     this.#concealedInARow = 0;
     this.#ready = this.#keepPace(this.#fromSilence(samples), nowMs - next.atMs, neededSamples);
@@ -154,7 +158,10 @@ export class Playout {
 
   /** Conceals a packet that has not arrived; the packet is taken a tick later. */
   #awaitNext(neededSamples: number): boolean {
+    const countedSamples = this.concealedSamples;
     if (!this.#conceal(neededSamples)) return false;
+    this.#awaited.add(this.concealedSamples - countedSamples);
+    this.concealedSamples = countedSamples;
     this.#slack.shift(FRAME_MS);
     return true;
   }
