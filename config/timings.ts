@@ -125,6 +125,7 @@ const TimingsSchema = Type.Object(
     }),
     whip: durations({
       connectWithinMs: ms(30_000, 'Time that a client of WHIP or WHEP has to connect'),
+      consentMs: ms(30_000, 'Time without a consent check after which its path is lost'),
       answerWithinMs: ms(3000, 'Time that the node of its session has to answer another'),
     }),
     http: durations({

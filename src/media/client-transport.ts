@@ -10,13 +10,11 @@ import type {
 /** Router and WebRtcServer on which a transport is opened. */
 export type TransportPlace = { router: Router; webRtcServer: WebRtcServer };
 
-export type ClientTransportOptions = { dtlsParameters: DtlsParameters };
-
-/**
- * Time without a consent check of the client after which its path is lost, in seconds (RFC 7675 §5.1):
- * mediasoup takes no less.
- */
-const CONSENT_TIMEOUT_S = 10;
+export type ClientTransportOptions = {
+  dtlsParameters: DtlsParameters;
+  /** Time without a consent check of the client after which its path is lost (RFC 7675 §5.1): 10 to 60 s. */
+  consentMs: number;
+};
 
 /**
  * - `opening`: the client has not connected yet
@@ -48,14 +46,14 @@ export class ClientTransport {
   /** @throws {Error} if the media worker refuses the parameters, dies or hangs */
   static async open(
     { router, webRtcServer }: TransportPlace,
-    { dtlsParameters }: ClientTransportOptions,
+    { dtlsParameters, consentMs }: ClientTransportOptions,
   ): Promise<ClientTransport> {
     const transport = await router.createWebRtcTransport({
       webRtcServer,
       enableUdp: true,
       enableTcp: true,
       preferUdp: true,
-      iceConsentTimeout: CONSENT_TIMEOUT_S,
+      iceConsentTimeout: Math.round(consentMs / 1000),
     });
     try {
       await transport.connect({ dtlsParameters });

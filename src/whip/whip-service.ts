@@ -337,8 +337,10 @@ export class WhipService {
 
   #openMedia(room: Room, kind: WhipKind, offer: Offer): Promise<Media> {
     const { dtls: dtlsParameters, opus } = offer;
-    if (kind === 'whep') return room.media.openOutput(opus.payloadType, { dtlsParameters });
-    return room.media.openInput({ dtlsParameters, rtpParameters: describeInput(offer) });
+    const { consentMs } = this.#parts.timings;
+    const options = { dtlsParameters, consentMs };
+    if (kind === 'whep') return room.media.openOutput(opus.payloadType, options);
+    return room.media.openInput({ ...options, rtpParameters: describeInput(offer) });
   }
 
   /** Adds an opened half to the session, or closes it. */

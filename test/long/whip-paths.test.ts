@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import type { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { Hosts } from '../support/hosts.ts';
-import { GatewayProcess } from '../support/process.ts';
+import { GatewayProcess, timingsOf } from '../support/process.ts';
 import { SETTLING } from '../support/settling.ts';
 import { joinPcm, keepPlaying, pcmTone, peakHz } from '../support/sound.ts';
 import { openChromium } from '../support/stack-peer.ts';
@@ -35,6 +35,8 @@ describe.skipIf(!Hosts.arePossible)('WHIP and WHEP', () => {
       // The link of Redis carries media here: it can be cut, and leaves that of HTTP as it is.
       RTC_LISTEN_IP: hosts.addressOfRedisClient(0),
       RESUME_MS: '15000',
+      // The least that mediasoup takes.
+      ...timingsOf({ whip: { consentMs: 10_000 } }),
     };
     const started = await GatewayProcess.start(environment, undefined, hosts.commandOn(0));
     cleanUps.push(() => started.dispose());
@@ -70,7 +72,7 @@ describe.skipIf(!Hosts.arePossible)('WHIP and WHEP', () => {
     const gone = await WhipClient.connect('whip', gateway, '/whip/a?peer=gone');
     hosts.setRedisLink(0, 'down');
     await gone.vanish();
-    // The gateway has noticed after 10 s, the least that mediasoup takes.
+    // The gateway has noticed after 10 s.
     await new Promise((resolve) => setTimeout(resolve, 12_000));
     hosts.setRedisLink(0, 'up');
     expect(await browser.restart()).toEqual([200, 200]);

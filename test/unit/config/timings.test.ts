@@ -84,7 +84,7 @@ test('the defaults are those of the product', () => {
       answerWithinMs: 2000,
       killAfterMs: 10_000,
     },
-    whip: { connectWithinMs: 30_000, answerWithinMs: 3000 },
+    whip: { connectWithinMs: 30_000, consentMs: 30_000, answerWithinMs: 3000 },
     http: { requestMs: 10_000, idleMs: 90_000, summaryEveryMs: 60_000 },
     budgets: { tellAfterMs: 1000, closeAfterMs: 5000, blockMs: 5000 },
     load: {

@@ -1,5 +1,7 @@
 import { EventEmitter } from 'node:events';
-import { expect, test } from 'vitest';
+import type { DtlsParameters, WebRtcTransportOptions } from 'mediasoup/types';
+import { expect, test, vi } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
 import { ClientTransport, type TransportPlace } from '../../../src/media/client-transport.ts';
 
 /** A transport as mediasoup shows it to the gateway. */
@@ -39,13 +41,18 @@ class FakeTransport extends EventEmitter {
 
 async function openConnected() {
   const transport = new FakeTransport();
-  const place = { router: { createWebRtcTransport: async () => transport } };
-  const path = await ClientTransport.open(place as unknown as TransportPlace, {} as never);
+  const createWebRtcTransport = vi.fn<(options: WebRtcTransportOptions) => Promise<FakeTransport>>(
+    async () => transport,
+  );
+  const place = { router: { createWebRtcTransport } } as unknown as TransportPlace;
+  const { consentMs } = DEFAULT_TIMINGS.whip;
+  const dtlsParameters: DtlsParameters = { fingerprints: [] };
+  const path = await ClientTransport.open(place, { dtlsParameters, consentMs });
   transport.opens();
   expect(path.state).toBe('open');
   const states: string[] = [];
   path.onChange = () => states.push(path.state);
-  return { transport, path, states };
+  return { transport, path, states, asked: createWebRtcTransport.mock.lastCall?.[0] };
 }
 
 test('a transport whose media worker dies is dead, so that its client may open another', async () => {
@@ -62,4 +69,9 @@ test('a transport whose client ends DTLS has ended', async () => {
   expect(states).toEqual(['ended']);
   path.close();
   expect(path.state).toBe('ended');
+});
+
+test('one lost consent check leaves the path open: clients check each 4 to 6 s, and consent lasts for 30 s', async () => {
+  const { asked } = await openConnected();
+  expect(asked?.iceConsentTimeout).toBe(30);
 });
