@@ -93,7 +93,7 @@ function answerAudio(
     parameters.has(name) ? [`${name}=${parameters.get(name)}`] : [],
   );
   return {
-    ...accepted(offer.session.media[offer.audio]!, String(payloadType), transport),
+    ...accepted(offer, offer.session.media[offer.audio]!, String(payloadType), transport),
     direction: kind === 'whip' ? 'recvonly' : 'sendonly',
     rtp: [{ payload: payloadType, codec: 'opus', rate: 48_000, encoding: 2 }],
     fmtp: [{ payload: payloadType, config: ['minptime=10', 'useinbandfec=1', ...kept].join(';') }],
@@ -112,7 +112,7 @@ function answerCarrier(
   transport: TransportDescription,
 ): MediaDescription {
   return {
-    ...accepted(section, section.payloads ?? '', transport),
+    ...accepted(offer, section, section.payloads ?? '', transport),
     direction: 'inactive',
     rtp: section.rtp,
     fmtp: section.fmtp,
@@ -129,6 +129,7 @@ const isCarrier = ({ bundle }: Offer, { type, mid, port }: MediaDescription) =>
   asText(mid) === bundle[0];
 
 const accepted = (
+  { dtls }: Offer,
   { type, protocol, mid }: MediaDescription,
   payloads: string,
   { iceParameters, iceCandidates, dtlsParameters }: TransportDescription,
@@ -141,7 +142,7 @@ const accepted = (
   ...midOf(mid),
   ...describeIce(iceParameters, iceCandidates),
   fingerprint: describeFingerprint(dtlsParameters),
-  setup: 'passive',
+  setup: dtls.role === 'server' ? 'active' : 'passive',
   rtcpMux: 'rtcp-mux' as const,
   rtcpRsize: 'rtcp-rsize' as const,
 });
@@ -166,8 +167,9 @@ const describeIce = (
   iceUfrag: usernameFragment,
   icePwd: password,
   iceOptions: ICE_OPTIONS,
-  candidates: candidates.map((candidate) => ({
-    foundation: candidate.foundation,
+  candidates: udpFirst(candidates).map((candidate, index) => ({
+    // FFmpeg reads what follows the first "udp" of the line: mediasoup's "udpcandidate" has one.
+    foundation: String(index + 1),
     component: 1,
     transport: candidate.protocol,
     priority: candidate.priority,
@@ -178,6 +180,9 @@ const describeIce = (
   })),
   endOfCandidates: 'end-of-candidates' as const,
 });
+
+const udpFirst = (candidates: IceCandidate[]) =>
+  candidates.toSorted((a, b) => Number(a.protocol !== 'udp') - Number(b.protocol !== 'udp'));
 
 /** Returns the SHA-256 fingerprint, which every client supports; mediasoup has one for each algorithm. */
 function describeFingerprint({ fingerprints }: DtlsParameters): { type: string; hash: string } {

@@ -32,6 +32,7 @@ export type Offer = {
   bundle: string[];
   mid: string | undefined;
   ice: IceCredentials;
+  /** Its role is that of the client. */
   dtls: DtlsParameters;
   opus: OfferedOpus;
   extensions: HeaderExtension[];
@@ -168,8 +169,8 @@ const isIceText = (text: string, { min, max }: { min: number; max: number }) =>
 
 function readDtls(levels: Level[]): DtlsParameters {
   const setup = levels.find((level) => level.setup !== undefined)?.setup ?? 'actpass';
-  if (setup !== 'actpass' && setup !== 'active') {
-    throw unusable('"a=setup" must be "actpass" or "active"');
+  if (setup !== 'actpass' && setup !== 'active' && setup !== 'passive') {
+    throw unusable('"a=setup" must be "actpass", "active" or "passive"');
   }
   const fingerprint = levels.find((level) => level.fingerprint !== undefined)?.fingerprint;
   if (!fingerprint) throw unusable('no fingerprint');
@@ -181,7 +182,8 @@ function readDtls(levels: Level[]): DtlsParameters {
   if (!isWhole || !bytes.every((byte) => /^[0-9A-F]{2}$/.test(byte))) {
     throw unusable('the fingerprint is no hash of its algorithm');
   }
-  return { role: 'client', fingerprints: [{ algorithm, value }] };
+  const role = setup === 'passive' ? 'server' : 'client';
+  return { role, fingerprints: [{ algorithm, value }] };
 }
 
 const isAlgorithm = (name: string): name is FingerprintAlgorithm =>

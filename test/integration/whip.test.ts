@@ -363,6 +363,19 @@ describe('sound', () => {
     await singerAgain.close();
   });
 
+  test('of clients that wait for DTLS, as FFmpeg does, goes both ways', async () => {
+    const legacy = await enter('legacy', PCM);
+    const speaker = await speak('/whip/a?peer=ffmpeg', { setup: 'passive' });
+    const player = await hear('/whep/a?peer=player', { setup: 'passive' });
+    speaker.talk(await opusTone(700, 0.3, 1000));
+    await legacy.until('sound', () => (legacy.frames.length > 80 ? true : undefined));
+    expect(peakHz(joinPcm(legacy.frames.slice(-40)))).toBe(700);
+    await eventually('the player hears it', async () => {
+      const payloads = player.heard.slice(-60).map(({ payload }) => payload);
+      return payloads.length === 60 && peakHz((await decodeOpus(payloads)).slice(-24_000)) === 700;
+    });
+  });
+
   test('of a peer of WHIP is muted by an operator for all, and by a volume of 0 for one', async () => {
     const legacy = await enter('legacy', PCM);
     const other = await enter('other', PCM);

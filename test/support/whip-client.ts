@@ -56,18 +56,29 @@ export class WhipClient {
     });
   }
 
-  /** Connects; resolves when sound can flow. */
+  /**
+   * Connects; resolves when sound can flow.
+   * @param setup DTLS role that it offers
+   */
   static async connect(
     kind: WhipKind,
     target: WhipTarget,
     path: string,
-    { payloadType = 96, key }: { payloadType?: number; key?: string } = {},
+    {
+      payloadType = 96,
+      key,
+      setup = 'actpass',
+    }: { payloadType?: number; key?: string; setup?: 'actpass' | 'passive' } = {},
   ): Promise<WhipClient> {
     const client = new WhipClient(kind, payloadType);
     const connection = client.#connection;
     client.#target = { ...target, apiKey: key ?? target.apiKey };
     await connection.setLocalDescription(await connection.createOffer());
-    const response = await postOffer(client.#target, path, connection.localDescription?.sdp ?? '');
+    const offer = (connection.localDescription?.sdp ?? '').replace(
+      'setup:actpass',
+      `setup:${setup}`,
+    );
+    const response = await postOffer(client.#target, path, offer);
     const sdp = await response.text();
     if (response.status !== 201) throw new Error(`${response.status}: ${sdp}`);
     client.#location = response.headers.get('location') ?? '';

@@ -18,6 +18,7 @@ const RECORDED = [
   ['aiortc-whep', 96],
   ['gstreamer-whip', 97],
   ['obs-whip', 111],
+  ['ffmpeg-whip', 111],
 ] as const;
 
 const CHROMIUM = recordedOffer('chromium-whip');
@@ -61,7 +62,7 @@ describe('recorded offers', () => {
   test.each(RECORDED)('the offer of %s is read: payload type %i', (name, payloadType) => {
     const offer = readOffer(recordedOffer(name), kindOf(name));
     expect(offer.opus.payloadType).toBe(payloadType);
-    expect(offer.dtls.role).toBe('client');
+    expect(offer.dtls.role).toBe(name === 'ffmpeg-whip' ? 'server' : 'client');
     expect(offer.dtls.fingerprints[0]?.value.split(':')).toHaveLength(32);
     expect(offer.ice.ufrag.length).toBeGreaterThanOrEqual(4);
     expect(offer.ssrc !== undefined || kindOf(name) === 'whep').toBe(true);
@@ -87,7 +88,7 @@ describe('recorded offers', () => {
       expect(audio).toMatchObject({
         port: 9,
         direction: kind === 'whip' ? 'recvonly' : 'sendonly',
-        setup: 'passive',
+        setup: name === 'ffmpeg-whip' ? 'active' : 'passive',
         rtcpMux: 'rtcp-mux',
         iceUfrag: 'serverufrag00000',
         fingerprint: { type: 'sha-256' },
@@ -97,9 +98,12 @@ describe('recorded offers', () => {
         { payload: payloadType, codec: 'opus', rate: 48_000, encoding: 2 },
       ]);
       expect(audio.payloads).toBe(payloadType);
-      expect(audio.candidates?.map(({ transport, tcptype }) => [transport, tcptype])).toEqual([
-        ['udp', undefined],
-        ['tcp', 'passive'],
+      const candidates = audio.candidates?.map(({ foundation, transport, tcptype }) => {
+        return [foundation, transport, tcptype];
+      });
+      expect(candidates).toEqual([
+        [1, 'udp', undefined],
+        [2, 'tcp', 'passive'],
       ]);
     },
   );
@@ -264,7 +268,7 @@ describe('bad offers', () => {
     ['no rtcp-mux', without(/a=rtcp-mux\r\n/g)],
     ['recvonly to WHIP', CHROMIUM.replace('a=sendonly', 'a=recvonly')],
     ['inactive', CHROMIUM.replace('a=sendonly', 'a=inactive')],
-    ['setup:passive', CHROMIUM.replace('setup:actpass', 'setup:passive')],
+    ['setup:holdconn', CHROMIUM.replace('setup:actpass', 'setup:holdconn')],
     ['ice-lite', CHROMIUM.replace('t=0 0', 't=0 0\r\na=ice-lite')],
     ['plain RTP', CHROMIUM.replace('UDP/TLS/RTP/SAVPF', 'RTP/AVP')],
     [
@@ -418,8 +422,8 @@ describe('fragments', () => {
       'a=mid:0',
       'a=ice-ufrag:serverufrag00000',
       'a=ice-pwd:serverpassword000000000000000000',
-      'a=candidate:udpcandidate 1 udp 1076302079 203.0.113.7 40000 typ host',
-      'a=candidate:tcpcandidate 1 tcp 1076276479 203.0.113.7 40000 typ host tcptype passive',
+      'a=candidate:1 1 udp 1076302079 203.0.113.7 40000 typ host',
+      'a=candidate:2 1 tcp 1076276479 203.0.113.7 40000 typ host tcptype passive',
       'a=end-of-candidates',
       '',
     ]);
