@@ -58,15 +58,17 @@ export class Authenticator {
   /**
    * Verifies a token; it is valid only while the key that requested it is.
    * @param onOwner called with the account before it is looked up; what it throws ends the attempt
+   * @param mayBeExpired true to accept a token that has expired
    * @throws {PartylineError} `unauthorized`, `rate_limited`, `overloaded`
    */
   byToken(
     token: string,
     address: string,
     onOwner: (accountId: number) => void,
+    mayBeExpired = false,
   ): Promise<Credentials> {
     return this.#attempt(token, tokenPart(token), address, async () => {
-      const { owner, grant, signedBy } = await this.#tokens.verify(token);
+      const { owner, grant, signedBy } = await this.#tokens.verify(token, mayBeExpired);
       onOwner(owner.accountId);
       const account = await this.#findOwner(owner, 'token');
       return { account, keyId: owner.keyId, grant, signedBy };

@@ -28,6 +28,17 @@ export type Statement = {
   ttlSeconds: number;
 };
 
+/** How a JWT is verified. */
+export type Reading<T> = {
+  /** Name used in the error, such as "token". */
+  what: string;
+  issuer: string;
+  /** Validates the claims. */
+  parse: (claims: JWTPayload) => T;
+  /** True to accept a JWT that has expired. */
+  mayBeExpired?: boolean;
+};
+
 /** Signs and verifies JWTs (RFC 7519) with keys that all nodes find in Redis. */
 export class SigningKeys {
   readonly #redis: Redis;
@@ -68,21 +79,24 @@ export class SigningKeys {
 
   /**
    * Verifies a JWT that {@link sign} made.
-   * @param what name used in the error, such as "token"
-   * @param parse validates the claims
    * @returns the claims, the id of the key that signed them, and the seconds until they expire
    * @throws {PartylineError} `unauthorized` if the JWT is foreign, changed or expired; `overloaded`
    */
   async verify<T>(
     jwt: string,
-    { what, issuer, parse }: { what: string; issuer: string; parse: (claims: JWTPayload) => T },
+    { what, issuer, parse, mayBeExpired = false }: Reading<T>,
   ): Promise<{ claims: T; signedBy: string; secondsLeft: number }> {
     try {
       const { kid: signedBy = '' } = decodeProtectedHeader(jwt);
       const secret = await this.#findSecret(signedBy);
       const currentDate = new Date(this.#clock.wallMs());
-      const options = { issuer, algorithms: [ALGORITHM], currentDate, requiredClaims: ['exp'] };
-      const { payload } = await jwtVerify(jwt, Buffer.from(secret, 'base64url'), options);
+      const { payload } = await jwtVerify(jwt, Buffer.from(secret, 'base64url'), {
+        issuer,
+        algorithms: [ALGORITHM],
+        currentDate,
+        clockTolerance: mayBeExpired ? Number.MAX_SAFE_INTEGER : 0,
+        requiredClaims: ['exp'],
+      });
       const secondsLeft = (payload.exp ?? 0) - Math.floor(currentDate.getTime() / 1000);
       return { claims: parse(payload), signedBy, secondsLeft };
     } catch (fault) {

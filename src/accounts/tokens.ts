@@ -70,11 +70,15 @@ export class Tokens {
   }
 
   /**
+   * @param mayBeExpired true to accept a token that has expired
    * @throws {PartylineError} `unauthorized` if it was not signed by this cluster, has been changed or has
    * expired; `overloaded`
    */
-  async verify(token: string): Promise<{ owner: TokenOwner; grant: Grant; signedBy: string }> {
-    const { claims, signedBy } = await this.#keys.verify(token, READING);
+  async verify(
+    token: string,
+    mayBeExpired = false,
+  ): Promise<{ owner: TokenOwner; grant: Grant; signedBy: string }> {
+    const { claims, signedBy } = await this.#keys.verify(token, { ...READING, mayBeExpired });
     const { sub, key: keyId, peer, rooms, publish } = claims;
     const owner = { accountId: Number(sub), keyId };
     return { owner, grant: { peer, rooms, publish }, signedBy };

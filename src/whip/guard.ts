@@ -37,15 +37,18 @@ export class WhipGuard {
    * @throws {PartylineError} `unauthorized`, `forbidden`, `rate_limited`, `overloaded`
    */
   readonly opening = async (request: FastifyRequest): Promise<void> => {
-    const credentials = await this.#identify(request, (found, key) =>
+    const credentials = await this.#identify(request, false, (found, key) =>
       this.#parts.connections.spend(found, key, performance.now()),
     );
     needActive(credentials);
   };
 
-  /** onRequest hook of routes of a session. @throws {PartylineError} as {@link opening} does */
+  /**
+   * onRequest hook of routes of a session. A session may outlast its client's token, with which it is still restarted and ended.
+   * @throws {PartylineError} as {@link opening} does
+   */
   readonly asking = async (request: FastifyRequest): Promise<void> => {
-    const { account } = await this.#identify(request, () => {});
+    const { account } = await this.#identify(request, true, () => {});
     await this.#parts.limits.countRequest(account.id);
   };
 
@@ -58,6 +61,7 @@ export class WhipGuard {
 
   async #identify(
     request: FastifyRequest,
+    mayBeExpired: boolean,
     charge: (credentials: Credentials, key: string | undefined) => void,
   ): Promise<Credentials> {
     const { authenticator, connections, changes, onKnown } = this.#parts;
@@ -70,8 +74,11 @@ export class WhipGuard {
     const isToken = secret.split('.').length === JWT_PARTS;
     if (!isToken) connections.checkKey(secret, nowMs);
     const credentials = isToken
-      ? await authenticator.byToken(secret, request.ip, (accountId) =>
-          connections.checkAccount(accountId, nowMs),
+      ? await authenticator.byToken(
+          secret,
+          request.ip,
+          (accountId) => connections.checkAccount(accountId, nowMs),
+          mayBeExpired,
         )
       : await authenticator.byKey(secret, request.ip);
     charge(credentials, isToken ? undefined : secret);

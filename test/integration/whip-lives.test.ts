@@ -3,6 +3,8 @@ import { type IncomingMessage, request as openRequest } from 'node:http';
 import { expect, test } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { PLANS } from '../../src/accounts/plans.ts';
+import { SigningKeys } from '../../src/accounts/signing-keys.ts';
+import { Tokens } from '../../src/accounts/tokens.ts';
 import { UsageStore } from '../../src/usage/usage-store.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
@@ -220,6 +222,36 @@ test('a session ends with the account’s right to it', async () => {
   await eventually('both have ended', () => gateway.counts().sessions === 0);
   const refused = await postOffer(gateway, '/whip/a?peer=obs', SPEAKER, { key: suspended.apiKey });
   expect(refused.status).toBe(403);
+});
+
+test('a session outlasts its token, which restarts and ends it until its signing key is withdrawn', async () => {
+  const redis = await openRedis();
+  const gateway = await openGateway({ REDIS_URL: redis.url });
+  const { id: accountId, apiKey, keyId } = await createAccount(redis, 'starter');
+  const store = await openStore(redis);
+  const tokenOf = async (wallMs: number) => {
+    const tokens = new Tokens(new SigningKeys(store, { wallMs: () => wallMs }));
+    const grant = { peer: 'obs', rooms: '*' as const, publish: true, ttl_seconds: 60 };
+    return (await tokens.issue({ accountId, keyId }, grant)).token;
+  };
+  const expired = { url: gateway.url, apiKey: await tokenOf(Date.now() - 3_600_000) };
+  const key = await tokenOf(Date.now());
+  const made = await postOffer(gateway, '/whip/a', SPEAKER, { key });
+  const half = await postOffer(gateway, '/whep/a', PLAYER, { key });
+  const foreign = await postOffer(gateway, '/whip/a?peer=other', SPEAKER, { key: apiKey });
+  expect([made.status, half.status, foreign.status]).toEqual([201, 201, 201]);
+  expect((await postOffer(expired, '/whip/a', SPEAKER)).status).toBe(401);
+  const headers = { 'content-type': 'application/trickle-ice-sdpfrag', 'if-match': '*' };
+  const body = 'a=ice-ufrag:fresh\r\na=ice-pwd:vw5LmwG4y/e6dPP/zAP9Gp5k\r\n';
+  expect((await ask(expired, locationOf(made), 'PATCH', { headers, body })).status).toBe(200);
+  expect(await statusOf(expired, locationOf(foreign), 'DELETE')).toBe(404);
+  expect(await statusOf(expired, locationOf(made), 'DELETE')).toBe(200);
+  expect(await statusOf(expired, locationOf(half))).toBe(200);
+  await new SigningKeys(store, { wallMs: Date.now }).rotate(true);
+  await eventually('the session has ended', () => gateway.counts().sessions === 1);
+  for (const method of ['GET', 'PATCH', 'DELETE']) {
+    expect(await statusOf(expired, locationOf(half), method)).toBe(401);
+  }
 });
 
 test('a session ends whose key was revoked before its node was asked for it', async () => {
