@@ -17,7 +17,8 @@ export class Half {
   readonly credentials: Credentials;
   readonly path: ClientTransport;
   readonly #offer: Offer;
-  #ufrag: string;
+  /** Fragments of the client's present ICE session have one of these. */
+  #ufrags: ReadonlySet<string>;
   #etag = newEtag();
   /** Answer to the last restart, kept for a client that did not receive it and repeats the restart. */
   #restarted: Patched;
@@ -38,7 +39,7 @@ export class Half {
     this.credentials = credentials;
     this.path = path;
     this.#offer = offer;
-    this.#ufrag = offer.ice.ufrag;
+    this.#ufrags = offer.ufrags;
     this.#state = path.state;
   }
 
@@ -94,14 +95,14 @@ export class Half {
     const ice = readFragment(body);
     if (!ice) return undefined;
     // A client that has the ETag has the answer, too.
-    if (ice.ufrag === this.#ufrag) return precondition === 'any' ? this.#restarted : undefined;
+    if (this.#ufrags.has(ice.ufrag)) return precondition === 'any' ? this.#restarted : undefined;
     try {
       await this.path.restartIce();
     } catch (fault) {
       if (this.path.state === 'dead' || this.path.state === 'ended') throw mediaLost(fault);
       throw fault;
     }
-    this.#ufrag = ice.ufrag;
+    this.#ufrags = new Set([ice.ufrag]);
     this.#etag = newEtag();
     this.#restarted = { body: writeRestart(this.#offer, this.path), etag: this.#etag };
     return this.#restarted;

@@ -32,6 +32,8 @@ export type Offer = {
   bundle: string[];
   mid: string | undefined;
   ice: IceCredentials;
+  /** The `ice-ufrag` of the session and of each section of the bundle: a client may name any of them. */
+  ufrags: ReadonlySet<string>;
   /** Its role is that of the client. */
   dtls: DtlsParameters;
   opus: OfferedOpus;
@@ -94,6 +96,7 @@ export function readOffer(text: string, kind: WhipKind): Offer {
     bundle,
     mid,
     ice: readIce(levels),
+    ufrags: ufragsOf([...levels, ...media.filter((other) => isInBundle(other, bundle))]),
     dtls: readDtls(levels),
     opus: findOpus(section),
     extensions: readExtensions(section, session),
@@ -137,6 +140,9 @@ function bundleWith({ groups = [] }: SessionDescription, mid: string | undefined
   return mids.find((group) => group.includes(mid)) ?? [];
 }
 
+const isInBundle = ({ mid }: MediaDescription, bundle: string[]) =>
+  mid !== undefined && bundle.includes(asText(mid));
+
 /** Attributes of the section itself, of the session, or of the section that carries the bundle. */
 type Level = Pick<MediaDescription, 'iceUfrag' | 'icePwd' | 'fingerprint' | 'setup'>;
 
@@ -146,6 +152,9 @@ function readIce(levels: Level[]): IceCredentials {
   if (!credentials) throw unusable('no ICE credentials');
   return credentials;
 }
+
+const ufragsOf = (levels: Level[]): ReadonlySet<string> =>
+  new Set(levels.flatMap(({ iceUfrag }) => (iceUfrag === undefined ? [] : [asText(iceUfrag)])));
 
 /**
  * Checks ICE credentials; sdp-transform parses digits as numbers.

@@ -308,6 +308,25 @@ describe('PATCH', () => {
     expect(await repeated.text()).toBe(text);
     await end(made);
   });
+
+  test('takes candidates under the credentials of any section of the bundle', async () => {
+    const audioAt = SPEAKER.indexOf('m=audio');
+    const audio = SPEAKER.slice(audioAt).replace('a=mid:0', 'a=mid:1');
+    const video = audio
+      .replace('m=audio', 'm=video')
+      .replace('a=mid:1', 'a=mid:0')
+      .replace('a=ice-ufrag:LQYh', 'a=ice-ufrag:ofVideo');
+    const head = SPEAKER.slice(0, audioAt).replace('BUNDLE 0', 'BUNDLE 0 1');
+    const made = await post('/whip/a?peer=obs', head + video + audio);
+    const patch = (body: string, ifMatch = made.headers.get('etag') ?? '') =>
+      ask(locationOf(made), 'PATCH', { 'content-type': FRAGMENT, 'if-match': ifMatch }, body);
+    for (const ufrag of ['ofVideo', 'LQYh', 'ofVideo']) {
+      expect((await patch(fragment(ufrag))).status).toBe(204);
+    }
+    expect((await patch(fragment('fresh'), '*')).status).toBe(200);
+    expect((await patch(fragment('ofVideo'), '*')).status).toBe(200);
+    await end(made);
+  });
 });
 
 describe('sound', () => {
