@@ -41,7 +41,7 @@ export type Offer = {
   /** SSRC of the client's stream; undefined if the offer does not have it. */
   ssrc: number | undefined;
   cname: string | undefined;
-  /** Longest packet that the client accepts, ms; undefined if there is no limit. */
+  /** WHEP: longest packet that the client accepts, ms; undefined if there is no limit. */
   maxPacketMs: number | undefined;
   isRtcpMuxOnly: boolean;
 };
@@ -102,7 +102,7 @@ export function readOffer(text: string, kind: WhipKind): Offer {
     extensions: readExtensions(section, session),
     ssrc: readSsrc(section),
     cname: readCname(section),
-    maxPacketMs: readMaxPacketMs(section),
+    maxPacketMs: kind === 'whep' ? readMaxPacketMs(section) : undefined,
     isRtcpMuxOnly: /^a=rtcp-mux-only\s*$/m.test(text.split(/^m=/m)[audio + 1] ?? ''),
   };
 }
