@@ -30,6 +30,8 @@ const RoomSchema = Type.Object({ room: Type.String() });
 const IdSchema = Type.Object({ id: Type.String() });
 const security = [{ token: [] }, { apiKey: [] }];
 
+const UNREADABLE = `The body must be ${SDP} or ${FRAGMENT}.`;
+
 type Parts = { guard: WhipGuard; sessions: WhipSessions };
 
 /** Routes of WHIP (RFC 9725) and WHEP, by which standard clients speak into rooms and hear them (docs/protocol.md §8). */
@@ -39,6 +41,10 @@ export async function registerWhipRoutes(server: RestServer, parts: Parts): Prom
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser([SDP, FRAGMENT], { parseAs: 'string' }, (_request, body, done) => {
       done(null, body);
+    });
+    // A DELETE needs no body, whatever type its client names.
+    scope.addContentTypeParser('*', ({ method }, _body, done) => {
+      done(method === 'DELETE' ? null : new PartylineError('unsupported_media_type', UNREADABLE));
     });
     scope.addHook('onRequest', (_request, reply, done) => {
       allowOrigins(reply);

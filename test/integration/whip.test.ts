@@ -83,7 +83,10 @@ describe('a session', () => {
     expect(await alice.next('peer_joined')).toMatchObject({ peer: 'obs', kind: 'webrtc' });
     expect(await ccu()).toBe(2);
     expect((await ask(locationOf(made), 'GET')).status).toBe(200);
-    const ended = await ask(locationOf(made), 'DELETE', { 'if-match': '"of no matter"' });
+    // Neither matters.
+    const headers = { 'if-match': '"other"', 'content-type': 'application/json' };
+    expect((await ask(locationOf(made), 'PATCH', headers, '{}')).status).toBe(415);
+    const ended = await ask(locationOf(made), 'DELETE', headers);
     expect(ended.status).toBe(200);
     expect(await alice.next('peer_left')).toMatchObject({ peer: 'obs', reason: 'left' });
     expect((await ask(locationOf(made), 'DELETE')).status).toBe(404);
