@@ -84,10 +84,6 @@ export class Members {
     return this.#prepared.has(peer);
   }
 
-  isSuspended(peer: Peer): boolean {
-    return this.#suspended.has(peer);
-  }
-
   /** Returns whether a peer has a connection to another node. */
   isConnectedElsewhere({ name }: Peer): boolean {
     return this.#remote.isConnected(name);
@@ -208,7 +204,8 @@ export class Members {
 
   /** Starts or stops counting the time of a peer, which counts while it has a connection, or while its media flows without one. */
   updateMetering(peer: Peer): void {
-    const isMetered = !this.#suspended.has(peer) || peer.hasMediaPath;
+    const isConnected = !peer.isMediaOnly && !this.#suspended.has(peer);
+    const isMetered = isConnected || peer.hasMediaPath;
     const stop = this.#stopMetering.get(peer);
     if (isMetered === (stop !== undefined)) return;
     stop?.();

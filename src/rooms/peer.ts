@@ -18,6 +18,8 @@ export type Peer = {
   readonly isMuted: boolean;
   /** True if its audio flows in both directions without its connection, as a browser's does. */
   readonly hasMediaPath: boolean;
+  /** True if it has no other connection than its media. */
+  readonly isMediaOnly: boolean;
   /** True if it hears each producer of the room's router separately, as browsers do. */
   readonly hearsProducers: boolean;
   /** Audio statistics; undefined for browsers. */

@@ -215,7 +215,7 @@ export class Room {
 
   /** Applies a possible change of a peer's `hasMediaPath`. */
   mediaPathChanged(peer: Peer): void {
-    if (this.#members.isSuspended(peer)) this.#members.updateMetering(peer);
+    if (this.#members.isCurrent(peer)) this.#members.updateMetering(peer);
   }
 
   /**

@@ -43,6 +43,7 @@ export type Readiness = {
 /** A browser in a room: one WebRTC leg on the room's router, and a consumer for each speaker. */
 export class WebRtcPeer implements Peer {
   readonly kind = 'webrtc';
+  readonly isMediaOnly = false;
   readonly hearsProducers = true;
   readonly name: string;
   readonly #lease: RoomLease;

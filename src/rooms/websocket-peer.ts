@@ -19,6 +19,7 @@ export type PeerSubscription = Subscription & {
 export class WebSocketPeer implements Peer {
   readonly kind = 'websocket';
   readonly hasMediaPath = false;
+  readonly isMediaOnly = false;
   readonly hearsProducers = false;
   readonly name: string;
   readonly #lease: RoomLease;

@@ -20,6 +20,7 @@ export type PlaybackOptions = {
 /** A WHIP or WHEP client in a room: its audio comes from the router, as a browser's does, and its stream comes from the mixer. */
 export class WhipPeer implements Peer {
   readonly kind = 'webrtc';
+  readonly isMediaOnly = true;
   readonly hearsProducers = false;
   readonly name: string;
   readonly #lease: RoomLease;

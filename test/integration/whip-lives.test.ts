@@ -146,16 +146,17 @@ test('a media worker that dies in the middle of opening a session leaves nothing
   }
 });
 
-test('a session is metered, both halves of a peer once; it ends with the month’s minutes, and none begins without them', async () => {
+test('a session is metered while it is connected, both halves of a peer once; it ends with the month’s minutes, and none begins without them', async () => {
   const redis = await openRedis();
   const timings = { usage: { freshMs: 1, writeEveryMs: 100 } };
   const gateway = await openGateway({ REDIS_URL: redis.url }, timings);
   const { apiKey, id } = await createAccount(redis, 'free');
-  const startMs = performance.now();
-  const made = await postOffer(gateway, '/whip/a?peer=obs', SPEAKER, { key: apiKey });
-  const half = await postOffer(gateway, '/whep/a?peer=obs', PLAYER, { key: apiKey });
-  expect([made.status, half.status]).toEqual([201, 201]);
   const target = { url: gateway.url, apiKey };
+  const startMs = performance.now();
+  const idle = await postOffer(target, '/whip/a?peer=idle', SPEAKER);
+  expect(idle.status).toBe(201);
+  const made = await join('whip', target, '/whip/a?peer=obs');
+  const half = await join('whep', target, '/whep/a?peer=obs');
   const usedMs = async () => {
     const { summary } = (await (await ask(target, '/api/me')).json()) as {
       summary: { total_minutes: number };
@@ -177,10 +178,8 @@ test('a session is metered, both halves of a peer once; it ends with the month�
       peakPeers: 1,
     },
   ]);
-  for (const session of [made, half]) {
-    await eventually('it is 404', async () => {
-      return (await statusOf(target, locationOf(session))) === 404;
-    });
+  for (const path of [made.location, half.location, locationOf(idle)]) {
+    await eventually('it is 404', async () => (await statusOf(target, path)) === 404);
   }
   const refused = await postOffer(gateway, '/whep/a?peer=late', PLAYER, { key: apiKey });
   expect(refused.status).toBe(402);
