@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
@@ -68,6 +69,9 @@ export async function newServer(
   const limits = {
     headersTimeout: timings.requestMs,
     connectionsCheckingInterval: Math.min(timings.requestMs, CHECK_EVERY_MS),
+    // Clients of HTTP/2 offer `h2c`, which a server may ignore (RFC 9110 §7.8). Node before 24.9 ignores this option.
+    shouldUpgradeCallback: ({ headers }: IncomingMessage) =>
+      headers.upgrade?.toLowerCase() === 'websocket',
   };
   if (cert === '') return Fastify({ ...options, http: limits });
   const tls = { ...(await readCertificate(cert, key)), handshakeTimeout: timings.requestMs };

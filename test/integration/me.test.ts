@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import type { IncomingMessage } from 'node:http';
+import { type IncomingMessage, request } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { useGateway } from '../support/use-gateway.ts';
@@ -61,5 +61,25 @@ describe('GET /api/me', () => {
     const [, response] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage];
     expect(response.statusCode).toBe(404);
     expect(response.headers['content-type']).toContain('application/problem+json');
+  });
+
+  test.each([
+    ['GET', '/api/me', ''],
+    ['POST', '/api/tokens', '{"peer":"ada","rooms":"*","ttl_seconds":60,"publish":true}'],
+  ])('%s %s of a client that offers HTTP/2 is answered over HTTP/1.1', async (method, path, body) => {
+    const asked = request(inUse.gateway.url + path, {
+      method,
+      headers: {
+        authorization: `Bearer ${inUse.gateway.apiKey}`,
+        connection: 'Upgrade, HTTP2-Settings',
+        upgrade: 'h2c',
+        'http2-settings': 'AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA',
+        ...(body && { 'content-type': 'application/json' }),
+      },
+    });
+    asked.end(body);
+    const [response] = (await once(asked, 'response')) as [IncomingMessage];
+    response.resume();
+    expect(response.statusCode).toBe(200);
   });
 });
