@@ -250,11 +250,16 @@ export class WebRtcLeg {
     return consumer;
   }
 
+  /** @throws {PartylineError} `bad_message` for a consumer that has ended, or ends meanwhile; `media_lost` */
   async resumeConsumer(consumerId: string): Promise<void> {
     const consumer = this.#consumers.get(consumerId);
-    if (!consumer) throw new PartylineError('bad_message', 'resume_consumer: no such consumer.');
-    if (!this.#held) return this.#asked(consumer.resume());
-    this.#held.want(consumerId);
+    if (!consumer) throw noSuchConsumer();
+    if (this.#held) {
+      this.#held.want(consumerId);
+      return;
+    }
+    await this.#resume(consumer);
+    if (consumer.closed) throw this.isLost ? mediaLost(undefined) : noSuchConsumer();
   }
 
   async restartIce(transportId: string): Promise<IceParameters> {
@@ -341,3 +346,6 @@ function checkOpen(transport: WebRtcTransport): void {
 /** Fault told to a browser whose media worker died or hung during its request. */
 export const mediaLost = (cause: unknown) =>
   new PartylineError('media_lost', 'The media worker of the room died.', { cause });
+
+const noSuchConsumer = () =>
+  new PartylineError('bad_message', 'resume_consumer: no such consumer.');

@@ -116,15 +116,17 @@ export class Requests {
 
   /**
    * Reports a fault that leaves socket and state as they are, unless there are too many.
-   * @param isJoin true if the fault is of a join
+   * @param of type of the message, if it was well-formed
    */
-  refuse(fault: unknown, replyTo: MessageId | undefined, isJoin = false): void {
+  refuse(fault: unknown, replyTo: MessageId | undefined, of?: ClientMessage['type']): void {
     const error = logFault(this.#outlet.log, fault, 'message failed');
     const isBad =
       error.code === 'bad_message' ||
       error.code === 'unsupported_audio' ||
-      (isJoin && !error.kind.retryable);
-    if (isBad && this.#badMessages.spend(performance.now())) {
+      (of === 'join' && !error.kind.retryable);
+    // Consumers end while the browser resumes them: twenty at once where the browser leaves a large room.
+    const isRace = of === 'resume_consumer';
+    if (isBad && !isRace && this.#badMessages.spend(performance.now())) {
       this.#outlet.fail(
         new PartylineError('bad_message', `Too many bad messages; the last: ${error.message}`),
       );
@@ -148,12 +150,11 @@ export class Requests {
 
   async #tryToHandle(request: Request, idleMs: number): Promise<void> {
     let id: MessageId | undefined;
-    let isJoin = false;
+    let type: ClientMessage['type'] | undefined;
     try {
       if (this.#presence.isClosed) return;
       const { message, characters } = 'text' in request ? await this.#parse(request.text) : request;
-      ({ id } = message);
-      isJoin = message.type === 'join';
+      ({ id, type } = message);
       const charge = await this.#pay(message, characters, idleMs);
       await this.#limits.turns.run(this.#outlet.account.id, async () => {
         if (this.#presence.isClosed) return;
@@ -161,7 +162,7 @@ export class Requests {
       });
     } catch (fault) {
       const replyTo = fault instanceof MessageError ? fault.replyTo : id;
-      if (!this.#presence.isClosed) this.refuse(fault, replyTo, isJoin);
+      if (!this.#presence.isClosed) this.refuse(fault, replyTo, type);
     } finally {
       this.#passMark(request);
       this.#afterRequest();

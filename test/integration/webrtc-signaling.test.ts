@@ -210,6 +210,28 @@ describe('WebRTC signaling', () => {
     expect(heard()).toHaveLength(5);
   });
 
+  test('consumers that have ended before the browser resumes them do not close it, nor do those of a room that it leaves', async () => {
+    const { client } = await joinWebRtc();
+    const errors = () => client.messages.filter(({ type }) => type === 'error');
+    const resumeAll = () => {
+      for (let i = 0; i < 25; i += 1) {
+        client.send({ type: 'resume_consumer', consumer_id: `ended ${i}`, id: i });
+      }
+    };
+    resumeAll();
+    client.send({ type: 'leave' });
+    resumeAll();
+    await client.until('all answers', () => errors()[49]);
+    for (const error of errors()) expect(error).toMatchObject({ code: 'bad_message' });
+    await client.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+  });
+
+  test('messages without a consumer_id count as bad ones', async () => {
+    const { client } = await joinWebRtc();
+    for (let i = 0; i < 20; i += 1) client.send({ type: 'resume_consumer' });
+    expect(await client.closed).toBe(4400);
+  });
+
   test('restart_ice gives new parameters', async () => {
     const { client, webrtc } = await joinWebRtc();
     const { id, ice_parameters: before } = webrtc.send_transport;

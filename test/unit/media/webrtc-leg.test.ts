@@ -102,3 +102,22 @@ test('a leg that closes while its producer is published keeps none', async () =>
   await expect(leg.produce('t', {} as never)).rejects.toMatchObject({ code: 'media_lost' });
   expect(made.closed).toBe(true);
 });
+
+test.each([
+  ['ends', 'bad_message'],
+  ['loses its media worker', 'media_lost'],
+])('a consumer that %s before the media worker answers its resume: %s', async (how, code) => {
+  const answer = Promise.withResolvers<void>();
+  const consumer = { id: 'c', closed: false, on: () => {}, resume: () => answer.promise };
+  const transport = { closed: false, on: () => {}, consume: async () => consumer };
+  const place = {
+    router: { createWebRtcTransport: async () => transport, canConsume: () => true },
+  } as unknown as WebRtcLegPlace;
+  const leg = await WebRtcLeg.open(place, {} as WebRtcLegEvents);
+  await leg.consume('p', {});
+  const resumed = leg.resumeConsumer('c');
+  consumer.closed = true;
+  transport.closed = how !== 'ends';
+  answer.reject(new Error('Channel request handler with ID c not found'));
+  await expect(resumed).rejects.toMatchObject({ code });
+});
