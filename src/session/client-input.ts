@@ -42,12 +42,12 @@ type Sent = {
 
 /**
  * The binary messages of one client: held while it joins a room, and then handed on to that room. Those behind a
- * request for another format, or for a mute, are held until that is applied or refused.
+ * request for another format, for a mute, or to leave, are held until that is applied or refused.
  */
 export class ClientInput {
   readonly #codecs: Codecs;
   readonly #events: ClientInputEvents;
-  /** Messages that came while the client was joining a room, or behind a request for another format or mute. */
+  /** Messages that came while the client was joining a room, or behind a request that may change where or how they are heard. */
   readonly #held: HeldAudio;
   /** Leads the packets of the client into its room. */
   readonly #outlet: OpusOutlet = { sink: toNobody };
@@ -91,7 +91,7 @@ export class ClientInput {
     return this.#held.sinceMs ?? performance.now();
   }
 
-  /** Holds messages that come from now on, because they may be in another format, muted or unmuted, until {@link passMark}. */
+  /** Holds messages that come from now on, because they may be in another format, muted, or for no room, until {@link passMark}. */
   mark(): void {
     this.#held.mark();
   }

@@ -59,6 +59,8 @@ export class Requests {
   readonly #limits: RequestLimits;
   readonly #budget: MessageBudget;
   readonly #closing = new AbortController();
+  /** The last `leave`; marked until it has been handled. */
+  #leave: Request | undefined;
   /** In turn, so that a join during a join is just the next one. */
   readonly #inTurn = new SerialQueue<Request>((...request) => this.#tryToHandle(...request));
 
@@ -86,11 +88,10 @@ export class Requests {
 
   /** @param characters length of the message as it came */
   add(message: ClientMessage, characters: number): void {
-    // The audio behind a format or a mute is handled after it, as the client sent it.
-    const isMarked =
-      message.type === 'configure' && (message.audio !== undefined || message.mute !== undefined);
-    if (isMarked) this.#audio.input.mark();
-    this.#inTurn.add({ message, characters, isMarked });
+    const request = { message, characters, isMarked: this.#isToBeMarked(message) };
+    if (request.isMarked) this.#audio.input.mark();
+    if (message.type === 'leave') this.#leave = request;
+    this.#inTurn.add(request);
     if (this.waiting >= MAX_WAITING) this.#socket.pause();
   }
 
@@ -106,6 +107,16 @@ export class Requests {
     this.#inTurn.add({ text, isMarked: true });
     if (this.waiting >= MAX_WAITING) this.#socket.pause();
     return true;
+  }
+
+  /** Returns whether the audio behind a message is handled after it, as the client sent it. */
+  #isToBeMarked(message: ClientMessage): boolean {
+    // Audio between a `leave` and a `join` belongs to no room.
+    if (message.type === 'join') return this.#leave?.isMarked ?? false;
+    if (message.type === 'leave') return true;
+    return (
+      message.type === 'configure' && (message.audio !== undefined || message.mute !== undefined)
+    );
   }
 
   /** Stops handling messages. */
@@ -212,8 +223,11 @@ export class Requests {
 
   /** Lets the audio behind a request go on, once. */
   #passMark(request: Request): void {
-    if (request.isMarked) this.#audio.input.passMark();
+    if (!request.isMarked) return;
     request.isMarked = false;
+    this.#audio.input.passMark();
+    // Audio behind a `leave` was sent to no room, and must not wait for the next one.
+    if ('message' in request && request.message.type === 'leave') this.#audio.drainHeld();
   }
 
   async #wait(ms: number): Promise<void> {

@@ -129,6 +129,24 @@ describe('lobby and rooms', () => {
     },
   );
 
+  test('sound behind a leave is heard in no room, and sound behind the join after it in the next', async () => {
+    const bob = await enter('bob');
+    const carol = await enter('carol', { room: 'b' });
+    const alice = await enter('alice');
+    const tone = await opusTone(1000, 0.5, 200);
+    // The gateway has read all of it before it handles the first message.
+    alice.sendTogether([
+      { type: 'leave' },
+      ...tone.slice(0, 5),
+      { type: 'join', room: 'b' },
+      ...tone.slice(5),
+    ]);
+    await eventually('the rest is heard', () => carol.frames.length >= 5);
+    await alice.ask({ type: 'leave' }, 'left');
+    await carol.next('peer_left');
+    expect([bob.frames.length, carol.frames]).toEqual([0, tone.slice(5)]);
+  });
+
   test('a client that reads nothing and only sends is heard', async () => {
     const bob = await enter('bob');
     const mute = await enter('mute');

@@ -136,7 +136,7 @@ test('texts that wait behind 64 others are parsed when their turn comes, however
   await expect.poll(() => handled, { interval: 1 }).toBe(65);
 });
 
-test('audio is held behind each request that may name a format or mute, until that is applied or refused', async () => {
+test('audio is held behind each request that may name a format, mute or leave, until that is applied or refused', async () => {
   const events: string[] = [];
   const told: ServerMessage[] = [];
   const requests = connect(openLimits(), 1, () => events.push('left'), told, {
@@ -160,6 +160,10 @@ test('audio is held behind each request that may name a format or mute, until th
   expect(events.splice(0)).toEqual(['marked', 'marked']);
   await done();
   expect(events.splice(0)).toEqual(['passed', 'passed']);
+  requests.add({ type: 'leave' }, 16);
+  expect(events.splice(0)).toEqual(['marked']);
+  await done();
+  expect(events.splice(0)).toEqual(['left', 'passed']);
   requests.add({ type: 'configure', volume: { bob: 0 } }, 40);
   await done();
   expect(events).toEqual([]);
