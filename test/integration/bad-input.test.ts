@@ -18,6 +18,7 @@ describe('bad input', () => {
     ['an empty peer', { peer: '' }, 4400, 'bad_request'],
     ['a reserved peer', { peer: '__x' }, 4400, 'bad_request'],
     ['an empty room', { room: '' }, 4400, 'bad_request'],
+    ['a peer that is not UTF-8', { peer: 'M\u{fffd}ller' }, 4400, 'bad_request'],
     ['a peer of 129 characters', { peer: 'x'.repeat(129) }, 4400, 'bad_request'],
     ['a delivery that is not known', { delivery: 'pigeon' }, 4400, 'bad_request'],
     ['stats that are neither wanted nor not', { stats: 'maybe' }, 4400, 'bad_request'],
@@ -80,6 +81,7 @@ describe('bad input', () => {
     ['invisible', '\u200b'],
     ['with a control character', 'a\u0000'],
     ['of dots', '..'],
+    ['not UTF-8', 'M\u{fffd}ller'],
   ])(
     'a room in the query that is %s: told as to join, and the client is in the lobby',
     async (_name, room) => {

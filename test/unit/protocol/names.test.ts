@@ -39,3 +39,11 @@ test.each([' ', '\u{2800}', '\u{2800} \u{A0}', '\u{200D}', '\u{FE0F}'])(
     expect(() => check(name)).toThrow('must be printable');
   },
 );
+
+test('a name with bytes that are not UTF-8 is refused: others would read as the same', () => {
+  const [muller, moller] = ['M%FCller', 'M%F6ller'].map((name) =>
+    String(new URLSearchParams(`peer=${name}`).get('peer')),
+  );
+  expect(muller).toBe(moller);
+  expect(() => check(muller!)).toThrow('must be UTF-8');
+});
