@@ -164,8 +164,5 @@ export function roomFault(
   return new PartylineError('forbidden', 'The token does not grant this room.');
 }
 
-/** The secret of an `Authorization: Bearer` header (RFC 6750 §2.1). */
-export function bearerOf(header = ''): string | undefined {
-  const [scheme, secret] = header.split(' ');
-  return scheme?.toLowerCase() === 'bearer' && secret ? secret : undefined;
-}
+/** The secret of an `Authorization: Bearer` header: one word, behind one space or more (RFC 9110 §11.4). */
+export const bearerOf = (header = ''): string | undefined => /^bearer +(\S+)$/i.exec(header)?.[1];
