@@ -109,6 +109,11 @@ export function parseClientMessage(text: string): ClientMessage {
     );
   }
   const { type } = message;
+  if (!isExact(message.id)) {
+    throw new MessageError(
+      '"id" is beyond the integers that JSON carries exactly (±(2^53 - 1)); send it as a string.',
+    );
+  }
   if (typeof message.id === 'string') message.id = cutId(message.id);
   const replyTo = message.id;
   const validator = validators.get(type);
@@ -121,6 +126,10 @@ export function parseClientMessage(text: string): ClientMessage {
   if (isClientMessage(type, message)) return message;
   throw new MessageError(`${type}: ${describeFaults(validator.Errors(message))}.`, replyTo);
 }
+
+/** Returns whether an answer can carry an `id` as it came: a large integer would be rounded. */
+const isExact = (value: MessageId | undefined): boolean =>
+  !Number.isInteger(value) || Number.isSafeInteger(value);
 
 /** Shortens an `id` to the length that an answer carries. */
 function cutId(messageName: string): string {

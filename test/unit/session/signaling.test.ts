@@ -40,6 +40,19 @@ describe('parseClientMessage()', () => {
     expect(() => parseClientMessage(text)).toThrow(reason);
   });
 
+  test.each(['12345678901234567891', '-9007199254740992', '1e300'])(
+    'refuses the id %s, which an answer could not carry as it came',
+    (id) => {
+      const refuse = () => parseClientMessage(`{"type":"leave","id":${id}}`);
+      expect(refuse).toThrow('send it as a string');
+      expect(refuse).toThrow(expect.objectContaining({ replyTo: undefined }));
+    },
+  );
+
+  test.each([9007199254740991, 0, -7, 1764168585.123])('takes the id %d', (id) => {
+    expect(parseClientMessage(JSON.stringify({ type: 'leave', id }))).toMatchObject({ id });
+  });
+
   test('carries the id of a message that it refuses', () => {
     expect(() => parseClientMessage('{"type":"join","id":"42"}')).toThrow(
       expect.objectContaining({ replyTo: '42', code: 'bad_message' }),
