@@ -20,11 +20,17 @@ import { upgradeInSlices } from './upgrade-slices.ts';
 
 /** Length beyond which ws itself closes with 1009; below it the session closes, with an `error` message. */
 const MAX_PAYLOAD_BYTES = 1 << 20;
+/**
+ * Maximum number of answers to pings that wait for a client, which is then cut off: those of 1000 pings (control-limit.ts),
+ * and of a read of 64 KB of the shortest. The longest take 1.5 MB.
+ */
+const MAX_PENDING_PONGS = 12_000;
 /** `closeTimeout`: how long a client may take to answer a close before its socket is cut, in ms. */
 const webSocketOptions = {
   maxPayload: MAX_PAYLOAD_BYTES,
   perMessageDeflate: false,
   closeTimeout: 3000,
+  maxPendingAutoPongs: MAX_PENDING_PONGS,
 };
 
 /** Interval at which requests are looked for that take too long to arrive, ms. */

@@ -101,11 +101,18 @@ test('pause_producer and resume_producer in turn, again and again: closed with 4
   expect(await listener.ask({ type: 'join', room: 'b' }, 'joined')).toMatchObject({ room: 'b' });
 });
 
-describe('pongs beyond the budget', () => {
+test('a client may send 900 pings at once', async () => {
+  const client = await connect();
+  client.sendControl('pings', 900);
+  expect(await client.ask({ type: 'join', room: 'a' }, 'joined')).toMatchObject({ room: 'a' });
+  expect(client.messages.filter(({ type }) => type === 'error')).toEqual([]);
+});
+
+describe.each(['pings', 'pongs'] as const)('%s beyond the budget', (kind) => {
   test('leave a client alone that stops when it is told', async () => {
     const client = await connect();
     // A part that came after the pause would be more of them.
-    client.sendPongs(1500);
+    client.sendControl(kind, 1500);
     expect(await client.next('error')).toMatchObject({ code: 'rate_limited', retryable: true });
     expect(await client.ask({ type: 'join', room: 'a' }, 'joined')).toMatchObject({ room: 'a' });
     expect(client.messages.filter(({ type }) => type === 'error').length).toBe(1);
@@ -113,7 +120,7 @@ describe('pongs beyond the budget', () => {
 
   test('are closed with 4429 if they go on', async () => {
     const client = await connect();
-    const flood = setInterval(() => client.sendPongs(500), 20);
+    const flood = setInterval(() => client.sendControl(kind, 500), 20);
     expect(await client.next('error')).toMatchObject({ code: 'rate_limited' });
     expect(await client.closed).toBe(4429);
     clearInterval(flood);

@@ -4,8 +4,8 @@ import { Compile } from 'typebox/compile';
 import { SERVER_MESSAGES, type ServerMessage } from '../../src/protocol/messages.ts';
 import { clientFrame } from './raw-client.ts';
 
-/** Opcode of a pong (RFC 6455 §5.5.3). */
-const PONG = 10;
+/** Opcodes of control frames (RFC 6455 §5.5). */
+const OPCODES = { pings: 9, pongs: 10 };
 
 type MessageOf<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
 
@@ -132,9 +132,9 @@ export class TestClient {
     });
   }
 
-  /** Sends pongs that answer no ping, and arrive in one piece. */
-  sendPongs(count: number): void {
-    const frames = Array.from({ length: count }, () => clientFrame('', { opcode: PONG }));
+  /** Sends pings, or pongs that answer no ping, that arrive in one piece. */
+  sendControl(kind: keyof typeof OPCODES, count: number): void {
+    const frames = Array.from({ length: count }, () => clientFrame('', { opcode: OPCODES[kind] }));
     this.#stream?.write(Buffer.concat(frames));
   }
 
