@@ -40,10 +40,13 @@ type Outlet = {
 /** Settings that `configure` can change. */
 const SETTINGS = ['audio', 'audio_out', 'delivery', 'volume', 'mute'] as const;
 
-/** A message, or a text that has not been parsed. `isMarked` is true while the audio behind it waits for it. */
-type Request = ({ message: ClientMessage; characters: number } | { text: string }) & {
-  isMarked: boolean;
-};
+type ParsedMessage = { message: ClientMessage; characters: number };
+
+/**
+ * A message, a text that has not been parsed, or the fault of one that is no message. `isMarked` is true while the audio behind
+ * it waits for it.
+ */
+type Request = (ParsedMessage | { text: string } | { fault: unknown }) & { isMarked: boolean };
 
 /**
  * Requests of a client in text frames, handled one after the other, each of them answered or refused. A client that asks for more
@@ -109,6 +112,12 @@ export class Requests {
     return true;
   }
 
+  /** Adds the fault of a text that is no message; it is told in turn, so that answers come in the order of what they answer. */
+  addFault(fault: unknown): void {
+    this.#inTurn.add({ fault, isMarked: false });
+    if (this.waiting >= MAX_WAITING) this.#socket.pause();
+  }
+
   /** Returns whether the audio behind a message is handled after it, as the client sent it. */
   #isToBeMarked(message: ClientMessage): boolean {
     // Audio between a `leave` and a `join` belongs to no room.
@@ -129,7 +138,7 @@ export class Requests {
    * Reports a fault that leaves socket and state as they are, unless there are too many.
    * @param of type of the message, if it was well-formed
    */
-  refuse(fault: unknown, replyTo: MessageId | undefined, of?: ClientMessage['type']): void {
+  #refuse(fault: unknown, replyTo: MessageId | undefined, of?: ClientMessage['type']): void {
     const error = logFault(this.#outlet.log, fault, 'message failed');
     const isBad =
       error.code === 'bad_message' ||
@@ -164,7 +173,7 @@ export class Requests {
     let type: ClientMessage['type'] | undefined;
     try {
       if (this.#presence.isClosed) return;
-      const { message, characters } = 'text' in request ? await this.#parse(request.text) : request;
+      const { message, characters } = await this.#read(request);
       ({ id, type } = message);
       const charge = await this.#pay(message, characters, idleMs);
       await this.#limits.turns.run(this.#outlet.account.id, async () => {
@@ -173,14 +182,18 @@ export class Requests {
       });
     } catch (fault) {
       const replyTo = fault instanceof MessageError ? fault.replyTo : id;
-      if (!this.#presence.isClosed) this.refuse(fault, replyTo, type);
+      if (!this.#presence.isClosed) this.#refuse(fault, replyTo, type);
     } finally {
       this.#passMark(request);
       this.#afterRequest();
     }
   }
 
-  #parse(text: string): Promise<{ message: ClientMessage; characters: number }> {
+  /** @throws {MessageError} if it is no message */
+  #read(request: Request): ParsedMessage | Promise<ParsedMessage> {
+    if ('fault' in request) throw request.fault;
+    if ('message' in request) return request;
+    const { text } = request;
     return this.#limits.turns.run(this.#outlet.account.id, () => ({
       message: parseClientMessage(text),
       characters: text.length,

@@ -14,7 +14,7 @@ import { ClientAudio } from './client-audio.ts';
 import type { ClientInput } from './client-input.ts';
 import { closeUnread } from './close-unread.ts';
 import { ControlLimit } from './control-limit.ts';
-import { MessageError, parseClientMessage } from '../protocol/client-messages.ts';
+import { parseClientMessage } from '../protocol/client-messages.ts';
 import { errorMessage, type LeaveReason, type ServerMessage } from '../protocol/messages.ts';
 import { minutesExhausted } from '../usage/quota.ts';
 import { mayComeBackAfterClose, mayComeBackAfterFault } from './resumable.ts';
@@ -349,7 +349,7 @@ export class Session implements ClientConnection {
       if (message.type === 'join') this.#presence.joinCame();
       this.#requests.add(message, text.length);
     } catch (fault) {
-      this.#requests.refuse(fault, fault instanceof MessageError ? fault.replyTo : undefined);
+      this.#requests.addFault(fault);
     }
   }
 

@@ -119,6 +119,15 @@ describe('bad input', () => {
     expect(await client.closed).toBe(4400);
   });
 
+  test('a bad message is answered behind those before it', async () => {
+    const client = await connect();
+    await client.next('welcome');
+    client.sendTogether([{ type: 'join', room: 'a' }, { type: 'dance' }, { type: 'leave' }]);
+    await client.next('left');
+    const told = client.messages.map(({ type }) => type);
+    expect(told).toEqual(['welcome', 'joined', 'error', 'left']);
+  });
+
   test.each([
     ['x'.repeat(128), 'x'.repeat(128)],
     ['x'.repeat(60_000), 'x'.repeat(128)],
