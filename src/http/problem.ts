@@ -1,3 +1,6 @@
+import { randomUUID } from 'node:crypto';
+import { STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import { logFault } from '../protocol/log-fault.ts';
@@ -36,6 +39,9 @@ const RETRY_AFTER_MS = 1000;
 export function sendProblem(fault: unknown, request: FastifyRequest, reply: FastifyReply) {
   const error = refusalOf(fault) ?? logFault(request.log, fault, 'request failed');
   if (error.code === 'unauthorized') reply.header('www-authenticate', 'Bearer');
+  if (error.code === 'upgrade_required') {
+    reply.header('upgrade', 'websocket').header('connection', 'upgrade');
+  }
   const { title, status } = error.kind;
   const isLater = status === 429 || status === 503;
   const retryAfterMs = error.retryAfterMs ?? (isLater ? RETRY_AFTER_MS : undefined);
@@ -49,6 +55,38 @@ export function sendProblem(fault: unknown, request: FastifyRequest, reply: Fast
     request_id: request.id,
   };
   return reply.code(status).type('application/problem+json').send(problem);
+}
+
+/** Faults of requests that Node does not hand out, by its error code; all others are 400. */
+const UNPARSED: Record<string, { status: number; detail: string }> = {
+  ERR_HTTP_REQUEST_TIMEOUT: { status: 408, detail: 'The request took too long to arrive.' },
+  HPE_HEADER_OVERFLOW: { status: 431, detail: 'The headers are too long: at most 16 KiB.' },
+};
+const MALFORMED = { status: 400, detail: 'The request is not valid HTTP/1.1.' };
+
+/** Answers a request that Node's parser refuses, which no route sees, and ends its connection. */
+export function refuseUnparsed(fault: Error & { code?: string }, connection: Socket): void {
+  if (connection.writable) {
+    const { status, detail } = UNPARSED[fault.code ?? ''] ?? MALFORMED;
+    const title = STATUS_CODES[status] ?? '';
+    const problem: Problem = {
+      type: 'urn:partyline:error:bad_request',
+      title,
+      status,
+      detail,
+      code: 'bad_request',
+      request_id: randomUUID(),
+    };
+    const body = JSON.stringify(problem);
+    const head = [
+      `HTTP/1.1 ${status} ${title}`,
+      'Content-Type: application/problem+json',
+      `Content-Length: ${Buffer.byteLength(body)}`,
+      'Connection: close',
+    ];
+    connection.write([...head, '', body].join('\r\n'));
+  }
+  connection.destroy(fault);
 }
 
 /** Fastify's own refusals (a body that is not JSON, say) carry a status below 500. */

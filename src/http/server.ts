@@ -15,7 +15,7 @@ import type { Settings } from '../../config/settings.ts';
 import type { Timings } from '../../config/timings.ts';
 import { logOptions } from '../log.ts';
 import { Slices } from '../slices.ts';
-import { sendProblem } from './problem.ts';
+import { refuseUnparsed, sendProblem } from './problem.ts';
 import { upgradeInSlices } from './upgrade-slices.ts';
 
 /** Length beyond which ws itself closes with 1009; below it the session closes, with an `error` message. */
@@ -70,6 +70,9 @@ export async function newServer(
     // Malformed URLs do not reach the error handler.
     frameworkErrors: (fault: unknown, request: FastifyRequest, reply: FastifyReply) =>
       void sendProblem(fault, request, reply),
+    clientErrorHandler: refuseUnparsed,
+    // Upgrades go the same way.
+    rewriteUrl: ({ url }: IncomingMessage) => originForm(url ?? ''),
     routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
   };
   const limits = {
@@ -82,6 +85,12 @@ export async function newServer(
   if (cert === '') return Fastify({ ...options, http: limits });
   const tls = { ...(await readCertificate(cert, key)), handshakeTimeout: timings.requestMs };
   return Fastify({ ...options, https: { ...tls, ...limits } });
+}
+
+/** Returns a request's target without the scheme and host that a client may write (RFC 9112 §3.2.2), and proxies do. */
+function originForm(target: string): string {
+  const path = target.replace(/^https?:\/\/[^/?#]+/i, '');
+  return path.startsWith('?') || path === '' ? `/${path}` : path;
 }
 
 async function readCertificate(cert: string, key: string) {

@@ -1,7 +1,10 @@
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
+import { createConnection } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
+import { upgradeRequest } from '../support/raw-client.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
 const inUse = useGateway();
@@ -54,6 +57,7 @@ describe('GET /api/me', () => {
     expect(response.status).toBe(status);
     expect(response.headers.get('content-type')).toContain('application/problem+json');
     expect(await response.json()).toMatchObject({ code });
+    expect(response.headers.get('upgrade')).toBe(status === 426 ? 'websocket' : null);
   });
 
   test.each(['/', '/ws/', '/v1/ws', '/api/me'])('an upgrade at %s is 404', async (path) => {
@@ -66,20 +70,71 @@ describe('GET /api/me', () => {
   test.each([
     ['GET', '/api/me', ''],
     ['POST', '/api/tokens', '{"peer":"ada","rooms":"*","ttl_seconds":60,"publish":true}'],
-  ])('%s %s of a client that offers HTTP/2 is answered over HTTP/1.1', async (method, path, body) => {
-    const asked = request(inUse.gateway.url + path, {
-      method,
-      headers: {
-        authorization: `Bearer ${inUse.gateway.apiKey}`,
-        connection: 'Upgrade, HTTP2-Settings',
-        upgrade: 'h2c',
-        'http2-settings': 'AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA',
-        ...(body && { 'content-type': 'application/json' }),
-      },
-    });
-    asked.end(body);
-    const [response] = (await once(asked, 'response')) as [IncomingMessage];
-    response.resume();
-    expect(response.statusCode).toBe(200);
+  ])(
+    '%s %s of a client that offers HTTP/2 is answered over HTTP/1.1',
+    async (method, path, body) => {
+      const asked = request(inUse.gateway.url + path, {
+        method,
+        headers: {
+          authorization: `Bearer ${inUse.gateway.apiKey}`,
+          connection: 'Upgrade, HTTP2-Settings',
+          upgrade: 'h2c',
+          'http2-settings': 'AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA',
+          ...(body && { 'content-type': 'application/json' }),
+        },
+      });
+      asked.end(body);
+      const [response] = (await once(asked, 'response')) as [IncomingMessage];
+      response.resume();
+      expect(response.statusCode).toBe(200);
+    },
+  );
+
+  /** The whole answer to a request as it is written. */
+  const answerTo = async (...lines: string[]) => {
+    const { hostname, port } = new URL(inUse.gateway.url);
+    const connection = createConnection(Number(port), hostname);
+    connection.write([...lines, 'Host: a', 'Connection: close', '\r\n'].join('\r\n'));
+    const answer = await text(connection);
+    const [head = '', body = ''] = answer.split('\r\n\r\n');
+    return { head, status: Number(head.split(' ')[1]), body };
+  };
+
+  test.each(['http://a/api/me', 'http://a:80/api/me', 'HTTPS://a/api/me?'])(
+    'GET %s, with a host in the request line, is answered',
+    async (target) => {
+      const authorization = `Authorization: Bearer ${inUse.gateway.apiKey}`;
+      const { status } = await answerTo(`GET ${target} HTTP/1.1`, authorization);
+      expect(status).toBe(200);
+    },
+  );
+
+  test.each([
+    ['http://a', 200],
+    ['http://a?x=1', 200],
+    ['http://a/nothing', 404],
+    ['ftp://a/api/me', 404],
+  ])('GET %s is %i', async (target, status) => {
+    expect((await answerTo(`GET ${target} HTTP/1.1`)).status).toBe(status);
+  });
+
+  test('an upgrade with a host in the request line is taken', async () => {
+    const query = `room=__lobby__&peer=alice&api_key=${inUse.gateway.apiKey}`;
+    const { hostname, port } = new URL(inUse.gateway.url);
+    const connection = createConnection(Number(port), hostname);
+    inUse.keep({ close: async () => void connection.destroy() });
+    connection.write(upgradeRequest(new URL(`http://a/ws?${query}`)).replace('/ws', 'http://a/ws'));
+    const [chunk] = (await once(connection, 'data')) as [Buffer];
+    expect(String(chunk)).toContain('101 Switching Protocols');
+  });
+
+  test.each([
+    ['a line that is no header', 'bad', 400],
+    ['headers of 20 KB', `X: ${'x'.repeat(20_000)}`, 431],
+  ])('a request with %s is refused as problem+json', async (_name, header, status) => {
+    const answer = await answerTo('GET /api/me HTTP/1.1', header);
+    expect(answer.status).toBe(status);
+    expect(answer.head).toContain('application/problem+json');
+    expect(JSON.parse(answer.body)).toMatchObject({ code: 'bad_request', status });
   });
 });
