@@ -290,15 +290,15 @@ export class ClientAudio {
     }
     // Earlier messages are read in the format that was declared then.
     this.input.flush();
-    const { in: declaredBefore } = this.#preferences;
+    const before = this.#preferences;
     this.#preferences = wanted;
     this.#volume = volumes;
     this.#gains = quantized(volumes);
-    if (audio !== undefined || audioOut !== undefined || delivery !== undefined) {
-      this.#intake.reset();
-    }
     // A client may name all its settings to change one: a new input would begin in the middle of its stream.
-    if (formatAudioFormat(wanted.in) !== formatAudioFormat(declaredBefore)) {
+    const isNewIn = formatAudioFormat(wanted.in) !== formatAudioFormat(before.in);
+    const isNewOut = nameOf(wanted.out) !== nameOf(before.out);
+    if (isNewIn || isNewOut || wanted.delivery !== before.delivery) this.#intake.reset();
+    if (isNewIn) {
       this.#detectedBefore = undefined;
       this.input.reopen({ declared: wanted.in, before: this.#peer?.lastPackets });
     }
@@ -356,6 +356,8 @@ export class ClientAudio {
     this.#saved = this.#client.settingsChanged();
   }
 }
+
+const nameOf = (out: OutputFormat | undefined) => (out ? formatAudioFormat(out) : 'auto');
 
 const quantized = (volume: Record<string, number>): Record<string, number> =>
   Object.fromEntries(Object.entries(volume).map(([peer, gain]) => [peer, quantizeGain(gain)]));
