@@ -5,6 +5,9 @@ import {
   type WebRtcLegPlace,
 } from '../../../src/media/webrtc-leg.ts';
 
+/** Observer of a transport, which tells nothing. */
+const observer = { once: () => {} };
+
 const turn = () => new Promise(setImmediate);
 
 /** A leg that produces; the media worker answers in the next turn of the event loop. */
@@ -20,7 +23,13 @@ async function openProducing() {
     pause: () => answered(true),
     resume: () => answered(false),
   };
-  const transport = { id: 't', on: nothing, close: nothing, produce: async () => producer };
+  const transport = {
+    id: 't',
+    observer,
+    on: nothing,
+    close: nothing,
+    produce: async () => producer,
+  };
   const place = {
     router: { createWebRtcTransport: async () => transport },
     publish: async () => {},
@@ -62,6 +71,7 @@ async function openWaiting(publish: (leg: WebRtcLeg) => void = () => {}) {
   const answer = Promise.withResolvers<typeof made>();
   const transport = {
     id: 't',
+    observer,
     closed: false,
     on: () => {},
     close: () => (transport.closed = true),
@@ -109,7 +119,7 @@ test.each([
 ])('a consumer that %s before the media worker answers its resume: %s', async (how, code) => {
   const answer = Promise.withResolvers<void>();
   const consumer = { id: 'c', closed: false, on: () => {}, resume: () => answer.promise };
-  const transport = { closed: false, on: () => {}, consume: async () => consumer };
+  const transport = { closed: false, observer, on: () => {}, consume: async () => consumer };
   const place = {
     router: { createWebRtcTransport: async () => transport, canConsume: () => true },
   } as unknown as WebRtcLegPlace;
