@@ -44,6 +44,8 @@ export const counters = {
   mixing: {
     inline: { ticks: 0, costMs: 0 },
     thread: { ticks: 0, costMs: 0 },
+    /** Ticks of mixing threads whose audio was dropped because the thread was late. */
+    skippedTicks: 0,
   },
 };
 

@@ -56,5 +56,10 @@ export const AUDIO_METRICS: Definition[] = [
     }),
     'place',
   ),
+  count(
+    'mix_skipped_ticks_total',
+    'Times 20 ms of a room were dropped because its mixing thread was late',
+    ({ counters }) => counters.mixing.skippedTicks,
+  ),
   gauge('mix_threads', 'Mixing threads that run', ({ mixThreads }) => mixThreads),
 ];

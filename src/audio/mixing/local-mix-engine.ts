@@ -74,12 +74,13 @@ export class LocalMixEngine {
     this.#speakers.get(id)?.insert(packet, nowMs);
   }
 
-  /** Mixes the next 20 ms. @param movedMs as for {@link MixEngine.tick} */
-  tick(nowMs: number, movedMs: number): TickReport {
+  /** Mixes the next 20 ms, or skips them; parameters as for {@link MixEngine.tick}. */
+  tick(nowMs: number, movedMs: number, isSkipped = false): TickReport {
     const startedMs = performance.now();
     try {
       if (movedMs !== 0) for (const speaker of this.#speakers.values()) speaker.moveTicks(movedMs);
-      this.#mix(nowMs);
+      if (isSkipped) this.#skip(nowMs);
+      else this.#mix(nowMs);
     } catch (fault) {
       this.#onFault(fault);
     }
@@ -90,14 +91,14 @@ export class LocalMixEngine {
       depth.sumMs += speaker.depthMs;
       depth.maxMs = Math.max(depth.maxMs, speaker.depthMs);
     }
-    return { costMs: performance.now() - startedMs, dropped, depth };
+    return { costMs: performance.now() - startedMs, isSkipped, dropped, depth };
   }
 
   #mix(nowMs: number): void {
     for (const speaker of this.#speakers.values()) speaker.begin(nowMs);
     const started = this.#startMixes();
     if (!started) return;
-    for (const [id, speaker] of this.#speakers) this.#pull(id, speaker, nowMs);
+    for (const [id, speaker] of this.#speakers) this.#play(id, speaker, nowMs);
     const frameOf = (id: SpeakerId) => this.#speakers.get(id)?.frame;
     const sounding = [...this.#speakers.keys()].filter((id) => frameOf(id));
     const sum = sumOf(sounding.map(frameOf), this.#sum);
@@ -108,18 +109,32 @@ export class LocalMixEngine {
     this.#ticks += 1;
     const looks = this.#ticks % LOOK_TICKS === 0;
     for (const [id, speaker] of this.#speakers) {
-      speaker.passOn((packet) => this.#output.passed(id, packet));
+      this.#reportPlayed(id, speaker);
       if (speaker.isPausing) this.#output.paused(id, 'pause');
       else if (looks && this.#isAlike(id, speaker, sounding)) this.#output.paused(id, 'alike');
-      const concealedSamples = speaker.takeConcealed();
-      if (concealedSamples > 0) this.#output.concealed(id, concealedSamples);
     }
   }
 
-  /** Plays the next frame of a speaker. One whose decoder fails is silent until it begins to talk again. */
-  #pull(id: SpeakerId, speaker: MixedSpeaker, nowMs: number): void {
+  /** Drops the next 20 ms of all speakers, so that neither they nor their jitter buffers fall behind. */
+  #skip(nowMs: number): void {
+    for (const [id, speaker] of this.#speakers) {
+      this.#play(id, speaker, nowMs, true);
+      this.#reportPlayed(id, speaker);
+    }
+  }
+
+  /** Reports the packets of a speaker that have been played, and the concealed audio. */
+  #reportPlayed(id: SpeakerId, speaker: MixedSpeaker): void {
+    speaker.passOn((packet) => this.#output.passed(id, packet));
+    const concealedSamples = speaker.takeConcealed();
+    if (concealedSamples > 0) this.#output.concealed(id, concealedSamples);
+  }
+
+  /** Plays the next frame of a speaker, or drops it. A speaker whose decoder fails is silent until it begins to talk again. */
+  #play(id: SpeakerId, speaker: MixedSpeaker, nowMs: number, isSkipped = false): void {
     try {
-      if (this.#leaving.has(id)) speaker.fadeOut(nowMs);
+      if (isSkipped) speaker.skip(nowMs);
+      else if (this.#leaving.has(id)) speaker.fadeOut(nowMs);
       else speaker.pull(nowMs);
     } catch (fault) {
       this.#onFault(fault);

@@ -12,6 +12,8 @@ const ASSUMED_COST_MS = 0.2;
 const COST_WEIGHT = 1 / 16;
 /** Maximum number of packets of a speaker that are kept while a room moves; more than a jitter buffer holds. */
 const MAX_WAITING_PACKETS = 100;
+/** Lateness of the oldest incomplete tick from which a backend is too slow for its rooms, ms. */
+const MAX_LATE_MS = 200;
 
 const NO_PLAN: MixPlan = { speakers: [], leaving: [], added: [], mixes: [] };
 const NOBODY: TickReport['depth'] = { speakers: 0, sumMs: 0, maxMs: 0 };
@@ -19,7 +21,11 @@ const NOBODY: TickReport['depth'] = { speakers: 0, sumMs: 0, maxMs: 0 };
 /** Backends in which a room can be mixed. */
 export type MixBackends = {
   first: MixBackend;
-  choose: () => MixBackend;
+  /**
+   * Returns the backend for a room in which a peer begins to talk.
+   * @param leaving a backend that the room should leave while peers talk, and the room's load there: returned if no other has room
+   */
+  choose: (leaving?: { place: MixBackend; loadMs: number }) => MixBackend;
   /** True if a room should leave this backend even while a peer talks. */
   isCrowded: (place: MixBackend) => boolean;
   onClose: () => void;
@@ -47,8 +53,8 @@ export class MigratingMixEngine implements MixEngine {
   #room: MixEngine;
   #costMs = ASSUMED_COST_MS;
   #depth = NOBODY;
-  /** Number of ticks whose output is incomplete. */
-  #openTicks = 0;
+  /** Times of the ticks whose output is incomplete, ms, oldest first. */
+  #openTicksAtMs: number[] = [];
   /** Cost of this room that counts in the load of the backend, ms a tick: 0 while no speaker is mixed. */
   #countedMs = 0;
 
@@ -114,9 +120,19 @@ export class MigratingMixEngine implements MixEngine {
   }
 
   tick(nowMs: number, movedMs: number): void {
-    if (this.#places.isCrowded(this.#place)) this.move();
-    this.#openTicks += 1;
-    this.#room.tick(nowMs, movedMs);
+    if (this.#isLate(nowMs) || this.#places.isCrowded(this.#place)) {
+      const leaving = { place: this.#place, loadMs: this.#countedMs };
+      // Lost ticks are reported before this one, which is complete at once in the event loop.
+      this.#moveTo(this.#places.choose(leaving), (report) => report());
+    }
+    // A speaker that ends needs its tick, in which it fades out.
+    const isSkipped = this.#isLate(nowMs) && this.#plan.leaving.length === 0;
+    this.#openTicksAtMs.push(nowMs);
+    this.#room.tick(nowMs, movedMs, isSkipped);
+  }
+
+  #isLate(nowMs: number): boolean {
+    return nowMs - (this.#openTicksAtMs[0] ?? nowMs) >= MAX_LATE_MS;
   }
 
   /** Continues in another backend while a peer talks. */
@@ -131,7 +147,8 @@ export class MigratingMixEngine implements MixEngine {
     this.#places.onClose();
   }
 
-  #moveTo(place: MixBackend): void {
+  /** @param later runs a report of lost ticks, once this room has finished its current work */
+  #moveTo(place: MixBackend, later: (report: () => void) => void = queueMicrotask): void {
     if (place === this.#place) return;
     this.#room.close();
     this.#place.loadMs -= this.#countedMs;
@@ -156,28 +173,26 @@ export class MigratingMixEngine implements MixEngine {
     for (const [id, { waiting }] of this.#histories) {
       for (const { packet, atMs } of waiting) this.#room.insert(id, packet, atMs);
     }
-    this.#giveUpTicks();
-  }
-
-  /** Reports the ticks that were begun in the old backend as lost, once this room has finished its current work. */
-  #giveUpTicks(): void {
-    const lost = this.#openTicks;
-    this.#openTicks = 0;
-    queueMicrotask(() => {
+    const lost = this.#openTicksAtMs.length;
+    this.#openTicksAtMs = [];
+    // Ticks that were begun in the old backend.
+    later(() => {
       for (let i = 0; i < lost; i += 1) this.#onTicked();
     });
   }
 
   #openIn(place: MixBackend): MixEngine {
-    return place.openRoom(this.#limits, this.#output, ({ costMs, dropped, depth }) => {
-      counters.mixing[place.kind].ticks += 1;
+    return place.openRoom(this.#limits, this.#output, ({ costMs, isSkipped, dropped, depth }) => {
+      if (isSkipped) counters.mixing.skippedTicks += 1;
+      else counters.mixing[place.kind].ticks += 1;
       counters.mixing[place.kind].costMs += costMs;
       counters.dropped.late += dropped.late;
       counters.dropped.undecodable += dropped.undecodable;
       this.#depth = depth;
-      this.#costMs += (costMs - this.#costMs) * COST_WEIGHT;
+      // The load of a backend is what its rooms cost if nothing is skipped.
+      if (!isSkipped && depth.speakers > 0) this.#costMs += (costMs - this.#costMs) * COST_WEIGHT;
       this.#count();
-      this.#openTicks -= 1;
+      this.#openTicksAtMs.shift();
       this.#onTicked();
     });
   }

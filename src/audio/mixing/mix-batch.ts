@@ -20,7 +20,7 @@ export type MixCommand =
       packet: Sliced<MixPacket>;
       atMs: number;
     }
-  | { command: 'tick'; room: RoomId; nowMs: number; movedMs: number }
+  | { command: 'tick'; room: RoomId; nowMs: number; movedMs: number; isSkipped: boolean }
   | { command: 'close'; room: RoomId }
   | { command: 'set complexity'; complexity: number };
 

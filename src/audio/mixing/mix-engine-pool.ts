@@ -20,6 +20,8 @@ const INLINE_BUDGET_MS = 6;
 const INLINE_MAX_MS = 1.5 * INLINE_BUDGET_MS;
 /** Mixing time a tick above which a thread takes no further room. */
 const THREAD_BUDGET_MS = 0.8 * FRAME_MS;
+/** Mixing time a tick above which a thread falls behind, and rooms move to others if those have room. */
+const THREAD_MAX_MS = FRAME_MS;
 /** Minimum time between two replacements of threads that die soon after their start, ms. */
 const RESPAWN_EVERY_MS = 1000;
 
@@ -68,8 +70,8 @@ export class MixEnginePool {
   openRoom(limits: JitterBufferLimits, output: MixOutput, onTicked: () => void): MixEngine {
     const room: MigratingMixEngine = new MigratingMixEngine(limits, output, onTicked, {
       first: this.#inline,
-      choose: () => this.#choose(),
-      isCrowded: (place) => place === this.#inline && place.loadMs > INLINE_MAX_MS,
+      choose: (leaving) => this.#choose(leaving),
+      isCrowded: (place) => place.loadMs > (place === this.#inline ? INLINE_MAX_MS : THREAD_MAX_MS),
       onClose: () => this.#rooms.delete(room),
     });
     this.#rooms.add(room);
@@ -115,12 +117,15 @@ export class MixEnginePool {
     await Promise.all(this.#threads.map((thread) => thread?.close() ?? Promise.resolve()));
   }
 
-  #choose(): MixBackend {
-    if (this.#inline.loadMs <= INLINE_BUDGET_MS) return this.#inline;
-    const ready = this.#threads.filter((thread) => thread?.isReady);
+  #choose(leaving?: { place: MixBackend; loadMs: number }): MixBackend {
+    // A room that is too much for this thread is better in any other; one that leaves another must not crowd the next.
+    const addedMs = leaving?.place.kind === 'thread' ? leaving.loadMs : 0;
+    if (this.#inline.loadMs + addedMs <= INLINE_BUDGET_MS) return this.#inline;
+    const ready = this.#threads.filter((thread) => thread?.isReady && thread !== leaving?.place);
     const best = ready.toSorted((one, other) => one!.loadMs - other!.loadMs)[0];
     if (!best || best.loadMs > INLINE_BUDGET_MS) this.#startThread();
-    return best && best.loadMs < THREAD_BUDGET_MS ? best : this.#inline;
+    const hasRoom = best && best.loadMs + addedMs < THREAD_BUDGET_MS;
+    return hasRoom ? best : (leaving?.place ?? this.#inline);
   }
 
   /** Starts one more thread, if the limit permits it; rooms are placed in it when it is ready. */
@@ -162,7 +167,7 @@ export function inlineBackend(codecs: Codecs, onFault: (fault: unknown) => void)
       return {
         apply: (plan) => room.apply(plan),
         insert: (id, packet, nowMs) => room.insert(id, packet, nowMs),
-        tick: (nowMs, movedMs) => onTicked(room.tick(nowMs, movedMs)),
+        tick: (nowMs, movedMs, isSkipped) => onTicked(room.tick(nowMs, movedMs, isSkipped)),
         close: () => room.close(),
       };
     },

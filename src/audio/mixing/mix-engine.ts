@@ -5,14 +5,19 @@ import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 export type MixEngine = {
   apply(plan: MixPlan): void;
   insert(id: SpeakerId, packet: MixPacket, nowMs: number): void;
-  /** Mixes the next 20 ms. @param movedMs time by which ticks come later since the last one, ms; negative if sooner */
-  tick(nowMs: number, movedMs: number): void;
+  /**
+   * Mixes the next 20 ms.
+   * @param movedMs time by which ticks come later since the last one, ms; negative if sooner
+   * @param isSkipped true if the next 20 ms of all speakers are dropped instead, which costs little
+   */
+  tick(nowMs: number, movedMs: number, isSkipped?: boolean): void;
   close(): void;
 };
 
 /** Result of a tick of a room. */
 export type TickReport = {
   costMs: number;
+  isSkipped: boolean;
   /** Number of packets that were dropped since the previous tick, by reason. */
   dropped: { late: number; undecodable: number };
   /** Content of the jitter buffers of the mixed speakers. */

@@ -55,7 +55,7 @@ function execute(item: MixCommand, read: ReturnType<typeof sliceReader>): void {
       break;
     case 'tick':
       if (room) {
-        const report = room.tick(item.nowMs, item.movedMs);
+        const report = room.tick(item.nowMs, item.movedMs, item.isSkipped);
         answers.add({ answer: 'ticked', room: item.room, report });
       }
       break;

@@ -96,7 +96,8 @@ export class MixThread implements MixBackend {
           atMs,
         });
       },
-      tick: (nowMs, movedMs) => this.#post({ command: 'tick', room, nowMs, movedMs }),
+      tick: (nowMs, movedMs, isSkipped = false) =>
+        this.#post({ command: 'tick', room, nowMs, movedMs, isSkipped }),
       close: () => {
         this.#clients.delete(room);
         this.#post({ command: 'close', room });

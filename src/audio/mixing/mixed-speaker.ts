@@ -4,13 +4,15 @@ import type { AddedSpeaker, MixPacket } from './mix-plan.ts';
 import { ENCODER_DELAY_SAMPLES, type OpusCodec } from '../opus-codec.ts';
 import { findLateSamples, isAlike } from './joins.ts';
 import { opusPacketSamples } from '../opus-packet.ts';
-import { fadeIn, fadeOut } from '../ramps.ts';
+import { crossFade, fadeIn, fadeOut } from '../ramps.ts';
 import { PauseFinder } from './pause-finder.ts';
 import { Playout } from './playout.ts';
 
 /** Length of the end of a pause, samples, that is played before the next word, if the word can be played at once. */
 const SHORT_PREROLL_SAMPLES = 240;
 const FADE_OUT_SAMPLES = 720;
+/** Length of the cross-fade over dropped audio, samples: 5 ms. */
+const SEAM_SAMPLES = 240;
 /** Maximum number of ticks for which a packet is awaited beyond its own duration and the jitter buffer's target. */
 const MAX_EXTRA_WAIT_TICKS = 2;
 
@@ -29,6 +31,8 @@ export class MixedSpeaker {
   /** Number of samples that were decoded before this tick, and not played. */
   #aheadSamples = 0;
   #hasBegun = false;
+  /** Beginning of the audio that was dropped after the last frame. */
+  #dropped: Float32Array | undefined;
   #isFirstFrame = true;
   #isFirstOfStream: boolean;
   #waitedTicks = 0;
@@ -136,7 +140,9 @@ export class MixedSpeaker {
     if (!this.#hasBegun || !this.#playout) return;
     const frame = this.#frames[this.#previous === this.#frames[0] ? 1 : 0].fill(0);
     this.#aheadSamples = this.rest.length;
-    const isSounding = this.#playout.pull(frame, nowMs);
+    const isSounding = this.#playout.pull(frame, nowMs) || this.#dropped !== undefined;
+    if (this.#dropped) crossFade(frame.subarray(0, SEAM_SAMPLES), this.#dropped);
+    this.#dropped = undefined;
     this.#pauses.note(frame);
     if (!isSounding) {
       this.#previous = frame;
@@ -146,6 +152,15 @@ export class MixedSpeaker {
     if (this.#isFirstFrame) this.#fadeIn(frame);
     this.#isFirstFrame = false;
     this.#frame = frame;
+  }
+
+  /** Drops the next 20 ms; the frame after them fades over from their beginning, so that there is no click. */
+  skip(nowMs: number): void {
+    if (!this.#hasBegun || !this.#playout) return;
+    const dropped = new Float32Array(FRAME_SAMPLES);
+    if (!this.#playout.pull(dropped, nowMs)) return;
+    this.#pauses.note(dropped);
+    this.#dropped ??= dropped.subarray(0, SEAM_SAMPLES);
   }
 
   /** Fades out in this frame; later audio fades in. */
