@@ -484,7 +484,9 @@ export class RoomMixer {
     const move = this.#moment.better(this.#played.values(), tickMs);
     if (move?.isLater) this.#clock.postpone(this.#tick, move.dueMs);
     else this.#moveTicks(move?.dueMs);
-    if (this.#played.size > 0) this.#room.tick(nowMs, this.#moment.noteTick(tickMs));
+    // A tick without a speaker, too, is complete after those before it, which may be those of a late thread.
+    if (this.#played.size > 0 || this.#ticks.length > 1)
+      this.#room.tick(nowMs, this.#moment.noteTick(tickMs));
     else this.#ticked();
   };
 

@@ -217,6 +217,25 @@ const endOf = (sound: Float32Array) => Math.max(...sound.subarray(-96).map(Math.
 const clicksIn = (sound: Float32Array) =>
   findGlitches(sound.subarray(SETTLED_SAMPLES)).filter(({ kind }) => kind === 'click');
 
+test.each([4, 50])(
+  'both stop at once, and what was mixed comes %i ms late from another thread: the end of it is heard',
+  async (lateMs) => {
+    const room = new SimulatedRoom(codecs, ['a', 'b'], lateMs);
+    const heard = room.listen('x', pcm(48_000));
+    const [a, b] = await Promise.all(
+      [FIRST_HZ, SECOND_HZ].map((hz) => opusTone(hz, AMPLITUDE, 1000)),
+    );
+    await room.play(streamOf('a', a!), streamOf('b', b!));
+    room.mixer.setMuted('a', true);
+    room.mixer.setMuted('b', true);
+    await room.pause(500);
+    expect(room.isRunning).toBe(false);
+    room.mixer.close();
+    const sound = await soundOf(pcm(48_000), heard);
+    expect(endOf(sound)).toBeLessThan(0.01);
+  },
+);
+
 describe('louder and softer, in the middle of a sound', () => {
   const formats: [string, AudioFormat, number][] = [
     ['Opus', OPUS, 1.5],
