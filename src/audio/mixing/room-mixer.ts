@@ -202,7 +202,8 @@ export class RoomMixer {
       return;
     }
     const isFirstLong = speaker.noteLength(durationSamples);
-    if (isMuted || speaker.staysWithheld(durationSamples)) {
+    // Muted packets count, too: decoders that begin later are given them.
+    if (speaker.staysWithheld(durationSamples) || isMuted) {
       this.#withhold(speaker, packet, nowMs);
       return;
     }

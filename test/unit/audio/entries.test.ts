@@ -10,7 +10,8 @@ import {
 } from '../../support/entries.ts';
 import { hearBehindRouter } from '../../support/behind-router.ts';
 import { SENDERS, type Sender, sayTrack } from '../../support/senders.ts';
-import { SimulatedRoom, soundOf } from '../../support/simulated-room.ts';
+import { SimulatedRoom, soundOf, streamOf } from '../../support/simulated-room.ts';
+import { opusTone } from '../../support/sound.ts';
 import { rmsOf, spokenTrack, type Track } from '../../support/speech.ts';
 
 const OPUS: AudioFormat = { codec: 'opus' };
@@ -85,6 +86,19 @@ describe('a speaker who is muted in the middle of a word, and unmuted in the nex
     // Sound from before the mute may be heard that much later.
     expect(levelOf(middleMs + 80, endMs + 400)).toBeLessThan(-60);
   });
+});
+
+test('a muted browser that changes to the WebSocket, and is unmuted there: it is heard at once', async () => {
+  const room = new SimulatedRoom(codecs, ['a']);
+  const heard = room.listen('x', OPUS);
+  room.mixer.setMuted('a', true);
+  room.mixer.cutSpeaker('a');
+  room.mixer.setMuted('a', false);
+  const said = streamOf('a', await opusTone(525, 0.3, 600));
+  await room.play(said.map((arrival) => ({ ...arrival, isMuted: arrival.atMs < 300 })));
+  room.mixer.close();
+  // At the first tick after the unmute.
+  expect(heard.framesAtMs[0]).toBe(310);
 });
 
 type Piece = { fromSample: number; sound: Float32Array };
