@@ -6,6 +6,7 @@ import type { OpusDecoder } from '../opus-codec.ts';
 import { carriesCopy, emptyOpusPacket } from '../opus-packet.ts';
 import { fadeIn, fadeOut } from '../ramps.ts';
 import { AwaitedSamples } from './awaited-samples.ts';
+import { LeastOfLate } from './least-of-late.ts';
 import { compress, expand } from './time-stretch.ts';
 
 /** Concealed samples after which concealment fades to silence, within a frame. */
@@ -29,9 +30,8 @@ const MOST_REST_SAMPLES = 384;
 const STEADY_MS = 8;
 /** Excess delay that justifies a less perfect splice, ms. */
 const URGENT_SLACK_MS = 60;
-/** Length of the windows, packets, over which the least slack is taken: the last one to two windows, and a shorter one at first. */
+/** Length of the windows, packets, over which the least slack is taken: the last one to two windows. */
 const SLACK_WINDOW_PACKETS = 50;
-const FIRST_SLACK_PACKETS = 16;
 /** Maximum distance between two losses, packets, that counts as recurring loss of the network. */
 const LOSSES_APART_PACKETS = 500;
 
@@ -126,15 +126,24 @@ export class Playout {
     const next = this.#buffer.take(nowMs, this.#copies.laterMs > 0);
     if (next === 'empty') return this.#last !== undefined && this.#awaitNext(neededSamples);
     if (next === 'lost') return this.#recover();
-    this.#pass(next.payload);
-    const samples = this.#tryDecode(next.payload);
+    const samples = this.#decode(next, nowMs);
     if (samples.length === 0) return this.#conceal(next.durationSamples);
-    this.#copies.note(this.#last, next);
-    this.concealedSamples += this.#awaited.settle(this.#last, next);
-    this.#last = next;
     this.#concealedInARow = 0;
-    this.#ready = this.#keepPace(this.#fromSilence(samples), nowMs - next.atMs, neededSamples);
+    this.#ready = this.#fromSilence(samples);
+    this.#keepPace(neededSamples, nowMs);
     return true;
+  }
+
+  /** Decodes a packet that has been taken from the jitter buffer; returns no samples if libopus refuses it. */
+  #decode(packet: Held, nowMs: number): Float32Array {
+    this.#pass(packet.payload);
+    const samples = this.#tryDecode(packet.payload);
+    if (samples.length === 0) return samples;
+    this.#copies.note(this.#last, packet);
+    this.concealedSamples += this.#awaited.settle(this.#last, packet);
+    this.#last = packet;
+    this.#slack.add(nowMs - packet.atMs);
+    return samples;
   }
 
   /** Replaces a lost packet by the copy in the next one, or else by concealment of libopus. */
@@ -198,33 +207,44 @@ export class Playout {
     this.#onPacket(packet, this.#pulledSamples + this.#ready.length);
   }
 
+  /** Decodes further packets of this tick behind a short one, until there is enough audio to stretch. */
+  #decodeMore(neededSamples: number, nowMs: number): void {
+    const mostSamples = Math.min(neededSamples, STRETCHABLE_SAMPLES);
+    while (this.#ready.length < mostSamples && this.#buffer.peek()) {
+      const next = this.#buffer.take(nowMs);
+      if (typeof next === 'string') return;
+      this.#ready = join(this.#ready, this.#decode(next, nowMs));
+    }
+  }
+
   /**
    * Removes a pitch period when packets or decoded audio wait longer than necessary; inserts one when packets arrive at the last
    * moment. A lost packet whose copy is in the next packet counts as arriving with that packet.
-   * @param neededSamples number of samples of the packet that are played in this tick
+   * @param neededSamples number of samples that are played in this tick, from the packet in {@link ready} on
    */
-  #keepPace(samples: Float32Array, waitedMs: number, neededSamples: number): Float32Array {
-    this.#slack.add(waitedMs);
+  #keepPace(neededSamples: number, nowMs: number): void {
     const { least } = this.#slack;
-    const everySamples = Math.min(samples.length, FRAME_SAMPLES);
+    const everySamples = Math.min(this.#ready.length, FRAME_SAMPLES);
     const restSamples = (FRAME_SAMPLES - neededSamples) % everySamples;
     const slackMs = least === undefined ? undefined : least - this.#copies.laterMs;
     const leastMs = this.#leastSlackMs;
+    const hasRest = restSamples > MOST_REST_SAMPLES && this.#isSteady;
+    const isEarly = slackMs !== undefined && slackMs > leastMs + SLACK_BAND_MS;
+    const isLate = slackMs !== undefined && slackMs < leastMs;
+    if (!isEarly && !isLate && !hasRest) return;
+    this.#decodeMore(neededSamples, nowMs);
+    const samples = this.#ready;
+    if (samples.length < STRETCHABLE_SAMPLES) return;
     let stretched: Float32Array | undefined;
-    if (samples.length < STRETCHABLE_SAMPLES) return samples;
-    if (slackMs !== undefined && slackMs > leastMs + SLACK_BAND_MS) {
-      stretched = compress(samples, slackMs > URGENT_SLACK_MS);
-    } else if (slackMs !== undefined && slackMs < leastMs) {
-      stretched = expand(samples);
-    } else if (restSamples > MOST_REST_SAMPLES && this.#isSteady) {
-      stretched = compress(samples, false, restSamples);
-    }
-    if (!stretched) return samples;
+    if (isEarly) stretched = compress(samples, slackMs > URGENT_SLACK_MS);
+    else if (isLate) stretched = expand(samples);
+    else stretched = compress(samples, false, restSamples);
+    if (!stretched) return;
     const moreSamples = stretched.length - samples.length;
     // Packets are taken a tick later or sooner once the leftover samples amount to a whole packet or frame.
     const shiftSamples = Math.floor((restSamples + moreSamples) / everySamples) * everySamples;
     this.#slack.shift(shiftSamples / SAMPLES_PER_MS);
-    return stretched;
+    this.#ready = stretched;
   }
 
   get #isSteady(): boolean {
@@ -255,39 +275,6 @@ class Copies {
     if (!carriesCopy(packet.payload)) return;
     this.#sinceLossPackets = 0;
     if (!isRare) this.#laterMs = packet.durationSamples / SAMPLES_PER_MS;
-  }
-}
-
-/** Minimum of the last one to two windows of values. */
-class LeastOfLate {
-  readonly #windowValues: number;
-  #before: number | undefined;
-  #now = Infinity;
-  #count = 0;
-
-  constructor(windowValues: number) {
-    this.#windowValues = windowValues;
-  }
-
-  /** Minimum of the values; undefined until there are enough of them. */
-  get least(): number | undefined {
-    if (this.#before !== undefined) return Math.min(this.#before, this.#now);
-    return this.#count < FIRST_SLACK_PACKETS ? undefined : this.#now;
-  }
-
-  add(value: number): void {
-    this.#now = Math.min(this.#now, value);
-    this.#count += 1;
-    if (this.#count < this.#windowValues) return;
-    this.#before = this.#now;
-    this.#now = Infinity;
-    this.#count = 0;
-  }
-
-  /** Adds `by` to all values, after a change of the delay. */
-  shift(by: number): void {
-    this.#now += by;
-    if (this.#before !== undefined) this.#before += by;
   }
 }
 

@@ -8,7 +8,9 @@ import { Pacer } from '../../../../src/rtp/pacer.ts';
 import { Packetizer } from '../../../../src/rtp/packetizer.ts';
 import { seededRandom } from '../../../support/random.ts';
 import { soundOf } from '../../../support/corpus.ts';
-import { encodeOpus, opusTone } from '../../../support/sound.ts';
+import { findGlitches } from '../../../support/glitches.ts';
+import { joinAll } from '../../../support/simulated-room.ts';
+import { encodeOpus, opusTone, tone as toneOf } from '../../../support/sound.ts';
 
 const LIMITS = { minMs: 5, maxMs: 200 };
 const MINUTE_MS = 60_000;
@@ -137,16 +139,76 @@ describe('Playout of a JitterBuffer', () => {
   });
 });
 
+describe.each([10, 5, 2.5])('Playout of packets of %f ms', (packetMs) => {
+  /** Plays a tone whose packets are sent at the times that `atMs` returns. */
+  async function play(lastMs: number, atMs: (sentMs: number) => number) {
+    const payloads = await encodeOpus(toneOf(525, 0.3, 2200), packetMs);
+    // Repeated from a time on at which the encoder is settled: 2 s hold a whole number of periods.
+    const [first, perLoop] = [200 / packetMs, 2000 / packetMs];
+    const buffer = new JitterBuffer(LIMITS);
+    const playout = new Playout(buffer, await codec.createDecoder(), () => {});
+    const frames: Float32Array[] = [];
+    const depthsMs: number[] = [];
+    let number = 0;
+    for (let tickMs = 10; tickMs < lastMs; tickMs += 20) {
+      for (; atMs(number * packetMs) <= tickMs; number += 1) {
+        const timestamp = number * packetMs * 48;
+        const packet = {
+          sequenceNumber: number & 0xffff,
+          timestamp,
+          payload: payloads[number < first ? number : first + ((number - first) % perLoop)]!,
+        };
+        buffer.insert(packet, packetMs * 48, atMs(number * packetMs));
+      }
+      const frame = new Float32Array(FRAME_SAMPLES);
+      playout.pull(frame, tickMs);
+      frames.push(frame);
+      depthsMs.push(buffer.depthMs);
+    }
+    playout.close();
+    return { buffer, playout, depthsMs, sound: joinAll(frames) };
+  }
+
+  test('one stall of 150 ms: its delay is gone within 10 s, without a click', async () => {
+    const { buffer, depthsMs, sound } = await play(20_000, (sentMs) =>
+      sentMs >= 2000 && sentMs < 2150 ? 2150 : sentMs,
+    );
+    expect(Math.max(...depthsMs)).toBeGreaterThan(100);
+    expect(Math.max(...depthsMs.slice(600))).toBeLessThanOrEqual(20);
+    expect(buffer.droppedPackets).toBe(0);
+    // From the end of the stall on.
+    expect(findGlitches(sound.subarray(2300 * 48, 12_000 * 48))).toEqual([]);
+  });
+
+  test.each([1500, -1500])(
+    'a clock off by %i ppm: what waits does not grow, and there is no click',
+    async (ppm) => {
+      const { buffer, playout, depthsMs, sound } = await play(
+        MINUTE_MS,
+        (sentMs) => sentMs * (1 - ppm / 1e6),
+      );
+      expect(Math.max(...depthsMs)).toBeLessThanOrEqual(30);
+      expect(buffer.droppedPackets).toBe(0);
+      expect(playout.concealedSamples).toBeLessThanOrEqual(960);
+      expect(findGlitches(sound.subarray(4800, 15_000 * 48))).toEqual([]);
+    },
+  );
+});
+
 describe('Playout of a stream that carries copies (in-band FEC)', () => {
   /** Plays speech of which some packets are lost, and counts how the decoder made up for them. */
-  async function playLossy(lostShare: number, fec: boolean, lossyMs = MINUTE_MS) {
-    const speech = await encodeOpus(soundOf('speech', 48_000, MINUTE_MS, seededRandom(7)), 20, {
-      application: Application.Voip,
-      signal: Signal.Voice,
-      bitrate: 24_000,
-      packetLossPercent: 10,
-      fec,
-    });
+  async function playLossy(lostShare: number, fec: boolean, lossyMs = MINUTE_MS, packetMs = 20) {
+    const speech = await encodeOpus(
+      soundOf('speech', 48_000, MINUTE_MS, seededRandom(7)),
+      packetMs,
+      {
+        application: Application.Voip,
+        signal: Signal.Voice,
+        bitrate: 24_000,
+        packetLossPercent: 10,
+        fec,
+      },
+    );
     const decoder = await codec.createDecoder();
     const madeUp = { recovered: 0, concealed: 0 };
     const buffer = new JitterBuffer(LIMITS);
@@ -165,12 +227,16 @@ describe('Playout of a stream that carries copies (in-band FEC)', () => {
     const random = seededRandom(11);
     const depthsMs: number[] = [];
     let lost = 0;
+    let nextTickMs = 10;
     for (const [i, payload] of speech.entries()) {
-      const packet = { sequenceNumber: i, timestamp: i * 960, payload };
-      if (i > 20 && i * 20 < lossyMs && random() < lostShare) lost += 1;
-      else buffer.insert(packet, 960, i * 20 + random() * 3);
-      depthsMs.push(buffer.depthMs);
-      playout.pull(new Float32Array(FRAME_SAMPLES), i * 20 + 10);
+      const samples = packetMs * 48;
+      for (; nextTickMs < i * packetMs; nextTickMs += 20) {
+        depthsMs.push(buffer.depthMs);
+        playout.pull(new Float32Array(FRAME_SAMPLES), nextTickMs);
+      }
+      const packet = { sequenceNumber: i, timestamp: i * samples, payload };
+      if (i > 20 && i * packetMs < lossyMs && random() < lostShare) lost += 1;
+      else buffer.insert(packet, samples, i * packetMs + random() * 3);
     }
     decoder.close();
     return { ...madeUp, lost, depthsMs };
@@ -189,6 +255,12 @@ describe('Playout of a stream that carries copies (in-band FEC)', () => {
       expect(mean(depthsMs)).toBeLessThan(45);
     },
   );
+
+  test('5 % of packets of 10 ms lost: most are read from the copies, too', async () => {
+    const { lost, recovered, depthsMs } = await playLossy(0.05, true, MINUTE_MS, 10);
+    expect(recovered).toBeGreaterThanOrEqual(0.85 * lost);
+    expect(mean(depthsMs)).toBeLessThan(45);
+  });
 
   test('5 % lost, and no copies: it is played as soon as ever', async () => {
     const { recovered, concealed, depthsMs } = await playLossy(0.05, false);
