@@ -2,9 +2,19 @@ import { SAMPLES_PER_MS } from './clock-rate.ts';
 import type { MediaPacket } from './packet.ts';
 import { sequenceDelta } from './sequence.ts';
 
+/** Largest distance by number at which an earlier packet is late; a packet further back begins another stream, as in a `Reorderer`. */
+const MAX_LATE_PACKETS = 1000;
+/**
+ * Time and number of packets for which only earlier packets come, in order, before they count as another stream: retransmissions after
+ * an outage come among live packets, or for less time.
+ */
+const MIN_BEHIND_MS = 500;
+const MIN_BEHIND_PACKETS = 5;
+
 /**
  * Joins consecutive RTP streams, each with numbers of its own, into one: the first packet of the next
- * continues the numbers of the last. Pure: the caller passes the time.
+ * continues the numbers of the last. An encoder that restarts with earlier numbers, unannounced, is noticed after half a second.
+ * Pure: the caller passes the time.
  */
 export class Splice {
   #sequenceOffset = 0;
@@ -12,6 +22,8 @@ export class Splice {
   /** Highest outgoing sequence number so far, and the arrival time of its packet. */
   #last: { sequenceNumber: number; timestamp: number; atMs: number } | undefined;
   #isCut = false;
+  /** Packets since the last one with a new number, if all are earlier and in order. */
+  #behind: { sequenceNumber: number; sinceMs: number; packets: number } | undefined;
 
   /** True if the next packet is the first of another stream. */
   get isCut(): boolean {
@@ -34,12 +46,28 @@ export class Splice {
     if (this.#isCut) this.#begin(packet, last, nowMs);
     const isUnchanged = this.#sequenceOffset === 0 && this.#timestampOffset === 0;
     const joined = isUnchanged ? packet : this.#shifted(packet);
-    if (sequenceDelta(last.sequenceNumber, joined.sequenceNumber) > 0) {
+    const ahead = sequenceDelta(last.sequenceNumber, joined.sequenceNumber);
+    if (ahead <= 0 && ahead >= -MAX_LATE_PACKETS) {
+      this.#noteBehind(joined.sequenceNumber, nowMs);
+    } else {
+      this.#behind = undefined;
       last.sequenceNumber = joined.sequenceNumber;
       last.timestamp = joined.timestamp;
       last.atMs = nowMs;
     }
     return joined;
+  }
+
+  /** Cuts the stream if it has restarted with earlier numbers. */
+  #noteBehind(sequenceNumber: number, nowMs: number): void {
+    const last = this.#behind;
+    if (last && sequenceDelta(last.sequenceNumber, sequenceNumber) > 0) {
+      last.sequenceNumber = sequenceNumber;
+      last.packets += 1;
+      if (last.packets >= MIN_BEHIND_PACKETS && nowMs - last.sinceMs >= MIN_BEHIND_MS) this.cut();
+    } else {
+      this.#behind = { sequenceNumber, sinceMs: nowMs, packets: 1 };
+    }
   }
 
   #begin(
@@ -49,6 +77,7 @@ export class Splice {
   ): void {
     const sinceSamples = Math.round((nowMs - last.atMs) * SAMPLES_PER_MS);
     this.#isCut = false;
+    this.#behind = undefined;
     this.#sequenceOffset = last.sequenceNumber + 1 - sequenceNumber;
     this.#timestampOffset = last.timestamp + sinceSamples - timestamp;
   }
