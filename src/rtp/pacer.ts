@@ -19,6 +19,10 @@ const BURST_MARGIN = 0.03;
 const BURST_MARGIN_AGAIN_MS = 100;
 /** Maximum share of padding in pieces: a sender that gains more on real time is too fast. */
 const MOST_PADDING = 0.08;
+/** Number of pieces from which it is told whether their lead grows: jitter lets a few grow by chance. */
+const TREND_PIECES = 16;
+/** Minimum share of the spread of their leads that growth must explain. */
+const LEAST_TREND = 0.75;
 /** Number of pieces from which the lateness is estimated. */
 const TIMED_PIECES = 4;
 /** Greatest delay at which a packet goes out that was held before it came here. */
@@ -190,12 +194,14 @@ export class Pacer<P extends Packet> {
   #timePiece(aheadMs: number, periodMs: number): number {
     const pieces = this.#piecesAheadMs;
     pieces.push(aheadMs);
-    if (pieces.length > TIMED_PIECES) pieces.shift();
-    if (pieces.length === TIMED_PIECES) {
-      const leastMs = Math.min(...pieces);
-      this.#slewBy(leastMs, Math.max(...pieces), periodMs);
-      const isGrowing = pieces.every((leadMs, i) => i === 0 || leadMs > pieces[i - 1]!);
-      this.#dropPadding(isGrowing ? pieces.at(-1)! : leastMs, periodMs);
+    if (pieces.length > TREND_PIECES) pieces.shift();
+    const last = pieces.slice(-TIMED_PIECES);
+    if (last.length === TIMED_PIECES) {
+      const leastMs = Math.min(...last);
+      this.#slewBy(leastMs, Math.max(...last), periodMs);
+      // The least lead of pieces with padding is the oldest.
+      const grownMs = (TIMED_PIECES - 1) * growthOf(pieces);
+      this.#dropPadding(leastMs + grownMs, periodMs);
     }
     // After a pause no audio is late.
     const lateMs = aheadMs > -PAUSE_MS ? Math.max(0, -aheadMs) : 0;
@@ -320,6 +326,20 @@ export class Pacer<P extends Packet> {
     this.#lowestAheadMs += byMs;
     for (let i = 0; i < this.#piecesAheadMs.length; i += 1) this.#piecesAheadMs[i]! += byMs;
   }
+}
+
+/**
+ * Returns the growth of leads from one piece to the next, as the mean of the later half shows it beside that of the
+ * earlier; 0 if they fall, or if jitter explains most of their spread.
+ */
+function growthOf(leadsMs: readonly number[]): number {
+  const pieces = leadsMs.length;
+  const half = pieces >> 1;
+  const sumMs = (from: number, to: number) =>
+    leadsMs.slice(from, to).reduce((sum, leadMs) => sum + leadMs, 0);
+  const growthMs = (sumMs(pieces - half, pieces) - sumMs(0, half)) / half / (pieces - half);
+  const spreadMs = Math.max(...leadsMs) - Math.min(...leadsMs);
+  return growthMs > 0 && growthMs * (pieces - 1) >= LEAST_TREND * spreadMs ? growthMs : 0;
 }
 
 /** Packets in order, with the sum of their durations. */

@@ -98,6 +98,15 @@ describe('a sender of pieces is heard whole, with one pause at most in the first
     expect(pauses.length).toBeLessThanOrEqual(1);
   });
 
+  test.each(upTo(10))(
+    'a second, up to 150 ms late for ten minutes, seed %i: hardly anything is dropped',
+    (seed) => {
+      const { pacer, flow } = playThrough(pieces(1000, { jitterMs: 150, toMs: 600_000, seed }));
+      expect(flow).toEqual([]);
+      expect(pacer.droppedMs).toBeLessThanOrEqual(100);
+    },
+  );
+
   test.each([
     ['1020 ms', 51],
     ['1040 ms', 52],
