@@ -52,6 +52,8 @@ const NEW_HEAD_BITS = 9;
 const LEAST_SEEMING_PACKETS = 8;
 /** Minimum ratio of the time until the next packet to the duration of a packet that means a gap. */
 const LEAST_GAP = 1.5;
+/** Minimum ratio of the time of all packets to what they claim that means a protocol of another pace. */
+const LEAST_OTHER_PACE = 1.8;
 /** Codecs that most clients send. */
 const FAMILIAR: ReadonlySet<string> = new Set(['opus', 'pcm_s16le', 'pcm_f32le', 'pcmu', 'pcma']);
 /** Cost of any other format, and of one with little evidence. */
@@ -69,8 +71,11 @@ export function weigh(evidence: Evidence): Detection | undefined {
   const { sound, novelShare, isNovel } = content;
   const seemsCounted = areCounted(arrivals.map(({ message }) => message));
   const isSealed = seemsCounted && arrivals.length >= LEAST_COUNTED;
-  // A first byte that contradicts the pace of all messages is another protocol's.
-  const isSlow = paced.length >= LEAST_SEEMING_PACKETS && isSlowThroughout(paced);
+  // A first byte that contradicts the pace of all messages is another protocol's, unless a slow machine encodes.
+  const isSlow =
+    paced.length >= LEAST_SEEMING_PACKETS &&
+    isSlowThroughout(paced) &&
+    elapsedMsOf(paced) >= LEAST_OTHER_PACE * claimedMsOf(paced);
   const opusBits = isSealed || isSlow ? undefined : explainAsOpus(arrivals, evidence, novelShare);
   const isTooSlow = pace.bytesPerMs * 1000 < LEAST_SAMPLE_BYTES_PER_S;
   // Packets without sound (DTX) are so short that only their heads distinguish them.
@@ -152,6 +157,12 @@ const isSlowThroughout = (paced: TimedMessage[]): boolean =>
     return !isOpusSilence(message) && nextMs - atMs > claimedMs * LEAST_GAP;
   });
 
+/** Returns the time that the heads of packets of Opus claim until the last of them, ms. */
+const claimedMsOf = (paced: TimedMessage[]): number =>
+  paced
+    .slice(0, -1)
+    .reduce((total, { message }) => total + (opusPacketSamples(message) ?? 0) / SAMPLES_PER_MS, 0);
+
 /** Positions after the first byte at which a counter of messages may be. */
 const COUNTED_PLACES = [1, 2, 3, 4, 5, 6, 7, 8];
 /** Minimum number of messages that show a counter: fewer may count by chance. */
@@ -185,10 +196,7 @@ function explainAsOpus(
     headBits,
   );
   const elapsedMs = elapsedMsOf(paced);
-  const claimedMs = paced
-    .slice(0, -1)
-    .reduce((total, { message }) => total + (opusPacketSamples(message) ?? 0) / SAMPLES_PER_MS, 0);
-  const ahead = (claimedMs + 1) / (elapsedMs + 1);
+  const ahead = (claimedMsOf(paced) + 1) / (elapsedMs + 1);
   // Pauses make a stream slower than time, but not throughout; nothing makes it much faster.
   const mostBits = ahead > 1 ? 100 : isSlowThroughout(paced) ? 40 : 10;
   return bits + Math.min(mostBits, mismatchBits(ahead, pace));

@@ -17,7 +17,7 @@ import {
 } from '../../../../support/corpus.ts';
 import { oggOpus } from '../../../../support/containers.ts';
 import { seededRandom } from '../../../../support/random.ts';
-import { sampleMessages } from '../../../../support/sound.ts';
+import { opusTone, sampleMessages } from '../../../../support/sound.ts';
 
 function detect(arrivals: TimedMessage[]): { detection: Detection; afterMs: number } | undefined {
   const detector = new FormatDetector();
@@ -184,6 +184,11 @@ describe('FormatDetector.push()', () => {
       expect(detect(everyMs(ms, messages))?.detection.format).toEqual({ codec: 'opaque' });
     },
   );
+
+  test('of Opus from a machine that encodes 20 ms in 33 ms: told as Opus', async () => {
+    const packets = await opusTone(500, 0.25, 1000);
+    expect(detect(everyMs(33, packets))?.detection.format).toEqual({ codec: 'opus' });
+  });
 
   test('of Opus that pauses (DTX): told as Opus', () => {
     const messages = [Buffer.of(0x08), Buffer.of(0x08), Buffer.of(0x08, 1, 2), Buffer.of(0x08)];
