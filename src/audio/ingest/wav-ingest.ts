@@ -71,6 +71,7 @@ export class WavIngest implements Ingest {
       if (isWavHead(chunk)) this.#reader = this.#openReader();
       this.#reader.push(chunk);
       this.#flush();
+      if (this.#reader.isBehindSamples) this.#unreadBytes = 0;
       if (this.#unreadBytes > MAX_UNREAD_BYTES)
         throw new Error('It holds no samples for too long.');
     } catch (fault) {

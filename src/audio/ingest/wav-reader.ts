@@ -8,10 +8,8 @@ const LENGTH_AT = 4;
 const FORM_AT = 8;
 const FILE_IDS = ['RIFF', 'RF64'];
 const CHUNK_ID = /^[ -~]{4}$/;
-/** Number of bytes without a sample after which a stream is refused: files end with tags, and pictures in them. */
-export const MAX_UNREAD_BYTES = 1 << 20;
-/** Maximum length of a chunk behind samples, where the length of the file is not known. */
-const MAX_LAST_CHUNK_BYTES = 1 << 18;
+/** Number of bytes before a sample after which a stream is refused, and maximum length of a chunk behind samples in a file of unknown length. */
+export const MAX_UNREAD_BYTES = 1 << 18;
 /** Lengths of a `fmt ` chunk: 16, 18 or 40 bytes; further bytes are ignored. */
 const LEAST_FORMAT_BYTES = 16;
 const MAX_FORMAT_BYTES = 256;
@@ -68,6 +66,11 @@ export class WavReader {
   /** Length of the memory that is held, bytes. */
   get heldBytes(): number {
     return this.#collected.heldBytes;
+  }
+
+  /** True within a chunk behind the samples of a file, which is skipped: tags, and pictures in them. */
+  get isBehindSamples(): boolean {
+    return this.#state.name === 'skip' && this.#hasSamples;
   }
 
   /** True if the next byte is one of a sample, or follows the samples, where most writers continue with more of them. */
@@ -148,7 +151,7 @@ export class WavReader {
       this.#expect({ name: 'samples', leftBytes, isPadded: lengthBytes % 2 === 1 }, 0);
     } else if (
       CHUNK_ID.test(id) &&
-      (!this.#hasSamples || isInFile || lengthBytes <= MAX_LAST_CHUNK_BYTES)
+      (!this.#hasSamples || isInFile || lengthBytes <= MAX_UNREAD_BYTES)
     ) {
       this.#pass(lengthBytes + (lengthBytes % 2));
     } else {

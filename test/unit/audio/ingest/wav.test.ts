@@ -180,9 +180,9 @@ describe('a WAVE stream', () => {
     expect(packets).toEqual([]);
   });
 
-  test('that ends with a picture of 300 KB in a tag is heard to its end, and the picture is not', async () => {
+  test('that ends with a picture of 2 MB in a tag is heard to its end, and the picture is not', async () => {
     const tone = Buffer.concat(pcmTone(500, 0.25, 1000));
-    const tag = chunk('id3 ', Buffer.alloc(300_000, 0x5a));
+    const tag = chunk('id3 ', Buffer.alloc(2_000_000, 0x5a));
     const head = wavHead({ rateHz: 48_000, dataBytes: tone.length });
     head.writeUInt32LE(head.length + tone.length + tag.length - 8, 4);
     const messages = cutInto(Buffer.concat([head, tone, tag]), [9600]);
@@ -194,7 +194,7 @@ describe('a WAVE stream', () => {
   test('with 4 GB of something else before its samples is refused', async () => {
     const head = Buffer.concat([WAV.subarray(0, 36), chunkHead('LIST', 0xffff_fff0)]);
     const { faults } = await hear(
-      [head, ...Array.from({ length: 17 }, () => Buffer.alloc(65_536))],
+      [head, ...Array.from({ length: 5 }, () => Buffer.alloc(65_536))],
       UNTIL_REFUSED,
     );
     expect(faults).toEqual([unsupported]);
