@@ -38,7 +38,7 @@ save() {
   # 0 is what a backup that was killed has left; 100 is what Redis has without a setting.
   [ "$percentage" != 0 ] || percentage=100
   # A disk that the archive has filled must not stay full: Redis needs room on it, too.
-  trap 'rm -f "$archive.part"; redis CONFIG SET auto-aof-rewrite-percentage "$percentage" > /dev/null' EXIT
+  trap 'rm -f "$archive.part" || :; redis CONFIG SET auto-aof-rewrite-percentage "$percentage" > /dev/null' EXIT
   # Not every shell runs that when a signal ends it.
   trap 'exit 129' HUP
   trap 'exit 130' INT
