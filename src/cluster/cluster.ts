@@ -24,7 +24,7 @@ const NO_COMMON_FAMILY =
   'rooms not heard from node, nor there from here: no address family in common; PIPE_LISTEN_IP of both must have one';
 
 const SILENT =
-  'audio sent to node without an answer: its UDP ports PIPE_PORT_MIN to PIPE_PORT_MAX must be reachable from here at the address that it announces (PIPE_LISTEN_IP, PIPE_ANNOUNCED_ADDRESS)';
+  'nothing comes back from node to which audio is sent: UDP ports PIPE_PORT_MIN to PIPE_PORT_MAX of both nodes must be reachable at the addresses that they announce (PIPE_LISTEN_IP, PIPE_ANNOUNCED_ADDRESS)';
 
 /** For a link that only leaves a room. */
 const NO_EVENTS: RoomLinkEvents = {
@@ -156,9 +156,7 @@ export class Cluster {
 
   /** Number of other nodes from which nothing comes back of what is piped to them. */
   countSilent(): number {
-    const silent = new Set([...this.#links.values()].flatMap(({ silentNodes }) => silentNodes));
-    for (const node of this.#silent) if (!silent.has(node)) this.#silent.delete(node);
-    return silent.size;
+    return new Set([...this.#links.values()].flatMap(({ silentNodes }) => silentNodes)).size;
   }
 
   /** Number of ports that open ends of pipes take. */
@@ -202,7 +200,7 @@ export class Cluster {
         relays: this.#relays,
         nextVersion: () => (this.#version += 1),
         onUnreachable: (node, families) => this.#tellUnreachable(node, families),
-        onSilent: (node) => this.#tellSilent(node),
+        onSilent: (node, isSilent) => this.#noteSilent(node, isSilent),
         log,
         timings: this.#timings.pipes,
       },
@@ -241,10 +239,15 @@ export class Cluster {
   }
 
   /** Tells once of each node until it is not silent any more, whatever number of rooms it shares. */
-  #tellSilent(node: string): void {
-    if (this.#silent.has(node)) return;
-    this.#silent.add(node);
-    this.#log.warn({ node }, SILENT);
+  #noteSilent(node: string, isSilent: boolean): void {
+    const wasSilent = this.#silent.has(node);
+    if (isSilent && !wasSilent) {
+      this.#silent.add(node);
+      this.#log.warn({ node }, SILENT);
+    } else if (!isSilent && wasSilent) {
+      const others = [...this.#links.values()].flatMap(({ silentNodes }) => silentNodes);
+      if (!others.includes(node)) this.#silent.delete(node);
+    }
   }
 
   /** Tells once of each node, whatever number of rooms it shares. */

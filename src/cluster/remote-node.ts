@@ -191,7 +191,7 @@ export class RemoteNode {
       (traffic) => {
         if (this.#pipe !== pipe) return;
         const isBack = pipe.watch.isBack(traffic, performance.now());
-        if (pipe.watch.isSilent) this.#end.noteSilent(this.#node);
+        this.#end.noteSilent(this.#node, pipe.watch.isSilent);
         if (!isBack) return;
         counters.pipeFaults += 1;
         this.#end.log.warn({ node: this.#node }, 'network to node was cut; pipe reopened');

@@ -19,8 +19,8 @@ export type RoomEnd = {
   changed(): void;
   heard(peer: string, producerId: string): Promise<void>;
   unheard(producerId: string): void;
-  /** Called at each check of a pipe over which nothing comes back from a node. */
-  noteSilent(node: string): void;
+  /** Called at each check of a pipe to a node, with whether nothing comes back over it. */
+  noteSilent(node: string, isSilent: boolean): void;
   readonly log: FastifyBaseLogger;
   readonly timings: Timings['pipes'];
 };

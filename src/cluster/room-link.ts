@@ -42,8 +42,8 @@ export type RoomLinkParts = {
   nextVersion: () => number;
   /** Called when the room is on another node with which this one has no address family in common. */
   onUnreachable: (node: string, families: readonly IpFamily[]) => void;
-  /** Called while nothing comes back from a node of what is sent to it. */
-  onSilent: (node: string) => void;
+  /** Called again and again for each node, with whether nothing comes back of what is sent to it. */
+  onSilent: (node: string, isSilent: boolean) => void;
   log: FastifyBaseLogger;
   timings: Timings['pipes'];
 };
@@ -218,8 +218,8 @@ export class RoomLink implements RoomEnd {
     this.#events.onProducerClosed(producerId);
   }
 
-  noteSilent(node: string): void {
-    this.#parts.onSilent(node);
+  noteSilent(node: string, isSilent: boolean): void {
+    this.#parts.onSilent(node, isSilent);
   }
 
   /** Schedules a write of this node's state, which includes later changes of the same turn. */
