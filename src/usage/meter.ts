@@ -5,8 +5,8 @@ const MINUTE_MS = 60_000;
 /** Longest step of time that is counted, ms: a process that did not run for longer than a lease had no peers in that time. */
 const MAX_ACCRUED_MS = 45_000;
 /**
- * Maximum number of rooms of an account that are counted singly in a minute, and maximum number of its counts that wait to
- * be written. Rooms beyond are counted together as {@link OTHER_ROOMS}: the sum stays exact, memory and Redis stay bounded.
+ * Maximum number of rooms of an account that are counted singly in a minute, and maximum number of its counts that are
+ * held. Rooms beyond are counted together as {@link OTHER_ROOMS}: the sum stays exact, memory and Redis stay bounded.
  */
 export const MAX_ROOMS_A_MINUTE = 2000;
 const MAX_COUNTS_OF_ACCOUNT = 20_000;
@@ -114,7 +114,7 @@ export class Meter {
 
   /**
    * Returns the counts that have changed since they were last written, and forgets finished ones.
-   * @param max number of counts after which the rest is left to a later call, and costs nothing in this one
+   * @param max number of counts after which the rest is left to a later call, and not copied in this one
    */
   take(max = Infinity): MinuteCount[] {
     // First, because time that is counted now may go to the room of all others.

@@ -28,7 +28,7 @@ export const UsageReportSchema = Type.Object({
   to: Type.String(),
   complete_to: Type.String({
     description:
-      'Records that begin before this time no longer grow, those that begin later do. The next report in a series begins here: from=complete_to. Equal to "from" while no record is complete.',
+      'Records that begin before this time no longer grow, those that begin later do; if it equals "from", no record is complete yet. The next report in a series begins here: from=complete_to.',
   }),
   granularity: Type.String(),
   total_seconds: Type.Number(),

@@ -74,7 +74,7 @@ export class TestHaproxy {
     return Object.fromEntries(checked.map((value) => [value('svname'), value('status')]));
   }
 
-  /** Has it read its files again. */
+  /** Makes HAProxy read its files again. */
   reload(): void {
     this.#child.kill('SIGHUP');
   }
@@ -82,7 +82,7 @@ export class TestHaproxy {
   async close(): Promise<void> {
     if (this.#child.exitCode !== null) return;
     const exited = once(this.#child, 'exit');
-    // It ends its workers, too, and their connections.
+    // The master ends its workers, and with them their connections.
     this.#child.kill('SIGTERM');
     await exited;
   }
