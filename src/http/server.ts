@@ -15,6 +15,7 @@ import type { Settings } from '../../config/settings.ts';
 import type { Timings } from '../../config/timings.ts';
 import { logOptions } from '../log.ts';
 import { Slices } from '../slices.ts';
+import { limitPipelining } from './pipelining.ts';
 import { refuseUnparsed, sendProblem } from './problem.ts';
 import { upgradeInSlices } from './upgrade-slices.ts';
 
@@ -110,7 +111,7 @@ export function urlOf(server: FastifyInstance, { HOST: host, TLS_CERT: cert }: S
 }
 
 /**
- * WebSockets, and the pages.
+ * WebSockets, the pages, and the order in which the work of connections is done.
  * @param preClose ends all sessions, before the server closes
  */
 export async function registerPlugins(
@@ -123,6 +124,7 @@ export async function registerPlugins(
   });
   const onFault = (fault: unknown) => server.log.error({ err: fault }, 'upgrade failed');
   upgradeInSlices(server.server, new Slices(onFault));
+  limitPipelining(server.server);
   await server.register(fastifyStatic, {
     root: fileURLToPath(new URL('../../build/web', import.meta.url)),
     // The files of /admin are relative to /admin/.

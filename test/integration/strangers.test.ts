@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { readdirSync, readlinkSync } from 'node:fs';
 import { get } from 'node:http';
 import { createConnection, type Socket } from 'node:net';
 import * as fc from 'fast-check';
@@ -73,6 +74,51 @@ test.each(['/', '/admin/', '/api/docs/', '/api/me', '/nowhere'])(
 test('answers of the API are stored nowhere', async () => {
   const { url } = await openGateway();
   expect((await fetch(`${url}/api/me`)).headers.get('cache-control')).toBe('no-store');
+});
+
+describe('requests that do not wait for answers', () => {
+  const requests = (count: number, path: string) =>
+    `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`.repeat(count);
+  const filesOpen = () =>
+    readdirSync('/proc/self/fd').filter((descriptor) => {
+      try {
+        return readlinkSync(`/proc/self/fd/${descriptor}`).includes('/build/web/');
+      } catch {
+        // The descriptor of the listing itself.
+        return false;
+      }
+    }).length;
+
+  test('are answered in order while they are few', async () => {
+    const gateway = await openGateway();
+    const socket = dial(gateway.url);
+    let answers = '';
+    socket.setEncoding('utf8').on('data', (text: string) => (answers += text));
+    socket.write(requests(8, '/healthz') + requests(1, '/nowhere'));
+    await eventually('all are answered', () => answers.includes('404'));
+    expect(answers.match(/HTTP\/1.1 \d+/g)).toEqual([
+      ...Array.from({ length: 8 }, () => 'HTTP/1.1 200'),
+      'HTTP/1.1 404',
+    ]);
+    socket.write(requests(8, '/healthz'));
+    await eventually('later ones are, too', () => answers.split('HTTP/1.1 200').length === 17);
+  });
+
+  test('end their connection when they are many, and keep no file open', async () => {
+    const gateway = await openGateway();
+    // A megabyte.
+    const file = readdirSync('build/web/assets').find((name) =>
+      /^encoder-worker.*\.map$/.test(name),
+    );
+    const few = dial(gateway.url).pause();
+    few.write(requests(10, `/assets/${file}`));
+    await eventually('files are open that wait for an answer to be read', () => filesOpen() > 1);
+    const many = dial(gateway.url).pause();
+    many.write(requests(700, `/assets/${file}`));
+    await once(many, 'close');
+    few.destroy();
+    await eventually('all files are closed', () => filesOpen() === 0);
+  });
 });
 
 describe('before a client is known', () => {

@@ -1,0 +1,40 @@
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+
+/**
+ * Number of requests of a connection without an answer beyond which it is closed. Browsers and proxies send a request after the
+ * answer to the one before; 64 KB of a connection, which Node reads at once, have thousands.
+ */
+const MAX_UNANSWERED = 16;
+
+/** Undocumented property of Node's sockets that is used here; a test counts the requests that are read. */
+type Internals = { parser?: { onIncoming: () => number } | null };
+
+/** Returned to Node's parser, makes it read nothing behind the head of a request, as behind that of an upgrade. */
+const STOP = 2;
+
+/**
+ * Closes connections that send many requests without waiting for answers, because Node has all of them handled at once.
+ * @param server server whose last `request` listener handles requests
+ */
+export function limitPipelining(server: Pick<Server, 'listeners' | 'off' | 'on'>): void {
+  const handle = server.listeners('request').at(-1) as RequestListener;
+  /** Number of requests without an answer, by connection. */
+  const unanswered = new WeakMap<Socket, number>();
+  const add = (socket: Socket, more: number) =>
+    unanswered.set(socket, (unanswered.get(socket) ?? 0) + more);
+  server.off('request', handle);
+  server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+    const { socket } = request;
+    if ((unanswered.get(socket) ?? 0) >= MAX_UNANSWERED) {
+      // Otherwise it would read the thousands of others that have come at once, which takes a tenth of a second.
+      const { parser } = socket as Internals;
+      if (parser) parser.onIncoming = () => STOP;
+      socket.destroy();
+      return;
+    }
+    add(socket, 1);
+    response.once('close', () => add(socket, -1));
+    handle.call(server, request, response);
+  });
+}
