@@ -278,7 +278,7 @@ const SettingsSchema = Type.Object({
     minimum: 1,
     maximum: 1_000_000,
     description:
-      'Maximum number of connections of one address (of IPv6: one /64) to one process that have not authenticated',
+      'Maximum number of connections of one address (of IPv6: one /64) to one process without an authenticated WebSocket, or authenticated request that waits for its answer',
   }),
   MESSAGES_PER_SECOND: Type.Integer({
     default: 20,

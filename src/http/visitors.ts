@@ -17,7 +17,7 @@ export class Visitors {
 
   /**
    * @param isProxied true if connections come from a proxy that reports the addresses of its clients
-   * @param maxPerAddress maximum number of connections of one address that have not authenticated
+   * @param maxPerAddress maximum number of connections of one address that are counted
    */
   constructor(
     server: FastifyInstance,
@@ -27,14 +27,14 @@ export class Visitors {
     this.#strangers = new Strangers(maxPerAddress);
     this.#refusals = new RefusalLog(server.log, summaryEveryMs);
     if (isProxied) this.#countRequests(server);
-    else server.server.on('connection', (connection: Socket) => this.#arrive(connection));
+    else this.#countConnections(server);
     server.addHook('onResponse', (request, { statusCode, elapsedTime }, done) => {
       this.#note(request, statusCode, elapsedTime);
       done();
     });
   }
 
-  /** Notes that a request has been authenticated. */
+  /** Notes that a request has been authenticated: until its answer, its connection is not counted. */
   known(request: FastifyRequest): void {
     this.#known.add(request);
     this.#strangers.forget(request.raw.socket);
@@ -50,11 +50,22 @@ export class Visitors {
     this.#refusals.close();
   }
 
-  #arrive(connection: Socket): void {
-    const { remoteAddress = '' } = connection;
-    if (this.#strangers.arrive(connection, remoteAddress)) return;
-    this.refused(remoteAddress, 'too many connections');
-    connection.destroy();
+  /** Counts each connection, again when an authenticated request is answered; an upgraded one is not counted again. */
+  #countConnections(server: FastifyInstance): void {
+    server.server.on('connection', (connection: Socket) => {
+      const { remoteAddress = '' } = connection;
+      if (this.#strangers.arrive(connection, remoteAddress)) return;
+      this.refused(remoteAddress, 'too many connections');
+      connection.destroy();
+    });
+    server.addHook('onSend', (request, reply, _payload, done) => {
+      const { socket } = request.raw;
+      const { remoteAddress = '' } = socket;
+      const isCounted =
+        request.ws || socket.destroyed || this.#strangers.arrive(socket, remoteAddress);
+      if (!isCounted) reply.header('connection', 'close');
+      done();
+    });
   }
 
   /** Counts a connection through a proxy only from the head of a request to its answer. */

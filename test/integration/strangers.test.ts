@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { readdirSync, readlinkSync } from 'node:fs';
-import { get } from 'node:http';
+import { Agent, get } from 'node:http';
 import { createConnection, type Socket } from 'node:net';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -175,6 +175,60 @@ describe('before a client is known', () => {
         return false;
       }
     });
+  });
+
+  test('its connections count again after an authenticated request, unless they are WebSockets', async () => {
+    const gateway = await openGateway({ CONNECTIONS_PER_ADDRESS: '3' });
+    const headers = { authorization: `Bearer ${gateway.apiKey}` };
+    const ask = async () => {
+      const agent = new Agent({ keepAlive: true });
+      cleanUps.push(() => agent.destroy());
+      const [response] = await once(get(`${gateway.url}/api/me`, { headers, agent }), 'response');
+      expect(response.statusCode).toBe(200);
+      response.resume();
+      return agent;
+    };
+    const isLetIn = (act: () => Promise<unknown>) => () =>
+      act().then(
+        () => true,
+        () => false,
+      );
+    const [first] = [await ask(), await ask(), await ask()];
+    await expect(ask()).rejects.toThrow(/socket hang up|ECONNRESET|EPIPE/);
+    first.destroy();
+    await eventually(
+      'there is room for a WebSocket',
+      isLetIn(() => enter(gateway, 'ada')),
+    );
+    await eventually('and for another request', isLetIn(ask));
+  });
+
+  test('a connection over the limit ends after the answer to its authenticated request', async () => {
+    const gateway = await openGateway({ CONNECTIONS_PER_ADDRESS: '1' });
+    const body = '{"peer":"ada"}';
+    const begin = async () => {
+      const socket = dial(gateway.url);
+      socket.write(
+        `POST /api/tokens HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${gateway.apiKey}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`,
+      );
+      await eventually('its request is authenticated', () =>
+        statusOf(gateway.url, '/healthz').then(
+          () => true,
+          () => false,
+        ),
+      );
+      return socket;
+    };
+    const finish = async (socket: Socket) => {
+      socket.write(body);
+      const [answer] = await once(socket, 'data');
+      return /^connection: .*$/im.exec(String(answer))?.[0].toLowerCase();
+    };
+    const [first, second] = [await begin(), await begin()];
+    expect(await finish(first)).toBe('connection: keep-alive');
+    const closed = once(second, 'close');
+    expect(await finish(second)).toBe('connection: close');
+    await closed;
   });
 
   test('behind a proxy it is its own address that counts, while it is not answered', async () => {
