@@ -37,11 +37,15 @@ export function costOf(message: ClientMessage, characters: number): number {
   return weightOf(message) + characters / CHARACTERS_PER_TOKEN;
 }
 
+/** Cost of an ICE restart, in tokens, by a message or over HTTP. */
+export const RESTART_ICE_COST = 5;
+
 function weightOf(message: ClientMessage): number {
   switch (message.type) {
+    case 'restart_ice':
+      return RESTART_ICE_COST;
     case 'join':
     case 'produce':
-    case 'restart_ice':
       return 5;
     case 'configure': {
       const { audio, audio_out: audioOut, delivery, mute } = message;

@@ -1,6 +1,7 @@
 import type { Timings } from '../../config/timings.ts';
 import { AccountBudgets } from '../accounts/account-budgets.ts';
 import type { Account } from '../accounts/accounts.ts';
+import { PartylineError } from '../protocol/errors.ts';
 import { TokenBucket } from '../token-bucket.ts';
 import { AudioBudget } from './audio-budget.ts';
 import { ControlLimit } from './control-limit.ts';
@@ -32,6 +33,22 @@ export class RequestLimits {
     const own = new TokenBucket(rate, performance.now());
     const ofAccount = () => this.#accounts.of(account(), performance.now());
     return new MessageBudget(rate, own, ofAccount, this.#timings);
+  }
+
+  /**
+   * Charges a request that does not come over a WebSocket to the budget of its account.
+   * @throws {PartylineError} `rate_limited`
+   */
+  charge(account: Account, cost: number): void {
+    const nowMs = performance.now();
+    const budget = this.#accounts.of(account, nowMs);
+    const retryAfterMs = Math.ceil(budget.waitMs(cost, nowMs));
+    if (retryAfterMs > 0) {
+      throw new PartylineError('rate_limited', 'Too many requests of the account.', {
+        retryAfterMs,
+      });
+    }
+    budget.spend(cost, nowMs);
   }
 
   /** Returns the budget of the binary messages of a new connection. */

@@ -4,8 +4,16 @@ import type { ClientTransport, PathState } from '../media/client-transport.ts';
 import { mediaLost } from '../media/webrtc-leg.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { writeRestart } from './answer.ts';
-import { checkIfMatch, readFragment } from './fragment.ts';
-import type { Offer, WhipKind } from './offer.ts';
+import { checkIfMatch } from './fragment.ts';
+import type { IceCredentials, Offer, WhipKind } from './offer.ts';
+
+/** Body of a PATCH, read and charged for as the client may have it. */
+export type Fragment = {
+  /** Returns the client's ICE credentials; undefined if the body has only candidates. @throws {PartylineError} */
+  read(): Promise<IceCredentials | undefined>;
+  /** Called before ICE is restarted. @throws {PartylineError} `rate_limited` */
+  chargeRestart(): void;
+};
 
 /** Answer to a PATCH: empty, or the gateway's end after an ICE restart. */
 export type Patched = { body: string; etag: string } | undefined;
@@ -76,15 +84,15 @@ export class Half {
   /**
    * Takes a fragment: candidates, which make no difference, or new ICE credentials, which restart ICE. A restart that is
    * repeated with the same credentials gets the same answer.
-   * @throws {PartylineError} `precondition_required`, `precondition_failed`, `bad_request`, `unprocessable`, `media_lost`
+   * @throws {PartylineError} `precondition_required`, `precondition_failed`, `media_lost`, or as the fragment does
    */
-  patch(ifMatch: string | undefined, body: string): Promise<Patched> {
-    const patched = this.#patching.then(() => this.#patch(ifMatch, body));
+  patch(ifMatch: string | undefined, fragment: Fragment): Promise<Patched> {
+    const patched = this.#patching.then(() => this.#patch(ifMatch, fragment));
     this.#patching = patched.catch(() => {});
     return patched;
   }
 
-  async #patch(ifMatch: string | undefined, body: string): Promise<Patched> {
+  async #patch(ifMatch: string | undefined, fragment: Fragment): Promise<Patched> {
     const precondition = checkIfMatch(ifMatch, this.#etag);
     if (precondition === 'missing') {
       throw new PartylineError('precondition_required', 'Send "If-Match" with the ETag.');
@@ -92,10 +100,11 @@ export class Half {
     if (precondition === 'failed') {
       throw new PartylineError('precondition_failed', 'There is a newer ICE session.');
     }
-    const ice = readFragment(body);
+    const ice = await fragment.read();
     if (!ice) return undefined;
     // A client that has the ETag has the answer, too.
     if (this.#ufrags.has(ice.ufrag)) return precondition === 'any' ? this.#restarted : undefined;
+    fragment.chargeRestart();
     try {
       await this.path.restartIce();
     } catch (fault) {

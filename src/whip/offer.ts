@@ -200,8 +200,10 @@ const isAlgorithm = (name: string): name is FingerprintAlgorithm =>
 
 /** Returns the first Opus format in the client's order of preference. */
 function findOpus({ payloads = '', rtp, fmtp }: MediaDescription): OfferedOpus {
+  // The first one of a payload type counts.
+  const codecs = new Map(rtp.toReversed().map((codec) => [codec.payload, codec]));
   for (const payloadType of parsePayloads(asText(payloads))) {
-    const codec = rtp.find(({ payload }) => payload === payloadType);
+    const codec = codecs.get(payloadType);
     const isOpus =
       asText(codec?.codec ?? '').toLowerCase() === 'opus' &&
       codec?.rate === 48_000 &&

@@ -3,7 +3,9 @@ import { PartylineError } from '../protocol/errors.ts';
 
 /** Longest line of SDP that is read: no client writes a tenth of it. */
 const MAX_LINE_CHARACTERS = 4096;
-const MAX_LINES = 2000;
+/** Maximum number of lines: offers of browsers with video have some hundreds, fragments a few candidates. */
+const MAX_LINES = 1000;
+const MAX_FRAGMENT_LINES = 256;
 const LINE = /^[a-z]=/;
 /** Media, port, protocol and formats (RFC 4566 §5.14), of which sdp-transform reads nothing if one is missing. */
 const MEDIA_LINE = /^m=\w+ \d+ [\w/]+ \S/;
@@ -18,7 +20,7 @@ const malformed = (fault: string) => new PartylineError('bad_request', `Not SDP:
  * @throws {PartylineError} `bad_request` if the text is not SDP
  */
 export function parseDescription(text: string): SessionDescription {
-  const [first] = readLines(text);
+  const [first] = readLines(text, MAX_LINES);
   if (first !== 'v=0') throw malformed('the first line must be "v=0"');
   const session = parseLines(text);
   if (!session.origin || session.name === undefined) {
@@ -32,7 +34,7 @@ export function parseDescription(text: string): SessionDescription {
  * @throws {PartylineError} `bad_request` if the text is not SDP
  */
 export function parseFragmentText(text: string): SessionDescription {
-  const lines = readLines(text);
+  const lines = readLines(text, MAX_FRAGMENT_LINES);
   if (!lines.every((line) => line.startsWith('a=') || line.startsWith('m='))) {
     throw malformed('a fragment has "a=" and "m=" lines only');
   }
@@ -40,10 +42,10 @@ export function parseFragmentText(text: string): SessionDescription {
 }
 
 /** Splits a text as sdp-transform does: bare line feeds are common. */
-function readLines(text: string): string[] {
+function readLines(text: string, maxLines: number): string[] {
   const lines = text.split(/\r\n|\r|\n/).filter((line) => line !== '');
   if (lines.length === 0) throw malformed('there is nothing in it');
-  if (lines.length > MAX_LINES) throw malformed(`it has more than ${MAX_LINES} lines`);
+  if (lines.length > maxLines) throw malformed(`it has more than ${maxLines} lines`);
   for (const line of lines) {
     if (!LINE.test(line)) throw malformed('each line must begin with a letter and "="');
     if (line.startsWith('m=') && !MEDIA_LINE.test(line)) throw malformed('a media line is cut');

@@ -14,7 +14,9 @@ import type { Room } from '../rooms/room.ts';
 import type { SessionOpeningParts } from '../admission/open-session.ts';
 import { type LastLocation, WHIP_PREFIX } from '../usage/last-location.ts';
 import type { Holder } from '../usage/lease-holder.ts';
+import { RESTART_ICE_COST } from '../session/message-budget.ts';
 import { writeAnswer } from './answer.ts';
+import { readFragment } from './fragment.ts';
 import { Half, type Patched } from './half.ts';
 import { type Offer, readOffer, type WhipKind } from './offer.ts';
 import { describeInput, takesShortOnly, usedExtensions, wantsSparse } from './rtp-parameters.ts';
@@ -65,6 +67,8 @@ export type SessionName = {
   owner: { accountId: number; peer?: string };
 };
 
+/** Cost of a PATCH that restarts nothing, in tokens of the account. */
+const FRAGMENT_COST = 1;
 /** Length of the node in the id of a session; the rest cannot be guessed. */
 const NODE_CHARACTERS = 16;
 const SECRET_BYTES = 16;
@@ -85,10 +89,10 @@ export class WhipService {
   }
 
   /**
-   * Validates a request without any look-up.
+   * Validates a request without any look-up, and reads its offer in turn with other accounts.
    * @throws {PartylineError} `not_found`, `bad_request`, `forbidden`, `unprocessable`, `overloaded`
    */
-  check({ kind, credentials, room, peer, from, sdp }: WhipRequest): void {
+  async check({ kind, credentials, room, peer, from, sdp }: WhipRequest): Promise<Offer> {
     this.checkDrain();
     this.#parts.checkLoad();
     if (room === LOBBY) throw notFound();
@@ -98,7 +102,11 @@ export class WhipService {
     const fault = roomFault(credentials, room);
     if (fault) throw fault;
     if (kind === 'whip' && !mayPublish(credentials)) throw mayNotPublish();
-    this.#read(kind, sdp);
+    return this.#parts.requestLimits.turns.run(credentials.account.id, () => {
+      const offer = readOffer(sdp, kind);
+      if (kind === 'whip') describeInput(offer);
+      return offer;
+    });
   }
 
   /** @throws {PartylineError} `overloaded` while this node drains */
@@ -121,17 +129,18 @@ export class WhipService {
 
   /**
    * Opens a session, or its other half.
+   * @param offer that of the request, as {@link check} has read it
    * @param changesBefore number of account changes received when the credentials were looked up
    * @returns the answer, or another node on which the session must be opened as the other half
    * @throws {PartylineError} any reason to refuse the client; everything acquired is released before
    */
-  open(request: WhipRequest, changesBefore: number): Promise<Created | Elsewhere> {
-    return this.#open(request, changesBefore, (offer) => this.#openNew(request, offer, true));
+  open(request: WhipRequest, offer: Offer, changesBefore: number): Promise<Created | Elsewhere> {
+    return this.#open(request, offer, changesBefore, () => this.#openNew(request, offer, true));
   }
 
   /** Opens a session like {@link open}, but always here: it replaces one on another node. @throws {PartylineError} */
-  openHere(request: WhipRequest, changesBefore: number): Promise<Created> {
-    return this.#open(request, changesBefore, async (offer) => {
+  openHere(request: WhipRequest, offer: Offer, changesBefore: number): Promise<Created> {
+    return this.#open(request, offer, changesBefore, async () => {
       const opened = await this.#openNew(request, offer, false);
       if ('elsewhere' in opened) throw replaced();
       return opened;
@@ -140,25 +149,32 @@ export class WhipService {
 
   async #open<T>(
     request: WhipRequest,
+    offer: Offer,
     changesBefore: number,
-    openNew: (offer: Offer) => Promise<T>,
+    openNew: () => Promise<T>,
   ): Promise<Created | T> {
     const { credentials, peer } = request;
-    const { requestLimits, accountWatch } = this.#parts;
+    const { accountWatch } = this.#parts;
     const { id } = credentials.account;
     const opened = await this.#inTurn(`${id}:${peer}`, async () => {
-      const offer = await requestLimits.turns.run(id, () => this.#read(request.kind, request.sdp));
       const session = this.#sessionOf(id, peer, request.room);
-      return session ? this.#addHalf(session, request, offer) : openNew(offer);
+      return session ? this.#addHalf(session, request, offer) : openNew();
     });
     // Changes made during the admission have not reached the session.
     if (accountWatch.changes() !== changesBefore) accountWatch.check(id);
     return opened;
   }
 
-  /** @throws {PartylineError} `not_found`, or as {@link Half.patch} does */
+  /** @throws {PartylineError} `not_found`, `bad_request`, `unprocessable`, `rate_limited`, or as {@link Half.patch} does */
   async patch(name: SessionName, ifMatch: string | undefined, body: string): Promise<Patched> {
-    return this.needSession(name).half.patch(ifMatch, body);
+    const { half, session } = this.needSession(name);
+    const { requestLimits } = this.#parts;
+    const { account } = session;
+    requestLimits.charge(account, FRAGMENT_COST);
+    return half.patch(ifMatch, {
+      read: () => requestLimits.turns.run(account.id, () => readFragment(body)),
+      chargeRestart: () => requestLimits.charge(account, RESTART_ICE_COST),
+    });
   }
 
   /** @throws {PartylineError} `not_found` */
@@ -176,12 +192,6 @@ export class WhipService {
       (owner.peer === undefined || owner.peer === found.session.name);
     if (!isTheirs) throw notFound();
     return found;
-  }
-
-  #read(kind: WhipKind, sdp: string): Offer {
-    const offer = readOffer(sdp, kind);
-    if (kind === 'whip') describeInput(offer);
-    return offer;
   }
 
   #sessionOf(accountId: number, peer: string, room: string): WhipSession | undefined {

@@ -110,17 +110,17 @@ export class WhipSessions {
    * @throws {PartylineError} any reason to refuse the client
    */
   async open(request: WhipRequest, changesBefore: number): Promise<Created> {
-    this.#service.check(request);
+    const offer = await this.#service.check(request);
     let node = await this.#service.findOther(request);
     if (node === undefined) {
-      const opened = await this.#service.open(request, changesBefore);
+      const opened = await this.#service.open(request, offer, changesBefore);
       if (!('elsewhere' in opened)) return opened;
       // It came to the other node at the same moment.
       node = opened.elsewhere;
     }
     const created = await this.#openAt(node, request);
     // The node of the other half has died, or takes no new clients: its session is replaced.
-    return created ?? this.#service.openHere(request, changesBefore);
+    return created ?? this.#service.openHere(request, offer, changesBefore);
   }
 
   /** @returns undefined if the node has left or died, or drains */
@@ -207,10 +207,10 @@ export class WhipSessions {
           from: question.from,
           credentials: await this.#find(question),
         };
-        this.#service.check(request);
+        const offer = await this.#service.check(request);
         // Forwarded once, not from node to node. The sender was identified on the other node, and this one may have handled
         // a change of the account since: it is checked in any case.
-        return { created: await this.#service.openHere(request, UNKNOWN_CHANGES) };
+        return { created: await this.#service.openHere(request, offer, UNKNOWN_CHANGES) };
       }
       case 'look': {
         this.#service.needSession(question);
