@@ -1,9 +1,14 @@
 import type { LevelMeter } from '../audio/level-meter.ts';
 import type { RoomMixer } from '../audio/mixing/room-mixer.ts';
+import { boundedOpusPacket, opusPacketSamples } from '../audio/opus-packet.ts';
 import { counters } from '../counters.ts';
 import type { PlainConsumer } from '../media/plain-leg.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import { parseRtpPacket } from '../rtp/packet.ts';
+import { RtpBudget } from './rtp-budget.ts';
+
+/** Duration that is charged for a packet which is no well-formed Opus, samples at 48 kHz. */
+const USUAL_SAMPLES = 960;
 
 type Heard = {
   peer: string;
@@ -11,10 +16,12 @@ type Heard = {
   order: number;
   /** Arrival time of its last packet, ms. */
   atMs: number | undefined;
-  /** True if a newer producer of the peer has replaced this one. */
+  /** True if a newer producer of the peer has replaced this one, or it has sent too much. */
   isOver: boolean;
   consumer: PlainConsumer | undefined;
   meter: LevelMeter | undefined;
+  readonly budget: RtpBudget;
+  readonly onExceeded: () => void;
 };
 
 /**
@@ -51,8 +58,14 @@ export class Downlink {
    * Listens to a producer of `peer`, which replaces its earlier one at the first packet; resolves when no
    * further packet will be missed.
    * @param speaker number of the peer in forwarded frames
+   * @param onExceeded called once if the producer has sent more than its budget for too long; its packets are ignored then
    */
-  async add(peer: string, speaker: number, producerId: string): Promise<void> {
+  async add(
+    peer: string,
+    speaker: number,
+    producerId: string,
+    onExceeded: () => void,
+  ): Promise<void> {
     this.remove(producerId);
     this.#added += 1;
     const heard: Heard = {
@@ -62,6 +75,8 @@ export class Downlink {
       isOver: false,
       consumer: undefined,
       meter: undefined,
+      budget: new RtpBudget(performance.now()),
+      onExceeded,
     };
     this.#heard.set(producerId, heard);
     if (!this.#mixer.hasSpeaker(peer)) this.#mixer.addSpeaker(peer, speaker);
@@ -96,10 +111,24 @@ export class Downlink {
       if (heard.atMs === undefined) this.#begin(heard);
       const nowMs = performance.now();
       heard.atMs = nowMs;
-      const audioLevel = meter.levelOf(packet.payload, packet.audioLevel);
-      this.#mixer.receive(peer, { ...packet, audioLevel }, nowMs);
+      const payload = this.#charge(heard, packet.payload, nowMs);
+      if (!payload) return;
+      const audioLevel = meter.levelOf(payload, packet.audioLevel);
+      this.#mixer.receive(peer, { ...packet, payload, audioLevel }, nowMs);
     };
     return router.plainLeg.consume(producerId, router.rtpCapabilities, onDatagram);
+  }
+
+  /** Charges a packet, before it is decoded. @returns the packet without padding, if it may be heard */
+  #charge(heard: Heard, packet: Buffer, nowMs: number): Buffer | undefined {
+    const samples = opusPacketSamples(packet) ?? USUAL_SAMPLES;
+    const verdict = heard.budget.charge(samples, nowMs);
+    if (verdict === 'pass') return boundedOpusPacket(packet, samples);
+    if (verdict === 'end') {
+      heard.isOver = true;
+      heard.onExceeded();
+    }
+    return undefined;
   }
 
   /** Handles the first packet of a producer: from now on the peer is heard from it, and no longer from an older one. */

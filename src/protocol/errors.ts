@@ -76,6 +76,10 @@ export const notFound = () => new PartylineError('not_found', 'There is nothing 
 /** Returns the fault that ends a connection whose peer has made another. */
 export const replaced = () => new PartylineError('replaced', 'The same peer has connected again.');
 
+/** Returns the fault that ends a client whose RTP packets have come far ahead of real time for too long. */
+export const rtpExceeded = () =>
+  new PartylineError('audio_rate_exceeded', 'RTP packets came far ahead of real time.');
+
 /** Returns the fault for audio of a client whose token does not allow it to publish. */
 export const mayNotPublish = () =>
   new PartylineError('forbidden', 'The token does not allow publishing.');

@@ -56,14 +56,15 @@ export class Producers {
 
   /**
    * Connects a producer of a peer of this node to the mixer, which takes a moment.
+   * @param onExceeded called once if the producer has sent more than its budget for too long
    * @returns false if it has ended meanwhile, for example with its peer; nothing of it is left
    * @throws {PartylineError} `media_lost` if the router has closed meanwhile
    */
-  async open(peer: Peer, id: string): Promise<boolean> {
+  async open(peer: Peer, id: string, onExceeded: () => void): Promise<boolean> {
     const opening: Opening = { owner: peer, outcome: 'heard' };
     this.#opening.set(id, opening);
     try {
-      await this.#downlink.add(peer.name, this.#parts.speakerOf(peer.name), id);
+      await this.#downlink.add(peer.name, this.#parts.speakerOf(peer.name), id, onExceeded);
     } catch (fault) {
       // Requests of a producer that has ended are rejected.
       if (opening.outcome === 'heard') throw fault;
@@ -136,7 +137,8 @@ export class Producers {
   async #hear(name: string, id: string): Promise<void> {
     const { isHere, speakerOf } = this.#parts;
     if (isHere(name)) return;
-    await this.#downlink.add(name, speakerOf(name), id);
+    // A peer of another node is ended by that node.
+    await this.#downlink.add(name, speakerOf(name), id, () => {});
     if (this.#remote.has(id)) this.add({ id, peer: name, owner: undefined });
   }
 

@@ -245,10 +245,13 @@ export class Room {
     this.#echo?.later(() => this.relay.receive(ECHO_PEER, message));
   }
 
-  /** Connects a browser's producer to all other peers; resolves when the WebSocket peers will not miss a packet. */
-  async addBrowserProducer(peer: Peer, id: string): Promise<void> {
+  /**
+   * Connects a browser's producer to all other peers; resolves when the WebSocket peers will not miss a packet.
+   * @param onExceeded called once if the producer has sent more than its budget for too long
+   */
+  async addBrowserProducer(peer: Peer, id: string, onExceeded: () => void): Promise<void> {
     if (!this.#members.isCurrentOrPrepared(peer)) return;
-    if (!(await this.producers.open(peer, id))) return;
+    if (!(await this.producers.open(peer, id, onExceeded))) return;
     if (!this.#members.isPrepared(peer)) this.mixer.setMuted(peer.name, peer.isMuted);
     await this.addProducer(peer, id);
   }

@@ -14,7 +14,7 @@ import type {
   TransportDescription,
   WebRtcDescription,
 } from '../protocol/messages.ts';
-import { mayNotPublish, PartylineError, replaced } from '../protocol/errors.ts';
+import { mayNotPublish, PartylineError, replaced, rtpExceeded } from '../protocol/errors.ts';
 import { canHearOpus } from '../protocol/webrtc-parameters.ts';
 import { RtpWatch } from '../bridge/rtp-watch.ts';
 import type { Peer, ClientConnection, RoomProducer } from './peer.ts';
@@ -195,7 +195,10 @@ export class WebRtcPeer implements Peer {
 
   async produce(transportId: string, rtpParameters: RtpParameters): Promise<string> {
     const producerId = await this.#leg.produce(transportId, rtpParameters);
-    if (this.#mayPublish) await this.#lease.room.addBrowserProducer(this, producerId);
+    if (this.#mayPublish) {
+      const onExceeded = () => this.#outlet.fail(rtpExceeded());
+      await this.#lease.room.addBrowserProducer(this, producerId, onExceeded);
+    }
     if (!this.#mayPublish) {
       this.stopPublishing();
       throw mayNotPublish();

@@ -3,7 +3,7 @@ import { Playback } from '../bridge/playback.ts';
 import type { WebRtcOutput } from '../media/listening-router.ts';
 import type { WebRtcInput } from '../media/webrtc-input.ts';
 import type { LeaveReason, ServerMessage } from '../protocol/messages.ts';
-import { replaced } from '../protocol/errors.ts';
+import { replaced, rtpExceeded } from '../protocol/errors.ts';
 import type { Peer, ClientConnection } from './peer.ts';
 import type { RoomLease } from './registry.ts';
 
@@ -62,7 +62,8 @@ export class WhipPeer implements Peer {
     if (this.#isMuted) await input.setMuted(true);
     // Replaced or ended meanwhile: its producer has closed, and stopSpeaking() could not remove it before it was added.
     if (this.#input !== input) return;
-    await this.#lease.room.addBrowserProducer(this, input.producerId);
+    const onExceeded = () => this.#outlet.fail(rtpExceeded());
+    await this.#lease.room.addBrowserProducer(this, input.producerId, onExceeded);
   }
 
   /** Mutes or unmutes its present and later input. @throws {Error} if the media worker dies or hangs */

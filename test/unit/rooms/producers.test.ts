@@ -64,7 +64,7 @@ const NOTHING = [false, [], []];
 /** Begins to make a producer heard; resolves when only its consumer is waited for. */
 async function begin() {
   const { producers, consuming } = opened;
-  const done = producers.open(alice, 'p');
+  const done = producers.open(alice, 'p', () => {});
   await expect.poll(() => consuming.length, { interval: 1 }).toBe(1);
   return { done, ...consuming[0]! };
 }
@@ -118,7 +118,7 @@ test('a producer whose router goes while it is made heard is lost, whatever came
   producers.clear();
   consumed();
   await expect(done).rejects.toMatchObject({ code: 'media_lost' });
-  const again = producers.open(alice, 'p');
+  const again = producers.open(alice, 'p', () => {});
   await expect.poll(() => consuming.length, { interval: 1 }).toBe(2);
   producers.clear();
   consuming[1]!.refuse(new Error('channel closed'));

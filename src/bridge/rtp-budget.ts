@@ -1,0 +1,38 @@
+import { TokenBucket } from '../token-bucket.ts';
+
+/** Seconds of audio that may come per second, and at once: after a stall of 8 s all of it does. */
+const RATE = { perSecond: 1.25, burst: 10 };
+const SAMPLES_PER_S = 48_000;
+/** Seconds of audio in the bucket from which a sender is within its budget again. */
+const RECOVERED_S = 2;
+/** Time over the budget after which a sender is ended, ms. */
+const END_AFTER_MS = 5000;
+
+/** Verdict on a packet; `end`: the sender has been over its budget for too long. */
+type Verdict = 'pass' | 'drop' | 'end';
+
+/**
+ * Budget of the packets of one producer, in seconds of audio, whose levels may have to be measured by decoding them. It bounds
+ * their number, too, because a packet has 2.5 ms at least. Pure.
+ */
+export class RtpBudget {
+  readonly #bucket: TokenBucket;
+  #overSinceMs: number | undefined;
+
+  constructor(nowMs: number) {
+    this.#bucket = new TokenBucket(RATE, nowMs);
+  }
+
+  /** Charges a packet; a dropped one costs nothing. @param samples its duration, samples at 48 kHz */
+  charge(samples: number, nowMs: number): Verdict {
+    const costS = samples / SAMPLES_PER_S;
+    const balanceS = this.#bucket.balance(nowMs);
+    if (balanceS >= RECOVERED_S) this.#overSinceMs = undefined;
+    if (balanceS >= costS) {
+      this.#bucket.spend(costS, nowMs);
+      return 'pass';
+    }
+    this.#overSinceMs ??= nowMs;
+    return nowMs - this.#overSinceMs < END_AFTER_MS ? 'drop' : 'end';
+  }
+}

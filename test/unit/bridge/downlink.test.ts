@@ -1,0 +1,104 @@
+import { expect, onTestFinished, test, vi } from 'vitest';
+import type { LevelMeter } from '../../../src/audio/level-meter.ts';
+import type { RoomMixer } from '../../../src/audio/mixing/room-mixer.ts';
+import { Downlink } from '../../../src/bridge/downlink.ts';
+import type { RoomRouter } from '../../../src/media/room-router.ts';
+import { writeRtpPacket } from '../../../src/rtp/packet.ts';
+
+/** Opus of one CELT frame by its duration, ms: the TOC byte, and some bytes (RFC 6716 §3.1). */
+const TOC = { 2.5: 0xe0, 20: 0xf8 };
+/** Three frames of 20 ms, and six, in one packet: the count follows. */
+const LONG_TOC = 0xfb;
+const opus = (ms: keyof typeof TOC) => Buffer.from([TOC[ms], 1, 2, 3, 4]);
+const opusOf = (frames: number, bytes = 60) =>
+  Buffer.concat([Buffer.from([LONG_TOC, frames]), Buffer.alloc(bytes, 1)]);
+
+/** A way down that hears one producer, in virtual time, and what came of its packets. */
+async function openDownlink() {
+  vi.useFakeTimers({ toFake: ['performance'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const state = { decoded: 0, heard: 0, bytes: 0, ends: 0 };
+  let onDatagram: (datagram: Buffer, levelExtensionId: number) => void = () => {};
+  const consume = async (_id: string, _capabilities: unknown, deliver: typeof onDatagram) => {
+    onDatagram = deliver;
+    return { close: () => {} };
+  };
+  const mixer = {
+    hasSpeaker: () => true,
+    cutSpeaker: () => {},
+    receive: (_peer: string, { payload }: { payload: Buffer }) => {
+      state.heard += 1;
+      state.bytes = payload.length;
+    },
+  } as unknown as RoomMixer;
+  const meter = { levelOf: () => (state.decoded += 1), close: () => {} } as unknown as LevelMeter;
+  const router = { plainLeg: { consume }, rtpCapabilities: {} } as unknown as RoomRouter;
+  const downlink = new Downlink(
+    () => router,
+    mixer,
+    async () => meter,
+    () => true,
+  );
+  await downlink.add('alice', 1, 'p', () => (state.ends += 1));
+  let sequenceNumber = 0;
+  const send = (payload: Buffer) => {
+    sequenceNumber += 1;
+    const fields = { sequenceNumber, timestamp: 0, marker: false, audioLevel: 20, payload };
+    onDatagram(writeRtpPacket(fields, { ssrc: 1, payloadType: 100, levelExtensionId: 1 }), 1);
+  };
+  /** Sends a packet every `everyMs`, in steps of 10 ms. */
+  const sendFor = (ms: number, everyMs: number, payload: Buffer) => {
+    for (let at = 0; at < ms; at += 10) {
+      for (let sent = 0; sent < 10; sent += everyMs) send(payload);
+      vi.advanceTimersByTime(10);
+    }
+  };
+  return { state, downlink, send, sendFor };
+}
+
+test('packets in real time are all heard, however short', async () => {
+  const { state, sendFor } = await openDownlink();
+  sendFor(60_000, 2.5, opus(2.5));
+  expect(state).toMatchObject({ heard: 24_000, ends: 0 });
+});
+
+test('what comes at once after an outage is heard, and so is what comes after it', async () => {
+  const { state, send, sendFor } = await openDownlink();
+  sendFor(1000, 10, opus(20).subarray(0, 3));
+  for (let packet = 0; packet < 400; packet += 1) send(opus(20));
+  const before = state.heard;
+  vi.advanceTimersByTime(20);
+  sendFor(10_000, 10, opus(2.5));
+  expect(state).toMatchObject({ heard: before + 1000, ends: 0 });
+  expect(before).toBe(500);
+});
+
+test('sound beyond the budget is not decoded, and ends its peer after 5 s, once', async () => {
+  const { state, sendFor, downlink } = await openDownlink();
+  // 12 s of sound each second.
+  sendFor(5000, 10, opusOf(6));
+  expect(state.ends).toBe(0);
+  sendFor(3000, 10, opusOf(6));
+  expect(state.ends).toBe(1);
+  expect(state.decoded).toBe(state.heard);
+  expect(state.heard * 0.12).toBeLessThan(10 + 8 * 1.25);
+  expect(downlink.hears('alice')).toBe(true);
+});
+
+test('packets beyond the budget are not decoded either', async () => {
+  const { state, sendFor } = await openDownlink();
+  sendFor(9000, 0.5, opus(2.5));
+  expect(state.ends).toBe(1);
+  expect(state.heard * 0.0025).toBeLessThan(10 + 9 * 1.25);
+});
+
+test('padding beyond what encoders make is removed', async () => {
+  const { state, send } = await openDownlink();
+  const padded = Buffer.concat([
+    Buffer.from([LONG_TOC, 0x41, ...Array.from({ length: 8 }, () => 255), 0]),
+    Buffer.alloc(50, 1),
+    Buffer.alloc(8 * 254),
+  ]);
+  send(padded);
+  expect(state).toMatchObject({ heard: 1, bytes: 52 });
+});
