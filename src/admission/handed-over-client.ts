@@ -53,7 +53,9 @@ export function openHandover(
     if (room === ECHO_ROOM || places.get(accountId, query.peer)) return undefined;
     return homes.processOf(accountId, room);
   };
-  return new Handover(socket, stream, {
+  let readAll: (() => void) | undefined;
+  const handover = new Handover(socket, stream, {
+    readAll: () => readAll?.(),
     destinationOf: (data, isBinary) => {
       // An empty message is ignored.
       if (isBinary) return data.length > 0 ? 'here' : 'undecided';
@@ -68,6 +70,9 @@ export function openHandover(
       homes.move(to, { ...client, unread }, connection);
     },
   });
+  // Beyond the gate, which follows what ws is handed.
+  readAll = session.read();
+  return handover;
 }
 
 /**

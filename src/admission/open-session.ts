@@ -286,7 +286,10 @@ function addSession(
   const handover = mayMove
     ? openHandover(parts, session, socket, stream, known, onMoved)
     : undefined;
-  if (!handover) session.listen();
+  if (!handover) {
+    session.listen();
+    session.read();
+  }
   sessions.add(session);
   metrics.admitted();
   const receiver = handover ?? session;

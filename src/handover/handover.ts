@@ -21,6 +21,8 @@ export type HandoverParts = {
   /** Receives each message of a client that is not handed over, until `onStay` tells it to read from the socket itself. */
   onMessage: (data: Buffer, isBinary: boolean) => void;
   onStay: () => void;
+  /** Has everything handled that has been read from the connection by now. */
+  readAll: () => void;
   /** Sends the client to another process with its connection, which nobody reads. */
   send: (to: number, unread: Unread, connection: Socket) => void;
 };
@@ -35,16 +37,22 @@ export class Handover {
   readonly #parts: HandoverParts;
   readonly #unfinished = new FrameTracker();
   #canLeave = true;
+  #isTracking = true;
   /** Messages of a client that is about to be handed over. */
   #held: Message[] | undefined;
 
-  /** @param stream what `socket` reads from, of which nothing has been read yet */
+  /** @param stream what `socket` reads from, of which nothing has been read yet, nor is it read in turns */
   constructor(socket: WebSocket, stream: Socket, parts: HandoverParts) {
     this.#socket = socket;
     this.#stream = stream;
     this.#parts = parts;
+    const handle = stream.listeners('data').at(-1) as (this: Socket, chunk: Buffer) => void;
+    stream.off('data', handle);
     // Before ws, which hands messages out as it reads, and unmasks what it reads where it lies.
-    stream.prependListener('data', this.#onData);
+    stream.on('data', (chunk: Buffer) => {
+      if (this.#isTracking) this.#track(chunk);
+      handle.call(stream, chunk);
+    });
     socket.on('message', this.#onMessage);
   }
 
@@ -66,7 +74,7 @@ export class Handover {
   /** Releases the connection after the session has ended. */
   close(): void {
     this.#canLeave = false;
-    this.#stream.off('data', this.#onData);
+    this.#isTracking = false;
     this.#socket.off('message', this.#onMessage);
   }
 
@@ -79,7 +87,7 @@ export class Handover {
     this.#held = messages;
     // Only after ws has emitted all messages that came with the one being handled.
     process.nextTick(() => {
-      while (this.#stream.read() !== null);
+      this.#parts.readAll();
       this.#held = undefined;
       // Not while it closes, or while written data waits.
       const canLeave =
@@ -104,9 +112,8 @@ export class Handover {
 
   readonly #onMessage = (data: Buffer, isBinary: boolean): void => this.receive(data, isBinary);
 
-  readonly #onData = (chunk: Buffer): void => {
-    if (this.#unfinished.push(chunk)) return;
-    this.#canLeave = false;
-    this.#stream.off('data', this.#onData);
-  };
+  #track(chunk: Buffer): void {
+    this.#isTracking = this.#unfinished.push(chunk);
+    if (!this.#isTracking) this.#canLeave = false;
+  }
 }

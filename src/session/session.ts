@@ -106,13 +106,20 @@ export class Session implements ClientConnection {
     });
   }
 
-  /** Starts to read from the client, in turn with other clients. Until then the caller passes messages to {@link receive}. */
+  /** Takes messages from the socket. Until then the caller passes them to {@link receive}. */
   listen(): void {
     if (this.#isClosed) return;
     this.#socket.on('message', (data: Buffer, isBinary: boolean) => this.receive(data, isBinary));
+  }
+
+  /**
+   * Starts to read from the client, in turn with other clients.
+   * @returns a function that has everything handled that has come by now
+   */
+  read(): () => void {
     const { stream, requestLimits } = this.#parts;
     const owner = { turns: requestLimits.readTurns, accountId: this.#account.id };
-    readInTurns(this.#socket, stream, owner, this.#gate.open());
+    return readInTurns(this.#socket, stream, owner, this.#gate.open());
   }
 
   /**

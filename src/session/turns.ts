@@ -124,13 +124,14 @@ const TURN_BYTES = 64 * 1024;
  * by default reads up to 2 MB of each client in one turn, which is tens of thousands of messages.
  * @param stream stream from which `socket` reads
  * @param gate pauses the reading
+ * @returns a function that has everything handled that has come by now
  */
 export function readInTurns(
   socket: WebSocket,
   stream: Duplex,
   { turns, accountId }: { turns: Turns; accountId: number },
   gate: Reading,
-): void {
+): () => void {
   const handle = stream.listeners('data').at(-1) as (this: Duplex, chunk: Buffer) => void;
   let waiting: Buffer[] = [];
   let isTurn = false;
@@ -165,4 +166,11 @@ export function readInTurns(
     gate.pause();
     if (waiting.push(chunk) === 1) turns.take(accountId, deliverWaiting);
   });
+  return () => {
+    for (const chunk of waiting) deliver(chunk);
+    waiting = [];
+    isTurn = true;
+    while (stream.read() !== null);
+    isTurn = false;
+  };
 }
