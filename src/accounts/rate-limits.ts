@@ -3,6 +3,7 @@ import { networkOf } from '../network-of.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { limitPrefix } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
+import { BlockedSecrets } from './blocked-secrets.ts';
 
 const WINDOW_S = 60;
 /** Multiple of the permitted failures from which on an address is refused before its keys are looked up. */
@@ -29,6 +30,8 @@ export class RateLimits {
   readonly #keyPrefix: RateLimiterRedis;
   readonly #account: RateLimiterRedis;
   readonly #redemptions: RateLimiterRedis;
+  /** Keys, tokens and invitations of accounts over their limit. */
+  readonly #blocked = new BlockedSecrets();
 
   constructor(redis: Redis, settings: RateLimitSettings) {
     this.#redis = redis;
@@ -82,9 +85,22 @@ export class RateLimits {
     await this.#operator.penalty(networkOf(address));
   }
 
-  /** Counts a request. @throws {PartylineError} `rate_limited`, `overloaded` */
-  async countRequest(accountId: number): Promise<void> {
-    await this.#consume('requests', this.#account, String(accountId));
+  /**
+   * Checks, before a key, token or invitation is looked up, that its account is not known to be over its limit.
+   * @throws {PartylineError} `rate_limited`
+   */
+  checkSecret(secret: string): void {
+    const leftMs = this.#blocked.leftMs(secret, performance.now());
+    if (leftMs > 0) throw tooMany('requests', leftMs);
+  }
+
+  /**
+   * Counts a request.
+   * @param secret key or token by which it was authenticated
+   * @throws {PartylineError} `rate_limited`, `overloaded`
+   */
+  async countRequest(accountId: number, secret: string): Promise<void> {
+    await this.#consume('requests', this.#account, String(accountId), secret);
   }
 
   /**
@@ -92,12 +108,20 @@ export class RateLimits {
    * requests that carry a key.
    * @throws {PartylineError} `rate_limited`, `overloaded`
    */
-  async countRedemption(accountId: number): Promise<void> {
-    await this.#consume('redeemed invitations', this.#redemptions, String(accountId));
+  async countRedemption(accountId: number, invite: string): Promise<void> {
+    await this.#consume('redeemed invitations', this.#redemptions, String(accountId), invite);
   }
 
-  /** The library rejects with a result where the limit is reached, and with an error where Redis fails. */
-  async #consume(what: string, limiter: RateLimiterRedis, key: string): Promise<void> {
+  /**
+   * Counts one. The library rejects with a result where the limit is reached, and with an error where Redis fails.
+   * @param secret secret that is blocked while the limit is reached
+   */
+  async #consume(
+    what: string,
+    limiter: RateLimiterRedis,
+    key: string,
+    secret?: string,
+  ): Promise<void> {
     const over = await this.#redis.run(async () => {
       try {
         await limiter.consume(key);
@@ -107,19 +131,21 @@ export class RateLimits {
         throw rejection;
       }
     });
-    if (over) throw tooMany(what, over);
+    if (!over) return;
+    const nowMs = performance.now();
+    if (secret !== undefined) this.#blocked.block(secret, nowMs + over.msBeforeNext, nowMs);
+    throw tooMany(what, over.msBeforeNext);
   }
 }
 
 async function checkLocal(limiter: RateLimiterMemory, key: string): Promise<void> {
   const state = await limiter.get(key);
-  if (state && state.consumedPoints >= limiter.points) throw tooMany('failed attempts', state);
+  if (state && state.consumedPoints >= limiter.points)
+    throw tooMany('failed attempts', state.msBeforeNext);
 }
 
-const tooMany = (what: string, { msBeforeNext }: RateLimiterRes) =>
-  new PartylineError('rate_limited', `Too many ${what}; try again later.`, {
-    retryAfterMs: msBeforeNext,
-  });
+const tooMany = (what: string, retryAfterMs: number) =>
+  new PartylineError('rate_limited', `Too many ${what}; try again later.`, { retryAfterMs });
 
 const PART_CHARACTERS = 8;
 

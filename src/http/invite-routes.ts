@@ -74,9 +74,10 @@ export async function registerInviteRoutes(server: RestServer, parts: Parts): Pr
     asRestServer(scope).post('', options, async (request) => {
       const { invite, name } = request.body;
       if (name !== undefined) checkName(name, 'name', 'bad_request');
+      limits.checkSecret(invite);
       const invitation = await authenticator.byInvite(invite, request.ip).catch(asNotFound);
+      await limits.countRedemption(invitation.owner.accountId, invite);
       onKnown(request);
-      await limits.countRedemption(invitation.owner.accountId);
       const { owner, room, publish, ttlSeconds } = invitation;
       const peer = guestName(name);
       const grant = { peer, rooms: [room], publish, ttl_seconds: ttlSeconds };

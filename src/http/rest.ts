@@ -37,9 +37,11 @@ export class RestGuard {
     if (!apiKey) {
       throw new PartylineError('unauthorized', 'Send "Authorization: Bearer <API key>".');
     }
+    this.#limits.checkSecret(apiKey);
     const credentials = await this.#authenticator.byKey(apiKey, request.ip);
+    // Before the request is logged, as refused ones are summed up.
+    await this.#limits.countRequest(credentials.account.id, apiKey);
     this.#onKnown(request);
-    await this.#limits.countRequest(credentials.account.id);
     this.#credentials.set(request, credentials);
   };
 

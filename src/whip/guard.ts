@@ -48,8 +48,10 @@ export class WhipGuard {
    * @throws {PartylineError} as {@link opening} does
    */
   readonly asking = async (request: FastifyRequest): Promise<void> => {
-    const { account } = await this.#identify(request, true, () => {});
-    await this.#parts.limits.countRequest(account.id);
+    const { limits } = this.#parts;
+    const secret = bearerOf(request.headers.authorization) ?? '';
+    limits.checkSecret(secret);
+    await this.#identify(request, true, ({ account }) => limits.countRequest(account.id, secret));
   };
 
   /** Returns the sender of a request that has passed a hook. */
@@ -62,7 +64,7 @@ export class WhipGuard {
   async #identify(
     request: FastifyRequest,
     mayBeExpired: boolean,
-    charge: (credentials: Credentials, key: string | undefined) => void,
+    charge: (credentials: Credentials, key: string | undefined) => Promise<void> | void,
   ): Promise<Credentials> {
     const { authenticator, connections, changes, onKnown } = this.#parts;
     const secret = bearerOf(request.headers.authorization);
@@ -81,7 +83,7 @@ export class WhipGuard {
           mayBeExpired,
         )
       : await authenticator.byKey(secret, request.ip);
-    charge(credentials, isToken ? undefined : secret);
+    await charge(credentials, isToken ? undefined : secret);
     onKnown(request);
     this.#known.set(request, { credentials, changesBefore });
     return credentials;

@@ -306,6 +306,40 @@ test('an address that fails far too often is refused without a look at Redis; ke
   expect(await ask(apiKey)).toBe(200);
 });
 
+test('an account over its requests is refused without a look at Redis', async () => {
+  const redis = await openRedis();
+  const gateway = await openGateway({ REDIS_URL: redis.url, REQUESTS_PER_ACCOUNT: '2' });
+  const ask = async (apiKey: string) => {
+    const headers = { authorization: `Bearer ${apiKey}` };
+    return (await fetch(`${gateway.url}/api/me`, { headers })).status;
+  };
+  const { apiKey } = await createAccount(redis, 'free');
+  expect([await ask(apiKey), await ask(apiKey), await ask(apiKey)]).toEqual([200, 200, 429]);
+  const store = await openStore(redis);
+  const looks = async () => {
+    const info = await store.run((client) => client.info('commandstats'));
+    return Number(/cmdstat_hgetall:calls=(\d+)/.exec(info)?.[1]);
+  };
+  const before = await looks();
+  for (let tries = 0; tries < 20; tries += 1) expect(await ask(apiKey)).toBe(429);
+  expect(await looks()).toBe(before);
+  expect(await ask((await createAccount(redis, 'free')).apiKey)).toBe(200);
+});
+
+test('the log sums up what an account over its requests is refused', async () => {
+  const gateway = await GatewayProcess.start({ REQUESTS_PER_ACCOUNT: '1' });
+  cleanUps.push(() => gateway.dispose());
+  const { url, api_key: apiKey } = await gateway.ready();
+  const headers = { authorization: `Bearer ${apiKey}` };
+  for (let tries = 0; tries < 10; tries += 1) await fetch(`${url}/api/me`, { headers });
+  gateway.child.kill('SIGTERM');
+  await gateway.exited;
+  expect(gateway.logged('refused')).toHaveLength(1);
+  const [summary] = gateway.logged('refused, since the line before');
+  expect(summary?.['refused']).toEqual({ '429': 8 });
+  expect(gateway.output.match(/"path":"\/api\/me"/g)).toHaveLength(2);
+});
+
 test('the log sums up what strangers are refused, and leaves health checks out', async () => {
   const gateway = await GatewayProcess.start();
   cleanUps.push(() => gateway.dispose());
