@@ -4,11 +4,18 @@ import type { Accounts, Webhook } from '../src/accounts/accounts.ts';
 import type { RedisClock } from '../src/store/redis-clock.ts';
 import type { WebhookEvent } from '../src/webhooks/events.ts';
 import { postEvent } from '../src/webhooks/post.ts';
-import type { Head, WebhookOutbox } from '../src/webhooks/webhook-outbox.ts';
+import type { Head, HeadsQuery, WebhookOutbox } from '../src/webhooks/webhook-outbox.ts';
 import { workerCounters } from './worker-counters.ts';
 
 /** Number of failed requests in a row after which an endpoint counts as down, and is tried with one request at a time. */
 const DOWN_AFTER = 5;
+/**
+ * Maximum number of rooms that Redis is asked for at once: 10,000 take it 26 ms. If more are on their way or have failed, they are
+ * asked for by pages, and the failed ones by name.
+ */
+const PAGE_ROOMS = 200;
+/** Time after the last page before which the first one is not read again, ms. */
+const PAGES_EVERY_MS = 2000;
 /** Maximum share by which each delay is shortened at random. */
 const JITTER = 0.25;
 
@@ -49,6 +56,10 @@ export class AccountSender {
   #isWorking = false;
   #isPoked = false;
   #isClosed = false;
+  /** Number of rooms on the pages that have been read, and the time at which the next one may be: monotonic, ms. */
+  #skipped = 0;
+  #pageAtMs = 0;
+  #isPageWanted = false;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(accountId: number, parts: SenderParts) {
@@ -114,27 +125,60 @@ export class AccountSender {
     const { outbox, clock, keepMs } = this.#parts;
     if (!this.#webhook && this.#sending.size === 0) await outbox.clear(this.#accountId);
     const nowMs = performance.now();
-    const blocked = [...this.#failing.values()].filter(({ retryAtMs }) => retryAtMs > nowMs);
     const slots = this.#slots(nowMs);
-    // Rooms that are busy or blocked may be the first ones.
-    const asked = slots > 0 ? this.#sending.size + blocked.length + slots : 1;
-    const { heads, givenUp } = await outbox.heads(this.#accountId, clock.wallMs() - keepMs, asked);
+    const query = this.#query(slots, nowMs);
+    const { named, heads, givenUp } = await outbox.heads(
+      this.#accountId,
+      clock.wallMs() - keepMs,
+      query,
+    );
     if (givenUp > 0) this.#logGivenUp(givenUp);
     if (this.#isClosed) return;
-    if (heads.length === 0 && this.#sending.size === 0) {
+    const isLast = heads.length < query.rooms;
+    if (heads.length === 0 && query.skipped === 0 && this.#sending.size === 0) {
       this.#failing.clear();
       await this.#parts.release(this.#accountId);
       return;
     }
-    if (heads.length < asked) this.#forgetAllBut(heads);
-    this.#start(heads, slots);
+    const isWhole = isLast && query.skipped === 0;
+    this.#forget(isWhole ? [...this.#failing.keys()] : query.names, [...named, ...heads]);
+    const isPageFull = heads.filter((head) => this.#isDue(head)).length >= slots;
+    this.#start([...named, ...heads], slots);
+    if (query.rooms === PAGE_ROOMS && !isPageFull) this.#turnPage(isLast);
     this.#wakeAt(this.#nextRetryAt(nowMs));
   }
 
-  /** Forgets failures of rooms whose events were given up. @param heads the first events of all rooms that have any */
-  #forgetAllBut(heads: Head[]): void {
+  /** Forgets failures of rooms whose events were given up. @param heads first events of all of these rooms that have any */
+  #forget(failing: string[], heads: Head[]): void {
     const rooms = new Set(heads.map(({ room }) => room));
-    for (const room of this.#failing.keys()) if (!rooms.has(room)) this.#failing.delete(room);
+    for (const room of failing) if (!rooms.has(room)) this.#failing.delete(room);
+  }
+
+  /** Returns the rooms to ask for: enough for all slots, although rooms that are busy or blocked may be the first ones. */
+  #query(slots: number, nowMs: number): HeadsQuery {
+    if (slots === 0) return { names: [], skipped: 0, rooms: 1 };
+    const failing = [...this.#failing].filter(([room]) => !this.#sending.has(room));
+    const due = failing.filter(([, { retryAtMs }]) => retryAtMs <= nowMs);
+    const rooms = this.#sending.size + failing.length - due.length + slots;
+    this.#isPageWanted = false;
+    if (rooms <= PAGE_ROOMS) {
+      this.#skipped = 0;
+      return { names: [], skipped: 0, rooms };
+    }
+    const names = due
+      .toSorted(([, a], [, b]) => a.failures - b.failures)
+      .slice(0, slots)
+      .map(([room]) => room);
+    if (nowMs >= this.#pageAtMs) return { names, skipped: this.#skipped, rooms: PAGE_ROOMS };
+    this.#isPageWanted = true;
+    return { names, skipped: 0, rooms: 1 };
+  }
+
+  /** Goes on to the next page. @param isLast true if there is none */
+  #turnPage(isLast: boolean): void {
+    this.#skipped = isLast ? 0 : this.#skipped + PAGE_ROOMS;
+    if (isLast) this.#pageAtMs = performance.now() + PAGES_EVERY_MS;
+    else this.#isPoked = true;
   }
 
   /** Returns the next time at which a room becomes due. Rooms that were due at `nowMs` wait for the end of a request. */
@@ -143,7 +187,8 @@ export class AccountSender {
     const times = [...this.#failing]
       .filter(([room, { retryAtMs }]) => retryAtMs > nowMs && !this.#sending.has(room))
       .map(([, { retryAtMs }]) => retryAtMs);
-    return Math.min(...times);
+    if (this.#isPageWanted) times.push(this.#pageAtMs);
+    return times.reduce((first, atMs) => Math.min(first, atMs), Infinity);
   }
 
   #slots(nowMs: number): number {
@@ -152,14 +197,19 @@ export class AccountSender {
     return this.#sending.size === 0 && nowMs >= this.#endpoint.retryAtMs ? 1 : 0;
   }
 
+  #isDue({ room }: Head): boolean {
+    const { retryAtMs = 0 } = this.#failing.get(room) ?? {};
+    return !this.#sending.has(room) && retryAtMs <= performance.now();
+  }
+
   #start(heads: Head[], slots: number): void {
-    const nowMs = performance.now();
     const failuresOf = ({ room }: Head) => this.#failing.get(room)?.failures ?? 0;
-    const due = heads.filter(
-      ({ room }) => !this.#sending.has(room) && (this.#failing.get(room)?.retryAtMs ?? 0) <= nowMs,
-    );
-    // An event that no endpoint accepts says nothing about this endpoint.
-    const chosen = this.#isDown ? due.toSorted((a, b) => failuresOf(a) - failuresOf(b)) : due;
+    // A room that was named may be on the page, too.
+    const byRoom = new Map(heads.map((head) => [head.room, head]));
+    const due = [...byRoom.values()].filter((head) => this.#isDue(head));
+    // An event that no endpoint accepts says nothing about this endpoint, and many of them must not take all slots.
+    const isSorted = this.#isDown || this.#failing.size > PAGE_ROOMS;
+    const chosen = isSorted ? due.toSorted((a, b) => failuresOf(a) - failuresOf(b)) : due;
     for (const head of chosen.slice(0, slots)) void this.#send(head, this.#webhook!);
   }
 

@@ -17,6 +17,9 @@ type OutboxScript =
 /** The oldest event of a room, as JSON. */
 export type Head = { room: string; event: string };
 
+/** Rooms whose first events are asked for: named ones, and a number of others behind the first ones. */
+export type HeadsQuery = { names: string[]; skipped: number; rooms: number };
+
 /** Events of all accounts that wait to be sent. */
 export type Waiting = {
   rooms: number;
@@ -37,21 +40,28 @@ export class WebhookOutbox {
 
   /**
    * Gives up events from before a time, then finds the next ones to send.
-   * @returns the rooms whose first events are the oldest, and the number of events given up
+   * @returns the named rooms that have events, those behind the first `skipped` whose first events are the oldest, and the number of
+   * events given up
    */
   async heads(
     accountId: number,
     beforeMs: number,
-    rooms: number,
-  ): Promise<{ heads: Head[]; givenUp: number }> {
+    { names, skipped, rooms }: HeadsQuery,
+  ): Promise<{ named: Head[]; heads: Head[]; givenUp: number }> {
     const order = String(orderAt(beforeMs));
-    const reply = await this.#run('readWebhookHeads', [String(accountId), order, String(rooms)]);
-    const [givenUp, ...fields] = reply as [number, ...string[]];
+    const numbers = [String(skipped), String(rooms)];
+    const reply = await this.#run('readWebhookHeads', [
+      String(accountId),
+      order,
+      ...numbers,
+      ...names,
+    ]);
+    const [givenUp, count, ...fields] = reply as [number, number, ...string[]];
     const heads: Head[] = [];
     for (let at = 0; at < fields.length; at += 2) {
       heads.push({ room: fields[at]!, event: fields[at + 1]! });
     }
-    return { heads, givenUp };
+    return { named: heads.splice(0, count), heads, givenUp };
   }
 
   /**

@@ -222,7 +222,7 @@ describe('nodes that died', () => {
     const told = async () => {
       const events: WebhookEvent[] = [];
       for (;;) {
-        const [head] = (await outbox.heads(1, 0, 1)).heads;
+        const [head] = (await outbox.heads(1, 0, { names: [], skipped: 0, rooms: 1 })).heads;
         if (head === undefined) return events;
         events.push(JSON.parse(head.event) as WebhookEvent);
         await outbox.remove(1, head, false);

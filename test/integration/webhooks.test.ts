@@ -215,7 +215,7 @@ describe('two nodes', () => {
       }
       const told: string[] = [];
       for (;;) {
-        const [head] = (await outbox.heads(1, 0, 1)).heads;
+        const [head] = (await outbox.heads(1, 0, { names: [], skipped: 0, rooms: 1 })).heads;
         if (head === undefined) break;
         told.push((JSON.parse(head.event) as WebhookEvent).type);
         await outbox.remove(1, head, false);

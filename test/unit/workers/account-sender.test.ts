@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { timingsWith } from '../../../config/timings.ts';
 import { silentLog as log } from '../../support/gateway.ts';
+import type { HeadsQuery } from '../../../src/webhooks/webhook-outbox.ts';
 import { AccountSender, type SenderParts } from '../../../workers/account-sender.ts';
 
 const LONG_MS = 600_000;
@@ -18,6 +19,8 @@ async function openSender(
   const waiting = new Set(rooms);
   const requests: string[] = [];
   let looks = 0;
+  /** Numbers of rooms that were asked for. */
+  const asked: number[] = [];
   const endpoint = createServer((request: IncomingMessage, response) => {
     request.setEncoding('utf8').once('data', (body: string) => {
       const { id: room } = JSON.parse(body) as { id: string };
@@ -29,14 +32,15 @@ async function openSender(
   await once(endpoint, 'listening');
   const url = `http://127.0.0.1:${(endpoint.address() as AddressInfo).port}/`;
   const outbox = {
-    heads: async (_accountId: number, _beforeMs: number, maxRooms: number) => {
+    heads: async (_accountId: number, _beforeMs: number, query: HeadsQuery) => {
+      const { names, skipped, rooms: maxRooms } = query;
       looks += 1;
+      asked.push(names.length + maxRooms);
       await sleep(0);
-      const first = [...waiting].slice(0, maxRooms);
-      return {
-        givenUp: 0,
-        heads: first.map((room) => ({ room, event: JSON.stringify({ id: room }) })),
-      };
+      const headOf = (room: string) => ({ room, event: JSON.stringify({ id: room }) });
+      const named = names.filter((room) => waiting.has(room)).map(headOf);
+      const heads = [...waiting].slice(skipped, skipped + maxRooms).map(headOf);
+      return { givenUp: 0, named, heads };
     },
     remove: (_accountId: number, { room }: { room: string }) =>
       Promise.resolve(waiting.delete(room)),
@@ -63,7 +67,7 @@ async function openSender(
     await during();
     return looks - before;
   };
-  return { requests, waiting, countLooks, sender };
+  return { requests, waiting, asked, countLooks, sender };
 }
 
 /** Waits until the store is asked nothing for a time in which a timer that is due at once would have run tens of times. */
@@ -115,4 +119,21 @@ test('rooms that had no turn while an endpoint was down are sent when it is trie
   await expect.poll(() => requests.length).toBeGreaterThan(25);
   isUp = true;
   await expect.poll(() => waiting.size).toBe(0);
+});
+
+test('rooms behind many that fail are sent, and neither is asked for all at once', async () => {
+  const names = Array.from({ length: 1200 }, (_, index) => `room ${index}`);
+  // Never five failures in a row: the endpoint is not down.
+  const isBad = (room: string) => Number(room.slice(5)) % 2 === 0 && Number(room.slice(5)) < 1000;
+  const { waiting, requests, asked, countLooks } = await openSender(
+    names,
+    (room, response) => response.writeHead(isBad(room) ? 500 : 204).end(),
+    { firstRetryMs: LONG_MS, longestRetryMs: LONG_MS },
+  );
+  await expect.poll(() => waiting.size).toBe(500);
+  expect([...waiting].every(isBad)).toBe(true);
+  expect(Math.max(...asked)).toBeLessThanOrEqual(220);
+  const total = asked.reduce((sum, rooms) => sum + rooms, 0);
+  expect(total / requests.length).toBeLessThan(250);
+  await untilQuiet(countLooks);
 });
