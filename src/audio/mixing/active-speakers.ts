@@ -45,6 +45,7 @@ export class ActiveSpeakers<Id> {
   /** Noise detection of all speakers, also of those that do not talk. */
   readonly #noises = new Map<Id, SteadyNoise>();
   readonly #mixed = new Set<Id>();
+  #mixedChanges = 0;
 
   constructor(settings: ActiveSpeakerSettings) {
     this.#settings = settings;
@@ -53,6 +54,11 @@ export class ActiveSpeakers<Id> {
   /** Speakers that are mixed now, in the order of their admission. */
   get mixed(): ReadonlySet<Id> {
     return this.#mixed;
+  }
+
+  /** Number of times that a speaker was added to the mixed ones or removed from them. */
+  get mixedChanges(): number {
+    return this.#mixedChanges;
   }
 
   get isSilent(): boolean {
@@ -125,7 +131,10 @@ export class ActiveSpeakers<Id> {
   /** Ends the talk of a speaker at once. @returns true if the speaker talked */
   end(id: Id): boolean {
     const changed = this.#talking.delete(id);
-    if (this.#mixed.delete(id)) this.#fill();
+    if (this.#mixed.delete(id)) {
+      this.#mixedChanges += 1;
+      this.#fill();
+    }
     return changed;
   }
 
@@ -152,6 +161,7 @@ export class ActiveSpeakers<Id> {
       this.#mixed.delete(victim);
     }
     this.#mixed.add(id);
+    this.#mixedChanges += 1;
     return true;
   }
 

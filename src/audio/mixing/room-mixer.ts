@@ -77,6 +77,11 @@ export class RoomMixer {
   /** Speakers that have talked and pause, the last one first. */
   #pausing: Speaker[] = [];
   readonly #changes = new VolumeChanges();
+  /** True if who talks, but not who is mixed, has changed since the last plan. */
+  #isPlanDue = false;
+  /** State of the active speakers in the last plan. */
+  #isTicking = false;
+  #plannedChanges = 0;
   #nextId: SpeakerId = 1;
   /** Time of the last packet or tick. */
   #nowMs = 0;
@@ -213,8 +218,11 @@ export class RoomMixer {
     // A mixed speaker has a jitter buffer, which counts its own losses.
     if (!isInTime && !speaker.isPlayed) counters.dropped.late += 1;
     if (speaker.isPlayed) this.#play(speaker, packet, nowMs);
-    if (this.#activeSpeakers.heard(speaker, audioLevel, durationSamples, nowMs))
-      this.#changeActiveSpeakers();
+    if (this.#activeSpeakers.heard(speaker, audioLevel, durationSamples, nowMs)) {
+      if (this.#mayPlanLater) this.#isPlanDue = true;
+      else this.#plan();
+      this.#onActiveSpeakersChanged();
+    }
     // Not all listeners that are sent its packets take long ones.
     else if (isFirstLong) this.#plan();
     const isTalking = this.#activeSpeakers.isTalking(speaker);
@@ -279,11 +287,22 @@ export class RoomMixer {
   }
 
   /**
+   * True if those that are mixed are the same as in the last plan, and there will be a tick. In a room of hundreds of open
+   * microphones some are loud for a moment in every tick.
+   */
+  get #mayPlanLater(): boolean {
+    return this.#isTicking && this.#plannedChanges === this.#activeSpeakers.mixedChanges;
+  }
+
+  /**
    * Computes all subscriptions after a change of the listeners or of the mixed speakers.
    * @param open speakers with whose packets decoders may begin now
    */
   #plan(open: ReadonlySet<Speaker> = NOBODY): void {
     if (this.#isClosed) return;
+    this.#isPlanDue = false;
+    this.#isTicking = !this.#isSilent;
+    this.#plannedChanges = this.#activeSpeakers.mixedChanges;
     this.#notePauses();
     const mixed = this.#mixed();
     const { mixes, asSent, apart, limited } = planSubscriptions(this.#listeners, {
@@ -468,6 +487,7 @@ export class RoomMixer {
     for (const tick of this.#ticks) this.#endLeaving(tick);
     // A speaker that stops talking ends in this tick.
     if (this.#activeSpeakers.expire(nowMs)) this.#changeActiveSpeakers();
+    else if (this.#isPlanDue) this.#plan();
     if (this.#mixesNothing) {
       this.#opusEars.tick(this.#mixes);
       if (!this.#isSilent) this.#clock.share(this.#tick);
