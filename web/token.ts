@@ -1,14 +1,12 @@
-import { reasonForCloseCode, TokenError } from 'partyline-client';
+import { type CloseReason, reasonForCloseCode, TokenError } from 'partyline-client';
 import { CLOSE_CODES } from '../src/protocol/close-codes.ts';
 import { mayBeKey } from './key.ts';
+import { problemIn } from './problem.ts';
 
 /** Lifetime of a token, s: long enough to connect; the connection may outlast it. */
 const TTL_SECONDS = 60;
 /** Longest wait for an answer, ms: less than the client waits for a token. */
 const TIMEOUT_MS = 8_000;
-
-/** Answer of the gateway instead of a token (RFC 9457). */
-type Problem = { code?: string; detail?: string };
 
 /**
  * Exchanges an API key for a token with which `peer` may connect, to any room, so that the key itself is in no address.
@@ -31,28 +29,33 @@ export async function post<T>(url: URL, body: object, apiKey?: string): Promise<
     throw new TokenError(reasonForCloseCode(CLOSE_CODES.unauthorized));
   }
   const authorization = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
-  let response: Response;
-  try {
-    response = await fetch(url, {
-      method: 'POST',
-      headers: { ...authorization, 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    });
-  } catch {
-    // The browser does not say what was wrong.
-    throw new TokenError(reasonForCloseCode(1006));
-  }
-  if (response.ok) return (await response.json()) as T;
-  const { code = 'internal_error', detail = response.statusText } = (await response
-    .json()
-    .catch(() => ({}))) as Problem;
-  const retryAfterS = Number(response.headers.get('retry-after') ?? 0);
-  throw new TokenError({
-    code,
-    closeCode: 1006,
-    message: detail,
-    retryable: response.status === 429 || response.status >= 500,
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { ...authorization, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  }).catch(() => undefined); // The browser does not say what was wrong.
+  const answer: unknown = await response?.json().catch(() => undefined);
+  if (response?.ok && answer !== undefined) return answer as T;
+  throw new TokenError(reasonFor(response, answer));
+}
+
+/**
+ * Returns why there is no token. Only the gateway refuses for good: a proxy answers in its place while it is away, with
+ * any status.
+ */
+function reasonFor(response: Response | undefined, answer: unknown): CloseReason {
+  const unreachable = reasonForCloseCode(1006);
+  const problem = problemIn(answer);
+  const status = response?.status ?? 0;
+  const retryAfterS = Number(response?.headers.get('retry-after') ?? 0);
+  return {
+    ...unreachable,
+    ...(problem && {
+      code: problem.code,
+      message: problem.detail,
+      retryable: status === 429 || status >= 500,
+    }),
     ...(retryAfterS > 0 && { retryAfterMs: retryAfterS * 1000 }),
-  });
+  };
 }
