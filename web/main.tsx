@@ -23,6 +23,7 @@ let program: Program | undefined;
 let entering: AbortController | undefined;
 let visit: Visit | undefined;
 
+document.querySelector('#not-loaded')?.remove();
 const root = document.createElement('div');
 document.body.append(root);
 const page = new Page((state) => draw(state));
@@ -96,7 +97,9 @@ async function invite(): Promise<void> {
   if (!entry || !program) return;
   try {
     const { url, expires_at: expiresAt } = await program.makeInvite(entry.apiKey, entry.room);
-    const { drawQrCode } = await import('./qr-code.ts');
+    const { drawQrCode } = await import('./qr-code.ts').catch(() => {
+      throw new Error('A part of this page cannot be loaded. Reload the page.');
+    });
     if (visit?.entry !== entry) return;
     page.show({ invitation: { url, expiresAt, code: drawQrCode(url) } });
   } catch (error) {

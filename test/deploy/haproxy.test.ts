@@ -58,11 +58,15 @@ beforeEach(async () => {
 
 const tls = () => ({ ca: readFileSync(certificates.caFile) });
 
-async function connect(peer: string, query: Record<string, string> = {}): Promise<TestClient> {
+async function connect(
+  peer: string,
+  query: Record<string, string> = {},
+  headers: Record<string, string> = {},
+): Promise<TestClient> {
   const client = await TestClient.connect(
     `https://127.0.0.1:${ports.clients}`,
     { room: '__lobby__', peer, api_key: apiKey, audio: 'opus', ...query },
-    tls(),
+    { ...tls(), headers },
   );
   cleanUps.push(() => client.vanish());
   return client;
@@ -74,8 +78,10 @@ async function get(path: string, port = ports.clients, headers: Record<string, s
   const [response] = (await once(sent, 'response')) as [import('node:http').IncomingMessage];
   let text = '';
   for await (const chunk of response) text += String(chunk);
-  return { status: response.statusCode, text };
+  return { status: response.statusCode, text, cookie: response.headers['set-cookie']?.[0] };
 }
+
+const sessions = () => Promise.all([0, 1].map((index) => figureOf(index, 'sessions')));
 
 /** A figure of a gateway, asked directly; at most a second old. */
 const figureOf = async (index: number, name: string) => {
@@ -86,7 +92,6 @@ const figureOf = async (index: number, name: string) => {
 test('TLS ends there, both gateways get clients, and rooms stay together', async () => {
   const clients = await Promise.all(Array.from({ length: 20 }, (_, i) => connect(`peer ${i}`)));
   await Promise.all(clients.map((client) => client.next('welcome')));
-  const sessions = () => Promise.all([0, 1].map((index) => figureOf(index, 'sessions')));
   await expect.poll(sessions, { timeout: 5000 }).toEqual([10, 10]);
 
   const [rooms, members] = [20, 5];
@@ -166,6 +171,46 @@ test('a gateway drains while clients come without a pause: none is refused, and 
   });
   gateways[1]!.child.kill('SIGKILL');
   expect(await (await connect('after')).next('welcome')).toBeDefined();
+});
+
+test('a page and its parts come from one gateway, as long as it is ready; WebSockets of the page go to any', async () => {
+  const first = await get('/');
+  const second = await get('/');
+  expect([first.status, second.status]).toEqual([200, 200]);
+  const cookies = [first, second].map(({ cookie }) => cookie?.split(';')[0]);
+  expect(new Set(cookies)).toEqual(new Set(['partyline-page=1', 'partyline-page=2']));
+  expect(first.cookie).toMatch(/HttpOnly.*Secure/i);
+
+  const cookie = 'partyline-page=1';
+  const before = await proxy.requestsOf('pages');
+  const [part] = /assets\/[^"]+\.js/.exec(first.text) ?? [];
+  for (const path of ['/', `/${part}`, '/?raw', '/assets/missing.js', '/admin/', `/${part}`]) {
+    const isOfOperator = path === '/admin/';
+    const port = isOfOperator ? ports.operators : ports.clients;
+    const answer = await get(path, port, { cookie });
+    expect({ path, status: answer.status }).toEqual({
+      path,
+      status: path.includes('missing') ? 404 : 200,
+    });
+    expect(answer.cookie).toBeUndefined();
+  }
+  const after = await proxy.requestsOf('pages');
+  expect(after['gateway-2']).toBe(before['gateway-2']);
+  expect(after['gateway-1']! - before['gateway-1']!).toBe(6);
+
+  for (let i = 0; i < 6; i += 1) {
+    const client = await connect(`of the page ${i}`, {}, { cookie });
+    await client.next('welcome');
+  }
+  await expect.poll(sessions, { timeout: 5000 }).toEqual([3, 3]);
+
+  gateways[0]!.child.kill('SIGTERM');
+  await eventually('HAProxy has seen it', async () => {
+    return (await proxy.states())['gateway-1']?.startsWith('DOWN') === true;
+  });
+  const moved = await get('/', ports.clients, { cookie });
+  expect(moved.status).toBe(200);
+  expect(moved.cookie).toMatch(/^partyline-page=2;/);
 });
 
 test('metrics and the operator are hidden, however they are spelt, and what is forwarded stays as it came', async () => {

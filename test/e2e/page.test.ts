@@ -396,6 +396,23 @@ test('an invitation that does not hold is told in words', async () => {
   expect(await error.innerText()).toMatch(/invitation is not valid, or has expired/);
 });
 
+test('a page whose parts are of another version says that it must be reloaded', async () => {
+  const { page } = await openBrowser();
+  expect(await page.locator('#not-loaded').count()).toBe(0);
+  const missing = (files: string) => page.route(files, (route) => route.fulfill({ status: 404 }));
+  await missing('**/assets/qr-code-*');
+  await page.fill('#room', ROOM);
+  await page.fill('#peer', 'Ada');
+  await page.fill('#api-key', used.gateway.apiKey);
+  await page.click('#listen');
+  await page.click('#invite');
+  const notice = page.locator('#notice-text');
+  await expect.poll(() => notice.innerText(), SETTLING).toContain('Reload the page.');
+  await missing('**/assets/*.js');
+  await page.reload();
+  await page.locator('#not-loaded').waitFor({ state: 'visible' });
+});
+
 test('Leave: the others are told, the entrance is back, and Join leads in again', async () => {
   const legacy = await enter('door phone');
   const ada = await openBrowser();

@@ -64,14 +64,28 @@ export class TestHaproxy {
   /** State of each gateway as HAProxy sees it: `UP`, `DOWN` and so on; nothing before it runs. */
   async states(): Promise<Record<string, string>> {
     if (this.#child.exitCode !== null) throw new Error(`haproxy has ended: ${this.#output}`);
+    const checked = (await this.#statsOf('gateways')).map((value) => [
+      value('svname'),
+      value('status'),
+    ]);
+    return Object.fromEntries(checked) as Record<string, string>;
+  }
+
+  /** Number of requests that each gateway has answered for a backend. */
+  async requestsOf(backend: string): Promise<Record<string, number>> {
+    const stats = await this.#statsOf(backend);
+    return Object.fromEntries(stats.map((value) => [value('svname'), Number(value('stot'))]));
+  }
+
+  /** Functions that return the named figure of each server of a backend; none before HAProxy runs. */
+  async #statsOf(backend: string): Promise<((name: string) => string)[]> {
     const [head = '', ...lines] = (await this.#ask('show stat')).split('\n');
     const names = head.replace('# ', '').split(',');
     const rows = lines.map((line) => {
       const values = line.split(',');
       return (name: string) => values[names.indexOf(name)] ?? '';
     });
-    const checked = rows.filter((value) => value('pxname') === 'gateways');
-    return Object.fromEntries(checked.map((value) => [value('svname'), value('status')]));
+    return rows.filter((value) => value('pxname') === backend);
   }
 
   /** Makes HAProxy read its files again. */

@@ -8,6 +8,7 @@ import { Overview } from './overview.ts';
 
 const STORED_AS = 'partyline-operator';
 
+document.querySelector('#not-loaded')?.remove();
 const root = document.createElement('div');
 document.body.append(root);
 

@@ -14,5 +14,14 @@ const LOADERS: Record<Transport, () => Promise<OpenAudio>> = {
   },
 };
 
-/** Loads the code of a transport, which nobody needs before. @throws {TypeError} it cannot be had */
-export const loadAudio = (transport: Transport): Promise<OpenAudio> => LOADERS[transport]();
+/**
+ * Loads the code of a transport, which nobody needs before.
+ * @throws {TypeError} it is missing, because the page is of another version than the server, or the network is down
+ */
+export async function loadAudio(transport: Transport): Promise<OpenAudio> {
+  try {
+    return await LOADERS[transport]();
+  } catch (cause) {
+    throw new TypeError('A part of this page cannot be loaded. Reload the page.', { cause });
+  }
+}
