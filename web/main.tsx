@@ -1,9 +1,15 @@
 import type { PartylineClient } from 'partyline-client';
 import { render } from 'preact';
 import { App } from './app.tsx';
-import type { Guest } from './invite.ts';
 import { Page, type Entry, type PageActions, type PageState } from './page-state.ts';
-import { recall, recallGuest, remember, rememberGuest, takeAddress } from './remembered.ts';
+import {
+  forgetGuest,
+  recall,
+  recallGuest,
+  remember,
+  rememberGuest,
+  takeAddress,
+} from './remembered.ts';
 import type { Visit } from './visit.ts';
 import { errorWords } from './words.ts';
 
@@ -66,14 +72,20 @@ async function enter(entry: Entry): Promise<void> {
   page.showProgress(entry.invite === '' ? 'Connecting…' : 'Redeeming the invitation…');
   try {
     const { redeemInvite, Visit: VisitOfRoom } = await loadProgram();
-    let guest: Guest | undefined;
+    const recalled = entry.invite === '' ? undefined : recallGuest(entry);
+    let guest = recalled;
     if (entry.invite !== '') {
-      guest = recallGuest(entry) ?? (await redeemInvite(entry.invite, entry.peer));
+      guest ??= await redeemInvite(entry.invite, entry.peer);
       rememberGuest(entry, guest);
     }
     if (signal.aborted) return;
     const entered = guest ? { ...entry, peer: guest.peer, room: guest.room } : entry;
-    visit = new VisitOfRoom(page, entered, guest, () => (visit = undefined));
+    visit = new VisitOfRoom(page, entered, guest, (isRefused) => {
+      visit = undefined;
+      if (isRefused && guest) forgetGuest();
+      // The invitation may hold for longer than the kept token. A new token is not recalled, so this happens once.
+      if (isRefused && recalled) void enter(entry);
+    });
     window.partyline = visit.client;
     await visit.start();
   } catch (error) {

@@ -43,11 +43,16 @@ export function rememberGuest({ invite, peer: name }: Entry, guest: Guest): void
 export function recallGuest({ invite, peer }: Entry): Guest | undefined {
   const kept = readKept('partyline-guest') as (Guest & { invite: string; name: string }) | null;
   if (kept?.invite !== invite || kept.name !== peer) return undefined;
-  return Date.parse(kept.expires_at) > Date.now() ? kept : undefined;
+  return kept.expiresAtMs > Date.now() ? kept : undefined;
+}
+
+/** Forgets what {@link rememberGuest} has stored, because the gateway refuses it. */
+export function forgetGuest(): void {
+  keep('partyline-guest', null);
 }
 
 /** Keeps something for as long as this tab is open, in sessionStorage. */
-function keep(name: string, value: object): void {
+function keep(name: string, value: object | null): void {
   try {
     sessionStorage.setItem(name, JSON.stringify(value));
   } catch {

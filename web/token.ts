@@ -8,6 +8,9 @@ const TTL_SECONDS = 60;
 /** Longest wait for an answer, ms: less than the client waits for a token. */
 const TIMEOUT_MS = 8_000;
 
+/** Answer of the gateway, and its Unix time when it sent it, ms. */
+type Answer<T> = { answer: T; sentAtMs: number };
+
 /**
  * Exchanges an API key for a token with which `peer` may connect, to any room, so that the key itself is in no address.
  * @param url of `POST /api/tokens`
@@ -15,8 +18,8 @@ const TIMEOUT_MS = 8_000;
  */
 export async function askForToken(url: URL, apiKey: string, peer: string): Promise<string> {
   const body = { peer, rooms: '*', ttl_seconds: TTL_SECONDS, publish: true };
-  const { token } = await post<{ token: string }>(url, body, apiKey);
-  return token;
+  const { answer } = await post<{ token: string }>(url, body, apiKey);
+  return answer.token;
 }
 
 /**
@@ -24,7 +27,7 @@ export async function askForToken(url: URL, apiKey: string, peer: string): Promi
  * @param apiKey sent with the request; nothing is, if it is undefined
  * @throws {TokenError}
  */
-export async function post<T>(url: URL, body: object, apiKey?: string): Promise<T> {
+export async function post<T>(url: URL, body: object, apiKey?: string): Promise<Answer<T>> {
   if (apiKey !== undefined && !mayBeKey(apiKey)) {
     throw new TokenError(reasonForCloseCode(CLOSE_CODES.unauthorized));
   }
@@ -36,7 +39,10 @@ export async function post<T>(url: URL, body: object, apiKey?: string): Promise<
     signal: AbortSignal.timeout(TIMEOUT_MS),
   }).catch(() => undefined); // The browser does not say what was wrong.
   const answer: unknown = await response?.json().catch(() => undefined);
-  if (response?.ok && answer !== undefined) return answer as T;
+  if (response?.ok && answer !== undefined) {
+    const sentAtMs = Date.parse(response.headers.get('date') ?? '') || Date.now();
+    return { answer: answer as T, sentAtMs };
+  }
   throw new TokenError(reasonFor(response, answer));
 }
 

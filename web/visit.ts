@@ -23,6 +23,7 @@ import {
 } from './words.ts';
 
 type InRoom = Extract<ClientState, { name: 'in_room' }>;
+type Ended = (isRefused: boolean) => void;
 
 /** One visit, from pressing Join to leaving: a client, a microphone, and their state on the page. */
 export class Visit {
@@ -31,7 +32,7 @@ export class Visit {
   readonly entry: Entry;
   readonly #room: string;
   readonly #guest: Guest | undefined;
-  readonly #ended: () => void;
+  readonly #ended: Ended;
   readonly #ending = new AbortController();
   readonly #microphone = new OwnMicrophone((deviceId) =>
     Microphone.open({ deviceId, processing: !isRaw() }),
@@ -45,9 +46,9 @@ export class Visit {
 
   /**
    * @param guest guest for which an invitation was exchanged; undefined for a user with a key
-   * @param ended called when the visit is over and the page shows the entrance again
+   * @param ended called when the page shows the entrance again; `isRefused` if the gateway does not accept the token or key
    */
-  constructor(page: Page, entry: Entry, guest: Guest | undefined, ended: () => void) {
+  constructor(page: Page, entry: Entry, guest: Guest | undefined, ended: Ended) {
     this.#page = page;
     this.entry = entry;
     this.#room = entry.isTrial ? ECHO : entry.room;
@@ -143,19 +144,19 @@ export class Visit {
 
   #endFor(reason: CloseReason): void {
     const isRefused = reason.code === 'unauthorized';
-    if (isRefused && this.#guest) this.#end(guestEndWords(this.#guest.expires_at, Date.now()));
-    else this.#end(endWords(reason), isRefused);
+    const guest = isRefused ? this.#guest : undefined;
+    this.#end(guest ? guestEndWords(guest.expiresAtMs, Date.now()) : endWords(reason), isRefused);
   }
 
-  #end(words: string, isKeyWrong = false): void {
+  #end(words: string, isRefused = false): void {
     if (this.#over) return;
     this.#ending.abort();
     // Sent before the close frame, without waiting for the answer.
     this.client.leave().catch(() => undefined);
     this.client.close();
     this.#microphone.close();
-    this.#page.showEntrance(words, isKeyWrong);
-    this.#ended();
+    this.#page.showEntrance(words, isRefused && !this.#guest);
+    this.#ended(isRefused);
   }
 
   #fault(words: string): void {

@@ -20,11 +20,11 @@ export function endWords({ code, message }: CloseReason): string {
 
 /**
  * Returns why the gateway refuses the token of a guest.
- * @param expiresAt end of the token's life, ISO 8601: a day after it was given out at the latest, which is before the end of some invitations
+ * @param expiresAtMs end of the token's life, Unix time: a day after it was given out at the latest, which is before the end of some invitations
  * @param nowMs Unix time
  */
-export function guestEndWords(expiresAt: string, nowMs: number): string {
-  return nowMs >= Date.parse(expiresAt)
+export function guestEndWords(expiresAtMs: number, nowMs: number): string {
+  return nowMs >= expiresAtMs
     ? 'The time for which the invitation let you in is over. Press Join to come in again.'
     : 'The invitation has expired or was withdrawn.';
 }

@@ -339,6 +339,19 @@ test('Invite: the link lets others in by their name alone, and a reload keeps it
   await guest.page.click('#join');
   await guest.person('Ada').waitFor();
   expect((await guest.names())[0]).toBe(name);
+
+  // A token that the gateway no longer accepts leads to a new one.
+  await guest.page.evaluate(() => {
+    const kept = JSON.parse(sessionStorage.getItem('partyline-guest') ?? '') as object;
+    sessionStorage.setItem('partyline-guest', JSON.stringify({ ...kept, token: 'refused' }));
+  });
+  await guest.page.reload();
+  await guest.page.fill('#peer', 'Grace');
+  await guest.page.click('#join');
+  await guest.person('Ada').waitFor();
+  const [second] = await guest.names();
+  expect(second).toMatch(/^Grace-/);
+  expect(second).not.toBe(name);
 });
 
 test('a guest that may not speak is told so in the status for as long as it would speak', async () => {
