@@ -142,6 +142,28 @@ test('a wrong key is told in words; the right one stays in this tab until it is 
   expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
 });
 
+test('the key is kept while a proxy answers for the gateway, and while nobody does', async () => {
+  const gateway = await openGateway({ OPERATOR_KEY });
+  const browser = await openPage(gateway);
+  const { page } = browser;
+  await page.locator('.node').waitFor();
+  let isThere = false;
+  await page.route('**/api/admin/**', (route) => {
+    if (isThere) return route.continue();
+    return route.fulfill({ status: 403, contentType: 'text/html', body: '<html>' });
+  });
+  await expect.poll(() => page.locator('#trouble').innerText(), SETTLING).toContain('proxy');
+  expect(await page.locator('#overview').isVisible()).toBe(true);
+  await page.reload();
+  const error = page.locator('#entrance-error');
+  await expect.poll(() => error.innerText(), SETTLING).toContain('Trying again');
+  await page.fill('#operator-key', 'another');
+  await page.waitForResponse('**/api/admin/nodes/self');
+  expect(await page.inputValue('#operator-key')).toBe('another');
+  isThere = true;
+  await page.locator('.node').waitFor();
+});
+
 test('names are shown as they are, whatever they are', async () => {
   const gateway = await openGateway({ OPERATOR_KEY });
   const name = '<img src=x onerror="document.title=1">/%2F"\'\\';

@@ -1,4 +1,5 @@
 import { mayBeKey } from '../key.ts';
+import { type Problem, problemIn } from '../problem.ts';
 import type {
   NodeDescription,
   NodeList,
@@ -10,20 +11,26 @@ import type {
 /** Longest wait for an answer, ms: the page takes a gateway that hangs for one that is gone. */
 const TIMEOUT_MS = 10_000;
 
-/** Error of a request that the gateway refused, with its reason. */
+/** Error of a request that the gateway, or a proxy in its place, refused, with the reason. */
 export class Refusal extends Error {
   readonly status: number;
+  /** Code of the gateway; undefined if a proxy answered. */
+  readonly code: string | undefined;
 
-  constructor(status: number, message: string) {
-    super(message);
+  constructor(status: number, problem: Problem | undefined) {
+    super(problem?.detail ?? `A proxy answered for the gateway, with status ${status}.`);
     this.status = status;
+    this.code = problem?.code;
   }
 
   /** True if the key is not, or no longer, the operator's. */
   get isOfKey(): boolean {
-    return this.status === 401 || this.status === 403;
+    return this.code === 'unauthorized' || this.code === 'forbidden';
   }
 }
+
+/** Refusal of a text that cannot be sent as a key. */
+const NO_KEY: Problem = { code: 'unauthorized', detail: 'This is not the operator key.' };
 
 /** The gateway's REST interface for operators. Every method throws a {@link Refusal}, or another error if there is no answer within 10 s. */
 export class Api {
@@ -65,7 +72,7 @@ export class Api {
   }
 
   async #send<T>(method: string, path: string, body?: object): Promise<T> {
-    if (!mayBeKey(this.#key)) throw new Refusal(401, 'This is not the operator key.');
+    if (!mayBeKey(this.#key)) throw new Refusal(401, NO_KEY);
     this.#closing.signal.throwIfAborted();
     // By hand, because Safari has AbortSignal.any() from 17.4 on.
     const ending = new AbortController();
@@ -85,7 +92,7 @@ export class Api {
         signal,
       });
       const text = await response.text();
-      if (!response.ok) throw new Refusal(response.status, reasonIn(text) ?? response.statusText);
+      if (!response.ok) throw new Refusal(response.status, problemOf(text));
       return (text === '' ? undefined : JSON.parse(text)) as T;
     } finally {
       clearTimeout(timer);
@@ -94,10 +101,9 @@ export class Api {
   }
 }
 
-/** Returns the detail of a problem document; a proxy may have answered something else. */
-function reasonIn(text: string): string | undefined {
+function problemOf(text: string): Problem | undefined {
   try {
-    return (JSON.parse(text) as { detail?: string }).detail;
+    return problemIn(JSON.parse(text));
   } catch {
     return undefined;
   }

@@ -7,15 +7,20 @@ import { Overview } from './overview.ts';
 /** Entry point of the operator's page: asks for the key, then shows the overview. */
 
 const STORED_AS = 'partyline-operator';
+/** Time after which a key that nobody has refused is tried again, ms. */
+const RETRY_MS = 3000;
 
 document.querySelector('#not-loaded')?.remove();
 const root = document.createElement('div');
 document.body.append(root);
 
 let overview: Overview | undefined;
+/** Requests with the key that was given last. */
+let latest: Api | undefined;
+let retry: ReturnType<typeof setTimeout> | undefined;
 /** True while a key is being checked. */
 let isBusy = false;
-/** Reason for which the last key was or became invalid; empty if there is none. */
+/** Reason for which the last key was or became invalid, or could not be checked; empty if there is none. */
 let error = '';
 
 const known = recall();
@@ -40,17 +45,25 @@ function draw(): void {
   );
 }
 
-/** Signs in with a key. */
-async function unlock(key: string): Promise<void> {
-  const api = new Api(key);
-  isBusy = true;
+/** Signs in with a key, and tries again until the gateway itself accepts or refuses it. @param isRetry leaves the form as it is */
+async function unlock(key: string, isRetry = false): Promise<void> {
+  clearTimeout(retry);
+  latest?.close();
+  const api = (latest = new Api(key));
+  isBusy = !isRetry;
   draw();
   try {
     await api.self();
   } catch (fault) {
-    lock(reasonOf(fault));
+    if (latest !== api) return;
+    if (fault instanceof Refusal && fault.isOfKey) return lock(reasonOf(fault));
+    isBusy = false;
+    error = `${reasonOf(fault)} Trying again.`;
+    retry = setTimeout(() => void unlock(key, true), RETRY_MS);
+    draw();
     return;
   }
+  if (latest !== api) return;
   remember(key);
   isBusy = false;
   error = '';
@@ -70,7 +83,9 @@ function lock(reason = ''): void {
 
 function reasonOf(fault: unknown): string {
   if (!(fault instanceof Refusal)) return 'The gateway does not answer.';
-  return fault.status === 401 ? 'This is not the operator key of this gateway.' : fault.message;
+  return fault.code === 'unauthorized'
+    ? 'This is not the operator key of this gateway.'
+    : fault.message;
 }
 
 /** Keeps the key for a reload of this tab: in sessionStorage, which goes with it. */

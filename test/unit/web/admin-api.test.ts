@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { Api } from '../../../web/admin/api.ts';
+import { Api, Refusal } from '../../../web/admin/api.ts';
 
-/** Requests of the operator's page to a gateway that never answers, in virtual time. */
+/** Requests of the operator's page, to a gateway that never answers unless a test says otherwise, in virtual time. */
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -33,3 +33,23 @@ test('close() ends requests that wait, and lets none begin', async () => {
   expect(await outcome).toMatchObject({ name: 'AbortError' });
   await expect(api.nodes()).rejects.toMatchObject({ name: 'AbortError' });
 });
+
+test.each([
+  ['the gateway, 401', problem(401, 'unauthorized'), true],
+  ['the gateway, 403', problem(403, 'forbidden'), true],
+  ['the gateway, 503', problem(503, 'overloaded'), false],
+  ['a proxy, 401', new Response('<html>', { status: 401 }), false],
+  ['a proxy, 403', Response.json({ code: 'forbidden' }, { status: 403 }), false],
+])('the key is refused by the gateway alone: %s', async (_, answer, isOfKey) => {
+  vi.stubGlobal('fetch', () => Promise.resolve(answer));
+  const refusal = await new Api('key').self().catch((fault: unknown) => fault);
+  expect(refusal).toBeInstanceOf(Refusal);
+  expect(refusal).toMatchObject({ isOfKey, message: expect.stringMatching(/./) as string });
+});
+
+function problem(status: number, code: string): Response {
+  return Response.json(
+    { type: `urn:partyline:error:${code}`, code, detail: 'The reason.' },
+    { status },
+  );
+}
