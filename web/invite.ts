@@ -1,7 +1,7 @@
 import { post } from './token.ts';
 
-/** A link into a room. */
-export type Invite = { url: string; expires_at: string };
+/** A link into a room; `expiresAt` is ISO 8601. */
+export type Invite = { url: string; expiresAt: string };
 
 /** Result of exchanging an invitation: a name, and the token with which it may enter. */
 export type Guest = {
@@ -12,17 +12,20 @@ export type Guest = {
   expiresAtMs: number;
 };
 
-/** Makes a link into a room. @throws {TokenError} */
+/** Makes a link into a room, to this page as the browser sees it: the gateway does not know the path that a proxy has for it. @throws {TokenError} */
 export async function makeInvite(apiKey: string, room: string): Promise<Invite> {
-  const url = new URL('/api/invites', location.href);
-  const { answer } = await post<Invite>(url, { room }, apiKey);
-  return answer;
+  type Made = { invite: string; expires_at: string };
+  const api = new URL('api/invites', document.baseURI);
+  const { answer } = await post<Made>(api, { room }, apiKey);
+  const link = new URL('.', document.baseURI);
+  link.hash = new URLSearchParams({ invite: answer.invite }).toString();
+  return { url: link.href, expiresAt: answer.expires_at };
 }
 
 /** Exchanges an invitation for a token. @throws {TokenError} */
 export async function redeemInvite(invite: string, name: string): Promise<Guest> {
   type Redeemed = { token: string; peer: string; room: string; expires_at: string };
-  const url = new URL('/api/invites/redeem', location.href);
+  const url = new URL('api/invites/redeem', document.baseURI);
   const { answer, sentAtMs } = await post<Redeemed>(url, { invite, name });
   const { token, peer, room, expires_at: expiresAt } = answer;
   const lifetimeMs = Date.parse(expiresAt) - sentAtMs;

@@ -108,7 +108,7 @@ async function invite(): Promise<void> {
   const entry = visit?.entry;
   if (!entry || !program) return;
   try {
-    const { url, expires_at: expiresAt } = await program.makeInvite(entry.apiKey, entry.room);
+    const { url, expiresAt } = await program.makeInvite(entry.apiKey, entry.room);
     const { drawQrCode } = await import('./qr-code.ts').catch(() => {
       throw new Error('A part of this page cannot be loaded. Reload the page.');
     });

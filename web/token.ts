@@ -1,6 +1,7 @@
 import { type CloseReason, reasonForCloseCode, TokenError } from 'partyline-client';
 import { CLOSE_CODES } from '../src/protocol/close-codes.ts';
 import { mayBeKey } from './key.ts';
+import type { Entry } from './page-state.ts';
 import { problemIn } from './problem.ts';
 
 /** Lifetime of a token, s: long enough to connect; the connection may outlast it. */
@@ -13,10 +14,13 @@ type Answer<T> = { answer: T; sentAtMs: number };
 
 /**
  * Exchanges an API key for a token with which `peer` may connect, to any room, so that the key itself is in no address.
- * @param url of `POST /api/tokens`
  * @throws {TokenError}
  */
-export async function askForToken(url: URL, apiKey: string, peer: string): Promise<string> {
+export async function askForToken({
+  apiKey,
+  peer,
+}: Pick<Entry, 'apiKey' | 'peer'>): Promise<string> {
+  const url = new URL('api/tokens', document.baseURI);
   const body = { peer, rooms: '*', ttl_seconds: TTL_SECONDS, publish: true };
   const { answer } = await post<{ token: string }>(url, body, apiKey);
   return answer.token;

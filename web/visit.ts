@@ -54,11 +54,10 @@ export class Visit {
     this.#room = entry.isTrial ? ECHO : entry.room;
     this.#guest = guest;
     this.#ended = ended;
-    const { apiKey, peer } = entry;
-    const tokens = new URL('/api/tokens', location.href);
     this.client = new PartylineClient({
-      getToken: () => (guest ? Promise.resolve(guest.token) : askForToken(tokens, apiKey, peer)),
-      peer,
+      getToken: () => (guest ? Promise.resolve(guest.token) : askForToken(entry)),
+      peer: entry.peer,
+      url: new URL('ws', document.baseURI),
       assets: SOUND_FILES,
       ...transportsOfAddress(),
     });

@@ -5,6 +5,7 @@ import { TestBrowser } from '../support/browser.ts';
 import { eventually, openTestGateway } from '../support/gateway.ts';
 import type { TestClient } from '../support/client.ts';
 import { TestProxy } from '../support/proxy.ts';
+import { PathProxy } from '../support/path-proxy.ts';
 import { SETTLING } from '../support/settling.ts';
 import { slownessOfMachine } from '../support/slowness.ts';
 import { keepPlaying, lastSecondOf, opusTone, pcmTone, peakHz } from '../support/sound.ts';
@@ -398,6 +399,21 @@ test('a browser that plays only after a click: Play is there until it plays', as
   await button.waitFor({ state: 'detached' });
   expect(await status()).toContain('with one other');
   expect(await ada.page.evaluate(() => document.activeElement?.id)).toBe('room-title');
+});
+
+test('a page below a path asks nothing of the root, and invites below the path', async () => {
+  const proxy = used.keep(await PathProxy.open(used.gateway.url, '/voice/'));
+  const ada = used.keep(await TestBrowser.openRaw(proxy.url.slice(0, -1), 800));
+  await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  await ada.page.click('#invite');
+  await ada.page.locator('#invitation').waitFor({ state: 'visible' });
+  const link = await ada.page.locator('#invitation-link').inputValue();
+  expect(link).toContain(`${proxy.url}#invite=`);
+  const guest = used.keep(await TestBrowser.open(link));
+  await guest.page.fill('#peer', 'Grace');
+  await guest.page.click('#listen');
+  await guest.person('Ada').waitFor();
+  expect(proxy.refused.filter((path) => path !== '/favicon.ico')).toEqual([]);
 });
 
 test('an invitation that does not hold is told in words', async () => {

@@ -187,7 +187,7 @@ export class Overview {
     try {
       room = await this.#api.room(chosen);
     } catch (fault) {
-      if (!(fault instanceof Refusal) || fault.status !== 404) throw fault;
+      if (!(fault instanceof Refusal) || fault.code !== 'not_found') throw fault;
       room = 'empty';
     }
     if (this.#state.chosen === chosen) this.#show({ room });

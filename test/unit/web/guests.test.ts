@@ -23,7 +23,7 @@ beforeEach(() => {
     getItem: (name: string) => kept.get(name) ?? null,
     setItem: (name: string, value: string) => void kept.set(name, value),
   });
-  vi.stubGlobal('location', { href: 'https://voice.example.com/' });
+  vi.stubGlobal('document', { baseURI: 'https://voice.example.com/' });
 });
 afterEach(() => {
   vi.useRealTimers();

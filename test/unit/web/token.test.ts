@@ -4,15 +4,18 @@ import { askForToken } from '../../../web/token.ts';
 
 /** Answers to the page's requests for a token. */
 
-const ADDRESS = new URL('https://voice.example.com/api/tokens');
+const ENTRY = { apiKey: 'pl_key', peer: 'Ada' };
 
 let answer: () => Promise<Response>;
-beforeEach(() => vi.stubGlobal('fetch', () => answer()));
+beforeEach(() => {
+  vi.stubGlobal('document', { baseURI: 'https://voice.example.com/' });
+  vi.stubGlobal('fetch', () => answer());
+});
 afterEach(() => vi.unstubAllGlobals());
 
 /** Asks for a token, and returns why there is none. */
 async function reasonOfRefusal() {
-  const fault = await askForToken(ADDRESS, 'pl_key', 'Ada').catch((thrown: unknown) => thrown);
+  const fault = await askForToken(ENTRY).catch((thrown: unknown) => thrown);
   expect(fault).toBeInstanceOf(TokenError);
   return (fault as TokenError).reason;
 }
@@ -63,5 +66,5 @@ test.each([
 
 test('the token of an answer is returned', async () => {
   answer = async () => Response.json({ token: 'ey', expires_at: '' });
-  expect(await askForToken(ADDRESS, 'pl_key', 'Ada')).toBe('ey');
+  expect(await askForToken(ENTRY)).toBe('ey');
 });
