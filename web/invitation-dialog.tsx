@@ -1,4 +1,5 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { isOfThisMachine } from './invite.ts';
 import type { ShownInvitation } from './page-state.ts';
 
 /** The dialog that shows an invitation: a QR code, and the link to copy. */
@@ -33,6 +34,12 @@ export function InvitationDialog({
     <dialog id="invitation" aria-labelledby="invitation-title" ref={dialog} onClose={onClose}>
       <h2 id="invitation-title">Invite</h2>
       <img id="invitation-code" src={code} alt="QR code of the link" width="280" height="280" />
+      {isOfThisMachine(url) && (
+        <p id="invitation-local" class="notice">
+          This link works on this machine only. To invite others, open the page at an address that
+          their devices reach, and invite there.
+        </p>
+      )}
       <label for="invitation-link">Link</label>
       <input id="invitation-link" type="text" readOnly value={url} ref={link} />
       <p id="invitation-status" class="hint" role="status">

@@ -31,3 +31,7 @@ export async function redeemInvite(invite: string, name: string): Promise<Guest>
   const lifetimeMs = Date.parse(expiresAt) - sentAtMs;
   return { token, peer, room, expiresAtMs: Date.now() + lifetimeMs };
 }
+
+/** Returns whether an address leads every machine to itself. */
+export const isOfThisMachine = (url: string): boolean =>
+  /^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/.test(new URL(url).hostname);

@@ -23,7 +23,9 @@ export function announcementOf(
   settings: Pick<Settings, 'HOST' | 'TRUST_PROXY' | 'TLS_CERT'>,
   lan?: LanView,
 ): string[] {
-  const lines = ['', `Partyline is running. Open ${url}`, ...(lan ? wordsFor(lan) : [])];
+  const [base = url] = lan?.urls ?? [];
+  // With --lan first the address that others reach: invitations have the address at which the page is open.
+  const lines = ['', `Partyline is running. Open ${base}`, ...(lan ? wordsFor(lan, url) : [])];
   const reached = lan ? { url, lan_urls: lan.urls } : { url };
   if (!demo) return [...lines, ...closing(reached)];
   const { account, apiKey, isNew, keyFile } = demo;
@@ -32,7 +34,6 @@ export function announcementOf(
   if (!isNew && isReachable(settings) && !lan?.isTerminal) {
     return [...lines, `${who}, key in ${keyFile}`, ...closing({ ...known, key_file: keyFile })];
   }
-  const [base = url] = lan?.urls ?? [];
   const link = `${base}/#${new URLSearchParams({ room: FIRST_ROOM, key: apiKey })}`;
   return [
     ...lines,
@@ -43,11 +44,12 @@ export function announcementOf(
   ];
 }
 
-function wordsFor({ urls }: LanView): string[] {
+function wordsFor({ urls }: LanView, url: string): string[] {
   if (urls.length === 0)
     return ['No other device reaches this machine: it has no network address.'];
   return [
-    ...urls.map((url) => `On other devices in this network: ${url}`),
+    ...urls.map((each) => `On other devices in this network: ${each}`),
+    `On this machine alone: ${url}`,
     'Their browsers warn of the certificate, because this machine made it: accept it once.',
   ];
 }

@@ -58,6 +58,8 @@ describe('for the local network', () => {
 
   test('a person at a terminal sees the addresses, and at each start a link with the key and its QR code', () => {
     const lines = announcementOf(gateway, settings, { urls: [lanUrl], isTerminal: true });
+    expect(lines).toContain(`Partyline is running. Open ${lanUrl}`);
+    expect(lines).toContain('On this machine alone: https://localhost:3000');
     expect(lines).toContain(`On other devices in this network: ${lanUrl}`);
     expect(lines).toContain(`Join a room at once: ${lanUrl}/#room=kitchen&key=pl_secret`);
     expect(lines.filter((line) => /[█▀▄]/.test(line)).length).toBeGreaterThan(15);

@@ -1,7 +1,8 @@
 import { afterEach, expect, test, vi } from 'vitest';
-import { makeInvite, redeemInvite } from '../../../web/invite.ts';
+import { askForToken } from '../../../web/token.ts';
+import { isOfThisMachine, makeInvite, redeemInvite } from '../../../web/invite.ts';
 
-/** Requests and links of a page that a proxy serves below a path. */
+/** Requests and links of a page, by the address at which it is open. */
 
 afterEach(() => vi.unstubAllGlobals());
 
@@ -21,5 +22,19 @@ test.each([
   const { url } = await makeInvite('pl_key', 'kitchen');
   expect(url).toBe(`${base}#invite=a.b`);
   await redeemInvite('a.b', 'Ada');
-  expect(asked).toEqual([`${base}api/invites`, `${base}api/invites/redeem`]);
+  await askForToken({ apiKey: 'pl_key', peer: 'Ada' });
+  const paths = ['api/invites', 'api/invites/redeem', 'api/tokens'];
+  expect(asked).toEqual(paths.map((path) => base + path));
+});
+
+test.each([
+  ['http://localhost:3000/#invite=a', true],
+  ['http://page.localhost/', true],
+  ['https://127.0.0.1:3000/', true],
+  ['http://[::1]:3000/', true],
+  ['https://192.168.1.5:3000/', false],
+  ['https://127.0.0.1.example.com/', false],
+  ['https://localhost.example.com/', false],
+])('%s leads every machine to itself: %s', (url, expected) => {
+  expect(isOfThisMachine(url)).toBe(expected);
 });
