@@ -47,6 +47,7 @@ const become = (state: ClientState) => fake.become(state);
 
 beforeEach(() => {
   vi.stubGlobal('location', { href: 'https://voice.example.com/', search: '' });
+  vi.stubGlobal('document', { baseURI: 'https://voice.example.com/' });
   draws = 0;
   page = new Page(() => (draws += 1));
   visit = new Visit(page, ENTRY, undefined, () => undefined);
