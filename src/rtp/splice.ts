@@ -1,6 +1,6 @@
 import { SAMPLES_PER_MS } from './clock-rate.ts';
 import type { MediaPacket } from './packet.ts';
-import { sequenceDelta } from './sequence.ts';
+import { sequenceDelta, timestampDelta } from './sequence.ts';
 
 /** Largest distance by number at which an earlier packet is late; a packet further back begins another stream, as in a `Reorderer`. */
 const MAX_LATE_PACKETS = 1000;
@@ -47,7 +47,9 @@ export class Splice {
     const isUnchanged = this.#sequenceOffset === 0 && this.#timestampOffset === 0;
     const joined = isUnchanged ? packet : this.#shifted(packet);
     const ahead = sequenceDelta(last.sequenceNumber, joined.sequenceNumber);
-    if (ahead <= 0 && ahead >= -MAX_LATE_PACKETS) {
+    const isLater = timestampDelta(last.timestamp, joined.timestamp) > 0;
+    // Earlier numbers with later timestamps are another stream at once, as in a `Reorderer`.
+    if (ahead <= 0 && ahead >= -MAX_LATE_PACKETS && !isLater) {
       this.#noteBehind(joined.sequenceNumber, nowMs);
     } else {
       this.#behind = undefined;
