@@ -80,11 +80,12 @@ async function enter(entry: Entry): Promise<void> {
     }
     if (signal.aborted) return;
     const entered = guest ? { ...entry, peer: guest.peer, room: guest.room } : entry;
-    visit = new VisitOfRoom(page, entered, guest, (isRefused) => {
+    visit = new VisitOfRoom(page, entered, guest, (isRefused, hasJoined) => {
       visit = undefined;
       if (isRefused && guest) forgetGuest();
       // The invitation may hold for longer than the kept token. A new token is not recalled, so this happens once.
-      if (isRefused && recalled) void enter(entry);
+      // A guest that was in the room may have left its screen: only a press of Join opens its microphone again.
+      if (isRefused && recalled && !hasJoined) void enter(entry);
     });
     window.partyline = visit.client;
     await visit.start();

@@ -31,6 +31,12 @@ export type Person = {
   levelDbov?: number;
 };
 
+/** Level shown for a peer whose format cannot be measured. */
+export const UNKNOWN_LEVEL_DBOV = -30;
+
+export const withLevel = (person: Omit<Person, 'levelDbov'>, levelDbov?: number): Person =>
+  levelDbov === undefined ? person : { ...person, levelDbov };
+
 /** A sentence about a fault. */
 export type Notice = {
   words: string;

@@ -8,7 +8,8 @@ import {
 import { isRaw, transportsOfAddress } from './address-options.ts';
 import type { Guest } from './invite.ts';
 import { OwnMicrophone } from './own-microphone.ts';
-import type { Entry, MicrophoneState, Page, PageState, Person } from './page-state.ts';
+import type { Entry, MicrophoneState, Page, PageState } from './page-state.ts';
+import { UNKNOWN_LEVEL_DBOV, withLevel } from './page-state.ts';
 import { SOUND_FILES } from './sound-files.ts';
 import { askForToken } from './token.ts';
 import { inRoomWords, wayWords } from './room-words.ts';
@@ -23,7 +24,7 @@ import {
 } from './words.ts';
 
 type InRoom = Extract<ClientState, { name: 'in_room' }>;
-type Ended = (isRefused: boolean) => void;
+type Ended = (isRefused: boolean, hasJoined: boolean) => void;
 
 /** One visit, from pressing Join to leaving: a client, a microphone, and their state on the page. */
 export class Visit {
@@ -37,8 +38,9 @@ export class Visit {
   readonly #microphone = new OwnMicrophone((deviceId) =>
     Microphone.open({ deviceId, processing: !isRaw() }),
   );
-  /** Number of the last choice of speakers. */
+  /** Number of the last choice of speakers, and of the last that the browser has accepted. */
   #speakerChoice = 0;
+  #acceptedChoice = 0;
   #people: ReadonlySet<string> | undefined;
   #lastFault = '';
   /** False until the client has joined. */
@@ -119,9 +121,11 @@ export class Visit {
     const choice = (this.#speakerChoice += 1);
     this.client.setSpeaker(deviceId).then(
       () => {
-        if (choice === this.#speakerChoice) this.#page.showDevice('speakers', deviceId);
+        if (this.#over || choice < this.#acceptedChoice) return;
+        this.#acceptedChoice = choice;
+        this.#page.showDevice('speakers', deviceId);
       },
-      (error: unknown) => this.#fault(speakerWords(error)),
+      (error: unknown) => this.#over || this.#fault(speakerWords(error)),
     );
   }
 
@@ -155,7 +159,7 @@ export class Visit {
     this.client.close();
     this.#microphone.close();
     this.#page.showEntrance(words, isRefused && !this.#guest);
-    this.#ended(isRefused);
+    this.#ended(isRefused, this.#hasJoined);
   }
 
   #fault(words: string): void {
@@ -292,9 +296,3 @@ export class Visit {
 
 /** The room in which everybody is alone, and hears itself. */
 const ECHO = '__echo__';
-
-/** Level shown for a peer whose format cannot be measured. */
-const UNKNOWN_LEVEL_DBOV = -30;
-
-const withLevel = (person: Omit<Person, 'levelDbov'>, levelDbov?: number): Person =>
-  levelDbov === undefined ? person : { ...person, levelDbov };

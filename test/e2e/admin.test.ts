@@ -147,9 +147,10 @@ test('the key is kept while a proxy answers for the gateway, and while nobody do
   const browser = await openPage(gateway);
   const { page } = browser;
   await page.locator('.node').waitFor();
-  let isThere = false;
+  let answers: 'proxy' | 'nobody' | 'gateway' = 'proxy';
   await page.route('**/api/admin/**', (route) => {
-    if (isThere) return route.continue();
+    if (answers === 'gateway') return route.continue();
+    if (answers === 'nobody') return route.abort();
     return route.fulfill({ status: 403, contentType: 'text/html', body: '<html>' });
   });
   await expect.poll(() => page.locator('#trouble').innerText(), SETTLING).toContain('proxy');
@@ -157,10 +158,13 @@ test('the key is kept while a proxy answers for the gateway, and while nobody do
   await page.reload();
   const error = page.locator('#entrance-error');
   await expect.poll(() => error.innerText(), SETTLING).toContain('Trying again');
+  answers = 'nobody';
+  await expect.poll(() => error.innerText(), SETTLING).toContain('does not answer. Trying again');
+  expect(await page.getAttribute('#operator-key', 'aria-invalid')).toBe('false');
   await page.fill('#operator-key', 'another');
-  await page.waitForResponse('**/api/admin/nodes/self');
+  await page.waitForEvent('requestfailed');
   expect(await page.inputValue('#operator-key')).toBe('another');
-  isThere = true;
+  answers = 'gateway';
   await page.locator('.node').waitFor();
 });
 

@@ -393,11 +393,11 @@ test('a browser that plays only after a click: Play is there until it plays', as
   const button = ada.page.locator('#play');
   await button.waitFor();
   const status = () => ada.page.locator('#room-status').innerText();
-  expect(await status()).toContain('only after a click');
+  await expect.poll(status, SETTLING).toContain('only after a click');
   await ada.page.evaluate(() => (window.mayPlay = true));
   await button.click();
   await button.waitFor({ state: 'detached' });
-  expect(await status()).toContain('with one other');
+  await expect.poll(status, SETTLING).toContain('with one other');
   expect(await ada.page.evaluate(() => document.activeElement?.id)).toBe('room-title');
 });
 

@@ -7,11 +7,14 @@ export function Entrance({
   isShown,
   isBusy,
   error,
+  isRefused,
   onKey,
 }: {
   isShown: boolean;
   isBusy: boolean;
   error: string;
+  /** True if the gateway itself has refused the key. */
+  isRefused: boolean;
   onKey: (key: string) => void;
 }) {
   const field = useRef<HTMLInputElement>(null);
@@ -53,7 +56,7 @@ export function Entrance({
             autocapitalize="none"
             spellcheck={false}
             aria-describedby="operator-key-hint"
-            aria-invalid={error !== ''}
+            aria-invalid={isRefused}
             ref={field}
           />
           <p id="operator-key-hint" class="hint">

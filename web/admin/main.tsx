@@ -22,6 +22,8 @@ let retry: ReturnType<typeof setTimeout> | undefined;
 let isBusy = false;
 /** Reason for which the last key was or became invalid, or could not be checked; empty if there is none. */
 let error = '';
+/** True if the gateway itself has refused the last key. */
+let isRefused = false;
 
 const known = recall();
 if (known) void unlock(known);
@@ -35,6 +37,7 @@ function draw(): void {
         isShown={entranceShown}
         isBusy={isBusy}
         error={error}
+        isRefused={isRefused}
         onKey={(key) => void unlock(key)}
       />
       {overview && (
@@ -58,6 +61,7 @@ async function unlock(key: string, isRetry = false): Promise<void> {
     if (latest !== api) return;
     if (fault instanceof Refusal && fault.isOfKey) return lock(reasonOf(fault));
     isBusy = false;
+    isRefused = false;
     error = `${reasonOf(fault)} Trying again.`;
     retry = setTimeout(() => void unlock(key, true), RETRY_MS);
     draw();
@@ -66,6 +70,7 @@ async function unlock(key: string, isRetry = false): Promise<void> {
   if (latest !== api) return;
   remember(key);
   isBusy = false;
+  isRefused = false;
   error = '';
   overview = new Overview(api, { changed: draw, locked: lock });
   draw();
@@ -77,6 +82,7 @@ function lock(reason = ''): void {
   overview = undefined;
   remember(undefined);
   isBusy = false;
+  isRefused = reason !== '';
   error = reason;
   draw();
 }

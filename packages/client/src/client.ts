@@ -80,7 +80,7 @@ export class PartylineClient {
     this.#devices = new DeviceWatch(this.#settings, {
       speakerChanged: () => {
         this.#acceptedSpeakerId = this.#settings.speakerId;
-        return this.#session.tell((audio) => audio.applySpeaker());
+        return this.#session.tell((room) => room.apply((audio) => audio.applySpeaker()));
       },
       fault: this.#fault,
     });
@@ -157,7 +157,7 @@ export class PartylineClient {
         this.#settings.microphone = before;
         this.#devices.microphoneChanged();
         // A change of the transport may have taken the other one meanwhile.
-        this.#session.tell((audio) => audio.applyMicrophone()).catch(() => undefined);
+        this.#session.tell((room) => room.applyMicrophone()).catch(() => undefined);
       }
       throw error;
     }
@@ -180,7 +180,7 @@ export class PartylineClient {
   async setMicrophone(track: MediaStreamTrack | null): Promise<void> {
     this.#settings.microphone = track;
     this.#devices.microphoneChanged();
-    await this.#session.tell((audio) => audio.applyMicrophone());
+    await this.#session.tell((room) => room.applyMicrophone());
   }
 
   /**
@@ -192,7 +192,7 @@ export class PartylineClient {
   async setVolume(peer: string, gain: number): Promise<void> {
     if (!(gain >= 0 && gain <= MAX_GAIN)) throw new RangeError(`A gain is 0 to ${MAX_GAIN}.`);
     this.#settings.volumes.set(peer, gain);
-    await this.#session.tell((audio) => audio.applyVolume(peer));
+    await this.#session.tell((room) => room.apply((audio) => audio.applyVolume(peer)));
   }
 
   /** Returns the volume of a peer here: the value of `setVolume()`, or 1. */
@@ -208,7 +208,7 @@ export class PartylineClient {
   async setSpeaker(deviceId: string): Promise<void> {
     const settings = this.#settings;
     settings.speakerId = deviceId;
-    const apply = () => this.#session.tell((audio) => audio.applySpeaker());
+    const apply = () => this.#session.tell((room) => room.apply((audio) => audio.applySpeaker()));
     try {
       await apply();
       this.#acceptedSpeakerId = deviceId;
@@ -251,7 +251,7 @@ export class PartylineClient {
   async #setMuted(muted: boolean): Promise<void> {
     this.#settings.muted = muted;
     this.#settings.isMutedByGateway = false;
-    const told = this.#session.tell((audio) => audio.applyMuted());
+    const told = this.#session.tell((room) => room.apply((audio) => audio.applyMuted()));
     this.#changed();
     await told;
   }

@@ -29,6 +29,8 @@ export class Room {
   #next: { audio: RoomAudio; done: Deferred<void> } | undefined;
   /** The gateway says that nothing of what we send arrives. */
   #isUnheard = false;
+  /** Why the microphone's sound cannot be sent. */
+  #microphoneFault: string | undefined;
   /** Time from which the client has had something to send, ms; undefined while it has not. */
   #speaksSinceMs: number | undefined;
   #isClosed = false;
@@ -78,6 +80,17 @@ export class Room {
     }
   }
 
+  /** Sends the microphone's sound; what hinders it is a trouble until it can be sent. */
+  async applyMicrophone(): Promise<void> {
+    try {
+      await this.apply((audio) => audio.applyMicrophone());
+      this.#microphoneFault = undefined;
+    } catch (error) {
+      this.#microphoneFault = wordsOf(error);
+      throw error;
+    }
+  }
+
   /**
    * Lets sound go another way. The old one carries it until the new one does.
    * @throws {RequestError} the gateway refuses, or nothing came by the new way
@@ -111,7 +124,7 @@ export class Room {
     }
     try {
       await this.apply((sound) => sound.applySettings());
-      await this.apply((sound) => sound.applyMicrophone());
+      await this.applyMicrophone();
     } catch (error) {
       // Sound has gone over all the same.
       if (!this.#isClosed) this.#parts.handlers.fault(wordsOf(error));
@@ -129,13 +142,12 @@ export class Room {
     this.#speaksSinceMs = speaks ? (this.#speaksSinceMs ?? nowMs) : undefined;
     const speaksForMs = nowMs - (this.#speaksSinceMs ?? nowMs);
     const isUnheard = this.#isUnheard && speaksForMs >= FLOW_IS_TOLD_WITHIN_MS;
-    const { isReady } = this;
     const around = {
       areOthersSpeaking: this.#areOthersSpeaking,
       isUnheard,
-      refusal: isOpen ? refusal : undefined,
+      refusal: isOpen ? (refusal ?? this.#microphoneFault) : undefined,
       isSystemMuted,
-      isOpening: !isReady,
+      isOpening: !this.isReady,
     };
     const health = await this.#watch.look(this.#audio, around, nowMs);
     const isOther = trouble !== this.trouble || isPlaybackBlocked !== this.isPlaybackBlocked;
@@ -164,6 +176,11 @@ export class Room {
     this.#audio.resume(joined);
     this.speaking = new Map();
     this.#meet(joined.peers);
+    // Another token may allow what the one before did not. If not, the gateway says so again.
+    if (this.#parts.settings.refusal !== undefined) {
+      this.#parts.settings.refusal = undefined;
+      this.applyMicrophone().catch(() => undefined);
+    }
     return true;
   }
 

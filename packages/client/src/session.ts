@@ -97,11 +97,11 @@ export class Session {
   }
 
   /** Has a setting take effect. A request that fails because the room is joined again meanwhile is repeated there. */
-  async tell(change: (audio: RoomAudio) => Promise<void>): Promise<void> {
+  async tell(change: (room: Room) => Promise<void>): Promise<void> {
     const { room } = this;
     if (!room) return;
     try {
-      await room.apply(change);
+      await change(room);
     } catch (error) {
       if (room === this.room) throw error;
     }
@@ -140,7 +140,7 @@ export class Session {
     const phase = this.#phase;
     const wish = this.#wish;
     let kept = phase.name === 'reconnecting' ? phase.kept : undefined;
-    if (phase.name === 'in_room' && wish?.fulfilled && phase.room.suspend()) kept = phase.room;
+    if (phase.name === 'in_room' && phase.room.isReady && phase.room.suspend()) kept = phase.room;
     this.#enter({ name: 'reconnecting', pause, ...(wish && { wish }), ...(kept && { kept }) });
   }
 
@@ -198,7 +198,9 @@ export class Session {
   /** The gateway says unasked whether we are muted. */
   #hearMute(isMuted: boolean): void {
     if (!hearMute(this.#parts.settings, isMuted)) return;
-    this.tell((audio) => audio.applyMuted()).catch((error: Error) => this.#fault(error.message));
+    this.tell((room) => room.apply((audio) => audio.applyMuted())).catch((error: Error) =>
+      this.#fault(error.message),
+    );
     this.#changed();
   }
 
@@ -239,11 +241,9 @@ export class Session {
       if (superseded()) return;
       await room.audio.applySettings();
       if (superseded()) return;
-      await room
-        .apply((audio) => audio.applyMicrophone())
-        .catch((error: Error) => {
-          if (!superseded()) this.#fault(`You cannot be heard: ${error.message}`);
-        });
+      await room.applyMicrophone().catch((error: Error) => {
+        if (!superseded()) this.#fault(`You cannot be heard: ${error.message}`);
+      });
       if (superseded()) return;
       room.isReady = true;
       wish.fulfilled = true;
