@@ -19,7 +19,7 @@ const BURST_MARGIN = 0.03;
 const BURST_MARGIN_AGAIN_MS = 100;
 /** Maximum share of padding in pieces: a sender that gains more on real time is too fast. */
 const MOST_PADDING = 0.08;
-/** Number of pieces from which it is told whether their lead grows: jitter lets a few grow by chance. */
+/** Maximum number of pieces over which the growth of their lead is measured. */
 const TREND_PIECES = 16;
 /** Minimum share of the spread of their leads that growth must explain. */
 const LEAST_TREND = 0.75;

@@ -18,9 +18,10 @@ export class LeastOfLate {
     return this.#count < FIRST_VALUES ? undefined : this.#now;
   }
 
-  add(value: number): void {
+  /** @param weight share of one value that it counts for, in the length of the windows */
+  add(value: number, weight: number): void {
     this.#now = Math.min(this.#now, value);
-    this.#count += 1;
+    this.#count += weight;
     if (this.#count < this.#windowValues) return;
     this.#before = this.#now;
     this.#now = Infinity;

@@ -120,13 +120,16 @@ export class MigratingMixEngine implements MixEngine {
   }
 
   tick(nowMs: number, movedMs: number): void {
-    if (this.#isLate(nowMs) || this.#places.isCrowded(this.#place)) {
+    const { speakers, leaving: ending } = this.#plan;
+    // A word that ends is given to the end by the backend that has begun it.
+    const mayMove = speakers.length > 0 && ending.length === 0;
+    if (mayMove && (this.#isLate(nowMs) || this.#places.isCrowded(this.#place))) {
       const leaving = { place: this.#place, loadMs: this.#countedMs };
       // Lost ticks are reported before this one, which is complete at once in the event loop.
       this.#moveTo(this.#places.choose(leaving), (report) => report());
     }
     // A speaker that ends needs its tick, in which it fades out.
-    const isSkipped = this.#isLate(nowMs) && this.#plan.leaving.length === 0;
+    const isSkipped = this.#isLate(nowMs) && ending.length === 0;
     this.#openTicksAtMs.push(nowMs);
     this.#room.tick(nowMs, movedMs, isSkipped);
   }

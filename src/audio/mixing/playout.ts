@@ -30,7 +30,7 @@ const MOST_REST_SAMPLES = 384;
 const STEADY_MS = 8;
 /** Excess delay that justifies a less perfect splice, ms. */
 const URGENT_SLACK_MS = 60;
-/** Length of the windows, packets, over which the least slack is taken: the last one to two windows. */
+/** Length of the windows, packets of 20 ms, over which the least slack is taken: the last one to two windows. */
 const SLACK_WINDOW_PACKETS = 50;
 /** Maximum distance between two losses, packets, that counts as recurring loss of the network. */
 const LOSSES_APART_PACKETS = 500;
@@ -142,7 +142,7 @@ export class Playout {
     this.#copies.note(this.#last, packet);
     this.concealedSamples += this.#awaited.settle(this.#last, packet);
     this.#last = packet;
-    this.#slack.add(nowMs - packet.atMs);
+    this.#slack.add(nowMs - packet.atMs, packet.durationSamples / FRAME_SAMPLES);
     return samples;
   }
 
