@@ -185,7 +185,7 @@ export class Room {
       else this.mixer.addSpeaker(name, this.speakerOf(name));
     } else if (!this.#downlink.hears(name)) this.mixer.removeSpeaker(name);
     // The packets of a WebSocket peer carry its mute state.
-    this.mixer.setMuted(name, kind === 'webrtc' && isMuted);
+    this.mixer.setMuted(name, kind === 'webrtc' && isMuted, kind === 'websocket');
     this.#share(after, false);
   }
 

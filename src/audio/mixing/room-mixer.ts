@@ -179,12 +179,15 @@ export class RoomMixer {
     return this.#host.openLateBeginning(speaker.recent);
   }
 
-  /** Mutes or unmutes a speaker whose packets do not come here while it is muted. */
-  setMuted(peer: string, isMuted: boolean): void {
+  /**
+   * Mutes or unmutes a speaker whose packets do not come here while it is muted.
+   * @param isNew true if another stream begins with its next packet
+   */
+  setMuted(peer: string, isMuted: boolean, isNew = false): void {
     const speaker = this.#speakers.get(peer);
     if (!speaker || speaker.isMuted === isMuted) return;
     if (!isMuted) {
-      speaker.unmute();
+      speaker.unmute(isNew);
       return;
     }
     speaker.isMuted = true;

@@ -134,10 +134,13 @@ export class RoomSpeaker implements HeardSpeaker {
     return true;
   }
 
-  /** Handles the unmute of a sender whose packets did not come here meanwhile: decoders must first be given some of its stream. */
-  unmute(): void {
+  /**
+   * Handles the unmute of a sender whose packets did not come here meanwhile: decoders must first be given some of its stream.
+   * @param isNew true if the stream begins with the next packet
+   */
+  unmute(isNew: boolean): void {
     this.isMuted = false;
-    this.#unknownSamples = UNKNOWN_SAMPLES;
+    this.#unknownSamples = isNew ? 0 : UNKNOWN_SAMPLES;
   }
 
   /** Adds a packet that no listener may hear: only decoders that begin later need it. */
