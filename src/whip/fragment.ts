@@ -1,13 +1,16 @@
-import { type IceCredentials, readIceCredentials } from './offer.ts';
+import { type IceCredentials, readIceCredentials, ufragsOf } from './offer.ts';
 import { parseFragmentText, unusable } from './sdp-text.ts';
+
+/** Credentials of a restart, and the `ufrag` of each section. */
+export type FragmentCredentials = IceCredentials & { ufrags: ReadonlySet<string> };
 
 /**
  * Reads the body of a PATCH (RFC 8840 §4.4). Candidates are of no use to an ICE lite agent, which learns them from the client's
  * checks.
- * @returns the client's ICE credentials; undefined if it has only candidates
+ * @returns the client's ICE credentials, and the `ufrags` of all its sections; undefined if it has only candidates
  * @throws {PartylineError} `bad_request` if it is no fragment, `unprocessable` if the credentials cannot be used
  */
-export function readFragment(text: string): IceCredentials | undefined {
+export function readFragment(text: string): FragmentCredentials | undefined {
   const session = parseFragmentText(text);
   const levels = [...session.media, session];
   const ufrag = levels.find(({ iceUfrag }) => iceUfrag !== undefined)?.iceUfrag;
@@ -15,7 +18,8 @@ export function readFragment(text: string): IceCredentials | undefined {
   if ((ufrag === undefined) !== (pwd === undefined)) {
     throw unusable('"a=ice-ufrag" and "a=ice-pwd" must be given together');
   }
-  return readIceCredentials(ufrag, pwd);
+  const credentials = readIceCredentials(ufrag, pwd);
+  return credentials && { ...credentials, ufrags: ufragsOf(levels) };
 }
 
 /** Result of the comparison of an `If-Match` header; `any` is that of `*`. */

@@ -4,13 +4,13 @@ import type { ClientTransport, PathState } from '../media/client-transport.ts';
 import { mediaLost } from '../media/webrtc-leg.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { writeRestart } from './answer.ts';
-import { checkIfMatch } from './fragment.ts';
-import type { IceCredentials, Offer, WhipKind } from './offer.ts';
+import { checkIfMatch, type FragmentCredentials } from './fragment.ts';
+import type { Offer, WhipKind } from './offer.ts';
 
 /** Body of a PATCH, read and charged for as the client may have it. */
 export type Fragment = {
   /** Returns the client's ICE credentials; undefined if the body has only candidates. @throws {PartylineError} */
-  read(): Promise<IceCredentials | undefined>;
+  read(): Promise<FragmentCredentials | undefined>;
   /** Called before ICE is restarted. @throws {PartylineError} `rate_limited` */
   chargeRestart(): void;
 };
@@ -111,7 +111,7 @@ export class Half {
       if (this.path.state === 'dead' || this.path.state === 'ended') throw mediaLost(fault);
       throw fault;
     }
-    this.#ufrags = new Set([ice.ufrag]);
+    this.#ufrags = ice.ufrags;
     this.#etag = newEtag();
     this.#restarted = { body: writeRestart(this.#offer, this.path), etag: this.#etag };
     return this.#restarted;

@@ -153,7 +153,7 @@ function readIce(levels: Level[]): IceCredentials {
   return credentials;
 }
 
-const ufragsOf = (levels: Level[]): ReadonlySet<string> =>
+export const ufragsOf = (levels: Level[]): ReadonlySet<string> =>
   new Set(levels.flatMap(({ iceUfrag }) => (iceUfrag === undefined ? [] : [asText(iceUfrag)])));
 
 /**

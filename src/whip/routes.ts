@@ -42,9 +42,10 @@ export async function registerWhipRoutes(server: RestServer, parts: Parts): Prom
     scope.addContentTypeParser([SDP, FRAGMENT], { parseAs: 'string' }, (_request, body, done) => {
       done(null, body);
     });
-    // A DELETE needs no body, whatever type its client names.
+    // These need no body, whatever type their client names.
     scope.addContentTypeParser('*', ({ method }, _body, done) => {
-      done(method === 'DELETE' ? null : new PartylineError('unsupported_media_type', UNREADABLE));
+      const needsNone = method === 'DELETE' || method === 'OPTIONS';
+      done(needsNone ? null : new PartylineError('unsupported_media_type', UNREADABLE));
     });
     scope.addHook('onRequest', (_request, reply, done) => {
       allowOrigins(reply);

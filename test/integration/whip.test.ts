@@ -327,6 +327,13 @@ describe('PATCH', () => {
       expect((await patch(fragment(ufrag))).status).toBe(204);
     }
     expect((await patch(fragment('fresh'), '*')).status).toBe(200);
+    // Sections of a restart, too, have credentials of their own.
+    const restarted = await patch(`${fragment('newVideo')}${fragment('newAudio')}`, '*');
+    expect(restarted.status).toBe(200);
+    const etag = restarted.headers.get('etag') ?? '';
+    for (const ufrag of ['newAudio', 'newVideo']) {
+      expect((await patch(fragment(ufrag), etag)).status).toBe(204);
+    }
     expect((await patch(fragment('ofVideo'), '*')).status).toBe(200);
     await end(made);
   });

@@ -396,7 +396,7 @@ describe('fragments', () => {
       [TRICKLE[3], TRICKLE[4], ...TRICKLE.slice(0, 3)].join('\n'),
     ],
   ])('%s', (_name, text) => {
-    expect(readFragment(text)).toEqual(CREDENTIALS);
+    expect(readFragment(text)).toEqual({ ...CREDENTIALS, ufrags: new Set([CREDENTIALS.ufrag]) });
   });
 
   test('candidates alone say nothing of credentials', () => {
