@@ -14,6 +14,7 @@ import { registerPlugins } from '../http/server.ts';
 import { registerTokenRoute } from '../http/token-route.ts';
 import { UsageReports } from '../http/usage-reports.ts';
 import { registerUsageRoute } from '../http/usage-route.ts';
+import { limitPipelining } from '../http/pipelining.ts';
 import { Visitors } from '../http/visitors.ts';
 import { registerWebhookRoute } from '../http/webhook-route.ts';
 import type { Reserves } from '../load/reserves.ts';
@@ -74,6 +75,9 @@ export async function openRoutes(
   const visitors = opened.adopt(
     new Visitors(server, visiting, timings.http.summaryEveryMs),
     (part) => part.close(),
+  );
+  limitPipelining(server.server, (address) =>
+    visitors.refused(address, 'too many unanswered requests'),
   );
   registerHardening(server);
   await registerPlugins(server, () => parts.clients.sessions.drain());

@@ -123,7 +123,12 @@ export class Downlink {
   #charge(heard: Heard, packet: Buffer, nowMs: number): Buffer | undefined {
     const samples = opusPacketSamples(packet) ?? USUAL_SAMPLES;
     const verdict = heard.budget.charge(samples, nowMs);
-    if (verdict === 'pass') return boundedOpusPacket(packet, samples);
+    if (verdict === 'pass') {
+      const bounded = boundedOpusPacket(packet, samples);
+      if (!bounded) counters.dropped.undecodable += 1;
+      return bounded;
+    }
+    counters.dropped.too_fast += 1;
     if (verdict === 'end') {
       heard.isOver = true;
       heard.onExceeded();

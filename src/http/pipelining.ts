@@ -16,8 +16,12 @@ const STOP = 2;
 /**
  * Closes connections that send many requests without waiting for answers, because Node has all of them handled at once.
  * @param server server whose last `request` listener handles requests
+ * @param onClosed called with the address of such a connection
  */
-export function limitPipelining(server: Pick<Server, 'listeners' | 'off' | 'on'>): void {
+export function limitPipelining(
+  server: Pick<Server, 'listeners' | 'off' | 'on'>,
+  onClosed: (address: string) => void,
+): void {
   const handle = server.listeners('request').at(-1) as RequestListener;
   /** Number of requests without an answer, by connection. */
   const unanswered = new WeakMap<Socket, number>();
@@ -30,6 +34,7 @@ export function limitPipelining(server: Pick<Server, 'listeners' | 'off' | 'on'>
       // Otherwise it would read the thousands of others that have come at once, which takes a tenth of a second.
       const { parser } = socket as Internals;
       if (parser) parser.onIncoming = () => STOP;
+      onClosed(socket.remoteAddress ?? '');
       socket.destroy();
       return;
     }

@@ -15,7 +15,6 @@ import type { Settings } from '../../config/settings.ts';
 import type { Timings } from '../../config/timings.ts';
 import { logOptions } from '../log.ts';
 import { Slices } from '../slices.ts';
-import { limitPipelining } from './pipelining.ts';
 import { refuseUnparsed, sendProblem } from './problem.ts';
 import { upgradeInSlices } from './upgrade-slices.ts';
 
@@ -124,7 +123,6 @@ export async function registerPlugins(
   });
   const onFault = (fault: unknown) => server.log.error({ err: fault }, 'upgrade failed');
   upgradeInSlices(server.server, new Slices(onFault));
-  limitPipelining(server.server);
   await server.register(fastifyStatic, {
     root: fileURLToPath(new URL('../../build/web', import.meta.url)),
     // The files of /admin are relative to /admin/.
