@@ -185,7 +185,7 @@ test('compressed frames from before and after a cut are not handed on in one pac
   ingest.push(Buffer.concat(frames.slice(0, 14)), 0);
   outlet.cutMs = 500;
   ingest.push(Buffer.concat(frames.slice(14, 40)), 500);
-  await vi.waitFor(() => expect(atMs.length).toBeGreaterThan(40));
+  await vi.waitFor(() => expect(atMs.length).toBeGreaterThan(40), { timeout: 10_000 });
   // The first two frames may hold no sound.
   expect(atMs.filter((packetAtMs) => packetAtMs === 0).length).toBeGreaterThan((12 * 24) / 20 - 1);
   ingest.close();
