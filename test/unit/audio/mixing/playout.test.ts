@@ -180,6 +180,17 @@ describe.each([10, 5, 2.5])('Playout of packets of %f ms', (packetMs) => {
     expect(findGlitches(sound.subarray(2300 * 48, 12_000 * 48))).toEqual([]);
   });
 
+  test('a stall of 60 ms again and again: nothing is made up once it is known', async () => {
+    const concealed = async (lastMs: number) => {
+      const { playout } = await play(lastMs, (sentMs) => {
+        const sinceMs = sentMs % 1500;
+        return sentMs >= 1500 && sinceMs < 60 ? sentMs - sinceMs + 60 : sentMs;
+      });
+      return playout.concealedSamples;
+    };
+    expect(await concealed(15_000)).toBe(await concealed(6000));
+  });
+
   test.each([1500, -1500])(
     'a clock off by %i ppm: what waits does not grow, and there is no click',
     async (ppm) => {

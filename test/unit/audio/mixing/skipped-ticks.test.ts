@@ -123,6 +123,15 @@ test('a room whose thread is 200 ms late moves to one with room, and nothing is 
   expect(ticks - ticked).toBe(0);
 });
 
+test.each([
+  ['a speaker fades out', { ...PLAN, added: [], leaving: [1] }],
+  ['the last speaker has faded out', { ...PLAN, added: [], speakers: [] }],
+])('a room does not move while %s, however late its thread is', (_, plan) => {
+  const slow = new SlowBackend(60);
+  const { room } = runLate(1000, slow, new SlowBackend(5), new Map([[0, plan]]));
+  expect(room.place).toBe(slow);
+});
+
 test('a tick in which a speaker fades out is not skipped', () => {
   const slow = new SlowBackend(60);
   const leaving = { ...PLAN, added: [], leaving: [1] };
