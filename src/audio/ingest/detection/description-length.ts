@@ -180,7 +180,12 @@ function readingOf(
   return { codec, channels, bitsPerByte: bits / sampleBytes, otherwise };
 }
 
-/** Reads floats, from tiny values to a little over full scale; in other bytes at least the negative samples are no such floats. */
+/**
+ * Size from which a float is no sample. A browser does not limit what a gain node amplifies.
+ */
+export const MOST_FLOAT = 64;
+
+/** Reads floats, from tiny values to far over full scale; in other bytes at least the negative samples are no such floats. */
 function readFloats(
   bytes: Buffer,
   codec: 'pcm_f32le' | 'pcm_f32be',
@@ -192,7 +197,7 @@ function readFloats(
   for (let i = 0; i < samples.length; i += 1) {
     const value = codec === 'pcm_f32le' ? bytes.readFloatLE(4 * i) : bytes.readFloatBE(4 * i);
     const size = Math.abs(value);
-    const isPlausible = size === 0 || (size > 1e-30 && size < 1.5);
+    const isPlausible = size === 0 || (size > 1e-30 && size < MOST_FLOAT);
     if (!isPlausible) absurd += 1;
     else if (size > 1e-6) audible += 1;
     samples[i] = isPlausible ? value * FLOAT_FULL_SCALE : 0;

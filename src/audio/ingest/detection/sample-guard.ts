@@ -1,6 +1,6 @@
 import type { SampleCodec, SampleFormat } from '../../format.ts';
 import { bytesToNext, frameBytesOf, openSampleReader } from '../../samples.ts';
-import { readAsSamples, unexplainedBitsPerByte } from './description-length.ts';
+import { readAsSamples, unexplainedBitsPerByte, MOST_FLOAT } from './description-length.ts';
 import type { FormatGuard, Look } from './format-guard.ts';
 import { impossibleShareOf } from './g722-codes.ts';
 import { RateWatch } from './rate-watch.ts';
@@ -202,7 +202,7 @@ function isAbsurd(bytes: Buffer): boolean {
   let absurd = 0;
   for (let at = 0; at + 4 <= bytes.length; at += 4) {
     const size = Math.abs(bytes.readFloatLE(at));
-    if (size !== 0 && !(size > 1e-30 && size < 2)) absurd += 1;
+    if (size !== 0 && !(size > 1e-30 && size < MOST_FLOAT)) absurd += 1;
   }
   return absurd * 4 > bytes.length * MOST_ABSURD_SHARE;
 }

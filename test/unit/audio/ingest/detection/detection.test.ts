@@ -14,6 +14,7 @@ import {
   CONTENTS,
   FORMATS,
   nameOf,
+  soundOf,
 } from '../../../../support/corpus.ts';
 import { oggOpus } from '../../../../support/containers.ts';
 import { seededRandom } from '../../../../support/random.ts';
@@ -189,6 +190,27 @@ describe('FormatDetector.push()', () => {
     const packets = await opusTone(500, 0.25, 1000);
     expect(detect(everyMs(33, packets))?.detection.format).toEqual({ codec: 'opus' });
   });
+
+  test.each([2, 3, 6, 12])(
+    'of floats that a gain node has amplified to a peak of %i: told, and the stream stays what it is',
+    (peak) => {
+      for (const [rateHz, content] of [
+        [16_000, 'speech'],
+        [48_000, 'speech'],
+        [48_000, 'music'],
+      ] as const) {
+        const sound = soundOf(content, rateHz, 1000, seededRandom(peak + rateHz));
+        const most = Math.max(...sound.map(Math.abs));
+        const bytes = Buffer.alloc(4 * sound.length);
+        sound.forEach((value, i) => bytes.writeFloatLE((value / most) * peak, 4 * i));
+        const messages = Array.from({ length: 50 }, (_, i) =>
+          bytes.subarray((i * bytes.length) / 50, ((i + 1) * bytes.length) / 50),
+        );
+        const found = detect(everyMs(20, messages));
+        expect(found?.detection.format).toEqual({ codec: 'pcm_f32le', rateHz, channels: 1 });
+      }
+    },
+  );
 
   test('of Opus that pauses (DTX): told as Opus', () => {
     const messages = [Buffer.of(0x08), Buffer.of(0x08), Buffer.of(0x08, 1, 2), Buffer.of(0x08)];
