@@ -50,7 +50,7 @@ test('hosts whose names are not answered hold up no other host', async () => {
   );
   await post(`http://healthy.test:${port}/`);
   dead.abort(new Error('over'));
-  for (const request of requests) await expect(request).rejects.toThrow('over');
+  await Promise.all(requests.map((request) => expect(request).rejects.toThrow('over')));
 });
 
 test('each address of a host has seconds to connect', async () => {
