@@ -157,7 +157,7 @@ export class PartylineClient {
         this.#settings.microphone = before;
         this.#devices.microphoneChanged();
         // A change of the transport may have taken the other one meanwhile.
-        this.#session.tell((room) => room.applyMicrophone()).catch(() => undefined);
+        this.#session.tell((present) => present.applyMicrophone()).catch(() => undefined);
       }
       throw error;
     }
