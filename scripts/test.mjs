@@ -25,13 +25,13 @@ const LONGEST_REASON = 300;
  */
 const SUITES = {
   short: {
-    check: 0.4,
-    unit: 0.75,
-    simulation: 1.15,
-    waiting: 1.65,
-    listening: 1.8,
-    hearing: 0.9,
-    e2e: 1.35,
+    check: 0.35,
+    unit: 0.7,
+    simulation: 1.2,
+    waiting: 1.7,
+    listening: 1.7,
+    hearing: 0.85,
+    e2e: 1.5,
   },
   long: { long: 20 },
   deploy: { deploy: 45 },
