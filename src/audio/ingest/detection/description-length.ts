@@ -180,9 +180,7 @@ function readingOf(
   return { codec, channels, bitsPerByte: bits / sampleBytes, otherwise };
 }
 
-/**
- * Size from which a float is no sample. A browser does not limit what a gain node amplifies.
- */
+/** Size from which a float is no sample. A browser does not limit what a gain node amplifies. */
 export const MOST_FLOAT = 64;
 
 /** Reads floats, from tiny values to far over full scale; in other bytes at least the negative samples are no such floats. */

@@ -11,7 +11,7 @@ import { frameBytesOf } from '../../samples.ts';
 import type { Content } from './content.ts';
 import { isDecoded, type Reading } from './description-length.ts';
 import { elapsedMsOf, type Pace, type TimedMessage } from './pace.ts';
-import { isDigitalSilence } from './silence.ts';
+import { isDigitalSilence, SILENT_BYTES } from './silence.ts';
 
 /** Detected format; `confidence`, 0…1, is derived from the distance to the next best explanation. */
 export type Detection = { format: InputFormat; confidence: number };
@@ -273,15 +273,8 @@ function lengthPenaltyBits(messages: Buffer[], frameBytes: number, rateHz: numbe
   return Math.min(bits, 24);
 }
 
-/** Byte as which an encoder of G.722 sends digital silence. */
-const G722_SILENCE = 0xfa;
-
 /** Reads digital silence, which shows little more than the law of G.711; of the other formats the most usual is the best guess. */
 function readSilence(messages: Buffer[]): (Omit<Reading, 'codec'> & { codec: SampleCodec })[] {
-  const byte = messages[0]?.[0];
-  if (byte === 0xff || byte === 0x7f) return [{ codec: 'pcmu', channels: 1, bitsPerByte: 0 }];
-  if (byte === 0xd5 || byte === 0x55) return [{ codec: 'pcma', channels: 1, bitsPerByte: 0 }];
-  if (byte === 0x80) return [{ codec: 'pcm_u8', channels: 1, bitsPerByte: 0 }];
-  if (byte === G722_SILENCE) return [{ codec: 'g722', channels: 1, bitsPerByte: 0 }];
-  return [{ codec: 'pcm_s16le', channels: 1, bitsPerByte: 0 }];
+  const codec = SILENT_BYTES.get(messages[0]?.[0] ?? 0) ?? 'pcm_s16le';
+  return [{ codec, channels: 1, bitsPerByte: 0 }];
 }

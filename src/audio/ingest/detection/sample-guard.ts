@@ -1,6 +1,6 @@
 import type { SampleCodec, SampleFormat } from '../../format.ts';
 import { bytesToNext, frameBytesOf, openSampleReader } from '../../samples.ts';
-import { readAsSamples, unexplainedBitsPerByte, MOST_FLOAT } from './description-length.ts';
+import { MOST_FLOAT, readAsSamples, unexplainedBitsPerByte } from './description-length.ts';
 import type { FormatGuard, Look } from './format-guard.ts';
 import { impossibleShareOf } from './g722-codes.ts';
 import { RateWatch } from './rate-watch.ts';

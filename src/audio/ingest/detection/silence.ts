@@ -1,4 +1,4 @@
-import type { InputFormat, SampleFormat } from '../../format.ts';
+import type { InputFormat, SampleCodec, SampleFormat } from '../../format.ts';
 import type { TimedMessage } from './pace.ts';
 
 /** True for a message of one repeated byte, as which every format of samples represents digital silence. */
@@ -15,8 +15,15 @@ const USUAL_BYTES_PER_MS = USUAL_RATES_HZ.map(bytesPerMsAt);
 /** Accuracy of a pace after half a second, as a share. */
 const PACE_TOLERANCE = 0.04;
 
-/** Bytes that only one format has as digital silence: μ-law, A-law, unsigned bytes and G.722. */
-const TELLING_BYTES: readonly number[] = [0xff, 0x7f, 0xd5, 0x55, 0x80, 0xfa];
+/** Bytes that only one format has as digital silence, with its codec. */
+export const SILENT_BYTES: ReadonlyMap<number, SampleCodec> = new Map([
+  [0xff, 'pcmu'],
+  [0x7f, 'pcmu'],
+  [0xd5, 'pcma'],
+  [0x55, 'pcma'],
+  [0x80, 'pcm_u8'],
+  [0xfa, 'g722'],
+]);
 
 /**
  * Returns true if digital silence may be of 16-bit samples as well as of others: a client of one format would hear the
@@ -24,7 +31,7 @@ const TELLING_BYTES: readonly number[] = [0xff, 0x7f, 0xd5, 0x55, 0x80, 0xfa];
  * format's silence say nothing.
  */
 export function isOfEitherWidth(silence: Buffer, bytesPerMs: number): boolean {
-  if (silence[0] !== 0) return !TELLING_BYTES.includes(silence[0]!);
+  if (silence[0] !== 0) return !SILENT_BYTES.has(silence[0]!);
   return USUAL_BYTES_PER_MS.every((usual) => Math.abs(bytesPerMs / usual - 1) > PACE_TOLERANCE);
 }
 
