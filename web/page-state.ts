@@ -188,7 +188,7 @@ export class Page {
     this.show({ devices: { ...this.#state.devices, [kind]: id } });
   }
 
-  /** Returns the people, none of whom speaks. */
+  /** Returns the people without the levels of those that speak. */
   silentPeople(): Person[] {
     return this.#state.people.map((person) => {
       const silent = { ...person };
