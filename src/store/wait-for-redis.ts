@@ -23,8 +23,10 @@ export type Waiting = {
  * @throws {Error} if Redis cannot be reached, refuses the client, or makes no progress in time; the client is destroyed before
  */
 export async function connectClient(client: Client, waiting: Waiting): Promise<void> {
+  let isAccepted = false;
+  client.once('connect', () => (isAccepted = true));
   try {
-    await within(client.connect(), waiting);
+    await within(client.connect(), waiting, () => isAccepted);
     await untilLoaded(client, waiting);
   } catch (fault) {
     // The client would keep trying to connect.
@@ -33,16 +35,24 @@ export async function connectClient(client: Client, waiting: Waiting): Promise<v
   }
 }
 
-/** @throws {Error} if `work` takes longer than a start may take without progress */
+/**
+ * @param isAccepted returns true once Redis has accepted a connection
+ * @throws {Error} if `work` takes longer than a start may take without progress
+ */
 export async function within<T>(
   work: Promise<T>,
   { timings, abort }: Pick<Waiting, 'timings' | 'abort'>,
+  isAccepted = () => true,
 ): Promise<T> {
   const { startWithinMs } = timings;
   const over = new AbortController();
   const signal = abort ? AbortSignal.any([abort, over.signal]) : over.signal;
   const late = wait(startWithinMs, undefined, { signal }).then(() => {
-    throw new Error(`it accepts connections, and does not answer in ${startWithinMs} ms`);
+    throw new Error(
+      isAccepted()
+        ? `it accepts connections, and does not answer in ${startWithinMs} ms`
+        : `no connection in ${startWithinMs} ms: its name is not resolved, or a firewall drops the packets`,
+    );
   });
   try {
     return await Promise.race([work, late]);

@@ -1,6 +1,7 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient } from 'redis';
@@ -64,6 +65,27 @@ test('a REDIS_URL that accepts and stays silent: gateway, worker and command end
     expect(await gateway.exited).toBe(1);
     expect(gateway.output).toMatch(words);
   }
+});
+
+/** A program that listens, accepts nothing, and says at which port. Its queue of connections holds two. */
+const DEAF = `
+const server = require('net').createServer();
+server.listen({ host: '127.0.0.1', port: 0, backlog: 1 }, () => {
+  process.stdout.write(String(server.address().port), () => process.kill(process.pid, 'SIGSTOP'));
+});`;
+
+test('a REDIS_URL whose packets are dropped: the command ends with the cause', async () => {
+  const deaf = spawn(process.execPath, ['-e', DEAF], { stdio: ['ignore', 'pipe', 'inherit'] });
+  cleanUps.push(() => void deaf.kill('SIGKILL'));
+  const [port] = (await once(deaf.stdout, 'data')) as [Buffer];
+  for (let queued = 0; queued < 4; queued += 1) {
+    const socket = connect(Number(port), '127.0.0.1').on('error', () => {});
+    cleanUps.push(() => void socket.destroy());
+  }
+  const environment = { REDIS_URL: `redis://127.0.0.1:${port}`, ...IMPATIENT };
+  const { code, stderr } = await spawnAccounts(environment, 'list');
+  expect(code).toBe(1);
+  expect(stderr).toContain('cannot be reached: no connection in 800 ms: its name is not resolved');
 });
 
 test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
