@@ -62,6 +62,11 @@ const ip = (...words: string[]) => execFileSync('ip', words, { stdio: 'pipe' });
 const NETWORK = `pl${process.pid % 10_000}-compose`;
 const LINK = `pl${process.pid % 10_000}x`;
 const HERE = '10.84.0.1';
+/**
+ * The address that podman's bridge gets. Left alone, a bridge takes the lowest address of its containers, and so another one when a
+ * container comes or goes; the containers then send to the old one for up to ten seconds. Docker fixes it, too.
+ */
+const BRIDGE_ADDRESS = '02:00:00:00:00:01';
 
 /** The address by which this machine reaches what the containers publish. */
 export const COMPOSE_ADDRESS = '10.84.0.2';
@@ -243,12 +248,22 @@ exec ${podman} "$@"
   /** Podman leaves health checks to timers of systemd, which does not run here. */
   async #keepChecking(): Promise<void> {
     while (!this.#stopping.signal.aborted) {
+      for (const bridge of movableBridges()) {
+        ip('-n', NETWORK, 'link', 'set', bridge, 'address', BRIDGE_ADDRESS);
+      }
       const names = (await this.podman('ps', '--format', '{{.Names}}')).split('\n').filter(Boolean);
       // A container without a health check, or one that is not healthy, is an error of podman.
       for (const name of names) await this.podman('healthcheck', 'run', name).catch(() => '');
       await wait(HEALTH_EVERY_MS);
     }
   }
+}
+
+/** Bridges whose address is not fixed yet. */
+function movableBridges(): string[] {
+  const words = ['-n', NETWORK, '-json', 'link', 'show', 'type', 'bridge'];
+  const links = JSON.parse(String(ip(...words))) as { ifname: string; address: string }[];
+  return links.filter(({ address }) => address !== BRIDGE_ADDRESS).map(({ ifname }) => ifname);
 }
 
 function openNetwork(): void {
