@@ -24,7 +24,8 @@ export class WayKeeper {
   readonly #parts: WayKeeperParts;
   readonly #lobby = new LobbyWatch();
   #stopLooking: (() => void) | undefined;
-  #isLooking = false;
+  /** Room whose health is being asked for; another room need not wait for its answer. */
+  #looked: Room | undefined;
   #isChanging = false;
 
   constructor(parts: WayKeeperParts) {
@@ -46,8 +47,8 @@ export class WayKeeper {
   async look(): Promise<void> {
     const { ways } = this.#parts;
     const room = this.#parts.room();
-    if (!room || this.#isLooking) return;
-    this.#isLooking = true;
+    if (!room || room === this.#looked) return;
+    this.#looked = room;
     try {
       const health = await room.health(performance.now());
       const isStill = room === this.#parts.room() && !this.#isChanging;
@@ -56,7 +57,7 @@ export class WayKeeper {
       const transport = mayChange ? ways.next(health, performance.now()) : undefined;
       if (transport) void this.#change(room, transport);
     } finally {
-      this.#isLooking = false;
+      if (this.#looked === room) this.#looked = undefined;
     }
   }
 

@@ -73,6 +73,15 @@ test('a room that is left before the other way is loaded is not joined again', a
   await vi.waitFor(() => expect(changes).toEqual(['websocket']), { timeout: 10_000 });
 });
 
+test('a room whose health is never told does not keep the next one from being looked at', async () => {
+  const { keeper, place, room, changes } = openKeeper();
+  room.health = () => new Promise(() => undefined);
+  void keeper.look();
+  place.room = { ...room, health: () => Promise.resolve(BROKEN) } as unknown as Room;
+  await keeper.look();
+  await vi.waitFor(() => expect(changes).toEqual(['websocket']), { timeout: 10_000 });
+});
+
 test('a room that was left asks nothing any more', async () => {
   const sent: string[] = [];
   const connection = {

@@ -23,6 +23,7 @@ class Transport {
   on(event: string, listener: (parameters: object, done: () => void) => void): void {
     if (event === 'connect') connect = () => listener({}, () => undefined);
   }
+  getStats = (): Promise<object> => new Promise(() => undefined);
   close(): void {}
 }
 vi.mock('mediasoup-client', () => ({
@@ -116,4 +117,12 @@ test('with a microphone that has ended, WebRTC proves itself by silence', async 
   answer.resolve({});
   await audio.prove();
   expect(produced).toEqual([SILENCE]);
+});
+
+test('statistics that are asked for while the audio is closed are empty, also in a browser that never answers', async () => {
+  await openAudio(trackIn('live'));
+  const [stats, counters] = [audio.rtcStats(), audio.counters()];
+  audio.close();
+  expect(await stats).toBeUndefined();
+  expect(await counters).toMatchObject({ packetsReceived: 0 });
 });

@@ -189,14 +189,22 @@ export class WebRtcAudio implements RoomAudio {
     this.#playback.resume();
   }
 
-  /** The WebRTC statistics of both transports. */
+  /** The WebRTC statistics of both transports; undefined if the audio is closed before they are there. */
   async rtcStats(): Promise<{ send: RTCStatsReport; recv: RTCStatsReport } | undefined> {
     if (this.#closed || !this.#sendTransport || !this.#recvTransport) return undefined;
-    const [send, recv] = await Promise.all([
-      this.#sendTransport.getStats(),
-      this.#recvTransport.getStats(),
-    ]);
-    return { send, recv };
+    const stats = Promise.all([this.#sendTransport.getStats(), this.#recvTransport.getStats()]);
+    const listening = new AbortController();
+    // In Firefox a getStats() never settles that is pending when its connection is closed.
+    const closed = new Promise<undefined>((resolve) => {
+      const { signal } = listening;
+      this.#closing.signal.addEventListener('abort', () => resolve(undefined), { signal });
+    });
+    try {
+      const reports = await Promise.race([stats, closed]);
+      return reports && { send: reports[0], recv: reports[1] };
+    } finally {
+      listening.abort();
+    }
   }
 
   async counters(): Promise<AudioCounters> {
