@@ -1,5 +1,5 @@
 /**
- * Builds the package: src/ → dist/. One module with lazily loaded parts, three files that run outside the page, and types. Nothing of it
+ * Builds the package: src/ → dist/. One module with a lazily loaded part, three files that run outside the page, and types. Nothing of it
  * refers to the repository; of other packages only mediasoup-client is left to be installed.
  */
 import { spawnSync } from 'node:child_process';

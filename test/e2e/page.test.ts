@@ -442,6 +442,17 @@ test('a page whose parts are of another version says that it must be reloaded', 
   await page.locator('#not-loaded').waitFor({ state: 'visible' });
 });
 
+test('a page that cannot load the code of WebRTC joins over the WebSocket, and blocks no network', async () => {
+  const both = 'webrtc,websocket';
+  const ada = used.keep(await TestBrowser.openRaw(used.gateway.url, 800, both));
+  await ada.page.route('**/assets/webrtc-audio-*', (route) => route.abort());
+  await ada.join(ROOM, 'Ada', used.gateway.apiKey);
+  const transport = () => ada.page.evaluate(() => window.partyline?.transport);
+  await expect.poll(transport, SETTLING).toBe('websocket');
+  const blocked = await ada.page.evaluate(() => localStorage.getItem('partyline-blocked-networks'));
+  expect(blocked).toBeNull();
+});
+
 test('Leave: the others are told, the entrance is back, and Join leads in again', async () => {
   const legacy = await enter('door phone');
   const ada = await openBrowser();

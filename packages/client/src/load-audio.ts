@@ -1,27 +1,27 @@
+import { defer } from './deferred.ts';
+import { limitLoading } from './loading-time.ts';
 import type { AudioParts, RoomAudio } from './room-audio.ts';
 import type { Transport } from './state.ts';
+import { WebSocketAudio } from './websocket/websocket-audio.ts';
 
 type OpenAudio = (parts: AudioParts) => RoomAudio;
 
-const LOADERS: Record<Transport, () => Promise<OpenAudio>> = {
-  webrtc: async () => {
-    const { WebRtcAudio } = await import('./webrtc/webrtc-audio.ts');
-    return (parts) => new WebRtcAudio(parts);
-  },
-  websocket: async () => {
-    const { WebSocketAudio } = await import('./websocket/websocket-audio.ts');
-    return (parts) => new WebSocketAudio(parts);
-  },
-};
-
 /**
- * Loads the code of a transport, which nobody needs before.
- * @throws {TypeError} it is missing, because the page is of another version than the server, or the network is down
+ * Loads the code of a transport. The code of WebRTC, which needs mediasoup-client, is loaded when it is first used. The
+ * code of the WebSocket is part of the client: it must be there when that load fails, which Firefox does not try again
+ * until the page is reloaded.
+ * @throws {TypeError} the code is missing, because the page is of another version than the server, or the network is down or too slow
  */
 export async function loadAudio(transport: Transport): Promise<OpenAudio> {
+  if (transport === 'websocket') return (parts) => new WebSocketAudio(parts);
+  const late = defer<never>();
+  const endLimit = limitLoading('webrtc-audio', late.reject);
   try {
-    return await LOADERS[transport]();
+    const { WebRtcAudio } = await Promise.race([import('./webrtc/webrtc-audio.ts'), late.promise]);
+    return (parts) => new WebRtcAudio(parts);
   } catch (cause) {
     throw new TypeError('A part of this page cannot be loaded. Reload the page.', { cause });
+  } finally {
+    endLimit();
   }
 }

@@ -112,20 +112,25 @@ export class Ways {
   /** The preferred transport cannot be used at all here. @returns whether there is another */
   giveUpPreferred(nowMs: number): boolean {
     if (!this.#other || this.#present !== this.#preferred) return false;
-    this.changed(this.#other, nowMs);
+    // Its code was not loaded, or browser or gateway lack it: that says nothing of the network.
+    this.#goBy(this.#other, nowMs);
     return true;
   }
 
-  /** Sound goes by this transport now. */
+  /** Sound goes by this transport now, because of what the network does. */
   changed(transport: Transport, nowMs: number): void {
+    const isBack = transport === this.#preferred;
+    if (this.#prefersWebRtc) this.#memory.setBlocked(this.#network, !isBack);
+    this.#goBy(transport, nowMs);
+  }
+
+  #goBy(transport: Transport, nowMs: number): void {
     const lastedMs = nowMs - this.#lastChangeMs;
     this.#present = transport;
     this.#lastChangeMs = nowMs;
     this.#leavesDeadMs = nowMs + SETTLING_MS;
     this.#leavesSilencedMs = nowMs + BETWEEN_ATTEMPTS_MS;
-    const isBack = transport === this.#preferred;
-    if (this.#prefersWebRtc) this.#memory.setBlocked(this.#network, !isBack);
-    if (isBack) return;
+    if (transport === this.#preferred) return;
     // A way back that did not last counts as one that failed.
     if (lastedMs >= LASTING_MS) this.#pauseMs = BETWEEN_ATTEMPTS_MS;
     this.#waitFrom(nowMs);

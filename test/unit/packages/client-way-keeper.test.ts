@@ -15,6 +15,7 @@ const BROKEN: Health = {
   isInterrupted: true,
   isSilenced: false,
 };
+const OVER_WEBSOCKET: Health = { ...BROKEN, transport: 'websocket', isInterrupted: false };
 
 /** A client in a room whose path is broken. */
 function openKeeper() {
@@ -34,12 +35,12 @@ function openKeeper() {
   const nothing = () => undefined;
   const parts = { ways, room: () => place.room, lobby: nothing, changed: nothing };
   const keeper = new WayKeeper(parts);
-  return { keeper, place, room, changes };
+  return { keeper, place, room, ways, changes };
 }
 
 // A change that is loaded already waits for no more than a few turns of the event loop.
 beforeAll(async () => {
-  await loadAudio('websocket');
+  await loadAudio('webrtc');
 });
 
 test('a room whose path is broken goes another way', async () => {
@@ -60,17 +61,19 @@ test('nothing is changed while it is not known whether the WebSocket still carri
 });
 
 test('a room that is left before the other way is loaded is not joined again', async () => {
-  const { keeper, place, changes } = openKeeper();
-  const { room } = place;
+  const { keeper, place, room, ways, changes } = openKeeper();
+  room.health = () => Promise.resolve(OVER_WEBSOCKET);
+  ways.onNetwork('192.0.2.0/24', 0); // WebRTC is tried at once
   await keeper.look();
+  const { room: left } = place;
   place.room = undefined;
-  await loadAudio('websocket');
+  await loadAudio('webrtc');
   await nextTurn();
   expect(changes).toEqual([]);
   // The keeper is free for the next room.
-  place.room = room;
+  place.room = left;
   await keeper.look();
-  await vi.waitFor(() => expect(changes).toEqual(['websocket']), { timeout: 10_000 });
+  await vi.waitFor(() => expect(changes).toEqual(['webrtc']), { timeout: 10_000 });
 });
 
 test('a room whose health is never told does not keep the next one from being looked at', async () => {

@@ -178,11 +178,14 @@ test('one transport alone is never left', () => {
   }
 });
 
-test('a browser without WebRTC goes over to the WebSocket before it has joined', () => {
-  const ways = openWays();
+test('a browser without WebRTC goes over to the WebSocket before it has joined, and blocks no network', () => {
+  const kept = memory();
+  const ways = openWays(kept);
   expect(ways.giveUpPreferred(0)).toBe(true);
   expect(ways.present).toBe('websocket');
   expect(ways.giveUpPreferred(0)).toBe(false);
+  expect(kept.isBlocked(HOME)).toBe(false);
+  expect(ways.next(OVER_WEBSOCKET, MINUTE_MS)).toBe('webrtc');
 });
 
 test('the way down is silenced when others speak for 1.5 s and nothing comes', () => {

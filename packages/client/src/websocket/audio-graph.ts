@@ -1,7 +1,7 @@
 import { defer } from '../deferred.ts';
 import type { AudioAssets } from '../state.ts';
 import type { PlayoutStats } from '../worklet/playout.ts';
-import { limitLoading } from './loading-time.ts';
+import { limitLoading } from '../loading-time.ts';
 import { openWorker } from './open-worker.ts';
 
 const RATE_HZ = 48_000;

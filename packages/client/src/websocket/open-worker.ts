@@ -1,4 +1,4 @@
-import { limitLoading } from './loading-time.ts';
+import { limitLoading } from '../loading-time.ts';
 
 /**
  * Starts a worker, and waits until it says that it is ready.
