@@ -1,4 +1,5 @@
 import type { Connection } from './connection.ts';
+import { RequestError } from './errors.ts';
 import { loadAudio } from './load-audio.ts';
 import { LobbyWatch } from './lobby-watch.ts';
 import { repeat } from './repeat.ts';
@@ -8,6 +9,8 @@ import type { Ways } from './ways.ts';
 
 /** How often it is looked at how sound does, ms. */
 const LOOK_EVERY_MS = 250;
+/** Codes of a change that was given up because nothing came by the new way: by the gateway, and by this client. */
+const NO_WAY_CODES: ReadonlySet<string> = new Set(['media_lost', 'no_path']);
 
 type WayKeeperParts = {
   ways: Ways;
@@ -70,9 +73,10 @@ export class WayKeeper {
       await room.change(transport, openAudio);
       ways.changed(transport, performance.now());
       this.#parts.changed();
-    } catch {
+    } catch (error) {
       // The old way goes on, and `trouble` says so where it does not carry.
-      ways.failed(transport, performance.now());
+      const isBlocked = error instanceof RequestError && NO_WAY_CODES.has(error.code);
+      ways.failed(transport, performance.now(), isBlocked);
     } finally {
       this.#isChanging = false;
     }

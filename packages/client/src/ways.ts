@@ -136,9 +136,17 @@ export class Ways {
     this.#waitFrom(nowMs);
   }
 
-  /** The change to this transport came to nothing. */
-  failed(transport: Transport, nowMs: number): void {
-    if (transport === this.#preferred) return this.#waitFrom(nowMs);
+  /**
+   * The change to this transport came to nothing.
+   * @param isBlocked true if no audio came by it: the network is held to be the reason
+   */
+  failed(transport: Transport, nowMs: number, isBlocked: boolean): void {
+    if (transport === this.#preferred) {
+      // After a change of the network rooms were to be joined by the preferred transport again.
+      if (this.#other) this.#present = this.#other;
+      if (isBlocked && this.#prefersWebRtc) this.#memory.setBlocked(this.#network, true);
+      return this.#waitFrom(nowMs);
+    }
     this.#leavesDeadMs = nowMs + BETWEEN_ESCAPES_MS;
     this.#leavesSilencedMs = nowMs + BETWEEN_RETREATS_MS;
   }

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeAll, expect, test, vi } from 'vitest';
 import type { Connection } from '../../../packages/client/src/connection.ts';
+import { RequestError } from '../../../packages/client/src/errors.ts';
 import { loadAudio } from '../../../packages/client/src/load-audio.ts';
 import type { Room } from '../../../packages/client/src/room.ts';
 import { WayKeeper } from '../../../packages/client/src/way-keeper.ts';
@@ -30,12 +31,14 @@ function openKeeper() {
     },
   };
   const place: { room: Room | undefined } = { room: room as unknown as Room };
-  const memory = { isBlocked: () => false, setBlocked: () => undefined };
+  const blocked = new Set<string>();
+  const setBlocked = (network: string) => blocked.add(network);
+  const memory = { isBlocked: () => false, setBlocked };
   const ways = new Ways(['webrtc', 'websocket'], memory);
   const nothing = () => undefined;
   const parts = { ways, room: () => place.room, lobby: nothing, changed: nothing };
   const keeper = new WayKeeper(parts);
-  return { keeper, place, room, ways, changes };
+  return { keeper, place, room, ways, blocked, changes };
 }
 
 // A change that is loaded already waits for no more than a few turns of the event loop.
@@ -74,6 +77,21 @@ test('a room that is left before the other way is loaded is not joined again', a
   place.room = left;
   await keeper.look();
   await vi.waitFor(() => expect(changes).toEqual(['webrtc']), { timeout: 10_000 });
+});
+
+test.each([
+  ['media_lost', true],
+  ['no_path', true],
+  ['left', false],
+  ['overloaded', false],
+])('a way back that fails with %s marks the network as blocked: %s', async (code, isBlocked) => {
+  const { keeper, room, ways, blocked } = openKeeper();
+  room.health = () => Promise.resolve(OVER_WEBSOCKET);
+  room.change = () => Promise.reject(new RequestError(code, 'No.', true));
+  ways.onNetwork('192.0.2.0/24', 0);
+  await keeper.look();
+  await vi.waitFor(() => expect(ways.present).toBe('websocket'), { timeout: 10_000 });
+  expect(blocked.has('192.0.2.0/24')).toBe(isBlocked);
 });
 
 test('a room whose health is never told does not keep the next one from being looked at', async () => {

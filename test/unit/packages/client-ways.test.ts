@@ -55,7 +55,7 @@ test('back to WebRTC after a minute; if that fails, ever more seldom', () => {
   for (let ms = 0; ms < 120 * MINUTE_MS; ms += 500) {
     if (ways.next(OVER_WEBSOCKET, ms) === undefined) continue;
     attempts.push(ms / MINUTE_MS);
-    ways.failed('webrtc', ms);
+    ways.failed('webrtc', ms, true);
   }
   expect(attempts).toEqual([1, 3, 7, 15, 31, 61, 91]);
 });
@@ -113,7 +113,7 @@ test.each([
   for (let ms = 0; ms < 2 * MINUTE_MS; ms += 500) {
     if (ways.next({ ...GOOD, ...trouble }, ms) === undefined) continue;
     attempts.push(ms / 1000);
-    ways.failed('websocket', ms);
+    ways.failed('websocket', ms, false);
   }
   expect(attempts.slice(0, 4)).toEqual([0, pauseS, 2 * pauseS, 3 * pauseS]);
 });
@@ -152,10 +152,27 @@ test('a client that resumes over another network tries WebRTC again', () => {
   ways.onNetwork(OFFICE, 1000);
   expect(ways.next(OVER_WEBSOCKET, 1000)).toBe('webrtc');
   // Where that fails, it is put off as any other attempt.
-  ways.failed('webrtc', 2000);
+  ways.failed('webrtc', 2000, true);
   expect(ways.next(OVER_WEBSOCKET, 2000 + MINUTE_MS - 1)).toBeUndefined();
   expect(ways.next(OVER_WEBSOCKET, 2000 + MINUTE_MS)).toBe('webrtc');
 });
+
+test.each([
+  ['because nothing came', true],
+  ['because the room was left', false],
+])(
+  'a way back to WebRTC on another network that failed %s: joins go by the WebSocket',
+  (_, isBlocked) => {
+    const kept = memory();
+    const ways = openWays(kept);
+    ways.changed('websocket', 0);
+    ways.onNetwork(OFFICE, 1000);
+    expect(ways.present).toBe('webrtc');
+    ways.failed('webrtc', 2000, isBlocked);
+    expect(ways.present).toBe('websocket');
+    expect(kept.isBlocked(OFFICE)).toBe(isBlocked);
+  },
+);
 
 test('on another network nothing is held back because of changes on the one before', () => {
   const ways = openWays();
