@@ -1,9 +1,10 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { AudioParts } from '../../../packages/client/src/room-audio.ts';
 import { WebRtcAudio } from '../../../packages/client/src/webrtc/webrtc-audio.ts';
 import { WebSocketAudio } from '../../../packages/client/src/websocket/websocket-audio.ts';
 
-/** Audio of the browser client that is closed before it is open. Node has neither WebRTC nor Web Audio: it never opens. */
+/** Audio of the browser client that is not open yet, or never. Node has neither WebRTC nor Web Audio. */
 
 let contexts: number;
 let frames: number;
@@ -46,4 +47,60 @@ test('sound over the WebSocket that is closed sends nothing to prove itself with
   audio.close();
   await audio.prove();
   expect({ contexts, frames }).toEqual({ contexts: 1, frames: 0 });
+});
+
+/** Audio whose gateway is the test: volumes of requests, and what answers them in turn. */
+function openSlider() {
+  const sent: Record<string, number>[] = [];
+  const answers: PromiseWithResolvers<object>[] = [];
+  const request = ({ volume }: { volume: Record<string, number> }) => {
+    sent.push(volume);
+    const answer = Promise.withResolvers<object>();
+    answers.push(answer);
+    return answer.promise;
+  };
+  const volumes = new Map<string, number>();
+  const settings = { ...parts.settings, muted: false, toldMuted: false, volumes };
+  const wire = { sendFrame: () => true, request } as unknown as AudioParts['wire'];
+  const audio = new WebSocketAudio({ ...parts, wire, settings });
+  audio.opened().catch(() => undefined); // Node has no sound.
+  const slide = async (peer: string, gain: number) => {
+    volumes.set(peer, gain);
+    const told = audio.applyVolume(peer);
+    await Promise.resolve();
+    return told;
+  };
+  return { audio, sent, answers, slide };
+}
+
+test('volumes that change while one is being told are told together, with their last values', async () => {
+  const { audio, sent, answers, slide } = openSlider();
+  await audio.applySettings();
+  const told = [slide('bob', 0)];
+  await vi.waitFor(() => expect(sent).toEqual([{ bob: 0 }]), { timeout: 10_000 });
+  for (let step = 1; step <= 50; step++) told.push(slide('bob', step / 50), slide('eve', 2));
+  await nextTurn();
+  expect(sent).toHaveLength(1);
+  answers[0]!.resolve({});
+  await vi.waitFor(() => expect(sent).toEqual([{ bob: 0 }, { bob: 1, eve: 2 }]), {
+    timeout: 10_000,
+  });
+  answers[1]!.resolve({});
+  await Promise.all(told);
+  expect(sent).toHaveLength(2);
+});
+
+test('a volume that the gateway refuses does not keep the next from being told', async () => {
+  const { audio, sent, answers, slide } = openSlider();
+  await audio.applySettings();
+  const [first, second] = [slide('bob', 0), slide('eve', 2)];
+  const refusal = first.catch((error: unknown) => error);
+  await vi.waitFor(() => expect(answers).toHaveLength(1), { timeout: 10_000 });
+  const third = slide('bob', 1);
+  answers[0]!.reject(new Error('No.'));
+  expect(await refusal).toMatchObject({ message: 'No.' });
+  await expect(second).rejects.toThrow('No.');
+  await vi.waitFor(() => expect(sent.at(-1)).toEqual({ bob: 1 }), { timeout: 10_000 });
+  answers[1]!.resolve({});
+  await third;
 });

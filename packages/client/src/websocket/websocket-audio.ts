@@ -26,6 +26,12 @@ export class WebSocketAudio implements RoomAudio {
   #isClosed = false;
   /** The gateway has been told the settings. Until then it may still take this client for one of WebRTC, which is refused volumes. */
   #isTold = false;
+  /** Peers whose volume has changed since the last request with volumes. */
+  readonly #untoldVolumes = new Set<string>();
+  /** The request that tells them; undefined if there are none. */
+  #nextVolumes: Promise<void> | undefined;
+  /** The answer to the last request with volumes. A slider would send more of them than a connection may. */
+  #volumesAnswered: Promise<void> = Promise.resolve();
   #rttMs: number | undefined;
   readonly #counters = {
     bytesSent: 0,
@@ -96,12 +102,12 @@ export class WebSocketAudio implements RoomAudio {
     await tellMute(this.#wire.request, this.#settings);
   }
 
-  async applyVolume(peer: string): Promise<void> {
-    if (!this.#isTold) return;
-    await this.#wire.request({
-      type: 'configure',
-      volume: { [peer]: this.#settings.volumes.get(peer) ?? 1 },
-    });
+  /** Tells the gateway a volume; while one is being told, those that change wait, and are told together. */
+  applyVolume(peer: string): Promise<void> {
+    if (!this.#isTold) return Promise.resolve();
+    this.#untoldVolumes.add(peer);
+    this.#nextVolumes ??= this.#volumesAnswered.then(() => this.#tellVolumes());
+    return this.#nextVolumes;
   }
 
   async applySpeaker(): Promise<void> {
@@ -182,6 +188,18 @@ export class WebSocketAudio implements RoomAudio {
       if (!this.#settings.muted) this.#encoder?.encode(frame);
     });
     if (this.#isClosed) graph.close();
+  }
+
+  async #tellVolumes(): Promise<void> {
+    const { volumes } = this.#settings;
+    const volume = Object.fromEntries(
+      [...this.#untoldVolumes].map((peer) => [peer, volumes.get(peer) ?? 1]),
+    );
+    this.#untoldVolumes.clear();
+    this.#nextVolumes = undefined;
+    const answered = this.#wire.request({ type: 'configure', volume }).then(() => undefined);
+    this.#volumesAnswered = answered.catch(() => undefined); // told to these callers, not to the next
+    await answered;
   }
 
   #send(packet: Uint8Array<ArrayBuffer>): void {
