@@ -69,3 +69,60 @@ test.each(['worklet.js', 'decoder.js'])(
     });
   },
 );
+
+/** Lets the decoder and the worklet load, and records with nodes of the test's. */
+async function record() {
+  const sent: unknown[] = [];
+  let isPortOpen = true;
+  class Port extends EventTarget {
+    start(): void {}
+    postMessage(message: unknown): void {
+      if (isPortOpen) sent.push(message);
+    }
+    close(): void {
+      isPortOpen = false;
+    }
+  }
+  class Node {
+    readonly port = new Port();
+    connect(): void {}
+    disconnect(): void {}
+  }
+  vi.stubGlobal('AudioWorkletNode', Node);
+  vi.stubGlobal('MediaStream', Array);
+  addModule = () => Promise.resolve();
+  Object.assign(globalThis.AudioContext.prototype, { createMediaStreamSource: () => new Node() });
+  const graph = await AudioGraph.open(FILES);
+  await graph.record({} as MediaStreamTrack, () => undefined);
+  sent.length = 0;
+  return { graph, sent };
+}
+
+test('a microphone that is given up stops its processor in the audio thread', async () => {
+  const { graph, sent } = await record();
+  graph.stopRecording();
+  expect(sent).toEqual(['stop']);
+});
+
+type Processor = { port: EventTarget; process: (input: Float32Array[][]) => boolean };
+
+test('a processor of a microphone runs until it is stopped', async () => {
+  const processors = new Map<string, new () => Processor>();
+  vi.stubGlobal('sampleRate', 48_000);
+  vi.stubGlobal('registerProcessor', (name: string, type: new () => Processor) =>
+    processors.set(name, type),
+  );
+  class WithPort {
+    readonly port = Object.assign(new EventTarget(), {
+      start: () => undefined,
+      postMessage: () => undefined,
+    });
+  }
+  vi.stubGlobal('AudioWorkletProcessor', WithPort);
+  await import('../../../packages/client/src/worklet/processors.ts');
+  const capture = new (processors.get('partyline-capture')!)();
+  const block = [[new Float32Array(128)]];
+  expect(capture.process(block)).toBe(true);
+  capture.port.dispatchEvent(new MessageEvent('message', { data: 'stop' }));
+  expect(capture.process(block)).toBe(false);
+});

@@ -129,6 +129,7 @@ export class AudioGraph {
     const { context, source, node } = this.#capture;
     this.#capture = undefined;
     source.disconnect();
+    node.port.postMessage('stop');
     node.port.close();
     if (context !== this.#context) void context.close();
   }

@@ -9,16 +9,24 @@ declare class AudioWorkletProcessor {
   readonly port: MessagePort;
 }
 
-/** Posts frames of 20 ms at 48 kHz to its port. */
+/** Posts frames of 20 ms at 48 kHz to its port, until it is sent a message. */
 class CaptureProcessor extends AudioWorkletProcessor {
   readonly #framer = new Framer(sampleRate, (frame) =>
     this.port.postMessage(frame, [frame.buffer]),
   );
+  #isStopped = false;
+
+  constructor() {
+    super();
+    this.port.addEventListener('message', () => (this.#isStopped = true));
+    this.port.start();
+  }
 
   process([input]: Float32Array[][]): boolean {
     const block = input?.[0];
     if (block) this.#framer.push(block);
-    return true;
+    // A processor that returns true runs as long as its context, also when it is connected to nothing.
+    return !this.#isStopped;
   }
 }
 
