@@ -44,7 +44,7 @@ const actions: PageActions = {
   chooseSpeaker: (id) => visit?.chooseSpeaker(id),
   forgetDevice: (kind) => page.showDevice(kind, ''),
   setVolume: (peer, gain) => visit?.setVolume(peer, gain),
-  invite: () => void invite(),
+  invite: () => void visit?.inviter.invite(),
   closeInvitation: () => page.show({ invitation: undefined }),
   clearNotice: () => page.show({ notice: undefined }),
 };
@@ -102,20 +102,4 @@ function leave(): void {
   if (visit) return visit.leave();
   entering?.abort();
   page.showEntrance();
-}
-
-/** Makes a link into the room, and shows it with a QR code: the program that draws it is loaded now, for few need it. */
-async function invite(): Promise<void> {
-  const entry = visit?.entry;
-  if (!entry || !program) return;
-  try {
-    const { url, expiresAt } = await program.makeInvite(entry.apiKey, entry.room);
-    const { drawQrCode } = await import('./qr-code.ts').catch(() => {
-      throw new Error('A part of this page cannot be loaded. Reload the page.');
-    });
-    if (visit?.entry !== entry) return;
-    page.show({ invitation: { url, expiresAt, code: drawQrCode(url) } });
-  } catch (error) {
-    page.showNotice(errorWords(error));
-  }
 }

@@ -1,4 +1,4 @@
 /** The part of the page that is needed from Join on, and is loaded while the form is filled in. */
-export { makeInvite, redeemInvite } from './invite.ts';
+export { redeemInvite } from './invite.ts';
 export { RoomView } from './room-view.tsx';
 export { Visit } from './visit.ts';

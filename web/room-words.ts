@@ -21,3 +21,10 @@ export function inRoomWords({ peers, trouble }: InRoom, isTrial: boolean): strin
   if (peers.size === 0) return 'You are in the room, alone.';
   return `You are in the room with ${peers.size === 1 ? 'one other' : `${peers.size} others`}.`;
 }
+
+/** Returns the announcement of those who came and left; empty if it is nobody. */
+export function comingsOf(before: ReadonlySet<string>, now: ReadonlySet<string>): string {
+  const came = [...now].filter((name) => !before.has(name)).map((name) => `${name} came.`);
+  const left = [...before].filter((name) => !now.has(name)).map((name) => `${name} left.`);
+  return [...came, ...left].join(' ');
+}

@@ -7,12 +7,13 @@ import {
 } from 'partyline-client';
 import { isRaw, transportsOfAddress } from './address-options.ts';
 import type { Guest } from './invite.ts';
+import { Inviter } from './inviter.ts';
 import { OwnMicrophone } from './own-microphone.ts';
 import type { Entry, MicrophoneState, Page, PageState } from './page-state.ts';
 import { UNKNOWN_LEVEL_DBOV, withLevel } from './page-state.ts';
 import { SOUND_FILES } from './sound-files.ts';
 import { askForToken } from './token.ts';
-import { inRoomWords, wayWords } from './room-words.ts';
+import { comingsOf, inRoomWords, wayWords } from './room-words.ts';
 import { untilConnected } from './until-connected.ts';
 import {
   endWords,
@@ -30,7 +31,8 @@ type Ended = (isRefused: boolean, hasJoined: boolean) => void;
 export class Visit {
   readonly client: PartylineClient;
   readonly #page: Page;
-  readonly entry: Entry;
+  readonly #entry: Entry;
+  readonly inviter: Inviter;
   readonly #room: string;
   readonly #guest: Guest | undefined;
   readonly #ended: Ended;
@@ -52,7 +54,7 @@ export class Visit {
    */
   constructor(page: Page, entry: Entry, guest: Guest | undefined, ended: Ended) {
     this.#page = page;
-    this.entry = entry;
+    this.#entry = entry;
     this.#room = entry.isTrial ? ECHO : entry.room;
     this.#guest = guest;
     this.#ended = ended;
@@ -64,12 +66,13 @@ export class Visit {
       ...transportsOfAddress(),
     });
     const { signal } = this.#ending;
+    this.inviter = new Inviter(page, entry, signal);
     this.client.on('change', (state) => this.#show(state), { signal });
     this.client.on('fault', (words) => this.#fault(words), { signal });
   }
 
   get #title(): string {
-    return this.entry.isTrial ? 'Hear yourself' : this.#room;
+    return this.#entry.isTrial ? 'Hear yourself' : this.#room;
   }
 
   get #over(): boolean {
@@ -81,7 +84,7 @@ export class Visit {
     try {
       await this.client.connect();
       // Asked for only now, so that a wrong key does not lead to a permission prompt.
-      if (!this.entry.listenOnly) {
+      if (!this.#entry.listenOnly) {
         this.#page.showProgress('Waiting for the microphone…');
         await this.#openMicrophone('');
       }
@@ -255,7 +258,7 @@ export class Visit {
   #showRoom(state: InRoom): void {
     const room = {
       title: this.#title,
-      status: inRoomWords(state, this.entry.isTrial),
+      status: inRoomWords(state, this.#entry.isTrial),
       way: wayWords(state),
       isAway: state.isInterrupted,
       ...(state.isPlaybackBlocked && { play: this.#play }),
@@ -281,15 +284,12 @@ export class Visit {
       speaking.has(peer) ? (speaking.get(peer) ?? UNKNOWN_LEVEL_DBOV) : undefined;
     const names = new Set(peers.keys());
     const known = this.#people ?? names; // peers that were in the room before us did not join
-    const comings = [
-      ...[...names].filter((name) => !known.has(name)).map((name) => `${name} came.`),
-      ...[...known].filter((name) => !names.has(name)).map((name) => `${name} left.`),
-    ];
+    const comings = comingsOf(known, names);
     this.#people = names;
     return {
       people: people.map((person) => withLevel(person, levelOf(person.peer))),
-      isAlone: peers.size === 0 && !this.entry.isTrial,
-      ...(comings.length > 0 && { comings: comings.join(' ') }),
+      isAlone: peers.size === 0 && !this.#entry.isTrial,
+      ...(comings !== '' && { comings }),
     };
   }
 }
