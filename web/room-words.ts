@@ -6,6 +6,9 @@ type InRoom = Extract<ClientState, { name: 'in_room' }>;
 const ECHO_WORDS =
   'Say something: you hear yourself a second later. Nobody else does. Headphones prevent feedback.';
 
+/** Progress of a join while the browser asks for the microphone. */
+export const MICROPHONE_WAIT = 'Waiting for the microphone…';
+
 const WAY_WORDS: Record<Transport, string> = {
   webrtc: 'Audio uses WebRTC.',
   websocket: 'Audio uses the WebSocket, which works where WebRTC is blocked.',

@@ -13,7 +13,7 @@ import type { Entry, MicrophoneState, Page, PageState } from './page-state.ts';
 import { UNKNOWN_LEVEL_DBOV, withLevel } from './page-state.ts';
 import { SOUND_FILES } from './sound-files.ts';
 import { askForToken } from './token.ts';
-import { comingsOf, inRoomWords, wayWords } from './room-words.ts';
+import { comingsOf, inRoomWords, MICROPHONE_WAIT, wayWords } from './room-words.ts';
 import { untilConnected } from './until-connected.ts';
 import {
   endWords,
@@ -85,7 +85,7 @@ export class Visit {
       await this.client.connect();
       // Asked for only now, so that a wrong key does not lead to a permission prompt.
       if (!this.#entry.listenOnly) {
-        this.#page.showProgress('Waiting for the microphone…');
+        this.#page.showProgress(MICROPHONE_WAIT);
         await this.#openMicrophone('');
       }
       // It may have been lost while the browser asked for the microphone.
@@ -227,8 +227,9 @@ export class Visit {
       case 'idle':
         break;
       case 'lobby':
-        // On the first join this is part of entering; later it means that the gateway has removed us.
+        // Until the first join this is part of entering; later it means that the gateway has removed us.
         if (this.#hasJoined) this.#end(this.#lastFault);
+        else if (this.#microphone.isOpening) this.#page.showProgress(MICROPHONE_WAIT);
         break;
       case 'connecting':
         this.#showWay('Connecting to the gateway…');

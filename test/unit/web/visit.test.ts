@@ -8,6 +8,7 @@ import { Visit } from '../../../web/visit.ts';
 const fake = vi.hoisted((): { become: (state: unknown) => void } => ({ become: () => undefined }));
 vi.mock('../../../web/sound-files.ts', () => ({ SOUND_FILES: {} }));
 vi.mock('partyline-client', () => ({
+  Microphone: { open: () => new Promise(() => undefined) },
   PartylineClient: class {
     readonly peer = 'ada';
     readonly transport = 'webrtc';
@@ -16,6 +17,7 @@ vi.mock('partyline-client', () => ({
       if (type === 'change') fake.become = listener;
     }
     volumeOf = () => 1;
+    connect = () => Promise.resolve();
     setSpeaker = (id: string) =>
       id === 'gone' ? Promise.reject(new DOMException('', 'NotFoundError')) : Promise.resolve();
   },
@@ -39,6 +41,11 @@ const IN_ROOM = {
   isInterrupted: false,
   isPlaybackBlocked: false,
 } as const satisfies ClientState;
+
+const reconnecting = (): ClientState => {
+  const reason = { code: 'network', closeCode: 1006, message: 'Lost.', retryable: true };
+  return { name: 'reconnecting', hasAudio: false, reason, attempt: 1, retryAt: Date.now() };
+};
 
 let draws: number;
 let page: Page;
@@ -65,8 +72,7 @@ test('every change of the client draws the page once', () => {
   become({ ...IN_ROOM, peers: new Map() });
   expect(draws).toBe(3);
   expect(page.state).toMatchObject({ comings: 'bob left.', isAlone: true, microphone: 'off' });
-  const reason = { code: 'network', closeCode: 1006, message: 'Lost.', retryable: true };
-  become({ name: 'reconnecting', hasAudio: false, reason, attempt: 1, retryAt: Date.now() });
+  become(reconnecting());
   expect(draws).toBe(4);
 });
 
@@ -87,4 +93,15 @@ test('speakers are shown as chosen once they are in use', async () => {
   await new Promise(setImmediate);
   expect(page.state.devices.speakers).toBe('headset');
   expect(page.state.notice?.words).toContain('The speakers before them are still used.');
+});
+
+test('after a reconnect while the browser asks for the microphone, the page waits for the microphone', async () => {
+  visit = new Visit(page, { ...ENTRY, listenOnly: false }, undefined, () => undefined);
+  void visit.start();
+  await new Promise(setImmediate);
+  expect(page.state.progress).toBe('Waiting for the microphone…');
+  become(reconnecting());
+  expect(page.state.progress).toContain('Lost.');
+  become({ name: 'lobby' });
+  expect(page.state.progress).toBe('Waiting for the microphone…');
 });
