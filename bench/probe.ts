@@ -1,8 +1,9 @@
 import { Socket } from 'node:net';
-import { createHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
+import { createHistogram } from 'node:perf_hooks';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { WebSocket } from 'ws';
+import { LoopDelay } from './loop-delay.ts';
 import { packetKey } from './packets.ts';
 import { percentilesOf } from './percentiles.ts';
 import type { ProbeReport } from './probe-report.ts';
@@ -13,12 +14,11 @@ import type { ProbeReport } from './probe-report.ts';
  * another run.
  */
 
-const LOOP_RESOLUTION_MS = 1;
 const BETWEEN_COLLECTIONS_MS = 100;
 
 const cameNs = new Map<string, bigint>();
 const inside = createHistogram();
-const loopDelay = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
+const loopDelay = new LoopDelay();
 
 /** Heap and external memory after a garbage collection, and one more: the first only finds out which buffers nobody has. */
 async function heapBytes(): Promise<number> {
@@ -63,8 +63,7 @@ Socket.prototype.write = function (this: Socket, ...args: unknown[]): boolean {
 process.on('message', (message) => {
   if (message === 'reset') {
     inside.reset();
-    loopDelay.enable();
-    loopDelay.reset();
+    loopDelay.start();
     return;
   }
   if (message === 'heap') {
@@ -73,8 +72,7 @@ process.on('message', (message) => {
   }
   const report: ProbeReport = {
     inside: percentilesOf(inside),
-    // The histogram measures the time from one of its timers to the next.
-    loopDelayP99Ms: Math.max(0, loopDelay.percentile(99) / 1e6 - LOOP_RESOLUTION_MS),
+    loopDelayP99Ms: loopDelay.p99Ms,
   };
   process.send?.(report);
 });

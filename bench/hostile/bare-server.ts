@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { LoopDelay } from '../loop-delay.ts';
 
 /**
  * A process that does nothing but pass on: a bare WebSocket server in the gateway's place. It parses text, relays binary
@@ -37,11 +37,10 @@ function parse(data: Buffer): void {
   }
 }
 
-const loopDelay = monitorEventLoopDelay({ resolution: 1 });
-loopDelay.enable();
+const loopDelay = new LoopDelay();
 process.on('message', (message) => {
-  if (message === 'report') process.send?.(loopDelay.percentile(99) / 1e6);
-  else loopDelay.reset();
+  if (message === 'report') process.send?.(loopDelay.p99Ms);
+  else loopDelay.start();
 });
 
 const { port } = server.address() as AddressInfo;
