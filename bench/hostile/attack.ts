@@ -2,11 +2,13 @@
 
 /** Messages that an attacker has received on its present connection. */
 export type Told = {
+  /** The server has greeted it. */
+  isAccepted: boolean;
   /** The last `joined`, as it came; undefined before the first. */
   joined: JoinedMessage | undefined;
 };
 
-type JoinedMessage = {
+export type JoinedMessage = {
   webrtc?: { send_transport: { id: string; dtls_parameters: unknown } };
 };
 
@@ -20,15 +22,20 @@ export type Attack = {
   perSecond?: number;
   /** Number of messages after which it closes the connection and connects again at once. */
   reconnectAfter?: number;
-  /** Connects under one name from every client of the attack, so that each replaces the one before. */
+  /** Connects under one name from every client of the attack, and before it closes the last connection, so that each replaces the one before. */
   isOneName?: true;
+  /** Code that the gateway must have told if the attack did what its name says. */
+  provokes?: string;
 };
 
 /** Counts of one attack, for the table. */
 export type AttackReport = {
+  /** Connections that the server accepted. */
   connections: number;
+  /** Messages that left the attacker. */
   messages: number;
+  /** Size of these messages. */
   bytes: number;
-  /** Close codes and error codes, with how often each came. */
+  /** Close codes and error codes, with how often each came; a close by the attacker itself does not count. */
   told: Record<string, number>;
 };

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { LoopDelay } from '../loop-delay.ts';
+import { BARE_JOINED } from './bare-joined.ts';
 
 /**
  * A process that does nothing but pass on: a bare WebSocket server in the gateway's place. It parses text, relays binary
@@ -26,7 +27,7 @@ server.on('connection', (socket, request) => {
     if (room !== 'talk') return;
     for (const member of members) if (member !== socket) member.send(data, { binary: true });
   });
-  socket.send(JSON.stringify({ type: 'joined' }));
+  socket.send(JSON.stringify(BARE_JOINED));
 });
 
 function parse(data: Buffer): void {
