@@ -3,16 +3,18 @@ import type { Attack, AttackReport, Told } from './attack.ts';
 import { ATTACKS } from './attacks.ts';
 
 /**
- * A process that attacks: `attacker.ts URL KEY ATTACK CLIENTS SECONDS`, where ATTACK is the index of the attack. It prints a
- * line `ready {}` when its clients begin, and sends its report to its parent when their time is over.
+ * A process that attacks: `attacker.ts URL KEY ATTACK CLIENTS SECONDS`, where ATTACK is the index of the attack. Its time begins when
+ * each client's first connection is open or refused. When it is over, the process sends its report to its parent.
  */
 
 const MAX_UNSENT_BYTES = 256 * 1024;
 const MESSAGES_A_TURN = 32;
 const RECONNECT_AFTER_MS = 20;
+/** Longest time until the first connections are open or refused, ms. */
+const MAX_CONNECT_MS = 15_000;
 
 const [, , url = '', apiKey = '', index = '', clients = '1', seconds = '10'] = process.argv;
-const endsAtMs = performance.now() + Number(seconds) * 1000;
+let endsAtMs = 0;
 const report: AttackReport = { connections: 0, messages: 0, bytes: 0, told: {} };
 
 const isOver = () => performance.now() >= endsAtMs;
@@ -20,40 +22,65 @@ const turn = () => new Promise(setImmediate);
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const note = (what: string) => (report.told[what] = (report.told[what] ?? 0) + 1);
 
-function connect(attack: Attack, client: number, told: Told): WebSocket {
+/** A connection, with what came over it. */
+type Connection = { socket: WebSocket; told: Told; close(): void };
+
+function open(attack: Attack, client: number): Connection {
+  const told: Told = { isAccepted: false, joined: undefined };
   const address = new URL('/ws', url.replace('http', 'ws'));
   const peer = attack.isOneName ? 'attacker' : `attacker-${client}`;
   const query = { room: '__lobby__', peer, api_key: apiKey, ...attack.query };
   address.search = new URLSearchParams(query).toString();
   const socket = new WebSocket(address, { perMessageDeflate: false, skipUTF8Validation: true });
-  report.connections += 1;
+  let isClosedHere = false;
+  socket.on('open', () => (report.connections += 1));
   socket.on('message', (data: Buffer, isBinary: boolean) => {
     if (isBinary) return;
     const message = JSON.parse(data.toString()) as { type: string; code?: string };
+    if (message.type === 'welcome' || message.type === 'joined') told.isAccepted = true;
     if (message.type === 'joined') told.joined = message as NonNullable<Told['joined']>;
     if (message.code) note(message.code);
   });
-  socket.on('close', (code) => note(String(code)));
+  socket.on('close', (code) => {
+    if (!isClosedHere) note(String(code));
+  });
   // 'close' follows, and is noted.
   socket.on('error', () => {});
-  return socket;
+  const close = () => {
+    isClosedHere = true;
+    socket.terminate();
+  };
+  return { socket, told, close };
 }
 
-async function attackOnce(attack: Attack, client: number): Promise<void> {
-  const told: Told = { joined: undefined };
-  const socket = connect(attack, client, told);
-  while (socket.readyState === socket.CONNECTING && !isOver()) await pause(1);
+const isOpen = ({ socket }: Connection) => socket.readyState === socket.OPEN;
+
+/** Waits until a connection is open or refused; one that is to replace another, until it has done so. */
+async function settled(attack: Attack, connection: Connection): Promise<void> {
+  const { socket, told } = connection;
+  const isPending = () =>
+    socket.readyState === socket.CONNECTING ||
+    (attack.isOneName && isOpen(connection) && !told.isAccepted);
+  while (isPending() && !isOver()) await pause(1);
+}
+
+function send(socket: WebSocket, message: string | Buffer): void {
+  socket.send(message, (fault) => {
+    if (fault) return;
+    report.messages += 1;
+    report.bytes += message.length;
+  });
+}
+
+/** Sends over an open connection until the connection or the time is over. */
+async function flood(attack: Attack, { socket, told }: Connection): Promise<void> {
   const startMs = performance.now();
   let sent = 0;
   for (const message of attack.messages(told)) {
     if (isOver() || socket.readyState !== socket.OPEN) break;
     if (attack.reconnectAfter !== undefined && sent >= attack.reconnectAfter) break;
     sent += 1;
-    if (message !== undefined) {
-      socket.send(message);
-      report.messages += 1;
-      report.bytes += message.length;
-    }
+    if (message !== undefined) send(socket, message);
     const dueMs = attack.perSecond ? startMs + (sent * 1000) / attack.perSecond : 0;
     while (!isOver() && performance.now() < dueMs) await pause(5);
     if (sent % MESSAGES_A_TURN === 0 || message === undefined) await turn();
@@ -61,21 +88,32 @@ async function attackOnce(attack: Attack, client: number): Promise<void> {
   }
   // Told why, if it was refused.
   if (attack.reconnectAfter !== undefined) await pause(1);
-  socket.terminate();
 }
 
-async function attackAgain(attack: Attack, client: number): Promise<void> {
+async function attackAgain(attack: Attack, client: number, first: Connection): Promise<void> {
+  let connection = first;
+  let last = first;
   while (!isOver()) {
-    await attackOnce(attack, client);
+    await flood(attack, connection);
+    if (!attack.isOneName) connection.close();
     await pause(RECONNECT_AFTER_MS);
+    // Told by now that it was replaced.
+    if (last !== connection) last.close();
+    const next = open(attack, client);
+    await settled(attack, next);
+    // A refused connection has replaced none.
+    if (isOpen(connection) && !isOpen(next)) continue;
+    last = connection;
+    connection = next;
   }
 }
 
 const attack = ATTACKS[Number(index)];
 if (!attack) throw new Error(`there is no attack ${index}`);
-process.stdout.write('ready {}\n');
-await Promise.all(
-  Array.from({ length: Number(clients) }, (_, client) => attackAgain(attack, client)),
-);
+endsAtMs = performance.now() + MAX_CONNECT_MS;
+const first = Array.from({ length: Number(clients) }, (_, client) => open(attack, client));
+await Promise.all(first.map((connection) => settled(attack, connection)));
+endsAtMs = performance.now() + Number(seconds) * 1000;
+await Promise.all(first.map((connection, client) => attackAgain(attack, client, connection)));
 process.send?.(report);
 process.disconnect();

@@ -219,5 +219,6 @@ export const ATTACKS: Attack[] = [
     messages: () => repeat(undefined),
     reconnectAfter: 1,
     isOneName: true,
+    provokes: '4409',
   },
 ];

@@ -34,12 +34,13 @@ export async function askOperator<T>(url: string, path: string, body: object): P
   return (await response.json()) as T;
 }
 
-/** Makes an account beside that of the listeners. */
-export const createAccount = (url: string, plan: string) =>
+/** Makes an account beside that of the listeners, with a webhook if it has an endpoint. */
+export const createAccount = (url: string, plan: string, endpoint?: string) =>
   askOperator<{ account: { id: number }; api_key: string }>(url, '/api/admin/accounts', {
     name: 'Attacker',
     email: 'attacker@example.com',
     plan,
+    ...(endpoint && { webhook_url: endpoint }),
   });
 
 export const ms = (value: number) => `${value.toFixed(0)} ms`;

@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { ATTACKS } from './attacks.ts';
-import { attacksHeading, CROWD_CLIENTS, reportAttack, type Row } from './measure-attack.ts';
+import { attacksHeading, CROWD_CLIENTS } from './attack-row.ts';
+import { reportAttack, type Row } from './measure-attack.ts';
 import { MOMENTS_HEADING, reportMoment } from './measure-moment.ts';
 import { MOMENTS } from './moment.ts';
 import { pageOf } from './page.ts';

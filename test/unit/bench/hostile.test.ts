@@ -1,0 +1,79 @@
+import { expect, test } from 'vitest';
+import type { AttackReport } from '../../../bench/hostile/attack.ts';
+import { isWithin, mayStay, type Measured, rowOf } from '../../../bench/hostile/attack-row.ts';
+import { ATTACKS } from '../../../bench/hostile/attacks.ts';
+import { BARE_JOINED } from '../../../bench/hostile/bare-joined.ts';
+
+const SENT: AttackReport = { connections: 1, messages: 500, bytes: 2e6, told: { '4429': 1 } };
+const NOTHING_SENT: AttackReport = { connections: 1, messages: 0, bytes: 0, told: {} };
+const QUIET: Measured = {
+  gapMs: 25,
+  quietMs: 25,
+  floor: { gapMs: 25, loopMs: 1, attackers: SENT },
+  loopMs: 1,
+  heapMb: 0,
+  heapAgainMb: 0,
+  redisMb: 0.1,
+  keptKeys: [],
+  attackers: SENT,
+};
+const attackCalled = (name: string) => ATTACKS.find((attack) => attack.name.includes(name))!;
+const FLOOD = attackCalled('malformed JSON');
+
+test('a row without an attack does not meet its goals', () => {
+  expect(isWithin(FLOOD, QUIET, 1)).toBe(true);
+  expect(isWithin(FLOOD, { ...QUIET, attackers: NOTHING_SENT }, 1)).toBe(false);
+  const refused = { connections: 0, messages: 0, bytes: 0, told: { '1006': 1 } };
+  expect(isWithin(FLOOD, { ...QUIET, attackers: refused }, 1)).toBe(false);
+  const floor = { ...QUIET.floor, attackers: NOTHING_SENT };
+  expect(isWithin(FLOOD, { ...QUIET, floor }, 1)).toBe(false);
+  // One message of each is no flood.
+  expect(isWithin(FLOOD, QUIET, 500)).toBe(false);
+});
+
+test('an attack that only connects needs connections, not messages', () => {
+  const connecting = { ...NOTHING_SENT, connections: 100 };
+  const row = { ...QUIET, floor: { ...QUIET.floor, attackers: connecting } };
+  const going = attackCalled('connects and goes');
+  expect(isWithin(going, { ...row, attackers: connecting }, 1)).toBe(true);
+  expect(isWithin(going, { ...row, attackers: NOTHING_SENT }, 1)).toBe(false);
+});
+
+test('a client that replaces itself must be told so', () => {
+  const connecting = { ...NOTHING_SENT, connections: 100 };
+  const row = { ...QUIET, floor: { ...QUIET.floor, attackers: connecting } };
+  const replacing = attackCalled('replaces itself');
+  expect(isWithin(replacing, { ...row, attackers: connecting }, 1)).toBe(false);
+  const attackers = { ...connecting, told: { '4409': 90 } };
+  expect(isWithin(replacing, { ...row, attackers }, 1)).toBe(true);
+});
+
+test('memory after a second attack, and keys that never expire, are judged', () => {
+  expect(isWithin(FLOOD, { ...QUIET, heapAgainMb: 5 }, 1)).toBe(false);
+  expect(isWithin(FLOOD, { ...QUIET, keptKeys: ['partyline:resume:2:attacker'] }, 1)).toBe(false);
+});
+
+test('keys of rooms and of connections may not stay', () => {
+  expect(mayStay('partyline:usage:open:2:2026-01-26T18:17')).toBe(true);
+  expect(mayStay('partyline:webhooks:outbox:2\nattacked')).toBe(true);
+  expect(mayStay('partyline:webhooks:peers:2\nattacked')).toBe(false);
+  expect(mayStay('partyline:ccu:2')).toBe(false);
+});
+
+test('a row shows what was sent, and says so where the attackers were told nothing', () => {
+  const attackers = { ...SENT, told: {} };
+  expect(rowOf('flood', { ...QUIET, attackers }, true)).toContain(
+    '| 1 connection, 500 messages, 2.0 MB | nothing | met |',
+  );
+});
+
+test('attacks on WebRTC send messages of their own to the bare server too', () => {
+  for (const name of ['`produce`', '`restart_ice`', '`connect_transport`']) {
+    const told = { isAccepted: true, joined: BARE_JOINED };
+    const [, message] = attackCalled(name).messages(told);
+    expect(JSON.parse(String(message))).toMatchObject({
+      type: name.replaceAll('`', ''),
+      transport_id: BARE_JOINED.webrtc?.send_transport.id,
+    });
+  }
+});
