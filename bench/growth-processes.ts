@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CORES } from './child.ts';
+import { findMost, type Most } from './find-most.ts';
+import { createAccount } from './hostile/ears.ts';
 import { Load, type Traffic } from './load.ts';
 import { Nodes } from './nodes.ts';
 import { encodePackets } from './packets.ts';
@@ -15,10 +17,10 @@ const LOADS = [
   { processes: 2, rooms: 24 },
 ] as const;
 
-/** More than two cores bear, and fewer connections than the demo account may have. */
-const MAX_ROOMS = 84;
-/** In which the highest load is searched. */
-const PROBES = 2;
+/** Largest number of rooms that is tried. */
+const MAX_ROOMS = 400;
+/** Rooms of an account, which may have 500 connections. */
+const ROOMS_OF_ACCOUNT = 100;
 const WARM_UP_MS = 1500;
 const WINDOW_MS = 3000;
 const PROBE_WINDOW_MS = 1500;
@@ -48,7 +50,8 @@ export async function reportProcesses(say: (text: string) => void, signal: Abort
     const bear = (tried: number, ms: number) => measure(gateway, tried, ms, packets, signal);
     let measured = await bear(rooms, WINDOW_MS);
     if (isLate(measured)) measured = await bear(rooms, WINDOW_MS);
-    const most = await findMost(rooms, (tried) => bear(tried, PROBE_WINDOW_MS));
+    const first = { load: rooms, loss: lossOf(measured.traffic) };
+    const most = await findMost(first, MAX_ROOMS, (tried) => lossTwice(tried, bear));
     say(reportRow(processes, rooms, measured, most));
   }
 }
@@ -56,7 +59,12 @@ export async function reportProcesses(say: (text: string) => void, signal: Abort
 /** Something else on the machine held us up. */
 const isLate = ({ traffic }: Measured) => traffic.sentLateP99Ms > MAX_LATE_MS;
 
-function reportRow(processes: number, rooms: number, measured: Measured, most: Most): string {
+function reportRow(
+  processes: number,
+  rooms: number,
+  measured: Measured,
+  most: Most<string>,
+): string {
   const { traffic, cpuMs } = measured;
   const { seconds, framesIn, framesOut, lost } = traffic;
   const cells = [
@@ -66,29 +74,31 @@ function reportRow(processes: number, rooms: number, measured: Measured, most: M
     `${lost}${isLate(measured) ? ' †' : ''}`,
     (cpuMs / seconds / 1000).toFixed(2),
     `${((cpuMs * 1000) / (framesIn + framesOut)).toFixed(1)} µs`,
-    `${most.rooms} to ${most.failedAt}${most.why}`,
+    describeMost(most),
   ];
   return `| ${cells.join(' | ')} |\n`;
 }
 
-type Most = { rooms: number; failedAt: number; why: string };
-
-/** By halves, between what has been borne and what the account may have. */
-async function findMost(borne: number, bear: (rooms: number) => Promise<Measured>): Promise<Most> {
-  const most: Most = { rooms: borne, failedAt: MAX_ROOMS, why: '' };
-  for (let probe = 0; probe < PROBES; probe += 1) {
-    const rooms = Math.round((most.rooms + most.failedAt) / 2);
-    const { traffic } = await bear(rooms);
-    const isLossy = traffic.lost > LOST_SHARE * traffic.framesOut;
-    if (!isLossy) most.rooms = rooms;
-    else Object.assign(most, { failedAt: rooms, why: whyLost(traffic) });
-  }
-  return most;
+/** Loss of frames under a load; undefined if it did not lose more than a share that does not count, in one of two tries. */
+async function lossTwice(
+  rooms: number,
+  bear: (rooms: number, ms: number) => Promise<Measured>,
+): Promise<string | undefined> {
+  const { traffic } = await bear(rooms, PROBE_WINDOW_MS);
+  // Something else on the machine may have caused it.
+  return lossOf(traffic) && lossOf((await bear(rooms, PROBE_WINDOW_MS)).traffic);
 }
 
 /** The generator has to have a core: where the processes leave it none, it is no fault of theirs alone. */
-const whyLost = ({ lost, framesOut, sentLateP99Ms }: Traffic) =>
-  `, where ${((100 * lost) / (lost + framesOut)).toFixed(1)} % is lost and the generator ${sentLateP99Ms.toFixed(0)} ms late`;
+function lossOf({ lost, framesOut, sentLateP99Ms }: Traffic): string | undefined {
+  if (lost <= LOST_SHARE * framesOut) return undefined;
+  const percent = (100 * lost) / (lost + framesOut);
+  return `${percent.toFixed(1)} % is lost and the generator ${sentLateP99Ms.toFixed(0)} ms late`;
+}
+
+function describeMost({ borne, failed }: Most<string>): string {
+  return failed ? `${borne}; at ${failed.at} ${failed.loss}` : `at least ${borne}`;
+}
 
 async function measure(
   gateway: Nodes,
@@ -97,7 +107,13 @@ async function measure(
   packets: Buffer[],
   signal: AbortSignal,
 ): Promise<Measured> {
-  const address = (room: number, peer: number) => gateway.address(room, peer);
+  // Accounts of its own, whose budgets no other window has used.
+  const keys = await createAccounts(gateway.url(0), Math.ceil(rooms / ROOMS_OF_ACCOUNT));
+  const address = (room: number, peer: number) => {
+    const place = gateway.address(room, peer);
+    place.searchParams.set('api_key', keys[Math.floor(room / ROOMS_OF_ACCOUNT)]!);
+    return place;
+  };
   const load = await Load.connect(scenarioOf(rooms), packets, address);
   try {
     load.speak();
@@ -113,4 +129,10 @@ async function measure(
   } finally {
     load.close();
   }
+}
+
+/** Makes accounts, and returns a key of each. */
+async function createAccounts(url: string, count: number): Promise<string[]> {
+  const accounts = Array.from({ length: count }, () => createAccount(url, 'pro'));
+  return (await Promise.all(accounts)).map(({ api_key: key }) => key);
 }

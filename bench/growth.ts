@@ -25,6 +25,6 @@ Media workers get plain RTP and send to as many encrypted transports as browsers
 itself, several share all cores with the generator. Growth is linear while a packet costs the same and cores are left. CPU of
 processes is of Node and the media workers, without Redis; a frame is one in or out; MIX_THREADS=0. Clients are
 handed to the process of their room (a room that spans two is mixed in both, and each speaker piped: a frame then costs
-about twice as much). The highest load is between the two numbers; the generator takes part of the cores. The hop's CPU is of both media workers, which share a core.
+about twice as much). The most rooms without loss are searched until a load fails in two tries, at most a tenth above; the generator takes part of the cores. The hop's CPU is of both media workers, which share a core.
 † Something else held the generator up by more than ${MAX_LATE_MS} ms: this row is not to be relied on.
 `;

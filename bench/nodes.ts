@@ -1,5 +1,6 @@
 import { ALL_CORES } from './child.ts';
 import { GatewayProcess } from './gateway-process.ts';
+import { OPERATOR_KEY } from './hostile/ears.ts';
 import { openOwnRedis } from './own-redis.ts';
 import type { Scenario } from './scenario.ts';
 
@@ -9,6 +10,7 @@ const ENVIRONMENT = {
   OVERLOAD_CPU_PERCENT: '0',
   // With threads one process would grow by itself.
   MIX_THREADS: '0',
+  OPERATOR_KEY,
 };
 
 /** Nodes that share a Redis, on all cores, each of one process or of several. */

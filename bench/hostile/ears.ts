@@ -37,8 +37,8 @@ export async function askOperator<T>(url: string, path: string, body: object): P
 /** Makes an account beside that of the listeners, with a webhook if it has an endpoint. */
 export const createAccount = (url: string, plan: string, endpoint?: string) =>
   askOperator<{ account: { id: number }; api_key: string }>(url, '/api/admin/accounts', {
-    name: 'Attacker',
-    email: 'attacker@example.com',
+    name: 'Others',
+    email: 'others@example.com',
     plan,
     ...(endpoint && { webhook_url: endpoint }),
   });
