@@ -10,14 +10,13 @@ const LEAST_US = 1;
  */
 export class LoopDelay {
   readonly #histogram = createHistogram();
-  #timer: NodeJS.Timeout | undefined;
-  #lastMs = 0;
+  #lastMs: number | undefined;
 
   /** Measures from here on; the timer does not keep the process alive. */
   start(): void {
     this.#histogram.reset();
+    if (this.#lastMs === undefined) setInterval(() => this.#tick(), RESOLUTION_MS).unref();
     this.#lastMs = performance.now();
-    this.#timer ??= setInterval(() => this.#tick(), RESOLUTION_MS).unref();
   }
 
   /** Notes the time between two turns of the timer: a delay of d ms is that of d, d − 1, … ms for each millisecond that it lasted. */
@@ -36,7 +35,7 @@ export class LoopDelay {
 
   #tick(): void {
     const nowMs = performance.now();
-    this.note(nowMs - this.#lastMs);
+    this.note(nowMs - (this.#lastMs ?? nowMs));
     this.#lastMs = nowMs;
   }
 }

@@ -102,8 +102,8 @@ export function reportFoot(rows: Row[]): string {
   return `
 CPU is of one core. A packet is a binary frame, in or out, of a client. The floor is a bare ws + dgram relay of as many
 frames, the media worker's round trip included, which the gateway makes only while a browser is in the room; the two take
-turns. Latency and loop delay are of another run with a probe inside: inside is from a binary message's coming in to the
-same bytes' going out; end to end is from a client's send to another's receipt, the generator included. A mixed frame is
+turns. Latency and loop delay are of another run with a probe inside: loop delay is how long something due at a random
+moment waits for the event loop; inside is from a binary message's coming in to the same bytes' going out; end to end is from a client's send to another's receipt, the generator included. A mixed frame is
 nobody's packet, so it has neither. Janus is its AudioBridge (1.1.2 in Debian 12) on the same core, its participants on plain RTP, without
 SRTP or ICE; where it delivered less than all it had no more core to take. CPU over Janus is Node's and the media worker's; then the
 same for a frame that was heard.
