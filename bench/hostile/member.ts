@@ -1,4 +1,5 @@
 import { WebSocket } from 'ws';
+import type { TransportDescription } from '../../packages/canary/src/messages.ts';
 
 /** Interval between two looks at a condition that the crowd waits for, ms. */
 const LOOK_EVERY_MS = 2;
@@ -6,7 +7,7 @@ const TIMEOUT_MS = 25_000;
 
 type Joined = {
   peers: unknown[];
-  webrtc?: { send_transport: { id: string } };
+  webrtc?: { send_transport: { id: string }; recv_transport: TransportDescription };
 };
 
 /** One peer of a crowd, that counts what it is told and looks no closer: the process of the crowd is not what is measured. */
@@ -21,7 +22,9 @@ export class Member {
   /** How many others it was told to be in its room. */
   others = 0;
   hasLeft = false;
-  consumers = 0;
+  /** Number of consumers that it was offered, and of those that it has resumed. */
+  readonly consumers = { offered: 0, resumed: 0 };
+  onTransportConnected = () => {};
   onDraining = () => {};
   onClose = () => {};
 
@@ -66,7 +69,7 @@ export class Member {
     // Nearly all of them: no more is looked at than their beginning.
     if (data.includes('"type":"peer_joined"')) this.others += 1;
     else if (data.includes('"type":"peer_left"')) this.others -= 1;
-    else if (data.includes('"type":"new_consumer"')) this.consumers += 1;
+    else if (data.includes('"type":"consumer_resumed"')) this.consumers.resumed += 1;
     else this.#read(JSON.parse(data.toString()) as Record<string, unknown>);
   }
 
@@ -84,6 +87,13 @@ export class Member {
         break;
       case 'left':
         this.hasLeft = true;
+        break;
+      case 'new_consumer':
+        this.consumers.offered += 1;
+        this.send({ type: 'resume_consumer', consumer_id: message['consumer_id'] });
+        break;
+      case 'transport_connected':
+        this.onTransportConnected();
         break;
       case 'draining':
         this.onDraining();

@@ -1,6 +1,6 @@
 /** Names of the large but friendly moments, which the process of the crowd and its parent share. */
 export const MOMENTS = [
-  '100 browsers come into one room and speak',
+  '100 browsers come into one room and produce',
   '400 peers come into one room',
   '400 peers leave one room',
   '400 peers go from one room into 400',
