@@ -25,7 +25,10 @@ export function redisAdvice(
     advice.push(`maxmemory-policy is ${policy}: a full Redis would drop minutes; set noeviction`);
   }
   if (appendonly !== 'yes') {
-    advice.push('appendonly is no: a Redis that ends loses its data; set yes');
+    // Only a running Redis writes what it holds into a new file; one that starts with the setting reads no snapshot.
+    advice.push(
+      'appendonly is no: a Redis that ends loses what it wrote since its last snapshot, if it makes any; run `redis-cli CONFIG SET appendonly yes` while it runs, then set the same in redis.conf (a restart with only the file changed begins empty)',
+    );
   }
   if (watched && minReplicas === '0') {
     advice.push(
