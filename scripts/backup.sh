@@ -70,7 +70,7 @@ restore() {
   # The files belong to the user of the folder, which is the one that Redis runs as.
   chown -R --reference="$folder" "$folder/appendonlydir"
   [ ! -e "$folder/demo-key" ] || chown --reference="$folder" "$folder/demo-key"
-  echo "backup: restored into $folder; start Redis"
+  echo "backup: restored into $folder; start Redis with \"appendonly yes\" in its settings (without it, Redis begins empty)"
 }
 
 command=${1-}

@@ -130,7 +130,8 @@ test("an operator's Redis, saved while clients come and go", async () => {
   await before.gateway.dispose();
   await redis.kill();
   const newDir = await folderFor('new-redis');
-  run(restore, newDir);
+  // TestRedis has the setting that the script asks for.
+  expect(run(restore, newDir).toString()).toContain('start Redis with "appendonly yes"');
   const restored = await TestRedis.start(newDir);
   cleanUps.push(() => restored.kill());
   const after = await startGateway(await folderFor('data'), { REDIS_URL: restored.url });
