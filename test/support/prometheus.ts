@@ -10,7 +10,7 @@ const DOCKER = join(import.meta.dirname, '../../docker');
 const readShipped = (name: string) => readFile(join(DOCKER, name), 'utf8');
 
 export type Rule = { alert: string; expr: string; for?: string; annotations: { summary: string } };
-type Rules = { groups: { name: string; rules: Rule[] }[] };
+type Rules = { groups: { name: string; interval?: string; rules: Rule[] }[] };
 type Config = {
   global: object;
   scrape_configs: { job_name: string; static_configs: { targets: string[] }[] }[];
@@ -25,10 +25,16 @@ export async function readRules(): Promise<Rule[]> {
   return groups.flatMap(({ rules }) => rules);
 }
 
+/** The intervals at which groups of alerts are evaluated. */
+export async function readIntervals(): Promise<(string | undefined)[]> {
+  const { groups } = parse(await readShipped('alerts.yml')) as Rules;
+  return groups.map(({ interval }) => interval);
+}
+
 /** Ports of this machine to scrape, by the job's name in docker/prometheus.yml. */
 export type Targets = Record<string, number[]>;
 
-/** Debian's Prometheus with the shipped settings and alerts, but for targets, and for intervals and `for` of a second or two. */
+/** Debian's Prometheus with the shipped settings and alerts, but for targets, and for intervals, `for` and short windows of some seconds. */
 export class Prometheus {
   readonly url: string;
   readonly #folder: string;
@@ -43,7 +49,11 @@ export class Prometheus {
   static async start(targets: Targets): Promise<Prometheus> {
     const folder = await mkdtemp(join(tmpdir(), 'partyline-prometheus-'));
     const rules = parse(await readShipped('alerts.yml')) as Rules;
-    for (const rule of rules.groups.flatMap((group) => group.rules)) if (rule.for) rule.for = '1s';
+    for (const group of rules.groups) delete group.interval;
+    for (const rule of rules.groups.flatMap((group) => group.rules)) {
+      if (rule.for) rule.for = '1s';
+      rule.expr = rule.expr.replaceAll('[1m]', '[4s]');
+    }
     await writeFile(join(folder, 'alerts.yml'), JSON.stringify(rules));
     await writeConfig(folder, targets);
     const address = `127.0.0.1:${freeRtcPort()}`;

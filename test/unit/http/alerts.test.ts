@@ -11,7 +11,7 @@ import { STATE_METRICS } from '../../../src/http/state-metrics.ts';
 const read = (path: string) => readFile(new URL(`../../../${path}`, import.meta.url), 'utf8');
 
 type Rule = { alert: string; expr: string; for?: string; annotations: { summary: string } };
-type Rules = { groups: { name: string; rules: Rule[] }[] };
+type Rules = { groups: { name: string; interval?: string; rules: Rule[] }[] };
 
 const readRules = async () => {
   const { groups } = parse(await read('docker/alerts.yml')) as Rules;
@@ -45,6 +45,20 @@ describe('docker/alerts.yml', () => {
   test('is in kubernetes/alerts.yaml as well (node scripts/kubernetes-alerts.mjs)', async () => {
     const { spec } = parse(await read('kubernetes/alerts.yaml')) as { spec: Rules };
     expect(spec).toEqual(parse(await read('docker/alerts.yml')));
+  });
+
+  test('is evaluated as often as gateways are scraped, with compose and in Kubernetes', async () => {
+    const { groups } = parse(await read('docker/alerts.yml')) as Rules;
+    const prometheus = parse(await read('docker/prometheus.yml')) as {
+      global: { scrape_interval: string };
+    };
+    const monitor = parse(await read('kubernetes/monitoring.yaml')) as {
+      spec: { podMetricsEndpoints: { interval: string }[] };
+    };
+    const scraped = monitor.spec.podMetricsEndpoints.map(({ interval }) => interval);
+    expect([prometheus.global.scrape_interval, ...scraped]).toEqual(
+      groups.map(({ interval }) => interval).flatMap((interval) => [interval, interval]),
+    );
   });
 
   test('asks for metrics that there are', async () => {
