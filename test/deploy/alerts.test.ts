@@ -3,13 +3,19 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  ALERT_CASES,
+  annotationsOf,
+  labelled,
+  NODE,
+  promtoolCase,
+  STEP_S,
+} from '../support/alert-cases.ts';
 import { readIntervals, readRules, type Rule } from '../support/prometheus.ts';
 
 /** The shipped files, checked by Prometheus's own tool: `promtool check` and `promtool test rules`. */
 
 const DOCKER = join(import.meta.dirname, '../../docker');
-/** The interval at which the rules are evaluated and gateways are scraped. */
-const STEP_S = 10;
 const CALM_STEPS = 80;
 const STEPS_AFTER = 200;
 
@@ -25,11 +31,6 @@ type Scenario = {
   risesWithinS?: number;
 };
 
-const NODE = { instance: 'gateway-1:3000' };
-const labelled = (name: string, labels: Record<string, string>) =>
-  `${name}{${Object.entries(labels)
-    .map(([label, value]) => `${label}="${value}"`)
-    .join(',')}}`;
 const on = (name: string, calm: number, trouble: number, labels: Record<string, string> = {}) => ({
   series: [[labelled(name, { ...NODE, ...labels }), calm, trouble]] satisfies Scenario['series'],
   labels: { ...NODE, ...labels },
@@ -76,6 +77,7 @@ const SCENARIOS: Record<string, Scenario> = {
   SoundIsDropped: {
     series: [
       [labelled('partyline_frames_total', { ...NODE, direction: 'in' }), 0, [750, 750]],
+      [labelled('partyline_router_packets_total', { ...NODE, direction: 'in' }), 0, 0],
       growing('partyline_dropped_packets_total', 15, { reason: 'late' }),
     ],
     labels: NODE,
@@ -138,56 +140,6 @@ function seconds(text = '0s'): number {
   return Number(count) * { s: 1, m: 60, h: 3600 }[unit as 's' | 'm' | 'h'];
 }
 
-/** One more case of an alert: what it fires for in spite of the rest, or must not fire for. */
-type Case = {
-  name: string;
-  alert: string;
-  /** Series with its values, as promtool writes them: one for each step. */
-  series: [name: string, values: string][];
-  /** Time from the start, s. */
-  atS: number;
-  isFiring: boolean;
-  labels: Record<string, string>;
-};
-
-const CASES: Case[] = [
-  ...[
-    { alert: 'ProcessHangs', metric: 'partyline_hung_processes', more: {} },
-    { alert: 'NodeRunsShort', metric: 'partyline_short', more: { resource: 'disk' } },
-  ].map(({ alert, metric, more }) => ({
-    name: `${alert}: fires for as long as Alertmanager waits (30 s), where it lasted for one scrape`,
-    alert,
-    series: [[labelled(metric, { ...NODE, ...more }), '0 0 1 0+0x20']] satisfies Case['series'],
-    atS: 2 * STEP_S + 40,
-    isFiring: true,
-    labels: { ...NODE, ...more },
-  })),
-];
-
-/** The annotations of a rule that fires with these labels. */
-const annotationsOf = ({ annotations }: Rule, labels: Record<string, string>) => ({
-  summary: annotations.summary.replace(
-    /\{\{ \$labels\.(\w+) \}\}/g,
-    (_, label: string) => labels[label]!,
-  ),
-});
-
-/** A case, as `promtool test rules` reads it. */
-const promtoolCase = (rule: Rule, { name, alert, series, atS, isFiring, labels }: Case) => ({
-  name,
-  interval: `${STEP_S}s`,
-  input_series: series.map(([of, text]) => ({ series: of, values: text })),
-  alert_rule_test: [
-    {
-      eval_time: `${atS}s`,
-      alertname: alert,
-      exp_alerts: isFiring
-        ? [{ exp_labels: labels, exp_annotations: annotationsOf(rule, labels) }]
-        : [],
-    },
-  ],
-});
-
 /** A rule's scenario, as `promtool test rules` reads it: calm, not yet long enough, long enough. */
 function promtoolTest(rule: Rule, { series, labels, risesWithinS = 0 }: Scenario) {
   const onsetS = (CALM_STEPS + 1) * STEP_S;
@@ -232,7 +184,9 @@ describe('promtool', () => {
     const file = join(folder, 'alerts.test.yml');
     const tests = rules.flatMap((rule) => [
       promtoolTest(rule, SCENARIOS[rule.alert]!),
-      ...CASES.filter(({ alert }) => alert === rule.alert).map((each) => promtoolCase(rule, each)),
+      ...ALERT_CASES.filter(({ alert }) => alert === rule.alert).map((each) =>
+        promtoolCase(rule, each),
+      ),
     ]);
     const suite = {
       rule_files: [join(DOCKER, 'alerts.yml')],

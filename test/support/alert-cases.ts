@@ -1,0 +1,115 @@
+import type { Rule } from './prometheus.ts';
+
+/** The interval at which the rules are evaluated and gateways are scraped. */
+export const STEP_S = 10;
+
+export const NODE = { instance: 'gateway-1:3000' };
+export const labelled = (name: string, labels: Record<string, string>) =>
+  `${name}{${Object.entries(labels)
+    .map(([label, value]) => `${label}="${value}"`)
+    .join(',')}}`;
+
+/** One more case of an alert: what it fires for in spite of the rest, or must not fire for. */
+type Case = {
+  name: string;
+  alert: string;
+  /** Series with its values, as promtool writes them: one for each step. */
+  series: [name: string, values: string][];
+  /** Time from the start, s. */
+  atS: number;
+  isFiring: boolean;
+  labels: Record<string, string>;
+};
+
+/** SoundIsDropped, a quarter of an hour after sound and its drops began, both in units a second. */
+function sound(
+  name: string,
+  isFiring: boolean,
+  rates: {
+    framesIn: number;
+    routerIn: number;
+    framesOut: number;
+    dropped: Partial<Record<'late' | 'unread', number>>;
+  },
+): Case {
+  const { framesIn, routerIn, framesOut, dropped } = rates;
+  const counter = (metric: string, labels: Record<string, string>, perS: number) =>
+    [labelled(metric, { ...NODE, ...labels }), `0+${perS * STEP_S}x100`] satisfies [string, string];
+  return {
+    name: `SoundIsDropped: ${name}`,
+    alert: 'SoundIsDropped',
+    series: [
+      counter('partyline_frames_total', { direction: 'in' }, framesIn),
+      counter('partyline_frames_total', { direction: 'out' }, framesOut),
+      counter('partyline_router_packets_total', { direction: 'in' }, routerIn),
+      ...Object.entries(dropped).map(([reason, perS]) =>
+        counter('partyline_dropped_packets_total', { reason }, perS),
+      ),
+    ],
+    atS: 900,
+    isFiring,
+    labels: NODE,
+  };
+}
+
+export const ALERT_CASES: Case[] = [
+  ...[
+    { alert: 'ProcessHangs', metric: 'partyline_hung_processes', more: {} },
+    { alert: 'NodeRunsShort', metric: 'partyline_short', more: { resource: 'disk' } },
+  ].map(({ alert, metric, more }) => ({
+    name: `${alert}: fires for as long as Alertmanager waits (30 s), where it lasted for one scrape`,
+    alert,
+    series: [[labelled(metric, { ...NODE, ...more }), '0 0 1 0+0x20']] satisfies Case['series'],
+    atS: 2 * STEP_S + 40,
+    isFiring: true,
+    labels: { ...NODE, ...more },
+  })),
+  sound('20 browsers, one legacy listener, and a packet a second that is late', false, {
+    framesIn: 0,
+    routerIn: 1000,
+    framesOut: 50,
+    dropped: { late: 1 },
+  }),
+  sound('a legacy room of 200, and one speaker who loses more than a third', true, {
+    framesIn: 50,
+    routerIn: 0,
+    framesOut: 5970,
+    dropped: { late: 20 },
+  }),
+  sound('listeners who do not read, and no speaker of this node', true, {
+    framesIn: 0,
+    routerIn: 0,
+    framesOut: 1000,
+    dropped: { unread: 20 },
+  }),
+  sound('one listener of many who does not read', false, {
+    framesIn: 50,
+    routerIn: 0,
+    framesOut: 5970,
+    dropped: { unread: 50 },
+  }),
+];
+
+/** The annotations of a rule that fires with these labels. */
+export const annotationsOf = ({ annotations }: Rule, labels: Record<string, string>) => ({
+  summary: annotations.summary.replace(
+    /\{\{ \$labels\.(\w+) \}\}/g,
+    (_, label: string) => labels[label]!,
+  ),
+});
+
+/** A case, as `promtool test rules` reads it. */
+export const promtoolCase = (rule: Rule, { name, alert, series, atS, isFiring, labels }: Case) => ({
+  name,
+  interval: `${STEP_S}s`,
+  input_series: series.map(([of, text]) => ({ series: of, values: text })),
+  alert_rule_test: [
+    {
+      eval_time: `${atS}s`,
+      alertname: alert,
+      exp_alerts: isFiring
+        ? [{ exp_labels: labels, exp_annotations: annotationsOf(rule, labels) }]
+        : [],
+    },
+  ],
+});
