@@ -19,8 +19,8 @@ const DOCKER = join(import.meta.dirname, '../../docker');
 const CALM_STEPS = 80;
 const STEPS_AFTER = 200;
 
-/** A value that stands; or a start, and what is added at each step. */
-type Values = number | [from: number, by: number];
+/** A value that stands; or a start, and what is added at each step; or a series that has ended. */
+type Values = number | [from: number, by: number] | 'gone';
 
 type Scenario = {
   /** Series with its values in calm times and then in trouble. */
@@ -53,6 +53,11 @@ const WAY = { from: 'websocket', to: 'webrtc' };
 
 const SCENARIOS: Record<string, Scenario> = {
   GatewayIsDown: on('up', 1, 0, { job: 'partyline' }),
+  NoGateway: {
+    // As in Kubernetes, where nothing scrapes a pod that does not exist.
+    series: [[labelled('up', { ...NODE, job: 'partyline' }), 1, 'gone']],
+    labels: {},
+  },
   UsageWorkerIsDown: on('up', 1, 0, { job: 'partyline-worker' }),
   ProcessHangs: on('partyline_hung_processes', 0, 1),
   GatewayProcessesDie: rose('partyline_gateway_deaths_total', 1),
@@ -128,6 +133,7 @@ const SCENARIOS: Record<string, Scenario> = {
 
 const values = (calm: Values, trouble: Values) => {
   const text = (of: Values, steps: number) => {
+    if (of === 'gone') return 'stale';
     const [from, by] = typeof of === 'number' ? [of, 0] : of;
     return `${from}+${by}x${steps}`;
   };

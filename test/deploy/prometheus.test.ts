@@ -142,7 +142,8 @@ test('scrapes both gateways, with both processes of the second, the usage worker
       'partyline-worker undefined',
     ],
   );
-  expect(await prometheus.firing()).toEqual([]);
+  // NoGateway fires until the first scrape.
+  await expect.poll(() => prometheus.firing(), SOON).toEqual([]);
 });
 
 describe('under a load that has drops, refusals, mixing threads, pipes and the death of a media worker', () => {
