@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
@@ -32,6 +32,15 @@ describe('docker/alerts.yml', () => {
       expect(rule.annotations.summary.length).toBeGreaterThan(20);
     }
     expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
+  });
+
+  test('is named, each alert of it, on the pages for operators', async () => {
+    const folder = new URL('../../../docs/operations/', import.meta.url);
+    const pages = await readdir(folder);
+    const texts = await Promise.all(pages.map((page) => readFile(new URL(page, folder), 'utf8')));
+    const text = texts.join('\n');
+    const names = (await readRules()).map(({ alert }) => alert);
+    expect(names.filter((name) => !text.includes(`\`${name}\``))).toEqual([]);
   });
 
   const { error } = spawnSync('promtool', ['--version']);
