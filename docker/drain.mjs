@@ -3,11 +3,12 @@
  * reason, if it cannot: SIGTERM, which follows, drains as well.
  */
 import { setTimeout as wait } from 'node:timers/promises';
+import { ownAddress } from './own-address.mjs';
 
 // Its certificate is for the name that clients know.
 process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
 const { TLS_CERT, PORT, OPERATOR_KEY } = process.env;
-const origin = `${TLS_CERT ? 'https' : 'http'}://127.0.0.1:${PORT || 3000}`;
+const origin = `${TLS_CERT ? 'https' : 'http'}://${ownAddress}:${PORT || 3000}`;
 
 if (!OPERATOR_KEY) throw new Error('OPERATOR_KEY is not set');
 const answer = await fetch(`${origin}/api/admin/drain`, {

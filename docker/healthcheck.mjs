@@ -1,11 +1,12 @@
 /** Tells by its exit code, 0 or 1, whether the gateway or the usage worker of this container lives. */
 import { readFileSync } from 'node:fs';
+import { ownAddress } from './own-address.mjs';
 
 // Its certificate is for the name that clients know.
 process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';
 const { TLS_CERT, PORT, WORKER_PORT } = process.env;
-const gateway = `${TLS_CERT ? 'https' : 'http'}://127.0.0.1:${PORT || 3000}`;
-const worker = Number(WORKER_PORT) > 0 ? [`http://127.0.0.1:${WORKER_PORT}`] : [];
+const gateway = `${TLS_CERT ? 'https' : 'http'}://${ownAddress}:${PORT || 3000}`;
+const worker = Number(WORKER_PORT) > 0 ? [`http://${ownAddress}:${WORKER_PORT}`] : [];
 
 /**
  * Asks only the program that the container runs. Gateway and worker may have the same environment, and on the machine's network

@@ -1,3 +1,5 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
@@ -114,4 +116,14 @@ test('/metrics counts clients, rooms and refusals', async () => {
   }
   expect(text).toContain('partyline_event_loop_delay_seconds{quantile="0.99"}');
   expect(text).not.toContain('alice');
+});
+
+test('docker/healthcheck.mjs and docker/drain.mjs ask at the address of HOST', async () => {
+  const own = { HOST: '127.0.0.2', OPERATOR_KEY: 'operator-key-of-the-tests' };
+  const { gateway, url } = await start(own);
+  const env = { ...process.env, ...own, PORT: new URL(url).port, WORKER_PORT: '0' };
+  const run = (program: string) => promisify(execFile)(process.execPath, [program], { env });
+  await run('docker/healthcheck.mjs');
+  await run('docker/drain.mjs');
+  expect(await gateway.exited).toBe(0);
 });

@@ -10,9 +10,9 @@ afterEach(() => {
 });
 
 /** Serves /healthz with a status; with none, a port at which nothing answers. */
-async function portOf(status: number | undefined): Promise<string> {
+async function portOf(status: number | undefined, address = '127.0.0.1'): Promise<string> {
   const server = createServer((_request, response) => response.writeHead(status ?? 500).end());
-  server.listen(0, '127.0.0.1');
+  server.listen(0, address);
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   if (status === undefined) await new Promise((resolve) => server.close(resolve));
@@ -41,4 +41,15 @@ test.each([
   const PORT = await portOf(gateway);
   const WORKER_PORT = typeof worker === 'string' ? worker : await portOf(worker);
   expect(await exitCode({ PORT, WORKER_PORT })).toBe(code);
+});
+
+test.each([
+  ['', '127.0.0.1'],
+  ['0.0.0.0', '127.0.0.1'],
+  ['::', '127.0.0.1'],
+  ['127.0.0.2', '127.0.0.2'],
+  ['::1', '::1'],
+])('with HOST=%s it asks at %s', async (HOST, address) => {
+  const PORT = await portOf(200, address);
+  expect(await exitCode({ HOST, PORT, WORKER_PORT: '0' })).toBe(0);
 });
