@@ -3,14 +3,17 @@ import { expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { readSettings } from '../../config/settings.ts';
 
-/** The settings that kubernetes/ and docker/compose.yaml give to usage workers, beside those of gateways. */
+/** The settings that kubernetes/ and docker/compose.yaml give to usage workers, beside those of gateways; and the logs of all services. */
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 
 type Environment = Record<string, string | number>;
 type Compose = {
   'x-environment': Environment;
-  services: Record<string, { environment: Environment }>;
+  services: Record<
+    string,
+    { environment: Environment; logging?: { driver: string; options: Record<string, string> } }
+  >;
 };
 type Deployment = {
   kind: string;
@@ -56,3 +59,13 @@ test.each(['gateway-1', 'gateway-2', 'worker'])(
     expect(() => readSettings(Object.fromEntries(values) as Record<string, string>)).not.toThrow();
   },
 );
+
+test.each(Object.entries(services))('compose.yaml: the log of %s is bounded', (_name, service) => {
+  expect(service.logging).toEqual({
+    driver: 'json-file',
+    options: {
+      'max-size': expect.stringMatching(/^\d+m$/) as string,
+      'max-file': expect.stringMatching(/^\d$/) as string,
+    },
+  });
+});
