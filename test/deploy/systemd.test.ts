@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BootedMachine } from '../support/booted-machine.ts';
 import { eventually, freeRtcPort } from '../support/gateway.ts';
-import { fencedCommands } from '../support/page-commands.ts';
+import { commandsOf, fencedCommands } from '../support/page-commands.ts';
 import { TestRedis } from '../support/redis.ts';
 import { enterTwo, sendTone } from '../support/tone-through.ts';
 
@@ -21,6 +21,12 @@ const START = COMMANDS.findIndex((command) => command.startsWith('systemctl enab
 const INSTALL = COMMANDS.slice(0, START);
 const [LIST = '', MAKE_WORKER_SETTINGS = '', START_WORKER = '', ...OTHERS] = COMMANDS.slice(
   START + 1,
+);
+
+/** The commands of docs/operations/upgrade.md for systemd, and the one for the worker. */
+const UPGRADE = fencedCommands('upgrade.md').filter((command) => !command.includes('docker'));
+const [RESTART_WORKER = ''] = commandsOf('upgrade.md').filter((command) =>
+  command.startsWith('systemctl restart'),
 );
 
 let machine: BootedMachine;
@@ -162,6 +168,22 @@ describe('the gateway, with a Redis and a usage worker of its own', () => {
     expect(logOf('gateway')).toMatch(/"by":"SIGTERM".*"msg":"drain began"/);
     expect(logOf('gateway')).not.toContain('media worker died');
   });
+
+  test('an upgrade: the next version is in its place, with the same accounts', async () => {
+    const { url: before, api_key: apiKey } = await gatewayReady(2);
+    expect(await fetch(before).catch(() => undefined)).toBeUndefined();
+    machine.run('ln', '-s', '/srv/partyline', '/opt/partyline-next');
+    const [wait = '', ...commands] = UPGRADE.toReversed();
+    machine.run('sh', '-euc', commands.toReversed().join('\n'));
+    const { url, api_key: after } = await gatewayReady(3);
+    machine.run('sh', '-euc', wait.replace('http://127.0.0.1:3000', url));
+    expect(after).toBe(apiKey);
+    expect(machine.run('sh', '-c', 'ls -d /opt/partyline*').trim().split('\n')).toEqual([
+      '/opt/partyline',
+      '/opt/partyline-before',
+    ]);
+    machine.run('systemctl', 'stop', GATEWAY);
+  });
 });
 
 test('the usage worker starts, is started again after kill -9, and ends with 0', async () => {
@@ -170,6 +192,8 @@ test('the usage worker starts, is started again after kill -9, and ends with 0',
   await eventually('it runs', () => starts() === 1, 20_000);
   machine.run('systemctl', 'kill', '--signal=SIGKILL', WORKER);
   await eventually('it runs again', () => starts() === 2, 20_000);
+  runOfPage(RESTART_WORKER);
+  await eventually('it runs once more', () => starts() === 3, 20_000);
   machine.run('systemctl', 'stop', WORKER);
   expect(machine.property(WORKER, 'Result')).toBe('success');
   expect(machine.property(WORKER, 'ExecMainStatus')).toBe('0');

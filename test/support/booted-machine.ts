@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { eventually } from './gateway.ts';
 
 /**
- * Makes a root of its own, this machine's below it and unchanged, with the project in /opt/partyline, and becomes systemd in it.
+ * Makes a root of its own, this machine's below it and unchanged, with the project in /srv/partyline and a link to it,
+ * /opt/partyline, and becomes systemd in it.
  * $1: an empty folder. $2: the project. It starts nothing but what is asked for.
  */
 const BOOT = `
@@ -22,8 +23,9 @@ mount -t cgroup2 cgroup2 sys/fs/cgroup
 mount -t tmpfs tmpfs run
 mount -t tmpfs tmpfs tmp
 mount --rbind /dev dev
-mkdir -p opt/partyline old
-mount --bind "$2" opt/partyline
+mkdir -p srv/partyline opt old
+mount --bind "$2" srv/partyline
+ln -s /srv/partyline opt/partyline
 rm -rf etc/systemd/system/*
 printf '[Unit]\\nDescription=Nothing\\n' > etc/systemd/system/bare.target
 pivot_root . old
@@ -50,7 +52,7 @@ export class BootedMachine {
     this.#child = child;
   }
 
-  /** @param project the folder that is to be /opt/partyline */
+  /** @param project the folder that /opt/partyline is to be a link to */
   static async boot(project: string): Promise<BootedMachine> {
     const folder = await mkdtemp(join(tmpdir(), 'partyline-machine-'));
     const cgroup = join(findCgroups(), `partyline-machine-${process.pid}`);
