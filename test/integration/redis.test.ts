@@ -122,7 +122,10 @@ describe('a Redis that has a snapshot and no append-only file, restarted with ap
     await store.run((client) => client.sendCommand(['SAVE']));
     return { redis, store };
   }
-  const restartAndRead = async ({ redis, store }: Awaited<ReturnType<typeof startWithSnapshot>>) => {
+  const restartAndRead = async ({
+    redis,
+    store,
+  }: Awaited<ReturnType<typeof startWithSnapshot>>) => {
     await redis.restart();
     await eventually('it is connected', () => store.isAvailable());
     return store.run((client) => client.get('account'));
