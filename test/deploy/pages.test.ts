@@ -32,6 +32,7 @@ const TRIED: [RegExp, string][] = [
     /^(\(umask 077 && )?docker compose -f docker\/compose\.yaml (--profile canary )?(up|stop|start|exec|run) /,
     'deploy/compose.test.ts',
   ],
+  [/^until docker compose /, 'deploy/compose.test.ts'],
   [/^docker run (--detach )?--init\b/, 'deploy/compose.test.ts'],
   [/^iptables /, 'deploy/pages.test.ts'],
   [/^(REDIS_URL|SENTINEL_PASSWORD)=/, 'deploy/pages.test.ts'],
@@ -44,6 +45,8 @@ const NOT_RUN: [RegExp, string][] = [
   [/^kubectl apply /, 'there is no cluster here; the same manifests are built and validated'],
   [/^systemctl edit /, 'it opens an editor'],
   [/^docker (compose -f docker\/compose\.yaml )?build /, 'there is no docker here; buildah builds'],
+  [/^docker compose .* logs /, 'it only shows a log'],
+  [/^docker compose .* kill -s HUP proxy$/, 'it sends a signal of HAProxy'],
   [/^docker compose -f docker\/compose\.yaml …$/, 'it stands for the others'],
 ];
 
