@@ -66,7 +66,11 @@ test('install.md and watch.md name the settings of docker/compose.yaml, which ar
   const ofCanary = [...variables].filter((name) => name.startsWith('CANARY_'));
   const watching = readFileSync(join(PROJECT, 'docs/operations/watch.md'), 'utf8');
   expect(ofCanary.filter((name) => !watching.includes(`\`${name}=`))).toEqual([]);
-  const named = [...settingsOf('install.md').keys(), ...ofCanary];
+  // Browsers need TURN in few networks.
+  const ofTurn = [...variables].filter((name) => name.startsWith('TURN_'));
+  const installing = readFileSync(join(PROJECT, 'docs/operations/install.md'), 'utf8');
+  expect(ofTurn.filter((name) => !installing.includes(`\`${name}\``))).toEqual([]);
+  const named = [...settingsOf('install.md').keys(), ...ofCanary, ...ofTurn];
   expect(named.toSorted()).toEqual([...variables].toSorted());
   for (const ignored of ['.gitignore', '.dockerignore']) {
     expect(readFileSync(join(PROJECT, ignored), 'utf8')).toMatch(/^docker\/\.env$/m);
