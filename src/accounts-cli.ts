@@ -17,7 +17,10 @@ process.exitCode = await runAccountsCommand(process.argv.slice(2), process.env, 
   ask: stdin.isTTY ? ask : undefined,
 });
 
-/** The question goes to `stderr`: the result alone is on `stdout`. Without an answer (Ctrl-D) the answer is empty. */
+/**
+ * Asks on `stderr`, because only the result belongs on `stdout`. Returns an empty answer at the end of input
+ * (Ctrl-D).
+ */
 async function ask(question: string): Promise<string> {
   using lines = createInterface({ input: stdin, output: stderr });
   const answer = lines.question(question);

@@ -19,12 +19,15 @@ export const counters = {
     late: 0,
     /** They are malformed. */
     undecodable: 0,
-    /** No decoder takes them, and they are relayed to nobody. */
+    /**
+     * Messages of an unknown format that were not delivered: over the account's budget, or held or queued for
+     * too long or in too great a number.
+     */
     not_relayed: 0,
     /** The client to whom they would go does not read. */
     unread: 0,
   },
-  /** Connections that were closed as they came, to keep a reserve of file descriptors. */
+  /** Connections that were closed on arrival, to keep a reserve of file descriptors. */
   connectionsNotAccepted: 0,
   /** Faults that said that a resource had run out. */
   shortages: { descriptors: 0, memory: 0, threads: 0, ports: 0, disk: 0 },

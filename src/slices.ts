@@ -1,6 +1,9 @@
 import { type LoopTime, loopTime } from './loop-time.ts';
 
-/** Maximum length of one slice, ms: well below the 20 ms of a frame; shorter while other owners work in slices, too. */
+/**
+ * Maximum length of one slice, ms: well below the 20 ms of a frame. Shorter while other users of the event
+ * loop's shared time ({@link LoopTime}) are busy.
+ */
 const SLICE_MS = 3;
 /** Number of asynchronous tasks of one owner under way at once; the tasks of other owners do not wait for them. */
 const MAX_UNDER_WAY = 16;

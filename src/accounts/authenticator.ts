@@ -17,7 +17,7 @@ export type Credentials = {
   signedBy?: string | undefined;
 };
 
-/** Which keys an account still has, and which signing keys of tokens were withdrawn. */
+/** Valid API keys of an account, and withdrawn signing keys of tokens. */
 export type KeyState = { keyIds: ReadonlySet<string>; withdrawn: ReadonlySet<string> };
 
 /** Number of valid keys and tokens that are remembered. */
@@ -57,7 +57,8 @@ export class Authenticator {
 
   /**
    * Verifies a token; it is valid only while the key that requested it is.
-   * @param onOwner called with the account before it is looked up; what it throws ends the attempt
+   * @param onOwner called with the account id before the account is looked up; an error that it throws
+   *   rejects the attempt
    * @param mayBeExpired true to accept a token that has expired
    * @throws {PartylineError} `unauthorized`, `rate_limited`, `overloaded`
    */

@@ -52,7 +52,7 @@ export class SigningKeys {
     this.#clock = clock;
   }
 
-  /** Ids of signing keys that were withdrawn in the last day, as far as this process knows. */
+  /** Ids of withdrawn signing keys at the last {@link reload}: all of the last day, and possibly older ones. */
   get withdrawn(): ReadonlySet<string> {
     return this.#withdrawn;
   }
@@ -127,7 +127,7 @@ export class SigningKeys {
     this.#keys = [];
   }
 
-  /** Drops the known keys, because another process changed them, and reads which were withdrawn. */
+  /** Forgets the cached keys, because another process has changed them, and reads the ids of withdrawn ones. */
   async reload(): Promise<void> {
     this.#keys = [];
     const ids = await this.#redis.run((client) => client.sMembers(WITHDRAWN_SIGNING_KEYS));

@@ -9,8 +9,9 @@ import type { Session } from '../session/session.ts';
 import type { SessionQuery } from './query.ts';
 
 /**
- * A client that is handed from one process to another, because `join` was its first message. Its messages are
- * parsed only by the receiving process: they may have any shape, and the channel between processes must carry them.
+ * A client that is handed from one process to another, because `join` was its first message. Its messages
+ * travel as the bytes that came: this process parses them only to find a `join`, and the receiving process
+ * parses them again.
  */
 export type HandedOverClient = {
   sessionId: string;
@@ -57,7 +58,7 @@ export function openHandover(
   const handover = new Handover(socket, stream, {
     readAll: () => readAll?.(),
     destinationOf: (data, isBinary) => {
-      // An empty message is ignored.
+      // The session ignores an empty binary message, so it decides nothing.
       if (isBinary) return data.length > 0 ? 'here' : 'undecided';
       if (!session.isIdle || data.length > MAX_JOIN_CHARACTERS) return 'here';
       return destinationOf(data.toString(), credentials, processOf);
@@ -70,7 +71,7 @@ export function openHandover(
       homes.move(to, { ...client, unread }, connection);
     },
   });
-  // Beyond the gate, which follows what ws is handed.
+  // After the gate is installed: it must see every byte that ws gets.
   readAll = session.read();
   return handover;
 }

@@ -1,4 +1,7 @@
-/** G.711 (ITU-T, 1988): 8-bit logarithmic samples at 8 kHz, decoded by table and encoded by segment search. */
+/**
+ * G.711 (ITU-T, 1988): 8-bit logarithmic samples at 8 kHz, decoded by table; the encoder finds the segment by
+ * counting leading zeros.
+ */
 
 export type G711Law = 'pcmu' | 'pcma';
 
@@ -43,7 +46,7 @@ export const G711_VALUES: Record<G711Law, Int16Array> = {
   pcma: every(decodeA),
 };
 
-/** Distance between the 16-bit values around that of each byte. */
+/** Quantization step at the value of each byte, in 16-bit units. */
 export const G711_STEPS: Record<G711Law, Int16Array> = {
   pcmu: every((byte) => 8 << ((~byte >> 4) & 7)),
   pcma: every((byte) => 16 << Math.max(0, (((byte ^ 0x55) >> 4) & 7) - 1)),

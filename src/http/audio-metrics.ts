@@ -24,7 +24,7 @@ export const AUDIO_METRICS: Definition[] = [
   ),
   count(
     'concealed_seconds_total',
-    'Audio that was concealed in place of lost or late packets',
+    'Audio synthesized in place of lost or late packets',
     ({ counters }) => counters.concealedSamples / SAMPLES_PER_S,
   ),
   gauge(

@@ -10,7 +10,10 @@ const RESOLUTION_MS = 20;
  */
 const IDLE_SHARE = 0.05;
 
-/** Measures the load of this node. Sampling costs almost nothing, and less on an idle process. */
+/**
+ * Measures the load of this process and its media workers. Sampling is cheap, and cheaper while the event
+ * loop is idle.
+ */
 export class LoadSampler {
   readonly #mediaWorkerShares: () => number[];
   readonly #delay: ELDHistogram = monitorEventLoopDelay({ resolution: RESOLUTION_MS });

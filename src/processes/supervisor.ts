@@ -19,14 +19,14 @@ import { startUsageWorker } from '../children/usage-worker-process.ts';
 
 const GATEWAY = fileURLToPath(new URL('./gateway-main.ts', import.meta.url));
 
-/** Several gateway processes on one port, and their common state. */
+/** A supervisor with its gateway processes: their common address, and the demo account if there is one. */
 export type Supervisor = Running & { url: string; demo: DemoAccount | undefined };
 
 /**
- * Starts `PROCESSES` gateways on the same port. The kernel distributes connections among them; one that ends is started
- * again.
+ * Starts `PROCESSES` gateways on the same port. The kernel distributes connections among them; one that
+ * ends is started again.
  * @param abort aborts the wait for Redis
- * @throws {Error} if one cannot be started at first; all are closed before
+ * @throws {Error} if a gateway process cannot be started; everything that was opened is closed first
  */
 export async function openSupervisor(
   settings: Settings,
@@ -169,7 +169,10 @@ function startGateway(
   return { kept, ready: ready.promise };
 }
 
-/** Returns the settings of one gateway process: those of the supervisor, with WebRTC ports of its own. */
+/**
+ * Returns the settings of one gateway process: those of the supervisor, with WebRTC ports of its own, and
+ * without the demo account and usage workers, which the supervisor opens.
+ */
 const settingsOfGateway = (settings: Settings, index: number): Settings => ({
   ...settings,
   PROCESSES: 1,

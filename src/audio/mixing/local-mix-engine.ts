@@ -6,13 +6,13 @@ import type { Join, MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.
 import { MixedSpeaker } from './mixed-speaker.ts';
 import { FRAME_SAMPLES } from '../format.ts';
 
-/** Number of ticks between two comparisons of the next sound with the last one heard. */
+/** Interval, in ticks, of the check whether listeners of a mix can continue with a speaker's packets (`isAlike`). */
 const LOOK_TICKS = 4;
 
 /**
- * Mix engine of a room: receives the packets of mixed speakers, and makes a frame of each mix every 20 ms. It decodes
- * each speaker once, sums once, and encodes each distinct mix and format once. It knows codecs and speaker numbers, but neither peers
- * nor a clock, so that it runs on any thread.
+ * Mix engine of a room: receives the packets of mixed speakers, and makes a frame of each mix every 20 ms.
+ * It decodes each speaker once, sums once, and encodes each distinct mix and format once. It knows codecs and
+ * the ids of speakers, but neither peers nor a clock, so that it can run on any thread.
  */
 export class LocalMixEngine {
   readonly #codecs: Codecs;

@@ -51,7 +51,10 @@ export class MixedSpeaker {
     for (const packet of start.recent) this.#notePacket(opusPacketSamples(packet) ?? 0);
   }
 
-  /** Opens the decoder, and decodes the packets that have been heard; done before the next tick of the clock. */
+  /**
+   * Opens the decoder and decodes the recent packets as its history. Until then, normally before the next
+   * tick, the speaker is silent.
+   */
   async open(codec: OpusCodec): Promise<void> {
     const decoder = await codec.createDecoder();
     if (this.#isClosed) {
@@ -71,7 +74,10 @@ export class MixedSpeaker {
     return this.#frame;
   }
 
-  /** Last frame, as it was or would have been heard. */
+  /**
+   * Frame of this tick, or else the last one that was pulled, even if it was silent; before the first, the
+   * audio that listeners have heard.
+   */
   get previous(): Float32Array {
     return this.#frame ?? this.#previous;
   }
@@ -194,7 +200,10 @@ export class MixedSpeaker {
     return this.#playout?.ready ?? NOTHING;
   }
 
-  /** True at intervals while the speaker pauses, also between two words. */
+  /**
+   * True for the frame that completes a pause, also one between two words, and for every 10th frame while the
+   * pause continues; false if the decoded audio after the frame is loud.
+   */
   get isPausing(): boolean {
     return this.#pauses.isFound && this.#pauses.isSoft(this.rest);
   }

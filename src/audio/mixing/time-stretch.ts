@@ -37,14 +37,15 @@ const FADE = Float64Array.from(
 );
 
 /**
- * Removes a stretch after which the sound repeats itself (one pitch period or a few), and cross-fades over the seam.
- * @param samples best 960…2880; of fewer than 960 only periods shorter than 15 ms can be removed (the length less 5 ms), of
- *   fewer than 360 none. Not changed.
+ * Removes a stretch after which the sound repeats itself (one pitch period or a few), and cross-fades over
+ * the seam.
+ * @param samples 960…2880 samples are best. In fewer than 960, the longest removable period is the length
+ *   less 5 ms; in fewer than 360 there is none. Not modified.
  * @param isUrgent true if an audible seam is better than none
  * @param maxSamples maximum number of samples to remove
- * @returns a new array, 120…720 samples (2.5…15 ms) shorter, never empty; its first and its last sample are those of
- *   `samples`, and the joins to the blocks before and after are as smooth as they were. Undefined if every seam would be
- *   audible.
+ * @returns a new array, 120…720 samples (2.5…15 ms) shorter, never empty; its first and its last sample are
+ *   those of `samples`, and the joins to the blocks before and after are as smooth as they were. Undefined if
+ *   every seam would be audible.
  */
 export function compress(
   samples: Float32Array,

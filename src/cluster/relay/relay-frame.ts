@@ -16,7 +16,7 @@ export type RelayedMessage = {
   message: Buffer;
 };
 
-/** A frame without a body: asks the other end whether it reads, and answers that it does. */
+/** Frame without a body: a probe, and also the answer to one, which shows that the other end reads. */
 export const PROBE = Buffer.alloc(LENGTH_BYTES);
 
 /**
@@ -60,7 +60,8 @@ export class RelayFrameReader {
     this.#neededBytes = LENGTH_BYTES;
     while (rest.length >= LENGTH_BYTES) {
       const bodyBytes = rest.readUInt32BE(0);
-      if (bodyBytes > MAX_BODY_BYTES) throw new Error(`a frame of ${bodyBytes} bytes`);
+      if (bodyBytes > MAX_BODY_BYTES)
+        throw new Error(`relay frame body of ${bodyBytes} bytes; at most ${MAX_BODY_BYTES}`);
       this.#neededBytes = LENGTH_BYTES + bodyBytes;
       if (rest.length < this.#neededBytes) break;
       if (bodyBytes === 0) this.#onProbe();
