@@ -1,6 +1,6 @@
 import type { PartylineClient } from 'partyline-client';
 
-/** Resolves when a client that was connected is not reconnecting any more, or when `signal` aborts. */
+/** Resolves as soon as the client is not reconnecting (it is connected, or has given up), or when `signal` aborts. */
 export async function untilConnected(client: PartylineClient, signal: AbortSignal): Promise<void> {
   while (client.state.name === 'reconnecting' && !signal.aborted) {
     await new Promise<void>((resolve) => {

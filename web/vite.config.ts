@@ -1,13 +1,14 @@
 import { join } from 'node:path';
 import { createLogger, defineConfig } from 'vite';
 
-// The pages are the same whatever the shell says.
+// Pages are always built for production, even if the shell sets NODE_ENV.
 process.env['NODE_ENV'] = 'production';
 
 const logger = createLogger('warn');
 const warnOnce = logger.warnOnce.bind(logger);
 logger.warnOnce = (message, options) => {
-  // The client names the files that its package has beside it; the page names those that are built with it.
+  // By default the client looks for its worker files in its npm package; the page passes the ones
+  // that it builds itself, so the default paths need not exist here.
   if (!message.includes("doesn't exist at build time")) warnOnce(message, options);
 };
 

@@ -8,7 +8,7 @@ import type {
   RoomList,
 } from '../../src/operator/schemas.ts';
 
-/** Longest wait for an answer, ms: the page takes a gateway that hangs for one that is gone. */
+/** Timeout of a request, ms; the page then treats a gateway that hangs as unreachable. */
 const TIMEOUT_MS = 10_000;
 
 /** Error of a request that the gateway, or a proxy in its place, refused, with the reason. */
