@@ -35,7 +35,7 @@ type Parts = {
   ask: Ask | undefined;
 };
 
-/** Returns what a person answers to a question. */
+/** Function that asks a person a question and returns the answer. */
 export type Ask = (question: string) => Promise<string>;
 type Command = (parts: Parts, ids: string[], options: Options) => Promise<Result>;
 

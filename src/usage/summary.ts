@@ -5,7 +5,7 @@ import type { CcuLeases } from './ccu-leases.ts';
 import { remainingMinutes } from './quota.ts';
 import type { UsageStore } from './usage-store.ts';
 
-/** Returns the figures of an account for `GET /api/me` (docs/protocol.md, "Meaning of the figures"). */
+/** Figures of an account for `GET /api/me` (docs/protocol.md, "Meaning of the figures"). */
 export const SummarySchema = Type.Object({
   total_minutes: Type.Number(),
   remaining_minutes: Type.Number(),

@@ -389,7 +389,7 @@ type Admitted = {
   id: string;
   holder: Holder;
   order: number;
-  /** Returns the fault for a peer that is connected in another way. */
+  /** True if the peer had another connection, which this one takes over. */
   isElsewhere: boolean;
   release: () => void;
 };

@@ -21,7 +21,7 @@ type Level = { speaker: SpeakerId; gain: number; before: number };
 /** Audio that Opus listeners have heard before: packets of a speaker, or another mix, which was `lateSamples` later than this one is now. */
 export type HeardBefore = { speaker: SpeakerId } | { lateSamples: number };
 
-/** Returns the present frame of a speaker; undefined if it has none. */
+/** Function that returns the present frame of a speaker; undefined if it has none. */
 export type FrameOf = (speaker: SpeakerId) => Float32Array | undefined;
 
 /**
