@@ -45,7 +45,7 @@ export class ActiveSpeakers<Id> {
   /** Noise detection of all speakers, also of those that do not talk. */
   readonly #noises = new Map<Id, SteadyNoise>();
   readonly #mixed = new Set<Id>();
-  #mixedChanges = 0;
+  #mixedVersion = 0;
 
   constructor(settings: ActiveSpeakerSettings) {
     this.#settings = settings;
@@ -56,9 +56,9 @@ export class ActiveSpeakers<Id> {
     return this.#mixed;
   }
 
-  /** Number of times that a speaker was added to the mixed ones or removed from them. */
-  get mixedChanges(): number {
-    return this.#mixedChanges;
+  /** Number that changes whenever {@link mixed} has changed. */
+  get mixedVersion(): number {
+    return this.#mixedVersion;
   }
 
   get isSilent(): boolean {
@@ -132,7 +132,7 @@ export class ActiveSpeakers<Id> {
   end(id: Id): boolean {
     const changed = this.#talking.delete(id);
     if (this.#mixed.delete(id)) {
-      this.#mixedChanges += 1;
+      this.#mixedVersion += 1;
       this.#fill();
     }
     return changed;
@@ -161,7 +161,7 @@ export class ActiveSpeakers<Id> {
       this.#mixed.delete(victim);
     }
     this.#mixed.add(id);
-    this.#mixedChanges += 1;
+    this.#mixedVersion += 1;
     return true;
   }
 

@@ -74,7 +74,7 @@ export class LocalMixEngine {
     this.#speakers.get(id)?.insert(packet, nowMs);
   }
 
-  /** Mixes the next 20 ms, or skips them; parameters as for {@link MixEngine.tick}. */
+  /** Mixes the next 20 ms, or skips them; parameters as for `MixEngine.tick`. */
   tick(nowMs: number, movedMs: number, isSkipped = false): TickReport {
     const startedMs = performance.now();
     try {

@@ -5,7 +5,7 @@ import type { Pace, StreamPacket } from '../../rtp/jitter-buffer.ts';
  * threads.
  */
 
-/** Number of a speaker of a room for as long as it is mixed. */
+/** Number of a speaker of a room: assigned by `RoomMixer.addSpeaker`, and valid until `RoomMixer.removeSpeaker`. */
 export type SpeakerId = number;
 
 /** Speaker that is mixed from this plan on. */

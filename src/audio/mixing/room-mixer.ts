@@ -77,11 +77,11 @@ export class RoomMixer {
   /** Speakers that have talked and pause, the last one first. */
   #pausing: Speaker[] = [];
   readonly #changes = new VolumeChanges();
-  /** True if who talks, but not who is mixed, has changed since the last plan. */
+  /** True if the talking speakers, but not the mixed ones, have changed since the last plan. */
   #isPlanDue = false;
   /** State of the active speakers in the last plan. */
   #isTicking = false;
-  #plannedChanges = 0;
+  #plannedVersion = 0;
   #nextId: SpeakerId = 1;
   /** Time of the last packet or tick. */
   #nowMs = 0;
@@ -290,11 +290,11 @@ export class RoomMixer {
   }
 
   /**
-   * True if those that are mixed are the same as in the last plan, and there will be a tick. In a room of hundreds of open
+   * True if the mixed speakers are the same as in the last plan, and there will be a tick. In a room of hundreds of open
    * microphones some are loud for a moment in every tick.
    */
   get #mayPlanLater(): boolean {
-    return this.#isTicking && this.#plannedChanges === this.#activeSpeakers.mixedChanges;
+    return this.#isTicking && this.#plannedVersion === this.#activeSpeakers.mixedVersion;
   }
 
   /**
@@ -305,7 +305,7 @@ export class RoomMixer {
     if (this.#isClosed) return;
     this.#isPlanDue = false;
     this.#isTicking = !this.#isSilent;
-    this.#plannedChanges = this.#activeSpeakers.mixedChanges;
+    this.#plannedVersion = this.#activeSpeakers.mixedVersion;
     this.#notePauses();
     const mixed = this.#mixed();
     const { mixes, asSent, apart, limited } = planSubscriptions(this.#listeners, {
