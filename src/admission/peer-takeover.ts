@@ -12,8 +12,8 @@ const ArrivedSchema = Type.Object({
   accountId: Type.Integer(),
   peer: Type.String(),
   connectionId: Type.String(),
-  /** Order of two connections ({@link Admission}); the higher one is newer. Nodes of version 0.1.0 do not send it. */
-  order: Type.Optional(Type.Integer()),
+  /** Order of the connection (`Admission`); of two connections the one with the higher order is newer. */
+  order: Type.Integer(),
 });
 /** `room`: empty if the peer wants to be in none; `reason`: why, if it is in none. */
 const SettledSchema = Type.Object({
@@ -102,7 +102,6 @@ export class PeerTakeover {
       if (nowMs - atMs < REMEMBERED_MS) break;
       this.#newest.delete(key);
     }
-    if (order === undefined) return;
     const key = keyOf(accountId, peer);
     const before = this.#newest.get(key)?.order ?? 0;
     this.#newest.delete(key);

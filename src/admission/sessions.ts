@@ -4,7 +4,7 @@ import type { Session } from '../session/session.ts';
 import type { Move } from '../session/session-parts.ts';
 
 /** A connection of a peer. */
-type Arrival = { accountId: number; peer: string; connectionId: string; order?: number };
+type Arrival = { accountId: number; peer: string; connectionId: string; order: number };
 
 /** A client that is connected: over a WebSocket, or by WHIP and WHEP. */
 export type LiveSession = Pick<
@@ -48,11 +48,10 @@ export class Sessions {
 
   /**
    * Ends the session with the same `peer` soon, unless it is the connection that takes its place, or a newer one.
-   * Without an `order` the connection is the newer one.
    * @param move where the client is by now, if that is known
    */
   replaceSoon(
-    { accountId, peer, connectionId, order = Infinity }: Arrival,
+    { accountId, peer, connectionId, order }: Arrival,
     withinMs: number,
     move?: Move,
   ): void {

@@ -37,7 +37,7 @@ function openNode() {
     sessions.add(session);
     return session;
   };
-  const hear = (connectionId: string, order?: number) =>
+  const hear = (connectionId: string, order: number) =>
     listeners.get('arrived')!({ accountId: 1, peer: 'ada', connectionId, order });
   const end = () => [...sessions.of(1)].forEach((session) => sessions.delete(session));
   return { takeover, add, hear, closed, end };
@@ -70,12 +70,5 @@ describe('two connections of a peer at the same moment', () => {
     expect(() => node.takeover.checkNewest(ada('older'), 100)).toThrow(isReplaced);
     expect(node.closed).toEqual([]);
     node.end();
-  });
-
-  test('a node that does not tell the order is obeyed', () => {
-    const node = openNode();
-    node.add('here', 100);
-    node.hear('there');
-    expect(node.closed).toEqual(['here']);
   });
 });
