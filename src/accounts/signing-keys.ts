@@ -110,6 +110,7 @@ export class SigningKeys {
    * Makes every process sign with a new key from now on.
    * @param isWithdrawal true if JWTs signed with earlier keys become invalid at once; otherwise they stay valid
    * until they expire
+   * @throws {PartylineError} `overloaded`
    */
   async rotate(isWithdrawal: boolean): Promise<void> {
     const nowMs = this.#clock.wallMs();
@@ -127,7 +128,10 @@ export class SigningKeys {
     this.#keys = [];
   }
 
-  /** Forgets the cached keys, because another process has changed them, and reads the ids of withdrawn ones. */
+  /**
+   * Forgets the cached keys, because another process has changed them, and reads the ids of withdrawn ones.
+   * @throws {PartylineError} `overloaded`
+   */
   async reload(): Promise<void> {
     this.#keys = [];
     const ids = await this.#redis.run((client) => client.sMembers(WITHDRAWN_SIGNING_KEYS));
