@@ -1,8 +1,8 @@
 import { randomInt } from 'node:crypto';
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { LONGEST_LIFE_SECONDS, type SigningKeys } from './signing-keys.ts';
-import { MAX_TTL_SECONDS, type TokenOwner } from './tokens.ts';
+import { LONGEST_LIFE_SECONDS, MAX_TOKEN_TTL_SECONDS, type SigningKeys } from './signing-keys.ts';
+import type { TokenOwner } from './tokens.ts';
 
 /** Differs from that of tokens, so that neither is accepted in place of the other. */
 const ISSUER = 'partyline/invite';
@@ -87,7 +87,7 @@ export class Invites {
       owner: { accountId: Number(claims.sub), keyId: claims.key },
       room: claims.room,
       publish: claims.publish,
-      ttlSeconds: Math.max(1, Math.min(secondsLeft, MAX_TTL_SECONDS)),
+      ttlSeconds: Math.max(1, Math.min(secondsLeft, MAX_TOKEN_TTL_SECONDS)),
     };
   }
 }

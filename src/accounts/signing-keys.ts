@@ -11,8 +11,8 @@ import type { Redis } from '../store/redis.ts';
 import type { RedisClock } from '../store/redis-clock.ts';
 
 const ALGORITHM = 'HS256';
-/** Lifetime of the list of withdrawn keys: that of the longest-lived token, in seconds. */
-const WITHDRAWN_TTL_SECONDS = 86_400;
+/** Longest life of a token, seconds: the list of withdrawn keys is kept for as long. */
+export const MAX_TOKEN_TTL_SECONDS = 86_400;
 /** Longest life of a JWT, seconds: a key is kept for as long after it was replaced. */
 export const LONGEST_LIFE_SECONDS = 7 * 86_400;
 
@@ -120,7 +120,7 @@ export class SigningKeys {
         newKey(nowMs),
         isWithdrawal ? '1' : '0',
         String(nowMs - LONGEST_LIFE_SECONDS * 1000),
-        String(WITHDRAWN_TTL_SECONDS),
+        String(MAX_TOKEN_TTL_SECONDS),
         SIGNING_KEY_CHANGES,
       ],
     };

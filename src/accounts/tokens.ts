@@ -1,11 +1,9 @@
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { PartylineError } from '../protocol/errors.ts';
-import type { SigningKeys } from './signing-keys.ts';
+import { MAX_TOKEN_TTL_SECONDS, type SigningKeys } from './signing-keys.ts';
 
 const ISSUER = 'partyline';
-/** The longest life of a token, seconds. */
-export const MAX_TTL_SECONDS = 86_400;
 /** The longest token, so that a URL with it has room in the 16 KB of headers that Node takes. */
 const MAX_TOKEN_CHARACTERS = 12_000;
 
@@ -17,7 +15,7 @@ export const TokenRequestSchema = Type.Object(
       Type.Literal('*'),
       Type.Array(Type.String({ minLength: 1, maxLength: 256 }), { minItems: 1, maxItems: 100 }),
     ]),
-    ttl_seconds: Type.Integer({ minimum: 1, maximum: MAX_TTL_SECONDS }),
+    ttl_seconds: Type.Integer({ minimum: 1, maximum: MAX_TOKEN_TTL_SECONDS }),
     publish: Type.Boolean(),
   },
   { additionalProperties: false },

@@ -1,5 +1,8 @@
 import { SILENCE_LEVEL } from '../rtp/packet.ts';
 
+/** Power below which audio, and a cut or a seam in it, is inaudible: -50 dBFS. */
+export const QUIET_POWER = 1e-5;
+
 /**
  * Returns the audio level of a block of samples (RFC 6464): -dBov, 0 for a full-scale square wave … 127 for silence.
  * @param samples -1…1

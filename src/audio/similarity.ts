@@ -1,3 +1,6 @@
+/** Maximum self-similarity of noise: steady sound in which one place is as good as another. */
+export const NOISE_SIMILARITY = 0.5;
+
 /**
  * Returns the similarity of two stretches of sound: their normalized correlation, but less if their levels differ; -1…1, 1 only if
  * they are equal, 0 if both are silent.

@@ -1,12 +1,8 @@
 import { createHash } from 'node:crypto';
-import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
 import { KEY_FINGERPRINTS, NODE_FORMATS, NODES, ownedKeysKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
-
-const POLL_MS = 200;
-/** A heartbeat may be on its way. */
-const MARGIN_MS = 1000;
+import { whileNodeLingers } from '../store/while-node-lingers.ts';
 
 /**
  * Returns the fingerprint of a key, from which a key of the required length cannot be derived. Nodes of version 0.1, which check
@@ -32,18 +28,11 @@ export async function checkClusterKey(
     keys: [NODES, KEY_FINGERPRINTS, ownedKeysKey(node)],
     arguments: [node, fingerprintOf(clusterKey), String(deadAfterMs)],
   };
-  // A node that was killed a moment ago seems to live until then.
-  const deadlineMs = performance.now() + deadAfterMs + MARGIN_MS;
-  for (;;) {
+  await whileNodeLingers(async () => {
     const other = await redis.run((client) => client.noteKeyFingerprint(options));
-    if (other === '') return;
-    if (performance.now() > deadlineMs) {
-      throw new Error(
-        `CLUSTER_KEY is not that of the nodes that run (such as ${other as string}): give all the same, or stop those first`,
-      );
-    }
-    await wait(POLL_MS);
-  }
+    if (other === '') return undefined;
+    return `CLUSTER_KEY is not that of the nodes that run (such as ${other as string}): give all the same, or stop those first`;
+  }, deadAfterMs);
 }
 
 /** Removes this node's fingerprint and format, because it leaves; its places may be kept for a while. */

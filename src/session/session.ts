@@ -19,6 +19,7 @@ import { errorMessage, type LeaveReason, type ServerMessage } from '../protocol/
 import { minutesExhausted } from '../usage/quota.ts';
 import { mayComeBackAfterClose, mayComeBackAfterFault } from './resumable.ts';
 import { Heartbeat } from './heartbeat.ts';
+import { MAX_MESSAGE_BYTES } from '../protocol/message-size.ts';
 import { LOBBY } from '../protocol/names.ts';
 import { Pings } from './pings.ts';
 import { Presence } from './presence.ts';
@@ -33,8 +34,6 @@ import type {
   SessionParts,
 } from './session-parts.ts';
 import { readInTurns } from './turns.ts';
-
-const MAX_MESSAGE_BYTES = 64 * 1024;
 
 /** One client on one WebSocket, from `welcome` to close: lobby, rooms, and its frames both ways. */
 export class Session implements ClientConnection {

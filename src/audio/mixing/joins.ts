@@ -1,7 +1,7 @@
 import { ENCODER_DELAY_SAMPLES } from '../opus-codec.ts';
 import { FRAME_SAMPLES } from '../format.ts';
-import { powerOf } from '../level.ts';
-import { similarityOf } from '../similarity.ts';
+import { powerOf, QUIET_POWER } from '../level.ts';
+import { NOISE_SIMILARITY, similarityOf } from '../similarity.ts';
 
 /**
  * Places at which a listener changes from the packets of a speaker to a mix, or back. An encoder lags by 2.5 ms, so that the two are
@@ -14,10 +14,6 @@ const COARSE_STEP = 4;
 /** Distance, samples, around the best coarse place within which a better one is searched: {@link AS_GOOD} skips the places between. */
 const REFINED_SAMPLES = 24;
 const MAX_LATE_SAMPLES = 480;
-/** Power below which a seam is inaudible: -50 dBFS. */
-const QUIET_POWER = 1e-5;
-/** Maximum self-similarity of noise, in which one place is as good as another. */
-const NOISE_SIMILARITY = 0.5;
 /** Difference of similarity up to which an earlier place counts as good as the best. */
 const AS_GOOD = 0.02;
 /** Similarity of both sides from which a join is inaudible. */

@@ -1,10 +1,8 @@
 import { FRAME_SAMPLES, SAMPLE_RATE_HZ } from '../format.ts';
-import { powerOf } from '../level.ts';
+import { powerOf, QUIET_POWER } from '../level.ts';
 import type { OpusCodec, OpusEncoder } from '../opus-codec.ts';
 import { crossFade } from '../ramps.ts';
 
-/** Power below which omitted samples are inaudible: -50 dBFS. */
-const QUIET_POWER = 1e-5;
 const FADE_SAMPLES = 240;
 
 /**

@@ -1,4 +1,5 @@
-import { similarityFrom, similarityOf } from '../similarity.ts';
+import { QUIET_POWER } from '../level.ts';
+import { NOISE_SIMILARITY, similarityFrom, similarityOf } from '../similarity.ts';
 
 /**
  * Corrects the pace of one speaker's sound by a pitch period at a time, so that the depth of a jitter buffer can be
@@ -18,14 +19,10 @@ const PLACES = 4;
 const ALIKE = 0.85;
 /** Minimum similarity of a join that is better than the delay which it removes. */
 const ALIKE_ENOUGH_WHEN_URGENT = 0.5;
-/** Maximum self-similarity of noise: steady sound in which one place is as good as another. */
-const NOISE_SIMILARITY = 0.5;
 /** Maximum ratio of powers within steady noise, 6 dB; a greater one means the edge of another sound. */
 const STEADY_POWER_RATIO = 4;
 /** Minimum ratio of the power of both sides to that of the loudest 5 ms: -20 dB. A consonant between fainter sides would be lost. */
 const FAINT_POWER_RATIO = 0.01;
-/** Power below which a cut is inaudible: -50 dBFS. */
-const QUIET_POWER = 1e-5;
 
 /** A possible join, with the similarity ({@link similarityOf}) of the FADE_SAMPLES samples from `at` on to those `lag` samples later. */
 type Join = { at: number; lag: number; similarity: number };

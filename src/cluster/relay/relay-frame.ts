@@ -1,5 +1,5 @@
-/** Length of one message of a client (docs/protocol.md, 1009). */
-const MAX_MESSAGE_BYTES = 64 * 1024;
+import { MAX_MESSAGE_BYTES } from '../../protocol/message-size.ts';
+
 /** Bounds the key of a room and the name of a peer together: each name has 128 characters of up to 4 bytes. */
 const MAX_NAMES_BYTES = 2048;
 const LENGTH_BYTES = 4;
