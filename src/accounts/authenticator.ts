@@ -83,7 +83,7 @@ export class Authenticator {
   byInvite(invite: string, address: string): Promise<Invitation> {
     return this.#attempt(invite, tokenPart(invite), address, async () => {
       const invitation = await this.#invites.verify(invite);
-      needActive({ account: await this.#findOwner(invitation.owner, 'invitation') });
+      requireActive({ account: await this.#findOwner(invitation.owner, 'invitation') });
       return invitation;
     });
   }
@@ -130,7 +130,7 @@ export class Authenticator {
 }
 
 /** @throws {PartylineError} `forbidden` unless the account is active */
-export function needActive({ account }: Pick<Credentials, 'account'>): void {
+export function requireActive({ account }: Pick<Credentials, 'account'>): void {
   if (account.status !== 'active') throw notActive(account);
 }
 

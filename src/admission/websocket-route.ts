@@ -5,7 +5,7 @@ import {
   type Authenticator,
   bearerOf,
   type Credentials,
-  needActive,
+  requireActive,
 } from '../accounts/authenticator.ts';
 import type { ConnectionBudget } from '../accounts/connection-budget.ts';
 import { logFault } from '../protocol/log-fault.ts';
@@ -127,7 +127,7 @@ async function identify(
   // Redis answers all clients that connect at once in the same turn of the event loop.
   return requestLimits.turns.run(credentials.account.id, () => {
     visitors.known(request);
-    needActive(credentials);
+    requireActive(credentials);
     checkGrant(credentials, query);
     const resumedId = readResumed(query, credentials.account.id, sealer);
     const { room, peer, audio, stats } = query;

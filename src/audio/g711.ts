@@ -37,19 +37,19 @@ function encodeA(value: number): number {
   return (value < 0 ? code : code | 0x80) ^ 0x55;
 }
 
-const every = (decode: (byte: number) => number) =>
+const tableOf = (decode: (byte: number) => number) =>
   Int16Array.from({ length: 256 }, (_, byte) => decode(byte));
 
 /** 16-bit value of each byte. */
 export const G711_VALUES: Record<G711Law, Int16Array> = {
-  pcmu: every(decodeMu),
-  pcma: every(decodeA),
+  pcmu: tableOf(decodeMu),
+  pcma: tableOf(decodeA),
 };
 
 /** Quantization step at the value of each byte, in 16-bit units. */
 export const G711_STEPS: Record<G711Law, Int16Array> = {
-  pcmu: every((byte) => 8 << ((~byte >> 4) & 7)),
-  pcma: every((byte) => 16 << Math.max(0, (((byte ^ 0x55) >> 4) & 7) - 1)),
+  pcmu: tableOf((byte) => 8 << ((~byte >> 4) & 7)),
+  pcma: tableOf((byte) => 16 << Math.max(0, (((byte ^ 0x55) >> 4) & 7) - 1)),
 };
 
 /** Returns the byte of a 16-bit value. */

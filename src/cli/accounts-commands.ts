@@ -48,7 +48,7 @@ const idOf = (text: string | undefined): number => {
   throw new PartylineError('bad_request', `${what}: give its number, which "list" shows.`);
 };
 
-const needUrl = (): never => {
+const requireUrl = (): never => {
   throw new PartylineError('bad_request', 'The URL is missing; "" takes it away.');
 };
 
@@ -69,7 +69,7 @@ const change =
     return { json: account, text: lineOf(account) };
   };
 
-const needAudio = (options: Options): AccountChanges => {
+const requireAudio = (options: Options): AccountChanges => {
   const changes = audioOf(options);
   if (Object.keys(changes).length > 0) return changes;
   throw new PartylineError('bad_request', 'set-audio needs --default-audio or --pinned-audio.');
@@ -111,8 +111,8 @@ export const COMMANDS: Record<string, Command> = {
     return { json: { ...account, keys }, text };
   },
   'set-plan': change(([, plan]) => ({ plan: plan as 'free' })),
-  'set-audio': change((_ids, options) => needAudio(options)),
-  'set-webhook': change(([, url]) => ({ webhook_url: url ?? needUrl() })),
+  'set-audio': change((_ids, options) => requireAudio(options)),
+  'set-webhook': change(([, url]) => ({ webhook_url: url ?? requireUrl() })),
   suspend: change(() => ({ status: 'suspended' })),
   activate: change(() => ({ status: 'active' })),
   close: async (parts, ids, options) => {

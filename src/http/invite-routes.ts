@@ -1,7 +1,7 @@
 import fastifyCors from '@fastify/cors';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { type Authenticator, needActive } from '../accounts/authenticator.ts';
+import { type Authenticator, requireActive } from '../accounts/authenticator.ts';
 import {
   guestName,
   type Invites,
@@ -55,7 +55,7 @@ export async function registerInviteRoutes(server: RestServer, parts: Parts): Pr
   };
   server.post('/api/invites', { schema, onRequest: guard.client }, async (request, reply) => {
     const credentials = guard.credentialsOf(request);
-    needActive(credentials);
+    requireActive(credentials);
     checkRoomName(request.body.room, 'bad_request');
     const owner = { accountId: credentials.account.id, keyId: credentials.keyId };
     const { invite, expires_at } = await invites.issue(owner, request.body);

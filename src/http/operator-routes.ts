@@ -84,7 +84,7 @@ export function registerOperatorRoutes(
     },
     async (request) => {
       const { limit = 100, search = '', after } = request.query;
-      return operator.rooms({ limit, search, ...(after && { after: needKey(after) }) });
+      return operator.rooms({ limit, search, ...(after && { after: requireKey(after) }) });
     },
   );
   server.get(
@@ -137,7 +137,7 @@ export function registerOperatorRoutes(
 }
 
 /** @throws {PartylineError} `bad_request` */
-function needKey(after: string) {
+function requireKey(after: string) {
   const key = parseKey(after);
   if (key) return key;
   throw new PartylineError('bad_request', '"after" is the "next" of another answer.');

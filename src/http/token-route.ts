@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { needActive } from '../accounts/authenticator.ts';
+import { requireActive } from '../accounts/authenticator.ts';
 import { TokenRequestSchema, type Tokens } from '../accounts/tokens.ts';
 import { checkName, checkRoomName } from '../protocol/names.ts';
 import type { RestServer } from './api-docs.ts';
@@ -20,7 +20,7 @@ export function registerTokenRoute(
   };
   server.post('/api/tokens', { schema, onRequest: guard.client }, async (request) => {
     const credentials = guard.credentialsOf(request);
-    needActive(credentials);
+    requireActive(credentials);
     const { peer, rooms } = request.body;
     checkName(peer, 'peer', 'bad_request');
     if (rooms !== '*') for (const room of rooms) checkRoomName(room, 'bad_request', 'rooms');

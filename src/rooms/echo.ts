@@ -34,7 +34,7 @@ export class Echo {
   readonly #mixer: RoomMixer;
   readonly #clock: FrameClock;
   readonly #uplink: Uplink;
-  readonly #held: { say: () => void; dueMs: number }[] = [];
+  readonly #held: { send: () => void; dueMs: number }[] = [];
   readonly #listener: Listener = {
     peer: ECHO_PEER,
     format: { codec: 'opus' },
@@ -71,8 +71,8 @@ export class Echo {
   }
 
   /** Schedules a packet for a second later, in the order of arrival. */
-  later(say: () => void): void {
-    this.#held.push({ say, dueMs: performance.now() + DELAY_MS });
+  later(send: () => void): void {
+    this.#held.push({ send, dueMs: performance.now() + DELAY_MS });
     this.#clock.add(this.#onTick);
   }
 
@@ -85,7 +85,7 @@ export class Echo {
   readonly #onTick = (nowMs: number): void => {
     for (let next = this.#held[0]; next && next.dueMs <= nowMs; next = this.#held[0]) {
       this.#held.shift();
-      next.say();
+      next.send();
     }
     if (this.#held.length === 0) this.#clock.remove(this.#onTick);
   };

@@ -3,7 +3,7 @@ import {
   type Authenticator,
   bearerOf,
   type Credentials,
-  needActive,
+  requireActive,
 } from '../accounts/authenticator.ts';
 import type { ConnectionBudget } from '../accounts/connection-budget.ts';
 import type { RateLimits } from '../accounts/rate-limits.ts';
@@ -40,7 +40,7 @@ export class WhipGuard {
     const credentials = await this.#identify(request, false, (found, key) =>
       this.#parts.connections.spend(found, key, performance.now()),
     );
-    needActive(credentials);
+    requireActive(credentials);
   };
 
   /**

@@ -72,7 +72,7 @@ function registerEndpoint(server: RestServer, kind: WhipKind, { guard, sessions 
     body: Type.String({ description: 'An SDP offer' }),
     response: { 201: textOf(SDP, 'The answer; Location is the address of the session') },
   };
-  const preValidation = needContentType(SDP);
+  const preValidation = requireContentType(SDP);
   server.post(url, { schema, onRequest: guard.opening, preValidation }, async (request, reply) => {
     const { credentials, changesBefore } = guard.knownOf(request);
     const { query, params, body } = request;
@@ -115,7 +115,7 @@ function registerSession(server: RestServer, kind: WhipKind, { guard, sessions }
       204: { description: 'Candidates were accepted', type: 'null' },
     },
   };
-  const preValidation = needContentType(FRAGMENT);
+  const preValidation = requireContentType(FRAGMENT);
   const patching = { schema: patchSchema, onRequest, preValidation };
   server.patch(url, patching, async (request, reply) => {
     const name = nameOf(request, request.params.id);
@@ -175,7 +175,7 @@ const textOf = (type: string, description: string) => ({
 });
 
 /** preValidation hook: refuses a body of another content type. */
-const needContentType =
+const requireContentType =
   (wanted: string) =>
   (request: FastifyRequest, _reply: FastifyReply, done: (fault?: Error) => void) => {
     const [type = ''] = (request.headers['content-type'] ?? '').split(';');

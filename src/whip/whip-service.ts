@@ -167,7 +167,7 @@ export class WhipService {
 
   /** @throws {PartylineError} `not_found`, `bad_request`, `unprocessable`, `rate_limited`, or as {@link Half.patch} does */
   async patch(name: SessionName, ifMatch: string | undefined, body: string): Promise<Patched> {
-    const { half, session } = this.needSession(name);
+    const { half, session } = this.requireSession(name);
     const { requestLimits } = this.#parts;
     const { account } = session;
     requestLimits.charge(account, FRAGMENT_COST);
@@ -179,12 +179,12 @@ export class WhipService {
 
   /** @throws {PartylineError} `not_found` */
   end(name: SessionName): void {
-    const { half, session } = this.needSession(name);
+    const { half, session } = this.requireSession(name);
     session.endHalf(half, 'left');
   }
 
   /** @throws {PartylineError} `not_found` if there is no such session of this client */
-  needSession({ kind, id, owner }: SessionName): { half: Half; session: WhipSession } {
+  requireSession({ kind, id, owner }: SessionName): { half: Half; session: WhipSession } {
     const found = this.#halves.get(id);
     const isTheirs =
       found?.half.kind === kind &&

@@ -213,7 +213,7 @@ export class WhipSessions {
         return { created: await this.#service.openHere(request, offer, UNKNOWN_CHANGES) };
       }
       case 'look': {
-        this.#service.needSession(question);
+        this.#service.requireSession(question);
         return {};
       }
       case 'end': {

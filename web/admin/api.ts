@@ -24,7 +24,7 @@ export class Refusal extends Error {
   }
 
   /** True if the key is not, or no longer, the operator's. */
-  get isOfKey(): boolean {
+  get isKeyRefused(): boolean {
     return this.code === 'unauthorized' || this.code === 'forbidden';
   }
 }

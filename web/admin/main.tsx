@@ -59,7 +59,7 @@ async function unlock(key: string, isRetry = false): Promise<void> {
     await api.self();
   } catch (fault) {
     if (latest !== api) return;
-    if (fault instanceof Refusal && fault.isOfKey) return lock(reasonOf(fault));
+    if (fault instanceof Refusal && fault.isKeyRefused) return lock(reasonOf(fault));
     isBusy = false;
     isRefused = false;
     error = `${reasonOf(fault)} Trying again.`;

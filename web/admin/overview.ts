@@ -223,7 +223,7 @@ export class Overview {
   #reasonOf(fault: unknown): string {
     if (!(fault instanceof Refusal))
       return 'The gateway does not answer; the data shown is outdated.';
-    if (fault.isOfKey && !this.#isClosed) this.#handlers.locked(fault.message);
+    if (fault.isKeyRefused && !this.#isClosed) this.#handlers.locked(fault.message);
     return fault.message;
   }
 }

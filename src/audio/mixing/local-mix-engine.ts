@@ -107,11 +107,11 @@ export class LocalMixEngine {
       mix.deliver(sum!, sounding, frameOf, this.#output, lateBehind);
     }
     this.#ticks += 1;
-    const looks = this.#ticks % LOOK_TICKS === 0;
+    const isLookDue = this.#ticks % LOOK_TICKS === 0;
     for (const [id, speaker] of this.#speakers) {
       this.#reportPlayed(id, speaker);
       if (speaker.isPausing) this.#output.paused(id, 'pause');
-      else if (looks && this.#isAlike(id, speaker, sounding)) this.#output.paused(id, 'alike');
+      else if (isLookDue && this.#isAlike(id, speaker, sounding)) this.#output.paused(id, 'alike');
     }
   }
 

@@ -40,11 +40,11 @@ test.each([
   ['the gateway, 503', problem(503, 'overloaded'), false],
   ['a proxy, 401', new Response('<html>', { status: 401 }), false],
   ['a proxy, 403', Response.json({ code: 'forbidden' }, { status: 403 }), false],
-])('the key is refused by the gateway alone: %s', async (_, answer, isOfKey) => {
+])('the key is refused by the gateway alone: %s', async (_, answer, isKeyRefused) => {
   vi.stubGlobal('fetch', () => Promise.resolve(answer));
   const refusal = await new Api('key').self().catch((fault: unknown) => fault);
   expect(refusal).toBeInstanceOf(Refusal);
-  expect(refusal).toMatchObject({ isOfKey, message: expect.stringMatching(/./) as string });
+  expect(refusal).toMatchObject({ isKeyRefused, message: expect.stringMatching(/./) as string });
 });
 
 function problem(status: number, code: string): Response {
