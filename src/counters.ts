@@ -11,20 +11,20 @@ export const counters = {
   routerPacketsOut: 0,
   /** Packets or binary frames that were dropped, by reason. */
   dropped: {
-    /** The client sent them outside of any room. */
+    /** Sent outside of any room. */
     not_in_room: 0,
-    /** They came faster than real time. */
+    /** Came faster than real time, or beyond the budget of their format. */
     too_fast: 0,
-    /** They came after their turn, twice, or too many at once. */
+    /** Came after their turn, twice, or too many at once. */
     late: 0,
-    /** They are malformed. */
+    /** Malformed. */
     undecodable: 0,
     /**
      * Messages of an unknown format that were not delivered: over the account's budget, or held or queued for
      * too long or in too great a number.
      */
     not_relayed: 0,
-    /** The client to whom they would go does not read. */
+    /** For a client that does not read. */
     unread: 0,
   },
   /** Connections that were closed on arrival, to keep a reserve of file descriptors. */

@@ -18,7 +18,7 @@ export const AUDIO_METRICS: Definition[] = [
   ),
   count(
     'dropped_packets_total',
-    'Packets and frames that nobody hears',
+    'Packets and frames that were dropped, by reason',
     ({ counters }) => counters.dropped,
     'reason',
   ),
