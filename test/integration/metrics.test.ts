@@ -36,7 +36,7 @@ async function valueOf(url: string, figure: string): Promise<number> {
   return Number(line?.slice(figure.length));
 }
 
-test('alerts and dashboard ask for what there is', async () => {
+test('alerts and dashboard query only existing metrics', async () => {
   const { url } = await openGateway();
   const known = new Set([...(await namesIn(url)), ...(await namesOfCanary())]);
   const alerts = namesUsed(await read('docker/alerts.yml'));
@@ -52,7 +52,7 @@ test('alerts and dashboard ask for what there is', async () => {
   expect([...alerts, ...asked].filter((name) => !known.has(name))).toEqual([]);
 });
 
-test('docs/operations/watch.md says what each metric means, and of no other', async () => {
+test('docs/operations/watch.md describes every metric, and no others', async () => {
   const { url } = await openGateway();
   const [, table] = /<!-- metrics -->([^]*)<!-- \/metrics -->/.exec(
     await read('docs/operations/watch.md'),
