@@ -47,7 +47,7 @@ export async function openApp(
 
 async function openParts(opening: Opening, server: FastifyInstance): Promise<App> {
   const { settings, timings, log, opened, shared } = opening;
-  log.info({ version: VERSION, node: process.version }, 'gateway starts');
+  log.info({ version: VERSION, node: process.version }, 'gateway starting');
   const store = await openStore(opening);
   const accounts = await openAccounts(opening, store);
   const clients = await openClients(opening, store, accounts);

@@ -28,7 +28,7 @@ async function open(abort: AbortSignal): Promise<Running> {
   const settings = readSettings(process.env);
   const timings = readTimings(process.env);
   const log = openLog(settings, 'usage');
-  log.info({ version: VERSION, node: process.version }, 'usage worker starts');
+  log.info({ version: VERSION, node: process.version }, 'usage worker starting');
   const redis = await Redis.connect(redisAddressOf(settings), log, timings.redis, { abort });
   await claimFormat(redis, timings.nodes.deadAfterMs);
   const clock = await RedisClock.open(redis, log, timings.redis);

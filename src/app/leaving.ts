@@ -43,7 +43,7 @@ export class Leaving {
     if (shared) shared.drainAll(withinMs, by);
     else {
       this.leave(withinMs, by).catch((fault: unknown) => {
-        log.error({ err: fault }, 'not closed cleanly');
+        log.error({ err: fault }, 'process not closed cleanly');
       });
     }
     return timeLeftMs;

@@ -44,7 +44,7 @@ export class RefusalLog {
 
   #flush(): void {
     for (const [address, { byReason, isTold }] of this.#addresses) {
-      if (!isTold) this.#log.info({ address, refused: byReason }, 'refused, since the line before');
+      if (!isTold) this.#log.info({ address, refused: byReason }, 'further requests refused');
     }
     this.#addresses.clear();
   }

@@ -77,7 +77,7 @@ async function end(running: Running, by: string | undefined): Promise<void> {
   try {
     await (by === undefined ? running.close() : running.leave(by));
   } catch (fault) {
-    running.log.error({ err: fault }, 'not closed cleanly');
+    running.log.error({ err: fault }, 'process not closed cleanly');
     process.exitCode = 1;
   }
 }

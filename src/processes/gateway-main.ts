@@ -80,7 +80,7 @@ async function main(): Promise<void> {
     switch (message.type) {
       case 'drain':
         app.leave(message.withinMs, message.by).catch((fault: unknown) => {
-          app.log.error({ err: fault }, 'not closed cleanly');
+          app.log.error({ err: fault }, 'process not closed cleanly');
         });
         break;
       case 'ask metrics':

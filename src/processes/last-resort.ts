@@ -14,6 +14,6 @@ export function drainOnUnhandledRejection(running: Running): void {
     isLeaving = true;
     running
       .leave('an unhandled rejection')
-      .catch((fault: unknown) => log.error({ err: fault }, 'not closed cleanly'));
+      .catch((fault: unknown) => log.error({ err: fault }, 'process not closed cleanly'));
   });
 }

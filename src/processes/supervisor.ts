@@ -49,7 +49,7 @@ async function openParts(
   abort: AbortSignal,
 ): Promise<Supervisor> {
   const log = openLog(given, 'supervisor');
-  log.info({ version: VERSION, node: process.version }, 'supervisor starts');
+  log.info({ version: VERSION, node: process.version }, 'supervisor starting');
   const settings = {
     ...given,
     REDIS_URL: await openRedisUrl({
@@ -81,7 +81,9 @@ async function openParts(
     return leaving;
   };
   const onDrain = (by: string, withinMs: number) => {
-    leave(by, withinMs).catch((fault: unknown) => log.error({ err: fault }, 'not closed cleanly'));
+    leave(by, withinMs).catch((fault: unknown) =>
+      log.error({ err: fault }, 'process not closed cleanly'),
+    );
   };
   const tellStates = (told: ToldStates) => {
     const message: ToGateway = { type: 'processes', ...told };

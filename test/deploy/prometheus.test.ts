@@ -255,7 +255,7 @@ describe('alerts are caused by what they warn of', () => {
 
   test('a gateway process that is killed', async () => {
     await isCalm('GatewayProcessesDie');
-    const [line] = second.logged('gateway starts').filter(({ name }) => name === 'gateway 1');
+    const [line] = second.logged('gateway starting').filter(({ name }) => name === 'gateway 1');
     process.kill(Number(line?.['pid']), 'SIGKILL');
     await expect.poll(firing, SOON).toEqual(including('GatewayProcessesDie'));
   });

@@ -43,7 +43,7 @@ describe('a gateway that runs', () => {
   test('tells its version in the first line of the log, in /metrics and /healthz, and on the page of the API', async () => {
     const { url } = await gateway.ready();
     const [first = ''] = gateway.output.split('\n');
-    expect(JSON.parse(first)).toMatchObject({ msg: 'gateway starts', version: VERSION });
+    expect(JSON.parse(first)).toMatchObject({ msg: 'gateway starting', version: VERSION });
     const metrics = await (await fetch(`${url}/metrics`)).text();
     expect(metrics).toContain(`partyline_build_info{version="${VERSION}"} 1\n`);
     const health = await (await fetch(`${url}/healthz`)).json();

@@ -94,7 +94,7 @@ test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
     const REDIS_URL = await silentRedis();
     for (const PROCESSES of ['1', '2']) {
       const gateway = await start({ REDIS_URL, PROCESSES, USAGE_WORKERS: '1' });
-      await eventually('it runs', () => /(gateway|supervisor) starts/.test(gateway.output));
+      await eventually('it runs', () => /(gateway|supervisor) starting/.test(gateway.output));
       gateway.child.kill(signal);
       expect(await gateway.exited).toBe(0);
       expect(gateway.output).not.toContain('could not start');

@@ -335,7 +335,7 @@ test('the log sums up what an account over its requests is refused', async () =>
   gateway.child.kill('SIGTERM');
   await gateway.exited;
   expect(gateway.logged('refused')).toHaveLength(1);
-  const [summary] = gateway.logged('refused, since the line before');
+  const [summary] = gateway.logged('further requests refused');
   expect(summary?.['refused']).toEqual({ '429': 8 });
   expect(gateway.output.match(/"path":"\/api\/me"/g)).toHaveLength(2);
 });
@@ -355,7 +355,7 @@ test('the log sums up what strangers are refused, and leaves health checks out',
   gateway.child.kill('SIGTERM');
   await gateway.exited;
   expect(gateway.logged('refused')).toHaveLength(1);
-  const [summary] = gateway.logged('refused, since the line before');
+  const [summary] = gateway.logged('further requests refused');
   expect(summary?.['refused']).toEqual({ '401': 19, unauthorized: 20 });
   expect(gateway.output.match(/healthz|readyz|metrics|api\/me/g)).toBe(null);
 });
