@@ -12,15 +12,15 @@ const SETTLE_MS = 500;
 export type AgainstOptions = {
   /** Folder of the other checkout, with its packages installed. */
   folder: string;
-  /** Windows of each of the two in a scenario. */
+  /** Number of windows of each of the two in a scenario. */
   pairs: number;
 };
 
 type Bounds = { seconds: number; packets: Buffer[]; signal: AbortSignal };
 
 /**
- * Measures the CPU of the gateway and of the one in another checkout, by turns under the same load, which begins each
- * pair with the one that ended the pair before. The ratio of a row is the median of its pairs.
+ * Measures the CPU of the gateway of this checkout and of another one, by turns under the same load; each
+ * pair begins with the one that ended the pair before. The ratio of a row is the median of its pairs.
  */
 export async function reportAgainst(
   say: (text: string) => void,

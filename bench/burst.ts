@@ -2,9 +2,9 @@ import { loadOpusCodec } from '../src/audio/opus-codec.ts';
 import { encodeOpus, FRAME_SAMPLES, RATE_HZ, speechFrame } from './packets.ts';
 import { FRAME_MS } from './pacing.ts';
 
-/** Sound by which the way from mouth to ear is timed: quiet talk with a short loud tone in it now and then. */
+/** Audio by which the latency from mouth to ear is measured: quiet talk with a short loud tone at intervals. */
 
-/** A burst every 800 ms. */
+/** Interval of the bursts, frames of 20 ms: 800 ms. */
 export const CYCLE_FRAMES = 40;
 export const CYCLE_MS = CYCLE_FRAMES * FRAME_MS;
 const BURST_AT_FRAME = 20;
@@ -15,17 +15,20 @@ const BURST_AMPLITUDE = 0.5;
 const QUIET = 0.04;
 const QUIET_FRAMES = 500;
 const ONSET_AMPLITUDE = 0.15;
-/** A burst is over, and the next not yet there. */
+/**
+ * Time after the onset of a burst in which no other is looked for, samples: the burst is over by then, and
+ * the next has not begun.
+ */
 const DEAF_SAMPLES = 0.4 * RATE_HZ;
 
-/** Where in a stream of packets a burst begins. */
+/** Place of the onset of a burst in a stream of packets: number of the packet, and offset in it. */
 export type Onset = { frame: number; offsetMs: number };
 
 export type Bursts = { packets: Buffer[]; onset: Onset };
 
 /**
- * Encodes packets to be sent over and over, with one burst in them, and finds where that begins once it has been decoded.
- * @param cycles how long they are
+ * Encodes packets with one burst, to be sent in a loop, and finds the onset of the burst after decoding.
+ * @param cycles length of the loop, in cycles of {@link CYCLE_FRAMES}
  */
 export async function encodeBurst(cycles = 1): Promise<Bursts> {
   const frames = cycles * CYCLE_FRAMES;
@@ -33,7 +36,8 @@ export async function encodeBurst(cycles = 1): Promise<Bursts> {
     const isBurst = index >= BURST_AT_FRAME && index < BURST_AT_FRAME + BURST_FRAMES;
     return isBurst ? burstFrame() : quietFrame(index);
   });
-  // The second time the encoder is in the state in which it is each time after.
+  // The cycle is encoded twice: at the second one the encoder is in the state in which it is at
+  // each repetition.
   const packets = await encodeOpus([...cycle, ...cycle]);
   const [, onset] = await findOnsets(packets);
   if (!onset) throw new Error('the burst is not heard');
@@ -43,12 +47,12 @@ export async function encodeBurst(cycles = 1): Promise<Bursts> {
   };
 }
 
-/** Ten seconds of somebody who talks quietly all the time. */
+/** Encodes ten seconds of continuous quiet talk. */
 export function encodeQuietTalk(): Promise<Buffer[]> {
   return encodeOpus(Array.from({ length: QUIET_FRAMES }, (_, index) => quietFrame(index)));
 }
 
-/** Where the bursts begin in what a listener got, packets of 20 ms. */
+/** Returns the onsets of the bursts in the packets of 20 ms that a listener received. */
 export async function findOnsets(packets: Buffer[]): Promise<Onset[]> {
   const codec = await loadOpusCodec({ bitrateBps: 32_000, complexity: 5 });
   const decoder = await codec.createDecoder();

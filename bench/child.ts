@@ -6,21 +6,24 @@ const READY_TIMEOUT_MS = 15_000;
 const STOP_TIMEOUT_MS = 5000;
 const PIN_TRIES = 5;
 
-/** Number of cores of the machine; once this process is bound to one of them, the system tells of no others. */
+/**
+ * Number of cores of the machine, read at the start: once this process is bound to one core, the system
+ * reports only that one.
+ */
 export const CORES = availableParallelism();
-/** For what is to grow beyond one. */
+/** Cores of processes that are to use more than one. */
 export const ALL_CORES = `0-${CORES - 1}`;
 
 /** With two cores or more, the load is made on one and what is measured runs on another. */
 export const PINNING =
   process.platform === 'linux' && CORES > 1 && hasTaskset() ? { load: 0, measured: 1 } : undefined;
 
-/** Binds this process, all its threads, to the core of the load. */
+/** Binds all threads of this process to the core of the load. */
 export function pinLoad(): void {
   if (PINNING) pin(process.pid, String(PINNING.load));
 }
 
-/** Binds a process, all its threads, to cores: `1`, or `0-3`. */
+/** Binds all threads of a process to cores: `1`, or `0-3`. */
 export function pin(pid: number, cores: string): void {
   const list = ['-a', '-c', '-p', cores, String(pid)];
   for (let triesLeft = PIN_TRIES; ; triesLeft -= 1) {
@@ -28,13 +31,13 @@ export function pin(pid: number, cores: string): void {
       execFileSync('taskset', list, { stdio: 'ignore' });
       return;
     } catch (fault) {
-      // A thread that ends meanwhile, as Node's do at the start, makes it fail.
+      // taskset fails if a thread ends meanwhile, as Node's do at the start.
       if (triesLeft === 1) throw fault;
     }
   }
 }
 
-/** A process on the measured core, or on others; it ends when this one does, however that ends. */
+/** A process on the measured core, or on others; it ends when this process does, whatever the cause. */
 export class Child {
   readonly process: ChildProcess;
   readonly pid: number;
@@ -50,7 +53,7 @@ export class Child {
     cores = String(PINNING?.measured),
   ) {
     const taskset = PINNING ? ['taskset', '-c', cores] : [];
-    // Both become the process they start, so that its pid is the program's.
+    // taskset and setpriv replace themselves by the program, so that its pid is that of the child.
     const whole = [...taskset, 'setpriv', '--pdeathsig', 'TERM', '--', ...command];
     this.#name = name;
     this.process = spawn(whole[0]!, whole.slice(1), {
@@ -66,7 +69,7 @@ export class Child {
     });
   }
 
-  /** Content of the line `ready {…}` that it prints. */
+  /** Returns the content of the line `ready {…}` that the process prints. */
   async ready(withinMs = READY_TIMEOUT_MS): Promise<Record<string, string | number>> {
     const deadline = AbortSignal.timeout(withinMs);
     for (;;) {
@@ -83,8 +86,8 @@ export class Child {
   }
 
   /**
-   * The next message that it sends over the channel between parent and child.
-   * @throws {Error} if it ends instead, or says nothing for `withinMs`
+   * Returns the next message from the process over its channel.
+   * @throws {Error} if the process ends first, or sends nothing for `withinMs`
    */
   async nextMessage<T>(withinMs: number): Promise<T> {
     let timer: NodeJS.Timeout | undefined;
@@ -102,7 +105,7 @@ export class Child {
     }
   }
 
-  /** Ends it, by force if it does not end by itself. */
+  /** Ends the process, by force if it does not end by itself. */
   async stop(): Promise<void> {
     if (this.hasExited) return;
     const force = setTimeout(() => this.process.kill('SIGKILL'), STOP_TIMEOUT_MS);
@@ -121,7 +124,7 @@ function hasTaskset(): boolean {
     execFileSync('taskset', ['--version'], { stdio: 'ignore' });
     return true;
   } catch {
-    // Measured all the same, only less quietly.
+    // Without a fixed core the figures are only noisier.
     return false;
   }
 }

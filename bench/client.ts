@@ -5,8 +5,8 @@ const CONNECT_AT_ONCE = 16;
 const CONNECT_TIMEOUT_MS = 10_000;
 
 /**
- * Takes a client into its room; resolves when it is there.
- * @throws {Error} if it is refused, or not there in time
+ * Takes a client into its room; resolves when it is in the room.
+ * @throws {Error} if it is refused, or not in the room in time
  */
 export async function connectClient(
   address: URL,
@@ -22,7 +22,7 @@ export async function connectClient(
   const refused = once(socket, 'close').then(([code]) => {
     throw new Error(`a client was refused with ${String(code)}`);
   });
-  // A client that closes later is missed by what it does not hear.
+  // If a client closes later, the missing packets show it.
   refused.catch(() => {});
   socket.on('error', () => {});
   let timer: NodeJS.Timeout | undefined;
@@ -44,7 +44,7 @@ export async function connectClient(
 /** Place of a peer: the number of its room, and its own number in the room. */
 export type Place = { room: number; peer: number };
 
-/** Takes `peers` into each of `rooms`, some at a time; resolves when all are there. */
+/** Takes `peers` clients into each of `rooms` rooms, several at a time; resolves when all are in. */
 export async function fillRooms(
   { rooms, peers }: { rooms: number; peers: number },
   enter: (place: Place) => Promise<void>,

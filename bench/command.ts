@@ -1,6 +1,7 @@
 /**
- * Runs a command of this folder until it is done or interrupted. Options that cannot be read end it with 2 and the usage, a
- * signal with 130; the same signal again ends this process at once, and the kernel then ends those that it started.
+ * Runs a command of this folder until it is done or interrupted. Invalid options end it with code 2 and the
+ * usage, a signal with 130. The same signal again ends this process at once, and the kernel then ends its
+ * child processes.
  */
 export async function runCommand<Options>(
   usage: string,

@@ -8,23 +8,27 @@ import { arrivalsOfUnknown, UNKNOWN_KINDS, unknownCases } from '../test/support/
 import { quantile } from './percentiles.ts';
 
 type Outcome = {
-  /** The row of the table that it belongs to. */
+  /** Row of the table to which the case belongs. */
   row: string;
   was: string;
   said: string;
-  /** From the first message to the one that told. */
+  /** Time from the first message to the one that led to the result, ms. */
   heldMs: number;
 };
 
-/** The detection does not depend on how its result is encoded. */
+/** Settings of the Opus encoder, on which the detection does not depend. */
 const FIRST_SOUND_ENCODING = { bitrateBps: 48_000, complexity: 0 };
-/** Nothing was said, or of digital silence only a guess that is looked at again with the first sound. */
+/**
+ * Outcome of a stream in which nothing was detected, or only a guess for digital silence, which is checked at
+ * the first audio.
+ */
 const NEVER = 'nothing';
 const UNKNOWN = 'opaque';
 
 /**
- * Runs the detector over its corpora: all formats × contents × message lengths × seeds, and what is none of them.
- * @returns a table of what it got right and how long it took, and all that it got wrong
+ * Runs the detector over its corpora: all formats × contents × message lengths × seeds, and streams of no
+ * known format.
+ * @returns a table of correct results and their times, and all wrong results
  */
 export async function reportDetection(seeds: number, signal: AbortSignal): Promise<string> {
   const known: Outcome[] = [];
@@ -51,7 +55,10 @@ ${await reportFirstSounds(seeds, signal)}
 `;
 }
 
-/** Plays silence and then sound to inputs that know nothing of it: what is found out, and what of it is heard wrongly. */
+/**
+ * Plays silence and then audio to inputs without a declared format, and reports the detected formats and the
+ * audio that was decoded wrongly.
+ */
 async function reportFirstSounds(seeds: number, signal: AbortSignal): Promise<string> {
   const codecs = await loadCodecs(FIRST_SOUND_ENCODING);
   const rows = new Map<
@@ -82,7 +89,7 @@ async function reportFirstSounds(seeds: number, signal: AbortSignal): Promise<st
   ].join('\n');
 }
 
-/** The corpora are made without ever waiting for anything, so that nobody else would get to abort. */
+/** Lets the event loop run, because the corpora are made without a pause and could not be aborted otherwise. */
 async function breathe(cases: number, signal: AbortSignal): Promise<void> {
   if (cases % 100 === 0) await new Promise(setImmediate);
   signal.throwIfAborted();
@@ -118,7 +125,7 @@ function line(name: string, outcomes: Outcome[]): string {
   return `| ${name} | ${outcomes.length} | ${shares} | ${heldFor(0.5)} / ${heldFor(0.9)} / ${heldFor(1)} ms |`;
 }
 
-/** The cells of the confusion matrix beside its diagonal, the fullest first. */
+/** Lists the cells of the confusion matrix off its diagonal, the largest first. */
 function reportWrong(outcomes: Outcome[]): string {
   const counts = new Map<string, number>();
   for (const { row, said, was } of outcomes) {

@@ -3,20 +3,20 @@ import { type Bursts, CYCLE_FRAMES, CYCLE_MS, findOnsets } from './burst.ts';
 import type { Place } from './client.ts';
 import { type Pacing, SLOTS } from './pacing.ts';
 
-/** Number of rooms, in each of which speakers send at other phases of the 20 ms. */
+/** Number of rooms; speakers of different rooms send at different phases of the 20 ms. */
 export const EAR_ROOMS = 5;
-/** Most by which a listener may hear a burst before its sending was noted. */
+/** Maximum time by which a listener may receive a burst before its sending was noted, ms. */
 const EARLY_MS = 5;
-/** Length of the word of a speaker that pauses, in packets; the first holds the burst. */
+/** Length of a word of a speaker that pauses, packets; the burst is in the first. */
 const WORD_PACKETS = 6;
 
 /**
- * How one speaker sends: `bursts` is quiet talk with bursts in it, in turn with the others; `words` the same, of which only bursts are
- * sent; `quiet` has none.
+ * Manner in which a speaker sends. `bursts`: quiet talk with bursts in it, in turn with the other speakers;
+ * `words`: only the bursts of such talk; `quiet`: talk without bursts.
  */
 export type Manner = 'bursts' | 'words' | 'quiet';
 
-/** A peer that has entered a room. It sends packets of 20 ms; in a pause it leaves some out. */
+/** A peer in a room. It sends packets of 20 ms, and leaves some out in a pause. */
 export type Peer = { send(packet: Buffer, skippedPackets?: number): void; close(): void };
 
 /** Takes a peer into its room; packets that it hears go to `onPacket`. */
@@ -24,22 +24,22 @@ export type Enter = (place: Place, onPacket: (packet: Buffer) => void) => Promis
 
 export type EarSound = { one: Bursts; three: Bursts; quiet: Buffer[] };
 
-/** The moment at which a burst was sent, and the speaker that sent it, of any room. */
+/** Time at which a burst was sent, and its speaker, of any room. */
 type Sent = { atMs: number; speaker: string };
 
-/** A burst that was heard. */
+/** Latency of a burst that was heard. */
 export type EarLatency = { speaker: string; ms: number };
 
 /** A room with speakers, and a listener. */
 export class EarRoom {
-  /** Notes what is sent while this is set. */
+  /** True while bursts that are sent are noted. */
   isCounting = false;
-  /** When each onset would have been heard without any delay. */
+  /** Onsets, at the times at which they would be heard without any latency. */
   readonly sent: Sent[] = [];
   readonly #heard: { frame: Buffer; atMs: number }[] = [];
   readonly #peers: Peer[] = [];
 
-  /** Takes everybody into room `number`; they speak when `pacing` starts. */
+  /** Takes all peers into room `number`; they speak when `pacing` starts. */
   static async open(
     manners: Manner[],
     number: number,
@@ -68,7 +68,7 @@ export class EarRoom {
     return room;
   }
 
-  /** From each onset's sending to its receipt; onsets that were not heard are left out. */
+  /** Returns the latency of each onset from sending to receipt; onsets that were not heard are left out. */
   async latencies(): Promise<EarLatency[]> {
     const onsets = await findOnsets(this.#heard.map(({ frame }) => frame));
     const heardMs = onsets.map(({ frame, offsetMs }) => this.#heard[frame]!.atMs + offsetMs);

@@ -1,7 +1,7 @@
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 
-/** A process: sends every datagram back to where it came from. */
+/** Process that sends every datagram back to its sender. */
 
 const SOCKET_BUFFER_BYTES = 1 << 22;
 

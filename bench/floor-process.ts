@@ -6,7 +6,10 @@ import type { Scenario } from './scenario.ts';
 const RELAY = fileURLToPath(new URL('./floor-relay.ts', import.meta.url));
 const ECHO = fileURLToPath(new URL('./floor-echo.ts', import.meta.url));
 
-/** The least that the same traffic can cost: a relay in the gateway's place, and an echo in the media worker's. */
+/**
+ * Lower bound of the cost of the traffic: a relay in place of the gateway, and an echo in place of the media
+ * worker.
+ */
 export class FloorProcess implements AsyncDisposable {
   readonly #relay: Child;
   readonly #echo: Child;
@@ -41,7 +44,7 @@ export class FloorProcess implements AsyncDisposable {
     return new URL(`/?room=${room}&peer=${peer}`, this.#url);
   }
 
-  /** CPU time of the relay; the echo's is not counted, as the media worker's is not. */
+  /** Returns the CPU time of the relay; that of the echo is not counted, as that of the media worker is not. */
   cpuMs(): { main: number; mediaWorkers: number } {
     return { main: cpuMs(this.#relay.pid), mediaWorkers: 0 };
   }

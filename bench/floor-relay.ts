@@ -5,13 +5,14 @@ import { type WebSocket, WebSocketServer } from 'ws';
 import { hearers, type Scenario } from './scenario.ts';
 
 /**
- * A process: the bare socket work of a gateway whose rooms have browsers, and nothing else. Each binary frame goes out by its room's connected
- * UDP socket to the echo, and what comes back goes to those who hear it. Arguments: the scenario, the echo's port.
+ * Process that does only the socket work of a gateway whose rooms have browsers. Each binary frame goes to
+ * the echo over the connected UDP socket of its room, and each datagram that comes back goes to the listeners
+ * of its speaker. Arguments: the scenario, the port of the echo.
  */
 
-/** As long as the RTP header of the gateway's datagrams; the speaker stands in it. */
+/** Length of the head of a datagram, which holds the speaker: that of the RTP header of the gateway's datagrams. */
 const HEAD_BYTES = 20;
-/** As long as the head of a forwarded frame. */
+/** Length of the head of a forwarded frame. */
 const FORWARD_HEAD_BYTES = 4;
 const SOCKET_BUFFER_BYTES = 1 << 20;
 

@@ -10,10 +10,13 @@ import type { Scenario } from './scenario.ts';
 const PROBE_TIMEOUT_MS = 15_000;
 const PROBE = new URL('./probe.ts', import.meta.url).href;
 
-/** Above those that the kernel deals out (net.ipv4.ip_local_port_range): one of them may be taken by chance. */
+/**
+ * First of the WebRTC ports of gateways: above the kernel's ephemeral range (net.ipv4.ip_local_port_range),
+ * in which another socket may have taken a port.
+ */
 const FIRST_RTC_PORT = 61_000;
 const LAST_RTC_PORT = 65_000;
-/** One for each media worker of all its processes. */
+/** Number of WebRTC ports of a gateway: one for each media worker of all its processes. */
 const RTC_PORTS_OF_GATEWAY = 32;
 let rtcPort = FIRST_RTC_PORT;
 
@@ -28,19 +31,19 @@ const HEARD_FORMATS: Record<Scenario['hear'], string> = {
 };
 
 export type GatewayOptions = {
-  /** Look inside, which costs CPU. */
+  /** True to load the probe, which measures inside the gateway and costs CPU. */
   probe?: boolean;
-  /** Folder for a CPU profile, written when it stops. */
+  /** Folder for a CPU profile, which is written when the gateway ends. */
   profileDir?: string | undefined;
-  /** Settings other than the usual. */
+  /** Settings that differ from the usual ones. */
   environment?: Record<string, string>;
-  /** Root of the checkout that it is of, as a file URL; this one, if not given. */
+  /** Root of the checkout whose gateway is started, as a file URL; by default this checkout. */
   project?: URL;
-  /** Where it runs, if not on the measured core. */
+  /** Cores of the gateway; by default the measured core. */
   cores?: string;
 };
 
-/** The gateway as its users run it, with one media worker, and with data of its own. */
+/** A gateway as its users run it, with one media worker, and with a data folder of its own. */
 export class GatewayProcess implements AsyncDisposable {
   readonly #child: Child;
   readonly #scenario: Scenario;
@@ -48,8 +51,8 @@ export class GatewayProcess implements AsyncDisposable {
   readonly url: string;
   readonly apiKey: string;
   readonly #mediaWorkers: number[];
-  /** The process, and with several the gateways that it has started; not its Redis. */
-  readonly #nodes: number[];
+  /** Process ids of the started process and of all its descendants except media workers and redis-server. */
+  readonly #pids: number[];
 
   private constructor(
     scenario: Scenario,
@@ -68,7 +71,7 @@ export class GatewayProcess implements AsyncDisposable {
     const pidsOf = (processes: typeof below) => processes.map(({ pid }) => pid);
     this.#mediaWorkers = pidsOf(named('mediasoup-worker'));
     const others = [...this.#mediaWorkers, ...pidsOf(named('redis-server'))];
-    this.#nodes = [child.pid, ...pidsOf(below).filter((pid) => !others.includes(pid))];
+    this.#pids = [child.pid, ...pidsOf(below).filter((pid) => !others.includes(pid))];
   }
 
   static async start(
@@ -86,7 +89,7 @@ export class GatewayProcess implements AsyncDisposable {
       DATA_DIR: dataDir,
       DEMO_ACCOUNT: 'true',
       MEDIA_WORKERS: '1',
-      // It would start up in the middle of the measuring.
+      // A usage worker would start up during the measurement.
       USAGE_WORKERS: '0',
       RTC_LISTEN_IP: '127.0.0.1',
       RTC_PORT: String(nextRtcPort()),
@@ -104,7 +107,7 @@ export class GatewayProcess implements AsyncDisposable {
     }
   }
 
-  /** Where a peer connects to be in a room. */
+  /** Returns the WebSocket URL at which a peer connects and joins its room. */
   address(room: number, peer: number): URL {
     const { delivery, hear } = this.#scenario;
     const address = new URL('/ws', this.url.replace('http', 'ws'));
@@ -115,20 +118,20 @@ export class GatewayProcess implements AsyncDisposable {
   }
 
   cpuMs(): { main: number; mediaWorkers: number } {
-    return { main: sum(this.#nodes.map(cpuMs)), mediaWorkers: sum(this.#mediaWorkers.map(cpuMs)) };
+    return { main: sum(this.#pids.map(cpuMs)), mediaWorkers: sum(this.#mediaWorkers.map(cpuMs)) };
   }
 
-  /** Resident memory of Node and the media workers together. */
+  /** Returns the resident memory of the Node processes and the media workers together. */
   residentKb(): number {
-    return sum(this.#nodes.map(residentKb)) + sum(this.#mediaWorkers.map(residentKb));
+    return sum(this.#pids.map(residentKb)) + sum(this.#mediaWorkers.map(residentKb));
   }
 
-  /** Kills the last gateway process, with all its connections. */
+  /** Kills the last gateway process, which closes all its connections. */
   killProcess(): void {
-    process.kill(this.#nodes.at(-1)!, 'SIGKILL');
+    process.kill(this.#pids.at(-1)!, 'SIGKILL');
   }
 
-  /** The probe measures from here on. */
+  /** Resets the figures of the probe. */
   resetProbe(): void {
     this.#child.process.send('reset');
   }
@@ -139,7 +142,7 @@ export class GatewayProcess implements AsyncDisposable {
     return answer;
   }
 
-  /** Heap and external memory of the gateway, after a garbage collection. */
+  /** Returns the heap and external memory of the gateway after a garbage collection. */
   async askHeapBytes(): Promise<number> {
     const answer = this.#child.nextMessage<number>(PROBE_TIMEOUT_MS);
     this.#child.process.send('heap');

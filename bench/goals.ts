@@ -2,10 +2,10 @@ import { floorRatioOf, janusRatioOf, lostIn, peersOf, type Row } from './row.ts'
 import { isPassThrough, nameOf } from './scenario.ts';
 
 const GOALS = { floorRatio: 1.5, insideP99Ms: 5, memoryKb: 150 };
-/** Rooms and peers for which the latency goal is set; the memory goal is for as many peers or more. */
+/** Number of rooms and peers for which the latency goal is set; the memory goal is for as many peers or more. */
 const GOAL_ROOMS = 20;
 const GOAL_PEERS = 200;
-/** Our CPU over Janus's, by scenario. */
+/** Maximum ratio of the gateway's CPU to Janus's, by scenario. */
 const JANUS_GOALS = new Map([
   ['1 × 50 × 3', 0.2],
   ['1 × 100 × 3', 0.2],
@@ -15,7 +15,7 @@ const JANUS_GOALS = new Map([
 
 export const met = (isMet: boolean) => (isMet ? 'met' : 'NOT MET');
 
-/** One line for each goal to which the rows have something to say. */
+/** Returns one line for each goal for which the rows have figures. */
 export function reportGoals(rows: Row[]): string[] {
   const lines = [
     ...floorGoal(rows),
@@ -47,7 +47,7 @@ function insideGoals(rows: Row[]): string[] {
   if (atGoal.length === 0) return [];
   const lost = atGoal.reduce((sum, row) => sum + lostIn(row), 0);
   const lines = [`${met(lost === 0)}: no frame lost at 200 peers in 20 rooms: ${lost}`];
-  // Where frames are mixed, the few that pass through wait for the mix.
+  // In mixed scenarios the few packets that pass through wait for the mix.
   const inside = atGoal.flatMap((row) =>
     isPassThrough(row.scenario) ? (row.inside?.probe.inside?.p99Ms ?? []) : [],
   );

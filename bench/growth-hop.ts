@@ -12,14 +12,14 @@ import { cpuMs } from './process-stats.ts';
 
 const SPEAKERS = 100;
 const PACKET_BYTES = 81;
-/** The ways take turns, so that a spell of noise on the machine does not fall on one of them alone. */
+/** Number of turns of each way: noise on the machine then does not fall on one of them alone. */
 const TURNS = 3;
 const TURN_MS = 1500;
 const SETTLE_MS = 300;
 const ADDRESS = { ip: '127.0.0.1' };
 const PORT_RANGE = { min: 20_000, max: 29_999 };
 
-/** Has what is said on the first router be there on the second, under the same id. */
+/** Makes a producer of the first router available on the second, under the same id. */
 type Connect = (near: Router, far: Router) => Promise<(producer: Producer) => Promise<void>>;
 
 const WAYS: { name: string; connect: Connect | undefined }[] = [
@@ -43,7 +43,7 @@ export async function reportHop(say: (text: string) => void, signal: AbortSignal
   opened.defer(() => ways.forEach((way) => way.close()));
   const cpu = () => cpuMs(here.pid) + cpuMs(there.pid);
   for (let turn = 0; turn <= TURNS; turn += 1) {
-    // The first warms up.
+    // The first turn warms up.
     for (const way of ways) await way.turn(cpu, turn > 0, signal);
   }
   const [none] = ways;
@@ -63,7 +63,7 @@ function reportRow(way: Way, none: Way | undefined): string {
   return `| ${cells.join(' | ')} |\n`;
 }
 
-/** Many speakers, and one who hears them all, on the same media worker or beyond a pipe. */
+/** Many speakers and one listener that hears them all, on the same media worker or over a pipe. */
 class Way {
   readonly name: string;
   readonly #legs: PlainLeg[];

@@ -5,9 +5,9 @@ import { quantile } from './percentiles.ts';
 
 const WARM_UP_JOINS = 20;
 const JOINS = 100;
-/** Until a room that everybody has left is closed. */
+/** Time until a room that all peers have left is closed, ms. */
 const CLOSING_MS = 20;
-/** Longer than this somebody would notice. */
+/** Maximum median of a join, ms: longer ones are noticed. */
 const GOAL_P50_MS = 50;
 
 /** Connects a client to a node, into a room or into the lobby. */
@@ -16,7 +16,7 @@ export function connectPeer(nodes: Nodes, node: number, peer: string, room = '__
   return TestClient.connect(nodes.url(node), query);
 }
 
-/** How long a join takes: for who joins, and until others know. */
+/** Measures the time of a join: until the peer is in the room, and until the others are told. */
 export async function reportJoins(say: (text: string) => void, nodes: Nodes, signal: AbortSignal) {
   say(`
 | join, ${JOINS} times | p50 / p99 | goal |
@@ -40,7 +40,7 @@ export function reportRow(what: string, latenciesMs: number[]): string {
   return `| ${what} | ${p50Ms.toFixed(1)} / ${p99Ms.toFixed(1)} ms | ${goal} |\n`;
 }
 
-/** @param where the nodes on which somebody is in the room already */
+/** @param where nodes on which other peers are in the room already */
 async function measure(nodes: Nodes, where: number[], signal: AbortSignal) {
   const room = `join-${where.join('-')}`;
   const others = await Promise.all(

@@ -6,13 +6,16 @@ import { encodePackets } from './packets.ts';
 import { FRAME_MS } from './pacing.ts';
 
 const ROOMS = 32;
-/** At a time. */
+/** Number of rooms that are measured at a time. */
 const LINES = 8;
-/** Until a room is at rest after who joined last; between two words, until nobody counts as talking. */
+/** Time until a room is at rest after the last join, ms; and between two words, until no peer counts as talking. */
 const REST_MS = 700;
 const WORD_FRAMES = 10;
 
-/** How long it takes from the first packet of a word to the first that is heard, in a room new to it and later. */
+/**
+ * Measures the time from the first packet of a word to the first one heard, for a speaker that is new in a
+ * room and later.
+ */
 export async function reportWords(say: (text: string) => void, nodes: Nodes, signal: AbortSignal) {
   const { packets } = await encodePackets();
   say(`
@@ -49,7 +52,7 @@ async function measure(nodes: Nodes, node: number, packets: Buffer[], signal: Ab
   return { firstMs, laterMs };
 }
 
-/** @returns the time from the first packet's sending to its receipt */
+/** @returns the time from the sending of the first packet to its receipt, ms */
 async function speak(mouth: TestClient, ear: TestClient, packets: Buffer[]): Promise<number> {
   const [startMs, before] = [performance.now(), ear.frames.length];
   const heard = ear

@@ -11,7 +11,10 @@ import { openRouter, openSpeaker, type RtpSpeaker, startMediaWorkers } from './m
 import { FRAME_MS, Pacing } from './pacing.ts';
 import { cpuMs } from './process-stats.ts';
 
-/** As many listeners as make the generator's share small: it sends a packet where a media worker sends fifty. */
+/**
+ * Number of speakers of a room; the number of listeners makes the generator's share small: it sends one
+ * packet where a media worker sends fifty.
+ */
 const SPEAKERS = 10;
 const LISTENERS = 50;
 const PACKET_BYTES = 81;
@@ -23,7 +26,7 @@ const CALIBRATION_ROOMS = 2;
 const OVERLOAD = 1.2;
 const WORKERS = [1, 2, 4];
 const SINK = fileURLToPath(new URL('sink.ts', import.meta.url));
-/** Codec that browsers and mediasoup agree on. */
+/** SRTP crypto suite that browsers and mediasoup agree on. */
 const CRYPTO_SUITE = 'AEAD_AES_256_GCM';
 const KEY_AND_SALT_BYTES = 44;
 /** Idle share of a core below which the core counts as fully used. */
@@ -32,16 +35,16 @@ const LEAST_LEFT = 0.1;
 type Forwarded = {
   offered: number;
   packetsPerS: number;
-  /** Used by the media workers. */
+  /** Cores that the media workers used. */
   cores: number;
-  /** Used by nobody, of those on which the media workers may run. */
+  /** Idle share of the cores on which the media workers may run, cores. */
   coresLeft: number;
   usAPacket: number;
 };
 
 /**
- * Measures how much media workers forward to browsers, by their number, when they are offered more than they can
- * bear.
+ * Measures the packets that media workers forward to browsers, by the number of workers, while they are
+ * offered more than they can bear.
  */
 export async function reportWorkers(say: (text: string) => void, signal: AbortSignal) {
   say(`
@@ -76,7 +79,7 @@ function reportRow(name: string, measured: Forwarded, one?: Forwarded): string {
 
 async function measure(workers: number, rooms: number, signal: AbortSignal): Promise<Forwarded> {
   await using opened = new AsyncDisposableStack();
-  // One alone is not to share a core with the generator.
+  // One media worker alone must not share a core with the generator.
   const where = workers === 1 ? String(PINNING?.measured) : ALL_CORES;
   const pool = await startMediaWorkers(workers, where, opened);
   const sink = new Child('the sink', [process.execPath, SINK]);
@@ -111,14 +114,17 @@ async function measure(workers: number, rooms: number, signal: AbortSignal): Pro
   };
 }
 
-/** One media worker has a core to itself, several share all of them. */
+/** Returns the idle time of the cores: one media worker has a core to itself, several share all of them. */
 function idleMs(workers: number): number {
   const all = cpus();
   const own = workers === 1 && PINNING ? all.slice(PINNING.measured, PINNING.measured + 1) : all;
   return own.reduce((sum, { times }) => sum + times.idle, 0);
 }
 
-/** Opens a room in which every peer hears every speaker. @returns what has each speaker say a packet */
+/**
+ * Opens a room in which every peer hears every speaker.
+ * @returns functions, each of which lets a speaker send a packet
+ */
 async function openRoom(worker: Worker, sinkPort: number): Promise<(() => void)[]> {
   const router = await openRouter(worker);
   const leg = await PlainLeg.open(router, async () => {});
@@ -132,7 +138,7 @@ async function openRoom(worker: Worker, sinkPort: number): Promise<(() => void)[
   return speakers.map((speaker) => () => speaker.say(payload));
 }
 
-/** As a browser is: a transport of its own, encrypted. */
+/** Opens a listener like a browser: with an encrypted transport of its own. */
 async function openListener(router: Router, speakers: RtpSpeaker[], port: number): Promise<void> {
   const transport = await router.createPlainTransport({
     listenInfo: LOOPBACK_LISTEN_INFO,
@@ -149,7 +155,10 @@ async function openListener(router: Router, speakers: RtpSpeaker[], port: number
   );
 }
 
-/** Counts what reached the sink from its full buffer: a busy media worker would take long to answer. */
+/**
+ * Returns the number of packets that the kernel dropped at the full buffer of the sink. Asking a busy media
+ * worker would take long.
+ */
 function countDropped(port: number): number {
   const local = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
   const lines = readFileSync('/proc/net/udp', 'utf8').split('\n');

@@ -9,7 +9,10 @@ import type { Scenario } from './scenario.ts';
 
 const PAIR: Scenario = { rooms: 1, peers: 2, speakers: 1, delivery: 'mix', hear: 'opus' };
 
-/** How much more the gateway bears with more media workers, processes and nodes, and what the ways between them cost. */
+/**
+ * Measures the growth of capacity with more media workers, processes and nodes, and the cost of the paths
+ * between them.
+ */
 export async function reportGrowth(say: (text: string) => void, signal: AbortSignal) {
   await reportWorkers(say, signal);
   await reportProcesses(say, signal);

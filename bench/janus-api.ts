@@ -26,7 +26,7 @@ export class JanusApi {
     });
   }
 
-  /** @throws {Error} if nobody listens there yet */
+  /** @throws {Error} if no server listens yet */
   static async open(port: number): Promise<JanusApi> {
     const socket = new WebSocket(`ws://127.0.0.1:${port}`, 'janus-protocol');
     await once(socket, 'open');
@@ -35,7 +35,7 @@ export class JanusApi {
     return api;
   }
 
-  /** @returns the handle of one more participant, or of who opens rooms */
+  /** @returns the handle of another participant, or of the client that opens rooms */
   async attach(): Promise<number> {
     const { data } = await this.#request({ janus: 'attach', plugin: 'janus.plugin.audiobridge' });
     if (!data) throw new Error('Janus gave no handle');

@@ -3,14 +3,17 @@ import { mkdir, mkdtemp, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** How Janus is set up to be measured: AudioBridge alone, spoken to by WebSocket, on the loopback interface. */
+/**
+ * Configuration of Janus for the measurement: AudioBridge alone, controlled over WebSocket, on the loopback
+ * interface.
+ */
 
 export const JANUS_PROGRAM = '/usr/bin/janus';
 const LIBRARIES = '/usr/lib';
 const PLUGIN = 'libjanus_audiobridge.so';
 const TRANSPORT = 'libjanus_websockets.so';
 
-/** Where the package put Janus's modules, which depends on the architecture; undefined if Janus is not installed. */
+/** Returns the folder of Janus's modules, which depends on the architecture; undefined if Janus is not installed. */
 export function findJanusModules(): string | undefined {
   if (!existsSync(JANUS_PROGRAM)) return undefined;
   return readdirSync(LIBRARIES)
@@ -19,8 +22,8 @@ export function findJanusModules(): string | undefined {
 }
 
 /**
- * Writes a new folder with Janus's configuration, and with links to only those modules that it shall load.
- * @param port on which its WebSocket API listens
+ * Writes a new folder with Janus's configuration, and with links to only those modules that it must load.
+ * @param port port of its WebSocket API
  */
 export async function writeJanusConfig(modules: string, port: number): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'partyline-janus-'));

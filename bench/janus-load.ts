@@ -6,7 +6,10 @@ import { FRAME_MS, Pacing } from './pacing.ts';
 import type { Scenario } from './scenario.ts';
 import { Tally } from './tally.ts';
 
-/** The participants of one scenario in Janus's rooms: they send and take plain RTP, and pace themselves as our clients do. */
+/**
+ * The participants of one scenario in Janus's rooms: they send and receive plain RTP, at the pace of the
+ * gateway's clients (`Load`).
+ */
 export class JanusLoad {
   readonly #scenario: Scenario;
   readonly #packets: Buffer[];
@@ -19,7 +22,7 @@ export class JanusLoad {
     this.#packets = packets;
   }
 
-  /** Opens the rooms and takes everybody into them; resolves when all are there. */
+  /** Opens the rooms and takes all participants into them; resolves when all are in. */
   static async connect(
     scenario: Scenario,
     packets: Buffer[],
@@ -83,11 +86,11 @@ export class JanusLoad {
     const index = place.room * speakers + place.peer;
     const sendNext = this.#speakerOn(peer, index / (rooms * speakers));
     if (place.peer < speakers) this.#pacing.add(index, sendNext);
-    // Janus sends nothing to who has not sent.
+    // Janus sends nothing to a participant that has not sent a packet.
     else sendNext();
   }
 
-  /** @param start where in the packets it begins: 0…1, or beyond for who sends but one */
+  /** @param start position at which the peer begins, as a share of the packets; 1 and more wrap around */
   #speakerOn(peer: JanusPeer, start: number): () => void {
     let next = Math.floor(start * this.#packets.length);
     return () => {

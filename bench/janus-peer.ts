@@ -8,7 +8,7 @@ import { JANUS_PAYLOAD_TYPE, type JanusProcess } from './janus-process.ts';
 const FRAME_SAMPLES = 960;
 const SOCKET_BUFFER_BYTES = 1 << 20;
 const LEVEL_EXTENSION_ID = 1;
-/** Janus is not told what the extension means, and mixes without it. */
+/** Level in the RTP extension; Janus is not told of the extension, and mixes without it. */
 const LEVEL_DBOV = 30;
 
 /** A participant of a room of Janus, over plain RTP. */

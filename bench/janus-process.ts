@@ -10,11 +10,11 @@ import { cpuMs } from './process-stats.ts';
 const START_TIMEOUT_MS = 10_000;
 const RETRY_MS = 50;
 export const JANUS_PAYLOAD_TYPE = 111;
-/** As the gateway encodes: 48 kHz, 32 kbit/s, about the same complexity. */
+/** Encoding like the gateway's: 48 kHz, 32 kbit/s, about the same complexity. */
 const ROOM = { sampling_rate: 48_000, allow_rtp_participants: true, audiolevel_event: false };
 const PARTICIPANT = { codec: 'opus', bitrate: 32_000, quality: 4, expected_loss: 0 };
 
-/** The peer that we are held against: Janus with AudioBridge, its participants on plain RTP. */
+/** Janus with AudioBridge, with which the gateway is compared; its participants use plain RTP. */
 export class JanusProcess implements AsyncDisposable {
   readonly #child: Child;
   readonly #folder: string;
@@ -26,7 +26,7 @@ export class JanusProcess implements AsyncDisposable {
     this.#api = api;
   }
 
-  /** @returns undefined where Janus is not installed */
+  /** @returns undefined if Janus is not installed */
   static async start(): Promise<JanusProcess | undefined> {
     const modules = findJanusModules();
     if (modules === undefined) return undefined;
@@ -80,7 +80,7 @@ export class JanusProcess implements AsyncDisposable {
   }
 }
 
-/** Janus does not tell when it listens. */
+/** Janus does not report when it begins to listen. */
 async function openApi(child: Child, port: number): Promise<JanusApi> {
   const deadlineMs = performance.now() + START_TIMEOUT_MS;
   for (;;) {

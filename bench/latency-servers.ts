@@ -12,16 +12,16 @@ import type { Scenario } from './scenario.ts';
 /** 20 ms of digital silence, in CELT. */
 const SILENCE = Buffer.from([0xf8, 0xff, 0xfe]);
 
-/** A server whose way from mouth to ear is timed, with the rooms behind. */
+/** A server whose latency from mouth to ear is measured, with its background rooms. */
 export type Server = {
   process: AsyncDisposable & { cpuMs(): { main: number; mediaWorkers: number } };
-  /** Takes the peers of the rooms behind in. */
+  /** Takes the peers of the background rooms into them. */
   fill(talk: Buffer[]): Promise<{ speak(): void; hush(): void; close(): void }>;
   /** Takes a peer into one of the rooms in which latency is measured. */
   enter: Enter;
 };
 
-/** Starts a server. @param scenario the rooms behind */
+/** Starts a server. @param scenario the background rooms */
 export type StartServer = (scenario: Scenario) => Promise<Server>;
 
 export const startGateway: StartServer = async (scenario) => {
@@ -36,7 +36,7 @@ export const startGateway: StartServer = async (scenario) => {
   };
 };
 
-/** Settings of Janus with which it is measured; none where it is not installed. */
+/** Returns the settings of Janus with which it is measured; none if it is not installed. */
 export function janusSettings(): { name: string; start: StartServer }[] {
   if (findJanusModules() === undefined) return [];
   return [

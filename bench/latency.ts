@@ -10,9 +10,9 @@ import { MAX_LATE_MS } from './row.ts';
 import type { Scenario } from './scenario.ts';
 
 const CYCLES = 24;
-/** Until the code of a new process is compiled and jitter buffers have settled. */
+/** Time after which the code of a new process is compiled and jitter buffers have settled, ms. */
 const WARM_UP_MS = 10_000;
-/** For what is still on its way. */
+/** Time for packets that are still on their way, ms. */
 const DRAIN_MS = 500;
 /** Loads for which the goals of a busy gateway are set, and the goals. */
 const LEAST_CPU_PERCENT = 60;
@@ -22,11 +22,14 @@ const CALIBRATION_MS = 4000;
 /** The demo account has 500 connections. */
 const MAX_ROOMS = 90;
 
-/** Rows of the table: how the speakers of each room send, and the goals: p50 / p99 in ms, in quiet and beside others. */
+/**
+ * Rows of the table: the manners of the speakers of each room, and the goals: p50 / p99 in ms, idle and
+ * beside other rooms.
+ */
 const WAYS: {
   name: string;
   manners: Manner[];
-  /** A mixer has no such way. */
+  /** True if packets are forwarded, which a server that only mixes cannot do. */
   isForwarded: boolean;
   goals: Record<'quiet' | 'busy', [number, number]>;
 }[] = [
@@ -50,7 +53,7 @@ const WAYS: {
   },
 ];
 type Way = (typeof WAYS)[number];
-/** No speaker of a mix takes longer in quiet, p50 in ms. */
+/** Maximum p50 of any speaker of a mix in an idle server, ms. */
 const SLOWEST_GOAL_MS = 24;
 
 type Sound = EarSound & { talk: Buffer[] };
@@ -62,7 +65,10 @@ type Measured = {
   lateP99Ms: number;
 };
 
-/** A row for each way, in a gateway that has nothing else to do and in one that is busy; beside them Janus, which mixes everything. */
+/**
+ * Reports a row for each way of sending, in an idle gateway and in a busy one; beside them Janus, which mixes
+ * everything.
+ */
 export async function reportLatency(say: (text: string) => void, signal: AbortSignal) {
   const { packets: talk } = await encodePackets();
   const [one, three] = [await encodeBurst(), await encodeBurst(3)];
@@ -88,7 +94,7 @@ export async function reportLatency(say: (text: string) => void, signal: AbortSi
   say(FOOT);
 }
 
-/** Measures a way in a server that has nothing else to do, and in one that is busy with as many rooms as it takes. */
+/** Measures a way of sending in an idle server, and in one with as many background rooms as the target load allows. */
 type Meter = (way: Way) => Promise<[idle: Measured, busy: Measured]>;
 
 async function openMeter(start: StartServer, sound: Sound, signal: AbortSignal): Promise<Meter> {
@@ -101,7 +107,7 @@ async function openMeter(start: StartServer, sound: Sound, signal: AbortSignal):
     const busy = await measure(way, rooms);
     const roomsPercent = busy.cpuPercent - idle.cpuPercent;
     if (busy.cpuPercent >= LEAST_CPU_PERCENT || roomsPercent <= 0) return [idle, busy];
-    // The more there are, the less each takes.
+    // The cost of a room falls with the number of rooms.
     return [idle, await measure(way, roomsOf((rooms * sparePercent) / roomsPercent))];
   };
 }
@@ -162,7 +168,7 @@ const background = (rooms: number): Scenario => ({
   hear: 'opus',
 });
 
-/** Measures the CPU that a room behind takes, in % of a core. */
+/** Measures the CPU of one background room, in % of a core. */
 async function measureBackground(
   start: StartServer,
   talk: Buffer[],
@@ -189,7 +195,7 @@ async function cpuPercentDuring(ms: number, measured: Server['process'], signal:
   return (100 * cpuMs) / (performance.now() - startMs);
 }
 
-/** Once more if something else on the machine held us up. */
+/** Repeats the measurement once if other load on the machine held it up. */
 async function measureQuietly(...what: Parameters<typeof measureLatency>): Promise<Measured> {
   const measured = await measureLatency(...what);
   return measured.lateP99Ms > MAX_LATE_MS ? measureLatency(...what) : measured;

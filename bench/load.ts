@@ -13,16 +13,16 @@ type Speaker = { socket: WebSocket; hearers: number; nextPacket: number };
 /** Packets delivered in the windows, and their delays. */
 export type Traffic = {
   seconds: number;
-  /** Frames that the clients sent. */
+  /** Frames sent by the clients. */
   framesIn: number;
-  /** Frames that they received. */
+  /** Frames received by the clients. */
   framesOut: number;
-  /** In these frames. */
+  /** Bytes of the received frames. */
   bytesOut: number;
   lost: number;
-  /** From a client's send to another's receipt; undefined where nothing is passed through. */
+  /** Time from one client's send to another's receipt; undefined if no packet is passed through. */
   endToEnd: Percentiles | undefined;
-  /** How late the generator itself was. */
+  /** Lateness of the generator itself, p99. */
   sentLateP99Ms: number;
 };
 
@@ -36,7 +36,7 @@ export class Load {
   readonly #tally = new Tally();
   readonly #sentNs = new Map<string, bigint>();
   readonly #endToEnd = createHistogram();
-  /** Since the start. */
+  /** Deliveries since the start. */
   readonly #total = { expected: 0, received: 0 };
   #missing = 0;
 
@@ -45,7 +45,7 @@ export class Load {
     this.#packets = packets;
   }
 
-  /** Takes everybody into their rooms; resolves when all are there. */
+  /** Takes all clients into their rooms; resolves when all are in. */
   static async connect(
     scenario: Scenario,
     packets: Buffer[],
@@ -61,7 +61,7 @@ export class Load {
     return load;
   }
 
-  /** Lets all speakers begin, or go on. */
+  /** Lets all speakers begin or continue. */
   speak(): void {
     this.#pacing.start();
   }
@@ -82,7 +82,10 @@ export class Load {
     this.#pacing.stop();
   }
 
-  /** Ask when everybody has been silent for a while: what is still on its way counts as lost. */
+  /**
+   * Returns the figures of the windows. To be called after a while of silence: packets that are still on
+   * their way count as lost.
+   */
   traffic(): Traffic {
     const { sent, received, receivedBytes, ms } = this.#tally;
     return {
@@ -109,7 +112,7 @@ export class Load {
     if (peer < this.#scenario.speakers) this.#addSpeaker(room, peer, socket);
   }
 
-  /** Speakers are spread evenly over the slots and over the packets. */
+  /** Adds a speaker; speakers are spread evenly over the slots and over the packets. */
   #addSpeaker(room: number, peer: number, socket: WebSocket): void {
     const { rooms, speakers } = this.#scenario;
     const index = room * speakers + peer;
@@ -141,12 +144,15 @@ export class Load {
     this.#total.expected += speaker.hearers;
   }
 
-  /** Packets sent that somebody did not hear; 0 where frames are mixed, and cannot be told apart. */
+  /** Returns the number of deliveries that are missing; 0 if frames are mixed, and cannot be told apart. */
   #unheard(): number {
     return isPassThrough(this.#scenario) ? this.#total.expected - this.#total.received : 0;
   }
 
-  /** Frames that a mix should have made by its clock; one may come late at each edge of the window. In pauses nobody can tell. */
+  /**
+   * Returns the number of frames that mixes should have made by their clock and that did not come. One may
+   * come late at each edge of the window; with pauses the number is unknown, and 0 is returned.
+   */
   #missingIn(windowMs: number): number {
     const { speakers, hasPauses } = this.#scenario;
     if (speakers === 0 || hasPauses || isPassThrough(this.#scenario)) return 0;

@@ -18,7 +18,7 @@ import { PAUSING, type Scenario, TABLE } from './scenario.ts';
 import { reportSound } from './sound/sound.ts';
 import { reportWebRtc } from './webrtc.ts';
 
-/** The load generator: what the gateway costs, beside the least that the same traffic can cost. */
+/** Load generator: measures the cost of the gateway, beside the lower bound for the same traffic. */
 
 const say = (text: string) => process.stdout.write(text);
 

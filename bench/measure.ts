@@ -7,41 +7,41 @@ import { Load, type Traffic } from './load.ts';
 import type { ProbeReport } from './probe-report.ts';
 import type { Scenario } from './scenario.ts';
 
-/** Until the mix has found its pace. */
+/** Time until the mix has found its pace, ms. */
 const WARM_UP_MS = 2500;
-/** Until everything has been compiled that is going to be, as it is in what runs for days. */
+/** Time until all code is compiled, as it is in a process that has run for days, ms. */
 const COMPILE_MS = 8000;
-/** The same once it has been warm. */
+/** Warm-up time of a subject that has been warm, ms. */
 const RESUME_MS = 500;
 const SETTLE_MS = 500;
-/** Time for packets that are still on their way when all speakers have fallen silent. */
+/** Time for packets that are still on their way when all speakers have fallen silent, ms. */
 const DRAIN_MS = 300;
-/** The gateway and the floor take turns, so that a spell of noise on the machine does not fall on one of them alone. */
+/**
+ * Number of turns: the gateway and the floor alternate, so that noise on the machine does not fall on one of
+ * them alone.
+ */
 const TURNS = 4;
 
 export type Bounds = {
-  /** Length of all windows of one subject together. */
+  /** Length of all windows of one subject together, s. */
   seconds: number;
   packets: Buffer[];
   signal: AbortSignal;
 };
 
-/** CPU time in a window, and what went through in it. */
+/** CPU time and traffic of a window. */
 export type Figures = { traffic: Traffic; mainMs: number; mediaWorkerMs: number };
 
 /** The server under load. */
 type Subject = {
-  /** Used so far by the process itself, and by the media workers that it has. */
+  /** Returns the CPU time that the process itself, and its media workers, have used so far. */
   cpuMs(): { main: number; mediaWorkers: number };
 };
 
-/** The clients of it. */
+/** Clients of the server. */
 type Talk = Pick<Load, 'speak' | 'beginWindow' | 'endWindow' | 'hush' | 'traffic' | 'close'>;
 
-/**
- * Measures the CPU and memory that the gateway takes for a scenario and, if `withFloor`, the CPU that the floor
- * takes.
- */
+/** Measures the CPU and memory of the gateway in a scenario and, if `withFloor`, the CPU of the floor. */
 export async function measureCost(
   scenario: Scenario,
   bounds: Bounds,
@@ -67,7 +67,7 @@ export async function measureCost(
   };
 }
 
-/** How long packets are inside the gateway, and how busy its event loop is. */
+/** Measures the time that packets spend inside the gateway, and the use of its event loop. */
 export async function measureInside(
   scenario: Scenario,
   bounds: Bounds,
@@ -79,7 +79,7 @@ export async function measureInside(
   return { traffic: trial.figures().traffic, probe: await gateway.askProbe() };
 }
 
-/** Measures the CPU that Janus takes for a scenario; undefined where it is not installed. */
+/** Measures the CPU of Janus in a scenario; undefined if it is not installed. */
 export async function measureJanus(
   scenario: Scenario,
   { packets, seconds, signal }: Bounds,
@@ -93,7 +93,7 @@ export async function measureJanus(
 
 const isIdle = ({ speakers }: Scenario) => speakers === 0;
 
-/** Has the clients of a scenario enter the rooms of a server. */
+/** Takes the clients of a scenario into the rooms of a server. */
 export async function openTrial(
   subject: GatewayProcess | FloorProcess,
   scenario: Scenario,
@@ -103,7 +103,7 @@ export async function openTrial(
   return new Trial(subject, await Load.connect(scenario, packets, address), signal);
 }
 
-/** One subject under the load of a scenario, which it bears in turns. */
+/** One subject under the load of a scenario, which it gets in turns. */
 class Trial implements Disposable {
   readonly #subject: Subject;
   readonly #load: Talk;
@@ -118,7 +118,7 @@ class Trial implements Disposable {
     this.#signal = signal;
   }
 
-  /** Lets the clients speak until what serves them is as fast as it gets. */
+  /** Lets the clients speak until the code of the server is compiled. */
   async compile(): Promise<void> {
     this.#load.speak();
     await this.#wait(COMPILE_MS);

@@ -16,8 +16,9 @@ const OPUS: RouterRtpCodecCapability = {
 };
 
 /**
- * Media workers without a gateway, and without its watch, which gives up one that does not answer because it is overloaded.
- * @param cores on which they run, where processes can be bound to cores
+ * Starts media workers without a gateway, and without its watch, which would kill an overloaded one that does
+ * not answer.
+ * @param cores cores on which they run, if processes can be bound to cores
  */
 export async function startMediaWorkers(
   count: number,
@@ -37,7 +38,7 @@ export async function startMediaWorkers(
 export const openRouter = (worker: Worker): Promise<Router> =>
   worker.createRouter({ mediaCodecs: [OPUS] });
 
-/** Speaker that sends a packet of 20 ms when it is asked to. */
+/** Speaker that sends a packet of 20 ms at each call of `say`. */
 export type RtpSpeaker = { id: string; say(payload: Buffer): void };
 
 export async function openSpeaker(leg: PlainLeg): Promise<RtpSpeaker> {

@@ -4,11 +4,11 @@ import { OPERATOR_KEY } from './hostile/ears.ts';
 import { openOwnRedis } from './own-redis.ts';
 import type { Scenario } from './scenario.ts';
 
-/** The measurement needs a gateway that refuses nobody. */
+/** Settings of a gateway that refuses no client, as the measurement requires. */
 const ENVIRONMENT = {
   OVERLOAD_LOOP_DELAY_MS: '0',
   OVERLOAD_CPU_PERCENT: '0',
-  // With threads one process would grow by itself.
+  // With threads a single process would use more cores with more rooms.
   MIX_THREADS: '0',
   OPERATOR_KEY,
 };
@@ -39,7 +39,7 @@ export class Nodes implements AsyncDisposable {
     return new Nodes(started, opened.move());
   }
 
-  /** Where a node is; the key is good on all of them. */
+  /** Returns the address of a node; the key is valid on all nodes. */
   url(node: number): string {
     return this.#nodes[node]!.url;
   }
@@ -48,14 +48,14 @@ export class Nodes implements AsyncDisposable {
     return this.#nodes[0]!.apiKey;
   }
 
-  /** Where a peer connects to be in a room: all of a room to the same node. */
+  /** Returns the WebSocket URL at which a peer connects and joins its room; all peers of a room get the same node. */
   address(room: number, peer: number): URL {
     const address = this.#nodes[0]!.address(room, peer);
     address.port = new URL(this.url(room % this.#nodes.length)).port;
     return address;
   }
 
-  /** CPU time of all nodes. */
+  /** Returns the CPU time of all nodes. */
   cpuMs(): number {
     return this.#nodes
       .map((node) => node.cpuMs())

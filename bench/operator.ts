@@ -19,7 +19,7 @@ import { CROWD } from './scenario.ts';
 const PEERS = CROWD.rooms * CROWD.peers;
 const REQUESTS_PER_S = 200;
 const REQUEST_MS = 10_000;
-/** Until everything has been compiled that is going to be. */
+/** Time until all code is compiled, ms. */
 const WARM_UP_MS = 3000;
 const REDIS_WINDOW_MS = 30_000;
 const MINUTES = 3000;
@@ -79,7 +79,7 @@ async function reportMe(say: (text: string) => void, gateway: GatewayProcess, si
   say(row(what, measured, `p99 ${GOALS.meP99Ms} ms`, p99Ms <= GOALS.meP99Ms));
 }
 
-/** Every command that Redis counts, those within scripts among them. */
+/** Reports the number of commands that Redis counts, including those within scripts. */
 async function reportRedis(
   say: (text: string) => void,
   gateway: GatewayProcess,
@@ -100,7 +100,7 @@ async function reportRedis(
   say(row(what, perPeerMinute.toFixed(2), `${goal}`, perPeerMinute < goal));
 }
 
-/** One worker, minutes of as many accounts, in a Redis of its own with its file. */
+/** Measures one worker that closes a minute of each of many accounts, in a Redis of its own with its file. */
 async function reportClosing(say: (text: string) => void) {
   await using opened = new AsyncDisposableStack();
   const dataDir = await mkdtemp(join(tmpdir(), 'partyline-bench-'));

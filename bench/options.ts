@@ -23,12 +23,12 @@ export type Options = {
   /** Measurements to make. */
   parts: readonly Part[];
   scenarios: Scenario[];
-  /** Length of each window. */
+  /** Length of each window, s. */
   seconds: number;
   hostile: HostileOptions;
-  /** Measure the CPU by turns with another checkout, and nothing else. */
+  /** Options of a comparison of the CPU with another checkout, which replaces all other measurements. */
   against: AgainstOptions | undefined;
-  /** Profile the gateway into this folder, and measure nothing else. */
+  /** Folder for a profile of the gateway, which replaces all other measurements. */
   profileDir: string | undefined;
   /** Number of streams of each kind for the format detection. */
   seeds: number;

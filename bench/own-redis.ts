@@ -6,7 +6,7 @@ import { DEFAULT_TIMINGS } from '../config/timings.ts';
 import { openRedisUrl } from '../src/store/open-redis.ts';
 
 /**
- * Starts a Redis in a folder of its own, which goes with it.
+ * Starts a Redis in a folder of its own, which is removed with it.
  * @param opened ends both
  * @returns its URL
  */

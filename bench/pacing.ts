@@ -2,13 +2,13 @@ import { createHistogram } from 'node:perf_hooks';
 import { percentilesOf } from './percentiles.ts';
 
 export const FRAME_MS = 20;
-/** Each sender has its slot of the 20 ms, so that they do not all send at the same instant. */
+/** Length of a slot of the 20 ms: senders have different slots, so that they do not all send at the same instant. */
 const SLOT_MS = 2;
 export const SLOTS = FRAME_MS / SLOT_MS;
 
-/** Lets many send once every 20 ms each, in their slots, by one timer. */
+/** Calls many senders once every 20 ms each, in their slots, by one timer. */
 export class Pacing {
-  /** Counts how late it was while this is set. */
+  /** True while the lateness of the calls is recorded. */
   isCounting = false;
   readonly #slots: (() => void)[][] = Array.from({ length: SLOTS }, () => []);
   readonly #late = createHistogram();
@@ -16,12 +16,12 @@ export class Pacing {
   #nextSlot = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param slot any whole number; they wrap around */
+  /** @param slot any whole number; numbers wrap around */
   add(slot: number, send: () => void): void {
     this.#slots[slot % SLOTS]!.push(send);
   }
 
-  /** Begins, or goes on. */
+  /** Begins or continues. */
   start(): void {
     this.#startMs = performance.now();
     this.#nextSlot = 0;

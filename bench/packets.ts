@@ -3,23 +3,23 @@ import { loadOpusCodec } from '../src/audio/opus-codec.ts';
 export const RATE_HZ = 48_000;
 export const FRAME_SAMPLES = 960;
 const BITRATE_BPS = 32_000;
-/** 60 s: each speaker starts at another place, so that no packet is on its way twice at a time. */
+/** Number of packets, 60 s: speakers start at different positions, so that no packet is on its way twice at a time. */
 const PACKETS = 3000;
 const KEY_BYTES = 12;
 
-/** Packets to send, and what it took this machine to encode one. */
+/** Packets to send, their mean size, and the CPU time that encoding one took on this machine. */
 export type Packets = { packets: Buffer[]; meanBytes: number; encodeUs: number };
 
 /**
- * Returns the key by which a packet is known in a WebSocket message and in a datagram: its last bytes, which the
- * entropy coder fills. Undefined for what is too short to be one of ours.
+ * Returns the key that identifies a packet in a WebSocket message and in a datagram: its last bytes, which
+ * the entropy coder fills. Undefined if the message is too short for such a packet.
  */
 export function packetKey(bytes: Buffer): string | undefined {
   const { length } = bytes;
   return length < KEY_BYTES ? undefined : bytes.toString('latin1', length - KEY_BYTES);
 }
 
-/** Encodes something like speech, always loud enough to count as talk; every packet differs from every other. */
+/** Encodes a signal like speech, always loud enough to count as talk; all packets differ. */
 export async function encodePackets(): Promise<Packets> {
   const frames = Array.from({ length: PACKETS }, (_, index) => speechFrame(index));
   const before = process.cpuUsage();
@@ -31,7 +31,7 @@ export async function encodePackets(): Promise<Packets> {
   return { packets, meanBytes: bytes / packets.length, encodeUs: (user + system) / PACKETS };
 }
 
-/** One stream of frames, -1…1. */
+/** Encodes frames of samples (-1…1) as one stream. */
 export async function encodeOpus(frames: Float32Array[]): Promise<Buffer[]> {
   const codec = await loadOpusCodec({ bitrateBps: BITRATE_BPS, complexity: 5 });
   const encoder = await codec.createEncoder(RATE_HZ);
@@ -40,7 +40,10 @@ export async function encodeOpus(frames: Float32Array[]): Promise<Buffer[]> {
   return packets;
 }
 
-/** A voice that glides between 100 and 200 Hz, with its harmonics, syllables of a quarter second, and some breath. */
+/**
+ * Returns a frame of a voice that glides between 100 and 200 Hz, with harmonics, syllables of a quarter
+ * second, and breath noise.
+ */
 export function speechFrame(index: number): Float32Array {
   return Float32Array.from({ length: FRAME_SAMPLES }, (_, i) => {
     const seconds = (index * FRAME_SAMPLES + i) / RATE_HZ;

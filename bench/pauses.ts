@@ -5,12 +5,12 @@ import { measureCost } from './measure.ts';
 import { cpuPercent } from './row.ts';
 import { nameOf, PAUSING } from './scenario.ts';
 
-/** Long enough for many words and pauses of each speaker. */
+/** Length of the measurement: many words and pauses of each speaker. */
 const SECONDS = 24;
 const VOICES = ['en-us', 'en-us+f3'];
 const PAUSE_MS = 1300;
 
-/** Measures what rooms cost whose speakers pause between their words: CPU, and bytes to the clients. */
+/** Measures the cost of rooms whose speakers pause between their words: CPU, and bytes to the clients. */
 export async function reportPauses(
   say: (text: string) => void,
   signal: AbortSignal,
@@ -32,7 +32,7 @@ export async function reportPauses(
   }
 }
 
-/** Words of two voices with pauses between them, as a browser encodes them. */
+/** Encodes words of two voices with pauses between them, as a browser does. */
 export async function encodeSpeech(): Promise<Buffer[]> {
   const packets: Buffer[] = [];
   for (const voice of VOICES) {

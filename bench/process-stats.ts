@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** The kernel's figures of a process (proc(5)). */
+/** Figures of a process from the kernel (proc(5)). */
 
 /** Length to which the kernel cuts the name of a process. */
 const MAX_NAME_BYTES = 15;
 
-/** CPU time of its threads so far, ms; of those that live. */
+/** Returns the CPU time of the living threads of a process so far, ms. */
 export function cpuMs(pid: number): number {
   return readdirSync(`/proc/${pid}/task`).reduce((sumMs, thread) => {
     const [runNs] = readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ');
@@ -13,12 +13,12 @@ export function cpuMs(pid: number): number {
   }, 0);
 }
 
-/** Memory that it holds. */
+/** Returns the resident memory of a process. */
 export function residentKb(pid: number): number {
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
 }
 
-/** The processes that a process has started, and those that they have, by the name of their program. */
+/** Returns all descendants of a process, with the names of their programs. */
 export function descendants(ancestor: number): { pid: number; name: string }[] {
   const all = readdirSync('/proc')
     .map(Number)
@@ -28,7 +28,7 @@ export function descendants(ancestor: number): { pid: number; name: string }[] {
         const name = readFileSync(`/proc/${pid}/comm`, 'utf8').trim();
         return [{ pid, name, parent: Number(statFields(pid)[1]) }];
       } catch {
-        // It has gone since the folder was read.
+        // The process has ended since the folder was read.
         return [];
       }
     });
@@ -37,10 +37,10 @@ export function descendants(ancestor: number): { pid: number; name: string }[] {
   return childrenOf(ancestor);
 }
 
-/** True if a program is called so, of whose name the kernel may have cut the end. */
+/** Returns true if a process has the name of a program, the end of which the kernel may have cut off. */
 export const isNamed = (name: string, program: string) => name === program.slice(0, MAX_NAME_BYTES);
 
-/** From the third field on: the second is the name, which may hold anything. */
+/** Returns the fields from the third on: the second is the name, which may contain any character. */
 function statFields(pid: number): string[] {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ');

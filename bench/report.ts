@@ -50,7 +50,7 @@ const rounded = (value: number | undefined, digits: number) => value?.toFixed(di
 const latency = (value: Percentiles | undefined) =>
   value ? `${value.p50Ms.toFixed(2)} / ${value.p99Ms.toFixed(2)} ms` : NONE;
 
-/** The machine, so that figures from another day or place can be held against these. */
+/** Describes the machine, so that figures of different days and machines can be compared. */
 export function reportMachine({ encodeUs, meanBytes }: Packets, seconds: number): string {
   const pins = PINNING
     ? `gateway and media worker on core ${PINNING.measured}, generator on core ${PINNING.load}`
@@ -94,7 +94,7 @@ export function reportRow(row: Row): string {
   ]);
 }
 
-/** Explains the columns, and tells how quiet the generator was and which goals were met. */
+/** Explains the columns, the lateness of the generator, and the goals that were met. */
 export function reportFoot(rows: Row[]): string {
   const disturbed = `
 † Something else held the generator up by more than ${MAX_LATE_MS} ms: nothing in this row is to be relied on.

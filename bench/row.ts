@@ -4,7 +4,7 @@ import { FRAME_MS } from './pacing.ts';
 import type { ProbeReport } from './probe-report.ts';
 import type { Scenario } from './scenario.ts';
 
-/** All that was measured of one scenario; an idle one has no packets to look at or to hold against others. */
+/** All figures of one scenario; an idle one has no packets to compare. */
 export type Row = {
   scenario: Scenario;
   gateway: Figures;
@@ -14,33 +14,33 @@ export type Row = {
   inside: { traffic: Traffic; probe: ProbeReport } | undefined;
 };
 
-/** A generator that is later than this at p99 was held up, and so, most likely, was what it measured. */
+/** Lateness of the generator at p99 above which it, and most likely the subject, was held up. */
 export const MAX_LATE_MS = 10;
 
 export const peersOf = ({ scenario }: Row) => scenario.rooms * scenario.peers;
 
-/** CPU of the process and its media workers, in % of a core. */
+/** Returns the CPU of the process and its media workers, in % of a core. */
 export const cpuPercent = ({ mainMs, mediaWorkerMs, traffic }: Figures) =>
   (mainMs + mediaWorkerMs) / traffic.seconds / 10;
 
-/** CPU time of the process itself for a binary frame of a client, in or out. */
+/** Returns the CPU time of the process itself for each binary frame of a client, in or out, µs. */
 export function usAPacket({ mainMs, traffic: { framesIn, framesOut } }: Figures) {
   const frames = framesIn + framesOut;
   return frames > 0 ? (mainMs * 1000) / frames : undefined;
 }
 
-/** Cost of a packet for the gateway's Node process, as a multiple of the floor's. */
+/** Returns the cost of a packet for the gateway's Node process, as a multiple of the floor's. */
 export function floorRatioOf({ gateway, floor }: Row): number | undefined {
   const own = usAPacket(gateway);
   const least = floor && usAPacket(floor);
   return own !== undefined && least !== undefined ? own / least : undefined;
 }
 
-/** Cost of a room for the gateway, media workers included, as a multiple of Janus's. */
+/** Returns the cost of a room for the gateway, media workers included, as a multiple of Janus's. */
 export const janusRatioOf = ({ gateway, janus }: Row) =>
   janus && cpuPercent(gateway) / cpuPercent(janus);
 
-/** The same for a frame that was heard: where Janus has no core left to take, it leaves frames out. */
+/** Returns the same ratio for each frame that was heard: if Janus has no core left, it leaves frames out. */
 export function janusFrameRatioOf(row: Row): number | undefined {
   const ratio = janusRatioOf(row);
   if (ratio === undefined || !row.janus) return undefined;
@@ -49,7 +49,10 @@ export function janusFrameRatioOf(row: Row): number | undefined {
 
 const heardPerS = ({ traffic }: Figures) => traffic.framesOut / traffic.seconds;
 
-/** How many of the frames that Janus owed to its participants came, in %; it makes one for each of them every 20 ms. */
+/**
+ * Returns the share of due frames that Janus sent to its participants, in %; one for each participant is due
+ * every 20 ms.
+ */
 export function janusDelivered(row: Row): number | undefined {
   const { janus } = row;
   if (!janus) return undefined;
@@ -57,12 +60,12 @@ export function janusDelivered(row: Row): number | undefined {
   return (100 * framesOut) / (peersOf(row) * ((seconds * 1000) / FRAME_MS));
 }
 
-/** In both runs. */
+/** Returns the frames lost in both runs. */
 export const lostIn = ({ gateway, inside }: Row) =>
   gateway.traffic.lost + (inside?.traffic.lost ?? 0);
 
 export const lateMs = ({ gateway, floor, inside, janus }: Row) =>
   Math.max(...[gateway, floor, inside, janus].map((part) => part?.traffic.sentLateP99Ms ?? 0));
 
-/** True if the machine was too busy with other things for the row to mean anything. */
+/** Returns true if other load on the machine makes the row meaningless. */
 export const isDisturbed = (row: Row) => lateMs(row) > MAX_LATE_MS;

@@ -10,7 +10,10 @@ const LOOK_EVERY_MS = 5;
 const SETTLE_MS = 3000;
 const TIMEOUT_MS = 60_000;
 
-/** How long it takes until all are in their rooms who come, or lose their connections, at one time. */
+/**
+ * Measures the time until all clients are in their rooms when they come, or lose their connections, at the
+ * same time.
+ */
 export async function reportRush(say: (text: string) => void, signal: AbortSignal) {
   say(`
 | ${PEERS} clients into ${CROWD.rooms} rooms, all at once | processes | all are in after | refused at first |
@@ -44,7 +47,7 @@ export async function reportRush(say: (text: string) => void, signal: AbortSigna
   }
 }
 
-/** Clients that come again by themselves when they are refused or lose their connections. */
+/** Clients that reconnect when they are refused or lose their connections. */
 class Crowd implements Disposable {
   readonly #gateway: GatewayProcess;
   readonly #sockets = new Map<number, WebSocket>();
@@ -70,7 +73,7 @@ class Crowd implements Disposable {
     for (const socket of this.#sockets.values()) socket.terminate();
   }
 
-  /** Notes the moment of a loss that no client has noticed yet. */
+  /** Notes that a process was killed, and that no client has noticed it yet. */
   expectLoss(): void {
     this.#isLossAwaited = true;
   }
@@ -84,7 +87,7 @@ class Crowd implements Disposable {
       if (data.includes('"type":"joined"')) this.#inside.add(index);
       else if (data.includes('"type":"error"')) this.refused += 1;
     });
-    // 'close' follows every error.
+    // The event 'close' follows every error.
     socket.on('error', () => {});
     socket.on('close', () => {
       this.#inside.delete(index);

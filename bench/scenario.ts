@@ -1,14 +1,14 @@
 /** A scenario: the number of rooms, of peers in each, and of speakers among these. */
 export type Scenario = {
   rooms: number;
-  /** In each room. */
+  /** Peers in each room. */
   peers: number;
   /** Speakers among the peers of each room; they speak all the time. */
   speakers: number;
   delivery: 'mix' | 'forward';
   /** All peers send Opus; `pcm` is 16 kHz, mono, 16 bits. */
   hear: 'opus' | 'pcm';
-  /** Speakers say words with pauses between them. */
+  /** True if speakers say words with pauses between them. */
   hasPauses?: boolean;
 };
 
@@ -38,27 +38,27 @@ export const TABLE: Scenario[] = [
   mixed(50, 2, 0),
 ];
 
-/** Rooms whose speakers pause between their words. */
+/** Scenarios whose speakers pause between their words. */
 export const PAUSING: Scenario[] = [
   { ...mixed(1, 50, 3), hasPauses: true },
   { ...mixed(20, 5, 2), hasPauses: true },
 ];
 
-/** As many as the demo account may have; nobody speaks. */
+/** Scenario with as many silent peers as the plan of the demo account allows. */
 export const CROWD: Scenario = mixed(100, 5, 0);
 
-/** As the table shows it. */
+/** Returns the name of a scenario in the table. */
 export const nameOf = ({ rooms, peers, speakers }: Scenario) => `${rooms} × ${peers} × ${speakers}`;
 
-/** True where every frame that is heard is a packet that somebody sent, so that nothing is decoded for it. */
+/** Returns true if every frame that is heard is a packet as it was sent, so that nothing is decoded for it. */
 export function isPassThrough({ peers, speakers, delivery, hear, hasPauses }: Scenario): boolean {
   if (speakers === 0 || hear === 'pcm' || hasPauses) return false;
   return delivery === 'forward' || speakers === 1 || peers === 2;
 }
 
 /**
- * Returns for each speaker the peers that get its packets when nothing is mixed. Where the gateway mixes, the floor,
- * which cannot, gives each listener one speaker's packets: as many frames as the mix would be.
+ * Returns for each speaker the peers that get its packets when nothing is mixed. If the gateway mixes, the
+ * floor, which cannot, gives each listener one speaker's packets: as many frames as the mix would be.
  */
 export function hearers(scenario: Scenario): number[][] {
   const { peers, speakers, delivery } = scenario;

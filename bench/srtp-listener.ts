@@ -4,14 +4,14 @@ import { MediaTransport } from '../packages/canary/src/media-transport.ts';
 import type { TransportDescription } from '../packages/canary/src/messages.ts';
 import { recordedOffer } from '../test/support/offers.ts';
 
-/** Where listeners are, and how many speakers there are for each to hear. */
+/** Room of a gateway in which listeners are, and the number of speakers that each of them hears. */
 export type ListeningPlace = { url: string; key: string; room: string; speakers: number };
 
 /** Listener over SRTP, with real ICE and DTLS; it counts packets, and does not decrypt them. */
 export type SrtpListener = {
-  /** Until the gateway had answered with its end of the transport, in ms. */
+  /** Time until the gateway answered with its end of the transport, ms. */
   answeredMs: number;
-  /** Until sound could come, in ms. */
+  /** Time until audio could come, ms. */
   joinedMs: number;
   readonly packets: number;
   close(): Promise<void>;
@@ -24,7 +24,7 @@ const RTCP_TYPES = { from: 192, to: 223 };
 const isRtp = (bytes: Buffer) =>
   bytes[0]! >> 6 === RTP_VERSION_2 && !(bytes[1]! >= RTCP_TYPES.from && bytes[1]! <= RTCP_TYPES.to);
 
-/** Counts the packets of sound of a transport. */
+/** Counts the audio packets of a transport. */
 class Counter {
   packets = 0;
 
@@ -107,7 +107,7 @@ export async function listenByWhep(place: ListeningPlace, peer: string): Promise
   };
 }
 
-/** The gateway's end, as the answer to an offer describes it. */
+/** Returns the gateway's end of the transport from the answer to an offer. */
 function readAnswer(sdp: string): TransportDescription {
   const [section] = parse(sdp).media;
   const { iceUfrag = '', icePwd = '', fingerprint, candidates = [] } = section ?? {};

@@ -4,7 +4,7 @@ export class Tally {
   sent = 0;
   received = 0;
   receivedBytes = 0;
-  /** Length of the windows so far. */
+  /** Length of the windows so far, ms. */
   ms = 0;
   #openedMs = 0;
 
@@ -13,7 +13,7 @@ export class Tally {
     this.isOpen = true;
   }
 
-  /** @returns how long the window was open, in ms */
+  /** @returns length of the window, ms */
   close(): number {
     this.isOpen = false;
     const windowMs = performance.now() - this.#openedMs;

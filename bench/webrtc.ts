@@ -26,7 +26,7 @@ const LISTEN: Record<Way, typeof listenAsBrowser> = {
   WHEP: listenByWhep,
 };
 const ROOM = 0;
-/** Until everything has been compiled that is going to be. */
+/** Time until all code is compiled, ms. */
 const WARM_UP_MS = 6000;
 const WINDOW_MS = 8000;
 const SETTLE_MS = 1000;
@@ -47,7 +47,7 @@ const COLUMNS = [
 ];
 const tableLine = (cells: string[]) => `| ${cells.join(' | ')} |\n`;
 
-/** Measures what listeners over SRTP cost, and how long they take to join when all come at once. */
+/** Measures the cost of listeners over SRTP, and the time until they are in a room when all join at once. */
 export async function reportWebRtc(say: (text: string) => void, signal: AbortSignal) {
   const { packets } = await encodePackets();
   say(`\n${tableLine(COLUMNS)}${tableLine(COLUMNS.map(() => '---'))}`);

@@ -19,7 +19,7 @@ export class Member {
   session: { id: string; token: string } | undefined;
   /** The last `joined` since {@link forget}. */
   joined: Joined | undefined;
-  /** How many others it was told to be in its room. */
+  /** Number of other peers in its room, as it was told. */
   others = 0;
   hasLeft = false;
   /** Number of consumers that it was offered, and of those that it has resumed. */

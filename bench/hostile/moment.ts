@@ -10,7 +10,7 @@ export const MOMENTS = [
 ] as const;
 export type Moment = (typeof MOMENTS)[number];
 
-/** Where the crowd is, and where it finds another node. */
+/** Addresses of the crowd's node and of another one. */
 export type Places = { url: string; otherUrl: string; apiKey: string };
 
 /** Report of the crowd to its parent: time from the beginning until everybody was told of everybody, ms. */

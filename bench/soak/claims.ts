@@ -16,10 +16,10 @@ import type { Tally } from './tally.ts';
 /** An account of the soak, with its key. */
 export type SoakAccount = { id: number; apiKey: string };
 
-/** One thing that must be so in the end. */
+/** Condition that must hold at the end. */
 export type Claim = { name: string; expected: string; found: string; isOk: boolean };
 
-/** Everything by which claims are judged. */
+/** Data by which claims are judged. */
 export type Seen = {
   options: SoakOptions;
   nodes: SoakNodes;
@@ -31,12 +31,18 @@ export type Seen = {
   ghosts: string[];
 };
 
-/** A process that has worked holds 5 more than one that has just started, however long it has. */
+/**
+ * Maximum growth of the number of descriptors since the start: a process that has worked holds 5 more,
+ * however long it has run.
+ */
 const DESCRIPTOR_TOLERANCE = 6;
 const RESOURCE_TOLERANCE = 3;
-/** The allocator keeps what it once had; more than this from the second third to the last is growth. */
+/**
+ * Maximum growth of memory from the second third of the soak to the last: the allocator keeps memory that it
+ * once had.
+ */
 const MAX_MEMORY_GROWTH = 0.1;
-/** In the first minutes code is compiled, and heaps find their size. */
+/** Minutes at the beginning in which code is compiled and heaps find their size. */
 const SHORT_MINUTES = 10;
 const MAX_MEMORY_GROWTH_SHORT = 0.4;
 /** Log lines that injected faults cause; any other line at level error is a fault of the gateway. */
@@ -51,7 +57,7 @@ const ERROR_LEVEL = 50;
 
 export async function checkClaims(seen: Seen): Promise<Claim[]> {
   const { nodes, options, sampler } = seen;
-  // Before anything is asked for over HTTP, which opens sockets.
+  // Before any HTTP request, which opens sockets.
   const held = await Promise.all(nodes.up.map(checkHeld));
   return [
     claim('gateways that ended by themselves', 'none', listed(nodes.crashes), 'none'),
@@ -81,7 +87,7 @@ export async function checkClaims(seen: Seen): Promise<Claim[]> {
   ];
 }
 
-/** Enters each room on each node, and leaves. @returns who was there */
+/** Enters each room on each node, and leaves it. @returns the peers that were there */
 export async function findGhosts(nodes: SoakNodes, accounts: SoakAccount[], rooms: number) {
   const ghosts: string[] = [];
   for (const { url, index } of nodes.up) {
@@ -177,7 +183,7 @@ async function checkUsage({ id, apiKey }: SoakAccount, { nodes, ledger }: Seen):
   };
 }
 
-/** Judges the memory of the first node, which lives from beginning to end. */
+/** Judges the memory of the first node, which lives from the beginning to the end. */
 function checkMemory({ minutes }: SoakOptions, samples: NodeSample[]): Claim[] {
   const lasting = samples.filter(({ index }) => index === 0);
   const third = lasting.length / 3;
@@ -208,7 +214,7 @@ function unexpectedErrors(nodes: SoakNodes): string {
   return listed([...faults].map(([fault, count]) => `${count} × ${fault}`));
 }
 
-/** Returns the complaint in a line of output, if it is an unexpected one. */
+/** Returns the error in a line of output, if it is unexpected. */
 function faultIn(line: string): string | undefined {
   if (!line.startsWith('{')) return /Error|Warning|Unhandled/.test(line) ? line : undefined;
   try {
@@ -216,7 +222,7 @@ function faultIn(line: string): string | undefined {
     if (level < ERROR_LEVEL || EXPECTED_ERRORS.includes(msg)) return undefined;
     return `${msg}: ${err?.message ?? ''}`;
   } catch {
-    // The gateway was killed in the middle of it.
+    // The gateway was killed while it wrote the line.
     return undefined;
   }
 }

@@ -10,21 +10,21 @@ export type World = {
   redis: TestRedis;
   ledger: Ledger;
   peers: SoakPeer[];
-  /** Many come at once, and go soon. */
+  /** Lets many peers come at once, and leave soon. */
   burst: (fault: Fault) => void;
 };
 
 const PAUSED_MS = 1000;
-/** A media worker that hangs is killed after 2 s, and replaced. */
+/** Time for which a media worker is stopped, ms: it is killed after 2 s, and replaced. */
 const HUNG_MS = 4000;
 const REDIS_AWAY_MS = 2000;
-/** A client that does not read is sent no sound after a second, and not closed. */
+/** Time for which clients do not read, ms: after a second they are sent no audio, and are not closed. */
 const UNREAD_MS = 9000;
 
 /**
- * Does one fault, and resolves when what was broken has been put right, if it is for us to do so.
- * @returns to whom it was done
- * @throws {Error} if it could not be done
+ * Injects a fault; resolves when the damage is repaired, if that is the caller's task.
+ * @returns the processes or peers affected
+ * @throws {Error} if the fault could not be injected
  */
 export async function inject(fault: Fault, world: World): Promise<string> {
   const { nodes, redis, ledger, peers } = world;

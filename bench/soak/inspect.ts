@@ -2,7 +2,7 @@ import { isMainThread } from 'node:worker_threads';
 import type { Worker } from 'mediasoup/types';
 import { INSPECT_SIGNAL, INSPECTED, type Inspection } from './inspection.ts';
 
-/** Loaded into a gateway before it starts (`--import`): says what the process holds when it is asked by a signal. */
+/** Module loaded into a gateway before it starts (`--import`): a signal makes it print the resources of the process. */
 
 async function inspect(workers: Iterable<Worker>): Promise<Inspection> {
   const dumps = await Promise.all([...workers].map((worker) => worker.dump()));

@@ -1,14 +1,17 @@
-/** Resources that a gateway process holds, as it sees them itself. */
+/** Resources of a gateway process, as the process itself counts them. */
 export type Inspection = {
-  /** In use after a full collection. */
+  /** Heap in use after a full collection. */
   heapBytes: number;
-  /** Timers, sockets and the like, by kind. */
+  /** Numbers of timers, sockets and other handles, by kind. */
   resources: Record<string, number>;
-  /** In its media workers, as those know it: routers, and all that is in them (transports, producers, consumers, observers). */
+  /**
+   * Number of routers in its media workers, as these count them; and of all objects in the routers
+   * (transports, producers, consumers, observers).
+   */
   routers: number;
   mediaObjects: number;
 };
 
-/** A gateway that has been started with inspect.ts answers this signal with a line that begins so. */
+/** Signal that a gateway with inspect.ts answers with a line of this beginning. */
 export const INSPECT_SIGNAL = 'SIGUSR2';
 export const INSPECTED = 'inspected ';

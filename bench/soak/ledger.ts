@@ -1,10 +1,10 @@
-/** The reporter writes every 5 s; half a second more for a write that takes its time. */
+/** Interval of the reporter's writes, 5 s, and half a second for a slow write. */
 const WRITE_EVERY_MS = 5500;
-/** A write that Redis does not answer is given up after 1.5 s, and made again with the next. */
+/** Time after which a write that Redis does not answer is given up; it is repeated with the next. */
 const WRITE_TIMEOUT_MS = 1500;
 /**
- * So far apart client and gateway see the beginning and the end of a stay, together, in the mean: a message and a loss of
- * the socket, each on its way through the event loops of two processes on a busy machine.
+ * Mean difference between client and gateway in the length of a stay: a message and the loss of the socket
+ * each pass the event loops of two processes on a busy machine.
  */
 const EDGES_MS = 60;
 
@@ -30,12 +30,12 @@ export class ConnectionLedger {
     this.#sinceMs ??= performance.now();
   }
 
-  /** From now on the client cannot see whether it still is in its room. */
+  /** Notes that from now on the client cannot see whether it is still in its room. */
   stoppedReading(): void {
     this.#unreadSinceMs = performance.now();
   }
 
-  /** Out of the room, or cut off. */
+  /** Notes that the client has left the room, or was cut off. */
   left(): void {
     if (this.#sinceMs === undefined) return;
     const toMs = performance.now();
@@ -48,12 +48,12 @@ export class ConnectionLedger {
 /** Expected usage: peer-time in rooms as the clients saw it, and the tolerance of the gateway's count. */
 export class Ledger {
   readonly #stays: Stay[] = [];
-  /** Parts of stays of which the client could not see whether it still was there. */
+  /** Parts of stays in which the client could not see whether it was still in its room. */
   readonly #unread: Stay[] = [];
   readonly #kills: { nodeRun: string; atMs: number }[] = [];
   readonly #redisAway: Span[] = [];
 
-  /** @param nodeRun the node, and which start of it */
+  /** @param nodeRun the node, and the number of its start */
   connect(accountId: number, nodeRun: string): ConnectionLedger {
     return new ConnectionLedger((span, isUnread) => {
       (isUnread ? this.#unread : this.#stays).push({ ...span, accountId, nodeRun });
@@ -64,12 +64,12 @@ export class Ledger {
     this.#redisAway.push({ fromMs, toMs });
   }
 
-  /** Time that a node had counted since its last write is lost. */
+  /** Notes the death of a node: the time that it had counted since its last write is lost. */
   nodeWasKilled(nodeRun: string, atMs: number): void {
     this.#kills.push({ nodeRun, atMs });
   }
 
-  /** Peer-time of an account, in seconds: as the clients saw it, and what usage may be at least and at most. */
+  /** Returns the peer-time of an account, in seconds: as its clients saw it, and the bounds of the usage. */
   expected(accountId: number): { seenS: number; leastS: number; mostS: number; doubtfulS: number } {
     const stays = this.#stays.filter((stay) => stay.accountId === accountId);
     const seenMs = lengthOf(stays);
@@ -84,7 +84,7 @@ export class Ledger {
     };
   }
 
-  /** Parts of stays that killed nodes may not have written. */
+  /** Returns the parts of stays that killed nodes may not have written. */
   #lost(): Stay[] {
     return this.#kills.flatMap(({ nodeRun, atMs }) => {
       const fromMs = this.#writtenBefore(atMs);
@@ -94,7 +94,7 @@ export class Ledger {
     });
   }
 
-  /** Since when a node may not have written. */
+  /** Returns the time since which a node that was killed at `atMs` may not have written. */
   #writtenBefore(atMs: number): number {
     let sinceMs = atMs - WRITE_EVERY_MS;
     for (const away of this.#redisAway.toReversed()) {

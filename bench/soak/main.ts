@@ -3,7 +3,7 @@ import { readOptions, USAGE } from './options.ts';
 import { reportSoak } from './report.ts';
 import { soak } from './soak.ts';
 
-/** The soak: many peers that come and go for long, while things break; what is left in the end is the result. */
+/** The soak: many peers come and go for a long time while faults are injected; the result is the state at the end. */
 
 const say = (line: string) => process.stderr.write(`${line}\n`);
 

@@ -7,18 +7,18 @@ import { INSPECT_SIGNAL, INSPECTED, type Inspection } from './inspection.ts';
 const INSPECT = new URL('./inspect.ts', import.meta.url).href;
 const MEDIA_WORKERS = 2;
 const INSPECT_TIMEOUT_MS = 10_000;
-/** Everything that the inspection needs. */
+/** Options of Node that the inspection needs. */
 const NODE_OPTIONS = `--expose-gc --import=${INSPECT}`;
 
 /** One gateway process from its start to its end. */
 export type RunningNode = {
   index: number;
-  /** Another one at each start. */
+  /** Name of this start of the node; each start has another. */
   run: string;
   process: GatewayProcess;
   pid: number;
   url: string;
-  /** When it had just started. */
+  /** Resources right after the start. */
   atStart: { inspection: Inspection; descriptors: number; mediaWorkerDescriptors: number };
 };
 
@@ -30,7 +30,7 @@ export class SoakNodes {
   readonly #isEnding = new Set<string>();
   readonly #say: (line: string) => void;
   #starts = 0;
-  /** Those that ended without having been told to. */
+  /** Nodes that ended although no fault ended them. */
   readonly crashes: string[] = [];
   /** Logs of the nodes that were ended. */
   readonly outputs: string[] = [];
@@ -54,7 +54,7 @@ export class SoakNodes {
     return [...this.#up.values()];
   }
 
-  /** The node, or another while it is down. @throws {Error} if none is up */
+  /** Returns the node, or another one while it is down. @throws {Error} if none is up */
   pick(index: number): RunningNode {
     const node = this.#up.get(index) ?? this.up[0];
     if (node) return node;
@@ -85,7 +85,7 @@ export class SoakNodes {
 
   async #end(node: RunningNode, signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
     this.#isEnding.add(node.run);
-    // A load balancer goes on sending clients to one that drains for a while.
+    // A load balancer keeps sending clients to a draining node for a while.
     if (signal === 'SIGKILL') this.#up.delete(node.index);
     node.process.child.kill(signal);
     const code = await node.process.exited;
@@ -129,7 +129,7 @@ export class SoakNodes {
   }
 }
 
-/** Asks a gateway what it holds. @throws {Error} if it does not answer */
+/** Asks a gateway for its resources. @throws {Error} if it does not answer */
 export async function inspect(gateway: GatewayProcess): Promise<Inspection> {
   const from = gateway.output.length;
   const answer = () =>
@@ -143,7 +143,7 @@ export async function inspect(gateway: GatewayProcess): Promise<Inspection> {
   return JSON.parse(answer()!.slice(INSPECTED.length)) as Inspection;
 }
 
-/** Last output of a gateway that is no line of its log: the reason for which Node ended it. */
+/** Returns the last output of a gateway that is not a line of its log: the reason for which Node ended it. */
 const lastWords = ({ output }: GatewayProcess) =>
   output
     .split('\n')
@@ -161,7 +161,7 @@ export const countDescriptors = (pid: number) => readdirSync(`/proc/${pid}/fd`).
 export const countMediaWorkerDescriptors = (pid: number) =>
   mediaWorkersOf(pid).reduce((sum, worker) => sum + countDescriptors(worker), 0);
 
-/** The usage workers that a gateway has started. */
+/** Returns the usage workers that a gateway has started. */
 export async function usageWorkersOf(gateway: GatewayProcess): Promise<number[]> {
   const pids = await gateway.descendantPids();
   return pids.filter((pid) => commandOf(pid).includes('usage.ts'));
@@ -171,7 +171,7 @@ function commandOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
   } catch {
-    // It has gone since it was listed.
+    // The process has ended since it was listed.
     return '';
   }
 }

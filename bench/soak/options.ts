@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { FAULT_KINDS, type FaultKind } from './plan.ts';
 
 export type SoakOptions = {
-  /** How long peers come and go. */
+  /** Time for which peers come and go. */
   minutes: number;
   peers: number;
   nodes: number;
@@ -10,21 +10,24 @@ export type SoakOptions = {
   seed: number;
   /** The kinds of faults that are injected. */
   faults: readonly FaultKind[];
-  /** How long a lost client's place is kept (RESUME_MS). */
+  /** Time for which the place of a lost client is kept (RESUME_MS). */
   resumeMs: number;
-  /** How long all that was opened may take to go, once everybody has left. */
+  /** Time after the last client has left within which everything that was opened must be closed, ms. */
   settleMs: number;
 };
 
-/** Leases that nobody renews stay for 90 s; the last minute is closed by 130 s after its end. */
+/**
+ * Time after which everything must be closed, ms. The last minute ends up to 60 s after the last client has
+ * left, and is closed 10 to 20 s after its end; keys of leases that are not renewed expire after 90 s.
+ */
 const SETTLE_MS = 150_000;
 const RESUME_MS = 15_000;
 
 export const USAGE = `Usage: npm run soak -- [options]
-  --minutes T      how long peers come and go (30)
-  --peers N        who come and go (200); about four fifths are connected at a time
+  --minutes T      time for which peers come and go (30)
+  --peers N        number of peers (200); about four fifths are connected at a time
   --nodes N        gateway processes on one Redis (2); the first is never killed, so that its memory can be watched
-  --seed N         of the plan: who does what, and which fault comes when (1)
+  --seed N         seed of the plan of peers and faults (1); the same seed gives the same plan
   --faults LIST    by comma, "none" for none (all):
                    ${FAULT_KINDS.join('\n                   ')}
 `;
@@ -61,5 +64,5 @@ function number(name: string, text: string, least: number): number {
 function faultKind(text: string): FaultKind {
   const kind = FAULT_KINDS.find((name) => name === text);
   if (kind) return kind;
-  throw new Error(`--faults knows ${FAULT_KINDS.join(', ')}; not ${text}`);
+  throw new Error(`--faults: unknown fault "${text}"; known are ${FAULT_KINDS.join(', ')}`);
 }

@@ -20,17 +20,17 @@ export type PeerParts = {
   nodes: SoakNodes;
   ledger: Ledger;
   tally: Tally;
-  /** Aborted when all peers are to leave. */
+  /** Aborted when all peers must leave. */
   ending: AbortSignal;
 };
 
 const HANDSHAKE_TIMEOUT_MS = 5000;
-/** A join may wait for a media worker, or for a Redis that is disconnected. */
+/** Timeout of an answer, ms: a join may wait for a media worker, or for a Redis that is disconnected. */
 const ANSWER_TIMEOUT_MS = 10_000;
 const RETRY_AFTER_MS = 400;
 const FRAME_MS = 20;
 
-/** One client, that does what its plan says as far as it can, and comes back when it is thrown out. */
+/** Client that follows its plan as far as it can, and comes back when it is thrown out. */
 export class SoakPeer {
   readonly #persona: Persona;
   readonly #parts: PeerParts;
@@ -42,7 +42,7 @@ export class SoakPeer {
     this.#parts = parts;
   }
 
-  /** Makes visits until there are no more, or all are to go. */
+  /** Makes visits until there are no more, or all peers must leave. */
   async run(visits: Iterable<Visit>): Promise<void> {
     const { ending, tally } = this.#parts;
     for (const visit of visits) {
@@ -58,7 +58,7 @@ export class SoakPeer {
     }
   }
 
-  /** Reads nothing for `ms`, and is cut off then. */
+  /** Reads nothing for `ms`, and is then cut off. */
   async stopReading(ms: number): Promise<void> {
     const connection = this.#connection;
     if (!connection?.stay.isInRoom) return;
@@ -128,7 +128,10 @@ export class SoakPeer {
     }
   }
 
-  /** Gets into its room. @returns whether it was put there, because it had been there before */
+  /**
+   * Enters its room.
+   * @returns true if the gateway put it there, because it had been there before
+   */
   async #arrive(client: TestClient, visit: Visit): Promise<boolean> {
     const { isBrowser } = this.#persona;
     const welcome = await untilTold(client, 'welcome');
@@ -175,7 +178,7 @@ export class SoakPeer {
     return { type: 'join', room, ...(this.#persona.isBrowser && { media: 'webrtc' }) };
   }
 
-  /** A visit that was broken off leaves its socket. */
+  /** Closes the socket that an interrupted visit has left. */
   #leaveNothing(): void {
     this.#connection?.stay.left();
     this.#connection?.client.vanish();
@@ -183,7 +186,10 @@ export class SoakPeer {
   }
 }
 
-/** Waits for a message, or for an error or the end of the connection. @throws {Error} that says which */
+/**
+ * Waits for a message, or for an error or the end of the connection.
+ * @throws {Error} with that error or close code
+ */
 async function untilTold<T extends 'welcome' | 'joined' | 'left'>(
   client: TestClient,
   type: T,
@@ -196,17 +202,17 @@ async function untilTold<T extends 'welcome' | 'joined' | 'left'>(
     ({ code }) => {
       throw new Error(`refused: ${code}`);
     },
-    // None came, which is well.
+    // No error came, as intended.
     () => new Promise<never>(() => {}),
   );
   return Promise.race([client.next(type, from, ANSWER_TIMEOUT_MS), refused, closed]);
 }
 
-/** Returns the reason of an error without numbers that differ from one time to another. */
+/** Returns the reason of an error without numbers, which differ each time. */
 const reasonOf = ({ message }: Error) =>
   message.replace(/;.*/s, '').replace(/\d+\.\d+\.\d+\.\d+:\d+/, '');
 
-/** Waits, at most until the signal. */
+/** Waits for `ms`, or until the signal aborts. */
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await delay(ms, undefined, { signal }).catch(() => {});
 }

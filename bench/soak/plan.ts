@@ -1,6 +1,6 @@
 import { type Random, seededRandom } from '../../test/support/random.ts';
 
-/** Plan of a soak: what each peer does and when; all of it follows from the seed. */
+/** Plan of a soak: the actions of each peer and their times, all derived from the seed. */
 
 export const FAULT_KINDS = [
   'media-worker-killed',
@@ -18,10 +18,10 @@ export type FaultKind = (typeof FAULT_KINDS)[number];
 
 export type Fault = {
   kind: FaultKind;
-  /** Since the beginning. */
+  /** Time since the beginning, ms. */
   atMs: number;
   node: number;
-  /** The peers that do not read. */
+  /** Peers that do not read. */
   peers: number[];
 };
 
@@ -30,18 +30,21 @@ export type Act =
   | { type: 'move'; room: string }
   | { type: 'send'; text: string };
 
-/** From one connection of a peer to its end. */
+/** Visit of a peer: one connection, from its beginning to its end. */
 export type Visit = {
-  /** How long the peer was away before. */
+  /** Time for which the peer was away before, ms. */
   awayMs: number;
   node: number;
-  /** By its token to where it was; by its name to the room where it was; or anew, to another. */
+  /**
+   * Way in which the peer comes back: by its token to its place; by its name to its room; or as a new peer,
+   * to another room.
+   */
   comes: 'by token' | 'by name' | 'anew';
   room: string;
-  /** Asks for its room in the query, or joins it afterwards. */
+  /** True if the peer names its room in the query; otherwise it joins afterwards. */
   isRoomInQuery: boolean;
   acts: Act[];
-  /** Closes as one does who means it, or is cut off. */
+  /** End of the visit: closed on purpose, or cut off. */
   ends: 'close' | 'vanish';
 };
 
@@ -65,7 +68,7 @@ type FaultPlan = {
   kinds: readonly FaultKind[];
 };
 
-/** Every kind once, in a random order, and again in another, until the time is over. */
+/** Returns faults of every kind once, in a random order, and again in another order, until the time is over. */
 export function planFaults({ seed, durationMs, peers, nodes, kinds }: FaultPlan): Fault[] {
   if (kinds.length === 0) return [];
   const random = seededRandom(seed);
@@ -92,7 +95,7 @@ export function planFaults({ seed, durationMs, peers, nodes, kinds }: FaultPlan)
 /** Returns the number of rooms of `peers` peers. */
 export const roomsFor = (peers: number) => Math.ceil(peers / ROOM_SIZE);
 
-/** Yields the visits of one peer, without an end. */
+/** Yields the visits of one peer, endlessly. */
 export function* planVisits(
   seed: number,
   { nodes, rooms, resumeMs }: { nodes: number; rooms: number; resumeMs: number },
@@ -116,7 +119,7 @@ export function* planVisits(
     };
     const moves = acts.filter((act) => act.type === 'move');
     inRoom = moves.at(-1)?.room ?? inRoom;
-    // Most come back in time; some too late.
+    // Most peers come back in time; some come too late.
     awayMs = resumeMs * (random() < 0.85 ? 0.02 + 0.5 * random() : 1.1);
   }
 }
@@ -130,7 +133,7 @@ function planAct(random: Random, room: () => string): Act {
   return { type: 'send', text: pick(WRONG_MESSAGES, random) };
 }
 
-/** 0…limit − 1. */
+/** Returns a random whole number of 0…limit − 1. */
 const whole = (random: Random, limit: number) => Math.floor(random() * limit);
 const pick = <T>(values: readonly T[], random: Random): T => values[whole(random, values.length)]!;
 const shuffled = <T>(values: readonly T[], random: Random): T[] =>

@@ -1,10 +1,10 @@
 import { createClient } from 'redis';
 import { KEY_PREFIX, NODES, ownedKeysKey } from '../../src/store/keys.ts';
 
-/** How a key looks, what it is for, and why it may be there when nobody is. */
+/** Pattern and purpose of a kind of keys, and the reason for which such keys may stay when no peer is connected. */
 type KeyKind = { pattern: RegExp; name: string; stays: string | undefined };
 
-/** The first that fits counts. */
+/** Kinds of keys; the first match counts. */
 const KINDS: KeyKind[] = [
   kind('accounts', /^(account[:s]|key:|token|cluster_key)/, 'accounts, their keys, the cluster’s'),
   kind('usage:months', /^usage:months:/, 'kept for good'),
@@ -33,10 +33,10 @@ export type RedisContents = {
   usedBytes: number;
   /** Keys by kind. */
   counts: Record<string, number>;
-  /** Those that should not be there when nobody is, and do not expire. */
+  /** Keys that should not exist when no peer is connected, and do not expire. */
   left: string[];
   nodes: number;
-  /** That somebody is subscribed to. */
+  /** Channels with subscribers. */
   channels: string[];
 };
 
@@ -72,7 +72,7 @@ export async function readRedis(url: string): Promise<RedisContents> {
   }
 }
 
-/** Why keys of a kind stay. */
+/** Returns the reason for which keys of a kind may stay. */
 export const staysBecause = (name: string) => KINDS.find((of) => of.name === name)?.stays;
 
 function kindOf(key: string): KeyKind {

@@ -2,7 +2,7 @@ import { staysBecause } from './redis-keys.ts';
 import type { NodeSample } from './sampler.ts';
 import type { SoakResult } from './soak.ts';
 
-/** The result as Markdown. */
+/** Returns the result as Markdown. */
 export function reportSoak(result: SoakResult): string {
   const { options, claims, faults, sampler, tally } = result;
   const { minutes, peers, nodes, seed } = options;

@@ -24,7 +24,7 @@ export type NodeSample = {
   rooms: number;
 };
 
-/** Looks at the nodes and at Redis every 10 s. */
+/** Samples the nodes and Redis every 10 s. */
 export class Sampler {
   readonly #nodes: SoakNodes;
   readonly #redisUrl: string;
@@ -32,7 +32,7 @@ export class Sampler {
   readonly #timer: NodeJS.Timeout;
   readonly nodeSamples: NodeSample[] = [];
   readonly redisSamples: RedisContents[] = [];
-  /** Samples that could not be taken, because the node or Redis was away. */
+  /** Number of samples that failed because the node or Redis did not answer. */
   missed = 0;
 
   constructor(nodes: SoakNodes, redisUrl: string) {
@@ -79,14 +79,14 @@ async function sampleNode(
   };
 }
 
-/** The figures without labels. @throws {Error} if the node does not answer in time */
+/** Returns the figures without labels. @throws {Error} if the node does not answer in time */
 export async function readMetrics(url: string): Promise<Record<string, number>> {
   const text = await (await get(new URL('/metrics', url))).text();
   const figures = text.matchAll(/^(\w+) (\S+)$/gm);
   return Object.fromEntries([...figures].map(([, name, value]) => [name!, Number(value)]));
 }
 
-/** Leaves no connection open. @throws {Error} if it does not answer in time */
+/** Sends a request, and leaves no connection open. @throws {Error} if there is no answer in time */
 export function get(url: URL, headers: Record<string, string> = {}): Promise<Response> {
   return fetch(url, {
     headers: { ...headers, connection: 'close' },

@@ -36,13 +36,14 @@ const ACCOUNTS = 3;
 const BURST_PEERS = 40;
 const BURST_STAYS_MS = 3000;
 const SAY_MS = 3000;
-/** A dead node is found after 3 s, by those that look every second. */
+/** Time after which a dead node is removed: nodes count it as dead after 3 s, and look every second. */
 const BURIED_AFTER_MS = 6000;
 const LOOK_EVERY_MS = 5000;
 
 /**
- * Lets peers come and go, and breaks things, for as long as the options say; then sees what is left.
- * @param say is told what happens
+ * Lets peers come and go, and injects faults, for as long as the options say; then checks the remaining
+ * state.
+ * @param say called with progress messages
  * @throws {Error} when it is interrupted
  */
 export async function soak(
@@ -88,7 +89,7 @@ export async function soak(
   return { options, claims, faults, sampler, tally: parts.tally, redisAtStart, redisAtEnd };
 }
 
-/** Looks until all claims hold, or the time for that is over. */
+/** Checks the claims until all hold, or until the time for that is over. */
 async function settle(
   seen: Seen,
   say: (line: string) => void,
@@ -104,7 +105,7 @@ async function settle(
   }
 }
 
-/** A node that does not answer in the end is a result as well. */
+/** Claim that fails because a node did not answer at the end. */
 const unanswered = ({ message }: Error): Claim => ({
   name: 'all nodes and Redis answer',
   expected: 'an answer',
@@ -117,7 +118,8 @@ const environmentOf = ({ resumeMs }: SoakOptions, redisUrl: string) => ({
   DEMO_ACCOUNT: 'false',
   LOG_LEVEL: 'warn',
   RESUME_MS: String(resumeMs),
-  // No client is refused because the machine is busy: the load is to be the same from beginning to end.
+  // No client is refused because the machine is busy: the load must be the same from the beginning
+  // to the end.
   OVERLOAD_LOOP_DELAY_MS: '0',
   OVERLOAD_CPU_PERCENT: '0',
 });
@@ -160,7 +162,7 @@ async function castPeers({ peers }: SoakOptions, accounts: SoakAccount[]): Promi
   });
 }
 
-/** Many who come at the same moment; half of them are cut off. */
+/** Lets many peers come at the same moment; half of them are cut off. */
 function burstOf(fault: Fault, cast: Persona[], options: SoakOptions, parts: PeerParts) {
   return Array.from({ length: BURST_PEERS }, (_, index) => {
     const like = cast[index % cast.length]!;
@@ -181,7 +183,7 @@ function burstOf(fault: Fault, cast: Persona[], options: SoakOptions, parts: Pee
   });
 }
 
-/** One after the other, each when its time has come. */
+/** Injects the faults one after the other, each at its time. */
 async function injectAll(
   { minutes, seed, peers, nodes, faults: kinds }: SoakOptions,
   world: World,

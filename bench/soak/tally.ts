@@ -1,4 +1,4 @@
-/** Counts of what happened, by name. */
+/** Numbers of events, by name. */
 export class Tally {
   readonly #counts = new Map<string, number>();
 
@@ -10,7 +10,7 @@ export class Tally {
     return this.#counts.get(name) ?? 0;
   }
 
-  /** By name. */
+  /** Returns the counts, sorted by name. */
   entries(): [string, number][] {
     return [...this.#counts].toSorted(([one], [other]) => (one < other ? -1 : 1));
   }

@@ -7,13 +7,16 @@ import { spokenTrack } from '../../test/support/speech.ts';
 import { ERROR_COLUMNS, errorCells, head, row, VOICES } from './setting.ts';
 
 const PAUSE_MS = 900;
-/** Entries of those who listen behind the router: browsers, and other nodes. */
+/** Entries of listeners behind the router: browsers, and other nodes. */
 const ROUTED = [
   ['unmuted', 'speaker unmuted, behind the router'],
   ['new', 'joins behind a router that had no listener, or media worker replaced'],
 ] as const;
 
-/** How words sound from their middle on: to who joins then, changes how it hears, or hears a speaker who is unmuted. */
+/**
+ * Reports words as heard from their middle on, by a listener that joins then, changes its formats, or hears a
+ * speaker that is unmuted.
+ */
 export async function reportEntries(
   codecs: Codecs,
   say: (text: string) => void,

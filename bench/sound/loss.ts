@@ -13,12 +13,15 @@ import { spokenTrack } from '../../test/support/speech.ts';
 import { head, HEARINGS, row } from './setting.ts';
 
 const LOST_SHARES = [0, 0.05, 0.1, 0.2, 0.3];
-/** Packets at the beginning that come in any case, so that all know the stream. */
+/** Number of packets at the beginning that always arrive, so that all decoders know the stream. */
 const FIRST_PACKETS = 20;
 const AS_SENT_DB = 3;
 const NOTHING = new Float32Array();
 
-/** Measures a browser that loses a share of its packets: how many windows of its words sound as sent, and how long all sound is. */
+/**
+ * Measures a browser that loses a share of its packets: the share of windows of its words that sound as sent,
+ * and the duration of all audio.
+ */
 export async function reportLoss(
   codecs: Codecs,
   say: (text: string) => void,
@@ -59,7 +62,10 @@ function asSentOf(errors: number[]): string {
   return `${((100 * asSent.length) / errors.length).toFixed(1)} %`;
 }
 
-/** Decodes the packets that came with libopus alone: lost ones from the copies in those after them, and with no clock to keep. */
+/**
+ * Decodes the packets that arrived with libopus alone: lost ones from the copies in later ones, and without a
+ * clock.
+ */
 async function decodeLossy(codecs: Codecs, came: Arrival[]) {
   const decoder = await codecs.opus.createDecoder();
   const parts: Float32Array[] = [];

@@ -6,7 +6,10 @@ const NOISES_DB = [-50, -45, -40, -35];
 const WORDS = 20;
 const MOST_SOFT_MS = 40;
 
-/** How much of a speaker at -26 dBov is heard beside eight open microphones with steady noise. */
+/**
+ * Reports the share of words of a speaker at -26 dBov that is heard beside eight open microphones with steady
+ * noise.
+ */
 export async function reportNoise(
   codecs: Codecs,
   say: (text: string) => void,

@@ -3,7 +3,7 @@ import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
 const OPUS: AudioFormat = { codec: 'opus' };
 const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
 
-/** How a listener hears a room. */
+/** Format and delivery in which a listener hears a room. */
 export type Subscription = { name: string; format: AudioFormat; delivery?: Delivery };
 
 export const AS_SAMPLES: Subscription = { name: 'mixed, PCM', format: PCM };
@@ -14,10 +14,10 @@ export const HEARINGS = [AS_SAMPLES, AS_SENT, APART];
 /** The speakers of the bench: a man and a woman of espeak-ng. */
 export const VOICES = ['en-us', 'en-us+f3'];
 
-/** Prints one line of a table. */
+/** Returns one line of a table. */
 export const row = (...cells: (string | number)[]) => `| ${cells.join(' | ')} |\n`;
 
-/** The first two lines of a table. */
+/** Returns the first two lines of a table. */
 export const head = (...cells: string[]) => `\n${row(...cells)}${row(...cells.map(() => '---'))}`;
 
 /** Columns of the cells that {@link errorCells} returns. */

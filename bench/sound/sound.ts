@@ -7,9 +7,10 @@ import { reportSpectrum } from './spectrum.ts';
 import { reportBeginnings } from './words.ts';
 
 /**
- * Compares spoken words (espeak-ng, sox), as a room in virtual time delivers them, with the sender's own stream decoded whole:
- * how words begin, how they are heard from their middle on, what happens to one who goes on while another begins and ends (also in
- * music), who is heard beside noise, lost packets, and the spectrum of the whole chain.
+ * Compares spoken words (espeak-ng, sox), as a room in virtual time delivers them, with the sender's own
+ * stream decoded whole: the beginnings of words, words that a listener joins in the middle, a speaker that
+ * continues while another begins and ends (also with music), speech beside steady noise, lost packets, and
+ * the spectrum of the whole chain.
  */
 export async function reportSound(say: (text: string) => void, signal: AbortSignal): Promise<void> {
   const codecs = await loadCodecs({ bitrateBps: 32_000, complexity: 5 });

@@ -9,8 +9,8 @@ const WORDS = 20;
 const PAUSE_MS = 300;
 
 /**
- * Log-spectral distance of the whole chain, from what is said to what is heard, for each kind of sender and listener; beside it
- * that of the sender's own stream, decoded whole.
+ * Reports the log-spectral distance between spoken and heard audio over the whole chain, for each kind of
+ * sender and listener; beside it that of the sender's own stream, decoded whole.
  */
 export async function reportSpectrum(
   codecs: Codecs,
@@ -39,7 +39,8 @@ export async function reportSpectrum(
 async function measureDistances(codecs: Codecs, sender: Sender, track: Track) {
   const { arrivals, reference } = await sayTrack(codecs, 'a', sender, track);
   const { highestHz = 8000 } = sender;
-  // A listener that joins before the first word is sent packets as they are from the pause after it on.
+  // A listener that joins before the first word is sent unchanged packets from the pause after that
+  // word on.
   const words = track.words.slice(1);
   const distanceTo = (pieces: Parameters<typeof spectralDistance>[1]) =>
     spectralDistance(track.sound, pieces, words, highestHz);

@@ -7,8 +7,9 @@ import { AS_SAMPLES, AS_SENT, head, row, VOICES } from './setting.ts';
 const RUNNING_PAUSE_MS = 60;
 
 /**
- * How the words of somebody who goes on sound while another begins and ends: listeners go over from what was sent to a mix and
- * back. Beside it, the same stream encoded once more in one piece, which is the least that a mix costs.
+ * Reports the words of a speaker that continues while another begins and ends: listeners change from its
+ * packets to a mix and back. Beside it, the same stream encoded once more in one piece, which is the least
+ * loss that a mix causes.
  */
 export async function reportSwitches(
   codecs: Codecs,

@@ -14,14 +14,14 @@ import {
 } from './setting.ts';
 
 const PAUSES_MS = [300, 1000, 3000];
-/** A pause longer than the hold time of talk, and than all that is kept of a stream. */
+/** Pause longer than the hold time of talk, and than the part of a stream that is kept, ms. */
 const LONG_PAUSE_MS = 30_000;
 const FEW_WORDS = 4;
 const NOISE_DB = -50;
 
 /**
- * How words begin: each kind of sender and listener, two voices, pauses of four lengths, in quiet and in noise; and from packets of other
- * lengths with one voice.
+ * Reports the beginnings of words for each kind of sender and listener, two voices, pauses of four lengths,
+ * in quiet and in noise; and from packets of other lengths with one voice.
  */
 export async function reportBeginnings(
   codecs: Codecs,
