@@ -8,7 +8,7 @@ import { reasonForCloseCode, type CloseReason } from './retry.ts';
 
 export type MessageOf<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
 
-/** Which message answers which request. */
+/** Type of the answer to each request. */
 type ReplyTypes = {
   join: 'joined';
   leave: 'left';
@@ -33,27 +33,27 @@ type Waiting = {
 };
 
 type ConnectionHandlers = {
-  /** The gateway has let us in. */
+  /** Called when the gateway has admitted the client. */
   welcomed: (welcome: MessageOf<'welcome'>) => void;
-  /** A message that answers no request. */
+  /** Called with each message that answers no request. */
   received: (message: ServerMessage) => void;
-  /** The connection ended, and not by `close()`. */
+  /** Called when the connection has ended, unless by `close()`. */
   lost: (reason: CloseReason) => void;
 };
 
 const REQUEST_TIMEOUT_MS = 10_000;
-/** Sound that may wait for a slow network: about a second of Opus. */
+/** Maximum number of bytes that may wait for a slow network: about a second of Opus. */
 const MAX_WAITING_BYTES = 5000;
 /** Time within which a close follows the `error` that is its reason, ms: the gateway sends both at once. */
 const CLOSE_FOLLOWS_WITHIN_MS = 1000;
-/** The code with which we close what is lost to us: the gateway then keeps our place. */
+/** Close code for a connection that seems dead: the gateway then keeps the place of the client. */
 const LOST: number = CLOSE_CODES.heartbeat_timeout;
 
-/** One WebSocket, from its opening to its end. It does not come back: that is Link's part. */
+/** One WebSocket, from its opening to its end; `Link` opens the next one. */
 export class Connection {
-  /** Takes the binary frames: sound, for a client without WebRTC. */
+  /** Receiver of binary frames: audio, for a client without WebRTC. */
   onFrame: ((frame: ArrayBuffer) => void) | undefined;
-  /** When anything last came, ms of `performance.now()`. */
+  /** Time of the last message, ms of `performance.now()`. */
   heardMs = performance.now();
   readonly #socket: WebSocket;
   readonly #handlers: ConnectionHandlers;
@@ -63,10 +63,10 @@ export class Connection {
   #lastId = 0;
   #closed = false;
   #lastMessage: ServerMessage | undefined;
-  /** An `error` that answers nothing: the reason of a close, unless something else follows, or no close does. */
+  /** Error that answers no request: the reason of a close, unless another message follows, or no close does. */
   #held: { error: MessageOf<'error'>; timer: number } | undefined;
 
-  /** @param welcomeWithinMs how long the gateway may take to let us in */
+  /** @param welcomeWithinMs time in which the gateway must admit the client */
   constructor(url: URL, welcomeWithinMs: number, handlers: ConnectionHandlers) {
     this.#handlers = handlers;
     this.#socket = new WebSocket(url);
@@ -83,8 +83,8 @@ export class Connection {
   }
 
   /**
-   * Sends a message and waits for the one that answers it.
-   * @throws {RequestError} refused, not answered within 10 s, or the connection ended meanwhile
+   * Sends a message and waits for the answer.
+   * @throws {RequestError} if it is refused, not answered within 10 s, or the connection ends meanwhile
    */
   readonly request: SendRequest = <T extends RequestType>(request: Request<T>) =>
     new Promise<Reply<T>>((resolve, reject) => {
@@ -101,15 +101,16 @@ export class Connection {
       // The gateway answers a request with the type that ReplyTypes names, or with an error.
       const answer = (reply: ServerMessage) => resolve(reply as Reply<T>);
       this.#waiting.set(id, { resolve: answer, reject, timer });
-      // One that is about to close takes no more, and refuses what waits when it has.
+      // A socket that is about to close takes no more messages; its end rejects the waiting
+      // requests.
       if (this.#socket.readyState === WebSocket.OPEN) {
         this.#socket.send(JSON.stringify({ ...request, id }));
       }
     });
 
   /**
-   * Sends a frame of sound, unless what waits before it would make it too late.
-   * @returns whether it was sent
+   * Sends a frame of audio, unless waiting bytes would make it too late.
+   * @returns true if it was sent
    */
   sendFrame(frame: Uint8Array<ArrayBuffer>): boolean {
     const { readyState, bufferedAmount } = this.#socket;
@@ -118,17 +119,17 @@ export class Connection {
     return true;
   }
 
-  /** Gives up a connection that has gone silent, or will: the same as if it had broken. */
+  /** Gives up a connection that is silent or will be, as if it had broken. */
   fail(message: string, closeCode = LOST): void {
     this.#lose({ ...reasonForCloseCode(closeCode), message });
   }
 
-  /** Ends the connection, and with it our place in a room; `lost` is not called. */
+  /** Ends the connection, and with it the client's place in a room; `lost` is not called. */
   close(): void {
     this.#end(1000);
   }
 
-  /** @param closeCode 1000: we do not mean to come back */
+  /** @param closeCode 1000 if the client does not mean to come back */
   #end(closeCode: number): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -165,7 +166,7 @@ export class Connection {
     const waiting = replyTo === undefined ? undefined : this.#waiting.get(replyTo);
     if (replyTo !== undefined) {
       if (!waiting) {
-        // The second answer to a join, or one that came after its time-out.
+        // This is the second answer to a join, or one that came after its time-out.
         if (message.type === 'media_changed' || message.type === 'error') {
           this.#handlers.received(message);
         }
@@ -213,7 +214,7 @@ export class Connection {
 const disconnected = () =>
   new RequestError('disconnected', 'There is no connection to the gateway.', true);
 
-/** The gateway is trusted to send what messages.ts says; what is not even a message is passed over. */
+/** The gateway is trusted to send messages as in messages.ts; other text is ignored. */
 function parse(text: string): ServerMessage | undefined {
   try {
     const message: unknown = JSON.parse(text);

@@ -1,15 +1,15 @@
 import type { SoundSettings } from './room-audio.ts';
 
-/** Time in which the caller may take another microphone before anything is said of the one that has gone, ms. */
+/** Time in which the caller may take another microphone before the loss of the last one is reported, ms. */
 const GRACE_MS = 1000;
 
 type DeviceHandlers = {
-  /** The speakers of the settings are others. */
+  /** Called when the speakers of the settings have changed. */
   speakerChanged: () => Promise<void>;
   fault: (message: string) => void;
 };
 
-/** Notices that a device was unplugged: says so, and plays by the default speakers in place of those that have gone. */
+/** Watches for unplugged devices: reports them, and changes to the default speakers if the selected ones are gone. */
 export class DeviceWatch {
   readonly #settings: SoundSettings;
   readonly #handlers: DeviceHandlers;
@@ -19,13 +19,16 @@ export class DeviceWatch {
   constructor(settings: SoundSettings, handlers: DeviceHandlers) {
     this.#settings = settings;
     this.#handlers = handlers;
-    // A page over plain HTTP has none.
+    // A page over plain HTTP has no `mediaDevices`.
     navigator.mediaDevices?.addEventListener('devicechange', () => void this.#look(), {
       signal: this.#closing.signal,
     });
   }
 
-  /** Takes the microphone of the settings, which is another one. A track that its owner stops has not gone. */
+  /**
+   * Watches the microphone of the settings, which has changed. A track that its owner stops does not count as
+   * unplugged.
+   */
   microphoneChanged(): void {
     this.#microphone.abort();
     this.#microphone = new AbortController();
@@ -46,7 +49,8 @@ export class DeviceWatch {
   async #look(): Promise<void> {
     const { speakerId } = this.#settings;
     if (speakerId === '') return; // the browser follows the default ones
-    // A browser that does not tell (the page may not use devices now) says nothing of the speakers.
+    // A browser that lists no devices (the page may not use them now) cannot tell that speakers are
+    // gone.
     const devices = await navigator.mediaDevices.enumerateDevices().catch(() => undefined);
     if (!devices) return;
     const isAvailable = devices.some(
@@ -56,7 +60,7 @@ export class DeviceWatch {
       return;
     this.#settings.speakerId = '';
     this.#handlers.fault('The speakers are gone: sound is played by the default ones.');
-    // That they cannot be had either is told by the browser.
+    // The browser reports it if the default speakers fail, too.
     await this.#handlers.speakerChanged().catch(() => undefined);
   }
 }

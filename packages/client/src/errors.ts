@@ -4,7 +4,7 @@ import type { CloseReason } from './retry.ts';
 export class PartylineError extends Error {
   override readonly name: string = 'PartylineError';
   readonly code: string;
-  /** Trying again unchanged may help. */
+  /** True if trying again unchanged may help. */
   readonly retryable: boolean;
 
   constructor(code: string, message: string, retryable: boolean) {

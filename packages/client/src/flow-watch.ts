@@ -1,15 +1,18 @@
-/** Time for which nothing comes, after which the way down is held to be broken, ms. */
+/** Time without a packet after which the path from the gateway counts as broken, ms. */
 const SILENCE_MS = 1500;
 
-/** Finds out whether packets come, and whether they fail to come while others are said to speak. Times are of any steady clock, ms. */
+/**
+ * Watches whether packets arrive, and whether they are missing while the gateway reports other speakers.
+ * Times are of any steady clock, ms.
+ */
 export class FlowWatch {
   #packets: number | undefined;
   #movedMs = -Infinity;
   #expectedSinceMs: number | undefined;
 
   /**
-   * Notes how things are; called a few times a second.
-   * @param packets received since the beginning; undefined: not counted this time
+   * Notes the present state; called a few times a second.
+   * @param packets number received since the beginning; undefined if not counted this time
    */
   note(areOthersSpeaking: boolean, packets: number | undefined, nowMs: number): void {
     if (this.#packets !== undefined && packets !== undefined && packets !== this.#packets) {
@@ -20,7 +23,7 @@ export class FlowWatch {
     else this.#expectedSinceMs = undefined;
   }
 
-  /** Packets have come lately. */
+  /** Returns true if packets have arrived lately. */
   isMoving(nowMs: number): boolean {
     return nowMs - this.#movedMs < SILENCE_MS;
   }

@@ -16,7 +16,7 @@ const PATHLESS_MS = 3500;
 /** Time for which the microphone must be muted before the user is told, ms: browsers mute one for a moment when it starts. */
 const SYSTEM_MUTED_MS = 1000;
 
-/** Why sound does not flow, as sentences. */
+/** Sentences that say why audio does not flow. */
 const TROUBLES = {
   broken: 'No sound goes or comes: the way to the gateway is broken. Looking for another…',
   pathless:
@@ -48,11 +48,11 @@ type Surroundings = {
 
 /** Monitors the audio of a room, and finds the reason if it does not flow. */
 export class HealthWatch {
-  /** A sentence for the user; undefined while sound flows, or would if anybody spoke. */
+  /** Sentence for the user; undefined while audio flows, or would if a peer spoke. */
   trouble: string | undefined;
-  /** Sound goes in neither direction. */
+  /** True if audio flows in neither direction. */
   isInterrupted = false;
-  /** The browser plays sound only after a click. */
+  /** True if the browser plays audio only after a click. */
   isPlaybackBlocked = false;
   readonly #wire: Wire;
   #flow = new FlowWatch();
@@ -63,11 +63,11 @@ export class HealthWatch {
 
   constructor(wire: Wire) {
     this.#wire = wire;
-    // A request without effect that is answered.
+    // A `configure` without effect, which the gateway answers.
     this.#pulse = new Pulse(() => wire.request({ type: 'configure', volume: {} }));
   }
 
-  /** True while it is not known whether the WebSocket still carries anything. */
+  /** True while it is unknown whether the WebSocket still carries anything. */
   get isAsking(): boolean {
     return this.#pulse.isAsking;
   }
@@ -83,18 +83,18 @@ export class HealthWatch {
     this.isPlaybackBlocked = heldMs('blocked', isPlaybackBlocked) >= STOPPED_MS;
     const isSystemMuted = heldMs('muted by the system', around.isSystemMuted) >= SYSTEM_MUTED_MS;
     const isLate = heldMs('opening', around.isOpening) >= PATHLESS_MS;
-    // Statistics cost something: they are read only where they matter.
+    // Reading statistics is expensive: they are read only if they matter.
     const isWatched = transport === 'webrtc' && (around.areOthersSpeaking || isInterrupted);
     const packets = isWatched ? await packetsOf(audio) : undefined;
     // Without a path nothing can arrive, which is reported separately.
     this.#flow.note(isWatched && hasPath && around.areOthersSpeaking, packets, nowMs);
     const isBroken = brokenMs >= BROKEN_MS && !this.#flow.isMoving(nowMs);
     const silencedSinceMs = this.#flow.silencedSinceMs(nowMs);
-    // They may have fallen silent: if the WebSocket has died as well, nothing has told so.
+    // The others may have fallen silent: if the WebSocket is dead as well, no message has said so.
     const isInDoubt = (this.#wire.heardMs ?? nowMs) <= (silencedSinceMs ?? -Infinity);
     const isDeaf = silencedSinceMs !== undefined && !isInDoubt;
     const isPathless = pathlessMs >= PATHLESS_MS;
-    // A join waits for answers, without which its sound cannot begin over any transport.
+    // A join waits for answers, without which its audio cannot begin over any transport.
     const isSound = transport === 'websocket' || around.isOpening;
     const isStalled = this.#isStalled(isSound, isInDoubt, nowMs);
     this.isInterrupted = isPathless || isBroken || isSoundStopped || isStalled;

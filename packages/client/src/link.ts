@@ -3,22 +3,22 @@ import { Connection, type MessageOf } from './connection.ts';
 import { TokenError } from './errors.ts';
 import { reasonForCloseCode, retryDelayMs, welcomeTimeoutMs, type CloseReason } from './retry.ts';
 
-/** A broken connection, and when the next is tried. */
+/** A broken connection, and the time of the next attempt. */
 export type Pause = { reason: CloseReason; attempt: number; retryAt: number };
 
 type LinkHandlers = {
-  /** A connection is being opened. */
+  /** Called when a connection is being opened. */
   opening: () => void;
-  /** The gateway has let us in. */
+  /** Called when the gateway has admitted the client. */
   up: (connection: Connection, welcome: MessageOf<'welcome'>) => void;
   received: (connection: Connection, message: ServerMessage) => void;
-  /** The connection broke; the next is tried by itself. */
+  /** Called when the connection broke; the next attempt is automatic. */
   down: (pause: Pause) => void;
-  /** The gateway closed the connection for a reason that trying again would not mend. */
+  /** Called when the gateway closed the connection for a reason that another attempt would not change. */
   ended: (reason: CloseReason) => void;
 };
 
-/** Least life of a connection after which waiting starts from the shortest again when it breaks. */
+/** Minimum life of a connection after which the delays between attempts begin with the shortest again, ms. */
 const STEADY_MS = 5_000;
 const DRAINING = 1012;
 /** Longest wait for the address of a connection, and the token in it, ms. */
@@ -32,15 +32,15 @@ export class Link {
   #timer: number | undefined;
   #attempt = 0;
   #upSince = Infinity;
-  /** How long the gateway keeps our place after it has lost us. */
+  /** Time for which the gateway keeps the place of a lost client (`resume_ms`). */
   #resumeMs = 0;
-  /** Until when it does; in the past while we are connected. */
+  /** Time until which the gateway keeps the place; in the past while the client is connected. */
   #keptUntil = -Infinity;
-  /** The attempt whose address was asked for and is not there yet. */
+  /** Attempt whose address has been requested and has not come yet. */
   #opening: object | undefined;
   #closed = false;
 
-  /** @param getUrl asked at each attempt; throws a `TokenError` where there is no being let in */
+  /** @param getUrl called at each attempt; throws a `TokenError` if the client cannot be admitted */
   constructor(getUrl: () => Promise<URL>, handlers: LinkHandlers) {
     this.#getUrl = getUrl;
     this.#handlers = handlers;
@@ -69,7 +69,7 @@ export class Link {
     try {
       this.#connection = this.#openConnection(url);
     } catch (fault) {
-      // The browser opens no such address at all: `ws:` from a page over https, or a wrong scheme.
+      // The browser refuses such addresses: `ws:` from a page over https, or a wrong scheme.
       const message = fault instanceof Error ? fault.message : String(fault);
       this.#lost({ ...UNREACHABLE, message, retryable: false });
     }
@@ -92,7 +92,7 @@ export class Link {
     return connection;
   }
 
-  /** The node goes away: we go to another before it does, though not all at the same instant. */
+  /** Leaves a node that drains before its deadline; clients do so at different moments. */
   #leave(connection: Connection): void {
     const move = () => {
       connection.fail('The gateway is restarting.', DRAINING);
@@ -119,7 +119,8 @@ export class Link {
       return;
     }
     const upMs = performance.now() - this.#upSince;
-    // A node that goes away (and had let us in) is no fault: another, or its successor, is there at once.
+    // A draining node (which had admitted the client) is no fault: another node, or its successor,
+    // is there at once.
     if (upMs > STEADY_MS || (upMs > 0 && reason.code === 'draining')) this.#attempt = 0;
     if (upMs > 0) this.#keptUntil = performance.now() + this.#resumeMs;
     this.#upSince = Infinity;

@@ -4,13 +4,13 @@ export type MicrophoneOptions = {
   /** Id of a `MediaDeviceInfo`; without it, the browser's default microphone. */
   deviceId?: string;
   /**
-   * The browser's echo cancellation, noise suppression and gain control, which are on unless it is false: music, and tones of
-   * tests, do not survive them.
+   * False to switch off the browser's echo cancellation, noise suppression and gain control: music and test
+   * tones do not survive them.
    */
   processing?: boolean;
 };
 
-/** A microphone that the browser gave us, and how loud it is. */
+/** A microphone of the browser, and its level. */
 export class Microphone {
   readonly track: MediaStreamTrack;
   readonly #context = new AudioContext();

@@ -20,17 +20,19 @@ export async function tellMute(
     settings.answeredMuted = muted;
   } finally {
     settings.tellingMute -= 1;
-    // After a refusal the gateway is to be told again.
+    // After a refusal the gateway must be told again.
     if (settings.tellingMute === 0) settings.toldMuted = settings.answeredMuted;
   }
 }
 
 /**
- * Takes what the gateway says unasked: an operator has muted this peer, or has ended that. It does not end a mute of the user's own.
- * @returns whether it is news, which the audio is to be told
+ * Applies a mute that the gateway sent unasked: an operator has muted this peer, or has unmuted it. It does
+ * not end a mute of the user's own.
+ * @returns true if the mute has changed, so that the audio must be told
  */
 export function hearMute(settings: SoundSettings, isMuted: boolean): boolean {
-  // A request that is on its way reaches the gateway after it said this, and holds unless it is refused.
+  // A pending request reaches the gateway after this message, and takes precedence unless it is
+  // refused.
   if (settings.tellingMute > 0) {
     settings.answeredMuted = isMuted;
     return false;

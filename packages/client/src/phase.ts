@@ -30,7 +30,10 @@ export type JoinablePhase = Extract<Phase, { name: 'lobby' | 'in_room' | 'reconn
 /** Room that the caller wants to be in until it leaves: joined again after the connection or the media was lost. */
 export type Wish = {
   room: string;
-  /** The room has been joined once: a failure is reported as a change of state now, not as the answer to join(). */
+  /**
+   * True once the room has been joined: a failure is then reported as a change of state, not as the answer to
+   * join().
+   */
   fulfilled: boolean;
   resolve: () => void;
   reject: (error: Error) => void;
@@ -52,7 +55,7 @@ export function stateOf(phase: Phase): ClientState {
       return { name: 'joining', room: phase.wish.room };
     case 'reconnecting': {
       const { name, pause, wish, kept } = phase;
-      // A node that has gone took its media with it, which ICE sees only seconds later.
+      // A node that is gone took its media with it, which ICE notices only seconds later.
       const hasGone = pause.reason.code === 'draining';
       const isApart = kept?.audio.transport === 'webrtc';
       const hasAudio = kept !== undefined && isApart && !kept.audio.isInterrupted && !hasGone;

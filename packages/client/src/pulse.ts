@@ -1,23 +1,23 @@
 /**
- * Silence of the gateway after which it is asked something, ms. It sends statistics every 5 s, and sound. It is asked at once if
- * what it said last may not hold any more.
+ * Silence after which the gateway is sent a question, ms. It sends statistics every 5 s, and audio. In doubt
+ * about its last message it is asked at once.
  */
 const ASK_AFTER_MS = { sound: 2500, text: 6000, doubt: 0 } as const;
-/** Silence after which a connection is held to carry no sound, ms. */
+/** Silence after which a connection counts as stalled for audio, ms. */
 const STALLED_AFTER_MS = 4500;
-/** Time in which a connection that carries anything has brought an answer, ms. */
+/** Time without an answer after which a connection counts as lost, ms. */
 const LOST_AFTER_MS = 5000;
 
-/** State of a connection: it carries what it should, carries nothing for now, or is to be given up. */
+/** State of a connection: it works, carries nothing for now, or must be given up. */
 type PulseState = 'steady' | 'stalled' | 'lost';
 
 /** Notices that a WebSocket carries nothing any more: browsers show neither its pings nor what TCP waits for. Times are of any steady clock, ms. */
 export class Pulse {
   readonly #ask: () => Promise<unknown>;
-  /** When a question was asked that has no answer yet. */
+  /** Time of a question that has no answer yet. */
   #askedMs: number | undefined;
 
-  /** @param ask has the gateway answer something */
+  /** @param ask sends a request that the gateway answers */
   constructor(ask: () => Promise<unknown>) {
     this.#ask = ask;
   }
@@ -28,16 +28,16 @@ export class Pulse {
   }
 
   /**
-   * Looks how the connection does, and asks if it is time to; called a few times a second.
-   * @param carries what goes by it: with sound, and in doubt, silence means more
-   * @param heardMs when anything last came
+   * Checks the connection, and asks a question if one is due; called a few times a second.
+   * @param carries content of the connection: with audio, and in doubt, silence means more
+   * @param heardMs time of the last message
    */
   look(carries: keyof typeof ASK_AFTER_MS, heardMs: number, nowMs: number): PulseState {
     const silentMs = nowMs - heardMs;
     if (silentMs >= ASK_AFTER_MS[carries] && this.#askedMs === undefined) {
       this.#askedMs = nowMs;
       const answered = () => (this.#askedMs = undefined);
-      // A refusal is an answer, too, and a connection that ends says so itself.
+      // A refusal is an answer, too; the end of a connection is reported separately.
       this.#ask().then(answered, answered);
     }
     const unansweredMs = nowMs - (this.#askedMs ?? nowMs);

@@ -1,7 +1,8 @@
 /**
- * Calls a function again and again, in hidden pages once a second at least. Chromium lets a timer that another timer started wait for up to a
- * minute there, and an interval is such a chain; a timer that a message started is none.
- * @returns what ends that
+ * Calls a function repeatedly, in hidden pages at least once a second. Chromium delays a timer that another
+ * timer started by up to a minute there, and an interval is such a chain; a timer that a message started is
+ * none.
+ * @returns a function that ends the calls
  */
 export function repeat(everyMs: number, run: () => void): () => void {
   const { port1, port2 } = new MessageChannel();

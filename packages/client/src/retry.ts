@@ -2,7 +2,7 @@ import { CLOSE_CODES, type ErrorCode, isRetryable } from '../../../src/protocol/
 
 /** Meaning of close codes, and delays between attempts (docs/protocol.md, "Errors on the WebSocket"). */
 
-/** Why a connection ended, in words that may be shown. */
+/** Reason for which a connection ended, in words that may be shown. */
 export type CloseReason = {
   /** The `code` of the `error` that came before, or of the table for the close code. */
   code: string;
@@ -28,7 +28,7 @@ const OTHER_CLOSES: Record<number, CloseKind> = {
   },
 };
 
-/** Sentences for the gateway's close codes. Where several faults share a close code, one of them stands for all. */
+/** Sentences for the gateway's close codes. If several faults share a close code, one of them stands for all. */
 const MESSAGES: Partial<Record<ErrorCode, string>> = {
   message_too_big: 'A message was too big.',
   internal_error: 'A fault in the gateway.',
@@ -45,7 +45,7 @@ const MESSAGES: Partial<Record<ErrorCode, string>> = {
   media_lost: 'The gateway lost the audio.',
 };
 
-/** Returns what a close code means that no `error` explained; undefined if it is not known. */
+/** Returns the meaning of a close code that came without an `error`; undefined if it is unknown. */
 function closeKindOf(closeCode: number): CloseKind | undefined {
   for (const [code, message] of Object.entries(MESSAGES) as [ErrorCode, string][]) {
     if (CLOSE_CODES[code] === closeCode) return { code, retryable: isRetryable(code), message };
@@ -66,20 +66,24 @@ export function reasonForCloseCode(closeCode: number, reason = ''): CloseReason 
 const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 20_000;
 
-/** While the place is kept, the next attempt comes within this share of the time that is left. */
+/** Maximum share of the time left, while the place is kept, after which the next attempt is made. */
 const DELAY_SHARE = 1 / 4;
 
-/** Longest wait for `welcome`. */
+/** Maximum wait for `welcome`, ms. */
 const LONGEST_WELCOME_MS = 10_000;
-/** The same while the place is kept: an attempt that found no way must not use up the time that is left. */
+/**
+ * Share of the time left that a wait for `welcome` may take while the place is kept: a failed attempt must
+ * not use it up.
+ */
 const WELCOME_SHARE = 1 / 3;
 const SHORTEST_WELCOME_MS = 3000;
 
 /**
- * Delay before the next attempt, ms: doubles from half a second to 20 s, the upper half of it at random, so that the clients of a
- * node that went away do not all come back in the same instant. Shorter while the gateway keeps our place.
+ * Returns the delay before the next attempt, ms: doubles from half a second to 20 s, the upper half of it at
+ * random, so that the clients of a node that went away do not all come back in the same instant. It is
+ * shorter while the gateway keeps the client's place.
  * @param attempt number of attempts that failed in a row, from 0
- * @param keptMs how long the gateway keeps our place from now on; 0 or less if it does not
+ * @param keptMs time for which the gateway still keeps the place, ms; 0 or less if it does not
  */
 export function retryDelayMs(
   attempt: number,
@@ -92,7 +96,7 @@ export function retryDelayMs(
   return Math.round(retryAfterMs + Math.min(backOffMs, withinMs) * (0.5 + random() / 2));
 }
 
-/** How long an attempt may take until `welcome`, ms. @param keptMs as of {@link retryDelayMs} */
+/** Returns the time that an attempt may take until `welcome`, ms. @param keptMs as of {@link retryDelayMs} */
 export function welcomeTimeoutMs(keptMs: number): number {
   if (keptMs <= 0) return LONGEST_WELCOME_MS;
   return Math.min(LONGEST_WELCOME_MS, Math.max(SHORTEST_WELCOME_MS, keptMs * WELCOME_SHARE));

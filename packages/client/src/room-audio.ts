@@ -9,32 +9,32 @@ import type { Wire } from './wire.ts';
 export type SoundSettings = {
   microphone: MediaStreamTrack | null;
   muted: boolean;
-  /** Gains by peer, 0 to 4; 1 for those that are not in it. */
+  /** Gains by peer, 0 to 4; 1 for others. */
   readonly volumes: Map<string, number>;
   /** Device id of the speakers; empty: the default ones. */
   speakerId: string;
-  /** The gateway was told by `configure` that this peer is muted: that holds over both transports. */
+  /** True if the gateway was told by `configure` that this peer is muted, which holds over both transports. */
   toldMuted: boolean;
-  /** Requests that tell it so, and have no answer yet. */
+  /** Number of such requests without an answer. */
   tellingMute: number;
-  /** Mute that holds at the gateway by its last answer; current only while such requests are on their way. */
+  /** Mute at the gateway by its last answer; current only while such requests are pending. */
   answeredMuted: boolean;
-  /** It is muted because the gateway said so, not by the user. */
+  /** True if the gateway muted this peer, not the user. */
   isMutedByGateway: boolean;
-  /** Why the gateway takes no audio from this client in this session; absent while it does. */
+  /** Reason for which the gateway refuses audio from this client in this session; absent while it accepts it. */
   refusal?: string | undefined;
 };
 
 export type AudioHandlers = {
-  /** `trackOf(peer)` is not what it was. */
+  /** Called when `trackOf(peer)` has changed. */
   trackChanged: (peer: string) => void;
-  /** The browser plays sound only after a click. */
+  /** Called when the browser plays audio only after a click. */
   playbackBlocked: () => void;
-  /** Something failed and the room goes on without it. */
+  /** Called when something failed that the room can do without. */
   fault: (message: string) => void;
-  /** `isInterrupted` may not be what it was. */
+  /** Called when `isInterrupted` may have changed. */
   pathChanged: () => void;
-  /** The way to the gateway could not be mended. */
+  /** Called when the path to the gateway could not be restored. */
   lost: (error: RequestError) => void;
 };
 
@@ -47,46 +47,52 @@ export type AudioParts = {
   handlers: AudioHandlers;
 };
 
-/** The sound of one stay in a room over one transport, in both directions. */
+/** Audio of one stay in a room over one transport, in both directions. */
 export interface RoomAudio {
   readonly transport: Transport;
-  /** When it was opened, ms of `performance.now()`. */
+  /** Time of its opening, ms of `performance.now()`. */
   readonly openedMs: number;
-  /** No sound goes or comes for now. */
+  /** True if no audio flows for now. */
   readonly isInterrupted: boolean;
-  /** The browser neither plays nor records: it waits for a click, or for the end of a phone call. */
+  /** True if the browser neither plays nor records: it waits for a click, or for the end of a phone call. */
   readonly isStopped: boolean;
-  /** The browser plays some of the sound, or all of it, only after a click. */
+  /** True if the browser plays some or all of the audio only after a click. */
   readonly isPlaybackBlocked: boolean;
-  /** There is a path for sound in each direction in which any is meant to go. */
+  /** True if there is a path in each direction in which audio must flow. */
   readonly hasPath: boolean;
-  /** The sum of all others, where they come as one. */
+  /** Sum of all others, if they come as one track. */
   readonly mixTrack: MediaStreamTrack | undefined;
-  /** Resolves when sound can go and come. @throws when the browser cannot do what the room needs */
+  /** Resolves when audio can flow. @throws if the browser cannot do what the room needs */
   opened(): Promise<void>;
-  /** Speaks with the microphone of the settings. @throws {RequestError} when the gateway refuses */
+  /** Sends the microphone of the settings. @throws {RequestError} if the gateway refuses */
   applyMicrophone(): Promise<void>;
-  /** Speaks, or sends silence: by that the gateway knows that sound may go this way. @throws {RequestError} */
+  /**
+   * Sends audio or silence, by which the gateway knows that audio may take this transport.
+   * @throws {RequestError}
+   */
   prove(): Promise<void>;
-  /** Tells the gateway of mute and volumes what it does not know yet: this is the way of sound now. @throws {RequestError} */
+  /**
+   * Tells the gateway the mute and volumes that it does not know yet, because audio now takes this transport.
+   * @throws {RequestError}
+   */
   applySettings(): Promise<void>;
   /** @throws {RequestError} */
   applyMuted(): Promise<void>;
   /** @throws {RequestError} */
   applyVolume(peer: string): Promise<void>;
-  /** @throws {DOMException} the browser cannot play there */
+  /** @throws {DOMException} if the browser cannot play there */
   applySpeaker(): Promise<void>;
-  /** Audio of one peer, where peers come apart. */
+  /** Audio of one peer, if peers have tracks of their own. */
   trackOf(peer: string): MediaStreamTrack | undefined;
-  /** Takes a message that concerns the transport. */
+  /** Handles a message about the transport. */
   receive(message: ServerMessage): void;
-  /** The connection is another one, to the same place in the room. */
+  /** Continues over another connection, with the same place in the room. */
   resume(joined: MessageOf<'joined'>): void;
-  /** Plays what the browser refused to play without a click; call it in one. */
+  /** Plays audio that the browser blocked until a click; to be called in one. */
   resumePlayback(): void;
   counters(): Promise<AudioCounters>;
-  /** The browser's own statistics, where it has them. */
+  /** Statistics of the browser, if it has them. */
   rtcStats(): Promise<{ send: RTCStatsReport; recv: RTCStatsReport } | undefined>;
-  /** Ends everything; calls nobody. */
+  /** Ends everything; no handler is called. */
   close(): void;
 }

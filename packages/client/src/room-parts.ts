@@ -7,19 +7,22 @@ export type Joined = MessageOf<'joined'>;
 export type OpenAudio = (parts: AudioParts) => RoomAudio;
 
 type RoomHandlers = {
-  /** Someone came, went, speaks, can be heard; or sound flows, or does not. */
+  /**
+   * Called when the peers, the speakers or the audio tracks have changed, or when audio has started or
+   * stopped flowing.
+   */
   changed: () => void;
-  /** The gateway tells how sound does: `health()` may say something else than before. */
+  /** Called when the gateway has reported on the flow of audio, so that the result of `health()` may have changed. */
   flowChanged: () => void;
   fault: (message: string) => void;
   playbackBlocked: () => void;
-  /** The audio's path is gone for good: the room must be joined again. */
+  /** Called when the media path cannot be restored: the room must be joined again. */
   mediaLost: (error: RequestError) => void;
 };
 
-/** Parts that a room is opened with. */
+/** Parts with which a room is opened. */
 export type RoomParts = {
-  /** Our own name, which is not among the others. */
+  /** Name of the local peer, which `joined.peers` does not include. */
   self: string;
   connection: Connection;
   joined: Joined;

@@ -9,33 +9,36 @@ import type { RemotePeer, Transport } from './state.ts';
 import type { Health } from './ways.ts';
 import { Wire } from './wire.ts';
 
-/** Time within which the gateway tells that packets come again, ms: it looks once in a second, and waits for a second before it says that none come. */
+/**
+ * Time within which the gateway reports that packets come again, ms: it checks once a second, and waits for a
+ * second before it reports that none come.
+ */
 const FLOW_IS_TOLD_WITHIN_MS = 2500;
 /** Time within which a change is answered, ms: the gateway gives it up after 10 s. */
 const CHANGE_IS_ANSWERED_WITHIN_MS = 15_000;
 
-/** One stay in a room: who is there, who speaks, and the audio, which goes on while there is no connection. */
+/** One stay in a room: its peers, its speakers, and the audio, which continues while there is no connection. */
 export class Room {
   readonly name: string;
   readonly peers = new Map<string, RemotePeer>();
-  /** The audio is open, and the gateway has answered what a join asks of it. */
+  /** True once the audio is open, and the gateway has answered the requests of the join. */
   isReady = false;
   speaking: ReadonlyMap<string, number | undefined> = new Map();
   readonly #parts: RoomParts;
   readonly #wire: Wire;
   readonly #watch: HealthWatch;
   #audio: RoomAudio;
-  /** Another way for the sound, which is being tried beside the present one. */
+  /** Audio over the other transport, tried beside the present one. */
   #next: { audio: RoomAudio; done: Deferred<void> } | undefined;
-  /** The gateway says that nothing of what we send arrives. */
+  /** True if the gateway reports that no audio of this client arrives. */
   #isUnheard = false;
-  /** Why the microphone's sound cannot be sent. */
+  /** Reason for which the microphone's audio cannot be sent. */
   #microphoneFault: string | undefined;
   /** Time from which the client has had something to send, ms; undefined while it has not. */
   #speaksSinceMs: number | undefined;
   #isClosed = false;
 
-  /** @throws when the answer to our join does not carry what the transport needs */
+  /** @throws if the answer to the join lacks what the transport needs */
   constructor(parts: RoomParts) {
     this.name = parts.joined.room;
     this.#parts = parts;
@@ -49,27 +52,27 @@ export class Room {
     return this.#audio;
   }
 
-  /** Why sound does not flow, as a sentence; undefined while it does. */
+  /** Sentence that says why audio does not flow; undefined while it flows. */
   get trouble(): string | undefined {
     return this.#watch.trouble;
   }
 
-  /** Sound goes in neither direction. */
+  /** True if audio flows in neither direction. */
   get isInterrupted(): boolean {
     return this.#watch.isInterrupted;
   }
 
-  /** True while it is not known whether the WebSocket still carries anything. */
+  /** True while it is unknown whether the WebSocket still carries anything. */
   get isAsking(): boolean {
     return this.#watch.isAsking;
   }
 
-  /** The browser plays sound only after a click. */
+  /** True if the browser plays audio only after a click. */
   get isPlaybackBlocked(): boolean {
     return this.#watch.isPlaybackBlocked;
   }
 
-  /** Has a setting take effect, on all audio that is open. */
+  /** Applies a setting to all audio that is open. */
   async apply(change: (audio: RoomAudio) => Promise<void>): Promise<void> {
     const next = this.#next?.audio;
     try {
@@ -80,7 +83,7 @@ export class Room {
     }
   }
 
-  /** Sends the microphone's sound; what hinders it is a trouble until it can be sent. */
+  /** Sends the microphone's audio; a failure is a trouble until it can be sent. */
   async applyMicrophone(): Promise<void> {
     try {
       await this.apply((audio) => audio.applyMicrophone());
@@ -92,8 +95,8 @@ export class Room {
   }
 
   /**
-   * Lets sound go another way. The old one carries it until the new one does.
-   * @throws {RequestError} the gateway refuses, or nothing came by the new way
+   * Changes the transport of the audio. The old one carries it until the new one does.
+   * @throws {RequestError} if the gateway refuses, or nothing came over the new transport
    */
   async change(transport: Transport, openAudio: OpenAudio): Promise<void> {
     const joined = await this.#wire.request({
@@ -107,14 +110,15 @@ export class Room {
     this.#next = next;
     const { audio, done } = next;
     const proof = audio.opened().then(() => audio.prove());
-    // A gateway that says neither that it has changed nor why not sees this client on the new way already.
+    // A gateway that reports neither a change nor a failure has this client on the new transport
+    // already.
     const unanswered = setTimeout(() => {
       if (this.#next !== next) return;
       this.#changeDone();
       this.#parts.handlers.changed();
     }, CHANGE_IS_ANSWERED_WITHIN_MS);
     try {
-      // The gateway may give the change up while it is still being opened.
+      // The gateway may give up the change while the new audio is still being opened.
       await Promise.race([done.promise, proof.then(() => done.promise)]);
     } catch (error) {
       if (this.#next === next) this.#giveUpChange();
@@ -126,18 +130,19 @@ export class Room {
       await this.apply((sound) => sound.applySettings());
       await this.applyMicrophone();
     } catch (error) {
-      // Sound has gone over all the same.
+      // The audio has changed over nevertheless.
       if (!this.#isClosed) this.#parts.handlers.fault(wordsOf(error));
     }
   }
 
-  /** How sound does; to be called a few times a second. */
+  /** Returns the state of the audio; to be called a few times a second. */
   async health(nowMs: number): Promise<Health> {
     const { trouble, isPlaybackBlocked } = this;
     const { muted, microphone, refusal } = this.#parts.settings;
     const isOpen = !muted && microphone !== null && microphone.readyState !== 'ended';
     const isSystemMuted = isOpen && microphone.muted;
-    // Without sound no packets need come: that the gateway misses them says nothing of the way.
+    // Without audio no packets are due: the gateway's report that they are missing says nothing
+    // about the path.
     const speaks = isOpen && !isSystemMuted;
     this.#speaksSinceMs = speaks ? (this.#speaksSinceMs ?? nowMs) : undefined;
     const speaksForMs = nowMs - (this.#speaksSinceMs ?? nowMs);
@@ -156,8 +161,8 @@ export class Room {
   }
 
   /**
-   * The connection is lost.
-   * @returns whether the room can go on over another; if not, it is to be closed, and joined anew
+   * Notes that the connection is lost.
+   * @returns true if the room can continue over another; otherwise it must be closed and joined again
    */
   suspend(): boolean {
     this.#wire.suspend();
@@ -166,8 +171,9 @@ export class Room {
   }
 
   /**
-   * Goes on over another connection, with what has changed in the meantime.
-   * @returns whether it can; if not, sound goes another way than this room knows, and it is to be joined anew
+   * Continues over another connection, with the changes made in the meantime.
+   * @returns true if it can; otherwise the audio takes another transport than this room knows, and it must be
+   *   joined again
    */
   resume(connection: Connection, joined: Joined): boolean {
     if ((joined.consumers !== undefined) !== (this.#audio.transport === 'webrtc')) return false;
@@ -176,7 +182,7 @@ export class Room {
     this.#audio.resume(joined);
     this.speaking = new Map();
     this.#meet(joined.peers);
-    // Another token may allow what the one before did not. If not, the gateway says so again.
+    // Another token may allow publishing. If not, the gateway reports it again.
     if (this.#parts.settings.refusal !== undefined) {
       this.#parts.settings.refusal = undefined;
       this.applyMicrophone().catch(() => undefined);
@@ -184,7 +190,7 @@ export class Room {
     return true;
   }
 
-  /** Ends the audio; calls nobody. */
+  /** Ends the audio; no handler is called. */
   close(): void {
     this.#isClosed = true;
     this.#giveUpChange();
@@ -192,7 +198,7 @@ export class Room {
     this.#wire.close();
   }
 
-  /** Takes a message that the gateway sent while we are in this room. */
+  /** Handles a message that the gateway sent while the client is in this room. */
   receive(message: ServerMessage): void {
     switch (message.type) {
       case 'joined': // in place of events that were not read in time
@@ -216,7 +222,7 @@ export class Room {
         break;
       case 'error':
         if (message.reply_to !== undefined) {
-          // It answers a join whose `joined` has come.
+          // The message answers a join whose `joined` has come.
           this.#next?.done.reject(new RequestError(message.code, message.message, true));
         } else if (message.code === 'forbidden') {
           this.#refused(message);
@@ -241,18 +247,21 @@ export class Room {
     this.#parts.handlers.changed();
   }
 
-  /** The gateway takes no audio from this client. */
+  /** Notes that the gateway refuses audio from this client. */
   #refused({ message }: { message: string }): void {
     this.#parts.settings.refusal = message;
   }
 
-  /** Returns whether anybody speaks who is heard here: a speaker without a level sends an unknown format, which browsers do not get. */
+  /**
+   * True if a peer speaks that this client can hear: a speaker without a level sends an unknown format, which
+   * browsers do not get.
+   */
   get #areOthersSpeaking(): boolean {
     const { peers } = this;
     return [...this.speaking].some(([peer, level]) => level !== undefined && peers.has(peer));
   }
 
-  /** These are the others, and nobody else. */
+  /** Replaces the list of other peers. */
   #meet(peers: Joined['peers']): void {
     this.peers.clear();
     for (const peer of peers) if (peer.peer !== this.#parts.self) this.#note(peer);

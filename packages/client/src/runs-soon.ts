@@ -2,7 +2,7 @@
 const RESUME_MS = 500;
 
 /**
- * Has a context run that was made without a click, or that the browser has stopped.
+ * Starts a context that was made without a click, or that the browser has stopped.
  * @param resume resumes it
  * @returns false if it waits for a click, or for the end of a phone call
  */

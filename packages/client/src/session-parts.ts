@@ -4,23 +4,23 @@ import type { Ways } from './ways.ts';
 
 export const LOBBY = '__lobby__';
 
-/** Settings that end with a session: what it was told, and has refused. */
+/** Settings that end with a session: those that it was told, and its refusal. */
 export const UNTOLD = { toldMuted: false, answeredMuted: false, refusal: undefined };
 
 /** Credentials that resume a session on another connection. */
 export type Resumption = { session_id: string; resume_token: string };
 
-/** Parts that a session is opened with. */
+/** Parts with which a session is opened. */
 export type SessionParts = {
-  /** Our own name. */
+  /** Name of the local peer. */
   self: string;
-  /** The address of a connection, asked for at each attempt. */
+  /** Returns the address of a connection; called at each attempt. */
   getAddress: (resumption: Resumption | undefined) => Promise<URL>;
   ways: Ways;
   settings: SoundSettings;
   assets: AudioAssets;
   handlers: {
-    /** The phase, or something in its room, is not what it was. */
+    /** Called when the phase, or something in its room, has changed. */
     changed: () => void;
     fault: (message: string) => void;
     playbackBlocked: () => void;

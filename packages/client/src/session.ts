@@ -113,7 +113,7 @@ export class Session {
     this.#end({ code: 'closed', closeCode: 1000, message, retryable: false });
   }
 
-  /** The one place where the phase changes, and where a room that is not in the next one is closed. */
+  /** Changes the phase; called for every change. A room that is not in the next phase is closed. */
   #enter(next: Phase): void {
     const room = roomOf(this.#phase);
     this.#phase = next;
@@ -155,7 +155,7 @@ export class Session {
     else this.#enter({ name: 'lobby', connection });
   }
 
-  /** The gateway has kept our place; we may have changed our mind, or not have kept what belongs to it. */
+  /** Continues with the place that the gateway kept, unless the wish has changed or its audio is gone. */
   #resumed(connection: Connection, joined: MessageOf<'joined'>): void {
     const phase = this.#phase;
     if (phase.name === 'joining') return; // taken to its room by another node, and asks for it anyway
@@ -172,13 +172,13 @@ export class Session {
     }
   }
 
-  /** That the gateway does not see us in the room any more, or is gone, is no further harm. */
+  /** A gateway that no longer has the client in the room, or is gone, does no further harm. */
   #leaveQuietly(connection: Connection): void {
     connection.request({ type: 'leave' }).catch(() => undefined);
   }
 
   #received(connection: Connection, message: ServerMessage): void {
-    // An `error` that answers nothing is a notice, of which only that we may not speak is told.
+    // An `error` that answers nothing is a notice; only a refusal to publish is reported.
     const phase = this.#phase;
     const isHere = phase.name === 'in_room'; // then `joined` stands for events that were not sent
     if (message.type === 'joined' && !isHere) return this.#resumed(connection, message); // answers no request
@@ -195,7 +195,7 @@ export class Session {
     }
   }
 
-  /** The gateway says unasked whether we are muted. */
+  /** Applies a mute that the gateway sent unasked. */
   #hearMute(isMuted: boolean): void {
     if (!hearMute(this.#parts.settings, isMuted)) return;
     this.tell((room) => room.apply((audio) => audio.applyMuted())).catch((error: Error) =>
@@ -204,7 +204,7 @@ export class Session {
     this.#changed();
   }
 
-  /** The audio found no way: new transports may. */
+  /** Joins again, because the audio found no path and new transports may. */
   #mediaLost(error: RequestError): void {
     this.#fault(error.message);
     const phase = this.#phase;

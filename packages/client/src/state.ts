@@ -2,22 +2,28 @@ import type { CloseReason } from './retry.ts';
 
 /** State of a `PartylineClient`, as the program that uses it sees it. */
 
-/** How a client is connected: by WebRTC, or with sound over the WebSocket. */
+/** Transport of a client's audio: WebRTC, or the WebSocket. */
 export type Transport = 'webrtc' | 'websocket';
 
-/** Someone else in the room. */
+/** Another peer in the room. */
 export type RemotePeer = {
   peer: string;
   kind: Transport;
-  /** Nothing that it says is heard. */
+  /** True if nothing of its audio is heard. */
   muted: boolean;
-  /** Audio of this peer; absent until it speaks for the first time, and over the WebSocket, where all come as one. */
+  /**
+   * Audio of this peer; absent until it speaks for the first time, and over the WebSocket, where all peers
+   * share a track.
+   */
   track?: MediaStreamTrack;
 };
 
 /** Options of a `PartylineClient`. */
 export type ClientOptions = {
-  /** A token with which `peer` may connect (`POST /api/tokens`): asked for at each connection, and again if it takes longer than 10 s. May throw a `TokenError`. */
+  /**
+   * Returns a token with which `peer` may connect (`POST /api/tokens`): called for each connection, and again
+   * if it takes longer than 10 s. May throw a `TokenError`.
+   */
   getToken: () => Promise<string>;
   /** The name of this peer, unique within the account: a second connection with the same name replaces the first. */
   peer: string;
@@ -25,7 +31,7 @@ export type ClientOptions = {
   url?: string | URL;
   /** The transports that may be used, the preferred one first; default: `['webrtc', 'websocket']`. */
   transports?: readonly Transport[];
-  /** Where the files for audio over the WebSocket are, if they are not beside the module. */
+  /** Addresses of the files for audio over the WebSocket, if they are not beside the module. */
   assets?: Partial<AudioAssets>;
 };
 
@@ -55,39 +61,39 @@ export type ClientState =
        * is unknown.
        */
       speaking: ReadonlyMap<string, number | undefined>;
-      /** How sound goes and comes. */
+      /** Transport of the audio in both directions. */
       transport: Transport;
       /**
-       * No audio goes or comes for now: the way to the gateway broke and is being mended, or, over the WebSocket, the
-       * browser has stopped the audio (`trouble` says which).
+       * True if no audio flows for now: the path to the gateway broke and is being restored, or, over the
+       * WebSocket, the browser has stopped the audio (`trouble` says which).
        */
       isInterrupted: boolean;
-      /** The browser plays sound only after a click: call `resumePlayback()` in one. */
+      /** True if the browser plays audio only after a click: call `resumePlayback()` in one. */
       isPlaybackBlocked: boolean;
-      /** Why sound does not flow, in one direction or both, as a sentence; absent while it does. */
+      /** Sentence that says why audio does not flow, in one direction or both; absent while it flows. */
       trouble?: string;
     }
   /** The connection broke; the next attempt is at `retryAt` (Unix time in ms). */
   | {
       name: 'reconnecting';
-      /** Where we shall be again, if the caller is in a room. */
+      /** Room that the client will be in again, if the caller is in one. */
       room?: string;
-      /** We hear and are heard in it meanwhile. */
+      /** True if audio flows in both directions meanwhile. */
       hasAudio: boolean;
       reason: CloseReason;
       attempt: number;
       retryAt: number;
     }
-  /** The end: by `close()`, or for a reason that trying again would not mend. */
+  /** Final state: after `close()`, or for a reason that another attempt would not change. */
   | { name: 'closed'; reason: CloseReason };
 
 export type ClientEvents = {
-  /** `state` or `muted` is not what it was. */
+  /** Emitted when `state` or `muted` has changed. */
   change: ClientState;
-  /** Sound goes another way than before; undefined: it does not, because no room is open. */
+  /** Emitted when the transport of the audio has changed; undefined if no room is open. */
   transport: Transport | undefined;
-  /** Something failed and the client goes on without it; a sentence. */
+  /** Emitted with a sentence when something failed that the client can do without. */
   fault: string;
-  /** The browser plays sound only after a click: call `resumePlayback()` in one. */
+  /** Emitted when the browser plays audio only after a click: call `resumePlayback()` in one. */
   playback_blocked: undefined;
 };

@@ -1,22 +1,22 @@
 import type { Transport } from './state.ts';
 
-/** Statistics of the sound of a room, the same for all transports. */
+/** Statistics of the audio of a room, the same for all transports. */
 export type ClientStats = {
   transport: Transport;
   /**
-   * Estimate of the time from a mouth to an ear, ms: from here through the gateway and back here. Absent until there is something
-   * to estimate it from.
+   * Estimate of the time from mouth to ear, ms: from this client through the gateway and back. Absent until
+   * it can be estimated.
    */
   mouthToEarMs?: number;
   /** Round trip to the gateway, ms. */
   rttMs?: number;
-  /** Variation of the times at which sound arrives, ms. */
+  /** Variation of the arrival times of audio, ms. */
   jitterMs?: number;
-  /** Share of the sound since the last call that did not arrive, 0 to 1; 0 when none was due. */
+  /** Share of the audio since the last call that did not arrive, 0 to 1; 0 if none was due. */
   lossRatio: number;
-  /** How often since the last call there was nothing to play in the middle of sound. */
+  /** Number of times since the last call that there was nothing to play in the middle of audio. */
   underruns: number;
-  /** Bits a second since the last call, sound alone. */
+  /** Bits a second since the last call, audio alone. */
   sentBitrate: number;
   receivedBitrate: number;
 };
@@ -30,9 +30,9 @@ export type StreamCounters = {
   underruns: number;
 };
 
-/** Counts of an audio from its beginning. */
+/** Counts of a room's audio from its beginning. */
 export type AudioCounters = StreamCounters & {
-  /** The same by stream, if streams come and go: a stream that has gone is in no sum any more. */
+  /** The same counts by stream, if streams come and go: a stream that has ended is in no sum any more. */
   streams?: ReadonlyMap<string, StreamCounters>;
   rttMs?: number;
   jitterMs?: number;

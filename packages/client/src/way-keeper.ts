@@ -7,7 +7,7 @@ import type { Room } from './room.ts';
 import type { Transport } from './state.ts';
 import type { Ways } from './ways.ts';
 
-/** How often it is looked at how sound does, ms. */
+/** Interval at which the state of the audio is checked, ms. */
 const LOOK_EVERY_MS = 250;
 /** Codes of a change that was given up because nothing came by the new way: by the gateway, and by this client. */
 const NO_WAY_CODES: ReadonlySet<string> = new Set(['media_lost', 'no_path']);

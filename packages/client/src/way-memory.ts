@@ -4,11 +4,11 @@ const DAY_MS = 24 * 60 * 60_000;
 const KEY = 'partyline-blocked-networks';
 const MAX_NETWORKS = 20;
 
-/** Until when a network is held to be blocked (Unix time in ms), by gateway and network. */
+/** Time until which a network counts as blocked (Unix time in ms), by gateway and network. */
 type Blocked = Record<string, number>;
 
 /**
- * Remembers in localStorage for a day on which networks WebRTC did not reach a gateway.
+ * Remembers in localStorage for a day the networks on which WebRTC did not reach a gateway.
  * @param gateway its origin
  */
 export function wayMemory(gateway: string): WayMemory {
@@ -38,6 +38,6 @@ function write(blocked: Blocked): void {
   try {
     localStorage.setItem(KEY, JSON.stringify(blocked));
   } catch {
-    // Storage is forbidden: it is found out again each time.
+    // Storage is forbidden: the network is tried again each time.
   }
 }

@@ -15,10 +15,10 @@ const BETWEEN_RETREATS_MS = 30_000;
 /** Longest time between two attempts to go back to the preferred transport, ms. */
 const LONGEST_PAUSE_MS = 30 * 60_000;
 
-/** How the present transport does. */
+/** State of the present transport. */
 export type Health = {
   transport: Transport;
-  /** How long it has waited for a path, ms; 0 if it has one or needs none. */
+  /** Time for which it has waited for a path, ms; 0 if it has one or needs none. */
   pathlessMs: number;
   /** The path that it had is broken. */
   isInterrupted: boolean;

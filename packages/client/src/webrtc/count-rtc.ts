@@ -1,6 +1,6 @@
 import type { AudioCounters, StreamCounters } from '../stats.ts';
 
-/** Statistics of browsers, as far as they are read here; each field may be absent. */
+/** Fields of a browser's statistics that are read here; each may be absent. */
 type Report = Partial<RTCInboundRtpStreamStats & RTCOutboundRtpStreamStats> & {
   id: string;
   type: string;
@@ -8,7 +8,7 @@ type Report = Partial<RTCInboundRtpStreamStats & RTCOutboundRtpStreamStats> & {
   nominated?: boolean;
 };
 
-/** Adds up what a browser counts of all its streams. Times of the slowest stand for all. */
+/** Adds up the counts of all streams of a browser. The times of the slowest stream stand for all. */
 export function countersOf(
   stats: { send: RTCStatsReport; recv: RTCStatsReport } | undefined,
 ): AudioCounters {

@@ -3,24 +3,33 @@ import type { SendRequest } from '../connection.ts';
 import { RequestError } from '../errors.ts';
 
 const RESTARTS = 3;
-/** How long a restart may take before the next is tried. */
+/** Time that a restart may take before the next is tried, ms. */
 const PATIENCE_MS = 5_000;
-/** Time for the first path, after which the user is told that there is none yet, ms. On a good network it takes a tenth. */
+/**
+ * Time for the first path after which the user is told that there is none yet, ms. On a good network it takes
+ * a tenth.
+ */
 const FIRST_NOTICE_MS = 4000;
-/** Time for the first path, after which another attempt is made, ms: a browser without any network never calls that a failure. */
+/**
+ * Time for the first path after which another attempt is made, ms: a browser without any network never
+ * reports that as a failure.
+ */
 const FIRST_PATIENCE_MS = 15_000;
 
 type PathHandlers = {
-  /** Called with false when there is a path, with true when there is none; not for the first one, if that comes about in time. */
+  /**
+   * Called with false when there is a path, with true when there is none; not for the first one, if it comes
+   * in time.
+   */
   changed: (isBroken: boolean) => void;
-  /** Restarts did not help, or could not be asked for. */
+  /** Called when restarts did not help, or could not be requested. */
   lost: (error: RequestError) => void;
 };
 
 /**
- * Mends a transport's path when it breaks (a changed network, a NAT that forgot us) or does not come about: asks the
- * gateway for new ICE credentials and has both sides look for a path again, until it is connected, `signal` aborts, or
- * it is `lost`.
+ * Restores a transport's path when it breaks (a changed network, a NAT that forgot the mapping) or is not
+ * found: requests new ICE credentials from the gateway and restarts the search of both sides, until the
+ * transport is connected, `signal` aborts, or it is `lost`.
  */
 export function keepIceAlive(
   transport: types.Transport,
@@ -77,7 +86,7 @@ const noPath = (cause?: unknown) => {
   return new RequestError('no_path', `Audio does not reach the gateway: ${why}.`, true);
 };
 
-/** Waits; ends early, and does not throw, when the signal says so. */
+/** Waits; ends early, without an exception, when the signal aborts. */
 function delay(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = () => {

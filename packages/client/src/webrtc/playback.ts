@@ -6,7 +6,7 @@ type Player = {
   /** Volume of the peer, 0 to 4. */
   gain: number;
   boost: Boost | undefined;
-  /** The browser has refused to play it without a click. */
+  /** True if the browser has refused to play it without a click. */
   isRefused: boolean;
 };
 type Boost = { context: AudioContext; gain: GainNode };
@@ -19,9 +19,9 @@ export class Playback {
   readonly #players = new Map<string, Player>();
   readonly #blocked: () => void;
   #speakerId: string;
-  /** True once a volume between 0 and 1 has been wanted. */
+  /** True once a volume between 0 and 1 has been requested. */
   #isProbed = false;
-  /** True where the volume of elements cannot be set: on iOS, which only knows whether they are muted. */
+  /** True if the volume of elements cannot be set: iOS knows only whether they are muted. */
   #isVolumeFixed = false;
 
   /**
@@ -80,7 +80,7 @@ export class Playback {
     const sinks = [...this.#players.values()].flatMap(({ element, boost }) =>
       boost ? [element, boost.context] : [element],
     );
-    // Also before anybody has spoken: a device that cannot be used is to be refused now.
+    // An element is tried even before the first track: an unusable device must be refused now.
     if (sinks.length === 0) sinks.push(new Audio());
     await Promise.all(sinks.map((sink) => this.#setSpeakerOf(sink)));
   }
@@ -90,7 +90,7 @@ export class Playback {
     for (const player of this.#players.values()) {
       const { element, boost } = player;
       if (element.paused) this.#play(player);
-      // Refused again: the user was told before.
+      // A further refusal is ignored: the user was told before.
       if (boost && boost.context.state !== 'running') boost.context.resume().catch(() => undefined);
     }
   }
@@ -125,7 +125,8 @@ export class Playback {
       void this.#unblock(player, context);
     }
     player.boost.gain.gain.value = gain;
-    // It must keep playing, or the boosted track is silent; a reduced volume is better too loud than silent.
+    // The element must play, or the boosted track is silent; a reduced volume is better too loud
+    // than silent.
     element.muted = gain > 1 || player.boost.context.state === 'running';
   }
 
@@ -139,7 +140,10 @@ export class Playback {
     if (this.#isVolumeFixed) for (const player of this.#players.values()) this.#applyGain(player);
   }
 
-  /** A context that was made without a click, or that the browser has stopped, may go on all the same, or wait for a click. */
+  /**
+   * Unblocks a context that was made without a click, or that the browser has stopped; it may run all the
+   * same, or wait for a click.
+   */
   async #unblock(player: Player, context: AudioContext): Promise<void> {
     const isWanted = () => player.boost?.context === context;
     if (!isWanted() || context.state === 'running') return;

@@ -174,7 +174,7 @@ export class WebRtcAudio implements RoomAudio {
     this.#consumers.delete(consumerId);
     entry.consumer.close();
     this.#playback.remove(consumerId);
-    // Someone who came back at once may already be heard through a newer consumer: hence trackOf().
+    // A peer that came back at once may already be heard through a newer consumer: hence trackOf().
     this.#handlers.trackChanged(entry.peer);
   }
 

@@ -1,11 +1,11 @@
 import { OpusDecoder } from 'opus-decoder';
 
-/** A worker: Opus packets come in as messages, samples go out through the port that comes first. */
+/** Worker that receives Opus packets as messages, and posts samples to the port that it is sent first. */
 
 const decoder = new OpusDecoder({ channels: 1 });
 let out: MessagePort | undefined;
 
-/** An empty packet stands for one that was lost, and so does one that cannot be decoded: the listener makes it up. */
+/** An empty packet stands for a lost one, as does one that cannot be decoded: the listener conceals it. */
 function decode(packet: ArrayBuffer): void {
   const { channelData, samplesDecoded } =
     packet.byteLength > 0
@@ -19,7 +19,7 @@ function decode(packet: ArrayBuffer): void {
 addEventListener('message', ({ data, ports: [port] }: MessageEvent<ArrayBuffer>) => {
   if (!port) return decode(data);
   out = port;
-  // The page is told whether it can be used at all.
+  // Tells the page whether the decoder can be used.
   decoder.ready.then(
     () => postMessage({ ready: true }),
     (error: unknown) => postMessage({ ready: false, message: String(error) }),

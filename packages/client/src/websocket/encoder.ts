@@ -1,11 +1,11 @@
 import { openWorker } from './open-worker.ts';
 
-/** Bits a second of a voice. */
+/** Bit rate of a voice, bit/s. */
 const BITRATE = 32_000;
 const RATE_HZ = 48_000;
 const FRAME_US = 20_000;
 
-/** Makes Opus packets of frames of 20 ms at 48 kHz; they come through the function with which it was opened. */
+/** Encodes frames of 20 ms at 48 kHz; Opus packets go to the function with which it was opened. */
 export type Encoder = {
   encode(frame: Float32Array<ArrayBuffer>): void;
   close(): void;
@@ -22,9 +22,9 @@ const CONFIG = {
 } as const satisfies AudioEncoderConfig;
 
 /**
- * Opens the browser's encoder, or where it has none that makes Opus, libopus in a worker.
- * @param workerUrl of the latter
- * @throws when neither can be had
+ * Opens the browser's encoder, or libopus in a worker if the browser cannot encode Opus.
+ * @param workerUrl URL of that worker
+ * @throws if neither is available
  */
 export async function openEncoder(workerUrl: string | URL, take: TakePacket): Promise<Encoder> {
   return (await openBrowserEncoder(take)) ?? openWorkerEncoder(workerUrl, take);
@@ -44,7 +44,7 @@ async function openBrowserEncoder(take: TakePacket): Promise<Encoder | undefined
         chunk.copyTo(packet);
         take(packet);
       },
-      // It is closed by then; the next frame opens another.
+      // The encoder is closed by then; the next frame opens another.
       error: () => undefined,
     });
     opened.configure(CONFIG);

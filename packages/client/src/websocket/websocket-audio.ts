@@ -8,10 +8,10 @@ import type { Wire } from '../wire.ts';
 import { AudioGraph } from './audio-graph.ts';
 import { type Encoder, openEncoder } from './encoder.ts';
 
-/** An empty frame: says that this peer is there over the WebSocket, when it has nothing to say yet. */
+/** Empty frame, which tells the gateway that this peer is connected over the WebSocket before it has audio to send. */
 const NOTHING = new Uint8Array(0);
 
-/** Sound over the WebSocket: Opus packets up, and the mix of all others down. */
+/** Audio over the WebSocket: Opus packets to the gateway, and the mix of all others back. */
 export class WebSocketAudio implements RoomAudio {
   readonly transport = 'websocket';
   readonly openedMs = performance.now();
@@ -24,7 +24,10 @@ export class WebSocketAudio implements RoomAudio {
   #encoder: Encoder | undefined;
   #recording: Promise<void> = Promise.resolve();
   #isClosed = false;
-  /** The gateway has been told the settings. Until then it may still take this client for one of WebRTC, which is refused volumes. */
+  /**
+   * True once the gateway has been told the settings. Until then it may still have this client on WebRTC, and
+   * refuse volumes.
+   */
   #isTold = false;
   /** Peers whose volume has changed since the last request with volumes. */
   readonly #untoldVolumes = new Set<string>();
@@ -50,7 +53,7 @@ export class WebSocketAudio implements RoomAudio {
     wire.onFrame = (frame) => this.#hear(frame);
   }
 
-  /** A WebSocket that does not carry is lost, and the client says so itself. */
+  /** A WebSocket that carries nothing counts as lost, which the client reports itself. */
   get isInterrupted(): boolean {
     return false;
   }
@@ -122,13 +125,13 @@ export class WebSocketAudio implements RoomAudio {
     if (message.type === 'stats') this.#rttMs = message.rtt_ms;
   }
 
-  /** Nothing of it depends on the connection. */
+  /** The audio does not depend on the connection. */
   resume(): void {
     this.#rttMs = undefined;
   }
 
   resumePlayback(): void {
-    // Refused again: the caller asks in a click, and has said so to the user before.
+    // A further refusal is ignored: the caller acts in a click, and has told the user before.
     this.#graph?.resume().catch(() => undefined);
   }
 
@@ -164,11 +167,15 @@ export class WebSocketAudio implements RoomAudio {
     graph.onBlocked(() => void this.#unblock(graph));
     if (this.#settings.speakerId !== '') await this.applySpeaker().catch(() => undefined);
     if (graph.isBlocked) await this.#unblock(graph);
-    // Where the gateway still has a place by WebRTC, this joined room is a change of it, which waits for a message.
+    // If the gateway still has a place by WebRTC, this `joined` belongs to a change of transport,
+    // which waits for a message.
     this.#wire.sendFrame(NOTHING);
   }
 
-  /** A context that was made without a click, or that the browser has stopped, may go on all the same, or wait for a click. */
+  /**
+   * Unblocks a context that was made without a click, or that the browser has stopped; it may run all the
+   * same, or wait for a click.
+   */
   async #unblock(graph: AudioGraph): Promise<void> {
     const isRunning = await runsSoon(() => graph.resume());
     if (!isRunning && !this.#isClosed) this.#handlers.playbackBlocked();

@@ -1,4 +1,4 @@
-/** Rate at which sound is encoded, Hz. */
+/** Rate at which audio is encoded, Hz. */
 const RATE_HZ = 48_000;
 /** Length of a packet, samples: 20 ms. */
 const FRAME_SAMPLES = 960;
@@ -9,7 +9,10 @@ export class Framer {
   readonly #emit: (frame: Float32Array<ArrayBuffer>) => void;
   #frame = new Float32Array(FRAME_SAMPLES);
   #filled = 0;
-  /** Place of the next sample in the block that comes, in samples of it; below 0 between it and the one before. */
+  /**
+   * Position of the next sample in the incoming block, in its samples; below 0 between the previous block and
+   * this one.
+   */
   #place = 0;
   #last = 0;
 

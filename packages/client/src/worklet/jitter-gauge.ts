@@ -1,44 +1,48 @@
 /** Lengths and times are in samples of 48 kHz. */
 const SAMPLES_PER_MS = 48;
 const SECOND = 1000 * SAMPLES_PER_MS;
-/** Packets later than this are of a stall, or come after a pause: those after them tell which. */
+/** Lateness of a packet from which the cause is a stall or a pause; the packets after it show which. */
 const NOTABLY_LATE = 60 * SAMPLES_PER_MS;
-/** Packets in a row after which a stream that has not caught up is taken to have paused. */
+/** Number of packets in a row after which a stream that has not caught up counts as having paused. */
 const PATIENCE_PACKETS = 10;
-/** How long the earliest packets are remembered by which lateness is measured: clocks differ. */
+/** Time for which the earliest packets, by which lateness is measured, are remembered: clocks differ. */
 const BASE_WINDOW = 5 * SECOND;
-/** Seconds for which what was late is reckoned with, whatever it was; after these, stalls are left out. */
+/** Number of the latest seconds whose lateness counts in full; of older seconds stalls do not count. */
 const RECENT_STALLS = 3;
 const RECENT = 10;
-/** Seconds that count as one: a join, or a busy machine, brings several stalls at once. */
+/** Length of a spell, seconds: a join, or a busy machine, causes several stalls at once, which count as one. */
 const SPELL = 10;
-/** Spells after which what has come again is forgotten: three minutes. */
+/** Number of spells that are remembered: three minutes. */
 const SPELLS = 18;
 const SHORTEST_TARGET = 40 * SAMPLES_PER_MS;
 const LONGEST_TARGET = 400 * SAMPLES_PER_MS;
 const MARGIN = 20 * SAMPLES_PER_MS;
 
 /**
- * `steady`: in time. `undecided`: late, and it is not known yet why. `stall`: the network held back what has come since.
- * `pause`: nothing was sent for a while.
+ * `steady`: in time. `undecided`: late, for a reason that is not known yet. `stall`: the network held back
+ * packets. `pause`: nothing was sent for a while.
  */
 type Verdict = 'steady' | 'undecided' | 'stall' | 'pause';
 
 /**
- * Measures how unevenly packets come that carry no time: by what came before them. A stream that pauses, and one that the network
- * holds back, are told apart by what follows: only the latter catches up. A stall is reckoned with for some seconds; only one that
- * comes again in another spell is for minutes, since sound that waits for a stall that does not come is late for nothing.
+ * Measures the jitter of packets without timestamps, by the amount of audio before each. Packets after a late
+ * one tell a pause of the sender from a stall of the network: only after a stall does the stream catch up. A
+ * stall counts for some seconds; only one that recurs in another spell counts for minutes, because audio that
+ * waits for a stall that does not come is late in vain.
  */
 export class JitterGauge {
-  /** Samples that have come. */
+  /** Number of received samples. */
   #received = 0;
-  /** Earliest arrivals of this window and of the one before, each as the time less what had come by then. */
+  /**
+   * Earliest arrivals of this window and of the one before, each as the time less the number of samples
+   * received by then.
+   */
   #base = Infinity;
   #lastBase = Infinity;
   #windowEnd = BASE_WINDOW;
-  /** Largest lateness of each second, the present one first. At first a middling network is assumed. */
+  /** Largest lateness of each second, the present one first; at first that of an average network is assumed. */
   readonly #peaks = [40 * SAMPLES_PER_MS];
-  /** The same of each spell. */
+  /** Largest lateness of each spell, the present one first. */
   readonly #spells = [0];
   #seconds = 0;
   #late: { peak: number; packets: number; earliest: number } | undefined;
@@ -50,12 +54,12 @@ export class JitterGauge {
     return Math.max(this.#recurring(), ...recent);
   }
 
-  /** How much sound is to wait, so that none is missing. */
+  /** Amount of audio that must wait so that none is missing, samples. */
   get target(): number {
     return Math.min(LONGEST_TARGET, Math.max(SHORTEST_TARGET, this.jitter + MARGIN));
   }
 
-  /** Notes that a packet of some length has come. @returns how late it was, beside the earliest ones */
+  /** Notes the arrival of a packet. @returns its lateness relative to the earliest packets */
   note(now: number, length: number): { verdict: Verdict; lateness: number } {
     const arrival = now - this.#received;
     this.#received += length;
@@ -88,7 +92,7 @@ export class JitterGauge {
     return { verdict: 'steady', lateness };
   }
 
-  /** In time, or counted as such from now on. A stall that ends in time has caught up. */
+  /** Counts an arrival as in time from now on. A stall that ends in time has caught up. */
   #settle(arrival: number, verdict: Verdict): { verdict: Verdict; lateness: number } {
     const late = this.#late;
     this.#late = undefined;
@@ -103,7 +107,7 @@ export class JitterGauge {
     this.#spells[0] = Math.max(this.#spells[0]!, lateness);
   }
 
-  /** The largest lateness that was reached in two spells, which are no neighbours. */
+  /** Returns the largest lateness that was reached in two spells that are not adjacent. */
   #recurring(): number {
     let largest = 0;
     for (const [i, one] of this.#spells.entries()) {

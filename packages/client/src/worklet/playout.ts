@@ -1,39 +1,39 @@
 import { JitterGauge } from './jitter-gauge.ts';
 import { extend, joinSmoothly, repeatLag, SEAM_SAMPLES } from './waveform.ts';
 
-/** Rate of all sound here, Hz; lengths are in samples of it. */
+/** Samples per millisecond; lengths are in samples. */
 const SAMPLES_PER_MS = 48;
 const CAPACITY = 3000 * SAMPLES_PER_MS;
-/** Sound that was played or is to be played next, kept to make up what is missing. */
+/** Length of the audio that is kept to conceal missing audio. */
 const HISTORY = 60 * SAMPLES_PER_MS;
-/** Longest stretch that is made up when nothing comes: after it, silence is less of a nuisance. */
+/** Maximum length of concealment when nothing comes: after it, silence is less of a nuisance. */
 const MAX_MADE_UP = 80 * SAMPLES_PER_MS;
-/** Delays are left as they are within these: what is done about them is heard more than they are. */
+/** Deviations of the delay that are not corrected: a correction would be more audible than they are. */
 const MAX_EXCESS = 20 * SAMPLES_PER_MS;
 const MAX_SHORTAGE = 12 * SAMPLES_PER_MS;
-/** Shortest time from one correction of the delay to the next. */
+/** Minimum time between two corrections of the delay. */
 const BETWEEN_CORRECTIONS = 120 * SAMPLES_PER_MS;
-/** Length of the stretch in which a period is looked for. */
+/** Length of the audio in which a period is searched. */
 const STRETCH = 20 * SAMPLES_PER_MS;
-/** Packets over which the delay that is told is averaged. */
+/** Number of packets over which the reported delay is averaged. */
 const TOLD_PACKETS = 25;
-/** Beyond this sound is dropped at once: it is of a stall that nobody wants to hear through. */
+/** Excess delay beyond which audio is dropped at once: it comes from a long stall. */
 const FAR_TOO_LATE = 500 * SAMPLES_PER_MS;
 
 /** Counters of a {@link Playout}; times in ms. */
 export type PlayoutStats = {
-  /** How long a packet that is in time waits here until it begins to be played; 0 before the first. */
+  /** Time that a packet that is in time waits here until it begins to be played; 0 before the first. */
   delayMs: number;
   jitterMs: number;
-  /** How often there was nothing to play in the middle of sound. */
+  /** Number of times that there was nothing to play in the middle of audio. */
   underruns: number;
-  /** Packets that were lost on their way, and made up. */
+  /** Number of lost packets that were concealed. */
   concealed: number;
 };
 
 /**
- * An adaptive jitter buffer: decoded sound goes in as it comes, and comes out evenly, as late as the network makes necessary. It keeps no
- * time of its own: one who reads says how much, and that is the clock.
+ * Adaptive jitter buffer: decoded audio goes in as it arrives, and comes out evenly, as late as the network
+ * makes necessary. Its clock is the number of samples that are read.
  */
 export class Playout {
   readonly #gauge = new JitterGauge();
@@ -41,17 +41,20 @@ export class Playout {
   readonly #history = new Float32Array(HISTORY);
   #head = 0;
   #length = 0;
-  /** Samples that have been read since the beginning. */
+  /** Number of samples that have been read since the beginning. */
   #now = 0;
   #isPlaying = false;
-  /** When a pause ends, in samples of {@link #now}. */
+  /** Time at which a pause ends, in samples of {@link #now}. */
   #playAt = Infinity;
-  /** How much has been made up since there was something to play; before the first sound there is nothing to make it of. */
+  /**
+   * Number of samples synthesized since there was something to play; at its maximum before the first audio,
+   * of which they would be made.
+   */
   #madeUp = MAX_MADE_UP;
   #lastCorrection = 0;
   #packetLength = 20 * SAMPLES_PER_MS;
   #lostInARow = 0;
-  /** From the arrival of a packet in time to the end of what waits then; 0 while that is not known. */
+  /** Delay from the arrival of a packet in time to the end of the queue; 0 while it is unknown. */
   #delay = 0;
   #toldDelay: number | undefined;
   #ranDry = false;
@@ -74,7 +77,7 @@ export class Playout {
     this.#add(samples);
   }
 
-  /** Makes up a packet that was lost, as long as the last one. */
+  /** Conceals a lost packet, assumed to be as long as the last one. */
   pushLost(): void {
     const made = new Float32Array(this.#packetLength);
     const before = this.#length > 0 ? this.#lastQueued() : this.#history;
@@ -84,7 +87,7 @@ export class Playout {
     this.#add(made);
   }
 
-  /** Fills a block with what is to be played now. */
+  /** Fills a block with the next audio. */
   read(block: Float32Array): void {
     if (!this.#isPlaying && this.#length > 0 && this.#now >= this.#playAt) this.#begin();
     if (this.#isPlaying) this.#correctDelay();
@@ -112,7 +115,7 @@ export class Playout {
       this.#queue[(this.#head + this.#length) % CAPACITY] = sample;
       this.#length += 1;
     }
-    // Sound after a pause is not late, and sound after a stall soon is not: neither is to be cut.
+    // Audio after a pause is not late, and audio after a stall soon is not: neither may be cut.
     this.#delay = verdict === 'undecided' ? 0 : this.#length + lateness;
     if (this.#delay > 0) this.#tellDelay(this.#delay - samples.length);
   }
@@ -128,7 +131,7 @@ export class Playout {
       this.#madeUp = 0;
       return;
     }
-    // The sound that was made up goes over into the sound that has come.
+    // Cross-fades from the concealment to the new audio.
     const tail = new Float32Array(SEAM_SAMPLES);
     extend(this.#history, tail, this.#madeUp, MAX_MADE_UP);
     const count = Math.min(SEAM_SAMPLES, this.#length);
@@ -138,7 +141,7 @@ export class Playout {
     this.#madeUp = 0;
   }
 
-  /** Leaves out or repeats a period where sound waits longer, or shorter, than the network makes necessary. */
+  /** Removes or repeats a period if audio waits longer, or shorter, than the network makes necessary. */
   #correctDelay(): void {
     if (this.#delay === 0 || this.#now - this.#lastCorrection < BETWEEN_CORRECTIONS) return;
     const excess = this.#delay - this.#gauge.target;
@@ -163,7 +166,7 @@ export class Playout {
     }
   }
 
-  /** @param count below 0: makes room for as many before what waits */
+  /** @param count number of samples; if negative, makes room for as many before the queue */
   #drop(count: number): void {
     this.#head = (this.#head + count + CAPACITY) % CAPACITY;
     this.#length -= count;
@@ -193,7 +196,7 @@ export class Playout {
     this.#length -= block.length;
   }
 
-  /** The next samples, which stay. */
+  /** Returns the next samples without removing them. */
   #peek(count: number): Float32Array {
     return Float32Array.from(
       { length: count },
@@ -205,7 +208,7 @@ export class Playout {
     for (const [i, sample] of samples.entries()) this.#queue[(this.#head + i) % CAPACITY] = sample;
   }
 
-  /** The end of what waits, as long as a history. */
+  /** Returns the end of the queue, as long as the history. */
   #lastQueued(): Float32Array {
     const missing = Math.max(0, HISTORY - this.#length);
     const last = new Float32Array(HISTORY);

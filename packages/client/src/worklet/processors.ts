@@ -1,7 +1,7 @@
 import { Framer } from './framer.ts';
 import { Playout } from './playout.ts';
 
-/** The two ends of a room's sound in the thread that renders audio: the microphone's, and the speakers'. */
+/** Both ends of a room's audio in the thread that renders audio: microphone and speakers. */
 
 declare const sampleRate: number;
 declare function registerProcessor(name: string, type: new () => AudioWorkletProcessor): void;
@@ -31,8 +31,8 @@ class CaptureProcessor extends AudioWorkletProcessor {
 }
 
 /**
- * Plays what comes through the port that it is sent: samples, or null for a packet that was lost. Answers any other message with its
- * statistics.
+ * Plays audio that comes through the port that it is sent: samples, or null for a lost packet. Answers any
+ * other message with its statistics.
  */
 class PlayoutProcessor extends AudioWorkletProcessor {
   readonly #playout = new Playout();

@@ -1,14 +1,14 @@
-/** Arithmetic on stretches of sound at 48 kHz that are to be joined, repeated or left out without a click. */
+/** Operations on stretches of audio at 48 kHz that are joined, repeated or left out without a click. */
 
-/** Length over which one stretch goes over into another: 5 ms. */
+/** Length of a cross-fade: 5 ms. */
 export const SEAM_SAMPLES = 240;
-/** Lags that are tried: periods of voices from 50 to 400 Hz. */
+/** Range of lags: periods of voices from 50 to 400 Hz. */
 const SHORTEST_LAG = 120;
 const LONGEST_LAG = 960;
-/** Distance between the samples that are compared: the lags of voices need no more. */
+/** Distance between the samples that are compared, which suffices for the lags of voices. */
 const STRIDE = 4;
 
-/** How alike two stretches are, from −1 to 1. */
+/** Returns the similarity of two stretches, from −1 to 1. */
 function likeness(a: Float32Array, b: Float32Array): number {
   let [product, powerA, powerB] = [0, 1e-9, 1e-9];
   for (let i = 0; i < a.length; i += STRIDE) {
@@ -20,8 +20,8 @@ function likeness(a: Float32Array, b: Float32Array): number {
 }
 
 /**
- * How many samples at the beginning of a stretch can be left out, so that what follows fits what was before; the best of them, 0 if
- * the stretch is too short.
+ * Returns the number of samples at the beginning of a stretch that can be left out so that the rest fits best
+ * to the audio before it; 0 if the stretch is too short.
  */
 export function repeatLag(stretch: Float32Array): number {
   const template = stretch.subarray(0, SEAM_SAMPLES);
@@ -34,7 +34,7 @@ export function repeatLag(stretch: Float32Array): number {
   return bestLag;
 }
 
-/** Period with which the end of a sound goes on best. */
+/** Returns the period by which the end of audio is best continued. */
 function period(history: Float32Array): number {
   const end = history.length;
   const template = history.subarray(end - SEAM_SAMPLES);
@@ -48,10 +48,10 @@ function period(history: Float32Array): number {
 }
 
 /**
- * Goes on with a sound by repeating its last period ever more softly.
- * @param history what was before, with what has been made up already at its end
- * @param madeUp how many samples have been
- * @param longest how many are made up at most; after them there is silence
+ * Continues audio by repeating its last period ever more softly.
+ * @param history preceding audio, with the samples synthesized so far at its end
+ * @param madeUp number of samples synthesized so far
+ * @param longest maximum number of synthesized samples; after them there is silence
  */
 export function extend(
   history: Float32Array,
@@ -69,7 +69,7 @@ export function extend(
   }
 }
 
-/** Lets one stretch go over into another of the same length, in place. */
+/** Cross-fades from one stretch to another of the same length, in place. */
 export function joinSmoothly(from: Float32Array, into: Float32Array): void {
   for (let i = 0; i < into.length; i += 1) {
     const share = (i + 0.5) / into.length;
