@@ -40,7 +40,7 @@ const SUITES = {
 /** @type {Record<string, string[]>} */
 const PROJECTS = { e2e: ['pages', 'e2e'] };
 
-/** How long a process may take to end after the one that started it. */
+/** Time that a process may take to end after the one that started it. */
 const ENDING_MS = 3000;
 /** Tells the processes of this run from those of a gateway that somebody uses beside it. */
 const RUN = `PARTYLINE_TEST_RUN=${randomUUID()}`;

@@ -1,4 +1,7 @@
-/** How the files are built that run outside the page: each whole in itself, as bundlers copy them. */
+/**
+ * Options by which the files that run outside the page are built: each is complete in itself, because
+ * bundlers copy it as it is.
+ */
 export const OUTSIDE_THE_PAGE = {
   entryPoints: {
     worklet: 'src/worklet/processors.ts',

@@ -1,11 +1,11 @@
 /**
- * How the media worker is built from mediasoup's own C++ sources with the distribution's libraries,
- * as a file for ninja.
+ * Recipe, as a file for ninja, by which the media worker is built from mediasoup's own C++ sources with the
+ * distribution's libraries.
  *
- * Upstream's build downloads its libraries and the tools to build them. Here the distribution's stand
- * in: libuv, OpenSSL and flatbuffers as they are, libsrtp 2 for libsrtp 3 and the standard containers
- * for unordered_dense behind the headers in compat/. MS_USE_BUILTIN_BWE leaves out libwebrtc's
- * bandwidth estimator, and abseil with it.
+ * Upstream's build downloads its libraries and the tools to build them. Here the distribution's stand in:
+ * libuv, OpenSSL and flatbuffers as they are, libsrtp 2 for libsrtp 3 and the standard containers for
+ * unordered_dense behind the headers in compat/. MS_USE_BUILTIN_BWE leaves out libwebrtc's bandwidth
+ * estimator, and abseil with it.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';

@@ -1,7 +1,7 @@
 /**
- * The media worker: mediasoup's C++ program, which the gateway starts and finds at
- * build/mediasoup-worker. Where it comes from, in this order: MEDIASOUP_WORKER_BIN, the cache,
- * upstream's prebuilt archive, a build on this machine.
+ * The media worker: mediasoup's C++ program, which the gateway starts and finds at build/mediasoup-worker.
+ * Its sources, in this order: MEDIASOUP_WORKER_BIN, the cache, upstream's prebuilt archive, a build on this
+ * machine.
  */
 import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
 import { join, resolve } from 'node:path';

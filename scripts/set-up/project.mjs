@@ -1,4 +1,4 @@
-/** Where things are in this project. */
+/** Paths of this project. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { provide } from './apt.mjs';
 import { find } from './find.mjs';
 
-/** Where Debian has what every Python and what every GStreamer finds. */
+/** Folders of Debian in which every Python, and every GStreamer, looks for modules. */
 const pythonModules = '/usr/lib/python3/dist-packages';
 const libraries = `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu`;
 

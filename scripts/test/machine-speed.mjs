@@ -1,4 +1,4 @@
-/** How fast this machine is at the moment, beside the one on which the limits of the tests were set. */
+/** Present speed of this machine, relative to the one on which the limits of the tests were set. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';

@@ -1,8 +1,8 @@
 /** Rules for comments (CONTRIBUTING.md, "Words"), as far as a program can hold them. */
 
-/** Sentences that begin with a pronoun in place of a noun. */
+/** Sentences that begin with a pronoun or a question in place of a noun. */
 const OPENING =
-  /^(?:Who(?:ever|se|m)?|Of|What(?:ever)?|Whether|Those (?:of|who)|(?:Some|No|Any|Every)body)\b/;
+  /^(?:Who(?:ever|se|m)?|Of|What(?:ever)?|Whether|Which|Where|How|Why|Our|Those (?:of|who)|(?:Some|No|Any|Every)body|Someone)\b/;
 /** Words that stand for a number which the reader is left to find. */
 const UNNAMED_NUMBER = /\bso (?:many|much|long|often|few)\b(?! (?:that|as)\b)|\bthis often\b/i;
 /** Words that take clients and processes for people. */

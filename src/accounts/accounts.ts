@@ -40,7 +40,7 @@ export const StoredAccountSchema = Type.Object({
   default_audio: Type.Optional(Type.String({ pattern: HEARD_FORMAT })),
   /** Format that its undeclared peers send, where the operator knows it. */
   pinned_audio: Type.Optional(Type.String({ pattern: SENT_FORMAT })),
-  /** Where its events are sent (docs/operations/accounts.md, "Webhooks"). */
+  /** URL to which its events are sent (docs/operations/accounts.md, "Webhooks"). */
   webhook_url: Type.Optional(Type.String({ maxLength: 2048, pattern: WEBHOOK_URL })),
 });
 
@@ -55,7 +55,7 @@ export type Account = Static<typeof StoredAccountSchema>;
 export type ChangedAccount = Static<typeof ChangedAccountSchema>;
 /** Fields of an account that may be changed; an empty text removes a format or the webhook URL. */
 export type AccountChanges = Partial<Omit<Account, 'id' | 'created_at'>>;
-/** Where the events of an account are sent, and what they are signed with (`whsec_` and base64). */
+/** URL to which the events of an account are sent, and the secret that signs them (`whsec_` and base64). */
 export type Webhook = { url: string; secret: string };
 
 /** An API key as an operator sees it. The key itself is shown once, when it is made. */

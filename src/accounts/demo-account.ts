@@ -35,10 +35,10 @@ const EMAIL = 'demo@localhost';
 const FIRST_ID = 1;
 
 /**
- * The demo account on the pro plan, made when there is none. Redis holds only the hash of its key; the key itself stays in a
- * file in `DATA_DIR` that only its owner can read. Where that file is missing, or of another Redis, the account gets another
- * key, in place of the least recently used one if starts have made {@link MAX_MADE_KEYS}. Warns of an active demo account on a
- * gateway that others can reach.
+ * The demo account on the pro plan, made when there is none. Redis holds only the hash of its key; the key
+ * itself stays in a file in `DATA_DIR` that only its owner can read. If that file is missing, or of another
+ * Redis, the account gets another key, in place of the least recently used one if starts have made {@link
+ * MAX_MADE_KEYS}. Warns of an active demo account on a gateway that others can reach.
  * @returns undefined if DEMO_ACCOUNT is false, or the operator has closed the account
  */
 export async function openDemoAccount(

@@ -28,7 +28,7 @@ export type Statement = {
   ttlSeconds: number;
 };
 
-/** How a JWT is verified. */
+/** Parameters of the verification of a JWT. */
 export type Reading<T> = {
   /** Name used in the error, such as "token". */
   what: string;

@@ -52,7 +52,7 @@ export type SessionOpeningParts = {
   accountWatch: AccountWatch;
   metrics: SessionMetrics;
   requestLimits: RequestLimits;
-  /** How often each account connects. */
+  /** Limit of the connections that each account opens. */
   connections: ConnectionBudget;
   codecs: Codecs;
   timings: Timings['sessions'];

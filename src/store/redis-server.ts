@@ -91,7 +91,7 @@ export class RedisServer {
   /**
    * Starts it in its own session, so that Ctrl-C reaches only the gateway, which needs it while it drains;
    * the kernel ends it if the gateway is killed. It inherits the lock of its folder, and holds it for as long
-   * as it lives. Where root starts it in another user's folder, it runs as that user, so that its files stay
+   * as it lives. If root starts it in another user's folder, it runs as that user, so that its files stay
    * readable.
    */
   #spawn(): ChildProcess {

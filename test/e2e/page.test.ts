@@ -44,7 +44,7 @@ const expectSpeaking = (browser: TestBrowser, peer: string, isSpeaking: boolean)
     expect(shown).toBe(String(isSpeaking));
   }, SETTLING);
 
-/** How `peer` has left, as `client` was told. */
+/** The `peer_left` of `peer` that `client` was sent. */
 const leftAs = (client: TestClient, peer: string) =>
   client.until(`peer_left of ${peer}`, () =>
     client.messages.find((message) => message.type === 'peer_left' && message.peer === peer),

@@ -181,7 +181,8 @@ describe('a tone through the gateway, with no format declared', () => {
       }
     });
     for (const { format, client } of listeners) {
-      // Where packets as sent take over from a mix that had to wait for one, a tone goes on in another phase.
+      // If packets as sent take over from a mix that had to wait for one, a tone continues in
+      // another phase.
       const heard = await describeTone(format, client.frames);
       expect(heard).toMatchObject({ tone: 'pure', level: 'right' });
     }

@@ -16,7 +16,7 @@ async function openCluster(environment: Record<string, string>) {
 const distinctPackets = (fromHz: number, durationMs: number) =>
   encodeOpus(sweep([fromHz, fromHz + 300], 0.4, durationMs));
 
-/** Which of some packets came, by their places among them, in the order in which they came first. */
+/** Indexes of the packets that came, in the order in which they came first. */
 function indexesOf(said: Buffer[], heard: Buffer[]): number[] {
   const indexes = new Map(said.map((packet, index) => [packet.toString('base64'), index]));
   const came = heard.map((packet) => indexes.get(packet.toString('base64')));

@@ -17,7 +17,7 @@ const report = ({ reader }: Usage, query: UsageQuery) =>
 
 const GRANULARITIES = ['minute', 'hour', 'day'] as const;
 
-/** How often Redis has run a command. */
+/** Number of times that Redis has run a command. */
 async function callsOf({ store }: Usage, command: string): Promise<number> {
   const stats = await store.run((client) => client.info('commandstats'));
   return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);

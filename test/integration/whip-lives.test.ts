@@ -13,7 +13,7 @@ import { decodeOpus, joinPcm, opusTone, peakHz, play } from '../support/sound.ts
 import { useStack } from '../support/use-stack.ts';
 import { postOffer, WhipClient, type WhipTarget } from '../support/whip-client.ts';
 
-/** How sessions of WHIP and WHEP end, and that any node answers for them. */
+/** Tests of the end of sessions of WHIP and WHEP, and of the answers of any node for them. */
 
 const { openRedis, openGateway, openNodes, openStore, createAccount, connect, enter, cleanUps } =
   useStack();

@@ -35,7 +35,7 @@ let proxy: TestProxy;
 
 const setNetwork = (block: Block) => setFirewall(hosts.commandOn(0), block);
 
-/** How sound goes now: by which protocol, if it goes by WebRTC. */
+/** Transport of the audio now, and its protocol if it is WebRTC. */
 const pathNow = () =>
   firefox.page.evaluate(async () => {
     const stats = await window.partyline?.rtcStats();

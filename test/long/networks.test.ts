@@ -52,7 +52,7 @@ async function openPage(): Promise<void> {
   pageEar = await PageEar.open(browser.page);
 }
 
-/** How sound goes now: by which protocol, if it goes by WebRTC. */
+/** Transport of the audio now, and its protocol if it is WebRTC. */
 const pathNow = () =>
   browser.page.evaluate(async () => {
     const stats = await window.partyline?.rtcStats();
@@ -273,7 +273,8 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
         ...[atLegacy, atBrowser].flatMap(({ missingMs, repeatedMs }) => [missingMs, repeatedMs]),
       );
     };
-    // Where the machine is busy, the buffers of both ends are longer or shorter by chance: one quiet change of six is enough.
+    // If the machine is busy, the buffers of both ends are longer or shorter by chance: one quiet
+    // change of six is enough.
     let leastMs = Infinity;
     for (let i = 0; i < 6 && leastMs > 100; i += 1) leastMs = Math.min(leastMs, await attempt());
     expect(silentMs).toBeLessThan(10_000);

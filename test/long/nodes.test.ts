@@ -23,7 +23,7 @@ async function startNodes(count: number, environment: Record<string, string> = {
   return { nodes: nodes as [Node, Node, ...Node[]], redis, cluster };
 }
 
-/** How loud each of some tones is in the last half second that a client has heard. */
+/** Levels of some tones in the last half second that a client has heard. */
 async function levelsIn({ frames }: TestClient, ...frequenciesHz: number[]): Promise<number[]> {
   const sound = await decodeOpus(frames.slice(-25));
   return frequenciesHz.map((hz) => amplitudeOf(sound, hz));

@@ -35,7 +35,7 @@ async function start(environment?: Record<string, string>) {
     const { summary } = (await response.json()) as { summary: { current_ccu: number } };
     return summary.current_ccu;
   };
-  /** How many clients one process has handed to another. */
+  /** Number of clients that one process has handed to another. */
   const moved = () =>
     node.logged('session ended').filter(({ reason }) => reason === 'moved').length;
   return { node, url, apiKey, currentCcu, moved };

@@ -38,7 +38,7 @@ async function openRoom(environment: Record<string, string> = {}) {
   };
   const indexOf = (frame: Buffer) =>
     packets.findIndex((packet) => frame.subarray(-packet.length).equals(packet));
-  /** How much later than bob a client hears, by the last frame of each: a packet, perhaps behind a head. */
+  /** Delay of a client behind bob, by the last frame of each: a packet, perhaps after a head. */
   const behindMs = (last: string) => {
     const [said, now] = [indexOf(Buffer.from(last, 'base64')), indexOf(bob.frames.at(-1)!)];
     if (said < 0 || now < 0) throw new Error(`nobody has said ${last}`);

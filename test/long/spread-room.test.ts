@@ -19,7 +19,7 @@ type Name = keyof typeof TONES_HZ;
 
 const used = useGateway({ ROUTER_MAX_CONSUMERS: '2' });
 
-/** How each tone is heard, in dB of how it was said. */
+/** Level of each heard tone relative to the spoken one, dB. */
 const levelsDb = (heard: Float32Array) =>
   Object.values(TONES_HZ).map((hz) => toDb(amplitudeOf(heard, hz) / SPOKEN));
 

@@ -9,7 +9,7 @@ import { joinAll } from './simulated-room.ts';
 
 /** Listeners behind the router, which get a legacy client's packets from its uplink: browsers, and mixers of other nodes. */
 
-/** Which decoder hears the rest of a word: the one that has heard the words before it, or a new one. */
+/** Decoder that hears the rest of a word: the one that has heard the words before it, or a new one. */
 export type RoutedEntry = 'unmuted' | 'new';
 
 /** Compares each word, as somebody behind the router hears it from its middle on, with the word as it was sent. */

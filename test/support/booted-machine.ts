@@ -116,7 +116,7 @@ export class BootedMachine {
   }
 }
 
-/** Where version 2 of control groups is mounted. */
+/** Returns the folder in which version 2 of control groups is mounted. */
 function findCgroups(): string {
   const mounts = readFileSync('/proc/self/mounts', 'utf8').split('\n');
   const [, path] =

@@ -15,7 +15,7 @@ declare global {
   }
 }
 
-/** How a browser of a test differs from others. */
+/** Settings of one browser of a test. */
 type BrowserOptions = {
   /** The program that is Chromium. */
   executable?: string;
@@ -169,7 +169,7 @@ export class TestBrowser {
     return () => ear.evaluate((open) => open.close());
   }
 
-  /** How many RTP packets the page has sent. */
+  /** Number of RTP packets that the page has sent. */
   packetsSent(): Promise<number> {
     return this.page.evaluate(async () => {
       const stats = await window.partyline?.rtcStats();

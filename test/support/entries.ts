@@ -32,9 +32,9 @@ const MUTED_BEFORE_MS = 400;
 
 export type Entry = {
   name: string;
-  /** How the listener hears before; undefined for one who is not there. */
+  /** Subscription of the listener before the word's middle; undefined if it is not there yet. */
   before?: Subscription;
-  /** How it hears from the middle of the word on. */
+  /** Its subscription from the middle of the word on. */
   after: Subscription;
   /** The speaker is muted before: its packets come all the same, or do not come. */
   muted?: 'withheld' | 'away';

@@ -7,10 +7,13 @@ import { noise, spokenTrack } from './speech.ts';
 
 const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
 export const FANS = 8;
-/** How long the noises have lasted when somebody begins to speak. */
+/** Duration of the noises before the speaker begins. */
 const FANS_BEFORE_MS = 2500;
 
-/** How the words of a speaker at -26 dBov begin beside eight open microphones with steady noise of a level in dBov. */
+/**
+ * Beginnings of the words of a speaker at -26 dBov beside eight open microphones with steady noise of a level
+ * in dBov.
+ */
 export async function hearOverFans(
   codecs: Codecs,
   noiseDb: number,

@@ -44,8 +44,8 @@ export class TestFirefox {
   }
 
   /**
-   * How loud what the page plays is, from 0 to 1 (full scale), over half a second. Without a sound card Firefox runs no AudioContext, so
-   * that its own statistics must say it.
+   * Level of the audio that the page plays, from 0 to 1 (full scale), over half a second. Without a sound
+   * card Firefox runs no AudioContext, so that its own statistics must say it.
    */
   playedLevel(): Promise<number> {
     return this.page.evaluate(async () => {

@@ -26,7 +26,10 @@ export function cutInto(whole: Buffer, lengths: readonly number[]): Buffer[] {
   return parts;
 }
 
-/** How a sound at 48 kHz differs from the speech: in level, dB, and in form (1: not at all), wherever in the first 250 ms it begins. */
+/**
+ * Difference of a sound at 48 kHz from the speech: in level, dB, and in form (1: none), wherever in the first
+ * 250 ms it begins.
+ */
 export function compareWithSpeech(heard: Float32Array): { offDb: number; likeness: number } {
   const [reference, sound] = [decimate(SPEECH, 2), decimate(heard, 6)];
   const power = (values: Float32Array) => values.reduce((sum, value) => sum + value ** 2, 0);

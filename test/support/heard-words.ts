@@ -1,15 +1,15 @@
 import { rmsOf, type Word } from './speech.ts';
 
-/** How the beginnings of words sound to a listener, beside the same words in the sender's own stream. */
+/** Beginnings of words as a listener hears them, compared with the same words in the sender's own stream. */
 
 const WINDOW_SAMPLES = 240;
 const WINDOW_MS = 5;
 const BEGINNING_SAMPLES = 5760;
 /** Level below that of its word from which on a window is not counted, dB. */
 const COUNTED_DB = 25;
-/** How long a part of its middle a word is found by. */
+/** Length of the part in the middle of a word by which the word is found. */
 const MIDDLE_SAMPLES = 4800;
-/** How far what is heard may be from where it is looked for. */
+/** Maximum distance of a heard word from the place at which it is looked for. */
 const MAX_OFF_SAMPLES = 14_400;
 /** Distance in samples between the positions that are compared first. */
 const COARSE_STEP = 4;
@@ -22,11 +22,11 @@ export type WordError = {
   loudestDb: number;
   /** The sum of the windows that are more than 6 dB too soft. */
   softMs: number;
-  /** How much louder its beginning is at most than the loudest window of the whole word. */
+  /** Largest excess of its beginning over the loudest window of the whole word. */
   overWordDb: number;
   /** True if nothing like it is heard. */
   isMissing: boolean;
-  /** Where it is heard, against where it was said. */
+  /** Position at which it is heard, relative to that at which it was spoken. */
   offSamples: number;
 };
 
@@ -95,7 +95,7 @@ function compareWord(reference: Float32Array, heard: Float32Array, word: Word): 
 }
 
 export type EntryError = Pick<WordError, 'loudestDb' | 'softMs' | 'isMissing'> & {
-  /** How much of the rest of the word goes by before anything is heard. */
+  /** Time of the rest of the word that passes before anything is heard. */
   lateMs: number;
 };
 
@@ -180,7 +180,7 @@ export function windowErrors(
 const AROUND_SAMPLES = 1920;
 const MOST_STRETCH_SAMPLES = 960;
 
-/** How much later a window is heard, where the one before it was heard `off` later: the same, unless another is clearly better. */
+/** Delay of a window, if the one before it was heard `off` later: the same, unless another is clearly better. */
 function followStretch(reference: Float32Array, heard: Float32Array, at: number, off: number) {
   const from = Math.max(0, at - (AROUND_SAMPLES - LEVEL_WINDOW_SAMPLES) / 2);
   const sound = reference.subarray(from, from + AROUND_SAMPLES);
@@ -209,7 +209,7 @@ const middleOf = ({ fromSample, samples }: Word) => ({
   samples: Math.min(MIDDLE_SAMPLES, samples),
 });
 
-/** How much later than in the reference the middle of a word is heard, in samples; undefined if it is not. */
+/** Delay of the middle of a word relative to the reference, samples; undefined if it is not heard. */
 export function findWord(
   reference: Float32Array,
   heard: Float32Array,

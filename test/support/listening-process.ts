@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { TestClient } from './client.ts';
 import { StoppableProcess } from './stoppable-process.ts';
 
-/** How each client of the process hears. */
+/** Formats and deliveries of the clients of the process. */
 const HEARINGS: Record<string, string>[] = [
   { audio_out: 'pcm_s16le;rate=48000;channels=1' },
   { audio_out: 'opus' },

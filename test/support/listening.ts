@@ -10,12 +10,12 @@ import { findGlitches } from './glitches.ts';
 import { amplitudeOf, decodeOpus, joinSamples, play, toDb } from './sound.ts';
 import type { GatewayInUse } from './use-gateway.ts';
 
-/** How tests listen to what comes through a real gateway, on a machine that is not always on time. */
+/** Helpers of tests that listen to the audio of a real gateway, on a machine that is not always on time. */
 
 export const OPUS: AudioFormat = { codec: 'opus' };
 export const PCM: SampleFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
 
-/** How far a level may be off, in dB. */
+/** Tolerance of a level, dB. */
 export const toleranceOf = (format: AudioFormat) => (format.codec === 'opus' ? 1.5 : 0.5);
 
 export const hearAs = (format: AudioFormat, frames: Buffer[]) =>

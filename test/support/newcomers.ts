@@ -1,6 +1,6 @@
 import { TestClient } from './client.ts';
 
-/** How one newcomer fared. */
+/** Result of the join of one newcomer. */
 export type Arrival = {
   peer: string;
   /** When it tried, `performance.now()`. */

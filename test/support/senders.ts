@@ -8,13 +8,13 @@ import { type Arrival, joinAll } from './simulated-room.ts';
 import { encodeOpus, sampleMessages } from './sound.ts';
 import type { Track } from './speech.ts';
 
-/** How a client encodes what it says: in samples, or as Opus of some kind. */
+/** Encoding of a client's audio: samples, or Opus of some kind. */
 export type Sender = {
   name: string;
   format: AudioFormat;
   packetMs?: number;
   opus?: EncoderOptions;
-  /** How far what is decoded lags behind what was encoded. */
+  /** Lag of the decoded audio behind the encoded audio, samples. */
   delaySamples: number;
   /** Band that the format can carry, if not all that is heard of speech. */
   highestHz?: number;

@@ -1,7 +1,7 @@
 import { findWord, type HeardPiece, joinPieces } from './heard-words.ts';
 import { rmsOf, type Word } from './speech.ts';
 
-/** How far the short-time spectra of what is heard are from those of what was said. */
+/** Distance between the short-time spectra of heard and of spoken audio. */
 
 const RATE_HZ = 48_000;
 const FRAME_SAMPLES = 960;

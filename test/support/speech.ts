@@ -16,14 +16,14 @@ const WORDS = (
   'forest letter zebra shadow planet butter chicken father hotel jacket lemon mirror'
 ).split(' ');
 
-/** Where a word stands in a {@link Track}. */
+/** Position of a word in a {@link Track}. */
 export type Word = { fromSample: number; samples: number };
 
 /** Sound at 48 kHz, -1…1, and the words in it. */
 export type Track = { sound: Float32Array; words: Word[] };
 
 export type TrackOptions = {
-  /** How many words, up to 40 different ones. */
+  /** Number of words, up to 40 different ones. */
   words?: number;
   /** A voice of espeak-ng. */
   voice?: string;

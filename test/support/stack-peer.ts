@@ -11,7 +11,7 @@ import { WhipClient } from './whip-client.ts';
 
 /** Peers that speak over WHIP and hear over WHEP, each by another WebRTC stack. */
 
-/** Where a peer goes: a room of a gateway, under one name for both halves. */
+/** Room of a gateway that a peer joins, under one name for both halves. */
 export type StackTarget = { url: string; apiKey: string; room: string; peer: string };
 
 export type StackPeer = {

@@ -12,7 +12,7 @@ export class WebhookReceiver {
   readonly received: Received[] = [];
   /** The requests that were answered with 2xx. */
   readonly taken: Received[] = [];
-  /** How many requests it has at this moment, by room, at the most. */
+  /** Largest number of requests of one room that it had at the same moment. */
   mostAtOnce = 0;
   answer: (of: Received) => number | Promise<number> = () => 204;
   readonly #atOnce = new Map<unknown, number>();

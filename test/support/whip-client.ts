@@ -10,7 +10,7 @@ import { eventually } from './gateway.ts';
 
 const SDP = 'application/sdp';
 
-/** Where a client of WHIP or WHEP posts to, and with what. */
+/** Address to which a client of WHIP or WHEP posts, and its key. */
 export type WhipTarget = { url: string; apiKey: string };
 
 /** Posts an offer, or anything else. */

@@ -36,7 +36,7 @@ export type OverviewState = {
   outcome: string;
   search: string;
   rooms: RoomList | undefined;
-  /** How the list of rooms ends: with all of them, with more to be shown, or with more than can be shown. */
+  /** End of the list of rooms: all are shown, more can be shown, or more than can be shown. */
   roomsEnd: 'all' | 'more' | 'too_many';
   chosen: RoomKey | undefined;
   /** Peers of the chosen room; undefined until they are known. */

@@ -144,9 +144,10 @@ const SERVER_FLIGHT: ReadonlySet<number> = new Set([2, 11, 12, 13, 14]);
 const ANSWER_FLIGHT = 5;
 
 /**
- * Has a client ignore a flight that the server retransmits after the client has answered it. Where it comes together with the end of the
- * handshake, as through TURN over TLS, werift would derive keys from it that the server does not have, and no sound would get through. The
- * client's answer, if lost, is retransmitted by a timer.
+ * Has a client ignore a flight that the server retransmits after the client has answered it. If it comes
+ * together with the end of the handshake, as through TURN over TLS, werift would derive keys from it that the
+ * server does not have, and no sound would get through. The client's answer, if lost, is retransmitted by a
+ * timer.
  */
 function ignoreRepeatedFlight(client: DtlsSocket): void {
   const handle = client.onHandleHandshakes;

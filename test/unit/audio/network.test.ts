@@ -42,7 +42,7 @@ function jitterOf(mostMs: number): (atMs: number) => number {
 /** Packets of a stretch of 100 ms come at its end. */
 const inBursts = (atMs: number) => (isBadSpell(atMs) ? 100 - (atMs % 100) : 0);
 
-/** How far what is heard in each 100 ms lies behind what is said by then, by its frequency. */
+/** Delay of the heard audio behind the spoken audio in each 100 ms, found by its frequency. */
 async function delaysMs({ frames, framesAtMs }: Heard): Promise<number[]> {
   const sound = await joinSamples(PCM, frames);
   const delays: number[] = [];

@@ -5,7 +5,7 @@ import { Pulse } from '../../../packages/client/src/pulse.ts';
 import type { RoomAudio } from '../../../packages/client/src/room-audio.ts';
 import type { Wire } from '../../../packages/client/src/wire.ts';
 
-/** How the client finds out that sound does not flow, in virtual time. */
+/** Tests of how the client finds out that audio does not flow, in virtual time. */
 
 const LOOK_MS = 250;
 

@@ -17,7 +17,7 @@ class Socket extends EventTarget {
   close(): void {}
 }
 
-/** How often a token was asked for. */
+/** Number of times that a token was asked for. */
 let asked: number;
 let client: PartylineClient | undefined;
 

@@ -49,7 +49,7 @@ function play(arrivals: Arrival[], totalMs: number, drift = 0) {
   return { heard, delaysMs, ...playout.stats };
 }
 
-/** How late a packet is that is sent at `sentMs`, where nothing passes for a while from `fromMs` on. */
+/** Lateness of a packet that is sent at `sentMs`, if nothing passes for `forMs` from `fromMs` on. */
 const heldMs = (sentMs: number, fromMs: number, forMs: number) =>
   sentMs >= fromMs && sentMs < fromMs + forMs ? fromMs + forMs - sentMs : 0;
 

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { FlowWatch } from '../../../packages/client/src/flow-watch.ts';
 import { type Health, type WayMemory, Ways } from '../../../packages/client/src/ways.ts';
 
-/** How the client chooses between WebRTC and the WebSocket, in virtual time. */
+/** Tests of the client's choice between WebRTC and the WebSocket, in virtual time. */
 
 const MINUTE_MS = 60_000;
 const HOME = '203.0.113.0/24';
@@ -77,7 +77,7 @@ function changesWith(trouble: Partial<Health>, afterMs: number): Change[] {
   return changes.slice(1);
 }
 
-/** How long the client was over a transport each time, s. */
+/** Durations for which the client was over a transport, s. */
 const stays = (changes: Change[], transport: Health['transport']) =>
   changes
     .slice(0, -1)
@@ -151,7 +151,7 @@ test('a client that resumes over another network tries WebRTC again', () => {
   ways.changed('websocket', 0);
   ways.onNetwork(OFFICE, 1000);
   expect(ways.next(OVER_WEBSOCKET, 1000)).toBe('webrtc');
-  // Where that fails, it is put off as any other attempt.
+  // If that fails, it is put off as any other attempt.
   ways.failed('webrtc', 2000, true);
   expect(ways.next(OVER_WEBSOCKET, 2000 + MINUTE_MS - 1)).toBeUndefined();
   expect(ways.next(OVER_WEBSOCKET, 2000 + MINUTE_MS)).toBe('webrtc');

@@ -35,7 +35,7 @@ function playThrough(messages: Message[], { durationMs = 20, untilMs = 0 } = {})
     act(atMs);
   }
   tickUntil(Math.max(untilMs, (messages.at(-1)?.atMs ?? 0) + 4000));
-  /** Where it is silent for longer than a frame: when, and for how long. */
+  /** Silences of more than a frame: their times and durations. */
   const pauses = sent
     .slice(1)
     .map(({ atMs }, i) => ({ atMs, ms: atMs - sent[i]!.atMs - durationMs }))
@@ -145,7 +145,10 @@ describe('a sender of pieces is heard whole, with one pause at most in the first
   });
 });
 
-/** How much later than it was spoken the sound is heard that was spoken at a moment, when each message holds the last of it. */
+/**
+ * Time from the moment at which audio was spoken to the moment at which it is heard, if each message ends
+ * with the newest audio.
+ */
 const lateMs = (sent: Sent[], number: number, spokenMs: number): number =>
   sent.find((packet) => packet.number === number)!.atMs - spokenMs;
 

@@ -39,7 +39,7 @@ const sequenceSteps = (sent: Sent[]) => stepsOf(sent, (packet) => packet.sequenc
 const timestampSteps = (sent: Sent[]) => stepsOf(sent, (packet) => packet.timestamp, 2 ** 32);
 const gapsMs = (sent: Sent[]) => sent.slice(1).map((packet, i) => packet.atMs - sent[i]!.atMs);
 
-/** How far timestamps have moved from the time of day, ms. */
+/** Drift of the timestamps from the time of day, ms. */
 const driftMs = (sent: Sent[]) =>
   timestampSteps(sent).reduce((sum, step) => sum + step, 0) / 48 -
   (sent.at(-1)!.atMs - sent[0]!.atMs);

@@ -13,6 +13,12 @@ test.each([
   '/** Of the node. */',
   '/** Those of which not all has come out. */',
   '/** Nobody listens. */',
+  '/** Someone else in the room. */',
+  '/** Which message answers which request. */',
+  '/** Where a peer connects. */',
+  '/** How long it takes. */',
+  '/** Why it ended. */',
+  '/** Our own name. */',
   '/** The client, while he is away. */',
 ])('refuses %s', (comment) => {
   expect(sentences(`const a = 1;\n${comment}\nconst b = 2;\n`)).toHaveLength(1);

@@ -11,7 +11,7 @@ import { seededRandom } from '../../support/random.ts';
 class HandClock {
   #wall: number;
   #monotonic = 0;
-  /** How often the time was asked for: each room that is metered asks. */
+  /** Number of times that the time was asked for: each room that is metered asks. */
   reads = 0;
 
   constructor(start: string) {

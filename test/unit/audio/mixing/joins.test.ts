@@ -17,7 +17,7 @@ const toneOf = (periodSamples: number, amplitude = 0.3) =>
     { length: 4 * FRAME },
     (_, i) => amplitude * Math.sin((2 * Math.PI * i) / periodSamples),
   );
-/** How far a distance is from whole periods. */
+/** Distance from the nearest whole number of periods. */
 const offPeriod = (samples: number, period: number) =>
   Math.abs(samples - Math.round(samples / period) * period);
 
