@@ -265,7 +265,8 @@ const SettingsSchema = Type.Object({
     default: 60,
     minimum: 1,
     maximum: 1_000_000,
-    description: 'The same for keys with the same beginning',
+    description:
+      'The same for keys with the same first, and tokens and invitations with the same last, 8 characters',
   }),
   REQUESTS_PER_ACCOUNT: Type.Integer({
     default: 15_000,

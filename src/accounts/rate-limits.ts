@@ -11,7 +11,7 @@ const FAR = 10;
 export type RateLimitSettings = {
   /** A minute, from one address. */
   authFailuresPerAddress: number;
-  /** A minute, with keys that begin alike. */
+  /** A minute, with keys that begin alike, or tokens and invitations that end alike. */
   authFailuresPerKeyPrefix: number;
   /** A minute, of one account. */
   requestsPerAccount: number;
