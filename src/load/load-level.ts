@@ -1,4 +1,4 @@
-/** Load of this node, sampled once a second. Shares of CPU are between 0 and 1. */
+/** Load of this gateway process, sampled once a second. Shares of CPU are between 0 and 1. */
 export type LoadSample = {
   /** Delay of the event loop in the last second: median and 99th percentile. */
   loopDelayMs: { p50: number; p99: number };
@@ -14,7 +14,7 @@ export type LoadSample = {
   memoryBytes: number;
 };
 
-/** Limits from which the node is overloaded; 0 disables a limit. */
+/** Limits from which the gateway process is overloaded; 0 disables a limit. */
 export type LoadMarks = { loopDelayMs: number; cpuShare: number; memoryBytes: number };
 
 /** `strained`: audio is encoded more cheaply; `overloaded`: new clients are refused. */

@@ -15,7 +15,7 @@ const NOT_YET_MEASURED: LoadSample = {
   memoryBytes: 0,
 };
 
-/** Monitors the load of this node, and refuses new clients while it is overloaded. */
+/** Monitors the load of this gateway process, and refuses new clients while it is overloaded. */
 export class LoadMonitor {
   readonly #timer: NodeJS.Timeout;
   readonly #samples: LoadSample[] = [];
@@ -50,7 +50,7 @@ export class LoadMonitor {
     return this.#samples.at(-1) ?? NOT_YET_MEASURED;
   }
 
-  /** @throws {PartylineError} `overloaded` while this node is overloaded */
+  /** @throws {PartylineError} `overloaded` while this gateway process is overloaded */
   check(): void {
     if (this.#level !== 'overloaded') return;
     const options = { retryAfterMs: this.#retryAfterMs };
