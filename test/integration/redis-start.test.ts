@@ -82,7 +82,7 @@ test('a REDIS_URL whose packets are dropped: the command ends with the cause', a
     const socket = connect(Number(port), '127.0.0.1').on('error', () => {});
     cleanUps.push(() => void socket.destroy());
   }
-  const environment = { REDIS_URL: `redis://127.0.0.1:${port}`, ...IMPATIENT };
+  const environment = { REDIS_URL: `redis://127.0.0.1:${String(port)}`, ...IMPATIENT };
   const { code, stderr } = await spawnAccounts(environment, 'list');
   expect(code).toBe(1);
   expect(stderr).toContain('cannot be reached: no connection in 800 ms: its name is not resolved');
