@@ -75,10 +75,10 @@ export class RelayFrameReader {
 }
 
 function readBody(body: Buffer): RelayedMessage {
-  if (body.length < NAME_LENGTHS_BYTES) throw new Error('a frame without names');
+  if (body.length < NAME_LENGTHS_BYTES) throw new Error('relay frame without names');
   const peerAt = NAME_LENGTHS_BYTES + body.readUInt16BE(0);
   const messageAt = peerAt + body.readUInt16BE(2);
-  if (messageAt > body.length) throw new Error('a frame that ends within its names');
+  if (messageAt > body.length) throw new Error('relay frame that ends within its names');
   return {
     room: body.toString('utf8', NAME_LENGTHS_BYTES, peerAt),
     peer: body.toString('utf8', peerAt, messageAt),
