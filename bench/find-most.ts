@@ -1,4 +1,4 @@
-/** Where a search for the highest load ended. */
+/** Result of a search for the highest load. */
 export type Most<Loss> = {
   /** Highest load that was borne; 0 if none was. */
   borne: number;
