@@ -25,12 +25,19 @@ const MAX_PAYLOAD_BYTES = 1 << 20;
  * and of a read of 64 KB of the shortest. The longest take 1.5 MB.
  */
 const MAX_PENDING_PONGS = 12_000;
+/**
+ * Maximum number of chunks that the message being received may lie in: 64 KiB in TCP segments of 64 bytes. Each takes about 1 KB of
+ * memory. ws joins them by `Array.shift`, which moves the whole array once there are more than about 8000: a message of 64 KiB in
+ * TLS records of one byte blocked the event loop for seconds. ws closes with 1008.
+ */
+const MAX_BUFFERED_CHUNKS = 1024;
 /** `closeTimeout`: how long a client may take to answer a close before its socket is cut, in ms. */
 const webSocketOptions = {
   maxPayload: MAX_PAYLOAD_BYTES,
   perMessageDeflate: false,
   closeTimeout: 3000,
   maxPendingAutoPongs: MAX_PENDING_PONGS,
+  maxBufferedChunks: MAX_BUFFERED_CHUNKS,
 };
 
 /** Interval at which requests are looked for that take too long to arrive, ms. */

@@ -1,9 +1,13 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { connect as connectTls } from 'node:tls';
 import { describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { FORMATS } from '../support/corpus.ts';
 import { TestClient } from '../support/client.ts';
 import { eventually, openTestGateway } from '../support/gateway.ts';
+import { clientFrame, upgradeRequest } from '../support/raw-client.ts';
 import { opusTone, play } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
@@ -251,4 +255,30 @@ test('volumes of more than 1000 peers in two messages: refused, and those before
   expect(refused).toMatchObject({ code: 'bad_message' });
   const { volume } = await alice.ask({ type: 'configure', mute: true }, 'configured');
   expect(volume).toEqual(volumes('a', 600));
+});
+
+test.each([
+  [1000, 'configured'],
+  [3000, 1008],
+])('a message in %i TLS records of a byte each: %s', async (records, outcome) => {
+  const fixture = (name: string) => join(import.meta.dirname, '../fixtures', name);
+  const [TLS_CERT, TLS_KEY] = [fixture('tls-cert.pem'), fixture('tls-key.pem')];
+  const { url, apiKey } = keep(await openTestGateway({ TLS_CERT, TLS_KEY }));
+  const { port, hostname: host } = new URL(url);
+  const socket = connectTls({ port: Number(port), host, ca: readFileSync(TLS_CERT) });
+  socket.on('error', () => {}).setNoDelay(true);
+  let received = Buffer.alloc(0);
+  socket.on('data', (chunk: Buffer) => (received = Buffer.concat([received, chunk])));
+  socket.write(upgradeRequest(new URL(`/ws?room=__lobby__&peer=a&api_key=${apiKey}`, url)));
+  await eventually('the session has begun', () => received.includes('"welcome"'));
+  const text = JSON.stringify({ type: 'configure', mute: true }).padEnd(records - 8);
+  // Node encrypts what is written while a write is under way together.
+  for (const byte of clientFrame(text)) {
+    await new Promise((resolve) => socket.write(Buffer.of(byte), resolve));
+  }
+  const closeFrame = Buffer.from([0x88, 2, 1008 >> 8, 1008 & 0xff]);
+  const sought = outcome === 1008 ? closeFrame : `"${outcome}"`;
+  await eventually('it is answered', () => received.includes(sought));
+  expect(received.includes('"configured"')).toBe(outcome === 'configured');
+  socket.destroy();
 });
