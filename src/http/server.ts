@@ -18,8 +18,13 @@ import { Slices } from '../slices.ts';
 import { refuseUnparsed, sendProblem } from './problem.ts';
 import { upgradeInSlices } from './upgrade-slices.ts';
 
-/** Length beyond which ws itself closes with 1009; below it the session closes, with an `error` message. */
-const MAX_PAYLOAD_BYTES = 1 << 20;
+/**
+ * Length beyond which ws itself closes with 1009; below it the session closes, with an `error` message. Each connection may hold as
+ * much in a message that it never ends, which no budget counts.
+ */
+const MAX_PAYLOAD_BYTES = 128 * 1024;
+/** Maximum number of fragments of a message: ws holds each, with the chunk in which it came. ws closes with 1008. */
+const MAX_FRAGMENTS = 1024;
 /**
  * Maximum number of answers to pings that wait for a client, which is then cut off: those of 1000 pings (control-limit.ts),
  * and of a read of 64 KB of the shortest. The longest take 1.5 MB.
@@ -37,6 +42,7 @@ const webSocketOptions = {
   perMessageDeflate: false,
   closeTimeout: 3000,
   maxPendingAutoPongs: MAX_PENDING_PONGS,
+  maxFragments: MAX_FRAGMENTS,
   maxBufferedChunks: MAX_BUFFERED_CHUNKS,
 };
 

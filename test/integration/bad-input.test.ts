@@ -214,6 +214,16 @@ describe('bad input', () => {
     });
   });
 
+  test.each([
+    ['of more than 128 KiB', 1009, 3, 60_000],
+    ['in more than 1024 fragments', 1008, 1100, 1],
+  ])('a message %s that has no end yet: %i', async (_name, closeCode, fragments, bytes) => {
+    const client = await connect();
+    await client.next('welcome');
+    for (let i = 0; i < fragments; i += 1) client.sendFragment(Buffer.alloc(bytes));
+    expect(await client.closed).toBe(closeCode);
+  });
+
   test('bytes that are not Opus are refused', async () => {
     const client = await connect({ room: 'a', audio: 'opus' });
     await client.next('joined');

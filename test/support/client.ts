@@ -87,6 +87,11 @@ export class TestClient {
     this.#socket.send(frame, { binary: true });
   }
 
+  /** Sends a part of a binary message that does not end with it. */
+  sendFragment(bytes: Uint8Array): void {
+    this.#socket.send(bytes, { binary: true, fin: false });
+  }
+
   /** The first message of a type that came, or will come, after the `from`-th message. */
   async next<T extends ServerMessage['type']>(
     type: T,
