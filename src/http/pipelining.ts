@@ -13,9 +13,12 @@ type Internals = { parser?: { onIncoming: () => number } | null };
 /** Returned to Node's parser, makes it read nothing behind the head of a request, as behind that of an upgrade. */
 const STOP = 2;
 
+type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+
 /**
- * Closes connections that send many requests without waiting for answers, because Node has all of them handled at once.
- * @param server server whose last `request` listener handles requests
+ * Closes connections that send many requests without waiting for answers, because Node has all of them handled at once. Requests that
+ * Node would answer by itself count, too.
+ * @param server server whose last `request` listener handles requests, and that has no `requireHostHeader`: that is checked here
  * @param onClosed called with the address of such a connection
  */
 export function limitPipelining(
@@ -27,19 +30,39 @@ export function limitPipelining(
   const unanswered = new WeakMap<Socket, number>();
   const add = (socket: Socket, more: number) =>
     unanswered.set(socket, (unanswered.get(socket) ?? 0) + more);
+  const limit =
+    (answer: Answer): Answer =>
+    (request, response) => {
+      const { socket } = request;
+      if ((unanswered.get(socket) ?? 0) >= MAX_UNANSWERED) {
+        // Otherwise it would read the thousands of others that have come at once, which takes a tenth of a second.
+        const { parser } = socket as Internals;
+        if (parser) parser.onIncoming = () => STOP;
+        onClosed(socket.remoteAddress ?? '');
+        socket.destroy();
+        return;
+      }
+      add(socket, 1);
+      response.once('close', () => add(socket, -1));
+      if (isWithoutHost(request)) response.writeHead(400, { connection: 'close' }).end();
+      else answer(request, response);
+    };
+  const pass: Answer = (request, response) => handle.call(server, request, response);
   server.off('request', handle);
-  server.on('request', (request: IncomingMessage, response: ServerResponse) => {
-    const { socket } = request;
-    if ((unanswered.get(socket) ?? 0) >= MAX_UNANSWERED) {
-      // Otherwise it would read the thousands of others that have come at once, which takes a tenth of a second.
-      const { parser } = socket as Internals;
-      if (parser) parser.onIncoming = () => STOP;
-      onClosed(socket.remoteAddress ?? '');
-      socket.destroy();
-      return;
-    }
-    add(socket, 1);
-    response.once('close', () => add(socket, -1));
-    handle.call(server, request, response);
-  });
+  server.on('request', limit(pass));
+  server.on(
+    'checkContinue',
+    limit((request, response) => {
+      response.writeContinue();
+      pass(request, response);
+    }),
+  );
+  server.on(
+    'checkExpectation',
+    limit((_request, response) => response.writeHead(417).end()),
+  );
 }
+
+/** True for a request that must be answered with 400 (RFC 9112 §3.2). */
+const isWithoutHost = ({ httpVersion, headers }: IncomingMessage) =>
+  httpVersion === '1.1' && headers.host === undefined;

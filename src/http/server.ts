@@ -90,6 +90,8 @@ export async function newServer(
   };
   const limits = {
     headersTimeout: timings.requestMs,
+    // pipelining.ts checks it.
+    requireHostHeader: false,
     connectionsCheckingInterval: Math.min(timings.requestMs, CHECK_EVERY_MS),
     // Clients of HTTP/2 offer `h2c`, which a server may ignore (RFC 9110 §7.8). Node before 24.9 ignores this option.
     shouldUpgradeCallback: ({ headers }: IncomingMessage) =>

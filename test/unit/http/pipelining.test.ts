@@ -4,13 +4,14 @@ import { type AddressInfo, connect } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { limitPipelining } from '../../../src/http/pipelining.ts';
 
-const requests = (count: number) => 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(count);
+const requests = (count: number, headers = 'Host: a\r\n') =>
+  `GET / HTTP/1.1\r\n${headers}\r\n`.repeat(count);
 
 /** A server that notes responses and how many of them were closed, and a connection to it. */
 async function openConnection() {
   const responses: ServerResponse[] = [];
-  const state = { closed: 0, read: 0, refused: 0 };
-  const server = createServer((_request, response) => {
+  const state = { answers: '', closed: 0, read: 0, refused: 0 };
+  const server = createServer({ requireHostHeader: false }, (_request, response) => {
     responses.push(response);
     response.once('close', () => (state.closed += 1));
   });
@@ -19,7 +20,8 @@ async function openConnection() {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const connection = connect((server.address() as AddressInfo).port, '127.0.0.1');
-  connection.on('error', () => {}).resume();
+  connection.on('error', () => {}).setEncoding('latin1');
+  connection.on('data', (text: string) => (state.answers += text));
   onTestFinished(() => {
     connection.destroy();
     server.closeAllConnections();
@@ -46,4 +48,20 @@ test('a connection may send any number of requests, as long as they are answered
     await expect.poll(() => state.closed).toBe(round * 16);
   }
   expect(connection.destroyed).toBe(false);
+});
+
+test.each([
+  ['with an Expect that is unknown', 'Host: a\r\nExpect: x\r\n', 417],
+  ['with "Expect: 100-continue"', 'Host: a\r\nExpect: 100-continue\r\n', 100],
+  ['without a host', '', 400],
+])('requests %s count, too, and are answered with %i', async (_name, headers, status) => {
+  const one = await openConnection();
+  one.connection.write(requests(1, headers));
+  await expect.poll(() => one.state.answers).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+  expect(one.responses).toHaveLength(status === 100 ? 1 : 0);
+  const { connection, state } = await openConnection();
+  connection.write(requests(1000, headers));
+  await once(connection, 'close');
+  expect(state.refused).toBe(1);
+  expect(state.answers.split('HTTP/1.1 ').length - 1).toBeLessThanOrEqual(16);
 });
