@@ -8,6 +8,9 @@ const SLICE_MS = 3;
 /** Number of asynchronous tasks of one owner under way at once; the tasks of other owners do not wait for them. */
 const MAX_UNDER_WAY = 16;
 
+/** An object, or the name of one. */
+type Owner = object | string;
+
 type Task = () => void | Promise<void>;
 
 /** Tasks of one owner that have not begun, and the number of those that have not ended. */
@@ -18,9 +21,9 @@ type Line = { tasks: Task[]; underWay: number; hasTurn: boolean };
  * milliseconds, in turn between its owners, with a turn of the event loop between two slices, so that audio comes first.
  */
 export class Slices {
-  readonly #lines = new Map<object, Line>();
+  readonly #lines = new Map<Owner, Line>();
   /** Lines with a task that may begin, in the order of their turns. */
-  #turns: { owner: object; line: Line }[] = [];
+  #turns: { owner: Owner; line: Line }[] = [];
   readonly #onFault: (fault: unknown) => void;
   readonly #now: () => number;
   readonly #time: LoopTime;
@@ -38,14 +41,14 @@ export class Slices {
   }
 
   /** Adds a task; tasks of one owner begin in the order in which they were added. */
-  add(owner: object, task: Task): void {
+  add(owner: Owner, task: Task): void {
     const line = this.#lines.get(owner) ?? { tasks: [], underWay: 0, hasTurn: false };
     this.#lines.set(owner, line);
     line.tasks.push(task);
     this.#giveTurn(owner, line);
   }
 
-  #giveTurn(owner: object, line: Line): void {
+  #giveTurn(owner: Owner, line: Line): void {
     if (line.hasTurn || line.underWay >= MAX_UNDER_WAY) return;
     if (line.tasks.length === 0) {
       if (line.underWay === 0) this.#lines.delete(owner);
@@ -81,7 +84,7 @@ export class Slices {
     } while (this.#now() < endsAtMs);
   }
 
-  #run(owner: object, line: Line, task: Task): void {
+  #run(owner: Owner, line: Line, task: Task): void {
     try {
       const done = task();
       if (!done) return;

@@ -24,6 +24,7 @@ import type { PeerTakeover } from '../admission/peer-takeover.ts';
 import { kick } from '../admission/kick.ts';
 import { mute } from '../admission/mute.ts';
 import { RequestLimits } from '../session/request-limits.ts';
+import { Slices } from '../slices.ts';
 import { registerWebSocketRoute } from '../admission/websocket-route.ts';
 import { UsageReader } from '../usage/usage-reader.ts';
 import { WebhookOutbox } from '../webhooks/webhook-outbox.ts';
@@ -76,11 +77,12 @@ export async function openRoutes(
     new Visitors(server, visiting, timings.http.summaryEveryMs),
     (part) => part.close(),
   );
-  limitPipelining(server.server, (address) =>
+  const slices = new Slices((fault) => server.log.error({ err: fault }, 'request failed'));
+  limitPipelining(server.server, slices, (address) =>
     visitors.refused(address, 'too many unanswered requests'),
   );
   registerHardening(server);
-  await registerPlugins(server, () => parts.clients.sessions.drain());
+  await registerPlugins(server, () => parts.clients.sessions.drain(), slices);
   registerProblems(server);
   await registerApiDocs(server);
   await registerRest(opening, server, visitors, parts);

@@ -1,5 +1,7 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { networkOf } from '../network-of.ts';
+import type { Slices } from '../slices.ts';
 
 /**
  * Number of requests of a connection without an answer beyond which it is closed. Browsers and proxies send a request after the
@@ -15,26 +17,40 @@ const STOP = 2;
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
+/** Requests of a connection without an answer: one that is handled, and those that wait for its response to end, in order. */
+type Line = { network: string; isBusy: boolean; waiting: (() => void)[] };
+
 /**
- * Closes connections that send many requests without waiting for answers, because Node has all of them handled at once. Requests that
- * Node would answer by itself count, too.
+ * Handles one request of a connection at a time, in slices and in turn between the networks of clients, and closes connections that
+ * send many without waiting for answers: Node has all handled at once, and each may open a file. Requests that Node would answer by
+ * itself count, too.
  * @param server server whose last `request` listener handles requests, and that has no `requireHostHeader`: that is checked here
- * @param onClosed called with the address of such a connection
+ * @param onClosed called with the address of a connection that is closed
  */
 export function limitPipelining(
   server: Pick<Server, 'listeners' | 'off' | 'on'>,
+  slices: Slices,
   onClosed: (address: string) => void,
 ): void {
   const handle = server.listeners('request').at(-1) as RequestListener;
-  /** Number of requests without an answer, by connection. */
-  const unanswered = new WeakMap<Socket, number>();
-  const add = (socket: Socket, more: number) =>
-    unanswered.set(socket, (unanswered.get(socket) ?? 0) + more);
+  const lines = new WeakMap<Socket, Line>();
+  const lineOf = (socket: Socket) => {
+    const network = networkOf(socket.remoteAddress ?? '');
+    const line = lines.get(socket) ?? { network, isBusy: false, waiting: [] };
+    lines.set(socket, line);
+    return line;
+  };
+  const startNext = (line: Line) => {
+    const start = line.waiting.shift();
+    line.isBusy = start !== undefined;
+    if (start) slices.add(line.network, start);
+  };
   const limit =
     (answer: Answer): Answer =>
     (request, response) => {
       const { socket } = request;
-      if ((unanswered.get(socket) ?? 0) >= MAX_UNANSWERED) {
+      const line = lineOf(socket);
+      if (line.waiting.length + Number(line.isBusy) >= MAX_UNANSWERED) {
         // Otherwise it would read the thousands of others that have come at once, which takes a tenth of a second.
         const { parser } = socket as Internals;
         if (parser) parser.onIncoming = () => STOP;
@@ -42,10 +58,14 @@ export function limitPipelining(
         socket.destroy();
         return;
       }
-      add(socket, 1);
-      response.once('close', () => add(socket, -1));
-      if (isWithoutHost(request)) response.writeHead(400, { connection: 'close' }).end();
-      else answer(request, response);
+      line.waiting.push(() => {
+        // Those that wait end with their connection.
+        if (socket.destroyed) return;
+        response.once('close', () => startNext(line));
+        if (isWithoutHost(request)) response.writeHead(400, { connection: 'close' }).end();
+        else answer(request, response);
+      });
+      if (!line.isBusy) startNext(line);
     };
   const pass: Answer = (request, response) => handle.call(server, request, response);
   server.off('request', handle);

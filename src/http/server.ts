@@ -14,7 +14,7 @@ import Fastify, {
 import type { Settings } from '../../config/settings.ts';
 import type { Timings } from '../../config/timings.ts';
 import { logOptions } from '../log.ts';
-import { Slices } from '../slices.ts';
+import type { Slices } from '../slices.ts';
 import { refuseUnparsed, sendProblem } from './problem.ts';
 import { upgradeInSlices } from './upgrade-slices.ts';
 
@@ -127,17 +127,18 @@ export function urlOf(server: FastifyInstance, { HOST: host, TLS_CERT: cert }: S
 /**
  * WebSockets, the pages, and the order in which the work of connections is done.
  * @param preClose ends all sessions, before the server closes
+ * @param slices in which upgrades are handled
  */
 export async function registerPlugins(
   server: FastifyInstance,
   preClose: () => void,
+  slices: Slices,
 ): Promise<void> {
   await server.register(fastifyWebsocket, {
     options: webSocketOptions,
     preClose,
   });
-  const onFault = (fault: unknown) => server.log.error({ err: fault }, 'upgrade failed');
-  upgradeInSlices(server.server, new Slices(onFault));
+  upgradeInSlices(server.server, slices);
   await server.register(fastifyStatic, {
     root: fileURLToPath(new URL('../../build/web', import.meta.url)),
     // The files of /admin are relative to /admin/.

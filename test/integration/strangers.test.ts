@@ -110,13 +110,15 @@ describe('requests that do not wait for answers', () => {
     const file = readdirSync('build/web/assets').find((name) =>
       /^encoder-worker.*\.map$/.test(name),
     );
-    const few = dial(gateway.url).pause();
-    few.write(requests(10, `/assets/${file}`));
-    await eventually('files are open that wait for an answer to be read', () => filesOpen() > 1);
+    const few = [dial(gateway.url).pause(), dial(gateway.url).pause()];
+    for (const socket of few) socket.write(requests(10, `/assets/${file}`));
+    await eventually('a file of each connection waits to be read', () => filesOpen() === 2);
+    expect(await statusOf(gateway.url, '/healthz')).toBe(200);
+    expect(filesOpen()).toBe(2);
     const many = dial(gateway.url).pause();
     many.write(requests(700, `/assets/${file}`));
     await once(many, 'close');
-    few.destroy();
+    for (const socket of few) socket.destroy();
     await eventually('all files are closed', () => filesOpen() === 0);
   });
 });

@@ -1,8 +1,14 @@
-import { once } from 'node:events';
-import { createServer, type ServerResponse } from 'node:http';
+import { EventEmitter, once } from 'node:events';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { limitPipelining } from '../../../src/http/pipelining.ts';
+import { Slices } from '../../../src/slices.ts';
+
+const onFault = (fault: unknown) => {
+  throw fault;
+};
+const turn = () => new Promise(setImmediate);
 
 const requests = (count: number, headers = 'Host: a\r\n') =>
   `GET / HTTP/1.1\r\n${headers}\r\n`.repeat(count);
@@ -15,7 +21,7 @@ async function openConnection() {
     responses.push(response);
     response.once('close', () => (state.closed += 1));
   });
-  limitPipelining(server, () => (state.refused += 1));
+  limitPipelining(server, new Slices(onFault), () => (state.refused += 1));
   server.on('request', () => (state.read += 1));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -30,24 +36,77 @@ async function openConnection() {
   return { connection, responses, state };
 }
 
-test('of requests that come at once 16 are handled, and the next ends the connection and all responses', async () => {
+test('of requests that come at once 16 wait, and the next ends the connection and all of them', async () => {
   const { connection, responses, state } = await openConnection();
+  connection.write(requests(1));
+  await expect.poll(() => responses.length).toBe(1);
   connection.write(requests(1000));
   await once(connection, 'close');
-  await expect.poll(() => state.closed).toBe(16);
-  expect(responses).toHaveLength(16);
+  await expect.poll(() => state.closed).toBe(1);
+  expect(responses).toHaveLength(1);
   expect(state).toMatchObject({ read: 17, refused: 1 });
 });
 
-test('a connection may send any number of requests, as long as they are answered', async () => {
+test('a connection may send any number of requests, as long as they are answered: one at a time', async () => {
   const { connection, responses, state } = await openConnection();
-  for (let round = 1; round <= 5; round += 1) {
+  for (let round = 0; round < 5; round += 1) {
     connection.write(requests(16));
-    await expect.poll(() => responses.length).toBe(round * 16);
-    for (const response of responses.slice(-16)) response.end();
-    await expect.poll(() => state.closed).toBe(round * 16);
+    for (let request = 1; request <= 16; request += 1) {
+      await expect.poll(() => responses.length).toBe(round * 16 + request);
+      responses.at(-1)!.end(`answer ${round * 16 + request}.`);
+    }
   }
-  expect(connection.destroyed).toBe(false);
+  await expect.poll(() => state.answers).toContain('answer 80.');
+  const answers = Array.from({ length: 80 }, (_, index) => `answer ${index + 1}.`);
+  expect(state.answers.match(/answer \d+\./g)).toEqual(answers);
+  expect(state).toMatchObject({ closed: 80, refused: 0 });
+});
+
+test('a request with a body is handled after the one before it, and has its body', async () => {
+  const { connection, responses, state } = await openConnection();
+  const body = 'Host: a\r\nContent-Length: 100000\r\n';
+  connection.write(`${requests(1)}${requests(1, body)}${'x'.repeat(100_000)}${requests(1)}`);
+  await expect.poll(() => responses.length).toBe(1);
+  responses[0]!.end();
+  await expect.poll(() => responses.length).toBe(2);
+  let bytes = 0;
+  for await (const chunk of responses[1]!.req) bytes += (chunk as Buffer).length;
+  expect(bytes).toBe(100_000);
+  responses[1]!.end();
+  await expect.poll(() => responses.length).toBe(3);
+  expect(state.refused).toBe(0);
+});
+
+test('requests that wait when their connection ends are not handled', async () => {
+  const { connection, responses, state } = await openConnection();
+  connection.write(requests(5));
+  await expect.poll(() => responses.length).toBe(1);
+  connection.destroy();
+  await expect.poll(() => state.closed).toBe(1);
+  await turn();
+  expect(responses).toHaveLength(1);
+});
+
+test('requests of many connections are handled in slices, in turn between networks', async () => {
+  let nowMs = 0;
+  const handled: string[] = [];
+  const server = new EventEmitter();
+  server.on('request', ({ url }: { url: string }) => {
+    nowMs += 1;
+    handled.push(url);
+  });
+  limitPipelining(server as Server, new Slices(onFault, () => nowMs), () => {});
+  const arrive = (remoteAddress: string, url: string) => {
+    const request = { socket: { remoteAddress }, headers: {}, url };
+    server.emit('request', request, new EventEmitter());
+  };
+  for (let request = 1; request <= 4; request += 1) arrive('192.0.2.1', `first ${request}`);
+  arrive('192.0.2.2', 'second');
+  expect(handled).toEqual([]);
+  await turn();
+  expect(handled).toEqual(['first 1', 'second', 'first 2']);
+  await turn();
+  expect(handled).toEqual(['first 1', 'second', 'first 2', 'first 3', 'first 4']);
 });
 
 test.each([
