@@ -145,7 +145,10 @@ const TimingsSchema = Type.Object(
         10_000,
         'Time for which newcomers are refused after something had run out',
       ),
-      scrapeEveryMs: ms(1000, 'Interval in which requests for /metrics get the same figures'),
+      scrapeEveryMs: ms(
+        1000,
+        'Interval in which requests for /metrics get the same figures, and those for /readyz the same answer of Redis',
+      ),
     }),
   },
   { additionalProperties: false },

@@ -68,18 +68,21 @@ async function openParts(opening: Opening, server: FastifyInstance): Promise<App
   });
   const metrics = new Metrics(shared?.name);
   const leaving = new Leaving(opening, clients, media);
-  const state = new NodeState({
-    ...store,
-    ...media,
-    clients,
-    usage,
-    audio,
-    load,
-    reserves,
-    rooms,
-    metrics,
-    health: shared?.health ?? ALONE,
-  });
+  const state = new NodeState(
+    {
+      ...store,
+      ...media,
+      clients,
+      usage,
+      audio,
+      load,
+      reserves,
+      rooms,
+      metrics,
+      health: shared?.health ?? ALONE,
+    },
+    timings.load.scrapeEveryMs,
+  );
   const takeOver = await openRoutes(opening, server, {
     store,
     accounts,

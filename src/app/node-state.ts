@@ -14,6 +14,7 @@ import type { Media } from './open-media.ts';
 import type { Store } from './open-store.ts';
 import type { UsageParts } from './open-usage.ts';
 import type { ProcessesHealth } from './opening.ts';
+import { SharedLook } from './shared-look.ts';
 
 type Parts = Store &
   Media & {
@@ -30,9 +31,12 @@ type Parts = Store &
 /** State of this process at a moment, for operators, health checks and metrics. */
 export class NodeState {
   readonly #parts: Parts;
+  readonly #redis: SharedLook<boolean>;
 
-  constructor(parts: Parts) {
+  /** @param redisEveryMs interval of looks at Redis: anybody may ask for readiness */
+  constructor(parts: Parts, redisEveryMs: number) {
     this.#parts = parts;
+    this.#redis = new SharedLook(() => parts.redis.isAvailable(), redisEveryMs);
   }
 
   /** Names of the other processes of the node that hang. */
@@ -48,7 +52,7 @@ export class NodeState {
 
   /** Returns the conditions under which the node admits clients: by name, true if it is met. */
   async readReadiness(): Promise<Record<string, boolean>> {
-    return { redis: await this.#parts.redis.isAvailable(), ...this.#readiness() };
+    return { redis: await this.#redis.read(), ...this.#readiness() };
   }
 
   describe(): NodeDescription {
@@ -114,7 +118,7 @@ export class NodeState {
     const { redis, clock, usage } = this.#parts;
     const ageMs = (sinceMs: number | undefined) =>
       sinceMs === undefined ? 0 : Math.max(0, clock.wallMs() - sinceMs);
-    if (!(await redis.isAvailable())) return undefined;
+    if (!(await this.#redis.read())) return undefined;
     try {
       const [{ minutes, oldestEndMs }, waitingJobs, waiting, workers] = await Promise.all([
         usage.store.countOpen(),

@@ -1,7 +1,7 @@
 import { type Codecs, loadCodecs } from '../audio/codecs.ts';
 import { warmUpDetection } from '../audio/ingest/detection/detector.ts';
 import { MixEnginePool } from '../audio/mixing/mix-engine-pool.ts';
-import { logOnceASecond } from './log-once-a-second.ts';
+import { logOnceASecond } from '../log-once-a-second.ts';
 import type { Opening } from './opening.ts';
 
 export type Audio = { codecs: Codecs; mixEngines: MixEnginePool };

@@ -3,7 +3,7 @@ import { IceServers } from '../media/ice-servers.ts';
 import { RelayBudgets } from '../rooms/relay-budgets.ts';
 import { RoomRegistry } from '../rooms/registry.ts';
 import { Slices } from '../slices.ts';
-import { logOnceASecond } from './log-once-a-second.ts';
+import { logOnceASecond } from '../log-once-a-second.ts';
 import type { Audio } from './open-audio.ts';
 import type { Media } from './open-media.ts';
 import type { Store } from './open-store.ts';

@@ -11,6 +11,7 @@ import {
 } from './client.ts';
 import { WRITE_CHECK } from './keys.ts';
 import { PrimaryTunnel } from './primary-tunnel.ts';
+import { logOnceASecond } from '../log-once-a-second.ts';
 import type { SentinelAnswer } from './sentinel.ts';
 import { type ChannelListener, Subscriber } from './subscriber.ts';
 import { connectClient, type Waiting, within } from './wait-for-redis.ts';
@@ -32,7 +33,7 @@ export class Redis {
   readonly address: ServerAddress;
   readonly #tunnel: PrimaryTunnel | undefined;
   readonly #client: Client;
-  readonly #log: FastifyBaseLogger;
+  readonly #logUnanswered: (fault: unknown) => void;
   readonly #subscriber: Subscriber;
   readonly #timings: Timings['redis'];
 
@@ -48,7 +49,7 @@ export class Redis {
     this.#tunnel = tunnel;
     this.#client = client;
     this.#subscriber = subscriber;
-    this.#log = log;
+    this.#logUnanswered = logOnceASecond(log, 'redis did not answer', 'warn');
     this.#timings = timings;
   }
 
@@ -135,7 +136,7 @@ export class Redis {
       return await Promise.race([commands(this.#client), late]);
     } catch (cause) {
       // The disconnection has been logged.
-      if (this.#client.isReady) this.#log.warn({ err: cause }, 'redis did not answer');
+      if (this.#client.isReady) this.#logUnanswered(cause);
       const options = { cause, retryAfterMs };
       throw new PartylineError('overloaded', describeFault(cause), options);
     } finally {

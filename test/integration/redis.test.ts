@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import Fastify from 'fastify';
 import { describe, expect, test } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
+import { Redis } from '../../src/store/redis.ts';
 import { newRedisClient } from '../../src/store/client.ts';
 import { SIGNING_KEY_CHANGES, SIGNING_KEYS, WITHDRAWN_SIGNING_KEYS } from '../../src/store/keys.ts';
 import { SCRIPTS } from '../../src/store/scripts.ts';
@@ -193,4 +194,34 @@ test('signing keys that are withdrawn while Redis does not answer: who came with
     ]),
   );
   expect(await alice.closed).toBe(4401);
+});
+
+test('a hundred commands that Redis does not answer are one line of the log', async () => {
+  const server = await openRedis();
+  const lines: string[] = [];
+  const warn = (_fields: unknown, message: string) => void lines.push(message);
+  const log = { ...Fastify().log, warn } as unknown as Parameters<typeof Redis.connect>[1];
+  const timings = { ...DEFAULT_TIMINGS.redis, commandTimeoutMs: 300 };
+  const store = await Redis.connect({ url: server.url }, log, timings);
+  cleanUps.push(() => store.close());
+  const hangs = () => store.run(() => new Promise<never>(() => {}));
+  const outcomes = await Promise.allSettled(Array.from({ length: 100 }, hangs));
+  expect(outcomes.every(({ status }) => status === 'rejected')).toBe(true);
+  expect(lines.filter((line) => line === 'redis did not answer')).toHaveLength(1);
+});
+
+test('a hundred requests for /readyz at once are one command', async () => {
+  const redis = await openRedis();
+  const { url } = await openGateway({ REDIS_URL: redis.url }, { load: { scrapeEveryMs: 60_000 } });
+  const store = await openStore(redis);
+  const looks = async () => {
+    const info = await store.run((client) => client.info('commandstats'));
+    return Number(/cmdstat_set:calls=(\d+)/.exec(info)?.[1] ?? 0);
+  };
+  const before = await looks();
+  const ask = async () => (await fetch(`${url}/readyz`)).status;
+  const statuses = await Promise.all(Array.from({ length: 100 }, ask));
+  expect(new Set(statuses)).toEqual(new Set([200]));
+  // The gateway's own writes are a few.
+  expect((await looks()) - before).toBeLessThan(20);
 });

@@ -8,8 +8,9 @@ const EVERY_MS = 1000;
  * @param message subject of the line
  */
 export function logOnceASecond(
-  log: Pick<FastifyBaseLogger, 'error'>,
+  log: Pick<FastifyBaseLogger, 'error' | 'warn'>,
   message: string,
+  level: 'error' | 'warn' = 'error',
 ): (fault: unknown) => void {
   let atMs = -Infinity;
   let unlogged = 0;
@@ -19,7 +20,7 @@ export function logOnceASecond(
       unlogged += 1;
       return;
     }
-    log.error({ err: fault, unlogged }, message);
+    log[level]({ err: fault, unlogged }, message);
     atMs = nowMs;
     unlogged = 0;
   };

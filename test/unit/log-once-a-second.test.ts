@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { logOnceASecond } from '../../../src/app/log-once-a-second.ts';
+import { logOnceASecond } from '../../src/log-once-a-second.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['performance'] });

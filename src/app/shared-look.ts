@@ -1,0 +1,28 @@
+/** A look at something that takes a while, shared by all that ask while it is under way or less than an interval old. */
+export class SharedLook<T> {
+  readonly #look: () => Promise<T>;
+  readonly #everyMs: number;
+  readonly #now: () => number;
+  #last: { atMs: number; isUnderWay: boolean; seen: Promise<T> } | undefined;
+
+  /**
+   * @param look never rejects
+   * @param now a monotonic clock, ms
+   */
+  constructor(look: () => Promise<T>, everyMs: number, now = () => performance.now()) {
+    this.#look = look;
+    this.#everyMs = everyMs;
+    this.#now = now;
+  }
+
+  read(): Promise<T> {
+    const atMs = this.#now();
+    if (this.#last && (this.#last.isUnderWay || atMs - this.#last.atMs < this.#everyMs)) {
+      return this.#last.seen;
+    }
+    const last = { atMs, isUnderWay: true, seen: this.#look() };
+    void last.seen.then(() => (last.isUnderWay = false));
+    this.#last = last;
+    return last.seen;
+  }
+}
