@@ -38,6 +38,7 @@ const WAITING = [
   'strangers',
   'transcript',
   'usage',
+  'usage-bounds',
   'usage-clocks',
   'usage-of-nodes',
   'usage-reports',

@@ -9,6 +9,12 @@ const MAX_ACCRUED_MS = 45_000;
  * held. Rooms beyond are counted together as {@link OTHER_ROOMS}: the sum stays exact, memory and Redis stay bounded.
  */
 export const MAX_ROOMS_A_MINUTE = 2000;
+/**
+ * Maximum numbers of records of rooms of an account in a day, of hours and of minutes, so that fresh rooms without end do not fill
+ * Redis; rooms beyond are recorded as {@link OTHER_ROOMS}. 500 clients that are each in a room of their own all day have 12,000 and
+ * 720,000.
+ */
+export const MAX_RECORDS_A_DAY = { hours: 50_000, minutes: 750_000 };
 const MAX_COUNTS_OF_ACCOUNT = 20_000;
 /** Room name of the record for all further rooms. No client can have a room of this name. */
 export const OTHER_ROOMS = '__other__';

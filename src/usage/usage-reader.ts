@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Redis } from '../store/redis.ts';
 import { USAGE_PREFIX } from '../store/keys.ts';
-import { MAX_ROOMS_A_MINUTE, OTHER_ROOMS } from './meter.ts';
+import { MAX_RECORDS_A_DAY, OTHER_ROOMS } from './meter.ts';
+import { limitsOf } from './usage-store.ts';
 
 const DAY_MS = 86_400_000;
 /** Number of fields that are read from Redis at once, and of records that are handled in one turn of the event loop. */
@@ -41,9 +42,11 @@ type Buckets = Map<string, Map<string, Usage>>;
  */
 export class UsageReader {
   readonly #redis: Redis;
+  readonly #limits: string[];
 
-  constructor(redis: Redis) {
+  constructor(redis: Redis, maxRecords = MAX_RECORDS_A_DAY) {
     this.#redis = redis;
+    this.#limits = limitsOf(maxRecords);
   }
 
   /** Yields records by start, some at a time. @throws {PartylineError} `overloaded` */
@@ -120,7 +123,7 @@ export class UsageReader {
   ): Promise<void> {
     const options = {
       keys: [USAGE_PREFIX],
-      arguments: [String(accountId), minute, String(MAX_ROOMS_A_MINUTE), OTHER_ROOMS],
+      arguments: [String(accountId), minute, OTHER_ROOMS, ...this.#limits],
     };
     const reply = await this.#redis.run((client) => client.readOpenUsage(options));
     const rooms = reply as string[];

@@ -1,6 +1,12 @@
 import { USAGE_PREFIX } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
-import { MAX_ROOMS_A_MINUTE, type MinuteCount, monthOf, OTHER_ROOMS } from './meter.ts';
+import {
+  MAX_RECORDS_A_DAY,
+  MAX_ROOMS_A_MINUTE,
+  type MinuteCount,
+  monthOf,
+  OTHER_ROOMS,
+} from './meter.ts';
 
 /**
  * Usage in Redis. Each process writes its count of a minute under its own name, in place of its
@@ -32,9 +38,11 @@ export type OpenMinute = { accountId: number; minute: string };
 
 export class UsageStore {
   readonly #redis: Redis;
+  readonly #limits: string[];
 
-  constructor(redis: Redis) {
+  constructor(redis: Redis, maxRecords = MAX_RECORDS_A_DAY) {
     this.#redis = redis;
+    this.#limits = limitsOf(maxRecords);
   }
 
   /** False if a command would fail at once, because Redis is disconnected. */
@@ -129,8 +137,12 @@ export class UsageStore {
     const kept = [String(accountId), minute, String(keepDays * 86_400)];
     const options = {
       keys: [USAGE_PREFIX],
-      arguments: [...kept, String(MAX_ROOMS_A_MINUTE), OTHER_ROOMS],
+      arguments: [...kept, OTHER_ROOMS, ...this.#limits],
     };
     await this.#redis.run((client) => client.closeUsageMinute(options));
   }
 }
+
+/** Arguments of the scripts that add rooms up. */
+export const limitsOf = ({ hours, minutes }: typeof MAX_RECORDS_A_DAY): string[] =>
+  [MAX_ROOMS_A_MINUTE, hours, minutes].map(String);

@@ -1,4 +1,4 @@
-import type { MinuteCount } from '../../src/usage/meter.ts';
+import type { MAX_RECORDS_A_DAY, MinuteCount } from '../../src/usage/meter.ts';
 import { UsageReader, type UsageRecord } from '../../src/usage/usage-reader.ts';
 import { UsageStore } from '../../src/usage/usage-store.ts';
 import type { Redis } from '../../src/store/redis.ts';
@@ -21,9 +21,9 @@ export const count = (of: Partial<MinuteCount>): MinuteCount => ({
 });
 
 /** Usage of the account in a store. */
-export function usageIn(store: Redis) {
-  const usage = new UsageStore(store);
-  const reader = new UsageReader(store);
+export function usageIn(store: Redis, maxRecords?: typeof MAX_RECORDS_A_DAY) {
+  const usage = new UsageStore(store, maxRecords);
+  const reader = new UsageReader(store, maxRecords);
   const readRecords = async (from = '2026-11-20T08:30', to = '2026-11-21T08:30') => {
     const records: UsageRecord[] = [];
     for await (const some of reader.read(ACCOUNT, { from, to }, 'minute')) records.push(...some);

@@ -5,8 +5,10 @@ KEYS[1]  prefix of usage
 ARGV[1]  account
 ARGV[2]  minute
 ARGV[3]  duration for which the record is kept, s
-ARGV[4]  maximum number of rooms in a minute
-ARGV[5]  name under which further rooms are added up
+ARGV[4]  name under which rooms beyond the limits are added up
+ARGV[5]  limits: rooms in a minute,
+ARGV[6]  rooms in the hours of a day, added up,
+ARGV[7]  and rooms in the minutes of a day, added up
 Returns nothing.
 ]]
 -- @include fold-minute
@@ -14,7 +16,7 @@ Returns nothing.
 local CLOSED_KEPT_S = 48 * 3600
 local account, minute = ARGV[1], ARGV[2]
 local open = KEYS[1] .. 'open:' .. account .. ':' .. minute
-local names, rooms, counted, recordOf, isRecorded, records = fold(account, minute, tonumber(ARGV[4]), ARGV[5])
+local names, rooms, counted, recordOf, isRecorded, records = fold(account, minute, ARGV[4], { ARGV[5], ARGV[6], ARGV[7] })
 if isRecorded then
   local hours = KEYS[1] .. 'hours:' .. account .. ':' .. string.sub(minute, 1, 10)
   -- Hours of a day that was begun without them would be less than their minutes.

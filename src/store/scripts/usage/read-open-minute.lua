@@ -4,12 +4,14 @@ Reads the usage of each room in a minute that is not closed, or open again.
 KEYS[1]  prefix of usage
 ARGV[1]  account
 ARGV[2]  minute
-ARGV[3]  maximum number of rooms in a minute
-ARGV[4]  name under which further rooms are added up
+ARGV[3]  name under which rooms beyond the limits are added up
+ARGV[4]  limits: rooms in a minute,
+ARGV[5]  rooms in the hours of a day, added up,
+ARGV[6]  and rooms in the minutes of a day, added up
 Returns for each room its name, its count, and by how much the count is more than what is recorded already.
 ]]
 -- @include fold-minute
-local names, rooms, counted, recordOf = fold(ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4])
+local names, rooms, counted, recordOf = fold(ARGV[1], ARGV[2], ARGV[3], { ARGV[4], ARGV[5], ARGV[6] })
 local reply = {}
 for _, room in ipairs(names) do
   local total = rooms[room]

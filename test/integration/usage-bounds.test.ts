@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest';
+import { USAGE_PREFIX } from '../../src/store/keys.ts';
+import { OTHER_ROOMS } from '../../src/usage/meter.ts';
+import { collectReport, reportUsage } from '../../src/usage/report.ts';
+import { ACCOUNT, count, NOW_MS, usageIn } from '../support/usage.ts';
+import { useStack } from '../support/use-stack.ts';
+
+const { openRedis, openStore } = useStack();
+
+test.each([
+  ['hours', { hours: 50, minutes: 1e6 }],
+  ['minutes', { hours: 1e6, minutes: 50 }],
+])(
+  'rooms without end: records of %s are bounded, and sums exact, with late counts, too',
+  async (_name, bounds) => {
+    const opened = usageIn(await openStore(await openRedis()), bounds);
+    const { store, usage, close, monthMs } = opened;
+    const minutes = Array.from({ length: 40 }, (_, i) => `2026-11-21T0${7 + (i % 2)}:${10 + i}`);
+    const writeRooms = (minute: string, writer: string) =>
+      usage.write(
+        Array.from({ length: 9 }, (_, room) =>
+          count({ minute, writer, room: `${minute} ${room}` }),
+        ),
+      );
+    const check = async () => {
+      for (const granularity of ['minute', 'hour', 'day'] as const) {
+        const { records, total_seconds: totalS } = await collectReport(
+          reportUsage(opened.reader, ACCOUNT, { granularity }, NOW_MS),
+        );
+        expect(totalS * 1000).toBe(await monthMs());
+        expect(records.some(({ room }) => room === OTHER_ROOMS)).toBe(true);
+      }
+    };
+    for (const minute of minutes) {
+      await writeRooms(minute, 'one');
+      await close(minute);
+      // A room that has a record of its own in this hour.
+      await usage.write([count({ minute, room: `${minutes[0]} 0` })]);
+      await close(minute);
+    }
+    await check();
+    for (const minute of minutes) await writeRooms(minute, 'late');
+    await check();
+    for (const minute of minutes) await close(minute);
+    await check();
+    expect(await monthMs()).toBe(40 * (2 * 9 + 1) * 60_000);
+    const fieldsOf = (hash: string) =>
+      store.run((client) => client.hLen(`${USAGE_PREFIX}${hash}:${ACCOUNT}:2026-11-21`));
+    expect(await fieldsOf('hours')).toBeLessThanOrEqual(50 + 9 + 3);
+    expect(await fieldsOf('records')).toBeLessThanOrEqual(50 + 9 + 40 * 2);
+  },
+);
