@@ -1,11 +1,14 @@
 import { createHash } from 'node:crypto';
 import { PartylineError } from '../protocol/errors.ts';
+import type { LeaveReason } from '../protocol/messages.ts';
 import type { Rate } from '../token-bucket.ts';
 import { AccountBudgets } from './account-budgets.ts';
 import type { Credentials } from './authenticator.ts';
 
 /** Cost, in connections, of a connection that was closed because it stayed over its budget. */
 const ABUSE_COST = 20;
+/** Reasons for which such a connection is closed. */
+const ABUSES = new Set(['rate_limited', 'audio_rate_exceeded']);
 /** Number of remembered keys above which those whose block is over are forgotten. */
 const MAX_KEYS = 1000;
 
@@ -66,9 +69,9 @@ export class ConnectionBudget {
     throw tooManyConnections(this.#blockMs);
   }
 
-  /** Counts a connection of the account that was closed because it stayed over its budget. */
-  punish(account: Credentials['account'], nowMs: number): void {
-    this.#budgets.of(account, nowMs).spend(ABUSE_COST, nowMs);
+  /** Counts a connection of the account again, as many, if it was closed because it stayed over its budget. */
+  ended(account: Credentials['account'], reason: LeaveReason, nowMs: number): void {
+    if (ABUSES.has(reason)) this.#budgets.of(account, nowMs).spend(ABUSE_COST, nowMs);
   }
 
   #forgetPast(nowMs: number): void {

@@ -268,7 +268,7 @@ function addSession(
     onClosed: (reason, { mayComeBack, place, settings: last }) => {
       handover?.close();
       metrics.ended(reason);
-      if (reason === 'rate_limited') parts.connections.punish(account, performance.now());
+      parts.connections.ended(account, reason, performance.now());
       sessions.delete(session);
       const { keyId, signedBy } = credentials;
       const owner = { account: session.account, keyId, signedBy, sessionId: id };

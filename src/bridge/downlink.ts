@@ -5,7 +5,7 @@ import { counters } from '../counters.ts';
 import type { PlainConsumer } from '../media/plain-leg.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import { parseRtpPacket } from '../rtp/packet.ts';
-import { RtpBudget } from './rtp-budget.ts';
+import type { RtpBudget } from './rtp-budget.ts';
 
 /** Duration that is charged for a packet which is no well-formed Opus, samples at 48 kHz. */
 const USUAL_SAMPLES = 960;
@@ -58,13 +58,14 @@ export class Downlink {
    * Listens to a producer of `peer`, which replaces its earlier one at the first packet; resolves when no
    * further packet will be missed.
    * @param speaker number of the peer in forwarded frames
-   * @param onExceeded called once if the producer has sent more than its budget for too long; its packets are ignored then
+   * @param budget of all producers of the peer
+   * @param onExceeded called once if the producer has sent more than the budget for too long; its packets are ignored then
    */
   async add(
     peer: string,
     speaker: number,
     producerId: string,
-    onExceeded: () => void,
+    { budget, onExceeded }: Pick<Heard, 'budget' | 'onExceeded'>,
   ): Promise<void> {
     this.remove(producerId);
     this.#added += 1;
@@ -75,7 +76,7 @@ export class Downlink {
       isOver: false,
       consumer: undefined,
       meter: undefined,
-      budget: new RtpBudget(performance.now()),
+      budget,
       onExceeded,
     };
     this.#heard.set(producerId, heard);

@@ -12,7 +12,7 @@ const END_AFTER_MS = 5000;
 type Verdict = 'pass' | 'drop' | 'end';
 
 /**
- * Budget of the packets of one producer, in seconds of audio, whose levels may have to be measured by decoding them. It bounds
+ * Budget of the packets of one peer, in seconds of audio, whose levels may have to be measured by decoding them. It bounds
  * their number, too, because a packet has 2.5 ms at least. Pure.
  */
 export class RtpBudget {

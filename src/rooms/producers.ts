@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Downlink } from '../bridge/downlink.ts';
+import { RtpBudget } from '../bridge/rtp-budget.ts';
 import { mediaLost } from '../media/webrtc-leg.ts';
 import type { Peer, RoomProducer } from './peer.ts';
 
@@ -22,6 +23,7 @@ export class Producers {
   readonly #parts: ProducersParts;
   readonly #downlink: Downlink;
   readonly #browsers = new Set<Peer>();
+  readonly #budgets = new WeakMap<Peer, RtpBudget>();
   /** Producers that are heard, by id. */
   readonly #producers = new Map<string, RoomProducer>();
   /** Producers of peers of this node that the mixer is about to hear, with their owners. */
@@ -64,7 +66,8 @@ export class Producers {
     const opening: Opening = { owner: peer, outcome: 'heard' };
     this.#opening.set(id, opening);
     try {
-      await this.#downlink.add(peer.name, this.#parts.speakerOf(peer.name), id, onExceeded);
+      const limit = { budget: this.#budgetOf(peer), onExceeded };
+      await this.#downlink.add(peer.name, this.#parts.speakerOf(peer.name), id, limit);
     } catch (fault) {
       // Requests of a producer that has ended are rejected.
       if (opening.outcome === 'heard') throw fault;
@@ -73,6 +76,13 @@ export class Producers {
     }
     if (opening.outcome === 'lost') throw mediaLost(undefined);
     return opening.outcome === 'heard';
+  }
+
+  /** Returns the budget of a peer: another producer does not begin another budget. */
+  #budgetOf(peer: Peer): RtpBudget {
+    const budget = this.#budgets.get(peer) ?? new RtpBudget(performance.now());
+    this.#budgets.set(peer, budget);
+    return budget;
   }
 
   /** Offers a producer to the browsers. */
@@ -138,7 +148,10 @@ export class Producers {
     const { isHere, speakerOf } = this.#parts;
     if (isHere(name)) return;
     // A peer of another node is ended by that node.
-    await this.#downlink.add(name, speakerOf(name), id, () => {});
+    await this.#downlink.add(name, speakerOf(name), id, {
+      budget: new RtpBudget(performance.now()),
+      onExceeded: () => {},
+    });
     if (this.#remote.has(id)) this.add({ id, peer: name, owner: undefined });
   }
 

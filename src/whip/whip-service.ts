@@ -31,6 +31,7 @@ export type WhipServiceParts = Pick<
   | 'rooms'
   | 'sessions'
   | 'checkLoad'
+  | 'connections'
   | 'drain'
   | 'accountWatch'
   | 'metrics'
@@ -284,7 +285,7 @@ export class WhipService {
     lease: RoomLease,
     { id, holder, order, isElsewhere, release }: Admitted,
   ): Promise<Created> {
-    const { takeover, drain, metrics, places, sessions, timings } = this.#parts;
+    const { takeover, connections, drain, metrics, places, sessions, timings } = this.#parts;
     const { credentials, peer: name, room } = request;
     const log = this.#parts.log.child({ account: credentials.account.id, peer: name, room });
     const media = await this.#openMedia(lease.room, request.kind, offer);
@@ -308,6 +309,7 @@ export class WhipService {
       onHalfEnded: (half) => this.#halves.delete(half.id),
       onClosed: (reason) => {
         metrics.ended(reason);
+        connections.ended(credentials.account, reason, performance.now());
         sessions.delete(session);
         release();
       },

@@ -45,8 +45,20 @@ test('a token of the account is kept out with it', () => {
   );
 });
 
-test('a connection that was closed for what it sent counts as many', () => {
+test.each(['rate_limited', 'audio_rate_exceeded'] as const)(
+  'a connection that was closed with %s counts as many',
+  (reason) => {
+    const budget = new ConnectionBudget(5000);
+    for (let flood = 0; flood < 11; flood += 1) budget.ended(account, reason, 0);
+    expect(() => budget.spend(credentials, 'key', 0)).toThrow(limited);
+  },
+);
+
+test('a connection that ended in another way counts once', () => {
   const budget = new ConnectionBudget(5000);
-  for (let flood = 0; flood < 11; flood += 1) budget.punish(account, 0);
-  expect(() => budget.spend(credentials, 'key', 0)).toThrow(limited);
+  for (let left = 0; left < 200; left += 1) budget.ended(account, 'left', 0);
+  const comeBack = () => {
+    for (let left = 0; left < 200; left += 1) budget.spend(credentials, 'key', 0);
+  };
+  expect(comeBack).not.toThrow();
 });

@@ -2,6 +2,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import type { LevelMeter } from '../../../src/audio/level-meter.ts';
 import type { RoomMixer } from '../../../src/audio/mixing/room-mixer.ts';
 import { Downlink } from '../../../src/bridge/downlink.ts';
+import { RtpBudget } from '../../../src/bridge/rtp-budget.ts';
 import type { RoomRouter } from '../../../src/media/room-router.ts';
 import { writeRtpPacket } from '../../../src/rtp/packet.ts';
 
@@ -39,7 +40,8 @@ async function openDownlink() {
     async () => meter,
     () => true,
   );
-  await downlink.add('alice', 1, 'p', () => (state.ends += 1));
+  const budget = new RtpBudget(performance.now());
+  await downlink.add('alice', 1, 'p', { budget, onExceeded: () => (state.ends += 1) });
   let sequenceNumber = 0;
   const send = (payload: Buffer) => {
     sequenceNumber += 1;

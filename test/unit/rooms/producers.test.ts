@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify';
-import { beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test, vi } from 'vitest';
 import type { LevelMeter } from '../../../src/audio/level-meter.ts';
 import type { RoomMixer } from '../../../src/audio/mixing/room-mixer.ts';
 import { Downlink } from '../../../src/bridge/downlink.ts';
@@ -47,7 +47,7 @@ function openProducers() {
     onRemoved: () => {},
     log: {} as FastifyBaseLogger,
   });
-  return { producers, speakers, consumers, consuming };
+  return { producers, downlink, speakers, consumers, consuming };
 }
 
 let opened: ReturnType<typeof openProducers>;
@@ -131,4 +131,20 @@ test('a producer that cannot be heard is a fault', async () => {
   refuse(new Error('no SSRC'));
   await expect(done).rejects.toThrow('no SSRC');
   expect(left()).toEqual(NOTHING);
+});
+
+test('all producers of a peer, one after the other, have one budget; another peer has its own', () => {
+  const { producers, downlink } = opened;
+  const add = vi.spyOn(downlink, 'add').mockResolvedValue();
+  const bob = peerOf('bob');
+  for (const [peer, id] of [
+    [alice, 'p'],
+    [alice, 'q'],
+    [bob, 'r'],
+  ] as const) {
+    void producers.open(peer, id, () => {});
+  }
+  const [first, second, other] = add.mock.calls.map(([, , , { budget }]) => budget);
+  expect(second).toBe(first);
+  expect(other).not.toBe(first);
 });
