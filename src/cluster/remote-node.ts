@@ -255,22 +255,19 @@ export class RemoteNode {
 
   async #hear(pipe: RoomPipe, sent: PipeEnd['sends'][number]): Promise<void> {
     const { own, heard } = pipe;
-    const { producer_id: id, peer, rtp_parameters: rtpParameters, paused } = sent;
-    let piped = heard.get(id);
-    if (!piped) {
-      piped = await own.receive(id, rtpParameters);
-      // The pipe was closed meanwhile, and another is opened.
-      if (this.#pipe !== pipe) return;
-      heard.set(id, piped);
-      try {
-        await this.#end.heard(peer, id);
-      } catch (fault) {
-        if (heard.get(id) === piped) this.#unhear(pipe, id, piped);
-        throw fault;
-      }
-      this.#end.changed();
+    const { producer_id: id, peer, rtp_parameters: rtpParameters } = sent;
+    if (heard.has(id)) return;
+    const piped = await own.receive(id, rtpParameters);
+    // The pipe was closed meanwhile, and another is opened.
+    if (this.#pipe !== pipe) return;
+    heard.set(id, piped);
+    try {
+      await this.#end.heard(peer, id);
+    } catch (fault) {
+      if (heard.get(id) === piped) this.#unhear(pipe, id, piped);
+      throw fault;
     }
-    if (piped.paused !== paused) await piped.setPaused(paused);
+    this.#end.changed();
   }
 
   #unhear({ heard }: RoomPipe, id: string, piped: PipedIn): void {

@@ -29,11 +29,7 @@ export type PipeAddress = { ip: string; port: number; srtpParameters: SrtpParame
 export type PipedOut = { rtpParameters: RtpParameters; readonly paused: boolean; close(): void };
 
 /** A producer of the other node, on this node's router. */
-export type PipedIn = {
-  readonly paused: boolean;
-  setPaused(paused: boolean): Promise<void>;
-  close(): void;
-};
+export type PipedIn = { close(): void };
 
 /** Traffic of a pipe since it was opened. */
 export type PipeTraffic = {
@@ -111,7 +107,8 @@ export class NodePipe {
   }
 
   /**
-   * Creates a producer on this node's router, with the same id, from what the other end sends.
+   * Creates a producer on this node's router, with the same id, from what the other end sends. It is never paused: a paused producer
+   * sends nothing from its own node, and is heard again with its first packet.
    * @throws {Error} if the pipe is closed meanwhile
    */
   async receive(id: string, rtpParameters: RtpParameters): Promise<PipedIn> {
@@ -124,13 +121,7 @@ export class NodePipe {
       producer.close();
       throw fault;
     }
-    return {
-      get paused() {
-        return producer.paused;
-      },
-      setPaused: (paused) => (paused ? producer.pause() : producer.resume()),
-      close: () => producer.close(),
-    };
+    return { close: () => producer.close() };
   }
 
   /** True once it was closed, by its owner or because its router closed. */

@@ -1,10 +1,14 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import type { TestClient } from '../support/client.ts';
+import { eventually } from '../support/gateway.ts';
+import { opusTone } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
+import { WebRtcClient } from '../support/webrtc-client.ts';
 
 /** Muted peers are seen by the others, on any node. */
 
-const { openNodes, openGateway, enter, connect } = useStack();
+const { openNodes, openGateway, openRedis, enter, connect, cleanUps } = useStack();
 
 const OPUS = { mimeType: 'audio/opus', clockRate: 48_000, channels: 2, payloadType: 111 };
 
@@ -92,4 +96,39 @@ test('one that comes back with its session stays muted, and nobody is told anyth
   const { peers } = await carol.next('joined');
   expect(peers.find(({ peer }) => peer === 'alice')).toMatchObject({ muted: true });
   expect(changesIn(bob)).toHaveLength(1);
+});
+
+test('a browser that unmutes itself while Redis is away is heard on another node, and not before', async () => {
+  const redis = await openRedis();
+  const [one, other] = await openNodes(2, {}, redis);
+  const bob = await enter(other!, 'bob');
+  const carol = await connect(other!, { peer: 'carol', room: '__lobby__' });
+  const ofCarol = await carol.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+  const listener = new WebRtcClient(carol, ofCarol.webrtc);
+  const alice = await connect(one!, { room: '__lobby__' });
+  const { webrtc } = await alice.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+  const browser = new WebRtcClient(alice, webrtc);
+  cleanUps.push(
+    () => listener.close(),
+    () => browser.close(),
+  );
+  await listener.hear();
+  const producer_id = await browser.produce();
+  browser.talk(await opusTone(440, 0.3, 1000));
+  const heard = () => [bob.frames.length, listener.heard.length];
+  const isHeardAfter = (before: number[]) =>
+    eventually('she is heard', () => heard().every((count, i) => count > before[i]! + 10));
+  await isHeardAfter([0, 0]);
+
+  await alice.ask({ type: 'pause_producer', producer_id }, 'producer_paused');
+  expect(await bob.next('peer_changed')).toMatchObject({ peer: 'alice', muted: true });
+  // Packets may be on their way.
+  await sleep(100);
+  const before = heard();
+  await sleep(200);
+  expect(heard()).toEqual(before);
+
+  await redis.kill();
+  await alice.ask({ type: 'resume_producer', producer_id }, 'producer_resumed');
+  await isHeardAfter(before);
 });
