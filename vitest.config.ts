@@ -90,6 +90,7 @@ const SIMULATIONS = [
   'time-stretch',
   'turns',
   'unknown-formats',
+  'unmuted-pauses',
 ].map((name) => `test/unit/**/${name}.test.ts`);
 
 /** Servers of the versions that compose.yaml names, which come before this machine's own. */

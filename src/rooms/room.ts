@@ -185,7 +185,8 @@ export class Room {
       else this.mixer.addSpeaker(name, this.speakerOf(name));
     } else if (!this.#downlink.hears(name)) this.mixer.removeSpeaker(name);
     // The packets of a WebSocket peer carry its mute state.
-    this.mixer.setMuted(name, kind === 'webrtc' && isMuted, kind === 'websocket');
+    const isAway = kind === 'webrtc' && isMuted;
+    this.mixer.setMuted(name, isAway, performance.now(), kind === 'websocket');
     this.#share(after, false);
   }
 
@@ -208,7 +209,7 @@ export class Room {
   mutedChanged(peer: Peer): void {
     if (!this.#members.isCurrent(peer)) return;
     // The packets of a WebSocket peer carry its mute state; a muted browser sends none.
-    if (peer.kind === 'webrtc') this.mixer.setMuted(peer.name, peer.isMuted);
+    if (peer.kind === 'webrtc') this.#muteBrowser(peer);
     this.#members.mutedChanged(peer);
     this.#link.setMuted(peer.name, peer.isMuted);
   }
@@ -252,7 +253,7 @@ export class Room {
   async addBrowserProducer(peer: Peer, id: string, onExceeded: () => void): Promise<void> {
     if (!this.#members.isCurrentOrPrepared(peer)) return;
     if (!(await this.producers.open(peer, id, onExceeded))) return;
-    if (!this.#members.isPrepared(peer)) this.mixer.setMuted(peer.name, peer.isMuted);
+    if (!this.#members.isPrepared(peer)) this.#muteBrowser(peer);
     await this.addProducer(peer, id);
   }
 
@@ -336,6 +337,10 @@ export class Room {
       if (!heard.some((other) => other.peer === peer)) heard.push({ peer });
     }
     return heard;
+  }
+
+  #muteBrowser({ name, isMuted }: Peer): void {
+    this.mixer.setMuted(name, isMuted, performance.now());
   }
 
   /** Writes a peer's place here into the state for other nodes. @param away true if its connection is lost */

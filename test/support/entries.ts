@@ -114,10 +114,10 @@ export async function hearEntries(
     const endMs = (word.fromSample + word.samples) / 48;
     if (entry.muted) {
       await playUntil(word.fromSample / 48 - MUTED_BEFORE_MS);
-      if (entry.muted === 'away') room.mixer.setMuted('a', true);
+      if (entry.muted === 'away') room.mixer.setMuted('a', true, room.nowMs);
     }
     await playUntil(atMs, entry.muted !== undefined);
-    if (entry.muted === 'away') room.mixer.setMuted('a', false);
+    if (entry.muted === 'away') room.mixer.setMuted('a', false, room.nowMs);
     if (entry.moves) room.moveMix();
     const goesOn = entry.muted !== undefined || entry.moves;
     const after = goesOn ? now! : open(entry.after);

@@ -219,6 +219,10 @@ export class SimulatedRoom {
     return this.#clock.isRunning;
   }
 
+  get nowMs(): number {
+    return this.#nowMs;
+  }
+
   /** Lets time go by in which nothing comes. */
   async pause(ms: number): Promise<void> {
     await this.passTo(this.#nowMs + ms);

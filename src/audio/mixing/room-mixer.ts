@@ -183,11 +183,11 @@ export class RoomMixer {
    * Mutes or unmutes a speaker whose packets do not come here while it is muted.
    * @param isNew true if another stream begins with its next packet
    */
-  setMuted(peer: string, isMuted: boolean, isNew = false): void {
+  setMuted(peer: string, isMuted: boolean, nowMs: number, isNew = false): void {
     const speaker = this.#speakers.get(peer);
     if (!speaker || speaker.isMuted === isMuted) return;
     if (!isMuted) {
-      speaker.unmute(isNew);
+      speaker.unmute(isNew, nowMs);
       return;
     }
     speaker.isMuted = true;
@@ -211,7 +211,7 @@ export class RoomMixer {
     }
     const isFirstLong = speaker.noteLength(durationSamples);
     // Muted packets count, too: decoders that begin later are given them.
-    if (speaker.staysWithheld(durationSamples) || isMuted) {
+    if (speaker.staysWithheld(packet.timestamp, nowMs) || isMuted) {
       this.#withhold(speaker, packet, nowMs);
       return;
     }

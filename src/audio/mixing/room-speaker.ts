@@ -1,5 +1,7 @@
+import { SAMPLES_PER_MS } from '../../rtp/clock-rate.ts';
 import type { MediaPacket } from '../../rtp/packet.ts';
 import { Reorderer } from '../../rtp/reorderer.ts';
+import { timestampDelta } from '../../rtp/sequence.ts';
 import { Splice } from '../../rtp/splice.ts';
 import { FRAME_SAMPLES } from '../format.ts';
 import { carriesCopy, emptyOpusPacket, opusPacketSamples } from '../opus-packet.ts';
@@ -61,8 +63,10 @@ export class RoomSpeaker implements HeardSpeaker {
   isMuted = false;
   /** True if its last packet was withheld: only decoders that begin later are given it. */
   isWithheld = false;
-  /** Remaining audio that only decoders are given, until they know the stream. */
-  #unknownSamples = 0;
+  /** Time of the unmute from which on decoders must be given some of the stream before it is heard; undefined once they have been. */
+  #unmutedAtMs: number | undefined;
+  /** Timestamp of the stream at that time; undefined until a packet has come. */
+  #unknownFrom: number | undefined;
   /** Time at which a copy last replaced a lost packet. */
   #copiedAtMs = -Infinity;
 
@@ -127,20 +131,29 @@ export class RoomSpeaker implements HeardSpeaker {
   }
 
   /** True if a packet that is not muted itself must still be withheld. */
-  staysWithheld(durationSamples: number): boolean {
+  staysWithheld(timestamp: number, nowMs: number): boolean {
     if (!this.isWithheld) return false;
-    if (!this.isMuted && !this.isPlayed && this.#unknownSamples <= 0) return false;
-    if (!this.isMuted) this.#unknownSamples -= durationSamples;
-    return true;
+    return this.isMuted || this.#isUnknown(timestamp, nowMs) || this.isPlayed;
   }
 
   /**
    * Handles the unmute of a sender whose packets did not come here meanwhile: decoders must first be given some of its stream.
    * @param isNew true if the stream begins with the next packet
    */
-  unmute(isNew: boolean): void {
+  unmute(isNew: boolean, nowMs: number): void {
     this.isMuted = false;
-    this.#unknownSamples = isNew ? 0 : UNKNOWN_SAMPLES;
+    this.#unmutedAtMs = isNew ? undefined : nowMs;
+    this.#unknownFrom = undefined;
+  }
+
+  /** True for the first packets after an unmute. The time of the stream counts, not its packets: in a pause few come (DTX). */
+  #isUnknown(timestamp: number, nowMs: number): boolean {
+    if (this.#unmutedAtMs === undefined) return false;
+    const sinceMs = Math.min(nowMs - this.#unmutedAtMs, UNKNOWN_SAMPLES / SAMPLES_PER_MS);
+    this.#unknownFrom ??= (timestamp - Math.round(sinceMs * SAMPLES_PER_MS)) >>> 0;
+    const isUnknown = Math.abs(timestampDelta(this.#unknownFrom, timestamp)) < UNKNOWN_SAMPLES;
+    if (!isUnknown) this.#unmutedAtMs = undefined;
+    return isUnknown;
   }
 
   /** Adds a packet that no listener may hear: only decoders that begin later need it. */

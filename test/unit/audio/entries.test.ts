@@ -96,9 +96,9 @@ test.each([
   async (_, sentOf) => {
     const room = new SimulatedRoom(codecs, ['a']);
     const heard = room.listen('x', OPUS);
-    room.mixer.setMuted('a', true);
+    room.mixer.setMuted('a', true, room.nowMs);
     room.mixer.cutSpeaker('a');
-    room.mixer.setMuted('a', false, true);
+    room.mixer.setMuted('a', false, room.nowMs, true);
     const said = streamOf('a', await opusTone(525, 0.3, 600));
     const arrivals = said.map((arrival) => ({ ...arrival, ...sentOf(arrival.atMs < 300) }));
     await room.play(arrivals.filter(({ isSent }) => isSent));

@@ -226,8 +226,8 @@ test.each([4, 50])(
       [FIRST_HZ, SECOND_HZ].map((hz) => opusTone(hz, AMPLITUDE, 1000)),
     );
     await room.play(streamOf('a', a!), streamOf('b', b!));
-    room.mixer.setMuted('a', true);
-    room.mixer.setMuted('b', true);
+    room.mixer.setMuted('a', true, room.nowMs);
+    room.mixer.setMuted('b', true, room.nowMs);
     await room.pause(500);
     expect(room.isRunning).toBe(false);
     room.mixer.close();
