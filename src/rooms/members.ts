@@ -89,6 +89,11 @@ export class Members {
     return this.#remote.isConnected(name);
   }
 
+  /** Returns the state of a peer that is in the room on other nodes only; undefined for all others. */
+  stateElsewhere(name: string): { kind: PeerKind; muted: boolean } | undefined {
+    return this.isHere(name) ? undefined : this.#roster.stateOf(name);
+  }
+
   /** Prepared ways of peers of this node. */
   get prepared(): Peer[] {
     return [...this.#prepared];

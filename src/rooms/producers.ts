@@ -10,6 +10,8 @@ export type ProducersParts = {
   /** Returns whether a peer is in the room on this node. */
   isHere: (name: string) => boolean;
   speakerOf: (name: string) => number;
+  /** Called when a peer on another node has become a speaker of the mixer, before its first packet. */
+  onRemoteAdded: (name: string) => void;
   /** Called when a producer has ended. */
   onRemoved: (id: string) => void;
   log: FastifyBaseLogger;
@@ -145,13 +147,13 @@ export class Producers {
 
   /** Connects a producer of another node. A peer that moves between nodes is heard from this node until it has left it. */
   async #hear(name: string, id: string): Promise<void> {
-    const { isHere, speakerOf } = this.#parts;
+    const { isHere, speakerOf, onRemoteAdded } = this.#parts;
     if (isHere(name)) return;
     // A peer of another node is ended by that node.
-    await this.#downlink.add(name, speakerOf(name), id, {
-      budget: new RtpBudget(performance.now()),
-      onExceeded: () => {},
-    });
+    const limit = { budget: new RtpBudget(performance.now()), onExceeded: () => {} };
+    const added = this.#downlink.add(name, speakerOf(name), id, limit);
+    onRemoteAdded(name);
+    await added;
     if (this.#remote.has(id)) this.add({ id, peer: name, owner: undefined });
   }
 

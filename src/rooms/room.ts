@@ -91,6 +91,7 @@ export class Room {
       downlink: this.#downlink,
       isHere: (peer) => members.isHere(peer),
       speakerOf: (peer) => members.speakerOf(peer),
+      onRemoteAdded: (peer) => this.#updateMutedElsewhere(peer),
       onRemoved: (id) => link.removeProducer(id),
       log: parts.log,
     });
@@ -113,7 +114,10 @@ export class Room {
         accountId,
         name,
         {
-          onPeers: (node, peers, reasons) => members.updateRemote(node, peers, reasons),
+          onPeers: (node, peers, reasons) => {
+            members.updateRemote(node, peers, reasons);
+            if (room) for (const { peer } of peers) room.#updateMutedElsewhere(peer);
+          },
           onProducer: async (peer, id) => room?.producers.addRemote(peer, id),
           onProducerClosed: (id) => room?.producers.removeRemote(id),
           onShared: () => room && room.#updateRoute(),
@@ -337,6 +341,15 @@ export class Room {
       if (!heard.some((other) => other.peer === peer)) heard.push({ peer });
     }
     return heard;
+  }
+
+  /** Tells the mixer whether the packets of a peer on another node are held back there. A muted WebSocket peer begins anew. */
+  #updateMutedElsewhere(name: string): void {
+    const state = this.#members.stateElsewhere(name);
+    if (!state) return;
+    const { kind, muted } = state;
+    const isAway = kind === 'webrtc' && muted;
+    this.mixer.setMutedElsewhere(name, isAway, performance.now(), kind === 'websocket');
   }
 
   #muteBrowser({ name, isMuted }: Peer): void {

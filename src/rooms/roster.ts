@@ -42,6 +42,12 @@ export class Roster {
     return this.#members.has(name);
   }
 
+  /** Returns the state of a peer; undefined if it is not in the room. */
+  stateOf(name: string): Held | undefined {
+    const member = this.#members.get(name);
+    return member && latestOf(member);
+  }
+
   /** Returns the speaker number of a peer: 16 bits, unique in the room on this node. */
   speakerOf(name: string): number {
     const known = this.#members.get(name)?.speaker ?? this.#reserved.get(name);

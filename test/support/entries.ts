@@ -36,8 +36,8 @@ export type Entry = {
   before?: Subscription;
   /** Its subscription from the middle of the word on. */
   after: Subscription;
-  /** The speaker is muted before: its packets come all the same, or do not come. */
-  muted?: 'withheld' | 'away';
+  /** The speaker is muted before: its packets come all the same, or do not come; on another node, whose state tells of the unmute late. */
+  muted?: 'withheld' | 'away' | 'elsewhere';
   /** The mix moves to another thread. */
   moves?: boolean;
   /** Another listener hears the speaker as samples all the time. */
@@ -60,6 +60,24 @@ export const ENTRIES: Entry[] = [
   { name: 'browser unmuted, PCM', before: AS_SAMPLES, after: AS_SAMPLES, muted: 'away' },
   { name: 'browser unmuted, Opus', before: AS_OPUS, after: AS_OPUS, muted: 'away' },
   { name: 'browser unmuted, `forward`', before: APART, after: APART, muted: 'away' },
+  {
+    name: 'browser on another node unmuted, PCM',
+    before: AS_SAMPLES,
+    after: AS_SAMPLES,
+    muted: 'elsewhere',
+  },
+  {
+    name: 'browser on another node unmuted, Opus',
+    before: AS_OPUS,
+    after: AS_OPUS,
+    muted: 'elsewhere',
+  },
+  {
+    name: 'browser on another node unmuted, `forward`',
+    before: APART,
+    after: APART,
+    muted: 'elsewhere',
+  },
   { name: 'the mix moves, PCM', before: AS_SAMPLES, after: AS_SAMPLES, moves: true },
 ];
 
@@ -97,7 +115,7 @@ export async function hearEntries(
   const playUntil = async (ms: number, isMuted = false) => {
     const from = at;
     while (at < arrivals.length && arrivals[at]!.atMs < ms) at += 1;
-    if (isMuted && entry.muted === 'away') {
+    if (isMuted && entry.muted !== 'withheld') {
       // A consumer of mediasoup numbers on after a pause.
       skipped += at - from;
       await room.passTo(ms);
@@ -115,6 +133,7 @@ export async function hearEntries(
     if (entry.muted) {
       await playUntil(word.fromSample / 48 - MUTED_BEFORE_MS);
       if (entry.muted === 'away') room.mixer.setMuted('a', true, room.nowMs);
+      if (entry.muted === 'elsewhere') room.mixer.setMutedElsewhere('a', true, room.nowMs);
     }
     await playUntil(atMs, entry.muted !== undefined);
     if (entry.muted === 'away') room.mixer.setMuted('a', false, room.nowMs);
@@ -124,6 +143,7 @@ export async function hearEntries(
     const framesBefore = after.frames.length;
     if (!goesOn) change(after);
     await playUntil(endMs + AFTER_WORD_MS);
+    if (entry.muted === 'elsewhere') room.mixer.setMutedElsewhere('a', false, room.nowMs);
     if (!goesOn) change(entry.before && open(entry.before));
     const heard = goesOn ? after : { ...after };
     const rest = { fromSample: Math.round(atMs * 48), samples: Math.round((endMs - atMs) * 48) };

@@ -185,7 +185,9 @@ export class RoomMixer {
    */
   setMuted(peer: string, isMuted: boolean, nowMs: number, isNew = false): void {
     const speaker = this.#speakers.get(peer);
-    if (!speaker || speaker.isMuted === isMuted) return;
+    if (!speaker) return;
+    speaker.isMutedElsewhere = false;
+    if (speaker.isMuted === isMuted) return;
     if (!isMuted) {
       speaker.unmute(isNew, nowMs);
       return;
@@ -193,6 +195,14 @@ export class RoomMixer {
     speaker.isMuted = true;
     speaker.isWithheld = true;
     this.#silence(speaker);
+  }
+
+  /**
+   * Notes that a speaker on another node is muted there, so that its packets do not come, or is no longer.
+   * @param isNew true if another stream begins with its next packet
+   */
+  setMutedElsewhere(peer: string, isMuted: boolean, nowMs: number, isNew = false): void {
+    this.#speakers.get(peer)?.setMutedElsewhere(isMuted, nowMs, isNew);
   }
 
   /**

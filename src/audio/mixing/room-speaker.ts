@@ -4,13 +4,14 @@ import { Reorderer } from '../../rtp/reorderer.ts';
 import { timestampDelta } from '../../rtp/sequence.ts';
 import { Splice } from '../../rtp/splice.ts';
 import { FRAME_SAMPLES } from '../format.ts';
-import { carriesCopy, emptyOpusPacket, opusPacketSamples } from '../opus-packet.ts';
+import { carriesCopy, opusPacketSamples } from '../opus-packet.ts';
 import { Arrivals } from './arrivals.ts';
 import { forwardFrame } from './forward-frame.ts';
 import { maxAwaitedMs } from './late-beginning.ts';
 import type { HeardSpeaker, Listener } from './subscriptions.ts';
-import type { AddedSpeaker, MixPacket, SpeakerId } from './mix-plan.ts';
+import type { AddedSpeaker, SpeakerId } from './mix-plan.ts';
 import { PacketHistory } from './packet-history.ts';
+import { lostAfter, type PastPacket } from './past-packet.ts';
 
 /** End of a pause that is mixed with the word after it: as much as a mix waits for anyway. */
 const PREROLL_SAMPLES = FRAME_SAMPLES;
@@ -20,18 +21,11 @@ const MAX_PREROLL_AGE_MS = 100;
 /** Length of sound after which a decoder that began in the middle of a stream is accurate. */
 const UNKNOWN_SAMPLES = 6 * FRAME_SAMPLES;
 
+/** Time without a packet after which a speaker that is muted on another node has really stopped. */
+const ABSENT_MS = 100;
+
 /** Time after the last lost packet for which its sender's network counts as lossy. */
 const LOSSY_MS = 5000;
-
-/** Packet in order of its sequence number, or an empty one in place of a lost one. */
-type PastPacket = MixPacket & {
-  atMs: number;
-  /** True if it came while its sender did not talk. */
-  isPause: boolean;
-  isLost: boolean;
-  /** True if the packet was sent to no listener because its sender was muted. */
-  isWithheld: boolean;
-};
 
 /** Speaker of a room: its stream in order, the history of it, and the listeners that are sent its packets as they are. */
 export class RoomSpeaker implements HeardSpeaker {
@@ -61,6 +55,8 @@ export class RoomSpeaker implements HeardSpeaker {
   isLossy = false;
   /** True if its producer is paused: packets that still come are withheld. */
   isMuted = false;
+  /** True if it is muted on another node, whose packets have not come again since. */
+  isMutedElsewhere = false;
   /** True if its last packet was withheld: only decoders that begin later are given it. */
   isWithheld = false;
   /** Time of the unmute from which on decoders must be given some of the stream before it is heard; undefined once they have been. */
@@ -132,8 +128,20 @@ export class RoomSpeaker implements HeardSpeaker {
 
   /** True if a packet that is not muted itself must still be withheld. */
   staysWithheld(timestamp: number, nowMs: number): boolean {
-    if (!this.isWithheld) return false;
-    return this.isMuted || this.#isUnknown(timestamp, nowMs) || this.isPlayed;
+    // Its state, which comes another way, may tell of the unmute later, and of the mute when the sender talks again.
+    if (this.isMutedElsewhere && this.#isAbsent(nowMs)) this.setMutedElsewhere(false, nowMs, false);
+    if (this.isMuted || this.#isUnknown(timestamp, nowMs)) return true;
+    return this.isWithheld && this.isPlayed;
+  }
+
+  /** Notes that it is muted on another node, or no longer. Parameters as for {@link unmute}. */
+  setMutedElsewhere(isMuted: boolean, nowMs: number, isNew: boolean): void {
+    if (this.isMutedElsewhere && !isMuted && this.#isAbsent(nowMs)) this.unmute(isNew, nowMs);
+    this.isMutedElsewhere = isMuted;
+  }
+
+  #isAbsent(nowMs: number): boolean {
+    return nowMs - (this.arrivals.lastMs ?? -Infinity) >= ABSENT_MS;
   }
 
   /**
@@ -283,15 +291,4 @@ function replaced(listeners: ReadonlySet<Listener>, before: Listener, after: Lis
 function presentOf({ sequenceNumber, timestamp, payload }: MediaPacket) {
   const durationSamples = opusPacketSamples(payload) ?? 0;
   return { sequenceNumber, timestamp, payload, durationSamples, isLost: false };
-}
-
-/** Returns a replacement for the lost packet after `before`. */
-function lostAfter(before: PastPacket) {
-  return {
-    sequenceNumber: (before.sequenceNumber + 1) & 0xffff,
-    timestamp: (before.timestamp + before.durationSamples) >>> 0,
-    payload: emptyOpusPacket(before.payload),
-    durationSamples: before.durationSamples,
-    isLost: true,
-  };
 }

@@ -40,7 +40,8 @@ describe.each(senders)('in the middle of a word of %s', (_, sender) => {
       const { loud3, soft, missing, lateMs } = countEntries(errors);
       expect({ loud3, soft, missing }).toEqual({ loud3: 0, soft: 0, missing: 0 });
       // A speaker whose packets did not come while it was muted is withheld for 120 ms more.
-      expect(lateMs.most).toBeLessThan(entry.muted === 'away' ? 170 : 50);
+      const isAbsent = entry.muted === 'away' || entry.muted === 'elsewhere';
+      expect(lateMs.most).toBeLessThan(isAbsent ? 170 : 50);
     },
   );
 });
@@ -107,6 +108,51 @@ test.each([
     expect(heard.framesAtMs[0]).toBeLessThanOrEqual(310);
   },
 );
+
+describe('a browser on another node', () => {
+  const said = async () => streamOf('a', await opusTone(525, 0.3, 1000));
+
+  test('the states of a mute and its end come late, while it talks again: nothing is withheld', async () => {
+    const room = new SimulatedRoom(codecs, ['a']);
+    const heard = room.listen('x', OPUS);
+    const arrivals = await said();
+    for (const [untilMs, isMuted] of [
+      [300, true],
+      [600, false],
+    ] as const) {
+      await room.play(
+        arrivals.splice(
+          0,
+          arrivals.findIndex(({ atMs }) => atMs >= untilMs),
+        ),
+      );
+      room.mixer.setMutedElsewhere('a', isMuted, room.nowMs);
+    }
+    await room.play(arrivals);
+    room.mixer.close();
+    expect(heard.frames).toHaveLength(50);
+  });
+
+  test('the state of the unmute comes in a pause, 120 ms before the next word: nothing of the word is withheld', async () => {
+    const room = new SimulatedRoom(codecs, ['a']);
+    const heard = room.listen('x', OPUS);
+    const arrivals = await said();
+    await room.play(arrivals.filter(({ atMs }) => atMs < 200));
+    room.mixer.setMutedElsewhere('a', true, room.nowMs);
+    await room.passTo(480);
+    room.mixer.setMutedElsewhere('a', false, room.nowMs);
+    const framesBefore = heard.frames.length;
+    const again = arrivals.filter(({ atMs }) => atMs >= 600);
+    await room.play(
+      again.map((arrival, i) => ({
+        ...arrival,
+        packet: { ...arrival.packet, sequenceNumber: 10 + i },
+      })),
+    );
+    room.mixer.close();
+    expect(heard.framesAtMs[framesBefore]).toBeLessThanOrEqual(640);
+  });
+});
 
 type Piece = { fromSample: number; sound: Float32Array };
 

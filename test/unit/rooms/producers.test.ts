@@ -44,6 +44,7 @@ function openProducers() {
     downlink,
     isHere: () => true,
     speakerOf: () => 1,
+    onRemoteAdded: () => {},
     onRemoved: () => {},
     log: {} as FastifyBaseLogger,
   });
