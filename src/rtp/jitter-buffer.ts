@@ -10,7 +10,13 @@ const DECAY = 1 / 128;
 /** Jump of the delay between two packets, either way, that no network causes, ms: the sender's clock has changed. */
 const MAX_LATER_MS = 2000;
 
-/** Bounds of {@link JitterBuffer.targetMs}. */
+/**
+ * Audio that may come at once at the beginning of a stream, ms: what another node holds until this one is ready (`readyWithinMs`). It is
+ * held beyond the limit, because dropped it would be the first word, until playback has caught up.
+ */
+const MAX_FIRST_MS = 400;
+
+/** Bounds of {@link JitterBuffer.targetMs}, of which the greater one is the capacity. */
 export type JitterBufferLimits = { minMs: number; maxMs: number };
 
 /** Arrival pattern of the last packets of a stream, before those that are held. */
@@ -37,6 +43,8 @@ export type Held = {
   atMs: number;
   /** Lateness against the quickest packet of the last seconds. */
   lateMs: number;
+  /** True if it came with later ones, at the beginning of the stream: how long it waits tells nothing about those that follow. */
+  isOfBurst: boolean;
 };
 
 /**
@@ -50,6 +58,8 @@ export class JitterBuffer {
   #next: number | undefined;
   #isBuffering = true;
   #hasRunDry = false;
+  /** Audio that is held beyond the limit, ms, for {@link MAX_FIRST_MS}. */
+  #extraMs = MAX_FIRST_MS;
   /** Arrival time of the first packet if it had not been late. */
   #firstAtMs: number | undefined;
   #lateMs = 0;
@@ -111,12 +121,21 @@ export class JitterBuffer {
     }
     this.#next ??= sequenceNumber;
     this.#firstAtMs ??= nowMs - lateMs;
-    const held = { sequenceNumber, timestamp, payload, durationSamples, atMs: nowMs, lateMs };
+    const isOfBurst = false;
+    const held = {
+      sequenceNumber,
+      timestamp,
+      payload,
+      durationSamples,
+      atMs: nowMs,
+      lateMs,
+      isOfBurst,
+    };
     this.#held.set(sequenceNumber, held);
     this.#heldSamples += durationSamples;
     // In whole packets: one of 120 ms alone must not fill the buffer.
     const packetMs = durationSamples / SAMPLES_PER_MS;
-    const mostMs = Math.ceil(this.#limits.maxMs / packetMs) * packetMs;
+    const mostMs = Math.ceil((this.#limits.maxMs + this.#extraMs) / packetMs) * packetMs;
     while (this.depthMs > mostMs) if (this.#release()) this.droppedPackets += 1;
   }
 
@@ -131,6 +150,7 @@ export class JitterBuffer {
       const heldMs = nowMs - (this.#firstAtMs ?? nowMs);
       if (this.#held.size === 0 || (heldMs < this.targetMs && !this.#isInTimeAgain)) return 'empty';
       this.#isBuffering = false;
+      if (this.#extraMs === MAX_FIRST_MS) this.#noteBurst();
       // The time of packets missing at the start has already passed.
       while (!this.#held.has(this.#next!)) {
         const after = (this.#next! + 1) & 0xffff;
@@ -144,7 +164,15 @@ export class JitterBuffer {
       this.#firstAtMs = undefined;
       return 'empty';
     }
-    return this.#release() ?? 'lost';
+    const next = this.#release() ?? 'lost';
+    this.#extraMs = Math.min(this.#extraMs, this.depthMs);
+    return next;
+  }
+
+  /** Marks the packets that came before playback began, but for the last one. */
+  #noteBurst(): void {
+    const held = [...this.#held.values()];
+    for (const packet of held.slice(0, -1)) packet.isOfBurst = true;
   }
 
   /**
@@ -171,6 +199,7 @@ export class JitterBuffer {
   /** Drops all held packets; the next packet begins a new stream. */
   clear(): void {
     this.#hasRunDry = false;
+    this.#extraMs = MAX_FIRST_MS;
     this.#held.clear();
     this.#heldSamples = 0;
     this.#next = undefined;

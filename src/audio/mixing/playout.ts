@@ -142,7 +142,8 @@ export class Playout {
     this.#copies.note(this.#last, packet);
     this.concealedSamples += this.#awaited.settle(this.#last, packet);
     this.#last = packet;
-    this.#slack.add(nowMs - packet.atMs, packet.durationSamples / FRAME_SAMPLES);
+    const weight = packet.durationSamples / FRAME_SAMPLES;
+    if (!packet.isOfBurst) this.#slack.add(nowMs - packet.atMs, weight);
     return samples;
   }
 

@@ -29,6 +29,20 @@ describe('JitterBuffer', () => {
     expect(taken(buffer, 5)).toBe('1');
   });
 
+  test('at the beginning 400 ms that come at once are held beyond the limit, until playback has caught up', () => {
+    const buffer = newBuffer();
+    for (let i = 0; i < 20; i += 1) buffer.insert(packet(i), 960, 400);
+    for (let i = 0; i < 20; i += 1) {
+      expect(taken(buffer, 405 + 20 * i)).toBe(String(i));
+      buffer.insert(packet(20 + i), 960, 410 + 20 * i);
+    }
+    for (let i = 20; i < 40; i += 1) expect(taken(buffer, 805)).toBe(String(i));
+    for (let i = 40; i < 60; i += 1) buffer.insert(packet(i), 960, 1200);
+    // The limit holds again.
+    expect(buffer.depthMs).toBe(200);
+    expect(buffer.droppedPackets).toBe(10);
+  });
+
   test.each([1, 65_530])('take() gives packets in order, from sequence number %i', (start) => {
     const buffer = newBuffer();
     for (const offset of [0, 2, 1, 4, 3, 6, 5, 7]) buffer.insert(packet(start + offset), 960, 0);
@@ -120,10 +134,10 @@ describe('JitterBuffer', () => {
     expect(buffer.droppedPackets).toBe(2);
   });
 
-  test('never holds more than its limit, however much comes', () => {
+  test('never holds more than its limit and 400 ms, however much comes', () => {
     const buffer = newBuffer();
     for (let i = 0; i < 500; i += 1) buffer.insert(packet(i), 960, 0);
-    expect(buffer.depthMs).toBeLessThanOrEqual(200);
+    expect(buffer.depthMs).toBeLessThanOrEqual(600);
     expect(buffer.droppedPackets).toBeGreaterThan(0);
   });
 
