@@ -4,6 +4,9 @@ import { sequenceDelta, timestampDelta } from './sequence.ts';
 
 /** Largest distance by number at which an earlier packet is late; a packet further back begins another stream, as in a `Reorderer`. */
 const MAX_LATE_PACKETS = 1000;
+/** Distance of an earlier number with a later timestamp that is no fault of a late packet: another stream at once, as in a `Reorderer`. */
+const MAX_JUMP_SAMPLES = 500 * SAMPLES_PER_MS;
+const MAX_LOST_PACKETS = 200;
 /**
  * Time and number of packets for which only earlier packets come, in order, before they count as another stream: retransmissions after
  * an outage come among live packets, or for less time.
@@ -13,7 +16,8 @@ const MIN_BEHIND_PACKETS = 5;
 
 /**
  * Joins consecutive RTP streams, each with numbers of its own, into one: the first packet of the next
- * continues the numbers of the last. An encoder that restarts with earlier numbers, unannounced, is noticed after half a second.
+ * continues the numbers of the last. An encoder that restarts with earlier numbers, unannounced, is noticed
+ * at once by a later timestamp, and else after half a second.
  * Pure: the caller passes the time.
  */
 export class Splice {
@@ -24,6 +28,12 @@ export class Splice {
   #isCut = false;
   /** Packets since the last one with a new number, if all are earlier and in order. */
   #behind: { sequenceNumber: number; sinceMs: number; packets: number } | undefined;
+  #restarts = 0;
+
+  /** Number of streams that began with a packet that is neither late nor announced: from another encoder. */
+  get restarts(): number {
+    return this.#restarts;
+  }
 
   /** True if the next packet is the first of another stream. */
   get isCut(): boolean {
@@ -44,12 +54,17 @@ export class Splice {
       return packet;
     }
     if (this.#isCut) this.#begin(packet, last, nowMs);
-    const isUnchanged = this.#sequenceOffset === 0 && this.#timestampOffset === 0;
-    const joined = isUnchanged ? packet : this.#shifted(packet);
-    const ahead = sequenceDelta(last.sequenceNumber, joined.sequenceNumber);
-    const isLater = timestampDelta(last.timestamp, joined.timestamp) > 0;
-    // Earlier numbers with later timestamps are another stream at once, as in a `Reorderer`.
-    if (ahead <= 0 && ahead >= -MAX_LATE_PACKETS && !isLater) {
+    let joined = this.#shifted(packet);
+    let ahead = sequenceDelta(last.sequenceNumber, joined.sequenceNumber);
+    const laterSamples = timestampDelta(last.timestamp, joined.timestamp);
+    const isFar = laterSamples > MAX_JUMP_SAMPLES || ahead < -MAX_LOST_PACKETS;
+    if (ahead <= 0 && ahead >= -MAX_LATE_PACKETS && laterSamples > 0 && isFar) {
+      this.#restarts += 1;
+      this.#begin(packet, last, nowMs);
+      joined = this.#shifted(packet);
+      ahead = 1;
+    }
+    if (ahead <= 0 && ahead >= -MAX_LATE_PACKETS) {
       this.#noteBehind(joined.sequenceNumber, nowMs);
     } else {
       this.#behind = undefined;
@@ -85,6 +100,7 @@ export class Splice {
   }
 
   #shifted(packet: MediaPacket): MediaPacket {
+    if (this.#sequenceOffset === 0 && this.#timestampOffset === 0) return packet;
     return {
       ...packet,
       sequenceNumber: (packet.sequenceNumber + this.#sequenceOffset) & 0xffff,

@@ -36,6 +36,7 @@ export class RoomSpeaker implements HeardSpeaker {
   readonly splice = new Splice();
   readonly arrivals = new Arrivals();
   readonly #stream = new Reorderer();
+  #restarts = 0;
   readonly #history = new PacketHistory<PastPacket>();
   /** True if the last packet went to a listener that hears this speaker alone. */
   #isHeard = false;
@@ -104,8 +105,10 @@ export class RoomSpeaker implements HeardSpeaker {
     this.arrivals.add(packet.timestamp, nowMs);
     const before = this.#stream.next;
     const isInTime = this.#stream.insert(packet, nowMs);
+    const { restarts } = this.splice;
     // Another stream, from another encoder: its packets do not depend on earlier ones.
-    if (before !== this.#stream.next) this.#history.clear();
+    if (before !== this.#stream.next || restarts !== this.#restarts) this.#history.clear();
+    this.#restarts = restarts;
     return isInTime;
   }
 

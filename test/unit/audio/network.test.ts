@@ -174,6 +174,27 @@ describe('a browser behind a bad network', () => {
   );
 });
 
+test.each([-300, -900])(
+  'an encoder that begins anew, its numbers %i away and its timestamps later: a mix goes on within 40 ms',
+  async (away) => {
+    const room = new SimulatedRoom(codecs, ['a']);
+    const heard = room.listen('x', PCM);
+    const arrivals = streamOf('a', speech.slice(0, 200)).map((arrival, i): Arrival => {
+      const { packet } = arrival;
+      const isAnew = i >= 100;
+      const sequenceNumber = 5000 + i + (isAnew ? away : 0);
+      const timestamp = packet.timestamp + (isAnew ? 240_000 : 0);
+      return { ...arrival, packet: { ...packet, sequenceNumber, timestamp } };
+    });
+    await room.play(arrivals);
+    room.mixer.close();
+    const gapsMs = heard.framesAtMs.slice(1).map((atMs, i) => atMs - heard.framesAtMs[i]!);
+    expect(Math.max(...gapsMs)).toBeLessThanOrEqual(40);
+    expect(heard.framesAtMs.at(-1)).toBeGreaterThanOrEqual(3960);
+    expect(heard.concealedMs).toBeLessThanOrEqual(40);
+  },
+);
+
 describe('a browser whose clock is wrong', () => {
   test.for([1500, -1500])(
     'by %i ppm for a minute: heard without a glitch, at its level, and no later in the end',

@@ -51,6 +51,32 @@ describe('a splice of streams', () => {
     },
   );
 
+  test.each([
+    [100, 5000],
+    [300, 100],
+    [900, 5000],
+  ])(
+    'an encoder that begins anew %i numbers earlier, with timestamps %i ms later: it goes on at once',
+    (back, laterMs) => {
+      const splice = new Splice();
+      const first = 1000;
+      come(splice, first, first + 50, 0);
+      const later = (number: number, atMs: number) =>
+        splice.join(packet(number - back, (number * 20 + laterMs) * 48), atMs);
+      const joined = Array.from({ length: 3 }, (_, i) => later(first + 50 + i, 1000 + i * 20));
+      expect(joined.map(numbers)).toEqual(
+        Array.from({ length: 3 }, (_, i) => [first + 50 + i, (first + 50 + i) * 960]),
+      );
+    },
+  );
+
+  test('a late packet whose timestamp is slightly wrong: no other stream', () => {
+    const splice = new Splice();
+    come(splice, 0, 50, 0);
+    expect(numbers(splice.join(packet(45, 60 * 960), 1000))).toEqual([45, 60 * 960]);
+    expect(numbers(splice.join(packet(50, 50 * 960), 1001))).toEqual([50, 50 * 960]);
+  });
+
   test('retransmissions of an outage are late, among live packets and in a burst before them', () => {
     const splice = new Splice();
     come(splice, 0, 10, 0);
