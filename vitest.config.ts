@@ -75,6 +75,7 @@ const PAGES = ['admin', 'client', 'page'].map((name) => `test/e2e/${name}.test.t
 const SIMULATIONS = [
   'decoded-formats',
   'detection',
+  'dtx',
   'entries',
   'formats',
   'glitches',
@@ -90,7 +91,6 @@ const SIMULATIONS = [
   'time-stretch',
   'turns',
   'unknown-formats',
-  'unmuted-pauses',
 ].map((name) => `test/unit/**/${name}.test.ts`);
 
 /** Servers of the versions that compose.yaml names, which come before this machine's own. */

@@ -8,6 +8,12 @@ const MAX_WAIT_MS = 40;
 const MAX_JUMP_MS = 500;
 /** Longest gap in the shortest packets, of 2.5 ms; a number further away is no gap, regardless of the timestamp. */
 const MAX_LOST_PACKETS = MAX_JUMP_MS / 2.5;
+/**
+ * Largest gap in a pause of its sender, which sends a packet in 400 ms then (DTX): a few numbers are missing, and more time than packets
+ * without a pause would take.
+ */
+const MAX_PAUSE_PACKETS = 25;
+const MAX_PAUSE_MS = MAX_PAUSE_PACKETS * 400;
 /** Largest distance by number at which an earlier packet belongs to the stream, however late it is; as in a `JitterBuffer`. */
 const MAX_LATE_PACKETS = 1000;
 
@@ -21,6 +27,12 @@ export class Reorderer {
   /** Latest timestamp of the stream. */
   #timestamp = 0;
   #gapSinceMs = 0;
+  #streams = 0;
+
+  /** Number of streams, from different encoders, that have begun. */
+  get streams(): number {
+    return this.#streams;
+  }
 
   /** Next sequence number; undefined before the first packet. */
   get next(): number | undefined {
@@ -41,16 +53,22 @@ export class Reorderer {
     if (ahead < 0 && ahead >= -MAX_LATE_PACKETS && laterSamples < 0) return false;
     const jumpMs = Math.abs(laterSamples) / SAMPLES_PER_MS;
     const isFar = jumpMs > MAX_JUMP_MS || Math.abs(ahead) > MAX_LOST_PACKETS;
+    const isAfterPause =
+      ahead > 0 && ahead <= MAX_PAUSE_PACKETS && laterSamples > 0 && jumpMs <= MAX_PAUSE_MS;
     // A packet is in order regardless of the length of its sender's pause.
-    if (this.#next === undefined || (ahead !== 0 && isFar)) {
+    if (this.#next === undefined || (ahead !== 0 && isFar && !isAfterPause)) {
+      this.#streams += 1;
       this.#held.clear();
       this.#next = sequenceNumber;
       this.#timestamp = timestamp;
+    } else if (isFar && isAfterPause && this.#held.size === 0) {
+      // Missing packets were sent long before, and are not awaited.
+      this.#next = sequenceNumber;
     } else if (ahead < 0 || this.#held.has(sequenceNumber)) {
       return false;
     }
     if (laterSamples > 0) this.#timestamp = timestamp;
-    if (ahead > 0 && this.#held.size === 0) this.#gapSinceMs = nowMs;
+    if (this.#next !== sequenceNumber && this.#held.size === 0) this.#gapSinceMs = nowMs;
     this.#held.set(sequenceNumber, packet);
     return true;
   }

@@ -36,7 +36,8 @@ export class RoomSpeaker implements HeardSpeaker {
   readonly splice = new Splice();
   readonly arrivals = new Arrivals();
   readonly #stream = new Reorderer();
-  #restarts = 0;
+  /** Number of streams that have begun without an announcement. */
+  #streams = 0;
   readonly #history = new PacketHistory<PastPacket>();
   /** True if the last packet went to a listener that hears this speaker alone. */
   #isHeard = false;
@@ -103,12 +104,11 @@ export class RoomSpeaker implements HeardSpeaker {
   /** Adds a packet; false if it is too late or a duplicate. */
   insert(packet: MediaPacket, nowMs: number): boolean {
     this.arrivals.add(packet.timestamp, nowMs);
-    const before = this.#stream.next;
     const isInTime = this.#stream.insert(packet, nowMs);
-    const { restarts } = this.splice;
+    const streams = this.#stream.streams + this.splice.restarts;
     // Another stream, from another encoder: its packets do not depend on earlier ones.
-    if (before !== this.#stream.next || restarts !== this.#restarts) this.#history.clear();
-    this.#restarts = restarts;
+    if (streams !== this.#streams) this.#history.clear();
+    this.#streams = streams;
     return isInTime;
   }
 

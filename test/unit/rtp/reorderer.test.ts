@@ -147,6 +147,21 @@ describe('Reorderer', () => {
     expect(out).toEqual([0, 1, 2]);
   });
 
+  test('what is lost in a pause of its sender is not awaited, and the stream goes on; after more than that another begins', () => {
+    const { reorderer, out, come } = openStream();
+    come(0);
+    come(3, 1260, 1200);
+    come(4, 1280, 1200);
+    come(29, 11_280, 10_700);
+    expect(out).toEqual([0, 3, 4, 29]);
+    expect(reorderer.streams).toBe(1);
+    come(56, 12_320, 10_700);
+    expect(reorderer.streams).toBe(2);
+    come(58, 23_360, 21_700);
+    expect(reorderer.streams).toBe(3);
+    expect(out).toEqual([0, 3, 4, 29, 56, 58]);
+  });
+
   test('clear(): the next one begins anew', () => {
     const { reorderer, out, come } = openStream();
     come(0);
