@@ -156,11 +156,11 @@ export class AccountSender {
 
   /** Returns the rooms to ask for: enough for all slots, although rooms that are busy or blocked may be the first ones. */
   #query(slots: number, nowMs: number): HeadsQuery {
+    this.#isPageWanted = false;
     if (slots === 0) return { names: [], skipped: 0, rooms: 1 };
     const failing = [...this.#failing].filter(([room]) => !this.#sending.has(room));
     const due = failing.filter(([, { retryAtMs }]) => retryAtMs <= nowMs);
     const rooms = this.#sending.size + failing.length - due.length + slots;
-    this.#isPageWanted = false;
     if (rooms <= PAGE_ROOMS) {
       this.#skipped = 0;
       return { names: [], skipped: 0, rooms };

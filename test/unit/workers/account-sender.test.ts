@@ -137,3 +137,23 @@ test('rooms behind many that fail are sent, and neither is asked for all at once
   expect(total / requests.length).toBeLessThan(250);
   await untilQuiet(countLooks);
 });
+
+test('requests that all hang ask the store nothing, however many rooms have failed', async () => {
+  const names = Array.from({ length: 500 }, (_, index) => `room ${index}`);
+  const seen = new Set<string>();
+  let hanging = 0;
+  // Never five failures in a row: the endpoint is not down.
+  const { countLooks } = await openSender(
+    names,
+    (room, response) => {
+      if (seen.has(room)) hanging += 1;
+      else response.writeHead(Number(room.slice(5)) % 2 === 0 ? 204 : 500).end();
+      seen.add(room);
+    },
+    { firstRetryMs: 1500, longestRetryMs: 1500 },
+  );
+  await expect.poll(() => hanging).toBe(20);
+  // The first page may be read again after this time.
+  await sleep(2000);
+  await untilQuiet(countLooks);
+});
