@@ -142,7 +142,7 @@ export class AccountSender {
     }
     const isWhole = isLast && query.skipped === 0;
     this.#forget(isWhole ? [...this.#failing.keys()] : query.names, [...named, ...heads]);
-    const isPageFull = heads.filter((head) => this.#isDue(head)).length >= slots;
+    const isPageFull = heads.filter((head) => this.#isWorthASlot(head)).length >= slots;
     this.#start([...named, ...heads], slots);
     if (query.rooms === PAGE_ROOMS && !isPageFull) this.#turnPage(isLast);
     this.#wakeAt(this.#nextRetryAt(nowMs));
@@ -160,7 +160,8 @@ export class AccountSender {
     if (slots === 0) return { names: [], skipped: 0, rooms: 1 };
     const failing = [...this.#failing].filter(([room]) => !this.#sending.has(room));
     const due = failing.filter(([, { retryAtMs }]) => retryAtMs <= nowMs);
-    const rooms = this.#sending.size + failing.length - due.length + slots;
+    const passed = this.#isFreshFirst ? failing.length : failing.length - due.length;
+    const rooms = this.#sending.size + passed + slots;
     if (rooms <= PAGE_ROOMS) {
       this.#skipped = 0;
       return { names: [], skipped: 0, rooms };
@@ -197,6 +198,19 @@ export class AccountSender {
     return this.#sending.size === 0 && nowMs >= this.#endpoint.retryAtMs ? 1 : 0;
   }
 
+  /**
+   * True if rooms whose event has not failed yet go first: an event that no endpoint accepts says nothing about this endpoint, and
+   * many of them must not take all slots.
+   */
+  get #isFreshFirst(): boolean {
+    return this.#isDown || this.#failing.size > PAGE_ROOMS;
+  }
+
+  /** Returns true if the pages behind this room can wait for its attempt. */
+  #isWorthASlot(head: Head): boolean {
+    return this.#isDue(head) && !(this.#isFreshFirst && this.#failing.has(head.room));
+  }
+
   #isDue({ room }: Head): boolean {
     const { retryAtMs = 0 } = this.#failing.get(room) ?? {};
     return !this.#sending.has(room) && retryAtMs <= performance.now();
@@ -207,9 +221,7 @@ export class AccountSender {
     // A room that was named may be on the page, too.
     const byRoom = new Map(heads.map((head) => [head.room, head]));
     const due = [...byRoom.values()].filter((head) => this.#isDue(head));
-    // An event that no endpoint accepts says nothing about this endpoint, and many of them must not take all slots.
-    const isSorted = this.#isDown || this.#failing.size > PAGE_ROOMS;
-    const chosen = isSorted ? due.toSorted((a, b) => failuresOf(a) - failuresOf(b)) : due;
+    const chosen = this.#isFreshFirst ? due.toSorted((a, b) => failuresOf(a) - failuresOf(b)) : due;
     for (const head of chosen.slice(0, slots)) void this.#send(head, this.#webhook!);
   }
 

@@ -138,6 +138,25 @@ test('rooms behind many that fail are sent, and neither is asked for all at once
   await untilQuiet(countLooks);
 });
 
+test.each([
+  { refused: 2, retries: { firstRetryMs: 20, longestRetryMs: 50 } },
+  // More than are asked for at once.
+  { refused: 250, retries: { firstRetryMs: 1, longestRetryMs: 1 } },
+])('$refused rooms whose events are refused for good do not stop another room', async (each) => {
+  const bad = Array.from({ length: each.refused }, (_, index) => `bad ${index}`);
+  const { waiting, requests, sender } = await openSender(
+    bad,
+    (room, response) => response.writeHead(room === 'good' ? 204 : 500).end(),
+    each.retries,
+  );
+  // Each has failed, and some often enough that the endpoint counts as down.
+  const hasFailed = () => requests.length > 10 && new Set(requests).size === bad.length;
+  await expect.poll(hasFailed).toBe(true);
+  waiting.add('good');
+  sender.poke();
+  await expect.poll(() => waiting.has('good')).toBe(false);
+});
+
 test('requests that all hang ask the store nothing, however many rooms have failed', async () => {
   const names = Array.from({ length: 500 }, (_, index) => `room ${index}`);
   const seen = new Set<string>();
