@@ -79,6 +79,8 @@ export class Meter {
       hasLeft = true;
       this.#accrue(metered);
       metered.peers[kind] -= 1;
+      // A room whose counts are kept may be entered again: by another gathering, which has a peak of its own.
+      if (!hasPeers(metered)) metered.size = 0;
       this.#forget(metered);
     };
   }

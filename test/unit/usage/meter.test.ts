@@ -139,6 +139,27 @@ describe('Meter', () => {
     ]);
   });
 
+  test('the peak of a room that was empty for a while is that of those who came after', () => {
+    const clock = new HandClock('2026-11-21T12:00:10Z');
+    const meter = new Meter(clock);
+    const pass = (ms: number) => {
+      for (let passedMs = 0; passedMs < ms; passedMs += 5000) {
+        clock.pass(5000);
+        meter.written(meter.take());
+      }
+    };
+    const leave = meter.enter(7, 'a', 'websocket');
+    meter.resize(7, 'a', 50);
+    pass(40_000);
+    leave();
+    // Until the first minute is final, it is kept, and its room with it.
+    pass(30_000);
+    meter.enter(7, 'a', 'websocket');
+    meter.resize(7, 'a', 1);
+    clock.pass(5000);
+    expect(meter.take()).toMatchObject([{ minute: '2026-11-21T12:01', peakPeers: 1 }]);
+  });
+
   test('leaving twice counts once', () => {
     const clock = new HandClock('2026-11-21T08:13:00Z');
     const meter = new Meter(clock);
