@@ -129,6 +129,14 @@ const SCENARIOS: Record<string, Scenario> = {
     labels: NODE,
     risesWithinS: 120,
   },
+  CanaryLosesSound: {
+    series: [[labelled('partyline_canary_lost_ratio', { ...NODE, ...WAY }), 0.06, 0.45]],
+    labels: WAY,
+  },
+  CanaryHearsWrongLevel: {
+    series: [[labelled('partyline_canary_level_db', { ...NODE, ...WAY }), -1, -20]],
+    labels: WAY,
+  },
 };
 
 const values = (calm: Values, trouble: Values) => {

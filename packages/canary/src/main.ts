@@ -3,12 +3,13 @@ import { CanaryMetrics } from './metrics.ts';
 import { type Options, readOptions, USAGE } from './options.ts';
 import { reportCost, reportRound } from './report.ts';
 import { type Round, runRound } from './round.ts';
+import { flawOf } from './verdict.ts';
 
 /** Entry point of `npm run canary`. */
 
 const say = (text: string) => process.stdout.write(text);
 
-/** Exit code for wrong options. With {@link Options.isOnce}, 1 means that something was not heard. */
+/** Exit code for wrong options. With {@link Options.isOnce}, 1 means that something was not heard as it was sent. */
 const USAGE_EXIT = 2;
 
 async function run(options: Options, signal: AbortSignal): Promise<void> {
@@ -23,7 +24,7 @@ async function run(options: Options, signal: AbortSignal): Promise<void> {
       say(reportRound(round));
       if (rounds === 0) say(reportCost(round, everySeconds));
       if (isOnce) {
-        process.exitCode = isHeard(round) ? 0 : 1;
+        process.exitCode = isGood(round) ? 0 : 1;
         return;
       }
       dueMs = Math.max(dueMs + 1000 * everySeconds, performance.now());
@@ -35,8 +36,8 @@ async function run(options: Options, signal: AbortSignal): Promise<void> {
   }
 }
 
-const isHeard = ({ directions, faults }: Round) =>
-  faults.length === 0 && directions.every(({ isSilent }) => !isSilent);
+const isGood = ({ directions, faults }: Round) =>
+  faults.length === 0 && directions.every((direction) => flawOf(direction) === undefined);
 
 function optionsOrUsage(): Options | undefined {
   try {

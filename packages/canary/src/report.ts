@@ -1,4 +1,5 @@
 import { type Direction, KINDS, type Round } from './round.ts';
+import { flawOf } from './verdict.ts';
 
 const NAMES = { websocket: 'WebSocket', webrtc: 'WebRTC' };
 const SECONDS_OF_HOUR = 3600;
@@ -18,8 +19,9 @@ export function reportRound({ at, directions, joins, faults }: Round): string {
   for (const direction of directions) {
     const { isSilent, mouthToEarMs, lostShare, levelDb } = direction;
     const name = nameOf(direction).padEnd(22);
+    const flaw = flawOf(direction);
     if (isSilent) {
-      lines.push(`  ${name} SILENT`);
+      lines.push(`  ${name} ${flaw}`);
       continue;
     }
     const words = [
@@ -27,7 +29,7 @@ export function reportRound({ at, directions, joins, faults }: Round): string {
       `${(100 * lostShare).toFixed(0)} % lost`.padStart(10),
       `${(levelDb ?? NaN).toFixed(1)} dB`.padStart(9),
     ];
-    lines.push(`  ${name} ${words.join(' ')}`);
+    lines.push(`  ${name} ${words.join(' ')}${flaw === undefined ? '' : `  ${flaw}`}`);
   }
   lines.push(...faults.map((fault) => `  ! ${fault}`));
   return `${lines.join('\n')}\n`;

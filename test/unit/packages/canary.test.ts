@@ -12,6 +12,7 @@ import { CanaryMetrics } from '../../../packages/canary/src/metrics.ts';
 import { readOptions } from '../../../packages/canary/src/options.ts';
 import { reportCost, reportRound } from '../../../packages/canary/src/report.ts';
 import type { Round } from '../../../packages/canary/src/round.ts';
+import { flawOf } from '../../../packages/canary/src/verdict.ts';
 import { decodeOpus, opusVoice, pcmVoice, readPcm } from '../../../packages/canary/src/voice.ts';
 
 const sentAtMs = Array.from({ length: CHIRP_FRAMES }, (_, frame) => 1000 + frame * FRAME_MS);
@@ -55,6 +56,29 @@ describe('compare()', () => {
     // A frame that is heard lies across two that were sent.
     expect(lostShare).toBeGreaterThan(0.05);
     expect(lostShare).toBeLessThan(0.25);
+  });
+
+  test('tells that nearly half of it is lost', () => {
+    const holes = heardLate(20, (frame) => (frame.at % 19_200 < 8640 ? [] : [frame]));
+    const heard = compare(played, holes);
+    expect(heard.isSilent).toBe(false);
+    expect(heard.lostShare).toBeGreaterThan(0.3);
+    expect(flawOf(heard)).toBe('TOO MUCH LOST');
+  });
+
+  test.each([
+    [-20, 'TOO QUIET'],
+    [-2, undefined],
+    [2, undefined],
+    [6, 'TOO LOUD'],
+  ])('tells what is wrong with %s dB: %s', (levelDb, flaw) => {
+    const gain = 10 ** (levelDb / 20);
+    const changed = heardLate(20, (frame) => [
+      { ...frame, samples: frame.samples.map((sample) => sample * gain) },
+    ]);
+    const heard = compare(played, changed);
+    expect(heard.levelDb).toBeCloseTo(levelDb, 0);
+    expect(flawOf(heard)).toBe(flaw);
   });
 
   test.each<[string, (frame: HeardFrame) => HeardFrame[]]>([
@@ -156,6 +180,7 @@ describe('the report of a round', () => {
     directions: [
       { from: 'websocket', to: 'websocket', ...good },
       { from: 'webrtc', to: 'websocket', ...silent },
+      { from: 'webrtc', to: 'webrtc', ...good, lostShare: 0.45, levelDb: -20 },
     ],
     joins: [{ kind: 'webrtc', joinMs: 312, path: 'udp 203.0.113.7:40000' }],
     faults: ['webrtc listener: no WebRTC path within 10 s'],
@@ -165,8 +190,9 @@ describe('the report of a round', () => {
   test('a table, and the minutes', () => {
     const text = reportRound(round);
     expect(text).toContain('WebRTC                 joined in 312 ms over udp 203.0.113.7:40000');
-    expect(text).toMatch(/WebSocket to WebSocket +31\.3 ms +2 % lost +-0\.4 dB/);
+    expect(text).toMatch(/WebSocket to WebSocket +31\.3 ms +2 % lost +-0\.4 dB\n/);
     expect(text).toMatch(/WebRTC to WebSocket +SILENT/);
+    expect(text).toMatch(/WebRTC to WebRTC .* 45 % lost +-20\.0 dB +TOO MUCH LOST, TOO QUIET\n/);
     expect(text).toContain('! webrtc listener');
     expect(reportCost(round, 10)).toContain('108 minutes an hour');
   });
