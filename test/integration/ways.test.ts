@@ -3,7 +3,7 @@ import type { TimingOverrides } from '../../config/timings.ts';
 import type { ServerMessage } from '../../src/protocol/messages.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually, type TestGateway } from '../support/gateway.ts';
-import { joinPcm, keepPlaying, opusTone, pcmTone, peakHz } from '../support/sound.ts';
+import { amplitudeOf, joinPcm, keepPlaying, opusTone, pcmTone, peakHz } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 import { WebRtcClient } from '../support/webrtc-client.ts';
 
@@ -275,6 +275,7 @@ describe('from WebRTC', () => {
     await hears(bob, BY_WEBRTC_HZ);
     await alice.ask({ type: 'pause_producer', producer_id }, 'producer_paused');
     await alice.ask(WEBSOCKET, 'joined');
+    const from = bob.frames.length;
     keep(keepPlaying(alice, await opus(BY_SOCKET_HZ)));
     await alice.next('media_changed');
     expect(await alice.next('configured')).toMatchObject({ mute: true });
@@ -286,6 +287,9 @@ describe('from WebRTC', () => {
       'websocket',
       'webrtc',
     ]);
+    const heard = bob.frames.slice(from).map((frame) => joinPcm([frame]));
+    const loudest = Math.max(0, ...heard.map((sound) => amplitudeOf(sound, BY_SOCKET_HZ)));
+    expect(loudest).toBeLessThan(0.1);
     bob.frames.length = 0;
     await alice.ask({ type: 'configure', mute: false }, 'configured');
     await hears(bob, BY_WEBRTC_HZ);
