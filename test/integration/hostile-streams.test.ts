@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import type { TestClient } from '../support/client.ts';
 import { oggOpus, webmOpus } from '../support/containers.ts';
 import { readFixture } from '../support/fixtures.ts';
@@ -72,6 +72,31 @@ const REFUSALS = ['unsupported_audio', 'audio_rate_exceeded', 'rate_limited'];
 const faultsOf = ({ messages }: TestClient): string[] =>
   messages.flatMap((message) => (message.type === 'error' ? [message.code] : []));
 
+/** Longest time for which the gateway may serve nobody else, ms of CPU: three times what it takes. */
+const MAX_BUSY_MS = 100;
+
+/** CPU time of this thread, in which the gateway runs, ms: other programs on the machine do not lengthen it. */
+const cpuMs = (): number => {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
+};
+
+/** Measures the longest time for which the event loop is busy without a turn of its timers, ms of CPU. */
+function watchEventLoop(): () => number {
+  let [lastMs, longestMs] = [cpuMs(), 0];
+  const turn = () => {
+    const nowMs = cpuMs();
+    longestMs = Math.max(longestMs, nowMs - lastMs);
+    lastMs = nowMs;
+  };
+  const timer = setInterval(turn, 1);
+  onTestFinished(() => clearInterval(timer));
+  return () => {
+    turn();
+    return longestMs;
+  };
+}
+
 test.each(STREAMS)('%s: others hear every frame and are answered', async (_name, audio, make) => {
   const [ada, bob] = [await enter('ada', { room: 'b' }), await enter('bob', { room: 'b' })];
   const messages = make();
@@ -80,7 +105,9 @@ test.each(STREAMS)('%s: others hear every frame and are answered', async (_name,
   const tone = await opusTone(1000, 0.5, 1000);
   const talk = play(ada, tone);
   for (const message of messages) attacker.sendAudio(message);
-  expect(await bob.ask({ type: 'configure', volume: {} }, 'configured')).toBeDefined();
+  const [askedMs, longestBusy] = [cpuMs(), watchEventLoop()];
+  await bob.ask({ type: 'configure', volume: {} }, 'configured');
+  const answeredAfterMs = cpuMs() - askedMs;
   await talk;
   await eventually('every frame', () => bob.frames.length === tone.length);
   for (const code of faultsOf(attacker)) expect(REFUSALS).toContain(code);
@@ -88,4 +115,6 @@ test.each(STREAMS)('%s: others hear every frame and are answered', async (_name,
   const isOver = attacker.closed.then(() => 'out');
   const left = attacker.ask({ type: 'leave' }, 'left').then(() => 'read');
   expect(await Promise.race([isOver, left])).toBeOneOf(['out', 'read']);
+  expect(longestBusy()).toBeLessThan(MAX_BUSY_MS);
+  expect(answeredAfterMs).toBeLessThan(MAX_BUSY_MS);
 });
