@@ -46,6 +46,52 @@ const cost = (message: object) => {
   return costOf(parseClientMessage(text), text.length);
 };
 
+/** Messages that `partyline-client` in Chrome sends after its join to a room with 99 speakers. */
+const UUID = '0f8fad5b-d9cb-469f-a165-70867728950e';
+const CONNECT = {
+  type: 'connect_transport',
+  transport_id: UUID,
+  dtls_parameters: {
+    role: 'server',
+    fingerprints: [{ algorithm: 'sha-256', value: Array(32).fill('4A').join(':') }],
+  },
+  id: '2',
+};
+const PRODUCE = {
+  type: 'produce',
+  transport_id: UUID,
+  kind: 'audio',
+  rtp_parameters: {
+    mid: '0',
+    codecs: [
+      {
+        mimeType: 'audio/opus',
+        payloadType: 111,
+        clockRate: 48_000,
+        channels: 2,
+        parameters: { minptime: 10, useinbandfec: 1, usedtx: 1, stereo: 0 },
+        rtcpFeedback: [
+          { type: 'transport-cc', parameter: '' },
+          { type: 'nack', parameter: '' },
+        ],
+      },
+    ],
+    headerExtensions: [
+      ['urn:ietf:params:rtp-hdrext:sdes:mid', 4],
+      ['http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time', 2],
+      ['http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01', 3],
+      ['urn:ietf:params:rtp-hdrext:ssrc-audio-level', 1],
+    ].map(([uri, id]) => ({ uri, id, encrypt: false, parameters: {} })),
+    encodings: [{ ssrc: 3_735_928_559, dtx: true }],
+    rtcp: { cname: 'k1Cg8nJq2x0F7bZs', reducedSize: true },
+    msid: `${UUID} ${UUID}`,
+  },
+  id: '3',
+};
+const RESUMES = Array.from({ length: 99 }, (_, index) => {
+  return { type: 'resume_consumer', consumer_id: UUID, id: `${index + 4}` };
+});
+
 describe('costOf()', () => {
   test('is higher for what makes the gateway open something', () => {
     expect(cost({ type: 'configure', volume: { a: 1 } })).toBeLessThan(2);
@@ -147,7 +193,7 @@ describe('MessageBudget', () => {
     const browsers = new TokenBucket(accountRate(500), 0);
     for (let client = 0; client < 100; client += 1) {
       const budget = openBudget(browsers);
-      const costs = [costOf(join, 8000), 2.2, 2.2, 5.3, ...Array.from({ length: 99 }, () => 0.11)];
+      const costs = [costOf(join, 8000), ...[CONNECT, CONNECT, PRODUCE, ...RESUMES].map(cost)];
       for (const each of costs) {
         expect(budget.charge(each, 0, 0)).toMatchObject({ waitMs: 0, outcome: 'handle' });
       }
