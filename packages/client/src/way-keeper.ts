@@ -5,12 +5,19 @@ import { LobbyWatch } from './lobby-watch.ts';
 import { repeat } from './repeat.ts';
 import type { Room } from './room.ts';
 import type { Transport } from './state.ts';
-import type { Ways } from './ways.ts';
+import type { ChangeFault, Ways } from './ways.ts';
 
 /** Interval at which the state of the audio is checked, ms. */
 const LOOK_EVERY_MS = 250;
 /** Codes of a change that was given up because nothing came by the new way: by the gateway, and by this client. */
-const NO_WAY_CODES: ReadonlySet<string> = new Set(['media_lost', 'no_path']);
+const NO_AUDIO_CODES: ReadonlySet<string> = new Set(['media_lost', 'no_path']);
+/** Codes of a change whose room was left meanwhile, or whose connection was lost. */
+const INTERRUPTED_CODES: ReadonlySet<string> = new Set([
+  'left',
+  'disconnected',
+  'timeout',
+  'moved',
+]);
 
 type WayKeeperParts = {
   ways: Ways;
@@ -75,10 +82,15 @@ export class WayKeeper {
       this.#parts.changed();
     } catch (error) {
       // The old way goes on, and `trouble` says so where it does not carry.
-      const isBlocked = error instanceof RequestError && NO_WAY_CODES.has(error.code);
-      ways.failed(transport, performance.now(), isBlocked);
+      ways.failed(transport, performance.now(), faultOf(error));
     } finally {
       this.#isChanging = false;
     }
   }
+}
+
+function faultOf(error: unknown): ChangeFault {
+  const code = error instanceof RequestError ? error.code : '';
+  if (NO_AUDIO_CODES.has(code)) return 'no_audio';
+  return INTERRUPTED_CODES.has(code) ? 'interrupted' : 'refused';
 }

@@ -33,6 +33,12 @@ export type WayMemory = {
 };
 
 /**
+ * Why a change of the transport came to nothing: no audio came by the new one, for which the network is held to be the reason; the room was
+ * left, or its connection lost, which says nothing of the transport; or the transport could not be used.
+ */
+export type ChangeFault = 'no_audio' | 'interrupted' | 'refused';
+
+/**
  * Chooses how sound goes: by the preferred transport, by the other one where that does not carry, and back when it does. It only says
  * what to do; times are in ms of any steady clock.
  */
@@ -136,15 +142,14 @@ export class Ways {
     this.#waitFrom(nowMs);
   }
 
-  /**
-   * The change to this transport came to nothing.
-   * @param isBlocked true if no audio came by it: the network is held to be the reason
-   */
-  failed(transport: Transport, nowMs: number, isBlocked: boolean): void {
+  /** The change to this transport came to nothing. */
+  failed(transport: Transport, nowMs: number, cause: ChangeFault): void {
     if (transport === this.#preferred) {
-      // After a change of the network rooms were to be joined by the preferred transport again.
-      if (this.#other) this.#present = this.#other;
-      if (isBlocked && this.#prefersWebRtc) this.#memory.setBlocked(this.#network, true);
+      // `onNetwork` has set the preferred transport for the next joins, but it has just failed.
+      if (this.#other && cause !== 'interrupted') this.#present = this.#other;
+      if (cause === 'no_audio' && this.#prefersWebRtc) {
+        this.#memory.setBlocked(this.#network, true);
+      }
       return this.#waitFrom(nowMs);
     }
     this.#leavesDeadMs = nowMs + BETWEEN_ESCAPES_MS;

@@ -31,14 +31,12 @@ function openKeeper() {
     },
   };
   const place: { room: Room | undefined } = { room: room as unknown as Room };
-  const blocked = new Set<string>();
-  const setBlocked = (network: string) => blocked.add(network);
-  const memory = { isBlocked: () => false, setBlocked };
+  const memory = { isBlocked: () => false, setBlocked: () => undefined };
   const ways = new Ways(['webrtc', 'websocket'], memory);
   const nothing = () => undefined;
   const parts = { ways, room: () => place.room, lobby: nothing, changed: nothing };
   const keeper = new WayKeeper(parts);
-  return { keeper, place, room, ways, blocked, changes };
+  return { keeper, place, room, ways, changes };
 }
 
 // A change that is loaded already waits for no more than a few turns of the event loop.
@@ -80,18 +78,20 @@ test('a room that is left before the other way is loaded is not joined again', a
 });
 
 test.each([
-  ['media_lost', true],
-  ['no_path', true],
-  ['left', false],
-  ['overloaded', false],
-])('a way back that fails with %s marks the network as blocked: %s', async (code, isBlocked) => {
-  const { keeper, room, ways, blocked } = openKeeper();
+  ['media_lost', 'no_audio'],
+  ['no_path', 'no_audio'],
+  ['left', 'interrupted'],
+  ['overloaded', 'refused'],
+])('a way back that ends with %s has failed by %s', async (code, cause) => {
+  const { keeper, room, ways } = openKeeper();
   room.health = () => Promise.resolve(OVER_WEBSOCKET);
   room.change = () => Promise.reject(new RequestError(code, 'No.', true));
+  const failed = vi.spyOn(ways, 'failed');
   ways.onNetwork('192.0.2.0/24', 0);
   await keeper.look();
-  await vi.waitFor(() => expect(ways.present).toBe('websocket'), { timeout: 10_000 });
-  expect(blocked.has('192.0.2.0/24')).toBe(isBlocked);
+  await vi.waitFor(() => expect(failed).toHaveBeenCalledWith('webrtc', expect.any(Number), cause), {
+    timeout: 10_000,
+  });
 });
 
 test('a room whose health is never told does not keep the next one from being looked at', async () => {

@@ -55,7 +55,7 @@ test('back to WebRTC after a minute; if that fails, ever more seldom', () => {
   for (let ms = 0; ms < 120 * MINUTE_MS; ms += 500) {
     if (ways.next(OVER_WEBSOCKET, ms) === undefined) continue;
     attempts.push(ms / MINUTE_MS);
-    ways.failed('webrtc', ms, true);
+    ways.failed('webrtc', ms, 'no_audio');
   }
   expect(attempts).toEqual([1, 3, 7, 15, 31, 61, 91]);
 });
@@ -113,7 +113,7 @@ test.each([
   for (let ms = 0; ms < 2 * MINUTE_MS; ms += 500) {
     if (ways.next({ ...GOOD, ...trouble }, ms) === undefined) continue;
     attempts.push(ms / 1000);
-    ways.failed('websocket', ms, false);
+    ways.failed('websocket', ms, 'refused');
   }
   expect(attempts.slice(0, 4)).toEqual([0, pauseS, 2 * pauseS, 3 * pauseS]);
 });
@@ -152,24 +152,26 @@ test('a client that resumes over another network tries WebRTC again', () => {
   ways.onNetwork(OFFICE, 1000);
   expect(ways.next(OVER_WEBSOCKET, 1000)).toBe('webrtc');
   // If that fails, it is put off as any other attempt.
-  ways.failed('webrtc', 2000, true);
+  ways.failed('webrtc', 2000, 'no_audio');
   expect(ways.next(OVER_WEBSOCKET, 2000 + MINUTE_MS - 1)).toBeUndefined();
   expect(ways.next(OVER_WEBSOCKET, 2000 + MINUTE_MS)).toBe('webrtc');
 });
 
 test.each([
-  ['because nothing came', true],
-  ['because the room was left', false],
-])(
-  'a way back to WebRTC on another network that failed %s: joins go by the WebSocket',
-  (_, isBlocked) => {
+  ['no_audio', 'websocket', true],
+  ['refused', 'websocket', false],
+  // The room was left meanwhile, for instance.
+  ['interrupted', 'webrtc', false],
+] as const)(
+  'a way back to WebRTC on another network that failed by %s: joins go by %s',
+  (cause, present, isBlocked) => {
     const kept = memory();
     const ways = openWays(kept);
     ways.changed('websocket', 0);
     ways.onNetwork(OFFICE, 1000);
     expect(ways.present).toBe('webrtc');
-    ways.failed('webrtc', 2000, isBlocked);
-    expect(ways.present).toBe('websocket');
+    ways.failed('webrtc', 2000, cause);
+    expect(ways.present).toBe(present);
     expect(kept.isBlocked(OFFICE)).toBe(isBlocked);
   },
 );
