@@ -65,9 +65,10 @@ export const mayStay = (key: string) => STAYING.some((pattern) => pattern.test(k
 
 /** True if the server had to bear what the attack's name says. */
 function hasAttacked({ reconnectAfter }: Attack, report: AttackReport, clients: number): boolean {
-  const { connections, messages } = report;
-  if (connections < clients * LEAST_ACCEPTED) return false;
-  return (reconnectAfter === undefined ? messages : connections) >= leastSent(clients);
+  const { connections, accepted, messages } = report;
+  // Most of those that connect again and again are to be refused.
+  if (reconnectAfter !== undefined) return connections >= leastSent(clients);
+  return accepted >= clients * LEAST_ACCEPTED && messages >= leastSent(clients);
 }
 
 /** True if there was an attack, on the gateway as on the bare server, and it stayed within the goals. */
@@ -90,8 +91,8 @@ export function isWithin(attack: Attack, measured: Measured, clients: number): b
 
 const mb = (value: number) => `${value.toFixed(1)} MB`;
 
-function sentOf({ connections, messages, bytes }: AttackReport): string {
-  return `${connections} ${connections === 1 ? 'connection' : 'connections'}, ${messages} messages, ${mb(bytes / 1e6)}`;
+function sentOf({ connections, accepted, messages, bytes }: AttackReport): string {
+  return `${accepted} accepted, ${connections} ${connections === 1 ? 'connection' : 'connections'}, ${messages} messages, ${mb(bytes / 1e6)}`;
 }
 
 function toldOf({ told }: AttackReport): string {

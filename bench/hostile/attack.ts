@@ -30,8 +30,10 @@ export type Attack = {
 
 /** Counts of one attack, for the table. */
 export type AttackReport = {
-  /** Connections that the server accepted. */
+  /** Connections that were opened; a gateway refuses some of them afterwards. */
   connections: number;
+  /** Clients of which the server accepted a connection. */
+  accepted: number;
   /** Messages that left the attacker. */
   messages: number;
   /** Size of these messages. */

@@ -4,18 +4,19 @@ import { ATTACKS } from './attacks.ts';
 
 /**
  * A process that attacks: `attacker.ts URL KEY ATTACK CLIENTS SECONDS`, where ATTACK is the index of the attack. Its time begins when
- * each client's first connection is open or refused. When it is over, the process sends its report to its parent.
+ * each client's first connection is accepted or refused. When it is over, the process sends its report to its parent.
  */
 
 const MAX_UNSENT_BYTES = 256 * 1024;
 const MESSAGES_A_TURN = 32;
 const RECONNECT_AFTER_MS = 20;
-/** Longest time until the first connections are open or refused, ms. */
+/** Longest time until the first connections are accepted or refused, ms. */
 const MAX_CONNECT_MS = 15_000;
 
 const [, , url = '', apiKey = '', index = '', clients = '1', seconds = '10'] = process.argv;
 let endsAtMs = 0;
-const report: AttackReport = { connections: 0, messages: 0, bytes: 0, told: {} };
+const report: AttackReport = { connections: 0, accepted: 0, messages: 0, bytes: 0, told: {} };
+const accepted = new Set<number>();
 
 const isOver = () => performance.now() >= endsAtMs;
 const turn = () => new Promise(setImmediate);
@@ -37,7 +38,10 @@ function open(attack: Attack, client: number): Connection {
   socket.on('message', (data: Buffer, isBinary: boolean) => {
     if (isBinary) return;
     const message = JSON.parse(data.toString()) as { type: string; code?: string };
-    if (message.type === 'welcome' || message.type === 'joined') told.isAccepted = true;
+    if (message.type === 'welcome' || message.type === 'joined') {
+      told.isAccepted = true;
+      accepted.add(client);
+    }
     if (message.type === 'joined') told.joined = message as NonNullable<Told['joined']>;
     if (message.code) note(message.code);
   });
@@ -55,12 +59,11 @@ function open(attack: Attack, client: number): Connection {
 
 const isOpen = ({ socket }: Connection) => socket.readyState === socket.OPEN;
 
-/** Waits until a connection is open or refused; one that is to replace another, until it has done so. */
-async function settled(attack: Attack, connection: Connection): Promise<void> {
+/** Waits until a connection is accepted or refused. */
+async function settled(connection: Connection): Promise<void> {
   const { socket, told } = connection;
   const isPending = () =>
-    socket.readyState === socket.CONNECTING ||
-    (attack.isOneName && isOpen(connection) && !told.isAccepted);
+    socket.readyState === socket.CONNECTING || (isOpen(connection) && !told.isAccepted);
   while (isPending() && !isOver()) await pause(1);
 }
 
@@ -100,7 +103,7 @@ async function attackAgain(attack: Attack, client: number, first: Connection): P
     // Told by now that it was replaced.
     if (last !== connection) last.close();
     const next = open(attack, client);
-    await settled(attack, next);
+    await settled(next);
     // A refused connection has replaced none.
     if (isOpen(connection) && !isOpen(next)) continue;
     last = connection;
@@ -112,8 +115,8 @@ const attack = ATTACKS[Number(index)];
 if (!attack) throw new Error(`there is no attack ${index}`);
 endsAtMs = performance.now() + MAX_CONNECT_MS;
 const first = Array.from({ length: Number(clients) }, (_, client) => open(attack, client));
-await Promise.all(first.map((connection) => settled(attack, connection)));
+await Promise.all(first.map(settled));
 endsAtMs = performance.now() + Number(seconds) * 1000;
 await Promise.all(first.map((connection, client) => attackAgain(attack, client, connection)));
-process.send?.(report);
+process.send?.({ ...report, accepted: accepted.size });
 process.disconnect();

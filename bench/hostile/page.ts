@@ -27,11 +27,11 @@ and its media worker are on one core, everybody else on another. Measured on ${c
   their places. *Again*: further growth by a second attack of at most ${MAX_SECOND_SECONDS} s.
 - *Redis after*: growth of Redis's data by both attacks, their minutes written and the webhook's events waiting for an endpoint that refuses them. Keys
   of the attackers that never expire are named here, apart from minutes that a worker has yet to close, waiting events (until WEBHOOK_KEEP_HOURS), and sums.
-- *Sent*: connections that the gateway accepted, messages that left the attackers, and their size. *Told*: close codes and error codes, and how often
+- *Sent*: clients that the gateway accepted, connections that were opened (some are refused afterwards), messages that left the attackers, and their size. *Told*: close codes and error codes, and how often
   the attackers got each; closes of their own do not count.
 - *All told after*: from the beginning until each peer of the crowd knew of all the others, and each browser was offered all their sound.
 
-The time of an attack begins when each client is connected or refused. A row only meets its goals if half of the clients were accepted and
+The time of an attack begins when each client is accepted or refused. A row only meets its goals if half of the clients were accepted and
 sent ${leastSent(1)} messages, or ${leastSent(CROWD_CLIENTS)} from ${CROWD_CLIENTS} (or connected that often, where that is the attack), to the gateway and to the bare server.
 
 Goals, beyond quiet and floor: a gap of at most ${one.gapMs} ms for one attacker and ${crowd.gapMs} ms for ${CROWD_CLIENTS}; event loop p99 at most ${one.loopMs} and ${crowd.loopMs} ms; ${heapMb} MB of

@@ -4,8 +4,14 @@ import { isWithin, mayStay, type Measured, rowOf } from '../../../bench/hostile/
 import { ATTACKS } from '../../../bench/hostile/attacks.ts';
 import { BARE_JOINED } from '../../../bench/hostile/bare-joined.ts';
 
-const SENT: AttackReport = { connections: 1, messages: 500, bytes: 2e6, told: { '4429': 1 } };
-const NOTHING_SENT: AttackReport = { connections: 1, messages: 0, bytes: 0, told: {} };
+const SENT: AttackReport = {
+  connections: 1,
+  accepted: 1,
+  messages: 500,
+  bytes: 2e6,
+  told: { '4429': 1 },
+};
+const NOTHING_SENT: AttackReport = { connections: 1, accepted: 1, messages: 0, bytes: 0, told: {} };
 const QUIET: Measured = {
   gapMs: 25,
   quietMs: 25,
@@ -23,7 +29,7 @@ const FLOOD = attackCalled('malformed JSON');
 test('a row without an attack does not meet its goals', () => {
   expect(isWithin(FLOOD, QUIET, 1)).toBe(true);
   expect(isWithin(FLOOD, { ...QUIET, attackers: NOTHING_SENT }, 1)).toBe(false);
-  const refused = { connections: 0, messages: 0, bytes: 0, told: { '1006': 1 } };
+  const refused = { connections: 725, accepted: 0, messages: 320, bytes: 0, told: { '1006': 1 } };
   expect(isWithin(FLOOD, { ...QUIET, attackers: refused }, 1)).toBe(false);
   const floor = { ...QUIET.floor, attackers: NOTHING_SENT };
   expect(isWithin(FLOOD, { ...QUIET, floor }, 1)).toBe(false);
@@ -63,7 +69,7 @@ test('keys of rooms and of connections may not stay', () => {
 test('a row shows what was sent, and says so where the attackers were told nothing', () => {
   const attackers = { ...SENT, told: {} };
   expect(rowOf('flood', { ...QUIET, attackers }, true)).toContain(
-    '| 1 connection, 500 messages, 2.0 MB | nothing | met |',
+    '| 1 accepted, 1 connection, 500 messages, 2.0 MB | nothing | met |',
   );
 });
 
