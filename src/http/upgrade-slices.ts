@@ -1,5 +1,7 @@
 import type { IncomingMessage, Server } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { networkOf } from '../network-of.ts';
 import type { Slices } from '../slices.ts';
 
 /** Listener for errors between Node's own listener and that of ws. It destroys the connection. */
@@ -8,7 +10,7 @@ const ignore = () => {};
 type Upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => void;
 
 /**
- * Has upgrades handled in slices, in the order in which they came: those of 500 clients that come back at once would take
+ * Has upgrades handled in slices, in turn between the networks of clients: those of 500 clients that come back at once would take
  * the event loop for a tenth of a second.
  * @param server server whose last `upgrade` listener handles upgrades
  */
@@ -17,7 +19,8 @@ export function upgradeInSlices(server: Pick<Server, 'listeners' | 'off' | 'on'>
   server.off('upgrade', handle);
   server.on('upgrade', (request: IncomingMessage, connection: Duplex, head: Buffer) => {
     connection.on('error', ignore);
-    slices.add(server, () => {
+    const { remoteAddress = '' } = connection as Socket;
+    slices.add(networkOf(remoteAddress), () => {
       connection.off('error', ignore);
       if (!connection.destroyed) handle.call(server, request, connection, head);
     });

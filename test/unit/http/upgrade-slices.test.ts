@@ -19,13 +19,15 @@ function openServer() {
   const onFault = (fault: unknown) => {
     throw fault;
   };
-  upgradeInSlices(server as Server, new Slices(onFault, () => nowMs));
-  const arrive = (request: number) => {
-    const connection = new PassThrough();
+  const slices = new Slices(onFault, () => nowMs);
+  upgradeInSlices(server as Server, slices);
+  const arrive = (request: number, remoteAddress = '192.0.2.1') => {
+    const connection = Object.assign(new PassThrough(), { remoteAddress });
     server.emit('upgrade', request, connection, Buffer.alloc(0));
     return connection;
   };
-  return { handled, arrive };
+  const work = () => void (nowMs += 1);
+  return { handled, arrive, slices, work };
 }
 
 test('upgrades that come at once are handled in slices, in their order', async () => {
@@ -37,6 +39,17 @@ test('upgrades that come at once are handled in slices, in their order', async (
   await turn();
   await turn();
   expect(handled).toEqual([0, 1, 2, 3, 4, 5, 6]);
+});
+
+test('upgrades of other networks do not wait for the requests of many, or for the upgrades of one', async () => {
+  const { handled, arrive, slices, work } = openServer();
+  for (let network = 0; network < 20; network += 1) {
+    for (let request = 0; request < 10; request += 1) slices.add(`flooding ${network}`, work);
+  }
+  for (let request = 0; request < 10; request += 1) arrive(-1, '192.0.2.1');
+  for (let host = 2; host < 12; host += 1) arrive(host, `192.0.2.${host}`);
+  while (handled.filter((request) => request > 0).length < 10) await turn();
+  expect(handled.filter((request) => request < 0)).toHaveLength(1);
 });
 
 test('the upgrade of a connection that breaks meanwhile is not handled', async () => {
