@@ -21,8 +21,9 @@ const MAX_PREROLL_AGE_MS = 100;
 /** Length of sound after which a decoder that began in the middle of a stream is accurate. */
 const UNKNOWN_SAMPLES = 6 * FRAME_SAMPLES;
 
-/** Time without a packet after which a speaker that is muted on another node has really stopped. */
+/** Time without a packet after which a speaker that is muted on another node has really stopped; for packets of over 20 ms, which last up to 120 ms. */
 const ABSENT_MS = 100;
+const ABSENT_OF_LONG_MS = 250;
 
 /** Time after the last lost packet for which its sender's network counts as lossy. */
 const LOSSY_MS = 5000;
@@ -57,7 +58,7 @@ export class RoomSpeaker implements HeardSpeaker {
   isLossy = false;
   /** True if its producer is paused: packets that still come are withheld. */
   isMuted = false;
-  /** True if it is muted on another node, whose packets have not come again since. */
+  /** True if the last state of its node says that it is muted, until its packets come again after a gap. */
   isMutedElsewhere = false;
   /** True if its last packet was withheld: only decoders that begin later are given it. */
   isWithheld = false;
@@ -131,7 +132,7 @@ export class RoomSpeaker implements HeardSpeaker {
 
   /** True if a packet that is not muted itself must still be withheld. */
   staysWithheld(timestamp: number, nowMs: number): boolean {
-    // Its state, which comes another way, may tell of the unmute later, and of the mute when the sender talks again.
+    // Its state, which comes another way, may tell of the unmute later, and of the mute only once the sender talks again.
     if (this.isMutedElsewhere && this.#isAbsent(nowMs)) this.setMutedElsewhere(false, nowMs, false);
     if (this.isMuted || this.#isUnknown(timestamp, nowMs)) return true;
     return this.isWithheld && this.isPlayed;
@@ -144,7 +145,8 @@ export class RoomSpeaker implements HeardSpeaker {
   }
 
   #isAbsent(nowMs: number): boolean {
-    return nowMs - (this.arrivals.lastMs ?? -Infinity) >= ABSENT_MS;
+    const absentMs = this.isLong ? ABSENT_OF_LONG_MS : ABSENT_MS;
+    return nowMs - (this.arrivals.lastMs ?? -Infinity) >= absentMs;
   }
 
   /**
