@@ -51,7 +51,7 @@ export async function within<T>(
     throw new Error(
       isAccepted()
         ? `it accepts connections, and does not answer in ${startWithinMs} ms`
-        : `no connection in ${startWithinMs} ms: its name is not resolved, or a firewall drops the packets`,
+        : `no connection in ${startWithinMs} ms: its name is not resolved, a firewall drops the packets, or the TLS handshake is not answered`,
     );
   });
   try {
