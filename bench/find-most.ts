@@ -2,7 +2,7 @@
 export type Most<Loss> = {
   /** Highest load that was borne; 0 if none was. */
   borne: number;
-  /** Lowest load that was not borne, with what was lost; undefined if each was. */
+  /** Lowest load that was not borne, with its loss; undefined if every load was borne. */
   failed: { at: number; loss: Loss } | undefined;
 };
 

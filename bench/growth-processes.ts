@@ -79,7 +79,7 @@ function reportRow(
   return `| ${cells.join(' | ')} |\n`;
 }
 
-/** Loss of frames under a load; undefined if it did not lose more than a share that does not count, in one of two tries. */
+/** Returns the loss of frames under a load; undefined if one of two tries lost no more than LOST_SHARE. */
 async function lossTwice(
   rooms: number,
   bear: (rooms: number, ms: number) => Promise<Measured>,

@@ -24,7 +24,7 @@ const PipedProducerSchema = Type.Object({
   producer_id: Type.String(),
   peer: Type.String(),
   rtp_parameters: mediasoupObject<RtpParameters>(),
-  /** True while it sends nothing. Older nodes pause what they receive of it by this. */
+  /** True while it sends nothing. */
   paused: Type.Boolean(),
 });
 

@@ -10,7 +10,7 @@ export type ProducersParts = {
   /** Returns whether a peer is in the room on this node. */
   isHere: (name: string) => boolean;
   speakerOf: (name: string) => number;
-  /** Called when a peer on another node has become a speaker of the mixer, before its first packet. */
+  /** Called when a producer of a peer on another node has been added, so that the peer is a speaker of the mixer; before its first packet. */
   onRemoteAdded: (name: string) => void;
   /** Called when a producer has ended. */
   onRemoved: (id: string) => void;

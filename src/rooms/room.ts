@@ -343,7 +343,7 @@ export class Room {
     return heard;
   }
 
-  /** Tells the mixer whether the packets of a peer on another node are held back there. A muted WebSocket peer begins anew. */
+  /** Tells the mixer whether the packets of a peer on another node are held back there. The stream of a WebSocket peer begins anew after a mute. */
   #updateMutedElsewhere(name: string): void {
     const state = this.#members.stateElsewhere(name);
     if (!state) return;

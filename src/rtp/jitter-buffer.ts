@@ -12,11 +12,11 @@ const MAX_LATER_MS = 2000;
 
 /**
  * Audio that may come at once at the beginning of a stream, ms: what another node holds until this one is ready (`readyWithinMs`). It is
- * held beyond the limit, because dropped it would be the first word, until playback has caught up.
+ * held beyond the limit, until playback has caught up: what would be dropped is the first word.
  */
 const MAX_FIRST_MS = 400;
 
-/** Bounds of {@link JitterBuffer.targetMs}, of which the greater one is the capacity. */
+/** Bounds of {@link JitterBuffer.targetMs}. The greater one is the capacity, once playback has caught up with the beginning. */
 export type JitterBufferLimits = { minMs: number; maxMs: number };
 
 /** Arrival pattern of the last packets of a stream, before those that are held. */
@@ -43,7 +43,7 @@ export type Held = {
   atMs: number;
   /** Lateness against the quickest packet of the last seconds. */
   lateMs: number;
-  /** True if it came with later ones, at the beginning of the stream: how long it waits tells nothing about those that follow. */
+  /** True if it was held when playback began, and was not the last to arrive: how long it waits tells nothing about those that follow. */
   isOfBurst: boolean;
 };
 

@@ -9,7 +9,7 @@ const MAX_JUMP_MS = 500;
 /** Longest gap in the shortest packets, of 2.5 ms; a number further away is no gap, regardless of the timestamp. */
 const MAX_LOST_PACKETS = MAX_JUMP_MS / 2.5;
 /**
- * Largest gap in a pause of its sender, which sends a packet in 400 ms then (DTX): a few numbers are missing, and more time than packets
+ * Largest gap in a pause of its sender, which then sends one packet every 400 ms (DTX): a few numbers are missing, and more time than packets
  * without a pause would take.
  */
 const MAX_PAUSE_PACKETS = 25;

@@ -4,7 +4,7 @@ import { sequenceDelta, timestampDelta } from './sequence.ts';
 
 /** Largest distance by number at which an earlier packet is late; a packet further back begins another stream, as in a `Reorderer`. */
 const MAX_LATE_PACKETS = 1000;
-/** Distance of an earlier number with a later timestamp that is no fault of a late packet: another stream at once, as in a `Reorderer`. */
+/** Distance of an earlier number with a later timestamp that no late packet has: another stream at once, as in a `Reorderer`. */
 const MAX_JUMP_SAMPLES = 500 * SAMPLES_PER_MS;
 const MAX_LOST_PACKETS = 200;
 /**
@@ -30,7 +30,7 @@ export class Splice {
   #behind: { sequenceNumber: number; sinceMs: number; packets: number } | undefined;
   #restarts = 0;
 
-  /** Number of streams that began with a packet that is neither late nor announced: from another encoder. */
+  /** Number of restarts of the encoder that were noticed at once, by a later timestamp. */
   get restarts(): number {
     return this.#restarts;
   }

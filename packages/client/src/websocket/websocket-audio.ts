@@ -33,7 +33,7 @@ export class WebSocketAudio implements RoomAudio {
   readonly #untoldVolumes = new Set<string>();
   /** The request that tells them; undefined if there are none. */
   #nextVolumes: Promise<void> | undefined;
-  /** The answer to the last request with volumes. A slider would send more of them than a connection may. */
+  /** The answer to the last request with volumes. They are sent one at a time: a slider would exceed the connection's message budget. */
   #volumesAnswered: Promise<void> = Promise.resolve();
   #rttMs: number | undefined;
   readonly #counters = {
