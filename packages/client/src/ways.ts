@@ -33,7 +33,7 @@ export type WayMemory = {
 };
 
 /**
- * Why a change of the transport came to nothing: no audio came by the new one, for which the network is held to be the reason; the room was
+ * Cause for which a change of the transport came to nothing: no audio came by the new one, for which the network is held to be the reason; the room was
  * left, or its connection lost, which says nothing of the transport; or the transport could not be used.
  */
 export type ChangeFault = 'no_audio' | 'interrupted' | 'refused';
