@@ -110,29 +110,51 @@ test.each([
   },
 );
 
+/** Returns packets that hold several frames of 20 ms each (RFC 6716 §3.2.5, code 3). */
+function inPackets(packets: Buffer[], frames: number): Buffer[] {
+  if (frames === 1) return packets;
+  const starts = packets.map((_, i) => i).filter((i) => i % frames === 0);
+  return starts.map((start) => {
+    const bodies = packets.slice(start, start + frames).map((packet) => packet.subarray(1));
+    const lengths = bodies.slice(0, -1).map(({ length }) => length);
+    return Buffer.concat([
+      Buffer.from([packets[0]![0]! | 3, 0x80 | frames, ...lengths]),
+      ...bodies,
+    ]);
+  });
+}
+
 describe('a browser on another node', () => {
   const said = async () => streamOf('a', await opusTone(525, 0.3, 1000));
 
-  test('the states of a mute and its end come late, while it talks again: nothing is withheld', async () => {
-    const room = new SimulatedRoom(codecs, ['a']);
-    const heard = room.listen('x', OPUS);
-    const arrivals = await said();
-    for (const [untilMs, isMuted] of [
-      [300, true],
-      [600, false],
-    ] as const) {
-      await room.play(
-        arrivals.splice(
-          0,
-          arrivals.findIndex(({ atMs }) => atMs >= untilMs),
-        ),
-      );
-      room.mixer.setMutedElsewhere('a', isMuted, room.nowMs);
-    }
-    await room.play(arrivals);
-    room.mixer.close();
-    expect(heard.frames).toHaveLength(50);
-  });
+  test.each([
+    ['20', 1],
+    ['120', 6],
+  ])(
+    'the states of a mute and its end come late, while it talks again in packets of %s ms: nothing is withheld',
+    async (_, frames) => {
+      const room = new SimulatedRoom(codecs, ['a']);
+      const heard = room.listen('x', PCM);
+      const arrivals = streamOf('a', inPackets(await opusTone(525, 0.3, 960), frames));
+      for (const [untilMs, isMuted] of [
+        [300, true],
+        [600, false],
+      ] as const) {
+        await room.play(
+          arrivals.splice(
+            0,
+            arrivals.findIndex(({ atMs }) => atMs >= untilMs),
+          ),
+        );
+        room.mixer.setMutedElsewhere('a', isMuted, room.nowMs);
+      }
+      await room.play(arrivals);
+      room.mixer.close();
+      const gapsMs = heard.framesAtMs.slice(1).map((atMs, i) => atMs - heard.framesAtMs[i]!);
+      expect(gapsMs.length).toBeGreaterThan(40);
+      expect(Math.max(...gapsMs)).toBeLessThan(60);
+    },
+  );
 
   test('the state of the unmute comes in a pause, 120 ms before the next word: nothing of the word is withheld', async () => {
     const room = new SimulatedRoom(codecs, ['a']);
