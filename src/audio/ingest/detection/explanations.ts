@@ -10,6 +10,7 @@ import { isOpusSilence, opusPacketSamples } from '../../opus-packet.ts';
 import { frameBytesOf } from '../../samples.ts';
 import type { Content } from './content.ts';
 import { isDecoded, type Reading } from './description-length.ts';
+import { ForeignShapes } from './foreign-shapes.ts';
 import { elapsedMsOf, type Pace, type TimedMessage } from './pace.ts';
 import { isDigitalSilence, SILENT_BYTES } from './silence.ts';
 
@@ -76,6 +77,8 @@ export function weigh(evidence: Evidence): Detection | undefined {
     paced.length >= LEAST_SEEMING_PACKETS &&
     isSlowThroughout(paced) &&
     elapsedMsOf(paced) >= LEAST_OTHER_PACE * claimedMsOf(paced);
+  const foreign = opusHeadBits(arrivals) === undefined ? undefined : shapesSharedBy(arrivals);
+  if (foreign?.areForeign) return { format: { codec: 'opaque' }, confidence: 1 };
   const opusBits = isSealed || isSlow ? undefined : explainAsOpus(arrivals, evidence, novelShare);
   const isTooSlow = pace.bytesPerMs * 1000 < LEAST_SAMPLE_BYTES_PER_S;
   // Packets without sound (DTX) are so short that only their heads distinguish them.
@@ -104,7 +107,7 @@ export function weigh(evidence: Evidence): Detection | undefined {
   const marginBits = second ? second.bits - best.bits : Infinity;
   const isHasty =
     (best.rateBits ?? 0) > DOUBTFUL_PACE_BITS ||
-    (best.format.codec === 'opus' && seemsCounted) ||
+    (best.format.codec === 'opus' && (seemsCounted || foreign?.mayBeForeign)) ||
     (best.format.codec === 'opaque' &&
       opusBits !== undefined &&
       arrivals.length < LEAST_SEEMING_PACKETS);
@@ -181,6 +184,13 @@ function areCounted(messages: readonly Buffer[]): boolean {
       );
     });
   return COUNTED_PLACES.some(isCount);
+}
+
+/** Returns the shapes of another protocol that all messages have; undefined if there is none. */
+function shapesSharedBy(arrivals: readonly TimedMessage[]): ForeignShapes | undefined {
+  const shapes = new ForeignShapes();
+  const areAlike = arrivals.every(({ message }, i) => shapes.push(message) || i === 0);
+  return areAlike ? shapes : undefined;
 }
 
 /** Returns the cost of Opus, which cannot be compressed further: 8 bits a byte, but its TOC byte repeats, and its durations match time. */

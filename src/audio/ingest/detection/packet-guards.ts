@@ -1,5 +1,6 @@
 import { opusPacketSamples } from '../../opus-packet.ts';
 import { unexplainedBitsPerByte } from './description-length.ts';
+import { ForeignShapes } from './foreign-shapes.ts';
 import type { FormatGuard, Look } from './format-guard.ts';
 
 /** Number of packets within which a second odd one makes the stream suspect. */
@@ -8,6 +9,10 @@ const ODD_WITHIN = 6;
 const LONGER = 3;
 /** Minimum length of a suspect packet, bytes per sample at 48 kHz: 200 kbit/s. Music after silence takes less. */
 const LEAST_LONG_BYTES_PER_SAMPLE = 0.52;
+/** Number of consecutive packets that show another protocol, which the first ones may not have shown. */
+const FOREIGN_PACKETS = 8;
+/** Number of packets after two without a common shape that are not compared: a comparison takes longer than the rest. */
+const SKIPPED_PACKETS = 30;
 /** Maximum number of configurations of a real stream. */
 const MOST_CONFIGURATIONS = 12;
 
@@ -17,6 +22,10 @@ export class OpusGuard implements FormatGuard {
   #longestBytes = 0;
   #samples: number | undefined;
   #sinceOdd = Infinity;
+  readonly #foreign = new ForeignShapes();
+  /** Number of consecutive packets so far that have a shape of another protocol in common. */
+  #comparedPackets = 0;
+  #skippedPackets = 0;
 
   learn(message: Buffer): void {
     this.look(message);
@@ -25,6 +34,7 @@ export class OpusGuard implements FormatGuard {
 
   look(message: Buffer): Look {
     this.#sinceOdd += 1;
+    if (this.#isForeign(message)) return 'wrong';
     const samples = opusPacketSamples(message);
     // One malformed packet is dropped by the reader.
     if (samples === undefined) return this.#isOdd();
@@ -44,6 +54,24 @@ export class OpusGuard implements FormatGuard {
 
   reassure(): void {
     this.#sinceOdd = Infinity;
+  }
+
+  /** Returns true for the last of some packets that are all of another protocol. */
+  #isForeign(message: Buffer): boolean {
+    if (this.#skippedPackets > 0) {
+      this.#skippedPackets -= 1;
+      return false;
+    }
+    const isAlike = this.#foreign.push(message);
+    if (!isAlike && this.#comparedPackets > 0) {
+      this.#comparedPackets = 0;
+      this.#skippedPackets = SKIPPED_PACKETS;
+      return false;
+    }
+    this.#comparedPackets += 1;
+    if (this.#comparedPackets < FOREIGN_PACKETS || !this.#foreign.areForeign) return false;
+    this.#comparedPackets = 0;
+    return true;
   }
 
   #isOdd(): Look {

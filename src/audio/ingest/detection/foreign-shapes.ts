@@ -1,0 +1,99 @@
+import { AMR, BRIEFLY_COUNTED, EQUAL_TAIL, OFFSET, shapesOf, tailOf } from './message-shapes.ts';
+
+/** Minimum length of a message that counts: the bytes of shorter ones, such as quiet noise, are too much alike. */
+const LEAST_TELLING_BYTES = 12;
+/** Number of different messages that show a protocol; two of AMR, in which every byte is checked. */
+const LEAST_DIFFERENT = 3;
+const LEAST_DIFFERENT_OF_AMR = 2;
+/** Number of messages whose equal last bytes, or whose equal lengths in their first bytes, are no chance. */
+const LEAST_EQUAL = 8;
+
+/** Number of last bytes by which messages are compared. */
+const COMPARED_BYTES = 16;
+
+/**
+ * Shapes that consecutive messages have in common. A protocol around Opus, or instead of it, may begin each message with a byte that is
+ * a valid head of a packet. It shows in what the same place of all its messages means.
+ */
+export class ForeignShapes {
+  #shapes = 0;
+  #messages = 0;
+  #differentMessages = 0;
+  #haveEqualLengths = true;
+  #firstByte = 0;
+  #firstBytes = 0;
+  #tail = 0;
+  #digest = 0;
+  #digestBefore = 0;
+
+  /**
+   * Processes one message, which may begin the next run.
+   * @returns true if it has a shape in common with all messages of the run
+   */
+  push(message: Buffer): boolean {
+    const shapes = shapesOf(message);
+    const shared = this.#shapes & this.#stillShared(message, shapes);
+    const isBegun = this.#shapes !== 0;
+    if (shared === 0) this.#begin(shapes);
+    else this.#shapes = shared;
+    if (message.length >= LEAST_TELLING_BYTES) this.#count(message);
+    return isBegun && shared !== 0;
+  }
+
+  /** True if all messages of the run are of one protocol that is not Opus. */
+  get areForeign(): boolean {
+    const shapes = this.#shapes;
+    if ((shapes & AMR) !== 0) return this.#differentMessages >= LEAST_DIFFERENT_OF_AMR;
+    if (shapes === 0 || this.#differentMessages < LEAST_DIFFERENT) return false;
+    if (this.#messages >= LEAST_EQUAL) return true;
+    // Packets of a steady sound begin alike, and their length may be what they begin with.
+    const alike = this.#haveEqualLengths ? EQUAL_TAIL | BRIEFLY_COUNTED : EQUAL_TAIL;
+    return (shapes & ~alike) !== 0;
+  }
+
+  /** True if all messages of the run have a shape of another protocol, but are too few. */
+  get mayBeForeign(): boolean {
+    return this.#shapes !== 0 && this.#differentMessages > 1 && !this.areForeign;
+  }
+
+  /** Returns the shapes that a message may share with the run: two are relative to its first message that counts. */
+  #stillShared(message: Buffer, shapes: number): number {
+    if (message.length < LEAST_TELLING_BYTES || this.#messages === 0) return shapes;
+    let still = shapes;
+    if (message[0] !== this.#firstByte) still &= ~OFFSET;
+    if (tailOf(message) !== this.#tail) still &= ~EQUAL_TAIL;
+    return still;
+  }
+
+  #begin(shapes: number): void {
+    this.#shapes = shapes;
+    this.#messages = 0;
+    this.#differentMessages = 0;
+    this.#haveEqualLengths = true;
+  }
+
+  #count(message: Buffer): void {
+    const digest = digestOf(message);
+    const isFirst = this.#messages === 0;
+    if (isFirst) {
+      this.#firstByte = message[0]!;
+      this.#firstBytes = message.length;
+      this.#tail = tailOf(message);
+    }
+    this.#messages += 1;
+    this.#haveEqualLengths &&= message.length === this.#firstBytes;
+    if (!isFirst && (digest === this.#digest || digest === this.#digestBefore)) return;
+    this.#differentMessages += 1;
+    this.#digestBefore = isFirst ? digest : this.#digest;
+    this.#digest = digest;
+  }
+}
+
+/** Returns a number by which different messages almost certainly differ. */
+function digestOf(message: Buffer): number {
+  let digest = message.length;
+  for (let at = Math.max(0, message.length - COMPARED_BYTES); at < message.length; at += 1) {
+    digest = (Math.imul(digest, 31) + message[at]!) | 0;
+  }
+  return digest;
+}
