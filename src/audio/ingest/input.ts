@@ -260,7 +260,7 @@ export class AudioInput {
       file: isFile ? new FileCheck(format, turns) : undefined,
     };
     this.#state = open;
-    for (const { message } of held) open.guard?.learn(message);
+    for (const { message, atMs } of held) open.guard?.learn(message, atMs);
     this.#ingestHeld(wholeMessages(held, startsAtBytes, format));
   }
 

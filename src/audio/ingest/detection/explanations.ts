@@ -10,7 +10,7 @@ import { isOpusSilence, opusPacketSamples } from '../../opus-packet.ts';
 import { frameBytesOf } from '../../samples.ts';
 import type { Content } from './content.ts';
 import { isDecoded, type Reading } from './description-length.ts';
-import { ForeignShapes } from './foreign-shapes.ts';
+import { doubtsOf, NO_DOUBTS } from './opus-doubts.ts';
 import { elapsedMsOf, type Pace, type TimedMessage } from './pace.ts';
 import { isDigitalSilence, SILENT_BYTES } from './silence.ts';
 
@@ -70,16 +70,15 @@ type Explanation = { format: AudioFormat | OpaqueFormat; bits: number; rateBits?
 export function weigh(evidence: Evidence): Detection | undefined {
   const { arrivals, paced, pace, content } = evidence;
   const { sound, novelShare, isNovel } = content;
-  const seemsCounted = areCounted(arrivals.map(({ message }) => message));
-  const isSealed = seemsCounted && arrivals.length >= LEAST_COUNTED;
+  const doubts = opusHeadBits(arrivals) === undefined ? NO_DOUBTS : doubtsOf(arrivals);
+  if (doubts.isForeign) return { format: { codec: 'opaque' }, confidence: 1 };
   // A first byte that contradicts the pace of all messages is another protocol's, unless a slow machine encodes.
   const isSlow =
     paced.length >= LEAST_SEEMING_PACKETS &&
     isSlowThroughout(paced) &&
     elapsedMsOf(paced) >= LEAST_OTHER_PACE * claimedMsOf(paced);
-  const foreign = opusHeadBits(arrivals) === undefined ? undefined : shapesSharedBy(arrivals);
-  if (foreign?.areForeign) return { format: { codec: 'opaque' }, confidence: 1 };
-  const opusBits = isSealed || isSlow ? undefined : explainAsOpus(arrivals, evidence, novelShare);
+  const isOpus = !doubts.isSealed && !isSlow;
+  const opusBits = isOpus ? explainAsOpus(arrivals, evidence, novelShare) : undefined;
   const isTooSlow = pace.bytesPerMs * 1000 < LEAST_SAMPLE_BYTES_PER_S;
   // Packets without sound (DTX) are so short that only their heads distinguish them.
   const isTelling = sound.length * novelShare >= LEAST_UNKNOWN_BYTES;
@@ -107,7 +106,7 @@ export function weigh(evidence: Evidence): Detection | undefined {
   const marginBits = second ? second.bits - best.bits : Infinity;
   const isHasty =
     (best.rateBits ?? 0) > DOUBTFUL_PACE_BITS ||
-    (best.format.codec === 'opus' && (seemsCounted || foreign?.mayBeForeign)) ||
+    (best.format.codec === 'opus' && doubts.areOpen) ||
     (best.format.codec === 'opaque' &&
       opusBits !== undefined &&
       arrivals.length < LEAST_SEEMING_PACKETS);
@@ -165,33 +164,6 @@ const claimedMsOf = (paced: TimedMessage[]): number =>
   paced
     .slice(0, -1)
     .reduce((total, { message }) => total + (opusPacketSamples(message) ?? 0) / SAMPLES_PER_MS, 0);
-
-/** Positions after the first byte at which a counter of messages may be. */
-const COUNTED_PLACES = [1, 2, 3, 4, 5, 6, 7, 8];
-/** Minimum number of messages that show a counter: fewer may count by chance. */
-const LEAST_COUNTED = 5;
-
-/** True if messages are numbered after a first byte that is equal in all, as sealed frames are: one byte increases by 1 with each message. */
-function areCounted(messages: readonly Buffer[]): boolean {
-  const [first] = messages;
-  const isCount = (place: number) =>
-    messages.every((message, i) => {
-      const before = messages[i - 1];
-      return (
-        message.length > place &&
-        message[0] === first![0] &&
-        (!before || message[place] === ((before[place]! + 1) & 0xff))
-      );
-    });
-  return COUNTED_PLACES.some(isCount);
-}
-
-/** Returns the shapes of another protocol that all messages have; undefined if there is none. */
-function shapesSharedBy(arrivals: readonly TimedMessage[]): ForeignShapes | undefined {
-  const shapes = new ForeignShapes();
-  const areAlike = arrivals.every(({ message }, i) => shapes.push(message) || i === 0);
-  return areAlike ? shapes : undefined;
-}
 
 /** Returns the cost of Opus, which cannot be compressed further: 8 bits a byte, but its TOC byte repeats, and its durations match time. */
 function explainAsOpus(

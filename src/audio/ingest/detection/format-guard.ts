@@ -8,8 +8,11 @@ export type Look = 'as_before' | 'changed' | 'wrong' | Detection;
 
 /** Checks each message of a stream whose format was detected. The hot path: takes some microseconds per message. */
 export type FormatGuard = {
-  /** Processes a message from which the format was detected. */
-  learn(message: Buffer): void;
+  /**
+   * Processes a message from which the format was detected.
+   * @param atMs arrival time of the message
+   */
+  learn(message: Buffer, atMs: number): void;
   /**
    * @param startsAtBytes length of the stream before the message
    * @param atMs arrival time of the message

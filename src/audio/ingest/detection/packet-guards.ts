@@ -2,6 +2,7 @@ import { opusPacketSamples } from '../../opus-packet.ts';
 import { unexplainedBitsPerByte } from './description-length.ts';
 import { ForeignShapes } from './foreign-shapes.ts';
 import type { FormatGuard, Look } from './format-guard.ts';
+import { UnvoicedCopies } from './unvoiced-copies.ts';
 
 /** Number of packets within which a second odd one makes the stream suspect. */
 const ODD_WITHIN = 6;
@@ -13,6 +14,9 @@ const LEAST_LONG_BYTES_PER_SAMPLE = 0.52;
 const FOREIGN_PACKETS = 8;
 /** Number of packets after two without a common shape that are not compared: a comparison takes longer than the rest. */
 const SKIPPED_PACKETS = 30;
+/** Number of impossible copies from which packets are encrypted, and the share of it that is left with each packet. */
+const MOST_COPIES = 2;
+const COPIES_LEFT = 0.9;
 /** Maximum number of configurations of a real stream. */
 const MOST_CONFIGURATIONS = 12;
 
@@ -26,18 +30,21 @@ export class OpusGuard implements FormatGuard {
   /** Number of consecutive packets so far that have a shape of another protocol in common. */
   #comparedPackets = 0;
   #skippedPackets = 0;
+  readonly #unvoiced = new UnvoicedCopies();
+  #copies = 0;
 
-  learn(message: Buffer): void {
-    this.look(message);
+  learn(message: Buffer, atMs: number): void {
+    this.look(message, 0, atMs);
     this.#sinceOdd = Infinity;
   }
 
-  look(message: Buffer): Look {
+  look(message: Buffer, _startsAtBytes: number, atMs: number): Look {
     this.#sinceOdd += 1;
     if (this.#isForeign(message)) return 'wrong';
     const samples = opusPacketSamples(message);
     // One malformed packet is dropped by the reader.
     if (samples === undefined) return this.#isOdd();
+    if (this.#areSealed(message, atMs)) return 'wrong';
     const configuration = message[0]! >> 2;
     const isFirst = this.#seen.size === 0;
     const isNew = !this.#seen.has(configuration) && this.#seen.size < MOST_CONFIGURATIONS;
@@ -71,6 +78,16 @@ export class OpusGuard implements FormatGuard {
     this.#comparedPackets += 1;
     if (this.#comparedPackets < FOREIGN_PACKETS || !this.#foreign.areForeign) return false;
     this.#comparedPackets = 0;
+    return true;
+  }
+
+  /** Returns true for a packet that contains one of several impossible copies. */
+  #areSealed(packet: Buffer, atMs: number): boolean {
+    this.#copies *= COPIES_LEFT;
+    if (!this.#unvoiced.push(packet, atMs)) return false;
+    this.#copies += 1;
+    if (this.#copies <= MOST_COPIES) return false;
+    this.#copies = 0;
     return true;
   }
 

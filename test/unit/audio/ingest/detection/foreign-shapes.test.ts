@@ -101,8 +101,10 @@ describe('messages that begin like Opus', () => {
 
   test.each(WRAPPED)('OpusGuard.look() after Opus at Opus in %s: wrong', (_, wrap) => {
     const guard = new OpusGuard();
-    for (const packet of packets) guard.learn(packet);
-    const looks = packets.map((packet, i) => guard.look(wrap(packet, i)));
+    for (const [i, packet] of packets.entries()) guard.learn(packet, i * PACKET_MS);
+    const looks = packets.map((packet, i) =>
+      guard.look(wrap(packet, i), 0, (packets.length + i) * PACKET_MS),
+    );
     expect(looks.indexOf('wrong')).toBeGreaterThanOrEqual(0);
     expect(looks.indexOf('wrong')).toBeLessThan(42);
   });

@@ -42,7 +42,7 @@ async function guardAfter(name: string) {
   const guard = guardOf(parseAudioFormat(name), new PaceHistory())!;
   let atBytes = 0;
   const looks = (await messagesOf(name, 1, 5000)).map(({ message, atMs }, i) => {
-    if (i < 4) guard.learn(message);
+    if (i < 4) guard.learn(message, atMs);
     const look = i < 4 ? 'as_before' : guard.look(message, atBytes, atMs);
     atBytes += message.length;
     return look;
