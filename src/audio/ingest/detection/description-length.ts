@@ -1,5 +1,6 @@
 import type { SampleCodec } from '../../format.ts';
 import { G711_STEPS, G711_VALUES, type G711Law } from '../../g711.ts';
+import { areFloats, areTinyFloats, isFloatSample } from './float-sizes.ts';
 import { g722BitsPerByte } from './g722-codes.ts';
 import { BLOCK_SAMPLES, bitsOf, bitsPerSample, predict } from './prediction.ts';
 import { WindowSet } from './window-set.ts';
@@ -7,7 +8,8 @@ import { WindowSet } from './window-set.ts';
 /** Codecs of samples as which bytes may be read. */
 export type ReadingCodec = SampleCodec | UndecodedCodec;
 /** Codecs that are not decoded: they are recognized so that no other codec explains their bytes. */
-type UndecodedCodec = 'pcm_s8' | 'pcm_s24be' | 'pcm_s32be' | 'pcm_f32be';
+type UndecodedCodec =
+  'pcm_s8' | 'pcm_u16le' | 'pcm_u16be' | 'pcm_s24be' | 'pcm_s32be' | 'pcm_f32be';
 type IntegerCodec = Exclude<
   ReadingCodec,
   'pcm_f32le' | 'pcm_f32be' | 'pcm_f64le' | 'g722' | G711Law
@@ -15,6 +17,8 @@ type IntegerCodec = Exclude<
 
 const UNDECODED: ReadonlySet<ReadingCodec> = new Set<UndecodedCodec>([
   'pcm_s8',
+  'pcm_u16le',
+  'pcm_u16be',
   'pcm_s24be',
   'pcm_s32be',
   'pcm_f32be',
@@ -76,6 +80,8 @@ type IntegerReader = { bytes: number; read: (bytes: Buffer, at: number) => numbe
 const INTEGERS: Record<IntegerCodec, IntegerReader> = {
   pcm_s16le: { bytes: 2, read: (bytes, at) => bytes.readInt16LE(at) },
   pcm_s16be: { bytes: 2, read: (bytes, at) => bytes.readInt16BE(at) },
+  pcm_u16le: { bytes: 2, read: (bytes, at) => bytes.readUInt16LE(at) - 0x8000 },
+  pcm_u16be: { bytes: 2, read: (bytes, at) => bytes.readUInt16BE(at) - 0x8000 },
   pcm_u8: { bytes: 1, read: (bytes, at) => bytes[at]! - 128 },
   pcm_s8: { bytes: 1, read: (bytes, at) => bytes.readInt8(at) },
   pcm_s24le: { bytes: 3, read: (bytes, at) => int24(bytes[at + 2]!, bytes[at + 1]!, bytes[at]!) },
@@ -180,27 +186,19 @@ function readingOf(
   return { codec, channels, bitsPerByte: bits / sampleBytes, otherwise };
 }
 
-/** Size from which a float is no sample. A browser does not limit what a gain node amplifies. */
-export const MOST_FLOAT = 64;
-
 /** Reads floats, from tiny values to far over full scale; in other bytes at least the negative samples are no such floats. */
 function readFloats(
   bytes: Buffer,
   codec: 'pcm_f32le' | 'pcm_f32be',
   novelty: Novelty,
 ): Reading | undefined {
-  const samples = new Float64Array(bytes.length >> 2);
-  let audible = 0;
-  let absurd = 0;
-  for (let i = 0; i < samples.length; i += 1) {
-    const value = codec === 'pcm_f32le' ? bytes.readFloatLE(4 * i) : bytes.readFloatBE(4 * i);
-    const size = Math.abs(value);
-    const isPlausible = size === 0 || (size > 1e-30 && size < MOST_FLOAT);
-    if (!isPlausible) absurd += 1;
-    else if (size > 1e-6) audible += 1;
-    samples[i] = isPlausible ? value * FLOAT_FULL_SCALE : 0;
+  const floats = new Float64Array(bytes.length >> 2);
+  for (let i = 0; i < floats.length; i += 1) {
+    floats[i] = codec === 'pcm_f32le' ? bytes.readFloatLE(4 * i) : bytes.readFloatBE(4 * i);
   }
-  if (audible < samples.length / 10 || absurd > samples.length / 100) return undefined;
+  const isNovel = novelty.blockSamples !== Infinity;
+  if (!areFloats(floats) && !(isNovel && areTinyFloats(floats))) return undefined;
+  const samples = floats.map((value) => (isFloatSample(value) ? value * FLOAT_FULL_SCALE : 0));
   return readingOf(codec, 4, bestChannels(samples, novelty, { step: 1, isOne: false }));
 }
 

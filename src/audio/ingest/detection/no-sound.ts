@@ -1,3 +1,5 @@
+import { areOddFloats } from './float-sizes.ts';
+
 /** Minimum number of messages by whose heads alone a stream is recognized. */
 const LEAST_HEADS = 3;
 /** Number of bytes of text that samples do not resemble by chance. */
@@ -6,12 +8,22 @@ const OGG_PAGE = Buffer.from('OggS\0');
 
 /**
  * Returns true if messages without repetitions are beyond doubt no samples, though some reading of them may be as
- * short: text, heads of RTP, start codes of H.264, or Ogg with content that is not decoded.
+ * short: text, heads of RTP, start codes of H.264, floats of another scale, or Ogg with content that is not decoded.
  * @param bytes of all messages together
  */
 export function isNoSound(messages: Buffer[], bytes: Buffer): boolean {
+  if (isOfOddFloats(bytes)) return true;
   if (isText(bytes) || bytes.subarray(0, OGG_PAGE.length).equals(OGG_PAGE)) return true;
   return messages.length >= LEAST_HEADS && (isRtp(messages) || messages.every(isAnnexB));
+}
+
+/** Size from which floats with the values of 16-bit integers are loud. */
+const LOUD_INTEGER = 64;
+
+/** True for floats with the values of 16-bit integers. */
+function isOfOddFloats(bytes: Buffer): boolean {
+  const floats = bytes.length >> 2;
+  return areOddFloats(floats, (i) => bytes.readFloatLE(4 * i), LOUD_INTEGER);
 }
 
 /** True for JSON, base64 and other readable text: samples do not stay within these values. */

@@ -1,6 +1,7 @@
 import type { SampleCodec, SampleFormat } from '../../format.ts';
 import { bytesToNext, frameBytesOf, openSampleReader } from '../../samples.ts';
-import { MOST_FLOAT, readAsSamples, unexplainedBitsPerByte } from './description-length.ts';
+import { readAsSamples, unexplainedBitsPerByte } from './description-length.ts';
+import { MOST_FLOAT } from './float-sizes.ts';
 import type { FormatGuard, Look } from './format-guard.ts';
 import { impossibleShareOf } from './g722-codes.ts';
 import { RateWatch } from './rate-watch.ts';
