@@ -78,10 +78,11 @@ const CODECS: [string, (random: Random) => Buffer][] = [
 /** Returns the verdict on messages that come every 20 ms. */
 function verdictOn(messages: readonly Buffer[]): string | undefined {
   const detector = new FormatDetector();
-  const detection = messages
-    .map((message, i) => detector.push(message, 1000 + i * PACKET_MS))
-    .find((found) => found !== undefined);
-  return detection && formatAudioFormat(detection.format);
+  for (const [i, message] of messages.entries()) {
+    const detection = detector.push(message, 1000 + i * PACKET_MS);
+    if (detection) return formatAudioFormat(detection.format);
+  }
+  return undefined;
 }
 
 describe('messages that begin like Opus', () => {
