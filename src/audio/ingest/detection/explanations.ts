@@ -70,7 +70,8 @@ type Explanation = { format: AudioFormat | OpaqueFormat; bits: number; rateBits?
 export function weigh(evidence: Evidence): Detection | undefined {
   const { arrivals, paced, pace, content } = evidence;
   const { sound, novelShare, isNovel } = content;
-  const doubts = opusHeadBits(arrivals) === undefined ? NO_DOUBTS : doubtsOf(arrivals);
+  const resembleOpus = opusHeadBits(arrivals) !== undefined;
+  const doubts = resembleOpus ? doubtsOf(arrivals) : NO_DOUBTS;
   if (doubts.isForeign) return { format: { codec: 'opaque' }, confidence: 1 };
   // A first byte that contradicts the pace of all messages is another protocol's, unless a slow machine encodes.
   const isSlow =
@@ -85,9 +86,8 @@ export function weigh(evidence: Evidence): Detection | undefined {
   const explanations: Explanation[] = [];
   if (opusBits !== undefined) explanations.push({ format: { codec: 'opus' }, bits: opusBits });
   if (opusBits === undefined || !isTooSlow) {
-    // Beside Opus, whose bytes cost 8 bits each, a reading that explains nothing might be the best.
-    const mostBits =
-      opusBits !== undefined && isTelling && isNovel ? content.unexplainedBits : Infinity;
+    // Beside Opus, or what resembles it, whose bytes cost 8 bits each, a reading that explains nothing might be the best.
+    const mostBits = resembleOpus && isTelling && isNovel ? content.unexplainedBits : Infinity;
     explanations.push(...explainAsSamples(evidence, mostBits));
   }
   if (sound.length > 0 && (opusBits === undefined || isTelling)) {

@@ -35,19 +35,40 @@ function isText(bytes: Buffer): boolean {
 }
 
 const RTP_HEAD_BYTES = 12;
+/** Bytes of framing before RTP: RFC 4571 §2, RTSP (RFC 2326 §10.12) and TURN (RFC 8656 §12.4); the last two of them are the length. */
+const FRAMING_BYTES = [2, 4];
+/** Number of packets up to the next one that comes, if some are lost. */
+const MAX_SEQUENCE_STEP = 16;
+
+/** True for RTP, perhaps behind a length. */
+function isRtp(messages: Buffer[]): boolean {
+  return (
+    areRtp(messages) ||
+    FRAMING_BYTES.some(
+      (framingBytes) =>
+        messages.every(
+          (message) =>
+            message.length > framingBytes + RTP_HEAD_BYTES &&
+            message.readUInt16BE(framingBytes - 2) === message.length - framingBytes,
+        ) && areRtp(messages.map((message) => message.subarray(framingBytes))),
+    )
+  );
+}
 
 /** True for version 2, one payload type, one source, and sequence numbers that count the messages (RFC 3550 §5.1). */
-function isRtp(messages: Buffer[]): boolean {
+function areRtp(messages: Buffer[]): boolean {
   const [first] = messages as [Buffer, ...Buffer[]];
-  if (!messages.every((message) => message.length > RTP_HEAD_BYTES && message[0]! >> 6 === 2)) {
-    return false;
-  }
-  return messages.every(
-    (message, i) =>
+  return messages.every((message, i) => {
+    if (message.length <= RTP_HEAD_BYTES || message[0]! >> 6 !== 2) return false;
+    const before = messages[i - 1];
+    const step = before ? (message.readUInt16BE(2) - before.readUInt16BE(2)) & 0xffff : 1;
+    return (
       ((message[1]! ^ first[1]!) & 0x7f) === 0 &&
       message.readUInt32BE(8) === first.readUInt32BE(8) &&
-      message.readUInt16BE(2) === ((first.readUInt16BE(2) + i) & 0xffff),
-  );
+      step >= 1 &&
+      step <= MAX_SEQUENCE_STEP
+    );
+  });
 }
 
 /** True for a start code of H.264 or H.265 (annex B of both). */
