@@ -2,6 +2,9 @@ import { AMR, BRIEFLY_COUNTED, EQUAL_TAIL, OFFSET, shapesOf, tailOf } from './me
 
 /** Minimum length of a message that counts: the bytes of shorter ones, such as quiet noise, are too much alike. */
 const LEAST_TELLING_BYTES = 12;
+/** Minimum length of a frame of AMR with comfort noise. */
+const AMR_NOISE_BYTES = 6;
+
 /** Number of different messages that show a protocol; two of AMR, in which every byte is checked. */
 const LEAST_DIFFERENT = 3;
 const LEAST_DIFFERENT_OF_AMR = 2;
@@ -36,7 +39,8 @@ export class ForeignShapes {
     const isBegun = this.#shapes !== 0;
     if (shared === 0) this.#begin(shapes);
     else this.#shapes = shared;
-    if (message.length >= LEAST_TELLING_BYTES) this.#count(message);
+    const isComfortNoise = (shapes & AMR) !== 0 && message.length >= AMR_NOISE_BYTES;
+    if (message.length >= LEAST_TELLING_BYTES || isComfortNoise) this.#count(message);
     return isBegun && shared !== 0;
   }
 
@@ -53,7 +57,9 @@ export class ForeignShapes {
 
   /** True if all messages of the run have a shape of another protocol, but are too few. */
   get mayBeForeign(): boolean {
-    return this.#shapes !== 0 && this.#differentMessages > 1 && !this.areForeign;
+    if (this.areForeign) return false;
+    // Silence in AMR is one byte a message, with comfort noise from time to time.
+    return (this.#shapes & AMR) !== 0 || (this.#shapes !== 0 && this.#differentMessages > 1);
   }
 
   /** Returns the shapes that a message may share with the run: two are relative to its first message that counts. */

@@ -100,6 +100,14 @@ describe('messages that begin like Opus', () => {
     expect(verdictOn(frames)).toBe('opaque');
   });
 
+  test('FormatDetector.push() of silence in AMR, with comfort noise: unknown', () => {
+    const random = seededRandom(5);
+    const frames = Array.from({ length: 30 }, (_, i) =>
+      i % 8 === 5 ? behind([0x44], randomBytes(5, random)) : Buffer.of(0x7c),
+    );
+    expect(verdictOn(frames)).toBe('opaque');
+  });
+
   test.each(WRAPPED)('OpusGuard.look() after Opus at Opus in %s: wrong', (_, wrap) => {
     const guard = new OpusGuard();
     for (const [i, packet] of packets.entries()) guard.learn(packet, i * PACKET_MS);
