@@ -18,8 +18,8 @@ const MAX_SILENT_BYTES = 3;
 /** Minimum length of a message that begins with its length, and lengths of one that may be compressed. */
 const LEAST_COUNTED_BYTES = 6;
 const LEAST_COMPRESSED_BYTES = 8;
-const MOST_COMPRESSED_BYTES = 4096;
-const MOST_INFLATED_BYTES = 16_384;
+const MOST_COMPRESSED_BYTES = 2048;
+const MOST_INFLATED_BYTES = 4096;
 /** Minimum length of a message that begins with an offset (FlatBuffers). */
 const LEAST_OFFSET_BYTES = 17;
 /** Minimum length of a message whose last two bytes are compared. */

@@ -17,6 +17,9 @@ export const NO_DOUBTS: Doubts = { isForeign: false, isSealed: false, areOpen: f
 /** Maximum number of copies of packets without voice: encoders make none, but a packet may be missing. */
 const MOST_UNVOICED_COPIES = 1;
 
+/** Maximum number of messages whose shapes are compared: more do not make the answer surer, and inflating them takes time. */
+const MAX_COMPARED_MESSAGES = 64;
+
 /** Returns the doubts about messages that all begin like packets of Opus. */
 export function doubtsOf(arrivals: readonly TimedMessage[]): Doubts {
   const seemCounted = areCounted(arrivals.map(({ message }) => message));
@@ -52,7 +55,8 @@ function areCounted(messages: readonly Buffer[]): boolean {
 /** Returns the shapes of another protocol that all messages have; undefined if there is none. */
 function shapesSharedBy(arrivals: readonly TimedMessage[]): ForeignShapes | undefined {
   const shapes = new ForeignShapes();
-  const areAlike = arrivals.every(({ message }, i) => shapes.push(message) || i === 0);
+  const compared = arrivals.slice(0, MAX_COMPARED_MESSAGES);
+  const areAlike = compared.every(({ message }, i) => shapes.push(message) || i === 0);
   return areAlike ? shapes : undefined;
 }
 
