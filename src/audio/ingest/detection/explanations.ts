@@ -78,8 +78,8 @@ export function weigh(evidence: Evidence): Detection | undefined {
     paced.length >= LEAST_SEEMING_PACKETS &&
     isSlowThroughout(paced) &&
     elapsedMsOf(paced) >= LEAST_OTHER_PACE * claimedMsOf(paced);
-  const isOpus = !doubts.isSealed && !isSlow;
-  const opusBits = isOpus ? explainAsOpus(arrivals, evidence, novelShare) : undefined;
+  const mayBeOpus = !doubts.isSealed && !isSlow;
+  const opusBits = mayBeOpus ? explainAsOpus(arrivals, evidence, novelShare) : undefined;
   const isTooSlow = pace.bytesPerMs * 1000 < LEAST_SAMPLE_BYTES_PER_S;
   // Packets without sound (DTX) are so short that only their heads distinguish them.
   const isTelling = sound.length * novelShare >= LEAST_UNKNOWN_BYTES;
@@ -91,7 +91,7 @@ export function weigh(evidence: Evidence): Detection | undefined {
     explanations.push(...explainAsSamples(evidence, mostBits));
   }
   if (sound.length > 0 && (opusBits === undefined || isTelling)) {
-    const bits = unexplainedBits(arrivals, content, isSlow);
+    const bits = unexplainedBits(arrivals, content, mayBeOpus);
     explanations.push({ format: { codec: 'opaque' }, bits });
   }
   for (const explanation of explanations) {
@@ -115,15 +115,15 @@ export function weigh(evidence: Evidence): Detection | undefined {
 
 /**
  * Returns the cost of bytes that no format explains: 8 bits each, and the cost of chance where messages begin as packets of Opus do.
- * @param isSlow true if their pace shows that they are none
+ * @param mayBeOpus false if their pace or their content shows that they are none
  */
-function unexplainedBits(arrivals: TimedMessage[], content: Content, isSlow: boolean): number {
+function unexplainedBits(arrivals: TimedMessage[], content: Content, mayBeOpus: boolean): number {
   const { sound, novelShare } = content;
   if (opusHeadBits(arrivals) === undefined) {
     return EVIDENCE_PER_BIT * content.unexplainedBits * sound.length * novelShare;
   }
   const bytes = arrivals.reduce((total, { message }) => total + message.length, 0);
-  return EVIDENCE_PER_BIT * 8 * bytes * novelShare + (isSlow ? 0 : chanceBits(arrivals));
+  return EVIDENCE_PER_BIT * 8 * bytes * novelShare + (mayBeOpus ? chanceBits(arrivals) : 0);
 }
 
 /** Returns the cost of messages that begin as packets of Opus do but are not; 0 if they begin otherwise. */

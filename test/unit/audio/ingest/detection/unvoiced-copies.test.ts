@@ -80,6 +80,17 @@ describe('SILK that is encrypted behind its first byte', () => {
   });
 });
 
+test('FormatDetector.push() of one impossible packet again and again: unknown, not slow samples', () => {
+  // 40 ms of SILK without voice in either of its frames, and with a copy.
+  const packet = Buffer.from('342eb355b365cabc3f06', 'hex');
+  const detector = new FormatDetector();
+  const told = Array.from({ length: 60 }, (_, i) => detector.push(packet, i * 12));
+  expect(told.find((detection) => detection !== undefined)).toEqual({
+    format: { codec: 'opaque' },
+    confidence: expect.closeTo(1),
+  });
+});
+
 test('UnvoicedCopies.push() after a gap, in which a packet may be missing: no evidence', () => {
   // 20 ms of SILK; the first bit means voice, the second one a copy.
   const [withoutVoice, withCopy] = [0b0000_0000, 0b0100_0000].map((flags) =>
