@@ -70,7 +70,8 @@ type Explanation = { format: AudioFormat | OpaqueFormat; bits: number; rateBits?
 export function weigh(evidence: Evidence): Detection | undefined {
   const { arrivals, paced, pace, content } = evidence;
   const { sound, novelShare, isNovel } = content;
-  const resembleOpus = opusHeadBits(arrivals) !== undefined;
+  const headBits = opusHeadBits(arrivals);
+  const resembleOpus = headBits !== undefined;
   const doubts = resembleOpus ? doubtsOf(arrivals) : NO_DOUBTS;
   if (doubts.isForeign) return { format: { codec: 'opaque' }, confidence: 1 };
   // A first byte that contradicts the pace of all messages is another protocol's, unless a slow machine encodes.
@@ -79,7 +80,7 @@ export function weigh(evidence: Evidence): Detection | undefined {
     isSlowThroughout(paced) &&
     elapsedMsOf(paced) >= LEAST_OTHER_PACE * claimedMsOf(paced);
   const mayBeOpus = !doubts.isSealed && !isSlow;
-  const opusBits = mayBeOpus ? explainAsOpus(arrivals, evidence, novelShare) : undefined;
+  const opusBits = resembleOpus && mayBeOpus ? explainAsOpus(evidence, headBits) : undefined;
   const isTooSlow = pace.bytesPerMs * 1000 < LEAST_SAMPLE_BYTES_PER_S;
   // Packets without sound (DTX) are so short that only their heads distinguish them.
   const isTelling = sound.length * novelShare >= LEAST_UNKNOWN_BYTES;
@@ -88,10 +89,10 @@ export function weigh(evidence: Evidence): Detection | undefined {
   if (opusBits === undefined || !isTooSlow) {
     // Beside Opus, or what resembles it, whose bytes cost 8 bits each, a reading that explains nothing might be the best.
     const mostBits = resembleOpus && isTelling && isNovel ? content.unexplainedBits : Infinity;
-    explanations.push(...explainAsSamples(evidence, mostBits));
+    explanations.push(...explainAsSamples(evidence, mostBits, headBits));
   }
   if (sound.length > 0 && (opusBits === undefined || isTelling)) {
-    const bits = unexplainedBits(arrivals, content, mayBeOpus);
+    const bits = unexplainedBits(evidence, headBits, mayBeOpus);
     explanations.push({ format: { codec: 'opaque' }, bits });
   }
   for (const explanation of explanations) {
@@ -117,18 +118,23 @@ export function weigh(evidence: Evidence): Detection | undefined {
  * Returns the cost of bytes that no format explains: 8 bits each, and the cost of chance where messages begin as packets of Opus do.
  * @param mayBeOpus false if their pace or their content shows that they are none
  */
-function unexplainedBits(arrivals: TimedMessage[], content: Content, mayBeOpus: boolean): number {
+function unexplainedBits(
+  { arrivals, content }: Evidence,
+  headBits: number | undefined,
+  mayBeOpus: boolean,
+): number {
   const { sound, novelShare } = content;
-  if (opusHeadBits(arrivals) === undefined) {
+  if (headBits === undefined) {
     return EVIDENCE_PER_BIT * content.unexplainedBits * sound.length * novelShare;
   }
   const bytes = arrivals.reduce((total, { message }) => total + message.length, 0);
-  return EVIDENCE_PER_BIT * 8 * bytes * novelShare + (mayBeOpus ? chanceBits(arrivals) : 0);
+  return (
+    EVIDENCE_PER_BIT * 8 * bytes * novelShare + (mayBeOpus ? chanceBits(arrivals, headBits) : 0)
+  );
 }
 
 /** Returns the cost of messages that begin as packets of Opus do but are not; 0 if they begin otherwise. */
-function chanceBits(arrivals: TimedMessage[]): number {
-  const headBits = opusHeadBits(arrivals);
+function chanceBits(arrivals: TimedMessage[], headBits: number | undefined): number {
   return headBits === undefined ? 0 : Math.max(0, RANDOM_HEAD_BITS * arrivals.length - headBits);
 }
 
@@ -140,13 +146,15 @@ function opusHeadBits(arrivals: TimedMessage[]): number | undefined {
   const silent = arrivals.filter(({ message }) => isDigitalSilence(message)).length;
   if (silent > 0 && silent < arrivals.length) return undefined;
   let bits = 0;
-  const seen: number[] = [];
+  const seen = new Set<number>();
+  let configurationBefore: number | undefined;
   for (const { message } of arrivals) {
     if (opusPacketSamples(message) === undefined) return undefined;
     const configuration = message[0]! >> 2;
-    if (configuration === seen.at(-1)) bits += SAME_HEAD_BITS;
-    else bits += seen.includes(configuration) ? CHANGED_HEAD_BITS : NEW_HEAD_BITS;
-    seen.push(configuration);
+    if (configuration === configurationBefore) bits += SAME_HEAD_BITS;
+    else bits += seen.has(configuration) ? CHANGED_HEAD_BITS : NEW_HEAD_BITS;
+    seen.add(configuration);
+    configurationBefore = configuration;
   }
   return bits;
 }
@@ -166,15 +174,10 @@ const claimedMsOf = (paced: TimedMessage[]): number =>
     .reduce((total, { message }) => total + (opusPacketSamples(message) ?? 0) / SAMPLES_PER_MS, 0);
 
 /** Returns the cost of Opus, which cannot be compressed further: 8 bits a byte, but its TOC byte repeats, and its durations match time. */
-function explainAsOpus(
-  arrivals: TimedMessage[],
-  { paced, pace }: Evidence,
-  novelShare: number,
-): number | undefined {
-  const headBits = opusHeadBits(arrivals);
-  if (headBits === undefined) return undefined;
+function explainAsOpus({ arrivals, paced, pace, content }: Evidence, headBits: number): number {
   const bits = arrivals.reduce(
-    (total, { message }) => total + EVIDENCE_PER_BIT * 8 * (message.length - 1) * novelShare,
+    (total, { message }) =>
+      total + EVIDENCE_PER_BIT * 8 * (message.length - 1) * content.novelShare,
     headBits,
   );
   const elapsedMs = elapsedMsOf(paced);
@@ -184,8 +187,15 @@ function explainAsOpus(
   return bits + Math.min(mostBits, mismatchBits(ahead, pace));
 }
 
-/** @param mostBits bits a byte from which a reading is no explanation */
-function explainAsSamples({ arrivals, pace, content }: Evidence, mostBits: number): Explanation[] {
+/**
+ * @param mostBits bits a byte from which a reading is no explanation
+ * @param headBits cost of the first bytes as those of Opus packets
+ */
+function explainAsSamples(
+  { arrivals, pace, content }: Evidence,
+  mostBits: number,
+  headBits: number | undefined,
+): Explanation[] {
   const { sound, novelShare, isNovel } = content;
   const messages = arrivals.map(({ message }) => message);
   const readings = sound.length > 0 ? content.readings : readSilence(messages);
@@ -206,7 +216,12 @@ function explainAsSamples({ arrivals, pace, content }: Evidence, mostBits: numbe
     });
   return explaining.flatMap(({ codec, channels, bitsPerByte, otherwise }): Explanation[] => {
     if (!isDecoded(codec)) {
-      return [{ format: { codec: 'opaque' }, bits: soundBits(bitsPerByte) + chanceBits(arrivals) }];
+      return [
+        {
+          format: { codec: 'opaque' },
+          bits: soundBits(bitsPerByte) + chanceBits(arrivals, headBits),
+        },
+      ];
     }
     const explained = explain(codec, channels, bitsPerByte);
     const isInTime = ({ bits }: Explanation) =>

@@ -34,13 +34,17 @@ export class OpusGuard implements FormatGuard {
   #copies = 0;
 
   learn(message: Buffer, atMs: number): void {
-    this.look(message, 0, atMs);
+    // The detection has compared the held messages: comparing all of them at once again would take too long.
+    this.#check(message, atMs);
     this.#sinceOdd = Infinity;
   }
 
   look(message: Buffer, _startsAtBytes: number, atMs: number): Look {
+    return this.#isForeign(message) ? 'wrong' : this.#check(message, atMs);
+  }
+
+  #check(message: Buffer, atMs: number): Look {
     this.#sinceOdd += 1;
-    if (this.#isForeign(message)) return 'wrong';
     const samples = opusPacketSamples(message);
     // One malformed packet is dropped by the reader.
     if (samples === undefined) return this.#isOdd();
