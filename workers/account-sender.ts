@@ -160,8 +160,7 @@ export class AccountSender {
     if (slots === 0) return { names: [], skipped: 0, rooms: 1 };
     const failing = [...this.#failing].filter(([room]) => !this.#sending.has(room));
     const due = failing.filter(([, { retryAtMs }]) => retryAtMs <= nowMs);
-    const passed = this.#isFreshFirst ? failing.length : failing.length - due.length;
-    const rooms = this.#sending.size + passed + slots;
+    const rooms = this.#sending.size + failing.length + slots;
     if (rooms <= PAGE_ROOMS) {
       this.#skipped = 0;
       return { names: [], skipped: 0, rooms };
@@ -198,17 +197,9 @@ export class AccountSender {
     return this.#sending.size === 0 && nowMs >= this.#endpoint.retryAtMs ? 1 : 0;
   }
 
-  /**
-   * True if rooms whose event has not failed yet go first: an event that no endpoint accepts says nothing about this endpoint, and
-   * many of them must not take all slots.
-   */
-  get #isFreshFirst(): boolean {
-    return this.#isDown || this.#failing.size > PAGE_ROOMS;
-  }
-
   /** Returns true if the pages behind this room can wait for its attempt. */
   #isWorthASlot(head: Head): boolean {
-    return this.#isDue(head) && !(this.#isFreshFirst && this.#failing.has(head.room));
+    return this.#isDue(head) && !this.#failing.has(head.room);
   }
 
   #isDue({ room }: Head): boolean {
@@ -216,13 +207,17 @@ export class AccountSender {
     return !this.#sending.has(room) && retryAtMs <= performance.now();
   }
 
+  /**
+   * Sends events of the rooms that are due, those with the fewest failures first: an event that no endpoint accepts says nothing
+   * about this endpoint, and many of them must not take all slots.
+   */
   #start(heads: Head[], slots: number): void {
     const failuresOf = ({ room }: Head) => this.#failing.get(room)?.failures ?? 0;
     // A room that was named may be on the page, too.
     const byRoom = new Map(heads.map((head) => [head.room, head]));
     const due = [...byRoom.values()].filter((head) => this.#isDue(head));
-    const chosen = this.#isFreshFirst ? due.toSorted((a, b) => failuresOf(a) - failuresOf(b)) : due;
-    for (const head of chosen.slice(0, slots)) void this.#send(head, this.#webhook!);
+    const chosen = due.toSorted((a, b) => failuresOf(a) - failuresOf(b)).slice(0, slots);
+    for (const head of chosen) void this.#send(head, this.#webhook!);
   }
 
   async #send(head: Head, webhook: Webhook): Promise<void> {
@@ -253,7 +248,8 @@ export class AccountSender {
     workerCounters.webhookRequests.taken += 1;
     if (this.#isDown) {
       this.#parts.log.info({ account: this.#accountId }, 'webhook endpoint recovered');
-      this.#failing.clear();
+      // They keep their failures: rooms whose events are refused for good would otherwise go first again, and take all slots.
+      for (const failing of this.#failing.values()) failing.retryAtMs = 0;
     }
     this.#failing.delete(room);
     this.#endpoint = { failures: 0, retryAtMs: 0 };

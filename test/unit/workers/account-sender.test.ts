@@ -157,6 +157,34 @@ test.each([
   await expect.poll(() => waiting.has('good')).toBe(false);
 });
 
+test('rooms whose events are refused for good do not take all slots again after each success', async () => {
+  const bad = Array.from({ length: 25 }, (_, index) => `bad ${index}`);
+  const good = Array.from({ length: 40 }, (_, index) => `good ${index}`);
+  const { waiting } = await openSender(
+    [...bad, ...good],
+    (room, response) => response.writeHead(room.startsWith('good') ? 204 : 500).end(),
+    { firstRetryMs: 5, longestRetryMs: 60 },
+  );
+  const isGoodWaiting = () => good.some((room) => waiting.has(room));
+  await expect.poll(isGoodWaiting, { timeout: 5000 }).toBe(false);
+});
+
+test('failures of rooms whose events were given up are forgotten, also after a success', async () => {
+  const bad = Array.from({ length: 150 }, (_, index) => `bad ${index}`);
+  const { waiting, requests, asked, sender } = await openSender(
+    bad,
+    (room, response) => response.writeHead(room === 'good' ? 204 : 500).end(),
+    { firstRetryMs: 1, longestRetryMs: 1 },
+  );
+  await expect.poll(() => new Set(requests).size).toBe(bad.length);
+  waiting.add('good');
+  sender.poke();
+  await expect.poll(() => waiting.has('good')).toBe(false);
+  for (const room of bad.slice(1)) waiting.delete(room);
+  // The room that is left, and one for the slot of an endpoint that is down.
+  await expect.poll(() => Math.max(...asked.slice(-9))).toBe(2);
+});
+
 test('requests that all hang ask the store nothing, however many rooms have failed', async () => {
   const names = Array.from({ length: 500 }, (_, index) => `room ${index}`);
   const seen = new Set<string>();
