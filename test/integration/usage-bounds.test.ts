@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { USAGE_PREFIX } from '../../src/store/keys.ts';
-import { OTHER_ROOMS } from '../../src/usage/meter.ts';
+import { MAX_ROOMS_A_MINUTE, OTHER_ROOMS } from '../../src/usage/meter.ts';
 import { collectReport, reportUsage } from '../../src/usage/report.ts';
 import { ACCOUNT, count, NOW_MS, usageIn } from '../support/usage.ts';
 import { useStack } from '../support/use-stack.ts';
@@ -50,3 +50,34 @@ test.each([
     expect(await fieldsOf('records')).toBeLessThanOrEqual(50 + 9 + 40 * 2);
   },
 );
+
+test('a minute with too many rooms, closed again once its day is full, counts each room once', async () => {
+  // Full as soon as the minute is closed.
+  const bounds = { hours: MAX_ROOMS_A_MINUTE, minutes: 1e6 };
+  const { usage, reader, close, monthMs } = usageIn(await openStore(await openRedis()), bounds);
+  const minute = '2026-11-21T08:13';
+  const rooms = MAX_ROOMS_A_MINUTE + 1;
+  const check = async (expectedMs: number) => {
+    for (const granularity of ['minute', 'hour', 'day'] as const) {
+      const { records, total_seconds: totalS } = await collectReport(
+        reportUsage(reader, ACCOUNT, { granularity }, NOW_MS),
+      );
+      expect(totalS * 1000).toBe(expectedMs);
+      expect(records.length).toBe(MAX_ROOMS_A_MINUTE + 1);
+    }
+  };
+  await usage.write(
+    Array.from({ length: rooms }, (_, room) =>
+      count({ minute, room: `${room}`, websocketMs: room === 0 ? 1000 : 2000 }),
+    ),
+  );
+  await close(minute);
+  const closedMs = await monthMs();
+  expect(closedMs).toBe((2 * rooms - 1) * 1000);
+  await check(closedMs);
+  await usage.write([count({ minute, writer: 'late', room: '1', websocketMs: 7000 })]);
+  await check(closedMs + 7000);
+  await close(minute);
+  expect(await monthMs()).toBe(closedMs + 7000);
+  await check(closedMs + 7000);
+});

@@ -51,19 +51,20 @@ local function fold(account, minute, otherRooms, limits)
     end
   end
   if #names > maxRooms then
-    local all, weights = names, {}
-    for _, room in ipairs(all) do
-      weights[room] = rooms[room][1] + rooms[room][2]
-      if room == otherRooms then weights[room] = math.huge
-      elseif recordOf(room) then weights[room] = weights[room] + 1e12 end
+    local all, weights = {}, {}
+    for _, room in ipairs(names) do
+      if room ~= otherRooms then
+        all[#all + 1] = room
+        weights[room] = rooms[room][1] + rooms[room][2] + (recordOf(room) and 1e12 or 0)
+      end
     end
     table.sort(all, function(one, other) return weights[one] > weights[other] end)
     names = {}
-    for i = 1, maxRooms do names[i] = all[i] end
-    if all[1] ~= otherRooms then add(otherRooms, 0, 0, 0) end
+    for i = 1, math.min(maxRooms, #all) do names[i] = all[i] end
+    if rooms[otherRooms] then names[#names + 1] = otherRooms end
     for i = maxRooms + 1, #all do
       local rest = rooms[all[i]]
-      if all[i] ~= otherRooms then add(otherRooms, rest[1], rest[2], rest[3]) end
+      add(otherRooms, rest[1], rest[2], rest[3])
     end
   end
   return names, rooms, counted, recordOf, #fields > 0, records
