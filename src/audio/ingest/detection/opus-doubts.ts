@@ -1,6 +1,6 @@
+import { UnvoicedCopies } from '../../opus-packet.ts';
 import { ForeignShapes } from './foreign-shapes.ts';
 import type { TimedMessage } from './pace.ts';
-import { UnvoicedCopies } from './unvoiced-copies.ts';
 
 /** Doubts whether messages that begin like packets of Opus are some. */
 export type Doubts = {

@@ -1,8 +1,7 @@
-import { opusPacketSamples } from '../../opus-packet.ts';
+import { opusPacketSamples, UnvoicedCopies } from '../../opus-packet.ts';
 import { unexplainedBitsPerByte } from './description-length.ts';
 import { ForeignShapes } from './foreign-shapes.ts';
 import type { FormatGuard, Look } from './format-guard.ts';
-import { UnvoicedCopies } from './unvoiced-copies.ts';
 
 /** Number of packets within which a second odd one makes the stream suspect. */
 const ODD_WITHIN = 6;

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { formatAudioFormat } from '../../../../../src/audio/format.ts';
 import { FormatDetector } from '../../../../../src/audio/ingest/detection/detector.ts';
 import { OpusGuard } from '../../../../../src/audio/ingest/detection/packet-guards.ts';
-import { UnvoicedCopies } from '../../../../../src/audio/ingest/detection/unvoiced-copies.ts';
+import { UnvoicedCopies } from '../../../../../src/audio/opus-packet.ts';
 import { CONTENTS, soundOf } from '../../../../support/corpus.ts';
 import { seededRandom } from '../../../../support/random.ts';
 import { encodeOpus } from '../../../../support/sound.ts';
